@@ -438,7 +438,7 @@ Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, v
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
     const char *const outer = state->composite;
-    if (!outer) state->composite = op_form_name(call->row, call->form);
+    if (state->capture && !outer) state->composite = op_form_name(call->row, call->form);
     const Status status = expand_parts(call, parts, context);
     state->composite = outer;
     scope_pop_passing(state, depth, call->outs, call->n_outs);

@@ -59,8 +59,8 @@ struct sn_state {
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
      * says it */
     const char *breaker;
-    const char *composite; /* the outermost op that is being expanded into its parts, which the body called; or NULL */
-    int last_path;         /* sn_path of the newest sn_call, for sn_last_call */
+    const char *composite;    /* in a captured body: the op it called that is being expanded into parts; or NULL */
+    int last_path;            /* sn_path of the newest sn_call, for sn_last_call */
     const char *last_reason;  /* lives as long as the function called */
     struct EagerCache *eager; /* one-op programs by signature */
     struct LentMetas *lent;   /* layouts interned lately, runtime/core/meta_intern.c */

@@ -303,6 +303,7 @@ void capture_abandon(Capture *c) {
     sn_state *const state = state_get();
     for (uint32_t i = c->n_scopes; i < state->n_scopes; i++) scope_forget_callback(&state->scopes[i]);
     if (state->paused == c) state->paused = c->paused;
+    state->composite = NULL;
     state->capture = c; /* also where a kernel of a running segment was left */
     if (c->running) {
         fail_running(c);
