@@ -38,8 +38,15 @@ Status meta_elu_backward(MetaCall *call) {
     return meta_backward_float(call);
 }
 
-Status meta_log_sigmoid_forward(MetaCall *call) {
+/* Row-major, as PyTorch makes it for the buffer's sake. */
+Status meta_log_sigmoid(MetaCall *call) {
     TRY(meta_unary_float_only(call));
+    out_contiguous(call, &call->out[0]);
+    return ST_OK;
+}
+
+Status meta_log_sigmoid_forward(MetaCall *call) {
+    TRY(meta_log_sigmoid(call));
     call->out[1] = call->out[0];
     return ST_OK;
 }

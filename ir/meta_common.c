@@ -357,15 +357,20 @@ static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
     return true;
 }
 
+void iterated_strides(MetaCall *call, const Meta *const *operands, int n) {
+    MetaOut *const out = &call->out[0];
+    Layout l = {.env = call->env, .rank = out->rank, .sizes = out->sizes};
+    for (int i = 0; i < n && i < MAX_OPERANDS; i++) layout_add(&l, operands[i]);
+    layout_strides(&l, out->strides);
+}
+
 Status elementwise_out(MetaCall *call, Elementwise *e, DType dtype) {
     MetaOut *out = &call->out[0];
     TRY(broadcast_all(call, e, out));
     TRY(check_numel(call, out->sizes, out->rank));
     out->dtype = dtype;
     if (fast_strides(call->env, e, out->strides)) return ST_OK;
-    Layout l = {.env = call->env, .rank = out->rank, .sizes = out->sizes};
-    for (int i = 0; i < e->n; i++) layout_add(&l, e->in[i]);
-    layout_strides(&l, out->strides);
+    iterated_strides(call, e->in, e->n);
     return ST_OK;
 }
 

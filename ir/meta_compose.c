@@ -1,7 +1,7 @@
 /* meta_compose.c: ops that are others put together, by the rules of those. */
 #include "ir/meta_rules.h"
 
-MetaFn meta_repeat, meta_flip, meta_amax, meta_empty;
+MetaFn meta_repeat, meta_flip, meta_amax, meta_empty, meta_cat;
 
 /* The rule of another op with arguments of its own. */
 static Status rule_with(MetaCall *call, MetaFn *rule, const Arg *args) {
@@ -12,14 +12,39 @@ static Status rule_with(MetaCall *call, MetaFn *rule, const Arg *args) {
     return status;
 }
 
+/* Of a cat of two slices: channels_last where both suggest it. */
+static void rolled_strides(MetaCall *call, const Meta *from, int64_t shift, int dim) {
+    const int64_t size = sym_concrete(call->env, from->sizes[dim]);
+    const int64_t start = (size - sym_concrete(call->env, shift) % size) % size;
+    int64_t sizes[MAX_RANK];
+    bool last = from->rank == 4 || from->rank == 5;
+    memcpy(sizes, from->sizes, sizeof *sizes * (size_t)from->rank);
+    for (int i = 0; last && i < 2; i++) {
+        sizes[dim] = i ? start : size - start;
+        Meta part = *from;
+        part.sizes = sizes;
+        part.contiguous = meta_is_contiguous(call->env, sizes, part.strides, part.rank);
+        last = meta_suggests_channels_last(call->env, &part);
+    }
+    if (last)
+        out_channels_last(call, &call->out[0]);
+    else
+        out_contiguous(call, &call->out[0]);
+}
+
 Status meta_roll(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     const Arg *const shifts = &call->args[1], *const dims = &call->args[2];
     int dim;
     if (shifts->n != (dims->n ? dims->n : 1))
         return meta_fail(call, ST_ARGUMENT, "%d shifts for %d dims", shifts->n, dims->n);
-    for (int i = 0; i < dims->n; i++) TRY(wrap_dim(call, dims->ints[i], self->rank, "dims", &dim));
     out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
+    Meta from = *self;
+    for (int i = 0; i < dims->n; i++) {
+        TRY(wrap_dim(call, dims->ints[i], self->rank, "dims", &dim));
+        if (self->rank && !sym_same(call->env, self->numel, 0)) rolled_strides(call, &from, shifts->ints[i], dim);
+        from.strides = call->out[0].strides, from.contiguous = false;
+    }
     return ST_OK;
 }
 
@@ -44,10 +69,14 @@ Status meta_rot90(MetaCall *call) {
     TRY(wrap_dim(call, given->ints[0], self->rank, "dims", &first));
     TRY(wrap_dim(call, given->ints[1], self->rank, "dims", &second));
     if (first == second) return meta_fail(call, ST_ARGUMENT, "dim %d appears twice in dims", first);
-    int64_t sizes[MAX_RANK];
-    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
-    if (k % 2) sizes[first] = self->sizes[second], sizes[second] = self->sizes[first];
-    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    MetaOut *const out = &call->out[0];
+    out_like(call, 0, self, self->dtype);
+    if (!k) out_contiguous(call, out);
+    if (k % 2) { /* a flip, transposed */
+        const int64_t size = out->sizes[first], stride = out->strides[first];
+        out->sizes[first] = out->sizes[second], out->sizes[second] = size;
+        out->strides[first] = out->strides[second], out->strides[second] = stride;
+    }
     return ST_OK;
 }
 
@@ -85,6 +114,15 @@ Status meta_aminmax(MetaCall *call) {
     return ST_OK;
 }
 
+/* What an op of two values gives that are both parts of self: one's sizes, its dtype. */
+static Status joined_parts(MetaCall *call, const Meta *self, const int64_t *sizes) {
+    Meta part = *self;
+    part.sizes = sizes;
+    part.contiguous = meta_is_contiguous(call->env, sizes, part.strides, part.rank);
+    Elementwise e = {.n = 2, .in = {&part, &part}};
+    return elementwise_out(call, &e, self->dtype);
+}
+
 Status meta_glu(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     int64_t sizes[MAX_RANK];
@@ -97,8 +135,7 @@ Status meta_glu(MetaCall *call) {
     sizes[dim] = sym_div(call->env, self->sizes[dim], 2);
     if (!sym_same(call->env, sym_mul(call->env, sizes[dim], 2), self->sizes[dim]))
         return meta_fail(call, ST_SHAPE, "dim %d of self %s must be even", dim, SIZES(call, self));
-    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
-    return ST_OK;
+    return joined_parts(call, self, sizes);
 }
 
 /* (n, options) and (n, m, options) */
@@ -143,7 +180,7 @@ Status meta_pixel_shuffle(MetaCall *call) {
     memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
     TRY(divided_size(call, last - 2, r * r, &sizes[last - 2]));
     for (int d = last - 1; d <= last; d++) sizes[d] = sym_mul(call->env, self->sizes[d], r);
-    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    out_suggested(call, 0, self, self->dtype, sizes, self->rank);
     return ST_OK;
 }
 
@@ -155,7 +192,7 @@ Status meta_pixel_unshuffle(MetaCall *call) {
     memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
     sizes[last - 2] = sym_mul(call->env, self->sizes[last - 2], r * r);
     for (int d = last - 1; d <= last; d++) TRY(divided_size(call, d, r, &sizes[d]));
-    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    out_suggested(call, 0, self, self->dtype, sizes, self->rank);
     return ST_OK;
 }
 
@@ -167,7 +204,7 @@ Status meta_channel_shuffle(MetaCall *call) {
     if (sym_less(call->env, groups, 1)) return meta_fail(call, ST_ARGUMENT, "groups must be above 0");
     int64_t each;
     TRY(divided_size(call, 1, groups, &each));
-    out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
+    out_suggested(call, 0, self, self->dtype, self->sizes, self->rank);
     return ST_OK;
 }
 
@@ -191,6 +228,38 @@ static Status joined_size(const MetaCall *call, int dim, int64_t *size, DType *d
     return ST_OK;
 }
 
+/* Strides as the cat, if there is one, and each difference of two parts give them. */
+static Status repeated_differences(MetaCall *call, int dim, DType dtype, int64_t *sizes) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int64_t n = call->args[1].i, size = sizes[dim];
+    Val *parts[3];
+    int count = 0;
+    out_like(call, 0, self, dtype);
+    if (!n) return ST_OK;
+    if (sym_less(call->env, size, n)) {
+        sizes[dim] = 0;
+        out_plain(call, 0, dtype, self->device, sizes, self->rank);
+        return ST_OK;
+    }
+    if (arg_given(call, 3)) parts[count++] = call->args[3].val;
+    parts[count++] = call->args[0].val;
+    if (arg_given(call, 4)) parts[count++] = call->args[4].val;
+    Meta from = *self;
+    if (count > 1) {
+        const Arg args[] = {A_VALS(parts, count), A_INT(dim)};
+        TRY(rule_with(call, meta_cat, args));
+        from.sizes = sizes, from.strides = call->out[0].strides;
+    }
+    for (int64_t k = 1; k <= n; k++) {
+        const MetaOut last = call->out[0];
+        from.strides = k == 1 && count == 1 ? self->strides : last.strides;
+        from.dtype = dtype;
+        sizes[dim] = sym_sub(call->env, size, k);
+        TRY(joined_parts(call, &from, sizes));
+    }
+    return ST_OK;
+}
+
 Status meta_diff(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     const int64_t n = call->args[1].i;
@@ -203,9 +272,8 @@ Status meta_diff(MetaCall *call) {
     TRY(joined_size(call, dim, &size, &dtype));
     if (!n) size = self->sizes[dim], dtype = self->dtype;
     memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
-    sizes[dim] = sym_less(call->env, size, n) ? 0 : sym_sub(call->env, size, n);
-    out_plain(call, 0, dtype, self->device, sizes, self->rank);
-    return ST_OK;
+    sizes[dim] = size;
+    return repeated_differences(call, dim, dtype, sizes);
 }
 
 Status meta_isclose(MetaCall *call) {

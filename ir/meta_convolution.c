@@ -1,5 +1,6 @@
 /* meta_convolution.c: convolutions: input [N, C, spatial], weight [O, C / groups, kernel] (transposed: [C, O / groups,
- * kernel]), 1 to 3 spatial dims. A result is channels_last where input or weight is, as in PyTorch. */
+ * kernel]), 1 to 3 spatial dims. A result is channels_last where input or weight is, in one dim where weight is, as in
+ * PyTorch (which in three dims asks its backend too). */
 #include "ir/meta_rules.h"
 
 MetaFn meta_convolution, meta_convolution_backward, meta_convolution_input, meta_convolution_weight, meta_conv;
@@ -119,9 +120,18 @@ static Status bias_fits(const MetaCall *call, int i, const ConvParams *g, int64_
                      (long long)sym_hint(call->env, channels));
 }
 
-static bool is_last(const MetaCall *call, int input, int weight) {
-    return meta_suggests_channels_last(call->env, tensor_meta(call, input)) ||
-           meta_suggests_channels_last(call->env, tensor_meta(call, weight));
+/* One spatial dim counts as the last of two. */
+static bool suggests_last(SymEnv *env, const Meta *meta) {
+    if (meta->rank != 3) return meta_suggests_channels_last(env, meta);
+    const int64_t *const n = meta->sizes, *const s = meta->strides;
+    const int64_t sizes[4] = {n[0], n[1], 1, n[2]}, strides[4] = {s[0], s[1], sym_mul(env, n[2], s[2]), s[2]};
+    Meta image = *meta;
+    image.rank = 4, image.sizes = sizes, image.strides = strides;
+    return meta_suggests_channels_last(env, &image);
+}
+
+static bool is_last(const MetaCall *call, const Meta *input, const Meta *weight) {
+    return (weight->rank > 3 && suggests_last(call->env, input)) || suggests_last(call->env, weight);
 }
 
 static void out_in(MetaCall *call, int i, const Meta *like, const int64_t *sizes, bool last) {
@@ -140,7 +150,7 @@ Status meta_convolution(MetaCall *call) {
     TRY(want_dtype(call, &g, 0, 1));
     TRY(result_sizes(call, &g, input->sizes, weight->sizes, sizes));
     TRY(bias_fits(call, 2, &g, sizes[1]));
-    out_in(call, 0, input, sizes, is_last(call, 0, 1));
+    out_in(call, 0, input, sizes, is_last(call, input, weight));
     call->order = ORDER_chain;
     return ST_OK;
 }
@@ -164,7 +174,7 @@ Status meta_convolution_backward(MetaCall *call) {
     if (grad->rank != g.rank || !all_same(call->env, grad->sizes, sizes, g.rank))
         return meta_fail(call, ST_SHAPE, "grad_output %s must have the result's sizes %s", SIZES(call, grad),
                          sizes_text(call, sizes, g.rank).at);
-    const bool last = is_last(call, 1, 2);
+    const bool last = is_last(call, input, weight);
     for (int i = 0; i < 3; i++) {
         if (!mask->ints[i] || i == 2)
             out_plain(call, i, input->dtype, input->device, mask->ints[i] ? &sizes[1] : &none, 1);
@@ -243,8 +253,7 @@ Status meta_conv(MetaCall *call) {
     MetaOut *const out = &call->out[0];
     const Meta whole = {.rank = rank, .contiguous = input->contiguous, .sizes = batched, .strides = strides};
     out_plain(call, 0, input->dtype, input->device, sizes, rank);
-    if (meta_suggests_channels_last(call->env, &whole) || meta_suggests_channels_last(call->env, weight))
-        out_channels_last(call, out);
+    if (is_last(call, &whole, weight)) out_channels_last(call, out);
     out->rank = input->rank;
     memmove(out->sizes, out->sizes + added, sizeof *out->sizes * (size_t)out->rank);
     memmove(out->strides, out->strides + added, sizeof *out->strides * (size_t)out->rank);

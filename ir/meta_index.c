@@ -303,6 +303,10 @@ Status meta_constant_pad_nd(MetaCall *call) {
     return check_numel(call, sizes, self->rank);
 }
 
+/* A copy of self, in its strides where these leave no holes and share no element (PyTorch's clone_preserve_strides
+ * keeps holes too: results of ours have none). */
+static void out_copied(const MetaCall *call, const Meta *self) { out_like(call, 0, self, self->dtype); }
+
 /* src must have the sizes of the view that it replaces; `rule` is that view's meta rule with src's argument left
  * out. */
 static Status scattered(MetaCall *call, OpId view) {
@@ -318,7 +322,7 @@ static Status scattered(MetaCall *call, OpId view) {
     if (!fits)
         return meta_fail(call, ST_SHAPE, "src %s does not have the sizes %s of the part it replaces", SIZES(call, src),
                          sizes_text(call, part.sizes, part.rank).at);
-    out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
+    out_copied(call, self);
     return ST_OK;
 }
 
@@ -405,6 +409,7 @@ static Status fits_diagonal(MetaCall *call, const Meta *whole, int src, int offs
 
 Status meta_diagonal_scatter(MetaCall *call) {
     TRY(fits_diagonal(call, tensor_meta(call, 0), 1, 2));
+    out_copied(call, tensor_meta(call, 0));
     return same_device(call, tensor_meta(call, 0), tensor_meta(call, 1));
 }
 

@@ -210,7 +210,10 @@ Status meta_flash_attention(MetaCall *call) {
         TRY(want_equal(call, 0, d, 1, d));
         TRY(want_equal(call, 0, d, 2, d));
     }
+    if (sym_same(call->env, call->out[0].sizes[3], query->sizes[3])) out_like(call, 0, query, query->dtype);
     out_plain(call, 1, query->dtype == DT_f64 ? DT_f64 : DT_f32, query->device, query->sizes, 3);
+    MetaOut *const sums = &call->out[1]; /* [batch, row, head] in memory */
+    sums->strides[1] = 1, sums->strides[2] = sym_max(call->env, sums->sizes[1], 1);
     return ST_OK;
 }
 

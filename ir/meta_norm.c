@@ -157,6 +157,14 @@ Status meta_fused_rms_norm(MetaCall *call) {
     return ST_OK;
 }
 
+/* As PyTorch, which leaves its fused form where input is channels_last: there it is products with input. */
+Status meta_rms_norm(MetaCall *call) {
+    const Meta *const input = tensor_meta(call, 0);
+    TRY(meta_layer_norm(call));
+    if (meta_suggests_channels_last(call->env, input)) iterated_strides(call, &input, 1);
+    return ST_OK;
+}
+
 /* losses -------------------------------------------------------------------------------------- */
 
 static Status check_reduction(const MetaCall *call, int64_t *out) {

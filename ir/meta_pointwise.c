@@ -47,9 +47,11 @@ static Status keep_dtype(MetaCall *call, DTypeCheck *check) { return by_dtype(ca
 Status meta_binary(MetaCall *call) { return keep_dtype(call, check_alpha); }
 
 /* sub, rsub: no booleans. */
-Status meta_binary_no_bool(MetaCall *call) {
+static Status difference(MetaCall *call, bool reversed) {
     Elementwise e = {0};
-    TRY(elementwise(call, &e));
+    elementwise_add(call, &e, reversed);
+    elementwise_add(call, &e, !reversed);
+    e.common = promoted(&e);
     TRY(check_alpha(call, e.common));
     for (int i = 0; i < e.n; i++)
         if (e.in[i]->dtype == DT_bool)
@@ -57,6 +59,8 @@ Status meta_binary_no_bool(MetaCall *call) {
                              arg_name(call, e.arg[i]));
     return elementwise_out(call, &e, e.common);
 }
+Status meta_binary_no_bool(MetaCall *call) { return difference(call, false); }
+Status meta_rsub(MetaCall *call) { return difference(call, true); }
 
 /* fmod, remainder: bools beside other dtypes promote. */
 Status meta_modulo(MetaCall *call) { return keep_dtype(call, refuse_bool); }
@@ -277,7 +281,7 @@ Status meta_dropout_backward(MetaCall *call) {
     return elementwise_out(call, &e, default_float(e.in[0]->dtype));
 }
 
-/* value is one number or a 0-dim tensor and takes self's dtype. */
+/* value is one number or a 0-dim tensor and takes self's dtype; row-major, as PyTorch's copy to be filled. */
 Status meta_masked_fill(MetaCall *call) {
     Elementwise e = {0};
     Meta number;
@@ -288,7 +292,9 @@ Status meta_masked_fill(MetaCall *call) {
         return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(e.in[1]->dtype));
     if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
     TRY(number_fits(call, 2, e.in[0]->dtype));
-    return elementwise_out(call, &e, e.in[0]->dtype);
+    TRY(elementwise_out(call, &e, e.in[0]->dtype));
+    out_contiguous(call, &call->out[0]);
+    return ST_OK;
 }
 
 /* fill: self's layout; value is one number or a 0-dim tensor. */

@@ -5,7 +5,8 @@
 /* The dims that indices speak of: a mask takes as many as it has. */
 typedef struct Indexed {
     int n, rank; /* tensors; dims of what they have in common */
-    int first, last, gap;
+    int first, last;
+    int at; /* where their dims are in what is read */
     bool has[MAX_RANK];
     int64_t sizes[MAX_RANK]; /* what they broadcast to */
 } Indexed;
@@ -43,27 +44,28 @@ static Status add_index(const MetaCall *call, Indexed *all, const Meta *self, co
 }
 
 /* The sizes of what is read: a mask counts as one position. */
-static Status indexed_sizes(const MetaCall *call, int64_t *sizes, int *rank) {
+static Status indexed_sizes(const MetaCall *call, Indexed *all, int64_t *sizes, int *rank) {
     const Meta *const self = tensor_meta(call, 0);
     const Arg *const list = &call->args[1];
-    Indexed all = {0};
+    *all = (Indexed){0};
     for (int i = 0, dim = 0; i < list->n; i++) {
         const Meta *const index = list->vals[i] ? list->vals[i]->meta : NULL;
-        if (index) TRY(add_index(call, &all, self, index, dim));
+        if (index) TRY(add_index(call, all, self, index, dim));
         dim += index && is_mask(index) ? index->rank : 1;
         if (dim > self->rank) return meta_fail(call, ST_SHAPE, "too many indices for self %s", SIZES(call, self));
     }
     bool together = true;
     int taken = 0, n = 0;
     for (int d = 0; d < self->rank; d++) {
-        taken += all.has[d];
-        together &= !all.n || d < all.first || d > all.last || all.has[d];
+        taken += all->has[d];
+        together &= !all->n || d < all->first || d > all->last || all->has[d];
     }
-    if (self->rank - taken + all.rank > MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    if (self->rank - taken + all->rank > MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
+    all->at = together ? all->first : 0;
     for (int d = 0; d <= self->rank; d++) {
-        if (all.n && d == (together ? all.first : 0))
-            for (int k = 0; k < all.rank; k++) sizes[n++] = all.sizes[k];
-        if (d < self->rank && !all.has[d]) sizes[n++] = self->sizes[d];
+        if (all->n && d == all->at)
+            for (int k = 0; k < all->rank; k++) sizes[n++] = all->sizes[k];
+        if (d < self->rank && !all->has[d]) sizes[n++] = self->sizes[d];
     }
     *rank = n;
     return check_numel(call, sizes, n);
@@ -75,12 +77,50 @@ static bool has_mask(const Arg *list) {
     return false;
 }
 
+/* The tensor `meta` along result dims from `at` on, broadcasting to `rank` dims in all; 0 and 1 beside them. */
+static Meta index_along(const Meta *meta, int at, int rank, int64_t *sizes, int64_t *strides) {
+    for (int d = 0; d < rank; d++) {
+        const int k = d - at;
+        const bool inside = k >= 0 && k < meta->rank;
+        sizes[d] = inside ? meta->sizes[k] : 1;
+        strides[d] = inside ? meta->strides[k] : 0;
+    }
+    return (Meta){.rank = rank, .sizes = sizes, .strides = strides};
+}
+
+/* TensorIterator's of self, which stands still where the positions' dims are, and of each index at these dims (more
+ * than it has room for have no say). */
+static void indexed_strides(MetaCall *call, const Indexed *all, const int64_t *sizes, int rank) {
+    const Meta *const self = tensor_meta(call, 0), *operands[MAX_OPERANDS];
+    const Arg *const list = &call->args[1];
+    int64_t strides[MAX_OPERANDS][MAX_RANK], own[MAX_OPERANDS][MAX_RANK];
+    Meta views[MAX_OPERANDS];
+    int n = 1;
+    for (int d = 0, to = 0; d <= self->rank; d++) {
+        for (int k = 0; d == all->at && k < all->rank; k++) strides[0][to++] = 0;
+        if (d < self->rank && !all->has[d]) strides[0][to++] = self->strides[d];
+    }
+    views[0] = (Meta){.rank = rank, .sizes = sizes, .strides = strides[0]};
+    for (int i = 0; i < list->n && n < MAX_OPERANDS; i++) {
+        const Meta *const index = list->vals[i] ? list->vals[i]->meta : NULL;
+        if (index) views[n] = index_along(index, all->at + all->rank - index->rank, rank, own[n], strides[n]), n++;
+    }
+    for (int i = 0; i < n; i++) operands[i] = &views[i];
+    iterated_strides(call, operands, n);
+}
+
 Status meta_index(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     int64_t sizes[MAX_RANK];
     int rank;
-    TRY(indexed_sizes(call, sizes, &rank));
+    Indexed all;
+    TRY(indexed_sizes(call, &all, sizes, &rank));
+    if (!all.n) {
+        out_like(call, 0, self, self->dtype);
+        return ST_OK;
+    }
     out_plain(call, 0, self->dtype, self->device, sizes, rank);
+    if (!has_mask(&call->args[1])) indexed_strides(call, &all, sizes, rank);
     return ST_OK;
 }
 
@@ -88,7 +128,8 @@ Status meta_index_put(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0), *const values = tensor_meta(call, 2);
     int64_t sizes[MAX_RANK];
     int rank, wide;
-    TRY(indexed_sizes(call, sizes, &rank));
+    Indexed all;
+    TRY(indexed_sizes(call, &all, sizes, &rank));
     if (values->dtype != self->dtype)
         return meta_fail(call, ST_DTYPE, "values is %s, but self is %s", dtype_name(values->dtype),
                          dtype_name(self->dtype));

@@ -60,6 +60,8 @@ typedef struct Elementwise {
 } Elementwise;
 void elementwise_add(const MetaCall *call, Elementwise *e, int arg);
 DType promoted(const Elementwise *e);
+/* Strides of out[0], whose sizes the operands broadcast to: dims in the order that these ask for, the first first. */
+void iterated_strides(MetaCall *call, const Meta *const *operands, int n);
 /* Broadcasts, checks devices, sets out[0] with dtype and TensorIterator's strides. */
 Status elementwise_out(MetaCall *call, Elementwise *e, DType dtype);
 /* Operands are all tensor (or number-for-tensor) arguments in order. */

@@ -1,6 +1,8 @@
 /* meta_sort.c: scans and sorts along a dim, and choices by chance. */
 #include "ir/meta_rules.h"
 
+MetaFn meta_unary_float_only;
+
 static Status check_dim(const MetaCall *call) {
     int dim;
     return wrap_dim(call, arg_named(call, "dim")->i, tensor_meta(call, 0)->rank, "dim", &dim);
@@ -12,7 +14,7 @@ Status meta_scan(MetaCall *call) {
     TRY(check_dim(call));
     const DType dtype = dtype_arg(call, "dtype", dtype_is_float(self->dtype) ? self->dtype : DT_i64);
     if (dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
-    out_like(call, 0, self, dtype);
+    out_plain(call, 0, dtype, self->device, self->sizes, self->rank);
     return ST_OK;
 }
 
@@ -60,13 +62,20 @@ Status meta_randperm(MetaCall *call) {
     return ST_OK;
 }
 
+/* Each element is its own probability. */
+Status meta_bernoulli(MetaCall *call) {
+    TRY(meta_unary_float_only(call));
+    out_contiguous(call, &call->out[0]);
+    return ST_OK;
+}
+
 /* A number that is known is a probability. */
 Status meta_bernoulli_p(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     const Arg *const p = &call->args[1];
     if (p->kind != ARG_runtime && !(arg_double(p) >= 0 && arg_double(p) <= 1))
         return meta_fail(call, ST_VALUE, "p must be from 0 to 1, but is %g", arg_double(p));
-    out_like(call, 0, self, self->dtype);
+    out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
     return ST_OK;
 }
 

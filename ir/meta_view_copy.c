@@ -14,7 +14,12 @@ static Status as_copy(MetaCall *call) {
         return as_copy(call);                                                                                          \
     }
 
-COPY_OF(view)
+/* Of any layout: what is no view is a reshape. */
+MetaFn meta_reshape, meta_view_copy;
+Status meta_view_copy(MetaCall *call) {
+    TRY(meta_reshape(call));
+    return as_copy(call);
+}
 COPY_OF(expand)
 COPY_OF(permute)
 COPY_OF(transpose)

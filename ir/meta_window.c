@@ -100,11 +100,7 @@ static Status pad(MetaCall *call, bool mirrored) {
     int64_t sizes[MAX_RANK];
     TRY(padded(call, 0, 1, mirrored, sizes));
     TRY(no_bool(call, 0));
-    const bool batched = self->rank == call->args[1].n / 2 + 2;
-    if (batched)
-        out_suggested(call, 0, self, self->dtype, sizes, self->rank);
-    else
-        out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    out_suggested(call, 0, self, self->dtype, sizes, self->rank);
     return ST_OK;
 }
 Status meta_reflection_pad(MetaCall *call) { return pad(call, true); }
@@ -127,8 +123,8 @@ static Status pad_backward(MetaCall *call, bool mirrored) {
     TRY(grad_fits(call, sizes, tensor_meta(call, 1)->rank));
     TRY(same_dtype(call, 0, 1));
     TRY(is_float(call, 0));
-    TRY(like_self(call, 1, call->args[2].n / 2, true));
-    call->order = ORDER_none;
+    const Meta *const self = tensor_meta(call, 1);
+    out_suggested(call, 0, self, self->dtype, self->sizes, self->rank);
     return ST_OK;
 }
 Status meta_reflection_pad_backward(MetaCall *call) { return pad_backward(call, true); }

@@ -88,6 +88,31 @@ bool case_alike(sn_tensor *got, const Json *spec, Text *why) {
     return false;
 }
 
+/* Of dims that have several elements; a tensor without elements has no layout. */
+static bool same_strides(const Json *size, const Json *stride, const sn_ints *got) {
+    bool same = true;
+    for (int d = 0; d < size->n; d++) {
+        if (!size->items[d].i) return true;
+        same = same && (size->items[d].i == 1 || stride->items[d].i == got->data[d]);
+    }
+    return same;
+}
+
+bool case_laid_out(sn_tensor *got, const Json *spec, Text *why) {
+    const Json *const size = json_get(spec, "size"), *const stride = json_get(spec, "stride");
+    const sn_ints strides = sn_strides(got);
+    if (!size || !stride || stride->n != size->n || strides.n != size->n)
+        return text_puts(why, "the case's tensor is incomplete"), false;
+    const Json *const any = json_get(spec, "any_layout");
+    if ((any && any->i) || same_strides(size, stride, &strides)) return true;
+    text_puts(why, "strides ");
+    sizes_print(NULL, why, strides.data, (int)strides.n);
+    text_puts(why, ", not [");
+    for (int i = 0; i < stride->n; i++) text_printf(why, i ? ", %lld" : "%lld", (long long)stride->items[i].i);
+    text_puts(why, "]");
+    return false;
+}
+
 static void *read_all(sn_tensor *t, size_t *bytes) {
     *bytes = (size_t)sn_numel(t) * (size_t)dtype_bytes((DType)sn_dtype_of(t));
     void *data = malloc(*bytes ? *bytes : 1);
@@ -208,12 +233,16 @@ static bool bits_same(DType dtype, const char *a, const char *b, int64_t n, Text
     return true;
 }
 
+static bool same_list(sn_ints a, sn_ints b) {
+    return a.n == b.n && (!a.n || !memcmp(a.data, b.data, sizeof *a.data * (size_t)a.n));
+}
+
 bool case_same_bits(sn_tensor *a, sn_tensor *b, Text *why) {
     if (!a || !b) return !a && !b ? true : (text_puts(why, "a result is missing"), false);
-    const sn_ints left = sn_sizes(a), right = sn_sizes(b);
-    if (sn_dtype_of(a) != sn_dtype_of(b) || left.n != right.n ||
-        (left.n && memcmp(left.data, right.data, sizeof *left.data * (size_t)left.n)))
+    if (sn_dtype_of(a) != sn_dtype_of(b) || !same_list(sn_sizes(a), sn_sizes(b)))
         return text_puts(why, "dtype or sizes differ between eager and compiled"), false;
+    if (!same_list(sn_strides(a), sn_strides(b)))
+        return text_puts(why, "strides differ between eager and compiled"), false;
     size_t bytes;
     char *x = read_all(a, &bytes), *y = read_all(b, &bytes);
     const bool same = x && y && bits_same((DType)sn_dtype_of(a), x, y, sn_numel(a), why);

@@ -121,10 +121,12 @@ static bool check_number(CaseRun *run, const Outcome *outcome, int i, const Json
 
 static bool check_out(CaseRun *run, const Outcome *outcome, int i, const Json *spec) {
     if (!spec_is_tensor(spec)) return check_number(run, outcome, i, spec);
-    if (flag(run->spec, "random") || flag(spec, "alike")) return case_alike(outcome->outs[i], spec, &run->why);
+    if (flag(run->spec, "random") || flag(spec, "alike"))
+        return case_alike(outcome->outs[i], spec, &run->why) && case_laid_out(outcome->outs[i], spec, &run->why);
     CaseTolerance tolerance = case_tolerance(spec, run->exact ? run->exact->outs[i] : NULL);
     tolerance.terms = run->terms ? run->terms->outs[i] : NULL;
-    return case_close(run->file, outcome->outs[i], spec, &tolerance, &run->why) && check_alias(run, outcome, i, spec);
+    return case_close(run->file, outcome->outs[i], spec, &tolerance, &run->why) &&
+           case_laid_out(outcome->outs[i], spec, &run->why) && check_alias(run, outcome, i, spec);
 }
 
 static bool check_mutated(CaseRun *run, const Outcome *outcome) {

@@ -75,10 +75,12 @@ typedef struct CaseTolerance {
 bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, const CaseTolerance *tolerance, Text *why);
 /* Only dtype and sizes: random ops. */
 bool case_alike(sn_tensor *got, const Json *spec, Text *why);
+/* Whether a result of the spec's sizes has its strides too, but those that reach no second element. */
+bool case_laid_out(sn_tensor *got, const Json *spec, Text *why);
 CaseTolerance case_tolerance(const Json *spec, sn_tensor *exact);
 /* for mutated tensors and gradients */
 CaseTolerance case_tolerance_of_dtype(const Json *spec, sn_tensor *exact);
-/* Equal bits; NaN equals NaN [semantics B1]. */
+/* Equal bits and strides; NaN equals NaN [semantics B1]. */
 bool case_same_bits(sn_tensor *a, sn_tensor *b, Text *why);
 
 #endif

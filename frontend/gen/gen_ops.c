@@ -63,6 +63,7 @@ typedef struct RuleDoc {
 static const RuleDoc rule_docs[] = {
     {"binary", "Sizes broadcast, dtypes promote (PyTorch's rules)."},
     {"binary_no_bool", "Sizes broadcast, dtypes promote; bool is a dtype error."},
+    {"rsub", "Sizes broadcast, dtypes promote; bool is a dtype error."},
     {"clamp_min", "Sizes broadcast, dtypes promote; a number above all of an int dtype is a value error."},
     {"clamp_max", "Sizes broadcast, dtypes promote; a number below all of an int dtype is a value error."},
     {"modulo", "Sizes broadcast, dtypes promote; bools alone are a dtype error."},
@@ -75,6 +76,8 @@ static const RuleDoc rule_docs[] = {
     {"hardtanh", "Sizes and dtype of self; bool is a dtype error."},
     {"unary_float", "Sizes of self; ints and bools give f32."},
     {"unary_float_only", "Sizes and dtype of self; only floats, else a dtype error."},
+    {"log_sigmoid", "Sizes and dtype of self; only floats, else a dtype error."},
+    {"bernoulli", "Sizes and dtype of self; only floats, else a dtype error."},
     {"sum", "Reduced dims go away unless keepdim; ints give i64."},
     {"mean", "Reduced dims go away unless keepdim; only floats, else a dtype error."},
     {"amax", "Reduced dims go away unless keepdim; no elements along one is a shape error."},

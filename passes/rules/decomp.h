@@ -30,8 +30,10 @@ Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n);
 Val *zeros_of_sizes(Builder *b, const Meta *like, const int64_t *sizes, int n);
 Val *zeros_along(Builder *b, const Meta *like, int64_t dim, int64_t size);
 Val *reduced_loss(Builder *b, Val *each,
-                  int64_t reduction);                      /* REDUCTION_: itself, the mean, the sum; NULL stays NULL */
-Val *made_contiguous(Builder *b, Val *x);                  /* x itself, or a copy */
+                  int64_t reduction);     /* REDUCTION_: itself, the mean, the sum; NULL stays NULL */
+Val *made_contiguous(Builder *b, Val *x); /* x itself, or a copy */
+/* x in the strides that the row's meta rule gives result i of this call: x itself, or a copy. */
+Val *in_layout_of(Builder *b, const OpRow *row, const Arg *args, int i, Val *x);
 Val *optional(const Arg *a);                               /* NULL where None */
 int dim_of(const Arg *a, int rank);                        /* wrapped; rank 0 counts as 1 */
 Status decomp_done(Val **outs, int n, Val *const *values); /* error_pending() if one is missing */

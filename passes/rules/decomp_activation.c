@@ -44,5 +44,5 @@ Status decomp_glu_backward(Builder *b, const OpRow *row, const Arg *args, Val **
 
 Status decomp_log_sigmoid_forward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const buffer = E(b, exp, V(E(b, neg, V(E(b, abs, args[0])))));
-    return decomp_done(outs, 2, (Val *const[]){E(b, log_sigmoid, args[0]), buffer});
+    return decomp_done(outs, 2, (Val *const[]){E(b, log_sigmoid, args[0]), made_contiguous(b, buffer)});
 }

@@ -11,7 +11,7 @@ DecompFn decomp_std_mean, decomp_std_mean_default, decomp_std_mean_dim, decomp_g
 static Val *rolled(Builder *b, Val *x, int64_t shift, int dim) {
     const int64_t size = x ? sym_concrete(b->env, x->meta->sizes[dim]) : 0;
     const int64_t start = size ? ((size - shift % size) % size) : 0;
-    if (!start) return x;
+    if (!start) return E(b, clone, V(x), I(MF_contiguous));
     Val *const parts[] = {E(b, slice_Tensor, V(x), I(dim), I(start), I(size)),
                           E(b, slice_Tensor, V(x), I(dim), I(0), I(start))};
     return parts[0] && parts[1] ? E(b, cat, A_VALS(parts, 2), I(dim)) : NULL;
@@ -27,8 +27,7 @@ Status decomp_roll(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     for (int i = 0; i < args[2].n; i++)
         x = rolled(b, x, sym_concrete(b->env, args[1].ints[i]), (int)dim_wrap(args[2].ints[i], self->rank));
     if (whole) x = reshaped(b, x, self->sizes, self->rank);
-    Val *const copy = made_contiguous(b, x);
-    return done1(outs, copy == args[0].val || whole ? E(b, clone, V(copy), I(MF_contiguous)) : copy);
+    return done1(outs, whole ? E(b, clone, V(x), I(MF_contiguous)) : in_layout_of(b, row, args, 0, x));
 }
 
 Status decomp_tile(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -42,9 +41,10 @@ Status decomp_tile(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 Status decomp_rot90(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int64_t k = (args[1].i % 4 + 4) % 4, *const dims = args[2].ints;
     if (k == 0) return done1(outs, E(b, clone, args[0], I(MF_contiguous)));
-    if (k == 2) return done1(outs, made_contiguous(b, E(b, flip, args[0], A_INTS(dims, 2))));
-    Val *const turned = E(b, flip, args[0], A_INTS(&dims[k == 1], 1));
-    return done1(outs, E(b, clone, V(E(b, transpose_int, V(turned), I(dims[0]), I(dims[1]))), I(MF_contiguous)));
+    if (k == 2) return done1(outs, E(b, flip, args[0], A_INTS(dims, 2)));
+    Val *const flipped = E(b, flip, args[0], A_INTS(&dims[k == 1], 1));
+    Val *const turned = E(b, transpose_int, V(flipped), I(dims[0]), I(dims[1]));
+    return done1(outs, turned ? E(b, restride, V(turned), A_INTS(turned->meta->strides, turned->meta->rank)) : NULL);
 }
 
 /* Element (row, column) where column - row is offset: self, padded to the rows, at its row. */
@@ -102,7 +102,8 @@ Status decomp_glu(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const x = widened(b, args[0].val);
     Val *const value = E(b, slice_Tensor, V(x), I(dim), I(0), I(half));
     Val *const gate = E(b, sigmoid, V(E(b, slice_Tensor, V(x), I(dim), I(half), I(self->sizes[dim]))));
-    return done1(outs, made_contiguous(b, in_dtype(b, E(b, mul_Tensor, V(value), V(gate)), self->dtype)));
+    Val *const product = in_dtype(b, E(b, mul_Tensor, V(value), V(gate)), self->dtype);
+    return done1(outs, in_layout_of(b, row, args, 0, product));
 }
 
 /* (n, options) and (n, m, options) */
@@ -131,7 +132,8 @@ Status decomp_pixel_shuffle(Builder *b, const OpRow *row, const Arg *args, Val *
     const int64_t r = args[1].i, *const at = &self->sizes[self->rank - 3], c = sym_div(b->env, at[0], r * r);
     const int64_t parts[6] = {sym_product(b->env, self->sizes, self->rank - 3), c, r, r, at[1], at[2]};
     const int64_t last[3] = {c, sym_mul(b->env, at[1], r), sym_mul(b->env, at[2], r)};
-    return done1(outs, turned(b, args[0].val, parts, (const int64_t[]){0, 1, 4, 2, 5, 3}, 6, self, last));
+    Val *const y = turned(b, args[0].val, parts, (const int64_t[]){0, 1, 4, 2, 5, 3}, 6, self, last);
+    return done1(outs, in_layout_of(b, row, args, 0, y));
 }
 
 /* [n, C, H r, W r] -> [n, C, H, r, W, r] -> [n, C, r, r, H, W] */
@@ -141,7 +143,8 @@ Status decomp_pixel_unshuffle(Builder *b, const OpRow *row, const Arg *args, Val
     const int64_t h = sym_div(b->env, at[1], r), w = sym_div(b->env, at[2], r);
     const int64_t parts[6] = {sym_product(b->env, self->sizes, self->rank - 3), at[0], h, r, w, r};
     const int64_t last[3] = {sym_mul(b->env, at[0], r * r), h, w};
-    return done1(outs, turned(b, args[0].val, parts, (const int64_t[]){0, 1, 3, 5, 2, 4}, 6, self, last));
+    Val *const y = turned(b, args[0].val, parts, (const int64_t[]){0, 1, 3, 5, 2, 4}, 6, self, last);
+    return done1(outs, in_layout_of(b, row, args, 0, y));
 }
 
 /* [n, groups, C / groups, rest] with the two exchanged */
@@ -151,7 +154,7 @@ Status decomp_channel_shuffle(Builder *b, const OpRow *row, const Arg *args, Val
     const int64_t parts[4] = {self->sizes[0], groups, each, sym_product(b->env, &self->sizes[2], self->rank - 2)};
     Val *const apart = E(b, transpose_int, V(reshaped(b, args[0].val, parts, 4)), I(1), I(2));
     Val *const copy = E(b, clone, V(apart), I(MF_contiguous));
-    return done1(outs, E(b, _unsafe_view, V(copy), A_INTS(self->sizes, self->rank)));
+    return done1(outs, in_layout_of(b, row, args, 0, E(b, _unsafe_view, V(copy), A_INTS(self->sizes, self->rank))));
 }
 
 /* Neighbours along dim: the later ones less the earlier ones. */
@@ -168,7 +171,7 @@ Status decomp_diff(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int dim = dim_of(&args[2], x->meta->rank);
     const int64_t n = args[1].i;
     int count = 0;
-    if (!n) return done1(outs, E(b, clone, V(x), I(MF_contiguous)));
+    if (!n) return done1(outs, E(b, clone, V(x)));
     if (optional(&args[3])) parts[count++] = args[3].val;
     parts[count++] = x;
     if (optional(&args[4])) parts[count++] = args[4].val;
@@ -180,7 +183,7 @@ Status decomp_diff(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
         return done1(outs, E(b, new_zeros, V(x), A_INTS(sizes, x->meta->rank)));
     }
     for (int64_t k = 0; k < n; k++) x = difference(b, x, dim);
-    return done1(outs, made_contiguous(b, x));
+    return done1(outs, in_layout_of(b, row, args, 0, x));
 }
 
 /* (self, other, rtol, atol, equal_nan), as PyTorch: ints are compared as floats where there is a tolerance. */

@@ -35,6 +35,15 @@ Val *made_contiguous(Builder *b, Val *x) { /* of no elements any strides count a
     return !x || is_plain ? x : E(b, clone, V(x), I(MF_contiguous));
 }
 
+Val *in_layout_of(Builder *b, const OpRow *row, const Arg *args, int i, Val *x) {
+    MetaOut outs[MAX_OUTS];
+    MetaCall call = {.row = row, .args = args, .env = b->env, .out = outs, .n_out = row->n_out};
+    if (!x || op_meta(&call) != ST_OK) return NULL;
+    bool same = true;
+    for (int d = 0; d < x->meta->rank; d++) same = same && sym_identical(x->meta->strides[d], outs[i].strides[d]);
+    return same ? x : E(b, restride, V(x), A_INTS(outs[i].strides, x->meta->rank));
+}
+
 int dim_of(const Arg *a, int rank) { return (int)dim_wrap(a->i, rank); }
 
 Status decomp_done(Val **outs, int n, Val *const *values) {

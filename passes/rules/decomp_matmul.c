@@ -209,7 +209,8 @@ Status decomp_flash_attention(Builder *b, const OpRow *row, const Arg *args, Val
     const int64_t last = -1;
     Val *const out = E(b, matmul, V(E(b, _safe_softmax, V(scores), I(-1))), V(a.value));
     Val *const sum = E(b, logsumexp, V(scores), A_INTS(&last, 1), A_BOOL(false));
-    return decomp_done(outs, 2, (Val *const[]){in_dtype(b, out, dtype), sum});
+    Val *const placed = in_layout_of(b, row, args, 0, in_dtype(b, out, dtype));
+    return decomp_done(outs, 2, (Val *const[]){placed, in_layout_of(b, row, args, 1, sum)});
 }
 
 /* p = exp(scores - logsumexp); dv = p^T g; ds = p (g v^T - sum(g out)) scale; dq = ds k; dk = ds^T q */

@@ -224,5 +224,5 @@ Status decomp_fused_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val 
 Status decomp_rms_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *both[2] = {0};
     TRY(emit(b, OP__fused_rms_norm, args, 4, both));
-    return done1(outs, both[0]);
+    return done1(outs, in_layout_of(b, row, args, 0, both[0]));
 }

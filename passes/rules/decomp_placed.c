@@ -33,7 +33,7 @@ static Val *diagonal_put(Builder *b, Val *x, Val *src, const Arg *offset, const 
 Status decomp_diagonal_scatter(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const src = in_dtype(b, args[1].val, args[0].val->meta->dtype);
     Val *const plain = E(b, clone, args[0], I(MF_contiguous)); /* its strides, too, where there is one element */
-    return done1(outs, diagonal_put(b, plain, src, &args[2], &args[3]));
+    return done1(outs, in_layout_of(b, row, args, 0, diagonal_put(b, plain, src, &args[2], &args[3])));
 }
 /* (grad_output, input_sizes, offset, dim1, dim2) */
 Status decomp_diagonal_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

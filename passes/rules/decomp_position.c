@@ -17,7 +17,8 @@ typedef struct Merged {
 
 typedef struct Positions {
     int n;
-    Val *at[MAX_RANK]; /* each for one dim */
+    Val *at[MAX_RANK];    /* each for one dim */
+    Val *given[MAX_RANK]; /* as the call has it, or of a mask */
     int dim[MAX_RANK];
 } Positions;
 
@@ -25,7 +26,11 @@ typedef struct Positions {
 static bool add_mask(Builder *b, Positions *all, Val *mask, int dim) {
     Val *found[MAX_RANK] = {0};
     if (emit(b, OP_where, &V(mask), 1, found) != ST_OK) return false;
-    for (int d = 0; d < mask->meta->rank; d++) all->dim[all->n] = dim + d, all->at[all->n++] = found[d];
+    for (int d = 0; d < mask->meta->rank; d++) {
+        all->dim[all->n] = dim + d;
+        all->given[all->n] = all->at[all->n] = found[d];
+        all->n++;
+    }
     return true;
 }
 
@@ -40,6 +45,7 @@ static bool positions_of(Builder *b, const Arg *list, const Meta *self, Position
             continue;
         }
         all->dim[all->n] = dim;
+        all->given[all->n] = index;
         all->at[all->n] = E(b, index_positions, V(index), I(self->sizes[dim]), I(dim));
         if (!all->at[all->n++]) return false;
     }
@@ -114,16 +120,25 @@ static Val *flat_number(Builder *b, const Merged *m) {
 DecompFn decomp_masked_select;
 DecompFn decomp_index, decomp_index_put;
 
+/* The layout that index gives the call with what a mask stands for in the mask's place. */
+static Val *in_index_layout(Builder *b, const OpRow *row, const Arg *args, const Positions *all, Val *x) {
+    Val *list[MAX_RANK] = {0};
+    int n = 0;
+    for (int i = 0; i < all->n; i++) list[all->dim[i]] = all->given[i], n = all->dim[i] + 1;
+    return in_layout_of(b, row, (const Arg[]){args[0], A_VALS(list, n)}, 0, x);
+}
+
 Status decomp_index(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Positions all;
     Merged m;
     int64_t sizes[MAX_RANK];
     if (!positions_of(b, &args[1], args[0].val->meta, &all)) return error_pending();
-    if (!all.n) return done1(outs, E(b, clone, args[0], I(0)));
+    if (!all.n) return done1(outs, E(b, clone, args[0]));
     if (!merged_of(b, args, &all, &m)) return error_pending();
     Val *const read = E(b, index_select, V(m.self), I(m.dim), V(flat_number(b, &m)));
-    if (m.number->meta->rank == 1) return done1(outs, read);
-    return done1(outs, reshaped(b, read, sizes, sizes_around(&m, m.number->meta->sizes, m.number->meta->rank, sizes)));
+    const int rank = sizes_around(&m, m.number->meta->sizes, m.number->meta->rank, sizes);
+    Val *const placed = m.number->meta->rank == 1 ? read : reshaped(b, read, sizes, rank);
+    return done1(outs, in_index_layout(b, row, args, &all, placed));
 }
 
 /* values as [before..., all positions, after...] */

@@ -9,7 +9,11 @@
         return done1(outs, E(b, clone, V(seen), I(MF_contiguous)));                                                    \
     }
 
-COPY_OF(view)
+DecompFn decomp_view_copy;
+Status decomp_view_copy(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const seen = reshaped(b, args[0].val, args[1].ints, args[1].n);
+    return done1(outs, E(b, clone, V(seen), I(MF_contiguous)));
+}
 COPY_OF(expand)
 COPY_OF(permute)
 COPY_OF(transpose_int)

@@ -126,6 +126,7 @@ Status cpu_topk(OpCall *call) { return sort_along(call, call->args[2].i, call->a
 typedef struct NonzeroRows {
     const Meta *meta;
     int64_t n, number; /* rows so far; of the element, row-major */
+    int64_t apart;     /* from one dim's positions to the next's */
     int64_t *at;       /* NULL: they are counted only */
 } NonzeroRows;
 
@@ -135,9 +136,17 @@ static void look_at(void *context, const char *element, size_t bytes) {
     int64_t rest = rows->number++;
     (void)bytes;
     if (element_double(meta->dtype, element) == 0) return;
-    int64_t *const row = rows->at ? rows->at + rows->n * meta->rank : NULL;
-    for (int d = meta->rank - 1; d >= 0 && row; d--) row[d] = rest % meta->sizes[d], rest /= meta->sizes[d];
+    for (int d = meta->rank - 1; d >= 0 && rows->at; d--) {
+        rows->at[d * rows->apart + rows->n] = rest % meta->sizes[d];
+        rest /= meta->sizes[d];
+    }
     rows->n++;
+}
+
+/* A row for each position; those of one dim lie side by side, as in PyTorch. */
+static const Meta *positions_meta(int64_t n, int rank) {
+    const int64_t sizes[2] = {n, rank}, strides[2] = {1, n > 1 ? n : 1};
+    return meta_intern(DT_i64, DEV_cpu, sizes, strides, 2, false);
 }
 
 /* The key's own entry, as where's: its sizes are known from the values only. */
@@ -146,12 +155,11 @@ Status cpu_nonzero(OpCall *call) {
     TRY(tensor_ready(self, call->row->name));
     NonzeroRows rows = {.meta = self->base.meta};
     each_element(self, look_at, &rows);
-    const int64_t sizes[2] = {rows.n, rows.meta->rank};
-    const Meta *const meta = meta_intern_contiguous(DT_i64, DEV_cpu, sizes, 2);
+    const Meta *const meta = positions_meta(rows.n, rows.meta->rank);
     call->outs[0] = meta ? tensor_new(meta) : NULL;
     if (!call->outs[0]) return error_pending();
     rows.at = tensor_data(call->outs[0]);
-    rows.n = rows.number = 0;
+    rows.apart = rows.n, rows.n = rows.number = 0;
     if (meta->numel) each_element(self, look_at, &rows);
     return ST_OK;
 }

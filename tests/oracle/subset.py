@@ -8,6 +8,9 @@ have (gradients, an input that is not contiguous, no elements, an expected error
 samples go before calls that another op made ("below"); a case of more than MOST bytes is left out. Equal tensors are kept once.
 Needs only Python.
 
+With --layouts the files are of torch_cases.py --layouts, and the smallest case of each of some layouts is picked.
+layouts.safetensors is such a set, of --dtypes f32 --max 8 --no-grad.
+
 With --note NOTE (more than once) the cases of these notes instead; with --exactly NOTE such cases, whose results must then
 be met to the last bit. off_reference.safetensors is
     --note "add f16 sample 10" --note "log_softmax bf16 sample 2" --note "log_softmax f16 sample 2" --note "matmul f32 sample 13"
@@ -16,6 +19,7 @@ be met to the last bit. off_reference.safetensors is
 import argparse, json, struct, subprocess
 
 MOST = 100_000
+LAYOUTS = {"images", "transposed", "channels_last", "cut"}
 WIDTH = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
 
@@ -60,8 +64,11 @@ def numel(t):
     return n
 
 
-def kinds(case):
+def kinds(case, layouts):
     """What this case would be picked for."""
+    if layouts:
+        layout = case["note"].replace(" (below)", "").split()[-1]
+        return [("layout", layout)] if layout in LAYOUTS else []
     inputs = inputs_of(case)
     dtype = inputs[0]["dtype"] if inputs else "none"
     empty = any(numel(t) == 0 for t in inputs)
@@ -89,7 +96,7 @@ def supported(sinter, paths):
     return found
 
 
-def pick(paths, ops):
+def pick(paths, ops, layouts):
     best = {}
     for path in paths:
         cases, tensors = read(path)
@@ -99,7 +106,7 @@ def pick(paths, ops):
             key = ("(below)" in case.get("note", ""), cost(case, tensors))
             if key[1] > MOST:
                 continue
-            for kind in kinds(case):
+            for kind in kinds(case, layouts):
                 at = (case["op"],) + kind
                 if at not in best or key < best[at][0]:
                     best[at] = (key, case, tensors)
@@ -152,9 +159,10 @@ if __name__ == "__main__":
     parser.add_argument("--out", required=True)
     parser.add_argument("--note", action="append", default=[])
     parser.add_argument("--exactly", action="append", default=[])
+    parser.add_argument("--layouts", action="store_true")
     parser.add_argument("files", nargs="+")
     options = parser.parse_args()
     if options.note or options.exactly:
         write(options.out, noted(options.files, options.note, options.exactly))
     else:
-        write(options.out, pick(options.files, supported(options.sinter, options.files)))
+        write(options.out, pick(options.files, supported(options.sinter, options.files), options.layouts))
