@@ -4,6 +4,7 @@
 
 #include <sinter/compile.h>
 
+#include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/query.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/core/element.h"
@@ -42,8 +43,17 @@ static sn_sym numel_of(sn_tensor *t, const char *what) {
     return (sn_sym){symbols_numel(t)};
 }
 
+/* Where a replay function's view begins may follow from numbers of the call, and no expression is kept of it. */
+static bool is_placed(sn_tensor *t, sn_tensor **root, int64_t *distance) {
+    return !t->placeholder || (!symbols_current() && capture_place(t, root, distance));
+}
+
 static sn_sym offset_of(sn_tensor *t, const char *what) {
-    return (sn_sym){tensor_ready(t, what) == ST_OK ? t->offset : 0};
+    if (tensor_valid(t, what) != ST_OK) return (sn_sym){0};
+    sn_tensor *root = t;
+    int64_t distance = 0;
+    if (!is_placed(t, &root, &distance) && tensor_ready(t, what) != ST_OK) return (sn_sym){0};
+    return (sn_sym){distance + (root ? query_ask(QUERY_storage_offset, root, 0) : 0)};
 }
 
 sn_sym sn_sym_size(sn_tensor *t, int64_t dim) { return size_of(t, dim, "sn_sym_size"); }

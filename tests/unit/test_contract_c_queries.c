@@ -44,6 +44,7 @@ static int64_t ask_setting(sn_frame *f, sn_tensor *t) { return hash_text(sn_sett
 static int64_t ask_sym_size(sn_frame *f, sn_tensor *t) { return sn_sym_arg(sn_sym_size(t, -1)); }
 static int64_t ask_sym_stride(sn_frame *f, sn_tensor *t) { return sn_sym_arg(sn_sym_stride(t, 0)); }
 static int64_t ask_sym_numel(sn_frame *f, sn_tensor *t) { return sn_sym_arg(sn_sym_numel(t)); }
+static int64_t ask_sym_offset(sn_frame *f, sn_tensor *t) { return sn_sym_arg(sn_sym_storage_offset(t)); }
 static int64_t ask_sym_value(sn_frame *f, sn_tensor *t) { return sn_sym_value(sn_sym_size(t, -1)) > 4 ? 10 : 20; }
 static int64_t ask_sym_op(sn_frame *f, sn_tensor *t) {
     return sn_sym_arg(sn_sym_op(sn_sym_size(t, -1), '*', sn_sym_int(7)));
@@ -73,6 +74,7 @@ static sn_value of_keys(int which) {
     sn_grad_mode_set(before);
     return sn_val(t);
 }
+static sn_value of_place(int which) { return sn_val(sn_narrow(F32(1, 9), 0, which, 4)); }
 static sn_value of_int(int which) { return sn_int(which ? 9 : 5); }
 static sn_value of_float(int which) { return sn_float(which ? 2.5 : 0.5); }
 static sn_value of_kind(int which) { return which ? sn_int(2) : sn_float(2); }
@@ -85,6 +87,7 @@ static void change_numel(sn_tensor *t, int which) { /* as an out form does */
     sn_tensor *const ones = which ? sn_ones(SN_INTS(2, 9), SN_F32) : sn_ones(SN_INTS(4, 3), SN_F32);
     sn_add_out(t, ones, ones);
 }
+static void change_place(sn_tensor *t, int which) { sn_as_strided_(t, SN_INTS(4, 3), SN_INTS(3, 1), which); }
 static void change_flag(sn_tensor *t, int which) { sn_requires_grad_(t, which); }
 static void change_grad(sn_tensor *t, int which) { sn_grad_set(t, which ? sn_zeros_like(sn_detach(t)) : NULL); }
 static void change_setting(sn_tensor *t, int which) { sn_setting_set("root_scope_warning", which ? "20000" : "10000"); }
@@ -104,6 +107,7 @@ static const Probe probes[] = {{"sn_rank", ask_rank, of_rank, change_rank},
                                {"sn_sym_size", ask_sym_size, of_size, change_layout},
                                {"sn_sym_stride", ask_sym_stride, of_layout, change_layout},
                                {"sn_sym_numel", ask_sym_numel, of_size, change_numel},
+                               {"sn_sym_storage_offset", ask_sym_offset, of_place, change_place},
                                {"sn_sym_value", ask_sym_value, of_size, change_numel},
                                {"sn_sym_op", ask_sym_op, of_size, change_layout},
                                {"sn_sym_arg", ask_sym_size, of_size, change_numel},
@@ -215,7 +219,9 @@ START_TEST(c7_what_a_closed_over_tensor_showed_is_a_guard) {
     both_begin(&b, &probes[_i / 2], _i % 2);
     const Probe *const probe = b.fast.probe;
     const bool of_leaf = probe->change == change_flag || probe->change == change_grad;
-    sn_tensor *const t = of_leaf ? LEAF(1, 3, 4) : probe->change == change_rank ? F32(1, 4) : F32(1, 4, 3);
+    sn_tensor *const t = of_leaf                        ? LEAF(1, 3, 4)
+                         : probe->change == change_rank ? F32(1, 4)
+                                                        : sn_narrow(F32(1, 5, 3), 0, 0, 4);
     b.fast.closed = b.slow.closed = t;
     int before = probe->change == change_flag ? 1 : 0;
     for (int i = 0; probe->change && i < CALLS; i++) {

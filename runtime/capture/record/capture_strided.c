@@ -6,6 +6,7 @@
  * were off. What reaches outside of the root's own elements, or whose root is not of this segment, breaks the graph. */
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/trace_graph.h"
 
 typedef struct Strided {
@@ -92,4 +93,25 @@ const char *strided_view(const Capture *c, const OpCall *call, const Arg *symbol
     if (!is_inside(self.root, at, span)) return "as_strided reaches beyond its argument";
     set_view(call, symbolic, &self, at, view);
     return NULL;
+}
+
+static bool find_place(const Trace *trace, Operand self, DType dtype, sn_tensor **root, int64_t *distance) {
+    const Operand at = trace_root(trace, self);
+    const bool is_input = operand_is_input(at);
+    sn_tensor *const of = handle_of(trace, at);
+    if (!of || dtype_bytes(of->base.meta->dtype) != dtype_bytes(dtype)) return false; /* other elements are counted */
+    if (is_input && of->offset != trace->inputs.at[operand_input(at)].offset) return false; /* laid anew since */
+    *root = is_input ? of : NULL;
+    *distance = offset_of(trace, self);
+    return true;
+}
+
+bool capture_place(sn_tensor *t, sn_tensor **root, int64_t *distance) {
+    Capture *const c = state_get()->capture;
+    if (!c || t->placeholder->capture != c) return false;
+    const bool entered = capture_enter(c);
+    const struct Placeholder *const p = t->placeholder; /* another thread may have made it meanwhile */
+    const bool found = p && p->trace == c->trace && find_place(p->trace, p->value, t->base.meta->dtype, root, distance);
+    capture_leave(c, entered);
+    return found;
 }

@@ -1,4 +1,4 @@
-/* capture_strided.h: as_strided in a body. */
+/* capture_strided.h: as_strided in a body, and where what is pending begins in its storage. */
 #ifndef SINTER_RUNTIME_CAPTURE_STRIDED_H
 #define SINTER_RUNTIME_CAPTURE_STRIDED_H
 #include "runtime/capture/record/trace.h"
@@ -12,5 +12,9 @@ typedef struct StridedView { /* the same view, by numbers that a graph can hold 
 /* Why an as_strided call can't be recorded; NULL: it can, as `view`. symbolic: its arguments before their numbers were
  * made plain. */
 const char *strided_view(const Capture *capture, const OpCall *call, const Arg *symbolic, StridedView *view);
+
+/* A pending t begins *distance elements after the first of *root, an argument, or (NULL) of a result's own memory.
+ * False: only the tensor itself will tell. */
+bool capture_place(sn_tensor *t, sn_tensor **root, int64_t *distance);
 
 #endif
