@@ -170,17 +170,16 @@ sn_dict *sn_dict_load(const char *path) {
     return d;
 }
 
-/* Row-major data of t: its own where it is contiguous, else a copy of the innermost scope. */
-static Status fill_safe(const DictEntry *entry, SafeTensor *out) {
-    TRY(tensor_ready(entry->tensor, "sn_dict_save"));
-    sn_tensor *const t = sn_contiguous(sn_to_device(entry->tensor, SN_CPU));
-    TRY(tensor_ready(t, "sn_dict_save"));
-    const Meta *const meta = t->base.meta;
-    *out = (SafeTensor){.name = entry->name,
+Status dict_safe(sn_tensor *t, const char *name, const char *what, SafeTensor *out) {
+    TRY(tensor_ready(t, what));
+    sn_tensor *const flat = sn_contiguous(sn_to_device(t, SN_CPU));
+    TRY(tensor_ready(flat, what));
+    const Meta *const meta = flat->base.meta;
+    *out = (SafeTensor){.name = name,
                         .dtype = meta->dtype,
                         .rank = meta->rank,
                         .sizes = meta->sizes,
-                        .data = tensor_data(t),
+                        .data = tensor_data(flat),
                         .bytes = (size_t)(meta->numel * dtype_bytes(meta->dtype))};
     return ST_OK;
 }
@@ -192,7 +191,8 @@ sn_status sn_dict_save(sn_dict *d, const char *path) {
     if (!tensors) return SN_ERR_MEMORY;
     const sn_scope scope = sn_scope_begin();
     Status status = ST_OK;
-    for (int i = 0; i < d->n && status == ST_OK; i++) status = fill_safe(&d->entries[i], &tensors[i]);
+    for (int i = 0; i < d->n && status == ST_OK; i++)
+        status = dict_safe(d->entries[i].tensor, d->entries[i].name, "sn_dict_save", &tensors[i]);
     if (status == ST_OK) status = safetensors_save(path, tensors, d->n, NULL, 0);
     sn_scope_end(scope);
     mem_free(tensors);

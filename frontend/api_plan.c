@@ -48,27 +48,13 @@ static Status check_embedded(const SavedPlan *plan, int i) {
     return ST_OK;
 }
 
-static Status embed(const SavedTensor *t, SafeTensor *out) {
-    TRY(tensor_ready(t->tensor, "sn_plan_save"));
-    sn_tensor *const flat = sn_contiguous(t->tensor);
-    TRY(tensor_ready(flat, "sn_plan_save"));
-    const Meta *const meta = flat->base.meta;
-    *out = (SafeTensor){.name = t->name,
-                        .dtype = meta->dtype,
-                        .rank = meta->rank,
-                        .sizes = meta->sizes,
-                        .data = tensor_data(flat),
-                        .bytes = (size_t)(meta->numel * dtype_bytes(meta->dtype))};
-    return ST_OK;
-}
-
 static Status print_tensors(const SavedPlan *plan, Text *out) {
     const int n = plan->closed.n;
     SafeTensor *const tensors = ARENA_ARRAY(plan->arena, SafeTensor, n + 1);
     if (!tensors) return ST_MEMORY;
     for (int i = 0; i < n; i++) {
         TRY(check_embedded(plan, i));
-        TRY(embed(&plan->closed.at[i], &tensors[i]));
+        TRY(dict_safe(plan->closed.at[i].tensor, plan->closed.at[i].name, "sn_plan_save", &tensors[i]));
     }
     safetensors_print(out, tensors, n, NULL, 0);
     for (int i = 0; i < n; i++)

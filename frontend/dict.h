@@ -3,7 +3,7 @@
 #define SINTER_FRONTEND_DICT_H
 #include <sinter/nn.h>
 
-#include "runtime/base/base.h"
+#include "runtime/core/safetensors.h"
 
 typedef struct DictEntry {
     char *name;
@@ -16,5 +16,7 @@ struct sn_dict {
 };
 
 Status dict_set(sn_dict *d, const char *name, sn_tensor *t);
+/* t as a file has it, row-major on the host: its own data where they lie so, else a copy of the innermost scope. */
+Status dict_safe(sn_tensor *t, const char *name, const char *what, SafeTensor *out);
 
 #endif

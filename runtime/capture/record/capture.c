@@ -349,27 +349,33 @@ static bool placeholder_tracks(const struct Placeholder *p) {
     return trace_tracked(p->trace, p->value, p->trace->ops.n);
 }
 
-bool capture_requires_grad(sn_tensor *t) {
+static bool placeholder_is_inference(const struct Placeholder *p) { return trace_is_inference(p->trace, p->value); }
+static bool made_in_inference(const sn_tensor *t) { return t->flags & TF_inference; }
+
+typedef struct TensorFact {
+    bool (*of_pending)(const struct Placeholder *p);
+    bool (*of_made)(const sn_tensor *t);
+    bool may_be_written; /* a write that tracks may have changed it */
+} TensorFact;
+
+static bool ask_fact(sn_tensor *t, const TensorFact *fact) {
     Capture *const c = state_get()->capture;
     const struct Placeholder *const other = t->placeholder;
-    if (other && other->capture != c) return capture_flush_foreign(t) == ST_OK && tape_tracks(t);
+    if (other && other->capture != c) return capture_flush_foreign(t) == ST_OK && fact->of_made(t);
     const bool entered = c && capture_enter(c);
-    bool tracks = !(c && c->trace->tracked_writes) || capture_flush_tensor(t) == ST_OK;
+    const bool written = fact->may_be_written && c && c->trace->tracked_writes;
+    bool holds = !written || capture_flush_tensor(t) == ST_OK;
     const struct Placeholder *const p = t->placeholder;
-    tracks = tracks && (p ? placeholder_tracks(p) : tape_tracks(t));
+    holds = holds && (p ? fact->of_pending(p) : fact->of_made(t));
     if (c) capture_leave(c, entered);
-    return tracks;
+    return holds;
 }
 
+bool capture_requires_grad(sn_tensor *t) {
+    return ask_fact(t, &(TensorFact){placeholder_tracks, tape_tracks, .may_be_written = true});
+}
 bool capture_is_inference(sn_tensor *t) {
-    Capture *const c = state_get()->capture;
-    const struct Placeholder *const other = t->placeholder;
-    if (other && other->capture != c) return capture_flush_foreign(t) == ST_OK && t->flags & TF_inference;
-    const bool entered = c && capture_enter(c);
-    const struct Placeholder *const p = t->placeholder;
-    const bool inference = p ? trace_is_inference(p->trace, p->value) : t->flags & TF_inference;
-    if (c) capture_leave(c, entered);
-    return inference;
+    return ask_fact(t, &(TensorFact){placeholder_is_inference, made_in_inference});
 }
 
 /* What the tape refuses to write is refused at the call, for sizes that a variant was made for too. As in eager that
