@@ -35,6 +35,7 @@ typedef struct Totals {
     int64_t *uses; /* by form */
     int64_t *stateful_uses;
     int64_t *features; /* programs by feature */
+    int end;           /* of the last process: as waitpid says */
     bool verbose;
 } Totals;
 
@@ -120,16 +121,31 @@ static void run_batch(const Case *cases, int n, int to) {
 
 typedef enum Outcome { FINE, DIFFERS, CRASHED } Outcome;
 
-/* Runs cases from the first on; returns how many ended, and what became of each. */
+/* Also where it does not come again, by itself: SIGPROF and SIGALRM are those of limit_time. */
+static void say_end(const Case *c, int status) {
+    const bool by_signal = WIFSIGNALED(status);
+    fprintf(stderr, "fuzz: seed %llu%s: the process ended by %s %d\n", (unsigned long long)c->seed,
+            c->stateful ? " with state" : "", by_signal ? "signal" : "status",
+            by_signal ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* A campaign that cannot run its programs has found nothing out. */
+static pid_t start_child(int *pipes) {
+    fflush(NULL);
+    const pid_t child = pipe(pipes) == 0 ? fork() : -1;
+    if (child >= 0) return child;
+    perror("fuzz: cannot start a process");
+    exit(2);
+}
+
+/* Runs cases from the first on; returns how many ended, at least one, and what became of each. */
 static int run_some(const Case *cases, int n, Outcome *outcomes, Totals *totals) {
     int pipes[2], ended = 0;
-    if (pipe(pipes) != 0) return n;
-    fflush(NULL);
-    const pid_t child = fork();
+    const pid_t child = start_child(pipes);
     if (child == 0) run_batch(cases, n, pipes[1]);
     close(pipes[1]);
     Message m;
-    int begun = -1;
+    int begun = 0;
     while (read(pipes[0], &m, sizeof m) == sizeof m) {
         if (!m.done) {
             begun = m.index;
@@ -144,9 +160,9 @@ static int run_some(const Case *cases, int n, Outcome *outcomes, Totals *totals)
         totals->ops_generated += m.result.ops_generated;
     }
     close(pipes[0]);
-    waitpid(child, NULL, 0);
+    waitpid(child, &totals->end, 0);
     if (begun >= ended) outcomes[ended++] = CRASHED;
-    return ended > 0 ? ended : n;
+    return ended;
 }
 
 static Outcome run_quietly(const Case *c, bool *errors) {
@@ -159,9 +175,7 @@ static Outcome run_quietly(const Case *c, bool *errors) {
 
 static Outcome run_one(const Case *c, Text *story) {
     int pipes[2];
-    if (pipe(pipes) != 0) return FINE;
-    fflush(NULL);
-    const pid_t child = fork();
+    const pid_t child = start_child(pipes);
     if (child == 0) {
         FzResult result;
         Text text = {0};
@@ -259,6 +273,7 @@ static void run_all(const Options *o, const Case *cases, int n, Totals *totals) 
             totals->stateful += cases[i + k].stateful;
             totals->differing += outcomes[k] == DIFFERS;
             totals->crashed += outcomes[k] == CRASHED;
+            if (outcomes[k] == CRASHED) say_end(&cases[i + k], totals->end);
             if (outcomes[k] != FINE) report(o, &cases[i + k], outcomes[k]);
         }
         i += ended;
