@@ -88,7 +88,7 @@ static bool at_string(const Parser *p) { return *p->in.at == '\'' || *p->in.at =
 
 static Status read_string(Parser *p, const char **out) {
     const char quote = *p->in.at, *from = p->in.at + 1;
-    char *to = arena_alloc(p->arena, strlen(from) < 4096 ? strlen(from) + 1 : 4096);
+    char *to = arena_alloc(p->arena, strnlen(from, 4095) + 1);
     if (!to) return ST_MEMORY;
     *out = to;
     for (int n = 0; *from && *from != quote; n++, from++) {
@@ -411,7 +411,7 @@ static Status read_call(Parser *p, Node **out) {
     TRY(make_node(p, &call, text.random, out));
     (*out)->kernel = text.kernel + 1;
     (*out)->merged = text.merged;
-    (*out)->line = reader_line(&p->in, NULL);
+    (*out)->line = reader_count_lines(&p->in);
     p->in.at = end;
     return ST_OK;
 }

@@ -1,4 +1,4 @@
-/* text_reader.c: see text_reader.h. Lines are counted only for an error. */
+/* text_reader.c: see text_reader.h. Lines are counted only for an error, and where a parser notes them. */
 #include "runtime/base/text_reader.h"
 
 #include <stdlib.h>
@@ -58,12 +58,19 @@ Status reader_count(TextReader *r, int *out) {
 }
 
 int reader_line(const TextReader *r, int *column) {
-    int line = 1, at = 1;
-    for (const char *c = r->start; c < r->at; c++) {
-        at = *c == '\n' ? 1 : at + 1;
-        line += *c == '\n';
-    }
-    if (column) *column = at;
+    const bool known = r->counted && r->counted <= r->at;
+    int line = 1 + (known ? r->lines : 0);
+    for (const char *c = known ? r->counted : r->start; c < r->at; c++) line += *c == '\n';
+    const char *first = r->at;
+    while (first > r->start && first[-1] != '\n') first--;
+    if (column) *column = 1 + (int)(r->at - first);
+    return line;
+}
+
+int reader_count_lines(TextReader *r) {
+    const int line = reader_line(r, NULL);
+    r->lines = line - 1;
+    r->counted = r->at;
     return line;
 }
 

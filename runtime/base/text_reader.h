@@ -18,6 +18,8 @@ typedef struct TextReader {
     const char *what; /* "plan text": the first words of an error */
     Between between;
     const char *start, *at;
+    const char *counted; /* NULL: nothing; what stands before it has `lines` ends of lines (reader_count_lines) */
+    int lines;
 } TextReader;
 
 static inline bool is_word_char(char c) {
@@ -35,6 +37,8 @@ Status reader_int(TextReader *r, int64_t *out);
 Status reader_count(TextReader *r, int *out);
 /* The line of `at`, from 1, and if asked for its column. */
 int reader_line(const TextReader *r, int *column);
+/* The same, and what stands before is not counted again: for a parser that notes the line of everything it reads. */
+int reader_count_lines(TextReader *r);
 /* How many of the letters from `at` on an error quotes: at most `most`, and none of the next line. */
 int reader_quoted(const char *at, int most);
 /* ST_PARSE: "plan text, line 3: expected a count at "..."". */
