@@ -2,6 +2,7 @@
 #include "runtime/base/alloc.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "runtime/base/error.h"
 
@@ -34,6 +35,12 @@ void *mem_resize(void *block, size_t bytes) {
 void *mem_aligned(size_t alignment, size_t bytes) {
     const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     return checked(refused() ? NULL : aligned_alloc(alignment, rounded ? rounded : alignment), bytes);
+}
+
+void *mem_huge(size_t bytes) {
+    void *const block = mem_aligned(HUGE_PAGE, bytes);
+    if (block) madvise(block, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* only advice: failure costs speed */
+    return block;
 }
 
 void mem_free(void *block) { free(block); }

@@ -4,10 +4,15 @@
 #define SINTER_RUNTIME_BASE_ALLOC_H
 #include "runtime/base/base.h"
 
+#define HUGE_PAGE ((size_t)2 << 20)
+
 void *mem_alloc(size_t bytes);                     /* uninitialised; 0 bytes gives a valid pointer */
 void *mem_zero(size_t bytes);                      /* zeroed */
 void *mem_resize(void *block, size_t bytes);       /* the old block stays valid on failure */
 void *mem_aligned(size_t alignment, size_t bytes); /* uninitialised; freed by mem_free */
+/* For blocks of HUGE_PAGE bytes and more: aligned to it and of huge pages, where the system has them, so that the first
+ * touch costs one fault for 2 MiB and not 512. Uninitialised; freed by mem_free. */
+void *mem_huge(size_t bytes);
 void mem_free(void *block);
 char *mem_strdup(const char *text);
 

@@ -1,4 +1,4 @@
-/* arena.c: chunks of doubling size in a list; freeing walks the list. */
+/* arena.c: chunks of doubling size, up to one huge page, in a list; freeing walks the list. */
 #include "runtime/base/arena.h"
 
 #include <stdarg.h>
@@ -6,13 +6,14 @@
 
 #include "runtime/base/alloc.h"
 
-enum { FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20, ALIGNMENT = 16 };
+enum { FIRST_CHUNK = 16 << 10, ALIGNMENT = 16 };
 
 struct ArenaChunk {
     ArenaChunk *next;
     size_t room;
 };
 _Static_assert(sizeof(ArenaChunk) % ALIGNMENT == 0, "blocks begin behind the header");
+static const size_t LARGEST_ROOM = HUGE_PAGE - sizeof(ArenaChunk);
 
 Arena *arena_new(void) {
     Arena *const arena = mem_zero(sizeof *arena);
@@ -44,9 +45,10 @@ static void open_chunk(Arena *arena, ArenaChunk *chunk) {
 
 void *arena_grow(Arena *arena, size_t bytes) {
     size_t room = arena->chunks ? arena->chunks->room * 2 : FIRST_CHUNK;
-    if (room > LARGEST_CHUNK) room = LARGEST_CHUNK;
+    if (room > LARGEST_ROOM) room = LARGEST_ROOM;
     if (room < bytes) room = bytes;
-    ArenaChunk *const chunk = mem_alloc(sizeof *chunk + room);
+    const size_t whole = sizeof(ArenaChunk) + room;
+    ArenaChunk *const chunk = whole < HUGE_PAGE ? mem_alloc(whole) : mem_huge(whole);
     if (!chunk) {
         if (arena->bail) arena->bail(arena->bail_context);
         return NULL;

@@ -9,12 +9,10 @@
 #include "runtime/device/alloc_cpu.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "runtime/base/alloc.h"
 
 enum { STEPS = 8, CLASSES = 48 * STEPS, ALIGNMENT = 64 };
-static const size_t HUGE = (size_t)2 << 20;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *kept[CLASSES];           /* linked through their first word */
@@ -45,9 +43,8 @@ static void count_bytes(int64_t bytes) {
 }
 
 static void *fresh(size_t bytes) {
-    void *const block = mem_aligned(bytes >= HUGE ? HUGE : ALIGNMENT, bytes);
+    void *const block = bytes >= HUGE_PAGE ? mem_huge(bytes) : mem_aligned(ALIGNMENT, bytes);
     if (!block) return NULL;
-    if (bytes >= HUGE) madvise(block, bytes / HUGE * HUGE, MADV_HUGEPAGE); /* only advice: failure costs speed */
     atomic_fetch_add_explicit(&reserved, (int64_t)bytes, memory_order_relaxed);
     return block;
 }
