@@ -91,10 +91,33 @@ Graph *graph_new(Arena *arena, const char *name) {
     return graph->env && graph->name ? graph : NULL;
 }
 
+/* Where the name stands among those of the inputs, or would; NULL: there is no room for any. */
+static const char **name_place(const Graph *graph, const char *name) {
+    const size_t last = (size_t)graph->names.room - 1;
+    if (!graph->names.room) return NULL;
+    for (size_t i = hash_bytes(5, name, strlen(name));; i++) {
+        const char **const place = &graph->names.at[i & last];
+        if (!*place || !strcmp(*place, name)) return place;
+    }
+}
+
 static bool name_taken(const Graph *graph, const char *name) {
-    for (int i = 0; i < graph->inputs.n; i++)
-        if (!strcmp(graph->inputs.at[i]->name, name)) return true;
-    return false;
+    const char **const place = name_place(graph, name);
+    return place && *place;
+}
+
+static void take_name(Graph *graph, const char *name) {
+    if (2 * (graph->names.n + 1) > graph->names.room) {
+        const int room = graph->names.room ? 2 * graph->names.room : 16;
+        const char **const at = ARENA_ARRAY(graph->arena, const char *, room);
+        if (!at) return;
+        graph->names.at = at;
+        graph->names.room = room;
+        for (int i = 0; i < graph->inputs.n; i++)
+            *name_place(graph, graph->inputs.at[i]->name) = graph->inputs.at[i]->name;
+    }
+    *name_place(graph, name) = name;
+    graph->names.n++;
 }
 
 /* Numeric names belong to results, and every input has its own name. */
@@ -109,10 +132,17 @@ static const char *free_name(Graph *graph, const char *name) {
 
 GVal *graph_input(Graph *graph, const char *name, const Meta *meta) {
     GVal *input = ARENA_NEW(graph->arena, GVal);
-    if (!input) return NULL;
-    *input = (GVal){.base.meta = meta, .index = graph->inputs.n, .alias = -1, .name = free_name(graph, name)};
+    const char *const own = input ? free_name(graph, name) : NULL;
+    if (!own) return NULL;
+    *input = (GVal){.base.meta = meta, .index = graph->inputs.n, .alias = -1, .name = own};
+    take_name(graph, own);
     VEC_PUSH(graph->arena, &graph->inputs, input);
     return input;
+}
+
+void graph_drop_inputs(Graph *graph) {
+    graph->inputs.n = 0;
+    memset(&graph->names, 0, sizeof graph->names);
 }
 
 void graph_int_input(Graph *graph, int64_t symbol) {

@@ -96,6 +96,10 @@ typedef struct Graph {
     Bail *bail; /* NULL outside a compile: errors are raised instead */
     const char *name;
     VEC(GVal *) inputs;
+    struct {
+        const char **at;
+        int n, room;
+    } names; /* of the inputs, by hash; room is a power of two, more than half of it free */
     VEC(IntInput) int_inputs;
     VEC(Output) outputs;
     VEC(Write) writes;
@@ -117,6 +121,7 @@ typedef struct Graph {
 
 Graph *graph_new(Arena *arena, const char *name);
 GVal *graph_input(Graph *graph, const char *name, const Meta *meta);
+void graph_drop_inputs(Graph *graph);               /* their values stay; their names are free */
 void graph_int_input(Graph *graph, int64_t symbol); /* behind the inputs so far */
 void graph_output(Graph *graph, GVal *value);
 void graph_write(Graph *graph, GVal *input, GVal *value);

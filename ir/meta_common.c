@@ -226,6 +226,14 @@ static void layout_strides(const Layout *l, int64_t *strides) {
     }
 }
 
+/* Strides are written before they are read: they are not zeroed, which would cost more than all else here. */
+static void layout_begin(Layout *l, SymEnv *env, int rank, const int64_t *sizes) {
+    l->env = env;
+    l->n = 0;
+    l->rank = rank;
+    l->sizes = sizes;
+}
+
 static void layout_add(Layout *l, const Meta *meta) {
     const int lead = l->rank - meta->rank;
     int64_t *to = l->strides[l->n++];
@@ -241,7 +249,8 @@ void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides) {
     } else if (dense_non_overlapping(env, meta->sizes, meta->strides, meta->rank)) {
         memcpy(strides, meta->strides, sizeof *strides * (size_t)meta->rank);
     } else {
-        Layout l = {.env = env, .rank = meta->rank, .sizes = meta->sizes};
+        Layout l;
+        layout_begin(&l, env, meta->rank, meta->sizes);
         layout_add(&l, meta);
         layout_strides(&l, strides);
     }
@@ -359,7 +368,8 @@ static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
 
 void iterated_strides(MetaCall *call, const Meta *const *operands, int n) {
     MetaOut *const out = &call->out[0];
-    Layout l = {.env = call->env, .rank = out->rank, .sizes = out->sizes};
+    Layout l;
+    layout_begin(&l, call->env, out->rank, out->sizes);
     for (int i = 0; i < n && i < MAX_OPERANDS; i++) layout_add(&l, operands[i]);
     layout_strides(&l, out->strides);
 }

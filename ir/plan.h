@@ -13,7 +13,7 @@
 typedef enum SlotKind { SLOT_input, SLOT_output, SLOT_arena } SlotKind;
 typedef struct Slot {
     SlotKind kind;
-    int index;        /* input or output number */
+    int index;        /* input or output number; arena: which of its slots */
     const Meta *meta; /* layout of the value that the slot holds; its device is the slot's */
     int64_t offset;   /* arena: bytes; set by the memory plan */
     int64_t bytes;    /* arena and output */

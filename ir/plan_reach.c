@@ -16,7 +16,8 @@ typedef struct SlotReach {
     const Plan *plan;
     const int64_t *symbols;
     Arena *arena;
-    int64_t *room; /* by slot: bytes */
+    int64_t *room;   /* by slot: bytes */
+    int *new_output; /* by output that is new: its slot */
     int step;
     const Kernel *kernel;
     int64_t extent[MAX_LOOP_DIMS]; /* of the nest looked at */
@@ -70,23 +71,17 @@ static Status find_room(SlotReach *r, int i) {
     return error_raise(ST_INTERNAL, "plan, slot %d: not in its arena", i);
 }
 
-static int slot_of_output(const Plan *plan, int output) {
-    int i = 0;
-    while (plan->slots.at[i].kind != SLOT_output || plan->slots.at[i].index != output) i++;
-    return i;
-}
-
 /* Where the memory of an output is, whose kind is not OUT_none. */
-static int base_slot(const Plan *plan, int output) {
-    const PlanOutput *const out = &plan->outputs.at[output];
+static int base_slot(const SlotReach *r, int output) {
+    const PlanOutput *const out = &r->plan->outputs.at[output];
     if (out->kind == OUT_input || out->kind == OUT_view_of_input) return out->base;
-    return out->kind == OUT_new ? slot_of_output(plan, output) : base_slot(plan, out->base);
+    return out->kind == OUT_new ? r->new_output[output] : base_slot(r, out->base);
 }
 
 static Status check_view(const SlotReach *r, int i) {
     const PlanOutput *const out = &r->plan->outputs.at[i];
     if (out->kind != OUT_view_of_input && out->kind != OUT_view_of_output) return ST_OK;
-    const int slot = base_slot(r->plan, i);
+    const int slot = base_slot(r, i);
     const Meta *const base = r->plan->slots.at[slot].meta;
     Wide bytes;
     if (base->dtype == out->meta->dtype && base->device == out->meta->device &&
@@ -203,7 +198,11 @@ static Status check_kernel_reach(SlotReach *r, const Step *step) {
 /* all ----------------------------------------------------------------------------------------- */
 
 static Status check_all(SlotReach *r) {
-    for (int i = 0; i < r->plan->slots.n; i++) TRY(find_room(r, i));
+    for (int i = 0; i < r->plan->slots.n; i++) {
+        const Slot *const slot = &r->plan->slots.at[i];
+        if (slot->kind == SLOT_output) r->new_output[slot->index] = i;
+        TRY(find_room(r, i));
+    }
     for (int i = 0; i < r->plan->outputs.n; i++) TRY(check_view(r, i));
     for (r->step = 0; r->step < r->plan->steps.n; r->step++) {
         const Step *const step = &r->plan->steps.at[r->step];
@@ -215,7 +214,8 @@ static Status check_all(SlotReach *r) {
 Status plan_check_reach(const Plan *plan, const int64_t *symbols) {
     SlotReach r = {.plan = plan, .symbols = symbols, .arena = arena_new()};
     r.room = r.arena ? ARENA_ARRAY(r.arena, int64_t, plan->slots.n + 1) : NULL;
-    const Status status = r.room ? check_all(&r) : ST_MEMORY;
+    r.new_output = r.room ? ARENA_ARRAY(r.arena, int, plan->outputs.n + 1) : NULL;
+    const Status status = r.new_output ? check_all(&r) : ST_MEMORY;
     arena_free(r.arena);
     return status;
 }

@@ -2,7 +2,10 @@
  * reached is checked by plan_reach.c. */
 #include "ir/plan.h"
 
+#include <stdlib.h>
+
 #include "ir/schema.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
 typedef struct PlanCheck {
@@ -32,24 +35,32 @@ static bool is_output_slot(const Plan *plan, const Slot *slot) {
            plan->outputs.at[slot->index].meta->device == slot->meta->device;
 }
 
-/* Inputs first, in order; then one of every new output, and the arenas'. */
-static Status check_slots(const Plan *plan) {
-    int outputs = 0, wanted = 0;
+/* Inputs first, in order; then one of every new output, and the arenas'. `has_slot`: by output. */
+static Status check_each_slot(const Plan *plan, bool *has_slot) {
+    int wanted = 0, outputs = 0, arena = 0;
     for (int i = 0; i < plan->slots.n; i++) {
         const Slot *const slot = &plan->slots.at[i];
         const bool input = slot->kind == SLOT_input;
         if (input != (i < plan->inputs.n) || (input && slot->index != i)) return refuse_slot(i, "not an input's place");
         if (!device_has_memory(slot->meta->device)) return refuse_slot(i, "a device without memory");
-        outputs += slot->kind == SLOT_output;
-        if (slot->kind == SLOT_output && !is_output_slot(plan, slot)) return refuse_slot(i, "not a new output's");
-        for (int k = 0; slot->kind == SLOT_output && k < i; k++)
-            if (plan->slots.at[k].kind == SLOT_output && plan->slots.at[k].index == slot->index)
-                return refuse_slot(i, "a second one of the same output");
+        if (slot->kind == SLOT_arena && slot->index != arena++) return refuse_slot(i, "not the arena's next");
+        if (slot->kind != SLOT_output) continue;
+        if (!is_output_slot(plan, slot)) return refuse_slot(i, "not a new output's");
+        if (has_slot[slot->index]) return refuse_slot(i, "a second one of the same output");
+        has_slot[slot->index] = true;
+        outputs++;
     }
     for (int i = 0; i < plan->outputs.n; i++) wanted += plan->outputs.at[i].kind == OUT_new;
     if (plan->slots.n < plan->inputs.n || outputs != wanted)
         return error_raise(ST_INTERNAL, "plan: %d slots of new outputs, which are %d", outputs, wanted);
     return ST_OK;
+}
+
+static Status check_slots(const Plan *plan) {
+    bool *const has_slot = mem_zero((size_t)plan->outputs.n);
+    const Status status = has_slot ? check_each_slot(plan, has_slot) : ST_MEMORY;
+    mem_free(has_slot);
+    return status;
 }
 
 static Status check_outputs(const Plan *plan) {
@@ -188,24 +199,101 @@ static Status check_steps(const Plan *plan, bool packed) {
 
 /* memory -------------------------------------------------------------------------------------- */
 
-static bool is_placed(const Slot *slot) { return slot->kind == SLOT_arena && slot->first >= 0; }
+static bool is_placed(const Slot *slot) {
+    return slot->kind == SLOT_arena && slot->first >= 0 && slot->last >= slot->first && slot->bytes;
+}
 
-static Status check_pair(const Slot *a, const Slot *b, int i, int k) {
-    if (a->first > b->last || b->first > a->last || a->meta->device != b->meta->device) return ST_OK;
-    const bool known = !sym_is(a->offset) && !sym_is(a->bytes) && !sym_is(b->offset) &&
-                       !sym_is(b->bytes); /* symbolic ranges start at expressions of their own */
-    const bool apart =
-        known ? a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset : a->offset != b->offset;
-    if (apart || a->bytes == 0 || b->bytes == 0) return ST_OK;
-    return error_raise(ST_INTERNAL, "plan: slots %d and %d overlap while both are alive", i, k);
+/* Symbolic ranges start at expressions of their own, and nothing more is known of them. */
+static bool is_known(const Slot *slot) { return !sym_is(slot->offset) && !sym_is(slot->bytes); }
+
+/* A sweep over the steps: the slots that are alive, which lie apart, by device and offset. A new one is compared with
+ * its neighbours. */
+typedef struct Sweep {
+    const Slot **by_first, **by_last, **alive;
+    int n, n_alive;
+} Sweep;
+
+static int compare_places(const Slot *a, const Slot *b) {
+    if (a->meta->device != b->meta->device) return a->meta->device < b->meta->device ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static int by_first(const void *a, const void *b) {
+    const Slot *const x = *(const Slot *const *)a, *const y = *(const Slot *const *)b;
+    return x->first != y->first ? (x->first > y->first) - (x->first < y->first) : (x > y) - (x < y);
+}
+
+static int by_last(const void *a, const void *b) {
+    const Slot *const x = *(const Slot *const *)a, *const y = *(const Slot *const *)b;
+    return (x->last > y->last) - (x->last < y->last);
+}
+
+/* Where it is among those alive, or would be. */
+static int alive_place(const Sweep *sweep, const Slot *slot) {
+    int low = 0, high = sweep->n_alive;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (compare_places(sweep->alive[middle], slot) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The nearest of a known range on the same device, before `at` or from there on; NULL: none. */
+static const Slot *known_neighbour(const Sweep *sweep, int at, int step, const Slot *slot) {
+    for (; at >= 0 && at < sweep->n_alive && sweep->alive[at]->meta->device == slot->meta->device; at += step)
+        if (is_known(sweep->alive[at])) return sweep->alive[at];
+    return NULL;
+}
+
+/* A slot that is alive and not apart from this one; NULL: none. */
+static const Slot *alive_overlap(const Sweep *sweep, int at, const Slot *slot) {
+    if (at < sweep->n_alive && !compare_places(sweep->alive[at], slot)) return sweep->alive[at];
+    if (!is_known(slot)) return NULL;
+    const Slot *const before = known_neighbour(sweep, at - 1, -1, slot);
+    const Slot *const after = known_neighbour(sweep, at, 1, slot);
+    if (before && before->offset + before->bytes > slot->offset) return before;
+    return after && slot->offset + slot->bytes > after->offset ? after : NULL;
+}
+
+static void move_alive(Sweep *sweep, int to, int from) {
+    memmove(&sweep->alive[to], &sweep->alive[from], sizeof *sweep->alive * (size_t)(sweep->n_alive - from));
+    sweep->n_alive += to - from;
+}
+
+static Status sweep_arena(const Plan *plan, Sweep *sweep) {
+    for (int i = 0, ended = 0; i < sweep->n; i++) {
+        const Slot *const slot = sweep->by_first[i];
+        for (; sweep->by_last[ended]->last < slot->first; ended++) {
+            const int at = alive_place(sweep, sweep->by_last[ended]);
+            move_alive(sweep, at, at + 1);
+        }
+        const int at = alive_place(sweep, slot);
+        const Slot *const other = alive_overlap(sweep, at, slot);
+        if (other)
+            return error_raise(ST_INTERNAL, "plan: slots %d and %d overlap while both are alive",
+                               (int)(slot - plan->slots.at), (int)(other - plan->slots.at));
+        move_alive(sweep, at + 1, at);
+        sweep->alive[at] = slot;
+    }
+    return ST_OK;
 }
 
 static Status check_arena(const Plan *plan) {
-    for (int i = 0; i < plan->slots.n; i++)
-        for (int k = 0; k < i; k++)
-            if (is_placed(&plan->slots.at[i]) && is_placed(&plan->slots.at[k]))
-                TRY(check_pair(&plan->slots.at[i], &plan->slots.at[k], i, k));
-    return ST_OK;
+    const Slot **const room = mem_alloc(sizeof *room * 3 * (size_t)(plan->slots.n + 1));
+    if (!room) return ST_MEMORY;
+    Sweep sweep = {.by_first = room, .by_last = room + plan->slots.n, .alive = room + 2 * plan->slots.n};
+    for (int i = 0; i < plan->slots.n; i++) {
+        const Slot *const slot = &plan->slots.at[i];
+        if (is_placed(slot)) sweep.by_first[sweep.n] = sweep.by_last[sweep.n] = slot, sweep.n++;
+    }
+    if (sweep.n > 1) qsort(sweep.by_first, (size_t)sweep.n, sizeof *room, by_first);
+    if (sweep.n > 1) qsort(sweep.by_last, (size_t)sweep.n, sizeof *room, by_last);
+    const Status status = sweep_arena(plan, &sweep);
+    mem_free(room);
+    return status;
 }
 
 Status plan_verify(const Plan *plan, bool packed) {

@@ -44,6 +44,7 @@ typedef struct Store {
     int recorded;        /* the version of the last write where gradients were on */
     int input;           /* index of the graph input; -1: made in the graph */
     int output;          /* index of the output that is the whole of it; -1 */
+    int n_outputs;       /* that lie in it */
     VEC(GVal *) earlier; /* bases before writes in no_grad mode: the same leaf [sn::gradients] */
 } Store;
 
@@ -296,12 +297,6 @@ static int whole_output(Rewrite *rewrite, Store *store) {
     return store->output;
 }
 
-static int outputs_sharing(Rewrite *rewrite, int storage, GVal *const *originals, int n) {
-    int count = 0;
-    for (int i = 0; i < n; i++) count += originals[i] && alias_of(rewrite, originals[i])->storage == storage;
-    return count;
-}
-
 /* First the outputs that are whole storages, so that views find them. */
 static void find_whole_outputs(Rewrite *rewrite, GVal *const *originals, int n) {
     for (int i = 0; i < n; i++) {
@@ -309,18 +304,19 @@ static void find_whole_outputs(Rewrite *rewrite, GVal *const *originals, int n) 
         const Alias *const alias = alias_of(rewrite, originals[i]);
         Store *const store = &rewrite->stores.at[alias->storage];
         if (alias->parent < 0 && store->input < 0 && store->output < 0) store->output = i;
+        store->n_outputs++;
     }
 }
 
-static void classify(Rewrite *rewrite, int i, GVal *const *originals, int n) {
-    const Alias *const alias = alias_of(rewrite, originals[i]);
+static void classify(Rewrite *rewrite, int i, const GVal *original) {
+    const Alias *const alias = alias_of(rewrite, original);
     Store *const store = &rewrite->stores.at[alias->storage];
     Output kind = {.value = alias->now, .kind = OUT_new};
     if (store->input >= 0) {
         kind.kind = alias->parent < 0 ? OUT_input : OUT_view_of_input;
         kind.base = store->input;
         kind.offset = alias->offset;
-    } else if (store->output != i && outputs_sharing(rewrite, alias->storage, originals, n) > 1) {
+    } else if (store->output != i && store->n_outputs > 1) {
         kind.kind = OUT_view_of_output;
         kind.base = whole_output(rewrite, store);
         kind.offset = alias->offset;
@@ -339,7 +335,7 @@ static Status finish_outputs(Rewrite *rewrite) {
     }
     find_whole_outputs(rewrite, originals, n);
     for (int i = 0; i < n; i++)
-        if (originals[i]) classify(rewrite, i, originals, n);
+        if (originals[i]) classify(rewrite, i, originals[i]);
     return ST_OK;
 }
 

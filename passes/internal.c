@@ -85,23 +85,21 @@ static GVal *copied(Graph *graph, GVal *value) {
     return copy ? gval(copy) : value;
 }
 
-static bool is_earlier_output(const Graph *graph, int index) {
-    for (int i = 0; i < index; i++)
-        if (graph->outputs.at[i].value == graph->outputs.at[index].value && graph->outputs.at[i].kind == OUT_new)
-            return true;
-    return false;
-}
-
 bool is_seen_input(const GVal *value) { return !view_root(value)->def; }
 
 void own_outputs(Graph *graph) {
     const NewNodes saved = settings(graph);
+    graph_number(graph);
+    bool *const given = ARENA_ARRAY(graph->arena, bool, graph->n_vals + 1); /* by value: an output before has it */
+    if (!given) return;
     graph->insert_at = NULL;
     graph->modes = NODE_no_grad;
     for (int i = 0; i < graph->outputs.n; i++) {
         Output *const output = &graph->outputs.at[i];
         if (output->kind != OUT_new || !output->value) continue;
-        if (!output->value->def || is_earlier_output(graph, i)) output->value = copied(graph, output->value);
+        const int id = output->value->id;
+        if (!output->value->def || given[id]) output->value = copied(graph, output->value);
+        given[id] = true;
     }
     for (int i = 0; i < graph->writes.n; i++) {
         Write *const write = &graph->writes.at[i];

@@ -37,6 +37,7 @@ static int64_t elements_spanned(SymEnv *env, const Meta *meta) {
 }
 
 int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta) {
+    if (kind == SLOT_arena) index = l->n_arena_slots++;
     const Slot slot = {.kind = kind, .index = index, .meta = meta, .first = -1, .last = -1};
     VEC_PUSH(l->arena, &l->plan->slots, slot);
     l->plan->slots.at[l->plan->slots.n - 1].bytes =

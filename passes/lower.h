@@ -111,17 +111,19 @@ typedef struct Lower {
     const Node **next_effect; /* by node id, of an op with effects: the next such op, or NULL */
     Groups groups;
     GroupOrder *order;
+    int n_arena_slots;
     Arena *scratch; /* of nests tried, reset after each */
     VEC(const char *) refusals;
     struct LowerWork {
         int64_t trials, visits; /* nests tried; groups looked at to see whether a cycle would close */
+        int64_t places;         /* placed slots looked at and moved to place others in the arena */
     } work;
 } Lower;
 
 static inline ValInfo *val_info(const Lower *l, const GVal *v) { return &l->vals[v->id]; }
 
 _Noreturn void lower_bail(const Lower *l, const Node *node, const char *why);
-int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta);
+int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta); /* arena: the next one, whatever the index */
 
 /* values.c ------------------------------------------------------------------------------------ */
 void look_at_graph(Lower *l);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "passes/internal.h"
+#include "passes/lower.h"
 #include "runtime/base/error.h"
 
 enum { ALIGNMENT = 64 };
@@ -51,7 +52,9 @@ typedef struct Calendar {
     int n_steps;
     Slots *alive;  /* tree: node i has the children 2i and 2i+1, step s is leaf n_steps + s */
     Slots *starts; /* by step */
-    Slots all;     /* by offset */
+    Slots all;     /* by offset; those from `n_sorted` on as they were placed */
+    int n_sorted;
+    int64_t work; /* slots looked at and moved */
     Slots found;
 } Calendar;
 
@@ -61,12 +64,7 @@ static int by_offset(const void *a, const void *b) {
 }
 
 static void place_slot(Calendar *calendar, Slot *slot) {
-    Slots *const all = &calendar->all;
-    VEC_PUSH(calendar->arena, all, slot);
-    for (int i = all->n - 1; i > 0 && by_offset(&all->at[i - 1], &slot) > 0; i--) {
-        all->at[i] = all->at[i - 1];
-        all->at[i - 1] = slot;
-    }
+    VEC_PUSH(calendar->arena, &calendar->all, slot);
     VEC_PUSH(calendar->arena, &calendar->starts[slot->first], slot);
     int low = slot->first + calendar->n_steps, high = slot->last + calendar->n_steps;
     for (; low <= high; low = (low + 1) / 2, high = (high - 1) / 2) {
@@ -86,9 +84,21 @@ static int number_together(const Calendar *calendar, const Slot *slot) {
     return n;
 }
 
+static const Slots *all_sorted(Calendar *calendar) {
+    Slots *const all = &calendar->all;
+    for (; calendar->n_sorted < all->n; calendar->n_sorted++) {
+        Slot *const slot = all->at[calendar->n_sorted];
+        int i = calendar->n_sorted;
+        for (; i > 0 && by_offset(&all->at[i - 1], &slot) > 0; i--) all->at[i] = all->at[i - 1];
+        all->at[i] = slot;
+        calendar->work += calendar->n_sorted - i + 1;
+    }
+    return all;
+}
+
 /* Placed slots by offset: those that are alive together with `slot`, or, where these are many, all. */
 static const Slots *together(Calendar *calendar, const Slot *slot) {
-    if (number_together(calendar, slot) > calendar->all.n / 16) return &calendar->all;
+    if (number_together(calendar, slot) > calendar->all.n / 16) return all_sorted(calendar);
     calendar->found.n = 0;
     for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) take_memory(calendar, &calendar->alive[i]);
     for (int step = slot->first + 1; step <= slot->last; step++) take_memory(calendar, &calendar->starts[step]);
@@ -99,6 +109,7 @@ static const Slots *together(Calendar *calendar, const Slot *slot) {
 /* The lowest offset where `slot` fits beside the placed ones. */
 static int64_t first_fit(Calendar *calendar, const Slot *slot) {
     const Slots *const others = together(calendar, slot);
+    calendar->work += others->n;
     int64_t offset = 0;
     for (int i = 0; i < others->n; i++) {
         const Slot *const other = others->at[i];
@@ -118,7 +129,7 @@ static int by_size(const void *a, const void *b) {
 /* Of one device's arena, like what follows. */
 static bool is_in(const Slot *slot, Device device) { return slot->kind == SLOT_arena && slot->meta->device == device; }
 
-static int64_t pack_plain(Plan *plan, Device device, Slot **order) {
+static int64_t pack_plain(Plan *plan, Device device, Slot **order, int64_t *work) {
     const int steps = plan->steps.n;
     Calendar calendar = {.arena = plan->arena, .n_steps = steps};
     calendar.alive = ARENA_ARRAY(plan->arena, Slots, 2 * steps + 2);
@@ -135,6 +146,7 @@ static int64_t pack_plain(Plan *plan, Device device, Slot **order) {
         end = max_i64(end, round_up(order[i]->offset + order[i]->bytes, ALIGNMENT));
         place_slot(&calendar, order[i]);
     }
+    *work += calendar.work;
     return end;
 }
 
@@ -162,8 +174,8 @@ static int64_t fill_range(Plan *plan, int first, int64_t offset, const Slot **me
     return sym_add(env, offset, sym_mul(env, units, ALIGNMENT));
 }
 
-static int64_t pack_arena(Plan *plan, Device device, Slot **order) {
-    int64_t end = pack_plain(plan, device, order);
+static int64_t pack_arena(Plan *plan, Device device, Slot **order, int64_t *work) {
+    int64_t end = pack_plain(plan, device, order, work);
     for (int i = 0; i < plan->slots.n; i++)
         if (is_in(&plan->slots.at[i], device) && sym_is(plan->slots.at[i].bytes)) plan->slots.at[i].offset = -1;
     for (int i = 0; i < plan->slots.n; i++) {
@@ -174,20 +186,20 @@ static int64_t pack_arena(Plan *plan, Device device, Slot **order) {
     return end;
 }
 
-static void pack(Plan *plan) {
+static void pack(Plan *plan, int64_t *work) {
     lifetimes(plan);
     Slot **const order = ARENA_ARRAY(plan->arena, Slot *, plan->slots.n + 1);
     plan_arena(plan, DEV_host);
     for (int i = 0; i < plan->slots.n; i++)
         if (plan->slots.at[i].kind == SLOT_arena) plan_arena(plan, plan->slots.at[i].meta->device);
     for (int i = 0; i < plan->arenas.n; i++)
-        plan->arenas.at[i].bytes = pack_arena(plan, plan->arenas.at[i].device, order);
+        plan->arenas.at[i].bytes = pack_arena(plan, plan->arenas.at[i].device, order, work);
 }
 
 bool pass_memory(Graph *graph, const PassOptions *options) {
     (void)options;
     if (graph->plan)
-        pack(graph->plan);
+        pack(graph->plan, &graph->lowering->work.places);
     else
         error_raise(ST_ARGUMENT, "memory: the graph is not lowered");
     return graph->plan != NULL;

@@ -369,9 +369,10 @@ static int64_t bytes_spanned(SymEnv *env, const Meta *meta) {
 }
 
 static Status read_slot(PlanReader *r) {
-    Slot slot = {.index = -1, .first = -1, .last = -1};
+    Slot slot = {.first = -1, .last = -1};
     int number;
     TRY(read_slot_name(r, &slot.kind, &number));
+    slot.index = number;
     EAT(&r->in, "  ");
     TRY(read_meta(r, &slot.meta));
     if (slot.kind == SLOT_arena) {
@@ -383,7 +384,6 @@ static Status read_slot(PlanReader *r) {
         if (number != r->arenas.n) return reader_expected(&r->in, "the next slot of the arena before this");
         VEC_PUSH(r->arena, &r->arenas, r->plan->slots.n);
     } else {
-        slot.index = number;
         slot.bytes = bytes_spanned(r->plan->env, slot.meta);
     }
     TRY(read_lifetime(r, &slot));

@@ -31,12 +31,7 @@
 static void print_slot_name(const Plan *plan, Text *text, int slot) {
     static const char *const prefix[] = {"in", "out", "arena"};
     const Slot *const s = &plan->slots.at[slot];
-    int number = s->index;
-    if (s->kind == SLOT_arena) {
-        number = 0;
-        for (int i = 0; i < slot; i++) number += plan->slots.at[i].kind == SLOT_arena;
-    }
-    text_printf(text, "%s%d", prefix[s->kind], number);
+    text_printf(text, "%s%d", prefix[s->kind], s->index);
 }
 
 /* the head ------------------------------------------------------------------------------------ */

@@ -273,9 +273,61 @@ START_TEST(checks_name_their_op) {
 }
 END_TEST
 
+/* slots of the arena at random: few places and steps, so that about half of the plans are right */
+enum { SLOTS = 6, STEPS = 8 };
+
+static int below(uint64_t *state, int n) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((*state >> 33) % (uint64_t)n);
+}
+
+static void add_random_slot(Plan *plan, uint64_t *state, const Meta *meta, const int64_t *symbols) {
+    Slot slot = {.kind = SLOT_arena, .index = plan->slots.n, .meta = meta};
+    slot.first = below(state, STEPS + 1) - 1; /* -1: in no step */
+    slot.last = slot.first + (slot.first >= 0 ? below(state, 3) : 0);
+    slot.offset = below(state, 8) ? 64 * below(state, 12) : symbols[below(state, 2)];
+    slot.bytes = below(state, 8) ? 64 * below(state, 4) : symbols[0];
+    VEC_PUSH(plan->arena, &plan->slots, slot);
+}
+
+/* Symbolic ranges are known to share memory only where they begin at the same expression. */
+static bool share_memory(const Slot *a, const Slot *b) {
+    if (a->first < 0 || b->first < 0 || a->first > b->last || b->first > a->last || !a->bytes || !b->bytes)
+        return false;
+    if (sym_is(a->offset) || sym_is(a->bytes) || sym_is(b->offset) || sym_is(b->bytes)) return a->offset == b->offset;
+    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+/* The verifier's sweep finds slots that overlap where a comparison of all pairs does. */
+START_TEST(overlapping_slots_are_found) {
+    Arena *const arena = arena_new();
+    SymEnv *const env = sym_env_new(arena);
+    const int64_t symbols[2] = {sym_free(env, 64, 1), sym_free(env, 128, 1)}, one = 1;
+    const Meta *const meta = meta_new(arena, env, DT_f32, DEV_host, &one, &one, 1);
+    uint64_t state = 7;
+    int refused = 0;
+    for (int run = 0; run < 4000; run++) {
+        Plan plan = {.arena = arena, .env = env};
+        bool wrong = false;
+        for (int i = 0; i < SLOTS; i++) add_random_slot(&plan, &state, meta, symbols);
+        for (int i = 0; i < SLOTS; i++)
+            for (int k = 0; k < i; k++) wrong |= share_memory(&plan.slots.at[i], &plan.slots.at[k]);
+        const Status status = plan_verify(&plan, true);
+        ck_assert_msg((status != ST_OK) == wrong, "plan %d: %s", run, status ? error_slot()->message : "not refused");
+        if (wrong) ck_assert_ptr_nonnull(strstr(error_slot()->message, "overlap while both are alive"));
+        refused += wrong;
+        error_clear();
+    }
+    ck_assert_int_gt(refused, 400);
+    ck_assert_int_lt(refused, 3600);
+    arena_free(arena);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {copies_between_devices_are_steps,  a_device_has_an_arena_of_its_own,
                                   lowering_says_what_no_device_runs, workspace_is_known_before_memory,
-                                  an_edited_text_is_refused,         checks_name_their_op};
+                                  an_edited_text_is_refused,         checks_name_their_op,
+                                  overlapping_slots_are_found};
     return contract_main("test_plan", tests, COUNT_OF(tests));
 }

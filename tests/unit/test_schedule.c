@@ -1,5 +1,6 @@
-/* test_schedule.c: scheduling's work grows with the graph and no faster: nests tried and groups looked at are counted
- * on graphs of one shape and two sizes (tests/ref/big_graph.h). What is fused is test_lower.c's and the goldens'. */
+/* test_schedule.c: the work of scheduling and packing grows with the graph and no faster: nests tried, groups and slots
+ * looked at are counted on graphs of one shape and two sizes (tests/ref/big_graph.h). What is fused is test_lower.c's
+ * and the goldens'. */
 #include "passes/lower.h"
 #include "runtime/base/error.h"
 #include "tests/ref/big_graph.h"
@@ -20,7 +21,7 @@ static Scheduled scheduled(const char *kind, int n) {
         ck_abort_msg("%s", error_slot()->message);
     graph->bail = &bail;
     if (setjmp(bail.exit)) ck_abort_msg("%s", bail.message);
-    if (passes_run(graph, "prepare,schedule", &(PassOptions){0}) != ST_OK) ck_abort_msg("%s", error_slot()->message);
+    if (passes_run(graph, "prepare,plan", &(PassOptions){0}) != ST_OK) ck_abort_msg("%s", error_slot()->message);
     const Scheduled result = {graph->n_nodes, graph->lowering->groups.n, graph->lowering->work};
     text_free(&text);
     arena_free(arena);
@@ -48,6 +49,15 @@ END_TEST
 START_TEST(work_grows_with_gpt2) { check_grows("gpt2", 2, 24, 13); }
 END_TEST
 
+/* Where few slots live at once: first fit looks at all that do. */
+START_TEST(packing_grows_with_layers) {
+    const Scheduled a = scheduled("layers", 500), b = scheduled("layers", 8000);
+    ck_assert_msg(b.work.places <= 20 * a.work.places, "%lld places of %d nodes, %lld of %d", (long long)a.work.places,
+                  a.nodes, (long long)b.work.places, b.nodes);
+    ck_assert_int_gt(a.work.places, 0);
+}
+END_TEST
+
 /* Each node is tried alone, once, and nothing with another one: all of them obviously fit. */
 START_TEST(chains_are_tried_node_by_node) {
     const Scheduled chain = scheduled("chain", 500);
@@ -63,6 +73,7 @@ int main(void) {
     tcase_add_test(tests, work_grows_with_layers);
     tcase_add_test(tests, work_grows_with_wide_graphs);
     tcase_add_test(tests, work_grows_with_gpt2);
+    tcase_add_test(tests, packing_grows_with_layers);
     tcase_add_test(tests, chains_are_tried_node_by_node);
     return suite_run("schedule", tests);
 }

@@ -74,10 +74,8 @@ static Status put_closed_over(Made *m) {
     return ST_OK;
 }
 
-/* Names of the old order make room first. */
 static Status order_inputs(Made *m) {
-    for (int i = 0; i < m->graph->inputs.n; i++) m->graph->inputs.at[i]->name = "";
-    m->graph->inputs.n = 0;
+    graph_drop_inputs(m->graph); /* names of the old order make room */
     TRY(put_arguments(m));
     return put_closed_over(m);
 }
