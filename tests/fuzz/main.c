@@ -342,7 +342,7 @@ static bool is_thorough(const Totals *t) {
     if (t->graphs < FULL_CAMPAIGN) return true;
     if (t->errors * 5 >= t->graphs) good = missed("20 % of the programs end in an error");
     /* Each row is used as often as the others, also those whose sizes depend on values, which end a segment. */
-    if (compiled_share(t) < 0.80) good = missed("the compiled share is below 0.80");
+    if (compiled_share(t) < 0.78) good = missed("the compiled share is below 0.78");
     if (t->saved * 25 < t->graphs) good = missed("fewer than 4 % of the programs are saved as plans");
     for (int i = 0; i < fz_form_count(); i++)
         if (t->uses[i] < ENOUGH_USES) good = missed(fz_form_name(i));
