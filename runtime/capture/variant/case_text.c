@@ -4,6 +4,7 @@
 #include "runtime/base/error.h"
 #include "runtime/capture/variant/guards_text.h"
 #include "runtime/capture/variant/variant_views.h"
+#include "runtime/capture/variant/views_text.h"
 
 /* Printing ------------------------------------------------------------------------------------ */
 
@@ -23,8 +24,7 @@ const char *case_refusal(const Variant *v) {
         if (v->graph_inputs[i].base) return "written inputs share memory";
     if (v->n_bindings > MAX_CASE_SYMBOLS || v->n_graph_inputs > MAX_CASE_TENSORS || v->n_outputs > MAX_CASE_TENSORS)
         return "too many tensors or sizes";
-    if (variant_shows_views(v))
-        return "a result is a view of an argument, of what is closed over, or of another result";
+    if (!views_have_text(v)) return "it calls an op of the program's own";
     return plan_unsaved(v->info.plans[0]);
 }
 
@@ -54,6 +54,7 @@ Status case_print(const Variant *v, const InputName *names, Text *text) {
     for (int i = 0; i < v->n_outputs; i++)
         text_printf(text, "%s%d%s", i ? ", " : " ", v->outputs[i], v->inference && v->inference[i] ? " inference" : "");
     text_puts(text, "\n");
+    views_print(v, text);
     TRY(print_plan_of(v, text));
     guards_print_saved(v, names, text);
     return error_pending();
@@ -99,6 +100,11 @@ static bool metas_agree(const Meta *a, const Meta *b) {
            (!bytes || (!memcmp(a->sizes, b->sizes, bytes) && !memcmp(a->strides, b->strides, bytes)));
 }
 
+static bool plan_output_is_view(const Plan *plan, int i) {
+    const OutKind kind = plan->outputs.at[i].kind;
+    return kind == OUT_view_of_input || kind == OUT_view_of_output;
+}
+
 /* What an executor relies on, which guards and lists say. */
 static const char *disagreement(const Variant *v, CaseShape shape, const Plan *plan) {
     if (v->n_inputs != shape.n_inputs || v->n_numbers != shape.n_numbers) return "guards of another segment";
@@ -112,6 +118,8 @@ static const char *disagreement(const Variant *v, CaseShape shape, const Plan *p
         for (int k = 0; k < i; k++)
             if (v->graph_inputs[i].touched == v->graph_inputs[k].touched) return "an input twice";
     }
+    for (int i = 0; i < v->n_views; i++)
+        if (v->views[i].ops.n && !plan_output_is_view(plan, v->views[i].output)) return "views of another plan";
     return NULL;
 }
 
@@ -124,6 +132,7 @@ static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
     EAT(in, "\n");
     TRY(read_graph_inputs(in, shape, v));
     TRY(read_case_outputs(in, v));
+    TRY(views_read(in, shape.n_numbers, v));
     TRY(plan_parse(v->arena, in->at, &in->at, &plan));
     v->env = plan->env;
     TRY(guards_read(in, v));

@@ -4,6 +4,9 @@
  *     case 5 ops, random 0
  *     graph inputs 0, 2          by graph input: the input of the trace
  *     outputs 3, 7 inference     by graph output: the value of the trace
+ *     writes of input 0: 1       views_text.h: how often a memory was written beyond once, which outputs are views
+ *     view 1 of output 0
+ *       aten::select.int(0, 2), numbers 4
  *     symbols s0=8>=2...         the plan (ir/plan.h, the stage "loops")
  *     guards {...}               guards_text.h
  */

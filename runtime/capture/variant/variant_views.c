@@ -32,13 +32,6 @@ bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value) {
 
 /* The tape ------------------------------------------------------------------------------------ */
 
-struct OutputView {
-    int output;
-    int input, base;          /* the trace input or output that it is a view of; -1: not this */
-    bool stale;               /* written through its base since, by a recorded op */
-    VEC(const TraceOp *) ops; /* from the last one back to the base */
-};
-
 static OutputView plan_view(const Variant *v, const Trace *trace, int output) {
     OutputView view = {.output = output, .input = -1, .base = -1};
     Operand at = v->outputs[output];
@@ -58,7 +51,9 @@ Status variant_plan_views(Variant *v, const Trace *trace) {
     if (!v->views) return ST_MEMORY;
     for (int i = 0; i < v->n_outputs; i++) {
         const OutputView view = plan_view(v, trace, i);
-        if (view.ops.n) v->views[v->n_views++] = view;
+        if (!view.ops.n) continue;
+        v->views[v->n_views] = view;
+        v->views[v->n_views++].no_grad = view.ops.at[0]->modes & NODE_no_grad;
     }
     return error_pending();
 }
@@ -69,10 +64,29 @@ bool variant_view_is_stale(const Variant *v, int output) {
     return false;
 }
 
-bool variant_shows_views(const Variant *v) {
-    for (int i = 0; i < v->n_views; i++)
-        if (v->views[i].input >= 0 || v->views[i].base >= 0) return true;
-    return false;
+static Status apply_ops(const OutputView *view, const int64_t *numbers, sn_tensor *self, sn_tensor **out) {
+    for (int i = view->ops.n - 1; i >= 0; i--) {
+        Arg args[MAX_ARGS];
+        trace_numbers(view->ops.at[i], numbers, args);
+        args[0] = A_VAL(&self->base);
+        TRY(tape_dispatch(view->ops.at[i]->row, FORM_functional, args, &self));
+    }
+    *out = self;
+    return ST_OK;
+}
+
+/* A file may say anything: the memory that its code gave must be what the ops lead to, which a history is made of. */
+static Status check_view(const OutputView *view, const int64_t *numbers, const sn_tensor *t, sn_tensor *self) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    state_grad_mode_set(state, SN_GRAD_OFF); /* until the scope ends */
+    sn_tensor *made = NULL;
+    Status status = apply_ops(view, numbers, self, &made);
+    if (status == ST_OK && (t == self || made->storage != t->storage || made->offset != t->offset ||
+                            !meta_same_layout(made->base.meta, t->base.meta)))
+        status = error_raise(ST_INTERNAL, "plan, output %d: not the view that its ops make", view->output);
+    scope_pop(state);
+    return status;
 }
 
 static Status note_ops(const int64_t *numbers, const OutputView *view, sn_tensor *t, sn_tensor *self) {
@@ -92,15 +106,18 @@ static Status note_ops(const int64_t *numbers, const OutputView *view, sn_tensor
 static Status note_view(const int64_t *numbers, const OutputView *view, sn_tensor *t, sn_tensor *self) {
     if (!t || !t->storage || tape_view_base(t)) return ST_OK;
     if (self && self->storage) return note_ops(numbers, view, t, self);
-    const bool no_grad = view->ops.at[0]->modes & NODE_no_grad;
-    return no_grad || tape_tracks(t) ? tape_view_alone(t, no_grad) : ST_OK;
+    return view->no_grad || tape_tracks(t) ? tape_view_alone(t, view->no_grad) : ST_OK;
 }
+
+static bool is_of_file(const Variant *v) { return !v->text; }
 
 Status variant_note_views(const Variant *v, const int64_t *numbers, sn_tensor *const *inputs, sn_tensor *const *outs) {
     for (int i = 0; i < v->n_views; i++) {
         const OutputView *const view = &v->views[i];
         sn_tensor *const self = view->input >= 0 ? inputs[view->input] : view->base >= 0 ? outs[view->base] : NULL;
-        TRY(note_view(numbers, view, outs[view->output], self));
+        sn_tensor *const t = outs[view->output];
+        if (is_of_file(v) && t && self) TRY(check_view(view, numbers, t, self));
+        TRY(note_view(numbers, view, t, self));
     }
     return ST_OK;
 }
@@ -117,11 +134,6 @@ Status trace_note_views(const Trace *trace, const Variant *v) {
 }
 
 /* Versions ------------------------------------------------------------------------------------ */
-
-struct WriteCount {
-    int input, output; /* a graph input, or an output of memory made here; -1: not this */
-    int uncounted;
-};
 
 /* The value that has made the memory, or -1 - the number of an input's storage. */
 static int memory_of(const Trace *trace, Operand o) {

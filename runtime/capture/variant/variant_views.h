@@ -3,6 +3,18 @@
 #define SINTER_RUNTIME_VARIANT_VIEWS_H
 #include "runtime/capture/variant/variant.h"
 
+struct OutputView {
+    int output;
+    int input, base;          /* the graph input or output that it is a view of; -1: not this */
+    bool stale;               /* written through its base since, by a recorded op */
+    bool no_grad;             /* made while gradients were off */
+    VEC(const TraceOp *) ops; /* from the last one back to the base; of a file none where there is no such base */
+};
+struct WriteCount {
+    int input, output; /* a graph input, or an output of memory made here; -1: not this */
+    int uncounted;
+};
+
 /* The variant gives the value that this one is a view of, but not this one, which may still be asked for. */
 bool trace_lacks_view(const Trace *trace, const Variant *variant, int value);
 /* Does this view stay a placeholder although the variant gives it? Yes, where nobody has asked for it and the variant
@@ -16,8 +28,6 @@ Status variant_plan_views(Variant *variant, const Trace *trace);
 Status trace_note_views(const Trace *trace, const Variant *variant);
 Status variant_note_views(const Variant *variant, const int64_t *numbers, sn_tensor *const *inputs,
                           sn_tensor *const *outs);
-/* Is there anything to note of some results: that they are views of inputs, or of each other? */
-bool variant_shows_views(const Variant *variant);
 /* An output that is a view, written through its base since, has no history of its own: it is made from that of the
  * base, if that is an output too, when it is first asked for, as in eager. */
 bool variant_view_is_stale(const Variant *variant, int output);
