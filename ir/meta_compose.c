@@ -290,6 +290,34 @@ Status meta_isclose(MetaCall *call) {
     return elementwise_out(call, &e, DT_bool);
 }
 
+/* That of the copies in f64. */
+Status meta_float_power(MetaCall *call) {
+    Elementwise e = {0};
+    Meta wide[2];
+    int64_t strides[2][MAX_RANK];
+    for (int i = 0; i < 2; i++) {
+        elementwise_add(call, &e, i);
+        if (e.in[i]->dtype == DT_f64 || e.in[i]->wrapped) continue;
+        wide[i] = *e.in[i];
+        preserved_strides(call->env, e.in[i], strides[i]);
+        wide[i].strides = strides[i];
+        wide[i].contiguous = meta_is_contiguous(call->env, wide[i].sizes, strides[i], wide[i].rank);
+        e.in[i] = &wide[i];
+    }
+    return elementwise_out(call, &e, DT_f64);
+}
+
+Status meta_isin(MetaCall *call) {
+    Meta numbers[2];
+    const Meta *const elements = arg_meta(call, 0, &numbers[0]), *const test = arg_meta(call, 1, &numbers[1]);
+    for (int i = 0; i < 2; i++)
+        if (arg_meta(call, i, &numbers[i])->dtype == DT_bool)
+            return meta_fail(call, ST_DTYPE, "%s is bool; it needs ints or floats", arg_name(call, i));
+    if (!elements->wrapped && !test->wrapped) TRY(same_device(call, elements, test));
+    out_plain(call, 0, DT_bool, elements->wrapped ? test->device : elements->device, elements->sizes, elements->rank);
+    return ST_OK;
+}
+
 Status meta_trace(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     if (self->rank != 2) return meta_fail(call, ST_SHAPE, "self must be a matrix, not of sizes %s", SIZES(call, self));

@@ -246,6 +246,13 @@ Status meta_lerp(MetaCall *call) {
     return elementwise_out(call, &e, e.in[0]->dtype);
 }
 
+Status meta_heaviside(MetaCall *call) {
+    Elementwise e = {0};
+    TRY(one_dtype(call, &e));
+    TRY(number_fits(call, 1, e.in[0]->dtype));
+    return elementwise_out(call, &e, e.in[0]->dtype);
+}
+
 /* value must fit the result's category, which is not bool. */
 static Status check_value(const MetaCall *call, DType common) {
     const Arg *value = &call->args[op_param_find(call->row, "value")];

@@ -178,6 +178,13 @@ BodyFn body_atan2, body_hypot, body_copysign, body_logaddexp, body_xlogy;
 int body_atan2(BodyCall *c) { return math_atan2(c, X(0), X(1)); }
 int body_copysign(BodyCall *c) { return math_copysign(c, X(0), X(1)); }
 
+BodyFn body_heaviside;
+int body_heaviside(BodyCall *c) {
+    const int x = X(0), at_zero = X(1);
+    if (c->type == S_b) return P2(or, x, at_zero);
+    return P3(select, P2(eq, x, K(0)), at_zero, P3(select, P2(gt, x, K(0)), K(1), K(0)));
+}
+
 int body_hypot(BodyCall *c) {
     const int a = P1(abs, X(0)), b = P1(abs, X(1)), high = P2(max, a, b), low = P2(min, a, b);
     const int ratio = P2(div, low, high);

@@ -5,6 +5,7 @@
 DecompFn decomp_roll, decomp_tile, decomp_rot90, decomp_diag_embed, decomp_count_nonzero, decomp_nansum, decomp_aminmax;
 DecompFn decomp_pixel_shuffle, decomp_pixel_unshuffle, decomp_channel_shuffle, decomp_diff, decomp_isclose,
     decomp_trace;
+DecompFn decomp_float_power, decomp_isin;
 DecompFn decomp_dist, decomp_cosine_similarity;
 DecompFn decomp_std_mean, decomp_std_mean_default, decomp_std_mean_dim, decomp_glu, decomp_eye;
 
@@ -201,6 +202,30 @@ Status decomp_isclose(Builder *b, const OpRow *row, const Arg *args, Val **outs)
     Val *const actual = E(b, abs, V(E(b, sub_Tensor, V(self), V(other))));
     Val *const near = E(b, logical_and, V(E(b, isfinite, V(actual))), V(E(b, le_Tensor, V(actual), V(allowed))));
     return done1(outs, E(b, logical_or, V(close), V(near)));
+}
+
+static Arg as_f64(Builder *b, const Arg *arg) {
+    return arg->kind == ARG_tensor ? V(in_dtype(b, arg->val, DT_f64)) : *arg;
+}
+Status decomp_float_power(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Arg self = as_f64(b, &args[0]), exponent = as_f64(b, &args[1]);
+    return done1(outs, E(b, pow_Tensor_Tensor, self, exponent));
+}
+
+/* (elements, test_elements, assume_unique, invert); either may be a number */
+Status decomp_isin(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const bool one = args[0].kind != ARG_tensor || args[1].kind != ARG_tensor;
+    const int64_t flat = -1;
+    Val *found;
+    if (args[1].kind != ARG_tensor)
+        found = E(b, eq_Tensor, args[0], args[1]);
+    else if (one)
+        found = E(b, any, V(E(b, eq_Tensor, args[1], args[0])));
+    else
+        found = E(b, any_dim,
+                  V(E(b, eq_Tensor, V(E(b, unsqueeze, args[0], I(-1))), V(reshaped(b, args[1].val, &flat, 1)))), I(-1));
+    if (args[3].i) found = E(b, logical_not, V(found));
+    return done1(outs, in_layout_of(b, row, args, 0, found));
 }
 
 Status decomp_trace(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -75,6 +75,36 @@ const Samples samples_isclose = {
     .bad =
         BAD({"x[2,3] x[4]", ST_SHAPE, "[4]"}, {"f32[3] f64[3]", ST_DTYPE, "f64"}, {"x[3] x[3] -1", ST_VALUE, "rtol"}),
 };
+const Samples samples_heaviside = {
+    .good = LINES("x[4,5] x[4,5]", "x[4,5] x[5]", "x[5] x[4,1]", "x[] x[3]", "x[0] x[0]"),
+    .batched = LINES("X[4,5] x[5]"),
+    .bad = BAD({"x[2,3] x[4]", ST_SHAPE, "[4]"}, {"f32[3] f64[3]", ST_DTYPE, "f64"}),
+};
+const Samples samples_float_power = {
+    .good = LINES("p[4,5] x[4,5]", "p[4,5] x[5]", "p[3] f64[3]", "p[] x[3]", "x[0] x[0]"),
+    .bad = BAD({"x[2,3] x[4]", ST_SHAPE, "[4]"}),
+};
+const Samples samples_float_power_of_number = {
+    .good = LINES("x[4] 2", "p[2,3] 0.5", "x[3] -1", "x[] 3", "x[0] 2", "x[3] 0"),
+    .bad = BAD({"x[3] none", ST_ARGUMENT, "exponent"}),
+};
+const Samples samples_number_float_power = {
+    .good = LINES("2 x[4,5]", "0.5 x[3]", "3 x[]", "2 x[0]"),
+    .bad = BAD({"2 none", ST_ARGUMENT, "exponent"}),
+};
+const Samples samples_isin = {
+    .good = LINES("f32[4,5] f32[3]", "f32[4,5] f32[2,1] true", "i64[6] i64[4] false true", "f32[3] f32[0]",
+                  "f32[0] f32[3]", "i32[2,3] f32[2]", "f32[] f32[2,2]"),
+    .bad = BAD({"m[3] m[2]", ST_DTYPE, "bool"}),
+};
+const Samples samples_isin_number = {
+    .good = LINES("i64[6] 2", "f32[2,3] 1 false true", "i32[] 1.5", "f32[0] 1"),
+    .bad = BAD({"m[3] 1", ST_DTYPE, "elements"}),
+};
+const Samples samples_number_isin = {
+    .good = LINES("1 i64[6]", "0.5 f32[2,3] false true", "1 f32[]", "1 f32[0]"),
+    .bad = BAD({"1 m[2]", ST_DTYPE, "test_elements"}),
+};
 const Samples samples_trace = {
     .good = LINES("x[4,4]", "x[3,5]", "x[5,3]", "x[1,1]", "x[0,0]", "x[2,0]"),
     .bad = BAD({"x[3]", ST_SHAPE, "matrix"}),
