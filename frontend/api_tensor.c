@@ -128,6 +128,8 @@ const void *sn_data(sn_tensor *t, sn_dtype expected) {
 }
 
 static Status check_writable(const sn_tensor *t, const char *what) {
+    if (t->flags & TF_inference && state_get()->grad_mode != SN_INFERENCE)
+        return error_raise(ST_STATE, "%s: a tensor made in inference mode would be written outside of it", what);
     return t->storage->read_only ? error_raise(ST_STATE, "%s: the memory is read-only", what) : ST_OK;
 }
 

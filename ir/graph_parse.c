@@ -122,7 +122,10 @@ static Status read_value(Parser *p, GVal **out) {
 
 static Status define(Parser *p, const char *name, size_t n, GVal *value) {
     const uint64_t key = hash_bytes(3, name, n);
-    if (map_get(&p->values, key)) return parse_fail(p, "%%%.*s is defined twice", (int)n, name);
+    if (map_get(&p->values, key)) {
+        p->in.at = name;
+        return parse_fail(p, "%%%.*s is defined twice", (int)n, name);
+    }
     return map_set(&p->values, key, value) ? ST_OK : ST_MEMORY;
 }
 

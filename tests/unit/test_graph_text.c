@@ -89,6 +89,7 @@ static const struct {
     {"%0 = aten::add.Tensor(%x, %i)", "line 2, column 8: aten::add.Tensor: other [4] does not broadcast with [2, 3]"},
     {"%0 = aten::as_strided(%x, [2], [1, 1])", "line 2, column 8: aten::as_strided: size has 1 dims, but stride has 2"},
     {"%0: f32[2] = aten::relu(%x)", "line 2, column 4: %0 is f32[2,3]"},
+    {"%0 = aten::relu(%x)\n  %0 = aten::exp(%x)\n\n", "line 3, column 4: %0 is defined twice"},
     {"%0 = aten::sum.dim_IntList(%x, [1, -1])", "line 2, column 8: aten::sum.dim_IntList: dim 1 appears twice"},
     {"%0 = aten::view(%t, [6])", "line 2, column 8: aten::view: sizes [6] are not a view of self "
                                  "[3, 2] with its strides; use reshape(), or contiguous() first"},

@@ -30,6 +30,11 @@ START_TEST(allclose_has_tolerances) {
     const double odd = NAN;
     sn_tensor *const nan = sn_from_data(&odd, SN_INTS(1), SN_F64);
     ck_assert(!sn_allclose(nan, nan, 1, 1));
+    const int64_t wide[] = {INT64_MAX, INT64_MAX - 1, INT64_MIN}; /* the first two are one in f64 */
+    sn_tensor *const i[] = {sn_from_data(wide, SN_INTS(1), SN_I64), sn_from_data(wide + 1, SN_INTS(1), SN_I64),
+                            sn_from_data(wide + 2, SN_INTS(1), SN_I64)};
+    ck_assert(!sn_allclose(i[0], i[1], 0, 0) && sn_allclose(i[0], i[1], 0, 1) && sn_allclose(i[0], i[0], 0, 0));
+    ck_assert(!sn_allclose(i[0], i[2], 1, 0) && sn_allclose(i[0], i[2], 2, 0));
 }
 END_TEST
 

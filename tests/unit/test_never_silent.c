@@ -153,6 +153,8 @@ START_TEST(a3_14_an_inference_tensor_is_written_in_its_mode_only) {
     expect_error(SN_ERR_STATE, "made in inference mode would be written outside of it");
     ck_assert_ptr_null(sn_relu_out(sn_view(t, SN_INTS(2, 2)), F32(1, 2, 2)));
     expect_error(SN_ERR_STATE, "aten::relu.out");
+    ck_assert_ptr_null(sn_data_mut(t, SN_F32));
+    expect_error(SN_ERR_STATE, "sn_data_mut: a tensor made in inference mode would be written outside of it");
     for (int i = 0; i < 3; i++) {
         ck_assert_ptr_null(SN_CALL(twin.fast, t));
         expect_error(SN_ERR_STATE, "aten::add_.Scalar");
@@ -160,6 +162,7 @@ START_TEST(a3_14_an_inference_tensor_is_written_in_its_mode_only) {
         expect_error(SN_ERR_STATE, "aten::add_.Scalar");
     }
     sn_grad_mode_set(SN_INFERENCE);
+    ck_assert(sn_data_mut(t, SN_F32) != NULL);
     sn_tensor *const like = sn_clone(t);
     for (int i = 0; i < 3; i++) ck_assert(same_bits(SN_CALL(twin.fast, t), SN_CALL(twin.eager, like)));
     sn_grad_mode_set(SN_GRAD_ON);

@@ -4,9 +4,9 @@
  * scopes (returned, kept, a leaf's .grad), the value that a break asks for, and every value still in
  * scope where the segment writes memory and more code may follow (it could not be recomputed later),
  * holds an op with effects (which happen once), or where host code may look at anything. Other
- * placeholders stay unmade. Asking for one later computes it from the segment's inputs [semantics C2]: a variant with
- * that result too is launched in the place of the one that ran, on the tape as well; only where there is none do the
- * ops run eagerly. */
+ * placeholders are left unmade. Asking for one later computes it from the segment's inputs [semantics C2]: a variant
+ * with that result too is launched in the place of the one that ran, on the tape as well; only where there is none do
+ * the ops run eagerly. */
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_backward.h"

@@ -64,7 +64,7 @@ void variant_bind_floats(const Variant *variant, const Trace *trace, double *flo
 static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
     for (int i = 0; i < variant->n_outputs; i++) {
         sn_tensor *const value = trace->values.at[variant->outputs[i]];
-        if (outs[i] && value->placeholder && !trace_stays_unmade(trace, variant, variant->outputs[i]))
+        if (outs[i] && value->placeholder && !trace_leaves_unmade(trace, variant, variant->outputs[i]))
             tensor_bind(value, outs[i]);
     }
 }

@@ -1,6 +1,6 @@
 /* variant_views.c: which results of a variant are views, in three respects.
  *
- * Memory: what runtime/capture/record/trace_views.c marks as viewed is provided, or stays unmade.
+ * Memory: what runtime/capture/record/trace_views.c marks as viewed is provided, or left unmade.
  *
  * The tape: code makes memory and metadata; which view ops lead from the base to a result is noted
  * after the launch, as eager's tape notes it, so that a later write through the result reaches the
@@ -21,7 +21,7 @@ bool trace_lacks_view(const Trace *trace, const Variant *variant, int value) {
     return viewed >= 0 && trace->marks[value] & VALUE_waits && variant->provides[viewed] && !variant->provides[value];
 }
 
-bool trace_stays_unmade(const Trace *trace, const Variant *variant, int value) {
+bool trace_leaves_unmade(const Trace *trace, const Variant *variant, int value) {
     const int viewed = trace_viewed(trace, value);
     if (viewed < 0 || trace->marks[value] & VALUE_output || variant->provides[viewed]) return false;
     for (int v = viewed; v < trace->values.n; v++)
