@@ -59,6 +59,7 @@ enum {                      /* flags */
        OPF_across = 1 << 23,       /* copies: its tensors may be on two devices */
        OPF_unset = 1 << 24,        /* memory whose elements are not set: no code runs */
        OPF_resizes = 1 << 25,      /* in place it gives self other sizes, and more memory where they need it */
+       OPF_passes_numbers = 1 << 26, /* its rule only computes with its floats and scalars */
        OPF_may_fail = OPF_check | OPF_user
 };
 

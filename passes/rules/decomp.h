@@ -34,6 +34,8 @@ Val *reduced_loss(Builder *b, Val *each,
 Val *made_contiguous(Builder *b, Val *x); /* x itself, or a copy */
 /* x in the strides that the row's meta rule gives result i of this call: x itself, or a copy. */
 Val *in_layout_of(Builder *b, const OpRow *row, const Arg *args, int i, Val *x);
+/* A number that a rule only computes with: a float, or the parameter that it is [OPF_passes_numbers]. */
+static inline Arg real_number(const Arg *a) { return a->kind == ARG_runtime ? *a : F(arg_double(a)); }
 Val *optional(const Arg *a);                               /* NULL where None */
 int dim_of(const Arg *a, int rank);                        /* wrapped; rank 0 counts as 1 */
 Status decomp_done(Val **outs, int n, Val *const *values); /* error_pending() if one is missing */

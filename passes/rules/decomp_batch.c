@@ -61,7 +61,7 @@ Status decomp_batch_norm_stats(Builder *b, const OpRow *row, const Arg *args, Va
     const Beside over = beside_channels(b, x->meta);
     const Moments m = moments_over(b, x, A_INTS(over.dims, over.n), I(over.count), A_BOOL(true));
     Val *const var = E(b, div_Tensor, V(m.squares), I(over.count));
-    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), F(arg_double(&args[3])))));
+    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), real_number(&args[3]))));
     Val *const y = affine(b, E(b, mul_Tensor, V(m.away), V(rstd)), per_channel(b, widened(b, weight), rank),
                           per_channel(b, widened(b, bias), rank));
     Val *const values[] = {in_dtype(b, y, args[0].val->meta->dtype), channels_of(b, m.mean), channels_of(b, rstd),
@@ -75,7 +75,7 @@ Status decomp_batch_norm_eval(Builder *b, const OpRow *row, const Arg *args, Val
     Val *const mean = widened(b, args[3].val), *const var = widened(b, args[4].val);
     if (!x) return error_pending();
     const int rank = x->meta->rank;
-    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), F(arg_double(&args[6])))));
+    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), real_number(&args[6]))));
     Val *const away = E(b, sub_Tensor, V(x), V(per_channel(b, mean, rank)));
     Val *const y = affine(b, E(b, mul_Tensor, V(away), V(per_channel(b, rstd, rank))),
                           per_channel(b, widened(b, weight), rank), per_channel(b, widened(b, bias), rank));
@@ -231,7 +231,7 @@ Status decomp_native_batch_norm_backward(Builder *b, const OpRow *row, const Arg
     const Beside over = beside_channels(b, x->meta);
     Val *const mean = widened(b, args[train ? 5 : 3].val);
     Val *rstd = widened(b, args[train ? 6 : 4].val);
-    if (!train) rstd = E(b, rsqrt, V(E(b, add_Tensor, V(rstd), F(arg_double(&args[8])))));
+    if (!train) rstd = E(b, rsqrt, V(E(b, add_Tensor, V(rstd), real_number(&args[8]))));
     rstd = per_channel(b, rstd, rank);
     Val *const away = E(b, sub_Tensor, V(x), V(per_channel(b, mean, rank)));
     const BatchParts p = {.grad = grad,
@@ -291,7 +291,7 @@ Status decomp_native_group_norm(Builder *b, const OpRow *row, const Arg *args, V
     const ChannelGroups g = groups_of(b, input->meta, args[6].i);
     const Moments m = moments_over(b, grouped(b, &g, input), A_INTS(g.dims, g.n), I(g.count), A_BOOL(true));
     Val *const var = E(b, div_Tensor, V(m.squares), I(g.count));
-    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), F(arg_double(&args[7])))));
+    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), real_number(&args[7]))));
     Val *const y = affine(b, E(b, mul_Tensor, V(m.away), V(rstd)), channels_grouped(b, &g, widened(b, weight)),
                           channels_grouped(b, &g, widened(b, bias)));
     const Meta *const meta = args[0].val->meta;

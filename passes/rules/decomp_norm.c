@@ -116,7 +116,7 @@ Status decomp_native_layer_norm(Builder *b, const OpRow *row, const Arg *args, V
     const Arg inner = dims.n_inner ? A_INTS(dims.inner, dims.n_inner) : A_NONE;
     const Moments m = moments_over(b, x, inner, I(dims.count), A_BOOL(true));
     Val *const var = E(b, div_Tensor, V(m.squares), I(dims.count));
-    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), F(arg_double(&args[4])))));
+    Val *const rstd = E(b, rsqrt, V(E(b, add_Tensor, V(var), real_number(&args[4]))));
     Val *y = E(b, mul_Tensor, V(m.away), V(rstd));
     if (weight) y = E(b, mul_Tensor, V(y), V(widened(b, weight)));
     if (bias) y = E(b, add_Tensor, V(y), V(widened(b, bias)));
@@ -190,17 +190,34 @@ Status decomp_var(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 }
 
 /* mask = uniform < 1 - p; input mask / (1 - p). Without training: the input and a mask of ones. */
+typedef struct Kept { /* dropout's numbers */
+    Arg share, scale; /* of elements that stay; what they are multiplied by */
+} Kept;
+
+/* A probability that is a parameter is subtracted and divided by in f64, as a constant is, then rounded to the dtype
+ * that it meets: f32 for the uniform numbers, x's. */
+static Kept kept_of(Builder *b, const Arg *p, Val *x) {
+    if (p->kind != ARG_runtime) {
+        const double share = 1 - arg_double(p);
+        return (Kept){F(share), F(share == 0 ? 0 : 1 / share)};
+    }
+    const int64_t none = 0;
+    Val *const one = E(b, ones, A_INTS(&none, 0), I(DT_f64), A_NONE, I(x->meta->device));
+    Val *const share = E(b, sub_Tensor, V(one), *p);
+    return (Kept){V(in_dtype(b, share, DT_f32)), V(in_dtype(b, E(b, div_Tensor, V(one), V(share)), x->meta->dtype))};
+}
+
 Status decomp_native_dropout(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const input = args[0].val;
-    const double p = arg_double(&args[1]);
     if (args[2].kind != ARG_none && args[2].i == 0) {
         Val *const ones = E(b, ones_like, V(input), I(DT_bool));
         return decomp_done(outs, 2, (Val *const[]){E(b, clone, V(input)), ones});
     }
+    const Kept k = kept_of(b, &args[1], widened(b, input));
     Val *const uniform = E(b, rand_like, V(input), I(DT_f32));
-    Val *const mask = E(b, lt_Tensor, V(uniform), F(1 - p));
+    Val *const mask = E(b, lt_Tensor, V(uniform), k.share);
     Val *const kept = E(b, mul_Tensor, V(widened(b, input)), V(mask));
-    Val *const y = E(b, mul_Tensor, V(kept), F(p == 1 ? 0 : 1 / (1 - p)));
+    Val *const y = E(b, mul_Tensor, V(kept), k.scale);
     return decomp_done(outs, 2, (Val *const[]){in_dtype(b, y, input->meta->dtype), mask});
 }
 

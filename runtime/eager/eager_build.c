@@ -40,7 +40,8 @@ bool eager_number_may_vary(const EagerCall *ec, int i) {
     const uint32_t elements = 1u << PT_tensor | 1u << PT_tensor_opt | 1u << PT_scalar | 1u << PT_scalar_opt |
                               1u << PT_float | 1u << PT_float_opt;
     const Arg *const a = &ec->call->args[i];
-    if (ec->exact || ec->row->kind != KIND_pointwise || !(elements >> ec->row->params[i].type & 1)) return false;
+    const bool passes = ec->row->kind == KIND_pointwise || ec->row->flags & OPF_passes_numbers;
+    if (ec->exact || !passes || !(elements >> ec->row->params[i].type & 1)) return false;
     if (a->kind == ARG_int && a->i < SYM_LEAST) return false; /* no symbol's value */
     return !number_is_special(a->kind == ARG_float, a->i);
 }
@@ -352,9 +353,9 @@ static Status fill_entry(EagerCall *ec, EagerEntry *entry) {
     return ST_OK;
 }
 
-/* Rules look at numbers only where ints are made of them. */
+/* Rules of pointwise ops look at numbers only where ints are made of them; others ask for a probability. */
 static bool rechecks(const EagerCall *ec, const EagerEntry *entry) {
-    bool ints = false;
+    bool ints = ec->row->kind != KIND_pointwise;
     for (int i = 0; i < ec->n_tensors; i++) ints |= !dtype_is_float(ec->tensors[i]->base.meta->dtype);
     for (int i = 0; i < entry->n_outs; i++)
         ints |= !dtype_is_float((entry->sized ? entry->sized->outs[i].meta : entry->metas[i])->dtype);

@@ -7,7 +7,8 @@
 #include "tests/unit/contract.h"
 
 typedef struct World {
-    sn_tensor *x, *y, *mask, *ints, *half, *out;
+    sn_tensor *x, *y, *mask, *ints, *half, *wide, *out;
+    sn_tensor *row, *half_row, *square, *at, *at_rows;
     double number;
     int64_t whole;
 } World;
@@ -29,16 +30,78 @@ static sn_tensor *compared(const World *w) { return sn_gt_scalar(w->x, sn_float(
 static sn_tensor *divided(const World *w) { return sn_div_scalar(w->x, sn_float(w->number)); }
 static sn_tensor *in_place(const World *w) { return sn_mul_scalar_(sn_clone(w->x), sn_float(w->number)); }
 static sn_tensor *into(const World *w) { return sn_mul_scalar_out(w->out, w->x, sn_float(w->number)); }
+/* Numbers of rules that compute with them in ops of their own. */
+static double share(const World *w) { return w->number > 0 ? w->number / (1 + w->number) : w->number; }
+static sn_tensor *rows_normed(const World *w) {
+    return sn_layer_norm_ex(w->x, SN_INTS(5), NULL, NULL, w->number, false);
+}
+static sn_tensor *half_normed(const World *w) {
+    return sn_layer_norm_ex(w->half, SN_INTS(5), w->half_row, NULL, w->number, false);
+}
+static sn_tensor *groups_normed(const World *w) { return sn_group_norm_ex(w->x, 1, w->row, w->row, w->number, false); }
+static sn_tensor *batch_normed(const World *w) {
+    return sn_batch_norm(w->x, NULL, w->row, w->row, w->row, false, 0.1, w->number);
+}
+static sn_tensor *by_the_batch(const World *w) {
+    return sn_batch_norm(w->x, w->row, NULL, sn_clone(w->row), sn_clone(w->row), true, w->number, w->number);
+}
+static sn_tensor *statistics_moved(const World *w) {
+    sn_tensor *const mean = sn_clone(w->row);
+    return sn_batch_norm(w->x, NULL, NULL, mean, sn_clone(w->row), true, w->number, 1e-5) ? mean : NULL;
+}
+static sn_tensor *batch_norm_back(const World *w) {
+    static const int64_t all[] = {1, 1, 1};
+    const Arg args[] = {A_VAL(&w->x->base),
+                        A_VAL(&w->y->base),
+                        A_VAL(&w->row->base),
+                        A_VAL(&w->row->base),
+                        A_VAL(&w->row->base),
+                        A_NONE,
+                        A_NONE,
+                        A_BOOL(false),
+                        A_FLOAT(w->number),
+                        A_INTS(all, 3)};
+    sn_tensor *outs[MAX_OUTS];
+    return dispatch(op_row(OP_native_batch_norm_backward), FORM_functional, args, NULL, outs) == ST_OK ? outs[0] : NULL;
+}
+static sn_tensor *dropped(const World *w) { return sn_seed(3), sn_dropout(w->x, share(w), true); }
+static sn_tensor *half_dropped(const World *w) { return sn_seed(3), sn_dropout(w->half, share(w), true); }
+static sn_tensor *wide_dropped(const World *w) { return sn_seed(3), sn_dropout(w->wide, share(w), true); }
+static sn_tensor *chosen(const World *w) { return sn_seed(3), sn_bernoulli_p(w->x, share(w)); }
+static sn_tensor *wide_chosen(const World *w) { return sn_seed(3), sn_bernoulli_p(w->wide, share(w)); }
+static sn_tensor *scattered(const World *w) {
+    const Arg args[] = {A_VAL(&w->x->base), A_INT(0), A_VAL(&w->at->base), A_FLOAT(w->number), A_STR("multiply")};
+    sn_tensor *out;
+    return dispatch(op_row(OP_scatter_value_reduce), FORM_functional, args, NULL, &out) == ST_OK ? out : NULL;
+}
+static sn_tensor *rows_added(const World *w) { return sn_index_add_ex(w->x, 0, w->at_rows, w->y, sn_float(w->number)); }
+static sn_tensor *product_added(const World *w) {
+    return sn_addmm_ex(w->row, w->x, w->square, sn_float(w->number), sn_float(w->number));
+}
+static sn_tensor *products_added(const World *w) {
+    return sn_baddbmm_ex(w->ints, sn_unsqueeze(w->ints, 0), sn_unsqueeze(sn_to(w->square, SN_I32), 0), sn_int(w->whole),
+                         sn_int(w->whole));
+}
 static sn_tensor *range(const World *w) { return sn_arange(sn_int(w->whole), SN_DTYPE_DEFAULT); }
 
 typedef sn_tensor *Call(const World *w);
-static Call *const calls[] = {number_tensor, whole_number, added,        added_alpha, powered,    filled,
-                              ints_filled,   clamped,      clamped_ints, full_of,     ints_times, ints_times_float,
-                              half_times,    compared,     divided,      in_place,    into,       range};
+static Call *const calls[] = {
+    number_tensor,   whole_number, added,         added_alpha,   powered,      filled,
+    ints_filled,     clamped,      clamped_ints,  full_of,       ints_times,   ints_times_float,
+    half_times,      compared,     divided,       in_place,      into,         range,
+    rows_normed,     half_normed,  groups_normed, batch_normed,  by_the_batch, statistics_moved,
+    batch_norm_back, dropped,      half_dropped,  wide_dropped,  chosen,       wide_chosen,
+    scattered,       rows_added,   product_added, products_added};
 
 static World world_new(void) {
     World w = {.x = F32(1, 3, 5), .half = sn_to(F32(2, 3, 5), SN_F16), .out = sn_zeros(SN_INTS(3, 5), SN_F32)};
     w.y = sn_abs(w.x);
+    w.wide = sn_to(w.x, SN_F64);
+    w.row = sn_abs(F32(3, 5));
+    w.half_row = sn_to(w.row, SN_F16);
+    w.square = F32(4, 5, 5);
+    w.at = sn_zeros(SN_INTS(3, 5), SN_I64);
+    w.at_rows = sn_zeros(SN_INTS(3), SN_I64);
     w.mask = sn_gt_scalar(w.x, sn_float(0));
     w.ints = sn_to(sn_mul_scalar(w.x, sn_float(50)), SN_I32);
     return w;
@@ -319,6 +382,14 @@ START_TEST(a_number_that_does_not_fit_is_refused_as_ever) {
         ck_assert_ptr_nonnull(sn_pow_scalar(w.ints, sn_int(5 + i)));
         ck_assert_ptr_null(sn_pow_scalar(w.ints, sn_int(-5 - i)));
         ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "negative power"));
+        ck_assert_ptr_nonnull(sn_dropout(w.x, 0.3 + 0.01 * i, true));
+        ck_assert_ptr_null(sn_dropout(w.x, 1.3 + 0.01 * i, true));
+        expect_error(SN_ERR_VALUE, "p must be between 0 and 1");
+        ck_assert_ptr_nonnull(sn_bernoulli_p(w.x, 0.3 + 0.01 * i));
+        ck_assert_ptr_null(sn_bernoulli_p(w.x, -0.3 - 0.01 * i));
+        expect_error(SN_ERR_VALUE, "p must be from 0 to 1");
+        ck_assert_ptr_null(sn_bernoulli_p(w.x, NAN));
+        expect_error(SN_ERR_VALUE, "p must be from 0 to 1");
         ck_assert_ptr_nonnull(sn_arange(sn_int(5 + i), SN_DTYPE_DEFAULT));
         ck_assert_ptr_null(sn_arange(sn_int(-5 - i), SN_DTYPE_DEFAULT));
         ck_assert_int_ne(sn_error_take()->code, SN_OK);
