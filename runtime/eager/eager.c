@@ -316,9 +316,10 @@ static Status run_sized(sn_state *state, EagerEntry *entry, EagerCall *ec) {
 }
 
 /* *stays: the cache has it. */
-static Status build_entry(EagerCall *ec, EagerEntry **entry, bool *stays) {
+static Status build_entry(EagerCall *ec, bool can_go, EagerEntry **entry, bool *stays) {
     bool transient = false;
     TRY(eager_build(ec, entry, &transient));
+    (*entry)->can_go = can_go;
     *stays = !transient && eager_cache_insert(state_get(), *entry);
     if (*stays) state_get()->eager->recent[ec->row->id & (EAGER_RECENT - 1)] = *entry;
     return ST_OK;
@@ -342,11 +343,11 @@ static bool has_many_variants(const EagerCall *ec) {
     return n >= MOST_VARIANTS;
 }
 
-static COLD Status build_and_run(EagerCall *ec) {
+static COLD Status build_and_run(EagerCall *ec, bool can_go) {
     EagerEntry *entry;
     bool stays = false;
     if (ec->n_ints && has_many_variants(ec)) return run_exact(ec);
-    TRY(build_entry(ec, &entry, &stays));
+    TRY(build_entry(ec, can_go, &entry, &stays));
     const bool exact = entry->kind == RUN_exact;
     const Status status = exact ? ST_OK : run_entry(entry, ec);
     if (!stays) eager_entry_free(entry);
@@ -376,7 +377,10 @@ static COLD Status run_unknown(EagerCall *ec) {
     sn_state *const state = state_get();
     SizedKey key;
     EagerEntry *sized;
-    if (is_layout_only(ec)) return eager_count_seen(state, ec) ? build_and_run(ec) : run_new_layout(ec);
+    if (is_layout_only(ec)) {
+        const bool again = eager_count_seen(state, ec) && eager_cache_has_room(state, false);
+        return again ? build_and_run(ec, true) : run_new_layout(ec);
+    }
     do {
         if (!eager_sized_key(ec, &key)) break;
         ec->sizes = key.sizes;
@@ -386,7 +390,7 @@ static COLD Status run_unknown(EagerCall *ec) {
         ec->plain_numbers = true; /* pads and counts of groups are sizes that few rules take as parameters */
     } while (sized && key.has_numbers);
     ec->n_sizes = 0;
-    return build_and_run(ec);
+    return build_and_run(ec, false);
 }
 
 static COLD Status run_missed(EagerCall *ec, const EagerEntry *entry) {

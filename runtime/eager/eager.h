@@ -89,8 +89,9 @@ typedef struct EagerSized {
 
 typedef struct EagerEntry {
     struct EagerEntry *next;          /* of one hash */
-    struct EagerEntry *newer, *older; /* of the cache */
+    struct EagerEntry *newer, *older; /* of its list */
     size_t bytes;
+    bool can_go;               /* without it another entry, or the op's rule, serves its size */
     bool has_program;          /* of its own: not that of another entry */
     bool used;                 /* since it was last looked at for removal */
     bool rechecks, is_checked; /* the meta rule may refuse other numbers */
@@ -109,12 +110,16 @@ typedef struct EagerEntry {
     uint64_t words[];
 } EagerEntry;
 
+typedef struct EagerAges {
+    EagerEntry *newest, *oldest;
+    size_t bytes;
+} EagerAges;
+
 typedef struct EagerCache {
     EagerEntry *buckets[EAGER_BUCKETS];
     EagerEntry *recent[EAGER_RECENT]; /* by op */
-    EagerEntry *newest, *oldest;
+    EagerAges needed, can_go;
     int n;
-    size_t bytes;
     int64_t built;                   /* programs, ever */
     int64_t sized;                   /* entries for any size, ever */
     uint32_t seen[EAGER_SEEN_MOST];  /* how often signatures came lately that have no entry, by parts of their hashes */
@@ -131,10 +136,13 @@ static inline EagerEntry **eager_bucket(EagerCache *cache, uint64_t hash) {
 typedef struct EagerCounts { /* of a state, for tests */
     int64_t built, sized;
     int entries;
-    size_t bytes;
+    size_t bytes, can_go; /* that is, of those bytes */
 } EagerCounts;
 EagerCounts eager_counts(const sn_state *state);
-enum { EAGER_MOST_BYTES = 16 << 20 };
+enum { EAGER_MOST_BYTES = 16 << 20, EAGER_MOST_CAN_GO = 1 << 20 }; /* of all entries, and of those that can go */
+/* Before an entry that can go is made. False: it is not to be, all that there is room for was used since it was last
+ * looked at. A program is made at most once in many calls: the oldest gives way. */
+bool eager_cache_has_room(sn_state *state, bool is_program);
 
 /* eager_build.c: the whole question, for numbers that are not among the most frequent. */
 bool eager_number_may_vary(const EagerCall *ec, int i);

@@ -313,8 +313,10 @@ static Status build_plan(EagerCall *ec, EagerEntry *entry) {
 }
 
 size_t eager_entry_bytes(const EagerEntry *entry) {
-    const size_t words = (size_t)(entry->n_words + entry->n_metas + entry->n_outs) * sizeof(uint64_t);
-    size_t bytes = sizeof *entry + words + entry->direct.constant_bytes;
+    enum { BLOCKS = 4, BLOCK_HEAD = 16 }; /* of the allocator: the entry, its metas, offsets and checked numbers */
+    const int words = entry->n_words + entry->n_metas + 1 + entry->n_outs + 1 + entry->n_floats + entry->n_ints + 1;
+    size_t bytes = sizeof *entry + (size_t)words * sizeof(uint64_t) + (size_t)BLOCKS * BLOCK_HEAD;
+    bytes += entry->direct.constant_bytes;
     if (entry->run) bytes += executable_bytes(entry->run);
     return bytes + (entry->sized ? sizeof *entry->sized : 0);
 }

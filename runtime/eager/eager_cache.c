@@ -2,7 +2,8 @@
  *
  *   newest <-> ... <-> oldest      by age; what was found by its hash since gets a second chance
  *
- * Beyond EAGER_MOST_BYTES the oldest go. */
+ * Beyond EAGER_MOST_BYTES the oldest go. Entries of one size that an entry for any size could serve have a list and a
+ * smaller bound of their own: they come with a size's second or 17th call, however late that is. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/eager/eager.h"
@@ -17,41 +18,54 @@ static EagerEntry **bucket_of(EagerCache *cache, const EagerEntry *entry) {
     return eager_bucket(cache, eager_hash(entry->words, entry->n_words));
 }
 
-static void link_newest(EagerCache *cache, EagerEntry *entry) {
+static void link_newest(EagerAges *ages, EagerEntry *entry) {
     entry->newer = NULL;
-    entry->older = cache->newest;
-    *(cache->newest ? &cache->newest->newer : &cache->oldest) = entry;
-    cache->newest = entry;
+    entry->older = ages->newest;
+    *(ages->newest ? &ages->newest->newer : &ages->oldest) = entry;
+    ages->newest = entry;
 }
 
-static void unlink_oldest(EagerCache *cache) {
-    cache->oldest = cache->oldest->newer;
-    *(cache->oldest ? &cache->oldest->older : &cache->newest) = NULL;
+static void unlink_oldest(EagerAges *ages) {
+    ages->oldest = ages->oldest->newer;
+    *(ages->oldest ? &ages->oldest->older : &ages->newest) = NULL;
 }
 
-static void forget(EagerCache *cache, const EagerEntry *entry) {
+static void forget(EagerCache *cache, EagerAges *ages, EagerEntry *entry) {
     EagerEntry **at = bucket_of(cache, entry);
     while (*at != entry) at = &(*at)->next;
     *at = entry->next;
     for (int i = 0; i < EAGER_RECENT; i++)
         if (cache->recent[i] == entry) cache->recent[i] = NULL;
-    cache->bytes -= entry->bytes;
+    ages->bytes -= entry->bytes;
     cache->n--;
+    eager_entry_free(entry);
+}
+
+/* The oldest goes, or gets its second chance. */
+static bool drop_oldest(EagerCache *cache, EagerAges *ages) {
+    EagerEntry *const entry = ages->oldest;
+    unlink_oldest(ages);
+    if (entry->used) {
+        entry->used = false;
+        link_newest(ages, entry);
+        return false;
+    }
+    forget(cache, ages, entry);
+    return true;
 }
 
 /* Not `kept`, which is about to run. */
 static void shrink_entries(EagerCache *cache, const EagerEntry *kept) {
-    while (cache->bytes > EAGER_MOST_BYTES && cache->oldest != kept) {
-        EagerEntry *const entry = cache->oldest;
-        unlink_oldest(cache);
-        if (entry->used) {
-            entry->used = false;
-            link_newest(cache, entry);
-            continue;
-        }
-        forget(cache, entry);
-        eager_entry_free(entry);
-    }
+    while (cache->needed.bytes > EAGER_MOST_BYTES - EAGER_MOST_CAN_GO && cache->needed.oldest != kept)
+        drop_oldest(cache, &cache->needed);
+}
+
+/* A call of a size takes one step through the entries: where all of them are in use, none is made for it. */
+bool eager_cache_has_room(sn_state *state, bool is_program) {
+    EagerCache *const cache = state->eager;
+    while (cache && cache->can_go.bytes >= EAGER_MOST_CAN_GO)
+        if (!drop_oldest(cache, &cache->can_go) && !is_program) return false;
+    return true;
 }
 
 bool eager_cache_insert(sn_state *state, EagerEntry *entry) {
@@ -60,26 +74,35 @@ bool eager_cache_insert(sn_state *state, EagerEntry *entry) {
     EagerEntry **const bucket = bucket_of(cache, entry);
     entry->next = *bucket;
     *bucket = entry;
-    link_newest(cache, entry);
+    EagerAges *const ages = entry->can_go ? &cache->can_go : &cache->needed;
+    link_newest(ages, entry);
     cache->n++;
     cache->built += entry->has_program;
     cache->sized += entry->sized != NULL;
-    cache->bytes += entry->bytes;
+    ages->bytes += entry->bytes;
     shrink_entries(cache, entry);
     return true;
 }
 
 EagerCounts eager_counts(const sn_state *state) {
     const EagerCache *const cache = state->eager;
-    return cache ? (EagerCounts){cache->built, cache->sized, cache->n, cache->bytes} : (EagerCounts){0};
+    if (!cache) return (EagerCounts){0};
+    const size_t can_go = cache->can_go.bytes;
+    return (EagerCounts){cache->built, cache->sized, cache->n, cache->needed.bytes + can_go, can_go};
+}
+
+static void free_entries(const EagerAges *ages) {
+    for (EagerEntry *entry = ages->newest, *older; entry; entry = older) {
+        older = entry->older;
+        eager_entry_free(entry);
+    }
 }
 
 void eager_cache_free(sn_state *state) {
     EagerCache *const cache = state->eager;
-    for (EagerEntry *entry = cache ? cache->newest : NULL, *older; entry; entry = older) {
-        older = entry->older;
-        eager_entry_free(entry);
-    }
+    if (!cache) return;
+    free_entries(&cache->needed);
+    free_entries(&cache->can_go);
     mem_free(cache);
     state->eager = NULL;
 }

@@ -273,6 +273,7 @@ static Status insert_copy(sn_state *state, const EagerCall *ec, const EagerEntry
     for (int i = 0; i < from->n_outs; i++) eager_entry_hold(copy, i, metas[i]);
     copy->rechecks = from->rechecks;
     copy->has_program = false;
+    copy->can_go = true;
     const bool copied = from->kind != RUN_direct || eager_direct_copy(&copy->direct, &from->direct, from->direct.n);
     copy->bytes = eager_entry_bytes(copy);
     if (!copied || !eager_cache_insert(state, copy)) eager_entry_free(copy);
@@ -284,6 +285,7 @@ static Status insert_program(sn_state *state, EagerCall *ec) {
     bool transient = false;
     ec->n_sizes = 0;
     TRY(eager_build(ec, &entry, &transient));
+    entry->can_go = true;
     if (!eager_cache_insert(state, entry)) eager_entry_free(entry);
     return ST_OK;
 }
@@ -291,6 +293,6 @@ static Status insert_program(sn_state *state, EagerCall *ec) {
 Status eager_sized_again(sn_state *state, EagerCall *ec, EagerEntry *sized, const Meta *const *metas) {
     const int n = eager_count_seen(state, ec);
     if (asked("one_size")) return ST_OK;
-    if (metas) return n ? insert_copy(state, ec, sized, metas) : ST_OK;
-    return n == OFTEN && !sized->n_ints ? insert_program(state, ec) : ST_OK;
+    if (metas) return n && eager_cache_has_room(state, false) ? insert_copy(state, ec, sized, metas) : ST_OK;
+    return n == OFTEN && !sized->n_ints && eager_cache_has_room(state, true) ? insert_program(state, ec) : ST_OK;
 }

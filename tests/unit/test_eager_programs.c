@@ -414,6 +414,28 @@ START_TEST(programs_stay_within_their_bound) {
 }
 END_TEST
 
+/* More sizes in rotation than have room for entries of their own, whose last programs come late; then one that stays
+ * gets its program all the same. */
+START_TEST(entries_of_one_size_stay_within_their_bound) {
+    enum { N_SIZES = 3001, TURNS = 17, LARGEST = 64 << 10 };
+    sn_tensor *const x = F32(1, N_SIZES + 8);
+    size_t most = 0;
+    for (int i = 0; i < N_SIZES * TURNS + 20; i++) {
+        const sn_scope scope = sn_scope_begin();
+        const bool stays = i >= N_SIZES * TURNS;
+        const int64_t before = built();
+        sn_tensor *const part = sn_narrow(x, 0, 0, stays ? N_SIZES + 7 : 2 + i % N_SIZES);
+        ck_assert_ptr_nonnull(sn_softmax(sn_neg(part), 0));
+        if (stays) ck_assert_int_eq(built() - before, i == N_SIZES * TURNS + 16);
+        const size_t bytes = eager_counts(state_get()).can_go;
+        if (bytes > most) most = bytes;
+        sn_scope_end(scope);
+    }
+    ck_assert_uint_gt(most, EAGER_MOST_CAN_GO);
+    ck_assert_uint_lt(most, EAGER_MOST_CAN_GO + LARGEST);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("eager programs");
     tcase_set_timeout(tests, 120);
@@ -428,5 +450,6 @@ int main(void) {
     tcase_add_test(tests, layouts_are_told_apart);
     tcase_add_test(tests, a_number_that_does_not_fit_is_refused_as_ever);
     tcase_add_test(tests, programs_stay_within_their_bound);
+    tcase_add_test(tests, entries_of_one_size_stay_within_their_bound);
     return suite_run("test_eager_programs", tests);
 }
