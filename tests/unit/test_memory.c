@@ -213,15 +213,12 @@ END_TEST
 
 /* All at once --------------------------------------------------------------------------------- */
 
-/* Numbers and layouts never come again, sizes do after 3,000 others: programs of their own, with the 17th call of a
- * size, would come late. */
-enum { N_SIZES = 3001 };
-
+/* Numbers and layouts never come again, sizes do after 999 others. */
 static void call_all(sn_function *fn, sn_tensor *x, sn_tensor *wide, int64_t i) {
     const sn_scope scope = sn_scope_begin();
     ck_assert_ptr_nonnull(sn_neg(sn_as_strided(wide, SN_INTS(2), SN_INTS(1000 + i), 0)));
     const double number = 1.25 + 0x1p-20 * (double)i;
-    sn_tensor *const part = sn_narrow(x, 0, 0, 2 + i % N_SIZES);
+    sn_tensor *const part = sn_narrow(x, 0, 0, 2 + i % 999);
     sn_tensor *const y = sn_clamp(sn_mul_scalar(part, sn_float(number)), sn_float(-number), sn_float(number));
     ck_assert_ptr_nonnull(sn_softmax(y, 0));
     call_once(fn, y, number);
@@ -233,8 +230,8 @@ START_TEST(memory_does_not_grow_with_calls) {
                                 sn_compile(scaled_by_input, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY))};
     sn_logging_set(NULL, NULL, "");
     const char *const calls = getenv("SINTER_TEST_CALLS"); /* a long run by hand: 1000000 */
-    const int64_t n = calls ? atoll(calls) : 50000;
-    sn_tensor *const x = F32(1, 2 + N_SIZES), *const wide = sn_zeros(SN_INTS(n + 2000), SN_F32);
+    const int64_t n = calls ? atoll(calls) : 30000;
+    sn_tensor *const x = F32(1, 1024), *const wide = sn_zeros(SN_INTS(n + 2000), SN_F32);
     int64_t i = 0;
     for (; i < 20000; i++) call_all(fns[i % 2], x, wide, i);
     const size_t before = resident_bytes(), used = bytes_of(fns[0]) + bytes_of(fns[1]);
@@ -252,6 +249,24 @@ START_TEST(memory_does_not_grow_with_calls) {
     ck_assert_msg(after <= before + (2 << 20), "%zu KiB, then %zu", before >> 10, after >> 10);
 #endif
     for (int k = 0; k < 2; k++) sn_function_free(fns[k]);
+}
+END_TEST
+
+/* Each size comes again after 3,000 others: what is made of its own, with its second or its 17th call, comes late. */
+START_TEST(memory_does_not_grow_with_sizes) {
+    enum { N_SIZES = 3001, EARLY = 20000, CALLS = 17 * N_SIZES + 1000 };
+    size_t resident = 0;
+    EagerCounts before = {0};
+    for (int i = 0; i < CALLS; i++) {
+        const sn_scope scope = sn_scope_begin();
+        ck_assert_ptr_nonnull(sn_sum(sn_zeros(SN_INTS(2 + i % N_SIZES, 3), SN_F32)));
+        sn_scope_end(scope);
+        if (i == EARLY) resident = resident_bytes(), before = eager_counts(state_get());
+    }
+    const EagerCounts after = eager_counts(state_get());
+    ck_assert_int_gt(after.built, before.built + N_SIZES / 4); /* of sizes that came often enough */
+    ck_assert_uint_le(after.bytes, before.bytes + EAGER_MOST_CAN_GO);
+    ck_assert_uint_le(resident_bytes(), resident + SLACK);
 }
 END_TEST
 
@@ -306,5 +321,6 @@ int main(void) {
     tcase_add_test(tests, a_tape_keeps_the_code_of_its_nodes);
     tcase_add_test(tests, a_backward_lets_go_of_what_it_has_read);
     tcase_add_test(tests, memory_does_not_grow_with_calls);
+    tcase_add_test(tests, memory_does_not_grow_with_sizes);
     return suite_run("test_memory", tests);
 }
