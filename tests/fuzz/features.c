@@ -145,6 +145,13 @@ static int viewed_by(const FzStep *step) {
     return is && step->args[0].kind == FZ_value ? step->args[0].value : -1;
 }
 
+static bool returns_views(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->n_returns; k++)
+            if (p->returns[k] == p->steps[i].out && viewed_by(&p->steps[i]) >= 0) return true;
+    return false;
+}
+
 static bool written_views(const FzProgram *p) {
     for (int i = 0; i < p->n_steps; i++) {
         const int base = viewed_by(&p->steps[i]), view = p->steps[i].out;
@@ -278,6 +285,7 @@ static const struct {
                 {"values used three times", used_often},
                 {"results returned twice", returns_twice},
                 {"inputs returned", returns_inputs},
+                {"views returned", returns_views},
                 {"sizes that change", sizes_change},
                 {"sizes of zero", zero_sizes},
                 {"ints that change", ints_change},

@@ -570,16 +570,36 @@ static void choose_inputs(Gen *g) {
     }
 }
 
+static bool is_returned(const FzProgram *p, int v) {
+    for (int i = 0; i < p->n_returns; i++)
+        if (p->returns[i] == v) return true;
+    return false;
+}
+
+/* Another tensor of the memory of a result; -1: none. */
+static int beside_a_result(Gen *g) {
+    const FzProgram *const p = g->p;
+    const int of = p->n_returns ? p->returns[gen_below(g, p->n_returns)] : 0, n = p->n_values - FZ_INPUTS;
+    for (int i = 0, k = n ? (int)gen_below(g, n) : 0; p->n_returns && i < n; i++) {
+        const int v = FZ_INPUTS + (k + i) % n;
+        if (gen_live(g, v) && g->v[v].memory == g->v[of].memory && g->v[v].handle >= FZ_INPUTS && !is_returned(p, v))
+            return v;
+    }
+    return -1;
+}
+
 static void choose_returns(Gen *g) {
     FzProgram *const p = g->p;
     const int n = 1 + (int)gen_below(g, 3);
     p->n_returns = 0;
     for (int i = 0; i < n; i++) {
         const int v = i || p->n_values == FZ_INPUTS ? gen_any(g) : p->n_values - 1;
-        const bool given = v >= 0 && g->v[v].memory < FZ_INPUTS;
+        const bool given = v >= 0 && g->v[v].handle < FZ_INPUTS;
         const bool left_out = given && (g->one_graph || (g->stateful && gen_chance(g, 80)));
         if (v >= 0 && gen_live(g, v) && !left_out) p->returns[p->n_returns++] = v;
     }
+    const int beside = (g->one_graph || g->stateful) && gen_chance(g, 40) ? beside_a_result(g) : -1;
+    if (beside >= 0) p->returns[p->n_returns++] = beside;
     if (g->result) p->returns[p->n_returns++] = g->result;
     p->outer_backward = gen_chance(g, 35);
     p->outer_write = gen_chance(g, 15);
