@@ -442,9 +442,9 @@ static void note_flags(Capture *c, const OpRow *row) {
         c->trace->fallible |= (row->flags & OPF_may_fail) != 0;
 }
 
-/* One step along the trie, to `node`. `symbolic`: the arguments before their numbers were made plain. */
+/* One step along the trie, to `node`. */
 static ALWAYS_INLINE Status advance(Capture *c, sn_state *state, const OpCall *call, TrieNode *node,
-                                    const Arg *symbolic, const int64_t *numbers, const FreshResults *results) {
+                                    const int64_t *numbers, const FreshResults *results) {
     Trace *const trace = c->trace;
     if (UNLIKELY(!VEC_ROOM(c->arena, &trace->ops))) return ST_MEMORY;
     const uint32_t needs = trace_needs(trace, &node->op);
@@ -454,7 +454,7 @@ static ALWAYS_INLINE Status advance(Capture *c, sn_state *state, const OpCall *c
     trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state->site, needs};
     if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) note_flags(c, call->row);
     c->cursor = node;
-    return UNLIKELY(c->symbols != NULL) ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
+    return ST_OK;
 }
 
 typedef Status TensorVisit(Capture *c, sn_tensor *t);
@@ -505,7 +505,8 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
         TRY(infer(c, node, call, &s, &room, &results));
     else
         know_outs(c, node, call->n_outs);
-    return advance(c, state_get(), call, node, symbolic, s.numbers, &results);
+    TRY(advance(c, state_get(), call, node, s.numbers, &results));
+    return c->symbols ? symbols_record(c, call, symbolic, &node->op) : ST_OK;
 }
 
 /* An op that fails, or that there is no room for, is not part of the segment; nor is what only it touched. */
@@ -796,13 +797,15 @@ static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *st
                  (call->form == FORM_out && out_tracks(c, call, state))))
         return false;
     const int touched = c->trace->inputs.n;
-    const bool matches = match(c, call, &node->op, entry);
-    if (LIKELY(matches)) *status = check_recorded(c->trace, &node->op);
-    if (LIKELY(matches && *status == ST_OK))
-        *status = advance(c, state, call, node, call->args, entry->numbers, &(FreshResults){entry->out, entry->alias});
-    if (LIKELY(matches && *status == ST_OK)) return true;
+    if (UNLIKELY(!match(c, call, &node->op, entry))) {
+        untouch(c, touched);
+        return false;
+    }
+    *status = check_recorded(c->trace, &node->op);
+    if (LIKELY(*status == ST_OK))
+        *status = advance(c, state, call, node, entry->numbers, &(FreshResults){entry->out, entry->alias});
+    if (LIKELY(*status == ST_OK)) return true;
     untouch(c, touched);
-    if (!matches) return false;
     error_set_op(op_form_name(call->row, call->form));
     error_set_site(state->site);
     return true;

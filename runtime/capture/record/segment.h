@@ -42,7 +42,7 @@ Capture *capture_current(void);
  * body: its ops are recorded, their values are right, and the next shallow call, or one that asks exactly, notices. */
 __attribute__((no_sanitize_address)) static inline bool capture_was_left(const Capture *c) {
     if (!c->frame) return false;
-    if ((const char *)__builtin_frame_address(0) > (const char *)c->frame) return true;
+    if ((const char *)__builtin_dwarf_cfa() > (const char *)c->frame) return true;
     return *c->cookie != c->cookie_value;
 }
 /* The same, by walking the stack where the cheap signs say nothing: for calls that would be errors
