@@ -189,13 +189,12 @@ Status decomp_var(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return done1(outs, in_dtype(b, var, args[0].val->meta->dtype));
 }
 
-/* mask = uniform < 1 - p; input mask / (1 - p). Without training: the input and a mask of ones. */
 typedef struct Kept { /* dropout's numbers */
     Arg share, scale; /* of elements that stay; what they are multiplied by */
 } Kept;
 
 /* A probability that is a parameter is subtracted and divided by in f64, as a constant is, then rounded to the dtype
- * that it meets: f32 for the uniform numbers, x's. */
+ * that it meets: f32 for the uniform numbers, what x times a float has. */
 static Kept kept_of(Builder *b, const Arg *p, Val *x) {
     if (p->kind != ARG_runtime) {
         const double share = 1 - arg_double(p);
@@ -203,10 +202,12 @@ static Kept kept_of(Builder *b, const Arg *p, Val *x) {
     }
     const int64_t none = 0;
     Val *const one = E(b, ones, A_INTS(&none, 0), I(DT_f64), A_NONE, I(x->meta->device));
-    Val *const share = E(b, sub_Tensor, V(one), *p);
-    return (Kept){V(in_dtype(b, share, DT_f32)), V(in_dtype(b, E(b, div_Tensor, V(one), V(share)), x->meta->dtype))};
+    Val *const share = E(b, sub_Tensor, V(one), *p), *const scale = E(b, div_Tensor, V(one), V(share));
+    const DType scaled = dtype_is_float(x->meta->dtype) ? x->meta->dtype : DT_f32;
+    return (Kept){V(in_dtype(b, share, DT_f32)), V(in_dtype(b, scale, scaled))};
 }
 
+/* mask = uniform < 1 - p; input mask / (1 - p). Without training: the input and a mask of ones. */
 Status decomp_native_dropout(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const input = args[0].val;
     if (args[2].kind != ARG_none && args[2].i == 0) {
