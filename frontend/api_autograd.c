@@ -82,7 +82,8 @@ static sn_status run_from(const void *site, const TapeRun *run) {
     state_get()->site = site;
     const Status status = tape_run(run);
     if (status != ST_OK) {
-        error_set_op(run->xs ? "sn_gradients" : "sn_backward");
+        /* A compiled backward is not run again op by op: what failed in it is known by the message. */
+        error_set_op_named(run->xs ? "sn_gradients" : "sn_backward");
         error_set_site(site);
     }
     return (sn_status)status;

@@ -80,6 +80,14 @@ void error_set_op(const char *op) {
     snprintf(slot->message, sizeof slot->message, "%s: %.*s", op, (int)sizeof said - 100, said);
 }
 
+void error_set_op_named(const char *otherwise) {
+    if (error_pending() == ST_OK) return;
+    const char *const message = error_slot()->message;
+    char op[sizeof error_slot()->op] = "";
+    if (names_someone(message)) snprintf(op, sizeof op, "%.*s", (int)strcspn(message, " ") - 1, message);
+    error_set_op(strstr(op, "::") ? op : otherwise);
+}
+
 void error_set_where(const char *where) {
     if (error_pending() != ST_OK) fill_field(error_slot()->where, sizeof error_slot()->where, where);
 }

@@ -29,6 +29,7 @@ static inline Status error_pending(void) {
 void error_clear(void);
 /* These three: if an error is pending that has none yet. A message that names nobody begins with the op then. */
 void error_set_op(const char *op);
+void error_set_op_named(const char *otherwise); /* the op that the message names ("aten::gather: ..."), if it does */
 void error_set_where(const char *where);
 void error_add_path(const char *path); /* the message says of which file: " in 'path'" */
 void error_set_site(const void *site);
