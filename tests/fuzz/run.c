@@ -364,12 +364,15 @@ static void see_kept(FzRun *run) {
     run->n_places = places;
 }
 
+/* The plan has a tensor of its own in its place, which its results may be views of. */
+static bool stays_apart(const FzRun *run, int i) { return run->apart && run->p->inputs[i].held; }
+
 static void see_all(FzRun *run, sn_tensor **out, bool ok) {
     for (int i = 0; ok && i < run->p->n_returns; i++) see(run, "out", i, out[i]);
     if (ok) see_kept(run);
     if (ok) go_on_outside(run, out);
     for (int i = 0; i < run->p->n_inputs; i++) {
-        if (run->apart && run->p->inputs[i].held) continue;
+        if (stays_apart(run, i)) continue;
         see(run, "input", i, run->inputs[i]);
         if (run->inputs[i] && run->p->inputs[i].grad) see(run, "grad", i, sn_grad(run->inputs[i]));
     }
@@ -398,7 +401,8 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_ON);
     run->n_places = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
-        if (run->inputs[i] && sn_numel(run->inputs[i])) run->places[run->n_places++] = span_in_memory(run->inputs[i]);
+        if (run->inputs[i] && sn_numel(run->inputs[i]) && !stays_apart(run, i))
+            run->places[run->n_places++] = span_in_memory(run->inputs[i]);
     seen->call_failed = !ok;
     seen->random = state_get()->sequence != sequence;
     if (sn_check()) see_error(run, "call");
