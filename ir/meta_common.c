@@ -234,19 +234,12 @@ static void layout_begin(Layout *l, SymEnv *env, int rank, const int64_t *sizes)
     l->sizes = sizes;
 }
 
-const int64_t *plain_strides(SymEnv *env, const Meta *meta, int64_t *room) {
-    if (!meta->contiguous) return meta->strides;
-    meta_contiguous_strides(env, meta->sizes, meta->rank, room);
-    return room;
-}
-
 static void layout_add(Layout *l, const Meta *meta) {
     const int lead = l->rank - meta->rank;
-    int64_t *to = l->strides[l->n++], room[MAX_RANK];
-    const int64_t *const strides = plain_strides(l->env, meta, room);
+    int64_t *to = l->strides[l->n++];
     for (int i = 0; i < l->rank; i++) {
         const bool own = i >= lead && (!sym_identical(meta->sizes[i - lead], 1) || sym_identical(l->sizes[i], 1));
-        to[i] = own ? strides[i - lead] : 0;
+        to[i] = own ? meta->strides[i - lead] : 0;
     }
 }
 

@@ -77,15 +77,14 @@ static bool has_mask(const Arg *list) {
     return false;
 }
 
-/* The tensor `meta` along result dims from `at` on, broadcasting to `rank` dims in all; 0 and 1 beside them. */
-static Meta index_along(SymEnv *env, const Meta *meta, int at, int rank, int64_t *sizes, int64_t *strides) {
-    int64_t room[MAX_RANK];
-    const int64_t *const own = plain_strides(env, meta, room);
+/* The tensor `meta` along result dims from `at` on, broadcasting to `rank` dims in all; 0 and 1 beside them. A dim of
+ * size 1 has no say either: its stride is anything, and a variant for any size may know another one. */
+static Meta index_along(const Meta *meta, int at, int rank, int64_t *sizes, int64_t *strides) {
     for (int d = 0; d < rank; d++) {
         const int k = d - at;
         const bool inside = k >= 0 && k < meta->rank;
         sizes[d] = inside ? meta->sizes[k] : 1;
-        strides[d] = inside ? own[k] : 0;
+        strides[d] = inside && !sym_identical(sizes[d], 1) ? meta->strides[k] : 0;
     }
     return (Meta){.rank = rank, .sizes = sizes, .strides = strides};
 }
@@ -105,8 +104,7 @@ static void indexed_strides(MetaCall *call, const Indexed *all, const int64_t *s
     views[0] = (Meta){.rank = rank, .sizes = sizes, .strides = strides[0]};
     for (int i = 0; i < list->n && n < MAX_OPERANDS; i++) {
         const Meta *const index = list->vals[i] ? list->vals[i]->meta : NULL;
-        if (index)
-            views[n] = index_along(call->env, index, all->at + all->rank - index->rank, rank, own[n], strides[n]), n++;
+        if (index) views[n] = index_along(index, all->at + all->rank - index->rank, rank, own[n], strides[n]), n++;
     }
     for (int i = 0; i < n; i++) operands[i] = &views[i];
     iterated_strides(call, operands, n);

@@ -62,9 +62,6 @@ void elementwise_add(const MetaCall *call, Elementwise *e, int arg);
 DType promoted(const Elementwise *e);
 /* Strides of out[0], whose sizes the operands broadcast to: dims in the order that these ask for, the first first. */
 void iterated_strides(MetaCall *call, const Meta *const *operands, int n);
-/* The strides that say where elements are: of what is contiguous those of its sizes, whatever a dim of size 1 has (a
- * variant for any size knows no others). */
-const int64_t *plain_strides(SymEnv *env, const Meta *meta, int64_t *room);
 /* Broadcasts, checks devices, sets out[0] with dtype and TensorIterator's strides. */
 Status elementwise_out(MetaCall *call, Elementwise *e, DType dtype);
 /* Operands are all tensor (or number-for-tensor) arguments in order. */
