@@ -298,7 +298,9 @@ START_TEST(a_layout_of_a_new_size_makes_no_entry) {
         ck_assert_int_eq(after.sized, before.sized);
         sn_scope_end(scope);
     }
+#ifndef SINTER_PLAIN_MALLOC /* which keeps no blocks of tensors */
     ck_assert_int_lt(made, 60);
+#endif
 }
 END_TEST
 
