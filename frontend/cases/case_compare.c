@@ -69,6 +69,16 @@ CaseTolerance case_tolerance_of_dtype(const Json *spec, sn_tensor *exact) {
     return (CaseTolerance){.rtol = rtol, .atol = 1e-5, .exact = exact};
 }
 
+/* "sizes [2, 3], not [2, 4]"; false. */
+static bool other_numbers(const char *what, const sn_ints *got, const Json *want, Text *why) {
+    text_printf(why, "%s ", what);
+    sizes_print(NULL, why, got->data, (int)got->n);
+    text_puts(why, ", not [");
+    for (int i = 0; i < want->n; i++) text_printf(why, i ? ", %lld" : "%lld", (long long)want->items[i].i);
+    text_puts(why, "]");
+    return false;
+}
+
 bool case_alike(sn_tensor *got, const Json *spec, Text *why) {
     const char *name = json_string(json_get(spec, "dtype"));
     const Json *size = json_get(spec, "size");
@@ -80,12 +90,7 @@ bool case_alike(sn_tensor *got, const Json *spec, Text *why) {
     bool same = sizes.n == size->n;
     for (int i = 0; same && i < size->n; i++) same = sizes.data[i] == size->items[i].i;
     if (same) return true;
-    text_puts(why, "sizes ");
-    sizes_print(NULL, why, sizes.data, (int)sizes.n);
-    text_puts(why, ", not [");
-    for (int i = 0; i < size->n; i++) text_printf(why, i ? ", %lld" : "%lld", (long long)size->items[i].i);
-    text_puts(why, "]");
-    return false;
+    return other_numbers("sizes", &sizes, size, why);
 }
 
 /* Of dims that have several elements; a tensor without elements has no layout. */
@@ -105,12 +110,7 @@ bool case_laid_out(sn_tensor *got, const Json *spec, Text *why) {
         return text_puts(why, "the case's tensor is incomplete"), false;
     const Json *const any = json_get(spec, "any_layout");
     if ((any && any->i) || same_strides(size, stride, &strides)) return true;
-    text_puts(why, "strides ");
-    sizes_print(NULL, why, strides.data, (int)strides.n);
-    text_puts(why, ", not [");
-    for (int i = 0; i < stride->n; i++) text_printf(why, i ? ", %lld" : "%lld", (long long)stride->items[i].i);
-    text_puts(why, "]");
-    return false;
+    return other_numbers("strides", &strides, stride, why);
 }
 
 static void *read_all(sn_tensor *t, size_t *bytes) {
