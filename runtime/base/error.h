@@ -27,7 +27,7 @@ static inline Status error_pending(void) {
     return LIKELY(slot != NULL) ? slot->status : ST_OK;
 }
 void error_clear(void);
-/* These three: if an error is pending that has none yet. A message that names nobody begins with the op then. */
+/* These: if an error is pending that has none yet. A message that names nobody begins with the op then. */
 void error_set_op(const char *op);
 void error_set_op_named(const char *otherwise); /* the op that the message names ("aten::gather: ..."), if it does */
 void error_set_where(const char *where);

@@ -28,13 +28,13 @@ static CallKeySpec key_spec(const ReplayProgram *p) {
 /* NULL: there is none yet, and match->key is what it would have. */
 static const ReplayLine *find_line(const ReplayProgram *p, const Arg *in, ReplayMatch *match) {
     const CallKeySpec spec = key_spec(p);
-    const ReplayLine *const newest = atomic_load_explicit(&p->lines, memory_order_acquire), *line = newest;
-    if (LIKELY(call_key_distinct(p->world, match->at)))
-        for (; line; line = line->next)
-            if (LIKELY(call_key_is(&spec, in, match->at, line->key))) return line;
+    const ReplayLine *line = atomic_load_explicit(&p->lines, memory_order_acquire);
+    const bool distinct = call_key_distinct(p->world, match->at);
+    while (distinct && line && !call_key_is(&spec, in, match->at, line->key)) line = line->next;
+    if (LIKELY(distinct && line)) return line;
     call_key_make(&spec, in, match->at, &match->key);
     const size_t bytes = call_key_bytes(p->world->n_slots);
-    for (line = newest; line && memcmp(line->key, &match->key, bytes) != 0;) line = line->next;
+    while (line && memcmp(line->key, &match->key, bytes) != 0) line = line->next;
     return line;
 }
 
