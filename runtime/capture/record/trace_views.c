@@ -144,9 +144,27 @@ void trace_forget_input(Trace *trace, int input) {
     if (base->next == -1 - input) base->next = h->next;
 }
 
+/* As tape_view_refresh: a view that an op's history begins at has one of its own from then on. */
+static bool looks_at(const TraceStep *step, int value) {
+    const TraceOp *const op = step->op;
+    if (!step->needs && !(op->row->flags & OPF_gradients)) return false;
+    const Operand *operand = op->operands;
+    for (int i = 0; i < op->row->n_params; i++) {
+        const Arg *const a = &op->args[i];
+        const bool linked = a->kind == ARG_tensors || step->needs >> i & 1 || op->row->flags & OPF_gradients;
+        for (int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor; n > 0; n--)
+            if (*operand++ == value && linked) return true;
+    }
+    return false;
+}
+
 bool trace_is_stale(const Trace *trace, int value) {
     const Operand base = trace->places.at[value].history.base;
-    return base != value && trace_history(trace, base)->written > trace->places.at[value].op + 1;
+    const int written = trace_history(trace, base)->written;
+    if (base == value || written <= trace->places.at[value].op + 1) return false;
+    for (int i = written; i < trace->ops.n; i++)
+        if (looks_at(&trace->ops.at[i], value)) return false;
+    return true;
 }
 
 Status trace_check_inplace(const Trace *trace, Operand o) {

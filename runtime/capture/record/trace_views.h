@@ -37,7 +37,7 @@ static inline void trace_note_input(Trace *trace, TraceInput *in, int input) {
 static inline bool trace_is_noted(const Trace *trace, Operand at) {
     return at >= 0 && trace->places.at[at].history.base != at;
 }
-/* A view, older than the last recorded write to its base? */
+/* A view, older than the last recorded write to its base, that no op has looked at since? */
 bool trace_is_stale(const Trace *trace, int value);
 /* May a recorded op write into it, as far as the tape is concerned (tape_check_inplace)? */
 Status trace_check_inplace(const Trace *trace, Operand operand);
