@@ -13,6 +13,7 @@ typedef struct StageSpec {
     uint32_t kinds; /* allowed OpKinds */
     /* every node that is no view has its kernel; every kernel its nests (ir/plan.h); every slot its place in memory */
     bool scheduled, lowered, packed;
+    bool in_place; /* scatters may have written their base: nobody reads what stood there before */
 } StageSpec;
 
 #define KINDS_ALL     0xffffffffu
@@ -175,6 +176,87 @@ static Status check_ends(Verify *v) {
     return ST_OK;
 }
 
+/* Scatters in place: a value is what its memory held after so many of them; who reads it later reads another one. */
+typedef struct Scattered {
+    Verify *verify;
+    const GVal **root; /* by value id: whose memory it has */
+    int *version;      /* by value id: of that memory, when the value was made */
+    int *now;          /* by root id */
+} Scattered;
+
+static bool is_current(const Scattered *s, const GVal *value) {
+    return s->version[value->id] == s->now[s->root[value->id]->id];
+}
+
+static void check_current(void *context, GVal **slot) {
+    Scattered *const s = context;
+    if (s->verify->status == ST_OK && *slot && !is_current(s, *slot))
+        verify_fail(s->verify, "reads what a scatter in place has overwritten");
+}
+
+static void note_results(const Scattered *s, const Node *node) {
+    const GVal *const written = node->form == FORM_inplace ? s->root[gval(node->args[0].val)->id] : NULL;
+    if (written) s->now[written->id]++;
+    for (int i = 0; i < node->n_outs; i++) {
+        const GVal *const out = &node->outs[i], *const memory = value_memory(out);
+        s->root[out->id] = memory ? s->root[memory->id] : out;
+        s->version[out->id] = memory && !written ? s->version[memory->id] : s->now[s->root[out->id]->id];
+    }
+}
+
+static const Write *write_of(const Graph *graph, const GVal *input) {
+    for (int i = 0; i < graph->writes.n; i++)
+        if (graph->writes.at[i].input == input) return &graph->writes.at[i];
+    return NULL;
+}
+
+/* Is what an input's memory held copied to another one at the end, when it may have been written itself? */
+static bool is_outlived(const Scattered *s, const Graph *graph, const Write *write) {
+    const GVal *const root = s->root[write->value->id];
+    const Write *const own = root->def || root == write->input ? NULL : write_of(graph, root);
+    return own && s->root[own->value->id] != root;
+}
+
+/* What the call gives and writes is read at the end; of an input that is written the memory is the result. */
+static Status check_scattered_ends(Verify *v, const Scattered *s) {
+    const Graph *const graph = v->graph;
+    for (int i = 0; i < graph->outputs.n; i++) {
+        const Output *const output = &graph->outputs.at[i];
+        const bool read = output->kind == OUT_new || output->kind == OUT_view_of_output;
+        if (read && !is_current(s, output->value))
+            return verify_fail(v, "output %d is what a scatter in place has overwritten", i);
+    }
+    for (int i = 0; i < graph->writes.n; i++) {
+        const Write *const write = &graph->writes.at[i];
+        if (!is_current(s, write->value))
+            return verify_fail(v, "write %d is of what a scatter in place has overwritten", i);
+        if (is_outlived(s, graph, write)) return verify_fail(v, "write %d is of an input that is written, too", i);
+    }
+    for (int i = 0; i < graph->inputs.n; i++)
+        if (s->now[graph->inputs.at[i]->id] && !write_of(graph, graph->inputs.at[i]))
+            return verify_fail(v, "a scatter overwrites input %d, which is not written", i);
+    return ST_OK;
+}
+
+static Status check_scattered(Verify *v) {
+    const Graph *const graph = v->graph;
+    const int n = graph->n_vals + 1;
+    Scattered s = {.verify = v,
+                   .root = ARENA_ARRAY(graph->arena, const GVal *, n),
+                   .version = ARENA_ARRAY(graph->arena, int, n),
+                   .now = ARENA_ARRAY(graph->arena, int, n)};
+    if (!s.root || !s.version || !s.now) return v->status = ST_MEMORY;
+    for (int i = 0; i < graph->inputs.n; i++) s.root[graph->inputs.at[i]->id] = graph->inputs.at[i];
+    for (Node *node = graph->first; node; node = node->next) {
+        v->node = node;
+        node_each_input(node, check_current, &s);
+        TRY(v->status);
+        note_results(&s, node);
+    }
+    v->node = NULL;
+    return check_scattered_ends(v, &s);
+}
+
 /* A view by numbers that leaves its memory. */
 static Status check_reach(Verify *v) {
     char said[400];
@@ -194,6 +276,7 @@ Status graph_verify(Graph *graph, Stage stage) {
     for (v.node = graph->first; v.node; v.node = v.node->next) TRY(check_node(&v));
     if (!v.stage->scheduled) TRY(check_reach(&v));
     TRY(check_ends(&v));
+    if (v.stage->in_place) TRY(check_scattered(&v));
     if (v.stage->scheduled) TRY(check_schedule(&v));
     v.node = NULL;
     if (v.stage->lowered && !graph->plan) return verify_fail(&v, "has no plan");

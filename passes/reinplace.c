@@ -4,8 +4,9 @@
  *
  * A family is the values that share one memory: a root (an input or a computed value), views of it,
  * and results of in-place nodes on it. The proof: no value of the family is read after the node,
- * none is an output, and src is not of the family. A root that is a graph input must
- * be written at the end anyway, and every check of the graph must come before: a failed check
+ * none is an output, and src is not of the family. Where the memory is a graph input's, also by
+ * earlier in-place nodes, the input must be written at the end anyway, the result must not be read
+ * at the end behind a later write, and every check of the graph must come before: a failed check
  * commits nothing [semantics C8]. */
 #include "passes/internal.h"
 
@@ -16,7 +17,7 @@ typedef struct Families {
     int *root;      /* by value id: id of the family's root */
     int *last_read; /* by root id: the last node (id) that reads a value of the family */
     bool *leaves;   /* by root id: an output of the caller's */
-    bool *is_input; /* by root id */
+    int *input;     /* by root id: id of the graph input whose memory it has; -1 */
 } Families;
 
 static bool families_init(Families *f, Graph *graph) {
@@ -24,8 +25,9 @@ static bool families_init(Families *f, Graph *graph) {
     Arena *const arena = graph->arena;
     const int n = graph->n_vals + 1;
     *f = (Families){graph, ARENA_ARRAY(arena, int, n), ARENA_ARRAY(arena, int, n), ARENA_ARRAY(arena, bool, n),
-                    ARENA_ARRAY(arena, bool, n)};
-    return f->root && f->last_read && f->leaves && f->is_input;
+                    ARENA_ARRAY(arena, int, n)};
+    for (int i = 0; f->input && i < n; i++) f->input[i] = -1;
+    return f->root && f->last_read && f->leaves && f->input;
 }
 
 typedef struct ReinplaceRead {
@@ -42,7 +44,7 @@ static void find_families(Families *f) {
     for (int i = 0; i < graph->inputs.n; i++) {
         const int id = graph->inputs.at[i]->id;
         f->root[id] = id;
-        f->is_input[id] = true;
+        f->input[id] = id;
     }
     for (Node *node = graph->first; node; node = node->next) {
         for (int i = 0; i < node->n_outs; i++) {
@@ -65,13 +67,11 @@ static bool is_written(const Graph *graph, int input_id) {
     return false;
 }
 
-/* Does a write of another input read a value of the family at the end? */
+/* Does a write read a value of the family at the end? */
 static bool read_at_end(const Families *f, int root) {
     const Graph *const graph = f->graph;
-    for (int i = 0; i < graph->writes.n; i++) {
-        const GVal *const value = graph->writes.at[i].value;
-        if (f->root[value->id] == root && !(f->is_input[root] && graph->writes.at[i].input->id == root)) return true;
-    }
+    for (int i = 0; i < graph->writes.n; i++)
+        if (f->root[graph->writes.at[i].value->id] == root) return true;
     return false;
 }
 
@@ -95,9 +95,10 @@ static bool can_write(const Families *f, const Node *node) {
     if (!meta_equal(base->base.meta, out->base.meta)) return false;
     if (f->last_read[root] != node->id || f->root[src->id] == root || f->leaves[root]) return false;
     if (read_at_end(f, root)) return false;
-    if (!f->is_input[root]) return true;
-    return base->id == root && is_written(f->graph, root) && !checks_after(node) &&
-           !is_outlived(f, root, f->root[out->id]);
+    const int input = f->input[root];
+    if (input < 0) return true;
+    return base->id == root && is_written(f->graph, input) && !checks_after(node) &&
+           !is_outlived(f, input, f->root[out->id]);
 }
 
 bool pass_reinplace(Graph *graph, const PassOptions *options) {
@@ -109,6 +110,7 @@ bool pass_reinplace(Graph *graph, const PassOptions *options) {
         if (!(node->row->flags & OPF_puts) || node->form != FORM_functional || !can_write(&families, node)) continue;
         node->form = FORM_inplace;
         node->outs[0].alias = 0;
+        families.input[families.root[node->outs[0].id]] = families.input[families.root[gval(node->args[0].val)->id]];
         changed = true;
     }
     return changed;

@@ -104,6 +104,39 @@ START_TEST(what_puts_is_a_copy_or_a_scatter) {
 }
 END_TEST
 
+/* What a scatter in place writes over is read by nobody afterwards, and is an input's only if that is written. */
+static const struct {
+    const char *body, *message;
+} scattered[] = {
+    {"%0 = sn::view_scatter_(%x, %y, [], [], 0) puts\n  write %x = %0", ""},
+    {"%0 = aten::exp(%x)\n  %1 = sn::view_scatter_(%0, %y, [], [], 0) puts\n  return %1", ""},
+    {"%0 = sn::view_scatter_(%x, %y, [], [], 0) puts\n  return %0", "graph: a scatter overwrites input 0, which is not "
+                                                                    "written"},
+    {"%0 = sn::view_scatter_(%x, %y, [], [], 0) puts\n  %1 = aten::exp(%x)\n  write %x = %1",
+     "aten::exp: reads what a scatter in place has overwritten"},
+    {"%0 = aten::select.int(%x, 0, 1)\n  %1 = sn::view_scatter_(%x, %y, [], [], 0) puts\n  write %x = %1\n  return %0",
+     "graph: output 0 is what a scatter in place has overwritten"},
+    {"%0 = sn::view_scatter_(%x, %y, [], [], 0) puts\n  %1 = sn::view_scatter_(%0, %y, [], [], 1) puts\n"
+     "  write %x = %1\n  write %z = %0",
+     "graph: write 1 is of what a scatter in place has overwritten"},
+    {"%0 = sn::view_scatter_(%x, %y, [], [], 0) puts\n  %1 = sn::view_scatter(%0, %y, [], [], 1) puts\n"
+     "  write %x = %1\n  write %z = %0",
+     "graph: write 1 is of an input that is written, too"},
+    {"%0 = sn::view_scatter_(%x, %y, [], [], 0) puts\n  %1 = aten::neg(%0)\n  write %x = %x\n  return %1",
+     "graph: write 0 is of what a scatter in place has overwritten"},
+};
+
+START_TEST(overwritten_values_are_not_read) {
+    char text[512];
+    Graph *graph;
+    const int n =
+        snprintf(text, sizeof text, "graph g(%%x: f32[2], %%y: f32[], %%z: f32[2]) {\n  %s\n}\n", scattered[_i].body);
+    ck_assert_msg(graph_parse(arena, text, (size_t)n, &graph) == ST_OK, "%s", error_slot()->message);
+    ck_assert_int_eq(graph_verify(graph, STAGE_reinplaced) == ST_OK, !*scattered[_i].message);
+    ck_assert_msg(strstr(error_slot()->message, scattered[_i].message) != NULL, "%s", error_slot()->message);
+}
+END_TEST
+
 /* What is kept of a value's memory is what the meta rule says of it, whatever stands in the argument's place. */
 START_TEST(memory_is_as_the_rule_says) {
     static const char text[] = "graph g(%x: f32[4,3], %y: f32[4,3]) {\n  %0 = aten::slice.Tensor(%x, 0, 2, 4)\n"
@@ -171,6 +204,7 @@ int main(void) {
     tcase_add_test(tests, what_puts_is_a_copy_or_a_scatter);
     tcase_add_test(tests, memory_is_as_the_rule_says);
     tcase_add_loop_test(tests, test_errors, 0, (int)(sizeof wrong / sizeof *wrong));
+    tcase_add_loop_test(tests, overwritten_values_are_not_read, 0, (int)(sizeof scattered / sizeof *scattered));
     tcase_add_loop_test(tests, test_metas, 0, (int)(sizeof metas / sizeof *metas));
     return suite_run("graph_text", tests);
 }
