@@ -90,6 +90,7 @@ PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
         options.trace = note_pass;
         options.trace_context = info;
     }
+    options.verify |= failpoint("verify_passes");
     return options;
 }
 

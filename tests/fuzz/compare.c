@@ -28,7 +28,7 @@ typedef struct ModeRow {
 } ModeRow;
 /* Eager's programs that take sizes as parameters, against those of one size each. */
 static const ModeRow modes[] = {{"eager at any size", SN_COMPILE_EAGER, "one_size"},
-                                {"interpreted", SN_COMPILE_VERIFY, "codegen"},
+                                {"interpreted", SN_COMPILE_VERIFY, "codegen,verify_passes"},
                                 {"verify", SN_COMPILE_VERIFY, ""},
                                 {"replay", SN_COMPILE_REPLAY, ""},
                                 {"saved", SN_COMPILE_REPLAY, "", true}};
@@ -109,6 +109,7 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     }
     if (!variant && counted) fz_run_share(run, &result->ops_generated, &result->ops);
     failpoint_set("");
+    result->refused |= fz_run_refused(run);
     if (mode && !c->saved) result->replayed |= fz_run_bodies(run) < PLAIN_CALLS;
     fz_run_free(run);
 }
@@ -159,6 +160,9 @@ static void compare_mode(const Calls *calls_of, const FzSeen *want, FzResult *re
     FzSeen got[ALL_CALLS], beside[ALL_CALLS];
     const int n = call_count(calls_of->variant);
     run_calls(calls_of, got, result);
+    if (result->refused && !result->differs && story)
+        text_printf(story, "%s: the verifier refuses a graph\n", calls_of->mode->name);
+    result->differs |= result->refused;
     const bool saved = calls_of->saved && result->saved;
     Calls eager = *calls_of;
     eager.mode = NULL;

@@ -313,6 +313,15 @@ static int add_input(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t l
     return i;
 }
 
+static bool is_too_large(const FzProgram *p, const FzInt *dims, int rank) {
+    for (int s = 0; s < FZ_SETTINGS; s++) {
+        int64_t numel = 1;
+        for (int d = 0; d < rank; d++) numel *= fz_int(p, dims[d], s);
+        if (numel > MOST_ELEMENTS) return true;
+    }
+    return false;
+}
+
 static int make_step(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int64_t high) {
     FzStep step = {.kind = FZ_op, .op = "aten::full", .n_args = 3};
     step.args[0] = (FzArg){.kind = FZ_ints, .n = rank};
@@ -332,6 +341,7 @@ int gen_value(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int
         if (dims[d].var >= FZ_SIZES) return -1;
     const int found = gen_chance(g, 75) ? find_value(g, dtype, dims, rank, low, high) : -1;
     if (found >= 0) return found;
+    if (is_too_large(g->p, dims, rank)) return -1;
     if (g->p->n_inputs < FZ_INPUTS) return add_input(g, dtype, dims, rank, low, high);
     const int again = find_value(g, dtype, dims, rank, low, high);
     return again >= 0 ? again : make_step(g, dtype, dims, rank, low, high);
@@ -521,15 +531,6 @@ static void choose_sizes(Gen *g) {
         }
         if (!change || gen_chance(g, 30)) p->sizes[1][i] = p->sizes[0][i];
     }
-}
-
-static bool is_too_large(const FzProgram *p, const FzInt *dims, int rank) {
-    for (int s = 0; s < FZ_SETTINGS; s++) {
-        int64_t numel = 1;
-        for (int d = 0; d < rank; d++) numel *= fz_int(p, dims[d], s);
-        if (numel > MOST_ELEMENTS) return true;
-    }
-    return false;
 }
 
 /* Of sizes that no call changes. */

@@ -427,6 +427,12 @@ void fz_run_program(FzRun *run, const FzProgram *p) { run->p = p; }
 
 int fz_run_bodies(const FzRun *run) { return run->n_bodies; }
 
+/* What a compile was refused for is said of the segment. */
+bool fz_run_refused(const FzRun *run) {
+    const char *const text = sn_explain(run->fn);
+    return text && strstr(text, "the verifier refused");
+}
+
 void fz_run_share(FzRun *run, int64_t *generated, int64_t *all) {
     sn_stats s = {.size = sizeof s};
     sn_function_stats(run->fn, &s);
