@@ -28,8 +28,8 @@ Status variant_plan_views(Variant *variant, const Trace *trace);
 Status trace_note_views(const Trace *trace, const Variant *variant);
 Status variant_note_views(const Variant *variant, const int64_t *numbers, sn_tensor *const *inputs,
                           sn_tensor *const *outs);
-/* An output that is a view, written through its base since it was last looked at, has no history of its own: it is made from that of the
- * base, if that is an output too, when it is first asked for, as in eager. */
+/* An output that is a view, written through its base since it was last looked at, has no history of its own: it is made
+ * from that of the base, if that is an output too, when it is first asked for, as in eager. */
 bool variant_view_is_stale(const Variant *variant, int output);
 /* A launch counts a memory that it writes once; eager counts every write. */
 Status variant_plan_writes(Variant *variant, const Trace *trace);
