@@ -106,7 +106,7 @@ static int least_stride(SymEnv *env, const Meta *self, const bool *seen) {
 static bool keeps_strides(SymEnv *env, const Meta *self) {
     bool seen[MAX_RANK];
     int64_t reach = 0;
-    if (self->contiguous || sym_same(env, self->numel, 0)) return false; /* as any result of its sizes */
+    if (sym_same(env, self->numel, 0)) return false; /* as any result of its sizes */
     for (int d = 0; d < self->rank; d++) {
         if (sym_less(env, self->strides[d], 0)) return false;
         seen[d] = sym_same(env, self->sizes[d], 1);

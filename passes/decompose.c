@@ -75,7 +75,8 @@ static bool decompose_node(GraphExpansion *x, Node *node) {
     Val **const outs = ARENA_ARRAY(graph->arena, Val *, node->n_outs + MAX_OUTS); /* a list may be long */
     if (!outs) return false;
     const NewNodes saved = nodes_like(graph, node, node);
-    if (!graph->origin) graph->origin = node->row; /* errors name the op that was called */
+    if (!graph->origin && node->row->kind != KIND_composite)
+        graph->origin = node->row; /* the op that eager would name */
     Status status = rule(&graph->builder, node->row, node->args, outs);
     if (status == ST_OK) status = put_results(x, node, outs);
     nodes_restore(graph, saved);

@@ -329,7 +329,7 @@ static bool is_repeated(sn_tensor **out, int i) {
     return false;
 }
 
-/* Through a result, what it views is written too; `factor` is a leaf. */
+/* Through a result, what it views is written too; `factor` is a leaf while metadata of held tensors may change. */
 static void outer_write(FzRun *run, sn_tensor **out, sn_tensor *factor) {
     for (int i = 0; i < run->p->n_returns && !sn_check(); i++)
         if (out[i] && dtype_is_float((DType)sn_dtype_of(out[i])) && !is_repeated(out, i)) sn_mul_(out[i], factor);
@@ -347,7 +347,8 @@ static void outer_backward(FzRun *run, sn_tensor **out) {
 }
 
 static void go_on_outside(FzRun *run, sn_tensor **out) {
-    sn_tensor *const factor = sn_requires_grad_(sn_full((sn_ints){NULL, 0}, sn_float(1.5), SN_F32), true);
+    sn_tensor *const factor =
+        sn_requires_grad_(sn_full((sn_ints){NULL, 0}, sn_float(1.5), SN_F32), !fz_state_settled(run));
     if (run->p->outer_write) outer_write(run, out, factor);
     if (run->p->outer_backward) outer_backward(run, out);
     if (run->p->outer_write) see(run, "grad of the factor", 0, sn_grad(factor));

@@ -37,6 +37,7 @@ sn_tensor *fz_make_input(const FzRun *run, int i, uint64_t *s);
 
 /* state.c. Held tensors, those of calls before: into run->inputs, changed from outside; a fresh one at first. */
 void fz_state_begin(FzRun *run, uint64_t seed);
+bool fz_state_settled(const FzRun *run); /* whether metadata of held tensors stays: a plan is made of these calls */
 /* After a call that failed nobody knows how far it came: the next one has tensors of its own. */
 void fz_state_forget(FzRun *run);
 void fz_state_free(FzRun *run);

@@ -90,12 +90,16 @@ static void change_leaf(sn_tensor *t, bool stays, uint64_t *s) {
 }
 
 /* The first calls, after which a plan may be saved, see leaves as they are declared. */
-static void change_held(const FzRun *run, int i, uint64_t *s) {
+bool fz_state_settled(const FzRun *run) {
     enum { FIRST_CALLS = 6 };
+    return run->settled || (fz_has_state(run->p) && run->n_calls <= FIRST_CALLS);
+}
+
+static void change_held(const FzRun *run, int i, uint64_t *s) {
     sn_tensor *const t = run->inputs[i];
     if (run->apart) return;
     if (run->p->inputs[i].grad)
-        change_leaf(t, run->settled || run->n_calls < FIRST_CALLS, s);
+        change_leaf(t, fz_state_settled(run), s);
     else if (fz_next(s) % 2)
         sn_fill_(t, sn_float((double)(fz_next(s) % 3)));
 }
@@ -116,6 +120,7 @@ void fz_state_begin(FzRun *run, uint64_t seed) {
     uint64_t s = seed ^ 0x2545F4914F6CDD1Du;
     if (!fz_has_state(p)) return;
     const bool first = !run->params;
+    run->n_calls++;
     for (int i = 0; i < p->n_inputs; i++) {
         if (!p->inputs[i].held) continue;
         if (first)
@@ -126,8 +131,7 @@ void fz_state_begin(FzRun *run, uint64_t seed) {
     if (first) make_optimizer(run);
     if (!run->callee)
         run->callee = sn_compile(scale, run, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER, .name = "callee"));
-    sn_setting_set("pending_mib", run->n_calls % 5 || run->settled ? "1024" : "9");
-    run->n_calls++;
+    sn_setting_set("pending_mib", (run->n_calls - 1) % 5 || run->settled ? "1024" : "9");
     run->n_callee_calls = 0;
 }
 
