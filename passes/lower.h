@@ -150,6 +150,7 @@ typedef struct Pos {
     int gather;            /* i64 instruction whose value times `stride` is added, -1: none */
     int64_t stride, bound; /* row-major stride and size of the gathered dim */
     bool wrap;             /* negative values count from the end */
+    int by;                /* id of the node that gathers, which errors name */
 } Pos;
 
 typedef struct VarSplit { /* asked for when a position is not affine: var into (extent / factor,

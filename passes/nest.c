@@ -90,6 +90,7 @@ static int load_value(Writer *w, const GVal *v, const Pos *pos) {
     const int buf = draft_buf(w->draft, info->base, false);
     const Affine where = encoded(w, &at.at);
     if (at.gather < 0) return loop_load(w->lb, buf, meta->dtype, &where);
+    loop_source(w->lb, at.by); /* not the op that is computed there */
     return loop_gather(w->lb, buf, meta->dtype, &where, at.gather, draft_int(w->draft, at.stride),
                        draft_int(w->draft, at.bound), at.wrap);
 }
@@ -206,6 +207,7 @@ int body_gathered(BodyCall *call, int arg, Pos rest, int index, int dim) {
     const Meta *const meta = call->args[arg].val->meta;
     if (rest.gather >= 0) return stop(w, "rows given by data within rows given by data", call->type);
     rest.gather = index;
+    rest.by = ((BodyFrame *)call->context)->node->id;
     rest.stride = sym_product(w->l->env, meta->sizes + dim + 1, meta->rank > dim ? meta->rank - 1 - dim : 0);
     rest.bound = meta->rank ? meta->sizes[dim] : 1;
     rest.wrap = false;
