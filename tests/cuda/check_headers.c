@@ -1,4 +1,5 @@
-/* check_headers.c: the rows of runtime/cuda/driver.def against NVIDIA's headers, while it is compiled: signatures with
+/* check_headers.c: the rows of runtime/cuda/driver.def and those that only the
+ * emulator has (tests/emulator/rows.def) against NVIDIA's headers, while it is compiled: signatures with
  * NVIDIA's own types in the place of ours, numbers of results and constants, and that our types are passed alike. It
  * prints how many rows that were; without headers (CMake looks for cudaTypedefs.h) it is skipped. */
 #include <stdio.h>
@@ -13,10 +14,16 @@ typedef CUdevice_attribute CuAttribute;
 typedef CUdeviceptr CuAddress;
 typedef CUcontext CuContext;
 typedef CUstream CuStream;
+typedef CUlibrary CuLibrary;
+typedef CUkernel CuKernel;
+typedef CUfunction CuFunction;
+typedef CUjit_option CuJitOption;
+typedef CUlibraryOption CuLibraryOption;
+typedef CUfunction_attribute CuFunctionAttribute;
 
 #define SAME(ours, theirs, name)        _Static_assert(__builtin_types_compatible_p(ours, theirs), name)
 #define DRIVER(name, since, parameters) SAME(CuResult(*) parameters, PFN_cu##name##_v##since, "cu" #name);
-#include "runtime/cuda/driver.def"
+#include "tests/emulator/rows.def"
 #define RESULT(name, theirs, value, fate) _Static_assert((int)theirs == value, #theirs);
 #include "runtime/cuda/driver.def"
 #define CONSTANT(name, theirs, value) _Static_assert((int)theirs == value, #theirs);
@@ -33,7 +40,7 @@ SAME(CUresult (*)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQue
 int main(void) {
     static const char *const rows[] = {
 #define DRIVER(name, since, parameters) "cu" #name,
-#include "runtime/cuda/driver.def"
+#include "tests/emulator/rows.def"
 #define RESULT(name, theirs, value, fate) #theirs,
 #include "runtime/cuda/driver.def"
 #define CONSTANT(name, theirs, value) #theirs,

@@ -1,56 +1,41 @@
-/* driver.c: a CUDA driver without a GPU: the functions of runtime/cuda/driver.def over host memory, as a library that
- * SINTER_CUDA_DRIVER names. It is stricter than a driver:
+/* driver.c: a CUDA driver without a GPU: the functions of rows.def over host memory, as a library that
+ * SINTER_CUDA_DRIVER names; gpu.h has its parts. It is stricter than a driver:
  *
  *   addresses   of a window that nobody may touch; the bytes lie elsewhere, so a host that follows one crashes
  *   blocks      512 bytes apart and full of poison, new and freed ones alike; an access must lie inside of one
- *   streams     queues: a copy or fill runs when something waits for its stream, on what the memory is then; where a
- *               block has been freed meanwhile the device is lost, as by an illegal address
+ *   code        what libemulated_nvrtc made of CUDA C++, each access to memory looked at before it is made
+ *   streams     queues: a kernel, copy or fill runs when something waits for its stream, on what the memory is then;
+ *               where a block has been freed meanwhile the device is lost, as by an illegal address
  *   contexts    a call needs one, on a stack for each thread; a forked process has none and gets none
  *
- * EMULATED_CUDA="devices=2 mib=64 version=13000 lacks=MemAlloc" in the environment; emulator.h has the rest. */
+ * EMULATED_CUDA="devices=2 mib=64 seed=1 version=13000 lacks=MemAlloc" in the environment; emulator.h has the rest. */
 #define _GNU_SOURCE
-#include "tests/emulator/emulator.h"
-
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/cuda/driver.h"
+#include "tests/emulator/gpu.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
-enum { DEVICES = 8, BLOCKS = 1 << 14, GRAIN = 512, QUEUE = 1 << 12, STREAMS = 64, DEPTH = 16 };
-enum { FRESH = 0xa5, FREED = 0xdf };
+enum { DEVICES = 8, QUEUE = 1 << 12, STREAMS = 64, DEPTH = 16 };
 
 typedef enum DriverFunction {
 #define DRIVER(name, since, parameters) FN_##name,
-#include "runtime/cuda/driver.def"
+#include "tests/emulator/rows.def"
     FN_COUNT
 } DriverFunction;
 
-typedef struct GpuBlock {
-    size_t at, bytes; /* in the window */
-} GpuBlock;
-
-typedef struct Gpu {
-    char *window, *bytes; /* addresses, and what lies behind them */
-    GpuBlock blocks[BLOCKS];
-    int n_blocks;
-    size_t next; /* where the next block is looked for: freed places come again late */
-    size_t used;
-    CuResult lost;
-    int retained;
-} Gpu;
-
-typedef enum GpuWorkKind { WORK_from_host, WORK_to_host, WORK_within, WORK_fill } GpuWorkKind;
+typedef enum GpuWorkKind { WORK_from_host, WORK_to_host, WORK_within, WORK_fill, WORK_kernel } GpuWorkKind;
 typedef struct GpuWork {
     GpuWorkKind kind;
     CuAddress to, from;
     unsigned char byte;
     size_t n;
+    GpuLaunch *launch;
 } GpuWork;
 
 typedef struct GpuStream {
@@ -72,13 +57,21 @@ static struct {
     int after;
 } failing[FN_COUNT];
 
-static long option(const char *name, long otherwise) {
+static char said[800];
+
+long gpu_option(const char *name, long otherwise) {
     const char *const all = getenv("EMULATED_CUDA"), *const at = all ? strstr(all, name) : NULL;
     return at ? strtol(at + strlen(name), NULL, 10) : otherwise;
 }
-static int n_devices(void) { return (int)option("devices=", 2); }
-static size_t capacity(void) { return (size_t)option("mib=", 64) << 20; }
-static size_t window_size(void) { return 2 * capacity(); } /* the gaps between blocks need room */
+static int n_devices(void) { return (int)gpu_option("devices=", 2); }
+
+void emulator_tell(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(said, sizeof said, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "emulated GPU: %s\n", said);
+}
 
 /* what every call begins with ------------------------------------------------------------------ */
 
@@ -116,99 +109,50 @@ static CuResult begin_on(DriverFunction function, Gpu **gpu) {
     return (*gpu)->lost;
 }
 
-/* blocks --------------------------------------------------------------------------------------- */
-
-static size_t place_of(const Gpu *gpu, CuAddress address) {
-    return (size_t)(address - (CuAddress)(uintptr_t)gpu->window);
-}
-
-static GpuBlock *block_at(Gpu *gpu, CuAddress address, size_t n) {
-    const size_t at = place_of(gpu, address);
-    for (int i = 0; i < gpu->n_blocks; i++) {
-        GpuBlock *const b = &gpu->blocks[i];
-        if (at >= b->at && at - b->at <= b->bytes && n <= b->bytes - (at - b->at)) return b;
-    }
-    return NULL;
-}
-
-static bool is_free(const Gpu *gpu, size_t at, size_t room) {
-    if (at + room > window_size()) return false;
-    for (int i = 0; i < gpu->n_blocks; i++) {
-        const GpuBlock *const b = &gpu->blocks[i];
-        if (at < b->at + b->bytes + GRAIN && b->at < at + room + GRAIN) return false;
-    }
-    return true;
-}
-
-static bool find_place(Gpu *gpu, size_t room, size_t *at) {
-    for (int round = 0; round < 2; round++) {
-        for (*at = round ? 0 : gpu->next; *at + room <= window_size(); *at += GRAIN)
-            if (is_free(gpu, *at, room)) return true;
-    }
-    return false;
-}
-
-static CuResult allocate(Gpu *gpu, CuAddress *address, size_t bytes) {
-    size_t at;
-    if (!bytes) return CU_invalid_value;
-    if (gpu->n_blocks == BLOCKS || bytes > capacity() - gpu->used || !find_place(gpu, bytes, &at))
-        return CU_out_of_memory;
-    gpu->blocks[gpu->n_blocks++] = (GpuBlock){at, bytes};
-    gpu->next = (at + bytes + 2 * GRAIN - 1) / GRAIN * GRAIN;
-    gpu->used += bytes;
-    counts.blocks++, counts.bytes += (int64_t)bytes;
-    memset(gpu->bytes + at, FRESH, bytes);
-    *address = (CuAddress)(uintptr_t)gpu->window + at;
-    return CU_success;
-}
-
-static CuResult give_back(Gpu *gpu, CuAddress address) {
-    if (!address) return CU_success;
-    GpuBlock *const b = block_at(gpu, address, 0);
-    if (!b || b->at != place_of(gpu, address)) return CU_invalid_value;
-    memset(gpu->bytes + b->at, FREED, b->bytes);
-    gpu->used -= b->bytes;
-    counts.blocks--, counts.bytes -= (int64_t)b->bytes;
-    *b = gpu->blocks[--gpu->n_blocks];
-    return CU_success;
-}
-
 /* streams -------------------------------------------------------------------------------------- */
 
-static char *bytes_at(Gpu *gpu, CuAddress address) { return gpu->bytes + place_of(gpu, address); }
+static char *bytes_at(Gpu *gpu, CuAddress address) { return gpu->bytes + gpu_place(gpu, address); }
 static void *host_at(CuAddress address) { return (void *)(uintptr_t)address; }
 
 static bool is_host(CuAddress address) {
     for (int i = 0; i < n_devices(); i++)
-        if (place_of(&gpus[i], address) < window_size()) return false;
+        if (gpu_place(&gpus[i], address) < gpu_window_size()) return false;
     return address != 0;
 }
 
 /* What the work reads and writes is there. */
 static bool is_sound(Gpu *gpu, const GpuWork *w) {
-    const bool to = w->kind == WORK_to_host ? is_host(w->to) : block_at(gpu, w->to, w->n) != NULL;
+    if (w->kind == WORK_kernel) return true;
+    const bool to = w->kind == WORK_to_host ? is_host(w->to) : gpu_block_at(gpu, w->to, w->n) != NULL;
     if (w->kind == WORK_fill) return to;
-    return to && (w->kind == WORK_from_host ? is_host(w->from) : block_at(gpu, w->from, w->n) != NULL);
+    return to && (w->kind == WORK_from_host ? is_host(w->from) : gpu_block_at(gpu, w->from, w->n) != NULL);
 }
 
-static void run(Gpu *gpu, const GpuWork *w) {
+static CuResult run_kernel(Gpu *gpu, const GpuWork *w) {
+    const CuResult result = launch_run(gpu, w->launch);
+    counts.launches++;
+    return result;
+}
+
+static CuResult run(Gpu *gpu, const GpuWork *w) {
+    if (!is_sound(gpu, w)) return CU_illegal_address;
+    if (w->kind == WORK_kernel) return run_kernel(gpu, w);
     if (w->kind == WORK_fill) {
         memset(bytes_at(gpu, w->to), w->byte, w->n);
         counts.fills++;
-        return;
+        return CU_success;
     }
     memmove(w->kind == WORK_to_host ? host_at(w->to) : bytes_at(gpu, w->to),
             w->kind == WORK_from_host ? host_at(w->from) : bytes_at(gpu, w->from), w->n);
     counts.copies++;
+    return CU_success;
 }
 
 static CuResult drain(GpuStream *stream) {
     Gpu *const gpu = stream->gpu;
-    for (int i = 0; i < stream->n && gpu->lost == CU_success; i++) {
-        if (is_sound(gpu, &stream->queue[i]))
-            run(gpu, &stream->queue[i]);
-        else
-            gpu->lost = CU_illegal_address;
+    for (int i = 0; i < stream->n; i++) {
+        if (gpu->lost == CU_success) gpu->lost = run(gpu, &stream->queue[i]);
+        if (stream->queue[i].launch) launch_free(stream->queue[i].launch);
     }
     counts.queued -= stream->n;
     stream->n = 0;
@@ -231,10 +175,10 @@ static CuResult enqueue(Gpu *gpu, CuStream handle, GpuWork work) {
     return gpu->lost;
 }
 
-/* the functions of driver.def ------------------------------------------------------------------- */
+/* the functions of rows.def --------------------------------------------------------------------- */
 
 #define DRIVER(name, since, parameters) static CuResult emulated_##name parameters;
-#include "runtime/cuda/driver.def"
+#include "tests/emulator/rows.def"
 
 static CuResult emulated_Init(unsigned flags) {
     (void)flags;
@@ -242,17 +186,13 @@ static CuResult emulated_Init(unsigned flags) {
     if (owner && owner != getpid()) return end(CU_not_initialized);
     if (!n_devices()) return end(CU_no_device);
     owner = getpid();
-    for (int i = 0; i < n_devices(); i++) {
-        if (gpus[i].window) continue;
-        const int flags_ = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-        gpus[i].window = mmap(NULL, window_size(), PROT_NONE, flags_, -1, 0);
-        gpus[i].bytes = mmap(NULL, window_size(), PROT_READ | PROT_WRITE, flags_, -1, 0);
-    }
+    for (int i = 0; i < n_devices(); i++)
+        if (!gpus[i].window) gpu_map(&gpus[i]);
     return end(CU_success);
 }
 
 static CuResult emulated_DriverGetVersion(int *version) {
-    *version = (int)option("version=", 13000);
+    *version = (int)gpu_option("version=", 13000);
     return CU_success;
 }
 
@@ -262,7 +202,7 @@ static CuResult emulated_GetErrorName(CuResult result, const char **text) {
     case value:                                                                                                        \
         *text = #theirs;                                                                                               \
         return CU_success;
-#include "runtime/cuda/driver.def"
+#include "tests/emulator/rows.def"
     }
     return CU_invalid_value;
 }
@@ -298,7 +238,7 @@ static CuResult emulated_DeviceGetAttribute(int *value, CuAttribute attribute, C
 
 static CuResult emulated_DeviceTotalMem(size_t *bytes, CuDevice device) {
     (void)device;
-    *bytes = capacity();
+    *bytes = gpu_capacity();
     return CU_success;
 }
 
@@ -332,19 +272,26 @@ static CuResult emulated_CtxPopCurrent(CuContext *context) {
 static CuResult emulated_MemAlloc(CuAddress *address, size_t bytes) {
     Gpu *gpu;
     const CuResult result = begin_on(FN_MemAlloc, &gpu);
-    return end(result == CU_success ? allocate(gpu, address, bytes) : result);
+    if (result != CU_success) return end(result);
+    const CuResult given = gpu_allocate(gpu, address, bytes);
+    if (given == CU_success) counts.blocks++, counts.bytes += (int64_t)bytes;
+    return end(given);
 }
 
 static CuResult emulated_MemFree(CuAddress address) {
     Gpu *gpu;
     const CuResult result = begin_on(FN_MemFree, &gpu);
-    return end(result == CU_success ? give_back(gpu, address) : result);
+    size_t bytes = 0;
+    if (result != CU_success || !address) return end(result);
+    const CuResult taken = gpu_free(gpu, address, &bytes);
+    if (taken == CU_success) counts.blocks--, counts.bytes -= (int64_t)bytes;
+    return end(taken);
 }
 
 static CuResult emulated_MemGetInfo(size_t *unused, size_t *total) {
     Gpu *gpu;
     const CuResult result = begin_on(FN_MemGetInfo, &gpu);
-    if (result == CU_success) *unused = capacity() - gpu->used, *total = capacity();
+    if (result == CU_success) *unused = gpu_capacity() - gpu->used, *total = gpu_capacity();
     return end(result);
 }
 
@@ -394,6 +341,90 @@ static CuResult emulated_StreamSynchronize(CuStream handle) {
     return end(stream ? drain(stream) : CU_invalid_handle);
 }
 
+/* code: a library's kernels are the same in all contexts, and so a kernel is its function */
+
+static CuResult emulated_LibraryLoadData(CuLibrary *library, const void *code, CuJitOption *options, void **values,
+                                         unsigned n_options, CuLibraryOption *library_options, void **library_values,
+                                         unsigned n_library_options) {
+    (void)options, (void)values, (void)library_options, (void)library_values;
+    const CuResult result = begin(FN_LibraryLoadData);
+    if (result != CU_success) return end(result);
+    if (!code || n_options || n_library_options) return end(CU_invalid_value);
+    return end(code_load(code, (GpuLibrary **)library));
+}
+
+static CuResult emulated_LibraryUnload(CuLibrary library) {
+    const CuResult result = begin(FN_LibraryUnload);
+    GpuLibrary *const loaded = code_library(library);
+    if (result != CU_success) return end(result);
+    return end(loaded ? code_unload(loaded) : CU_invalid_handle);
+}
+
+static CuResult emulated_LibraryGetKernel(CuKernel *kernel, CuLibrary library, const char *name) {
+    const CuResult result = begin(FN_LibraryGetKernel);
+    GpuLibrary *const loaded = code_library(library);
+    if (result != CU_success) return end(result);
+    if (!loaded) return end(CU_invalid_handle);
+    *kernel = (CuKernel)code_find(loaded, name);
+    return end(*kernel ? CU_success : GPU_not_found);
+}
+
+static CuResult emulated_KernelGetFunction(CuFunction *function, CuKernel kernel) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_KernelGetFunction, &gpu);
+    if (result != CU_success) return end(result);
+    *function = (CuFunction)code_kernel(kernel);
+    return end(*function ? CU_success : CU_invalid_handle);
+}
+
+enum { FUNCTION_most_threads = 0, FUNCTION_fixed_shared = 1, FUNCTION_most_dynamic = 8 };
+
+static CuResult emulated_FuncGetAttribute(int *value, CuFunctionAttribute attribute, CuFunction function) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_FuncGetAttribute, &gpu);
+    const GpuKernel *const kernel = code_kernel(function);
+    if (result != CU_success) return end(result);
+    if (!kernel) return end(CU_invalid_handle);
+    const int bound = kernel->entry->most_threads;
+    *value = attribute == FUNCTION_most_threads   ? (bound ? bound : LAUNCH_THREADS)
+             : attribute == FUNCTION_fixed_shared ? kernel->fixed_shared
+             : attribute == FUNCTION_most_dynamic ? kernel->most_dynamic
+                                                  : 0; /* registers and local memory: none are spilled here */
+    return end(CU_success);
+}
+
+static CuResult emulated_FuncSetAttribute(CuFunction function, CuFunctionAttribute attribute, int value) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_FuncSetAttribute, &gpu);
+    GpuKernel *const kernel = code_kernel(function);
+    if (result != CU_success) return end(result);
+    if (!kernel) return end(CU_invalid_handle);
+    if (attribute != FUNCTION_most_dynamic) return end(CU_success);
+    if (value < 0 || value > LAUNCH_SHARED_OPT_IN - kernel->fixed_shared) return end(CU_invalid_value);
+    kernel->most_dynamic = value;
+    return end(CU_success);
+}
+
+static CuResult emulated_LaunchKernel(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                      CuStream stream, void **arguments, void **extra) {
+    Gpu *gpu;
+    CuResult result = begin_on(FN_LaunchKernel, &gpu);
+    if (result != CU_success) return end(result);
+    const GpuLaunch request = {.kernel = code_kernel(function),
+                               .grid = {grid_x, grid_y, grid_z},
+                               .block = {block_x, block_y, block_z},
+                               .dynamic = shared_bytes};
+    GpuWork work = {.kind = WORK_kernel};
+    if (!request.kernel) return end(CU_invalid_handle);
+    if (extra) return end(CU_invalid_value);
+    result = launch_new(request, arguments, &work.launch);
+    if (result != CU_success) return end(result);
+    result = enqueue(gpu, stream, work);
+    if (result == CU_invalid_handle) launch_free(work.launch);
+    return end(result);
+}
+
 /* what the library exports ---------------------------------------------------------------------- */
 
 static const struct {
@@ -402,7 +433,7 @@ static const struct {
     void *function;
 } rows[] = {
 #define DRIVER(name, since, parameters) {#name, since, (void *)emulated_##name},
-#include "runtime/cuda/driver.def"
+#include "tests/emulator/rows.def"
 };
 
 static bool is_lacking(const char *name) {
@@ -439,3 +470,6 @@ PUBLIC void emulator_count(EmulatorCounts *out) {
     *out = counts;
     pthread_mutex_unlock(&lock);
 }
+
+PUBLIC EmulatorSaid emulator_said;
+PUBLIC const char *emulator_said(void) { return said; }

@@ -13,8 +13,13 @@ typedef struct EmulatorCounts {
     int64_t blocks, bytes; /* allocated now, on all devices */
     int64_t calls;         /* of any driver function */
     int64_t copies, fills; /* that have run */
+    int64_t launches;      /* of kernels, that have run */
     int64_t queued;        /* work that no wait has let run yet */
 } EmulatorCounts;
 typedef void EmulatorCount(EmulatorCounts *out); /* "emulator_count" */
+
+/* What was wrong with the kernel or launch that failed last, in words (they go to stderr as well): which kernel, block
+ * and thread did what. */
+typedef const char *EmulatorSaid(void); /* "emulator_said" */
 
 #endif

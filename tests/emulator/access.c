@@ -1,0 +1,138 @@
+/* access.c: what a kernel's code calls before each access to memory that is not its own variable's alone: clang puts
+ * the calls in, as it does for its sanitizer of threads, which has no part in this. An access must lie in one block of
+ * the device's memory, to the byte, or in the block's shared memory, the thread's stack, or (reads) the program's
+ * constants, and be aligned as its type is. What is not ends the kernel before it is made. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+
+#include "tests/emulator/gpu.h"
+
+typedef struct Range {
+    uintptr_t at, bytes;
+} Range;
+
+static struct {
+    Gpu *gpu;
+    uintptr_t window, window_bytes;
+    Range dynamic, shared, image;
+} may;
+
+void access_begin(Gpu *gpu, const GpuLaunch *launch) {
+    const GpuLibrary *const library = launch->kernel->library;
+    may.gpu = gpu;
+    may.window = (uintptr_t)gpu->window, may.window_bytes = gpu_window_size();
+    may.dynamic = (Range){(uintptr_t)emulated_dynamic_shared, launch->dynamic};
+    may.shared = (Range){(uintptr_t)library->shared, library->shared_bytes};
+    may.image = (Range){(uintptr_t)library->image, library->bytes};
+}
+
+static bool is_in(Range range, uintptr_t at, size_t n) {
+    return at >= range.at && at - range.at <= range.bytes && n <= range.bytes - (at - range.at);
+}
+
+/* The block that is nearest before or around the address, for the text alone. */
+static const GpuBlock *block_before(size_t place) {
+    const GpuBlock *best = NULL;
+    for (int i = 0; i < may.gpu->n_blocks; i++) {
+        const GpuBlock *const b = &may.gpu->blocks[i];
+        if (b->at <= place && (!best || b->at > best->at)) best = b;
+    }
+    return best;
+}
+
+__attribute__((noinline, noreturn)) static void refuse(uintptr_t at, size_t n, const char *what) {
+    const uintptr_t place = at - may.window;
+    const GpuBlock *const block = place < may.window_bytes ? block_before(place) : NULL;
+    if (block)
+        fiber_fault(CU_illegal_address, "%s %zu bytes at byte %zu of a block of %zu", what, n,
+                    (size_t)place - block->at, block->bytes);
+    fiber_fault(CU_illegal_address, "%s %zu bytes at %p, which is no memory of its", what, n, (void *)at);
+}
+
+static void check(const void *address, size_t n, const char *what) {
+    const uintptr_t at = (uintptr_t)address, place = at - may.window;
+    if (place < may.window_bytes) {
+        const size_t in = place % GPU_GRAIN, grain = place / GPU_GRAIN;
+        if (in + n <= may.gpu->valid[grain]) return;
+        if (in + n > GPU_GRAIN && gpu_block_at(may.gpu, at, n)) return; /* over two grains */
+    } else if (fiber_on_stack(at, n) || is_in(may.dynamic, at, n) || is_in(may.shared, at, n) ||
+               (*what == 'r' && is_in(may.image, at, n))) {
+        return;
+    }
+    refuse(at, n, what);
+}
+
+static void check_aligned(const void *address, size_t n, const char *what) {
+    if (UNLIKELY((uintptr_t)address % n))
+        fiber_fault(CU_misaligned_address, "%s %zu bytes at %p, which is not aligned for them", what, n, address);
+    check(address, n, what);
+}
+
+#define ACCESS(n)                                                                                                      \
+    static void read_##n(const void *at) { check_aligned(at, n, "reads"); }                                            \
+    static void write_##n(void *at) { check_aligned(at, n, "writes"); }                                                \
+    static void read_any_##n(const void *at) { check(at, n, "reads"); }                                                \
+    static void write_any_##n(void *at) { check(at, n, "writes"); }
+ACCESS(1)
+ACCESS(2)
+ACCESS(4)
+ACCESS(8)
+ACCESS(16)
+
+static void nothing(void) {}
+static void atomic_access(void *at, unsigned bytes) { check_aligned(at, bytes, "writes atomically"); }
+static void *copy_bytes(void *to, const void *from, size_t n) {
+    check(from, n, "reads");
+    check(to, n, "writes");
+    return memmove(to, from, n);
+}
+static void *set_bytes(void *to, int byte, size_t n) {
+    check(to, n, "writes");
+    return memset(to, byte, n);
+}
+
+__attribute__((noreturn)) static void trap(void) { fiber_fault(CU_illegal_instruction, "__trap"); }
+
+/* of the compiler's own library, for __int128 */
+__int128 __divti3(__int128, __int128);
+__int128 __modti3(__int128, __int128);
+unsigned __int128 __udivti3(unsigned __int128, unsigned __int128);
+unsigned __int128 __umodti3(unsigned __int128, unsigned __int128);
+
+#define ACCESS_ROWS(n)                                                                                                 \
+    {"__tsan_read" #n, (void *)read_##n}, {"__tsan_write" #n, (void *)write_##n},                                      \
+        {"__tsan_unaligned_read" #n, (void *)read_any_##n}, {                                                          \
+        "__tsan_unaligned_write" #n, (void *)write_any_##n                                                             \
+    }
+
+void *access_import(const char *name) {
+    static const struct {
+        const char *name;
+        void *at;
+    } rows[] = {
+        ACCESS_ROWS(1),
+        ACCESS_ROWS(2),
+        ACCESS_ROWS(4),
+        ACCESS_ROWS(8),
+        ACCESS_ROWS(16),
+        {"__tsan_init", (void *)nothing},
+        {"__tsan_memcpy", (void *)copy_bytes},
+        {"__tsan_memmove", (void *)copy_bytes},
+        {"__tsan_memset", (void *)set_bytes},
+        {"emulated_atomic", (void *)atomic_access},
+        {"emulated_trap", (void *)trap},
+        {"emulated_place", &emulated_place},
+        {"emulated_barrier", (void *)emulated_barrier},
+        {"emulated_warp", (void *)emulated_warp},
+        {"emulated_lane", (void *)emulated_lane},
+        {"emulated_active", (void *)emulated_active},
+        {"__divti3", (void *)__divti3},
+        {"__modti3", (void *)__modti3},
+        {"__udivti3", (void *)__udivti3},
+        {"__umodti3", (void *)__umodti3},
+    };
+    for (int i = 0; i < COUNT_OF(rows); i++)
+        if (!strcmp(rows[i].name, name)) return rows[i].at;
+    return strncmp(name, "__tsan_", 7) ? dlsym(RTLD_DEFAULT, name) : NULL; /* fmodf and its like */
+}

@@ -1,0 +1,143 @@
+/* gpu.h: what the parts of the emulated driver share.
+ *
+ *   driver.c   the functions that a driver exports: contexts, streams as queues
+ *   memory.c   a device's memory: blocks in a window of addresses
+ *   code.c     libraries: objects of libemulated_nvrtc, mapped and linked
+ *   launch.c   limits of a launch, the order of its blocks
+ *   fiber.c    the threads of one block: fibers, barriers, warps
+ *   access.c   every access of a kernel's code to memory, before it is made
+ *
+ * One lock (driver.c) covers all of it: one kernel runs at a time, on the thread that waits for its stream. */
+#ifndef SINTER_TESTS_EMULATOR_GPU_H
+#define SINTER_TESTS_EMULATOR_GPU_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/cuda/driver.h"
+#include "tests/emulator/emulator.h"
+
+typedef struct CuLibraryOpaque *CuLibrary;
+typedef struct CuKernelOpaque *CuKernel;
+typedef struct CuFunctionOpaque *CuFunction;
+typedef int CuJitOption;
+typedef int CuLibraryOption;
+typedef int CuFunctionAttribute;
+
+/* Results that a driver gives and Sinter does not ask for by name. */
+enum { GPU_invalid_image = 200, GPU_not_found = 500, GPU_out_of_resources = 701 };
+enum { GPU_BLOCKS = 1 << 14, GPU_GRAIN = 512 };
+
+__attribute__((format(printf, 1, 2))) void emulator_tell(const char *format, ...); /* what emulator_said gives */
+long gpu_option(const char *name, long otherwise); /* of EMULATED_CUDA: gpu_option("mib=", 64) */
+
+/* memory.c ------------------------------------------------------------------------------------- */
+
+typedef struct GpuBlock {
+    size_t at, bytes; /* in the window */
+} GpuBlock;
+
+typedef struct Gpu {
+    char *window, *bytes; /* the same memory: as kernels see it, and as the emulator does */
+    uint16_t *valid;      /* of each GPU_GRAIN bytes of the window: how many, from its start, lie in a block */
+    GpuBlock blocks[GPU_BLOCKS];
+    int n_blocks;
+    size_t next; /* where the next block is looked for: freed places come again late */
+    size_t used;
+    CuResult lost;
+    int retained;
+} Gpu;
+
+size_t gpu_capacity(void);
+size_t gpu_window_size(void); /* the gaps between blocks need room */
+void gpu_map(Gpu *gpu);
+/* While it is open the window can be followed: by kernels, that is. */
+void gpu_open_window(Gpu *gpu, bool open);
+CuResult gpu_allocate(Gpu *gpu, CuAddress *address, size_t bytes);
+CuResult gpu_free(Gpu *gpu, CuAddress address, size_t *bytes);
+size_t gpu_place(const Gpu *gpu, CuAddress address);
+GpuBlock *gpu_block_at(Gpu *gpu, CuAddress address, size_t n); /* the one that holds all n bytes, or NULL */
+
+/* code.c --------------------------------------------------------------------------------------- */
+
+/* What words.h makes of each __global__ function. */
+typedef struct GpuEntry {
+    void (*enter)(void *const *arguments);
+    const char *name;
+    const int *sizes; /* of the parameters, then 0 */
+    int most_threads; /* __launch_bounds__, 0: none */
+} GpuEntry;
+
+typedef struct GpuKernel {
+    const GpuEntry *entry;
+    struct GpuLibrary *library;
+    int n_parameters;
+    int fixed_shared; /* bytes of __shared__ variables with a size */
+    int most_dynamic; /* bytes that a launch may ask for beside them */
+    int queued;       /* launches that have not run */
+} GpuKernel;
+
+typedef struct GpuLibrary {
+    char *image;
+    size_t bytes, code_bytes;
+    char *shared; /* where the __shared__ variables of all its kernels lie */
+    size_t shared_bytes;
+    GpuKernel *kernels;
+    int n_kernels;
+    struct GpuLibrary *next;
+} GpuLibrary;
+
+CuResult code_load(const void *object, GpuLibrary **out);
+CuResult code_unload(GpuLibrary *library);
+GpuKernel *code_find(GpuLibrary *library, const char *name);
+GpuLibrary *code_library(CuLibrary handle); /* NULL: not one that is loaded */
+GpuKernel *code_kernel(const void *handle); /* a CuKernel's or a CuFunction's; NULL: of no loaded library */
+
+/* launch.c ------------------------------------------------------------------------------------- */
+
+typedef struct Dim3 {
+    unsigned x, y, z;
+} Dim3;
+
+enum { LAUNCH_THREADS = 1024, LAUNCH_SHARED = 48 << 10, LAUNCH_SHARED_OPT_IN = 163 << 10, LAUNCH_PARAMETERS = 4096 };
+
+typedef struct GpuLaunch {
+    GpuKernel *kernel;
+    Dim3 grid, block;
+    unsigned dynamic;
+    void **arguments; /* copies */
+} GpuLaunch;
+
+CuResult launch_new(GpuLaunch request, void **arguments, GpuLaunch **out);
+CuResult launch_run(Gpu *gpu, GpuLaunch *launch);
+void launch_free(GpuLaunch *launch);
+
+/* fiber.c -------------------------------------------------------------------------------------- */
+
+/* What words.h reads: blockIdx, threadIdx... */
+typedef struct EmulatedPlace {
+    Dim3 thread, block, block_dim, grid_dim;
+} EmulatedPlace;
+extern EmulatedPlace emulated_place;
+
+extern char emulated_dynamic_shared[LAUNCH_SHARED_OPT_IN];
+
+/* One block, from the first thread's start to the last one's end. A result that is none (fiber_fault): the threads are
+ * abandoned where they stand. */
+CuResult fiber_block(const GpuLaunch *launch, Dim3 block, uint64_t seed);
+uint64_t fiber_random(uint64_t *state);
+/* The running thread stands on this stack. */
+bool fiber_on_stack(uintptr_t address, size_t n);
+/* Ends the block with this result, as the running thread; the text says why, as emulator_said does. */
+__attribute__((noreturn)) void fiber_fault(CuResult result, const char *format, ...) PRINTF_LIKE(2, 3);
+uint64_t emulated_barrier(int site, bool predicate);
+uint64_t emulated_warp(int site, int kind, unsigned mask, uint64_t value, int from);
+unsigned emulated_lane(void);
+unsigned emulated_active(void);
+
+/* access.c ------------------------------------------------------------------------------------- */
+
+void access_begin(Gpu *gpu, const GpuLaunch *launch);
+/* What an object asks for by name; NULL: nothing that there is. */
+void *access_import(const char *name);
+
+#endif

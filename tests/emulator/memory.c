@@ -1,0 +1,93 @@
+/* memory.c: a device's memory: see gpu.h. It is mapped twice: as the window, whose addresses are the device's and which
+ * nobody may touch but while a kernel runs, and as bytes for the emulator's own copies. Blocks lie 512 bytes apart and
+ * are full of poison, new ones (NaN in every float type) and freed ones alike. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/emulator/gpu.h"
+
+enum { FRESH = 0xff, FREED = 0xdf };
+
+size_t gpu_capacity(void) { return (size_t)gpu_option("mib=", 64) << 20; }
+size_t gpu_window_size(void) { return 2 * gpu_capacity(); }
+
+void gpu_map(Gpu *gpu) {
+    const size_t n = gpu_window_size();
+    const int file = memfd_create("emulated GPU", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, (off_t)n)) abort();
+    gpu->window = mmap(NULL, n, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    gpu->bytes = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    gpu->valid = calloc(n / GPU_GRAIN, sizeof *gpu->valid);
+    if (gpu->window == MAP_FAILED || gpu->bytes == MAP_FAILED || !gpu->valid) abort();
+    close(file);
+}
+
+void gpu_open_window(Gpu *gpu, bool open) {
+    mprotect(gpu->window, gpu_window_size(), open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+size_t gpu_place(const Gpu *gpu, CuAddress address) { return (size_t)(address - (CuAddress)(uintptr_t)gpu->window); }
+
+GpuBlock *gpu_block_at(Gpu *gpu, CuAddress address, size_t n) {
+    const size_t at = gpu_place(gpu, address);
+    for (int i = 0; i < gpu->n_blocks; i++) {
+        GpuBlock *const b = &gpu->blocks[i];
+        if (at >= b->at && at - b->at <= b->bytes && n <= b->bytes - (at - b->at)) return b;
+    }
+    return NULL;
+}
+
+static bool is_free(const Gpu *gpu, size_t at, size_t room) {
+    if (at + room > gpu_window_size()) return false;
+    for (int i = 0; i < gpu->n_blocks; i++) {
+        const GpuBlock *const b = &gpu->blocks[i];
+        if (at < b->at + b->bytes + GPU_GRAIN && b->at < at + room + GPU_GRAIN) return false;
+    }
+    return true;
+}
+
+static bool find_place(Gpu *gpu, size_t room, size_t *at) {
+    for (int round = 0; round < 2; round++) {
+        for (*at = round ? 0 : gpu->next; *at + room <= gpu_window_size(); *at += GPU_GRAIN)
+            if (is_free(gpu, *at, room)) return true;
+    }
+    return false;
+}
+
+static void set_valid(Gpu *gpu, const GpuBlock *block, bool valid) {
+    uint16_t *const first = gpu->valid + block->at / GPU_GRAIN;
+    for (size_t left = block->bytes, i = 0; left; i++) {
+        const size_t n = left < GPU_GRAIN ? left : GPU_GRAIN;
+        first[i] = valid ? (uint16_t)n : 0;
+        left -= n;
+    }
+}
+
+CuResult gpu_allocate(Gpu *gpu, CuAddress *address, size_t bytes) {
+    size_t at;
+    if (!bytes) return CU_invalid_value;
+    if (gpu->n_blocks == GPU_BLOCKS || bytes > gpu_capacity() - gpu->used || !find_place(gpu, bytes, &at))
+        return CU_out_of_memory;
+    GpuBlock *const block = &gpu->blocks[gpu->n_blocks++];
+    *block = (GpuBlock){at, bytes};
+    gpu->next = (at + bytes + 2 * GPU_GRAIN - 1) / GPU_GRAIN * GPU_GRAIN;
+    gpu->used += bytes;
+    set_valid(gpu, block, true);
+    memset(gpu->bytes + at, FRESH, bytes);
+    *address = (CuAddress)(uintptr_t)gpu->window + at;
+    return CU_success;
+}
+
+CuResult gpu_free(Gpu *gpu, CuAddress address, size_t *bytes) {
+    GpuBlock *const b = gpu_block_at(gpu, address, 0);
+    if (!b || b->at != gpu_place(gpu, address)) return CU_invalid_value;
+    memset(gpu->bytes + b->at, FREED, b->bytes);
+    set_valid(gpu, b, false);
+    *bytes = b->bytes;
+    gpu->used -= b->bytes;
+    *b = gpu->blocks[--gpu->n_blocks];
+    return CU_success;
+}
