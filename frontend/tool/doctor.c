@@ -1,5 +1,5 @@
-/* doctor.c: `sinter doctor`: what this build and machine offer, one fact a line ("name: value") or
- * as JSON. It opens the LLVM module and the CUDA driver as the runtime would, so a broken installation shows here. */
+/* doctor.c: `sinter doctor`: what this build and machine offer, one fact a line ("name: value") or as JSON. It opens
+ * the LLVM module, the CUDA driver and NVRTC as the runtime would, so a broken installation shows here. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 #include "runtime/compile/llvm_module.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/nvrtc.h"
 #include <sinter/base.h>
 
 typedef struct DoctorReport {
@@ -80,6 +81,19 @@ static void cuda_facts_all(DoctorReport *report) {
     for (int i = 0; i < driver->devices && i < CUDA_MOST_DEVICES; i++) gpu_fact(report, i);
 }
 
+static void nvrtc_facts(DoctorReport *report) {
+    const char *why;
+    const Nvrtc *const nvrtc = nvrtc_find(&why);
+    if (!nvrtc) {
+        fact(report, "nvrtc", "absent: no code is made for CUDA devices");
+        fact(report, "nvrtc is absent because", why);
+        return;
+    }
+    char value[600];
+    snprintf(value, sizeof value, "%d.%d, %s", nvrtc->major, nvrtc->minor, nvrtc->path);
+    fact(report, "nvrtc", value);
+}
+
 int command_doctor(const Command *self, int argc, char **argv) {
     DoctorReport report = {0};
     for (int i = 0; i < argc; i++) {
@@ -96,6 +110,7 @@ int command_doctor(const Command *self, int argc, char **argv) {
     fact_int(&report, "ops", OP_COUNT);
     llvm_facts(&report);
     cuda_facts_all(&report);
+    nvrtc_facts(&report);
     if (report.json) text_puts(&report.text, "}\n");
     fputs(text_str(&report.text), stdout);
     text_free(&report.text);

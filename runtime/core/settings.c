@@ -72,8 +72,8 @@ static const char *from_environment(const char *name) {
 }
 
 /* Variables that are read elsewhere: by the tool, the build's script, the samples. */
-static const char *const others[] = {"LLVM_MODULE", "CUDA_DRIVER", "REPORT", "REPORT_FILE",
-                                     "SAMPLE_DATA", "BUILD",       "VENV"};
+static const char *const others[] = {"LLVM_MODULE", "CUDA_DRIVER", "CUDA_NVRTC", "REPORT",
+                                     "REPORT_FILE", "SAMPLE_DATA", "BUILD",      "VENV"};
 
 static bool is_variable(const char *name, size_t n) {
     for (int i = 0; i < COUNT_OF(others); i++)

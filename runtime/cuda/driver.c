@@ -2,13 +2,11 @@
  * whatever the driver's own version; dlsym would give the oldest form of some. */
 #include "runtime/cuda/driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "runtime/base/error.h"
-#include "runtime/core/settings.h"
+#include "runtime/cuda/library.h"
 
 #define HOW_TO_GET "install NVIDIA's driver, 525 or newer (CUDA 12.0)"
 
@@ -17,26 +15,18 @@ typedef CuResult GetProcAddress(const char *name, void **function, int version, 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static Driver driver;
 static bool is_open;
-static char reason[512];
-
-static bool PRINTF_LIKE(1, 2) because(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(reason, sizeof reason, format, args);
-    va_end(args);
-    return false;
-}
+static LibraryReason reason;
 
 /* What a driver older than cuGetProcAddress says of itself, 0: nothing. */
 static int version_of_old(void *library) {
     CuResult (*get)(int *);
-    *(void **)&get = dlsym(library, "cuDriverGetVersion");
     int version = 0;
-    return get && get(&version) == CU_success ? version : 0;
+    return library_function(library, "cuDriverGetVersion", &get) && get(&version) == CU_success ? version : 0;
 }
 
 static bool too_old(int version) {
-    return because("the NVIDIA driver is too old: it has CUDA %d.%d; " HOW_TO_GET, version / 1000, version % 1000 / 10);
+    return library_because(&reason, "the NVIDIA driver is too old: it has CUDA %d.%d; " HOW_TO_GET, version / 1000,
+                           version % 1000 / 10);
 }
 
 static bool find_functions(GetProcAddress *get) {
@@ -52,7 +42,7 @@ static bool find_functions(GetProcAddress *get) {
         int status;
         void *function = NULL;
         if (get(rows[i].name, &function, rows[i].since, 0, &status) != CU_success || !function)
-            return because("the NVIDIA driver has no %s; " HOW_TO_GET, rows[i].name);
+            return library_because(&reason, "the NVIDIA driver has no %s; " HOW_TO_GET, rows[i].name);
         *(void **)rows[i].at = function;
     }
     return true;
@@ -63,13 +53,12 @@ static bool start(void) {
     const CuResult result = driver.Init(0);
     if (result == CU_no_device) return true;
     if (result == CU_success && driver.DeviceGetCount(&driver.devices) == CU_success) return true;
-    return because("the NVIDIA driver does not start: %s", driver_text(result, &(DriverText){{0}}));
+    return library_because(&reason, "the NVIDIA driver does not start: %s", driver_text(result, &(DriverText){{0}}));
 }
 
 static bool open_library(void *library) {
     GetProcAddress *get;
-    *(void **)&get = dlsym(library, "cuGetProcAddress_v2");
-    if (!get) return too_old(version_of_old(library));
+    if (!library_function(library, "cuGetProcAddress_v2", &get)) return too_old(version_of_old(library));
     if (!find_functions(get)) return false;
     if (driver.DriverGetVersion(&driver.version) != CU_success || driver.version < DRIVER_OLDEST)
         return too_old(driver.version);
@@ -77,17 +66,18 @@ static bool open_library(void *library) {
 }
 
 static void open_once(void) {
-    const char *const set = settings_environment("SINTER_CUDA_DRIVER");
-    void *const library = dlopen(set && *set ? set : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        because("there is no NVIDIA driver (%s); " HOW_TO_GET, dlerror());
-    else
+    static const LibraryPlaces places = {.variable = "SINTER_CUDA_DRIVER", .names = {"libcuda.so.1"}};
+    LibraryReason absent;
+    void *const library = library_open(&places, &absent);
+    if (library)
         is_open = open_library(library);
+    else
+        library_because(&reason, "there is no NVIDIA driver (%.400s); " HOW_TO_GET, absent.room);
 }
 
 const Driver *driver_find(const char **why) {
     pthread_once(&once, open_once);
-    *why = reason;
+    *why = reason.room;
     return is_open ? &driver : NULL;
 }
 

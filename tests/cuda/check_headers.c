@@ -1,13 +1,17 @@
-/* check_headers.c: the rows of runtime/cuda/driver.def and those that only the
- * emulator has (tests/emulator/rows.def) against NVIDIA's headers, while it is compiled: signatures with
- * NVIDIA's own types in the place of ours, numbers of results and constants, and that our types are passed alike. It
- * prints how many rows that were; without headers (CMake looks for cudaTypedefs.h) it is skipped. */
+/* check_headers.c: the rows of runtime/cuda/driver.def, nvrtc.def and those that only the emulator has
+ * (tests/emulator/rows.def) against NVIDIA's headers, while it is compiled: signatures with NVIDIA's own types in the
+ * place of ours, numbers of results and constants, and that our types are passed alike. It prints how many rows that
+ * were; without headers (CMake looks for cudaTypedefs.h) it is skipped. */
 #include <stdio.h>
 
 #ifdef HAVE_CUDA_HEADERS
 #include <cudaTypedefs.h>
+#include <nvrtc.h>
 
 #define SINTER_RUNTIME_CUDA_DRIVER_TYPES_H /* theirs */
+#define SINTER_RUNTIME_CUDA_NVRTC_TYPES_H
+typedef nvrtcResult NvrtcResult;
+typedef nvrtcProgram NvrtcProgram;
 typedef CUresult CuResult;
 typedef CUdevice CuDevice;
 typedef CUdevice_attribute CuAttribute;
@@ -28,12 +32,17 @@ typedef CUfunction_attribute CuFunctionAttribute;
 #include "runtime/cuda/driver.def"
 #define CONSTANT(name, theirs, value) _Static_assert((int)theirs == value, #theirs);
 #include "runtime/cuda/driver.def"
+#define NVRTC(type, name, parameters) SAME(type(*) parameters, __typeof__(&nvrtc##name), "nvrtc" #name);
+#include "runtime/cuda/nvrtc.def"
+#define NVRTC_RESULT(name, theirs, value) _Static_assert((int)theirs == value, #theirs);
+#include "runtime/cuda/nvrtc.def"
 
 /* Enums are ints to a caller, addresses 64 bits. */
 _Static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUdevice_attribute) == sizeof(int), "enums");
 _Static_assert(sizeof(CUdeviceptr) == sizeof(unsigned long long) && sizeof(CUdevice) == sizeof(int), "addresses");
 _Static_assert(sizeof(CUcontext) == sizeof(void *) && sizeof(CUstream) == sizeof(void *), "handles");
 _Static_assert(sizeof(CUdriverProcAddressQueryResult) == sizeof(int), "what cuGetProcAddress answers");
+_Static_assert(sizeof(nvrtcResult) == sizeof(int) && sizeof(nvrtcProgram) == sizeof(void *), "of NVRTC");
 SAME(CUresult (*)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *),
      PFN_cuGetProcAddress_v12000, "cuGetProcAddress");
 
@@ -45,6 +54,10 @@ int main(void) {
 #include "runtime/cuda/driver.def"
 #define CONSTANT(name, theirs, value) #theirs,
 #include "runtime/cuda/driver.def"
+#define NVRTC(type, name, parameters) "nvrtc" #name,
+#include "runtime/cuda/nvrtc.def"
+#define NVRTC_RESULT(name, theirs, value) #theirs,
+#include "runtime/cuda/nvrtc.def"
     };
     printf("%zu rows as in the headers of CUDA %d.%d\n", sizeof rows / sizeof *rows, CUDA_VERSION / 1000,
            CUDA_VERSION % 1000 / 10);

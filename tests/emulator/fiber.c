@@ -49,7 +49,6 @@ uint64_t fiber_random(uint64_t *state) {
 
 /* Saves what a call must keep on the running stack and goes on where `to` was saved so. */
 __attribute__((naked, noinline)) static void switch_stack(void **save, void *to) {
-    (void)save, (void)to;
     __asm__("push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
             "mov %rsp, (%rdi)\n mov %rsi, %rsp\n"
             "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret");

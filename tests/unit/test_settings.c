@@ -9,6 +9,7 @@
 #include "runtime/base/bail.h"
 #include "runtime/base/log.h"
 #include "runtime/core/settings.h"
+#include "runtime/core/state.h"
 #include "runtime/cpu/pool.h"
 #include "tests/unit/contract.h"
 
@@ -50,6 +51,8 @@ static bool runs_eagerly(void) {
     return eager;
 }
 
+static bool is_nowhere(void) { return !strcmp(setting_text(state_get(), SET_dump_dir), "/nowhere"); }
+
 static const struct {
     const char *value;
     bool (*effect)(void);
@@ -62,6 +65,7 @@ static const struct {
     [SET_plain_malloc] = {"1", is_plain},
     [SET_failpoints] = {"load", fails},
     [SET_compile] = {"0", runs_eagerly},
+    [SET_dump_dir] = {"/nowhere", is_nowhere},
 };
 
 static const struct {
