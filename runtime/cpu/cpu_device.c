@@ -2,6 +2,7 @@
  * native ones of ops that have no plan. */
 #include "runtime/cpu/cpu_device.h"
 
+#include "runtime/cpu/cpu_code.h"
 #include "runtime/cpu/cpu_launch.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/device.h"
@@ -37,6 +38,9 @@ static const DeviceRow cpu_row = {.name = "cpu",
                                   .copy = cpu_copy_bytes,
                                   .fill = cpu_fill,
                                   .launch = cpu_launch,
+                                  .make_code = cpu_make_code,
+                                  .drop_code = cpu_drop_code,
+                                  .code_bytes = cpu_code_bytes,
                                   .native = cpu_kernel,
                                   .blocks = kernel_table};
 

@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
+#include "runtime/cpu/cpu_code.h"
 #include "runtime/cpu/interp.h"
 #include "runtime/cpu/pool.h"
 #include "runtime/cpu/template.h"
@@ -189,7 +190,7 @@ static void describe(const TemplateUse *use, const Bound *bound, TemplateRun *ru
     }
 }
 
-static Status run_template(Launch *launch, const Step *step, const NestCode *codes, const Bound *bound) {
+static Status run_template(Launch *launch, const Step *step, const StepCode *code, const Bound *bound) {
     static TemplateFn *const run_of[] = {
 #define TEMPLATE(name, ...) [TEMPLATE_##name] = template_run_##name,
 #include "ir/templates.def"
@@ -200,7 +201,7 @@ static Status run_template(Launch *launch, const Step *step, const NestCode *cod
     TemplateRun run = {0};
     describe(kernel->template, bound, &run);
     if (kernel->template->tile >= 0) {
-        filled.epilogue = &codes[0];
+        filled.epilogue = &code->nests[0];
         run.tile = run_tile;
         run.context = &filled;
     }
@@ -208,10 +209,10 @@ static Status run_template(Launch *launch, const Step *step, const NestCode *cod
     return filled.failed ? raise_check(launch, step, &kernel->nests[0], &filled.error) : ST_OK;
 }
 
-static Status run_kernel(Launch *launch, const Step *step, const NestCode *codes, const Bound *bound) {
-    if (step->kernel->template) return run_template(launch, step, codes, bound);
+static Status run_kernel(Launch *launch, const Step *step, const StepCode *code, const Bound *bound) {
+    if (step->kernel->template) return run_template(launch, step, code, bound);
     for (int i = 0; i < step->kernel->n_nests; i++)
-        TRY(run_nest(launch, step, &step->kernel->nests[i], &codes[i], bound));
+        TRY(run_nest(launch, step, &step->kernel->nests[i], &code->nests[i], bound));
     return ST_OK;
 }
 
@@ -221,7 +222,7 @@ Status cpu_launch(Launch *launch, int at) {
     Status status = ST_MEMORY;
     if (LIKELY(bound_begin(&bound, step->kernel))) {
         bind(launch, step, &bound);
-        status = run_kernel(launch, step, &launch->e->codes[launch->e->first_code[at]], &bound);
+        status = run_kernel(launch, step, launch->e->codes[at], &bound);
     }
     bound_end(&bound);
     return status;

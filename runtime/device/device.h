@@ -11,8 +11,10 @@
 
 #include "kernels/kernels.h"
 #include "runtime/core/dispatch.h"
+#include "runtime/device/execute.h"
 
-struct Launch; /* runtime/device/launch.h */
+struct Launch;   /* runtime/device/launch.h */
+struct StepCode; /* what a device runs a kernel by: of its own making */
 
 typedef struct DeviceRow DeviceRow;
 struct DeviceRow {
@@ -33,6 +35,11 @@ struct DeviceRow {
     const char *uncompiled; /* why a compiled function runs its ops eagerly; NULL: it has compiled code */
     /* Code. NULL: the device has no generated code, no native kernels; its ops are what is registered at its key. */
     Status (*launch)(struct Launch *launch, int step); /* a step that is a kernel */
+    /* Fills e->codes of all steps that are kernels of the row's. native, context: as executable_new's. What is filled
+     * is dropped with e, also where another step fails. */
+    Status (*make_code)(const DeviceRow *row, Executable *e, const NativeCode *native, void *context);
+    void (*drop_code)(struct StepCode *code);
+    size_t (*code_bytes)(const struct StepCode *code); /* for the bounds of caches: what is not shared */
     OpKernel *(*native)(const OpRow *row);             /* of a KIND_kernel row; NULL: none */
     /* Functions that compute a block of elements in this device's memory when the host calls them: short eager ops are
      * such a call and no plan. NULL: there are none. */

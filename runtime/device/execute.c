@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "codegen/codegen.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/fpenv.h"
 #include "runtime/device/device.h"
@@ -21,24 +20,11 @@ ExecuteCounts *execute_counts(void) { return &counts; }
 
 /* building ------------------------------------------------------------------------------------ */
 
-static Status code_for(const Kernel *kernel, const Nest *nest, const NativeCode *native, void *context,
-                       NestCode *code) {
-    code->native = native ? native->take(context, nest) : NULL;
-    if (code->native) return ST_OK;
-    BlockProgram *program;
-    TRY(block_compile(nest, kernel->bufs, &program));
-    code->program = program;
-    return ST_OK;
-}
-
+/* Each row makes what all its kernels of the plan need, when the first of them is met. */
 static Status build_codes(Executable *e, const NativeCode *native, void *context) {
-    int at = 0;
-    for (int s = 0; s < e->plan->steps.n; s++) {
-        const Step *const step = &e->plan->steps.at[s];
-        e->first_code[s] = at;
-        for (int k = 0; step->kind == STEP_kernel && k < step->kernel->n_nests; k++, at++)
-            TRY(code_for(step->kernel, &step->kernel->nests[k], native, context, &e->codes[at]));
-    }
+    for (int s = 0; s < e->plan->steps.n; s++)
+        if (e->plan->steps.at[s].kind == STEP_kernel && !e->codes[s])
+            TRY(e->rows[s]->make_code(e->rows[s], e, native, context));
     return ST_OK;
 }
 
@@ -122,19 +108,14 @@ static Status build_rows(Executable *e) {
 }
 
 Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void *context, Executable **out) {
-    int n_codes = 0;
-    for (int s = 0; s < plan->steps.n; s++)
-        if (plan->steps.at[s].kind == STEP_kernel) n_codes += plan->steps.at[s].kernel->n_nests;
     Executable *const e = mem_zero(sizeof *e);
     if (!e) return ST_MEMORY;
-    *e = (Executable){.plan = plan, .n_codes = n_codes, .native = native};
-    e->n_outs = plan->outputs.n;
-    e->codes = mem_zero(((size_t)n_codes + 1) * sizeof *e->codes);
-    e->first_code = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->first_code);
+    *e = (Executable){.plan = plan, .n_outs = plan->outputs.n};
+    e->codes = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->codes);
     e->out_metas = mem_zero(((size_t)plan->outputs.n + 1) * sizeof *e->out_metas);
     e->rows = mem_zero(((size_t)plan->steps.n + 1) * sizeof *e->rows);
     e->written = mem_zero(((size_t)plan->inputs.n + 1) * sizeof *e->written);
-    const bool made = e->codes && e->first_code && e->out_metas && e->rows && e->written;
+    const bool made = e->codes && e->out_metas && e->rows && e->written;
     Status status = made ? build_rows(e) : ST_MEMORY;
     if (made) build_written(e);
     for (int s = 0; s < plan->steps.n && status == ST_OK; s++)
@@ -153,15 +134,12 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
 
 void executable_free(Executable *e) {
     if (!e) return;
-    for (int i = 0; e->codes && i < e->n_codes; i++) {
-        mem_free((void *)(uintptr_t)e->codes[i].program);
-        if (e->codes[i].native) e->native->give(e->codes[i].native);
-    }
+    for (int s = 0; e->codes && s < e->plan->steps.n; s++)
+        if (e->codes[s]) e->rows[s]->drop_code(e->codes[s]);
     for (int i = 0; e->out_metas && i < e->n_outs; i++)
         if (e->out_metas[i]) meta_release(e->out_metas[i]);
     if (e->own_arena) arena_free(e->plan->arena);
     mem_free(e->codes);
-    mem_free(e->first_code);
     mem_free(e->out_metas);
     mem_free(e->rows);
     mem_free(e->written);
@@ -170,8 +148,8 @@ void executable_free(Executable *e) {
 }
 
 size_t executable_bytes(const Executable *e) {
-    size_t bytes = sizeof *e + (size_t)e->n_codes * sizeof *e->codes;
-    for (int i = 0; i < e->n_codes; i++) bytes += e->codes[i].program ? block_program_bytes(e->codes[i].program) : 0;
+    size_t bytes = sizeof *e + (size_t)e->plan->steps.n * sizeof *e->codes;
+    for (int i = 0; i < e->plan->steps.n; i++) bytes += e->codes[i] ? e->rows[i]->code_bytes(e->codes[i]) : 0;
     return bytes + (e->own_arena ? arena_bytes(e->plan->arena) : 0);
 }
 

@@ -2,14 +2,7 @@
  * step: launch_native.c for native ops, the device's launch for kernels. */
 #ifndef SINTER_RUNTIME_LAUNCH_H
 #define SINTER_RUNTIME_LAUNCH_H
-#include "codegen/codegen.h"
 #include "runtime/device/execute.h"
-
-/* A nest's code: generated, or else a program for the interpreter. */
-typedef struct NestCode {
-    NestFn *native; /* NULL: interpret */
-    const BlockProgram *program;
-} NestCode;
 
 enum { PLAN_DEVICES = 8 }; /* of one plan; more run eagerly */
 
@@ -24,10 +17,7 @@ struct Executable {
     Plan *plan;
     const struct DeviceRow **rows; /* by step: of its device */
     bool own_arena;
-    const NativeCode *native; /* where codes' functions are from, or NULL */
-    int n_codes;
-    NestCode *codes; /* of all nests of all kernels, in order */
-    int *first_code; /* by step */
+    struct StepCode **codes; /* by step: a kernel's, made by its device's row; NULL: another step */
     int n_outs;
     const Meta **out_metas; /* by output, retained; NULL: symbolic */
     int n_written;
