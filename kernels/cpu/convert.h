@@ -11,8 +11,8 @@
     INLINE v_##to cast_##from##_##to(v_##from a) {                                                                     \
         const m_##from inside = (a >= -(limit)) & (a < (limit));                                                       \
         const v_##to exact = CONVERT(inside ? a : (v_##from)0, v_##to);                                                \
-        const v_##to above = CONVERT(a >= (limit), v_##to) & (high);                                                   \
-        return exact | above | (CONVERT(a < -(limit), v_##to) & (low));                                                \
+        const v_##to above = CONVERT(a >= (limit), v_##to) ? (v_##to)(high) : exact;                                   \
+        return CONVERT(a < -(limit), v_##to) ? (v_##to)(low) : above;                                                  \
     }
 SATURATE(f32, i32, 0x1p31f, INT32_MIN, INT32_MAX)
 SATURATE(f32, i64, 0x1p63f, INT64_MIN, INT64_MAX)
@@ -42,7 +42,7 @@ INLINE v_b cast_i64_b(v_i64 a) { return bool_i64(a != 0); }
 /* bf16 is the upper half of a f32. A NaN keeps its upper payload and becomes quiet. */
 INLINE v_f32 f32_of_bf16(v_u16 a) { return float_of((v_i32)(CONVERT(a, v_u32) << 16)); }
 INLINE v_u16 bf16_of_f32(v_f32 a) {
-    const v_u32 bits = (v_u32)a;
+    const v_u32 bits = (v_u32)bits_f32(a);
     const v_u32 rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     return CONVERT(a != a ? (v_i32)(bits >> 16 | 0x40) : (v_i32)rounded, v_u16);
 }

@@ -14,8 +14,8 @@
  * result, so no operation makes a subnormal (processors take 150 cycles for one). NaN passes. */
 INLINE v_f32 scale_f32(v_f32 twice, v_f32 shifted) {
     const v_i32 low = shifted <= ROUNDER_F32 - 126.0f;
-    const v_i32 factor = (bits_f32(shifted) << 23) + (126 << 23) + (low & (149 << 23));
-    const v_f32 wide = vec_fma_f32(twice, float_of(factor), float_of(low & bits_f32((v_f32)-0x1p24f)));
+    const v_u32 factor = ((v_u32)bits_f32(shifted) << 23) + (126u << 23) + (v_u32)(low ? (v_i32)(149 << 23) : (v_i32)0);
+    const v_f32 wide = vec_fma_f32(twice, float_of((v_i32)factor), low ? (v_f32)-0x1p24f : (v_f32)0.0f);
     return float_of(low ? CONVERT(wide, v_i32) + (1 << 24) : bits_f32(wide));
 }
 
@@ -60,8 +60,8 @@ INLINE v_f32 vec_exp2_f32(v_f32 a) {
 INLINE v_f32 vec_log_f32(v_f32 a) {
     const v_i32 small = a < 0x1p-126f;
     const v_f32 x = small ? a * 0x1p23f : a;
-    const v_i32 bits = bits_f32(x) - 0x3f3504f3; /* sqrt(1/2) */
-    const v_i32 e = (bits >> 23) - (small & 23);
+    const v_i32 bits = (v_i32)((v_u32)bits_f32(x) - 0x3f3504f3u); /* sqrt(1/2) */
+    const v_i32 e = (bits >> 23) - (small ? (v_i32)23 : (v_i32)0);
     const v_f32 f = float_of((bits & 0x7fffff) + 0x3f3504f3) - 1.0f, power = CONVERT(e, v_f32);
     v_f32 p = (v_f32)7.0376836292e-2f;
     p = vec_fma_f32(p, f, (v_f32)-1.1514610310e-1f);

@@ -5,7 +5,6 @@
 #define SINTER_KERNELS_CPU_MATH_F64_H
 #include "kernels/cpu/fma.h"
 
-#define UNROLL _Pragma("clang loop unroll(full)")
 /* Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits. */
 #define ROUNDER_F64 0x1.8p52
 
@@ -78,9 +77,10 @@ INLINE Split_f64 split_f64(v_f64 a) {
     const v_i64 small = a < 0x1p-1022;
     const v_f64 x = small ? a * 0x1p52 : a;
     const v_i64 root = (v_i64)0x3fe6a09e667f3bcd; /* sqrt(1/2) */
-    const v_i64 bits = bits_f64(x) - root;
-    const v_i64 e = (bits >> 52) - (small & 52);
-    return (Split_f64){CONVERT(CONVERT(e, v_i32), v_f64), double_of((bits & ((1ll << 52) - 1)) + root) - 1.0};
+    const v_i64 bits = (v_i64)((v_u64)bits_f64(x) - (v_u64)root);
+    const v_i64 e = (bits >> 52) - (small ? (v_i64)52 : (v_i64)0);
+    const Split_f64 split = {CONVERT(CONVERT(e, v_i32), v_f64), double_of((bits & ((1ll << 52) - 1)) + root) - 1.0};
+    return split;
 }
 
 /* (2 atanh(s) - 2 s) / (s z), z = s^2, for s up to (sqrt(2) - 1) / (sqrt(2) + 1). */

@@ -14,7 +14,7 @@ INLINE v_f64 pow_edges(v_f64 x, v_f64 y, v_f64 r) {
     r = size == inf ? (falls ? (v_f64)0.0 : inf) : r;
     r = size == 1.0 ? (v_f64)1.0 : r;
     r = ((bits_f64(x) < 0) & odd) ? -r : r;
-    r = ((x < 0.0) & (size < inf) & ~integer) ? (v_f64)__builtin_nan("") : r;
+    r = ((x < 0.0) & (size < inf) & !integer) ? (v_f64)__builtin_nan("") : r;
     r = ((x != x) | (y != y)) ? x + y : r;
     return ((x == 1.0) | (y == 0.0)) ? (v_f64)1.0 : r;
 }
@@ -26,12 +26,14 @@ typedef struct Pair { /* high + low, |low| <= ulp(high)/2 */
 /* |a| >= |b| or a = 0. */
 INLINE Pair pair_sum(v_f64 a, v_f64 b) {
     const v_f64 high = a + b;
-    return (Pair){high, b - (high - a)};
+    const Pair sum = {high, b - (high - a)};
+    return sum;
 }
 INLINE Pair pair_product(Pair a, Pair b) {
     const v_f64 high = a.high * b.high;
     const v_f64 error = vec_fma_f64(a.high, b.high, -high);
-    return (Pair){high, error + (a.high * b.low + a.low * b.high)};
+    const Pair product = {high, error + (a.high * b.low + a.low * b.high)};
+    return product;
 }
 
 /* ((2 atanh(s) - 2 s)/(s z) - 2/3)/z, z = s^2. */

@@ -49,7 +49,8 @@ typedef struct Turn {
 INLINE Turn turn_of_fraction(uint64_t f2, uint64_t f1, uint64_t f0) {
     int64_t exponent = 1023;
     if (f2 == 0) f2 = f1, f1 = f0, f0 = 0, exponent -= 64;
-    if (f2 == 0) return (Turn){0, 0, 0}; /* no double is that near to a multiple of pi/2 */
+    const Turn zero = {0, 0, 0};
+    if (f2 == 0) return zero; /* no double is that near to a multiple of pi/2 */
     const int lead = __builtin_clzll(f2);
     u128 top = (u128)f2 << 64 | f1;
     if (lead) top = top << lead | f0 >> (64 - lead);
@@ -59,7 +60,8 @@ INLINE Turn turn_of_fraction(uint64_t f2, uint64_t f1, uint64_t f0) {
     const double high = (double)(int64_t)(top >> 75) * 0x1p-53 * scale;
     const double low = (double)(int64_t)((uint64_t)(top >> 22) & ((1ull << 53) - 1)) * 0x1p-106 * scale;
     const double r = high * HALF_PI_1;
-    return (Turn){r, fma_one(high, HALF_PI_1, -r) + (high * HALF_PI_2 + low * HALF_PI_1), 0};
+    const Turn turn = {r, fma_one(high, HALF_PI_1, -r) + (high * HALF_PI_2 + low * HALF_PI_1), 0};
+    return turn;
 }
 
 /* x finite, |x| >= 2^19. The window of 192 bits starts at the bit of 2/pi that weighs 2 after multiplying by 2^e; bits
@@ -90,11 +92,11 @@ INLINE Turn turn_one(double x) {
 /* Replaces the results of lanes with |x| >= limit; NaN for inf and NaN. */
 OUTLINE void reduce_large(const v_f64 *x, double limit, v_f64 *high, v_f64 *low, v_i64 *quadrant) {
     for (int i = 0; i < LANES; i++) {
-        const double value = (*x)[i];
+        const double value = AT(*x, i);
         if (value < limit && value > -limit) continue;
         const bool finite = value - value == 0.0;
-        const Turn turn = finite ? turn_one(value) : (Turn){__builtin_nan(""), 0, 0};
-        (*high)[i] = turn.high, (*low)[i] = turn.low, (*quadrant)[i] = turn.quadrant;
+        const Turn none = {__builtin_nan(""), 0, 0}, turn = finite ? turn_one(value) : none;
+        AT(*high, i) = turn.high, AT(*low, i) = turn.low, AT(*quadrant, i) = turn.quadrant;
     }
 }
 

@@ -1,6 +1,6 @@
 /* prims.h: the scalar primitives of ir/scalar.def on vectors, name_type(...) for every row and type; the edges are part
- * of the meaning and stated there. Transcendentals are in math_f32.h and math_f64.h. Compiled with -fwrapv: ints
- * wrap. */
+ * of the meaning and stated there. Transcendentals are in math_f32.h and math_f64.h. A GPU's
+ * compiler reads this text, too, with scalars for vectors (kernels/cuda/scalar.cuh). */
 #ifndef SINTER_KERNELS_CPU_PRIMS_H
 #define SINTER_KERNELS_CPU_PRIMS_H
 #include "kernels/cpu/convert.h"
@@ -15,19 +15,22 @@
 #define ARITHMETIC(T) BINARY(add, T, a + b) BINARY(sub, T, a - b) BINARY(mul, T, a *b)
 ARITHMETIC(f32)
 ARITHMETIC(f64)
-ARITHMETIC(i32)
-ARITHMETIC(i64)
+/* Ints wrap in unsigned arithmetic: the text is also CUDA C, whose compiler has no -fwrapv and folds a + 1 > a. */
+#define WRAPPING(T, U)                                                                                                 \
+    BINARY(add, T, (v_##T)((v_##U)a + (v_##U)b))                                                                       \
+    BINARY(sub, T, (v_##T)((v_##U)a - (v_##U)b))                                                                       \
+    BINARY(mul, T, (v_##T)((v_##U)a * (v_##U)b))                                                                       \
+    UNARY(neg, T, (v_##T)((v_##U)0 - (v_##U)a))                                                                        \
+    UNARY(abs, T, a < 0 ? vec_neg_##T(a) : a)
+WRAPPING(i32, u32)
+WRAPPING(i64, u64)
 BINARY(div, f32, a / b)
 BINARY(div, f64, a / b)
 
 /* Signs are moved as bits, so NaN payloads survive. */
 UNARY(neg, f32, float_of(bits_f32(a) ^ INT32_MIN))
 UNARY(neg, f64, double_of(bits_f64(a) ^ INT64_MIN))
-UNARY(neg, i32, -a)
-UNARY(neg, i64, -a)
 UNARY(abs, f32, float_of(bits_f32(a) & INT32_MAX))
-UNARY(abs, i32, a < 0 ? -a : a)
-UNARY(abs, i64, a < 0 ? -a : a)
 
 #define ROUNDING(T)                                                                                                    \
     UNARY(sqrt, T, __builtin_elementwise_sqrt(a))                                                                      \
@@ -43,7 +46,7 @@ ROUNDING(f64)
 #define EXTREME(name, T, wins, join)                                                                                   \
     INLINE v_##T vec_##name##_##T(v_##T a, v_##T b) {                                                                  \
         const v_##T ordered = a wins b ? a : b;                                                                        \
-        const v_##T zeros = (v_##T)((m_##T)a join(m_##T) b);                                                           \
+        const v_##T zeros = of_bits_##T(bits_##T(a) join bits_##T(b));                                                 \
         const v_##T number = a == b ? zeros : ordered;                                                                 \
         return a != a ? a : number;                                                                                    \
     }
@@ -87,7 +90,7 @@ SELECT(b)
 #define SHIFTS(T, U, width)                                                                                            \
     INLINE v_##T vec_shl_##T(v_##T a, v_##T b) {                                                                       \
         const m_##T fits = (b >= 0) & (b < (width));                                                                   \
-        return fits ? a << (fits ? b : (v_##T)0) : (v_##T)0;                                                           \
+        return fits ? (v_##T)((v_##U)a << (v_##U)(fits ? b : (v_##T)0)) : (v_##T)0;                                    \
     }                                                                                                                  \
     INLINE v_##T vec_shr_##T(v_##T a, v_##T b) { return a >> (((b >= 0) & (b < (width))) ? b : (v_##T)((width)-1)); }
 SHIFTS(i32, u32, 32)
@@ -101,18 +104,20 @@ INLINE v_i32 vec_idiv_i32(v_i32 a, v_i32 b) {
 }
 INLINE v_i64 vec_idiv_i64(v_i64 a, v_i64 b) {
     v_i64 out;
-    for (int i = 0; i < LANES; i++) out[i] = b[i] == 0 ? 0 : b[i] == -1 ? -a[i] : a[i] / b[i];
+    for (int i = 0; i < LANES; i++)
+        AT(out, i) = AT(b, i) == 0 ? 0 : AT(b, i) == -1 ? (e_i64)(0 - (uint64_t)AT(a, i)) : AT(a, i) / AT(b, i);
     return out;
 }
 /* By zero the remainder is 0 too, not a. */
-BINARY(imod, i32, b == 0 ? (v_i32)0 : a - b * vec_idiv_i32(a, b))
-BINARY(imod, i64, b == 0 ? (v_i64)0 : a - b * vec_idiv_i64(a, b))
+BINARY(imod, i32, b == 0 ? (v_i32)0 : vec_sub_i32(a, vec_mul_i32(b, vec_idiv_i32(a, b))))
+BINARY(imod, i64, b == 0 ? (v_i64)0 : vec_sub_i64(a, vec_mul_i64(b, vec_idiv_i64(a, b))))
 
 /* Squares until the largest exponent is used up. Negative exponents: 1 for base 1, +-1 for base -1, else 0. */
 #define INT_POWER(T)                                                                                                   \
     INLINE v_##T vec_ipow_##T(v_##T a, v_##T b) {                                                                      \
         v_##T result = (v_##T)1, square = a, left = b < 0 ? (v_##T)0 : b;                                              \
-        for (; any_##T(left); left >>= 1, square *= square) result = (left & 1) != 0 ? result * square : result;       \
+        for (; any_##T(left); left >>= 1, square = vec_mul_##T(square, square))                                        \
+            result = (left & 1) != 0 ? vec_mul_##T(result, square) : result;                                           \
         const v_##T sign = (b & 1) != 0 ? (v_##T) - 1 : (v_##T)1;                                                      \
         const v_##T inverse = a == 1 ? (v_##T)1 : (a == -1 ? sign : (v_##T)0);                                         \
         return b < 0 ? inverse : result;                                                                               \
@@ -122,8 +127,8 @@ INT_POWER(i64)
 
 UNARY(round_f16, f32, f32_of_f16(f16_of_f32(a)))
 UNARY(round_bf16, f32, f32_of_bf16(bf16_of_f32(a)))
-UNARY(wrap_i16, i32, a << 16 >> 16)
-UNARY(wrap_i8, i32, a << 24 >> 24)
+UNARY(wrap_i16, i32, (v_i32)((v_u32)a << 16) >> 16)
+UNARY(wrap_i8, i32, (v_i32)((v_u32)a << 24) >> 24)
 UNARY(wrap_u8, i32, a & 0xff)
 
 /* Philox4x32-10 (Salmon et al., SC 2011): key = the seed's words, counter = element lo, hi, sequence lo, hi. Words are

@@ -2,8 +2,10 @@
  *
  * LANES depends on the instruction set only (4, 8, 16) and is the same for every element type, so a f64 vector is two
  * registers wide and a bool vector is LANES bytes of 0/1. A vector `?:` looks at the sign bit of its condition, so that
- * must be a mask (0 or -1), as comparisons give. Only clang's vector extensions and elementwise builtins are
- * used: the same text gives the native block kernels, the JIT's bitcode, and the same bits at every level. */
+ * must be a mask (0 or -1), as comparisons give. Only clang's vector extensions and elementwise builtins are used: the
+ * same text gives the native block kernels, the JIT's bitcode, and the same bits at every level. The primitives are
+ * CUDA C, too, where a vector is one scalar and a mask 0 or 1 (kernels/cuda/scalar.cuh): they use masks in ?:, &, |
+ * and ! only, never their bits, and take lanes by AT. */
 #ifndef SINTER_KERNELS_CPU_VEC_H
 #define SINTER_KERNELS_CPU_VEC_H
 #include "runtime/base/base.h"
@@ -43,11 +45,15 @@ typedef v_i64 m_f64, m_i64;
 typedef v_b m_b;
 
 #define CONVERT(v, type) __builtin_convertvector(v, type)
+#define AT(v, i)         (v)[i]
+#define UNROLL           _Pragma("clang loop unroll(full)")
 
 INLINE v_i32 bits_f32(v_f32 a) { return (v_i32)a; }
 INLINE v_i64 bits_f64(v_f64 a) { return (v_i64)a; }
 INLINE v_f32 float_of(v_i32 bits) { return (v_f32)bits; }
 INLINE v_f64 double_of(v_i64 bits) { return (v_f64)bits; }
+#define of_bits_f32 float_of
+#define of_bits_f64 double_of
 
 /* A comparison's mask (0 or -1 per lane) as a bool vector, and back. */
 INLINE v_b bool_i32(v_i32 mask) { return CONVERT(mask, v_b) & (v_b)1; }

@@ -234,6 +234,7 @@ template <class T> EMULATED_INLINE T __ldg(const T *at) { return *at; }
 template <class T> EMULATED_INLINE T __ldcg(const T *at) { return *at; }
 template <class T> EMULATED_INLINE T __ldcs(const T *at) { return *at; }
 template <class T> EMULATED_INLINE void __stcs(T *at, T v) { *at = v; }
+#define memcpy __builtin_memcpy
 EMULATED_INLINE void __trap() { emulated_trap(); }
 
 /* How a launch enters a kernel: libemulated_nvrtc adds EMULATED_KERNEL(name, bound) for each at the source's end. */

@@ -1,0 +1,18 @@
+/* prelude.h: the text that stands before the kernels of every CUDA program: the primitives (the CPU's own text), memory
+ * of every dtype, reductions, checked indices. A generator names in it:
+ *
+ *   v_<T>                      compute types: f32 f64 i32 i64 b (a bool is 0 or 1)
+ *   vec_<prim>_<T>(v_T...)     a primitive of ir/scalar.def; cast_<A>_<B>(v_A)
+ *   get_<dtype>(p, i)          an element of memory as its compute type; memory_<dtype> is what lies there
+ *   put_<dtype>(p, i, v)       rounded to the dtype; of_<dtype>, to_<dtype>: the same of one memory_<dtype>
+ *   Four<memory_D>             four elements, aligned
+ *   red_<kind>_<T>             partial results of a reduction: start_, join_, result_<kind>_<T>; tree_: of 16 threads
+ *                              with 4 lanes each; chain_<T>(x, y, acc): a step of a dot; element_argmax_<T>(x, i)
+ *   checked(index, bound...)   -1, and the failure noted, where it is out of bounds
+ *   KERNEL name(...)           a kernel */
+#ifndef SINTER_KERNELS_CUDA_PRELUDE_H
+#define SINTER_KERNELS_CUDA_PRELUDE_H
+
+extern const char cuda_prelude[]; /* a string */
+
+#endif
