@@ -23,6 +23,7 @@ static const Layer layers[] = {
     {"passes/", "runtime/base/ ir/"},
     {"codegen/", "runtime/base/ ir/"},
     {"codegen/shape/", "runtime/base/ ir/"},
+    {"codegen/cuda/", "runtime/base/ ir/ codegen/shape/ kernels/cuda/"},
     {"codegen/llvm/", "runtime/base/ ir/ codegen/codegen.h codegen/shape/ kernels/bitcode.h kernels/kernels.h "
                       "kernels/levels.h"},
     /* the public headers declare what the runtime implements */
@@ -38,7 +39,7 @@ static const Layer layers[] = {
     {"runtime/cpu/", "runtime/base/ runtime/core/ runtime/device/ runtime/eager/ ir/ frontend/sinter/ "
                      "kernels/kernels.h codegen/codegen.h codegen/block/"},
     {"runtime/cuda/", "runtime/base/ runtime/core/ runtime/device/ runtime/eager/ ir/ frontend/sinter/ "
-                      "kernels/kernels.h codegen/codegen.h"},
+                      "kernels/kernels.h kernels/cuda/ codegen/codegen.h codegen/cuda/"},
     {"runtime/autograd/",
      "runtime/base/ runtime/core/ runtime/compile/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
     /* record < variant < training, replay < function; what goes up is a row of capture/record/capture_hooks.h */

@@ -45,25 +45,34 @@ DimGroup group_of(const Nest *nest, int first, int n) {
 typedef enum Merge { MERGE_none, MERGE_last, MERGE_all } Merge;
 
 /* Dims first..last-1 as groups, found from the right. */
-static void group_dims(const Nest *nest, NestShape *shape, int first, int last, Merge merge) {
+static int group_dims(const Nest *nest, int first, int last, Merge merge, DimGroup *out) {
     DimGroup found[MAX_LOOP_DIMS];
-    int n = 0;
+    int n = 0, n_out = 0;
     for (int d = last - 1; d >= first; d--) {
         const bool may = n > 0 && (merge == MERGE_all || (merge == MERGE_last && n == 1));
         if (!may || !group_may_take(nest, d, &found[n - 1])) found[n++] = empty_before(d + 1);
         absorb(&found[n - 1], d, nest->extent[d]);
     }
-    while (n > 0) shape->group[shape->n_groups++] = found[--n];
+    while (n > 0) out[n_out++] = found[--n];
+    return n_out;
+}
+
+int dims_merge(const Nest *nest, int first, int last, DimGroup *out) {
+    return group_dims(nest, first, last, MERGE_all, out);
+}
+
+static void add_groups(const Nest *nest, NestShape *shape, int first, int last, Merge merge) {
+    shape->n_groups += group_dims(nest, first, last, merge, shape->group + shape->n_groups);
 }
 
 void groups_decide(const Nest *nest, NestShape *shape) {
     const int inner = nest->n_outer, l = inner + nest->n_s, end = inner + nest->n_inner;
     shape->mode = l < end ? SHAPE_rows : SHAPE_columns;
-    group_dims(nest, shape, 0, inner, shape_is_rows(shape) ? MERGE_none : MERGE_last);
+    add_groups(nest, shape, 0, inner, shape_is_rows(shape) ? MERGE_none : MERGE_last);
     shape->n_outer_groups = shape->n_groups;
-    group_dims(nest, shape, inner, l, MERGE_all);
+    add_groups(nest, shape, inner, l, MERGE_all);
     shape->n_s_groups = shape->n_groups - shape->n_outer_groups;
-    group_dims(nest, shape, l, end, MERGE_all);
+    add_groups(nest, shape, l, end, MERGE_all);
 }
 
 int lane_group(const NestShape *shape, const Nest *nest) {

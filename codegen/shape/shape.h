@@ -31,6 +31,9 @@ typedef struct DimGroup {
     int64_t extent; /* product, or -1 when it is known at run time only */
 } DimGroup;
 
+/* The dims first..last-1 in as few groups as its accesses allow, from the left. Returns how many there are. */
+int dims_merge(const Nest *nest, int first, int last, DimGroup *out);
+
 /* How a phase of a row goes along it. */
 typedef enum RowWalk {
     WALK_none,      /* not along a row */

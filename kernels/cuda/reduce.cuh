@@ -28,6 +28,37 @@ template <> struct __align__(16) Four<double> { /* an access has 16 bytes at mos
 };
 template <> struct __align__(16) Four<int64_t> { int64_t at[4]; };
 
+/* Of the four elements at p, `stride` apart, those that exist; 0 for others. */
+template <class E> INLINE Four<E> load_four(const E *p, int64_t stride, int left) {
+    enum { BYTES = 4 * sizeof(E) < 16 ? 4 * sizeof(E) : 16 };
+    if (stride == 1 && left == 4 && (uint64_t)p % BYTES == 0) return *(const Four<E> *)p;
+    Four<E> four;
+#pragma unroll
+    for (int u = 0; u < 4; u++) four.at[u] = u < left ? p[u * stride] : (E)0;
+    return four;
+}
+template <class E> INLINE void store_four(E *p, int64_t stride, int left, Four<E> four) {
+    enum { BYTES = 4 * sizeof(E) < 16 ? 4 * sizeof(E) : 16 };
+    if (stride == 1 && left == 4 && (uint64_t)p % BYTES == 0) {
+        *(Four<E> *)p = four;
+        return;
+    }
+#pragma unroll
+    for (int u = 0; u < 4; u++)
+        if (u < left) p[u * stride] = four.at[u];
+}
+
+INLINE int64_t thread_number() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+INLINE int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+/* How many of four exist where n are left; none where n is negative. */
+INLINE int quad_of(int64_t n) { return n < 4 ? n < 0 ? 0 : (int)n : 4; }
+/* *w % n, and *w is divided by n; both are not negative. A quotient of 64 bits takes a hundred instructions. */
+INLINE int64_t remainder_of(int64_t *w, int64_t n) {
+    const int64_t a = *w;
+    *w = (uint64_t)(a | n) >> 32 ? a / n : (int64_t)((uint32_t)a / (uint32_t)n);
+    return a - *w * n;
+}
+
 INLINE float from_xor(float v, int n) { return __shfl_xor_sync(ALL_LANES, v, n); }
 INLINE int32_t from_xor(int32_t v, int n) { return __shfl_xor_sync(ALL_LANES, v, n); }
 INLINE double from_xor(double v, int n) { return __shfl_xor_sync(ALL_LANES, v, n); }

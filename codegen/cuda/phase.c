@@ -1,0 +1,167 @@
+/* phase.c: loops over elements and the phases in them. */
+#include "codegen/cuda/source.h"
+
+int quad_group(const CudaSource *s) {
+    const CudaShape *const shape = s->shape;
+    const int l = shape->n_outer_groups + shape->n_s_groups;
+    if (shape->mode == CUDA_map) return shape->n_outer_groups - 1;
+    return shape->mode == CUDA_rows && shape->n_groups == l + 1 ? l : -1;
+}
+
+static bool is_root_of(const Inst *inst, const Phase *phase) {
+    return inst->op == (phase->kind == PHASE_reduce ? LI_reduce : LI_store);
+}
+
+void put_needed(CudaSource *s, const Phase *phase, Turn turn) {
+    for (int i = phase->first; i < phase->first + phase->n; i++) {
+        const Inst *const inst = &s->nest->insts[i];
+        if (!is_root_of(inst, phase)) continue;
+        put_value(s, inst->a, turn), put_value(s, inst->b, turn);
+    }
+}
+
+/* quads ----------------------------------------------------------------------------------------- */
+
+static int64_t quad_stride(const CudaSource *s, const Inst *inst) {
+    return inst->at->coef[s->shape->group[quad_group(s)].coef];
+}
+
+/* The loads that `i` needs of a quad, each of four elements. */
+static void put_quad_loads(CudaSource *s, int i) {
+    if (i < 0 || s->done[i] || s->turn[i] != TURN_quad) return;
+    const Inst *const inst = &s->nest->insts[i];
+    if (inst->op == LI_reduce || s->loaded[i]) return;
+    put_quad_loads(s, inst->a), put_quad_loads(s, inst->b), put_quad_loads(s, inst->c);
+    if (inst->op != LI_load) return;
+    Words words, stride;
+    s->loaded[i] = true;
+    put_line(s, "const Four<memory_%s> l%d = load_four(b%d + (%s), %s, left);", dtype_name(s->bufs[inst->buf].dtype), i,
+             inst->buf, words_affine(&words, s, inst->at), words_int(&stride, quad_stride(s, inst)));
+}
+
+void put_quad_open(CudaSource *s, const Phase *phase) {
+    memset(s->loaded, 0, (size_t)s->nest->n_insts * sizeof *s->loaded);
+    for (int i = phase->first; i < phase->first + phase->n && quad_group(s) >= 0; i++) {
+        const Inst *const inst = &s->nest->insts[i];
+        if (is_root_of(inst, phase)) put_quad_loads(s, inst->a), put_quad_loads(s, inst->b);
+    }
+    put_line(s, "#pragma unroll");
+    put_open(s, "for (int u = 0; u < %d; u++) {", CUDA_QUAD);
+    s->in_quad = true;
+    const int l = s->shape->n_outer_groups + s->shape->n_s_groups;
+    if (quad_group(s) < 0) put_indices(s, l, s->shape->n_groups, "u < left ? i + u : 0");
+    put_needed(s, phase, TURN_quad);
+}
+
+void put_quad_close(CudaSource *s) {
+    put_close(s);
+    s->in_quad = false;
+    forget(s, TURN_quad);
+}
+
+/* maps ------------------------------------------------------------------------------------------ */
+
+static void put_store(CudaSource *s, int i, const char *condition) {
+    const Inst *const inst = &s->nest->insts[i];
+    Words words;
+    put_line(s, "%sput_%s(b%d, %s, v%d);", condition, dtype_name(s->bufs[inst->buf].dtype), inst->buf,
+             words_affine(&words, s, inst->at), inst->a);
+}
+
+/* Stores of elements that do not differ along the quad group are one thread's. */
+static void put_stores(CudaSource *s, const Phase *phase, Turn turn, const char *condition) {
+    for (int i = phase->first; i < phase->first + phase->n; i++)
+        if (s->nest->insts[i].op == LI_store && s->turn[i] <= turn) put_store(s, i, condition);
+}
+
+static bool stores_quads(const CudaSource *s, const Phase *phase) {
+    bool some = false;
+    for (int i = phase->first; i < phase->first + phase->n; i++)
+        some |= s->nest->insts[i].op == LI_store && s->turn[i] == TURN_quad;
+    return some;
+}
+
+static bool is_quad_store(const CudaSource *s, int i) {
+    return s->nest->insts[i].op == LI_store && s->turn[i] == TURN_quad;
+}
+
+/* Four results at a time, where they lie along one group; else one by one. */
+static void put_quad_stores(CudaSource *s, const Phase *phase, const char *live) {
+    const int end = phase->first + phase->n, group = quad_group(s);
+    for (int i = phase->first; i < end && group >= 0; i++)
+        if (is_quad_store(s, i))
+            put_line(s, "Four<memory_%s> r%d;", dtype_name(s->bufs[s->nest->insts[i].buf].dtype), i);
+    put_quad_open(s, phase);
+    for (int i = phase->first; i < end; i++) {
+        const Inst *const inst = &s->nest->insts[i];
+        if (!is_quad_store(s, i)) continue;
+        if (group >= 0)
+            put_line(s, "r%d.at[u] = to_%s(v%d);", i, dtype_name(s->bufs[inst->buf].dtype), inst->a);
+        else
+            put_store(s, i, s->shape->mode == CUDA_rows ? "if (live && u < left) " : "if (u < left) ");
+    }
+    put_quad_close(s);
+    for (int i = phase->first; i < end && group >= 0; i++) {
+        const Inst *const inst = &s->nest->insts[i];
+        Words words, stride;
+        if (is_quad_store(s, i))
+            put_line(s, "%sstore_four(b%d + (%s), %s, left, r%d);", live, inst->buf, words_affine(&words, s, inst->at),
+                     words_int(&stride, quad_stride(s, inst)), i);
+    }
+}
+
+/* In the loop over S, if there is one. */
+static void put_row_elements(CudaSource *s, const Phase *phase) {
+    put_stores(s, phase, TURN_s, "if (live && t == 0) ");
+    if (!stores_quads(s, phase)) return;
+    put_line(s, "#pragma unroll 1");
+    put_open(s, "for (int64_t i = 4 * t; i < n_l; i += 64) {");
+    put_line(s, "const int left = quad_of(n_l - i);");
+    put_quad_stores(s, phase, "if (live) ");
+    put_close(s);
+}
+
+void put_s_open(CudaSource *s) {
+    const int first = s->shape->n_outer_groups;
+    if (!s->shape->n_s_groups) return;
+    put_line(s, "#pragma unroll 1");
+    put_open(s, "for (int64_t s = 0; s < n_s; s++) {");
+    put_indices(s, first, first + s->shape->n_s_groups, "s");
+}
+
+void put_s_close(CudaSource *s) {
+    if (s->shape->n_s_groups) put_close(s);
+    forget(s, TURN_s);
+}
+
+static void put_inner_map(CudaSource *s, const Phase *phase) {
+    put_s_open(s);
+    put_needed(s, phase, TURN_s);
+    if (s->shape->mode == CUDA_rows)
+        put_row_elements(s, phase);
+    else
+        put_stores(s, phase, TURN_s, "");
+    put_s_close(s);
+}
+
+static void put_map(CudaSource *s, const Phase *phase) {
+    put_needed(s, phase, TURN_outer);
+    if (s->shape->mode == CUDA_map) {
+        put_stores(s, phase, TURN_s, "if (i == 0) ");
+        if (stores_quads(s, phase)) put_quad_stores(s, phase, "");
+    } else if (phase->over_outer || !s->nest->n_inner) {
+        put_stores(s, phase, TURN_outer, s->shape->mode == CUDA_rows ? "if (live && t == 0) " : "");
+    } else {
+        put_inner_map(s, phase);
+    }
+}
+
+void put_phases(CudaSource *s) {
+    for (int p = 0; p < s->nest->n_phases; p++) {
+        const Phase *const phase = &s->nest->phases[p];
+        if (phase->kind == PHASE_reduce)
+            put_reductions(s, phase);
+        else
+            put_map(s, phase);
+    }
+}

@@ -1,0 +1,217 @@
+/* reduce.c: reductions in the canonical orders [B2.1, B2.2].
+ *
+ *   L  16 threads a row, thread t has lanes 4t..4t+3 in a<r>_1[4]; a chunk of 1,024 elements ends in a tree that gives
+ *      all 16 threads the result (x<r>_1). Results of chunks are elements of the next level, lane = chunk mod 64, by
+ *      the same rule (a<r>_2[4], x<r>_2...), as many levels as the row may need. Where order means nothing there is one
+ *      chunk.
+ *   S  one element after another: q<r>_0; after 64 of them it goes to q<r>_1, after 64 of those to q<r>_2...
+ *
+ * What is left alone at a level stands as it is: nothing is added to it. */
+#include <stdio.h>
+
+#include "codegen/cuda/source.h"
+
+enum { MOST_L_LEVELS = 4, CHUNK_BITS = 10, S_BITS = 6, MOST_S_LEVELS = 7 };
+
+typedef struct CudaReds {
+    const Phase *phase;
+    int n, inst[MAX_PHASE_REDS];
+    char name[MAX_PHASE_REDS][24]; /* "sum_f32" */
+    int l_levels, s_levels;
+} CudaReds;
+
+static int64_t total_of_groups(const CudaShape *shape, int first, int last) {
+    int64_t total = 1;
+    for (int g = first; g < last; g++)
+        if (total < 0 || shape->group[g].extent < 0 || !mul_ok(total, shape->group[g].extent, &total)) total = -1;
+    return total;
+}
+
+/* Of `bits` each, for n elements; n < 0: the most. */
+static int levels_for(int64_t n, int bits, int most) {
+    int levels = 1;
+    while (levels < most && (n < 0 || n > INT64_C(1) << (bits * levels))) levels++;
+    return levels;
+}
+
+static void find_reds(const CudaSource *s, const Phase *phase, CudaReds *reds) {
+    const CudaShape *const shape = s->shape;
+    const int l = shape->n_outer_groups + shape->n_s_groups;
+    bool ordered = false;
+    *reds = (CudaReds){.phase = phase};
+    for (int i = phase->first; i < phase->first + phase->n; i++) {
+        const Inst *const inst = &s->nest->insts[i];
+        if (inst->op != LI_reduce) continue;
+        ordered |= red_is_ordered(s->nest, inst);
+        snprintf(reds->name[reds->n], sizeof reds->name[0], "%s_%s", red_name((RedKind)inst->prim),
+                 stype_name((SType)s->nest->insts[inst->a].type));
+        reds->inst[reds->n++] = i;
+    }
+    const int64_t n_l = ordered ? total_of_groups(shape, l, shape->n_groups) : 0;
+    const int64_t n_s = ordered ? total_of_groups(shape, shape->n_outer_groups, l) : 0;
+    reds->l_levels = levels_for(n_l, CHUNK_BITS, MOST_L_LEVELS);
+    reds->s_levels = levels_for(n_s, S_BITS, MOST_S_LEVELS);
+}
+
+/* acc = acc with this element. */
+static void put_step(CudaSource *s, const CudaReds *reds, int r, const char *condition, const char *acc,
+                     const char *position) {
+    const Inst *const inst = &s->nest->insts[reds->inst[r]];
+    const char *const name = reds->name[r];
+    const RedKind kind = (RedKind)inst->prim;
+    if (kind == RED_dot)
+        put_line(s, "%s%s = chain_%s(v%d, v%d, %s);", condition, acc, stype_name((SType)s->nest->insts[inst->a].type),
+                 inst->a, inst->b, acc);
+    else if (kind == RED_argmax || kind == RED_argmin)
+        put_line(s, "%s%s = join_%s(%s, element_%s(v%d, %s));", condition, acc, name, acc, name, inst->a, position);
+    else
+        put_line(s, "%s%s = join_%s(%s, v%d);", condition, acc, name, acc, inst->a);
+}
+
+/* order L --------------------------------------------------------------------------------------- */
+
+static void put_lanes(CudaSource *s, const CudaReds *reds, int level) {
+    for (int r = 0; r < reds->n; r++)
+        put_line(s, "red_%s a%d_%d[4] = {start_%s(), start_%s(), start_%s(), start_%s()};", reds->name[r],
+                 reds->inst[r], level, reds->name[r], reds->name[r], reds->name[r], reds->name[r]);
+}
+
+static void put_trees(CudaSource *s, const CudaReds *reds, int level) {
+    for (int r = 0; r < reds->n; r++) {
+        const int i = reds->inst[r];
+        if (level == 1)
+            put_line(s, "x%d_1 = tree_%s(a%d_1[0], a%d_1[1], a%d_1[2], a%d_1[3]);", i, reds->name[r], i, i, i, i);
+        else
+            put_line(
+                s, "x%d_%d = n_l > (int64_t)1 << %d ? tree_%s(a%d_%d[0], a%d_%d[1], a%d_%d[2], a%d_%d[3]) : x%d_%d;", i,
+                level, CHUNK_BITS * (level - 1), reds->name[r], i, level, i, level, i, level, i, level, i, level - 1);
+    }
+}
+
+/* The result of the chunk at c<level - 1> is an element of this level. */
+static void put_lane_of_chunk(CudaSource *s, const CudaReds *reds, int level) {
+    const int bits = CHUNK_BITS * (level - 1);
+    put_open(s, "if (n_l > (int64_t)1 << %d && t == (int)(c%d >> %d & 15)) {", bits, level - 1, bits + 2);
+    put_line(s, "#pragma unroll");
+    put_open(s, "for (int u = 0; u < 4; u++) {");
+    put_open(s, "if (u == (int)(c%d >> %d & 3)) {", level - 1, bits);
+    for (int r = 0; r < reds->n; r++)
+        put_line(s, "a%d_%d[u] = join_%s(a%d_%d[u], x%d_%d);", reds->inst[r], level, reds->name[r], reds->inst[r],
+                 level, reds->inst[r], level - 1);
+    put_close(s), put_close(s), put_close(s);
+}
+
+static void put_chunk(CudaSource *s, const CudaReds *reds, const char *from, const char *to) {
+    put_lanes(s, reds, 1);
+    put_line(s, "#pragma unroll 1");
+    put_open(s, "for (int64_t i = %s + 4 * t; i < %s; i += 64) {", from, to);
+    put_line(s, "const int left = quad_of(%s - i);", to);
+    put_quad_open(s, reds->phase);
+    for (int r = 0; r < reds->n; r++) {
+        char acc[32];
+        snprintf(acc, sizeof acc, "a%d_1[u]", reds->inst[r]);
+        put_step(s, reds, r, "if (u < left) ", acc, s->shape->n_s_groups ? "s * n_l + i + u" : "i + u");
+    }
+    put_quad_close(s);
+    put_close(s);
+    put_trees(s, reds, 1);
+}
+
+/* The elements from..to-1, which are one of this level. */
+static void put_level(CudaSource *s, const CudaReds *reds, int level, const char *from, const char *to) {
+    char chunk[16], end[16];
+    if (level == 1) {
+        put_chunk(s, reds, from, to);
+        return;
+    }
+    snprintf(chunk, sizeof chunk, "c%d", level - 1);
+    snprintf(end, sizeof end, "e%d", level - 1);
+    put_lanes(s, reds, level);
+    put_line(s, "#pragma unroll 1");
+    put_open(s, "for (int64_t %s = %s; %s < %s; %s += (int64_t)1 << %d) {", chunk, from, chunk, to, chunk,
+             CHUNK_BITS * (level - 1));
+    put_line(s, "const int64_t %s = least_of(%s + ((int64_t)1 << %d), %s);", end, chunk, CHUNK_BITS * (level - 1), to);
+    put_level(s, reds, level - 1, chunk, end);
+    put_lane_of_chunk(s, reds, level);
+    put_close(s);
+    put_trees(s, reds, level);
+}
+
+static void put_order_l(CudaSource *s, const CudaReds *reds) {
+    for (int r = 0; r < reds->n; r++)
+        for (int level = 1; level <= reds->l_levels; level++)
+            put_line(s, "red_%s x%d_%d = start_%s();", reds->name[r], reds->inst[r], level, reds->name[r]);
+    put_level(s, reds, reds->l_levels, "(int64_t)0", "n_l");
+}
+
+/* order S --------------------------------------------------------------------------------------- */
+
+static void put_sums(CudaSource *s, const CudaReds *reds) {
+    for (int r = 0; r < reds->n; r++)
+        for (int level = 0; level < reds->s_levels; level++)
+            put_line(s, "red_%s q%d_%d = start_%s();", reds->name[r], reds->inst[r], level, reds->name[r]);
+}
+
+/* After element s of S: full sums go up, unless they are the last. */
+static void put_carry(CudaSource *s, const CudaReds *reds) {
+    if (reds->s_levels == 1) return;
+    for (int level = 1; level < reds->s_levels; level++) {
+        const int64_t mask = (INT64_C(1) << (S_BITS * level)) - 1;
+        put_open(s, "if ((s & %lld) == %lld%s) {", (long long)mask, (long long)mask,
+                 level == 1 ? " && s + 1 < n_s" : "");
+        for (int r = 0; r < reds->n; r++)
+            put_line(s, "q%d_%d = join_%s(q%d_%d, q%d_%d), q%d_%d = start_%s();", reds->inst[r], level, reds->name[r],
+                     reds->inst[r], level, reds->inst[r], level - 1, reds->inst[r], level - 1, reds->name[r]);
+    }
+    for (int level = 1; level < reds->s_levels; level++) put_close(s);
+}
+
+static void put_sums_end(CudaSource *s, const CudaReds *reds) {
+    for (int r = 0; r < reds->n; r++)
+        for (int level = 1; level < reds->s_levels; level++)
+            put_line(s, "if (n_s > %lld) q%d_0 = join_%s(q%d_%d, q%d_0);", 1ll << (S_BITS * level), reds->inst[r],
+                     reds->name[r], reds->inst[r], level, reds->inst[r]);
+}
+
+/* An element of S: of columns a value, of rows the result of L. */
+static void put_s_step(CudaSource *s, const CudaReds *reds) {
+    for (int r = 0; r < reds->n; r++) {
+        const int i = reds->inst[r];
+        char acc[32];
+        snprintf(acc, sizeof acc, "q%d_0", i);
+        if (s->shape->mode == CUDA_rows)
+            put_line(s, "q%d_0 = n_s > 1 ? join_%s(q%d_0, x%d_%d) : x%d_%d;", i, reds->name[r], i, i, reds->l_levels, i,
+                     reds->l_levels);
+        else
+            put_step(s, reds, r, "", acc, "s");
+    }
+    put_carry(s, reds);
+}
+
+static void put_results(CudaSource *s, const CudaReds *reds) {
+    for (int r = 0; r < reds->n; r++) {
+        const int i = reds->inst[r];
+        char value[32];
+        if (s->shape->n_s_groups)
+            snprintf(value, sizeof value, "q%d_0", i);
+        else
+            snprintf(value, sizeof value, "x%d_%d", i, reds->l_levels);
+        put_line(s, "const %s v%d = result_%s(%s);", type_words((SType)s->nest->insts[i].type), i, reds->name[r],
+                 value);
+        s->done[i] = true;
+    }
+}
+
+void put_reductions(CudaSource *s, const Phase *phase) {
+    CudaReds reds;
+    find_reds(s, phase, &reds);
+    put_needed(s, phase, TURN_outer);
+    if (s->shape->n_s_groups) put_sums(s, &reds);
+    put_s_open(s);
+    put_needed(s, phase, TURN_s);
+    if (s->shape->mode == CUDA_rows) put_order_l(s, &reds);
+    if (s->shape->n_s_groups) put_s_step(s, &reds);
+    put_s_close(s);
+    if (s->shape->n_s_groups) put_sums_end(s, &reds);
+    put_results(s, &reds);
+}

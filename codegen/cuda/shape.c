@@ -1,0 +1,30 @@
+/* shape.c: what a thread is, and how many a launch needs. */
+#include "codegen/cuda/cuda.h"
+
+void cuda_shape(const Nest *nest, CudaShape *shape) {
+    const int inner = nest->n_outer, l = inner + nest->n_s, end = inner + nest->n_inner;
+    DimGroup *const group = shape->group;
+    *shape = (CudaShape){.mode = CUDA_columns};
+    shape->n_outer_groups = shape->n_groups = dims_merge(nest, 0, inner, group);
+    shape->n_s_groups = dims_merge(nest, inner, l, group + shape->n_groups);
+    shape->n_groups += shape->n_s_groups;
+    shape->n_groups += dims_merge(nest, l, end, group + shape->n_groups);
+    if (l < end)
+        shape->mode = CUDA_rows;
+    else if (!nest->n_inner && nest->n_outer)
+        shape->mode = CUDA_map;
+}
+
+static int64_t product(const int64_t *extent, int first, int last) {
+    int64_t total = 1;
+    for (int d = first; d < last; d++) total *= extent[d];
+    return total;
+}
+
+int64_t cuda_threads(const CudaShape *shape, const Nest *nest, const int64_t *extent) {
+    const int64_t all = product(extent, 0, nest->n_outer);
+    if (!all || shape->mode == CUDA_columns) return all;
+    if (shape->mode == CUDA_rows) return all * CUDA_ROW_THREADS;
+    const int64_t last = product(extent, shape->group[shape->n_outer_groups - 1].first, nest->n_outer);
+    return all / last * ceil_div(last, CUDA_QUAD);
+}

@@ -1,0 +1,62 @@
+/* source.h: inside codegen/cuda: one nest becomes one function's text.
+ *
+ *   program.c  the functions of a program    shape.c  what a thread is    value.c  instructions
+ *   phase.c    maps and loops                reduce.c  reductions in orders L and S
+ *
+ * An instruction's value is `v<number>` in the text, declared where it is first needed in a scope that its users see.
+ * `turn` says where: once for an outer index, once for an index of S, or once for each of the four elements that a
+ * thread has along the quad group (the last outer one of maps, the L dims of rows). */
+#ifndef SINTER_CODEGEN_CUDA_SOURCE_H
+#define SINTER_CODEGEN_CUDA_SOURCE_H
+#include "codegen/cuda/cuda.h"
+
+typedef enum Turn { TURN_outer, TURN_s, TURN_quad } Turn;
+
+typedef struct CudaSource {
+    Text *text;
+    const Nest *nest;
+    const Buf *bufs;
+    const CudaShape *shape;
+    Turn *turn;   /* per instruction */
+    bool *done;   /* per instruction: its value is in scope */
+    bool *loaded; /* per instruction: four elements of it are in scope */
+    int indent;
+    bool in_quad; /* inside the loop over the four elements */
+} CudaSource;
+
+/* program.c */
+void put_line(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3);
+void put_open(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3); /* a line that ends in { */
+void put_close(CudaSource *s);
+
+/* value.c */
+typedef struct Words {
+    char at[512];
+} Words;
+const char *words_int(Words *words, int64_t value); /* "768", "p3" */
+const char *words_affine(Words *words, const CudaSource *s, const Affine *at);
+const char *words_extent(Words *words, const CudaSource *s, int first, int last); /* product over groups */
+const char *type_words(SType type);                                               /* "v_f32" */
+void turns_find(CudaSource *s);
+/* The values of `inst` and what it needs, as far as this turn has them. */
+void put_value(CudaSource *s, int inst, Turn turn);
+void forget(CudaSource *s, Turn from); /* values of this turn and later ones go out of scope */
+/* "const int64_t d0 = ...": the indices of groups first..last-1 at position `from` of them all. */
+void put_indices(CudaSource *s, int first, int last, const char *from);
+
+/* phase.c */
+void put_phases(CudaSource *s);
+int quad_group(const CudaSource *s); /* whose elements a thread has four of; -1: none, or several dims */
+/* The values that the phase's stores or reductions need, of this turn and earlier ones. */
+void put_needed(CudaSource *s, const Phase *phase, Turn turn);
+/* A loop over the four elements at `i`, of which `left` exist: loads before it, values in it. */
+void put_quad_open(CudaSource *s, const Phase *phase);
+void put_quad_close(CudaSource *s);
+/* The loop over S, where there is one. */
+void put_s_open(CudaSource *s);
+void put_s_close(CudaSource *s);
+
+/* reduce.c */
+void put_reductions(CudaSource *s, const Phase *phase);
+
+#endif

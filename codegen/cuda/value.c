@@ -1,0 +1,237 @@
+/* value.c: instructions as text. What a value needs of earlier turns is in scope before (put_before); of the four
+ * elements of a quad, loads came at once (phase.c), the rest is computed for each. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "codegen/cuda/source.h"
+
+const char *type_words(SType type) {
+    static const char *const words[S_COUNT] = {"v_f32", "v_f64", "v_i32", "v_i64", "v_b"};
+    return words[type];
+}
+
+/* ints ------------------------------------------------------------------------------------------ */
+
+static size_t add_words(Words *words, size_t at, const char *format, ...) PRINTF_LIKE(3, 4);
+static size_t add_words(Words *words, size_t at, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    const int n = vsnprintf(words->at + at, sizeof words->at - at, format, list);
+    va_end(list);
+    return at + (size_t)n;
+}
+
+const char *words_int(Words *words, int64_t value) {
+    if (sym_is(value))
+        add_words(words, 0, "p%d", sym_id(value));
+    else
+        add_words(words, 0, "%" PRId64 "%s", value, value == (int32_t)value ? "" : "LL");
+    return words->at;
+}
+
+/* An index variable: of the quad group the first of four, or this one of them. */
+static const char *index_words(Words *words, const CudaSource *s, int group) {
+    if (group != quad_group(s))
+        add_words(words, 0, "d%d", group);
+    else
+        add_words(words, 0, "%s", s->in_quad ? "(i + u)" : "i");
+    return words->at;
+}
+
+const char *words_affine(Words *words, const CudaSource *s, const Affine *at) {
+    Words part;
+    size_t n = 0;
+    if (at->offset) n = add_words(words, n, "%s", words_int(&part, at->offset));
+    for (int g = 0; g < s->shape->n_groups; g++) {
+        const int64_t coefficient = at->coef[s->shape->group[g].coef];
+        if (!coefficient) continue;
+        n = add_words(words, n, "%s", n ? " + " : "");
+        if (coefficient != 1) n = add_words(words, n, "%s * ", words_int(&part, coefficient));
+        n = add_words(words, n, "%s", index_words(&part, s, g));
+    }
+    if (!n) add_words(words, n, "0");
+    return words->at;
+}
+
+const char *words_extent(Words *words, const CudaSource *s, int first, int last) {
+    Words part;
+    size_t n = 0;
+    for (int g = first; g < last; g++) {
+        const DimGroup *const group = &s->shape->group[g];
+        for (int d = group->first; d < group->first + group->n; d++) {
+            if (s->nest->extent[d] == 1) continue;
+            const bool wide = n || sym_is(s->nest->extent[d]);
+            n = add_words(words, n, "%s%s%s", n ? " * " : "", wide ? "" : "(int64_t)",
+                          words_int(&part, s->nest->extent[d]));
+        }
+    }
+    if (!n) add_words(words, n, "(int64_t)1");
+    return words->at;
+}
+
+/* turns ----------------------------------------------------------------------------------------- */
+
+static Turn later(Turn a, Turn b) { return a > b ? a : b; }
+
+static Turn turn_of_group(const CudaShape *shape, int g) {
+    if (g < shape->n_outer_groups)
+        return shape->mode == CUDA_map && g == shape->n_outer_groups - 1 ? TURN_quad : TURN_outer;
+    return g < shape->n_outer_groups + shape->n_s_groups ? TURN_s : TURN_quad;
+}
+
+static Turn turn_of_place(const CudaShape *shape, const Affine *at) {
+    Turn turn = TURN_outer;
+    for (int g = 0; at && g < shape->n_groups; g++)
+        if (at->coef[shape->group[g].coef]) turn = later(turn, turn_of_group(shape, g));
+    return turn;
+}
+
+void turns_find(CudaSource *s) {
+    for (int i = 0; i < s->nest->n_insts; i++) {
+        const Inst *const inst = &s->nest->insts[i];
+        const int operand[3] = {inst->a, inst->b, inst->c};
+        Turn turn = turn_of_place(s->shape, inst->at);
+        for (int k = 0; k < 3; k++)
+            if (operand[k] >= 0 && inst->op != LI_reduce) turn = later(turn, s->turn[operand[k]]);
+        s->turn[i] = turn;
+    }
+}
+
+void forget(CudaSource *s, Turn from) {
+    for (int i = 0; i < s->nest->n_insts; i++)
+        if (s->turn[i] >= from) s->done[i] = false;
+}
+
+/* instructions ---------------------------------------------------------------------------------- */
+
+static void put_float(Text *text, SType type, double value) {
+    if (type == S_f32 && isfinite(value)) {
+        text_printf(text, "%af", (double)(float)value);
+    } else if (isfinite(value)) {
+        text_printf(text, "%a", value);
+    } else if (type == S_f32) {
+        const float narrow = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &narrow, sizeof bits);
+        text_printf(text, "float_of((int32_t)0x%08" PRIx32 "u)", bits);
+    } else {
+        uint64_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        text_printf(text, "double_of((int64_t)0x%016" PRIx64 "ull)", bits);
+    }
+}
+
+static void put_const(CudaSource *s, const Inst *inst) {
+    const SType type = (SType)inst->type;
+    if (type == S_f32 && isfinite(inst->f) && !isfinite((float)inst->f))
+        put_float(s->text, type, (double)(float)inst->f);
+    else if (type == S_f32 || type == S_f64)
+        put_float(s->text, type, inst->f);
+    else if (type == S_b)
+        text_printf(s->text, "%d", inst->i != 0);
+    else if (inst->i == INT64_MIN)
+        text_puts(s->text, "INT64_MIN");
+    else
+        text_printf(s->text, "(%s)%" PRId64 "LL", type_words(type), inst->i);
+}
+
+static void put_prim(CudaSource *s, const Inst *inst) {
+    const int typed = inst->prim == PRIM_select ? inst->b : inst->a;
+    text_printf(s->text, "vec_%s_%s(v%d", prim_name((Prim)inst->prim), stype_name((SType)s->nest->insts[typed].type),
+                inst->a);
+    if (inst->b >= 0) text_printf(s->text, ", v%d", inst->b);
+    if (inst->c >= 0) text_printf(s->text, ", v%d", inst->c);
+    text_puts(s->text, ")");
+}
+
+static const char *dtype_at(const CudaSource *s, const Inst *inst) { return dtype_name(s->bufs[inst->buf].dtype); }
+
+static void put_load(CudaSource *s, const Inst *inst, int i) {
+    Words words;
+    if (s->in_quad && quad_group(s) >= 0)
+        text_printf(s->text, "of_%s(l%d.at[u])", dtype_at(s, inst), i);
+    else
+        text_printf(s->text, "get_%s(b%d, %s)", dtype_at(s, inst), inst->buf, words_affine(&words, s, inst->at));
+}
+
+/* The index as it is used, or -1: it is out of bounds, or the element does not exist. */
+static void put_index(CudaSource *s, const Inst *inst, int i) {
+    Words bound;
+    const char *const live = s->shape->mode == CUDA_rows ? "live" : "true";
+    put_line(s, "const int64_t x%d = %schecked(v%d, %s, %s, %s, launch, %d, failed)%s;", i,
+             s->in_quad ? "u < left ? " : "", inst->a, words_int(&bound, inst->bound),
+             inst->wrap_negative ? "true" : "false", live, i, s->in_quad ? " : -1" : "");
+}
+
+static void put_gather(CudaSource *s, const Inst *inst, int i) {
+    Words words, scale;
+    text_printf(s->text, "x%d < 0 ? (%s)0 : get_%s(b%d, %s + %s * x%d)", i, type_words((SType)inst->type),
+                dtype_at(s, inst), inst->buf, words_affine(&words, s, inst->at), words_int(&scale, inst->scale), i);
+}
+
+static void put_expression(CudaSource *s, const Inst *inst, int i) {
+    Words words;
+    switch ((LoopOp)inst->op) {
+    case LI_const:
+        put_const(s, inst);
+        break;
+    case LI_param:
+        text_printf(s->text, inst->type == S_f64 ? "double_of(p%d)" : "p%d", inst->param);
+        break;
+    case LI_index:
+        text_puts(s->text, words_affine(&words, s, inst->at));
+        break;
+    case LI_load:
+        put_load(s, inst, i);
+        break;
+    case LI_gather:
+        put_gather(s, inst, i);
+        break;
+    case LI_cast:
+        if (s->nest->insts[inst->a].type == inst->type)
+            text_printf(s->text, "v%d", inst->a);
+        else
+            text_printf(s->text, "cast_%s_%s(v%d)", stype_name((SType)s->nest->insts[inst->a].type),
+                        stype_name((SType)inst->type), inst->a);
+        break;
+    case LI_prim:
+        put_prim(s, inst);
+        break;
+    case LI_reduce:
+    case LI_store:
+        break;
+    }
+}
+
+/* Operands have been put. */
+static void put_one(CudaSource *s, int i) {
+    const Inst *const inst = &s->nest->insts[i];
+    s->done[i] = true;
+    if (inst->op == LI_gather) put_index(s, inst, i);
+    text_printf(s->text, "%*sconst %s v%d = ", 4 * s->indent, "", type_words((SType)inst->type), i);
+    put_expression(s, inst, i);
+    text_puts(s->text, ";\n");
+}
+
+void put_value(CudaSource *s, int i, Turn turn) {
+    if (i < 0 || s->done[i] || s->nest->insts[i].op == LI_reduce) return;
+    const Inst *const inst = &s->nest->insts[i];
+    put_value(s, inst->a, turn), put_value(s, inst->b, turn), put_value(s, inst->c, turn);
+    if (s->turn[i] <= turn && inst->op != LI_store) put_one(s, i);
+}
+
+void put_indices(CudaSource *s, int first, int last, const char *from) {
+    Words words;
+    if (first == last) return;
+    if (last - first > 1) put_line(s, "int64_t w%d = %s;", first, from);
+    for (int g = last - 1; g > first; g--) {
+        put_line(s, "const int64_t n%d = %s, d%d = remainder_of(&w%d, n%d);", g, words_extent(&words, s, g, g + 1), g,
+                 first, g);
+    }
+    if (last - first > 1)
+        put_line(s, "const int64_t d%d = w%d;", first, first);
+    else
+        put_line(s, "const int64_t d%d = %s;", first, from);
+}

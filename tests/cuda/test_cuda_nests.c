@@ -1,0 +1,177 @@
+/* test_cuda_nests.c: nests as CUDA C: random ones of every kind give on the emulated device the bits of the exact
+ * reference (failed checks included), and NVRTC compiles them for both architectures without a warning or a spill.
+ * SINTER_NEST_SEED=n SINTER_NEST_COUNT=1 runs one, and prints its text where it differs. */
+#include "codegen/cuda/cuda.h"
+#include "kernels/cuda/prelude.h"
+#include "runtime/base/error.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/cuda/emulated_code.h"
+#include "tests/ref/random_nest.h"
+#include "tests/ref/ref_eval.h"
+#include "tests/unit/suite.h"
+
+enum { BATCH = 40, MOST_SEEDS = 4096 };
+
+typedef struct Failed { /* as kernels/cuda/reduce.cuh has it */
+    int32_t launch, inst;
+    int64_t index, bound;
+} Failed;
+
+static int first_seed = 1, n_seeds = 400;
+
+typedef struct Program {
+    Arena *arena;
+    int n;
+    const RandomNest *random[BATCH];
+    CudaNest nests[BATCH];
+    CudaFunction functions[BATCH];
+    Text text;
+    CuLibrary library;
+} Program;
+
+static void make_program(Program *program, int seed, int n) {
+    *program = (Program){.arena = arena_new(), .n = n};
+    text_puts(&program->text, cuda_prelude);
+    for (int i = 0; i < n; i++) {
+        const RandomNest *const random = program->random[i] = random_nest(program->arena, (uint64_t)(seed + i));
+        program->nests[i] = (CudaNest){.kernel = &random->kernel, .nest = random->kernel.nests};
+        ck_assert_ptr_null(cuda_refusal(&program->nests[i]));
+    }
+    ck_assert(cuda_print(program->arena, program->nests, n, program->functions, &program->text) == ST_OK);
+}
+
+static void free_program(Program *program) {
+    text_free(&program->text);
+    arena_free(program->arena);
+}
+
+static void load_program(Program *program) {
+    char *code, *log;
+    const int result = compile_text(text_str(&program->text), &code, &log);
+    ck_assert_msg(!result, "%s\n%s", log, text_str(&program->text) + strlen(cuda_prelude));
+    ck_assert_int_eq(cu.LibraryLoadData(&program->library, code, NULL, NULL, 0, NULL, NULL, 0), CU_success);
+    free(code), free(log);
+}
+
+static size_t buffer_bytes(const RandomNest *nest, int b) {
+    return (size_t)nest->elements[b] * (size_t)dtype_bytes(nest->kernel.bufs[b].dtype);
+}
+
+/* One nest on the device; blocks get what its buffers hold then. */
+static Failed run_nest(const Program *program, int k, char **blocks) {
+    const RandomNest *const nest = program->random[k];
+    const CudaFunction *const f = &program->functions[k];
+    const Nest *const loops = nest->kernel.nests;
+    int64_t extent[MAX_LOOP_DIMS];
+    CuAddress block[RANDOM_MAX_BUFS], at[RANDOM_MAX_BUFS];
+    Failed failed = {.launch = -1};
+    CuAddress word = device_copy(&failed, sizeof failed);
+    int32_t launch = 7;
+    void *arguments[RANDOM_MAX_BUFS + RANDOM_MAX_PARAMS + 2];
+    int n = 0;
+    for (int b = 0; b < nest->kernel.n_bufs; b++) {
+        const size_t bytes = buffer_bytes(nest, b);
+        block[b] = device_copy(bytes ? blocks[b] : NULL, bytes ? bytes : 1);
+        at[b] = block[b] + (CuAddress)(nest->origin[b] * dtype_bytes(nest->kernel.bufs[b].dtype));
+    }
+    for (int d = 0; d < loops->n_outer + loops->n_inner; d++)
+        extent[d] = sym_is(loops->extent[d]) ? nest->params[sym_id(loops->extent[d])] : loops->extent[d];
+    for (int i = 0; i < f->n_bufs; i++) arguments[n++] = &at[f->bufs[i]];
+    for (int i = 0; i < f->n_params; i++) arguments[n++] = (void *)(uintptr_t)&nest->params[f->params[i]];
+    arguments[n++] = &launch, arguments[n++] = &word;
+    const int64_t threads = cuda_threads(&f->shape, loops, extent);
+    CuKernel kernel;
+    CuFunction function;
+    ck_assert_int_eq(cu.LibraryGetKernel(&kernel, program->library, f->name), CU_success);
+    ck_assert_int_eq(cu.KernelGetFunction(&function, kernel), CU_success);
+    if (threads)
+        ck_assert_int_eq(cu.LaunchKernel(function, (unsigned)ceil_div(threads, CUDA_THREADS), 1, 1, CUDA_THREADS, 1, 1,
+                                         0, stream, arguments, NULL),
+                         CU_success);
+    ck_assert_msg(read_back(&failed, word, sizeof failed) == CU_success, "seed %d: %s", (int)nest->seed,
+                  text_str(&program->text) + strlen(cuda_prelude));
+    for (int b = 0; b < nest->kernel.n_bufs; b++) {
+        const size_t bytes = buffer_bytes(nest, b);
+        if (bytes) ck_assert_int_eq(read_back(blocks[b], block[b], bytes), CU_success);
+        cu.MemFree(block[b]);
+    }
+    cu.MemFree(word);
+    return failed;
+}
+
+static void fail_with(const Program *program, int k, const char *what) {
+    const char *const at = strstr(text_str(&program->text), program->functions[k].name);
+    ck_abort_msg("seed %llu: %s\n%.2800s", (unsigned long long)program->random[k]->seed, what, at);
+}
+
+static void compare(const Program *program, int k) {
+    Arena *const arena = arena_new();
+    const RandomNest *const nest = program->random[k];
+    char *wanted[RANDOM_MAX_BUFS], *got[RANDOM_MAX_BUFS];
+    void **const memory = random_memory(arena, nest, wanted);
+    random_memory(arena, nest, got);
+    NestError missed = {.inst = -1};
+    ref_exact(nest->kernel.nests, nest->kernel.bufs, memory, nest->params, NULL, NULL, &missed);
+    const Failed failed = run_nest(program, k, got);
+    int buf;
+    int64_t element;
+    if ((missed.inst >= 0) != (failed.launch >= 0)) fail_with(program, k, "one of both missed an index");
+    if (failed.launch >= 0 && (failed.launch != 7 || nest->kernel.nests->insts[failed.inst].op != LI_gather))
+        fail_with(program, k, "the failed check is not told");
+    if (missed.inst < 0 && !random_same(nest, wanted, got, &buf, &element)) {
+        char what[96];
+        snprintf(what, sizeof what, "buffer b%d differs at element %lld", buf, (long long)element);
+        fail_with(program, k, what);
+    }
+    arena_free(arena);
+}
+
+START_TEST(random_nests_give_the_exact_bits) {
+    Program program;
+    open_device();
+    for (int seed = first_seed; seed < first_seed + n_seeds; seed += BATCH) {
+        make_program(&program, seed, (int)min_i64(BATCH, first_seed + n_seeds - seed));
+        load_program(&program);
+        for (int k = 0; k < program.n; k++) compare(&program, k);
+        ck_assert_int_eq(cu.LibraryUnload(program.library), CU_success);
+        free_program(&program);
+    }
+}
+END_TEST
+
+/* NVIDIA's own compiler ------------------------------------------------------------------------- */
+
+START_TEST(compiles_without_spills) {
+    const char *why;
+    CudaCode code;
+    Program program;
+    unsetenv("SINTER_CUDA_NVRTC");
+    if (!nvrtc_find(&why)) {
+        printf("skipped: %s\n", why);
+        return;
+    }
+    make_program(&program, 1, BATCH);
+    ck_assert_msg(cuda_compile_verbose(text_str(&program.text), "nests", _i, &code) == ST_OK, "%s",
+                  error_slot()->message);
+    for (const char *at = strstr(code.log, " bytes spill"); at; at = strstr(at + 1, " bytes spill"))
+        ck_assert_msg(at[-1] == '0' && at[-2] == ' ', "%.80s", at - 12);
+    ck_assert_msg(!strstr(code.log, "warning"), "%.2000s", strstr(code.log, "warning"));
+    cuda_code_free(&code);
+    free_program(&program);
+}
+END_TEST
+
+int main(void) {
+    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
+    TCase *const tests = tcase_create("cuda_nests");
+    tcase_set_timeout(tests, 600);
+    if (getenv("SINTER_NEST_SEED")) first_seed = atoi(getenv("SINTER_NEST_SEED"));
+    if (getenv("SINTER_NEST_COUNT")) n_seeds = atoi(getenv("SINTER_NEST_COUNT"));
+    if (compiler && strcmp(compiler, "none"))
+        tcase_add_test(tests, random_nests_give_the_exact_bits);
+    else
+        puts("skipped: running them: no clang here, by which the emulated device runs kernels");
+    tcase_add_loop_test(tests, compiles_without_spills, 80, 81);
+    tcase_add_loop_test(tests, compiles_without_spills, 90, 91);
+    return suite_run("cuda_nests", tests);
+}
