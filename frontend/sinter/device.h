@@ -1,7 +1,10 @@
 /* device.h: devices: how many there are, moving tensors to them, waiting for them; and those that a program adds.
 
-   SN_CUDA(0), SN_CUDA(1)... need NVIDIA's driver (CUDA 12.0 or newer), which is opened at their first use: tensors can
-   be made there, viewed, copied and read. No op has a CUDA kernel yet: each says so, and nothing moves by itself. Where
+   SN_CUDA(0), SN_CUDA(1)... need NVIDIA's driver (CUDA 12.0 or newer) and NVRTC, which are opened at their first use.
+   Ops run there eagerly and compiled, with the CPU's bits; one that has no kernel there (products, scans, sorts,
+   scatters, convolutions, pools) says so, and nothing moves by itself but 0-dim CPU operands. Kernels run while the
+   program goes on: what one finds wrong in values (an index out of range) is the error of the next call that waits for
+   the device (reading a tensor, sn_device_synchronize), and nothing is written in place after it until then. Where
    a kernel or the hardware has failed so that a GPU's memory is gone, each use of it is SN_ERR_DEVICE from then on, and
    the CPU and other GPUs go on. A process that was forked after the first use cannot use CUDA.
 
@@ -50,7 +53,7 @@ sn_key sn_device_key(sn_device device);
 /* How many devices the key has: GPUs that the driver shows for SN_KEY_CUDA, which opens it (0 without a driver, which
    is no error), 1 for the CPU's and a registered device's, 0 for a key without memory. [neutral] */
 int sn_device_count(sn_key key);
-/* Waits for the device: for copies and fills that have begun. [flush] */
+/* Waits for the device: for what has begun on it; raises what kernels have found wrong since the last wait. [flush] */
 sn_status sn_device_synchronize(sn_device device);
 
 /* x itself where it is there already, else a copy on that device, in x's dtype and, where it is dense, its strides

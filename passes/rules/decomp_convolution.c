@@ -68,9 +68,9 @@ Status decomp_conv_transpose(Builder *b, const OpRow *row, const Arg *args, Val 
 }
 
 /* A gradient that nobody wants. */
-static Val *no_statistics(Builder *b, DType dtype) {
+static Val *no_statistics(Builder *b, DType dtype, Device device) {
     const int64_t none = 0;
-    return E(b, zeros, A_INTS(&none, 1), I(dtype));
+    return E(b, zeros, A_INTS(&none, 1), I(dtype), A_NONE, I(device));
 }
 
 /* (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask) */
@@ -81,13 +81,13 @@ Status decomp_convolution_backward(Builder *b, const OpRow *row, const Arg *args
     int64_t dims[2 + MAX_SPATIAL] = {0};
     Val *values[3];
     for (int i = 2; i < grad->rank; i++) dims[i - 1] = i;
-    values[0] = !mask[0] ? no_statistics(b, input->dtype)
+    values[0] = !mask[0] ? no_statistics(b, input->dtype, input->device)
                          : E(b, convolution_input, args[0], args[2], A_INTS(input->sizes, input->rank), args[4],
                              args[5], args[6], args[7], args[9], last);
-    values[1] = !mask[1] ? no_statistics(b, input->dtype)
+    values[1] = !mask[1] ? no_statistics(b, input->dtype, input->device)
                          : E(b, convolution_weight, args[0], args[1], A_INTS(weight->sizes, weight->rank), args[4],
                              args[5], args[6], args[7], args[9], last);
-    values[2] = !mask[2] ? no_statistics(b, input->dtype)
+    values[2] = !mask[2] ? no_statistics(b, input->dtype, input->device)
                          : in_dtype(b, sum_over(b, args[0].val, dims, grad->rank - 1, false), input->dtype);
     return decomp_done(outs, 3, values);
 }

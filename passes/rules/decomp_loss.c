@@ -65,7 +65,7 @@ Status decomp_nll_loss_backward(Builder *b, const OpRow *row, const Arg *args, V
     Val *const like = E(b, zeros_like, V(safe), I(minus ? minus->meta->dtype : DT_f32));
     Val *const weights = row_weights(b, optional(&args[3]), safe, ignored, like);
     Val *const rows = E(b, mul_Tensor, V(minus), V(weights));
-    Val *const range = E(b, arange, I(classes), I(DT_i64));
+    Val *const range = E(b, arange, I(classes), I(DT_i64), A_NONE, I(self->meta->device));
     Val *const hit = E(b, eq_Tensor, V(E(b, unsqueeze, V(safe), I(class_dim))), V(range));
     Val *const x = E(b, where_self, V(hit), V(E(b, unsqueeze, V(rows), I(class_dim))), F(0));
     return done1(outs, in_dtype(b, x, self->meta->dtype));

@@ -149,7 +149,7 @@ static Val *masked_scores(Builder *b, Val *scores, const Arg *args) {
     if (args[5].kind == ARG_bool && args[5].i) {
         const Meta *const meta = scores->meta;
         const int64_t sizes[2] = {meta->sizes[meta->rank - 2], meta->sizes[meta->rank - 1]};
-        Val *const kept = E(b, tril, V(E(b, ones, A_INTS(sizes, 2), I(DT_bool))));
+        Val *const kept = E(b, tril, V(E(b, ones, A_INTS(sizes, 2), I(DT_bool), A_NONE, I(meta->device))));
         return E(b, where_self, V(kept), V(scores), F(-INFINITY));
     }
     if (!mask) return scores;

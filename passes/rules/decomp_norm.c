@@ -131,9 +131,9 @@ static bool masked_in(const Arg *mask, int i) { return mask->kind != ARG_ints ||
 /* With h = (x - mean) rstd and g = grad weight: dx = rstd (g - (sum(g) + h sum(g h)) / n), dweight
  * = sum over rows of grad h, dbias = sum over rows of grad. */
 /* A gradient that nobody wants. */
-static Val *no_statistics(Builder *b, DType dtype) {
+static Val *no_statistics(Builder *b, DType dtype, Device device) {
     const int64_t none = 0;
-    return E(b, zeros, A_INTS(&none, 1), I(dtype));
+    return E(b, zeros, A_INTS(&none, 1), I(dtype), A_NONE, I(device));
 }
 
 Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -162,7 +162,7 @@ Status decomp_native_layer_norm_backward(Builder *b, const OpRow *row, const Arg
     }
     const DType dtype = weight ? weight->meta->dtype : args[1].val->meta->dtype;
     for (int i = 0; i < 3; i++)
-        if (!outs[i]) outs[i] = no_statistics(b, i ? dtype : args[1].val->meta->dtype);
+        if (!outs[i]) outs[i] = no_statistics(b, i ? dtype : args[1].val->meta->dtype, args[1].val->meta->device);
     return error_pending();
 }
 

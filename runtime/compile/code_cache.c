@@ -210,7 +210,7 @@ static void want_all(WantedCode *wanted, const Plan *plan, CompileInfo *info) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
-        if (step->kind != STEP_kernel) continue;
+        if (step->kind != STEP_kernel || !device_is_host(step->device)) continue;
         for (int k = 0; k < step->kernel->n_nests; k++) want(wanted, step, k, info);
     }
     pthread_mutex_unlock(&lock);

@@ -14,9 +14,9 @@ static Status code_for(const Kernel *kernel, const Nest *nest, const NativeCode 
     return ST_OK;
 }
 
-static Status make_step(const Kernel *kernel, const NativeCode *native, void *context, StepCode **out) {
+static Status make_step(const Kernel *kernel, const NativeCode *native, void *context, void **out) {
     const size_t n = (size_t)kernel->n_nests;
-    StepCode *const code = *out = mem_zero(sizeof *code + n * sizeof *code->nests);
+    CpuStep *const code = *out = mem_zero(sizeof *code + n * sizeof *code->nests);
     if (!code) return ST_MEMORY;
     code->give = native ? native->give : NULL;
     code->n_nests = kernel->n_nests;
@@ -33,7 +33,8 @@ Status cpu_make_code(const DeviceRow *row, Executable *e, const NativeCode *nati
     return ST_OK;
 }
 
-void cpu_drop_code(StepCode *code) {
+void cpu_drop_code(void *step) {
+    CpuStep *const code = step;
     for (int k = 0; k < code->n_nests; k++) {
         mem_free((void *)(uintptr_t)code->nests[k].program);
         if (code->nests[k].native) code->give(code->nests[k].native);
@@ -41,7 +42,8 @@ void cpu_drop_code(StepCode *code) {
     mem_free(code);
 }
 
-size_t cpu_code_bytes(const StepCode *code) {
+size_t cpu_code_bytes(const void *step) {
+    const CpuStep *const code = step;
     size_t bytes = sizeof *code + (size_t)code->n_nests * sizeof *code->nests;
     for (int k = 0; k < code->n_nests; k++)
         bytes += code->nests[k].program ? block_program_bytes(code->nests[k].program) : 0;

@@ -10,14 +10,14 @@ typedef struct NestCode {
     const BlockProgram *program;
 } NestCode;
 
-typedef struct StepCode {
+typedef struct CpuStep {
     void (*give)(NestFn *fn); /* takes native functions back */
     int n_nests;
     NestCode nests[];
-} StepCode;
+} CpuStep;
 
 Status cpu_make_code(const DeviceRow *row, Executable *e, const NativeCode *native, void *context);
-void cpu_drop_code(StepCode *code);
-size_t cpu_code_bytes(const StepCode *code);
+void cpu_drop_code(void *step);
+size_t cpu_code_bytes(const void *step);
 
 #endif

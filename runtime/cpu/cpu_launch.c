@@ -9,50 +9,16 @@
 
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/room.h"
 #include "runtime/cpu/cpu_code.h"
 #include "runtime/cpu/interp.h"
 #include "runtime/cpu/pool.h"
 #include "runtime/cpu/template.h"
+#include "runtime/device/launch_bind.h"
 
 enum {
-    FEW = 256, /* buffers that fusion puts into one kernel; a long cat of its own has more */
+    FEW = 256, /* parts */
     PART_WORK = 1 << 16
 }; /* instruction-elements below which a part is not worth a thread */
-
-typedef struct Bound { /* a kernel's buffers and parameters for this call */
-    void **bufs;
-    int64_t *params;
-    void *few_bufs[FEW];
-    int64_t few_params[FEW];
-} Bound;
-
-static bool bound_begin(Bound *bound, const Kernel *kernel) {
-    bound->bufs = ROOM(bound->few_bufs, kernel->n_bufs);
-    bound->params = ROOM(bound->few_params, kernel->n_params);
-    return bound->bufs && bound->params;
-}
-
-static void bound_end(Bound *bound) {
-    room_give(bound->few_bufs, bound->bufs);
-    room_give(bound->few_params, bound->params);
-}
-
-static void bind(const Launch *launch, const Step *step, Bound *bound) {
-    const Kernel *const kernel = step->kernel;
-    for (int i = 0; i < kernel->n_bufs; i++) bound->bufs[i] = step->bufs[i] < 0 ? NULL : launch->slots[step->bufs[i]];
-    for (int i = 0; i < kernel->n_params; i++) {
-        if (kernel->param_is_float && kernel->param_is_float[i])
-            memcpy(&bound->params[i], &launch->floats[kernel->params[i]], sizeof(int64_t));
-        else
-            bound->params[i] = launch_int(launch, kernel->params[i]);
-    }
-}
-
-/* Kernel ints are plain or name a parameter. */
-static int64_t kernel_int(const Bound *bound, int64_t value) {
-    return sym_is(value) ? bound->params[sym_id(value)] : value;
-}
 
 static inline void run_code(const NestCode *code, const Bound *bound, const int64_t *lo, const int64_t *hi,
                             NestError *error) {
@@ -62,21 +28,9 @@ static inline void run_code(const NestCode *code, const Bound *bound, const int6
         interp_run(code->program, bound->bufs, bound->params, lo, hi, error);
 }
 
-/* The op that the user called and that the failed instruction comes from; NULL: unknown. */
-static const OpRow *checked_op(const Plan *plan, const Nest *nest, int inst) {
-    const PlanOp *const op = inst >= 0 && inst < nest->n_insts ? plan_op(plan, nest->insts[inst].source) : NULL;
-    return op ? op->of ? op->of : op->row : NULL;
-}
-
-static Status raise_check(const Launch *launch, const Step *step, const Nest *nest, const NestError *error) {
+static Status raise_error(const Launch *launch, const Step *step, const Nest *nest, const NestError *error) {
     if (error->inst == INTERP_NO_MEMORY) return ST_MEMORY;
-    const OpRow *const row = checked_op(launch->e->plan, nest, error->inst);
-    const char *const op = row ? row->name : step->kernel->name;
-    const char *const param = row && row->check.param ? row->check.param : "index";
-    const CheckKind kind = row ? row->check.kind : CHECK_index;
-    if (kind == CHECK_divisor) return error_raise(ST_VALUE, "%s: an integer is divided by zero in other", op);
-    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld %s", op, param, (long long)error->index,
-                       (long long)error->bound, kind == CHECK_class ? "classes" : "elements");
+    return raise_check(checked_op(launch->e->plan, nest, error->inst), step->kernel->name, error->index, error->bound);
 }
 
 /* nests --------------------------------------------------------------------------------------- */
@@ -126,7 +80,7 @@ static Status run_nest(Launch *launch, const Step *step, const Nest *nest, const
     LaunchSplit split = {.code = code, .bound = bound, .n_outer = nest->n_outer, .errors = errors};
     int64_t inner = 1;
     for (int d = 0; d < nest->n_outer + nest->n_inner; d++) {
-        const int64_t extent = kernel_int(bound, nest->extent[d]);
+        const int64_t extent = bound_int(bound, nest->extent[d]);
         if (d >= nest->n_outer)
             inner *= extent;
         else if (!extent)
@@ -138,7 +92,7 @@ static Status run_nest(Launch *launch, const Step *step, const Nest *nest, const
     for (int i = 0; i < split.n_parts; i++) errors[i] = (NestError){.inst = -1};
     pool_run(split.n_parts, run_part, &split);
     for (int i = 0; i < split.n_parts; i++)
-        if (UNLIKELY(errors[i].inst != -1)) return raise_check(launch, step, nest, &errors[i]);
+        if (UNLIKELY(errors[i].inst != -1)) return raise_error(launch, step, nest, &errors[i]);
     return ST_OK;
 }
 
@@ -180,17 +134,17 @@ static void run_tile(void *context, const TemplateTile *tile) {
 
 static void describe(const TemplateUse *use, const Bound *bound, TemplateRun *run) {
     run->dtype = use->dtype;
-    for (int i = 0; use->row->sizes[i]; i++) run->size[i] = kernel_int(bound, use->size[i]);
+    for (int i = 0; use->row->sizes[i]; i++) run->size[i] = bound_int(bound, use->size[i]);
     for (int i = 0; i < TEMPLATE_OPERANDS && use->row->operands[i].name; i++) {
         const TemplateOperand *const operand = &use->operand[i];
         char *const base = operand->buf < 0 ? NULL : bound->bufs[operand->buf];
-        run->operand[i].at = base ? base + kernel_int(bound, operand->offset) * dtype_bytes(use->dtype) : NULL;
+        run->operand[i].at = base ? base + bound_int(bound, operand->offset) * dtype_bytes(use->dtype) : NULL;
         for (int d = 0; use->row->operands[i].dims[d]; d++)
-            run->operand[i].stride[d] = kernel_int(bound, operand->stride[d]);
+            run->operand[i].stride[d] = bound_int(bound, operand->stride[d]);
     }
 }
 
-static Status run_template(Launch *launch, const Step *step, const StepCode *code, const Bound *bound) {
+static Status run_template(Launch *launch, const Step *step, const CpuStep *code, const Bound *bound) {
     static TemplateFn *const run_of[] = {
 #define TEMPLATE(name, ...) [TEMPLATE_##name] = template_run_##name,
 #include "ir/templates.def"
@@ -206,10 +160,10 @@ static Status run_template(Launch *launch, const Step *step, const StepCode *cod
         run.context = &filled;
     }
     TRY(run_of[template_id(kernel->template->row)](&run));
-    return filled.failed ? raise_check(launch, step, &kernel->nests[0], &filled.error) : ST_OK;
+    return filled.failed ? raise_error(launch, step, &kernel->nests[0], &filled.error) : ST_OK;
 }
 
-static Status run_kernel(Launch *launch, const Step *step, const StepCode *code, const Bound *bound) {
+static Status run_kernel(Launch *launch, const Step *step, const CpuStep *code, const Bound *bound) {
     if (step->kernel->template) return run_template(launch, step, code, bound);
     for (int i = 0; i < step->kernel->n_nests; i++)
         TRY(run_nest(launch, step, &step->kernel->nests[i], &code->nests[i], bound));
@@ -221,7 +175,7 @@ Status cpu_launch(Launch *launch, int at) {
     Bound bound;
     Status status = ST_MEMORY;
     if (LIKELY(bound_begin(&bound, step->kernel))) {
-        bind(launch, step, &bound);
+        bound_fill(launch, step, &bound);
         status = run_kernel(launch, step, launch->e->codes[at], &bound);
     }
     bound_end(&bound);

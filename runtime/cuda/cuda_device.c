@@ -1,35 +1,19 @@
 /* cuda_device.c: see cuda_device.h. Each device has one stream, in whose order all its work runs: copies from and to
  * the host wait for it, copies within and fills do not, so what is freed waits first.
  *
- * Every call is made between enter_context and leave: the first makes the device's context the thread's, leave puts
- * back the one that the caller had. A result that means that the context is gone (an illegal address in a kernel, an
- * uncorrectable memory error) makes the device lost: it stays so, each later call says it without asking the driver,
+ * Every call is made between cuda_enter and cuda_leave: the first makes the device's context the thread's, the other
+ * puts back the one that the caller had. A result that means that the context is gone (an illegal address in a kernel,
+ * an uncorrectable memory error) makes the device lost: it stays so, each later call says it without asking the driver,
  * and the CPU and other devices go on. */
-#include "runtime/cuda/cuda_device.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "runtime/base/error.h"
-#include "runtime/cuda/driver.h"
-#include "runtime/device/device.h"
+#include "runtime/core/custom_op.h"
+#include "runtime/cuda/cuda_internal.h"
 #include "runtime/eager/eager.h"
-
-typedef struct CudaDevice {
-    DeviceRow row; /* first: a row is its device */
-    char name[24];
-    pthread_mutex_t opening;
-    _Atomic bool is_open;
-    _Atomic CuResult lost; /* CU_success, or why */
-    const Driver *driver;
-    CuContext context;
-    CuStream stream;
-} CudaDevice;
 
 static CudaDevice devices[CUDA_MOST_DEVICES];
 
-static CudaDevice *device_of(const DeviceRow *row) { return (CudaDevice *)(uintptr_t)row; }
 static int ordinal_of(const CudaDevice *device) { return (int)(device - devices); }
 
 static Status raise_lost(const CudaDevice *device) {
@@ -38,7 +22,7 @@ static Status raise_lost(const CudaDevice *device) {
 }
 
 /* Results of calls that have an error of their own are looked at before. */
-static Status answer(CudaDevice *device, const char *what, CuResult result) {
+Status cuda_answer(CudaDevice *device, const char *what, CuResult result) {
     if (LIKELY(result == CU_success)) return ST_OK;
     if (driver_lost(result)) {
         atomic_store(&device->lost, result);
@@ -58,10 +42,17 @@ static Status check_ordinal(const CudaDevice *device, const Driver *driver) {
                        driver->devices == 1 ? "" : "s");
 }
 
+static int attribute(const Driver *driver, CuAttribute attribute, CuDevice handle) {
+    int value = 0;
+    driver->DeviceGetAttribute(&value, attribute, handle);
+    return value;
+}
+
 static Status make_stream(CudaDevice *device) {
-    TRY(answer(device, "its context", device->driver->CtxPushCurrent(device->context)));
-    const Status status =
-        answer(device, "a stream", device->driver->StreamCreate(&device->stream, CU_stream_non_blocking));
+    TRY(cuda_answer(device, "its context", device->driver->CtxPushCurrent(device->context)));
+    Status status =
+        cuda_answer(device, "a stream", device->driver->StreamCreate(&device->stream, CU_stream_non_blocking));
+    if (status == ST_OK) status = cuda_checks_open(device);
     device->driver->CtxPopCurrent(&(CuContext){0});
     return status;
 }
@@ -71,8 +62,10 @@ static Status open_locked(CudaDevice *device) {
     if (device->is_open) return ST_OK;
     TRY(driver_open(&device->driver));
     TRY(check_ordinal(device, device->driver));
-    TRY(answer(device, "the device", device->driver->DeviceGet(&handle, ordinal_of(device))));
-    TRY(answer(device, "its context", device->driver->DevicePrimaryCtxRetain(&device->context, handle)));
+    TRY(cuda_answer(device, "the device", device->driver->DeviceGet(&handle, ordinal_of(device))));
+    TRY(cuda_answer(device, "its context", device->driver->DevicePrimaryCtxRetain(&device->context, handle)));
+    device->arch = 10 * attribute(device->driver, CU_capability_major, handle) +
+                   attribute(device->driver, CU_capability_minor, handle);
     TRY(make_stream(device));
     atomic_store_explicit(&device->is_open, true, memory_order_release);
     return ST_OK;
@@ -86,16 +79,16 @@ static Status open_device(CudaDevice *device) {
     return status;
 }
 
-static Status enter_context(CudaDevice *device) {
+Status cuda_enter(CudaDevice *device) {
     TRY(open_device(device));
     if (UNLIKELY(device->lost)) return raise_lost(device);
-    return answer(device, "its context", device->driver->CtxPushCurrent(device->context));
+    return cuda_answer(device, "its context", device->driver->CtxPushCurrent(device->context));
 }
 
-static void leave(const CudaDevice *device) { device->driver->CtxPopCurrent(&(CuContext){0}); }
+void cuda_leave(const CudaDevice *device) { device->driver->CtxPopCurrent(&(CuContext){0}); }
 
-static Status wait(CudaDevice *device, const char *what) {
-    return answer(device, what, device->driver->StreamSynchronize(device->stream));
+Status cuda_wait(CudaDevice *device, const char *what) {
+    return cuda_answer(device, what, device->driver->StreamSynchronize(device->stream));
 }
 
 /* the row ------------------------------------------------------------------------------------- */
@@ -108,16 +101,16 @@ static Status out_of_memory(const CudaDevice *device, size_t bytes) {
 }
 
 static void *allocate(const DeviceRow *row, size_t bytes) {
-    CudaDevice *const device = device_of(row);
+    CudaDevice *const device = cuda_device_of(row);
     CuAddress address = 0;
-    if (enter_context(device) != ST_OK) return NULL;
+    if (cuda_enter(device) != ST_OK) return NULL;
     const CuResult result = device->driver->MemAlloc(&address, bytes ? bytes : 1);
     const bool full = result == CU_out_of_memory;
     if (full)
         out_of_memory(device, bytes);
     else
-        answer(device, "an allocation", result);
-    leave(device);
+        cuda_answer(device, "an allocation", result);
+    cuda_leave(device);
     return result == CU_success ? (void *)(uintptr_t)address : NULL;
 }
 
@@ -125,51 +118,61 @@ static void *allocate(const DeviceRow *row, size_t bytes) {
  * its end, or a forked one inherits, is the driver's. */
 static void give_back(const DeviceRow *row, void *block, size_t bytes) {
     (void)bytes;
-    CudaDevice *const device = device_of(row);
+    CudaDevice *const device = cuda_device_of(row);
     const Driver *const driver = device->driver;
     if (device->lost || driver->CtxPushCurrent(device->context) != CU_success) return;
     CuResult result = driver->StreamSynchronize(device->stream);
     if (result == CU_success) result = driver->MemFree((CuAddress)(uintptr_t)block);
     if (driver_lost(result)) atomic_store(&device->lost, result);
-    leave(device);
+    cuda_leave(device);
 }
 
 static Status copy_entered(CudaDevice *device, void *to, const void *from, size_t bytes, sn_copy_way way) {
     const Driver *const driver = device->driver;
+    TRY(cuda_checks_settle(device));
     const CuAddress there = (CuAddress)(uintptr_t)to, here = (CuAddress)(uintptr_t)from;
     if (way == SN_COPY_WITHIN)
-        return answer(device, "a copy", driver->MemcpyDtoDAsync(there, here, bytes, device->stream));
+        return cuda_answer(device, "a copy", driver->MemcpyDtoDAsync(there, here, bytes, device->stream));
     if (way == SN_COPY_FROM_HOST)
-        TRY(answer(device, "a copy from the host", driver->MemcpyHtoDAsync(there, from, bytes, device->stream)));
+        TRY(cuda_answer(device, "a copy from the host", driver->MemcpyHtoDAsync(there, from, bytes, device->stream)));
     else
-        TRY(answer(device, "a copy to the host", driver->MemcpyDtoHAsync(to, here, bytes, device->stream)));
-    return wait(device, "a copy");
+        TRY(cuda_answer(device, "a copy to the host", driver->MemcpyDtoHAsync(to, here, bytes, device->stream)));
+    return cuda_wait(device, "a copy");
 }
 
 static Status copy(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
-    CudaDevice *const device = device_of(row);
-    TRY(enter_context(device));
+    CudaDevice *const device = cuda_device_of(row);
+    TRY(cuda_enter(device));
     const Status status = copy_entered(device, to, from, bytes, way);
-    leave(device);
+    cuda_leave(device);
     return status;
 }
 
 static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
-    CudaDevice *const device = device_of(row);
-    TRY(enter_context(device));
-    const CuResult result =
-        device->driver->MemsetD8Async((CuAddress)(uintptr_t)block, (unsigned char)byte, bytes, device->stream);
-    const Status status = answer(device, "a fill", result);
-    leave(device);
+    CudaDevice *const device = cuda_device_of(row);
+    TRY(cuda_enter(device));
+    Status status = cuda_checks_settle(device);
+    if (status == ST_OK)
+        status = cuda_answer(
+            device, "a fill",
+            device->driver->MemsetD8Async((CuAddress)(uintptr_t)block, (unsigned char)byte, bytes, device->stream));
+    cuda_leave(device);
     return status;
 }
 
 static Status synchronize(const DeviceRow *row) {
-    CudaDevice *const device = device_of(row);
-    TRY(enter_context(device));
-    const Status status = wait(device, "the wait");
-    leave(device);
+    CudaDevice *const device = cuda_device_of(row);
+    TRY(cuda_enter(device));
+    Status status = cuda_checks_settle(device);
+    if (status == ST_OK) status = cuda_wait(device, "the wait");
+    cuda_leave(device);
     return status;
+}
+
+/* No op has a kernel that is written by hand. */
+static OpKernel *native(const OpRow *row) {
+    (void)row;
+    return NULL;
 }
 
 static const DeviceRow *other(Device device) {
@@ -184,19 +187,13 @@ static int count(void) {
 
 /* facts --------------------------------------------------------------------------------------- */
 
-static int attribute(const Driver *driver, CuAttribute attribute, CuDevice handle) {
-    int value = 0;
-    driver->DeviceGetAttribute(&value, attribute, handle);
-    return value;
-}
-
 Status cuda_facts(int ordinal, CudaFacts *out) {
     const Driver *driver;
     CuDevice handle;
     size_t bytes = 0;
     TRY(driver_open(&driver));
     TRY(check_ordinal(&devices[ordinal], driver));
-    TRY(answer(&devices[ordinal], "the device", driver->DeviceGet(&handle, ordinal)));
+    TRY(cuda_answer(&devices[ordinal], "the device", driver->DeviceGet(&handle, ordinal)));
     *out = (CudaFacts){.multiprocessors = attribute(driver, CU_multiprocessors, handle),
                        .capability = 10 * attribute(driver, CU_capability_major, handle) +
                                      attribute(driver, CU_capability_minor, handle)};
@@ -206,11 +203,18 @@ Status cuda_facts(int ordinal, CudaFacts *out) {
     return ST_OK;
 }
 
+/* A program's op has the kernels that the program gave it. */
+static Status run_op(OpCall *call) {
+    if (LIKELY(!op_dynamic(call->row))) return eager_kernel(call);
+    return error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key cuda", op_form_name(call->row, call->form));
+}
+
 void cuda_start(void) {
     for (int i = 0; i < CUDA_MOST_DEVICES; i++) {
         CudaDevice *const device = &devices[i];
         snprintf(device->name, sizeof device->name, "cuda:%d", i);
         pthread_mutex_init(&device->opening, NULL);
+        pthread_mutex_init(&device->checking, NULL);
         device->row = (DeviceRow){.name = device->name,
                                   .device = DEV_cuda + i,
                                   .key = KEY_cuda,
@@ -221,8 +225,13 @@ void cuda_start(void) {
                                   .copy = copy,
                                   .fill = fill,
                                   .synchronize = synchronize,
-                                  .uncompiled = "a tensor on CUDA, for which no code is generated yet"};
+                                  .launch = cuda_launch,
+                                  .make_code = cuda_make_code,
+                                  .drop_code = cuda_drop_code,
+                                  .code_bytes = cuda_code_bytes,
+                                  .native = native};
     }
     device_register(&devices[0].row);
+    dispatch_fallback(KEY_cuda, run_op);
     eager_serve(KEY_cuda);
 }

@@ -10,5 +10,10 @@ typedef int CuAttribute;
 typedef unsigned long long CuAddress; /* of device memory */
 typedef struct CuContextOpaque *CuContext;
 typedef struct CuStreamOpaque *CuStream;
+typedef struct CuLibraryOpaque *CuLibrary; /* a loaded program */
+typedef struct CuKernelOpaque *CuKernel;
+typedef struct CuFunctionOpaque *CuFunction; /* a kernel in the current context */
+typedef int CuJitOption;
+typedef int CuLibraryOption;
 
 #endif

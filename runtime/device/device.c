@@ -6,9 +6,13 @@
 
 static _Atomic(const DeviceRow *) rows[KEY_COUNT];
 
+_Atomic uint64_t device_plan_keys;
+
 void device_register(const DeviceRow *row) {
     atomic_store_explicit(&rows[row->key], row, memory_order_release);
-    if (row->launch && row->native) device_executor_set(row->device);
+    if (!row->launch || !row->native) return;
+    device_executor_set(row->device);
+    atomic_fetch_or(&device_plan_keys, UINT64_C(1) << row->key);
 }
 
 const DeviceRow *device_of_key(Key backend) { return atomic_load_explicit(&rows[backend], memory_order_acquire); }

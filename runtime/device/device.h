@@ -8,13 +8,13 @@
 #ifndef SINTER_RUNTIME_DEVICE_H
 #define SINTER_RUNTIME_DEVICE_H
 #include <sinter/device.h>
+#include <stdatomic.h>
 
 #include "kernels/kernels.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/device/execute.h"
 
-struct Launch;   /* runtime/device/launch.h */
-struct StepCode; /* what a device runs a kernel by: of its own making */
+struct Launch; /* runtime/device/launch.h */
 
 typedef struct DeviceRow DeviceRow;
 struct DeviceRow {
@@ -38,9 +38,9 @@ struct DeviceRow {
     /* Fills e->codes of all steps that are kernels of the row's. native, context: as executable_new's. What is filled
      * is dropped with e, also where another step fails. */
     Status (*make_code)(const DeviceRow *row, Executable *e, const NativeCode *native, void *context);
-    void (*drop_code)(struct StepCode *code);
-    size_t (*code_bytes)(const struct StepCode *code); /* for the bounds of caches: what is not shared */
-    OpKernel *(*native)(const OpRow *row);             /* of a KIND_kernel row; NULL: none */
+    void (*drop_code)(void *code);
+    size_t (*code_bytes)(const void *code); /* for the bounds of caches: what is not shared */
+    OpKernel *(*native)(const OpRow *row);  /* of a KIND_kernel row; NULL: none */
     /* Functions that compute a block of elements in this device's memory when the host calls them: short eager ops are
      * such a call and no plan. NULL: there are none. */
     const KernelTable *(*blocks)(void);
@@ -49,7 +49,11 @@ struct DeviceRow {
 void device_register(const DeviceRow *row);  /* once; it stays */
 const DeviceRow *device_of_key(Key backend); /* of its first device; NULL: nobody registered it */
 const DeviceRow *device_row(Device device);  /* NULL: the same */
-int device_count(Key backend);               /* asks the machine; 0 where nobody registered it */
+extern _Atomic uint64_t device_plan_keys;
+/* Keys whose rows run plans. */
+static inline uint64_t device_compiled(void) { return atomic_load_explicit(&device_plan_keys, memory_order_relaxed); }
+
+int device_count(Key backend); /* asks the machine; 0 where nobody registered it */
 
 /* For core's storages, through the table of hooks. */
 void *device_allocate(Device device, size_t bytes);

@@ -12,6 +12,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/fpenv.h"
+#include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
 
@@ -103,6 +104,8 @@ static Status build_rows(Executable *e) {
         const DeviceRow *const row = e->rows[s] = device_row(step->device);
         if (!row || (step->kind == STEP_kernel && !row->launch) || (step->kind == STEP_native && !row->native))
             return error_raise(ST_DEVICE, "%s: there is nothing that runs plans", DEVICE_TEXT(step->device));
+        if (step->kind == STEP_native && !op_dynamic(step->row) && !row->native(step->row))
+            return error_raise(ST_UNSUPPORTED, "%s has no kernel on %s", step->row->name, DEVICE_TEXT(step->device));
     }
     return ST_OK;
 }

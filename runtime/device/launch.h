@@ -17,7 +17,7 @@ struct Executable {
     Plan *plan;
     const struct DeviceRow **rows; /* by step: of its device */
     bool own_arena;
-    struct StepCode **codes; /* by step: a kernel's, made by its device's row; NULL: another step */
+    void **codes; /* by step: a kernel's, of the kind that its device's row makes; NULL: another step */
     int n_outs;
     const Meta **out_metas; /* by output, retained; NULL: symbolic */
     int n_written;

@@ -9,6 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/fpenv.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/room.h"
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
 
@@ -444,6 +445,81 @@ static Status run_call(OpCall *call) {
     return status;
 }
 
+/* On a device beside the host: 0-dim tensors of the host are operands of any device. */
+typedef struct BesideCall {
+    Arg args[MAX_ARGS];
+    Val **list; /* of all tensor lists */
+    int n_list;
+    Device device;
+    bool moved;
+} BesideCall;
+
+static Device device_beside(const OpCall *call) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        Val *const *const vals = arg->kind == ARG_tensors ? arg->vals : &arg->val;
+        const int n = arg->kind == ARG_tensors ? arg->n : arg->kind == ARG_tensor;
+        for (int k = 0; k < n; k++)
+            if (vals[k] && !device_is_host(vals[k]->meta->device)) return vals[k]->meta->device;
+    }
+    return device_of_key(call->key)->device;
+}
+
+static Status move_number(BesideCall *beside, Val **val) {
+    sn_tensor *const t = *val ? tensor_of(*val) : NULL;
+    if (!t || t->base.meta->rank || !device_is_host(t->base.meta->device)) return ST_OK;
+    TRY(tensor_ready(t, "a copy"));
+    const Meta *const meta = meta_intern(t->base.meta->dtype, beside->device, NULL, NULL, 0, t->base.meta->wrapped);
+    sn_tensor *const there = meta ? tensor_new(meta) : NULL;
+    if (!there) return error_pending();
+    beside->moved = true;
+    *val = &there->base;
+    return device_copy(beside->device, tensor_data(there), DEV_host, tensor_data(t), (size_t)meta_bytes(meta));
+}
+
+static Status move_numbers(BesideCall *beside, const OpCall *call) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        Arg *const arg = &beside->args[i];
+        *arg = call->args[i];
+        if (arg->kind == ARG_tensor) TRY(move_number(beside, &arg->val));
+        if (arg->kind != ARG_tensors) continue;
+        Val **const list = beside->list + beside->n_list;
+        beside->n_list += arg->n;
+        for (int k = 0; k < arg->n; k++) {
+            list[k] = arg->vals[k];
+            TRY(move_number(beside, &list[k]));
+        }
+        arg->vals = list;
+    }
+    return ST_OK;
+}
+
+static Status run_moved(OpCall *call, BesideCall *beside) {
+    OpCall there = *call;
+    there.args = beside->args;
+    TRY(run_call(&there));
+    call->n_outs = there.n_outs;
+    return ST_OK;
+}
+
+static Status run_beside(OpCall *call) {
+    Val *few[32];
+    int n = 0;
+    for (int i = 0; i < call->row->n_params; i++) n += call->args[i].kind == ARG_tensors ? call->args[i].n : 0;
+    BesideCall beside = {.list = ROOM(few, n), .device = device_beside(call)};
+    if (!beside.list) return ST_MEMORY;
+    ROOM_KEPT list = {few, beside.list};
+    sn_state *const state = state_get();
+    const uint32_t depth = state->n_scopes;
+    TRY(scope_push(state, false));
+    Status status = move_numbers(&beside, call);
+    if (status == ST_OK) status = run_moved(call, &beside);
+    scope_pop_passing(state, depth, call->outs, status == ST_OK && call->form == FORM_functional ? call->n_outs : 0);
+    return status;
+}
+
+static inline Status run_here(OpCall *call) { return LIKELY(call->key == KEY_cpu) ? run_call(call) : run_beside(call); }
+
 /* Rows that ask a tensor for its layout only, and give another tensor. */
 static bool takes_layout(const OpRow *row) {
     return row->options && row->flags & OPF_nodiff && row->params[0].type == PT_tensor;
@@ -466,15 +542,15 @@ static Status run_with_layout(OpCall *call, const Meta *from) {
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     args[0] = A_VAL(&layout->base);
     here.args = args;
-    return run_call(&here);
+    return run_here(&here);
 }
 
 /* A row with a device argument: zeros_like of a tensor on another device. */
 static Status run_at_device(OpCall *call) {
     const Arg *const self = &call->args[0];
     if (self->kind != ARG_tensor || key_of_device(self->val->meta->device) == UINT64_C(1) << call->key)
-        return run_call(call);
-    if (!takes_layout(call->row)) return call->row->flags & OPF_across ? eager_move(call) : run_call(call);
+        return run_here(call);
+    if (!takes_layout(call->row)) return call->row->flags & OPF_across ? eager_move(call) : run_here(call);
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
@@ -483,7 +559,7 @@ static Status run_at_device(OpCall *call) {
     return status;
 }
 
-Status eager_kernel(OpCall *call) { return LIKELY(call->row->device < 0) ? run_call(call) : run_at_device(call); }
+Status eager_kernel(OpCall *call) { return LIKELY(call->row->device < 0) ? run_here(call) : run_at_device(call); }
 
 /* the Meta device ----------------------------------------------------------------------------- */
 

@@ -59,7 +59,24 @@ static Status move_into(OpCall *call, sn_tensor *to) {
     return ST_OK;
 }
 
+/* All tensors and the result are on one device, which has code of its own for this. */
+static bool stays(const OpCall *call) {
+    const DeviceRow *const row = device_of_key(call->key);
+    Device device = call->args[call->args[1].kind == ARG_tensor ? 1 : 0].val->meta->device;
+    bool same = row && row->launch && key_of_device(device) == UINT64_C(1) << call->key;
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        if (arg->kind == ARG_tensor && arg->val) same &= arg->val->meta->device == device;
+    }
+    if (call->row->device >= 0 && call->args[call->row->device].kind == ARG_int)
+        same &= call->args[call->row->device].i == device;
+    for (int i = 0; call->form == FORM_out && i < call->row->n_out; i++)
+        same &= call->out_args[i]->base.meta->device == device;
+    return same;
+}
+
 Status eager_move(OpCall *call) {
+    if (stays(call)) return eager_kernel(call);
     if (call->form != FORM_functional) return move_into(call, call_written(call, 0));
     EagerMetas metas;
     TRY(tensor_ready(source_of(call), call->row->name));

@@ -12,6 +12,7 @@
  * Both kinds are in the cache; the first word of a key tells them apart. */
 #include "runtime/base/bail.h"
 #include "runtime/base/hash.h"
+#include "runtime/device/device.h"
 #include "runtime/eager/eager.h"
 
 enum {
@@ -209,6 +210,12 @@ static Status make_sized(sn_state *state, EagerCall *ec, const SizedKey *key, Ea
     return ST_OK;
 }
 
+/* Programs are made in no time: of one size they are worth it. */
+static bool builds_each(const EagerCall *ec) {
+    const DeviceRow *const device = device_of_key(ec->call->key);
+    return device && device->blocks;
+}
+
 Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out) {
     EagerCache *const cache = state->eager;
     const uint64_t hash = eager_hash(key->words, key->n);
@@ -223,7 +230,7 @@ Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, Eag
         *out = entry;
         return ST_OK;
     }
-    const bool first = !cache || count_key(cache, hash) < FIRST_SIZES;
+    const bool first = builds_each(ec) && (!cache || count_key(cache, hash) < FIRST_SIZES);
     return n == MOST_GUARDED || (first && !asked("one_size")) ? ST_OK : make_sized(state, ec, key, out);
 }
 
@@ -293,6 +300,7 @@ static Status insert_program(sn_state *state, EagerCall *ec) {
 Status eager_sized_again(sn_state *state, EagerCall *ec, EagerEntry *sized, const Meta *const *metas) {
     const int n = eager_count_seen(state, ec);
     if (asked("one_size")) return ST_OK;
+    if (!metas && !builds_each(ec)) return ST_OK;
     if (metas) return n && eager_cache_has_room(state, false) ? insert_copy(state, ec, sized, metas) : ST_OK;
     return n == OFTEN && !sized->n_ints && eager_cache_has_room(state, true) ? insert_program(state, ec) : ST_OK;
 }

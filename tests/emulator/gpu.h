@@ -16,11 +16,6 @@
 #include "runtime/cuda/driver.h"
 #include "tests/emulator/emulator.h"
 
-typedef struct CuLibraryOpaque *CuLibrary;
-typedef struct CuKernelOpaque *CuKernel;
-typedef struct CuFunctionOpaque *CuFunction;
-typedef int CuJitOption;
-typedef int CuLibraryOption;
 typedef int CuFunctionAttribute;
 
 /* Results that a driver gives and Sinter does not ask for by name. */

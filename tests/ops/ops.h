@@ -18,7 +18,8 @@ enum { EACH_dtype = 1, EACH_layout = 2, EACH_batched = 4, EACH_host = 8, EACH_de
  * EACH_batched: the lines of `batched` instead of `good`; EACH_host: rows that read values on the host,
  * too; EACH_derivative: rows that have one. A row none of whose cases counted (ops_count) fails. */
 void ops_each(int what, CaseFn *fn);
-void ops_count(void); /* the running case was checked, not refused for its dtype */
+void ops_count(void);           /* the running case was checked, not refused for its dtype */
+void ops_absent(const Case *c); /* the device has no kernel for it: listed at the end */
 /* What the running case does now, for the report of a crash: a text that stays, or NULL. */
 void ops_now(const char *what);
 void ops_fail(const Case *c, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -41,7 +42,8 @@ Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why);
 void ops_show(Text *text, sn_tensor *t);
 
 CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled, check_native_code, check_forms,
-    check_rows, check_text, check_wrong, check_precise, check_bools, check_saves, check_leaves, check_any_size;
+    check_rows, check_text, check_wrong, check_precise, check_bools, check_saves, check_leaves, check_any_size,
+    check_cuda;
 void check_errors(void);
 
 #endif

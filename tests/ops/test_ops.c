@@ -12,6 +12,7 @@
  *   compiled    compiled against eager on the interpreter: equal bits
  *   native      the same by generated code, 1 and 2 threads, all instruction sets
  *   forms       in-place and out forms, compiled against eager
+ *   cuda        on a CUDA device against the CPU: equal bits
  *   rows        a row alone has the bits that it has in its batch
  *   text        graphs of the row at every stage, and its kernels, print and parse back to the same bytes
  *   wrong       every kind of wrong argument, boxed, in every form: an error or a result
@@ -43,6 +44,17 @@ void ops_fail(const Case *c, const char *format, ...) {
 }
 
 void ops_count(void) { counted = true; }
+
+static bool absent[OP_COUNT];
+
+void ops_absent(const Case *c) { absent[c->row->id] = true; }
+
+static void print_absent(void) {
+    int n = 0;
+    for (int id = 0; id < OP_COUNT; id++)
+        if (absent[id]) printf("%s%s", n++ ? ", " : "no kernel there: ", op_row((OpId)id)->name);
+    if (n) printf(" (%d rows)\n", n);
+}
 
 static bool is_refusal(Status status) { return status == ST_DTYPE || status == ST_UNSUPPORTED; }
 
@@ -252,6 +264,7 @@ static const struct {
     {"leaves", check_leaves, EACH_derivative},
     {"precise", check_precise, 0},
     {"bools", check_bools, EACH_dtype | EACH_layout},
+    {"cuda", check_cuda, 0},
 };
 
 static bool run_mode(const char *name) {
@@ -269,6 +282,7 @@ int main(int argc, char **argv) {
         puts("usage: test_ops MODE [ROW]");
         return 2;
     }
+    print_absent();
     printf("%s: %d cases, %d rows checked, %d failed\n", argv[1], n_cases, n_counted, n_failed);
     sn_scope_end(SN_SCOPE_ROOT);
     return n_failed != 0;

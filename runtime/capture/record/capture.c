@@ -540,7 +540,7 @@ static const char *row_refusal(const OpRow *row) {
 static bool is_elsewhere(const OpCall *call) {
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor && a->val && a->val->meta->device != DEV_cpu) return true;
+        if (a->kind == ARG_tensor && a->val && key_of_device(a->val->meta->device) & ~device_compiled()) return true;
     }
     return false;
 }
@@ -550,9 +550,9 @@ static const char *elsewhere_refusal(const OpCall *call) {
     uint64_t keys = call->keys;
     for (int i = 0; i < call->row->n_params; i++)
         if (call->args[i].kind == ARG_tensor && call->args[i].val) keys |= tensor_of(call->args[i].val)->keys;
-    keys &= KEYS_BACKEND & ~KEY_BIT(cpu);
+    keys &= KEYS_BACKEND & ~device_compiled();
     const DeviceRow *const device = keys ? device_of_key((Key)(63 - __builtin_clzll(keys))) : NULL;
-    return device && device->uncompiled ? device->uncompiled : "a tensor that is not on the CPU";
+    return device && device->uncompiled ? device->uncompiled : "a tensor on a device without compiled code";
 }
 
 /* What cannot be captured runs at once, after what is pending; NULL: it can. A row that the trie has an
@@ -564,7 +564,8 @@ static inline const char *capture_refusal(const Capture *c, const OpCall *call, 
     if (UNLIKELY(state->modes != NULL)) return "a user mode is active";
     if (UNLIKELY(c->eager_checks && call->row->flags & OPF_check)) return "an op that checks values, with eager_checks";
     if (override_covers(call->row)) return "the op is overridden";
-    if (UNLIKELY(call->keys & KEYS_BACKEND & ~KEY_BIT(cpu)) || UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
+    if (UNLIKELY(call->keys & KEYS_BACKEND & ~device_compiled()) ||
+        UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
         return elsewhere_refusal(call);
     return NULL;
 }

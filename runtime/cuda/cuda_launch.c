@@ -1,0 +1,43 @@
+/* cuda_launch.c: a kernel of a plan on the device's stream: its nests in order, a launch each. */
+#include "runtime/base/alloc.h"
+#include "runtime/cuda/cuda_code.h"
+#include "runtime/device/launch_bind.h"
+
+enum { MOST_VALUES = CUDA_ARGUMENT_BYTES / 8 };
+
+static Status launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest *code, const Bound *bound) {
+    int64_t extent[MAX_LOOP_DIMS];
+    void *values[MOST_VALUES];
+    int n = 0;
+    for (int d = 0; d < nest->n_outer; d++) extent[d] = bound_int(bound, nest->extent[d]);
+    const int64_t threads = cuda_threads(&code->shape, nest, extent);
+    if (!threads) return ST_OK;
+    for (int i = 0; i < code->n_bufs; i++) values[n++] = &bound->bufs[code->bufs[i]];
+    for (int i = 0; i < code->n_params; i++) values[n++] = &bound->params[code->params[i]];
+    int32_t number = code->checked ? cuda_checks_add(device, code->checked) : 0;
+    values[n++] = &number, values[n++] = &device->checks.word;
+    const CuResult result = device->driver->LaunchKernel(code->function, (unsigned)ceil_div(threads, CUDA_THREADS), 1,
+                                                         1, CUDA_THREADS, 1, 1, 0, device->stream, values, NULL);
+    return cuda_answer(device, "a launch", result);
+}
+
+static Status launch_nests(CudaDevice *device, const Kernel *kernel, const CudaStep *code, const Bound *bound) {
+    TRY(cuda_enter(device));
+    Status status = ST_OK;
+    for (int k = 0; k < code->n && status == ST_OK; k++)
+        status = launch_nest(device, &kernel->nests[k], &code->nests[k], bound);
+    cuda_leave(device);
+    return status;
+}
+
+Status cuda_launch(Launch *launch, int at) {
+    const Step *const step = &launch->e->plan->steps.at[at];
+    Bound bound;
+    Status status = ST_MEMORY;
+    if (bound_begin(&bound, step->kernel)) {
+        bound_fill(launch, step, &bound);
+        status = launch_nests(cuda_device_of(launch->e->rows[at]), step->kernel, launch->e->codes[at], &bound);
+    }
+    bound_end(&bound);
+    return status;
+}

@@ -1,0 +1,40 @@
+/* launch_bind.c: see launch_bind.h. */
+#include "runtime/device/launch_bind.h"
+
+#include "runtime/base/room.h"
+
+bool bound_begin(Bound *bound, const Kernel *kernel) {
+    bound->bufs = ROOM(bound->few_bufs, kernel->n_bufs);
+    bound->params = ROOM(bound->few_params, kernel->n_params);
+    return bound->bufs && bound->params;
+}
+
+void bound_end(Bound *bound) {
+    room_give(bound->few_bufs, bound->bufs);
+    room_give(bound->few_params, bound->params);
+}
+
+void bound_fill(const Launch *launch, const Step *step, Bound *bound) {
+    const Kernel *const kernel = step->kernel;
+    for (int i = 0; i < kernel->n_bufs; i++) bound->bufs[i] = step->bufs[i] < 0 ? NULL : launch->slots[step->bufs[i]];
+    for (int i = 0; i < kernel->n_params; i++) {
+        if (kernel->param_is_float && kernel->param_is_float[i])
+            memcpy(&bound->params[i], &launch->floats[kernel->params[i]], sizeof(int64_t));
+        else
+            bound->params[i] = launch_int(launch, kernel->params[i]);
+    }
+}
+
+const OpRow *checked_op(const Plan *plan, const Nest *nest, int inst) {
+    const PlanOp *const op = inst >= 0 && inst < nest->n_insts ? plan_op(plan, nest->insts[inst].source) : NULL;
+    return op ? op->of ? op->of : op->row : NULL;
+}
+
+Status raise_check(const OpRow *row, const char *kernel, int64_t index, int64_t bound) {
+    const char *const op = row ? row->name : kernel;
+    const char *const param = row && row->check.param ? row->check.param : "index";
+    const CheckKind kind = row ? row->check.kind : CHECK_index;
+    if (kind == CHECK_divisor) return error_raise(ST_VALUE, "%s: an integer is divided by zero in other", op);
+    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld %s", op, param, (long long)index,
+                       (long long)bound, kind == CHECK_class ? "classes" : "elements");
+}
