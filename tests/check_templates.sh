@@ -1,5 +1,5 @@
 #!/bin/sh
-# check_templates.sh ROOT: a template is named only in its row, its lowering, its run on the CPU, its core (kernels) and
+# check_templates.sh ROOT: a template is named only in its row, its lowering, its runs on the CPU and on CUDA, its core (kernels) and
 # tests; all others ask the row, so that the next one is added without touching them. Prints each line that does not.
 cd "$1" || exit 2
 # FILE: why it may.
@@ -14,7 +14,7 @@ for name in $names; do
     for file in $(grep -rlwiE "[a-z_]*_?${name}(_[a-z_]*|[A-Z][A-Za-z]*)?" ir passes codegen runtime frontend \
         --include='*.c' --include='*.h' --include='*.def'); do
         case $file in
-        ir/templates.def | passes/template_"$name".c | runtime/cpu/cpu_"$name".[ch]) continue ;;
+        ir/templates.def | passes/template_"$name".c | runtime/cpu/cpu_"$name".[ch] | runtime/cuda/cuda_"$name".c) continue ;;
         esac
         echo "$exceptions" | grep -q "^$file:" && continue
         grep -niE "$name" "$file" | sed "s|^|$file:|"

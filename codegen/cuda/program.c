@@ -64,7 +64,6 @@ static const int *list_used(Arena *arena, const bool *used, int n, int *n_used) 
 }
 
 const char *cuda_refusal(const CudaNest *of) {
-    if (of->kernel->template) return "a template, which has no CUDA core";
     int n_values = 2; /* of 8 bytes: launch and failed */
     for (int b = 0; b < of->kernel->n_bufs; b++) n_values++;
     for (int p = 0; p < of->kernel->n_params; p++) n_values++;

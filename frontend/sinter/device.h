@@ -1,7 +1,7 @@
 /* device.h: devices: how many there are, moving tensors to them, waiting for them; and those that a program adds.
 
    SN_CUDA(0), SN_CUDA(1)... need NVIDIA's driver (CUDA 12.0 or newer) and NVRTC, which are opened at their first use.
-   Ops run there eagerly and compiled, with the CPU's bits; one that has no kernel there (products, scans, sorts,
+   Ops run there eagerly and compiled, with the CPU's bits; one that has no kernel there (scans, sorts,
    scatters, convolutions, pools) says so, and nothing moves by itself but 0-dim CPU operands. Kernels run while the
    program goes on: what one finds wrong in values (an index out of range) is the error of the next call that waits for
    the device (reading a tensor, sn_device_synchronize), and nothing is written in place after it until then. Where

@@ -1,5 +1,8 @@
-/* prelude.c: the text that prelude.cmake makes of kernels/cuda and kernels/cpu. */
+/* prelude.c: the texts that prelude.cmake makes of kernels/cuda and kernels/cpu. */
 #include "kernels/cuda/prelude.h"
 
-__asm__(".section .rodata\n.globl cuda_prelude\n.hidden cuda_prelude\ncuda_prelude:\n.incbin \"" PRELUDE_AT
-        "\"\n.byte 0\n.previous\n");
+#define TEXT(name, file)                                                                                               \
+    __asm__(".section .rodata\n.globl " #name "\n.hidden " #name "\n" #name ":\n.incbin \"" TEXTS_AT file              \
+            "\"\n.byte 0\n.previous\n");
+TEXT(cuda_prelude, "prelude.cu")
+TEXT(cuda_gemm, "gemm.cu")

@@ -1,5 +1,5 @@
-# Writes OUT: the text before every CUDA program, made of the CPU's primitives (FROM is the source folder). Comments,
-# includes and guards go: a program is one text.
+# Writes OUT: one text of FILES (in the folder FROM/kernels), a part of CUDA programs. Comments, includes and guards go: a
+# program is one text.
 function(append file)
   file(READ ${FROM}/kernels/${file} part)
   string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" "" part "${part}")
@@ -11,7 +11,6 @@ function(append file)
   file(APPEND ${OUT} "${part}")
 endfunction()
 file(WRITE ${OUT} "")
-foreach(file cuda/scalar.cuh cpu/convert.h cpu/math_f64.h cpu/math_turn.h cpu/math_pow.h cpu/math_f32.h cpu/prims.h
-    cuda/reduce.cuh)
+foreach(file ${FILES})
   append(${file})
 endforeach()

@@ -132,18 +132,6 @@ static void run_tile(void *context, const TemplateTile *tile) {
     if (UNLIKELY(error.inst != -1) && !atomic_exchange(&filled->failed, 1)) filled->error = error;
 }
 
-static void describe(const TemplateUse *use, const Bound *bound, TemplateRun *run) {
-    run->dtype = use->dtype;
-    for (int i = 0; use->row->sizes[i]; i++) run->size[i] = bound_int(bound, use->size[i]);
-    for (int i = 0; i < TEMPLATE_OPERANDS && use->row->operands[i].name; i++) {
-        const TemplateOperand *const operand = &use->operand[i];
-        char *const base = operand->buf < 0 ? NULL : bound->bufs[operand->buf];
-        run->operand[i].at = base ? base + bound_int(bound, operand->offset) * dtype_bytes(use->dtype) : NULL;
-        for (int d = 0; use->row->operands[i].dims[d]; d++)
-            run->operand[i].stride[d] = bound_int(bound, operand->stride[d]);
-    }
-}
-
 static Status run_template(Launch *launch, const Step *step, const CpuStep *code, const Bound *bound) {
     static TemplateFn *const run_of[] = {
 #define TEMPLATE(name, ...) [TEMPLATE_##name] = template_run_##name,
@@ -153,7 +141,7 @@ static Status run_template(Launch *launch, const Step *step, const CpuStep *code
     const Kernel *const kernel = step->kernel;
     Filled filled = {.kernel = kernel, .bound = bound};
     TemplateRun run = {0};
-    describe(kernel->template, bound, &run);
+    template_bind(kernel->template, bound, &run);
     if (kernel->template->tile >= 0) {
         filled.epilogue = &code->nests[0];
         run.tile = run_tile;

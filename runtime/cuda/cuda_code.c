@@ -161,6 +161,18 @@ static Status make_program(CudaDevice *device, uint64_t hash, const char *name, 
     return status;
 }
 
+Status cuda_program(CudaDevice *device, const char *name, const Text *source, CudaProgram **out) {
+    const uint64_t hash = hash_of(device, source);
+    *out = take_program(device, hash, source->at);
+    return *out ? ST_OK : make_program(device, hash, name, source, out);
+}
+
+Status cuda_program_function(CudaDevice *device, const CudaProgram *program, const char *name, CuFunction *out) {
+    CuKernel kernel;
+    TRY(cuda_answer(device, "finding a kernel", device->driver->LibraryGetKernel(&kernel, program->library, name)));
+    return cuda_answer(device, "finding a kernel", device->driver->KernelGetFunction(out, kernel));
+}
+
 /* steps --------------------------------------------------------------------------------------- */
 
 typedef struct CudaJob {
@@ -178,17 +190,14 @@ static bool is_mine(const CudaJob *job, int s) {
     return job->e->plan->steps.at[s].kind == STEP_kernel && job->e->rows[s] == &job->device->row;
 }
 
-static bool writes_input(const Plan *plan, const Step *step, const Nest *nest) {
-    for (int i = 0; i < nest->n_insts; i++) {
-        const int slot = nest->insts[i].op == LI_store ? step->bufs[nest->insts[i].buf] : -1;
-        if (slot >= 0 && plan->slots.at[slot].kind == SLOT_input) return true;
-    }
-    return false;
+static bool stores_input(const Plan *plan, const Step *step, int buf) {
+    return buf >= 0 && step->bufs[buf] >= 0 && plan->slots.at[step->bufs[buf]].kind == SLOT_input;
 }
 
-static const char *op_of(const Plan *plan, const Step *step) {
-    const PlanOp *const op = step->n_ops ? plan_op(plan, step->ops[0]) : NULL;
-    return op ? op->of ? op->of->name : op->row->name : step->kernel->name;
+static bool writes_input(const Plan *plan, const Step *step, const Nest *nest) {
+    for (int i = 0; i < nest->n_insts; i++)
+        if (nest->insts[i].op == LI_store && stores_input(plan, step, nest->insts[i].buf)) return true;
+    return false;
 }
 
 static Status list_nests(CudaJob *job) {
@@ -201,13 +210,14 @@ static Status list_nests(CudaJob *job) {
     int n = 0;
     for (int s = 0; s < plan->steps.n; s++) {
         const Step *const step = &plan->steps.at[s];
-        if (is_mine(job, s) && step->kernel->template)
-            return error_raise(ST_UNSUPPORTED, "%s has no kernel on %s", op_of(plan, step), job->device->name);
-        for (int k = 0; is_mine(job, s) && k < step->kernel->n_nests; k++, n++) {
-            const Nest *const nest = &step->kernel->nests[k];
-            job->nests[n] = (CudaNest){step->kernel, nest, writes_input(plan, step, nest)};
+        const Kernel *kernel = is_mine(job, s) ? step->kernel : NULL;
+        if (kernel && kernel->template && kernel->n_nests && !(kernel = cuda_epilogue(job->arena, kernel)))
+            return ST_MEMORY;
+        for (int k = 0; kernel && k < kernel->n_nests; k++, n++) {
+            const Nest *const nest = &kernel->nests[k];
+            job->nests[n] = (CudaNest){kernel, nest, writes_input(plan, step, nest)};
             const char *const why = cuda_refusal(&job->nests[n]);
-            if (why) return error_raise(ST_UNSUPPORTED, "%s: %s", step->kernel->name, why);
+            if (why) return error_raise(ST_UNSUPPORTED, "%s: %s", kernel->name, why);
         }
     }
     return ST_OK;
@@ -215,12 +225,8 @@ static Status list_nests(CudaJob *job) {
 
 static Status find_program(CudaJob *job) {
     TRY(cuda_print(job->arena, job->nests, job->n, job->functions, &job->source));
-    if (!job->source.at) return ST_MEMORY;
-    const uint64_t hash = hash_of(job->device, &job->source);
-    job->program = take_program(job->device, hash, job->source.at);
-    if (job->program) return ST_OK;
-    const char *const name = job->functions[0].name;
-    return make_program(job->device, hash, name, &job->source, &job->program);
+    if (!job->n) return ST_OK; /* cores alone */
+    return job->source.at ? cuda_program(job->device, job->functions[0].name, &job->source, &job->program) : ST_MEMORY;
 }
 
 static Status find_checks(const CudaJob *job, const CudaNest *of, CudaStepNest *nest) {
@@ -248,16 +254,25 @@ static int *copy_ints(const int *from, int n) {
 
 static Status fill_nest(const CudaJob *job, int n, CudaStepNest *nest) {
     const CudaFunction *const from = &job->functions[n];
-    const Driver *const driver = job->device->driver;
-    CuKernel kernel;
     nest->shape = from->shape;
     nest->n_bufs = from->n_bufs, nest->n_params = from->n_params;
     nest->bufs = copy_ints(from->bufs, from->n_bufs), nest->params = copy_ints(from->params, from->n_params);
     if (!nest->bufs || !nest->params) return ST_MEMORY;
     TRY(find_checks(job, &job->nests[n], nest));
-    TRY(cuda_answer(job->device, "finding a kernel",
-                    driver->LibraryGetKernel(&kernel, job->program->library, from->name)));
-    return cuda_answer(job->device, "finding a kernel", driver->KernelGetFunction(&nest->function, kernel));
+    return cuda_program_function(job->device, job->program, from->name, &nest->function);
+}
+
+static void hold(CudaProgram *program) {
+    pthread_mutex_lock(&lock);
+    program->users++;
+    pthread_mutex_unlock(&lock);
+}
+
+static Status fill_core(const CudaJob *job, const Step *step, CudaStep *code) {
+    const TemplateUse *const use = step->kernel->template;
+    if (!use) return ST_OK;
+    code->core_visible = use->tile < 0 && stores_input(job->e->plan, step, use->operand[2].buf);
+    return cuda_template_of(step->kernel)->core(job->device, step->kernel, &code->core_program, &code->core);
 }
 
 static Status fill_steps(CudaJob *job) {
@@ -269,10 +284,8 @@ static Status fill_steps(CudaJob *job) {
         if (!code) return ST_MEMORY;
         job->e->codes[s] = code;
         code->n = n_nests;
-        pthread_mutex_lock(&lock);
-        job->program->users++;
-        pthread_mutex_unlock(&lock);
-        code->program = job->program;
+        if (n_nests) hold(code->program = job->program);
+        TRY(fill_core(job, &job->e->plan->steps.at[s], code));
         for (int k = 0; k < n_nests; k++) TRY(fill_nest(job, n++, &code->nests[k]));
     }
     return ST_OK;
@@ -302,7 +315,8 @@ void cuda_drop_code(void *step) {
         mem_free(code->nests[k].params);
         cuda_checked_drop(code->nests[k].checked);
     }
-    give_program(code->program);
+    if (code->program) give_program(code->program);
+    if (code->core_program) give_program(code->core_program);
     mem_free(code);
 }
 

@@ -3,7 +3,7 @@
 #define SINTER_RUNTIME_CUDA_CODE_H
 #include "codegen/cuda/cuda.h"
 #include "runtime/cuda/cuda_internal.h"
-#include "runtime/device/launch.h"
+#include "runtime/device/launch_bind.h"
 
 typedef struct CudaProgram CudaProgram;
 
@@ -16,7 +16,10 @@ typedef struct CudaStepNest {
 } CudaStepNest;
 
 typedef struct CudaStep {
-    CudaProgram *program;
+    CudaProgram *program;      /* of the nests; NULL: there is none */
+    CudaProgram *core_program; /* of a template; NULL: the step is none */
+    CuFunction core;
+    bool core_visible; /* what it stores others see */
     int n;
     CudaStepNest nests[];
 } CudaStep;
@@ -26,5 +29,21 @@ typedef struct CudaCodeCounts { /* of the process */
     int programs;               /* loaded now */
 } CudaCodeCounts;
 CudaCodeCounts cuda_code_counts(void);
+
+/* A program of this text after the prelude, compiled if there is none; held until it is given back. Entered. */
+Status cuda_program(CudaDevice *device, const char *name, const Text *source, CudaProgram **out);
+Status cuda_program_function(CudaDevice *device, const CudaProgram *program, const char *name, CuFunction *out);
+
+/* cuda_launch.c */
+Status cuda_launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest *code, const Bound *bound);
+
+/* cuda_template.c. A template's row, cuda_template_<name>: its core, held by the caller; a step's launch. */
+typedef struct CudaTemplate {
+    Status (*core)(CudaDevice *device, const Kernel *kernel, CudaProgram **program, CuFunction *function);
+    Status (*run)(CudaDevice *device, const Kernel *kernel, const CudaStep *code, Bound *bound);
+} CudaTemplate;
+const CudaTemplate *cuda_template_of(const Kernel *kernel);
+/* The kernel with a nest that goes over the whole result, row-major by the hole's dims; NULL: memory is out. */
+const Kernel *cuda_epilogue(Arena *arena, const Kernel *kernel);
 
 #endif

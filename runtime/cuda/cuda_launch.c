@@ -5,7 +5,7 @@
 
 enum { MOST_VALUES = CUDA_ARGUMENT_BYTES / 8 };
 
-static Status launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest *code, const Bound *bound) {
+Status cuda_launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest *code, const Bound *bound) {
     int64_t extent[MAX_LOOP_DIMS];
     void *values[MOST_VALUES];
     int n = 0;
@@ -21,11 +21,11 @@ static Status launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNe
     return cuda_answer(device, "a launch", result);
 }
 
-static Status launch_nests(CudaDevice *device, const Kernel *kernel, const CudaStep *code, const Bound *bound) {
+static Status launch_all(CudaDevice *device, const Kernel *kernel, const CudaStep *code, Bound *bound) {
     TRY(cuda_enter(device));
-    Status status = ST_OK;
-    for (int k = 0; k < code->n && status == ST_OK; k++)
-        status = launch_nest(device, &kernel->nests[k], &code->nests[k], bound);
+    Status status = kernel->template ? cuda_template_of(kernel)->run(device, kernel, code, bound) : ST_OK;
+    for (int k = 0; !kernel->template && k < code->n && status == ST_OK; k++)
+        status = cuda_launch_nest(device, &kernel->nests[k], &code->nests[k], bound);
     cuda_leave(device);
     return status;
 }
@@ -36,7 +36,7 @@ Status cuda_launch(Launch *launch, int at) {
     Status status = ST_MEMORY;
     if (bound_begin(&bound, step->kernel)) {
         bound_fill(launch, step, &bound);
-        status = launch_nests(cuda_device_of(launch->e->rows[at]), step->kernel, launch->e->codes[at], &bound);
+        status = launch_all(cuda_device_of(launch->e->rows[at]), step->kernel, launch->e->codes[at], &bound);
     }
     bound_end(&bound);
     return status;

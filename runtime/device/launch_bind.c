@@ -1,11 +1,11 @@
-/* launch_bind.c: see launch_bind.h. */
-#include "runtime/device/launch_bind.h"
+/* launch_bind.c: see launch_bind.h and template_run.h. */
+#include "runtime/device/template_run.h"
 
 #include "runtime/base/room.h"
 
 bool bound_begin(Bound *bound, const Kernel *kernel) {
     bound->bufs = ROOM(bound->few_bufs, kernel->n_bufs);
-    bound->params = ROOM(bound->few_params, kernel->n_params);
+    bound->params = ROOM(bound->few_params, kernel->n_params + 1);
     return bound->bufs && bound->params;
 }
 
@@ -37,4 +37,16 @@ Status raise_check(const OpRow *row, const char *kernel, int64_t index, int64_t 
     if (kind == CHECK_divisor) return error_raise(ST_VALUE, "%s: an integer is divided by zero in other", op);
     return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld %s", op, param, (long long)index,
                        (long long)bound, kind == CHECK_class ? "classes" : "elements");
+}
+
+void template_bind(const TemplateUse *use, const Bound *bound, TemplateRun *run) {
+    run->dtype = use->dtype;
+    for (int i = 0; use->row->sizes[i]; i++) run->size[i] = bound_int(bound, use->size[i]);
+    for (int i = 0; i < TEMPLATE_OPERANDS && use->row->operands[i].name; i++) {
+        const TemplateOperand *const operand = &use->operand[i];
+        char *const base = operand->buf < 0 ? NULL : bound->bufs[operand->buf];
+        run->operand[i].at = base ? base + bound_int(bound, operand->offset) * dtype_bytes(use->dtype) : NULL;
+        for (int d = 0; use->row->operands[i].dims[d]; d++)
+            run->operand[i].stride[d] = bound_int(bound, operand->stride[d]);
+    }
 }

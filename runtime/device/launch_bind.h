@@ -8,7 +8,7 @@ enum { BOUND_FEW = 256 }; /* buffers that fusion puts into one kernel; a long ca
 
 typedef struct Bound {
     void **bufs;
-    int64_t *params; /* of floats the bits */
+    int64_t *params; /* of floats the bits; after them room for one that the device adds */
     void *few_bufs[BOUND_FEW];
     int64_t few_params[BOUND_FEW];
 } Bound;
