@@ -166,7 +166,7 @@ INLINE v_f32 vec_pow_f32(v_f32 a, v_f32 b) {
     const v_f64 r = p - n * 0x1.62e42feep-1 - n * 0x1.a39ef35793c76p-33;
     const v_f64 power = 1.0 + (r + r * r * poly_plain(r, exp_terms, COUNT_OF(exp_terms)));
     const v_i64 exponent = bits_f64(shifted) - bits_f64((v_f64)ROUNDER_F64);
-    return CONVERT(pow_edges(x, y, power * double_of((exponent + 1023) << 52)), v_f32);
+    return CONVERT(pow_edges(x, y, power * power_of_two(exponent)), v_f32);
 }
 
 #endif

@@ -22,14 +22,16 @@ INLINE v_f64 poly_plain(v_f64 x, const double *terms, int n) {
     return p;
 }
 
+/* 2^n for -1023 < n < 1024; of other n some number. */
+INLINE v_f64 power_of_two(v_i64 n) { return double_of((v_i64)((v_u64)(n + 1023) << 52)); }
+
 /* x * 2^n for -2044 <= n <= 2046 in two steps, of which the first is exact. */
 INLINE v_f64 scale_f64(v_f64 x, v_i64 n) {
     const v_i64 half = n >> 1;
-    return x * double_of((half + 1023) << 52) * double_of((n - half + 1023) << 52);
+    return x * power_of_two(half) * power_of_two(n - half);
 }
 
 /* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2. */
-#define X
 static const double exp_terms[] = {
     0x1.af634376dccecp-26, 0x1.2891978353304p-22, 0x1.71ddf6a6df6e0p-19, 0x1.a019b8fdbd75ep-16, 0x1.a01a01b010cbap-13,
     0x1.6c16c1788fe15p-10, 0x1.111111110f7fap-7,  0x1.5555555553d58p-5,  0x1.5555555555558p-3,  0x1.0000000000001p-1};
@@ -52,7 +54,6 @@ INLINE v_f64 exp_sum(v_f64 a, v_f64 low) {
 INLINE v_f64 vec_exp_f64(v_f64 a) { return exp_sum(a, (v_f64)0.0); }
 
 /* (2^r - 1) / r on |r| <= 1/2. */
-#define X
 static const double exp2_terms[] = {0x1.c4c8e41ffd8ffp-36, 0x1.e9ec3e20a98f5p-32, 0x1.e4cef687a85e4p-28,
                                     0x1.b524ebc0203b7p-24, 0x1.62c022494e350p-20, 0x1.ffcbfc6dad99bp-17,
                                     0x1.430912f86a0cep-13, 0x1.5d87fe78a3f8bp-10, 0x1.3b2ab6fba4e7dp-7,
@@ -84,7 +85,6 @@ INLINE Split_f64 split_f64(v_f64 a) {
 }
 
 /* (2 atanh(s) - 2 s) / (s z), z = s^2, for s up to (sqrt(2) - 1) / (sqrt(2) + 1). */
-#define X
 static const double log_terms[] = {0x1.2b6d4f7aba4abp-3, 0x1.39fc9fb0e5d14p-3, 0x1.7462c2a5f0932p-3,
                                    0x1.c71c62b254fe1p-3, 0x1.2492492e1b649p-2, 0x1.999999999514fp-2,
                                    0x1.5555555555558p-1};
@@ -118,13 +118,11 @@ INLINE v_f64 vec_tanh_f64(v_f64 a) {
 }
 
 /* erf(x)/x - 1 in z = x^2 <= 1, and erfc(x) e^(x^2) in (x - 4)/(x + 4) for 1 <= x <= 6. */
-#define X
 static const double erf_terms[] = {0x1.0627890b92f43p-34,  -0x1.38ac32d8ed106p-30, 0x1.f7b9a24bdfaf0p-27,
                                    -0x1.5f1f41608c1ffp-23, 0x1.b9df3066e20fep-20,  -0x1.f4d1e4355e24fp-17,
                                    0x1.f9a321e4be396p-14,  -0x1.c02db3db49905p-11, 0x1.565bcd0dbd920p-8,
                                    -0x1.b82ce31284f38p-6,  0x1.ce2f21a042b34p-4,   -0x1.812746b0379e6p-2,
                                    0x1.06eba8214db69p-3};
-#define X
 static const double erfc_terms[] = {-0x1.ba12585ae1d83p-25, -0x1.110ae4be116e0p-21, -0x1.335a160701cb5p-21,
                                     0x1.83f15c86f93d6p-19,  -0x1.fe7635801d104p-20, -0x1.7a4f9d9f756e3p-16,
                                     0x1.4b493e74a51fap-14,  -0x1.6d1aa9f6a5670p-16, -0x1.a2f8fffcdba53p-11,

@@ -171,6 +171,13 @@ static const struct {
     {"*(int *)((char *)o + 2) = t;", CU_misaligned_address, "not aligned"},
     {"atomicAdd(o + 64, 1.0f);", CU_illegal_address, "writes atomically 4 bytes at byte 256"},
     {"extern __shared__ float s[]; s[t] = 1; o[t] = s[t];", CU_illegal_address, "which is no memory of its"},
+    {"o[t] = n + 0x7fffffff;", CU_illegal_instruction, "): an int overflows at test.cu:3:14"},
+    {"o[t] = n * (t + 4096);", CU_illegal_instruction, "an int overflows"},
+    {"o[t] = t << n;", CU_illegal_instruction, "shifts an int by too much"},
+    {"o[t] = (t - 1) << 3;", CU_illegal_instruction, "or bits out of it"},
+    {"o[t] = (int)(n * 1e6f);", CU_illegal_instruction, "an int that cannot hold it"},
+    {"o[t] = n / t;", CU_illegal_instruction, "divides an int by 0"},
+    {"float s[2] = {1, 2}; o[t] = s[t];", CU_illegal_instruction, "indexes outside of an array"},
     {"if (t == 9) __trap();", CU_illegal_instruction, "wrong, block (0,0,0), thread (9,0,0): __trap"},
 };
 

@@ -134,5 +134,6 @@ void *access_import(const char *name) {
     };
     for (int i = 0; i < COUNT_OF(rows); i++)
         if (!strcmp(rows[i].name, name)) return rows[i].at;
-    return strncmp(name, "__tsan_", 7) ? dlsym(RTLD_DEFAULT, name) : NULL; /* fmodf and its like */
+    if (strncmp(name, "__", 2)) return dlsym(RTLD_DEFAULT, name); /* fmodf and its like */
+    return undefined_import(name);
 }

@@ -1,11 +1,12 @@
 /* gpu.h: what the parts of the emulated driver share.
  *
- *   driver.c   the functions that a driver exports: contexts, streams as queues
- *   memory.c   a device's memory: blocks in a window of addresses
- *   code.c     libraries: objects of libemulated_nvrtc, mapped and linked
- *   launch.c   limits of a launch, the order of its blocks
- *   fiber.c    the threads of one block: fibers, barriers, warps
- *   access.c   every access of a kernel's code to memory, before it is made
+ *   driver.c     the functions that a driver exports: contexts, streams as queues
+ *   memory.c     a device's memory: blocks in a window of addresses
+ *   code.c       libraries: objects of libemulated_nvrtc, mapped and linked
+ *   launch.c     limits of a launch, the order of its blocks
+ *   fiber.c      the threads of one block: fibers, barriers, warps
+ *   access.c     every access of a kernel's code to memory, before it is made
+ *   undefined.c  arithmetic of a kernel's code that C leaves undefined
  *
  * One lock (driver.c) covers all of it: one kernel runs at a time, on the thread that waits for its stream. */
 #ifndef SINTER_TESTS_EMULATOR_GPU_H
@@ -134,5 +135,10 @@ unsigned emulated_active(void);
 void access_begin(Gpu *gpu, const GpuLaunch *launch);
 /* What an object asks for by name; NULL: nothing that there is. */
 void *access_import(const char *name);
+
+/* undefined.c ---------------------------------------------------------------------------------- */
+
+/* What it calls where arithmetic is undefined; NULL: that is no such name. */
+void *undefined_import(const char *name);
 
 #endif

@@ -219,6 +219,8 @@ static const char *const flags[] = {EMULATOR_CLANG,
                                     "-tsan-instrument-func-entry-exit=0",
                                     "-mllvm",
                                     "-tsan-instrument-atomics=0",
+                                    "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero",
+                                    "-fsanitize=float-cast-overflow,array-bounds",
                                     "-c"};
 enum { FLAGS = (int)(sizeof flags / sizeof *flags) };
 
