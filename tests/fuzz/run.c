@@ -12,6 +12,10 @@
 #include "tests/fuzz/run.h"
 #include "tests/ref/nan.h"
 
+sn_device fz_device = SN_CPU;
+
+static sn_tensor *placed(sn_tensor *t) { return fz_device == SN_CPU ? t : sn_to_device(t, fz_device); }
+
 /* Random inputs ------------------------------------------------------------------------------- */
 
 uint64_t fz_next(uint64_t *s) {
@@ -52,7 +56,7 @@ static sn_tensor *fresh(const FzInput *in, const int64_t *sizes, int rank, uint6
     sn_tensor *const t = is_bool ? bools_from_outside(data, n, (sn_ints){sizes, rank})
                                  : sn_from_data(data, (sn_ints){sizes, rank}, SN_F64);
     free(data);
-    return is_bool ? t : sn_to(t, in->dtype);
+    return placed(is_bool ? t : sn_to(t, in->dtype));
 }
 
 /* A tensor of the wanted sizes in the wanted layout, made by views of a larger or permuted one. */
@@ -124,7 +128,7 @@ static void write_data(FzRun *run, sn_tensor *t) {
 
 static struct Span span_in_memory(sn_tensor *t) {
     const int64_t item = dtype_bytes((DType)sn_dtype_of(t));
-    const char *const at = sn_data_raw(t);
+    const char *const at = tensor_data(t);
     int64_t last = 0;
     for (int d = 0; d < sn_rank(t); d++) last += (sn_size(t, d) - 1) * sn_strides(t).data[d];
     return (struct Span){at, at + (last + 1) * item};
@@ -186,7 +190,8 @@ static void see_given(FzRun *run, int i) {
     put_list(story, "[]", sn_sizes(t));
     put_list(story, "{}", sn_strides(t));
     text_printf(story, "+%lld = ", (long long)t->offset);
-    for (size_t k = 0; k < t->storage->bytes; k++) text_printf(story, "%02x", ((const uint8_t *)t->storage->data)[k]);
+    for (size_t k = 0; fz_device == SN_CPU && k < t->storage->bytes; k++)
+        text_printf(story, "%02x", ((const uint8_t *)t->storage->data)[k]);
     text_puts(story, "\n");
 }
 
@@ -241,12 +246,23 @@ static void zero_unset(sn_tensor *t, const char *op) {
     sn_zero_(span && span > sn_numel(t) ? sn_as_strided(t, SN_INTS(span), SN_INTS(1), 0) : t);
 }
 
+/* What says where a result is, where nothing does. */
+static int place_op(const char *op, sn_value *in, int n) {
+    OpForm form;
+    const OpRow *const row = op_find(op, strlen(op), &form);
+    if (fz_device == SN_CPU || !row || form != FORM_functional || row->device < 0 || row->device >= FZ_ARGS) return n;
+    for (; n <= row->device; n++) in[n] = (sn_value){.kind = SN_KIND_DEFAULT};
+    in[row->device] = sn_int(fz_device);
+    return n;
+}
+
 static void run_op(FzRun *run, const FzStep *step) {
     sn_value in[FZ_ARGS], out[8] = {{0}};
     int64_t ints[FZ_ARGS][FZ_LIST];
     sn_tensor *tensors[FZ_ARGS][FZ_LIST];
     for (int i = 0; i < step->n_args; i++) in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
     const sn_op *op = sn_op_find(step->op);
+    const int n_in = place_op(step->op, in, step->n_args);
     int n = 8;
     if (step->how == FZ_asking) in[1] = sn_float(step->args[1].f + fz_ask(step->query, run->values[step->value]));
     if (step->how == FZ_of_grad && in[0].tensor && sn_grad(in[0].tensor)) in[0] = sn_val(sn_grad(in[0].tensor));
@@ -254,7 +270,7 @@ static void run_op(FzRun *run, const FzStep *step) {
         run->values[step->out] = in[0].tensor ? fz_call_eager(run, step) : NULL;
         return;
     }
-    sn_op_call(op, in, step->n_args, out, &n);
+    sn_op_call(op, in, n_in, out, &n);
     for (int i = 0; i < step->n_out; i++)
         run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;
     if (strstr(step->op, "empty") && run->values[step->out]) zero_unset(run->values[step->out], step->op);
