@@ -203,8 +203,13 @@ Status cuda_facts(int ordinal, CudaFacts *out) {
     return ST_OK;
 }
 
+/* A result whose size depends on values has no program. */
+static bool reads_values(const OpRow *row) { return row->kind == KIND_kernel && row->flags & OPF_host; }
+
 /* A program's op has the kernels that the program gave it. */
 static Status run_op(OpCall *call) {
+    if (UNLIKELY(reads_values(call->row)))
+        return error_raise(ST_UNSUPPORTED, "%s has no kernel on cuda", call->row->name);
     if (LIKELY(!op_dynamic(call->row))) return eager_kernel(call);
     return error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key cuda", op_form_name(call->row, call->form));
 }

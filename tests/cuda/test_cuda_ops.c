@@ -120,6 +120,24 @@ START_TEST(a_compiled_step_has_the_bits_and_the_kernels_of_the_cpu) {
 }
 END_TEST
 
+/* A value that is pending when it is needed has its device's keys. */
+static sn_status select_body(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const mask = sn_gt(sn_exp(x), sn_ones_like(x));
+    ck_assert_str_eq(sn_keys(mask), "autograd, cuda");
+    sn_tensor *const chosen = sn_masked_select(x, mask);
+    return chosen ? sn_out(f, 0, chosen) : sn_check();
+}
+
+START_TEST(pending_values_are_on_their_device) {
+    sn_function *const fn = sn_compile(select_body, NULL, NULL);
+    for (int call = 0; call < 2; call++) {
+        ck_assert_ptr_null(sn_call1(fn, SN_TENSORS(there(numbers(SN_INTS(5))))));
+        expect_error(SN_ERR_UNSUPPORTED, "has no kernel on cuda");
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
 int main(void) {
     const char *const compiler = getenv("SINTER_CUDA_NVRTC");
     if (compiler && !strcmp(compiler, "none")) {
@@ -132,6 +150,7 @@ int main(void) {
     tcase_add_test(tests, numbers_of_the_cpu_are_operands);
     tcase_add_test(tests, an_op_of_the_program_has_its_own_kernels_only);
     tcase_add_test(tests, a_failed_check_is_told_at_the_next_wait);
+    tcase_add_test(tests, pending_values_are_on_their_device);
     tcase_add_test(tests, a_compiled_step_has_the_bits_and_the_kernels_of_the_cpu);
     return suite_run("cuda_ops", tests);
 }

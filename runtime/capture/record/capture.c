@@ -338,7 +338,8 @@ static ALWAYS_INLINE sn_tensor *placeholder_new(Capture *c, sn_state *state, con
     if (UNLIKELY(!p || !value_room(c, trace))) return NULL;
     *p = (struct Placeholder){.capture = c, .trace = trace, .value = trace->values.n};
     const bool inference = modes & NODE_inference;
-    const uint64_t keys = KEY_BIT(cpu) | (inference ? 0 : KEY_BIT(autograd));
+    const uint64_t backend = LIKELY(meta->device == DEV_cpu) ? KEY_BIT(cpu) : key_of_device(meta->device);
+    const uint64_t keys = backend | (inference ? 0 : KEY_BIT(autograd));
     sn_tensor *const t = tensor_pending(state, meta, inference, keys, p);
     if (LIKELY(t != NULL)) trace->values.at[trace->values.n++] = t;
     return t;
