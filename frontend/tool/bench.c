@@ -86,6 +86,11 @@ static void run_once(const Runner *r) {
     sn_scope_end(scope);
 }
 
+/* A device of its own may still be at work when the calls have returned. */
+static void wait_for(const Work *w) {
+    if (w->n_in) sn_device_synchronize(sn_device_of(w->in[0]));
+}
+
 /* What one run has of the allocator at most, beyond what is there before it. */
 static int64_t peak_bytes(const Runner *r) {
     sn_memory before = {.size = sizeof before}, after = before;
@@ -100,13 +105,16 @@ static void sample(Runner *r) {
     if (r->n == MAX_SAMPLES) return;
     const double start = now_ms();
     for (int i = 0; i < r->inner; i++) run_once(r);
+    wait_for(r->work);
     r->samples[r->n++] = (now_ms() - start) / r->inner;
 }
 
 static void warm_up(Runner *r) {
     for (int i = 0; i < 3; i++) run_once(r);
+    wait_for(r->work);
     const double start = now_ms();
     run_once(r);
+    wait_for(r->work);
     const double once = now_ms() - start;
     r->inner = once < 2 ? (int)(2 / (once + 1e-6)) + 1 : 1;
 }
@@ -142,7 +150,8 @@ static void output_gradients(const Work *w, sn_tensor **grads) {
     sn_call(fn, w->in, w->n_in, out, output_count(w));
     for (int i = 0; i < output_count(w); i++)
         if (out[i] && sn_requires_grad(out[i]))
-            grads[i] = sn_keep(sn_to(sn_randn(sn_sizes(out[i]), SN_F32), sn_dtype_of(out[i])));
+            grads[i] = sn_keep(
+                sn_to_device(sn_to(sn_randn(sn_sizes(out[i]), SN_F32), sn_dtype_of(out[i])), sn_device_of(out[i])));
     sn_scope_end(scope);
     sn_function_free(fn);
 }
@@ -234,12 +243,15 @@ static double cold_ms(const Work *w) {
     output_gradients(w, grads);
     Runner eager = {.work = w, .grads = grads, .fn = compile_work(w, SN_COMPILE_EAGER, "eager")};
     run_once(&eager);
+    wait_for(w);
     double start = now_ms();
     run_once(&eager);
+    wait_for(w);
     const double once = now_ms() - start;
     Runner cold = {.work = w, .grads = grads, .fn = compile_work(w, SN_COMPILE_VERIFY, "cold")};
     start = now_ms();
     run_once(&cold);
+    wait_for(w);
     const double first = now_ms() - start;
     sn_function_free(eager.fn);
     sn_function_free(cold.fn);

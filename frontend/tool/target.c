@@ -25,6 +25,13 @@ static const char *const modes[] = {"verify", "replay", "eager"};
 
 const char *target_mode_name(sn_compile_mode mode) { return modes[mode]; }
 
+/* "cuda" is its first one, as elsewhere. */
+static bool read_device(const char *text, Device *device) {
+    const char *end;
+    if (!strcmp(text, "cuda")) text = "cuda:0";
+    return device_parse(text, &end, device) && !*end;
+}
+
 bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     const char *const a = argv[*i];
     if (a[0] == '-' && a[1]) o->given = a;
@@ -41,6 +48,7 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     if ((value = option_value(a, "--outputs"))) {
         return o->outs_given = count_read(value, TARGET_OUTPUTS, &o->n_out);
     }
+    if ((value = option_value(a, "--device"))) return o->device_given = read_device(value, &o->device);
     static const char *const dynamics[] = {"auto", "always", "never"};
     int which = 0;
     if ((value = option_value(a, "--mode"))) {
@@ -58,6 +66,7 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     return true;
 }
 
+/* The same values on any device: they are drawn on the CPU. */
 static sn_tensor *random_tensor(const SymEnv *env, const Meta *meta, int64_t symbol) {
     int64_t sizes[MAX_RANK], symbols[MAX_SYMBOLS];
     if (sym_free_count(env) > MAX_SYMBOLS) {
@@ -74,7 +83,8 @@ static sn_tensor *random_tensor(const SymEnv *env, const Meta *meta, int64_t sym
 }
 
 static void add_input(const TargetOptions *o, Target *t, const SymEnv *env, const Meta *meta) {
-    sn_tensor *const made = random_tensor(env, meta, t->symbol);
+    sn_tensor *const made =
+        sn_to_device(random_tensor(env, meta, t->symbol), (sn_device)(o->device_given ? o->device : meta->device));
     if (made && o->grad && dtype_is_float(meta->dtype)) sn_requires_grad_(made, true);
     if (made && t->n_in < TARGET_INPUTS) t->in[t->n_in++] = sn_keep(made);
 }
@@ -128,13 +138,36 @@ void target_inputs(const TargetOptions *o, Target *t, int64_t symbol) {
     if (!sn_check()) add_given(o, t);
 }
 
+static Status move_inputs(Arena *arena, Graph *graph, Device device) {
+    for (int i = 0; i < graph->inputs.n; i++) {
+        Val *const input = &graph->inputs.at[i]->base;
+        const Meta *const m = input->meta;
+        input->meta = meta_new(arena, graph->env, m->dtype, device, m->sizes, m->strides, m->rank);
+        if (!input->meta) return error_raise(ST_MEMORY, "out of memory");
+    }
+    return ST_OK;
+}
+
+/* The same graph with all its inputs on the device: types of the rest are inferred from theirs. */
+static sn_graph *moved_graph(const char *text, size_t n, Device device) {
+    Arena *const arena = arena_new();
+    Graph *graph;
+    Text moved = {0};
+    if (arena && graph_parse(arena, text, n, &graph) == ST_OK && move_inputs(arena, graph, device) == ST_OK)
+        graph_print(graph, &moved);
+    sn_graph *const made = moved.at ? sn_graph_parse(moved.at, moved.n) : NULL;
+    text_free(&moved);
+    arena_free(arena);
+    return made;
+}
+
 static void open_graph(const TargetOptions *o, Target *t) {
     char *text;
     size_t n;
     t->exit_code = EXIT_environment;
     if (input_read(o->name, &text, &n) != ST_OK) return;
     t->exit_code = EXIT_wrong;
-    t->graph = sn_graph_parse(text, n);
+    t->graph = o->device_given ? moved_graph(text, n, o->device) : sn_graph_parse(text, n);
     mem_free(text);
     if (sn_check() == SN_ERR_PARSE) error_add_path(o->name);
     if (t->graph) target_inputs(o, t, DEFAULT_SIZE);

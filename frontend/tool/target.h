@@ -7,6 +7,7 @@
 #include <sinter/sinter.h>
 
 #include "frontend/tool/tool.h"
+#include "ir/device.h"
 
 enum { TARGET_INPUTS = 64, TARGET_OUTPUTS = 256, DEFAULT_SIZE = 8 /* of what is symbolic */ };
 
@@ -31,11 +32,13 @@ typedef struct TargetOptions {
     bool grad;       /* float inputs require gradients */
     bool no_grad;    /* calls are made in grad mode off, as those of an inference plan */
     bool vary;       /* symbolic sizes differ from call to call: 8, 16, 24 */
+    bool device_given;
+    Device device; /* of all inputs; else each is where its type says */
     sn_compile_options compile;
 } TargetOptions;
 
-/* Reads one argument: TARGET, --input, --outputs=, --mode=, --dynamic=, --grad, --no-grad, --vary. False: none of
- * them. */
+/* Reads one argument: TARGET, --input, --device=, --outputs=, --mode=, --dynamic=, --grad, --no-grad, --vary. False:
+ * none of them. */
 bool target_option(TargetOptions *o, int argc, char **argv, int *i);
 bool target_is_plan(const char *name);
 bool target_is_file(const char *name); /* a text graph, a library's function or a saved plan */
