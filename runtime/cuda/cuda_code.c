@@ -81,8 +81,7 @@ static void free_program(CudaProgram *program) {
 static void unload(CudaProgram *program) {
     CudaDevice *const device = program->device;
     if (!device->lost && device->driver->CtxPushCurrent(device->context) == CU_success) {
-        if (device->driver->StreamSynchronize(device->stream) == CU_success)
-            device->driver->LibraryUnload(program->library);
+        if (device->driver->CtxSynchronize() == CU_success) device->driver->LibraryUnload(program->library);
         cuda_leave(device);
     }
     free_program(program);

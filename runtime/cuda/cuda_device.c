@@ -48,15 +48,6 @@ static int attribute(const Driver *driver, CuAttribute attribute, CuDevice handl
     return value;
 }
 
-static Status make_stream(CudaDevice *device) {
-    TRY(cuda_answer(device, "its context", device->driver->CtxPushCurrent(device->context)));
-    Status status =
-        cuda_answer(device, "a stream", device->driver->StreamCreate(&device->stream, CU_stream_non_blocking));
-    if (status == ST_OK) status = cuda_checks_open(device);
-    device->driver->CtxPopCurrent(&(CuContext){0});
-    return status;
-}
-
 static Status open_locked(CudaDevice *device) {
     CuDevice handle;
     if (device->is_open) return ST_OK;
@@ -66,7 +57,7 @@ static Status open_locked(CudaDevice *device) {
     TRY(cuda_answer(device, "its context", device->driver->DevicePrimaryCtxRetain(&device->context, handle)));
     device->arch = 10 * attribute(device->driver, CU_capability_major, handle) +
                    attribute(device->driver, CU_capability_minor, handle);
-    TRY(make_stream(device));
+    TRY(cuda_stream_open(&device->own, device));
     atomic_store_explicit(&device->is_open, true, memory_order_release);
     return ST_OK;
 }
@@ -86,10 +77,6 @@ Status cuda_enter(CudaDevice *device) {
 }
 
 void cuda_leave(const CudaDevice *device) { device->driver->CtxPopCurrent(&(CuContext){0}); }
-
-Status cuda_wait(CudaDevice *device, const char *what) {
-    return cuda_answer(device, what, device->driver->StreamSynchronize(device->stream));
-}
 
 /* the row ------------------------------------------------------------------------------------- */
 
@@ -121,7 +108,7 @@ static void give_back(const DeviceRow *row, void *block, size_t bytes) {
     CudaDevice *const device = cuda_device_of(row);
     const Driver *const driver = device->driver;
     if (device->lost || driver->CtxPushCurrent(device->context) != CU_success) return;
-    CuResult result = driver->StreamSynchronize(device->stream);
+    CuResult result = driver->CtxSynchronize();
     if (result == CU_success) result = driver->MemFree((CuAddress)(uintptr_t)block);
     if (driver_lost(result)) atomic_store(&device->lost, result);
     cuda_leave(device);
@@ -129,15 +116,16 @@ static void give_back(const DeviceRow *row, void *block, size_t bytes) {
 
 static Status copy_entered(CudaDevice *device, void *to, const void *from, size_t bytes, sn_copy_way way) {
     const Driver *const driver = device->driver;
-    TRY(cuda_checks_settle(device));
+    CudaStream *const stream = cuda_stream(device);
+    TRY(cuda_checks_settle(stream));
     const CuAddress there = (CuAddress)(uintptr_t)to, here = (CuAddress)(uintptr_t)from;
     if (way == SN_COPY_WITHIN)
-        return cuda_answer(device, "a copy", driver->MemcpyDtoDAsync(there, here, bytes, device->stream));
+        return cuda_answer(device, "a copy", driver->MemcpyDtoDAsync(there, here, bytes, stream->handle));
     if (way == SN_COPY_FROM_HOST)
-        TRY(cuda_answer(device, "a copy from the host", driver->MemcpyHtoDAsync(there, from, bytes, device->stream)));
+        TRY(cuda_answer(device, "a copy from the host", driver->MemcpyHtoDAsync(there, from, bytes, stream->handle)));
     else
-        TRY(cuda_answer(device, "a copy to the host", driver->MemcpyDtoHAsync(to, here, bytes, device->stream)));
-    return cuda_wait(device, "a copy");
+        TRY(cuda_answer(device, "a copy to the host", driver->MemcpyDtoHAsync(to, here, bytes, stream->handle)));
+    return cuda_wait(stream, "a copy");
 }
 
 static Status copy(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
@@ -151,11 +139,12 @@ static Status copy(const DeviceRow *row, void *to, const void *from, size_t byte
 static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
     CudaDevice *const device = cuda_device_of(row);
     TRY(cuda_enter(device));
-    Status status = cuda_checks_settle(device);
+    CudaStream *const stream = cuda_stream(device);
+    Status status = cuda_checks_settle(stream);
     if (status == ST_OK)
         status = cuda_answer(
             device, "a fill",
-            device->driver->MemsetD8Async((CuAddress)(uintptr_t)block, (unsigned char)byte, bytes, device->stream));
+            device->driver->MemsetD8Async((CuAddress)(uintptr_t)block, (unsigned char)byte, bytes, stream->handle));
     cuda_leave(device);
     return status;
 }
@@ -163,8 +152,9 @@ static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
 static Status synchronize(const DeviceRow *row) {
     CudaDevice *const device = cuda_device_of(row);
     TRY(cuda_enter(device));
-    Status status = cuda_checks_settle(device);
-    if (status == ST_OK) status = cuda_wait(device, "the wait");
+    CudaStream *const stream = cuda_stream(device);
+    Status status = cuda_checks_settle(stream);
+    if (status == ST_OK) status = cuda_wait(stream, "the wait");
     cuda_leave(device);
     return status;
 }
@@ -219,7 +209,6 @@ void cuda_start(void) {
         CudaDevice *const device = &devices[i];
         snprintf(device->name, sizeof device->name, "cuda:%d", i);
         pthread_mutex_init(&device->opening, NULL);
-        pthread_mutex_init(&device->checking, NULL);
         device->row = (DeviceRow){.name = device->name,
                                   .device = DEV_cuda + i,
                                   .key = KEY_cuda,

@@ -47,12 +47,13 @@ static CudaGemm sizes_of(const TemplateRun *run, bool whole) {
 static Status launch_core(CudaDevice *device, const CudaStep *code, const TemplateRun *run, CudaGemm sizes, void *c,
                           bool wide) {
     const int64_t blocks = run->size[0] * ceil_div(sizes.m, CUDA_GEMM_TILE) * ceil_div(sizes.n, CUDA_GEMM_TILE);
+    CudaStream *const stream = cuda_stream(device);
     int is_wide = wide, visible = code->core_visible;
     void *values[] = {(void *)&run->operand[0].at, (void *)&run->operand[1].at, &c, &sizes, &is_wide, &visible,
-                      &device->checks.word};
+                      &stream->checks.word};
     if (!blocks) return ST_OK;
     const CuResult result = device->driver->LaunchKernel(code->core, (unsigned)blocks, 1, 1, CUDA_GEMM_THREADS, 1, 1, 0,
-                                                         device->stream, values, NULL);
+                                                         stream->handle, values, NULL);
     return cuda_answer(device, "a launch", result);
 }
 

@@ -1,4 +1,4 @@
-/* cuda_launch.c: a kernel of a plan on the device's stream: its nests in order, a launch each. */
+/* cuda_launch.c: a kernel of a plan on the calling thread's stream: its nests in order, a launch each. */
 #include "runtime/base/alloc.h"
 #include "runtime/cuda/cuda_code.h"
 #include "runtime/device/launch_bind.h"
@@ -8,16 +8,17 @@ enum { MOST_VALUES = CUDA_ARGUMENT_BYTES / 8 };
 Status cuda_launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest *code, const Bound *bound) {
     int64_t extent[MAX_LOOP_DIMS];
     void *values[MOST_VALUES];
+    CudaStream *const stream = cuda_stream(device);
     int n = 0;
     for (int d = 0; d < nest->n_outer; d++) extent[d] = bound_int(bound, nest->extent[d]);
     const int64_t threads = cuda_threads(&code->shape, nest, extent);
     if (!threads) return ST_OK;
     for (int i = 0; i < code->n_bufs; i++) values[n++] = &bound->bufs[code->bufs[i]];
     for (int i = 0; i < code->n_params; i++) values[n++] = &bound->params[code->params[i]];
-    int32_t number = code->checked ? cuda_checks_add(device, code->checked) : 0;
-    values[n++] = &number, values[n++] = &device->checks.word;
+    int32_t number = code->checked ? cuda_checks_add(stream, code->checked) : 0;
+    values[n++] = &number, values[n++] = &stream->checks.word;
     const CuResult result = device->driver->LaunchKernel(code->function, (unsigned)ceil_div(threads, CUDA_THREADS), 1,
-                                                         1, CUDA_THREADS, 1, 1, 0, device->stream, values, NULL);
+                                                         1, CUDA_THREADS, 1, 1, 0, stream->handle, values, NULL);
     return cuda_answer(device, "a launch", result);
 }
 

@@ -269,6 +269,14 @@ static CuResult emulated_CtxPopCurrent(CuContext *context) {
     return end(CU_success);
 }
 
+static CuResult emulated_CtxSynchronize(void) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_CtxSynchronize, &gpu);
+    for (int i = 0; result == CU_success && i < n_streams; i++)
+        if (streams[i].gpu == gpu) drain(&streams[i]);
+    return end(result == CU_success ? gpu->lost : result);
+}
+
 static CuResult emulated_MemAlloc(CuAddress *address, size_t bytes) {
     Gpu *gpu;
     const CuResult result = begin_on(FN_MemAlloc, &gpu);
