@@ -25,6 +25,7 @@ enum { MAX_SAMPLES = 400 };
 typedef struct Options {
     bool json, cold;
     double seconds;
+    int64_t bytes; /* of the tensors of a row with streams */
     const char *against;
     int rounds;
     int n_names;
@@ -38,7 +39,7 @@ typedef struct BenchReport {
     double eager_ms, eager_min, compiled_ms, compiled_min, cold_ms, compile_ms, compile_min, ns, ns_min, verify_ns,
         verify_min, call_ns, call_min, fma, fma_best;
     int64_t kernels, product_flops, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
-    double share;
+    double share, copy_gbs; /* what a copy within the row's device reaches; 0: not asked */
 } BenchReport;
 
 static double now_ms(void) { return (double)clock_ns() * 1e-6; }
@@ -259,10 +260,17 @@ static double cold_ms(const Work *w) {
     return first - once;
 }
 
-static void work_make(const BenchRow *row, Work *w) {
+static sn_device device_of(const Options *o) { return o->target.device_given ? (sn_device)o->target.device : SN_CPU; }
+
+static void work_make(const BenchRow *row, const Options *o, Work *w) {
+    int64_t sizes[4];
+    const BenchPlace place = {device_of(o), row->dtype};
     *w = (Work){.kind = WORK_forward};
+    memcpy(sizes, row->sizes, sizeof sizes);
+    if (row->streams) sizes[0] = bench_rows_of(row, o->bytes);
     sn_scope scope = sn_scope_begin();
-    row->make(w, row->sizes);
+    row->make(w, sizes);
+    if (place.device != SN_CPU || place.dtype) bench_place(w, row->name, &place);
     sn_scope_end(scope);
 }
 
@@ -303,7 +311,7 @@ static double spawn_cold(char **argv) {
 
 static void bench_row(const BenchRow *row, const Options *o, BenchReport *report) {
     Work w;
-    work_make(row, &w);
+    work_make(row, o, &w);
     if (row->product) report->product_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
     if (w.kind == WORK_overhead)
         bench_overhead(&w, o, report);
@@ -314,7 +322,9 @@ static void bench_row(const BenchRow *row, const Options *o, BenchReport *report
     else
         bench_pair(&w, o, SN_COMPILE_EAGER, SN_COMPILE_VERIFY, report);
     work_free(&w);
-    if (report->compiled_ms > 0)
+    if (report->compiled_ms > 0 && row->streams)
+        report->copy_gbs = bench_copy_gbs(device_of(o), o->bytes);
+    else if (report->compiled_ms > 0 && !o->target.device_given)
         report->cold_ms = spawn_cold((char *[]){"sinter", "bench", "--cold", (char *)row->name, NULL});
 }
 
@@ -341,10 +351,16 @@ static void print_json(const char *name, const BenchReport *r, int threads, doub
     print_figure("arena_bytes", (double)r->arena_bytes);
     if (r->compiled_ms > 0) /* 0 is a figure: tensors of few elements live in blocks of their own */
         printf(", \"peak_bytes\": %lld, \"eager_peak_bytes\": %lld", (long long)r->peak, (long long)r->eager_peak);
+    print_figure("copy_gbs", r->copy_gbs);
     print_figure("row_fma_gflops", r->fma), print_figure("row_fma_gflops_best", r->fma_best);
     print_figure("probe_fma_gflops", fma), print_figure("probe_bandwidth_gbs", bandwidth);
     puts("}");
     fflush(stdout);
+}
+
+static void print_rate(const BenchReport *r) {
+    const double rate = (double)r->moved_bytes / r->compiled_ms * 1e-6;
+    printf("  %.0f GB/s, %.0f %% of a copy's %.0f", rate, 100 * rate / r->copy_gbs, r->copy_gbs);
 }
 
 static void print_text(const char *name, const BenchReport *r) {
@@ -355,25 +371,28 @@ static void print_text(const char *name, const BenchReport *r) {
     else if (r->compile_min > 0)
         printf("%-30s loop IR to callable %.3f ms (min %.3f)\n", name, r->compile_ms, r->compile_min);
     else {
-        printf("%-30s eager %9.4f ms  compiled %9.4f ms (min %.4f)  cold %7.1f ms  kernels %lld  "
-               "%lld bytes moved, %lld saved  peak bytes %lld, eager %lld  share %.2f",
-               name, r->eager_ms, r->compiled_ms, r->compiled_min, r->cold_ms, (long long)r->kernels,
-               (long long)r->moved_bytes, (long long)r->saved_bytes, (long long)r->peak, (long long)r->eager_peak,
-               r->share);
+        printf("%-30s eager %9.4f ms  compiled %9.4f ms (min %.4f)", name, r->eager_ms, r->compiled_ms,
+               r->compiled_min);
+        if (r->cold_ms) printf("  cold %7.1f ms", r->cold_ms);
+        printf("  kernels %lld  %lld bytes moved, %lld saved  peak bytes %lld, eager %lld  share %.2f",
+               (long long)r->kernels, (long long)r->moved_bytes, (long long)r->saved_bytes, (long long)r->peak,
+               (long long)r->eager_peak, r->share);
         if (r->product_flops)
             printf("  %.0f GFLOP/s, %.0f %% of the probe in turn with it, %.0f %% best of best",
                    (double)r->product_flops / r->compiled_ms * 1e-6,
                    (double)r->product_flops / r->compiled_ms * 1e-4 / r->fma,
                    (double)r->product_flops / r->compiled_min * 1e-4 / r->fma_best);
+        if (r->copy_gbs > 0) print_rate(r);
         putchar('\n');
     }
     fflush(stdout);
 }
 
-static bool wanted(const Options *o, const char *name) {
+static bool wanted(const Options *o, const BenchRow *row) {
+    const char *const name = row->name;
     for (int i = 0; i < o->n_names; i++)
         if (!strncmp(name, o->names[i], strlen(o->names[i]))) return true;
-    return o->n_names == 0;
+    return o->n_names == 0 && !row->streams == (device_of(o) == SN_CPU);
 }
 
 /* Targets ------------------------------------------------------------------------------------- */
@@ -475,9 +494,9 @@ static void time_target(const Options *o, const Work *w) {
 static int run_cold(const Options *o) {
     if (is_target(o)) return with_target(o, print_cold);
     for (const BenchRow *row = bench_rows; row->name; row++) {
-        if (!wanted(o, row->name)) continue;
+        if (!wanted(o, row)) continue;
         Work w;
-        work_make(row, &w);
+        work_make(row, o, &w);
         printf("%.4f\n", cold_ms(&w));
         work_free(&w);
         return sn_check() ? report_error(EXIT_wrong) : EXIT_done;
@@ -488,7 +507,7 @@ static int run_cold(const Options *o) {
 static int run_rows(const Options *o) {
     const Probes probes = run_probes(o);
     for (const BenchRow *row = bench_rows; row->name; row++) {
-        if (!wanted(o, row->name)) continue;
+        if (!wanted(o, row)) continue;
         BenchReport report = {0};
         bench_row(row, o, &report);
         if (sn_check()) return report_error(EXIT_wrong);
@@ -503,6 +522,22 @@ static bool seconds_read(const char *text, double *seconds) {
     return end != text && !*end && *seconds > 0 && *seconds <= 1e6;
 }
 
+static bool bytes_read(const char *text, int64_t *bytes) {
+    char *end;
+    const double value = strtod(text, &end);
+    *bytes = (int64_t)value;
+    return end != text && !*end && value >= 1 && value <= 1e12;
+}
+
+/* Rows go to a device, too: it is no option of targets alone. */
+static bool take_target_option(Options *o, int argc, char **argv, int *i) {
+    const char *const given = o->target.given;
+    const bool is_device = option_value(argv[*i], "--device") != NULL;
+    const bool taken = target_option(&o->target, argc, argv, i);
+    if (is_device) o->target.given = given;
+    return taken;
+}
+
 /* One argument; false: unknown. */
 static bool take_option(Options *o, int argc, char **argv, int *i, const char **threads) {
     const char *const a = argv[*i];
@@ -510,11 +545,12 @@ static bool take_option(Options *o, int argc, char **argv, int *i, const char **
     if (!strcmp(a, "--json")) return o->json = true;
     if (!strcmp(a, "--cold")) return o->cold = true;
     if ((value = option_value(a, "--seconds"))) return seconds_read(value, &o->seconds);
+    if ((value = option_value(a, "--bytes"))) return bytes_read(value, &o->bytes);
     if ((value = option_value(a, "--threads"))) return (*threads = value) != NULL;
     if ((value = option_value(a, "--rounds"))) return count_read(value, 99, &o->rounds) && o->rounds > 0;
     if ((value = option_value(a, "--against"))) return (o->against = value) != NULL;
     if (!strcmp(a, "--against")) return *i + 1 < argc && (o->against = argv[++*i]) != NULL;
-    if (a[0] == '-' && a[1]) return target_option(&o->target, argc, argv, i);
+    if (a[0] == '-' && a[1]) return take_target_option(o, argc, argv, i);
     o->names[o->n_names++] = argv[*i];
     return true;
 }
@@ -526,8 +562,8 @@ static const char *useless(const Options *o) {
     if (!is_target(o)) return t->given ? "inputs and modes are for a target, not for rows:" : NULL;
     if (t->vary) return "sizes do not vary here:";
     if (t->compile.mode == SN_COMPILE_EAGER) return "it is timed against eager, not as:";
-    return is_sample(o->names[0]) && (t->n_inputs || t->grad || t->outs_given)
-               ? "inputs, outputs and gradients are a sample's own:"
+    return is_sample(o->names[0]) && (t->device_given || t->n_inputs || t->grad || t->outs_given)
+               ? "inputs, outputs, gradients and devices are a sample's own:"
                : NULL;
 }
 
@@ -535,7 +571,7 @@ int command_bench(const Command *self, int argc, char **argv) {
     char *given[64], *names[64];
     if (argc > COUNT_OF(given)) return usage_error(self, "too many arguments after", argv[63]);
     memcpy(given, argv, sizeof *argv * (size_t)argc);
-    Options o = {.seconds = 0.5, .rounds = 7, .names = names, .argv = given, .argc = argc};
+    Options o = {.seconds = 0.5, .bytes = 1000000000, .rounds = 7, .names = names, .argv = given, .argc = argc};
     const char *threads = "1";
     int n_threads;
     for (int i = 0; i < argc; i++)

@@ -37,7 +37,10 @@ typedef struct BenchRow {
     const char *name;
     void (*make)(Work *work, const int64_t *sizes);
     int64_t sizes[4];
-    bool product; /* of sizes m, n, k: its operations are counted */
+    bool product;   /* of sizes m, n, k: its operations are counted */
+    int streams;    /* device/...: tensors read and written, of sizes[1] columns and as many rows as --bytes says; they
+                       are run where they are named or a device is */
+    sn_dtype dtype; /* of inputs that are floats; SN_DTYPE_DEFAULT: as they are made, f32 */
 } BenchRow;
 extern const BenchRow bench_rows[]; /* ends with a NULL name */
 
@@ -45,6 +48,15 @@ extern const BenchRow bench_rows[]; /* ends with a NULL name */
 typedef struct Timing {
     double median, min;
 } Timing;
+
+/* bench_device.c: where a row's inputs are. */
+typedef struct BenchPlace {
+    sn_device device;
+    sn_dtype dtype; /* of those that are floats; SN_DTYPE_DEFAULT: as they are */
+} BenchPlace;
+void bench_place(Work *work, const char *row, const BenchPlace *place);
+int64_t bench_rows_of(const BenchRow *row, int64_t bytes); /* of a row with streams */
+double bench_copy_gbs(sn_device device, int64_t bytes);    /* read and written by a copy within the device */
 
 int bench_by_value(const void *a, const void *b); /* doubles, for qsort */
 

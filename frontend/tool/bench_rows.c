@@ -204,6 +204,7 @@ static sn_status layer_norm(sn_frame *f) {
     sn_tensor *x = sn_in(f, 0);
     return sn_out(f, 0, sn_layer_norm(x, SN_INTS(sn_size(x, 1)), sn_in(f, 1), sn_in(f, 2)));
 }
+static sn_status row_sum(sn_frame *f) { return sn_out(f, 0, sn_sum_dim(sn_in(f, 0), SN_INTS(-1), false)); }
 static sn_status col_sum(sn_frame *f) { return sn_out(f, 0, sn_sum_dim(sn_in(f, 0), SN_INTS(0), false)); }
 static sn_status cross_entropy(sn_frame *f) { return sn_out(f, 0, sn_cross_entropy(sn_in(f, 0), sn_in(f, 1))); }
 
@@ -219,6 +220,7 @@ static void make_silu_mul(Work *w, const int64_t *s) {
 static void make_chain20(Work *w, const int64_t *s) { forward(w, chain20), normal(w, SN_INTS(s[0], s[1])); }
 static void make_softmax(Work *w, const int64_t *s) { forward(w, softmax), normal(w, SN_INTS(s[0], s[1])); }
 static void make_col_sum(Work *w, const int64_t *s) { forward(w, col_sum), normal(w, SN_INTS(s[0], s[1])); }
+static void make_row_sum(Work *w, const int64_t *s) { forward(w, row_sum), normal(w, SN_INTS(s[0], s[1])); }
 static void make_layer_norm(Work *w, const int64_t *s) {
     forward(w, layer_norm);
     normal(w, SN_INTS(s[0], s[1]));
@@ -419,6 +421,11 @@ static void make_adamw(Work *w, const int64_t *s) {
     }
 #define GEMMS(m) GEMM(m, 768, 768), GEMM(m, 3072, 768), GEMM(m, 768, 3072)
 
+#define DEVICE(name, make, columns, streams)                                                                           \
+    {"device/" name, make, {0, columns}, false, streams, SN_DTYPE_DEFAULT}, {                                          \
+        "device/" name "_bf16", make, {0, columns}, false, streams, SN_BF16                                            \
+    }
+
 const BenchRow bench_rows[] = {
     {"eager/add16", make_add16, {16}},
     {"eager/add16_grad", make_add16_grad, {16}},
@@ -466,5 +473,14 @@ const BenchRow bench_rows[] = {
     {"model/gpt2_block_fwd", make_gpt2_block, {4, 256, 0}},
     {"model/gpt2_block_fwd_bwd", make_gpt2_block, {4, 256, 1}},
     {"optim/adamw", make_adamw, {512, 1024}},
-    {NULL, NULL, {0}},
+    DEVICE("silu_mul", make_silu_mul, 4096, 3),
+    DEVICE("bias_gelu_res_ln", make_residual_tanh, 768, 3),
+    DEVICE("bias_gelu_erf_res_ln", make_residual_erf, 768, 3),
+    DEVICE("chain20", make_chain20, 1024, 2),
+    DEVICE("softmax", make_softmax, 1024, 2),
+    DEVICE("softmax_wide", make_softmax, 50257, 2),
+    DEVICE("layer_norm", make_layer_norm, 768, 2),
+    DEVICE("row_sum", make_row_sum, 1024, 1),
+    DEVICE("col_sum", make_col_sum, 768, 1),
+    {.name = NULL},
 };
