@@ -10,6 +10,7 @@ typedef int CuAttribute;
 typedef unsigned long long CuAddress; /* of device memory */
 typedef struct CuContextOpaque *CuContext;
 typedef struct CuStreamOpaque *CuStream;
+typedef struct CuEventOpaque *CuEvent;
 typedef struct CuLibraryOpaque *CuLibrary; /* a loaded program */
 typedef struct CuKernelOpaque *CuKernel;
 typedef struct CuFunctionOpaque *CuFunction; /* a kernel in the current context */

@@ -18,6 +18,7 @@ typedef CUdevice_attribute CuAttribute;
 typedef CUdeviceptr CuAddress;
 typedef CUcontext CuContext;
 typedef CUstream CuStream;
+typedef CUevent CuEvent;
 typedef CUlibrary CuLibrary;
 typedef CUkernel CuKernel;
 typedef CUfunction CuFunction;

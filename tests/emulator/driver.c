@@ -4,11 +4,12 @@
  *   addresses   of a window that nobody may touch; the bytes lie elsewhere, so a host that follows one crashes
  *   blocks      512 bytes apart and full of poison, new and freed ones alike; an access must lie inside of one
  *   code        what libemulated_nvrtc made of CUDA C++, each access to memory looked at before it is made
- *   streams     queues: a kernel, copy or fill runs when something waits for its stream, on what the memory is then;
+ *   streams     queues: work runs when something waits for it, on what the memory is then, or by chance (stream.c);
  *               where a block has been freed meanwhile the device is lost, as by an illegal address
  *   contexts    a call needs one, on a stack for each thread; a forked process has none and gets none
  *
- * EMULATED_CUDA="devices=2 mib=64 seed=1 version=13000 lacks=MemAlloc" in the environment; emulator.h has the rest. */
+ * EMULATED_CUDA="devices=2 mib=64 seed=1 reorder=0 version=13000 lacks=MemAlloc" in the environment; emulator.h has
+ * the rest. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-enum { DEVICES = 8, QUEUE = 1 << 12, STREAMS = 64, DEPTH = 16 };
+enum { DEVICES = 8, DEPTH = 16 };
 
 typedef enum DriverFunction {
 #define DRIVER(name, since, parameters) FN_##name,
@@ -29,29 +30,12 @@ typedef enum DriverFunction {
     FN_COUNT
 } DriverFunction;
 
-typedef enum GpuWorkKind { WORK_from_host, WORK_to_host, WORK_within, WORK_fill, WORK_kernel } GpuWorkKind;
-typedef struct GpuWork {
-    GpuWorkKind kind;
-    CuAddress to, from;
-    unsigned char byte;
-    size_t n;
-    GpuLaunch *launch;
-} GpuWork;
-
-typedef struct GpuStream {
-    Gpu *gpu;
-    GpuWork queue[QUEUE];
-    int n;
-} GpuStream;
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Gpu gpus[DEVICES];
-static GpuStream streams[STREAMS];
-static int n_streams;
 static pid_t owner; /* the process that has called cuInit */
 static _Thread_local Gpu *stack[DEPTH];
 static _Thread_local int depth;
-static EmulatorCounts counts;
+EmulatorCounts emulator_counts;
 static struct {
     CuResult result;
     int after;
@@ -91,7 +75,7 @@ static CuResult planned(DriverFunction function) {
 /* Takes the lock; end gives it back. */
 static CuResult begin(DriverFunction function) {
     pthread_mutex_lock(&lock);
-    counts.calls++;
+    emulator_counts.calls++;
     if (owner != getpid()) return CU_not_initialized;
     return planned(function);
 }
@@ -106,73 +90,14 @@ static CuResult begin_on(DriverFunction function, Gpu **gpu) {
     if (result != CU_success) return result;
     if (!depth) return CU_invalid_context;
     *gpu = stack[depth - 1];
+    streams_stir();
     return (*gpu)->lost;
 }
 
-/* streams -------------------------------------------------------------------------------------- */
-
-static char *bytes_at(Gpu *gpu, CuAddress address) { return gpu->bytes + gpu_place(gpu, address); }
-static void *host_at(CuAddress address) { return (void *)(uintptr_t)address; }
-
-static bool is_host(CuAddress address) {
+bool gpu_is_host(CuAddress address) {
     for (int i = 0; i < n_devices(); i++)
         if (gpu_place(&gpus[i], address) < gpu_window_size()) return false;
     return address != 0;
-}
-
-/* What the work reads and writes is there. */
-static bool is_sound(Gpu *gpu, const GpuWork *w) {
-    if (w->kind == WORK_kernel) return true;
-    const bool to = w->kind == WORK_to_host ? is_host(w->to) : gpu_block_at(gpu, w->to, w->n) != NULL;
-    if (w->kind == WORK_fill) return to;
-    return to && (w->kind == WORK_from_host ? is_host(w->from) : gpu_block_at(gpu, w->from, w->n) != NULL);
-}
-
-static CuResult run_kernel(Gpu *gpu, const GpuWork *w) {
-    const CuResult result = launch_run(gpu, w->launch);
-    counts.launches++;
-    return result;
-}
-
-static CuResult run(Gpu *gpu, const GpuWork *w) {
-    if (!is_sound(gpu, w)) return CU_illegal_address;
-    if (w->kind == WORK_kernel) return run_kernel(gpu, w);
-    if (w->kind == WORK_fill) {
-        memset(bytes_at(gpu, w->to), w->byte, w->n);
-        counts.fills++;
-        return CU_success;
-    }
-    memmove(w->kind == WORK_to_host ? host_at(w->to) : bytes_at(gpu, w->to),
-            w->kind == WORK_from_host ? host_at(w->from) : bytes_at(gpu, w->from), w->n);
-    counts.copies++;
-    return CU_success;
-}
-
-static CuResult drain(GpuStream *stream) {
-    Gpu *const gpu = stream->gpu;
-    for (int i = 0; i < stream->n; i++) {
-        if (gpu->lost == CU_success) gpu->lost = run(gpu, &stream->queue[i]);
-        if (stream->queue[i].launch) launch_free(stream->queue[i].launch);
-    }
-    counts.queued -= stream->n;
-    stream->n = 0;
-    return gpu->lost;
-}
-
-static GpuStream *stream_of(const Gpu *gpu, CuStream handle) {
-    GpuStream *const stream = (GpuStream *)handle;
-    const bool known = stream >= streams && stream < streams + n_streams;
-    return known && stream->gpu == gpu ? stream : NULL;
-}
-
-static CuResult enqueue(Gpu *gpu, CuStream handle, GpuWork work) {
-    GpuStream *const stream = stream_of(gpu, handle);
-    if (!stream) return CU_invalid_handle;
-    if (!is_sound(gpu, &work)) return CU_invalid_value;
-    if (stream->n == QUEUE) drain(stream);
-    stream->queue[stream->n++] = work;
-    counts.queued++;
-    return gpu->lost;
 }
 
 /* the functions of rows.def --------------------------------------------------------------------- */
@@ -272,9 +197,7 @@ static CuResult emulated_CtxPopCurrent(CuContext *context) {
 static CuResult emulated_CtxSynchronize(void) {
     Gpu *gpu;
     const CuResult result = begin_on(FN_CtxSynchronize, &gpu);
-    for (int i = 0; result == CU_success && i < n_streams; i++)
-        if (streams[i].gpu == gpu) drain(&streams[i]);
-    return end(result == CU_success ? gpu->lost : result);
+    return end(result == CU_success ? streams_drain(gpu) : result);
 }
 
 static CuResult emulated_MemAlloc(CuAddress *address, size_t bytes) {
@@ -282,7 +205,7 @@ static CuResult emulated_MemAlloc(CuAddress *address, size_t bytes) {
     const CuResult result = begin_on(FN_MemAlloc, &gpu);
     if (result != CU_success) return end(result);
     const CuResult given = gpu_allocate(gpu, address, bytes);
-    if (given == CU_success) counts.blocks++, counts.bytes += (int64_t)bytes;
+    if (given == CU_success) emulator_counts.blocks++, emulator_counts.bytes += (int64_t)bytes;
     return end(given);
 }
 
@@ -292,7 +215,7 @@ static CuResult emulated_MemFree(CuAddress address) {
     size_t bytes = 0;
     if (result != CU_success || !address) return end(result);
     const CuResult taken = gpu_free(gpu, address, &bytes);
-    if (taken == CU_success) counts.blocks--, counts.bytes -= (int64_t)bytes;
+    if (taken == CU_success) emulator_counts.blocks--, emulator_counts.bytes -= (int64_t)bytes;
     return end(taken);
 }
 
@@ -301,6 +224,11 @@ static CuResult emulated_MemGetInfo(size_t *unused, size_t *total) {
     const CuResult result = begin_on(FN_MemGetInfo, &gpu);
     if (result == CU_success) *unused = gpu_capacity() - gpu->used, *total = gpu_capacity();
     return end(result);
+}
+
+static CuResult enqueue(Gpu *gpu, CuStream handle, GpuWork work) {
+    GpuStream *const stream = stream_of(gpu, handle);
+    return stream ? stream_push(stream, work) : CU_invalid_handle;
 }
 
 static CuResult emulated_MemcpyHtoDAsync(CuAddress to, const void *from, size_t bytes, CuStream stream) {
@@ -331,14 +259,28 @@ static CuResult emulated_MemsetD8Async(CuAddress to, unsigned char byte, size_t 
     return end(result == CU_success ? enqueue(gpu, stream, work) : result);
 }
 
+static CuResult emulated_MemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_MemHostAlloc, &gpu);
+    if (result != CU_success) return end(result);
+    return end(flags & ~(unsigned)CU_host_portable ? CU_invalid_value : pinned_allocate(memory, bytes));
+}
+
+static CuResult emulated_MemFreeHost(void *memory) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_MemFreeHost, &gpu);
+    return end(result == CU_success ? pinned_free(memory) : result);
+}
+
+/* streams and events */
+
 static CuResult emulated_StreamCreate(CuStream *stream, unsigned flags) {
     Gpu *gpu;
     const CuResult result = begin_on(FN_StreamCreate, &gpu);
     if (result != CU_success) return end(result);
-    if (n_streams == STREAMS || flags > CU_stream_non_blocking) return end(CU_invalid_value);
-    streams[n_streams].gpu = gpu;
-    *stream = (CuStream)&streams[n_streams++];
-    return end(CU_success);
+    if (flags > CU_stream_non_blocking) return end(CU_invalid_value);
+    *stream = (CuStream)stream_new(gpu);
+    return end(*stream ? CU_success : CU_out_of_memory);
 }
 
 static CuResult emulated_StreamSynchronize(CuStream handle) {
@@ -346,7 +288,76 @@ static CuResult emulated_StreamSynchronize(CuStream handle) {
     const CuResult result = begin_on(FN_StreamSynchronize, &gpu);
     if (result != CU_success) return end(result);
     GpuStream *const stream = stream_of(gpu, handle);
-    return end(stream ? drain(stream) : CU_invalid_handle);
+    return end(stream ? stream_drain(stream) : CU_invalid_handle);
+}
+
+static CuResult emulated_StreamQuery(CuStream handle) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_StreamQuery, &gpu);
+    if (result != CU_success) return end(result);
+    GpuStream *const stream = stream_of(gpu, handle);
+    return end(stream ? stream_query(stream) : CU_invalid_handle);
+}
+
+static CuResult emulated_StreamWaitEvent(CuStream handle, CuEvent event, unsigned flags) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_StreamWaitEvent, &gpu);
+    if (result != CU_success) return end(result);
+    GpuStream *const stream = stream_of(gpu, handle);
+    GpuEvent *const known = event_of(event);
+    if (!stream || !known) return end(CU_invalid_handle);
+    return end(flags ? CU_invalid_value : event_wait(known, stream));
+}
+
+static CuResult emulated_EventCreate(CuEvent *event, unsigned flags) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_EventCreate, &gpu);
+    if (result != CU_success) return end(result);
+    if (flags & ~(unsigned)CU_event_no_timing) return end(CU_invalid_value);
+    *event = (CuEvent)event_new(gpu, !(flags & CU_event_no_timing));
+    return end(*event ? CU_success : CU_out_of_memory);
+}
+
+static CuResult emulated_EventDestroy(CuEvent event) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_EventDestroy, &gpu);
+    GpuEvent *const known = event_of(event);
+    if (result != CU_success || !known) return end(result == CU_success ? CU_invalid_handle : result);
+    event_free(known);
+    return end(CU_success);
+}
+
+static CuResult emulated_EventRecord(CuEvent event, CuStream handle) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_EventRecord, &gpu);
+    if (result != CU_success) return end(result);
+    GpuStream *const stream = stream_of(gpu, handle);
+    GpuEvent *const known = event_of(event);
+    return end(stream && known && known->gpu == gpu ? event_record(known, stream) : CU_invalid_handle);
+}
+
+static CuResult emulated_EventQuery(CuEvent event) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_EventQuery, &gpu);
+    GpuEvent *const known = event_of(event);
+    if (result != CU_success) return end(result);
+    return end(known ? event_query(known) : CU_invalid_handle);
+}
+
+static CuResult emulated_EventSynchronize(CuEvent event) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_EventSynchronize, &gpu);
+    GpuEvent *const known = event_of(event);
+    if (result != CU_success) return end(result);
+    return end(known ? event_synchronize(known) : CU_invalid_handle);
+}
+
+static CuResult emulated_EventElapsedTime(float *milliseconds, CuEvent from, CuEvent to) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_EventElapsedTime, &gpu);
+    const GpuEvent *const first = event_of(from), *const second = event_of(to);
+    if (result != CU_success) return end(result);
+    return end(first && second ? event_elapsed(first, second, milliseconds) : CU_invalid_handle);
 }
 
 /* code: a library's kernels are the same in all contexts, and so a kernel is its function */
@@ -475,7 +486,7 @@ PUBLIC void emulator_fail(const char *name, int result, int after) {
 PUBLIC EmulatorCount emulator_count;
 PUBLIC void emulator_count(EmulatorCounts *out) {
     pthread_mutex_lock(&lock);
-    *out = counts;
+    *out = emulator_counts;
     pthread_mutex_unlock(&lock);
 }
 

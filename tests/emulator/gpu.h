@@ -1,6 +1,7 @@
 /* gpu.h: what the parts of the emulated driver share.
  *
- *   driver.c     the functions that a driver exports: contexts, streams as queues
+ *   driver.c     the functions that a driver exports; contexts
+ *   stream.c     streams as queues, events, pinned host memory
  *   memory.c     a device's memory: blocks in a window of addresses
  *   code.c       libraries: objects of libemulated_nvrtc, mapped and linked
  *   launch.c     limits of a launch, the order of its blocks
@@ -106,6 +107,68 @@ typedef struct GpuLaunch {
 CuResult launch_new(GpuLaunch request, void **arguments, GpuLaunch **out);
 CuResult launch_run(Gpu *gpu, GpuLaunch *launch);
 void launch_free(GpuLaunch *launch);
+
+/* stream.c ------------------------------------------------------------------------------------- */
+
+typedef struct GpuStream GpuStream;
+
+typedef struct GpuRecord { /* of an event in a stream; a wait is for the newest one there is when it is asked for */
+    int refs;
+    bool done;
+    double at; /* milliseconds, when it was done */
+    GpuStream *stream;
+} GpuRecord;
+
+typedef struct GpuEvent {
+    Gpu *gpu;
+    bool timed;
+    GpuRecord *last; /* NULL: never recorded */
+} GpuEvent;
+
+typedef enum GpuWorkKind {
+    WORK_from_host,
+    WORK_to_host,
+    WORK_within,
+    WORK_fill,
+    WORK_kernel,
+    WORK_record,
+    WORK_wait
+} GpuWorkKind;
+typedef struct GpuWork {
+    GpuWorkKind kind;
+    bool pinned; /* the host's memory */
+    CuAddress to, from;
+    unsigned char byte;
+    size_t n;
+    void *staged; /* what a copy from pageable memory reads: as that was when the copy was asked for */
+    GpuLaunch *launch;
+    GpuRecord *record;
+} GpuWork;
+
+extern EmulatorCounts emulator_counts;
+
+bool gpu_is_host(CuAddress address);             /* of no device's window */
+GpuStream *stream_new(Gpu *gpu);                 /* NULL: there are too many */
+GpuStream *stream_of(Gpu *gpu, CuStream handle); /* NULL: none of this device */
+/* Behind all that is in the stream; a copy to pageable memory is done when it returns. */
+CuResult stream_push(GpuStream *stream, GpuWork work);
+CuResult stream_drain(GpuStream *stream);
+CuResult stream_query(GpuStream *stream);
+CuResult streams_drain(Gpu *gpu); /* all of the device */
+/* Where streams are reordered: some work of any, by chance. */
+void streams_stir(void);
+
+GpuEvent *event_new(Gpu *gpu, bool timed);
+void event_free(GpuEvent *event);
+GpuEvent *event_of(CuEvent handle);
+CuResult event_record(GpuEvent *event, GpuStream *stream);
+CuResult event_wait(GpuEvent *event, GpuStream *stream);
+CuResult event_query(GpuEvent *event);
+CuResult event_synchronize(GpuEvent *event);
+CuResult event_elapsed(const GpuEvent *from, const GpuEvent *to, float *milliseconds);
+
+CuResult pinned_allocate(void **memory, size_t bytes);
+CuResult pinned_free(void *memory);
 
 /* fiber.c -------------------------------------------------------------------------------------- */
 
