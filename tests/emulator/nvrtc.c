@@ -224,10 +224,12 @@ static const char *const flags[] = {EMULATOR_CLANG,
                                     "-c"};
 enum { FLAGS = (int)(sizeof flags / sizeof *flags) };
 
+/* By what is compiled: the text's first line names words.h, wherever that is. */
 static void object_path(char *path, size_t room, Bytes text) {
     const char *const set = getenv("EMULATED_CUDA_CACHE"), *const folder = set && *set ? set : EMULATOR_CACHE;
     const Bytes words = read_file(EMULATOR_WORDS);
-    uint64_t h = hash(14695981039346656037u, text.at, text.n);
+    const size_t first = strcspn(text.at, "\n");
+    uint64_t h = hash(14695981039346656037u, text.at + first, text.n - first);
     h = hash(h, words.at ? words.at : "", words.n);
     for (int i = 0; i < FLAGS; i++) h = hash(h, flags[i], strlen(flags[i]) + 1);
     free(words.at);
