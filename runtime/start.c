@@ -48,6 +48,8 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .device_free = device_free,
         .device_copy = device_copy,
         .device_fill = device_fill,
+        .device_body_begin = device_body_begin,
+        .device_body_end = device_body_end,
         .cpu_alloc_bound = cpu_alloc_bound,
         .pool_threads_set = pool_threads_set,
 

@@ -114,25 +114,26 @@ static Status run_decomposition(OpCall *call) {
 }
 
 /* A tensor of the Meta device like `val`; its sizes are specialised where they are symbolic. */
-static Val *on_meta(const MetaCall *call, const Val *val, Device *device) {
+static Val *on_meta(const MetaCall *call, const Val *val) {
     const Meta *const meta = val->meta;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int d = 0; d < meta->rank; d++) {
         sizes[d] = sym_is(meta->sizes[d]) ? sym_concrete(call->env, meta->sizes[d]) : meta->sizes[d];
         strides[d] = sym_is(meta->strides[d]) ? sym_concrete(call->env, meta->strides[d]) : meta->strides[d];
     }
-    *device = meta->device;
     const Meta *const copy = meta_intern(meta->dtype, DEV_meta, sizes, strides, meta->rank, false);
     return copy ? (Val *)tensor_without_data(copy) : NULL;
 }
 
+/* The device is that of all tensors but the CPU's numbers. */
 static Status meta_args(const MetaCall *call, Arg *args, Device *device) {
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
         if (args[i].kind == ARG_tensors)
             return error_raise(ST_UNSUPPORTED, "%s: tensor lists are known only when it runs", call->row->name);
         if (args[i].kind != ARG_tensor || !args[i].val) continue;
-        if (!(args[i].val = on_meta(call, args[i].val, device))) return error_pending();
+        if (!device_is_host(args[i].val->meta->device)) *device = args[i].val->meta->device;
+        if (!(args[i].val = on_meta(call, args[i].val))) return error_pending();
     }
     return ST_OK;
 }

@@ -444,3 +444,20 @@ Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, v
     scope_pop_passing(state, depth, call->outs, call->n_outs);
     return status == ST_OK ? error_pending() : status;
 }
+
+static bool is_there(const OpCall *call, const Val *val) {
+    return val && key_of_device(val->meta->device) >> call->key & 1;
+}
+
+Device call_device(const OpCall *call) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        if (arg->kind == ARG_tensor && is_there(call, arg->val)) return arg->val->meta->device;
+        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
+            if (is_there(call, arg->vals[k])) return arg->vals[k]->meta->device;
+    }
+    for (int i = 0; call->out_args && i < call->row->n_out; i++)
+        if (is_there(call, &call->out_args[i]->base)) return call->out_args[i]->base.meta->device;
+    const Arg *const named = call->row->device >= 0 ? &call->args[call->row->device] : NULL;
+    return named && named->kind == ARG_int ? (Device)named->i : DEV_cpu;
+}

@@ -45,6 +45,9 @@ typedef Status OpKernel(OpCall *call);
 static inline sn_tensor *call_written(const OpCall *call, int i) {
     return call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
 }
+/* The device of the running key that the call is for: of its first tensor there, or the one that it names;
+ * DEV_cpu where there is none. */
+Device call_device(const OpCall *call);
 /* A call that is to be dispatched; aliases are resolved. */
 static inline OpCall op_call(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
                              sn_tensor **outs) {

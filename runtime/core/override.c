@@ -57,6 +57,28 @@ static Status run_at_once(sn_frame *frame, sn_body body) {
     return status;
 }
 
+/* By its form, or by what a user's op says of itself. */
+static bool writes_visible(const OpCall *call) {
+    if (call->form != FORM_functional || call->row->flags & OPF_ordered) return true;
+    for (int i = 0; i < call->row->n_params; i++)
+        if (strchr(call->row->params[i].alias, '!')) return true;
+    return false;
+}
+
+static void end_body(const Device *device) { runtime_hooks.device_body_end(*device); }
+
+static Status run_beside(const OpCall *call, sn_frame *frame, sn_body body) {
+    const Device device = call_device(call);
+    TRY(runtime_hooks.device_body_begin(device, writes_visible(call)));
+    __attribute__((cleanup(end_body), unused)) const Device begun = device;
+    return run_at_once(frame, body);
+}
+
+static Status run_frame(const OpCall *call, sn_frame *frame, sn_body body) {
+    if (KEYS_BESIDE >> call->key & 1) return run_beside(call, frame, body);
+    return is_backend(call->key) ? run_at_once(frame, body) : frame_run(frame, body);
+}
+
 /* An out form's arguments are those of its schema, then the tensors to write. */
 static int args_of_out(const OpCall *call, Arg *args) {
     int n = op_form_params(call->row, FORM_out);
@@ -90,7 +112,7 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
                       .outs_optional = list,
                       .call = call};
     memset(outs, 0, sizeof *outs * (size_t)frame.n_out);
-    TRY(is_backend(call->key) ? run_at_once(&frame, body) : frame_run(&frame, body));
+    TRY(run_frame(call, &frame, body));
     if (is_backend(call->key) && call->form == FORM_functional) TRY(check_placed(call, outs));
     if (list) take_list(call, outs);
     for (int i = 0; !list && i < call->row->n_out; i++)

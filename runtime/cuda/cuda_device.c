@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/cuda/cuda_internal.h"
+#include "runtime/cuda/cuda_user.h"
 #include "runtime/eager/eager.h"
 
 static CudaDevice devices[CUDA_MOST_DEVICES];
@@ -219,6 +220,8 @@ void cuda_start(void) {
                                   .copy = copy,
                                   .fill = fill,
                                   .synchronize = synchronize,
+                                  .body_begin = cuda_body_begin,
+                                  .body_end = cuda_body_end,
                                   .launch = cuda_launch,
                                   .make_code = cuda_make_code,
                                   .drop_code = cuda_drop_code,

@@ -16,5 +16,6 @@ typedef struct CuKernelOpaque *CuKernel;
 typedef struct CuFunctionOpaque *CuFunction; /* a kernel in the current context */
 typedef int CuJitOption;
 typedef int CuLibraryOption;
+typedef int CuFunctionAttribute;
 
 #endif

@@ -49,6 +49,16 @@ Status device_fill(Device device, void *block, int byte, size_t bytes) {
     return bytes ? row->fill(row, block, byte, bytes) : ST_OK;
 }
 
+Status device_body_begin(Device device, bool writes) {
+    const DeviceRow *const row = device_row(device);
+    return row && row->body_begin ? row->body_begin(row, writes) : ST_OK;
+}
+
+void device_body_end(Device device) {
+    const DeviceRow *const row = device_row(device);
+    if (row && row->body_end) row->body_end(row);
+}
+
 Status device_synchronize(Device device) {
     const DeviceRow *const row = device_row(device);
     if (!row) return device_has_memory(device) ? absent(device) : ST_OK;

@@ -32,6 +32,10 @@ struct DeviceRow {
     Status (*copy)(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way);
     Status (*fill)(const DeviceRow *row, void *block, int byte, size_t bytes);
     Status (*synchronize)(const DeviceRow *row); /* NULL: what a function was asked is done when it returns */
+    /* Around a kernel that the program has written for an op here, on its thread. writes: memory that others see. NULL:
+     * nothing is to be done. */
+    Status (*body_begin)(const DeviceRow *row, bool writes);
+    void (*body_end)(const DeviceRow *row);
     const char *uncompiled; /* why a compiled function runs its ops eagerly; NULL: it has compiled code */
     /* Code. NULL: the device has no generated code, no native kernels; its ops are what is registered at its key. */
     Status (*launch)(struct Launch *launch, int step); /* a step that is a kernel */
@@ -61,6 +65,8 @@ void device_free(Device device, void *block, size_t bytes);
 /* Between any two; by way of the host where neither is the host's and they are not one. */
 Status device_copy(Device to_device, void *to, Device from_device, const void *from, size_t bytes);
 Status device_fill(Device device, void *block, int byte, size_t bytes);
+Status device_body_begin(Device device, bool writes);
+void device_body_end(Device device);      /* where that was ST_OK */
 Status device_synchronize(Device device); /* meta has nothing to wait for */
 
 /* A device of the program's (device_user.c). Its number, or -1 and an error. */

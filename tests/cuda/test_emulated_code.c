@@ -271,7 +271,7 @@ START_TEST(libraries_come_and_go) {
     CuAddress o = device_copy(NULL, 4);
     ck_assert_int_eq(compile_text("extern \"C\" __global__ void one(float *o) { *o = 1; }", &code, &log), 0);
     ck_assert_int_eq(cu.LibraryLoadData(&library, code, NULL, NULL, 0, NULL, NULL, 0), CU_success);
-    ck_assert_int_eq(cu.LibraryGetKernel(&kernel, library, "two"), GPU_not_found);
+    ck_assert_int_eq(cu.LibraryGetKernel(&kernel, library, "two"), CU_not_found);
     ck_assert_int_eq(cu.LibraryGetKernel(&kernel, library, "one"), CU_success);
     ck_assert_int_eq(cu.KernelGetFunction(&function, kernel), CU_success);
     ck_assert_int_eq(LAUNCH(function, 1, 1, &o), CU_success);

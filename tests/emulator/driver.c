@@ -385,7 +385,7 @@ static CuResult emulated_LibraryGetKernel(CuKernel *kernel, CuLibrary library, c
     if (result != CU_success) return end(result);
     if (!loaded) return end(CU_invalid_handle);
     *kernel = (CuKernel)code_find(loaded, name);
-    return end(*kernel ? CU_success : GPU_not_found);
+    return end(*kernel ? CU_success : CU_not_found);
 }
 
 static CuResult emulated_KernelGetFunction(CuFunction *function, CuKernel kernel) {
@@ -396,7 +396,7 @@ static CuResult emulated_KernelGetFunction(CuFunction *function, CuKernel kernel
     return end(*function ? CU_success : CU_invalid_handle);
 }
 
-enum { FUNCTION_most_threads = 0, FUNCTION_fixed_shared = 1, FUNCTION_most_dynamic = 8 };
+enum { FUNCTION_most_threads = 0, FUNCTION_fixed_shared = 1, FUNCTION_most_dynamic = CU_function_dynamic_shared };
 
 static CuResult emulated_FuncGetAttribute(int *value, CuFunctionAttribute attribute, CuFunction function) {
     Gpu *gpu;

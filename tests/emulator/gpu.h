@@ -18,10 +18,8 @@
 #include "runtime/cuda/driver.h"
 #include "tests/emulator/emulator.h"
 
-typedef int CuFunctionAttribute;
-
 /* Results that a driver gives and Sinter does not ask for by name. */
-enum { GPU_invalid_image = 200, GPU_not_found = 500, GPU_out_of_resources = 701 };
+enum { GPU_invalid_image = 200, GPU_out_of_resources = 701 };
 enum { GPU_BLOCKS = 1 << 14, GPU_GRAIN = 512 };
 
 __attribute__((format(printf, 1, 2))) void emulator_tell(const char *format, ...); /* what emulator_said gives */
