@@ -3,6 +3,7 @@
 #ifndef SINTER_RUNTIME_CUDA_DRIVER_TYPES_H
 #define SINTER_RUNTIME_CUDA_DRIVER_TYPES_H
 #include <stddef.h>
+#include <stdint.h>
 
 typedef int CuResult;
 typedef int CuDevice; /* an ordinal's handle */
@@ -17,5 +18,11 @@ typedef struct CuFunctionOpaque *CuFunction; /* a kernel in the current context 
 typedef int CuJitOption;
 typedef int CuLibraryOption;
 typedef int CuFunctionAttribute;
+typedef struct CuGraphOpaque *CuGraph; /* work in order; an exec is one that can be launched */
+typedef struct CuGraphNodeOpaque *CuGraphNode;
+typedef struct CuGraphExecOpaque *CuGraphExec;
+typedef int CuCaptureMode;
+typedef int CuCaptureStatus;
+#include "runtime/cuda/driver_structs.h"
 
 #endif

@@ -7,6 +7,8 @@
 #ifdef HAVE_CUDA_HEADERS
 #include <cudaTypedefs.h>
 #include <nvrtc.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define SINTER_RUNTIME_CUDA_DRIVER_TYPES_H /* theirs */
 #define SINTER_RUNTIME_CUDA_NVRTC_TYPES_H
@@ -25,6 +27,18 @@ typedef CUfunction CuFunction;
 typedef CUjit_option CuJitOption;
 typedef CUlibraryOption CuLibraryOption;
 typedef CUfunction_attribute CuFunctionAttribute;
+typedef CUgraph CuGraph;
+typedef CUgraphNode CuGraphNode;
+typedef CUgraphExec CuGraphExec;
+typedef CUstreamCaptureMode CuCaptureMode;
+typedef CUstreamCaptureStatus CuCaptureStatus;
+#define CuKernelNode  OurKernelNode
+#define CuGraphUpdate OurGraphUpdate
+#include "runtime/cuda/driver_structs.h"
+#undef CuKernelNode
+#undef CuGraphUpdate
+typedef CUDA_KERNEL_NODE_PARAMS_v2 CuKernelNode;
+typedef CUgraphExecUpdateResultInfo CuGraphUpdate;
 
 #define SAME(ours, theirs, name)        _Static_assert(__builtin_types_compatible_p(ours, theirs), name)
 #define DRIVER(name, since, parameters) SAME(CuResult(*) parameters, PFN_cu##name##_v##since, "cu" #name);
@@ -37,6 +51,26 @@ typedef CUfunction_attribute CuFunctionAttribute;
 #include "runtime/cuda/nvrtc.def"
 #define NVRTC_RESULT(name, theirs, value) _Static_assert((int)theirs == value, #theirs);
 #include "runtime/cuda/nvrtc.def"
+
+#define SAME_FIELD(type, field)                                                                                        \
+    _Static_assert(offsetof(Our##type, field) == offsetof(Cu##type, field) &&                                          \
+                       sizeof(((Our##type *)0)->field) == sizeof(((Cu##type *)0)->field),                              \
+                   #type "." #field)
+SAME_FIELD(KernelNode, func);
+SAME_FIELD(KernelNode, gridDimX);
+SAME_FIELD(KernelNode, gridDimY);
+SAME_FIELD(KernelNode, gridDimZ);
+SAME_FIELD(KernelNode, blockDimX);
+SAME_FIELD(KernelNode, blockDimY);
+SAME_FIELD(KernelNode, blockDimZ);
+SAME_FIELD(KernelNode, sharedMemBytes);
+SAME_FIELD(KernelNode, kernelParams);
+SAME_FIELD(KernelNode, extra);
+SAME_FIELD(KernelNode, kern);
+SAME_FIELD(KernelNode, ctx);
+SAME_FIELD(GraphUpdate, result);
+SAME_FIELD(GraphUpdate, errorNode);
+_Static_assert(sizeof(OurKernelNode) == sizeof(CuKernelNode) && sizeof(OurGraphUpdate) == sizeof(CuGraphUpdate), "all");
 
 /* Enums are ints to a caller, addresses 64 bits. */
 _Static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUdevice_attribute) == sizeof(int), "enums");

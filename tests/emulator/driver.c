@@ -72,11 +72,21 @@ static CuResult planned(DriverFunction function) {
     return result;
 }
 
+/* What may wait for the device, or change what captured work relies on. */
+static bool is_unsafe(DriverFunction function) {
+    static const bool rows[FN_COUNT] = {
+        [FN_MemAlloc] = true,       [FN_MemFree] = true,     [FN_MemHostAlloc] = true,     [FN_MemFreeHost] = true,
+        [FN_CtxSynchronize] = true, [FN_EventQuery] = true,  [FN_EventSynchronize] = true, [FN_LibraryLoadData] = true,
+        [FN_LibraryUnload] = true,  [FN_StreamCreate] = true};
+    return rows[function];
+}
+
 /* Takes the lock; end gives it back. */
 static CuResult begin(DriverFunction function) {
     pthread_mutex_lock(&lock);
     emulator_counts.calls++;
     if (owner != getpid()) return CU_not_initialized;
+    if (is_unsafe(function) && capture_refuses()) return CU_capture_unsupported;
     return planned(function);
 }
 static CuResult end(CuResult result) {
@@ -442,6 +452,73 @@ static CuResult emulated_LaunchKernel(CuFunction function, unsigned grid_x, unsi
     result = enqueue(gpu, stream, work);
     if (result == CU_invalid_handle) launch_free(work.launch);
     return end(result);
+}
+
+/* graphs */
+
+static CuResult emulated_StreamBeginCapture(CuStream handle, CuCaptureMode mode) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_StreamBeginCapture, &gpu);
+    GpuStream *const stream = result == CU_success ? stream_of(gpu, handle) : NULL;
+    return end(result != CU_success ? result : stream ? capture_begin(stream, gpu, mode) : CU_invalid_handle);
+}
+
+static CuResult emulated_StreamEndCapture(CuStream handle, CuGraph *graph) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_StreamEndCapture, &gpu);
+    GpuStream *const stream = result == CU_success ? stream_of(gpu, handle) : NULL;
+    return end(result != CU_success ? result : stream ? capture_end(stream, graph) : CU_invalid_handle);
+}
+
+static CuResult emulated_StreamGetCaptureInfo(CuStream handle, CuCaptureStatus *status, uint64_t *id, CuGraph *graph,
+                                              const CuGraphNode **last, size_t *n) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_StreamGetCaptureInfo, &gpu);
+    GpuStream *const stream = result == CU_success ? stream_of(gpu, handle) : NULL;
+    if (result == CU_success && (id || graph)) return end(CU_invalid_value); /* nobody asks here */
+    return end(result != CU_success ? result
+               : stream             ? capture_info(*stream_capture(stream), status, last, n)
+                                    : CU_invalid_handle);
+}
+
+static CuResult emulated_GraphInstantiateWithFlags(CuGraphExec *exec, CuGraph graph, unsigned long long flags) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_GraphInstantiateWithFlags, &gpu);
+    return end(result != CU_success ? result : flags ? CU_invalid_value : graph_instantiate(graph, exec));
+}
+
+static CuResult emulated_GraphGetNodes(CuGraph graph, CuGraphNode *nodes, size_t *n) {
+    const CuResult result = begin(FN_GraphGetNodes);
+    return end(result == CU_success ? graph_nodes(graph, nodes, n) : result);
+}
+
+static CuResult emulated_GraphExecKernelNodeSetParams(CuGraphExec exec, CuGraphNode node, const CuKernelNode *kernel) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_GraphExecKernelNodeSetParams, &gpu);
+    return end(result == CU_success ? graph_set_kernel(exec, node, kernel) : result);
+}
+
+static CuResult emulated_GraphExecUpdate(CuGraphExec exec, CuGraph graph, CuGraphUpdate *update) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_GraphExecUpdate, &gpu);
+    return end(result == CU_success ? graph_update(exec, graph, update) : result);
+}
+
+static CuResult emulated_GraphLaunch(CuGraphExec exec, CuStream handle) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_GraphLaunch, &gpu);
+    GpuStream *const stream = result == CU_success ? stream_of(gpu, handle) : NULL;
+    return end(result != CU_success ? result : stream ? graph_launch(exec, stream) : CU_invalid_handle);
+}
+
+static CuResult emulated_GraphDestroy(CuGraph graph) {
+    const CuResult result = begin(FN_GraphDestroy);
+    return end(result == CU_success ? graph_destroy(graph) : result);
+}
+
+static CuResult emulated_GraphExecDestroy(CuGraphExec exec) {
+    const CuResult result = begin(FN_GraphExecDestroy);
+    return end(result == CU_success ? graph_exec_destroy(exec) : result);
 }
 
 /* what the library exports ---------------------------------------------------------------------- */

@@ -14,6 +14,7 @@ typedef struct EmulatorCounts {
     int64_t calls;         /* of any driver function */
     int64_t copies, fills; /* that have run */
     int64_t launches;      /* of kernels, that have run */
+    int64_t graphs;        /* launches of graphs */
     int64_t queued;        /* work that has not run */
     int64_t pinned;        /* bytes of host memory */
     int64_t events;        /* there are now */

@@ -2,6 +2,7 @@
  *
  *   driver.c     the functions that a driver exports; contexts
  *   stream.c     streams as queues, events, pinned host memory
+ *   graph.c      what streams do while they are captured; graphs
  *   memory.c     a device's memory: blocks in a window of addresses
  *   code.c       libraries: objects of libemulated_nvrtc, mapped and linked
  *   launch.c     limits of a launch, the order of its blocks
@@ -19,7 +20,7 @@
 #include "tests/emulator/emulator.h"
 
 /* Results that a driver gives and Sinter does not ask for by name. */
-enum { GPU_invalid_image = 200, GPU_out_of_resources = 701 };
+enum { GPU_invalid_image = 200, GPU_out_of_resources = 701, GPU_wrong_thread = 908 };
 enum { GPU_BLOCKS = 1 << 14, GPU_GRAIN = 512 };
 
 __attribute__((format(printf, 1, 2))) void emulator_tell(const char *format, ...); /* what emulator_said gives */
@@ -156,6 +157,10 @@ CuResult streams_drain(Gpu *gpu); /* all of the device */
 /* Where streams are reordered: some work of any, by chance. */
 void streams_stir(void);
 
+/* The newest record of an event or a graph's end: a new one, a wait for it. */
+CuResult record_push(GpuRecord **last, GpuStream *stream);
+CuResult record_wait(GpuRecord *last, GpuStream *stream);
+void record_release(GpuRecord *record);
 GpuEvent *event_new(Gpu *gpu, bool timed);
 void event_free(GpuEvent *event);
 GpuEvent *event_of(CuEvent handle);
@@ -167,6 +172,28 @@ CuResult event_elapsed(const GpuEvent *from, const GpuEvent *to, float *millisec
 
 CuResult pinned_allocate(void **memory, size_t bytes);
 CuResult pinned_free(void *memory);
+
+/* graph.c -------------------------------------------------------------------------------------- */
+
+typedef struct GpuGraph GpuGraph;
+typedef struct GpuExec GpuExec;
+typedef struct GpuCapture GpuCapture;
+
+GpuCapture **stream_capture(GpuStream *stream); /* stream.c: where its capture is; NULL: none */
+/* A call that no thread may make while it captures, a GLOBAL capture: none at all. True: it has ended the capture. */
+bool capture_refuses(void);
+CuResult capture_begin(GpuStream *stream, Gpu *gpu, CuCaptureMode mode);
+CuResult capture_end(GpuStream *stream, CuGraph *graph);
+CuResult capture_push(GpuCapture *capture, GpuWork *work); /* takes the work */
+CuResult capture_spoil(GpuCapture *capture);               /* a call that a captured stream does not take */
+CuResult capture_info(GpuCapture *capture, CuCaptureStatus *status, const CuGraphNode **last, size_t *n);
+CuResult graph_nodes(CuGraph graph, CuGraphNode *nodes, size_t *n);
+CuResult graph_instantiate(CuGraph graph, CuGraphExec *exec);
+CuResult graph_set_kernel(CuGraphExec exec, CuGraphNode node, const CuKernelNode *kernel);
+CuResult graph_update(CuGraphExec exec, CuGraph graph, CuGraphUpdate *update);
+CuResult graph_launch(CuGraphExec exec, GpuStream *stream);
+CuResult graph_destroy(CuGraph graph);
+CuResult graph_exec_destroy(CuGraphExec exec);
 
 /* fiber.c -------------------------------------------------------------------------------------- */
 

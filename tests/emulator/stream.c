@@ -19,6 +19,7 @@ enum { QUEUE = 1 << 12, STREAMS = 256, EVENTS = 1 << 14, PINNED = 1 << 10, PINNE
 
 struct GpuStream {
     Gpu *gpu;
+    GpuCapture *capture;
     int first, n; /* a ring */
     GpuWork queue[QUEUE];
 };
@@ -124,7 +125,7 @@ static CuResult run(Gpu *gpu, const GpuWork *w) {
     return is_sound(gpu, w) ? runs[w->kind](gpu, w) : CU_illegal_address;
 }
 
-static void record_release(GpuRecord *record) {
+void record_release(GpuRecord *record) {
     if (record && --record->refs == 0) free(record);
 }
 
@@ -143,6 +144,8 @@ GpuStream *stream_new(Gpu *gpu) {
     stream->gpu = gpu;
     return streams[n_streams++] = stream;
 }
+
+GpuCapture **stream_capture(GpuStream *stream) { return &stream->capture; }
 
 GpuStream *stream_of(Gpu *gpu, CuStream handle) {
     for (int i = 0; i < n_streams; i++)
@@ -200,6 +203,7 @@ void streams_stir(void) {
 static void step_towards(GpuStream *stream) { run_next(reorders() ? any_stream() : runnable(stream)); }
 
 CuResult stream_drain(GpuStream *stream) {
+    if (stream->capture) return capture_spoil(stream->capture);
     while (stream->n) step_towards(stream);
     return stream->gpu->lost;
 }
@@ -212,6 +216,7 @@ CuResult streams_drain(Gpu *gpu) {
 
 /* Who asks again and again gets there. */
 CuResult stream_query(GpuStream *stream) {
+    if (stream->capture) return capture_spoil(stream->capture);
     if (!stream->n) return stream->gpu->lost;
     step_towards(stream);
     return stream->gpu->lost == CU_success ? CU_not_ready : stream->gpu->lost;
@@ -228,6 +233,8 @@ CuResult stream_push(GpuStream *stream, GpuWork work) {
     const bool host = work.kind == WORK_from_host || work.kind == WORK_to_host;
     work.pinned = host && is_pinned(work.kind == WORK_from_host ? work.from : work.to, work.n);
     if (!is_sound(stream->gpu, &work)) return CU_invalid_value;
+    if (stream->capture)
+        return host && !work.pinned ? capture_spoil(stream->capture) : capture_push(stream->capture, &work);
     if (!stage(&work)) return CU_out_of_memory;
     if (stream->n == QUEUE) stream_drain(stream);
     stream->queue[(stream->first + stream->n++) % QUEUE] = work;
@@ -263,20 +270,30 @@ void event_free(GpuEvent *event) {
     free(event);
 }
 
-CuResult event_record(GpuEvent *event, GpuStream *stream) {
+CuResult record_push(GpuRecord **last, GpuStream *stream) {
     GpuRecord *const record = calloc(1, sizeof *record);
     if (!record) return CU_out_of_memory;
     *record = (GpuRecord){.refs = 2, .stream = stream};
-    record_release(event->last);
-    event->last = record;
+    record_release(*last);
+    *last = record;
     return stream_push(stream, (GpuWork){.kind = WORK_record, .record = record});
 }
 
-/* An event that was never recorded is passed at once. */
+/* What was never recorded is passed at once. */
+CuResult record_wait(GpuRecord *last, GpuStream *stream) {
+    if (!last) return CU_success;
+    last->refs++;
+    return stream_push(stream, (GpuWork){.kind = WORK_wait, .record = last});
+}
+
+CuResult event_record(GpuEvent *event, GpuStream *stream) {
+    if (stream->capture) return capture_spoil(stream->capture); /* of one stream alone, here */
+    return record_push(&event->last, stream);
+}
+
 CuResult event_wait(GpuEvent *event, GpuStream *stream) {
-    if (!event->last) return CU_success;
-    event->last->refs++;
-    return stream_push(stream, (GpuWork){.kind = WORK_wait, .record = event->last});
+    if (stream->capture) return capture_spoil(stream->capture);
+    return record_wait(event->last, stream);
 }
 
 CuResult event_query(GpuEvent *event) {
