@@ -574,6 +574,7 @@ int command_bench(const Command *self, int argc, char **argv) {
     Options o = {.seconds = 0.5, .bytes = 1000000000, .rounds = 7, .names = names, .argv = given, .argc = argc};
     const char *threads = "1";
     int n_threads;
+    sn_setting_set("cache_dir", "off"); /* what is timed cold compiles */
     for (int i = 0; i < argc; i++)
         if (!take_option(&o, argc, argv, &i, &threads)) return usage_error(self, "unknown", argv[i]);
     if (!count_read(threads, INT32_MAX, &n_threads) || !n_threads || sn_setting_set("threads", threads) != SN_OK)

@@ -21,6 +21,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/room.h"
+#include "runtime/compile/code_disk.h"
 #include "runtime/compile/llvm_module.h"
 #include "runtime/compile/loader.h"
 
@@ -53,7 +54,6 @@ static Map by_hash, by_fn; /* -> Function */
 static Module *newest, *oldest;
 static CodeCounts counts;
 static int held; /* compiles that rely on what they have seen */
-static int next_name;
 
 /* words: room for all; NULL: they are only counted. */
 static CodeKey key_of(const Nest *nest, const Buf *bufs, int64_t *words) {
@@ -109,6 +109,12 @@ static void unused_remove(Module *module) {
     counts.unused_bytes -= loader_bytes(module->code);
 }
 
+static void module_free(Module *module) {
+    loader_free(module->code);
+    mem_free(module->words);
+    mem_free(module);
+}
+
 static void unmap(Module *module) {
     for (int i = 0; i < module->n_functions; i++) {
         remove_locked(&module->functions[i]);
@@ -116,9 +122,7 @@ static void unmap(Module *module) {
     }
     counts.bytes -= loader_bytes(module->code);
     counts.modules--;
-    loader_free(module->code);
-    mem_free(module->words);
-    mem_free(module);
+    module_free(module);
 }
 
 static void shrink_code(void) {
@@ -202,7 +206,7 @@ static void want(WantedCode *wanted, const Step *step, int number, CompileInfo *
     VEC_PUSH(wanted->arena, &wanted->nests, nest);
     VEC_PUSH(wanted->arena, &wanted->bufs, kernel->bufs);
     VEC_PUSH(wanted->arena, &wanted->shapes, step->shapes[number]);
-    VEC_PUSH(wanted->arena, &wanted->names, arena_printf(wanted->arena, "n%d", next_name++));
+    VEC_PUSH(wanted->arena, &wanted->names, arena_printf(wanted->arena, "n%d", wanted->keys.n));
     VEC_PUSH(wanted->arena, &wanted->keys, key);
 }
 
@@ -247,11 +251,11 @@ static Module *module_new(const WantedCode *wanted, LoadedCode *code) {
         return NULL;
     }
     module->code = code;
-    module->n_functions = n;
     for (int i = 0; i < n; i++) {
         void *const at = loader_symbol(code, wanted->names.at[i]);
         module->functions[i].module = module;
         memcpy(&module->functions[i].fn, &at, sizeof at);
+        module->n_functions += at != NULL;
     }
     return module;
 }
@@ -261,6 +265,10 @@ static Status publish_code(const WantedCode *wanted, LoadedCode *code) {
     if (!module) {
         loader_free(code);
         return ST_MEMORY;
+    }
+    if (module->n_functions < wanted->keys.n) {
+        module_free(module);
+        return error_raise(ST_IO, "loading code: the object lacks a function");
     }
     pthread_mutex_lock(&lock);
     counts.bytes += loader_bytes(code);
@@ -281,15 +289,33 @@ static Status code_fail(CompileInfo *info, Status status, int code, const char *
     return status;
 }
 
-static Status load_code(const WantedCode *wanted, const CodegenResult *result, CompileInfo *info) {
+static Status load_code(const WantedCode *wanted, const FilePart *object, CompileInfo *info) {
     LoadedCode *code;
     const int64_t start = clock_ns();
     BailCode why = BAIL_load;
-    Status status = loader_load(result->object, result->bytes, &code, &why);
-    if (status == ST_OK && (status = publish_code(wanted, code)) != ST_OK) why = BAIL_memory;
+    Status status = loader_load(object->at, object->bytes, &code, &why);
+    if (status == ST_OK && (status = publish_code(wanted, code)) == ST_MEMORY) why = BAIL_memory;
     info->load_ns += clock_ns() - start;
     if (status == ST_OK) return ST_OK;
     return code_fail(info, status, why, error_slot()->message);
+}
+
+/* What is there but does not load goes, and code is made anew; what says why then is that. */
+static bool load_kept(const WantedCode *wanted, const DiskKey *key, CompileInfo *info) {
+    const int64_t start = clock_ns();
+    DiskCode code;
+    const bool taken = disk_take(key, &code);
+    info->load_ns += clock_ns() - start;
+    if (!taken) return false;
+    CompileInfo trial = *info;
+    const bool loaded = load_code(wanted, &(FilePart){code.at, code.bytes}, &trial) == ST_OK;
+    info->load_ns = trial.load_ns;
+    mem_free(code.at);
+    if (loaded)
+        info->loaded += wanted->nests.n;
+    else if (trial.failure == BAIL_load)
+        disk_unloadable(key, trial.reason);
+    return loaded;
 }
 
 /* A nest that stores more than half of the last cache goes past it: the other half is for what is loaded. At most 16
@@ -321,27 +347,40 @@ static Status llvm_is_absent(CompileInfo *info) {
     return code_fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
 }
 
-static Status generate(const WantedCode *wanted, const Machine *machine, CompileInfo *info) {
+static Status compile_code(const WantedCode *wanted, const CodegenRequest *request, const DiskKey *key,
+                           CompileInfo *info) {
     const LlvmModuleTable *const llvm = llvm_module();
     if (!llvm) return llvm_is_absent(info);
+    CodegenResult result = {0};
+    const int64_t start = clock_ns();
+    const Status status = llvm->compile(request, &result);
+    info->codegen_ns += clock_ns() - start;
+    info->build_ns += result.times.build_ns;
+    info->optimise_ns += result.times.passes_ns;
+    info->emit_ns += result.times.emit_ns;
+    if (status != ST_OK) return code_fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
+    const FilePart object = {result.object, result.bytes};
+    const Status loaded = load_code(wanted, &object, info);
+    if (loaded == ST_OK && key) disk_store(key, &object);
+    llvm->free_bytes(result.object);
+    if (loaded == ST_OK) info->generated += wanted->nests.n;
+    return loaded;
+}
+
+static Status generate(const WantedCode *wanted, const Machine *machine, CompileInfo *info) {
     const CodegenRequest request = {.n_nests = wanted->nests.n,
                                     .nests = wanted->nests.at,
                                     .bufs = wanted->bufs.at,
                                     .shapes = wanted->shapes.at,
                                     .names = wanted->names.at,
                                     .machine = machine};
-    CodegenResult result = {0};
-    const int64_t start = clock_ns();
-    const Status status = llvm->compile(&request, &result);
-    info->codegen_ns += clock_ns() - start;
-    info->build_ns += result.times.build_ns;
-    info->optimise_ns += result.times.passes_ns;
-    info->emit_ns += result.times.emit_ns;
-    if (status != ST_OK) return code_fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
-    const Status loaded = load_code(wanted, &result, info);
-    llvm->free_bytes(result.object);
-    if (loaded == ST_OK) info->generated += wanted->nests.n;
-    return loaded;
+    DiskKey key;
+    const bool has_key = code_disk_key(&request, &key);
+    Status status = ST_OK;
+    if (!has_key || !load_kept(wanted, &key, info))
+        status = compile_code(wanted, &request, has_key ? &key : NULL, info);
+    code_disk_key_free(&key);
+    return status;
 }
 
 Status code_generate(Plan *plan, CompileInfo *info) {

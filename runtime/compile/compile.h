@@ -22,10 +22,10 @@ typedef struct CompileInfo {
     int n_pass_times;
     Plan *plans[MAX_PLANS]; /* forward and backward where split; they live as long as the graph's arena */
     int n_plans;
-    Graph *graph;          /* that one plan is of, as the passes left it; NULL: none, or split */
-    int kernels, nests;    /* entries of the call sequence; distinct loop nests in them */
-    int generated, reused; /* nests compiled now; nests whose code was there already */
-    bool interpreted;      /* no generated code: the interpreter runs the same kernels */
+    Graph *graph;                  /* that one plan is of, as the passes left it; NULL: none, or split */
+    int kernels, nests;            /* entries of the call sequence; distinct loop nests in them */
+    int generated, loaded, reused; /* nests compiled now; taken from the disk; whose code was there already */
+    bool interpreted;              /* no generated code: the interpreter runs the same kernels */
 } CompileInfo;
 
 /* Runs the pass pipeline on `graph` (whose arena must outlive the executable), lowers, generates

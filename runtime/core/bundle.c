@@ -46,7 +46,7 @@ static Status refuse_file(const char *path, const char *kind, const char *why) {
 }
 
 /* Line by line would allow other spellings: the line is printed again and compared. */
-static Status find_parts(Bundle *b, const char *path, const char *kind, size_t bytes) {
+static Status find_parts(Bundle *b, const char *path, const char *kind, size_t bytes, bool *other) {
     char line[BUNDLE_LINE], head[64];
     size_t n[BUNDLE_PARTS];
     unsigned format, version;
@@ -56,6 +56,7 @@ static Status find_parts(Bundle *b, const char *path, const char *kind, size_t b
     const int known = sscanf(b->content + strlen(head),
                              "%9u, version 0x%8x, digest %16" SCNx64 ", text %18zu, tensors %18zu, objects %18zu",
                              &format, &version, &digest, &n[0], &n[1], &n[2]);
+    *other = (known >= 1 && format != BUNDLE_FORMAT) || (known >= 2 && version != SN_VERSION);
     if (known >= 1 && format != BUNDLE_FORMAT) return refuse_file(path, kind, "it has another format");
     if (known >= 2 && version != SN_VERSION) return refuse_file(path, kind, "another version wrote it");
     if (known != 6) return refuse_file(path, kind, "its first line is damaged");
@@ -68,11 +69,10 @@ static Status find_parts(Bundle *b, const char *path, const char *kind, size_t b
     return digest_of(kind, b->parts) == digest ? ST_OK : refuse_file(path, kind, "it is damaged");
 }
 
-Status bundle_open(const char *path, const char *kind, Bundle *out) {
-    Bundle b = {0};
-    size_t bytes;
-    TRY(file_read(path, &b.content, &bytes));
-    Status status = find_parts(&b, path, kind, bytes);
+Status bundle_take(char *content, size_t bytes, const char *path, const char *kind, bool *other, Bundle *out) {
+    Bundle b = {.content = content};
+    bool unused;
+    Status status = find_parts(&b, path, kind, bytes, other ? other : &unused);
     const size_t n = b.parts[BUNDLE_text].bytes;
     if (status == ST_OK && !(b.text = mem_alloc(n + 1))) status = ST_MEMORY;
     if (status == ST_OK) {
@@ -83,6 +83,13 @@ Status bundle_open(const char *path, const char *kind, Bundle *out) {
     }
     bundle_close(&b);
     return status;
+}
+
+Status bundle_open(const char *path, const char *kind, Bundle *out) {
+    char *content;
+    size_t bytes;
+    TRY(file_read(path, &content, &bytes));
+    return bundle_take(content, bytes, path, kind, NULL, out);
 }
 
 void bundle_close(Bundle *b) {

@@ -4,8 +4,8 @@
  *     ...the parts, one after the other
  *
  * text: plans, guards, what they are of; tensors: safetensors; objects: object bytes of some machine, which a reader
- * that has no use for them passes over. The digest is of the kind and all parts. A file of another format or version of
- * Sinter, and one that is not as it was written, is refused. */
+ * that has no use for them passes over (disk_cache.h says what the cache's files have there). The digest is of the kind
+ * and all parts. A file of another format or version of Sinter, and one that is not as it was written, is refused. */
 #ifndef SINTER_RUNTIME_BUNDLE_H
 #define SINTER_RUNTIME_BUNDLE_H
 #include "runtime/base/file.h"
@@ -24,6 +24,9 @@ size_t bundle_line(const char *kind, const FilePart parts[BUNDLE_PARTS], char li
 Status bundle_save(const char *path, const char *kind, const FilePart parts[BUNDLE_PARTS]);
 /* Raises ST_IO, or ST_PARSE naming the file. */
 Status bundle_open(const char *path, const char *kind, Bundle *out);
+/* The same of a content that file_read or the like gave, and takes it. *other, which may be NULL: it is refused for its
+ * format or version alone. */
+Status bundle_take(char *content, size_t bytes, const char *path, const char *kind, bool *other, Bundle *out);
 void bundle_close(Bundle *bundle);
 
 #endif

@@ -11,6 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/cuda/cuda_code.h"
+#include "runtime/cuda/cuda_disk.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/device/launch_bind.h"
 
@@ -115,12 +116,13 @@ static void give_program(CudaProgram *program) {
     pthread_mutex_unlock(&lock);
 }
 
-static Status enter_program(CudaProgram *program) {
+static Status enter_program(CudaProgram *program, bool kept) {
     pthread_mutex_lock(&lock);
     program->next = map_get(&by_hash, program->hash);
     const bool entered = map_set(&by_hash, program->hash, program);
     counts.programs += entered;
-    counts.compiled += entered;
+    counts.compiled += entered && !kept;
+    counts.loaded += entered && kept;
     pthread_mutex_unlock(&lock);
     return entered ? ST_OK : ST_MEMORY;
 }
@@ -142,20 +144,49 @@ static Status load_code(CudaDevice *device, const CudaCode *code, CuLibrary *lib
     return status;
 }
 
-static Status make_program(CudaDevice *device, uint64_t hash, const char *name, const Text *source, CudaProgram **out) {
+/* What is there but does not load goes, unless it was the device that failed. */
+static bool load_kept(CudaDevice *device, const DiskKey *key, CuLibrary *library) {
+    CudaCode code;
+    if (!cuda_disk_take(key, &code)) return false;
+    const bool loaded = load_code(device, &code, library) == ST_OK;
+    cuda_code_free(&code);
+    if (loaded) return true;
+    if (!device->lost) disk_unloadable(key, error_slot()->message);
+    error_clear();
+    return false;
+}
+
+static Status load_compiled(CudaDevice *device, const char *name, const Text *source, const DiskKey *key,
+                            CuLibrary *library) {
     CudaCode code;
     TRY(compile_source(device, name, source->at, &code));
+    const Status status = load_code(device, &code, library);
+    if (status == ST_OK && key) cuda_disk_store(key, &code);
+    cuda_code_free(&code);
+    return status;
+}
+
+static Status load_program(CudaDevice *device, const char *name, const Text *source, CuLibrary *library, bool *kept) {
+    DiskKey key;
+    const bool has_key = cuda_disk_key(device->arch, name, source, &key);
+    *kept = has_key && load_kept(device, &key, library);
+    const Status status = *kept ? ST_OK : load_compiled(device, name, source, has_key ? &key : NULL, library);
+    disk_key_free(&key);
+    return status;
+}
+
+static Status make_program(CudaDevice *device, uint64_t hash, const char *name, const Text *source, CudaProgram **out) {
+    bool kept;
     CudaProgram *const program = mem_zero(sizeof *program);
     char *const text = mem_strdup(source->at);
-    Status status = program && text ? load_code(device, &code, &program->library) : ST_MEMORY;
-    cuda_code_free(&code);
+    Status status = program && text ? load_program(device, name, source, &program->library, &kept) : ST_MEMORY;
     if (status != ST_OK) {
         mem_free(program);
         mem_free(text);
         return status;
     }
     program->hash = hash, program->device = device, program->source = text, program->users = 1;
-    if ((status = enter_program(program)) != ST_OK) unload(program);
+    if ((status = enter_program(program, kept)) != ST_OK) unload(program);
     *out = program;
     return status;
 }

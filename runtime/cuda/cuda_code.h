@@ -24,9 +24,9 @@ typedef struct CudaStep {
     CudaStepNest nests[];
 } CudaStep;
 
-typedef struct CudaCodeCounts { /* of the process */
-    int64_t compiled, reused;   /* programs, ever */
-    int programs;               /* loaded now */
+typedef struct CudaCodeCounts {       /* of the process */
+    int64_t compiled, loaded, reused; /* programs, ever: by NVRTC, of the disk, already there */
+    int programs;                     /* loaded now */
 } CudaCodeCounts;
 CudaCodeCounts cuda_code_counts(void);
 

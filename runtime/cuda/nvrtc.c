@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static Nvrtc nvrtc;
-static bool is_open;
+static _Atomic bool is_open;
 static LibraryReason reason;
 
 static bool open_functions(void *library) {
@@ -66,32 +67,36 @@ const Nvrtc *nvrtc_find(const char **why) {
     return is_open ? &nvrtc : NULL;
 }
 
+const Nvrtc *nvrtc_opened(void) { return is_open ? &nvrtc : NULL; }
+
 /* compiling ----------------------------------------------------------------------------------- */
 
-enum { MOST_OPTIONS = 12 };
+/* Of all programs. upto: the levels that have it. Level 0 is all, 1 without those of CUDA 13, 2 without those that
+ * CUDA 12 got late. None but -fmad changes results; the suppressed remarks are of functions and variables that a
+ * program does not use. */
+static const struct {
+    const char *option;
+    int upto;
+} option_rows[] = {{"-fmad=false", 2}, {"-default-device", 2}, {"--device-int128", 2},  {"-diag-suppress=177,550", 2},
+                   {"-minimal", 1},    {"-Ofc=min", 0},        {"--split-compile=2", 0}};
+
+void nvrtc_options_print(Text *text) {
+    for (int i = 0; i < COUNT_OF(option_rows); i++) text_printf(text, "%s%s", i ? " " : "", option_rows[i].option);
+}
 
 typedef struct OptionList {
     char arch[24];
-    const char *at[MOST_OPTIONS];
+    const char *at[COUNT_OF(option_rows) + 2];
     int n;
 } OptionList;
 
-static void add_option(OptionList *options, const char *option) { options->at[options->n++] = option; }
-
-/* level 0: all; 1: without those of CUDA 13; 2: without those that CUDA 12 got late. None but -fmad changes results;
- * the suppressed remarks are of functions and variables that a program does not use. */
 static void fill_options(OptionList *options, int arch, int level, bool verbose) {
     options->n = 0;
     snprintf(options->arch, sizeof options->arch, "-arch=sm_%d", arch);
-    add_option(options, options->arch);
-    add_option(options, "-fmad=false");
-    add_option(options, "-default-device");
-    add_option(options, "--device-int128");
-    add_option(options, "-diag-suppress=177,550");
-    if (level < 2) add_option(options, "-minimal");
-    if (level < 1) add_option(options, "-Ofc=min");
-    if (level < 1) add_option(options, "--split-compile=2");
-    if (verbose) add_option(options, "--ptxas-options=-v");
+    options->at[options->n++] = options->arch;
+    for (int i = 0; i < COUNT_OF(option_rows); i++)
+        if (level <= option_rows[i].upto) options->at[options->n++] = option_rows[i].option;
+    if (verbose) options->at[options->n++] = "--ptxas-options=-v";
 }
 
 static NvrtcResult compile_program(NvrtcProgram program, int arch, bool verbose) {

@@ -9,7 +9,7 @@
  * No header is included for a program and none is there to include: the text is whole. */
 #ifndef SINTER_RUNTIME_CUDA_NVRTC_H
 #define SINTER_RUNTIME_CUDA_NVRTC_H
-#include "runtime/base/base.h"
+#include "runtime/base/text.h"
 #include "runtime/cuda/nvrtc_types.h"
 
 /* NVRTC_success... */
@@ -27,6 +27,8 @@ typedef struct Nvrtc {
 
 /* Opens it once. NULL, and *why: what is missing and where to get it; raises nothing. */
 const Nvrtc *nvrtc_find(const char **why);
+const Nvrtc *nvrtc_opened(void);      /* NULL: nobody has asked for it yet, or it is not there */
+void nvrtc_options_print(Text *text); /* those of every program, but its architecture's */
 
 typedef struct CudaCode {
     char *bytes; /* a cubin */

@@ -1,10 +1,13 @@
 /* suite.h: the end of a test program's main: its one test case as a suite. Returns the exit status.
- * CK_RUN_CASE, CK_FORK and CK_VERBOSITY of Check's environment count. */
+ * CK_RUN_CASE, CK_FORK and CK_VERBOSITY of Check's environment count. No code is kept on disk but by tests that say
+ * so. */
 #ifndef SINTER_TESTS_UNIT_SUITE_H
 #define SINTER_TESTS_UNIT_SUITE_H
 #include <check.h>
+#include <stdlib.h>
 
 static inline int suite_run(const char *name, TCase *tests) {
+    setenv("SINTER_CACHE_DIR", "off", 1);
     Suite *const suite = suite_create(name);
     suite_add_tcase(suite, tests);
     SRunner *const runner = srunner_create(suite);

@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/log.h"
+#include "runtime/core/disk_folder.h"
 #include "runtime/core/settings.h"
 #include "runtime/core/state.h"
 #include "runtime/cpu/pool.h"
@@ -53,6 +54,11 @@ static bool runs_eagerly(void) {
 
 static bool is_nowhere(void) { return !strcmp(setting_text(state_get(), SET_dump_dir), "/nowhere"); }
 
+static bool keeps_code_nowhere(void) {
+    DiskFolder folder;
+    return !disk_folder_open(false, &folder) && !strcmp(folder.path, "/nowhere/code");
+}
+
 static const struct {
     const char *value;
     bool (*effect)(void);
@@ -66,6 +72,7 @@ static const struct {
     [SET_failpoints] = {"load", fails},
     [SET_compile] = {"0", runs_eagerly},
     [SET_dump_dir] = {"/nowhere", is_nowhere},
+    [SET_cache_dir] = {"/nowhere/code", keeps_code_nowhere},
 };
 
 static const struct {

@@ -159,8 +159,10 @@ static void times_text(const Variant *v, Text *text) {
         text_printf(text, "%s%s %.3f", i ? ", " : "", info->pass_times[i].name, ms(info->pass_times[i].ns));
     text_printf(text, "), codegen %.3f (build %.3f, optimise %.3f, emit %.3f), load %.3f\n", ms(info->codegen_ns),
                 ms(info->build_ns), ms(info->optimise_ns), ms(info->emit_ns), ms(info->load_ns));
-    text_printf(text, "  %d loop nest%s: %d generated, %d had code already\n", info->nests, plural(info->nests),
+    text_printf(text, "  %d loop nest%s: %d generated, %d had code already", info->nests, plural(info->nests),
                 info->generated, info->reused);
+    if (info->loaded) text_printf(text, ", %d taken from the disk", info->loaded);
+    text_puts(text, "\n");
 }
 
 static void graph_text(const Variant *v, Text *text) {

@@ -116,6 +116,7 @@ static void graph_json(const Variant *v, Text *text) {
     put_number(text, "hits", atomic_load(&v->hits));
     put_number(text, "nests", info->nests);
     put_number(text, "generated", info->generated);
+    put_number(text, "loaded", info->loaded);
     put_number(text, "reused", info->reused);
     put_number(text, "arena_bytes", variant_arena_bytes(v));
     times_json(v, text);

@@ -1,0 +1,16 @@
+# Writes OUT, code_version.h: what of Sinter and LLVM generated code depends on besides loop IR and machine, as one word.
+# Code that outlives its process (runtime/compile/code_disk.c) is another's where this differs. FILES: of the folder FROM.
+set(all "LLVM ${LLVM}\n")
+foreach(file ${FILES})
+  file(SHA256 ${FROM}/${file} digest)
+  string(APPEND all "${file} ${digest}\n")
+endforeach()
+string(SHA256 digest "${all}")
+string(SUBSTRING ${digest} 0 16 digest)
+set(text "#define SINTER_CODE_VERSION \"code ${digest}, LLVM ${LLVM}\"\n")
+if(EXISTS ${OUT})
+  file(READ ${OUT} before)
+endif()
+if(NOT "${before}" STREQUAL "${text}")
+  file(WRITE ${OUT} "${text}")
+endif()

@@ -1,0 +1,50 @@
+/* disk_cache.h: generated code that outlives the process: one file per entry, found by what the code is of.
+ *
+ *   DiskKey key = {.text = "...what it is of, by words...", .words = its structure};
+ *   disk_key_done(&key);
+ *   if (disk_take(&key, &code)) ... load it; if that fails: disk_unloadable(&key, why) ...
+ *   else ... make code; disk_store(&key, &code);
+ *   disk_key_free(&key);
+ *
+ * An entry is a bundle of kind "code": its text is the key's, of which the first line says what it is for people; its
+ * objects part is the key's words and behind them the code. The hash of a key names the file, and the whole key is
+ * compared: any doubt is a miss. Nothing here raises an error, waits for the disk or makes a compile fail; counts and
+ * the log (topic compile) say what happened. Thread-safe, and safe beside other processes. */
+#ifndef SINTER_RUNTIME_DISK_CACHE_H
+#define SINTER_RUNTIME_DISK_CACHE_H
+#include "runtime/base/text.h"
+#include "runtime/core/bundle.h"
+#include "runtime/core/disk_folder.h"
+
+typedef struct DiskKey {
+    Text text;
+    FilePart words; /* borrowed */
+    uint64_t hash;
+} DiskKey;
+typedef struct DiskCode {
+    char *at;
+    size_t bytes;
+} DiskCode;
+/* After text and words are set. False: memory is out, nothing is to be looked for. */
+bool disk_key_done(DiskKey *key);
+void disk_key_free(DiskKey *key);
+
+/* out->at: mem_free. False: a miss. */
+bool disk_take(const DiskKey *key, DiskCode *out);
+void disk_unloadable(const DiskKey *key, const char *why); /* what was taken is of no use: it goes */
+void disk_store(const DiskKey *key, const FilePart *code);
+
+typedef enum DiskCount {
+#define DISK(name, text) DISK_##name,
+#include "runtime/core/disk_cache.def"
+#undef DISK
+    DISK_COUNTS
+} DiskCount;
+int64_t disk_count(DiskCount which); /* of the process */
+
+/* Reads an entry of any key, for the tool. False: *why (room for DISK_REASON bytes); *other: it is by another version
+ * and whole as far as one can say. */
+bool disk_inspect(const DiskFolder *folder, const char *name, Bundle *out, char *why, bool *other);
+bool disk_name_fits(const Bundle *bundle, const char *name); /* it is the hash of the entry's key */
+
+#endif

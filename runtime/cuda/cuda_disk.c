@@ -1,0 +1,73 @@
+/* cuda_disk.c: see cuda_disk.h. The text of a program says all that its code depends on, but the architecture, the
+ * options and the prelude, which is always the same and stands in the key as a digest. Which NVRTC made code is known
+ * where one is open; opening it to ask would cost more than loading the code, so the version stands before the code,
+ * and a process that runs on kept code alone takes that of any. */
+#include "runtime/cuda/cuda_disk.h"
+
+#include <inttypes.h>
+#include <sinter/base.h>
+#include <stdio.h>
+
+#include "kernels/cuda/prelude.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+#include "runtime/core/settings.h"
+
+enum { MAKER_BYTES = 32 };
+
+/* Of another driver than the machine's (an emulated one) code is of another kind. */
+static void print_driver(Text *text) {
+    const char *const driver = settings_environment("SINTER_CUDA_DRIVER");
+    if (driver && driver[0]) text_printf(text, "driver %s\n", driver);
+}
+
+bool cuda_disk_key(int arch, const char *name, const Text *source, DiskKey *key) {
+    *key = (DiskKey){0};
+    text_printf(&key->text, "cuda sm_%d, %s\nversion 0x%06x, prelude %016" PRIx64 ", ", arch, name, SN_VERSION,
+                hash_bytes(0, cuda_prelude, strlen(cuda_prelude)));
+    nvrtc_options_print(&key->text);
+    text_puts(&key->text, "\n");
+    print_driver(&key->text);
+    text_put(&key->text, source->at, source->n);
+    return disk_key_done(key);
+}
+
+static void print_maker(const Nvrtc *nvrtc, char maker[MAKER_BYTES]) {
+    memset(maker, 0, MAKER_BYTES);
+    snprintf(maker, MAKER_BYTES, "NVRTC %d.%d", nvrtc->major, nvrtc->minor);
+}
+
+static const char *made_by_another(const DiskCode *kept) {
+    char maker[MAKER_BYTES];
+    if (kept->bytes <= MAKER_BYTES) return "it is too short";
+    if (!nvrtc_opened()) return NULL;
+    print_maker(nvrtc_opened(), maker);
+    return memcmp(kept->at, maker, MAKER_BYTES) ? "another NVRTC made it" : NULL;
+}
+
+bool cuda_disk_take(const DiskKey *key, CudaCode *out) {
+    DiskCode kept;
+    if (!disk_take(key, &kept)) return false;
+    const char *const why = made_by_another(&kept);
+    if (why) {
+        disk_unloadable(key, why);
+        mem_free(kept.at);
+        return false;
+    }
+    memmove(kept.at, kept.at + MAKER_BYTES, kept.bytes - MAKER_BYTES);
+    *out = (CudaCode){.bytes = kept.at, .n = kept.bytes - MAKER_BYTES};
+    return true;
+}
+
+void cuda_disk_store(const DiskKey *key, const CudaCode *code) {
+    char maker[MAKER_BYTES];
+    Text text = {0};
+    print_maker(nvrtc_opened(), maker);
+    text_put(&text, maker, sizeof maker);
+    text_put(&text, code->bytes, code->n);
+    const FilePart whole = {text.at, text.n};
+    if (text.n == MAKER_BYTES + code->n) disk_store(key, &whole);
+    text_free(&text);
+    if (error_pending() == ST_MEMORY) error_clear();
+}
