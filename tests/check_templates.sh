@@ -14,7 +14,7 @@ for name in $names; do
     for file in $(grep -rlwiE "[a-z_]*_?${name}(_[a-z_]*|[A-Z][A-Za-z]*)?" ir passes codegen runtime frontend \
         --include='*.c' --include='*.h' --include='*.def'); do
         case $file in
-        ir/templates.def | passes/template_"$name".c | runtime/cpu/cpu_"$name".[ch] | runtime/cuda/cuda_"$name".c) continue ;;
+        ir/templates.def | passes/template_"$name".c | runtime/cpu/cpu_"$name".[ch] | runtime/cuda/cuda_"$name".c | runtime/cuda/cuda_"$name"_*.[ch]) continue ;;
         esac
         echo "$exceptions" | grep -q "^$file:" && continue
         grep -niE "$name" "$file" | sed "s|^|$file:|"

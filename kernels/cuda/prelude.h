@@ -15,11 +15,10 @@
 #include <stdint.h>
 
 extern const char cuda_prelude[]; /* a string */
-/* After it: GEMM(D, T) writes gemm_D(a, b, c, CudaGemm, wide), what a block of 256 threads does for a product of dtype
- * D, computed in T. */
+/* After it and a few names (kernels/cuda/gemm.cuh): product(a, b, c, CudaGemm, wide, later), what a block does. */
 extern const char cuda_gemm[];
+enum { CUDA_GEMM_CHUNK = 4096 };
 
-enum { CUDA_GEMM_TILE = 64, CUDA_GEMM_THREADS = 256 };
 typedef struct CudaGemm { /* strides in elements */
     int64_t m, n, k;
     int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row, c_col;

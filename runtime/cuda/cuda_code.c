@@ -302,7 +302,8 @@ static Status fill_core(const CudaJob *job, const Step *step, CudaStep *code) {
     const TemplateUse *const use = step->kernel->template;
     if (!use) return ST_OK;
     code->core_visible = use->tile < 0 && stores_input(job->e->plan, step, use->operand[2].buf);
-    return cuda_template_of(step->kernel)->core(job->device, step->kernel, &code->core_program, &code->core);
+    const CudaTemplate *const row = cuda_template_of(step->kernel);
+    return row->core ? row->core(job->device, step->kernel, &code->core_program, &code->core) : ST_OK;
 }
 
 static Status fill_steps(CudaJob *job) {

@@ -17,7 +17,7 @@ typedef struct CudaStepNest {
 
 typedef struct CudaStep {
     CudaProgram *program;      /* of the nests; NULL: there is none */
-    CudaProgram *core_program; /* of a template; NULL: the step is none */
+    CudaProgram *core_program; /* of a template that has a core for the step; else NULL */
     CuFunction core;
     bool core_visible; /* what it stores others see */
     int n;
@@ -37,7 +37,8 @@ Status cuda_program_function(CudaDevice *device, const CudaProgram *program, con
 /* cuda_launch.c */
 Status cuda_launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest *code, const Bound *bound);
 
-/* cuda_template.c. A template's row, cuda_template_<name>: its core, held by the caller; a step's launch. */
+/* cuda_template.c. A template's row, cuda_template_<name>: its core for a step, held by the caller (NULL: it keeps
+ * its cores itself); a step's launch. */
 typedef struct CudaTemplate {
     Status (*core)(CudaDevice *device, const Kernel *kernel, CudaProgram **program, CuFunction *function);
     Status (*run)(CudaDevice *device, const Kernel *kernel, const CudaStep *code, Bound *bound);

@@ -58,6 +58,7 @@ static Status open_locked(CudaDevice *device) {
     TRY(cuda_answer(device, "its context", device->driver->DevicePrimaryCtxRetain(&device->context, handle)));
     device->arch = 10 * attribute(device->driver, CU_capability_major, handle) +
                    attribute(device->driver, CU_capability_minor, handle);
+    device->multiprocessors = attribute(device->driver, CU_multiprocessors, handle);
     TRY(cuda_stream_open(&device->own, device));
     atomic_store_explicit(&device->is_open, true, memory_order_release);
     return ST_OK;

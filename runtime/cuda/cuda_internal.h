@@ -21,7 +21,8 @@ struct CudaDevice {
     _Atomic CuResult lost; /* CU_success, or why */
     const Driver *driver;
     CuContext context;
-    int arch;       /* 90 */
+    int arch; /* 90 */
+    int multiprocessors;
     CudaStream own; /* what runs where no other stream was asked for */
 };
 
