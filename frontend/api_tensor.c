@@ -9,7 +9,6 @@
 #include "runtime/capture/record/query.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"
-#include "runtime/device/alloc_cpu.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
 SAME(SN_F64, DT_f64);
@@ -395,29 +394,5 @@ sn_status sn_wrap_many(const sn_blob *block, const sn_part *parts, int64_t n, sn
         for (int64_t i = 0; i < n; i++) out[i] = NULL;
     }
     drop_owner(NULL, owner); /* without parts the block is given back at once */
-    return sn_check();
-}
-
-sn_status sn_memory_get(sn_device device, sn_memory *out) {
-    if (!out || out->size < sizeof *out)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: out is NULL or has no size");
-    *out = (sn_memory){.size = sizeof *out};
-    if (device != SN_CPU)
-        return (sn_status)error_raise(ST_DEVICE, "sn_memory_get: nothing is known of %s", DEVICE_TEXT(device));
-    cpu_alloc_stats(out);
-    return sn_check();
-}
-
-sn_status sn_memory_reset_peak(sn_device device) {
-    if (device != SN_CPU)
-        return (sn_status)error_raise(ST_DEVICE, "sn_memory_reset_peak: there is no device %d", (int)device);
-    cpu_alloc_peak_begin();
-    return sn_check();
-}
-
-sn_status sn_memory_trim(sn_device device) {
-    if (device != SN_CPU)
-        return (sn_status)error_raise(ST_DEVICE, "sn_memory_trim: nothing is known of %s", DEVICE_TEXT(device));
-    cpu_alloc_trim();
     return sn_check();
 }

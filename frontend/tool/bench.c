@@ -16,7 +16,6 @@
 #include "runtime/base/error.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/cpu/pool.h"
-#include "runtime/device/alloc_cpu.h"
 
 extern char **environ;
 
@@ -87,18 +86,21 @@ static void run_once(const Runner *r) {
     sn_scope_end(scope);
 }
 
+static sn_device device_of_work(const Work *w) { return w->n_in ? sn_device_of(w->in[0]) : SN_CPU; }
+
 /* A device of its own may still be at work when the calls have returned. */
 static void wait_for(const Work *w) {
-    if (w->n_in) sn_device_synchronize(sn_device_of(w->in[0]));
+    if (w->n_in) sn_device_synchronize(device_of_work(w));
 }
 
-/* What one run has of the allocator at most, beyond what is there before it. */
+/* What one run has of the device's allocator at most, beyond what is there before it. */
 static int64_t peak_bytes(const Runner *r) {
+    const sn_device device = device_of_work(r->work);
     sn_memory before = {.size = sizeof before}, after = before;
-    cpu_alloc_peak_begin();
-    cpu_alloc_stats(&before);
+    sn_memory_reset_peak(device);
+    sn_memory_get(device, &before);
     run_once(r);
-    cpu_alloc_stats(&after);
+    sn_memory_get(device, &after);
     return after.peak - before.current;
 }
 

@@ -1,5 +1,5 @@
 /* cuda_device.c: see cuda_device.h. Each device has one stream, in whose order all its work runs: copies from and to
- * the host wait for it, copies within and fills do not, so what is freed waits first.
+ * the host wait for it, copies within and fills do not.
  *
  * Every call is made between cuda_enter and cuda_leave: the first makes the device's context the thread's, the other
  * puts back the one that the caller had. A result that means that the context is gone (an illegal address in a kernel,
@@ -9,7 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/core/custom_op.h"
-#include "runtime/cuda/cuda_internal.h"
+#include "runtime/cuda/cuda_memory.h"
 #include "runtime/cuda/cuda_user.h"
 #include "runtime/eager/eager.h"
 
@@ -60,6 +60,7 @@ static Status open_locked(CudaDevice *device) {
                    attribute(device->driver, CU_capability_minor, handle);
     device->multiprocessors = attribute(device->driver, CU_multiprocessors, handle);
     TRY(cuda_stream_open(&device->own, device));
+    TRY(cuda_memory_open(device));
     atomic_store_explicit(&device->is_open, true, memory_order_release);
     return ST_OK;
 }
@@ -81,40 +82,6 @@ Status cuda_enter(CudaDevice *device) {
 void cuda_leave(const CudaDevice *device) { device->driver->CtxPopCurrent(&(CuContext){0}); }
 
 /* the row ------------------------------------------------------------------------------------- */
-
-static Status out_of_memory(const CudaDevice *device, size_t bytes) {
-    size_t left = 0, total = 0;
-    device->driver->MemGetInfo(&left, &total);
-    return error_raise(ST_MEMORY, "%s is out of memory: %zu bytes asked for, %zu of %zu free", device->name, bytes,
-                       left, total);
-}
-
-static void *allocate(const DeviceRow *row, size_t bytes) {
-    CudaDevice *const device = cuda_device_of(row);
-    CuAddress address = 0;
-    if (cuda_enter(device) != ST_OK) return NULL;
-    const CuResult result = device->driver->MemAlloc(&address, bytes ? bytes : 1);
-    const bool full = result == CU_out_of_memory;
-    if (full)
-        out_of_memory(device, bytes);
-    else
-        cuda_answer(device, "an allocation", result);
-    cuda_leave(device);
-    return result == CU_success ? (void *)(uintptr_t)address : NULL;
-}
-
-/* Nobody can be told here: a device that is found lost says so at its next call, and what a process leaves behind at
- * its end, or a forked one inherits, is the driver's. */
-static void give_back(const DeviceRow *row, void *block, size_t bytes) {
-    (void)bytes;
-    CudaDevice *const device = cuda_device_of(row);
-    const Driver *const driver = device->driver;
-    if (device->lost || driver->CtxPushCurrent(device->context) != CU_success) return;
-    CuResult result = driver->CtxSynchronize();
-    if (result == CU_success) result = driver->MemFree((CuAddress)(uintptr_t)block);
-    if (driver_lost(result)) atomic_store(&device->lost, result);
-    cuda_leave(device);
-}
 
 static Status copy_entered(CudaDevice *device, void *to, const void *from, size_t bytes, sn_copy_way way) {
     const Driver *const driver = device->driver;
@@ -216,8 +183,9 @@ void cuda_start(void) {
                                   .key = KEY_cuda,
                                   .other = other,
                                   .count = count,
-                                  .allocate = allocate,
-                                  .free = give_back,
+                                  .allocate = cuda_allocate,
+                                  .free = cuda_free,
+                                  .caching = cuda_caching,
                                   .copy = copy,
                                   .fill = fill,
                                   .synchronize = synchronize,

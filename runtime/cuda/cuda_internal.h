@@ -2,7 +2,7 @@
  *
  *   cuda_device.c  the row: memory, copies, errors      cuda_code.c    programs: compiled, loaded, kept
  *   cuda_stream.c  a device's streams                   cuda_launch.c  a plan's kernels on the thread's stream
- *   cuda_checks.c  checks that kernels found failed */
+ *   cuda_checks.c  checks that kernels found failed  cuda_memory.c  its allocator's source */
 #ifndef SINTER_RUNTIME_CUDA_INTERNAL_H
 #define SINTER_RUNTIME_CUDA_INTERNAL_H
 #include <pthread.h>
@@ -11,7 +11,10 @@
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/cuda_stream.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/device/caching.h"
 #include "runtime/device/device.h"
+
+enum { CUDA_IDLE_EVENTS = 64 };
 
 struct CudaDevice {
     DeviceRow row; /* first: a row is its device */
@@ -24,6 +27,9 @@ struct CudaDevice {
     int arch; /* 90 */
     int multiprocessors;
     CudaStream own; /* what runs where no other stream was asked for */
+    Caching *memory;
+    CuEvent idle_events[CUDA_IDLE_EVENTS]; /* of the allocator, for its next records; under its lock */
+    int n_idle_events;
 };
 
 static inline CudaDevice *cuda_device_of(const DeviceRow *row) { return (CudaDevice *)(uintptr_t)row; }

@@ -15,6 +15,23 @@ typedef struct CuEventOpaque *CuEvent;
 typedef struct CuLibraryOpaque *CuLibrary; /* a loaded program */
 typedef struct CuKernelOpaque *CuKernel;
 typedef struct CuFunctionOpaque *CuFunction; /* a kernel in the current context */
+typedef unsigned long long CuMemHandle;      /* of memory without an address */
+typedef struct CuMemLocation {
+    int type, id;
+} CuMemLocation;
+typedef struct CuMemProperties { /* of memory to be made; what Sinter does not use is 0 */
+    int type, handle_types;
+    CuMemLocation location;
+    void *windows;
+    unsigned char compression, rdma;
+    unsigned short usage;
+    unsigned char reserved[4];
+} CuMemProperties;
+typedef struct CuMemAccess {
+    CuMemLocation location;
+    int flags;
+} CuMemAccess;
+typedef int CuMemGranularity;
 typedef int CuJitOption;
 typedef int CuLibraryOption;
 typedef int CuFunctionAttribute;

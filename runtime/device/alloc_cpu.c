@@ -129,8 +129,8 @@ void cpu_alloc_trim(void) { shrink_blocks(0); }
 
 void cpu_alloc_peak_begin(void) { atomic_store(&peak, atomic_load(&current)); }
 
-void cpu_alloc_stats(sn_memory *out) {
-    out->current = atomic_load(&current);
-    out->peak = atomic_load(&peak);
-    out->reserved = atomic_load(&reserved);
+void cpu_alloc_stats(int64_t *now, int64_t *most, int64_t *held) {
+    *now = atomic_load(&current);
+    *most = atomic_load(&peak);
+    *held = atomic_load(&reserved);
 }

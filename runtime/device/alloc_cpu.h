@@ -7,7 +7,7 @@ void *cpu_alloc(size_t bytes);            /* 64-byte aligned, uninitialised; NUL
 void cpu_free(void *block, size_t bytes); /* bytes as given to cpu_alloc */
 void cpu_alloc_bound(size_t bytes);       /* how much may be kept; frees what is above */
 void cpu_alloc_trim(void);                /* gives all kept memory back */
-void cpu_alloc_stats(sn_memory *out);
+void cpu_alloc_stats(int64_t *now, int64_t *most, int64_t *held);
 void cpu_alloc_peak_begin(void); /* `peak` is from now on that of what is current now */
 
 #endif

@@ -9,6 +9,7 @@ Caching *caching_new(const MemorySource *source, void *context, const char *name
     Caching *const caching = mem_zero(sizeof *caching);
     if (!caching) return NULL;
     caching->source = source, caching->context = context, caching->name = name, caching->config = *config;
+    if (config->expandable) caching->page = source->page(context);
     pthread_mutex_init(&caching->lock, NULL);
     return caching;
 }

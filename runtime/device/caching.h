@@ -31,8 +31,8 @@ typedef enum SourceAnswer { SOURCE_done, SOURCE_full, SOURCE_failed } SourceAnsw
 typedef struct MemorySource {
     SourceAnswer (*take)(void *context, size_t bytes, uintptr_t *at); /* aligned to 512 bytes */
     void (*give)(void *context, uintptr_t at, size_t bytes);          /* as taken */
-    /* Addresses without memory, and memory for them, a page at a time. reserve NULL: nothing is expandable. */
-    size_t page; /* the smallest; pages are a multiple */
+    /* Addresses without memory, and memory for them, a page at a time. */
+    size_t (*page)(void *context); /* what pages are a multiple of; 0: it cannot do so, and nothing is expandable */
     SourceAnswer (*reserve)(void *context, size_t bytes, uintptr_t *at);
     void (*unreserve)(void *context, uintptr_t at, size_t bytes);
     SourceAnswer (*map)(void *context, uintptr_t at, size_t bytes);

@@ -67,6 +67,7 @@ struct Caching {
     void *context;
     const char *name;
     CachingConfig config;
+    size_t page; /* of the source; 0: segments are plain */
     pthread_mutex_t lock;
     Map used; /* blocks in use, by a hash of their address */
     MemoryPool *pools;

@@ -61,7 +61,7 @@ static void say_hint(const Caching *caching, const CachingFacts *facts, StreamKe
     switch (caching_hint(facts)) {
     case HINT_fragmented:
         text_printf(out, "; %zu bytes are free, but in pieces", facts->gaps);
-        if (!caching->config.expandable)
+        if (!caching->page)
             text_puts(out, ": SINTER_ALLOC_CONF=expandable_segments:True or max_split_size_mb:N keeps them together");
         break;
     case HINT_streams:

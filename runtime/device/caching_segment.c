@@ -119,10 +119,10 @@ static SourceAnswer map_page(Caching *caching, MemoryBlock *block) {
 
 /* Addresses for all memory that there is, and some for what cannot be moved together. */
 static SourceAnswer reserve_range(Caching *caching, MemoryPool *pool, size_t bytes) {
-    size_t left = 0, total = 0, page = round_to(CACHING_LARGE_SIZE, caching->source->page);
+    size_t left = 0, total = 0, page = round_to(CACHING_LARGE_SIZE, caching->page);
     caching->source->left(caching->context, &left, &total);
     if (bytes > total) return SOURCE_full;
-    if (pool->kind == CACHING_small) page = round_to(CACHING_SMALL_SIZE, caching->source->page);
+    if (pool->kind == CACHING_small) page = round_to(CACHING_SMALL_SIZE, caching->page);
     MemorySegment *const segment = segment_new(pool, round_to(total + total / 8, page), page, MEMORY_unmapped);
     return segment_open(caching, caching->source->reserve, segment);
 }
@@ -207,7 +207,7 @@ static void shrink_segment(Caching *caching, MemorySegment *segment) {
 /* both ---------------------------------------------------------------------------------------- */
 
 SourceAnswer segments_grow(Caching *caching, MemoryPool *pool, size_t bytes, bool tight, MemoryBlock **out) {
-    if (caching->config.expandable && caching->source->reserve) return expand_segment(caching, pool, bytes, out);
+    if (caching->page) return expand_segment(caching, pool, bytes, out);
     const SourceAnswer answer = segment_take(caching, pool, segment_bytes(bytes, tight), out);
     if (answer == SOURCE_done) block_show(caching, *out);
     return answer;

@@ -12,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "runtime/core/dispatch.h"
+#include "runtime/device/caching.h"
 #include "runtime/device/execute.h"
 
 struct Launch; /* runtime/device/launch.h */
@@ -31,6 +32,8 @@ struct DeviceRow {
     void (*free)(const DeviceRow *row, void *block, size_t bytes);
     Status (*copy)(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way);
     Status (*fill)(const DeviceRow *row, void *block, int byte, size_t bytes);
+    /* What allocates it, and opens the device; NULL raises. NULL: it keeps nothing that could be asked for. */
+    Caching *(*caching)(const DeviceRow *row);
     Status (*synchronize)(const DeviceRow *row); /* NULL: what a function was asked is done when it returns */
     /* Around a kernel that the program has written for an op here, on its thread. writes: memory that others see. NULL:
      * nothing is to be done. */

@@ -2,6 +2,7 @@
  * (tests/emulator/rows.def) against NVIDIA's headers, while it is compiled: signatures with NVIDIA's own types in the
  * place of ours, numbers of results and constants, and that our types are passed alike. It prints how many rows that
  * were; without headers (CMake looks for cudaTypedefs.h) it is skipped. */
+#include <stddef.h>
 #include <stdio.h>
 
 #ifdef HAVE_CUDA_HEADERS
@@ -24,6 +25,10 @@ typedef CUevent CuEvent;
 typedef CUlibrary CuLibrary;
 typedef CUkernel CuKernel;
 typedef CUfunction CuFunction;
+typedef CUmemGenericAllocationHandle CuMemHandle;
+typedef CUmemAllocationProp CuMemProperties;
+typedef CUmemAccessDesc CuMemAccess;
+typedef CUmemAllocationGranularity_flags CuMemGranularity;
 typedef CUjit_option CuJitOption;
 typedef CUlibraryOption CuLibraryOption;
 typedef CUfunction_attribute CuFunctionAttribute;
@@ -76,6 +81,10 @@ _Static_assert(sizeof(OurKernelNode) == sizeof(CuKernelNode) && sizeof(OurGraphU
 _Static_assert(sizeof(CUresult) == sizeof(int) && sizeof(CUdevice_attribute) == sizeof(int), "enums");
 _Static_assert(sizeof(CUdeviceptr) == sizeof(unsigned long long) && sizeof(CUdevice) == sizeof(int), "addresses");
 _Static_assert(sizeof(CUcontext) == sizeof(void *) && sizeof(CUstream) == sizeof(void *), "handles");
+_Static_assert(sizeof(CUmemAllocationProp) == 32 && offsetof(CUmemAllocationProp, location) == 8 &&
+                   offsetof(CUmemAllocationProp, allocFlags) == 24 && sizeof(CUmemAccessDesc) == 12 &&
+                   offsetof(CUmemAccessDesc, flags) == 8 && sizeof(CUmemGenericAllocationHandle) == 8,
+               "structs as driver_types.h has them");
 _Static_assert(sizeof(CUdriverProcAddressQueryResult) == sizeof(int), "what cuGetProcAddress answers");
 _Static_assert(sizeof(nvrtcResult) == sizeof(int) && sizeof(nvrtcProgram) == sizeof(void *), "of NVRTC");
 SAME(CUresult (*)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *),

@@ -230,10 +230,12 @@ START_TEST(out_of_memory) {
     expect_error(SN_ERR_MEMORY, "cuda:0 is out of memory: 4398046511104 bytes asked for, ");
     ck_assert(same(sn_to_device(x, GPU), x)); /* and it goes on */
     if (!is_emulated()) return;
-    fail_next("MemAlloc", 2, 0);
-    ck_assert_ptr_null(sn_to_device(x, GPU));
-    expect_error(SN_ERR_MEMORY, "cuda:0 is out of memory: 16 bytes asked for");
-    ck_assert(same(sn_to_device(x, GPU), x));
+    fail_next("MemAlloc", 2, 0); /* asked once more, it has some */
+    sn_tensor *const large = empty_there(SN_INTS(1 << 20), GPU);
+    expect_ok();
+    ck_assert_ptr_null(empty_there(SN_INTS(60 << 18), GPU)); /* 60 of 64 MiB */
+    expect_error(SN_ERR_MEMORY, "cuda:0 is out of memory: 62914560 bytes asked for, ");
+    ck_assert_ptr_nonnull(large);
 }
 END_TEST
 
@@ -244,7 +246,7 @@ START_TEST(a_lost_device) {
     const sn_scope scope = sn_scope_begin();
     sn_tensor *const x = range(4), *const there = sn_to_device(x, GPU), *const next = sn_to_device(x, NEXT);
     fail_next(calls[call], 700, 0);
-    sn_tensor *const more = sn_to_device(x, GPU);
+    sn_tensor *const more = sn_to_device(sn_expand(x, SN_INTS(1 << 20, 4)), GPU); /* more than is kept */
     if (more) sn_to_device(more, SN_CPU);
     expect_error(SN_ERR_DEVICE,
                  "cuda:0 is lost since CUDA_ERROR_ILLEGAL_ADDRESS (as emulated): what was on it is gone");
@@ -281,25 +283,77 @@ START_TEST(calls_that_fail) {
     ck_assert_ptr_null(sn_clone(there));
     expect_error(SN_ERR_DEVICE, "cuda:0: a launch failed: CUDA_ERROR_INVALID_VALUE");
     fail_next("MemAlloc", 201, 0);
-    ck_assert_ptr_null(sn_clone(there));
+    ck_assert_ptr_null(empty_there(SN_INTS(1 << 20), GPU));
     expect_error(SN_ERR_DEVICE, "cuda:0: an allocation failed: CUDA_ERROR_INVALID_CONTEXT");
     ck_assert(same(there, x));
 }
 END_TEST
 
+static sn_memory memory_of(sn_device device) {
+    sn_memory memory = {.size = sizeof memory};
+    ck_assert_int_eq(sn_memory_get(device, &memory), SN_OK);
+    return memory;
+}
+
 START_TEST(nothing_is_left) {
     if (!is_emulated()) return;
     sn_to_device(range(3), GPU);
     ck_assert_int_eq(sn_shutdown(), SN_OK);
+    ck_assert_int_eq(sn_memory_trim(GPU), SN_OK);
     const EmulatorCounts before = emulated();
     const sn_scope scope = sn_scope_begin();
     sn_tensor *const there = sn_to_device(range(5), GPU);
     for (int i = 0; i < 100; i++) sn_clone(sn_clone(there)); /* copies that wait in the stream when memory is freed */
     ck_assert_int_gt(emulated().blocks, before.blocks);
+    ck_assert_int_eq(memory_of(GPU).current, 201 * 512);
     sn_scope_end(scope);
+    ck_assert_int_eq(memory_of(GPU).current, 0);
+    ck_assert_int_eq(memory_of(GPU).peak, 201 * 512);
+    ck_assert_int_gt(emulated().blocks, before.blocks); /* kept */
+    ck_assert_int_eq(sn_memory_trim(GPU), SN_OK);
     ck_assert_int_eq(emulated().blocks, before.blocks);
     ck_assert_int_eq(emulated().bytes, before.bytes);
     ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK);
+    ck_assert_int_eq(sn_memory_reset_peak(GPU), SN_OK);
+    ck_assert_int_eq(memory_of(GPU).peak, 0);
+    expect_ok();
+}
+END_TEST
+
+START_TEST(a7_03_empty_cache_of_one_device) {
+    sn_tensor *const held = empty_there(SN_INTS(1000), GPU);
+    const sn_memory before = memory_of(GPU);
+    const sn_scope scope = sn_scope_begin();
+    empty_there(SN_INTS(3 << 20), GPU); /* a segment of its own, 12 MiB */
+    empty_there(SN_INTS(1000), GPU);    /* beside `held` */
+    sn_scope_end(scope);
+    ck_assert_int_eq(memory_of(GPU).reserved, before.reserved + (12 << 20));
+    ck_assert_int_eq(memory_of(GPU).current, before.current);
+    ck_assert_int_eq(sn_memory_trim(GPU), SN_OK);
+    ck_assert_int_eq(memory_of(GPU).reserved, before.reserved);
+    ck_assert_int_eq(memory_of(SN_CPU).size, sizeof(sn_memory));
+    ck_assert_int_eq(sn_numel(held), 1000);
+    expect_ok();
+}
+END_TEST
+
+/* What is freed is used again in the stream's order: the driver is asked for nothing, and no free waits. */
+START_TEST(a7_01_ops_in_a_loop_allocate_nothing) {
+    if (!is_emulated()) return;
+    sn_tensor *const x = sn_to_device(range(50), GPU);
+    EmulatorCounts before = {0};
+    for (int i = 0; i < 60; i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_tensor *y = x;
+        for (int k = 0; k < 5; k++) y = sn_clone(y);
+        if (i < 10) ck_assert(same(y, x));
+        sn_scope_end(scope);
+        if (i == 10) before = emulated();
+    }
+    const EmulatorCounts after = emulated();
+    ck_assert_int_eq(after.blocks, before.blocks);
+    ck_assert_int_eq(after.bytes, before.bytes);
+    ck_assert_int_gt(after.queued - before.queued, 49 * 5 - 1); /* none was waited for */
     expect_ok();
 }
 END_TEST
@@ -363,6 +417,8 @@ int main(void) {
     tcase_add_loop_test(tests, a_lost_device, 0, 4);
     tcase_add_test(tests, calls_that_fail);
     tcase_add_test(tests, nothing_is_left);
+    tcase_add_test(tests, a7_03_empty_cache_of_one_device);
+    tcase_add_test(tests, a7_01_ops_in_a_loop_allocate_nothing);
     tcase_add_test(tests, threads_at_once);
     tcase_add_test(tests, a_forked_process);
     return suite_run("cuda_device", tests);

@@ -55,7 +55,7 @@ static void check(const void *address, size_t n, const char *what) {
     if (place < may.window_bytes) {
         const size_t in = place % GPU_GRAIN, grain = place / GPU_GRAIN;
         if (in + n <= may.gpu->valid[grain]) return;
-        if (in + n > GPU_GRAIN && gpu_block_at(may.gpu, at, n)) return; /* over two grains */
+        if (in + n > GPU_GRAIN && gpu_may_access(may.gpu, at, n)) return; /* over two grains */
     } else if (fiber_on_stack(at, n) || is_in(may.dynamic, at, n) || is_in(may.shared, at, n) ||
                (*what == 'r' && is_in(may.image, at, n))) {
         return;

@@ -236,6 +236,72 @@ static CuResult emulated_MemGetInfo(size_t *unused, size_t *total) {
     return end(result);
 }
 
+/* memory and its addresses apart */
+
+static CuResult emulated_MemGetAllocationGranularity(size_t *bytes, const CuMemProperties *properties,
+                                                     CuMemGranularity granularity) {
+    const CuResult result = begin(FN_MemGetAllocationGranularity);
+    (void)granularity;
+    *bytes = GPU_PAGE;
+    return end(result != CU_success || properties->type == CU_memory_pinned ? result : CU_invalid_value);
+}
+
+static CuResult emulated_MemAddressReserve(CuAddress *address, size_t bytes, size_t alignment, CuAddress fixed,
+                                           unsigned long long flags) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_MemAddressReserve, &gpu);
+    if (result != CU_success) return end(result);
+    return end(alignment || fixed || flags ? CU_invalid_value : mapping_reserve(gpu, address, bytes));
+}
+
+static CuResult emulated_MemAddressFree(CuAddress address, size_t bytes) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_MemAddressFree, &gpu);
+    return end(result == CU_success ? mapping_unreserve(gpu, address, bytes) : result);
+}
+
+/* Of the device that the caller's context is on: no other is asked for. */
+static bool is_here(const Gpu *gpu, const CuMemLocation *location) {
+    return location->type == CU_location_device && location->id == (int)(gpu - gpus);
+}
+
+static CuResult emulated_MemCreate(CuMemHandle *handle, size_t bytes, const CuMemProperties *properties,
+                                   unsigned long long flags) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_MemCreate, &gpu);
+    if (result != CU_success) return end(result);
+    const bool right = properties->type == CU_memory_pinned && is_here(gpu, &properties->location) && !flags;
+    return end(right ? mapping_create(gpu, handle, bytes) : CU_invalid_value);
+}
+
+static CuResult emulated_MemRelease(CuMemHandle handle) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_MemRelease, &gpu);
+    return end(result == CU_success ? mapping_release(gpu, handle) : result);
+}
+
+static CuResult emulated_MemMap(CuAddress address, size_t bytes, size_t offset, CuMemHandle handle,
+                                unsigned long long flags) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_MemMap, &gpu);
+    if (result != CU_success) return end(result);
+    return end(offset || flags ? CU_invalid_value : mapping_map(gpu, address, bytes, handle));
+}
+
+static CuResult emulated_MemUnmap(CuAddress address, size_t bytes) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_MemUnmap, &gpu);
+    return end(result == CU_success ? mapping_unmap(gpu, address, bytes) : result);
+}
+
+static CuResult emulated_MemSetAccess(CuAddress address, size_t bytes, const CuMemAccess *access, size_t n) {
+    Gpu *gpu;
+    const CuResult result = begin_on(FN_MemSetAccess, &gpu);
+    if (result != CU_success) return end(result);
+    const bool right = n == 1 && is_here(gpu, &access->location) && access->flags == CU_access_read_write;
+    return end(right ? mapping_allow(gpu, address, bytes) : CU_invalid_value);
+}
+
 static CuResult enqueue(Gpu *gpu, CuStream handle, GpuWork work) {
     GpuStream *const stream = stream_of(gpu, handle);
     return stream ? stream_push(stream, work) : CU_invalid_handle;

@@ -4,6 +4,7 @@
  *   stream.c     streams as queues, events, pinned host memory
  *   graph.c      what streams do while they are captured; graphs
  *   memory.c     a device's memory: blocks in a window of addresses
+ *   mapping.c    addresses apart from memory: reserved, mapped, unmapped
  *   code.c       libraries: objects of libemulated_nvrtc, mapped and linked
  *   launch.c     limits of a launch, the order of its blocks
  *   fiber.c      the threads of one block: fibers, barriers, warps
@@ -32,6 +33,26 @@ typedef struct GpuBlock {
     size_t at, bytes; /* in the window */
 } GpuBlock;
 
+/* Addresses, behind those of blocks. */
+typedef struct GpuReserved {
+    size_t at, bytes;
+} GpuReserved;
+
+typedef struct GpuMapping {
+    size_t at, bytes;
+    int handle;
+    bool may; /* be accessed */
+} GpuMapping;
+
+/* Memory of cuMemCreate: it goes when its handle is given up and nothing maps it. */
+typedef struct GpuHandle {
+    size_t bytes; /* 0: no handle */
+    int mapped;
+    bool released;
+} GpuHandle;
+
+enum { GPU_RESERVED = 64, GPU_MAPPINGS = 1 << 10, GPU_PAGE = 2 << 20 };
+
 typedef struct Gpu {
     char *window, *bytes; /* the same memory: as kernels see it, and as the emulator does */
     uint16_t *valid;      /* of each GPU_GRAIN bytes of the window: how many, from its start, lie in a block */
@@ -39,12 +60,18 @@ typedef struct Gpu {
     int n_blocks;
     size_t next; /* where the next block is looked for: freed places come again late */
     size_t used;
+    GpuReserved reserved[GPU_RESERVED];
+    int n_reserved;
+    GpuMapping mappings[GPU_MAPPINGS];
+    int n_mappings;
+    GpuHandle handles[GPU_MAPPINGS];
     CuResult lost;
     int retained;
 } Gpu;
 
 size_t gpu_capacity(void);
-size_t gpu_window_size(void); /* the gaps between blocks need room */
+size_t gpu_blocks_size(void); /* of addresses for blocks: the gaps between them need room */
+size_t gpu_window_size(void); /* these, and those that can be reserved */
 void gpu_map(Gpu *gpu);
 /* While it is open the window can be followed: by kernels, that is. */
 void gpu_open_window(Gpu *gpu, bool open);
@@ -52,6 +79,19 @@ CuResult gpu_allocate(Gpu *gpu, CuAddress *address, size_t bytes);
 CuResult gpu_free(Gpu *gpu, CuAddress address, size_t *bytes);
 size_t gpu_place(const Gpu *gpu, CuAddress address);
 GpuBlock *gpu_block_at(Gpu *gpu, CuAddress address, size_t n); /* the one that holds all n bytes, or NULL */
+bool gpu_may_access(Gpu *gpu, CuAddress address, size_t n);    /* all of them: in a block, or mapped */
+void gpu_set_valid(Gpu *gpu, size_t at, size_t bytes, bool valid);
+
+/* mapping.c ------------------------------------------------------------------------------------ */
+
+bool mapping_covers(const Gpu *gpu, size_t at, size_t n);
+CuResult mapping_reserve(Gpu *gpu, CuAddress *address, size_t bytes);
+CuResult mapping_unreserve(Gpu *gpu, CuAddress address, size_t bytes);
+CuResult mapping_create(Gpu *gpu, CuMemHandle *handle, size_t bytes);
+CuResult mapping_release(Gpu *gpu, CuMemHandle handle);
+CuResult mapping_map(Gpu *gpu, CuAddress address, size_t bytes, CuMemHandle handle);
+CuResult mapping_unmap(Gpu *gpu, CuAddress address, size_t bytes);
+CuResult mapping_allow(Gpu *gpu, CuAddress address, size_t bytes);
 
 /* code.c --------------------------------------------------------------------------------------- */
 

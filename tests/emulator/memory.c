@@ -12,7 +12,8 @@
 enum { FRESH = 0xff, FREED = 0xdf };
 
 size_t gpu_capacity(void) { return (size_t)gpu_option("mib=", 64) << 20; }
-size_t gpu_window_size(void) { return 2 * gpu_capacity(); }
+size_t gpu_blocks_size(void) { return 2 * gpu_capacity(); }
+size_t gpu_window_size(void) { return gpu_blocks_size() + 14 * gpu_capacity(); }
 
 void gpu_map(Gpu *gpu) {
     const size_t n = gpu_window_size();
@@ -41,7 +42,7 @@ GpuBlock *gpu_block_at(Gpu *gpu, CuAddress address, size_t n) {
 }
 
 static bool is_free(const Gpu *gpu, size_t at, size_t room) {
-    if (at + room > gpu_window_size()) return false;
+    if (at + room > gpu_blocks_size()) return false;
     for (int i = 0; i < gpu->n_blocks; i++) {
         const GpuBlock *const b = &gpu->blocks[i];
         if (at < b->at + b->bytes + GPU_GRAIN && b->at < at + room + GPU_GRAIN) return false;
@@ -51,15 +52,19 @@ static bool is_free(const Gpu *gpu, size_t at, size_t room) {
 
 static bool find_place(Gpu *gpu, size_t room, size_t *at) {
     for (int round = 0; round < 2; round++) {
-        for (*at = round ? 0 : gpu->next; *at + room <= gpu_window_size(); *at += GPU_GRAIN)
+        for (*at = round ? 0 : gpu->next; *at + room <= gpu_blocks_size(); *at += GPU_GRAIN)
             if (is_free(gpu, *at, room)) return true;
     }
     return false;
 }
 
-static void set_valid(Gpu *gpu, const GpuBlock *block, bool valid) {
-    uint16_t *const first = gpu->valid + block->at / GPU_GRAIN;
-    for (size_t left = block->bytes, i = 0; left; i++) {
+bool gpu_may_access(Gpu *gpu, CuAddress address, size_t n) {
+    return gpu_block_at(gpu, address, n) || mapping_covers(gpu, gpu_place(gpu, address), n);
+}
+
+void gpu_set_valid(Gpu *gpu, size_t at, size_t bytes, bool valid) {
+    uint16_t *const first = gpu->valid + at / GPU_GRAIN;
+    for (size_t left = bytes, i = 0; left; i++) {
         const size_t n = left < GPU_GRAIN ? left : GPU_GRAIN;
         first[i] = valid ? (uint16_t)n : 0;
         left -= n;
@@ -75,7 +80,7 @@ CuResult gpu_allocate(Gpu *gpu, CuAddress *address, size_t bytes) {
     *block = (GpuBlock){at, bytes};
     gpu->next = (at + bytes + 2 * GPU_GRAIN - 1) / GPU_GRAIN * GPU_GRAIN;
     gpu->used += bytes;
-    set_valid(gpu, block, true);
+    gpu_set_valid(gpu, at, bytes, true);
     memset(gpu->bytes + at, FRESH, bytes);
     *address = (CuAddress)(uintptr_t)gpu->window + at;
     return CU_success;
@@ -85,7 +90,7 @@ CuResult gpu_free(Gpu *gpu, CuAddress address, size_t *bytes) {
     GpuBlock *const b = gpu_block_at(gpu, address, 0);
     if (!b || b->at != gpu_place(gpu, address)) return CU_invalid_value;
     memset(gpu->bytes + b->at, FREED, b->bytes);
-    set_valid(gpu, b, false);
+    gpu_set_valid(gpu, b->at, b->bytes, false);
     *bytes = b->bytes;
     gpu->used -= b->bytes;
     *b = gpu->blocks[--gpu->n_blocks];

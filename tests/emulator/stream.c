@@ -81,9 +81,9 @@ static bool host_sound(const GpuWork *w, CuAddress address) {
 /* What the work reads and writes is there. */
 static bool is_sound(Gpu *gpu, const GpuWork *w) {
     if (w->kind >= WORK_kernel) return true;
-    const bool to = w->kind == WORK_to_host ? host_sound(w, w->to) : gpu_block_at(gpu, w->to, w->n) != NULL;
+    const bool to = w->kind == WORK_to_host ? host_sound(w, w->to) : gpu_may_access(gpu, w->to, w->n);
     if (w->kind == WORK_fill) return to;
-    return to && (w->kind == WORK_from_host ? host_sound(w, w->from) : gpu_block_at(gpu, w->from, w->n) != NULL);
+    return to && (w->kind == WORK_from_host ? host_sound(w, w->from) : gpu_may_access(gpu, w->from, w->n));
 }
 
 static double now(void) {

@@ -43,6 +43,7 @@ typedef struct FakeMemory {
     size_t last_taken;
     int calls, fail_at; /* the call of that number fails; -1: none */
     bool fails_full;    /* with no memory, else with an error */
+    bool no_pages;      /* it has no addresses without memory */
     bool lost;          /* from then on nothing can be waited for */
 } FakeMemory;
 
@@ -95,6 +96,11 @@ static inline void fake_give(void *context, uintptr_t at, size_t bytes) {
     (void)context;
     fake.n_gives++;
     fake_remove(at, bytes);
+}
+
+static inline size_t fake_page(void *context) {
+    (void)context;
+    return fake.no_pages ? 0 : 2 * MIB;
 }
 
 static inline SourceAnswer fake_reserve(void *context, size_t bytes, uintptr_t *at) {
@@ -169,7 +175,7 @@ static inline void fake_stream_name(void *context, StreamKey stream, char *room,
 
 static const MemorySource fake_source = {.take = fake_take,
                                          .give = fake_give,
-                                         .page = 2 << 20,
+                                         .page = fake_page,
                                          .reserve = fake_reserve,
                                          .unreserve = fake_unreserve,
                                          .map = fake_map,

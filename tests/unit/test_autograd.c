@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <sinter/dispatch.h>
+#include <sinter/memory.h>
 
 #include "runtime/autograd/custom_function.h"
 #include "runtime/autograd/tape.h"

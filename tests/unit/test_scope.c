@@ -4,6 +4,8 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/tensor.h"
+#include <sinter/memory.h>
+
 #include "tests/unit/suite.h"
 
 static sn_tensor *numbers(int64_t n) {

@@ -7,6 +7,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/tensor.h"
 #include "runtime/device/alloc_cpu.h"
+#include <sinter/memory.h>
+
 #include "tests/unit/suite.h"
 
 #define SIZES(...) ((sn_ints){(int64_t[]){__VA_ARGS__}, COUNT_OF(((int64_t[]){__VA_ARGS__}))})
