@@ -2,9 +2,18 @@
  * caching one. */
 #include <sinter/memory.h>
 
+#include "runtime/capture/record/site.h"
 #include "runtime/core/state.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/device.h"
+
+#define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
+SAME(SN_MEMORY_ALLOCATED, MEASURE_allocated);
+SAME(SN_MEMORY_ACTIVE, MEASURE_active);
+SAME(SN_MEMORY_REQUESTED, MEASURE_requested);
+SAME(SN_MEMORY_RESERVED, MEASURE_reserved);
+SAME(SN_MEMORY_NON_RELEASABLE, MEASURE_stuck);
+SAME(SN_MEMORY_MEASURES, MEASURE_COUNT);
 
 /* The device's, or NULL and an error. */
 static Caching *caching_of(sn_device device, const char *what) {
@@ -14,26 +23,51 @@ static Caching *caching_of(sn_device device, const char *what) {
     return NULL;
 }
 
-static void memory_of(Caching *caching, sn_memory *out) {
-    CachingStats stats;
-    caching_stats(caching, &stats);
-    const CachingStat *const bytes = stats.bytes[CACHING_all];
-    out->current = bytes[MEASURE_allocated].current;
-    out->peak = bytes[MEASURE_allocated].peak;
-    out->reserved = bytes[MEASURE_reserved].current;
+static sn_memory_stat public_stat(const CachingStat *stat) {
+    return (sn_memory_stat){stat->current, stat->peak, stat->gained, stat->lost};
 }
 
-sn_status sn_memory_get(sn_device device, sn_memory *out) {
-    if (!out || out->size < sizeof *out)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: out is NULL or has no size");
-    *out = (sn_memory){.size = sizeof *out};
-    if (device == SN_CPU) {
-        cpu_alloc_stats(&out->current, &out->peak, &out->reserved);
-        return sn_check();
+static void memory_of(Caching *caching, sn_memory *out) {
+    CachingStats stats;
+    size_t left, total;
+    caching_stats(caching, &stats);
+    caching_left(caching, &left, &total);
+    for (int measure = 0; measure < MEASURE_COUNT; measure++) {
+        out->bytes[measure] = public_stat(&stats.bytes[CACHING_all][measure]);
+        out->blocks[measure] = public_stat(&stats.counts[CACHING_all][measure]);
     }
-    Caching *const caching = caching_of(device, "sn_memory_get");
-    if (caching) memory_of(caching, out);
+    out->current = out->bytes[SN_MEMORY_ALLOCATED].current;
+    out->peak = out->bytes[SN_MEMORY_ALLOCATED].peak;
+    out->reserved = out->bytes[SN_MEMORY_RESERVED].current;
+    out->retries = stats.retries, out->failures = stats.failures;
+    out->device_free = (int64_t)left, out->device_total = (int64_t)total;
+}
+
+/* An older program's struct is shorter. */
+sn_status sn_memory_get(sn_device device, sn_memory *out) {
+    sn_memory known = {0};
+    if (!out || out->size < offsetof(sn_memory, bytes))
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: out is NULL or has no size");
+    known.size = out->size < sizeof known ? out->size : sizeof known;
+    Caching *const caching = device == SN_CPU ? NULL : caching_of(device, "sn_memory_get");
+    if (device == SN_CPU) cpu_alloc_stats(&known.current, &known.peak, &known.reserved);
+    if (caching) memory_of(caching, &known);
+    memcpy(out, &known, known.size);
     return sn_check();
+}
+
+const char *sn_memory_summary(sn_device device) {
+    Caching *const caching = caching_of(device, "sn_memory_summary");
+    Text text = {0};
+    if (caching) caching_summary(caching, &text);
+    return state_text(state_get(), text.at);
+}
+
+const char *sn_memory_snapshot(sn_device device) {
+    Caching *const caching = caching_of(device, "sn_memory_snapshot");
+    Text text = {0};
+    if (caching) caching_snapshot(caching, site_name, &text);
+    return state_text(state_get(), text.at);
 }
 
 sn_status sn_memory_reset_peak(sn_device device) {

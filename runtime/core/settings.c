@@ -64,12 +64,18 @@ static bool parse_number(const SettingRow *row, const char *text, int64_t *out) 
     return true;
 }
 
-static const char *from_environment(const char *name) {
-    char variable[64];
-    int n = snprintf(variable, sizeof variable, "SINTER_%s", name);
-    for (int i = 0; i < n; i++) variable[i] = (char)toupper((unsigned char)variable[i]);
-    return settings_environment(variable);
+typedef struct SettingVariable {
+    char name[64];
+} SettingVariable;
+
+static SettingVariable variable_of(const char *name) {
+    SettingVariable variable;
+    const int n = snprintf(variable.name, sizeof variable.name, "SINTER_%s", name);
+    for (int i = 0; i < n; i++) variable.name[i] = (char)toupper((unsigned char)variable.name[i]);
+    return variable;
 }
+
+static const char *from_environment(const char *name) { return settings_environment(variable_of(name).name); }
 
 /* Variables that are read elsewhere: by the tool, the build's script, the samples. */
 static const char *const others[] = {"LLVM_MODULE", "CUDA_DRIVER", "CUDA_NVRTC", "REPORT",
@@ -181,15 +187,17 @@ static Status apply(int id, const Setting *setting) {
     return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
 }
 
+static bool is_read_once(int id) { return id == SET_isa || id == SET_plain_malloc || id == SET_alloc_conf; }
+
 Status setting_set(sn_state *state, const char *name, const char *value) {
     const int id = setting_find(name);
     if (id < 0) return error_pending();
     size_t n;
     const char *const unknown = id == SET_failpoints && value ? failpoint_unknown(value, is_pass, &n) : NULL;
     if (unknown) return error_raise(ST_ARGUMENT, "setting failpoints: no step asks for '%.*s'", (int)n, unknown);
-    if (id == SET_isa || id == SET_plain_malloc)
-        return error_raise(ST_UNSUPPORTED, "setting %s is read once, from the environment: SINTER_%s has set it by now",
-                           name, id == SET_isa ? "ISA" : "PLAIN_MALLOC");
+    if (is_read_once(id))
+        return error_raise(ST_UNSUPPORTED, "setting %s is read once, from the environment: %s has set it by now", name,
+                           variable_of(name).name);
     Setting setting = {0};
     if (!value || !parse_number(&rows[id], value, &setting.number))
         return error_raise(ST_ARGUMENT, "setting %s: '%s' is not a number from 0 to %lld", name, value ? value : "NULL",

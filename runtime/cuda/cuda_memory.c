@@ -8,6 +8,8 @@
 #include <stdio.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/core/state.h"
 
 /* As check_headers.c finds NVIDIA's. */
 _Static_assert(sizeof(CuMemProperties) == 32 && offsetof(CuMemProperties, location) == 8 &&
@@ -170,6 +172,17 @@ static void stream_name(void *context, StreamKey key, char *room, size_t size) {
         snprintf(room, size, "stream %p of %s", (const void *)stream->handle, device->name);
 }
 
+static const void *site_of_call(void) { return setting_number(SET_memory_sites) ? state_get()->site : NULL; }
+
+static CachingConfig config_of_settings(void) {
+    CachingConfig config = {.direct = setting_initial(SET_plain_malloc)};
+    Text why = {0};
+    if (!caching_config_read(setting_text(state_get(), SET_alloc_conf), &config, &why))
+        LOG(general, WARNING, "SINTER_ALLOC_CONF: %s; nothing of it is used", text_str(&why));
+    text_free(&why);
+    return config;
+}
+
 Status cuda_memory_open(CudaDevice *device) {
     static const MemorySource source = {.take = driver_take,
                                         .give = driver_give,
@@ -183,8 +196,9 @@ Status cuda_memory_open(CudaDevice *device) {
                                         .forget = event_forget,
                                         .wait = device_wait,
                                         .left = memory_left,
-                                        .stream_name = stream_name};
-    const CachingConfig config = {.direct = setting_initial(SET_plain_malloc)};
+                                        .stream_name = stream_name,
+                                        .site = site_of_call};
+    const CachingConfig config = config_of_settings();
     if (!device->memory) device->memory = caching_new(&source, device, device->name, &config);
     return device->memory ? ST_OK : ST_MEMORY;
 }

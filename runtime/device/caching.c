@@ -125,7 +125,7 @@ static uintptr_t allocate_locked(Caching *caching, size_t bytes, StreamKey strea
         put_back(caching, block);
         return 0;
     }
-    block->requested = bytes;
+    block->requested = bytes, block->site = caching->source->site();
     account(caching, block, +1);
     count_held(caching, block, MEASURE_active, +1);
     return block->at;
@@ -189,6 +189,11 @@ void caching_stats(Caching *caching, CachingStats *out) {
     pthread_mutex_lock(&caching->lock);
     *out = caching->stats;
     pthread_mutex_unlock(&caching->lock);
+}
+
+void caching_left(Caching *caching, size_t *bytes, size_t *total) {
+    *bytes = *total = 0;
+    caching->source->left(caching->context, bytes, total);
 }
 
 static void peaks_begin(CachingStat stats[CACHING_KINDS][MEASURE_COUNT]) {

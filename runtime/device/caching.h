@@ -17,6 +17,7 @@
  *
  *   caching.c  allocate, free    caching_events.c    streams' events   caching_report.c    texts
  *   caching_block.c  a pool's blocks   caching_segment.c   segments, growing, giving back
+ *   caching_snapshot.c  as JSON        caching_config.c    SINTER_ALLOC_CONF
  *
  * Thread-safe: one lock for each allocator, under which the source is called. */
 #ifndef SINTER_RUNTIME_CACHING_H
@@ -45,6 +46,7 @@ typedef struct MemorySource {
     bool (*wait)(void *context);
     void (*left)(void *context, size_t *bytes, size_t *total); /* for anybody on the device */
     void (*stream_name)(void *context, StreamKey stream, char *room, size_t size);
+    const void *(*site)(void); /* the user's call that asks for memory; NULL: it is not noted */
 } MemorySource;
 
 typedef struct CachingConfig {
@@ -52,6 +54,9 @@ typedef struct CachingConfig {
     bool expandable;  /* new segments are */
     size_t max_split; /* free blocks of more bytes are not split, and not kept for smaller ones; 0: no bound */
 } CachingConfig;
+
+/* Of the text of SINTER_ALLOC_CONF; false: `why` says what is wrong with it, and nothing has changed. */
+bool caching_config_read(const char *text, CachingConfig *config, Text *why);
 
 typedef struct CachingStat {
     int64_t current, peak, gained, lost; /* gained, lost: in all */
@@ -99,7 +104,11 @@ void caching_free(Caching *caching, uintptr_t at); /* of caching_allocate, with 
 Status caching_used(Caching *caching, uintptr_t at, StreamKey stream);
 void caching_trim(Caching *caching); /* gives back what is free and not stuck; waits for the device if there is any */
 void caching_stats(Caching *caching, CachingStats *out);
-void caching_peak_begin(Caching *caching); /* peaks are those of what is current now */
+void caching_peak_begin(Caching *caching);                         /* peaks are those of what is current now */
+void caching_left(Caching *caching, size_t *bytes, size_t *total); /* of the device, for anybody */
+/* All of it as JSON (caching_snapshot.c). site_name: "train.c:57" */
+typedef void CachingSiteName(const void *site, char *out, size_t room);
+void caching_snapshot(Caching *caching, CachingSiteName *site_name, Text *out);
 /* A table: the measures' bytes and counts, of each pool; now, most, in all. */
 void caching_summary(Caching *caching, Text *out);
 

@@ -30,6 +30,7 @@ typedef struct MemoryBlock {
     struct MemorySegment *segment;
     uintptr_t at;
     size_t bytes, requested;
+    const void *site; /* of who asked for it; NULL: not noted */
     MemoryState state;
     int n_events; /* recorded and not passed */
     MemoryUse *uses;

@@ -320,44 +320,6 @@ START_TEST(nothing_is_left) {
 }
 END_TEST
 
-START_TEST(a7_03_empty_cache_of_one_device) {
-    sn_tensor *const held = empty_there(SN_INTS(1000), GPU);
-    const sn_memory before = memory_of(GPU);
-    const sn_scope scope = sn_scope_begin();
-    empty_there(SN_INTS(3 << 20), GPU); /* a segment of its own, 12 MiB */
-    empty_there(SN_INTS(1000), GPU);    /* beside `held` */
-    sn_scope_end(scope);
-    ck_assert_int_eq(memory_of(GPU).reserved, before.reserved + (12 << 20));
-    ck_assert_int_eq(memory_of(GPU).current, before.current);
-    ck_assert_int_eq(sn_memory_trim(GPU), SN_OK);
-    ck_assert_int_eq(memory_of(GPU).reserved, before.reserved);
-    ck_assert_int_eq(memory_of(SN_CPU).size, sizeof(sn_memory));
-    ck_assert_int_eq(sn_numel(held), 1000);
-    expect_ok();
-}
-END_TEST
-
-/* What is freed is used again in the stream's order: the driver is asked for nothing, and no free waits. */
-START_TEST(a7_01_ops_in_a_loop_allocate_nothing) {
-    if (!is_emulated()) return;
-    sn_tensor *const x = sn_to_device(range(50), GPU);
-    EmulatorCounts before = {0};
-    for (int i = 0; i < 60; i++) {
-        const sn_scope scope = sn_scope_begin();
-        sn_tensor *y = x;
-        for (int k = 0; k < 5; k++) y = sn_clone(y);
-        if (i < 10) ck_assert(same(y, x));
-        sn_scope_end(scope);
-        if (i == 10) before = emulated();
-    }
-    const EmulatorCounts after = emulated();
-    ck_assert_int_eq(after.blocks, before.blocks);
-    ck_assert_int_eq(after.bytes, before.bytes);
-    ck_assert_int_gt(after.queued - before.queued, 49 * 5 - 1); /* none was waited for */
-    expect_ok();
-}
-END_TEST
-
 static void *copies(void *unused) {
     (void)unused;
     for (int i = 0; i < 200; i++) {
@@ -417,8 +379,6 @@ int main(void) {
     tcase_add_loop_test(tests, a_lost_device, 0, 4);
     tcase_add_test(tests, calls_that_fail);
     tcase_add_test(tests, nothing_is_left);
-    tcase_add_test(tests, a7_03_empty_cache_of_one_device);
-    tcase_add_test(tests, a7_01_ops_in_a_loop_allocate_nothing);
     tcase_add_test(tests, threads_at_once);
     tcase_add_test(tests, a_forked_process);
     return suite_run("cuda_device", tests);

@@ -43,6 +43,7 @@ typedef struct FakeMemory {
     size_t last_taken;
     int calls, fail_at; /* the call of that number fails; -1: none */
     bool fails_full;    /* with no memory, else with an error */
+    const void *site;   /* of whoever asks for memory */
     bool no_pages;      /* it has no addresses without memory */
     bool lost;          /* from then on nothing can be waited for */
 } FakeMemory;
@@ -173,6 +174,8 @@ static inline void fake_stream_name(void *context, StreamKey stream, char *room,
     snprintf(room, size, "stream %d", fake_number(stream));
 }
 
+static inline const void *fake_site(void) { return fake.site; }
+
 static const MemorySource fake_source = {.take = fake_take,
                                          .give = fake_give,
                                          .page = fake_page,
@@ -185,7 +188,8 @@ static const MemorySource fake_source = {.take = fake_take,
                                          .forget = fake_forget,
                                          .wait = fake_wait,
                                          .left = fake_left,
-                                         .stream_name = fake_stream_name};
+                                         .stream_name = fake_stream_name,
+                                         .site = fake_site};
 
 /* A device of that much memory, and its allocator. */
 static inline Caching *fake_begin(size_t total, CachingConfig config) {

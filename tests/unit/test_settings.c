@@ -59,6 +59,11 @@ static bool keeps_code_nowhere(void) {
     return !disk_folder_open(false, &folder) && !strcmp(folder.path, "/nowhere/code");
 }
 
+/* What a GPU makes of it: tests/cuda/test_cuda_memory.c. */
+static bool is_expandable(void) {
+    return !strcmp(setting_text(state_get(), SET_alloc_conf), "expandable_segments:True");
+}
+
 static const struct {
     const char *value;
     bool (*effect)(void);
@@ -73,6 +78,8 @@ static const struct {
     [SET_compile] = {"0", runs_eagerly},
     [SET_dump_dir] = {"/nowhere", is_nowhere},
     [SET_cache_dir] = {"/nowhere/code", keeps_code_nowhere},
+    [SET_alloc_conf] = {"expandable_segments:True", is_expandable},
+    [SET_memory_sites] = {"1"},
 };
 
 static const struct {
