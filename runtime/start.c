@@ -19,6 +19,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/device.h"
+#include "runtime/device/stream.h"
 #include "runtime/eager/eager.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
@@ -50,6 +51,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .device_fill = device_fill,
         .device_body_begin = device_body_begin,
         .device_body_end = device_body_end,
+        .stream_uses_set = stream_uses_set,
         .cpu_alloc_bound = cpu_alloc_bound,
         .pool_threads_set = pool_threads_set,
 

@@ -22,6 +22,7 @@ typedef struct RuntimeHooks {
     Status (*device_fill)(Device device, void *block, int byte, size_t bytes);
     Status (*device_body_begin)(Device device, bool writes); /* around a program's kernel of an op there */
     void (*device_body_end)(Device device);
+    void (*stream_uses_set)(sn_state *state, struct StreamUse *uses);
     void (*cpu_alloc_bound)(size_t bytes); /* setting memory_retain_mib */
     void (*pool_threads_set)(int threads); /* setting threads */
 

@@ -47,6 +47,7 @@ Status scope_push(sn_state *state, bool owned) {
         .include = state->include,
         .exclude = state->exclude,
         .modes = state->modes,
+        .streams = state->streams,
         .texts = state->texts,
     };
     return ST_OK;
@@ -83,7 +84,13 @@ void scope_forget_callback(ScopeFrame *scope) {
     scope->callback = NULL;
 }
 
+/* What is pending in a captured body runs on the streams that it was recorded under. */
+static COLD void restore_streams(sn_state *state) {
+    runtime_hooks.stream_uses_set(state, state->scopes[state->n_scopes - 1].streams);
+}
+
 void scope_pop(sn_state *state) {
+    if (UNLIKELY(state->streams != state->scopes[state->n_scopes - 1].streams)) restore_streams(state);
     ScopeFrame *const scope = &state->scopes[--state->n_scopes];
     scope_forget_callback(scope);
     const ScopeFrame frame = *scope;

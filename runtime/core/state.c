@@ -96,6 +96,7 @@ static void state_free(sn_state *state) {
     sn_state *const before = state_current;
     enter(state); /* what dies below belongs to it */
     scope_drop_root(state);
+    runtime_hooks.stream_uses_set(state, NULL);
     runtime_hooks.eager_cache_free(state);
     free_lists(state);
     const bool was_current = before == state || !before;

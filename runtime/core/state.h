@@ -25,6 +25,7 @@ typedef struct ScopeFrame {
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
     struct UserMode *modes;
+    struct StreamUse *streams;
     struct TextOwned *texts; /* newest text when it began */
 } ScopeFrame;
 
@@ -65,8 +66,10 @@ struct sn_state {
     struct EagerCache *eager; /* one-op programs by signature */
     struct LentMetas *lent;   /* layouts interned lately, runtime/core/meta_intern.c */
     struct UserMode *modes;   /* stack of user modes, innermost first */
-    struct TextOwned *texts;  /* scope-owned strings, newest first */
-    uint64_t tape_sequence;   /* next sequence number of a tape node [semantics G1] */
+    /* By device, runtime/device/stream.h; NULL: each device's own. It holds those of the open scopes. */
+    struct StreamUse *streams;
+    struct TextOwned *texts; /* scope-owned strings, newest first */
+    uint64_t tape_sequence;  /* next sequence number of a tape node [semantics G1] */
     TapeBlocks tape_blocks[TAPE_CLASSES];
     struct TapeNode **tape_freeing; /* nodes that wait to be freed, while one is */
     Setting settings[SET_COUNT];

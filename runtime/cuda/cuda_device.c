@@ -1,5 +1,5 @@
-/* cuda_device.c: see cuda_device.h. Each device has one stream, in whose order all its work runs: copies from and to
- * the host wait for it, copies within and fills do not.
+/* cuda_device.c: see cuda_device.h. Work runs in the order of the calling thread's stream: copies from and to the host
+ * wait for it, copies within and fills do not.
  *
  * Every call is made between cuda_enter and cuda_leave: the first makes the device's context the thread's, the other
  * puts back the one that the caller had. A result that means that the context is gone (an illegal address in a kernel,
@@ -49,6 +49,13 @@ static int attribute(const Driver *driver, CuAttribute attribute, CuDevice handl
     return value;
 }
 
+static Status open_own(CudaDevice *device) {
+    TRY(cuda_answer(device, "its context", device->driver->CtxPushCurrent(device->context)));
+    const Status status = cuda_stream_open(&device->own, device);
+    cuda_leave(device);
+    return status;
+}
+
 static Status open_locked(CudaDevice *device) {
     CuDevice handle;
     if (device->is_open) return ST_OK;
@@ -59,8 +66,8 @@ static Status open_locked(CudaDevice *device) {
     device->arch = 10 * attribute(device->driver, CU_capability_major, handle) +
                    attribute(device->driver, CU_capability_minor, handle);
     device->multiprocessors = attribute(device->driver, CU_multiprocessors, handle);
-    TRY(cuda_stream_open(&device->own, device));
     TRY(cuda_memory_open(device));
+    TRY(open_own(device));
     atomic_store_explicit(&device->is_open, true, memory_order_release);
     return ST_OK;
 }
@@ -121,9 +128,7 @@ static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
 static Status synchronize(const DeviceRow *row) {
     CudaDevice *const device = cuda_device_of(row);
     TRY(cuda_enter(device));
-    CudaStream *const stream = cuda_stream(device);
-    Status status = cuda_checks_settle(stream);
-    if (status == ST_OK) status = cuda_wait(stream, "the wait");
+    const Status status = cuda_wait_all(device);
     cuda_leave(device);
     return status;
 }
@@ -178,6 +183,7 @@ void cuda_start(void) {
         CudaDevice *const device = &devices[i];
         snprintf(device->name, sizeof device->name, "cuda:%d", i);
         pthread_mutex_init(&device->opening, NULL);
+        pthread_mutex_init(&device->launches.lock, NULL);
         device->row = (DeviceRow){.name = device->name,
                                   .device = DEV_cuda + i,
                                   .key = KEY_cuda,
@@ -191,6 +197,7 @@ void cuda_start(void) {
                                   .synchronize = synchronize,
                                   .body_begin = cuda_body_begin,
                                   .body_end = cuda_body_end,
+                                  .streams = &cuda_streams,
                                   .launch = cuda_launch,
                                   .make_code = cuda_make_code,
                                   .drop_code = cuda_drop_code,

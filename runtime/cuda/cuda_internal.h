@@ -16,6 +16,11 @@
 
 enum { CUDA_IDLE_EVENTS = 64 };
 
+typedef struct CudaWords { /* for events: failed checks, on the device */
+    CuAddress *at;
+    int n, room;
+} CudaWords;
+
 struct CudaDevice {
     DeviceRow row; /* first: a row is its device */
     char name[24];
@@ -30,6 +35,11 @@ struct CudaDevice {
     Caching *memory;
     CuEvent idle_events[CUDA_IDLE_EVENTS]; /* of the allocator, for its next records; under its lock */
     int n_idle_events;
+    CudaLaunches launches;
+    /* under the lock of launches: */
+    CudaStream *streams;         /* all, the newest first */
+    CudaWords words, left_words; /* unused ones; those that work may still read */
+    CuFunction take_over;        /* NULL: no stream has waited for a word yet */
 };
 
 static inline CudaDevice *cuda_device_of(const DeviceRow *row) { return (CudaDevice *)(uintptr_t)row; }

@@ -163,13 +163,22 @@ static void memory_left(void *context, size_t *bytes, size_t *total) {
     if (enter_quietly(device)) leave_with(device, device->driver->MemGetInfo(bytes, total));
 }
 
+/* The device's own is the first that was made. */
+static int stream_number(CudaDevice *device, const CudaStream *stream) {
+    int number = 0;
+    pthread_mutex_lock(&device->launches.lock);
+    for (const CudaStream *older = stream->next; older; older = older->next) number++;
+    pthread_mutex_unlock(&device->launches.lock);
+    return number;
+}
+
 static void stream_name(void *context, StreamKey key, char *room, size_t size) {
-    const CudaDevice *const device = context;
-    const CudaStream *const stream = key;
-    if (stream == &device->own)
-        snprintf(room, size, "%s's own stream", device->name);
+    CudaDevice *const device = context;
+    const int number = stream_number(device, key);
+    if (number)
+        snprintf(room, size, "stream %d of %s", number, device->name);
     else
-        snprintf(room, size, "stream %p of %s", (const void *)stream->handle, device->name);
+        snprintf(room, size, "%s's own stream", device->name);
 }
 
 static const void *site_of_call(void) { return setting_number(SET_memory_sites) ? state_get()->site : NULL; }

@@ -4,7 +4,11 @@
  *   driver->LaunchKernel(..., stream->handle, ...)
  *   TRY(cuda_wait(stream, "a copy"));
  *
- * All functions but cuda_stream_open and cuda_stream are called between cuda_enter and cuda_leave. */
+ *   cuda_stream.c  the device's streams, and their functions in the table of devices
+ *   cuda_event.c   events, which carry what was found wrong from stream to stream
+ *   cuda_checks.c  the word of a stream: the first check that failed
+ *
+ * All functions but cuda_stream are called between cuda_enter and cuda_leave. Streams are never destroyed. */
 #ifndef SINTER_RUNTIME_CUDA_STREAM_H
 #define SINTER_RUNTIME_CUDA_STREAM_H
 #include <pthread.h>
@@ -13,6 +17,7 @@
 #include "ir/op.h"
 #include "runtime/base/base.h"
 #include "runtime/cuda/driver_types.h"
+#include "runtime/device/stream.h"
 
 typedef struct CudaDevice CudaDevice;
 
@@ -22,7 +27,7 @@ typedef struct CudaFailed {
     int64_t index, bound;
 } CudaFailed;
 
-/* Which ops a function's checks are of. Launches that may fail hold it until their stream was waited for. */
+/* Which ops a function's checks are of. Launches that may fail hold it until the device was waited for. */
 typedef struct CudaChecked {
     _Atomic int refs;
     char kernel[64];
@@ -35,23 +40,41 @@ typedef struct CudaChecked {
 
 enum { CUDA_OPEN_CHECKS = 1024 }; /* launches that can be told apart; of more of them the last ones */
 
-typedef struct CudaChecks {
-    CuAddress word;                            /* a CudaFailed on the device */
-    int32_t next;                              /* number of the next launch that may fail */
-    int n_open;                                /* of them since the stream was waited for, at most CUDA_OPEN_CHECKS */
-    const CudaChecked *open[CUDA_OPEN_CHECKS]; /* by number */
+typedef struct CudaChecks { /* of a stream */
+    CuAddress word;         /* a CudaFailed on the device */
+    _Atomic int open;       /* launches that may have failed since the stream was waited for, its own and others' */
+    pthread_mutex_t settling;
 } CudaChecks;
 
+typedef struct CudaLaunches { /* of a device: those that may have failed, by number */
+    pthread_mutex_t lock;
+    int32_t next;
+    const CudaChecked *at[CUDA_OPEN_CHECKS];
+} CudaLaunches;
+
 typedef struct CudaStream {
+    sn_stream base; /* first: a stream is one of the table's */
     CudaDevice *device;
     CuStream handle;
-    pthread_mutex_t checking;
-    CudaChecks checks; /* under it */
+    CudaChecks checks;
+    struct CudaStream *next; /* of the device */
 } CudaStream;
 
 Status cuda_stream_open(CudaStream *stream, CudaDevice *device);
 CudaStream *cuda_stream(CudaDevice *device);
 Status cuda_wait(CudaStream *stream, const char *what); /* for all that runs on it */
+Status cuda_wait_all(CudaDevice *device);               /* all streams; raises the first that went wrong */
+extern const StreamRow cuda_streams;
+
+/* cuda_event.c */
+sn_event *cuda_event_new(const DeviceRow *row);
+void cuda_event_free(sn_event *event);
+Status cuda_event_record(sn_event *event, sn_stream *stream);
+Status cuda_event_wait(sn_stream *stream, sn_event *event);
+Status cuda_event_query(sn_event *event, bool *done);
+bool cuda_event_passed(sn_event *event);
+Status cuda_event_synchronize(sn_event *event);
+Status cuda_event_elapsed(sn_event *from, sn_event *to, double *ms);
 
 /* cuda_checks.c */
 Status cuda_checks_open(CudaStream *stream);
@@ -59,6 +82,8 @@ Status cuda_checks_open(CudaStream *stream);
 int32_t cuda_checks_add(CudaStream *stream, const CudaChecked *checked);
 /* Where launches may have failed: waits for them, and raises the first that has. */
 Status cuda_checks_settle(CudaStream *stream);
+/* The error of what a word says; ST_OK: it says nothing. */
+Status cuda_checks_raise(CudaDevice *device, const CudaFailed *failed);
 void cuda_checked_drop(const CudaChecked *checked);
 
 #endif

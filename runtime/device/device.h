@@ -35,6 +35,7 @@ struct DeviceRow {
     /* What allocates it, and opens the device; NULL raises. NULL: it keeps nothing that could be asked for. */
     Caching *(*caching)(const DeviceRow *row);
     Status (*synchronize)(const DeviceRow *row); /* NULL: what a function was asked is done when it returns */
+    const struct StreamRow *streams;             /* stream.h; NULL: the same */
     /* Around a kernel that the program has written for an op here, on its thread. writes: memory that others see. NULL:
      * nothing is to be done. */
     Status (*body_begin)(const DeviceRow *row, bool writes);

@@ -1,13 +1,15 @@
 /* eager_move.c: copies between devices, and what any device has that has memory: copies, views, empty tensors.
  *
  *   _to_copy, clone, copy    src -> host -> dtype and layout of the result, on the host -> the result's device
- *   the same layout          one copy of bytes
+ *   the same layout          one copy of bytes, which goes on after the call where that is asked for (non_blocking) and
+ *                            one of both is in pinned memory
  *
  * A value's layout may leave gaps (a slice of a larger tensor): what lies in them is read and written back as it was.
  * eager_on_host runs a device's op on the host, for devices that have no kernel for it. */
 #include "runtime/base/room.h"
 #include "runtime/core/hooks.h"
 #include "runtime/device/device.h"
+#include "runtime/device/stream.h"
 #include "runtime/eager/eager.h"
 
 static size_t data_bytes(const Meta *meta) { return meta->numel ? meta_bytes(meta) : 0; }
@@ -35,14 +37,14 @@ static Status move_by_host(sn_tensor *to, sn_tensor *from) {
     return status;
 }
 
-/* from, cast and broadcast, into to's elements. */
-static Status move(sn_tensor *to, sn_tensor *from) {
+/* from, cast and broadcast, into to's elements. later: the caller waits for that himself. */
+static Status move(sn_tensor *to, sn_tensor *from, bool later) {
     TRY(tensor_ready(from, "a copy"));
     TRY(tensor_ready(to, "a copy"));
     const Meta *const meta = to->base.meta;
     if (meta_same_layout(meta, from->base.meta) && meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank) &&
         to->storage != from->storage)
-        return copy_span(to, from);
+        return later && pinned_can_copy(to, from) ? pinned_copy(to, from, data_bytes(meta)) : copy_span(to, from);
     return move_by_host(to, from);
 }
 
@@ -51,9 +53,15 @@ static sn_tensor *source_of(const OpCall *call) {
     return tensor_of(call->args[call->args[1].kind == ARG_tensor ? 1 : 0].val);
 }
 
+static bool is_later(const OpCall *call) {
+    int i = call->row->n_params - 1;
+    while (i >= 0 && strcmp(call->row->params[i].name, "non_blocking")) i--;
+    return i >= 0 && call->args[i].kind == ARG_bool && call->args[i].i;
+}
+
 static Status move_into(OpCall *call, sn_tensor *to) {
     TRY(eager_prepare_write(call));
-    TRY(move(to, source_of(call)));
+    TRY(move(to, source_of(call), is_later(call)));
     tensor_written(to);
     call->outs[0] = to;
     return ST_OK;
@@ -81,9 +89,11 @@ Status eager_move(OpCall *call) {
     EagerMetas metas;
     TRY(tensor_ready(source_of(call), call->row->name));
     TRY(eager_metas(call, 0, &metas));
-    sn_tensor *const to = tensor_new(metas.metas[0]);
+    const Meta *const meta = metas.metas[0];
+    const bool later = is_later(call), down = later && device_is_host(meta->device);
+    sn_tensor *const to = down ? pinned_tensor(meta, source_of(call)->base.meta->device) : tensor_new(meta);
     if (!to) return error_pending();
-    TRY(move(to, source_of(call)));
+    TRY(move(to, source_of(call), later));
     call->outs[0] = to;
     return ST_OK;
 }
@@ -180,7 +190,7 @@ static Status written_back(sn_tensor *here, sn_tensor *there) {
         const Meta *const meta = meta_at(here->base.meta, there->base.meta->device);
         TRY(meta ? eager_resize(there, meta) : error_pending());
     }
-    TRY(move(there, here));
+    TRY(move(there, here, false));
     tensor_written(there);
     return ST_OK;
 }

@@ -1,7 +1,6 @@
 /* test_cuda_device.c: tensors on CUDA devices: made, moved, viewed, read [acceptance 1.10, 2.22]. Runs on the emulated
  * driver, and unchanged on a GPU: there SINTER_CUDA_DRIVER is not set, and what makes the driver fail is left out. */
 #include <check.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <sinter/sinter.h>
@@ -11,39 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/emulator/emulator.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
 
 enum { GPU = SN_CUDA(0), NEXT = SN_CUDA(1) };
-
-/* Of the emulator, or NULL where the driver is a real one. */
-static void *control(const char *name) {
-    const char *const path = getenv("SINTER_CUDA_DRIVER");
-    void *const library = path ? dlopen(path, RTLD_NOW) : NULL;
-    return library ? dlsym(library, name) : NULL;
-}
-
-static void fail_next(const char *function, int result, int after) {
-    EmulatorFail *plan;
-    *(void **)&plan = control("emulator_fail");
-    plan(function, result, after);
-}
-
-static EmulatorCounts emulated(void) {
-    EmulatorCount *count;
-    EmulatorCounts counts = {0};
-    *(void **)&count = control("emulator_count");
-    if (count) count(&counts);
-    return counts;
-}
-
-/* These tests make the driver fail, or count what it holds. */
-static bool is_emulated(void) {
-    if (control("emulator_fail")) return true;
-    fprintf(stderr, "left out: needs the emulated driver\n");
-    return false;
-}
 
 static size_t element_bytes(sn_dtype dtype) {
     static const size_t bytes[] = {[SN_F64] = 8, [SN_F32] = 4, [SN_F16] = 2, [SN_BF16] = 2, [SN_I64] = 8,

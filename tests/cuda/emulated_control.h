@@ -1,0 +1,40 @@
+/* emulated_control.h: what tests of CUDA devices ask of the emulated driver, where that is the driver: the same
+ * programs run on a GPU. */
+#ifndef SINTER_TESTS_CUDA_EMULATED_CONTROL_H
+#define SINTER_TESTS_CUDA_EMULATED_CONTROL_H
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/emulator/emulator.h"
+
+/* Of the emulator, or NULL where the driver is a real one. */
+static inline void *control(const char *name) {
+    const char *const path = getenv("SINTER_CUDA_DRIVER");
+    void *const library = path ? dlopen(path, RTLD_NOW) : NULL;
+    return library ? dlsym(library, name) : NULL;
+}
+
+static inline void fail_next(const char *function, int result, int after) {
+    EmulatorFail *plan;
+    *(void **)&plan = control("emulator_fail");
+    plan(function, result, after);
+}
+
+static inline EmulatorCounts emulated(void) {
+    EmulatorCount *count;
+    EmulatorCounts counts = {0};
+    *(void **)&count = control("emulator_count");
+    if (count) count(&counts);
+    return counts;
+}
+
+/* For tests that make the driver fail, or count what it holds or has not run yet. */
+static inline bool is_emulated(void) {
+    if (control("emulator_fail")) return true;
+    fprintf(stderr, "left out: needs the emulated driver\n");
+    return false;
+}
+
+#endif
