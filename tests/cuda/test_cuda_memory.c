@@ -2,39 +2,17 @@
  * 7.16]. Runs on the emulated driver, and unchanged on a GPU: what counts the driver's blocks is left out there. The
  * policy's own tests are unit.test_caching: these look at what the driver makes of it. */
 #include <check.h>
-#include <dlfcn.h>
 #include <sinter/sinter.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frontend/memory_report.h"
-#include "tests/emulator/emulator.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
 
 enum { GPU = SN_CUDA(0), MIB = 1 << 20 };
-
-/* Of the emulator, or NULL where the driver is a real one. */
-static void *control(const char *name) {
-    const char *const path = getenv("SINTER_CUDA_DRIVER");
-    void *const library = path ? dlopen(path, RTLD_NOW) : NULL;
-    return library ? dlsym(library, name) : NULL;
-}
-
-static bool is_emulated(void) {
-    if (control("emulator_count")) return true;
-    fprintf(stderr, "left out: needs the emulated driver\n");
-    return false;
-}
-
-static EmulatorCounts emulated(void) {
-    EmulatorCount *count;
-    EmulatorCounts counts = {0};
-    *(void **)&count = control("emulator_count");
-    if (count) count(&counts);
-    return counts;
-}
 
 /* 4 bytes an element. */
 static sn_tensor *take(int64_t bytes) {
@@ -71,6 +49,75 @@ START_TEST(a7_01_ops_in_a_loop_allocate_nothing) {
     if (!is_emulated()) return;
     ck_assert_int_eq(emulated().blocks, before.blocks);
     ck_assert_int_eq(emulated().bytes, before.bytes);
+    expect_ok();
+}
+END_TEST
+
+static sn_tensor *full(int64_t n, double value) {
+    const sn_value none = {.kind = SN_KIND_NONE};
+    return sn_full_ex(SN_INTS(n), sn_float(value), SN_F32, none, sn_int(GPU), none);
+}
+
+/* The stream waits for what the other has. */
+static void follow(sn_stream *stream, sn_stream *before) {
+    sn_event *const event = sn_event_new(GPU);
+    ck_assert_int_eq(sn_event_record(event, before), SN_OK);
+    ck_assert_int_eq(sn_stream_wait(stream, event), SN_OK);
+    sn_event_free(event);
+}
+
+/* x is freed while another stream has yet to read it: its memory is given out again when that is done. */
+START_TEST(a7_02_a_block_used_on_another_stream_waits_for_it) {
+    sn_stream *const own = sn_stream_own(GPU), *const side = sn_stream_new(GPU);
+    sn_tensor *const x = sn_keep(full(5000, 3));
+    const void *const at = sn_data_raw(x);
+    follow(side, own);
+    const sn_scope scope = sn_scope_begin();
+    ck_assert_int_eq(sn_stream_use(side), SN_OK);
+    sn_tensor *const y = sn_keep(sn_neg(x));
+    sn_scope_end(scope);
+    ck_assert_int_eq(sn_record_stream(x, side), SN_OK);
+    sn_release(x);
+    if (is_emulated()) { /* where nothing runs before it is waited for */
+        ck_assert_int_eq(memory().bytes[SN_MEMORY_ACTIVE].current - memory().current, 20480);
+        ck_assert_ptr_nonnull(strstr(sn_memory_snapshot(GPU), "\"waits_for\": [\"stream 1 of cuda:0\"]"));
+        ck_assert_ptr_ne(sn_data_raw(full(5000, 7)), at);
+    }
+    ck_assert_int_eq(sn_stream_synchronize(side), SN_OK);
+    ck_assert_ptr_eq(sn_data_raw(full(5000, 7)), at);
+    ck_assert(sn_item(sn_select(y, 0, 4999)) == -3);
+    ck_assert_int_eq(memory().bytes[SN_MEMORY_ACTIVE].current, memory().current);
+    sn_release(y);
+    sn_stream_free(side);
+    expect_ok();
+}
+END_TEST
+
+/* Work by chance, in another order each time: what is read is what was there. */
+START_TEST(a7_02_streams_in_any_order) {
+    char how[32];
+    snprintf(how, sizeof how, "reorder=%d", _i + 1);
+    setenv("EMULATED_CUDA", how, 1);
+    sn_stream *const own = sn_stream_own(GPU), *const side = sn_stream_new(GPU);
+    for (int i = 0; i < 20; i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_tensor *const x = sn_keep(full(500, i));
+        follow(side, own);
+        const sn_scope inner = sn_scope_begin();
+        ck_assert_int_eq(sn_stream_use(side), SN_OK);
+        sn_tensor *const y = sn_keep(sn_neg(sn_neg(sn_neg(x))));
+        sn_scope_end(inner);
+        ck_assert_int_eq(sn_record_stream(x, side), SN_OK);
+        sn_release(x);
+        for (int k = 0; k < 4; k++) full(500, 1000 + k);
+        follow(own, side);
+        ck_assert(sn_item(sn_sum(y)) == -500.0 * i);
+        sn_record_stream(y, own);
+        sn_release(y);
+        sn_scope_end(scope);
+    }
+    ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK);
+    sn_stream_free(side);
     expect_ok();
 }
 END_TEST
@@ -217,6 +264,8 @@ int main(void) {
     TCase *const tests = tcase_create("cuda_memory");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a7_01_ops_in_a_loop_allocate_nothing);
+    tcase_add_test(tests, a7_02_a_block_used_on_another_stream_waits_for_it);
+    tcase_add_loop_test(tests, a7_02_streams_in_any_order, 0, 6);
     tcase_add_test(tests, a7_03_empty_cache_gives_back_whole_segments);
     tcase_add_test(tests, a7_04_the_table_and_the_numbers);
     tcase_add_loop_test(tests, a7_05_fragmentation_with_and_without_max_split_size, 0, 2);
