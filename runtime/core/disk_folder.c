@@ -241,7 +241,7 @@ static bool list_file(DiskList *list, const char *name, const struct stat *at) {
     }
     DiskFile *const file = &list->at[list->n++];
     *file = (DiskFile){.bytes = at->st_size, .used = at->st_mtim};
-    snprintf(file->name, sizeof file->name, "%s", name);
+    snprintf(file->name, sizeof file->name, "%.*s", DISK_NAME - 1, name);
     return true;
 }
 
