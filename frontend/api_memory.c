@@ -17,6 +17,10 @@ SAME(SN_MEMORY_MEASURES, MEASURE_COUNT);
 
 /* The device's, or NULL and an error. */
 static Caching *caching_of(sn_device device, const char *what) {
+    if (!device_exists(device)) {
+        error_raise(ST_ARGUMENT, "%s: %d is no device", what, (int)device);
+        return NULL;
+    }
     const DeviceRow *const row = device_has_memory(device) ? device_row(device) : NULL;
     if (row && row->caching) return row->caching(row);
     error_raise(ST_DEVICE, "%s: nothing is known of %s", what, DEVICE_TEXT(device));

@@ -311,18 +311,22 @@ static double spawn_cold(char **argv) {
     return ms;
 }
 
+static void time_work(const Work *w, const Options *o, BenchReport *report) {
+    if (w->kind == WORK_overhead)
+        bench_overhead(w, o, report);
+    else if (w->kind == WORK_call)
+        bench_call(w, o, report);
+    else if (w->kind == WORK_compile)
+        bench_compile(w, report);
+    else
+        bench_pair(w, o, SN_COMPILE_EAGER, SN_COMPILE_VERIFY, report);
+}
+
 static void bench_row(const BenchRow *row, const Options *o, BenchReport *report) {
     Work w;
     work_make(row, o, &w);
     if (row->product) report->product_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
-    if (w.kind == WORK_overhead)
-        bench_overhead(&w, o, report);
-    else if (w.kind == WORK_call)
-        bench_call(&w, o, report);
-    else if (w.kind == WORK_compile)
-        bench_compile(&w, report);
-    else
-        bench_pair(&w, o, SN_COMPILE_EAGER, SN_COMPILE_VERIFY, report);
+    if (!sn_check()) time_work(&w, o, report);
     work_free(&w);
     if (report->compiled_ms > 0 && row->streams)
         report->copy_gbs = bench_copy_gbs(device_of(o), o->bytes);

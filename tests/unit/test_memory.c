@@ -296,6 +296,25 @@ static int64_t peak_of_step(sn_function *fn, sn_tensor **in, sn_tensor *grad, bo
     return after.peak - before.current;
 }
 
+/* Each function of sinter/memory.h, of no device and of one whose memory is not ours. */
+START_TEST(no_such_device) {
+    const sn_device none = (sn_device)-7;
+    sn_memory memory = {.size = sizeof memory};
+    sn_memory_get(none, &memory);
+    expect_error(SN_ERR_ARGUMENT, "sn_memory_get: -7 is no device");
+    sn_memory_reset_peak(none);
+    expect_error(SN_ERR_ARGUMENT, "sn_memory_reset_peak: -7 is no device");
+    sn_memory_trim(none);
+    expect_error(SN_ERR_ARGUMENT, "sn_memory_trim: -7 is no device");
+    sn_memory_summary(none);
+    expect_error(SN_ERR_ARGUMENT, "sn_memory_summary: -7 is no device");
+    sn_memory_snapshot(none);
+    expect_error(SN_ERR_ARGUMENT, "sn_memory_snapshot: -7 is no device");
+    sn_memory_trim(SN_META);
+    expect_error(SN_ERR_DEVICE, "sn_memory_trim: nothing is known of meta");
+}
+END_TEST
+
 START_TEST(a_backward_lets_go_of_what_it_has_read) {
     sn_function *const fn = sn_compile(layers, NULL, NULL);
     sn_tensor *in[LAYERS + 1] = {sn_randn(SN_INTS(SIDE, SIDE), SN_F32)};
@@ -322,5 +341,6 @@ int main(void) {
     tcase_add_test(tests, a_backward_lets_go_of_what_it_has_read);
     tcase_add_test(tests, memory_does_not_grow_with_calls);
     tcase_add_test(tests, memory_does_not_grow_with_sizes);
+    tcase_add_test(tests, no_such_device);
     return suite_run("test_memory", tests);
 }
