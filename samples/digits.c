@@ -4,7 +4,7 @@
  * A training step is forward, cross entropy, backward and AdamW, captured as one graph. Both runs
  * start from the same seed; every loss and every final parameter must be equal to the last bit.
  * Options: --json, --steps N, --save FILE: what was learnt as a plan, which the sample infer runs; --device=cuda: all
- * of it on a GPU, which gives the same bits. */
+ * of it on a GPU, which gives the same bits; --preset=reduce-overhead: a step there is one launch. */
 #include <sinter/device.h>
 #include <sinter/sinter.h>
 
@@ -16,11 +16,12 @@
 #include "sample.h"
 #include "work.h"
 
-const char sample_arguments[] = "[--json] [--steps N] [--save FILE] [--device=cuda]";
+const char sample_arguments[] = "[--json] [--steps N] [--save FILE] [--device=cuda] [--preset=reduce-overhead]";
 
 enum { BATCH = 64, CLASSES = 10, MAX_STEPS = 100000, PARAMS = 64 * 128 + 128 + 128 * 10 + 10 };
 
 static sn_device device = SN_CPU;
+static sn_preset preset = SN_PRESET_DEFAULT;
 
 typedef struct Model {
     sn_dict *params;
@@ -180,7 +181,7 @@ static bool run(sn_compile_mode mode, const Data *d, int steps, const char *save
     Model m;
     model_new(&m);
     r->losses = calloc((size_t)steps, sizeof *r->losses);
-    sn_function *step = sn_compile(train_step, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "train"));
+    sn_function *step = sn_compile(train_step, &m, SN_COMPILE_OPTIONS(.mode = mode, .preset = preset, .name = "train"));
     sn_function *count = sn_compile(count_right, &m, SN_COMPILE_OPTIONS(.mode = mode, .name = "test"));
     train(step, d, steps, r);
     r->accuracy = test(count, d);
@@ -256,6 +257,8 @@ int main(int argc, char **argv) {
             save = argv[++i];
         } else if (!strcmp(argv[i], "--device=cuda")) {
             device = SN_CUDA(0);
+        } else if (!strcmp(argv[i], "--preset=reduce-overhead")) {
+            preset = SN_PRESET_REDUCE_OVERHEAD;
         } else {
             fprintf(stderr, "digits: unexpected '%s'; arguments: %s\n", argv[i], sample_arguments);
             return 2;

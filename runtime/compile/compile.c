@@ -126,7 +126,11 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     code_hold(); /* what is there or made now is there for the executable */
     const bool interpreted = code_generate(plan, info) != ST_OK;
     info->interpreted |= interpreted;
-    const Status status = executable_new(plan, false, interpreted ? NULL : &native, plan, out);
+    Status status = executable_new(plan, false, interpreted ? NULL : &native, plan, out);
+    if (status == ST_OK && info->repeat && (status = executable_repeat(*out)) != ST_OK) {
+        executable_free(*out);
+        *out = NULL;
+    }
     code_let_go();
     return settle_info(status, info);
 }

@@ -3,6 +3,7 @@
  * The wait that finds it raises it and clears the word. Launches are numbered on their device, as a word goes from
  * stream to stream (cuda_event.c). */
 #include "runtime/base/alloc.h"
+#include "runtime/cuda/cuda_graph.h"
 #include "runtime/cuda/cuda_internal.h"
 #include "runtime/device/launch_bind.h"
 
@@ -24,13 +25,70 @@ void cuda_checked_drop(const CudaChecked *checked) {
     if (mine && atomic_fetch_sub(&mine->refs, 1) == 1) mem_free(mine);
 }
 
+static void hold_checked(const CudaChecked *checked) {
+    atomic_fetch_add(&((CudaChecked *)(uintptr_t)checked)->refs, 1);
+}
+
+/* kept ones: launches of graphs, in one table for all streams -------------------------------------- */
+
+enum { FIRST_KEPT = 1 << 30 };
+
+static struct {
+    pthread_mutex_t lock;
+    const CudaChecked **at; /* by number; NULL: free */
+    int n, room;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool grow_kept(void) {
+    const int room = 2 * kept.room + 64;
+    const CudaChecked **const grown = mem_resize(kept.at, (size_t)room * sizeof *grown);
+    if (grown) kept.at = grown, kept.room = room;
+    return grown != NULL;
+}
+
+/* Where memory is out the error names no op. */
+int32_t cuda_checks_keep(const CudaChecked *checked) {
+    int at = 0;
+    pthread_mutex_lock(&kept.lock);
+    while (at < kept.n && kept.at[at]) at++;
+    if (at == kept.n && (kept.n < kept.room || grow_kept())) kept.at[kept.n++] = NULL;
+    if (at < kept.n) hold_checked(kept.at[at] = checked);
+    pthread_mutex_unlock(&kept.lock);
+    return FIRST_KEPT + at;
+}
+
+void cuda_checks_unkeep(int32_t number) {
+    pthread_mutex_lock(&kept.lock);
+    const int at = number - FIRST_KEPT;
+    const CudaChecked *const was = at < kept.n ? kept.at[at] : NULL;
+    if (was) kept.at[at] = NULL;
+    pthread_mutex_unlock(&kept.lock);
+    cuda_checked_drop(was);
+}
+
+/* Held for the caller. */
+static const CudaChecked *kept_of(int32_t number) {
+    pthread_mutex_lock(&kept.lock);
+    const int at = number - FIRST_KEPT;
+    const CudaChecked *const found = at < kept.n ? kept.at[at] : NULL;
+    if (found) hold_checked(found);
+    pthread_mutex_unlock(&kept.lock);
+    return found;
+}
+
+void cuda_checks_may_fail(CudaStream *stream) { atomic_fetch_add(&stream->checks.open, 1); }
+
+/* of a stream ------------------------------------------------------------------------------------ */
+
 int32_t cuda_checks_add(CudaStream *stream, const CudaChecked *checked) {
     CudaLaunches *const launches = &stream->device->launches;
-    atomic_fetch_add(&((CudaChecked *)(uintptr_t)checked)->refs, 1);
+    int32_t recorded;
+    if (UNLIKELY(cuda_recording != NULL) && cuda_recorded_check(checked, &recorded)) return recorded;
+    hold_checked(checked);
     atomic_fetch_add(&stream->checks.open, 1);
     pthread_mutex_lock(&launches->lock);
     const int32_t number = launches->next;
-    launches->next = number == INT32_MAX ? 0 : number + 1;
+    launches->next = number == FIRST_KEPT - 1 ? 0 : number + 1;
     const CudaChecked **const at = &launches->at[number % CUDA_OPEN_CHECKS], *const before = *at;
     *at = checked;
     pthread_mutex_unlock(&launches->lock);
@@ -38,18 +96,25 @@ int32_t cuda_checks_add(CudaStream *stream, const CudaChecked *checked) {
     return number;
 }
 
-static Status raise_locked(const CudaLaunches *launches, const CudaFailed *failed) {
-    const CudaChecked *const checked = launches->at[failed->launch % CUDA_OPEN_CHECKS];
+static Status raise_of(const CudaChecked *checked, const CudaFailed *failed) {
     const OpRow *row = NULL;
     for (int i = 0; checked && i < checked->n; i++)
         if (checked->at[i].inst == failed->inst) row = checked->at[i].row;
     return raise_check(row, checked ? checked->kernel : "a kernel", failed->index, failed->bound);
 }
 
+static Status raise_kept(const CudaFailed *failed) {
+    const CudaChecked *const held = kept_of(failed->launch);
+    const Status status = raise_of(held, failed);
+    cuda_checked_drop(held);
+    return status;
+}
+
 Status cuda_checks_raise(CudaDevice *device, const CudaFailed *failed) {
     if (failed->launch < 0) return ST_OK;
+    if (failed->launch >= FIRST_KEPT) return raise_kept(failed);
     pthread_mutex_lock(&device->launches.lock);
-    const Status status = raise_locked(&device->launches, failed);
+    const Status status = raise_of(device->launches.at[failed->launch % CUDA_OPEN_CHECKS], failed);
     pthread_mutex_unlock(&device->launches.lock);
     return status;
 }

@@ -107,7 +107,7 @@ static CudaProgram *take_program(const CudaDevice *device, uint64_t hash, const 
     return found;
 }
 
-static void give_program(CudaProgram *program) {
+void cuda_program_give(CudaProgram *program) {
     pthread_mutex_lock(&lock);
     if (--program->users == 0) {
         unused_add(program);
@@ -333,7 +333,7 @@ Status cuda_make_code(const DeviceRow *row, Executable *e, const NativeCode *nat
         if (status == ST_OK) status = fill_steps(&job);
         cuda_leave(job.device);
     }
-    if (job.program) give_program(job.program); /* its steps hold it */
+    if (job.program) cuda_program_give(job.program); /* its steps hold it */
     text_free(&job.source);
     arena_free(job.arena);
     return status;
@@ -346,8 +346,8 @@ void cuda_drop_code(void *step) {
         mem_free(code->nests[k].params);
         cuda_checked_drop(code->nests[k].checked);
     }
-    if (code->program) give_program(code->program);
-    if (code->core_program) give_program(code->core_program);
+    if (code->program) cuda_program_give(code->program);
+    if (code->core_program) cuda_program_give(code->core_program);
     mem_free(code);
 }
 

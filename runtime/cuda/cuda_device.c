@@ -9,6 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/core/custom_op.h"
+#include "runtime/cuda/cuda_graph.h"
 #include "runtime/cuda/cuda_memory.h"
 #include "runtime/cuda/cuda_user.h"
 #include "runtime/eager/eager.h"
@@ -202,6 +203,7 @@ void cuda_start(void) {
                                   .make_code = cuda_make_code,
                                   .drop_code = cuda_drop_code,
                                   .code_bytes = cuda_code_bytes,
+                                  .repeat = cuda_repeat,
                                   .native = native};
     }
     device_register(&devices[0].row);

@@ -145,10 +145,8 @@ static Status launch_chunk(CudaDevice *device, CoreTile tile, CuFunction functio
     int is_wide = product->wide, visible = product->visible;
     void *values[] = {&product->a, &product->b, &product->c, &product->g,
                       &is_wide,    &later,      &visible,    &stream->checks.word};
-    const CuResult result =
-        device->driver->LaunchKernel(function, (unsigned)blocks_of(tile, product), 1, 1, (unsigned)threads_of(tile), 1,
-                                     1, 0, stream->handle, values, NULL);
-    return cuda_answer(device, "a launch", result);
+    const CudaStart start = {function, (unsigned)blocks_of(tile, product), (unsigned)threads_of(tile), 0, values};
+    return cuda_launch_function(device, &start);
 }
 
 /* Large tiles take a chunk of k at a time. */

@@ -2,7 +2,8 @@
  *
  *   cuda_device.c  the row: memory, copies, errors      cuda_code.c    programs: compiled, loaded, kept
  *   cuda_stream.c  a device's streams                   cuda_launch.c  a plan's kernels on the thread's stream
- *   cuda_checks.c  checks that kernels found failed  cuda_memory.c  its allocator's source */
+ *   cuda_checks.c  checks that kernels found failed     cuda_memory.c  its allocator's source
+ *   cuda_graph.c   a plan's kernels as one launch */
 #ifndef SINTER_RUNTIME_CUDA_INTERNAL_H
 #define SINTER_RUNTIME_CUDA_INTERNAL_H
 #include <pthread.h>
@@ -31,7 +32,8 @@ struct CudaDevice {
     CuContext context;
     int arch; /* 90 */
     int multiprocessors;
-    CudaStream own; /* what runs where no other stream was asked for */
+    CudaStream own;      /* what runs where no other stream was asked for */
+    CudaStream recorded; /* what is captured (cuda_graph.c); opened at the first capture */
     Caching *memory;
     CuEvent idle_events[CUDA_IDLE_EVENTS]; /* of the allocator, for its next records; under its lock */
     int n_idle_events;
@@ -49,6 +51,15 @@ Status cuda_enter(CudaDevice *device);
 void cuda_leave(const CudaDevice *device);
 /* The error of a driver's result; `what` was called. */
 Status cuda_answer(CudaDevice *device, const char *what, CuResult result);
+
+/* A launch on the thread's stream; all of Sinter's own go through it. */
+typedef struct CudaStart {
+    CuFunction function;
+    unsigned blocks, threads, shared_bytes;
+    void **values; /* of its arguments */
+} CudaStart;
+Status cuda_launch_function(CudaDevice *device, const CudaStart *start);
+Status cuda_launch_now(CudaDevice *device, const CudaStart *start); /* whether or not the thread records a graph */
 
 /* cuda_code.c, cuda_launch.c: the row's */
 Status cuda_make_code(const DeviceRow *row, Executable *e, const NativeCode *native, void *context);

@@ -1,9 +1,21 @@
 /* cuda_launch.c: a kernel of a plan on the calling thread's stream: its nests in order, a launch each. */
 #include "runtime/base/alloc.h"
 #include "runtime/cuda/cuda_code.h"
+#include "runtime/cuda/cuda_graph.h"
 #include "runtime/device/launch_bind.h"
 
 enum { MOST_VALUES = CUDA_ARGUMENT_BYTES / 8 };
+
+Status cuda_launch_now(CudaDevice *device, const CudaStart *start) {
+    const CuResult result =
+        device->driver->LaunchKernel(start->function, start->blocks, 1, 1, start->threads, 1, 1, start->shared_bytes,
+                                     cuda_stream(device)->handle, start->values, NULL);
+    return cuda_answer(device, "a launch", result);
+}
+
+Status cuda_launch_function(CudaDevice *device, const CudaStart *start) {
+    return UNLIKELY(cuda_recording != NULL) ? cuda_recorded_launch(device, start) : cuda_launch_now(device, start);
+}
 
 Status cuda_launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest *code, const Bound *bound) {
     int64_t extent[MAX_LOOP_DIMS];
@@ -17,9 +29,8 @@ Status cuda_launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest
     for (int i = 0; i < code->n_params; i++) values[n++] = &bound->params[code->params[i]];
     int32_t number = code->checked ? cuda_checks_add(stream, code->checked) : 0;
     values[n++] = &number, values[n++] = &stream->checks.word;
-    const CuResult result = device->driver->LaunchKernel(code->function, (unsigned)ceil_div(threads, CUDA_THREADS), 1,
-                                                         1, CUDA_THREADS, 1, 1, 0, stream->handle, values, NULL);
-    return cuda_answer(device, "a launch", result);
+    const CudaStart start = {code->function, (unsigned)ceil_div(threads, CUDA_THREADS), CUDA_THREADS, 0, values};
+    return cuda_launch_function(device, &start);
 }
 
 static Status launch_all(CudaDevice *device, const Kernel *kernel, const CudaStep *code, Bound *bound) {

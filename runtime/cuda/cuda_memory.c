@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/core/state.h"
+#include "runtime/cuda/cuda_graph.h"
 
 /* As check_headers.c finds NVIDIA's. */
 _Static_assert(sizeof(CuMemProperties) == 32 && offsetof(CuMemProperties, location) == 8 &&
@@ -214,6 +215,8 @@ Status cuda_memory_open(CudaDevice *device) {
 
 void *cuda_allocate(const DeviceRow *row, size_t bytes) {
     CudaDevice *const device = cuda_device_of(row);
+    void *recorded;
+    if (UNLIKELY(cuda_recording != NULL) && cuda_recorded_block(device, bytes, &recorded)) return recorded;
     if (cuda_enter(device) != ST_OK) return NULL;
     const uintptr_t at = caching_allocate(device->memory, bytes, cuda_stream(device));
     cuda_leave(device);
@@ -222,6 +225,7 @@ void *cuda_allocate(const DeviceRow *row, size_t bytes) {
 
 void cuda_free(const DeviceRow *row, void *block, size_t bytes) {
     (void)bytes;
+    if (UNLIKELY(cuda_recording != NULL) && cuda_recorded_give(cuda_device_of(row), block)) return;
     caching_free(cuda_device_of(row)->memory, (uintptr_t)block);
 }
 

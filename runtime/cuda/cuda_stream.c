@@ -3,6 +3,7 @@
 #include "runtime/cuda/cuda_stream.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/cuda/cuda_graph.h"
 #include "runtime/cuda/cuda_internal.h"
 
 Status cuda_stream_open(CudaStream *stream, CudaDevice *device) {
@@ -19,6 +20,8 @@ Status cuda_stream_open(CudaStream *stream, CudaDevice *device) {
 }
 
 CudaStream *cuda_stream(CudaDevice *device) {
+    CudaStream *const recorded = UNLIKELY(cuda_recording != NULL) ? cuda_recorded_stream(device) : NULL;
+    if (UNLIKELY(recorded != NULL)) return recorded;
     sn_stream *const used = stream_in_use(&device->row);
     return UNLIKELY(used != NULL) ? (CudaStream *)used : &device->own;
 }

@@ -80,6 +80,10 @@ Status cuda_event_elapsed(sn_event *from, sn_event *to, double *ms);
 Status cuda_checks_open(CudaStream *stream);
 /* The number of a launch whose checks are these; it holds them. */
 int32_t cuda_checks_add(CudaStream *stream, const CudaChecked *checked);
+/* The same for a launch of a graph, which runs many times: until it is given back. */
+int32_t cuda_checks_keep(const CudaChecked *checked);
+void cuda_checks_unkeep(int32_t number);
+void cuda_checks_may_fail(CudaStream *stream); /* what was launched has kept ones */
 /* Where launches may have failed: waits for them, and raises the first that has. */
 Status cuda_checks_settle(CudaStream *stream);
 /* The error of what a word says; ST_OK: it says nothing. */

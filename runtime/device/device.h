@@ -16,6 +16,7 @@
 #include "runtime/device/execute.h"
 
 struct Launch; /* runtime/device/launch.h */
+struct Repeat; /* runtime/device/repeat.h */
 
 typedef struct DeviceRow DeviceRow;
 struct DeviceRow {
@@ -47,6 +48,9 @@ struct DeviceRow {
      * is dropped with e, also where another step fails. */
     Status (*make_code)(const DeviceRow *row, Executable *e, const NativeCode *native, void *context);
     void (*drop_code)(void *code);
+    /* Runs the row's steps of a call, those of the host are done: step by step, while it records them, or as one launch
+     * of what it has recorded (repeat.h). NULL: it launches nothing as one. */
+    Status (*repeat)(struct Launch *launch, struct Repeat *repeat);
     size_t (*code_bytes)(const void *code); /* for the bounds of caches: what is not shared */
     OpKernel *(*native)(const OpRow *row);  /* of a KIND_kernel row; NULL: none */
     /* Functions that compute a block of elements in this device's memory when the host calls them: short eager ops are

@@ -15,6 +15,7 @@
 #include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
+#include "runtime/device/repeat.h"
 
 static HOT_THREAD_LOCAL ExecuteCounts counts;
 ExecuteCounts *execute_counts(void) { return &counts; }
@@ -137,6 +138,7 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
 
 void executable_free(Executable *e) {
     if (!e) return;
+    repeat_free(e->repeat);
     for (int s = 0; e->codes && s < e->plan->steps.n; s++)
         if (e->codes[s]) e->rows[s]->drop_code(e->codes[s]);
     for (int i = 0; e->out_metas && i < e->n_outs; i++)
@@ -277,8 +279,40 @@ static Status run_step(Launch *launch, int s) {
     return step->kind == STEP_kernel ? launch->e->rows[s]->launch(launch, s) : launch_native(launch, step);
 }
 
+/* The host's steps read nothing that the device computes. */
+static Status run_host_steps(Launch *launch) {
+    for (int s = 0; s < launch->e->plan->steps.n; s++)
+        if (device_is_host(launch->e->plan->steps.at[s].device)) TRY(run_step(launch, s));
+    return ST_OK;
+}
+
+/* Results are made first, and nothing goes before the end. */
+static Status repeat_steps(Launch *launch, Repeat *repeat) {
+    TRY(repeat_arenas(repeat, launch));
+    TRY(make_outputs(launch));
+    place_slots(launch);
+    TRY(run_host_steps(launch));
+    TRY(repeat->row->repeat(launch, repeat));
+    count_writes(launch);
+    return ST_OK;
+}
+
+/* False: it is not one launch, or no more. */
+static bool run_repeated(Launch *launch, Repeat *repeat, Status *status) {
+    sn_tensor **const owned = launch->owned;
+    pthread_mutex_lock(&repeat->lock);
+    const bool repeats = repeat->row != NULL;
+    launch->owned = NULL;
+    if (repeats) *status = repeat_steps(launch, repeat);
+    launch->owned = owned;
+    pthread_mutex_unlock(&repeat->lock);
+    return repeats;
+}
+
 static Status run_steps(Launch *launch) {
+    Status status = ST_OK;
     TRY(check_writable(launch));
+    if (UNLIKELY(launch->e->repeat != NULL) && run_repeated(launch, launch->e->repeat, &status)) return status;
     TRY(make_arenas(launch));
     TRY(make_outputs(launch));
     place_slots(launch);

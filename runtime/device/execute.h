@@ -16,6 +16,8 @@ typedef struct NativeCode {
 /* The plan's arena must outlive the executable; own_arena hands it over, to be freed with it. native NULL: every nest
  * on the interpreter. */
 Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void *context, Executable **out);
+/* Its calls are to be one launch where its device has that (repeat.h). Once, before its first call. */
+Status executable_repeat(Executable *executable);
 void executable_free(Executable *executable);
 /* With its arena, where that is its own; without generated code. */
 size_t executable_bytes(const Executable *executable);

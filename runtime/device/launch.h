@@ -13,6 +13,8 @@ typedef struct Turns {
     int *out_slot;            /* of those; -1: made at the start */
 } Turns;
 
+typedef struct Repeat Repeat; /* runtime/device/repeat.h */
+
 struct Executable {
     Plan *plan;
     const struct DeviceRow **rows; /* by step: of its device */
@@ -23,6 +25,7 @@ struct Executable {
     int n_written;
     int *written; /* the inputs that are */
     struct Turns *turns;
+    Repeat *repeat; /* NULL: every call runs step by step */
 };
 
 typedef struct Launch { /* one call */

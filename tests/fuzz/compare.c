@@ -24,13 +24,15 @@ typedef struct ModeRow {
     const char *name;
     sn_compile_mode mode;
     const char *failpoint;
-    bool saved; /* later calls are those of a plan that was saved and loaded */
+    bool saved;      /* later calls are those of a plan that was saved and loaded */
+    bool one_launch; /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
 } ModeRow;
 /* Eager's programs that take sizes as parameters, against those of one size each. */
 static const ModeRow modes[] = {{"eager at any size", SN_COMPILE_EAGER, "one_size"},
                                 {"interpreted", SN_COMPILE_VERIFY, "codegen,verify_passes"},
                                 {"verify", SN_COMPILE_VERIFY, ""},
                                 {"replay", SN_COMPILE_REPLAY, ""},
+                                {"one launch", SN_COMPILE_VERIFY, "", false, true},
                                 {"saved", SN_COMPILE_REPLAY, "", true}};
 enum { TAUGHT_CALLS = 6 };
 
@@ -68,6 +70,7 @@ static bool any_failed(const FzSeen *seen) {
 /* After a call that failed the tensors that are held are others. A plan has no body, which says of which op an error
  * is. */
 static bool takes_mode(const ModeRow *mode, const FzProgram *p, const FzProgram *variant, const FzSeen *want) {
+    if (mode->one_launch && fz_device == SN_CPU) return false;
     if (mode->mode != SN_COMPILE_REPLAY) return true;
     if (variant || !replayable(p) || (fz_has_state(p) && any_failed(want))) return false;
     return !mode->saved || (fz_can_be_saved(p) && !any_failed(want));
@@ -95,9 +98,12 @@ typedef struct Calls {
 static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     const FzProgram *const p = c->p, *const variant = c->variant;
     const ModeRow *const mode = c->mode;
-    const sn_compile_options options = {.size = sizeof options, .mode = mode ? mode->mode : SN_COMPILE_EAGER};
+    const sn_compile_options options = {.size = sizeof options,
+                                        .mode = mode ? mode->mode : SN_COMPILE_EAGER,
+                                        .preset = mode && mode->one_launch ? SN_PRESET_REDUCE_OVERHEAD : 0};
     FzRun *const run = fz_run_new(p, &options);
-    const bool counted = mode && !*mode->failpoint && mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p);
+    const bool counted =
+        mode && !*mode->failpoint && !mode->one_launch && mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p);
     failpoint_set(mode ? mode->failpoint : "any_size");
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */
     for (int i = 0; i < call_count(variant); i++) {

@@ -110,12 +110,27 @@ static void step_text(const Plan *plan, const Step *step, Text *text) {
     text_printf(text, "%s%lld bytes\n", step->n_ops ? "; " : "a copy; ", (long long)plan_step_bytes(plan, step));
 }
 
+bool plan_part_repeats(const Variant *v, int part, RepeatReport *out) {
+    return executable_repeats(part ? training_backward(v) : v->run, out);
+}
+
+static void repeat_text(const Variant *v, int part, Text *text) {
+    RepeatReport report;
+    if (!plan_part_repeats(v, part, &report)) return;
+    if (report.why[0])
+        text_printf(text, "    preset reduce-overhead changes nothing: %s\n", report.why);
+    else
+        text_printf(text, "    one launch a call, of a recorded graph: %lld time%s\n", (long long)report.launches,
+                    plural(report.launches));
+}
+
 static void plan_text(const Variant *v, int part, Text *text) {
     const Plan *const plan = v->info.plans[part];
     text_printf(text, "  kernels of %s:\n", v->info.n_plans < 2 ? "the graph" : plan_part_name(v, part));
     for (int i = 0; i < plan->steps.n; i++) step_text(plan, &plan->steps.at[i], text);
     text_printf(text, "    %lld bytes moved, %lld saved by fusion, arena %lld\n", (long long)plan_moved_bytes(plan),
                 (long long)plan->saved_bytes, (long long)plan_arena_bytes(plan));
+    repeat_text(v, part, text);
 }
 
 static void saved_text(const Variant *v, Text *text) {

@@ -2,6 +2,7 @@
 #ifndef SINTER_RUNTIME_EXPLAIN_H
 #define SINTER_RUNTIME_EXPLAIN_H
 #include "runtime/capture/variant/guards_text.h"
+#include "runtime/device/repeat.h"
 
 void explain_text(sn_function *fn, Text *text);
 void explain_json(sn_function *fn, Text *text);
@@ -17,7 +18,9 @@ int64_t plan_arena_bytes(const Plan *plan); /* of all devices, by the hints */
 const char *plan_step_name(const Step *step);
 const OpRow *plan_step_op(const Plan *plan, const Step *step, int i); /* i < step->n_ops */
 const char *plan_part_name(const Variant *v, int i);                  /* graph, forward, backward */
-const char *plan_part_stage(const Variant *v, int i);                 /* whose text has its values' numbers */
+/* Whether it was to be one launch a call (preset reduce-overhead), and is. */
+bool plan_part_repeats(const Variant *v, int part, RepeatReport *out);
+const char *plan_part_stage(const Variant *v, int i); /* whose text has its values' numbers */
 /* Line i of what the scheduler did not fuse in a plan; "": a line that was just said; NULL past the last. */
 const char *plan_refusal(const Plan *plan, int i);
 /* Break row i as texts list it: of rows with the same place and words only the first, with all their calls. False: not

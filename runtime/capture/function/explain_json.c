@@ -69,6 +69,12 @@ static void part_json(const Variant *v, int i, Text *text) {
     put_number(text, "moved_bytes", plan_moved_bytes(plan));
     put_number(text, "saved_bytes", plan->saved_bytes);
     put_number(text, "arena_bytes", plan_arena_bytes(plan));
+    RepeatReport report;
+    if (plan_part_repeats(v, i, &report)) {
+        put_number(text, "graph_launches", report.launches);
+        text_puts(text, ", ");
+        put_key(text, "not_one_launch", report.why);
+    }
     text_puts(text, "}");
 }
 

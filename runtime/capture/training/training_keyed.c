@@ -180,6 +180,7 @@ void training_case_compile(BackwardCase *c, Plan *plan, CompileInfo *info) {
 /* A failure leaves the case without code, and says why. */
 static void make_code(const Variant *v, const int64_t *symbols, BackwardCase *c) {
     CaseJob job = {.variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
+    c->info.repeat = job.variant->info.repeat;
     if (job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK)
         training_case_compile(c, job.plan, &c->info);
     error_clear();
@@ -244,6 +245,11 @@ const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *
 static const BackwardCase *other_cases(const Training *t) {
     const BackwardCase *const usual = t ? first_case(t) : NULL;
     return usual ? next_case(usual) : NULL;
+}
+
+const Executable *training_backward(const Variant *v) {
+    const BackwardCase *const usual = v->training ? first_case(v->training) : NULL;
+    return usual ? usual->run : NULL;
 }
 
 int training_keys(const Variant *v, int *kernels) {

@@ -328,6 +328,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     Variant *const v = variant_new();
     if (!v) return ST_MEMORY;
     v->end = trace->end;
+    v->info.repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
     SymPlan plan;
     TraceGraph made;
     Status status = make_graph(fn, trace, older, v, &plan, &made);
