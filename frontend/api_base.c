@@ -69,9 +69,7 @@ static sn_status init_with(const sn_init_options *options) {
     if (options->log) log_handler_set(options->log, options->log_context);
     char threads[24];
     snprintf(threads, sizeof threads, "%d", (int)options->threads);
-    if (options->cache_dir && *options->cache_dir)
-        return (sn_status)error_raise(ST_UNSUPPORTED, "sn_init: cache_dir '%s': compiled code is kept in memory only",
-                                      options->cache_dir);
+    if (options->cache_dir && setting_set(state_get(), "cache_dir", options->cache_dir) != ST_OK) return sn_check();
     return (sn_status)setting_set(state_get(), "threads", threads);
 }
 

@@ -41,6 +41,7 @@ typedef struct BenchRow {
     int streams;    /* device/...: tensors read and written, of sizes[1] columns and as many rows as --bytes says; they
                        are run where they are named or a device is */
     sn_dtype dtype; /* of inputs that are floats; SN_DTYPE_DEFAULT: as they are made, f32 */
+    bool warm;      /* warm/...: what code costs a process where another one left it on disk */
 } BenchRow;
 extern const BenchRow bench_rows[]; /* ends with a NULL name */
 
@@ -62,6 +63,13 @@ int bench_by_value(const void *a, const void *b); /* doubles, for qsort */
 
 /* Runs a program of this tool and reads all that it prints. False: it could not be started, or failed. */
 bool bench_spawn(const char *program, char **argv, Text *out);
+
+/* bench_warm.c: what a row's function costs until it has code, in ms: made by the first process, found on disk by later
+ * ones (their median and minimum). device: an option, or NULL. An error is raised. */
+typedef struct BenchWarm {
+    double cold_ms, ms, min_ms;
+} BenchWarm;
+BenchWarm bench_warm(const char *row, const char *device);
 
 /* bench_against.c: two builds in turn. */
 typedef struct Against {

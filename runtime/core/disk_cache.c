@@ -11,8 +11,6 @@
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
-#include "runtime/core/settings.h"
-#include "runtime/core/state.h"
 
 static _Atomic int64_t counts[DISK_COUNTS];
 static _Atomic int64_t unlooked = -1; /* bytes stored since the folder's size was looked at; -1: it never was */
@@ -34,7 +32,7 @@ static void note_count(DiskCount which, const DiskKey *key, const char *why) {
 /* Said once, and of the default, which nobody asked for, only to those who look. */
 static void warn_of_folder(const DiskFolder *folder) {
     static atomic_bool said;
-    if (strcmp(setting_text(state_get(), SET_cache_dir), "xdg") && !atomic_exchange(&said, true))
+    if (!folder->is_default && !atomic_exchange(&said, true))
         LOG(compile, WARNING, "no code is kept on disk: %s", folder->why);
 }
 
@@ -98,6 +96,7 @@ static bool take_from(const DiskFolder *folder, const DiskKey *key, DiskCode *ou
     }
     const bool same = is_of(&bundle, key), taken = same && copy_code(&bundle.parts[BUNDLE_objects], key, out);
     bundle_close(&bundle);
+    if (taken) disk_file_used(folder, name);
     if (taken || !same) note_count(taken ? DISK_hits : DISK_other, key, NULL);
     return taken;
 }
@@ -161,7 +160,7 @@ static bool store_in(const DiskFolder *folder, const DiskKey *key, const FilePar
 void disk_store(const DiskKey *key, const FilePart *code) {
     DiskFolder folder;
     const Status before = error_pending();
-    const int64_t most = setting_number(SET_cache_mib) << 20;
+    const int64_t most = disk_bytes_most();
     const char *why;
     if (!disk_folder_open(true, &folder)) {
         if (folder.off) return;
@@ -177,25 +176,41 @@ void disk_store(const DiskKey *key, const FilePart *code) {
 
 /* for the tool -------------------------------------------------------------------------------- */
 
-bool disk_inspect(const DiskFolder *folder, const char *name, Bundle *out, char *why, bool *other) {
+static bool name_fits(const Bundle *b, const char *name) {
+    char expected[DISK_NAME];
+    const FilePart *const text = &b->parts[BUNDLE_text], *const objects = &b->parts[BUNDLE_objects];
+    const size_t words = words_of(b->text);
+    if (words > objects->bytes) return false;
+    disk_file_name(hash_parts(text->at, text->bytes, objects->at, words), expected);
+    return !strcmp(expected, name);
+}
+
+static void look_into(const Bundle *b, const char *name, DiskLook *look) {
+    snprintf(look->of, sizeof look->of, "%.*s", (int)min_i64((int64_t)strcspn(b->text, "\n"), 150), b->text);
+    if (name_fits(b, name)) return;
+    look->state = DISK_broken;
+    snprintf(look->why, sizeof look->why, "its name is not that of what is in it");
+}
+
+bool disk_look(const DiskFolder *folder, const char *name, DiskLook *out) {
     char *content;
     size_t bytes;
     const char *refused;
-    *other = false;
+    bool other = false;
+    Bundle bundle;
+    *out = (DiskLook){.state = DISK_whole};
     if (!disk_file_read(folder, name, &content, &bytes, &refused)) {
-        snprintf(why, DISK_REASON, "%s", refused ? refused : "it is gone");
-        return false;
+        out->state = DISK_broken;
+        snprintf(out->why, sizeof out->why, "%s", refused ? refused : "");
+        return refused;
     }
-    if (bundle_take(content, bytes, name, "code", other, out) == ST_OK) return true;
-    snprintf(why, DISK_REASON, "%.*s", DISK_REASON - 1, error_slot()->message);
+    if (bundle_take(content, bytes, name, "code", &other, &bundle) == ST_OK) {
+        look_into(&bundle, name, out);
+        bundle_close(&bundle);
+        return true;
+    }
+    out->state = other ? DISK_stale : DISK_broken;
+    snprintf(out->why, sizeof out->why, "%.*s", DISK_REASON - 1, error_slot()->message);
     error_clear();
-    return false;
-}
-
-bool disk_name_fits(const Bundle *b, const char *name) {
-    char expected[DISK_NAME];
-    const size_t words = words_of(b->text);
-    if (words > b->parts[BUNDLE_objects].bytes) return false;
-    disk_file_name(hash_parts(b->text, b->parts[BUNDLE_text].bytes, b->parts[BUNDLE_objects].at, words), expected);
-    return !strcmp(expected, name);
+    return true;
 }

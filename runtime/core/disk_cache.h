@@ -42,9 +42,17 @@ typedef enum DiskCount {
 } DiskCount;
 int64_t disk_count(DiskCount which); /* of the process */
 
-/* Reads an entry of any key, for the tool. False: *why (room for DISK_REASON bytes); *other: it is by another version
- * and whole as far as one can say. */
-bool disk_inspect(const DiskFolder *folder, const char *name, Bundle *out, char *why, bool *other);
-bool disk_name_fits(const Bundle *bundle, const char *name); /* it is the hash of the entry's key */
+/* For the tool: an entry as it lies there. */
+typedef enum DiskState {
+    DISK_whole,
+    DISK_stale, /* by another version of Sinter */
+    DISK_broken /* not as it was written, not under its own name, or not to be trusted */
+} DiskState;
+typedef struct DiskLook {
+    DiskState state;
+    char of[160];          /* what it is of, for people */
+    char why[DISK_REASON]; /* of what is not whole */
+} DiskLook;
+bool disk_look(const DiskFolder *folder, const char *name, DiskLook *out); /* false: it is gone */
 
 #endif

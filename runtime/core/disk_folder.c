@@ -1,14 +1,16 @@
 /* disk_folder.c: see disk_folder.h. Everything is relative to one descriptor of the folder that was checked, so that
  * nobody can put another one in its place between the check and the use. The time of a file's last change is that of
  * its last use; only the order of these times counts, so that a clock set back evicts the wrong entry and no more. */
-#define _GNU_SOURCE /* O_NOFOLLOW, futimens */
+#define _GNU_SOURCE /* O_NOFOLLOW, utimensat */
 #include "runtime/core/disk_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -18,8 +20,8 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/error.h"
 #include "runtime/core/settings.h"
-#include "runtime/core/state.h"
 
 enum { MOST_BYTES = 256 << 20, HALF_WRITTEN_SECONDS = 3600 };
 
@@ -34,6 +36,36 @@ static bool because(DiskFolder *folder, const char *format, ...) {
 
 /* where --------------------------------------------------------------------------------------- */
 
+static pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER;
+static char chosen[DISK_PATH];
+static bool is_chosen;
+static _Atomic int64_t chosen_bytes = -1;
+
+Status disk_folder_choose(const char *path) {
+    if (strlen(path) >= sizeof chosen)
+        return error_raise(ST_ARGUMENT, "setting cache_dir: a path of more than %d bytes", DISK_PATH - 1);
+    pthread_mutex_lock(&choosing);
+    memcpy(chosen, path, strlen(path) + 1);
+    is_chosen = true;
+    pthread_mutex_unlock(&choosing);
+    return ST_OK;
+}
+
+/* What was chosen, else what the environment says. */
+static bool copy_choice(char path[DISK_PATH]) {
+    pthread_mutex_lock(&choosing);
+    const int n = snprintf(path, DISK_PATH, "%s", is_chosen ? chosen : setting_initial_text(SET_cache_dir));
+    pthread_mutex_unlock(&choosing);
+    return n < DISK_PATH;
+}
+
+void disk_bytes_choose(int64_t most) { atomic_store(&chosen_bytes, most); }
+
+int64_t disk_bytes_most(void) {
+    const int64_t most = atomic_load(&chosen_bytes);
+    return most >= 0 ? most : setting_initial(SET_cache_mib) << 20;
+}
+
 static bool is_absolute(const char *path) { return path && path[0] == '/'; }
 
 /* That of another user, whose environment a program was given, gets no folder that they could not write to. */
@@ -47,13 +79,11 @@ static bool find_default(DiskFolder *folder) {
 }
 
 static bool find_path(DiskFolder *folder) {
-    const char *const set = setting_text(state_get(), SET_cache_dir);
-    folder->off = !set[0] || !strcmp(set, "off");
+    if (!copy_choice(folder->path)) return because(folder, "its path is too long");
+    folder->off = !folder->path[0] || !strcmp(folder->path, "off");
+    folder->is_default = !strcmp(folder->path, "xdg");
     if (folder->off) return because(folder, "the setting cache_dir is off");
-    if (!strcmp(set, "xdg")) {
-        if (find_default(folder)) return true;
-    } else if (snprintf(folder->path, sizeof folder->path, "%s", set) < DISK_PATH)
-        return true;
+    if (!folder->is_default || find_default(folder)) return true;
     return folder->why[0] ? false : because(folder, "its path is too long");
 }
 
@@ -151,7 +181,6 @@ static const char *read_open(int fd, char **content, size_t *bytes) {
         mem_free(room);
         return "it cannot be read";
     }
-    futimens(fd, NULL); /* a disk that takes no writes keeps the order that it has */
     *content = room;
     *bytes = (size_t)at.st_size;
     return NULL;
@@ -208,6 +237,11 @@ bool disk_file_write(const DiskFolder *folder, const char *name, const FilePart 
     if (!*why && renameat(folder->fd, half, folder->fd, name)) *why = "it cannot be renamed";
     if (*why) unlinkat(folder->fd, half, 0);
     return !*why;
+}
+
+/* A disk that takes no writes keeps the order that it has. */
+void disk_file_used(const DiskFolder *folder, const char *name) {
+    utimensat(folder->fd, name, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
 void disk_file_remove(const DiskFolder *folder, const char *name) { unlinkat(folder->fd, name, 0); }

@@ -18,6 +18,7 @@
 #include "runtime/base/bail.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
+#include "runtime/core/disk_folder.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
@@ -153,6 +154,11 @@ int64_t setting_initial(SettingId id) {
     return initial[id].number;
 }
 
+const char *setting_initial_text(SettingId id) {
+    pthread_once(&once, read_initial);
+    return initial[id].text;
+}
+
 void settings_init(sn_state *state) {
     pthread_once(&once, read_initial);
     for (int i = 0; i < SET_COUNT; i++) state->settings[i] = (Setting){.number = initial[i].number};
@@ -184,6 +190,8 @@ static Status apply(int id, const Setting *setting) {
     if (id == SET_failpoints && !failpoint_set(setting->text))
         return error_raise(ST_VALUE, "setting failpoints: the list is too long; none is set");
     if (id == SET_memory_retain_mib) runtime_hooks.cpu_alloc_bound((size_t)setting->number << 20);
+    if (id == SET_cache_mib) disk_bytes_choose(setting->number << 20);
+    if (id == SET_cache_dir) return disk_folder_choose(setting->text);
     return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
 }
 

@@ -29,5 +29,6 @@ Status setting_set(struct sn_state *state, const char *name, const char *value);
 int setting_find(const char *name); /* -1, raised so, for an unknown one */
 const char *setting_text(const struct sn_state *state, SettingId id);
 int64_t setting_initial(SettingId id); /* the process' initial number, without a state */
+const char *setting_initial_text(SettingId id);
 
 #endif

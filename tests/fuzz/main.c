@@ -1,5 +1,5 @@
 /* main.c: fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--seconds T] [--save DIR] [--record DIR]
- * [--replay FILE...]
+ * [--replay FILE...], or --cache N (cache.c)
  *
  * Programs are written here and run in batches by forked children, so that a crash costs one
  * program: the child says which program it begins and what came of it. A failing one is shrunk,
@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/fuzz/cache.h"
 #include "tests/fuzz/compare.h"
 
 enum { BATCH = 20, STATEFUL_EVERY = 5, CPU_SECONDS = 30, SECONDS = 300, ENOUGH_USES = 5, FULL_CAMPAIGN = 1000 };
@@ -24,7 +25,7 @@ typedef struct Case {
 } Case;
 
 typedef struct Options {
-    int64_t graphs, seconds;
+    int64_t graphs, seconds, cache;
     uint64_t seed;
     bool json, verbose, stateful;
     const char *save, *record;
@@ -400,6 +401,8 @@ static bool parse_options(Options *o, int n, char **words) {
             return true;
         } else if (counted && !strcmp(words[i], "--graphs")) {
             o->graphs = (int64_t)number, i++;
+        } else if (counted && !strcmp(words[i], "--cache")) {
+            o->cache = (int64_t)number, i++;
         } else if (counted && !strcmp(words[i], "--seed")) {
             o->seed = number, i++;
         } else if (counted && !strcmp(words[i], "--seconds")) {
@@ -422,9 +425,11 @@ int main(int n, char **words) {
     if (!parse_options(&o, n, words)) {
         fprintf(stderr,
                 "fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--verbose] [--seconds T] [--save DIR] "
-                "[--record DIR] [--replay FILE...]\n");
+                "[--record DIR] [--replay FILE...] | --cache N [--seed S] [--json]\n");
         return 2;
     }
+    setenv("SINTER_CACHE_DIR", "off", 1); /* what is found does not depend on what was compiled before */
+    if (o.cache) return fz_cache(o.cache, o.seed, o.json);
     if (o.first_file) return replay_files(&o, n, words);
     if (o.record) return !record_all(&o);
     totals.verbose = o.verbose;

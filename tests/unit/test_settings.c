@@ -54,6 +54,7 @@ static bool runs_eagerly(void) {
 
 static bool is_nowhere(void) { return !strcmp(setting_text(state_get(), SET_dump_dir), "/nowhere"); }
 
+static bool keeps_seven_mib(void) { return disk_bytes_most() == 7 << 20; }
 static bool keeps_code_nowhere(void) {
     DiskFolder folder;
     return !disk_folder_open(false, &folder) && !strcmp(folder.path, "/nowhere/code");
@@ -77,6 +78,7 @@ static const struct {
     [SET_failpoints] = {"load", fails},
     [SET_compile] = {"0", runs_eagerly},
     [SET_dump_dir] = {"/nowhere", is_nowhere},
+    [SET_cache_mib] = {"7", keeps_seven_mib},
     [SET_cache_dir] = {"/nowhere/code", keeps_code_nowhere},
     [SET_alloc_conf] = {"expandable_segments:True", is_expandable},
     [SET_memory_sites] = {"1"},
