@@ -10,8 +10,9 @@
 #ifndef SINTER_RUNTIME_CPU_CONV_PATCHES_H
 #define SINTER_RUNTIME_CPU_CONV_PATCHES_H
 #include "kernels/kernels.h"
+#include "runtime/device/spatial.h"
 
-enum { CONV_DIMS = 3 }; /* fewer have leading dims of size 1 */
+enum { CONV_DIMS = SPATIAL_DIMS };
 
 typedef struct Patches {
     const char *source;                          /* row-major [.., channel, spatial] of the compute type */

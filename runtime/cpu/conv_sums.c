@@ -5,44 +5,7 @@
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/device/alloc_cpu.h"
 
-const sn_tensor *conv_tensor(const OpCall *call, const char *name) {
-    const Arg *const arg = &call->args[op_param_find(call->row, name)];
-    return arg->kind == ARG_tensor ? tensor_of(arg->val) : NULL;
-}
-
-bool conv_is_transposed(const OpCall *call) { return call->args[op_param_find(call->row, "transposed")].i != 0; }
-
-static void fill_dims(const int64_t *from, int n, int64_t fallback, int64_t *to) {
-    const int lead = CONV_DIMS - n;
-    for (int i = 0; i < CONV_DIMS; i++) to[i] = i < lead ? fallback : from[i - lead];
-}
-
-static void spatial_list(const OpCall *call, const char *name, int dims, int64_t fallback, int64_t *to) {
-    const Arg *const list = &call->args[op_param_find(call->row, name)];
-    int64_t all[CONV_DIMS];
-    for (int i = 0; i < dims; i++) all[i] = list->ints[list->n == 1 ? 0 : i];
-    fill_dims(all, dims, fallback, to);
-}
-
-ConvGeometry geometry_of(const OpCall *call, const int64_t *weight_sizes) {
-    const Meta *const meta = call->outs[0]->base.meta;
-    const int dims = meta->rank - 2;
-    ConvGeometry g = {.dtype = meta->dtype,
-                      .type = dtype_compute(meta->dtype),
-                      .bytes = stype_bytes(dtype_compute(meta->dtype)),
-                      .batch = tensor_of(call->args[0].val)->base.meta->sizes[0],
-                      .groups = call->args[op_param_find(call->row, "groups")].i};
-    fill_dims(weight_sizes + 2, dims, 1, g.kernel);
-    spatial_list(call, "stride", dims, 1, g.stride);
-    spatial_list(call, "padding", dims, 0, g.padding);
-    spatial_list(call, "dilation", dims, 1, g.dilation);
-    return g;
-}
-
-int64_t conv_plane(const Meta *meta, int64_t *sizes) {
-    fill_dims(meta->sizes + 2, meta->rank - 2, 1, sizes);
-    return product3(sizes);
-}
+int64_t conv_plane(const Meta *meta, int64_t *sizes) { return spatial_sizes(meta, meta->rank - 2, sizes); }
 
 Status plain_begin(const sn_tensor *t, DenseData *p) {
     p->at = compute_buffer(t, &p->owned);

@@ -2,26 +2,15 @@
  * type, one chunk of sums as a product of matrices, and the same with padding left out. */
 #ifndef SINTER_RUNTIME_CPU_CONV_SUMS_H
 #define SINTER_RUNTIME_CPU_CONV_SUMS_H
-#include "runtime/core/dispatch.h"
 #include "runtime/cpu/conv_patches.h"
+#include "runtime/device/spatial.h"
 
 enum {
     CONV_CHUNK = 4096,          /* of the order */
     CONV_BLOCK_BYTES = 2 << 20, /* of patches at once */
 };
 
-/* Dims of a convolution from input to result, whatever is computed of it; missing ones are filled up in front. */
-typedef struct ConvGeometry {
-    DType dtype; /* of the tensors */
-    SType type;
-    int bytes; /* of the compute type */
-    int64_t batch, groups;
-    int64_t kernel[CONV_DIMS], stride[CONV_DIMS], padding[CONV_DIMS], dilation[CONV_DIMS];
-} ConvGeometry;
-ConvGeometry geometry_of(const OpCall *call, const int64_t *weight_sizes);
-bool conv_is_transposed(const OpCall *call);
-const sn_tensor *conv_tensor(const OpCall *call, const char *name); /* NULL: None */
-int64_t conv_plane(const Meta *meta, int64_t *sizes);               /* its spatial sizes, and their product */
+int64_t conv_plane(const Meta *meta, int64_t *sizes); /* its spatial sizes, and their product */
 static inline int64_t product3(const int64_t *n) { return n[0] * n[1] * n[2]; }
 static inline int64_t kernel_size(const ConvGeometry *g) { return product3(g->kernel); }
 

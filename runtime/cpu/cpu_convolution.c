@@ -358,17 +358,17 @@ static Status convolve_into(Sum *s, const sn_tensor *source, const sn_tensor *we
 }
 
 static Status run_convolution(OpCall *call, const char *source, bool turned, const sn_tensor *bias) {
-    const sn_tensor *const weight = conv_tensor(call, "weight");
-    const ConvGeometry g = geometry_of(call, weight->base.meta->sizes);
+    const sn_tensor *const weight = named_tensor(call, "weight");
+    const ConvGeometry g = conv_geometry(call, weight->base.meta->sizes);
     Sum s = {.g = &g, .out = call->outs[0]};
     ConvOperands held = {0};
-    const Status status = convolve_into(&s, conv_tensor(call, source), weight, bias, turned, &held);
+    const Status status = convolve_into(&s, named_tensor(call, source), weight, bias, turned, &held);
     held_end(&held);
     return status;
 }
 
 Status cpu_convolution(OpCall *call) {
-    return run_convolution(call, "input", conv_is_transposed(call), conv_tensor(call, "bias"));
+    return run_convolution(call, "input", conv_is_transposed(call), named_tensor(call, "bias"));
 }
 Status cpu_convolution_input(OpCall *call) {
     return run_convolution(call, "grad_output", !conv_is_transposed(call), NULL);

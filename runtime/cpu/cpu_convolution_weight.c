@@ -212,8 +212,8 @@ static Status weight_gradient(WeightSum *s, const sn_tensor *left, const sn_tens
 }
 
 Status cpu_convolution_weight(OpCall *call) {
-    const sn_tensor *const grad = conv_tensor(call, "grad_output"), *const input = conv_tensor(call, "input");
-    const ConvGeometry g = geometry_of(call, call->outs[0]->base.meta->sizes);
+    const sn_tensor *const grad = named_tensor(call, "grad_output"), *const input = named_tensor(call, "input");
+    const ConvGeometry g = conv_geometry(call, call->outs[0]->base.meta->sizes);
     const bool transposed = conv_is_transposed(call);
     WeightSum s = {.g = &g};
     WeightHeld held = {0};

@@ -8,6 +8,7 @@
 
 #include "runtime/cpu/pool.h"
 #include "runtime/device/alloc_cpu.h"
+#include "runtime/device/spatial.h"
 
 WindowRoom room_read(const sn_tensor *t) {
     WindowRoom room;
@@ -137,11 +138,7 @@ static bool axis_one(Axis *a) {
     return true;
 }
 
-typedef struct WindowReach {
-    int64_t kernel, stride, padding, dilation;
-} WindowReach;
-
-static void axis_pool(Axis *a, WindowReach r) {
+static void axis_pool(Axis *a, PoolReach r) {
     a->step = r.dilation;
     for (int64_t i = 0; i < a->out; i++) {
         const int64_t start = i * r.stride - r.padding, end = start + (r.kernel - 1) * r.dilation + 1;
@@ -159,22 +156,7 @@ static void axis_adaptive(Axis *a) {
     }
 }
 
-/* A number for all dims, or one for each. */
-static int64_t number_at(const Arg *a, int i) { return a->kind == ARG_int ? a->i : a->ints[a->n == 1 ? 0 : i]; }
-
 static const sn_tensor *tensor_arg(const OpCall *call, int i) { return tensor_of(call->args[i].val); }
-static const Arg *arg_called(const OpCall *call, const char *name) {
-    const int i = op_param_find(call->row, name);
-    return i < 0 ? NULL : &call->args[i];
-}
-
-static WindowReach reach_of(const OpCall *call, int i) {
-    const int kernel = op_param_find(call->row, "kernel_size");
-    const Arg *const stride = &call->args[kernel + 1], *const dilation = arg_called(call, "dilation");
-    const bool given = stride->kind == ARG_int || stride->n;
-    return (WindowReach){number_at(&call->args[kernel], i), number_at(given ? stride : &call->args[kernel], i),
-                         number_at(&call->args[kernel + 2], i), dilation ? number_at(dilation, i) : 1};
-}
 
 /* From the sizes of what is read and what is made by the forward op, of n spatial dims; adaptive: those that
  * no list speaks of. */
@@ -191,12 +173,10 @@ static bool windows_of(const OpCall *call, const Meta *in, const Meta *out, int 
         if (adaptive)
             axis_adaptive(a);
         else
-            axis_pool(a, reach_of(call, spatial));
+            axis_pool(a, pool_reach(call, spatial));
     }
-    const Arg *const divisor = arg_called(call, "divisor_override"), *const padded =
-                                                                         arg_called(call, "count_include_pad");
-    w->divisor = divisor && divisor->kind == ARG_int ? divisor->i : 0;
-    w->padded = padded && padded->i;
+    w->divisor = pool_divisor(call);
+    w->padded = pool_is_padded(call);
     return true;
 }
 
@@ -235,9 +215,6 @@ static Status run_windows(Windows *w, const sn_tensor *from, sn_tensor *to, Plan
     return y.at ? ST_OK : ST_MEMORY;
 }
 
-/* "int[2]" of the list `arg` */
-static int spatial_dims(const OpCall *call, int arg) { return call->row->params[arg].suffix[1] - '0'; }
-
 /* rows ---------------------------------------------------------------------------------------- */
 
 Status cpu_max_pool(OpCall *call) {
@@ -245,7 +222,7 @@ Status cpu_max_pool(OpCall *call) {
     sn_tensor *const out = call->outs[0], *const index = call->outs[1];
     Windows w;
     Status status = ST_MEMORY;
-    if (windows_of(call, self->base.meta, out->base.meta, spatial_dims(call, 1), false, &w)) {
+    if (windows_of(call, self->base.meta, out->base.meta, pool_dims(call, 1), false, &w)) {
         const WindowRoom at = room_write(index);
         w.index = at.at;
         if (at.at) status = run_windows(&w, self, out, max_planes, false);
@@ -269,7 +246,7 @@ Status cpu_max_pool_backward(OpCall *call) {
     sn_tensor *const out = call->outs[0];
     Windows w;
     Status status = ST_MEMORY;
-    if (windows_of(call, out->base.meta, grad->base.meta, spatial_dims(call, 2), false, &w)) {
+    if (windows_of(call, out->base.meta, grad->base.meta, pool_dims(call, 2), false, &w)) {
         const WindowRoom at = room_read(tensor_arg(call, 7));
         w.index = at.at;
         if (at.at) status = indices_fit(call, &w);
@@ -293,8 +270,8 @@ static Status mean(OpCall *call, int n, bool adaptive) {
     windows_free(&w);
     return status;
 }
-Status cpu_avg_pool(OpCall *call) { return mean(call, spatial_dims(call, 1), false); }
-Status cpu_adaptive_avg_pool(OpCall *call) { return mean(call, spatial_dims(call, 1), true); }
+Status cpu_avg_pool(OpCall *call) { return mean(call, pool_dims(call, 1), false); }
+Status cpu_adaptive_avg_pool(OpCall *call) { return mean(call, pool_dims(call, 1), true); }
 
 static Status mean_backward(OpCall *call, int n, bool adaptive) {
     const sn_tensor *const grad = tensor_arg(call, 0);
@@ -306,6 +283,6 @@ static Status mean_backward(OpCall *call, int n, bool adaptive) {
     windows_free(&w);
     return status;
 }
-Status cpu_avg_pool_backward(OpCall *call) { return mean_backward(call, spatial_dims(call, 2), false); }
+Status cpu_avg_pool_backward(OpCall *call) { return mean_backward(call, pool_dims(call, 2), false); }
 Status cpu_adaptive_avg_pool2d_backward(OpCall *call) { return mean_backward(call, 2, true); }
 Status cpu_adaptive_avg_pool3d_backward(OpCall *call) { return mean_backward(call, 3, true); }
