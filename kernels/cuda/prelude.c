@@ -6,3 +6,6 @@
             "\"\n.byte 0\n.previous\n");
 TEXT(cuda_prelude, "prelude.cu")
 TEXT(cuda_gemm, "gemm.cu")
+TEXT(cuda_text_windows, "windows.cu")
+TEXT(cuda_text_convolution, "convolution.cu")
+TEXT(cuda_text_bags, "bags.cu")

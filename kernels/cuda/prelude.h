@@ -19,6 +19,9 @@ extern const char cuda_prelude[]; /* a string */
 extern const char cuda_gemm[];
 enum { CUDA_GEMM_CHUNK = 4096 };
 
+/* Kernels written by hand, <name>.cuh, after it and "#define DTYPE f16", "#define TYPE f32" (its compute type). */
+extern const char cuda_text_windows[], cuda_text_convolution[], cuda_text_bags[];
+
 typedef struct CudaGemm { /* strides in elements */
     int64_t m, n, k;
     int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row, c_col;

@@ -100,6 +100,7 @@ static Status raise_of(const CudaChecked *checked, const CudaFailed *failed) {
     const OpRow *row = NULL;
     for (int i = 0; checked && i < checked->n; i++)
         if (checked->at[i].inst == failed->inst) row = checked->at[i].row;
+    if (checked && checked->say) return checked->say(checked->at[0].row, failed);
     return raise_check(row, checked ? checked->kernel : "a kernel", failed->index, failed->bound);
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/core/custom_op.h"
 #include "runtime/cuda/cuda_graph.h"
 #include "runtime/cuda/cuda_memory.h"
+#include "runtime/cuda/cuda_native.h"
 #include "runtime/cuda/cuda_user.h"
 #include "runtime/eager/eager.h"
 
@@ -134,12 +135,6 @@ static Status synchronize(const DeviceRow *row) {
     return status;
 }
 
-/* No op has a kernel that is written by hand. */
-static OpKernel *native(const OpRow *row) {
-    (void)row;
-    return NULL;
-}
-
 static const DeviceRow *other(Device device) {
     return device - DEV_cuda < CUDA_MOST_DEVICES ? &devices[device - DEV_cuda].row : NULL;
 }
@@ -204,7 +199,7 @@ void cuda_start(void) {
                                   .drop_code = cuda_drop_code,
                                   .code_bytes = cuda_code_bytes,
                                   .repeat = cuda_repeat,
-                                  .native = native};
+                                  .native = cuda_native};
     }
     device_register(&devices[0].row);
     dispatch_fallback(KEY_cuda, run_op);

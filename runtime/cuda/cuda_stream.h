@@ -27,10 +27,13 @@ typedef struct CudaFailed {
     int64_t index, bound;
 } CudaFailed;
 
+typedef Status CudaSay(const OpRow *row, const CudaFailed *failed); /* raises what it means */
+
 /* Which ops a function's checks are of. Launches that may fail hold it until the device was waited for. */
 typedef struct CudaChecked {
     _Atomic int refs;
     char kernel[64];
+    CudaSay *say; /* NULL: an index of the row's is out of range */
     int n;
     struct {
         int inst;
