@@ -105,8 +105,16 @@ START_TEST(a5_18_results_are_never_overwritten) {
         }
         sn_scope_end(scope);
     }
-    for (int i = 0; i < CALLS; i++)
-        for (int k = 0; k < 2 && (i % 3 || i == CALLS - 1); k++) expect_same(kept[i][k], want[i][k]);
+    for (int i = 0; i < CALLS; i++) {
+        const bool is_kept = i % 3 || i == CALLS - 1;
+        for (int k = 0; k < 2; k++) {
+            if (is_kept) {
+                expect_same(kept[i][k], want[i][k]);
+                sn_release(kept[i][k]);
+            }
+            sn_release(want[i][k]);
+        }
+    }
     sn_function_free(fn);
     sn_function_free(twin);
 }
@@ -122,6 +130,10 @@ static void net_make(Net *net, sn_device device) {
     sn_seed(7);
     net->w = sn_requires_grad_(sn_keep(sn_to_device(numbers(SN_INTS(12, 9)), device)), true);
     net->v = sn_requires_grad_(sn_keep(sn_to_device(numbers(SN_INTS(9)), device)), true);
+}
+
+static void nets_release(Net *nets) {
+    for (int i = 0; i < 2; i++) sn_release(nets[i].w), sn_release(nets[i].v);
 }
 
 static sn_tensor *loss_of(const Net *net, sn_tensor *x) {
@@ -169,6 +181,7 @@ START_TEST(a5_18_a_training_step_is_one_launch_with_the_cpus_bits) {
     expect_same(nets[1].v, nets[0].v);
     sn_function_free(eager);
     sn_function_free(fn);
+    nets_release(nets);
 }
 END_TEST
 
@@ -200,6 +213,7 @@ START_TEST(a5_18_forward_and_backward_are_one_launch_each) {
     }
     sn_function_free(eager);
     sn_function_free(fn);
+    nets_release(nets);
 }
 END_TEST
 
@@ -458,6 +472,8 @@ static void run_mlp(int64_t outer, int64_t inner, int times) {
     expect_same(SN_CALL(fn, x), SN_CALL(eager, x));
     sn_function_free(fn);
     sn_function_free(eager);
+    sn_release(x);
+    for (int i = 0; i < 4; i++) sn_release(w[i]);
 }
 
 START_TEST(a5_19_a_small_mlp_runs_a_thousand_times) { run_mlp(32, 64, 1000); }
