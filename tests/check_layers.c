@@ -33,7 +33,7 @@ static const Layer layers[] = {
     /* what a lower one of these asks of a higher one is a row of core/hooks.h, which start.c fills */
     {"runtime/device/", "runtime/base/ runtime/core/ ir/ frontend/sinter/ kernels/kernels.h codegen/codegen.h"},
     {"runtime/compile/", "runtime/base/ runtime/core/ runtime/device/ ir/ kernels/kernels.h passes/passes.h "
-                         "codegen/codegen.h codegen/shape/"},
+                         "codegen/codegen.h codegen/shape/ codegen/cuda/"},
     {"runtime/eager/", "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ ir/ frontend/sinter/ "
                        "kernels/kernels.h passes/passes.h"},
     {"runtime/cpu/", "runtime/base/ runtime/core/ runtime/device/ runtime/eager/ ir/ frontend/sinter/ "

@@ -16,6 +16,7 @@
 #ifndef SINTER_CODEGEN_CUDA_H
 #define SINTER_CODEGEN_CUDA_H
 #include "codegen/shape/shape.h"
+#include "ir/plan.h"
 
 enum { CUDA_THREADS = 128, CUDA_ROW_THREADS = 16, CUDA_QUAD = 4, CUDA_ARGUMENT_BYTES = 4096 };
 
@@ -49,5 +50,16 @@ const char *cuda_refusal(const CudaNest *nest);
 /* Appends the functions of n nests to the text, which the caller puts after cuda_prelude; functions[i] is that of nest
  * i, in memory of the arena. ST_MEMORY; no nest is one that cuda_refusal names. */
 Status cuda_print(Arena *arena, const CudaNest *nests, int n, CudaFunction *functions, Text *text);
+
+/* The kernel of a template with a nest that goes over the whole result, row-major by the hole's dims; NULL: memory is
+ * out. */
+const Kernel *cuda_epilogue(Arena *arena, const Kernel *kernel);
+/* The nests of a plan's kernels, in the order of its steps; of those steps where mine[step], NULL: of all. Raises
+ * ST_UNSUPPORTED: one has no code. */
+Status cuda_plan_nests(Arena *arena, const Plan *plan, const bool *mine, const CudaNest **nests, int *n);
+/* Whether the caller's memory is written by what a step stores to this buffer. */
+bool cuda_stores_input(const Plan *plan, const Step *step, int buf);
+/* The text of all kernels of a plan, for people: the stage "cuda". */
+void cuda_dump(const Plan *plan, Text *text);
 
 #endif

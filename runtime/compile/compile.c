@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "codegen/cuda/cuda.h"
 #include "codegen/shape/plan_shapes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -201,6 +202,9 @@ void compile_dump_plan(Plan *plan, const Dump *dump, Text *text) {
     case DUMP_llvm:
     case DUMP_asm:
         print_code(plan, dump->machine, dump->id == DUMP_asm, text);
+        return;
+    case DUMP_cuda:
+        cuda_dump(plan, text);
         return;
     default:
         plan_print(plan, text);

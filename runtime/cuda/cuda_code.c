@@ -210,7 +210,7 @@ typedef struct CudaJob {
     Executable *e;
     Arena *arena;
     int n;
-    CudaNest *nests; /* of all steps, in order */
+    const CudaNest *nests; /* of all steps, in order */
     CudaFunction *functions;
     Text source;
     CudaProgram *program;
@@ -220,37 +220,13 @@ static bool is_mine(const CudaJob *job, int s) {
     return job->e->plan->steps.at[s].kind == STEP_kernel && job->e->rows[s] == &job->device->row;
 }
 
-static bool stores_input(const Plan *plan, const Step *step, int buf) {
-    return buf >= 0 && step->bufs[buf] >= 0 && plan->slots.at[step->bufs[buf]].kind == SLOT_input;
-}
-
-static bool writes_input(const Plan *plan, const Step *step, const Nest *nest) {
-    for (int i = 0; i < nest->n_insts; i++)
-        if (nest->insts[i].op == LI_store && stores_input(plan, step, nest->insts[i].buf)) return true;
-    return false;
-}
-
 static Status list_nests(CudaJob *job) {
-    const Plan *const plan = job->e->plan;
-    for (int s = 0; s < plan->steps.n; s++)
-        if (is_mine(job, s)) job->n += plan->steps.at[s].kernel->n_nests;
-    job->nests = ARENA_ARRAY(job->arena, CudaNest, job->n + 1);
+    bool *const mine = ARENA_ARRAY(job->arena, bool, job->e->plan->steps.n + 1);
+    if (!mine) return ST_MEMORY;
+    for (int s = 0; s < job->e->plan->steps.n; s++) mine[s] = is_mine(job, s);
+    TRY(cuda_plan_nests(job->arena, job->e->plan, mine, &job->nests, &job->n));
     job->functions = ARENA_ARRAY(job->arena, CudaFunction, job->n + 1);
-    if (!job->nests || !job->functions) return ST_MEMORY;
-    int n = 0;
-    for (int s = 0; s < plan->steps.n; s++) {
-        const Step *const step = &plan->steps.at[s];
-        const Kernel *kernel = is_mine(job, s) ? step->kernel : NULL;
-        if (kernel && kernel->template && kernel->n_nests && !(kernel = cuda_epilogue(job->arena, kernel)))
-            return ST_MEMORY;
-        for (int k = 0; kernel && k < kernel->n_nests; k++, n++) {
-            const Nest *const nest = &kernel->nests[k];
-            job->nests[n] = (CudaNest){kernel, nest, writes_input(plan, step, nest)};
-            const char *const why = cuda_refusal(&job->nests[n]);
-            if (why) return error_raise(ST_UNSUPPORTED, "%s: %s", kernel->name, why);
-        }
-    }
-    return ST_OK;
+    return job->functions ? ST_OK : ST_MEMORY;
 }
 
 static Status find_program(CudaJob *job) {
@@ -301,7 +277,7 @@ static void hold(CudaProgram *program) {
 static Status fill_core(const CudaJob *job, const Step *step, CudaStep *code) {
     const TemplateUse *const use = step->kernel->template;
     if (!use) return ST_OK;
-    code->core_visible = use->tile < 0 && stores_input(job->e->plan, step, use->operand[2].buf);
+    code->core_visible = use->tile < 0 && cuda_stores_input(job->e->plan, step, use->operand[2].buf);
     const CudaTemplate *const row = cuda_template_of(step->kernel);
     return row->core ? row->core(job->device, step->kernel, &code->core_program, &code->core) : ST_OK;
 }

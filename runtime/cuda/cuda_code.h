@@ -45,7 +45,5 @@ typedef struct CudaTemplate {
     Status (*run)(CudaDevice *device, const Kernel *kernel, const CudaStep *code, Bound *bound);
 } CudaTemplate;
 const CudaTemplate *cuda_template_of(const Kernel *kernel);
-/* The kernel with a nest that goes over the whole result, row-major by the hole's dims; NULL: memory is out. */
-const Kernel *cuda_epilogue(Arena *arena, const Kernel *kernel);
 
 #endif

@@ -1,6 +1,5 @@
 /* cuda_template.c: templates on a CUDA device: a row's core is code of its own, its nest (the hole) a kernel of the
- * plan's program like any other: the tile that it goes over is the whole result. */
-#include "runtime/base/alloc.h"
+ * plan's program like any other (codegen/cuda/epilogue.c). */
 #include "runtime/cuda/cuda_code.h"
 
 #define TEMPLATE(name, ...) extern const CudaTemplate cuda_template_##name;
@@ -14,47 +13,4 @@ const CudaTemplate *cuda_template_of(const Kernel *kernel) {
 #undef TEMPLATE
     };
     return rows[template_id(kernel->template->row)];
-}
-
-/* The nest reads the tile by its last two dims, a row of `ld` elements each: here row-major [b, m, n], where a batch's
- * distance is a parameter that this device adds. */
-static void place_tile(const Kernel *kernel, Nest *nest) {
-    const TemplateUse *const use = kernel->template;
-    const int rows = nest->n_outer - 2, last = template_size(use->row, use->row->hole[strlen(use->row->hole) - 1]);
-    for (int i = 0; i < nest->n_insts; i++) {
-        Inst *const inst = &nest->insts[i];
-        if (inst->op != LI_load || inst->buf != use->tile) continue;
-        inst->at->coef[rows] = use->size[last];
-        if (rows) inst->at->coef[0] = sym_make(kernel->n_params);
-    }
-}
-
-static Nest *copy_nest(Arena *arena, const Nest *from) {
-    Nest *const nest = arena_copy(arena, from, sizeof *from);
-    if (!nest) return NULL;
-    nest->insts = arena_copy(arena, from->insts, (size_t)from->n_insts * sizeof *from->insts);
-    for (int i = 0; nest->insts && i < nest->n_insts; i++)
-        if (nest->insts[i].at && !(nest->insts[i].at = arena_copy(arena, nest->insts[i].at, sizeof(Affine))))
-            return NULL;
-    return nest->insts ? nest : NULL;
-}
-
-static int64_t *longer(Arena *arena, const int64_t *from, int n) {
-    int64_t *const list = from ? ARENA_ARRAY(arena, int64_t, n + 1) : NULL;
-    if (list) memcpy(list, from, (size_t)n * sizeof *list);
-    return list;
-}
-
-const Kernel *cuda_epilogue(Arena *arena, const Kernel *kernel) {
-    Kernel *const copy = arena_copy(arena, kernel, sizeof *kernel);
-    Nest *const nest = copy ? copy_nest(arena, &kernel->nests[0]) : NULL;
-    bool *const is_float = ARENA_ARRAY(arena, bool, kernel->n_params + 1);
-    if (!nest || !is_float) return NULL;
-    if (kernel->param_is_float) memcpy(is_float, kernel->param_is_float, (size_t)kernel->n_params * sizeof *is_float);
-    place_tile(kernel, nest);
-    copy->nests = nest;
-    copy->params = longer(arena, kernel->params, kernel->n_params);
-    copy->param_is_float = is_float;
-    copy->n_params++;
-    return copy;
 }

@@ -1,0 +1,165 @@
+/* test_cuda_kernels.c: what a compiled function is on a CUDA device: the text of its kernels, and how often a call
+ * launches something there: as often as the CPU's has kernels. */
+#include <check.h>
+#include <dlfcn.h>
+#include <sinter/sinter.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/emulator/emulator.h"
+#include "tests/unit/public_check.h"
+#include "tests/unit/suite.h"
+
+enum { GPU = SN_CUDA(0), CALLS = 4 };
+
+static sn_tensor *numbers(sn_ints sizes) { return sn_randn(sizes, SN_F32); }
+
+static int64_t launches(void) {
+    static EmulatorCount *count;
+    EmulatorCounts now = {0};
+    const char *const path = getenv("SINTER_CUDA_DRIVER");
+    if (!count && path) *(void **)&count = dlsym(dlopen(path, RTLD_NOW), "emulator_count");
+    ck_assert_msg(count != NULL, "SINTER_CUDA_DRIVER is no emulated driver");
+    ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK);
+    count(&now);
+    return now.launches;
+}
+
+/* A function and its twin, which runs eagerly on the CPU. */
+typedef struct Net {
+    sn_device device;
+    sn_dict *params;
+    sn_tensor *w, *b, *r;
+    sn_optim *optim;
+    sn_function *fn;
+} Net;
+
+/* The same numbers on any device. */
+static sn_tensor *given(const Net *net, uint64_t seed, sn_ints sizes) {
+    sn_seed(seed);
+    return sn_to_device(numbers(sizes), net->device);
+}
+
+/* Inputs and gradients of call i; how many inputs. */
+typedef int Prepare(Net *net, int i, sn_tensor **in);
+
+static sn_tensor *call(Net *net, Prepare *prepare, int i, int64_t *launched) {
+    sn_tensor *in[2], *out = NULL;
+    const int n = prepare(net, i, in);
+    const int64_t before = launches();
+    sn_seed((uint64_t)i); /* of what the body draws */
+    ck_assert_msg(sn_call(net->fn, in, n, &out, 1) == SN_OK, "%s", sn_error_take()->message);
+    *launched = launches() - before;
+    return sn_to_device(out, SN_CPU);
+}
+
+/* Launches of a compiled call, whose results have the CPU's bits. nets[0] is the CPU's, nets[1] the GPU's. */
+static int64_t launches_of(sn_body body, Net *nets, Prepare *prepare) {
+    int64_t launched = 0;
+    for (int k = 0; k < 2; k++)
+        nets[k].fn = sn_compile(
+            body, &nets[k],
+            SN_COMPILE_OPTIONS(.full_graph = true, .name = "fn", .mode = k ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER));
+    for (int i = 0; i < CALLS; i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_tensor *const want = call(&nets[0], prepare, i, &launched);
+        sn_tensor *const got = call(&nets[1], prepare, i, &launched);
+        ck_assert_msg(sn_equal(got, want), "%s is not %s", sn_repr(got), sn_repr(want));
+        sn_scope_end(scope);
+    }
+    ck_assert_ptr_nonnull(strstr(sn_explain(nets[1].fn), "compiled share 1.0000"));
+    return launched;
+}
+
+static void nets_free(Net *nets) {
+    for (int k = 0; k < 2; k++) {
+        sn_function_free(nets[k].fn);
+        sn_optim_free(nets[k].optim);
+        sn_dict_free(nets[k].params);
+    }
+}
+
+#define NETS                                                                                                           \
+    {                                                                                                                  \
+        {.device = SN_CPU}, { .device = GPU }                                                                          \
+    }
+
+static int count(const char *text, const char *word) {
+    int n = 0;
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) n++;
+    return n;
+}
+
+/* text ------------------------------------------------------------------------------------------ */
+
+static sn_status multiply_add(sn_frame *f) {
+    return sn_out(f, 0, sn_add(sn_mul_scalar(sn_in(f, 0), sn_float(2)), sn_in(f, 1)));
+}
+
+static int two_matrices(Net *net, int i, sn_tensor **in) {
+    for (int k = 0; k < 2; k++) in[k] = given(net, (uint64_t)(10 * i + k), SN_INTS(64, 33));
+    return 2;
+}
+
+START_TEST(a5_15_an_input_is_loaded_once_and_a_result_stored_once) {
+    Net nets[2] = NETS;
+    ck_assert_int_eq(launches_of(multiply_add, nets, two_matrices), 1);
+    const char *const text = sn_dump(nets[1].fn, "cuda");
+    expect_ok();
+    ck_assert_msg(count(text, "KERNEL ") == 1, "%s", text);
+    ck_assert_int_eq(count(text, "load_four(b0"), 1);
+    ck_assert_int_eq(count(text, "load_four(b1"), 1);
+    ck_assert_int_eq(count(text, "store_four(b2"), 1);
+    ck_assert_int_eq(count(text, "load_") + count(text, "get_"), 2);
+    ck_assert_int_eq(count(text, "store_") + count(text, "put_"), 1);
+    nets_free(nets);
+}
+END_TEST
+
+/* launches -------------------------------------------------------------------------------------- */
+
+static sn_status norm_block(sn_frame *f) {
+    const Net *const net = sn_closure(f);
+    sn_tensor *const h = sn_add(sn_gelu(sn_add(sn_in(f, 0), net->b)), net->r);
+    return sn_out(f, 0, sn_layer_norm(h, SN_INTS(48), net->w, net->b));
+}
+
+static int one_matrix(Net *net, int i, sn_tensor **in) {
+    in[0] = given(net, (uint64_t)i, SN_INTS(20, 48));
+    return 1;
+}
+
+START_TEST(a5_15_layer_norm_of_gelu_and_residual_is_1_launch) {
+    Net nets[2] = NETS;
+    for (int k = 0; k < 2; k++) {
+        nets[k].w = given(&nets[k], 1, SN_INTS(48)), nets[k].b = given(&nets[k], 2, SN_INTS(48));
+        nets[k].r = given(&nets[k], 3, SN_INTS(20, 48));
+    }
+    ck_assert_int_eq(launches_of(norm_block, nets, one_matrix), 1);
+    nets_free(nets);
+}
+END_TEST
+
+static sn_status softmax(sn_frame *f) { return sn_out(f, 0, sn_softmax(sn_in(f, 0), -1)); }
+
+START_TEST(a5_15_softmax_is_1_launch) {
+    Net nets[2] = NETS;
+    ck_assert_int_eq(launches_of(softmax, nets, one_matrix), 1);
+    nets_free(nets);
+}
+END_TEST
+
+int main(void) {
+    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
+    if (compiler && !strcmp(compiler, "none")) {
+        puts("skipped: no clang here, by which the emulated device runs kernels");
+        return 77;
+    }
+    TCase *const tests = tcase_create("cuda_kernels");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, a5_15_an_input_is_loaded_once_and_a_result_stored_once);
+    tcase_add_test(tests, a5_15_layer_norm_of_gelu_and_residual_is_1_launch);
+    tcase_add_test(tests, a5_15_softmax_is_1_launch);
+    return suite_run("cuda_kernels", tests);
+}
