@@ -1,5 +1,5 @@
 /* doctor.c: `sinter doctor`: what this build and machine offer, one fact a line ("name: value") or as JSON. It opens
- * the LLVM module, the CUDA driver and NVRTC as the runtime would, so a broken installation shows here. */
+ * the LLVM module, the CUDA driver, NVRTC and cuBLASLt as the runtime would, so a broken installation shows here. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include "passes/passes.h"
 #include "runtime/base/error.h"
 #include "runtime/compile/llvm_module.h"
+#include "runtime/cuda/blaslt.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/nvrtc.h"
@@ -94,6 +95,20 @@ static void nvrtc_facts(DoctorReport *report) {
     fact(report, "nvrtc", value);
 }
 
+static void blaslt_facts(DoctorReport *report) {
+    const char *why;
+    const Blaslt *const lt = blaslt_find(&why);
+    if (!lt) {
+        fact(report, "cublaslt", "absent: products of f16 and bf16 on CUDA devices use no tensor cores");
+        fact(report, "cublaslt is absent because", why);
+        return;
+    }
+    char value[600];
+    snprintf(value, sizeof value, "%d.%d.%d, %s", lt->version / 10000, lt->version / 100 % 100, lt->version % 100,
+             lt->path);
+    fact(report, "cublaslt", value);
+}
+
 int command_doctor(const Command *self, int argc, char **argv) {
     DoctorReport report = {0};
     for (int i = 0; i < argc; i++) {
@@ -111,6 +126,7 @@ int command_doctor(const Command *self, int argc, char **argv) {
     llvm_facts(&report);
     cuda_facts_all(&report);
     nvrtc_facts(&report);
+    blaslt_facts(&report);
     if (report.json) text_puts(&report.text, "}\n");
     fputs(text_str(&report.text), stdout);
     text_free(&report.text);

@@ -79,7 +79,7 @@ static SettingVariable variable_of(const char *name) {
 static const char *from_environment(const char *name) { return settings_environment(variable_of(name).name); }
 
 /* Variables that are read elsewhere: by the tool, the build's script, the samples. */
-static const char *const others[] = {"LLVM_MODULE", "CUDA_DRIVER", "CUDA_NVRTC", "REPORT",
+static const char *const others[] = {"LLVM_MODULE", "CUDA_DRIVER", "CUDA_NVRTC", "CUDA_BLASLT", "REPORT",
                                      "REPORT_FILE", "SAMPLE_DATA", "BUILD",      "VENV"};
 
 static bool is_variable(const char *name, size_t n) {

@@ -1,5 +1,5 @@
 /* library.h: NVIDIA's libraries, opened at their first use and never linked: where they are looked for, and why one was
- * not found, in words for an error. driver.c and nvrtc.c use it.
+ * not found, in words for an error. driver.c, nvrtc.c and blaslt.c use it.
  *
  *   static const LibraryPlaces places = {"SINTER_CUDA_NVRTC", {"libnvrtc.so.13", "libnvrtc.so.12"}, true};
  *   void *const library = library_open(&places, &reason);

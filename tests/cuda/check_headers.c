@@ -1,4 +1,4 @@
-/* check_headers.c: the rows of runtime/cuda/driver.def, nvrtc.def and those that only the emulator has
+/* check_headers.c: the rows of runtime/cuda/driver.def, nvrtc.def, blaslt.def and those that only the emulator has
  * (tests/emulator/rows.def) against NVIDIA's headers, while it is compiled: signatures with NVIDIA's own types in the
  * place of ours, numbers of results and constants, and that our types are passed alike. It prints how many rows that
  * were; without headers (CMake looks for cudaTypedefs.h) it is skipped. */
@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #ifdef HAVE_CUDA_HEADERS
+#include <cublasLt.h>
 #include <cudaTypedefs.h>
 #include <nvrtc.h>
 #include <stddef.h>
@@ -13,6 +14,25 @@
 
 #define SINTER_RUNTIME_CUDA_DRIVER_TYPES_H /* theirs */
 #define SINTER_RUNTIME_CUDA_NVRTC_TYPES_H
+#define SINTER_RUNTIME_CUDA_BLASLT_TYPES_H
+typedef cublasStatus_t BlasltStatus;
+typedef cudaDataType_t BlasltType;
+typedef cublasComputeType_t BlasltCompute;
+typedef cublasLtMatmulDescAttributes_t BlasltDescAttribute;
+typedef cublasLtMatrixLayoutAttribute_t BlasltLayoutAttribute;
+typedef cublasLtMatmulPreferenceAttributes_t BlasltPreferenceAttribute;
+typedef cublasLtMatmulAlgoConfigAttributes_t BlasltConfigAttribute;
+typedef cublasLtHandle_t BlasltHandle;
+typedef cublasLtMatmulDesc_t BlasltDesc;
+typedef cublasLtMatrixLayout_t BlasltLayout;
+typedef cublasLtMatmulPreference_t BlasltPreference;
+#define BlasltAlgo      OurAlgo
+#define BlasltHeuristic OurHeuristic
+#include "runtime/cuda/blaslt_structs.h"
+#undef BlasltAlgo
+#undef BlasltHeuristic
+typedef cublasLtMatmulAlgo_t BlasltAlgo;
+typedef cublasLtMatmulHeuristicResult_t BlasltHeuristic;
 typedef nvrtcResult NvrtcResult;
 typedef nvrtcProgram NvrtcProgram;
 typedef CUresult CuResult;
@@ -57,6 +77,19 @@ typedef CUgraphExecUpdateResultInfo CuGraphUpdate;
 #define NVRTC_RESULT(name, theirs, value) _Static_assert((int)theirs == value, #theirs);
 #include "runtime/cuda/nvrtc.def"
 
+#define BLASLT(type, name, parameters) SAME(type(*) parameters, __typeof__(&cublasLt##name), "cublasLt" #name);
+#include "runtime/cuda/blaslt.def"
+#define BLASLT_CONSTANT(name, theirs, value) _Static_assert((int)theirs == value, #theirs);
+#include "runtime/cuda/blaslt.def"
+#define SAME_PART(part, ours, theirs)                                                                                  \
+    SAME(__typeof__(((ours *)0)->part), __typeof__(((theirs *)0)->part), #theirs "." #part);                           \
+    _Static_assert(offsetof(ours, part) == offsetof(theirs, part), #theirs "." #part)
+SAME_PART(data, OurAlgo, BlasltAlgo);
+SAME_PART(workspaceSize, OurHeuristic, BlasltHeuristic);
+SAME_PART(state, OurHeuristic, BlasltHeuristic);
+SAME_PART(wavesCount, OurHeuristic, BlasltHeuristic);
+_Static_assert(sizeof(OurHeuristic) == sizeof(BlasltHeuristic) && sizeof(OurAlgo) == sizeof(BlasltAlgo), "all");
+
 #define SAME_FIELD(type, field)                                                                                        \
     _Static_assert(offsetof(Our##type, field) == offsetof(Cu##type, field) &&                                          \
                        sizeof(((Our##type *)0)->field) == sizeof(((Cu##type *)0)->field),                              \
@@ -87,6 +120,9 @@ _Static_assert(sizeof(CUmemAllocationProp) == 32 && offsetof(CUmemAllocationProp
                "structs as driver_types.h has them");
 _Static_assert(sizeof(CUdriverProcAddressQueryResult) == sizeof(int), "what cuGetProcAddress answers");
 _Static_assert(sizeof(nvrtcResult) == sizeof(int) && sizeof(nvrtcProgram) == sizeof(void *), "of NVRTC");
+_Static_assert(sizeof(cublasStatus_t) == sizeof(int) && sizeof(cublasComputeType_t) == sizeof(int) &&
+                   sizeof(cudaDataType_t) == sizeof(int) && sizeof(cublasLtMatmulDesc_t) == sizeof(void *),
+               "of cuBLASLt");
 SAME(CUresult (*)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *),
      PFN_cuGetProcAddress_v12000, "cuGetProcAddress");
 
@@ -102,6 +138,10 @@ int main(void) {
 #include "runtime/cuda/nvrtc.def"
 #define NVRTC_RESULT(name, theirs, value) #theirs,
 #include "runtime/cuda/nvrtc.def"
+#define BLASLT(type, name, parameters) "cublasLt" #name,
+#include "runtime/cuda/blaslt.def"
+#define BLASLT_CONSTANT(name, theirs, value) #theirs,
+#include "runtime/cuda/blaslt.def"
     };
     printf("%zu rows as in the headers of CUDA %d.%d\n", sizeof rows / sizeof *rows, CUDA_VERSION / 1000,
            CUDA_VERSION % 1000 / 10);
