@@ -41,7 +41,7 @@ static const Layer layers[] = {
     {"runtime/cuda/", "runtime/base/ runtime/core/ runtime/device/ runtime/eager/ ir/ frontend/sinter/ "
                       "kernels/kernels.h kernels/cuda/ codegen/codegen.h codegen/cuda/"},
     {"runtime/autograd/",
-     "runtime/base/ runtime/core/ runtime/compile/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
+     "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
     /* record < variant < training, replay < function; what goes up is a row of capture/record/capture_hooks.h */
     {"runtime/capture/record/", BELOW_CAPTURE},
     {"runtime/capture/variant/", BELOW_CAPTURE " runtime/capture/record/"},

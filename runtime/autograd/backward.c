@@ -6,7 +6,10 @@
  *   heap: [#9 Sum]  ->  #9 runs, gives #8 a gradient  ->  heap: [#8 Mul] -> ... -> leaves
  *
  * A run's entry of a node or leaf hangs on that for the time of the run. Where another one's does already, that of an
- * outer run (a hook calls backward) or of another thread that goes through the same leaf, the run keeps it in a map. */
+ * outer run (a hook calls backward) or of another thread that goes through the same leaf, the run keeps it in a map.
+ *
+ * A node runs on the streams that it was recorded under, after all that the run has begun before; in the end the
+ * caller's streams wait for the last ones. */
 #include "runtime/autograd/tape.h"
 
 #include <stdlib.h>
@@ -16,6 +19,7 @@
 #include "runtime/base/room.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/hooks.h"
+#include "runtime/device/stream.h"
 
 enum { SMALL = 8, BLOCK_ENTRIES = 64 };
 
@@ -46,6 +50,8 @@ struct Engine {
     sn_tensor **found; /* selective: by x, owned */
     uint32_t depth;    /* scopes open before the run */
     bool returned;
+    StreamUse *streams; /* the caller's */
+    bool switched;      /* some node's are others */
 };
 
 /* entries ------------------------------------------------------------------------------------- */
@@ -159,6 +165,11 @@ static bool sole(const sn_tensor *t) {
     return atomic_load(&t->refs) == 1 && t->storage && atomic_load(&t->storage->refs) == 1;
 }
 
+/* Where streams change, a gradient is used on another one than its memory is of. */
+static Status note_use(const Engine *e, sn_tensor *grad) {
+    return LIKELY(!e->switched) || !grad ? ST_OK : stream_note_use(grad);
+}
+
 /* *sum += grad; *sum owns. In place only into memory that nobody else can see. */
 static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
     if (!*sum) {
@@ -168,6 +179,7 @@ static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
     }
     const Arg args[] = {V(&(*sum)->base), V(&grad->base), A_INT(1)};
     sn_tensor *total;
+    TRY(note_use(e, *sum));
     const bool in_place =
         !e->create && sole(*sum) && (*sum)->base.meta == grad->base.meta && !meta_overlaps(grad->base.meta);
     TRY(dispatch(op_row(OP_add_Tensor), in_place ? FORM_inplace : FORM_functional, args, NULL, &total));
@@ -356,8 +368,16 @@ static void collect_xs(Engine *e, const TapeEntry *entry) {
     }
 }
 
+static Status enter_streams(Engine *e, const TapeEntry *entry) {
+    e->switched = true;
+    if (entry->node->streams != e->state->streams) TRY(stream_uses_join(e->state, entry->node->streams));
+    for (int i = 0; i < entry->node->n_outs; i++) TRY(note_use(e, entry->grads[i]));
+    return ST_OK;
+}
+
 static Status run_node(Engine *e, TapeEntry *entry) {
     TapeNode *const node = entry->node;
+    if (UNLIKELY(e->switched || node->streams != e->state->streams)) TRY(enter_streams(e, entry));
     for (int i = 0; UNLIKELY(node->hooks != NULL) && i < node->n_outs; i++)
         TRY(run_hooks(e, &(TapeEdge){.target = node, .output = i}, &entry->grads[i]));
     if (UNLIKELY(e->selective)) collect_xs(e, entry);
@@ -411,6 +431,7 @@ static Status add_to_grad(Engine *e, sn_tensor *leaf, sn_tensor *sum) {
 static Status finish_leaf(Engine *e, TapeEntry *entry) {
     sn_tensor *const leaf = entry->leaf;
     if (!entry->one) return ST_OK;
+    TRY(note_use(e, entry->one));
     if (UNLIKELY(leaf->autograd->hooks != NULL))
         TRY(run_hooks(e, &(TapeEdge){.target = leaf, .leaf = true}, &entry->one));
     if (e->selective) {
@@ -592,6 +613,7 @@ static Status seed(Engine *e) {
 static Status walk(Engine *e) {
     TRY(seed(e));
     while (e->n_heap) TRY(run_node(e, heap_pop(e)));
+    if (UNLIKELY(e->switched)) TRY(stream_uses_join(e->state, e->streams));
     if (!(e->run->flags & TAPE_stop)) return finish_leaves(e);
     collect_stops(e);
     return ST_OK;
@@ -606,6 +628,7 @@ static void engine_close(Engine *e) {
     }
     map_free(&e->elsewhere);
     mem_free(e->heap);
+    stream_uses_release(e->streams);
 }
 
 /* Gives an owned gradient to the scope. One that a scope holds already (the caller's own, or one
@@ -627,6 +650,7 @@ static Status give_found(Engine *e, Status status) {
                 ST_ARGUMENT, "nothing leads from the roots to tensor %d of xs; pass SN_ALLOW_UNUSED to get NULL", i);
     for (int i = 0; i < e->run->n_xs; i++) {
         e->run->out[i] = NULL;
+        if (status == ST_OK) status = note_use(e, e->found[i]);
         if (status == ST_OK && e->found[i])
             e->run->out[i] = give_tensor(e, e->found[i]);
         else
@@ -664,8 +688,13 @@ Status tape_run(const TapeRun *run) {
                                                        .create = create,
                                                        .retain = create || run->flags & TAPE_retain,
                                                        .selective = run->xs != NULL,
-                                                       .depth = state->n_scopes};
-    if (e.selective && !(e.found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e.found))) return ST_MEMORY;
+                                                       .depth = state->n_scopes,
+                                                       .streams = stream_uses_retain(state->streams)};
+    if (e.selective && !(e.found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e.found))) {
+        e.returned = true;
+        stream_uses_release(e.streams);
+        return ST_MEMORY;
+    }
     status = run_engine(&e);
     e.returned = true;
     engine_close(&e);

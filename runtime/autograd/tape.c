@@ -6,6 +6,7 @@
 #include "runtime/autograd/tape.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/device/stream.h"
 
 enum { CLASS_BYTES = 64, KEEP = 4096 };
 
@@ -71,7 +72,9 @@ TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_args, int n_o
     node->edges = (TapeEdge *)(memory + sizeof(TapeNode));
     node->out_meta = tape_arg_metas(node) + n_args;
     node->extra = node->out_meta + n_outs;
-    node->sequence = ++state_get()->tape_sequence;
+    sn_state *const state = state_get();
+    node->sequence = ++state->tape_sequence;
+    node->streams = stream_uses_retain(state->streams);
     atomic_fetch_add_explicit(&live_nodes, 1, memory_order_relaxed);
     return node;
 }
@@ -116,6 +119,7 @@ static void free_one(TapeNode *node) {
     for (int i = 0; node->instead && i < node->n_outs; i++) tape_edge_drop(&node->instead[i]);
     mem_free(node->instead);
     free_hooks(node->hooks);
+    stream_uses_release(node->streams);
     tape_block_give(node, node->block);
     atomic_fetch_sub_explicit(&live_nodes, 1, memory_order_relaxed);
 }

@@ -139,8 +139,9 @@ struct TapeNode {
     void *extra;           /* behind them: what the class keeps */
     TapeHook *hooks;
     TapeSlot slot;
-    TapeEdge *instead; /* by result: where gradients go since it was expanded; owned, NULL: not */
-    TapeNode *dead;    /* while a graph is freed: the next to free */
+    TapeEdge *instead;         /* by result: where gradients go since it was expanded; owned, NULL: not */
+    struct StreamUse *streams; /* that it was recorded under, and runs on; owned (../device/stream.h) */
+    TapeNode *dead;            /* while a graph is freed: the next to free */
 };
 
 /* A node with room for edges, metadata of arguments and results, and `extra` bytes behind them; one reference, the next

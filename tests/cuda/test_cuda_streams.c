@@ -351,6 +351,77 @@ START_TEST(streams_change_inside_of_compiled_functions) {
 }
 END_TEST
 
+/* gradients ------------------------------------------------------------------------------------ */
+
+/* b = tanh(w * x) on a stream, exp of it on another, what both give on the device's own. */
+static sn_tensor *spread_loss(sn_tensor *x, sn_tensor *w, sn_stream *a, sn_stream *b) {
+    sn_stream *const own = sn_stream_own(sn_device_of(x));
+    follow(a, own);
+    sn_scope scope = use(a);
+    sn_tensor *const p = sn_keep(sn_tanh(sn_mul(w, x)));
+    sn_scope_end(scope);
+    follow(b, a);
+    scope = use(b);
+    sn_tensor *const q = sn_keep(sn_exp(sn_mul(p, w)));
+    sn_record_stream(p, b), sn_record_stream(w, b);
+    sn_scope_end(scope);
+    follow(own, a), follow(own, b);
+    sn_tensor *const loss = sn_sum(sn_mul(p, q));
+    sn_record_stream(p, own), sn_record_stream(q, own);
+    sn_release(p), sn_release(q);
+    return loss;
+}
+
+static sn_stream *side_of(sn_device device) { return sn_stream_new(device); }
+
+/* Nodes run on the streams of their forward ops, each after what was begun before it, and the caller's waits for all:
+ * the CPU's gradients in every order. */
+START_TEST(backward_runs_on_the_streams_of_forward) {
+    reorder(_i);
+    const bool hold = _i % 2;
+    sn_stream *const a = side_of(GPU), *const b = side_of(GPU), *const c = side_of(SN_CPU), *const d = side_of(SN_CPU);
+    sn_tensor *const x = numbers(300), *const w = numbers(300);
+    for (int round = 0; round < 3; round++) {
+        sn_tensor *const wc = sn_requires_grad_(sn_clone(w), true), *const wg = sn_requires_grad_(there(w), true);
+        sn_tensor *const loss = spread_loss(x, wc, c, d), *const far = spread_loss(there(x), wg, a, b);
+        sn_tensor *grad[2];
+        if (hold) {
+            sn_gradients(SN_TENSORS(loss), SN_TENSORS(wc), (sn_tensors){NULL, 0}, 0, &grad[0]);
+            sn_gradients(SN_TENSORS(far), SN_TENSORS(wg), (sn_tensors){NULL, 0}, 0, &grad[1]);
+        } else {
+            sn_backward(loss), sn_backward(far);
+            grad[0] = sn_grad(wc), grad[1] = sn_grad(wg);
+        }
+        ck_assert_ptr_eq(sn_stream_current(GPU), sn_stream_own(GPU));
+        ck_assert(same(here(grad[1]), grad[0]));
+    }
+    sn_stream_free(a), sn_stream_free(b);
+}
+END_TEST
+
+static void note_stream(sn_stream **at, sn_tensor *grad) { *at = sn_stream_current(sn_device_of(grad)); }
+static sn_status hear(sn_frame *f) { return note_stream(sn_closure(f), sn_in(f, 0)), SN_OK; }
+
+/* A hook sees the stream of its op; what it uses there ends with it. */
+START_TEST(hooks_run_on_the_stream_of_their_op) {
+    sn_stream *const side = side_of(GPU), *seen = NULL;
+    sn_tensor *const w = sn_requires_grad_(there(numbers(10)), true);
+    follow(side, sn_stream_own(GPU));
+    const sn_scope scope = use(side);
+    sn_tensor *const p = sn_keep(sn_exp(w));
+    sn_scope_end(scope);
+    sn_hook_add(p, hear, &seen);
+    follow(sn_stream_own(GPU), side);
+    sn_record_stream(p, sn_stream_own(GPU));
+    sn_backward(sn_sum(p));
+    sn_release(p);
+    ck_assert_ptr_eq(seen, side);
+    ck_assert_ptr_eq(sn_stream_current(GPU), sn_stream_own(GPU));
+    sn_stream_free(side);
+    expect_ok();
+}
+END_TEST
+
 /* failed checks -------------------------------------------------------------------------------- */
 
 static sn_tensor *places(int64_t at) { return there(sn_full(SN_INTS(2), sn_int(at), SN_I64)); }
@@ -489,6 +560,8 @@ int main(void) {
     tcase_add_test(tests, the_device_is_waited_for_with_all_its_streams);
     tcase_add_test(tests, compiled_functions_run_on_the_current_stream);
     tcase_add_loop_test(tests, streams_change_inside_of_compiled_functions, 0, 6);
+    tcase_add_loop_test(tests, backward_runs_on_the_streams_of_forward, 0, ORDERS);
+    tcase_add_test(tests, hooks_run_on_the_stream_of_their_op);
     tcase_add_loop_test(tests, failed_checks_go_with_events, 0, ORDERS);
     tcase_add_test(tests, failed_checks_stay_on_their_stream);
     tcase_add_loop_test(tests, an_event_that_moves_on_leaves_its_word, 0, 3);

@@ -393,6 +393,7 @@ static void see_all(FzRun *run, sn_tensor **out, bool ok) {
         see(run, "input", i, run->inputs[i]);
         if (run->inputs[i] && run->p->inputs[i].grad) see(run, "grad", i, sn_grad(run->inputs[i]));
     }
+    if (fz_device != SN_CPU) sn_device_synchronize(fz_device);
     if (sn_check()) see_error(run, "afterwards");
 }
 
@@ -428,7 +429,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     run->n_kept = 0;
     sn_scope_end(scope);
     if (sn_check()) sn_error_take();
-    if (seen->call_failed) fz_state_forget(run);
+    if (seen->call_failed || (seen->failed && fz_device != SN_CPU)) fz_state_forget(run);
 }
 
 FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {
