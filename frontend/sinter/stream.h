@@ -15,8 +15,10 @@
 
    What one stream writes another may read after a wait alone. Memory belongs to the stream that was current when it was
    made, and sn_record_stream names others that use it. Reading a tensor (sn_item, sn_read, a copy to the CPU) waits for
-   the current stream. A compiled function runs on the current stream, backward on that of each forward op. What a kernel finds wrong in values is the error
-   of the call that waits for its stream, or for one that has waited for an event behind it.
+   the current stream. A compiled function runs on the current stream; backward runs each op's gradients on the stream
+   of that op, and the caller's waits for them. What a kernel finds wrong in values is the error of the call that waits
+   for its stream, or for one that has waited for an event behind it; with SINTER_LAUNCH_BLOCKING=1 of the call itself,
+   and SINTER_DEVICE_ASSERTS=1 names the line of its op.
 
    On the CPU, and on a device that the program has registered, work is done when its call returns: the same program
    runs, nothing overlaps, and events take the host's time. */

@@ -3,6 +3,8 @@
  * The wait that finds it raises it and clears the word. Launches are numbered on their device, as a word goes from
  * stream to stream (cuda_event.c). */
 #include "runtime/base/alloc.h"
+#include "runtime/core/settings.h"
+#include "runtime/core/state.h"
 #include "runtime/cuda/cuda_graph.h"
 #include "runtime/cuda/cuda_internal.h"
 #include "runtime/device/launch_bind.h"
@@ -91,6 +93,7 @@ int32_t cuda_checks_add(CudaStream *stream, const CudaChecked *checked) {
     launches->next = number == FIRST_KEPT - 1 ? 0 : number + 1;
     const CudaChecked **const at = &launches->at[number % CUDA_OPEN_CHECKS], *const before = *at;
     *at = checked;
+    launches->site[number % CUDA_OPEN_CHECKS] = setting_number(SET_device_asserts) ? state_get()->site : NULL;
     pthread_mutex_unlock(&launches->lock);
     cuda_checked_drop(before);
     return number;
@@ -116,6 +119,7 @@ Status cuda_checks_raise(CudaDevice *device, const CudaFailed *failed) {
     if (failed->launch >= FIRST_KEPT) return raise_kept(failed);
     pthread_mutex_lock(&device->launches.lock);
     const Status status = raise_of(device->launches.at[failed->launch % CUDA_OPEN_CHECKS], failed);
+    error_set_site(device->launches.site[failed->launch % CUDA_OPEN_CHECKS]);
     pthread_mutex_unlock(&device->launches.lock);
     return status;
 }

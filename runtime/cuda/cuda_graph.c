@@ -463,7 +463,7 @@ static Status launch_graph(CudaGraph *g, CudaStream *stream, Repeat *repeat) {
     TRY(cuda_answer(g->device, "a graph's launch", g->device->driver->GraphLaunch(g->exec, stream->handle)));
     execute_counts()->launches++;
     atomic_fetch_add(&repeat->launches, 1);
-    return ST_OK;
+    return cuda_launched(stream);
 }
 
 /* What cannot be captured has run nothing: the call runs step by step, and so do all after the second time. */

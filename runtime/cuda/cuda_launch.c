@@ -7,10 +7,11 @@
 enum { MOST_VALUES = CUDA_ARGUMENT_BYTES / 8 };
 
 Status cuda_launch_now(CudaDevice *device, const CudaStart *start) {
-    const CuResult result =
-        device->driver->LaunchKernel(start->function, start->blocks, 1, 1, start->threads, 1, 1, start->shared_bytes,
-                                     cuda_stream(device)->handle, start->values, NULL);
-    return cuda_answer(device, "a launch", result);
+    CudaStream *const stream = cuda_stream(device);
+    TRY(cuda_answer(device, "a launch",
+                    device->driver->LaunchKernel(start->function, start->blocks, 1, 1, start->threads, 1, 1,
+                                                 start->shared_bytes, stream->handle, start->values, NULL)));
+    return cuda_launched(stream);
 }
 
 Status cuda_launch_function(CudaDevice *device, const CudaStart *start) {

@@ -3,6 +3,7 @@
 #include "runtime/cuda/cuda_stream.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/settings.h"
 #include "runtime/cuda/cuda_graph.h"
 #include "runtime/cuda/cuda_internal.h"
 
@@ -29,6 +30,13 @@ CudaStream *cuda_stream(CudaDevice *device) {
 Status cuda_wait(CudaStream *stream, const char *what) {
     CudaDevice *const device = stream->device;
     return cuda_answer(device, what, device->driver->StreamSynchronize(stream->handle));
+}
+
+Status cuda_launched(CudaStream *stream) {
+    if (LIKELY(!setting_number(SET_launch_blocking)) || cuda_recording)
+        return ST_OK; /* a recorded stream runs nothing */
+    TRY(cuda_checks_settle(stream));
+    return cuda_wait(stream, "a kernel");
 }
 
 /* What is wrong on one of them does not keep the others from being waited for. */

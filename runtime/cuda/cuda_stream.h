@@ -53,6 +53,7 @@ typedef struct CudaLaunches { /* of a device: those that may have failed, by num
     pthread_mutex_t lock;
     int32_t next;
     const CudaChecked *at[CUDA_OPEN_CHECKS];
+    const void *site[CUDA_OPEN_CHECKS]; /* the user's line, with device_asserts */
 } CudaLaunches;
 
 typedef struct CudaStream {
@@ -66,7 +67,9 @@ typedef struct CudaStream {
 Status cuda_stream_open(CudaStream *stream, CudaDevice *device);
 CudaStream *cuda_stream(CudaDevice *device);
 Status cuda_wait(CudaStream *stream, const char *what); /* for all that runs on it */
-Status cuda_wait_all(CudaDevice *device);               /* all streams; raises the first that went wrong */
+/* With launch_blocking: waits for what was just launched, and raises what it found wrong. */
+Status cuda_launched(CudaStream *stream);
+Status cuda_wait_all(CudaDevice *device); /* all streams; raises the first that went wrong */
 extern const StreamRow cuda_streams;
 
 /* cuda_event.c */

@@ -289,10 +289,12 @@ static Status launch_entered(UserLaunch *launch, sn_kernel *kernel, const sn_cud
     CudaDevice *const device = launch->device;
     TRY(code_for(device, kernel, &function));
     TRY(allow_shared(launch, function, g->shared_bytes));
-    const CuResult result =
-        device->driver->LaunchKernel(function, g->blocks[0], g->blocks[1], g->blocks[2], g->threads[0], g->threads[1],
-                                     g->threads[2], g->shared_bytes, cuda_stream(device)->handle, launch->at, NULL);
-    return cuda_answer(device, kernel->name, result);
+    CudaStream *const stream = cuda_stream(device);
+    TRY(cuda_answer(device, kernel->name,
+                    device->driver->LaunchKernel(function, g->blocks[0], g->blocks[1], g->blocks[2], g->threads[0],
+                                                 g->threads[1], g->threads[2], g->shared_bytes, stream->handle,
+                                                 launch->at, NULL)));
+    return cuda_launched(stream);
 }
 
 static void fill_ones(uint32_t *n) {

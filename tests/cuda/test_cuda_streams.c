@@ -481,6 +481,55 @@ START_TEST(failed_checks_stay_on_their_stream) {
 END_TEST
 
 /* A later record has a word of its own: who waited for the first one has the first one's. */
+/* 7.16: the call that launches is the one that says what is wrong, and writes nothing. */
+START_TEST(a7_16_launch_blocking) {
+    sn_tensor *const x = there(numbers(5)), *const wrong = places(7), *const y = there(sn_zeros(SN_INTS(2), SN_F32));
+    ck_assert_int_eq(sn_setting_set("launch_blocking", "0"), SN_OK);
+    sn_index_select(x, 0, wrong);
+    expect_ok();
+    ck_assert_int_eq(sn_device_synchronize(GPU), SN_ERR_VALUE);
+    expect_error(SN_ERR_VALUE, "index 7 is out of range for 5 elements");
+    ck_assert_int_eq(sn_setting_set("launch_blocking", "1"), SN_OK);
+    ck_assert_ptr_null(sn_index_select(x, 0, wrong));
+    expect_error(SN_ERR_VALUE, "aten::index_select: index 7 is out of range for 5 elements");
+    sn_add_(y, sn_exp(y));
+    if (is_emulated()) ck_assert_int_eq(emulated().queued, 0);
+    ck_assert(same(here(y), sn_ones(SN_INTS(2), SN_F32)));
+}
+END_TEST
+
+static sn_status selects(sn_frame *f) {
+    sn_tensor *const x = sn_exp(sn_in(f, 0)), *const part = sn_index_select(x, 0, sn_in(f, 1));
+    return sn_out(f, 0, sn_mul(part, part));
+}
+
+enum { LINE_OF_SELECTS = __LINE__ - 4 };
+
+/* Eager, compiled, and compiled before the setting was made. */
+START_TEST(a7_16_device_asserts) {
+    char line[64];
+    sn_function *const fn = sn_compile(
+        selects, NULL, &(sn_compile_options){.size = sizeof(sn_compile_options), .mode = _i ? 0 : SN_COMPILE_EAGER});
+    snprintf(line, sizeof line, "test_cuda_streams.c:%d", LINE_OF_SELECTS);
+    for (int call = 0; call < 3; call++) {
+        if (call || _i < 2) ck_assert_int_eq(sn_setting_set("device_asserts", "1"), SN_OK);
+        sn_call1(fn, SN_TENSORS(there(numbers(5)), places(call ? 5 + call : 1)));
+        sn_device_synchronize(GPU);
+        if (!call) {
+            expect_ok();
+            continue;
+        }
+        const sn_error *const e = sn_error_take();
+        ck_assert_int_eq(e->status, SN_ERR_VALUE);
+        ck_assert_msg(strstr(e->where, line) != NULL, "'%s' of '%s'", e->where, e->message);
+        ck_assert_msg(strstr(e->message, call == 1 ? "index_select: index 6 is out of range for 5 elements"
+                                                   : "index_select: index 7 is out of range for 5 elements") != NULL,
+                      "%s", e->message);
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
 START_TEST(an_event_that_moves_on_leaves_its_word) {
     reorder(_i);
     sn_stream *const side = sn_stream_new(GPU), *const own = sn_stream_own(GPU);
@@ -564,6 +613,8 @@ int main(void) {
     tcase_add_test(tests, hooks_run_on_the_stream_of_their_op);
     tcase_add_loop_test(tests, failed_checks_go_with_events, 0, ORDERS);
     tcase_add_test(tests, failed_checks_stay_on_their_stream);
+    tcase_add_test(tests, a7_16_launch_blocking);
+    tcase_add_loop_test(tests, a7_16_device_asserts, 0, 3);
     tcase_add_loop_test(tests, an_event_that_moves_on_leaves_its_word, 0, 3);
     tcase_add_loop_test(tests, several_threads_launch, 0, 3);
     return suite_run("cuda_streams", tests);

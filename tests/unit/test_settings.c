@@ -82,6 +82,8 @@ static const struct {
     [SET_cache_dir] = {"/nowhere/code", keeps_code_nowhere},
     [SET_alloc_conf] = {"expandable_segments:True", is_expandable},
     [SET_memory_sites] = {"1"},
+    [SET_launch_blocking] = {"1"},
+    [SET_device_asserts] = {"1"},
 };
 
 static const struct {

@@ -211,7 +211,11 @@ static void release_all(Capture *c) {
 }
 
 static void init_capture(Capture *c, sn_function *fn, Arena *arena) {
-    *c = (Capture){.fn = fn, .arena = arena, .owner = state_get(), .eager_checks = fn->options.eager_checks};
+    *c = (Capture){.fn = fn,
+                   .arena = arena,
+                   .owner = state_get(),
+                   .eager_checks = fn->options.eager_checks,
+                   .device_asserts = setting_number(SET_device_asserts)};
     pthread_mutex_init(&c->lock, NULL);
 }
 

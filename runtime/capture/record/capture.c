@@ -556,6 +556,12 @@ static const char *elsewhere_refusal(const OpCall *call) {
     return device && device->uncompiled ? device->uncompiled : "a tensor on a device without compiled code";
 }
 
+/* A device tells a wrong value later: its line is that of the op while that runs by itself. */
+static inline bool breaks_for_checks(const Capture *c, const OpCall *call) {
+    if (!(call->row->flags & OPF_check)) return false;
+    return c->eager_checks || (c->device_asserts && call->keys & KEYS_BACKEND & ~KEY_BIT(cpu));
+}
+
 /* What cannot be captured runs at once, after what is pending; NULL: it can. A row that the trie has an
  * edge of was asked about before. */
 static inline const char *capture_refusal(const Capture *c, const OpCall *call, const sn_state *state) {
@@ -563,7 +569,7 @@ static inline const char *capture_refusal(const Capture *c, const OpCall *call, 
     const char *const never = likely && likely->op.row == call->row ? NULL : row_refusal(call->row);
     if (UNLIKELY(never != NULL)) return never;
     if (UNLIKELY(state->modes != NULL)) return "a user mode is active";
-    if (UNLIKELY(c->eager_checks && call->row->flags & OPF_check)) return "an op that checks values, with eager_checks";
+    if (UNLIKELY(breaks_for_checks(c, call))) return "an op that checks values, with eager_checks or device_asserts";
     if (override_covers(call->row)) return "the op is overridden";
     if (UNLIKELY(call->keys & KEYS_BACKEND & ~device_compiled()) ||
         UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
@@ -781,8 +787,9 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op, cons
  * the owner alone writes: no lock is held yet. */
 static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
     return state->include & ~state->exclude & KEY_BIT(capture) && state->error.status == ST_OK && !state->emission &&
-           !state->modes && !capture_was_left(c) && !c->symbols && !(c->eager_checks && call->row->flags & OPF_check) &&
-           !override_covers(call->row) && !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set();
+           !state->modes && !capture_was_left(c) && !c->symbols &&
+           !(call->row->flags & OPF_check && (c->eager_checks || c->device_asserts)) && !override_covers(call->row) &&
+           !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set();
 }
 
 /* The rest of it: what another thread that runs the segment changes, under the lock [semantics C13]. */

@@ -49,6 +49,7 @@ struct Capture {
     const void *break_site;
     bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
     bool eager_checks;   /* of the running function, or of a callee that is being inlined */
+    bool device_asserts; /* the setting */
     bool settles;        /* host code may look at any value next: all that are held are made */
     bool final;          /* the body has returned and its scope has ended */
     sn_tensor **results; /* what the body returned; NULL entries: absent */
