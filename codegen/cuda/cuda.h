@@ -53,7 +53,10 @@ Status cuda_print(Arena *arena, const CudaNest *nests, int n, CudaFunction *func
 
 /* The kernel of a template with a nest that goes over the whole result, row-major by the hole's dims; NULL: memory is
  * out. */
-const Kernel *cuda_epilogue(Arena *arena, const Kernel *kernel);
+const Kernel *cuda_epilogue(Arena *arena, const Plan *plan, const Kernel *kernel);
+/* Whether the result that a template leaves is of the operands' dtype, not of the compute type: that of an op which
+ * rounds it before anything goes over it. */
+bool cuda_narrow_tile(const Plan *plan, const Kernel *kernel);
 /* The nests of a plan's kernels, in the order of its steps; of those steps where mine[step], NULL: of all. Raises
  * ST_UNSUPPORTED: one has no code. */
 Status cuda_plan_nests(Arena *arena, const Plan *plan, const bool *mine, const CudaNest **nests, int *n);

@@ -31,7 +31,23 @@ static int64_t *longer(Arena *arena, const int64_t *from, int n) {
     return list;
 }
 
-const Kernel *cuda_epilogue(Arena *arena, const Kernel *kernel) {
+/* addmm's alpha and beta are for what is not rounded yet. */
+bool cuda_narrow_tile(const Plan *plan, const Kernel *kernel) {
+    const Nest *const nest = &kernel->nests[0];
+    int i = 0;
+    while (i < nest->n_insts && (nest->insts[i].op != LI_load || nest->insts[i].buf != kernel->template->tile)) i++;
+    const PlanOp *const op = i < nest->n_insts ? plan_op(plan, nest->insts[i].source) : NULL;
+    return op && op_is_product(op->row) && op->row->product.self < 0;
+}
+
+static bool narrow_tile(Arena *arena, Kernel *kernel) {
+    Buf *const bufs = arena_copy(arena, kernel->bufs, (size_t)kernel->n_bufs * sizeof *bufs);
+    if (bufs) bufs[kernel->template->tile].dtype = kernel->template->dtype;
+    kernel->bufs = bufs;
+    return bufs != NULL;
+}
+
+const Kernel *cuda_epilogue(Arena *arena, const Plan *plan, const Kernel *kernel) {
     Kernel *const copy = arena_copy(arena, kernel, sizeof *kernel);
     Nest *const nest = copy ? copy_nest(arena, &kernel->nests[0]) : NULL;
     bool *const is_float = ARENA_ARRAY(arena, bool, kernel->n_params + 1);
@@ -39,6 +55,7 @@ const Kernel *cuda_epilogue(Arena *arena, const Kernel *kernel) {
     if (kernel->param_is_float) memcpy(is_float, kernel->param_is_float, (size_t)kernel->n_params * sizeof *is_float);
     place_tile(kernel, nest);
     copy->nests = nest;
+    if (cuda_narrow_tile(plan, kernel) && !narrow_tile(arena, copy)) return NULL;
     copy->params = longer(arena, kernel->params, kernel->n_params);
     copy->param_is_float = is_float;
     copy->n_params++;

@@ -18,7 +18,7 @@ static int nests_of(const Plan *plan, const bool *mine, int s) {
 }
 
 static Status add_nests(Arena *arena, const Plan *plan, const Step *step, CudaNest *nests) {
-    const Kernel *const kernel = step->kernel->template ? cuda_epilogue(arena, step->kernel) : step->kernel;
+    const Kernel *const kernel = step->kernel->template ? cuda_epilogue(arena, plan, step->kernel) : step->kernel;
     if (!kernel) return ST_MEMORY;
     for (int k = 0; k < kernel->n_nests; k++) {
         const Nest *const nest = &kernel->nests[k];

@@ -1,5 +1,5 @@
-/* planes.h: what kernels over planes are told, in C and in CUDA C alike (a part of both texts): pools, convolutions,
- * bags. Strides are in elements; spatial dims are 3, missing ones of size 1 in front. */
+/* planes.h: what kernels written by hand are told, in C and in CUDA C alike (a part of both texts): pools,
+ * convolutions, bags, moves. Strides are in elements; spatial dims are 3, missing ones of size 1 in front. */
 #ifndef SINTER_KERNELS_CUDA_PLANES_H
 #define SINTER_KERNELS_CUDA_PLANES_H
 #include <stdint.h>
@@ -46,5 +46,11 @@ typedef struct CudaBags {
     int64_t out_row, out_column, bag_of, sizes, from_row, from_column;
     int wide_indices, wide_offsets, wide_results; /* i64, not i32 */
 } CudaBags;
+
+/* products.cuh: `rows` x `columns` of each batch are written, those beyond from_rows and from_columns with 0. */
+typedef struct CudaMove {
+    int64_t batches, rows, columns, from_rows, from_columns;
+    int64_t from_batch, from_row, from_column, to_batch, to_row, to_column;
+} CudaMove;
 
 #endif

@@ -20,7 +20,7 @@ extern const char cuda_gemm[];
 enum { CUDA_GEMM_CHUNK = 4096 };
 
 /* Kernels written by hand, <name>.cuh, after it and "#define DTYPE f16", "#define TYPE f32" (its compute type). */
-extern const char cuda_text_windows[], cuda_text_convolution[], cuda_text_bags[];
+extern const char cuda_text_windows[], cuda_text_convolution[], cuda_text_bags[], cuda_text_products[];
 
 typedef struct CudaGemm { /* strides in elements */
     int64_t m, n, k;

@@ -2,6 +2,7 @@
  * gives the same bits [semantics B2, B7]; rows are split in multiples of the largest tile's. */
 #include "runtime/cpu/cpu_gemm.h"
 
+#include "runtime/base/log.h"
 #include "runtime/cpu/template.h"
 
 #include <stdatomic.h>
@@ -43,6 +44,8 @@ static int64_t rows_of_part(const GemmCall *call) {
 
 Status gemm_run(const GemmCall *call) {
     if (!call->m || !call->n || !call->batch) return ST_OK;
+    LOG(dispatch, INFO, "product %s: gemm of %s: M=%lld N=%lld K=%lld batches=%lld", dtype_name(call->dtype),
+        isa_name(isa_used()), (long long)call->m, (long long)call->n, (long long)call->k, (long long)call->batch);
     GemmParts parts = {.call = *call};
     parts.call.part_rows = rows_of_part(call);
     const int n = (int)ceil_div(call->m, parts.call.part_rows);

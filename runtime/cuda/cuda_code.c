@@ -279,6 +279,7 @@ static Status fill_core(const CudaJob *job, const Step *step, CudaStep *code) {
     if (!use) return ST_OK;
     code->core_visible = use->tile < 0 && cuda_stores_input(job->e->plan, step, use->operand[2].buf);
     const CudaTemplate *const row = cuda_template_of(step->kernel);
+    code->core_narrow = use->tile >= 0 && cuda_narrow_tile(job->e->plan, step->kernel);
     return row->core ? row->core(job->device, step->kernel, &code->core_program, &code->core) : ST_OK;
 }
 

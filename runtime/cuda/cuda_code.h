@@ -20,6 +20,7 @@ typedef struct CudaStep {
     CudaProgram *core_program; /* of a template that has a core for the step; else NULL */
     CuFunction core;
     bool core_visible; /* what it stores others see */
+    bool core_narrow;  /* the tile is of the operands' dtype */
     int n;
     CudaStepNest nests[];
 } CudaStep;

@@ -1,7 +1,10 @@
 /* cuda_gemm.c: products of a plan on a CUDA device: who computes them, where their result goes. Where a nest runs over
- * it (the hole of the template), it is left whole in workspace, in the compute type. */
+ * it (the hole of the template), it is left whole in workspace.
+ *
+ * f16 and bf16 are the library's where it has an algorithm (cuda_gemm_library.h), all else is a core of our own. Eager
+ * and compiled plans ask alike: sizes, how operands lie and whether the op rounds its result are the same in both. */
 #include "runtime/base/alloc.h"
-#include "runtime/cuda/cuda_gemm_core.h"
+#include "runtime/cuda/cuda_gemm_library.h"
 #include "runtime/device/template_run.h"
 
 static CudaProduct product_of(const Kernel *kernel, const CudaStep *code, const TemplateRun *run) {
@@ -9,7 +12,8 @@ static CudaProduct product_of(const Kernel *kernel, const CudaStep *code, const 
     const int64_t *const a = run->operand[0].stride, *const b = run->operand[1].stride,
                          *const c = run->operand[2].stride;
     return (CudaProduct){.dtype = use->dtype,
-                         .wide = use->tile >= 0 || kernel->bufs[use->operand[2].buf].dtype != use->dtype,
+                         .wide = use->tile >= 0 ? !code->core_narrow
+                                                : kernel->bufs[use->operand[2].buf].dtype != use->dtype,
                          .visible = code->core_visible,
                          .batches = run->size[0],
                          .a = run->operand[0].at,
@@ -29,11 +33,19 @@ static CudaProduct product_of(const Kernel *kernel, const CudaStep *code, const 
                                .c_col = c[2]}};
 }
 
+static Status launch_product(CudaDevice *device, const CudaProduct *product) {
+    bool done = false;
+    if (cuda_library_takes(product->dtype)) TRY(cuda_library_launch(device, product, &done));
+    return done ? ST_OK : cuda_core_launch(device, product);
+}
+
 /* Into workspace, over which the epilogue goes. */
 static Status run_with_epilogue(CudaDevice *device, const Kernel *kernel, const CudaStep *code, CudaProduct *product,
                                 Bound *bound) {
     const int64_t per_batch = product->g.m * product->g.n;
-    const size_t bytes = (size_t)(product->batches * per_batch) * (size_t)stype_bytes(dtype_compute(product->dtype));
+    const size_t bytes =
+        (size_t)(product->batches * per_batch) *
+        (size_t)(product->wide ? stype_bytes(dtype_compute(product->dtype)) : dtype_bytes(product->dtype));
     void *const workspace = bytes ? device->row.allocate(&device->row, bytes) : NULL;
     if (!bytes) return ST_OK;
     if (!workspace) return error_pending();
@@ -41,7 +53,7 @@ static Status run_with_epilogue(CudaDevice *device, const Kernel *kernel, const 
     product->g.c_batch = per_batch, product->g.c_row = product->g.n, product->g.c_col = 1;
     bound->bufs[kernel->template->tile] = workspace;
     bound->params[kernel->n_params] = per_batch;
-    Status status = cuda_core_launch(device, product);
+    Status status = launch_product(device, product);
     if (status == ST_OK) status = cuda_launch_nest(device, &kernel->nests[0], &code->nests[0], bound);
     device->row.free(&device->row, workspace, bytes);
     return status;
@@ -52,7 +64,7 @@ static Status run_product(CudaDevice *device, const Kernel *kernel, const CudaSt
     template_bind(kernel->template, bound, &run);
     CudaProduct product = product_of(kernel, code, &run);
     if (kernel->template->tile >= 0) return run_with_epilogue(device, kernel, code, &product, bound);
-    return cuda_core_launch(device, &product);
+    return launch_product(device, &product);
 }
 
 const CudaTemplate cuda_template_gemm = {NULL, run_product};

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "runtime/base/log.h"
+
 enum { QUAD_BYTES = 16, SMALL_ROWS = 16 };
 
 static const struct {
@@ -149,6 +151,13 @@ static Status launch_chunk(CudaDevice *device, CoreTile tile, CuFunction functio
     return cuda_launch_function(device, &start);
 }
 
+static void trace(const CudaCore *core, const CudaProduct *given) {
+    CoreName name;
+    LOG(dispatch, INFO, "product %s: %s: M=%lld N=%lld K=%lld batches=%lld", dtype_name(core->dtype),
+        cuda_core_name(core, &name), (long long)given->g.m, (long long)given->g.n, (long long)given->g.k,
+        (long long)given->batches);
+}
+
 /* Large tiles take a chunk of k at a time. */
 Status cuda_core_launch(CudaDevice *device, const CudaProduct *given) {
     CudaProduct product = *given;
@@ -158,6 +167,7 @@ Status cuda_core_launch(CudaDevice *device, const CudaProduct *given) {
     CuFunction function;
     if (!blocks_of(core.tile, &product)) return ST_OK;
     TRY(function_of(device, &core, &function));
+    trace(&core, given);
     int64_t p = 0;
     do {
         product.g.k = min_i64(most, k - p);

@@ -108,6 +108,13 @@ bool cuda_recorded_check(const CudaChecked *checked, int32_t *number) {
     return true;
 }
 
+bool cuda_recorded_foreign(const CudaDevice *device) {
+    CudaRecording *const r = cuda_recording;
+    if (LIKELY(!r) || r->graph->device != device || r->mode != RECORD_patch) return true;
+    r->differs = true;
+    return false;
+}
+
 static GraphNode *add_node(CudaGraph *g) {
     if (g->n_nodes == g->node_room) {
         const int room = 2 * g->node_room + 16;

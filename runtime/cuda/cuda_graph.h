@@ -22,6 +22,9 @@ bool cuda_recorded_block(const CudaDevice *device, size_t bytes, void **block);
 bool cuda_recorded_give(const CudaDevice *device, const void *block); /* true: it stays the graph's */
 /* The number of the checks of the launch that comes next. False: it is the stream's to give. */
 bool cuda_recorded_check(const CudaChecked *checked, int32_t *number);
+/* Before what is launched by other means. False: it is not to be launched, as the thread gives nodes their arguments;
+ * the plan is captured anew. */
+bool cuda_recorded_foreign(const CudaDevice *device);
 /* cuda_launch_function, for a thread that records. */
 Status cuda_recorded_launch(CudaDevice *device, const CudaStart *start);
 

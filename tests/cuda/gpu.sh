@@ -38,6 +38,8 @@ case ${1:-} in
     --emulated) shift ;;
     *) unset SINTER_CUDA_DRIVER SINTER_CUDA_NVRTC EMULATED_CUDA ;;
 esac
+# Products of f16 and bf16 that are compared with the CPU's bits are those of Sinter's own kernels.
+export SINTER_CUDA_BLASLT=none
 
 # All parts ------------------------------------------------------------------------------------------------------------
 
@@ -80,9 +82,13 @@ if ! "$here/sinter" doctor | grep -q '^cuda:0:'; then
 fi
 part digits 60 sh "$self" --part digits
 part ops 150 "$here/test_ops" cuda
-for program in "$here"/test_cuda_*; do part "$(basename "$program" | sed s/test_cuda_//)" 60 "$program"; done
-part bench 90 "$here/sinter" bench --device=cuda --bytes="$GPU_BYTES" --seconds=0.3 device/
-part fuzz 60 "$here/fuzz" --device=cuda --graphs 100 --seed 1
+part blaslt 90 env -u SINTER_CUDA_BLASLT "$here/test_cuda_blaslt"
+for program in "$here"/test_cuda_*; do
+    name=$(basename "$program" | sed s/test_cuda_//)
+    [ "$name" = blaslt ] || part "$name" 60 "$program"
+done
+part bench 90 env -u SINTER_CUDA_BLASLT "$here/sinter" bench --device=cuda --bytes="$GPU_BYTES" --seconds=0.3 device/
+part fuzz 60 env -u SINTER_CUDA_BLASLT "$here/fuzz" --device=cuda --graphs 100 --seed 1
 part torch 120 sh "$self" --part torch
 part memcheck 120 sh "$self" --part memcheck
 printf '\n%s' "$table"

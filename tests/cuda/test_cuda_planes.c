@@ -351,6 +351,7 @@ static const struct {
     {"windows", cuda_text_windows, {DT_f32, DT_f64, DT_i64, DT_bf16}},
     {"convolution", cuda_text_convolution, {DT_f32, DT_f64, DT_f16, DT_bf16}},
     {"bags", cuda_text_bags, {DT_f32, DT_f64, DT_f16, DT_bf16}},
+    {"products", cuda_text_products, {DT_f32, DT_f64, DT_f16, DT_bf16}},
 };
 
 static void expect_clean(const char *name, DType dtype, const char *text, int arch) {
