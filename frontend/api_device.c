@@ -1,6 +1,7 @@
 /* api_device.c: devices (sinter/device.h). */
 #include <sinter/device.h>
 #include <sinter/ops.h>
+#include <stdio.h>
 
 #include "frontend/ops_call.h"
 #include "frontend/options.h"
@@ -42,6 +43,35 @@ int sn_device_count(sn_key key) {
     const int found = key_of_public(key);
     return found >= 0 && KEYS_BACKEND >> found & 1 ? device_count((Key)found) : 0;
 }
+
+sn_status sn_device_properties_of(sn_device device, sn_device_properties *out) {
+    static const char *const what = "sn_device_properties_of";
+    sn_device_properties known = {.size = sizeof known};
+    state_get(); /* now there is a table */
+    if (!out || !out->size) {
+        error_raise(ST_ARGUMENT, "%s: %s", what, out ? "the size of *out is 0" : "out is NULL");
+        return sn_check();
+    }
+    if (error_pending() != ST_OK || check_device(device, what) != ST_OK) return sn_check();
+    const DeviceRow *const row = device_row(device);
+    snprintf(known.name, sizeof known.name, "%s", DEVICE_TEXT(device));
+    if (!row && device >= DEV_cuda) error_raise(ST_DEVICE, "%s: there is no %s", what, known.name);
+    if (row && row->properties) row->properties(row, &known);
+    if (error_pending() != ST_OK) return error_set_op(what), sn_check();
+    const size_t room = out->size;
+    memcpy(out, &known, room < sizeof known ? room : sizeof known);
+    out->size = room;
+    return SN_OK;
+}
+
+sn_device sn_default_device_set(sn_device device) {
+    sn_state *const state = state_get();
+    const Device before = state->device;
+    if (error_pending() == ST_OK && check_device(device, "sn_default_device_set") == ST_OK) state->device = device;
+    return before;
+}
+
+sn_device sn_default_device(void) { return state_get()->device; }
 
 sn_status sn_device_synchronize(sn_device device) {
     state_get()->site = __builtin_return_address(0);

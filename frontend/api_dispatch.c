@@ -135,6 +135,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
     results->n = op->row->n_out;
     if (op->row->kind == KIND_number) return number_call(op->row, args, &results->number);
     if (op->row->returns_list) return dispatch_list(op->row, args, results->at, &results->n);
+    ops_place(op->row, op->form, args, args);
     return dispatch(op->row, op->form, args, op->form == FORM_out ? written : NULL, results->at);
 }
 

@@ -1,5 +1,6 @@
 /* api_tensor.c: lifetime, metadata, values and memory of tensors (sinter/tensor.h). */
 #include <math.h>
+#include <sinter/device.h>
 #include <sinter/tensor.h>
 #include <stdio.h>
 
@@ -263,7 +264,8 @@ sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
     }
     sn_tensor *const t = tensor_new(meta);
     if (t && meta->numel) memcpy(tensor_data(t), data, meta_bytes(meta));
-    return t;
+    const Device device = state_get()->device;
+    return t && UNLIKELY(device != DEV_cpu) ? sn_to_device(t, device) : t;
 }
 
 static const Meta *blob_meta(const sn_blob *blob) {

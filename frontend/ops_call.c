@@ -50,6 +50,22 @@ static Status normalize(const OpRow *row, const Arg *args, Arg *full) {
     return status == ST_OK ? op_args_normalize(row, args, row->n_params, full) : status;
 }
 
+/* What is on a device by a tensor argument is there; an out form's tensor says it itself. */
+static bool names_device(const OpRow *row, OpForm form, const Arg *args) {
+    if (row->device < 0 || form != FORM_functional || args[row->device].kind != ARG_none) return true;
+    for (int i = 0; i < row->n_params; i++)
+        if (args[i].kind == ARG_tensor || args[i].kind == ARG_tensors) return true;
+    return false;
+}
+
+const Arg *ops_place(const OpRow *row, OpForm form, const Arg *args, Arg *full) {
+    const Device device = state_get()->device;
+    if (LIKELY(device == DEV_cpu) || names_device(row, form, args)) return args;
+    memmove(full, args, sizeof *full * (size_t)row->n_params);
+    full[row->device] = A_INT(device);
+    return full;
+}
+
 static sn_tensor *failed(void) {
     error_set_site(state_get()->site);
     return NULL;
@@ -65,6 +81,7 @@ static sn_tensor *call_checked(const OpRow *row, const OpCall *call, bool plain)
         if (normalize(row, args, full) != ST_OK) return failed();
         args = full;
     }
+    args = ops_place(row, call->form, args, full);
     const Status status = dispatch(row, call->form, args, call->out_args, call->outs);
     return status == ST_OK ? call->outs[0] : NULL;
 }
@@ -75,7 +92,8 @@ sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tenso
     OpCall call = op_call(row, form, args, written, outs);
     sn_state *const state = state_get();
     Status status;
-    if (state->capture && plain && capture_follow(state, &call, &status) && status == ST_OK) return outs[0];
+    if (state->capture && plain && state->device == DEV_cpu && capture_follow(state, &call, &status) && status == ST_OK)
+        return outs[0];
     return call_checked(row, &call, plain);
 }
 
@@ -84,7 +102,8 @@ sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more) {
     sn_tensor *outs[MAX_OUTS] = {0};
     Arg full[MAX_ARGS];
     Status status = normalize(row, args, full);
-    if (status == ST_OK) status = dispatch(row, FORM_functional, full, NULL, outs);
+    if (status == ST_OK)
+        status = dispatch(row, FORM_functional, ops_place(row, FORM_functional, full, full), NULL, outs);
     for (int i = 1; i < row->n_out; i++)
         if (more[i - 1]) *more[i - 1] = status == ST_OK ? outs[i] : NULL;
     return status == ST_OK ? outs[0] : failed();

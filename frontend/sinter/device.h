@@ -53,6 +53,27 @@ sn_key sn_device_key(sn_device device);
 /* How many devices the key has: GPUs that the driver shows for SN_KEY_CUDA, which opens it (0 without a driver, which
    is no error), 1 for the CPU's and a registered device's, 0 for a key without memory. [neutral] */
 int sn_device_count(sn_key key);
+/* What a device is. */
+typedef struct sn_device_properties {
+    size_t size;
+    /* A GPU's product, else sn_device_name; ends in 0. */
+    char name[128];
+    /* All of its memory, in bytes; 0: unknown, as is what follows. */
+    int64_t memory;
+    /* A GPU's multiprocessors, the CPU's cores. */
+    int32_t processors;
+    /* A GPU's compute capability: 9 and 0 for sm_90. */
+    int32_t major, minor;
+} sn_device_properties;
+/* Fills what *out has room for by its size, which is set before; opens a GPU. [neutral] */
+sn_status sn_device_properties_of(sn_device device, sn_device_properties *out);
+/* Where factories (sn_zeros, sn_randn, sn_arange, sn_from_data...) that are told no device make their results, until
+   the innermost scope ends: SN_CPU until it is set. What has a tensor argument (sn_zeros_like) goes by that. A mode of
+   the thread: graphs hold the device itself, and a replayed function is compiled for each. Returns the one before.
+   [event] */
+sn_device sn_default_device_set(sn_device device);
+/* A replayed call has what it was at the call for a guard. [neutral] */
+sn_device sn_default_device(void);
 /* Waits for the device: for what has begun on it; raises what kernels have found wrong since the last wait. [flush] */
 sn_status sn_device_synchronize(sn_device device);
 

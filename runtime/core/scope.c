@@ -48,6 +48,7 @@ Status scope_push(sn_state *state, bool owned) {
         .exclude = state->exclude,
         .modes = state->modes,
         .streams = state->streams,
+        .device = state->device,
         .texts = state->texts,
     };
     return ST_OK;
@@ -75,6 +76,7 @@ static void restore_state(sn_state *state, const ScopeFrame *frame) {
     state->grad_mode = frame->grad_mode;
     state->include = frame->include;
     state->exclude = frame->exclude;
+    state->device = frame->device;
     if (UNLIKELY(state->modes != frame->modes)) user_modes_pop_to(state, frame->modes);
 }
 

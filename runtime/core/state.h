@@ -8,6 +8,7 @@
 #define SINTER_RUNTIME_STATE_H
 #include <sinter/autograd.h>
 
+#include "ir/device.h"
 #include "runtime/base/error.h"
 #include "runtime/core/settings.h"
 
@@ -26,6 +27,7 @@ typedef struct ScopeFrame {
     uint64_t include, exclude;
     struct UserMode *modes;
     struct StreamUse *streams;
+    Device device;           /* the default one */
     struct TextOwned *texts; /* newest text when it began */
 } ScopeFrame;
 
@@ -68,6 +70,7 @@ struct sn_state {
     struct UserMode *modes;   /* stack of user modes, innermost first */
     /* By device, runtime/device/stream.h; NULL: each device's own. It holds those of the open scopes. */
     struct StreamUse *streams;
+    Device device;           /* where factories go that name none */
     struct TextOwned *texts; /* scope-owned strings, newest first */
     uint64_t tape_sequence;  /* next sequence number of a tape node [semantics G1] */
     TapeBlocks tape_blocks[TAPE_CLASSES];

@@ -2,6 +2,8 @@
  * native ones of ops that have no plan. */
 #include "runtime/cpu/cpu_device.h"
 
+#include <unistd.h>
+
 #include "runtime/cpu/cpu_code.h"
 #include "runtime/cpu/cpu_launch.h"
 #include "runtime/device/alloc_cpu.h"
@@ -30,9 +32,17 @@ static Status cpu_fill(const DeviceRow *row, void *block, int byte, size_t bytes
     return ST_OK;
 }
 
+static Status cpu_properties(const DeviceRow *row, sn_device_properties *out) {
+    (void)row;
+    out->memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    out->processors = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    return ST_OK;
+}
+
 static const DeviceRow cpu_row = {.name = "cpu",
                                   .device = DEV_cpu,
                                   .key = KEY_cpu,
+                                  .properties = cpu_properties,
                                   .allocate = cpu_allocate,
                                   .free = cpu_give_back,
                                   .copy = cpu_copy_bytes,

@@ -163,6 +163,16 @@ Status cuda_facts(int ordinal, CudaFacts *out) {
     return ST_OK;
 }
 
+static Status cuda_properties(const DeviceRow *row, sn_device_properties *out) {
+    CudaFacts facts;
+    TRY(cuda_facts(row->device - DEV_cuda, &facts));
+    memcpy(out->name, facts.name, sizeof out->name);
+    out->memory = facts.bytes;
+    out->processors = facts.multiprocessors;
+    out->major = facts.capability / 10, out->minor = facts.capability % 10;
+    return ST_OK;
+}
+
 /* A result whose size depends on values has no program. */
 static bool reads_values(const OpRow *row) { return row->kind == KIND_kernel && row->flags & OPF_host; }
 
@@ -185,6 +195,7 @@ void cuda_start(void) {
                                   .key = KEY_cuda,
                                   .other = other,
                                   .count = count,
+                                  .properties = cuda_properties,
                                   .allocate = cuda_allocate,
                                   .free = cuda_free,
                                   .caching = cuda_caching,

@@ -27,6 +27,7 @@ struct DeviceRow {
      * number), and how many devices there are now. NULL: there is one. */
     const DeviceRow *(*other)(Device device);
     int (*count)(void);
+    Status (*properties)(const DeviceRow *row, sn_device_properties *out); /* NULL: its name is all */
     /* Memory: addresses of the device, to which offsets in bytes are added; the host dereferences only its own. bytes
      * is never 0 in copy and fill. */
     void *(*allocate)(const DeviceRow *row, size_t bytes); /* 64-byte aligned, uninitialised; NULL raises */

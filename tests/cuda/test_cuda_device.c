@@ -4,6 +4,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <sinter/sinter.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,85 @@ START_TEST(how_many_there_are) {
     ck_assert_int_eq(sn_device_count(SN_KEY_AUTOGRAD), 0);
     ck_assert_int_eq(sn_device_count((sn_key)12345), 0);
     expect_ok();
+}
+END_TEST
+
+START_TEST(what_they_are) {
+    sn_device_properties gpu = {.size = sizeof gpu}, cpu = {.size = sizeof cpu}, none = {0};
+    ck_assert_int_eq(sn_device_properties_of(GPU, &gpu), SN_OK);
+    ck_assert_int_eq(sn_device_properties_of(SN_CPU, &cpu), SN_OK);
+    ck_assert(gpu.major >= 7 && gpu.processors > 0 && gpu.memory > 0);
+    if (is_emulated()) {
+        ck_assert_str_eq(gpu.name, "emulated GPU 0");
+        ck_assert(gpu.major == 8 && gpu.minor == 0 && gpu.processors == 4);
+    }
+    ck_assert_str_eq(cpu.name, "cpu");
+    ck_assert(cpu.processors > 0 && cpu.memory > 1 << 20 && !cpu.major);
+    struct {
+        size_t size;
+        char name[128];
+        int64_t memory;
+        int64_t behind;
+    } older = {.size = offsetof(sn_device_properties, processors), .behind = 77}; /* a program of a smaller struct */
+    ck_assert_int_eq(sn_device_properties_of(SN_CPU, (sn_device_properties *)(void *)&older), SN_OK);
+    ck_assert(older.memory == cpu.memory && older.behind == 77);
+    ck_assert_int_eq(sn_device_properties_of(SN_CPU, &none), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "the size of *out is 0");
+    ck_assert_int_eq(sn_device_properties_of(SN_CUDA(sn_device_count(SN_KEY_CUDA)), &gpu), SN_ERR_DEVICE);
+    expect_error(SN_ERR_DEVICE, "there is no cuda:");
+    ck_assert_int_eq(sn_device_properties_of(SN_CUDA(1000), &gpu), SN_ERR_DEVICE);
+    expect_error(SN_ERR_DEVICE, "there is no cuda:1000");
+}
+END_TEST
+
+/* Factories, by their functions and by name; what has a tensor goes by that, and the CPU stays within reach. */
+START_TEST(a_default_device) {
+    const sn_scope scope = sn_scope_begin();
+    ck_assert_int_eq(sn_default_device_set(GPU), SN_CPU);
+    ck_assert_int_eq(sn_default_device(), GPU);
+    sn_tensor *const zeros = sn_zeros(SN_INTS(3), SN_F32), *const given = range(3);
+    const int64_t sizes[] = {3};
+    const sn_value in[] = {
+        {.kind = SN_KIND_INTS, .n = 1, .ints = sizes}, sn_int(SN_F32), {.kind = SN_KIND_NONE}, sn_int(SN_CPU)};
+    const sn_op *const ones = sn_op_find("aten::ones");
+    ck_assert_int_eq(sn_device_of(zeros), GPU);
+    ck_assert_int_eq(sn_device_of(given), GPU);
+    ck_assert_int_eq(sn_device_of(sn_op_call1(ones, in, 2)), GPU);
+    ck_assert_int_eq(sn_device_of(sn_op_call1(ones, in, 4)), SN_CPU);
+    ck_assert_int_eq(sn_device_of(sn_randn(SN_INTS(4), SN_F32)), GPU);
+    ck_assert_int_eq(sn_device_of(sn_zeros_like(sn_to_device(given, SN_CPU))), SN_CPU);
+    sn_default_device_set(SN_CPU);
+    ck_assert_int_eq(sn_device_of(sn_zeros(SN_INTS(3), SN_F32)), SN_CPU);
+    sn_default_device_set(SN_CUDA(1));
+    sn_scope_end(scope);
+    ck_assert_int_eq(sn_default_device(), SN_CPU);
+    ck_assert_int_eq(sn_device_of(sn_zeros(SN_INTS(3), SN_F32)), SN_CPU);
+    expect_ok();
+    sn_default_device_set((sn_device)-7);
+    expect_error(SN_ERR_ARGUMENT, "sn_default_device_set: -7 is no device");
+}
+END_TEST
+
+static sn_status makes(sn_frame *f) {
+    sn_tensor *const ramp = sn_arange(sn_int(4), SN_F32);
+    return sn_out(f, 0, sn_mul(sn_to_device(sn_in(f, 0), sn_device_of(ramp)), ramp));
+}
+
+/* Graphs have the device itself: each default is a case of its own, also where no body runs. */
+START_TEST(a_default_device_around_compiled_functions) {
+    sn_function *const fn = sn_compile(makes, NULL, SN_COMPILE_OPTIONS(.mode = _i ? SN_COMPILE_REPLAY : 0));
+    sn_tensor *const x = range(4), *const want = sn_mul(x, sn_arange(sn_int(4), SN_F32));
+    for (int call = 0; call < 8; call++) {
+        const sn_scope scope = sn_scope_begin();
+        const sn_device device = call / 2 % 2 ? GPU : SN_CPU;
+        sn_default_device_set(device);
+        sn_tensor *const out = sn_call1(fn, SN_TENSORS(x));
+        expect_ok();
+        ck_assert_int_eq(sn_device_of(out), device);
+        ck_assert(same(out, want));
+        sn_scope_end(scope);
+    }
+    sn_function_free(fn);
 }
 END_TEST
 
@@ -338,6 +418,9 @@ int main(void) {
     tcase_set_timeout(tests, 60); /* a GPU's first context takes its time */
     tcase_add_test(tests, a1_10_there_and_back);
     tcase_add_test(tests, how_many_there_are);
+    tcase_add_test(tests, what_they_are);
+    tcase_add_test(tests, a_default_device);
+    tcase_add_loop_test(tests, a_default_device_around_compiled_functions, 0, 2);
     tcase_add_test(tests, no_such_device);
     tcase_add_test(tests, what_the_host_sees);
     tcase_add_test(tests, views_and_writes);

@@ -142,9 +142,10 @@ static void print_numbers(const ReplayProgram *p, Text *text) {
 
 void program_print(const ReplayProgram *p, int segment, ClosedOver closed, Text *text) {
     const World *const w = p->world;
-    text_printf(text, "program of segment %d, grad mode %s, keys %llu %llu%s\narguments %d\n", segment,
-                grad_mode_word(w->grad_mode), (unsigned long long)w->include, (unsigned long long)w->exclude,
-                p->free_scalars && p->symbols ? ", free scalars" : "", w->n_in);
+    text_printf(text, "program of segment %d, grad mode %s, keys %llu %llu", segment, grad_mode_word(w->grad_mode),
+                (unsigned long long)w->include, (unsigned long long)w->exclude);
+    if (w->device != DEV_cpu) text_printf(text, ", default device %s", DEVICE_TEXT(w->device));
+    text_printf(text, "%s\narguments %d\n", p->free_scalars && p->symbols ? ", free scalars" : "", w->n_in);
     if (p->symbols) print_frees(p->symbols, text);
     for (int i = 0; i < w->n_in; i++) print_argument(p, i, text);
     print_world(w, closed, text);
@@ -199,6 +200,8 @@ static Status read_program_head(ProgramReader *r, const SavedSegment *segments, 
     TRY(read_word64(r, &p->world->include));
     EAT(&r->in, " ");
     TRY(read_word64(r, &p->world->exclude));
+    if (reader_eat(&r->in, ", default device ") && !device_parse(r->in.at, &r->in.at, &p->world->device))
+        return reader_expected(&r->in, "a device");
     p->free_scalars = reader_eat(&r->in, ", free scalars");
     EAT(&r->in, "\narguments ");
     TRY(reader_count(&r->in, &p->world->n_in));

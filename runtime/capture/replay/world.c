@@ -91,7 +91,8 @@ World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *
                  .source = ARENA_ARRAY(arena, int, trace->inputs.n),
                  .grad_mode = state->grad_mode,
                  .include = state->include,
-                 .exclude = state->exclude};
+                 .exclude = state->exclude,
+                 .device = state->device};
     if (!w->found || !w->given || !w->newly || !w->answers || !w->source) return NULL;
     WorldMaking m = {w, in, c->symbols};
     bool fine = n_in <= MAX_SLOTS && add_inputs(&m, trace) && add_answers(&m, false);
@@ -171,6 +172,8 @@ static bool mode_differs(const World *w, const sn_state *state, Text *why) {
     if (!why) return false;
     if (state->grad_mode != w->grad_mode)
         text_printf(why, "grad mode: %s, now %s", grad_mode_word(w->grad_mode), grad_mode_word(state->grad_mode));
+    else if (state->device != w->device)
+        text_printf(why, "default device: %s, now %s", DEVICE_TEXT(w->device), DEVICE_TEXT(state->device));
     else
         text_puts(why, "a mode of the thread");
     return false;
@@ -180,7 +183,7 @@ bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *w
     const sn_state *const state = state_get();
     if (n_in != w->n_in) return false;
     if (state->grad_mode != w->grad_mode || state->include != w->include || state->exclude != w->exclude ||
-        state->modes)
+        state->device != w->device || state->modes)
         return mode_differs(w, state, why);
     for (int i = 0; i < n_in; i++) at[i] = argument(in, i);
     for (int i = n_in; i < w->n_slots; i++) {

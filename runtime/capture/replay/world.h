@@ -40,6 +40,7 @@ typedef struct World {
     int *source;        /* by input of the trace: its slot */
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
+    Device device; /* the default one */
 } World;
 
 /* Of a call that was this one segment. NULL: there is none; *why (static text), or memory is out. */
