@@ -36,7 +36,7 @@ static void put_quad_loads(CudaSource *s, int i) {
     Words words, stride;
     s->loaded[i] = true;
     put_line(s, "const Four<memory_%s> l%d = load_four(b%d + (%s), %s, left);", dtype_name(s->bufs[inst->buf].dtype), i,
-             inst->buf, words_affine(&words, s, inst->at), words_int(&stride, quad_stride(s, inst)));
+             s->buf_number[inst->buf], words_affine(&words, s, inst->at), words_int(&stride, quad_stride(s, inst)));
 }
 
 void put_quad_open(CudaSource *s, const Phase *phase) {
@@ -64,7 +64,7 @@ void put_quad_close(CudaSource *s) {
 static void put_store(CudaSource *s, int i, const char *condition) {
     const Inst *const inst = &s->nest->insts[i];
     Words words;
-    put_line(s, "%sput_%s(b%d, %s, v%d);", condition, dtype_name(s->bufs[inst->buf].dtype), inst->buf,
+    put_line(s, "%sput_%s(b%d, %s, v%d);", condition, dtype_name(s->bufs[inst->buf].dtype), s->buf_number[inst->buf],
              words_affine(&words, s, inst->at), inst->a);
 }
 
@@ -105,8 +105,8 @@ static void put_quad_stores(CudaSource *s, const Phase *phase, const char *live)
         const Inst *const inst = &s->nest->insts[i];
         Words words, stride;
         if (is_quad_store(s, i))
-            put_line(s, "%sstore_four(b%d + (%s), %s, left, r%d);", live, inst->buf, words_affine(&words, s, inst->at),
-                     words_int(&stride, quad_stride(s, inst)), i);
+            put_line(s, "%sstore_four(b%d + (%s), %s, left, r%d);", live, s->buf_number[inst->buf],
+                     words_affine(&words, s, inst->at), words_int(&stride, quad_stride(s, inst)), i);
     }
 }
 

@@ -12,45 +12,37 @@ static bool writes_input(const Plan *plan, const Step *step, const Nest *nest) {
     return false;
 }
 
-static int nests_of(const Plan *plan, const bool *mine, int s) {
-    const Step *const step = &plan->steps.at[s];
-    return step->kind == STEP_kernel && (!mine || mine[s]) ? step->kernel->n_nests : 0;
+/* Symbols by their hints; floats have none. */
+static const int64_t *hints_of(Arena *arena, const Plan *plan, const Kernel *kernel, int n_params) {
+    int64_t *const hint = ARENA_ARRAY(arena, int64_t, n_params + 1);
+    for (int p = 0; hint && p < n_params; p++)
+        if (!kernel->param_is_float || !kernel->param_is_float[p]) hint[p] = sym_hint(plan->env, kernel->params[p]);
+    return hint;
 }
 
-static Status add_nests(Arena *arena, const Plan *plan, const Step *step, CudaNest *nests) {
-    const Kernel *const kernel = step->kernel->template ? cuda_epilogue(arena, plan, step->kernel) : step->kernel;
-    if (!kernel) return ST_MEMORY;
-    for (int k = 0; k < kernel->n_nests; k++) {
-        const Nest *const nest = &kernel->nests[k];
-        nests[k] = (CudaNest){kernel, nest, writes_input(plan, step, nest)};
-        const char *const why = cuda_refusal(&nests[k]);
-        if (why) return error_raise(ST_UNSUPPORTED, "%s: %s", kernel->name, why);
-    }
-    return ST_OK;
-}
-
-Status cuda_plan_nests(Arena *arena, const Plan *plan, const bool *mine, const CudaNest **out, int *n) {
-    *n = 0;
-    for (int s = 0; s < plan->steps.n; s++) *n += nests_of(plan, mine, s);
-    CudaNest *nests = ARENA_ARRAY(arena, CudaNest, *n + 1);
-    *out = nests;
-    if (!nests) return ST_MEMORY;
-    for (int s = 0; s < plan->steps.n; s++) {
-        const int k = nests_of(plan, mine, s);
-        if (k) TRY(add_nests(arena, plan, &plan->steps.at[s], nests));
-        nests += k;
-    }
-    return ST_OK;
+Status cuda_plan_kernel(Arena *arena, const Plan *plan, const Step *step, CudaKernel *out) {
+    const Kernel *const given = step->kernel;
+    const Kernel *const kernel = given->template && given->n_nests ? cuda_epilogue(arena, plan, given) : given;
+    bool *const visible = ARENA_ARRAY(arena, bool, given->n_nests + 1);
+    if (!kernel || !visible) return ST_MEMORY;
+    for (int k = 0; k < kernel->n_nests; k++) visible[k] = writes_input(plan, step, &kernel->nests[k]);
+    *out = (CudaKernel){kernel, visible, hints_of(arena, plan, kernel, given->n_params)};
+    if (!out->hint) return ST_MEMORY;
+    const char *const why = cuda_refusal(out);
+    return why ? error_raise(ST_UNSUPPORTED, "%s: %s", kernel->name, why) : ST_OK;
 }
 
 static Status print_all(Arena *arena, const Plan *plan, Text *text) {
-    const CudaNest *nests;
-    int n;
-    TRY(cuda_plan_nests(arena, plan, NULL, &nests, &n));
-    CudaFunction *const functions = ARENA_ARRAY(arena, CudaFunction, n + 1);
-    if (!functions) return ST_MEMORY;
+    CudaKernel *const kernels = ARENA_ARRAY(arena, CudaKernel, plan->steps.n + 1);
+    CudaText *const code = ARENA_ARRAY(arena, CudaText, plan->steps.n + 1);
+    int n = 0;
+    if (!kernels || !code) return ST_MEMORY;
+    for (int s = 0; s < plan->steps.n; s++) {
+        const Step *const step = &plan->steps.at[s];
+        if (step->kind == STEP_kernel && step->kernel->n_nests) TRY(cuda_plan_kernel(arena, plan, step, &kernels[n++]));
+    }
     if (!n) text_puts(text, "// no kernel of it is made of loops\n");
-    return cuda_print(arena, nests, n, functions, text);
+    return cuda_print(arena, kernels, n, code, text);
 }
 
 void cuda_dump(const Plan *plan, Text *text) {

@@ -1,5 +1,6 @@
-/* program.c: the functions of a program: parameters, where a thread is, phases. A function is printed without its name
- * first, so that equal ones are found. */
+/* program.c: kernels as the functions of a program. A kernel's nests are the parts of one launch, as far as its words
+ * have room and its blocks may count themselves; functions and kinds of parts are printed without their names first,
+ * so that equal ones are found. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -25,162 +26,229 @@ void put_open(CudaSource *s, const char *format, ...) {
 
 void put_close(CudaSource *s) { text_printf(s->text, "%*s}\n", 4 * --s->indent, ""); }
 
-/* what a nest uses ------------------------------------------------------------------------------ */
+typedef struct Printed { /* what follows a name in the program */
+    const char *name, *text;
+} Printed;
 
-typedef struct Uses {
-    bool *buf, *written, *param;
-} Uses;
+typedef struct CudaPrinter {
+    Arena *arena;
+    Text *text;
+    VEC(Printed) all;
+    const Kernel *commented; /* whose loop IR was printed last */
+} CudaPrinter;
 
-static void use_int(const Uses *uses, int64_t value) {
-    if (sym_is(value)) uses->param[sym_id(value)] = true;
-}
+/* One function of a kernel. */
+typedef struct PartList {
+    const CudaKernel *of;
+    int n;
+    CudaPart *at;
+} PartList;
 
-static void use_inst(const Nest *nest, const Inst *inst, const Uses *uses) {
-    const bool accesses = inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store;
-    if (accesses) uses->buf[inst->buf] = true;
-    if (inst->op == LI_store) uses->written[inst->buf] = true;
-    if (inst->op == LI_param) uses->param[inst->param] = true;
-    if (inst->op == LI_gather) use_int(uses, inst->scale), use_int(uses, inst->bound);
-    if (!inst->at) return;
-    use_int(uses, inst->at->offset);
-    for (int d = 0; d < nest->n_outer + nest->n_inner; d++) use_int(uses, inst->at->coef[d]);
-}
-
-static Uses find_uses(Arena *arena, const CudaNest *of) {
-    const Kernel *const kernel = of->kernel;
-    Uses uses = {ARENA_ARRAY(arena, bool, kernel->n_bufs + 1), ARENA_ARRAY(arena, bool, kernel->n_bufs + 1),
-                 ARENA_ARRAY(arena, bool, kernel->n_params + 1)};
-    if (!uses.buf || !uses.written || !uses.param) return uses;
-    for (int d = 0; d < of->nest->n_outer + of->nest->n_inner; d++) use_int(&uses, of->nest->extent[d]);
-    for (int i = 0; i < of->nest->n_insts; i++) use_inst(of->nest, &of->nest->insts[i], &uses);
-    return uses;
-}
-
-static const int *list_used(Arena *arena, const bool *used, int n, int *n_used) {
-    int *const list = ARENA_ARRAY(arena, int, n + 1);
-    for (int i = 0; list && i < n; i++)
-        if (used[i]) list[(*n_used)++] = i;
-    return list;
-}
-
-const char *cuda_refusal(const CudaNest *of) {
-    int n_values = 2; /* of 8 bytes: launch and failed */
-    for (int b = 0; b < of->kernel->n_bufs; b++) n_values++;
-    for (int p = 0; p < of->kernel->n_params; p++) n_values++;
-    if (n_values * 8 > CUDA_ARGUMENT_BYTES) return "more buffers than a launch takes";
+const char *cuda_refusal(const CudaKernel *kernel) {
+    const Kernel *const k = kernel->kernel;
+    for (int i = 0; i < k->n_nests; i++)
+        if (part_words(k, &k->nests[i]) > CUDA_MOST_WORDS) return "more buffers than a launch takes";
     return NULL;
 }
 
-/* functions ------------------------------------------------------------------------------------- */
+/* functions of a kernel --------------------------------------------------------------------------- */
 
-static void put_parameters(CudaSource *s, const CudaFunction *function, const bool *written) {
-    text_puts(s->text, "(");
-    for (int i = 0; i < function->n_bufs; i++) {
-        const int b = function->bufs[i];
-        text_printf(s->text, "%smemory_%s *b%d, ", written[b] ? "" : "const ", dtype_name(s->bufs[b].dtype), b);
-    }
-    for (int i = 0; i < function->n_params; i++) text_printf(s->text, "int64_t p%d, ", function->params[i]);
-    text_puts(s->text, "int32_t launch, Failed *failed) {\n");
+static int64_t hint_of(const CudaKernel *of, int64_t value) {
+    return !sym_is(value) ? value : of->hint ? of->hint[sym_id(value)] : 1;
 }
 
-/* One thread, or all of a block that meet later, do nothing. */
-static void put_guard(CudaSource *s, bool visible) {
-    if (!visible) return;
-    if (s->shape->mode == CUDA_rows)
-        put_line(s, "if (__syncthreads_or(failed->launch >= 0)) return;");
-    else
-        put_line(s, "if (failed->launch >= 0) return;");
+static int64_t blocks_of(const CudaKernel *of, const CudaPart *part) {
+    const Nest *const nest = &of->kernel->nests[part->nest];
+    int64_t extent[MAX_LOOP_DIMS];
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++) extent[d] = hint_of(of, nest->extent[d]);
+    return cuda_blocks(part, nest, extent);
 }
 
-static void put_place_of_map(CudaSource *s) {
-    Words words;
-    const int last = s->shape->n_outer_groups - 1;
-    put_line(s, "const int64_t n_last = %s;", words_extent(&words, s, last, last + 1));
-    if (last == 0) {
-        put_line(s, "const int64_t i = 4 * thread_number();");
-        put_line(s, "if (i >= n_last) return;");
-    } else {
-        put_line(s, "int64_t w = thread_number();");
-        put_line(s, "const int64_t i = 4 * remainder_of(&w, (n_last + 3) / 4);");
-        put_line(s, "if (w >= %s) return;", words_extent(&words, s, 0, last));
-        put_indices(s, 0, last, "w");
+/* Each sees what earlier ones stored, unless the kernel says that there is nothing to see. */
+static CudaPart *parts_of(Arena *arena, const CudaKernel *of) {
+    const Kernel *const kernel = of->kernel;
+    CudaPart *const parts = ARENA_ARRAY(arena, CudaPart, kernel->n_nests + 1);
+    int check = 0;
+    for (int k = 0; parts && k < kernel->n_nests; k++) {
+        parts[k] = (CudaPart){.nest = k, .level = kernel->independent ? 0 : k, .check = check};
+        cuda_shape(&kernel->nests[k], &parts[k].shape);
+        check += kernel->nests[k].n_insts;
     }
-    put_line(s, "const int left = quad_of(n_last - i);");
+    return parts;
 }
 
-static void put_place(CudaSource *s) {
-    Words words;
-    const int outer = s->shape->n_outer_groups, l = outer + s->shape->n_s_groups;
-    if (s->shape->mode == CUDA_map) {
-        put_place_of_map(s);
-        return;
+/* How many of the parts are one launch: at least one. */
+static int parts_together(const CudaKernel *of, const CudaPart *parts, int n) {
+    int64_t blocks = 0;
+    int words = 0, k = 0;
+    for (; k < n; k++) {
+        words += part_words(of->kernel, &of->kernel->nests[parts[k].nest]);
+        blocks += blocks_of(of, &parts[k]);
+        if (k && words > CUDA_MOST_WORDS) return k;
+        if (parts[k].level != parts[0].level && blocks > CUDA_ORDERED_BLOCKS) return k;
     }
-    if (s->shape->mode == CUDA_rows) {
-        put_line(s, "const int t = threadIdx.x & 15;");
-        put_line(s, "const int64_t me = thread_number() >> 4;");
-        put_line(s, "const bool live = me < %s;", words_extent(&words, s, 0, outer));
-        put_line(s, "const int64_t n_l = %s;", words_extent(&words, s, l, s->shape->n_groups));
-    } else {
-        put_line(s, "const int64_t me = thread_number();");
-        put_line(s, "if (me >= %s) return;", words_extent(&words, s, 0, outer));
-    }
-    if (l > outer) put_line(s, "const int64_t n_s = %s;", words_extent(&words, s, outer, l));
-    put_indices(s, 0, outer, s->shape->mode == CUDA_rows ? "live ? me : 0" : "me");
+    return k;
 }
 
-static Status print_function(Arena *arena, const CudaNest *of, CudaFunction *function, Text *text) {
-    const size_t n = (size_t)of->nest->n_insts;
-    const Uses uses = find_uses(arena, of);
-    CudaSource s = {.text = text, .nest = of->nest, .bufs = of->kernel->bufs, .shape = &function->shape, .indent = 1};
-    s.turn = ARENA_ARRAY(arena, Turn, n + 1);
-    s.done = ARENA_ARRAY(arena, bool, n + 1), s.loaded = ARENA_ARRAY(arena, bool, n + 1);
-    if (!uses.buf || !uses.written || !uses.param || !s.turn || !s.done || !s.loaded) return ST_MEMORY;
-    function->bufs = list_used(arena, uses.buf, of->kernel->n_bufs, &function->n_bufs);
-    function->params = list_used(arena, uses.param, of->kernel->n_params, &function->n_params);
-    if (!function->bufs || !function->params) return ST_MEMORY;
-    for (size_t i = 0; i < n; i++) function->checks |= of->nest->insts[i].op == LI_gather;
-    turns_find(&s);
-    put_parameters(&s, function, uses.written);
-    put_guard(&s, of->visible);
-    put_place(&s);
-    put_phases(&s);
-    text_puts(text, "}\n");
+/* text --------------------------------------------------------------------------------------------- */
+
+static bool is_taken(const CudaPrinter *p, const char *name) {
+    for (int i = 0; i < p->all.n; i++)
+        if (!strcmp(p->all.at[i].name, name)) return true;
+    return false;
+}
+
+/* The name under which this text stands in the program, where it is put if it does not. NULL: memory is out. */
+static const char *put_named(CudaPrinter *p, const char *head, const char *wanted, const char *text) {
+    for (int i = 0; i < p->all.n; i++)
+        if (!strcmp(p->all.at[i].text, text)) return p->all.at[i].name;
+    const char *const name = is_taken(p, wanted) ? arena_printf(p->arena, "%s_%d", wanted, p->all.n) : wanted;
+    if (!name) return NULL;
+    VEC_PUSH(p->arena, &p->all, ((Printed){name, text}));
+    text_printf(p->text, "%s %s%s", head, name, text);
+    return name;
+}
+
+/* The loop IR of a kernel, before its first text. */
+static void put_comment(CudaPrinter *p, const Kernel *kernel) {
+    if (p->commented == kernel) return;
+    p->commented = kernel;
+    text_puts(p->text, "\n/*\n");
+    kernel_print(kernel, p->text);
+    text_puts(p->text, "*/\n");
+}
+
+static const char *nest_name(const CudaKernel *of, const CudaPart *part) {
+    const char *const name = of->kernel->nests[part->nest].name;
+    return name ? name : "nest";
+}
+
+static Status put_alone(CudaPrinter *p, const PartList *list, CudaFunction *out) {
+    PartText part;
+    list->at[0].check = 0;
+    TRY(part_print(p->arena, list->of, &list->at[0], true, &part));
+    int *const arguments = ARENA_ARRAY(p->arena, int, part.n_words + 1);
+    if (!arguments) return ST_MEMORY;
+    for (int i = 0; i < part.n_words; i++) arguments[i] = i;
+    put_comment(p, list->of->kernel);
+    *out = (CudaFunction){.name = put_named(p, "KERNEL", nest_name(list->of, &list->at[0]), part.at),
+                          .n_parts = 1,
+                          .parts = list->at,
+                          .n_words = part.n_words,
+                          .words = part.words,
+                          .n_arguments = part.n_words,
+                          .arguments = arguments};
+    return out->name ? ST_OK : ST_MEMORY;
+}
+
+/* Parts of one text and level are rows of a table. */
+typedef struct PartTable {
+    const char *name;
+    int level, n;
+} PartTable;
+
+typedef struct TableList {
+    int n;
+    PartTable *at;
+    CudaPart *parts; /* by table */
+    PartText *texts; /* likewise */
+} TableList;
+
+static Status find_tables(CudaPrinter *p, const PartList *list, TableList *out) {
+    const size_t n = (size_t)list->n + 1;
+    PartText *const texts = ARENA_ARRAY(p->arena, PartText, n);
+    bool *const done = ARENA_ARRAY(p->arena, bool, n);
+    *out = (TableList){0, ARENA_ARRAY(p->arena, PartTable, n), ARENA_ARRAY(p->arena, CudaPart, n),
+                       ARENA_ARRAY(p->arena, PartText, n)};
+    if (!texts || !done || !out->at || !out->parts || !out->texts) return ST_MEMORY;
+    for (int k = 0; k < list->n; k++) TRY(part_print(p->arena, list->of, &list->at[k], false, &texts[k]));
+    for (int k = 0, next = 0; k < list->n; k++) {
+        if (done[k]) continue;
+        PartTable *const table = &out->at[out->n++];
+        *table =
+            (PartTable){put_named(p, "struct", nest_name(list->of, &list->at[k]), texts[k].at), list->at[k].level, 0};
+        if (!table->name) return ST_MEMORY;
+        for (int i = k; i < list->n; i++) {
+            if (done[i] || list->at[i].level != table->level || strcmp(texts[i].at, texts[k].at)) continue;
+            done[i] = true, table->n++;
+            out->parts[next] = list->at[i], out->texts[next++] = texts[i];
+        }
+    }
     return ST_OK;
 }
 
-/* A name of its own. */
-static const char *name_for(Arena *arena, const CudaFunction *functions, int n, const Nest *nest) {
-    const char *const wanted = nest->name ? nest->name : "nest";
-    for (int i = 0; i < n; i++)
-        if (!strcmp(functions[i].name, wanted)) return arena_printf(arena, "%s_%d", wanted, n);
-    return wanted;
+static void put_table_arguments(Text *text, const TableList *tables) {
+    text_puts(text, "(");
+    for (int t = 0; t < tables->n; t++)
+        text_printf(text, "const __grid_constant__ Several<%s, %d> n%d,\n    ", tables->at[t].name, tables->at[t].n, t);
+    text_puts(text, "int32_t launch, Failed *failed) {\n");
 }
 
-/* The loop IR of a nest's kernel, before its first function. */
-static void put_comment(const Kernel *kernel, Text *text) {
-    text_puts(text, "\n/*\n");
-    kernel_print(kernel, text);
-    text_puts(text, "*/\n");
-}
-
-Status cuda_print(Arena *arena, const CudaNest *nests, int n, CudaFunction *functions, Text *text) {
-    const char **const bodies = ARENA_ARRAY(arena, const char *, n + 1);
-    if (!bodies) return ST_MEMORY;
-    for (int k = 0; k < n; k++) {
-        Text body = {0};
-        functions[k] = (CudaFunction){0};
-        cuda_shape(nests[k].nest, &functions[k].shape);
-        const Status status = print_function(arena, &nests[k], &functions[k], &body);
-        bodies[k] = status == ST_OK ? arena_printf(arena, "%s", text_str(&body)) : NULL;
-        text_free(&body);
-        if (!bodies[k]) return ST_MEMORY;
-        for (int i = 0; i < k && !functions[k].name; i++)
-            if (!strcmp(bodies[i], bodies[k])) functions[k].name = functions[i].name;
-        if (functions[k].name) continue;
-        functions[k].name = name_for(arena, functions, k, nests[k].nest);
-        if (!functions[k].name) return ST_MEMORY;
-        if (k == 0 || nests[k].kernel != nests[k - 1].kernel) put_comment(nests[k].kernel, text);
-        text_printf(text, "KERNEL %s%s", functions[k].name, bodies[k]);
+static void put_tables(CudaSource *s, const TableList *tables) {
+    const int last = tables->at[tables->n - 1].level;
+    put_line(s, last ? "const int block = block_in_order(failed);" : "const int block = blockIdx.x;");
+    for (int t = 0, first = 0; t < tables->n; t++) {
+        if (tables->at[t].level != tables->at[first].level) first = t;
+        put_open(s, "%sif (block < n%d.end()) {", t ? "else " : "", t);
+        if (tables->at[t].level) put_line(s, "wait_for(n%d.first(), failed);", first);
+        put_line(s, "n%d.run(block, launch, failed);", t);
+        put_close(s);
     }
+    if (last) put_line(s, "block_done(failed);");
+    put_close(s);
+}
+
+static Status list_words(Arena *arena, const TableList *tables, CudaFunction *out) {
+    int n = 0, part = 0;
+    for (int k = 0; k < out->n_parts; k++) n += tables->texts[k].n_words;
+    CudaWord *const words = ARENA_ARRAY(arena, CudaWord, n + 1);
+    int *const arguments = ARENA_ARRAY(arena, int, tables->n + 1);
+    if (!words || !arguments) return ST_MEMORY;
+    for (int t = 0; t < tables->n; t++) {
+        arguments[t] = out->n_words;
+        for (int k = 0; k < tables->at[t].n; k++, part++)
+            for (int i = 0; i < tables->texts[part].n_words; i++) {
+                words[out->n_words] = tables->texts[part].words[i];
+                words[out->n_words++].part = part;
+            }
+    }
+    out->words = words, out->arguments = arguments, out->n_arguments = tables->n;
+    return ST_OK;
+}
+
+static Status put_several(CudaPrinter *p, const PartList *list, CudaFunction *out) {
+    TableList tables;
+    Text text = {0};
+    const int level = list->at[0].level;
+    for (int k = 0; k < list->n; k++) list->at[k].level -= level;
+    put_comment(p, list->of->kernel);
+    TRY(find_tables(p, list, &tables));
+    *out = (CudaFunction){.n_parts = list->n, .parts = tables.parts};
+    TRY(list_words(p->arena, &tables, out));
+    put_table_arguments(&text, &tables);
+    put_tables(&(CudaSource){.text = &text, .indent = 1}, &tables);
+    const char *const body = text.at ? arena_printf(p->arena, "%s", text.at) : NULL;
+    text_free(&text);
+    out->name = body ? put_named(p, "KERNEL", list->of->kernel->name, body) : NULL;
+    return out->name ? ST_OK : ST_MEMORY;
+}
+
+static Status put_kernel(CudaPrinter *p, const CudaKernel *of, CudaText *out) {
+    int left = of->kernel->n_nests;
+    CudaPart *parts = parts_of(p->arena, of);
+    *out = (CudaText){0, ARENA_ARRAY(p->arena, CudaFunction, left + 1)};
+    if (!parts || !out->functions) return ST_MEMORY;
+    while (left) {
+        const PartList list = {of, parts_together(of, parts, left), parts};
+        CudaFunction *const function = &out->functions[out->n++];
+        TRY(list.n == 1 ? put_alone(p, &list, function) : put_several(p, &list, function));
+        parts += list.n, left -= list.n;
+    }
+    return ST_OK;
+}
+
+Status cuda_print(Arena *arena, const CudaKernel *kernels, int n, CudaText *code, Text *text) {
+    CudaPrinter p = {.arena = arena, .text = text};
+    for (int k = 0; k < n; k++) TRY(put_kernel(&p, &kernels[k], &code[k]));
     return ST_OK;
 }

@@ -1,4 +1,4 @@
-/* shape.c: what a thread is, and how many a launch needs. */
+/* shape.c: what a thread is, and how many blocks a part needs. */
 #include "codegen/cuda/cuda.h"
 
 void cuda_shape(const Nest *nest, CudaShape *shape) {
@@ -15,16 +15,22 @@ void cuda_shape(const Nest *nest, CudaShape *shape) {
         shape->mode = CUDA_map;
 }
 
+bool cuda_is_flat(const CudaShape *shape) { return shape->mode == CUDA_map && shape->n_outer_groups == 1; }
+
 static int64_t product(const int64_t *extent, int first, int last) {
     int64_t total = 1;
     for (int d = first; d < last; d++) total *= extent[d];
     return total;
 }
 
-int64_t cuda_threads(const CudaShape *shape, const Nest *nest, const int64_t *extent) {
+static int64_t threads_of(const CudaShape *shape, const Nest *nest, const int64_t *extent) {
     const int64_t all = product(extent, 0, nest->n_outer);
     if (!all || shape->mode == CUDA_columns) return all;
     if (shape->mode == CUDA_rows) return all * CUDA_ROW_THREADS;
     const int64_t last = product(extent, shape->group[shape->n_outer_groups - 1].first, nest->n_outer);
     return all / last * ceil_div(last, CUDA_QUAD);
+}
+
+int64_t cuda_blocks(const CudaPart *part, const Nest *nest, const int64_t *extent) {
+    return ceil_div(threads_of(&part->shape, nest, extent), CUDA_THREADS);
 }

@@ -1,7 +1,8 @@
-/* source.h: inside codegen/cuda: one nest becomes one function's text.
+/* source.h: inside codegen/cuda: one nest becomes text.
  *
- *   program.c  the functions of a program    shape.c  what a thread is    value.c  instructions
+ *   program.c  kernels as functions          part.c   a part: its words, where a thread is, its phases
  *   phase.c    maps and loops                reduce.c  reductions in orders L and S
+ *   value.c    instructions                  shape.c   what a thread is    words.c  what a launch is given
  *
  * An instruction's value is `v<number>` in the text, declared where it is first needed in a scope that its users see.
  * `turn` says where: once for an outer index, once for an index of S, or once for each of the four elements that a
@@ -16,18 +17,32 @@ typedef struct CudaSource {
     Text *text;
     const Nest *nest;
     const Buf *bufs;
+    int n_bufs;
     const CudaShape *shape;
     Turn *turn;   /* per instruction */
     bool *done;   /* per instruction: its value is in scope */
     bool *loaded; /* per instruction: four elements of it are in scope */
     int indent;
-    bool in_quad; /* inside the loop over the four elements */
+    bool in_quad;          /* inside the loop over the four elements */
+    bool alone;            /* it is a function by itself */
+    const int *buf_number; /* by the kernel's: its name in the text */
 } CudaSource;
+
+/* A part as text: what follows its name, as a function by itself or as a struct of words that has a method `run`. */
+typedef struct PartText {
+    const char *at;
+    int n_words;
+    const CudaWord *words; /* of part 0 */
+} PartText;
 
 /* program.c */
 void put_line(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3);
 void put_open(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3); /* a line that ends in { */
 void put_close(CudaSource *s);
+
+/* part.c */
+int part_words(const Kernel *kernel, const Nest *nest); /* at most */
+Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool alone, PartText *out);
 
 /* value.c */
 typedef struct Words {

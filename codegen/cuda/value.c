@@ -153,22 +153,25 @@ static void put_load(CudaSource *s, const Inst *inst, int i) {
     if (s->in_quad && quad_group(s) >= 0)
         text_printf(s->text, "of_%s(l%d.at[u])", dtype_at(s, inst), i);
     else
-        text_printf(s->text, "get_%s(b%d, %s)", dtype_at(s, inst), inst->buf, words_affine(&words, s, inst->at));
+        text_printf(s->text, "get_%s(b%d, %s)", dtype_at(s, inst), s->buf_number[inst->buf],
+                    words_affine(&words, s, inst->at));
 }
 
 /* The index as it is used, or -1: it is out of bounds, or the element does not exist. */
 static void put_index(CudaSource *s, const Inst *inst, int i) {
     Words bound;
     const char *const live = s->shape->mode == CUDA_rows ? "live" : "true";
-    put_line(s, "const int64_t x%d = %schecked(v%d, %s, %s, %s, launch, %d, failed)%s;", i,
+    put_line(s, "const int64_t x%d = %schecked(v%d, %s, %s, %s, launch, %s%d, failed)%s;", i,
              s->in_quad ? "u < left ? " : "", inst->a, words_int(&bound, inst->bound),
-             inst->wrap_negative ? "true" : "false", live, i, s->in_quad ? " : -1" : "");
+             inst->wrap_negative ? "true" : "false", live, s->alone ? "" : "(int)check + ", i,
+             s->in_quad ? " : -1" : "");
 }
 
 static void put_gather(CudaSource *s, const Inst *inst, int i) {
     Words words, scale;
     text_printf(s->text, "x%d < 0 ? (%s)0 : get_%s(b%d, %s + %s * x%d)", i, type_words((SType)inst->type),
-                dtype_at(s, inst), inst->buf, words_affine(&words, s, inst->at), words_int(&scale, inst->scale), i);
+                dtype_at(s, inst), s->buf_number[inst->buf], words_affine(&words, s, inst->at),
+                words_int(&scale, inst->scale), i);
 }
 
 static void put_expression(CudaSource *s, const Inst *inst, int i) {

@@ -48,7 +48,8 @@ template <class E> INLINE void store_four(E *p, int64_t stride, int left, Four<E
         if (u < left) p[u * stride] = four.at[u];
 }
 
-INLINE int64_t thread_number() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+INLINE int64_t thread_of(int64_t block) { return block * blockDim.x + threadIdx.x; }
+INLINE int64_t thread_number() { return thread_of(blockIdx.x); }
 INLINE int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 /* How many of four exist where n are left; none where n is negative. */
 INLINE int quad_of(int64_t n) { return n < 4 ? n < 0 ? 0 : (int)n : 4; }
@@ -149,4 +150,47 @@ INLINE int64_t checked(int64_t i, int64_t bound, bool wraps, bool counts, int la
     if (counts && atomicCAS(&failed->launch, -1, launch) == -1)
         failed->inst = inst, failed->index = i, failed->bound = bound;
     return -1;
+}
+
+/* parts: a launch's blocks are those of one part after another. */
+#define METHOD __device__ __forceinline__
+template <class Part, int n> struct Several { /* parts of one kind */
+    Part at[n];
+    METHOD int first() const { return at[0].first; }
+    METHOD int end() const { return at[n - 1].end; }
+    METHOD void run(int block, int32_t launch, Failed *failed) const {
+        int k = 0;
+#pragma unroll 1
+        while (k + 1 < n && block >= at[k].end) k++;
+        at[k].run(block - at[k].first, launch, failed);
+    }
+};
+
+/* Where some parts wait for others: a block's number is how many began before it, so that what it waits for has begun,
+ * and goes on. Behind the stream's word; all 0 between launches. */
+struct Order {
+    int32_t begun, done;
+};
+INLINE Order *order_of(Failed *failed) { return (Order *)(failed + 1); }
+INLINE int block_in_order(Failed *failed) {
+    __shared__ int number;
+    if (threadIdx.x == 0) number = atomicAdd(&order_of(failed)->begun, 1);
+    __syncthreads();
+    return number;
+}
+/* For the first n blocks: what they have written is seen from then on. */
+INLINE void wait_for(int n, Failed *failed) {
+    if (threadIdx.x == 0) {
+        const volatile int32_t *const done = &order_of(failed)->done;
+        while (*done < n) {}
+        __threadfence();
+    }
+    __syncthreads();
+}
+INLINE void block_done(Failed *failed) {
+    Order *const order = order_of(failed);
+    __syncthreads();
+    if (threadIdx.x) return;
+    __threadfence();
+    if (atomicAdd(&order->done, 1) + 1 == (int)gridDim.x) order->begun = 0, order->done = 0;
 }

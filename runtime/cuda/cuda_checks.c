@@ -17,8 +17,11 @@ static Status clear_word(CudaStream *stream) {
 
 Status cuda_checks_open(CudaStream *stream) {
     pthread_mutex_init(&stream->checks.settling, NULL);
-    TRY(cuda_answer(stream->device, "memory for checks",
-                    stream->device->driver->MemAlloc(&stream->checks.word, sizeof(CudaFailed))));
+    CudaDevice *const device = stream->device;
+    TRY(cuda_answer(device, "memory for checks",
+                    device->driver->MemAlloc(&stream->checks.word, sizeof(CudaFailed) + sizeof(CudaOrder))));
+    const CuAddress order = stream->checks.word + sizeof(CudaFailed);
+    TRY(cuda_answer(device, "a fill", device->driver->MemsetD8Async(order, 0, sizeof(CudaOrder), stream->handle)));
     return clear_word(stream);
 }
 

@@ -1,6 +1,6 @@
 /* cuda_code.c: the code of a plan's kernels: one program, compiled by NVRTC and loaded, which equal plans share.
  *
- *   kernels -> cuda_print -> text -> a program with that text, or NVRTC -> cubin -> library -> a function per nest
+ *   kernels -> cuda_print -> text -> a program with that text, or NVRTC -> cubin -> library -> a function per launch
  *
  * A program stays while a step uses it, then among the unused ones, of which the longest unused go first. */
 #include <stdio.h>
@@ -210,8 +210,8 @@ typedef struct CudaJob {
     Executable *e;
     Arena *arena;
     int n;
-    const CudaNest *nests; /* of all steps, in order */
-    CudaFunction *functions;
+    CudaKernel *kernels; /* of all steps that have nests, in order */
+    CudaText *code;      /* likewise */
     Text source;
     CudaProgram *program;
 } CudaJob;
@@ -220,52 +220,75 @@ static bool is_mine(const CudaJob *job, int s) {
     return job->e->plan->steps.at[s].kind == STEP_kernel && job->e->rows[s] == &job->device->row;
 }
 
-static Status list_nests(CudaJob *job) {
-    bool *const mine = ARENA_ARRAY(job->arena, bool, job->e->plan->steps.n + 1);
-    if (!mine) return ST_MEMORY;
-    for (int s = 0; s < job->e->plan->steps.n; s++) mine[s] = is_mine(job, s);
-    TRY(cuda_plan_nests(job->arena, job->e->plan, mine, &job->nests, &job->n));
-    job->functions = ARENA_ARRAY(job->arena, CudaFunction, job->n + 1);
-    return job->functions ? ST_OK : ST_MEMORY;
+static Status list_kernels(CudaJob *job) {
+    const Plan *const plan = job->e->plan;
+    job->kernels = ARENA_ARRAY(job->arena, CudaKernel, plan->steps.n + 1);
+    job->code = ARENA_ARRAY(job->arena, CudaText, plan->steps.n + 1);
+    if (!job->kernels || !job->code) return ST_MEMORY;
+    for (int s = 0; s < plan->steps.n; s++)
+        if (is_mine(job, s) && plan->steps.at[s].kernel->n_nests)
+            TRY(cuda_plan_kernel(job->arena, plan, &plan->steps.at[s], &job->kernels[job->n++]));
+    return ST_OK;
 }
 
 static Status find_program(CudaJob *job) {
-    TRY(cuda_print(job->arena, job->nests, job->n, job->functions, &job->source));
+    TRY(cuda_print(job->arena, job->kernels, job->n, job->code, &job->source));
     if (!job->n) return ST_OK; /* cores alone */
-    return job->source.at ? cuda_program(job->device, job->functions[0].name, &job->source, &job->program) : ST_MEMORY;
+    const char *const name = job->code[0].functions[0].name;
+    return job->source.at ? cuda_program(job->device, name, &job->source, &job->program) : ST_MEMORY;
 }
 
-static Status find_checks(const CudaJob *job, const CudaNest *of, CudaStepNest *nest) {
+static int count_checks(const Kernel *kernel, const CudaFunction *text) {
     int n = 0;
-    for (int i = 0; i < of->nest->n_insts; i++) n += of->nest->insts[i].op == LI_gather;
+    for (int p = 0; p < text->n_parts; p++) {
+        const Nest *const nest = &kernel->nests[text->parts[p].nest];
+        for (int i = 0; i < nest->n_insts; i++) n += nest->insts[i].op == LI_gather;
+    }
+    return n;
+}
+
+static void add_checks(const Plan *plan, const Nest *nest, int first, CudaChecked *checked) {
+    for (int i = 0; i < nest->n_insts; i++) {
+        if (nest->insts[i].op != LI_gather) continue;
+        checked->at[checked->n].inst = first + i;
+        checked->at[checked->n++].row = checked_op(plan, nest, i);
+    }
+}
+
+static Status find_checks(const CudaJob *job, const Kernel *kernel, const CudaFunction *text, CudaStepLaunch *launch) {
+    const int n = count_checks(kernel, text);
     if (!n) return ST_OK;
     CudaChecked *const checked = mem_zero(sizeof *checked + (size_t)n * sizeof checked->at[0]);
     if (!checked) return ST_MEMORY;
     checked->refs = 1;
-    snprintf(checked->kernel, sizeof checked->kernel, "%s", of->kernel->name);
-    for (int i = 0; i < of->nest->n_insts; i++) {
-        if (of->nest->insts[i].op != LI_gather) continue;
-        checked->at[checked->n].inst = i;
-        checked->at[checked->n++].row = checked_op(job->e->plan, of->nest, i);
-    }
-    nest->checked = checked;
+    snprintf(checked->kernel, sizeof checked->kernel, "%s", kernel->name);
+    for (int p = 0; p < text->n_parts; p++)
+        add_checks(job->e->plan, &kernel->nests[text->parts[p].nest], text->parts[p].check, checked);
+    launch->checked = checked;
     return ST_OK;
 }
 
-static int *copy_ints(const int *from, int n) {
-    int *const copy = mem_alloc(((size_t)n + 1) * sizeof *copy);
-    if (copy) memcpy(copy, from, (size_t)n * sizeof *copy);
-    return copy;
+/* One block of memory. */
+static CudaFunction *keep_text(const CudaFunction *from) {
+    const size_t parts = (size_t)from->n_parts * sizeof *from->parts,
+                 words = (size_t)from->n_words * sizeof *from->words;
+    const size_t arguments = (size_t)from->n_arguments * sizeof *from->arguments;
+    CudaFunction *const to = mem_alloc(sizeof *to + parts + words + arguments);
+    if (!to) return NULL;
+    char *const at = (char *)(to + 1);
+    *to = *from;
+    to->name = NULL;
+    to->parts = memcpy(at, from->parts, parts);
+    to->words = memcpy(at + parts, from->words, words);
+    to->arguments = memcpy(at + parts + words, from->arguments, arguments);
+    return to;
 }
 
-static Status fill_nest(const CudaJob *job, int n, CudaStepNest *nest) {
-    const CudaFunction *const from = &job->functions[n];
-    nest->shape = from->shape;
-    nest->n_bufs = from->n_bufs, nest->n_params = from->n_params;
-    nest->bufs = copy_ints(from->bufs, from->n_bufs), nest->params = copy_ints(from->params, from->n_params);
-    if (!nest->bufs || !nest->params) return ST_MEMORY;
-    TRY(find_checks(job, &job->nests[n], nest));
-    return cuda_program_function(job->device, job->program, from->name, &nest->function);
+static Status fill_launch(const CudaJob *job, const Kernel *kernel, const CudaFunction *text, CudaStepLaunch *launch) {
+    launch->text = keep_text(text);
+    if (!launch->text) return ST_MEMORY;
+    TRY(find_checks(job, kernel, text, launch));
+    return cuda_program_function(job->device, job->program, text->name, &launch->function);
 }
 
 static void hold(CudaProgram *program) {
@@ -283,19 +306,25 @@ static Status fill_core(const CudaJob *job, const Step *step, CudaStep *code) {
     return row->core ? row->core(job->device, step->kernel, &code->core_program, &code->core) : ST_OK;
 }
 
+static Status fill_step(CudaJob *job, int s, int *next) {
+    const Step *const step = &job->e->plan->steps.at[s];
+    const int at = step->kernel->n_nests ? (*next)++ : -1;
+    const int n = at < 0 ? 0 : job->code[at].n;
+    CudaStep *const code = mem_zero(sizeof *code + (size_t)n * sizeof *code->launches);
+    if (!code) return ST_MEMORY;
+    job->e->codes[s] = code;
+    code->n = n;
+    if (n) hold(code->program = job->program);
+    TRY(fill_core(job, step, code));
+    for (int k = 0; k < n; k++)
+        TRY(fill_launch(job, job->kernels[at].kernel, &job->code[at].functions[k], &code->launches[k]));
+    return ST_OK;
+}
+
 static Status fill_steps(CudaJob *job) {
-    int n = 0;
-    for (int s = 0; s < job->e->plan->steps.n; s++) {
-        if (!is_mine(job, s)) continue;
-        const int n_nests = job->e->plan->steps.at[s].kernel->n_nests;
-        CudaStep *const code = mem_zero(sizeof *code + (size_t)n_nests * sizeof *code->nests);
-        if (!code) return ST_MEMORY;
-        job->e->codes[s] = code;
-        code->n = n_nests;
-        if (n_nests) hold(code->program = job->program);
-        TRY(fill_core(job, &job->e->plan->steps.at[s], code));
-        for (int k = 0; k < n_nests; k++) TRY(fill_nest(job, n++, &code->nests[k]));
-    }
+    int next = 0;
+    for (int s = 0; s < job->e->plan->steps.n; s++)
+        if (is_mine(job, s)) TRY(fill_step(job, s, &next));
     return ST_OK;
 }
 
@@ -305,7 +334,7 @@ Status cuda_make_code(const DeviceRow *row, Executable *e, const NativeCode *nat
     if (!job.arena) return ST_MEMORY;
     Status status = cuda_enter(job.device);
     if (status == ST_OK) {
-        status = list_nests(&job);
+        status = list_kernels(&job);
         if (status == ST_OK) status = find_program(&job);
         if (status == ST_OK) status = fill_steps(&job);
         cuda_leave(job.device);
@@ -319,9 +348,8 @@ Status cuda_make_code(const DeviceRow *row, Executable *e, const NativeCode *nat
 void cuda_drop_code(void *step) {
     CudaStep *const code = step;
     for (int k = 0; k < code->n; k++) {
-        mem_free(code->nests[k].bufs);
-        mem_free(code->nests[k].params);
-        cuda_checked_drop(code->nests[k].checked);
+        mem_free((void *)(uintptr_t)code->launches[k].text);
+        cuda_checked_drop(code->launches[k].checked);
     }
     if (code->program) cuda_program_give(code->program);
     if (code->core_program) cuda_program_give(code->core_program);
@@ -331,7 +359,10 @@ void cuda_drop_code(void *step) {
 size_t cuda_code_bytes(const void *step) {
     const CudaStep *const code = step;
     size_t bytes = sizeof *code;
-    for (int k = 0; k < code->n; k++)
-        bytes += sizeof *code->nests + (size_t)(code->nests[k].n_bufs + code->nests[k].n_params) * sizeof(int);
+    for (int k = 0; k < code->n; k++) {
+        const CudaFunction *const text = code->launches[k].text;
+        bytes += sizeof *code->launches + sizeof *text + (size_t)text->n_parts * sizeof *text->parts +
+                 (size_t)text->n_words * sizeof *text->words;
+    }
     return bytes;
 }

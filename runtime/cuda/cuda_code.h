@@ -1,4 +1,4 @@
-/* cuda_code.h: what a CUDA device runs a step by: a function of its plan's program for each nest. */
+/* cuda_code.h: what a CUDA device runs a step by: functions of its plan's program, nearly always one. */
 #ifndef SINTER_RUNTIME_CUDA_CODE_H
 #define SINTER_RUNTIME_CUDA_CODE_H
 #include "codegen/cuda/cuda.h"
@@ -7,13 +7,11 @@
 
 typedef struct CudaProgram CudaProgram;
 
-typedef struct CudaStepNest {
+typedef struct CudaStepLaunch {
     CuFunction function;
-    CudaShape shape;
-    int n_bufs, n_params;
-    int *bufs, *params;         /* of the kernel's, the function's arguments in order */
+    const CudaFunction *text;   /* its words; without its name */
     const CudaChecked *checked; /* NULL: nothing in it can fail */
-} CudaStepNest;
+} CudaStepLaunch;
 
 typedef struct CudaStep {
     CudaProgram *program;      /* of the nests; NULL: there is none */
@@ -22,7 +20,7 @@ typedef struct CudaStep {
     bool core_visible; /* what it stores others see */
     bool core_narrow;  /* the tile is of the operands' dtype */
     int n;
-    CudaStepNest nests[];
+    CudaStepLaunch launches[]; /* of the nests */
 } CudaStep;
 
 typedef struct CudaCodeCounts {       /* of the process */
@@ -37,7 +35,8 @@ void cuda_program_give(CudaProgram *program);
 Status cuda_program_function(CudaDevice *device, const CudaProgram *program, const char *name, CuFunction *out);
 
 /* cuda_launch.c */
-Status cuda_launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest *code, const Bound *bound);
+/* The nests of a step. */
+Status cuda_launch_nests(CudaDevice *device, const Kernel *kernel, const CudaStep *code, const Bound *bound);
 
 /* cuda_template.c. A template's row, cuda_template_<name>: its core for a step, held by the caller (NULL: it keeps
  * its cores itself); a step's launch. */

@@ -54,7 +54,7 @@ static Status run_with_epilogue(CudaDevice *device, const Kernel *kernel, const 
     bound->bufs[kernel->template->tile] = workspace;
     bound->params[kernel->n_params] = per_batch;
     Status status = launch_product(device, product);
-    if (status == ST_OK) status = cuda_launch_nest(device, &kernel->nests[0], &code->nests[0], bound);
+    if (status == ST_OK) status = cuda_launch_nests(device, kernel, code, bound);
     device->row.free(&device->row, workspace, bytes);
     return status;
 }

@@ -1,10 +1,10 @@
-/* cuda_launch.c: a kernel of a plan on the calling thread's stream: its nests in order, a launch each. */
+/* cuda_launch.c: a kernel of a plan on the calling thread's stream: its nests as one launch, or a few. */
 #include "runtime/base/alloc.h"
 #include "runtime/cuda/cuda_code.h"
 #include "runtime/cuda/cuda_graph.h"
 #include "runtime/device/launch_bind.h"
 
-enum { MOST_VALUES = CUDA_ARGUMENT_BYTES / 8 };
+enum { MOST_VALUES = CUDA_MOST_WORDS + 2 };
 
 Status cuda_launch_now(CudaDevice *device, const CudaStart *start) {
     CudaStream *const stream = cuda_stream(device);
@@ -18,27 +18,29 @@ Status cuda_launch_function(CudaDevice *device, const CudaStart *start) {
     return UNLIKELY(cuda_recording != NULL) ? cuda_recorded_launch(device, start) : cuda_launch_now(device, start);
 }
 
-Status cuda_launch_nest(CudaDevice *device, const Nest *nest, const CudaStepNest *code, const Bound *bound) {
-    int64_t extent[MAX_LOOP_DIMS];
-    void *values[MOST_VALUES];
+static Status launch_one(CudaDevice *device, const Kernel *kernel, const CudaStepLaunch *code, const Bound *bound) {
     CudaStream *const stream = cuda_stream(device);
+    void *values[MOST_VALUES];
+    CudaGiven words;
     int n = 0;
-    for (int d = 0; d < nest->n_outer; d++) extent[d] = bound_int(bound, nest->extent[d]);
-    const int64_t threads = cuda_threads(&code->shape, nest, extent);
-    if (!threads) return ST_OK;
-    for (int i = 0; i < code->n_bufs; i++) values[n++] = &bound->bufs[code->bufs[i]];
-    for (int i = 0; i < code->n_params; i++) values[n++] = &bound->params[code->params[i]];
+    cuda_fill(kernel, code->text, &(CudaBound){bound->bufs, bound->params}, &words);
+    if (!words.n_blocks) return ST_OK;
+    for (; n < code->text->n_arguments; n++) values[n] = &words.at[code->text->arguments[n]];
     int32_t number = code->checked ? cuda_checks_add(stream, code->checked) : 0;
     values[n++] = &number, values[n++] = &stream->checks.word;
-    const CudaStart start = {code->function, (unsigned)ceil_div(threads, CUDA_THREADS), CUDA_THREADS, 0, values};
+    const CudaStart start = {code->function, (unsigned)words.n_blocks, CUDA_THREADS, 0, values};
     return cuda_launch_function(device, &start);
+}
+
+Status cuda_launch_nests(CudaDevice *device, const Kernel *kernel, const CudaStep *code, const Bound *bound) {
+    for (int k = 0; k < code->n; k++) TRY(launch_one(device, kernel, &code->launches[k], bound));
+    return ST_OK;
 }
 
 static Status launch_all(CudaDevice *device, const Kernel *kernel, const CudaStep *code, Bound *bound) {
     TRY(cuda_enter(device));
-    Status status = kernel->template ? cuda_template_of(kernel)->run(device, kernel, code, bound) : ST_OK;
-    for (int k = 0; !kernel->template && k < code->n && status == ST_OK; k++)
-        status = cuda_launch_nest(device, &kernel->nests[k], &code->nests[k], bound);
+    const Status status = kernel->template ? cuda_template_of(kernel)->run(device, kernel, code, bound)
+                                           : cuda_launch_nests(device, kernel, code, bound);
     cuda_leave(device);
     return status;
 }

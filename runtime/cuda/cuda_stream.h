@@ -27,6 +27,12 @@ typedef struct CudaFailed {
     int64_t index, bound;
 } CudaFailed;
 
+/* Behind it, of each stream: how blocks of a launch that wait for others count themselves (likewise there). Launches of
+ * a stream follow each other, those of graphs on it as well, and the last block leaves it 0. */
+typedef struct CudaOrder {
+    int32_t begun, done;
+} CudaOrder;
+
 typedef Status CudaSay(const OpRow *row, const CudaFailed *failed); /* raises what it means */
 
 /* Which ops a function's checks are of. Launches that may fail hold it until the device was waited for. */
@@ -44,7 +50,7 @@ typedef struct CudaChecked {
 enum { CUDA_OPEN_CHECKS = 1024 }; /* launches that can be told apart; of more of them the last ones */
 
 typedef struct CudaChecks { /* of a stream */
-    CuAddress word;         /* a CudaFailed on the device */
+    CuAddress word;         /* a CudaFailed on the device, a CudaOrder behind it */
     _Atomic int open;       /* launches that may have failed since the stream was waited for, its own and others' */
     pthread_mutex_t settling;
 } CudaChecks;

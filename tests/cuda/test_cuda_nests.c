@@ -23,8 +23,8 @@ typedef struct Program {
     Arena *arena;
     int n;
     const RandomNest *random[BATCH];
-    CudaNest nests[BATCH];
-    CudaFunction functions[BATCH];
+    CudaKernel kernels[BATCH];
+    CudaText code[BATCH];
     Text text;
     CuLibrary library;
 } Program;
@@ -34,10 +34,10 @@ static void make_program(Program *program, int seed, int n) {
     text_puts(&program->text, cuda_prelude);
     for (int i = 0; i < n; i++) {
         const RandomNest *const random = program->random[i] = random_nest(program->arena, (uint64_t)(seed + i));
-        program->nests[i] = (CudaNest){.kernel = &random->kernel, .nest = random->kernel.nests};
-        ck_assert_ptr_null(cuda_refusal(&program->nests[i]));
+        program->kernels[i] = (CudaKernel){.kernel = &random->kernel, .hint = random->params};
+        ck_assert_ptr_null(cuda_refusal(&program->kernels[i]));
     }
-    ck_assert(cuda_print(program->arena, program->nests, n, program->functions, &program->text) == ST_OK);
+    ck_assert(cuda_print(program->arena, program->kernels, n, program->code, &program->text) == ST_OK);
 }
 
 static void free_program(Program *program) {
@@ -57,50 +57,58 @@ static size_t buffer_bytes(const RandomNest *nest, int b) {
     return (size_t)nest->elements[b] * (size_t)dtype_bytes(nest->kernel.bufs[b].dtype);
 }
 
+typedef struct CheckWord { /* of a stream */
+    Failed failed;
+    int32_t begun, done;
+} CheckWord;
+
+static void launch(const Program *program, int k, const CudaBound *bound, CuAddress word) {
+    ck_assert_int_eq(program->code[k].n, 1);
+    const CudaFunction *const f = &program->code[k].functions[0];
+    CudaGiven words;
+    CuKernel kernel;
+    CuFunction function;
+    int32_t number = 7;
+    void *arguments[RANDOM_MAX_BUFS + RANDOM_MAX_PARAMS + 4];
+    int n = 0;
+    cuda_fill(&program->random[k]->kernel, f, bound, &words);
+    ck_assert_int_eq(cu.LibraryGetKernel(&kernel, program->library, f->name), CU_success);
+    ck_assert_int_eq(cu.KernelGetFunction(&function, kernel), CU_success);
+    for (; n < f->n_arguments; n++) arguments[n] = &words.at[f->arguments[n]];
+    arguments[n++] = &number, arguments[n++] = &word;
+    if (words.n_blocks)
+        ck_assert_int_eq(
+            cu.LaunchKernel(function, (unsigned)words.n_blocks, 1, 1, CUDA_THREADS, 1, 1, 0, stream, arguments, NULL),
+            CU_success);
+}
+
 /* One nest on the device; blocks get what its buffers hold then. */
 static Failed run_nest(const Program *program, int k, char **blocks) {
     const RandomNest *const nest = program->random[k];
-    const CudaFunction *const f = &program->functions[k];
-    const Nest *const loops = nest->kernel.nests;
-    int64_t extent[MAX_LOOP_DIMS];
-    CuAddress block[RANDOM_MAX_BUFS], at[RANDOM_MAX_BUFS];
-    Failed failed = {.launch = -1};
-    CuAddress word = device_copy(&failed, sizeof failed);
-    int32_t launch = 7;
-    void *arguments[RANDOM_MAX_BUFS + RANDOM_MAX_PARAMS + 2];
-    int n = 0;
+    CuAddress block[RANDOM_MAX_BUFS];
+    void *at[RANDOM_MAX_BUFS];
+    CheckWord state = {.failed.launch = -1};
+    const CuAddress word = device_copy(&state, sizeof state);
     for (int b = 0; b < nest->kernel.n_bufs; b++) {
         const size_t bytes = buffer_bytes(nest, b);
         block[b] = device_copy(bytes ? blocks[b] : NULL, bytes ? bytes : 1);
-        at[b] = block[b] + (CuAddress)(nest->origin[b] * dtype_bytes(nest->kernel.bufs[b].dtype));
+        at[b] = (void *)(uintptr_t)(block[b] + (CuAddress)(nest->origin[b] * dtype_bytes(nest->kernel.bufs[b].dtype)));
     }
-    for (int d = 0; d < loops->n_outer + loops->n_inner; d++)
-        extent[d] = sym_is(loops->extent[d]) ? nest->params[sym_id(loops->extent[d])] : loops->extent[d];
-    for (int i = 0; i < f->n_bufs; i++) arguments[n++] = &at[f->bufs[i]];
-    for (int i = 0; i < f->n_params; i++) arguments[n++] = (void *)(uintptr_t)&nest->params[f->params[i]];
-    arguments[n++] = &launch, arguments[n++] = &word;
-    const int64_t threads = cuda_threads(&f->shape, loops, extent);
-    CuKernel kernel;
-    CuFunction function;
-    ck_assert_int_eq(cu.LibraryGetKernel(&kernel, program->library, f->name), CU_success);
-    ck_assert_int_eq(cu.KernelGetFunction(&function, kernel), CU_success);
-    if (threads)
-        ck_assert_int_eq(cu.LaunchKernel(function, (unsigned)ceil_div(threads, CUDA_THREADS), 1, 1, CUDA_THREADS, 1, 1,
-                                         0, stream, arguments, NULL),
-                         CU_success);
-    ck_assert_msg(read_back(&failed, word, sizeof failed) == CU_success, "seed %d: %s", (int)nest->seed,
+    launch(program, k, &(CudaBound){at, nest->params}, word);
+    ck_assert_msg(read_back(&state, word, sizeof state) == CU_success, "seed %d: %s", (int)nest->seed,
                   text_str(&program->text) + strlen(cuda_prelude));
+    ck_assert_msg(!state.begun && !state.done, "seed %d: blocks are still counted", (int)nest->seed);
     for (int b = 0; b < nest->kernel.n_bufs; b++) {
         const size_t bytes = buffer_bytes(nest, b);
         if (bytes) ck_assert_int_eq(read_back(blocks[b], block[b], bytes), CU_success);
         cu.MemFree(block[b]);
     }
     cu.MemFree(word);
-    return failed;
+    return state.failed;
 }
 
 static void fail_with(const Program *program, int k, const char *what) {
-    const char *const at = strstr(text_str(&program->text), program->functions[k].name);
+    const char *const at = strstr(text_str(&program->text), program->code[k].functions[0].name);
     ck_abort_msg("seed %llu: %s\n%.2800s", (unsigned long long)program->random[k]->seed, what, at);
 }
 

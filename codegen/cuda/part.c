@@ -1,0 +1,188 @@
+/* part.c: a part as text: the words that it takes, where a thread is in it, its phases. A nest's buffers are numbered
+ * among themselves, so that nests that differ in nothing but which buffers they have are one text. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "codegen/cuda/source.h"
+
+/* what a nest uses ------------------------------------------------------------------------------ */
+
+typedef struct Uses {
+    bool *buf, *written, *param;
+} Uses;
+
+static void use_int(const Uses *uses, int64_t value) {
+    if (sym_is(value)) uses->param[sym_id(value)] = true;
+}
+
+static bool accesses_buf(const Inst *inst) {
+    return inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store;
+}
+
+static void use_inst(const Nest *nest, const Inst *inst, const Uses *uses) {
+    if (accesses_buf(inst)) uses->buf[inst->buf] = true;
+    if (inst->op == LI_store) uses->written[inst->buf] = true;
+    if (inst->op == LI_param) uses->param[inst->param] = true;
+    if (inst->op == LI_gather) use_int(uses, inst->scale), use_int(uses, inst->bound);
+    if (!inst->at) return;
+    use_int(uses, inst->at->offset);
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++) use_int(uses, inst->at->coef[d]);
+}
+
+static Uses find_uses(Arena *arena, const Kernel *kernel, const Nest *nest) {
+    Uses uses = {ARENA_ARRAY(arena, bool, kernel->n_bufs + 1), ARENA_ARRAY(arena, bool, kernel->n_bufs + 1),
+                 ARENA_ARRAY(arena, bool, kernel->n_params + 1)};
+    if (!uses.buf || !uses.written || !uses.param) return uses;
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++) use_int(&uses, nest->extent[d]);
+    for (int i = 0; i < nest->n_insts; i++) use_inst(nest, &nest->insts[i], &uses);
+    return uses;
+}
+
+static bool has_gathers(const Nest *nest) {
+    for (int i = 0; i < nest->n_insts; i++)
+        if (nest->insts[i].op == LI_gather) return true;
+    return false;
+}
+
+int part_words(const Kernel *kernel, const Nest *nest) {
+    int n = kernel->n_params + 2 + has_gathers(nest);
+    for (int i = 0; i < nest->n_insts; i++) n += accesses_buf(&nest->insts[i]);
+    return n;
+}
+
+/* words ------------------------------------------------------------------------------------------ */
+
+typedef struct PartWords {
+    CudaWord *at;
+    int n;
+} PartWords;
+
+/* "const memory_f32 *b0" as a parameter, or a line of its own. */
+static void put_word(CudaSource *s, PartWords *words, CudaWordKind kind, int at, const char *format, ...)
+    PRINTF_LIKE(5, 6);
+static void put_word(CudaSource *s, PartWords *words, CudaWordKind kind, int at, const char *format, ...) {
+    char word[96];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(word, sizeof word, format, list);
+    va_end(list);
+    words->at[words->n++] = (CudaWord){.kind = kind, .at = at};
+    text_printf(s->text, s->alone ? "%s, " : "    %s;\n", word);
+}
+
+static void put_bufs(CudaSource *s, const Uses *uses, PartWords *words) {
+    for (int number = 0; number < s->n_bufs; number++)
+        for (int b = 0; b < s->n_bufs; b++)
+            if (uses->buf[b] && s->buf_number[b] == number)
+                put_word(s, words, CUDA_buf, b, "%smemory_%s *b%d", uses->written[b] ? "" : "const ",
+                         dtype_name(s->bufs[b].dtype), number);
+}
+
+static void put_words(CudaSource *s, const Uses *uses, int n_params, PartWords *words) {
+    put_bufs(s, uses, words);
+    for (int p = 0; p < n_params; p++)
+        if (uses->param[p]) put_word(s, words, CUDA_param, p, "int64_t p%d", p);
+    if (cuda_is_flat(s->shape)) put_word(s, words, CUDA_count, 0, "int64_t n_last");
+    if (s->alone) return;
+    if (has_gathers(s->nest)) put_word(s, words, CUDA_check, 0, "int64_t check");
+    put_word(s, words, CUDA_range, 0, "int32_t first, end");
+}
+
+/* Of a function by itself the kernel's own numbers, else in the order in which instructions name them. */
+static int *number_bufs(Arena *arena, const Nest *nest, int n, bool alone) {
+    int *const numbers = ARENA_ARRAY(arena, int, n + 1), next = 0;
+    for (int b = 0; numbers && b < n; b++) numbers[b] = alone ? b : -1;
+    for (int i = 0; numbers && i < nest->n_insts; i++)
+        if (accesses_buf(&nest->insts[i]) && numbers[nest->insts[i].buf] < 0) numbers[nest->insts[i].buf] = next++;
+    return numbers;
+}
+
+/* text ------------------------------------------------------------------------------------------- */
+
+/* One thread, or all of a block that meet later, do nothing. */
+static void put_guard(CudaSource *s, bool visible) {
+    if (!visible) return;
+    if (s->shape->mode == CUDA_rows)
+        put_line(s, "if (__syncthreads_or(failed->launch >= 0)) return;");
+    else
+        put_line(s, "if (failed->launch >= 0) return;");
+}
+
+static const char *block_words(const CudaSource *s) { return s->alone ? "blockIdx.x" : "block"; }
+
+static void put_place_of_map(CudaSource *s) {
+    Words words;
+    const int last = s->shape->n_outer_groups - 1;
+    if (last == 0) {
+        put_line(s, "const int64_t i = 4 * thread_of(%s);", block_words(s));
+        put_line(s, "if (i >= n_last) return;");
+    } else {
+        put_line(s, "const int64_t n_last = %s;", words_extent(&words, s, last, last + 1));
+        put_line(s, "int64_t w = thread_of(%s);", block_words(s));
+        put_line(s, "const int64_t i = 4 * remainder_of(&w, (n_last + 3) / 4);");
+        put_line(s, "if (w >= %s) return;", words_extent(&words, s, 0, last));
+        put_indices(s, 0, last, "w");
+    }
+    put_line(s, "const int left = quad_of(n_last - i);");
+}
+
+static void put_place(CudaSource *s) {
+    Words words;
+    const int outer = s->shape->n_outer_groups, l = outer + s->shape->n_s_groups;
+    if (s->shape->mode == CUDA_map) {
+        put_place_of_map(s);
+        return;
+    }
+    if (s->shape->mode == CUDA_rows) {
+        put_line(s, "const int t = threadIdx.x & 15;");
+        put_line(s, "const int64_t me = thread_of(%s) >> 4;", block_words(s));
+        put_line(s, "const bool live = me < %s;", words_extent(&words, s, 0, outer));
+        put_line(s, "const int64_t n_l = %s;", words_extent(&words, s, l, s->shape->n_groups));
+    } else {
+        put_line(s, "const int64_t me = thread_of(%s);", block_words(s));
+        put_line(s, "if (me >= %s) return;", words_extent(&words, s, 0, outer));
+    }
+    if (l > outer) put_line(s, "const int64_t n_s = %s;", words_extent(&words, s, outer, l));
+    put_indices(s, 0, outer, s->shape->mode == CUDA_rows ? "live ? me : 0" : "me");
+}
+
+static void put_part(CudaSource *s, const Uses *uses, int n_params, bool visible, PartWords *words) {
+    text_puts(s->text, s->alone ? "(" : " {\n");
+    put_words(s, uses, n_params, words);
+    if (s->alone)
+        text_puts(s->text, "int32_t launch, Failed *failed) {\n");
+    else
+        put_open(s, "METHOD void run(int block, int32_t launch, Failed *failed) const {");
+    if (s->alone) s->indent = 1;
+    put_guard(s, visible);
+    put_place(s);
+    put_phases(s);
+    put_close(s);
+    if (!s->alone) text_puts(s->text, "};\n");
+}
+
+Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool alone, PartText *out) {
+    const Kernel *const kernel = of->kernel;
+    const Nest *const nest = &kernel->nests[part->nest];
+    const size_t n = (size_t)nest->n_insts;
+    const Uses uses = find_uses(arena, kernel, nest);
+    Text text = {0};
+    CudaSource s = {.text = &text,
+                    .nest = nest,
+                    .bufs = kernel->bufs,
+                    .n_bufs = kernel->n_bufs,
+                    .shape = &part->shape,
+                    .indent = 1,
+                    .alone = alone};
+    PartWords words = {ARENA_ARRAY(arena, CudaWord, kernel->n_bufs + kernel->n_params + 4), 0};
+    s.turn = ARENA_ARRAY(arena, Turn, n + 1);
+    s.done = ARENA_ARRAY(arena, bool, n + 1), s.loaded = ARENA_ARRAY(arena, bool, n + 1);
+    if (!uses.buf || !uses.written || !uses.param || !words.at || !s.turn || !s.done || !s.loaded) return ST_MEMORY;
+    s.buf_number = number_bufs(arena, nest, kernel->n_bufs, alone);
+    if (!s.buf_number) return ST_MEMORY;
+    turns_find(&s);
+    put_part(&s, &uses, kernel->n_params, of->visible && of->visible[part->nest], &words);
+    *out = (PartText){text.at ? arena_printf(arena, "%s", text.at) : NULL, words.n, words.at};
+    text_free(&text);
+    return out->at ? ST_OK : ST_MEMORY;
+}

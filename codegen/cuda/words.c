@@ -1,0 +1,38 @@
+/* words.c: what a launch of a function is given for one call. */
+#include "codegen/cuda/cuda.h"
+
+static int64_t int_of(int64_t value, const int64_t *params) { return sym_is(value) ? params[sym_id(value)] : value; }
+
+static void count_blocks(const Kernel *kernel, const CudaFunction *f, const int64_t *params, CudaGiven *out) {
+    int64_t extent[MAX_LOOP_DIMS], end = 0;
+    for (int p = 0; p < f->n_parts; p++) {
+        const Nest *const nest = &kernel->nests[f->parts[p].nest];
+        out->counts[p] = 1;
+        for (int d = 0; d < nest->n_outer + nest->n_inner; d++) extent[d] = int_of(nest->extent[d], params);
+        for (int d = 0; d < nest->n_outer; d++) out->counts[p] *= extent[d];
+        out->ends[p] = (int32_t)(end += cuda_blocks(&f->parts[p], nest, extent));
+    }
+    out->n_blocks = end;
+}
+
+static int64_t word_of(const CudaFunction *f, const CudaWord *word, const CudaBound *bound, const CudaGiven *words) {
+    const int p = word->part;
+    switch (word->kind) {
+    case CUDA_buf:
+        return (int64_t)(intptr_t)bound->bufs[word->at];
+    case CUDA_param:
+        return bound->params[word->at];
+    case CUDA_count:
+        return words->counts[p];
+    case CUDA_check:
+        return f->parts[p].check;
+    case CUDA_range:
+        break;
+    }
+    return (p ? words->ends[p - 1] : 0) | (int64_t)words->ends[p] << 32;
+}
+
+void cuda_fill(const Kernel *kernel, const CudaFunction *f, const CudaBound *bound, CudaGiven *out) {
+    count_blocks(kernel, f, bound->params, out);
+    for (int i = 0; i < f->n_words; i++) out->at[i] = word_of(f, &f->words[i], bound, out);
+}
