@@ -17,7 +17,10 @@
  * Three mappings, which give the canonical orders exactly [kernels/README.md: Orders]:
  *   map      a thread makes 4 elements along the last outer group, with 16-byte accesses where addresses allow
  *   rows     L dims: 16 threads a row, 4 lanes of order L each
- *   columns  no L dims: a thread an index of the outer dims, one element of S after another */
+ *   columns  no L dims: a thread an index of the outer dims, one element of S after another
+ *
+ * Few long rows or columns are split: chunks of 1,024 elements of L, of 64 of S, are tasks of their own, whose partial
+ * results lie in workspace (spaces) until a later part joins them in the canonical order. Bits do not depend on it. */
 #ifndef SINTER_CODEGEN_CUDA_H
 #define SINTER_CODEGEN_CUDA_H
 #include "codegen/shape/shape.h"
@@ -29,7 +32,8 @@ enum {
     CUDA_QUAD = 4,
     CUDA_ARGUMENT_BYTES = 4096,
     CUDA_MOST_WORDS = CUDA_ARGUMENT_BYTES / 8 - 2, /* with the launch's number and the word of checks */
-    CUDA_ORDERED_BLOCKS = 1 << 14                  /* that count themselves */
+    CUDA_ORDERED_BLOCKS = 1 << 15,                 /* that count themselves */
+    CUDA_FEW_THREADS = 1 << 16                     /* a nest of rows or columns that has no more is split */
 };
 
 typedef enum CudaMode { CUDA_map, CUDA_rows, CUDA_columns } CudaMode;
@@ -43,10 +47,22 @@ void cuda_shape(const Nest *nest, CudaShape *shape);
 /* A map whose outer dims are one: how many elements it has is a word, so that maps of any size are one text. */
 bool cuda_is_flat(const CudaShape *shape);
 
+typedef enum CudaTask {
+    CUDA_all,      /* a whole nest */
+    CUDA_chunks,   /* a reduction's chunks: 16 threads one of L, a thread one of S */
+    CUDA_join_l,   /* their results, for each index of S: 16 threads */
+    CUDA_join_s,   /* results of chunks of S, or of all indices of S: a thread */
+    CUDA_once,     /* what is stored by outer index alone: a thread */
+    CUDA_elements, /* what is stored along a row, by chunks */
+} CudaTask;
+
 typedef struct CudaPart {
     int nest;  /* of the kernel */
     int level; /* it begins when all parts of lower ones are done */
-    int check; /* added to the number of an instruction whose check fails, so that nests are told apart */
+    CudaTask task;
+    int phase, n_after; /* not of a whole nest: its phase; maps over outer that follow in it */
+    bool last;          /* of a reduction: it leaves results */
+    int check;          /* added to the number of an instruction whose check fails, so that nests are told apart */
     CudaShape shape;
 } CudaPart;
 /* Blocks of a part, by the values of its nest's extents; 0: nothing is to be done. */
@@ -57,6 +73,7 @@ typedef enum CudaWordKind {             /* 8 bytes each */
                             CUDA_param, /* likewise; a float's bits */
                             CUDA_count, /* elements along the outer dims of a part's nest */
                             CUDA_check, /* of a part */
+                            CUDA_space, /* a piece of workspace: `at` of the function's */
                             CUDA_range  /* two int32: the first block of a part, and the one behind its last */
 } CudaWordKind;
 
@@ -65,12 +82,21 @@ typedef struct CudaWord {
     int part, at;
 } CudaWord;
 
+typedef enum CudaStage { CUDA_of_chunks, CUDA_of_l, CUDA_results } CudaStage;
+typedef struct CudaSpace { /* of a reduction: what it has left at a stage, by task */
+    int nest, inst;
+    CudaStage stage;
+    int bytes; /* each */
+} CudaSpace;
+int64_t cuda_space_count(const CudaShape *shape, const Nest *nest, const int64_t *extent, CudaStage stage);
+
 /* One launch. */
 typedef struct CudaFunction {
     const char *name;
-    int n_parts, n_words, n_arguments; /* argument i: the words from argument[i] up to the next one's */
+    int n_parts, n_words, n_spaces, n_arguments; /* argument i: the words from argument[i] up to the next one's */
     const CudaPart *parts;
     const CudaWord *words;
+    const CudaSpace *spaces;
     const int *arguments;
 } CudaFunction;
 
@@ -80,17 +106,23 @@ typedef struct CudaBound { /* a call's */
 } CudaBound;
 
 typedef struct CudaGiven {
-    int64_t n_blocks; /* 0: nothing is to be done */
+    int64_t n_blocks;    /* 0: nothing is to be done */
+    int64_t space_bytes; /* of workspace that the launch needs */
     int64_t at[CUDA_MOST_WORDS];
     int64_t counts[CUDA_MOST_WORDS]; /* by part: elements along the outer dims */
     int32_t ends[CUDA_MOST_WORDS];   /* the block behind it */
+    int64_t spaces[CUDA_MOST_WORDS]; /* by space: its offset */
 } CudaGiven;
 void cuda_fill(const Kernel *kernel, const CudaFunction *function, const CudaBound *bound, CudaGiven *out);
+/* Where its workspace lies. */
+void cuda_fill_space(const CudaFunction *function, int64_t address, CudaGiven *out);
 
+typedef enum CudaSplit { CUDA_split_few, CUDA_split_none, CUDA_split_all } CudaSplit;
 typedef struct CudaKernel {
     const Kernel *kernel;
     const bool *visible; /* by nest: writes memory that others see, does nothing once a check has failed */
     const int64_t *hint; /* values of its parameters by which is chosen; NULL: it has none */
+    CudaSplit split;     /* which nests; others than few are for tests */
 } CudaKernel;
 
 typedef struct CudaText {

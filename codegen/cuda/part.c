@@ -44,9 +44,10 @@ static bool has_gathers(const Nest *nest) {
     return false;
 }
 
-int part_words(const Kernel *kernel, const Nest *nest) {
+int part_words(const Kernel *kernel, const Nest *nest, CudaTask task) {
     int n = kernel->n_params + 2 + has_gathers(nest);
     for (int i = 0; i < nest->n_insts; i++) n += accesses_buf(&nest->insts[i]);
+    for (int i = 0; i < nest->n_insts && task != CUDA_all; i++) n += 3 * (nest->insts[i].op == LI_reduce);
     return n;
 }
 
@@ -54,7 +55,8 @@ int part_words(const Kernel *kernel, const Nest *nest) {
 
 typedef struct PartWords {
     CudaWord *at;
-    int n;
+    int n, n_spaces;
+    SpaceUse *spaces;
 } PartWords;
 
 /* "const memory_f32 *b0" as a parameter, or a line of its own. */
@@ -78,10 +80,20 @@ static void put_bufs(CudaSource *s, const Uses *uses, PartWords *words) {
                          dtype_name(s->bufs[b].dtype), number);
 }
 
+static void put_spaces(CudaSource *s, PartWords *words) {
+    const SpaceUse *const uses = words->spaces;
+    for (int i = 0; i < words->n_spaces; i++) {
+        char name[32], type[32];
+        space_name(&uses[i], name), space_type(s->nest, &uses[i], type);
+        put_word(s, words, CUDA_space, i, "%s *%s", type, name);
+    }
+}
+
 static void put_words(CudaSource *s, const Uses *uses, int n_params, PartWords *words) {
     put_bufs(s, uses, words);
     for (int p = 0; p < n_params; p++)
         if (uses->param[p]) put_word(s, words, CUDA_param, p, "int64_t p%d", p);
+    put_spaces(s, words);
     if (cuda_is_flat(s->shape)) put_word(s, words, CUDA_count, 0, "int64_t n_last");
     if (s->alone) return;
     if (has_gathers(s->nest)) put_word(s, words, CUDA_check, 0, "int64_t check");
@@ -102,7 +114,7 @@ static int *number_bufs(Arena *arena, const Nest *nest, int n, bool alone) {
 /* One thread, or all of a block that meet later, do nothing. */
 static void put_guard(CudaSource *s, bool visible) {
     if (!visible) return;
-    if (s->shape->mode == CUDA_rows)
+    if (s->live[0] == 'l')
         put_line(s, "if (__syncthreads_or(failed->launch >= 0)) return;");
     else
         put_line(s, "if (failed->launch >= 0) return;");
@@ -146,6 +158,10 @@ static void put_place(CudaSource *s) {
     put_indices(s, 0, outer, s->shape->mode == CUDA_rows ? "live ? me : 0" : "me");
 }
 
+static bool part_stores(const CudaPart *part) {
+    return part->task == CUDA_all || part->task == CUDA_elements || part->task == CUDA_once || part->n_after;
+}
+
 static void put_part(CudaSource *s, const Uses *uses, int n_params, bool visible, PartWords *words) {
     text_puts(s->text, s->alone ? "(" : " {\n");
     put_words(s, uses, n_params, words);
@@ -154,9 +170,13 @@ static void put_part(CudaSource *s, const Uses *uses, int n_params, bool visible
     else
         put_open(s, "METHOD void run(int block, int32_t launch, Failed *failed) const {");
     if (s->alone) s->indent = 1;
-    put_guard(s, visible);
-    put_place(s);
-    put_phases(s);
+    put_guard(s, visible && part_stores(s->part));
+    if (s->part->task == CUDA_all) {
+        put_place(s);
+        put_phases(s);
+    } else {
+        put_task(s);
+    }
     put_close(s);
     if (!s->alone) text_puts(s->text, "};\n");
 }
@@ -174,15 +194,21 @@ Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool
                     .shape = &part->shape,
                     .indent = 1,
                     .alone = alone};
-    PartWords words = {ARENA_ARRAY(arena, CudaWord, kernel->n_bufs + kernel->n_params + 4), 0};
+    const bool rows = part->shape.mode == CUDA_rows && part->task != CUDA_join_s && part->task != CUDA_once;
+    const int n_spaces = part->task == CUDA_all ? 0 : 3 * nest->n_insts;
+    s.part = part, s.live = rows ? "live" : "true", s.once = rows ? "if (live && t == 0) " : "";
+    PartWords words = {ARENA_ARRAY(arena, CudaWord, kernel->n_bufs + kernel->n_params + 4 + n_spaces),
+                       .spaces = ARENA_ARRAY(arena, SpaceUse, n_spaces + 1)};
     s.turn = ARENA_ARRAY(arena, Turn, n + 1);
     s.done = ARENA_ARRAY(arena, bool, n + 1), s.loaded = ARENA_ARRAY(arena, bool, n + 1);
-    if (!uses.buf || !uses.written || !uses.param || !words.at || !s.turn || !s.done || !s.loaded) return ST_MEMORY;
+    if (!uses.buf || !uses.written || !uses.param || !words.at || !words.spaces || !s.turn || !s.done || !s.loaded)
+        return ST_MEMORY;
     s.buf_number = number_bufs(arena, nest, kernel->n_bufs, alone);
     if (!s.buf_number) return ST_MEMORY;
+    if (n_spaces) words.n_spaces = split_spaces(nest, part, words.spaces);
     turns_find(&s);
     put_part(&s, &uses, kernel->n_params, of->visible && of->visible[part->nest], &words);
-    *out = (PartText){text.at ? arena_printf(arena, "%s", text.at) : NULL, words.n, words.at};
+    *out = (PartText){text.at ? arena_printf(arena, "%s", text.at) : NULL, words.n, words.at, words.spaces};
     text_free(&text);
     return out->at ? ST_OK : ST_MEMORY;
 }

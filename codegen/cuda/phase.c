@@ -111,12 +111,12 @@ static void put_quad_stores(CudaSource *s, const Phase *phase, const char *live)
 }
 
 /* In the loop over S, if there is one. */
-static void put_row_elements(CudaSource *s, const Phase *phase) {
-    put_stores(s, phase, TURN_s, "if (live && t == 0) ");
+void put_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once) {
+    put_stores(s, phase, TURN_s, once);
     if (!stores_quads(s, phase)) return;
     put_line(s, "#pragma unroll 1");
-    put_open(s, "for (int64_t i = 4 * t; i < n_l; i += 64) {");
-    put_line(s, "const int left = quad_of(n_l - i);");
+    put_open(s, "for (int64_t i = %s4 * t; i < %s; i += 64) {", from, to);
+    put_line(s, "const int left = quad_of(%s - i);", to);
     put_quad_stores(s, phase, "if (live) ");
     put_close(s);
 }
@@ -138,10 +138,17 @@ static void put_inner_map(CudaSource *s, const Phase *phase) {
     put_s_open(s);
     put_needed(s, phase, TURN_s);
     if (s->shape->mode == CUDA_rows)
-        put_row_elements(s, phase);
+        put_row_stores(s, phase, "", "n_l", s->once);
     else
         put_stores(s, phase, TURN_s, "");
     put_s_close(s);
+}
+
+void put_s_stores(CudaSource *s, const Phase *phase) { put_stores(s, phase, TURN_s, ""); }
+
+void put_once(CudaSource *s, const Phase *phase) {
+    put_needed(s, phase, TURN_outer);
+    put_stores(s, phase, TURN_outer, s->once);
 }
 
 static void put_map(CudaSource *s, const Phase *phase) {
@@ -150,7 +157,7 @@ static void put_map(CudaSource *s, const Phase *phase) {
         put_stores(s, phase, TURN_s, "if (i == 0) ");
         if (stores_quads(s, phase)) put_quad_stores(s, phase, "");
     } else if (phase->over_outer || !s->nest->n_inner) {
-        put_stores(s, phase, TURN_outer, s->shape->mode == CUDA_rows ? "if (live && t == 0) " : "");
+        put_stores(s, phase, TURN_outer, s->once);
     } else {
         put_inner_map(s, phase);
     }

@@ -47,7 +47,7 @@ typedef struct PartList {
 const char *cuda_refusal(const CudaKernel *kernel) {
     const Kernel *const k = kernel->kernel;
     for (int i = 0; i < k->n_nests; i++)
-        if (part_words(k, &k->nests[i]) > CUDA_MOST_WORDS) return "more buffers than a launch takes";
+        if (part_words(k, &k->nests[i], CUDA_all) > CUDA_MOST_WORDS) return "more buffers than a launch takes";
     return NULL;
 }
 
@@ -57,22 +57,45 @@ static int64_t hint_of(const CudaKernel *of, int64_t value) {
     return !sym_is(value) ? value : of->hint ? of->hint[sym_id(value)] : 1;
 }
 
+static void hint_extents(const CudaKernel *of, const Nest *nest, int64_t *extent) {
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++) extent[d] = hint_of(of, nest->extent[d]);
+}
+
 static int64_t blocks_of(const CudaKernel *of, const CudaPart *part) {
     const Nest *const nest = &of->kernel->nests[part->nest];
     int64_t extent[MAX_LOOP_DIMS];
-    for (int d = 0; d < nest->n_outer + nest->n_inner; d++) extent[d] = hint_of(of, nest->extent[d]);
+    hint_extents(of, nest, extent);
     return cuda_blocks(part, nest, extent);
 }
 
+static int nest_parts(const CudaKernel *of, const CudaPart *at, CudaPart *parts) {
+    const Nest *const nest = &of->kernel->nests[at->nest];
+    int64_t extent[MAX_LOOP_DIMS], blocks = 0;
+    CudaPart whole = *at;
+    int n = 1;
+    hint_extents(of, nest, extent);
+    cuda_shape(nest, &whole.shape);
+    if (split_wanted(of, nest, &whole.shape, extent)) {
+        split_nest(of, &whole, parts, &n);
+        for (int p = 0; p < n; p++) blocks += cuda_blocks(&parts[p], nest, extent);
+        if (blocks <= CUDA_ORDERED_BLOCKS && n * part_words(of->kernel, nest, CUDA_chunks) <= CUDA_MOST_WORDS) return n;
+    }
+    parts[0] = whole;
+    return 1;
+}
+
 /* Each sees what earlier ones stored, unless the kernel says that there is nothing to see. */
-static CudaPart *parts_of(Arena *arena, const CudaKernel *of) {
+static CudaPart *parts_of(Arena *arena, const CudaKernel *of, int *n) {
     const Kernel *const kernel = of->kernel;
-    CudaPart *const parts = ARENA_ARRAY(arena, CudaPart, kernel->n_nests + 1);
-    int check = 0;
-    for (int k = 0; parts && k < kernel->n_nests; k++) {
-        parts[k] = (CudaPart){.nest = k, .level = kernel->independent ? 0 : k, .check = check};
-        cuda_shape(&kernel->nests[k], &parts[k].shape);
+    CudaPart *parts = NULL;
+    int check = 0, level = 0, room = 0;
+    *n = 0;
+    for (int k = 0; k < kernel->n_nests; k++) room += 3 * kernel->nests[k].n_phases;
+    if (!(parts = ARENA_ARRAY(arena, CudaPart, room + 1))) return NULL;
+    for (int k = 0; k < kernel->n_nests; k++) {
+        *n += nest_parts(of, &(CudaPart){.nest = k, .level = level, .check = check}, parts + *n);
         check += kernel->nests[k].n_insts;
+        if (!kernel->independent) level = parts[*n - 1].level + 1;
     }
     return parts;
 }
@@ -80,12 +103,13 @@ static CudaPart *parts_of(Arena *arena, const CudaKernel *of) {
 /* How many of the parts are one launch: at least one. */
 static int parts_together(const CudaKernel *of, const CudaPart *parts, int n) {
     int64_t blocks = 0;
-    int words = 0, k = 0;
+    int words = 0, nest = 0, k = 0; /* nest: where the last one begins, whose parts stay together */
     for (; k < n; k++) {
-        words += part_words(of->kernel, &of->kernel->nests[parts[k].nest]);
+        if (parts[k].nest != parts[nest].nest) nest = k;
+        words += part_words(of->kernel, &of->kernel->nests[parts[k].nest], parts[k].task);
         blocks += blocks_of(of, &parts[k]);
-        if (k && words > CUDA_MOST_WORDS) return k;
-        if (parts[k].level != parts[0].level && blocks > CUDA_ORDERED_BLOCKS) return k;
+        const bool waits = parts[k].level != parts[0].level;
+        if (nest && (words > CUDA_MOST_WORDS || (waits && blocks > CUDA_ORDERED_BLOCKS))) return nest;
     }
     return k;
 }
@@ -154,6 +178,13 @@ typedef struct TableList {
     PartText *texts; /* likewise */
 } TableList;
 
+static int levels_of(const PartList *list) {
+    int n = 0;
+    for (int k = 0; k < list->n; k++) n = list->at[k].level >= n ? list->at[k].level + 1 : n;
+    return n;
+}
+
+/* By level. */
 static Status find_tables(CudaPrinter *p, const PartList *list, TableList *out) {
     const size_t n = (size_t)list->n + 1;
     PartText *const texts = ARENA_ARRAY(p->arena, PartText, n);
@@ -162,8 +193,10 @@ static Status find_tables(CudaPrinter *p, const PartList *list, TableList *out) 
                        ARENA_ARRAY(p->arena, PartText, n)};
     if (!texts || !done || !out->at || !out->parts || !out->texts) return ST_MEMORY;
     for (int k = 0; k < list->n; k++) TRY(part_print(p->arena, list->of, &list->at[k], false, &texts[k]));
-    for (int k = 0, next = 0; k < list->n; k++) {
-        if (done[k]) continue;
+    int next = 0;
+    for (int step = 0; step < list->n * levels_of(list); step++) {
+        const int k = step % list->n;
+        if (done[k] || list->at[k].level != step / list->n) continue;
         PartTable *const table = &out->at[out->n++];
         *table =
             (PartTable){put_named(p, "struct", nest_name(list->of, &list->at[k]), texts[k].at), list->at[k].level, 0};
@@ -198,21 +231,33 @@ static void put_tables(CudaSource *s, const TableList *tables) {
     put_close(s);
 }
 
-static Status list_words(Arena *arena, const TableList *tables, CudaFunction *out) {
+/* Parts of a nest share it. */
+static int add_space(const CudaKernel *of, CudaFunction *out, CudaSpace *spaces, const SpaceUse *use, int nest) {
+    for (int i = 0; i < out->n_spaces; i++)
+        if (spaces[i].nest == nest && spaces[i].inst == use->inst && spaces[i].stage == use->stage) return i;
+    spaces[out->n_spaces] = (CudaSpace){nest, use->inst, use->stage, space_bytes_of(&of->kernel->nests[nest], use)};
+    return out->n_spaces++;
+}
+
+static Status list_words(Arena *arena, const CudaKernel *of, const TableList *tables, CudaFunction *out) {
     int n = 0, part = 0;
     for (int k = 0; k < out->n_parts; k++) n += tables->texts[k].n_words;
     CudaWord *const words = ARENA_ARRAY(arena, CudaWord, n + 1);
     int *const arguments = ARENA_ARRAY(arena, int, tables->n + 1);
-    if (!words || !arguments) return ST_MEMORY;
+    CudaSpace *const spaces = ARENA_ARRAY(arena, CudaSpace, n + 1);
+    if (!words || !arguments || !spaces) return ST_MEMORY;
     for (int t = 0; t < tables->n; t++) {
         arguments[t] = out->n_words;
         for (int k = 0; k < tables->at[t].n; k++, part++)
             for (int i = 0; i < tables->texts[part].n_words; i++) {
                 words[out->n_words] = tables->texts[part].words[i];
-                words[out->n_words++].part = part;
+                CudaWord *const word = &words[out->n_words++];
+                word->part = part;
+                if (word->kind == CUDA_space)
+                    word->at = add_space(of, out, spaces, &tables->texts[part].spaces[word->at], out->parts[part].nest);
             }
     }
-    out->words = words, out->arguments = arguments, out->n_arguments = tables->n;
+    out->words = words, out->spaces = spaces, out->arguments = arguments, out->n_arguments = tables->n;
     return ST_OK;
 }
 
@@ -224,7 +269,7 @@ static Status put_several(CudaPrinter *p, const PartList *list, CudaFunction *ou
     put_comment(p, list->of->kernel);
     TRY(find_tables(p, list, &tables));
     *out = (CudaFunction){.n_parts = list->n, .parts = tables.parts};
-    TRY(list_words(p->arena, &tables, out));
+    TRY(list_words(p->arena, list->of, &tables, out));
     put_table_arguments(&text, &tables);
     put_tables(&(CudaSource){.text = &text, .indent = 1}, &tables);
     const char *const body = text.at ? arena_printf(p->arena, "%s", text.at) : NULL;
@@ -234,9 +279,9 @@ static Status put_several(CudaPrinter *p, const PartList *list, CudaFunction *ou
 }
 
 static Status put_kernel(CudaPrinter *p, const CudaKernel *of, CudaText *out) {
-    int left = of->kernel->n_nests;
-    CudaPart *parts = parts_of(p->arena, of);
-    *out = (CudaText){0, ARENA_ARRAY(p->arena, CudaFunction, left + 1)};
+    int left = 0;
+    CudaPart *parts = parts_of(p->arena, of, &left);
+    *out = (CudaText){0, ARENA_ARRAY(p->arena, CudaFunction, of->kernel->n_nests + 1)};
     if (!parts || !out->functions) return ST_MEMORY;
     while (left) {
         const PartList list = {of, parts_together(of, parts, left), parts};

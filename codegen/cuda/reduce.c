@@ -18,6 +18,9 @@ typedef struct CudaReds {
     int n, inst[MAX_PHASE_REDS];
     char name[MAX_PHASE_REDS][24]; /* "sum_f32" */
     int l_levels, s_levels;
+    const char *count; /* elements of L, in the text */
+    bool listed;       /* they are results that lie in spaces of this stage, from `base` on */
+    CudaStage stage;
 } CudaReds;
 
 static int64_t total_of_groups(const CudaShape *shape, int first, int last) {
@@ -38,7 +41,7 @@ static void find_reds(const CudaSource *s, const Phase *phase, CudaReds *reds) {
     const CudaShape *const shape = s->shape;
     const int l = shape->n_outer_groups + shape->n_s_groups;
     bool ordered = false;
-    *reds = (CudaReds){.phase = phase};
+    *reds = (CudaReds){.phase = phase, .count = "n_l"};
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (inst->op != LI_reduce) continue;
@@ -82,16 +85,17 @@ static void put_trees(CudaSource *s, const CudaReds *reds, int level) {
         if (level == 1)
             put_line(s, "x%d_1 = tree_%s(a%d_1[0], a%d_1[1], a%d_1[2], a%d_1[3]);", i, reds->name[r], i, i, i, i);
         else
-            put_line(
-                s, "x%d_%d = n_l > (int64_t)1 << %d ? tree_%s(a%d_%d[0], a%d_%d[1], a%d_%d[2], a%d_%d[3]) : x%d_%d;", i,
-                level, CHUNK_BITS * (level - 1), reds->name[r], i, level, i, level, i, level, i, level, i, level - 1);
+            put_line(s,
+                     "x%d_%d = %s > (int64_t)1 << %d ? tree_%s(a%d_%d[0], a%d_%d[1], a%d_%d[2], a%d_%d[3]) : x%d_%d;",
+                     i, level, reds->count, CHUNK_BITS * (level - 1), reds->name[r], i, level, i, level, i, level, i,
+                     level, i, level - 1);
     }
 }
 
 /* The result of the chunk at c<level - 1> is an element of this level. */
 static void put_lane_of_chunk(CudaSource *s, const CudaReds *reds, int level) {
     const int bits = CHUNK_BITS * (level - 1);
-    put_open(s, "if (n_l > (int64_t)1 << %d && t == (int)(c%d >> %d & 15)) {", bits, level - 1, bits + 2);
+    put_open(s, "if (%s > (int64_t)1 << %d && t == (int)(c%d >> %d & 15)) {", reds->count, bits, level - 1, bits + 2);
     put_line(s, "#pragma unroll");
     put_open(s, "for (int u = 0; u < 4; u++) {");
     put_open(s, "if (u == (int)(c%d >> %d & 3)) {", level - 1, bits);
@@ -101,11 +105,20 @@ static void put_lane_of_chunk(CudaSource *s, const CudaReds *reds, int level) {
     put_close(s), put_close(s), put_close(s);
 }
 
-static void put_chunk(CudaSource *s, const CudaReds *reds, const char *from, const char *to) {
-    put_lanes(s, reds, 1);
-    put_line(s, "#pragma unroll 1");
-    put_open(s, "for (int64_t i = %s + 4 * t; i < %s; i += 64) {", from, to);
-    put_line(s, "const int left = quad_of(%s - i);", to);
+/* Four elements of a list that lies in a space. */
+static void put_listed(CudaSource *s, const CudaReds *reds) {
+    put_line(s, "#pragma unroll");
+    put_open(s, "for (int u = 0; u < 4; u++) {");
+    for (int r = 0; r < reds->n; r++) {
+        char name[32];
+        const int i = reds->inst[r];
+        space_name(&(SpaceUse){i, reds->stage}, name);
+        put_line(s, "if (u < left) a%d_1[u] = join_%s(a%d_1[u], %s[base + i + u]);", i, reds->name[r], i, name);
+    }
+    put_close(s);
+}
+
+static void put_elements(CudaSource *s, const CudaReds *reds) {
     put_quad_open(s, reds->phase);
     for (int r = 0; r < reds->n; r++) {
         char acc[32];
@@ -113,6 +126,17 @@ static void put_chunk(CudaSource *s, const CudaReds *reds, const char *from, con
         put_step(s, reds, r, "if (u < left) ", acc, s->shape->n_s_groups ? "s * n_l + i + u" : "i + u");
     }
     put_quad_close(s);
+}
+
+static void put_chunk(CudaSource *s, const CudaReds *reds, const char *from, const char *to) {
+    put_lanes(s, reds, 1);
+    put_line(s, "#pragma unroll 1");
+    put_open(s, "for (int64_t i = %s + 4 * t; i < %s; i += 64) {", from, to);
+    put_line(s, "const int left = quad_of(%s - i);", to);
+    if (reds->listed)
+        put_listed(s, reds);
+    else
+        put_elements(s, reds);
     put_close(s);
     put_trees(s, reds, 1);
 }
@@ -141,7 +165,7 @@ static void put_order_l(CudaSource *s, const CudaReds *reds) {
     for (int r = 0; r < reds->n; r++)
         for (int level = 1; level <= reds->l_levels; level++)
             put_line(s, "red_%s x%d_%d = start_%s();", reds->name[r], reds->inst[r], level, reds->name[r]);
-    put_level(s, reds, reds->l_levels, "(int64_t)0", "n_l");
+    put_level(s, reds, reds->l_levels, "(int64_t)0", reds->count);
 }
 
 /* order S --------------------------------------------------------------------------------------- */
@@ -188,14 +212,19 @@ static void put_s_step(CudaSource *s, const CudaReds *reds) {
     put_carry(s, reds);
 }
 
-static void put_results(CudaSource *s, const CudaReds *reds) {
+/* "q3_0", "x3_1": where a reduction's result is when it is done. */
+static void result_words(const CudaReds *reds, int r, bool of_s, char words[32]) {
+    if (of_s)
+        snprintf(words, 32, "q%d_0", reds->inst[r]);
+    else
+        snprintf(words, 32, "x%d_%d", reds->inst[r], reds->l_levels);
+}
+
+static void put_results(CudaSource *s, const CudaReds *reds, bool of_s) {
     for (int r = 0; r < reds->n; r++) {
         const int i = reds->inst[r];
         char value[32];
-        if (s->shape->n_s_groups)
-            snprintf(value, sizeof value, "q%d_0", i);
-        else
-            snprintf(value, sizeof value, "x%d_%d", i, reds->l_levels);
+        result_words(reds, r, of_s, value);
         put_line(s, "const %s v%d = result_%s(%s);", type_words((SType)s->nest->insts[i].type), i, reds->name[r],
                  value);
         s->done[i] = true;
@@ -213,5 +242,107 @@ void put_reductions(CudaSource *s, const Phase *phase) {
     if (s->shape->n_s_groups) put_s_step(s, &reds);
     put_s_close(s);
     if (s->shape->n_s_groups) put_sums_end(s, &reds);
-    put_results(s, &reds);
+    put_results(s, &reds, s->shape->n_s_groups > 0);
+}
+
+/* parts of a reduction ---------------------------------------------------------------------------- */
+
+/* What a task has found goes to its place in the stage's spaces. */
+static void put_left(CudaSource *s, const CudaReds *reds, bool of_s, CudaStage stage) {
+    for (int r = 0; r < reds->n; r++) {
+        char value[32], name[32];
+        result_words(reds, r, of_s, value);
+        space_name(&(SpaceUse){reds->inst[r], stage}, name);
+        put_line(s, "%s%s[me] = %s;", s->once, name, value);
+    }
+}
+
+static void put_whole(CudaSource *s, const CudaReds *reds, bool of_s) {
+    put_results(s, reds, of_s);
+    for (int r = 0; r < reds->n; r++) {
+        char name[32];
+        space_name(&(SpaceUse){reds->inst[r], CUDA_results}, name);
+        put_line(s, "%s%s[row] = v%d;", s->once, name, reds->inst[r]);
+    }
+}
+
+void put_chunk_of_l(CudaSource *s, const Phase *phase) {
+    CudaReds reds;
+    find_reds(s, phase, &reds);
+    reds.l_levels = 1;
+    for (int r = 0; r < reds.n; r++)
+        put_line(s, "red_%s x%d_1 = start_%s();", reds.name[r], reds.inst[r], reds.name[r]);
+    put_needed(s, phase, TURN_s);
+    put_chunk(s, &reds, "from", "to");
+    put_left(s, &reds, false, CUDA_of_chunks);
+}
+
+void put_chunk_of_s(CudaSource *s, const Phase *phase) {
+    CudaReds reds;
+    find_reds(s, phase, &reds);
+    reds.s_levels = 1;
+    put_needed(s, phase, TURN_outer);
+    put_sums(s, &reds);
+    put_line(s, "#pragma unroll 4");
+    put_open(s, "for (int64_t s = from; s < to; s++) {");
+    put_indices(s, s->shape->n_outer_groups, s->shape->n_groups, "s");
+    put_needed(s, phase, TURN_s);
+    for (int r = 0; r < reds.n; r++) {
+        char acc[32];
+        snprintf(acc, sizeof acc, "q%d_0", reds.inst[r]);
+        put_step(s, &reds, r, "", acc, "s");
+    }
+    put_close(s);
+    put_left(s, &reds, true, CUDA_of_chunks);
+}
+
+static int64_t chunks_at_most(int64_t n, int64_t each) { return n < 0 ? -1 : ceil_div(n, each); }
+
+/* A list of one stands as it is. */
+static void put_single(CudaSource *s, const CudaReds *reds, bool of_s) {
+    for (int r = 0; r < reds->n; r++) {
+        char value[32], name[32];
+        result_words(reds, r, of_s, value);
+        space_name(&(SpaceUse){reds->inst[r], reds->stage}, name);
+        put_line(s, "if (%s == 1) %s = %s[base];", reds->count, value, name);
+    }
+}
+
+void put_join_l(CudaSource *s, const Phase *phase) {
+    CudaReds reds;
+    const int l = s->shape->n_outer_groups + s->shape->n_s_groups;
+    find_reds(s, phase, &reds);
+    reds.l_levels = levels_for(chunks_at_most(total_of_groups(s->shape, l, s->shape->n_groups), CHUNK_L), CHUNK_BITS,
+                               MOST_L_LEVELS - 1);
+    reds.listed = true, reds.stage = CUDA_of_chunks, reds.count = "n_list";
+    put_order_l(s, &reds);
+    put_single(s, &reds, false);
+    if (s->part->last)
+        put_whole(s, &reds, false);
+    else
+        put_left(s, &reds, false, CUDA_of_l);
+}
+
+void put_join_s(CudaSource *s, const Phase *phase) {
+    CudaReds reds;
+    const bool rows = s->shape->mode == CUDA_rows;
+    const int64_t n =
+        total_of_groups(s->shape, s->shape->n_outer_groups, s->shape->n_outer_groups + s->shape->n_s_groups);
+    find_reds(s, phase, &reds);
+    reds.s_levels = levels_for(rows ? n : chunks_at_most(n, CHUNK_S), S_BITS, MOST_S_LEVELS);
+    reds.stage = rows ? CUDA_of_l : CUDA_of_chunks, reds.count = "n_s";
+    put_sums(s, &reds);
+    put_line(s, "#pragma unroll 8");
+    put_open(s, "for (int64_t s = 0; s < n_s; s++) {");
+    for (int r = 0; r < reds.n; r++) {
+        char name[32];
+        const int i = reds.inst[r];
+        space_name(&(SpaceUse){i, reds.stage}, name);
+        put_line(s, "q%d_0 = join_%s(q%d_0, %s[base + s * step]);", i, reds.name[r], i, name);
+    }
+    put_carry(s, &reds);
+    put_close(s);
+    put_sums_end(s, &reds);
+    put_single(s, &reds, true);
+    put_whole(s, &reds, true);
 }

@@ -31,6 +31,30 @@ static int64_t threads_of(const CudaShape *shape, const Nest *nest, const int64_
     return all / last * ceil_div(last, CUDA_QUAD);
 }
 
+static int64_t n_s_of(const Nest *nest, const int64_t *extent) {
+    return product(extent, nest->n_outer, nest->n_outer + nest->n_s);
+}
+
+static int64_t chunks_of(const CudaShape *shape, const Nest *nest, const int64_t *extent) {
+    const int64_t n_s = n_s_of(nest, extent);
+    if (shape->mode == CUDA_columns) return ceil_div(n_s, CHUNK_S);
+    return n_s * ceil_div(product(extent, nest->n_outer + nest->n_s, nest->n_outer + nest->n_inner), CHUNK_L);
+}
+
+int64_t cuda_space_count(const CudaShape *shape, const Nest *nest, const int64_t *extent, CudaStage stage) {
+    const int64_t outer = product(extent, 0, nest->n_outer);
+    if (stage == CUDA_results) return outer;
+    return outer * (stage == CUDA_of_l ? n_s_of(nest, extent) : chunks_of(shape, nest, extent));
+}
+
+static int64_t task_threads(const CudaPart *part, const Nest *nest, const int64_t *extent) {
+    const int64_t group = part->shape.mode == CUDA_rows ? CUDA_ROW_THREADS : 1;
+    if (part->task == CUDA_all) return threads_of(&part->shape, nest, extent);
+    if (part->task == CUDA_join_l) return cuda_space_count(&part->shape, nest, extent, CUDA_of_l) * group;
+    if (part->task == CUDA_join_s || part->task == CUDA_once) return product(extent, 0, nest->n_outer);
+    return cuda_space_count(&part->shape, nest, extent, CUDA_of_chunks) * group;
+}
+
 int64_t cuda_blocks(const CudaPart *part, const Nest *nest, const int64_t *extent) {
-    return ceil_div(threads_of(&part->shape, nest, extent), CUDA_THREADS);
+    return ceil_div(task_threads(part, nest, extent), CUDA_THREADS);
 }

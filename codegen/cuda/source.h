@@ -2,6 +2,7 @@
  *
  *   program.c  kernels as functions          part.c   a part: its words, where a thread is, its phases
  *   phase.c    maps and loops                reduce.c  reductions in orders L and S
+ *   split.c    nests as several parts
  *   value.c    instructions                  shape.c   what a thread is    words.c  what a launch is given
  *
  * An instruction's value is `v<number>` in the text, declared where it is first needed in a scope that its users see.
@@ -23,16 +24,25 @@ typedef struct CudaSource {
     bool *done;   /* per instruction: its value is in scope */
     bool *loaded; /* per instruction: four elements of it are in scope */
     int indent;
-    bool in_quad;          /* inside the loop over the four elements */
-    bool alone;            /* it is a function by itself */
-    const int *buf_number; /* by the kernel's: its name in the text */
+    bool in_quad; /* inside the loop over the four elements */
+    bool alone;   /* it is a function by itself */
+    const CudaPart *part;
+    const char *live, *once; /* conditions: the thread's row exists; what one thread of a row does */
+    const int *buf_number;   /* by the kernel's: its name in the text */
 } CudaSource;
+
+/* A piece of workspace that a part takes. */
+typedef struct SpaceUse {
+    int inst;
+    CudaStage stage;
+} SpaceUse;
 
 /* A part as text: what follows its name, as a function by itself or as a struct of words that has a method `run`. */
 typedef struct PartText {
     const char *at;
     int n_words;
-    const CudaWord *words; /* of part 0 */
+    const CudaWord *words; /* of part 0; `at` of a space: of `spaces` */
+    const SpaceUse *spaces;
 } PartText;
 
 /* program.c */
@@ -41,7 +51,7 @@ void put_open(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3); /* a li
 void put_close(CudaSource *s);
 
 /* part.c */
-int part_words(const Kernel *kernel, const Nest *nest); /* at most */
+int part_words(const Kernel *kernel, const Nest *nest, CudaTask task); /* at most */
 Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool alone, PartText *out);
 
 /* value.c */
@@ -59,8 +69,22 @@ void forget(CudaSource *s, Turn from); /* values of this turn and later ones go 
 /* "const int64_t d0 = ...": the indices of groups first..last-1 at position `from` of them all. */
 void put_indices(CudaSource *s, int first, int last, const char *from);
 
+/* split.c */
+void split_nest(const CudaKernel *of, const CudaPart *like, CudaPart *parts,
+                int *n); /* like: nest, level, check, shape */
+bool split_wanted(const CudaKernel *of, const Nest *nest, const CudaShape *shape, const int64_t *extent);
+void put_task(CudaSource *s);
+int split_spaces(const Nest *nest, const CudaPart *part, SpaceUse *out); /* room for all reductions thrice */
+void space_name(const SpaceUse *use, char name[32]);
+int space_bytes_of(const Nest *nest, const SpaceUse *use);
+void space_type(const Nest *nest, const SpaceUse *use, char type[32]);
+
 /* phase.c */
 void put_phases(CudaSource *s);
+void put_once(CudaSource *s, const Phase *phase); /* a map over outer */
+/* Stores along from..to-1 of a row's L; what does not differ along it under `once`. */
+void put_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once);
+void put_s_stores(CudaSource *s, const Phase *phase);
 int quad_group(const CudaSource *s); /* whose elements a thread has four of; -1: none, or several dims */
 /* The values that the phase's stores or reductions need, of this turn and earlier ones. */
 void put_needed(CudaSource *s, const Phase *phase, Turn turn);
@@ -73,5 +97,9 @@ void put_s_close(CudaSource *s);
 
 /* reduce.c */
 void put_reductions(CudaSource *s, const Phase *phase);
+void put_chunk_of_l(CudaSource *s, const Phase *phase); /* from..to-1, to its space at `me` */
+void put_chunk_of_s(CudaSource *s, const Phase *phase);
+void put_join_l(CudaSource *s, const Phase *phase); /* n_list results from `base` on */
+void put_join_s(CudaSource *s, const Phase *phase); /* n_s results from `base` on, `step` apart */
 
 #endif

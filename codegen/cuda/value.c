@@ -160,10 +160,9 @@ static void put_load(CudaSource *s, const Inst *inst, int i) {
 /* The index as it is used, or -1: it is out of bounds, or the element does not exist. */
 static void put_index(CudaSource *s, const Inst *inst, int i) {
     Words bound;
-    const char *const live = s->shape->mode == CUDA_rows ? "live" : "true";
     put_line(s, "const int64_t x%d = %schecked(v%d, %s, %s, %s, launch, %s%d, failed)%s;", i,
              s->in_quad ? "u < left ? " : "", inst->a, words_int(&bound, inst->bound),
-             inst->wrap_negative ? "true" : "false", live, s->alone ? "" : "(int)check + ", i,
+             inst->wrap_negative ? "true" : "false", s->live, s->alone ? "" : "(int)check + ", i,
              s->in_quad ? " : -1" : "");
 }
 
@@ -218,9 +217,21 @@ static void put_one(CudaSource *s, int i) {
     text_puts(s->text, ";\n");
 }
 
+/* The result of a reduction that another part has made. */
+static void put_result(CudaSource *s, int i) {
+    char name[32];
+    space_name(&(SpaceUse){i, CUDA_results}, name);
+    s->done[i] = true;
+    put_line(s, "const %s v%d = %s[row];", type_words((SType)s->nest->insts[i].type), i, name);
+}
+
 void put_value(CudaSource *s, int i, Turn turn) {
-    if (i < 0 || s->done[i] || s->nest->insts[i].op == LI_reduce) return;
+    if (i < 0 || s->done[i]) return;
     const Inst *const inst = &s->nest->insts[i];
+    if (inst->op == LI_reduce) {
+        if (s->part->task != CUDA_all) put_result(s, i);
+        return;
+    }
     put_value(s, inst->a, turn), put_value(s, inst->b, turn), put_value(s, inst->c, turn);
     if (s->turn[i] <= turn && inst->op != LI_store) put_one(s, i);
 }

@@ -15,6 +15,26 @@ static void count_blocks(const Kernel *kernel, const CudaFunction *f, const int6
     out->n_blocks = end;
 }
 
+static const CudaShape *shape_of(const CudaFunction *f, int nest) {
+    int p = 0;
+    while (f->parts[p].nest != nest) p++;
+    return &f->parts[p].shape;
+}
+
+static void count_spaces(const Kernel *kernel, const CudaFunction *f, const int64_t *params, CudaGiven *out) {
+    enum { ALIGNED = 64 };
+    int64_t extent[MAX_LOOP_DIMS];
+    out->space_bytes = 0;
+    for (int i = 0; i < f->n_spaces; i++) {
+        const CudaSpace *const space = &f->spaces[i];
+        const Nest *const nest = &kernel->nests[space->nest];
+        for (int d = 0; d < nest->n_outer + nest->n_inner; d++) extent[d] = int_of(nest->extent[d], params);
+        out->spaces[i] = out->space_bytes;
+        const int64_t n = cuda_space_count(shape_of(f, space->nest), nest, extent, space->stage);
+        out->space_bytes += round_up(n * space->bytes, ALIGNED);
+    }
+}
+
 static int64_t word_of(const CudaFunction *f, const CudaWord *word, const CudaBound *bound, const CudaGiven *words) {
     const int p = word->part;
     switch (word->kind) {
@@ -26,6 +46,8 @@ static int64_t word_of(const CudaFunction *f, const CudaWord *word, const CudaBo
         return words->counts[p];
     case CUDA_check:
         return f->parts[p].check;
+    case CUDA_space:
+        return words->spaces[word->at];
     case CUDA_range:
         break;
     }
@@ -34,5 +56,11 @@ static int64_t word_of(const CudaFunction *f, const CudaWord *word, const CudaBo
 
 void cuda_fill(const Kernel *kernel, const CudaFunction *f, const CudaBound *bound, CudaGiven *out) {
     count_blocks(kernel, f, bound->params, out);
+    count_spaces(kernel, f, bound->params, out);
     for (int i = 0; i < f->n_words; i++) out->at[i] = word_of(f, &f->words[i], bound, out);
+}
+
+void cuda_fill_space(const CudaFunction *f, int64_t address, CudaGiven *out) {
+    for (int i = 0; i < f->n_words; i++)
+        if (f->words[i].kind == CUDA_space) out->at[i] += address;
 }

@@ -272,15 +272,17 @@ static Status find_checks(const CudaJob *job, const Kernel *kernel, const CudaFu
 static CudaFunction *keep_text(const CudaFunction *from) {
     const size_t parts = (size_t)from->n_parts * sizeof *from->parts,
                  words = (size_t)from->n_words * sizeof *from->words;
+    const size_t spaces = (size_t)from->n_spaces * sizeof *from->spaces;
     const size_t arguments = (size_t)from->n_arguments * sizeof *from->arguments;
-    CudaFunction *const to = mem_alloc(sizeof *to + parts + words + arguments);
+    CudaFunction *const to = mem_alloc(sizeof *to + parts + words + spaces + arguments);
     if (!to) return NULL;
     char *const at = (char *)(to + 1);
     *to = *from;
     to->name = NULL;
     to->parts = memcpy(at, from->parts, parts);
     to->words = memcpy(at + parts, from->words, words);
-    to->arguments = memcpy(at + parts + words, from->arguments, arguments);
+    to->spaces = spaces ? memcpy(at + parts + words, from->spaces, spaces) : NULL;
+    to->arguments = memcpy(at + parts + words + spaces, from->arguments, arguments);
     return to;
 }
 

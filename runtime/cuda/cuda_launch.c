@@ -25,11 +25,17 @@ static Status launch_one(CudaDevice *device, const Kernel *kernel, const CudaSte
     int n = 0;
     cuda_fill(kernel, code->text, &(CudaBound){bound->bufs, bound->params}, &words);
     if (!words.n_blocks) return ST_OK;
+    const size_t bytes = (size_t)words.space_bytes;
+    void *const space = bytes ? device->row.allocate(&device->row, bytes) : NULL;
+    if (bytes && !space) return error_pending();
+    cuda_fill_space(code->text, (int64_t)(intptr_t)space, &words);
     for (; n < code->text->n_arguments; n++) values[n] = &words.at[code->text->arguments[n]];
     int32_t number = code->checked ? cuda_checks_add(stream, code->checked) : 0;
     values[n++] = &number, values[n++] = &stream->checks.word;
     const CudaStart start = {code->function, (unsigned)words.n_blocks, CUDA_THREADS, 0, values};
-    return cuda_launch_function(device, &start);
+    const Status status = cuda_launch_function(device, &start);
+    if (space) device->row.free(&device->row, space, bytes); /* in the stream's order */
+    return status;
 }
 
 Status cuda_launch_nests(CudaDevice *device, const Kernel *kernel, const CudaStep *code, const Bound *bound) {

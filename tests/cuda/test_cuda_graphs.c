@@ -120,6 +120,54 @@ START_TEST(a5_18_results_are_never_overwritten) {
 }
 END_TEST
 
+/* Few long rows, few columns of many rows, and a sum of all: split over blocks that wait for each other. */
+static sn_status long_rows_body(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_in(f, 1);
+    sn_tensor *const a = sn_softmax(x, 1), *const b = sn_sum_dim(sn_mul(y, y), SN_INTS(0), false);
+    sn_out(f, 0, sn_add(a, sn_mean_dim(x, SN_INTS(1), true)));
+    return sn_out(f, 1, sn_mul(b, sn_amax_ex(sn_sin(y), SN_INTS(0), false)));
+}
+
+/* Blocks count themselves for each stream: calls by a graph on one, step by step on another, which nobody waits for. */
+START_TEST(a5_18_blocks_of_a_row_count_themselves) {
+    enum { STEPS = 6 };
+    sn_function *const fn = fast(long_rows_body, NULL);
+    sn_function *const eager = compile(long_rows_body, NULL, SN_COMPILE_EAGER, 0);
+    sn_function *const plain = compile(long_rows_body, NULL, SN_COMPILE_VERIFY, 0);
+    sn_stream *const side = sn_stream_new(GPU);
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *got[STEPS][2][2], *want[STEPS][2];
+    for (int i = 0; i < STEPS; i++) {
+        sn_tensor *const in[] = {numbers(SN_INTS(3, 2500)), numbers(SN_INTS(700, 5))};
+        sn_tensor *const gpu[] = {there(in[0]), there(in[1])};
+        const int64_t graphs = counts().graphs;
+        ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK);
+        sn_call(fn, gpu, 2, got[i][0], 2);
+        const sn_scope use = sn_scope_begin();
+        sn_stream_use(side);
+        sn_call(plain, gpu, 2, got[i][1], 2);
+        sn_keep(got[i][1][0]), sn_keep(got[i][1][1]);
+        sn_scope_end(use);
+        sn_call(eager, in, 2, want[i], 2);
+        expect_ok();
+        ck_assert_int_eq(counts().graphs - graphs, i >= WARM);
+    }
+    ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK);
+    for (int i = 0; i < STEPS; i++)
+        for (int k = 0; k < 4; k++) {
+            expect_same(got[i][k / 2][k % 2], want[i][k % 2]);
+            if (k > 1) sn_release(got[i][1][k % 2]);
+        }
+    const char *const text = sn_dump(fn, "cuda");
+    ck_assert_ptr_nonnull(strstr(text, "wait_for("));
+    sn_scope_end(scope);
+    sn_function_free(fn);
+    sn_function_free(eager);
+    sn_function_free(plain);
+    sn_stream_free(side);
+}
+END_TEST
+
 /* training --------------------------------------------------------------------------------------- */
 
 typedef struct Net {
@@ -492,6 +540,7 @@ int main(void) {
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, a5_18_a_call_is_one_launch);
     tcase_add_test(tests, a5_18_results_are_never_overwritten);
+    tcase_add_test(tests, a5_18_blocks_of_a_row_count_themselves);
     tcase_add_test(tests, a5_18_a_training_step_is_one_launch_with_the_cpus_bits);
     tcase_add_test(tests, a5_18_forward_and_backward_are_one_launch_each);
     tcase_add_test(tests, a5_18_numbers_are_given_to_the_graph);

@@ -29,12 +29,12 @@ typedef struct Program {
     CuLibrary library;
 } Program;
 
-static void make_program(Program *program, int seed, int n) {
+static void make_program(Program *program, int seed, int n, CudaSplit split) {
     *program = (Program){.arena = arena_new(), .n = n};
     text_puts(&program->text, cuda_prelude);
     for (int i = 0; i < n; i++) {
         const RandomNest *const random = program->random[i] = random_nest(program->arena, (uint64_t)(seed + i));
-        program->kernels[i] = (CudaKernel){.kernel = &random->kernel, .hint = random->params};
+        program->kernels[i] = (CudaKernel){.kernel = &random->kernel, .hint = random->params, .split = split};
         ck_assert_ptr_null(cuda_refusal(&program->kernels[i]));
     }
     ck_assert(cuda_print(program->arena, program->kernels, n, program->code, &program->text) == ST_OK);
@@ -69,9 +69,12 @@ static void launch(const Program *program, int k, const CudaBound *bound, CuAddr
     CuKernel kernel;
     CuFunction function;
     int32_t number = 7;
-    void *arguments[RANDOM_MAX_BUFS + RANDOM_MAX_PARAMS + 4];
+    void *arguments[RANDOM_MAX_BUFS + RANDOM_MAX_PARAMS + 64];
     int n = 0;
     cuda_fill(&program->random[k]->kernel, f, bound, &words);
+    CuAddress space = 0;
+    if (words.space_bytes) space = device_copy(NULL, (size_t)words.space_bytes);
+    cuda_fill_space(f, (int64_t)space, &words);
     ck_assert_int_eq(cu.LibraryGetKernel(&kernel, program->library, f->name), CU_success);
     ck_assert_int_eq(cu.KernelGetFunction(&function, kernel), CU_success);
     for (; n < f->n_arguments; n++) arguments[n] = &words.at[f->arguments[n]];
@@ -134,17 +137,23 @@ static void compare(const Program *program, int k) {
     arena_free(arena);
 }
 
-START_TEST(random_nests_give_the_exact_bits) {
+static void run_all(int first, int n_nests, CudaSplit split) {
     Program program;
     open_device();
-    for (int seed = first_seed; seed < first_seed + n_seeds; seed += BATCH) {
-        make_program(&program, seed, (int)min_i64(BATCH, first_seed + n_seeds - seed));
+    for (int seed = first; seed < first + n_nests; seed += BATCH) {
+        make_program(&program, seed, (int)min_i64(BATCH, first + n_nests - seed), split);
         load_program(&program);
         for (int k = 0; k < program.n; k++) compare(&program, k);
         ck_assert_int_eq(cu.LibraryUnload(program.library), CU_success);
         free_program(&program);
     }
 }
+
+START_TEST(random_nests_give_the_exact_bits) { run_all(first_seed, n_seeds, CUDA_split_none); }
+END_TEST
+
+/* Each with reductions as chunks and parts that join them. */
+START_TEST(split_nests_give_the_exact_bits) { run_all(first_seed, (n_seeds + 3) / 4, CUDA_split_all); }
 END_TEST
 
 /* NVIDIA's own compiler ------------------------------------------------------------------------- */
@@ -158,8 +167,8 @@ START_TEST(compiles_without_spills) {
         printf("skipped: %s\n", why);
         return;
     }
-    make_program(&program, 1, BATCH);
-    ck_assert_msg(cuda_compile_verbose(text_str(&program.text), "nests", _i, &code) == ST_OK, "%s",
+    make_program(&program, 1, BATCH, (CudaSplit)(_i % 2 ? CUDA_split_all : CUDA_split_none));
+    ck_assert_msg(cuda_compile_verbose(text_str(&program.text), "nests", _i / 2, &code) == ST_OK, "%s",
                   error_slot()->message);
     for (const char *at = strstr(code.log, " bytes spill"); at; at = strstr(at + 1, " bytes spill"))
         ck_assert_msg(at[-1] == '0' && at[-2] == ' ', "%.80s", at - 12);
@@ -176,10 +185,10 @@ int main(void) {
     if (getenv("SINTER_NEST_SEED")) first_seed = atoi(getenv("SINTER_NEST_SEED"));
     if (getenv("SINTER_NEST_COUNT")) n_seeds = atoi(getenv("SINTER_NEST_COUNT"));
     if (compiler && strcmp(compiler, "none"))
-        tcase_add_test(tests, random_nests_give_the_exact_bits);
+        tcase_add_test(tests, random_nests_give_the_exact_bits), tcase_add_test(tests, split_nests_give_the_exact_bits);
     else
         puts("skipped: running them: no clang here, by which the emulated device runs kernels");
-    tcase_add_loop_test(tests, compiles_without_spills, 80, 81);
-    tcase_add_loop_test(tests, compiles_without_spills, 90, 91);
+    tcase_add_loop_test(tests, compiles_without_spills, 2 * 80, 2 * 80 + 2); /* whole and split */
+    tcase_add_loop_test(tests, compiles_without_spills, 2 * 90, 2 * 90 + 2);
     return suite_run("cuda_nests", tests);
 }
