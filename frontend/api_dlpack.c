@@ -4,6 +4,7 @@
 #include "frontend/dlpack.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/tensor.h"
+#include "runtime/device/stream.h"
 
 typedef struct DlpackType {
     uint8_t code, bits;
@@ -26,14 +27,22 @@ static void give_back(void *data, void *managed) {
     if (m->deleter) m->deleter(m);
 }
 
+/* Of the device types that there are for it; -1: for none. Host memory that a GPU reads is the host's. */
+static Device dlpack_place(DLDevice device) {
+    if (device.device_type == DLPACK_CPU || device.device_type == DLPACK_CUDA_HOST) return DEV_host;
+    const bool is_cuda = device.device_type == DLPACK_CUDA || device.device_type == DLPACK_CUDA_MANAGED;
+    return is_cuda && device.device_id >= 0 && device.device_id < 1 << 20 ? DEV_cuda + device.device_id : -1;
+}
+
 static Status check(const DLManagedTensorVersioned *m) {
     if (!m) return error_raise(ST_ARGUMENT, "sn_from_dlpack: the tensor is NULL");
     if (m->version.major != DLPACK_MAJOR)
         return error_raise(ST_UNSUPPORTED, "sn_from_dlpack: version %u.%u, not 1.x", m->version.major,
                            m->version.minor);
     const DLTensor *const t = &m->dl_tensor;
-    if (t->device.device_type != DLPACK_CPU)
-        return error_raise(ST_DEVICE, "sn_from_dlpack: device type %d is not the CPU", (int)t->device.device_type);
+    if (dlpack_place(t->device) < 0)
+        return error_raise(ST_DEVICE, "sn_from_dlpack: device type %d, number %d is neither the CPU nor a CUDA device",
+                           (int)t->device.device_type, (int)t->device.device_id);
     if (!dtype_of(t->dtype))
         return error_raise(ST_DTYPE, "sn_from_dlpack: no dtype has code %d, %d bits and %d lanes", t->dtype.code,
                            t->dtype.bits, t->dtype.lanes);
@@ -53,14 +62,29 @@ static size_t dlpack_bytes(const DLTensor *t, DType dtype) {
     return (size_t)span * (size_t)dtype_bytes(dtype);
 }
 
-sn_tensor *sn_from_dlpack(struct DLManagedTensorVersioned *m) {
-    if (error_pending() != ST_OK || check(m) != ST_OK) return NULL;
+static sn_tensor *take(DLManagedTensorVersioned *m) {
     const DLTensor *const t = &m->dl_tensor;
     const DType dtype = dtype_of(t->dtype);
     return sn_wrap(SN_BLOB(.data = t->data ? (char *)t->data + t->byte_offset : NULL, .bytes = dlpack_bytes(t, dtype),
                            .sizes = {t->shape, t->ndim}, .strides = {t->strides, t->strides ? t->ndim : 0},
-                           .dtype = (sn_dtype)dtype, .read_only = (m->flags & DLPACK_READ_ONLY) != 0, .free = give_back,
-                           .context = m));
+                           .dtype = (sn_dtype)dtype, .device = dlpack_place(t->device),
+                           .read_only = (m->flags & DLPACK_READ_ONLY) != 0, .free = give_back, .context = m));
+}
+
+sn_tensor *sn_from_dlpack(struct DLManagedTensorVersioned *m) {
+    return error_pending() != ST_OK || check(m) != ST_OK ? NULL : take(m);
+}
+
+static Status borrow(Device device, void *stream) {
+    const DeviceRow *const row = device_row(device);
+    if (!row || !row->streams) return ST_OK;
+    sn_stream *const mine = stream_current(row);
+    return mine ? row->streams->borrow(mine, stream) : error_pending();
+}
+
+sn_tensor *sn_from_dlpack_on(struct DLManagedTensorVersioned *m, void *stream) {
+    if (error_pending() != ST_OK || check(m) != ST_OK) return NULL;
+    return borrow(dlpack_place(m->dl_tensor.device), stream) == ST_OK ? take(m) : NULL;
 }
 
 static void release_export(DLManagedTensorVersioned *self) {
@@ -68,13 +92,11 @@ static void release_export(DLManagedTensorVersioned *self) {
     mem_free(self);
 }
 
-struct DLManagedTensorVersioned *sn_to_dlpack(sn_tensor *t) {
-    if (tensor_ready(t, "sn_to_dlpack") != ST_OK) return NULL;
-    const Device device = t->base.meta->device;
-    if (!device_is_host(device)) {
-        error_raise(ST_DEVICE, "sn_to_dlpack: the tensor is on %s; take sn_to_device", DEVICE_TEXT(device));
-        return NULL;
-    }
+static DLDevice dlpack_device(Device device) {
+    return device_is_host(device) ? (DLDevice){DLPACK_CPU, 0} : (DLDevice){DLPACK_CUDA, device - DEV_cuda};
+}
+
+static DLManagedTensorVersioned *lend(sn_tensor *t) {
     DLManagedTensorVersioned *const m = mem_zero(sizeof *m);
     if (!m) return NULL;
     const Meta *const meta = t->base.meta; /* lives as long as the process, so its lists can be lent */
@@ -86,10 +108,34 @@ struct DLManagedTensorVersioned *sn_to_dlpack(sn_tensor *t) {
     m->deleter = release_export;
     m->flags = t->storage->read_only ? DLPACK_READ_ONLY : 0;
     m->dl_tensor = (DLTensor){.data = tensor_data(t),
-                              .device = {DLPACK_CPU, 0},
+                              .device = dlpack_device(meta->device),
                               .ndim = meta->rank,
                               .dtype = {type.code, type.bits, 1},
                               .shape = (int64_t *)(uintptr_t)meta->sizes,
                               .strides = (int64_t *)(uintptr_t)meta->strides};
     return m;
+}
+
+static Status ready(sn_tensor *t) {
+    TRY(tensor_ready(t, "sn_to_dlpack"));
+    const Device device = t->base.meta->device;
+    if (device_is_host(device) || device >= DEV_cuda) return ST_OK;
+    return error_raise(ST_DEVICE, "sn_to_dlpack: the tensor is on %s; take sn_to_device", DEVICE_TEXT(device));
+}
+
+static Status await(Device device, const void *const *stream) {
+    const DeviceRow *const row = device_row(device);
+    if (!row->streams) return ST_OK;
+    sn_stream *const mine = stream_current(row);
+    if (!mine) return error_pending();
+    return stream ? row->streams->lend(mine, (void *)(uintptr_t)*stream) : row->streams->synchronize(mine);
+}
+
+struct DLManagedTensorVersioned *sn_to_dlpack(sn_tensor *t) {
+    return ready(t) == ST_OK && await(t->base.meta->device, NULL) == ST_OK ? lend(t) : NULL;
+}
+
+struct DLManagedTensorVersioned *sn_to_dlpack_on(sn_tensor *t, void *stream) {
+    const void *const handle = stream;
+    return ready(t) == ST_OK && await(t->base.meta->device, &handle) == ST_OK ? lend(t) : NULL;
 }

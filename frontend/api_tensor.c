@@ -10,6 +10,7 @@
 #include "runtime/capture/record/query.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"
+#include "runtime/device/device.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
 SAME(SN_F64, DT_f64);
@@ -288,7 +289,13 @@ static const Meta *blob_meta(const sn_blob *blob) {
 static Status check_blob(const sn_blob *blob) {
     if (!blob || blob->size < sizeof(size_t))
         return error_raise(ST_ARGUMENT, "sn_wrap: the blob is NULL or has no size");
-    if (blob->device != SN_CPU) return error_raise(ST_DEVICE, "sn_wrap: %s is not the CPU", DEVICE_TEXT(blob->device));
+    if (!device_exists(blob->device)) return error_raise(ST_ARGUMENT, "sn_wrap: %d is no device", (int)blob->device);
+    if (!device_is_host(blob->device)) {
+        if (blob->device < DEV_cuda)
+            return error_raise(ST_DEVICE, "sn_wrap: %s is neither the CPU nor a CUDA device",
+                               DEVICE_TEXT(blob->device));
+        TRY(device_open(blob->device));
+    }
     return check_sizes(blob->sizes, blob->dtype, "sn_wrap");
 }
 
@@ -310,7 +317,7 @@ static sn_tensor *wrap_blob(const sn_blob *blob, bool whole) {
     }
     sn_tensor *const t = tensor_without_data(meta);
     Storage *const storage =
-        t ? storage_wrap(DEV_cpu, blob->data, whole ? blob->bytes : meta_bytes(meta), NULL, blob->context) : NULL;
+        t ? storage_wrap(meta->device, blob->data, whole ? blob->bytes : meta_bytes(meta), NULL, blob->context) : NULL;
     if (!storage) return NULL;
     storage->read_only = blob->read_only;
     storage->free = blob->free; /* from here on it is ours to free */

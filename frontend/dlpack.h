@@ -1,10 +1,11 @@
-/* dlpack.h: the structs of DLPack 1.x (https://dmlc.github.io/dlpack), as far as tensors on the CPU need them. Layouts
- * are fixed by that standard. */
+/* dlpack.h: the structs of DLPack 1.x (https://dmlc.github.io/dlpack), as far as tensors on the CPU and on GPUs need
+ * them. Layouts are fixed by that standard. */
 #ifndef SINTER_FRONTEND_DLPACK_H
 #define SINTER_FRONTEND_DLPACK_H
 #include <stdint.h>
 
-enum { DLPACK_MAJOR = 1, DLPACK_MINOR = 0, DLPACK_CPU = 1 };
+enum { DLPACK_MAJOR = 1, DLPACK_MINOR = 0 };
+enum { DLPACK_CPU = 1, DLPACK_CUDA = 2, DLPACK_CUDA_HOST = 3, DLPACK_CUDA_MANAGED = 13 };
 enum { DLPACK_INT = 0, DLPACK_UINT = 1, DLPACK_FLOAT = 2, DLPACK_BFLOAT = 4, DLPACK_BOOL = 6 };
 enum { DLPACK_READ_ONLY = 1 };
 

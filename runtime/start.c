@@ -47,6 +47,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
 
         .device_allocate = device_allocate,
         .device_free = device_free,
+        .device_drain = device_drain,
         .device_copy = device_copy,
         .device_fill = device_fill,
         .device_body_begin = device_body_begin,

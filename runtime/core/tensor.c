@@ -284,10 +284,13 @@ static bool data_is_payload(Storage *storage) {
 
 static void free_data(Storage *storage) {
     if (data_is_payload(storage)) return;
-    if (!storage->user_owned)
+    if (!storage->user_owned) {
         runtime_hooks.device_free(storage->device, storage->data, storage->bytes);
-    else if (storage->free)
-        storage->free(storage->data, storage->context);
+        return;
+    }
+    if (!storage->free) return;
+    if (!device_is_host(storage->device)) runtime_hooks.device_drain(storage->device);
+    storage->free(storage->data, storage->context);
 }
 
 Status storage_resize(Storage *storage, size_t bytes) {

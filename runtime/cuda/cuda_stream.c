@@ -148,4 +148,7 @@ const StreamRow cuda_streams = {.own = own_stream,
                                 .host_take = host_take,
                                 .host_give = host_give,
                                 .copy_later = copy_later,
-                                .used = note_used};
+                                .used = note_used,
+                                .lend = cuda_lend,
+                                .borrow = cuda_borrow,
+                                .drain = cuda_drain};

@@ -88,6 +88,11 @@ bool cuda_event_passed(sn_event *event);
 Status cuda_event_synchronize(sn_event *event);
 Status cuda_event_elapsed(sn_event *from, sn_event *to, double *ms);
 
+/* cuda_foreign.c */
+Status cuda_lend(sn_stream *stream, void *to);
+Status cuda_borrow(sn_stream *stream, void *from);
+void cuda_drain(const DeviceRow *row);
+
 /* cuda_checks.c */
 Status cuda_checks_open(CudaStream *stream);
 /* The number of a launch whose checks are these; it holds them. */

@@ -1,6 +1,7 @@
 /* device.c: the table of devices, by the key of their backend. Rows are added at start and by the program and never
  * taken away, so that reading takes no lock. */
 #include "runtime/device/device.h"
+#include "runtime/device/stream.h"
 
 #include "runtime/base/alloc.h"
 
@@ -43,10 +44,21 @@ void device_free(Device device, void *block, size_t bytes) {
     if (block) row->free(row, block, bytes);
 }
 
+void device_drain(Device device) {
+    const DeviceRow *const row = device_row(device);
+    if (row && row->streams) row->streams->drain(row);
+}
+
 Status device_fill(Device device, void *block, int byte, size_t bytes) {
     const DeviceRow *const row = device_row(device);
     if (!row) return absent(device);
     return bytes ? row->fill(row, block, byte, bytes) : ST_OK;
+}
+
+Status device_open(Device device) {
+    const DeviceRow *const row = device_row(device);
+    if (!row) return absent(device);
+    return row->streams && !row->streams->own(row) ? error_pending() : ST_OK;
 }
 
 Status device_body_begin(Device device, bool writes) {

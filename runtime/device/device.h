@@ -71,11 +71,14 @@ int device_count(Key backend); /* asks the machine; 0 where nobody registered it
 /* For core's storages, through the table of hooks. */
 void *device_allocate(Device device, size_t bytes);
 void device_free(Device device, void *block, size_t bytes);
+/* Waits for what may still use memory that somebody else gives back; raises nothing. */
+void device_drain(Device device);
 /* Between any two; by way of the host where neither is the host's and they are not one. */
 Status device_copy(Device to_device, void *to, Device from_device, const void *from, size_t bytes);
 Status device_fill(Device device, void *block, int byte, size_t bytes);
 Status device_body_begin(Device device, bool writes);
 void device_body_end(Device device);      /* where that was ST_OK */
+Status device_open(Device device);        /* it has memory, and can be used */
 Status device_synchronize(Device device); /* meta has nothing to wait for */
 
 /* A device of the program's (device_user.c). Its number, or -1 and an error. */

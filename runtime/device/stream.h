@@ -44,6 +44,11 @@ typedef struct StreamRow {
     Status (*copy_later)(sn_stream *stream, void *to, const void *from, size_t bytes, sn_copy_way way); /* with such */
     /* Work on the stream uses the block as well: it is given out again when that is done. */
     Status (*used)(const DeviceRow *row, void *block, sn_stream *stream);
+    /* With a stream of another library, by the handle that the driver has for it: it waits for what this one has, of
+     * which no check fails any more; and the other way round. */
+    Status (*lend)(sn_stream *stream, void *to);
+    Status (*borrow)(sn_stream *stream, void *from);
+    void (*drain)(const DeviceRow *row); /* waits for all that was begun; raises nothing */
 } StreamRow;
 
 typedef struct StreamUse {

@@ -6,8 +6,10 @@
 #include <math.h>
 #include <pthread.h>
 #include <sinter/sinter.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "frontend/dlpack.h"
 #include "tests/cuda/emulated_control.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
@@ -16,6 +18,7 @@ enum { GPU = SN_CUDA(0), NEXT = SN_CUDA(1), ORDERS = 12 };
 
 static sn_tensor *there(sn_tensor *x) { return sn_to_device(x, GPU); }
 static sn_tensor *here(sn_tensor *x) { return sn_to_device(x, SN_CPU); }
+static sn_tensor *places(int64_t at) { return there(sn_full(SN_INTS(2), sn_int(at), SN_I64)); }
 static sn_tensor *numbers(int n) { return sn_randn(SN_INTS(n), SN_F32); }
 
 static bool same(sn_tensor *a, sn_tensor *b) {
@@ -422,9 +425,104 @@ START_TEST(hooks_run_on_the_stream_of_their_op) {
 }
 END_TEST
 
-/* failed checks -------------------------------------------------------------------------------- */
+/* memory of other libraries ---------------------------------------------------------------------- */
 
-static sn_tensor *places(int64_t at) { return there(sn_full(SN_INTS(2), sn_int(at), SN_I64)); }
+static sn_status note_handle(sn_frame *f) {
+    *(void **)sn_closure(f) = sn_cuda_stream(f);
+    return sn_out(f, 0, sn_in(f, 0));
+}
+
+/* What another library would know the stream by. */
+static void *handle_of(sn_stream *stream) {
+    static const sn_op *op;
+    static void *handle;
+    if (!op)
+        op = sn_op_register(
+            SN_OP_DESC(.schema = "own::handle(Tensor x) -> Tensor", .cuda = note_handle, .closure = &handle));
+    const sn_value in[] = {sn_val(there(numbers(1)))};
+    const sn_scope scope = use(stream);
+    sn_op_call1(op, in, 1);
+    sn_scope_end(scope);
+    expect_ok();
+    return handle;
+}
+
+/* No wait but the one that comes with the memory, either way. */
+START_TEST(dlpack_goes_with_its_stream) {
+    reorder(_i);
+    sn_stream *const theirs = sn_stream_new(GPU);
+    void *const handle = handle_of(theirs);
+    sn_tensor *const x = numbers(400), *const e = sn_exp(x);
+    for (int round = 0; round < 3; round++) {
+        sn_tensor *const mine = sn_exp(there(x));
+        struct DLManagedTensorVersioned *const out = sn_to_dlpack_on(mine, handle);
+        ck_assert_ptr_eq(out->dl_tensor.data, sn_data_raw(mine));
+        ck_assert(out->dl_tensor.device.device_type == DLPACK_CUDA && out->dl_tensor.device.device_id == 0);
+        const sn_scope scope = use(theirs);
+        sn_tensor *const there_now =
+            sn_keep(sn_mul(sn_from_dlpack(out), sn_from_data((float[]){2}, SN_INTS(), SN_F32)));
+        sn_scope_end(scope);
+        sn_tensor *const back = sn_from_dlpack_on(sn_to_dlpack_on(there_now, handle), handle);
+        ck_assert_ptr_eq(sn_data_raw(back), sn_data_raw(there_now));
+        ck_assert(same(here(sn_sub(back, mine)), sn_sub(sn_add(e, e), e)));
+        sn_release(there_now);
+    }
+    expect_ok();
+}
+END_TEST
+
+static int deleted;
+static void note_deleted(struct DLManagedTensorVersioned *self) {
+    deleted++;
+    if (is_emulated()) ck_assert_int_eq(emulated().queued, 0); /* nothing reads it any more */
+    (void)self;
+}
+
+START_TEST(dlpack_of_somebody_else) {
+    sn_tensor *const memory = there(sn_reshape(numbers(6), SN_INTS(2, 3)));
+    int64_t sizes[] = {3, 2}, strides[] = {1, 3};
+    struct DLManagedTensorVersioned given = {.version = {1, 0}, .deleter = note_deleted};
+    given.dl_tensor = (DLTensor){.data = sn_data_raw(memory),
+                                 .device = {DLPACK_CUDA, 0},
+                                 .ndim = 2,
+                                 .dtype = {DLPACK_FLOAT, 32, 1},
+                                 .shape = sizes,
+                                 .strides = strides};
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *const t = sn_from_dlpack_on(&given, NULL);
+    expect_ok();
+    sn_tensor *const y = sn_keep(sn_exp(t));
+    sn_add_(t, t);
+    ck_assert_int_eq(deleted, 0);
+    sn_scope_end(scope);
+    ck_assert_int_eq(deleted, 1);
+    ck_assert(same(sn_log(y), sn_log(sn_exp(sn_t(sn_mul(memory, there(sn_full(SN_INTS(), sn_float(0.5), SN_F32))))))));
+    sn_release(y);
+    given.dl_tensor.device.device_id = sn_device_count(SN_KEY_CUDA);
+    ck_assert_ptr_null(sn_from_dlpack(&given));
+    expect_error(SN_ERR_DEVICE, "there is no cuda:");
+    given.dl_tensor.device = (DLDevice){7, 0};
+    ck_assert_ptr_null(sn_from_dlpack(&given));
+    expect_error(SN_ERR_DEVICE, "device type 7, number 0 is neither the CPU nor a CUDA device");
+    ck_assert_int_eq(deleted, 1); /* still the giver's */
+}
+END_TEST
+
+/* Without a stream the host waits, and what is wrong is said before anybody sees it. */
+START_TEST(dlpack_of_what_is_done) {
+    void *const handle = handle_of(sn_stream_own(GPU));
+    sn_tensor *const x = numbers(5), *const e = sn_exp(there(x));
+    struct DLManagedTensorVersioned *const out = sn_to_dlpack(e);
+    if (is_emulated()) ck_assert_int_eq(emulated().queued, 0);
+    out->deleter(out);
+    sn_tensor *const wrong = sn_index_select(e, 0, places(9));
+    ck_assert_ptr_null(sn_to_dlpack_on(wrong, handle));
+    expect_error(SN_ERR_VALUE, "index 9 is out of range for 5 elements");
+    ck_assert(same(here(e), sn_exp(x)));
+}
+END_TEST
+
+/* failed checks -------------------------------------------------------------------------------- */
 
 /* A stream that waits for an event takes over what went wrong before it, writes nothing, and says it itself. */
 START_TEST(failed_checks_go_with_events) {
@@ -611,6 +709,9 @@ int main(void) {
     tcase_add_loop_test(tests, streams_change_inside_of_compiled_functions, 0, 6);
     tcase_add_loop_test(tests, backward_runs_on_the_streams_of_forward, 0, ORDERS);
     tcase_add_test(tests, hooks_run_on_the_stream_of_their_op);
+    tcase_add_loop_test(tests, dlpack_goes_with_its_stream, 0, ORDERS);
+    tcase_add_test(tests, dlpack_of_somebody_else);
+    tcase_add_test(tests, dlpack_of_what_is_done);
     tcase_add_loop_test(tests, failed_checks_go_with_events, 0, ORDERS);
     tcase_add_test(tests, failed_checks_stay_on_their_stream);
     tcase_add_test(tests, a7_16_launch_blocking);

@@ -379,7 +379,7 @@ static CuResult emulated_StreamWaitEvent(CuStream handle, CuEvent event, unsigne
     Gpu *gpu;
     const CuResult result = begin_on(FN_StreamWaitEvent, &gpu);
     if (result != CU_success) return end(result);
-    GpuStream *const stream = stream_of(gpu, handle);
+    GpuStream *const stream = stream_of_any(gpu, handle);
     GpuEvent *const known = event_of(event);
     if (!stream || !known) return end(CU_invalid_handle);
     return end(flags ? CU_invalid_value : event_wait(known, stream));
@@ -407,7 +407,7 @@ static CuResult emulated_EventRecord(CuEvent event, CuStream handle) {
     Gpu *gpu;
     const CuResult result = begin_on(FN_EventRecord, &gpu);
     if (result != CU_success) return end(result);
-    GpuStream *const stream = stream_of(gpu, handle);
+    GpuStream *const stream = stream_of_any(gpu, handle);
     GpuEvent *const known = event_of(event);
     return end(stream && known && known->gpu == gpu ? event_record(known, stream) : CU_invalid_handle);
 }

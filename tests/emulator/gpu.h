@@ -67,6 +67,7 @@ typedef struct Gpu {
     GpuHandle handles[GPU_MAPPINGS];
     CuResult lost;
     int retained;
+    struct GpuStream *usual; /* CUDA's default stream; NULL: nobody has asked for it */
 } Gpu;
 
 size_t gpu_capacity(void);
@@ -189,6 +190,9 @@ extern EmulatorCounts emulator_counts;
 bool gpu_is_host(CuAddress address);             /* of no device's window */
 GpuStream *stream_new(Gpu *gpu);                 /* NULL: there are too many */
 GpuStream *stream_of(Gpu *gpu, CuStream handle); /* NULL: none of this device */
+/* The same, and a handle of NULL is CUDA's default stream: for what goes between libraries. Work of Sinter's own there
+ * would be a mistake. */
+GpuStream *stream_of_any(Gpu *gpu, CuStream handle);
 /* Behind all that is in the stream; a copy to pageable memory is done when it returns. */
 CuResult stream_push(GpuStream *stream, GpuWork work);
 CuResult stream_drain(GpuStream *stream);

@@ -153,6 +153,12 @@ GpuStream *stream_of(Gpu *gpu, CuStream handle) {
     return NULL;
 }
 
+GpuStream *stream_of_any(Gpu *gpu, CuStream handle) {
+    if (handle) return stream_of(gpu, handle);
+    if (!gpu->usual) gpu->usual = stream_new(gpu);
+    return gpu->usual;
+}
+
 static GpuWork *head(GpuStream *stream) { return &stream->queue[stream->first]; }
 
 /* On a lost device nothing runs, and nothing waits. */

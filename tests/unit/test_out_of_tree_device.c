@@ -165,7 +165,7 @@ START_TEST(what_the_host_sees) {
     ck_assert_ptr_null(sn_to_dlpack(there));
     expect_error(SN_ERR_DEVICE, "sn_to_dlpack: the tensor is on board");
     ck_assert_ptr_null(sn_wrap(SN_BLOB(.data = &boards, .bytes = 4, .dtype = SN_F32, .device = board)));
-    expect_error(SN_ERR_DEVICE, "sn_wrap: board is not the CPU");
+    expect_error(SN_ERR_DEVICE, "sn_wrap: board is neither the CPU nor a CUDA device");
     const char *const raw = sn_data_raw(there);
     ck_assert(raw >= boards[0].window && raw < boards[0].window + WINDOW);
     boards[0].broken = true;

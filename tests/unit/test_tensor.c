@@ -198,7 +198,7 @@ START_TEST(dlpack_lends_and_takes_back) {
     ck_assert(sn_dtype_of(back) == SN_F32 && sn_size(back, 1) == 2);
     sn_scope_end(scope); /* the taker's last handle calls the deleter */
     ck_assert_int_eq(atomic_load(&t->refs), 1);
-    DLManagedTensorVersioned strange = {.version = {1, 0}, .dl_tensor = {.device = {2, 0}}};
+    DLManagedTensorVersioned strange = {.version = {1, 0}, .dl_tensor = {.device = {4, 0}}};
     ck_assert_ptr_null(sn_from_dlpack(&strange));
     ck_assert_int_eq(sn_error_take()->status, SN_ERR_DEVICE);
     sn_release(t);
