@@ -1,9 +1,9 @@
 /* device.h: devices: how many there are, moving tensors to them, waiting for them; and those that a program adds.
 
    SN_CUDA(0), SN_CUDA(1)... need NVIDIA's driver (CUDA 12.0 or newer) and NVRTC, which are opened at their first use.
-   Ops run there eagerly and compiled, with the CPU's bits; one that has no kernel there (scans, sorts,
-   scatters, convolutions, pools) says so, and nothing moves by itself but 0-dim CPU operands. Kernels run while the
-   program goes on: what one finds wrong in values (an index out of range) is the error of the next call that waits for
+   Ops run there eagerly and compiled, with the CPU's bits; nothing moves by itself but 0-dim CPU operands, and ops
+   whose results have sizes that values decide (sn_nonzero) wait for the device. Kernels run while the program goes on:
+   what one finds wrong in values (an index out of range) is the error of the next call that waits for
    the device (reading a tensor, sn_device_synchronize), and nothing is written in place after it until then. Where
    a kernel or the hardware has failed so that a GPU's memory is gone, each use of it is SN_ERR_DEVICE from then on, and
    the CPU and other GPUs go on. A process that was forked after the first use cannot use CUDA.

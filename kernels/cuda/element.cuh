@@ -5,6 +5,12 @@
 #define WORDS(a, b)      JOIN_WORDS(a, b)
 typedef WORDS(memory_, DTYPE) Element;
 typedef WORDS(v_, TYPE) Number;
+/* Bools add as or and multiply as and [B2.7]. */
+INLINE v_b vec_add_b(v_b a, v_b b) { return a | b; }
+INLINE v_b vec_mul_b(v_b a, v_b b) { return a & b; }
+INLINE v_b vec_max_b(v_b a, v_b b) { return a | b; }
+INLINE v_b vec_min_b(v_b a, v_b b) { return a & b; }
+INLINE v_b chain_b(v_b x, v_b y, v_b sum) { return (x & y) | sum; }
 INLINE Number read_element(const Element *p, int64_t i) { return WORDS(get_, DTYPE)(p, i); }
 INLINE void write_element(Element *p, int64_t i, Number x) { WORDS(put_, DTYPE)(p, i, x); }
 INLINE Number rounded_number(Number x) { return WORDS(of_, DTYPE)(WORDS(to_, DTYPE)(x)); }
@@ -15,4 +21,9 @@ INLINE bool is_nan(Number a) { return a != a; }
 /* The index that follows, of a list of i64 or i32. */
 INLINE int64_t read_index(const void *list, int64_t i, bool is_wide) {
     return is_wide ? ((const int64_t *)list)[i] : ((const int32_t *)list)[i];
+}
+/* An element as it lies in memory: NaNs keep their bits, a bool becomes 0 or 1. */
+INLINE Element moved_element(Element x) {
+    const Number v = WORDS(of_, DTYPE)(x);
+    return v != v ? x : WORDS(to_, DTYPE)(v);
 }

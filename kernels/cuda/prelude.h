@@ -21,6 +21,7 @@ enum { CUDA_GEMM_CHUNK = 4096 };
 
 /* Kernels written by hand, <name>.cuh, after it and "#define DTYPE f16", "#define TYPE f32" (its compute type). */
 extern const char cuda_text_windows[], cuda_text_convolution[], cuda_text_bags[], cuda_text_products[];
+extern const char cuda_text_moves[], cuda_text_positions[], cuda_text_scans[], cuda_text_scatter[], cuda_text_sorts[];
 
 typedef struct CudaGemm { /* strides in elements */
     int64_t m, n, k;

@@ -8,19 +8,15 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/element.h"
 #include "runtime/cpu/cpu_copy.h"
-#include "runtime/device/alloc_cpu.h"
 #include "runtime/cpu/pool.h"
+#include "runtime/device/alloc_cpu.h"
+#include "runtime/device/positions.h"
 
 typedef struct IndexBounds { /* what an index may say */
     int dim;
     int64_t size, allowed; /* of dim; and this one value that means none */
 } IndexBounds;
 static const int64_t nothing_else = INT64_MIN;
-
-static Status bad_index(const OpRow *row, int64_t index, const IndexBounds *of) {
-    return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld elements of dim %d", row->name, row->check.param,
-                       (long long)index, (long long)of->size, of->dim);
-}
 
 static int wrap_index_dim(int64_t dim, int rank) { return (int)dim_wrap(dim, rank); }
 
@@ -89,7 +85,7 @@ static int64_t *read_index(const OpRow *row, const sn_tensor *index, IndexBounds
     span_copy(&to, &from, meta->sizes, meta->rank);
     for (int64_t i = 0; i < meta->numel; i++) {
         if (values[i] >= 0 && (values[i] < of.size || values[i] == of.allowed)) continue;
-        bad_index(row, values[i], &of);
+        raise_position(row, values[i], of.size, of.dim);
         cpu_free(values, *bytes);
         return NULL;
     }
@@ -198,9 +194,10 @@ typedef struct Elements {
 
 static void write_element(const Elements *e, const int64_t *at, int64_t target) {
     int64_t to = 0, from = 0;
-    for (int d = 0; d < e->index->rank; d++) {
-        to += (d == e->dim ? target : at[d]) * e->strides[d];
-        if (e->from) from += at[d] * e->from_strides[d];
+    for (int d = 0; d < e->index->rank || d <= e->dim; d++) { /* a missing dim is one of size 1 */
+        const int64_t i = d < e->index->rank ? at[d] : 0, place = d == e->dim ? target : i;
+        if (place) to += place * e->strides[d];
+        if (e->from && i) from += i * e->from_strides[d];
     }
     char *const element = e->to + to * e->bytes;
     const void *const source = e->from ? e->from + from * e->bytes : e->value;
@@ -359,15 +356,9 @@ static Status scatter_joining(OpCall *call, const Joining *how) {
 
 /* Bools add as or and multiply as and; the larger of two is or, the smaller one and. */
 static Prim joining_prim(const OpCall *call, const char *word) {
-    static const struct {
-        const char *word;
-        Prim prim, bools;
-    } rows[] = {{"add", PRIM_add, PRIM_or},   {"sum", PRIM_add, PRIM_or},       {"mean", PRIM_add, PRIM_or},
-                {"prod", PRIM_mul, PRIM_and}, {"multiply", PRIM_mul, PRIM_and}, {"amax", PRIM_max, PRIM_or},
-                {"amin", PRIM_min, PRIM_and}};
-    int i = 0;
-    while (i < COUNT_OF(rows) - 1 && strcmp(rows[i].word, word) != 0) i++;
-    return call->outs[0]->base.meta->dtype == DT_bool ? rows[i].bools : rows[i].prim;
+    static const Prim prims[] = {PRIM_add, PRIM_mul, PRIM_max, PRIM_min},
+                      bools[] = {PRIM_or, PRIM_and, PRIM_or, PRIM_and};
+    return (call->outs[0]->base.meta->dtype == DT_bool ? bools : prims)[joining_of(word)];
 }
 
 Status cpu_scatter_add(OpCall *call) {
@@ -383,7 +374,7 @@ Status cpu_scatter_reduce_two(OpCall *call) {
     Joining how = {.prim = joining_prim(call, call->args[4].string),
                    .counts = cpu_alloc(bytes),
                    .alone = !call->args[5].i,
-                   .mean = !strcmp(call->args[4].string, "mean")};
+                   .mean = joining_is_mean(call->args[4].string)};
     if (!how.counts) return error_pending();
     memset(how.counts, 0, bytes);
     const Status status = scatter_joining(call, &how);

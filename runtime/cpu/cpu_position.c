@@ -3,6 +3,7 @@
 #include "runtime/core/element.h"
 #include "runtime/cpu/cpu_copy.h"
 #include "runtime/device/alloc_cpu.h"
+#include "runtime/device/positions.h"
 
 typedef struct Checked {
     int64_t *to, size, dim;
@@ -16,9 +17,7 @@ static void check_one(void *context, const char *element, size_t bytes) {
     (void)bytes;
     *c->to++ = at;
     if (LIKELY(at >= 0 && at < c->size) || c->status != ST_OK) return;
-    c->status = error_raise(ST_VALUE, "aten::index: index %lld is out of range for %lld elements of dim %lld",
-                            (long long)given, (long long)c->size, (long long)c->dim);
-    error_set_op("aten::index"); /* what the user called: the row is a part of it */
+    c->status = raise_index_position(given, c->size, c->dim);
 }
 
 /* (index, size, dim) */

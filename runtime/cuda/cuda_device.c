@@ -173,13 +173,12 @@ static Status cuda_properties(const DeviceRow *row, sn_device_properties *out) {
     return ST_OK;
 }
 
-/* A result whose size depends on values has no program. */
+/* A result whose size depends on values has no program: its kernel makes it. */
 static bool reads_values(const OpRow *row) { return row->kind == KIND_kernel && row->flags & OPF_host; }
 
 /* A program's op has the kernels that the program gave it. */
 static Status run_op(OpCall *call) {
-    if (UNLIKELY(reads_values(call->row)))
-        return error_raise(ST_UNSUPPORTED, "%s has no kernel on cuda", call->row->name);
+    if (UNLIKELY(reads_values(call->row))) return cuda_native(call->row)(call);
     if (LIKELY(!op_dynamic(call->row))) return eager_kernel(call);
     return error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key cuda", op_form_name(call->row, call->form));
 }

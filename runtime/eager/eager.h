@@ -220,6 +220,8 @@ Status eager_separate(const OpCall *call, Arg args[MAX_ARGS], bool *copied);
 
 /* Lays an out tensor anew for other sizes. */
 Status eager_resize(sn_tensor *out, const Meta *meta);
+/* The row `resize`, on any device with memory. */
+Status eager_resized(OpCall *call);
 
 /* Rows of OPF_across at a device's key: copies between two devices, or two layouts of one. */
 Status eager_move(OpCall *call);

@@ -77,6 +77,32 @@ Status eager_resize(sn_tensor *out, const Meta *meta) {
     return ST_OK;
 }
 
+static sn_tensor *clone_of(sn_tensor *self, Key key) {
+    const OpRow *const row = op_row(OP_clone);
+    const Arg args[] = {A_VAL(&self->base), A_NONE};
+    sn_tensor *outs[MAX_OUTS];
+    OpCall call = {.row = row, .args = args, .outs = outs, .n_outs = 1, .key = key};
+    return dispatch_entry(row, key)(&call) == ST_OK ? outs[0] : NULL;
+}
+
+/* (self, size, memory_format): what self had stays where it is in memory, what is new is 0. Its storage grows for its
+ * views, too. */
+Status eager_resized(OpCall *call) {
+    sn_tensor *const self = tensor_of(call->args[0].val);
+    TRY(tensor_ready(self, call->row->name));
+    MetaOut out = {.alias = -1};
+    MetaCall asked = {.row = call->row, .args = call->args, .out = &out, .n_out = 1};
+    TRY(call->row->meta(&asked));
+    const Meta *const meta = meta_intern_out(&out);
+    sn_tensor *const t = !meta ? NULL : call->form == FORM_inplace ? self : clone_of(self, call->key);
+    if (!t) return error_pending();
+    call->outs[0] = t;
+    if (t->base.meta == meta) return ST_OK;
+    TRY(eager_resize(t, meta));
+    tensor_written(t);
+    return ST_OK;
+}
+
 /* What is resized has no old contents left that an operand could be. */
 static Status check_no_operand(const OpCall *call, const sn_tensor *out) {
     for (int i = 0; i < call->row->n_params; i++) {

@@ -346,12 +346,17 @@ END_TEST
 
 static const struct {
     const char *name, *text;
-    DType dtypes[4]; /* one of each compute type, and halves */
+    DType dtypes[6]; /* one of each compute type, and halves */
 } texts[] = {
     {"windows", cuda_text_windows, {DT_f32, DT_f64, DT_i64, DT_bf16}},
     {"convolution", cuda_text_convolution, {DT_f32, DT_f64, DT_f16, DT_bf16}},
     {"bags", cuda_text_bags, {DT_f32, DT_f64, DT_f16, DT_bf16}},
     {"products", cuda_text_products, {DT_f32, DT_f64, DT_f16, DT_bf16}},
+    {"moves", cuda_text_moves, {DT_f32, DT_f64, DT_i64, DT_u8, DT_bf16, DT_bool}},
+    {"sorts", cuda_text_sorts, {DT_f32, DT_f64, DT_i64, DT_u8, DT_f16, DT_bool}},
+    {"scatter", cuda_text_scatter, {DT_f32, DT_f64, DT_i64, DT_u8, DT_bf16, DT_bool}},
+    {"scans", cuda_text_scans, {DT_f32, DT_f64, DT_i64, DT_u8, DT_f16}},
+    {"positions", cuda_text_positions, {DT_f32, DT_f64, DT_i64, DT_u8, DT_bf16, DT_bool}},
 };
 
 static void expect_clean(const char *name, DType dtype, const char *text, int arch) {
@@ -377,7 +382,7 @@ START_TEST(compiles_without_spills) {
         return;
     }
     for (int i = 0; i < COUNT_OF(texts); i++)
-        for (int k = 0; k < COUNT_OF(texts[i].dtypes); k++)
+        for (int k = 0; k < COUNT_OF(texts[i].dtypes) && texts[i].dtypes[k]; k++)
             expect_clean(texts[i].name, texts[i].dtypes[k], texts[i].text, _i);
 }
 END_TEST

@@ -13,13 +13,13 @@ typedef struct Case {
 } Case;
 typedef void CaseFn(const Case *c);
 
-enum { EACH_dtype = 1, EACH_layout = 2, EACH_batched = 4, EACH_host = 8, EACH_derivative = 16 };
+enum { EACH_dtype = 1, EACH_layout = 2, EACH_batched = 4, EACH_host = 8, EACH_derivative = 16, EACH_native = 32 };
 /* Calls fn for the samples of every row, in a scope of its own each: f32 and contiguous alone unless `what` says so;
- * EACH_batched: the lines of `batched` instead of `good`; EACH_host: rows that read values on the host,
- * too; EACH_derivative: rows that have one. A row none of whose cases counted (ops_count) fails. */
+ * EACH_batched: the lines of `batched` instead of `good`; EACH_host: rows that read values on the host, too;
+ * EACH_derivative: rows that have one; EACH_native: such rows if they have kernels, and dtypes and layouts of rows with
+ * a kernel written by hand for CUDA devices. A row none of whose cases counted (ops_count) fails. */
 void ops_each(int what, CaseFn *fn);
-void ops_count(void);           /* the running case was checked, not refused for its dtype */
-void ops_absent(const Case *c); /* the device has no kernel for it: listed at the end */
+void ops_count(void); /* the running case was checked, not refused for its dtype */
 /* What the running case does now, for the report of a crash: a text that stays, or NULL. */
 void ops_now(const char *what);
 void ops_fail(const Case *c, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -27,6 +27,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
+#include "runtime/cuda/cuda_native.h"
 #include "tests/ref/nan.h"
 
 static const char *only_row;
@@ -44,17 +45,6 @@ void ops_fail(const Case *c, const char *format, ...) {
 }
 
 void ops_count(void) { counted = true; }
-
-static bool absent[OP_COUNT];
-
-void ops_absent(const Case *c) { absent[c->row->id] = true; }
-
-static void print_absent(void) {
-    int n = 0;
-    for (int id = 0; id < OP_COUNT; id++)
-        if (absent[id]) printf("%s%s", n++ ? ", " : "no kernel there: ", op_row((OpId)id)->name);
-    if (n) printf(" (%d rows)\n", n);
-}
 
 static bool is_refusal(Status status) { return status == ST_DTYPE || status == ST_UNSUPPORTED; }
 
@@ -122,8 +112,9 @@ static void run_case(const Case *c, CaseFn *fn) {
 static bool names_memory(const OpRow *row) { return row->id == OP_view_of || row->id == OP_view_scatter; }
 
 static void run_line(const OpRow *row, const char *line, int number, int what, CaseFn *fn) {
-    const bool dtypes = what & EACH_dtype && has_dtype(line);
-    const bool layouts = what & EACH_layout && !names_memory(row);
+    const bool all = what & EACH_native && cuda_native(row);
+    const bool dtypes = (all || what & EACH_dtype) && has_dtype(line);
+    const bool layouts = (all || what & EACH_layout) && !names_memory(row);
     for (int layout = 0; layout < (layouts ? LAYOUT_COUNT : 1); layout++)
         for (int dtype = 1; dtype < DT_COUNT; dtype++)
             if (dtypes || dtype == (is_for_ints(row) ? DT_i32 : DT_f32))
@@ -154,7 +145,8 @@ void ops_each(int what, CaseFn *fn) {
     for (int id = 0; id < OP_COUNT; id++) {
         const OpRow *const row = op_row((OpId)id);
         if (only_row && strcmp(only_row, row->name)) continue;
-        if (id != OP_gradients && (what & EACH_host || !(row->flags & OPF_host))) run_row(row, what, fn);
+        const bool native = what & EACH_native && row->kind == KIND_kernel && !row->alias_of;
+        if (id != OP_gradients && (native || what & EACH_host || !(row->flags & OPF_host))) run_row(row, what, fn);
     }
 }
 
@@ -264,7 +256,7 @@ static const struct {
     {"leaves", check_leaves, EACH_derivative},
     {"precise", check_precise, 0},
     {"bools", check_bools, EACH_dtype | EACH_layout},
-    {"cuda", check_cuda, 0},
+    {"cuda", check_cuda, EACH_native},
 };
 
 static bool run_mode(const char *name) {
@@ -282,7 +274,6 @@ int main(int argc, char **argv) {
         puts("usage: test_ops MODE [ROW]");
         return 2;
     }
-    print_absent();
     printf("%s: %d cases, %d rows checked, %d failed\n", argv[1], n_cases, n_counted, n_failed);
     sn_scope_end(SN_SCOPE_ROOT);
     return n_failed != 0;
