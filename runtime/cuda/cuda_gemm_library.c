@@ -163,14 +163,18 @@ static void take_algorithm(LtPin *pin, const BlasltHeuristic *found, int n) {
     }
 }
 
+/* Without a word it takes all addresses for multiples of 256. */
 static BlasltStatus prefer(BlasltPreference preference) {
     const Blaslt *const lt = library();
     const uint64_t workspace = MOST_WORKSPACE;
-    const uint32_t reductions = LT_no_reduction;
-    const BlasltStatus status =
+    const uint32_t reductions = LT_no_reduction, aligned = ALIGNED;
+    BlasltStatus status =
         lt->MatmulPreferenceSetAttribute(preference, LT_prefer_workspace, &workspace, sizeof workspace);
-    if (status != LT_success) return status;
-    return lt->MatmulPreferenceSetAttribute(preference, LT_prefer_reductions, &reductions, sizeof reductions);
+    if (status == LT_success)
+        status = lt->MatmulPreferenceSetAttribute(preference, LT_prefer_reductions, &reductions, sizeof reductions);
+    for (int each = LT_prefer_a; each <= LT_prefer_d && status == LT_success; each++)
+        status = lt->MatmulPreferenceSetAttribute(preference, each, &aligned, sizeof aligned);
+    return status;
 }
 
 static BlasltStatus ask(const LtUse *use, LtPin *pin) {
@@ -420,6 +424,14 @@ static Status deliver(const LtCall *call, const void *from) {
     return move(call, p->wide ? DT_f32 : p->dtype, from, p->c, m, p->visible);
 }
 
+/* A lost device is the driver's to tell; of a stream that is captured it must not be asked. */
+static Status launch_failed(const LtCall *call, const LtKey *key, BlasltStatus status) {
+    CudaDevice *const device = call->device;
+    const CuResult state = cuda_recording ? CU_success : device->driver->StreamQuery(cuda_stream(device)->handle);
+    if (state != CU_success && state != CU_not_ready) return cuda_answer(device, "a product", state);
+    return library_refused(key, "the launch", status);
+}
+
 static Status multiply(const LtCall *call, const LtUse *use, const LtPlaces *at, char *workspace) {
     static const float one = 1, zero = 0;
     const CudaProduct *const p = call->product;
@@ -428,15 +440,16 @@ static Status multiply(const LtCall *call, const LtUse *use, const LtPlaces *at,
                                                                        call->b.packed ? workspace + at->b : call->b.at;
     char *const d = call->direct ? p->c : workspace + at->d, *const rest = use->workspace ? workspace + at->rest : NULL;
     const int64_t d_step = key->m * key->n * (p->wide ? 4 : 2); /* several only into workspace, of packed operands */
+    CudaStream *const stream = cuda_stream(call->device);
     if (!cuda_recorded_foreign(call->device)) return ST_OK;
     for (int64_t i = 0; i < call->steps; i++) {
-        const BlasltStatus status = library()->Matmul(
-            handles[key->device], use->desc, &one, b + i * packed_elements(&call->b, key->k) * 2, use->a,
-            a + i * packed_elements(&call->a, key->k) * 2, use->b, &zero, d + i * d_step, use->d, d + i * d_step,
-            use->d, &use->pin->algo, rest, use->workspace, cuda_stream(call->device)->handle);
-        if (status != LT_success) return library_refused(key, "the launch", status);
+        const BlasltStatus status =
+            library()->Matmul(handles[key->device], use->desc, &one, b + i * packed_elements(&call->b, key->k) * 2,
+                              use->a, a + i * packed_elements(&call->a, key->k) * 2, use->b, &zero, d + i * d_step,
+                              use->d, d + i * d_step, use->d, &use->pin->algo, rest, use->workspace, stream->handle);
+        if (status != LT_success) return launch_failed(call, key, status);
     }
-    return cuda_launched(cuda_stream(call->device));
+    return cuda_launched(stream);
 }
 
 static Status run_in(const LtCall *call, const LtUse *use, const LtPlaces *at, char *workspace) {

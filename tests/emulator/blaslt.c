@@ -4,7 +4,7 @@
  *
  *   order       each algorithm (id, tile) begins its sums at another k, so that a wrong pin has other bits; what the
  *               heuristics choose depends on all sizes, types and layouts, and on the reductions that are allowed
- *   alignment   pointers and rows must lie by 16 bytes
+ *   alignment   addresses must lie as the heuristics were told (by 256 bytes, where they were not), rows by 16
  *   sizes       66 takes everything, 41 multiples of 8 columns, 40 an even number of them, 23 multiples of 2,048 (the
  *               columns are Sinter's rows)
  *   workspace   is written
@@ -24,7 +24,7 @@
 #define PUBLIC __attribute__((visibility("default")))
 
 enum { STATUS_not_initialized = 1, STATUS_invalid_value = 7, STATUS_execution_failed = 13, MAGIC = 0x17a190 };
-enum { WORKSPACE = 256, ALIGNED = 16 };
+enum { WORKSPACE = 256, ALIGNED = 16, ALIGNED_WELL = 256 };
 
 struct BlasltHandleOpaque {
     int unused;
@@ -40,10 +40,10 @@ struct BlasltLayoutOpaque {
 };
 struct BlasltPreferenceOpaque {
     size_t workspace;
-    uint32_t reductions;
+    uint32_t reductions, aligned[4];
 };
 /* BlasltAlgo's words */
-enum { WORD_magic, WORD_id, WORD_tile, WORD_splits };
+enum { WORD_magic, WORD_id, WORD_tile, WORD_splits, WORD_aligned };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static EmulatedBlasltCounts counts;
@@ -246,6 +246,7 @@ PUBLIC BlasltStatus cublasLtMatmulPreferenceCreate(BlasltPreference *preference)
     BEGIN(MatmulPreferenceCreate);
     *preference = calloc(1, sizeof **preference);
     (*preference)->reductions = UINT32_MAX;
+    for (int i = 0; i < 4; i++) (*preference)->aligned[i] = ALIGNED_WELL;
     return LT_success;
 }
 
@@ -261,6 +262,8 @@ PUBLIC BlasltStatus cublasLtMatmulPreferenceSetAttribute(BlasltPreference prefer
         memcpy(&preference->workspace, value, bytes);
     else if (attribute == LT_prefer_reductions && bytes == sizeof preference->reductions)
         memcpy(&preference->reductions, value, bytes);
+    else if (attribute >= LT_prefer_a && attribute <= LT_prefer_d && bytes == sizeof preference->aligned[0])
+        memcpy(&preference->aligned[attribute - LT_prefer_a], value, bytes);
     else
         return STATUS_invalid_value;
     return LT_success;
@@ -306,7 +309,9 @@ PUBLIC BlasltStatus cublasLtMatmulAlgoGetHeuristic(BlasltHandle handle, BlasltDe
     counts.heuristics++;
     pthread_mutex_unlock(&lock);
     const bool may_split = preference->reductions && d->columns <= 512;
-    const BlasltAlgo algo = algo_of(desc, a, d, may_split ? 4 : 1);
+    BlasltAlgo algo = algo_of(desc, a, d, may_split ? 4 : 1);
+    for (int i = 0; i < 4; i++)
+        if (algo.data[WORD_aligned] < preference->aligned[i]) algo.data[WORD_aligned] = preference->aligned[i];
     if (preference->workspace < WORKSPACE) return LT_not_supported;
     results[(*n)++] = (BlasltHeuristic){.algo = algo, .workspaceSize = WORKSPACE, .state = LT_success};
     return LT_success;
@@ -340,9 +345,9 @@ PUBLIC BlasltStatus cublasLtMatmulAlgoConfigGetAttribute(const BlasltAlgo *algo,
 
 /* products -------------------------------------------------------------------------------------- */
 
-static bool is_aligned(const void *at, BlasltLayout layout) {
+static bool is_aligned(const BlasltAlgo *algo, const void *at, BlasltLayout layout) {
     const int64_t bytes = layout->type == LT_f32 ? 4 : 2;
-    return (uintptr_t)at % ALIGNED == 0 && layout->ld * bytes % ALIGNED == 0 &&
+    return (uintptr_t)at % algo->data[WORD_aligned] == 0 && layout->ld * bytes % ALIGNED == 0 &&
            (layout->batches == 1 || layout->batch * bytes % ALIGNED == 0);
 }
 
@@ -375,8 +380,8 @@ PUBLIC BlasltStatus cublasLtMatmul(BlasltHandle handle, BlasltDesc desc, const v
     if (!handle || algo->data[WORD_magic] != MAGIC || !fits(desc, a_layout, b_layout, c_layout, d_layout) || c != d ||
         *(const float *)alpha != 1 || *(const float *)beta != 0 || bytes < WORKSPACE)
         return STATUS_invalid_value;
-    if (!takes((int64_t)algo->data[WORD_id], d_layout->columns) || !is_aligned(a, a_layout) ||
-        !is_aligned(b, b_layout) || !is_aligned(d, d_layout) || !is_aligned(workspace, d_layout))
+    if (!takes((int64_t)algo->data[WORD_id], d_layout->columns) || !is_aligned(algo, a, a_layout) ||
+        !is_aligned(algo, b, b_layout) || !is_aligned(algo, d, d_layout) || !is_aligned(algo, workspace, d_layout))
         return LT_not_supported;
     Product p = product_of(desc, a_layout, b_layout, d_layout, algo);
     const int64_t threads = p.rows * p.columns * p.batches;
