@@ -2,8 +2,9 @@
  * library does its own: stream-ordered, captured with the stream, each access to memory looked at. It is stricter than
  * the library, and gives a mistake away:
  *
- *   order       each algorithm (id, tile) begins its sums at another k, so that a wrong pin has other bits; what the
- *               heuristics choose depends on all sizes, types and layouts, and on the reductions that are allowed
+ *   order       each algorithm (id, tile) begins its sums at another k and keeps 10 bits of them after every 8 terms,
+ *               so that a wrong pin has other bits in bf16, too; what the heuristics choose depends on all sizes, types
+ *               and layouts, and on the reductions that are allowed
  *   alignment   addresses must lie as the heuristics were told (by 256 bytes, where they were not), rows by 16
  *   sizes       66 takes everything, 41 multiples of 8 columns, 40 an even number of them, 23 multiples of 2,048 (the
  *               columns are Sinter's rows)
@@ -128,6 +129,7 @@ static const char *const text =
     "        const long long at = (q + p.start) % p.k;\n"
     "        const Half x = a[p.ta ? at + i * p.lda : i + at * p.lda], y = b[p.tb ? j + at * p.ldb : at + j * p.ldb];\n"
     "        sum += p.brain ? of_bits((unsigned)x << 16) * of_bits((unsigned)y << 16) : of_half(x) * of_half(y);\n"
+    "        if (q % 8 == 7) sum = of_bits(bits_of(sum) & 0xffffe000);\n"
     "    }\n"
     "    const long long to = batch * p.d_batch + i + j * p.ldd;\n"
     "    if (p.wide) ((float *)d)[to] = sum;\n"
