@@ -323,6 +323,55 @@ START_TEST(resizing_keeps_what_was_there) {
 }
 END_TEST
 
+/* compiled ------------------------------------------------------------------------------------- */
+
+/* Two results: what all of these rows make of the first three inputs, and places of a sort. */
+static sn_status order_body(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const index = sn_in(f, 1), *const rows = sn_in(f, 2), *places;
+    sn_tensor *const sums = sn_cumsum(sn_tanh(x), 1, SN_F32);
+    sn_tensor *const sorted = sn_sort(sums, 1, true, &places);
+    sn_tensor *const written = sn_scatter_add(sn_exp(x), 1, index, sorted);
+    sn_tensor *const added = sn_index_add(written, 0, rows, sn_mul(x, x));
+    sn_tensor *const read = sn_index(added, SN_TENSORS(NULL, sn_select(index, 0, 1)));
+    sn_tensor *const reduced =
+        sn_scatter_reduce_ex(read, 0, sn_remainder(index, sn_full_like(index, sn_int(20))), added, "amax", false);
+    sn_out(f, 0, sn_mul(reduced, sn_embedding(added, rows)));
+    return sn_out(f, 1, places);
+}
+
+typedef struct OrderStep {
+    sn_tensor *out[2], *grad;
+} OrderStep;
+
+static OrderStep order_step(sn_function *fn, sn_tensor *const *given, sn_device device) {
+    sn_tensor *in[3];
+    OrderStep step = {0};
+    for (int i = 0; i < 3; i++) in[i] = sn_detach(sn_to_device(given[i], device));
+    sn_requires_grad_(in[0], true);
+    ck_assert_int_eq(sn_call(fn, in, 3, step.out, 2), SN_OK);
+    ck_assert_int_eq(sn_backward(sn_sum(sn_mul(step.out[0], step.out[0]))), SN_OK);
+    step.grad = sn_grad(in[0]);
+    expect_ok();
+    return step;
+}
+
+/* Step by step, and from the third call on as a graph. */
+START_TEST(compiled_calls_have_the_bits_of_the_cpu) {
+    static const sn_preset presets[] = {SN_PRESET_DEFAULT, SN_PRESET_REDUCE_OVERHEAD};
+    sn_function *const fn = sn_compile(order_body, NULL, SN_COMPILE_OPTIONS(.preset = presets[_i]));
+    sn_function *const twin = sn_compile(order_body, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    for (int call = 0; call < 5; call++) {
+        sn_tensor *const given[] = {numbers(SN_INTS(20, 200), SN_F32), positions(SN_INTS(20, 200), 200, SN_I64),
+                                    positions(SN_INTS(20), 20, SN_I64)};
+        const OrderStep cpu = order_step(twin, given, SN_CPU), gpu = order_step(fn, given, GPU);
+        for (int i = 0; i < 2; i++) expect_same("a result", gpu.out[i], cpu.out[i]);
+        expect_same("the gradient", gpu.grad, cpu.grad);
+    }
+    ck_assert_msg(strstr(sn_explain(fn), "compiled share 1.0000") != NULL, "%s", sn_explain(fn));
+    sn_function_free(fn), sn_function_free(twin);
+}
+END_TEST
+
 int main(void) {
     const char *const compiler = getenv("SINTER_CUDA_NVRTC");
     TCase *const tests = tcase_create("cuda_order");
@@ -339,6 +388,7 @@ int main(void) {
         tcase_add_loop_test(tests, scans_have_the_bits_of_the_cpu, 0, COUNT_OF(lines));
         tcase_add_loop_test(tests, positions_have_the_bits_of_the_cpu, 0, COUNT_OF(lists));
         tcase_add_test(tests, resizing_keeps_what_was_there);
+        tcase_add_loop_test(tests, compiled_calls_have_the_bits_of_the_cpu, 0, 2);
     } else {
         puts("skipped: running them: no clang here, by which the emulated device runs kernels");
     }
