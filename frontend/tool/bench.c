@@ -41,6 +41,7 @@ typedef struct BenchReport {
         verify_min, call_ns, call_min, fma, fma_best;
     int64_t kernels, product_flops, moved_bytes, saved_bytes, arena_bytes, eager_peak, peak;
     BenchWarm warm;
+    BenchNvrtc nvrtc;
     double share, copy_gbs; /* what a copy within the row's device reaches; 0: not asked */
 } BenchReport;
 
@@ -280,6 +281,17 @@ static void print_code_ms(const Work *w) {
     release_gradients(grads);
 }
 
+static void time_nvrtc(const Work *w, BenchReport *report) {
+    sn_tensor *grads[WORK_OUTPUTS];
+    output_gradients(w, grads);
+    const Runner r = {.work = w, .grads = grads, .fn = compile_work(w, SN_COMPILE_VERIFY, "nvrtc")};
+    run_once(&r);
+    const char *const text = sn_dump(r.fn, "cuda");
+    if (!sn_check()) report->nvrtc = bench_nvrtc(text);
+    sn_function_free(r.fn);
+    release_gradients(grads);
+}
+
 static sn_device device_of(const Options *o) { return o->target.device_given ? (sn_device)o->target.device : SN_CPU; }
 
 static void work_make(const BenchRow *row, const Options *o, Work *w) {
@@ -347,6 +359,11 @@ static void bench_row(const BenchRow *row, const Options *o, BenchReport *report
         return;
     }
     work_make(row, o, &w);
+    if (row->nvrtc) {
+        if (!sn_check()) time_nvrtc(&w, report);
+        work_free(&w);
+        return;
+    }
     if (row->product) report->product_flops = 2 * row->sizes[0] * row->sizes[1] * row->sizes[2];
     if (!sn_check()) time_work(&w, o, report);
     work_free(&w);
@@ -374,6 +391,7 @@ static void print_json(const char *name, const BenchReport *r, int threads, doub
     print_figure("compiled_ms", r->compiled_ms), print_figure("compiled_ms_min", r->compiled_min);
     print_figure("warm_ms", r->warm.ms), print_figure("warm_ms_min", r->warm.min_ms);
     print_figure("made_ms", r->warm.cold_ms);
+    print_figure("nvrtc_ms", r->nvrtc.ms), print_figure("nvrtc_ms_min", r->nvrtc.min_ms);
     print_figure("cold_ms", r->cold_ms), print_figure("compile_ms", r->compile_ms);
     print_figure("compile_ms_min", r->compile_min);
     print_figure("kernels", (double)r->kernels), print_figure("compiled_share", r->share);
@@ -400,6 +418,9 @@ static void print_text(const char *name, const BenchReport *r) {
         printf("%-30s replay %.0f ns, verify %.0f ns per call\n", name, r->call_ns, r->verify_ns);
     else if (r->compile_min > 0)
         printf("%-30s loop IR to callable %.3f ms (min %.3f)\n", name, r->compile_ms, r->compile_min);
+    else if (r->nvrtc.ms > 0)
+        printf("%-30s text to a cubin %.1f ms of processor time (min %.1f), %d programs\n", name, r->nvrtc.ms,
+               r->nvrtc.min_ms, r->nvrtc.programs);
     else if (r->warm.ms > 0)
         printf("%-30s plan and code %.3f ms where another process compiled it (min %.3f), %.1f ms by itself\n", name,
                r->warm.ms, r->warm.min_ms, r->warm.cold_ms);

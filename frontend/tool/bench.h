@@ -42,6 +42,7 @@ typedef struct BenchRow {
                        are run where they are named or a device is */
     sn_dtype dtype; /* of inputs that are floats; SN_DTYPE_DEFAULT: as they are made, f32 */
     bool warm;      /* warm/...: what code costs a process where another one left it on disk */
+    bool nvrtc;     /* nvrtc/...: what NVRTC takes for the text of its kernels */
 } BenchRow;
 extern const BenchRow bench_rows[]; /* ends with a NULL name */
 
@@ -70,6 +71,13 @@ typedef struct BenchWarm {
     double cold_ms, ms, min_ms;
 } BenchWarm;
 BenchWarm bench_warm(const char *row, const char *device);
+
+/* bench_nvrtc.c: what NVRTC takes for the stage "cuda" of a function, in ms. An error is raised. */
+typedef struct BenchNvrtc {
+    double ms, min_ms;
+    int programs;
+} BenchNvrtc;
+BenchNvrtc bench_nvrtc(const char *text);
 
 /* bench_against.c: two builds in turn. */
 typedef struct Against {

@@ -397,6 +397,25 @@ static void make_mlp_step(Work *w, const int64_t *s) {
     classes(w, s[0], 10);
 }
 
+/* That of samples/digits.c. */
+static sn_status digits_step(sn_frame *f) {
+    const Net *net = sn_closure(f);
+    sn_tensor *h = sn_relu(sn_linear(sn_in(f, 0), net->weight[0], net->bias[0]));
+    sn_tensor *loss = sn_cross_entropy(sn_linear(sn_dropout(h, 0.2, true), net->weight[1], net->bias[1]), sn_in(f, 1));
+    sn_optim_zero_grad(net->opt);
+    sn_backward(loss);
+    sn_optim_step(net->opt);
+    return sn_out(f, 0, loss);
+}
+static void make_digits_step(Work *w, const int64_t *s) {
+    Net *net = net_new(w, digits_step);
+    sn_param_linear(net->params, "fc1", 64, 128, &net->weight[0], &net->bias[0]);
+    sn_param_linear(net->params, "fc2", 128, 10, &net->weight[1], &net->bias[1]);
+    net->opt = sn_adamw(net->params, 1e-3, 0.01);
+    normal(w, SN_INTS(s[0], 64));
+    classes(w, s[0], 10);
+}
+
 static sn_status adamw(sn_frame *f) {
     const Net *net = sn_closure(f);
     return sn_optim_step(net->opt);
@@ -443,6 +462,10 @@ const BenchRow bench_rows[] = {
     {"warm/softmax", make_softmax, {1024, 768}, .warm = true},
     {"warm/gpt2_block_fwd", make_gpt2_block, {4, 256, 0}, .warm = true},
     {"warm/gpt2_block_fwd_bwd", make_gpt2_block, {4, 256, 1}, .warm = true},
+    {"nvrtc/silu_mul", make_silu_mul, {64, 64}, .nvrtc = true},
+    {"nvrtc/softmax", make_softmax, {1024, 768}, .nvrtc = true},
+    {"nvrtc/digits_step", make_digits_step, {64}, .nvrtc = true},
+    {"nvrtc/gpt2_block_fwd_bwd", make_gpt2_block, {4, 256, 1}, .nvrtc = true},
     {"fuse/bias_gelu_res_ln", make_residual_tanh, {8192, 768}},
     {"fuse/bias_gelu_res_ln_1k", make_residual_tanh, {1024, 768}},
     {"fuse/bias_gelu_erf_res_ln", make_residual_erf, {8192, 768}},
