@@ -14,6 +14,7 @@
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/site.h"
+#include "runtime/core/background.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 
@@ -84,6 +85,7 @@ sn_status sn_init(const sn_init_options *options) {
 
 sn_status sn_shutdown(void) {
     if (state_outside_body("sn_shutdown") != ST_OK) return sn_check();
+    background_shutdown();
     sn_scope_end(SN_SCOPE_ROOT);
     pool_threads_set(1);
     tensor_blocks_trim(state_get());

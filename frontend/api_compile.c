@@ -5,6 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/function/explain.h"
+#include "runtime/core/background.h"
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/capture/record/symbols.h"
@@ -28,9 +29,6 @@ static Status check_options(const sn_compile_options *o) {
     if (o->preset == SN_PRESET_MAX_AUTOTUNE)
         return error_raise(ST_UNSUPPORTED, "sn_compile: preset SN_PRESET_MAX_AUTOTUNE is not in this version: no saved "
                                            "plan has choices to pick from; use SN_PRESET_REDUCE_OVERHEAD");
-    if (o->background)
-        return error_raise(ST_UNSUPPORTED, "sn_compile: background compiling is not in this "
-                                           "version; leave background false");
     return ST_OK;
 }
 
@@ -52,6 +50,12 @@ void sn_function_free(sn_function *fn) {
         return;
     }
     function_free(fn);
+}
+
+sn_status sn_function_wait(sn_function *fn) {
+    if (!fn) return (sn_status)error_raise(ST_ARGUMENT, "sn_function_wait: the function is NULL");
+    if (fn->background) background_wait(fn->background);
+    return sn_check();
 }
 
 static Status check_lists(const Arg *in, int n_in, sn_tensor **out, int n_out) {

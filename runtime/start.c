@@ -88,6 +88,8 @@ __attribute__((constructor)) static void fill_capture_hooks(void) {
 
         .training_wanted = training_wanted,
         .training_compile = training_compile,
+        .training_make_code = training_make_code,
+        .training_settle = training_settle,
         .training_run = training_run,
         .training_attach = training_attach,
         .training_take_place = training_take_place,

@@ -40,6 +40,15 @@ typedef struct ModuleJob {
     char complaint[256]; /* of LLVM's diagnostics */
 } ModuleJob;
 
+#ifdef SINTER_OWN_LLVM
+/* LLVM's static objects have no end: while the program exits, a thread may still compile. */
+int __cxa_atexit(void (*end)(void *), void *object, void *library);
+int __cxa_atexit(void (*end)(void *), void *object, void *library) {
+    (void)end, (void)object, (void)library;
+    return 0;
+}
+#endif
+
 static Status module_fail(ModuleJob *job, Status status, int bail, const char *format, ...) PRINTF_LIKE(4, 5);
 static Status module_fail(ModuleJob *job, Status status, int bail, const char *format, ...) {
     va_list args;

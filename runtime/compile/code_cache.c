@@ -385,7 +385,8 @@ static Status generate(const WantedCode *wanted, const Machine *machine, Compile
 
 Status code_generate(Plan *plan, CompileInfo *info) {
     const Machine *const machine = code_machine();
-    WantedCode wanted = {.arena = plan_shape(plan, machine) == ST_OK ? arena_new() : NULL};
+    const bool shaped = plan->machine == machine || plan_shape(plan, machine) == ST_OK;
+    WantedCode wanted = {.arena = shaped ? arena_new() : NULL};
     if (!wanted.arena) return code_fail(info, ST_MEMORY, BAIL_memory, "out of memory");
     want_all(&wanted, plan, info);
     const Status status = wanted.nests.n ? generate(&wanted, machine, info) : ST_OK;

@@ -97,15 +97,13 @@ PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
 
 typedef struct PassRun {
     Graph *graph;
-    const char *passes;
-    const PassOptions *options;
     CompileInfo *info;
 } PassRun;
 
 static Status run_passes(void *context) {
     const PassRun *const job = context;
-    const PassOptions options = compile_pass_options(job->options, job->info);
-    return passes_run(job->graph, job->passes, &options);
+    const PassOptions options = compile_pass_options(NULL, job->info);
+    return passes_run(job->graph, "compile", &options);
 }
 
 static NestFn *take_code(void *context, const Nest *nest) {
@@ -136,15 +134,13 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     return settle_info(status, info);
 }
 
-Status compile_passes(Graph *graph, const PassOptions *options, CompileInfo *info) {
-    PassRun job = {.graph = graph, .passes = "compile", .options = options, .info = info};
-    return compile_guarded(graph, run_passes, &job, info);
-}
+Status compile_settle(Plan *plan) { return plan_shape(plan, code_machine()); }
 
-Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info) {
-    TRY(compile_passes(graph, options, info));
+Status compile_passes(Graph *graph, CompileInfo *info) {
+    PassRun job = {graph, info};
+    TRY(compile_guarded(graph, run_passes, &job, info));
     info->graph = graph;
-    return compile_plan(graph->plan, info, out);
+    return ST_OK;
 }
 
 /* Dumps -------------------------------------------------------------------------------------- */

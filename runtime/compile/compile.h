@@ -29,13 +29,13 @@ typedef struct CompileInfo {
     bool interpreted;              /* no generated code: the interpreter runs the same kernels */
 } CompileInfo;
 
-/* Runs the pass pipeline on `graph` (whose arena must outlive the executable), lowers, generates
- * code. Returns ST_OK with *out set, or a status with no error pending and info->failure set: the
- * caller runs eagerly. */
-Status compile_graph(Graph *graph, const PassOptions *options, Executable **out, CompileInfo *info);
-Status compile_passes(Graph *graph, const PassOptions *options, CompileInfo *info); /* up to graph->plan */
-/* Code for a plan whose graph went through the passes; adds to info. */
+/* Runs the pass pipeline on `graph` (whose arena must outlive code of graph->plan) and lowers. ST_OK with graph->plan
+ * and info->graph set, or a status with no error pending and info->failure set: the caller runs eagerly. */
+Status compile_passes(Graph *graph, CompileInfo *info);
+/* Code for a plan whose graph went through the passes; adds to info. *out, or fails as compile_passes does. */
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
+/* What compile_plan would add to a plan: from then on that only reads it, in whatever thread. */
+Status compile_settle(Plan *plan);
 /* Options that note each pass' time in `info`; `base` may be NULL. */
 PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info);
 void compile_note_time(CompileInfo *info, const char *name, int64_t ns);

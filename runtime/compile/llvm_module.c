@@ -13,6 +13,7 @@
 
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
+#include "runtime/core/background.h"
 #include "runtime/core/settings.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -68,6 +69,7 @@ static void open_module(void) {
         dlclose(handle);
         return;
     }
+    background_opened();
     inner = table;
     outer = *table;
     outer.compile = compile_request;

@@ -168,6 +168,15 @@ void settings_free(sn_state *state) {
     for (int i = 0; i < SET_COUNT; i++) mem_free(state->settings[i].text);
 }
 
+Status settings_copy(sn_state *to, const sn_state *from) {
+    for (int i = 0; i < SET_COUNT; i++) {
+        const char *const text = from->settings[i].text;
+        to->settings[i] = (Setting){.text = text ? mem_strdup(text) : NULL, .number = from->settings[i].number};
+        if (text && !to->settings[i].text) return ST_MEMORY;
+    }
+    return ST_OK;
+}
+
 int64_t setting_number(SettingId id) { return state_get()->settings[id].number; }
 
 const char *setting_text(const sn_state *state, SettingId id) {

@@ -60,7 +60,7 @@ sn_state *state_make(void) {
     return state;
 }
 
-static sn_state *use(sn_state *state) {
+sn_state *state_use(sn_state *state) {
     sn_state *const before = state_get();
     sn_state *const next = state ? state : own_state();
     if (next) enter(next);
@@ -72,7 +72,9 @@ Status state_outside_body(const char *what) {
     return error_raise(ST_STATE, "%s: not inside a compiled function", what);
 }
 
-sn_state *sn_state_use(sn_state *state) { return state_outside_body("sn_state_use") == ST_OK ? use(state) : NULL; }
+sn_state *sn_state_use(sn_state *state) {
+    return state_outside_body("sn_state_use") == ST_OK ? state_use(state) : NULL;
+}
 
 void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
     state->grad_mode = mode;

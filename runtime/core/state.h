@@ -86,6 +86,8 @@ sn_state *state_make(void); /* the slow path of state_get */
  * emergency state in which nothing can be made. */
 static inline sn_state *state_get(void) { return LIKELY(state_current) ? state_current : state_make(); }
 
+/* sn_state_use, wherever it is called. */
+sn_state *state_use(sn_state *state);
 /* Hands a string to the innermost scope; NULL gives "". */
 const char *state_text(sn_state *state, char *malloced);
 /* The mode, and the key that inference leaves out. */

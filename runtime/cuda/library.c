@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "runtime/core/background.h"
 #include "runtime/core/settings.h"
 
 static const struct {
@@ -40,7 +41,10 @@ bool library_function(void *library, const char *name, void *at) {
 
 static void *open_file(const char *file, LibraryReason *why) {
     void *const library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) library_because(why, "%s", dlerror());
+    if (library)
+        background_opened();
+    else
+        library_because(why, "%s", dlerror());
     return library;
 }
 

@@ -111,7 +111,7 @@ static void step_text(const Plan *plan, const Step *step, Text *text) {
 }
 
 bool plan_part_repeats(const Variant *v, int part, RepeatReport *out) {
-    return executable_repeats(part ? training_backward(v) : v->run, out);
+    return executable_repeats(part ? training_backward(v) : variant_code(v), out);
 }
 
 static void repeat_text(const Variant *v, int part, Text *text) {
@@ -186,6 +186,7 @@ static void graph_text(const Variant *v, Text *text) {
                 info->kernels, plural(info->kernels), v->dynamic ? ", symbolic sizes" : "",
                 info->interpreted ? ", interpreted" : "", (long long)atomic_load(&v->hits),
                 plural(atomic_load(&v->hits)));
+    if (variant_waits(v)) text_puts(text, "  " REASON_waits "\n");
     if (info->interpreted) text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
     for (int i = 0; i < info->n_plans; i++) plan_text(v, i, text);
     saved_text(v, text);
@@ -259,6 +260,9 @@ void explain_text(sn_function *fn, Text *text) {
                 (long long)s->compiles, plural(s->compiles), (long long)s->recompiles, plural(s->recompiles),
                 (long long)breaks, plural(breaks), explain_share(s), (long long)s->ops_generated,
                 (long long)s->ops_interpreted, (long long)s->ops_eager);
+    if (s->ops_waiting)
+        text_printf(text, "%lld op%s ran eagerly while code was made\n", (long long)s->ops_waiting,
+                    plural(s->ops_waiting));
     fallbacks_text(fn, text);
     breaks_text(fn, text);
     for (int i = 0; i < fn->variants.n; i++) graph_text(fn->variants.at[i], text);

@@ -119,6 +119,7 @@ static void graph_json(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
     text_printf(text, "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s", v->id,
                 v->n_ops, info->kernels, v->dynamic ? "true" : "false", info->interpreted ? "true" : "false");
+    text_printf(text, ", \"waits\": %s", variant_waits(v) ? "true" : "false");
     put_number(text, "hits", atomic_load(&v->hits));
     put_number(text, "nests", info->nests);
     put_number(text, "generated", info->generated);
@@ -195,6 +196,7 @@ void explain_json(sn_function *fn, Text *text) {
     put_number(text, "ops_generated", s->ops_generated);
     put_number(text, "ops_interpreted", s->ops_interpreted);
     put_number(text, "ops_eager", s->ops_eager);
+    put_number(text, "ops_waiting", s->ops_waiting);
     text_puts(text, ", \"graphs\": [");
     for (int i = 0; i < fn->variants.n; i++) {
         text_puts(text, i ? ", " : "");

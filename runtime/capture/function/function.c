@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/capture/function/captured_graph.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/core/background.h"
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/capture/record/symbols.h"
@@ -36,6 +37,7 @@ sn_function *function_new(sn_body body, void *closure, const sn_compile_options 
     fn->body = body;
     fn->closure = closure;
     if (options) fn->options = *options;
+    if (fn->options.background) fn->background = background_owner();
     fn->name = mem_strdup(fn->options.name && *fn->options.name ? fn->options.name : "fn");
     fn->arena = arena;
     fn->root = trie_root(arena);
@@ -53,6 +55,7 @@ fail:
 
 void function_free(sn_function *fn) {
     if (!fn) return;
+    if (fn->background) background_withdraw(fn->background);
     function_report(fn);
     replay_free(fn);
     for (int i = 0; i < fn->variants.n; i++) variant_free(fn->variants.at[i]);
@@ -104,8 +107,11 @@ static void count_fallback(sn_function *fn, const char *reason, int64_t ops) {
 
 static void count_trace(sn_function *fn, const Trace *trace) {
     if (fn->stats.calls <= 1) return; /* the first call is left out [semantics C14] */
-    if (trace->state != TRACE_compiled) count_fallback(fn, reason_of(trace), trace->ops.n);
-    if (trace->state == TRACE_compiled)
+    const bool waits = trace->state == TRACE_eager && trace->waits;
+    if (trace->state != TRACE_compiled && !waits) count_fallback(fn, reason_of(trace), trace->ops.n);
+    if (waits)
+        fn->stats.ops_waiting += trace->ops.n;
+    else if (trace->state == TRACE_compiled)
         fn->stats.ops_generated += trace->ops.n;
     else if (trace->state == TRACE_interpreted)
         fn->stats.ops_interpreted += trace->ops.n;
@@ -362,15 +368,16 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, G
 
 static Status check_strict(sn_function *fn) {
     if (!fn->options.full_graph) return ST_OK;
-    if (fn->breaks.n) {
+    const bool locked = lock_shared(&fn->lock);
+    const BreakRow row = fn->breaks.n ? fn->breaks.at[0] : (BreakRow){0};
+    const char *const failure = fn->failures.n ? fn->failures.at[0].text : NULL;
+    unlock_shared(&fn->lock, locked);
+    if (row.count) {
         char where[256];
-        site_name(fn->breaks.at[0].site, where, sizeof where);
-        return error_raise(ST_STRICT, "%s: full_graph, but the graph breaks at %s: %s", fn->name, where,
-                           fn->breaks.at[0].reason);
+        site_name(row.site, where, sizeof where);
+        return error_raise(ST_STRICT, "%s: full_graph, but the graph breaks at %s: %s", fn->name, where, row.reason);
     }
-    if (fn->failures.n)
-        return error_raise(ST_STRICT, "%s: full_graph, but nothing was compiled: %s", fn->name,
-                           fn->failures.at[0].text);
+    if (failure) return error_raise(ST_STRICT, "%s: full_graph, but nothing was compiled: %s", fn->name, failure);
     return ST_OK;
 }
 

@@ -94,7 +94,7 @@ const char *function_note_limit(sn_function *fn, bool failed) {
             full ? (int)setting_number(SET_accumulated_recompile_limit) : function_recompile_limit(fn),
             full ? "compiled segments: the accumulated recompile limit"
                  : "variants of one segment: the recompile limit");
-    return failed ? "its segment could not be compiled"
+    return failed ? REASON_failed
            : full ? "the accumulated recompile limit is reached; new paths run eagerly"
                   : "the recompile limit is reached; this case runs eagerly";
 }

@@ -53,6 +53,7 @@ struct sn_function {
     Arena *call_arena; /* of the last call, kept for the next one */
     sn_stats stats;    /* under the lock */
     bool limit_said, mode_said;
+    uint64_t background; /* whose code is made by a worker, core/background.h; 0: at the end of the call */
     _Atomic(struct ReplayProgram *)
         programs; /* of mode replay, newest first: runtime/capture/replay/replay_program.h */
     _Atomic int64_t replays;
@@ -61,6 +62,10 @@ struct sn_function {
     _Atomic int running;   /* bodies, and what follows them in captured calls; 0: it may be freed */
     int n_replay;          /* calls that these have learnt */
 };
+
+/* Why ops run eagerly, in a call that follows one which compiled their segment. */
+#define REASON_failed "its segment could not be compiled"
+#define REASON_waits  "its code is being made in the background"
 
 /* Memory of one call, kept for the next. NULL raises. */
 Arena *function_arena_take(sn_function *fn);

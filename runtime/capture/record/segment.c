@@ -251,7 +251,7 @@ Status trace_run_late(Trace *trace, const sn_tensor *asked) {
     }
     if (trace->variant) {
         trace->state = TRACE_eager;
-        trace->reason = "a value was asked for that no variant of its segment gives";
+        trace->reason = trace->waits ? REASON_waits : "a value was asked for that no variant of its segment gives";
     }
     return trace_run_eager(trace);
 }
@@ -315,7 +315,7 @@ static Status run_trace(Trace *trace) {
     Status status;
     if (capture_hooks.variant_run_segment(trace, &status)) return trace->variant ? status : run_instead(trace, status);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
-    trace->reason = "the first run of its case, compiled afterwards";
+    trace->reason = trace->waits ? REASON_waits : "the first run of its case, compiled afterwards";
     status = trace_run_eager(trace);
     trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
     return status;

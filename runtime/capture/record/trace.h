@@ -121,6 +121,7 @@ struct Trace { /* one segment of one call */
     bool fallible;                /* an op that may fail for its values is, or a user's */
     bool ordered;                 /* one with an effect is; then none of the others but pure ones */
     bool compile;                 /* ran eagerly; wants a variant after the return */
+    bool waits;                   /* ran eagerly; has a variant whose code is being made */
     Variant *variant;             /* that ran it */
     struct TapeNode *node;        /* of a trained launch; retained while a value is unmade */
     uint64_t tape_sequence;       /* before the launch: where eager's nodes would stand */

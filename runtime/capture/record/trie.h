@@ -53,9 +53,10 @@ struct TrieNode {
     _Atomic(MetaEntry *) metas;
     _Atomic(struct Variant *) variants; /* compiled for a segment that ended here */
     int depth;
-    int id;                 /* number of the node within its function, for texts */
-    int compiles, failures; /* of variants here; under the function's lock */
-    const char *failure;    /* why one could not be compiled; NULL */
+    int id;               /* number of the node within its function, for texts */
+    int compiles;         /* of variants here; under the function's lock, as the next one */
+    const char *failure;  /* why one could not be compiled; NULL */
+    _Atomic int failures; /* of variants here */
 };
 
 /* An argument as a call has it: what the next call is compared with first. */

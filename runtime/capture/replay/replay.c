@@ -44,7 +44,7 @@ void replay_count(const sn_function *fn, sn_stats *stats) {
 static Variant *variant_of(const Trace *trace) {
     Variant *v = trace->variant;
     for (v = v ? v : atomic_load(&trace->end->variants); v; v = v->next)
-        if (v->run && variant_fits(v, trace, NULL)) break;
+        if (variant_code(v) && variant_fits(v, trace, NULL)) break;
     return v;
 }
 

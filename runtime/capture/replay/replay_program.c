@@ -233,7 +233,7 @@ static bool numbers_known(const ReplayProgram *p, const Variant *v) {
 }
 
 static bool is_replayable(const ReplayProgram *p, const Variant *v) {
-    if (!v->run || (v->training && !p->forward) || v->n_graph_inputs > MAX_REPLAY_TENSORS ||
+    if (!variant_code(v) || (v->training && !p->forward) || v->n_graph_inputs > MAX_REPLAY_TENSORS ||
         v->n_outputs > MAX_REPLAY_TENSORS)
         return false;
     for (int i = 0; i < v->n_graph_inputs; i++)

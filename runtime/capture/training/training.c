@@ -124,10 +124,20 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     t->backward_plan = t->partition->backward->plan;
     t->n_symbols = sym_free_count(graph->env);
     t->n_saved = t->partition->n_saved;
-    TRY(settle_variant(v, training_case_planned(t, split.usual, t->partition->backward, NULL, t->n_saved)));
-    TRY(settle_variant(v, compile_plan(t->forward_plan, &v->info, &v->run)));
-    training_case_compile(split.usual, t->backward_plan, &v->info);
-    training_case_add(t, split.usual);
+    t->usual = split.usual;
+    return settle_variant(v, training_case_planned(t, t->usual, t->partition->backward, NULL, t->n_saved));
+}
+
+Status training_settle(Variant *v) {
+    TRY(compile_settle(v->training->forward_plan));
+    return compile_settle(v->training->backward_plan);
+}
+
+Status training_make_code(Variant *v, CompileInfo *info, Executable **run) {
+    Training *const t = v->training;
+    TRY(compile_plan(t->forward_plan, info, run));
+    training_case_compile(t->usual, t->backward_plan, info);
+    training_case_add(t, t->usual);
     return ST_OK;
 }
 
@@ -153,7 +163,7 @@ int training_saved(const Training *t) { return t ? t->n_saved : 0; }
 
 bool training_saved_at(const Variant *v, int i, SavedValue *out) {
     const Training *const t = v->training;
-    if (!t || !v->run || i >= t->n_saved) return false;
+    if (!t || !variant_code(v) || i >= t->n_saved) return false;
     const int from = t->partition->saved_inputs[i];
     int output = t->n_forward;
     for (int k = 0; k < i; k++) output += t->partition->saved_inputs[k] < 0;

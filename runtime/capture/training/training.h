@@ -28,8 +28,11 @@ Status training_history(Variant *variant, Graph *graph, const TapeNeeds *tape, c
 /* By output of the variant: its node on the tape is the launch's. A stale view's is made from its base's on demand.
  * NULL: memory is out. */
 bool *training_tracked(const Variant *variant, const Trace *trace);
-/* Sets variant->run (forward) and variant->training. */
+/* Sets variant->training: the plans of both. */
 Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
+/* Their code: *run is the forward's; adds to info. Once. */
+Status training_make_code(Variant *variant, CompileInfo *info, Executable **run);
+Status training_settle(Variant *variant); /* compile_settle for both */
 /* Launches the forward and records the node; outs as execute gives them. */
 Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                     sn_tensor **outs);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/background.h"
 
 enum { MAX_CASES = 8 };
 
@@ -177,12 +178,44 @@ void training_case_compile(BackwardCase *c, Plan *plan, CompileInfo *info) {
     error_clear();
 }
 
+typedef struct LaterCase {
+    BackgroundJob job;
+    Variant *variant; /* retained: the case lives as long */
+    BackwardCase *made;
+    Plan *plan;
+} LaterCase;
+
+static void make_later(BackgroundJob *job) {
+    const LaterCase *const later = (LaterCase *)job;
+    training_case_compile(later->made, later->plan, &later->made->info);
+    atomic_store_explicit(&later->made->waits, false, memory_order_release);
+}
+
+static void drop_later(BackgroundJob *job) {
+    variant_free(((LaterCase *)job)->variant);
+    mem_free(job);
+}
+
+/* By the worker; meanwhile the case expands. False: there is none. */
+static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
+    if (!v->background || compile_settle(plan) != ST_OK) return false;
+    LaterCase *const later = mem_alloc(sizeof *later);
+    if (!later) return false;
+    *later = (LaterCase){{.owner = v->background, .make = make_later, .drop = drop_later}, v, c, plan};
+    variant_retain(v);
+    atomic_store_explicit(&c->waits, true, memory_order_relaxed); /* nobody sees it yet */
+    if (background_run(&later->job)) return true;
+    atomic_store_explicit(&c->waits, false, memory_order_relaxed);
+    drop_later(&later->job);
+    return false;
+}
+
 /* A failure leaves the case without code, and says why. */
-static void make_code(const Variant *v, const int64_t *symbols, BackwardCase *c) {
+static void make_code(Variant *v, const int64_t *symbols, BackwardCase *c) {
     CaseJob job = {.variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
     c->info.repeat = job.variant->info.repeat;
-    if (job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK)
-        training_case_compile(c, job.plan, &c->info);
+    const bool planned = job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK;
+    if (planned && !compile_later(v, c, job.plan)) training_case_compile(c, job.plan, &c->info);
     error_clear();
 }
 
@@ -201,7 +234,7 @@ static BackwardCase *case_new(const Training *t, const int64_t *symbols, const T
 /* What has no code expands, which serves gradients of any layout. */
 static const BackwardCase *find_without_code(const Training *t, const int64_t *symbols, const TapeBackward *call) {
     const BackwardCase *c = first_case(t);
-    while (c && (c->run || !case_fits(c, t, symbols, call, false))) c = next_case(c);
+    while (c && (case_code(c) || !case_fits(c, t, symbols, call, false))) c = next_case(c);
     return c;
 }
 
@@ -215,7 +248,7 @@ static const BackwardCase *find_again(const Variant *v, const Training *t, const
 }
 
 /* Under the lock. */
-static const BackwardCase *make_case(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
+static const BackwardCase *make_case(Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
     const BackwardCase *const again = find_again(v, t, symbols, call);
     if (again) return again;
     BackwardCase *const c = case_new(t, symbols, call);
@@ -231,7 +264,7 @@ static const BackwardCase *make_case(const Variant *v, Training *t, const int64_
     return c;
 }
 
-const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
+const BackwardCase *training_case(Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call) {
     const BackwardCase *c = find_case(t, symbols, call, true);
     if (c) return c;
     pthread_mutex_lock(&t->lock);
@@ -249,26 +282,32 @@ static const BackwardCase *other_cases(const Training *t) {
 
 const Executable *training_backward(const Variant *v) {
     const BackwardCase *const usual = v->training ? first_case(v->training) : NULL;
-    return usual ? usual->run : NULL;
+    return usual ? case_code(usual) : NULL;
 }
 
 int training_keys(const Variant *v, int *kernels) {
     int n = 0;
     *kernels = 0;
     for (const BackwardCase *c = other_cases(v->training); c; c = next_case(c)) {
-        if (!c->run) continue;
+        if (!case_code(c)) continue;
         n++;
         *kernels += c->info.kernels;
     }
     return n;
 }
 
-static bool refused_for(const BackwardCase *c, const char *why) { return !c->run && !strcmp(c->info.reason, why); }
+static bool is_refused(const BackwardCase *c) {
+    return !atomic_load_explicit(&c->waits, memory_order_acquire) && !c->run;
+}
+
+static bool refused_for(const BackwardCase *c, const char *why) {
+    return is_refused(c) && !strcmp(c->info.reason, why);
+}
 
 const char *training_keys_refused(const Variant *v, int at, int *n) {
     const BackwardCase *const first = other_cases(v->training);
     for (const BackwardCase *c = first; c; c = next_case(c)) {
-        if (c->run) continue;
+        if (!is_refused(c)) continue;
         bool again = false;
         for (const BackwardCase *before = first; before != c; before = next_case(before))
             again |= refused_for(before, c->info.reason);

@@ -156,7 +156,7 @@ static Status launch_backward(void *context, TapeBackward *call) {
     const BackwardCase *const c = training_case(l->variant, l->training, l->symbols, call);
     if (!c) return error_pending();
     TRY(check_steps(l, c, call->retain));
-    TRY(c->run ? run_compiled(l, c, call) : training_expand(l, c, call));
+    TRY(case_code(c) ? run_compiled(l, c, call) : training_expand(l, c, call));
     if (!call->retain) free_used(l);
     return ST_OK;
 }

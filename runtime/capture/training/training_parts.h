@@ -51,11 +51,12 @@ struct BackwardCase {
     bool *partial; /* by graph input: a sum is continued */
     /* by user output: layout of its gradient, of symbols where the variant has some */
     const Meta **metas;
-    const Meta **sums; /* by graph input: layout of its partial sum, where one is continued */
-    const SymEnv *env; /* of those; a later case has a copy of the variant's */
-    int first_guard;   /* the guards of env from here on are the case's own */
-    bool *ran;         /* by step: eager's node runs */
-    Executable *run;   /* NULL: expands */
+    const Meta **sums;  /* by graph input: layout of its partial sum, where one is continued */
+    const SymEnv *env;  /* of those; a later case has a copy of the variant's */
+    int first_guard;    /* the guards of env from here on are the case's own */
+    bool *ran;          /* by step: eager's node runs */
+    _Atomic bool waits; /* its code is being made in another thread: until then it has none */
+    Executable *run;    /* NULL: expands; case_code loads it */
     int n_saved;
     const int *saved; /* which saved values it reads, in order; NULL: all */
     CompileInfo info;
@@ -72,6 +73,7 @@ struct Training {
     int n_inputs, n_symbols, n_floats;
     TapePlan tape;
     _Atomic(BackwardCase *) cases; /* the usual one first: every gradient defined and wanted, no sums */
+    BackwardCase *usual;           /* also before it is there, with its code */
     int n_cases;                   /* beside it */
     pthread_mutex_t lock;          /* of making cases */
 };
@@ -107,8 +109,12 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, cons
 /* By step: which of eager's nodes the backwards inside of the segment run. */
 bool *tape_plan_used(const TapePlan *p, Arena *arena);
 
+static inline Executable *case_code(const BackwardCase *c) {
+    return atomic_load_explicit(&c->waits, memory_order_acquire) ? NULL : c->run;
+}
+
 /* training_keyed.c: the case of a call, made on first need; NULL raises. */
-const BackwardCase *training_case(const Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call);
+const BackwardCase *training_case(Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call);
 void training_cases_free(Training *t);
 /* A case is made in these steps, the usual one with the forward, others under the lock. The key that a call shows; call
  * NULL: the usual one. NULL: no memory. */

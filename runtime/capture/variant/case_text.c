@@ -19,7 +19,7 @@ static const char *plan_unsaved(const Plan *plan) {
 }
 
 const char *case_refusal(const Variant *v) {
-    if (!v->run || !v->info.n_plans) return "a segment could not be compiled";
+    if (!variant_code(v) || !v->info.n_plans) return "a segment could not be compiled";
     for (int i = 0; i < v->n_graph_inputs; i++)
         if (v->graph_inputs[i].base) return "written inputs share memory";
     if (v->n_bindings > MAX_CASE_SYMBOLS || v->n_graph_inputs > MAX_CASE_TENSORS || v->n_outputs > MAX_CASE_TENSORS)
@@ -38,7 +38,7 @@ static Status print_plan_of(const Variant *v, Text *text) {
     Graph *graph;
     CompileInfo info = {0};
     Status status = arena ? graph_parse(arena, v->text, strlen(v->text), &graph) : ST_MEMORY;
-    if (status == ST_OK && (status = compile_passes(graph, NULL, &info)) != ST_OK && status != ST_MEMORY)
+    if (status == ST_OK && (status = compile_passes(graph, &info)) != ST_OK && status != ST_MEMORY)
         status = error_raise(ST_UNSUPPORTED, "its forward alone does not compile: %s", info.reason);
     if (status == ST_OK && sym_free_count(graph->env) != v->n_bindings)
         status = error_raise(ST_INTERNAL, "the forward's plan has other symbols than its guards");

@@ -7,6 +7,7 @@
 #include "runtime/base/room.h"
 #include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/variant/guard.h"
+#include "runtime/core/background.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_graph.h"
@@ -277,6 +278,17 @@ static Status name_values(Variant *v, const Trace *trace, const TraceGraph *made
     return ST_OK;
 }
 
+Status variant_make_code(Variant *v, CompileInfo *info, Executable **run) {
+    if (v->training) return capture_hooks.training_make_code(v, info, run);
+    return compile_plan(info->graph->plan, info, run);
+}
+
+static Status settle_plans(Variant *v) {
+    TRY(v->training ? capture_hooks.training_settle(v) : compile_settle(v->info.graph->plan));
+    atomic_store_explicit(&v->waits, true, memory_order_relaxed); /* nobody sees it yet */
+    return ST_OK;
+}
+
 static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *made) {
     Text text = {0};
     graph_print(made->graph, &text);
@@ -284,8 +296,8 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     TRY(name_values(v, trace, made));
     bool training;
     TRY(capture_hooks.training_wanted(v, made, trace, &training));
-    if (training) return capture_hooks.training_compile(v, made->graph, trace);
-    return compile_graph(made->graph, NULL, &v->run, &v->info);
+    TRY(training ? capture_hooks.training_compile(v, made->graph, trace) : compile_passes(made->graph, &v->info));
+    return v->background ? settle_plans(v) : variant_make_code(v, &v->info, &v->run);
 }
 
 Variant *variant_new(void) {
@@ -328,6 +340,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     Variant *const v = variant_new();
     if (!v) return ST_MEMORY;
     v->end = trace->end;
+    v->background = fn->background;
     v->info.repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
     SymPlan plan;
     TraceGraph made;
@@ -373,7 +386,10 @@ static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Tr
     fn->stats.compiles++;
     if (v->next || !first) fn->stats.recompiles++;
     pthread_mutex_unlock(&fn->lock);
-    capture_hooks.explain_log(fn, v);
+    if (variant_waits(v))
+        variant_finish(fn, v);
+    else
+        capture_hooks.explain_log(fn, v);
 }
 
 static void note_recompile(sn_function *fn, const Trace *trace, const Variant *newest) {
@@ -386,11 +402,21 @@ static void note_recompile(sn_function *fn, const Trace *trace, const Variant *n
     text_free(&why);
 }
 
+static void note_found(const Variant *v, Trace *trace) {
+    if (variant_waits(v))
+        background_help(v->background);
+    else if (!v->run)
+        trace->reason = REASON_failed;
+}
+
 void variant_compile(sn_function *fn, Trace *trace, bool first) {
     TrieNode *const end = trace->end;
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
     for (const Variant *v = newest; v; v = v->next)
-        if (variant_fits(v, trace, NULL)) return; /* another thread, or an earlier round of this call */
+        if (variant_fits(v, trace, NULL)) { /* another thread, an earlier round of this call, or code still to come */
+            note_found(v, trace);
+            return;
+        }
     const bool limited = end->failures || function_is_full(fn) || count_variants(end) >= function_recompile_limit(fn);
     if (newest || (!first && !limited)) note_recompile(fn, trace, newest);
     if (limited) {
@@ -405,7 +431,7 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
     if (status == ST_OK)
         publish_variant(fn, end, v, trace, first);
     else {
-        end->failures++;
-        trace->reason = "its segment could not be compiled";
+        atomic_fetch_add(&end->failures, 1);
+        trace->reason = REASON_failed;
     }
 }

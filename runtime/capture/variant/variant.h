@@ -55,9 +55,13 @@ struct Variant {
     const Meta **arguments; /* of that call, NULL: no tensor */
     int n_arguments;
     char *guards_text;
-    Executable *run;   /* NULL: compiling failed; segments like this run eagerly */
-    bool *inference;   /* by output: of inference mode; NULL: none */
-    OutputView *views; /* the outputs that are views */
+    /* Its code is being made in another thread, which stores false when all of it is there: until then run and info
+     * are not to be looked at, but info under the function's lock. Loaded by variant_code and variant_waits. */
+    _Atomic bool waits;
+    uint64_t background; /* whose such code is (core/background.h); 0: code is made at once */
+    Executable *run;     /* NULL: compiling failed; segments like this run eagerly */
+    bool *inference;     /* by output: of inference mode; NULL: none */
+    OutputView *views;   /* the outputs that are views */
     int n_views;
     WriteCount *counts; /* versions that a launch adds to its own */
     int n_counts;
@@ -67,6 +71,12 @@ struct Variant {
     int64_t trace_ns;
     _Atomic int64_t hits;
 };
+
+static inline bool variant_waits(const Variant *variant) {
+    return atomic_load_explicit(&variant->waits, memory_order_acquire);
+}
+/* NULL: there is none, or not yet. */
+static inline Executable *variant_code(const Variant *variant) { return variant_waits(variant) ? NULL : variant->run; }
 
 /* Free symbols' values for a launch; room for sym_free_count of the env. */
 void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
@@ -90,6 +100,11 @@ bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
  * function. first: it had none before this call. */
 void variant_compile(sn_function *fn, Trace *trace, bool first);
+/* Code for a variant whose graph went through the passes: *run, and what training holds; adds to info. */
+Status variant_make_code(Variant *variant, CompileInfo *info, Executable **run);
+/* variant_background.c: of a variant that is published and waits: its code is made by the worker, or where there is
+ * none now. */
+void variant_finish(sn_function *fn, Variant *variant);
 Variant *variant_new(void);          /* empty, with an arena of its own and one reference; NULL: memory is out */
 void variant_free(Variant *variant); /* drops one reference */
 void variant_retain(Variant *variant);

@@ -7,10 +7,17 @@
 #include "runtime/capture/variant/variant.h"
 #include "runtime/capture/variant/variant_views.h"
 
-static Variant *find_variant(const Trace *trace) {
-    Variant *variant = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
-    while (variant && !(variant->run && variant_fits(variant, trace, NULL))) variant = variant->next;
-    return variant;
+static Variant *find_variant(Trace *trace) {
+    Variant *v = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    bool waits = false;
+    for (; v; v = v->next) {
+        const bool later = variant_waits(v);
+        if (!(later || v->run) || !variant_fits(v, trace, NULL)) continue;
+        if (!later) break;
+        waits = true;
+    }
+    trace->waits = !v && waits;
+    return v;
 }
 
 static void mark_asked(Trace *trace, const sn_tensor *asked) {

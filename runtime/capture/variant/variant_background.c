@@ -1,0 +1,60 @@
+/* variant_background.c: code of a variant that calls do not wait for. Passes and lowering have run in the call that
+ * recorded the segment, and its plans change no more. The worker makes what runs them beside the variant, in a job of
+ * its own, and puts it in its place by one store: calls before that find a variant that waits and run eagerly, calls
+ * after it launch the code. */
+#include "runtime/base/alloc.h"
+#include "runtime/capture/record/capture_hooks.h"
+#include "runtime/capture/variant/variant.h"
+#include "runtime/core/background.h"
+
+typedef struct VariantJob {
+    BackgroundJob job;
+    sn_function *fn;  /* is not freed before its jobs */
+    Variant *variant; /* retained */
+    CompileInfo info; /* the variant's, which others read, with what the code adds */
+} VariantJob;
+
+static void put_in_place(sn_function *fn, Variant *v, const CompileInfo *info, Executable *run) {
+    if (!run) function_note_failure(fn, v->end, info->failure, info->reason);
+    pthread_mutex_lock(&fn->lock);
+    v->info = *info;
+    v->info.interpreted &= run != NULL;
+    v->run = run;
+    if (!run) atomic_fetch_add(&v->end->failures, 1);
+    atomic_store_explicit(&v->waits, false, memory_order_release);
+    pthread_mutex_unlock(&fn->lock);
+    if (run) capture_hooks.explain_log(fn, v);
+}
+
+static void make_code(BackgroundJob *job) {
+    VariantJob *const later = (VariantJob *)job;
+    Executable *run = NULL;
+    if (variant_make_code(later->variant, &later->info, &run) != ST_OK) run = NULL;
+    put_in_place(later->fn, later->variant, &later->info, run);
+}
+
+static void drop_job(BackgroundJob *job) {
+    variant_free(((VariantJob *)job)->variant);
+    mem_free(job);
+}
+
+static bool give_to_worker(sn_function *fn, Variant *v) {
+    VariantJob *const later = mem_alloc(sizeof *later);
+    if (!later) {
+        error_clear();
+        return false;
+    }
+    *later = (VariantJob){{.owner = v->background, .make = make_code, .drop = drop_job}, fn, v, v->info};
+    variant_retain(v);
+    if (background_run(&later->job)) return true;
+    drop_job(&later->job);
+    return false;
+}
+
+void variant_finish(sn_function *fn, Variant *v) {
+    if (give_to_worker(fn, v)) return;
+    CompileInfo info = v->info;
+    Executable *run = NULL;
+    if (variant_make_code(v, &info, &run) != ST_OK) run = NULL;
+    put_in_place(fn, v, &info, run);
+}
