@@ -26,10 +26,13 @@ typedef struct ModeRow {
     const char *failpoint;
     bool saved;      /* later calls are those of a plan that was saved and loaded */
     bool one_launch; /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
+    bool background; /* code comes when it comes, at the latest before the calls that repeat settings */
 } ModeRow;
 /* Eager's programs that take sizes as parameters, against those of one size each. */
 static const ModeRow modes[] = {{"eager at any size", SN_COMPILE_EAGER, "one_size"},
                                 {"interpreted", SN_COMPILE_VERIFY, "codegen,verify_passes"},
+                                /* Before the next one, so that it is the one that makes code. */
+                                {"background", SN_COMPILE_VERIFY, "", false, false, true},
                                 {"verify", SN_COMPILE_VERIFY, ""},
                                 {"replay", SN_COMPILE_REPLAY, ""},
                                 {"one launch", SN_COMPILE_VERIFY, "", false, true},
@@ -100,13 +103,15 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     const ModeRow *const mode = c->mode;
     const sn_compile_options options = {.size = sizeof options,
                                         .mode = mode ? mode->mode : SN_COMPILE_EAGER,
+                                        .background = mode && mode->background,
                                         .preset = mode && mode->one_launch ? SN_PRESET_REDUCE_OVERHEAD : 0};
     FzRun *const run = fz_run_new(p, &options);
-    const bool counted =
-        mode && !*mode->failpoint && !mode->one_launch && mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p);
+    const bool counted = mode && !*mode->failpoint && !mode->one_launch && !mode->background &&
+                         mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p);
     failpoint_set(mode ? mode->failpoint : "any_size");
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */
     for (int i = 0; i < call_count(variant); i++) {
+        if (i == TAUGHT_CALLS && options.background) fz_run_wait(run);
         if (i == TAUGHT_CALLS && c->saved) result->saved = take_plan(run, mode, c->seed);
         if (i == PLAIN_CALLS && counted) fz_run_share(run, &result->ops_generated, &result->ops);
         fz_run_program(run, calls[i].variant ? variant : p);

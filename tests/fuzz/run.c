@@ -443,6 +443,8 @@ void fz_run_whole(FzRun *run) { run->whole = true; }
 
 void fz_run_program(FzRun *run, const FzProgram *p) { run->p = p; }
 
+void fz_run_wait(FzRun *run) { sn_function_wait(run->fn); }
+
 int fz_run_bodies(const FzRun *run) { return run->n_bodies; }
 
 /* What a compile was refused for is said of the segment. */
