@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/emulator/gpu.h"
+#include "tests/emulator/planted.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -364,6 +365,7 @@ static CuResult emulated_StreamSynchronize(CuStream handle) {
     const CuResult result = begin_on(FN_StreamSynchronize, &gpu);
     if (result != CU_success) return end(result);
     GpuStream *const stream = stream_of(gpu, handle);
+    if (stream && planted(PLANTED_synchronize_early)) return end(gpu->lost);
     return end(stream ? stream_drain(stream) : CU_invalid_handle);
 }
 

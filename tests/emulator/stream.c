@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "tests/emulator/gpu.h"
+#include "tests/emulator/planted.h"
 
 enum { QUEUE = 1 << 12, STREAMS = 256, EVENTS = 1 << 14, PINNED = 1 << 10, PINNED_FRESH = 0xbd };
 
@@ -96,13 +97,14 @@ static CuResult run_copy(Gpu *gpu, const GpuWork *w) {
     const void *const from = w->staged                   ? w->staged
                              : w->kind == WORK_from_host ? host_at(w->from)
                                                          : bytes_at(gpu, w->from);
-    memmove(w->kind == WORK_to_host ? host_at(w->to) : bytes_at(gpu, w->to), from, w->n);
+    const size_t n = w->n && planted(PLANTED_copy_short) ? w->n - 1 : w->n;
+    memmove(w->kind == WORK_to_host ? host_at(w->to) : bytes_at(gpu, w->to), from, n);
     emulator_counts.copies++;
     return CU_success;
 }
 
 static CuResult run_fill(Gpu *gpu, const GpuWork *w) {
-    memset(bytes_at(gpu, w->to), w->byte, w->n);
+    if (!planted(PLANTED_fill_lost)) memset(bytes_at(gpu, w->to), w->byte, w->n);
     emulator_counts.fills++;
     return CU_success;
 }
@@ -241,6 +243,7 @@ CuResult stream_push(GpuStream *stream, GpuWork work) {
     if (!is_sound(stream->gpu, &work)) return CU_invalid_value;
     if (stream->capture)
         return host && !work.pinned ? capture_spoil(stream->capture) : capture_push(stream->capture, &work);
+    if (work.kind == WORK_to_host && planted(PLANTED_copy_early)) return run_copy(stream->gpu, &work);
     if (!stage(&work)) return CU_out_of_memory;
     if (stream->n == QUEUE) stream_drain(stream);
     stream->queue[(stream->first + stream->n++) % QUEUE] = work;
@@ -282,12 +285,16 @@ CuResult record_push(GpuRecord **last, GpuStream *stream) {
     *record = (GpuRecord){.refs = 2, .stream = stream};
     record_release(*last);
     *last = record;
+    if (planted(PLANTED_record_early)) {
+        record->done = true, record->at = now(), record->refs = 1;
+        return CU_success;
+    }
     return stream_push(stream, (GpuWork){.kind = WORK_record, .record = record});
 }
 
 /* What was never recorded is passed at once. */
 CuResult record_wait(GpuRecord *last, GpuStream *stream) {
-    if (!last) return CU_success;
+    if (!last || planted(PLANTED_wait_missing)) return CU_success;
     last->refs++;
     return stream_push(stream, (GpuWork){.kind = WORK_wait, .record = last});
 }
@@ -303,7 +310,7 @@ CuResult event_wait(GpuEvent *event, GpuStream *stream) {
 }
 
 CuResult event_query(GpuEvent *event) {
-    if (!event->last || event->last->done) return event->gpu->lost;
+    if (!event->last || event->last->done || planted(PLANTED_event_early)) return event->gpu->lost;
     step_towards(event->last->stream);
     return event->gpu->lost == CU_success ? CU_not_ready : event->gpu->lost;
 }
