@@ -579,6 +579,20 @@ START_TEST(failed_checks_stay_on_their_stream) {
 END_TEST
 
 /* A later record has a word of its own: who waited for the first one has the first one's. */
+/* Reductions into what the caller has are kernels of another form, and wait for nothing else. */
+START_TEST(rows_write_nothing_after_a_failed_check) {
+    sn_tensor *const x = there(sn_reshape(numbers(600), SN_INTS(4, 150))), *const sums =
+                                                                               there(sn_zeros(SN_INTS(4), SN_F32));
+    sn_index_select(x, 0, places(4));
+    sn_sum_dim_out(sums, x, SN_INTS(1), false);
+    ck_assert_int_eq(sn_device_synchronize(GPU), SN_ERR_VALUE);
+    expect_error(SN_ERR_VALUE, "index 4 is out of range for 4 elements");
+    ck_assert(same(here(sums), sn_zeros(SN_INTS(4), SN_F32)));
+    sn_sum_dim_out(sums, x, SN_INTS(1), false);
+    ck_assert(same(here(sums), sn_sum_dim(here(x), SN_INTS(1), false)));
+}
+END_TEST
+
 /* 7.16: the call that launches is the one that says what is wrong, and writes nothing. */
 START_TEST(a7_16_launch_blocking) {
     sn_tensor *const x = there(numbers(5)), *const wrong = places(7), *const y = there(sn_zeros(SN_INTS(2), SN_F32));
@@ -590,6 +604,8 @@ START_TEST(a7_16_launch_blocking) {
     ck_assert_int_eq(sn_setting_set("launch_blocking", "1"), SN_OK);
     ck_assert_ptr_null(sn_index_select(x, 0, wrong));
     expect_error(SN_ERR_VALUE, "aten::index_select: index 7 is out of range for 5 elements");
+    ck_assert_ptr_null(sn_index_select(x, 0, places(-1)));
+    expect_error(SN_ERR_VALUE, "aten::index_select: index -1 is out of range for 5 elements");
     sn_add_(y, sn_exp(y));
     if (is_emulated()) ck_assert_int_eq(emulated().queued, 0);
     ck_assert(same(here(y), sn_ones(SN_INTS(2), SN_F32)));
@@ -714,6 +730,7 @@ int main(void) {
     tcase_add_test(tests, dlpack_of_what_is_done);
     tcase_add_loop_test(tests, failed_checks_go_with_events, 0, ORDERS);
     tcase_add_test(tests, failed_checks_stay_on_their_stream);
+    tcase_add_test(tests, rows_write_nothing_after_a_failed_check);
     tcase_add_test(tests, a7_16_launch_blocking);
     tcase_add_loop_test(tests, a7_16_device_asserts, 0, 3);
     tcase_add_loop_test(tests, an_event_that_moves_on_leaves_its_word, 0, 3);
