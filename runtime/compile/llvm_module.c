@@ -80,6 +80,12 @@ const LlvmModuleTable *llvm_module(void) {
     return inner ? &outer : NULL;
 }
 
+void llvm_module_before_worker(void) {
+#ifdef SINTER_SHARED_LLVM
+    pthread_once(&once, open_module);
+#endif
+}
+
 const char *llvm_module_reason(void) {
     pthread_once(&once, open_module);
     return reason;

@@ -152,16 +152,18 @@ static void *file_of(const char *variable) {
 /* As NVRTC's functions are: no row of the library under test is asked. */
 static char *compile(void) {
     int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
-    int (*build)(void *, int, const char *const *), (*size)(void *, size_t *), (*take)(void *, char *);
+    int (*build)(void *, int, const char *const *), (*size)(void *, size_t *), (*take)(void *, char *), (*end)(void **);
     void *const library = file_of("SINTER_CUDA_NVRTC");
     void *program;
     size_t n;
     if (!library) return NULL;
     *(void **)&create = dlsym(library, "nvrtcCreateProgram"), *(void **)&build = dlsym(library, "nvrtcCompileProgram");
     *(void **)&size = dlsym(library, "nvrtcGetCUBINSize"), *(void **)&take = dlsym(library, "nvrtcGetCUBIN");
+    *(void **)&end = dlsym(library, "nvrtcDestroyProgram");
     if (create(&program, text, "blaslt.cu", 0, NULL, NULL) || build(program, 0, NULL) || size(program, &n)) return NULL;
     char *const code = malloc(n);
     if (take(program, code)) abort();
+    end(&program);
     return code;
 }
 

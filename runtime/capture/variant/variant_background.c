@@ -5,6 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/variant/variant.h"
+#include "runtime/compile/llvm_module.h"
 #include "runtime/core/background.h"
 
 typedef struct VariantJob {
@@ -46,6 +47,7 @@ static bool give_to_worker(sn_function *fn, Variant *v) {
     }
     *later = (VariantJob){{.owner = v->background, .make = make_code, .drop = drop_job}, fn, v, v->info};
     variant_retain(v);
+    llvm_module_before_worker();
     if (background_run(&later->job)) return true;
     drop_job(&later->job);
     return false;
