@@ -9,8 +9,8 @@
  * compile raises the thread's error as usual, honours this library's failpoints, and fills the
  * result's message and bail too. */
 const LlvmModuleTable *llvm_module(void);
-/* Before a thread of the library's own is to open it. The shared LLVM has destructors, which the end of the process must
- * not run while constructors run: it is opened here and now. Otherwise nothing. */
+/* Before a thread of the library's own is to open it. The shared LLVM has destructors, which the end of the process
+ * must not run while constructors run: it is opened here and now. Otherwise nothing. */
 void llvm_module_before_worker(void);
 const char *llvm_module_reason(void); /* why not; "" when it is there */
 
