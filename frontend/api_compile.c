@@ -149,8 +149,7 @@ sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
         if (arena > stats.arena_bytes) stats.arena_bytes = arena;
     }
     pthread_mutex_unlock(&fn->lock);
-    stats.size = out->size;
-    memcpy(out, &stats, stats.size < sizeof stats ? stats.size : sizeof stats);
+    options_give(&stats, sizeof stats, out);
     return SN_OK;
 }
 
@@ -158,9 +157,9 @@ sn_status sn_last_call(sn_call_report *out) {
     if (!out) return (sn_status)error_raise(ST_ARGUMENT, "sn_last_call: NULL argument");
     if (!out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_last_call: its size is 0");
     const sn_state *const state = state_get();
-    const sn_call_report report = {
-        .size = out->size, .path = (sn_path)state->last_path, .reason = state->last_reason ? state->last_reason : ""};
-    memcpy(out, &report, report.size < sizeof report ? report.size : sizeof report);
+    const sn_call_report report = {.path = (sn_path)state->last_path,
+                                   .reason = state->last_reason ? state->last_reason : ""};
+    options_give(&report, sizeof report, out);
     return SN_OK;
 }
 

@@ -46,7 +46,7 @@ int sn_device_count(sn_key key) {
 
 sn_status sn_device_properties_of(sn_device device, sn_device_properties *out) {
     static const char *const what = "sn_device_properties_of";
-    sn_device_properties known = {.size = sizeof known};
+    sn_device_properties known = {0};
     state_get(); /* now there is a table */
     if (!out || !out->size) {
         error_raise(ST_ARGUMENT, "%s: %s", what, out ? "the size of *out is 0" : "out is NULL");
@@ -58,9 +58,7 @@ sn_status sn_device_properties_of(sn_device device, sn_device_properties *out) {
     if (!row && device >= DEV_cuda) error_raise(ST_DEVICE, "%s: there is no %s", what, known.name);
     if (row && row->properties) row->properties(row, &known);
     if (error_pending() != ST_OK) return error_set_op(what), sn_check();
-    const size_t room = out->size;
-    memcpy(out, &known, room < sizeof known ? room : sizeof known);
-    out->size = room;
+    options_give(&known, sizeof known, out);
     return SN_OK;
 }
 

@@ -75,11 +75,17 @@ sn_tensor *sn_from_dlpack(struct DLManagedTensorVersioned *m) {
     return error_pending() != ST_OK || check(m) != ST_OK ? NULL : take(m);
 }
 
-static Status borrow(Device device, void *stream) {
+/* The thread's stream of the device; *mine NULL: what is begun there is done. */
+static Status find_stream(Device device, sn_stream **mine) {
     const DeviceRow *const row = device_row(device);
-    if (!row || !row->streams) return ST_OK;
-    sn_stream *const mine = stream_current(row);
-    return mine ? row->streams->borrow(mine, stream) : error_pending();
+    *mine = row && row->streams ? stream_current(row) : NULL;
+    return error_pending();
+}
+
+static Status borrow(Device device, void *stream) {
+    sn_stream *mine;
+    TRY(find_stream(device, &mine));
+    return mine ? mine->row->streams->borrow(mine, stream) : ST_OK;
 }
 
 sn_tensor *sn_from_dlpack_on(struct DLManagedTensorVersioned *m, void *stream) {
@@ -116,26 +122,21 @@ static DLManagedTensorVersioned *lend(sn_tensor *t) {
     return m;
 }
 
-static Status ready(sn_tensor *t) {
+static Status ready(sn_tensor *t, sn_stream **mine) {
     TRY(tensor_ready(t, "sn_to_dlpack"));
     const Device device = t->base.meta->device;
-    if (device_is_host(device) || device >= DEV_cuda) return ST_OK;
+    if (device_is_host(device) || device >= DEV_cuda) return find_stream(device, mine);
     return error_raise(ST_DEVICE, "sn_to_dlpack: the tensor is on %s; take sn_to_device", DEVICE_TEXT(device));
 }
 
-static Status await(Device device, const void *const *stream) {
-    const DeviceRow *const row = device_row(device);
-    if (!row->streams) return ST_OK;
-    sn_stream *const mine = stream_current(row);
-    if (!mine) return error_pending();
-    return stream ? row->streams->lend(mine, (void *)(uintptr_t)*stream) : row->streams->synchronize(mine);
-}
-
 struct DLManagedTensorVersioned *sn_to_dlpack(sn_tensor *t) {
-    return ready(t) == ST_OK && await(t->base.meta->device, NULL) == ST_OK ? lend(t) : NULL;
+    sn_stream *mine;
+    if (ready(t, &mine) != ST_OK || (mine && mine->row->streams->synchronize(mine) != ST_OK)) return NULL;
+    return lend(t);
 }
 
 struct DLManagedTensorVersioned *sn_to_dlpack_on(sn_tensor *t, void *stream) {
-    const void *const handle = stream;
-    return ready(t) == ST_OK && await(t->base.meta->device, &handle) == ST_OK ? lend(t) : NULL;
+    sn_stream *mine;
+    if (ready(t, &mine) != ST_OK || (mine && mine->row->streams->lend(mine, stream) != ST_OK)) return NULL;
+    return lend(t);
 }

@@ -58,11 +58,10 @@ static bool names_device(const OpRow *row, OpForm form, const Arg *args) {
     return false;
 }
 
-const Arg *ops_place(const OpRow *row, OpForm form, const Arg *args, Arg *full) {
-    const Device device = state_get()->device;
-    if (LIKELY(device == DEV_cpu) || names_device(row, form, args)) return args;
+const Arg *ops_place_at(const OpRow *row, OpForm form, const Arg *args, Arg *full) {
+    if (names_device(row, form, args)) return args;
     memmove(full, args, sizeof *full * (size_t)row->n_params);
-    full[row->device] = A_INT(device);
+    full[row->device] = A_INT(state_get()->device);
     return full;
 }
 

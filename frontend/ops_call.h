@@ -23,7 +23,10 @@
 /* Kinds and numbers that only graphs have are no public values. */
 Status ops_values(const OpRow *row, OpForm form, const Arg *in, int n);
 /* args, or full: a copy that names the thread's default device where a factory's arguments name none. */
-const Arg *ops_place(const OpRow *row, OpForm form, const Arg *args, Arg *full);
+const Arg *ops_place_at(const OpRow *row, OpForm form, const Arg *args, Arg *full);
+static inline const Arg *ops_place(const OpRow *row, OpForm form, const Arg *args, Arg *full) {
+    return LIKELY(state_get()->device == DEV_cpu) ? args : ops_place_at(row, form, args, full);
+}
 /* One result. `plain`: args are normalised but for NULL tensors. written: the out form's tensors,
  * else NULL. */
 sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tensor *const *written);

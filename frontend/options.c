@@ -17,3 +17,10 @@ Status options_take(void *known, size_t room, const void *given, const char *wha
     memcpy(known, given, size < room ? size : room);
     return ST_OK;
 }
+
+void options_give(const void *known, size_t room, void *out) {
+    size_t size;
+    memcpy(&size, out, sizeof size);
+    memcpy(out, known, size < room ? size : room);
+    memcpy(out, &size, sizeof size);
+}

@@ -8,5 +8,7 @@
  * names `what`, where the size is none (no initialiser macro was used) or something is set that this library does not
  * know. */
 Status options_take(void *known, size_t room, const void *given, const char *what);
+/* The other way: known, of `room` bytes, as far as *out has room by its size, which stays. */
+void options_give(const void *known, size_t room, void *out);
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/compile/llvm_module.h"
 #include "runtime/core/background.h"
 
 enum { MAX_CASES = 8 };
@@ -205,7 +204,6 @@ static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
     *later = (LaterCase){{.owner = v->background, .make = make_later, .drop = drop_later}, v, c, plan};
     variant_retain(v);
     atomic_store_explicit(&c->waits, true, memory_order_relaxed); /* nobody sees it yet */
-    llvm_module_before_worker();
     if (background_run(&later->job)) return true;
     atomic_store_explicit(&c->waits, false, memory_order_relaxed);
     drop_later(&later->job);
