@@ -2,10 +2,12 @@
  * programs run on a GPU. */
 #ifndef SINTER_TESTS_CUDA_EMULATED_CONTROL_H
 #define SINTER_TESTS_CUDA_EMULATED_CONTROL_H
+#include <check.h>
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/emulator/emulator.h"
 
@@ -30,11 +32,29 @@ static inline EmulatorCounts emulated(void) {
     return counts;
 }
 
+/* Of tests that run on nothing else. */
+static inline EmulatorCounts only_emulated(void) {
+    ck_assert_msg(control("emulator_count") != NULL, "SINTER_CUDA_DRIVER is no emulated driver");
+    return emulated();
+}
+
 /* For tests that make the driver fail, or count what it holds or has not run yet. */
 static inline bool is_emulated(void) {
     if (control("emulator_fail")) return true;
     fprintf(stderr, "left out: needs the emulated driver\n");
     return false;
+}
+
+/* There is no clang here, by which the emulated device runs kernels. */
+static inline bool lacks_compiler(void) {
+    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
+    return compiler && !strcmp(compiler, "none");
+}
+
+/* Of a main none of whose tests can run then: what ctest takes for skipped. */
+static inline int skip_without_compiler(void) {
+    puts("skipped: no clang here, by which the emulated device runs kernels");
+    return 77;
 }
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/emulator/emulator.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
 
@@ -21,16 +21,6 @@ static sn_tensor *numbers(sn_ints sizes) { return sn_randn(sizes, SN_F32); }
 static void expect_same(sn_tensor *a, sn_tensor *b) {
     expect_ok();
     ck_assert_msg(sn_equal(here(a), here(b)), "%s is not %s", sn_repr(a), sn_repr(b));
-}
-
-static EmulatorCounts counts(void) {
-    static EmulatorCount *count;
-    EmulatorCounts now = {0};
-    const char *const path = getenv("SINTER_CUDA_DRIVER");
-    if (!count && path) *(void **)&count = dlsym(dlopen(path, RTLD_NOW), "emulator_count");
-    ck_assert_msg(count != NULL, "SINTER_CUDA_DRIVER is no emulated driver");
-    count(&now);
-    return now;
 }
 
 static sn_function *compile(sn_body body, void *closure, sn_compile_mode mode, sn_preset preset) {
@@ -74,9 +64,9 @@ START_TEST(a5_18_a_call_is_one_launch) {
         sn_tensor *out[2], *const w = there(numbers(SN_INTS(20, 33)));
         for (int i = 0; i < 8; i++) {
             sn_tensor *const in[] = {there(numbers(SN_INTS(17, 20))), w};
-            const int64_t graphs = counts().graphs;
+            const int64_t graphs = only_emulated().graphs;
             call_both(fn, twin, in, out);
-            ck_assert_int_eq(counts().graphs - graphs, i >= WARM);
+            ck_assert_int_eq(only_emulated().graphs - graphs, i >= WARM);
         }
         sn_scope_end(scope);
         expect_explained(fn, "one launch a call, of a recorded graph: 6 times");
@@ -140,7 +130,7 @@ START_TEST(a5_18_blocks_of_a_row_count_themselves) {
     for (int i = 0; i < STEPS; i++) {
         sn_tensor *const in[] = {numbers(SN_INTS(3, 2500)), numbers(SN_INTS(700, 5))};
         sn_tensor *const gpu[] = {there(in[0]), there(in[1])};
-        const int64_t graphs = counts().graphs;
+        const int64_t graphs = only_emulated().graphs;
         ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK);
         sn_call(fn, gpu, 2, got[i][0], 2);
         const sn_scope use = sn_scope_begin();
@@ -150,7 +140,7 @@ START_TEST(a5_18_blocks_of_a_row_count_themselves) {
         sn_scope_end(use);
         sn_call(eager, in, 2, want[i], 2);
         expect_ok();
-        ck_assert_int_eq(counts().graphs - graphs, i >= WARM);
+        ck_assert_int_eq(only_emulated().graphs - graphs, i >= WARM);
     }
     ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK);
     for (int i = 0; i < STEPS; i++)
@@ -208,10 +198,10 @@ static void train(sn_function *fn, sn_device device, float *losses, int n) {
     for (int i = 0; i < n; i++) {
         const sn_scope scope = sn_scope_begin();
         sn_tensor *const x = numbers(SN_INTS(6, 9));
-        const int64_t graphs = counts().graphs;
+        const int64_t graphs = only_emulated().graphs;
         sn_read(SN_CALL(fn, sn_to_device(x, device)), &losses[i], sizeof *losses);
         expect_ok();
-        if (device != SN_CPU) ck_assert_int_eq(counts().graphs - graphs, i >= WARM);
+        if (device != SN_CPU) ck_assert_int_eq(only_emulated().graphs - graphs, i >= WARM);
         sn_scope_end(scope);
     }
 }
@@ -248,10 +238,10 @@ START_TEST(a5_18_forward_and_backward_are_one_launch_each) {
         sn_seed(100 + (uint64_t)i);
         sn_backward(SN_CALL(eager, x));
         sn_seed(100 + (uint64_t)i);
-        const int64_t graphs = counts().graphs;
+        const int64_t graphs = only_emulated().graphs;
         sn_backward(SN_CALL(fn, there(x)));
         expect_ok();
-        ck_assert_int_eq(counts().graphs - graphs, i >= WARM ? 2 : 0);
+        ck_assert_int_eq(only_emulated().graphs - graphs, i >= WARM ? 2 : 0);
         for (int k = 0; k < 2; k++) {
             expect_same(sn_grad(k ? nets[1].v : nets[1].w), sn_grad(k ? nets[0].v : nets[0].w));
             sn_grad_set(k ? nets[1].v : nets[1].w, NULL);
@@ -281,10 +271,10 @@ START_TEST(a5_18_numbers_are_given_to_the_graph) {
         sn_tensor *const x = numbers(SN_INTS(40)), *const scale = sn_full(SN_INTS(), sn_float(3.5 * i), SN_F32);
         const sn_value in[] = {sn_val(there(x)), sn_val(scale), sn_float(0.5 + i)};
         sn_tensor *y;
-        before = counts().graphs;
+        before = only_emulated().graphs;
         ck_assert_int_eq(sn_call_values(fn, in, 3, &y, 1), SN_OK);
         expect_same(y, sn_mul(sn_mul_scalar(x, in[2]), sn_add(scale, scale)));
-        before = counts().graphs - before;
+        before = only_emulated().graphs - before;
         sn_scope_end(scope);
     }
     ck_assert_int_eq(before, 1);
@@ -372,7 +362,7 @@ static void falls_back(sn_body body, void *closure, sn_device device, const char
         expect_same(SN_CALL(fn, x), SN_CALL(twin, x));
     }
     expect_explained(fn, why);
-    ck_assert_int_eq(counts().graphs, 0);
+    ck_assert_int_eq(only_emulated().graphs, 0);
     sn_function_free(fn);
     sn_function_free(twin);
 }
@@ -449,10 +439,10 @@ START_TEST(a5_18_a_graph_runs_in_any_stream) {
     for (int i = 0; i < 12; i++) {
         const sn_scope scope = sn_scope_begin();
         sn_stream_use(streams[i / 2 % 2]);
-        const int64_t graphs = counts().graphs;
+        const int64_t graphs = only_emulated().graphs;
         sn_tensor *const sum = there(sn_zeros(SN_INTS(2, 3), SN_F32)), *const far = there(x);
         sn_tensor *const at = places(i % 4, i % 5 == 4 ? 9 : 3), *const y = SN_CALL(fn, sum, far, at);
-        ck_assert_int_eq(counts().graphs - graphs, i >= WARM);
+        ck_assert_int_eq(only_emulated().graphs - graphs, i >= WARM);
         if (i % 5 == 4) {
             ck_assert_ptr_null(here(y));
             expect_error(SN_ERR_VALUE, "index 9 is out of range");
@@ -468,7 +458,7 @@ END_TEST
 
 /* What a graph holds goes with its function. */
 START_TEST(a5_18_a_graph_keeps_its_memory_while_it_lives) {
-    const int64_t before = counts().bytes;
+    const int64_t before = only_emulated().bytes;
     sn_function *const fn = fast(mixed_body, NULL);
     int64_t warm = 0;
     for (int i = 0; i < 6; i++) {
@@ -478,13 +468,13 @@ START_TEST(a5_18_a_graph_keeps_its_memory_while_it_lives) {
         ck_assert_int_eq(sn_call(fn, in, 2, out, 2), SN_OK);
         ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK);
         sn_scope_end(scope);
-        if (i == WARM) warm = counts().bytes;
-        if (i > WARM) ck_assert_int_eq(counts().bytes, warm);
+        if (i == WARM) warm = only_emulated().bytes;
+        if (i > WARM) ck_assert_int_eq(only_emulated().bytes, warm);
     }
     sn_function_free(fn);
     sn_memory_trim(GPU);
-    sn_error_take();                                 /* where nothing is kept there is nothing to trim */
-    ck_assert_int_le(counts().bytes, before + 4096); /* words of streams */
+    sn_error_take();                                        /* where nothing is kept there is nothing to trim */
+    ck_assert_int_le(only_emulated().bytes, before + 4096); /* words of streams */
 }
 END_TEST
 
@@ -507,9 +497,9 @@ static void run_mlp(int64_t outer, int64_t inner, int times) {
     sn_tensor *x = weights(SN_INTS(1, outer));
     for (int i = 0; i < times; i++) {
         const sn_scope scope = sn_scope_begin();
-        const EmulatorCounts before = counts();
+        const EmulatorCounts before = only_emulated();
         sn_tensor *const y = sn_keep(SN_CALL(fn, x));
-        const EmulatorCounts after = counts();
+        const EmulatorCounts after = only_emulated();
         if (i >= WARM) ck_assert_int_eq(after.graphs - before.graphs, 1);
         if (i >= WARM && i % 100 == 2) expect_same(y, SN_CALL(eager, x));
         sn_release(x);
@@ -531,11 +521,7 @@ START_TEST(a5_19_the_mlp_of_the_line_runs) { run_mlp(1024, 4096, WARM + 2); }
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
-    if (compiler && !strcmp(compiler, "none")) {
-        puts("skipped: no clang here, by which the emulated device runs kernels");
-        return 77;
-    }
+    if (lacks_compiler()) return skip_without_compiler();
     TCase *const tests = tcase_create("cuda_graphs");
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, a5_18_a_call_is_one_launch);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/emulator/emulator.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
 
@@ -16,14 +16,8 @@ enum { GPU = SN_CUDA(0), CALLS = 4 };
 static sn_tensor *numbers(sn_ints sizes) { return sn_randn(sizes, SN_F32); }
 
 static int64_t launches(void) {
-    static EmulatorCount *count;
-    EmulatorCounts now = {0};
-    const char *const path = getenv("SINTER_CUDA_DRIVER");
-    if (!count && path) *(void **)&count = dlsym(dlopen(path, RTLD_NOW), "emulator_count");
-    ck_assert_msg(count != NULL, "SINTER_CUDA_DRIVER is no emulated driver");
     ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK);
-    count(&now);
-    return now.launches;
+    return only_emulated().launches;
 }
 
 /* A function and its twin, which runs eagerly on the CPU. */
@@ -263,11 +257,7 @@ START_TEST(a_kernel_of_many_nests_is_as_few_launches_as_its_words_allow) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
-    if (compiler && !strcmp(compiler, "none")) {
-        puts("skipped: no clang here, by which the emulated device runs kernels");
-        return 77;
-    }
+    if (lacks_compiler()) return skip_without_compiler();
     TCase *const tests = tcase_create("cuda_kernels");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, a5_15_an_input_is_loaded_once_and_a_result_stored_once);

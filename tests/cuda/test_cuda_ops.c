@@ -8,6 +8,7 @@
 
 #include "runtime/cuda/cuda_code.h"
 #include "runtime/device/execute.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
 
@@ -139,11 +140,7 @@ START_TEST(pending_values_are_on_their_device) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
-    if (compiler && !strcmp(compiler, "none")) {
-        puts("skipped: no clang here, by which the emulated device runs kernels");
-        return 77;
-    }
+    if (lacks_compiler()) return skip_without_compiler();
     TCase *const tests = tcase_create("cuda_ops");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, a_new_size_compiles_nothing);

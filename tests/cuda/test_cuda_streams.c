@@ -702,11 +702,7 @@ START_TEST(several_threads_launch) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
-    if (compiler && !strcmp(compiler, "none")) {
-        puts("skipped: no clang here, by which the emulated device runs kernels");
-        return 77;
-    }
+    if (lacks_compiler()) return skip_without_compiler();
     TCase *const tests = tcase_create("cuda_streams");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, a7_09_events_have_times);

@@ -1,6 +1,7 @@
 /* test_emulated_graphs.c: the emulated driver's captures and graphs: what is captured does not run, what a captured
  * stream does not take is refused as a driver does, and an exec runs what its nodes were last given. */
 #include "tests/cuda/emulated_code.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/suite.h"
 
 static const char *const source = "extern \"C\" __global__ void add(int *x, int by) { x[threadIdx.x] += by; }\n"
@@ -132,11 +133,7 @@ START_TEST(launches_of_one_exec_are_ordered) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
-    if (compiler && !strcmp(compiler, "none")) {
-        puts("skipped: no clang here, by which the emulated device runs kernels");
-        return 77;
-    }
+    if (lacks_compiler()) return skip_without_compiler();
     TCase *const tests = tcase_create("emulated_graphs");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, what_is_captured_runs_when_its_graph_is_launched);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/cuda/driver.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
 
@@ -490,11 +491,7 @@ START_TEST(a6_08_what_does_not_compile_says_why_and_is_kept) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
-    if (compiler && !strcmp(compiler, "none")) {
-        puts("skipped: no clang here, by which the emulated device runs kernels");
-        return 77;
-    }
+    if (lacks_compiler()) return skip_without_compiler();
     TCase *const tests = tcase_create("user_kernels");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, make_ops, free_kernels);
