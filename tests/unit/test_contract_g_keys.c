@@ -547,6 +547,39 @@ START_TEST(g3_a_used_up_node_expands) {
 }
 END_TEST
 
+/* What is asked for when its segment has run has the history of the launch, whatever the limit of variants is and
+ * whether its code is made yet. */
+static sn_status asked_late(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_exp(sn_mul(sn_in(f, 0), sn_in(f, 0))), *const s = sn_sum(sn_sin(h));
+    sn_graph_break("here"); /* h is not stored: nothing needs it yet */
+    if (host->hooks) return sn_out(f, 0, sn_add(h, s));
+    return sn_out(f, 0, s);
+}
+
+START_TEST(g3_what_is_asked_for_late_has_the_launchs_history) {
+    sn_compile_options *const options[] = {SN_COMPILE_OPTIONS(.recompile_limit = 1),
+                                           SN_COMPILE_OPTIONS(.background = true)};
+    for (int o = 0; o < 2; o++) {
+        Host host = {0};
+        const Twin twin = twin_new(asked_late, &host, &host, options[o]);
+        for (uint64_t i = 0; i < 8; i++) {
+            host.hooks = i > 2;
+            if (i == 2) sn_function_wait(twin.fast);
+            sn_tensor *grads[2];
+            for (int k = 0; k < 2; k++) {
+                sn_tensor *const x = LEAF(i, 40);
+                backward(sn_sum(SN_CALL(k ? twin.fast : twin.eager, x)));
+                grads[k] = sn_grad(x);
+            }
+            ck_assert_msg(same_bits(grads[0], grads[1]), "options %d, call %d", o, (int)i);
+        }
+        ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+        twin_free(twin);
+    }
+}
+END_TEST
+
 static sn_status deep(sn_frame *f) { /* with a mask that is made again */
     const Host *const host = sn_closure(f);
     sn_tensor *const h = sn_gelu(sn_linear(sn_in(f, 0), host->w, host->b));
@@ -683,6 +716,7 @@ int main(void) {
         g1_a_custom_node_comes_behind_what_was_pending,
         g3_an_expanded_node_keeps_hooks_and_results,
         g3_a_used_up_node_expands,
+        g3_what_is_asked_for_late_has_the_launchs_history,
         g3_a_backward_that_does_not_compile_expands,
         g5_a_training_step_takes_no_more_memory_than_eager,
         g5_an_optimizer_takes_no_more_memory_than_eager,

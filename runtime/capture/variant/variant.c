@@ -409,6 +409,14 @@ static void note_found(const Variant *v, Trace *trace) {
         trace->reason = REASON_failed;
 }
 
+/* A launch that a value is asked of gets a second one, beyond any limit: run eagerly, the value would have a history of
+ * its own beside the launch's. It gives what the first gave and more, so there are few. */
+static bool is_limited(const sn_function *fn, const Trace *trace) {
+    const TrieNode *const end = trace->end;
+    if (trace->variant) return false;
+    return end->failures || function_is_full(fn) || count_variants(end) >= function_recompile_limit(fn);
+}
+
 void variant_compile(sn_function *fn, Trace *trace, bool first) {
     TrieNode *const end = trace->end;
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
@@ -417,7 +425,7 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
             note_found(v, trace);
             return;
         }
-    const bool limited = end->failures || function_is_full(fn) || count_variants(end) >= function_recompile_limit(fn);
+    const bool limited = is_limited(fn, trace);
     if (newest || (!first && !limited)) note_recompile(fn, trace, newest);
     if (limited) {
         trace->reason = function_note_limit(fn, end->failures > 0);

@@ -6,6 +6,7 @@
 #include "runtime/capture/variant/guard.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/capture/variant/variant_views.h"
+#include "runtime/core/background.h"
 
 static Variant *find_variant(Trace *trace) {
     Variant *v = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
@@ -43,15 +44,23 @@ bool variant_run_segment(Trace *trace, Status *status) {
     return true;
 }
 
+/* Code that is being made is waited for: ops that ran again would have a history of their own beside the launch's. */
+static Variant *find_or_await(Trace *trace) {
+    Variant *const variant = find_variant(trace);
+    if (variant || !trace->waits) return variant;
+    background_wait(trace->capture->fn->background);
+    return find_variant(trace);
+}
+
 static Variant *variant_with(Trace *trace) {
     if (trace_mark_viewed(trace) != ST_OK) return NULL;
-    Variant *const variant = find_variant(trace);
+    Variant *const variant = find_or_await(trace);
     if (variant) return variant;
     sn_function *const fn = trace->capture->fn;
     pthread_mutex_lock(&fn->compiling);
     variant_compile(fn, trace, false);
     pthread_mutex_unlock(&fn->compiling);
-    return find_variant(trace);
+    return find_or_await(trace);
 }
 
 bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status) {
