@@ -6,6 +6,7 @@
 #include "ir/op.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/cuda/cuda_native.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/contract.h"
 #include "tests/unit/suite.h"
 
@@ -373,11 +374,10 @@ START_TEST(compiled_calls_have_the_bits_of_the_cpu) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
     TCase *const tests = tcase_create("cuda_order");
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, every_row_has_a_kernel);
-    if (compiler && strcmp(compiler, "none")) {
+    if (!lacks_compiler()) {
         tcase_add_loop_test(tests, writes_at_positions_have_the_bits_of_the_cpu, 0, COUNT_OF(writes));
         tcase_add_loop_test(tests, rows_have_the_bits_of_the_cpu, 0, COUNT_OF(rows_cases));
         tcase_add_test(tests, a_tensor_without_dims_has_one_position);

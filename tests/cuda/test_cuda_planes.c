@@ -7,6 +7,7 @@
 #include "kernels/cuda/prelude.h"
 #include "runtime/base/text.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/contract.h"
 #include "tests/unit/suite.h"
 
@@ -388,10 +389,9 @@ START_TEST(compiles_without_spills) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
     TCase *const tests = tcase_create("cuda_planes");
     tcase_set_timeout(tests, 300);
-    if (compiler && strcmp(compiler, "none")) {
+    if (!lacks_compiler()) {
         tcase_add_loop_test(tests, convolutions_have_the_bits_of_the_cpu, 0, COUNT_OF(convolutions));
         tcase_add_loop_test(tests, pools_have_the_bits_of_the_cpu, 0, COUNT_OF(pools));
         tcase_add_test(tests, gradients_go_to_any_position);

@@ -1,10 +1,11 @@
 /* test_cuda_prims.c: the text before every CUDA program (kernels/cuda/prelude.h): each primitive, cast and conversion
- * of it, as a kernel of its own, gives on the emulated device what the CPU's block kernels give, bit for bit (any NaN
+ * of it, as a kernel of its own, gives on the device what the CPU's block kernels give, bit for bit (any NaN
  * is any other); and by the machine's NVRTC they compile for both architectures without a warning or a spill. */
 #include "kernels/cuda/prelude.h"
 #include "runtime/base/text.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/cuda/emulated_code.h"
+#include "tests/cuda/device_code.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/ref/nan.h"
 #include "tests/unit/kernel_inputs.h"
 #include "tests/unit/suite.h"
@@ -80,19 +81,10 @@ static const char *program(void) {
 
 static CuFunction kernel_named(const char *format, const char *a, const char *b) {
     static CuLibrary library;
-    char name[64], *code, *log;
-    CuKernel kernel;
-    CuFunction function;
-    if (!library) {
-        const int result = compile_text(program(), &code, &log);
-        ck_assert_msg(!result, "%d: %s", result, log);
-        ck_assert_int_eq(cu.LibraryLoadData(&library, code, NULL, NULL, 0, NULL, NULL, 0), CU_success);
-        free(code), free(log);
-    }
+    char name[64];
+    if (!library) library = load_text(program(), "prims");
     snprintf(name, sizeof name, format, a, b);
-    ck_assert_msg(cu.LibraryGetKernel(&kernel, library, name) == CU_success, "%s", name);
-    ck_assert_int_eq(cu.KernelGetFunction(&function, kernel), CU_success);
-    return function;
+    return kernel_of(library, name);
 }
 
 static bool same_element(DType dtype, const char *a, const char *b) {
@@ -221,10 +213,9 @@ START_TEST(compiles_without_spills) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
     TCase *const tests = tcase_create("cuda_prims");
     tcase_set_timeout(tests, 300);
-    if (compiler && strcmp(compiler, "none")) {
+    if (!lacks_compiler()) {
         tcase_add_test(tests, primitives_have_the_bits_of_the_cpu);
         tcase_add_test(tests, casts_have_the_bits_of_the_cpu);
         tcase_add_test(tests, memory_has_the_bits_of_the_cpu);

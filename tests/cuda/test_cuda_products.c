@@ -10,6 +10,7 @@
 #include "runtime/base/base.h"
 #include "runtime/cuda/cuda_gemm_core.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/contract.h"
 #include "tests/unit/suite.h"
 
@@ -218,13 +219,12 @@ START_TEST(cores_compile_without_spills) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
     TCase *const tests = tcase_create("cuda_products");
     tcase_set_timeout(tests, 300);
     if (getenv("PRODUCT_SEED")) first_seed = atoi(getenv("PRODUCT_SEED"));
     if (getenv("PRODUCT_COUNT")) n_seeds = atoi(getenv("PRODUCT_COUNT"));
     tcase_add_test(tests, sizes_choose_tiles);
-    if (compiler && strcmp(compiler, "none")) {
+    if (!lacks_compiler()) {
         tcase_add_test(tests, random_products_have_the_bits_of_the_cpu);
         tcase_add_test(tests, tiles_of_all_dtypes_have_the_bits_of_the_cpu);
         tcase_add_test(tests, large_tiles_have_the_bits_of_the_cpu);

@@ -26,7 +26,7 @@ START_TEST(adds_with_a_tail) {
         "            for (int k = i; k < n; k++) o[k] = __fmaf_rn(x[k], 2.0f, 0.0f);\n"
         "    }\n"
         "}\n";
-    open_device();
+    open_emulated();
     const CuFunction add = function_of(source, "add");
     for (int n = N - 3; n <= N; n++) {
         float *const x = numbers(n), out[N];
@@ -88,7 +88,7 @@ static CuResult reduce(const char *source, float *out) {
 START_TEST(reduces_with_barriers_shuffles_and_tickets) {
     float out = 0, expected = 0;
     float *const x = numbers(N);
-    open_device();
+    open_emulated();
     for (int i = 0; i < N; i++) expected += x[i]; /* of whole numbers: in any order */
     ck_assert_int_eq(reduce(reduction, &out), CU_success);
     ck_assert_float_eq(out, expected);
@@ -99,7 +99,7 @@ END_TEST
 START_TEST(a_missing_barrier_is_seen) {
     char source[sizeof reduction + 32];
     float out = 0;
-    open_device();
+    open_emulated();
     snprintf(source, sizeof source, "%s", reduction);
     memcpy(strstr(source, "__syncthreads()\n"), "               \n", 16);
     ck_assert_int_eq(reduce(source, &out), CU_success);
@@ -119,7 +119,7 @@ START_TEST(warps_vote_and_shuffle) {
                                  "    o[4 * t] = odd, o[4 * t + 1] = any * 2 + all;\n"
                                  "    o[4 * t + 2] = from >> 40, o[4 * t + 3] = down + __syncthreads_count(t & 1);\n"
                                  "}\n";
-    open_device();
+    open_emulated();
     unsigned out[40 * 4];
     CuAddress o = device_copy(NULL, sizeof out);
     ck_assert_int_eq(LAUNCH(function_of(source, "vote"), 1, 40, &o), CU_success);
@@ -139,7 +139,7 @@ START_TEST(wide_integers_divide) {
                                  "    o[0] = (long long)((__int128)a * a / b);\n"
                                  "    o[1] = (long long)((unsigned __int128)a * (unsigned long long)b >> 64);\n"
                                  "}\n";
-    open_device();
+    open_emulated();
     long long a = 3037000499, b = 1 << 20, out[2];
     CuAddress o = device_copy(NULL, sizeof out);
     ck_assert_int_eq(LAUNCH(function_of(source, "divide"), 1, 1, &o, &a, &b), CU_success);
@@ -183,7 +183,7 @@ static const struct {
 
 START_TEST(wrong_kernels_are_caught) {
     char source[400];
-    open_device();
+    open_emulated();
     snprintf(source, sizeof source,
              "extern \"C\" __global__ void wrong(float *o, int n) {\n"
              "    const int t = threadIdx.x;\n    %s\n}\n",
@@ -200,7 +200,7 @@ START_TEST(wrong_kernels_are_caught) {
 END_TEST
 
 START_TEST(freed_memory_is_caught) {
-    open_device();
+    open_emulated();
     CuAddress o = device_copy(NULL, 256), kept = device_copy(NULL, 256);
     const CuFunction f = function_of("extern \"C\" __global__ void copy(float *o, float *x) { *o = *x; }", "copy");
     ck_assert_int_eq(cu.MemFree(o), CU_success);
@@ -227,7 +227,7 @@ START_TEST(launches_over_the_limits_are_refused) {
         {{1, 1, 1}, {1, 1, 65}, 0, CU_invalid_value},      {{1, 1, 1}, {64, 32, 1}, 0, CU_invalid_value},
         {{1, 1, 1}, {257, 1, 1}, 0, GPU_out_of_resources}, {{1, 1, 1}, {32, 1, 1}, 44 * 1024 + 1, CU_invalid_value},
     };
-    open_device();
+    open_emulated();
     const CuFunction k = function_of(source, "k");
     CuAddress o = device_copy(NULL, 4);
     void *arguments[] = {&o};
@@ -240,7 +240,7 @@ START_TEST(launches_over_the_limits_are_refused) {
     enum { STATIC_BYTES = 1, MOST_DYNAMIC = 8 };
     int bytes;
     float out;
-    ck_assert_int_eq(cu.FuncGetAttribute(&bytes, STATIC_BYTES, k), CU_success);
+    ck_assert_int_eq(get_attribute(&bytes, STATIC_BYTES, k), CU_success);
     ck_assert_int_eq(bytes, 4096);
     ck_assert_int_eq(cu.FuncSetAttribute(k, MOST_DYNAMIC, 160 << 10), CU_invalid_value);
     ck_assert_int_eq(cu.FuncSetAttribute(k, MOST_DYNAMIC, 159 << 10), CU_success);
@@ -252,7 +252,7 @@ END_TEST
 
 START_TEST(programs_that_do_not_compile) {
     char *code, *log;
-    open_device();
+    open_emulated();
     ck_assert_int_eq(compile_text("extern \"C\" __global__ void k(float *o) {\n    *o = missing;\n}\n", &code, &log),
                      6);
     ck_assert_msg(strstr(log, "test.cu:2:10: error: use of undeclared identifier 'missing'") != NULL, "%s", log);
@@ -263,7 +263,7 @@ START_TEST(programs_that_do_not_compile) {
 END_TEST
 
 START_TEST(libraries_come_and_go) {
-    open_device();
+    open_emulated();
     char *code, *log;
     CuLibrary library;
     CuKernel kernel;

@@ -12,7 +12,7 @@ static CuFunction add, twice;
 static CuAddress x;
 
 static void begin_device(void) {
-    open_device();
+    open_emulated();
     add = function_of(source, "add"), twice = function_of(source, "twice");
     x = device_copy((int[N]){1, 2, 3, 4}, N * sizeof(int));
 }

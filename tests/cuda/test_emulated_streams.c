@@ -20,7 +20,7 @@ static EmulatorCounts counts(void) {
 
 static void begin(const char *how) {
     if (how) setenv("EMULATED_CUDA", how, 1);
-    open_device();
+    open_emulated();
     ck_assert_int_eq(cu.StreamCreate(&other, CU_stream_non_blocking), CU_success);
     ck_assert_int_eq(cu.EventCreate(&event, 0), CU_success);
     ck_assert_int_eq(cu.MemHostAlloc((void **)&pinned, N, 0), CU_success);
