@@ -2,6 +2,7 @@
  * caching one. */
 #include <sinter/memory.h>
 
+#include "frontend/options.h"
 #include "runtime/capture/record/site.h"
 #include "runtime/core/state.h"
 #include "runtime/device/alloc_cpu.h"
@@ -47,16 +48,18 @@ static void memory_of(Caching *caching, sn_memory *out) {
     out->device_free = (int64_t)left, out->device_total = (int64_t)total;
 }
 
-/* An older program's struct is shorter. */
 sn_status sn_memory_get(sn_device device, sn_memory *out) {
     sn_memory known = {0};
-    if (!out || out->size < offsetof(sn_memory, bytes))
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: out is NULL or has no size");
-    known.size = out->size < sizeof known ? out->size : sizeof known;
+    if (!out) return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: NULL argument");
+    if (!out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: its size is 0");
     Caching *const caching = device == SN_CPU ? NULL : caching_of(device, "sn_memory_get");
-    if (device == SN_CPU) cpu_alloc_stats(&known.current, &known.peak, &known.reserved);
-    if (caching) memory_of(caching, &known);
-    memcpy(out, &known, known.size);
+    if (device == SN_CPU)
+        cpu_alloc_stats(&known.current, &known.peak, &known.reserved);
+    else if (caching)
+        memory_of(caching, &known);
+    else
+        return sn_check();
+    options_give(&known, sizeof known, out);
     return sn_check();
 }
 

@@ -315,6 +315,31 @@ START_TEST(no_such_device) {
 }
 END_TEST
 
+/* Of a program that was built with a library of before, and of one to come: what both know is given, sizes stay. */
+START_TEST(a_struct_is_filled_by_its_size) {
+    struct {
+        sn_memory memory;
+        char more[64];
+    } out, before;
+    sn_memory known = {.size = sizeof known};
+    sn_tensor *const x = sn_zeros(SN_INTS(1000), SN_F32);
+    ck_assert_int_eq(sn_memory_get(SN_CPU, &known), SN_OK);
+    ck_assert_int_ge(known.current, 4000);
+    const size_t sizes[] = {offsetof(sn_memory, peak), offsetof(sn_memory, bytes), sizeof out};
+    for (int i = 0; i < 3; i++) {
+        const size_t given = sizes[i] < sizeof known ? sizes[i] : sizeof known;
+        memset(&before, 0x5a, sizeof before);
+        before.memory.size = sizes[i];
+        out = before;
+        ck_assert_int_eq(sn_memory_get(SN_CPU, &out.memory), SN_OK);
+        ck_assert_int_eq((int64_t)out.memory.size, (int64_t)sizes[i]);
+        ck_assert_int_eq(out.memory.current, known.current);
+        ck_assert_mem_eq((char *)&out + given, (char *)&before + given, sizeof out - given);
+    }
+    ck_assert_ptr_nonnull(x);
+}
+END_TEST
+
 START_TEST(a_backward_lets_go_of_what_it_has_read) {
     sn_function *const fn = sn_compile(layers, NULL, NULL);
     sn_tensor *in[LAYERS + 1] = {sn_randn(SN_INTS(SIDE, SIDE), SN_F32)};
@@ -342,5 +367,6 @@ int main(void) {
     tcase_add_test(tests, memory_does_not_grow_with_calls);
     tcase_add_test(tests, memory_does_not_grow_with_sizes);
     tcase_add_test(tests, no_such_device);
+    tcase_add_test(tests, a_struct_is_filled_by_its_size);
     return suite_run("test_memory", tests);
 }
