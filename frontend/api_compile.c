@@ -24,8 +24,6 @@ static Status check_options(const sn_compile_options *o) {
     if ((unsigned)o->preset > SN_PRESET_MAX_AUTOTUNE) return out_of_range("preset", o->preset);
     if (o->check_every < 0) return out_of_range("check_every", o->check_every);
     if (o->recompile_limit < 0) return out_of_range("recompile_limit", o->recompile_limit);
-    if (o->numerics == SN_FAST)
-        return error_raise(ST_UNSUPPORTED, "sn_compile: numerics SN_FAST is not in this version; use SN_EXACT");
     if (o->preset == SN_PRESET_MAX_AUTOTUNE)
         return error_raise(ST_UNSUPPORTED, "sn_compile: preset SN_PRESET_MAX_AUTOTUNE is not in this version: no saved "
                                            "plan has choices to pick from; use SN_PRESET_REDUCE_OVERHEAD");

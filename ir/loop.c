@@ -113,7 +113,7 @@ static uint64_t mix_list(uint64_t h, const int64_t *list, int n) {
 }
 
 static uint64_t hash_template(uint64_t h, const TemplateUse *use) {
-    h = mix(mix(mix(mix(h, template_id(use->row)), use->dtype), use->tile), use->tile_ld);
+    h = mix(mix(mix(mix(mix(h, template_id(use->row)), use->dtype), use->fast), use->tile), use->tile_ld);
     h = mix_list(h, use->size, (int)strlen(use->row->sizes));
     for (int i = 0; i < TEMPLATE_OPERANDS && use->row->operands[i].name; i++) {
         const TemplateOperand *const operand = &use->operand[i];

@@ -174,7 +174,7 @@ static void print_nest(Text *text, const Kernel *kernel, const Nest *nest) {
 
 static void print_template(Text *text, const TemplateUse *use) {
     const Template *const row = use->row;
-    text_printf(text, "  %s %s [", row->name, dtype_name(use->dtype));
+    text_printf(text, "  %s %s%s [", row->name, dtype_name(use->dtype), use->fast ? " fast" : "");
     print_ints(text, use->size, (int)strlen(row->sizes));
     text_puts(text, "]");
     for (int i = 0; i < TEMPLATE_OPERANDS && row->operands[i].name; i++) {
@@ -566,6 +566,7 @@ static Status read_template(LoopReader *r, const Template *row) {
     if (!use) return ST_MEMORY;
     *use = template_use(row);
     TRY(read_dtype(r, &use->dtype));
+    use->fast = reader_eat(&r->in, "fast");
     EAT(&r->in, "[");
     TRY(read_ints(r, use->size, (int)strlen(row->sizes)));
     EAT(&r->in, "]");

@@ -246,6 +246,7 @@ static Status check_template(NestCheck *c) {
     }
     FITS((use->tile >= 0) == (k->n_nests == 1), "an epilogue needs a tile");
     FITS(use->tile >= 0 || stores, "nothing is stored");
+    FITS(!use->fast || use->dtype == use->row->fast, "no faster way for operands of this dtype");
     FITS(use->tile < k->n_bufs && (use->tile < 0 || k->bufs[use->tile].role == BUF_tile), "the tile is no tile buffer");
     for (int i = 0; use->row->sizes[i]; i++) FITS(size_ok(k, use->size[i]), "bad size");
     return use->tile < 0 ? ST_OK : check_hole(c, use);

@@ -6,7 +6,8 @@
  *
  *   gemm f32 [1, p0, 768, 64] a=b0[0; 0, 64, 1] b=b1[8; 0, 1, 64] tile=b3 ld=p1
  *
- * name, dtype of the operands, sizes, operands with offset and strides by their dims; a result only where it stores. */
+ * name, dtype of the operands, sizes, operands with offset and strides by their dims; a result only where it stores.
+ * `fast` behind the dtype: the device may round otherwise than eager (sn_numerics). */
 #ifndef SINTER_IR_TEMPLATE_H
 #define SINTER_IR_TEMPLATE_H
 #include "ir/dtype.h"
@@ -20,6 +21,7 @@ typedef struct Template {
         bool result;
     } operands[TEMPLATE_OPERANDS]; /* until the name is NULL; results come last */
     const char *hole;              /* the dims of the nest over a finished tile; the last two are a tile's */
+    DType fast;                    /* of operands for which a device has a faster way that rounds otherwise; 0: none */
 } Template;
 
 typedef enum TemplateId {
@@ -41,6 +43,7 @@ typedef struct TemplateUse {
     DType dtype; /* of the operands; computed in dtype_compute(dtype) */
     int64_t size[TEMPLATE_SIZES];
     TemplateOperand operand[TEMPLATE_OPERANDS];
+    bool fast;
     int tile;    /* buffer of role BUF_tile, -1: no hole */
     int tile_ld; /* parameter whose value is the tile's row stride, set by the executor; -1: none */
 } TemplateUse;

@@ -105,7 +105,7 @@ typedef struct Lower {
     SymEnv *env;
     Arena *arena;
     Plan *plan;
-    bool fuse;
+    bool fuse, fast;          /* PassOptions */
     ValInfo *vals;            /* by value id */
     Cluster **cluster;        /* by node id; NULL: views */
     const Node **next_effect; /* by node id, of an op with effects: the next such op, or NULL */

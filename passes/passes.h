@@ -26,6 +26,7 @@ typedef void PassTrace(void *context, const PassRow *pass, Graph *graph, int64_t
 struct PassOptions {
     bool verify;      /* the verifier after every pass (on in tests) */
     bool unfused;     /* schedule: one kernel per node */
+    bool fast;        /* schedule: templates may round otherwise than eager (sn_numerics) */
     bool must_run;    /* eager's own programs: nothing stands behind them, so no failpoint */
     const char *skip; /* list of passes not run, or NULL */
     int limit;        /* bisect: run only so many passes; 0: all */

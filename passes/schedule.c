@@ -359,6 +359,7 @@ static Lower *lower_new(Graph *graph, const PassOptions *options) {
     Lower *const l = ARENA_NEW(graph->arena, Lower);
     *l = (Lower){.graph = graph, .env = graph->env, .arena = graph->arena};
     l->fuse = !options->unfused;
+    l->fast = options->fast;
     l->plan = ARENA_NEW(graph->arena, Plan);
     l->plan->arena = graph->arena;
     l->plan->env = graph->env;

@@ -57,6 +57,8 @@ void template_begin(Draft *draft, const Node *node, bool hole, TemplateUse *use)
     bool known[TEMPLATE_SIZES] = {false};
     *use = template_use(row);
     use->dtype = rule->operand(node, 0)->base.meta->dtype;
+    /* The host's code is exact in any case. */
+    use->fast = draft->l->fast && row->fast == use->dtype && !device_is_host(node->outs[0].base.meta->device);
     for (int i = 0; i < TEMPLATE_OPERANDS && row->operands[i].name; i++)
         take_sizes(draft, use, row->operands[i].dims, rule->operand(node, i)->base.meta, known);
     for (int i = 0; row->sizes[i]; i++)

@@ -49,7 +49,7 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
         return o->outs_given = count_read(value, TARGET_OUTPUTS, &o->n_out);
     }
     if ((value = option_value(a, "--device"))) return o->device_given = read_device(value, &o->device);
-    static const char *const dynamics[] = {"auto", "always", "never"};
+    static const char *const dynamics[] = {"auto", "always", "never"}, *const numerics[] = {"exact", "fast"};
     int which = 0;
     if ((value = option_value(a, "--mode"))) {
         if (!word_index(modes, COUNT_OF(modes), value, &which)) return false;
@@ -59,6 +59,11 @@ bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
     if ((value = option_value(a, "--dynamic"))) {
         if (!word_index(dynamics, COUNT_OF(dynamics), value, &which)) return false;
         o->compile.dynamic = (sn_dynamic)which;
+        return true;
+    }
+    if ((value = option_value(a, "--numerics"))) {
+        if (!word_index(numerics, COUNT_OF(numerics), value, &which)) return false;
+        o->compile.numerics = (sn_numerics)which;
         return true;
     }
     if ((a[0] == '-' && a[1]) || o->name) return false;

@@ -37,8 +37,8 @@ typedef struct TargetOptions {
     sn_compile_options compile;
 } TargetOptions;
 
-/* Reads one argument: TARGET, --input, --device=, --outputs=, --mode=, --dynamic=, --grad, --no-grad, --vary. False:
- * none of them. */
+/* Reads one argument: TARGET, --input, --device=, --outputs=, --mode=, --dynamic=, --numerics=, --grad, --no-grad,
+ * --vary. False: none of them. */
 bool target_option(TargetOptions *o, int argc, char **argv, int *i);
 bool target_is_plan(const char *name);
 bool target_is_file(const char *name); /* a text graph, a library's function or a saved plan */

@@ -92,6 +92,7 @@ PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
         options.trace_context = info;
     }
     options.verify |= failpoint("verify_passes");
+    options.fast |= info->fast;
     return options;
 }
 
@@ -209,6 +210,7 @@ void compile_dump_plan(Plan *plan, const Dump *dump, Text *text) {
 
 typedef struct DumpJob {
     const Dump *dump;
+    bool fast;
     Graph *graph;
     Text *text;
 } DumpJob;
@@ -216,7 +218,8 @@ typedef struct DumpJob {
 static Status print_dump(void *context) {
     const DumpJob *const job = context;
     const DumpRow *const row = dump_row(job->dump->id);
-    TRY(passes_run_to(job->graph, "compile", row->stage, NULL));
+    const PassOptions options = {.fast = job->fast};
+    TRY(passes_run_to(job->graph, "compile", row->stage, &options));
     if (job->dump->id == DUMP_backward)
         text_puts(job->text, "# no backward of its own: gradients do not flow out of this segment\n");
     else if (row->traits & DUMP_plan)
@@ -226,14 +229,14 @@ static Status print_dump(void *context) {
     return ST_OK;
 }
 
-char *compile_dump(const char *graph_text, const Dump *dump) {
+char *compile_dump(const char *graph_text, bool fast, const Dump *dump) {
     Arena *const arena = arena_new();
     if (!arena) return NULL;
     Graph *graph;
     Text text = {0};
     if (graph_parse(arena, graph_text, strlen(graph_text), &graph) == ST_OK) {
         CompileInfo info = {0};
-        DumpJob job = {.dump = dump, .graph = graph, .text = &text};
+        DumpJob job = {.dump = dump, .fast = fast, .graph = graph, .text = &text};
         if (compile_guarded(graph, print_dump, &job, &info) != ST_OK)
             text_printf(&text, "# %s: %s\n", bail_name(info.failure), info.reason);
     }

@@ -26,6 +26,7 @@ typedef struct CompileInfo {
     int kernels, nests;            /* entries of the call sequence; distinct loop nests in them */
     int generated, loaded, reused; /* nests compiled now; taken from the disk; whose code was there already */
     bool repeat;                   /* asked for: calls are one launch where the device has that (device/repeat.h) */
+    bool fast;                     /* asked for: templates may round otherwise than eager */
     bool interpreted;              /* no generated code: the interpreter runs the same kernels */
 } CompileInfo;
 
@@ -56,8 +57,8 @@ typedef struct Dump {
 } Dump;
 Dump dump_of(DumpId id);                          /* of the machine that runs */
 Status dump_parse(const char *stage, Dump *dump); /* raises ST_ARGUMENT: no such text, or not of a machine */
-/* The text of a captured graph, made anew on a copy of it. malloc'd; NULL raises. */
-char *compile_dump(const char *graph_text, const Dump *dump);
+/* The text of a captured graph, made anew on a copy of it; fast: as CompileInfo's. malloc'd; NULL raises. */
+char *compile_dump(const char *graph_text, bool fast, const Dump *dump);
 /* A text of a plan (DUMP_plan). */
 void compile_dump_plan(Plan *plan, const Dump *dump, Text *text);
 

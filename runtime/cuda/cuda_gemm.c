@@ -1,8 +1,9 @@
 /* cuda_gemm.c: products of a plan on a CUDA device: who computes them, where their result goes. Where a nest runs over
  * it (the hole of the template), it is left whole in workspace.
  *
- * f16 and bf16 are the library's where it has an algorithm (cuda_gemm_library.h), all else is a core of our own. Eager
- * and compiled plans ask alike: sizes, how operands lie and whether the op rounds its result are the same in both. */
+ * f16 and bf16 are the library's where it has an algorithm (cuda_gemm_library.h), and so is f32 in a plan of numerics
+ * fast; all else is a core of our own. Eager and compiled plans ask alike: sizes, how operands lie and whether the op
+ * rounds its result are the same in both. */
 #include "runtime/base/alloc.h"
 #include "runtime/cuda/cuda_gemm_library.h"
 #include "runtime/device/template_run.h"
@@ -12,6 +13,7 @@ static CudaProduct product_of(const Kernel *kernel, const CudaStep *code, const 
     const int64_t *const a = run->operand[0].stride, *const b = run->operand[1].stride,
                          *const c = run->operand[2].stride;
     return (CudaProduct){.dtype = use->dtype,
+                         .fast = use->fast,
                          .wide = use->tile >= 0 ? !code->core_narrow
                                                 : kernel->bufs[use->operand[2].buf].dtype != use->dtype,
                          .visible = code->core_visible,
@@ -35,7 +37,7 @@ static CudaProduct product_of(const Kernel *kernel, const CudaStep *code, const 
 
 static Status launch_product(CudaDevice *device, const CudaProduct *product) {
     bool done = false;
-    if (cuda_library_takes(product->dtype)) TRY(cuda_library_launch(device, product, &done));
+    if (cuda_library_takes(product)) TRY(cuda_library_launch(device, product, &done));
     return done ? ST_OK : cuda_core_launch(device, product);
 }
 

@@ -28,6 +28,7 @@ typedef struct CudaProduct {
     DType dtype;  /* of A and B */
     bool wide;    /* C is of the compute type, not of `dtype` */
     bool visible; /* others see C: it is not written after a failed check */
+    bool fast;    /* of f32: it need not have a core's bits */
     int64_t batches;
     const void *a, *b;
     void *c;

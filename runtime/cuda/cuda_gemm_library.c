@@ -25,9 +25,10 @@ enum {
     MOST_KEPT = 4096
 };
 
-bool cuda_library_takes(DType dtype) {
+bool cuda_library_takes(const CudaProduct *p) {
     const char *why;
-    return (dtype == DT_f16 || dtype == DT_bf16) && blaslt_find(&why) != NULL;
+    const bool may = p->dtype == DT_f16 || p->dtype == DT_bf16 || (p->dtype == DT_f32 && p->fast);
+    return may && blaslt_find(&why) != NULL;
 }
 
 /* what the library is told ---------------------------------------------------------------------- */
@@ -36,7 +37,7 @@ typedef struct LtKey { /* of one call of the library; no padding: it is compared
     int64_t m, n, k, batches;
     int64_t a_ld, b_ld, d_ld, a_batch, b_batch, d_batch;
     int32_t device, dtype;
-    int32_t wide;                 /* the result is f32 */
+    int32_t wide;                 /* the result is f32, the operands are not */
     int32_t a_along_x, b_along_x; /* an operand's elements side by side are of one k */
     int32_t unused;
 } LtKey;
@@ -102,10 +103,13 @@ static BlasltStatus make_layout(BlasltLayout *layout, const LtSizes *sizes) {
     return lt->MatrixLayoutSetAttribute(*layout, LT_layout_batch, &sizes->batch, sizeof sizes->batch);
 }
 
+static BlasltType type_of(const LtKey *key) {
+    return key->dtype == DT_f32 ? LT_f32 : key->dtype == DT_bf16 ? LT_bf16 : LT_f16;
+}
+
 /* An operand of `x` results: columns of k elements each, or the other way round. */
 static LtSizes operand_sizes(const LtKey *key, bool along_x, int64_t x, int64_t ld, int64_t batch) {
-    const BlasltType type = key->dtype == DT_bf16 ? LT_bf16 : LT_f16;
-    return (LtSizes){type, along_x ? x : key->k, along_x ? key->k : x, ld, key->batches, batch};
+    return (LtSizes){type_of(key), along_x ? x : key->k, along_x ? key->k : x, ld, key->batches, batch};
 }
 
 static BlasltStatus describe(LtUse *use) {
@@ -115,7 +119,8 @@ static BlasltStatus describe(LtUse *use) {
     const LtSizes a = operand_sizes(key, key->b_along_x, key->n, key->b_ld, key->b_batch),
                   b = operand_sizes(key, key->a_along_x, key->m, key->a_ld, key->a_batch),
                   d = {key->wide ? LT_f32 : a.type, key->n, key->m, key->d_ld, key->batches, key->d_batch};
-    BlasltStatus status = lt->MatmulDescCreate(&use->desc, LT_compute_f32, LT_f32);
+    const BlasltCompute compute = key->dtype == DT_f32 ? LT_compute_tf32 : LT_compute_f32;
+    BlasltStatus status = lt->MatmulDescCreate(&use->desc, compute, LT_f32);
     if (status == LT_success) status = lt->MatmulDescSetAttribute(use->desc, LT_desc_a, &turned_a, sizeof turned_a);
     if (status == LT_success) status = lt->MatmulDescSetAttribute(use->desc, LT_desc_b, &turned_b, sizeof turned_b);
     if (status == LT_success) status = make_layout(&use->a, &a);
@@ -306,8 +311,10 @@ static void place_side(Side *side, int64_t k, int64_t x_room) {
 
 static int64_t packed_elements(const Side *side, int64_t k) { return side->x_room * k; }
 
+static int result_bytes(const CudaProduct *p) { return p->wide ? 4 : dtype_bytes(p->dtype); }
+
 static bool stays(const CudaProduct *p, int64_t n) {
-    const int bytes = p->wide ? 4 : 2;
+    const int bytes = result_bytes(p);
     return !p->visible && p->g.n == n && p->g.c_col == 1 && p->g.c_row >= n && by_16(p->g.c_row, bytes) &&
            (uintptr_t)p->c % ALIGNED == 0 && (p->batches == 1 || (p->g.c_batch >= 0 && by_16(p->g.c_batch, bytes)));
 }
@@ -323,8 +330,9 @@ static int64_t rows_of(const LtCall *call, Attempt attempt) {
 static void plan_call(LtCall *call, Attempt attempt) {
     const CudaProduct *const p = call->product;
     const int64_t m = rows_of(call, attempt), apart = p->batches > 1;
-    call->a.packed = attempt != AS_IT_IS || !lies_well(&call->a, p->batches, 2);
-    call->b.packed = attempt >= CANONICAL || call->n != p->g.n || !lies_well(&call->b, p->batches, 2);
+    const int bytes = dtype_bytes(p->dtype);
+    call->a.packed = attempt != AS_IT_IS || !lies_well(&call->a, p->batches, bytes);
+    call->b.packed = attempt >= CANONICAL || call->n != p->g.n || !lies_well(&call->b, p->batches, bytes);
     if (call->a.packed && call->a.along_x && attempt == AS_IT_IS)
         place_side(&call->a, call->k, round_up(m, MULTIPLE)); /* its rows are of m elements */
     else
@@ -344,7 +352,7 @@ static void plan_call(LtCall *call, Attempt attempt) {
                         .d_batch = apart * (call->direct ? p->g.c_batch : m * call->n),
                         .device = call->device->row.device - DEV_cuda,
                         .dtype = p->dtype,
-                        .wide = p->wide,
+                        .wide = p->wide && p->dtype != DT_f32,
                         .a_along_x = call->a.along_x,
                         .b_along_x = call->b.along_x};
 }
@@ -370,9 +378,10 @@ typedef struct LtPlaces {      /* in one block of workspace */
 
 static LtPlaces places_of(const LtCall *call, const LtUse *use) {
     const CudaProduct *const p = call->product;
-    const int64_t a = call->a.packed ? p->batches * packed_elements(&call->a, call->k) * 2 : 0,
-                  b = call->b.packed ? p->batches * packed_elements(&call->b, call->k) * 2 : 0,
-                  d = call->direct ? 0 : p->batches * call->key.m * call->n * (p->wide ? 4 : 2);
+    const int bytes = dtype_bytes(p->dtype);
+    const int64_t a = call->a.packed ? p->batches * packed_elements(&call->a, call->k) * bytes : 0,
+                  b = call->b.packed ? p->batches * packed_elements(&call->b, call->k) * bytes : 0,
+                  d = call->direct ? 0 : p->batches * call->key.m * call->n * result_bytes(p);
     LtPlaces at = {.b = round_up(a, APART)};
     at.d = at.b + round_up(b, APART);
     at.rest = at.d + round_up(d, APART);
@@ -439,14 +448,16 @@ static Status multiply(const LtCall *call, const LtUse *use, const LtPlaces *at,
     const char *const a = call->a.packed ? workspace : call->a.at, *const b =
                                                                        call->b.packed ? workspace + at->b : call->b.at;
     char *const d = call->direct ? p->c : workspace + at->d, *const rest = use->workspace ? workspace + at->rest : NULL;
-    const int64_t d_step = key->m * key->n * (p->wide ? 4 : 2); /* several only into workspace, of packed operands */
+    /* Several only into workspace, of packed operands. */
+    const int64_t a_step = packed_elements(&call->a, key->k) * dtype_bytes(p->dtype),
+                  b_step = packed_elements(&call->b, key->k) * dtype_bytes(p->dtype),
+                  d_step = key->m * key->n * result_bytes(p);
     CudaStream *const stream = cuda_stream(call->device);
     if (!cuda_recorded_foreign(call->device)) return ST_OK;
     for (int64_t i = 0; i < call->steps; i++) {
-        const BlasltStatus status =
-            library()->Matmul(handles[key->device], use->desc, &one, b + i * packed_elements(&call->b, key->k) * 2,
-                              use->a, a + i * packed_elements(&call->a, key->k) * 2, use->b, &zero, d + i * d_step,
-                              use->d, d + i * d_step, use->d, &use->pin->algo, rest, use->workspace, stream->handle);
+        const BlasltStatus status = library()->Matmul(
+            handles[key->device], use->desc, &one, b + i * b_step, use->a, a + i * a_step, use->b, &zero,
+            d + i * d_step, use->d, d + i * d_step, use->d, &use->pin->algo, rest, use->workspace, stream->handle);
         if (status != LT_success) return launch_failed(call, key, status);
     }
     return cuda_launched(stream);
@@ -462,7 +473,7 @@ static Status run_in(const LtCall *call, const LtUse *use, const LtPlaces *at, c
 static void trace(const LtCall *call, const LtUse *use) {
     const CudaProduct *const p = call->product;
     LOG(dispatch, INFO, "product %s: cuBLASLt algorithm %u tile %u%s: M=%lld N=%lld K=%lld batches=%lld",
-        dtype_name(p->dtype), use->pin->id, use->pin->tile,
+        p->dtype == DT_f32 ? "f32 as tf32" : dtype_name(p->dtype), use->pin->id, use->pin->tile,
         call->a.packed || call->b.packed ? " of aligned copies" : "", (long long)p->g.m, (long long)p->g.n,
         (long long)p->g.k, (long long)p->batches);
 }

@@ -6,44 +6,9 @@
 #include <stdio.h>
 
 #include "runtime/cuda/blaslt.h"
-#include "tests/cuda/emulated_control.h"
-#include "tests/emulator/blaslt.h"
-#include "tests/unit/contract.h"
+#include "tests/cuda/blaslt_test.h"
 
-enum { GPU = SN_CUDA(0), MOST_ROWS = 300 };
-
-static bool on_emulator(void) { return control("emulator_fail") != NULL; }
-static void expect_ok(void) { ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message); }
-static sn_tensor *there(sn_tensor *x) { return sn_to_device(x, GPU); }
-static sn_tensor *here(sn_tensor *x) { return sn_to_device(x, SN_CPU); }
-static sn_tensor *values(sn_ints sizes, sn_dtype dtype) { return there(sn_to(sn_randn(sizes, SN_F32), dtype)); }
-static sn_tensor *rows_from(sn_tensor *x, int64_t first, int64_t n) { return sn_slice(x, 0, first, first + n, 1); }
-
-static void *look_alike(const char *name) {
-    const char *const path = getenv("SINTER_CUDA_BLASLT");
-    void *const library = path ? dlopen(path, RTLD_NOW) : NULL;
-    return library ? dlsym(library, name) : NULL;
-}
-
-/* Zeros by a real library. */
-static EmulatedBlasltCounts library_counts(void) {
-    EmulatedBlasltCount *count;
-    EmulatedBlasltCounts counts = {0};
-    *(void **)&count = look_alike("emulated_blaslt_count");
-    if (count) count(&counts);
-    return counts;
-}
-
-static void library_fails(const char *name, int status, int after) {
-    EmulatedBlasltFail *plan;
-    *(void **)&plan = look_alike("emulated_blaslt_fail");
-    plan(name, status, after);
-}
-
-static void expect_same(sn_tensor *got, sn_tensor *want, const char *what, int64_t number) {
-    expect_ok();
-    ck_assert_msg(same_bits(here(got), here(want)), "%s, %lld", what, (long long)number);
-}
+enum { MOST_ROWS = 300 };
 
 /* rows ------------------------------------------------------------------------------------------ */
 
@@ -125,18 +90,6 @@ START_TEST(rows_are_added_where_the_algorithm_needs_them) {
         expect_same(product(&rows, rows_from(rows.x, 5, m), rows.w), rows_from(all, 5, m), "", m);
 }
 END_TEST
-
-/* What the products are, but for the order of their sums. */
-static void expect_near(sn_tensor *got, sn_tensor *want) {
-    expect_ok();
-    const int64_t n = sn_numel(want);
-    float *const x = malloc((size_t)n * sizeof *x), *const y = malloc((size_t)n * sizeof *y);
-    ck_assert_int_eq(sn_read(sn_to(here(got), SN_F32), x, (size_t)n * sizeof *x), SN_OK);
-    ck_assert_int_eq(sn_read(sn_to(want, SN_F32), y, (size_t)n * sizeof *y), SN_OK);
-    for (int64_t i = 0; i < n; i++)
-        ck_assert_msg(fabsf(x[i] - y[i]) <= 0.01f * fabsf(y[i]) + 0.02f, "%lld: %g, not %g", (long long)i, x[i], y[i]);
-    free(x), free(y);
-}
 
 /* Strides that the library does not take, addresses, batches, numbers of alpha and beta. */
 START_TEST(products_are_right_wherever_operands_lie) {

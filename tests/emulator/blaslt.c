@@ -2,6 +2,7 @@
  * library does its own: stream-ordered, captured with the stream, each access to memory looked at. It is stricter than
  * the library, and gives a mistake away:
  *
+ *   rounding    f32 is read as tf32
  *   order       each algorithm (id, tile) begins its sums at another k and keeps 10 bits of them after every 8 terms,
  *               so that a wrong pin has other bits in bf16, too; what the heuristics choose depends on all sizes, types
  *               and layouts, and on the reductions that are allowed
@@ -31,7 +32,7 @@ struct BlasltHandleOpaque {
     int unused;
 };
 struct BlasltDescOpaque {
-    BlasltType scale;
+    BlasltCompute compute;
     int32_t turned[2];
 };
 struct BlasltLayoutOpaque {
@@ -96,7 +97,7 @@ static const char *const text =
     "typedef unsigned short Half;\n"
     "struct Product {\n"
     "    long long rows, columns, k, batches, lda, ldb, ldd, a_batch, b_batch, d_batch;\n"
-    "    int ta, tb, brain, wide, start, workspace;\n"
+    "    int ta, tb, kind, wide, start, workspace;\n"
     "};\n"
     "static __device__ float of_bits(unsigned u) { float f; __builtin_memcpy(&f, &u, 4); return f; }\n"
     "static __device__ unsigned bits_of(float f) { unsigned u; __builtin_memcpy(&u, &f, 4); return u; }\n"
@@ -117,28 +118,38 @@ static const char *const text =
     "    const unsigned u = bits_of(f);\n"
     "    return (Half)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);\n"
     "}\n"
-    "extern \"C\" __global__ void library_product(const Half *a, const Half *b, void *d, unsigned *space, Product p) "
+    "static __device__ float tensor_float(float f) {\n"
+    "    const unsigned u = bits_of(f);\n"
+    "    return of_bits((u & 0x7fffffff) > 0x7f800000 ? u : (u + 0xfff + (u >> 13 & 1)) & 0xffffe000);\n"
+    "}\n"
+    "enum { HALF, BRAIN, TENSOR };\n"
+    "static __device__ float element(const void *all, long long at, int kind) {\n"
+    "    if (kind == TENSOR) return tensor_float(((const float *)all)[at]);\n"
+    "    const Half h = ((const Half *)all)[at];\n"
+    "    return kind == BRAIN ? of_bits((unsigned)h << 16) : of_half(h);\n"
+    "}\n"
+    "extern \"C\" __global__ void library_product(const void *a, const void *b, void *d, unsigned *space, Product p) "
     "{\n"
     "    const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, per = p.rows * p.columns;\n"
     "    if (t < p.workspace) space[t] = 0x55555555;\n"
     "    if (t >= per * p.batches) return;\n"
     "    const long long batch = t / per, i = t % per % p.rows, j = t % per / p.rows;\n"
-    "    a += batch * p.a_batch, b += batch * p.b_batch;\n"
     "    float sum = 0;\n"
     "    for (long long q = 0; q < p.k; q++) {\n"
     "        const long long at = (q + p.start) % p.k;\n"
-    "        const Half x = a[p.ta ? at + i * p.lda : i + at * p.lda], y = b[p.tb ? j + at * p.ldb : at + j * p.ldb];\n"
-    "        sum += p.brain ? of_bits((unsigned)x << 16) * of_bits((unsigned)y << 16) : of_half(x) * of_half(y);\n"
+    "        const long long x = p.ta ? at + i * p.lda : i + at * p.lda, y = p.tb ? j + at * p.ldb : at + j * p.ldb;\n"
+    "        sum += element(a, batch * p.a_batch + x, p.kind) * element(b, batch * p.b_batch + y, p.kind);\n"
     "        if (q % 8 == 7) sum = of_bits(bits_of(sum) & 0xffffe000);\n"
     "    }\n"
     "    const long long to = batch * p.d_batch + i + j * p.ldd;\n"
     "    if (p.wide) ((float *)d)[to] = sum;\n"
-    "    else ((Half *)d)[to] = p.brain ? to_brain(sum) : to_half(sum);\n"
+    "    else ((Half *)d)[to] = p.kind == BRAIN ? to_brain(sum) : to_half(sum);\n"
     "}\n";
 
-typedef struct Product { /* as the text has it */
+enum { HALF, BRAIN, TENSOR }; /* as the text has them */
+typedef struct Product {
     long long rows, columns, k, batches, lda, ldb, ldd, a_batch, b_batch, d_batch;
-    int ta, tb, brain, wide, start, workspace;
+    int ta, tb, kind, wide, start, workspace;
 } Product;
 
 static Driver cu;
@@ -208,8 +219,9 @@ PUBLIC BlasltStatus cublasLtCreate(BlasltHandle *handle) {
 
 PUBLIC BlasltStatus cublasLtMatmulDescCreate(BlasltDesc *desc, BlasltCompute compute, BlasltType scale) {
     BEGIN(MatmulDescCreate);
-    if (compute != LT_compute_f32 || scale != LT_f32) return LT_not_supported;
+    if ((compute != LT_compute_f32 && compute != LT_compute_tf32) || scale != LT_f32) return LT_not_supported;
     *desc = calloc(1, sizeof **desc);
+    (*desc)->compute = compute;
     return LT_success;
 }
 
@@ -275,12 +287,15 @@ PUBLIC BlasltStatus cublasLtMatmulPreferenceSetAttribute(BlasltPreference prefer
 
 /* algorithms ------------------------------------------------------------------------------------ */
 
-static bool is_half(BlasltType type) { return type == LT_f16 || type == LT_bf16; }
+/* Sums of f32 that are not rounded before are nothing that Sinter asks for. */
+static bool is_operand(BlasltDesc desc, BlasltType type) {
+    return desc->compute == LT_compute_tf32 ? type == LT_f32 : type == LT_f16 || type == LT_bf16;
+}
 
 static bool fits(BlasltDesc desc, BlasltLayout a, BlasltLayout b, BlasltLayout c, BlasltLayout d) {
     const int64_t k = desc->turned[0] ? a->rows : a->columns, m = desc->turned[0] ? a->columns : a->rows;
-    return is_half(a->type) && b->type == a->type && (d->type == a->type || d->type == LT_f32) && c->type == d->type &&
-           k == (desc->turned[1] ? b->columns : b->rows) && m == d->rows &&
+    return is_operand(desc, a->type) && b->type == a->type && (d->type == a->type || d->type == LT_f32) &&
+           c->type == d->type && k == (desc->turned[1] ? b->columns : b->rows) && m == d->rows &&
            d->columns == (desc->turned[1] ? b->rows : b->columns) && c->rows == d->rows && c->columns == d->columns &&
            a->batches == d->batches && b->batches == d->batches && c->batches == d->batches;
 }
@@ -370,7 +385,9 @@ static Product product_of(BlasltDesc desc, BlasltLayout a, BlasltLayout b, Blasl
                      d->batch,
                      desc->turned[0],
                      desc->turned[1],
-                     a->type == LT_bf16,
+                     a->type == LT_f32    ? TENSOR
+                     : a->type == LT_bf16 ? BRAIN
+                                          : HALF,
                      d->type == LT_f32,
                      k ? (int)(start % (uint64_t)k) : 0,
                      WORKSPACE / 4};

@@ -26,7 +26,8 @@ typedef struct ModeRow {
     const char *failpoint;
     bool saved;      /* later calls are those of a plan that was saved and loaded */
     bool one_launch; /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
-    bool background; /* code comes when it comes, at the latest before the calls that repeat settings */
+    bool background; /* code comes when it comes, at the latest before the calls that repeat settings; on the CPU, where
+                        they are exact, too, numerics fast */
 } ModeRow;
 /* Eager's programs that take sizes as parameters, against those of one size each. */
 static const ModeRow modes[] = {{"eager at any size", SN_COMPILE_EAGER, "one_size"},
@@ -101,12 +102,14 @@ typedef struct Calls {
 static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     const FzProgram *const p = c->p, *const variant = c->variant;
     const ModeRow *const mode = c->mode;
+    const bool background = mode && mode->background;
     const sn_compile_options options = {.size = sizeof options,
                                         .mode = mode ? mode->mode : SN_COMPILE_EAGER,
-                                        .background = mode && mode->background,
+                                        .background = background,
+                                        .numerics = background && fz_device == SN_CPU ? SN_FAST : SN_EXACT,
                                         .preset = mode && mode->one_launch ? SN_PRESET_REDUCE_OVERHEAD : 0};
     FzRun *const run = fz_run_new(p, &options);
-    const bool counted = mode && !*mode->failpoint && !mode->one_launch && !mode->background &&
+    const bool counted = mode && !*mode->failpoint && !mode->one_launch && !background &&
                          mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p);
     failpoint_set(mode ? mode->failpoint : "any_size");
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */

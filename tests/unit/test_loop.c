@@ -71,6 +71,10 @@ static const char plain_gemm_text[] = "kernel k3(b0: in bf16, b1: in bf16, b2: o
                                       "  gemm bf16 [2, 5, 6, 7] a=b0[0; 35, 7, 1] b=b1[0; 42, 6, 1] c=b2[0; 30, 6, 1]\n"
                                       "}\n";
 
+static const char fast_gemm_text[] = "kernel k3(b0: in f32, b1: in f32, b2: out f32) {\n"
+                                     "  gemm f32 fast [1, 5, 6, 7] a=b0[0; 0, 7, 1] b=b1[0; 0, 6, 1] c=b2[0; 0, 6, 1]\n"
+                                     "}\n";
+
 static void expect_identity(const char *text) {
     Kernel *kernel, *again;
     const char *end;
@@ -90,6 +94,7 @@ START_TEST(text_reads_back_to_the_same_bytes) {
     expect_identity(mixed_text);
     expect_identity(gemm_text);
     expect_identity(plain_gemm_text);
+    expect_identity(fast_gemm_text);
 }
 END_TEST
 
@@ -185,6 +190,7 @@ START_TEST(bad_kernels_are_refused) {
     expect_refusal(gemm_text, "b3: tile", "b3: in", "tile");
     expect_refusal(gemm_text, "outer(p0, 768)", "outer(p0, 767)", "another size");
     expect_refusal(gemm_text, " tile=b3", "", "needs a tile");
+    expect_refusal(plain_gemm_text, "gemm bf16 ", "gemm bf16 fast ", "no faster way");
 }
 END_TEST
 

@@ -180,6 +180,25 @@ static void times_text(const Variant *v, Text *text) {
     text_puts(text, "\n");
 }
 
+int plan_fast_steps(const Plan *plan) {
+    int n = 0;
+    for (int i = 0; i < plan->steps.n; i++) {
+        const Kernel *const kernel = plan->steps.at[i].kernel;
+        n += kernel && kernel->template && kernel->template->fast;
+    }
+    return n;
+}
+
+/* [numerics fast] */
+static void fast_text(const CompileInfo *info, Text *text) {
+    int n = 0;
+    for (int i = 0; i < info->n_plans; i++) n += plan_fast_steps(info->plans[i]);
+    if (n)
+        text_printf(text, "  numerics fast: %d kernel%s may round otherwise than eager\n", n, plural(n));
+    else
+        text_puts(text, "  numerics fast changes nothing: all kernels of this graph are exact, as on cpu all are\n");
+}
+
 static void graph_text(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
     text_printf(text, "graph %d: %d op%s, %d kernel%s%s%s, hit %lld time%s\n", v->id, v->n_ops, plural(v->n_ops),
@@ -188,6 +207,7 @@ static void graph_text(const Variant *v, Text *text) {
                 plural(atomic_load(&v->hits)));
     if (variant_waits(v)) text_puts(text, "  " REASON_waits "\n");
     if (info->interpreted) text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
+    if (info->fast) fast_text(info, text);
     for (int i = 0; i < info->n_plans; i++) plan_text(v, i, text);
     saved_text(v, text);
     times_text(v, text);
@@ -285,7 +305,7 @@ static Status dump_one(const Variant *v, const Dump *dump, Text *text) {
         return error_raise(ST_UNSUPPORTED, "stage '%s': a plan of a file has no graph", dump_row(dump->id)->name);
     if (dump->id == DUMP_capture) return captured_text(v, text);
     if (v->training && training_dump(v, dump, text)) return ST_OK;
-    char *const one = compile_dump(v->text, dump);
+    char *const one = compile_dump(v->text, v->info.fast, dump);
     if (!one) return error_pending();
     text_puts(text, one);
     mem_free(one);

@@ -342,6 +342,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     v->end = trace->end;
     v->background = fn->background;
     v->info.repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
+    v->info.fast = fn->options.numerics == SN_FAST;
     SymPlan plan;
     TraceGraph made;
     Status status = make_graph(fn, trace, older, v, &plan, &made);
