@@ -5,6 +5,8 @@
  *   the same at [7,12], [12]  the same key with sizes 7 12: the same program
  *   at [7,1], [1] or [8,8]    another key: sizes of 0 and 1, and which ones are equal, are no parameters
  *
+ *   sums on a CUDA device      and whether rows are long: few long rows take another program than many short ones
+ *
  *   new size -> key -> entry whose guards hold -> layouts of results -> block kernel, plan or native kernel
  *   the first sizes of a key    run entries of their own: most programs have few
  *   a size that comes again     an entry of its own: at once where that is a copy, later where it is a program
@@ -27,6 +29,7 @@ enum {
 /* keys ---------------------------------------------------------------------------------------- */
 
 enum { TENSOR_seen = 1 << 8, TENSOR_same_meta = 1 << 9, TENSOR_row_major = 1 << 10, TENSOR_strided = 1 << 11 };
+enum { LONG = 1024 }; /* rows of more are worth to be spread over the device, where there are few */
 enum { NUMBER_size = 1 << 9, NUMBER_inferred = 0xff };
 
 typedef struct KeyCall {
@@ -81,6 +84,22 @@ static int same_meta(const EagerCall *ec, int number) {
     return i;
 }
 
+/* Programs are made in no time: of one size they are worth it. */
+static bool builds_each(const EagerCall *ec) {
+    const DeviceRow *const device = device_of_key(ec->call->key);
+    return device && device->blocks;
+}
+
+/* How a reduction is spread over a device is in its program, which serves all sizes of a key: whether there are many
+ * elements, and in each dim. */
+static bool put_lengths(KeyCall *k, const Meta *meta) {
+    const OpKind kind = k->ec->row->kind;
+    if ((kind != KIND_reduction && kind != KIND_decomposition) || builds_each(k->ec)) return true;
+    uint64_t word = meta->numel > LONG;
+    for (int d = 0; d < meta->rank; d++) word |= (uint64_t)(meta->sizes[d] > LONG) << (1 + d % 63);
+    return put(k->key, word);
+}
+
 static bool put_layout(SizedKey *key, const Meta *meta, uint64_t number) {
     const bool row_major = eager_is_row_major(meta);
     const uint64_t head = number | (row_major ? TENSOR_row_major : TENSOR_strided) | (uint64_t)meta->wrapped << 12 |
@@ -100,7 +119,7 @@ static bool put_tensor(KeyCall *k, const sn_tensor *t) {
     k->n_tensors++;
     const int same = same_meta(k->ec, (int)number);
     if (same < (int)number) return put(k->key, number | TENSOR_same_meta | (uint64_t)same << 16);
-    return put_layout(k->key, t->base.meta, number);
+    return put_layout(k->key, t->base.meta, number) && put_lengths(k, t->base.meta);
 }
 
 static bool put_word(KeyCall *k) { return put(k->key, k->ec->words[k->at++]); }
@@ -208,12 +227,6 @@ static Status make_sized(sn_state *state, EagerCall *ec, const SizedKey *key, Ea
     else
         eager_entry_free(made);
     return ST_OK;
-}
-
-/* Programs are made in no time: of one size they are worth it. */
-static bool builds_each(const EagerCall *ec) {
-    const DeviceRow *const device = device_of_key(ec->call->key);
-    return device && device->blocks;
 }
 
 Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out) {

@@ -39,6 +39,23 @@ START_TEST(a_new_size_compiles_nothing) {
 }
 END_TEST
 
+/* Few long rows are spread otherwise than many short ones: a program for each, for sums as for what they are part of. */
+START_TEST(long_rows_have_a_program_of_their_own) {
+    static const int64_t sizes[][2] = {{6, 18}, {7, 20}, {2, 2000}, {3, 2100}, {8, 21}, {2, 70000}, {3, 70001}};
+    static const int compiled[] = {2, 0, 2, 0, 0, 0, 0};
+    for (int i = 0; i < COUNT_OF(sizes); i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_tensor *const x = numbers((sn_ints){sizes[i], 2});
+        const int64_t before = cuda_code_counts().compiled;
+        ck_assert(same(here(sn_sum_dim(there(x), SN_INTS(1), false)), sn_sum_dim(x, SN_INTS(1), false)));
+        ck_assert(same(here(sn_log_softmax(there(x), 1)), sn_log_softmax(x, 1)));
+        ck_assert_msg(cuda_code_counts().compiled - before == compiled[i], "sizes %d: %d programs", i,
+                      (int)(cuda_code_counts().compiled - before));
+        sn_scope_end(scope);
+    }
+}
+END_TEST
+
 START_TEST(numbers_of_the_cpu_are_operands) {
     sn_tensor *const x = numbers(SN_INTS(7)), *const two = sn_full(SN_INTS(), sn_float(2.5), SN_F32);
     ck_assert(same(here(sn_mul(there(x), two)), sn_mul(x, two)));
@@ -144,6 +161,7 @@ int main(void) {
     TCase *const tests = tcase_create("cuda_ops");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, a_new_size_compiles_nothing);
+    tcase_add_test(tests, long_rows_have_a_program_of_their_own);
     tcase_add_test(tests, numbers_of_the_cpu_are_operands);
     tcase_add_test(tests, an_op_of_the_program_has_its_own_kernels_only);
     tcase_add_test(tests, a_failed_check_is_told_at_the_next_wait);
