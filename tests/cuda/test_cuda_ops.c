@@ -39,7 +39,7 @@ START_TEST(a_new_size_compiles_nothing) {
 }
 END_TEST
 
-/* Few long rows are spread otherwise than many short ones: a program for each, for sums as for what they are part of. */
+/* Few long rows are spread otherwise than many short ones: a program for each. */
 START_TEST(long_rows_have_a_program_of_their_own) {
     static const int64_t sizes[][2] = {{6, 18}, {7, 20}, {2, 2000}, {3, 2100}, {8, 21}, {2, 70000}, {3, 70001}};
     static const int compiled[] = {2, 0, 2, 0, 0, 0, 0};
