@@ -95,6 +95,9 @@ typedef struct Plan {
 /* How many arguments and results a step has that is no kernel. */
 static inline int step_args(const Step *step) { return step->row ? step->row->n_params : 1; }
 static inline int step_outs(const Step *step) { return step->row ? step->row->n_out : 1; }
+static inline const char *step_name(const Step *step) {
+    return step->kind == STEP_kernel ? step->kernel->name : step->row ? step->row->name : "copy";
+}
 /* The arena of a device: its place in plan->arenas, where it is added if it is not there. */
 int plan_arena(Plan *plan, Device device);
 const PlanOp *plan_op(const Plan *plan, int id); /* NULL: none that a step has */

@@ -117,6 +117,11 @@ static NestFn *take_code(void *context, const Nest *nest) {
     return NULL;
 }
 
+static Status settle_executable(Executable *e, const CompileInfo *info) {
+    TRY(executable_name(e, info->function));
+    return info->repeat ? executable_repeat(e) : ST_OK;
+}
+
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     info->kernels += plan->steps.n;
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
@@ -127,7 +132,8 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     const bool interpreted = code_generate(plan, info) != ST_OK;
     info->interpreted |= interpreted;
     Status status = executable_new(plan, false, interpreted ? NULL : &native, plan, out);
-    if (status == ST_OK && info->repeat && (status = executable_repeat(*out)) != ST_OK) {
+    if (status == ST_OK) status = settle_executable(*out, info);
+    if (status != ST_OK) {
         executable_free(*out);
         *out = NULL;
     }

@@ -25,6 +25,7 @@ typedef struct CompileInfo {
     Graph *graph;                  /* that one plan is of, as the passes left it; NULL: none, or split */
     int kernels, nests;            /* entries of the call sequence; distinct loop nests in them */
     int generated, loaded, reused; /* nests compiled now; taken from the disk; whose code was there already */
+    char function[48];             /* whose plans they are, for who watches their steps; "": nobody's */
     bool repeat;                   /* asked for: calls are one launch where the device has that (device/repeat.h) */
     bool fast;                     /* asked for: templates may round otherwise than eager */
     bool interpreted;              /* no generated code: the interpreter runs the same kernels */

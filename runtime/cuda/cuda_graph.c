@@ -2,11 +2,14 @@
  * the bytes. Launches of one graph run one after another in whatever streams, so its arena and workspace serve all. */
 #include "runtime/cuda/cuda_graph.h"
 
+#include <stdio.h>
+
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/cuda_code.h"
 #include "runtime/device/launch_bind.h"
 #include "runtime/device/repeat.h"
+#include "runtime/device/watch.h"
 
 enum { MOST_FAILURES = 2, MANY_CAPTURES = 64, FEW_WORDS = 1024 };
 
@@ -230,6 +233,20 @@ static Status renew_key(const Launch *launch, CudaGraph *g, int s, bool *changed
     return status;
 }
 
+/* watched steps ------------------------------------------------------------------------------------- */
+
+static Watched *watch_step_of(const Launch *launch, const CudaGraph *g, int s) {
+    return watch_step_begin(launch->e->function, step_name(&launch->e->plan->steps.at[s]), &g->device->row);
+}
+
+static Watched *watch_graph(const Launch *launch, const CudaGraph *g) {
+    char name[40];
+    int n = 0;
+    for (int s = 0; s < g->n_steps; s++) n += is_mine(launch, g, s);
+    snprintf(name, sizeof name, "graph of %d steps", n);
+    return watch_step_begin(launch->e->function, name, &g->device->row);
+}
+
 /* steps ----------------------------------------------------------------------------------------- */
 
 static Status set_number(const Launch *launch, CudaGraph *g, const Step *step) {
@@ -246,13 +263,20 @@ static Status run_step(Launch *launch, CudaGraph *g, int s) {
     return step->kind == STEP_copy ? set_number(launch, g, step) : launch_native(launch, step);
 }
 
+/* Of a call that runs step by step. */
+static Status run_measured(Launch *launch, CudaGraph *g, int s) {
+    __attribute__((cleanup(watch_step_end))) Watched *watched = watch_is_on() ? watch_step_of(launch, g, s) : NULL;
+    return run_step(launch, g, s);
+}
+
 static Status run_all(Launch *launch, CudaRecording *r) {
     Status status = ST_OK;
     CudaGraph *const g = r->graph;
     cuda_recording = r;
     for (int s = 0; s < g->n_steps && status == ST_OK; s++) {
         g->first_node[s] = g->n_nodes, g->first_block[s] = r->block;
-        if (is_mine(launch, g, s)) status = run_step(launch, g, s);
+        if (!is_mine(launch, g, s)) continue;
+        status = r->mode == RECORD_measure ? run_measured(launch, g, s) : run_step(launch, g, s);
     }
     g->first_node[g->n_steps] = g->n_nodes;
     cuda_recording = NULL;
@@ -465,7 +489,8 @@ static bool has_checks(const CudaGraph *g) {
     return false;
 }
 
-static Status launch_graph(CudaGraph *g, CudaStream *stream, Repeat *repeat) {
+static Status launch_graph(const Launch *launch, CudaGraph *g, CudaStream *stream, Repeat *repeat) {
+    __attribute__((cleanup(watch_step_end))) Watched *watched = watch_is_on() ? watch_graph(launch, g) : NULL;
     if (has_checks(g)) cuda_checks_may_fail(stream);
     TRY(cuda_answer(g->device, "a graph's launch", g->device->driver->GraphLaunch(g->exec, stream->handle)));
     execute_counts()->launches++;
@@ -493,7 +518,7 @@ static Status repeat_entered(Launch *launch, CudaGraph *g, Repeat *repeat) {
     if (!same && record(launch, g, stream->checks.word) != ST_OK) return not_recorded(launch, g, repeat);
     if (!g->foreign && g->captures > MANY_CAPTURES && 2 * g->captures > atomic_load(&repeat->launches))
         repeat_never(repeat, "what it launches differs from call to call: it was recorded %d times", g->captures);
-    return launch_graph(g, stream, repeat);
+    return launch_graph(launch, g, stream, repeat);
 }
 
 Status cuda_repeat(Launch *launch, Repeat *repeat) {

@@ -82,6 +82,7 @@ extern const StreamRow cuda_streams;
 sn_event *cuda_event_new(const DeviceRow *row);
 void cuda_event_free(sn_event *event);
 Status cuda_event_record(sn_event *event, sn_stream *stream);
+Status cuda_event_mark(sn_event *event, sn_stream *stream);
 Status cuda_event_wait(sn_stream *stream, sn_event *event);
 Status cuda_event_query(sn_event *event, bool *done);
 bool cuda_event_passed(sn_event *event);

@@ -2,6 +2,7 @@
  * taken away, so that reading takes no lock. */
 #include "runtime/device/device.h"
 #include "runtime/device/stream.h"
+#include "runtime/device/watch.h"
 
 #include "runtime/base/alloc.h"
 
@@ -74,7 +75,9 @@ void device_body_end(Device device) {
 Status device_synchronize(Device device) {
     const DeviceRow *const row = device_row(device);
     if (!row) return device_has_memory(device) ? absent(device) : ST_OK;
-    return row->synchronize ? row->synchronize(row) : ST_OK;
+    const Status status = row->synchronize ? row->synchronize(row) : ST_OK;
+    if (watch_is_on()) watch_passed();
+    return status;
 }
 
 /* Neither is the host's. */

@@ -16,6 +16,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
 #include "runtime/device/repeat.h"
+#include "runtime/device/watch.h"
 
 static HOT_THREAD_LOCAL ExecuteCounts counts;
 ExecuteCounts *execute_counts(void) { return &counts; }
@@ -136,6 +137,10 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
     return ST_OK;
 }
 
+Status executable_name(Executable *e, const char *function) {
+    return (e->function = mem_strdup(function)) ? ST_OK : ST_MEMORY;
+}
+
 void executable_free(Executable *e) {
     if (!e) return;
     repeat_free(e->repeat);
@@ -149,6 +154,7 @@ void executable_free(Executable *e) {
     mem_free(e->rows);
     mem_free(e->written);
     mem_free(e->turns);
+    mem_free(e->function);
     mem_free(e);
 }
 
@@ -273,10 +279,20 @@ static void let_go(const Launch *launch, int step) {
     }
 }
 
-static Status run_step(Launch *launch, int s) {
+static inline Status run_unwatched(Launch *launch, int s) {
     const Step *const step = &launch->e->plan->steps.at[s];
     counts.launches++;
     return step->kind == STEP_kernel ? launch->e->rows[s]->launch(launch, s) : launch_native(launch, step);
+}
+
+static COLD Status run_watched(Launch *launch, int s) {
+    __attribute__((cleanup(watch_step_end))) Watched *watched =
+        watch_step_begin(launch->e->function, step_name(&launch->e->plan->steps.at[s]), launch->e->rows[s]);
+    return run_unwatched(launch, s);
+}
+
+static inline Status run_step(Launch *launch, int s) {
+    return watch_is_on() ? run_watched(launch, s) : run_unwatched(launch, s);
 }
 
 /* The host's steps read nothing that the device computes. */

@@ -18,6 +18,8 @@ typedef struct NativeCode {
 Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void *context, Executable **out);
 /* Its calls are to be one launch where its device has that (repeat.h). Once, before its first call. */
 Status executable_repeat(Executable *executable);
+/* Whose it is, for who watches its steps (watch.h): a compiled function's. Once, before its first call. */
+Status executable_name(Executable *executable, const char *function);
 void executable_free(Executable *executable);
 /* With its arena, where that is its own; without generated code. */
 size_t executable_bytes(const Executable *executable);

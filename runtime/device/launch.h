@@ -26,6 +26,7 @@ struct Executable {
     int *written; /* the inputs that are */
     struct Turns *turns;
     Repeat *repeat; /* NULL: every call runs step by step */
+    char *function; /* the compiled function's name; NULL: eager's */
 };
 
 typedef struct Launch { /* one call */

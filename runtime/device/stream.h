@@ -33,6 +33,7 @@ typedef struct StreamRow {
     sn_event *(*event_new)(const DeviceRow *row);
     void (*event_free)(sn_event *event);
     Status (*record)(sn_event *event, sn_stream *stream);
+    Status (*mark)(sn_event *event, sn_stream *stream); /* the same, of an event that no stream waits for */
     Status (*wait)(sn_stream *stream, sn_event *event); /* the event may be another device's */
     Status (*event_query)(sn_event *event, bool *done);
     bool (*passed)(sn_event *event); /* the same, and raises nothing: a device that is lost uses nothing any more */

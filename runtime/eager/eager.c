@@ -12,6 +12,7 @@
 #include "runtime/base/room.h"
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
+#include "runtime/device/watch.h"
 
 /* signatures ---------------------------------------------------------------------------------- */
 
@@ -176,7 +177,7 @@ static void written_outs(OpCall *call) {
     for (int i = 0; i < call->row->n_out; i++) call->outs[i] = call_written(call, i);
 }
 
-static inline Status run_direct(EagerEntry *entry, EagerCall *ec, const Meta *const *metas) {
+static inline Status run_unwatched_blocks(EagerEntry *entry, EagerCall *ec, const Meta *const *metas) {
     const Direct *const direct = &entry->direct;
     if (UNLIKELY(direct->has_numbers)) eager_direct_fill(&entry->direct, ec);
     sn_tensor *const out = direct->target < 0 ? tensor_new(metas[0]) : ec->tensors[direct->target];
@@ -196,6 +197,16 @@ static inline Status run_direct(EagerEntry *entry, EagerCall *ec, const Meta *co
     tensor_written(out);
     written_outs(ec->call);
     return ST_OK;
+}
+
+static COLD Status run_watched_blocks(EagerEntry *entry, EagerCall *ec, const Meta *const *metas) {
+    __attribute__((cleanup(watch_step_end))) Watched *watched =
+        watch_step_begin(NULL, ec->row->name, device_of_key(ec->call->key));
+    return run_unwatched_blocks(entry, ec, metas);
+}
+
+static inline Status run_direct(EagerEntry *entry, EagerCall *ec, const Meta *const *metas) {
+    return watch_is_on() ? run_watched_blocks(entry, ec, metas) : run_unwatched_blocks(entry, ec, metas);
 }
 
 void eager_symbols(const EagerEntry *entry, const EagerCall *ec, int64_t symbols[EAGER_SYMBOLS]) {
@@ -258,13 +269,24 @@ static inline Status run_view(EagerCall *ec, sn_tensor *base, int n, const Meta 
     return ST_OK;
 }
 
+static Device device_beside(const OpCall *call);
+
+/* Of the key's devices the one where it runs. */
+static const DeviceRow *row_of_call(const DeviceRow *first, const OpCall *call) {
+    if (!first->other) return first;
+    return device_row(call->n_outs ? call->outs[0]->base.meta->device : device_beside(call));
+}
+
 static Status run_native(const EagerEntry *entry, EagerCall *ec, const Meta *const *metas) {
     OpCall *const call = ec->call;
     for (int i = 0; i < entry->n_outs; i++)
         if (!(call->outs[i] = tensor_new(metas[i]))) return error_pending();
     call->n_outs = entry->n_outs;
+    const DeviceRow *const row = device_of_key(call->key);
+    __attribute__((cleanup(watch_step_end))) Watched *watched =
+        watch_is_on() ? watch_step_begin(NULL, ec->row->name, row_of_call(row, call)) : NULL;
     const uint32_t fp = fp_enter();
-    const Status status = device_of_key(call->key)->native(ec->row)(call);
+    const Status status = row->native(ec->row)(call);
     fp_leave(fp);
     return status;
 }

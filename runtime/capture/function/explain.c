@@ -58,10 +58,6 @@ int64_t plan_arena_bytes(const Plan *plan) {
     return bytes;
 }
 
-const char *plan_step_name(const Step *step) {
-    return step->kind == STEP_kernel ? step->kernel->name : step->row ? step->row->name : "copy";
-}
-
 const OpRow *plan_step_op(const Plan *plan, const Step *step, int i) {
     const PlanOp *const op = plan_op(plan, step->ops[i]);
     return op ? op->row : NULL;
@@ -102,7 +98,7 @@ static void put_indented(Text *text, const char *indent, const char *lines) {
 }
 
 static void step_text(const Plan *plan, const Step *step, Text *text) {
-    text_printf(text, "    %s: ", plan_step_name(step));
+    text_printf(text, "    %s: ", step_name(step));
     for (int i = 0; i < step->n_ops; i++) {
         const OpRow *const row = plan_step_op(plan, step, i);
         text_printf(text, "%s%s", i ? ", " : "", row ? row->name : "?");

@@ -40,7 +40,7 @@ static void put_refusals(const Variant *v, Text *text) {
 
 static void kernel_json(const Plan *plan, const Step *step, Text *text) {
     text_puts(text, "{");
-    put_key(text, "name", plan_step_name(step));
+    put_key(text, "name", step_name(step));
     text_printf(text, ", \"kind\": \"%s\", \"ops\": [",
                 step->kind == STEP_copy     ? "copy"
                 : step->kind == STEP_native ? "native"

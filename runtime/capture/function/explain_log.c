@@ -25,7 +25,7 @@ static void log_fusion(const sn_function *fn, const Variant *v) {
         const Plan *const plan = v->info.plans[i];
         for (int k = 0; k < plan->steps.n; k++) {
             const Step *const step = &plan->steps.at[k];
-            text_printf(&text, "%s fuses", plan_step_name(step));
+            text_printf(&text, "%s fuses", step_name(step));
             for (int o = 0; o < step->n_ops; o++) {
                 const OpRow *const row = plan_step_op(plan, step, o);
                 text_printf(&text, "%s %s", o ? "," : "", row ? row->name : "?");

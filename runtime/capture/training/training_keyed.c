@@ -214,6 +214,7 @@ static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
 static void make_code(Variant *v, const int64_t *symbols, BackwardCase *c) {
     CaseJob job = {.variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
     c->info.repeat = v->info.repeat, c->info.fast = v->info.fast;
+    memcpy(c->info.function, v->info.function, sizeof c->info.function);
     const bool planned = job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK;
     if (planned && !compile_later(v, c, job.plan)) training_case_compile(c, job.plan, &c->info);
     error_clear();

@@ -1,6 +1,9 @@
 /* variant.c: a segment compiled for one set of guards (runtime/capture/variant/guard.c): how it is made, and its
  * launch. */
 #include "runtime/capture/variant/variant.h"
+
+#include <stdio.h>
+
 #include "runtime/capture/record/capture.h"
 
 #include "runtime/base/alloc.h"
@@ -341,6 +344,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     if (!v) return ST_MEMORY;
     v->end = trace->end;
     v->background = fn->background;
+    snprintf(v->info.function, sizeof v->info.function, "%s", fn->name);
     v->info.repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
     v->info.fast = fn->options.numerics == SN_FAST;
     SymPlan plan;

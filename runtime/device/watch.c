@@ -1,0 +1,224 @@
+/* watch.c: see watch.h. Steps that are watched stand in one queue, by when they began, until their events have passed;
+ * they and their events are used again for steps of the same device. */
+#include "runtime/device/watch.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+
+enum { FUNCTION_ROOM = 48, NAME_ROOM = 64, TELL_EVERY = 1024 };
+
+struct Watched {
+    Watched *next; /* of the queue, or of those to be used again */
+    const DeviceRow *row;
+    sn_event *from, *to; /* NULL: the device gave none */
+    sn_stream *stream;
+    int depth;
+    bool timed; /* `from` is recorded, then `to` */
+    bool is_over;
+    bool untold; /* nobody watches any more */
+    char function[FUNCTION_ROOM], name[NAME_ROOM];
+};
+
+_Atomic bool watch_on;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static StepWatcher *told;
+static void *told_context;
+static Watched *first, *last; /* the queue */
+static Watched *spare;
+static int n_begun;
+
+static HOT_THREAD_LOCAL int depth; /* steps that this thread is in */
+
+/* under the lock -------------------------------------------------------------------------------- */
+
+static Watched *take_spare(const DeviceRow *row) {
+    Watched **at = &spare;
+    while (*at && (*at)->row != row) at = &(*at)->next;
+    Watched *const w = *at;
+    if (w) *at = w->next;
+    return w;
+}
+
+static void give_spare(Watched *w) {
+    w->next = spare;
+    spare = w;
+}
+
+static void push_watched(Watched *w) {
+    w->next = NULL;
+    if (last)
+        last->next = w;
+    else
+        first = w;
+    last = w;
+}
+
+static Watched *pop(void) {
+    Watched *const w = first;
+    first = w->next;
+    if (!first) last = NULL;
+    return w;
+}
+
+/* What fails in between is the device's, whose next call says it: a step's own outcome stays. */
+typedef struct Quiet {
+    ErrorSlot unsaid, *said;
+} Quiet;
+
+static void quiet_begin(Quiet *quiet) {
+    quiet->unsaid.status = ST_OK;
+    quiet->said = error_slot_use(&quiet->unsaid);
+}
+
+static void quiet_end(const Quiet *quiet) { error_slot_use(quiet->said); }
+
+static int64_t elapsed_ns(const Watched *w) {
+    const StreamRow *const streams = stream_row(w->row);
+    Quiet quiet;
+    double ms = 0;
+    if (!w->timed) return -1;
+    quiet_begin(&quiet);
+    const bool known = streams->event_synchronize(w->to) == ST_OK && streams->elapsed(w->from, w->to, &ms) == ST_OK;
+    quiet_end(&quiet);
+    return known ? llround(ms * 1e6) : -1;
+}
+
+static void tell(const Watched *w) {
+    const StepSeen seen = {w->function, w->name, w->row->device, w->stream, w->depth, elapsed_ns(w)};
+    told(told_context, &seen);
+}
+
+static bool has_passed(const Watched *w) { return !w->timed || stream_row(w->row)->passed(w->to); }
+
+static void tell_all(bool waits) {
+    while (first && first->is_over && (waits || has_passed(first))) {
+        Watched *const w = pop();
+        tell(w);
+        give_spare(w);
+    }
+}
+
+/* One that a thread is in goes when that comes back. */
+static void leave_all(void) {
+    while (first) {
+        Watched *const w = pop();
+        w->untold = true;
+        if (w->is_over) give_spare(w);
+    }
+}
+
+static void drop_spare(void) {
+    while (spare) {
+        Watched *const w = spare;
+        const StreamRow *const streams = stream_row(w->row);
+        spare = w->next;
+        if (w->from) streams->event_free(w->from);
+        if (w->to) streams->event_free(w->to);
+        mem_free(w);
+    }
+}
+
+/* watching -------------------------------------------------------------------------------------- */
+
+Status watch_begin(StepWatcher *watcher, void *context) {
+    pthread_mutex_lock(&lock);
+    const bool free = !told;
+    if (free) told = watcher, told_context = context;
+    pthread_mutex_unlock(&lock);
+    if (!free) return error_raise(ST_STATE, "somebody watches the steps already");
+    atomic_store(&watch_on, true);
+    return ST_OK;
+}
+
+static void tell_locked(bool waits) {
+    pthread_mutex_lock(&lock);
+    if (told) tell_all(waits);
+    pthread_mutex_unlock(&lock);
+}
+
+void watch_tell(void) { tell_locked(true); }
+void watch_passed(void) { tell_locked(false); }
+
+void watch_end(void) {
+    atomic_store(&watch_on, false);
+    pthread_mutex_lock(&lock);
+    if (told) tell_all(true);
+    leave_all();
+    drop_spare();
+    told = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+/* steps ----------------------------------------------------------------------------------------- */
+
+static Watched *watched_new(const DeviceRow *row) {
+    const StreamRow *const streams = stream_row(row);
+    Watched *const w = mem_zero(sizeof *w);
+    if (!w) return NULL;
+    w->row = row;
+    w->from = streams->event_new(row);
+    w->to = w->from ? streams->event_new(row) : NULL;
+    return w;
+}
+
+static Watched *take_watched(const DeviceRow *row) {
+    pthread_mutex_lock(&lock);
+    if (++n_begun % TELL_EVERY == 0 && told) tell_all(false);
+    Watched *const w = take_spare(row);
+    pthread_mutex_unlock(&lock);
+    return w ? w : watched_new(row);
+}
+
+static void copy_name(char *to, size_t room, const char *name) {
+    const size_t n = strnlen(name, room - 1);
+    memcpy(to, name, n);
+    to[n] = 0;
+}
+
+/* In the queue before its events: what it holds begins later than it. */
+static void enter(Watched *w) {
+    w->is_over = false;
+    pthread_mutex_lock(&lock);
+    w->untold = !told;
+    if (told) push_watched(w);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool mark(sn_event *event, const Watched *w) {
+    return event && w->stream && stream_row(w->row)->mark(event, w->stream) == ST_OK;
+}
+
+Watched *watch_step_begin(const char *function, const char *name, const DeviceRow *row) {
+    Quiet quiet;
+    quiet_begin(&quiet);
+    Watched *const w = take_watched(row);
+    if (w) {
+        copy_name(w->function, sizeof w->function, function ? function : "");
+        copy_name(w->name, sizeof w->name, name);
+        w->stream = stream_current(row);
+        w->depth = depth++;
+        enter(w);
+        w->timed = w->to && mark(w->from, w);
+    }
+    quiet_end(&quiet);
+    return w;
+}
+
+void watch_step_end(Watched **watched) {
+    Watched *const w = *watched;
+    Quiet quiet;
+    if (!w) return;
+    quiet_begin(&quiet);
+    w->timed = w->timed && mark(w->to, w);
+    quiet_end(&quiet);
+    depth--;
+    pthread_mutex_lock(&lock);
+    w->is_over = true;
+    if (w->untold) give_spare(w);
+    pthread_mutex_unlock(&lock);
+}
