@@ -47,8 +47,8 @@ static inline void open_emulated(void) {
     open_device();
 }
 
-/* 0, or NVRTC's result, with *log. `code` and `log` are the caller's. */
-static inline int compile_text(const char *source, char **code, char **log) {
+/* 0, or NVRTC's result, with *log. `code` of *bytes and `log` are the caller's. */
+static inline int compile_bytes(const char *source, char **code, size_t *bytes, char **log) {
     static const char *const options[] = {"--gpu-architecture=sm_80", "-fmad=false"};
     TestProgram program;
     size_t n;
@@ -58,11 +58,16 @@ static inline int compile_text(const char *source, char **code, char **log) {
     nvrtc.GetProgramLogSize(program, &n);
     nvrtc.GetProgramLog(program, *log = calloc(1, n));
     if (!result) {
-        ck_assert_int_eq(nvrtc.GetCUBINSize(program, &n), 0);
-        ck_assert_int_eq(nvrtc.GetCUBIN(program, *code = malloc(n)), 0);
+        ck_assert_int_eq(nvrtc.GetCUBINSize(program, bytes), 0);
+        ck_assert_int_eq(nvrtc.GetCUBIN(program, *code = malloc(*bytes)), 0);
     }
     nvrtc.DestroyProgram(&program);
     return result;
+}
+
+static inline int compile_text(const char *source, char **code, char **log) {
+    size_t n;
+    return compile_bytes(source, code, &n, log);
 }
 
 static inline CuFunction function_of(const char *source, const char *name) {

@@ -10,7 +10,7 @@
 
 #include "tests/emulator/gpu.h"
 
-#define SHARED_SECTION ".bss.emulated_shared"
+#define SHARED_SECTION ".lbss.emulated_shared"
 #define KERNEL_PREFIX  "emulated_kernel_"
 
 enum { PAGE = 4096 };

@@ -25,4 +25,12 @@ typedef void EmulatorCount(EmulatorCounts *out); /* "emulator_count" */
  * and thread did what. */
 typedef const char *EmulatorSaid(void); /* "emulator_said" */
 
+/* Of libemulated_nvrtc: how it compiles here. A zygote is a clang that has read what most programs begin with. */
+typedef struct EmulatorCompilerState {
+    int64_t started; /* zygotes of this process */
+    int64_t forked;  /* programs that one compiled */
+    int process;     /* of the one that there is, or 0 */
+} EmulatorCompilerState;
+typedef void EmulatorCompiler(EmulatorCompilerState *out); /* "emulator_compiler" */
+
 #endif

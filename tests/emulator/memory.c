@@ -27,8 +27,12 @@ void gpu_map(Gpu *gpu) {
     close(file);
 }
 
+/* Pages that were touched are let go, they come again from the same memory: or each later call would go over all that
+ * ever were. */
 void gpu_open_window(Gpu *gpu, bool open) {
-    mprotect(gpu->window, gpu_window_size(), open ? PROT_READ | PROT_WRITE : PROT_NONE);
+    const size_t n = gpu_window_size();
+    if (!open) madvise(gpu->window, n, MADV_DONTNEED);
+    mprotect(gpu->window, n, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 size_t gpu_place(const Gpu *gpu, CuAddress address) { return (size_t)(address - (CuAddress)(uintptr_t)gpu->window); }

@@ -6,21 +6,16 @@
  *   __global__ void scale(...)        is found, so that EMULATED_KERNEL(scale, bound) can stand at the end; so is a
  *                                     macro of the program's that means __global__
  *
- * Objects are kept by what they were made from (EMULATED_CUDA_CACHE, else the folder CMake names), so that a program is
- * compiled once for many runs. No clang: CompileProgram fails and its log says so. */
+ * compiler.c makes and keeps the objects. No clang: CompileProgram fails and its log says so. */
 #define _GNU_SOURCE
 #include <ctype.h>
-#include <fcntl.h>
-#include <spawn.h>
+#include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "tests/emulator/compiler.h"
 #include "tests/emulator/planted.h"
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -35,11 +30,6 @@ typedef enum nvrtcResult {
     NVRTC_ERROR_INTERNAL = 11,
 } nvrtcResult;
 
-typedef struct Bytes {
-    char *at;
-    size_t n;
-} Bytes;
-
 typedef struct Program {
     char *source, *name;
     Bytes code, log;
@@ -48,33 +38,6 @@ typedef struct Program {
 static void set_log(Program *program, const char *text) {
     free(program->log.at);
     program->log = (Bytes){strdup(text), strlen(text)};
-}
-
-/* files ---------------------------------------------------------------------------------------- */
-
-static Bytes read_file(const char *path) {
-    Bytes out = {NULL, 0};
-    FILE *const file = fopen(path, "rb");
-    if (!file) return out;
-    fseek(file, 0, SEEK_END);
-    out.n = (size_t)ftell(file);
-    rewind(file);
-    out.at = calloc(1, out.n + 1);
-    out.n = fread(out.at, 1, out.n, file);
-    fclose(file);
-    return out;
-}
-
-static bool write_file(const char *path, Bytes text) {
-    FILE *const file = fopen(path, "wb");
-    if (!file) return false;
-    const bool all = fwrite(text.at, 1, text.n, file) == text.n;
-    return !fclose(file) && all;
-}
-
-static uint64_t hash(uint64_t h, const char *at, size_t n) {
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)at[i]) * 1099511628211u;
-    return h;
 }
 
 /* the text --------------------------------------------------------------------------------------- */
@@ -185,90 +148,53 @@ static void read_program(char *text, Kernels *k) {
     fclose(k->out);
 }
 
-static Bytes whole_text(const Program *program) {
+/* As clang is to see it; the caller frees both. */
+static char *changed_text(const char *source, Kernels *kernels) {
+    char *const wrong = planted_text(source), *const text = wrong ? wrong : strdup(source);
+    read_program(text, kernels);
+    return text;
+}
+
+/* What nearly all programs begin with, changed as they are. */
+static Bytes prelude;
+static void read_prelude(void) {
+    Kernels kernels = {.marker = ""};
+    const Bytes text = bytes_of_file(EMULATOR_PRELUDE);
+    if (!text.at) return;
+    prelude.at = changed_text(text.at, &kernels);
+    prelude.n = strlen(prelude.at);
+    free(text.at), free(kernels.lines);
+}
+
+static int count_lines(const char *text, size_t n) {
+    int lines = 0;
+    for (size_t i = 0; i < n; i++) lines += text[i] == '\n';
+    return lines;
+}
+
+/* *head: how much of it is a beginning that others have as well, or 0. A prelude's lines have a name of their own: the
+ * program's would make it another text in each; those of the program are counted from the start of both. */
+static Bytes whole_text(const Program *program, size_t *head) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_prelude);
     Kernels kernels = {.marker = ""};
     Bytes out;
-    char *const wrong = planted_text(program->source), *const text = wrong ? wrong : strdup(program->source);
-    read_program(text, &kernels);
+    char *const text = changed_text(program->source, &kernels);
+    const bool is_known = prelude.n && !strncmp(text, prelude.at, prelude.n) && prelude.at[prelude.n - 1] == '\n';
+    const char *const rest = text + (is_known ? prelude.n : 0);
     FILE *const file = open_memstream(&out.at, &out.n);
-    fprintf(file, "#include \"%s\"\n#line 1 \"%s\"\n%s\n%s", EMULATOR_WORDS, program->name, text, kernels.lines);
+    fprintf(file, "#include \"%s\"\n", EMULATOR_WORDS);
+    if (is_known) fprintf(file, "#line 1 \"prelude.cu\"\n%s", prelude.at);
+    fflush(file);
+    *head = is_known ? out.n : 0;
+    fprintf(file, "#line %d \"%s\"\n%s\n%s", 1 + count_lines(text, (size_t)(rest - text)), program->name, rest,
+            kernels.lines);
     fclose(file);
     free(text), free(kernels.lines);
     return out;
 }
 
-/* compiling -------------------------------------------------------------------------------------- */
-
-static const char *const flags[] = {EMULATOR_CLANG,
-                                    "-x",
-                                    "c++",
-                                    "-std=gnu++17",
-                                    "-O1",
-                                    "-march=native",
-                                    "-mcmodel=large",
-                                    "-fno-pic",
-                                    "-w",
-                                    "-nostdinc",
-                                    "-ffp-contract=off",
-                                    "-fno-math-errno",
-                                    "-fno-exceptions",
-                                    "-fno-rtti",
-                                    "-fno-asynchronous-unwind-tables",
-                                    "-fno-stack-protector",
-                                    "-fno-strict-aliasing",
-                                    "-fsanitize=thread",
-                                    "-mllvm",
-                                    "-tsan-instrument-func-entry-exit=0",
-                                    "-mllvm",
-                                    "-tsan-instrument-atomics=0",
-                                    "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero",
-                                    "-fsanitize=float-cast-overflow,array-bounds",
-                                    "-c"};
-enum { FLAGS = (int)(sizeof flags / sizeof *flags) };
-
-/* By what is compiled: the text's first line names words.h, wherever that is. */
-static void object_path(char *path, size_t room, Bytes text) {
-    const char *const set = getenv("EMULATED_CUDA_CACHE"), *const folder = set && *set ? set : EMULATOR_CACHE;
-    const Bytes words = read_file(EMULATOR_WORDS);
-    const size_t first = strcspn(text.at, "\n");
-    uint64_t h = hash(14695981039346656037u, text.at + first, text.n - first);
-    h = hash(h, words.at ? words.at : "", words.n);
-    for (int i = 0; i < FLAGS; i++) h = hash(h, flags[i], strlen(flags[i]) + 1);
-    free(words.at);
-    mkdir(folder, 0777);
-    snprintf(path, room, "%s/%016llx.o", folder, (unsigned long long)h);
-}
-
-static bool run_clang(const char *source, const char *object, const char *log) {
-    extern char **environ;
-    const char *words[FLAGS + 4];
-    posix_spawn_file_actions_t actions;
-    pid_t child;
-    int status = 1;
-    memcpy(words, flags, sizeof flags);
-    words[FLAGS] = source, words[FLAGS + 1] = "-o", words[FLAGS + 2] = object, words[FLAGS + 3] = NULL;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 2, log, O_CREAT | O_WRONLY | O_TRUNC, 0644);
-    if (!posix_spawnp(&child, words[0], &actions, NULL, (char **)(uintptr_t)words, environ)) waitpid(child, &status, 0);
-    posix_spawn_file_actions_destroy(&actions);
-    return status == 0;
-}
-
-/* Under names of its own until it is whole: other processes compile the same. */
-static bool compile(Program *program, Bytes text, const char *path) {
-    static _Atomic int serial;
-    char source[600], object[600], log[600];
-    const int mine = serial++, process = (int)getpid();
-    snprintf(source, sizeof source, "%s.%d.%d.cpp", path, process, mine);
-    snprintf(object, sizeof object, "%s.%d.%d.new", path, process, mine);
-    snprintf(log, sizeof log, "%s.%d.%d.log", path, process, mine);
-    const bool done = write_file(source, text) && run_clang(source, object, log) && !rename(object, path);
-    const Bytes said = read_file(log);
-    if (!done) set_log(program, said.at && said.n ? said.at : "emulated NVRTC: there is no " EMULATOR_CLANG " to run");
-    free(said.at);
-    unlink(source), unlink(object), unlink(log);
-    return done;
-}
+/* options --------------------------------------------------------------------------------------- */
 
 /* Those that Sinter has reason to give; the value is the GPU's, whose limits do not matter here. */
 static bool knows_option(const char *option) {
@@ -330,19 +256,19 @@ NVRTC(DestroyProgram, Program **program) {
 }
 
 NVRTC(CompileProgram, Program *program, int n_options, const char *const *options) {
-    char path[512];
+    size_t head;
     if (!program) return NVRTC_ERROR_INVALID_PROGRAM;
     for (int i = 0; i < n_options; i++) {
         if (knows_option(options[i])) continue;
         set_log(program, "emulated NVRTC: an option that it does not know");
         return NVRTC_ERROR_INVALID_OPTION;
     }
-    const Bytes text = whole_text(program);
-    object_path(path, sizeof path, text);
+    const Bytes text = whole_text(program, &head);
+    Bytes log;
     free(program->code.at);
-    program->code = read_file(path);
-    if (!program->code.at && compile(program, text, path)) program->code = read_file(path);
-    free(text.at);
+    program->code = compiler_object(text, head, &log);
+    set_log(program, program->code.at || !log.at ? "" : log.at);
+    free(text.at), free(log.at);
     return program->code.at ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
 }
 

@@ -43,7 +43,7 @@ enum { EMULATED_sync, EMULATED_shuffle, EMULATED_ballot };
 #define __constant__    static const
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__    __attribute__((noinline))
-#define __shared__      static __attribute__((section(".bss.emulated_shared")))
+#define __shared__      static __attribute__((section(".lbss.emulated_shared")))
 #define __launch__      extern __attribute__((weak))
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
