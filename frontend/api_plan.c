@@ -8,6 +8,7 @@
 #include "frontend/options.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/function/saved.h"
+#include "runtime/core/background.h"
 #include "runtime/core/bundle.h"
 #include "runtime/core/safetensors.h"
 
@@ -84,6 +85,7 @@ sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options 
         return (sn_status)error_raise(ST_ARGUMENT, "sn_plan_save: the %s is NULL", fn ? "path" : "function");
     if (state_outside_body("sn_plan_save") != ST_OK) return (sn_status)error_pending();
     if (options_take(&known, sizeof known, options, "sn_plan_save") != ST_OK) return (sn_status)error_pending();
+    if (fn->background) background_wait(fn->background);
     PlanFile file = {.plan.arena = arena_new()};
     const sn_scope scope = sn_scope_begin();
     sn_grad_mode_set(SN_GRAD_OFF); /* until the scope ends */

@@ -5,7 +5,7 @@
 
 typedef int64_t WorkspaceRule(SymEnv *env, const Arg *args);
 
-/* Twice a line of keys and places (runtime/cpu/cpu_sort.c). */
+/* Twice a line of keys and places (runtime/cpu/cpu_sort.c; runtime/cuda/cuda_sort.c, where there is one line). */
 static int64_t sorted_line(SymEnv *env, const Arg *args) {
     const Meta *const self = args[0].val->meta;
     const int64_t n = self->rank ? self->sizes[dim_wrap(args[2].i, self->rank)] : 1;

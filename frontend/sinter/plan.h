@@ -13,9 +13,10 @@ typedef struct sn_plan_options {
     sn_dict *tensors;
 } sn_plan_options;
 #define SN_PLAN_OPTIONS(...) SN_STRUCT(sn_plan_options, __VA_ARGS__)
-/* Writes every case that fn has compiled to a file, next to path, then renamed. fn is of mode REPLAY, and each of its
-   calls was one graph that the mode could take; each tensor argument has been seen to be another one than what the body
-   closes over, by two calls with different tensors. Of a function whose results carry gradients the forward is saved.
+/* Writes every case that fn has compiled, and a call has run, to a file, next to path, then renamed; waits for code
+   that is being made in the background. fn is of mode REPLAY, and each of its calls was one graph that the mode could
+   take; each tensor argument has been seen to be another one than what the body closes over, by two calls with
+   different tensors. Of a function whose results carry gradients the forward is saved.
    SN_ERR_UNSUPPORTED names the reason why a function cannot be saved: it breaks, calls ops or devices of the program's
    own, reads .grad, calls sn_backward, returns an argument itself, has arguments that share written memory or are lists
    or strings, asks what requires gradients where its results do. Results may be views, of arguments, of what it closes

@@ -39,10 +39,11 @@ Status cuda_program_function(CudaDevice *device, const CudaProgram *program, con
 Status cuda_launch_nests(CudaDevice *device, const Kernel *kernel, const CudaStep *code, const Bound *bound);
 
 /* cuda_template.c. A template's row, cuda_template_<name>: its core for a step, held by the caller (NULL: it keeps
- * its cores itself); a step's launch. */
+ * its cores itself); a step's launch; the device row's remark on one (NULL: never any). */
 typedef struct CudaTemplate {
     Status (*core)(CudaDevice *device, const Kernel *kernel, CudaProgram **program, CuFunction *function);
     Status (*run)(CudaDevice *device, const Kernel *kernel, const CudaStep *code, Bound *bound);
+    bool (*remark)(const Kernel *kernel, Text *text);
 } CudaTemplate;
 const CudaTemplate *cuda_template_of(const Kernel *kernel);
 

@@ -207,6 +207,7 @@ void cuda_start(void) {
                                   .launch = cuda_launch,
                                   .make_code = cuda_make_code,
                                   .drop_code = cuda_drop_code,
+                                  .remark = cuda_remark,
                                   .code_bytes = cuda_code_bytes,
                                   .repeat = cuda_repeat,
                                   .native = cuda_native};

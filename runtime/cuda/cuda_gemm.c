@@ -5,6 +5,7 @@
  * fast; all else is a core of our own. Eager and compiled plans ask alike: sizes, how operands lie and whether the op
  * rounds its result are the same in both. */
 #include "runtime/base/alloc.h"
+#include "runtime/cuda/blaslt.h"
 #include "runtime/cuda/cuda_gemm_library.h"
 #include "runtime/device/template_run.h"
 
@@ -69,4 +70,12 @@ static Status run_product(CudaDevice *device, const Kernel *kernel, const CudaSt
     return launch_product(device, &product);
 }
 
-const CudaTemplate cuda_template_gemm = {NULL, run_product};
+/* Once a process has looked for the library, it stays so. */
+static bool remark_product(const Kernel *kernel, Text *text) {
+    const char *why;
+    if (!cuda_library_serves(kernel->template->dtype, kernel->template->fast) || blaslt_find(&why)) return false;
+    text_printf(text, "on no tensor cores: cuBLASLt is absent: %s", why);
+    return true;
+}
+
+const CudaTemplate cuda_template_gemm = {NULL, run_product, remark_product};

@@ -25,10 +25,13 @@ enum {
     MOST_KEPT = 4096
 };
 
+bool cuda_library_serves(DType dtype, bool fast) {
+    return dtype == DT_f16 || dtype == DT_bf16 || (dtype == DT_f32 && fast);
+}
+
 bool cuda_library_takes(const CudaProduct *p) {
     const char *why;
-    const bool may = p->dtype == DT_f16 || p->dtype == DT_bf16 || (p->dtype == DT_f32 && p->fast);
-    return may && blaslt_find(&why) != NULL;
+    return cuda_library_serves(p->dtype, p->fast) && blaslt_find(&why) != NULL;
 }
 
 /* what the library is told ---------------------------------------------------------------------- */

@@ -6,7 +6,9 @@
 #define SINTER_RUNTIME_CUDA_GEMM_LIBRARY_H
 #include "runtime/cuda/cuda_gemm_core.h"
 
-/* Such products are the library's where it has an algorithm; the same for the whole process. */
+/* Whether such products would be the library's, were it there. */
+bool cuda_library_serves(DType dtype, bool fast);
+/* They are the library's where it has an algorithm; the same for the whole process. */
 bool cuda_library_takes(const CudaProduct *product);
 /* *done: false where the library has none for these sizes, and nothing was launched. */
 Status cuda_library_launch(CudaDevice *device, const CudaProduct *product, bool *done);

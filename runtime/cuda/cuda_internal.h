@@ -66,5 +66,6 @@ Status cuda_make_code(const DeviceRow *row, Executable *e, const NativeCode *nat
 void cuda_drop_code(void *step);
 size_t cuda_code_bytes(const void *step);
 Status cuda_launch(struct Launch *launch, int step);
+bool cuda_remark(const Kernel *kernel, Text *text); /* cuda_template.c */
 
 #endif

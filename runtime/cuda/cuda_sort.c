@@ -46,10 +46,11 @@ Status cuda_sort_lines(CudaDevice *device, DType dtype, void *from, CudaSort *s,
     return ST_OK;
 }
 
-/* By way of workspace. */
-static Status sort_long(CudaDevice *device, DType dtype, CudaSort *s, void *from, void **to) {
+/* By way of workspace: that of a plan's step (ir/plan_workspace.c) is 32 bytes an element of one line. */
+static Status sort_long(CudaDevice *device, DType dtype, CudaSort *s, void *from, void **to, char *given) {
     const size_t bytes = cuda_sort_bytes(s, dtype);
-    char *const workspace = device->row.allocate(&device->row, bytes);
+    const bool suffices = given && bytes <= 32 * (size_t)s->n;
+    char *const workspace = suffices ? given : device->row.allocate(&device->row, bytes);
     CudaSorted sorted;
     if (!workspace) return error_pending();
     Status status = cuda_sort_lines(device, dtype, from, s, workspace, &sorted);
@@ -58,7 +59,7 @@ static Status sort_long(CudaDevice *device, DType dtype, CudaSort *s, void *from
                                                             .dtype = dtype,
                                                             .threads = s->lines * s->kept,
                                                             HAND_VALUES(&from, &to[0], &to[1], &sorted.places, s)});
-    device->row.free(&device->row, workspace, bytes);
+    if (!suffices) device->row.free(&device->row, workspace, bytes);
     return status;
 }
 
@@ -77,8 +78,8 @@ static Status sort_along(OpCall *call, int64_t at, bool descending) {
     TRY(cuda_sort_plan(call->row, &s));
     void *from = tensor_data(self), *to[] = {tensor_data(out), tensor_data(call->outs[1]), NULL, NULL};
     TRY(cuda_enter(device));
-    const Status status =
-        s.parts == 1 ? launch_tiles(device, meta->dtype, &s, from, to) : sort_long(device, meta->dtype, &s, from, to);
+    const Status status = s.parts == 1 ? launch_tiles(device, meta->dtype, &s, from, to)
+                                       : sort_long(device, meta->dtype, &s, from, to, call->workspace);
     cuda_leave(device);
     return status;
 }

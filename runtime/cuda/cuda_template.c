@@ -14,3 +14,8 @@ const CudaTemplate *cuda_template_of(const Kernel *kernel) {
     };
     return rows[template_id(kernel->template->row)];
 }
+
+bool cuda_remark(const Kernel *kernel, Text *text) {
+    const CudaTemplate *const of = kernel->template ? cuda_template_of(kernel) : NULL;
+    return of && of->remark && of->remark(kernel, text);
+}

@@ -52,6 +52,9 @@ struct DeviceRow {
     /* Runs the row's steps of a call, those of the host are done: step by step, while it records them, or as one launch
      * of what it has recorded (repeat.h). NULL: it launches nothing as one. */
     Status (*repeat)(struct Launch *launch, struct Repeat *repeat);
+    /* What explain adds to a step that is a kernel: how it runs here, and why not better. False: nothing. NULL: never
+     * anything. */
+    bool (*remark)(const Kernel *kernel, Text *text);
     size_t (*code_bytes)(const void *code); /* for the bounds of caches: what is not shared */
     OpKernel *(*native)(const OpRow *row);  /* of a KIND_kernel row; NULL: none */
     /* Functions that compute a block of elements in this device's memory when the host calls them: short eager ops are

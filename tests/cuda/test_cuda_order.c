@@ -373,6 +373,33 @@ START_TEST(compiled_calls_have_the_bits_of_the_cpu) {
 }
 END_TEST
 
+/* One long line is sorted in the plan's own memory: a call takes the arena and its two results. */
+static sn_status sort_body(sn_frame *f) {
+    sn_tensor *places, *const sorted = sn_sort(sn_in(f, 0), 0, false, &places);
+    sn_out(f, 0, sorted);
+    return sn_out(f, 1, places);
+}
+
+static int64_t blocks_taken(void) {
+    sn_memory memory = {.size = sizeof memory};
+    ck_assert_int_eq(sn_memory_get(GPU, &memory), SN_OK);
+    return memory.blocks[SN_MEMORY_ALLOCATED].total;
+}
+
+START_TEST(a_compiled_sort_has_workspace_of_its_plan) {
+    sn_function *const fn = sn_compile(sort_body, NULL, NULL);
+    for (int call = 0; call < 4; call++) {
+        sn_tensor *const x = odd(SN_INTS(5000), SN_F64), *in[] = {there(x)}, *out[2], *at;
+        const int64_t before = blocks_taken();
+        ck_assert_int_eq(sn_call(fn, in, 1, out, 2), SN_OK);
+        if (call > 1) ck_assert_int_eq(blocks_taken() - before, 3);
+        expect_same("sorted", out[0], sn_sort(x, 0, false, &at));
+        expect_same("places", out[1], at);
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("cuda_order");
     tcase_set_timeout(tests, 300);
@@ -389,6 +416,7 @@ int main(void) {
         tcase_add_loop_test(tests, positions_have_the_bits_of_the_cpu, 0, COUNT_OF(lists));
         tcase_add_test(tests, resizing_keeps_what_was_there);
         tcase_add_loop_test(tests, compiled_calls_have_the_bits_of_the_cpu, 0, 2);
+        tcase_add_test(tests, a_compiled_sort_has_workspace_of_its_plan);
     } else {
         puts("skipped: running them: no clang here, by which the emulated device runs kernels");
     }

@@ -168,6 +168,35 @@ START_TEST(sizes_choose_tiles) {
 }
 END_TEST
 
+/* what is said -------------------------------------------------------------------------------- */
+
+static sn_status two_products(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_mm(sn_softmax(sn_mm(x, x), -1), x));
+}
+
+static const char *explained(sn_dtype dtype, bool json) {
+    static sn_function *last;
+    if (last) sn_function_free(last);
+    sn_tensor *const x = there(random_values(SN_INTS(24, 24), dtype));
+    last = sn_compile(two_products, NULL, NULL);
+    for (int call = 0; call < 2; call++) SN_CALL(last, x);
+    ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);
+    return json ? sn_explain_json(last) : sn_explain(last);
+}
+
+/* Once for all products of a plan. */
+START_TEST(explain_says_that_the_library_is_absent) {
+    static const char remark[] = "on no tensor cores: cuBLASLt is absent: there is no cuBLASLt (none";
+    for (int json = 0; json < 2; json++) {
+        const char *const half = explained(SN_BF16, json), *const at = strstr(half, remark);
+        ck_assert_msg(at && strstr(at, "install NVIDIA's CUDA toolkit") && !strstr(at + 1, remark), "%s", half);
+        ck_assert_ptr_nonnull(strstr(explained(SN_F16, json), remark));
+        ck_assert_ptr_null(strstr(explained(SN_F32, json), "cuBLASLt")); /* it is not asked */
+    }
+}
+END_TEST
+
 /* NVIDIA's own compiler ------------------------------------------------------------------------- */
 
 static int number_before(const char *text, const char *what) {
@@ -228,6 +257,7 @@ int main(void) {
         tcase_add_test(tests, random_products_have_the_bits_of_the_cpu);
         tcase_add_test(tests, tiles_of_all_dtypes_have_the_bits_of_the_cpu);
         tcase_add_test(tests, large_tiles_have_the_bits_of_the_cpu);
+        tcase_add_test(tests, explain_says_that_the_library_is_absent);
     } else
         puts("skipped: running them: no clang here, by which the emulated device runs kernels");
     tcase_add_loop_test(tests, cores_compile_without_spills, 80, 81);

@@ -409,6 +409,31 @@ START_TEST(full_graph_hears_of_it) {
 }
 END_TEST
 
+/* Saving waits for the code, which the next call runs: what a file has is what calls have run. */
+START_TEST(saving_waits_for_code) {
+    char path[64];
+    snprintf(path, sizeof path, "test_background.%d.plan", (int)getpid());
+    Host host = {.number = 107.5};
+    const Twin twin = twin_behind(numbered, &host, SN_COMPILE_REPLAY);
+    background_test(slow);
+    TWIN_CALL(twin, F32(1, 5, 40));
+    call_waits(twin, 2);
+    ck_assert_int_eq(sn_plan_save(twin.fast, path, NULL), SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, "no call has run the code that was made in the background: call it once more");
+    call_compiled(twin, 3); /* it is there */
+    call_compiled(twin, 4);
+    ck_assert_msg(sn_plan_save(twin.fast, path, NULL) == SN_OK, "%s", sn_error_take()->message);
+    background_test(plain);
+    sn_function *const loaded = sn_plan_load(path, NULL);
+    ck_assert_msg(loaded != NULL, "%s", sn_error_take()->message);
+    remove(path);
+    sn_tensor *const x = F32(5, 5, 40);
+    ck_assert(same_bits(SN_CALL(loaded, x), SN_CALL(twin.eager, x)));
+    sn_function_free(loaded);
+    twin_free(twin);
+}
+END_TEST
+
 START_TEST(nothing_to_wait_for) {
     Host host = {.number = 106.5};
     sn_function *const fn = sn_compile(numbered, &host, NULL);
@@ -435,6 +460,7 @@ int main(void) {
         memory_runs_out_in_the_worker,
         a_stage_fails_in_the_worker,
         full_graph_hears_of_it,
+        saving_waits_for_code,
         nothing_to_wait_for,
     };
     return contract_main("test_background", tests, (int)(sizeof tests / sizeof *tests));

@@ -58,6 +58,25 @@ int64_t plan_arena_bytes(const Plan *plan) {
     return bytes;
 }
 
+static bool step_remark(const Step *step, Text *text) {
+    const DeviceRow *const row = step->kind == STEP_kernel ? device_row(step->device) : NULL;
+    return row && row->remark && row->remark(step->kernel, text);
+}
+
+/* Steps of one kind are remarked on alike. */
+char *plan_step_remark(const Plan *plan, int i) {
+    Text text = {0}, before = {0};
+    bool says = step_remark(&plan->steps.at[i], &text);
+    for (int k = 0; k < i && says; k++) {
+        before.n = 0;
+        says = !step_remark(&plan->steps.at[k], &before) || strcmp(text_str(&before), text_str(&text)) != 0;
+    }
+    text_free(&before);
+    if (says) return text.at;
+    text_free(&text);
+    return NULL;
+}
+
 const OpRow *plan_step_op(const Plan *plan, const Step *step, int i) {
     const PlanOp *const op = plan_op(plan, step->ops[i]);
     return op ? op->row : NULL;
@@ -97,13 +116,17 @@ static void put_indented(Text *text, const char *indent, const char *lines) {
     }
 }
 
-static void step_text(const Plan *plan, const Step *step, Text *text) {
+static void step_text(const Plan *plan, int i, Text *text) {
+    const Step *const step = &plan->steps.at[i];
     text_printf(text, "    %s: ", step_name(step));
-    for (int i = 0; i < step->n_ops; i++) {
-        const OpRow *const row = plan_step_op(plan, step, i);
-        text_printf(text, "%s%s", i ? ", " : "", row ? row->name : "?");
+    for (int k = 0; k < step->n_ops; k++) {
+        const OpRow *const row = plan_step_op(plan, step, k);
+        text_printf(text, "%s%s", k ? ", " : "", row ? row->name : "?");
     }
     text_printf(text, "%s%lld bytes\n", step->n_ops ? "; " : "a copy; ", (long long)plan_step_bytes(plan, step));
+    char *const remark = plan_step_remark(plan, i);
+    if (remark) text_printf(text, "      %s\n", remark);
+    mem_free(remark);
 }
 
 bool plan_part_repeats(const Variant *v, int part, RepeatReport *out) {
@@ -123,7 +146,7 @@ static void repeat_text(const Variant *v, int part, Text *text) {
 static void plan_text(const Variant *v, int part, Text *text) {
     const Plan *const plan = v->info.plans[part];
     text_printf(text, "  kernels of %s:\n", v->info.n_plans < 2 ? "the graph" : plan_part_name(v, part));
-    for (int i = 0; i < plan->steps.n; i++) step_text(plan, &plan->steps.at[i], text);
+    for (int i = 0; i < plan->steps.n; i++) step_text(plan, i, text);
     text_printf(text, "    %lld bytes moved, %lld saved by fusion, arena %lld\n", (long long)plan_moved_bytes(plan),
                 (long long)plan->saved_bytes, (long long)plan_arena_bytes(plan));
     repeat_text(v, part, text);

@@ -14,7 +14,9 @@ void explain_log(const sn_function *fn, const Variant *v);
 /* What the two forms share. */
 int64_t plan_step_bytes(const Plan *plan, const Step *step); /* read and written, by the hints */
 int64_t plan_moved_bytes(const Plan *plan);
-int64_t plan_arena_bytes(const Plan *plan);                           /* of all devices, by the hints */
+int64_t plan_arena_bytes(const Plan *plan); /* of all devices, by the hints */
+/* What there is to say of how the step runs, which no step before it has said; malloc'd. NULL: nothing. */
+char *plan_step_remark(const Plan *plan, int i);
 const OpRow *plan_step_op(const Plan *plan, const Step *step, int i); /* i < step->n_ops */
 const char *plan_part_name(const Variant *v, int i);                  /* graph, forward, backward */
 /* Whether it was to be one launch a call (preset reduce-overhead), and is. */

@@ -38,7 +38,8 @@ static void put_refusals(const Variant *v, Text *text) {
     text_puts(text, "]");
 }
 
-static void kernel_json(const Plan *plan, const Step *step, Text *text) {
+static void kernel_json(const Plan *plan, int at, Text *text) {
+    const Step *const step = &plan->steps.at[at];
     text_puts(text, "{");
     put_key(text, "name", step_name(step));
     text_printf(text, ", \"kind\": \"%s\", \"ops\": [",
@@ -53,6 +54,9 @@ static void kernel_json(const Plan *plan, const Step *step, Text *text) {
     }
     text_puts(text, "]");
     put_number(text, "bytes", plan_step_bytes(plan, step));
+    char *const remark = plan_step_remark(plan, at);
+    if (remark) text_puts(text, ", "), put_key(text, "remark", remark);
+    mem_free(remark);
     text_puts(text, "}");
 }
 
@@ -63,7 +67,7 @@ static void part_json(const Variant *v, int i, Text *text) {
     text_puts(text, ", \"kernels\": [");
     for (int k = 0; k < plan->steps.n; k++) {
         text_puts(text, k ? ", " : "");
-        kernel_json(plan, &plan->steps.at[k], text);
+        kernel_json(plan, k, text);
     }
     text_puts(text, "]");
     put_number(text, "moved_bytes", plan_moved_bytes(plan));

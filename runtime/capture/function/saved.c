@@ -30,7 +30,10 @@ static Status check_function(const sn_function *fn) {
                                    "do not note what of it depends on the arguments");
     if (fn->not_saved) return refuse_function(fn, fn->not_saved);
     if (fn->failures.n) return refuse_function(fn, fn->failures.at[0].text);
-    if (!atomic_load(&fn->programs)) return refuse_function(fn, "no call of it has been compiled");
+    if (!atomic_load(&fn->programs))
+        return refuse_function(fn, fn->background ? "no call has run the code that was made in the background: call it "
+                                                    "once more"
+                                                  : "no call of it has been compiled");
     return ST_OK;
 }
 
