@@ -6,10 +6,11 @@
  *   device_synchronize(device);        tells what has passed; watch_tell waits for the rest
  *   watch_end();                       and tells it
  *
- * A step is one of a plan's (compiled, or eager's of one op), a graph of launches that runs as one, or an eager op's
- * native kernel. An event of its device is recorded before and behind it on the thread's stream; on the CPU that is the
- * host's clock. Steps inside of a step (of an op of the program) are told as well, one deeper, in the order in which
- * they began. `seen` is called under a lock by whatever thread waits: it must not call Sinter. */
+ * A step is one of a plan's (compiled, or eager's of one op), a graph of launches that runs as one, an eager op's
+ * native kernel, or a launch of a kernel of the program's. An event of its device is recorded before and behind it
+ * on the thread's stream; on the CPU that is the host's clock. Steps inside of a step (of an op of the program) are
+ * told as well, one deeper, in the order in which they began. `seen` is called under a lock by whatever thread
+ * waits: it must not call Sinter. */
 #ifndef SINTER_RUNTIME_WATCH_H
 #define SINTER_RUNTIME_WATCH_H
 #include <stdatomic.h>

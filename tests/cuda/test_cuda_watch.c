@@ -125,6 +125,58 @@ START_TEST(a_graph_is_one_step) {
 }
 END_TEST
 
+/* kernels of the program ------------------------------------------------------------------------ */
+
+static const char *const source = "extern \"C\" __global__ void twice(const float *x, float *y, int n) {\n"
+                                  "    const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                                  "    if (i < n) y[i] = 2 * x[i];\n"
+                                  "}\n";
+static sn_kernel *twice_kernel;
+
+static sn_status like(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
+static sn_status twice_cuda(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_empty_like(x);
+    const int64_t n = sn_numel(x);
+    const sn_value in[] = {sn_val(x), sn_val(y), sn_int(n)};
+    sn_cuda_launch(f, twice_kernel, SN_CUDA_GRID(.blocks = {(uint32_t)(n + 63) / 64}, .threads = {64}), in, 3);
+    return sn_out(f, 0, y);
+}
+
+static sn_status around(sn_frame *f) {
+    const sn_value in = sn_val(sn_tanh(sn_in(f, 0)));
+    return sn_out(f, 0, sn_op_call1(sn_closure(f), &in, 1));
+}
+
+/* By itself a step, of a compiled function one in the op's. */
+START_TEST(kernels_of_the_program_are_steps) {
+    twice_kernel = sn_cuda_kernel(source, "twice");
+    const sn_op *const op = sn_op_register(
+        SN_OP_DESC(.schema = "own::twice(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = like, .cuda = twice_cuda));
+    ck_assert_msg(twice_kernel && op, "%s", sn_error_take()->message);
+    sn_function *const fn = sn_compile(around, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.name = "around"));
+    sn_tensor *const x = there(6, 40);
+    const sn_value in = sn_val(x);
+    int64_t launches;
+    sn_op_call1(op, &in, 1);
+    for (int call = 0; call < 2; call++) SN_CALL(fn, x);
+    settled();
+    const int64_t before = emulated().launches;
+    watched_begin();
+    sn_op_call1(op, &in, 1);
+    watch_end();
+    ck_assert_int_eq(n_watched, 1);
+    watched_is(0, "", "twice", 0);
+    expect_launches(before);
+    ck_assert_int_ge(call_watched(fn, x, &launches), 3);
+    watched_is(0, "around", "k0_tanh", 0);
+    watched_is(1, "around", "own::twice", 0);
+    watched_is(2, "", "twice", 1);
+    if (is_emulated()) ck_assert_int_eq(launches, n_watched - 1); /* the op's step has those within it */
+    sn_function_free(fn);
+    sn_kernel_free(twice_kernel);
+}
+END_TEST
+
 /* A step whose time nobody knows runs as any. */
 START_TEST(a_device_without_events_runs_on) {
     sn_tensor *const x = there(6, 40), *const want = sn_exp(sn_to_device(x, SN_CPU));
@@ -153,6 +205,7 @@ int main(void) {
     tcase_add_test(tests, steps_are_told_with_their_stream);
     tcase_add_test(tests, steps_of_functions_are_those_launched);
     tcase_add_test(tests, a_graph_is_one_step);
+    tcase_add_test(tests, kernels_of_the_program_are_steps);
     tcase_add_test(tests, a_device_without_events_runs_on);
     return suite_run("cuda_watch", tests);
 }
