@@ -22,6 +22,7 @@ static Caching *caching_of(sn_device device, const char *what) {
         error_raise(ST_ARGUMENT, "%s: %d is no device", what, (int)device);
         return NULL;
     }
+    state_get(); /* devices are registered with a program's first state */
     const DeviceRow *const row = device_has_memory(device) ? device_row(device) : NULL;
     if (row && row->caching) return row->caching(row);
     error_raise(ST_DEVICE, "%s: nothing is known of %s", what, DEVICE_TEXT(device));
@@ -52,13 +53,10 @@ sn_status sn_memory_get(sn_device device, sn_memory *out) {
     sn_memory known = {0};
     if (!out) return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: NULL argument");
     if (!out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_memory_get: its size is 0");
-    Caching *const caching = device == SN_CPU ? NULL : caching_of(device, "sn_memory_get");
-    if (device == SN_CPU)
-        cpu_alloc_stats(&known.current, &known.peak, &known.reserved);
-    else if (caching)
-        memory_of(caching, &known);
-    else
-        return sn_check();
+    Caching *const caching = caching_of(device, "sn_memory_get");
+    if (!caching) return sn_check();
+    memory_of(caching, &known);
+    if (device == SN_CPU) cpu_alloc_stats(&known.current, &known.peak, &known.reserved); /* small blocks as well */
     options_give(&known, sizeof known, out);
     return sn_check();
 }
@@ -87,6 +85,6 @@ sn_status sn_memory_reset_peak(sn_device device) {
 sn_status sn_memory_trim(sn_device device) {
     Caching *const caching = device == SN_CPU ? NULL : caching_of(device, "sn_memory_trim");
     if (device == SN_CPU) cpu_alloc_trim();
-    if (caching) caching_trim(caching);
+    if (caching) caching_trim(caching, 0);
     return sn_check();
 }

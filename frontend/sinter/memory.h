@@ -9,9 +9,10 @@
 #define SINTER_MEMORY_H
 #include <sinter/tensor.h>
 SN_BEGIN
-/* What is counted, in bytes and in blocks, on GPUs: what tensors have; that and what is freed but used by another
-   stream's work, which has not been seen to end; what was asked for, before it was rounded; what is held from the
-   driver (its blocks are segments); what is free in segments that are in use in part, so that it cannot go back. */
+/* What is counted, in bytes and in blocks, on the CPU only of blocks of 2 MiB and more: what tensors have; that and
+   what is freed but used by another stream's work, which has not been seen to end; what was asked for, before it was
+   rounded; what is held from the driver or system (its blocks are segments); what is free in segments that are in use
+   in part, so that it cannot go back. */
 typedef enum sn_memory_measure {
     SN_MEMORY_ALLOCATED,
     SN_MEMORY_ACTIVE,
@@ -24,9 +25,9 @@ typedef enum sn_memory_measure {
 typedef struct sn_memory_stat {
     int64_t current, peak, total, freed;
 } sn_memory_stat;
-/* Bytes: in use now, the most in use so far, held from the system. A program's own memory does not count. Below, where
-   the device counts it (GPUs), else 0: each measure; allocations that first gave back what was kept, and those that
-   failed; what the device itself has and has left, for anybody. */
+/* Bytes: in use now, the most in use so far, held from the system. A program's own memory does not count. Below: each
+   measure; allocations that first gave back what was kept, and those that failed; what the device itself has and has
+   left, for anybody. */
 typedef struct sn_memory {
     size_t size;
     int64_t current, peak, reserved;
@@ -36,9 +37,9 @@ typedef struct sn_memory {
 } sn_memory;
 /* [neutral] */
 sn_status sn_memory_get(sn_device device, sn_memory *out);
-/* The same of a GPU as a table of text, by large and small blocks. [neutral] */
+/* The same as a table of text, by large and small blocks. [neutral] */
 const char *sn_memory_summary(sn_device device);
-/* A GPU's memory as JSON: the statistics, and each segment with its blocks: state, bytes, what was asked for, which
+/* A device's memory as JSON: the statistics, and each segment with its blocks: state, bytes, what was asked for, which
    streams it waits for, and, where the setting memory_sites is on, the line that asked for it. `sinter memory FILE`
    reads it. [neutral] */
 const char *sn_memory_snapshot(sn_device device);

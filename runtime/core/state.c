@@ -109,6 +109,8 @@ static void state_free(sn_state *state) {
     mem_free(state);
 }
 
+const void *state_memory_site(void) { return setting_number(SET_memory_sites) ? state_get()->site : NULL; }
+
 void sn_state_free(sn_state *state) {
     if (state && state->capture)
         error_raise(ST_STATE, "sn_state_free: a compiled function runs in this state");

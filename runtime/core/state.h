@@ -86,6 +86,9 @@ sn_state *state_make(void); /* the slow path of state_get */
  * emergency state in which nothing can be made. */
 static inline sn_state *state_get(void) { return LIKELY(state_current) ? state_current : state_make(); }
 
+/* The user's call, for who notes what asks for memory; NULL: the setting memory_sites is off. */
+const void *state_memory_site(void);
+
 /* sn_state_use, wherever it is called. */
 sn_state *state_use(sn_state *state);
 /* Hands a string to the innermost scope; NULL gives "". */

@@ -32,6 +32,11 @@ static Status cpu_fill(const DeviceRow *row, void *block, int byte, size_t bytes
     return ST_OK;
 }
 
+static Caching *cpu_caching(const DeviceRow *row) {
+    (void)row;
+    return large_caching();
+}
+
 static Status cpu_properties(const DeviceRow *row, sn_device_properties *out) {
     (void)row;
     out->memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
@@ -45,6 +50,7 @@ static const DeviceRow cpu_row = {.name = "cpu",
                                   .properties = cpu_properties,
                                   .allocate = cpu_allocate,
                                   .free = cpu_give_back,
+                                  .caching = cpu_caching,
                                   .copy = cpu_copy_bytes,
                                   .fill = cpu_fill,
                                   .launch = cpu_launch,

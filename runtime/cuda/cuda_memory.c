@@ -182,8 +182,6 @@ static void stream_name(void *context, StreamKey key, char *room, size_t size) {
         snprintf(room, size, "%s's own stream", device->name);
 }
 
-static const void *site_of_call(void) { return setting_number(SET_memory_sites) ? state_get()->site : NULL; }
-
 static CachingConfig config_of_settings(void) {
     CachingConfig config = {.direct = setting_initial(SET_plain_malloc)};
     Text why = {0};
@@ -207,7 +205,7 @@ Status cuda_memory_open(CudaDevice *device) {
                                         .wait = device_wait,
                                         .left = memory_left,
                                         .stream_name = stream_name,
-                                        .site = site_of_call};
+                                        .site = state_memory_site};
     const CachingConfig config = config_of_settings();
     if (!device->memory) device->memory = caching_new(&source, device, device->name, &config);
     return device->memory ? ST_OK : ST_MEMORY;

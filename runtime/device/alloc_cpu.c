@@ -1,18 +1,19 @@
-/* alloc_cpu.c: the CPU caching allocator. A freed block is kept in the list of its size class and
- * handed out again: a fresh 32 MiB block costs 16 ms of page faults, 2 ms with huge pages, a kept
- * one nothing.
+/* alloc_cpu.c: the CPU's caching allocator. A freed block is kept and handed out again: a fresh 32 MiB block costs
+ * 16 ms of page faults, 2 ms with huge pages, a kept one nothing.
  *
- * Classes: 8 per power of two (at most 12.5 % waste), from 64 bytes; blocks of 2 MiB and more are
- * aligned to 2 MiB and advised to be huge pages. At most `bound` bytes are kept; what would exceed
- * it goes back to the system at once. Under sanitizers, and with SINTER_PLAIN_MALLOC=1, nothing is
- * kept. */
+ *   below 2 MiB   lists of blocks of a class: 8 classes per power of two (at most 12.5 % waste), from 64 bytes
+ *   from there    the policy of all devices (caching.h) over the system's memory, aligned to 2 MiB and advised to be
+ *                 huge pages; a segment is as large as what it is taken for (alloc_cpu_large.c)
+ *
+ * At most `bound` bytes are kept; what would exceed it goes back to the system at once. Under sanitizers, and with
+ * SINTER_PLAIN_MALLOC=1, nothing is kept. */
 #include "runtime/device/alloc_cpu.h"
 
 #include <pthread.h>
 
 #include "runtime/base/alloc.h"
 
-enum { STEPS = 8, CLASSES = 48 * STEPS, ALIGNMENT = 64 };
+enum { STEPS = 8, CLASSES = 16 * STEPS, ALIGNMENT = 64 }; /* classes: up to 4 MiB */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *kept[CLASSES];           /* linked through their first word */
@@ -43,7 +44,7 @@ static void count_bytes(int64_t bytes) {
 }
 
 static void *fresh(size_t bytes) {
-    void *const block = bytes >= HUGE_PAGE ? mem_huge(bytes) : mem_aligned(ALIGNMENT, bytes);
+    void *const block = mem_aligned(ALIGNMENT, bytes);
     if (!block) return NULL;
     atomic_fetch_add_explicit(&reserved, (int64_t)bytes, memory_order_relaxed);
     return block;
@@ -65,23 +66,34 @@ static void *pop(int class, size_t rounded) {
     return block;
 }
 
+static void *allocate_small(size_t bytes, size_t *counted) {
+    const int class = class_of(bytes, counted);
+    void *const block = pop(class, *counted);
+    return block ? block : fresh(*counted);
+}
+
 void *cpu_alloc(size_t bytes) {
+    size_t counted = bytes;
     if (bytes >= (size_t)1 << 52) {
         error_raise(ST_MEMORY, "out of memory: %zu bytes", bytes);
         return NULL;
     }
-    size_t rounded;
-    const int class = class_of(bytes, &rounded);
-    void *block = keeps() ? pop(class, rounded) : NULL;
-    if (!block) block = fresh(rounded);
-    if (block) count_bytes((int64_t)rounded);
+    void *const block = !keeps()             ? fresh(bytes)
+                        : bytes >= HUGE_PAGE ? large_alloc(bytes)
+                                             : allocate_small(bytes, &counted);
+    if (block) count_bytes((int64_t)counted);
     return block;
+}
+
+/* Under the lock. */
+static size_t bound_now(void) {
+    if (UNLIKELY(bound == UNSET)) bound = (size_t)setting_initial(SET_memory_retain_mib) << 20;
+    return bound;
 }
 
 static bool push(void *block, int class, size_t rounded) {
     pthread_mutex_lock(&lock);
-    if (UNLIKELY(bound == UNSET)) bound = (size_t)setting_initial(SET_memory_retain_mib) << 20;
-    const bool fits = kept_bytes + rounded <= bound;
+    const bool fits = kept_bytes + rounded <= bound_now();
     if (fits) {
         *(void **)block = kept[class];
         kept[class] = block;
@@ -91,12 +103,32 @@ static bool push(void *block, int class, size_t rounded) {
     return fits;
 }
 
-void cpu_free(void *block, size_t bytes) {
-    if (!block) return;
+static void free_small(void *block, size_t bytes) {
     size_t rounded;
     const int class = class_of(bytes, &rounded);
     count_bytes(-(int64_t)rounded);
-    if (!keeps() || !push(block, class, rounded)) block_give_back(block, rounded);
+    if (!push(block, class, rounded)) block_give_back(block, rounded);
+}
+
+/* What is kept of it and of the lists together is bounded. */
+static void free_large(void *block, size_t bytes) {
+    count_bytes(-(int64_t)bytes);
+    pthread_mutex_lock(&lock);
+    const size_t most = bound_now() > kept_bytes ? bound - kept_bytes : 0;
+    pthread_mutex_unlock(&lock);
+    large_free(block, most);
+}
+
+void cpu_free(void *block, size_t bytes) {
+    if (!block) return;
+    if (!keeps()) {
+        count_bytes(-(int64_t)bytes);
+        block_give_back(block, bytes);
+    } else if (bytes >= HUGE_PAGE) {
+        free_large(block, bytes);
+    } else {
+        free_small(block, bytes);
+    }
 }
 
 static size_t bytes_of_class(int class) {
@@ -123,14 +155,21 @@ void cpu_alloc_bound(size_t bytes) {
     bound = bytes;
     pthread_mutex_unlock(&lock);
     shrink_blocks(bytes);
+    large_trim(bytes);
 }
 
-void cpu_alloc_trim(void) { shrink_blocks(0); }
+void cpu_alloc_trim(void) {
+    shrink_blocks(0);
+    large_trim(0);
+}
 
-void cpu_alloc_peak_begin(void) { atomic_store(&peak, atomic_load(&current)); }
+void cpu_alloc_peak_begin(void) {
+    atomic_store(&peak, atomic_load(&current));
+    large_peak_begin();
+}
 
 void cpu_alloc_stats(int64_t *now, int64_t *most, int64_t *held) {
     *now = atomic_load(&current);
     *most = atomic_load(&peak);
-    *held = atomic_load(&reserved);
+    *held = atomic_load(&reserved) + large_reserved();
 }

@@ -74,11 +74,11 @@ static SourceAnswer find_or_grow(Caching *caching, MemoryPool *pool, size_t byte
 
 /* Where the source has no more, what is kept and not needed goes back first, once. */
 static SourceAnswer obtain(Caching *caching, MemoryPool *pool, size_t bytes, MemoryBlock **out) {
-    SourceAnswer answer = find_or_grow(caching, pool, bytes, false, out);
+    SourceAnswer answer = find_or_grow(caching, pool, bytes, caching->config.tight, out);
     if (answer != SOURCE_full) return answer;
     caching->stats.retries++;
-    segments_trim(caching);
-    answer = find_or_grow(caching, pool, bytes, false, out);
+    segments_trim(caching, 0);
+    answer = find_or_grow(caching, pool, bytes, caching->config.tight, out);
     return answer == SOURCE_full ? find_or_grow(caching, pool, bytes, true, out) : answer;
 }
 
@@ -179,9 +179,9 @@ Status caching_used(Caching *caching, uintptr_t at, StreamKey stream) {
 
 /* what there is ------------------------------------------------------------------------------- */
 
-void caching_trim(Caching *caching) {
+void caching_trim(Caching *caching, size_t most) {
     pthread_mutex_lock(&caching->lock);
-    segments_trim(caching);
+    segments_trim(caching, most);
     pthread_mutex_unlock(&caching->lock);
 }
 

@@ -1,5 +1,5 @@
 /* caching.h: the policy of a caching allocator, over a source of memory that it knows by a table of functions: a GPU's
- * driver, or a test's numbers (tests/unit/fake_memory.h). It follows PyTorch's:
+ * driver, the system for the CPU's large blocks, or a test's numbers (tests/unit/fake_memory.h). It follows PyTorch's:
  *
  *   rounding   to 512 bytes; at most 1 MiB is small and comes from segments of 2 MiB, what is larger from segments of
  *              20 MiB, 10 MiB and more from one of their own size, in steps of 2 MiB
@@ -52,6 +52,7 @@ typedef struct MemorySource {
 typedef struct CachingConfig {
     bool direct;      /* nothing is kept or rounded: each block is a segment, which goes back after a wait */
     bool expandable;  /* new segments are */
+    bool tight;       /* a segment is no larger than the block that it is taken for, in steps of 2 MiB */
     size_t max_split; /* free blocks of more bytes are not split, and not kept for smaller ones; 0: no bound */
 } CachingConfig;
 
@@ -102,7 +103,9 @@ uintptr_t caching_allocate(Caching *caching, size_t bytes, StreamKey stream);
 void caching_free(Caching *caching, uintptr_t at); /* of caching_allocate, with no wait; raises nothing */
 /* The block has work on that stream as well, which its reuse must wait for. */
 Status caching_used(Caching *caching, uintptr_t at, StreamKey stream);
-void caching_trim(Caching *caching); /* gives back what is free and not stuck; waits for the device if there is any */
+/* Gives back what is free and not stuck, oldest segments first, until no more than `most` bytes of that are left;
+ * waits for the device if there is any. */
+void caching_trim(Caching *caching, size_t most);
 void caching_stats(Caching *caching, CachingStats *out);
 void caching_peak_begin(Caching *caching);                         /* peaks are those of what is current now */
 void caching_left(Caching *caching, size_t *bytes, size_t *total); /* of the device, for anybody */

@@ -97,7 +97,7 @@ void caching_count(Caching *caching, CachingKind kind, CachingMeasure measure, i
 
 /* A free block of at least these bytes, in the pool, from the source. tight: of no more than they need */
 SourceAnswer segments_grow(Caching *caching, MemoryPool *pool, size_t bytes, bool tight, MemoryBlock **out);
-void segments_trim(Caching *caching);
+void segments_trim(Caching *caching, size_t most);
 void segments_delete(Caching *caching);
 /* Of a source's block that is kept by nobody: a segment that is one block. */
 SourceAnswer segment_take(Caching *caching, MemoryPool *pool, size_t bytes, MemoryBlock **out);

@@ -228,14 +228,18 @@ static bool has_events(const Caching *caching) {
     return false;
 }
 
-/* Work on freed blocks may be going on, so the device is waited for, if anything can go back. */
-void segments_trim(Caching *caching) {
+static size_t idle_bytes(const Caching *caching) {
     const CachingStat *const now = caching->stats.bytes[CACHING_all];
-    const int64_t idle = now[MEASURE_reserved].current - now[MEASURE_active].current - now[MEASURE_stuck].current;
-    if (!idle && !has_events(caching)) return;
+    return (size_t)(now[MEASURE_reserved].current - now[MEASURE_active].current - now[MEASURE_stuck].current);
+}
+
+/* Work on freed blocks may be going on, so the device is waited for, if anything can go back. */
+void segments_trim(Caching *caching, size_t most) {
+    if (idle_bytes(caching) <= most && !has_events(caching)) return;
     if (!caching->source->wait(caching->context)) return;
     events_look(caching);
     for (MemorySegment *segment = caching->segments, *next; segment; segment = next) {
+        if (most && idle_bytes(caching) <= most) return;
         next = segment->next;
         trim_segment(caching, segment);
     }

@@ -163,8 +163,8 @@ START_TEST(a7_04_the_table_and_the_numbers) {
     ck_assert_int_eq(older.retries, 77);
     ck_assert_str_eq(sn_memory_summary(SN_META), "");
     expect_error(SN_ERR_DEVICE, "sn_memory_summary: nothing is known of meta");
-    ck_assert_str_eq(sn_memory_snapshot(SN_CPU), "");
-    expect_error(SN_ERR_DEVICE, "sn_memory_snapshot: nothing is known of cpu");
+    ck_assert_str_eq(sn_memory_snapshot(SN_META), "");
+    expect_error(SN_ERR_DEVICE, "sn_memory_snapshot: nothing is known of meta");
 }
 END_TEST
 

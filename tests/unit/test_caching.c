@@ -214,17 +214,17 @@ START_TEST(a7_03_only_wholly_free_segments_go_back) {
     take(4 * MIB, 0);
     give(large), give(part), give(small);
     EXPECT(reserved, 2 * MIB + 30 * MIB + 20 * MIB);
-    caching_trim(caching); /* the 30 MiB; of 2 MiB `hold` holds a part, of 20 MiB the block of 4 */
+    caching_trim(caching, 0); /* the 30 MiB; of 2 MiB `hold` holds a part, of 20 MiB the block of 4 */
     check_whole(caching);
     EXPECT(reserved, 22 * MIB);
     EXPECT(allocated, 5 * MIB);
     EXPECT(stuck, 17 * MIB);
     ck_assert_int_eq(fake.n_gives, 1);
     ck_assert_int_eq(fake.n_waits, 1);
-    caching_trim(caching); /* nothing can go: nothing is waited for */
+    caching_trim(caching, 0); /* nothing can go: nothing is waited for */
     ck_assert_int_eq(fake.n_waits, 1);
     give(hold);
-    caching_trim(caching);
+    caching_trim(caching, 0);
     check_whole(caching);
     EXPECT(reserved, 20 * MIB);
     ck_assert_int_eq(fake.n_gives, 2);
@@ -236,7 +236,7 @@ START_TEST(a7_03_a_lost_device_gets_nothing_back) {
     begin(1024 * MIB, (CachingConfig){0});
     give(take(4 * KIB, 0));
     fake.lost = true;
-    caching_trim(caching);
+    caching_trim(caching, 0);
     ck_assert_int_eq(fake.n_gives, 0);
     check_whole(caching);
     end();
@@ -353,7 +353,7 @@ START_TEST(a7_06_what_max_split_size_mends_expandable_segments_do) {
     EXPECT(stuck, 30 * MIB);
     ck_assert_uint_eq(take(13 * MIB, 0), large + 50 * MIB);
     give(large);
-    caching_trim(caching); /* 0 to 62 are free: three whole pages; 13 MiB and what is beside them in the fourth stay */
+    caching_trim(caching, 0); /* 0 to 62 are free: three whole pages; 13 MiB and what is beside them there stay */
     check_whole(caching);
     EXPECT(reserved, 20 * MIB);
     EXPECT(stuck, 7 * MIB);
@@ -369,7 +369,7 @@ START_TEST(a7_06_it_goes_back_whole) {
     const uintptr_t a = take(30 * MIB, 0), b = take(1000, 0), c = take(5 * MIB, 1);
     ck_assert_int_eq(fake.n_reserved, 3); /* by stream and pool */
     give(a), give(b), give(c);
-    caching_trim(caching);
+    caching_trim(caching, 0);
     check_whole(caching);
     EXPECT(reserved, 0);
     ck_assert_int_eq(fake.n_reserved, 0);

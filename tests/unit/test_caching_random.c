@@ -112,7 +112,7 @@ static void one_call(Oracle *o) {
     else if (what < 99)
         fake_finish((int)pick(o, FAKE_STREAMS));
     else
-        caching_trim(o->caching);
+        caching_trim(o->caching, 0);
     error_clear(); /* a trim's, where the host has no memory */
     check_whole(o->caching);
 }
@@ -123,7 +123,7 @@ static const CachingConfig configs[] = {
 static void give_back_all(Oracle *o) {
     fake.fail_at = -1;
     while (o->n_live) free_one(o);
-    caching_trim(o->caching);
+    caching_trim(o->caching, 0);
     check_whole(o->caching);
     ck_assert_int_eq(o->caching->stats.bytes[CACHING_all][MEASURE_allocated].current, 0);
     ck_assert_int_eq(o->caching->stats.bytes[CACHING_all][MEASURE_active].current, 0);
