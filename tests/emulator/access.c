@@ -50,25 +50,29 @@ __attribute__((noinline, noreturn)) static void refuse(uintptr_t at, size_t n, c
     fiber_fault(CU_illegal_address, "%s %zu bytes at %p, which is no memory of its", what, n, (void *)at);
 }
 
-static void check(const void *address, size_t n, const char *what) {
-    const uintptr_t at = (uintptr_t)address, place = at - may.window;
-    if (place < may.window_bytes) {
-        const size_t in = place % GPU_GRAIN, grain = place / GPU_GRAIN;
-        if (in + n <= may.gpu->valid[grain]) return;
-        if (in + n > GPU_GRAIN && gpu_may_access(may.gpu, at, n)) return; /* over two grains */
-    } else if (fiber_on_stack(at, n) || is_in(may.dynamic, at, n) || is_in(may.shared, at, n) ||
-               (*what == 'r' && is_in(may.image, at, n))) {
-        return;
-    }
+static inline bool is_on_stack(uintptr_t at, size_t n) { return is_in((Range){fiber_stack, FIBER_STACK}, at, n); }
+
+__attribute__((noinline)) static void check_elsewhere(uintptr_t at, size_t n, const char *what) {
+    const bool is_over_grains = at - may.window < may.window_bytes && at % GPU_GRAIN + n > GPU_GRAIN;
+    if (is_over_grains && gpu_may_access(may.gpu, at, n)) return;
+    if (is_in(may.dynamic, at, n) || is_in(may.shared, at, n) || (*what == 'r' && is_in(may.image, at, n))) return;
     refuse(at, n, what);
+}
+
+/* Nearly all are of the thread's own variables or of one grain of a block. */
+static inline void check(const void *address, size_t n, const char *what) {
+    const uintptr_t at = (uintptr_t)address, place = at - may.window;
+    if (is_on_stack(at, n)) return;
+    if (place < may.window_bytes && place % GPU_GRAIN + n <= may.gpu->valid[place / GPU_GRAIN]) return;
+    check_elsewhere(at, n, what);
 }
 
 /* Structs of two words that clang passes by value stand on the stack as words do. */
 static bool is_passed(const void *address, size_t n) {
-    return n == 16 && (uintptr_t)address % 8 == 0 && fiber_on_stack((uintptr_t)address, n);
+    return n == 16 && (uintptr_t)address % 8 == 0 && is_on_stack((uintptr_t)address, n);
 }
 
-static void check_aligned(const void *address, size_t n, const char *what) {
+static inline void check_aligned(const void *address, size_t n, const char *what) {
     if (UNLIKELY((uintptr_t)address % n) && !is_passed(address, n))
         fiber_fault(CU_misaligned_address, "%s %zu bytes at %p, which is not aligned for them", what, n, address);
     check(address, n, what);

@@ -15,7 +15,7 @@
 
 #include "tests/emulator/gpu.h"
 
-enum { STACK = 256 << 10, LANES = 32 };
+enum { STACK = FIBER_STACK, LANES = 32 };
 enum { MEET_sync, MEET_shuffle, MEET_ballot }; /* as in words.h */
 
 typedef enum FiberState { FIBER_ready, FIBER_barrier, FIBER_warp, FIBER_left } FiberState;
@@ -32,6 +32,7 @@ typedef struct Fiber {
 EmulatedPlace emulated_place;
 char emulated_dynamic_shared[LAUNCH_SHARED_OPT_IN] __attribute__((aligned(1024)));
 
+uintptr_t fiber_stack;
 static char *stacks;
 static void *main_sp;
 static Fiber fibers[LAUNCH_THREADS];
@@ -70,6 +71,7 @@ static Fiber *next_ready(void) {
 
 static void become(Fiber *fiber) {
     me = fiber;
+    fiber_stack = (uintptr_t)stacks + (uintptr_t)index_of(fiber) * STACK;
     emulated_place.thread = fiber->thread;
 }
 
@@ -88,11 +90,6 @@ static void live(void) {
         n_left++;
         give_way();
     }
-}
-
-bool fiber_on_stack(uintptr_t address, size_t n) {
-    const uintptr_t low = (uintptr_t)stacks + (uintptr_t)index_of(me) * STACK;
-    return address >= low && address + n <= low + STACK;
 }
 
 /* faults --------------------------------------------------------------------------------------- */

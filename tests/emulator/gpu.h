@@ -253,8 +253,8 @@ extern char emulated_dynamic_shared[LAUNCH_SHARED_OPT_IN];
  * abandoned where they stand. */
 CuResult fiber_block(const GpuLaunch *launch, Dim3 block, uint64_t seed);
 uint64_t fiber_random(uint64_t *state);
-/* The running thread stands on this stack. */
-bool fiber_on_stack(uintptr_t address, size_t n);
+enum { FIBER_STACK = 256 << 10 };
+extern uintptr_t fiber_stack; /* of the running thread: where its FIBER_STACK bytes begin */
 /* Ends the block with this result, as the running thread; the text says why, as emulator_said does. */
 __attribute__((noreturn)) void fiber_fault(CuResult result, const char *format, ...) PRINTF_LIKE(2, 3);
 uint64_t emulated_barrier(int site, bool predicate);

@@ -368,10 +368,13 @@ static Outcome replay(const Options *o, const Case *c, Text *story) {
     return fz_record(&c->p, c->seed, o->record) ? FINE : CRASHED;
 }
 
+static bool is_device(const char *word) { return !strncmp(word, "--device=cuda", 14); }
+
 static int replay_files(const Options *o, int n, char **files) {
     static Case c;
     int failed = 0;
     for (int i = o->first_file; i < n; i++) {
+        if (is_device(files[i])) continue;
         char *const text = read_all(files[i]);
         if (!text) fprintf(stderr, "cannot open '%s': %s\n", files[i], strerror(errno));
         Text story = {0};
@@ -404,10 +407,12 @@ static bool parse_options(Options *o, int n, char **words) {
             o->verbose = true;
         } else if (!strcmp(words[i], "--stateful")) {
             o->stateful = true;
-        } else if (!strncmp(words[i], "--device=cuda", 14)) {
+        } else if (is_device(words[i])) {
             fz_device = SN_CUDA(0);
         } else if (!strcmp(words[i], "--replay") && value) {
             o->first_file = i + 1;
+            for (int k = i + 1; k < n; k++)
+                if (is_device(words[k])) fz_device = SN_CUDA(0);
             return true;
         } else if (counted && !strcmp(words[i], "--graphs")) {
             o->graphs = (int64_t)number, i++;
