@@ -56,6 +56,29 @@ START_TEST(long_rows_have_a_program_of_their_own) {
 }
 END_TEST
 
+/* The threads of a row read it before one of them writes it; the blocks that a long row is split over do, too. */
+static sn_status written_beside_a_row(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const row = sn_in(f, 1), *const most = sn_max(row);
+    sn_div_scalar_(x, sn_float(3.5));
+    return sn_out(f, 0, sn_maximum(sn_sub(row, most), x));
+}
+
+START_TEST(a_value_is_written_beside_a_row) {
+    sn_function *const fn = sn_compile(written_beside_a_row, NULL, NULL);
+    const int64_t n = _i ? 5000 : 100;
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const x = sn_neg(sn_abs(numbers(SN_INTS(1)))), *const row = numbers(SN_INTS(n));
+        sn_tensor *const y = there(x), *const less = sn_div_scalar(x, sn_float(3.5));
+        sn_tensor *const got = here(SN_CALL(fn, y, there(row)));
+        ck_assert(same(got, sn_maximum(sn_sub(row, sn_max(row)), less)) && same(here(y), less));
+    }
+    sn_stats stats = {.size = sizeof stats};
+    sn_function_stats(fn, &stats);
+    ck_assert_int_eq(stats.kernels, 1);
+    sn_function_free(fn);
+}
+END_TEST
+
 START_TEST(numbers_of_the_cpu_are_operands) {
     sn_tensor *const x = numbers(SN_INTS(7)), *const two = sn_full(SN_INTS(), sn_float(2.5), SN_F32);
     ck_assert(same(here(sn_mul(there(x), two)), sn_mul(x, two)));
@@ -162,6 +185,7 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, a_new_size_compiles_nothing);
     tcase_add_test(tests, long_rows_have_a_program_of_their_own);
+    tcase_add_loop_test(tests, a_value_is_written_beside_a_row, 0, 2);
     tcase_add_test(tests, numbers_of_the_cpu_are_operands);
     tcase_add_test(tests, an_op_of_the_program_has_its_own_kernels_only);
     tcase_add_test(tests, a_failed_check_is_told_at_the_next_wait);
