@@ -123,6 +123,14 @@ static uint64_t hash_template(uint64_t h, const TemplateUse *use) {
     return h;
 }
 
+bool nest_loads_from(const Nest *nest, int buf) {
+    for (int i = 0; i < nest->n_insts; i++) {
+        const Inst *const inst = &nest->insts[i];
+        if ((inst->op == LI_load || inst->op == LI_gather) && inst->buf == buf) return true;
+    }
+    return false;
+}
+
 uint64_t kernel_hash(const Kernel *kernel) {
     uint64_t h = mix(mix(0xce11, kernel->template != NULL), kernel->independent);
     for (int i = 0; i < kernel->n_bufs; i++) h = mix(h, kernel->bufs[i].dtype << 8 | kernel->bufs[i].role);

@@ -135,7 +135,8 @@ typedef struct Kernel {
     bool independent;      /* nests touch disjoint memory: they may run in any order, at once */
 } Kernel;
 
-uint64_t kernel_hash(const Kernel *kernel); /* of its structure */
+bool nest_loads_from(const Nest *nest, int buf); /* or gathers */
+uint64_t kernel_hash(const Kernel *kernel);      /* of its structure */
 /* What an executor can see of a nest, as words: equal nests have the same ones. Returns how many there are; `words`
  * (room for all) and `hash` (of them) may be NULL. */
 int nest_words(const Nest *nest, const Buf *bufs, int64_t *words, uint64_t *hash);

@@ -68,18 +68,12 @@ static void put_store(CudaSource *s, int i, const char *condition) {
              words_affine(&words, s, inst->at), inst->a);
 }
 
-static bool loads_from(const Nest *nest, int buf) {
-    for (int i = 0; i < nest->n_insts; i++)
-        if (nest->insts[i].op == LI_load && nest->insts[i].buf == buf) return true;
-    return false;
-}
-
 /* What one thread of a row writes in place the others read as well: all of them before it does. */
 static void put_meeting(CudaSource *s, const Phase *phase, Turn turn) {
     if (s->shape->mode != CUDA_rows || s->part->task != CUDA_all) return;
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &s->nest->insts[i];
-        if (inst->op != LI_store || s->turn[i] > turn || !loads_from(s->nest, inst->buf)) continue;
+        if (inst->op != LI_store || s->turn[i] > turn || !nest_loads_from(s->nest, inst->buf)) continue;
         put_line(s, "__syncwarp();");
         return;
     }

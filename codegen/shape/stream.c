@@ -10,19 +10,11 @@ static bool has_tile(const Nest *nest, const Buf *bufs) {
     return false;
 }
 
-static bool loads_from(const Nest *nest, int buf) {
-    for (int i = 0; i < nest->n_insts; i++) {
-        const Inst *const inst = &nest->insts[i];
-        if (is_access(inst) && inst->op != LI_store && inst->buf == buf) return true;
-    }
-    return false;
-}
-
 bool stream_may_at_all(const Nest *nest, const Buf *bufs) { return !has_tile(nest, bufs); }
 
 bool stream_may(const Nest *nest, const Buf *bufs, const NestShape *shape, int i) {
     const Inst *const inst = &nest->insts[i];
-    if (inst->op != LI_store || bufs[inst->buf].role != BUF_out || loads_from(nest, inst->buf)) return false;
+    if (inst->op != LI_store || bufs[inst->buf].role != BUF_out || nest_loads_from(nest, inst->buf)) return false;
     const int along = lane_group(shape, nest);
     return along >= 0 && inst->at->coef[shape->group[along].coef] == 1;
 }

@@ -5,8 +5,8 @@
  *   from there    the policy of all devices (caching.h) over the system's memory, aligned to 2 MiB and advised to be
  *                 huge pages; a segment is as large as what it is taken for (alloc_cpu_large.c)
  *
- * At most `bound` bytes are kept; what would exceed it goes back to the system at once. Under sanitizers, and with
- * SINTER_PLAIN_MALLOC=1, nothing is kept. */
+ * The lists keep at most `bound` bytes, and the policy what they leave of it when a block comes back there; the rest
+ * goes back to the system at once. Under sanitizers, and with SINTER_PLAIN_MALLOC=1, nothing is kept. */
 #include "runtime/device/alloc_cpu.h"
 
 #include <pthread.h>
@@ -110,7 +110,6 @@ static void free_small(void *block, size_t bytes) {
     if (!push(block, class, rounded)) block_give_back(block, rounded);
 }
 
-/* What is kept of it and of the lists together is bounded. */
 static void free_large(void *block, size_t bytes) {
     count_bytes(-(int64_t)bytes);
     pthread_mutex_lock(&lock);

@@ -6,7 +6,6 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
-#include "runtime/core/settings.h"
 #include "runtime/core/state.h"
 #include "runtime/device/alloc_cpu.h"
 
@@ -21,11 +20,6 @@ static SourceAnswer system_take(void *context, size_t bytes, uintptr_t *at) {
 static void system_give(void *context, uintptr_t at, size_t bytes) {
     (void)context, (void)bytes;
     mem_free((void *)at);
-}
-
-static size_t no_pages(void *context) {
-    (void)context;
-    return 0;
 }
 
 static bool nothing_to_wait_for(void *context) {
@@ -50,7 +44,6 @@ static _Atomic(Caching *) large;
 static void make_large(void) {
     static const MemorySource source = {.take = system_take,
                                         .give = system_give,
-                                        .page = no_pages,
                                         .wait = nothing_to_wait_for,
                                         .left = system_left,
                                         .stream_name = the_only_stream,

@@ -5,16 +5,12 @@
 
 #include "runtime/cuda/blaslt.h"
 #include "tests/cuda/blaslt_test.h"
+#include "tests/unit/explained.h"
 
 static sn_compile_options *fast(sn_compile_mode mode, sn_preset preset) {
     static sn_compile_options options;
     options = (sn_compile_options){.size = sizeof options, .mode = mode, .numerics = SN_FAST, .preset = preset};
     return &options;
-}
-
-static void expect_said_of(sn_function *fn, const char *text) {
-    const char *const all = sn_explain(fn);
-    ck_assert_msg(strstr(all, text) != NULL, "'%s' is not in: %s", text, all);
 }
 
 static bool has_library(void) {
@@ -45,7 +41,7 @@ START_TEST(products_of_f32_are_tf32_and_a_rows_bits_its_own) {
     if (on_emulator()) ck_assert_int_eq(library_counts().products, before + 1);
     for (int64_t m = 2; m < 40; m += 7)
         expect_same(compiled(fn, rows_from(x, 1, m), w), rows_from(got, 1, m), "rows", m);
-    expect_said_of(fn, "numerics fast: 1 kernel may round otherwise than eager");
+    expect_explained(fn, "numerics fast: 1 kernel may round otherwise than eager");
     ck_assert_ptr_nonnull(strstr(sn_explain_json(fn), "\"fast_kernels\": 1"));
     ck_assert_ptr_nonnull(strstr(sn_dump(fn, "loops"), "\n  gemm f32 fast ["));
     sn_function_free(fn);
@@ -68,7 +64,7 @@ START_TEST(all_else_is_exact) {
     sn_function *const fn = sn_compile(no_products_body, NULL, fast(SN_COMPILE_VERIFY, SN_PRESET_DEFAULT));
     sn_tensor *const x = values(SN_INTS(9, 24), SN_F32), *const w = values(SN_INTS(24), SN_F32);
     expect_same(compiled(fn, x, w), sn_softmax(sn_gelu(sn_add(x, w)), -1), "softmax", 0);
-    expect_said_of(fn, "numerics fast changes nothing: all kernels of this graph are exact");
+    expect_explained(fn, "numerics fast changes nothing: all kernels of this graph are exact");
     sn_function_free(fn);
 }
 END_TEST
@@ -124,7 +120,7 @@ START_TEST(on_the_cpu_it_changes_nothing_and_says_so) {
     sn_function *const fn = sn_compile(product_body, NULL, fast(SN_COMPILE_VERIFY, SN_PRESET_DEFAULT));
     sn_tensor *const x = sn_randn(SN_INTS(9, 24), SN_F32), *const w = sn_randn(SN_INTS(16, 24), SN_F32);
     expect_same(compiled(fn, x, w), sn_gelu(sn_linear(x, w, NULL)), "product", 0);
-    expect_said_of(fn, "numerics fast changes nothing: all kernels of this graph are exact, as on cpu all are");
+    expect_explained(fn, "numerics fast changes nothing: all kernels of this graph are exact, as on cpu all are");
     sn_function_free(fn);
 }
 END_TEST

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/cuda/emulated_control.h"
+#include "tests/unit/explained.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
 
@@ -31,11 +32,6 @@ static sn_function *compile(sn_body body, void *closure, sn_compile_mode mode, s
 
 static sn_function *fast(sn_body body, void *closure) {
     return compile(body, closure, SN_COMPILE_VERIFY, SN_PRESET_REDUCE_OVERHEAD);
-}
-
-static void expect_explained(sn_function *fn, const char *says) {
-    const char *const text = sn_explain(fn);
-    ck_assert_msg(strstr(text, says) != NULL, "%s", text);
 }
 
 /* one launch ------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * written by hand, right ones with their results and wrong ones with what is said of them. Without clang it is
  * skipped. */
 #include "tests/cuda/emulated_code.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/suite.h"
 
 enum { N = 1000 };
@@ -285,11 +286,7 @@ START_TEST(libraries_come_and_go) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
-    if (!compiler || !strcmp(compiler, "none")) {
-        puts("skipped: no clang here, by which the emulated device runs kernels");
-        return 77;
-    }
+    if (!getenv("SINTER_CUDA_NVRTC") || lacks_compiler()) return skip_without_compiler();
     TCase *const tests = tcase_create("emulated_code");
     tcase_add_test(tests, adds_with_a_tail);
     tcase_add_test(tests, reduces_with_barriers_shuffles_and_tickets);

@@ -10,6 +10,7 @@
 #include "kernels/cuda/prelude.h"
 #include "runtime/base/text.h"
 #include "tests/cuda/emulated_code.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/unit/suite.h"
 
 static char folder[64];
@@ -229,11 +230,7 @@ START_TEST(it_inherits_nothing) {
 END_TEST
 
 int main(void) {
-    const char *const compiler = getenv("SINTER_CUDA_NVRTC");
-    if (!compiler || !strcmp(compiler, "none")) {
-        puts("skipped: no clang here, by which the emulated device runs kernels");
-        return 77;
-    }
+    if (!getenv("SINTER_CUDA_NVRTC") || lacks_compiler()) return skip_without_compiler();
     TCase *const tests = tcase_create("emulated_compiler");
     tcase_add_test(tests, both_ways_make_the_same_object);
     tcase_add_test(tests, wrong_programs_are_compiled_plainly);

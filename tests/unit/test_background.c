@@ -10,6 +10,7 @@
 #include "runtime/base/bail.h"
 #include "runtime/core/background.h"
 #include "tests/unit/contract.h"
+#include "tests/unit/explained.h"
 
 static const BackgroundTest held = {.hold = true}, slow = {.slow_ns = 50000000}, plain = {0};
 
@@ -37,11 +38,6 @@ static Twin twin_behind(sn_body body, Host *host, sn_compile_mode mode) {
     Host *const other = &others[n++ % 8];
     *other = *host;
     return twin_new(body, host, other, SN_COMPILE_OPTIONS(.background = true, .mode = mode));
-}
-
-static void expect_said(sn_function *fn, const char *text) {
-    const char *const all = sn_explain(fn);
-    ck_assert_msg(strstr(all, text) != NULL, "'%s' is not in: %s", text, all);
 }
 
 static void expect_waits(void) {
@@ -73,8 +69,8 @@ START_TEST(calls_run_eagerly_until_their_code_is_there) {
     ck_assert_int_eq(stats.ops_waiting, 9);
     ck_assert_int_eq(stats.ops_eager + stats.ops_interpreted + stats.ops_generated, 0);
     ck_assert_int_eq(stats.compiles, 1);
-    expect_said(twin.fast, "9 ops ran eagerly while code was made\n");
-    expect_said(twin.fast, "  its code is being made in the background\n");
+    expect_explained(twin.fast, "9 ops ran eagerly while code was made\n");
+    expect_explained(twin.fast, "  its code is being made in the background\n");
     ck_assert_ptr_null(strstr(sn_explain(twin.fast), "not from a compiled call sequence"));
     background_test(plain);
     settle(twin.fast);
@@ -86,7 +82,7 @@ START_TEST(calls_run_eagerly_until_their_code_is_there) {
     ck_assert_int_eq(stats.compiles, 1);
     ck_assert_int_eq(stats.graphs, 1);
     ck_assert_int_gt(stats.kernels, 0);
-    expect_said(twin.fast, "compiled share 1.0000");
+    expect_explained(twin.fast, "compiled share 1.0000");
     ck_assert_ptr_null(strstr(sn_explain(twin.fast), "is being made"));
     ck_assert_ptr_nonnull(strstr(sn_explain_json(twin.fast), "\"ops_waiting\": 9"));
     twin_free(twin);
@@ -159,16 +155,16 @@ START_TEST(gradients_before_and_after) {
     settle(twin.fast);
     same_gradient(twin, 3, true);
     settle(twin.fast);
-    expect_said(twin.fast, "backward compiled for 1 other key:"); /* for a gradient of strides 0 */
+    expect_explained(twin.fast, "backward compiled for 1 other key:"); /* for a gradient of strides 0 */
     background_test(held);
     same_gradient(twin, 4, false); /* a backward of another key runs as eager's nodes until there is code */
     ck_assert_int_eq(background_counts().queued, 1);
     same_gradient(twin, 5, false);
-    expect_said(twin.fast, "for 1 other key:");
+    expect_explained(twin.fast, "for 1 other key:");
     background_test(plain);
     settle(twin.fast);
     same_gradient(twin, 6, false);
-    expect_said(twin.fast, "backward compiled for 2 other keys:");
+    expect_explained(twin.fast, "backward compiled for 2 other keys:");
     twin_free(twin);
 }
 END_TEST
@@ -352,9 +348,9 @@ static bool runs_out_at(int n) {
     const bool failed = last_path() != SN_PATH_COMPILED;
     if (failed) {
         ck_assert_int_eq(last_path(), SN_PATH_EAGER);
-        expect_said(twin.fast, ": out of memory");
-        expect_said(twin.fast, last_reason());
-        expect_said(twin.fast, "not from a compiled call sequence: 6 ops: its segment could not be compiled");
+        expect_explained(twin.fast, ": out of memory");
+        expect_explained(twin.fast, last_reason());
+        expect_explained(twin.fast, "not from a compiled call sequence: 6 ops: its segment could not be compiled");
         ck_assert_ptr_null(strstr(sn_explain(twin.fast), "interpreted, hit"));
     }
     twin_free(twin);
@@ -381,7 +377,7 @@ static void fails_at(const char *point, double number) {
     ck_assert_int_eq(last_path(), SN_PATH_INTERPRETED);
     char says[64];
     snprintf(says, sizeof says, "no generated code: %s: ", point);
-    expect_said(twin.fast, says);
+    expect_explained(twin.fast, says);
     ck_assert_int_eq(stats_of(twin.fast).ops_generated, 0);
     twin_free(twin);
 }

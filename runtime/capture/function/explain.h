@@ -19,8 +19,8 @@ int64_t plan_arena_bytes(const Plan *plan); /* of all devices, by the hints */
 char *plan_step_remark(const Plan *plan, int i);
 const OpRow *plan_step_op(const Plan *plan, const Step *step, int i); /* i < step->n_ops */
 const char *plan_part_name(const Variant *v, int i);                  /* graph, forward, backward */
+int plan_fast_steps(const Plan *plan);                                /* how many may round otherwise than eager */
 /* Whether it was to be one launch a call (preset reduce-overhead), and is. */
-int plan_fast_steps(const Plan *plan); /* how many may round otherwise than eager */
 bool plan_part_repeats(const Variant *v, int part, RepeatReport *out);
 const char *plan_part_stage(const Variant *v, int i); /* whose text has its values' numbers */
 /* Line i of what the scheduler did not fuse in a plan; "": a line that was just said; NULL past the last. */
