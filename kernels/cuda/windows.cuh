@@ -161,42 +161,66 @@ INLINE bool is_under(const CudaWindows &w, const Place &p, int64_t where) {
 }
 
 /* A block has POOL_PART elements of one plane. Positions come from the user: where one lies outside of its window,
- * which no pool makes, elements look at all windows of the plane. */
-enum { POOL_PART = 1024 };
+ * which no pool makes, all windows of the plane are looked at. */
+enum { POOL_PART = 1024, POOL_BLOCK = 256, POOL_WARP = 32, POOL_SHARE = POOL_PART / (POOL_BLOCK / POOL_WARP) };
+
+/* An element's sum over the windows above it. */
+INLINE Number sum_over_windows(const Element *grad, const int64_t *index, const CudaWindows &w, int64_t e, Place p) {
+    int64_t lo[3], hi[3];
+    Number sum = 0;
+#pragma unroll
+    for (int d = 0; d < 3; d++) windows_over(w, d, p.at[d], &lo[d], &hi[d]);
+#pragma unroll 1
+    for (p.at[0] = lo[0]; p.at[0] < hi[0]; p.at[0]++)
+#pragma unroll 1
+        for (p.at[1] = lo[1]; p.at[1] < hi[1]; p.at[1]++)
+#pragma unroll 1
+            for (p.at[2] = lo[2]; p.at[2] < hi[2]; p.at[2]++)
+                if (index[element_at(w.index, p)] == e)
+                    sum = add_numbers(sum, read_element(grad, element_at(w.from, p)));
+    return sum;
+}
+
+/* Sums of a block's elements from `first` on, from all windows: a warp has POOL_SHARE of them and takes 32 windows at
+ * a time, whose lanes add one after another. */
+INLINE void sum_anywhere(const Element *grad, const int64_t *index, const CudaWindows &w, int64_t plane, int64_t first,
+                         Number *sums) {
+    const int64_t out = w.out[0] * w.out[1] * w.out[2];
+    const int lane = (int)threadIdx.x % POOL_WARP, share = (int)threadIdx.x / POOL_WARP * POOL_SHARE;
+#pragma unroll 1
+    for (int64_t start = 0; start < out; start += POOL_WARP) {
+        const Place p = place_of(plane * out + least_of(start + lane, out - 1), w.out, w.channels);
+        const int64_t at = index[element_at(w.index, p)] - first - share;
+        const bool is_mine = start + lane < out && at >= 0 && at < POOL_SHARE;
+#pragma unroll 1
+        for (unsigned waiting = __ballot_sync(0xffffffffu, is_mine); waiting; waiting &= waiting - 1) {
+            if (lane == __ffs((int)waiting) - 1)
+                sums[share + at] = add_numbers(sums[share + at], read_element(grad, element_at(w.from, p)));
+            __syncwarp();
+        }
+    }
+}
+
 KERNEL max_pool_back(const Element *grad, const int64_t *index, Element *x, CudaWindows w, const Failed *failed) {
+    __shared__ Number sums[POOL_PART];
     const int64_t in = w.in[0] * w.in[1] * w.in[2], out = w.out[0] * w.out[1] * w.out[2];
     int64_t plane = blockIdx.x;
     const int64_t first = POOL_PART * remainder_of(&plane, (in + POOL_PART - 1) / POOL_PART);
     if (__syncthreads_or(failed->launch >= 0)) return;
     bool astray = false;
 #pragma unroll 1
-    for (int64_t i = threadIdx.x; i < out; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < out; i += POOL_BLOCK) {
         const Place p = place_of(plane * out + i, w.out, w.channels);
         astray |= !is_under(w, p, index[element_at(w.index, p)]);
     }
-    const bool all = __syncthreads_or(astray);
 #pragma unroll 1
-    for (int64_t e = first + threadIdx.x; e < least_of(first + POOL_PART, in); e += blockDim.x) {
+    for (int i = (int)threadIdx.x; i < POOL_PART; i += POOL_BLOCK) sums[i] = 0;
+    const bool anywhere = __syncthreads_or(astray);
+    if (anywhere) sum_anywhere(grad, index, w, plane, first, sums);
+    __syncthreads();
+#pragma unroll 1
+    for (int64_t e = first + threadIdx.x; e < least_of(first + POOL_PART, in); e += POOL_BLOCK) {
         const Place p = place_of(plane * in + e, w.in, w.channels);
-        int64_t lo[3], hi[3], at[3];
-#pragma unroll
-        for (int d = 0; d < 3; d++) {
-            windows_over(w, d, p.at[d], &lo[d], &hi[d]);
-            if (all) lo[d] = 0, hi[d] = w.out[d];
-        }
-        Number sum = 0;
-#pragma unroll 1
-        for (at[0] = lo[0]; at[0] < hi[0]; at[0]++)
-#pragma unroll 1
-            for (at[1] = lo[1]; at[1] < hi[1]; at[1]++)
-#pragma unroll 1
-                for (at[2] = lo[2]; at[2] < hi[2]; at[2]++) {
-                    const int64_t where = index[plane_at(w.index, p) + at[0] * w.index.at[0] + at[1] * w.index.at[1] +
-                                                at[2] * w.index.at[2]];
-                    if (where == e)
-                        sum = add_numbers(sum, read_element(grad, plane_at(w.from, p) + at[0] * w.from.at[0] +
-                                                                      at[1] * w.from.at[1] + at[2] * w.from.at[2]));
-                }
-        write_element(x, element_at(w.to, p), sum);
+        write_element(x, element_at(w.to, p), anywhere ? sums[e - first] : sum_over_windows(grad, index, w, e, p));
     }
 }

@@ -208,13 +208,28 @@ static sn_tensor *go_back(sn_tensor *grad, sn_tensor *x, sn_tensor *index) {
     return sn_op_call1(sn_op_find("aten::max_pool2d_with_indices_backward"), in, 8);
 }
 
+/* The CPU's bits, with every position anywhere in planes of `side` squared. */
+static void send_anywhere(int64_t side) {
+    const int64_t half = side / 2, n = 2 * half * half;
+    int64_t *const at = calloc((size_t)n, sizeof *at);
+    for (int64_t i = 0; i < n; i++) at[i] = i % 5 ? i * 29 % (side * side) : side * side - 1;
+    sn_tensor *const x = numbers(SN_INTS(1, 2, side, side), SN_F32), *const grad =
+                                                                         numbers(SN_INTS(1, 2, half, half), SN_F32);
+    sn_tensor *const index = sn_from_data(at, SN_INTS(1, 2, half, half), SN_I64);
+    expect_same("positions", "the gradient", go_back(there(grad), there(x), there(index)), go_back(grad, x, index));
+    free(at);
+}
+
 START_TEST(gradients_go_to_any_position) {
+    send_anywhere(8);
+    send_anywhere(50); /* three blocks to a plane, the last of them not full */
+}
+END_TEST
+
+START_TEST(no_gradient_goes_outside_of_its_plane) {
     int64_t at[2 * 4 * 4];
     for (int i = 0; i < 32; i++) at[i] = i * 29 % 64;
-    at[5] = at[6] = at[7] = 63;
     sn_tensor *const x = numbers(SN_INTS(1, 2, 8, 8), SN_F32), *const grad = numbers(SN_INTS(1, 2, 4, 4), SN_F32);
-    sn_tensor *const index = sn_from_data(at, SN_INTS(1, 2, 4, 4), SN_I64);
-    expect_same("positions", "the gradient", go_back(there(grad), there(x), there(index)), go_back(grad, x, index));
     at[9] = 64;
     go_back(there(grad), there(x), there(sn_from_data(at, SN_INTS(1, 2, 4, 4), SN_I64)));
     expect_ok();
@@ -395,6 +410,7 @@ int main(void) {
         tcase_add_loop_test(tests, convolutions_have_the_bits_of_the_cpu, 0, COUNT_OF(convolutions));
         tcase_add_loop_test(tests, pools_have_the_bits_of_the_cpu, 0, COUNT_OF(pools));
         tcase_add_test(tests, gradients_go_to_any_position);
+        tcase_add_test(tests, no_gradient_goes_outside_of_its_plane);
         tcase_add_test(tests, wrong_bags_are_told_and_write_nothing);
         tcase_add_test(tests, a_network_trains_to_the_bits_of_the_cpu);
     } else {
