@@ -338,13 +338,23 @@ static Status capture_locked(Launch *launch, CudaGraph *g, CuAddress word, CuGra
     return cuda_answer(device, "capturing", ended);
 }
 
+static Status count_foreign(CudaGraph *g, CuGraph graph) {
+    size_t n = 0;
+    TRY(cuda_answer(g->device, "a graph", g->device->driver->GraphGetNodes(graph, NULL, &n)));
+    g->foreign = n != (size_t)g->n_nodes;
+    return ST_OK;
+}
+
+/* Where a step failed there may be a graph of those before it. */
 static Status capture(Launch *launch, CudaGraph *g, CuAddress word, CuGraph *out) {
     *out = NULL;
     forget_nodes(g);
     g->captures++;
     pthread_mutex_lock(&recording);
-    const Status status = capture_locked(launch, g, word, out);
+    Status status = capture_locked(launch, g, word, out);
     pthread_mutex_unlock(&recording);
+    if (status == ST_OK) status = count_foreign(g, *out);
+    if (status != ST_OK && *out) g->device->driver->GraphDestroy(*out);
     return status;
 }
 
@@ -361,20 +371,12 @@ static Status take_graph(CudaGraph *g, CuGraph graph) {
     return cuda_answer(g->device, "a graph", driver->GraphInstantiateWithFlags(&g->exec, graph, 0));
 }
 
-static Status count_foreign(CudaGraph *g, CuGraph graph) {
-    size_t n = 0;
-    TRY(cuda_answer(g->device, "a graph", g->device->driver->GraphGetNodes(graph, NULL, &n)));
-    g->foreign = n != (size_t)g->n_nodes;
-    return ST_OK;
-}
-
 static Status record(Launch *launch, CudaGraph *g, CuAddress word) {
     CuGraph graph;
     bool changed;
     if (g->exec && word != g->word) /* of one exec the launches are ordered, not of two */
         TRY(cuda_answer(g->device, "the wait", g->device->driver->CtxSynchronize()));
     TRY(capture(launch, g, word, &graph));
-    TRY(count_foreign(g, graph));
     if (!g->foreign) drop_graph(g); /* its nodes are named by the graph that it was made of */
     TRY(take_graph(g, graph));
     for (int s = 0; s < g->n_steps; s++)

@@ -378,8 +378,9 @@ END_TEST
 START_TEST(a5_18_what_cannot_be_recorded_runs_step_by_step) {
     EmulatorFail *refuse;
     *(void **)&refuse = dlsym(dlopen(getenv("SINTER_CUDA_DRIVER"), RTLD_NOW), "emulator_fail");
-    static const char *const functions[] = {"StreamBeginCapture", "LaunchKernel", "GraphInstantiateWithFlags"};
-    for (int k = 0; k < 3; k++) {
+    static const char *const functions[] = {"StreamBeginCapture", "LaunchKernel", "StreamGetCaptureInfo",
+                                            "GraphGetNodes", "GraphInstantiateWithFlags"};
+    for (int k = 0; k < (int)(sizeof functions / sizeof *functions); k++) {
         sn_function *const fn = fast(plain_body, NULL);
         for (int i = 0; i < 5; i++) {
             sn_tensor *const x = range(5), *const far = there(x);
@@ -389,6 +390,7 @@ START_TEST(a5_18_what_cannot_be_recorded_runs_step_by_step) {
         expect_explained(fn, "changes nothing: recording it failed: cuda:0: ");
         refuse(functions[k], 0, 0);
         sn_function_free(fn);
+        ck_assert_msg(!emulated().held_graphs, "%s: a graph is left", functions[k]);
     }
 }
 END_TEST

@@ -15,6 +15,7 @@ typedef struct EmulatorCounts {
     int64_t copies, fills; /* that have run */
     int64_t launches;      /* of kernels, that have run */
     int64_t graphs;        /* launches of graphs */
+    int64_t held_graphs;   /* there are now, instances too */
     int64_t queued;        /* work that has not run */
     int64_t pinned;        /* bytes of host memory */
     int64_t events;        /* there are now */

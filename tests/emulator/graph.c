@@ -105,7 +105,7 @@ CuResult capture_begin(GpuStream *stream, Gpu *gpu, CuCaptureMode mode) {
     if (!capture) return CU_out_of_memory;
     *capture = (GpuCapture){.stream = stream, .mode = mode, .thread = pthread_self()};
     capture->graph = put((void **)graphs, GRAPHS, calloc(1, sizeof *capture->graph));
-    if (capture->graph) capture->graph->gpu = gpu;
+    if (capture->graph) capture->graph->gpu = gpu, emulator_counts.held_graphs++;
     capture->spoiled = !capture->graph;
     *stream_capture(stream) = capture;
     return CU_success;
@@ -166,6 +166,7 @@ CuResult graph_destroy(CuGraph handle) {
         free(graph->nodes[i]);
     }
     *place((void **)graphs, GRAPHS, graph) = NULL;
+    emulator_counts.held_graphs--;
     free(graph);
     return CU_success;
 }
@@ -175,6 +176,7 @@ CuResult graph_instantiate(CuGraph handle, CuGraphExec *out) {
     if (!graph) return CU_invalid_value;
     GpuExec *const exec = put((void **)execs, GRAPHS, calloc(1, sizeof *exec));
     if (!exec) return CU_out_of_memory;
+    emulator_counts.held_graphs++;
     exec->gpu = graph->gpu, exec->n = graph->n;
     for (int i = 0; i < graph->n; i++) {
         exec->of[i] = graph->nodes[i];
@@ -242,6 +244,7 @@ CuResult graph_exec_destroy(CuGraphExec handle) {
     for (int i = 0; i < exec->n; i++) drop_work(&exec->works[i]);
     record_release(exec->last);
     *place((void **)execs, GRAPHS, exec) = NULL;
+    emulator_counts.held_graphs--;
     free(exec);
     return CU_success;
 }
