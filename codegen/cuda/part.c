@@ -201,7 +201,9 @@ Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool
                        .spaces = ARENA_ARRAY(arena, SpaceUse, n_spaces + 1)};
     s.turn = ARENA_ARRAY(arena, Turn, n + 1);
     s.done = ARENA_ARRAY(arena, bool, n + 1), s.loaded = ARENA_ARRAY(arena, bool, n + 1);
-    if (!uses.buf || !uses.written || !uses.param || !words.at || !words.spaces || !s.turn || !s.done || !s.loaded)
+    s.walked = ARENA_ARRAY(arena, int, n + 1);
+    if (!uses.buf || !uses.written || !uses.param || !words.at || !words.spaces || !s.turn || !s.done || !s.loaded ||
+        !s.walked)
         return ST_MEMORY;
     s.buf_number = number_bufs(arena, nest, kernel->n_bufs, alone);
     if (!s.buf_number) return ST_MEMORY;

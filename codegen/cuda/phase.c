@@ -13,6 +13,7 @@ static bool is_root_of(const Inst *inst, const Phase *phase) {
 }
 
 void put_needed(CudaSource *s, const Phase *phase, Turn turn) {
+    s->walk++;
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (!is_root_of(inst, phase)) continue;
@@ -28,8 +29,9 @@ static int64_t quad_stride(const CudaSource *s, const Inst *inst) {
 
 /* The loads that `i` needs of a quad, each of four elements. */
 static void put_quad_loads(CudaSource *s, int i) {
-    if (i < 0 || s->done[i] || s->turn[i] != TURN_quad) return;
+    if (i < 0 || s->done[i] || s->walked[i] == s->walk || s->turn[i] != TURN_quad) return;
     const Inst *const inst = &s->nest->insts[i];
+    s->walked[i] = s->walk;
     if (inst->op == LI_reduce || s->loaded[i]) return;
     put_quad_loads(s, inst->a), put_quad_loads(s, inst->b), put_quad_loads(s, inst->c);
     if (inst->op != LI_load) return;
@@ -41,6 +43,7 @@ static void put_quad_loads(CudaSource *s, int i) {
 
 void put_quad_open(CudaSource *s, const Phase *phase) {
     memset(s->loaded, 0, (size_t)s->nest->n_insts * sizeof *s->loaded);
+    s->walk++;
     for (int i = phase->first; i < phase->first + phase->n && quad_group(s) >= 0; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (is_root_of(inst, phase)) put_quad_loads(s, inst->a), put_quad_loads(s, inst->b);

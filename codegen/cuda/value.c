@@ -226,8 +226,9 @@ static void put_result(CudaSource *s, int i) {
 }
 
 void put_value(CudaSource *s, int i, Turn turn) {
-    if (i < 0 || s->done[i]) return;
+    if (i < 0 || s->done[i] || s->walked[i] == s->walk) return;
     const Inst *const inst = &s->nest->insts[i];
+    s->walked[i] = s->walk;
     if (inst->op == LI_reduce) {
         if (s->part->task != CUDA_all) put_result(s, i);
         return;

@@ -79,6 +79,27 @@ START_TEST(a_value_is_written_beside_a_row) {
 }
 END_TEST
 
+/* Each value is needed twice by the next one: whoever walks operands without memory takes 2^40 steps. */
+static sn_status doubling(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0);
+    for (int i = 0; i < 40; i++) x = sn_sub(x, sn_mul(x, x));
+    return sn_out(f, 0, sn_sub(x, sn_max(x)));
+}
+
+START_TEST(values_used_twice_are_walked_once) {
+    sn_function *const fn = sn_compile(doubling, NULL, NULL), *const eager = sn_compile(
+                                                                  doubling, NULL,
+                                                                  SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_tensor *const x = sn_sigmoid(numbers(SN_INTS(100)));
+    for (int i = 0; i < 2; i++) ck_assert(same(here(SN_CALL(fn, there(x))), SN_CALL(eager, x)));
+    sn_stats stats = {.size = sizeof stats};
+    sn_function_stats(fn, &stats);
+    ck_assert_int_eq(stats.kernels, 1);
+    sn_function_free(fn);
+    sn_function_free(eager);
+}
+END_TEST
+
 START_TEST(numbers_of_the_cpu_are_operands) {
     sn_tensor *const x = numbers(SN_INTS(7)), *const two = sn_full(SN_INTS(), sn_float(2.5), SN_F32);
     ck_assert(same(here(sn_mul(there(x), two)), sn_mul(x, two)));
@@ -186,6 +207,7 @@ int main(void) {
     tcase_add_test(tests, a_new_size_compiles_nothing);
     tcase_add_test(tests, long_rows_have_a_program_of_their_own);
     tcase_add_loop_test(tests, a_value_is_written_beside_a_row, 0, 2);
+    tcase_add_test(tests, values_used_twice_are_walked_once);
     tcase_add_test(tests, numbers_of_the_cpu_are_operands);
     tcase_add_test(tests, an_op_of_the_program_has_its_own_kernels_only);
     tcase_add_test(tests, a_failed_check_is_told_at_the_next_wait);
