@@ -55,6 +55,7 @@ void emulator_tell(const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(said, sizeof said, format, arguments);
     va_end(arguments);
+    emulator_counts.said++;
     fprintf(stderr, "emulated GPU: %s\n", said);
 }
 

@@ -19,6 +19,7 @@ typedef struct EmulatorCounts {
     int64_t queued;        /* work that has not run */
     int64_t pinned;        /* bytes of host memory */
     int64_t events;        /* there are now */
+    int64_t said;          /* times that something was wrong, in words (emulator_said) */
 } EmulatorCounts;
 typedef void EmulatorCount(EmulatorCounts *out); /* "emulator_count" */
 

@@ -5,6 +5,7 @@
 #include "runtime/base/bail.h"
 #include "runtime/core/state.h"
 #include "runtime/eager/eager.h"
+#include "tests/cuda/emulated_control.h"
 #include "tests/fuzz/compare.h"
 
 /* A A B B, then both again by what was compiled, eleven times: the compiled share is that of a function in use, of
@@ -193,15 +194,24 @@ static void compare_mode(const Calls *calls_of, const FzSeen *want, FzResult *re
     if (saved) free_seen(beside, n);
 }
 
+/* What is wrong with calls of the driver, as the emulated one says, is a finding whatever the bits are. */
+static void note_misuse(int64_t said_before, FzResult *result, Text *story) {
+    if (emulated().said == said_before) return;
+    result->differs = true;
+    if (story) text_puts(story, "the emulated driver found calls of it wrong (see stderr)\n");
+}
+
 void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result, Text *story) {
     FzSeen want[ALL_CALLS];
     const int n = call_count(variant);
+    const int64_t said = fz_device == SN_CPU ? 0 : emulated().said;
     *result = (FzResult){.differs = false};
     run_calls(&(Calls){p, variant, .seed = seed}, want, result);
     for (int i = 0; i < n; i++) note_error(&want[i], result);
     for (int m = 0; m < (int)(sizeof modes / sizeof *modes); m++)
         if (takes_mode(&modes[m], p, variant, want))
             compare_mode(&(Calls){p, variant, &modes[m], modes[m].saved, seed}, want, result, story);
+    if (fz_device != SN_CPU) note_misuse(said, result, story);
     if (story && result->errors)
         for (int i = 0; i < n; i++)
             if (want[i].failed) {
