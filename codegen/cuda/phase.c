@@ -32,7 +32,7 @@ static void put_quad_loads(CudaSource *s, int i) {
     if (i < 0 || s->done[i] || s->walked[i] == s->walk || s->turn[i] != TURN_quad) return;
     const Inst *const inst = &s->nest->insts[i];
     s->walked[i] = s->walk;
-    if (inst->op == LI_reduce || s->loaded[i]) return;
+    if (inst->op == LI_reduce) return;
     put_quad_loads(s, inst->a), put_quad_loads(s, inst->b), put_quad_loads(s, inst->c);
     if (inst->op != LI_load) return;
     Words words, stride;

@@ -9,6 +9,8 @@ typedef struct CudaPlanes {
     int64_t image, channel, at[3];
 } CudaPlanes;
 
+enum { CUDA_POOL_PART = 1024 }; /* elements of a plane that a block of max_pool_back has */
+
 /* windows.cuh: a pool from `in` to `out`. */
 typedef struct CudaWindows {
     int64_t images, channels, in[3], out[3];

@@ -160,10 +160,6 @@ INLINE bool is_under(const CudaWindows &w, const Place &p, int64_t where) {
     return under;
 }
 
-/* A block has POOL_PART elements of one plane. Positions come from the user: where one lies outside of its window,
- * which no pool makes, all windows of the plane are looked at. */
-enum { POOL_PART = 1024, POOL_BLOCK = 256, POOL_WARP = 32, POOL_SHARE = POOL_PART / (POOL_BLOCK / POOL_WARP) };
-
 /* An element's sum over the windows above it. */
 INLINE Number sum_over_windows(const Element *grad, const int64_t *index, const CudaWindows &w, int64_t e, Place p) {
     int64_t lo[3], hi[3];
@@ -181,17 +177,21 @@ INLINE Number sum_over_windows(const Element *grad, const int64_t *index, const 
     return sum;
 }
 
-/* Sums of a block's elements from `first` on, from all windows: a warp has POOL_SHARE of them and takes 32 windows at
- * a time, whose lanes add one after another. */
+/* Sums of a block's elements from `first` on, from all windows: a warp has a share of them and takes 32 windows at a
+ * time, whose lanes add one after another. */
 INLINE void sum_anywhere(const Element *grad, const int64_t *index, const CudaWindows &w, int64_t plane, int64_t first,
                          Number *sums) {
     const int64_t out = w.out[0] * w.out[1] * w.out[2];
-    const int lane = (int)threadIdx.x % POOL_WARP, share = (int)threadIdx.x / POOL_WARP * POOL_SHARE;
+    const int lane = (int)threadIdx.x % 32, size = CUDA_POOL_PART * 32 / (int)blockDim.x;
+    const int share = (int)threadIdx.x / 32 * size;
 #pragma unroll 1
-    for (int64_t start = 0; start < out; start += POOL_WARP) {
+    for (int i = lane; i < size; i += 32) sums[share + i] = 0;
+    __syncwarp();
+#pragma unroll 1
+    for (int64_t start = 0; start < out; start += 32) {
         const Place p = place_of(plane * out + least_of(start + lane, out - 1), w.out, w.channels);
         const int64_t at = index[element_at(w.index, p)] - first - share;
-        const bool is_mine = start + lane < out && at >= 0 && at < POOL_SHARE;
+        const bool is_mine = start + lane < out && at >= 0 && at < size;
 #pragma unroll 1
         for (unsigned waiting = __ballot_sync(0xffffffffu, is_mine); waiting; waiting &= waiting - 1) {
             if (lane == __ffs((int)waiting) - 1)
@@ -201,25 +201,27 @@ INLINE void sum_anywhere(const Element *grad, const int64_t *index, const CudaWi
     }
 }
 
+/* A block has CUDA_POOL_PART elements of one plane. Positions come from the user: where one lies outside of its window,
+ * which no pool makes, all windows of the plane are looked at. */
 KERNEL max_pool_back(const Element *grad, const int64_t *index, Element *x, CudaWindows w, const Failed *failed) {
-    __shared__ Number sums[POOL_PART];
+    __shared__ Number sums[CUDA_POOL_PART];
     const int64_t in = w.in[0] * w.in[1] * w.in[2], out = w.out[0] * w.out[1] * w.out[2];
     int64_t plane = blockIdx.x;
-    const int64_t first = POOL_PART * remainder_of(&plane, (in + POOL_PART - 1) / POOL_PART);
+    const int64_t first = CUDA_POOL_PART * remainder_of(&plane, (in + CUDA_POOL_PART - 1) / CUDA_POOL_PART);
     if (__syncthreads_or(failed->launch >= 0)) return;
     bool astray = false;
 #pragma unroll 1
-    for (int64_t i = threadIdx.x; i < out; i += POOL_BLOCK) {
+    for (int64_t i = threadIdx.x; i < out; i += blockDim.x) {
         const Place p = place_of(plane * out + i, w.out, w.channels);
         astray |= !is_under(w, p, index[element_at(w.index, p)]);
     }
-#pragma unroll 1
-    for (int i = (int)threadIdx.x; i < POOL_PART; i += POOL_BLOCK) sums[i] = 0;
     const bool anywhere = __syncthreads_or(astray);
-    if (anywhere) sum_anywhere(grad, index, w, plane, first, sums);
-    __syncthreads();
+    if (anywhere) {
+        sum_anywhere(grad, index, w, plane, first, sums);
+        __syncthreads();
+    }
 #pragma unroll 1
-    for (int64_t e = first + threadIdx.x; e < least_of(first + POOL_PART, in); e += POOL_BLOCK) {
+    for (int64_t e = first + threadIdx.x; e < least_of(first + CUDA_POOL_PART, in); e += blockDim.x) {
         const Place p = place_of(plane * in + e, w.in, w.channels);
         write_element(x, element_at(w.to, p), anywhere ? sums[e - first] : sum_over_windows(grad, index, w, e, p));
     }

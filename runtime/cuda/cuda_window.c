@@ -3,8 +3,6 @@
 #include "runtime/cuda/cuda_native.h"
 #include "runtime/device/spatial.h"
 
-enum { PART = 1024 }; /* elements of a plane that a block of max_pool_back has */
-
 static const sn_tensor *tensor_arg(const OpCall *call, int i) { return tensor_of(call->args[i].val); }
 
 /* The strides of one or two dims of planes, then of n spatial ones. */
@@ -76,7 +74,7 @@ Status cuda_max_pool_backward(OpCall *call) {
     TRY(check_positions(call, &w, at, index->base.meta->numel));
     const int64_t plane = w.in[0] * w.in[1] * w.in[2];
     return launch(call, &(CudaHandLaunch){.kernel = HAND_max_pool_back,
-                                          .blocks = w.images * w.channels * ceil_div(plane, PART),
+                                          .blocks = w.images * w.channels * ceil_div(plane, CUDA_POOL_PART),
                                           HAND_VALUES(&from, &at, &to, &w)});
 }
 
