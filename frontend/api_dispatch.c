@@ -86,6 +86,7 @@ static void list_row(Text *text, const OpRow *row, bool first) {
         text_json_string(text, row->derivative);
     else
         text_puts(text, "null");
+    text_printf(text, ", \"autocast\": \"%s\"", cast_policy_name(row->autocast));
     text_puts(text, ", \"doc\": ");
     text_json_string(text, row->doc ? row->doc : "");
     text_puts(text, "}");

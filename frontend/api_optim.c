@@ -7,6 +7,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
 #include "runtime/autograd/tape.h"
+#include "runtime/core/autocast.h"
 
 typedef Status StepFn(sn_optim *o);
 
@@ -184,6 +185,7 @@ sn_status sn_optim_step(sn_optim *o) {
     if (!o) return (sn_status)error_raise(ST_ARGUMENT, "sn_optim_step: the optimizer is NULL");
     const sn_scope scope = sn_scope_begin();
     const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    autocast_leave_out(state_get()); /* until the scope ends: a step computes in the dtype of its state */
     o->step(o);
     sn_grad_mode_set(before);
     return sn_scope_end(scope);

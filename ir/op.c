@@ -53,6 +53,19 @@ static const struct {
 #undef DERIV
 };
 
+static const struct {
+    CastPolicy policy, list;
+} casts[OP_COUNT] = {
+#define CAST(id, policy, list) [OP_##id] = {CAST_##policy, CAST_##list},
+#include "ir/ops/autocast.def"
+#undef CAST
+};
+
+const char *cast_policy_name(CastPolicy policy) {
+    static const char *const words[] = {"none", "lower", "f32", "f32_dtype", "promote"};
+    return words[policy];
+}
+
 enum {
     ROWS = 0
 #define OP(...)    +1
@@ -188,6 +201,7 @@ static void row_init(OpRow *row) {
     const OpId worker = row->alias_of ? row->alias_of->id : row->id;
     row->derivative = derivatives[worker].rule;
     row->saves = derivatives[worker].saves ? derivatives[worker].saves : "";
+    row->autocast = casts[worker].policy, row->autocast_list = casts[worker].list;
     pool_used = (pool_used + 15) & ~(size_t)15;
     Schema s = {.params = param_pool[row->id], .text = text_pool + pool_used};
     if (schema_parse(row->schema, &s) != ST_OK) return;

@@ -115,6 +115,10 @@ typedef struct Param {
     bool symbolic; /* SymInt in the schema: rules take a symbol here [semantics C5] */
 } Param;
 
+/* What autocast does with the tensors of a call (ops/autocast.def). */
+typedef enum CastPolicy { CAST_none, CAST_lower, CAST_f32, CAST_f32_dtype, CAST_promote } CastPolicy;
+const char *cast_policy_name(CastPolicy policy); /* "none", "lower", "f32", "f32_dtype", "promote" */
+
 /* The order of additions of a node [semantics B2], computed by its meta rule, printed in the IR. */
 typedef enum Order {
     ORDER_none,
@@ -194,6 +198,8 @@ struct OpRow {
     bool returns_list; /* Tensor[] */
     bool shares;       /* a result may be a view of an argument, says the schema: Tensor(a) */
     const Param *params;
+    CastPolicy autocast;      /* on every device */
+    CastPolicy autocast_list; /* of the list that PyTorch has for the CPU */
 };
 enum { N_OPTIONS = 4 };
 

@@ -2,6 +2,7 @@
  * each module, in a fixed order, before the first thread state is made, so no op runs earlier. */
 #include <pthread.h>
 
+#include "runtime/autograd/autocast.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/capture/function/function.h"
@@ -33,6 +34,7 @@ static void start_all(void) {
     cpu_start();
     cuda_start();
     tape_start();
+    autocast_start();
     capture_start();
 }
 

@@ -2,8 +2,9 @@
  * rules, so that gaps show; other languages' bindings are generated from the JSON.
  *   [{"name": "aten::add.Tensor", "schema": "...", "kind": "pointwise", "meta": "pointwise2",
  *     "body": "add", "derivative": "add", "saves": "", "samples": "...", "flags": ["core"],
- *     "inplace": true, "out": "out", "c": "add", "short": 2, "doc": "...", "alias_of": null}, ...]
- * A rule that a row does without is null; an alias has none of its own. */
+ *     "autocast": "none", "autocast_cpu_list": "none", "inplace": true, "out": "out", "c": "add", "short": 2,
+ *     "doc": "...", "alias_of": null}, ...]
+ * A rule that a row does without is null; an alias has none of its own. --autocast lists rows by policy. */
 #include "ir/op.h"
 
 #include <stdio.h>
@@ -52,6 +53,8 @@ static void json_row(Text *text, const OpRow *row) {
     json_string(text, "saves", rule_of(row, row->saves));
     json_string(text, "samples", rule_of(row, row->samples));
     json_flags(text, row);
+    json_string(text, "autocast", cast_policy_name(row->autocast));
+    json_string(text, "autocast_cpu_list", cast_policy_name(row->autocast_list));
     json_string(text, "out", row->out);
     json_string(text, "c", row->c.name);
     json_string(text, "doc", row->doc);
@@ -84,14 +87,56 @@ static bool is_named(const OpRow *row, const char *name) {
            (!strncmp(row->name, "aten::", 6) && !strcmp(row->name + 6, name));
 }
 
+/* By policy; a star where PyTorch's own list for the CPU has another one. */
+static void text_autocast(Text *text) {
+    for (CastPolicy policy = CAST_lower; policy <= CAST_promote; policy++) {
+        text_printf(text, "%s\n", cast_policy_name(policy));
+        for (int id = 0; id < OP_COUNT; id++) {
+            const OpRow *const row = op_row((OpId)id);
+            if (row->autocast != policy) continue;
+            const bool same = row->autocast_list == policy;
+            text_printf(text, same ? "    %s\n" : "  * %-36s %s\n", row->name, cast_policy_name(row->autocast_list));
+        }
+    }
+    text_puts(text, "none: all others, of which PyTorch's list for the CPU has\n");
+    for (int id = 0; id < OP_COUNT; id++) {
+        const OpRow *const row = op_row((OpId)id);
+        if (row->autocast == CAST_none && row->autocast_list != CAST_none)
+            text_printf(text, "  * %-36s %s\n", row->name, cast_policy_name(row->autocast_list));
+    }
+}
+
+static void json_autocast(Text *text) {
+    bool first = true;
+    for (int id = 0; id < OP_COUNT; id++) {
+        const OpRow *const row = op_row((OpId)id);
+        if (row->autocast == CAST_none && row->autocast_list == CAST_none) continue;
+        text_printf(text, "%s{\"name\": \"%s\", \"autocast\": \"%s\", \"autocast_cpu_list\": \"%s\"}",
+                    first ? "[" : ",\n ", row->name, cast_policy_name(row->autocast),
+                    cast_policy_name(row->autocast_list));
+        first = false;
+    }
+    text_puts(text, "]\n");
+}
+
+static int print_autocast(bool json) {
+    Text text = {0};
+    (json ? json_autocast : text_autocast)(&text);
+    fputs(text_str(&text), stdout);
+    text_free(&text);
+    return EXIT_done;
+}
+
 int command_ops(const Command *self, int argc, char **argv) {
-    bool json = false, core = false;
+    bool json = false, core = false, autocast = false;
     const char *name = NULL;
     for (int i = 0; i < argc; i++) {
         if (!strcmp(argv[i], "--json"))
             json = true;
         else if (!strcmp(argv[i], "--core"))
             core = true;
+        else if (!strcmp(argv[i], "--autocast"))
+            autocast = true;
         else if (argv[i][0] != '-' && !name)
             name = argv[i];
         else
@@ -99,6 +144,8 @@ int command_ops(const Command *self, int argc, char **argv) {
     }
     if (core && name) return usage_error(self, "--core is of the whole table, not of", name);
     if (core) return ops_print_core(json), EXIT_done;
+    if (autocast && name) return usage_error(self, "--autocast is of the whole table, not of", name);
+    if (autocast) return print_autocast(json);
     Text text = {0};
     int shown = 0;
     if (json) text_puts(&text, "[");

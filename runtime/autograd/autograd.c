@@ -315,7 +315,8 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
     RowCall rc;
     Val *wide;
     TRY(unpack(node, call, &rc));
-    if (!call->create_graph) state_get()->exclude |= KEY_BIT(autograd); /* until the engine closes this node's scope */
+    /* until the engine closes this node's scope */
+    state_get()->exclude |= KEY_BIT(autocast) | (call->create_graph ? 0 : KEY_BIT(autograd));
     memset(rc.grad_in, 0, sizeof rc.grad_in);
     gather_needs(row, call, rc.needs);
     rc.d = (Deriv){.b = eager_builder(),

@@ -7,6 +7,7 @@
 #include "runtime/autograd/custom_function.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/autocast.h"
 #include "runtime/core/hooks.h"
 
 typedef struct CustomNode {
@@ -14,6 +15,7 @@ typedef struct CustomNode {
     void *closure;
     int n_saved, room_saved;
     TapeSaved *saved;
+    uint32_t autocast; /* of the call, which backward has as well [semantics T7] */
 } CustomNode;
 
 static CustomNode *custom_of(const TapeNode *node) { return tape_node_extra((TapeNode *)node); }
@@ -88,6 +90,7 @@ static Status custom_backward(TapeNode *node, TapeBackward *call) {
                         .values = values,
                         .n_values = custom->n_saved};
     sn_frame frame = {.what = name_of(&custom->fn), .closure = custom->closure, .custom = &state};
+    autocast_use(state_get(), custom->autocast); /* until the engine closes this node's scope */
     if (status == ST_OK) status = frame_run(&frame, custom->fn.backward);
     return status == ST_OK ? error_pending() : status;
 }
@@ -222,7 +225,7 @@ Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const
     TapeNode *const node = args ? tape_node_new(&custom_class, n_in, 0, n_out, sizeof(CustomNode)) : NULL;
     __attribute__((cleanup(call_end))) const CallHeld held = {node, args};
     if (!node) return ST_MEMORY;
-    *custom_of(node) = (CustomNode){.fn = *fn, .closure = closure};
+    *custom_of(node) = (CustomNode){.fn = *fn, .closure = closure, .autocast = state_get()->autocast};
     node->saves = true;
     for (int i = 0; i < n_in; i++) args[i] = arg_tensor_opt(in[i]);
     CustomCall call = {.n_inputs = n_in,

@@ -10,6 +10,7 @@
 #include "ir/schema.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
+#include "runtime/core/autocast.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 
@@ -175,6 +176,7 @@ static Status meta_rule(MetaCall *call) {
     Capture *const capture = runtime_hooks.capture_suspend(); /* ops of the body are none of the function's */
     Status status = scope_push(state, false);
     if (status == ST_OK) {
+        autocast_use(state, 0);
         status = ask_body(call);
         scope_pop(state);
     }
@@ -271,12 +273,17 @@ static void register_kernels(const DynamicOp *op) {
     if (op->meta) dispatch_register(row, KEY_meta, run_meta);
 }
 
+/* A program of before the last field has none. */
+static sn_cast cast_of(const sn_op_desc *desc) { return desc->size < sizeof *desc ? SN_CAST_NONE : desc->autocast; }
+
 static Status check_desc(const sn_op_desc *desc) {
-    if (!desc || desc->size < sizeof *desc || !desc->schema)
+    if (!desc || desc->size < offsetof(sn_op_desc, autocast) || !desc->schema)
         return error_raise(ST_ARGUMENT, "sn_op_register: the description is NULL, or has no size or schema");
     if (desc->flags > SN_OP_ORDERED)
         return error_raise(ST_ARGUMENT, "%s: flags are SN_OP_PURE, SN_OP_ORDERED or 0, not 0x%x", desc->schema,
                            desc->flags);
+    if ((int)cast_of(desc) < SN_CAST_NONE || cast_of(desc) > SN_CAST_PROMOTE)
+        return error_raise(ST_ARGUMENT, "%s: there is no autocast policy %d", desc->schema, (int)cast_of(desc));
     if (desc->cpu || desc->cuda || desc->decomposition) return ST_OK;
     return error_raise(ST_ARGUMENT, "%s: an op needs a kernel or a decomposition", desc->schema);
 }
@@ -291,6 +298,13 @@ static Status publish_op(DynamicOp *op) {
     atomic_store(&ops[i], op);
     atomic_store(&n_ops, i + 1);
     return ST_OK;
+}
+
+static Status set_policy(DynamicOp *op, sn_cast cast) {
+    static const CastPolicy policies[] = {CAST_none, CAST_lower, CAST_f32, CAST_promote};
+    op->row.autocast = op->row.autocast_list = policies[cast];
+    if (cast == SN_CAST_NONE || !op->mutates) return ST_OK;
+    return error_raise(ST_ARGUMENT, "%s: it writes an argument, and autocast would have it write a cast", op->row.name);
 }
 
 const DynamicOp *custom_op_register(const sn_op_desc *desc) {
@@ -309,6 +323,7 @@ const DynamicOp *custom_op_register(const sn_op_desc *desc) {
     if (!(desc->flags & SN_OP_PURE)) op->row.flags |= OPF_ordered;
     for (int i = 0; status == ST_OK && i < op->row.n_params; i++)
         op->mutates |= strchr(op->row.params[i].alias, '!') != NULL;
+    if (status == ST_OK) status = set_policy(op, cast_of(desc));
     if (status == ST_OK) status = publish_op(op);
     pthread_mutex_unlock(&lock);
     if (status == ST_OK) return op;

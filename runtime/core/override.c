@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/autocast.h"
 #include "runtime/core/hooks.h"
 
 struct sn_override {
@@ -48,10 +49,11 @@ static void take_list(OpCall *call, sn_tensor *const *outs) {
 
 static bool is_backend(Key key) { return KEYS_BACKEND >> key & 1; }
 
-/* What a backend's kernel does is below the tape: the op has its own derivative. Were the kernel's ops recorded, they
- * would run later, and be differentiated then. */
+/* What a backend's kernel does is below autocast and the tape: the op has its own derivative. Were the kernel's ops
+ * recorded, they would run later, and be differentiated then. */
 static Status run_at_once(sn_frame *frame, sn_body body) {
     Capture *const paused = runtime_hooks.capture_pause();
+    __attribute__((cleanup(autocast_end_off), unused)) const AutocastHeld held = autocast_off(state_get());
     const Status status = frame_run(frame, body);
     runtime_hooks.capture_unpause(paused);
     return status;

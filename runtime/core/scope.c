@@ -9,6 +9,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/core/autocast.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/hooks.h"
@@ -46,6 +47,7 @@ Status scope_push(sn_state *state, bool owned) {
         .grad_mode = state->grad_mode,
         .include = state->include,
         .exclude = state->exclude,
+        .autocast = state->autocast,
         .modes = state->modes,
         .streams = state->streams,
         .device = state->device,
@@ -76,6 +78,8 @@ static void restore_state(sn_state *state, const ScopeFrame *frame) {
     state->grad_mode = frame->grad_mode;
     state->include = frame->include;
     state->exclude = frame->exclude;
+    state->autocast = frame->autocast;
+    if (UNLIKELY(state->n_scopes + 1 < state->cast_region)) autocast_region_end(state);
     state->device = frame->device;
     if (UNLIKELY(state->modes != frame->modes)) user_modes_pop_to(state, frame->modes);
 }

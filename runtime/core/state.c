@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/autocast.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/tensor.h"
@@ -85,6 +86,7 @@ void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
 }
 
 static void free_lists(sn_state *state) {
+    mem_free(state->casts);
     meta_lent_free(state);
     tensor_blocks_trim(state);
     runtime_hooks.tape_blocks_trim(state);
@@ -97,6 +99,7 @@ static void state_free(sn_state *state) {
     if (!state || state == &emergency) return;
     sn_state *const before = state_current;
     enter(state); /* what dies below belongs to it */
+    autocast_region_end(state);
     scope_drop_root(state);
     runtime_hooks.stream_uses_set(state, NULL);
     runtime_hooks.eager_cache_free(state);

@@ -25,6 +25,7 @@ typedef struct ScopeFrame {
     _Atomic int *running; /* a count that this callback is part of until its scope ends; or NULL */
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
+    uint32_t autocast;
     struct UserMode *modes;
     struct StreamUse *streams;
     Device device;           /* the default one */
@@ -43,7 +44,12 @@ struct sn_state {
     ErrorSlot error;
     uint64_t include, exclude; /* dispatch keys of this thread */
     sn_grad_mode grad_mode;
-    sn_tensor **handles; /* results of all open scopes, in order */
+    uint32_t autocast;      /* to what, by kind of device: runtime/core/autocast.h; 0: off */
+    uint32_t cast_region;   /* 1 + the scopes that were open where the outermost region began; 0: there is none */
+    struct KeptCast *casts; /* of its leaves */
+    int n_casts, room_casts;
+    int64_t casts_made, casts_shared; /* counted since the state was made */
+    sn_tensor **handles;              /* results of all open scopes, in order */
     uint32_t n_handles, room_handles;
     ScopeFrame *scopes;
     uint32_t n_scopes, room_scopes, generation;

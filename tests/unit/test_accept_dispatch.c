@@ -1,5 +1,6 @@
 /* test_accept_dispatch.c: rows of the acceptance list about the dispatcher, one test each, named by its
- * number. Rows 2.02, 2.05 and 2.22 have theirs in test_dispatch.c. */
+ * number. Rows 2.02, 2.05 and 2.22 have theirs in test_dispatch.c, 2.16 in
+ * test_autocast.c. */
 #include <stdio.h>
 
 #include "ir/schema.h"
@@ -111,8 +112,8 @@ static sn_status boxed_logger(sn_frame *f) {
 
 START_TEST(a2_09_one_boxed_fallback_serves_every_schema) {
     sn_tensor *const x = F32(1, 2, 4), *const y = F32(2, 2, 4), *const row = F32(3, 4);
-    sn_override *const o = override_new(NULL, KEY_autocast, boxed_logger, NULL);
-    state_get()->include |= KEY_BIT(autocast);
+    sn_override *const o = sn_fallback_set(SN_KEY_AUTOCAST, boxed_logger, NULL);
+    sn_autocast_set(SN_CPU, SN_BF16);
     trace[0] = '\0';
     logged = 0;
     sn_tensor *pieces[2];
@@ -128,7 +129,7 @@ START_TEST(a2_09_one_boxed_fallback_serves_every_schema) {
                                         sn_layer_norm(x, SN_INTS(4), row, row),
                                         sn_add_(y, x)};
     ck_assert_int_eq(sn_split(x, 1, 0, pieces, 2), 2);
-    state_get()->include &= ~KEY_BIT(autocast);
+    sn_autocast_set(SN_CPU, SN_F32);
     sn_override_free(o);
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
         ck_assert_msg(results[i] != NULL, "%zu: %s", i, sn_error_take()->message);
@@ -373,37 +374,6 @@ START_TEST(a2_15_no_grad_enters_autograd_and_inference_does_not) {
 }
 END_TEST
 
-/* What a policy of autocast does: the op again on bf16 inputs, below its own key. */
-static sn_status in_bf16(sn_frame *f) {
-    sn_state *const state = state_get();
-    const uint64_t include = state->include;
-    state->include &= ~KEY_BIT(autocast);
-    const sn_value in[] = {sn_val(sn_to(sn_in(f, 0), SN_BF16)), sn_val(sn_to(sn_in(f, 1), SN_BF16))};
-    sn_tensor *const y = sn_op_call1(sn_frame_op(f), in, 2);
-    state->include = include;
-    return sn_out(f, 0, y);
-}
-
-START_TEST(a2_16_autocast_runs_above_an_autograd_that_records_nothing) {
-    sn_setting_set("dispatch_trace", "1");
-    sn_logging_set(log_into_trace, NULL, "");
-    sn_tensor *const x = LEAF(1, 2, 3), *const w = LEAF(2, 3, 4);
-    sn_override *const o = override_new(NULL, KEY_autocast, in_bf16, NULL);
-    sn_grad_mode_set(SN_GRAD_OFF);
-    state_get()->include |= KEY_BIT(autocast);
-    trace[0] = '\0';
-    sn_tensor *const y = sn_mm(x, w);
-    state_get()->include &= ~KEY_BIT(autocast);
-    sn_override_free(o);
-    const char *const first = strstr(trace, "aten::mm: autocast;");
-    ck_assert_msg(first == trace, "%s", trace);
-    const char *const second = strstr(first, "aten::mm: autograd;");
-    ck_assert_msg(second && strstr(second, "aten::mm: cpu;"), "%s", trace);
-    ck_assert_int_eq(sn_dtype_of(y), SN_BF16);
-    ck_assert(!sn_requires_grad(y));
-}
-END_TEST
-
 /* 2.17 to 2.19: user modes */
 static void note_sizes(sn_tensor *t) {
     char text[64];
@@ -535,7 +505,6 @@ int main(void) {
         a2_13_tags_can_be_asked_for,
         a2_14_keys_and_kernels_print,
         a2_15_no_grad_enters_autograd_and_inference_does_not,
-        a2_16_autocast_runs_above_an_autograd_that_records_nothing,
         a2_17_a_hook_prints_shapes,
         a2_18_the_logger_sees_t_then_addmm,
         a2_19_a_two_layer_mlp_counts_five_ops,

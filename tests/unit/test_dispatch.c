@@ -1,6 +1,7 @@
 /* test_dispatch.c: the walk through key sets [acceptance 2.02, 2.04
  * to 2.06, 2.09, 2.10, 2.14, 2.18, 2.22], user's ops, overrides, fallbacks, modes, and callbacks'
  * scopes [semantics O1, O2]. */
+#include <sinter/amp.h>
 #include <stdlib.h>
 
 #include "runtime/core/override.h"
@@ -116,9 +117,8 @@ static sn_status twice_then_on(sn_frame *f) {
 }
 
 START_TEST(a2_04_an_override_runs_once_and_redispatches) {
-    sn_override *const o = override_new(op_find("test::scale", 11, NULL), KEY_autocast, twice_then_on, NULL);
-    sn_state *const state = state_get();
-    state->include |= KEY_BIT(autocast);
+    sn_override *const o = sn_op_override(scale_op(), SN_KEY_AUTOCAST, twice_then_on, NULL);
+    sn_autocast_set(SN_CPU, SN_BF16);
     reset();
     ck_assert(((const float *)sn_data(scale(pair(1, 2), 2), SN_F32))[0] == 2);
     ck_assert_str_eq(trace, "override;cpu;");
@@ -126,7 +126,7 @@ START_TEST(a2_04_an_override_runs_once_and_redispatches) {
     reset();
     scale(pair(1, 2), 2);
     ck_assert_str_eq(trace, "cpu;");
-    state->include &= ~KEY_BIT(autocast);
+    sn_autocast_set(SN_CPU, SN_F32);
 }
 END_TEST
 

@@ -18,6 +18,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/core/autocast.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
@@ -172,6 +173,7 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step, int drawn
     sn_tensor *const *const values = trace->values.at + op->first_value;
     sn_state *const state = state_get();
     state_grad_mode_set(state, grad_mode_of(op->modes));
+    autocast_leave_out(state); /* its casts are ops before it */
     state->site = step->site;
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)drawn;
     if (all_bound(op, values))

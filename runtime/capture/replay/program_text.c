@@ -144,6 +144,7 @@ void program_print(const ReplayProgram *p, int segment, ClosedOver closed, Text 
     const World *const w = p->world;
     text_printf(text, "program of segment %d, grad mode %s, keys %llu %llu", segment, grad_mode_word(w->grad_mode),
                 (unsigned long long)w->include, (unsigned long long)w->exclude);
+    if (w->autocast) text_printf(text, ", autocast %u", w->autocast);
     if (w->device != DEV_cpu) text_printf(text, ", default device %s", DEVICE_TEXT(w->device));
     text_printf(text, "%s\narguments %d\n", p->free_scalars && p->symbols ? ", free scalars" : "", w->n_in);
     if (p->symbols) print_frees(p->symbols, text);
@@ -183,6 +184,13 @@ static Status read_word64(ProgramReader *r, uint64_t *out) {
     return ST_OK;
 }
 
+static Status read_autocast(ProgramReader *r) {
+    uint64_t word = 0;
+    TRY(read_word64(r, &word));
+    r->program->world->autocast = (uint32_t)word;
+    return word && word <= UINT32_MAX ? ST_OK : reader_expected(&r->in, "autocast's word before this");
+}
+
 static Status read_program_head(ProgramReader *r, const SavedSegment *segments, int n_segments) {
     ReplayProgram *const p = r->program;
     int segment, mode = SN_GRAD_ON;
@@ -200,6 +208,7 @@ static Status read_program_head(ProgramReader *r, const SavedSegment *segments, 
     TRY(read_word64(r, &p->world->include));
     EAT(&r->in, " ");
     TRY(read_word64(r, &p->world->exclude));
+    if (reader_eat(&r->in, ", autocast ")) TRY(read_autocast(r));
     if (reader_eat(&r->in, ", default device ") && !device_parse(r->in.at, &r->in.at, &p->world->device))
         return reader_expected(&r->in, "a device");
     p->free_scalars = reader_eat(&r->in, ", free scalars");

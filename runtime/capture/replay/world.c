@@ -4,6 +4,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/symbols.h"
+#include "runtime/core/autocast.h"
 
 /* Making one ---------------------------------------------------------------------------------- */
 
@@ -92,6 +93,7 @@ World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *
                  .grad_mode = state->grad_mode,
                  .include = state->include,
                  .exclude = state->exclude,
+                 .autocast = state->autocast,
                  .device = state->device};
     if (!w->found || !w->given || !w->newly || !w->answers || !w->source) return NULL;
     WorldMaking m = {w, in, c->symbols};
@@ -168,10 +170,19 @@ const char *grad_mode_word(sn_grad_mode mode) {
     return words[mode];
 }
 
+static void print_autocast(const World *w, const sn_state *state, Text *why) {
+    text_puts(why, "autocast: ");
+    autocast_print(w->autocast, why);
+    text_puts(why, ", now ");
+    autocast_print(state->autocast, why);
+}
+
 static bool mode_differs(const World *w, const sn_state *state, Text *why) {
     if (!why) return false;
     if (state->grad_mode != w->grad_mode)
         text_printf(why, "grad mode: %s, now %s", grad_mode_word(w->grad_mode), grad_mode_word(state->grad_mode));
+    else if (state->autocast != w->autocast)
+        print_autocast(w, state, why);
     else if (state->device != w->device)
         text_printf(why, "default device: %s, now %s", DEVICE_TEXT(w->device), DEVICE_TEXT(state->device));
     else
@@ -183,7 +194,7 @@ bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *w
     const sn_state *const state = state_get();
     if (n_in != w->n_in) return false;
     if (state->grad_mode != w->grad_mode || state->include != w->include || state->exclude != w->exclude ||
-        state->device != w->device || state->modes)
+        state->autocast != w->autocast || state->device != w->device || state->modes)
         return mode_differs(w, state, why);
     for (int i = 0; i < n_in; i++) at[i] = argument(in, i);
     for (int i = n_in; i < w->n_slots; i++) {

@@ -9,6 +9,7 @@
  * The nodes take the sequence numbers that eager's would have had, and the run ends at the inputs.
  * Partial sums are roots too, so they come first. */
 #include "runtime/capture/training/training_parts.h"
+#include "runtime/core/autocast.h"
 
 typedef struct Expansion {
     const TrainingLaunch *l;
@@ -60,6 +61,7 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
     for (int i = 0; i < l->variant->n_bindings; i++)
         if (l->variant->bindings[i].kind == BIND_seed) state->seed = (uint64_t)l->symbols[i];
     state->grad_mode = SN_GRAD_OFF;
+    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state);
     Status status = graph_run_nodes(run);
     for (int i = 0; i < graph->outputs.n && status == ST_OK; i++)
         e->held[i] = run->values[graph->outputs.at[i].value->id];

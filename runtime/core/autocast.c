@@ -1,0 +1,132 @@
+/* autocast.c: see autocast.h. Kept casts are a table by the leaf's address, which grows at half full and is emptied
+ * whole. */
+#include "runtime/core/autocast.h"
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
+
+enum { MODE_off, MODE_bf16, MODE_f16 };
+static const DType mode_dtypes[] = {[MODE_off] = DT_default, [MODE_bf16] = DT_bf16, [MODE_f16] = DT_f16};
+
+/* Backend keys are the lowest ones, without `none`. */
+static int shift_of(Key backend) { return 2 * ((int)backend - 1); }
+_Static_assert(2 * (KEY_spare7 - 1) + 2 <= 32, "two bits for each backend");
+
+DType autocast_dtype(uint32_t word, Key backend) { return mode_dtypes[word >> shift_of(backend) & 3]; }
+
+bool autocast_to(DType dtype) { return dtype == DT_bf16 || dtype == DT_f16; }
+
+uint32_t autocast_word(uint32_t word, Key backend, DType dtype) {
+    const uint32_t mode = dtype == DT_bf16 ? MODE_bf16 : dtype == DT_f16 ? MODE_f16 : MODE_off;
+    return (word & ~(UINT32_C(3) << shift_of(backend))) | mode << shift_of(backend);
+}
+
+void autocast_use(sn_state *state, uint32_t word) {
+    state->autocast = word;
+    state->exclude &= ~KEY_BIT(autocast);
+    if (word)
+        state->include |= KEY_BIT(autocast);
+    else
+        state->include &= ~KEY_BIT(autocast);
+}
+
+void autocast_set(sn_state *state, uint32_t word) {
+    autocast_use(state, word);
+    if (word && !state->cast_region) state->cast_region = state->n_scopes + 1;
+    if (!word && state->cast_region == state->n_scopes + 1) autocast_region_end(state);
+}
+
+AutocastHeld autocast_off(sn_state *state) {
+    const AutocastHeld held = {state->autocast, state->include, state->exclude};
+    if (UNLIKELY(held.word)) autocast_use(state, 0);
+    return held;
+}
+
+void autocast_end_off(const AutocastHeld *held) {
+    sn_state *const state = state_get();
+    if (LIKELY(!held->word)) return;
+    state->autocast = held->word;
+    state->include |= held->include & KEY_BIT(autocast);
+    state->exclude |= held->exclude & KEY_BIT(autocast);
+}
+
+void autocast_print(uint32_t word, Text *text) {
+    if (!word) text_puts(text, "off");
+    for (int key = 1, n = 0; key < KEY_COUNT && KEYS_BACKEND >> key & 1; key++) {
+        const DType dtype = autocast_dtype(word, (Key)key);
+        if (dtype != DT_default) text_printf(text, "%s%s %s", n++ ? ", " : "", key_name((Key)key), dtype_name(dtype));
+    }
+}
+
+static void drop_kept(KeptCast *kept) {
+    tensor_release(kept->leaf);
+    tensor_release(kept->value);
+    meta_release(kept->meta);
+}
+
+void autocast_region_end(sn_state *state) {
+    state->cast_region = 0;
+    for (int i = 0; state->n_casts; i++) {
+        if (!state->casts[i].leaf) continue;
+        drop_kept(&state->casts[i]);
+        state->casts[i].leaf = NULL;
+        state->n_casts--;
+    }
+}
+
+/* The leaf's slot, or the empty one where it would be. */
+static KeptCast *cast_slot(const sn_state *state, const sn_tensor *leaf, DType dtype) {
+    const int mask = state->room_casts - 1;
+    int i = (int)(hash_mix((uint64_t)dtype, (uint64_t)(uintptr_t)leaf) & (uint64_t)mask);
+    while (state->casts[i].leaf && (state->casts[i].leaf != leaf || state->casts[i].value->base.meta->dtype != dtype))
+        i = (i + 1) & mask;
+    return &state->casts[i];
+}
+
+/* Neither was written since, nor laid out anew. */
+static bool still_right(const KeptCast *kept) {
+    const sn_tensor *const leaf = kept->leaf;
+    return kept->version == tensor_version(leaf) && kept->meta == leaf->base.meta && kept->storage == leaf->storage &&
+           kept->offset == leaf->offset && kept->value_version == tensor_version(kept->value);
+}
+
+sn_tensor *autocast_kept(const sn_state *state, const sn_tensor *leaf, DType dtype) {
+    const KeptCast *const kept = state->n_casts ? cast_slot(state, leaf, dtype) : NULL;
+    return kept && kept->leaf && still_right(kept) ? kept->value : NULL;
+}
+
+static bool grow_casts(sn_state *state) {
+    const int before = state->room_casts, room = before ? 2 * before : 32;
+    KeptCast *const old = state->casts, *const fresh = mem_zero((size_t)room * sizeof *fresh);
+    if (!fresh) return false;
+    state->casts = fresh, state->room_casts = room;
+    for (int i = 0; i < before; i++)
+        if (old[i].leaf) *cast_slot(state, old[i].leaf, old[i].value->base.meta->dtype) = old[i];
+    mem_free(old);
+    return true;
+}
+
+void autocast_keep(sn_state *state, sn_tensor *leaf, sn_tensor *value) {
+    if (!state->cast_region) return;
+    if (2 * state->n_casts >= state->room_casts && !grow_casts(state)) return error_clear();
+    KeptCast *const kept = cast_slot(state, leaf, value->base.meta->dtype);
+    if (kept->leaf)
+        drop_kept(kept);
+    else
+        state->n_casts++;
+    tensor_retain(leaf), tensor_retain(value), meta_retain(leaf->base.meta);
+    *kept = (KeptCast){.leaf = leaf,
+                       .value = value,
+                       .meta = leaf->base.meta,
+                       .storage = leaf->storage,
+                       .offset = leaf->offset,
+                       .version = tensor_version(leaf),
+                       .value_version = tensor_version(value)};
+}
+
+int64_t autocast_kept_bytes(const sn_state *state) {
+    int64_t bytes = 0;
+    for (int i = 0; i < state->room_casts; i++)
+        if (state->casts[i].leaf) bytes += (int64_t)meta_bytes(state->casts[i].value->base.meta);
+    return bytes;
+}
