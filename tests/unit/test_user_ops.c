@@ -115,7 +115,7 @@ END_TEST
 
 START_TEST(keys_that_nothing_has_are_refused) {
     const sn_op *const add = sn_op_find("aten::add.Tensor");
-    static const sn_key reserved[] = {SN_KEY_AUTOCAST, SN_KEY_VMAP, SN_KEY_FUNCTIONALIZE};
+    static const sn_key reserved[] = {SN_KEY_VMAP, SN_KEY_FUNCTIONALIZE};
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
         ck_assert_ptr_null(sn_fallback_set(reserved[i], looks, NULL));
         expect_error(SN_ERR_UNSUPPORTED, "a kernel there would never run");
