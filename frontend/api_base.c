@@ -114,11 +114,27 @@ sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {
     return topics ? (sn_status)log_topics_set(topics) : sn_check();
 }
 
+static sn_status set_generator(sn_rng rng, const char *outside, const char *breaks) {
+    const Status pending = error_pending();
+    return (sn_status)(pending == ST_OK ? capture_set_generator(rng.seed, rng.sequence, outside, breaks) : pending);
+}
+
 sn_status sn_seed(uint64_t seed) {
-    sn_state *const state = state_get();
-    if (state->error.status != ST_OK) return (sn_status)state->error.status;
-    if (capture_seed() != ST_OK) return (sn_status)error_pending();
-    state->seed = seed;
-    state->sequence = 0;
-    return SN_OK;
+    return set_generator((sn_rng){.seed = seed}, "sn_seed in the body", "sn_seed after random ops");
+}
+
+sn_rng sn_rng_get(void) {
+    const sn_state *const state = state_get();
+    if (error_pending() != ST_OK || capture_shows_generator() != ST_OK) return (sn_rng){0};
+    return (sn_rng){.seed = state->seed, .sequence = state->sequence};
+}
+
+sn_status sn_rng_set(sn_rng rng) {
+    return set_generator(rng, "sn_rng_set in the body", "sn_rng_set, after random ops, to what none of them had");
+}
+
+sn_scope sn_rng_fork_begin(void) {
+    const sn_scope mark = error_pending() == ST_OK ? sn_scope_begin() : SN_SCOPE_ROOT;
+    if (mark != SN_SCOPE_ROOT) scope_keep_generator(state_get());
+    return mark;
 }

@@ -70,6 +70,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .capture_is_inference = capture_is_inference,
         .capture_settle = capture_settle,
         .capture_end_segment = capture_end_segment,
+        .capture_set_generator = capture_set_generator,
         .capture_follow = capture_follow,
         .capture_run = capture_run,
         .relayout = relayout,

@@ -42,6 +42,7 @@ typedef struct RuntimeHooks {
     bool (*capture_is_inference)(sn_tensor *t);     /* a placeholder's value would be a tensor of inference mode */
     Status (*capture_settle)(const char *why);      /* host code writes memory that any tensor may depend on */
     Status (*capture_end_segment)(const char *why); /* what comes now has its place behind all pending ops */
+    Status (*capture_set_generator)(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks);
     bool (*capture_follow)(sn_state *state, OpCall *call, Status *status);
     bool (*capture_run)(const struct TapeRun *run, Status *status);          /* takes a backward over, or not */
     Status (*relayout)(const OpRow *row, const Arg *args, sn_tensor **outs); /* in-place form of a view */

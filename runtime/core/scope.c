@@ -95,7 +95,24 @@ static COLD void restore_streams(sn_state *state) {
     runtime_hooks.stream_uses_set(state, state->scopes[state->n_scopes - 1].streams);
 }
 
+void scope_keep_generator(sn_state *state) {
+    ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
+    scope->forks = true;
+    scope->seed = state->seed;
+    scope->sequence = state->sequence;
+}
+
+/* Also where an error is pending. */
+static COLD void restore_generator(sn_state *state) {
+    const ScopeFrame scope = state->scopes[state->n_scopes - 1];
+    runtime_hooks.capture_set_generator(scope.seed, scope.sequence, "sn_rng_fork_begin in the body",
+                                        "the end of sn_rng_fork_begin's scope");
+    state->seed = scope.seed;
+    state->sequence = scope.sequence;
+}
+
 void scope_pop(sn_state *state) {
+    if (UNLIKELY(state->scopes[state->n_scopes - 1].forks)) restore_generator(state);
     if (UNLIKELY(state->streams != state->scopes[state->n_scopes - 1].streams)) restore_streams(state);
     ScopeFrame *const scope = &state->scopes[--state->n_scopes];
     scope_forget_callback(scope);

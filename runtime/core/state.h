@@ -28,7 +28,9 @@ typedef struct ScopeFrame {
     uint32_t autocast;
     struct UserMode *modes;
     struct StreamUse *streams;
-    Device device;           /* the default one */
+    Device device; /* the default one */
+    bool forks;    /* it ends with the generator as it began, which was: */
+    uint64_t seed, sequence;
     struct TextOwned *texts; /* newest text when it began */
 } ScopeFrame;
 
@@ -110,7 +112,8 @@ Status state_outside_body(const char *what);
 /* Internal scopes: cheap, and temporaries inside are released at the end, also inside an owned
  * scope. */
 Status scope_push(sn_state *state, bool owned);
-void scope_pop(sn_state *state); /* the innermost; restores modes, releases its handles and texts */
+void scope_pop(sn_state *state);            /* the innermost; restores modes, releases its handles and texts */
+void scope_keep_generator(sn_state *state); /* the innermost one's end puts back what the generator is now */
 /* So that `depth` are open; the root's results stay. */
 void scope_pop_to(sn_state *state, uint32_t depth);
 void scope_drop_root(sn_state *state); /* every scope, and what the root one holds */

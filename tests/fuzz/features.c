@@ -86,6 +86,7 @@ static bool loops(const FzProgram *p) { return any_step(p, FZ_loop); }
 static bool keeps(const FzProgram *p) { return any_step(p, FZ_keep); }
 static bool backward(const FzProgram *p) { return any_step(p, FZ_backward); }
 static bool grad_modes(const FzProgram *p) { return any_step(p, FZ_grad_mode); }
+static bool generators(const FzProgram *p) { return any_step(p, FZ_rng); }
 static bool inference(const FzProgram *p) {
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].kind == FZ_grad_mode && p->steps[i].times == SN_INFERENCE) return true;
@@ -277,6 +278,7 @@ static const struct {
                 {"results written outside", outer_write},
                 {"gradients switched", grad_modes},
                 {"inference mode", inference},
+                {"states of the generator", generators},
                 {"leaves written without gradients", leaf_updates},
                 {"views used after a write", written_views},
                 {"fresh memory written through views", fresh_memory},

@@ -53,6 +53,7 @@ DType gen_float(Gen *g);
 
 /* patterns.c: adds some steps that belong together, or the first of them. */
 void gen_pattern(Gen *g);
+void gen_generator(Gen *g); /* random numbers around changes of the generator's state */
 
 /* propose.c: arguments for a row and form; false: nothing fits this time. */
 bool gen_propose(Gen *g, const OpRow *row, OpForm form, FzStep *step);

@@ -513,6 +513,7 @@ static void add_steps(Gen *g, int ops) {
         if (g->stateful && gen_chance(g, g->callees && !g->p->n_steps ? 90 : 40)) add_stateful(g);
         if (!g->stateful && !g->one_graph && gen_chance(g, 9)) add_other(g);
         if (!g->one_graph && g->training && gen_chance(g, 3)) gen_pattern(g);
+        if (!g->one_graph && gen_chance(g, 1)) gen_generator(g);
         i += add_op(g);
     }
 }

@@ -146,3 +146,19 @@ void gen_pattern(Gen *g) {
                                               detached,      around_a_break, written_meanwhile};
     if (g->p->n_steps < FZ_STEPS - 16 && g->p->n_values < FZ_VALUES - 16) patterns[gen_below(g, COUNT_OF(patterns))](g);
 }
+
+static int drawn(Gen *g, int v) { return CALL(g, "aten::bernoulli.p", of_value(v), of_float(0.5)); }
+
+void gen_generator(Gen *g) {
+    const int v = gen_any(g);
+    if (v < 0 || !dtype_is_float(gen_dtype(g, v)) || g->p->n_steps > FZ_STEPS - 16 || g->p->n_values > FZ_VALUES - 16)
+        return;
+    if (gen_chance(g, 30)) drawn(g, v);
+    if (gen_chance(g, 70)) add(g, (FzStep){.kind = FZ_rng, .times = FZ_rng_save});
+    const int first = gen_chance(g, 80) ? drawn(g, v) : v;
+    if (gen_chance(g, 30)) drawn(g, v);
+    add(g, (FzStep){.kind = FZ_rng, .times = (int)gen_below(g, FZ_RNGS)});
+    const int second = drawn(g, v);
+    const int both = CALL(g, "aten::sub.Tensor", of_value(first), of_value(second));
+    if (both >= 0 && gen_chance(g, 50)) CALL(g, "aten::mul.Tensor", of_value(both), of_value(v));
+}

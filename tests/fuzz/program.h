@@ -15,6 +15,7 @@
  *   loop 1 3                                 run steps from the 1st up to here 3 times in all
  *   backward v5
  *   grad 1                                   a sn_grad_mode
+ *   rng back                                 the generator: save its state, back to that, jump, fork
  *   keep v5                                  a reference that outlives the call
  *   return v3 v5
  *   optim 1                                  which is SGD; 2: with momentum, 3: AdamW
@@ -85,8 +86,11 @@ typedef enum FzStepKind {
     FZ_backward,
     FZ_grad_mode,
     FZ_keep,
-    FZ_optim_step
+    FZ_optim_step,
+    FZ_rng
 } FzStepKind;
+typedef enum FzRng { FZ_rng_save, FZ_rng_back, FZ_rng_jump, FZ_rng_fork, FZ_RNGS } FzRng;
+extern const char *const fz_rng_words[FZ_RNGS];
 /* How an op's call depends on what is not an argument. */
 typedef enum FzHow { FZ_plainly, FZ_asking, FZ_of_grad, FZ_in_eager } FzHow;
 typedef struct FzStep {
@@ -96,7 +100,7 @@ typedef struct FzStep {
     int n_args;
     int out, n_out;  /* first value slot, count */
     int value;       /* item, backward, keep */
-    int from, times; /* loop; grad_mode: times = sn_grad_mode */
+    int from, times; /* loop; grad_mode: times = sn_grad_mode; rng: times = FzRng */
     FzHow how;       /* of an op whose first two arguments are a value and a number */
     int query;       /* asking: of state.c, about `value` */
 } FzStep;

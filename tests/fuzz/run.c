@@ -288,6 +288,14 @@ static void see_item(FzRun *run, int value) {
     text_printf(&run->seen->story, "item %a\n", item);
 }
 
+/* Where to differs from call to call, where it comes from outside. */
+static void change_generator(FzRun *run, FzRng change) {
+    if (change == FZ_rng_save) run->rng = sn_rng_get();
+    if (change == FZ_rng_back) sn_rng_set(run->rng);
+    if (change == FZ_rng_jump) sn_rng_set((sn_rng){.seed = run->rng.seed + 1, .sequence = 7});
+    if (change == FZ_rng_fork) sn_rng_fork_begin(); /* ends with the body's scope */
+}
+
 static void run_step(FzRun *run, const FzStep *step) {
     switch (step->kind) {
     case FZ_op:
@@ -312,6 +320,9 @@ static void run_step(FzRun *run, const FzStep *step) {
         break;
     case FZ_optim_step:
         if (run->optim) sn_optim_step(run->optim);
+        break;
+    case FZ_rng:
+        change_generator(run, (FzRng)step->times);
         break;
     case FZ_loop:
         break;
@@ -397,6 +408,14 @@ static void see_all(FzRun *run, sn_tensor **out, bool ok) {
     if (sn_check()) see_error(run, "afterwards");
 }
 
+static void see_generator(FzSeen *seen) {
+    const sn_state *const state = state_get();
+    text_printf(&seen->bytes, "generator %llu %llu\n", (unsigned long long)state->seed,
+                (unsigned long long)state->sequence);
+    text_printf(&seen->story, "generator %llu %llu\n", (unsigned long long)state->seed,
+                (unsigned long long)state->sequence);
+}
+
 void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     *seen = (FzSeen){.failed = false};
     run->seen = seen;
@@ -410,6 +429,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     for (int i = 0; run->whole && i < run->p->n_inputs && run->inputs[i]; i++) see_given(run, i);
     sn_seed(seed);
     const uint64_t sequence = state_get()->sequence;
+    run->rng = sn_rng_get();
     sn_tensor *in[FZ_INPUTS], *out[8] = {NULL};
     int n = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
@@ -425,6 +445,7 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     seen->random = state_get()->sequence != sequence;
     if (sn_check()) see_error(run, "call");
     see_all(run, out, ok);
+    see_generator(seen);
     for (int i = 0; i < run->n_kept; i++) sn_release(run->kept[i]);
     run->n_kept = 0;
     sn_scope_end(scope);

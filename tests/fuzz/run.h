@@ -12,6 +12,7 @@ struct FzRun {
     sn_tensor *values[FZ_VALUES];
     sn_tensor *kept[FZ_STEPS];
     int n_kept;
+    sn_rng rng; /* that the body saved last; until then where its call began */
     struct Span {
         const char *from, *to;
     } places[FZ_VALUES]; /* memory of what was written down */

@@ -88,6 +88,8 @@ static void print_op(Text *t, const FzStep *step) {
     if (step->how == FZ_in_eager) text_puts(t, " in_eager");
 }
 
+const char *const fz_rng_words[] = {"save", "back", "jump", "fork"};
+
 static void print_step(Text *t, const FzStep *step) {
     static const char *const words[] = {[FZ_item] = "item", [FZ_backward] = "backward", [FZ_keep] = "keep"};
     if (step->kind == FZ_op)
@@ -98,6 +100,8 @@ static void print_step(Text *t, const FzStep *step) {
         text_puts(t, "step");
     else if (step->kind == FZ_loop)
         text_printf(t, "loop %d %d", step->from, step->times);
+    else if (step->kind == FZ_rng)
+        text_printf(t, "rng %s", fz_rng_words[step->times]);
     else if (step->kind == FZ_grad_mode)
         text_printf(t, "grad %d", step->times);
     else
@@ -321,6 +325,10 @@ static void parse_step(Reader *r, FzProgram *p) {
         step.kind = FZ_optim_step;
     } else if (take(r, "grad")) {
         step.kind = FZ_grad_mode, step.times = index_below(r, 3);
+    } else if (take(r, "rng")) {
+        step.kind = FZ_rng, step.times = 0;
+        while (step.times < FZ_RNGS && !take(r, fz_rng_words[step.times])) step.times++;
+        if (step.times == FZ_RNGS) r->bad = true;
     } else if (take(r, "loop")) {
         step.kind = FZ_loop, step.from = index_below(r, FZ_STEPS);
         step.times = index_below(r, 64);

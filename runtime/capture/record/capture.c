@@ -217,12 +217,17 @@ static TrieNode *known_child(const Capture *c, const TraceOp *op, uint64_t hash)
     return mismatch_forced(c) ? NULL : trie_find(c->cursor, op, hash);
 }
 
+static inline int random_of(const Capture *c, const OpCall *call) {
+    return call->row->flags & OPF_random ? c->trace->random : 0;
+}
+
 /* *full: the op is new here, and the function has no room for new paths; NULL: it is recorded in any case. */
 static TrieNode *follow(Capture *c, const OpCall *call, const OpSplit *s, uint8_t modes, bool *full) {
     const TraceOp op = {.row = call->row,
                         .form = call->form,
                         .modes = modes,
                         .relaid = c->relays,
+                        .random = random_of(c, call),
                         .args = call->args,
                         .operands = s->operands,
                         .n_operands = s->n_operands,
@@ -428,11 +433,13 @@ static Status give_written(Capture *c, const OpCall *call, const TraceOp *op, bo
 
 static void take_sequence(Capture *c) {
     sn_state *const state = state_get();
-    if (c->trace->n_random++ == 0) {
-        c->trace->seed = state->seed;
-        c->trace->sequence = state->sequence;
+    Trace *const trace = c->trace;
+    if (!trace->n_random) {
+        trace->seed = state->seed;
+        trace->sequence = state->sequence;
     }
     state->sequence++;
+    if (++trace->random > trace->n_random) trace->n_random = trace->random;
 }
 
 static void note_flags(Capture *c, const OpRow *row) {
@@ -452,7 +459,7 @@ static ALWAYS_INLINE Status advance(Capture *c, sn_state *state, const OpCall *c
     TRY(LIKELY(call->form == FORM_functional) ? give_results(c, state, call, &node->op, results, needs != 0)
                                               : give_written(c, call, &node->op, needs != 0));
     for (int i = 0, n = node->op.n_numbers; i < n; i++) VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
-    trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state->site, needs};
+    trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state->site, needs, trace->random};
     if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) note_flags(c, call->row);
     c->cursor = node;
     return ST_OK;
@@ -803,7 +810,8 @@ static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *st
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
     if (UNLIKELY(!entry || !is_undisturbed(c, state) || node->op.row != call->row || node->op.form != call->form ||
-                 node->op.modes != current_modes(state) || node->op.relaid != c->relays || !entry->args ||
+                 node->op.modes != current_modes(state) || node->op.relaid != c->relays ||
+                 node->op.random != random_of(c, call) || !entry->args ||
                  (call->form == FORM_out && out_tracks(c, call, state))))
         return false;
     const int touched = c->trace->inputs.n;

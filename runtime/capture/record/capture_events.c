@@ -109,9 +109,14 @@ static void undo(const TraceEvent *event) {
     }
 }
 
-void capture_undo_events(const Trace *trace) {
-    for (int i = trace->events.n - 1; i >= 0; i--)
-        if (trace->events.at[i].after > trace->n_done) undo(&trace->events.at[i]);
+bool capture_undo_events(const Trace *trace) {
+    bool seeds = false;
+    for (int i = trace->events.n - 1; i >= 0; i--) {
+        if (trace->events.at[i].after <= trace->n_done) continue;
+        undo(&trace->events.at[i]);
+        seeds |= trace->events.at[i].kind == EVENT_seed;
+    }
+    return seeds;
 }
 
 void capture_forget_events(Trace *trace) {

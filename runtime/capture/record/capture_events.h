@@ -13,7 +13,8 @@ Status capture_note_hook(sn_tensor *t, int64_t id);
 Status capture_note_seed(void);
 /* About to do what only ops behind it may see, and what is not undone: the pending ones run first. */
 Status capture_before_event(const char *what);
-void capture_undo_events(const Trace *trace); /* behind its n_done ops */
+/* Behind its n_done ops; true: the generator is where it was before one of them. */
+bool capture_undo_events(const Trace *trace);
 void capture_forget_events(Trace *trace);
 
 #endif

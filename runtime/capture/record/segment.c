@@ -168,14 +168,14 @@ static Status run_gradients(const Arg *args, const void *site, sn_tensor **outs)
     return status;
 }
 
-static Status run_op_inside(const Trace *trace, const TraceStep *step, int drawn) {
+static Status run_op_inside(const Trace *trace, const TraceStep *step) {
     const TraceOp *const op = step->op;
     sn_tensor *const *const values = trace->values.at + op->first_value;
     sn_state *const state = state_get();
     state_grad_mode_set(state, grad_mode_of(op->modes));
     autocast_leave_out(state); /* its casts are ops before it */
     state->site = step->site;
-    if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)drawn;
+    if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)step->random;
     if (all_bound(op, values))
         return op->row->flags & OPF_gradients ? capture_use_up(trace, (int)(step - trace->ops.at)) : ST_OK;
     Arg args[MAX_ARGS];
@@ -197,11 +197,11 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step, int drawn
 }
 
 /* An op runs in the mode of its own call, not in that of the flush; the scope's end puts that one back. The computed
- * handles go once placeholders have taken their places. drawn: random ops of the trace before it. */
-static Status run_op(const Trace *trace, const TraceStep *step, int drawn) {
+ * handles go once placeholders have taken their places. */
+static Status run_op(const Trace *trace, const TraceStep *step) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    const Status status = run_op_inside(trace, step, drawn);
+    const Status status = run_op_inside(trace, step);
     scope_pop(state);
     return status;
 }
@@ -217,15 +217,14 @@ static Status run_eager(Trace *trace, int n) {
     const uint64_t sequence = state->sequence, seed = state->seed;
     if (trace->n_random) state->seed = trace->seed; /* not this thread's, where another one asks */
     Status status = ST_OK;
-    trace->n_drawn = trace->n_done = 0;
+    trace->n_done = 0;
     while (trace->n_done < n) {
         const TraceStep *const step = &trace->ops.at[trace->n_done];
-        status = run_op(trace, step, trace->n_drawn);
+        status = run_op(trace, step);
         if (status != ST_OK) {
             error_set_site(step->site);
             break;
         }
-        trace->n_drawn += (step->op->row->flags & OPF_random) != 0;
         trace->n_done++;
     }
     state->sequence = sequence;
@@ -354,10 +353,20 @@ static void drop_dead(Trace *trace) {
     }
 }
 
+/* Is a random op among the first n? */
+static bool has_drawn(const Trace *trace, int n) {
+    for (int i = 0; i < n && i < trace->ops.n; i++)
+        if (trace->ops.at[i].op->row->flags & OPF_random) return true;
+    return false;
+}
+
 /* Ops behind the one that failed were recorded, but eager would not have called them. */
 static void undo(const Trace *trace) {
-    capture_undo_events(trace);
-    if (trace->n_random) state_get()->sequence = trace->sequence + (uint64_t)trace->n_drawn;
+    const bool set_back = capture_undo_events(trace);
+    /* Before the first random op the generator may have been set, and not be where that one found it. */
+    if (!trace->n_random || (set_back && !has_drawn(trace, trace->n_done + 1))) return;
+    const int drawn = trace->n_done < trace->ops.n ? trace->ops.at[trace->n_done].random : trace->random;
+    state_get()->sequence = trace->sequence + (uint64_t)drawn;
 }
 
 static Status flush(Capture *c, const char *reason, const void *site) {
@@ -461,13 +470,41 @@ Status capture_make(sn_tensor *t, const char *reason) {
 
 Status capture_flush_tensor(sn_tensor *t) { return capture_make(t, "a value is needed on the host"); }
 
-Status capture_seed(void) {
+/* A segment counts from one sequence number of one seed: what is set between those that its ops have taken is a place
+ * there, and part of its ops' structure. Anything else is for the next segment. */
+static bool is_inside(const Trace *trace, uint64_t seed, uint64_t sequence) {
+    return seed == trace->seed && sequence - trace->sequence <= (uint64_t)trace->n_random;
+}
+
+static Status before_generator(Capture *c, uint64_t seed, uint64_t sequence, const char *breaks) {
+    const bool inside = !c->trace->n_random || is_inside(c->trace, seed, sequence);
+    if (!inside) TRY(capture_flush(c, breaks, state_get()->site));
+    TRY(capture_note_seed());
+    if (c->trace->n_random) c->trace->random = (int)(sequence - c->trace->sequence);
+    return ST_OK;
+}
+
+Status capture_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks) {
+    sn_state *const state = state_get();
+    Capture *const c = capture_current();
+    Status status = ST_OK;
+    if (c) {
+        capture_note_outside(c, outside);
+        const bool entered = capture_enter(c);
+        status = before_generator(c, seed, sequence, breaks);
+        capture_leave(c, entered);
+    }
+    if (status != ST_OK) return status;
+    state->seed = seed;
+    state->sequence = sequence;
+    return ST_OK;
+}
+
+Status capture_shows_generator(void) {
     Capture *const c = capture_current();
     if (!c) return ST_OK;
-    capture_note_outside(c, "sn_seed in the body");
-    const bool entered = capture_enter(c);
-    Status status = c->trace->n_random ? capture_flush(c, "sn_seed after random ops", state_get()->site) : ST_OK;
-    if (status == ST_OK) status = capture_note_seed();
-    capture_leave(c, entered);
-    return status;
+    if (c->symbols && c->fn->options.full_graph)
+        return error_raise(ST_STRICT, "%s: sn_rng_get in the body, which replay would not run", c->fn->name);
+    capture_note_outside(c, "sn_rng_get in the body");
+    return ST_OK;
 }

@@ -27,8 +27,11 @@ static inline void capture_breaks_at(const OpCall *call) {
     const char *const outer = state_get()->composite;
     capture_breaks(outer ? outer : op_form_name(call->row, call->form));
 }
-/* The generator is about to start anew: random ops that are pending keep the old one. */
-Status capture_seed(void);
+/* Host code of a body is about to see it. */
+Status capture_shows_generator(void);
+/* Sets the state's generator; random ops that are pending keep their numbers. outside: what is said of a call that does
+ * it; breaks: of the segment, where it ends for it. */
+Status capture_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks);
 /* Runs all that is pending and makes every value still held: host code writes memory next. */
 Status capture_settle(const char *why);
 /* With capture suspended: values of ended segments that are unmade but may be asked for are made, before something

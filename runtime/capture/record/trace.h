@@ -70,6 +70,7 @@ typedef struct TraceStep {
     const TraceOp *op; /* of a trie node */
     const void *site;  /* return address of the user's call */
     uint32_t needs;    /* the arguments (bits) for which eager's tape records it; 0: it does not */
+    int random;        /* where the generator stands before it, counted from Trace.sequence */
 } TraceStep;
 
 typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_events.c */
@@ -106,7 +107,8 @@ struct Trace { /* one segment of one call */
     uint8_t *marks;                   /* by value: VALUE_; made at the segment's end */
     int n_storages;
     uint64_t seed, sequence; /* the generator's before the first random op */
-    int n_random, n_drawn;   /* drawn: by a run op by op, which may end early */
+    int n_random;            /* numbers from there on that its ops take, again where the generator was set back */
+    int random;              /* of those, the next op's */
     int n_done;              /* ops that had run when a run op by op ended */
     VEC(TraceEvent) events;
     struct Sight *sights; /* by value, of trace_views.c; NULL: not asked for */

@@ -224,10 +224,10 @@ static Status add_op(GraphMaking *m, int at) {
     for (int i = 0; i < n; i++) args[i] = map_arg(m, op->row, i, given[i], &operand);
     for (int i = 0; i < n_out_args; i++) args[n + i] = A_VAL(value_of(m, *operand++));
     m->graph->modes = op->modes;
+    m->graph->random = op->random;
     Node *const node = graph_append(m->graph, op->row, op->form, args);
     if (!node) return error_pending();
     m->nodes[at] = node;
-    if (op->row->flags & OPF_random) m->graph->random++;
     for (int i = 0; i < op->n_outs; i++) m->values[op->first_value + i] = &node->outs[i];
     return ST_OK;
 }
@@ -236,7 +236,7 @@ static void add_generator(GraphMaking *m) {
     Graph *const g = m->graph;
     g->n_random = m->trace->n_random;
     if (!g->n_random) return;
-    g->seed = sym_free(g->env, (int64_t)state_get()->seed, 0);
+    g->seed = sym_free(g->env, (int64_t)m->trace->seed, 0);
     VEC_PUSH(m->arena, &m->plan->bindings, ((SymBinding){.kind = BIND_seed}));
     g->sequence = sym_free(g->env, (int64_t)m->trace->sequence, 0);
     VEC_PUSH(m->arena, &m->plan->bindings, ((SymBinding){.kind = BIND_sequence}));

@@ -204,6 +204,7 @@ static bool make_trace(const ReplayProgram *p, const ReplayCall *call, const Rep
     *trace = (Trace){.end = p->end,
                      .marks = p->marks,
                      .n_random = p->n_random,
+                     .seed = state_get()->seed,
                      .sequence = state_get()->sequence,
                      .writes = p->writes};
     trace->inputs.at = ARENA_ARRAY(call->arena, TraceInput, n_inputs);

@@ -29,7 +29,7 @@ void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) 
     for (int i = 0; i < variant->n_bindings; i++) {
         const SymBinding *const b = &variant->bindings[i];
         if (b->kind == BIND_seed)
-            symbols[i] = (int64_t)state_get()->seed;
+            symbols[i] = (int64_t)trace->seed;
         else if (b->kind == BIND_sequence)
             symbols[i] = (int64_t)trace->sequence;
         else if (b->kind == BIND_number)
