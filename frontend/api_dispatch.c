@@ -101,6 +101,39 @@ const char *sn_op_list(void) {
     return state_text(state_get(), text.at);
 }
 
+const char *sn_op_tags(const sn_op *op) {
+    Text text = {0};
+    if (!op) return error_raise(ST_ARGUMENT, "sn_op_tags: the op is NULL"), "";
+    for (int i = 0; i < op_tag_count(); i++)
+        if (op_has_tag(op->row, op->form, i)) text_printf(&text, "%s%s", text.n ? ", " : "", op_tag_name(i));
+    return state_text(state_get(), text.at);
+}
+
+/* Its number; -1 raised. */
+static int known_tag(const char *tag, const char *what) {
+    const int found = error_pending() == ST_OK ? op_tag_find(tag) : -1;
+    if (found >= 0 || error_pending() != ST_OK) return found;
+    Text names = {0};
+    for (int i = 0; i < op_tag_count(); i++) text_printf(&names, "%s%s", i ? ", " : "", op_tag_name(i));
+    error_raise(ST_ARGUMENT, "%s: there is no tag '%s'; tags: %.600s", what, tag ? tag : "NULL", text_str(&names));
+    text_free(&names);
+    return -1;
+}
+
+bool sn_op_has_tag(const sn_op *op, const char *tag) {
+    if (!op) return error_raise(ST_ARGUMENT, "sn_op_has_tag: the op is NULL"), false;
+    const int found = known_tag(tag, "sn_op_has_tag");
+    return found >= 0 && op_has_tag(op->row, op->form, found);
+}
+
+int sn_op_tag_count(const char *tag) {
+    const int found = known_tag(tag, "sn_op_tag_count");
+    if (found < 0) return 0;
+    int n = op_tag_members(found, false);
+    for (int i = 0; custom_op_at(i); i++) n += op_has_tag(&custom_op_at(i)->row, FORM_functional, found);
+    return n;
+}
+
 /* the boxed call ------------------------------------------------------------------------------ */
 
 static Status out_arguments(const sn_op *op, const sn_value *in, int n_in, sn_tensor **outs) {

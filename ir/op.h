@@ -223,6 +223,14 @@ bool number_is_special(bool is_float, int64_t bits);
 /* The name of a form: "aten::add_.Tensor"; a pointer that lives as long as the process. */
 const char *op_form_name(const OpRow *row, OpForm form);
 const char *op_form_schema(const OpRow *row, OpForm form);
+/* What a row is, in words (op_tags.c): "core", "pointwise"... */
+int op_tag_count(void);
+const char *op_tag_name(int tag);
+int op_tag_find(const char *name); /* -1: there is none */
+/* An overload that another row serves is what that one is; whether it is core is its own. */
+bool op_has_tag(const OpRow *row, OpForm form, int tag);
+/* Overloads of the table that have it, and written forms that are core by themselves; of_core: of core ATen alone. */
+int op_tag_members(int tag, bool of_core);
 static inline bool op_is_product(const OpRow *row) { return row->product.a != row->product.b; }
 bool op_shares(const Param *params, int n);            /* OpRow.shares, from the parsed schema */
 int op_param_find(const OpRow *row, const char *name); /* -1 when absent; also of NULL */

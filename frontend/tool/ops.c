@@ -82,6 +82,15 @@ static void text_row(Text *text, const OpRow *row) {
     if (row->doc) text_printf(text, "    %s\n", row->doc);
 }
 
+/* How many overloads have each tag, and how many of those are core. */
+static void print_tags(bool json) {
+    if (json) printf("{");
+    for (int tag = 0; tag < op_tag_count(); tag++)
+        printf(json ? "%s\"%s\": {\"ops\": %d, \"core\": %d}" : "%s%-20s %4d ops, %3d of them core\n",
+               json && tag ? ", " : "", op_tag_name(tag), op_tag_members(tag, false), op_tag_members(tag, true));
+    if (json) printf("}\n");
+}
+
 static bool is_named(const OpRow *row, const char *name) {
     return !name || !strcmp(row->base, name) || !strcmp(row->name, name) ||
            (!strncmp(row->name, "aten::", 6) && !strcmp(row->name + 6, name));
@@ -127,25 +136,32 @@ static int print_autocast(bool json) {
     return EXIT_done;
 }
 
+/* What is of the whole table. */
+static int print_whole(const char *what, bool json) {
+    if (!strcmp(what, "--autocast")) return print_autocast(json);
+    if (!strcmp(what, "--core"))
+        ops_print_core(json);
+    else
+        print_tags(json);
+    return EXIT_done;
+}
+
 int command_ops(const Command *self, int argc, char **argv) {
-    bool json = false, core = false, autocast = false;
-    const char *name = NULL;
+    bool json = false;
+    const char *name = NULL, *whole = NULL;
     for (int i = 0; i < argc; i++) {
-        if (!strcmp(argv[i], "--json"))
+        const char *const arg = argv[i];
+        if (!strcmp(arg, "--json"))
             json = true;
-        else if (!strcmp(argv[i], "--core"))
-            core = true;
-        else if (!strcmp(argv[i], "--autocast"))
-            autocast = true;
-        else if (argv[i][0] != '-' && !name)
-            name = argv[i];
+        else if (!whole && (!strcmp(arg, "--core") || !strcmp(arg, "--autocast") || !strcmp(arg, "--tags")))
+            whole = arg;
+        else if (arg[0] != '-' && !name)
+            name = arg;
         else
-            return usage_error(self, "unexpected argument", argv[i]);
+            return usage_error(self, "unexpected argument", arg);
     }
-    if (core && name) return usage_error(self, "--core is of the whole table, not of", name);
-    if (core) return ops_print_core(json), EXIT_done;
-    if (autocast && name) return usage_error(self, "--autocast is of the whole table, not of", name);
-    if (autocast) return print_autocast(json);
+    if (whole && name) return usage_error(self, "an option of the whole table, not of", name);
+    if (whole) return print_whole(whole, json);
     Text text = {0};
     int shown = 0;
     if (json) text_puts(&text, "[");

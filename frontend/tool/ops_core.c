@@ -7,7 +7,7 @@
 
 static const char *const core_names[] = {
 #define CORE(name) name,
-#include "frontend/tool/core_aten.def"
+#include "ir/core_aten.def"
 #undef CORE
 };
 

@@ -341,6 +341,8 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
 
 static const TapeClass row_class = {.backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved};
 
+const OpRow *tape_node_row(const TapeNode *node) { return node->class == &row_class ? row_node(node)->row : NULL; }
+
 /* recording ----------------------------------------------------------------------------------- */
 
 typedef struct Recording {

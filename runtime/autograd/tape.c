@@ -10,10 +10,7 @@
 
 enum { CLASS_BYTES = 64, KEEP = 4096 };
 
-static _Atomic int64_t live_nodes;
 static _Atomic int64_t hook_ids;
-
-int64_t tape_live_nodes(void) { return atomic_load(&live_nodes); }
 
 /* blocks -------------------------------------------------------------------------------------- */
 
@@ -75,7 +72,8 @@ TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_args, int n_o
     sn_state *const state = state_get();
     node->sequence = ++state->tape_sequence;
     node->streams = stream_uses_retain(state->streams);
-    atomic_fetch_add_explicit(&live_nodes, 1, memory_order_relaxed);
+    node->state = state->id;
+    tape_live_add(node);
     return node;
 }
 
@@ -113,6 +111,7 @@ static COLD void release_metas(const TapeNode *node) {
 }
 
 static void free_one(TapeNode *node) {
+    tape_live_remove(node);
     tape_node_drop(node);
     for (int i = 0; i < node->n_edges; i++) tape_edge_drop(&node->edges[i]);
     if (UNLIKELY(node->counts)) release_metas(node);
@@ -121,7 +120,6 @@ static void free_one(TapeNode *node) {
     free_hooks(node->hooks);
     stream_uses_release(node->streams);
     tape_block_give(node, node->block);
-    atomic_fetch_sub_explicit(&live_nodes, 1, memory_order_relaxed);
 }
 
 /* A release below a free_one of this thread adds to its list instead of recursing. */

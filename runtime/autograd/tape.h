@@ -142,6 +142,8 @@ struct TapeNode {
     TapeEdge *instead;         /* by result: where gradients go since it was expanded; owned, NULL: not */
     struct StreamUse *streams; /* that it was recorded under, and runs on; owned (../device/stream.h) */
     TapeNode *dead;            /* while a graph is freed: the next to free */
+    TapeNode *newer, *older;   /* in the list of those alive (tape_live.c) */
+    uint32_t state;            /* id of the state that made it: which list, and who may look */
 };
 
 /* A node with room for edges, metadata of arguments and results, and `extra` bytes behind them; one reference, the next
@@ -297,11 +299,34 @@ void custom_derivative_start(void);
 /* Every node reachable from t, newest first: "#7 MulBackward -> #5 AddBackward, AccumulateGrad;
  * saved self f32[2] v0 (8 bytes)". Then a line of totals. Storages count once. */
 void tape_print(Text *text, sn_tensor *t);
+/* t's node, a reference; *node NULL: it has none. Compiled nodes on the way are expanded, so that what is seen is
+ * eager's. */
+Status tape_node_of(sn_tensor *t, TapeNode **node);
+/* Where an edge leads now, its compiled node expanded: an edge that lives as long as the first. */
+Status tape_edge_follow(const TapeEdge *edge, const TapeEdge **now);
+/* As tape_print, with all compiled nodes expanded. */
+Status tape_print_expanded(Text *text, sn_tensor *t);
+/* What it has saved; none once it is dropped. */
+static inline const TapeSaved *tape_node_saved(const TapeNode *node, int *n) {
+    *n = 0;
+    return node->class->saved && !node->dropped ? node->class->saved(node, n) : NULL;
+}
+static inline int64_t tape_saved_bytes(const TapeSaved *saved) { /* of its elements */
+    const Meta *const meta = saved->tensor ? saved->tensor->base.meta : NULL;
+    return meta ? meta->numel * dtype_bytes(meta->dtype) : 0;
+}
+/* What an op's node saved is called as: "self", "tensors[2]", "result"; of other nodes "0", "1"... */
+void tape_saved_name(const TapeNode *node, int i, Text *text);
+const OpRow *tape_node_row(const TapeNode *node); /* NULL: not an op's */
 typedef struct TapeTotals {
     int64_t nodes, saved_bytes; /* reachable from a tensor; storages count once */
 } TapeTotals;
 TapeTotals tape_totals(sn_tensor *t);
 int64_t tape_live_nodes(void); /* of the process */
+void tape_live_add(TapeNode *node);
+void tape_live_remove(TapeNode *node);
+/* Calls visit for each node of this state, newest first, which may not free any. */
+void tape_live_each(void (*visit)(void *context, const TapeNode *node), void *context);
 
 void tape_meta_free(sn_tensor *t); /* t dies: its tape metadata goes */
 void tape_start(void);             /* registers the key's kernel */

@@ -11,6 +11,8 @@ typedef struct TapeWalk {
     Storage **storages;
     int n_storages, room_storages;
     int64_t bytes;
+    bool expands; /* compiled nodes on the way; status: of that */
+    Status status;
 } TapeWalk;
 
 static bool grow(void **at, int n, int *room, size_t item) {
@@ -56,14 +58,9 @@ static bool add_node(TapeWalk *walk, int after, TapeNode *node) {
     return true;
 }
 
-static const TapeSaved *saved_of(const TapeNode *node, int *n) {
-    *n = 0;
-    return node->class->saved && !node->dropped ? node->class->saved(node, n) : NULL;
-}
-
 static void add_storages(TapeWalk *walk, const TapeNode *node) {
     int n;
-    const TapeSaved *const saved = saved_of(node, &n);
+    const TapeSaved *const saved = tape_node_saved(node, &n);
     for (int i = 0; i < n; i++) {
         if (!saved[i].tensor || !saved[i].tensor->storage) continue;
         if (!grow((void **)&walk->storages, walk->n_storages, &walk->room_storages, sizeof *walk->storages)) return;
@@ -71,12 +68,20 @@ static void add_storages(TapeWalk *walk, const TapeNode *node) {
     }
 }
 
+/* An edge to what now stands for its target is followed to there. */
+static bool add_target(TapeWalk *walk, int after, const TapeEdge *edge) {
+    const TapeEdge *now = tape_edge_now(edge);
+    if (walk->expands && (walk->status = tape_edge_follow(edge, &now)) != ST_OK) return false;
+    return !now->target || now->leaf || add_node(walk, after, now->target);
+}
+
 static void walk_from(TapeWalk *walk, sn_tensor *t) {
-    if (!t || !tape_tracks(t) || !t->autograd->node || !add_node(walk, 0, t->autograd->node)) return;
+    if (!t || !tape_tracks(t) || !t->autograd->node) return;
+    if (!add_target(walk, 0, &(TapeEdge){.target = t->autograd->node, .output = t->autograd->output})) return;
     for (int i = 0; i < walk->n; i++) {
         const TapeNode *const node = walk->nodes[i];
         for (int k = 0; k < node->n_edges; k++)
-            if (node->edges[k].target && !node->edges[k].leaf && !add_node(walk, i + 1, node->edges[k].target)) return;
+            if (!add_target(walk, i + 1, &node->edges[k])) return;
         add_storages(walk, node);
     }
     walk->n_storages = unique(walk->storages, walk->n_storages);
@@ -91,7 +96,7 @@ static void walk_end(TapeWalk *walk) {
 static void print_edges(Text *text, const TapeNode *node) {
     const char *separator = " -> ";
     for (int i = 0; i < node->n_edges; i++) {
-        const TapeEdge *const edge = &node->edges[i];
+        const TapeEdge *const edge = tape_edge_now(&node->edges[i]);
         if (!edge->target) continue;
         text_puts(text, separator);
         separator = ", ";
@@ -107,19 +112,18 @@ static void print_edges(Text *text, const TapeNode *node) {
 
 static void print_saved(Text *text, const TapeNode *node) {
     int n;
-    const TapeSaved *const saved = saved_of(node, &n);
+    const TapeSaved *const saved = tape_node_saved(node, &n);
     for (int i = 0; i < n; i++) {
         const sn_tensor *const t = saved[i].tensor;
         text_puts(text, i ? ", " : "; saved ");
         meta_print(NULL, text, t->base.meta);
-        text_printf(text, " v%u (%lld bytes)", saved[i].version,
-                    (long long)(t->base.meta->numel * dtype_bytes(t->base.meta->dtype)));
+        text_printf(text, " v%u (%lld bytes)", saved[i].version, (long long)tape_saved_bytes(&saved[i]));
     }
     if (node->dropped && node->saves) text_puts(text, "; freed");
 }
 
-void tape_print(Text *text, sn_tensor *t) {
-    TapeWalk walk = {0};
+static Status print_history(Text *text, sn_tensor *t, bool expands) {
+    TapeWalk walk = {.expands = expands};
     walk_from(&walk, t);
     for (int i = 0; i < walk.n; i++) {
         text_printf(text, "#%llu ", (unsigned long long)walk.nodes[i]->sequence);
@@ -130,7 +134,11 @@ void tape_print(Text *text, sn_tensor *t) {
     }
     text_printf(text, "%d nodes, %lld bytes saved\n", walk.n, (long long)walk.bytes);
     walk_end(&walk);
+    return walk.status;
 }
+
+void tape_print(Text *text, sn_tensor *t) { print_history(text, t, false); }
+Status tape_print_expanded(Text *text, sn_tensor *t) { return print_history(text, t, true); }
 
 TapeTotals tape_totals(sn_tensor *t) {
     TapeWalk walk = {0};

@@ -1,6 +1,6 @@
 /* test_accept_dispatch.c: rows of the acceptance list about the dispatcher, one test each, named by its
- * number. Rows 2.02, 2.05 and 2.22 have theirs in test_dispatch.c, 2.16 in
- * test_autocast.c. */
+ * number. Rows 2.02, 2.05 and 2.22 have theirs in test_dispatch.c, 2.13 in
+ * test_accept_inspect.c, 2.16 in test_autocast.c. */
 #include <stdio.h>
 
 #include "ir/schema.h"
@@ -329,25 +329,6 @@ START_TEST(a2_12_forms_share_their_meta_rule_and_its_errors) {
 }
 END_TEST
 
-static int occurrences(const char *text, const char *of) {
-    int n = 0;
-    for (const char *at = text; (at = strstr(at, of)); at += strlen(of)) n++;
-    return n;
-}
-
-START_TEST(a2_13_tags_can_be_asked_for) {
-    int core = 0, pointwise = 0;
-    for (int id = 0; id < OP_COUNT; id++) {
-        core += (op_row((OpId)id)->flags & OPF_core) != 0;
-        pointwise += op_row((OpId)id)->kind == KIND_pointwise;
-    }
-    const char *const list = sn_op_list();
-    ck_assert_int_gt(core, 100);
-    ck_assert_int_eq(occurrences(list, "\"core\": true"), core);
-    ck_assert_int_eq(occurrences(list, "\"kind\": \"pointwise\""), pointwise);
-}
-END_TEST
-
 START_TEST(a2_14_keys_and_kernels_print) {
     sn_tensor *const x = LEAF(1, 4);
     ck_assert_str_eq(sn_keys(x), "autograd, cpu");
@@ -502,7 +483,6 @@ int main(void) {
         a2_10_every_schema_parses_and_marks_what_it_writes,
         a2_11_every_form_of_a_row_agrees,
         a2_12_forms_share_their_meta_rule_and_its_errors,
-        a2_13_tags_can_be_asked_for,
         a2_14_keys_and_kernels_print,
         a2_15_no_grad_enters_autograd_and_inference_does_not,
         a2_17_a_hook_prints_shapes,

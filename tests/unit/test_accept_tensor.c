@@ -1,5 +1,6 @@
 /* test_accept_tensor.c: rows of the acceptance list about tensors, storage and layout, one test each, named
- * by its number. Rows 1.05 and 1.09 have theirs in test_tensor.c and test_eager.c, 1.16 in test_dispatch.c. */
+ * by its number. Rows 1.05 and 1.09 have theirs in test_tensor.c and test_eager.c, 1.16 in test_dispatch.c,
+ * 1.01 to 1.03 and 1.11 in test_accept_inspect.c. */
 #include "runtime/core/dispatch.h"
 #include "tests/unit/contract.h"
 
@@ -13,43 +14,13 @@ static void expect_layout(sn_tensor *t, sn_ints sizes, sn_ints strides, int64_t 
     ck_assert_int_eq(sn_storage_offset(t), offset);
 }
 
-START_TEST(a1_01_a_copied_handle_is_a_reference) {
-    sn_tensor *const x = F32(1, 4);
-    Storage *const storage = x->storage;
-    const void *const data = sn_data(x, SN_F32);
-    const int before = atomic_load(&x->refs);
-    sn_tensor *const copy = sn_retain(x);
-    ck_assert_ptr_eq(copy, x);
-    ck_assert_int_eq(atomic_load(&x->refs), before + 1);
-    ck_assert_ptr_eq(copy->storage, storage);
-    ck_assert_ptr_eq(sn_data(copy, SN_F32), data);
-    ck_assert_uint_eq(storage->bytes, 4 * sizeof(float));
-    sn_release(copy);
-    ck_assert_int_eq(atomic_load(&x->refs), before);
-}
-END_TEST
-
-START_TEST(a1_02_accessors_return_every_field) {
-    sn_tensor *const x = LEAF(1, 3, 4), *const v = sn_transpose(x, 0, 1);
-    expect_layout(v, SN_INTS(4, 3), SN_INTS(1, 4), 0);
-    ck_assert_int_eq(sn_size(v, -1), 3);
-    ck_assert_int_eq(sn_numel(v), 12);
-    ck_assert_int_eq(sn_dtype_of(v), SN_F32);
-    ck_assert_int_eq(sn_device_of(v), SN_CPU);
-    ck_assert(!sn_is_contiguous(v) && sn_is_contiguous(x));
-    ck_assert_str_eq(sn_keys(v), "autograd, cpu");
-    ck_assert(sn_requires_grad(v) && sn_requires_grad(x));
-    expect_layout(sn_select(v, 0, 2), SN_INTS(3), SN_INTS(4), 2);
-}
-END_TEST
-
 static int given_back;
 static void give_back(void *data, void *context) {
     (void)data, (void)context;
     given_back++;
 }
 
-START_TEST(a1_03_only_own_storage_grows) {
+START_TEST(out_forms_grow_own_storage_only) {
     sn_tensor *const x = F32(1, 2, 3), *const small = sn_empty(SN_INTS(0), SN_F32);
     ck_assert_uint_eq(small->storage->bytes, 0);
     ck_assert_ptr_eq(sn_add_out(small, x, x), small);
@@ -123,25 +94,6 @@ START_TEST(a1_10_to_the_same_place_is_the_same_tensor) {
 }
 END_TEST
 
-START_TEST(a1_11_a_slice_keeps_the_whole_storage) {
-    enum { MIB = 1 << 18 }; /* floats */
-    const sn_scope scope = sn_scope_begin();
-    sn_tensor *const slice = sn_keep(sn_slice(F32(1, MIB), 0, 7, 8, 1));
-    sn_scope_end(scope);
-    ck_assert_int_eq(sn_numel(slice), 1);
-    ck_assert_uint_ge(slice->storage->bytes, MIB * sizeof(float));
-    sn_memory memory = {.size = sizeof memory};
-    sn_memory_get(SN_CPU, &memory);
-    const int64_t held = memory.current;
-    sn_tensor *const copy = sn_clone(slice);
-    ck_assert(same_bits(copy, slice));
-    sn_release(slice);
-    sn_memory_get(SN_CPU, &memory);
-    ck_assert_int_le(memory.current, held - MIB * (int64_t)sizeof(float));
-    ck_assert_uint_le(copy->storage->bytes, 64);
-}
-END_TEST
-
 START_TEST(a1_15_a_key_without_a_kernel_is_named) {
     const Meta *const meta = meta_intern_contiguous(DT_f32, DEV_spare, (int64_t[]){2}, 1);
     ck_assert_ptr_null(sn_relu(tensor_without_data(meta)));
@@ -175,15 +127,12 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        a1_01_a_copied_handle_is_a_reference,
-        a1_02_accessors_return_every_field,
-        a1_03_only_own_storage_grows,
+        out_forms_grow_own_storage_only,
         a1_06_views_have_the_listed_layouts,
         a1_07_view_refuses_what_reshape_copies,
         a1_08_contiguous_copies_only_what_is_not,
         a1_09_plus_is_new_memory_and_plus_in_place_is_not,
         a1_10_to_the_same_place_is_the_same_tensor,
-        a1_11_a_slice_keeps_the_whole_storage,
         a1_15_a_key_without_a_kernel_is_named,
         a1_17_access_patterns_agree,
         a1_19_stride_sleuthing,

@@ -561,7 +561,7 @@ END_TEST
 
 /* listings ------------------------------------------------------------------------------------ */
 
-START_TEST(a3_03_16_the_tape_can_be_listed) {
+START_TEST(the_tape_can_be_listed) {
     sn_tensor *const x = leaf(FLOATS(1, 2)), *const w = FLOATS(3, 4);
     sn_tensor *const y = total(OP(mul_Tensor, T(x), T(w)));
     Text text = {0};
@@ -645,7 +645,7 @@ int main(void) {
                                 custom_functions_differentiate_twice,
                                 compiled_nodes_continue_sums,
                                 custom_ops_have_derivatives,
-                                a3_03_16_the_tape_can_be_listed,
+                                the_tape_can_be_listed,
                                 a3_06_backward_allocates_no_jacobian,
                                 out_of_memory_anywhere_is_clean};
     for (int i = 0; i < COUNT_OF(all); i++) tcase_add_test(tests, all[i]);

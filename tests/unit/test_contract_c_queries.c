@@ -37,6 +37,8 @@ static int64_t ask_strides(sn_frame *f, sn_tensor *t) { return mix(sn_strides(t)
 static int64_t ask_dtype(sn_frame *f, sn_tensor *t) { return sn_dtype_of(t); }
 static int64_t ask_device(sn_frame *f, sn_tensor *t) { return sn_device_of(t); }
 static int64_t ask_contiguous(sn_frame *f, sn_tensor *t) { return sn_is_contiguous(t); }
+static int64_t ask_contiguous_as(sn_frame *f, sn_tensor *t) { return sn_is_contiguous_as(t, SN_CHANNELS_LAST); }
+static int64_t ask_layout(sn_frame *f, sn_tensor *t) { return sn_layout_of(t); }
 static int64_t ask_requires_grad(sn_frame *f, sn_tensor *t) { return sn_requires_grad(t); }
 static int64_t ask_grad(sn_frame *f, sn_tensor *t) { return sn_grad(t) != NULL; }
 static int64_t ask_keys(sn_frame *f, sn_tensor *t) { return hash_text(sn_keys(t)); }
@@ -61,6 +63,9 @@ static int64_t ask_in_value(sn_frame *f, sn_tensor *t) { return sn_in_value(f, 1
 static sn_value of_rank(int which) { return sn_val(which ? F32(1, 2, 3) : F32(1, 6)); }
 static sn_value of_size(int which) { return sn_val(which ? F32(1, 2, 7) : F32(1, 3, 4)); }
 static sn_value of_layout(int which) { return sn_val(which ? sn_t(F32(1, 3, 4)) : F32(1, 4, 3)); }
+static sn_value of_images(int which) {
+    return sn_val(which ? sn_permute(F32(1, 2, 3, 3, 4), SN_INTS(0, 3, 1, 2)) : F32(1, 2, 4, 3, 3));
+}
 static sn_value of_dtype(int which) { return sn_val(sn_zeros(SN_INTS(3), which ? SN_F64 : SN_F32)); }
 static sn_value of_flag(int which) { return sn_val(sn_requires_grad_(F32(1, 4), which)); }
 static sn_value of_grad(int which) {
@@ -100,6 +105,8 @@ static const Probe probes[] = {{"sn_rank", ask_rank, of_rank, change_rank},
                                {"sn_dtype_of", ask_dtype, of_dtype, NULL},
                                {"sn_device_of", ask_device, any_tensor, NULL},
                                {"sn_is_contiguous", ask_contiguous, of_layout, change_layout},
+                               {"sn_is_contiguous_as", ask_contiguous_as, of_images, NULL},
+                               {"sn_layout_of", ask_layout, any_tensor, NULL},
                                {"sn_requires_grad", ask_requires_grad, of_flag, change_flag},
                                {"sn_grad", ask_grad, of_grad, change_grad},
                                {"sn_keys", ask_keys, of_keys, NULL},

@@ -1,0 +1,59 @@
+/* api_inspect.c: tensors and their memory, to look at (sinter/inspect.h); the tape is in api_grad_node.c. */
+#include <sinter/inspect.h>
+
+#include "frontend/options.h"
+#include "runtime/capture/record/query.h"
+#include "runtime/core/tensor.h"
+
+sn_layout sn_layout_of(sn_tensor *t) {
+    tensor_valid(t, "sn_layout_of");
+    return SN_STRIDED;
+}
+
+bool sn_is_contiguous_as(sn_tensor *t, sn_memory_format format) {
+    if (tensor_valid(t, "sn_is_contiguous_as") != ST_OK) return false;
+    if (format == SN_CONTIGUOUS_FORMAT) return sn_is_contiguous(t);
+    if (format != SN_CHANNELS_LAST && format != SN_CHANNELS_LAST_3D) {
+        error_raise(ST_ARGUMENT, "sn_is_contiguous_as: memory format %d is no order that a tensor can have",
+                    (int)format);
+        return false;
+    }
+    const sn_ints sizes = sn_sizes(t), strides = sn_strides(t);
+    return sizes.n == (format == SN_CHANNELS_LAST ? 4 : 5) &&
+           meta_is_channels_last(NULL, sizes.data, strides.data, (int)sizes.n);
+}
+
+/* With all that is pending done, where the tensor can have data. */
+static Status settled(sn_tensor *t, const char *what) {
+    state_get()->site = __builtin_return_address(0);
+    TRY(tensor_valid(t, what));
+    TRY(tensor_settle(what));
+    return !t->storage && !t->placeholder ? ST_OK : tensor_ready(t, what);
+}
+
+int64_t sn_use_count(sn_tensor *t) {
+    if (settled(t, "sn_use_count") != ST_OK) return 0;
+    return atomic_load_explicit(&t->refs, memory_order_acquire) - capture_references(t);
+}
+
+static sn_storage describe(const sn_tensor *t) {
+    const Storage *const s = t->storage;
+    sn_storage known = {.device = t->base.meta->device, .allocator = "none"};
+    if (!s) return known;
+    known.id = s;
+    known.bytes = (int64_t)s->bytes;
+    known.version = atomic_load_explicit(&s->version, memory_order_relaxed);
+    known.allocator = s->user_owned ? "program" : "caching allocator";
+    known.resizable = !s->user_owned;
+    known.read_only = s->read_only;
+    return known;
+}
+
+sn_status sn_storage_of(sn_tensor *t, sn_storage *out) {
+    if (!out || !out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_storage_of: out is NULL, or its size is 0");
+    const sn_storage none = {0};
+    const Status status = settled(t, "sn_storage_of");
+    const sn_storage known = status == ST_OK ? describe(t) : none;
+    options_give(&known, sizeof known, out);
+    return (sn_status)status;
+}
