@@ -12,17 +12,10 @@ typedef struct Grads {
     int n;
 } Grads;
 
-/* A tensor that is set under two names has one gradient. */
-static bool met_before(const sn_dict *d, int i) {
-    for (int k = 0; k < i; k++)
-        if (d->entries[k].tensor == d->entries[i].tensor) return true;
-    return false;
-}
-
-/* The norms lie on the first gradient's device. */
+/* A tensor that is set under two names has one gradient. The norms lie on the first gradient's device. */
 static Status take_grads(const sn_dict *d, Grads *all) {
     for (int i = 0; i < d->n; i++) {
-        sn_tensor *const g = met_before(d, i) ? NULL : sn_grad(d->entries[i].tensor);
+        sn_tensor *const g = dict_holds(d, i, d->entries[i].tensor) ? NULL : sn_grad(d->entries[i].tensor);
         if (!g) continue;
         all->grad[all->n] = g;
         all->norm[all->n] = sn_linalg_vector_norm(g, sn_float(2), (sn_ints){NULL, 0}, false);

@@ -44,6 +44,12 @@ static Status append_entry(sn_dict *d, const char *name, sn_tensor *t) {
     return ST_OK;
 }
 
+bool dict_holds(const sn_dict *d, int n, const sn_tensor *t) {
+    for (int i = 0; i < n; i++)
+        if (d->entries[i].tensor == t) return true;
+    return false;
+}
+
 Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     TRY(error_pending());
     if (!d || !name) return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");

@@ -1,6 +1,6 @@
-/* api_optim.c: SGD and AdamW (sinter/nn.h), made of ordinary in-place ops with gradients off, so
+/* api_optim.c: SGD, Adam and AdamW (sinter/nn.h), made of ordinary in-place ops with gradients off, so
  * that a compiled step holds the update too. lr and the step count are 0-dim f64 tensors: their
- * change never changes a graph. Formulas are those of torch.optim's single-tensor SGD and AdamW. */
+ * change never changes a graph. Formulas are those of torch.optim's single-tensor SGD, Adam and AdamW. */
 #include <sinter/ops.h>
 
 #include "frontend/dict.h"
@@ -13,11 +13,13 @@ typedef Status StepFn(sn_optim *o);
 
 struct sn_optim {
     StepFn *step;
+    const char *maker;           /* the function that made it, for errors */
     sn_dict *params;             /* its own dictionary of the same tensors */
     sn_dict *state;              /* lr, step, and per parameter what the formula keeps */
     sn_tensor *lr, *count;       /* borrowed from state */
     sn_tensor **first, **second; /* by parameter, borrowed from state; NULL: not kept */
     double momentum, weight_decay;
+    bool decays_gradient; /* Adam: weight decay is a part of the gradient */
 };
 
 static const double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -64,10 +66,19 @@ static sn_tensor *correction(const sn_optim *o, double beta) {
     return sn_rsub_scalar(power, sn_int(1));
 }
 
+/* g + wd p with one rounding, as PyTorch's fma has it: where it cancels, v's error would be of many ulp. wd is of p's
+ * dtype, as PyTorch's number is. */
+static sn_tensor *decayed(const sn_optim *o, sn_tensor *p, sn_tensor *g) {
+    const bool wide = sn_dtype_of(p) == SN_F64;
+    sn_tensor *const pull = sn_mul_scalar(sn_to(p, SN_F64), sn_float(wide ? o->weight_decay : (float)o->weight_decay));
+    return sn_to(sn_add(pull, sn_to(g, SN_F64)), sn_dtype_of(p));
+}
+
 /* p *= 1 - lr wd;  m += (g - m)(1 - beta1);  v = beta2 v + (1 - beta2) g g;  p += size m / (sqrt(v)
  * / root + eps) */
-static Status adamw_param(const sn_optim *o, int i, const AdamScale *scale, sn_tensor *g) {
+static Status adam_param(const sn_optim *o, int i, const AdamScale *scale, sn_tensor *g) {
     sn_tensor *const p = o->params->entries[i].tensor, *const m = o->first[i], *const v = o->second[i];
+    if (o->decays_gradient && o->weight_decay != 0) g = decayed(o, p, g);
     if (scale->decay) TRY(WRITE(mul_Tensor, T(p), T(scale->decay)));
     TRY(WRITE(lerp_Tensor, T(m), T(g), F(1 - beta1)));
     TRY(WRITE(mul_Tensor, T(v), F(beta2)));
@@ -76,15 +87,16 @@ static Status adamw_param(const sn_optim *o, int i, const AdamScale *scale, sn_t
     return WRITE(addcdiv, T(p), T(sn_mul(m, scale->size)), T(under));
 }
 
-static Status adamw_step(sn_optim *o) {
+static Status adam_step(sn_optim *o) {
     TRY(WRITE(add_Tensor, T(o->count), I(1)));
     AdamScale scale = {0};
-    if (o->weight_decay != 0) scale.decay = sn_rsub_scalar(sn_mul_scalar(o->lr, sn_float(o->weight_decay)), sn_int(1));
+    if (o->weight_decay != 0 && !o->decays_gradient)
+        scale.decay = sn_rsub_scalar(sn_mul_scalar(o->lr, sn_float(o->weight_decay)), sn_int(1));
     scale.size = sn_neg(sn_div(o->lr, correction(o, beta1)));
     scale.root = sn_sqrt(correction(o, beta2));
     for (int i = 0; i < o->params->n; i++) {
         sn_tensor *const g = sn_grad(o->params->entries[i].tensor);
-        if (g) TRY(adamw_param(o, i, &scale, g));
+        if (g) TRY(adam_param(o, i, &scale, g));
     }
     return error_pending();
 }
@@ -110,17 +122,16 @@ static Status add_slots(sn_optim *o, const char *kind, sn_tensor **slots) {
     return ST_OK;
 }
 
-static const char *made_by(const sn_optim *o) { return o->step == sgd_step ? "sn_sgd" : "sn_adamw"; }
-
+/* A tensor under two names (tied weights) steps once, under the first. */
 static Status take_params(sn_optim *o, const sn_dict *d) {
     for (int i = 0; i < d->n; i++) {
         sn_tensor *const t = d->entries[i].tensor;
-        if (!tape_tracks(t)) continue;
-        if (!tape_is_leaf(t)) return error_raise(ST_ARGUMENT, "%s: '%s' is not a leaf", made_by(o), d->entries[i].name);
+        if (!tape_tracks(t) || dict_holds(o->params, o->params->n, t)) continue;
+        if (!tape_is_leaf(t)) return error_raise(ST_ARGUMENT, "%s: '%s' is not a leaf", o->maker, d->entries[i].name);
         TRY(dict_set(o->params, d->entries[i].name, t));
     }
     if (o->params->n == 0)
-        return error_raise(ST_ARGUMENT, "%s: no tensor of the dictionary requires gradients", made_by(o));
+        return error_raise(ST_ARGUMENT, "%s: no tensor of the dictionary requires gradients", o->maker);
     o->first = mem_zero((size_t)o->params->n * sizeof *o->first);
     o->second = mem_zero((size_t)o->params->n * sizeof *o->second);
     return o->first && o->second ? ST_OK : ST_MEMORY;
@@ -128,9 +139,9 @@ static Status take_params(sn_optim *o, const sn_dict *d) {
 
 static Status make_optim(sn_optim *o, const sn_dict *d, double lr) {
     if (!d || !(lr >= 0))
-        return error_raise(ST_ARGUMENT, "%s: a dictionary and a learning rate of at least 0 are needed", made_by(o));
+        return error_raise(ST_ARGUMENT, "%s: a dictionary and a learning rate of at least 0 are needed", o->maker);
     if (!(o->momentum >= 0) || !(o->weight_decay >= 0))
-        return error_raise(ST_ARGUMENT, "%s: the %s must be at least 0", made_by(o),
+        return error_raise(ST_ARGUMENT, "%s: the %s must be at least 0", o->maker,
                            o->step == sgd_step ? "momentum" : "weight decay");
     if (!(o->params = sn_dict_new()) || !(o->state = sn_dict_new())) return ST_MEMORY;
     TRY(take_params(o, d));
@@ -156,11 +167,17 @@ static sn_optim *optim_new(const sn_dict *d, double lr, const sn_optim *kind) {
 }
 
 sn_optim *sn_sgd(sn_dict *d, double lr, double momentum) {
-    return optim_new(d, lr, &(sn_optim){.step = sgd_step, .momentum = momentum});
+    return optim_new(d, lr, &(sn_optim){.step = sgd_step, .maker = "sn_sgd", .momentum = momentum});
 }
 
 sn_optim *sn_adamw(sn_dict *d, double lr, double weight_decay) {
-    return optim_new(d, lr, &(sn_optim){.step = adamw_step, .weight_decay = weight_decay});
+    return optim_new(d, lr, &(sn_optim){.step = adam_step, .maker = "sn_adamw", .weight_decay = weight_decay});
+}
+
+sn_optim *sn_adam(sn_dict *d, double lr, double weight_decay) {
+    return optim_new(
+        d, lr,
+        &(sn_optim){.step = adam_step, .maker = "sn_adam", .weight_decay = weight_decay, .decays_gradient = true});
 }
 
 void sn_optim_free(sn_optim *o) {
