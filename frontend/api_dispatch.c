@@ -279,12 +279,24 @@ sn_status sn_user_mode_push(sn_body handler, void *closure) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!handler) return (sn_status)error_raise(ST_ARGUMENT, "sn_user_mode_push: the handler is NULL");
     const Status status = capture_before_event("sn_user_mode_push");
-    return (sn_status)(status == ST_OK ? user_mode_push(handler, closure) : status);
+    return (sn_status)(status == ST_OK ? user_mode_push(KEY_mode, handler, closure) : status);
 }
 
 sn_status sn_user_mode_pop(void) {
     capture_note_event("sn_user_mode_pop");
-    return (sn_status)user_mode_pop();
+    return (sn_status)user_mode_pop(KEY_mode);
+}
+
+sn_status sn_api_mode_push(sn_body handler, void *closure) {
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    if (!handler) return (sn_status)error_raise(ST_ARGUMENT, "sn_api_mode_push: the handler is NULL");
+    capture_note_event("sn_api_mode_push");
+    return (sn_status)user_mode_push(KEY_api, handler, closure);
+}
+
+sn_status sn_api_mode_pop(void) {
+    capture_note_event("sn_api_mode_pop");
+    return (sn_status)user_mode_pop(KEY_api);
 }
 
 /* texts --------------------------------------------------------------------------------------- */

@@ -95,9 +95,11 @@ sn_status sn_out(sn_frame *f, int i, sn_tensor *t) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (i < 0 || i >= f->n_out)
         return (sn_status)error_raise(ST_ARGUMENT, "%s: there is no output %d, only %d", f->what, i, f->n_out);
-    if (f->out[i]) return (sn_status)error_raise(ST_STATE, "%s: output %d is set already", f->what, i);
+    if (f->out[i] && !f->passed_on) return (sn_status)error_raise(ST_STATE, "%s: output %d is set already", f->what, i);
     if (tensor_valid(t, "sn_out") != ST_OK) return (sn_status)error_pending();
+    sn_tensor *const before = f->out[i];
     f->out[i] = sn_retain(t); /* whatever held it may let go before the call has ended */
+    sn_release(before);
     return SN_OK;
 }
 

@@ -316,7 +316,7 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
     Val *wide;
     TRY(unpack(node, call, &rc));
     /* until the engine closes this node's scope */
-    state_get()->exclude |= KEY_BIT(autocast) | (call->create_graph ? 0 : KEY_BIT(autograd));
+    state_get()->exclude |= KEYS_OF_CALLS | (call->create_graph ? 0 : KEY_BIT(autograd));
     memset(rc.grad_in, 0, sizeof rc.grad_in);
     gather_needs(row, call, rc.needs);
     rc.d = (Deriv){.b = eager_builder(),

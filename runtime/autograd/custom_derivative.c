@@ -161,7 +161,7 @@ static Status run_emitting(Deriv *d) {
     if (status == ST_OK) {
         state->emission = em;
         state->include |= KEY_BIT(capture);
-        state->exclude |= KEY_BIT(autocast);
+        state->exclude |= KEYS_OF_CALLS;
         status = run_on_handles(em, d);
         state->emission = before;
         scope_pop(state); /* and the keys as they were */

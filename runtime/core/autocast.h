@@ -53,12 +53,12 @@ void autocast_end_off(const AutocastHeld *held);
  * with autocast_back as a variable's cleanup. */
 static inline uint64_t autocast_leave_out(sn_state *state) {
     const uint64_t before = state->exclude;
-    state->exclude |= KEY_BIT(autocast);
+    state->exclude |= KEYS_OF_CALLS;
     return before;
 }
 static inline void autocast_back(const uint64_t *before) {
     sn_state *const state = state_get();
-    state->exclude = (state->exclude & ~KEY_BIT(autocast)) | (*before & KEY_BIT(autocast));
+    state->exclude = (state->exclude & ~KEYS_OF_CALLS) | (*before & KEYS_OF_CALLS);
 }
 
 #endif

@@ -25,6 +25,9 @@ typedef enum Key {
 #define KEYS_BESIDE  (KEY_BIT(cuda) | KEYS_SPARE)
 #define KEYS_BACKEND (KEY_BIT(cpu) | KEY_BIT(cuda) | KEY_BIT(meta) | KEYS_SPARE)
 
+/* What only a call of the program meets: no part of an op, rule or recorded op. */
+#define KEYS_OF_CALLS (KEY_BIT(autocast) | KEY_BIT(api))
+
 enum { MAX_LIST = 1024 }; /* room for the results of a Tensor[] op */
 
 typedef struct OpCall {

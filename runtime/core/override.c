@@ -2,9 +2,9 @@
  * `run_override`, which finds the newest of its (row, key). Freeing the last one puts the table's
  * entry back as it was.
  *
- * A user mode is a handler on the state's stack. While it runs, the modes outside it are the
- * current ones and the keys above `mode` are left out, so that nested modes run inner first and an
- * op that the handler calls is not recorded twice. */
+ * A user mode is a handler on the state's stack, an API mode one on another. While it runs, the modes outside it
+ * are the current ones; below a user mode the keys above `mode` are left out, so that nested modes run inner first and
+ * an op that the handler calls is not recorded twice. */
 #include "runtime/core/override.h"
 
 #include <pthread.h>
@@ -177,16 +177,28 @@ void override_free(sn_override *override) {
 
 static const uint64_t above_modes = ~((KEY_BIT(mode) << 1) - 1);
 
+static UserMode **stack_of(sn_state *state, Key key) { return key == KEY_api ? &state->api_modes : &state->modes; }
+
+/* Below an API mode an op is one call: its parts, and what kernels and rules call, are no calls of the program's. */
+static Status redispatch_unseen(OpCall *call) {
+    sn_state *const state = state_get();
+    const uint64_t before = state->exclude;
+    if (call->key == KEY_api) state->exclude |= KEY_BIT(api);
+    const Status status = redispatch(call);
+    state->exclude = (state->exclude & ~KEY_BIT(api)) | (before & KEY_BIT(api));
+    return status;
+}
+
 static Status run_mode(OpCall *call) {
     sn_state *const state = state_get();
-    UserMode *const mode = state->modes;
-    if (!mode) return redispatch(call);
+    UserMode **const stack = stack_of(state, call->key), *const mode = *stack;
+    if (!mode) return redispatch_unseen(call);
     const uint64_t exclude = state->exclude, include = state->include;
-    state->modes = mode->outer;
-    state->exclude |= above_modes;
-    if (!mode->outer) state->include &= ~KEY_BIT(mode);
+    *stack = mode->outer;
+    if (call->key == KEY_mode) state->exclude |= above_modes;
+    if (!mode->outer) state->include &= ~(UINT64_C(1) << call->key);
     const Status status = body_kernel(call, mode->handler, mode->closure);
-    state->modes = mode;
+    *stack = mode;
     state->exclude = exclude;
     state->include = include;
     return status;
@@ -199,44 +211,52 @@ Status frame_redispatch(sn_frame *frame) {
     frame_drop_outs(frame);
     OpCall next = *call;
     next.outs = frame->out;
-    const Status status = call->key == KEY_mode && state_get()->modes ? run_mode(&next) : redispatch(&next);
+    const bool in_mode = call->key == KEY_mode || call->key == KEY_api;
+    const Status status = in_mode ? run_mode(&next) : redispatch(&next);
     for (int i = 0; i < frame->n_out; i++) /* the kernel's are the scope's */
         frame->out[i] = status == ST_OK ? tensor_retained(frame->out[i]) : NULL;
+    frame->passed_on = true;
     return status;
 }
 
-Status user_mode_push(sn_body handler, void *closure) {
+Status user_mode_push(Key key, sn_body handler, void *closure) {
     sn_state *const state = state_get();
-    TRY(tensor_settle("a user mode begins")); /* what came before it is not its business */
+    if (key == KEY_mode) TRY(tensor_settle("a user mode begins")); /* what came before it is not its business */
     UserMode *const mode = mem_alloc(sizeof *mode);
     if (!mode) return ST_MEMORY;
-    *mode = (UserMode){state->modes, handler, closure};
-    state->modes = mode;
-    state->include |= KEY_BIT(mode);
+    UserMode **const stack = stack_of(state, key);
+    *mode = (UserMode){*stack, handler, closure};
+    *stack = mode;
+    state->include |= UINT64_C(1) << key;
     return ST_OK;
 }
 
-Status user_mode_pop(void) {
+Status user_mode_pop(Key key) {
     sn_state *const state = state_get();
-    if (!state->modes) return error_raise(ST_STATE, "no user mode is active");
-    user_modes_pop_to(state, state->modes->outer);
+    const UserMode *const mode = *stack_of(state, key);
+    if (!mode) return error_raise(ST_STATE, key == KEY_api ? "no API mode is active" : "no user mode is active");
+    user_modes_pop_to(state, key, mode->outer);
     return ST_OK;
 }
 
 /* A mode that is not on the stack any more (popped inside an inner scope) is left alone. */
-void user_modes_pop_to(sn_state *state, UserMode *until) {
-    const UserMode *at = state->modes;
+void user_modes_pop_to(sn_state *state, Key key, UserMode *until) {
+    UserMode **const stack = stack_of(state, key);
+    const UserMode *at = *stack;
     while (at && at != until) at = at->outer;
     if (at != until) return;
-    while (state->modes != until) {
-        UserMode *const mode = state->modes;
-        state->modes = mode->outer;
+    while (*stack != until) {
+        UserMode *const mode = *stack;
+        *stack = mode->outer;
         mem_free(mode);
     }
-    if (state->modes)
-        state->include |= KEY_BIT(mode);
+    if (*stack)
+        state->include |= UINT64_C(1) << key;
     else
-        state->include &= ~KEY_BIT(mode);
+        state->include &= ~(UINT64_C(1) << key);
 }
 
-void override_start(void) { dispatch_fallback(KEY_mode, run_mode); }
+void override_start(void) {
+    dispatch_fallback(KEY_mode, run_mode);
+    dispatch_fallback(KEY_api, run_mode);
+}

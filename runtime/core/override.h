@@ -15,9 +15,10 @@ static inline bool override_covers(const OpRow *row) {
 }
 void override_free(sn_override *override); /* puts back what was there */
 
-Status user_mode_push(sn_body handler, void *closure);
-Status user_mode_pop(void);
-void user_modes_pop_to(sn_state *state, struct UserMode *until); /* until `until` is the innermost */
+/* key: KEY_mode, or KEY_api for those that see calls. */
+Status user_mode_push(Key key, sn_body handler, void *closure);
+Status user_mode_pop(Key key);
+void user_modes_pop_to(sn_state *state, Key key, struct UserMode *until); /* until `until` is the innermost */
 void override_start(void);
 
 /* The running call's next keys; for a user mode, the modes outside it first. */

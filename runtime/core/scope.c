@@ -49,6 +49,7 @@ Status scope_push(sn_state *state, bool owned) {
         .exclude = state->exclude,
         .autocast = state->autocast,
         .modes = state->modes,
+        .api_modes = state->api_modes,
         .streams = state->streams,
         .device = state->device,
         .texts = state->texts,
@@ -81,7 +82,8 @@ static void restore_state(sn_state *state, const ScopeFrame *frame) {
     state->autocast = frame->autocast;
     if (UNLIKELY(state->n_scopes + 1 < state->cast_region)) autocast_region_end(state);
     state->device = frame->device;
-    if (UNLIKELY(state->modes != frame->modes)) user_modes_pop_to(state, frame->modes);
+    if (UNLIKELY(state->modes != frame->modes)) user_modes_pop_to(state, KEY_mode, frame->modes);
+    if (UNLIKELY(state->api_modes != frame->api_modes)) user_modes_pop_to(state, KEY_api, frame->api_modes);
 }
 
 void scope_forget_callback(ScopeFrame *scope) {

@@ -26,7 +26,7 @@ typedef struct ScopeFrame {
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
     uint32_t autocast;
-    struct UserMode *modes;
+    struct UserMode *modes, *api_modes;
     struct StreamUse *streams;
     Device device; /* the default one */
     bool forks;    /* it ends with the generator as it began, which was: */
@@ -70,12 +70,13 @@ struct sn_state {
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
      * says it */
     const char *breaker;
-    const char *composite;    /* in a captured body: the op it called that is being expanded into parts; or NULL */
-    int last_path;            /* sn_path of the newest sn_call, for sn_last_call */
-    const char *last_reason;  /* lives as long as the function called */
-    struct EagerCache *eager; /* one-op programs by signature */
-    struct LentMetas *lent;   /* layouts interned lately, runtime/core/meta_intern.c */
-    struct UserMode *modes;   /* stack of user modes, innermost first */
+    const char *composite;      /* in a captured body: the op it called that is being expanded into parts; or NULL */
+    int last_path;              /* sn_path of the newest sn_call, for sn_last_call */
+    const char *last_reason;    /* lives as long as the function called */
+    struct EagerCache *eager;   /* one-op programs by signature */
+    struct LentMetas *lent;     /* layouts interned lately, runtime/core/meta_intern.c */
+    struct UserMode *modes;     /* stack of user modes, innermost first */
+    struct UserMode *api_modes; /* the same of API modes */
     /* By device, runtime/device/stream.h; NULL: each device's own. It holds those of the open scopes. */
     struct StreamUse *streams;
     Device device;           /* where factories go that name none */

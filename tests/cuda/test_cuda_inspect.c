@@ -1,4 +1,5 @@
-/* test_cuda_inspect.c: what can be seen of tensors and of the tape on a GPU (unit/test_accept_inspect.c). */
+/* test_cuda_inspect.c: what can be seen of tensors, calls and the tape on a GPU
+ * (unit/test_accept_inspect.c, test_api_mode.c). */
 #include "tests/unit/contract.h"
 
 static sn_storage storage_of(sn_tensor *t) {
@@ -93,11 +94,31 @@ START_TEST(a3_03_the_tape_is_walked) {
 }
 END_TEST
 
+static int linears;
+static sn_status counts_linears(sn_frame *f) {
+    linears += strstr(sn_op_name(sn_frame_op(f)), "::linear") != NULL;
+    return sn_redispatch(f);
+}
+
+START_TEST(a2_17_a_linear_is_seen_as_linear) {
+    sn_tensor *p[] = {there(F32(1, 3, 4)), there(F32(2, 3))};
+    const Twin twin = twin_new(layer, p, p, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    for (int i = 0; i < 6; i++) {
+        linears = 0;
+        if (i % 2) sn_api_mode_push(counts_linears, NULL);
+        TWIN_CALL(twin, there(F32((uint64_t)i, 2, 4)));
+        if (i % 2) sn_api_mode_pop();
+        ck_assert_int_eq(linears, i % 2 ? 2 : 0);
+    }
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a1_01_handles_are_counted, a1_02_fields_are_the_devices,
         a1_03_own_storage_grows,   a1_11_a_slice_keeps_the_whole_storage,
-        a3_03_the_tape_is_walked,
+        a3_03_the_tape_is_walked,  a2_17_a_linear_is_seen_as_linear,
     };
     return contract_main("test_cuda_inspect", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -383,7 +383,7 @@ static sn_status shape_tracker(sn_frame *f) {
     return sn_out(f, 0, z);
 }
 
-START_TEST(a2_17_a_hook_prints_shapes) {
+START_TEST(a_dispatch_mode_prints_shapes) {
     sn_tensor *const x = F32(1, 3, 4), *const y = F32(2, 4, 5), *const want = sn_mm(x, y);
     ck_assert_int_eq(sn_user_mode_push(shape_tracker, NULL), SN_OK);
     trace[0] = '\0';
@@ -485,7 +485,7 @@ int main(void) {
         a2_12_forms_share_their_meta_rule_and_its_errors,
         a2_14_keys_and_kernels_print,
         a2_15_no_grad_enters_autograd_and_inference_does_not,
-        a2_17_a_hook_prints_shapes,
+        a_dispatch_mode_prints_shapes,
         a2_18_the_logger_sees_t_then_addmm,
         a2_19_a_two_layer_mlp_counts_five_ops,
         a2_20_a_batched_tensor_shows_its_key,

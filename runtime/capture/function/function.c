@@ -232,7 +232,9 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     state->composite = NULL;
     c->in = in;
     c->n_in = n_in;
-    if (fn->options.mode == SN_COMPILE_REPLAY && !(c->symbols = symbols_new(in, n_in))) return ST_MEMORY;
+    /* An API mode's handler sees numbers; nothing is learnt of such a call. */
+    const bool learns = fn->options.mode == SN_COMPILE_REPLAY && !state_get()->api_modes;
+    if (learns && !(c->symbols = symbols_new(in, n_in))) return ST_MEMORY;
     capture_resume(c);
     Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
     c->final = true;

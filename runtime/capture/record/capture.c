@@ -793,7 +793,7 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op, cons
 /* Whether all is as ever around a call: what the dispatcher and capture_call would ask before they record it. Only what
  * the owner alone writes: no lock is held yet. */
 static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
-    const uint64_t keys = state->include & ~state->exclude & (KEY_BIT(capture) | KEY_BIT(autocast));
+    const uint64_t keys = state->include & ~state->exclude & (KEY_BIT(capture) | KEYS_OF_CALLS);
     return keys == KEY_BIT(capture) && state->error.status == ST_OK && !state->emission && !state->modes &&
            !capture_was_left(c) && !c->symbols &&
            !(call->row->flags & OPF_check && (c->eager_checks || c->device_asserts)) && !override_covers(call->row) &&

@@ -171,6 +171,7 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
         if (c->traces.at[i]->ops.n) trace = c->traces.at[i];
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out, .arena = c->arena};
     ReplayMatch match;
+    if (state_get()->api_modes) return; /* a call of its own kind: the others are as they were */
     pthread_mutex_lock(&fn->lock);
     const int learnt = fn->n_replay;
     const char *const why = trace        ? learn(&call, c, trace, out)

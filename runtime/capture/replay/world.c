@@ -186,7 +186,7 @@ static bool mode_differs(const World *w, const sn_state *state, Text *why) {
     else if (state->device != w->device)
         text_printf(why, "default device: %s, now %s", DEVICE_TEXT(w->device), DEVICE_TEXT(state->device));
     else
-        text_puts(why, "a mode of the thread");
+        text_puts(why, state->api_modes ? "an API mode is active" : "a mode of the thread");
     return false;
 }
 
@@ -194,7 +194,7 @@ bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *w
     const sn_state *const state = state_get();
     if (n_in != w->n_in) return false;
     if (state->grad_mode != w->grad_mode || state->include != w->include || state->exclude != w->exclude ||
-        state->autocast != w->autocast || state->device != w->device || state->modes)
+        state->autocast != w->autocast || state->device != w->device || state->modes || state->api_modes)
         return mode_differs(w, state, why);
     for (int i = 0; i < n_in; i++) at[i] = argument(in, i);
     for (int i = n_in; i < w->n_slots; i++) {

@@ -11,6 +11,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
+#include "runtime/core/autocast.h"
 
 static void free_saved(TrainingLaunch *l) {
     for (int i = 0; i < l->n_saved; i++) tensor_release(l->saved[i].tensor);
@@ -93,6 +94,7 @@ static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
     if (!copy) return NULL;
     const Arg args[] = {A_VAL(&copy->base), A_VAL(&grad->base), A_BOOL(false)};
     sn_tensor *out;
+    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
     return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, &out) == ST_OK ? out : NULL;
 }
 

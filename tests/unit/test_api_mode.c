@@ -1,0 +1,262 @@
+/* test_api_mode.c: API modes: what sees every op as the program calls it [acceptance 2.17, semantics T7]. */
+#include <stdio.h>
+
+#include "tests/unit/contract.h"
+
+static char seen[2048];
+static void note(const char *text) { strncat(seen, text, sizeof seen - strlen(seen) - 1); }
+
+/* "aten::mm" and "aten::add_.Tensor": "mm", "add_" */
+static void note_op(sn_frame *f) {
+    const char *const name = sn_op_name(sn_frame_op(f));
+    char base[64];
+    snprintf(base, sizeof base, "%s", strstr(name, "::") + 2);
+    base[strcspn(base, ".")] = '\0';
+    note(base);
+}
+
+static void note_sizes(sn_tensor *t) {
+    char number[32];
+    note("(");
+    for (int64_t i = 0; i < sn_rank(t); i++) {
+        snprintf(number, sizeof number, i ? ",%lld" : "%lld", (long long)sn_size(t, i));
+        note(number);
+    }
+    note(")");
+}
+
+static sn_status tracks_shapes(sn_frame *f) {
+    if (sn_redispatch(f) != SN_OK) return sn_check();
+    note_op(f);
+    note(": [");
+    for (int i = 0, n = 0; i < sn_in_count(f); i++)
+        if (sn_in_value(f, i).kind == SN_KIND_TENSOR) {
+            if (n++) note(",");
+            note_sizes(sn_in(f, i));
+        }
+    note("] -> ");
+    note_sizes(sn_result(f, 0));
+    note(";");
+    return SN_OK;
+}
+
+static sn_status names(sn_frame *f) {
+    if (sn_closure(f)) note(sn_closure(f));
+    note_op(f);
+    note(" ");
+    return sn_redispatch(f);
+}
+
+START_TEST(a2_17_a_linear_is_seen_as_linear) {
+    sn_tensor *const x = F32(1, 2, 3), *const w = F32(2, 4, 3), *const b = F32(3, 4), *const want = sn_linear(x, w, b);
+    ck_assert_int_eq(sn_api_mode_push(tracks_shapes, NULL), SN_OK);
+    seen[0] = '\0';
+    sn_mm(F32(1, 3, 4), F32(2, 4, 5));
+    ck_assert_str_eq(seen, "mm: [(3,4),(4,5)] -> (3,5);");
+    seen[0] = '\0';
+    sn_tensor *const y = sn_linear(x, w, b);
+    ck_assert_str_eq(seen, "linear: [(2,3),(4,3),(4)] -> (2,4);");
+    ck_assert(same_bits(y, want));
+    ck_assert_int_eq(sn_user_mode_push(names, "below "), SN_OK); /* the dispatch-level one sees its parts */
+    seen[0] = '\0';
+    sn_linear(x, w, b);
+    ck_assert_str_eq(seen, "below t below addmm linear: [(2,3),(4,3),(4)] -> (2,4);");
+    sn_user_mode_pop();
+    ck_assert_int_eq(sn_api_mode_pop(), SN_OK);
+    seen[0] = '\0';
+    sn_linear(x, w, b);
+    ck_assert_str_eq(seen, "");
+    ck_assert_int_ne(sn_api_mode_pop(), SN_OK);
+    expect_error(SN_ERR_STATE, "no API mode is active");
+    ck_assert_int_ne(sn_api_mode_push(NULL, NULL), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "the handler is NULL");
+}
+END_TEST
+
+static sn_status doubles(sn_frame *f) { /* its own op is the outer mode's to see */
+    if (sn_redispatch(f) != SN_OK) return sn_check();
+    return sn_out(f, 0, sn_mul_scalar(sn_result(f, 0), sn_int(2)));
+}
+
+START_TEST(a2_17_modes_nest_and_end_with_their_scope) {
+    sn_tensor *const x = F32(1, 3), *const want = sn_relu(x), *const twice = sn_add(want, want);
+    const sn_scope scope = sn_scope_begin();
+    sn_api_mode_push(names, "outer ");
+    sn_api_mode_push(names, "inner ");
+    seen[0] = '\0';
+    ck_assert(same_bits(sn_relu(x), want));
+    ck_assert_str_eq(seen, "inner relu outer relu ");
+    sn_api_mode_push(doubles, NULL);
+    seen[0] = '\0';
+    ck_assert(same_bits(sn_relu(x), twice));
+    ck_assert_str_eq(seen, "inner relu outer relu inner mul outer mul ");
+    sn_scope_end(scope);
+    seen[0] = '\0';
+    ck_assert(same_bits(sn_relu(x), want));
+    ck_assert_str_eq(seen, "");
+}
+END_TEST
+
+static sn_status sees_history(sn_frame *f) {
+    if (sn_redispatch(f) != SN_OK) return sn_check();
+    note(sn_requires_grad(sn_result(f, 0)) ? "recorded " : "plain ");
+    return SN_OK;
+}
+
+START_TEST(a2_17_it_is_above_autograd) {
+    sn_tensor *const w = LEAF(2, 4, 3), *const x = F32(1, 2, 3);
+    ck_assert_int_eq(sn_backward(sn_sum(sn_linear(x, w, NULL))), SN_OK);
+    sn_tensor *const want = sn_clone(sn_grad(w));
+    sn_grad_set(w, NULL);
+    sn_api_mode_push(sees_history, NULL);
+    seen[0] = '\0';
+    sn_tensor *const loss = sn_sum(sn_linear(x, w, NULL));
+    ck_assert_str_eq(seen, "recorded recorded ");
+    ck_assert_int_eq(sn_backward(loss), SN_OK);
+    ck_assert_str_eq(seen, "recorded recorded "); /* a backward's ops are no calls */
+    sn_api_mode_pop();
+    ck_assert(same_bits(sn_grad(w), want));
+}
+END_TEST
+
+static sn_status fails(sn_frame *f) { return sn_fail(SN_ERR_VALUE, "not this op"); }
+
+START_TEST(a2_17_an_error_of_the_handler_is_the_ops) {
+    sn_api_mode_push(fails, NULL);
+    ck_assert_ptr_null(sn_relu(F32(1, 3)));
+    expect_error(SN_ERR_VALUE, "not this op");
+    sn_api_mode_pop();
+    ck_assert_ptr_nonnull(sn_relu(F32(1, 3)));
+}
+END_TEST
+
+/* Compiled ------------------------------------------------------------------------------------ */
+
+typedef struct Net {
+    sn_tensor *w, *b;
+    int runs;
+} Net;
+
+static sn_status net(sn_frame *f) {
+    Net *const n = sn_closure(f);
+    n->runs++;
+    sn_tensor *const h = sn_mul_scalar(sn_linear(sn_in(f, 0), n->w, n->b), sn_float(0.5));
+    sn_tensor *const part = sn_narrow(h, 0, 0, 1);
+    sn_add_(part, part); /* views and writes */
+    return sn_out(f, 0, sn_sum(sn_mul(h, h)));
+}
+
+static const char net_ops[] = "linear mul narrow add_ mul sum ";
+
+START_TEST(a2_17_around_a_compiled_function) {
+    Net nets[2] = {{LEAF(2, 4, 3), LEAF(3, 4)}, {LEAF(2, 4, 3), LEAF(3, 4)}};
+    const Twin twin = twin_new(net, &nets[0], &nets[1], NULL);
+    for (int i = 0; i < 6; i++) {
+        sn_tensor *const x = F32((uint64_t)i, 2, 3);
+        if (i % 3 != 2) sn_api_mode_push(names, NULL); /* from the first call on, and without */
+        seen[0] = '\0';
+        sn_tensor *const got = SN_CALL(twin.fast, x);
+        if (i % 3 != 2) {
+            ck_assert_msg(!strcmp(seen, net_ops), "call %d: %s", i, seen);
+            ck_assert_int_eq(sn_backward(got), SN_OK);
+            ck_assert_msg(!strcmp(seen, net_ops), "call %d: %s", i, seen);
+            sn_api_mode_pop();
+        } else {
+            ck_assert_str_eq(seen, "");
+            ck_assert_int_eq(sn_backward(got), SN_OK);
+        }
+        if (i) ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+        sn_tensor *const want = SN_CALL(twin.eager, x);
+        ck_assert(same_bits(got, want) && sn_backward(want) == SN_OK);
+        ck_assert(same_bits(sn_grad(nets[0].w), sn_grad(nets[1].w)));
+    }
+    ck_assert_int_eq(stats_of(twin.fast).compiles, 1); /* the mode is no case of its own */
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status pushes_inside(sn_frame *f) {
+    sn_tensor *const h = sn_sin(sn_in(f, 0));
+    const sn_scope scope = sn_scope_begin();
+    sn_api_mode_push(names, NULL);
+    sn_tensor *const y = sn_linear(h, h, NULL);
+    return sn_out(f, 0, sn_cos(sn_scope_return(scope, y)));
+}
+
+START_TEST(a2_17_inside_of_a_body) {
+    const Twin twin = twin_new(pushes_inside, NULL, NULL, NULL);
+    const Twin replay = twin_new(pushes_inside, NULL, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    for (int i = 0; i < 5; i++) {
+        seen[0] = '\0';
+        TWIN_CALL(i % 2 ? replay : twin, F32((uint64_t)i, 2, 3));
+        ck_assert_str_eq(seen, "linear linear ");
+    }
+    twin_free(twin);
+    twin_free(replay);
+}
+END_TEST
+
+START_TEST(t7_an_active_api_mode_makes_replay_run_the_body) {
+    Net nets[2] = {{F32(2, 4, 3), F32(3, 4)}, {F32(2, 4, 3), F32(3, 4)}};
+    const Twin twin = twin_new(net, &nets[0], &nets[1], SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    for (int i = 0; i < 4; i++) TWIN_CALL(twin, F32((uint64_t)i, 2, 3));
+    const int learnt = nets[0].runs;
+    TWIN_CALL(twin, F32(9, 2, 3));
+    ck_assert_int_eq(nets[0].runs, learnt); /* replayed */
+    for (int i = 0; i < 3; i++) {
+        sn_api_mode_push(names, NULL);
+        seen[0] = '\0';
+        sn_tensor *const got = SN_CALL(twin.fast, F32((uint64_t)i, 2, 3));
+        sn_api_mode_pop();
+        ck_assert_str_eq(seen, net_ops);
+        ck_assert(same_bits(got, SN_CALL(twin.eager, F32((uint64_t)i, 2, 3))));
+    }
+    ck_assert_int_eq(nets[0].runs, learnt + 3);
+    TWIN_CALL(twin, F32(9, 2, 3));
+    ck_assert_int_eq(nets[0].runs, learnt + 3); /* and again */
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status symbolic(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_reshape(sn_exp(x), SN_INTS(sn_sym_arg(sn_sym_numel(x)))));
+}
+
+static sn_status doubles_reshapes(sn_frame *f) { /* reads the numbers that a call was given */
+    if (strstr(sn_op_name(sn_frame_op(f)), "reshape")) {
+        char number[32];
+        snprintf(number, sizeof number, "%lld ", (long long)sn_in_value(f, 1).ints[0]);
+        note(number);
+    }
+    return sn_redispatch(f);
+}
+
+START_TEST(t7_an_api_mode_sees_plain_numbers) {
+    const Twin twin = twin_new(symbolic, NULL, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    for (int i = 0; i < 6; i++) {
+        if (i % 2) sn_api_mode_push(doubles_reshapes, NULL);
+        seen[0] = '\0';
+        TWIN_CALL(twin, F32(1, 2 + i, 3));
+        char want[64];
+        snprintf(want, sizeof want, "%d %d ", 6 + 3 * i, 6 + 3 * i);
+        ck_assert_str_eq(seen, i % 2 ? want : "");
+        if (i % 2) sn_api_mode_pop();
+    }
+    twin_free(twin);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        a2_17_a_linear_is_seen_as_linear,
+        a2_17_modes_nest_and_end_with_their_scope,
+        a2_17_it_is_above_autograd,
+        a2_17_an_error_of_the_handler_is_the_ops,
+        a2_17_around_a_compiled_function,
+        a2_17_inside_of_a_body,
+        t7_an_active_api_mode_makes_replay_run_the_body,
+        t7_an_api_mode_sees_plain_numbers,
+    };
+    return contract_main("test_api_mode", tests, (int)(sizeof tests / sizeof *tests));
+}
