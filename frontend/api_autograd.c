@@ -26,7 +26,7 @@ sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
 }
 
 bool sn_requires_grad(sn_tensor *t) {
-    if (tensor_valid(t, "sn_requires_grad") != ST_OK) return false;
+    if (tensor_valid(t, "sn_requires_grad") != ST_OK || state_untraced("sn_requires_grad") != ST_OK) return false;
     const bool tracks = capture_requires_grad(t);
     query_showed(QUERY_requires_grad, t, 0, tracks);
     return tracks;
@@ -41,6 +41,7 @@ sn_scope sn_no_grad_begin(void) {
 /* What is recorded was recorded with the flag as it was: it runs before the flag changes. */
 static Status switch_grad(sn_tensor *t, bool on) {
     TRY(tensor_valid(t, "sn_requires_grad_"));
+    TRY(state_untraced("sn_requires_grad_"));
     if (state_get()->capture && sn_requires_grad(t) != on) {
         capture_note_event("sn_requires_grad_ changes a tensor");
         TRY(tensor_settle("sn_requires_grad_ changes a tensor"));
@@ -52,11 +53,14 @@ static Status switch_grad(sn_tensor *t, bool on) {
 sn_tensor *sn_requires_grad_(sn_tensor *t, bool on) { return switch_grad(t, on) == ST_OK ? t : NULL; }
 
 sn_tensor *sn_grad(sn_tensor *t) {
-    return tensor_valid(t, "sn_grad") == ST_OK && query_ask(QUERY_grad, t, 0) ? tape_grad(t) : NULL;
+    return tensor_valid(t, "sn_grad") == ST_OK && state_untraced("sn_grad") == ST_OK && query_ask(QUERY_grad, t, 0)
+               ? tape_grad(t)
+               : NULL;
 }
 
 sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     Status status = tensor_valid(t, "sn_grad_set");
+    if (status == ST_OK) status = state_untraced("sn_grad_set");
     if (status == ST_OK && grad) status = tensor_valid(grad, "sn_grad_set");
     if (status == ST_OK) status = capture_note_grad(t);
     if (status == ST_OK) capture_note_event("sn_grad_set in the body");
@@ -64,6 +68,7 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
 }
 
 static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, const char *what) {
+    TRY(state_untraced(what));
     TRY(error_pending());
     if (flags & ~(uint32_t)(SN_RETAIN_GRAPH | SN_CREATE_GRAPH | SN_ALLOW_UNUSED))
         return error_raise(ST_ARGUMENT, "%s: flags 0x%x are unknown", what, flags);
@@ -124,8 +129,8 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
 
 int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
     /* Hooks belong to the node. */
-    if (tensor_valid(t, "sn_hook_add") != ST_OK || capture_make(t, "sn_hook_add") != ST_OK ||
-        tensor_ready(t, "sn_hook_add") != ST_OK)
+    if (tensor_valid(t, "sn_hook_add") != ST_OK || state_untraced("sn_hook_add") != ST_OK ||
+        capture_make(t, "sn_hook_add") != ST_OK || tensor_ready(t, "sn_hook_add") != ST_OK)
         return 0;
     if (!hook) {
         error_raise(ST_ARGUMENT, "sn_hook_add: the hook is NULL");

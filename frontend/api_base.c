@@ -97,7 +97,8 @@ sn_status sn_setting_set(const char *name, const char *value) {
     sn_state *const state = state_get();
     if (state->error.status != ST_OK) return (sn_status)state->error.status;
     if (!name) return (sn_status)error_raise(ST_ARGUMENT, "sn_setting_set: the name is NULL");
-    const Status status = capture_before_event("sn_setting_set");
+    Status status = state_untraced("sn_setting_set");
+    if (status == ST_OK) status = capture_before_event("sn_setting_set");
     return (sn_status)(status == ST_OK ? setting_set(state, name, value) : status);
 }
 
@@ -115,8 +116,9 @@ sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {
 }
 
 static sn_status set_generator(sn_rng rng, const char *outside, const char *breaks) {
-    const Status pending = error_pending();
-    return (sn_status)(pending == ST_OK ? capture_set_generator(rng.seed, rng.sequence, outside, breaks) : pending);
+    Status status = error_pending();
+    if (status == ST_OK) status = state_untraced(outside);
+    return (sn_status)(status == ST_OK ? capture_set_generator(rng.seed, rng.sequence, outside, breaks) : status);
 }
 
 sn_status sn_seed(uint64_t seed) {
@@ -125,7 +127,8 @@ sn_status sn_seed(uint64_t seed) {
 
 sn_rng sn_rng_get(void) {
     const sn_state *const state = state_get();
-    if (error_pending() != ST_OK || capture_shows_generator() != ST_OK) return (sn_rng){0};
+    if (error_pending() != ST_OK || state_untraced("sn_rng_get") != ST_OK || capture_shows_generator() != ST_OK)
+        return (sn_rng){0};
     return (sn_rng){.seed = state->seed, .sequence = state->sequence};
 }
 
@@ -134,7 +137,8 @@ sn_status sn_rng_set(sn_rng rng) {
 }
 
 sn_scope sn_rng_fork_begin(void) {
-    const sn_scope mark = error_pending() == ST_OK ? sn_scope_begin() : SN_SCOPE_ROOT;
+    const sn_scope mark =
+        state_untraced("sn_rng_fork_begin") == ST_OK && error_pending() == ST_OK ? sn_scope_begin() : SN_SCOPE_ROOT;
     if (mark != SN_SCOPE_ROOT) scope_keep_generator(state_get());
     return mark;
 }

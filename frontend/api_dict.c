@@ -54,6 +54,7 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     TRY(error_pending());
     if (!d || !name) return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
     TRY(tensor_valid(t, "sn_dict_set"));
+    TRY(state_untraced("sn_dict_set"));
     capture_note_event("a dictionary is changed in the body");
     const int i = find_name(d, name);
     if (i < 0) return append_entry(d, name, t);

@@ -98,7 +98,7 @@ sn_status sn_out(sn_frame *f, int i, sn_tensor *t) {
     if (f->out[i] && !f->passed_on) return (sn_status)error_raise(ST_STATE, "%s: output %d is set already", f->what, i);
     if (tensor_valid(t, "sn_out") != ST_OK) return (sn_status)error_pending();
     sn_tensor *const before = f->out[i];
-    f->out[i] = sn_retain(t); /* whatever held it may let go before the call has ended */
+    f->out[i] = tensor_retained(t); /* whatever held it may let go before the call has ended */
     sn_release(before);
     return SN_OK;
 }

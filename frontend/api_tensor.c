@@ -31,7 +31,7 @@ _Static_assert(sizeof(sn_value) == sizeof(Arg) && offsetof(sn_value, tensor) == 
 /* lifetime ------------------------------------------------------------------------------------ */
 
 sn_tensor *sn_keep(sn_tensor *t) {
-    if (!t) return NULL;
+    if (!t || state_untraced("sn_keep") != ST_OK) return NULL;
     sn_state *const state = state_get();
     const uint32_t first = state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
     const bool innermost = tensor_in_scope(t) && tensor_scope_slot(t) >= first;
@@ -40,7 +40,8 @@ sn_tensor *sn_keep(sn_tensor *t) {
 }
 
 sn_tensor *sn_retain(sn_tensor *t) {
-    if (t) tensor_retain(t);
+    if (!t || state_untraced("sn_retain") != ST_OK) return NULL;
+    tensor_retain(t);
     return t;
 }
 

@@ -13,27 +13,29 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/compile/compile.h"
 #include "runtime/core/custom_op.h"
+#include "runtime/core/emission.h"
 #include "runtime/core/hooks.h"
 
 enum { MAX_HANDLES = 512 };
 
-typedef struct Emission {
+typedef struct DerivEmission {
+    Emission emission; /* first */
     Builder *builder;
     int n;
     struct {
         sn_tensor *tensor; /* retained */
         Val *val;
     } at[MAX_HANDLES];
-} Emission;
+} DerivEmission;
 
-static Val *val_of(const Emission *em, const sn_tensor *t) {
+static Val *val_of(const DerivEmission *em, const sn_tensor *t) {
     for (int i = 0; i < em->n; i++)
         if (em->at[i].tensor == t) return em->at[i].val;
     return NULL;
 }
 
 /* A handle for a value of the graph, owned by the innermost scope; NULL raises. */
-static sn_tensor *handle_of(Emission *em, Val *val) {
+static sn_tensor *handle_of(DerivEmission *em, Val *val) {
     const Meta *const meta = val->meta;
     if (em->n == MAX_HANDLES) {
         error_raise(ST_UNSUPPORTED, "a derivative of more than %d values", MAX_HANDLES);
@@ -53,14 +55,15 @@ static sn_tensor *handle_of(Emission *em, Val *val) {
     return t;
 }
 
-static Status emitted_arg(const Emission *em, Arg *arg) {
+static Status emitted_arg(const DerivEmission *em, Arg *arg) {
     if (arg->kind == ARG_tensors) return error_raise(ST_UNSUPPORTED, "a derivative with an op on a list of tensors");
     if (arg->kind != ARG_tensor || !arg->val) return ST_OK;
     arg->val = val_of(em, tensor_of(arg->val));
     return arg->val ? ST_OK : error_raise(ST_UNSUPPORTED, "a derivative that reads a tensor which is not its own");
 }
 
-Status emission_call(Emission *em, OpCall *call) {
+static Status derivative_op(Emission *emission, OpCall *call) {
+    DerivEmission *const em = (DerivEmission *)emission;
     const OpRow *const row = call->row;
     TRY(error_pending());
     if (call->form != FORM_functional || row->flags & (OPF_host | OPF_random) || row->returns_list)
@@ -85,13 +88,13 @@ typedef struct Handles {
     Val *results[MAX_OUTS], *grad_out[MAX_OUTS];
 } Handles;
 
-static Status as_handle(Emission *em, Val *val, Val **out) {
+static Status as_handle(DerivEmission *em, Val *val, Val **out) {
     sn_tensor *const t = val ? handle_of(em, val) : NULL;
     *out = t ? &t->base : NULL;
     return val && !t ? error_pending() : ST_OK;
 }
 
-static Status make_handles(Emission *em, const Deriv *d, Handles *h) {
+static Status make_handles(DerivEmission *em, const Deriv *d, Handles *h) {
     for (int i = 0; i < d->row->n_params; i++) {
         h->args[i] = d->args[i];
         if (h->args[i].kind == ARG_tensors)
@@ -127,7 +130,7 @@ static Status run_eagerly(Deriv *d) {
 }
 
 /* The body on handles; its gradients as values of the graph. */
-static Status run_on_handles(Emission *em, Deriv *d) {
+static Status run_on_handles(DerivEmission *em, Deriv *d) {
     Handles h = {.results = {0}};
     TRY(make_handles(em, d, &h));
     Val *grads[MAX_ARGS] = {0};
@@ -150,8 +153,9 @@ static Status run_on_handles(Emission *em, Deriv *d) {
 /* No bail may cross the user's frames: the exit is closed while the body runs. */
 static Status run_emitting(Deriv *d) {
     sn_state *const state = state_get();
-    Emission *const em = mem_zero(sizeof *em);
+    DerivEmission *const em = mem_zero(sizeof *em);
     if (!em) return ST_MEMORY;
+    em->emission.call = derivative_op;
     em->builder = d->b;
     Graph *const graph = (Graph *)d->b;
     Bail *const exit = compile_disarm(graph);
@@ -159,7 +163,7 @@ static Status run_emitting(Deriv *d) {
     struct Emission *const before = state->emission;
     Status status = scope_push(state, false);
     if (status == ST_OK) {
-        state->emission = em;
+        state->emission = &em->emission;
         state->include |= KEY_BIT(capture);
         state->exclude |= KEYS_OF_CALLS;
         status = run_on_handles(em, d);

@@ -290,9 +290,6 @@ Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs,
 void *tape_compiled_context(const TapeNode *node);
 
 /* derivatives of users' ops (custom_derivative.c) ------------------------------------------------ */
-/* A body that is being emitted into a graph: capture's kernel passes every op that the body calls to it. */
-typedef struct Emission Emission;
-Status emission_call(Emission *emission, OpCall *call);
 void custom_derivative_start(void);
 
 /* listings ------------------------------------------------------------------------------------ */

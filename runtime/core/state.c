@@ -11,6 +11,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/dispatch.h"
+#include "runtime/core/emission.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/tensor.h"
 
@@ -71,6 +72,12 @@ sn_state *state_use(sn_state *state) {
 Status state_outside_body(const char *what) {
     if (!runtime_hooks.capture_current_exactly()) return ST_OK;
     return error_raise(ST_STATE, "%s: not inside a compiled function", what);
+}
+
+Status state_untraced(const char *what) {
+    const Emission *const emission = state_get()->emission;
+    if (LIKELY(!emission || !emission->traces)) return ST_OK;
+    return error_raise(ST_UNSUPPORTED, "%s", what);
 }
 
 sn_state *sn_state_use(sn_state *state) {

@@ -64,7 +64,7 @@ struct sn_state {
     Capture *capture;          /* NULL: not inside sn_call */
     Capture *paused;           /* the innermost one that waits for an eager callee; NULL */
     Capture *held;             /* whose lock this thread holds, see runtime/capture/record/capture_thread.c */
-    struct Emission *emission; /* a derivative body goes into a graph; else NULL */
+    struct Emission *emission; /* a body goes into a graph, runtime/core/emission.h; else NULL */
     /* return address of the user's current op call: for graph breaks and errors */
     const void *site;
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
@@ -107,6 +107,8 @@ void state_grad_mode_set(sn_state *state, sn_grad_mode mode);
 
 /* Raises where a body is being captured: for functions of capture class `refused` [semantics C3]. */
 Status state_outside_body(const char *what);
+/* Raises where a body of control flow is traced: what a graph cannot say, for which the body itself then runs. */
+Status state_untraced(const char *what);
 
 /* scopes -------------------------------------------------------------------------------------- */
 

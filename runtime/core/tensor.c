@@ -225,6 +225,7 @@ static Status flush_for(sn_tensor *t, const char *what) {
 
 Status tensor_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
+    TRY(state_untraced(what));
     if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(flush_for(t, what));
     if (t->storage) return ST_OK;
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what, DEVICE_TEXT(t->base.meta->device));

@@ -428,7 +428,10 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
     if (!fn) return error_raise(ST_ARGUMENT, "sn_call: the function is NULL");
     sn_state *const state = state_get();
     Status status;
-    if (capture_current()) {
+    if (state->emission) { /* part of a body that goes into a graph */
+        status = fn->options.mode == SN_COMPILE_EAGER ? state_untraced("a callee in mode SN_COMPILE_EAGER") : ST_OK;
+        if (status == ST_OK) status = run_body(fn, in, n_in, out, n_out, NULL);
+    } else if (capture_current()) {
         status = call_inlined(fn, in, n_in, out, n_out);
     } else if (fn->saved) {
         status = replay_run(fn, in, n_in, out, n_out);

@@ -14,6 +14,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/core/custom_op.h"
+#include "runtime/core/emission.h"
 #include "runtime/eager/eager.h"
 #include "runtime/core/override.h"
 #include "runtime/device/device.h"
@@ -532,8 +533,7 @@ static bool is_capturable(const OpRow *row) {
     return custom ? custom->meta && custom->flags & (SN_OP_PURE | SN_OP_ORDERED) : row->meta != NULL;
 }
 
-/* Why no call of a row is captured; NULL: calls are. */
-static const char *row_refusal(const OpRow *row) {
+const char *capture_row_refusal(const OpRow *row) {
     if (row->flags & OPF_resizes) return "memory is resized";
     if (row->flags & OPF_host) return "a value is needed on the host";
     if (row->flags & OPF_bits) return "a view in another dtype";
@@ -573,7 +573,7 @@ static inline bool breaks_for_checks(const Capture *c, const OpCall *call) {
  * edge of was asked about before. */
 static inline const char *capture_refusal(const Capture *c, const OpCall *call, const sn_state *state) {
     const TrieNode *const likely = trie_newest(c->cursor);
-    const char *const never = likely && likely->op.row == call->row ? NULL : row_refusal(call->row);
+    const char *const never = likely && likely->op.row == call->row ? NULL : capture_row_refusal(call->row);
     if (UNLIKELY(never != NULL)) return never;
     if (UNLIKELY(state->modes != NULL)) return "a user mode is active";
     if (UNLIKELY(breaks_for_checks(c, call))) return "an op that checks values, with eager_checks or device_asserts";
@@ -840,7 +840,7 @@ bool capture_follow(sn_state *state, OpCall *call, Status *status) {
 
 Status capture_op(OpCall *call) {
     sn_state *const state = state_get();
-    if (UNLIKELY(state->emission != NULL)) return emission_call(state->emission, call);
+    if (UNLIKELY(state->emission != NULL)) return state->emission->call(state->emission, call);
     Capture *const c = capture_current();
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
     return UNLIKELY(c->symbols != NULL) ? capture_symbolic(c, call) : capture_call(c, call, call->args);

@@ -78,6 +78,8 @@ bool capture_follow(sn_state *state, OpCall *call, Status *status);
 /* Records sn::gradients(roots, grads, leaves); outs: n placeholders laid out as the
  * tape lays out .grad. */
 Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, int n);
+/* Why no call of a row is captured; NULL: calls are. */
+const char *capture_row_refusal(const OpRow *row);
 void capture_start(void); /* registers the key's kernels */
 
 #endif

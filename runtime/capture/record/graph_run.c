@@ -152,10 +152,24 @@ static Status run_list(const Node *node, const Arg *args, sn_tensor **outs) {
     return error_raise(ST_VALUE, "%s: gives %d tensors here, the graph has %d", node->row->name, n, node->n_outs);
 }
 
-static Status run_row(const Node *node, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
+static Status run_row_now(const Node *node, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
     if (node->row->flags & OPF_gradients) return gradients_run(args, outs);
     if (node->row->returns_list) return run_list(node, args, outs);
     return dispatch(node->row, node->form, args, node->form == FORM_out ? out_args : NULL, outs);
+}
+
+/* In the mode that the node has. */
+static Status run_row(const Node *node, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
+    sn_state *const state = state_get();
+    const sn_grad_mode before = state->grad_mode;
+    const sn_grad_mode own = node->modes & NODE_inference ? SN_INFERENCE
+                             : node->modes & NODE_no_grad ? SN_GRAD_OFF
+                                                          : before;
+    if (LIKELY(own == before || before == SN_INFERENCE)) return run_row_now(node, args, out_args, outs);
+    state_grad_mode_set(state, own);
+    const Status status = run_row_now(node, args, out_args, outs);
+    state_grad_mode_set(state, before);
+    return status;
 }
 
 static Status check_arg(const GraphRun *run, const Arg *a) {

@@ -75,6 +75,7 @@ static Status relayout_inside(const OpRow *row, const Arg *args) {
 Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs) {
     sn_state *const state = state_get();
     TRY(error_pending());
+    TRY(state_untraced(op_form_name(row, FORM_inplace)));
     outs[0] = NULL;
     if (args[0].kind != ARG_tensor || tensor_valid(tensor_of(args[0].val), row->name) != ST_OK) return error_pending();
     TRY(scope_push(state, false));

@@ -1,0 +1,67 @@
+/* transform.h: ops whose arguments are functions. All have one form, (body, closure, options, in, out, n_out), and run
+   at once; bodies nest by calling another one inside. out has room n_out, the body sets exactly these, and all are NULL
+   on error. closure is passed to the bodies as it is.
+
+   Control flow as ops. For it a body is called once on tensors without values, to learn what it does; then its ops run,
+   as often as they have to. So host code in it runs once, not once a round, and a branch that is not taken is seen,
+   too. A body that asks for a value (sn_item...), breaks, keeps tensors or changes what belongs to the program runs
+   itself instead, each time; so does one with a user's op or in an autocast region. sn_logging_set("graph_breaks")
+   tells why. A body may not write what is not its own. Only ops that run can fail on values. Results are row-major and
+   never share memory with inputs. Each of these ops takes one sequence number of the generator, however many random ops
+   run inside, which draw from a generator of their own, made of seed and that number. In a compiled function control
+   flow ends the segment and runs eagerly. */
+#ifndef SINTER_TRANSFORM_H
+#define SINTER_TRANSFORM_H
+#include <sinter/tensor.h>
+SN_BEGIN
+typedef struct sn_cond_options {
+    size_t size;
+    /* Passed to if_false; NULL: closure. */
+    void *false_closure;
+} sn_cond_options;
+#define SN_COND_OPTIONS(...) SN_STRUCT(sn_cond_options, __VA_ARGS__)
+/* pred, one bool, says which body gives the results. Both give the same dtypes, sizes and devices, else an error; a
+   result requires gradients if it does in either; what only the other body uses gets none. As torch.cond. [op] */
+sn_status sn_cond(sn_tensor *pred, sn_body if_true, sn_body if_false, void *closure, const sn_cond_options *options,
+                  sn_tensors in, sn_tensor **out, int n_out);
+
+typedef struct sn_while_options {
+    size_t size;
+    /* Where the condition still holds after so many rounds: SN_ERR_VALUE; 0: no bound. */
+    int64_t max_iterations;
+    /* Passed to the condition; NULL: closure. */
+    void *condition_closure;
+} sn_while_options;
+#define SN_WHILE_OPTIONS(...) SN_STRUCT(sn_while_options, __VA_ARGS__)
+/* While condition(carry) gives true, one bool, carry = body(carry), which begins as `in` and keeps dtypes and sizes;
+   n_out is in.n. Nothing that the body uses may require gradients in SN_GRAD_ON: sn_scan gives these. As torch's
+   while_loop. [op] */
+sn_status sn_while_loop(sn_body condition, sn_body body, void *closure, const sn_while_options *options, sn_tensors in,
+                        sn_tensor **out, int n_out);
+
+typedef struct sn_scan_options {
+    size_t size;
+    /* How many of `in` come first as what is carried; 0: one. */
+    int32_t carries;
+    /* From the last slice to the first. */
+    bool reverse;
+    /* Along which dim the others are taken apart, without it. */
+    int64_t dim;
+} sn_scan_options;
+#define SN_SCAN_OPTIONS(...) SN_STRUCT(sn_scan_options, __VA_ARGS__)
+/* carry, y = body(carry, x) for each slice x in turn, numbers of carries and ys as there are; carries keep dtypes and
+   sizes. Gives the last carries, then ys stacked along a new dim 0, in the order of the slices. Gradients go through
+   all rounds, the last one first. As torch's scan. [op] */
+sn_status sn_scan(sn_body body, void *closure, const sn_scan_options *options, sn_tensors in, sn_tensor **out,
+                  int n_out);
+
+typedef struct sn_map_options {
+    size_t size;
+    int64_t dim;
+} sn_map_options;
+#define SN_MAP_OPTIONS(...) SN_STRUCT(sn_map_options, __VA_ARGS__)
+/* y = body(x) for each slice of the inputs along a dim, the first one by default; ys stacked along a new dim 0. As
+   torch's map. [op] */
+sn_status sn_map(sn_body body, void *closure, const sn_map_options *options, sn_tensors in, sn_tensor **out, int n_out);
+SN_END
+#endif

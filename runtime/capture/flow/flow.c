@@ -1,0 +1,100 @@
+/* flow.c: what all control flow shares: its place in a compiled function, its random numbers, its types. */
+#include "runtime/capture/flow/flow.h"
+
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/segment.h"
+#include "runtime/core/element.h"
+#include "runtime/core/emission.h"
+
+/* Two rounds, so that neighbouring numbers of neighbouring seeds have nothing in common. */
+static uint64_t derived_seed(uint64_t seed, uint64_t number) {
+    return hash_mix(hash_mix(seed + 0x9E3779B97F4A7C15u, number), number ^ (seed << 1 | seed >> 63));
+}
+
+/* Everything that a body may look at is made. */
+static Status pause_capture(const FlowCall *call, FlowRun *run) {
+    static const char why[] = "control flow runs eagerly";
+    Capture *const capture = state_get()->capture;
+    if (!capture) return ST_OK;
+    capture_breaks(call->op);
+    capture_note_break(capture, why);
+    TRY(capture_settle(why));
+    capture_breaks(NULL);
+    run->paused = capture_pause();
+    return ST_OK;
+}
+
+Status flow_begin(const FlowCall *call, FlowRun *run) {
+    sn_state *const state = state_get();
+    *run = (FlowRun){0};
+    for (int i = 0; i < call->n_out; i++) call->out[i] = NULL;
+    TRY(error_pending());
+    if (state->emission) return error_raise(ST_UNSUPPORTED, "%s: in a body that is traced", call->op);
+    for (int i = 0; i < call->n_in; i++)
+        if (!call->in[i]) return error_raise(ST_ARGUMENT, "%s: input %d is NULL", call->op, i);
+    TRY(pause_capture(call, run));
+    run->seed = state->seed, run->sequence = state->sequence;
+    run->own_seed = derived_seed(state->seed, state->sequence);
+    Status status = ST_OK;
+    for (int i = 0; status == ST_OK && i < call->n_in; i++) status = tensor_ready(call->in[i], call->op);
+    state->seed = run->own_seed, state->sequence = 0;
+    return status == ST_OK ? ST_OK : flow_end(call, run, status);
+}
+
+/* The op takes one number, none where it fails [semantics B6]. */
+Status flow_end(const FlowCall *call, const FlowRun *run, Status status) {
+    sn_state *const state = state_get();
+    if (status == ST_OK && state->seed != run->own_seed)
+        status = error_raise(ST_STATE, "%s: its body seeds the generator", call->op);
+    state->seed = run->seed;
+    state->sequence = run->sequence + (status == ST_OK);
+    capture_unpause(run->paused);
+    for (int i = 0; status != ST_OK && i < call->n_out; i++) call->out[i] = NULL;
+    return status;
+}
+
+Status flow_carry(sn_tensor **ts, int n) {
+    for (int i = 0; i < n; i++) {
+        const Meta *const meta = ts[i]->base.meta;
+        if (meta->contiguous && !meta->wrapped) continue;
+        if (!(ts[i] = tape_clone(ts[i], NULL))) return error_pending() ? error_pending() : ST_MEMORY;
+    }
+    return ST_OK;
+}
+
+Status flow_same_type(const char *op, const char *part, int i, const Meta *a, const char *a_of, const Meta *b,
+                      const char *b_of) {
+    const bool dtypes = a->dtype == b->dtype, sizes = meta_same_sizes(a, b);
+    if (dtypes && sizes && a->device == b->device) return ST_OK;
+    Text text = {0};
+    text_printf(&text, "%s: %s %d is ", op, part, i);
+    Meta plain_a = *a, plain_b = *b; /* strides are no part of it: results are row-major */
+    plain_a.contiguous = plain_b.contiguous = true;
+    meta_print(NULL, &text, &plain_a);
+    text_printf(&text, " %s and ", a_of);
+    meta_print(NULL, &text, &plain_b);
+    text_printf(&text, " %s", b_of);
+    const Status status = error_raise(!dtypes ? ST_DTYPE : !sizes ? ST_SHAPE : ST_DEVICE, "%s", text_str(&text));
+    text_free(&text);
+    return status;
+}
+
+Status flow_decide(const char *op, const char *what, sn_tensor *pred, bool *out) {
+    if (!pred) return error_raise(ST_ARGUMENT, "%s: %s is NULL", op, what);
+    TRY(tensor_ready(pred, op));
+    const Meta *const meta = pred->base.meta;
+    if (meta->dtype != DT_bool || meta->numel != 1) {
+        Text text = {0};
+        meta_print(NULL, &text, meta);
+        const Status status = error_raise(meta->dtype != DT_bool ? ST_DTYPE : ST_SHAPE, "%s: %s is %s, not one bool",
+                                          op, what, text_str(&text));
+        text_free(&text);
+        return status;
+    }
+    sn_tensor *const value = tensor_item(pred, op);
+    if (!value) return error_pending();
+    *out = element_int(DT_bool, tensor_data(value)) != 0;
+    tensor_release(value);
+    return ST_OK;
+}

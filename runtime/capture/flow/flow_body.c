@@ -1,0 +1,112 @@
+/* flow_body.c: a body of control flow runs: its graph op by op, through the dispatcher and with the tape, or itself;
+ * and what becomes of its results [semantics T2]. */
+#include "ir/alias.h"
+#include "runtime/autograd/tape.h"
+#include "runtime/base/alloc.h"
+#include "runtime/capture/flow/body_trace.h"
+#include "runtime/capture/record/graph_run.h"
+
+/* Whether a value is no view and has memory that begins in the graph: what a form wrote is what it wrote into. */
+static bool is_fresh(const GVal *value) {
+    while (value->alias >= 0 && value->def->form != FORM_functional) value = value_memory(value);
+    return value->def && value->alias < 0;
+}
+
+static bool comes_before(sn_tensor *const *out, int i) {
+    for (int k = 0; k < i; k++)
+        if (out[k] == out[i]) return true;
+    return false;
+}
+
+static Status own_results(const FlowBody *body, sn_tensor **out) {
+    for (int i = 0; i < body->n_out; i++) {
+        TRY(tensor_ready(out[i], body->op));
+        const bool fresh = body->graph && is_fresh(body->graph->outputs.at[i].value) && !comes_before(out, i);
+        if (fresh && out[i]->base.meta->contiguous && !out[i]->base.meta->wrapped) continue;
+        sn_tensor *const copy = tape_clone(out[i], NULL);
+        if (!copy) return error_pending() ? error_pending() : ST_MEMORY;
+        out[i] = copy;
+    }
+    return ST_OK;
+}
+
+static Status run_graph(const FlowBody *body, sn_tensor *const *in, sn_tensor **out) {
+    const int n = body->graph->inputs.n;
+    sn_tensor **const tensors = mem_alloc((size_t)(n + 1) * sizeof *tensors);
+    if (!tensors) return ST_MEMORY;
+    for (int i = 0; i < n; i++) tensors[i] = i < body->n_in ? in[i] : body->closed.at[i - body->n_in];
+    const Status status = graph_run(body->graph, &(GraphInputs){.tensors = tensors, .sites = body->sites.at}, out);
+    mem_free(tensors);
+    return status;
+}
+
+static Status run_itself(const FlowBody *body, sn_tensor *const *in, sn_tensor **out) {
+    Arg *const args = mem_alloc((size_t)(body->n_in + 1) * sizeof *args);
+    uint32_t *const versions = args ? mem_alloc((size_t)(body->n_in + 1) * sizeof *versions) : NULL;
+    Status status = versions ? ST_OK : ST_MEMORY;
+    for (int i = 0; status == ST_OK && i < body->n_in; i++) {
+        args[i] = A_VAL(&in[i]->base);
+        versions[i] = tensor_version(in[i]);
+    }
+    sn_frame frame = {
+        .what = body->what, .closure = body->closure, .in = args, .n_in = body->n_in, .out = out, .n_out = body->n_out};
+    if (status == ST_OK) status = frame_run(&frame, body->run);
+    for (int i = 0; status == ST_OK && i < body->n_in; i++)
+        if (tensor_version(in[i]) != versions[i])
+            status = error_raise(ST_ARGUMENT, "%s: %s writes into its input %d, which is not its own", body->op,
+                                 body->what, i);
+    mem_free(versions);
+    mem_free(args);
+    return status;
+}
+
+Status flow_body_run(const FlowBody *body, sn_tensor *const *in, sn_tensor **out) {
+    sn_state *const state = state_get();
+    TRY(error_pending());
+    for (int i = 0; i < body->n_out; i++) out[i] = NULL;
+    TRY(scope_push(state, false));
+    const uint32_t depth = state->n_scopes - 1;
+    Status status = body->graph ? run_graph(body, in, out) : run_itself(body, in, out);
+    if (status == ST_OK) status = own_results(body, out);
+    scope_pop_passing(state, depth, out, status == ST_OK ? body->n_out : 0);
+    for (int i = 0; status != ST_OK && i < body->n_out; i++) out[i] = NULL;
+    return status;
+}
+
+/* Histories, told from the graph ---------------------------------------------------------------- */
+
+static uint32_t tracked_args(const Node *node, const bool *tracked) {
+    uint32_t bits = 0;
+    for (int i = 0; i < node->n_args; i++) {
+        const Arg *const a = &node->args[i];
+        bool any = a->kind == ARG_tensor && a->val && tracked[gval(a->val)->id];
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) any |= a->vals[k] && tracked[gval(a->vals[k])->id];
+        bits |= any ? UINT32_C(1) << i : 0;
+    }
+    return bits;
+}
+
+/* What is written has the history of the write, and so has what it is a view of. */
+static void track_written(const Node *node, bool *tracked) {
+    if (node->form == FORM_functional) return;
+    const GVal *value = gval(node->args[0].val);
+    for (; value; value = value_memory(value)) tracked[value->id] = true;
+}
+
+bool flow_body_tracks(const FlowBody *body, sn_tensor *const *in, int i) {
+    const Graph *const graph = body->graph;
+    if (!graph || state_get()->grad_mode != SN_GRAD_ON) return false;
+    bool *const tracked = mem_zero((size_t)(graph->n_vals + 1) * sizeof *tracked);
+    if (!tracked) return false;
+    for (int k = 0; k < graph->inputs.n; k++)
+        tracked[graph->inputs.at[k]->id] = tape_tracks(k < body->n_in ? in[k] : body->closed.at[k - body->n_in]);
+    for (const Node *node = graph->first; node; node = node->next) {
+        if (!op_recorded(node->row, node->form, node->modes, tracked_args(node, tracked))) continue;
+        for (int k = 0; k < node->n_outs; k++)
+            tracked[node->outs[k].id] = dtype_is_float(node->outs[k].base.meta->dtype);
+        track_written(node, tracked);
+    }
+    const bool tracks = tracked[graph->outputs.at[i].value->id];
+    mem_free(tracked);
+    return tracks;
+}

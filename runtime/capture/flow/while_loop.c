@@ -1,0 +1,123 @@
+/* while_loop.c: a loop whose number of rounds its values decide. Carries are row-major and keep their types; what was
+ * carried before goes at once. */
+#include "runtime/autograd/tape.h"
+#include "runtime/base/alloc.h"
+#include "runtime/capture/flow/flow.h"
+
+typedef struct LoopRun {
+    const FlowCall *call;
+    FlowBody test, body;
+    int64_t max_iterations;
+} LoopRun;
+
+static Status refuse_gradients(const char *which, int i) {
+    return error_raise(ST_ARGUMENT,
+                       "sn_while_loop: %s %d requires gradients, which a loop of unknown length does not give: use "
+                       "sn_scan, or SN_GRAD_OFF",
+                       which, i);
+}
+
+/* [semantics T3] */
+static Status check_gradients(const LoopRun *run) {
+    if (state_get()->grad_mode != SN_GRAD_ON) return ST_OK;
+    for (int i = 0; i < run->call->n_in; i++)
+        if (tape_tracks(run->call->in[i])) return refuse_gradients("input", i);
+    for (int i = 0; i < run->body.closed.n; i++)
+        if (tape_tracks(run->body.closed.at[i])) return refuse_gradients("closed over tensor", i);
+    return ST_OK;
+}
+
+static Status trace_bodies(LoopRun *run, sn_tensor *const *carry) {
+    const int n = run->call->n_in;
+    const Meta **const metas = mem_alloc((size_t)(n + 1) * sizeof *metas);
+    if (!metas) return ST_MEMORY;
+    for (int i = 0; i < n; i++) metas[i] = carry[i]->base.meta;
+    Status status = body_trace(&run->test, metas);
+    if (status == ST_OK) status = body_trace(&run->body, metas);
+    mem_free(metas);
+    return status;
+}
+
+static Status goes_on(const LoopRun *run, sn_tensor *const *carry, bool *out) {
+    sn_tensor *pred;
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    const uint32_t depth = state->n_scopes - 1;
+    Status status = flow_body_run(&run->test, carry, &pred);
+    if (status == ST_OK) status = flow_decide("sn_while_loop", "what the condition gives", pred, out);
+    scope_pop_to(state, depth);
+    return status;
+}
+
+static Status check_round(const LoopRun *run, sn_tensor *const *carry, sn_tensor *const *next) {
+    for (int i = 0; i < run->call->n_in; i++) {
+        if (tape_tracks(next[i])) return refuse_gradients("result", i);
+        TRY(flow_same_type("sn_while_loop", "carry", i, carry[i]->base.meta, "before the body", next[i]->base.meta,
+                           "behind it"));
+    }
+    return ST_OK;
+}
+
+static Status one_round(const LoopRun *run, sn_tensor **carry, sn_tensor **next) {
+    sn_state *const state = state_get();
+    const int n = run->call->n_in;
+    TRY(flow_body_run(&run->body, carry, next));
+    TRY(check_round(run, carry, next));
+    for (int i = 0; i < n; i++) {
+        sn_tensor *const old = carry[i];
+        bool given = false;
+        for (int k = 0; k < n; k++) given |= run->call->in[k] == old;
+        if (!given && scope_take(state, old)) tensor_release(old);
+        carry[i] = next[i];
+    }
+    return ST_OK;
+}
+
+static Status rounds(const LoopRun *run, sn_tensor **carry, sn_tensor **next) {
+    for (int64_t i = 0;; i++) {
+        bool on = false;
+        TRY(goes_on(run, carry, &on));
+        if (!on) return ST_OK;
+        if (run->max_iterations && i == run->max_iterations)
+            return error_raise(ST_VALUE, "sn_while_loop: the condition still holds after max_iterations, %lld",
+                               (long long)run->max_iterations);
+        TRY(one_round(run, carry, next));
+    }
+}
+
+/* A carry that no round changed is still the program's tensor. */
+static Status give_carries(const LoopRun *run, sn_tensor *const *carry) {
+    for (int i = 0; i < run->call->n_in; i++) {
+        bool given = false;
+        for (int k = 0; k < run->call->n_in; k++) given |= run->call->in[k] == carry[i];
+        run->call->out[i] = given ? tape_clone(carry[i], NULL) : carry[i];
+        if (!run->call->out[i]) return error_pending() ? error_pending() : ST_MEMORY;
+    }
+    return ST_OK;
+}
+
+static Status run_loop(LoopRun *run, sn_tensor **carry, sn_tensor **next) {
+    for (int i = 0; i < run->call->n_in; i++) carry[i] = run->call->in[i];
+    TRY(flow_carry(carry, run->call->n_in));
+    TRY(trace_bodies(run, carry));
+    TRY(check_gradients(run));
+    TRY(rounds(run, carry, next));
+    return give_carries(run, carry);
+}
+
+Status flow_while(const FlowCall *call, const FlowBodies *loop, int64_t max_iterations) {
+    FlowRun around;
+    const int n = call->n_in;
+    LoopRun run = {.call = call, .max_iterations = max_iterations};
+    run.test = (FlowBody){.op = call->op, .what = "the condition", .n_in = n, .n_out = 1};
+    run.test.run = loop->first, run.test.closure = loop->first_closure;
+    run.body = (FlowBody){.op = call->op, .what = "the body", .n_in = n, .n_out = n};
+    run.body.run = loop->second, run.body.closure = loop->second_closure;
+    TRY(flow_begin(call, &around));
+    sn_tensor **const room = mem_zero((size_t)(2 * n + 1) * sizeof *room);
+    const Status status = room ? run_loop(&run, room, room + n) : ST_MEMORY;
+    mem_free(room);
+    body_trace_free(&run.test);
+    body_trace_free(&run.body);
+    return flow_end(call, &around, status);
+}
