@@ -1,7 +1,7 @@
 /* inspect.h: what tensors, their memory and the tape are, to look at: while debugging, in tests, in tools. */
 #ifndef SINTER_INSPECT_H
 #define SINTER_INSPECT_H
-#include <sinter/autograd.h>
+#include <sinter/dispatch.h>
 SN_BEGIN
 /* Tensors. On an error (NULL, the handle of an op that failed) they give 0. */
 /* How the elements are stored. [meta] */
@@ -31,6 +31,22 @@ typedef struct sn_storage {
 } sn_storage;
 /* Fills *out as far as its size says; of SN_META: no id, no bytes. [flush] */
 sn_status sn_storage_of(sn_tensor *t, sn_storage *out);
+
+/* Who keeps a tensor, and its storage, alive. */
+typedef struct sn_keepers {
+    size_t size;
+    /* References to the handle (sn_use_count): of an open scope, of this state's tape (edges to a leaf, saved
+       values, bases of views), and others: sn_keep and sn_retain, dictionaries, compiled functions, other threads. */
+    int64_t references, by_scopes, by_tape, by_others;
+    /* Tensors that share the storage, t among them: handles of this state's open scopes, values that its tape has
+       saved, and others. */
+    int64_t tensors, scope_handles, saved_values, other_tensors;
+} sn_keepers;
+/* All of it as text, in one call: what t is and where, its storage, who keeps both, which op made it, which nodes of
+   this state's tape have saved it or lead to it; where op is given, by which keys it would go now, and what serves
+   each. keepers: filled as its size says; op and keepers may be NULL. "" on error; lives as long as the scope.
+   [flush] */
+const char *sn_tensor_report(sn_tensor *t, const sn_op *op, sn_keepers *keepers);
 
 /* The tape: one node per recorded op, which leads to those that made its inputs. What a compiled function recorded is
    one node; who walks there finds those that eager would have, which its backward is then run by.

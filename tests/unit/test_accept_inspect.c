@@ -195,6 +195,55 @@ START_TEST(a2_13_tags_can_be_asked_for) {
 }
 END_TEST
 
+START_TEST(a1_01_a_report_says_who_keeps_a_storage) {
+    sn_tensor *const x = sn_keep(LEAF(1, 2, 3)); /* no scope's */
+    sn_keepers n = {.size = sizeof n};
+    const sn_scope scope = sn_scope_begin();
+    sn_tensor *const y = sn_exp(sn_mul(x, x)), *const view = sn_select(sn_detach(y), 0, 1);
+    const char *const text = sn_tensor_report(x, sn_op_find("aten::mul.Tensor"), &n);
+    ck_assert_msg(strstr(text, "f32[2,3]") && strstr(text, "storage: 24 bytes, version 0, resizable\n"), "%s", text);
+    ck_assert_msg(strstr(text, "a leaf that requires gradients") && strstr(text, "MulBackward has saved it as self") &&
+                      strstr(text, "MulBackward adds to its .grad"),
+                  "%s", text);
+    ck_assert_msg(strstr(text, "aten::mul.Tensor: autograd (fallback), then cpu (fallback)\n"), "%s", text);
+    ck_assert(n.by_scopes == 0 && n.by_tape == 4 && n.by_others == 1 && n.references == 5); /* 2 edges, 2 saved */
+    ck_assert(n.tensors == 1 && n.scope_handles == 0 && n.saved_values == 1 && n.other_tensors == 0);
+    ck_assert_int_eq(n.references, sn_use_count(x));
+    sn_tensor *const kept = sn_retain(sn_narrow(sn_detach(y), 0, 0, 1));
+    ck_assert_ptr_nonnull(strstr(sn_tensor_report(y, NULL, &n), "ExpBackward has saved it as result"));
+    /* y, two of detach, a select, a narrow; what the node has */
+    ck_assert(n.scope_handles == 5 && n.saved_values == 1 && n.tensors == 6 && n.other_tensors == 0);
+    ck_assert(n.by_scopes == 1 && n.references == 1);
+    sn_tensor_report(view, sn_op_find("aten::linear"), &n);
+    ck_assert_int_eq(n.tensors, 6);
+    sn_scope_end(scope);
+    sn_tensor_report(kept, NULL, &n); /* out of reach: it is nobody's but the program's */
+    ck_assert(n.tensors == 2 && n.other_tensors == 2); /* and what it is a view of, which it keeps */
+    ck_assert(n.references == 1 && n.by_others == 1);
+    sn_release(kept);
+    sn_tensor_report(x, NULL, &n);
+    ck_assert(n.references == 1 && n.by_others == 1 && n.by_tape == 0);
+    sn_release(x);
+    ck_assert_str_eq(sn_tensor_report(NULL, NULL, &n), "");
+    expect_error(SN_ERR_ARGUMENT, "sn_tensor_report: the tensor is NULL");
+    ck_assert_int_eq(n.references, 0);
+}
+END_TEST
+
+static sn_status reports(sn_frame *f) {
+    sn_tensor *const y = sn_mul(sn_in(f, 0), sn_in(f, 0)), *const view = sn_narrow(y, 0, 0, 2);
+    sn_keepers n = {.size = sizeof n};
+    const bool found = strstr(sn_tensor_report(view, NULL, &n), "requires no gradients") != NULL;
+    return sn_out(f, 0, ANSWERS(n.references, n.by_scopes, n.by_others, n.scope_handles, found));
+}
+
+START_TEST(a1_01_a_report_inside_of_a_body) {
+    const Twin twin = twin_new(reports, NULL, NULL, NULL);
+    for (int i = 0; i < 4; i++) TWIN_CALL(twin, F32((uint64_t)i, 4));
+    twin_free(twin);
+}
+END_TEST
+
 /* The tape ------------------------------------------------------------------------------------ */
 
 typedef struct Layer {
@@ -366,6 +415,8 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {
         a1_01_a_copied_handle_is_a_reference,
+        a1_01_a_report_says_who_keeps_a_storage,
+        a1_01_a_report_inside_of_a_body,
         a1_02_accessors_return_every_field,
         a1_03_only_own_storage_grows,
         a1_11_a_slice_keeps_the_whole_storage,
