@@ -1,6 +1,4 @@
-/* api_dict.c: named tensors in order (sinter/nn.h): set, look up, load and save as safetensors,
- * parameters. */
-#include <math.h>
+/* api_dict.c: named tensors in order (sinter/nn.h): set, look up, load and save as safetensors. */
 #include <sinter/device.h>
 #include <sinter/ops.h>
 
@@ -204,50 +202,4 @@ sn_status sn_dict_save(sn_dict *d, const char *path) {
     sn_scope_end(scope);
     mem_free(tensors);
     return (sn_status)status;
-}
-
-/* parameters ---------------------------------------------------------------------------------- */
-
-sn_tensor *sn_param(sn_dict *d, const char *name, sn_tensor *init) {
-    if (tensor_valid(init, "sn_param") != ST_OK) return NULL;
-    if (!tape_is_leaf(init) || tape_view_base(init)) init = sn_detach(init);
-    if (!sn_requires_grad_(init, true)) return NULL;
-    return dict_set(d, name, init) == ST_OK ? init : NULL;
-}
-
-/* Uniform in [-bound, bound), as a new leaf. */
-static sn_tensor *uniform(sn_ints size, double bound) {
-    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
-    sn_tensor *const unit = sn_rand(size, SN_F32);
-    sn_tensor *const t = sn_sub_scalar(sn_mul_scalar(unit, sn_float(2 * bound)), sn_float(bound));
-    sn_grad_mode_set(before);
-    return t;
-}
-
-static sn_tensor *named_param(sn_dict *d, const char *name, const char *part, sn_tensor *init) {
-    if (!init) return NULL;
-    Text full = {0};
-    text_printf(&full, "%s.%s", name, part);
-    sn_tensor *const t = sn_param(d, text_str(&full), init);
-    text_free(&full);
-    return t;
-}
-
-sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out, sn_tensor **weight, sn_tensor **bias) {
-    if (weight) *weight = NULL;
-    if (bias) *bias = NULL;
-    if (error_pending() != ST_OK) return (sn_status)error_pending();
-    if (!d || !name || in < 1 || out < 1)
-        return (sn_status)error_raise(ST_ARGUMENT,
-                                      "sn_param_linear: a dictionary, a name and sizes of at least 1 are needed");
-    const double bound = 1 / sqrt((double)in);
-    const sn_scope scope = sn_scope_begin();
-    sn_tensor *const w = named_param(d, name, "weight", uniform(SN_INTS(out, in), bound));
-    sn_tensor *const b = w && bias ? named_param(d, name, "bias", uniform(SN_INTS(out), bound)) : NULL;
-    sn_scope_end(scope);
-    const sn_status status = sn_check();
-    if (status != SN_OK) return status;
-    if (weight) *weight = w;
-    if (bias) *bias = b;
-    return SN_OK;
 }
