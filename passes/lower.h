@@ -239,6 +239,10 @@ int body_nonzero(BodyCall *call, int divisor);
 /* kernel.c, order.c, pieces.c ----------------------------------------------------------------- */
 /* write-backs in place where that is safe; then the groups in running order */
 void order_groups(Lower *l);
+
+/* far.c: why two groups are not joined although they could be; NULL: nothing against it. */
+const char *far_refuses(const Lower *l, const Group *a, const Group *b);
+int group_last_node(const Group *group); /* where it runs, as a place in the program */
 /* why storing to what it also reads would be wrong, or NULL */
 const char *nest_overwrites(const Nest *nest, int buf);
 /* why not, or NULL */

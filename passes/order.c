@@ -120,16 +120,6 @@ static void try_in_place(Lower *l, const Ends *ends, const Write *write) {
         set_home(ends, info, info->val, own);
 }
 
-static int last_node(const Group *group) {
-    int last = -1;
-    for (int c = 0; c < group->clusters.n; c++) {
-        const Cluster *const cluster = group->clusters.at[c];
-        const int id = cluster->nodes.at[cluster->nodes.n - 1]->id;
-        if (id > last) last = id;
-    }
-    return last;
-}
-
 /* A heap of groups by their last node, lowest first. */
 typedef struct Ready {
     Group **at;
@@ -149,7 +139,7 @@ static void swap_ready(Ready *ready, int a, int b) {
 static void push_ready(Ready *ready, Group *group) {
     int i = ready->n++;
     ready->at[i] = group;
-    ready->key[i] = last_node(group);
+    ready->key[i] = group_last_node(group);
     for (; i > 0 && ready->key[(i - 1) / 2] > ready->key[i]; i = (i - 1) / 2) swap_ready(ready, i, (i - 1) / 2);
 }
 

@@ -165,6 +165,11 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
         refuse_merge(l, a, b, "would close a cycle");
         return false;
     }
+    const char *const far = far_refuses(l, a->group, b->group);
+    if (far) {
+        refuse_merge(l, a, b, far);
+        return false;
+    }
     if (a->full != b->full && is_empty(l, a) != is_empty(l, b)) {
         refuse_merge(l, a, b, "one has no elements");
         return false;
@@ -253,7 +258,8 @@ static void fuse_tails(Lower *l) {
         const int n = node_feeds(l, node, &producers);
         for (int i = 0; i < n; i++) {
             Group *const a = l->cluster[producers[i]]->group, *const b = l->cluster[node->id]->group;
-            if (a != b && is_tail(l, a, b) && !groups_close_cycle(l, a, b)) append_group(l, a, b);
+            if (a != b && is_tail(l, a, b) && !far_refuses(l, a, b) && !groups_close_cycle(l, a, b))
+                append_group(l, a, b);
         }
     }
 }

@@ -153,7 +153,7 @@ static Status mark_needed(Trace *trace) {
 
 static bool all_bound(const TraceOp *op, sn_tensor *const *values) {
     for (int i = 0; i < op->n_outs; i++)
-        if (values[i]->placeholder) return false;
+        if (values[i] && values[i]->placeholder) return false;
     return op->n_outs > 0;
 }
 
@@ -211,8 +211,45 @@ static void fail_values(const Trace *trace) {
         if (trace->values.at[v] && trace->values.at[v]->placeholder) trace->values.at[v]->flags |= TF_error;
 }
 
-/* The first n ops. */
-static Status run_eager(Trace *trace, int n) {
+/* By value: the last op that takes it, or makes it; NULL: memory is out, and all stay. */
+static int *last_uses(const Trace *trace) {
+    int *const last = arena_alloc(trace->capture->arena, (size_t)(trace->values.n + 1) * sizeof *last);
+    for (int i = 0; last && i < trace->ops.n; i++) {
+        const TraceOp *const op = trace->ops.at[i].op;
+        for (int k = 0; k < op->n_outs; k++) last[op->first_value + k] = i;
+        for (int k = 0; k < op->n_operands; k++)
+            if (op->operands[k] >= 0) last[op->operands[k]] = i;
+    }
+    return last;
+}
+
+/* The gradient that an undone event would put back. */
+static bool is_kept_for_undo(const Trace *trace, const sn_tensor *t) {
+    for (int i = 0; i < trace->events.n; i++)
+        if (trace->events.at[i].before == t) return true;
+    return false;
+}
+
+/* No op behind i takes it, and nobody else has it: its memory goes now, as in eager. */
+static void drop_used(Trace *trace, const int *last, int v, int i) {
+    sn_tensor *const t = trace->values.at[v];
+    if (!t || last[v] > i || t->placeholder || refs_of(t) > 1 || trace->marks[v] & VALUE_output) return;
+    if (is_kept_for_undo(trace, t)) return;
+    trace->values.at[v] = NULL;
+    tensor_release(t);
+}
+
+static void drop_used_by(Trace *trace, const int *last, int i) {
+    const TraceOp *const op = trace->ops.at[i].op;
+    for (int k = 0; k < op->n_operands; k++)
+        if (op->operands[k] >= 0) drop_used(trace, last, op->operands[k], i);
+    for (int k = 0; k < op->n_outs; k++) drop_used(trace, last, op->first_value + k, i);
+    if (!(op->row->flags & OPF_gradients)) return;
+    for (int v = 0; v < op->first_value; v++) drop_used(trace, last, v, i); /* what the tape held until here */
+}
+
+/* The first n ops. last: what each value is used by last, where memory may go on the way; or NULL. */
+static Status run_eager(Trace *trace, int n, const int *last) {
     sn_state *const state = state_get();
     const uint64_t sequence = state->sequence, seed = state->seed;
     if (trace->n_random) state->seed = trace->seed; /* not this thread's, where another one asks */
@@ -225,6 +262,7 @@ static Status run_eager(Trace *trace, int n) {
             error_set_site(step->site);
             break;
         }
+        if (last) drop_used_by(trace, last, trace->n_done);
         trace->n_done++;
     }
     state->sequence = sequence;
@@ -233,7 +271,7 @@ static Status run_eager(Trace *trace, int n) {
     return status;
 }
 
-Status trace_run_eager(Trace *trace) { return run_eager(trace, trace->ops.n); }
+Status trace_run_eager(Trace *trace) { return run_eager(trace, trace->ops.n, NULL); }
 
 /* Once more, or instead ------------------------------------------------------------------------------ */
 
@@ -288,7 +326,7 @@ static Status run_until_effect(Trace *trace, Status status) {
     int n = 0;
     while (!(trace->ops.at[n].op->row->flags & OPF_ordered)) n++;
     error_clear();
-    const Status before = run_eager(trace, n);
+    const Status before = run_eager(trace, n, NULL);
     if (before != ST_OK) return before;
     *slot = kept;
     fail_values(trace);
@@ -317,14 +355,14 @@ static Status run_trace(Trace *trace) {
     if (capture_hooks.variant_run_segment(trace, &status)) return trace->variant ? status : run_instead(trace, status);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
     trace->reason = trace->waits ? REASON_waits : "the first run of its case, compiled afterwards";
-    status = trace_run_eager(trace);
+    status = run_eager(trace, trace->ops.n, last_uses(trace));
     trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
     return status;
 }
 
 static bool may_be_asked(const Trace *trace) {
     for (int v = 0; v < trace->values.n; v++)
-        if (trace->values.at[v]->placeholder && refs_of(trace->values.at[v]) > 1) return true;
+        if (trace->values.at[v] && trace->values.at[v]->placeholder && refs_of(trace->values.at[v]) > 1) return true;
     return false;
 }
 
@@ -340,7 +378,7 @@ static void drop_dead(Trace *trace) {
     trace_drop_node(trace);
     for (int v = 0; v < trace->values.n; v++) {
         sn_tensor *const t = trace->values.at[v];
-        if (refs_of(t) > 1) continue;
+        if (!t || refs_of(t) > 1) continue;
         atomic_store_explicit(&t->placeholder, NULL, memory_order_relaxed);
         trace->values.at[v] = NULL;
         tensor_release(t);
