@@ -10,6 +10,7 @@
 #include "runtime/autograd/custom_function.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
+#include "runtime/transform/checkpoint.h"
 
 _Static_assert((int)SN_RETAIN_GRAPH == (int)TAPE_retain && (int)SN_CREATE_GRAPH == (int)TAPE_create &&
                    (int)SN_ALLOW_UNUSED == (int)TAPE_allow_unused,
@@ -62,6 +63,7 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     Status status = tensor_valid(t, "sn_grad_set");
     if (status == ST_OK) status = state_untraced("sn_grad_set");
     if (status == ST_OK && grad) status = tensor_valid(grad, "sn_grad_set");
+    if (status == ST_OK) status = checkpoint_refuse("sn_grad_set");
     if (status == ST_OK) status = capture_note_grad(t);
     if (status == ST_OK) capture_note_event("sn_grad_set in the body");
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
@@ -97,6 +99,7 @@ static sn_status run_from(const void *site, const TapeRun *run) {
 static sn_status backward(sn_tensors roots, sn_tensors grads, uint32_t flags, const void *site) {
     const Status status = check_call(roots, grads, flags, "sn_backward");
     if (status != ST_OK) return (sn_status)status;
+    if (checkpoint_refuse("sn_backward") != ST_OK) return (sn_status)error_pending();
     const TapeRun run = {.roots = roots.data, .n_roots = (int)roots.n, .grads = grads.data, .flags = flags};
     return run_from(site, &run);
 }

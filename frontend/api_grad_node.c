@@ -86,7 +86,7 @@ static Status saved_at(const TapeNode *node, int i, sn_grad_saved *known) {
     TRY(check_index(i, n, "sn_grad_node_saved", "saved value"));
     tape_saved_name(node, i, &name);
     known->name = state_text(state_get(), name.at);
-    if (!saved[i].tensor) return ST_OK;
+    if (!saved[i].tensor || saved[i].is_packed) return ST_OK;
     known->bytes = tape_saved_bytes(&saved[i]);
     known->version = saved[i].version;
     known->version_now = tape_saved_version(&saved[i]);

@@ -10,6 +10,7 @@
 #include "runtime/capture/record/query.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"
+#include "runtime/transform/checkpoint.h"
 #include "runtime/device/device.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
@@ -266,6 +267,7 @@ sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
     }
     sn_tensor *const t = tensor_new(meta);
     if (t && meta->numel) memcpy(tensor_data(t), data, meta_bytes(meta));
+    if (t && UNLIKELY(state_get()->packer != NULL)) checkpoint_made(t);
     const Device device = state_get()->device;
     return t && UNLIKELY(device != DEV_cpu) ? sn_to_device(t, device) : t;
 }

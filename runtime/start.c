@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "runtime/autograd/autocast.h"
-#include "runtime/autograd/tape.h"
+#include "runtime/autograd/packer.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture.h"
@@ -24,6 +24,7 @@
 #include "runtime/eager/eager.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
+#include "runtime/transform/checkpoint.h"
 
 static void start_all(void) {
     dispatch_start();
@@ -36,6 +37,7 @@ static void start_all(void) {
     tape_start();
     autocast_start();
     capture_start();
+    checkpoint_start();
 }
 
 void runtime_start(void) {
@@ -62,6 +64,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
 
         .tape_meta_free = tape_meta_free,
         .tape_blocks_trim = tape_blocks_trim,
+        .packers_pop_to = packers_pop_to,
         .tape_view_end = tape_view_end,
         .tape_saves_check = tape_saves_check,
 

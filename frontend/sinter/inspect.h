@@ -91,7 +91,7 @@ typedef struct sn_grad_saved {
     size_t size;
     /* The op's argument ("self", "tensors[1]"), "result", or a number. */
     const char *name;
-    /* A handle without history, the scope's; NULL: nothing was kept in this place. */
+    /* A handle without history, the scope's; NULL: nothing is kept in this place (a checkpoint makes it again). */
     sn_tensor *tensor;
     int64_t bytes;
     /* Of its memory when it was saved, and now: where they differ, backward refuses. */

@@ -63,5 +63,29 @@ typedef struct sn_map_options {
 /* y = body(x) for each slice of the inputs along a dim, the first one by default; ys stacked along a new dim 0. As
    torch's map. [op] */
 sn_status sn_map(sn_body body, void *closure, const sn_map_options *options, sn_tensors in, sn_tensor **out, int n_out);
+
+typedef enum sn_checkpoint_choice { SN_CHECKPOINT_RECOMPUTE, SN_CHECKPOINT_SAVE } sn_checkpoint_choice;
+typedef struct sn_checkpoint_options {
+    size_t size;
+    /* Names of ops ("aten::mm") whose results are saved, up to a NULL; NULL: none. Ops are those that the tape records:
+       of sn_linear its parts. Views, and results that are written in place, are always computed again. */
+    const char *const *save;
+    /* Asked in the forward, for each op that `save` does not name; NULL: all are computed again. */
+    sn_checkpoint_choice (*policy)(void *context, const char *op);
+    void *context;
+    /* Once, with the closure, when no backward can run the body again. */
+    sn_free_fn closure_free;
+} sn_checkpoint_options;
+#define SN_CHECKPOINT_OPTIONS(...) SN_STRUCT(sn_checkpoint_options, __VA_ARGS__)
+/* Trades memory for time: nothing that the body makes is kept for the backward but the results that options say. When
+   the backward comes to it, the body runs again, under the modes and from the generator's state of the forward, and is
+   ended, by an error that it passes on, as soon as all is there. Gradients have the bits that they have without. Bodies
+   may call sn_checkpoint. The closure, and what it points at, must live until the last backward or closure_free;
+   what changes from call to call comes by `in`. An error where the body writes memory from outside, or calls
+   sn_backward; in the backward where a tensor that it read was written since, or where it calls other ops than in
+   the forward (SN_ERR_STATE, with the first of them and its place). Ordered ops are not run again. Without
+   gradients it just runs. [op] */
+sn_status sn_checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
+                        sn_tensor **out, int n_out);
 SN_END
 #endif

@@ -52,7 +52,7 @@ static bool is_kept(const Casting *c, const sn_tensor *t, DType to) {
 /* The cast without history: whoever uses it records one. */
 static sn_tensor *cast_to_keep(sn_state *state, sn_tensor *leaf, DType to) {
     const uint64_t before = state->exclude;
-    state->exclude |= KEY_BIT(autograd);
+    state->exclude |= KEY_BIT(autograd) | KEY_BIT(checkpoint); /* it may be one that is kept already */
     sn_tensor *const value = cast(leaf, to);
     state->exclude = before;
     if (!value) return NULL;

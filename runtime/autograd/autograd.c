@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 
+#include "runtime/autograd/packer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
@@ -186,10 +187,7 @@ static RowNode *row_node(const TapeNode *node) { return tape_node_extra((TapeNod
 
 static void row_drop(TapeNode *node) {
     RowNode *const row = row_node(node);
-    for (int i = 0; i < row->n_saved; i++) {
-        tensor_release(row->saved[i].tensor);
-        tensor_release(row->saved[i].memory);
-    }
+    for (int i = 0; i < row->n_saved; i++) tape_saved_drop(&row->saved[i]);
     row->n_saved = 0;
 }
 
@@ -269,13 +267,24 @@ static Status written_since(const TapeNode *node, const TapeSaved *saved) {
     return status;
 }
 
+static COLD Status unpack_one(const TapeNode *node, const TapeSaved *saved, TapeSaved *out) {
+    __attribute__((cleanup(text_free))) Text name = {0}; /* unpacking may run a program's code */
+    row_name(node, &name);
+    return packed_unpack(saved, text_str(&name), out);
+}
+
 static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
     const RowNode *const row = row_node(node);
     memcpy(rc->args, row->args, (size_t)row->row->n_params * sizeof(Arg));
     memset(rc->results, 0, (size_t)node->n_outs * sizeof(Val *));
     for (int i = 0; i < row->n_saved; i++) {
-        const TapeSaved *const saved = &row->saved[i];
-        if (UNLIKELY(tape_saved_version(saved) != saved->version)) return written_since(node, saved);
+        const TapeSaved *saved = &row->saved[i];
+        TapeSaved unpacked;
+        if (UNLIKELY(tape_saved_version(saved) != saved->version)) {
+            if (!saved->is_packed) return written_since(node, saved);
+            TRY(unpack_one(node, saved, &unpacked));
+            saved = &unpacked;
+        }
         if (saved->result >= 0)
             TRY(saved_result(node, saved, call->create_graph, &rc->results[saved->result]));
         else if (saved->item < 0)
@@ -520,6 +529,7 @@ static Status record_into(Recording *r, const SavePlan *plan) {
     TRY(attach_results(r));
     TRY(save_results(r, plan));
     r->node->saves = r->row->n_saved > 0;
+    if (UNLIKELY(state_get()->packer != NULL)) TRY(packers_pack(r->row->saved, r->row->n_saved));
     return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
 }
 
@@ -539,6 +549,7 @@ Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_ou
     if (status == ST_OK) status = save_arguments(&r, plan);
     if (status == ST_OK) status = attach_results(&r);
     if (status == ST_OK) status = save_results(&r, plan);
+    if (status == ST_OK && state_get()->packer) status = packers_pack(r.row->saved, r.row->n_saved);
     r.node->saves = r.row->n_saved > 0;
     tape_node_release(r.node);
     return status;

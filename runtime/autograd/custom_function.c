@@ -6,6 +6,7 @@
  * and the output gradients. */
 #include "runtime/autograd/custom_function.h"
 
+#include "runtime/autograd/packer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/hooks.h"
@@ -22,7 +23,7 @@ static CustomNode *custom_of(const TapeNode *node) { return tape_node_extra((Tap
 static const char *name_of(const sn_custom *fn) { return fn->name ? fn->name : "custom function"; }
 
 static void custom_close(CustomNode *custom) {
-    for (int i = 0; i < custom->n_saved; i++) tensor_release(custom->saved[i].tensor);
+    for (int i = 0; i < custom->n_saved; i++) tape_saved_drop(&custom->saved[i]);
     mem_free(custom->saved);
     custom->saved = NULL, custom->n_saved = 0;
     if (custom->fn.closure_free) custom->fn.closure_free(custom->closure, NULL);
@@ -43,7 +44,12 @@ static const TapeSaved *custom_saved(const TapeNode *node, int *n) {
 static Status unpack(TapeNode *node, bool create_graph, sn_tensor **values) {
     const CustomNode *const custom = custom_of(node);
     for (int i = 0; i < custom->n_saved; i++) {
-        const TapeSaved *const saved = &custom->saved[i];
+        const TapeSaved *saved = &custom->saved[i];
+        TapeSaved unpacked;
+        if (UNLIKELY(saved->is_packed)) {
+            TRY(packed_unpack(saved, name_of(&custom->fn), &unpacked));
+            saved = &unpacked;
+        }
         TRY(tape_saved_check(saved, name_of(&custom->fn)));
         sn_tensor *t = saved->tensor;
         if (saved->result >= 0 && create_graph) {
@@ -191,7 +197,7 @@ static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn
         tape_note_meta(node, &node->out_meta[i], out[i]->base.meta);
         if (dtype_is_float(out[i]->base.meta->dtype)) TRY(tape_attach(out[i], node, i));
     }
-    return ST_OK;
+    return state_get()->packer ? packers_pack(custom_of(node)->saved, custom_of(node)->n_saved) : ST_OK;
 }
 
 static bool any_tracked(sn_tensor *const *in, int n_in) {

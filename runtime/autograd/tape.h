@@ -75,12 +75,17 @@ void tape_hook_remove(sn_tensor *t, int64_t id);
 
 /* A tensor that a node needs in backward: a handle and the version it had. */
 typedef struct TapeSaved {
-    sn_tensor *tensor; /* owned; NULL: nothing */
-    sn_tensor *memory; /* whose version counts, where tensor is a copy of what is there; owned, or NULL */
+    sn_tensor *tensor; /* owned; NULL: nothing; is_packed: metadata and history only */
+    union {
+        sn_tensor *memory;         /* whose version counts, where tensor is a copy of what is there; owned, or NULL */
+        struct TapePacked *packed; /* who has the value (packer.h); owned */
+    };
     uint32_t version;
     int16_t arg, item; /* argument (and list item), or -1 */
     int16_t result;    /* or result number, -1 */
+    bool is_packed;
 } TapeSaved;
+void tape_saved_drop(TapeSaved *saved); /* what it owns */
 /* What a node keeps of t, owned; NULL raises. A leaf is kept itself, as edges keep it. Else it is another handle of its
  * memory without history, which the edges have: t, or what it views, may take a result of the node in place, and the
  * node must not hold what holds it.
@@ -90,7 +95,8 @@ sn_tensor *tape_kept(sn_tensor *t);
 Status tape_save_check(const sn_tensor *t);                         /* refuses inference tensors */
 Status tape_save(TapeSaved *saved, sn_tensor *t);                   /* checks; the kept and its version */
 static inline uint32_t tape_saved_version(const TapeSaved *saved) { /* now */
-    return tensor_version(UNLIKELY(saved->memory != NULL) ? saved->memory : saved->tensor);
+    if (LIKELY(!saved->memory)) return tensor_version(saved->tensor);
+    return saved->is_packed ? ~saved->version : tensor_version(saved->memory); /* packed: it is to be unpacked */
 }
 Status tape_saved_check(const TapeSaved *saved, const char *node); /* the version counter error */
 Status tape_saved_error(const Meta *meta, const char *node, uint32_t now, uint32_t expected);
@@ -310,7 +316,7 @@ static inline const TapeSaved *tape_node_saved(const TapeNode *node, int *n) {
 }
 static inline int64_t tape_saved_bytes(const TapeSaved *saved) { /* of its elements */
     const Meta *const meta = saved->tensor ? saved->tensor->base.meta : NULL;
-    return meta ? meta->numel * dtype_bytes(meta->dtype) : 0;
+    return meta && !saved->is_packed ? meta->numel * dtype_bytes(meta->dtype) : 0;
 }
 /* What an op's node saved is called as: "self", "tensors[2]", "result"; of other nodes "0", "1"... */
 void tape_saved_name(const TapeNode *node, int i, Text *text);

@@ -3,7 +3,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
-#include "runtime/autograd/tape.h"
+#include "runtime/autograd/packer.h"
 
 typedef struct TapeWalk {
     TapeNode **nodes;
@@ -117,6 +117,10 @@ static void print_saved(Text *text, const TapeNode *node) {
         const sn_tensor *const t = saved[i].tensor;
         text_puts(text, i ? ", " : "; saved ");
         meta_print(NULL, text, t->base.meta);
+        if (saved[i].is_packed) {
+            text_printf(text, " (%s)", saved[i].packed->class->name);
+            continue;
+        }
         text_printf(text, " v%u (%lld bytes)", saved[i].version, (long long)tape_saved_bytes(&saved[i]));
     }
     if (node->dropped && node->saves) text_puts(text, "; freed");

@@ -50,6 +50,7 @@ Status scope_push(sn_state *state, bool owned) {
         .autocast = state->autocast,
         .modes = state->modes,
         .api_modes = state->api_modes,
+        .packer = state->packer,
         .streams = state->streams,
         .device = state->device,
         .texts = state->texts,
@@ -84,6 +85,7 @@ static void restore_state(sn_state *state, const ScopeFrame *frame) {
     state->device = frame->device;
     if (UNLIKELY(state->modes != frame->modes)) user_modes_pop_to(state, KEY_mode, frame->modes);
     if (UNLIKELY(state->api_modes != frame->api_modes)) user_modes_pop_to(state, KEY_api, frame->api_modes);
+    if (UNLIKELY(state->packer != frame->packer)) runtime_hooks.packers_pop_to(state, frame->packer);
 }
 
 void scope_forget_callback(ScopeFrame *scope) {

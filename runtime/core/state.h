@@ -27,6 +27,7 @@ typedef struct ScopeFrame {
     uint64_t include, exclude;
     uint32_t autocast;
     struct UserMode *modes, *api_modes;
+    struct TapePacker *packer;
     struct StreamUse *streams;
     Device device; /* the default one */
     bool forks;    /* it ends with the generator as it began, which was: */
@@ -79,9 +80,10 @@ struct sn_state {
     struct UserMode *api_modes; /* the same of API modes */
     /* By device, runtime/device/stream.h; NULL: each device's own. It holds those of the open scopes. */
     struct StreamUse *streams;
-    Device device;           /* where factories go that name none */
-    struct TextOwned *texts; /* scope-owned strings, newest first */
-    uint64_t tape_sequence;  /* next sequence number of a tape node [semantics G1] */
+    Device device;             /* where factories go that name none */
+    struct TextOwned *texts;   /* scope-owned strings, newest first */
+    struct TapePacker *packer; /* who keeps what is saved, innermost first; runtime/autograd/packer.h */
+    uint64_t tape_sequence;    /* next sequence number of a tape node [semantics G1] */
     TapeBlocks tape_blocks[TAPE_CLASSES];
     struct TapeNode **tape_freeing; /* nodes that wait to be freed, while one is */
     Setting settings[SET_COUNT];

@@ -414,12 +414,15 @@ static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor *
                        where, c->break_reason ? c->break_reason : "");
 }
 
-static void report_eager(sn_function *fn, sn_state *state) {
+/* What a segment's node saves is one thing, which nobody packs. */
+static const char REASON_packed[] = "what is saved for a backward is packed, by a checkpoint or by hooks";
+
+static void report_eager(sn_function *fn, sn_state *state, const char *reason) {
     const bool locked = lock_shared(&fn->lock);
     fn->stats.calls++;
     unlock_shared(&fn->lock, locked);
     state->last_path = SN_PATH_EAGER;
-    state->last_reason = "compiling is switched off";
+    state->last_reason = reason;
 }
 
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
@@ -437,7 +440,10 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
         status = replay_run(fn, in, n_in, out, n_out);
     } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {
         status = run_body(fn, in, n_in, out, n_out, NULL);
-        report_eager(fn, state);
+        report_eager(fn, state, "compiling is switched off");
+    } else if (UNLIKELY(state->packer != NULL)) {
+        status = run_body(fn, in, n_in, out, n_out, NULL);
+        report_eager(fn, state, REASON_packed);
     } else {
         bool ran = false;
         status = replay_try(fn, in, n_in, out, n_out, &ran);

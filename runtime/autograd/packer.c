@@ -1,0 +1,64 @@
+/* packer.c: see packer.h. */
+#include "runtime/autograd/packer.h"
+
+void packer_push(struct TapePacker *packer) {
+    sn_state *const state = state_get();
+    packer->outer = state->packer;
+    state->packer = packer;
+}
+
+void packers_pop_to(sn_state *state, struct TapePacker *until) {
+    while (state->packer && state->packer != until) {
+        struct TapePacker *const packer = state->packer;
+        state->packer = packer->outer;
+        packer->class->end(packer);
+    }
+    state->packer = until;
+}
+
+/* A custom function's saved values have theirs with them. */
+static Status take_history(sn_tensor *to, const sn_tensor *from) {
+    const AutogradMeta *const meta = from->autograd;
+    return meta && meta->node ? tape_attach(to, meta->node, meta->output) : ST_OK;
+}
+
+static Status pack_one(TapeSaved *saved) {
+    TapePacked *packed = NULL;
+    for (struct TapePacker *p = state_get()->packer; p && !packed; p = p->outer)
+        TRY(p->class->pack(p, saved->tensor, &packed));
+    if (!packed) return ST_OK;
+    sn_tensor *const bare = tensor_without_data(saved->tensor->base.meta);
+    if (!bare || take_history(bare, saved->tensor) != ST_OK) {
+        packed->class->release(packed);
+        return ST_MEMORY;
+    }
+    tape_own(state_get(), bare);
+    tensor_release(saved->tensor);
+    saved->tensor = bare;
+    saved->packed = packed;
+    saved->is_packed = true;
+    return ST_OK;
+}
+
+Status packers_pack(TapeSaved *saved, int n) {
+    for (int i = 0; i < n; i++)
+        if (!saved[i].is_packed && !saved[i].memory) TRY(pack_one(&saved[i]));
+    return ST_OK;
+}
+
+Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out) {
+    *out = *packed;
+    out->is_packed = false;
+    out->packed = NULL;
+    out->tensor = packed->packed->class->unpack(packed->packed, packed->tensor->base.meta, node);
+    if (out->tensor) out->version = tensor_version(out->tensor);
+    return out->tensor ? take_history(out->tensor, packed->tensor) : error_pending();
+}
+
+void tape_saved_drop(TapeSaved *saved) {
+    tensor_release(saved->tensor);
+    if (UNLIKELY(saved->is_packed))
+        saved->packed->class->release(saved->packed);
+    else
+        tensor_release(saved->memory);
+}

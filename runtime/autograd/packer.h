@@ -1,0 +1,42 @@
+/* packer.h: who keeps what tape nodes save in another way than as it is: checkpoints, which compute it again, and hooks
+ * of the program (offload, compress).
+ *
+ *   exp(x) is recorded  ->  its node saves the result  ->  the innermost packer takes it: TapeSaved.packed
+ *   backward of exp     ->  the packed value is unpacked for the rule, and let go of
+ *
+ * Packers are a stack of the thread's state, innermost first, which the ends of scopes restore. */
+#ifndef SINTER_RUNTIME_PACKER_H
+#define SINTER_RUNTIME_PACKER_H
+#include "runtime/autograd/tape.h"
+
+/* Stands for a saved value; owned by the TapeSaved that has it. */
+typedef struct TapePacked {
+    const struct TapePackedClass *class;
+} TapePacked;
+typedef struct TapePackedClass {
+    const char *name; /* for listings */
+    /* The value, a handle of the innermost scope without history; NULL raised. */
+    sn_tensor *(*unpack)(TapePacked *packed, const Meta *meta, const char *node);
+    void (*release)(TapePacked *packed);
+    int64_t (*bytes)(const TapePacked *packed); /* that it keeps by itself; NULL: none */
+} TapePackedClass;
+
+struct TapePacker {
+    struct TapePacker *outer;
+    const struct TapePackerClass *class;
+};
+typedef struct TapePackerClass {
+    /* A tensor that `node` saves, owned: *packed stays NULL where it is kept as it is, or by a packer further out. */
+    Status (*pack)(struct TapePacker *packer, sn_tensor *t, TapePacked **packed);
+    void (*end)(struct TapePacker *packer); /* its scope has ended: frees it */
+} TapePackerClass;
+
+void packer_push(struct TapePacker *packer);
+/* So that `until` is the innermost one; by the ends of scopes. */
+void packers_pop_to(sn_state *state, struct TapePacker *until);
+/* What a node has saved, just now. */
+Status packers_pack(TapeSaved *saved, int n);
+/* Of a packed value: the same as one that was kept, with a handle of the innermost scope. */
+Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out);
+
+#endif

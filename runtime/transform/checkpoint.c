@@ -1,0 +1,665 @@
+/* checkpoint.c: regions of a forward whose values a backward computes again [semantics T6].
+ *
+ * The forward runs the body as ever; its ops are seen by the key `checkpoint`, and its nodes take their places on the
+ * tape. But what they save of values that the region made is packed as a slot of the region, empty once the body has
+ * returned. The first backward that needs a slot runs the body again, under the forward's modes and generator, whose
+ * ops save in the same order: the k-th value fills slot k. The nodes of that run are thrown away.
+ *
+ *   forward   exp(x) -> %0, slot 0 = result   mul(%0, y) -> slot 1 = %0, y is kept as it is     slots: -  -
+ *   backward  of mul: slot 1 is empty: again  exp(x) -> slot 0   mul -> slot 1, all are full    slots: %0 %0
+ *
+ * Memory that the region did not make is kept, with its version when it was first read; a write since is an error.
+ * Regions lie in each other: what the inner one keeps of values of the outer one is packed by that one. */
+#include "runtime/transform/checkpoint.h"
+
+#include <stdio.h>
+
+#include "runtime/autograd/packer.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/hash.h"
+#include "runtime/capture/record/segment.h"
+#include "runtime/capture/record/site.h"
+#include "runtime/core/autocast.h"
+#include "runtime/device/stream.h"
+
+typedef struct RegionOp {
+    const OpRow *row;
+    OpForm form;
+    uint64_t shape; /* hash of the call but for values */
+    const void *site;
+    int kept, n_kept; /* results in Region.kept; none: -1 */
+} RegionOp;
+
+typedef struct Outside { /* a tensor that the region did not make */
+    TapeSaved saved;
+    const OpRow *reader; /* the first; NULL: an input that nobody has read */
+    const void *site;
+} Outside;
+
+typedef struct KeptResult { /* a result that is not computed again */
+    sn_tensor *tensor;
+    uint32_t version;
+} KeptResult;
+
+typedef struct Region {
+    _Atomic int32_t refs; /* runs, slots */
+    Arena *arena;
+    CheckpointCall call;
+    int n_in, n_out;
+    Arg *in;         /* by input; a tensor's is NULL: */
+    int *in_outside; /* where it is in `outside`, or -1 */
+    TapeEdge *edges; /* its history */
+    Arg *again_in;   /* of the run that goes on */
+    sn_tensor **again_out;
+    uint64_t seed, sequence, include, exclude;
+    uint32_t autocast;
+    Device device;
+    StreamUse *streams;
+    VEC(RegionOp) ops;
+    VEC(Outside) outside;
+    VEC(KeptResult) kept;
+    VEC(sn_tensor *) slots; /* owned; NULL: empty */
+    bool finished;          /* the forward has returned */
+} Region;
+
+typedef struct RegionRun { /* the forward, or a run for the slots */
+    struct TapePacker packer;
+    Region *region;
+    bool again;
+    bool enough;        /* all slots are full: the body is to end */
+    Map known;          /* storages: made inside, or a place in `outside` */
+    int op, slot;       /* again: the next ones */
+    const OpCall *call; /* that runs: its node saves results which are not known yet */
+} RegionRun;
+
+typedef struct RegionSlot {
+    TapePacked packed;
+    Region *region;
+    int slot;
+} RegionSlot;
+
+static char made_inside; /* a value of RegionRun.known */
+
+/* life ------------------------------------------------------------------------------------------------------------- */
+
+static void region_release(Region *r) {
+    if (!refs_drop(&r->refs)) return;
+    for (int i = 0; i < r->outside.n; i++) tape_saved_drop(&r->outside.at[i].saved);
+    for (int i = 0; i < r->kept.n; i++) tensor_release(r->kept.at[i].tensor);
+    for (int i = 0; i < r->slots.n; i++) tensor_release(r->slots.at[i]);
+    for (int i = 0; r->edges && i < r->n_in; i++) tape_edge_drop(&r->edges[i]);
+    stream_uses_release(r->streams);
+    if (r->call.closure_free) r->call.closure_free(r->call.closure, NULL);
+    arena_free(r->arena);
+}
+
+static const TapePackerClass run_class;
+
+/* The innermost region that this thread is in; those of hooks lie between. */
+static RegionRun *innermost(struct TapePacker *packer) {
+    while (packer && packer->class != &run_class) packer = packer->outer;
+    return (RegionRun *)packer;
+}
+static RegionRun *outer_of(const RegionRun *run) { return innermost(run->packer.outer); }
+
+static RegionRun *run_new(Region *region, bool again) {
+    RegionRun *const run = mem_alloc(sizeof *run);
+    if (!run) return NULL;
+    *run = (RegionRun){.packer.class = &run_class, .region = region, .again = again};
+    refs_add(&region->refs, 1);
+    return run;
+}
+
+static void run_end(struct TapePacker *packer) {
+    RegionRun *const run = (RegionRun *)packer;
+    map_free(&run->known);
+    region_release(run->region);
+    mem_free(run);
+}
+
+static bool checkpoint_runs(void) { return innermost(state_get()->packer) != NULL; }
+
+Status checkpoint_refuse(const char *what) {
+    if (LIKELY(!state_get()->packer) || !checkpoint_runs()) return ST_OK;
+    return error_raise(ST_STATE, "%s: not in the body of sn_checkpoint, whose second run would do it again", what);
+}
+
+/* what a run has made, and what it reads --------------------------------------------------------------------------- */
+
+static uint64_t storage_key(const Storage *storage) { return (uint64_t)(uintptr_t)storage; }
+static bool region_made(const RegionRun *run, const Storage *storage) {
+    return map_get(&run->known, storage_key(storage)) == &made_inside;
+}
+
+static Status note_made(RegionRun *run, const sn_tensor *t) {
+    if (!t || !t->storage || map_get(&run->known, storage_key(t->storage))) return ST_OK;
+    return map_set(&run->known, storage_key(t->storage), &made_inside) ? ST_OK : ST_MEMORY;
+}
+
+void checkpoint_made(const sn_tensor *t) {
+    for (RegionRun *run = innermost(state_get()->packer); run; run = outer_of(run)) note_made(run, t);
+}
+
+/* KeptResult as what a node saves: packed by a region further out, where that made it. */
+static Status keep_outside(RegionRun *run, sn_tensor *t) {
+    Region *const r = run->region;
+    if (!VEC_ROOM(r->arena, &r->outside)) return ST_MEMORY;
+    Outside *const outside = &r->outside.at[r->outside.n];
+    *outside = (Outside){.saved = {.arg = -1, .item = -1, .result = -1}};
+    TRY(tape_save(&outside->saved, t));
+    r->outside.n++;
+    struct TapePacker *const own = state_get()->packer;
+    state_get()->packer = run->packer.outer;
+    const Status status = packers_pack(&outside->saved, 1);
+    state_get()->packer = own;
+    return status;
+}
+
+static Status enter_outside(RegionRun *run, sn_tensor *t) {
+    TRY(keep_outside(run, t));
+    void *const place = (void *)(uintptr_t)run->region->outside.n; /* 1 + where it is */
+    return map_set(&run->known, storage_key(t->storage), place) ? ST_OK : ST_MEMORY;
+}
+
+/* By the forward; what a run again reads, and did not make, was checked before. */
+static Status note_read(RegionRun *run, const OpCall *call, sn_tensor *t) {
+    if (run->again || !t->storage || region_made(run, t->storage)) return ST_OK;
+    const uintptr_t known = (uintptr_t)map_get(&run->known, storage_key(t->storage));
+    if (!known) TRY(enter_outside(run, t));
+    Outside *const outside = &run->region->outside.at[known ? (int)known - 1 : run->region->outside.n - 1];
+    if (!outside->reader) outside->reader = call->row, outside->site = state_get()->site;
+    return ST_OK;
+}
+
+typedef Status ReadVisit(RegionRun *run, const OpCall *call, sn_tensor *t);
+
+static Status each_argument(RegionRun *run, const OpCall *call, ReadVisit *visit) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor && a->val) TRY(visit(run, call, tensor_of(a->val)));
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) TRY(visit(run, call, tensor_of(a->vals[k])));
+    }
+    return ST_OK;
+}
+
+/* writes ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_kept(const Region *r, const Storage *storage) {
+    for (int i = 0; i < r->kept.n; i++)
+        if (r->kept.at[i].tensor->storage == storage) return true;
+    return false;
+}
+
+static Status check_write(RegionRun *run, const OpCall *call, sn_tensor *t) {
+    if (!t->storage) return ST_OK;
+    const char *const op = op_form_name(call->row, call->form);
+    if (!region_made(run, t->storage))
+        return error_raise(ST_STATE,
+                           "%s: in the body of sn_checkpoint it would write a tensor from outside of that, which a "
+                           "second run would do again",
+                           op);
+    if (is_kept(run->region, t->storage))
+        return error_raise(ST_STATE, "%s: it would write a result that the policy of sn_checkpoint saves", op);
+    return ST_OK;
+}
+
+static Status check_writes(RegionRun *run, const OpCall *call) {
+    const OpRow *const row = call->row;
+    if (call->form == FORM_inplace) TRY(check_write(run, call, tensor_of(call->args[0].val)));
+    for (int i = 0; call->form == FORM_out && i < row->n_out; i++) TRY(check_write(run, call, call->out_args[i]));
+    for (int i = 0; UNLIKELY(row->flags & OPF_user) && i < row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        const bool written = row->params[i].alias && strchr(row->params[i].alias, '!');
+        if (written && a->kind == ARG_tensor && a->val) TRY(check_write(run, call, tensor_of(a->val)));
+    }
+    return ST_OK;
+}
+
+/* ops -------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t mix_tensor(uint64_t h, const Val *val) {
+    if (!val) return hash_mix(h, 1);
+    h = hash_mix(h, (uint64_t)val->meta->dtype << 8 | (uint64_t)val->meta->rank);
+    for (int d = 0; d < val->meta->rank; d++) h = hash_mix(h, (uint64_t)val->meta->sizes[d]);
+    return h;
+}
+
+static uint64_t shape_of(const OpCall *call) {
+    uint64_t h = (uint64_t)call->form;
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        h = hash_mix(h, (uint64_t)a->head);
+        if (a->kind == ARG_tensor) h = mix_tensor(h, a->val);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) h = mix_tensor(h, a->vals[k]);
+        for (int k = 0; (a->kind == ARG_ints || a->kind == ARG_floats) && k < a->n; k++)
+            h = hash_mix(h, (uint64_t)a->ints[k]);
+        if (a->kind == ARG_int || a->kind == ARG_bool || a->kind == ARG_float) h = hash_mix(h, (uint64_t)a->i);
+        if (a->kind == ARG_string) h = hash_bytes(h, a->string, strlen(a->string));
+    }
+    return h;
+}
+
+static Status op_differs(const RegionRun *run, const OpCall *call) {
+    char now[256], then[256] = "";
+    const RegionOp *const op = run->op < run->region->ops.n ? &run->region->ops.at[run->op] : NULL;
+    site_name(state_get()->site, now, sizeof now);
+    if (op) site_name(op->site, then, sizeof then);
+    if (!op)
+        return error_raise(ST_STATE, "sn_checkpoint: op %d of the second run is %s at %s; the forward had ended",
+                           run->op, op_form_name(call->row, call->form), now);
+    return error_raise(ST_STATE,
+                       "sn_checkpoint: op %d of the second run is %s at %s; that of the forward was %s at %s%s",
+                       run->op, op_form_name(call->row, call->form), now, op_form_name(op->row, op->form), then,
+                       op->row == call->row && op->form == call->form ? ", with other sizes or numbers" : "");
+}
+
+/* A forward's op is noted, one of a run again is to be the same. *kept: the place of its results, which are not
+ * computed; -1. */
+static Status note_op(RegionRun *run, const OpCall *call, int *kept) {
+    Region *const r = run->region;
+    *kept = -1;
+    const uint64_t shape = shape_of(call);
+    if (run->again) {
+        if (run->op >= r->ops.n) return op_differs(run, call);
+        const RegionOp *const op = &r->ops.at[run->op];
+        if (op->row != call->row || op->shape != shape) return op_differs(run, call);
+        if (op->kept >= 0) *kept = op->kept;
+        run->op++;
+        return ST_OK;
+    }
+    if (!VEC_ROOM(r->arena, &r->ops)) return ST_MEMORY;
+    r->ops.at[r->ops.n++] = (RegionOp){call->row, call->form, shape, state_get()->site, -1, 0};
+    return ST_OK;
+}
+
+/* May a policy say so? What is written or a view stays what the ops make it; effects happen once [C12]. */
+static bool wants_kept(const Region *r, const OpCall *call) {
+    if (call->row->flags & OPF_ordered) return true;
+    if (call->form != FORM_functional || call->row->kind == KIND_view || call->row->returns_list) return false;
+    return r->call.keeps && r->call.keeps(r->call.context, call->row->name);
+}
+
+static Status keep_results(RegionRun *run, const OpCall *call) {
+    Region *const r = run->region;
+    RegionOp *const op = &r->ops.at[r->ops.n - 1];
+    op->kept = r->kept.n;
+    for (int i = 0; i < call->n_outs; i++) {
+        if (!VEC_ROOM(r->arena, &r->kept)) return ST_MEMORY;
+        sn_tensor *const alias = call->outs[i] ? tensor_alias(call->outs[i]) : NULL;
+        if (call->outs[i] && !alias) return ST_MEMORY;
+        r->kept.at[r->kept.n++] = (KeptResult){alias, alias ? tensor_version(alias) : 0};
+        op->n_kept++;
+    }
+    return ST_OK;
+}
+
+/* In place of the op: handles of what it gave, and its node, whose values go into slots like those of others. */
+static Status give_kept(const Region *r, OpCall *call, int kept) {
+    for (int i = 0; i < call->n_outs; i++) {
+        sn_tensor *const t = r->kept.at[kept + i].tensor;
+        call->outs[i] = t ? tensor_from_storage(t->storage, t->base.meta, t->offset) : NULL;
+        if (t && !call->outs[i]) return ST_MEMORY;
+    }
+    sn_state *const state = state_get();
+    if (state->grad_mode != SN_GRAD_ON || call->row->flags & OPF_nodiff) return ST_OK;
+    return tape_record(call->row, call->args, call->outs, call->n_outs, ++state->tape_sequence);
+}
+
+/* What the forward saved is there. A body passes errors on, and has ended soon. */
+static Status end_early(RegionRun *run) {
+    run->enough = true;
+    return error_raise(ST_CALLBACK, "sn_checkpoint: all that the backward needs is there");
+}
+
+static bool is_full(const RegionRun *run) { return run->again && run->slot == run->region->slots.n; }
+
+/* Shows memory of an argument, or was there before. */
+static bool is_fresh(const OpCall *call, const sn_tensor *out) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor && a->val && tensor_of(a->val)->storage == out->storage) return false;
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k] && tensor_of(a->vals[k])->storage == out->storage) return false;
+    }
+    return true;
+}
+
+static Status before_op(OpCall *call, RegionRun *first, const RegionRun **gives, int *kept) {
+    *gives = NULL;
+    for (RegionRun *run = first; run; run = outer_of(run)) {
+        int at;
+        if (is_full(run)) return end_early(run);
+        TRY(note_op(run, call, &at));
+        TRY(each_argument(run, call, note_read));
+        TRY(check_writes(run, call));
+        if (at >= 0) *gives = run, *kept = at;
+    }
+    return ST_OK;
+}
+
+static Status after_op(OpCall *call, RegionRun *first) {
+    for (RegionRun *run = first; run; run = outer_of(run)) {
+        for (int i = 0; call->form == FORM_functional && i < call->n_outs; i++)
+            if (call->outs[i] && is_fresh(call, call->outs[i])) TRY(note_made(run, call->outs[i]));
+        if (!run->again && wants_kept(run->region, call)) TRY(keep_results(run, call));
+    }
+    return ST_OK;
+}
+
+/* The key's kernel: every op of a region, once composites are their parts. */
+static Status see_op(OpCall *call) {
+    RegionRun *const first = innermost(state_get()->packer);
+    if (!first || call->row->kind == KIND_composite) return redispatch(call);
+    const RegionRun *gives;
+    int kept;
+    TRY(before_op(call, first, &gives, &kept));
+    /* What a program's kernel calls is its own; what an op calls, too. */
+    sn_state *const state = state_get();
+    const uint64_t before = state->exclude;
+    state->exclude |= KEY_BIT(checkpoint);
+    for (RegionRun *run = first; run; run = outer_of(run)) run->call = call;
+    const Status status = gives ? give_kept(gives->region, call, kept) : redispatch(call);
+    state->exclude = (state->exclude & ~KEY_BIT(checkpoint)) | (before & KEY_BIT(checkpoint));
+    for (RegionRun *run = first; run; run = outer_of(run)) run->call = NULL;
+    return status == ST_OK ? after_op(call, first) : status;
+}
+
+void checkpoint_start(void) { dispatch_fallback(KEY_checkpoint, see_op); }
+
+/* slots ------------------------------------------------------------------------------------------------------------ */
+
+static void slot_release(TapePacked *packed) {
+    RegionSlot *const slot = (RegionSlot *)packed;
+    Region *const r = slot->region;
+    tensor_release(r->slots.at[slot->slot]);
+    r->slots.at[slot->slot] = NULL;
+    region_release(r);
+    mem_free(slot);
+}
+
+static const TapePackedClass slot_class;
+
+static Status new_slot(Region *r, sn_tensor *t, TapePacked **packed) {
+    RegionSlot *const slot = VEC_ROOM(r->arena, &r->slots) ? mem_alloc(sizeof *slot) : NULL;
+    if (!slot) return ST_MEMORY;
+    *slot = (RegionSlot){.packed.class = &slot_class, .region = r, .slot = r->slots.n};
+    r->slots.at[r->slots.n++] = tensor_retained(t);
+    refs_add(&r->refs, 1);
+    *packed = &slot->packed;
+    return ST_OK;
+}
+
+/* The node, which is thrown away, has it meanwhile. */
+static Status fill_slot(RegionRun *run, sn_tensor *t) {
+    Region *const r = run->region;
+    if (run->slot >= r->slots.n) return ST_OK; /* the op that was the last one saves no more than the forward's */
+    sn_tensor **const slot = &r->slots.at[run->slot++];
+    tensor_release(*slot);
+    *slot = tensor_retained(t);
+    return ST_OK;
+}
+
+static bool is_result(const OpCall *call, const sn_tensor *t) {
+    if (!call || call->form != FORM_functional || !is_fresh(call, t)) return false;
+    for (int i = 0; i < call->n_outs; i++)
+        if (call->outs[i] && call->outs[i]->storage == t->storage) return true;
+    return false;
+}
+
+static Status run_pack(struct TapePacker *packer, sn_tensor *t, TapePacked **packed) {
+    RegionRun *const run = (RegionRun *)packer;
+    if (!t->storage || !(region_made(run, t->storage) || is_result(run->call, t))) return ST_OK;
+    return run->again ? fill_slot(run, t) : new_slot(run->region, t, packed);
+}
+
+static const TapePackerClass run_class = {.pack = run_pack, .end = run_end};
+
+/* the second run --------------------------------------------------------------------------------------------------- */
+
+static Status check_outside(const Region *r) {
+    for (int i = 0; i < r->outside.n; i++) {
+        const Outside *const o = &r->outside.at[i];
+        if (!o->reader || o->saved.is_packed || tape_saved_version(&o->saved) == o->saved.version) continue;
+        char site[256], what[512];
+        site_name(o->site, site, sizeof site);
+        snprintf(what, sizeof what, "sn_checkpoint: %s at %s", o->reader->name, site);
+        return tape_saved_error(o->saved.tensor->base.meta, what, tape_saved_version(&o->saved), o->saved.version);
+    }
+    for (int i = 0; i < r->kept.n; i++) {
+        const KeptResult *const kept = &r->kept.at[i];
+        if (!kept->tensor || tensor_version(kept->tensor) == kept->version) continue;
+        return tape_saved_error(kept->tensor->base.meta, "sn_checkpoint", tensor_version(kept->tensor), kept->version);
+    }
+    return ST_OK;
+}
+
+/* The input with the history of the call. */
+static Status again_input(RegionRun *run, int i, Arg *arg) {
+    const Region *const r = run->region;
+    if (r->in_outside[i] < 0) return ST_OK;
+    const TapeSaved *const saved = &r->outside.at[r->in_outside[i]].saved;
+    const TapeEdge *const edge = &r->edges[i];
+    TapeSaved value = *saved;
+    if (saved->is_packed) TRY(packed_unpack(saved, "sn_checkpoint", &value));
+    sn_tensor *t = value.tensor;
+    if (!edge->leaf && t->storage && !(t = tensor_from_storage(t->storage, t->base.meta, t->offset))) return ST_MEMORY;
+    if (edge->target && !edge->leaf) TRY(tape_attach(t, edge->target, edge->output));
+    arg->val = &t->base;
+    return ST_OK;
+}
+
+static Status again_frame(RegionRun *run, Arg *in, sn_tensor **out) {
+    Region *const r = run->region;
+    for (int i = 0; i < r->n_in; i++) {
+        in[i] = r->in[i];
+        TRY(again_input(run, i, &in[i]));
+    }
+    sn_frame frame = {.what = "the body of sn_checkpoint",
+                      .closure = r->call.closure,
+                      .in = in,
+                      .n_in = r->n_in,
+                      .out = out,
+                      .n_out = r->n_out};
+    const Status status = frame_run(&frame, r->call.body);
+    if (run->enough) {
+        error_clear();
+        return ST_OK;
+    }
+    return status;
+}
+
+static Status check_filled(const RegionRun *run, const char *node) {
+    const Region *const r = run->region;
+    if (run->slot == r->slots.n) return ST_OK;
+    if (run->op >= r->ops.n)
+        return error_raise(ST_STATE,
+                           "sn_checkpoint: the second run saves %d values where the forward saved %d; a tensor "
+                           "requires gradients no more, which did, or the other way round",
+                           run->slot, r->slots.n);
+    char site[256];
+    const RegionOp *const op = &r->ops.at[run->op];
+    site_name(op->site, site, sizeof site);
+    return error_raise(ST_STATE,
+                       "sn_checkpoint: the second run, for %s, ends after %d ops; the forward went on with %s at %s",
+                       node, run->op, op_form_name(op->row, op->form), site);
+}
+
+/* As they were for the forward; the end of the scope puts back the caller's. */
+static void enter_modes(sn_state *state, const Region *r) {
+    scope_keep_generator(state);
+    state->seed = r->seed;
+    state->sequence = r->sequence;
+    state_grad_mode_set(state, SN_GRAD_ON);
+    state->include = r->include | KEY_BIT(checkpoint);
+    state->exclude = r->exclude;
+    autocast_set(state, r->autocast);
+    state->device = r->device;
+}
+
+static Status run_again_inside(Region *r, RegionRun *run, const char *node) {
+    sn_state *const state = state_get();
+    memset(r->again_out, 0, (size_t)r->n_out * sizeof(sn_tensor *));
+    enter_modes(state, r);
+    packer_push(&run->packer);
+    TRY(again_frame(run, r->again_in, r->again_out));
+    return check_filled(run, node);
+}
+
+static void resume_capture(Capture *const *paused) { capture_unpause(*paused); }
+
+static Status run_again(Region *r, const char *node) {
+    sn_state *const state = state_get();
+    if (!r->finished) return error_raise(ST_STATE, "sn_checkpoint: a value of a region whose forward failed");
+    TRY(check_outside(r));
+    __attribute__((cleanup(resume_capture), unused)) Capture *const paused = capture_pause();
+    const uint64_t sequence = state->tape_sequence;
+    TRY(scope_push(state, false));
+    state->packer = NULL; /* this thread may be in the forward of another region, which has no part in this */
+    RegionRun *const run = run_new(r, true);
+    const Status status = run ? run_again_inside(r, run, node) : ST_MEMORY;
+    scope_pop(state);
+    state->tape_sequence = sequence; /* of nodes that are gone */
+    return status;
+}
+
+static sn_tensor *slot_unpack(TapePacked *packed, const Meta *meta, const char *node) {
+    const RegionSlot *const slot = (RegionSlot *)packed;
+    Region *const r = slot->region;
+    sn_tensor **const at = &r->slots.at[slot->slot];
+    if (!*at && run_again(r, node) != ST_OK) return NULL;
+    if (!meta_same_sizes((*at)->base.meta, meta) || (*at)->base.meta->dtype != meta->dtype) {
+        error_raise(ST_STATE, "sn_checkpoint: the second run saves another value for %s than the forward did", node);
+        return NULL;
+    }
+    sn_tensor *const t = tensor_from_storage((*at)->storage, (*at)->base.meta, (*at)->offset);
+    if (!r->finished) return t;
+    tensor_release(*at);
+    *at = NULL;
+    return t;
+}
+
+static const TapePackedClass slot_class = {.name = "checkpoint", .unpack = slot_unpack, .release = slot_release};
+
+/* the forward ------------------------------------------------------------------------------------------------------ */
+
+static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
+    Arena *const arena = arena_new();
+    Region *const r = arena ? ARENA_NEW(arena, Region) : NULL;
+    if (!r) {
+        arena_free(arena);
+        return NULL;
+    }
+    const sn_state *const state = state_get();
+    *r = (Region){.refs = 1,
+                  .arena = arena,
+                  .n_in = n_in,
+                  .n_out = n_out,
+                  .in = ARENA_ARRAY(arena, Arg, n_in + 1),
+                  .in_outside = ARENA_ARRAY(arena, int, n_in + 1),
+                  .edges = ARENA_ARRAY(arena, TapeEdge, n_in + 1),
+                  .again_in = ARENA_ARRAY(arena, Arg, n_in + 1),
+                  .again_out = ARENA_ARRAY(arena, sn_tensor *, n_out + 1),
+                  .seed = state->seed,
+                  .sequence = state->sequence,
+                  .include = state->include,
+                  .exclude = state->exclude,
+                  .autocast = state->autocast,
+                  .device = state->device,
+                  .streams = stream_uses_retain(state->streams)};
+    if (r->in && r->in_outside && r->edges && r->again_in && r->again_out) {
+        memset(r->edges, 0, sizeof *r->edges * (size_t)(n_in + 1));
+        r->call = *call;
+        return r;
+    }
+    region_release(r);
+    return NULL;
+}
+
+/* The inputs are what is kept first. */
+static Status note_inputs(RegionRun *run, const Arg *in) {
+    Region *const r = run->region;
+    for (int i = 0; i < r->n_in; i++) {
+        r->in[i] = in[i];
+        r->in_outside[i] = -1;
+        if (in[i].kind != ARG_tensor || !in[i].val) continue;
+        sn_tensor *const t = tensor_of(in[i].val);
+        r->in[i].val = NULL;
+        TRY(tape_edge_set(&r->edges[i], t));
+        TRY(keep_outside(run, t));
+        r->in_outside[i] = r->outside.n - 1;
+        void *const place = (void *)(uintptr_t)r->outside.n;
+        if (t->storage && !map_get(&run->known, storage_key(t->storage)) &&
+            !map_set(&run->known, storage_key(t->storage), place))
+            return ST_MEMORY;
+    }
+    return ST_OK;
+}
+
+static Status region_body(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    sn_frame frame = {.what = "the body of sn_checkpoint",
+                      .closure = call->closure,
+                      .in = in,
+                      .n_in = n_in,
+                      .out = out,
+                      .n_out = n_out};
+    return frame_run(&frame, call->body);
+}
+
+/* Of the forward nothing is left but what must not be computed again. */
+static void finish(Region *r) {
+    for (int i = 0; i < r->slots.n; i++) {
+        tensor_release(r->slots.at[i]);
+        r->slots.at[i] = NULL;
+    }
+    r->finished = true;
+}
+
+static Status run_forward(Region *r, const Arg *in, sn_tensor **out) {
+    sn_state *const state = state_get();
+    RegionRun *const run = run_new(r, false);
+    region_release(r); /* the run's, which ends with the scope: a body need not return */
+    if (!run) return ST_MEMORY;
+    packer_push(&run->packer);
+    TRY(note_inputs(run, in));
+    state->include |= KEY_BIT(checkpoint);
+    TRY(region_body(&r->call, in, r->n_in, out, r->n_out));
+    finish(r);
+    return ST_OK;
+}
+
+static Status call_eagerly(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    sn_state *const state = state_get();
+    if (state->grad_mode != SN_GRAD_ON) {
+        const Status status = region_body(call, in, n_in, out, n_out);
+        if (call->closure_free) call->closure_free(call->closure, NULL);
+        return status;
+    }
+    Region *const r = region_new(call, n_in, n_out);
+    if (!r) return ST_MEMORY;
+    const uint32_t depth = state->n_scopes;
+    if (scope_push(state, false) != ST_OK) {
+        region_release(r);
+        return ST_MEMORY;
+    }
+    const Status status = run_forward(r, in, out);
+    scope_pop_passing(state, depth, out, status == ST_OK ? n_out : 0);
+    for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
+    return status;
+}
+
+/* In a captured body. */
+static Status call_paused(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    static const char why[] = "sn_checkpoint runs eagerly";
+    capture_note_break(state_get()->capture, why);
+    TRY(capture_settle(why));
+    for (int i = 0; i < n_in; i++)
+        if (in[i].kind == ARG_tensor && in[i].val) TRY(tensor_ready(tensor_of(in[i].val), "sn_checkpoint"));
+    __attribute__((cleanup(resume_capture), unused)) Capture *const paused = capture_pause();
+    return call_eagerly(call, in, n_in, out, n_out);
+}
+
+Status checkpoint_call(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    return capture_current() ? call_paused(call, in, n_in, out, n_out) : call_eagerly(call, in, n_in, out, n_out);
+}

@@ -1,0 +1,479 @@
+/* test_checkpoint.c: regions whose values a backward computes again [semantics T6]: gradients have the bits of the run
+ * without, less memory is held, and what a second run would not do alike is an error. */
+#include <setjmp.h>
+
+#include "tests/unit/contract.h"
+
+enum { ROWS = 256, WIDTH = 64, BLOCKS = 6 };
+
+typedef struct Block { /* of a transformer; its weights */
+    sn_tensor *gain, *bias, *qkv, *up, *down;
+    float drop;
+} Block;
+
+typedef struct Net {
+    Block blocks[BLOCKS];
+    bool checkpoints;
+    const sn_checkpoint_options *options;
+} Net;
+
+static void net_fill(Net *net, float drop) {
+    for (int i = 0; i < BLOCKS; i++) {
+        const uint64_t seed = 10 * (uint64_t)i;
+        net->blocks[i] = (Block){.gain = LEAF(seed + 1, WIDTH),
+                                 .bias = LEAF(seed + 2, WIDTH),
+                                 .qkv = LEAF(seed + 3, WIDTH, WIDTH),
+                                 .up = LEAF(seed + 4, 4 * WIDTH, WIDTH),
+                                 .down = LEAF(seed + 5, WIDTH, 4 * WIDTH),
+                                 .drop = drop};
+    }
+}
+
+static sn_status block_body(sn_frame *f) {
+    const Block *const b = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const q = sn_mul_scalar(sn_linear(x, b->qkv, NULL), sn_float(0.05));
+    sn_tensor *const a = sn_dropout(sn_softmax(sn_matmul(q, sn_t(q)), -1), b->drop, true);
+    sn_tensor *const h = sn_add(x, sn_matmul(a, q));
+    sn_tensor *const n = sn_layer_norm(h, SN_INTS(WIDTH), b->gain, b->bias);
+    return sn_out(f, 0, sn_add(h, sn_linear(sn_gelu(sn_linear(n, b->up, NULL)), b->down, NULL)));
+}
+
+static sn_tensor *block_call(Block *b, sn_tensor *x, bool checkpoint, const sn_checkpoint_options *options) {
+    sn_tensor *out = NULL;
+    sn_function *const plain = sn_compile(block_body, b, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    if (checkpoint)
+        sn_checkpoint(block_body, b, options, SN_TENSORS(x), &out, 1);
+    else
+        out = SN_CALL(plain, x);
+    sn_function_free(plain);
+    return out;
+}
+
+static sn_status net_body(sn_frame *f) {
+    Net *const net = sn_closure(f);
+    sn_tensor *x = sn_in(f, 0);
+    for (int i = 0; i < BLOCKS; i++) x = block_call(&net->blocks[i], x, net->checkpoints, net->options);
+    return sn_out(f, 0, x);
+}
+
+/* What a run leaves. */
+typedef struct Ran {
+    sn_tensor *y, *grads[5 * BLOCKS], *of_input, *drawn;
+    int64_t peak; /* beyond what was there */
+} Ran;
+
+static sn_memory memory_now(void) {
+    sn_memory memory = {.size = sizeof memory};
+    sn_memory_get(SN_CPU, &memory);
+    return memory;
+}
+
+static sn_tensor *weight(const Net *net, int i) {
+    const Block *const b = &net->blocks[i / 5];
+    sn_tensor *const weights[] = {b->gain, b->bias, b->qkv, b->up, b->down};
+    return weights[i % 5];
+}
+
+static Ran run(sn_function *fn, Net *net, uint64_t seed) {
+    Ran ran = {0};
+    for (int i = 0; i < 5 * BLOCKS; i++) sn_grad_set(weight(net, i), NULL);
+    sn_seed(seed);
+    const int64_t before = memory_now().current;
+    sn_memory_reset_peak(SN_CPU);
+    const sn_scope step = sn_scope_begin();
+    sn_tensor *const x = LEAF(500 + seed, ROWS, WIDTH);
+    sn_tensor *const y = SN_CALL(fn, x);
+    ck_assert_msg(y != NULL, "%s", sn_error_take()->message);
+    ck_assert_msg(sn_backward(sn_sum(sn_mul(y, y))) == SN_OK, "%s", sn_error_take()->message);
+    ran.of_input = sn_keep(sn_grad(x));
+    ran.y = sn_keep(sn_detach(y));
+    sn_scope_end(step);
+    ran.peak = memory_now().peak - before;
+    ran.drawn = sn_rand(SN_INTS(4), SN_F32);
+    for (int i = 0; i < 5 * BLOCKS; i++) ran.grads[i] = sn_clone(sn_grad(weight(net, i)));
+    return ran;
+}
+
+static void same_runs(const Ran *a, const Ran *b) {
+    ck_assert(same_bits(a->y, b->y));
+    ck_assert(same_bits(a->of_input, b->of_input));
+    ck_assert_msg(same_bits(a->drawn, b->drawn), "the generator is elsewhere");
+    for (int i = 0; i < 5 * BLOCKS; i++) ck_assert_msg(same_bits(a->grads[i], b->grads[i]), "gradient %d", i);
+}
+
+static void release(const Ran *ran) {
+    sn_release(ran->y);
+    sn_release(ran->of_input);
+}
+
+/* a3_17: dropout inside, gradients with the bits of the plain run, which holds more. */
+START_TEST(a3_17_recomputing_has_the_bits_and_a_lower_peak) {
+    static Net plain, checkpointed;
+    net_fill(&plain, 0.25F);
+    net_fill(&checkpointed, 0.25F);
+    checkpointed.checkpoints = true;
+    sn_function *const fns[] = {sn_compile(net_body, &plain, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER)),
+                                sn_compile(net_body, &checkpointed, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER))};
+    for (uint64_t i = 0; i < 3; i++) {
+        const sn_scope scope = sn_scope_begin();
+        const Ran a = run(fns[0], &plain, i), b = run(fns[1], &checkpointed, i);
+        same_runs(&a, &b);
+        ck_assert_msg(b.peak < a.peak * 6 / 10, "%lld of %lld bytes", (long long)b.peak, (long long)a.peak);
+        release(&a), release(&b);
+        sn_scope_end(scope);
+    }
+    sn_function_free(fns[0]);
+    sn_function_free(fns[1]);
+}
+END_TEST
+
+static const char *const products[] = {"aten::mm", "aten::matmul", "aten::linear", "aten::addmm", NULL};
+static int asked;
+static sn_checkpoint_choice all_saved(void *context, const char *op) {
+    asked += context == products && !strncmp(op, "aten::", 6);
+    return SN_CHECKPOINT_SAVE;
+}
+
+START_TEST(t6_policies_change_no_bit) {
+    static Net plain, saving, all;
+    net_fill(&plain, 0.25F), net_fill(&saving, 0.25F), net_fill(&all, 0.25F);
+    saving.checkpoints = all.checkpoints = true;
+    saving.options = SN_CHECKPOINT_OPTIONS(.save = products);
+    all.options = SN_CHECKPOINT_OPTIONS(.policy = all_saved, .context = (void *)products);
+    Net *const nets[] = {&plain, &saving, &all};
+    Ran ran[3];
+    for (int i = 0; i < 3; i++) {
+        sn_function *const fn = sn_compile(net_body, nets[i], SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+        ran[i] = run(fn, nets[i], 3);
+        sn_function_free(fn);
+    }
+    same_runs(&ran[0], &ran[1]);
+    same_runs(&ran[0], &ran[2]);
+    ck_assert_int_gt(asked, 0);
+    ck_assert_int_lt(ran[1].peak, ran[2].peak);
+    for (int i = 0; i < 3; i++) release(&ran[i]);
+}
+END_TEST
+
+/* Small regions ---------------------------------------------------------------------------------------------------- */
+
+typedef struct World {
+    sn_tensor *w, *other;
+    int runs, freed, changes;
+    sn_body inner;
+    bool fails;
+} World;
+
+static sn_status gated(sn_frame *f) {
+    World *const w = sn_closure(f);
+    w->runs++;
+    sn_tensor *const h = sn_exp(sn_mul(sn_in(f, 0), w->w));
+    return sn_out(f, 0, sn_sin(sn_mul(h, sn_dropout(h, 0.5, true))));
+}
+
+static sn_tensor *checkpointed(sn_body body, World *w, sn_tensor *x) {
+    sn_tensor *out = NULL;
+    sn_checkpoint(body, w, NULL, SN_TENSORS(x), &out, 1);
+    return out;
+}
+
+static sn_status outer(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_tensor *const h = sn_tanh(sn_mul(sn_in(f, 0), w->w));
+    sn_tensor *const inner = checkpointed(gated, w, h);
+    return sn_out(f, 0, sn_mul(sn_cos(inner), h));
+}
+static sn_status outer_plain(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_tensor *const h = sn_tanh(sn_mul(sn_in(f, 0), w->w));
+    sn_function *const fn = sn_compile(gated, w, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_tensor *const inner = SN_CALL(fn, h);
+    sn_function_free(fn);
+    return sn_out(f, 0, sn_mul(sn_cos(inner), h));
+}
+
+static sn_tensor *called(sn_body body, World *w, sn_tensor *x) {
+    sn_function *const fn = sn_compile(body, w, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_tensor *const y = SN_CALL(fn, x);
+    sn_function_free(fn);
+    return y;
+}
+
+START_TEST(t6_regions_lie_in_each_other) {
+    sn_tensor *grads[2][2];
+    World w = {.w = LEAF(7, 8, 4)};
+    for (int k = 0; k < 2; k++) {
+        sn_seed(4);
+        sn_grad_set(w.w, NULL);
+        w.runs = 0;
+        sn_tensor *const x = LEAF(8, 8, 4);
+        sn_tensor *const y = k ? checkpointed(outer, &w, x) : called(outer_plain, &w, x);
+        ck_assert_msg(sn_backward(sn_sum(y)) == SN_OK, "%s", sn_error_take()->message);
+        grads[k][0] = sn_clone(sn_grad(w.w)), grads[k][1] = sn_clone(sn_grad(x));
+        ck_assert_int_eq(w.runs, k ? 3 : 1); /* again for the outer region's slots, and for its own */
+    }
+    ck_assert(same_bits(grads[0][0], grads[1][0]) && same_bits(grads[0][1], grads[1][1]));
+}
+END_TEST
+
+START_TEST(t6_a_second_backward_and_its_own_gradient) {
+    sn_tensor *seen[2][4];
+    World w = {.w = LEAF(7, 8, 4)};
+    for (int k = 0; k < 2; k++) {
+        sn_seed(4);
+        sn_grad_set(w.w, NULL);
+        sn_tensor *const x = LEAF(8, 8, 4);
+        sn_tensor *const y = k ? checkpointed(gated, &w, x) : called(gated, &w, x);
+        sn_tensor *const root = sn_sum(sn_mul(y, y));
+        ck_assert_int_eq(sn_backward_ex(SN_TENSORS(root), (sn_tensors){0}, SN_RETAIN_GRAPH), SN_OK);
+        seen[k][0] = sn_clone(sn_grad(x));
+        sn_tensor *first = NULL, *second = NULL;
+        ck_assert_int_eq(sn_gradients(SN_TENSORS(root), SN_TENSORS(x), (sn_tensors){0}, SN_CREATE_GRAPH, &first),
+                         SN_OK);
+        seen[k][1] = first;
+        ck_assert_int_eq(
+            sn_gradients(SN_TENSORS(sn_sum(first)), SN_TENSORS(w.w), (sn_tensors){0}, SN_RETAIN_GRAPH, &second), SN_OK);
+        seen[k][2] = second;
+        ck_assert_int_eq(sn_backward(root), SN_OK);
+        seen[k][3] = sn_clone(sn_grad(x));
+        ck_assert_int_eq(sn_backward(root), SN_ERR_STATE);
+        expect_error(SN_ERR_STATE, "SN_RETAIN_GRAPH");
+    }
+    for (int i = 0; i < 4; i++) ck_assert_msg(same_bits(seen[0][i], seen[1][i]), "%d", i);
+}
+END_TEST
+
+START_TEST(t6_what_the_region_read_is_checked_for_writes) {
+    World w = {.w = LEAF(7, 8, 4)};
+    sn_tensor *const x = F32(8, 8, 4);
+    sn_tensor *y = checkpointed(gated, &w, x);
+    sn_add_(x, x); /* an input */
+    ck_assert_int_eq(sn_backward(sn_sum(y)), SN_ERR_STATE);
+    const sn_error *const error = sn_error_take();
+    ck_assert_msg(strstr(error->message, "aten::mul") && strstr(error->message, "test_checkpoint.c"), "%s",
+                  error->message);
+    y = checkpointed(gated, &w, F32(8, 8, 4));
+    const sn_scope off = sn_no_grad_begin();
+    sn_add_(w.w, w.w); /* closed over */
+    sn_scope_end(off);
+    ck_assert_int_eq(sn_backward(sn_sum(y)), SN_ERR_STATE);
+    expect_error(SN_ERR_STATE, "took it to version 1");
+}
+END_TEST
+
+static sn_status writes(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_tensor *const h = sn_exp(sn_mul(sn_in(f, 0), w->w));
+    sn_add_(w->fails ? w->other : sn_zeros(SN_INTS(8, 4), SN_F32), sn_detach(h)); /* memory of its own it may write */
+    return sn_out(f, 0, sn_sin(sn_relu_(sn_mul(h, h))));
+}
+static sn_status goes_back(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_backward(sn_sum(sn_mul(sn_in(f, 0), w->w)));
+    return sn_out(f, 0, sn_exp(w->w));
+}
+
+START_TEST(t6_writes_to_outside_memory_are_errors) {
+    World w = {.w = LEAF(7, 8, 4), .other = F32(9, 8, 4), .fails = true};
+    sn_tensor *const before = sn_clone(w.other);
+    ck_assert(!checkpointed(writes, &w, F32(8, 8, 4)));
+    expect_error(SN_ERR_STATE, "aten::add_");
+    ck_assert(same_bits(w.other, before));
+    ck_assert(!checkpointed(goes_back, &w, F32(8, 8, 4)));
+    expect_error(SN_ERR_STATE, "sn_backward");
+    ck_assert(!sn_grad(w.w));
+    w.fails = false;
+    sn_tensor *const y = checkpointed(writes, &w, F32(8, 8, 4)), *const plain = called(writes, &w, F32(8, 8, 4));
+    ck_assert(same_bits(y, plain));
+    ck_assert_int_eq(sn_backward(sn_sum(y)), SN_OK);
+    sn_tensor *const grad = sn_clone(sn_grad(w.w));
+    sn_grad_set(w.w, NULL);
+    ck_assert_int_eq(sn_backward(sn_sum(plain)), SN_OK);
+    ck_assert(same_bits(grad, sn_grad(w.w)));
+}
+END_TEST
+
+static sn_status changes(sn_frame *f) {
+    World *const w = sn_closure(f);
+    w->runs++;
+    sn_tensor *h = sn_mul(sn_in(f, 0), w->w);
+    if (w->runs > 1 && w->changes == 1) h = sn_sin(h);
+    if (w->runs > 1 && w->changes == 2) return sn_out(f, 0, h);
+    if (w->runs > 1 && w->changes == 3) h = sn_exp(sn_narrow(h, 0, 0, 4));
+    if (w->runs > 1 && w->changes == 4) return sn_fail(SN_ERR_VALUE, "the body's own");
+    return sn_out(f, 0, sn_cos(sn_exp(h)));
+}
+
+START_TEST(t6_a_second_run_whose_ops_differ_says_which) {
+    static const char *const says[][2] = {
+        {"aten::sin", "aten::exp"}, {"ends after 1 ops", "aten::exp"}, {"aten::slice", "aten::exp"}, {"own", "own"}};
+    for (int i = 1; i <= 4; i++) {
+        World w = {.w = LEAF(7, 8, 4), .changes = i};
+        sn_tensor *const y = checkpointed(changes, &w, F32(8, 8, 4));
+        ck_assert_int_ne(sn_backward(sn_sum(y)), SN_OK);
+        const sn_error *const error = sn_error_take();
+        ck_assert_msg(strstr(error->message, says[i - 1][0]) || i == 3, "%s", error->message);
+        ck_assert_msg(strstr(error->message, says[i - 1][1]), "%s", error->message);
+        ck_assert_int_eq(error->status, i == 4 ? SN_ERR_VALUE : SN_ERR_STATE);
+        w.changes = 0; /* and it may be gone through again */
+        ck_assert_msg(sn_backward(sn_sum(y)) == SN_OK, "%s", sn_error_take()->message);
+    }
+}
+END_TEST
+
+static void count_free(void *data, void *context) {
+    (void)context;
+    ((World *)data)->freed++;
+}
+
+START_TEST(t6_the_closure_is_freed_once) {
+    World w = {.w = LEAF(7, 8, 4)};
+    const sn_checkpoint_options *const options = SN_CHECKPOINT_OPTIONS(.closure_free = count_free);
+    sn_tensor *y = NULL;
+    for (int i = 0; i < 3; i++) {
+        const sn_scope scope = sn_scope_begin();
+        w.freed = 0;
+        if (i == 2) sn_grad_mode_set(SN_GRAD_OFF);
+        ck_assert_int_eq(sn_checkpoint(gated, &w, options, SN_TENSORS(F32(8, 8, 4)), &y, 1), SN_OK);
+        ck_assert_int_eq(w.freed, i == 2);
+        if (!i) ck_assert_int_eq(sn_backward(sn_sum(y)), SN_OK);
+        sn_scope_end(scope);
+        ck_assert_int_eq(w.freed, 1);
+    }
+}
+END_TEST
+
+/* Modes, ordered ops, custom functions, callbacks that leave ---------------------------------- */
+
+static int said;
+static sn_status says_body(sn_frame *f) {
+    said++;
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2)));
+}
+static sn_status like(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
+static sn_status says_grad(sn_frame *f) { return sn_set_grad_of(f, 0, sn_mul_scalar(sn_grad_of(f, 0), sn_float(2))); }
+
+static sn_status speaks(sn_frame *f) {
+    World *const w = sn_closure(f);
+    static const sn_op *op;
+    if (!op)
+        op = sn_op_register(SN_OP_DESC(.schema = "checkpoint::says(Tensor x) -> Tensor", .flags = SN_OP_ORDERED,
+                                       .meta = like, .cpu = says_body, .derivative = says_grad));
+    sn_tensor *const h = sn_exp(sn_mul(sn_in(f, 0), w->w));
+    sn_tensor *const s = sn_op_call1(op, (sn_value[]){sn_val(h)}, 1);
+    return sn_out(f, 0, sn_sin(sn_mul(s, s)));
+}
+
+START_TEST(t6_ordered_effects_happen_once) {
+    World w = {.w = LEAF(7, 8, 4)};
+    said = 0;
+    sn_tensor *const y = checkpointed(speaks, &w, F32(8, 8, 4));
+    ck_assert_msg(sn_backward(sn_sum(y)) == SN_OK, "%s", sn_error_take()->message);
+    ck_assert_int_eq(said, 1);
+    sn_tensor *const grad = sn_clone(sn_grad(w.w));
+    sn_grad_set(w.w, NULL);
+    ck_assert_int_eq(sn_backward(sn_sum(called(speaks, &w, F32(8, 8, 4)))), SN_OK);
+    ck_assert(same_bits(grad, sn_grad(w.w)));
+}
+END_TEST
+
+static sn_status mixed(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_tensor *const h = sn_linear(sn_in(f, 0), w->w, NULL);
+    return sn_out(f, 0, sn_sum(sn_mul(sn_gelu(sn_linear(sn_tanh(h), w->w, NULL)), h)));
+}
+
+START_TEST(t6_the_second_run_has_the_modes_of_the_first) {
+    sn_tensor *grads[2];
+    World w = {.w = LEAF(7, 8, 8)};
+    for (int k = 0; k < 2; k++) {
+        sn_grad_set(w.w, NULL);
+        const sn_scope scope = sn_scope_begin();
+        sn_autocast_set(SN_CPU, SN_BF16);
+        sn_tensor *const x = F32(8, 4, 8);
+        sn_tensor *const y = sn_to(k ? checkpointed(mixed, &w, x) : called(mixed, &w, x), SN_F32);
+        sn_tensor *const root = sn_scope_return(scope, y);
+        ck_assert_msg(sn_backward(root) == SN_OK, "%s", sn_error_take()->message);
+        grads[k] = sn_clone(sn_grad(w.w));
+    }
+    ck_assert(same_bits(grads[0], grads[1]));
+}
+END_TEST
+
+static sn_status squares(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const e = sn_exp(x);
+    sn_save(f, x), sn_save(f, e);
+    return sn_out(f, 0, sn_mul(e, e));
+}
+static sn_status squares_back(sn_frame *f) {
+    sn_tensor *const e = sn_saved(f, 1);
+    return sn_set_grad_of(f, 0, sn_mul(sn_mul(e, e), sn_add(sn_grad_of(f, 0), sn_sin(sn_saved(f, 0)))));
+}
+static sn_status custom(sn_frame *f) {
+    World *const w = sn_closure(f);
+    static const sn_custom fn = {.size = sizeof fn, .name = "squares", .forward = squares, .backward = squares_back};
+    sn_tensor *const h = sn_tanh(sn_mul(sn_in(f, 0), w->w));
+    sn_tensor *out = NULL;
+    sn_custom_call(&fn, NULL, &h, 1, &out, 1);
+    return sn_out(f, 0, sn_sin(out));
+}
+
+START_TEST(t6_custom_functions_save_into_slots) {
+    sn_tensor *grads[2];
+    World w = {.w = LEAF(7, 8, 8)};
+    for (int k = 0; k < 2; k++) {
+        sn_grad_set(w.w, NULL);
+        sn_tensor *const x = F32(8, 8, 8);
+        sn_tensor *const y = k ? checkpointed(custom, &w, x) : called(custom, &w, x);
+        ck_assert_msg(sn_backward(sn_sum(y)) == SN_OK, "%s", sn_error_take()->message);
+        grads[k] = sn_clone(sn_grad(w.w));
+    }
+    ck_assert(same_bits(grads[0], grads[1]));
+}
+END_TEST
+
+static jmp_buf out_of_it;
+static sn_status leaves(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_tensor *const h = sn_exp(sn_mul(sn_in(f, 0), w->w));
+    if (++w->runs == w->changes) longjmp(out_of_it, 1);
+    return sn_out(f, 0, sn_sin(sn_mul(h, h)));
+}
+
+START_TEST(t6_a_body_that_does_not_return_leaves_nothing) {
+    static World w;
+    w = (World){.w = LEAF(7, 8, 4), .changes = 1};
+    sn_seed(8);
+    const sn_scope scope = sn_scope_begin();
+    if (!setjmp(out_of_it)) {
+        checkpointed(leaves, &w, F32(8, 8, 4));
+        ck_abort_msg("it returned");
+    }
+    ck_assert_int_eq(sn_scope_end(scope), SN_OK);
+    ck_assert_uint_eq(sn_rng_get().seed, 8);
+    ck_assert_int_eq(sn_backward(sn_sum(checkpointed(leaves, &w, F32(8, 8, 4)))), SN_OK);
+    const sn_scope off = sn_no_grad_begin();
+    sn_add_(w.w, w.w); /* no region looks on */
+    ck_assert_int_eq(sn_scope_end(off), SN_OK);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        a3_17_recomputing_has_the_bits_and_a_lower_peak,
+        t6_policies_change_no_bit,
+        t6_regions_lie_in_each_other,
+        t6_a_second_backward_and_its_own_gradient,
+        t6_what_the_region_read_is_checked_for_writes,
+        t6_writes_to_outside_memory_are_errors,
+        t6_a_second_run_whose_ops_differ_says_which,
+        t6_the_closure_is_freed_once,
+        t6_ordered_effects_happen_once,
+        t6_the_second_run_has_the_modes_of_the_first,
+        t6_custom_functions_save_into_slots,
+        t6_a_body_that_does_not_return_leaves_nothing,
+    };
+    return contract_main("test_checkpoint", tests, (int)(sizeof tests / sizeof *tests));
+}
