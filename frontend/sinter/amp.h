@@ -14,7 +14,7 @@
    region is another path through the function. Products of bf16 and f16 are summed in f32. */
 #ifndef SINTER_AMP_H
 #define SINTER_AMP_H
-#include <sinter/tensor.h>
+#include <sinter/nn.h>
 SN_BEGIN
 /* From here to the end of the scope, this thread's ops on devices of this kind (all CUDA devices are one) are cast to
    SN_BF16 or SN_F16; SN_F32: not at all. The dtype before; one that is none of the three is an error. Compiled
@@ -33,5 +33,44 @@ typedef struct sn_autocast_stats {
 } sn_autocast_stats;
 /* [neutral] */
 sn_status sn_autocast_stats_get(sn_autocast_stats *out);
+
+/* A scaler keeps small gradients of f16 from vanishing: the loss is multiplied by a large number and the gradients of
+   the parameters are divided by it; a step whose gradients hold an infinity or a NaN does not happen, and the number
+   shrinks; after so many good steps it grows. As torch.amp.GradScaler:
+
+       sn_backward(sn_scaler_scale(scaler, loss));
+       sn_scaler_unscale(scaler, optim);            only where the gradients are looked at before the step
+       sn_clip_grad_norm(params, 1);
+       sn_scaler_step(scaler, optim);
+       sn_scaler_update(scaler);                    once, behind all optimizers' steps
+
+   Nothing is read on the host: whether a step happens is a value, by which parameters, moments and the step count are
+   selected. So all of it is one graph in a compiled function; and versions advance by steps that do not happen, too. */
+typedef struct sn_scaler sn_scaler;
+typedef struct sn_scaler_options { /* 0: PyTorch's, 65536, 2, 0.5 and 2000 */
+    size_t size;
+    double init_scale, growth_factor, backoff_factor; /* above 0, above 1, below 1 */
+    int64_t growth_interval;
+} sn_scaler_options;
+#define SN_SCALER_OPTIONS(...) SN_STRUCT(sn_scaler_options, __VA_ARGS__)
+/* options NULL: defaults. Its tensors lie on the thread's default device. [event] */
+sn_scaler *sn_scaler_new(const sn_scaler_options *options);
+void sn_scaler_free(sn_scaler *s);
+/* loss * scale. [op] */
+sn_tensor *sn_scaler_scale(sn_scaler *s, sn_tensor *loss);
+/* The optimizer's gradients, in place, by 1 / scale, and whether any of them holds an infinity or a NaN. Once
+   between updates, before the step. Gradients of f16 are an error: f32 parameters with autocast have f32 ones. [op] */
+sn_status sn_scaler_unscale(sn_scaler *s, sn_optim *optim);
+/* Unscales what is not yet, and steps; nothing but versions changes where an infinity was found. Once between updates.
+   [op] */
+sn_status sn_scaler_step(sn_scaler *s, sn_optim *optim);
+/* The scale for the next round: times backoff_factor where any optimizer's gradients held an infinity, times
+   growth_factor after growth_interval rounds without. [op] */
+sn_status sn_scaler_update(sn_scaler *s);
+/* What the last unscale of this round found: 0-dim bool, borrowed, to select by in a formula of one's own (its
+   parameters in an optimizer that only unscales); a branch on it breaks a graph. [neutral] */
+sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *optim);
+/* Borrowed: "scale" f32, "growth_tracker" i64, 0-dim; save it, sn_dict_copy into it. [neutral] */
+sn_dict *sn_scaler_dict(sn_scaler *s);
 SN_END
 #endif
