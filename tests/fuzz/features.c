@@ -92,6 +92,31 @@ static bool inference(const FzProgram *p) {
         if (p->steps[i].kind == FZ_grad_mode && p->steps[i].times == SN_INFERENCE) return true;
     return false;
 }
+static bool autocast_calls(const FzProgram *p) { return p->region != 0; }
+static bool autocast_parts(const FzProgram *p) { return any_step(p, FZ_autocast); }
+
+/* A part of a region. */
+static bool autocast_off(const FzProgram *p) {
+    int mode = p->region;
+    for (int i = 0; i < p->n_steps; i++) {
+        if (p->steps[i].kind != FZ_autocast) continue;
+        if (mode && !p->steps[i].times) return true;
+        mode = p->steps[i].times;
+    }
+    return false;
+}
+
+static bool autocast_backward(const FzProgram *p) {
+    return (autocast_calls(p) || autocast_parts(p)) && any_input(p, is_grad) &&
+           (p->outer_backward || any_step(p, FZ_backward));
+}
+
+static bool autocast_f16(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].kind == FZ_autocast && p->steps[i].times == 2) return true;
+    return p->region == 2;
+}
+
 static bool outer_backward(const FzProgram *p) { return p->outer_backward && leaves(p); }
 
 static bool outer_write(const FzProgram *p) { return p->outer_write; }
@@ -279,6 +304,11 @@ static const struct {
                 {"gradients switched", grad_modes},
                 {"inference mode", inference},
                 {"states of the generator", generators},
+                {"autocast around calls", autocast_calls},
+                {"autocast in parts", autocast_parts},
+                {"autocast off in a part", autocast_off},
+                {"autocast to f16", autocast_f16},
+                {"gradients through autocast", autocast_backward},
                 {"leaves written without gradients", leaf_updates},
                 {"views used after a write", written_views},
                 {"fresh memory written through views", fresh_memory},

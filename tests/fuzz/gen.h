@@ -28,6 +28,7 @@ typedef struct Gen {
     GenVal v[FZ_VALUES];
     int64_t *uses; /* by form */
     bool grad_on;
+    int autocast;   /* as FzProgram's, of the steps that come */
     bool training;  /* some inputs require gradients; then most ops write nothing */
     bool stateful;  /* held inputs, and steps that read what is no argument; few others, so that calls are replayed */
     bool one_graph; /* no breaks, backwards and kept values, no input returned: such a function can be saved */
@@ -50,6 +51,13 @@ bool gen_try(Gen *g, FzStep *step);
 /* A random dim: a number or a size variable. */
 FzInt gen_dim(Gen *g);
 DType gen_float(Gen *g);
+
+/* autocast.c: puts what the region of g makes of a functional call's arguments in their place; room is theirs. */
+typedef struct GenCasts {
+    Val vals[MAX_ARGS];
+    Meta metas[MAX_ARGS];
+} GenCasts;
+void gen_autocast(const Gen *g, const OpRow *row, Arg *args, GenCasts *room);
 
 /* patterns.c: adds some steps that belong together, or the first of them. */
 void gen_pattern(Gen *g);

@@ -176,6 +176,8 @@ static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
     const int plain = step->n_args - written;
     Status status = op_args_of_form(row, form, given, plain, args);
     for (int i = 0; i < written; i++) args[row->n_params + i] = given[plain + i];
+    GenCasts casts;
+    if (status == ST_OK && form == FORM_functional) gen_autocast(g, row, args, &casts);
     if (written && row->options) op_args_take_options(row, given[plain].val->meta, args);
     MetaCall call = {.row = row, .form = form, .args = args, .out = outs};
     if (changes_handle(row, form)) call.form = FORM_functional;
@@ -456,6 +458,11 @@ static void set_grad_mode(Gen *g) {
     add_plain(g, (FzStep){.kind = FZ_grad_mode, .times = mode});
 }
 
+static void set_autocast(Gen *g) {
+    g->autocast = g->autocast && gen_chance(g, 60) ? 0 : 1 + (int)gen_below(g, 2);
+    add_plain(g, (FzStep){.kind = FZ_autocast, .times = g->autocast});
+}
+
 /* As an optimizer does: a leaf is written where gradients are off. */
 static void add_update(Gen *g) {
     const bool grad_on = g->grad_on;
@@ -473,7 +480,7 @@ static void add_update(Gen *g) {
 
 static void add_other(Gen *g) {
     if (g->training && gen_chance(g, 20)) return add_update(g);
-    const int64_t which = gen_below(g, 12);
+    const int64_t which = gen_below(g, 14);
     if (which < 3) {
         const int v = scalar_value(g, false);
         if (v >= 0) add_plain(g, (FzStep){.kind = FZ_item, .value = v});
@@ -486,6 +493,8 @@ static void add_other(Gen *g) {
         if (v >= 0) add_plain(g, (FzStep){.kind = FZ_backward, .value = v});
     } else if (which < 9) {
         set_grad_mode(g);
+    } else if (which < 11) {
+        set_autocast(g);
     } else {
         const int v = gen_any(g);
         if (v >= FZ_INPUTS) add_plain(g, (FzStep){.kind = FZ_keep, .value = v});
@@ -621,6 +630,7 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     g.one_graph = !stateful && seed % ONE_GRAPH_EVERY == 7;
     if (stateful) p->no_grad = gen_chance(&g, 70), g.callees = gen_chance(&g, 30);
     if (p->no_grad) g.grad_on = false;
+    if (gen_chance(&g, 12)) p->region = g.autocast = 1 + (int)gen_below(&g, 2);
     choose_sizes(&g);
     choose_inputs(&g);
     add_steps(&g, 3 + (int)gen_below(&g, 12));
@@ -638,6 +648,7 @@ void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses,
               .random = first_random(seed, true),
               .uses = form_uses,
               .grad_on = !p->no_grad,
+              .autocast = p->region,
               .stateful = fz_has_state(p)};
     for (int i = 0; i < p->n_inputs; i++) {
         note_input(&g, i);
@@ -648,6 +659,7 @@ void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses,
     for (int i = 0; i < keep; i++) {
         FzStep step = p->steps[i];
         if (step.kind == FZ_grad_mode) g.grad_on = step.times == SN_GRAD_ON;
+        if (step.kind == FZ_autocast) g.autocast = step.times;
         if (step.kind != FZ_op)
             add_plain(&g, step);
         else if (!gen_try(&g, &step))

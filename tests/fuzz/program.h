@@ -16,10 +16,12 @@
  *   backward v5
  *   grad 1                                   a sn_grad_mode
  *   rng back                                 the generator: save its state, back to that, jump, fork
+ *   autocast 1                               to bf16 from here on; 2: f16, 0: off
  *   keep v5                                  a reference that outlives the call
  *   return v3 v5
  *   optim 1                                  which is SGD; 2: with momentum, 3: AdamW
  *   no_grad                                  calls are made with gradients off
+ *   region 1                                 and in a region of autocast to bf16; 2: f16
  *   outer_write
  *   outer_backward */
 #ifndef SINTER_TESTS_FUZZ_PROGRAM_H
@@ -85,6 +87,7 @@ typedef enum FzStepKind {
     FZ_loop,
     FZ_backward,
     FZ_grad_mode,
+    FZ_autocast,
     FZ_keep,
     FZ_optim_step,
     FZ_rng
@@ -98,11 +101,12 @@ typedef struct FzStep {
     char op[64]; /* with its form: "aten::add_.Tensor" */
     FzArg args[FZ_ARGS];
     int n_args;
-    int out, n_out;  /* first value slot, count */
-    int value;       /* item, backward, keep */
-    int from, times; /* loop; grad_mode: times = sn_grad_mode; rng: times = FzRng */
-    FzHow how;       /* of an op whose first two arguments are a value and a number */
-    int query;       /* asking: of state.c, about `value` */
+    int out, n_out; /* first value slot, count */
+    int value;      /* item, backward, keep */
+    /* loop; grad_mode: times = sn_grad_mode; rng: times = FzRng; autocast: of fz_autocast */
+    int from, times;
+    FzHow how; /* of an op whose first two arguments are a value and a number */
+    int query; /* asking: of state.c, about `value` */
 } FzStep;
 
 typedef struct FzProgram {
@@ -113,6 +117,7 @@ typedef struct FzProgram {
     int returns[8];
     int optim;           /* 1: SGD, 2: with momentum, 3: AdamW; 0: none */
     bool no_grad;        /* calls are made with gradients off */
+    int region;          /* and in this region of autocast: 1: bf16, 2: f16; 0: none */
     bool outer_write;    /* after the call, results are multiplied in place by a leaf */
     bool outer_backward; /* then, backward through the results that carry gradients */
 } FzProgram;
@@ -122,6 +127,8 @@ bool fz_parse(const char *text, FzProgram *out, int *line); /* false: *line is w
 static inline int64_t fz_int(const FzProgram *p, FzInt i, int setting) {
     return i.var < 0 ? i.value : i.value * p->sizes[setting][i.var];
 }
+
+static inline sn_dtype fz_autocast(int mode) { return mode == 1 ? SN_BF16 : mode == 2 ? SN_F16 : SN_F32; }
 
 /* generate.c */
 void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses);
@@ -189,8 +196,8 @@ void fz_run_settle(FzRun *run, FzPlanWay way);
 void fz_run_load(FzRun *run, FzPlanWay way);
 
 /* record.c: DIR/SEED.fz, the program, and DIR/SEED.txt, the whole story of its first call, eager: for comparing with
- * other implementations (tests/oracle/torch_programs.py). Programs that take random numbers are left out. False: cannot
- * write. */
+ * other implementations (tests/oracle/torch_programs.py). Programs that take random numbers, or autocast, are left out.
+ * False: cannot write. */
 bool fz_record(const FzProgram *p, uint64_t seed, const char *dir);
 
 #endif

@@ -13,6 +13,13 @@ static bool write_file(const char *dir, uint64_t seed, const char *ending, const
     return fclose(file) == 0 && written;
 }
 
+/* PyTorch has another list for the CPU. */
+static bool fz_casts(const FzProgram *p) {
+    bool any = p->region;
+    for (int i = 0; i < p->n_steps; i++) any |= p->steps[i].kind == FZ_autocast;
+    return any;
+}
+
 bool fz_record(const FzProgram *p, uint64_t seed, const char *dir) {
     const sn_compile_options options = {.size = sizeof options, .mode = SN_COMPILE_EAGER};
     FzRun *const run = fz_run_new(p, &options);
@@ -22,8 +29,8 @@ bool fz_record(const FzProgram *p, uint64_t seed, const char *dir) {
     fz_run_call(run, 0, seed, &seen);
     text_printf(&program, "# seed %llu\n", (unsigned long long)seed);
     fz_print(p, &program);
-    const bool good =
-        seen.random || (write_file(dir, seed, "fz", &program) && write_file(dir, seed, "txt", &seen.story));
+    const bool good = seen.random || fz_casts(p) ||
+                      (write_file(dir, seed, "fz", &program) && write_file(dir, seed, "txt", &seen.story));
     text_free(&program);
     fz_seen_free(&seen);
     fz_run_free(run);

@@ -314,6 +314,9 @@ static void run_step(FzRun *run, const FzStep *step) {
     case FZ_grad_mode:
         sn_grad_mode_set((sn_grad_mode)step->times);
         break;
+    case FZ_autocast:
+        sn_autocast_set(fz_device, fz_autocast(step->times));
+        break;
     case FZ_keep:
         if (run->values[step->value] && run->n_kept < FZ_STEPS)
             run->kept[run->n_kept++] = sn_keep(run->values[step->value]);
@@ -435,7 +438,9 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     for (int i = 0; i < run->p->n_inputs; i++)
         if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
     if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_OFF);
+    if (run->p->region) sn_autocast_set(fz_device, fz_autocast(run->p->region));
     const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
+    if (run->p->region) sn_autocast_set(fz_device, SN_F32);
     if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_ON);
     run->n_places = 0;
     for (int i = 0; i < run->p->n_inputs; i++)

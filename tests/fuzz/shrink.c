@@ -164,6 +164,10 @@ static void drop_whole_parts(Shrinker *s) {
         begin(s)->variant.outer_write = false;
         attempt(s);
     }
+    if (s->now->p.region) {
+        begin(s)->p.region = 0;
+        attempt(s);
+    }
     if (s->now->p.no_grad) {
         begin(s)->p.no_grad = false;
         attempt(s);

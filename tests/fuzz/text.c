@@ -104,6 +104,8 @@ static void print_step(Text *t, const FzStep *step) {
         text_printf(t, "rng %s", fz_rng_words[step->times]);
     else if (step->kind == FZ_grad_mode)
         text_printf(t, "grad %d", step->times);
+    else if (step->kind == FZ_autocast)
+        text_printf(t, "autocast %d", step->times);
     else
         text_printf(t, "%s v%d", words[step->kind], step->value);
     text_puts(t, "\n");
@@ -123,6 +125,7 @@ void fz_print(const FzProgram *p, Text *t) {
     text_puts(t, p->outer_write ? "\nouter_write\n" : "\n");
     if (p->outer_backward) text_puts(t, "outer_backward\n");
     if (p->no_grad) text_puts(t, "no_grad\n");
+    if (p->region) text_printf(t, "region %d\n", p->region);
     if (p->optim) text_printf(t, "optim %d\n", p->optim);
 }
 
@@ -329,6 +332,8 @@ static void parse_step(Reader *r, FzProgram *p) {
         step.kind = FZ_rng, step.times = 0;
         while (step.times < FZ_RNGS && !take(r, fz_rng_words[step.times])) step.times++;
         if (step.times == FZ_RNGS) r->bad = true;
+    } else if (take(r, "autocast")) {
+        step.kind = FZ_autocast, step.times = index_below(r, 3);
     } else if (take(r, "loop")) {
         step.kind = FZ_loop, step.from = index_below(r, FZ_STEPS);
         step.times = index_below(r, 64);
@@ -367,6 +372,8 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
             out->outer_backward = true;
         } else if (take(&r, "no_grad")) {
             out->no_grad = true;
+        } else if (take(&r, "region")) {
+            out->region = index_below(&r, 3);
         } else if (take(&r, "optim")) {
             out->optim = index_below(&r, 4);
         } else {
