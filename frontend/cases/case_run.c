@@ -66,6 +66,24 @@ static Status run_backward(CaseRun *run, Outcome *outcome) {
                                 (sn_tensors){with, n_roots}, SN_ALLOW_UNUSED, outcome->grads);
 }
 
+/* "autocast": "bf16": calls are made in such a region, backwards outside of it. */
+static void begin_region(const CaseRun *run) {
+    const char *const name = json_string(json_get(run->spec, "autocast"));
+    const DType dtype = name ? dtype_find(name, strlen(name)) : DT_default;
+    if (name) sn_autocast_set(SN_CPU, dtype == DT_default ? SN_I64 : (sn_dtype)dtype); /* else an error names it */
+}
+
+static void end_region(const CaseRun *run) {
+    if (json_get(run->spec, "autocast")) sn_autocast_set(SN_CPU, SN_F32);
+}
+
+static Status call_eagerly(const CaseRun *run, const CaseCall *call, sn_value *values, int *n) {
+    begin_region(run);
+    const sn_status status = sn_op_call(call->op, call->args, call->n_args, values, n);
+    end_region(run);
+    return (Status)status;
+}
+
 static Status take_outs(Outcome *outcome, const sn_value *values, int n) {
     for (int i = 0; i < n; i++) {
         outcome->outs[i] = values[i].kind == SN_KIND_TENSOR ? values[i].tensor : NULL;
@@ -80,7 +98,7 @@ static Status run_eager(CaseRun *run, Outcome *outcome, CaseFloats floats) {
     int n = MAX_CASE_OUTS;
     TRY(prepare_case(run, outcome, floats));
     sn_grad_mode_set(json_get(run->spec, "grad") ? SN_GRAD_ON : SN_GRAD_OFF);
-    TRY((Status)sn_op_call(outcome->call.op, outcome->call.args, outcome->call.n_args, values, &n));
+    TRY(call_eagerly(run, &outcome->call, values, &n));
     TRY(take_outs(outcome, values, n));
     return json_get(run->spec, "grad") ? run_backward(run, outcome) : ST_OK;
 }
@@ -247,7 +265,10 @@ static int inputs_in_order(const CaseCall *call, sn_tensor **inputs) {
 static Status call_compiled(CaseRun *run, sn_function *fn, Outcome *outcome, int n_outs) {
     sn_tensor *inputs[MAX_CASE_INPUTS];
     sn_grad_mode_set(json_get(run->spec, "grad") ? SN_GRAD_ON : SN_GRAD_OFF);
-    TRY((Status)sn_call(fn, inputs, inputs_in_order(&outcome->call, inputs), outcome->outs, n_outs));
+    begin_region(run);
+    const sn_status status = sn_call(fn, inputs, inputs_in_order(&outcome->call, inputs), outcome->outs, n_outs);
+    end_region(run);
+    if (status != SN_OK) return (Status)status;
     outcome->n_outs = n_outs;
     return json_get(run->spec, "grad") ? run_backward(run, outcome) : ST_OK;
 }
