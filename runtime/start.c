@@ -24,6 +24,7 @@
 #include "runtime/eager/eager.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
+#include "runtime/transform/anomaly.h"
 #include "runtime/transform/checkpoint.h"
 
 static void start_all(void) {
@@ -38,6 +39,7 @@ static void start_all(void) {
     autocast_start();
     capture_start();
     checkpoint_start();
+    anomaly_start();
 }
 
 void runtime_start(void) {

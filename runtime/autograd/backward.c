@@ -206,7 +206,8 @@ static const TapeEdge *edge_of(const Engine *e, const TapeEdge *edge) {
     const TapeEdge *const now = tape_edge_now(edge);
     TapeNode *const node = now->leaf ? NULL : now->target;
     if (LIKELY(!node || !node->class->expand)) return now;
-    if (!e->create && !(node->hooks && node->n_outs > 1)) return now;
+    const bool whole = node->hooks && node->n_outs > 1;
+    if (!e->create && !whole && !(e->state->include & KEY_BIT(anomaly))) return now; /* that sees each op */
     return node->class->expand(node) == ST_OK ? tape_edge_now(now) : NULL;
 }
 

@@ -18,7 +18,6 @@ typedef struct TapePackedClass {
     /* The value, a handle of the innermost scope without history; NULL raised. */
     sn_tensor *(*unpack)(TapePacked *packed, const Meta *meta, const char *node);
     void (*release)(TapePacked *packed);
-    int64_t (*bytes)(const TapePacked *packed); /* that it keeps by itself; NULL: none */
 } TapePackedClass;
 
 struct TapePacker {

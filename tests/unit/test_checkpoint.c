@@ -460,6 +460,105 @@ START_TEST(t6_a_body_that_does_not_return_leaves_nothing) {
 }
 END_TEST
 
+/* What is saved, by public headers ---------------------------------------------------------------- */
+
+/* The bytes that nodes with this name save (NULL: all nodes), of what this state has recorded. */
+static int64_t saved_by(const char *name) {
+    static sn_grad_info nodes[2000];
+    int64_t bytes = 0;
+    for (int i = 0; i < 2000; i++) nodes[i].size = sizeof *nodes;
+    const int64_t n = sn_live_nodes(nodes, 2000);
+    ck_assert_int_le(n, 2000);
+    for (int64_t i = 0; i < n; i++) bytes += name && strcmp(nodes[i].name, name) != 0 ? 0 : nodes[i].saved_bytes;
+    return bytes;
+}
+
+START_TEST(a3_02_saved_bytes_by_op_and_less_with_checkpoints) {
+    static Net net;
+    net_fill(&net, 0.25F);
+    sn_function *const fn = sn_compile(net_body, &net, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    const int64_t parameters = BLOCKS * (int64_t)sizeof(float) * (2 * WIDTH + 9 * WIDTH * WIDTH);
+    int64_t all[2];
+    for (int k = 0; k < 2; k++) {
+        const sn_scope scope = sn_scope_begin();
+        net.checkpoints = k;
+        ck_assert(SN_CALL(fn, LEAF(500, ROWS, WIDTH)) != NULL);
+        all[k] = saved_by(NULL);
+        const int64_t gelu = saved_by("GeluBackward"), softmax = saved_by("SoftmaxBackward");
+        ck_assert_int_eq(gelu, k ? 0 : BLOCKS * (int64_t)sizeof(float) * ROWS * 4 * WIDTH);
+        ck_assert_int_eq(softmax, k ? 0 : BLOCKS * (int64_t)sizeof(float) * ROWS * ROWS);
+        sn_scope_end(scope);
+    }
+    ck_assert_msg(all[0] > 4 * parameters, "%lld bytes", (long long)all[0]);
+    ck_assert_msg(all[1] < all[0] / 2, "%lld of %lld bytes", (long long)all[1], (long long)all[0]);
+    sn_function_free(fn);
+}
+END_TEST
+
+/* exp(x) sin(x), with exp(x) saved, and with x alone, from which the backward makes it again. */
+static sn_status wave(sn_frame *f) {
+    const bool saves = *(const bool *)sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *const e = sn_exp(x);
+    sn_save(f, x);
+    if (saves) sn_save(f, e);
+    return sn_out(f, 0, sn_mul(e, sn_sin(x)));
+}
+static sn_status wave_back(sn_frame *f) {
+    const bool saves = *(const bool *)sn_closure(f);
+    sn_tensor *const x = sn_saved(f, 0), *const e = saves ? sn_saved(f, 1) : sn_exp(x);
+    return sn_set_grad_of(f, 0, sn_mul(sn_grad_of(f, 0), sn_mul(e, sn_add(sn_sin(x), sn_cos(x)))));
+}
+static sn_status wave_body(sn_frame *f) {
+    static const sn_custom fn = {.size = sizeof fn, .name = "Wave", .forward = wave, .backward = wave_back};
+    sn_tensor *const h = sn_tanh(sn_in(f, 0));
+    sn_tensor *out = NULL;
+    sn_custom_call(&fn, sn_closure(f), &h, 1, &out, 1);
+    return sn_out(f, 0, sn_sum(sn_mul(out, out)));
+}
+
+START_TEST(a3_09_a_saving_and_a_recomputing_function_give_equal_gradients) {
+    static bool saves[] = {true, false};
+    for (int i = 0; i < 6; i++) { /* eagerly, then compiled */
+        sn_tensor *grads[2];
+        int64_t bytes[2];
+        for (int k = 0; k < 2; k++) {
+            const sn_compile_mode mode = i < 3 ? SN_COMPILE_EAGER : SN_COMPILE_VERIFY;
+            sn_function *const fn = sn_compile(wave_body, &saves[k], SN_COMPILE_OPTIONS(.mode = mode));
+            for (int calls = 0; calls < 2; calls++) {
+                sn_tensor *const x = LEAF(4, 8, 16), *const y = SN_CALL(fn, x);
+                bytes[k] = saved_by("WaveBackward");
+                ck_assert_msg(sn_backward(y) == SN_OK, "%s", sn_error_take()->message);
+                grads[k] = sn_clone(sn_grad(x));
+            }
+            sn_function_free(fn);
+        }
+        ck_assert(same_bits(grads[0], grads[1]));
+        ck_assert_int_eq(bytes[0], 2 * 8 * 16 * (int64_t)sizeof(float));
+        ck_assert_int_eq(bytes[1], 8 * 16 * (int64_t)sizeof(float));
+    }
+}
+END_TEST
+
+/* In a captured body a region runs eagerly: the graph breaks there, and says so. */
+START_TEST(t6_in_a_compiled_function_bits_are_the_same) {
+    static Net fast, eager;
+    net_fill(&fast, 0.25F), net_fill(&eager, 0.25F);
+    fast.checkpoints = eager.checkpoints = true;
+    sn_function *const fns[] = {sn_compile(net_body, &eager, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER)),
+                                sn_compile(net_body, &fast, NULL)};
+    for (uint64_t i = 0; i < 3; i++) {
+        const sn_scope scope = sn_scope_begin();
+        const Ran a = run(fns[0], &eager, i), b = run(fns[1], &fast, i);
+        same_runs(&a, &b);
+        release(&a), release(&b);
+        sn_scope_end(scope);
+    }
+    ck_assert(strstr(sn_explain(fns[1]), "sn_checkpoint runs eagerly"));
+    sn_function_free(fns[0]);
+    sn_function_free(fns[1]);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a3_17_recomputing_has_the_bits_and_a_lower_peak,
@@ -474,6 +573,9 @@ int main(void) {
         t6_the_second_run_has_the_modes_of_the_first,
         t6_custom_functions_save_into_slots,
         t6_a_body_that_does_not_return_leaves_nothing,
+        a3_02_saved_bytes_by_op_and_less_with_checkpoints,
+        a3_09_a_saving_and_a_recomputing_function_give_equal_gradients,
+        t6_in_a_compiled_function_bits_are_the_same,
     };
     return contract_main("test_checkpoint", tests, (int)(sizeof tests / sizeof *tests));
 }

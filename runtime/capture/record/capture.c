@@ -569,6 +569,9 @@ static inline bool breaks_for_checks(const Capture *c, const OpCall *call) {
     return c->eager_checks || (c->device_asserts && call->keys & KEYS_BACKEND & ~KEY_BIT(cpu));
 }
 
+/* By what sees each op as it runs. */
+static inline bool is_watched(const sn_state *state) { return state->packer || state->include & KEY_BIT(anomaly); }
+
 /* What cannot be captured runs at once, after what is pending; NULL: it can. A row that the trie has an
  * edge of was asked about before. */
 static inline const char *capture_refusal(const Capture *c, const OpCall *call, const sn_state *state) {
@@ -576,6 +579,7 @@ static inline const char *capture_refusal(const Capture *c, const OpCall *call, 
     const char *const never = likely && likely->op.row == call->row ? NULL : capture_row_refusal(call->row);
     if (UNLIKELY(never != NULL)) return never;
     if (UNLIKELY(state->modes != NULL)) return "a user mode is active";
+    if (UNLIKELY(is_watched(state))) return "hooks of saved tensors, or anomaly mode, are active";
     if (UNLIKELY(breaks_for_checks(c, call))) return "an op that checks values, with eager_checks or device_asserts";
     if (override_covers(call->row)) return "the op is overridden";
     if (UNLIKELY(call->keys & KEYS_BACKEND & ~device_compiled()) ||
@@ -795,7 +799,7 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op, cons
 static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
     const uint64_t keys = state->include & ~state->exclude & (KEY_BIT(capture) | KEYS_OF_CALLS);
     return keys == KEY_BIT(capture) && state->error.status == ST_OK && !state->emission && !state->modes &&
-           !capture_was_left(c) && !c->symbols &&
+           !is_watched(state) && !capture_was_left(c) && !c->symbols &&
            !(call->row->flags & OPF_check && (c->eager_checks || c->device_asserts)) && !override_covers(call->row) &&
            !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set();
 }

@@ -1,0 +1,18 @@
+/* debug.h: modes that show what a program does. Each belongs to the thread's state; the end of a scope restores the one
+   it began with. While one is on, compiled functions of this thread run their bodies eagerly, with the same bits, and
+   sn_last_call says so. */
+#ifndef SINTER_DEBUG_H
+#define SINTER_DEBUG_H
+#include <sinter/autograd.h>
+SN_BEGIN
+/* What ops save for their backward is given to pack (input 0) when it is saved, and what that gives (output 0) is kept
+   in its place; when the backward needs the value, unpack turns the one into the other again, of the same sizes, dtype
+   and device: on another device meanwhile, in a narrower dtype, or only counted. Until the innermost open scope ends;
+   the newest hooks are asked. Both run with gradients off, and not for leaves that require gradients, which are there
+   anyway. Without an open scope: SN_ERR_STATE. The closure lives until the last backward. [event] */
+sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure);
+/* Looks at each result, forward and backward: the first op that gives a NaN although none of its inputs has one is an
+   error (SN_ERR_VALUE) that names it and its line. Every op is waited for: slow. Returns what it was. [event] */
+bool sn_anomaly_set(bool on);
+SN_END
+#endif

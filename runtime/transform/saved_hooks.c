@@ -1,0 +1,104 @@
+/* saved_hooks.c: see saved_hooks.h. Hooks run outside of everything: no packer, no gradients, no capture. */
+#include "runtime/transform/saved_hooks.h"
+
+#include "runtime/autograd/packer.h"
+#include "runtime/base/alloc.h"
+#include "runtime/capture/record/segment.h"
+
+typedef struct HookPacker {
+    struct TapePacker packer;
+    sn_body pack, unpack;
+    void *closure;
+} HookPacker;
+
+typedef struct HookPacked {
+    TapePacked packed;
+    TapeSaved kept; /* what the hook gave */
+    sn_body unpack;
+    void *closure;
+} HookPacked;
+
+static void hooks_resume(Capture *const *paused) { capture_unpause(*paused); }
+
+static Status run_hook(const char *what, sn_body body, void *closure, sn_tensor *in, sn_tensor **out) {
+    const Arg arg = A_VAL(&in->base);
+    sn_frame frame = {.what = what, .closure = closure, .in = &arg, .n_in = 1, .out = out, .n_out = 1};
+    sn_state *const state = state_get();
+    state->packer = NULL; /* until the scope that the caller opened ends */
+    state_grad_mode_set(state, SN_GRAD_OFF);
+    __attribute__((cleanup(hooks_resume), unused)) Capture *const paused = capture_pause();
+    return frame_run(&frame, body);
+}
+
+static const TapePackedClass hook_class;
+
+static Status pack_by_hook(const HookPacker *h, sn_tensor *t, TapePacked **packed) {
+    sn_tensor *out = NULL;
+    TRY(run_hook("the pack hook of saved tensors", h->pack, h->closure, t, &out));
+    HookPacked *const made = mem_alloc(sizeof *made);
+    if (!made) return ST_MEMORY;
+    *made = (HookPacked){.packed.class = &hook_class,
+                         .kept = {.arg = -1, .item = -1, .result = -1},
+                         .unpack = h->unpack,
+                         .closure = h->closure};
+    if (tape_save(&made->kept, out) != ST_OK) {
+        mem_free(made);
+        return error_pending();
+    }
+    *packed = &made->packed;
+    return ST_OK;
+}
+
+static Status hook_pack(struct TapePacker *packer, sn_tensor *t, TapePacked **packed) {
+    sn_state *const state = state_get();
+    if (tape_is_wanted_leaf(t) || !t->storage) return ST_OK;
+    TRY(scope_push(state, false));
+    const Status status = pack_by_hook((HookPacker *)packer, t, packed);
+    scope_pop(state);
+    return status;
+}
+
+static void hook_end(struct TapePacker *packer) { mem_free(packer); }
+
+static const TapePackerClass hooks_class = {.pack = hook_pack, .end = hook_end};
+
+static void hook_release(TapePacked *packed) {
+    tape_saved_drop(&((HookPacked *)packed)->kept);
+    mem_free(packed);
+}
+
+static Status check_unpacked(const sn_tensor *t, const Meta *meta, const char *node) {
+    const Meta *const now = t->base.meta;
+    if (now->dtype == meta->dtype && now->device == meta->device && meta_same_sizes(now, meta)) return ST_OK;
+    Text text = {0};
+    meta_print(NULL, &text, now);
+    text_puts(&text, ", not ");
+    meta_print(NULL, &text, meta);
+    error_raise(ST_CALLBACK, "the unpack hook of saved tensors gives %s %s", node, text_str(&text));
+    text_free(&text);
+    return ST_CALLBACK;
+}
+
+static sn_tensor *hook_unpack(TapePacked *packed, const Meta *meta, const char *node) {
+    const HookPacked *const p = (const HookPacked *)packed;
+    sn_state *const state = state_get();
+    const uint32_t depth = state->n_scopes;
+    sn_tensor *out = NULL;
+    if (tape_saved_check(&p->kept, node) != ST_OK || scope_push(state, false) != ST_OK) return NULL;
+    Status status = run_hook("the unpack hook of saved tensors", p->unpack, p->closure, p->kept.tensor, &out);
+    if (status == ST_OK) status = check_unpacked(out, meta, node);
+    /* It may be the program's: another handle, whose history can be what it was. */
+    sn_tensor *handle = status == ST_OK ? tensor_from_storage(out->storage, out->base.meta, out->offset) : NULL;
+    scope_pop_passing(state, depth, &handle, handle ? 1 : 0);
+    return handle;
+}
+
+static const TapePackedClass hook_class = {.name = "hooks", .unpack = hook_unpack, .release = hook_release};
+
+Status saved_hooks_push(sn_body pack, sn_body unpack, void *closure) {
+    HookPacker *const made = mem_alloc(sizeof *made);
+    if (!made) return ST_MEMORY;
+    *made = (HookPacker){.packer.class = &hooks_class, .pack = pack, .unpack = unpack, .closure = closure};
+    packer_push(&made->packer);
+    return ST_OK;
+}
