@@ -87,14 +87,15 @@ static Status read_sym(Parser *p, int64_t *out) {
 static bool at_string(const Parser *p) { return *p->in.at == '\'' || *p->in.at == '"'; }
 
 static Status read_string(Parser *p, const char **out) {
-    const char quote = *p->in.at, *from = p->in.at + 1;
-    char *to = arena_alloc(p->arena, strnlen(from, 4095) + 1);
+    const char quote = *p->in.at, *from = p->in.at + 1, *end = from;
+    while (*end && *end != quote) end += *end == '\\' && end[1] ? 2 : 1;
+    char *to = arena_alloc(p->arena, (size_t)(end - from) + 1);
     if (!to) return ST_MEMORY;
     *out = to;
-    for (int n = 0; *from && *from != quote; n++, from++) {
-        if (*from == '\\' && from[1]) from++;
-        if (n == 4095) return parse_fail(p, "the text is too long");
-        *to++ = *from;
+    for (; from < end; from++) {
+        const bool escaped = *from == '\\' && from + 1 < end;
+        if (escaped) from++;
+        *to++ = escaped && *from == 'n' ? '\n' : *from;
     }
     if (!*from) return parse_fail(p, "the text is not closed");
     p->in.at = from + 1;

@@ -17,7 +17,12 @@ static void val_print(Text *text, const Graph *graph, const Val *val) {
 
 static void string_print(Text *text, const char *string) {
     text_puts(text, "'");
-    for (const char *c = string; *c; c++) text_printf(text, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
+    for (const char *c = string; *c; c++) {
+        if (*c == '\n')
+            text_puts(text, "\\n"); /* a graph: a node is one line */
+        else
+            text_printf(text, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
     text_puts(text, "'");
 }
 

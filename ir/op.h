@@ -60,7 +60,8 @@ enum {                      /* flags */
        OPF_unset = 1 << 24,        /* memory whose elements are not set: no code runs */
        OPF_resizes = 1 << 25,      /* in place it gives self other sizes, and more memory where they need it */
        OPF_passes_numbers = 1 << 26, /* its rule only computes with its floats and scalars */
-       OPF_may_fail = OPF_check | OPF_user
+       OPF_flow = 1 << 27,           /* control flow: its bodies are graphs, as texts among its arguments */
+       OPF_may_fail = OPF_check | OPF_user | OPF_flow
 };
 
 /* OPF_check: what the values of a parameter are checked to be. */

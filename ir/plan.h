@@ -41,6 +41,7 @@ typedef struct Step {
     const OpRow *row; /* native: the op's kernel on tensors that wrap the slots */
     Arg *args;        /* native: tensor arguments are PlanValues; copy: args[0] is what is copied */
     PlanValue **outs; /* native; copy: one */
+    int n_outs;       /* native, of a row with a list of results: how many these are */
     int workspace;    /* native: slot of the bytes that its kernel needs beside them, or -1 */
     bool write_back;  /* writes memory that is visible outside */
     int n_ops;        /* graph nodes in it: for shares and names */
@@ -94,7 +95,9 @@ typedef struct Plan {
 
 /* How many arguments and results a step has that is no kernel. */
 static inline int step_args(const Step *step) { return step->row ? step->row->n_params : 1; }
-static inline int step_outs(const Step *step) { return step->row ? step->row->n_out : 1; }
+static inline int step_outs(const Step *step) {
+    return !step->row ? 1 : step->row->returns_list ? step->n_outs : step->row->n_out;
+}
 static inline const char *step_name(const Step *step) {
     return step->kind == STEP_kernel ? step->kernel->name : step->row ? step->row->name : "copy";
 }

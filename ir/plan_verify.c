@@ -150,7 +150,8 @@ static Status check_workspace(const PlanCheck *c, const Step *step) {
 
 static Status check_native(const PlanCheck *c, const Step *step) {
     for (int a = 0; a < step->row->n_params; a++) TRY(check_arg(c, &step->args[a]));
-    for (int r = 0; r < step->row->n_out; r++) TRY(check_value(c, &step->outs[r]->base, true));
+    NEED(step_outs(step) <= MAX_OUTS, "more results than a step may have");
+    for (int r = 0; r < step_outs(step); r++) TRY(check_value(c, &step->outs[r]->base, true));
     return check_workspace(c, step);
 }
 

@@ -185,9 +185,17 @@ static int workspace_slot(Lower *l, const Step *step) {
     return new_slot(l, SLOT_arena, -1, meta);
 }
 
+/* Control flow draws from a generator that is made of the call's seed and its own number. */
+static void give_generator(const Lower *l, const Node *node, Step *step) {
+    if (!(node->row->flags & OPF_flow)) return;
+    step->args[op_param_find(node->row, "seed")] = A_INT(l->graph->seed);
+    step->args[op_param_find(node->row, "number")] = A_INT(sym_add(l->env, l->graph->sequence, node->random));
+}
+
 static void native_step(Lower *l, const Group *group, Step *step) {
     Node *const node = group->clusters.at[0]->nodes.at[0];
     *step = (Step){.kind = STEP_native, .row = node->row, .write_back = group->write_back, .workspace = -1};
+    step->n_outs = node->n_outs;
     step->device = node->outs[0].base.meta->device;
     step->outs = ARENA_ARRAY(l->arena, PlanValue *, node->n_outs + 1);
     for (int r = 0; r < node->n_outs; r++) step->outs[r] = plan_value(value_in_slot(l, &node->outs[r].base));
@@ -204,6 +212,7 @@ static void native_step(Lower *l, const Group *group, Step *step) {
     }
     step->args = ARENA_ARRAY(l->arena, Arg, node->n_args + 1);
     for (int i = 0; i < node->n_args; i++) step->args[i] = arg_map_vals(l->arena, node->args[i], value_in_slot, l);
+    give_generator(l, node, step);
     settle_device(l, node, step);
     check_devices(l, node, step);
     step->workspace = workspace_slot(l, step);

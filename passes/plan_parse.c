@@ -319,6 +319,7 @@ static Status read_op(PlanReader *r, Step *step) {
     TRY(read_name(r, &name, &n));
     step->kind = n == 4 && !memcmp(name, "copy", n) ? STEP_copy : STEP_native;
     step->row = step->kind == STEP_native ? row_of(name, n) : NULL;
+    step->n_outs = n_outs;
     if ((step->kind == STEP_native && (!step->row || step->row->kind != KIND_kernel)) || step_outs(step) != n_outs)
         return reader_expected(&at, "an op that is a step, with its results");
     EAT(&r->in, "(");
@@ -577,11 +578,13 @@ static Status read_checks(PlanReader *r) {
 
 /* By the meta rule, but for strides: lowering lays out values anew. */
 static Status check_results(const PlanReader *r, const Step *step) {
-    MetaOut *const outs = ARENA_ARRAY(r->arena, MetaOut, step->row->n_out + 1);
-    MetaCall call = {.row = step->row, .args = step->args, .env = r->plan->env, .out = outs, .n_out = step->row->n_out};
+    const int n = step_outs(step);
+    MetaOut *const outs = ARENA_ARRAY(r->arena, MetaOut, n + 1);
+    MetaCall call = {.row = step->row, .args = step->args, .env = r->plan->env, .out = outs, .n_out = n};
     if (!outs) return ST_MEMORY;
     TRY(op_meta(&call));
-    for (int i = 0; i < step->row->n_out; i++) {
+    if (call.n_out != n) return error_raise(ST_PARSE, "%d results, its rule says %d", n, call.n_out);
+    for (int i = 0; i < n; i++) {
         const Meta *const meta = step->outs[i]->base.meta;
         const size_t bytes = sizeof *meta->sizes * (size_t)meta->rank;
         meta_settle(r->plan->env, &outs[i]);

@@ -4,6 +4,8 @@
 
 #include "runtime/autograd/autocast.h"
 #include "runtime/autograd/packer.h"
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/flow/flow.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture.h"
@@ -40,6 +42,7 @@ static void start_all(void) {
     capture_start();
     checkpoint_start();
     anomaly_start();
+    flow_start();
 }
 
 void runtime_start(void) {
@@ -78,6 +81,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .capture_set_generator = capture_set_generator,
         .capture_follow = capture_follow,
         .capture_run = capture_run,
+        .flow_launch = flow_launch,
         .relayout = relayout,
         .capture_current_exactly = capture_current_exactly,
         .capture_suspend = capture_suspend,

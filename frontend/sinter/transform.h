@@ -8,8 +8,10 @@
    itself instead, each time; so does one with a user's op or in an autocast region. sn_logging_set("graph_breaks")
    tells why. A body may not write what is not its own. Only ops that run can fail on values. Results are row-major and
    never share memory with inputs. Each of these ops takes one sequence number of the generator, however many random ops
-   run inside, which draw from a generator of their own, made of seed and that number. In a compiled function control
-   flow ends the segment and runs eagerly. */
+   run inside, which draw from a generator of their own, made of seed and that number. In a compiled function
+   control flow is an op of the graph, a step whose bodies' ops run one by one: no value is asked for.
+   Where what it uses requires gradients (in SN_GRAD_ON) or is not on the CPU, where a body runs itself, and where there
+   are more than 8 results, it ends the segment and runs eagerly, and sn_explain says why. */
 #ifndef SINTER_TRANSFORM_H
 #define SINTER_TRANSFORM_H
 #include <sinter/tensor.h>

@@ -45,7 +45,8 @@ typedef struct RuntimeHooks {
     Status (*capture_end_segment)(const char *why); /* what comes now has its place behind all pending ops */
     Status (*capture_set_generator)(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks);
     bool (*capture_follow)(sn_state *state, OpCall *call, Status *status);
-    bool (*capture_run)(const struct TapeRun *run, Status *status);          /* takes a backward over, or not */
+    bool (*capture_run)(const struct TapeRun *run, Status *status); /* takes a backward over, or not */
+    Status (*flow_launch)(OpCall *call); /* a step of control flow, whose results are there */
     Status (*relayout)(const OpRow *row, const Arg *args, sn_tensor **outs); /* in-place form of a view */
     Capture *(*capture_current_exactly)(void);
     Capture *(*capture_suspend)(void);

@@ -86,12 +86,12 @@ static Status call_wrapped(Wrapped *wrapped, const Step *step) {
     Arg args[MAX_ARGS];
     sn_tensor *outs[MAX_OUTS] = {0};
     for (int i = 0; i < step->row->n_params; i++) args[i] = wrap_arg(wrapped, step->args[i]);
-    for (int i = 0; i < step->row->n_out; i++)
+    for (int i = 0; i < step_outs(step); i++)
         if (!(outs[i] = wrap_value(launch, step->outs[i]))) return error_pending();
     TRY(wrapped->status);
     if (op_dynamic(step->row)) return call_custom(step->row, args, outs);
     const DeviceRow *const device = device_row(step->device);
-    OpCall call = {.row = step->row, .args = args, .outs = outs, .n_outs = step->row->n_out, .key = device->key};
+    OpCall call = {.row = step->row, .args = args, .outs = outs, .n_outs = step_outs(step), .key = device->key};
     if (step->workspace >= 0) call.workspace = launch->slots[step->workspace];
     OpKernel *const kernel = device->native(step->row);
     return kernel ? kernel(&call) : error_raise(ST_INTERNAL, "%s has no native kernel", step->row->name);

@@ -80,6 +80,10 @@ static bool items(const FzProgram *p) { return any_step(p, FZ_item); }
 static bool asks(const FzProgram *p) { return any_how(p, FZ_asking); }
 static bool of_gradients(const FzProgram *p) { return any_how(p, FZ_of_grad); }
 static bool eager_callees(const FzProgram *p) { return any_how(p, FZ_in_eager); }
+static bool conds(const FzProgram *p) { return any_how(p, FZ_in_cond); }
+static bool maps(const FzProgram *p) { return any_how(p, FZ_in_map); }
+static bool scans(const FzProgram *p) { return any_how(p, FZ_in_scan); }
+static bool while_loops(const FzProgram *p) { return any_how(p, FZ_in_while); }
 static bool optim_steps(const FzProgram *p) { return any_step(p, FZ_optim_step); }
 static bool breaks(const FzProgram *p) { return any_step(p, FZ_break); }
 static bool loops(const FzProgram *p) { return any_step(p, FZ_loop); }
@@ -286,6 +290,10 @@ static const struct {
                 {"queries", asks},
                 {"gradients read", of_gradients},
                 {"callees in mode EAGER", eager_callees},
+                {"cond", conds},
+                {"map", maps},
+                {"scan", scans},
+                {"while_loop", while_loops},
                 {"steps of optimizers", optim_steps},
                 {"inputs that share memory", alias_inputs},
                 {"transposed inputs", transposed},

@@ -516,6 +516,30 @@ static void add_stateful(Gen *g) {
     gen_try(g, &step);
 }
 
+static bool is_row_major(const GenVal *v) {
+    for (int s = 0; s < FZ_SETTINGS; s++) {
+        const Meta *const meta = &v->at[s].meta;
+        if (!meta->rank || !meta->sizes[0] || !meta_is_contiguous(NULL, meta->sizes, meta->strides, meta->rank))
+            return false;
+    }
+    return true;
+}
+
+/* A product in a body of control flow, whose result is row-major as that of what it takes is. */
+static void add_flow(Gen *g) {
+    FzStep step = {.kind = FZ_op, .op = "aten::mul.Tensor", .n_args = 2};
+    for (int i = 0; i < 10; i++) {
+        const int v = gen_any(g);
+        if (v < 0 || !dtype_is_float(gen_dtype(g, v)) || !is_row_major(&g->v[v])) continue;
+        step.args[0] = (FzArg){.kind = FZ_value, .value = v};
+        step.args[1] = (FzArg){.kind = FZ_float, .f = gen_chance(g, 50) ? 0.5 : 1.25, .i.var = -1};
+        step.how = (FzHow)(FZ_in_cond + gen_below(g, FZ_HOWS - FZ_in_cond));
+        if (step.how == FZ_in_while && g->grad_on && g->v[v].grad) step.how = FZ_in_scan; /* a loop gives none */
+        gen_try(g, &step);
+        return;
+    }
+}
+
 static void add_steps(Gen *g, int ops) {
     for (int i = 0, tries = 0; i < ops && tries < 4 * ops; tries++) {
         if (g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12) break;
@@ -523,6 +547,7 @@ static void add_steps(Gen *g, int ops) {
         if (!g->stateful && !g->one_graph && gen_chance(g, 9)) add_other(g);
         if (!g->one_graph && g->training && gen_chance(g, 3)) gen_pattern(g);
         if (!g->one_graph && gen_chance(g, 1)) gen_generator(g);
+        if (!g->one_graph && gen_chance(g, 3)) add_flow(g);
         i += add_op(g);
     }
 }

@@ -10,6 +10,7 @@
  *   v4 = aten::mul.Tensor v0 f:2 ask size v3   the number is larger by what a query answers
  *   v5 = aten::mul.Tensor v0 f:2 of_grad     of v0's gradient, where it has one
  *   v6 = aten::mul.Tensor v0 f:2 in_eager    by a callee in mode EAGER, each time with another number
+ *   v7 = aten::mul.Tensor v0 f:2 in_cond     in a branch; in_map, in_scan, in_while: in rounds
  *   step                                     of the optimizer of all held leaves
  *   item v3                                  a graph break
  *   loop 1 3                                 run steps from the 1st up to here 3 times in all
@@ -95,7 +96,18 @@ typedef enum FzStepKind {
 typedef enum FzRng { FZ_rng_save, FZ_rng_back, FZ_rng_jump, FZ_rng_fork, FZ_RNGS } FzRng;
 extern const char *const fz_rng_words[FZ_RNGS];
 /* How an op's call depends on what is not an argument. */
-typedef enum FzHow { FZ_plainly, FZ_asking, FZ_of_grad, FZ_in_eager } FzHow;
+typedef enum FzHow {
+    FZ_plainly,
+    FZ_asking,
+    FZ_of_grad,
+    FZ_in_eager,
+    FZ_in_cond, /* from here on: control flow */
+    FZ_in_map,
+    FZ_in_scan,
+    FZ_in_while,
+    FZ_HOWS
+} FzHow;
+extern const char *const fz_how_words[FZ_HOWS]; /* NULL: it is said otherwise */
 typedef struct FzStep {
     FzStepKind kind;
     char op[64]; /* with its form: "aten::add_.Tensor" */

@@ -270,6 +270,10 @@ static void run_op(FzRun *run, const FzStep *step) {
         run->values[step->out] = in[0].tensor ? fz_call_eager(run, step) : NULL;
         return;
     }
+    if (step->how >= FZ_in_cond) {
+        run->values[step->out] = in[0].tensor ? fz_flow(step->how, in[0].tensor, step->args[1].f) : NULL;
+        return;
+    }
     sn_op_call(op, in, n_in, out, &n);
     for (int i = 0; i < step->n_out; i++)
         run->values[step->out + i] = !sn_check() && i < n && out[i].kind == SN_KIND_TENSOR ? out[i].tensor : NULL;

@@ -44,6 +44,8 @@ void fz_state_forget(FzRun *run);
 void fz_state_free(FzRun *run);
 bool fz_query_of_gradients(int query); /* its answer depends on them */
 double fz_ask(int query, sn_tensor *t);
+/* flow.c: t times a number, and more, in control flow. */
+sn_tensor *fz_flow(FzHow how, sn_tensor *t, double by);
 /* The step's product, by the callee. */
 sn_tensor *fz_call_eager(FzRun *run, const FzStep *step);
 

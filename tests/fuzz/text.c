@@ -79,13 +79,15 @@ static void print_input(Text *t, const FzInput *in) {
     text_puts(t, "\n");
 }
 
+const char *const fz_how_words[] = {[FZ_of_grad] = "of_grad", [FZ_in_eager] = "in_eager", [FZ_in_cond] = "in_cond",
+                                    [FZ_in_map] = "in_map",   [FZ_in_scan] = "in_scan",   [FZ_in_while] = "in_while"};
+
 static void print_op(Text *t, const FzStep *step) {
     for (int i = 0; i < step->n_out; i++) text_printf(t, "%sv%d", i ? "," : "", step->out + i);
     text_printf(t, "%s= %s", step->n_out ? " " : "", step->op);
     for (int i = 0; i < step->n_args; i++) print_arg(t, &step->args[i]);
     if (step->how == FZ_asking) text_printf(t, " ask %s v%d", fz_query_name(step->query), step->value);
-    if (step->how == FZ_of_grad) text_puts(t, " of_grad");
-    if (step->how == FZ_in_eager) text_puts(t, " in_eager");
+    if (fz_how_words[step->how]) text_printf(t, " %s", fz_how_words[step->how]);
 }
 
 const char *const fz_rng_words[] = {"save", "back", "jump", "fork"};
@@ -285,8 +287,8 @@ static void parse_input(Reader *r, FzProgram *p) {
 
 /* What stands behind an op's arguments; false: nothing. */
 static bool parse_how(Reader *r, FzStep *step) {
-    if (take(r, "of_grad")) return step->how = FZ_of_grad, true;
-    if (take(r, "in_eager")) return step->how = FZ_in_eager, true;
+    for (int how = FZ_of_grad; how < FZ_HOWS; how++)
+        if (take(r, fz_how_words[how])) return step->how = (FzHow)how, true;
     if (!take(r, "ask ")) return false;
     char name[32] = "";
     step->how = FZ_asking;

@@ -440,6 +440,100 @@ START_TEST(t1_compiled_functions_have_eagers_bits) {
 }
 END_TEST
 
+/* Without gradients all four are ops of one graph, random numbers and bodies in bodies included. */
+static sn_status all_four(sn_frame *f) {
+    Weights *const w = sn_closure(f);
+    sn_tensor *const x = sn_mul(sn_in(f, 0), w->w), *out[2], *y = NULL, *z = NULL, *q = NULL;
+    w->runs++;
+    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(0)), nested, draw_twice, w, NULL, SN_TENSORS(x), &y, 1);
+    sn_scan(draw_carry, w, SN_SCAN_OPTIONS(.reverse = true), SN_TENSORS(sn_t(sn_t(sn_select(y, 0, 0))), y), out, 2);
+    sn_map(nested, w, SN_MAP_OPTIONS(.dim = 1), SN_TENSORS(sn_t(out[1])), &z, 1);
+    sn_while_loop(below_hundred, grow, w, NULL, SN_TENSORS(sn_abs(x)), &q, 1);
+    sn_tensor *const noise = sn_rand_like(q);
+    return sn_out(f, 0, sn_add(sn_add(q, noise), sn_add(sn_t(z), out[0])));
+}
+
+START_TEST(t2_without_gradients_it_is_part_of_one_graph) {
+    static const sn_compile_mode modes[] = {SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
+    for (int m = 0; m < 2; m++) {
+        Weights a = {.w = sn_ones(SN_INTS(4, 4), SN_F32)}, b = {.w = sn_ones(SN_INTS(4, 4), SN_F32)};
+        const Twin twin = twin_new(all_four, &a, &b, SN_COMPILE_OPTIONS(.mode = modes[m], .full_graph = true));
+        for (int i = 0; i < 6; i++) {
+            sn_tensor *y[2], *after[2];
+            for (int k = 0; k < 2; k++) {
+                sn_seed(9);
+                sn_tensor *const x = F32(2 + (uint64_t)i, 4, 4);
+                y[k] = SN_CALL(k ? twin.eager : twin.fast, i & 1 ? sn_abs(x) : sn_neg(sn_abs(x)));
+                ck_assert_msg(y[k], "%s", sn_error_take()->message);
+                after[k] = sn_rand_like(y[k]);
+            }
+            ck_assert(same_bits(y[0], y[1]) && same_bits(after[0], after[1]));
+        }
+        const sn_stats stats = stats_of(twin.fast);
+        ck_assert_int_eq(stats.graphs, 1);
+        ck_assert_int_eq(stats.breaks, 0);
+        ck_assert_int_eq(stats.ops_eager, 0);
+        ck_assert(m == 0 || a.runs < 6);
+        ck_assert(strstr(sn_dump(twin.fast, "capture"), "sn::cond(") &&
+                  strstr(sn_dump(twin.fast, "loops"), "sn::scan("));
+        twin_free(twin);
+    }
+}
+END_TEST
+
+static sn_status checked(sn_frame *f) {
+    Weights *const w = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *y = NULL;
+    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(0)), take_ninth, take_first, w->v, NULL, SN_TENSORS(x), &y, 1);
+    sn_add_scalar_(w->w, sn_float(1));
+    return sn_out(f, 0, y);
+}
+
+/* Compiled too: the check of the branch that is not taken does not fail, and after one that does nothing is written. */
+START_TEST(t2_a_compiled_branch_fails_as_in_eager) {
+    sn_tensor *const index = sn_from_data((const int64_t[]){9}, SN_INTS(1), SN_I64);
+    Weights w = {.w = F32(2, 8), .v = index};
+    sn_function *const fast = sn_compile(checked, &w, NULL);
+    sn_tensor *const up = sn_ones(SN_INTS(8), SN_F32), *const down = sn_neg(up);
+    for (int i = 0; i < 3; i++) ck_assert(same_bits(SN_CALL(fast, down), sn_narrow(down, 0, 0, 1)));
+    sn_tensor *const before = sn_clone(w.w);
+    ck_assert_ptr_null(SN_CALL(fast, up));
+    expect_error(SN_ERR_VALUE, "index");
+    ck_assert(same_bits(w.w, before));
+    ck_assert(same_bits(SN_CALL(fast, down), sn_narrow(down, 0, 0, 1)));
+    ck_assert_int_eq(stats_of(fast).breaks, 0);
+    sn_function_free(fast);
+}
+END_TEST
+
+/* What is wrong is said when the op is recorded, as in eager. */
+static sn_status differs(sn_frame *f) {
+    sn_tensor *y = NULL, *const x = sn_in(f, 0);
+    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(0)), double_it, to_int, NULL, NULL, SN_TENSORS(x), &y, 1);
+    return sn_out(f, 0, y);
+}
+
+static sn_status bounded(sn_frame *f) {
+    sn_tensor *y = NULL;
+    sn_while_loop(always, double_it, NULL, SN_WHILE_OPTIONS(.max_iterations = 17), SN_TENSORS(sn_in(f, 0)), &y, 1);
+    return sn_out(f, 0, y);
+}
+
+START_TEST(t2_compiled_errors_are_those_of_eager) {
+    sn_function *const bad = sn_compile(differs, NULL, NULL), *const endless = sn_compile(bounded, NULL, NULL);
+    sn_tensor *const x = sn_ones(SN_INTS(8), SN_F32);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(SN_CALL(bad, x));
+        expect_error(SN_ERR_DTYPE, "sn_cond: result 0 is f32[8] in the true branch and i64[8] in the false branch");
+        sn_tensor *const y = SN_CALL(endless, x);
+        sn_check() ? (void)0 : (void)sn_item(sn_sum(y));
+        expect_error(SN_ERR_VALUE, "sn_while_loop: the condition still holds after max_iterations, 17");
+    }
+    sn_function_free(bad);
+    sn_function_free(endless);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("control flow");
     tcase_set_timeout(tests, 60);
@@ -460,6 +554,9 @@ int main(void) {
     tcase_add_test(tests, t2_control_flow_nests);
     tcase_add_test(tests, t2_a_loop_runs_while_its_condition_holds);
     tcase_add_test(tests, t2_bad_loops_are_errors);
+    tcase_add_test(tests, t2_without_gradients_it_is_part_of_one_graph);
+    tcase_add_test(tests, t2_a_compiled_branch_fails_as_in_eager);
+    tcase_add_test(tests, t2_compiled_errors_are_those_of_eager);
     tcase_add_test(tests, t3_scan_is_the_loop_bit_for_bit);
     tcase_add_test(tests, t3_backward_continues_partial_sums_last_round_first);
     tcase_add_test(tests, t3_cond_and_map_have_the_gradients_of_what_ran);

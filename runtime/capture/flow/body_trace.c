@@ -91,8 +91,17 @@ static Status check_written(const BodyEmission *em, const OpCall *call, const Va
                        op_form_name(call->row, call->form));
 }
 
+/* One that stands for a number of the function's call: only its own capture knows it. */
+static bool is_symbolic(const Arg *arg) {
+    bool any = arg->kind == ARG_int && sym_is(arg->i);
+    for (int i = 0; arg->kind == ARG_ints && i < arg->n; i++) any |= sym_is(arg->ints[i]);
+    return any;
+}
+
 static const char *body_refusal(const OpCall *call) {
     const OpRow *const row = call->row;
+    for (int i = 0; i < row->n_params; i++)
+        if (is_symbolic(&call->args[i])) return "a symbolic int";
     if (!row->returns_list && capture_row_refusal(row)) return capture_row_refusal(row);
     if (row->flags & OPF_ordered) return "an op with effects";
     return op_dynamic(row) ? "a user's op" : NULL;
@@ -174,9 +183,9 @@ static void emission_end(BodyEmission *em) {
 
 static Status run_traced(BodyEmission *em, const Meta *const *params) {
     sn_state *const state = state_get();
+    const uint64_t seed = state->seed, sequence = state->sequence, include = state->include;
     Capture *const capture = capture_suspend();
     struct Emission *const before = state->emission;
-    const uint64_t seed = state->seed, sequence = state->sequence;
     Status status = scope_push(state, false);
     if (status == ST_OK) {
         const uint32_t depth = state->n_scopes - 1;
@@ -188,6 +197,7 @@ static Status run_traced(BodyEmission *em, const Meta *const *params) {
     }
     state->seed = seed, state->sequence = sequence;
     capture_resume(capture);
+    state->include = include; /* a trace around this one has the key without a capture */
     return status;
 }
 
@@ -217,8 +227,10 @@ Status body_trace(FlowBody *body, const Meta *const *params) {
 
 void body_trace_free(FlowBody *body) {
     for (int i = 0; i < body->closed.n; i++) tensor_release(body->closed.at[i]);
-    body->closed.n = 0;
     arena_free(body->arena);
+    memset(&body->closed, 0, sizeof body->closed);
+    memset(&body->sites, 0, sizeof body->sites);
     body->arena = NULL;
     body->graph = NULL;
+    body->reason = NULL;
 }

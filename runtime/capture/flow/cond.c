@@ -58,22 +58,78 @@ static Status require_gradients(const CondRun *run) {
 
 static Status run_cond(CondRun *run, sn_tensor *pred) {
     TRY(flow_decide("sn_cond", "the predicate", pred, &run->taken));
-    TRY(trace_branches(run));
+    if (!run->branches[1].arena) TRY(trace_branches(run));
     TRY(compare_types(run));
     TRY(flow_body_run(&run->branches[run->taken], run->call->in, run->call->out));
     return require_gradients(run);
 }
 
-Status flow_cond(const FlowCall *call, sn_tensor *pred, const FlowBodies *branches) {
-    FlowRun around;
+static CondRun cond_of(const FlowCall *call) {
     const FlowBody any = {.op = "sn_cond", .n_in = call->n_in, .n_out = call->n_out};
     CondRun run = {.call = call, .branches = {any, any}};
-    run.branches[1].what = "the true branch", run.branches[1].run = branches->first;
-    run.branches[0].what = "the false branch", run.branches[0].run = branches->second;
+    run.branches[1].what = "the true branch", run.branches[0].what = "the false branch";
+    return run;
+}
+
+static void cond_free(CondRun *run) {
+    body_trace_free(&run->branches[0]);
+    body_trace_free(&run->branches[1]);
+}
+
+static Status record_branches(CondRun *run, FlowRecord *record) {
+    const Meta **const metas = mem_alloc((size_t)(run->call->n_in + 1) * sizeof *metas);
+    if (!metas) return ST_MEMORY;
+    for (int i = 0; i < run->call->n_in; i++) metas[i] = run->call->in[i]->base.meta;
+    Status status = flow_record_body(record, &run->branches[1], metas);
+    if (status == ST_OK) status = flow_record_body(record, &run->branches[0], metas);
+    mem_free(metas);
+    return status;
+}
+
+/* As an op of a graph; record->reason: it can't be. */
+static Status record_cond(CondRun *run, sn_tensor *pred, FlowRecord *record) {
+    if (!pred) return error_raise(ST_ARGUMENT, "sn_cond: the predicate is NULL");
+    TRY(flow_record_inputs(record));
+    TRY(tensor_valid(pred, "sn_cond"));
+    TRY(flow_is_predicate("sn_cond", "the predicate", pred->base.meta));
+    TRY(record_branches(run, record));
+    if (record->reason) return ST_OK;
+    TRY(compare_types(run));
+    const char *const yes = flow_text(&run->branches[1]), *const no = flow_text(&run->branches[0]);
+    if (!yes || !no) return ST_MEMORY;
+    Arg args[] = {A_VAL(&pred->base), A_NONE, A_INT(run->call->n_in), A_STR(yes), A_STR(no), A_INT(0), A_INT(0)};
+    const FlowBody *const bodies[] = {&run->branches[1], &run->branches[0]};
+    return flow_record_op(record, op_row(OP_cond), args, 1, bodies, 2);
+}
+
+Status flow_cond(const FlowCall *call, sn_tensor *pred, const FlowBodies *branches) {
+    FlowRun around;
+    CondRun run = cond_of(call);
+    run.branches[1].run = branches->first, run.branches[0].run = branches->second;
     run.branches[1].closure = branches->first_closure, run.branches[0].closure = branches->second_closure;
-    TRY(flow_begin(call, &around));
+    FlowRecord record = {.call = call};
+    if (flow_records()) {
+        const Status status = record_cond(&run, pred, &record);
+        cond_free(&run);
+        if (status != ST_OK || !record.reason) return status;
+    }
+    TRY(flow_begin(call, record.reason, &around));
     const Status status = run_cond(&run, pred);
-    body_trace_free(&run.branches[0]);
-    body_trace_free(&run.branches[1]);
+    cond_free(&run);
     return flow_end(call, &around, status);
+}
+
+Status flow_cond_op(OpCall *op) {
+    const Arg *const operands = &op->args[1];
+    FlowCall call = {.op = "sn_cond", .in = flow_operands(operands), .n_in = (int)op->args[2].i, .out = op->outs};
+    Val *const *closed = operands->vals + call.n_in;
+    CondRun run = cond_of(&call);
+    FlowRun around;
+    Status status = flow_body_read(&run.branches[1], op->args[3].string, &closed);
+    if (status == ST_OK) status = flow_body_read(&run.branches[0], op->args[4].string, &closed);
+    op->n_outs = call.n_out = run.branches[1].n_out;
+    if (status == ST_OK) status = flow_op_begin(&call, &around);
+    if (status == ST_OK) status = flow_end(&call, &around, run_cond(&run, tensor_of(op->args[0].val)));
+    cond_free(&run);
+    return status;
 }

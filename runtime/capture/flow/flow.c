@@ -13,10 +13,11 @@ static uint64_t derived_seed(uint64_t seed, uint64_t number) {
 }
 
 /* Everything that a body may look at is made. */
-static Status pause_capture(const FlowCall *call, FlowRun *run) {
-    static const char why[] = "control flow runs eagerly";
+static Status pause_capture(const FlowCall *call, const char *reason, FlowRun *run) {
     Capture *const capture = state_get()->capture;
     if (!capture) return ST_OK;
+    const char *const why = arena_printf(capture->arena, "control flow runs eagerly: %s", reason ? reason : "");
+    if (!why) return ST_MEMORY;
     capture_breaks(call->op);
     capture_note_break(capture, why);
     TRY(capture_settle(why));
@@ -25,20 +26,33 @@ static Status pause_capture(const FlowCall *call, FlowRun *run) {
     return ST_OK;
 }
 
-Status flow_begin(const FlowCall *call, FlowRun *run) {
+static void take_generator(FlowRun *run) {
+    sn_state *const state = state_get();
+    run->seed = state->seed, run->sequence = state->sequence;
+    run->own_seed = derived_seed(state->seed, state->sequence);
+    state->seed = run->own_seed, state->sequence = 0;
+}
+
+Status flow_op_begin(const FlowCall *call, FlowRun *run) {
+    *run = (FlowRun){0};
+    TRY(error_pending());
+    for (int i = 0; i < call->n_in; i++) TRY(tensor_ready(call->in[i], call->op));
+    take_generator(run);
+    return ST_OK;
+}
+
+Status flow_begin(const FlowCall *call, const char *reason, FlowRun *run) {
     sn_state *const state = state_get();
     *run = (FlowRun){0};
     for (int i = 0; i < call->n_out; i++) call->out[i] = NULL;
     TRY(error_pending());
-    if (state->emission) return error_raise(ST_UNSUPPORTED, "%s: in a body that is traced", call->op);
+    if (state->emission) return error_raise(ST_UNSUPPORTED, "%s: %s", call->op, reason ? reason : "in a body");
     for (int i = 0; i < call->n_in; i++)
         if (!call->in[i]) return error_raise(ST_ARGUMENT, "%s: input %d is NULL", call->op, i);
-    TRY(pause_capture(call, run));
-    run->seed = state->seed, run->sequence = state->sequence;
-    run->own_seed = derived_seed(state->seed, state->sequence);
+    TRY(pause_capture(call, reason, run));
     Status status = ST_OK;
     for (int i = 0; status == ST_OK && i < call->n_in; i++) status = tensor_ready(call->in[i], call->op);
-    state->seed = run->own_seed, state->sequence = 0;
+    take_generator(run);
     return status == ST_OK ? ST_OK : flow_end(call, run, status);
 }
 
@@ -80,18 +94,20 @@ Status flow_same_type(const char *op, const char *part, int i, const Meta *a, co
     return status;
 }
 
+Status flow_is_predicate(const char *op, const char *what, const Meta *meta) {
+    if (meta->dtype == DT_bool && meta->numel == 1) return ST_OK;
+    Text text = {0};
+    meta_print(NULL, &text, meta);
+    const Status status = error_raise(meta->dtype != DT_bool ? ST_DTYPE : ST_SHAPE, "%s: %s is %s, not one bool", op,
+                                      what, text_str(&text));
+    text_free(&text);
+    return status;
+}
+
 Status flow_decide(const char *op, const char *what, sn_tensor *pred, bool *out) {
     if (!pred) return error_raise(ST_ARGUMENT, "%s: %s is NULL", op, what);
     TRY(tensor_ready(pred, op));
-    const Meta *const meta = pred->base.meta;
-    if (meta->dtype != DT_bool || meta->numel != 1) {
-        Text text = {0};
-        meta_print(NULL, &text, meta);
-        const Status status = error_raise(meta->dtype != DT_bool ? ST_DTYPE : ST_SHAPE, "%s: %s is %s, not one bool",
-                                          op, what, text_str(&text));
-        text_free(&text);
-        return status;
-    }
+    TRY(flow_is_predicate(op, what, pred->base.meta));
     sn_tensor *const value = tensor_item(pred, op);
     if (!value) return error_pending();
     *out = element_int(DT_bool, tensor_data(value)) != 0;

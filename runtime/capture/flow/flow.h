@@ -3,7 +3,9 @@
  *   sn_cond  ->  a compiled function's pending ops run  ->  both bodies are traced, on handles  ->  types compared
  *            ->  the taken one runs, with random numbers of the op's own  ->  results of their own, row-major
  *
- * In a compiled function an op of control flow ends the segment and runs eagerly. */
+ * In a compiled function the traced bodies are texts in an op (ir/ops/flow.def), which is recorded and whose kernel
+ * does the rest; where that can't be, it ends the segment and runs eagerly. A body in a traced body is such an op,
+ * too. */
 #ifndef SINTER_RUNTIME_FLOW_H
 #define SINTER_RUNTIME_FLOW_H
 #include "runtime/capture/flow/body_trace.h"
@@ -40,14 +42,43 @@ typedef struct FlowRun {
     Capture *paused;
     uint64_t seed, sequence, own_seed;
 } FlowRun;
-Status flow_begin(const FlowCall *call, FlowRun *run);
+Status flow_begin(const FlowCall *call, const char *reason, FlowRun *run);
 Status flow_end(const FlowCall *call, const FlowRun *run, Status status);
+
+/* As an op of a graph (flow_record.c): reason says why it can't be, NULL: it is one. */
+typedef struct FlowRecord {
+    const FlowCall *call;
+    const char *reason; /* of the call's arena, or static */
+} FlowRecord;
+/* Whether it would be one: in a body that is captured or traced. */
+bool flow_records(void);
+/* Arguments that may be part of one; bodies that are traced, of arguments with these layouts. */
+Status flow_record_inputs(FlowRecord *record);
+Status flow_record_body(FlowRecord *record, FlowBody *body, const Meta *const *params);
+/* Records it: args of its row, but for the operands at `operands`, which are made here. */
+Status flow_record_op(FlowRecord *record, const OpRow *row, Arg *args, int operands, const FlowBody *const *bodies,
+                      int n_bodies);
+/* A traced body as a text that lives as long as the process; NULL raises. */
+const char *flow_text(FlowBody *body);
+/* The other way: what it closes over are the tensors at `closed`, of which it takes its share. */
+Status flow_body_read(FlowBody *body, const char *text, Val *const **closed);
+
+/* The kernels of the three rows. */
+OpKernel flow_cond_op, flow_while_op, flow_scan_op;
+Status flow_launch(OpCall *call); /* of a plan's step, with results that are there */
+void flow_start(void);
+/* Around a kernel's run, whose end is flow_end: the generator. */
+Status flow_op_begin(const FlowCall *call, FlowRun *run);
+/* The first n operands, as tensors. */
+static inline sn_tensor *const *flow_operands(const Arg *operands) { return (sn_tensor *const *)operands->vals; }
 
 /* ts as carries: row-major, with memory of their own; they may still be the program's. */
 Status flow_carry(sn_tensor **ts, int n);
 /* "sn_cond: result 0 is f32[3] of the true branch and i64[3] of the false branch" where types differ. */
 Status flow_same_type(const char *op, const char *part, int i, const Meta *a, const char *a_of, const Meta *b,
                       const char *b_of);
+/* Whether it can be one, by its layout. */
+Status flow_is_predicate(const char *op, const char *what, const Meta *meta);
 /* The one bool of a predicate. */
 Status flow_decide(const char *op, const char *what, sn_tensor *pred, bool *out);
 

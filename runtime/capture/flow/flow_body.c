@@ -30,12 +30,30 @@ static Status own_results(const FlowBody *body, sn_tensor **out) {
     return ST_OK;
 }
 
+static bool steps_as(const Meta *a, const Meta *b) {
+    for (int d = 0; d < a->rank; d++)
+        if (a->numel && a->sizes[d] != 1 && a->strides[d] != b->strides[d]) return false;
+    return true;
+}
+
+/* A graph is of the layouts that it was traced with. */
+static sn_tensor *as_input(const GVal *input, sn_tensor *t) {
+    const Meta *const want = input->base.meta, *const got = t->base.meta;
+    if (want->rank != got->rank || !meta_same_sizes(want, got) || steps_as(want, got)) return t;
+    return tape_clone(t, meta_intern(got->dtype, got->device, got->sizes, want->strides, got->rank, got->wrapped));
+}
+
 static Status run_graph(const FlowBody *body, sn_tensor *const *in, sn_tensor **out) {
     const int n = body->graph->inputs.n;
     sn_tensor **const tensors = mem_alloc((size_t)(n + 1) * sizeof *tensors);
     if (!tensors) return ST_MEMORY;
-    for (int i = 0; i < n; i++) tensors[i] = i < body->n_in ? in[i] : body->closed.at[i - body->n_in];
-    const Status status = graph_run(body->graph, &(GraphInputs){.tensors = tensors, .sites = body->sites.at}, out);
+    Status status = ST_OK;
+    for (int i = 0; i < n && status == ST_OK; i++) {
+        sn_tensor *const t = i < body->n_in ? in[i] : body->closed.at[i - body->n_in];
+        if (!(tensors[i] = as_input(body->graph->inputs.at[i], t))) status = error_pending();
+    }
+    const GraphInputs inputs = {.tensors = tensors, .sites = body->sites.at};
+    if (status == ST_OK) status = graph_run(body->graph, &inputs, out);
     mem_free(tensors);
     return status;
 }

@@ -62,15 +62,20 @@ static Status slice_meta(const FlowCall *call, const FlowScan *scan, int k, cons
     return *out ? ST_OK : ST_MEMORY;
 }
 
-static Status trace_round(ScanRun *run) {
+static Status trace_round(ScanRun *run, FlowRecord *record) {
     const FlowCall *const call = run->call;
     const int first = run->scan->n_carry;
     const Meta **const metas = mem_zero((size_t)(call->n_in + 1) * sizeof *metas);
     Status status = metas ? ST_OK : ST_MEMORY;
-    for (int i = 0; i < first && status == ST_OK; i++) metas[i] = run->carry[i]->base.meta;
+    for (int i = 0; i < first && status == ST_OK; i++) {
+        const Meta *const meta = call->in[i]->base.meta; /* which is carried row-major */
+        metas[i] = meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
+        if (!metas[i]) status = ST_MEMORY;
+    }
     for (int i = first; i < call->n_in && status == ST_OK; i++) status = slice_meta(call, run->scan, i, &metas[i]);
-    if (status == ST_OK) status = body_trace(&run->body, metas);
-    for (int i = first; metas && i < call->n_in; i++)
+    if (status == ST_OK)
+        status = record->call ? flow_record_body(record, &run->body, metas) : body_trace(&run->body, metas);
+    for (int i = 0; metas && i < call->n_in; i++)
         if (metas[i]) meta_release(metas[i]);
     mem_free(metas);
     return status;
@@ -138,30 +143,85 @@ static Status run_scan(ScanRun *run) {
     TRY(measure(run));
     for (int k = 0; k < run->scan->n_carry; k++) run->carry[k] = run->call->in[k];
     TRY(flow_carry(run->carry, run->scan->n_carry));
-    TRY(trace_round(run));
+    if (!run->body.arena) TRY(trace_round(run, &(FlowRecord){0}));
     const int64_t n_ys = (run->call->n_out - run->scan->n_carry) * run->length;
     if (!(run->ys = mem_zero((size_t)(n_ys + 1) * sizeof *run->ys))) return ST_MEMORY;
     for (int64_t i = 0; i < run->length; i++) TRY(one_step(run, run->scan->reverse ? run->length - 1 - i : i));
     return give_results(run);
 }
 
-Status flow_scan(const FlowCall *call, const FlowScan *scan) {
-    FlowRun around;
-    sn_state *const state = state_get();
+static ScanRun scan_of(const FlowCall *call, const FlowScan *scan) {
     ScanRun run = {.call = call, .scan = scan};
     run.body = (FlowBody){.op = call->op, .what = scan->what, .n_in = call->n_in, .n_out = call->n_out};
     run.body.run = scan->body, run.body.closure = scan->closure;
-    TRY(flow_begin(call, &around));
+    return run;
+}
+
+static Status with_room(ScanRun *run) {
+    sn_state *const state = state_get();
+    const FlowCall *const call = run->call;
     sn_tensor **const room = mem_zero((size_t)(2 * call->n_in + call->n_out + 1) * sizeof *room);
-    run.carry = room, run.in = room + call->n_in, run.out = room + 2 * call->n_in;
+    run->carry = room, run->in = room + call->n_in, run->out = room + 2 * call->n_in;
     Status status = room ? scope_push(state, false) : ST_MEMORY;
     if (status == ST_OK) {
         const uint32_t depth = state->n_scopes - 1;
-        status = run_scan(&run);
+        status = run_scan(run);
         scope_pop_passing(state, depth, call->out, status == ST_OK ? call->n_out : 0);
     }
     mem_free(room);
-    mem_free(run.ys);
+    mem_free(run->ys);
+    return status;
+}
+
+static Status record_scan(ScanRun *run, FlowRecord *record) {
+    const FlowCall *const call = run->call;
+    const FlowScan *const scan = run->scan;
+    TRY(flow_record_inputs(record));
+    TRY(measure(run));
+    TRY(trace_round(run, record));
+    if (record->reason) return ST_OK;
+    for (int i = 0; i < scan->n_carry; i++)
+        TRY(flow_same_type(call->op, "carry", i, call->in[i]->base.meta, "before the body",
+                           run->body.graph->outputs.at[i].value->base.meta, "behind it"));
+    const char *const body = flow_text(&run->body);
+    if (!body) return ST_MEMORY;
+    Arg args[] = {
+        A_NONE,   A_INT(call->n_in), A_INT(scan->n_carry), A_INT(scan->dim), A_BOOL(scan->reverse), A_STR(body),
+        A_INT(0), A_INT(0)};
+    const FlowBody *const bodies[] = {&run->body};
+    return flow_record_op(record, op_row(OP_scan), args, 0, bodies, 1);
+}
+
+Status flow_scan(const FlowCall *call, const FlowScan *scan) {
+    FlowRun around;
+    ScanRun run = scan_of(call, scan);
+    FlowRecord record = {.call = call};
+    if (flow_records()) {
+        const Status status = record_scan(&run, &record);
+        body_trace_free(&run.body);
+        if (status != ST_OK || !record.reason) return status;
+    }
+    TRY(flow_begin(call, record.reason, &around));
+    const Status status = with_room(&run);
     body_trace_free(&run.body);
     return flow_end(call, &around, status);
+}
+
+Status flow_scan_op(OpCall *op) {
+    const Arg *const operands = &op->args[0];
+    const FlowScan scan = {
+        .n_carry = (int)op->args[2].i, .dim = op->args[3].i, .reverse = op->args[4].i, .what = "the body"};
+    FlowCall call = {.op = scan.n_carry ? "sn_scan" : "sn_map",
+                     .in = flow_operands(operands),
+                     .n_in = (int)op->args[1].i,
+                     .out = op->outs};
+    Val *const *closed = operands->vals + call.n_in;
+    ScanRun run = scan_of(&call, &scan);
+    FlowRun around;
+    Status status = flow_body_read(&run.body, op->args[5].string, &closed);
+    op->n_outs = call.n_out = run.body.n_out;
+    if (status == ST_OK) status = flow_op_begin(&call, &around);
+    if (status == ST_OK) status = flow_end(&call, &around, with_room(&run));
+    body_trace_free(&run.body);
+    return status;
 }

@@ -99,25 +99,103 @@ static Status give_carries(const LoopRun *run, sn_tensor *const *carry) {
 static Status run_loop(LoopRun *run, sn_tensor **carry, sn_tensor **next) {
     for (int i = 0; i < run->call->n_in; i++) carry[i] = run->call->in[i];
     TRY(flow_carry(carry, run->call->n_in));
-    TRY(trace_bodies(run, carry));
+    if (!run->test.arena) TRY(trace_bodies(run, carry));
     TRY(check_gradients(run));
     TRY(rounds(run, carry, next));
     return give_carries(run, carry);
 }
 
-Status flow_while(const FlowCall *call, const FlowBodies *loop, int64_t max_iterations) {
-    FlowRun around;
+static Status with_carries(LoopRun *run) {
+    const int n = run->call->n_in;
+    sn_tensor **const room = mem_zero((size_t)(2 * n + 1) * sizeof *room);
+    const Status status = room ? run_loop(run, room, room + n) : ST_MEMORY;
+    mem_free(room);
+    return status;
+}
+
+static LoopRun loop_of(const FlowCall *call, int64_t max_iterations) {
     const int n = call->n_in;
     LoopRun run = {.call = call, .max_iterations = max_iterations};
     run.test = (FlowBody){.op = call->op, .what = "the condition", .n_in = n, .n_out = 1};
-    run.test.run = loop->first, run.test.closure = loop->first_closure;
     run.body = (FlowBody){.op = call->op, .what = "the body", .n_in = n, .n_out = n};
+    return run;
+}
+
+static void loop_free(LoopRun *run) {
+    body_trace_free(&run->test);
+    body_trace_free(&run->body);
+}
+
+/* Of carries as they will be. */
+static Status record_bodies(LoopRun *run, FlowRecord *record) {
+    const int n = run->call->n_in;
+    const Meta **const metas = mem_zero((size_t)(n + 1) * sizeof *metas);
+    if (!metas) return ST_MEMORY;
+    Status status = ST_OK;
+    for (int i = 0; i < n && status == ST_OK; i++) {
+        const Meta *const meta = run->call->in[i]->base.meta;
+        metas[i] = meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
+        if (!metas[i]) status = ST_MEMORY;
+    }
+    if (status == ST_OK) status = flow_record_body(record, &run->test, metas);
+    if (status == ST_OK) status = flow_record_body(record, &run->body, metas);
+    for (int i = 0; i < n && metas[i]; i++) meta_release(metas[i]);
+    mem_free(metas);
+    return status;
+}
+
+static Status check_types(const LoopRun *run) {
+    const Graph *const test = run->test.graph, *const body = run->body.graph;
+    TRY(flow_is_predicate(run->call->op, "what the condition gives", test->outputs.at[0].value->base.meta));
+    for (int i = 0; i < run->call->n_in; i++)
+        TRY(flow_same_type(run->call->op, "carry", i, run->call->in[i]->base.meta, "before the body",
+                           body->outputs.at[i].value->base.meta, "behind it"));
+    return ST_OK;
+}
+
+static Status record_loop(LoopRun *run, FlowRecord *record) {
+    TRY(flow_record_inputs(record));
+    TRY(record_bodies(run, record));
+    if (record->reason) return ST_OK;
+    TRY(check_types(run));
+    const char *const test = flow_text(&run->test), *const body = flow_text(&run->body);
+    if (!test || !body) return ST_MEMORY;
+    Arg args[] = {A_NONE,  A_INT(run->call->n_in), A_INT(run->max_iterations), A_STR(test), A_STR(body), A_INT(0),
+                  A_INT(0)};
+    const FlowBody *const bodies[] = {&run->test, &run->body};
+    return flow_record_op(record, op_row(OP_while_loop), args, 0, bodies, 2);
+}
+
+Status flow_while(const FlowCall *call, const FlowBodies *loop, int64_t max_iterations) {
+    FlowRun around;
+    LoopRun run = loop_of(call, max_iterations);
+    run.test.run = loop->first, run.test.closure = loop->first_closure;
     run.body.run = loop->second, run.body.closure = loop->second_closure;
-    TRY(flow_begin(call, &around));
-    sn_tensor **const room = mem_zero((size_t)(2 * n + 1) * sizeof *room);
-    const Status status = room ? run_loop(&run, room, room + n) : ST_MEMORY;
-    mem_free(room);
-    body_trace_free(&run.test);
-    body_trace_free(&run.body);
+    FlowRecord record = {.call = call};
+    if (flow_records()) {
+        const Status status = record_loop(&run, &record);
+        loop_free(&run);
+        if (status != ST_OK || !record.reason) return status;
+    }
+    TRY(flow_begin(call, record.reason, &around));
+    const Status status = with_carries(&run);
+    loop_free(&run);
     return flow_end(call, &around, status);
+}
+
+Status flow_while_op(OpCall *op) {
+    const Arg *const operands = &op->args[0];
+    const int n = (int)op->args[1].i;
+    const FlowCall call = {
+        .op = "sn_while_loop", .in = flow_operands(operands), .n_in = n, .out = op->outs, .n_out = n};
+    Val *const *closed = operands->vals + n;
+    LoopRun run = loop_of(&call, op->args[2].i);
+    FlowRun around;
+    op->n_outs = n;
+    Status status = flow_body_read(&run.test, op->args[3].string, &closed);
+    if (status == ST_OK) status = flow_body_read(&run.body, op->args[4].string, &closed);
+    if (status == ST_OK) status = flow_op_begin(&call, &around);
+    if (status == ST_OK) status = flow_end(&call, &around, with_carries(&run));
+    loop_free(&run);
+    return status;
 }

@@ -296,7 +296,7 @@ typedef struct InferredResults {
 /* The results as the rule gives them. */
 static Status infer_anew(const OpCall *call, InferredResults *room, FreshResults *out, int *n) {
     MetaOut metas[MAX_OUTS];
-    *n = call->row->n_out;
+    *n = call->row->returns_list ? MAX_OUTS : call->row->n_out;
     TRY(call_metas(call, 0, metas, n));
     *out = (FreshResults){.metas = room->metas};
     for (int i = 0; i < *n; i++) {
@@ -537,7 +537,7 @@ const char *capture_row_refusal(const OpRow *row) {
     if (row->flags & OPF_resizes) return "memory is resized";
     if (row->flags & OPF_host) return "a value is needed on the host";
     if (row->flags & OPF_bits) return "a view in another dtype";
-    if (row->returns_list) return "an op that returns a list of tensors";
+    if (row->returns_list && !(row->flags & OPF_flow)) return "an op that returns a list of tensors";
     if (!is_capturable(row)) return "an op without a meta rule, or not declared pure";
     if (op_dynamic(row) && op_dynamic(row)->mutates) return "a user's op that writes an argument";
     if (!row->n_out) return "an op without results"; /* no graph holds one */

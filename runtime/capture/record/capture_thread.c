@@ -12,6 +12,7 @@
  * no other one: the dispatcher makes foreign arguments before a key runs, and what user code asks for from within a
  * running segment is an error. A call ends under `touching`, for placeholders live in its arena. */
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/core/emission.h"
 
 #include <pthread.h>
 
@@ -124,5 +125,7 @@ Status capture_flush_foreign(sn_tensor *t) {
 
 Status capture_make_foreign(sn_tensor *t) {
     const struct Placeholder *const p = t->placeholder;
+    const Emission *const emission = state_get()->emission;
+    if (emission && emission->traces) return ST_OK; /* nothing runs: an input of the body, pending or not */
     return p && p->capture != state_get()->capture ? capture_flush_foreign(t) : ST_OK;
 }
