@@ -85,6 +85,8 @@ static bool maps(const FzProgram *p) { return any_how(p, FZ_in_map); }
 static bool scans(const FzProgram *p) { return any_how(p, FZ_in_scan); }
 static bool while_loops(const FzProgram *p) { return any_how(p, FZ_in_while); }
 static bool optim_steps(const FzProgram *p) { return any_step(p, FZ_optim_step); }
+static bool adam_steps(const FzProgram *p) { return p->optim == 4 && optim_steps(p); }
+static bool scaler_steps(const FzProgram *p) { return p->scaler && optim_steps(p); }
 static bool breaks(const FzProgram *p) { return any_step(p, FZ_break); }
 static bool loops(const FzProgram *p) { return any_step(p, FZ_loop); }
 static bool keeps(const FzProgram *p) { return any_step(p, FZ_keep); }
@@ -295,6 +297,8 @@ static const struct {
                 {"scan", scans},
                 {"while_loop", while_loops},
                 {"steps of optimizers", optim_steps},
+                {"steps of Adam", adam_steps},
+                {"steps of a scaler", scaler_steps},
                 {"inputs that share memory", alias_inputs},
                 {"transposed inputs", transposed},
                 {"sliced inputs", sliced},

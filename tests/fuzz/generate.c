@@ -596,7 +596,10 @@ static void choose_inputs(Gen *g) {
     }
     for (int i = 0; i < (g->stateful ? 2 : g->one_graph); i++) add_held(g);
     for (int i = n; g->stateful && i < g->p->n_inputs; i++) /* an optimizer has leaves */
-        if (g->p->inputs[i].grad) g->p->optim = (int)gen_below(g, 4);
+        if (g->p->inputs[i].grad) g->p->optim = (int)gen_below(g, 5);
+    g->p->scaler = g->p->optim && gen_chance(g, 40);
+    for (int i = n; i < g->p->n_inputs; i++) /* whose gradients are refused */
+        if (g->p->inputs[i].dtype == SN_F16) g->p->scaler = false;
     if (gen_chance(g, 8)) {
         const int of = (int)gen_below(g, n), i = g->p->n_inputs++;
         g->p->inputs[i] = g->p->inputs[of];

@@ -20,7 +20,8 @@
  *   autocast 1                               to bf16 from here on; 2: f16, 0: off
  *   keep v5                                  a reference that outlives the call
  *   return v3 v5
- *   optim 1                                  which is SGD; 2: with momentum, 3: AdamW
+ *   optim 1                                  which is SGD; 2: with momentum, 3: AdamW, 4: Adam
+ *   scaler                                   its steps are a scaler's, of gradients that may be infinite
  *   no_grad                                  calls are made with gradients off
  *   region 1                                 and in a region of autocast to bf16; 2: f16
  *   outer_write
@@ -127,7 +128,8 @@ typedef struct FzProgram {
     FzInput inputs[FZ_INPUTS];
     FzStep steps[FZ_STEPS];
     int returns[8];
-    int optim;           /* 1: SGD, 2: with momentum, 3: AdamW; 0: none */
+    int optim;           /* 1: SGD, 2: with momentum, 3: AdamW, 4: Adam; 0: none */
+    bool scaler;         /* the optimizer's steps are a scaler's */
     bool no_grad;        /* calls are made with gradients off */
     int region;          /* and in this region of autocast: 1: bf16, 2: f16; 0: none */
     bool outer_write;    /* after the call, results are multiplied in place by a leaf */

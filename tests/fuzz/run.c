@@ -326,7 +326,8 @@ static void run_step(FzRun *run, const FzStep *step) {
             run->kept[run->n_kept++] = sn_keep(run->values[step->value]);
         break;
     case FZ_optim_step:
-        if (run->optim) sn_optim_step(run->optim);
+        if (run->optim && !run->scaler) sn_optim_step(run->optim);
+        if (run->optim && run->scaler) sn_scaler_step(run->scaler, run->optim), sn_scaler_update(run->scaler);
         break;
     case FZ_rng:
         change_generator(run, (FzRng)step->times);

@@ -26,6 +26,7 @@ struct FzRun {
     int n_callee_calls;
     sn_dict *params; /* held leaves */
     sn_optim *optim;
+    sn_scaler *scaler; /* NULL: steps are plain */
     /* A plan takes the calls from now on (plan.c). */
     bool settled;   /* no metadata of held tensors changes any more, nor a setting */
     bool no_leaves; /* inputs require no gradients */

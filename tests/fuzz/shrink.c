@@ -148,6 +148,10 @@ static void drop_whole_parts(Shrinker *s) {
         begin(s)->has_variant = false;
         attempt(s);
     }
+    if (s->now->p.scaler) {
+        begin(s)->p.scaler = false;
+        attempt(s);
+    }
     if (s->now->p.outer_backward) {
         begin(s)->p.outer_backward = false;
         attempt(s);

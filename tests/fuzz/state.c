@@ -1,6 +1,7 @@
 /* state.c: what outlives a call, and what a body asks: tensors that are closed over and change between calls, their
  * gradients, an optimizer of them, settings; a callee that compiled code never sees. A replayed call must notice each
  * of these. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/fuzz/run.h"
@@ -68,8 +69,19 @@ static sn_tensor *number_like(sn_tensor *t, uint64_t *s) {
     return sn_full_like(t, sn_float((double)(fz_next(s) % 8) * 0.25 - 1));
 }
 
+/* The first calls, after which a plan may be saved, see leaves as they are declared. */
+bool fz_state_settled(const FzRun *run) {
+    enum { FIRST_CALLS = 6 };
+    return run->settled || (fz_has_state(run->p) && run->n_calls <= FIRST_CALLS);
+}
+
 /* What a program does with a leaf between two steps; only its values where it is to stay one. */
-static void change_leaf(sn_tensor *t, bool stays, uint64_t *s) {
+static void change_leaf(const FzRun *run, sn_tensor *t, uint64_t *s) {
+    const bool stays = fz_state_settled(run);
+    if (run->scaler && fz_next(s) % 4 == 0) {
+        sn_grad_set(t, sn_full_like(t, sn_float(fz_next(s) % 2 ? (double)INFINITY : -(double)NAN)));
+        return;
+    }
     switch (fz_next(s) % 7) {
     case 0:
         sn_grad_set(t, NULL);
@@ -89,17 +101,11 @@ static void change_leaf(sn_tensor *t, bool stays, uint64_t *s) {
     }
 }
 
-/* The first calls, after which a plan may be saved, see leaves as they are declared. */
-bool fz_state_settled(const FzRun *run) {
-    enum { FIRST_CALLS = 6 };
-    return run->settled || (fz_has_state(run->p) && run->n_calls <= FIRST_CALLS);
-}
-
 static void change_held(const FzRun *run, int i, uint64_t *s) {
     sn_tensor *const t = run->inputs[i];
     if (run->apart) return;
     if (run->p->inputs[i].grad)
-        change_leaf(t, fz_state_settled(run), s);
+        change_leaf(run, t, s);
     else if (fz_next(s) % 2)
         sn_fill_(t, sn_float((double)(fz_next(s) % 3)));
 }
@@ -110,9 +116,12 @@ static void make_optimizer(FzRun *run) {
     for (int i = 0; i < p->n_inputs; i++)
         if (p->inputs[i].held && p->inputs[i].grad)
             sn_dict_set(run->params, (char[]){(char)('a' + i), 0}, run->inputs[i]);
-    if (p->optim)
+    if (p->optim == 4)
+        run->optim = sn_adam(run->params, 0.125, 0.1);
+    else if (p->optim)
         run->optim =
             p->optim == 3 ? sn_adamw(run->params, 0.125, 0.1) : sn_sgd(run->params, 0.125, p->optim == 2 ? 0.5 : 0);
+    if (p->scaler) run->scaler = sn_scaler_new(SN_SCALER_OPTIONS(.init_scale = 2, .growth_interval = 2));
 }
 
 void fz_state_begin(FzRun *run, uint64_t seed) {
@@ -139,8 +148,10 @@ void fz_state_forget(FzRun *run) {
     if (!run->params) return;
     for (int i = 0; i < run->p->n_inputs; i++)
         if (run->p->inputs[i].held) sn_release(run->inputs[i]), run->inputs[i] = NULL;
+    sn_scaler_free(run->scaler);
     sn_optim_free(run->optim);
     sn_dict_free(run->params);
+    run->scaler = NULL;
     run->optim = NULL;
     run->params = NULL;
 }

@@ -129,6 +129,7 @@ void fz_print(const FzProgram *p, Text *t) {
     if (p->no_grad) text_puts(t, "no_grad\n");
     if (p->region) text_printf(t, "region %d\n", p->region);
     if (p->optim) text_printf(t, "optim %d\n", p->optim);
+    if (p->scaler) text_puts(t, "scaler\n");
 }
 
 /* Parsing ------------------------------------------------------------------------------------- */
@@ -377,7 +378,9 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
         } else if (take(&r, "region")) {
             out->region = index_below(&r, 3);
         } else if (take(&r, "optim")) {
-            out->optim = index_below(&r, 4);
+            out->optim = index_below(&r, 5);
+        } else if (take(&r, "scaler")) {
+            out->scaler = true;
         } else {
             parse_step(&r, out);
         }
