@@ -85,6 +85,24 @@ void symbols_free(Symbols *symbols) {
 
 /* Numbers ------------------------------------------------------------------------------------- */
 
+bool symbols_have_numbers(const Symbols *s) {
+    for (int i = 0; s && i < s->n_in; i++)
+        if (s->in[i].kind == ARG_int || s->in[i].kind == ARG_float) return true;
+    return false;
+}
+
+/* Evaluated for two calls whose ints alone differ. */
+bool symbols_of_scalar(const Symbols *s, int64_t value) {
+    enum { MOST = 256 };
+    int64_t one[MOST], other[MOST];
+    if (!sym_is(value) || s->frees.n > MOST) return false;
+    for (int i = 0; i < s->frees.n; i++) {
+        one[i] = 1009 + 64 * i;
+        other[i] = one[i] + (s->frees.at[i].kind == SOURCE_scalar ? 7 : 0);
+    }
+    return sym_eval(s->env, value, one) != sym_eval(s->env, value, other);
+}
+
 bool symbols_know(int64_t value) {
     const Symbols *const s = sym_is(value) ? symbols_current() : NULL;
     return sym_belongs(s ? s->env : NULL, value);

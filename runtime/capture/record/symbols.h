@@ -47,6 +47,10 @@ void symbols_forget_asked(Symbols *symbols); /* lets go of the tensors */
 /* The calling thread's, or NULL: it does not capture a replay function. */
 Symbols *symbols_current(void);
 
+/* Has the call numbers among its inputs? NULL: no. */
+bool symbols_have_numbers(const Symbols *symbols);
+/* Does the expression change with an int input of the call? */
+bool symbols_of_scalar(const Symbols *symbols, int64_t value);
 /* Whether a number that a caller gave is plain, or an expression of the function that is captured here. */
 bool symbols_know(int64_t value);
 /* Specialises: the value, with a guard that it stays this one. */

@@ -12,9 +12,13 @@
  *     size 1                6     10       6      s1
  *     view                 48     80    6054      s0*s1, not s1*8
  *
+ * In a replay function what a number is of the call's scalar inputs is known: such a number is a runtime value from the
+ * first trace on, and one expression is one symbol.
+ *
  * A wrong guess is harmless: every number is compared with its expression on every verified call. */
 #include "runtime/capture/variant/dynamic.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/variant/variant.h"
 
@@ -192,7 +196,21 @@ static bool is_guarded(const TraceOp *op, const Param *param) {
 
 /* Numbers ------------------------------------------------------------------------------------- */
 
+/* Where the first trace of a replay function has number k from; NULL: not known, or others come before. */
+static const struct NumberSource *first_source(const Dynamic *d, int k) {
+    const Trace *const trace = d->trace;
+    const bool known = !d->older && trace->capture->symbols && trace->sources.n == trace->numbers.n;
+    return known ? &trace->sources.at[k] : NULL;
+}
+
 static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
+    const struct NumberSource *const source = first_source(d, k);
+    if (source && now >= 2 && symbols_of_scalar(d->trace->capture->symbols, source->value)) {
+        const Example of = {now, now, source->value}; /* of equal expressions the same */
+        d->plan->number_rules[k] = NUMBER_runtime_int;
+        d->plan->numbers[k] = symbol_for(d, of, (SymBinding){.kind = BIND_number, .input = k});
+        return;
+    }
     const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
     if (!d->always && before == now && !varied) return;
     const Example of = example(d, before, now, d->older ? d->older->numbers[k] : before);
@@ -210,7 +228,9 @@ static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
 
 static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
     const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] == NUMBER_runtime_float;
-    if (d->always || (before == now && !varied)) return;
+    const struct NumberSource *const source = first_source(d, k);
+    const bool of_call = source && source->input >= 0;
+    if (!of_call && (d->always || (before == now && !varied))) return;
     d->plan->number_rules[k] = NUMBER_runtime_float;
     d->plan->numbers[k] = d->plan->n_runtime_floats++;
 }
@@ -256,7 +276,9 @@ Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *o
                      .number_guarded = ARENA_ARRAY(arena, bool, trace->numbers.n)};
     if (!out->env || !out->metas || !out->numbers || !out->number_rules || !out->number_guarded) return ST_MEMORY;
     const bool always = mode == SN_DYNAMIC_ALWAYS && !older;
-    if (mode == SN_DYNAMIC_NEVER || (!older && !always) || has_floats_list(trace)) return plan_static(trace, out);
+    const bool sources = symbols_have_numbers(trace->capture->symbols);
+    if (mode == SN_DYNAMIC_NEVER || (!older && !always && !sources) || has_floats_list(trace))
+        return plan_static(trace, out);
     out->dynamic = true;
     Dynamic d = {.trace = trace, .older = older, .always = always, .arena = arena, .plan = out};
     TRY(make_up(&d));
