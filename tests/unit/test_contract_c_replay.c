@@ -149,6 +149,22 @@ START_TEST(c4_a_position_is_replayed) {
 }
 END_TEST
 
+/* Where a number comes from is known, so the first compile serves all. */
+START_TEST(c4_positions_compile_once) {
+    for (int always = 0; always < 2; always++) {
+        Case c = {.fast.cache = sn_zeros(SN_INTS(64, 6), SN_F32), .slow.cache = sn_zeros(SN_INTS(64, 6), SN_F32)};
+        case_begin(
+            &c, decodes,
+            SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY, .dynamic = always ? SN_DYNAMIC_ALWAYS : SN_DYNAMIC_AUTO));
+        for (int i = 6; i < 60; i++) both_with(&c, F32(i, 1, 6), sn_int(i));
+        ck_assert_int_eq(stats_of(c.twin.fast).compiles, 1);
+        ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+        ck_assert(same_bits(c.fast.cache, c.slow.cache));
+        twin_free(c.twin);
+    }
+}
+END_TEST
+
 static sn_status passes_on(sn_frame *f) {
     ((Host *)sn_closure(f))->runs++;
     return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_in_value(f, 1)));
@@ -551,6 +567,7 @@ int main(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, c6_symbolic_sizes_stay_free, 0, BODIES);
     tcase_add_test(tests, c4_a_position_is_replayed);
+    tcase_add_test(tests, c4_positions_compile_once);
     tcase_add_test(tests, c4_scalars_that_are_passed_on_stay_free);
     tcase_add_test(tests, c6_scalars_that_host_code_reads_specialise);
     tcase_add_test(tests, c6_a_plain_getter_specialises_what_it_shows);
