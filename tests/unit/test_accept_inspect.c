@@ -217,7 +217,7 @@ START_TEST(a1_01_a_report_says_who_keeps_a_storage) {
     sn_tensor_report(view, sn_op_find("aten::linear"), &n);
     ck_assert_int_eq(n.tensors, 6);
     sn_scope_end(scope);
-    sn_tensor_report(kept, NULL, &n); /* out of reach: it is nobody's but the program's */
+    sn_tensor_report(kept, NULL, &n);                  /* out of reach: it is nobody's but the program's */
     ck_assert(n.tensors == 2 && n.other_tensors == 2); /* and what it is a view of, which it keeps */
     ck_assert(n.references == 1 && n.by_others == 1);
     sn_release(kept);
