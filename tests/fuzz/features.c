@@ -125,6 +125,8 @@ static bool autocast_f16(const FzProgram *p) {
 
 static bool outer_backward(const FzProgram *p) { return p->outer_backward && leaves(p); }
 
+static bool api_mode(const FzProgram *p) { return p->api_mode; }
+
 static bool outer_write(const FzProgram *p) { return p->outer_write; }
 
 static bool loops_with_breaks(const FzProgram *p) {
@@ -315,6 +317,7 @@ static const struct {
                 {"results written outside", outer_write},
                 {"gradients switched", grad_modes},
                 {"inference mode", inference},
+                {"API modes", api_mode},
                 {"states of the generator", generators},
                 {"autocast around calls", autocast_calls},
                 {"autocast in parts", autocast_parts},

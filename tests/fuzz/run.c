@@ -424,6 +424,8 @@ static void see_generator(FzSeen *seen) {
                 (unsigned long long)state->sequence);
 }
 
+static sn_status passes_on(sn_frame *f) { return sn_redispatch(f); }
+
 void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     *seen = (FzSeen){.failed = false};
     run->seen = seen;
@@ -444,7 +446,9 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
         if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
     if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_OFF);
     if (run->p->region) sn_autocast_set(fz_device, fz_autocast(run->p->region));
+    const bool api_mode = run->p->api_mode && seed % 2 && sn_api_mode_push(passes_on, NULL) == SN_OK;
     const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
+    if (api_mode) sn_api_mode_pop();
     if (run->p->region) sn_autocast_set(fz_device, SN_F32);
     if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_ON);
     run->n_places = 0;

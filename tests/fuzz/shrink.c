@@ -172,6 +172,10 @@ static void drop_whole_parts(Shrinker *s) {
         begin(s)->p.region = 0;
         attempt(s);
     }
+    if (s->now->p.api_mode) {
+        begin(s)->p.api_mode = false;
+        attempt(s);
+    }
     if (s->now->p.no_grad) {
         begin(s)->p.no_grad = false;
         attempt(s);

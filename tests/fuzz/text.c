@@ -128,6 +128,7 @@ void fz_print(const FzProgram *p, Text *t) {
     if (p->outer_backward) text_puts(t, "outer_backward\n");
     if (p->no_grad) text_puts(t, "no_grad\n");
     if (p->region) text_printf(t, "region %d\n", p->region);
+    if (p->api_mode) text_puts(t, "api_mode\n");
     if (p->optim) text_printf(t, "optim %d\n", p->optim);
     if (p->scaler) text_puts(t, "scaler\n");
 }
@@ -377,6 +378,8 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
             out->no_grad = true;
         } else if (take(&r, "region")) {
             out->region = index_below(&r, 3);
+        } else if (take(&r, "api_mode")) {
+            out->api_mode = true;
         } else if (take(&r, "optim")) {
             out->optim = index_below(&r, 5);
         } else if (take(&r, "scaler")) {

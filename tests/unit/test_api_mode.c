@@ -1,5 +1,6 @@
 /* test_api_mode.c: API modes: what sees every op as the program calls it [acceptance 2.17, semantics T7]. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "tests/unit/contract.h"
 
@@ -247,6 +248,29 @@ START_TEST(t7_an_api_mode_sees_plain_numbers) {
 }
 END_TEST
 
+static sn_status plain(sn_frame *f) { return sn_out(f, 0, sn_sin(sn_mul(sn_in(f, 0), sn_in(f, 0)))); }
+
+START_TEST(t7_a_saved_plan_has_no_body_to_run) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/sinter_api_mode_%ld.plan", (long)getpid());
+    sn_function *const fn = sn_compile(plain, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    sn_tensor *const x = F32(1, 5);
+    for (int i = 0; i < 3; i++) SN_CALL(fn, F32((uint64_t)i, 5));
+    ck_assert_msg(sn_plan_save(fn, path, NULL) == SN_OK, "%s", sn_error_take()->message);
+    sn_function *const plan = sn_plan_load(path, NULL);
+    remove(path);
+    ck_assert_msg(plan != NULL, "%s", sn_error_take()->message);
+    sn_api_mode_push(names, NULL);
+    seen[0] = '\0';
+    sn_tensor *const y = SN_CALL(plan, x);
+    sn_api_mode_pop();
+    ck_assert_str_eq(seen, "");
+    ck_assert(same_bits(y, sn_sin(sn_mul(x, x))));
+    sn_function_free(plan);
+    sn_function_free(fn);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a2_17_a_linear_is_seen_as_linear,
@@ -257,6 +281,7 @@ int main(void) {
         a2_17_inside_of_a_body,
         t7_an_active_api_mode_makes_replay_run_the_body,
         t7_an_api_mode_sees_plain_numbers,
+        t7_a_saved_plan_has_no_body_to_run,
     };
     return contract_main("test_api_mode", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -205,6 +205,7 @@ static Status read_program_head(ProgramReader *r, const SavedSegment *segments, 
     if (mode > SN_INFERENCE) return reader_expected(&r->in, "on, off or inference");
     p->world->grad_mode = (sn_grad_mode)mode;
     EAT(&r->in, ", keys ");
+    p->world->bodyless = true;
     TRY(read_word64(r, &p->world->include));
     EAT(&r->in, " ");
     TRY(read_word64(r, &p->world->exclude));

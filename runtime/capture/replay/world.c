@@ -193,8 +193,10 @@ static bool mode_differs(const World *w, const sn_state *state, Text *why) {
 bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *why) {
     const sn_state *const state = state_get();
     if (n_in != w->n_in) return false;
-    if (state->grad_mode != w->grad_mode || state->include != w->include || state->exclude != w->exclude ||
-        state->autocast != w->autocast || state->device != w->device || state->modes || state->api_modes)
+    const uint64_t unseen = w->bodyless ? KEY_BIT(api) : 0;
+    if (state->grad_mode != w->grad_mode || (state->include & ~unseen) != w->include || state->exclude != w->exclude ||
+        state->autocast != w->autocast || state->device != w->device || state->modes ||
+        (state->api_modes && !w->bodyless))
         return mode_differs(w, state, why);
     for (int i = 0; i < n_in; i++) at[i] = argument(in, i);
     for (int i = n_in; i < w->n_slots; i++) {

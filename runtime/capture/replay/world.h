@@ -40,6 +40,7 @@ typedef struct World {
     int *source;        /* by input of the trace: its slot */
     sn_grad_mode grad_mode;
     uint64_t include, exclude;
+    bool bodyless; /* of a saved plan: an API mode has nothing to see */
     uint32_t autocast;
     Device device; /* the default one */
 } World;
