@@ -129,6 +129,12 @@ static const char *fit(Lower *l, Cluster *both, const Cluster *a, const Plain *p
     return both->n_bufs > MAX_BUFS ? "too many buffers" : NULL;
 }
 
+/* A kernel has all of its values on one device; 0-dim ones of another were copied there (devices.c). */
+static bool on_one_device(const Group *a, const Group *b) {
+    const Node *const x = a->clusters.at[0]->nodes.at[0], *const y = b->clusters.at[0]->nodes.at[0];
+    return x->outs[0].base.meta->device == y->outs[0].base.meta->device;
+}
+
 /* The group of `b` disappears into that of `a`: here both hold one cluster each. */
 static void join_groups(Lower *l, Group *a, Group *b) {
     groups_join(l, a, b);
@@ -157,6 +163,7 @@ static bool is_empty(const Lower *l, const Cluster *c) { return !sym_less(l->env
 static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     if (a == b || !is_loop(a) || !is_loop(b)) return false;
     if (a->kind == VAL_template && b->kind == VAL_template) return false;
+    if (!on_one_device(a->group, b->group)) return false;
     if (a->nodes.n + b->nodes.n > MAX_NODES) { /* keeps trying nests, and compiling them, cheap */
         refuse_merge(l, a, b, "too many ops for one nest");
         return false;
@@ -245,7 +252,8 @@ static bool group_loops(const Group *group) {
 
 /* b works on at most one element per row of a reduction in a. */
 static bool is_tail(const Lower *l, const Group *a, const Group *b) {
-    if (!group_loops(a) || !group_loops(b) || group_bufs(a) + group_bufs(b) > MAX_KERNEL_BUFS) return false;
+    if (!group_loops(a) || !group_loops(b) || !on_one_device(a, b)) return false;
+    if (group_bufs(a) + group_bufs(b) > MAX_KERNEL_BUFS) return false;
     const Cluster *const rows = a->clusters.at[0], *const tail = b->clusters.at[0];
     return rows->kind == VAL_reduction && b->clusters.n == 1 &&
            sym_hint(l->env, tail->full) <= sym_hint(l->env, rows->outer);
@@ -286,7 +294,8 @@ static void fuse_updates(Lower *l) {
     for (int i = 0; i < l->groups.n; i++) {
         Group *const group = l->groups.at[i];
         if (!is_final(l, group)) continue;
-        if (into && group_bufs(into) + group_bufs(group) <= MAX_KERNEL_BUFS && !groups_close_cycle(l, into, group)) {
+        if (into && on_one_device(into, group) && group_bufs(into) + group_bufs(group) <= MAX_KERNEL_BUFS &&
+            !groups_close_cycle(l, into, group)) {
             append_group(l, into, group);
             into->independent = true;
         } else {
@@ -329,7 +338,7 @@ static void fuse_heads(Lower *l) {
     for (int i = l->groups.n - 1; i >= 0; i--) {
         Group *const group = l->groups.at[i];
         Group *const reader = reader_of_scalars(l, group);
-        if (!reader || !group_loops(reader)) continue;
+        if (!reader || !group_loops(reader) || !on_one_device(group, reader)) continue;
         if (group_bufs(group) + group_bufs(reader) > MAX_KERNEL_BUFS) continue;
         if (!groups_close_cycle(l, group, reader)) prepend_group(l, reader, group);
     }
