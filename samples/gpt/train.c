@@ -2,6 +2,7 @@
  * state's generator, adds the gradients of several parts, clips them and updates; the host gives it the learning
  * rate and reads the loss. */
 #include <math.h>
+#include <sinter/device.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -102,6 +103,7 @@ double gpt_train(GptTraining *t, sn_function *step, int until, bool progress) {
     while (t->step < until && !sn_check()) {
         if (t->step == warm) start = seconds_now();
         const sn_scope scope = sn_scope_begin();
+        sn_default_device_set(t->model.device); /* until the scope ends: where batches are drawn */
         sn_tensor *const loss = SN_CALL(step, gpt_rate(&t->plan, t->step));
         t->losses[t->step++] = (float)sn_item(loss);
         sn_scope_end(scope);
