@@ -68,10 +68,16 @@ Status flow_end(const FlowCall *call, const FlowRun *run, Status status) {
     return status;
 }
 
+bool flow_is_row_major(const Meta *meta) {
+    int64_t strides[MAX_RANK];
+    meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
+    return !meta->wrapped && meta->contiguous &&
+           (!meta->rank || !memcmp(strides, meta->strides, sizeof *strides * (size_t)meta->rank));
+}
+
 Status flow_carry(sn_tensor **ts, int n) {
     for (int i = 0; i < n; i++) {
-        const Meta *const meta = ts[i]->base.meta;
-        if (meta->contiguous && !meta->wrapped) continue;
+        if (flow_is_row_major(ts[i]->base.meta)) continue;
         if (!(ts[i] = tape_clone(ts[i], NULL))) return error_pending() ? error_pending() : ST_MEMORY;
     }
     return ST_OK;

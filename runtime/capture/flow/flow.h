@@ -72,6 +72,8 @@ Status flow_op_begin(const FlowCall *call, FlowRun *run);
 /* The first n operands, as tensors. */
 static inline sn_tensor *const *flow_operands(const Arg *operands) { return (sn_tensor *const *)operands->vals; }
 
+/* In the letter: dims of size 1 have the strides of row-major, too. */
+bool flow_is_row_major(const Meta *meta);
 /* ts as carries: row-major, with memory of their own; they may still be the program's. */
 Status flow_carry(sn_tensor **ts, int n);
 /* "sn_cond: result 0 is f32[3] of the true branch and i64[3] of the false branch" where types differ. */

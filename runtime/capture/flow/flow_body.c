@@ -4,6 +4,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/flow/body_trace.h"
+#include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/graph_run.h"
 
 /* Whether a value is no view and has memory that begins in the graph: what a form wrote is what it wrote into. */
@@ -22,7 +23,7 @@ static Status own_results(const FlowBody *body, sn_tensor **out) {
     for (int i = 0; i < body->n_out; i++) {
         TRY(tensor_ready(out[i], body->op));
         const bool fresh = body->graph && is_fresh(body->graph->outputs.at[i].value) && !comes_before(out, i);
-        if (fresh && out[i]->base.meta->contiguous && !out[i]->base.meta->wrapped) continue;
+        if (fresh && flow_is_row_major(out[i]->base.meta)) continue;
         sn_tensor *const copy = tape_clone(out[i], NULL);
         if (!copy) return error_pending() ? error_pending() : ST_MEMORY;
         out[i] = copy;

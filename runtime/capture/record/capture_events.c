@@ -109,12 +109,19 @@ static void undo(const TraceEvent *event) {
     }
 }
 
+static int first_random_op(const Trace *trace) {
+    int i = 0;
+    while (i < trace->ops.n && !(trace->ops.at[i].op->row->flags & OPF_random)) i++;
+    return i;
+}
+
 bool capture_undo_events(const Trace *trace) {
+    const int random = first_random_op(trace);
     bool seeds = false;
     for (int i = trace->events.n - 1; i >= 0; i--) {
         if (trace->events.at[i].after <= trace->n_done) continue;
         undo(&trace->events.at[i]);
-        seeds |= trace->events.at[i].kind == EVENT_seed;
+        seeds |= trace->events.at[i].kind == EVENT_seed && trace->events.at[i].after <= random;
     }
     return seeds;
 }

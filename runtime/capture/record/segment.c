@@ -391,18 +391,10 @@ static void drop_dead(Trace *trace) {
     }
 }
 
-/* Is a random op among the first n? */
-static bool has_drawn(const Trace *trace, int n) {
-    for (int i = 0; i < n && i < trace->ops.n; i++)
-        if (trace->ops.at[i].op->row->flags & OPF_random) return true;
-    return false;
-}
-
 /* Ops behind the one that failed were recorded, but eager would not have called them. */
 static void undo(const Trace *trace) {
-    const bool set_back = capture_undo_events(trace);
     /* Before the first random op the generator may have been set, and not be where that one found it. */
-    if (!trace->n_random || (set_back && !has_drawn(trace, trace->n_done + 1))) return;
+    if (capture_undo_events(trace) || !trace->n_random) return;
     const int drawn = trace->n_done < trace->ops.n ? trace->ops.at[trace->n_done].random : trace->random;
     state_get()->sequence = trace->sequence + (uint64_t)drawn;
 }
