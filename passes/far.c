@@ -6,12 +6,13 @@
  *     forward 1 . loss 1 . backward 1 . forward 2 . loss 2 . loss 1 + loss 2 . backward 2
  *
  * If loss 1 joined the sum, backward 1 would come after forward 2: both halves' activations at once, twice the memory
- * of running op by op. A join within NEAR_NODES is never refused. */
+ * of running op by op. A join within NEAR_NODES is never refused, and none that keeps no more than FEW_BYTES: a launch
+ * costs more. */
 #include <stdlib.h>
 
 #include "passes/lower.h"
 
-enum { NEAR_NODES = 24 };
+enum { NEAR_NODES = 24, FEW_BYTES = 1 << 16 };
 
 int group_last_node(const Group *group) {
     int last = -1;
@@ -75,5 +76,5 @@ const char *far_refuses(const Lower *l, const Group *a, const Group *b) {
     if (abs(a_last - b_last) <= NEAR_NODES) return NULL;
     for (int c = 0; c < wait.low->clusters.n; c++) look_at_cluster(&wait, wait.low->clusters.at[c]);
     if (wait.read_between) return "far apart: what else reads it would wait, and more would be alive at once";
-    return wait.kept > 0 ? "far apart: what it reads would be kept" : NULL;
+    return wait.kept > FEW_BYTES ? "far apart: what it reads would be kept" : NULL;
 }
