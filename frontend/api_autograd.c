@@ -43,6 +43,7 @@ sn_scope sn_no_grad_begin(void) {
 static Status switch_grad(sn_tensor *t, bool on) {
     TRY(tensor_valid(t, "sn_requires_grad_"));
     TRY(state_untraced("sn_requires_grad_"));
+    TRY(tensor_alone(t, "sn_requires_grad_"));
     if (state_get()->capture && sn_requires_grad(t) != on) {
         capture_note_event("sn_requires_grad_ changes a tensor");
         TRY(tensor_settle("sn_requires_grad_ changes a tensor"));
@@ -64,9 +65,21 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     if (status == ST_OK) status = state_untraced("sn_grad_set");
     if (status == ST_OK && grad) status = tensor_valid(grad, "sn_grad_set");
     if (status == ST_OK) status = checkpoint_refuse("sn_grad_set");
+    if (status == ST_OK) status = tensor_alone(t, "sn_grad_set");
+    if (status == ST_OK && grad) status = tensor_alone(grad, "sn_grad_set");
     if (status == ST_OK) status = capture_note_grad(t);
     if (status == ST_OK) capture_note_event("sn_grad_set in the body");
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
+}
+
+/* Given, and no example of many. */
+static Status check_tensors(sn_tensors list, bool optional, const char *what) {
+    for (int64_t i = 0; i < list.n; i++) {
+        if (!list.data[i] && optional) continue;
+        TRY(tensor_valid(list.data[i], what));
+        TRY(tensor_alone(list.data[i], what));
+    }
+    return ST_OK;
 }
 
 static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, const char *what) {
@@ -77,11 +90,11 @@ static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, con
     if (roots.n < 0 || roots.n > INT32_MAX)
         return error_raise(ST_ARGUMENT, "%s: a list of %lld tensors", what, (long long)roots.n);
     if (roots.n && !roots.data) return error_raise(ST_ARGUMENT, "%s: the list of tensors is NULL", what);
-    for (int64_t i = 0; i < roots.n; i++) TRY(tensor_valid(roots.data[i], what));
+    TRY(check_tensors(roots, false, what));
     if (grads.data && grads.n != roots.n)
         return error_raise(ST_ARGUMENT, "%s: %lld gradients for %lld tensors", what, (long long)grads.n,
                            (long long)roots.n);
-    return ST_OK;
+    return grads.data ? check_tensors(grads, true, what) : ST_OK;
 }
 
 /* A run of the tape for the call at `site`: graph breaks and errors name that place. */
@@ -118,7 +131,7 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
     Status status = check_call(ys, grad_ys, flags, "sn_gradients");
     if (status == ST_OK && (xs.n < 1 || xs.n > INT32_MAX || !xs.data || !out))
         status = error_raise(ST_ARGUMENT, "sn_gradients: no tensors to differentiate by");
-    for (int64_t i = 0; status == ST_OK && i < xs.n; i++) status = tensor_valid(xs.data[i], "sn_gradients");
+    if (status == ST_OK) status = check_tensors(xs, false, "sn_gradients");
     if (status != ST_OK) return (sn_status)status;
     const TapeRun run = {.roots = ys.data,
                          .n_roots = (int)ys.n,

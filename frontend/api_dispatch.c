@@ -240,7 +240,8 @@ static sn_override * override(const OpRow *row, sn_key key, sn_body kernel, void
         return NULL;
     }
     if (key_is_reserved((Key)internal)) {
-        error_raise(ST_UNSUPPORTED, "%s: nothing has the key %s in this version; a kernel there would never run", what,
+        error_raise(ST_UNSUPPORTED,
+                    "%s: in this version no program has kernels at key %s; a kernel there would never run", what,
                     key_name((Key)internal));
         return NULL;
     }

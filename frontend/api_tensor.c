@@ -231,7 +231,8 @@ static void put_gradient(const sn_tensor *t, Text *text) {
 }
 
 const char *sn_repr(sn_tensor *t) {
-    const Status status = t && !t->storage && !t->placeholder ? tensor_valid(t, "sn_repr") : tensor_ready(t, "sn_repr");
+    const Status status = t && !t->storage && !t->placeholder && !tensor_is_batched(t) ? tensor_valid(t, "sn_repr")
+                                                                                       : tensor_ready(t, "sn_repr");
     if (status != ST_OK) return "";
     Text gradient = {0}, text = {0};
     put_gradient(t, &gradient);

@@ -28,6 +28,7 @@
 #include "runtime/core/override.h"
 #include "runtime/transform/anomaly.h"
 #include "runtime/transform/checkpoint.h"
+#include "runtime/transform/vmap.h"
 
 static void start_all(void) {
     dispatch_start();
@@ -39,6 +40,7 @@ static void start_all(void) {
     cuda_start();
     tape_start();
     autocast_start();
+    vmap_start();
     capture_start();
     checkpoint_start();
     anomaly_start();

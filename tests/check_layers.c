@@ -49,7 +49,7 @@ static const Layer layers[] = {
     {"runtime/capture/training/", BELOW_CAPTURE " runtime/capture/record/ runtime/capture/variant/"},
     {"runtime/capture/replay/", BELOW_CAPTURE " runtime/capture/record/ runtime/capture/variant/"},
     {"runtime/capture/function/", BELOW_CAPTURE " runtime/capture/"},
-    {"runtime/transform/", BELOW_CAPTURE " runtime/capture/"},
+    {"runtime/transform/", BELOW_CAPTURE " runtime/capture/ passes/passes.h"},
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
     {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ frontend/ samples/work.h"},
     {"frontend/sinter/", ""},

@@ -89,5 +89,30 @@ typedef struct sn_checkpoint_options {
    gradients it just runs. [op] */
 sn_status sn_checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
                         sn_tensor **out, int n_out);
+
+/* What random ops inside of sn_vmap do: an error; the same numbers for all examples; others for each. An op takes one
+   number of the generator, whatever the examples and chunks; their elements are counted with the batch dim in front. */
+typedef enum sn_vmap_randomness {
+    SN_VMAP_RANDOM_ERROR,
+    SN_VMAP_RANDOM_SAME,
+    SN_VMAP_RANDOM_DIFFERENT
+} sn_vmap_randomness;
+typedef struct sn_vmap_options {
+    size_t size;
+    /* Which dim of an input, or output, is that of the examples: one for each, negative ones from the end; SN_NO_INT:
+       none, it is the same for all. NULL: all 0. */
+    sn_ints in_dims, out_dims;
+    /* So many examples at a time; 0: all. */
+    int64_t chunk_size;
+    sn_vmap_randomness randomness;
+} sn_vmap_options;
+#define SN_VMAP_OPTIONS(...) SN_STRUCT(sn_vmap_options, __VA_ARGS__)
+/* body as if it were called once for each example, and its results stacked, with the same bits, by ops on all examples
+   at once. In the body a tensor shows one example's sizes; its value is an error to ask for (sn_item, sn_data...), and
+   so is writing it into a tensor that is the same for all. What no batching rule is for runs example by example, which
+   the log says once (topic vmap). Gradients go through it, and a compiled function holds its ops like any others.
+   As torch.vmap. [op] */
+sn_status sn_vmap(sn_body body, void *closure, const sn_vmap_options *options, sn_tensors in, sn_tensor **out,
+                  int n_out);
 SN_END
 #endif

@@ -10,7 +10,7 @@
     X(guards)                                                                                                          \
     X(graph_breaks)                                                                                                    \
     X(recompiles)                                                                                                      \
-    X(fusion) X(output_code) X(passes) X(aot_graphs) X(dispatch) X(autograd) X(memory) X(compile)
+    X(fusion) X(output_code) X(passes) X(aot_graphs) X(dispatch) X(autograd) X(memory) X(compile) X(vmap)
 typedef enum LogTopic {
 #define X(name) LOG_##name,
     LOG_TOPICS(X)

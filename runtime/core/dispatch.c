@@ -329,6 +329,11 @@ static Status check_inference(const OpRow *row, OpForm form, const Arg *args, sn
     return ST_OK;
 }
 
+/* Its handle stands for many examples, whose key changes it. */
+static bool is_batched(const Arg *self) {
+    return self->kind == ARG_tensor && self->val && tensor_is_batched(tensor_of(self->val));
+}
+
 Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
     Arg full[MAX_ARGS];
     if (form != FORM_functional && row->kind != KIND_view) TRY(check_inference(row, form, args, out_args));
@@ -337,7 +342,8 @@ Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const
         TRY(read_numbers(row, args, full));
         args = full;
     }
-    if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view)) return runtime_hooks.relayout(row, args, outs);
+    if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view) && !is_batched(&args[0]))
+        return runtime_hooks.relayout(row, args, outs);
     if (UNLIKELY(form == FORM_out && row->options)) args = options_of_out(row, args, out_args[0], full);
     OpCall call = op_call(row, form, args, out_args, outs);
     Status status;

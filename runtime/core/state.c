@@ -74,6 +74,14 @@ Status state_outside_body(const char *what) {
     return error_raise(ST_STATE, "%s: not inside a compiled function", what);
 }
 
+Status state_outside_vmap(const char *what) {
+    if (LIKELY(!state_get()->vmap)) return ST_OK;
+    return error_raise(ST_UNSUPPORTED,
+                       "%s: not inside of sn_vmap, whose tensors stand for many examples; call sn_vmap "
+                       "in its body",
+                       what);
+}
+
 Status state_untraced(const char *what) {
     const Emission *const emission = state_get()->emission;
     if (LIKELY(!emission || !emission->traces)) return ST_OK;

@@ -190,12 +190,47 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
     return t;
 }
 
+/* Without storage it is a header alone. */
+static COLD void free_without_data(sn_tensor *t) {
+    sn_tensor *const inner = tensor_is_batched(t) ? t->inner : NULL;
+    meta_release(t->base.meta);
+    block_give(t, BLOCK_header);
+    tensor_release(inner);
+}
+
 void tensor_free(sn_tensor *t) {
     if (UNLIKELY(t->autograd != NULL)) runtime_hooks.tape_meta_free(t);
     Storage *const storage = t->storage;
+    if (UNLIKELY(!storage)) {
+        free_without_data(t);
+        return;
+    }
     meta_release(t->base.meta);
     if (t->block == BLOCK_header) block_give(t, BLOCK_header);
-    if (storage) storage_release(storage);
+    storage_release(storage);
+}
+
+static const Meta *meta_of_example(const Meta *all) {
+    return meta_intern(all->dtype, all->device, all->sizes + 1, all->strides + 1, all->rank - 1, false);
+}
+
+sn_tensor *tensor_batched(sn_tensor *inner, uint32_t level) {
+    const Meta *const meta = meta_of_example(inner->base.meta);
+    sn_tensor *const t = meta ? tensor_without_data(meta) : NULL;
+    if (!t) return NULL;
+    t->keys = inner->keys | KEY_BIT(vmap);
+    atomic_store_explicit(&t->flags, TF_batched, memory_order_relaxed);
+    t->inner = tensor_retained(inner);
+    t->level = level;
+    return t;
+}
+
+void tensor_batched_become(sn_tensor *t, const sn_tensor *from) {
+    sn_tensor *const before = t->inner;
+    tensor_set_meta(t, from->base.meta);
+    t->inner = tensor_retained(from->inner);
+    t->keys = from->keys;
+    tensor_release(before);
 }
 
 void tensor_written(sn_tensor *t) {
@@ -214,6 +249,11 @@ Status tensor_valid(const sn_tensor *t, const char *what) {
              : error_raise(ST_ARGUMENT, "%s: the tensor is NULL", what);
 }
 
+Status tensor_alone(const sn_tensor *t, const char *what) {
+    if (LIKELY(!tensor_is_batched(t))) return ST_OK;
+    return error_raise(ST_STATE, "%s: inside of sn_vmap a tensor stands for many examples; only ops take it", what);
+}
+
 /* The place of its own call is the caller's: a break there names `what`. */
 static Status flush_for(sn_tensor *t, const char *what) {
     sn_state *const state = state_get();
@@ -226,6 +266,7 @@ static Status flush_for(sn_tensor *t, const char *what) {
 Status tensor_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
     TRY(state_untraced(what));
+    TRY(tensor_alone(t, what));
     if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(flush_for(t, what));
     if (t->storage) return ST_OK;
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what, DEVICE_TEXT(t->base.meta->device));

@@ -30,6 +30,7 @@ enum {                   /* sn_tensor.flags */
        TF_inference = 1, /* made in inference mode */
        TF_error = 2,     /* a handle of an op that failed after the fact [C8]: every function treats it
                             as NULL */
+       TF_batched = 8,   /* one example of many: the handle that sn_vmap's body has (runtime/transform) */
        TF_learnt = 4     /* a replay function was called with it (capture/replay/world.h): one that is made
                             later at its address lacks this */
 };
@@ -44,11 +45,15 @@ struct sn_tensor {
     uint8_t block;    /* BLOCK_ class */
     uint64_t keys;    /* bits of dispatch keys (runtime/core/dispatch.h) */
     Storage *storage; /* NULL only for placeholders and meta tensors */
-    int64_t offset;   /* elements */
+    union {
+        int64_t offset;   /* elements */
+        sn_tensor *inner; /* TF_batched, which has no storage: all examples, batch dim in front; owned */
+    };
     struct AutogradMeta *autograd;
     _Atomic(struct Placeholder *) placeholder; /* cleared when all else is in place */
     /* 1 + its index in the handles of the state that holds it; 0: no scope does */
     _Atomic uint32_t scope_place;
+    uint32_t level; /* TF_batched: the id of the vmap whose examples these are */
 };
 static inline sn_tensor *tensor_of(Val *v) { return (sn_tensor *)v; }
 
@@ -80,6 +85,12 @@ sn_tensor *tensor_alias(const sn_tensor *t);
 sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta, int64_t offset);
 /* 0-dim, wrapped; dtype DT_default: the number's */
 sn_tensor *tensor_scalar(const Arg *number, DType dtype);
+
+/* The handle of one example: inner without its dim 0; retains inner. */
+sn_tensor *tensor_batched(sn_tensor *inner, uint32_t level);
+static inline bool tensor_is_batched(const sn_tensor *t) { return t->flags & TF_batched; }
+/* Makes t, batched, what `from`, of the same level, is. */
+void tensor_batched_become(sn_tensor *t, const sn_tensor *from);
 
 /* Like tensor_new with no storage: a meta tensor, or one that is given its storage next. */
 sn_tensor *tensor_without_data(const Meta *meta);
@@ -154,6 +165,8 @@ sn_tensor *tensor_copy_to_host(sn_tensor *t);
 static inline sn_tensor *tensor_on_host(sn_tensor *t) {
     return LIKELY(device_is_host(t->base.meta->device)) ? tensor_retained(t) : tensor_copy_to_host(t);
 }
+/* Raises where t is one example of many (sn_vmap), for what is not a batched op. */
+Status tensor_alone(const sn_tensor *t, const char *what);
 /* The one element on the host: the caller's reference; NULL raises. */
 sn_tensor *tensor_item(sn_tensor *t, const char *what);
 /* The same without data: metadata suffices. */

@@ -252,6 +252,7 @@ static const struct {
     {"rows", check_rows, EACH_batched | EACH_dtype},
     {"text", check_text, EACH_dtype | EACH_layout},
     {"wrong", check_wrong, EACH_host},
+    {"vmap", check_vmap, 0},
     {"saves", check_saves, EACH_derivative},
     {"leaves", check_leaves, EACH_derivative},
     {"precise", check_precise, 0},

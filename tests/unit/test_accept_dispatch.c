@@ -448,27 +448,6 @@ START_TEST(a2_19_a_two_layer_mlp_counts_five_ops) {
 }
 END_TEST
 
-static sn_status notes_keys(sn_frame *f) {
-    note(sn_keys(sn_in(f, 0))), note(";");
-    return sn_redispatch(f);
-}
-
-/* 2.20: vmap's keys are reserved above autocast; a tensor that carries one says so and goes there first. */
-START_TEST(a2_20_a_batched_tensor_shows_its_key) {
-    ck_assert(KEY_vmap > KEY_vmap_back && KEY_vmap_back > KEY_autocast);
-    ck_assert(KEY_autocast > KEY_autograd && KEY_autograd > KEY_ad_inplace_or_view);
-    sn_tensor *const x = LEAF(1, 4), *const want = sn_mul(x, x);
-    sn_override *const o = override_new(NULL, KEY_vmap, notes_keys, NULL);
-    x->keys |= KEY_BIT(vmap);
-    trace[0] = '\0';
-    sn_tensor *const y = sn_mul(x, x);
-    x->keys &= ~KEY_BIT(vmap);
-    sn_override_free(o);
-    ck_assert_str_eq(trace, "vmap, autograd, cpu;");
-    ck_assert(same_bits(y, want));
-}
-END_TEST
-
 int main(void) {
     const TTest *const tests[] = {
         a2_01_the_trace_variable_prints_keys_in_order,
@@ -488,7 +467,6 @@ int main(void) {
         a_dispatch_mode_prints_shapes,
         a2_18_the_logger_sees_t_then_addmm,
         a2_19_a_two_layer_mlp_counts_five_ops,
-        a2_20_a_batched_tensor_shows_its_key,
     };
     return contract_main("test_accept_dispatch", tests, (int)(sizeof tests / sizeof *tests));
 }

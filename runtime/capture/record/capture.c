@@ -379,6 +379,7 @@ static bool ask_fact(sn_tensor *t, const TensorFact *fact) {
 }
 
 bool capture_requires_grad(sn_tensor *t) {
+    while (UNLIKELY(tensor_is_batched(t))) t = t->inner;
     return ask_fact(t, &(TensorFact){placeholder_tracks, tape_tracks, .may_be_written = true});
 }
 bool capture_is_inference(sn_tensor *t) {
@@ -797,7 +798,7 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op, cons
 /* Whether all is as ever around a call: what the dispatcher and capture_call would ask before they record it. Only what
  * the owner alone writes: no lock is held yet. */
 static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
-    const uint64_t keys = state->include & ~state->exclude & (KEY_BIT(capture) | KEYS_OF_CALLS);
+    const uint64_t keys = state->include & ~state->exclude & (KEY_BIT(capture) | KEYS_OF_CALLS | KEY_BIT(vmap));
     return keys == KEY_BIT(capture) && state->error.status == ST_OK && !state->emission && !state->modes &&
            !is_watched(state) && !capture_was_left(c) && !c->symbols &&
            !(call->row->flags & OPF_check && (c->eager_checks || c->device_asserts)) && !override_covers(call->row) &&

@@ -81,7 +81,18 @@ void query_showed(QueryId query, sn_tensor *t, int64_t at, int64_t answer) {
     s->asked.at[s->asked.n++] = (Asked){query, t, at, answer};
 }
 
+/* One example's layout is that of all without the batch dim. */
+static int64_t ask_inner(QueryId query, sn_tensor *t, int64_t at) {
+    if (query == QUERY_rank) return query_ask(query, t->inner, at) - 1;
+    if (query == QUERY_size || query == QUERY_stride) return query_ask(query, t->inner, at + 1);
+    if (query == QUERY_keys) return query_ask(query, t->inner, at) | (int64_t)KEY_BIT(vmap);
+    if (query != QUERY_contiguous) return query_ask(query, t->inner, at);
+    for (int d = 0; d < t->base.meta->rank; d++) ask_inner(QUERY_size, t, d), ask_inner(QUERY_stride, t, d);
+    return query_now(query, t, at);
+}
+
 int64_t query_ask(QueryId query, sn_tensor *t, int64_t at) {
+    if (UNLIKELY(t && tensor_is_batched(t))) return ask_inner(query, t, at);
     const int64_t answer = query_now(query, t, at);
     query_showed(query, t, at, answer);
     return answer;
