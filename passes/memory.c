@@ -41,6 +41,20 @@ static void lifetimes(Plan *plan) {
     }
 }
 
+/* Of a plan that is one launch the host's steps run before all others (runtime/device/execute.c), so what a device
+ * takes from the host stays as it is until the last of them. */
+static void keep_for_devices(Plan *plan) {
+    int last = -1;
+    for (int i = 0; i < plan->steps.n; i++)
+        if (device_is_host(plan->steps.at[i].device)) last = i;
+    for (int i = 0; i < last; i++) {
+        const Step *const step = &plan->steps.at[i];
+        if (step->kind != STEP_copy || device_is_host(step->device)) continue;
+        Slot *const from = &plan->slots.at[plan_value(step->args[0].val)->slot];
+        if (device_is_host(from->meta->device) && from->last < last) from->last = last;
+    }
+}
+
 static bool overlap_in_time(const Slot *a, const Slot *b) { return a->first <= b->last && b->first <= a->last; }
 
 typedef VEC(Slot *) Slots;
@@ -188,6 +202,7 @@ static int64_t pack_arena(Plan *plan, Device device, Slot **order, int64_t *work
 
 static void pack(Plan *plan, int64_t *work) {
     lifetimes(plan);
+    keep_for_devices(plan);
     Slot **const order = ARENA_ARRAY(plan->arena, Slot *, plan->slots.n + 1);
     plan_arena(plan, DEV_host);
     for (int i = 0; i < plan->slots.n; i++)

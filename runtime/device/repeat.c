@@ -22,6 +22,15 @@ static bool is_number_copy(const Plan *plan, const Step *step) {
            plan->slots.at[step->outs[0]->slot].kind != SLOT_input;
 }
 
+/* Step s copies a number of the caller's, which a step of the host behind it may write: they all run before. */
+static bool is_written_behind(const Plan *plan, int s) {
+    const PlanValue *const from = plan_value(plan->steps.at[s].args[0].val);
+    if (plan->slots.at[from->slot].kind == SLOT_arena) return false;
+    for (int i = s + 1; i < plan->steps.n; i++)
+        if (plan->steps.at[i].write_back && device_is_host(plan->steps.at[i].device)) return true;
+    return false;
+}
+
 /* Why the step can be no part of a launch that is recorded; false: it can. */
 static bool step_refused(Repeat *repeat, const Executable *e, int s) {
     const Step *const step = &e->plan->steps.at[s];
@@ -32,6 +41,8 @@ static bool step_refused(Repeat *repeat, const Executable *e, int s) {
     else if (step->kind == STEP_copy && !is_number_copy(e->plan, step))
         repeat_never(repeat, "a tensor is copied from %s to %s", DEVICE_TEXT(step->args[0].val->meta->device),
                      DEVICE_TEXT(step->device));
+    else if (step->kind == STEP_copy && is_written_behind(e->plan, s))
+        repeat_never(repeat, "a number is copied to %s, and then written", DEVICE_TEXT(step->device));
     else if (!device_is_host(step->device) && repeat->row && e->rows[s] != repeat->row)
         repeat_never(repeat, "it has steps on %s and on %s", repeat->row->name, e->rows[s]->name);
     else
