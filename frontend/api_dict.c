@@ -8,7 +8,6 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/core/safetensors.h"
-#include "runtime/autograd/tape.h"
 
 sn_dict *sn_dict_new(void) { return error_pending() == ST_OK ? mem_zero(sizeof(sn_dict)) : NULL; }
 

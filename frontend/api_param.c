@@ -1,7 +1,6 @@
 /* api_param.c: parameters and their builders (sinter/nn.h): leaves of a dictionary under the names and with the
  * initial values that PyTorch's modules have, and what a module of several ops computes with them. */
 #include <math.h>
-#include <sinter/device.h>
 #include <sinter/ops.h>
 
 #include "frontend/dict.h"

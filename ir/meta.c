@@ -20,6 +20,15 @@ void meta_contiguous_strides(SymEnv *env, const int64_t *sizes, int rank, int64_
     }
 }
 
+bool meta_is_row_major(const Meta *meta) {
+    int64_t expected = 1;
+    for (int d = meta->rank - 1; d >= 0; d--) {
+        if (meta->strides[d] != expected) return false;
+        if (meta->sizes[d] > 1) expected *= meta->sizes[d];
+    }
+    return true;
+}
+
 static bool has_no_elements(SymEnv *env, const int64_t *sizes, int rank) {
     for (int i = 0; i < rank; i++)
         if (sym_same(env, sizes[i], 0)) return true;

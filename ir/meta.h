@@ -35,6 +35,8 @@ void meta_contiguous_strides(SymEnv *env, const int64_t *sizes, int rank, int64_
 /* Every element has a place of its own, and these are all the places from the first to the last: the strides are a
  * permutation of row-major ones. By structure alone, without guards. */
 bool meta_is_dense(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
+/* Plain sizes and strides: row-major to the last stride, also of dims of size 1. */
+bool meta_is_row_major(const Meta *meta);
 bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
 /* Where structure leaves it open (symbolic strides): by hints, with guards. What a result's strides depend on asks
  * this. */

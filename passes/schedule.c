@@ -135,6 +135,9 @@ static bool on_one_device(const Group *a, const Group *b) {
     return x->outs[0].base.meta->device == y->outs[0].base.meta->device;
 }
 
+/* Of groups of several nests, right before they are joined. */
+static bool can_join(Lower *l, Group *a, Group *b) { return on_one_device(a, b) && !groups_close_cycle(l, a, b); }
+
 /* The group of `b` disappears into that of `a`: here both hold one cluster each. */
 static void join_groups(Lower *l, Group *a, Group *b) {
     groups_join(l, a, b);
@@ -252,8 +255,7 @@ static bool group_loops(const Group *group) {
 
 /* b works on at most one element per row of a reduction in a. */
 static bool is_tail(const Lower *l, const Group *a, const Group *b) {
-    if (!group_loops(a) || !group_loops(b) || !on_one_device(a, b)) return false;
-    if (group_bufs(a) + group_bufs(b) > MAX_KERNEL_BUFS) return false;
+    if (!group_loops(a) || !group_loops(b) || group_bufs(a) + group_bufs(b) > MAX_KERNEL_BUFS) return false;
     const Cluster *const rows = a->clusters.at[0], *const tail = b->clusters.at[0];
     return rows->kind == VAL_reduction && b->clusters.n == 1 &&
            sym_hint(l->env, tail->full) <= sym_hint(l->env, rows->outer);
@@ -266,8 +268,7 @@ static void fuse_tails(Lower *l) {
         const int n = node_feeds(l, node, &producers);
         for (int i = 0; i < n; i++) {
             Group *const a = l->cluster[producers[i]]->group, *const b = l->cluster[node->id]->group;
-            if (a != b && is_tail(l, a, b) && !far_refuses(l, a, b) && !groups_close_cycle(l, a, b))
-                append_group(l, a, b);
+            if (a != b && is_tail(l, a, b) && !far_refuses(l, a, b) && can_join(l, a, b)) append_group(l, a, b);
         }
     }
 }
@@ -294,8 +295,7 @@ static void fuse_updates(Lower *l) {
     for (int i = 0; i < l->groups.n; i++) {
         Group *const group = l->groups.at[i];
         if (!is_final(l, group)) continue;
-        if (into && on_one_device(into, group) && group_bufs(into) + group_bufs(group) <= MAX_KERNEL_BUFS &&
-            !groups_close_cycle(l, into, group)) {
+        if (into && group_bufs(into) + group_bufs(group) <= MAX_KERNEL_BUFS && can_join(l, into, group)) {
             append_group(l, into, group);
             into->independent = true;
         } else {
@@ -338,9 +338,9 @@ static void fuse_heads(Lower *l) {
     for (int i = l->groups.n - 1; i >= 0; i--) {
         Group *const group = l->groups.at[i];
         Group *const reader = reader_of_scalars(l, group);
-        if (!reader || !group_loops(reader) || !on_one_device(group, reader)) continue;
+        if (!reader || !group_loops(reader)) continue;
         if (group_bufs(group) + group_bufs(reader) > MAX_KERNEL_BUFS) continue;
-        if (!groups_close_cycle(l, group, reader)) prepend_group(l, reader, group);
+        if (can_join(l, group, reader)) prepend_group(l, reader, group);
     }
 }
 

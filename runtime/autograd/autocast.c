@@ -86,13 +86,6 @@ static Val *cast_one(Casting *c, Val *val, DType to) {
 
 /* arguments ----------------------------------------------------------------------------------- */
 
-static int list_items(const OpCall *call) {
-    int n = 0;
-    for (int i = 0; i < call->row->n_params; i++)
-        if (call->args[i].kind == ARG_tensors) n += call->args[i].n;
-    return n;
-}
-
 static Status cast_list(Casting *c, Arg *arg, Val **room, DType to) {
     for (int k = 0; k < arg->n; k++) {
         room[k] = cast_one(c, arg->vals[k], to);
@@ -103,7 +96,7 @@ static Status cast_list(Casting *c, Arg *arg, Val **room, DType to) {
 }
 
 static Status cast_args(Casting *c, DType to) {
-    const int items = list_items(c->call);
+    const int items = call_list_items(c->call);
     if (items && !(c->lists = mem_alloc((size_t)items * sizeof *c->lists))) return ST_MEMORY;
     Val **room = c->lists;
     for (int i = 0; i < c->call->row->n_params; i++) {

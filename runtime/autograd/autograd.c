@@ -380,13 +380,6 @@ static inline uint32_t tracked_args(const OpCall *call) {
     return bits;
 }
 
-static int list_items(const OpCall *call) {
-    int n = 0;
-    for (int i = 0; i < call->row->n_params; i++)
-        if (call->args[i].kind == ARG_tensors) n += call->args[i].n;
-    return n;
-}
-
 /* How many saved tensors the plan can come to for this call. */
 static int saves_room(const OpCall *call, const SavePlan *plan) {
     int n = 0;
@@ -402,7 +395,7 @@ static Status make_node(Recording *r, const SavePlan *plan) {
     const int n_params = call->row->n_params, n_saved = saves_room(call, plan);
     const size_t fixed = sizeof(RowNode) + (size_t)n_params * sizeof(Arg) + (size_t)n_saved * sizeof(TapeSaved);
     const int n_outs = call->row->returns_list ? MAX_LIST : call->row->n_out;
-    r->node = tape_node_new(&row_class, n_params + list_items(call), n_params, n_outs,
+    r->node = tape_node_new(&row_class, n_params + call_list_items(call), n_params, n_outs,
                             fixed + tape_args_bytes(call->row, call->args));
     if (!r->node) return ST_MEMORY;
     RowNode *const row = r->row = tape_node_extra(r->node);

@@ -44,6 +44,13 @@ typedef struct OpCall {
 } OpCall;
 typedef Status OpKernel(OpCall *call);
 
+/* Tensors in its list arguments, absent ones too. */
+static inline int call_list_items(const OpCall *call) {
+    int n = 0;
+    for (int i = 0; i < call->row->n_params; i++)
+        if (call->args[i].kind == ARG_tensors) n += call->args[i].n;
+    return n;
+}
 /* What a form that writes has for result i: it is written, and given back. */
 static inline sn_tensor *call_written(const OpCall *call, int i) {
     return call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);

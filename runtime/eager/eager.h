@@ -188,8 +188,6 @@ Status eager_build_sized(EagerCall *ec, const SizedKey *key, EagerEntry **out);
 static inline bool eager_is_size(const Param *param, int64_t number) {
     return param->symbolic && number >= 2 && number <= EAGER_SIZE_MOST;
 }
-/* Row-major to the last stride, also of dims of size 1. */
-bool eager_is_row_major(const Meta *meta);
 /* The entry that runs the call, whose ec->sizes are the key's, or one of kind RUN_exact: the op can't be made so. *out
  * NULL: there is none, and one of this size is to be made. */
 Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out);

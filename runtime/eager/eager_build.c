@@ -173,7 +173,7 @@ static const Meta *meta_in(const OneNode *one, const Meta *meta) {
         strides[d] = size_in(one, meta->strides[d]);
     }
     SymEnv *const env = one->graph->env;
-    if (eager_is_row_major(meta)) meta_contiguous_strides(env, sizes, meta->rank, strides);
+    if (meta_is_row_major(meta)) meta_contiguous_strides(env, sizes, meta->rank, strides);
     Meta *const made = meta_new(one->graph->arena, env, meta->dtype, meta->device, sizes, strides, meta->rank);
     if (made) made->wrapped = meta->wrapped;
     return made;

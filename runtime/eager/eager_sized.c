@@ -68,15 +68,6 @@ static bool put_codes(SizedKey *key, const int64_t *numbers, int n, bool may_inf
     return true;
 }
 
-bool eager_is_row_major(const Meta *meta) {
-    int64_t expected = 1;
-    for (int d = meta->rank - 1; d >= 0; d--) {
-        if (meta->strides[d] != expected) return false;
-        if (meta->sizes[d] > 1) expected *= meta->sizes[d];
-    }
-    return true;
-}
-
 /* The first tensor of the call with this metadata, or itself. */
 static int same_meta(const EagerCall *ec, int number) {
     int i = 0;
@@ -101,7 +92,7 @@ static bool put_lengths(KeyCall *k, const Meta *meta) {
 }
 
 static bool put_layout(SizedKey *key, const Meta *meta, uint64_t number) {
-    const bool row_major = eager_is_row_major(meta);
+    const bool row_major = meta_is_row_major(meta);
     const uint64_t head = number | (row_major ? TENSOR_row_major : TENSOR_strided) | (uint64_t)meta->wrapped << 12 |
                           (uint64_t)meta->dtype << 16 | (uint64_t)meta->rank << 24 |
                           (uint64_t)(uint32_t)meta->device << 32;

@@ -215,12 +215,8 @@ static Status unwrap_output(const VmapSpec *spec, const VmapLevel *level, int i,
     if (dim < -rank || dim >= rank)
         return error_raise(ST_SHAPE, "sn_vmap: out_dims[%d] is %lld; output %d has %lld dims with that of the examples",
                            i, (long long)dim, i, (long long)rank);
-    if (!inner) {
-        int64_t sizes[MAX_RANK + 1] = {level->size};
-        memcpy(sizes + 1, t->base.meta->sizes, sizeof *sizes * (size_t)(rank - 1));
-        inner = tensor_of(E(eager_builder(), expand, V(&t->base), A_INTS(sizes, rank)));
-    }
-    *out = inner ? move_dim(inner, 0, dim) : NULL;
+    sn_tensor *const all = inner ? inner : tensor_of(vmap_repeat(level, &t->base));
+    *out = all ? move_dim(all, 0, dim) : NULL;
     return *out ? into_scope(*out) : error_pending();
 }
 

@@ -78,6 +78,8 @@ bool vmap_args_keep_front(VmapArgs *a);
  * of additions; of a view the same memory, too. */
 bool vmap_args_fit(VmapArgs *a, const MetaCall *one);
 int vmap_rank(const OpCall *call); /* the highest of one example's tensors */
+/* One value as each example's: [examples, ...], without a copy; NULL on error. */
+Val *vmap_repeat(const VmapLevel *level, Val *val);
 /* Runs them. */
 Status vmap_args_run(VmapArgs *a, OpCall *call);
 

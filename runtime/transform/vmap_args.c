@@ -16,7 +16,7 @@ int vmap_rank(const OpCall *call) {
 
 /* tensors ------------------------------------------------------------------------------------- */
 
-static Val *repeated_val(const VmapLevel *level, Val *val) {
+Val *vmap_repeat(const VmapLevel *level, Val *val) {
     int64_t sizes[MAX_RANK + 1] = {level->size};
     memcpy(sizes + 1, val->meta->sizes, sizeof *sizes * (size_t)val->meta->rank);
     return E(eager_builder(), expand, V(val), A_INTS(sizes, val->meta->rank + 1));
@@ -27,21 +27,14 @@ static Val *aligned(const VmapLevel *level, Val *val, int rank, bool expand) {
     const int pad = rank - val->meta->rank;
     sn_tensor *const inner = vmap_inner(level, val);
     if (!inner && !expand) return val;
-    Val *all = inner ? &inner->base : repeated_val(level, val);
+    Val *all = inner ? &inner->base : vmap_repeat(level, val);
     for (int i = 0; i < pad && all; i++) all = E(eager_builder(), unsqueeze, V(all), I(1));
     return all;
 }
 
-static int list_items(const OpCall *call) {
-    int n = 0;
-    for (int i = 0; i < call->row->n_params; i++)
-        if (call->args[i].kind == ARG_tensors) n += call->args[i].n;
-    return n;
-}
-
 Status vmap_args_take(VmapArgs *a, const VmapLevel *level, const OpCall *call, int rank, bool expand) {
     *a = (VmapArgs){.level = level, .call = call, .rows = level->size};
-    const int items = list_items(call);
+    const int items = call_list_items(call);
     if (items && !(a->lists = mem_alloc(sizeof *a->lists * (size_t)items))) return ST_MEMORY;
     Val **room = a->lists;
     memcpy(a->args, call->args, sizeof *a->args * (size_t)call->row->n_params);
@@ -156,27 +149,20 @@ static bool put_front(VmapArgs *a, Arg *arg, int64_t first) {
     return true;
 }
 
-bool vmap_args_enlarge(VmapArgs *a) {
+/* Into each list of such a parameter; false: there is none, or no room. */
+static bool put_in_lists(VmapArgs *a, bool (*is_meant)(const Param *param), int64_t first) {
     const OpRow *const row = a->call->row;
     bool some = false;
     for (int i = 0; i < row->n_params; i++) {
-        if (!is_sizes(&row->params[i]) || a->args[i].kind != ARG_ints) continue;
+        if (!is_meant(&row->params[i]) || a->args[i].kind != ARG_ints) continue;
         some = true;
-        if (!put_front(a, &a->args[i], a->rows)) return false;
+        if (!put_front(a, &a->args[i], first)) return false;
     }
     return some;
 }
 
-bool vmap_args_keep_front(VmapArgs *a) {
-    const OpRow *const row = a->call->row;
-    bool some = false;
-    for (int i = 0; i < row->n_params; i++) {
-        if (!is_dim(&row->params[i]) || a->args[i].kind != ARG_ints) continue;
-        some = true;
-        if (!put_front(a, &a->args[i], 0)) return false;
-    }
-    return some;
-}
+bool vmap_args_enlarge(VmapArgs *a) { return put_in_lists(a, is_sizes, a->rows); }
+bool vmap_args_keep_front(VmapArgs *a) { return put_in_lists(a, is_dim, 0); }
 
 /* the same call? ------------------------------------------------------------------------------ */
 

@@ -84,12 +84,11 @@ static void loop_end(const VmapLoop *l) {
 
 Status vmap_loop(OpCall *call, const VmapLevel *level, bool same) {
     __attribute__((cleanup(loop_end))) VmapLoop l = {.call = call, .level = level, .n = level->size};
-    int items = 0, n_outs = 0;
+    const int items = call_list_items(call);
+    int n_outs = 0;
     if (!same) say_once(call->row);
     if (!l.n)
         return error_raise(ST_UNSUPPORTED, "%s: sn_vmap over no examples: it runs once for each", call->row->name);
-    for (int i = 0; i < call->row->n_params; i++)
-        if (call->args[i].kind == ARG_tensors) items += call->args[i].n;
     if (items && !(l.lists = mem_alloc(sizeof *l.lists * (size_t)items))) return ST_MEMORY;
     TRY(run_rounds(&l, same, &n_outs));
     if (call->form != FORM_inplace) return give(&l, n_outs);

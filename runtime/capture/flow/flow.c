@@ -68,17 +68,21 @@ Status flow_end(const FlowCall *call, const FlowRun *run, Status status) {
     return status;
 }
 
-bool flow_is_row_major(const Meta *meta) {
-    int64_t strides[MAX_RANK];
-    meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    return !meta->wrapped && meta->contiguous &&
-           (!meta->rank || !memcmp(strides, meta->strides, sizeof *strides * (size_t)meta->rank));
-}
+bool flow_is_row_major(const Meta *meta) { return !meta->wrapped && meta_is_row_major(meta); }
 
 Status flow_carry(sn_tensor **ts, int n) {
     for (int i = 0; i < n; i++) {
         if (flow_is_row_major(ts[i]->base.meta)) continue;
         if (!(ts[i] = tape_clone(ts[i], NULL))) return error_pending() ? error_pending() : ST_MEMORY;
+    }
+    return ST_OK;
+}
+
+Status flow_carry_metas(const FlowCall *call, int n, const Meta **metas) {
+    for (int i = 0; i < n; i++) {
+        const Meta *const meta = call->in[i]->base.meta;
+        metas[i] = meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
+        if (!metas[i]) return ST_MEMORY;
     }
     return ST_OK;
 }

@@ -76,6 +76,8 @@ static inline sn_tensor *const *flow_operands(const Arg *operands) { return (sn_
 bool flow_is_row_major(const Meta *meta);
 /* ts as carries: row-major, with memory of their own; they may still be the program's. */
 Status flow_carry(sn_tensor **ts, int n);
+/* What the first n operands are as carries, each retained; on an error the rest is left as it was. */
+Status flow_carry_metas(const FlowCall *call, int n, const Meta **metas);
 /* "sn_cond: result 0 is f32[3] of the true branch and i64[3] of the false branch" where types differ. */
 Status flow_same_type(const char *op, const char *part, int i, const Meta *a, const char *a_of, const Meta *b,
                       const char *b_of);

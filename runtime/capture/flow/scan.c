@@ -66,12 +66,7 @@ static Status trace_round(ScanRun *run, FlowRecord *record) {
     const FlowCall *const call = run->call;
     const int first = run->scan->n_carry;
     const Meta **const metas = mem_zero((size_t)(call->n_in + 1) * sizeof *metas);
-    Status status = metas ? ST_OK : ST_MEMORY;
-    for (int i = 0; i < first && status == ST_OK; i++) {
-        const Meta *const meta = call->in[i]->base.meta; /* which is carried row-major */
-        metas[i] = meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
-        if (!metas[i]) status = ST_MEMORY;
-    }
+    Status status = metas ? flow_carry_metas(call, first, metas) : ST_MEMORY;
     for (int i = first; i < call->n_in && status == ST_OK; i++) status = slice_meta(call, run->scan, i, &metas[i]);
     if (status == ST_OK)
         status = record->call ? flow_record_body(record, &run->body, metas) : body_trace(&run->body, metas);

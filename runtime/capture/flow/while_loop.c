@@ -58,6 +58,13 @@ static Status check_round(const LoopRun *run, sn_tensor *const *carry, sn_tensor
     return ST_OK;
 }
 
+/* Is it still the program's tensor? */
+static bool is_given(const LoopRun *run, const sn_tensor *t) {
+    for (int k = 0; k < run->call->n_in; k++)
+        if (run->call->in[k] == t) return true;
+    return false;
+}
+
 static Status one_round(const LoopRun *run, sn_tensor **carry, sn_tensor **next) {
     sn_state *const state = state_get();
     const int n = run->call->n_in;
@@ -65,9 +72,7 @@ static Status one_round(const LoopRun *run, sn_tensor **carry, sn_tensor **next)
     TRY(check_round(run, carry, next));
     for (int i = 0; i < n; i++) {
         sn_tensor *const old = carry[i];
-        bool given = false;
-        for (int k = 0; k < n; k++) given |= run->call->in[k] == old;
-        if (!given && scope_take(state, old)) tensor_release(old);
+        if (!is_given(run, old) && scope_take(state, old)) tensor_release(old);
         carry[i] = next[i];
     }
     return ST_OK;
@@ -85,12 +90,10 @@ static Status rounds(const LoopRun *run, sn_tensor **carry, sn_tensor **next) {
     }
 }
 
-/* A carry that no round changed is still the program's tensor. */
+/* A carry that no round changed is. */
 static Status give_carries(const LoopRun *run, sn_tensor *const *carry) {
     for (int i = 0; i < run->call->n_in; i++) {
-        bool given = false;
-        for (int k = 0; k < run->call->n_in; k++) given |= run->call->in[k] == carry[i];
-        run->call->out[i] = given ? tape_clone(carry[i], NULL) : carry[i];
+        run->call->out[i] = is_given(run, carry[i]) ? tape_clone(carry[i], NULL) : carry[i];
         if (!run->call->out[i]) return error_pending() ? error_pending() : ST_MEMORY;
     }
     return ST_OK;
@@ -131,12 +134,7 @@ static Status record_bodies(LoopRun *run, FlowRecord *record) {
     const int n = run->call->n_in;
     const Meta **const metas = mem_zero((size_t)(n + 1) * sizeof *metas);
     if (!metas) return ST_MEMORY;
-    Status status = ST_OK;
-    for (int i = 0; i < n && status == ST_OK; i++) {
-        const Meta *const meta = run->call->in[i]->base.meta;
-        metas[i] = meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
-        if (!metas[i]) status = ST_MEMORY;
-    }
+    Status status = flow_carry_metas(run->call, n, metas);
     if (status == ST_OK) status = flow_record_body(record, &run->test, metas);
     if (status == ST_OK) status = flow_record_body(record, &run->body, metas);
     for (int i = 0; i < n && metas[i]; i++) meta_release(metas[i]);

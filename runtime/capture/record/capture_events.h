@@ -13,7 +13,7 @@ Status capture_note_hook(sn_tensor *t, int64_t id);
 Status capture_note_seed(void);
 /* About to do what only ops behind it may see, and what is not undone: the pending ones run first. */
 Status capture_before_event(const char *what);
-/* Behind its n_done ops; true: the generator is where it was before one of them. */
+/* Behind its n_done ops; true: one of them had set the generator before the first random op, and is undone. */
 bool capture_undo_events(const Trace *trace);
 void capture_forget_events(Trace *trace);
 

@@ -141,16 +141,10 @@ static int64_t shifted_for(const Dynamic *d, Example of) {
     return 0;
 }
 
-/* Dims of size 1 of a contiguous tensor may have any stride, which guards compare as it is. */
-static bool has_usual_strides(const Meta *meta) {
-    int64_t strides[MAX_RANK];
-    meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    return meta->contiguous && (!meta->rank || !memcmp(strides, meta->strides, sizeof *strides * (size_t)meta->rank));
-}
-
 static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t *strides) {
     const Meta *const now = d->trace->inputs.at[input].meta, *const before = before_meta(d, input);
-    if (has_usual_strides(now) && has_usual_strides(before)) {
+    /* Dims of size 1 of a contiguous tensor may have any stride, which guards compare as it is. */
+    if (meta_is_row_major(now) && meta_is_row_major(before)) {
         meta_contiguous_strides(d->plan->env, sizes, now->rank, strides);
         return ST_OK;
     }
