@@ -309,10 +309,11 @@ const char *sn_dispatch_dump(const sn_op *op) {
     text_printf(&text, "name: %s\nschema: %s\n", op_form_name(op->row, op->form), sn_op_schema(op));
     if (row != op->row) text_printf(&text, "runs: %s\n", row->name);
     for (int key = KEY_COUNT - 1; key > KEY_none; key--) {
-        const char *const what = dispatch_own(row, (Key)key)           ? "kernel of the op"
-                                 : dispatch_fallback_of((Key)key)      ? "fallback"
-                                 : (UINT64_C(1) << key) & KEYS_BACKEND ? "not implemented"
-                                                                       : "falls through";
+        OpKernel *const fallback = dispatch_fallback_of((Key)key);
+        const char *const what = dispatch_own(row, (Key)key)                      ? "kernel of the op"
+                                 : fallback && fallback != dispatch_nothing_there ? "fallback"
+                                 : (UINT64_C(1) << key) & KEYS_KERNEL             ? "not implemented"
+                                                                                  : "falls through";
         text_printf(&text, "%s: %s\n", key_name((Key)key), what);
     }
     return state_text(state_get(), text.at);
@@ -321,8 +322,28 @@ const char *sn_dispatch_dump(const sn_op *op) {
 const char *sn_keys(sn_tensor *t) {
     if (tensor_valid(t, "sn_keys") != ST_OK) return "";
     Text text = {0};
-    const uint64_t keys = (uint64_t)query_ask(QUERY_keys, t, 0);
-    for (int key = KEY_COUNT - 1; key > KEY_none; key--)
-        if (keys >> key & 1) text_printf(&text, "%s%s", text.n ? ", " : "", key_name((Key)key));
+    keys_print(&text, (uint64_t)query_ask(QUERY_keys, t, 0));
     return state_text(state_get(), text.at);
+}
+
+static Status check_slot(sn_key key, int internal) {
+    if (!key || (internal >= 0 && KEYS_SLOT >> internal & 1)) return ST_OK;
+    return error_raise(ST_ARGUMENT,
+                       "sn_with_key: key %d is not one that a program gives to tensors (from SN_KEY_HIP on)", (int)key);
+}
+
+static Status ready_for_key(sn_tensor *t) {
+    TRY(tensor_valid(t, "sn_with_key"));
+    TRY(tensor_alone(t, "sn_with_key"));
+    return !t->storage && !t->placeholder ? ST_OK : tensor_ready(t, "sn_with_key");
+}
+
+sn_tensor *sn_with_key(sn_tensor *t, sn_key key) {
+    OPS_SITE();
+    const int internal = key_of_public(key);
+    if (ready_for_key(t) != ST_OK || check_slot(key, internal) != ST_OK) return NULL;
+    sn_tensor *const other = tensor_alias(t);
+    if (!other) return NULL;
+    other->keys = key ? other->keys | UINT64_C(1) << internal : other->keys & ~KEYS_SLOT;
+    return scope_adopt(state_get(), other) ? other : NULL;
 }

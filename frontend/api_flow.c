@@ -17,6 +17,21 @@ static Status check_body(const char *op, const char *what, sn_body body) {
     return body ? ST_OK : error_raise(ST_ARGUMENT, "%s: %s is NULL", op, what);
 }
 
+/* Handles of a body that is traced have no key of their own. */
+static Status check_keys(const char *op, sn_tensors in) {
+    for (int64_t i = 0; i < in.n; i++) {
+        const uint64_t keys = in.data[i] ? in.data[i]->keys & KEYS_UNCAPTURED : 0;
+        if (!keys) continue;
+        Text text = {0};
+        keys_print(&text, keys);
+        const Status status = error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key %s, which input %lld has",
+                                          op, text_str(&text), (long long)i);
+        text_free(&text);
+        return status;
+    }
+    return ST_OK;
+}
+
 /* What all have; errors name the place of the call. */
 static Status flow_call(const char *op, const void *site, sn_tensors in, sn_tensor **out, int n_out, FlowCall *call) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
@@ -24,6 +39,7 @@ static Status flow_call(const char *op, const void *site, sn_tensors in, sn_tens
     TRY(error_pending());
     TRY(check_lists(op, in, out, n_out));
     TRY(state_outside_vmap(op));
+    TRY(check_keys(op, in));
     *call = (FlowCall){.op = op, .in = in.data, .n_in = (int)in.n, .out = out, .n_out = n_out};
     return ST_OK;
 }

@@ -129,11 +129,13 @@ static void put_path(Text *text, const sn_tensor *t, const sn_op *op) {
     text_printf(text, "%s:", name);
     if (row && row->alias_of) row = row->alias_of;
     for (int key = KEY_COUNT - 1; row && key > KEY_none; key--) {
-        if (!(keys >> key & 1) || !dispatch_entry(row, (Key)key)) continue;
+        OpKernel *const kernel = keys >> key & 1 ? dispatch_entry(row, (Key)key) : NULL;
+        if (kernel == dispatch_nothing_there) break;
+        if (!kernel) continue;
         const bool own = dispatch_own(row, (Key)key) != NULL;
         text_printf(text, "%s%s (%s)", between, key_name((Key)key), own ? "kernel of the op" : "fallback");
         between = ", then ";
-        if (KEYS_BACKEND >> key & 1 || (own && row->kind == KIND_composite)) return;
+        if (KEYS_KERNEL >> key & 1 || (own && row->kind == KIND_composite)) return;
     }
     text_printf(text, "%snot implemented", between);
 }

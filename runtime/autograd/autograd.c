@@ -607,7 +607,7 @@ static Status kernel_resizes(OpCall *call) {
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs) {
     sn_state *const state = state_get();
     const uint64_t before = state->exclude;
-    state->exclude |= ~(KEYS_BACKEND | KEY_BIT(autograd));
+    state->exclude |= ~(KEYS_KERNEL | KEY_BIT(autograd));
     const Status status = dispatch(row, form, args, NULL, outs);
     state->exclude = before;
     return status;

@@ -42,6 +42,15 @@ const char *key_name(Key key) {
     return device_is_spare(device) && device_exists(device) ? DEVICE_TEXT(device) : key_names[key];
 }
 
+void keys_print(Text *text, uint64_t keys) {
+    const char *between = "";
+    for (int key = KEY_COUNT - 1; key > KEY_none; key--) {
+        if (!(keys >> key & 1)) continue;
+        text_printf(text, "%s%s", between, key_name((Key)key));
+        between = ", ";
+    }
+}
+
 static const char *const key_docs[KEY_COUNT] = {
 #define KEY(name, public_id, doc) doc,
 #include "runtime/core/keys.def"
@@ -92,7 +101,11 @@ void dispatch_composites(uint64_t keys, OpKernel *kernel) {
 
 static Status expand_eagerly(OpCall *call) { return composite_expand(call, call->args, NULL, NULL); }
 
-void dispatch_start(void) { dispatch_composites(KEYS_BACKEND | KEY_BIT(autograd), expand_eagerly); }
+void dispatch_start(void) {
+    dispatch_composites(KEYS_KERNEL | KEY_BIT(autograd), expand_eagerly);
+    for (int key = 0; key < KEY_COUNT; key++)
+        if (KEYS_SLOT >> key & 1) dispatch_fallback((Key)key, dispatch_nothing_there);
+}
 
 OpKernel *dispatch_entry(const OpRow *row, Key key) { return entry_at(entries_of(row), key); }
 
@@ -216,12 +229,13 @@ static Status no_kernel(const OpCall *call, uint64_t keys) {
     const char *const name = op_form_name(call->row, call->form);
     if (!keys) return error_raise(ST_UNSUPPORTED, "%s: it has no key below %s", name, key_name(call->key));
     Text list = {0};
-    for (int key = KEY_COUNT - 1; key > 0; key--)
-        if (keys >> key & 1) text_printf(&list, "%s%s", list.n ? ", " : "", key_name((Key)key));
+    keys_print(&list, keys);
     const Status status = error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key %s", name, text_str(&list));
     text_free(&list);
     return status;
 }
+
+Status dispatch_nothing_there(OpCall *call) { return no_kernel(call, UINT64_C(1) << call->key); }
 
 /* Runs the highest key of `keys` that has a kernel. */
 static inline Status run_highest(OpCall *call, uint64_t keys) {

@@ -24,6 +24,14 @@ typedef enum Key {
  * ops of theirs. */
 #define KEYS_BESIDE  (KEY_BIT(cuda) | KEYS_SPARE)
 #define KEYS_BACKEND (KEY_BIT(cpu) | KEY_BIT(cuda) | KEY_BIT(meta) | KEYS_SPARE)
+/* Keys of PyTorch's order that a program gives to tensors and has kernels at; no segment has ops of theirs. */
+#define KEYS_SLOT                                                                                                      \
+    (((KEY_BIT(nested) << 1) - KEY_BIT(hip)) | KEY_BIT(named) | KEY_BIT(conjugate) | KEY_BIT(negative) |               \
+     KEY_BIT(zero_tensor))
+/* What a tensor or the thread may have and no segment's op: they run at once. */
+#define KEYS_UNCAPTURED KEYS_SLOT
+/* Where an op is computed. */
+#define KEYS_KERNEL (KEYS_BACKEND | KEYS_SLOT)
 
 /* What only a call of the program meets: no part of an op, rule or recorded op. */
 #define KEYS_OF_CALLS (KEY_BIT(autocast) | KEY_BIT(api))
@@ -97,9 +105,13 @@ Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, v
 extern _Atomic uint32_t dispatch_epoch; /* bumped by overrides; a guard [C7] */
 
 const char *key_name(Key key);
-int key_of_public(sn_key key);         /* a Key, or -1 */
-int key_public(Key key);               /* its sn_key */
-bool key_is_reserved(Key key);         /* no tensor and no mode has it yet */
+/* "quantized, cpu": highest first, "" for none. */
+void keys_print(Text *text, uint64_t keys);
+int key_of_public(sn_key key); /* a Key, or -1 */
+int key_public(Key key);       /* its sn_key */
+bool key_is_reserved(Key key); /* no tensor and no mode has it yet */
+/* The kernel of a slot that no program has one at: the error that says so. */
+Status dispatch_nothing_there(OpCall *call);
 uint64_t key_of_device(Device device); /* the backend key's bit */
 
 void dispatch_start(void); /* by start.c, as every module's x_start */

@@ -32,8 +32,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sn_override *overrides;
 _Atomic int override_count; /* of those that capture stops at, so that it asks without the lock */
 
-/* The ops of a device beside the CPU are in no graph, whoever serves them. */
-static bool stops_capture(Key key) { return !(KEYS_BESIDE >> key & 1); }
+/* The ops of a device beside the CPU, and of slots, are in no graph, whoever serves them. */
+static bool stops_capture(Key key) { return !((KEYS_BESIDE | KEYS_SLOT) >> key & 1); }
 
 static sn_override *newest(const OpRow *row, Key key) {
     for (sn_override *o = overrides; o; o = o->next)
@@ -48,6 +48,7 @@ static void take_list(OpCall *call, sn_tensor *const *outs) {
 }
 
 static bool is_backend(Key key) { return KEYS_BACKEND >> key & 1; }
+static bool computes(Key key) { return KEYS_KERNEL >> key & 1; }
 
 /* What a backend's kernel does is below autocast and the tape: the op has its own derivative. Were the kernel's ops
  * recorded, they would run later, and be differentiated then. */
@@ -78,7 +79,7 @@ static Status run_beside(const OpCall *call, sn_frame *frame, sn_body body) {
 
 static Status run_frame(const OpCall *call, sn_frame *frame, sn_body body) {
     if (KEYS_BESIDE >> call->key & 1) return run_beside(call, frame, body);
-    return is_backend(call->key) ? run_at_once(frame, body) : frame_run(frame, body);
+    return computes(call->key) ? run_at_once(frame, body) : frame_run(frame, body);
 }
 
 /* An out form's arguments are those of its schema, then the tensors to write. */

@@ -19,7 +19,7 @@ static Status find_nan(sn_tensor *t, bool *found) {
 static Status has_nan(sn_tensor *t, bool *found) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    state->exclude |= ~(KEYS_BACKEND);
+    state->exclude |= ~KEYS_KERNEL;
     state->packer = NULL;
     const Status status = find_nan(t, found);
     scope_pop(state);

@@ -94,13 +94,6 @@ START_TEST(a1_10_to_the_same_place_is_the_same_tensor) {
 }
 END_TEST
 
-START_TEST(a1_15_a_key_without_a_kernel_is_named) {
-    const Meta *const meta = meta_intern_contiguous(DT_f32, DEV_spare, (int64_t[]){2}, 1);
-    ck_assert_ptr_null(sn_relu(tensor_without_data(meta)));
-    expect_error(SN_ERR_UNSUPPORTED, "not implemented for key");
-}
-END_TEST
-
 /* Pointwise and reduction kernels take contiguous blocks, the copy walks strides, sn_read goes element by
  * element: all see the same numbers. */
 START_TEST(a1_17_access_patterns_agree) {
@@ -133,7 +126,6 @@ int main(void) {
         a1_08_contiguous_copies_only_what_is_not,
         a1_09_plus_is_new_memory_and_plus_in_place_is_not,
         a1_10_to_the_same_place_is_the_same_tensor,
-        a1_15_a_key_without_a_kernel_is_named,
         a1_17_access_patterns_agree,
         a1_19_stride_sleuthing,
     };

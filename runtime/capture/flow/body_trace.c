@@ -104,6 +104,7 @@ static const char *body_refusal(const OpCall *call) {
         if (is_symbolic(&call->args[i])) return "a symbolic int";
     if (!row->returns_list && capture_row_refusal(row)) return capture_row_refusal(row);
     if (row->flags & OPF_ordered) return "an op with effects";
+    if (call->keys & KEYS_UNCAPTURED) return "a tensor whose key has no compiled code";
     return op_dynamic(row) ? "a user's op" : NULL;
 }
 

@@ -425,12 +425,25 @@ static void report_eager(sn_function *fn, sn_state *state, const char *reason) {
     state->last_reason = reason;
 }
 
+/* Only the body's ops know what to do with it. */
+static bool any_uncaptured(const Arg *in, int n_in) {
+    for (int i = 0; i < n_in; i++)
+        if (in[i].kind == ARG_tensor && in[i].val && tensor_of(in[i].val)->keys & KEYS_UNCAPTURED) return true;
+    return false;
+}
+
+static Status refuse_uncaptured(const sn_function *fn) {
+    return error_raise(ST_UNSUPPORTED,
+                       "%s: it is not implemented for tensors with a key of their own: a saved plan has no body to run",
+                       fn->name);
+}
+
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (error_pending()) return error_pending();
     if (!fn) return error_raise(ST_ARGUMENT, "sn_call: the function is NULL");
     sn_state *const state = state_get();
-    Status status;
+    Status status = ST_OK;
     if (state->emission) { /* part of a body that goes into a graph */
         status = fn->options.mode == SN_COMPILE_EAGER ? state_untraced("a callee in mode SN_COMPILE_EAGER") : ST_OK;
         if (status == ST_OK) status = run_body(fn, in, n_in, out, n_out, NULL);
@@ -440,7 +453,7 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
         status = run_body(fn, in, n_in, out, n_out, NULL);
         report_eager(fn, state, "inside of sn_vmap");
     } else if (fn->saved) {
-        status = replay_run(fn, in, n_in, out, n_out);
+        status = any_uncaptured(in, n_in) ? refuse_uncaptured(fn) : replay_run(fn, in, n_in, out, n_out);
     } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {
         status = run_body(fn, in, n_in, out, n_out, NULL);
         report_eager(fn, state, "compiling is switched off");
@@ -452,7 +465,7 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
         report_eager(fn, state, "anomaly mode looks at each result");
     } else {
         bool ran = false;
-        status = replay_try(fn, in, n_in, out, n_out, &ran);
+        if (!any_uncaptured(in, n_in)) status = replay_try(fn, in, n_in, out, n_out, &ran);
         if (!ran) status = call_captured(fn, in, n_in, out, n_out);
         if (status == ST_OK) status = check_strict(fn);
     }

@@ -583,6 +583,7 @@ static inline const char *capture_refusal(const Capture *c, const OpCall *call, 
     if (UNLIKELY(is_watched(state))) return "hooks of saved tensors, or anomaly mode, are active";
     if (UNLIKELY(breaks_for_checks(c, call))) return "an op that checks values, with eager_checks or device_asserts";
     if (override_covers(call->row)) return "the op is overridden";
+    if (UNLIKELY(call->keys & KEYS_UNCAPTURED)) return "a tensor whose key has no compiled code";
     if (UNLIKELY(call->keys & KEYS_BACKEND & ~device_compiled()) ||
         UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
         return elsewhere_refusal(call);
@@ -764,7 +765,8 @@ static inline bool match_tensor(Capture *c, Operand want, const Meta *meta, sn_t
     if (UNLIKELY(tape_view_is_due(t))) return false;
     if (input < trace->inputs.n) return trace->inputs.at[input].tensor == t;
     Operand found;
-    return !t->placeholder && !(t->flags & TF_error) && touch(c, t, &found) == ST_OK && found == want;
+    return !t->placeholder && !(t->flags & TF_error) && !(t->keys & KEYS_UNCAPTURED) && touch(c, t, &found) == ST_OK &&
+           found == want;
 }
 
 /* Lists, and what is of one kind only. */
