@@ -1,8 +1,10 @@
 /* api_debug.c: modes that show what a program does (sinter/debug.h). */
 #include <sinter/debug.h>
 
+#include "runtime/capture/record/debug_print.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/dispatch.h"
+#include "runtime/transform/checkpoint.h"
 #include "runtime/transform/saved_hooks.h"
 
 /* In a captured body: what is pending is of before, and what follows runs as it is. */
@@ -33,4 +35,10 @@ bool sn_anomaly_set(bool on) {
     else
         state->include &= ~KEY_BIT(anomaly);
     return before;
+}
+
+sn_status sn_debug_print(const char *label, sn_tensor *t) {
+    state_get()->site = __builtin_return_address(0);
+    const Status status = tensor_valid(t, "sn_debug_print");
+    return (sn_status)(status != ST_OK || checkpoint_runs_again() ? status : debug_print(label, t));
 }

@@ -14,5 +14,13 @@ sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure);
 /* Looks at each result, forward and backward: the first op that gives a NaN although none of its inputs has one is an
    error (SN_ERR_VALUE) that names it and its line. Every op is waited for: slow. Returns what it was. [event] */
 bool sn_anomaly_set(bool on);
+/* Prints "label: tensor([1., 2.])", as sn_repr has it but for gradients, by the log handler (sn_logging_set) under the
+   topic print, at level info: on stderr unless "-print" is set. label may be NULL. In a compiled function it breaks no
+   graph: lines are printed when their segment has run and its checks have passed, in the order of the calls and before
+   later segments' ops, each once, with the values of the time of the call; an ordered user's op behind a print ends
+   the segment. Replay prints as the body does, with the labels of the call that was captured. Not printed: in the
+   second run of a checkpoint. A body of control flow (transform.h) that prints runs eagerly; a value batched by sn_vmap
+   is an error, as for sn_repr. A function that prints is not saved as a plan. [event] */
+sn_status sn_debug_print(const char *label, sn_tensor *t);
 SN_END
 #endif

@@ -14,7 +14,7 @@ static const char *const topic_names[] = {
 };
 
 uint8_t log_threshold[LOG_TOPIC_COUNT] = {
-#define X(name) LOG_WARNING,
+#define X(name) LOG_##name == LOG_print ? LOG_INFO : LOG_WARNING,
     LOG_TOPICS(X)
 #undef X
 };
@@ -39,7 +39,11 @@ void log_line(LogTopic topic, LogLevel level, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    current(current_context, (int)level, topic_names[topic], line);
+    log_whole(topic, level, line);
+}
+
+void log_whole(LogTopic topic, LogLevel level, const char *text) {
+    current(current_context, (int)level, topic_names[topic], text);
 }
 
 static int find_topic(const char *name, size_t n) {

@@ -10,7 +10,7 @@
     X(guards)                                                                                                          \
     X(graph_breaks)                                                                                                    \
     X(recompiles)                                                                                                      \
-    X(fusion) X(output_code) X(passes) X(aot_graphs) X(dispatch) X(autograd) X(memory) X(compile) X(vmap)
+    X(fusion) X(output_code) X(passes) X(aot_graphs) X(dispatch) X(autograd) X(memory) X(compile) X(vmap) X(print)
 typedef enum LogTopic {
 #define X(name) LOG_##name,
     LOG_TOPICS(X)
@@ -20,9 +20,12 @@ typedef enum LogTopic {
 typedef enum LogLevel { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR } LogLevel;
 typedef void LogHandler(void *context, int level, const char *topic, const char *line);
 
-extern uint8_t log_threshold[LOG_TOPIC_COUNT]; /* messages below are not made */
+/* Messages below are not made. What a program prints (topic print) is at level info, and shown unless "-print" is
+ * set. */
+extern uint8_t log_threshold[LOG_TOPIC_COUNT];
 static inline bool log_on(LogTopic topic, LogLevel level) { return level >= log_threshold[topic]; }
 void log_line(LogTopic topic, LogLevel level, const char *format, ...) PRINTF_LIKE(3, 4);
+void log_whole(LogTopic topic, LogLevel level, const char *text); /* the same, of any length */
 #define LOG(topic, level, ...)                                                                                         \
     do {                                                                                                               \
         if (UNLIKELY(log_on(LOG_##topic, LOG_##level))) log_line(LOG_##topic, LOG_##level, __VA_ARGS__);               \

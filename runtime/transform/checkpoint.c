@@ -103,6 +103,12 @@ static RegionRun *innermost(struct TapePacker *packer) {
 }
 static RegionRun *outer_of(const RegionRun *run) { return innermost(run->packer.outer); }
 
+bool checkpoint_runs_again(void) {
+    const RegionRun *run = innermost(state_get()->packer);
+    while (run && !run->again) run = outer_of(run);
+    return run != NULL;
+}
+
 static RegionRun *run_new(Region *region, bool again) {
     RegionRun *const run = mem_alloc(sizeof *run);
     if (!run) return NULL;

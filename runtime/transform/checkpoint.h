@@ -19,6 +19,8 @@ Status checkpoint_call(const CheckpointCall *call, const Arg *in, int n_in, sn_t
 void checkpoint_made(const sn_tensor *t);
 /* Raises where it is, for what a second run would do again. */
 Status checkpoint_refuse(const char *what);
+/* Is this thread in a region's second run, whose effects have happened? */
+bool checkpoint_runs_again(void);
 void checkpoint_start(void);
 
 #endif

@@ -675,6 +675,7 @@ static bool repeats_effects(const Trace *trace, const OpCall *call) {
 /* NULL: there is room. */
 static const char *bound_reached(const Trace *trace, const OpCall *call, const sn_state *state) {
     if (UNLIKELY(repeats_effects(trace, call))) return "an op with effects, and one that may fail or writes";
+    if (UNLIKELY(call->row->flags & OPF_ordered && trace->prints.n)) return "an op with effects behind sn_debug_print";
     if (LIKELY(!bound_is_near(trace, state))) return NULL;
     if (trace->ops.n >= state->settings[SET_pending_ops].number) return "too many ops are pending";
     return held_bytes(trace) > state->settings[SET_pending_mib].number << 20

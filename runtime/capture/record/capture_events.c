@@ -84,6 +84,21 @@ Status capture_note_seed(void) {
     return status;
 }
 
+Status capture_note_print(Capture *c, const char *label, sn_tensor *value) {
+    const bool entered = capture_enter(c);
+    Trace *const trace = c->trace;
+    const char *const kept = label ? arena_strdup(c->arena, label) : NULL;
+    Status status = ST_MEMORY;
+    if ((kept || !label) && VEC_ROOM(c->arena, &trace->prints))
+        status = note(c, (TraceEvent){.kind = EVENT_print, .tensor = value, .label = kept});
+    if (status == ST_OK) {
+        tensor_retain(value);
+        trace->prints.at[trace->prints.n++] = (TracePrint){value->placeholder->value, kept};
+    }
+    capture_leave(c, entered);
+    return status;
+}
+
 Status capture_before_event(const char *what) {
     capture_note_event(what);
     bool entered;
@@ -106,6 +121,9 @@ static void undo(const TraceEvent *event) {
     case EVENT_seed:
         state->seed = event->seed;
         state->sequence = event->sequence;
+        break;
+    case EVENT_print:
+        break; /* of an op that did not run: it is not printed */
     }
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/debug_print.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/trace_views.h"
 
@@ -409,6 +410,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
     c->running = true;
     const Status status = run_trace(trace);
     c->running = false;
+    debug_print_noted(trace, status != ST_OK);
     if (status != ST_OK) undo(trace);
     capture_forget_events(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);

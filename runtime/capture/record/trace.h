@@ -74,14 +74,20 @@ typedef struct TraceStep {
 } TraceStep;
 
 typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_events.c */
-    enum { EVENT_grad, EVENT_hook, EVENT_seed } kind;
+    enum { EVENT_grad, EVENT_hook, EVENT_seed, EVENT_print } kind;
     int after;         /* so many ops of the segment */
     sn_tensor *tensor; /* retained, or NULL */
     sn_tensor *before; /* its gradient; retained unless `borrowed` */
     bool borrowed;     /* `before` is a value of the segment */
     int64_t id;        /* of the hook */
+    const char *label; /* of the print of `tensor`, or NULL */
     uint64_t seed, sequence;
 } TraceEvent;
+
+typedef struct TracePrint {
+    int value;
+    const char *label; /* or NULL */
+} TracePrint;
 
 /* Memory and history of a value (ir/alias.h): as its op's meta rule says when it is recorded, and what was recorded
  * since. */
@@ -111,13 +117,14 @@ struct Trace { /* one segment of one call */
     int random;              /* of those, the next op's */
     int n_done;              /* ops that had run when a run op by op ended */
     VEC(TraceEvent) events;
-    struct Sight *sights; /* by value, of trace_views.c; NULL: not asked for */
-    bool views;           /* a view is among the ops */
-    bool tracked_inputs;  /* an input has a history, or begins one: without, no value does */
-    bool writes;          /* an in-place or out form is among the ops */
-    bool relaid;          /* the in-place form of a view is */
-    bool tracked_writes;  /* one whose operands require gradients: aliases may track now */
-    bool gradients;       /* sn::gradients is */
+    VEC(TracePrint) prints; /* of its EVENT_print, for replays */
+    struct Sight *sights;   /* by value, of trace_views.c; NULL: not asked for */
+    bool views;             /* a view is among the ops */
+    bool tracked_inputs;    /* an input has a history, or begins one: without, no value does */
+    bool writes;            /* an in-place or out form is among the ops */
+    bool relaid;            /* the in-place form of a view is */
+    bool tracked_writes;    /* one whose operands require gradients: aliases may track now */
+    bool gradients;         /* sn::gradients is */
     /* What is said of an as_strided whose place depends on where its argument begins in the storage; NULL: none. */
     const char *from_storage;
     bool fallible;                /* an op that may fail for its values is, or a user's */

@@ -153,6 +153,7 @@ static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_te
         call->forward = false;
     }
     if (why) note_unsaved(fn, why);
+    if (trace->prints.n) note_unsaved(fn, "sn_debug_print in its body, which a file does not hold");
     return why || !v || !v->training ? why : "gradients flow out of it";
 }
 

@@ -26,9 +26,11 @@ struct ReplayProgram {
     bool *written;                      /* by slot: a case of the file writes it; NULL: of no file */
     int n_numbers, n_sources, n_values; /* sources: as many as numbers where it is known where each comes from */
     struct NumberSource *numbers;
-    int64_t *first_numbers;  /* of the trace that it was made of */
-    uint8_t *marks;          /* by trace value */
-    int *result;             /* by call output: trace value, or -1: absent */
+    int64_t *first_numbers; /* of the trace that it was made of */
+    uint8_t *marks;         /* by trace value */
+    int *result;            /* by call output: trace value, or -1: absent; then those of the prints */
+    const char **labels;    /* of the prints, each a label or NULL */
+    int n_prints;
     _Atomic int64_t hits[2]; /* as generated code, by the interpreter */
 };
 

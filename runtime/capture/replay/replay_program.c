@@ -3,6 +3,7 @@
 #include "runtime/capture/replay/replay_parts.h"
 
 #include "runtime/autograd/tape.h"
+#include "runtime/capture/record/debug_print.h"
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/variant/case_text.h"
@@ -11,6 +12,10 @@
 #include "runtime/capture/variant/variant_views.h"
 
 ReplayProgram **program_next(ReplayProgram *program) { return &program->next; }
+bool program_prints(const ReplayProgram *p) { return p->n_prints > 0; }
+
+/* Results of the call, and what it prints. */
+static int program_shown(const ReplayProgram *p) { return p->n_out + p->n_prints; }
 
 void program_count(const ReplayProgram *p, sn_stats *stats) {
     const int64_t generated = atomic_load(&p->hits[0]), interpreted = atomic_load(&p->hits[1]);
@@ -52,7 +57,7 @@ static bool add_line(ReplayProgram *p, const CallKey *key, const BoundLaunch *la
 static bool keep_launch(const ReplayProgram *p, BoundLaunch *launch) {
     const Variant *const v = launch->variant;
     launch->source = arena_copy(p->arena, launch->source, sizeof(int) * (size_t)v->n_graph_inputs);
-    launch->result = arena_copy(p->arena, launch->result, sizeof(int) * (size_t)p->n_out);
+    launch->result = arena_copy(p->arena, launch->result, sizeof(int) * (size_t)program_shown(p));
     launch->symbols = arena_copy(p->arena, launch->symbols, sizeof(int64_t) * (size_t)v->n_bindings);
     launch->floats = arena_copy(p->arena, launch->floats, sizeof(double) * (size_t)v->n_runtime_floats);
     launch->numbers = v->n_views ? arena_copy(p->arena, launch->numbers, sizeof(int64_t) * (size_t)p->n_numbers) : NULL;
@@ -66,7 +71,8 @@ bool program_add_line(const ReplayMatch *match) {
 
 /* Bound for a trace, in an arena. False: memory is out, or the variant does not give a result. */
 static bool bind_launch(const ReplayProgram *p, Variant *v, const Trace *trace, Arena *arena, BoundLaunch *bound) {
-    int *const source = ARENA_ARRAY(arena, int, v->n_graph_inputs), *const result = ARENA_ARRAY(arena, int, p->n_out);
+    int *const source = ARENA_ARRAY(arena, int, v->n_graph_inputs), *const result =
+                                                                        ARENA_ARRAY(arena, int, program_shown(p));
     *bound = (BoundLaunch){.variant = v,
                            .source = source,
                            .result = result,
@@ -75,7 +81,7 @@ static bool bind_launch(const ReplayProgram *p, Variant *v, const Trace *trace, 
                            .numbers = trace->numbers.at};
     if (!source || !result || !bound->symbols || !bound->floats) return false;
     for (int i = 0; i < v->n_graph_inputs; i++) source[i] = p->world->source[v->graph_inputs[i].touched];
-    for (int i = 0; i < p->n_out; i++) {
+    for (int i = 0; i < program_shown(p); i++) {
         result[i] = p->result[i] < 0 ? -1 : variant_output_of(v, p->result[i]);
         if (p->result[i] >= 0 && result[i] < 0) return false;
     }
@@ -288,10 +294,10 @@ static const int64_t *symbols_now(const BoundLaunch *l, int64_t *room) {
     return room;
 }
 
-static Status launch(const ReplayMatch *match, sn_tensor **out) {
+static Status launch_quietly(const ReplayMatch *match, sn_tensor **outs, sn_tensor **out) {
     const BoundLaunch *const l = match->launch;
     Variant *const v = l->variant;
-    sn_tensor *inputs[MAX_REPLAY_TENSORS], *outs[MAX_REPLAY_TENSORS];
+    sn_tensor *inputs[MAX_REPLAY_TENSORS];
     int64_t room[MAX_CASE_SYMBOLS];
     for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = match->at[l->source[i]];
     TRY(variant_execute(v, inputs, symbols_now(l, room), l->floats, outs));
@@ -299,6 +305,24 @@ static Status launch(const ReplayMatch *match, sn_tensor **out) {
     state_get()->sequence += (uint64_t)v->n_random;
     for (int i = 0; i < match->program->n_out; i++) out[i] = l->result[i] < 0 ? NULL : outs[l->result[i]];
     return ST_OK;
+}
+
+/* What is printed has a scope of its own, for nobody else has it. */
+static COLD Status launch_and_print(const ReplayMatch *match, sn_tensor **outs, sn_tensor **out) {
+    const ReplayProgram *const p = match->program;
+    sn_state *const state = state_get();
+    const uint32_t depth = state->n_scopes;
+    TRY(scope_push(state, false));
+    const Status status = launch_quietly(match, outs, out);
+    for (int k = 0; status == ST_OK && k < p->n_prints; k++)
+        debug_print_line(p->labels[k], outs[match->launch->result[p->n_out + k]]);
+    scope_pop_passing(state, depth, out, status == ST_OK ? p->n_out : 0);
+    return status;
+}
+
+static Status launch(const ReplayMatch *match, sn_tensor **out) {
+    sn_tensor *outs[MAX_REPLAY_TENSORS];
+    return UNLIKELY(match->program->n_prints) ? launch_and_print(match, outs, out) : launch_quietly(match, outs, out);
 }
 
 Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
@@ -325,15 +349,25 @@ static bool find_results(ReplayProgram *p, const Trace *trace, sn_tensor *const 
             if (trace->values.at[v] == out[i]) p->result[i] = v;
         if (out[i] && p->result[i] < 0) return false;
     }
+    for (int k = 0; k < p->n_prints; k++) p->result[p->n_out + k] = trace->prints.at[k].value;
     return true;
 }
 
 /* Values that outlive the call are results, one each; false: others are kept too. */
 static bool keeps_results_only(const ReplayProgram *p, const Trace *trace) {
     int results = 0;
-    for (int i = 0; i < p->n_out; i++) results += p->result[i] >= 0;
+    for (int i = 0; i < program_shown(p); i++) results += p->result[i] >= 0;
     for (int k = 0; k < trace->values.n; k++) results -= trace->marks[k] & VALUE_needed;
     return results >= 0;
+}
+
+static bool keep_labels(ReplayProgram *p, const Trace *trace) {
+    p->labels = ARENA_ARRAY(p->arena, const char *, p->n_prints);
+    for (int k = 0; p->labels && k < p->n_prints; k++) {
+        const char *const label = trace->prints.at[k].label;
+        if (label && !(p->labels[k] = arena_strdup(p->arena, label))) return false;
+    }
+    return p->labels != NULL;
 }
 
 static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Trace *trace, World *world, int n_out) {
@@ -354,8 +388,9 @@ static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Tra
     p->numbers = arena_copy(arena, trace->sources.at, sizeof *p->numbers * (size_t)trace->sources.n);
     p->first_numbers = arena_copy(arena, trace->numbers.at, sizeof *p->first_numbers * (size_t)trace->numbers.n);
     p->marks = arena_copy(arena, trace->marks, (size_t)p->n_values);
-    p->result = ARENA_ARRAY(arena, int, n_out);
-    return p->read && p->numbers && p->first_numbers && p->marks && p->result ? p : NULL;
+    p->n_prints = trace->prints.n;
+    p->result = ARENA_ARRAY(arena, int, program_shown(p));
+    return p->read && p->numbers && p->first_numbers && p->marks && p->result && keep_labels(p, trace) ? p : NULL;
 }
 
 ReplayProgram *program_new(Arena *arena, const Capture *c, const Trace *trace, Variant *v, World *world,

@@ -22,7 +22,7 @@ typedef struct ReplayProgram ReplayProgram;
 typedef struct BoundLaunch {
     Variant *variant;
     const int *source;      /* by graph input: its slot */
-    const int *result;      /* by call output: graph output, or -1: absent */
+    const int *result;      /* by call output: graph output, or -1: absent; then by print */
     int64_t *symbols;       /* but for seed and sequence, which are those of the launch */
     double *floats;         /* runtime numbers */
     const int64_t *numbers; /* of the trace; NULL: no result is a view */
@@ -52,6 +52,7 @@ ReplayProgram *program_new(Arena *arena, const Capture *capture, const Trace *tr
 /* What is free follows from the capture's symbols, which the program takes over if they can serve. */
 void program_take_symbols(ReplayProgram *program, Capture *capture);
 void program_free(ReplayProgram *program);
+bool program_prints(const ReplayProgram *program); /* sn_debug_print is in the body */
 
 /* Does the program run this call? Then how. */
 bool program_match(ReplayProgram *program, ReplayCall *call, ReplayMatch *match);

@@ -1,0 +1,85 @@
+/* debug_print.c: see debug_print.h. In a body nothing runs when it asks for a print, so that one is an event of the
+ * segment: a copy of the value as it is then, which is an op like any other and a result of the segment, and the label.
+ *
+ *     sn_debug_print("h", h)      %3 = clone(%2), an event {"h", %3}
+ *     sn_mul_(h, 2)               a write behind it: the copy is of before
+ *     return h                    the segment runs, its checks pass, then the lines are printed in their order
+ *
+ * So a print breaks nothing and keeps nothing from being fused. A segment that runs again has been through its events;
+ * of one that failed those behind the failed op are forgotten, as eager would not have come to them. */
+#include "runtime/capture/record/debug_print.h"
+
+#include "runtime/base/log.h"
+#include "runtime/capture/record/capture_events.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/segment.h"
+#include "runtime/core/repr.h"
+
+/* Parts of lines are put under the first element: "h: tensor([[0., 1.],\n           [2., 3.]])". */
+static void put_shifted(Text *line, const char *value, int by) {
+    for (const char *p = value; *p; p++) {
+        text_printf(line, "%c", *p);
+        if (*p == '\n') text_printf(line, "%*s", by, "");
+    }
+}
+
+void debug_print_line(const char *label, sn_tensor *t) {
+    if (!log_on(LOG_print, LOG_INFO)) return;
+    ErrorSlot *const slot = error_slot();
+    const ErrorSlot pending = *slot;
+    memset(slot, 0, sizeof *slot);
+    Text value = {0}, line = {0};
+    if (tensor_print(t, NULL, &value) == ST_OK) {
+        if (label) text_printf(&line, "%s: ", label);
+        put_shifted(&line, text_str(&value), (int)line.n);
+        log_whole(LOG_print, LOG_INFO, text_str(&line));
+    }
+    text_free(&value);
+    text_free(&line);
+    error_clear();
+    *slot = pending;
+}
+
+void debug_print_noted(const Trace *trace, bool failed) {
+    for (int i = 0; i < trace->events.n; i++) {
+        const TraceEvent *const event = &trace->events.at[i];
+        if (event->kind == EVENT_print && (!failed || event->after <= trace->n_done))
+            debug_print_line(event->label, event->tensor);
+    }
+}
+
+/* The value as it is now. NULL raises. */
+static sn_tensor *copy_now(sn_tensor *t) {
+    const Arg args[] = {A_VAL(&t->base), A_NONE};
+    sn_tensor *copy = NULL;
+    return dispatch(op_row(OP_clone), FORM_functional, args, NULL, &copy) == ST_OK ? copy : NULL;
+}
+
+static Status print_captured(Capture *c, const char *label, sn_tensor *t) {
+    sn_tensor *const copy = copy_now(t);
+    if (!copy) return error_pending();
+    if (copy->placeholder) return capture_note_print(c, label, copy);
+    debug_print_line(label, copy); /* it could not be recorded, and all before it has run */
+    return ST_OK;
+}
+
+static Status print_now(const char *label, sn_tensor *t) {
+    TRY(tensor_ready(t, "sn_debug_print"));
+    Capture *const paused = capture_pause();
+    debug_print_line(label, t);
+    capture_unpause(paused);
+    return ST_OK;
+}
+
+/* Modes see the program's ops, not the copy. */
+Status debug_print(const char *label, sn_tensor *t) {
+    sn_state *const state = state_get();
+    TRY(state_untraced("sn_debug_print"));
+    Capture *const c = capture_current();
+    if (!c || state->modes || tensor_is_batched(t)) return print_now(label, t);
+    TRY(scope_push(state, false));
+    state_grad_mode_set(state, SN_GRAD_OFF);
+    const Status status = print_captured(c, label, t);
+    scope_pop(state);
+    return status;
+}
