@@ -181,7 +181,7 @@ Status decomp_stack(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     if (dim < first->rank) {
         int64_t sizes[MAX_RANK];
         for (int d = 0; d < rank; d++) sizes[d] = d == dim ? args[0].n : first->sizes[d - (d > dim)];
-        return done1(outs, E(b, view, V(E(b, cat, args[0], I(dim))), A_INTS(sizes, rank)));
+        return done1(outs, E(b, _unsafe_view, V(E(b, cat, args[0], I(dim))), A_INTS(sizes, rank)));
     }
     Val *few[32], **const parts = ROOM(few, args[0].n);
     bool made = parts != NULL;
