@@ -90,6 +90,12 @@ static const RuleDoc rule_docs[] = {
     {"mm", "2-D operands of one dtype; inner sizes must agree."},
     {"bmm", "3-D operands of one dtype; inner and batch sizes must agree."},
     {"addmm", "2-D mat1 and mat2 of one dtype; self broadcasts to the product."},
+    {"int_mm", "2-D operands, i8 or u8 by i8; inner sizes must agree; the result is i32."},
+    {"fake_quantize",
+     "Sizes and dtype of self, which must be a float; a zero point outside of the range is a value error."},
+    {"quantize",
+     "Sizes of input, which must be a float; a range beyond dtype's, or a zero point outside, is a value error."},
+    {"dequantize", "Sizes of input, which must have dtype, an int one."},
     {"embedding", "Sizes of indices, then weight's second; an index out of range is a value error."},
     {"gather", "Sizes of index; a position out of range is a value error."},
 };

@@ -240,6 +240,11 @@ Status deriv_native_dropout(Deriv *d) { /* (input, p, train) -> (output, mask) *
     const double scale = !train ? 1 : p == 1 ? 0 : 1 / (1 - p);
     return deriv_set(d, 0, E(d->b, native_dropout_backward, V(grad_of(d)), V(d->results[1]), F(scale)));
 }
+/* (self, ...) -> (output, mask): straight through; rounding counts as no change, a limit that was reached as a
+ * constant. */
+Status deriv_fake_quantize(Deriv *d) {
+    return grad_of(d) ? deriv_set(d, 0, mul(d->b, grad_of(d), d->results[1])) : ST_OK;
+}
 Status deriv_native_dropout_backward(Deriv *d) {
     return wants(d, 0) ? deriv_set(d, 0, E(d->b, native_dropout_backward, V(grad_of(d)), d->args[1], d->args[2]))
                        : ST_OK;

@@ -29,7 +29,9 @@ static const struct {
                {OP_nll_loss_backward, 6, 0},
                {OP_binary_cross_entropy, 2, 0},
                {OP_log_sigmoid_backward, 2, 0},
-               {OP_convolution_backward, 1, 1u << 1}};
+               {OP_convolution_backward, 1, 1u << 1},
+               {OP__fake_quantize_per_tensor_affine_cachemask_tensor_qparams, 1, 0},
+               {OP_fake_quantize_per_channel_affine_cachemask, 1, 0}};
 
 bool deriv_reaches(const OpRow *row, int arg, uint32_t results) {
     for (int i = 0; i < COUNT_OF(limited); i++)

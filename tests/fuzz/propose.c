@@ -4,7 +4,7 @@
  *   ab   a tensor of sizes a, b: the first takes them from a value that exists; digits are sizes
  *   <bac a tensor of i64 below size b, of sizes a, c         .  a tensor without dims
  *   [a,b*c,-1   a list of ints    =-1  an int    #b  the size b    (ab,cb  a list of tensors
- *   !    false    *    by type and name */
+ *   !    false    *    by type and name    %ab  a tensor of i8    $ab  of f32    :u8  a dtype */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,18 @@ typedef struct ShapeRow {
 
 static const ShapeRow shapes[] = {
     {"mm", {"ab", "bc"}},
+    {"_int_mm", {"%ab", "%bc"}},
+    {"fake_quantize_per_tensor_affine", {"ab", "$", "<7", "=-8", "=7"}},
+    {"fake_quantize_per_channel_affine", {"ab", "$b", "<7b", "=1", "=-8", "=7"}},
+    {"fake_quantize_per_channel_affine", {"eab", "$a", "<7a", "=-2", "=0", "=255"}},
+    {"fake_quantize_per_tensor_affine_cachemask", {"ab", "*", "=0", "=-2", "=1"}},
+    {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", {"ab", "$", "<7", "<2", "=-8", "=7"}},
+    {"fake_quantize_per_channel_affine_cachemask", {"ab", "$a", "<7a", "=0", "=-8", "=7"}},
+    {"quantize_per_tensor", {"ab", "$", "<7", "=0", "=255", ":u8"}},
+    {"quantize_per_tensor", {"eab", "$", "<7", "=-128", "=127", ":i8"}},
+    {"quantize_per_channel", {"ab", "$b", "<7b", "=1", "=-128", "=127", ":i8"}},
+    {"dequantize_per_tensor", {"%ab", "$", "<7", "=-128", "=127", ":i8"}},
+    {"dequantize_per_channel", {"%ab", "$a", "<7a", "=0", "=-128", "=127", ":i8"}},
     {"bmm", {"eab", "ebc"}},
     {"addmm", {"c", "ab", "bc"}},
     {"addmm", {"ac", "ab", "bc"}},
@@ -349,6 +361,16 @@ static bool bool_word(Gen *g, Letters *l, const char *word, FzArg *a) {
     return a->value >= 0;
 }
 
+static bool word_of_dtype(Gen *g, Letters *l, DType dtype, const char *word, FzArg *a) {
+    FzInt dims[4];
+    int rank = 0;
+    for (const char *c = word + 1; *c && rank < 4; c++) dims[rank++] = letter(g, l, *c);
+    *a = (FzArg){.kind = FZ_value, .value = gen_value(g, dtype, dims, rank, 0, -1)};
+    return a->value >= 0;
+}
+
+static FzArg plain_int(int64_t value) { return (FzArg){.kind = FZ_int, .i = {value, -1}}; }
+
 /* a*b: one of the two must be a plain number. */
 static bool product(FzInt *into, FzInt by) {
     if (into->var >= 0 && by.var >= 0) return false;
@@ -402,6 +424,13 @@ static bool word_argument(Gen *g, Letters *l, const char *word, FzArg *a) {
         return ints_word(g, l, word, a);
     case '(':
         return list_word(g, l, word, a);
+    case '%':
+        return word_of_dtype(g, l, DT_i8, word, a);
+    case '$':
+        return word_of_dtype(g, l, DT_f32, word, a);
+    case ':':
+        *a = plain_int(dtype_find(word + 1, strlen(word + 1)));
+        return true;
     case '!':
         *a = (FzArg){.kind = FZ_bool, .i = {false, -1}};
         return true;
@@ -418,7 +447,6 @@ static bool word_argument(Gen *g, Letters *l, const char *word, FzArg *a) {
 
 /* By type and name ---------------------------------------------------------------------------- */
 
-static FzArg plain_int(int64_t value) { return (FzArg){.kind = FZ_int, .i = {value, -1}}; }
 static FzArg plain_bool(bool value) { return (FzArg){.kind = FZ_bool, .i = {value, -1}}; }
 static FzArg plain_float(double value) { return (FzArg){.kind = FZ_float, .f = value, .i = {1, -1}}; }
 
@@ -629,6 +657,8 @@ static bool takes_word(const Param *param, const char *word) {
                param->type == PT_int1_opt;
     case '(':
         return param->type == PT_tensors;
+    case ':':
+        return param->type == PT_dtype;
     case '!':
         return param->type == PT_bool;
     case '=':

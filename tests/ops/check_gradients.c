@@ -131,7 +131,8 @@ static bool make(const Case *c, SampleCall *call, Leaves *leaves) {
     if (!ops_make(c, call)) return false;
     for (int i = 0; i < call->n_tensors; i++) {
         if (sn_numel(call->tensors[i]) > MOST) return false;
-        if (sn_requires_grad(call->tensors[i])) leaves->at[leaves->n++] = call->tensors[i];
+        if (sn_requires_grad(call->tensors[i]) && sn_dtype_of(call->tensors[i]) == SN_F64)
+            leaves->at[leaves->n++] = call->tensors[i];
     }
     return leaves->n > 0;
 }

@@ -9,8 +9,8 @@
 
 enum { MAX_TENSORS = 6, MAX_ELEMENTS = 128, MAX_CASE_RANK = 5 };
 
-/* (-2, 2); (0.2, 2); (-0.9, 0.9); (1.2, 3); (0.1, 0.9); and without gradients: ints, bools, (0.2, 2) */
-typedef enum Domain { ANY, POSITIVE, UNIT, ABOVE, SHARE, INDEX, MASK, FIXED } Domain;
+/* (-2, 2); (0.2, 2); (-0.9, 0.9); (1.2, 3); (0.1, 0.9); without gradients: ints, bools, (0.2, 2), the same in f32 */
+typedef enum Domain { ANY, POSITIVE, UNIT, ABOVE, SHARE, INDEX, MASK, FIXED, SCALES } Domain;
 typedef struct Spec {
     Domain domain;
     int rank;
@@ -29,11 +29,9 @@ typedef struct Case {
     {                                                                                                                  \
         .kind = ARG_ints, .n = COUNT_OF(((const int64_t[]){__VA_ARGS__})), .ints = (const int64_t[]) { __VA_ARGS__ }   \
     }
-#define ARGS(...) .args = {__VA_ARGS__} /* the others are their defaults */
-#define S(domain, rank, ...)                                                                                           \
-    { domain, rank, {__VA_ARGS__}, 0 }
-#define AT(below, rank, ...)                                                                                           \
-    { INDEX, rank, {__VA_ARGS__}, below }
+#define ARGS(...)            .args = {__VA_ARGS__} /* the others are their defaults */
+#define S(domain, rank, ...) {domain, rank, {__VA_ARGS__}, 0}
+#define AT(below, rank, ...) {INDEX, rank, {__VA_ARGS__}, below}
 #define UNARY(id, domain)                                                                                              \
     {                                                                                                                  \
         OP_##id, ARGS(X), { S(domain, 2, 2, 3) }                                                                       \
@@ -141,6 +139,16 @@ static const Case cases[] = {
     {OP_softshrink_backward, ARGS(X, X, F(0.5)), {S(ANY, 1, 6), S(ANY, 1, 6)}},
     {OP_logit_backward, ARGS(X, X, F(0.2)), {S(ANY, 1, 6), S(SHARE, 1, 6)}},
     {OP_native_dropout_backward, ARGS(X, X, F(2)), {S(ANY, 1, 6), S(MASK, 1, 6)}},
+    /* a grid too fine to be seen; done by none; limited to one number */
+    {OP_fake_quantize_per_tensor_affine_cachemask,
+     ARGS(X, F(0x1p-40), I(3), I(-35184372088832), I(35184372088832)),
+     {S(ANY, 1, 6)}},
+    {OP__fake_quantize_per_tensor_affine_cachemask_tensor_qparams,
+     ARGS(X, X, X, X, I(-8), I(7)),
+     {S(ANY, 1, 6), S(SCALES, 1, 1), AT(3, 1, 1), AT(1, 1, 1)}},
+    {OP_fake_quantize_per_channel_affine_cachemask,
+     ARGS(X, X, X, I(0), I(100), I(100)),
+     {S(ANY, 2, 3, 2), S(SCALES, 1, 3), AT(3, 1, 3)}},
     {OP_add_Tensor, ARGS(X, X, F(2.5)), {S(ANY, 2, 2, 1), S(ANY, 1, 3)}},
     {OP_sub_Tensor, ARGS(X, X, F(2.5)), {S(ANY, 1, 3), S(ANY, 2, 2, 3)}},
     {OP_rsub_Tensor, ARGS(X, X, F(2.5)), {S(ANY, 2, 2, 3), S(ANY, 0, 0)}},
@@ -383,7 +391,7 @@ static double next_random(uint64_t *seed) { /* [0, 1) */
 
 static double draw(Domain domain, uint64_t *seed) {
     const double r = next_random(seed);
-    if (domain == POSITIVE || domain == FIXED) return 0.2 + 1.8 * r;
+    if (domain == POSITIVE || domain >= FIXED) return 0.2 + 1.8 * r;
     if (domain == ABOVE) return 1.2 + 1.8 * r;
     if (domain == SHARE) return 0.1 + 0.8 * r;
     return domain == UNIT ? -0.9 + 1.8 * r : -2 + 4 * r;
@@ -393,6 +401,7 @@ static sn_tensor *make(const Spec *spec, uint64_t *seed) {
     double floats[MAX_ELEMENTS];
     int64_t ints[MAX_ELEMENTS], n = 1;
     bool bools[MAX_ELEMENTS];
+    float scales[MAX_ELEMENTS];
     for (int i = 0; i < spec->rank; i++) n *= spec->sizes[i];
     ck_assert_int_le(n, MAX_ELEMENTS);
     for (int64_t i = 0; i < n; i++) {
@@ -401,11 +410,12 @@ static sn_tensor *make(const Spec *spec, uint64_t *seed) {
         else if (spec->domain == MASK)
             bools[i] = next_random(seed) < 0.5;
         else
-            floats[i] = draw(spec->domain, seed);
+            scales[i] = (float)(floats[i] = draw(spec->domain, seed));
     }
     const sn_ints sizes = {spec->sizes, spec->rank};
     if (spec->domain == INDEX) return sn_from_data(ints, sizes, SN_I64);
     if (spec->domain == MASK) return sn_from_data(bools, sizes, SN_BOOL);
+    if (spec->domain == SCALES) return sn_from_data(scales, sizes, SN_F32);
     return sn_requires_grad_(sn_from_data(floats, sizes, SN_F64), spec->domain != FIXED);
 }
 
