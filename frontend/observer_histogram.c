@@ -67,14 +67,14 @@ static double error_between(const Histogram *h, int levels, int start, int end) 
     return sum;
 }
 
-typedef struct Search {
+typedef struct EndSearch {
     const double *sums; /* of counts up to each bin */
     double total, alpha, beta;
     int start, end;
-} Search;
+} EndSearch;
 
 /* Moves one of the ends, if at all. */
-static void move(Search *s) {
+static void move_end(EndSearch *s) {
     static const double step = 1e-5;
     int left = s->start, right = s->end;
     while (left < s->end && s->sums[left] < (s->alpha + step) * s->total) left++;
@@ -85,10 +85,10 @@ static void move(Search *s) {
         s->end = right, s->beta -= step;
 }
 
-static void search_from(Search s, const Histogram *h, int levels, int *start, int *end) {
+static void search_from(EndSearch s, const Histogram *h, int levels, int *start, int *end) {
     double least = INFINITY;
     while (s.alpha < s.beta) {
-        move(&s);
+        move_end(&s);
         if (s.start == *start && s.end == *end) continue;
         const double error = error_between(h, levels, s.start, s.end);
         if (error > least) return;
@@ -103,7 +103,7 @@ Status histogram_search(const Histogram *h, int levels, double *min, double *max
     int start = 0, end = h->bins - 1;
     if (!sums) return ST_MEMORY;
     for (int i = 0; i < h->bins; i++) sums[i] = total += h->counts[i];
-    search_from((Search){sums, total, 0, 1, start, end}, h, levels, &start, &end);
+    search_from((EndSearch){sums, total, 0, 1, start, end}, h, levels, &start, &end);
     mem_free(sums);
     *min = h->min + bin * start;
     *max = h->min + bin * (end + 1);

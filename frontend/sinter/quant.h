@@ -1,6 +1,7 @@
 /* quant.h: 8-bit integers in the place of floats: observers, and a pass that puts int8 products into graphs. The ops
    (sn_fake_quantize_per_tensor_affine, sn_quantize_per_tensor, sn_dequantize_per_tensor, sn_int_mm and those of a
-   scale per channel) are in ops.h. A value x stands for q = round(x / scale) + zero_point, limited to quant_min..quant_max. */
+   scale per channel) are in ops.h. A value x stands for q = round(x / scale) + zero_point, limited to
+   quant_min..quant_max. */
 #ifndef SINTER_QUANT_H
 #define SINTER_QUANT_H
 #include <sinter/graph.h>
