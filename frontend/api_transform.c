@@ -1,6 +1,7 @@
 /* api_transform.c: functions of functions (sinter/transform.h), thin over runtime/transform. */
 #include <sinter/transform.h>
 
+#include "frontend/api_transform.h"
 #include "frontend/options.h"
 #include "runtime/base/room.h"
 #include "runtime/base/text.h"
@@ -11,7 +12,7 @@
 _Static_assert((int)SN_VMAP_RANDOM_SAME == (int)VMAP_same && (int)SN_VMAP_RANDOM_DIFFERENT == (int)VMAP_different,
                "randomness is passed on as it is");
 
-static Status check_lists(const char *what, sn_body body, sn_tensors in, sn_tensor *const *out, int n_out) {
+Status transform_check_lists(const char *what, sn_body body, sn_tensors in, sn_tensor *const *out, int n_out) {
     TRY(error_pending());
     if (!body) return error_raise(ST_ARGUMENT, "%s: body is NULL", what);
     if (in.n < 0 || in.n > INT32_MAX || n_out < 0)
@@ -35,7 +36,7 @@ static bool is_saved(void *context, const char *op) {
 static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
                          sn_tensor **out, int n_out, const void *site) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
-    TRY(check_lists("sn_checkpoint", body, in, out, n_out));
+    TRY(transform_check_lists("sn_checkpoint", body, in, out, n_out));
     TRY(state_outside_vmap("sn_checkpoint"));
     sn_checkpoint_options known = {0};
     TRY(options_take(&known, sizeof known, options, "sn_checkpoint"));
@@ -125,7 +126,7 @@ static Status vmap(sn_body body, void *closure, const sn_vmap_options *options, 
     sn_vmap_options o = {0};
     int64_t size = 0;
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
-    TRY(check_lists("sn_vmap", body, in, out, n_out));
+    TRY(transform_check_lists("sn_vmap", body, in, out, n_out));
     TRY(options_take(&o, sizeof o, options, "sn_vmap"));
     TRY(check_vmap(&o, in, n_out));
     TRY(count_examples(&o, in, &size));

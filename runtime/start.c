@@ -28,7 +28,7 @@
 #include "runtime/core/override.h"
 #include "runtime/transform/anomaly.h"
 #include "runtime/transform/checkpoint.h"
-#include "runtime/transform/vmap.h"
+#include "runtime/transform/level.h"
 
 static void start_all(void) {
     dispatch_start();
@@ -40,7 +40,7 @@ static void start_all(void) {
     cuda_start();
     tape_start();
     autocast_start();
-    vmap_start();
+    level_start();
     capture_start();
     checkpoint_start();
     anomaly_start();

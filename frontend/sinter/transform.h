@@ -114,5 +114,55 @@ typedef struct sn_vmap_options {
    As torch.vmap. [op] */
 sn_status sn_vmap(sn_body body, void *closure, const sn_vmap_options *options, sn_tensors in, sn_tensor **out,
                   int n_out);
+
+/* Gradients of functions, as torch.func has them. Each gives derivatives first and then, as far as out has room, the
+   body's outputs, so that a body's value and what else it gives (aux) need no second run:
+
+       sn_func_grad(f, c, NULL, in, out, 1)     d f / d in[0]
+       sn_func_grad(f, c, NULL, in, out, 2)     and f's value, its output 0
+       sn_func_grad(f, c, NULL, in, out, 4)     and its outputs 1 and 2, which no gradient is of
+
+   A function's derivative is its own: what requires gradients outside plays no part in it, nor does .grad; gradients
+   outside, sn_vmap, and these functions again go through it, in any order. In a body the arguments are tensors of the
+   level (sn_keys shows vmap); sn_item gives their values where no sn_vmap is around, ops take them, and no other
+   function does. Gradients are on when it begins; a body that switches them off does so for itself and all further out.
+   It may write in place what it made itself, no tensor from outside. sn_backward, sn_gradients, sn_requires_grad_,
+   sn_custom_call, control flow as ops and sn_checkpoint are errors in it that say so. A compiled function holds all of
+   its ops in its graph. argnums: of which inputs, each once, negative ones from the end; floats only. What does not
+   depend on an argument has a gradient of zeros. */
+typedef struct sn_func_grad_options {
+    size_t size;
+    sn_ints argnums; /* NULL: 0 */
+} sn_func_grad_options;
+#define SN_FUNC_GRAD_OPTIONS(...) SN_STRUCT(sn_func_grad_options, __VA_ARGS__)
+/* out: the gradients of the body's output 0, a 0-dim float, by argnums, each of its input's sizes and dtype; then
+   outputs. [op] */
+sn_status sn_func_grad(sn_body body, void *closure, const sn_func_grad_options *options, sn_tensors in, sn_tensor **out,
+                       int n_out);
+
+typedef struct sn_func_vjp_options {
+    size_t size;
+    /* Of the body's first outputs, of their sizes and dtypes; an entry NULL: zeros. At least one. */
+    sn_tensors cotangents;
+    sn_ints argnums; /* NULL: all inputs */
+} sn_func_vjp_options;
+#define SN_FUNC_VJP_OPTIONS(...) SN_STRUCT(sn_func_vjp_options, __VA_ARGS__)
+/* out: by argnums the sum over outputs of cotangent times derivative, J'u; then outputs. [op] */
+sn_status sn_func_vjp(sn_body body, void *closure, const sn_func_vjp_options *options, sn_tensors in, sn_tensor **out,
+                      int n_out);
+
+typedef struct sn_jacobian_options {
+    size_t size;
+    sn_ints argnums; /* NULL: 0 */
+} sn_jacobian_options;
+#define SN_JACOBIAN_OPTIONS(...) SN_STRUCT(sn_jacobian_options, __VA_ARGS__)
+/* All derivatives of all outputs: of output i by argument k it is out[i * arguments + k], of the output's sizes, then
+   the input's; n_out is outputs times arguments. By one backward for all elements of an output (sn_vmap). [op] */
+sn_status sn_jacobian(sn_body body, void *closure, const sn_jacobian_options *options, sn_tensors in, sn_tensor **out,
+                      int n_out);
+/* Second derivatives, the jacobian of the jacobian: of output i by arguments k and l
+   out[(i * arguments + k) * arguments + l], of the output's sizes, then both inputs'. [op] */
+sn_status sn_hessian(sn_body body, void *closure, const sn_jacobian_options *options, sn_tensors in, sn_tensor **out,
+                     int n_out);
 SN_END
 #endif

@@ -325,7 +325,7 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
     Val *wide;
     TRY(unpack(node, call, &rc));
     /* until the engine closes this node's scope */
-    state_get()->exclude |= KEYS_OF_CALLS | (call->create_graph ? 0 : KEY_BIT(autograd));
+    state_get()->exclude |= KEYS_OF_CALLS | (call->hidden ? KEY_BIT(autograd) : 0);
     memset(rc.grad_in, 0, sizeof rc.grad_in);
     gather_needs(row, call, rc.needs);
     rc.d = (Deriv){.b = eager_builder(),
@@ -438,7 +438,7 @@ static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item
     if (LIKELY(!r->written || t->storage != r->written->storage)) return save_value(r, t, item, list_item);
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    state->exclude |= KEY_BIT(autograd);
+    if (LIKELY(!state->level)) state->exclude |= KEY_BIT(autograd);
     sn_tensor *const copy = tape_clone(t, NULL);
     const Status status = copy ? save_value(r, copy, item, list_item) : error_pending();
     scope_pop(state);
@@ -522,7 +522,7 @@ static Status record_into(Recording *r, const SavePlan *plan) {
     TRY(attach_results(r));
     TRY(save_results(r, plan));
     r->node->saves = r->row->n_saved > 0;
-    if (UNLIKELY(state_get()->packer != NULL)) TRY(packers_pack(r->row->saved, r->row->n_saved));
+    if (UNLIKELY(state_get()->packer != NULL) && !state_get()->level) TRY(packers_pack(r->row->saved, r->row->n_saved));
     return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
 }
 
@@ -606,6 +606,7 @@ static Status kernel_resizes(OpCall *call) {
 
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs) {
     sn_state *const state = state_get();
+    if (UNLIKELY(state->level != NULL)) return dispatch(row, form, args, NULL, outs);
     const uint64_t before = state->exclude;
     state->exclude |= ~(KEYS_KERNEL | KEY_BIT(autograd));
     const Status status = dispatch(row, form, args, NULL, outs);
@@ -621,8 +622,16 @@ static Status copy_into(sn_tensor *to, sn_tensor *from) {
 
 static bool has_gaps(const Meta *meta) { return meta_bytes(meta) > (size_t)(meta->numel * dtype_bytes(meta->dtype)); }
 
+/* Of a handle of a level, by an op, which passes through the levels. */
+static COLD sn_tensor *clone_handle(sn_tensor *t, const Meta *meta) {
+    if (!meta || meta->contiguous) return tensor_of(E(eager_builder(), clone, V(&t->base), A_NONE));
+    error_raise(ST_UNSUPPORTED, "a view by strides would be written in place inside of a function's transform");
+    return NULL;
+}
+
 sn_tensor *tape_clone(sn_tensor *t, const Meta *meta) {
     const Meta *const from = t->base.meta;
+    if (UNLIKELY(tensor_is_batched(t))) return clone_handle(t, meta);
     if (!meta) meta = meta_intern_contiguous(from->dtype, from->device, from->sizes, from->rank);
     sn_tensor *const copy = !meta ? NULL : has_gaps(meta) ? tensor_new_zero(meta) : tensor_new(meta);
     return copy && copy_into(copy, t) == ST_OK ? copy : NULL;
@@ -630,6 +639,9 @@ sn_tensor *tape_clone(sn_tensor *t, const Meta *meta) {
 
 Status tape_fill(sn_tensor *t, double value) {
     const Arg number = A_FLOAT(value);
+    sn_tensor *written;
+    if (UNLIKELY(tensor_is_batched(t)))
+        return dispatch(op_row(OP_fill_Scalar), FORM_inplace, (const Arg[]){V(&t->base), number}, NULL, &written);
     sn_tensor *const scalar = tensor_scalar(&number, t->base.meta->dtype);
     return scalar ? copy_into(t, scalar) : error_pending();
 }

@@ -163,7 +163,7 @@ static TapeEntry *heap_pop(Engine *e) {
 /* sums ---------------------------------------------------------------------------------------- */
 
 static bool sole(const sn_tensor *t) {
-    return atomic_load(&t->refs) == 1 && t->storage && atomic_load(&t->storage->refs) == 1;
+    return atomic_load(&t->refs) == 1 && t->storage && atomic_load(&t->storage->refs) == 1 && !tensor_is_batched(t);
 }
 
 /* Where streams change, a gradient is used on another one than its memory is of. */
@@ -345,7 +345,8 @@ static Status call_backward(Engine *e, TapeEntry *entry, CallArrays *a) {
                          .partial = a->partial,
                          .grad_in = a->grad_in,
                          .create_graph = e->create,
-                         .retain = e->retain};
+                         .retain = e->retain,
+                         .hidden = !e->create && !(e->run->flags & TAPE_level)};
     TRY(node->class->backward(node, &call));
     for (int i = 0; i < node->n_edges; i++)
         if (a->needs[i] && a->grad_in[i]) TRY(deliver(e, &node->edges[i], a->grad_in[i], node->class->continues));
@@ -639,7 +640,8 @@ static void engine_close(Engine *e) {
  * asked for twice) gets another handle. */
 static sn_tensor *give_tensor(Engine *e, sn_tensor *t) {
     if (!tensor_in_scope(t)) return scope_adopt(e->state, t) ? t : NULL;
-    sn_tensor *alias = tensor_from_storage(t->storage, t->base.meta, t->offset);
+    sn_tensor *alias = tensor_alias(t);
+    if (alias && !scope_adopt(e->state, alias)) alias = NULL;
     const AutogradMeta *const meta = t->autograd;
     if (alias && meta && meta->node && tape_attach(alias, meta->node, meta->output) != ST_OK) alias = NULL;
     tensor_release(t);
@@ -675,7 +677,7 @@ static void engine_leave(Engine *e) {
 
 static Status run_engine(Engine *e) {
     TRY(scope_push(e->state, false));
-    state_grad_mode_set(e->state, e->create ? SN_GRAD_ON : SN_GRAD_OFF);
+    if (!(e->run->flags & TAPE_level)) state_grad_mode_set(e->state, e->create ? SN_GRAD_ON : SN_GRAD_OFF);
     const Status status = walk(e);
     scope_pop(e->state);
     return status;
@@ -684,7 +686,7 @@ static Status run_engine(Engine *e) {
 Status tape_run(const TapeRun *run) {
     TRY(error_pending());
     Status status = ST_OK;
-    if (runtime_hooks.capture_run(run, &status)) return status;
+    if (!(run->flags & TAPE_level) && runtime_hooks.capture_run(run, &status)) return status;
     sn_state *const state = state_get();
     const bool create = run->flags & TAPE_create;
     __attribute__((cleanup(engine_leave))) Engine e = {.run = run,

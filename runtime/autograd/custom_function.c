@@ -227,6 +227,7 @@ Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
     TRY(error_pending());
     TRY(state_untraced("sn_custom_call"));
+    TRY(state_outside_vmap("sn_custom_call"));
     TRY(check_call(fn, in, n_in, out, n_out));
     Arg *const args = mem_alloc((size_t)(n_in + 1) * sizeof *args);
     TapeNode *const node = args ? tape_node_new(&custom_class, n_in, 0, n_out, sizeof(CustomNode)) : NULL;

@@ -118,6 +118,7 @@ typedef struct TapeBackward {
     sn_tensor *const *partial;  /* by edge: the sum so far; NULL none yet. Only for nodes with continues */
     sn_tensor **grad_in;        /* by edge: contribution, NULL undefined; continues: the new sum instead */
     bool create_graph, retain;
+    bool hidden;           /* from the tapes that may be below: not create_graph, and no run of a level */
     const TapeEdge *edges; /* of compiled nodes */
 } TapeBackward;
 
@@ -257,9 +258,10 @@ void tape_view_end(sn_tensor *t);              /* t is no view any more */
 sn_tensor *tape_view_base(const sn_tensor *t); /* NULL: not a view */
 
 /* engine (backward.c) ------------------------------------------------------------------------- */
-enum { TAPE_retain = 1, TAPE_create = 2, TAPE_allow_unused = 4, TAPE_stop = 8 };
-/* TAPE_stop: the run ends at xs: what made them does not run, nor do their hooks. roots get grads[i] (NULL: 1, for one
- * element). xs NULL: accumulate into leaves. Else the gradients of xs go to out (scope-owned, NULL where unused is
+enum { TAPE_retain = 1, TAPE_create = 2, TAPE_allow_unused = 4, TAPE_stop = 8, TAPE_level = 16 };
+/* TAPE_stop: the run ends at xs: what made them does not run, nor do their hooks. TAPE_level: it is a transform
+ * level's own: its ops are no concern of capture, and tapes further out record them. roots get grads[i] (NULL: 1, for
+ * one element). xs NULL: accumulate into leaves. Else the gradients of xs go to out (scope-owned, NULL where unused is
  * allowed) and no leaf is touched. */
 typedef struct TapeRun {
     sn_tensor *const *roots, *const *grads;

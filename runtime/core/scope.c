@@ -48,7 +48,7 @@ Status scope_push(sn_state *state, bool owned) {
         .include = state->include,
         .exclude = state->exclude,
         .autocast = state->autocast,
-        .vmap = state->vmap,
+        .level = state->level,
         .modes = state->modes,
         .api_modes = state->api_modes,
         .packer = state->packer,
@@ -82,7 +82,7 @@ static void restore_state(sn_state *state, const ScopeFrame *frame) {
     state->include = frame->include;
     state->exclude = frame->exclude;
     state->autocast = frame->autocast;
-    state->vmap = frame->vmap;
+    state->level = frame->level;
     if (UNLIKELY(state->n_scopes + 1 < state->cast_region)) autocast_region_end(state);
     state->device = frame->device;
     if (UNLIKELY(state->modes != frame->modes)) user_modes_pop_to(state, KEY_mode, frame->modes);

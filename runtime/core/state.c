@@ -75,10 +75,10 @@ Status state_outside_body(const char *what) {
 }
 
 Status state_outside_vmap(const char *what) {
-    if (LIKELY(!state_get()->vmap)) return ST_OK;
+    if (LIKELY(!state_get()->level)) return ST_OK;
     return error_raise(ST_UNSUPPORTED,
-                       "%s: not inside of sn_vmap, whose tensors stand for many examples; call sn_vmap "
-                       "in its body",
+                       "%s: not inside of sn_vmap, sn_func_grad and their like, whose tensors stand for others; "
+                       "call these in its body",
                        what);
 }
 

@@ -28,7 +28,7 @@ typedef struct ScopeFrame {
     uint32_t autocast;
     struct UserMode *modes, *api_modes;
     struct TapePacker *packer;
-    struct VmapLevel *vmap;
+    struct Level *level;
     struct StreamUse *streams;
     Device device; /* the default one */
     bool forks;    /* it ends with the generator as it began, which was: */
@@ -79,8 +79,8 @@ struct sn_state {
     struct LentMetas *lent;     /* layouts interned lately, runtime/core/meta_intern.c */
     struct UserMode *modes;     /* stack of user modes, innermost first */
     struct UserMode *api_modes; /* the same of API modes */
-    struct VmapLevel *vmap;     /* those that run, innermost first: runtime/transform/vmap.h; NULL: none */
-    uint32_t vmap_ids;          /* of levels, as they were begun */
+    struct Level *level;        /* of transforms that run, innermost first: runtime/transform/level.h; NULL: none */
+    uint32_t level_ids;         /* as they were begun */
     /* By device, runtime/device/stream.h; NULL: each device's own. It holds those of the open scopes. */
     struct StreamUse *streams;
     Device device;             /* where factories go that name none */
@@ -110,7 +110,7 @@ const char *state_text(sn_state *state, char *malloced);
 /* The mode, and the key that inference leaves out. */
 void state_grad_mode_set(sn_state *state, sn_grad_mode mode);
 
-/* Raises inside of sn_vmap: for functions whose bodies do not run on examples. */
+/* Raises inside of sn_vmap, sn_func_grad...: for functions whose bodies do not run on handles of levels. */
 Status state_outside_vmap(const char *what);
 /* Raises where a body is being captured: for functions of capture class `refused` [semantics C3]. */
 Status state_outside_body(const char *what);

@@ -153,6 +153,14 @@ sn_tensor *tensor_view(sn_tensor *base, const Meta *meta, int64_t offset) {
     return t;
 }
 
+/* A handle that stands for what t does, of its level. */
+static void become_handle(sn_tensor *t, const sn_tensor *of, sn_tensor *inner) {
+    t->keys = inner->keys | KEY_BIT(vmap);
+    atomic_store_explicit(&t->flags, of->flags & (TF_batched | TF_whole), memory_order_relaxed);
+    t->inner = tensor_retained(inner);
+    t->level = of->level;
+}
+
 sn_tensor *tensor_alias(const sn_tensor *t) {
     sn_tensor *const alias = tensor_block_take(state_get(), BLOCK_header);
     if (UNLIKELY(!alias)) return NULL;
@@ -160,6 +168,7 @@ sn_tensor *tensor_alias(const sn_tensor *t) {
     *alias = (sn_tensor){
         .base = t->base, .refs = 1, .flags = t->flags & TF_inference, .block = BLOCK_header, .keys = t->keys};
     tensor_set_storage(alias, t->storage, t->offset);
+    if (UNLIKELY(tensor_is_batched(t))) become_handle(alias, t, t->inner);
     return alias;
 }
 
@@ -206,7 +215,11 @@ void tensor_free(sn_tensor *t) {
         return;
     }
     meta_release(t->base.meta);
-    if (t->block == BLOCK_header) block_give(t, BLOCK_header);
+    if (t->block == BLOCK_header) {
+        sn_tensor *const inner = UNLIKELY(tensor_is_batched(t)) ? t->inner : NULL;
+        block_give(t, BLOCK_header);
+        tensor_release(inner);
+    }
     storage_release(storage);
 }
 
@@ -218,10 +231,16 @@ sn_tensor *tensor_batched(sn_tensor *inner, uint32_t level) {
     const Meta *const meta = meta_of_example(inner->base.meta);
     sn_tensor *const t = meta ? tensor_without_data(meta) : NULL;
     if (!t) return NULL;
-    t->keys = inner->keys | KEY_BIT(vmap);
-    atomic_store_explicit(&t->flags, TF_batched, memory_order_relaxed);
-    t->inner = tensor_retained(inner);
-    t->level = level;
+    become_handle(t, &(sn_tensor){.flags = TF_batched, .level = level}, inner);
+    return t;
+}
+
+sn_tensor *tensor_wrapped(sn_tensor *inner, uint32_t level, const sn_tensor *of) {
+    Storage *const version = of ? of->storage : storage_wrap(inner->base.meta->device, NULL, 0, NULL, NULL);
+    sn_tensor *const t = version ? tensor_without_data(inner->base.meta) : NULL;
+    if (t) tensor_set_storage(t, version, 0);
+    if (!of) storage_release(version);
+    if (t) become_handle(t, &(sn_tensor){.flags = TF_batched | TF_whole, .level = level}, inner);
     return t;
 }
 
@@ -251,7 +270,10 @@ Status tensor_valid(const sn_tensor *t, const char *what) {
 
 Status tensor_alone(const sn_tensor *t, const char *what) {
     if (LIKELY(!tensor_is_batched(t))) return ST_OK;
-    return error_raise(ST_STATE, "%s: inside of sn_vmap a tensor stands for many examples; only ops take it", what);
+    if (!tensor_is_wrapped(t))
+        return error_raise(ST_STATE, "%s: inside of sn_vmap a tensor stands for many examples; only ops take it", what);
+    return error_raise(ST_STATE,
+                       "%s: inside of sn_func_grad and its like a tensor stands for another; only ops take it", what);
 }
 
 /* The place of its own call is the caller's: a break there names `what`. */
@@ -285,6 +307,7 @@ sn_tensor *tensor_copy_to_host(sn_tensor *t) {
 }
 
 sn_tensor *tensor_item(sn_tensor *t, const char *what) {
+    while (t && UNLIKELY(tensor_is_wrapped(t))) t = t->inner;
     if (tensor_ready(t, what) != ST_OK) return NULL;
     if (t->base.meta->numel == 1) return tensor_on_host(t);
     error_raise(ST_SHAPE, "%s: a tensor with %lld elements has no single value", what, (long long)t->base.meta->numel);

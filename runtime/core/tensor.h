@@ -30,7 +30,8 @@ enum {                   /* sn_tensor.flags */
        TF_inference = 1, /* made in inference mode */
        TF_error = 2,     /* a handle of an op that failed after the fact [C8]: every function treats it
                             as NULL */
-       TF_batched = 8,   /* one example of many: the handle that sn_vmap's body has (runtime/transform) */
+       TF_batched = 8,   /* a handle of a level (runtime/transform): of sn_vmap, one example of many, */
+       TF_whole = 16,    /* or of another, which has the same sizes as what it stands for */
        TF_learnt = 4     /* a replay function was called with it (capture/replay/world.h): one that is made
                             later at its address lacks this */
 };
@@ -44,16 +45,16 @@ struct sn_tensor {
     _Atomic uint8_t flags;
     uint8_t block;    /* BLOCK_ class */
     uint64_t keys;    /* bits of dispatch keys (runtime/core/dispatch.h) */
-    Storage *storage; /* NULL only for placeholders and meta tensors */
+    Storage *storage; /* NULL for placeholders, meta tensors, examples; TF_whole: without memory, for the version */
     union {
         int64_t offset;   /* elements */
-        sn_tensor *inner; /* TF_batched, which has no storage: all examples, batch dim in front; owned */
+        sn_tensor *inner; /* TF_batched: what it stands for, one level further out; owned */
     };
     struct AutogradMeta *autograd;
     _Atomic(struct Placeholder *) placeholder; /* cleared when all else is in place */
     /* 1 + its index in the handles of the state that holds it; 0: no scope does */
     _Atomic uint32_t scope_place;
-    uint32_t level; /* TF_batched: the id of the vmap whose examples these are */
+    uint32_t level; /* TF_batched: the level's id */
 };
 static inline sn_tensor *tensor_of(Val *v) { return (sn_tensor *)v; }
 
@@ -88,6 +89,10 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype);
 
 /* The handle of one example: inner without its dim 0; retains inner. */
 sn_tensor *tensor_batched(sn_tensor *inner, uint32_t level);
+/* The same with all dims: a handle of another transform's level, which shares the version of what it is a view of
+ * (NULL: of none). */
+sn_tensor *tensor_wrapped(sn_tensor *inner, uint32_t level, const sn_tensor *of);
+static inline bool tensor_is_wrapped(const sn_tensor *t) { return t->flags & TF_whole; }
 static inline bool tensor_is_batched(const sn_tensor *t) { return t->flags & TF_batched; }
 /* Makes t, batched, what `from`, of the same level, is. */
 void tensor_batched_become(sn_tensor *t, const sn_tensor *from);
@@ -165,7 +170,7 @@ sn_tensor *tensor_copy_to_host(sn_tensor *t);
 static inline sn_tensor *tensor_on_host(sn_tensor *t) {
     return LIKELY(device_is_host(t->base.meta->device)) ? tensor_retained(t) : tensor_copy_to_host(t);
 }
-/* Raises where t is one example of many (sn_vmap), for what is not a batched op. */
+/* Raises where t is a handle of a level (sn_vmap, sn_func_grad...), for what is no op. */
 Status tensor_alone(const sn_tensor *t, const char *what);
 /* The one element on the host: the caller's reference; NULL raises. */
 sn_tensor *tensor_item(sn_tensor *t, const char *what);

@@ -1,4 +1,4 @@
-/* vmap.c: levels, their handles, and the key's kernel: which calls a level changes. The rules are in vmap_rules.c. */
+/* vmap.c: a level of sn_vmap: which calls it changes, one run of a body. The rules are in vmap_rules.c. */
 #include "runtime/transform/vmap.h"
 
 #include "runtime/base/alloc.h"
@@ -6,72 +6,7 @@
 #include "runtime/core/frame.h"
 #include "runtime/core/hooks.h"
 
-void vmap_leave(sn_state *state, const VmapLevel *level) {
-    state->vmap = level->outer;
-    if (!level->outer) state->include &= ~KEY_BIT(vmap);
-}
-
-/* what a call's tensors are ------------------------------------------------------------------- */
-
-typedef bool VisitVal(const void *context, const Val *val);
-
-static bool any_tensor(const OpCall *call, VisitVal *visit, const void *context) {
-    for (int i = 0; i < call->row->n_params; i++) {
-        const Arg *const arg = &call->args[i];
-        if (arg->kind == ARG_tensor && arg->val && visit(context, arg->val)) return true;
-        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
-            if (arg->vals[k] && visit(context, arg->vals[k])) return true;
-    }
-    for (int i = 0; call->out_args && i < call->row->n_out; i++)
-        if (visit(context, &call->out_args[i]->base)) return true;
-    return false;
-}
-
-static bool is_of_level(const void *level, const Val *val) { return vmap_inner(level, val) != NULL; }
-
-/* A handle that outlived its vmap, or that belongs to one further in. */
-static bool is_stray(const void *levels, const Val *val) {
-    const sn_tensor *const t = (const sn_tensor *)val;
-    if (!tensor_is_batched(t)) return false;
-    for (const VmapLevel *level = levels; level; level = level->outer)
-        if (t->level == level->id) return false;
-    return true;
-}
-
-static Status check_stray(const OpCall *call, const VmapLevel *levels) {
-    if (LIKELY(!any_tensor(call, is_stray, levels))) return ST_OK;
-    return error_raise(ST_STATE,
-                       "%s: a tensor of an sn_vmap that has ended, or of one further in; its results come by "
-                       "sn_out",
-                       op_form_name(call->row, call->form));
-}
-
 /* writing ------------------------------------------------------------------------------------- */
-
-static int n_written(const OpCall *call) {
-    return call->form == FORM_inplace ? 1 : call->form == FORM_out ? call->row->n_out : 0;
-}
-
-/* Arguments that a user's op writes are written in place, too. */
-static const Val *written_argument(const OpCall *call, const VmapLevel *level) {
-    for (int i = 0; call->form == FORM_functional && i < call->row->n_params; i++) {
-        const Arg *const arg = &call->args[i];
-        const char *const alias = call->row->params[i].alias;
-        if (arg->kind == ARG_tensor && alias && strchr(alias, '!') && !vmap_inner(level, arg->val)) return arg->val;
-    }
-    return NULL;
-}
-
-static Status check_targets(const OpCall *call, const VmapLevel *level) {
-    const Val *bad = written_argument(call, level);
-    for (int i = 0; i < n_written(call) && !bad; i++)
-        if (!vmap_inner(level, &call_written(call, i)->base)) bad = &call_written(call, i)->base;
-    if (!bad) return ST_OK;
-    return error_raise(ST_STATE,
-                       "%s: sn_vmap: the values of %lld examples would be written into one tensor, which is "
-                       "not batched",
-                       op_form_name(call->row, call->form), (long long)level->size);
-}
 
 static Status check_same_sizes(const OpCall *call, const Meta *to, const Meta *from) {
     bool same = to->rank == from->rank;
@@ -85,7 +20,7 @@ static Status check_same_sizes(const OpCall *call, const Meta *to, const Meta *f
 static Status write_through(OpCall *call) {
     sn_tensor *outs[MAX_OUTS] = {0};
     TRY(dispatch(call->row, FORM_functional, call->args, NULL, outs));
-    for (int i = 0; i < n_written(call); i++) {
+    for (int i = 0; i < level_n_written(call); i++) {
         sn_tensor *const to = call_written(call, i);
         if (call->form == FORM_out) TRY(check_same_sizes(call, to->base.meta, outs[i]->base.meta));
         const Arg args[] = {A_VAL(&to->base), A_VAL(&outs[i]->base), A_BOOL(0)};
@@ -103,22 +38,17 @@ static Status relay(OpCall *call) {
     return ST_OK;
 }
 
-/* the key's kernel ---------------------------------------------------------------------------- */
-
-static Status pass_out(OpCall *call) {
-    if (!call->row->returns_list) return dispatch(call->row, call->form, call->args, call->out_args, call->outs);
-    return dispatch_list(call->row, call->args, call->outs, &call->n_outs);
-}
+/* a call ------------------------------------------------------------------------------------------ */
 
 /* Ops of the rule are temporaries, a level further out. */
-static Status run_at(OpCall *call, const VmapLevel *level, bool here) {
+static Status run_at(OpCall *call, const Level *level, bool here) {
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
-    vmap_leave(state, level);
+    level_leave(state, level);
     const Status status = call->row->flags & OPF_random ? vmap_random(call, level)
                           : here                        ? vmap_rule(call, level)
-                                                        : pass_out(call);
+                                                        : level_pass(call);
     scope_pop_passing(state, depth, call->outs, status == ST_OK ? call->n_outs : 0);
     return status;
 }
@@ -128,40 +58,19 @@ static bool writes_itself(const OpCall *call) {
     return call->row->kind == KIND_pointwise && !vmap_names_dims(call->row);
 }
 
-static Status run_written(OpCall *call, const VmapLevel *level) {
-    TRY(check_targets(call, level));
+static Status run_written(OpCall *call, const Level *level) {
+    TRY(level_check_targets(call, level));
     const bool later = call->row->flags & OPF_random && level->start;
     if (call->form == FORM_functional || (call->form == FORM_inplace && writes_itself(call) && !later))
         return run_at(call, level, true);
     return write_through(call);
 }
 
-/* One example's call is cast by its policy, and comes by again. */
-static bool cast_is_due(const sn_state *state, const OpCall *call) {
-    return state->include & ~state->exclude & call->keys & KEY_BIT(autocast) && call->form == FORM_functional;
-}
-
-static Status cast_first(OpCall *call) {
-    OpKernel *const kernel = dispatch_entry(call->row, KEY_autocast);
-    call->keys = (call->keys & ~KEY_BIT(autocast)) | KEY_BIT(vmap);
-    call->key = KEY_autocast;
-    return kernel(call);
-}
-
-static Status vmap_op(OpCall *call) {
-    sn_state *const state = state_get();
-    const VmapLevel *const level = state->vmap;
-    TRY(check_stray(call, level));
-    if (!level) return redispatch(call);
-    if (cast_is_due(state, call)) return cast_first(call);
-    if (call->row->kind == KIND_composite) return composite_expand(call, call->args, NULL, NULL);
+Status vmap_op(OpCall *call, const Level *level) {
     if (call->form == FORM_inplace && call->row->kind == KIND_view && tensor_is_batched(tensor_of(call->args[0].val)))
         return relay(call);
-    const bool here = any_tensor(call, is_of_level, level);
-    return here ? run_written(call, level) : run_at(call, level, false);
+    return level_has(call, level) ? run_written(call, level) : run_at(call, level, false);
 }
-
-void vmap_start(void) { dispatch_fallback(KEY_vmap, vmap_op); }
 
 /* one run of a body --------------------------------------------------------------------------- */
 
@@ -178,13 +87,13 @@ static sn_tensor *move_dim(sn_tensor *t, int64_t from, int64_t to) {
     return tensor_of(E(eager_builder(), permute, V(&t->base), A_INTS(dims, rank)));
 }
 
-static sn_tensor *part_of(sn_tensor *t, int64_t dim, const VmapLevel *level, int64_t all) {
+static sn_tensor *part_of(sn_tensor *t, int64_t dim, const Level *level, int64_t all) {
     if (level->size == all) return t;
     const int64_t end = level->start + level->size;
     return tensor_of(E(eager_builder(), slice_Tensor, V(&t->base), I(dim), I(level->start), I(end)));
 }
 
-static Status wrap_input(const VmapSpec *spec, const VmapLevel *level, int64_t all, int i, Arg *arg) {
+static Status wrap_input(const VmapSpec *spec, const Level *level, int64_t all, int i, Arg *arg) {
     sn_tensor *t = spec->in[i];
     const int64_t dim = spec->in_dims ? spec->in_dims[i] : 0;
     *arg = arg_tensor_opt(t);
@@ -195,16 +104,9 @@ static Status wrap_input(const VmapSpec *spec, const VmapLevel *level, int64_t a
     return ST_OK;
 }
 
-/* What only a handle held is a scope's, as results are. */
-static Status into_scope(sn_tensor *t) {
-    if (tensor_in_scope(t)) return ST_OK;
-    tensor_retain(t);
-    return scope_adopt(state_get(), t) ? ST_OK : ST_MEMORY;
-}
-
 /* What the body gave, as it is outside: all examples. */
-static Status unwrap_output(const VmapSpec *spec, const VmapLevel *level, int i, sn_tensor **out) {
-    sn_tensor *const t = *out, *inner = vmap_inner(level, &t->base);
+static Status unwrap_output(const VmapSpec *spec, const Level *level, int i, sn_tensor **out) {
+    sn_tensor *const t = *out, *inner = level_inner(level, &t->base);
     const int64_t dim = spec->out_dims ? spec->out_dims[i] : 0, rank = t->base.meta->rank + 1;
     if (dim == SN_NO_INT)
         return inner ? error_raise(ST_ARGUMENT,
@@ -217,24 +119,18 @@ static Status unwrap_output(const VmapSpec *spec, const VmapLevel *level, int i,
                            i, (long long)dim, i, (long long)rank);
     sn_tensor *const all = inner ? inner : tensor_of(vmap_repeat(level, &t->base));
     *out = all ? move_dim(all, 0, dim) : NULL;
-    return *out ? into_scope(*out) : error_pending();
+    return *out ? level_give(*out) : error_pending();
 }
 
 /* The body, with its level entered. A handle that came out of it is no example any more. */
-static Status run_level(const VmapSpec *spec, VmapLevel *level, Arg *args, sn_tensor **outs) {
+static Status run_level(const VmapSpec *spec, Level *level, Arg *args, sn_tensor **outs) {
     sn_state *const state = state_get();
     sn_frame frame = {
         .what = "sn_vmap", .closure = spec->closure, .in = args, .n_in = spec->n_in, .out = outs, .n_out = spec->n_out};
-    const uint64_t before = state->include;
-    state->vmap = level;
-    state->include |= KEY_BIT(vmap);
-    const Status status = frame_run(&frame, spec->body);
-    state->vmap = level->outer;
-    state->include = (state->include & ~KEY_BIT(vmap)) | (before & KEY_BIT(vmap));
-    return status;
+    return level_run(state, level, &frame, spec->body);
 }
 
-static Status run_chunk(const VmapSpec *spec, VmapLevel *level, int64_t all, sn_tensor **outs) {
+static Status run_chunk(const VmapSpec *spec, Level *level, int64_t all, sn_tensor **outs) {
     Arg *const args = mem_alloc(sizeof *args * (size_t)(spec->n_in + 1));
     Status status = args ? ST_OK : ST_MEMORY;
     for (int i = 0; i < spec->n_in && status == ST_OK; i++) status = wrap_input(spec, level, all, i, &args[i]);
@@ -264,7 +160,8 @@ static Status rewind_generator(const sn_state *state, uint64_t sequence) {
 
 static Status run_parts(const VmapSpec *spec, int64_t size, int n_parts, Val **parts) {
     sn_state *const state = state_get();
-    VmapLevel level = {.outer = state->vmap, .id = ++state->vmap_ids, .random = spec->random};
+    Level level = level_new(state, LEVEL_vmap);
+    level.random = spec->random;
     const uint64_t sequence = state->sequence;
     for (int k = 0; k < n_parts; k++) {
         level.start = k * spec->chunk;

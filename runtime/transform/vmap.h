@@ -1,26 +1,13 @@
-/* vmap.h: one example stands for many [semantics T4, T5].
+/* vmap.h: one example stands for many [semantics T5].
  *
  *   sn_vmap(body, x [3, 4])        a level: 3 examples
  *     body sees x [4]              a handle without storage: inner x [3, 4], the level's id
- *       sn_mul(x, w)               key vmap: mul of the inner tensors, a level further out, and another such handle
- *
- * The key stands above autocast and capture, so below it, in a compiled body too, there are only ops on all examples at
- * once: the tape and graphs know nothing of levels. Autocast casts one example's call first: a policy is that of the
- * whole op. While a level is entered, the thread's set includes the key, so that random ops come by, too. */
+ *       sn_mul(x, w)               key vmap: mul of the inner tensors, a level further out, and another such handle */
 #ifndef SINTER_RUNTIME_VMAP_H
 #define SINTER_RUNTIME_VMAP_H
 #include <sinter/compile.h>
 
-#include "runtime/core/dispatch.h"
-
-typedef enum VmapRandom { VMAP_error, VMAP_same, VMAP_different } VmapRandom;
-
-typedef struct VmapLevel {
-    struct VmapLevel *outer;
-    uint32_t id;
-    int64_t size, start; /* of the examples that run now; which of all is the first (chunks) */
-    VmapRandom random;
-} VmapLevel;
+#include "runtime/transform/level.h"
 
 typedef struct VmapSpec {
     sn_body body;
@@ -36,26 +23,20 @@ typedef struct VmapSpec {
 /* in's dims are right. */
 Status vmap_run(const VmapSpec *spec, int64_t size);
 
-/* All examples of t, batch dim in front; NULL: t is not one of this level's. */
-static inline sn_tensor *vmap_inner(const VmapLevel *level, const Val *val) {
-    const sn_tensor *const t = (const sn_tensor *)val;
-    return t && tensor_is_batched(t) && t->level == level->id ? t->inner : NULL;
-}
-/* From here to the end of the scope, ops are a level further out. */
-void vmap_leave(sn_state *state, const VmapLevel *level);
+Status vmap_op(OpCall *call, const Level *level);
 
-/* The key's kernel, below it: call's results for examples of this level, which some of its tensors are; in a scope of
+/* The level's kernel, below it: call's results for examples of this level, which some of its tensors are; in a scope of
  * its own, a level further out. */
-Status vmap_rule(OpCall *call, const VmapLevel *level);
-Status vmap_random(OpCall *call, const VmapLevel *level);
+Status vmap_rule(OpCall *call, const Level *level);
+Status vmap_random(OpCall *call, const Level *level);
 /* Example by example; sequence: each draws the same random numbers. */
-Status vmap_loop(OpCall *call, const VmapLevel *level, bool same);
+Status vmap_loop(OpCall *call, const Level *level, bool same);
 /* Results of the call on all examples become those of one. */
-Status vmap_give(OpCall *call, const VmapLevel *level, sn_tensor *const *outs, int n);
+Status vmap_give(OpCall *call, const Level *level, sn_tensor *const *outs, int n);
 
 /* arguments (vmap_args.c) */
 typedef struct VmapArgs {
-    const VmapLevel *level;
+    const Level *level;
     const OpCall *call;
     int64_t rows; /* examples in the tensors: the level's */
     Arg args[MAX_ARGS];
@@ -65,7 +46,7 @@ typedef struct VmapArgs {
 } VmapArgs;
 /* Copies call's arguments with all examples in the place of one. rank: what has fewer dims gets some of size 1 behind
  * the batch dim; expand: what is no example is repeated. vmap_args_end frees. */
-Status vmap_args_take(VmapArgs *a, const VmapLevel *level, const OpCall *call, int rank, bool expand);
+Status vmap_args_take(VmapArgs *a, const Level *level, const OpCall *call, int rank, bool expand);
 void vmap_args_end(VmapArgs *a);
 /* Dims that arguments name, one further; false: the op names none. all_too: an empty list stands for all. */
 bool vmap_args_shift(VmapArgs *a);
@@ -79,10 +60,8 @@ bool vmap_args_keep_front(VmapArgs *a);
 bool vmap_args_fit(VmapArgs *a, const MetaCall *one);
 int vmap_rank(const OpCall *call); /* the highest of one example's tensors */
 /* One value as each example's: [examples, ...], without a copy; NULL on error. */
-Val *vmap_repeat(const VmapLevel *level, Val *val);
+Val *vmap_repeat(const Level *level, Val *val);
 /* Runs them. */
 Status vmap_args_run(VmapArgs *a, OpCall *call);
-
-void vmap_start(void);
 
 #endif

@@ -16,23 +16,23 @@ int vmap_rank(const OpCall *call) {
 
 /* tensors ------------------------------------------------------------------------------------- */
 
-Val *vmap_repeat(const VmapLevel *level, Val *val) {
+Val *vmap_repeat(const Level *level, Val *val) {
     int64_t sizes[MAX_RANK + 1] = {level->size};
     memcpy(sizes + 1, val->meta->sizes, sizeof *sizes * (size_t)val->meta->rank);
     return E(eager_builder(), expand, V(val), A_INTS(sizes, val->meta->rank + 1));
 }
 
-static Val *aligned(const VmapLevel *level, Val *val, int rank, bool expand) {
+static Val *aligned(const Level *level, Val *val, int rank, bool expand) {
     if (!val) return NULL;
     const int pad = rank - val->meta->rank;
-    sn_tensor *const inner = vmap_inner(level, val);
+    sn_tensor *const inner = level_inner(level, val);
     if (!inner && !expand) return val;
     Val *all = inner ? &inner->base : vmap_repeat(level, val);
     for (int i = 0; i < pad && all; i++) all = E(eager_builder(), unsqueeze, V(all), I(1));
     return all;
 }
 
-Status vmap_args_take(VmapArgs *a, const VmapLevel *level, const OpCall *call, int rank, bool expand) {
+Status vmap_args_take(VmapArgs *a, const Level *level, const OpCall *call, int rank, bool expand) {
     *a = (VmapArgs){.level = level, .call = call, .rows = level->size};
     const int items = call_list_items(call);
     if (items && !(a->lists = mem_alloc(sizeof *a->lists * (size_t)items))) return ST_MEMORY;
@@ -174,7 +174,7 @@ static bool extends(const VmapArgs *a, const MetaOut *all, const MetaOut *one) {
     for (int d = 0; d < one->rank; d++)
         if (all->sizes[d + 1] != one->sizes[d] || (view && all->strides[d + 1] != one->strides[d])) return false;
     if (!view) return true;
-    const sn_tensor *const inner = vmap_inner(a->level, a->call->args[0].val);
+    const sn_tensor *const inner = level_inner(a->level, a->call->args[0].val);
     return inner && all->alias == one->alias && all->offset == one->offset &&
            all->strides[0] == inner->base.meta->strides[0];
 }
@@ -210,7 +210,7 @@ Status vmap_args_run(VmapArgs *a, OpCall *call) {
     return ST_OK;
 }
 
-Status vmap_give(OpCall *call, const VmapLevel *level, sn_tensor *const *outs, int n) {
+Status vmap_give(OpCall *call, const Level *level, sn_tensor *const *outs, int n) {
     for (int i = 0; i < n; i++) {
         call->outs[i] = outs[i] ? tensor_batched(outs[i], level->id) : NULL;
         if (!call->outs[i] && outs[i]) return error_pending() != ST_OK ? error_pending() : ST_MEMORY;

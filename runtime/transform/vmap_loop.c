@@ -6,7 +6,7 @@
 
 typedef struct VmapLoop {
     OpCall *call;
-    const VmapLevel *level;
+    const Level *level;
     int64_t n;     /* how many rounds: one at least, which says what results are */
     Val **results; /* [result * n + example] */
     Arg args[MAX_ARGS];
@@ -20,7 +20,7 @@ static void say_once(const OpRow *row) {
 }
 
 static Val *example(const VmapLoop *l, Val *val, int64_t i) {
-    sn_tensor *const inner = vmap_inner(l->level, val);
+    sn_tensor *const inner = level_inner(l->level, val);
     return inner ? E(eager_builder(), select_int, V(&inner->base), I(0), I(i)) : val;
 }
 
@@ -82,7 +82,7 @@ static void loop_end(const VmapLoop *l) {
     mem_free(l->lists);
 }
 
-Status vmap_loop(OpCall *call, const VmapLevel *level, bool same) {
+Status vmap_loop(OpCall *call, const Level *level, bool same) {
     __attribute__((cleanup(loop_end))) VmapLoop l = {.call = call, .level = level, .n = level->size};
     const int items = call_list_items(call);
     int n_outs = 0;

@@ -15,7 +15,7 @@
 
 typedef struct Rule {
     OpCall *call;
-    const VmapLevel *level;
+    const Level *level;
     MetaCall one; /* one example's call */
     MetaOut outs[MAX_OUTS];
 } Rule;
@@ -68,7 +68,7 @@ static bool promotes_alike(const Rule *r) {
         if (arg->kind != ARG_tensor || !arg->val) continue;
         if (!first) first = arg->val;
         mixed |= arg->val->meta->dtype != first->meta->dtype;
-        weak |= !arg->val->meta->rank && vmap_inner(r->level, arg->val);
+        weak |= !arg->val->meta->rank && level_inner(r->level, arg->val);
     }
     return !weak || !mixed;
 }
@@ -95,7 +95,7 @@ static Status run_pointwise(Rule *r) {
 
 /* Strides and an offset over the memory of all. */
 static Status run_strided(Rule *r) {
-    sn_tensor *const inner = vmap_inner(r->level, r->call->args[0].val), *outs[MAX_OUTS];
+    sn_tensor *const inner = level_inner(r->level, r->call->args[0].val), *outs[MAX_OUTS];
     if (r->one.n_out > MAX_OUTS || inner->placeholder) return run_loop(r);
     for (int i = 0; i < r->one.n_out; i++) {
         const MetaOut *const one = &r->outs[i];
@@ -146,7 +146,7 @@ static Status args_of_dim(const OpCall *from, const OpRow *to, Val *self, const 
 /* All of one example's elements: its dims are merged, which keeps the order of their addition. */
 static Status reduce_all(Rule *r) {
     const OpRow *const row = vmap_names_dims(r->call->row) ? r->call->row : row_of_dims(r->call->row);
-    const sn_tensor *const inner = vmap_inner(r->level, r->call->args[0].val);
+    const sn_tensor *const inner = level_inner(r->level, r->call->args[0].val);
     if (!row || !inner || r->outs[0].rank || row->n_out != 1) return run_loop(r);
     const int64_t sizes[] = {r->level->size, r->call->args[0].val->meta->numel}, dim[] = {1};
     Val *const flat = E(eager_builder(), reshape, V((Val *)(uintptr_t)&inner->base), A_INTS(sizes, 2));
@@ -182,7 +182,7 @@ static Status run_reduction(Rule *r) {
 /* Parts are called at this level again. */
 static Status run_parts(Rule *r) {
     sn_state *const state = state_get();
-    state->vmap = (VmapLevel *)(uintptr_t)r->level;
+    state->level = (Level *)(uintptr_t)r->level;
     state->include |= KEY_BIT(vmap);
     return composite_expand(r->call, r->call->args, NULL, NULL);
 }
@@ -206,7 +206,7 @@ static Val *merged(Val *x) { /* the first two dims */
 
 /* An addend as wide as the result, all examples; one that is the same for all rows stays. */
 static Val *addend(const Rule *r, Val *self, int rank, bool rows) {
-    sn_tensor *const inner = vmap_inner(r->level, self);
+    sn_tensor *const inner = level_inner(r->level, self);
     if (!inner && (rows ? self->meta->rank < 2 : self->meta->rank < 3)) return self;
     int64_t sizes[MAX_RANK + 1] = {r->level->size};
     Val *all = inner ? &inner->base : self;
@@ -216,7 +216,7 @@ static Val *addend(const Rule *r, Val *self, int rank, bool rows) {
 }
 
 static Val *all_of(const Rule *r, Val *val) {
-    sn_tensor *const inner = vmap_inner(r->level, val);
+    sn_tensor *const inner = level_inner(r->level, val);
     if (inner) return &inner->base;
     int64_t sizes[MAX_RANK + 1] = {r->level->size};
     memcpy(sizes + 1, val->meta->sizes, sizeof *sizes * (size_t)val->meta->rank);
@@ -250,8 +250,8 @@ static Status run_product(Rule *r) {
         return give_product(r, !x || !y ? NULL : product_of(r, OP_bmm, OP_baddbmm, plus, merged(x), merged(y)));
     }
     if (rank != 2) return run_loop(r);
-    if (!vmap_inner(r->level, b) && (!self || (self->meta->rank < 2 && !vmap_inner(r->level, self))) &&
-        vmap_inner(r->level, a))
+    if (!level_inner(r->level, b) && (!self || (self->meta->rank < 2 && !level_inner(r->level, self))) &&
+        level_inner(r->level, a))
         return give_product(r, product_of(r, OP_mm, OP_addmm, self, merged(all_of(r, a)), b));
     Val *const plus = self ? addend(r, self, 2, true) : NULL;
     return give_product(r, product_of(r, OP_bmm, OP_baddbmm, plus, all_of(r, a), all_of(r, b)));
@@ -296,7 +296,7 @@ static Status refuse_values(const OpRow *row) {
                        row->name);
 }
 
-Status vmap_rule(OpCall *call, const VmapLevel *level) {
+Status vmap_rule(OpCall *call, const Level *level) {
     Rule r = {.call = call, .level = level};
     if (call->row->flags & OPF_host) return refuse_values(call->row);
     if (!call->row->meta) return run_loop(&r);
@@ -316,7 +316,7 @@ static Status refuse_random(const OpCall *call) {
 static Status pass_out(OpCall *call) { return dispatch(call->row, call->form, call->args, call->out_args, call->outs); }
 
 /* Before this chunk's examples stand as many others, so that each draws the numbers of its place among all. */
-static Val *behind_others(const VmapLevel *level, Val *val) {
+static Val *behind_others(const Level *level, Val *val) {
     int64_t sizes[MAX_RANK];
     const Meta *const meta = val->meta;
     if (!meta->rank || meta->sizes[0] != level->size) return val;
@@ -336,7 +336,7 @@ static Status place_chunk(VmapArgs *a) {
     return ST_OK;
 }
 
-static Status give_chunk(OpCall *call, const VmapLevel *level, sn_tensor **outs) {
+static Status give_chunk(OpCall *call, const Level *level, sn_tensor **outs) {
     for (int i = 0; i < call->row->n_out && level->start; i++) {
         const int64_t end = level->start + level->size;
         outs[i] = tensor_of(E(eager_builder(), slice_Tensor, V(&outs[i]->base), I(0), I(level->start), I(end)));
@@ -363,11 +363,11 @@ static Status draw_all(Rule *r) {
 
 static bool has_examples(const Rule *r) {
     for (int i = 0; i < r->call->row->n_params; i++)
-        if (r->call->args[i].kind == ARG_tensor && vmap_inner(r->level, r->call->args[i].val)) return true;
+        if (r->call->args[i].kind == ARG_tensor && level_inner(r->level, r->call->args[i].val)) return true;
     return false;
 }
 
-Status vmap_random(OpCall *call, const VmapLevel *level) {
+Status vmap_random(OpCall *call, const Level *level) {
     Rule r = {.call = call, .level = level};
     if (level->random == VMAP_error) return refuse_random(call);
     const bool some = has_examples(&r);

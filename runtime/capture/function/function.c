@@ -449,9 +449,9 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
         if (status == ST_OK) status = run_body(fn, in, n_in, out, n_out, NULL);
     } else if (capture_current()) {
         status = call_inlined(fn, in, n_in, out, n_out);
-    } else if (state->vmap && !fn->saved) { /* its ops are the vmap's */
+    } else if (state->level && !fn->saved) { /* its ops are the level's */
         status = run_body(fn, in, n_in, out, n_out, NULL);
-        report_eager(fn, state, "inside of sn_vmap");
+        report_eager(fn, state, "inside of sn_vmap or a transform like it");
     } else if (fn->saved) {
         status = any_uncaptured(in, n_in) ? refuse_uncaptured(fn) : replay_run(fn, in, n_in, out, n_out);
     } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {

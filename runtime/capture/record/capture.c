@@ -379,7 +379,7 @@ static bool ask_fact(sn_tensor *t, const TensorFact *fact) {
 }
 
 bool capture_requires_grad(sn_tensor *t) {
-    while (UNLIKELY(tensor_is_batched(t))) t = t->inner;
+    while (UNLIKELY(tensor_is_batched(t)) && !tensor_is_wrapped(t)) t = t->inner;
     return ask_fact(t, &(TensorFact){placeholder_tracks, tape_tracks, .may_be_written = true});
 }
 bool capture_is_inference(sn_tensor *t) {

@@ -95,12 +95,13 @@ static Status flush_locked(Capture *c, sn_tensor *t) {
     TRY(tensor_valid(t, "a value of another thread's call"));
     if (c->running) return error_raise(ST_STATE, "a tensor whose value its own thread is computing right now");
     sn_state *const state = state_get();
-    Capture *const own = capture_suspend();
+    struct Level *level;
+    Capture *const own = capture_suspend_levels(&level);
     state->held = c;
     capture_note_outside(c, "another thread asked for a value");
     const Status status = run_for_owner(c, p->trace);
     state->held = NULL;
-    capture_resume(own);
+    capture_resume_levels(own, level);
     return status;
 }
 

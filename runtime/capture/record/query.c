@@ -83,6 +83,7 @@ void query_showed(QueryId query, sn_tensor *t, int64_t at, int64_t answer) {
 
 /* One example's layout is that of all without the batch dim. */
 static int64_t ask_inner(QueryId query, sn_tensor *t, int64_t at) {
+    if (query != QUERY_keys && tensor_is_wrapped(t)) return query_ask(query, t->inner, at);
     if (query == QUERY_rank) return query_ask(query, t->inner, at) - 1;
     if (query == QUERY_size || query == QUERY_stride) return query_ask(query, t->inner, at + 1);
     if (query == QUERY_keys) return query_ask(query, t->inner, at) | (int64_t)KEY_BIT(vmap);

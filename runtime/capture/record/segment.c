@@ -400,13 +400,29 @@ static void undo(const Trace *trace) {
     state_get()->sequence = trace->sequence + (uint64_t)drawn;
 }
 
+Capture *capture_suspend_levels(struct Level **level) {
+    sn_state *const state = state_get();
+    *level = state->level;
+    state->level = NULL;
+    state->include &= ~KEY_BIT(vmap);
+    return capture_suspend();
+}
+
+void capture_resume_levels(Capture *capture, struct Level *level) {
+    sn_state *const state = state_get();
+    state->level = level;
+    if (level) state->include |= KEY_BIT(vmap);
+    capture_resume(capture);
+}
+
 static Status flush(Capture *c, const char *reason, const void *site) {
     Trace *const trace = c->trace;
     if (trace->ops.n == 0) return ST_OK;
     if (reason) capture_count_break(c, reason, site);
     trace->end = c->cursor;
     if (trace->started_ns) trace->ended_ns = clock_ns();
-    Capture *const suspended = capture_suspend();
+    struct Level *level;
+    Capture *const suspended = capture_suspend_levels(&level);
     c->running = true;
     const Status status = run_trace(trace);
     c->running = false;
@@ -414,7 +430,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
     if (status != ST_OK) undo(trace);
     capture_forget_events(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);
-    capture_resume(suspended);
+    capture_resume_levels(suspended, level);
     if (!capture_begin_trace(c)) return ST_MEMORY;
     return status;
 }
@@ -429,11 +445,12 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
 
 /* Earlier segments: all values that wait, or one. */
 static Status run_again(Capture *c, const sn_tensor *asked) {
-    Capture *const suspended = capture_suspend();
+    struct Level *level;
+    Capture *const suspended = capture_suspend_levels(&level);
     c->running = true;
     const Status status = asked ? trace_run_late(asked->placeholder->trace, asked) : capture_before_write(c, NULL);
     c->running = false;
-    capture_resume(suspended);
+    capture_resume_levels(suspended, level);
     return status;
 }
 

@@ -56,6 +56,9 @@ Trace *capture_begin_trace(Capture *capture);
 /* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */
 Capture *capture_suspend(void);
 void capture_resume(Capture *capture);
+/* The same for the run of a segment, whose ops were recorded below all levels of transforms: no level is entered. */
+Capture *capture_suspend_levels(struct Level **level);
+void capture_resume_levels(Capture *capture, struct Level *level);
 /* The same around user code that runs at once and may not return; NULL: there is no capture. */
 Capture *capture_pause(void);
 void capture_unpause(Capture *capture);
