@@ -275,9 +275,22 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
     node->where = graph->where;
     node->origin = graph->origin;
     node->random = row->flags & OPF_random ? graph->random : 0;
+    node->region = graph->region;
+    node->again = graph->again;
     if (fill_node(graph, node, args) != ST_OK) return failed(graph);
     link_node(graph, node);
     return node;
+}
+
+void graph_region(Graph *graph, int region, int outer) {
+    while (graph->regions.n < region) VEC_PUSH(graph->arena, &graph->regions, 0);
+    if (region && graph->regions.n >= region) graph->regions.at[region - 1] = outer;
+}
+
+int graph_top_region(const Graph *graph, const Node *node) {
+    int region = node ? node->region : 0;
+    while (region && graph->regions.at[region - 1]) region = graph->regions.at[region - 1];
+    return region;
 }
 
 /* editing ------------------------------------------------------------------------------------- */
@@ -381,6 +394,7 @@ static uint64_t hash_node(uint64_t h, const Node *node) {
     h = hash_bytes(h, node->row->name, strlen(node->row->name));
     h = hash_mix(h, (uint64_t)node->form << 32 ^ (uint64_t)node->modes << 16 ^ (uint64_t)node->order);
     h = hash_mix(h, (uint64_t)(uint32_t)node->random);
+    if (node->region || node->again) h = hash_mix(h, (uint64_t)node->region << 32 | (uint32_t)node->again);
     for (int i = 0; i < node->n_args; i++) h = hash_arg(h, &node->args[i]);
     for (int i = 0; i < node->n_outs; i++) h = hash_meta(h, node->outs[i].base.meta);
     return h;

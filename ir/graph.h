@@ -32,7 +32,8 @@ enum {
     NODE_no_grad = 1,
     NODE_inference = 2,
     NODE_no_autocast = 4, /* of a written form, which decides its dtype itself [semantics G6] */
-    NODE_puts = 8         /* puts its operand into the memory that a form wrote (node_put) */
+    NODE_puts = 8,        /* puts its operand into the memory that a form wrote (node_put) */
+    NODE_saved = 16       /* the policy of its region says so: it is not computed again */
 };
 
 struct Node {
@@ -41,6 +42,8 @@ struct Node {
     uint8_t modes;
     Order order;
     int random; /* OPF_random: its sequence number is graph->sequence + random */
+    int region; /* the innermost checkpoint that it is in, as Graph.regions has it; 0: none */
+    int again;  /* computed for a backward, once more: which run of a region it is a part of; 0: it is not */
     int id;
     int kernel; /* its step of the call sequence, plus 1; 0: not scheduled, or a view */
     int n_args;
@@ -104,11 +107,14 @@ typedef struct Graph {
     VEC(Output) outputs;
     VEC(Write) writes;
     VEC(double) runtime_floats; /* hints of ARG_runtime values */
+    VEC(int) regions; /* checkpoints, which backwards compute again: region r lies in regions.at[r - 1]; 0: in none */
+    int n_again;      /* runs again so far */
     Node *first, *last, *insert_at;
     int n_nodes, n_vals;    /* after graph_number */
     int64_t seed, sequence; /* free symbols bound to the generator's on every call; 0: no random op [semantics B6] */
     int n_random;           /* sequence numbers that a call takes, also for ops that were removed */
     int random;             /* given to new random nodes (a decomposition's parts share their op's) */
+    int region, again;      /* given to new nodes */
     uint8_t modes;          /* given to new nodes */
     const char *where;      /* given to new nodes */
     const OpRow *origin;    /* given to new nodes */
@@ -131,6 +137,10 @@ void graph_replace(Graph *graph, GVal *value, GVal *by);                     /* 
 void graph_replace_results(Graph *graph, const Node *node, GVal *const *by); /* the same for those not NULL */
 void graph_remove(Graph *graph, Node *node);                                 /* unlinks; its results must be unused */
 void graph_number(Graph *graph);                                             /* dense ids in program order */
+/* Region `region` lies in `outer`; both count from 1, 0 is none. */
+void graph_region(Graph *graph, int region, int outer);
+/* The outermost region that a node (or NULL) is in; 0: none. */
+int graph_top_region(const Graph *graph, const Node *node);
 int *graph_use_counts(Graph *graph);     /* by value id, in the arena; outputs and writes count */
 uint64_t graph_hash(const Graph *graph); /* structural */
 

@@ -332,9 +332,34 @@ typedef struct NodeText {
     bool merged;
 } NodeText;
 
+enum { MAX_REGIONS = 1 << 20 };
+
+/* Its number, and those of the ones that it lies in, from the inside out, which are smaller. */
+static Status read_region(Parser *p) {
+    int inner, outer = 0;
+    TRY(read_count(p, &p->graph->region));
+    for (inner = p->graph->region; reader_eat(&p->in, "<"); inner = outer) {
+        TRY(read_count(p, &outer));
+        if (inner > MAX_REGIONS || outer >= inner || outer < 1) break;
+        graph_region(p->graph, inner, outer);
+    }
+    if (inner < 1 || inner > MAX_REGIONS || (outer && outer != inner))
+        return parse_fail(p, "region %d in region %d: numbers are from 1 to %d, an outer one's is smaller", inner,
+                          outer, MAX_REGIONS);
+    graph_region(p->graph, inner, 0);
+    return ST_OK;
+}
+
+static Status read_again(Parser *p) {
+    TRY(read_count(p, &p->graph->again));
+    if (p->graph->again > p->graph->n_again) p->graph->n_again = p->graph->again;
+    return ST_OK;
+}
+
 static Status read_attributes(Parser *p, NodeText *out) {
     Graph *graph = p->graph;
     graph->modes = 0;
+    graph->region = graph->again = 0;
     graph->where = NULL;
     for (;;) {
         const char *word;
@@ -347,6 +372,12 @@ static Status read_attributes(Parser *p, NodeText *out) {
             graph->modes |= NODE_no_autocast;
         else if (reader_eat(&p->in, "puts"))
             graph->modes |= NODE_puts;
+        else if (reader_eat(&p->in, "saved"))
+            graph->modes |= NODE_saved;
+        else if (reader_eat(&p->in, "region="))
+            TRY(read_region(p));
+        else if (reader_eat(&p->in, "again="))
+            TRY(read_again(p));
         else if (reader_eat(&p->in, "merged"))
             out->merged = true;
         else if (reader_eat(&p->in, "order="))
@@ -657,6 +688,7 @@ static Status read_graph(Parser *p) {
     p->graph->modes = 0;
     p->graph->where = NULL;
     p->graph->random = 0;
+    p->graph->region = p->graph->again = 0;
     return *p->in.at ? parse_fail(p, "text after the graph's end") : ST_OK;
 }
 

@@ -131,7 +131,13 @@ static void args_print(Text *text, const Graph *graph, const Node *node) {
     }
 }
 
-static void attributes_print(Text *text, const Node *node) {
+/* And those that it lies in. */
+static void region_print(Text *text, const Graph *graph, int region) {
+    text_printf(text, " region=%d", region);
+    while ((region = graph->regions.at[region - 1])) text_printf(text, "<%d", region);
+}
+
+static void attributes_print(Text *text, const Graph *graph, const Node *node) {
     if (node->order) text_printf(text, " order=%s", order_name(node->order));
     if (node->row->flags & OPF_random) text_printf(text, " random=%d", node->random);
     if (node->kernel) text_printf(text, " kernel=%d", node->kernel - 1);
@@ -139,6 +145,9 @@ static void attributes_print(Text *text, const Node *node) {
     if (node->modes & NODE_inference) text_puts(text, " inference");
     if (node->modes & NODE_no_autocast) text_puts(text, " no_autocast");
     if (node->modes & NODE_puts) text_puts(text, " puts");
+    if (node->modes & NODE_saved) text_puts(text, " saved");
+    if (node->region) region_print(text, graph, node->region);
+    if (node->again) text_printf(text, " again=%d", node->again);
     if (node->merged) text_puts(text, " merged");
     if (!node->where) return;
     text_puts(text, " at=");
@@ -152,7 +161,7 @@ static void node_print(Text *text, const Graph *graph, const Node *node) {
     text_printf(text, "%s%s(", node->n_outs ? " = " : "", op_form_name(node->row, node->form));
     args_print(text, graph, node);
     text_puts(text, ")");
-    attributes_print(text, node);
+    attributes_print(text, graph, node);
     text_puts(text, "\n");
 }
 

@@ -88,6 +88,9 @@ typedef struct Plan {
     int n_ops;
     /* bytes that unfused execution would move less what this plan moves: for explain */
     int64_t saved_bytes;
+    /* Of checkpoints: ops that are computed again for a backward, and the bytes of results that nobody saves so. */
+    int n_again;
+    int64_t again_bytes;
     const char **refusals; /* "why not fused", one line each */
     int n_refusals;
     const struct Machine *machine; /* that the steps' shapes are for; NULL: not decided */

@@ -2,7 +2,8 @@
  * equal nodes stays.
  *
  * Equal means: same row, equal arguments (bits of numbers, same values after replacement), same
- * order of additions, and for random ops the same sequence number. Modes do not count: derivatives
+ * order of additions, for random ops the same sequence number, and the same run again of a
+ * checkpoint: what it computes is there to be forgotten in between. Modes do not count: derivatives
  * were taken before. In-place and out forms are left alone. Where two results that leave the graph
  * become one, the second output is a copy (own_outputs). */
 #include "passes/internal.h"
@@ -16,14 +17,15 @@ typedef struct Seen { /* nodes of equal hash, in program order */
 } Seen;
 
 static uint64_t node_hash(const Node *node) {
-    uint64_t h = hash_mix((uint64_t)node->row->id, (uint64_t)node->order);
+    uint64_t h = hash_mix((uint64_t)node->row->id, (uint64_t)node->order << 32 | (uint32_t)node->again);
     if (node->row->flags & OPF_random) h = hash_mix(h, (uint64_t)node->random);
     for (int i = 0; i < node->n_args; i++) h = arg_hash(h, &node->args[i]);
     return h;
 }
 
 static bool nodes_equal(const Node *a, const Node *b) {
-    if (a->row != b->row || a->order != b->order || a->n_args != b->n_args || a->n_outs != b->n_outs) return false;
+    if (a->row != b->row || a->order != b->order || a->again != b->again) return false;
+    if (a->n_args != b->n_args || a->n_outs != b->n_outs) return false;
     if ((a->row->flags & OPF_random) && a->random != b->random) return false;
     for (int i = 0; i < a->n_args; i++)
         if (!arg_equal(&a->args[i], &b->args[i])) return false;

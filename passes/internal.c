@@ -6,13 +6,16 @@
 #include "runtime/base/hash.h"
 
 static NewNodes settings(const Graph *graph) {
-    return (NewNodes){graph->insert_at, graph->random, graph->modes, graph->where, graph->origin};
+    return (NewNodes){graph->insert_at, graph->random, graph->region, graph->again,
+                      graph->modes,     graph->where,  graph->origin};
 }
 
 NewNodes nodes_like(Graph *graph, const Node *node, Node *before) {
     const NewNodes saved = settings(graph);
     graph->insert_at = before;
     graph->random = node->random;
+    graph->region = node->region;
+    graph->again = node->again;
     graph->modes = node->modes;
     graph->where = node->where;
     graph->origin = node->origin;
@@ -22,6 +25,8 @@ NewNodes nodes_like(Graph *graph, const Node *node, Node *before) {
 void nodes_restore(Graph *graph, NewNodes saved) {
     graph->insert_at = saved.insert_at;
     graph->random = saved.random;
+    graph->region = saved.region;
+    graph->again = saved.again;
     graph->modes = saved.modes;
     graph->where = saved.where;
     graph->origin = saved.origin;

@@ -9,7 +9,7 @@
  * settings until now, for nodes_restore. */
 typedef struct NewNodes {
     Node *insert_at;
-    int random;
+    int random, region, again;
     uint8_t modes;
     const char *where;
     const OpRow *origin;

@@ -14,9 +14,10 @@
  * ops without a derivative (detach, comparisons) and values that are not floats end the walk. The
  * graph is the rules' builder, so the ops are those that eager emits. sn::gradients nodes are
  * expanded in program order, each through what stands before it: with create_graph, a later one
- * differentiates the earlier one's ops. */
+ * differentiates the earlier one's ops. What checkpoints made is then computed again (recompute.c). */
 #include "ir/meta_rules.h"
 #include "passes/internal.h"
+#include "passes/recompute.h"
 #include "runtime/base/error.h"
 
 PassFn pass_joint;
@@ -142,11 +143,18 @@ static Status apply_rule(Tape *tape, Node *node) {
     return contribute_all(tape, node, &deriv);
 }
 
+/* Of rules: they are no part of the region of what they are the rule of. */
+static NewNodes rule_nodes(Graph *graph, const Node *node, Node *before) {
+    const NewNodes saved = nodes_like(graph, node, before);
+    graph->region = graph->again = 0;
+    return saved;
+}
+
 static Status walk_back(Tape *tape, uint8_t modes) {
     Graph *const graph = tape->graph;
     for (Node *node = tape->last; node; node = node->prev) {
         if (!differentiable(node) || !has_gradient(tape, node)) continue;
-        const NewNodes saved = nodes_like(graph, node, tape->end);
+        const NewNodes saved = rule_nodes(graph, node, tape->end);
         graph->modes = modes;
         const Status status = apply_rule(tape, node);
         nodes_restore(graph, saved);
@@ -189,7 +197,7 @@ static Val *like_leaf(Graph *graph, Node *node, Val *sum, const GVal *wanted, co
     bool same = true;
     for (int d = 0; d < want->rank; d++) same &= have->strides[d] == want->strides[d];
     if (same || for_engine(graph, wanted, uses)) return sum;
-    const NewNodes saved = nodes_like(graph, node, node);
+    const NewNodes saved = rule_nodes(graph, node, node);
     Val *const copy = E(&graph->builder, restride, V(sum), A_INTS(want->strides, want->rank));
     nodes_restore(graph, saved);
     return copy;
@@ -232,7 +240,7 @@ static Status expand_gradients(Graph *graph, Node *node, const bool **ran) {
     mark_leaves(&tape, node);
     mark(&tape);
     const uint8_t modes = node->args[G_create_graph].i ? node->modes : node->modes | NODE_no_grad;
-    const NewNodes saved = nodes_like(graph, node, node);
+    const NewNodes saved = rule_nodes(graph, node, node);
     graph->modes = modes;
     Status status = ST_OK;
     for (int i = 0; i < node->args[G_roots].n && status == ST_OK; i++)
@@ -252,12 +260,15 @@ static Status expand_all(Graph *graph, bool *ran) {
     for (Node *node = graph->first; nodes && node; node = node->next) nodes[node->id] = node;
     for (Node *node = graph->first, *next; node; node = next) {
         const bool *now = NULL;
+        Node *const last = node->prev;
         next = node->next;
         if (!(node->row->flags & OPF_gradients)) continue;
         const Status status = expand_gradients(graph, node, ran ? &now : NULL);
         for (int i = 0; now && i < n; i++) /* ids are of the last numbering; those of expanded nodes of an older one */
             ran[i] |= !(nodes[i]->row->flags & OPF_gradients) && now[nodes[i]->id];
         TRY(status);
+        /* What a later backward goes through is what the forward made. */
+        if (graph->regions.n && !node->args[G_create_graph].i) TRY(recompute_regions(graph, last, next));
     }
     return ST_OK;
 }

@@ -30,6 +30,8 @@ static bool apply_rules(KeyedBuild *k, Arena *arena) {
     if (!forward || !k->held) return false;
     forward->bail = k->spec->bail;
     forward->env = forward->builder.env = k->spec->env;
+    /* What is restored is read; it may be what was computed again. */
+    for (Node *node = forward->first; node; node = node->next) node->region = 0;
     for (int i = 0; i < n; i++) k->held[i] = by_id(forward, k->spec->kept[i]);
     k->joint = forward;
     return joint_append(forward, &k->spec->joint) == ST_OK && passes_run(forward, "joint", k->spec->options) == ST_OK;

@@ -278,6 +278,15 @@ static int64_t bytes_of(const SymEnv *env, const Meta *meta) {
     return sym_hint(env, meta->numel) * dtype_bytes(meta->dtype);
 }
 
+static void count_again(const Lower *l) {
+    Plan *const plan = l->plan;
+    for (const Node *node = l->graph->first; node; node = node->next) {
+        if (!node->again || node->row->kind == KIND_view) continue;
+        plan->n_again++;
+        for (int i = 0; i < node->n_outs; i++) plan->again_bytes += bytes_of(l->env, node->outs[i].base.meta);
+    }
+}
+
 typedef struct Traffic {
     const Lower *l;
     int64_t bytes;
@@ -334,6 +343,7 @@ bool pass_lower(Graph *graph, const PassOptions *options) {
     fill_call(l);
     fill_ops(l);
     l->plan->saved_bytes = saved_bytes(l);
+    count_again(l);
     l->plan->refusals = l->refusals.at;
     l->plan->n_refusals = l->refusals.n;
     graph->plan = l->plan;

@@ -10,7 +10,8 @@
  * What lies behind the cut is recomputed in the backward, from saved values only, by the same ops
  * on the same bits: pointwise ops, views and creations. Random ones too: Philox depends on seed,
  * sequence and element [B6]. Never ops that check values, reductions, products. Views are never
- * saved: their base is. So gelu(x + b) saves the one tensor x + b.
+ * saved: their base is. So gelu(x + b) saves the one tensor x + b. What a checkpoint computes again (recompute.c) is a
+ * part of the backward, whatever its ops.
  *
  * Where the joint graph says what eager's tape holds (OUT_kept), all of that can be made again from
  * what is saved. What is read in the caller's memory, not saved: partition_places.c.
@@ -59,7 +60,7 @@ static void classify(JointSplit *split) {
     Graph *const joint = split->joint;
     for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++) split->backward[joint->inputs.at[i]->id] = true;
     for (Node *node = joint->first; node; node = node->next) {
-        if (!any_input(node, split->backward)) continue;
+        if (!node->again && !any_input(node, split->backward)) continue;
         for (int i = 0; i < node->n_outs; i++) split->backward[node->outs[i].id] = true;
         each_use(node, mark_read, split);
     }

@@ -28,6 +28,7 @@
 #include "runtime/core/override.h"
 #include "runtime/transform/anomaly.h"
 #include "runtime/transform/checkpoint.h"
+#include "runtime/transform/checkpoint_segment.h"
 #include "runtime/transform/level.h"
 
 static void start_all(void) {
@@ -99,6 +100,8 @@ __attribute__((constructor)) static void fill_capture_hooks(void) {
     capture_hooks = (CaptureHooks){
         .variant_run_segment = variant_run_segment,
         .variant_run_late = variant_run_late,
+
+        .checkpoint_segment = checkpoint_segment,
 
         .training_wanted = training_wanted,
         .training_compile = training_compile,

@@ -75,7 +75,7 @@ typedef struct sn_checkpoint_options {
     /* Asked in the forward, for each op that `save` does not name; NULL: all are computed again. */
     sn_checkpoint_choice (*policy)(void *context, const char *op);
     void *context;
-    /* Once, with the closure, when no backward can run the body again. */
+    /* Once, with the closure, when no backward can run the body again: in a compiled function, once it has returned. */
     sn_free_fn closure_free;
 } sn_checkpoint_options;
 #define SN_CHECKPOINT_OPTIONS(...) SN_STRUCT(sn_checkpoint_options, __VA_ARGS__)
@@ -86,7 +86,8 @@ typedef struct sn_checkpoint_options {
    what changes from call to call comes by `in`. An error where the body writes memory from outside, or calls
    sn_backward; in the backward where a tensor that it read was written since, or where it calls other ops than in
    the forward (SN_ERR_STATE, with the first of them and its place). Ordered ops are not run again. Without
-   gradients it just runs. [op] */
+   gradients it just runs. In a compiled function the body's ops are a part of the graph that the backward computes
+   again, and the body itself runs once; sn_explain says what is saved and what is not. [op] */
 sn_status sn_checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
                         sn_tensor **out, int n_out);
 

@@ -9,7 +9,7 @@
 
 #include "runtime/base/text.h"
 
-enum { WORK_INPUTS = 24, WORK_OUTPUTS = 16 };
+enum { WORK_INPUTS = 160, WORK_OUTPUTS = 16 };
 
 typedef enum WorkKind {
     WORK_overhead, /* ns per op of an eager loop */

@@ -309,43 +309,73 @@ static void make_convolution(Work *w, const int64_t *s) { /* which of them, chan
     image_leaf(w, c->out, c->in, c->kernel, s[1]);
 }
 
-/* A pre-norm GPT-2 block: gelu by tanh, causal. Inputs: x, then norm 1, qkv, projection, norm 2, both layers of the
+/* A pre-norm GPT-2 block: gelu by tanh, causal. Its weights: norm 1, qkv, projection, norm 2, both layers of the
  * perceptron, each a weight and a bias. */
-enum { WIDTH = 768, HEADS = 12 };
+enum { WIDTH = 768, HEADS = 12, BLOCK_WEIGHTS = 12 };
 
-static sn_tensor *block_norm(sn_frame *f, sn_tensor *x, int at) {
-    return sn_layer_norm(x, SN_INTS(WIDTH), sn_in(f, at), sn_in(f, at + 1));
-}
-static sn_tensor *block_linear(sn_frame *f, sn_tensor *x, int at) {
-    return sn_linear(x, sn_in(f, at), sn_in(f, at + 1));
-}
-static sn_tensor *block_attention(sn_frame *f, sn_tensor *x) {
+static sn_tensor *block_norm(sn_tensor *x, sn_tensor *const *w) { return sn_layer_norm(x, SN_INTS(WIDTH), w[0], w[1]); }
+static sn_tensor *block_linear(sn_tensor *x, sn_tensor *const *w) { return sn_linear(x, w[0], w[1]); }
+static sn_tensor *block_attention(sn_tensor *x, sn_tensor *const *w) {
     const int64_t b = sn_size(x, 0), t = sn_size(x, 1);
-    sn_tensor *parts = sn_view(block_linear(f, x, 3), SN_INTS(b, t, 3, HEADS, WIDTH / HEADS));
+    sn_tensor *parts = sn_view(block_linear(x, w), SN_INTS(b, t, 3, HEADS, WIDTH / HEADS));
     parts = sn_permute(parts, SN_INTS(2, 0, 3, 1, 4));
     sn_tensor *q = sn_select(parts, 0, 0), *k = sn_select(parts, 0, 1), *v = sn_select(parts, 0, 2);
     sn_tensor *y = sn_scaled_dot_product_attention_ex(q, k, v, NULL, 0, true, (sn_value){0}, false);
-    return block_linear(f, sn_reshape(sn_transpose(y, 1, 2), SN_INTS(b, t, WIDTH)), 5);
+    return block_linear(sn_reshape(sn_transpose(y, 1, 2), SN_INTS(b, t, WIDTH)), w + 2);
 }
+static sn_tensor *block(sn_tensor *x, sn_tensor *const *w) {
+    x = sn_add(x, block_attention(block_norm(x, w), w + 2));
+    sn_tensor *h = sn_gelu_ex(block_linear(block_norm(x, w + 6), w + 8), "tanh");
+    return sn_add(x, block_linear(h, w + 10));
+}
+/* Inputs: x, then its weights. */
 static sn_status gpt2_block(sn_frame *f) {
-    sn_tensor *x = sn_in(f, 0);
-    x = sn_add(x, block_attention(f, block_norm(f, x, 1)));
-    sn_tensor *h = sn_gelu_ex(block_linear(f, block_norm(f, x, 7), 9), "tanh");
-    return sn_out(f, 0, sn_add(x, block_linear(f, h, 11)));
+    sn_tensor *w[BLOCK_WEIGHTS];
+    for (int i = 0; i < BLOCK_WEIGHTS; i++) w[i] = sn_in(f, 1 + i);
+    return sn_out(f, 0, block(sn_in(f, 0), w));
 }
-static void make_gpt2_block(Work *w, const int64_t *s) {
+/* The i-th one. */
+static sn_tensor *block_weight(int i) {
     static const int64_t layers[][2] = {{0, 0}, {3 * WIDTH, WIDTH}, {WIDTH, WIDTH},
                                         {0, 0}, {4 * WIDTH, WIDTH}, {WIDTH, 4 * WIDTH}};
+    const int64_t rows = layers[i / 2][0], columns = layers[i / 2][1];
+    if (i % 2) return sn_randn(SN_INTS(rows ? rows : WIDTH), SN_F32);
+    sn_tensor *const weight = rows ? sn_randn(SN_INTS(rows, columns), SN_F32) : sn_randn(SN_INTS(WIDTH), SN_F32);
+    return sn_mul_scalar(weight, sn_float(rows ? 0.02 : 1));
+}
+static void make_gpt2_block(Work *w, const int64_t *s) {
     const bool grad = s[2] != 0;
     w->kind = grad ? WORK_backward : WORK_forward;
     w->body = gpt2_block;
     keep(w, sn_requires_grad_(sn_randn(SN_INTS(s[0], s[1], WIDTH), SN_F32), grad));
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        const int64_t rows = layers[i][0], columns = layers[i][1];
-        sn_tensor *weight = rows ? sn_randn(SN_INTS(rows, columns), SN_F32) : sn_randn(SN_INTS(WIDTH), SN_F32);
-        keep(w, sn_requires_grad_(sn_mul_scalar(weight, sn_float(rows ? 0.02 : 1)), grad));
-        keep(w, sn_requires_grad_(sn_randn(SN_INTS(rows ? rows : WIDTH), SN_F32), grad));
+    for (int i = 0; i < BLOCK_WEIGHTS; i++) keep(w, sn_requires_grad_(block_weight(i), grad));
+}
+
+/* 12 of them: all that they make is kept for the backward, or each is a checkpoint. */
+enum { STACKED = 12 };
+
+static sn_status stacked_blocks(sn_frame *f) {
+    const bool *const checkpoints = sn_closure(f);
+    sn_tensor *in[1 + BLOCK_WEIGHTS] = {sn_in(f, 0)};
+    for (int i = 0; i < STACKED; i++) {
+        for (int k = 1; k <= BLOCK_WEIGHTS; k++) in[k] = sn_in(f, BLOCK_WEIGHTS * i + k);
+        sn_tensor *out = NULL;
+        if (*checkpoints)
+            sn_checkpoint(gpt2_block, NULL, NULL, (sn_tensors){in, 1 + BLOCK_WEIGHTS}, &out, 1);
+        else
+            out = block(in[0], in + 1);
+        in[0] = out;
     }
+    return sn_out(f, 0, in[0]);
+}
+
+static void make_blocks(Work *w, const int64_t *s) { /* b, t, with checkpoints */
+    static bool checkpoints[] = {false, true};
+    w->kind = WORK_backward;
+    w->body = stacked_blocks;
+    w->closure = &checkpoints[s[2]];
+    normal(w, SN_INTS(s[0], s[1], WIDTH));
+    for (int i = 0; i < STACKED * BLOCK_WEIGHTS; i++) keep(w, sn_requires_grad_(block_weight(i % BLOCK_WEIGHTS), true));
 }
 
 /* training steps ------------------------------------------------------------------------------ */
@@ -499,6 +529,8 @@ const BenchRow bench_rows[] = {
     {"model/gpt2_block_fwd", make_gpt2_block, {4, 256, 0}},
     {"model/gpt2_block_fwd_bwd", make_gpt2_block, {4, 256, 1}},
     {"optim/adamw", make_adamw, {512, 1024}},
+    {"transform/blocks", make_blocks, {4, 256, 0}},
+    {"transform/blocks_checkpointed", make_blocks, {4, 256, 1}},
     DEVICE("silu_mul", make_silu_mul, 4096, 3),
     DEVICE("bias_gelu_res_ln", make_residual_tanh, 768, 3),
     DEVICE("bias_gelu_erf_res_ln", make_residual_erf, 768, 3),

@@ -18,6 +18,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/hash.h"
+#include "runtime/capture/record/region.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/site.h"
 #include "runtime/core/autocast.h"
@@ -127,14 +128,15 @@ static void run_end(struct TapePacker *packer) {
 static bool checkpoint_runs(void) { return innermost(state_get()->packer) != NULL; }
 
 Status checkpoint_refuse(const char *what) {
-    if (LIKELY(!state_get()->packer) || !checkpoint_runs()) return ST_OK;
+    Capture *const c = capture_current();
+    if (!(c && region_current(c)) && (LIKELY(!state_get()->packer) || !checkpoint_runs())) return ST_OK;
     return error_raise(ST_STATE, "%s: not in the body of sn_checkpoint, whose second run would do it again", what);
 }
 
 /* what a run has made, and what it reads --------------------------------------------------------------------------- */
 
 static uint64_t storage_key(const Storage *storage) { return (uint64_t)(uintptr_t)storage; }
-static bool region_made(const RegionRun *run, const Storage *storage) {
+static bool made_inside_of(const RegionRun *run, const Storage *storage) {
     return map_get(&run->known, storage_key(storage)) == &made_inside;
 }
 
@@ -144,6 +146,8 @@ static Status note_made(RegionRun *run, const sn_tensor *t) {
 }
 
 void checkpoint_made(const sn_tensor *t) {
+    Capture *const c = capture_current();
+    if (c) region_made(c, t);
     for (RegionRun *run = innermost(state_get()->packer); run; run = outer_of(run)) note_made(run, t);
 }
 
@@ -170,7 +174,7 @@ static Status enter_outside(RegionRun *run, sn_tensor *t) {
 
 /* By the forward; what a run again reads, and did not make, was checked before. */
 static Status note_read(RegionRun *run, const OpCall *call, sn_tensor *t) {
-    if (run->again || !t->storage || region_made(run, t->storage)) return ST_OK;
+    if (run->again || !t->storage || made_inside_of(run, t->storage)) return ST_OK;
     const uintptr_t known = (uintptr_t)map_get(&run->known, storage_key(t->storage));
     if (!known) TRY(enter_outside(run, t));
     Outside *const outside = &run->region->outside.at[known ? (int)known - 1 : run->region->outside.n - 1];
@@ -198,29 +202,11 @@ static bool is_kept(const Region *r, const Storage *storage) {
     return false;
 }
 
-static Status check_write(RegionRun *run, const OpCall *call, sn_tensor *t) {
+static Status check_write(void *context, const OpCall *call, sn_tensor *t) {
+    const RegionRun *const run = context;
     if (!t->storage) return ST_OK;
-    const char *const op = op_form_name(call->row, call->form);
-    if (!region_made(run, t->storage))
-        return error_raise(ST_STATE,
-                           "%s: in the body of sn_checkpoint it would write a tensor from outside of that, which a "
-                           "second run would do again",
-                           op);
-    if (is_kept(run->region, t->storage))
-        return error_raise(ST_STATE, "%s: it would write a result that the policy of sn_checkpoint saves", op);
-    return ST_OK;
-}
-
-static Status check_writes(RegionRun *run, const OpCall *call) {
-    const OpRow *const row = call->row;
-    if (call->form == FORM_inplace) TRY(check_write(run, call, tensor_of(call->args[0].val)));
-    for (int i = 0; call->form == FORM_out && i < row->n_out; i++) TRY(check_write(run, call, call->out_args[i]));
-    for (int i = 0; UNLIKELY(row->flags & OPF_user) && i < row->n_params; i++) {
-        const Arg *const a = &call->args[i];
-        const bool written = row->params[i].alias && strchr(row->params[i].alias, '!');
-        if (written && a->kind == ARG_tensor && a->val) TRY(check_write(run, call, tensor_of(a->val)));
-    }
-    return ST_OK;
+    if (!made_inside_of(run, t->storage)) return region_outside_error(call);
+    return is_kept(run->region, t->storage) ? region_saved_error(call) : ST_OK;
 }
 
 /* ops -------------------------------------------------------------------------------------------------------------- */
@@ -339,7 +325,7 @@ static Status before_op(OpCall *call, RegionRun *first, const RegionRun **gives,
         if (is_full(run)) return end_early(run);
         TRY(note_op(run, call, &at));
         TRY(each_argument(run, call, note_read));
-        TRY(check_writes(run, call));
+        TRY(region_each_written(call, check_write, run));
         if (at >= 0) *gives = run, *kept = at;
     }
     return ST_OK;
@@ -416,7 +402,7 @@ static bool is_result(const OpCall *call, const sn_tensor *t) {
 
 static Status run_pack(struct TapePacker *packer, sn_tensor *t, TapePacked **packed) {
     RegionRun *const run = (RegionRun *)packer;
-    if (!t->storage || !(region_made(run, t->storage) || is_result(run->call, t))) return ST_OK;
+    if (!t->storage || !(made_inside_of(run, t->storage) || is_result(run->call, t))) return ST_OK;
     return run->again ? fill_slot(run, t) : new_slot(run->region, t, packed);
 }
 
@@ -655,17 +641,19 @@ static Status call_eagerly(const CheckpointCall *call, const Arg *in, int n_in, 
     return status;
 }
 
-/* In a captured body. */
-static Status call_paused(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    static const char why[] = "sn_checkpoint runs eagerly";
-    capture_note_break(state_get()->capture, why);
-    TRY(capture_settle(why));
-    for (int i = 0; i < n_in; i++)
-        if (in[i].kind == ARG_tensor && in[i].val) TRY(tensor_ready(tensor_of(in[i].val), "sn_checkpoint"));
-    __attribute__((cleanup(resume_capture), unused)) Capture *const paused = capture_pause();
-    return call_eagerly(call, in, n_in, out, n_out);
+/* In a captured body its ops are part of the segment, as a region that the partitioner computes again: nobody runs the
+ * body a second time. */
+static Status call_captured(Capture *c, const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out,
+                            int n_out) {
+    CaptureRegion *const outer = region_current(c);
+    Status status = state_get()->grad_mode == SN_GRAD_ON ? region_begin(c, call->keeps, call->context) : ST_OK;
+    if (status == ST_OK) status = region_body(call, in, n_in, out, n_out);
+    region_end(c, outer);
+    if (call->closure_free) call->closure_free(call->closure, NULL);
+    return status;
 }
 
 Status checkpoint_call(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    return capture_current() ? call_paused(call, in, n_in, out, n_out) : call_eagerly(call, in, n_in, out, n_out);
+    Capture *const c = capture_current();
+    return c ? call_captured(c, call, in, n_in, out, n_out) : call_eagerly(call, in, n_in, out, n_out);
 }

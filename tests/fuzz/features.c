@@ -93,6 +93,18 @@ static bool keeps(const FzProgram *p) { return any_step(p, FZ_keep); }
 static bool backward(const FzProgram *p) { return any_step(p, FZ_backward); }
 static bool grad_modes(const FzProgram *p) { return any_step(p, FZ_grad_mode); }
 static bool generators(const FzProgram *p) { return any_step(p, FZ_rng); }
+static bool checkpoints(const FzProgram *p) { return any_step(p, FZ_checkpoint); }
+static bool policies(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->steps[i].kind == FZ_checkpoint && p->steps[i].value) return true;
+    return false;
+}
+static bool checkpoints_inside(const FzProgram *p) {
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = i + 1; p->steps[i].kind == FZ_checkpoint && k <= i + p->steps[i].times && k < p->n_steps; k++)
+            if (p->steps[k].kind == FZ_checkpoint) return true;
+    return false;
+}
 static bool inference(const FzProgram *p) {
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].kind == FZ_grad_mode && p->steps[i].times == SN_INFERENCE) return true;
@@ -318,6 +330,9 @@ static const struct {
                 {"gradients switched", grad_modes},
                 {"inference mode", inference},
                 {"API modes", api_mode},
+                {"checkpoints", checkpoints},
+                {"checkpoints with a policy", policies},
+                {"checkpoints in checkpoints", checkpoints_inside},
                 {"states of the generator", generators},
                 {"autocast around calls", autocast_calls},
                 {"autocast in parts", autocast_parts},

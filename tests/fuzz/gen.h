@@ -62,6 +62,8 @@ void gen_autocast(const Gen *g, const OpRow *row, Arg *args, GenCasts *room);
 /* patterns.c: adds some steps that belong together, or the first of them. */
 void gen_pattern(Gen *g);
 void gen_generator(Gen *g); /* random numbers around changes of the generator's state */
+/* region.c: some of the steps become bodies of checkpoints. */
+void gen_regions(Gen *g);
 
 /* propose.c: arguments for a row and form; false: nothing fits this time. */
 bool gen_propose(Gen *g, const OpRow *row, OpForm form, FzStep *step);

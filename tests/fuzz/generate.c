@@ -664,6 +664,7 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     choose_inputs(&g);
     add_steps(&g, 3 + (int)gen_below(&g, 12));
     choose_returns(&g);
+    if (!stateful && !g.one_graph) gen_regions(&g);
 }
 
 void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) { generate(p, seed, form_uses, false); }

@@ -13,6 +13,7 @@
  *   v7 = aten::mul.Tensor v0 f:2 in_cond     in a branch; in_map, in_scan, in_while: in rounds
  *   step                                     of the optimizer of all held leaves
  *   item v3                                  a graph break
+ *   checkpoint 2                             the 2 steps after it; `checkpoint 2 saving`: with a policy
  *   loop 1 3                                 run steps from the 1st up to here 3 times in all
  *   backward v5
  *   grad 1                                   a sn_grad_mode
@@ -92,7 +93,8 @@ typedef enum FzStepKind {
     FZ_autocast,
     FZ_keep,
     FZ_optim_step,
-    FZ_rng
+    FZ_rng,
+    FZ_checkpoint
 } FzStepKind;
 typedef enum FzRng { FZ_rng_save, FZ_rng_back, FZ_rng_jump, FZ_rng_fork, FZ_RNGS } FzRng;
 extern const char *const fz_rng_words[FZ_RNGS];
@@ -116,7 +118,8 @@ typedef struct FzStep {
     int n_args;
     int out, n_out; /* first value slot, count */
     int value;      /* item, backward, keep */
-    /* loop; grad_mode: times = sn_grad_mode; rng: times = FzRng; autocast: of fz_autocast */
+    /* loop; grad_mode: times = sn_grad_mode; rng: times = FzRng; autocast: of fz_autocast; checkpoint: of so many
+       steps, value: with a policy */
     int from, times;
     FzHow how; /* of an op whose first two arguments are a value and a number */
     int query; /* asking: of state.c, about `value` */

@@ -286,7 +286,7 @@ static void see_item(FzRun *run, int value) {
     sn_tensor *t = run->values[value];
     if (!t || sn_numel(t) != 1) return;
     double item = sn_item(t);
-    if (sn_check()) return;
+    if (sn_check() || run->n_again) return;
     if (isnan(item)) item = 0.125;
     text_printf(&run->seen->items, "item %a\n", item);
     text_printf(&run->seen->story, "item %a\n", item);
@@ -332,8 +332,21 @@ static void run_step(FzRun *run, const FzStep *step) {
     case FZ_rng:
         change_generator(run, (FzRng)step->times);
         break;
+    case FZ_checkpoint:
+        fz_run_region(run, (int)(step - run->p->steps));
+        break;
     case FZ_loop:
         break;
+    }
+}
+
+void fz_run_steps(FzRun *run, int first, int end) {
+    int rounds[FZ_STEPS] = {0};
+    for (int i = first; i < end && !sn_check(); i++) {
+        const FzStep *const step = &run->p->steps[i];
+        run_step(run, step);
+        if (step->kind == FZ_loop && ++rounds[i] < step->times) i = step->from - 1;
+        if (step->kind == FZ_checkpoint) i += step->times;
     }
 }
 
@@ -343,12 +356,7 @@ static sn_status body(sn_frame *f) {
     run->n_bodies++;
     memset(run->values, 0, sizeof run->values);
     for (int i = 0, k = 0; i < p->n_inputs; i++) run->values[i] = p->inputs[i].closed ? run->inputs[i] : sn_in(f, k++);
-    int rounds[FZ_STEPS] = {0};
-    for (int i = 0; i < p->n_steps && !sn_check(); i++) {
-        const FzStep *step = &p->steps[i];
-        run_step(run, step);
-        if (step->kind == FZ_loop && ++rounds[i] < step->times) i = step->from - 1;
-    }
+    fz_run_steps(run, 0, p->n_steps);
     for (int i = 0; i < p->n_returns && !sn_check(); i++) {
         sn_tensor *t = run->values[p->returns[i]];
         if (t) sn_out(f, i, t);

@@ -4,6 +4,13 @@
 #define SINTER_TESTS_FUZZ_RUN_H
 #include "tests/fuzz/program.h"
 
+typedef struct FzRegion { /* one run of a checkpoint step (region.c) */
+    struct FzRun *run;
+    int first, end, n_in, n_out, n_runs;
+    int in[FZ_VALUES], out[FZ_VALUES]; /* values */
+    bool lacks[FZ_VALUES];             /* of a result */
+} FzRegion;
+
 struct FzRun {
     const FzProgram *p;
     sn_function *fn;
@@ -12,7 +19,9 @@ struct FzRun {
     sn_tensor *values[FZ_VALUES];
     sn_tensor *kept[FZ_STEPS];
     int n_kept;
-    sn_rng rng; /* that the body saved last; until then where its call began */
+    FzRegion regions[FZ_STEPS]; /* by step: the last one; a backward may run it */
+    int n_again;                /* bodies of checkpoints that run again */
+    sn_rng rng;                 /* that the body saved last; until then where its call began */
     struct Span {
         const char *from, *to;
     } places[FZ_VALUES]; /* memory of what was written down */
@@ -36,6 +45,11 @@ struct FzRun {
 /* run.c */
 uint64_t fz_next(uint64_t *s);
 sn_tensor *fz_make_input(const FzRun *run, int i, uint64_t *s);
+
+void fz_run_steps(FzRun *run, int first, int end);
+
+/* region.c: the checkpoint of a step */
+void fz_run_region(FzRun *run, int at);
 
 /* state.c. Held tensors, those of calls before: into run->inputs, changed from outside; a fresh one at first. */
 void fz_state_begin(FzRun *run, uint64_t seed);

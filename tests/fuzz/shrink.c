@@ -52,7 +52,10 @@ static void drop_step(FzProgram *p, int at, int argument) {
     memmove(&p->steps[at], &p->steps[at + 1], sizeof *p->steps * (size_t)(p->n_steps - at - 1));
     p->n_steps--;
     for (int i = 0; i < p->n_steps; i++)
-        if (p->steps[i].kind == FZ_loop && p->steps[i].from > at) p->steps[i].from--;
+        if (p->steps[i].kind == FZ_loop && p->steps[i].from > at)
+            p->steps[i].from--;
+        else if (p->steps[i].kind == FZ_checkpoint && i < at && i + p->steps[i].times >= at)
+            p->steps[i].times--;
 }
 
 static bool shares(const Case *c, int at) {

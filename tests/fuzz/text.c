@@ -102,6 +102,8 @@ static void print_step(Text *t, const FzStep *step) {
         text_puts(t, "step");
     else if (step->kind == FZ_loop)
         text_printf(t, "loop %d %d", step->from, step->times);
+    else if (step->kind == FZ_checkpoint)
+        text_printf(t, "checkpoint %d%s", step->times, step->value ? " saving" : "");
     else if (step->kind == FZ_rng)
         text_printf(t, "rng %s", fz_rng_words[step->times]);
     else if (step->kind == FZ_grad_mode)
@@ -322,6 +324,8 @@ static void parse_step(Reader *r, FzProgram *p) {
     FzStep step = {.kind = FZ_op};
     if (take(r, "item")) {
         step.kind = FZ_item, step.value = parse_value(r);
+    } else if (take(r, "checkpoint")) {
+        step.kind = FZ_checkpoint, step.times = index_below(r, FZ_STEPS), step.value = take(r, "saving");
     } else if (take(r, "backward")) {
         step.kind = FZ_backward, step.value = parse_value(r);
     } else if (take(r, "keep")) {

@@ -149,6 +149,9 @@ static void plan_text(const Variant *v, int part, Text *text) {
     for (int i = 0; i < plan->steps.n; i++) step_text(plan, i, text);
     text_printf(text, "    %lld bytes moved, %lld saved by fusion, arena %lld\n", (long long)plan_moved_bytes(plan),
                 (long long)plan->saved_bytes, (long long)plan_arena_bytes(plan));
+    if (plan->n_again)
+        text_printf(text, "    %d op%s computed again for a backward: %lld bytes that are not saved\n", plan->n_again,
+                    plural(plan->n_again), (long long)plan->again_bytes);
     repeat_text(v, part, text);
 }
 

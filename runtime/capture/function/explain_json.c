@@ -73,6 +73,10 @@ static void part_json(const Variant *v, int i, Text *text) {
     put_number(text, "moved_bytes", plan_moved_bytes(plan));
     put_number(text, "saved_bytes", plan->saved_bytes);
     put_number(text, "arena_bytes", plan_arena_bytes(plan));
+    if (plan->n_again) {
+        put_number(text, "recomputed_ops", plan->n_again);
+        put_number(text, "recomputed_bytes", plan->again_bytes);
+    }
     if (v->info.fast) put_number(text, "fast_kernels", plan_fast_steps(plan));
     RepeatReport report;
     if (plan_part_repeats(v, i, &report)) {

@@ -22,6 +22,7 @@
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/region.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/trace_views.h"
@@ -223,11 +224,13 @@ static inline int random_of(const Capture *c, const OpCall *call) {
 }
 
 /* *full: the op is new here, and the function has no room for new paths; NULL: it is recorded in any case. */
-static TrieNode *follow(Capture *c, const OpCall *call, const OpSplit *s, uint8_t modes, bool *full) {
+static TrieNode *follow(Capture *c, const OpCall *call, const OpSplit *s, bool *full) {
+    const RegionPlace place = region_place(c, call);
     const TraceOp op = {.row = call->row,
                         .form = call->form,
-                        .modes = modes,
+                        .modes = current_modes(state_get()) | place.modes,
                         .relaid = c->relays,
+                        .region = place.region,
                         .random = random_of(c, call),
                         .args = call->args,
                         .operands = s->operands,
@@ -506,7 +509,7 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
                               bool *full) {
     OpSplit s;
     TRY(split_call(c, call, &s));
-    TrieNode *const node = follow(c, call, &s, current_modes(state_get()), full);
+    TrieNode *const node = follow(c, call, &s, full);
     if (!node) return full && *full ? ST_OK : ST_MEMORY;
     TRY(check_recorded(c->trace, &node->op));
     FreshResults results = {.metas = given};
@@ -721,6 +724,7 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
+    if (UNLIKELY(c->region != NULL)) TRY(region_check_write(c, call));
     const char *reason = capture_refusal(c, call, state);
     if (UNLIKELY(!reason && call->form == FORM_out && out_tracks(c, call, state)))
         reason = "an out form among ops that have gradients";
@@ -742,7 +746,11 @@ static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
     const bool entered = capture_enter(c);
     const Status status = capture_locked(c, call, symbolic, &outside);
     capture_leave(c, entered);
-    return outside && status == ST_OK ? redispatch_excluding(call, KEY_BIT(capture)) : status;
+    if (!outside || status != ST_OK) return status;
+    TRY(redispatch_excluding(call, KEY_BIT(capture)));
+    for (int i = 0; UNLIKELY(c->region != NULL) && call->form == FORM_functional && i < call->n_outs; i++)
+        region_made(c, call->outs[i]);
+    return ST_OK;
 }
 
 static Status capture_symbolic(Capture *c, OpCall *call) {
@@ -803,7 +811,7 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op, cons
 static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
     const uint64_t keys = state->include & ~state->exclude & (KEY_BIT(capture) | KEYS_OF_CALLS | KEY_BIT(vmap));
     return keys == KEY_BIT(capture) && state->error.status == ST_OK && !state->emission && !state->modes &&
-           !is_watched(state) && !capture_was_left(c) && !c->symbols &&
+           !is_watched(state) && !capture_was_left(c) && !c->symbols && !c->region &&
            !(call->row->flags & OPF_check && (c->eager_checks || c->device_asserts)) && !override_covers(call->row) &&
            !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set();
 }
@@ -818,7 +826,7 @@ static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *st
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
     if (UNLIKELY(!entry || !is_undisturbed(c, state) || node->op.row != call->row || node->op.form != call->form ||
-                 node->op.modes != current_modes(state) || node->op.relaid != c->relays ||
+                 node->op.modes != current_modes(state) || node->op.relaid != c->relays || node->op.region ||
                  node->op.random != random_of(c, call) || !entry->args ||
                  (call->form == FORM_out && out_tracks(c, call, state))))
         return false;

@@ -39,8 +39,9 @@ struct Capture {
     TrieNode *cursor;
     StorageSlot *map; /* by hash: the storages that the current trace has touched */
     uint32_t map_room, stamp;
-    Symbols *symbols;  /* of a replay function's call; else NULL: numbers are as they are */
-    sn_tensor *wanted; /* the placeholder whose value a break asks for */
+    struct CaptureRegion *region; /* the innermost checkpoint that the body is in, see region.h */
+    Symbols *symbols;             /* of a replay function's call; else NULL: numbers are as they are */
+    sn_tensor *wanted;            /* the placeholder whose value a break asks for */
     /* The first thing that the call did beside its segments (an op, a value read), or NULL; without the lock. */
     const char *_Atomic outside;
     VEC(OutsideOps) outside_ops;

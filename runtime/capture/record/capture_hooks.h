@@ -30,6 +30,9 @@ typedef struct CaptureHooks {
                                   const Variant *variant);
     void (*training_free)(struct Training *training);
 
+    /* transform, asked by record: the checkpoints of a segment that runs op by op */
+    Status (*checkpoint_segment)(Trace *trace, int first, const int *last, int *n);
+
     /* function, asked by record: a call that was left; and by variant: what is said of a new one */
     const void *(*capture_call_site)(void);
     void (*capture_abandon)(Capture *capture);

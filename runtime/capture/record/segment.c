@@ -249,6 +249,17 @@ static void drop_used_by(Trace *trace, const int *last, int i) {
     for (int v = 0; v < op->first_value; v++) drop_used(trace, last, v, i); /* what the tape held until here */
 }
 
+/* The next op, or all of a checkpoint; *ran: how many, of those that failed how many before. */
+static Status run_next(Trace *trace, const int *last, int *ran) {
+    const TraceStep *const step = &trace->ops.at[trace->n_done];
+    *ran = 0;
+    if (last && step->op->region) TRY(capture_hooks.checkpoint_segment(trace, trace->n_done, last, ran));
+    if (*ran) return ST_OK;
+    TRY(run_op(trace, step));
+    *ran = 1;
+    return ST_OK;
+}
+
 /* The first n ops. last: what each value is used by last, where memory may go on the way; or NULL. */
 static Status run_eager(Trace *trace, int n, const int *last) {
     sn_state *const state = state_get();
@@ -257,14 +268,15 @@ static Status run_eager(Trace *trace, int n, const int *last) {
     Status status = ST_OK;
     trace->n_done = 0;
     while (trace->n_done < n) {
-        const TraceStep *const step = &trace->ops.at[trace->n_done];
-        status = run_op(trace, step);
+        int ran;
+        status = run_next(trace, last, &ran);
         if (status != ST_OK) {
-            error_set_site(step->site);
+            trace->n_done += ran;
+            error_set_site(trace->ops.at[min_i64(trace->n_done, n - 1)].site);
             break;
         }
-        if (last) drop_used_by(trace, last, trace->n_done);
-        trace->n_done++;
+        for (; ran; ran--, trace->n_done++)
+            if (last) drop_used_by(trace, last, trace->n_done);
     }
     state->sequence = sequence;
     state->seed = seed;

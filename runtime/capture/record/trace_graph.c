@@ -225,6 +225,7 @@ static Status add_op(GraphMaking *m, int at) {
     for (int i = 0; i < n_out_args; i++) args[n + i] = A_VAL(value_of(m, *operand++));
     m->graph->modes = op->modes;
     m->graph->random = op->random;
+    m->graph->region = op->region;
     Node *const node = graph_append(m->graph, op->row, op->form, args);
     if (!node) return error_pending();
     m->nodes[at] = node;
@@ -278,6 +279,7 @@ Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *
     if (!find_written(&m)) return ST_MEMORY;
     TRY(add_inputs(&m));
     add_generator(&m);
+    for (int i = 0; i < trace->regions.n; i++) graph_region(out->graph, i + 1, trace->regions.at[i]);
     for (int i = 0; i < trace->ops.n; i++) TRY(add_op(&m, i));
     add_outputs(&m, out);
     out->inputs = m.graph_inputs.at;

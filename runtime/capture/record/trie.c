@@ -13,6 +13,7 @@ uint64_t trie_hash(const TraceOp *op) {
         hash_mix((uint64_t)(uintptr_t)op->row, (uint64_t)op->form << 9 | (uint64_t)op->relaid << 8 | op->modes);
     for (int i = 0; i < op->n_operands; i++) h = hash_mix(h, (uint64_t)(uint32_t)op->operands[i]);
     for (int i = 0; i < op->n_fixed; i++) h = hash_mix(h, (uint64_t)op->fixed[i]);
+    if (op->region) h = hash_mix(h, (uint64_t)op->region);
     return hash_mix(h, (uint64_t)op->random << 32 | (uint32_t)op->n_numbers);
 }
 
@@ -31,8 +32,9 @@ static inline bool same_operands(const TraceOp *a, const TraceOp *b) {
 
 static inline bool same_op(const TraceOp *a, const TraceOp *b) {
     return a->row == b->row && a->form == b->form && a->modes == b->modes && a->relaid == b->relaid &&
-           a->random == b->random && a->n_operands == b->n_operands && a->n_fixed == b->n_fixed &&
-           a->n_numbers == b->n_numbers && same_operands(a, b) && same_words(a->fixed, b->fixed, a->n_fixed);
+           a->region == b->region && a->random == b->random && a->n_operands == b->n_operands &&
+           a->n_fixed == b->n_fixed && a->n_numbers == b->n_numbers && same_operands(a, b) &&
+           same_words(a->fixed, b->fixed, a->n_fixed);
 }
 
 TrieNode *trie_find(const TrieNode *node, const TraceOp *op, uint64_t hash) {

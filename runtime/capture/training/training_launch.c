@@ -42,7 +42,15 @@ static Status step_used_twice(const TapeStep *step) {
     return status;
 }
 
-static Status check_held(const TrainingLaunch *l, const TapeStep *step, const HeldValue *held) {
+/* Of a hold: the name of eager's node, or what the checkpoint says that read it. */
+static void holder_name(const TapeStep *step, const Node *reader, Text *name) {
+    if (reader)
+        text_printf(name, "sn_checkpoint: %s", reader->row->name);
+    else
+        tape_row_name(step->node->row, name);
+}
+
+static Status check_held(const TrainingLaunch *l, const TapeStep *step, const HeldValue *held, const Node *reader) {
     if (held->watch < 0) return ST_OK;
     const TapeSaved *const watched = &l->watched[held->watch];
     const uint32_t now = tensor_version(watched->tensor);
@@ -51,7 +59,7 @@ static Status check_held(const TrainingLaunch *l, const TapeStep *step, const He
     const Meta *const meta = training_meta(env, held->meta, l->symbols);
     if (!meta) return error_pending();
     Text name = {0};
-    tape_row_name(step->node->row, &name);
+    holder_name(step, reader, &name);
     const Status status = tape_saved_error(meta, text_str(&name), now, watched->version);
     text_free(&name);
     return status;
@@ -65,7 +73,8 @@ static Status check_steps(TrainingLaunch *l, const BackwardCase *c, bool retain)
         if (!c->ran[s] || !step->n_holds) continue;
         if (l->used[s]) return step_used_twice(step);
         for (int i = 0; i < step->n_holds; i++)
-            TRY(check_held(l, step, &p->held.at[p->holds.at[step->first_hold + i]]));
+            TRY(check_held(l, step, &p->held.at[p->holds.at[step->first_hold + i]],
+                           p->readers.at[step->first_hold + i]));
         if (!retain) l->used[s] = true;
     }
     return ST_OK;

@@ -14,6 +14,7 @@ typedef struct Limits {
     const TapeNeeds *tape;
     int *class_of;   /* by value id: the value that stands for its memory */
     bool *saved;     /* by class */
+    int *region;     /* by class: the outermost checkpoint that made it; 0: none */
     bool *history;   /* by class, so far */
     bool *detached;  /* by value id: shares memory, not the history */
     const int *uses; /* by value id */
@@ -44,8 +45,9 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
     for (const Node *node = graph->first; node; node = node->next)
         for (int i = 0; i < node->n_outs; i++) {
             const GVal *const memory = value_memory(&node->outs[i]);
-            if (!memory) continue;
             const int id = node->outs[i].id;
+            if (!memory) l->region[id] = graph_top_region(graph, node);
+            if (!memory) continue;
             l->class_of[id] = l->class_of[memory->id];
             l->detached[id] = l->detached[memory->id] || is_cut(node);
             if (node->row->flags & OPF_new_base) l->parted[l->class_of[id]] |= !is_temporary(l, memory);
@@ -76,6 +78,20 @@ static void note_saved(Limits *l, const Node *node) {
     }
     for (int i = 0; i < node->n_outs; i++)
         if (saves_result(l, node, i)) l->saved[l->class_of[node->outs[i].id]] = true;
+}
+
+/* What a checkpoint reads from outside it reads again, which is checked like what is saved. */
+static void note_region_read(Limits *l, int top, const Val *val) {
+    const int class = val ? l->class_of[gval((Val *)val)->id] : -1;
+    if (val && l->region[class] != top) l->saved[class] = true;
+}
+static void note_region(Limits *l, const Node *node) {
+    const int top = graph_top_region(l->graph, node);
+    for (int i = 0; top && i < node->row->n_params; i++) {
+        const Arg *const a = &node->args[i];
+        if (a->kind == ARG_tensor) note_region_read(l, top, a->val);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) note_region_read(l, top, a->vals[k]);
+    }
 }
 
 /* The graph's new value has the history of what wrote it; eager's tensor that of the recorded ops. */
@@ -114,6 +130,7 @@ static void check_nodes(Limits *l) {
             memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
         }
         if (node->form != FORM_functional) check_writes(l, node);
+        if (node->region) note_region(l, node);
         if (!needs_of(l, node)) continue;
         if (lacks_derivative(node)) l->why = "an op without a derivative among those that need one";
         note_saved(l, node);
@@ -137,10 +154,12 @@ const char *training_refusal(Graph *graph, const TapeNeeds *tape, const Trace *t
                 .uses = graph_use_counts(graph),
                 .class_of = ARENA_ARRAY(graph->arena, int, graph->n_vals),
                 .saved = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
+                .region = ARENA_ARRAY(graph->arena, int, graph->n_vals),
                 .history = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
                 .detached = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
                 .parted = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
-    if (!l.class_of || !l.saved || !l.history || !l.detached || !l.parted || !l.uses) return "out of memory";
+    if (!l.class_of || !l.saved || !l.region || !l.history || !l.detached || !l.parted || !l.uses)
+        return "out of memory";
     find_classes(&l, trace, inputs);
     for (int i = 0; i < graph->inputs.n; i++) l.history[l.class_of[graph->inputs.at[i]->id]] |= tape->want[i];
     check_nodes(&l);

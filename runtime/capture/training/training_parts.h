@@ -35,7 +35,10 @@ typedef struct TapePlan {
     Graph *functional; /* composites expanded; its values have ids */
     const bool *marks; /* by value id: carries a gradient */
     VEC(TapeStep) steps;
-    VEC(int) holds;      /* numbers in `held`, by step */
+    VEC(int) holds; /* numbers in `held`, by step */
+    /* By hold: NULL, or the node of its checkpoint that read it: it is checked like what the step holds, since all that
+       the step holds of the checkpoint's is computed again from it. */
+    VEC(const Node *) readers;
     VEC(HeldValue) held; /* in the order of the joint graph's kept outputs */
     VEC(Watch) watches;
     int *held_of; /* by value id: number in `held`, or -1 */

@@ -5,6 +5,20 @@
  * as a copy, so an input that the segment writes is not watched for its old value. */
 #include "runtime/capture/training/training_parts.h"
 
+typedef struct RegionRead { /* of a checkpoint */
+    const GVal *value;
+    const Node *reader;
+} RegionRead;
+typedef VEC(RegionRead) RegionReads;
+
+typedef struct RegionWalk {
+    TapePlan *plan;
+    const Training *training;
+    RegionReads *reads; /* by region */
+    const Node *node;
+    int top;
+} RegionWalk;
+
 /* The node that puts what a written form made into its target's memory; NULL: it is that memory. */
 static const Node *put_by(const GVal *value) {
     for (const Node *node = value->def ? value->def->next : NULL; node; node = node->next)
@@ -49,7 +63,7 @@ static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
     return meta;
 }
 
-static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *value) {
+static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const Node *reader) {
     int *const number = &p->held_of[value->id];
     if (*number < 0) {
         const HeldValue held = {value, meta_where_put(p, value), watch_of(p, t, value)};
@@ -57,20 +71,59 @@ static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *val
         VEC_PUSH(p->functional->arena, &p->held, held);
     }
     VEC_PUSH(p->functional->arena, &p->holds, *number);
+    VEC_PUSH(p->functional->arena, &p->readers, reader);
     step->n_holds++;
 }
 
-static void hold_all(TapePlan *p, const Training *t, TapeStep *step) {
+/* What a step holds of a checkpoint's values is computed again, from what that read. */
+static void hold_outside(TapePlan *p, const Training *t, TapeStep *step, const RegionReads *regions) {
+    const int top = regions ? graph_top_region(p->functional, step->node) : 0;
+    bool any = false;
+    for (int i = 0; top && i < step->n_holds; i++) {
+        const GVal *const held = p->held.at[p->holds.at[step->first_hold + i]].value;
+        any |= graph_top_region(p->functional, tape_plan_memory(held)->def) == top;
+    }
+    for (int i = 0; any && i < regions[top].n; i++)
+        hold(p, t, step, regions[top].at[i].value, regions[top].at[i].reader);
+}
+
+static void hold_all(TapePlan *p, const Training *t, TapeStep *step, const RegionReads *regions) {
     const Node *const node = step->node;
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
         if (!tape_row_saves(node->row, i, -1, step->needs)) continue;
-        if (a->kind == ARG_tensor && a->val) hold(p, t, step, gval(a->val));
+        if (a->kind == ARG_tensor && a->val) hold(p, t, step, gval(a->val), NULL);
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) hold(p, t, step, gval(a->vals[k]));
+            if (a->vals[k]) hold(p, t, step, gval(a->vals[k]), NULL);
     }
     for (int i = 0; i < node->n_outs; i++)
-        if (tape_row_saves(node->row, -1, i, step->needs)) hold(p, t, step, &node->outs[i]);
+        if (tape_row_saves(node->row, -1, i, step->needs)) hold(p, t, step, &node->outs[i], NULL);
+    hold_outside(p, t, step, regions);
+}
+
+/* The first node of the outermost checkpoint that reads memory from outside of it which a caller has. */
+static void note_outside_read(void *context, GVal **slot) {
+    RegionWalk *const walk = context;
+    TapePlan *const p = walk->plan;
+    if (!*slot) return;
+    const GVal *const memory = tape_plan_memory(*slot);
+    if (graph_top_region(p->functional, memory->def) == walk->top || watch_of(p, walk->training, *slot) < 0) return;
+    RegionReads *const reads = &walk->reads[walk->top];
+    for (int i = 0; i < reads->n; i++)
+        if (tape_plan_memory(reads->at[i].value) == memory) return;
+    const RegionRead read = {*slot, walk->node};
+    VEC_PUSH(p->functional->arena, reads, read);
+}
+
+/* By region; NULL: there are none. */
+static RegionReads *find_reads(TapePlan *p, const Training *t) {
+    Graph *const g = p->functional;
+    RegionReads *const reads = g->regions.n ? ARENA_ARRAY(g->arena, RegionReads, g->regions.n + 1) : NULL;
+    for (Node *node = g->first; reads && node; node = node->next) {
+        RegionWalk walk = {p, t, reads, node, graph_top_region(g, node)};
+        if (walk.top) node_each_input(node, note_outside_read, &walk);
+    }
+    return reads;
 }
 
 Status tape_plan_make(Training *t, Graph *forward) {
@@ -81,11 +134,12 @@ Status tape_plan_make(Training *t, Graph *forward) {
     p->held_of = p->marks ? ARENA_ARRAY(g->arena, int, g->n_vals + 1) : NULL;
     if (!p->held_of) return error_pending() ? error_pending() : ST_MEMORY;
     memset(p->held_of, -1, sizeof *p->held_of * (size_t)g->n_vals);
+    const RegionReads *const regions = find_reads(p, t);
     for (const Node *node = g->first; node; node = node->next) {
         TapeStep step = {.node = node, .needs = joint_needs(p->marks, node)};
         if (!step.needs) continue;
         step.first_hold = p->holds.n;
-        hold_all(p, t, &step);
+        hold_all(p, t, &step, regions);
         VEC_PUSH(g->arena, &p->steps, step);
     }
     return error_pending();

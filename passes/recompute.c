@@ -1,0 +1,165 @@
+/* recompute.c: what checkpoints made is computed again for a backward [semantics T6].
+ *
+ *     %1 = exp(%x) region=1             %1 = exp(%x) region=1
+ *     %2 = mul(%1, %y) region=1         %2 = mul(%1, %y) region=1
+ *     ...                               ...
+ *     rule of mul reads %1        ->    %7 = exp(%x) again=1
+ *                                       rule of mul reads %7
+ *
+ * Of a region the rules read what its ops made and nobody outside of it does: those ops are copied to where the first
+ * rule reads one of their results, and so are the ops that they need, from what the region read. A result that leaves
+ * the region, one that its policy saves, and one of an op with an effect stay what they are. Nothing else is done here:
+ * what is read no more dies in the forward, since nodes of other runs are no common subexpressions (cse.c), groups run
+ * where their last node stands (order.c), and the partition never saves what is computed again.
+ *
+ * Regions lie in each other: the copy of an inner one is a region of its own, which the rules' reads of it copy once
+ * more. So there is a wave for each depth. */
+#include "passes/internal.h"
+#include "passes/recompute.h"
+#include "runtime/base/error.h"
+
+typedef struct Wave {
+    Graph *graph;
+    Node *first_rule, *stop; /* rules stand from first_rule up to stop; what is computed again is none */
+    int first_region;        /* the regions of earlier waves come before it */
+    int *top;                /* by region: the outermost one that it lies in, if it is of this wave; 0: not */
+    int *again;              /* by such a region: its run; 0: not yet */
+    int *copied;             /* by region inside: its copy; 0: not yet */
+    bool *stays;             /* by value id: read outside of its region, too */
+    GVal **copy;             /* by value id */
+    int n_regions;           /* when the wave began; copies are in later ones, or in none */
+} Wave;
+
+static int outer_of(const Graph *graph, int region) { return graph->regions.at[region - 1]; }
+
+static int top_of(const Wave *w, const Node *node) {
+    return node && node->region && node->region <= w->n_regions ? w->top[node->region] : 0;
+}
+
+static bool wave_init(Wave *w, Graph *graph, Node *first_rule, Node *stop, int first_region) {
+    graph_number(graph);
+    const int n = graph->regions.n;
+    Arena *const arena = graph->arena;
+    *w = (Wave){.graph = graph,
+                .first_rule = first_rule,
+                .stop = stop,
+                .first_region = first_region,
+                .top = ARENA_ARRAY(arena, int, n + 1),
+                .again = ARENA_ARRAY(arena, int, n + 1),
+                .copied = ARENA_ARRAY(arena, int, n + 1),
+                .stays = ARENA_ARRAY(arena, bool, graph->n_vals + 1),
+                .copy = ARENA_ARRAY(arena, GVal *, graph->n_vals + 1),
+                .n_regions = n};
+    if (!w->top || !w->again || !w->copied || !w->stays || !w->copy) return false;
+    for (int r = first_region; r <= n; r++) /* an outer one has a smaller number */
+        w->top[r] = outer_of(graph, r) ? w->top[outer_of(graph, r)] : r;
+    return true;
+}
+
+typedef struct Reader {
+    Wave *wave;
+    Node *node;
+} Reader;
+
+static void look_at_use(void *context, GVal **slot) {
+    const Reader *const reader = context;
+    const GVal *const value = *slot;
+    if (value && top_of(reader->wave, value->def) != top_of(reader->wave, reader->node))
+        reader->wave->stays[value->id] = true;
+}
+
+static void stay(Wave *w, const GVal *value) {
+    if (value) w->stays[value->id] = true;
+}
+
+static void find_stays(Wave *w) {
+    Graph *const graph = w->graph;
+    bool rules = false;
+    for (Node *node = graph->first; node; node = node->next) {
+        rules = (rules || node == w->first_rule) && node != w->stop;
+        Reader reader = {w, node};
+        if (!rules || node->again) node_each_input(node, look_at_use, &reader);
+    }
+    for (int i = 0; i < graph->outputs.n; i++)
+        if (graph->outputs.at[i].kind != OUT_kept) stay(w, graph->outputs.at[i].value);
+    for (int i = 0; i < graph->writes.n; i++) stay(w, graph->writes.at[i].value);
+}
+
+static bool may_copy(const Node *node) {
+    return node->form == FORM_functional && !(node->modes & NODE_saved) &&
+           !(node->row->flags & (OPF_ordered | OPF_host | OPF_gradients));
+}
+
+/* Of the copy of a node: one of the region itself is in none. */
+static int copied_region(Wave *w, int region) {
+    if (!region || w->top[region] == region) return 0;
+    if (w->copied[region]) return w->copied[region];
+    const int outer = copied_region(w, outer_of(w->graph, region));
+    graph_region(w->graph, w->graph->regions.n + 1, outer);
+    return w->copied[region] = w->graph->regions.n;
+}
+
+static GVal *again(Wave *w, GVal *value, Node *before);
+
+typedef struct AgainCopy {
+    Wave *wave;
+    Node *before;
+} AgainCopy;
+
+static Val *again_val(void *context, Val *val) {
+    const AgainCopy *const copying = context;
+    return val ? &again(copying->wave, gval(val), copying->before)->base : NULL;
+}
+
+static void copy_node(Wave *w, const Node *node, Node *before) {
+    Graph *const graph = w->graph;
+    const int top = top_of(w, node);
+    Arg *const args = ARENA_ARRAY(graph->arena, Arg, node->n_args + 1);
+    if (!args) return;
+    AgainCopy copying = {w, before};
+    for (int i = 0; i < node->n_args; i++) args[i] = arg_map_vals(graph->arena, node->args[i], again_val, &copying);
+    if (!w->again[top]) w->again[top] = ++graph->n_again;
+    const NewNodes saved = nodes_like(graph, node, before);
+    graph->modes |= NODE_no_grad;
+    graph->region = copied_region(w, node->region);
+    graph->again = w->again[top];
+    const Node *const made = graph_append(graph, node->row, node->form, args);
+    nodes_restore(graph, saved);
+    for (int i = 0; made && i < node->n_outs; i++) w->copy[node->outs[i].id] = &made->outs[i];
+}
+
+/* What a rule reads in a value's place; a new copy stands before `before`. */
+static GVal *again(Wave *w, GVal *value, Node *before) {
+    Node *const node = value->def;
+    if (!top_of(w, node) || w->stays[value->id] || !may_copy(node)) return value;
+    if (!w->copy[value->id]) copy_node(w, node, before);
+    return w->copy[value->id] ? w->copy[value->id] : value;
+}
+
+static void read_again(void *context, GVal **slot) {
+    const Reader *const reader = context;
+    if (*slot) *slot = again(reader->wave, *slot, reader->node);
+}
+
+static void replace_reads(Wave *w) {
+    for (Node *node = w->first_rule; node && node != w->stop; node = node->next) {
+        Reader reader = {w, node};
+        if (!node->again) node_each_input(node, read_again, &reader);
+    }
+    for (int i = 0; i < w->graph->outputs.n; i++) {
+        Output *const output = &w->graph->outputs.at[i];
+        if (output->kind == OUT_kept) output->value = again(w, output->value, w->stop);
+    }
+}
+
+Status recompute_regions(Graph *graph, Node *last, Node *stop) {
+    Node *const first_rule = last ? last->next : graph->first;
+    for (int first = 1, next; first <= graph->regions.n; first = next) {
+        Wave wave;
+        next = graph->regions.n + 1;
+        if (!wave_init(&wave, graph, first_rule, stop, first)) return ST_MEMORY;
+        find_stays(&wave);
+        replace_reads(&wave);
+    }
+    return error_pending();
+}

@@ -1,0 +1,135 @@
+/* region.c: see region.h. What a region may write is what it made: a value of the call that was recorded since it
+ * began, or a tensor that was made at once meanwhile. */
+#include "runtime/capture/record/region.h"
+
+#include "runtime/base/error.h"
+#include "runtime/core/custom_op.h"
+
+CaptureRegion *region_current(Capture *c) {
+    const uint32_t n_scopes = state_get()->n_scopes;
+    while (c->region && n_scopes <= c->region->n_scopes) c->region = c->region->outer; /* left by a jump */
+    return c->region;
+}
+
+Status region_begin(Capture *c, RegionKeeps *keeps, void *context) {
+    CaptureRegion *const outer = region_current(c), *const region = ARENA_NEW(c->arena, CaptureRegion);
+    if (!region) return ST_MEMORY;
+    *region = (CaptureRegion){.outer = outer,
+                              .n_scopes = state_get()->n_scopes,
+                              .keeps = keeps,
+                              .context = context,
+                              .first_trace = c->traces.n - 1,
+                              .first_op = c->trace->ops.n};
+    c->region = region;
+    return ST_OK;
+}
+
+void region_end(Capture *c, CaptureRegion *outer) { c->region = outer; }
+
+static int number_of(Capture *c, CaptureRegion *region) {
+    if (!region) return 0;
+    if (region->numbered == c->trace) return region->number;
+    const int outer = number_of(c, region->outer);
+    VEC_PUSH(c->arena, &c->trace->regions, outer);
+    region->numbered = c->trace;
+    return region->number = c->trace->regions.n;
+}
+
+/* One that lies further out has a say, too. What is written or a view stays what the ops make it. */
+static bool is_saved(const CaptureRegion *region, const OpCall *call) {
+    if (call->form != FORM_functional || call->row->kind == KIND_view || call->row->returns_list) return false;
+    for (; region; region = region->outer)
+        if (region->keeps && region->keeps(region->context, call->row->name)) return true;
+    return false;
+}
+
+RegionPlace region_place(Capture *c, const OpCall *call) {
+    CaptureRegion *const region = LIKELY(!c->region) ? NULL : region_current(c);
+    if (LIKELY(!region)) return (RegionPlace){0};
+    return (RegionPlace){number_of(c, region), is_saved(region, call) ? NODE_saved : 0};
+}
+
+/* writes ----------------------------------------------------------------------------------------------------------- */
+
+Status region_each_written(const OpCall *call, RegionWrite *visit, void *context) {
+    const OpRow *const row = call->row;
+    if (call->form == FORM_inplace) TRY(visit(context, call, tensor_of(call->args[0].val)));
+    for (int i = 0; call->form == FORM_out && i < row->n_out; i++) TRY(visit(context, call, call->out_args[i]));
+    for (int i = 0; UNLIKELY(row->flags & OPF_user) && i < row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        const bool written = row->params[i].alias && strchr(row->params[i].alias, '!');
+        if (written && a->kind == ARG_tensor && a->val) TRY(visit(context, call, tensor_of(a->val)));
+    }
+    return ST_OK;
+}
+
+Status region_outside_error(const OpCall *call) {
+    return error_raise(ST_STATE,
+                       "%s: in the body of sn_checkpoint it would write a tensor from outside of that, which a second "
+                       "run would do again",
+                       op_form_name(call->row, call->form));
+}
+
+Status region_saved_error(const OpCall *call) {
+    return error_raise(ST_STATE, "%s: it would write a result that the policy of sn_checkpoint saves",
+                       op_form_name(call->row, call->form));
+}
+
+typedef struct MadeAt { /* a value of the call: what a tensor shows */
+    const Trace *trace;
+    int segment, value;
+} MadeAt;
+
+static bool made_as(const Capture *c, const sn_tensor *t, MadeAt *out);
+
+/* Where a value's memory was made; false: it is an input's that the call did not make. */
+static bool made_at(const Capture *c, int segment, int value, MadeAt *out) {
+    const Trace *const trace = c->traces.at[segment];
+    const Operand root = trace_root(trace, value);
+    *out = (MadeAt){trace, segment, root};
+    if (root >= 0) return true;
+    const sn_tensor *const input = trace->inputs.at[operand_input(root)].tensor;
+    return input && made_as(c, input, out);
+}
+
+/* A value that has its data shares storage with what else shows that. */
+static bool shows(const sn_tensor *value, const sn_tensor *t) {
+    return value && (value == t || (!value->placeholder && !t->placeholder && value->storage == t->storage));
+}
+
+static bool made_as(const Capture *c, const sn_tensor *t, MadeAt *out) {
+    for (int s = c->traces.n - 1; s >= 0; s--) {
+        const Trace *const trace = c->traces.at[s];
+        if (t->placeholder && t->placeholder->trace == trace) return made_at(c, s, t->placeholder->value, out);
+        for (int v = 0; !t->placeholder && v < trace->values.n; v++)
+            if (shows(trace->values.at[v], t)) return made_at(c, s, v, out);
+    }
+    return false;
+}
+
+static bool made_beside(const CaptureRegion *region, const sn_tensor *t) {
+    for (int i = 0; i < region->beside.n; i++)
+        if (region->beside.at[i] == t->storage) return true;
+    return false;
+}
+
+static Status check_write(void *context, const OpCall *call, sn_tensor *t) {
+    Capture *const c = context;
+    const CaptureRegion *const region = c->region;
+    MadeAt made;
+    if (!t->placeholder && made_beside(region, t)) return ST_OK;
+    if (!made_as(c, t, &made)) return region_outside_error(call);
+    const int op = made.trace->places.at[made.value].op;
+    if (made.segment < region->first_trace || (made.segment == region->first_trace && op < region->first_op))
+        return region_outside_error(call);
+    return made.trace->ops.at[op].op->modes & NODE_saved ? region_saved_error(call) : ST_OK;
+}
+
+Status region_check_write(Capture *c, const OpCall *call) {
+    return region_current(c) ? region_each_written(call, check_write, c) : ST_OK;
+}
+
+void region_made(Capture *c, const sn_tensor *t) {
+    for (CaptureRegion *region = t && t->storage ? region_current(c) : NULL; region; region = region->outer)
+        VEC_PUSH(c->arena, &region->beside, t->storage);
+}
