@@ -143,21 +143,29 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
     return run_from(__builtin_return_address(0), &run);
 }
 
-int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
+static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, const char *what) {
     /* Hooks belong to the node. */
-    if (tensor_valid(t, "sn_hook_add") != ST_OK || state_untraced("sn_hook_add") != ST_OK ||
-        capture_make(t, "sn_hook_add") != ST_OK || tensor_ready(t, "sn_hook_add") != ST_OK)
+    if (tensor_valid(t, what) != ST_OK || state_untraced(what) != ST_OK || capture_make(t, what) != ST_OK ||
+        tensor_ready(t, what) != ST_OK)
         return 0;
     if (!hook) {
-        error_raise(ST_ARGUMENT, "sn_hook_add: the hook is NULL");
+        error_raise(ST_ARGUMENT, "%s: the hook is NULL", what);
         return 0;
     }
-    const int64_t id = tape_hook_add(t, hook, closure);
+    const int64_t id = tape_hook_add(t, after, hook, closure);
     if (id && capture_note_hook(t, id) != ST_OK) {
         tape_hook_remove(t, id);
         return 0;
     }
     return id;
+}
+
+int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
+    return add_hook(t, false, hook, closure, "sn_hook_add");
+}
+
+int64_t sn_post_accumulate_hook_add(sn_tensor *leaf, sn_body hook, void *closure) {
+    return add_hook(leaf, true, hook, closure, "sn_post_accumulate_hook_add");
 }
 
 void sn_hook_remove(sn_tensor *t, int64_t id) {

@@ -257,6 +257,16 @@ static Status run_hook(Engine *e, const TapeHook *hook, sn_tensor **grad) {
     return status;
 }
 
+/* Its gradient is in .grad, which the hook may look at and change. */
+static Status run_after(Engine *e, const TapeHook *hook, sn_tensor *leaf) {
+    const Arg in = A_VAL(&leaf->base);
+    sn_frame frame = {.what = "post-accumulate hook", .closure = hook->closure, .in = &in, .n_in = 1};
+    TRY(scope_push(e->state, false));
+    const Status status = frame_run(&frame, hook->body);
+    scope_pop(e->state);
+    return status;
+}
+
 enum { FEW_HOOKS = 8 };
 
 static const TapeHook *find_hook(const TapeHook *hook, int64_t id) {
@@ -267,17 +277,17 @@ static const TapeHook *find_hook(const TapeHook *hook, int64_t id) {
 /* A hook may remove hooks and add some: each is looked up when its turn comes, and what is new waits for the next
  * run. */
 static Status run_each(Engine *e, const TapeEdge *at, const int64_t *ids, int n, sn_tensor **grad) {
-    for (int i = 0; i < n && *grad; i++) {
+    for (int i = 0; i < n && (!grad || *grad); i++) {
         const TapeEdge *const now = tape_edge_now(at);
         const TapeHook *const hook = find_hook(tape_hooks(now), ids[i]);
-        if (!hook || (!now->leaf && hook->output != now->output)) continue;
+        if (!hook || hook->after != !grad || (!now->leaf && hook->output != now->output)) continue;
         const TapeHook copy = *hook;
-        TRY(run_hook(e, &copy, grad));
+        TRY(grad ? run_hook(e, &copy, grad) : run_after(e, &copy, now->target));
     }
     return ST_OK;
 }
 
-/* Hooks of a node's result or of a leaf. */
+/* Hooks of a node's result or of a leaf; grad NULL: those of a leaf that come after its .grad. */
 static Status run_hooks(Engine *e, const TapeEdge *at, sn_tensor **grad) {
     int n = 0, k = 0;
     int64_t few[FEW_HOOKS];
@@ -450,7 +460,8 @@ static Status finish_leaf(Engine *e, TapeEntry *entry) {
     TRY(scope_push(e->state, false));
     const Status status = leaf->autograd->grad ? add_to_grad(e, leaf, entry->one) : first_grad(e, leaf, &entry->one);
     scope_pop(e->state);
-    return status;
+    if (LIKELY(!leaf->autograd->hooks) || status != ST_OK) return status;
+    return run_hooks(e, &(TapeEdge){.target = leaf, .leaf = true}, NULL);
 }
 
 static Status finish_leaves(Engine *e) {

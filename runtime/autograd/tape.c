@@ -290,9 +290,12 @@ Status tape_node_expand(TapeNode *node, const TapeEdge *now) {
     return ST_OK;
 }
 
-int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure) {
-    if (!tape_tracks(t)) {
-        error_raise(ST_STATE, "sn_hook_add: the tensor requires no gradients");
+int64_t tape_hook_add(sn_tensor *t, bool after, sn_body body, void *closure) {
+    if (after ? !tape_is_wanted_leaf(t) : !tape_tracks(t)) {
+        if (after)
+            error_raise(ST_STATE, "sn_post_accumulate_hook_add: the tensor is no leaf that requires gradients");
+        else
+            error_raise(ST_STATE, "sn_hook_add: the tensor requires no gradients");
         return 0;
     }
     if (t->autograd->view && tape_view_refresh(t) != ST_OK) return 0;
@@ -300,7 +303,8 @@ int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure) {
     if (!hook) return 0;
     int output;
     TapeHook **const hooks = hooks_of(t->autograd, &output);
-    *hook = (TapeHook){.id = atomic_fetch_add(&hook_ids, 1) + 1, .output = output, .body = body, .closure = closure};
+    *hook = (TapeHook){
+        .id = atomic_fetch_add(&hook_ids, 1) + 1, .output = output, .after = after, .body = body, .closure = closure};
     append_hook(hooks, hook);
     return hook->id;
 }

@@ -29,6 +29,7 @@ typedef struct TapeHook {
     struct TapeHook *next; /* in order of registration */
     int64_t id;
     int output; /* which result of the node */
+    bool after; /* of a leaf: runs when its .grad has been added to */
     sn_body body;
     void *closure;
 } TapeHook;
@@ -69,8 +70,9 @@ Status tape_requires_grad(sn_tensor *t, bool on); /* of a leaf of floating dtype
 sn_tensor *tape_grad(const sn_tensor *t);         /* borrowed; NULL: none */
 /* Retains; NULL removes; checks dtype, sizes, device. */
 Status tape_grad_set(sn_tensor *t, sn_tensor *grad);
-void tape_grad_replace(sn_tensor *t, sn_tensor *grad);            /* by one that it had; cannot fail */
-int64_t tape_hook_add(sn_tensor *t, sn_body body, void *closure); /* id > 0; 0 raised */
+void tape_grad_replace(sn_tensor *t, sn_tensor *grad); /* by one that it had; cannot fail */
+/* after: of a leaf, when a backward has added to its .grad. id > 0; 0 raised. */
+int64_t tape_hook_add(sn_tensor *t, bool after, sn_body body, void *closure);
 void tape_hook_remove(sn_tensor *t, int64_t id);
 
 /* A tensor that a node needs in backward: a handle and the version it had. */
