@@ -10,6 +10,7 @@
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_backward.h"
+#include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/relayout.h"
@@ -82,6 +83,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .capture_settle = capture_settle,
         .capture_end_segment = capture_end_segment,
         .capture_set_generator = capture_set_generator,
+        .capture_note_fork = capture_note_fork,
         .capture_follow = capture_follow,
         .capture_run = capture_run,
         .flow_launch = flow_launch,

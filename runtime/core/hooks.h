@@ -44,6 +44,7 @@ typedef struct RuntimeHooks {
     Status (*capture_settle)(const char *why);      /* host code writes memory that any tensor may depend on */
     Status (*capture_end_segment)(const char *why); /* what comes now has its place behind all pending ops */
     Status (*capture_set_generator)(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks);
+    void (*capture_note_fork)(void); /* the end of the innermost scope will put the generator back */
     bool (*capture_follow)(sn_state *state, OpCall *call, Status *status);
     bool (*capture_run)(const struct TapeRun *run, Status *status); /* takes a backward over, or not */
     Status (*flow_launch)(OpCall *call); /* a step of control flow, whose results are there */

@@ -106,10 +106,12 @@ void scope_keep_generator(sn_state *state) {
     scope->forks = true;
     scope->seed = state->seed;
     scope->sequence = state->sequence;
+    runtime_hooks.capture_note_fork();
 }
 
 /* Also where an error is pending. */
 static COLD void restore_generator(sn_state *state) {
+    state->scopes[state->n_scopes - 1].ends = true;
     const ScopeFrame scope = state->scopes[state->n_scopes - 1];
     runtime_hooks.capture_set_generator(scope.seed, scope.sequence, "sn_rng_fork_begin in the body",
                                         "the end of sn_rng_fork_begin's scope");

@@ -33,6 +33,7 @@ typedef struct ScopeFrame {
     Device device; /* the default one */
     bool forks;    /* it ends with the generator as it began, which was: */
     uint64_t seed, sequence;
+    bool ends;               /* that is being done */
     struct TextOwned *texts; /* newest text when it began */
 } ScopeFrame;
 

@@ -74,14 +74,26 @@ void capture_note_event(const char *what) {
     capture_leave(c, entered);
 }
 
+/* By the program, or by the end of a scope, which sets it to what it was when that began. */
 Status capture_note_seed(void) {
     bool entered;
     const sn_state *const state = state_get();
+    const ScopeFrame *const scope = state->n_scopes ? &state->scopes[state->n_scopes - 1] : NULL;
     Capture *const c = enter_undecided(&entered);
     if (!c) return ST_OK;
-    const Status status = note(c, (TraceEvent){.kind = EVENT_seed, .seed = state->seed, .sequence = state->sequence});
+    TraceEvent event = {.kind = EVENT_seed, .from = {state->seed, state->sequence}};
+    if (scope && scope->ends) event.id = state->n_scopes, event.to = (Generator){scope->seed, scope->sequence};
+    const Status status = note(c, event);
     capture_leave(c, entered);
     return status;
+}
+
+void capture_note_fork(void) {
+    bool entered;
+    Capture *const c = enter_undecided(&entered);
+    if (!c) return;
+    note(c, (TraceEvent){.kind = EVENT_fork, .id = state_get()->n_scopes});
+    capture_leave(c, entered);
 }
 
 Status capture_note_print(Capture *c, const char *label, sn_tensor *value) {
@@ -109,8 +121,12 @@ Status capture_before_event(const char *what) {
     return status;
 }
 
+static void set_generator(Generator g) {
+    state_get()->seed = g.seed;
+    state_get()->sequence = g.sequence;
+}
+
 static void undo(const TraceEvent *event) {
-    sn_state *const state = state_get();
     switch (event->kind) {
     case EVENT_grad:
         tape_grad_replace(event->tensor, event->before);
@@ -119,9 +135,9 @@ static void undo(const TraceEvent *event) {
         tape_hook_remove(event->tensor, event->id);
         break;
     case EVENT_seed:
-        state->seed = event->seed;
-        state->sequence = event->sequence;
+        set_generator(event->from);
         break;
+    case EVENT_fork:
     case EVENT_print:
         break; /* of an op that did not run: it is not printed */
     }
@@ -133,15 +149,29 @@ static int first_random_op(const Trace *trace) {
     return i;
 }
 
+/* The end of a scope that had begun before the op that failed: it comes in eager, too. */
+static bool is_kept_end(const Trace *trace, int at) {
+    const TraceEvent *const end = &trace->events.at[at];
+    if (end->kind != EVENT_seed || !end->id) return false;
+    while (--at >= 0) {
+        const TraceEvent *const fork = &trace->events.at[at];
+        if (fork->kind == EVENT_fork && fork->id == end->id) return fork->after <= trace->n_done;
+    }
+    return true; /* nothing was pending then */
+}
+
 bool capture_undo_events(const Trace *trace) {
     const int random = first_random_op(trace);
-    bool seeds = false;
+    bool settled = false, ended = false;
     for (int i = trace->events.n - 1; i >= 0; i--) {
-        if (trace->events.at[i].after <= trace->n_done) continue;
-        undo(&trace->events.at[i]);
-        seeds |= trace->events.at[i].kind == EVENT_seed && trace->events.at[i].after <= random;
+        const TraceEvent *const event = &trace->events.at[i];
+        if (event->after <= trace->n_done) continue;
+        if (!ended && is_kept_end(trace, i)) set_generator(event->to), ended = true; /* whatever came before */
+        if (ended && event->kind == EVENT_seed) continue;
+        undo(event);
+        settled |= event->kind == EVENT_seed && event->after <= random;
     }
-    return seeds;
+    return settled || ended;
 }
 
 void capture_forget_events(Trace *trace) {

@@ -11,6 +11,8 @@ void capture_note_event(const char *what);
 Status capture_note_grad(sn_tensor *leaf);
 Status capture_note_hook(sn_tensor *t, int64_t id);
 Status capture_note_seed(void);
+/* A scope whose end puts the generator back, which it does behind a failed op, too, if it had begun before. */
+void capture_note_fork(void);
 /* Printed when the segment has run (debug_print.h), for it is nothing that could be undone. */
 Status capture_note_print(Capture *c, const char *label, sn_tensor *value);
 /* About to do what only ops behind it may see, and what is not undone: the pending ones run first. */

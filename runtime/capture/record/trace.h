@@ -73,15 +73,19 @@ typedef struct TraceStep {
     int random;        /* where the generator stands before it, counted from Trace.sequence */
 } TraceStep;
 
-typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_events.c */
-    enum { EVENT_grad, EVENT_hook, EVENT_seed, EVENT_print } kind;
-    int after;         /* so many ops of the segment */
-    sn_tensor *tensor; /* retained, or NULL */
-    sn_tensor *before; /* its gradient; retained unless `borrowed` */
-    bool borrowed;     /* `before` is a value of the segment */
-    int64_t id;        /* of the hook */
-    const char *label; /* of the print of `tensor`, or NULL */
+typedef struct Generator {
     uint64_t seed, sequence;
+} Generator;
+
+typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_events.c */
+    enum { EVENT_grad, EVENT_hook, EVENT_seed, EVENT_fork, EVENT_print } kind;
+    int after;          /* so many ops of the segment */
+    sn_tensor *tensor;  /* retained, or NULL */
+    sn_tensor *before;  /* its gradient; retained unless `borrowed` */
+    bool borrowed;      /* `before` is a value of the segment */
+    int64_t id;         /* of the hook; of a fork and the seed that ends it the depth of its scope; else 0 */
+    const char *label;  /* of the print of `tensor`, or NULL */
+    Generator from, to; /* EVENT_seed: what it was; what the end of a scope sets it to */
 } TraceEvent;
 
 typedef struct TracePrint {
