@@ -94,7 +94,7 @@ sn_sharded *sn_sharded_new(sn_comm *comm, sn_tensors params, const sn_sharded_op
 /* What the tape still needs lives on. NULL: nothing. [event] */
 void sn_sharded_free(sn_sharded *s);
 /* The part of parameter i: a leaf [ceil(elements / ranks)], row-major, zeros behind the last element; for an optimizer.
-   Borrowed; NULL on error. [meta] */
+   Borrowed; NULL on error. [neutral] */
 sn_tensor *sn_sharded_at(sn_sharded *s, int i);
 /* Parameter i as a whole, gathered for the caller. On all ranks. NULL on error. [op] */
 sn_tensor *sn_sharded_whole(sn_sharded *s, int i);
