@@ -49,5 +49,41 @@ sn_status sn_observer_qparams(sn_observer *o, sn_qparams *out);
 /* The least and the largest value that it goes by (averages of these, if it averages); SN_ERR_STATE as above.
    [neutral] */
 sn_status sn_observer_range(sn_observer *o, double *min, double *max);
+
+/* A captured graph with int8 products, in four steps: prepare, calls with data, convert, compile.
+
+       sn_graph *g = sn_graph_capture(fn, in, 1);
+       sn_quantizer *q = sn_quant_prepare(g, NULL);
+       sn_function *seen = sn_graph_compile(g, NULL);
+       for (...) sn_call(seen, batch...);
+       sn_quant_convert(q);
+       sn_function *fast = sn_graph_compile(g, NULL);
+
+   What is converted are products of f32 with a weight that fn closes over (or an input that is bound to one): linear
+   (mm and addmm whose mat2 is the weight, or its transpose), and convolutions of images in one group, not transposed.
+   The weight is rounded once, with one scale; what comes in is rounded in each call; their product is exact in i32 and
+   multiplied by both scales. All else stays in f32. */
+typedef struct sn_quantizer sn_quantizer;
+typedef struct sn_quant_options {
+    size_t size;
+    /* What observes what comes in, and the weights, which must become i8, symmetric. NULL: range (SN_OBSERVE_MIN_MAX),
+       u8, not symmetric; range, i8, symmetric. */
+    const sn_observer_options *activation, *weight;
+} sn_quant_options;
+#define SN_QUANT_OPTIONS(...) SN_STRUCT(sn_quant_options, __VA_ARGS__)
+/* Puts an observer (quant::observe) before each product that can be converted, and binds the inputs that were closed
+   over. g must live as long as the quantizer and is to be edited by it alone. Call what is compiled of g with what is
+   typical, gradients off. [refused] */
+sn_quantizer *sn_quant_prepare(sn_graph *g, const sn_quant_options *options);
+/* How many products it is about. [neutral] */
+int sn_quant_count(sn_quantizer *q);
+/* In the place of each observer fake_quantize of what comes in and of the weight: floats with the values of the
+   integers, to train with or to look at. An observer that has seen nothing is SN_ERR_STATE. [refused] */
+sn_status sn_quant_fake(sn_quantizer *q);
+/* Products of integers, from observers or fake_quantize; weights in f32 that nothing else uses are no inputs any more.
+   Once. [refused] */
+sn_status sn_quant_convert(sn_quantizer *q);
+/* The graph stays. [neutral] */
+void sn_quantizer_free(sn_quantizer *q);
 SN_END
 #endif

@@ -48,6 +48,109 @@ START_TEST(a5_22_an_op_is_replaced) {
 }
 END_TEST
 
+static sn_status product_and_sum(sn_frame *f) {
+    sn_tensor *const *const closed = sn_closure(f);
+    sn_tensor *const y = sn_add(sn_mm(sn_in(f, 0), closed[0]), closed[1]);
+    return sn_out(f, 0, sn_relu(y));
+}
+
+/* A product and the sum behind it become one op; what the function closed over is bound, so calls give x alone. */
+START_TEST(a5_22_a_subgraph_is_fused) {
+    sn_tensor *const x = F32(1, 3, 4), *const closed[] = {F32(2, 4, 5), F32(3, 5)}, *y = NULL;
+    sn_function *const fn = sn_compile(product_and_sum, (void *)closed, NULL);
+    sn_graph *const g = sn_graph_capture(fn, (const sn_value[]){sn_val(x)}, 1);
+    ck_assert_ptr_nonnull(g);
+    sn_node *const mm = find(g, "aten::mm"), *const add = find(g, "aten::add.Tensor");
+    ck_assert_ptr_eq(sn_node_in(add, 0), mm);
+    sn_node *const in[] = {sn_node_in(add, 1), sn_node_in(mm, 0), sn_node_in(mm, 1)};
+    sn_node *const fused = sn_graph_insert(g, add, "aten::addmm", in, 3, NULL, 0);
+    ck_assert_int_eq(sn_node_replace(add, fused), SN_OK);
+    ck_assert_int_eq(sn_node_erase(add), SN_OK);
+    ck_assert_int_eq(sn_node_erase(mm), SN_OK);
+    for (int i = 0; i < sn_graph_count(g); i++) {
+        sn_node *const n = sn_graph_node(g, i);
+        if (sn_node_tensor(n)) ck_assert_int_eq(sn_node_bind(n, sn_node_tensor(n)), SN_OK);
+    }
+    ck_assert_int_eq(sn_graph_check(g), SN_OK);
+    sn_function *const edited = sn_graph_compile(g, NULL);
+    sn_graph_free(g);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(sn_call(edited, &x, 1, &y, 1), SN_OK);
+        ck_assert(same_bits(y, SN_CALL(fn, x)));
+    }
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    sn_function_free(edited);
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(inputs_stand_for_tensors) {
+    const char *const text = "graph f(%x: f32[2,3], %w: f32[3], s1: int, %y: f32[2,3]) {\n"
+                             "  %0 = aten::add.Tensor(%x, %y, 2.5)\n  return %0\n}\n";
+    sn_graph *const g = sn_graph_parse(text, strlen(text));
+    ck_assert_msg(g != NULL, "%s", sn_error_take()->message);
+    sn_node *const x = sn_graph_node(g, 0), *const w = sn_graph_node(g, 1), *const add = sn_graph_node(g, 3);
+    ck_assert_str_eq(sn_node_name(w), "w");
+    ck_assert_ptr_null(sn_node_tensor(w));
+    ck_assert_int_eq(sn_node_erase(x), SN_ERR_STATE);
+    expect_error(SN_ERR_STATE, "input is used");
+    ck_assert_int_eq(sn_node_erase(w), SN_OK); /* nothing uses it */
+    ck_assert_int_eq(sn_node_erase(w), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "no node");
+    sn_tensor *const b = F32(5, 3), *const given = F32(1, 2, 3), *const bound = F32(2, 2, 3), *y = NULL;
+    sn_node *const bias = sn_graph_bind(g, "bias", b), *const both[] = {add, bias};
+    sn_node *const again = sn_graph_bind(g, "x", b); /* its name is taken */
+    ck_assert_str_ne(sn_node_name(again), "x");
+    ck_assert_int_eq(sn_node_erase(again), SN_OK);
+    sn_node *const sum = sn_graph_insert(g, NULL, "aten::add.Tensor", both, 2, NULL, 0);
+    ck_assert_int_eq(sn_node_replace(add, sum), SN_ERR_ARGUMENT); /* it is an argument of the sum */
+    sn_error_take();
+    ck_assert_int_eq(sn_node_erase(sum), SN_OK);
+    sn_node *const arguments[] = {x, bias}, *const other =
+                                                sn_graph_insert(g, add, "aten::mul.Tensor", arguments, 2, NULL, 0);
+    ck_assert_int_eq(sn_node_replace(add, other), SN_OK);
+    ck_assert_int_eq(sn_node_bind(x, b), SN_ERR_SHAPE);
+    expect_error(SN_ERR_SHAPE, "2 dims");
+    ck_assert_int_eq(sn_node_bind(x, bound), SN_OK);
+    ck_assert_ptr_eq(sn_node_tensor(x), bound);
+    ck_assert_ptr_nonnull(strstr(sn_graph_text(g), "(%x: f32[2,3], s1: int, %y: f32[2,3], %bias: f32[3])"));
+    sn_function *const fn = sn_graph_compile(g, NULL);
+    sn_graph_free(g);
+    const sn_value in[] = {sn_int(3), sn_val(given)};
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(sn_call_values(fn, in, 2, &y, 1) == SN_OK, "%s", sn_error_take()->message);
+        ck_assert(same_bits(y, sn_mul(bound, b)));
+    }
+    ck_assert_int_ne(sn_call(fn, &given, 1, &y, 1), SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "2 inputs wanted, 1 given");
+    sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(nodes_say_what_they_are) {
+    const char *const text = "graph f(%x: f32[s0,3]) {\n  %0 = aten::sum.dim_IntList(%x, [1], True) order=L\n"
+                             "  %1 = aten::mul.Tensor(%0, 2.5)\n  return %1\n}\n";
+    sn_graph *const g = sn_graph_parse(text, strlen(text));
+    sn_node *const x = sn_graph_node(g, 0), *const sum = sn_graph_node(g, 1);
+    sn_value v;
+    ck_assert(sn_node_dtype(sum) == SN_F32 && sn_node_rank(sum) == 2 && sn_node_size(sum, 1) == 1);
+    ck_assert(sn_node_size(x, 0) == -1 && sn_node_size(x, 1) == 3 && sn_node_stride(x, 0) == 3);
+    ck_assert_int_eq(sn_node_size(x, 2), -1);
+    expect_error(SN_ERR_ARGUMENT, "dim 2 of 2");
+    ck_assert_int_eq(sn_node_arg(sum, "dim", &v), SN_OK);
+    ck_assert(v.kind == SN_KIND_INTS && v.n == 1 && v.ints[0] == 1);
+    ck_assert_int_eq(sn_node_arg(sum, "keepdim", &v), SN_OK);
+    ck_assert(v.kind == SN_KIND_BOOL && v.i == 1);
+    ck_assert_int_eq(sn_node_arg(sum, "self", &v), SN_OK);
+    ck_assert(v.kind == SN_KIND_TENSOR && !v.tensor);
+    ck_assert_int_eq(sn_node_arg(sum, "other", &v), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "no argument 'other'");
+    ck_assert_int_eq(sn_node_arg(sn_graph_node(g, 2), "other", &v), SN_OK);
+    ck_assert(v.kind == SN_KIND_FLOAT && v.f == 2.5);
+    sn_graph_free(g);
+}
+END_TEST
+
 START_TEST(text_parses_back_and_passes_run) {
     sn_graph *const g = captured(two_results, F32(1, 6));
     const char *const text = sn_graph_text(g);
@@ -281,6 +384,9 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {a5_22_an_op_is_replaced,
+                                  a5_22_a_subgraph_is_fused,
+                                  inputs_stand_for_tensors,
+                                  nodes_say_what_they_are,
                                   text_parses_back_and_passes_run,
                                   edits_that_make_no_graph,
                                   a_node_without_results_is_no_value,

@@ -104,7 +104,20 @@ static Status order_outputs(Made *m) {
     return ST_OK;
 }
 
-Status captured_graph(const CapturedCall *call, const Variant *variant, Arena *arena, Graph **out) {
+static sn_tensor **closed_over(const Made *m) {
+    const Trace *const trace = m->call->trace;
+    sn_tensor **const closed = ARENA_ARRAY(m->graph->arena, sn_tensor *, m->graph->inputs.n);
+    for (int k = 0; closed && k < trace->inputs.n; k++) {
+        sn_tensor *const t = trace->inputs.at[k].tensor;
+        if (!m->touched[k] || argument_of(m->call, t) >= 0) continue;
+        tensor_retain(t);
+        closed[m->touched[k]->index] = t;
+    }
+    return closed;
+}
+
+Status captured_graph(const CapturedCall *call, const Variant *variant, Arena *arena, Graph **out,
+                      sn_tensor ***closed) {
     Made m = {.call = call, .variant = variant};
     TRY(graph_parse(arena, variant->text, strlen(variant->text), &m.graph));
     TRY(find_inputs(&m));
@@ -112,7 +125,7 @@ Status captured_graph(const CapturedCall *call, const Variant *variant, Arena *a
     TRY(order_outputs(&m));
     graph_number(m.graph);
     *out = m.graph;
-    return ST_OK;
+    return (*closed = closed_over(&m)) ? ST_OK : ST_MEMORY;
 }
 
 /* In the stage "capture" ----------------------------------------------------------------------- */

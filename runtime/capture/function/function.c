@@ -80,7 +80,7 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
                       .out = out,
                       .n_out = n_out,
                       .running = &fn->running,
-                      .outs_optional = capture && capture->outs_open};
+                      .outs_optional = capture && capture->for_graph};
     return frame_run(&frame, fn->body);
 }
 
@@ -204,8 +204,13 @@ static void release_values(Capture *c) {
                                   memory_order_relaxed); /* unmade and held by nobody who may ask: the arena goes */
             tensor_release(t);
         }
-        for (int k = 0; k < trace->inputs.n; k++) tensor_release(trace->inputs.at[k].tensor);
+        for (int k = 0; k < trace->inputs.n && !c->for_graph; k++) tensor_release(trace->inputs.at[k].tensor);
     }
+}
+
+static void release_inputs(const Capture *c) {
+    for (int i = 0; i < c->traces.n; i++)
+        for (int k = 0; k < c->traces.at[i]->inputs.n; k++) tensor_release(c->traces.at[i]->inputs.at[k].tensor);
 }
 
 /* Nobody else is looking at its placeholders, nor will. */
@@ -348,7 +353,7 @@ static Status graph_of(const sn_function *fn, const Trace *trace, const Variant 
                        fn->failures.n ? fn->failures.at[fn->failures.n - 1].text : trace->reason);
 }
 
-Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, Graph **graph) {
+Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, Graph **graph, sn_tensor ***closed) {
     sn_tensor *outs[MAX_LIST] = {0};
     TRY(error_pending());
     if (fn->saved) return error_raise(ST_UNSUPPORTED, "%s: no graph: it is a plan of a file", fn->name);
@@ -357,13 +362,14 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, G
     if (!arena) return ST_MEMORY;
     Capture capture;
     init_capture(&capture, fn, arena);
-    capture.outs_open = true;
+    capture.for_graph = true;
     CapturedCall call = {.in = in, .n_in = n_in, .out = outs, .n_out = MAX_LIST};
     const Variant *variant;
     Status status = run_captured(fn, &capture, in, n_in, outs, MAX_LIST);
     if (status == ST_OK) status = only_trace(fn, &capture, &call.trace);
     if (status == ST_OK) status = graph_of(fn, call.trace, &variant);
-    if (status == ST_OK) status = captured_graph(&call, variant, made, graph);
+    if (status == ST_OK) status = captured_graph(&call, variant, made, graph, closed);
+    release_inputs(&capture);
     function_arena_give(fn, arena);
     return status;
 }

@@ -10,9 +10,9 @@ sn_function *function_new(sn_body body, void *closure, const sn_compile_options 
 void function_free(sn_function *fn);
 /* `in`: n_in values (tensors borrowed); out: scope-owned results, NULL on failure. */
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out);
-/* Runs fn on these inputs and gives its graph, made in `arena` (captured_graph.h); an error where the call breaks or
- * nothing was compiled. Results belong to the innermost scope. */
-Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *arena, Graph **graph);
+/* Runs fn on these inputs and gives its graph, made in `arena`, and what it closes over (captured_graph.h); an error
+ * where the call breaks or nothing was compiled. Results belong to the innermost scope. */
+Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *arena, Graph **graph, sn_tensor ***closed);
 
 void function_report(sn_function *fn); /* SINTER_REPORT, when it is freed */
 

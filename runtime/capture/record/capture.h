@@ -48,7 +48,7 @@ struct Capture {
     int n_breaks;             /* of this call, a segment that had begun or not */
     const char *break_reason; /* of the last one, in words; or NULL */
     const void *break_site;
-    bool outs_open;      /* the body may set any number of outputs: the caller wants its graph */
+    bool for_graph;      /* the caller wants its graph: any number of outputs, and inputs stay until it has that */
     bool eager_checks;   /* of the running function, or of a callee that is being inlined */
     bool device_asserts; /* the setting */
     bool settles;        /* host code may look at any value next: all that are held are made */
