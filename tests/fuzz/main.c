@@ -329,19 +329,28 @@ static int count_used(const int64_t *uses, int n) {
 
 static double compiled_share(const Totals *t) { return t->ops ? (double)t->ops_generated / (double)t->ops : 0; }
 
+/* The rest of the object: how many programs have each. */
+static void print_uses(const Totals *t) {
+    printf(", \"uses\": {");
+    for (int i = 0; i < fz_feature_count(); i++)
+        printf("%s\"%s\": %lld", i ? ", " : "", fz_feature_name(i), (long long)t->features[i]);
+    printf("}}\n");
+}
+
 static void print_totals(const Options *o, const Totals *t) {
     printf(
         o->json
             ? "{\"graphs\": %lld, \"stateful\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, "
               "\"replayed\": %lld, \"saved\": %lld, "
               "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d, "
-              "\"features_used\": %d, \"features\": %d}\n"
+              "\"features_used\": %d, \"features\": %d"
             : "%lld graphs and %lld with state: %lld differing, %lld crashed, %lld end in an error, %lld replayed, "
               "%lld saved as plans; compiled share %.3f; %d of %d forms and %d of %d features used at least 5 times\n",
         (long long)t->graphs, (long long)t->stateful, (long long)t->differing, (long long)t->crashed,
         (long long)t->errors, (long long)t->replayed, (long long)t->saved, compiled_share(t),
         count_used(t->uses, fz_form_count()), fz_form_count(), count_used(t->features, fz_feature_count()),
         fz_feature_count());
+    if (o->json) print_uses(t);
     for (int i = 0; o->verbose && i < fz_feature_count(); i++)
         fprintf(stderr, "%s: %lld\n", fz_feature_name(i), (long long)t->features[i]);
 }
