@@ -19,6 +19,7 @@ static Status check_body(const char *op, const char *what, sn_body body) {
 
 /* Handles of a body that is traced have no key of their own. */
 static Status check_keys(const char *op, sn_tensors in) {
+    if (state_get()->include & KEY_BIT(fake)) return error_raise(ST_UNSUPPORTED, "%s: not in fake mode", op);
     for (int64_t i = 0; i < in.n; i++) {
         const uint64_t keys = in.data[i] ? in.data[i]->keys & KEYS_UNCAPTURED : 0;
         if (!keys) continue;

@@ -258,6 +258,11 @@ static Status check_sizes(sn_ints sizes, sn_dtype dtype, const char *what) {
     return ST_OK;
 }
 
+/* Like any factory's result in that mode. */
+static sn_tensor *fake_from_data(const Meta *meta) {
+    return tensor_fake(meta_intern_contiguous(meta->dtype, state_get()->device, meta->sizes, meta->rank));
+}
+
 sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
     if (error_pending() != ST_OK || check_sizes(sizes, dtype, "sn_from_data") != ST_OK) return NULL;
     const Meta *const meta = meta_intern_contiguous((DType)dtype, DEV_cpu, sizes.data, (int)sizes.n);
@@ -266,6 +271,7 @@ sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
         error_raise(ST_ARGUMENT, "sn_from_data: the data is NULL");
         return NULL;
     }
+    if (UNLIKELY(state_get()->include & KEY_BIT(fake))) return fake_from_data(meta);
     sn_tensor *const t = tensor_new(meta);
     if (t && meta->numel) memcpy(tensor_data(t), data, meta_bytes(meta));
     if (t && UNLIKELY(state_get()->packer || state_get()->capture)) checkpoint_made(t);

@@ -31,6 +31,8 @@
 #include "runtime/transform/checkpoint.h"
 #include "runtime/transform/checkpoint_segment.h"
 #include "runtime/transform/level.h"
+#include "runtime/transform/fake_mode.h"
+#include "runtime/transform/functional_mode.h"
 
 static void start_all(void) {
     dispatch_start();
@@ -43,6 +45,8 @@ static void start_all(void) {
     tape_start();
     autocast_start();
     level_start();
+    fake_mode_start();
+    functional_mode_start();
     capture_start();
     checkpoint_start();
     anomaly_start();

@@ -67,7 +67,7 @@ static sn_tensor *shared_cast(Casting *c, sn_tensor *leaf, DType to) {
     sn_tensor *const value = kept ? kept : cast_to_keep(state, leaf, to);
     if (kept) state->casts_shared++;
     if (!value || state->grad_mode != SN_GRAD_ON) return value;
-    sn_tensor *use = tensor_from_storage(value->storage, value->base.meta, value->offset);
+    sn_tensor *use = tensor_view(value, value->base.meta, value->offset);
     if (!use) return NULL;
     const OpRow *const row = op_row(OP__to_copy);
     const Arg given[] = {A_VAL(&leaf->base), A_INT(to)};
@@ -200,8 +200,8 @@ static Status autocast_op(OpCall *call) {
     if (lower == DT_default) return redispatch(call);
     if (call->form != FORM_functional) return pass_below(state, call);
     if (call->row->autocast == CAST_none) return op_dynamic(call->row) ? redispatch(call) : pass_below(state, call);
-    __attribute__((cleanup(casting_end)))
-    Casting c = {.state = state, .call = call, .backend = backend, .lower = lower};
+    __attribute__((cleanup(casting_end))) Casting c = {
+        .state = state, .call = call, .backend = backend, .lower = lower};
     return run_policy(&c, call);
 }
 

@@ -226,7 +226,7 @@ typedef struct RowCall { /* arrays of one call of a rule */
 static Status saved_result(TapeNode *node, const TapeSaved *saved, bool create_graph, Val **out) {
     sn_tensor *t = saved->tensor;
     if (create_graph) {
-        t = tensor_from_storage(t->storage, t->base.meta, t->offset);
+        t = tensor_view(t, t->base.meta, t->offset);
         if (!t) return ST_MEMORY;
         TRY(tape_attach(t, node, saved->result));
     }
@@ -248,7 +248,7 @@ static Status saved_argument(TapeNode *node, const TapeSaved *saved, bool create
     sn_tensor *t = saved->tensor;
     const TapeEdge *const edge = create_graph ? edge_of(node, saved) : NULL;
     if (edge && edge->target && !edge->leaf) {
-        t = tensor_from_storage(t->storage, t->base.meta, t->offset);
+        t = tensor_view(t, t->base.meta, t->offset);
         if (!t) return ST_MEMORY;
         TRY(tape_attach(t, edge->target, edge->output));
     }
@@ -633,6 +633,7 @@ sn_tensor *tape_clone(sn_tensor *t, const Meta *meta) {
     const Meta *const from = t->base.meta;
     if (UNLIKELY(tensor_is_batched(t))) return clone_handle(t, meta);
     if (!meta) meta = meta_intern_contiguous(from->dtype, from->device, from->sizes, from->rank);
+    if (UNLIKELY(tensor_is_fake(t))) return tensor_fake(meta);
     sn_tensor *const copy = !meta ? NULL : has_gaps(meta) ? tensor_new_zero(meta) : tensor_new(meta);
     return copy && copy_into(copy, t) == ST_OK ? copy : NULL;
 }

@@ -10,6 +10,8 @@
  * their ops on the base, when it is next asked for. */
 #include "runtime/autograd/tape.h"
 
+#include <stdio.h>
+
 #include "runtime/base/alloc.h"
 
 struct TapeView {
@@ -173,6 +175,33 @@ Status tape_view_refresh(sn_tensor *t) {
     if (status == ST_OK) meta->generation = generation_of(meta->base);
     scope_pop(state);
     return status;
+}
+
+/* aten::slice.Tensor: aten::slice_copy.Tensor; NULL: it has none. */
+static const OpRow *copying(const OpRow *row) {
+    char name[96];
+    const int n = snprintf(name, sizeof name, "aten::%s_copy%s%s", row->base, *row->overload ? "." : "", row->overload);
+    return n < (int)sizeof name ? op_find(name, (size_t)n, NULL) : NULL;
+}
+
+static bool copies(const TapeView *view) {
+    while (view && !view->result && copying(view->row)) view = view->parent;
+    return !view;
+}
+
+static Status copy_steps(const TapeView *view, sn_tensor *base, sn_tensor **out) {
+    sn_tensor *self = base;
+    if (view->parent) TRY(copy_steps(view->parent, base, &self));
+    Arg args[MAX_ARGS];
+    memcpy(args, view->args, (size_t)view->row->n_params * sizeof *args);
+    args[0] = A_VAL(&self->base);
+    return dispatch(copying(view->row), FORM_functional, args, NULL, out);
+}
+
+Status tape_view_copy(sn_tensor *t, sn_tensor **out) {
+    sn_tensor *const base = tape_view_base(t);
+    if (base && copies(t->autograd->view)) return copy_steps(t->autograd->view, base, out);
+    return dispatch(op_row(OP_clone), FORM_functional, (const Arg[]){A_VAL(&t->base), A_NONE}, NULL, out);
 }
 
 static Status refresh_if_due(sn_tensor *t, bool *due) {

@@ -527,8 +527,10 @@ static Status mark_needed(Engine *e) {
 
 /* roots --------------------------------------------------------------------------------------- */
 
-static sn_tensor *one_like(const Meta *meta) {
-    sn_tensor *const one = tensor_new(meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank));
+static sn_tensor *one_like(const sn_tensor *root) {
+    const Meta *meta = root->base.meta;
+    if (!(meta = meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank))) return NULL;
+    sn_tensor *const one = tensor_is_fake(root) ? tensor_fake(meta) : tensor_new(meta);
     return one && tape_fill(one, 1) == ST_OK ? one : NULL;
 }
 
@@ -566,7 +568,7 @@ static Status seed_root(Engine *e, int i) {
     TRY(tape_edge_set(&edge, root));
     Status status = ST_OK;
     if (!e->selective || edge_wanted(e, &edge)) {
-        status = grad || (grad = one_like(root->base.meta)) ? deliver(e, &edge, grad, false) : error_pending();
+        status = grad || (grad = one_like(root)) ? deliver(e, &edge, grad, false) : error_pending();
     }
     tape_edge_drop(&edge);
     return status;

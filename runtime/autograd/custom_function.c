@@ -53,7 +53,7 @@ static Status unpack(TapeNode *node, bool create_graph, sn_tensor **values) {
         TRY(tape_saved_check(saved, name_of(&custom->fn)));
         sn_tensor *t = saved->tensor;
         if (saved->result >= 0 && create_graph) {
-            if (!(t = tensor_from_storage(t->storage, t->base.meta, t->offset))) return ST_MEMORY;
+            if (!(t = tensor_view(t, t->base.meta, t->offset))) return ST_MEMORY;
             TRY(tape_attach(t, node, saved->result));
         }
         values[i] = t;
@@ -139,12 +139,11 @@ static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, 
  * history. */
 static Status separate(sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) {
-        TRY(tensor_ready(out[i], "custom function"));
+        if (!out[i] || !tensor_is_fake(out[i])) TRY(tensor_ready(out[i], "custom function"));
         bool shared = false;
         for (int k = 0; k < n_in; k++) shared |= in[k] == out[i];
         for (int k = 0; k < i; k++) shared |= out[k] == out[i];
-        if (shared && !(out[i] = tensor_from_storage(out[i]->storage, out[i]->base.meta, out[i]->offset)))
-            return ST_MEMORY;
+        if (shared && !(out[i] = tensor_view(out[i], out[i]->base.meta, out[i]->offset))) return ST_MEMORY;
     }
     return ST_OK;
 }

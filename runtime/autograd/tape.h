@@ -242,6 +242,8 @@ Status tape_view_set(sn_tensor *t, sn_tensor *self, TapeView *view); /* takes ov
 Status tape_view_alone(sn_tensor *t, bool no_grad);
 /* A view whose base was written: its history is made anew. */
 Status tape_view_refresh(sn_tensor *t);
+/* t's values in memory of their own, by the forms of its ops that copy (slice_copy), or by a clone; scope-owned. */
+Status tape_view_copy(sn_tensor *t, sn_tensor **out);
 /* Has t, or an argument of call, to be brought up to date before a node leads there? */
 static inline bool tape_view_is_due(const sn_tensor *t) {
     return t->autograd && t->autograd->view && tape_view_tracks(t);

@@ -102,7 +102,7 @@ void dispatch_composites(uint64_t keys, OpKernel *kernel) {
 static Status expand_eagerly(OpCall *call) { return composite_expand(call, call->args, NULL, NULL); }
 
 void dispatch_start(void) {
-    dispatch_composites(KEYS_KERNEL | KEY_BIT(autograd), expand_eagerly);
+    dispatch_composites(KEYS_KERNEL | KEY_BIT(functionalize) | KEY_BIT(autograd), expand_eagerly);
     for (int key = 0; key < KEY_COUNT; key++)
         if (KEYS_SLOT >> key & 1) dispatch_fallback((Key)key, dispatch_nothing_there);
 }

@@ -29,14 +29,17 @@ typedef enum Key {
     (((KEY_BIT(nested) << 1) - KEY_BIT(hip)) | KEY_BIT(named) | KEY_BIT(conjugate) | KEY_BIT(negative) |               \
      KEY_BIT(zero_tensor))
 /* What a tensor or the thread may have and no segment's op: they run at once. */
-#define KEYS_UNCAPTURED KEYS_SLOT
+#define KEYS_UNCAPTURED (KEYS_SLOT | KEY_BIT(fake))
 /* Where an op is computed. */
-#define KEYS_KERNEL (KEYS_BACKEND | KEYS_SLOT)
+#define KEYS_KERNEL (KEYS_BACKEND | KEYS_SLOT | KEY_BIT(fake))
 
 /* What only a call of the program meets: no part of an op, rule or recorded op. */
 #define KEYS_OF_CALLS (KEY_BIT(autocast) | KEY_BIT(api))
 
 enum { MAX_LIST = 1024 }; /* room for the results of a Tensor[] op */
+
+/* Of sn_fake_mode_set: no values, but a device that it claims. */
+static inline bool tensor_is_fake(const sn_tensor *t) { return t->keys & KEY_BIT(fake); }
 
 typedef struct OpCall {
     const OpRow *row; /* never an alias */

@@ -84,6 +84,12 @@ sn_tensor *tensor_without_data(const Meta *meta) {
     return block ? tensor_adopt(state, begin_tensor(state, block, BLOCK_header, meta)) : NULL;
 }
 
+sn_tensor *tensor_fake(const Meta *meta) {
+    sn_tensor *const t = meta ? tensor_without_data(meta) : NULL;
+    if (t) t->keys |= KEY_BIT(fake);
+    return t;
+}
+
 /* In memory that the host may not touch: no payload beside the header. */
 static COLD sn_tensor *new_elsewhere(const Meta *meta) {
     if (!device_has_memory(meta->device)) return tensor_without_data(meta);
@@ -291,6 +297,9 @@ Status tensor_ready(sn_tensor *t, const char *what) {
     TRY(tensor_alone(t, what));
     if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(flush_for(t, what));
     if (t->storage) return ST_OK;
+    if (tensor_is_fake(t))
+        return error_raise(ST_STATE, "%s: a fake tensor (sn_fake_mode_set) on %s has no values", what,
+                           DEVICE_TEXT(t->base.meta->device));
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what, DEVICE_TEXT(t->base.meta->device));
 }
 

@@ -99,6 +99,8 @@ void tensor_batched_become(sn_tensor *t, const sn_tensor *from);
 
 /* Like tensor_new with no storage: a meta tensor, or one that is given its storage next. */
 sn_tensor *tensor_without_data(const Meta *meta);
+/* The same, with the key that has no op of it look for values, whatever device it claims. NULL raises. */
+sn_tensor *tensor_fake(const Meta *meta);
 /* Gives a tensor without data its storage (retained). */
 void tensor_set_storage(sn_tensor *t, Storage *storage, int64_t offset);
 

@@ -138,6 +138,7 @@ static bool autocast_f16(const FzProgram *p) {
 static bool outer_backward(const FzProgram *p) { return p->outer_backward && leaves(p); }
 
 static bool api_mode(const FzProgram *p) { return p->api_mode; }
+static bool functional_mode(const FzProgram *p) { return p->functional; }
 
 static bool outer_write(const FzProgram *p) { return p->outer_write; }
 
@@ -333,6 +334,7 @@ static const struct {
                 {"checkpoints", checkpoints},
                 {"checkpoints with a policy", policies},
                 {"checkpoints in checkpoints", checkpoints_inside},
+                {"functional mode", functional_mode},
                 {"states of the generator", generators},
                 {"autocast around calls", autocast_calls},
                 {"autocast in parts", autocast_parts},

@@ -644,7 +644,7 @@ static void choose_returns(Gen *g) {
     p->outer_write = gen_chance(g, 15);
 }
 
-enum { ONE_GRAPH_EVERY = 10, API_MODE_EVERY = 13 };
+enum { ONE_GRAPH_EVERY = 10, API_MODE_EVERY = 13, FUNCTIONAL_EVERY = 11 };
 
 static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool stateful) {
     static Gen g;
@@ -656,6 +656,7 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     g.training = gen_chance(&g, 30);
     g.stateful = stateful;
     g.one_graph = !stateful && seed % ONE_GRAPH_EVERY == 7;
+    p->functional = seed % FUNCTIONAL_EVERY == 3;
     p->api_mode = seed % API_MODE_EVERY == 5;
     if (stateful) p->no_grad = gen_chance(&g, 70), g.callees = gen_chance(&g, 30);
     if (p->no_grad) g.grad_on = false;

@@ -25,6 +25,7 @@
  *   scaler                                   its steps are a scaler's, of gradients that may be infinite
  *   no_grad                                  calls are made with gradients off
  *   region 1                                 and in a region of autocast to bf16; 2: f16
+ *   functional                               and in functional mode
  *   outer_write
  *   outer_backward */
 #ifndef SINTER_TESTS_FUZZ_PROGRAM_H
@@ -135,6 +136,7 @@ typedef struct FzProgram {
     bool scaler;         /* the optimizer's steps are a scaler's */
     bool no_grad;        /* calls are made with gradients off */
     int region;          /* and in this region of autocast: 1: bf16, 2: f16; 0: none */
+    bool functional;     /* and in functional mode */
     bool api_mode;       /* every other call is made under an API mode that passes all on */
     bool outer_write;    /* after the call, results are multiplied in place by a leaf */
     bool outer_backward; /* then, backward through the results that carry gradients */

@@ -454,9 +454,11 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
         if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
     if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_OFF);
     if (run->p->region) sn_autocast_set(fz_device, fz_autocast(run->p->region));
+    if (run->p->functional) sn_functional_mode_set(true);
     const bool api_mode = run->p->api_mode && seed % 2 && sn_api_mode_push(passes_on, NULL) == SN_OK;
     const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
     if (api_mode) sn_api_mode_pop();
+    if (run->p->functional) sn_functional_mode_set(false);
     if (run->p->region) sn_autocast_set(fz_device, SN_F32);
     if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_ON);
     run->n_places = 0;

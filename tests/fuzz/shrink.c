@@ -175,6 +175,10 @@ static void drop_whole_parts(Shrinker *s) {
         begin(s)->p.region = 0;
         attempt(s);
     }
+    if (s->now->p.functional) {
+        begin(s)->p.functional = false;
+        attempt(s);
+    }
     if (s->now->p.api_mode) {
         begin(s)->p.api_mode = false;
         attempt(s);

@@ -130,6 +130,7 @@ void fz_print(const FzProgram *p, Text *t) {
     if (p->outer_backward) text_puts(t, "outer_backward\n");
     if (p->no_grad) text_puts(t, "no_grad\n");
     if (p->region) text_printf(t, "region %d\n", p->region);
+    if (p->functional) text_puts(t, "functional\n");
     if (p->api_mode) text_puts(t, "api_mode\n");
     if (p->optim) text_printf(t, "optim %d\n", p->optim);
     if (p->scaler) text_puts(t, "scaler\n");
@@ -382,6 +383,8 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
             out->no_grad = true;
         } else if (take(&r, "region")) {
             out->region = index_below(&r, 3);
+        } else if (take(&r, "functional")) {
+            out->functional = true;
         } else if (take(&r, "api_mode")) {
             out->api_mode = true;
         } else if (take(&r, "optim")) {

@@ -459,13 +459,17 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
         status = run_body(fn, in, n_in, out, n_out, NULL);
         report_eager(fn, state, "inside of sn_vmap or a transform like it");
     } else if (fn->saved) {
-        status = any_uncaptured(in, n_in) ? refuse_uncaptured(fn) : replay_run(fn, in, n_in, out, n_out);
+        status = any_uncaptured(in, n_in) || state->include & KEY_BIT(fake) ? refuse_uncaptured(fn)
+                                                                            : replay_run(fn, in, n_in, out, n_out);
     } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {
         status = run_body(fn, in, n_in, out, n_out, NULL);
         report_eager(fn, state, "compiling is switched off");
     } else if (UNLIKELY(state->packer != NULL)) {
         status = run_body(fn, in, n_in, out, n_out, NULL);
         report_eager(fn, state, REASON_packed);
+    } else if (UNLIKELY(state->include & KEY_BIT(fake))) {
+        status = run_body(fn, in, n_in, out, n_out, NULL);
+        report_eager(fn, state, "in fake mode nothing is computed");
     } else if (UNLIKELY(state->include & KEY_BIT(anomaly))) {
         status = run_body(fn, in, n_in, out, n_out, NULL);
         report_eager(fn, state, "anomaly mode looks at each result");

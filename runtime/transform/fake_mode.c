@@ -1,0 +1,53 @@
+/* fake_mode.c: the key `fake`: an op is its meta rule. It stands below the user modes, which see what would be
+ * computed, and above the backends, none of which runs:
+ *
+ *   sn_mm(a, b)     keys {fake, cuda, autograd}    autograd records; fake: a result of mm's layout on cuda:0, no memory
+ *
+ * The mode is the thread's including the key; a fake tensor has it for good, and so has what an op makes of one.
+ * Tensors with values are taken for what they look like, and never written. */
+#include "runtime/transform/fake_mode.h"
+
+#include "runtime/eager/eager.h"
+
+/* Its value would have to be there. */
+static Status refuse(const OpCall *call, const char *why) {
+    return error_raise(ST_UNSUPPORTED, "%s: %s, and a fake tensor has none", op_form_name(call->row, call->form), why);
+}
+
+static Status check_fake_target(const OpCall *call) {
+    for (int i = 0; i < call->row->n_out; i++) {
+        const sn_tensor *const t = call_written(call, i);
+        if (!tensor_is_fake(t))
+            return error_raise(ST_STATE, "%s: a tensor with values would be written by what is fake and has none",
+                               op_form_name(call->row, call->form));
+    }
+    return ST_OK;
+}
+
+/* What would be resized is laid out anew. */
+static Status give_written(const OpCall *call, const EagerMetas *metas) {
+    TRY(eager_check_written(call));
+    for (int i = 0; i < call->row->n_out; i++) {
+        sn_tensor *const t = call_written(call, i);
+        if (call->form == FORM_out && !meta_same_sizes(t->base.meta, metas->metas[i]))
+            tensor_set_meta(t, metas->metas[i]);
+        call->outs[i] = t;
+    }
+    return ST_OK;
+}
+
+static Status fake_kernel(OpCall *call) {
+    EagerMetas metas;
+    if (call->row->flags & OPF_resizes) return refuse(call, "memory is resized");
+    if (call->row->flags & OPF_host) return refuse(call, "the sizes of its results follow from values");
+    if (!call->row->meta) return refuse(call, "without a meta rule it has to compute values");
+    if (call->form != FORM_functional) TRY(check_fake_target(call));
+    TRY(eager_metas(call, 0, &metas));
+    if (call->form != FORM_functional) return give_written(call, &metas);
+    for (int i = 0; i < metas.n; i++)
+        if (!(call->outs[i] = tensor_fake(metas.metas[i]))) return error_pending();
+    call->n_outs = metas.n;
+    return ST_OK;
+}
+
+void fake_mode_start(void) { dispatch_fallback(KEY_fake, fake_kernel); }

@@ -1,0 +1,9 @@
+/* fake_mode.h: tensors without values that claim a device, and the mode that makes them. */
+#ifndef SINTER_RUNTIME_FAKE_MODE_H
+#define SINTER_RUNTIME_FAKE_MODE_H
+#include "runtime/core/dispatch.h"
+
+static inline bool fake_mode_is_on(const sn_state *state) { return state->include & KEY_BIT(fake); }
+void fake_mode_start(void);
+
+#endif
