@@ -5,6 +5,7 @@
 #include "frontend/api_transform.h"
 #include "frontend/options.h"
 #include "runtime/base/alloc.h"
+#include "runtime/transform/dual.h"
 #include "runtime/transform/func_grad.h"
 
 enum { MAX_ARGUMENTS = 64 };
@@ -121,15 +122,62 @@ sn_status sn_func_vjp(sn_body body, void *closure, const sn_func_vjp_options *op
     return end(func_vjp_of(body, closure, options, in, out, n_out), site, out, n_out);
 }
 
+/* jvp ----------------------------------------------------------------------------------------- */
+
+static Status check_tangents(const sn_func_jvp_options *o, sn_tensors in, int n_out) {
+    bool any = false;
+    if (o->tangents.n != in.n || (in.n && !o->tangents.data))
+        return error_raise(ST_ARGUMENT, "sn_func_jvp: options.tangents has %lld entries for %lld inputs",
+                           (long long)o->tangents.n, (long long)in.n);
+    for (int64_t i = 0; i < in.n; i++) {
+        any |= o->tangents.data[i] != NULL;
+        if (o->tangents.data[i]) TRY(tensor_valid(o->tangents.data[i], "sn_func_jvp"));
+    }
+    if (!any) return error_raise(ST_ARGUMENT, "sn_func_jvp: none of %lld inputs has a tangent", (long long)in.n);
+    if (o->n_tangents >= 0 && o->n_tangents <= n_out && n_out > 0) return ST_OK;
+    return error_raise(ST_ARGUMENT, "sn_func_jvp: out has room for %d, of which %d are tangents", n_out, o->n_tangents);
+}
+
+static Status func_jvp(sn_body body, void *closure, const sn_func_jvp_options *options, sn_tensors in, sn_tensor **out,
+                       int n_out) {
+    sn_func_jvp_options o = {0};
+    TRY(begin("sn_func_jvp", body, in, out, n_out));
+    TRY(options_take(&o, sizeof o, options, "sn_func_jvp"));
+    TRY(check_tangents(&o, in, n_out));
+    const int n_tangents = o.n_tangents ? o.n_tangents : n_out, room = n_out - n_tangents;
+    const int n_outs = room > n_tangents ? room : n_tangents;
+    sn_tensor **const outs = mem_zero(sizeof *outs * (size_t)n_outs);
+    if (!outs) return ST_MEMORY;
+    const Status status = dual_run(&(DualSpec){.what = "sn_func_jvp",
+                                               .body = body,
+                                               .closure = closure,
+                                               .in = in.data,
+                                               .tangents = o.tangents.data,
+                                               .n_in = (int)in.n,
+                                               .n_outs = n_outs,
+                                               .outs = outs,
+                                               .tangent = out,
+                                               .n_tangents = n_tangents});
+    for (int i = 0; i < room; i++) out[n_tangents + i] = outs[i];
+    mem_free(outs);
+    return status;
+}
+
+sn_status sn_func_jvp(sn_body body, void *closure, const sn_func_jvp_options *options, sn_tensors in, sn_tensor **out,
+                      int n_out) {
+    const void *const site = state_get()->site = __builtin_return_address(0);
+    return end(func_jvp(body, closure, options, in, out, n_out), site, out, n_out);
+}
+
 /* jacobian, hessian --------------------------------------------------------------------------- */
 
-static Status run_jacobian(FuncSpec *spec, int n_outs, sn_tensor **out) {
+static Status run_jacobian(FuncSpec *spec, bool forward, int n_outs, sn_tensor **out) {
     sn_tensor **const outs = mem_zero(sizeof *outs * (size_t)(n_outs + 1));
     if (!outs) return ST_MEMORY;
     spec->n_outs = n_outs;
     spec->grads = out;
     spec->outs = outs;
-    const Status status = func_jacobian(spec);
+    const Status status = forward ? func_forward_jacobian(spec) : func_jacobian(spec);
     mem_free(outs);
     return status;
 }
@@ -151,7 +199,7 @@ static Status jacobian(sn_body body, void *closure, const sn_jacobian_options *o
     TRY(take_arguments("sn_jacobian", &a, o.argnums, 1, in));
     TRY(count_outs("sn_jacobian", n_out, a.n, &n));
     FuncSpec spec = spec_of("sn_jacobian", body, closure, in, &a);
-    return run_jacobian(&spec, n, out);
+    return run_jacobian(&spec, o.forward, n, out);
 }
 
 sn_status sn_jacobian(sn_body body, void *closure, const sn_jacobian_options *options, sn_tensors in, sn_tensor **out,
@@ -173,7 +221,7 @@ static sn_status first_derivatives(sn_frame *f) {
     if (!memory) return (sn_status)ST_MEMORY;
     for (int i = 0; i < f->n_in; i++) in[i] = f->in[i].kind == ARG_tensor ? tensor_of(f->in[i].val) : NULL;
     spec.in = in;
-    Status status = run_jacobian(&spec, first->n_outs, memory);
+    Status status = run_jacobian(&spec, false, first->n_outs, memory);
     for (int i = 0; i < n && status == ST_OK; i++) status = (Status)sn_out(f, i, memory[i]);
     mem_free(memory);
     return (sn_status)status;
@@ -190,7 +238,7 @@ static Status hessian(sn_body body, void *closure, const sn_jacobian_options *op
     TRY(count_outs("sn_hessian", n_out, a.n * a.n, &n));
     const FuncSpec inner = spec_of("sn_hessian", body, closure, in, &a);
     FuncSpec spec = spec_of("sn_hessian", first_derivatives, &(First){&inner, n}, in, &a);
-    return run_jacobian(&spec, n * a.n, out);
+    return run_jacobian(&spec, o.forward, n * a.n, out);
 }
 
 sn_status sn_hessian(sn_body body, void *closure, const sn_jacobian_options *options, sn_tensors in, sn_tensor **out,

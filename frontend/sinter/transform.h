@@ -152,13 +152,30 @@ typedef struct sn_func_vjp_options {
 sn_status sn_func_vjp(sn_body body, void *closure, const sn_func_vjp_options *options, sn_tensors in, sn_tensor **out,
                       int n_out);
 
+typedef struct sn_func_jvp_options {
+    size_t size;
+    /* One for each input, of its sizes and dtype; an entry NULL: the input is a constant. */
+    sn_tensors tangents;
+    /* How many outputs, the first ones, tangents are given of; 0: of all that out has room for. */
+    int32_t n_tangents;
+} sn_func_jvp_options;
+#define SN_FUNC_JVP_OPTIONS(...) SN_STRUCT(sn_func_jvp_options, __VA_ARGS__)
+/* Forward mode: out: how the first outputs, floats, change as the inputs change by their tangents, J t; then outputs.
+   Values and tangents are computed side by side, and nothing is saved for a backward. A tensor that the body writes in
+   place gets the tangent of what it is now; where it has views, or is one, it must have had a tangent before. [op] */
+sn_status sn_func_jvp(sn_body body, void *closure, const sn_func_jvp_options *options, sn_tensors in, sn_tensor **out,
+                      int n_out);
+
 typedef struct sn_jacobian_options {
     size_t size;
     sn_ints argnums; /* NULL: 0 */
+    /* By forward mode: cheaper where inputs have fewer elements than outputs. Of second derivatives the outer ones. */
+    bool forward;
 } sn_jacobian_options;
 #define SN_JACOBIAN_OPTIONS(...) SN_STRUCT(sn_jacobian_options, __VA_ARGS__)
 /* All derivatives of all outputs: of output i by argument k it is out[i * arguments + k], of the output's sizes, then
-   the input's; n_out is outputs times arguments. By one backward for all elements of an output (sn_vmap). [op] */
+   the input's; n_out is outputs times arguments. By one backward for all elements of an output, or one forward for all
+   of an input, as if by sn_vmap. [op] */
 sn_status sn_jacobian(sn_body body, void *closure, const sn_jacobian_options *options, sn_tensors in, sn_tensor **out,
                       int n_out);
 /* Second derivatives, the jacobian of the jacobian: of output i by arguments k and l

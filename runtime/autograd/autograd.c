@@ -153,7 +153,9 @@ static void copy_list(const Arg *arg, Arg *to, char *memory) {
 
 int64_t tape_offset(const OpCall *call) {
     const Arg *const offset = &call->args[3];
-    return offset->kind == ARG_int ? offset->i - tensor_of(call->args[0].val)->offset : 0;
+    const sn_tensor *self = tensor_of(call->args[0].val);
+    while (UNLIKELY(tensor_is_batched(self))) self = self->inner;
+    return offset->kind == ARG_int ? offset->i - self->offset : 0;
 }
 
 void tape_args_copy(const OpRow *row, const Arg *args, Arg *to, void *memory) {

@@ -82,14 +82,19 @@ static Status run_begin(FuncRun *r) {
     return ST_OK;
 }
 
+Status func_check_argument(const FuncSpec *spec, int k) {
+    const DType dtype = spec->in[spec->argnums[k]]->base.meta->dtype;
+    if (dtype_is_float(dtype)) return ST_OK;
+    return error_raise(ST_DTYPE, "%s: argument %lld is %s; gradients need a float dtype", spec->what,
+                       (long long)spec->argnums[k], dtype_name(dtype));
+}
+
 static Status wrap_args(FuncRun *r) {
     const FuncSpec *const spec = r->spec;
     for (int i = 0; i < spec->n_in; i++) r->in[i] = arg_tensor_opt(spec->in[i]);
     for (int k = 0; k < spec->n_args; k++) {
         sn_tensor *const x = spec->in[spec->argnums[k]];
-        if (!dtype_is_float(x->base.meta->dtype))
-            return error_raise(ST_DTYPE, "%s: argument %lld is %s; gradients need a float dtype", spec->what,
-                               (long long)spec->argnums[k], dtype_name(x->base.meta->dtype));
+        TRY(func_check_argument(spec, k));
         sn_tensor *const handle = r->xs[k] = level_input(&r->level, x);
         if (!handle) return error_pending() ? error_pending() : ST_MEMORY;
         TRY(tape_requires_grad(handle, true));
@@ -253,35 +258,37 @@ Status func_vjp(const FuncSpec *spec) { return in_scope(spec, spec->n_args, vjp)
 
 /* jacobians ----------------------------------------------------------------------------------- */
 
-static int64_t count_of(sn_tensor *t) {
+int64_t func_count(sn_tensor *t) {
     int64_t n = 1;
     for (int d = 0; d < t->base.meta->rank; d++) n *= query_ask(QUERY_size, t, d);
     return n;
 }
 
-/* [n, sizes of y]: one at each element in turn, of y's dtype. */
-static sn_tensor *basis_of(const sn_tensor *y, int64_t n) {
+static Status check_rank(const FuncSpec *spec, int rank) {
+    return rank <= MAX_RANK ? ST_OK : error_raise(ST_SHAPE, "%s: %d dims, of at most %d", spec->what, rank, MAX_RANK);
+}
+
+sn_tensor *func_basis(const FuncSpec *spec, const sn_tensor *t, int64_t n) {
     int64_t sizes[MAX_RANK + 1] = {n};
-    const Meta *const meta = y->base.meta;
-    if (meta->rank == MAX_RANK) {
-        error_raise(ST_SHAPE, "sn_jacobian: an output of %d dims", MAX_RANK);
-        return NULL;
-    }
+    const Meta *const meta = t->base.meta;
+    if (check_rank(spec, meta->rank + 1) != ST_OK) return NULL;
     memcpy(sizes + 1, meta->sizes, sizeof *sizes * (size_t)meta->rank);
     Val *const eye = E(eager_builder(), eye, I(n), A_INT(meta->dtype), A_NONE, A_INT(meta->device), A_NONE);
     return eye ? tensor_of(E(eager_builder(), reshape, V(eye), A_INTS(sizes, meta->rank + 1))) : NULL;
 }
 
-sn_tensor *func_jacobian_shape(sn_tensor *rows, const Meta *y, const Meta *x) {
-    int64_t sizes[2 * MAX_RANK];
-    if (y->rank + x->rank > MAX_RANK) {
-        error_raise(ST_SHAPE, "sn_jacobian: %d dims of an output and %d of an input are more than %d", y->rank, x->rank,
-                    MAX_RANK);
-        return NULL;
-    }
+/* The sizes of y, then of x. */
+static Status both_sizes(const FuncSpec *spec, const Meta *y, const Meta *x, int64_t *sizes) {
+    TRY(check_rank(spec, y->rank + x->rank));
     memcpy(sizes, y->sizes, sizeof *sizes * (size_t)y->rank);
     memcpy(sizes + y->rank, x->sizes, sizeof *sizes * (size_t)x->rank);
-    return tensor_of(E(eager_builder(), reshape, V(&rows->base), A_INTS(sizes, y->rank + x->rank)));
+    return ST_OK;
+}
+
+sn_tensor *func_jacobian_shape(const FuncSpec *spec, sn_tensor *all, const Meta *y, const Meta *x) {
+    int64_t sizes[MAX_RANK];
+    if (both_sizes(spec, y, x, sizes) != ST_OK) return NULL;
+    return tensor_of(E(eager_builder(), reshape, V(&all->base), A_INTS(sizes, y->rank + x->rank)));
 }
 
 /* The gradients for all elements of y, each one an example, a row each. */
@@ -289,7 +296,7 @@ static Status all_rows(FuncRun *r, sn_tensor *y, int64_t n) {
     sn_state *const state = state_get();
     Level examples = level_new(state, LEVEL_vmap);
     examples.size = n;
-    sn_tensor *const basis = basis_of(y, n), *const grad = basis ? tensor_batched(basis, examples.id) : NULL;
+    sn_tensor *const basis = func_basis(r->spec, y, n), *const grad = basis ? tensor_batched(basis, examples.id) : NULL;
     if (!grad) return error_pending();
     level_enter(state, &examples);
     Status status = gradients_at(r, &y, &grad, 1, TAPE_retain);
@@ -304,14 +311,11 @@ static Status all_rows(FuncRun *r, sn_tensor *y, int64_t n) {
     return status;
 }
 
-static Status zeros_for(const Meta *y, const Meta *x, sn_tensor **out) {
-    int64_t sizes[2 * MAX_RANK];
-    if (y->rank + x->rank > MAX_RANK) return error_raise(ST_SHAPE, "sn_jacobian: more than %d dims", MAX_RANK);
-    memcpy(sizes, y->sizes, sizeof *sizes * (size_t)y->rank);
-    memcpy(sizes + y->rank, x->sizes, sizeof *sizes * (size_t)x->rank);
-    *out = tensor_of(
+static sn_tensor *zeros_for(const FuncSpec *spec, const Meta *y, const Meta *x) {
+    int64_t sizes[MAX_RANK];
+    if (both_sizes(spec, y, x, sizes) != ST_OK) return NULL;
+    return tensor_of(
         E(eager_builder(), zeros, A_INTS(sizes, y->rank + x->rank), A_INT(x->dtype), A_NONE, A_INT(x->device), A_NONE));
-    return *out ? ST_OK : error_pending();
 }
 
 static Status rows_of(FuncRun *r, int i) {
@@ -319,14 +323,12 @@ static Status rows_of(FuncRun *r, int i) {
     sn_tensor *const y = r->ys[i];
     TRY(check_float(spec, i, y));
     for (int k = 0; k < spec->n_args; k++) r->found[k] = NULL;
-    if (leads_back(r, y)) TRY(all_rows(r, y, count_of(y)));
+    if (leads_back(r, y)) TRY(all_rows(r, y, func_count(y)));
     for (int k = 0; k < spec->n_args; k++) {
         sn_tensor **const out = &spec->grads[i * spec->n_args + k];
         const Meta *const x = r->xs[k]->base.meta;
-        if (!r->found[k])
-            TRY(zeros_for(y->base.meta, x, out));
-        else if (!(*out = func_jacobian_shape(r->found[k], y->base.meta, x)))
-            return error_pending();
+        *out = r->found[k] ? func_jacobian_shape(spec, r->found[k], y->base.meta, x) : zeros_for(spec, y->base.meta, x);
+        if (!*out) return error_pending();
         *out = level_outside(&r->level, *out);
         TRY(level_give(*out));
     }

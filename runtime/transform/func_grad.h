@@ -23,5 +23,14 @@ typedef struct FuncSpec {
 Status func_vjp(const FuncSpec *spec);
 /* d out / d in of all n_outs outputs, [out's sizes, in's sizes], by backwards for all elements of an output at once. */
 Status func_jacobian(const FuncSpec *spec);
+/* The same by forward mode: one run of the body for all elements of an argument at once. */
+Status func_forward_jacobian(const FuncSpec *spec);
+
+/* parts of both */
+Status func_check_argument(const FuncSpec *spec, int k); /* its dtype */
+int64_t func_count(sn_tensor *t);                        /* elements, asked for as sizes */
+/* [n, sizes of t]: one at each element in turn; NULL raises. */
+sn_tensor *func_basis(const FuncSpec *spec, const sn_tensor *t, int64_t n);
+sn_tensor *func_jacobian_shape(const FuncSpec *spec, sn_tensor *all, const Meta *y, const Meta *x);
 
 #endif

@@ -177,6 +177,11 @@ static const sn_tensor *viewed(const OpCall *call, const Level *level) {
     return level_inner(level, call->args[0].val) ? tensor_of(call->args[0].val) : NULL;
 }
 
+/* A view of what is no handle. */
+static bool shows_outside(const OpCall *call, const Level *level) {
+    return call->row->kind == KIND_view && call->args[0].kind == ARG_tensor && !level_inner(level, call->args[0].val);
+}
+
 /* What a user's op writes among its arguments has a new version, too. */
 static void note_written(const OpCall *call, const Level *level) {
     for (int i = 0; call->form == FORM_functional && call->row->flags & OPF_user && i < call->row->n_params; i++) {
@@ -193,6 +198,7 @@ Status level_wrap_results(OpCall *call, const Level *level, sn_tensor *const *ou
         if (call->form == FORM_functional) {
             call->outs[i] = outs[i] ? tensor_wrapped(outs[i], level->id, viewed(call, level)) : NULL;
             if (outs[i] && !call->outs[i]) return ST_MEMORY;
+            if (outs[i] && shows_outside(call, level)) call->outs[i]->storage->read_only = true;
             continue;
         }
         sn_tensor *const t = call->outs[i] = call_written(call, i);
@@ -230,7 +236,8 @@ static Status level_op(OpCall *call) {
     if (!level) return redispatch(call);
     if (cast_is_due(state, call)) return cast_first(call);
     if (call->row->kind == KIND_composite) return composite_expand(call, call->args, NULL, NULL);
-    return level->kind == LEVEL_grad ? grad_op(call, level) : vmap_op(call, level);
+    if (level->kind == LEVEL_grad) return grad_op(call, level);
+    return level->kind == LEVEL_dual ? dual_op(call, level) : vmap_op(call, level);
 }
 
 void level_start(void) {

@@ -12,12 +12,13 @@
  *
  *   kind   handle                                     an op
  *   vmap   one example's dims; inner: all examples    a call on all examples (vmap.h)
- *   grad   wrapped, with a history of its own         a node of its tape, then the op on what they stand for */
+ *   grad   wrapped, with a history of its own         a node of its tape, then the op on what they stand for
+ *   dual   wrapped, with a tangent                    the op, and its tangent's ops (dual.h) */
 #ifndef SINTER_RUNTIME_LEVEL_H
 #define SINTER_RUNTIME_LEVEL_H
 #include "runtime/core/frame.h"
 
-typedef enum LevelKind { LEVEL_vmap, LEVEL_grad } LevelKind;
+typedef enum LevelKind { LEVEL_vmap, LEVEL_grad, LEVEL_dual } LevelKind;
 typedef enum VmapRandom { VMAP_error, VMAP_same, VMAP_different } VmapRandom;
 
 typedef struct Level {
@@ -77,6 +78,7 @@ Status level_run_inner(const OpCall *call, const Level *level, sn_tensor **outs,
 /* The call's results from those of level_run_inner: new handles, or those that it wrote. */
 Status level_wrap_results(OpCall *call, const Level *level, sn_tensor *const *outs, int n);
 
+Status dual_op(OpCall *call, const Level *level);
 Status grad_op(OpCall *call, const Level *level); /* the kind's kernel */
 
 void grad_level_start(void);

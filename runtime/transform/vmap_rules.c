@@ -89,7 +89,9 @@ static Status run_dims(Rule *r) {
 static Status run_pointwise(Rule *r) {
     Status status;
     if (!promotes_alike(r)) return run_loop(r);
-    if (attempt(r, WAY_pad, &status) || attempt(r, WAY_pad | WAY_enlarge, &status)) return status;
+    if (attempt(r, WAY_pad, &status) || attempt(r, WAY_pad | WAY_enlarge, &status) ||
+        attempt(r, WAY_pad | WAY_expand, &status))
+        return status;
     return run_loop(r);
 }
 

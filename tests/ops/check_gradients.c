@@ -56,8 +56,7 @@ static sn_tensor *slope_of(const SampleCall *call, const Leaves *leaves) {
     return sum_of(grads, leaves->n);
 }
 
-/* Rows that have no second derivative, as in PyTorch: it is refused. */
-static bool has_first_only(const OpRow *row) {
+bool ops_first_only(const OpRow *row) {
     static const OpId rows[] = {OP_grid_sampler_2d, OP_grid_sampler, OP__embedding_bag, OP_embedding_bag,
                                 OP_embedding_bag_padding_idx};
     for (int i = 0; i < COUNT_OF(rows); i++)
@@ -120,7 +119,7 @@ static void check_no_second(const Case *c, const SampleCall *call, const Leaves 
 
 /* Can differences follow it? */
 static bool is_tame(const SampleCall *call, const Leaves *leaves) {
-    const bool twice = !has_first_only(call->row);
+    const bool twice = !ops_first_only(call->row);
     const double loss = value_of(loss_of, call, leaves), slope = twice ? value_of(slope_of, call, leaves) : 0;
     return sn_check() != SN_OK || (fabs(loss) < 1e4 && fabs(slope) < 1e4);
 }
@@ -154,7 +153,7 @@ void check_gradients(const Case *c) {
         return;
     }
     check_order(&own, loss_of, &call, &leaves);
-    if (sn_check() == SN_OK && has_first_only(c->row))
+    if (sn_check() == SN_OK && ops_first_only(c->row))
         ops_count(), check_no_second(&own, &call, &leaves);
     else
         check_order(&own, slope_of, &call, &leaves);

@@ -32,6 +32,8 @@ bool ops_refused(const Case *c);
 
 /* Whether result i is a value: gradients that output_mask leaves out are none. */
 bool ops_wanted(const SampleCall *call, int i);
+/* Rows that have no second derivative, as in PyTorch: it is refused, and so are tangents. */
+bool ops_first_only(const OpRow *row);
 /* The call as a graph of one node, whose outputs are the wanted results;
  * its inputs are call->tensors. NULL: the error is pending. */
 Graph *ops_graph(const SampleCall *call, Arena *arena);
@@ -43,7 +45,7 @@ void ops_show(Text *text, sn_tensor *t);
 
 CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled, check_native_code, check_forms,
     check_rows, check_text, check_wrong, check_precise, check_bools, check_saves, check_leaves, check_any_size,
-    check_cuda, check_vmap;
+    check_cuda, check_vmap, check_forward;
 void check_errors(void);
 
 #endif

@@ -7,6 +7,7 @@
  *   bools       bool bytes other than 0 and 1 give what 0 and 1 give, eagerly and compiled
  *   parts       rows that keep their identity against their decomposition run part by part: equal bits
  *   gradients   every row with a derivative, and composites, in f64, by central differences, first and second order
+ *   forward     tangents of every row with a derivative in f64, by central differences and beside its gradients
  *   saves       a derivative reads nothing that its row does not save
  *   leaves      a backward in a compiled function, from each result to each tensor alone, against eager's
  *   compiled    compiled against eager on the interpreter: equal bits
@@ -253,6 +254,7 @@ static const struct {
     {"text", check_text, EACH_dtype | EACH_layout},
     {"wrong", check_wrong, EACH_host},
     {"vmap", check_vmap, 0},
+    {"forward", check_forward, EACH_derivative},
     {"saves", check_saves, EACH_derivative},
     {"leaves", check_leaves, EACH_derivative},
     {"precise", check_precise, 0},

@@ -1,5 +1,5 @@
 /* test_func.c: derivatives of functions by public functions alone [semantics T4]: sn_func_grad, sn_func_vjp,
- * sn_jacobian, sn_hessian; nested, with sn_vmap, with gradients outside, compiled. */
+ * sn_func_jvp, sn_jacobian, sn_hessian; nested, with sn_vmap, with gradients outside, compiled. */
 #include <sinter/transform.h>
 
 #include "tests/unit/contract.h"
@@ -106,6 +106,129 @@ START_TEST(t4_jacobian_and_hessian) {
             }
     sn_tensor *const hessian = FIRST(sn_hessian, cubes, NULL, NULL, x);
     ck_assert(sn_allclose(hessian, sn_diag_embed(sn_mul_scalar(x, sn_float(6)), 0, -2, -1), 1e-6, 1e-6));
+    sn_tensor *forward[2];
+    must(sn_jacobian(two_outputs, NULL, SN_JACOBIAN_OPTIONS(.forward = true), SN_TENSORS(x), forward, 2));
+    ck_assert(sn_allclose(forward[0], out[0], 0, 0));
+    ck_assert(sn_allclose(forward[1], out[1], 0, 0));
+    ck_assert(
+        sn_allclose(FIRST(sn_hessian, cubes, NULL, SN_JACOBIAN_OPTIONS(.forward = true), x), hessian, 1e-6, 1e-6));
+}
+END_TEST
+
+/* forward mode -------------------------------------------------------------------------------- */
+
+START_TEST(t4_jvp_gives_tangents_and_values) {
+    sn_tensor *const x = F32(1, 3), *const t = F32(2, 3), *out[4];
+    must(sn_func_jvp(two_outputs, NULL, SN_FUNC_JVP_OPTIONS(.tangents = SN_TENSORS(t), .n_tangents = 2), SN_TENSORS(x),
+                     out, 4));
+    ck_assert(same_bits(out[0], sn_mul(t, sn_cos(x))));
+    sn_tensor *const outer = sn_mul(sn_unsqueeze(t, 0), sn_unsqueeze(x, 1));
+    ck_assert(sn_allclose(out[1], sn_add(outer, sn_t(outer)), 1e-6, 1e-6));
+    ck_assert(same_bits(out[2], sn_sin(x)));
+    ck_assert(same_bits(out[3], sn_mul(sn_unsqueeze(x, 0), sn_unsqueeze(x, 1))));
+    ck_assert(!sn_requires_grad(out[0]));
+}
+END_TEST
+
+static sn_status tangent_of(sn_frame *f) { /* inputs x, t: of the body in the closure */
+    sn_tensor *out = NULL;
+    sn_func_jvp((sn_body)sn_closure(f), NULL, SN_FUNC_JVP_OPTIONS(.tangents = SN_TENSORS(sn_in(f, 1))),
+                SN_TENSORS(sn_in(f, 0)), &out, 1);
+    return sn_out(f, 0, out);
+}
+
+static sn_status grad_of_cubes(sn_frame *f) { return sn_out(f, 0, GRAD(cubes, NULL, sn_in(f, 0))); }
+
+static sn_status slope_along(sn_frame *f) { /* inputs x, t: d/dx of the tangent of cubes */
+    sn_tensor *out = NULL;
+    sn_func_grad(tangent_of, (void *)cubes, NULL, SN_TENSORS(sn_in(f, 0), sn_in(f, 1)), &out, 1);
+    return sn_out(f, 0, out);
+}
+
+static sn_status twice_along(sn_frame *f) { /* inputs x, t: the second derivative of cubes along t */
+    sn_tensor *out = NULL;
+    sn_func_jvp(tangent_of, (void *)cubes, SN_FUNC_JVP_OPTIONS(.tangents = SN_TENSORS(sn_in(f, 1), NULL)),
+                SN_TENSORS(sn_in(f, 0), sn_in(f, 1)), &out, 1);
+    return sn_out(f, 0, out);
+}
+
+START_TEST(t4_forward_over_reverse_and_reverse_over_forward) {
+    sn_tensor *const x = F32(1, 3, 4), *const t = F32(2, 3, 4), *const want = sn_mul(sn_mul_scalar(x, sn_float(6)), t);
+    sn_tensor *const over_reverse =
+        FIRST(sn_func_jvp, grad_of_cubes, NULL, SN_FUNC_JVP_OPTIONS(.tangents = SN_TENSORS(t)), x);
+    sn_function *const over_forward = sn_compile(slope_along, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_function *const twice = sn_compile(twice_along, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    ck_assert(sn_allclose(over_reverse, want, 1e-5, 1e-5));
+    ck_assert(sn_allclose(SN_CALL(over_forward, x, t), want, 1e-5, 1e-5));
+    ck_assert(sn_allclose(SN_CALL(twice, x, t), sn_sum(sn_mul(want, t)), 1e-5, 1e-5));
+    sn_function_free(over_forward);
+    sn_function_free(twice);
+}
+END_TEST
+
+static sn_status normalises(sn_frame *f) { /* x [4]: ops with rules of all kinds */
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_layer_norm(x, SN_INTS(4), NULL, NULL);
+    sn_tensor *const z = sn_cumsum(sn_softmax(sn_mul(y, sn_max(x)), 0), 0, SN_DTYPE_DEFAULT);
+    return sn_out(f, 0, sn_cat(SN_TENSORS(z, sn_reshape(sn_matmul(x, sn_unsqueeze(y, 1)), SN_INTS(1))), 0));
+}
+
+static sn_status mapped_tangents(sn_frame *f) { /* inputs x [n, 4], t [n, 4] */
+    sn_tensor *out = NULL;
+    sn_vmap(tangent_of, (void *)normalises, NULL, SN_TENSORS(sn_in(f, 0), sn_in(f, 1)), &out, 1);
+    return sn_out(f, 0, out);
+}
+
+START_TEST(t4_vmap_of_tangents_has_the_loops_bits_eager_and_compiled) {
+    sn_tensor *const x = F32(1, 5, 4), *const t = F32(2, 5, 4);
+    const Twin twin = twin_new(mapped_tangents, NULL, NULL, NULL);
+    for (int n = 0; n < 3; n++) {
+        sn_tensor *const all = TWIN_CALL(twin, x, t);
+        for (int i = 0; i < 5; i++) {
+            sn_tensor *const one =
+                FIRST(sn_func_jvp, normalises, NULL, SN_FUNC_JVP_OPTIONS(.tangents = SN_TENSORS(sn_select(t, 0, i))),
+                      sn_select(x, 0, i));
+            ck_assert(same_bits(sn_select(all, 0, i), one));
+        }
+    }
+    ck_assert_int_eq(stats_of(twin.fast).graphs, 1);
+    ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
+    twin_free(twin);
+}
+END_TEST
+
+static sn_status writes_with_tangents(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_add(x, sn_ones_like(x)), *const z = sn_zeros_like(x);
+    sn_mul_(sn_select(y, 0, 1), sn_select(x, 0, 0)); /* a view's tangent is a view of the tangent */
+    sn_add_(z, x);                                   /* one that had none */
+    sn_mul_(z, y);
+    return sn_out(f, 0, sn_add(sn_sum(z), sn_sum(y)));
+}
+static sn_status writes_its_input(sn_frame *f) { return sn_out(f, 0, sn_mul_(sn_in(f, 0), sn_in(f, 0))); }
+static sn_status writes_into_a_part(sn_frame *f) {
+    sn_tensor *const z = sn_zeros(SN_INTS(2, 3), SN_F32);
+    sn_copy_(sn_select(z, 0, 0), sn_in(f, 0));
+    return sn_out(f, 0, z);
+}
+
+START_TEST(t4_a_tangent_follows_what_is_written) {
+    sn_tensor *const x = F32(1, 3, 4), *const t = F32(2, 3, 4), *const was = sn_clone(t), *out;
+    const Twin twin = twin_new(tangent_of, (void *)writes_with_tangents, (void *)writes_with_tangents, NULL);
+    sn_tensor *const slope = GRAD(writes_with_tangents, NULL, x);
+    for (int n = 0; n < 3; n++) ck_assert(sn_allclose(TWIN_CALL(twin, x, t), sn_sum(sn_mul(slope, t)), 1e-5, 1e-5));
+    ck_assert(same_bits(t, was));
+    twin_free(twin);
+    const sn_func_jvp_options *const along = SN_FUNC_JVP_OPTIONS(.tangents = SN_TENSORS(t));
+    ck_assert_int_eq(sn_func_jvp(writes_its_input, NULL, along, SN_TENSORS(x), &out, 1), SN_ERR_STATE);
+    expect_error(SN_ERR_STATE, "from outside");
+    sn_tensor *const v = F32(3, 3);
+    ck_assert_int_eq(
+        sn_func_jvp(writes_into_a_part, NULL, SN_FUNC_JVP_OPTIONS(.tangents = SN_TENSORS(v)), SN_TENSORS(v), &out, 1),
+        SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, "has views");
+    ck_assert_int_eq(sn_func_jvp(cubes, NULL, along, SN_TENSORS(v), &out, 1), SN_ERR_SHAPE);
+    expect_error(SN_ERR_SHAPE, "tangent of input 0 is f32[3,4], the input f32[3]");
+    ck_assert_int_eq(sn_func_jvp(cubes, NULL, NULL, SN_TENSORS(v), &out, 1), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "0 entries for 1 inputs");
 }
 END_TEST
 
@@ -182,10 +305,16 @@ START_TEST(t4_gradients_of_vmap_and_outside) {
 }
 END_TEST
 
+static sn_status second_of(sn_frame *f) {
+    sn_tensor *out = NULL;
+    sn_hessian((sn_body)sn_closure(f), NULL, SN_JACOBIAN_OPTIONS(.forward = true), SN_TENSORS(sn_in(f, 0)), &out, 1);
+    return sn_out(f, 0, out);
+}
+
 START_TEST(t4_compiled_it_is_one_graph_with_the_bits_of_eager) {
     sn_tensor *const x = LEAF(1, 3, 4);
-    static const sn_body bodies[] = {grad_of, sum_of_grad, mapped_cubes};
-    for (int i = 0; i < 3; i++) {
+    static const sn_body bodies[] = {grad_of, sum_of_grad, mapped_cubes, second_of};
+    for (int i = 0; i < 4; i++) {
         const Twin twin = twin_new(bodies[i], (void *)cubes, (void *)cubes, NULL);
         for (int n = 0; n < 3; n++) {
             sn_tensor *const got = TWIN_CALL(twin, x); /* compares with eager */
@@ -305,6 +434,10 @@ int main(void) {
                                   t4_values_and_more_outputs_come_behind_the_gradients,
                                   t4_vjp_takes_cotangents,
                                   t4_jacobian_and_hessian,
+                                  t4_jvp_gives_tangents_and_values,
+                                  t4_forward_over_reverse_and_reverse_over_forward,
+                                  t4_vmap_of_tangents_has_the_loops_bits_eager_and_compiled,
+                                  t4_a_tangent_follows_what_is_written,
                                   a2_20_vmap_of_gradients_has_the_loops_bits_eager_and_compiled,
                                   t4_gradients_of_vmap_and_outside,
                                   t4_compiled_it_is_one_graph_with_the_bits_of_eager,
