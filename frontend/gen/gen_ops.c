@@ -209,13 +209,19 @@ static void default_print(Text *text, const Param *param) {
     }
 }
 
+/* As a list of this length: an int where the schema takes a list is none yet. */
+static bool is_spelled(const Param *param) {
+    const bool one = param->type == PT_int1 || param->type == PT_int1_opt;
+    return param->fallback.kind == ARG_ints ? !param->fallback.n : !one || param->fallback.kind != ARG_int;
+}
+
 /* Whether the arguments as written need no op_args_normalize: plain types, and defaults that can be
  * spelled. */
 static bool is_plain(const OpRow *row, Style style) {
     for (int i = 0; i < row->n_params; i++) {
         const Param *param = &row->params[i];
         const bool given = i < shown(row, style) && !hidden(row, style, i);
-        if (given ? !ctype(param->type)->plain : param->fallback.kind == ARG_ints && param->fallback.n) return false;
+        if (given ? !ctype(param->type)->plain : !is_spelled(param)) return false;
     }
     return true;
 }

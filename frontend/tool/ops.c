@@ -4,7 +4,8 @@
  *     "body": "add", "derivative": "add", "saves": "", "samples": "...", "flags": ["core"],
  *     "autocast": "none", "autocast_cpu_list": "none", "inplace": true, "out": "out", "c": "add", "short": 2,
  *     "doc": "...", "alias_of": null}, ...]
- * A rule that a row does without is null; an alias has none of its own. --autocast lists rows by policy. */
+ * A rule that a row does without is null; an alias has none of its own. --autocast lists rows by policy,
+ * --decompositions those that are other ops put together. */
 #include "ir/op.h"
 
 #include <stdio.h>
@@ -136,9 +137,37 @@ static int print_autocast(bool json) {
     return EXIT_done;
 }
 
+/* Rows that are other ops put together, with the rule's word: as they go through autograd, and above it. */
+static int print_decompositions(bool json) {
+    static const OpKind split[] = {KIND_decomposition, KIND_composite};
+    static const char *const says[] = {"decomposition: one op to programs and autograd, lowered as its parts",
+                                       "composite: its parts before autograd sees it"};
+    if (json) printf("[");
+    for (int k = 0, n = 0; k < COUNT_OF(split); k++) {
+        if (!json) printf("%s\n", says[k]);
+        for (int id = 0; id < OP_COUNT; id++) {
+            const OpRow *const row = op_row((OpId)id);
+            if (row->kind != split[k] || row->alias_of || row->flags & OPF_internal) continue;
+            printf(json ? "%s{\"name\": \"%s\", \"kind\": \"%s\", \"rule\": \"%s\"}" : "%s    %-52s %s%s\n",
+                   json && n ? ",\n " : "", row->name, json ? kinds[row->kind] : row->body, json ? row->body : "");
+            n++;
+        }
+    }
+    if (json) printf("]\n");
+    return EXIT_done;
+}
+
 /* What is of the whole table. */
+static const char *const whole_options[] = {"--core", "--autocast", "--tags", "--decompositions"};
+static bool is_of_all(const char *arg) {
+    for (int i = 0; i < COUNT_OF(whole_options); i++)
+        if (!strcmp(arg, whole_options[i])) return true;
+    return false;
+}
+
 static int print_whole(const char *what, bool json) {
     if (!strcmp(what, "--autocast")) return print_autocast(json);
+    if (!strcmp(what, "--decompositions")) return print_decompositions(json);
     if (!strcmp(what, "--core"))
         ops_print_core(json);
     else
@@ -153,7 +182,7 @@ int command_ops(const Command *self, int argc, char **argv) {
         const char *const arg = argv[i];
         if (!strcmp(arg, "--json"))
             json = true;
-        else if (!whole && (!strcmp(arg, "--core") || !strcmp(arg, "--autocast") || !strcmp(arg, "--tags")))
+        else if (!whole && is_of_all(arg))
             whole = arg;
         else if (arg[0] != '-' && !name)
             name = arg;

@@ -1,5 +1,6 @@
-/* test_cuda_device.c: tensors on CUDA devices: made, moved, viewed, read [acceptance 1.10, 2.22]. Runs on the emulated
- * driver, and unchanged on a GPU: there SINTER_CUDA_DRIVER is not set, and what makes the driver fail is left out. */
+/* test_cuda_device.c: tensors on CUDA devices: made, moved, viewed, read [acceptance 1.10, 2.07, 2.22]. Runs on the
+ * emulated driver, and unchanged on a GPU: there SINTER_CUDA_DRIVER is not set, and what makes the driver fail is left
+ * out. */
 #include <check.h>
 #include <math.h>
 #include <pthread.h>
@@ -39,6 +40,27 @@ static sn_tensor *empty_there(sn_ints sizes, sn_device device) {
     const sn_value none = {.kind = SN_KIND_NONE};
     return sn_empty_ex(sizes, SN_F32, none, sn_int(device), none, none);
 }
+
+/* No tensor among the arguments: the device says who serves them. */
+static sn_tensor *made_on(const char *op, sn_device device) {
+    const sn_value in[] = {sn_ints_value(SN_INTS(2, 3)), sn_int(SN_F32), sn_none(), sn_int(device)};
+    sn_seed(11);
+    return sn_op_call1(sn_op_find(op), in, 4);
+}
+
+START_TEST(a2_07_factories_go_where_their_device_says) {
+    static const char *const ops[] = {"aten::empty.memory_format", "aten::ones", "aten::zeros", "aten::rand",
+                                      "aten::randn"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        sn_tensor *const here = made_on(ops[i], SN_CPU), *const there = made_on(ops[i], GPU);
+        expect_ok();
+        ck_assert_int_eq(sn_device_of(here), SN_CPU);
+        ck_assert_int_eq(sn_device_of(there), GPU);
+        ck_assert(sn_size(there, 0) == 2 && sn_size(there, 1) == 3);
+        if (i) ck_assert(same(sn_to_device(there, SN_CPU), here)); /* random numbers, too */
+    }
+}
+END_TEST
 
 START_TEST(a1_10_there_and_back) {
     static const sn_dtype dtypes[] = {SN_F64, SN_F32, SN_F16, SN_BF16, SN_I64, SN_I32, SN_I16, SN_I8, SN_U8, SN_BOOL};
@@ -413,6 +435,7 @@ int main(void) {
     TCase *const tests = tcase_create("cuda_device");
     tcase_set_timeout(tests, 60); /* a GPU's first context takes its time */
     tcase_add_test(tests, a1_10_there_and_back);
+    tcase_add_test(tests, a2_07_factories_go_where_their_device_says);
     tcase_add_test(tests, how_many_there_are);
     tcase_add_test(tests, what_they_are);
     tcase_add_test(tests, a_default_device);

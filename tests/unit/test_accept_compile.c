@@ -215,6 +215,39 @@ START_TEST(a5_04_each_kind_of_break_keeps_the_result) {
 }
 END_TEST
 
+/* Parts ------------------------------------------------------------------------------------------- */
+
+static sn_status normed(sn_frame *f) { return sn_out(f, 0, sn_layer_norm(sn_in(f, 0), SN_INTS(6), NULL, NULL)); }
+
+/* The table lists what is made of other ops (`sinter ops --decompositions` prints it); of layer_norm the parts are
+ * sums and pointwise ops. */
+START_TEST(a5_11_decompositions_are_listed_and_shown) {
+    static const char *const some[] = {"aten::native_layer_norm", "aten::_softmax", "aten::native_dropout",
+                                       "aten::native_group_norm", "quantized_decomposed::quantize_per_tensor"};
+    for (int i = 0; i < 5; i++) ck_assert(sn_op_has_tag(sn_op_find(some[i]), "decomposition"));
+    ck_assert_int_ge(sn_op_tag_count("decomposition"), 5);
+    sn_function *const fn = sn_compile(normed, NULL, NULL);
+    for (int i = 0; i < 2; i++) SN_CALL(fn, floats(SN_INTS(4, 6)));
+    ck_assert_ptr_nonnull(strstr(sn_dump(fn, "capture"), "aten::native_layer_norm"));
+    const char *const parts = sn_dump(fn, "decomposed");
+    ck_assert_ptr_null(strstr(parts, "layer_norm"));
+    for (int line = 0; line < 2; line++)
+        ck_assert_msg(strstr(parts, line ? "aten::sum" : "aten::rsqrt") != NULL, "%s", parts);
+    int n = 0;
+    for (const char *at = parts; (at = strstr(at, " = ")); at++, n++) {
+        char name[64] = "";
+        sscanf(at, " = %63[^(]", name);
+        const sn_op *const op = sn_op_find(name);
+        ck_assert_msg(op ? sn_op_has_tag(op, "reduction") || sn_op_has_tag(op, "pointwise") || sn_op_has_tag(op, "view")
+                         : sn_error_take() && !strncmp(name, "sn::", 4) && strstr(name, "sum"),
+                      "%s", name);
+    }
+    ck_assert_int_gt(n, 5);
+    expect_ok();
+    sn_function_free(fn);
+}
+END_TEST
+
 /* Inference --------------------------------------------------------------------------------------- */
 
 static sn_status layer(sn_frame *f) {
@@ -275,6 +308,7 @@ int main(void) {
     tcase_add_test(tests, a5_03_a_print_between_ops_parts_two_segments);
     tcase_add_test(tests, a5_04_each_kind_of_break_keeps_the_result);
     tcase_add_test(tests, a5_05_explain_says_where_sin_print_cos_breaks);
+    tcase_add_test(tests, a5_11_decompositions_are_listed_and_shown);
     tcase_add_test(tests, a5_12_inference_makes_no_backward);
     tcase_add_test(tests, a5_14_code_is_of_the_vectors_that_the_cpu_has);
     tcase_add_test(tests, a5_17_each_culprit_is_reproduced_and_reported);

@@ -66,6 +66,15 @@ START_TEST(products_may_keep_what_halves_would_round) {
 }
 END_TEST
 
+/* Numbers that stand for lists in the schema (stride=1) are defaults of the short functions, too. */
+START_TEST(defaults_of_lists_are_numbers) {
+    sn_tensor *const x = F32(1, 2, 3, 5, 6), *const w = F32(2, 4, 3, 2, 2), *const bias = F32(3, 4);
+    const sn_ints one = SN_INTS(1, 1), none = SN_INTS(0, 0), two = SN_INTS(2, 2);
+    ck_assert(same_bits(sn_conv2d(x, w, bias), sn_conv2d_ex(x, w, bias, one, none, one, 1)));
+    ck_assert(same_bits(sn_max_pool2d(x, two, two, none), sn_max_pool2d_ex(x, two, two, none, one, false)));
+}
+END_TEST
+
 static sn_tensor *scatter_reduce(sn_tensor *self, sn_tensor *index, sn_tensor *src, const char *how) {
     const sn_value in[] = {
         sn_val(self), sn_int(0), sn_val(index), sn_val(src), {.kind = SN_KIND_STRING, .string = how}};
@@ -365,6 +374,7 @@ int main(void) {
                                   what_like_resizes_is_contiguous,
                                   boxed_calls_follow_the_schema_of_the_form,
                                   products_may_keep_what_halves_would_round,
+                                  defaults_of_lists_are_numbers,
                                   scattered_products_and_their_gradients,
                                   a_result_changes_its_layout_compiled,
                                   an_input_changes_its_layout_after_a_break,
