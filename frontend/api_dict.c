@@ -8,6 +8,7 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/core/safetensors.h"
+#include "runtime/core/tracking.h"
 
 sn_dict *sn_dict_new(void) { return error_pending() == ST_OK ? mem_zero(sizeof(sn_dict)) : NULL; }
 
@@ -53,6 +54,7 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     TRY(tensor_valid(t, "sn_dict_set"));
     TRY(state_untraced("sn_dict_set"));
     capture_note_event("a dictionary is changed in the body");
+    tracking_named(t, name);
     const int i = find_name(d, name);
     if (i < 0) return append_entry(d, name, t);
     tensor_retain(t);

@@ -7,12 +7,20 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/site.h"
+#include "runtime/core/tracking.h"
+
+typedef struct SeenTensor {
+    const sn_tensor *tensor;
+    const int64_t *kind; /* the count that it is part of */
+} SeenTensor;
 
 typedef struct Report {
     const sn_tensor *t;
-    Text nodes; /* of the tape that hold it */
+    Text nodes;  /* of the tape that hold it */
+    Text places; /* of tensors of the storage, where they are tracked */
     sn_keepers n;
-    const sn_tensor **seen; /* tensors of the storage, each once */
+    SeenTensor *seen; /* tensors of the storage, each once */
     int n_seen, room;
     bool full; /* memory ran out */
 } Report;
@@ -21,17 +29,17 @@ typedef struct Report {
 static void see(Report *r, const sn_tensor *t, int64_t *kind) {
     if (!t || t->storage != r->t->storage) return;
     for (int i = 0; i < r->n_seen; i++)
-        if (r->seen[i] == t) return;
+        if (r->seen[i].tensor == t) return;
     if (r->n_seen == r->room) {
         const int room = r->room ? 2 * r->room : 32;
-        const sn_tensor **const bigger = mem_resize(r->seen, (size_t)room * sizeof *bigger);
+        SeenTensor *const bigger = mem_resize(r->seen, (size_t)room * sizeof *bigger);
         if (!bigger) {
             r->full = true;
             return;
         }
         r->seen = bigger, r->room = room;
     }
-    r->seen[r->n_seen++] = t;
+    r->seen[r->n_seen++] = (SeenTensor){t, kind};
     ++*kind;
 }
 
@@ -70,6 +78,33 @@ static void look_at_scopes(Report *r) {
     }
 }
 
+static const char *kind_name(const Report *r, const sn_tensor *t) {
+    for (int i = 0; i < r->n_seen; i++)
+        if (r->seen[i].tensor == t)
+            return r->seen[i].kind == &r->n.scope_handles ? "of an open scope" : "saved by the tape";
+    return "another";
+}
+
+static void put_site(Text *text, const char *how, const void *site) {
+    char name[128];
+    if (!site) return;
+    site_name(site, name, sizeof name);
+    text_printf(text, "%s%s", how, name);
+}
+
+static void put_tracked(void *context, const TrackedTensor *tracked) {
+    Report *const r = context;
+    const sn_tensor *const t = tracked->tensor;
+    if (t->storage != r->t->storage) return;
+    text_printf(&r->places, "  %s: ", kind_name(r, t));
+    meta_print(NULL, &r->places, t->base.meta);
+    if (t == r->t) text_puts(&r->places, ", itself");
+    put_site(&r->places, ", made at ", tracked->made);
+    put_site(&r->places, ", kept at ", tracked->kept);
+    if (*tracked->name) text_printf(&r->places, ", '%s' of a dictionary", tracked->name);
+    text_puts(&r->places, "\n");
+}
+
 static void count(Report *r) {
     const sn_tensor *const t = r->t;
     r->n.references = atomic_load_explicit(&t->refs, memory_order_acquire) - capture_references(t);
@@ -77,6 +112,7 @@ static void count(Report *r) {
     if (t->storage) {
         look_at_scopes(r);
         tape_live_each(look_at_node, r);
+        if (tracking_is_on()) tracking_each(put_tracked, r);
         r->n.tensors = atomic_load_explicit(&t->storage->refs, memory_order_acquire);
     }
     r->n.by_others = r->n.references - r->n.by_scopes - r->n.by_tape;
@@ -158,6 +194,8 @@ const char *sn_tensor_report(sn_tensor *t, const sn_op *op, sn_keepers *keepers)
     put_place(&text, t);
     put_keepers(&text, &r.n);
     put_maker(&text, t);
+    if (r.places.n) text_printf(&text, "tensors of the storage, oldest first:\n%s", text_str(&r.places));
+    text_free(&r.places);
     if (r.nodes.n) text_printf(&text, "nodes of the tape that hold it:\n%s", text_str(&r.nodes));
     text_free(&r.nodes);
     text_printf(&text, "keys: %s\n", sn_keys(t));

@@ -10,6 +10,7 @@
 #include "runtime/capture/record/query.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tensor.h"
+#include "runtime/core/tracking.h"
 #include "runtime/transform/checkpoint.h"
 #include "runtime/device/device.h"
 
@@ -33,6 +34,7 @@ _Static_assert(sizeof(sn_value) == sizeof(Arg) && offsetof(sn_value, tensor) == 
 
 sn_tensor *sn_keep(sn_tensor *t) {
     if (!t || state_untraced("sn_keep") != ST_OK) return NULL;
+    tracking_kept(t, __builtin_return_address(0));
     sn_state *const state = state_get();
     const uint32_t first = state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
     const bool innermost = tensor_in_scope(t) && tensor_scope_slot(t) >= first;
@@ -42,6 +44,7 @@ sn_tensor *sn_keep(sn_tensor *t) {
 
 sn_tensor *sn_retain(sn_tensor *t) {
     if (!t || state_untraced("sn_retain") != ST_OK) return NULL;
+    tracking_kept(t, __builtin_return_address(0));
     tensor_retain(t);
     return t;
 }
@@ -264,6 +267,7 @@ static sn_tensor *fake_from_data(const Meta *meta) {
 }
 
 sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
+    state_get()->site = __builtin_return_address(0);
     if (error_pending() != ST_OK || check_sizes(sizes, dtype, "sn_from_data") != ST_OK) return NULL;
     const Meta *const meta = meta_intern_contiguous((DType)dtype, DEV_cpu, sizes.data, (int)sizes.n);
     if (!meta) return error_set_op("sn_from_data"), NULL;

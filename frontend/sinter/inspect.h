@@ -44,7 +44,9 @@ typedef struct sn_keepers {
 } sn_keepers;
 /* All of it as text, in one call: what t is and where, its storage, who keeps both, which op made it, which nodes of
    this state's tape have saved it or lead to it; where op is given, by which keys it would go now, and what serves
-   each. keepers: filled as its size says; op and keepers may be NULL. "" on error; lives as long as the scope.
+   each. Under the setting track_tensors (SINTER_TRACK_TENSORS=1; slow) each tensor of the storage by its kind, too, of
+   those made since it is on, with the line that made it, that of its last sn_keep or sn_retain, and its name in a
+   dictionary. keepers: filled as its size says; op and keepers may be NULL. "" on error; lives as long as the scope.
    [flush] */
 const char *sn_tensor_report(sn_tensor *t, const sn_op *op, sn_keepers *keepers);
 

@@ -22,6 +22,7 @@
 #include "runtime/core/hooks.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
+#include "runtime/core/tracking.h"
 
 typedef enum SettingKind { SETTING_flag, SETTING_number, SETTING_text } SettingKind;
 
@@ -162,6 +163,7 @@ const char *setting_initial_text(SettingId id) {
 void settings_init(sn_state *state) {
     pthread_once(&once, read_initial);
     for (int i = 0; i < SET_COUNT; i++) state->settings[i] = (Setting){.number = initial[i].number};
+    if (state->settings[SET_track_tensors].number || tracking_is_on()) tracking_set(state, true);
 }
 
 void settings_free(sn_state *state) {
@@ -198,6 +200,7 @@ static Status apply(int id, const Setting *setting) {
     if (id == SET_dispatch_trace) log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
     if (id == SET_failpoints && !failpoint_set(setting->text))
         return error_raise(ST_VALUE, "setting failpoints: the list is too long; none is set");
+    if (id == SET_track_tensors) tracking_set(state_current, setting->number != 0);
     if (id == SET_memory_retain_mib) runtime_hooks.cpu_alloc_bound((size_t)setting->number << 20);
     if (id == SET_cache_mib) disk_bytes_choose(setting->number << 20);
     if (id == SET_cache_dir) return disk_folder_choose(setting->text);

@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/hooks.h"
+#include "runtime/core/tracking.h"
 
 enum { HEADER_BYTES = 64, KEEP = 1024 };
 _Static_assert(sizeof(sn_tensor) == HEADER_BYTES, "the storage begins at 64");
@@ -27,7 +28,11 @@ static inline size_t block_bytes(int class) {
     return class == BLOCK_header ? HEADER_BYTES : 2 * HEADER_BYTES + payload_bytes[class];
 }
 
-void *tensor_block_new(int class) { return mem_aligned(HEADER_BYTES, block_bytes(class)); }
+void *tensor_block_new(int class) {
+    void *const block = mem_aligned(HEADER_BYTES, block_bytes(class));
+    if (UNLIKELY(tracking_is_on()) && block) tracking_made(block);
+    return block;
+}
 
 static inline void block_give(void *block, int class) {
 #ifndef SINTER_PLAIN_MALLOC
@@ -40,7 +45,14 @@ static inline void block_give(void *block, int class) {
     }
 #endif
     (void)class;
+    if (UNLIKELY(tracking_is_on())) tracking_gone(block);
     mem_free(block);
+}
+
+/* Full lists of nothing: every block is the allocator's. */
+void tensor_blocks_track(sn_state *state, bool on) {
+    tensor_blocks_trim(state);
+    for (int class = 0; on && class < BLOCK_CLASSES; class ++) state->n_free_blocks[class] = KEEP;
 }
 
 void tensor_blocks_trim(sn_state *state) {
@@ -225,6 +237,8 @@ void tensor_free(sn_tensor *t) {
         sn_tensor *const inner = UNLIKELY(tensor_is_batched(t)) ? t->inner : NULL;
         block_give(t, BLOCK_header);
         tensor_release(inner);
+    } else {
+        atomic_store_explicit(&t->refs, 0, memory_order_relaxed); /* the block lives on while views do */
     }
     storage_release(storage);
 }

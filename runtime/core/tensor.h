@@ -189,5 +189,7 @@ static inline void storage_retain(Storage *storage) { refs_add(&storage->refs, 1
 void storage_release(Storage *storage);
 
 void tensor_blocks_trim(sn_state *state); /* frees the thread's kept blocks */
+/* on: it keeps none, so that each tensor comes from the allocator (tracking.h). */
+void tensor_blocks_track(sn_state *state, bool on);
 
 #endif

@@ -412,6 +412,45 @@ START_TEST(a3_16_live_nodes_are_listed) {
 }
 END_TEST
 
+/* The part of a report that names places: from there on. */
+static const char *places_of(sn_tensor *t) {
+    const char *const report = sn_tensor_report(t, NULL, NULL), *const from = strstr(report, "oldest first:");
+    ck_assert_msg(from != NULL, "%s", report);
+    return from;
+}
+
+static int lines_with(const char *text, const char *word) {
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, word)); at += strlen(word)) n++;
+    return n;
+}
+
+START_TEST(a1_11_tracked_tensors_have_names_and_places) {
+    ck_assert(!strstr(sn_tensor_report(F32(1, 2), NULL, NULL), "oldest first"));
+    ck_assert_int_eq(sn_setting_set("track_tensors", "1"), SN_OK);
+    sn_dict *const d = sn_dict_new();
+    sn_tensor *const w = sn_param(d, "layer.w", F32(1, 600)), *kept = NULL;
+    const sn_scope scope = sn_scope_begin();
+    kept = sn_keep(sn_slice(w, 0, 0, 8, 2));
+    sn_tensor *const y = sn_exp(sn_slice(w, 0, 3, 9, 1));
+    const char *text = places_of(w);
+    ck_assert_int_eq(lines_with(text, "  of an open scope: f32[6]"), 1);
+    ck_assert_msg(lines_with(text, "'layer.w' of a dictionary\n") == 1, "%s", text);
+    ck_assert_int_eq(lines_with(text, "  another: f32[4]"), 1);
+    ck_assert_int_eq(lines_with(text, ", kept at "), 1);
+    ck_assert_int_eq(lines_with(text, ", itself"), 1);
+    sn_scope_end(scope);
+    text = places_of(w);
+    ck_assert_msg(lines_with(text, "f32[6]") == 0 && lines_with(text, "f32[4]") == 1, "%s", text);
+    sn_release(kept);
+    ck_assert_int_eq(lines_with(places_of(w), "f32[4]"), 0);
+    sn_dict_free(d);
+    (void)y;
+    ck_assert_int_eq(sn_setting_set("track_tensors", "0"), SN_OK);
+    ck_assert(!strstr(sn_tensor_report(F32(1, 2), NULL, NULL), "oldest first"));
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a1_01_a_copied_handle_is_a_reference,
@@ -420,6 +459,7 @@ int main(void) {
         a1_02_accessors_return_every_field,
         a1_03_only_own_storage_grows,
         a1_11_a_slice_keeps_the_whole_storage,
+        a1_11_tracked_tensors_have_names_and_places,
         a2_13_tags_can_be_asked_for,
         a3_03_the_tape_is_walked_from_a_loss,
         a3_03_what_a_compiled_function_recorded_is_walked_too,

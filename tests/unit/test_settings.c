@@ -38,6 +38,10 @@ static bool keeps_three_mib(void) {
     return kept && reserved() < 8 << 20;
 }
 
+static bool tracks_tensors(void) {
+    return strstr(sn_tensor_report(F32(1, 2), NULL, NULL), "of an open scope: f32[2], itself, made at") != NULL;
+}
+
 static bool is_plain(void) {
     sn_release(sn_keep(sn_zeros(SN_INTS(2 << 20), SN_U8)));
     return reserved() < 2 << 20;
@@ -74,6 +78,7 @@ static const struct {
     [SET_dispatch_trace] = {"1", logs_dispatch},
     [SET_isa] = {"v2", is_v2},
     [SET_memory_retain_mib] = {"3", keeps_three_mib},
+    [SET_track_tensors] = {"1", tracks_tensors},
     [SET_plain_malloc] = {"1", is_plain},
     [SET_failpoints] = {"load", fails},
     [SET_compile] = {"0", runs_eagerly},
