@@ -72,6 +72,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .stream_uses_set = stream_uses_set,
         .cpu_alloc_bound = cpu_alloc_bound,
         .pool_threads_set = pool_threads_set,
+        .pool_threads = pool_threads,
 
         .eager_cache_free = eager_cache_free,
 

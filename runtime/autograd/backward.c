@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/autograd/ahead.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/room.h"
@@ -32,6 +33,7 @@ struct TapeEntry {
     bool stop;         /* the run ends here: gradients are collected, nothing goes on */
     sn_tensor **grads; /* by result, owned; a leaf has one */
     sn_tensor *one;    /* grads of a node with one result */
+    AheadJob *ahead;   /* its rule, which a worker runs before its turn; or NULL */
 };
 
 typedef struct EntryBlock {
@@ -53,6 +55,8 @@ struct Engine {
     bool returned;
     StreamUse *streams; /* the caller's */
     bool switched;      /* some node's are others */
+    bool looked;        /* whether workers can help is known: */
+    AheadRun *ahead;    /* they can; or NULL */
 };
 
 /* entries ------------------------------------------------------------------------------------- */
@@ -119,6 +123,7 @@ static void slot_leave(const Engine *e, TapeSlot *slot) {
 }
 
 static void entry_close(Engine *e, TapeEntry *entry) {
+    if (UNLIKELY(entry->ahead != NULL)) ahead_job_free(entry->ahead);
     const int n = entry->node ? entry->node->n_outs : 1;
     for (int i = 0; i < n; i++) tensor_release(entry->grads[i]);
     if (entry->grads != &entry->one) mem_free(entry->grads);
@@ -224,7 +229,7 @@ static bool edge_wanted(const Engine *e, const TapeEdge *edge) {
     return entry && entry->needed;
 }
 
-static Status deliver(Engine *e, const TapeEdge *edge, sn_tensor *grad, bool whole) {
+static inline Status deliver(Engine *e, const TapeEdge *edge, sn_tensor *grad, bool whole) {
     TapeEntry *const entry = entry_of_edge(e, edge);
     if (!entry) return ST_MEMORY;
     edge = tape_edge_now(edge);
@@ -364,7 +369,7 @@ static Status call_backward(Engine *e, TapeEntry *entry, CallArrays *a) {
 }
 
 /* What the entry holds is of no more use once its node has run. */
-static void release_grads(TapeEntry *entry) {
+static inline void release_grads(TapeEntry *entry) {
     for (int i = 0; i < entry->node->n_outs; i++) {
         tensor_release(entry->grads[i]);
         entry->grads[i] = NULL;
@@ -389,8 +394,42 @@ static Status enter_streams(Engine *e, const TapeEntry *entry) {
     return ST_OK;
 }
 
+static COLD Status deliver_all(Engine *e, const TapeNode *node, AheadJob *job) {
+    TRY(ahead_finish(job));
+    for (int i = 0; i < node->n_edges; i++) {
+        sn_tensor *const grad = ahead_give(job, i);
+        if (grad) TRY(deliver(e, &node->edges[i], grad, false));
+    }
+    return error_pending();
+}
+
+/* The turn of a node that a worker has run, or is running. */
+static COLD Status finish_ahead(Engine *e, TapeEntry *entry) {
+    TapeNode *const node = entry->node;
+    if (UNLIKELY(e->selective)) collect_xs(e, entry);
+    TRY(scope_push(e->state, false));
+    Status status = deliver_all(e, node, entry->ahead);
+    scope_pop(e->state);
+    ahead_job_free(entry->ahead);
+    entry->ahead = NULL;
+    release_grads(entry);
+    if (!e->retain && status == ST_OK && node->saves) tape_node_drop(node);
+    ahead_passed(e->ahead, node);
+    return status;
+}
+
+/* No worker has come to it: it runs like any other. */
+static inline bool is_ahead(TapeEntry *entry) {
+    if (LIKELY(!entry->ahead) || !ahead_take_back(entry->ahead)) return entry->ahead != NULL;
+    ahead_job_free(entry->ahead);
+    entry->ahead = NULL;
+    return false;
+}
+
 static Status run_node(Engine *e, TapeEntry *entry) {
     TapeNode *const node = entry->node;
+    if (UNLIKELY(is_ahead(entry))) return finish_ahead(e, entry);
+    if (UNLIKELY(e->ahead != NULL)) ahead_say(node, "begins in its turn");
     if (UNLIKELY(e->switched || node->streams != e->state->streams)) TRY(enter_streams(e, entry));
     for (int i = 0; UNLIKELY(node->hooks != NULL) && i < node->n_outs; i++)
         TRY(run_hooks(e, &(TapeEdge){.target = node, .output = i}, &entry->grads[i]));
@@ -405,7 +444,44 @@ static Status run_node(Engine *e, TapeEntry *entry) {
     }
     release_grads(entry);
     if (!e->retain && status == ST_OK && node->saves) tape_node_drop(node);
+    if (UNLIKELY(e->ahead != NULL)) {
+        ahead_say(node, "ends in its turn");
+        ahead_passed(e->ahead, node);
+    }
     return status;
+}
+
+/* workers ------------------------------------------------------------------------------------- */
+
+enum { LOOK_AT = 8 }; /* nodes that wait, the newest more or less */
+
+static void count_run(Engine *e, const TapeEntry *turn) {
+    TapeNode **const waiting = e->create ? NULL : mem_alloc((size_t)(e->n_heap + 1) * sizeof *waiting);
+    e->looked = true;
+    if (e->create) return;
+    if (!waiting) return error_clear();
+    for (int i = 0; i < e->n_heap; i++) waiting[i] = e->heap[i]->node;
+    waiting[e->n_heap] = turn->node;
+    e->ahead = ahead_new(waiting, e->n_heap + 1);
+    mem_free(waiting);
+}
+
+static void start_ahead(Engine *e, TapeEntry *entry) {
+    const TapeNode *const node = entry->node;
+    CallArrays arrays;
+    bool any = false;
+    if (arrays_begin(&arrays, node->n_edges) != ST_OK) return error_clear();
+    for (int i = 0; i < node->n_edges; i++) any |= arrays.needs[i] = edge_wanted(e, &node->edges[i]);
+    if (any) entry->ahead = ahead_start(e->ahead, entry->node, entry->grads, arrays.needs, e->retain);
+    arrays_end(&arrays);
+}
+
+/* Beside the node whose turn it is: others that have all of their gradients. */
+static COLD void look_ahead(Engine *e, const TapeEntry *turn) {
+    if (!e->looked) count_run(e, turn);
+    if (!e->ahead || e->switched) return;
+    for (int i = 0; i < e->n_heap && i < LOOK_AT && ahead_has_room(e->ahead); i++)
+        if (!e->heap[i]->ahead && ahead_allowed(e->ahead, e->heap[i]->node, turn->node)) start_ahead(e, e->heap[i]);
 }
 
 /* leaves -------------------------------------------------------------------------------------- */
@@ -630,7 +706,11 @@ static Status seed(Engine *e) {
 
 static Status walk(Engine *e) {
     TRY(seed(e));
-    while (e->n_heap) TRY(run_node(e, heap_pop(e)));
+    while (e->n_heap) {
+        TapeEntry *const entry = heap_pop(e);
+        if (UNLIKELY(e->n_heap && ahead_is_large(e->heap[0]->node))) look_ahead(e, entry);
+        TRY(run_node(e, entry));
+    }
     if (UNLIKELY(e->switched)) TRY(stream_uses_join(e->state, e->streams));
     if (!(e->run->flags & TAPE_stop)) return finish_leaves(e);
     collect_stops(e);
@@ -644,6 +724,7 @@ static void engine_close(Engine *e) {
         mem_free(block);
         block = next;
     }
+    if (UNLIKELY(e->ahead != NULL)) ahead_free(e->ahead);
     map_free(&e->elsewhere);
     mem_free(e->heap);
     stream_uses_release(e->streams);

@@ -26,6 +26,7 @@ typedef struct RuntimeHooks {
     void (*stream_uses_set)(sn_state *state, struct StreamUse *uses);
     void (*cpu_alloc_bound)(size_t bytes); /* setting memory_retain_mib */
     void (*pool_threads_set)(int threads); /* setting threads */
+    int (*pool_threads)(void);             /* that it comes to: the tape has as many */
 
     /* eager */
     void (*eager_cache_free)(sn_state *state);

@@ -1,5 +1,6 @@
 /* test_accept_autograd.c: rows of the acceptance list about autograd whose tests need compiled functions or threads,
- * named by their number; the others are in test_autograd.c, 3.01 in test_optim.c, 3.05 in test_gradients.c. */
+ * named by their number; the others are in test_autograd.c, 3.01 in test_optim.c, 3.05 in test_gradients.c, 3.11 in
+ * test_engine.c. */
 #include "runtime/autograd/tape.h"
 #include "tests/unit/contract.h"
 
@@ -70,28 +71,10 @@ START_TEST(a3_09_saving_and_recomputing_give_equal_gradients) {
 }
 END_TEST
 
-/* d/dx of two branches and a shared use; the additions into x are ordered by calls, whoever computes the parts. */
-START_TEST(a3_11_workers_do_not_change_the_order_of_additions) {
-    static const char *const threads[] = {"1", "2", "4"};
-    sn_tensor *const w = F32(2, 192, 192), *want = NULL;
-    for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(sn_setting_set("threads", threads[i]), SN_OK);
-        sn_tensor *const x = LEAF(1, 192, 192);
-        sn_tensor *const left = sn_gelu(sn_matmul(x, w));
-        sn_tensor *const right = sn_sin(sn_matmul(x, sn_t(w)));
-        ck_assert_int_eq(sn_backward(sn_sum(sn_add(sn_add(left, right), sn_mul(x, x)))), SN_OK);
-        if (want) ck_assert_msg(same_bits(sn_grad(x), want), "%s threads", threads[i]);
-        want = sn_grad(x);
-    }
-    sn_setting_set("threads", "1");
-}
-END_TEST
-
 int main(void) {
     const TTest *const tests[] = {
         a3_02_saved_memory_is_reported_per_op,
         a3_09_saving_and_recomputing_give_equal_gradients,
-        a3_11_workers_do_not_change_the_order_of_additions,
     };
     return contract_main("test_accept_autograd", tests, (int)(sizeof tests / sizeof *tests));
 }
