@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
-#include "runtime/device/execute.h"
 #include "tests/unit/contract.h"
 
 static uint32_t bits_at(sn_tensor *t, int64_t i) {

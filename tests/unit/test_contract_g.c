@@ -1,7 +1,5 @@
 /* test_contract_g.c: the contract's rules of gradients [semantics G1 to G6]; each test's name
  * begins with its rule. Compiled and eager are compared bit for bit, gradients included. */
-#include "runtime/capture/function/function.h"
-#include "runtime/capture/training/training.h"
 #include "tests/unit/contract.h"
 
 typedef struct Host {
