@@ -98,7 +98,7 @@ static Status run_pointwise(Rule *r) {
 /* Strides and an offset over the memory of all. */
 static Status run_strided(Rule *r) {
     sn_tensor *const inner = level_inner(r->level, r->call->args[0].val), *outs[MAX_OUTS];
-    if (r->one.n_out > MAX_OUTS || inner->placeholder) return run_loop(r);
+    if (r->one.n_out > MAX_OUTS || inner->placeholder || tensor_is_batched(inner)) return run_loop(r);
     for (int i = 0; i < r->one.n_out; i++) {
         const MetaOut *const one = &r->outs[i];
         int64_t sizes[MAX_RANK + 1] = {r->level->size}, strides[MAX_RANK + 1] = {inner->base.meta->strides[0]};
@@ -112,6 +112,34 @@ static Status run_strided(Rule *r) {
     return vmap_give(r->call, r->level, outs, r->one.n_out);
 }
 
+/* Which of self's dims is each of the result's; false: it is another view than one that puts dims in another order. */
+static bool find_order(const Rule *r, int64_t *dims) {
+    const Meta *const self = r->call->args[0].val->meta;
+    const MetaOut *const one = &r->outs[0];
+    uint32_t taken = 0;
+    if (r->one.n_out != 1 || one->rank != self->rank || one->alias != 0 || one->offset || one->dtype != self->dtype)
+        return false;
+    dims[0] = 0;
+    for (int d = 0; d < one->rank; d++) {
+        int from = 0;
+        while (from < self->rank &&
+               (taken >> from & 1 || self->sizes[from] != one->sizes[d] || self->strides[from] != one->strides[d]))
+            from++;
+        if (from == self->rank) return false;
+        taken |= 1u << from;
+        dims[d + 1] = from + 1;
+    }
+    return true;
+}
+
+static Status run_unnamed_view(Rule *r) {
+    int64_t dims[MAX_RANK + 1];
+    if (!find_order(r, dims)) return run_strided(r);
+    sn_tensor *const inner = level_inner(r->level, r->call->args[0].val);
+    sn_tensor *const out = tensor_of(E(eager_builder(), permute, V(&inner->base), A_INTS(dims, r->outs[0].rank + 1)));
+    return out ? vmap_give(r->call, r->level, &out, 1) : error_pending();
+}
+
 static Status run_view(Rule *r) {
     Status status;
     const int wide = r->one.n_out ? r->outs[0].rank : 0;
@@ -119,7 +147,7 @@ static Status run_view(Rule *r) {
         attempt(r, WAY_shift | WAY_front, &status) || attempt(r, WAY_enlarge, &status) ||
         attempt_of(r, WAY_enlarge, wide, &status) || attempt(r, WAY_shift | WAY_enlarge, &status))
         return status;
-    return run_strided(r);
+    return run_unnamed_view(r);
 }
 
 /* The row of the same reduction that names dims. */

@@ -84,6 +84,26 @@ START_TEST(t4_levels_nest) {
 }
 END_TEST
 
+static sn_status transposes(sn_frame *f) { return sn_out(f, 0, sn_exp(sn_t(sn_in(f, 0)))); }
+static sn_status transposes_all(sn_frame *f) {
+    sn_tensor *out = NULL;
+    sn_vmap(transposes, NULL, NULL, SN_TENSORS(sn_in(f, 0)), &out, 1);
+    return sn_out(f, 0, out);
+}
+static int lines;
+static void note_line(void *context, int level, const char *topic, const char *line) { lines++; }
+
+START_TEST(t4_a_view_that_names_no_dim_in_an_inner_level_and_compiled) {
+    sn_tensor *const x = F32(1, 2, 3, 4, 5), *const want = sn_exp(sn_transpose(x, -1, -2));
+    sn_logging_set(note_line, NULL, "vmap");
+    ck_assert(same_bits(VMAP(transposes_all, NULL, NULL, x), want));
+    const Twin twin = twin_new(transposes_all, NULL, NULL, NULL);
+    ck_assert(same_bits(TWIN_CALL(twin, sn_select(x, 0, 1)), sn_select(want, 0, 1)));
+    ck_assert_int_eq(lines, 0);
+    twin_free(twin);
+}
+END_TEST
+
 /* what a body may not ------------------------------------------------------------------------- */
 
 static sn_status asks(sn_frame *f) {
@@ -344,6 +364,7 @@ int main(void) {
     const TTest *const tests[] = {a2_20_inside_vmap_the_batched_key_is_printed,
                                   t5_sizes_show_one_example,
                                   t4_levels_nest,
+                                  t4_a_view_that_names_no_dim_in_an_inner_level_and_compiled,
                                   t5_values_are_an_error,
                                   t5_a_batched_value_written_into_an_unbatched_tensor_is_an_error,
                                   t5_forms_that_write,
