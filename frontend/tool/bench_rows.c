@@ -264,6 +264,19 @@ static void make_linear_gelu(Work *w, const int64_t *s) {
     w->body = linear_gelu;
     normal(w, SN_INTS(s[1]));
 }
+/* Each example is one row: sn_vmap, and the batched call. */
+static sn_status mapped_linear_gelu(sn_frame *f) {
+    sn_tensor *out = NULL;
+    sn_vmap(linear_gelu, NULL, SN_VMAP_OPTIONS(.in_dims = SN_INTS(0, SN_NO_INT, SN_NO_INT)),
+            SN_TENSORS(sn_in(f, 0), sn_in(f, 1), sn_in(f, 2)), &out, 1);
+    return sn_out(f, 0, out);
+}
+static void make_examples(Work *w, const int64_t *s) { /* examples, N, K, mapped */
+    forward(w, s[3] ? mapped_linear_gelu : linear_gelu);
+    normal(w, SN_INTS(s[0], 1, s[2]));
+    normal(w, SN_INTS(s[1], s[2]));
+    normal(w, SN_INTS(s[1]));
+}
 static void make_product(Work *w, const int64_t *s) {
     forward(w, row_product);
     normal(w, SN_INTS(s[0], s[2]));
@@ -462,12 +475,9 @@ static void make_adamw(Work *w, const int64_t *s) {
     net->opt = sn_adamw(net->params, 1e-3, 0.01);
 }
 
-#define GEMM(m, n, k)                                                                                                  \
-    { "gemm/" #m "x" #n "x" #k, make_linear, {m, n, k}, true }
+#define GEMM(m, n, k) {"gemm/" #m "x" #n "x" #k, make_linear, {m, n, k}, true}
 #define R18(i)                                                                                                         \
-    {"conv/r18_" #i, make_convolution, {i, 0}}, {                                                                      \
-        "conv/r18_" #i "_cl", make_convolution, { i, 1 }                                                               \
-    }
+    {"conv/r18_" #i, make_convolution, {i, 0}}, { "conv/r18_" #i "_cl", make_convolution, {i, 1} }
 #define GEMMS(m) GEMM(m, 768, 768), GEMM(m, 3072, 768), GEMM(m, 768, 3072)
 
 #define DEVICE(name, make, columns, streams)                                                                           \
@@ -529,6 +539,8 @@ const BenchRow bench_rows[] = {
     {"model/gpt2_block_fwd", make_gpt2_block, {4, 256, 0}},
     {"model/gpt2_block_fwd_bwd", make_gpt2_block, {4, 256, 1}},
     {"optim/adamw", make_adamw, {512, 1024}},
+    {"transform/linear_gelu", make_examples, {64, 3072, 768, 0}},
+    {"transform/linear_gelu_vmap", make_examples, {64, 3072, 768, 1}},
     {"transform/blocks", make_blocks, {4, 256, 0}},
     {"transform/blocks_checkpointed", make_blocks, {4, 256, 1}},
     DEVICE("silu_mul", make_silu_mul, 4096, 3),
