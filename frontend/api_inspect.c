@@ -31,6 +31,15 @@ static Status settled(sn_tensor *t, const char *what) {
     return !t->storage && !t->placeholder ? ST_OK : tensor_ready(t, what);
 }
 
+int sn_hidden_copies(sn_copy_count *out, int room) {
+    const HiddenCopies *const h = &state_get()->hidden;
+    for (int i = 0; out && i < h->n && i < room; i++)
+        out[i] = (sn_copy_count){h->at[i].row->name, h->at[i].copies, h->at[i].bytes};
+    return h->n;
+}
+
+void sn_hidden_copies_reset(void) { state_get()->hidden.n = 0; }
+
 int64_t sn_use_count(sn_tensor *t) {
     if (settled(t, "sn_use_count") != ST_OK) return 0;
     return atomic_load_explicit(&t->refs, memory_order_acquire) - capture_references(t);

@@ -32,6 +32,18 @@ typedef struct sn_storage {
 /* Fills *out as far as its size says; of SN_META: no id, no bytes. [flush] */
 sn_status sn_storage_of(sn_tensor *t, sn_storage *out);
 
+/* Copies that ops made of an argument, into row-major order, because its strides did not suit: reshape and flatten of
+   what no view can show so, products that merge dims, contiguous. */
+typedef struct sn_copy_count {
+    /* "aten::reshape": the op that the program called, whatever parts it has. */
+    const char *op;
+    int64_t copies, bytes;
+} sn_copy_count;
+/* Of this state since the last reset, by op, the first to copy first; out: room for so many. Returns how many ops there
+   are. Compiled code, whose kernels read through strides, is not counted, nor are backwards. [neutral] */
+int sn_hidden_copies(sn_copy_count *out, int room);
+void sn_hidden_copies_reset(void);
+
 /* Who keeps a tensor, and its storage, alive. */
 typedef struct sn_keepers {
     size_t size;

@@ -377,7 +377,10 @@ Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n
 
 static Status emit_eagerly(Builder *self, const OpRow *row, const Arg *args, Val **outs) {
     (void)self;
-    return dispatch(row, FORM_functional, args, NULL, (sn_tensor **)outs);
+    const Status status = dispatch(row, FORM_functional, args, NULL, (sn_tensor **)outs);
+    if (UNLIKELY(row->flags & OPF_copy) && status == ST_OK && args[0].kind == ARG_tensor)
+        hidden_copy_note(tensor_of(args[0].val), tensor_of(*outs));
+    return status;
 }
 
 static Status write_eagerly(Builder *self, Val *to, Val *from) {
@@ -459,7 +462,9 @@ Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, v
     TRY(scope_push(state, false));
     const char *const outer = state->composite;
     if (state->capture && !outer) state->composite = op_form_name(call->row, call->form);
+    const OpRow *const whole = hidden_copy_begin(state, call->row);
     const Status status = expand_parts(call, parts, context);
+    hidden_copy_end(state, whole);
     state->composite = outer;
     scope_pop_passing(state, depth, call->outs, call->n_outs);
     return status == ST_OK ? error_pending() : status;

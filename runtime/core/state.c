@@ -105,6 +105,7 @@ static void free_lists(sn_state *state) {
     meta_lent_free(state);
     tensor_blocks_trim(state);
     runtime_hooks.tape_blocks_trim(state);
+    hidden_copies_free(&state->hidden);
     mem_free(state->handles);
     mem_free(state->scopes);
     settings_free(state);

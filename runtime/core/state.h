@@ -10,6 +10,7 @@
 
 #include "ir/device.h"
 #include "runtime/base/error.h"
+#include "runtime/core/hidden_copy.h"
 #include "runtime/core/settings.h"
 
 typedef struct Capture
@@ -90,6 +91,7 @@ struct sn_state {
     uint64_t tape_sequence;    /* next sequence number of a tape node [semantics G1] */
     TapeBlocks tape_blocks[TAPE_CLASSES];
     struct TapeNode **tape_freeing; /* nodes that wait to be freed, while one is */
+    HiddenCopies hidden;            /* copies that ops made by themselves */
     Setting settings[SET_COUNT];
     sn_error taken; /* what sn_error_take handed out last, with its texts in taken_slot */
     ErrorSlot taken_slot;
