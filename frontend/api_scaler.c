@@ -163,11 +163,12 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
 
 sn_status sn_scaler_unscale(sn_scaler *s, sn_optim *o) {
     const Status status = check_scaling(s, o, "sn_scaler_unscale");
-    return (sn_status)(status == ST_OK ? unscale(s, o) : status);
+    return (sn_status)(status == ST_OK && !s->options.disabled ? unscale(s, o) : status);
 }
 
 sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *o) {
     if (check_scaling(s, o, "sn_scaler_found_inf") != ST_OK) return NULL;
+    if (s->options.disabled) return NULL;
     if (is_unscaled(s, o)) return o->scaling.found_inf;
     error_raise(ST_STATE, "sn_scaler_found_inf: this optimizer of %s was not unscaled since the last sn_scaler_update",
                 o->maker);
@@ -178,6 +179,7 @@ sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *o) {
 
 sn_tensor *sn_scaler_scale(sn_scaler *s, sn_tensor *loss) {
     if (error_pending() != ST_OK || tensor_valid(loss, "sn_scaler_scale") != ST_OK) return NULL;
+    if (s && s->options.disabled) return loss;
     if (s) return sn_mul(loss, optim_on_device_of(s->scale, loss));
     error_raise(ST_ARGUMENT, "sn_scaler_scale: the scaler is NULL");
     return NULL;
@@ -185,6 +187,7 @@ sn_tensor *sn_scaler_scale(sn_scaler *s, sn_tensor *loss) {
 
 static Status scaler_step(sn_scaler *s, sn_optim *o) {
     TRY(check_scaling(s, o, "sn_scaler_step"));
+    if (s->options.disabled) return (Status)sn_optim_step(o);
     if (is_stepped(s, o))
         return error_raise(ST_STATE, "sn_scaler_step: this optimizer of %s was stepped since the last sn_scaler_update",
                            o->maker);
@@ -215,6 +218,7 @@ static void update(const sn_scaler *s) {
 sn_status sn_scaler_update(sn_scaler *s) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!s) return (sn_status)error_raise(ST_ARGUMENT, "sn_scaler_update: the scaler is NULL");
+    if (s->options.disabled) return SN_OK;
     if (!s->unscaled)
         return (sn_status)error_raise(
             ST_STATE, "sn_scaler_update: no optimizer was unscaled or stepped since the last sn_scaler_update");

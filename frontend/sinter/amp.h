@@ -51,12 +51,14 @@ typedef struct sn_scaler_options { /* 0: PyTorch's, 65536, 2, 0.5 and 2000 */
     size_t size;
     double init_scale, growth_factor, backoff_factor; /* above 0, above 1, below 1 */
     int64_t growth_interval;
+    /* For a switch in the program: a loss stays as it is, steps are the optimizer's own, the rest does nothing. */
+    bool disabled;
 } sn_scaler_options;
 #define SN_SCALER_OPTIONS(...) SN_STRUCT(sn_scaler_options, __VA_ARGS__)
 /* options NULL: defaults. Its tensors lie on the thread's default device. [event] */
 sn_scaler *sn_scaler_new(const sn_scaler_options *options);
 void sn_scaler_free(sn_scaler *s);
-/* loss * scale. [op] */
+/* loss * scale; of a disabled scaler the loss itself. [op] */
 sn_tensor *sn_scaler_scale(sn_scaler *s, sn_tensor *loss);
 /* The optimizer's gradients, in place, by 1 / scale, and whether any of them holds an infinity or a NaN. Once
    between updates, before the step. Gradients of f16 are an error: f32 parameters with autocast have f32 ones. [op] */
@@ -68,7 +70,8 @@ sn_status sn_scaler_step(sn_scaler *s, sn_optim *optim);
    growth_factor after growth_interval rounds without. [op] */
 sn_status sn_scaler_update(sn_scaler *s);
 /* What the last unscale of this round found: 0-dim bool, borrowed, to select by in a formula of one's own (its
-   parameters in an optimizer that only unscales); a branch on it breaks a graph. [neutral] */
+   parameters in an optimizer that only unscales); a branch on it breaks a graph. NULL, without an error, of a disabled
+   scaler, which looks at no gradient. [neutral] */
 sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *optim);
 /* Borrowed: "scale" f32, "growth_tracker" i64, 0-dim; save it, sn_dict_copy into it. [neutral] */
 sn_dict *sn_scaler_dict(sn_scaler *s);

@@ -270,6 +270,24 @@ START_TEST(bad_arguments_are_named) {
 END_TEST
 
 /* One optimizer's infinity is not the other's, but the scale is everybody's. */
+START_TEST(a_disabled_one_leaves_the_plain_step) {
+    for (int k = 0; k < 2 * MAKERS; k++) {
+        Model plain = model_new(makers[k / 2], WIDTH, NULL);
+        Model off = model_new(makers[k / 2], WIDTH, SN_SCALER_OPTIONS(.disabled = true));
+        const sn_compile_options *const options =
+            SN_COMPILE_OPTIONS(.mode = k % 2 ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER);
+        sn_function *const fns[] = {sn_compile(train, &plain, options), sn_compile(train, &off, options)};
+        for (int i = 0; i < 3; i++) call(fns[0], false), call(fns[1], false);
+        for (int i = 0; i < LAYERS; i++) ck_assert(same_bits(plain.w[i], off.w[i]));
+        ck_assert_float_eq(scale_of(&off), 65536);
+        ck_assert_int_eq(sn_scaler_unscale(off.scaler, off.optim), SN_OK);
+        ck_assert(!sn_scaler_found_inf(off.scaler, off.optim) && !sn_check());
+        for (int f = 0; f < 2; f++) sn_function_free(fns[f]);
+        model_free(plain), model_free(off);
+    }
+}
+END_TEST
+
 START_TEST(two_optimizers_share_a_scale) {
     Model a = model_new(adam, WIDTH, SN_SCALER_OPTIONS(.init_scale = 4)), b = model_new(momentum, WIDTH, NULL);
     some_gradients(&a), some_gradients(&b);
@@ -390,9 +408,10 @@ int main(void) {
     tcase_add_loop_test(tests, a4_03_the_scale_grows_after_n_good_steps, 0, 2);
     tcase_add_loop_test(tests, a4_03_a_whole_step_is_one_graph, 0, MAKERS);
     tcase_add_loop_test(tests, a4_03_the_peak_is_no_higher_than_the_plain_steps, 0, 2 * MAKERS);
-    TTest const *const rest[] = {calls_out_of_turn_are_errors, bad_arguments_are_named,
-                                 two_optimizers_share_a_scale, a_saved_scaler_goes_on,
-                                 a_round_may_span_functions,   other_optimizers_have_what_was_found};
+    TTest const *const rest[] = {
+        calls_out_of_turn_are_errors,        bad_arguments_are_named, a_disabled_one_leaves_the_plain_step,
+        two_optimizers_share_a_scale,        a_saved_scaler_goes_on,  a_round_may_span_functions,
+        other_optimizers_have_what_was_found};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) tcase_add_test(tests, rest[i]);
     return suite_run("scaler", tests);
 }
