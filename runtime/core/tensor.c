@@ -217,10 +217,9 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
     return t;
 }
 
-/* Without storage it is a header alone. */
-static COLD void free_without_data(sn_tensor *t) {
+/* A header, of a level's handle perhaps. */
+static COLD void free_handle(sn_tensor *t) {
     sn_tensor *const inner = tensor_is_batched(t) ? t->inner : NULL;
-    meta_release(t->base.meta);
     block_give(t, BLOCK_header);
     tensor_release(inner);
 }
@@ -228,19 +227,14 @@ static COLD void free_without_data(sn_tensor *t) {
 void tensor_free(sn_tensor *t) {
     if (UNLIKELY(t->autograd != NULL)) runtime_hooks.tape_meta_free(t);
     Storage *const storage = t->storage;
-    if (UNLIKELY(!storage)) {
-        free_without_data(t);
-        return;
-    }
     meta_release(t->base.meta);
-    if (t->block == BLOCK_header) {
-        sn_tensor *const inner = UNLIKELY(tensor_is_batched(t)) ? t->inner : NULL;
+    if (UNLIKELY(!storage || tensor_is_batched(t)))
+        free_handle(t);
+    else if (t->block == BLOCK_header)
         block_give(t, BLOCK_header);
-        tensor_release(inner);
-    } else {
+    else
         atomic_store_explicit(&t->refs, 0, memory_order_relaxed); /* the block lives on while views do */
-    }
-    storage_release(storage);
+    if (LIKELY(storage != NULL)) storage_release(storage);
 }
 
 static const Meta *meta_of_example(const Meta *all) {

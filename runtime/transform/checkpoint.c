@@ -43,6 +43,11 @@ typedef struct KeptResult { /* a result that is not computed again */
     uint32_t version;
 } KeptResult;
 
+typedef struct SlotValue {
+    sn_tensor *tensor; /* owned; NULL: empty */
+    uint32_t version;  /* when a node saved it */
+} SlotValue;
+
 typedef struct Region {
     _Atomic int32_t refs; /* runs, slots */
     Arena *arena;
@@ -60,8 +65,8 @@ typedef struct Region {
     VEC(RegionOp) ops;
     VEC(Outside) outside;
     VEC(KeptResult) kept;
-    VEC(sn_tensor *) slots; /* owned; NULL: empty */
-    bool finished;          /* the forward has returned */
+    VEC(SlotValue) slots;
+    bool finished; /* the forward has returned */
 } Region;
 
 typedef struct RegionRun { /* the forward, or a run for the slots */
@@ -88,7 +93,7 @@ static void region_release(Region *r) {
     if (!refs_drop(&r->refs)) return;
     for (int i = 0; i < r->outside.n; i++) tape_saved_drop(&r->outside.at[i].saved);
     for (int i = 0; i < r->kept.n; i++) tensor_release(r->kept.at[i].tensor);
-    for (int i = 0; i < r->slots.n; i++) tensor_release(r->slots.at[i]);
+    for (int i = 0; i < r->slots.n; i++) tensor_release(r->slots.at[i].tensor);
     for (int i = 0; r->edges && i < r->n_in; i++) tape_edge_drop(&r->edges[i]);
     stream_uses_release(r->streams);
     if (r->call.closure_free) r->call.closure_free(r->call.closure, NULL);
@@ -362,11 +367,15 @@ void checkpoint_start(void) { dispatch_fallback(KEY_checkpoint, see_op); }
 
 /* slots ------------------------------------------------------------------------------------------------------------ */
 
+static void slot_set(SlotValue *slot, sn_tensor *t) {
+    tensor_release(slot->tensor);
+    *slot = (SlotValue){t ? tensor_retained(t) : NULL, t ? tensor_version(t) : 0};
+}
+
 static void slot_release(TapePacked *packed) {
     RegionSlot *const slot = (RegionSlot *)packed;
     Region *const r = slot->region;
-    tensor_release(r->slots.at[slot->slot]);
-    r->slots.at[slot->slot] = NULL;
+    slot_set(&r->slots.at[slot->slot], NULL);
     region_release(r);
     mem_free(slot);
 }
@@ -377,7 +386,8 @@ static Status new_slot(Region *r, sn_tensor *t, TapePacked **packed) {
     RegionSlot *const slot = VEC_ROOM(r->arena, &r->slots) ? mem_alloc(sizeof *slot) : NULL;
     if (!slot) return ST_MEMORY;
     *slot = (RegionSlot){.packed.class = &slot_class, .region = r, .slot = r->slots.n};
-    r->slots.at[r->slots.n++] = tensor_retained(t);
+    r->slots.at[r->slots.n] = (SlotValue){0};
+    slot_set(&r->slots.at[r->slots.n++], t);
     refs_add(&r->refs, 1);
     *packed = &slot->packed;
     return ST_OK;
@@ -387,9 +397,7 @@ static Status new_slot(Region *r, sn_tensor *t, TapePacked **packed) {
 static Status fill_slot(RegionRun *run, sn_tensor *t) {
     Region *const r = run->region;
     if (run->slot >= r->slots.n) return ST_OK; /* the op that was the last one saves no more than the forward's */
-    sn_tensor **const slot = &r->slots.at[run->slot++];
-    tensor_release(*slot);
-    *slot = tensor_retained(t);
+    slot_set(&r->slots.at[run->slot++], t);
     return ST_OK;
 }
 
@@ -519,16 +527,19 @@ static Status run_again(Region *r, const char *node) {
 static sn_tensor *slot_unpack(TapePacked *packed, const Meta *meta, const char *node) {
     const RegionSlot *const slot = (RegionSlot *)packed;
     Region *const r = slot->region;
-    sn_tensor **const at = &r->slots.at[slot->slot];
-    if (!*at && run_again(r, node) != ST_OK) return NULL;
-    if (!meta_same_sizes((*at)->base.meta, meta) || (*at)->base.meta->dtype != meta->dtype) {
+    SlotValue *const at = &r->slots.at[slot->slot];
+    if (!at->tensor && run_again(r, node) != ST_OK) return NULL;
+    const Meta *const now = at->tensor->base.meta;
+    if (!meta_same_sizes(now, meta) || now->dtype != meta->dtype) {
         error_raise(ST_STATE, "sn_checkpoint: the second run saves another value for %s than the forward did", node);
         return NULL;
     }
-    sn_tensor *const t = tensor_from_storage((*at)->storage, (*at)->base.meta, (*at)->offset);
-    if (!r->finished) return t;
-    tensor_release(*at);
-    *at = NULL;
+    if (tensor_version(at->tensor) != at->version) { /* written since, in the body */
+        tape_saved_error(now, node, tensor_version(at->tensor), at->version);
+        return NULL;
+    }
+    sn_tensor *const t = tensor_from_storage(at->tensor->storage, now, at->tensor->offset);
+    if (r->finished) slot_set(at, NULL);
     return t;
 }
 
@@ -601,10 +612,7 @@ static Status region_body(const CheckpointCall *call, const Arg *in, int n_in, s
 
 /* Of the forward nothing is left but what must not be computed again. */
 static void finish(Region *r) {
-    for (int i = 0; i < r->slots.n; i++) {
-        tensor_release(r->slots.at[i]);
-        r->slots.at[i] = NULL;
-    }
+    for (int i = 0; i < r->slots.n; i++) slot_set(&r->slots.at[i], NULL);
     r->finished = true;
 }
 

@@ -364,6 +364,32 @@ START_TEST(t6_a_region_that_is_left_is_none) {
 }
 END_TEST
 
+/* tanh's result is what its rule reads. */
+static sn_status overwrites(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_tensor *const h = sn_tanh(sn_mul(sn_in(f, 0), w->w));
+    sn_mul_scalar_(h, sn_float(2));
+    return sn_out(f, 0, sn_sin(h));
+}
+static sn_status overwriting(sn_frame *f) { return sn_out(f, 0, checkpointed(overwrites, sn_closure(f), sn_in(f, 0))); }
+
+START_TEST(t6_a_write_of_what_a_region_saves_is_an_error) {
+    Pair p;
+    pair_make(&p, overwriting, NULL);
+    char texts[2][512];
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const y = SN_CALL(p.fns[k], LEAF(8, 8, 4));
+            ck_assert_int_eq(sn_backward(sn_sum(y)), SN_ERR_STATE);
+            snprintf(texts[k], sizeof texts[k], "%s", sn_error_take()->message);
+        }
+        ck_assert_msg(strstr(texts[1], "TanhBackward needs"), "%s", texts[1]);
+        ck_assert_str_eq(texts[0], texts[1]);
+    }
+    pair_free(&p);
+}
+END_TEST
+
 static void count_free(void *data, void *context) {
     (void)context;
     ((World *)data)->freed++;
@@ -397,6 +423,7 @@ int main(void) {
         t6_a_write_in_the_body_is_seen_by_its_backward,
         t6_a_compiled_region_writes_nothing_from_outside,
         t6_gradients_of_gradients_go_through_a_compiled_region,
+        t6_a_write_of_what_a_region_saves_is_an_error,
         t6_a_region_that_is_left_is_none,
         t6_a_compiled_regions_closure_is_freed_once_a_call,
     };

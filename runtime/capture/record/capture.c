@@ -825,8 +825,8 @@ static inline bool is_undisturbed(const Capture *c, const sn_state *state) {
 static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *state, Status *status) {
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
-    if (UNLIKELY(!entry || !is_undisturbed(c, state) || node->op.row != call->row || node->op.form != call->form ||
-                 node->op.modes != current_modes(state) || node->op.relaid != c->relays || node->op.region ||
+    const uint32_t manner = trie_manner(call->form, current_modes(state), c->relays);
+    if (UNLIKELY(!entry || !is_undisturbed(c, state) || node->op.row != call->row || node->manner != manner ||
                  node->op.random != random_of(c, call) || !entry->args ||
                  (call->form == FORM_out && out_tracks(c, call, state))))
         return false;

@@ -55,6 +55,7 @@ TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t has
     if (!child) return NULL;
     child->hash = hash;
     child->op = *op;
+    child->manner = trie_manner(op->form, op->modes, op->relaid) | (op->region ? MANNER_in_region : 0);
     child->op.operands = arena_copy(arena, op->operands, sizeof *op->operands * (size_t)op->n_operands);
     child->op.fixed = arena_copy(arena, op->fixed, sizeof *op->fixed * (size_t)op->n_fixed);
     if (!child->op.operands || !child->op.fixed) return NULL;

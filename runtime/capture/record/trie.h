@@ -54,6 +54,7 @@ struct TrieNode {
     TrieNode *next; /* sibling; set before publishing */
     _Atomic(MetaEntry *) metas;
     _Atomic(struct Variant *) variants; /* compiled for a segment that ended here */
+    uint32_t manner; /* trie_manner of its op, which is in no region; in one: none that a call can have */
     int depth;
     int id;               /* number of the node within its function, for texts */
     int compiles;         /* of variants here; under the function's lock, as the next one */
@@ -82,6 +83,12 @@ struct MetaEntry {
     const AliasFact *alias;  /* n_outs; NULL: each has memory of its own */
     const ExpectedArg *args; /* row->n_params, then out tensors; NULL: not to be compared so */
 };
+
+/* Form, modes and relaid in one word. */
+#define MANNER_in_region (1u << 31)
+static inline uint32_t trie_manner(OpForm form, uint8_t modes, bool relaid) {
+    return (uint32_t)form << 16 | (uint32_t)relaid << 8 | modes;
+}
 
 TrieNode *trie_root(Arena *arena);
 uint64_t trie_hash(const TraceOp *op);
