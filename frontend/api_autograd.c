@@ -44,6 +44,9 @@ static Status switch_grad(sn_tensor *t, bool on) {
     TRY(tensor_valid(t, "sn_requires_grad_"));
     TRY(state_untraced("sn_requires_grad_"));
     TRY(tensor_alone(t, "sn_requires_grad_"));
+    if (t->keys & KEYS_SPARSE)
+        return error_raise(ST_UNSUPPORTED,
+                           "sn_requires_grad_: gradients of a sparse tensor belong to sn_sparse_values");
     if (state_get()->capture && sn_requires_grad(t) != on) {
         capture_note_event("sn_requires_grad_ changes a tensor");
         TRY(tensor_settle("sn_requires_grad_ changes a tensor"));

@@ -3,11 +3,11 @@
 
 #include "frontend/options.h"
 #include "runtime/capture/record/query.h"
-#include "runtime/core/tensor.h"
+#include "runtime/core/dispatch.h"
 
 sn_layout sn_layout_of(sn_tensor *t) {
-    tensor_valid(t, "sn_layout_of");
-    return SN_STRIDED;
+    if (tensor_valid(t, "sn_layout_of") != ST_OK || !(t->keys & KEYS_SPARSE)) return SN_STRIDED;
+    return t->keys & KEY_BIT(sparse_csr) ? SN_SPARSE_CSR : SN_SPARSE_COO;
 }
 
 bool sn_is_contiguous_as(sn_tensor *t, sn_memory_format format) {

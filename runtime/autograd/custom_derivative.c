@@ -76,7 +76,11 @@ static Status derivative_op(Emission *emission, OpCall *call) {
         TRY(emitted_arg(em, &args[i]));
     }
     Val *outs[MAX_OUTS] = {0};
-    TRY(em->builder->emit(em->builder, row, args, outs));
+    sn_state *const state = state_get();
+    const uint64_t include = state->include; /* the meta rule of a user's op suspends a capture, and there is none */
+    const Status status = em->builder->emit(em->builder, row, args, outs);
+    state->include = include;
+    TRY(status);
     for (int i = 0; i < row->n_out; i++)
         if (!(call->outs[i] = handle_of(em, outs[i]))) return error_pending();
     return ST_OK;

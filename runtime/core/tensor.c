@@ -304,6 +304,8 @@ Status tensor_ready(sn_tensor *t, const char *what) {
     TRY(state_untraced(what));
     TRY(tensor_alone(t, what));
     if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(flush_for(t, what));
+    if (UNLIKELY(t->keys & KEYS_SPARSE))
+        return error_raise(ST_UNSUPPORTED, "%s: a sparse tensor has no memory of its own: sn_to_dense", what);
     if (t->storage) return ST_OK;
     if (tensor_is_fake(t))
         return error_raise(ST_STATE, "%s: a fake tensor (sn_fake_mode_set) on %s has no values", what,

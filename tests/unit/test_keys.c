@@ -25,8 +25,6 @@ static const NamedKey slots[] = {
     {SN_KEY_QUANTIZED, "quantized"},
     {SN_KEY_CUSTOM_RNG, "custom_rng"},
     {SN_KEY_MKLDNN, "mkldnn"},
-    {SN_KEY_SPARSE, "sparse"},
-    {SN_KEY_SPARSE_CSR, "sparse_csr"},
     {SN_KEY_NESTED, "nested"},
     {SN_KEY_NAMED, "named"},
     {SN_KEY_CONJUGATE, "conjugate"},

@@ -1,0 +1,36 @@
+/* sparse.h: sparse tensors: a handle without memory whose storage holds others. Ops on it come to its key, above
+ * capture, and become ops on these, which the tape and graphs see. */
+#ifndef SINTER_FRONTEND_SPARSE_H
+#define SINTER_FRONTEND_SPARSE_H
+#include <sinter/sparse.h>
+
+#include "runtime/core/dispatch.h"
+
+typedef struct SparseParts {
+    sn_tensor *values;
+    sn_tensor *positions;      /* COO */
+    sn_tensor *rows, *columns; /* CSR */
+    bool coalesced;
+} SparseParts;
+
+/* NULL: t is not sparse. */
+static inline const SparseParts *sparse_parts(const sn_tensor *t) {
+    return t && t->keys & KEYS_SPARSE ? t->storage->data : NULL;
+}
+/* Retains the parts; the scope's. NULL raises. */
+sn_tensor *sparse_new(const SparseParts *parts, const int64_t *sizes, int rank);
+sn_tensor *sparse_dense(sn_tensor *t);
+sn_tensor *sparse_coalesced(sn_tensor *t);
+sn_tensor *sparse_to_csr(sn_tensor *t); /* coalesces; of 2 dims */
+sn_tensor *sparse_to_coo(sn_tensor *t);
+/* The place of each entry in the dense tensor, [n]. */
+sn_tensor *sparse_places(sn_tensor *t);
+void sparse_start(void); /* once, before the first sparse tensor */
+
+/* Ops of their own (sparse_ops.c); NULL raises. */
+sn_tensor *sparse_product(sn_tensor *rows, sn_tensor *columns, sn_tensor *values, sn_tensor *dense);
+sn_tensor *sparse_row_starts(sn_tensor *rows_of_entries, int64_t rows); /* of ascending ones */
+sn_tensor *sparse_row_of_each(sn_tensor *rows, sn_tensor *columns);
+void sparse_ops_start(void);
+
+#endif
