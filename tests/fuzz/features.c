@@ -138,6 +138,13 @@ static bool autocast_f16(const FzProgram *p) {
 static bool outer_backward(const FzProgram *p) { return p->outer_backward && leaves(p); }
 
 static bool api_mode(const FzProgram *p) { return p->api_mode; }
+static bool prints(const FzProgram *p) { return any_step(p, FZ_print); }
+static bool packs_saved(const FzProgram *p) {
+    return p->packs && leaves(p) && (p->outer_backward || any_step(p, FZ_backward));
+}
+static bool hooked_leaves(const FzProgram *p) {
+    return p->hooked && leaves(p) && (p->outer_backward || any_step(p, FZ_backward));
+}
 static bool functional_mode(const FzProgram *p) { return p->functional; }
 
 static bool outer_write(const FzProgram *p) { return p->outer_write; }
@@ -335,6 +342,9 @@ static const struct {
                 {"checkpoints with a policy", policies},
                 {"checkpoints in checkpoints", checkpoints_inside},
                 {"functional mode", functional_mode},
+                {"prints", prints},
+                {"hooks of saved tensors", packs_saved},
+                {"hooks behind .grad", hooked_leaves},
                 {"states of the generator", generators},
                 {"autocast around calls", autocast_calls},
                 {"autocast in parts", autocast_parts},

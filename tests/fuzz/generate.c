@@ -497,7 +497,8 @@ static void add_other(Gen *g) {
         set_autocast(g);
     } else {
         const int v = gen_any(g);
-        if (v >= FZ_INPUTS) add_plain(g, (FzStep){.kind = FZ_keep, .value = v});
+        const FzStepKind kind = gen_chance(g, 40) ? FZ_print : FZ_keep;
+        if (v >= (kind == FZ_keep ? FZ_INPUTS : 0)) add_plain(g, (FzStep){.kind = kind, .value = v});
     }
 }
 
@@ -644,7 +645,7 @@ static void choose_returns(Gen *g) {
     p->outer_write = gen_chance(g, 15);
 }
 
-enum { ONE_GRAPH_EVERY = 10, API_MODE_EVERY = 13, FUNCTIONAL_EVERY = 11 };
+enum { ONE_GRAPH_EVERY = 10, API_MODE_EVERY = 13, FUNCTIONAL_EVERY = 11, PACKS_EVERY = 9, HOOKED_EVERY = 4 };
 
 static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool stateful) {
     static Gen g;
@@ -658,6 +659,8 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     g.one_graph = !stateful && seed % ONE_GRAPH_EVERY == 7;
     p->functional = seed % FUNCTIONAL_EVERY == 3;
     p->api_mode = seed % API_MODE_EVERY == 5;
+    p->packs = !stateful && seed % PACKS_EVERY == 4;
+    p->hooked = seed % HOOKED_EVERY == 2;
     if (stateful) p->no_grad = gen_chance(&g, 70), g.callees = gen_chance(&g, 30);
     if (p->no_grad) g.grad_on = false;
     if (gen_chance(&g, 12)) p->region = g.autocast = 1 + (int)gen_below(&g, 2);

@@ -20,12 +20,15 @@
  *   rng back                                 the generator: save its state, back to that, jump, fork
  *   autocast 1                               to bf16 from here on; 2: f16, 0: off
  *   keep v5                                  a reference that outlives the call
+ *   print v5                                 sn_debug_print
  *   return v3 v5
  *   optim 1                                  which is SGD; 2: with momentum, 3: AdamW, 4: Adam
  *   scaler                                   its steps are a scaler's, of gradients that may be infinite
  *   no_grad                                  calls are made with gradients off
  *   region 1                                 and in a region of autocast to bf16; 2: f16
  *   functional                               and in functional mode
+ *   packs                                    and under hooks of saved tensors, which copy
+ *   hooked                                   leaves have hooks that halve .grad when it has been added to
  *   outer_write
  *   outer_backward */
 #ifndef SINTER_TESTS_FUZZ_PROGRAM_H
@@ -93,6 +96,7 @@ typedef enum FzStepKind {
     FZ_grad_mode,
     FZ_autocast,
     FZ_keep,
+    FZ_print,
     FZ_optim_step,
     FZ_rng,
     FZ_checkpoint
@@ -118,7 +122,7 @@ typedef struct FzStep {
     FzArg args[FZ_ARGS];
     int n_args;
     int out, n_out; /* first value slot, count */
-    int value;      /* item, backward, keep */
+    int value;      /* item, backward, keep, print */
     /* loop; grad_mode: times = sn_grad_mode; rng: times = FzRng; autocast: of fz_autocast; checkpoint: of so many
        steps, value: with a policy */
     int from, times;
@@ -137,6 +141,8 @@ typedef struct FzProgram {
     bool no_grad;        /* calls are made with gradients off */
     int region;          /* and in this region of autocast: 1: bf16, 2: f16; 0: none */
     bool functional;     /* and in functional mode */
+    bool packs;          /* and under hooks of saved tensors */
+    bool hooked;         /* leaves that are no held ones have post-accumulate hooks */
     bool api_mode;       /* every other call is made under an API mode that passes all on */
     bool outer_write;    /* after the call, results are multiplied in place by a leaf */
     bool outer_backward; /* then, backward through the results that carry gradients */

@@ -300,6 +300,50 @@ static void change_generator(FzRun *run, FzRng change) {
     if (change == FZ_rng_fork) sn_rng_fork_begin(); /* ends with the body's scope */
 }
 
+/* hooks and prints ---------------------------------------------------------------------------- */
+
+static Text printed; /* by the call that runs */
+static void take_print(void *context, int level, const char *topic, const char *line) {
+    (void)context;
+    if (!strcmp(topic, "print")) text_printf(&printed, "print %s\n", line);
+}
+
+static void see_printed(FzRun *run) {
+    text_puts(&run->seen->bytes, text_str(&printed));
+    text_puts(&run->seen->story, text_str(&printed));
+    text_free(&printed);
+}
+
+static void print_value(const FzRun *run, int value) {
+    char label[16];
+    snprintf(label, sizeof label, "v%d", value);
+    if (run->values[value]) sn_debug_print(label, run->values[value]);
+}
+
+static sn_status copies(sn_frame *f) {
+    ((FzRun *)sn_closure(f))->n_packed++;
+    return sn_out(f, 0, sn_clone(sn_in(f, 0)));
+}
+static sn_status gives(sn_frame *f) { return sn_out(f, 0, sn_in(f, 0)); }
+
+static sn_status halves(sn_frame *f) {
+    ((FzRun *)sn_closure(f))->n_hooked++;
+    sn_mul_scalar_(sn_grad(sn_in(f, 0)), sn_float(0.5));
+    return SN_OK;
+}
+
+static void add_hooks(FzRun *run) {
+    run->n_packed = run->n_hooked = 0;
+    for (int i = 0; run->p->hooked && i < run->p->n_inputs; i++) {
+        sn_tensor *const t = run->p->inputs[i].held ? NULL : run->inputs[i];
+        if (!t || !sn_requires_grad(t)) continue;
+        sn_grad_node *const made_by = sn_grad_fn(t);
+        if (!made_by) sn_post_accumulate_hook_add(t, halves, run);
+        sn_grad_node_free(made_by);
+    }
+    if (run->p->packs) sn_saved_hooks_set(copies, gives, run); /* until the call's scope ends */
+}
+
 static void run_step(FzRun *run, const FzStep *step) {
     switch (step->kind) {
     case FZ_op:
@@ -324,6 +368,9 @@ static void run_step(FzRun *run, const FzStep *step) {
     case FZ_keep:
         if (run->values[step->value] && run->n_kept < FZ_STEPS)
             run->kept[run->n_kept++] = sn_keep(run->values[step->value]);
+        break;
+    case FZ_print:
+        print_value(run, step->value);
         break;
     case FZ_optim_step:
         if (run->optim && !run->scaler) sn_optim_step(run->optim);
@@ -452,6 +499,8 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     int n = 0;
     for (int i = 0; i < run->p->n_inputs; i++)
         if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
+    sn_logging_set(take_print, NULL, NULL);
+    add_hooks(run);
     if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_OFF);
     if (run->p->region) sn_autocast_set(fz_device, fz_autocast(run->p->region));
     if (run->p->functional) sn_functional_mode_set(true);
@@ -470,6 +519,8 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     if (sn_check()) see_error(run, "call");
     see_all(run, out, ok);
     see_generator(seen);
+    see_printed(run);
+    text_printf(&seen->bytes, "hooks %d %d\n", run->n_packed, run->n_hooked);
     for (int i = 0; i < run->n_kept; i++) sn_release(run->kept[i]);
     run->n_kept = 0;
     sn_scope_end(scope);

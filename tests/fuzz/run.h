@@ -28,7 +28,8 @@ struct FzRun {
     int n_places;
     bool whole; /* stories leave nothing out */
     FzSeen *seen;
-    int n_bodies; /* calls that ran the body */
+    int n_packed, n_hooked; /* what hooks were called for, in this call */
+    int n_bodies;           /* calls that ran the body */
     int n_calls;
     sn_function *callee; /* in mode EAGER */
     const FzStep *called_for;

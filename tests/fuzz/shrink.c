@@ -179,6 +179,14 @@ static void drop_whole_parts(Shrinker *s) {
         begin(s)->p.functional = false;
         attempt(s);
     }
+    if (s->now->p.packs) {
+        begin(s)->p.packs = false;
+        attempt(s);
+    }
+    if (s->now->p.hooked) {
+        begin(s)->p.hooked = false;
+        attempt(s);
+    }
     if (s->now->p.api_mode) {
         begin(s)->p.api_mode = false;
         attempt(s);

@@ -93,7 +93,8 @@ static void print_op(Text *t, const FzStep *step) {
 const char *const fz_rng_words[] = {"save", "back", "jump", "fork"};
 
 static void print_step(Text *t, const FzStep *step) {
-    static const char *const words[] = {[FZ_item] = "item", [FZ_backward] = "backward", [FZ_keep] = "keep"};
+    static const char *const words[] = {
+        [FZ_item] = "item", [FZ_backward] = "backward", [FZ_keep] = "keep", [FZ_print] = "print"};
     if (step->kind == FZ_op)
         print_op(t, step);
     else if (step->kind == FZ_break)
@@ -131,6 +132,8 @@ void fz_print(const FzProgram *p, Text *t) {
     if (p->no_grad) text_puts(t, "no_grad\n");
     if (p->region) text_printf(t, "region %d\n", p->region);
     if (p->functional) text_puts(t, "functional\n");
+    if (p->packs) text_puts(t, "packs\n");
+    if (p->hooked) text_puts(t, "hooked\n");
     if (p->api_mode) text_puts(t, "api_mode\n");
     if (p->optim) text_printf(t, "optim %d\n", p->optim);
     if (p->scaler) text_puts(t, "scaler\n");
@@ -331,6 +334,8 @@ static void parse_step(Reader *r, FzProgram *p) {
         step.kind = FZ_backward, step.value = parse_value(r);
     } else if (take(r, "keep")) {
         step.kind = FZ_keep, step.value = parse_value(r);
+    } else if (take(r, "print")) {
+        step.kind = FZ_print, step.value = parse_value(r);
     } else if (take(r, "break")) {
         step.kind = FZ_break;
     } else if (take(r, "step")) {
@@ -385,6 +390,10 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
             out->region = index_below(&r, 3);
         } else if (take(&r, "functional")) {
             out->functional = true;
+        } else if (take(&r, "packs")) {
+            out->packs = true;
+        } else if (take(&r, "hooked")) {
+            out->hooked = true;
         } else if (take(&r, "api_mode")) {
             out->api_mode = true;
         } else if (take(&r, "optim")) {
