@@ -37,7 +37,8 @@ sn_status sn_ranks_run(int ranks, sn_rank_body body, void *closure, const sn_ran
 int sn_comm_rank(const sn_comm *comm);
 int sn_comm_size(const sn_comm *comm);
 
-/* Collectives. Results are row-major tensors of the innermost scope, never the arguments; gradients go through. NULL on
+/* Collectives, of dense tensors. Results are row-major tensors of the innermost scope, never the arguments; gradients
+   go through. NULL on
    error. */
 typedef enum sn_reduction { SN_REDUCE_SUM, SN_REDUCE_MEAN } sn_reduction;
 /* The sum over ranks, ((t0 + t1) + t2)... in t's dtype, or that divided by their number. [op] */

@@ -123,7 +123,10 @@ static Status check_tensor(const sn_comm *rank, CollectiveKind kind, sn_tensor *
     TRY(tensor_alone(t, what));
     TRY(tensor_ready(t, what));
     const Meta *const meta = t->base.meta;
-    if (meta->device == DEV_meta) return error_raise(ST_DEVICE, "%s: the tensor has no data", what);
+    if (!t->storage || meta->device == DEV_meta)
+        return error_raise(ST_UNSUPPORTED, "%s: the tensor has no memory of its own", what); /* meta, fake, sparse */
+    if (t->keys & KEYS_UNCAPTURED)
+        return error_raise(ST_UNSUPPORTED, "%s: the tensor's kernels are a program's", what); /* no user code meets */
     if (kind != COLLECTIVE_reduce && !meta->rank) return error_raise(ST_SHAPE, "%s: a tensor without dims", what);
     if (kind == COLLECTIVE_scatter && meta->sizes[0] % rank_count(rank) != 0)
         return error_raise(ST_SHAPE, "%s: %lld rows do not go to %d ranks evenly", what, (long long)meta->sizes[0],

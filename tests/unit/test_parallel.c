@@ -270,6 +270,26 @@ START_TEST(a3_18_a_rank_that_does_not_come_is_not_waited_for) {
 }
 END_TEST
 
+/* On all ranks alike, before they meet. */
+static sn_status reduces_nothing(sn_comm *comm, void *closure) {
+    static const int64_t at[] = {0, 2, 1, 1};
+    sn_tensor *const t = share(sn_comm_rank(comm)), *const places = sn_from_data(at, SN_INTS(2, 2), SN_I64);
+    sn_tensor *const odd[] = {sn_sparse_coo(places, F32(1, 2), SN_INTS(3, 4)), sn_with_key(t, SN_KEY_XLA), sn_sum(t),
+                              sn_narrow(t, 0, 0, 4)};
+    static const char *const says[] = {"no memory of its own", "kernels are a program's", "without dims",
+                                       "4 rows do not go to 3 ranks"};
+    for (int i = 0; i < 4; i++) {
+        if (!odd[i] || sn_reduce_scatter(comm, odd[i], SN_REDUCE_SUM)) return sn_fail(SN_ERR_STATE, "taken");
+        const sn_error *const error = sn_error_take();
+        if (!strstr(error->message, says[i])) return sn_fail(error->status, error->message);
+    }
+    (void)closure;
+    return sn_check();
+}
+
+START_TEST(a3_18_what_cannot_be_reduced_is_an_error) { run(RANKS, reduces_nothing, NULL); }
+END_TEST
+
 START_TEST(a3_18_bad_calls_are_errors) {
     ck_assert_int_eq(sn_ranks_run(0, reduces, NULL, NULL), SN_ERR_ARGUMENT);
     expect_error(SN_ERR_ARGUMENT, "0 ranks, not 1 to 256");
@@ -457,6 +477,7 @@ int main(void) {
         a3_18_a_collective_breaks_a_compiled_function,
         a3_18_a_rank_that_fails_gives_the_others_an_error,
         a3_18_a_rank_that_does_not_come_is_not_waited_for,
+        a3_18_what_cannot_be_reduced_is_an_error,
         a3_18_bad_calls_are_errors,
         a3_18_ranks_average_gradients_in_bucket_order,
         a3_18_a_parameter_that_a_rank_does_not_use_counts_as_zeros,
