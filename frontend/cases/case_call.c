@@ -166,3 +166,25 @@ Status case_call_make(CaseCall *call, const Json *spec) {
     }
     return ST_OK;
 }
+
+int case_inputs(const CaseCall *call, sn_tensor **inputs) {
+    int n = 0;
+    for (int i = 0; i < call->n_args; i++) {
+        if (call->args[i].kind == SN_KIND_TENSOR) inputs[n++] = call->args[i].tensor;
+        for (int k = 0; call->args[i].kind == SN_KIND_TENSORS && k < call->args[i].n; k++)
+            if (call->args[i].tensors[k]) inputs[n++] = call->args[i].tensors[k];
+    }
+    return n;
+}
+
+void case_args_with(const CaseCall *call, sn_tensor *const *tensors, sn_value *args, sn_tensor **lists) {
+    int next = 0;
+    for (int i = 0, used = 0; i < call->n_args; i++) {
+        args[i] = call->args[i];
+        if (args[i].kind == SN_KIND_TENSOR) args[i].tensor = tensors[next++];
+        if (args[i].kind != SN_KIND_TENSORS) continue;
+        for (int k = 0; k < args[i].n; k++) lists[used + k] = args[i].tensors[k] ? tensors[next++] : NULL;
+        args[i].tensors = lists + used;
+        used += args[i].n;
+    }
+}

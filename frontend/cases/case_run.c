@@ -234,16 +234,10 @@ static sn_status body(sn_frame *f) {
     Outcome *outcome = sn_closure(f);
     const CaseCall *call = &outcome->call;
     sn_value args[MAX_ARGS + MAX_OUTS], values[MAX_CASE_OUTS];
-    int next = 0, n = MAX_CASE_OUTS;
-    sn_tensor *lists[MAX_CASE_INPUTS];
-    for (int i = 0, used = 0; i < call->n_args; i++) {
-        args[i] = call->args[i];
-        if (args[i].kind == SN_KIND_TENSOR) args[i].tensor = sn_in(f, next++);
-        if (args[i].kind != SN_KIND_TENSORS) continue;
-        for (int k = 0; k < args[i].n; k++) lists[used + k] = args[i].tensors[k] ? sn_in(f, next++) : NULL;
-        args[i].tensors = lists + used;
-        used += args[i].n;
-    }
+    sn_tensor *tensors[MAX_CASE_INPUTS], *lists[MAX_CASE_INPUTS];
+    int n = MAX_CASE_OUTS;
+    for (int i = 0; i < sn_in_count(f); i++) tensors[i] = sn_in(f, i);
+    case_args_with(call, tensors, args, lists);
     const sn_status status = sn_op_call(call->op, args, call->n_args, values, &n);
     if (status != SN_OK) return status;
     for (int i = 0; i < n; i++)
@@ -251,22 +245,11 @@ static sn_status body(sn_frame *f) {
     return SN_OK;
 }
 
-/* The inputs in the order in which body asks for them: that of the arguments. */
-static int inputs_in_order(const CaseCall *call, sn_tensor **inputs) {
-    int n = 0;
-    for (int i = 0; i < call->n_args; i++) {
-        if (call->args[i].kind == SN_KIND_TENSOR) inputs[n++] = call->args[i].tensor;
-        for (int k = 0; call->args[i].kind == SN_KIND_TENSORS && k < call->args[i].n; k++)
-            if (call->args[i].tensors[k]) inputs[n++] = call->args[i].tensors[k];
-    }
-    return n;
-}
-
 static Status call_compiled(CaseRun *run, sn_function *fn, Outcome *outcome, int n_outs) {
     sn_tensor *inputs[MAX_CASE_INPUTS];
     sn_grad_mode_set(json_get(run->spec, "grad") ? SN_GRAD_ON : SN_GRAD_OFF);
     begin_region(run);
-    const sn_status status = sn_call(fn, inputs, inputs_in_order(&outcome->call, inputs), outcome->outs, n_outs);
+    const sn_status status = sn_call(fn, inputs, case_inputs(&outcome->call, inputs), outcome->outs, n_outs);
     end_region(run);
     if (status != SN_OK) return (Status)status;
     outcome->n_outs = n_outs;
@@ -319,6 +302,17 @@ static bool run_error_case(CaseRun *run, Outcome *outcome) {
     return status != ST_OK;
 }
 
+/* Of a call without a region: the loop's bits are its own. */
+static void run_mapped(CaseRun *run, const Outcome *outcome, CaseCounts *counts) {
+    Text why = {0};
+    const CaseMapped mapped = json_get(run->spec, "autocast") ? MAPPED_skipped : case_vmap(&outcome->call, &why);
+    counts->mapped += mapped == MAPPED_same || mapped == MAPPED_differs;
+    counts->mapped_differing += mapped == MAPPED_differs;
+    counts->unmapped += mapped == MAPPED_refused;
+    if (mapped >= MAPPED_refused) text_puts(&run->why, text_str(&why));
+    text_free(&why);
+}
+
 static void run_case(CaseRun *run, const CaseOptions *options, CaseCounts *counts) {
     Outcome *outcome = ARENA_NEW(run->arena, Outcome);
     if (!outcome) return;
@@ -340,6 +334,7 @@ static void run_case(CaseRun *run, const CaseOptions *options, CaseCounts *count
             counts->compiled++;
             if (!compiled_agrees(run, outcome, counts)) counts->compiled_differing++;
         }
+        if (options->mapped && ran) run_mapped(run, outcome, counts);
     }
     *(passed ? &counts->passed : off_reference ? &counts->off_reference : &counts->failed) += 1;
 }
@@ -350,6 +345,7 @@ static void add_counts(CaseCounts *to, const CaseCounts *more) {
         to->compiled_differing += more->compiled_differing;
     to->ops_generated += more->ops_generated, to->ops_interpreted += more->ops_interpreted,
         to->ops_eager += more->ops_eager;
+    to->mapped += more->mapped, to->mapped_differing += more->mapped_differing, to->unmapped += more->unmapped;
 }
 
 static Status replay_case(const char *path, const SafeFile *file, const Json *spec, const CaseOptions *options,
@@ -365,9 +361,10 @@ static Status replay_case(const char *path, const SafeFile *file, const Json *sp
     sn_scope_end(scope);
     sn_error_take();
     sn_grad_mode_set(mode);
-    const bool failed = counts.failed + counts.compiled_differing > 0;
-    if ((failed || counts.off_reference) && options->found)
-        options->found(options->context, &(CaseFinding){path, op, note ? note : "", text_str(&run.why), failed});
+    const bool failed = counts.failed + counts.compiled_differing + counts.mapped_differing > 0;
+    if ((failed || counts.off_reference || counts.unmapped) && options->found)
+        options->found(options->context,
+                       &(CaseFinding){path, op, note ? note : "", text_str(&run.why), failed, counts.unmapped > 0});
     if (options->counted) options->counted(options->context, op, &counts);
     add_counts(totals, &counts);
     text_free(&run.why);

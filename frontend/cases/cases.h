@@ -20,15 +20,18 @@ typedef struct CaseCounts {
     int64_t passed, failed, unsupported, compiled, compiled_differing;
     int64_t off_reference;                             /* the recorded result or the tolerance around it is not right */
     int64_t ops_generated, ops_interpreted, ops_eager; /* of compiled calls, first ones left out */
+    int64_t mapped, mapped_differing, unmapped;        /* under sn_vmap beside a loop; that it refuses */
 } CaseCounts;
 
 typedef struct CaseFinding { /* a case that did not pass, or differs compiled */
     const char *file, *op, *note, *why;
-    bool failed; /* else it is off_reference */
+    bool failed;   /* else it is off_reference, */
+    bool unmapped; /* or refused by sn_vmap */
 } CaseFinding;
 
 typedef struct CaseOptions {
     bool compiled;  /* also inside a compiled function */
+    bool mapped;    /* also under sn_vmap */
     const char *op; /* only this overload, or NULL */
     void (*found)(void *context, const CaseFinding *finding);
     void (*counted)(void *context, const char *op, const CaseCounts *counts); /* one case's */
@@ -60,6 +63,13 @@ typedef struct CaseCall {
 
 /* Makes the inputs and arguments of a case; raises what is wrong with it. */
 Status case_call_make(CaseCall *call, const Json *spec);
+/* The call's tensors in the order of its arguments, lists flattened, absent ones left out; how many. */
+int case_inputs(const CaseCall *call, sn_tensor **inputs);
+/* The arguments with others in their places; room for those of lists. */
+void case_args_with(const CaseCall *call, sn_tensor *const *tensors, sn_value *args, sn_tensor **lists);
+/* The call under sn_vmap, beside a loop (case_vmap.c); says what differs, or why it is refused. */
+typedef enum CaseMapped { MAPPED_skipped, MAPPED_same, MAPPED_refused, MAPPED_differs } CaseMapped;
+CaseMapped case_vmap(const CaseCall *call, Text *why);
 /* {"i": 3} and its kind. */
 Status case_number(const Json *spec, sn_value *out);
 /* A tensor of its own memory with the spec's sizes, strides and values. */

@@ -17,10 +17,30 @@ typedef struct CasesReport {
     int n_overloads;
     bool json, quiet;
     Text failures, off_references; /* JSON items */
+    Text loops, unmapped;          /* names of ops that sn_vmap calls once for each example, and that it refuses */
 } CasesReport;
+
+/* Each once. */
+static void note_op(Text *list, const char *op) {
+    const size_t n = strlen(op);
+    for (const char *at = text_str(list); (at = strstr(at, op)); at += n)
+        if ((at == text_str(list) || at[-1] == ' ') && (!at[n] || at[n] == ' ')) return;
+    text_printf(list, "%s%s", text_str(list)[0] ? " " : "", op);
+}
+
+/* "sn_vmap: aten::mv has no batching rule: it runs once for each example" */
+static void on_log(void *context, int level, const char *topic, const char *line) {
+    const char *const from = strstr(line, "aten::"), *const to = from ? strstr(from, " has no batching rule") : NULL;
+    char op[96];
+    if (!to || to - from >= (ptrdiff_t)sizeof op) return;
+    snprintf(op, sizeof op, "%.*s", (int)(to - from), from);
+    note_op(&((CasesReport *)context)->loops, op);
+}
 
 static void on_finding(void *context, const CaseFinding *f) {
     CasesReport *report = context;
+    if (f->unmapped) note_op(&report->unmapped, f->op);
+    if (f->unmapped && !f->failed) return;
     if (!report->json) {
         if (!report->quiet)
             fprintf(stderr, "%s: %s: %s%s\n", f->op, f->note, f->failed ? "" : "off reference: ", f->why);
@@ -54,6 +74,8 @@ static void on_counted(void *context, const char *op, const CaseCounts *counts) 
     overload->counts.off_reference += counts->off_reference;
     overload->counts.compiled += counts->compiled;
     overload->counts.compiled_differing += counts->compiled_differing;
+    overload->counts.mapped += counts->mapped;
+    overload->counts.mapped_differing += counts->mapped_differing;
 }
 
 static int by_name(const void *a, const void *b) {
@@ -68,9 +90,10 @@ static double share_of(const CaseCounts *counts) {
 static void counts_print(Text *text, const CaseCounts *counts) {
     text_printf(text,
                 "\"passed\": %lld, \"off_reference\": %lld, \"failed\": %lld, \"unsupported\": %lld, "
-                "\"compiled\": %lld, \"compiled_differing\": %lld",
+                "\"compiled\": %lld, \"compiled_differing\": %lld, \"mapped\": %lld, \"mapped_differing\": %lld",
                 (long long)counts->passed, (long long)counts->off_reference, (long long)counts->failed,
-                (long long)counts->unsupported, (long long)counts->compiled, (long long)counts->compiled_differing);
+                (long long)counts->unsupported, (long long)counts->compiled, (long long)counts->compiled_differing,
+                (long long)counts->mapped, (long long)counts->mapped_differing);
 }
 
 static void print_json(CasesReport *report, const CaseCounts *totals) {
@@ -85,7 +108,11 @@ static void print_json(CasesReport *report, const CaseCounts *totals) {
         counts_print(&text, &report->overloads[i].counts);
         text_puts(&text, "}");
     }
-    text_printf(&text, "},\n \"failures\": [%s],\n \"off_references\": [%s]}\n", text_str(&report->failures),
+    text_puts(&text, "},\n \"example_by_example\": ");
+    text_json_string(&text, text_str(&report->loops));
+    text_puts(&text, ", \"unmapped\": ");
+    text_json_string(&text, text_str(&report->unmapped));
+    text_printf(&text, ",\n \"failures\": [%s],\n \"off_references\": [%s]}\n", text_str(&report->failures),
                 text_str(&report->off_references));
     fputs(text_str(&text), stdout);
     text_free(&text);
@@ -103,6 +130,10 @@ static void print_lines(const CasesReport *report, const CaseCounts *totals) {
            (long long)totals->passed, (long long)totals->off_reference, (long long)totals->failed,
            (long long)totals->unsupported, (long long)totals->compiled_differing, (long long)totals->compiled,
            share_of(totals));
+    if (!totals->mapped) return;
+    printf("under sn_vmap: %lld of %lld differing\nonce for each example: %s\nrefused: %s\n",
+           (long long)totals->mapped_differing, (long long)totals->mapped, text_str(&report->loops),
+           text_str(&report->unmapped));
 }
 
 /* Fills options and moves the file names to the front; their count, or -1 after a usage error. */
@@ -115,6 +146,8 @@ static int read_options(const Command *self, int argc, char **argv, CaseOptions 
             report->quiet = true;
         else if (!strcmp(argv[i], "--eager-only"))
             options->compiled = false;
+        else if (!strcmp(argv[i], "--vmap"))
+            options->mapped = true;
         else if (option_value(argv[i], "--op"))
             options->op = option_value(argv[i], "--op");
         else if (argv[i][0] == '-')
@@ -135,6 +168,7 @@ int command_cases(const Command *self, int argc, char **argv) {
     if (n_files < 0) return EXIT_usage;
     report.overloads = calloc(MAX_OVERLOADS, sizeof *report.overloads);
     if (!report.overloads) return EXIT_environment;
+    if (options.mapped) sn_logging_set(on_log, &report, "vmap");
     for (int i = 0; i < n_files; i++)
         if (cases_replay(argv[i], &options, &totals) != ST_OK)
             code = report_error(error_pending() == ST_PARSE ? EXIT_wrong : EXIT_environment);
@@ -145,6 +179,10 @@ int command_cases(const Command *self, int argc, char **argv) {
         print_lines(&report, &totals);
     text_free(&report.failures);
     text_free(&report.off_references);
+    text_free(&report.loops);
+    text_free(&report.unmapped);
     free(report.overloads);
-    return code != EXIT_done ? code : totals.failed || totals.compiled_differing ? EXIT_wrong : EXIT_done;
+    return code != EXIT_done                                                       ? code
+           : totals.failed || totals.compiled_differing || totals.mapped_differing ? EXIT_wrong
+                                                                                   : EXIT_done;
 }
