@@ -84,6 +84,10 @@ static bool conds(const FzProgram *p) { return any_how(p, FZ_in_cond); }
 static bool maps(const FzProgram *p) { return any_how(p, FZ_in_map); }
 static bool scans(const FzProgram *p) { return any_how(p, FZ_in_scan); }
 static bool while_loops(const FzProgram *p) { return any_how(p, FZ_in_while); }
+static bool vmaps(const FzProgram *p) { return any_how(p, FZ_in_vmap); }
+static bool func_grads(const FzProgram *p) { return any_how(p, FZ_in_grad); }
+static bool func_vjps(const FzProgram *p) { return any_how(p, FZ_in_vjp); }
+static bool func_jvps(const FzProgram *p) { return any_how(p, FZ_in_jvp); }
 static bool optim_steps(const FzProgram *p) { return any_step(p, FZ_optim_step); }
 static bool adam_steps(const FzProgram *p) { return p->optim == 4 && optim_steps(p); }
 static bool scaler_steps(const FzProgram *p) { return p->scaler && optim_steps(p); }
@@ -318,6 +322,10 @@ static const struct {
                 {"map", maps},
                 {"scan", scans},
                 {"while_loop", while_loops},
+                {"vmap", vmaps},
+                {"gradients of functions", func_grads},
+                {"vjps of functions", func_vjps},
+                {"jvps of functions", func_jvps},
                 {"steps of optimizers", optim_steps},
                 {"steps of Adam", adam_steps},
                 {"steps of a scaler", scaler_steps},

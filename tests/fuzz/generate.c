@@ -526,7 +526,8 @@ static bool is_row_major(const GenVal *v) {
     return true;
 }
 
-/* A product in a body of control flow, whose result is row-major as that of what it takes is. */
+/* A product in a body of control flow, or what a transform of a function makes of a body: row-major, as what it takes
+ * is. */
 static void add_flow(Gen *g) {
     FzStep step = {.kind = FZ_op, .op = "aten::mul.Tensor", .n_args = 2};
     for (int i = 0; i < 10; i++) {
@@ -548,7 +549,7 @@ static void add_steps(Gen *g, int ops) {
         if (!g->stateful && !g->one_graph && gen_chance(g, 9)) add_other(g);
         if (!g->one_graph && g->training && gen_chance(g, 3)) gen_pattern(g);
         if (!g->one_graph && gen_chance(g, 1)) gen_generator(g);
-        if (!g->one_graph && gen_chance(g, 3)) add_flow(g);
+        if (!g->one_graph && gen_chance(g, 5)) add_flow(g);
         i += add_op(g);
     }
 }

@@ -11,6 +11,7 @@
  *   v5 = aten::mul.Tensor v0 f:2 of_grad     of v0's gradient, where it has one
  *   v6 = aten::mul.Tensor v0 f:2 in_eager    by a callee in mode EAGER, each time with another number
  *   v7 = aten::mul.Tensor v0 f:2 in_cond     in a branch; in_map, in_scan, in_while: in rounds
+ *                                            in_vmap, in_grad, in_vjp, in_jvp: of a body of it (func.c)
  *   step                                     of the optimizer of all held leaves
  *   item v3                                  a graph break
  *   checkpoint 2                             the 2 steps after it; `checkpoint 2 saving`: with a policy
@@ -109,10 +110,14 @@ typedef enum FzHow {
     FZ_asking,
     FZ_of_grad,
     FZ_in_eager,
-    FZ_in_cond, /* from here on: control flow */
+    FZ_in_cond, /* from here on: control flow, functions of bodies */
     FZ_in_map,
     FZ_in_scan,
     FZ_in_while,
+    FZ_in_vmap, /* from here on: transforms of functions */
+    FZ_in_grad,
+    FZ_in_vjp,
+    FZ_in_jvp,
     FZ_HOWS
 } FzHow;
 extern const char *const fz_how_words[FZ_HOWS]; /* NULL: it is said otherwise */

@@ -271,7 +271,8 @@ static void run_op(FzRun *run, const FzStep *step) {
         return;
     }
     if (step->how >= FZ_in_cond) {
-        run->values[step->out] = in[0].tensor ? fz_flow(step->how, in[0].tensor, step->args[1].f) : NULL;
+        sn_tensor *(*const body)(FzHow, sn_tensor *, double) = step->how >= FZ_in_vmap ? fz_func : fz_flow;
+        run->values[step->out] = in[0].tensor ? body(step->how, in[0].tensor, step->args[1].f) : NULL;
         return;
     }
     sn_op_call(op, in, n_in, out, &n);

@@ -62,6 +62,7 @@ bool fz_query_of_gradients(int query); /* its answer depends on them */
 double fz_ask(int query, sn_tensor *t);
 /* flow.c: t times a number, and more, in control flow. */
 sn_tensor *fz_flow(FzHow how, sn_tensor *t, double by);
+sn_tensor *fz_func(FzHow how, sn_tensor *t, double by); /* func.c, likewise */
 /* The step's product, by the callee. */
 sn_tensor *fz_call_eager(FzRun *run, const FzStep *step);
 
