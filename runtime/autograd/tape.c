@@ -323,11 +323,12 @@ void tape_hook_remove(sn_tensor *t, int64_t id) {
 
 /* saved tensors ------------------------------------------------------------------------------- */
 
-Status tape_save_check(const sn_tensor *t) {
-    if (LIKELY(!(t->flags & TF_inference))) return ST_OK;
+Status tape_save_error(void) {
     return error_raise(ST_STATE, "Inference tensors cannot be saved for backward: they have no version; sn_clone it "
                                  "outside that mode first");
 }
+
+Status tape_save_check(const sn_tensor *t) { return LIKELY(!(t->flags & TF_inference)) ? ST_OK : tape_save_error(); }
 
 sn_tensor *tape_kept(sn_tensor *t) {
     if (!tape_is_wanted_leaf(t)) return tensor_alias(t);

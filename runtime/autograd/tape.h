@@ -95,6 +95,7 @@ void tape_saved_drop(TapeSaved *saved); /* what it owns */
  *     v = b[0]   u = v * w   b += u        b -> AddBackward -> MulBackward -> v's memory; v itself would hold b */
 sn_tensor *tape_kept(sn_tensor *t);
 Status tape_save_check(const sn_tensor *t);                         /* refuses inference tensors */
+Status tape_save_error(void);                                       /* what it raises */
 Status tape_save(TapeSaved *saved, sn_tensor *t);                   /* checks; the kept and its version */
 static inline uint32_t tape_saved_version(const TapeSaved *saved) { /* now */
     if (LIKELY(!saved->memory)) return tensor_version(saved->tensor);

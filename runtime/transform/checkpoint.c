@@ -654,7 +654,11 @@ static Status call_eagerly(const CheckpointCall *call, const Arg *in, int n_in, 
 static Status call_captured(Capture *c, const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out,
                             int n_out) {
     CaptureRegion *const outer = region_current(c);
-    Status status = state_get()->grad_mode == SN_GRAD_ON ? region_begin(c, call->keeps, call->context) : ST_OK;
+    const bool region = state_get()->grad_mode == SN_GRAD_ON;
+    Status status = ST_OK;
+    for (int i = 0; region && i < n_in && status == ST_OK; i++)
+        if (in[i].kind == ARG_tensor) status = region_check_input(in[i].val ? tensor_of(in[i].val) : NULL);
+    if (region && status == ST_OK) status = region_begin(c, call->keeps, call->context);
     if (status == ST_OK) status = region_body(call, in, n_in, out, n_out);
     region_end(c, outer);
     if (call->closure_free) call->closure_free(call->closure, NULL);

@@ -252,6 +252,10 @@ static sn_status shifted(sn_frame *f) {
     World *const w = sn_closure(f);
     return sn_out(f, 0, sn_exp(sn_sin(sn_add(sn_in(f, 0), w->w))));
 }
+static sn_status shifted_by_other(sn_frame *f) {
+    World *const w = sn_closure(f);
+    return sn_out(f, 0, sn_exp(sn_sin(sn_add(sn_in(f, 0), w->other))));
+}
 static sn_status shifts(sn_frame *f) { return sn_out(f, 0, checkpointed(shifted, sn_closure(f), sn_in(f, 0))); }
 
 START_TEST(t6_what_no_rule_holds_is_checked_too) {
@@ -364,6 +368,35 @@ START_TEST(t6_a_region_that_is_left_is_none) {
 }
 END_TEST
 
+/* Handed over, and closed over. */
+static sn_status reads_inference(sn_frame *f) {
+    World *const w = sn_closure(f);
+    const sn_scope scope = sn_scope_begin();
+    sn_grad_mode_set(SN_INFERENCE);
+    sn_tensor *const made = sn_keep(sn_exp(sn_in(f, 0)));
+    sn_scope_end(scope);
+    w->other = made;
+    sn_tensor *const out = checkpointed(w->asks ? shifted_by_other : shifted, w, w->asks ? sn_in(f, 0) : made);
+    sn_release(made);
+    return sn_out(f, 0, out);
+}
+
+START_TEST(t6_tensors_of_inference_mode_are_refused) {
+    for (int closed = 0; closed < 2; closed++) {
+        Pair p;
+        pair_make(&p, reads_inference, NULL);
+        for (int k = 0; k < 2; k++) {
+            p.worlds[k].asks = closed;
+            for (int i = 0; i < 3; i++) {
+                ck_assert(!SN_CALL(p.fns[k], LEAF(8, 8, 4)));
+                expect_error(SN_ERR_STATE, "Inference tensors cannot be saved");
+            }
+        }
+        pair_free(&p);
+    }
+}
+END_TEST
+
 /* tanh's result is what its rule reads. */
 static sn_status overwrites(sn_frame *f) {
     World *const w = sn_closure(f);
@@ -424,6 +457,7 @@ int main(void) {
         t6_a_compiled_region_writes_nothing_from_outside,
         t6_gradients_of_gradients_go_through_a_compiled_region,
         t6_a_write_of_what_a_region_saves_is_an_error,
+        t6_tensors_of_inference_mode_are_refused,
         t6_a_region_that_is_left_is_none,
         t6_a_compiled_regions_closure_is_freed_once_a_call,
     };

@@ -724,7 +724,7 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
-    if (UNLIKELY(c->region != NULL)) TRY(region_check_write(c, call));
+    if (UNLIKELY(c->region != NULL)) TRY(region_check(c, call));
     const char *reason = capture_refusal(c, call, state);
     if (UNLIKELY(!reason && call->form == FORM_out && out_tracks(c, call, state)))
         reason = "an out form among ops that have gradients";

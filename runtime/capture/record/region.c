@@ -2,7 +2,9 @@
  * began, or a tensor that was made at once meanwhile. */
 #include "runtime/capture/record/region.h"
 
+#include "runtime/autograd/tape.h"
 #include "runtime/base/error.h"
+#include "runtime/capture/record/trace_views.h"
 #include "runtime/core/custom_op.h"
 
 CaptureRegion *region_current(Capture *c) {
@@ -113,20 +115,52 @@ static bool made_beside(const CaptureRegion *region, const sn_tensor *t) {
     return false;
 }
 
-static Status check_write(void *context, const OpCall *call, sn_tensor *t) {
-    Capture *const c = context;
+/* *saved: its policy saves what it is. */
+static bool is_made(const Capture *c, const sn_tensor *t, bool *saved) {
     const CaptureRegion *const region = c->region;
     MadeAt made;
-    if (!t->placeholder && made_beside(region, t)) return ST_OK;
-    if (!made_as(c, t, &made)) return region_outside_error(call);
+    *saved = false;
+    if (!t->placeholder && made_beside(region, t)) return true;
+    if (!made_as(c, t, &made)) return false;
     const int op = made.trace->places.at[made.value].op;
-    if (made.segment < region->first_trace || (made.segment == region->first_trace && op < region->first_op))
-        return region_outside_error(call);
-    return made.trace->ops.at[op].op->modes & NODE_saved ? region_saved_error(call) : ST_OK;
+    *saved = made.trace->ops.at[op].op->modes & NODE_saved;
+    return made.segment > region->first_trace || (made.segment == region->first_trace && op >= region->first_op);
 }
 
-Status region_check_write(Capture *c, const OpCall *call) {
-    return region_current(c) ? region_each_written(call, check_write, c) : ST_OK;
+static Status check_write(void *context, const OpCall *call, sn_tensor *t) {
+    bool saved;
+    if (!is_made(context, t, &saved)) return region_outside_error(call);
+    return saved ? region_saved_error(call) : ST_OK;
+}
+
+/* reads ------------------------------------------------------------------------------------------------------------ */
+
+static bool is_inference(const sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    return p ? trace_is_inference(p->trace, p->value) : t->flags & TF_inference;
+}
+
+Status region_check_input(const sn_tensor *t) { return t && is_inference(t) ? tape_save_error() : ST_OK; }
+
+static Status check_read(const Capture *c, const Val *val) {
+    const sn_tensor *const t = val ? tensor_of((Val *)val) : NULL;
+    bool saved;
+    return t && is_inference(t) && !is_made(c, t, &saved) ? tape_save_error() : ST_OK;
+}
+
+static Status check_reads(const Capture *c, const OpCall *call) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor) TRY(check_read(c, a->val));
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) TRY(check_read(c, a->vals[k]));
+    }
+    return ST_OK;
+}
+
+Status region_check(Capture *c, const OpCall *call) {
+    if (!region_current(c)) return ST_OK;
+    TRY(check_reads(c, call));
+    return region_each_written(call, check_write, c);
 }
 
 void region_made(Capture *c, const sn_tensor *t) {

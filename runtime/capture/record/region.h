@@ -34,8 +34,10 @@ Status region_begin(Capture *capture, RegionKeeps *keeps, void *context);
 void region_end(Capture *capture, CaptureRegion *outer);
 /* Of the op that is recorded next. */
 RegionPlace region_place(Capture *capture, const OpCall *call);
-/* Raises where a form writes what the region did not make, or what its policy saves. */
-Status region_check_write(Capture *capture, const OpCall *call);
+/* Raises where a form writes what the region did not make, or what its policy saves; and where an op reads a tensor of
+ * inference mode from outside, which has no version to check. */
+Status region_check(Capture *capture, const OpCall *call);
+Status region_check_input(const sn_tensor *t); /* the latter, of what is handed to a body */
 /* The tensors that a call writes, also a user's op; and what is wrong with them. */
 typedef Status RegionWrite(void *context, const OpCall *call, sn_tensor *t);
 Status region_each_written(const OpCall *call, RegionWrite *visit, void *context);
