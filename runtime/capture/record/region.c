@@ -82,7 +82,7 @@ typedef struct MadeAt { /* a value of the call: what a tensor shows */
     int segment, value;
 } MadeAt;
 
-static bool made_as(const Capture *c, const sn_tensor *t, MadeAt *out);
+static bool made_as(const Capture *c, const sn_tensor *t, int before, MadeAt *out);
 
 /* Where a value's memory was made; false: it is an input's that the call did not make. */
 static bool made_at(const Capture *c, int segment, int value, MadeAt *out) {
@@ -91,7 +91,7 @@ static bool made_at(const Capture *c, int segment, int value, MadeAt *out) {
     *out = (MadeAt){trace, segment, root};
     if (root >= 0) return true;
     const sn_tensor *const input = trace->inputs.at[operand_input(root)].tensor;
-    return input && made_as(c, input, out);
+    return input && made_as(c, input, segment, out);
 }
 
 /* A value that has its data shares storage with what else shows that. */
@@ -99,8 +99,9 @@ static bool shows(const sn_tensor *value, const sn_tensor *t) {
     return value && (value == t || (!value->placeholder && !t->placeholder && value->storage == t->storage));
 }
 
-static bool made_as(const Capture *c, const sn_tensor *t, MadeAt *out) {
-    for (int s = c->traces.n - 1; s >= 0; s--) {
+/* In the segments before one: an input comes from an earlier one, whatever views of it there are later. */
+static bool made_as(const Capture *c, const sn_tensor *t, int before, MadeAt *out) {
+    for (int s = before - 1; s >= 0; s--) {
         const Trace *const trace = c->traces.at[s];
         if (t->placeholder && t->placeholder->trace == trace) return made_at(c, s, t->placeholder->value, out);
         for (int v = 0; !t->placeholder && v < trace->values.n; v++)
@@ -121,7 +122,7 @@ static bool is_made(const Capture *c, const sn_tensor *t, bool *saved) {
     MadeAt made;
     *saved = false;
     if (!t->placeholder && made_beside(region, t)) return true;
-    if (!made_as(c, t, &made)) return false;
+    if (!made_as(c, t, c->traces.n, &made)) return false;
     const int op = made.trace->places.at[made.value].op;
     *saved = made.trace->ops.at[op].op->modes & NODE_saved;
     return made.segment > region->first_trace || (made.segment == region->first_trace && op >= region->first_op);
