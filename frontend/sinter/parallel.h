@@ -38,8 +38,7 @@ int sn_comm_rank(const sn_comm *comm);
 int sn_comm_size(const sn_comm *comm);
 
 /* Collectives, of dense tensors. Results are row-major tensors of the innermost scope, never the arguments; gradients
-   go through. NULL on
-   error. */
+   go through. NULL on error. */
 typedef enum sn_reduction { SN_REDUCE_SUM, SN_REDUCE_MEAN } sn_reduction;
 /* The sum over ranks, ((t0 + t1) + t2)... in t's dtype, or that divided by their number. [op] */
 sn_tensor *sn_all_reduce(sn_comm *comm, sn_tensor *t, sn_reduction how);
