@@ -200,7 +200,8 @@ static Status copy_steps(const TapeView *view, sn_tensor *base, sn_tensor **out)
 
 Status tape_view_copy(sn_tensor *t, sn_tensor **out) {
     sn_tensor *const base = tape_view_base(t);
-    if (base && copies(t->autograd->view)) return copy_steps(t->autograd->view, base, out);
+    const bool row_major = t->base.meta->contiguous; /* else results follow its layout, which a clone keeps */
+    if (base && row_major && copies(t->autograd->view)) return copy_steps(t->autograd->view, base, out);
     return dispatch(op_row(OP_clone), FORM_functional, (const Arg[]){A_VAL(&t->base), A_NONE}, NULL, out);
 }
 

@@ -83,6 +83,7 @@ static bool eager_callees(const FzProgram *p) { return any_how(p, FZ_in_eager); 
 static bool conds(const FzProgram *p) { return any_how(p, FZ_in_cond); }
 static bool maps(const FzProgram *p) { return any_how(p, FZ_in_map); }
 static bool scans(const FzProgram *p) { return any_how(p, FZ_in_scan); }
+static bool sparse_tensors(const FzProgram *p) { return any_how(p, FZ_in_sparse); }
 static bool while_loops(const FzProgram *p) { return any_how(p, FZ_in_while); }
 static bool vmaps(const FzProgram *p) { return any_how(p, FZ_in_vmap); }
 static bool func_grads(const FzProgram *p) { return any_how(p, FZ_in_grad); }
@@ -326,6 +327,7 @@ static const struct {
                 {"gradients of functions", func_grads},
                 {"vjps of functions", func_vjps},
                 {"jvps of functions", func_jvps},
+                {"sparse tensors", sparse_tensors},
                 {"steps of optimizers", optim_steps},
                 {"steps of Adam", adam_steps},
                 {"steps of a scaler", scaler_steps},

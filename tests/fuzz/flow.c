@@ -47,9 +47,20 @@ static sn_tensor *in_scan(FlowStep *step, sn_tensor *t, bool reverse) {
     return out[1];
 }
 
+/* On the CPU only. */
+static sn_tensor *in_sparse(const FlowStep *step, sn_tensor *t) {
+    if (fz_device != SN_CPU) return scaled(step, t);
+    sn_tensor *const s = sn_to_sparse(t), *const twice = sn_add(s, s);
+    const sn_dtype dtype = sn_dtype_of(t);
+    if (sn_rank(t) != 2 || (dtype != SN_F32 && dtype != SN_F64)) return scaled(step, sn_to_dense(twice));
+    const int64_t n = sn_size(t, 1);
+    return sn_mm(twice, sn_full(SN_INTS(n, n), sn_float(step->by), dtype));
+}
+
 sn_tensor *fz_flow(FzHow how, sn_tensor *t, double by) {
     FlowStep step = {.by = by, .other = sn_full(SN_INTS(), sn_float(0.75), sn_dtype_of(t))};
     sn_tensor *out[2] = {NULL}, *const count = sn_full(SN_INTS(), sn_int(0), SN_I64);
+    if (how == FZ_in_sparse) return in_sparse(&step, t);
     if (how == FZ_in_cond)
         sn_cond(sn_gt_scalar(sn_sum(t), sn_float(0)), times, noisy, &step, NULL, SN_TENSORS(t), out, 1);
     if (how == FZ_in_map) sn_map(either, &step, NULL, SN_TENSORS(t), out, 1);

@@ -12,6 +12,7 @@
  *   v6 = aten::mul.Tensor v0 f:2 in_eager    by a callee in mode EAGER, each time with another number
  *   v7 = aten::mul.Tensor v0 f:2 in_cond     in a branch; in_map, in_scan, in_while: in rounds
  *                                            in_vmap, in_grad, in_vjp, in_jvp: of a body of it (func.c)
+ *   v8 = aten::mul.Tensor v0 f:2 in_sparse   of what is there of v0, twice
  *   step                                     of the optimizer of all held leaves
  *   item v3                                  a graph break
  *   checkpoint 2                             the 2 steps after it; `checkpoint 2 saving`: with a policy
@@ -114,7 +115,8 @@ typedef enum FzHow {
     FZ_in_map,
     FZ_in_scan,
     FZ_in_while,
-    FZ_in_vmap, /* from here on: transforms of functions */
+    FZ_in_sparse, /* as a sum of sparse tensors, and a product of a sparse matrix */
+    FZ_in_vmap,   /* from here on: transforms of functions */
     FZ_in_grad,
     FZ_in_vjp,
     FZ_in_jvp,

@@ -81,7 +81,7 @@ static bool may_lie_inside(Gen *g, int first, int i) {
     for (int k = i; k < p->n_steps; k++) /* rounds start outside, or at the checkpoint itself */
         if (p->steps[k].kind == FZ_loop && p->steps[k].from == i) return false;
     if (step->kind != FZ_op) return step->kind == FZ_break || step->kind == FZ_item;
-    return step->how == FZ_plainly || step->how >= FZ_in_cond;
+    return step->how == FZ_plainly || (step->how >= FZ_in_cond && step->how != FZ_in_sparse);
 }
 
 static void insert(FzProgram *p, int at, FzStep step) {
