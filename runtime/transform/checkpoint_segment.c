@@ -38,6 +38,7 @@ typedef struct StepsTree {
     int first_value, n_values;
     VEC(Operand) outer; /* of the trace; encoded as -1 - place */
     int failed;         /* the op that failed; -1: none */
+    const Trace *trace; /* of the forward, while it runs */
     const StepsOp *now; /* the op that runs: the policy was asked when it was recorded */
 } StepsTree;
 
@@ -178,6 +179,14 @@ static Val *operand_of(const StepsValues *values, Operand o) {
     return o == OPERAND_ABSENT ? NULL : &(*value_at(values, o))->base;
 }
 
+/* In the forward at once: views know their base by its handle, whose history a later write changes. */
+static sn_tensor *bound_handle(const StepsTree *tree, int value, sn_tensor *made) {
+    sn_tensor *const placeholder = tree->trace ? tree->trace->values.at[tree->first_value + value] : NULL;
+    if (!placeholder || !placeholder->placeholder) return made;
+    tensor_bind(placeholder, made);
+    return placeholder;
+}
+
 static Status run_op(StepsTree *tree, const StepsOp *op, const StepsValues *values) {
     Arg args[MAX_ARGS];
     sn_tensor *outs[MAX_OUTS] = {NULL}, *out_args[MAX_OUTS];
@@ -203,7 +212,8 @@ static Status run_op(StepsTree *tree, const StepsOp *op, const StepsValues *valu
     tree->failed = op->number;
     TRY(dispatch(op->row, op->form, args, op->form == FORM_out ? out_args : NULL, outs));
     tree->failed = -1;
-    for (int i = 0; i < op->n_outs; i++) values->made[op->first_out + i] = outs[i];
+    for (int i = 0; i < op->n_outs; i++)
+        values->made[op->first_out + i] = bound_handle(tree, op->first_out + i, outs[i]);
     return ST_OK;
 }
 
@@ -281,12 +291,10 @@ static Status run_tree(const Trace *trace, StepsTree *tree, Steps *steps) {
     if (!room) return ST_MEMORY;
     const StepsValues values = {room, room + tree->n_values};
     for (int i = 0; i < tree->outer.n; i++) values.outer[i] = operand_now(trace, tree->outer.at[i]);
-    TRY(run_region(steps, &values));
-    for (int i = 0; i < steps->out.n; i++) {
-        sn_tensor *const value = trace->values.at[tree->first_value + steps->out.at[i]];
-        if (value && value->placeholder) tensor_bind(value, values.made[steps->out.at[i]]);
-    }
-    return ST_OK;
+    tree->trace = trace;
+    const Status status = run_region(steps, &values);
+    tree->trace = NULL;
+    return status;
 }
 
 static StepsTree *tree_new(const Trace *trace, int first, int end) {

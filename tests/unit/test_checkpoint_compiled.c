@@ -368,6 +368,27 @@ START_TEST(t6_a_region_that_is_left_is_none) {
 }
 END_TEST
 
+static sn_status writes_its_base(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_tensor *const h = sn_mul(sn_in(f, 0), w->w), *const view = sn_unsqueeze(h, 0);
+    sn_sin_(h);
+    sn_out(f, 0, h);
+    return sn_out(f, 1, view);
+}
+static sn_status gives_a_view(sn_frame *f) {
+    sn_tensor *out[2] = {NULL};
+    sn_checkpoint(writes_its_base, sn_closure(f), NULL, SN_TENSORS(sn_in(f, 0)), out, 2);
+    return sn_out(f, 0, out[1]);
+}
+
+START_TEST(t6_a_view_has_the_history_of_what_was_written) {
+    Pair p;
+    pair_make(&p, gives_a_view, NULL);
+    for (uint64_t i = 0; i < 3; i++) pair_step(&p, i);
+    pair_free(&p);
+}
+END_TEST
+
 /* Handed over, and closed over. */
 static sn_status reads_inference(sn_frame *f) {
     World *const w = sn_closure(f);
@@ -457,6 +478,7 @@ int main(void) {
         t6_a_compiled_region_writes_nothing_from_outside,
         t6_gradients_of_gradients_go_through_a_compiled_region,
         t6_a_write_of_what_a_region_saves_is_an_error,
+        t6_a_view_has_the_history_of_what_was_written,
         t6_tensors_of_inference_mode_are_refused,
         t6_a_region_that_is_left_is_none,
         t6_a_compiled_regions_closure_is_freed_once_a_call,
