@@ -475,9 +475,12 @@ static void make_adamw(Work *w, const int64_t *s) {
     net->opt = sn_adamw(net->params, 1e-3, 0.01);
 }
 
-#define GEMM(m, n, k) {"gemm/" #m "x" #n "x" #k, make_linear, {m, n, k}, true}
+#define GEMM(m, n, k)                                                                                                  \
+    { "gemm/" #m "x" #n "x" #k, make_linear, {m, n, k}, true }
 #define R18(i)                                                                                                         \
-    {"conv/r18_" #i, make_convolution, {i, 0}}, { "conv/r18_" #i "_cl", make_convolution, {i, 1} }
+    {"conv/r18_" #i, make_convolution, {i, 0}}, {                                                                      \
+        "conv/r18_" #i "_cl", make_convolution, { i, 1 }                                                               \
+    }
 #define GEMMS(m) GEMM(m, 768, 768), GEMM(m, 3072, 768), GEMM(m, 768, 3072)
 
 #define DEVICE(name, make, columns, streams)                                                                           \

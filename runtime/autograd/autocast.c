@@ -200,8 +200,8 @@ static Status autocast_op(OpCall *call) {
     if (lower == DT_default) return redispatch(call);
     if (call->form != FORM_functional) return pass_below(state, call);
     if (call->row->autocast == CAST_none) return op_dynamic(call->row) ? redispatch(call) : pass_below(state, call);
-    __attribute__((cleanup(casting_end))) Casting c = {
-        .state = state, .call = call, .backend = backend, .lower = lower};
+    __attribute__((cleanup(casting_end)))
+    Casting c = {.state = state, .call = call, .backend = backend, .lower = lower};
     return run_policy(&c, call);
 }
 

@@ -14,7 +14,8 @@ typedef struct LiveList {
     int64_t n;
 } LiveList;
 
-#define LIST  {PTHREAD_MUTEX_INITIALIZER, NULL, 0}
+#define LIST                                                                                                           \
+    { PTHREAD_MUTEX_INITIALIZER, NULL, 0 }
 #define LIST4 LIST, LIST, LIST, LIST
 static LiveList lists[LISTS] = {LIST4, LIST4, LIST4, LIST4};
 

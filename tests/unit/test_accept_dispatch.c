@@ -281,8 +281,10 @@ typedef sn_tensor *Unary(sn_tensor *x);
 typedef sn_tensor *UnaryOut(sn_tensor *out, sn_tensor *x);
 typedef sn_tensor *Binary(sn_tensor *x, sn_tensor *y);
 typedef sn_tensor *BinaryOut(sn_tensor *out, sn_tensor *x, sn_tensor *y);
-#define UNARY(name)  {#name, sn_##name, sn_##name##_, sn_##name##_out}
-#define BINARY(name) {#name, sn_##name, sn_##name##_, sn_##name##_out}
+#define UNARY(name)                                                                                                    \
+    { #name, sn_##name, sn_##name##_, sn_##name##_out }
+#define BINARY(name)                                                                                                   \
+    { #name, sn_##name, sn_##name##_, sn_##name##_out }
 
 START_TEST(a2_11_variants_of_an_op_agree) {
     static const struct {

@@ -29,9 +29,11 @@ typedef struct Case {
     {                                                                                                                  \
         .kind = ARG_ints, .n = COUNT_OF(((const int64_t[]){__VA_ARGS__})), .ints = (const int64_t[]) { __VA_ARGS__ }   \
     }
-#define ARGS(...)            .args = {__VA_ARGS__} /* the others are their defaults */
-#define S(domain, rank, ...) {domain, rank, {__VA_ARGS__}, 0}
-#define AT(below, rank, ...) {INDEX, rank, {__VA_ARGS__}, below}
+#define ARGS(...) .args = {__VA_ARGS__} /* the others are their defaults */
+#define S(domain, rank, ...)                                                                                           \
+    { domain, rank, {__VA_ARGS__}, 0 }
+#define AT(below, rank, ...)                                                                                           \
+    { INDEX, rank, {__VA_ARGS__}, below }
 #define UNARY(id, domain)                                                                                              \
     {                                                                                                                  \
         OP_##id, ARGS(X), { S(domain, 2, 2, 3) }                                                                       \

@@ -90,8 +90,7 @@ START_TEST(a1_14_products_are_one_chain_over_a_rows_entries) {
         ck_assert(same_bits(sn_mv(a, v), sn_select(product_loop(&c, b, 1), 1, 0)));
         sn_tensor *const bias = F32(9, WIDTH);
         ck_assert(same_bits(sn_addmm(bias, a, dense), sn_add(bias, want)));
-        sn_tensor *const f64 =
-            sn_sparse_coo(positions_of(&c), sn_to(values_of(&c), SN_F64), SN_INTS(ROWS, COLUMNS));
+        sn_tensor *const f64 = sn_sparse_coo(positions_of(&c), sn_to(values_of(&c), SN_F64), SN_INTS(ROWS, COLUMNS));
         sn_tensor *const x = sn_to(F32(4, COLUMNS, 2), SN_F64);
         ck_assert(sn_allclose(sn_mm(f64, x), sn_mm(sn_to_dense(f64), x), 1e-12, 1e-12));
     }
