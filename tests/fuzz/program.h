@@ -125,7 +125,7 @@ typedef enum FzHow {
 extern const char *const fz_how_words[FZ_HOWS]; /* NULL: it is said otherwise */
 typedef struct FzStep {
     FzStepKind kind;
-    char op[64]; /* with its form: "aten::add_.Tensor" */
+    char op[96]; /* with its form: "aten::add_.Tensor" */
     FzArg args[FZ_ARGS];
     int n_args;
     int out, n_out; /* first value slot, count */
