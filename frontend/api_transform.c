@@ -36,12 +36,15 @@ static bool is_saved(void *context, const char *op) {
 static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
                          sn_tensor **out, int n_out, const void *site) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
-    TRY(transform_check_lists("sn_checkpoint", body, in, out, n_out));
-    TRY(state_outside_vmap("sn_checkpoint"));
     sn_checkpoint_options known = {0};
     TRY(options_take(&known, sizeof known, options, "sn_checkpoint"));
-    Arg few[16], *const args = ROOM(few, in.n);
-    if (!args) return ST_MEMORY;
+    Status status = transform_check_lists("sn_checkpoint", body, in, out, n_out);
+    if (status == ST_OK) status = state_outside_vmap("sn_checkpoint");
+    Arg few[16], *const args = status == ST_OK ? ROOM(few, in.n) : NULL;
+    if (!args) {
+        if (known.closure_free) known.closure_free(closure, NULL); /* nobody will run it */
+        return status == ST_OK ? ST_MEMORY : status;
+    }
     ROOM_KEPT kept = {few, args};
     for (int64_t i = 0; i < in.n; i++) args[i] = arg_tensor_opt(in.data[i]);
     const CheckpointCall call = {.body = body,

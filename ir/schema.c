@@ -175,7 +175,7 @@ static Status read_type(SchemaReader *r, Param *out) {
 }
 
 static Status default_list(SchemaReader *r, Arg *out) {
-    r->out->text_used = (r->out->text_used + 7) & ~(size_t)7;
+    while ((uintptr_t)(r->out->text + r->out->text_used) % sizeof(int64_t)) r->out->text_used++;
     int64_t *list = (int64_t *)(void *)(r->out->text + r->out->text_used);
     int n = 0;
     while (!accept(r, "]")) {

@@ -75,7 +75,8 @@ typedef struct sn_checkpoint_options {
     /* Asked in the forward, for each op that `save` does not name; NULL: all are computed again. */
     sn_checkpoint_choice (*policy)(void *context, const char *op);
     void *context;
-    /* Once, with the closure, when no backward can run the body again: in a compiled function, once it has returned. */
+    /* Once, with the closure, when no backward can run the body again: in a compiled function, once it has returned,
+       and where sn_checkpoint fails, before it does; only options that are refused say nothing of it. */
     sn_free_fn closure_free;
 } sn_checkpoint_options;
 #define SN_CHECKPOINT_OPTIONS(...) SN_STRUCT(sn_checkpoint_options, __VA_ARGS__)

@@ -552,6 +552,7 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
     Region *const r = arena ? ARENA_NEW(arena, Region) : NULL;
     if (!r) {
         arena_free(arena);
+        if (call->closure_free) call->closure_free(call->closure, NULL);
         return NULL;
     }
     const sn_state *const state = state_get();
@@ -571,11 +572,9 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
                   .autocast = state->autocast,
                   .device = state->device,
                   .streams = stream_uses_retain(state->streams)};
-    if (r->in && r->in_outside && r->edges && r->again_in && r->again_out) {
-        memset(r->edges, 0, sizeof *r->edges * (size_t)(n_in + 1));
-        r->call = *call;
-        return r;
-    }
+    r->call = *call;
+    if (r->edges) memset(r->edges, 0, sizeof *r->edges * (size_t)(n_in + 1));
+    if (r->in && r->in_outside && r->edges && r->again_in && r->again_out) return r;
     region_release(r);
     return NULL;
 }
@@ -636,7 +635,7 @@ static Status call_eagerly(const CheckpointCall *call, const Arg *in, int n_in, 
         if (call->closure_free) call->closure_free(call->closure, NULL);
         return status;
     }
-    Region *const r = region_new(call, n_in, n_out);
+    Region *const r = region_new(call, n_in, n_out); /* it has the closure, also where it fails */
     if (!r) return ST_MEMORY;
     const uint32_t depth = state->n_scopes;
     if (scope_push(state, false) != ST_OK) {

@@ -263,6 +263,7 @@ static Status run_region(Steps *steps, const StepsValues *values) {
         .body = steps_body, .closure = steps, .closure_free = steps_drop, .keeps = op_is_saved, .context = steps->tree};
     refs_add(&steps->tree->refs, 1);
     state_grad_mode_set(state_get(), SN_GRAD_ON);
+    if (status != ST_OK) steps_drop(steps, NULL);
     if (status == ST_OK) status = checkpoint_call(&call, in, steps->in.n, out, steps->out.n);
     for (int i = 0; status == ST_OK && i < steps->out.n; i++) values->made[steps->out.at[i]] = out[i];
     arena_free(arena);

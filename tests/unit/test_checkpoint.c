@@ -238,6 +238,10 @@ START_TEST(t6_the_closure_is_freed_once) {
         sn_scope_end(scope);
         ck_assert_int_eq(w.freed, 1);
     }
+    w.freed = 0;
+    ck_assert(sn_checkpoint(NULL, &w, options, SN_TENSORS(F32(8, 8, 4)), &y, 1) != SN_OK);
+    expect_error(SN_ERR_ARGUMENT, "body is NULL");
+    ck_assert_int_eq(w.freed, 1);
 }
 END_TEST
 
