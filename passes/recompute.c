@@ -14,6 +14,8 @@
  *
  * Regions lie in each other: the copy of an inner one is a region of its own, which the rules' reads of it copy once
  * more. So there is a wave for each depth. */
+#include <stdlib.h>
+
 #include "passes/internal.h"
 #include "passes/recompute.h"
 #include "runtime/base/error.h"
@@ -27,6 +29,8 @@ typedef struct Wave {
     int *copied;             /* by region inside: its copy; 0: not yet */
     bool *stays;             /* by value id: read outside of its region, too */
     GVal **copy;             /* by value id */
+    bool *listed;            /* by node id: it has been in the list */
+    VEC(Node *) list;        /* nodes to be copied */
     int n_regions;           /* when the wave began; copies are in later ones, or in none */
 } Wave;
 
@@ -49,8 +53,9 @@ static bool wave_init(Wave *w, Graph *graph, Node *first_rule, Node *stop, int f
                 .copied = ARENA_ARRAY(arena, int, n + 1),
                 .stays = ARENA_ARRAY(arena, bool, graph->n_vals + 1),
                 .copy = ARENA_ARRAY(arena, GVal *, graph->n_vals + 1),
+                .listed = ARENA_ARRAY(arena, bool, graph->n_nodes + 1),
                 .n_regions = n};
-    if (!w->top || !w->again || !w->copied || !w->stays || !w->copy) return false;
+    if (!w->top || !w->again || !w->copied || !w->stays || !w->copy || !w->listed) return false;
     for (int r = first_region; r <= n; r++) /* an outer one has a smaller number */
         w->top[r] = outer_of(graph, r) ? w->top[outer_of(graph, r)] : r;
     return true;
@@ -90,6 +95,17 @@ static bool may_copy(const Node *node) {
            !(node->row->flags & (OPF_ordered | OPF_host | OPF_gradients));
 }
 
+/* Is it one that is computed again? */
+static bool is_again(const Wave *w, const GVal *value) {
+    return top_of(w, value->def) && !w->stays[value->id] && may_copy(value->def);
+}
+
+/* What a rule reads in a value's place. */
+static GVal *again(const Wave *w, GVal *value) {
+    GVal *const copy = is_again(w, value) ? w->copy[value->id] : NULL;
+    return copy ? copy : value;
+}
+
 /* Of the copy of a node: one of the region itself is in none. */
 static int copied_region(Wave *w, int region) {
     if (!region || w->top[region] == region) return 0;
@@ -99,16 +115,10 @@ static int copied_region(Wave *w, int region) {
     return w->copied[region] = w->graph->regions.n;
 }
 
-static GVal *again(Wave *w, GVal *value, Node *before);
-
-typedef struct AgainCopy {
-    Wave *wave;
-    Node *before;
-} AgainCopy;
-
+/* Its copy by another node, which has one already. */
 static Val *again_val(void *context, Val *val) {
-    const AgainCopy *const copying = context;
-    return val ? &again(copying->wave, gval(val), copying->before)->base : NULL;
+    const Wave *const w = context;
+    return val ? &again(w, gval(val))->base : NULL;
 }
 
 static void copy_node(Wave *w, const Node *node, Node *before) {
@@ -116,8 +126,7 @@ static void copy_node(Wave *w, const Node *node, Node *before) {
     const int top = top_of(w, node);
     Arg *const args = ARENA_ARRAY(graph->arena, Arg, node->n_args + 1);
     if (!args) return;
-    AgainCopy copying = {w, before};
-    for (int i = 0; i < node->n_args; i++) args[i] = arg_map_vals(graph->arena, node->args[i], again_val, &copying);
+    for (int i = 0; i < node->n_args; i++) args[i] = arg_map_vals(graph->arena, node->args[i], again_val, w);
     if (!w->again[top]) w->again[top] = ++graph->n_again;
     const NewNodes saved = nodes_like(graph, node, before);
     graph->modes |= NODE_no_grad;
@@ -128,17 +137,29 @@ static void copy_node(Wave *w, const Node *node, Node *before) {
     for (int i = 0; made && i < node->n_outs; i++) w->copy[node->outs[i].id] = &made->outs[i];
 }
 
-/* What a rule reads in a value's place; a new copy stands before `before`. */
-static GVal *again(Wave *w, GVal *value, Node *before) {
-    Node *const node = value->def;
-    if (!top_of(w, node) || w->stays[value->id] || !may_copy(node)) return value;
-    if (!w->copy[value->id]) copy_node(w, node, before);
-    return w->copy[value->id] ? w->copy[value->id] : value;
+static void want_copy(void *context, GVal **slot) {
+    Wave *const w = context;
+    if (!*slot || !is_again(w, *slot) || w->copy[(*slot)->id] || w->listed[(*slot)->def->id]) return;
+    w->listed[(*slot)->def->id] = true;
+    VEC_PUSH(w->graph->arena, &w->list, (*slot)->def);
+}
+
+static int by_id(const void *a, const void *b) { return (*(Node *const *)a)->id - (*(Node *const *)b)->id; }
+
+/* What makes a value that a rule reads, in program order, before that. */
+static void copy_for(Wave *w, GVal *value, Node *before) {
+    w->list.n = 0;
+    want_copy(w, &value);
+    for (int i = 0; i < w->list.n; i++) node_each_input(w->list.at[i], want_copy, w);
+    if (w->list.n > 1) qsort(w->list.at, (size_t)w->list.n, sizeof *w->list.at, by_id);
+    for (int i = 0; i < w->list.n; i++) copy_node(w, w->list.at[i], before);
 }
 
 static void read_again(void *context, GVal **slot) {
     const Reader *const reader = context;
-    if (*slot) *slot = again(reader->wave, *slot, reader->node);
+    if (!*slot) return;
+    copy_for(reader->wave, *slot, reader->node);
+    *slot = again(reader->wave, *slot);
 }
 
 static void replace_reads(Wave *w) {
@@ -148,7 +169,9 @@ static void replace_reads(Wave *w) {
     }
     for (int i = 0; i < w->graph->outputs.n; i++) {
         Output *const output = &w->graph->outputs.at[i];
-        if (output->kind == OUT_kept) output->value = again(w, output->value, w->stop);
+        if (output->kind != OUT_kept) continue;
+        copy_for(w, output->value, w->stop);
+        output->value = again(w, output->value);
     }
 }
 
