@@ -329,7 +329,9 @@ const char *sn_keys(sn_tensor *t) {
 static Status check_slot(sn_key key, int internal) {
     if (!key || (internal >= 0 && KEYS_SLOT >> internal & 1)) return ST_OK;
     return error_raise(ST_ARGUMENT,
-                       "sn_with_key: key %d is not one that a program gives to tensors (from SN_KEY_HIP on)", (int)key);
+                       "sn_with_key: key %d is not one that a program gives to tensors (those from SN_KEY_HIP on, but "
+                       "SPARSE and SPARSE_CSR)",
+                       (int)key);
 }
 
 static Status ready_for_key(sn_tensor *t) {
