@@ -23,9 +23,9 @@ static bool arg_is(sn_node *n, const char *name, int64_t number) {
 static bool take_weight(QuantProduct *p, sn_node *operand, int rank) {
     p->weight = operand;
     p->transposed = is_op(operand, "aten::t");
-    sn_node *const input = p->transposed ? sn_node_in(operand, 0) : operand;
-    p->given = sn_node_tensor(input);
-    return p->given && sn_node_dtype(input) == SN_F32 && sn_node_rank(input) == rank;
+    p->input = p->transposed ? sn_node_in(operand, 0) : operand;
+    p->given = sn_node_tensor(p->input);
+    return p->given && sn_node_dtype(p->input) == SN_F32 && sn_node_rank(p->input) == rank;
 }
 
 /* x, or NULL where the node is no product that can be converted. */
@@ -235,19 +235,31 @@ static void drop_fakes(sn_quantizer *q) {
     for (int i = 0; i < q->n_values; i++) quant_drop(q->values[i]->fake);
 }
 
+/* No product has it any more: nodes that are erased may not be asked for again. */
+static void drop_weight(sn_quantizer *q, sn_node *n) {
+    quant_drop(n);
+    for (int i = 0; i < q->n_products; i++) {
+        QuantProduct *const p = &q->products[i];
+        if (p->weight == n) p->weight = NULL;
+        if (p->input == n) p->input = NULL;
+    }
+}
+
+/* Transposes first: they use the others. */
+static void drop_weights(sn_quantizer *q) {
+    for (int i = 0; i < q->n_products; i++)
+        if (q->products[i].transposed) drop_weight(q, q->products[i].weight);
+    for (int i = 0; i < q->n_products; i++) drop_weight(q, q->products[i].input);
+}
+
 sn_status sn_quant_convert(sn_quantizer *q) {
     Status status = check_stage(q, QUANT_fake, "sn_quant_convert");
     if (status == ST_OK && q->stage == QUANT_observed) status = take_params(q);
     for (int i = 0; status == ST_OK && i < q->n_products; i++) status = quant_convert_product(q, &q->products[i]);
     if (status != ST_OK) return (sn_status)status;
+    q->stage = QUANT_converted;
     drop_fakes(q);
     status = drop_observers(q);
-    for (int i = 0; status == ST_OK && i < q->n_products; i++) {
-        QuantProduct *const p = &q->products[i];
-        sn_node *const input = p->transposed ? sn_node_in(p->weight, 0) : p->weight;
-        if (p->transposed) quant_drop(p->weight);
-        quant_drop(input);
-    }
-    q->stage = QUANT_converted;
-    return (sn_status)status;
+    if (status == ST_OK) drop_weights(q);
+    return (sn_status)(status == ST_OK ? error_pending() : status);
 }

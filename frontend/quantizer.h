@@ -18,7 +18,8 @@ typedef struct QuantProduct {
     sn_node *node; /* what stands for it now */
     QuantValue *x;
     sn_node *weight, *bias; /* as the product has them; no bias: NULL */
-    sn_tensor *given;       /* the weight's values, borrowed from the graph */
+    sn_node *input;         /* the weight, or what it is the transpose of; products may share both */
+    sn_tensor *given;       /* its values, borrowed from the graph */
     bool transposed;        /* given is [n,k], the product's [k,n] */
     bool image;             /* a convolution */
     sn_qparams params;      /* of the weight */

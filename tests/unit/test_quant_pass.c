@@ -242,6 +242,30 @@ START_TEST(a5_23_shared_values_are_rounded_once) {
 }
 END_TEST
 
+/* One weight, or one transpose of it, in several products: w1 by one transpose, w2 by itself twice and by its own. */
+static sn_status shares_weights(sn_frame *f) {
+    const Mlp *const m = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *const w1 = sn_t(m->w1), *const h = sn_mm(x, w1);
+    sn_tensor *const y = sn_mm(h, sn_t(m->w2)), *const z = sn_mm(sn_relu(x), w1);
+    return sn_out(f, 0, sn_cat(SN_TENSORS(z, sn_mm(y, m->w2), sn_mm(sn_relu(y), m->w2)), 1));
+}
+
+START_TEST(a5_23_shared_weights_go_once) {
+    const Mlp m = random_mlp();
+    sn_tensor *const x = sn_randn(SN_INTS(5, 4), SN_F32), *const want = of_body(shares_weights, &m, x);
+    for (int by_fakes = 0; by_fakes < 2; by_fakes++) {
+        sn_graph *const g = converted(shares_weights, &m, x, by_fakes);
+        expect_ok();
+        ck_assert_int_eq(count_ops(g, "aten::_int_mm"), 5);
+        ck_assert_int_eq(count_ops(g, "aten::t"), 0);
+        ck_assert_msg(!strstr(sn_graph_text(g), "closed"), "a weight stayed: %s", sn_graph_text(g));
+        const double off = sn_item(sn_amax(sn_abs(sn_sub(called(g, x), want))));
+        ck_assert_double_lt(off, 0.05 * sn_item(sn_amax(sn_abs(want))));
+        sn_graph_free(g);
+    }
+}
+END_TEST
+
 /* Digits ----------------------------------------------------------------------------------------- */
 
 typedef struct Digits {
@@ -350,6 +374,7 @@ int main(void) {
     tcase_add_test(tests, a5_23_int8_convolutions_are_within_their_bound);
     tcase_add_test(tests, a5_23_fake_quantize_in_the_place_of_observers);
     tcase_add_test(tests, a5_23_shared_values_are_rounded_once);
+    tcase_add_test(tests, a5_23_shared_weights_go_once);
     tcase_add_test(tests, a5_23_digits_are_read_as_well);
     tcase_add_test(tests, wrong_uses_are_named);
     return suite_run("int8 products", tests);
