@@ -1,5 +1,6 @@
 /* sparse_ops.c: what sparse tensors compute that is no op of the table: registered as a program's are, so that capture
- * and the tape know them. Columns and row starts are checked where they are used: their memory can be written. */
+ * and the tape know them. As such they are open to everyone by name: a result is made only of arguments that fit.
+ * Columns and row starts are checked where they are used: their memory can be written. */
 #include <math.h>
 #include <sinter/sinter.h>
 
@@ -48,56 +49,151 @@ typedef void OnF32(const Csr *a, const float *x, const float *y, float *out);
 typedef void OnF64(const Csr *a, const double *x, const double *y, double *out);
 
 /* out is zeros; x and y inputs 2 and 3. */
-static sn_status run_csr(sn_frame *f, const Csr *a, sn_tensor *out, OnF32 *on_f32, OnF64 *on_f64) {
+static sn_status run_csr(sn_frame *f, int64_t n_columns, sn_tensor *out, OnF32 *on_f32, OnF64 *on_f64) {
+    Csr a;
+    const sn_status status = read_csr(f, n_columns, sn_size(sn_in(f, 3), 1), &a);
+    if (status != SN_OK) return status;
     sn_tensor *const x = sn_contiguous(sn_in(f, 2)), *const y = sn_contiguous(sn_in(f, 3));
     const sn_dtype dtype = sn_dtype_of(x);
     const void *const xs = sn_data(x, dtype), *const ys = sn_data(y, dtype);
     void *const to = sn_data_mut(out, dtype);
     if (sn_check() != SN_OK) return sn_check();
     if (dtype == SN_F32)
-        on_f32(a, xs, ys, to);
+        on_f32(&a, xs, ys, to);
     else
-        on_f64(a, xs, ys, to);
+        on_f64(&a, xs, ys, to);
     return sn_out(f, 0, out);
 }
 
+/* what may come as arguments ------------------------------------------------------------------ */
+
+static Status check_places(const char *op, const char *name, sn_tensor *t) {
+    if (sn_rank(t) != 1)
+        return error_raise(ST_SHAPE, "%s: '%s' has %lld dims, where it must have 1", op, name, (long long)sn_rank(t));
+    if (sn_dtype_of(t) == SN_I64) return ST_OK;
+    return error_raise(ST_DTYPE, "%s: '%s' is %s, where it must be i64", op, name, dtype_name(t->base.meta->dtype));
+}
+
+static Status check_rows_columns(sn_frame *f, const char *op) {
+    TRY(check_places(op, "rows", sn_in(f, 0)));
+    TRY(check_places(op, "columns", sn_in(f, 1)));
+    return sn_numel(sn_in(f, 0)) ? ST_OK : error_raise(ST_SHAPE, "%s: 'rows' is empty, where it begins with a 0", op);
+}
+
+typedef struct SparseOperand {
+    const char *name;
+    int rank;
+    int64_t size; /* of dim 0; -1: any, columns are checked against it */
+} SparseOperand;
+
+static Status check_operand(const char *op, const SparseOperand *want, sn_tensor *t) {
+    const sn_dtype dtype = sn_dtype_of(t);
+    if (sn_rank(t) != want->rank)
+        return error_raise(ST_SHAPE, "%s: '%s' has %lld dims, where it must have %d", op, want->name,
+                           (long long)sn_rank(t), want->rank);
+    if (want->size >= 0 && sn_size(t, 0) != want->size)
+        return error_raise(ST_SHAPE, "%s: '%s' has size %lld in dim 0, where rows and columns ask for %lld", op,
+                           want->name, (long long)sn_size(t, 0), (long long)want->size);
+    if (dtype == SN_F32 || dtype == SN_F64) return ST_OK;
+    return error_raise(ST_DTYPE, "%s: '%s' is %s, where it must be f32 or f64", op, want->name,
+                       dtype_name(t->base.meta->dtype));
+}
+
+/* Inputs 2 and 3. */
+static Status check_operands(sn_frame *f, const char *op, SparseOperand x, SparseOperand y) {
+    sn_tensor *const a = sn_in(f, 2), *const b = sn_in(f, 3);
+    TRY(check_operand(op, &x, a));
+    TRY(check_operand(op, &y, b));
+    if (sn_dtype_of(a) == sn_dtype_of(b)) return ST_OK;
+    return error_raise(ST_DTYPE, "%s: '%s' is %s and '%s' is %s, where they must be the same", op, x.name,
+                       dtype_name(a->base.meta->dtype), y.name, dtype_name(b->base.meta->dtype));
+}
+
+static Status check_count(const char *op, const char *name, int64_t n) {
+    if (n >= 0 && n < INT64_MAX) return ST_OK;
+    return error_raise(ST_VALUE, "%s: '%s' is %lld, where it counts rows", op, name, (long long)n);
+}
+
+static Status check_product(sn_frame *f) {
+    static const char *const op = "sparse::product";
+    TRY(check_rows_columns(f, op));
+    return check_operands(f, op, (SparseOperand){"values", 1, sn_numel(sn_in(f, 1))}, (SparseOperand){"dense", 2, -1});
+}
+
+static Status check_transposed(sn_frame *f) {
+    static const char *const op = "sparse::transposed";
+    TRY(check_rows_columns(f, op));
+    TRY(check_operands(f, op, (SparseOperand){"values", 1, sn_numel(sn_in(f, 1))},
+                       (SparseOperand){"grad", 2, sn_numel(sn_in(f, 0)) - 1}));
+    return check_count(op, "n", sn_in_int(f, 4));
+}
+
+static Status check_sampled(sn_frame *f) {
+    static const char *const op = "sparse::sampled";
+    TRY(check_rows_columns(f, op));
+    TRY(check_operands(f, op, (SparseOperand){"grad", 2, sn_numel(sn_in(f, 0)) - 1}, (SparseOperand){"dense", 2, -1}));
+    const int64_t width = sn_size(sn_in(f, 2), 1), other = sn_size(sn_in(f, 3), 1);
+    if (width == other) return ST_OK;
+    return error_raise(ST_SHAPE, "%s: 'grad' has size %lld in dim 1 and 'dense' %lld, where they must be the same", op,
+                       (long long)width, (long long)other);
+}
+
+static Status check_starts(sn_frame *f) {
+    TRY(check_places("sparse::row_starts", "row", sn_in(f, 0)));
+    return check_count("sparse::row_starts", "rows", sn_in_int(f, 1));
+}
+
+/* results: zeros, or NULL: an argument does not fit -------------------------------------------- */
+
 static sn_tensor *product_result(sn_frame *f) {
+    if (check_product(f) != ST_OK) return NULL;
     return sn_new_zeros(sn_in(f, 2), SN_INTS(sn_numel(sn_in(f, 0)) - 1, sn_size(sn_in(f, 3), 1)));
 }
 static sn_tensor *transposed_result(sn_frame *f) {
+    if (check_transposed(f) != ST_OK) return NULL;
     return sn_new_zeros(sn_in(f, 2), SN_INTS(sn_in_int(f, 4), sn_size(sn_in(f, 3), 1)));
 }
-static sn_tensor *sampled_result(sn_frame *f) { return sn_new_zeros(sn_in(f, 2), SN_INTS(sn_numel(sn_in(f, 1)))); }
-static sn_tensor *starts_result(sn_frame *f) { return sn_new_zeros(sn_in(f, 0), SN_INTS(sn_in_int(f, 1) + 1)); }
-static sn_tensor *each_result(sn_frame *f) { return sn_new_zeros(sn_in(f, 1), SN_INTS(sn_numel(sn_in(f, 1)))); }
+static sn_tensor *sampled_result(sn_frame *f) {
+    if (check_sampled(f) != ST_OK) return NULL;
+    return sn_new_zeros(sn_in(f, 2), SN_INTS(sn_numel(sn_in(f, 1))));
+}
+static sn_tensor *starts_result(sn_frame *f) {
+    if (check_starts(f) != ST_OK) return NULL;
+    return sn_new_zeros(sn_in(f, 0), SN_INTS(sn_in_int(f, 1) + 1));
+}
+static sn_tensor *each_result(sn_frame *f) {
+    if (check_rows_columns(f, "sparse::row_of_each") != ST_OK) return NULL;
+    return sn_new_zeros(sn_in(f, 1), SN_INTS(sn_numel(sn_in(f, 1))));
+}
 
-static sn_status product_meta(sn_frame *f) { return sn_out(f, 0, product_result(f)); }
-static sn_status transposed_meta(sn_frame *f) { return sn_out(f, 0, transposed_result(f)); }
-static sn_status sampled_meta(sn_frame *f) { return sn_out(f, 0, sampled_result(f)); }
-static sn_status starts_meta(sn_frame *f) { return sn_out(f, 0, starts_result(f)); }
-static sn_status each_meta(sn_frame *f) { return sn_out(f, 0, each_result(f)); }
+static sn_status gives(sn_frame *f, sn_tensor *out) { return out ? sn_out(f, 0, out) : sn_check(); }
 
+static sn_status product_meta(sn_frame *f) { return gives(f, product_result(f)); }
+static sn_status transposed_meta(sn_frame *f) { return gives(f, transposed_result(f)); }
+static sn_status sampled_meta(sn_frame *f) { return gives(f, sampled_result(f)); }
+static sn_status starts_meta(sn_frame *f) { return gives(f, starts_result(f)); }
+static sn_status each_meta(sn_frame *f) { return gives(f, each_result(f)); }
+
+/* Kernels ask for their result first: eagerly no meta rule has run before. */
 static sn_status product_cpu(sn_frame *f) {
-    Csr a;
-    const sn_status status = read_csr(f, sn_size(sn_in(f, 3), 0), sn_size(sn_in(f, 3), 1), &a);
-    return status == SN_OK ? run_csr(f, &a, product_result(f), product_f32, product_f64) : status;
+    sn_tensor *const out = product_result(f);
+    return out ? run_csr(f, sn_size(sn_in(f, 3), 0), out, product_f32, product_f64) : sn_check();
 }
 static sn_status transposed_cpu(sn_frame *f) {
-    Csr a;
-    const sn_status status = read_csr(f, sn_in_int(f, 4), sn_size(sn_in(f, 3), 1), &a);
-    return status == SN_OK ? run_csr(f, &a, transposed_result(f), transposed_f32, transposed_f64) : status;
+    sn_tensor *const out = transposed_result(f);
+    return out ? run_csr(f, sn_in_int(f, 4), out, transposed_f32, transposed_f64) : sn_check();
 }
 static sn_status sampled_cpu(sn_frame *f) {
-    Csr a;
-    const sn_status status = read_csr(f, sn_size(sn_in(f, 3), 0), sn_size(sn_in(f, 3), 1), &a);
-    return status == SN_OK ? run_csr(f, &a, sampled_result(f), sampled_f32, sampled_f64) : status;
+    sn_tensor *const out = sampled_result(f);
+    return out ? run_csr(f, sn_size(sn_in(f, 3), 0), out, sampled_f32, sampled_f64) : sn_check();
 }
 
 static sn_status starts_cpu(sn_frame *f) {
-    const int64_t *const row = sn_data(sn_contiguous(sn_in(f, 0)), SN_I64), n = sn_numel(sn_in(f, 0));
     sn_tensor *const out = starts_result(f);
+    if (!out) return sn_check();
+    const int64_t *const row = sn_data(sn_contiguous(sn_in(f, 0)), SN_I64), n = sn_numel(sn_in(f, 0));
     int64_t *const starts = sn_data_mut(out, SN_I64), rows = sn_in_int(f, 1);
-    for (int64_t e = 0, r = 0; starts && r <= rows; r++) {
+    for (int64_t e = 0, r = 0; starts && row && r <= rows; r++) {
         while (e < n && row[e] < r) e++;
         starts[r] = e;
     }
@@ -107,6 +203,7 @@ static sn_status starts_cpu(sn_frame *f) {
 static sn_status each_cpu(sn_frame *f) {
     Csr a;
     sn_tensor *const out = each_result(f);
+    if (!out) return sn_check();
     int64_t *const row = sn_data_mut(out, SN_I64);
     const sn_status status = read_csr(f, INT64_MAX, 0, &a);
     for (int64_t r = 0; status == SN_OK && r < a.n_rows; r++)

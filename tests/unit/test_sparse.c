@@ -244,6 +244,83 @@ START_TEST(a1_14_bad_positions) {
 }
 END_TEST
 
+/* What a caller of the ops by name gets wrong: two rows, three entries, of five columns. */
+typedef struct Wrong {
+    const char *op;
+    sn_value in[5];
+    sn_status status;
+    const char *says;
+} Wrong;
+
+static void expect_wrong(const Wrong *w) {
+    int n = 0;
+    while (n < 5 && w->in[n].kind != SN_KIND_DEFAULT) n++;
+    ck_assert_ptr_null(sn_op_call1(sn_op_find(w->op), w->in, n));
+    expect_error(w->status, w->says);
+}
+
+START_TEST(a1_14_ops_by_name_take_what_fits_only) {
+    const Coo c = make_coo(6);
+    ck_assert_ptr_nonnull(tensor_of_coo(&c)); /* the first one registers them */
+    sn_tensor *const r = I64(0, 1, 3), *const k = I64(4, 0, 2), *const v = F32(1, 3), *const d = F32(2, 5, 2);
+    sn_tensor *const g = F32(3, 2, 2), *const wide = F32(4, 2, 7), *const none = sn_zeros(SN_INTS(0), SN_I64);
+#define V(t)      sn_val(t)
+#define TO(t, to) sn_val(sn_to(t, to))
+    const Wrong wrong[] = {
+        {"sparse::product", {V(r), V(k), TO(v, SN_I32), TO(d, SN_I32)}, SN_ERR_DTYPE, "product: 'values' is i32"},
+        {"sparse::product", {V(r), V(k), TO(v, SN_BF16), TO(d, SN_BF16)}, SN_ERR_DTYPE, "'values' is bf16, where it"},
+        {"sparse::product", {V(r), V(k), V(v), TO(d, SN_I8)}, SN_ERR_DTYPE, "'dense' is i8, where it must be f32"},
+        {"sparse::product", {V(r), V(k), V(v), TO(d, SN_F64)}, SN_ERR_DTYPE, "'values' is f32 and 'dense' is f64"},
+        {"sparse::product", {V(r), V(k), V(F32(1, 2)), V(d)}, SN_ERR_SHAPE, "'values' has size 2 in dim 0, where rows"},
+        {"sparse::product", {V(r), V(k), V(v), V(v)}, SN_ERR_SHAPE, "'dense' has 1 dims, where it must have 2"},
+        {"sparse::product", {TO(r, SN_I32), V(k), V(v), V(d)}, SN_ERR_DTYPE, "'rows' is i32, where it must be i64"},
+        {"sparse::product", {V(r), TO(k, SN_F64), V(v), V(d)}, SN_ERR_DTYPE, "'columns' is f64, where it must be i64"},
+        {"sparse::product", {V(none), V(k), V(v), V(d)}, SN_ERR_SHAPE, "'rows' is empty"},
+        {"sparse::product", {V(r), V(k), V(v), V(F32(1, 4, 2))}, SN_ERR_VALUE, "a column is outside of it"},
+        {"sparse::transposed", {V(r), V(k), V(v), V(d), sn_int(5)}, SN_ERR_SHAPE, "'grad' has size 5 in dim 0, where "},
+        {"sparse::transposed", {V(r), V(k), V(v), V(g), sn_int(-1)}, SN_ERR_VALUE, "transposed: 'n' is -1, where it"},
+        {"sparse::transposed", {V(r), V(k), V(v), V(g), sn_int(4)}, SN_ERR_VALUE, "a column is outside of it"},
+        {"sparse::sampled", {V(r), V(k), V(d), V(d)}, SN_ERR_SHAPE, "sampled: 'grad' has size 5 in dim 0, where rows"},
+        {"sparse::sampled", {V(r), V(k), V(wide), V(d)}, SN_ERR_SHAPE, "'grad' has size 7 in dim 1 and 'dense' 2"},
+        {"sparse::sampled", {V(r), V(k), TO(g, SN_F64), V(d)}, SN_ERR_DTYPE, "'grad' is f64 and 'dense' is f32"},
+        {"sparse::row_starts", {TO(k, SN_F32), sn_int(2)}, SN_ERR_DTYPE, "row_starts: 'row' is f32, where it"},
+        {"sparse::row_starts", {V(k), sn_int(-2)}, SN_ERR_VALUE, "row_starts: 'rows' is -2, where it counts rows"},
+        {"sparse::row_starts", {V(k), sn_int(INT64_MAX)}, SN_ERR_VALUE, "'rows' is 9223372036854775807"},
+        {"sparse::row_of_each", {V(r), V(g)}, SN_ERR_SHAPE, "row_of_each: 'columns' has 2 dims, where it must have 1"},
+        {"sparse::row_of_each", {V(I64(0, 4)), V(k)}, SN_ERR_VALUE, "rows do not ascend"},
+    };
+#undef V
+#undef TO
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) expect_wrong(&wrong[i]);
+    const sn_value right[] = {sn_val(r), sn_val(k), sn_val(v), sn_val(d)};
+    sn_tensor *const a = sn_sparse_csr(r, k, v, SN_INTS(2, 5));
+    ck_assert(same_bits(sn_op_call1(sn_op_find("sparse::product"), right, 4), sn_mm(a, d)));
+    ck_assert_int_eq(sn_check(), SN_OK);
+}
+END_TEST
+
+/* The same op and operands in a body, recorded and then compiled. */
+static sn_status by_name(sn_frame *f) {
+    const sn_value in[] = {sn_in_value(f, 0), sn_in_value(f, 1), sn_in_value(f, 2), sn_in_value(f, 3)};
+    return sn_out(f, 0, sn_op_call1(sn_op_find("sparse::product"), in, 4));
+}
+
+START_TEST(a1_14_ops_by_name_are_refused_in_compiled_functions) {
+    const Coo c = make_coo(7);
+    ck_assert_ptr_nonnull(tensor_of_coo(&c));
+    const Twin twin = twin_new(by_name, NULL, NULL, NULL);
+    sn_tensor *const r = I64(0, 1, 3), *const k = I64(4, 0, 2), *const d = sn_to(F32(2, 5, 2), SN_BF16);
+    for (int i = 0; i < 3; i++) {
+        TWIN_CALL(twin, r, k, F32(1, 3), F32(2, 5, 2));
+        ck_assert_ptr_null(SN_CALL(twin.eager, r, k, sn_to(F32(1, 3), SN_BF16), d));
+        expect_error(SN_ERR_DTYPE, "sparse::product: 'values' is bf16");
+        ck_assert_ptr_null(SN_CALL(twin.fast, r, k, sn_to(F32(1, 3), SN_BF16), d));
+        expect_error(SN_ERR_DTYPE, "sparse::product: 'values' is bf16");
+    }
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a1_14_layouts_are_made_and_turned_into_each_other,
@@ -253,6 +330,8 @@ int main(void) {
         a1_14_compiled_functions_take_and_give_sparse_tensors,
         a1_14_what_has_no_rule_says_so,
         a1_14_bad_positions,
+        a1_14_ops_by_name_take_what_fits_only,
+        a1_14_ops_by_name_are_refused_in_compiled_functions,
     };
     return contract_main("test_sparse", tests, (int)(sizeof tests / sizeof *tests));
 }
