@@ -3,7 +3,7 @@
 #include "ir/graph.h"
 #include "ir/meta_rules.h"
 
-MetaFn meta_flow_cond, meta_flow_while, meta_flow_scan;
+MetaFn meta_flow_cond, meta_flow_while, meta_flow_scan, meta_flow_cond_backward, meta_flow_scan_backward;
 
 static Status flow_graph(const MetaCall *call, Arena *arena, const char *param, Graph **out) {
     const Arg *const text = &call->args[op_param_find(call->row, param)];
@@ -125,3 +125,34 @@ static Status with_arena(MetaCall *call, Status (*inside)(MetaCall *call, Arena 
 Status meta_flow_cond(MetaCall *call) { return with_arena(call, cond_inside); }
 Status meta_flow_while(MetaCall *call) { return with_arena(call, while_inside); }
 Status meta_flow_scan(MetaCall *call) { return with_arena(call, scan_inside); }
+
+/* Each number of `which` is below n. */
+static Status names_below(const MetaCall *call, const char *param, int count, int n) {
+    const Arg *const which = arg_named(call, param);
+    bool fits = which->n == count;
+    for (int i = 0; fits && i < count; i++) fits = which->ints[i] >= 0 && which->ints[i] < n;
+    return fits ? ST_OK
+                : meta_fail(call, ST_ARGUMENT, "%s: %d numbers for %d, each below %d", param, which->n, count, n);
+}
+
+/* A gradient is like its operand, row-major. */
+static Status meta_backward(MetaCall *call) {
+    const Arg *const operands = arg_named(call, "operands"), *const of = arg_named(call, "of");
+    int n = 0;
+    for (int i = 0; i < of->n && i < operands->n; i++) {
+        if (of->ints[i] < 0 || of->ints[i] < n) continue;
+        if (of->ints[i] != n)
+            return meta_fail(call, ST_ARGUMENT, "of: %lld comes before %d", (long long)of->ints[i], n);
+        const Meta *const meta = operands->vals[i]->meta;
+        if (out_list(call, n)) out_plain(call, n, meta->dtype, meta->device, meta->sizes, meta->rank);
+        n++;
+    }
+    if (of->n != operands->n) return meta_fail(call, ST_ARGUMENT, "of: %d numbers for %d operands", of->n, operands->n);
+    TRY(names_below(call, "summed", arg_named(call, "sums")->n, n));
+    TRY(names_below(call, "defined", arg_named(call, "gradients")->n, INT32_MAX));
+    call->n_out = n;
+    return ST_OK;
+}
+
+Status meta_flow_cond_backward(MetaCall *call) { return meta_backward(call); }
+Status meta_flow_scan_backward(MetaCall *call) { return meta_backward(call); }

@@ -62,11 +62,15 @@ static bool arg_wanted(const Tape *tape, const Arg *arg) {
     return false;
 }
 
+static bool any_wanted(const Tape *tape, const Node *node) {
+    bool any = false;
+    for (int i = 0; i < node->n_args; i++) any |= arg_wanted(tape, &node->args[i]);
+    return any;
+}
+
 static void mark(Tape *tape) {
     for (Node *node = tape->graph->first; node && node != tape->end; node = node->next) {
-        bool any = false;
-        for (int i = 0; i < node->n_args; i++) any |= arg_wanted(tape, &node->args[i]);
-        if (!any || !differentiable(node)) continue;
+        if (!any_wanted(tape, node) || !differentiable(node)) continue;
         for (int i = 0; i < node->n_outs; i++)
             if (dtype_is_float(node->outs[i].base.meta->dtype)) tape->wanted[node->outs[i].id] = true;
     }
@@ -87,7 +91,16 @@ static Status contribute(Tape *tape, GVal *value, Val *gradient) {
     return ST_OK;
 }
 
+/* What the rule of control flow gives has gone on from the sums. */
+static Status replace_sums(Tape *tape, const Node *node, const Deriv *deriv) {
+    const Arg *const operands = &node->args[op_param_find(node->row, "operands")];
+    for (int k = 0; k < operands->n; k++)
+        if (deriv->grad_list[k]) *sum_of(tape, gval(operands->vals[k])) = deriv->grad_list[k];
+    return ST_OK;
+}
+
 static Status contribute_all(Tape *tape, Node *node, const Deriv *deriv) {
+    if (deriv->flow) return replace_sums(tape, node, deriv);
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const arg = &node->args[i];
         if (!deriv->needs[i]) continue;
@@ -111,6 +124,28 @@ static int longest_list(const Node *node) {
     for (int i = 0; i < node->n_args; i++)
         if (node->args[i].kind == ARG_tensors && node->args[i].n > n) n = node->args[i].n;
     return n;
+}
+
+/* The operands' sums, and the generator that the call has. */
+static Status enter_flow(Tape *tape, Node *node, Deriv *deriv) {
+    Graph *const graph = tape->graph;
+    const Arg *const operands = &node->args[op_param_find(node->row, "operands")];
+    DerivFlow *const flow = ARENA_NEW(graph->arena, DerivFlow);
+    Arg *const args = ARENA_ARRAY(graph->arena, Arg, node->n_args);
+    if (!flow || !args) return ST_MEMORY;
+    *flow = (DerivFlow){.n_results = node->n_outs};
+    for (int k = 0; k < operands->n && k < FLOW_OPERANDS; k++) {
+        flow->wanted[k] = tape->wanted[gval(operands->vals[k])->id];
+        flow->sums[k] = *sum_of(tape, gval(operands->vals[k]));
+        while (sum_of(tape, gval(operands->vals[flow->same[k]])) != sum_of(tape, gval(operands->vals[k])))
+            flow->same[k]++;
+    }
+    memcpy(args, node->args, sizeof *args * (size_t)node->n_args);
+    args[op_param_find(node->row, "seed")] = A_INT(graph->seed);
+    args[op_param_find(node->row, "number")] = A_INT(sym_add(graph->env, graph->sequence, node->random));
+    deriv->flow = flow;
+    deriv->args = args;
+    return ST_OK;
 }
 
 static Status apply_rule(Tape *tape, Node *node) {
@@ -138,7 +173,8 @@ static Status apply_rule(Tape *tape, Node *node) {
     }
     const OpRow *const row = node->row->alias_of ? node->row->alias_of : node->row;
     Deriv deriv = {&tape->graph->builder, row,     node->args, results, grad_out, needs, arg_meta,
-                   result_meta,           grad_in, grad_list};
+                   result_meta,           grad_in, grad_list,  NULL};
+    if (row->flags & OPF_flow) TRY(enter_flow(tape, node, &deriv));
     TRY(deriv_rule(row)(&deriv));
     return contribute_all(tape, node, &deriv);
 }
@@ -231,6 +267,14 @@ static void mark_leaves(Tape *tape, const Node *node) {
     }
 }
 
+/* The gradients of control flow have none in a graph: eager's have, which are made op by op. */
+static Status refuse_flow(const Tape *tape) {
+    for (const Node *node = tape->last; node; node = node->prev)
+        if (node->row->flags & OPF_flow && differentiable(node) && any_wanted(tape, node))
+            return error_raise(ST_UNSUPPORTED, "gradients of gradients of control flow");
+    return ST_OK;
+}
+
 /* ran: NULL, or gets the nodes (by their present ids) whose rules were applied. */
 static Status expand_gradients(Graph *graph, Node *node, const bool **ran) {
     Tape tape;
@@ -247,6 +291,7 @@ static Status expand_gradients(Graph *graph, Node *node, const bool **ran) {
         status = contribute(&tape, gval(node->args[G_roots].vals[i]), node->args[G_grads].vals[i]);
     nodes_restore(graph, saved);
     TRY(status);
+    if (node->args[G_create_graph].i) TRY(refuse_flow(&tape));
     TRY(walk_back(&tape, modes));
     return put_gradients(&tape, node, uses);
 }

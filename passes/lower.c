@@ -187,7 +187,7 @@ static int workspace_slot(Lower *l, const Step *step) {
 
 /* Control flow draws from a generator that is made of the call's seed and its own number. */
 static void give_generator(const Lower *l, const Node *node, Step *step) {
-    if (!(node->row->flags & OPF_flow)) return;
+    if (!(node->row->flags & OPF_flow) || !(node->row->flags & OPF_random)) return;
     step->args[op_param_find(node->row, "seed")] = A_INT(l->graph->seed);
     step->args[op_param_find(node->row, "number")] = A_INT(sym_add(l->env, l->graph->sequence, node->random));
 }

@@ -106,6 +106,16 @@ KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec);
 
 /* rules --------------------------------------------------------------------------------------- */
 
+/* What a rule of control flow (OPF_flow) also has, by element of its operands. It gives new sums of gradients, not
+ * contributions [semantics T3]. */
+enum { FLOW_OPERANDS = 64, FLOW_RESULTS = 64 }; /* with more, each op of the bodies is on the tape itself */
+typedef struct DerivFlow {
+    bool wanted[FLOW_OPERANDS];
+    Val *sums[FLOW_OPERANDS]; /* so far; NULL: nothing came yet */
+    int same[FLOW_OPERANDS];  /* the first element whose gradient goes to the same place */
+    int n_results;
+} DerivFlow;
+
 /* Derivative of one op call: reads args, results and incoming gradients, sets the gradients of the arguments it is
  * asked for. grad_out[i] NULL: undefined (treated as zero without making one). */
 typedef struct Deriv {
@@ -118,8 +128,9 @@ typedef struct Deriv {
     const bool *needs;
     const Meta *const *arg_meta; /* by argument, also of unsaved tensors (NULL: not a tensor) */
     const Meta *const *result_meta;
-    Val **grad_in;   /* by argument; lists: grad_list */
-    Val **grad_list; /* for a Tensor[] argument: one per element */
+    Val **grad_in;         /* by argument; lists: grad_list */
+    Val **grad_list;       /* for a Tensor[] argument: one per element */
+    const DerivFlow *flow; /* of control flow; else NULL */
 } Deriv;
 typedef Status DerivFn(Deriv *d);
 enum { DERIV_all_results = -1 };

@@ -44,7 +44,7 @@ static const Layer layers[] = {
      "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
     /* record < flow, variant < training, replay < function; what goes up is a row of capture/record/capture_hooks.h */
     {"runtime/capture/record/", BELOW_CAPTURE},
-    {"runtime/capture/flow/", BELOW_CAPTURE " runtime/capture/record/"},
+    {"runtime/capture/flow/", BELOW_CAPTURE " runtime/capture/record/ passes/passes.h"},
     {"runtime/capture/variant/", BELOW_CAPTURE " runtime/capture/record/"},
     {"runtime/capture/training/", BELOW_CAPTURE " runtime/capture/record/ runtime/capture/variant/"},
     {"runtime/capture/replay/", BELOW_CAPTURE " runtime/capture/record/ runtime/capture/variant/"},

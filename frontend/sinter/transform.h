@@ -8,10 +8,16 @@
    itself instead, each time; so does one with a user's op or in an autocast region. sn_logging_set("graph_breaks")
    tells why. A body may not write what is not its own. Only ops that run can fail on values. Results are row-major and
    never share memory with inputs. Each of these ops takes one sequence number of the generator, however many random ops
-   run inside, which draw from a generator of their own, made of seed and that number. In a compiled function
-   control flow is an op of the graph, a step whose bodies' ops run one by one: no value is asked for.
-   Where what it uses requires gradients (in SN_GRAD_ON) or is not on the CPU, where a body runs itself, and where there
-   are more than 8 results, it ends the segment and runs eagerly, and sn_explain says why. */
+   run inside, which draw from a generator of their own, made of seed and that number.
+   In a compiled function control flow is an op of the graph, a step whose bodies' ops run one by one: no value is
+   asked for. Where what it uses is not on the CPU, where a body runs itself, and where there are more than 8 results
+   or tensors that require gradients, it ends the segment and runs eagerly, and sn_explain says why.
+
+   Gradients of cond, scan and map: one node (CondBackward, ScanBackward) saves what goes in and what the bodies close
+   over; backward runs the bodies once more, with the same random numbers, and goes back through their ops, the last
+   round first, so that nothing between rounds is kept and every sum is that of a loop by hand. What a wanted gradient
+   does not come to is zeros. Where a result could carry a gradient and does not (sn_detach), and where a body runs
+   itself, each op has a node of its own instead. */
 #ifndef SINTER_TRANSFORM_H
 #define SINTER_TRANSFORM_H
 #include <sinter/tensor.h>
@@ -23,7 +29,7 @@ typedef struct sn_cond_options {
 } sn_cond_options;
 #define SN_COND_OPTIONS(...) SN_STRUCT(sn_cond_options, __VA_ARGS__)
 /* pred, one bool, says which body gives the results. Both give the same dtypes, sizes and devices, else an error; a
-   result requires gradients if it does in either; what only the other body uses gets none. As torch.cond. [op] */
+   result requires gradients if it does in either; what only the other body uses gets zeros. As torch.cond. [op] */
 sn_status sn_cond(sn_tensor *pred, sn_body if_true, sn_body if_false, void *closure, const sn_cond_options *options,
                   sn_tensors in, sn_tensor **out, int n_out);
 

@@ -321,9 +321,26 @@ static Status widen(const RowNode *row, TapeBackward *call, Val **wide) {
     return *wide ? ST_OK : error_pending();
 }
 
+static bool same_place(const TapeEdge *a, const TapeEdge *b) {
+    const TapeEdge *const to = tape_edge_now(a), *const other = tape_edge_now(b);
+    return to->target == other->target && (to->leaf || to->output == other->output);
+}
+
+/* Its operands are its only list. */
+static void enter_flow(const TapeNode *node, const TapeBackward *call, DerivFlow *flow) {
+    const int first = row_node(node)->row->n_params, n = node->n_edges - first;
+    *flow = (DerivFlow){.n_results = node->n_outs};
+    for (int k = 0; k < n && k < FLOW_OPERANDS; k++) {
+        flow->wanted[k] = call->needs[first + k];
+        flow->sums[k] = call->partial[first + k] ? &call->partial[first + k]->base : NULL;
+        while (!same_place(&node->edges[first + flow->same[k]], &node->edges[first + k])) flow->same[k]++;
+    }
+}
+
 static Status row_backward(TapeNode *node, TapeBackward *call) {
     const RowNode *const row = row_node(node);
     RowCall rc;
+    DerivFlow flow;
     Val *wide;
     TRY(unpack(node, call, &rc));
     /* until the engine closes this node's scope */
@@ -340,6 +357,10 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
                    .result_meta = node->out_meta,
                    .grad_in = rc.grad_in,
                    .grad_list = (Val **)(call->grad_in + row->row->n_params)};
+    if (UNLIKELY(node->class->continues)) {
+        enter_flow(node, call, &flow);
+        rc.d.flow = &flow;
+    }
     if (UNLIKELY(row->wide != DT_default)) {
         TRY(widen(row, call, &wide));
         rc.d.grad_out = &wide;
@@ -351,8 +372,12 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
 }
 
 static const TapeClass row_class = {.backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved};
+static const TapeClass flow_class = {
+    .backward = row_backward, .drop = row_drop, .name = row_name, .saved = row_saved, .continues = true};
 
-const OpRow *tape_node_row(const TapeNode *node) { return node->class == &row_class ? row_node(node)->row : NULL; }
+const OpRow *tape_node_row(const TapeNode *node) {
+    return node->class == &row_class || node->class == &flow_class ? row_node(node)->row : NULL;
+}
 
 /* recording ----------------------------------------------------------------------------------- */
 
@@ -397,8 +422,8 @@ static Status make_node(Recording *r, const SavePlan *plan) {
     const int n_params = call->row->n_params, n_saved = saves_room(call, plan);
     const size_t fixed = sizeof(RowNode) + (size_t)n_params * sizeof(Arg) + (size_t)n_saved * sizeof(TapeSaved);
     const int n_outs = call->row->returns_list ? MAX_LIST : call->row->n_out;
-    r->node = tape_node_new(&row_class, n_params + call_list_items(call), n_params, n_outs,
-                            fixed + tape_args_bytes(call->row, call->args));
+    r->node = tape_node_new(call->row->flags & OPF_flow ? &flow_class : &row_class, n_params + call_list_items(call),
+                            n_params, n_outs, fixed + tape_args_bytes(call->row, call->args));
     if (!r->node) return ST_MEMORY;
     RowNode *const row = r->row = tape_node_extra(r->node);
     row->row = call->row;
@@ -516,7 +541,17 @@ static Status attach_results(Recording *r) {
     return ST_OK;
 }
 
+/* Its bodies run again in backward, with the numbers that they now draw. */
+static void note_generator(const Recording *r) {
+    const OpRow *const row = r->call->row;
+    const sn_state *const state = state_get();
+    if (LIKELY(!(row->flags & OPF_flow))) return;
+    r->row->args[op_param_find(row, "seed")] = A_INT((int64_t)state->seed);
+    r->row->args[op_param_find(row, "number")] = A_INT((int64_t)state->sequence);
+}
+
 static Status record_into(Recording *r, const SavePlan *plan) {
+    note_generator(r);
     TRY(set_edges(r));
     TRY(save_arguments(r, plan));
     if (r->written) TRY(note_wide(r));
@@ -586,7 +621,7 @@ static Status check_mutated(const OpCall *call) {
     return ST_OK;
 }
 
-static Status kernel(OpCall *call) {
+Status tape_kernel(OpCall *call) {
     const bool on = state_get()->grad_mode == SN_GRAD_ON;
     const uint32_t tracked = on ? tracked_args(call) : 0;
     if (UNLIKELY(tracked && call->row->flags & OPF_user)) TRY(check_mutated(call));
@@ -655,5 +690,5 @@ void tape_start(void) {
         if (row && !row->alias_of) parse_saves(row, &plans[op]);
         if (row && row->flags & OPF_resizes) dispatch_register(row, KEY_autograd, kernel_resizes);
     }
-    dispatch_fallback(KEY_autograd, kernel);
+    dispatch_fallback(KEY_autograd, tape_kernel);
 }

@@ -223,6 +223,7 @@ Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_ou
 bool tape_row_differentiable(const OpRow *row); /* it has a derivative rule */
 /* The layout that a leaf's .grad has: the leaf's own where that is dense, else row-major. */
 const Meta *tape_grad_meta(const sn_tensor *leaf);
+OpKernel tape_kernel; /* of the key: records a node where the call needs one, and passes it on */
 /* Runs an op under Autograd and the backend only, whatever this thread includes. */
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs);
 

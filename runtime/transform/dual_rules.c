@@ -6,7 +6,10 @@
 
 static bool saves_nothing(const OpRow *row) { return !row->saves || !*row->saves; }
 
-bool dual_has_rule(const OpRow *row) { return row->flags & OPF_nodiff || row->kind == KIND_view || deriv_rule(row); }
+bool dual_has_rule(const OpRow *row) {
+    if (row->flags & OPF_flow) return false; /* its rule goes on from sums: the ops of its bodies have theirs */
+    return row->flags & OPF_nodiff || row->kind == KIND_view || deriv_rule(row);
+}
 
 /* the op on the tangent ----------------------------------------------------------------------- */
 

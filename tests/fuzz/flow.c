@@ -59,6 +59,7 @@ static sn_tensor *in_sparse(const FlowStep *step, sn_tensor *t) {
 
 sn_tensor *fz_flow(FzHow how, sn_tensor *t, double by) {
     FlowStep step = {.by = by, .other = sn_full(SN_INTS(), sn_float(0.75), sn_dtype_of(t))};
+    if (by < 1) step.other = sn_tanh(sn_sum(t)); /* with the history that t has */
     sn_tensor *out[2] = {NULL}, *const count = sn_full(SN_INTS(), sn_int(0), SN_I64);
     if (how == FZ_in_sparse) return in_sparse(&step, t);
     if (how == FZ_in_cond)

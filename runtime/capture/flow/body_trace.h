@@ -34,5 +34,7 @@ Status flow_body_run(const FlowBody *body, sn_tensor *const *in, sn_tensor **out
 
 /* Whether result i requires gradients where these arguments do, by the graph. */
 bool flow_body_tracks(const FlowBody *body, sn_tensor *const *in, int i);
+/* The same of all results: in by argument, which are followed by what it closes over; out by result. */
+Status flow_body_marks(const FlowBody *body, const bool *in, bool *out);
 
 #endif

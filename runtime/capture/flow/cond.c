@@ -15,8 +15,9 @@ static Status trace_branches(CondRun *run) {
     const Meta **const metas = mem_alloc((size_t)(call->n_in + 1) * sizeof *metas);
     if (!metas) return ST_MEMORY;
     for (int i = 0; i < call->n_in; i++) metas[i] = call->in[i]->base.meta;
-    Status status = body_trace(&run->branches[1], metas);
-    if (status == ST_OK) status = body_trace(&run->branches[0], metas);
+    Status status = ST_OK;
+    for (int i = 1; i >= 0 && status == ST_OK; i--)
+        if (!run->branches[i].arena) status = body_trace(&run->branches[i], metas);
     mem_free(metas);
     return status;
 }
@@ -58,7 +59,7 @@ static Status require_gradients(const CondRun *run) {
 
 static Status run_cond(CondRun *run, sn_tensor *pred) {
     TRY(flow_decide("sn_cond", "the predicate", pred, &run->taken));
-    if (!run->branches[1].arena) TRY(trace_branches(run));
+    TRY(trace_branches(run));
     TRY(compare_types(run));
     TRY(flow_body_run(&run->branches[run->taken], run->call->in, run->call->out));
     return require_gradients(run);
@@ -86,7 +87,22 @@ static Status record_branches(CondRun *run, FlowRecord *record) {
     return status;
 }
 
-/* As an op of a graph; record->reason: it can't be. */
+/* A result requires gradients where it does in either branch. */
+static bool is_one(const CondRun *run, bool recorded) {
+    const FlowBody *const yes = &run->branches[1], *const no = &run->branches[0];
+    const FlowBody *const bodies[] = {yes, no};
+    bool in_yes[FLOW_RESULTS], in_no[FLOW_RESULTS];
+    FlowMarks marks;
+    if (!yes->graph || !no->graph) return false;
+    flow_marks(run->call, bodies, 2, recorded, &marks);
+    if (!marks.n_tracked || !marks.fit) return false;
+    if (flow_marks_run(&marks, yes, run->call->n_in, in_yes) != ST_OK) return false;
+    if (flow_marks_run(&marks, no, run->call->n_in + yes->closed.n, in_no) != ST_OK) return false;
+    for (int i = 0; i < run->call->n_out; i++) in_yes[i] |= in_no[i];
+    return flow_marks_all(yes, in_yes, 0, run->call->n_out);
+}
+
+/* As one op, of a graph or for the tape; record->reason: it can't be. */
 static Status record_cond(CondRun *run, sn_tensor *pred, FlowRecord *record) {
     if (!pred) return error_raise(ST_ARGUMENT, "sn_cond: the predicate is NULL");
     TRY(flow_record_inputs(record));
@@ -95,10 +111,12 @@ static Status record_cond(CondRun *run, sn_tensor *pred, FlowRecord *record) {
     TRY(record_branches(run, record));
     if (record->reason) return ST_OK;
     TRY(compare_types(run));
+    const FlowBody *const bodies[] = {&run->branches[1], &run->branches[0]};
+    flow_record_tape(record, bodies, 2, is_one(run, true));
+    if (record->reason) return error_pending();
     const char *const yes = flow_text(&run->branches[1]), *const no = flow_text(&run->branches[0]);
     if (!yes || !no) return ST_MEMORY;
     Arg args[] = {A_VAL(&pred->base), A_NONE, A_INT(run->call->n_in), A_STR(yes), A_STR(no), A_INT(0), A_INT(0)};
-    const FlowBody *const bodies[] = {&run->branches[1], &run->branches[0]};
     return flow_record_op(record, op_row(OP_cond), args, 1, bodies, 2);
 }
 
@@ -110,8 +128,9 @@ Status flow_cond(const FlowCall *call, sn_tensor *pred, const FlowBodies *branch
     FlowRecord record = {.call = call};
     if (flow_records()) {
         const Status status = record_cond(&run, pred, &record);
-        cond_free(&run);
-        if (status != ST_OK || !record.reason) return status;
+        const bool done = status != ST_OK || !record.reason;
+        if (done || flow_traces_again()) cond_free(&run);
+        if (done) return status;
     }
     TRY(flow_begin(call, record.reason, &around));
     const Status status = run_cond(&run, pred);
@@ -119,15 +138,33 @@ Status flow_cond(const FlowCall *call, sn_tensor *pred, const FlowBodies *branch
     return flow_end(call, &around, status);
 }
 
+static FlowCall call_of(const OpCall *op) {
+    return (FlowCall){.op = "sn_cond", .in = flow_operands(&op->args[1]), .n_in = (int)op->args[2].i, .out = op->outs};
+}
+
+static Status read_branches(CondRun *run, const OpCall *op, FlowCall *call) {
+    Val *const *closed = op->args[1].vals + call->n_in;
+    TRY(flow_body_read(&run->branches[1], op->args[3].string, &closed));
+    TRY(flow_body_read(&run->branches[0], op->args[4].string, &closed));
+    call->n_out = run->branches[1].n_out;
+    return ST_OK;
+}
+
+bool flow_cond_is_one(OpCall *op) {
+    FlowCall call = call_of(op);
+    CondRun run = cond_of(&call);
+    const bool one = read_branches(&run, op, &call) == ST_OK && is_one(&run, false);
+    cond_free(&run);
+    return one;
+}
+
 Status flow_cond_op(OpCall *op) {
-    const Arg *const operands = &op->args[1];
-    FlowCall call = {.op = "sn_cond", .in = flow_operands(operands), .n_in = (int)op->args[2].i, .out = op->outs};
-    Val *const *closed = operands->vals + call.n_in;
+    FlowCall call = call_of(op);
     CondRun run = cond_of(&call);
     FlowRun around;
-    Status status = flow_body_read(&run.branches[1], op->args[3].string, &closed);
-    if (status == ST_OK) status = flow_body_read(&run.branches[0], op->args[4].string, &closed);
-    op->n_outs = call.n_out = run.branches[1].n_out;
+    Status status = read_branches(&run, op, &call);
+    run.branches[0].n_out = run.branches[1].n_out;
+    op->n_outs = call.n_out;
     if (status == ST_OK) status = flow_op_begin(&call, &around);
     if (status == ST_OK) status = flow_end(&call, &around, run_cond(&run, tensor_of(op->args[0].val)));
     cond_free(&run);

@@ -8,6 +8,7 @@
  * too. */
 #ifndef SINTER_RUNTIME_FLOW_H
 #define SINTER_RUNTIME_FLOW_H
+#include "passes/passes.h"
 #include "runtime/capture/flow/body_trace.h"
 
 /* The arguments that all have; `in` is not NULL where there are any, nor is `out`. */
@@ -50,10 +51,16 @@ typedef struct FlowRecord {
     const FlowCall *call;
     const char *reason; /* of the call's arena, or static */
 } FlowRecord;
-/* Whether it would be one: in a body that is captured or traced. */
+/* Whether it may be one: in a body that is captured or traced, or where a node of the tape stands for it. */
 bool flow_records(void);
+bool flow_captures(void); /* the former alone */
+/* Whether what ran on a capture's handles is to be traced anew where it runs eagerly. */
+bool flow_traces_again(void);
 /* Arguments that may be part of one; bodies that are traced, of arguments with these layouts. */
 Status flow_record_inputs(FlowRecord *record);
+/* Traced bodies, in the order of the op's operands; one: one node would stand for it. Sets a reason where that, or
+ * nothing on the tape, is what eager needs. */
+void flow_record_tape(FlowRecord *record, const FlowBody *const *bodies, int n_bodies, bool one);
 Status flow_record_body(FlowRecord *record, FlowBody *body, const Meta *const *params);
 /* Records it: args of its row, but for the operands at `operands`, which are made here. */
 Status flow_record_op(FlowRecord *record, const OpRow *row, Arg *args, int operands, const FlowBody *const *bodies,
@@ -63,9 +70,23 @@ const char *flow_text(FlowBody *body);
 /* The other way: what it closes over are the tensors at `closed`, of which it takes its share. */
 Status flow_body_read(FlowBody *body, const char *text, Val *const **closed);
 
-/* The kernels of the three rows. */
-OpKernel flow_cond_op, flow_while_op, flow_scan_op;
-Status flow_launch(OpCall *call); /* of a plan's step, with results that are there */
+/* On the tape (flow_tape.c): one node stands for a call of which all results of floating dtype require gradients; its
+ * backward runs the bodies again. In any other call, and under transforms, each op of the bodies has a node. */
+typedef struct FlowMarks {
+    bool operand[FLOW_OPERANDS]; /* by operand of the op: it requires a gradient */
+    int n_tracked;               /* how many tensors do */
+    bool fit;                    /* operands and results: there are not too many for one node */
+} FlowMarks;
+/* recorded: operands may be values of a capture; else they are a kernel's. */
+void flow_marks(const FlowCall *call, const FlowBody *const *bodies, int n_bodies, bool recorded, FlowMarks *marks);
+/* By result of a body, whose closed over tensors are the operands from `first` on. */
+Status flow_marks_run(const FlowMarks *marks, const FlowBody *body, int first, bool *out);
+bool flow_marks_all(const FlowBody *body, const bool *out, int from, int to); /* all of floating dtype */
+
+/* The kernels of the rows: of the forward's, op by op. */
+OpKernel flow_cond_op, flow_while_op, flow_scan_op, flow_backward_op;
+bool flow_cond_is_one(OpCall *op), flow_scan_is_one(OpCall *op); /* one node stands for it */
+Status flow_launch(OpCall *call);                                /* of a plan's step, with results that are there */
 void flow_start(void);
 /* Around a kernel's run, whose end is flow_end: the generator. */
 Status flow_op_begin(const FlowCall *call, FlowRun *run);

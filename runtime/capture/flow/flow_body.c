@@ -112,20 +112,33 @@ static void track_written(const Node *node, bool *tracked) {
     for (; value; value = value_memory(value)) tracked[value->id] = true;
 }
 
-bool flow_body_tracks(const FlowBody *body, sn_tensor *const *in, int i) {
-    const Graph *const graph = body->graph;
-    if (!graph || state_get()->grad_mode != SN_GRAD_ON) return false;
-    bool *const tracked = mem_zero((size_t)(graph->n_vals + 1) * sizeof *tracked);
-    if (!tracked) return false;
-    for (int k = 0; k < graph->inputs.n; k++)
-        tracked[graph->inputs.at[k]->id] = tape_tracks(k < body->n_in ? in[k] : body->closed.at[k - body->n_in]);
+static void track_nodes(const Graph *graph, bool *tracked) {
     for (const Node *node = graph->first; node; node = node->next) {
         if (!op_recorded(node->row, node->form, node->modes, tracked_args(node, tracked))) continue;
         for (int k = 0; k < node->n_outs; k++)
             tracked[node->outs[k].id] = dtype_is_float(node->outs[k].base.meta->dtype);
         track_written(node, tracked);
     }
-    const bool tracks = tracked[graph->outputs.at[i].value->id];
+}
+
+Status flow_body_marks(const FlowBody *body, const bool *in, bool *out) {
+    const Graph *const graph = body->graph;
+    bool *const tracked = mem_zero((size_t)(graph->n_vals + 1) * sizeof *tracked);
+    if (!tracked) return ST_MEMORY;
+    for (int k = 0; k < graph->inputs.n; k++) tracked[graph->inputs.at[k]->id] = in[k];
+    track_nodes(graph, tracked);
+    for (int k = 0; k < graph->outputs.n; k++) out[k] = tracked[graph->outputs.at[k].value->id];
     mem_free(tracked);
+    return ST_OK;
+}
+
+bool flow_body_tracks(const FlowBody *body, sn_tensor *const *in, int i) {
+    if (!body->graph || state_get()->grad_mode != SN_GRAD_ON) return false;
+    const int n = body->graph->inputs.n;
+    bool *const marks = mem_zero((size_t)(n + body->n_out + 1) * sizeof *marks);
+    if (!marks) return false;
+    for (int k = 0; k < n; k++) marks[k] = tape_tracks(k < body->n_in ? in[k] : body->closed.at[k - body->n_in]);
+    const bool tracks = flow_body_marks(body, marks, marks + n) == ST_OK && marks[n + i];
+    mem_free(marks);
     return tracks;
 }

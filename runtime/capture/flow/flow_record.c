@@ -73,22 +73,24 @@ Status flow_body_read(FlowBody *body, const char *text, Val *const **closed) {
 
 bool flow_records(void) {
     const sn_state *const state = state_get();
-    return state->emission || state->capture;
+    return flow_captures() || (state->grad_mode == SN_GRAD_ON && !state->level);
 }
 
-/* Gradients of a recorded op are not built: the tape has those of its parts. In a traced body nothing is known of them
- * yet: who runs it asks. */
+bool flow_captures(void) { return state_get()->emission || state_get()->capture; }
+
+bool flow_traces_again(void) { return state_get()->capture != NULL; }
+
+/* A graph holds it on the CPU only; eager has no graph. */
 static const char *tensor_refusal(sn_tensor *t) {
     const sn_state *const state = state_get();
-    if (state->emission) return NULL;
-    if (state->grad_mode == SN_GRAD_ON && capture_requires_grad(t)) return "what it uses requires gradients";
+    if (state->emission || !state->capture) return NULL;
     return device_is_host(t->base.meta->device) ? NULL : "what it uses is on another device";
 }
 
 Status flow_record_inputs(FlowRecord *record) {
     const FlowCall *const call = record->call;
     TRY(error_pending());
-    if (call->n_out > MAX_OUTS) record->reason = "it has more than 8 results";
+    if (call->n_out > MAX_OUTS && flow_captures()) record->reason = "it has more than 8 results";
     for (int i = 0; i < call->n_in; i++) {
         if (!call->in[i]) return error_raise(ST_ARGUMENT, "%s: input %d is NULL", call->op, i);
         TRY(tensor_valid(call->in[i], call->op));
@@ -109,6 +111,18 @@ Status flow_record_body(FlowRecord *record, FlowBody *body, const Meta *const *p
     if (body->reason && !(record->reason = lasting(body->reason))) return ST_MEMORY;
     for (int i = 0; !record->reason && i < body->closed.n; i++) record->reason = tensor_refusal(body->closed.at[i]);
     return error_pending();
+}
+
+/* Who runs a traced body asks. */
+void flow_record_tape(FlowRecord *record, const FlowBody *const *bodies, int n_bodies, bool one) {
+    const sn_state *const state = state_get();
+    FlowMarks marks;
+    if (record->reason || state->emission) return;
+    flow_marks(record->call, bodies, n_bodies, true, &marks);
+    if (!state->capture && !one) record->reason = "nothing is recorded";
+    if (!state->capture || state->grad_mode != SN_GRAD_ON) return;
+    if (marks.n_tracked && !one) record->reason = "a result of it requires no gradient, and others do";
+    if (marks.n_tracked > MAX_OUTS) record->reason = "more than 8 tensors that it uses require gradients";
 }
 
 Status flow_record_op(FlowRecord *record, const OpRow *row, Arg *args, int operands, const FlowBody *const *bodies,
@@ -152,17 +166,4 @@ Status flow_launch(OpCall *call) {
         TRY(dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written));
     }
     return ST_OK;
-}
-
-/* Above the tape: what runs are ops of their own. */
-static void serve(OpId op, OpKernel *kernel) {
-    dispatch_register(op_row(op), KEY_autograd, kernel);
-    dispatch_register(op_row(op), KEY_cpu, kernel);
-    dispatch_register(op_row(op), KEY_cuda, kernel);
-}
-
-void flow_start(void) {
-    serve(OP_cond, flow_cond_op);
-    serve(OP_while_loop, flow_while_op);
-    serve(OP_scan, flow_scan_op);
 }

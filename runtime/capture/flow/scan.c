@@ -168,6 +168,28 @@ static Status with_room(ScanRun *run) {
     return status;
 }
 
+/* Round after round: what a carry requires may become more. Few rounds show all that many do. */
+static bool rounds_track(const ScanRun *run, FlowMarks *marks) {
+    const int n_carry = run->scan->n_carry, n = run->call->n_out;
+    const int64_t rounds = min_i64(run->length, n_carry + 2);
+    bool out[FLOW_RESULTS], any[FLOW_RESULTS] = {false};
+    for (int64_t i = 0; i < rounds; i++) {
+        if (flow_marks_run(marks, &run->body, run->call->n_in, out) != ST_OK) return false;
+        for (int k = 0; k < n_carry; k++) any[k] = marks->operand[k] = out[k];
+        for (int k = n_carry; k < n; k++) any[k] |= out[k];
+        if (flow_marks_all(&run->body, out, 0, n_carry) && flow_marks_all(&run->body, any, n_carry, n)) return true;
+    }
+    return false;
+}
+
+static bool is_one(const ScanRun *run, bool recorded) {
+    const FlowBody *const bodies[] = {&run->body};
+    FlowMarks marks;
+    if (!run->body.graph) return false;
+    flow_marks(run->call, bodies, 1, recorded, &marks);
+    return marks.n_tracked && marks.fit && rounds_track(run, &marks);
+}
+
 static Status record_scan(ScanRun *run, FlowRecord *record) {
     const FlowCall *const call = run->call;
     const FlowScan *const scan = run->scan;
@@ -178,12 +200,14 @@ static Status record_scan(ScanRun *run, FlowRecord *record) {
     for (int i = 0; i < scan->n_carry; i++)
         TRY(flow_same_type(call->op, "carry", i, call->in[i]->base.meta, "before the body",
                            run->body.graph->outputs.at[i].value->base.meta, "behind it"));
+    const FlowBody *const bodies[] = {&run->body};
+    flow_record_tape(record, bodies, 1, is_one(run, true));
+    if (record->reason) return error_pending();
     const char *const body = flow_text(&run->body);
     if (!body) return ST_MEMORY;
     Arg args[] = {
         A_NONE,   A_INT(call->n_in), A_INT(scan->n_carry), A_INT(scan->dim), A_BOOL(scan->reverse), A_STR(body),
         A_INT(0), A_INT(0)};
-    const FlowBody *const bodies[] = {&run->body};
     return flow_record_op(record, op_row(OP_scan), args, 0, bodies, 1);
 }
 
@@ -193,8 +217,9 @@ Status flow_scan(const FlowCall *call, const FlowScan *scan) {
     FlowRecord record = {.call = call};
     if (flow_records()) {
         const Status status = record_scan(&run, &record);
-        body_trace_free(&run.body);
-        if (status != ST_OK || !record.reason) return status;
+        const bool done = status != ST_OK || !record.reason;
+        if (done || flow_traces_again()) body_trace_free(&run.body);
+        if (done) return status;
     }
     TRY(flow_begin(call, record.reason, &around));
     const Status status = with_room(&run);
@@ -202,18 +227,41 @@ Status flow_scan(const FlowCall *call, const FlowScan *scan) {
     return flow_end(call, &around, status);
 }
 
-Status flow_scan_op(OpCall *op) {
-    const Arg *const operands = &op->args[0];
-    const FlowScan scan = {
+static FlowScan scan_args(const OpCall *op) {
+    return (FlowScan){
         .n_carry = (int)op->args[2].i, .dim = op->args[3].i, .reverse = op->args[4].i, .what = "the body"};
-    FlowCall call = {.op = scan.n_carry ? "sn_scan" : "sn_map",
-                     .in = flow_operands(operands),
-                     .n_in = (int)op->args[1].i,
-                     .out = op->outs};
-    Val *const *closed = operands->vals + call.n_in;
+}
+
+static FlowCall call_of(const OpCall *op) {
+    return (FlowCall){.op = op->args[2].i ? "sn_scan" : "sn_map",
+                      .in = flow_operands(&op->args[0]),
+                      .n_in = (int)op->args[1].i,
+                      .out = op->outs};
+}
+
+static Status read_body(ScanRun *run, const OpCall *op) {
+    Val *const *closed = op->args[0].vals + run->call->n_in;
+    return flow_body_read(&run->body, op->args[5].string, &closed);
+}
+
+bool flow_scan_is_one(OpCall *op) {
+    const FlowScan scan = scan_args(op);
+    FlowCall call = call_of(op);
+    ScanRun run = scan_of(&call, &scan);
+    Status status = read_body(&run, op);
+    call.n_out = run.body.n_out;
+    if (status == ST_OK) status = measure(&run);
+    const bool one = status == ST_OK && is_one(&run, false);
+    body_trace_free(&run.body);
+    return one;
+}
+
+Status flow_scan_op(OpCall *op) {
+    const FlowScan scan = scan_args(op);
+    FlowCall call = call_of(op);
     ScanRun run = scan_of(&call, &scan);
     FlowRun around;
-    Status status = flow_body_read(&run.body, op->args[5].string, &closed);
+    Status status = read_body(&run, op);
     op->n_outs = call.n_out = run.body.n_out;
     if (status == ST_OK) status = flow_op_begin(&call, &around);
     if (status == ST_OK) status = flow_end(&call, &around, with_room(&run));

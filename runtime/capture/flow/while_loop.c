@@ -153,14 +153,15 @@ static Status check_types(const LoopRun *run) {
 
 static Status record_loop(LoopRun *run, FlowRecord *record) {
     TRY(flow_record_inputs(record));
+    const FlowBody *const bodies[] = {&run->test, &run->body};
     TRY(record_bodies(run, record));
-    if (record->reason) return ST_OK;
+    flow_record_tape(record, bodies, 2, false);
+    if (record->reason) return error_pending();
     TRY(check_types(run));
     const char *const test = flow_text(&run->test), *const body = flow_text(&run->body);
     if (!test || !body) return ST_MEMORY;
     Arg args[] = {A_NONE,  A_INT(run->call->n_in), A_INT(run->max_iterations), A_STR(test), A_STR(body), A_INT(0),
                   A_INT(0)};
-    const FlowBody *const bodies[] = {&run->test, &run->body};
     return flow_record_op(record, op_row(OP_while_loop), args, 0, bodies, 2);
 }
 
@@ -170,7 +171,7 @@ Status flow_while(const FlowCall *call, const FlowBodies *loop, int64_t max_iter
     run.test.run = loop->first, run.test.closure = loop->first_closure;
     run.body.run = loop->second, run.body.closure = loop->second_closure;
     FlowRecord record = {.call = call};
-    if (flow_records()) {
+    if (flow_captures()) {
         const Status status = record_loop(&run, &record);
         loop_free(&run);
         if (status != ST_OK || !record.reason) return status;

@@ -154,6 +154,17 @@ static TapeNode *recorded(const Expansion *e, const Node *node) {
     return NULL;
 }
 
+/* The generator that the launch gave to control flow. */
+static void give_generator(const Expansion *e, const Node *node, Arg *args) {
+    const Variant *const v = e->l->variant;
+    if (!(node->row->flags & OPF_flow)) return;
+    for (int i = 0; i < v->n_bindings; i++) {
+        if (v->bindings[i].kind == BIND_seed) args[op_param_find(node->row, "seed")] = A_INT(e->l->symbols[i]);
+        if (v->bindings[i].kind == BIND_sequence)
+            args[op_param_find(node->row, "number")] = A_INT(e->l->symbols[i] + node->random);
+    }
+}
+
 static Status record_step(Expansion *e, int s) {
     const Node *const node = e->l->training->tape.steps.at[s].node;
     Arg args[MAX_ARGS];
@@ -163,6 +174,7 @@ static Status record_step(Expansion *e, int s) {
     for (int i = 0; i < node->n_outs; i++) outs[i] = handle_of(e, &node->outs[i]);
     TRY(error_pending());
     for (int i = 0; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
+    give_generator(e, node, args);
     TRY(tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)s));
     TapeNode *const made = recorded(e, node);
     if (made) settle_node(e, made, s);

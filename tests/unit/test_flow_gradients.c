@@ -1,0 +1,365 @@
+/* test_flow_gradients.c: gradients of control flow in compiled functions [semantics T1, T2, T3]: one graph, eager's
+ * bits, whichever branch is taken, whatever the sums before it hold. */
+#include "tests/unit/contract.h"
+
+enum { WIDE = 4, LENGTH = 5, WEIGHTS = 3, CALLS = 4 };
+
+typedef struct Cell Cell;
+typedef sn_tensor *LossFn(Cell *c, sn_tensor *x);
+struct Cell {
+    sn_tensor *w[WEIGHTS];
+    bool inside; /* the backward is part of the function */
+    LossFn *loss;
+};
+
+/* Bodies -------------------------------------------------------------------------------------------------- */
+
+static sn_status cell(sn_frame *f) { /* h = tanh(h w0 + x w1) */
+    const Cell *const c = sn_closure(f);
+    sn_tensor *const h = sn_matmul(sn_in(f, 0), c->w[0]);
+    sn_tensor *const next = sn_tanh(sn_add(h, sn_matmul(sn_in(f, 1), c->w[1])));
+    sn_out(f, 0, next);
+    return sn_out(f, 1, sn_mul(next, next));
+}
+
+static sn_status noisy_cell(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 1), *const kept = sn_mul(x, sn_rand_like(x));
+    const Cell *const c = sn_closure(f);
+    sn_tensor *const next = sn_sin(sn_add(sn_matmul(sn_in(f, 0), c->w[0]), kept));
+    sn_out(f, 0, next);
+    return sn_out(f, 1, sn_in(f, 0));
+}
+
+static sn_status grow(sn_frame *f) {
+    const Cell *const c = sn_closure(f);
+    return sn_out(f, 0, sn_exp(sn_matmul(sn_in(f, 0), sn_mul(c->w[0], c->w[2]))));
+}
+
+static sn_status shrink(sn_frame *f) {
+    const Cell *const c = sn_closure(f);
+    sn_tensor *const y = sn_mul_scalar(sn_in(f, 0), sn_float(0.25));
+    sn_relu_(sn_select(y, 0, 0));
+    return sn_out(f, 0, sn_mul(y, c->w[1]));
+}
+
+static sn_tensor *cond(sn_tensor *x, void *closure) {
+    sn_tensor *y = NULL;
+    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(0)), grow, shrink, closure, NULL, SN_TENSORS(x), &y, 1);
+    return y;
+}
+
+static sn_status cond_cell(sn_frame *f) {
+    sn_tensor *const next = sn_add(sn_mul_scalar(sn_in(f, 0), sn_float(0.5)), cond(sn_in(f, 1), sn_closure(f)));
+    sn_out(f, 0, next);
+    return sn_out(f, 1, sn_cos(next));
+}
+
+/* Losses: of x f32[5, 4, 4], with uses of the weights before and behind ------------------------------------- */
+
+static sn_tensor *scan_with(Cell *c, sn_tensor *x, sn_body body, bool reverse) {
+    sn_tensor *out[2] = {NULL}, *const start = sn_matmul(sn_select(x, 0, 0), c->w[0]);
+    sn_scan(body, c, SN_SCAN_OPTIONS(.reverse = reverse), SN_TENSORS(start, x), out, 2);
+    sn_tensor *const behind = sn_sum(sn_matmul(out[0], c->w[0]));
+    return sn_add(behind, sn_sum(out[1]));
+}
+
+static sn_tensor *scan_loss(Cell *c, sn_tensor *x) { return scan_with(c, x, cell, false); }
+static sn_tensor *reverse_loss(Cell *c, sn_tensor *x) { return scan_with(c, x, cell, true); }
+static sn_tensor *noisy_loss(Cell *c, sn_tensor *x) { return scan_with(c, x, noisy_cell, false); }
+static sn_tensor *nested_loss(Cell *c, sn_tensor *x) { return scan_with(c, x, cond_cell, false); }
+
+static sn_tensor *cond_loss(Cell *c, sn_tensor *x) {
+    sn_tensor *const before = sn_mul(sn_select(x, 0, 1), c->w[2]);
+    sn_tensor *const y = cond(sn_select(x, 0, 0), c), *const z = cond(sn_tanh(before), c);
+    return sn_sum(sn_add(sn_mul(y, c->w[2]), z));
+}
+
+static sn_status twice_as_input(sn_frame *f) {
+    sn_tensor *const p = sn_mul(sn_in(f, 0), sn_in(f, 1));
+    return sn_out(f, 0, sn_matmul(p, ((Cell *)sn_closure(f))->w[0]));
+}
+
+/* One tensor is both inputs, and views of it what the body closes over; it has a sum before. */
+static sn_tensor *map_loss(Cell *c, sn_tensor *x) {
+    sn_tensor *y = NULL;
+    sn_map(twice_as_input, c, NULL, SN_TENSORS(c->w[0], c->w[0]), &y, 1);
+    return sn_sum(sn_add(sn_mul(y, c->w[0]), sn_mean(x)));
+}
+
+static LossFn *const losses[] = {scan_loss, reverse_loss, noisy_loss, nested_loss, cond_loss, map_loss};
+enum { LOSSES = sizeof losses / sizeof *losses };
+
+static sn_status whole(sn_frame *f) {
+    Cell *const c = sn_closure(f);
+    sn_tensor *const loss = c->loss(c, sn_in(f, 0));
+    if (c->inside) sn_backward(loss);
+    return sn_out(f, 0, loss);
+}
+
+/* Running --------------------------------------------------------------------------------------------------- */
+
+typedef struct Ran {
+    sn_tensor *loss, *of_x, *grads[WEIGHTS];
+} Ran;
+
+static void cell_fill(Cell *c, LossFn *loss, bool inside) {
+    *c = (Cell){.inside = inside, .loss = loss};
+    for (int i = 0; i < WEIGHTS; i++) c->w[i] = LEAF(20 + i, WIDE, WIDE);
+}
+
+/* The sign of x's sum says which branch is taken. */
+static Ran run(sn_function *fn, Cell *c, int call) {
+    Ran ran = {0};
+    sn_tensor *const values = F32(7 + call, LENGTH, WIDE, WIDE);
+    sn_tensor *const x = sn_requires_grad_(call & 1 ? sn_abs(values) : sn_neg(sn_abs(values)), true);
+    for (int i = 0; i < WEIGHTS; i++) sn_grad_set(c->w[i], NULL);
+    sn_seed(100 + call);
+    ran.loss = SN_CALL(fn, x);
+    ck_assert_msg(ran.loss != NULL, "%s", sn_error_take()->message);
+    if (!c->inside) ck_assert_msg(sn_backward(ran.loss) == SN_OK, "%s", sn_error_take()->message);
+    ran.of_x = sn_grad(x);
+    for (int i = 0; i < WEIGHTS; i++) ran.grads[i] = sn_grad(c->w[i]);
+    return ran;
+}
+
+static void same_runs(const Ran *a, const Ran *b) {
+    ck_assert(same_bits(a->loss, b->loss));
+    ck_assert(same_bits(a->of_x, b->of_x));
+    for (int i = 0; i < WEIGHTS; i++) ck_assert_msg(same_bits(a->grads[i], b->grads[i]), "weight %d", i);
+}
+
+static void compare(LossFn *loss, bool inside) {
+    Cell cells[2];
+    for (int i = 0; i < 2; i++) cell_fill(&cells[i], loss, inside);
+    const Twin twin = twin_new(whole, &cells[0], &cells[1], NULL);
+    for (int call = 0; call < CALLS; call++) {
+        const Ran want = run(twin.eager, &cells[1], call), got = run(twin.fast, &cells[0], call);
+        same_runs(&want, &got);
+    }
+    const sn_stats stats = stats_of(twin.fast);
+    ck_assert_msg(!stats.breaks && stats.graphs == 1 && last_path() == SN_PATH_COMPILED, "%s", sn_explain(twin.fast));
+    const char *const text = sn_dump(twin.fast, inside ? "joint" : "backward");
+    ck_assert_msg(text && strstr(text, "_backward("), "%s", text);
+    twin_free(twin);
+}
+
+START_TEST(t3_compiled_training_is_one_graph_with_eagers_bits) { compare(losses[_i / 2], _i & 1); }
+END_TEST
+
+/* Beside the usual backward ------------------------------------------------------------------------------- */
+
+static sn_status two_results(sn_frame *f) {
+    Cell *const c = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *out[2] = {NULL};
+    sn_scan(noisy_cell, c, NULL, SN_TENSORS(sn_select(x, 0, 0), x), out, 2);
+    sn_out(f, 0, out[0]);
+    return sn_out(f, 1, out[1]);
+}
+
+typedef struct Use {
+    bool first, second; /* results that have gradients */
+    bool behind;        /* w[0] has a sum already */
+    bool frozen;        /* x requires none */
+    bool twice;
+} Use;
+
+static const Use uses[] = {{.first = true},
+                           {.second = true},
+                           {.first = true, .behind = true},
+                           {.second = true, .frozen = true},
+                           {.first = true, .second = true, .behind = true, .twice = true}};
+enum { USES = sizeof uses / sizeof *uses };
+
+static void use(sn_function *fn, Cell *c, const Use *how, sn_tensor **grads) {
+    sn_tensor *const x = sn_requires_grad_(F32(5, LENGTH, WIDE, WIDE), !how->frozen), *out[2] = {NULL};
+    sn_grad_set(c->w[0], NULL);
+    sn_seed(3);
+    ck_assert_msg(sn_call(fn, &x, 1, out, 2) == SN_OK, "%s", sn_error_take()->message);
+    sn_tensor *loss = sn_sum(how->first ? sn_exp(out[0]) : sn_sin(out[1]));
+    if (how->first && how->second) loss = sn_add(loss, sn_sum(sn_mul(out[1], out[1])));
+    if (how->behind) loss = sn_add(loss, sn_sum(sn_matmul(c->w[0], c->w[0])));
+    for (int i = 0; i <= how->twice; i++)
+        ck_assert_msg(sn_backward_ex(SN_TENSORS(loss), (sn_tensors){0}, !i && how->twice ? SN_RETAIN_GRAPH : 0) ==
+                          SN_OK,
+                      "%s", sn_error_take()->message);
+    grads[0] = sn_grad(c->w[0]);
+    grads[1] = sn_grad(x);
+}
+
+START_TEST(t3_other_keys_and_expanded_nodes_have_eagers_bits) {
+    Cell cells[2];
+    for (int i = 0; i < 2; i++) cell_fill(&cells[i], NULL, false);
+    const Twin twin = twin_new(two_results, &cells[0], &cells[1], NULL);
+    for (int i = 0; i < 2 * USES; i++) {
+        sn_tensor *want[2], *got[2];
+        use(twin.eager, &cells[1], &uses[i % USES], want);
+        use(twin.fast, &cells[0], &uses[i % USES], got);
+        ck_assert_msg(same_bits(want[0], got[0]) && same_bits(want[1], got[1]), "use %d", i);
+    }
+    ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
+    twin_free(twin);
+}
+END_TEST
+
+/* The same by hand, with the numbers that the scan draws left out. */
+static sn_status by_hand(sn_frame *f) {
+    const Cell *const c = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *ys[LENGTH];
+    sn_tensor *h = sn_select(x, 0, 0);
+    for (int i = 0; i < LENGTH; i++) {
+        sn_tensor *const slice = sn_select(x, 0, i);
+        sn_tensor *const a = sn_matmul(h, c->w[0]);
+        h = sn_tanh(sn_add(a, sn_matmul(slice, c->w[1])));
+        ys[i] = sn_mul(h, h);
+    }
+    sn_out(f, 0, h);
+    return sn_out(f, 1, sn_stack((sn_tensors){ys, LENGTH}, 0));
+}
+
+static sn_status by_scan(sn_frame *f) {
+    Cell *const c = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *out[2] = {NULL};
+    sn_scan(cell, c, NULL, SN_TENSORS(sn_select(x, 0, 0), x), out, 2);
+    sn_out(f, 0, out[0]);
+    return sn_out(f, 1, out[1]);
+}
+
+/* The gradient of the norm of a gradient. */
+static void second_order(sn_function *fn, Cell *c, sn_tensor **second) {
+    sn_tensor *const x = LEAF(5, LENGTH, WIDE, WIDE), *out[2] = {NULL}, *first = NULL;
+    sn_call(fn, &x, 1, out, 2);
+    sn_tensor *const loss = sn_add(sn_sum(sn_exp(out[0])), sn_sum(out[1]));
+    sn_gradients(SN_TENSORS(loss), SN_TENSORS(c->w[0]), (sn_tensors){0}, SN_CREATE_GRAPH, &first);
+    ck_assert_msg(first != NULL, "%s", sn_error_take()->message);
+    sn_gradients(SN_TENSORS(sn_sum(sn_mul(first, first))), SN_TENSORS(c->w[0], x), (sn_tensors){0}, 0, second);
+    ck_assert_msg(second[0] && second[1], "%s", sn_error_take()->message);
+}
+
+START_TEST(t3_double_backward_goes_through_the_rounds) {
+    Cell cells[3];
+    for (int i = 0; i < 3; i++) cell_fill(&cells[i], NULL, false);
+    const Twin twin = twin_new(by_scan, &cells[0], &cells[1], NULL);
+    sn_function *const hand = sn_compile(by_hand, &cells[2], SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *want[2], *got[2], *loop[2];
+        second_order(twin.eager, &cells[1], want);
+        second_order(twin.fast, &cells[0], got);
+        second_order(hand, &cells[2], loop);
+        for (int k = 0; k < 2; k++) {
+            ck_assert_msg(same_bits(want[k], got[k]), "bits of call %d, gradient %d", i, k);
+            ck_assert_msg(sn_allclose(want[k], loop[k], 1e-4, 1e-4), "call %d, gradient %d", i, k);
+        }
+    }
+    sn_function_free(hand);
+    twin_free(twin);
+}
+END_TEST
+
+START_TEST(t3_what_an_op_of_control_flow_uses_may_not_change) {
+    Cell cells[2];
+    for (int i = 0; i < 2; i++) cell_fill(&cells[i], NULL, false);
+    const Twin twin = twin_new(by_scan, &cells[0], &cells[1], NULL);
+    for (int i = 0; i < 6; i++) {
+        sn_tensor *const x = F32(5, LENGTH, WIDE, WIDE), *out[2];
+        sn_call(i & 1 ? twin.fast : twin.eager, &x, 1, out, 2);
+        sn_zero_(x);
+        ck_assert_int_ne(sn_backward(sn_sum(out[0])), SN_OK);
+        expect_error(SN_ERR_STATE, "ScanBackward");
+    }
+    twin_free(twin);
+}
+END_TEST
+
+static int n_hooks;
+static sn_status count_hook(sn_frame *f) {
+    (void)f;
+    n_hooks++;
+    return SN_OK;
+}
+
+START_TEST(t3_hooks_of_what_is_used_run_once) {
+    Cell cells[2];
+    for (int i = 0; i < 2; i++) cell_fill(&cells[i], NULL, false);
+    const Twin twin = twin_new(by_scan, &cells[0], &cells[1], NULL);
+    for (int i = 0; i < 4; i++) {
+        Cell *const c = &cells[!(i & 1)];
+        sn_tensor *const x = sn_mul_scalar(LEAF(5, LENGTH, WIDE, WIDE), sn_float(0.5)), *out[2];
+        const int64_t on_w = sn_hook_add(c->w[0], count_hook, NULL), on_x = sn_hook_add(x, count_hook, NULL);
+        n_hooks = 0;
+        sn_call(i & 1 ? twin.fast : twin.eager, &x, 1, out, 2);
+        ck_assert_msg(sn_backward(sn_sum(out[0])) == SN_OK, "%s", sn_error_take()->message);
+        ck_assert_int_eq(n_hooks, 2);
+        ck_assert_int_ne(sn_backward(sn_sum(out[1])), SN_OK); /* without retain_graph */
+        expect_error(SN_ERR_STATE, "go twice");
+        sn_hook_remove(c->w[0], on_w);
+        sn_hook_remove(x, on_x);
+    }
+    twin_free(twin);
+}
+END_TEST
+
+/* What cannot be one op says why ---------------------------------------------------------------------------- */
+
+static sn_status detached(sn_frame *f) {
+    sn_tensor *const y = sn_matmul(sn_in(f, 0), ((Cell *)sn_closure(f))->w[0]);
+    sn_out(f, 0, y);
+    return sn_out(f, 1, sn_detach(y));
+}
+
+static sn_status with_detached(sn_frame *f) {
+    sn_tensor *out[2] = {NULL};
+    sn_map(detached, sn_closure(f), NULL, SN_TENSORS(sn_in(f, 0)), out, 2);
+    ck_assert(!sn_requires_grad(out[1]) && sn_requires_grad(out[0]));
+    return sn_out(f, 0, sn_add(out[0], out[1]));
+}
+
+static sn_status sum_all(sn_frame *f) {
+    sn_tensor *y = sn_in(f, 0);
+    sn_tensor *const *const w = sn_closure(f);
+    for (int i = 0; i < 9; i++) y = sn_add(y, w[i]);
+    return sn_out(f, 0, y);
+}
+
+static sn_status with_many(sn_frame *f) {
+    sn_tensor *y = NULL;
+    sn_map(sum_all, sn_closure(f), NULL, SN_TENSORS(sn_in(f, 0)), &y, 1);
+    return sn_out(f, 0, y);
+}
+
+static void runs_eagerly(sn_body body, void *closure, sn_tensor *w, const char *why) {
+    const Twin twin = twin_new(body, closure, closure, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *grads[2];
+        for (int k = 0; k < 2; k++) {
+            sn_grad_set(w, NULL);
+            sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, F32(5, LENGTH, WIDE, WIDE));
+            ck_assert_msg(sn_backward(sn_sum(sn_mul(y, y))) == SN_OK, "%s", sn_error_take()->message);
+            grads[k] = sn_clone(sn_grad(w));
+        }
+        ck_assert(same_bits(grads[0], grads[1]));
+    }
+    ck_assert_msg(strstr(sn_explain(twin.fast), why), "%s", sn_explain(twin.fast));
+    twin_free(twin);
+}
+
+START_TEST(t3_what_is_no_op_runs_eagerly_and_says_why) {
+    Cell c;
+    cell_fill(&c, NULL, false);
+    runs_eagerly(with_detached, &c, c.w[0], "a result of it requires no gradient, and others do");
+    sn_tensor *w[9];
+    for (int i = 0; i < 9; i++) w[i] = LEAF(i, WIDE, WIDE);
+    runs_eagerly(with_many, w, w[4], "more than 8 tensors that it uses require gradients");
+}
+END_TEST
+
+int main(void) {
+    TCase *const tests = tcase_create("gradients of control flow");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, t3_compiled_training_is_one_graph_with_eagers_bits, 0, 2 * LOSSES);
+    tcase_add_test(tests, t3_other_keys_and_expanded_nodes_have_eagers_bits);
+    tcase_add_test(tests, t3_double_backward_goes_through_the_rounds);
+    tcase_add_test(tests, t3_what_an_op_of_control_flow_uses_may_not_change);
+    tcase_add_test(tests, t3_hooks_of_what_is_used_run_once);
+    tcase_add_test(tests, t3_what_is_no_op_runs_eagerly_and_says_why);
+    return suite_run("gradients of control flow", tests);
+}
