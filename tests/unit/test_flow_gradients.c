@@ -1,5 +1,6 @@
 /* test_flow_gradients.c: gradients of control flow in compiled functions [semantics T1, T2, T3]: one graph, eager's
  * bits, whichever branch is taken, whatever the sums before it hold. */
+#include "runtime/device/execute.h"
 #include "tests/unit/contract.h"
 
 enum { WIDE = 4, LENGTH = 5, WEIGHTS = 3, CALLS = 4 };
@@ -352,6 +353,41 @@ START_TEST(t3_what_is_no_op_runs_eagerly_and_says_why) {
 }
 END_TEST
 
+/* Code ---------------------------------------------------------------------------------------------------- */
+
+static sn_status chain_cell(sn_frame *f) { /* six ops, one nest */
+    sn_tensor *const a = sn_sin(sn_add(sn_in(f, 0), sn_in(f, 1))), *const b = sn_mul(a, sn_in(f, 0));
+    sn_tensor *const next = sn_tanh(sn_add(b, sn_mul(b, a)));
+    sn_out(f, 0, next);
+    return sn_out(f, 1, sn_add(next, sn_rand_like(next)));
+}
+
+static sn_status chain(sn_frame *f) {
+    sn_tensor *out[2] = {NULL};
+    sn_scan(chain_cell, NULL, NULL, SN_TENSORS(sn_in(f, 0), sn_in(f, 1)), out, 2);
+    return sn_out(f, 0, sn_cat(SN_TENSORS(sn_unsqueeze(out[0], 0), out[1]), 0));
+}
+
+START_TEST(t1_bodies_in_a_compiled_function_are_fused) {
+    enum { ROUNDS = 20 };
+    const Twin twin = twin_new(chain, NULL, NULL, NULL);
+    int64_t launches = 0;
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const h = F32(1, WIDE), *const x = F32(2 + i, ROUNDS, WIDE);
+        sn_seed(i);
+        sn_tensor *const want = SN_CALL(twin.eager, h, x);
+        sn_seed(i);
+        const int64_t before = execute_counts()->launches;
+        sn_tensor *const got = SN_CALL(twin.fast, h, x);
+        launches = execute_counts()->launches - before;
+        ck_assert(same_bits(want, got));
+    }
+    ck_assert_int_ge(launches, ROUNDS);
+    ck_assert_msg(launches < 2 * ROUNDS, "%lld", (long long)launches); /* one a round, and what is around them */
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("gradients of control flow");
     tcase_set_timeout(tests, 60);
@@ -360,6 +396,7 @@ int main(void) {
     tcase_add_test(tests, t3_double_backward_goes_through_the_rounds);
     tcase_add_test(tests, t3_what_an_op_of_control_flow_uses_may_not_change);
     tcase_add_test(tests, t3_hooks_of_what_is_used_run_once);
+    tcase_add_test(tests, t1_bodies_in_a_compiled_function_are_fused);
     tcase_add_test(tests, t3_what_is_no_op_runs_eagerly_and_says_why);
     return suite_run("gradients of control flow", tests);
 }

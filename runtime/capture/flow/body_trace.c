@@ -145,6 +145,8 @@ static Status trace_op(Emission *emission, OpCall *call) {
     }
     if (call->form == FORM_inplace) TRY(check_written(em, call, args[0].val));
     body->graph->modes = body_modes();
+    body->graph->random = body->graph->n_random;
+    body->graph->n_random += (row->flags & OPF_random) != 0;
     Node *const node = graph_append(body->graph, row, call->form, args);
     if (!node || !VEC_ROOM(body->arena, &body->sites)) return error_pending() ? error_pending() : ST_MEMORY;
     body->sites.at[body->sites.n++] = state_get()->site;

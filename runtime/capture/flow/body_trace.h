@@ -11,6 +11,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/core/frame.h"
 
+typedef struct FlowCode FlowCode; /* flow_code.c */
 typedef struct FlowBody {
     const char *op, *what; /* for errors: "sn_cond", "the true branch" */
     sn_body run;
@@ -22,6 +23,7 @@ typedef struct FlowBody {
     const char *reason;      /* why, in words */
     VEC(sn_tensor *) closed; /* what it closes over, retained: the graph's inputs behind the first n_in */
     VEC(const void *) sites; /* of the graph's nodes */
+    const FlowCode *code;    /* of the graph, in a launch; or NULL */
 } FlowBody;
 
 /* Of arguments with these layouts. An error of the body's own, or of memory, is one of the call. */

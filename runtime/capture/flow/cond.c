@@ -142,10 +142,10 @@ static FlowCall call_of(const OpCall *op) {
     return (FlowCall){.op = "sn_cond", .in = flow_operands(&op->args[1]), .n_in = (int)op->args[2].i, .out = op->outs};
 }
 
-static Status read_branches(CondRun *run, const OpCall *op, FlowCall *call) {
+static Status read_branches(CondRun *run, const OpCall *op, bool compiled, FlowCall *call) {
     Val *const *closed = op->args[1].vals + call->n_in;
-    TRY(flow_body_read(&run->branches[1], op->args[3].string, &closed));
-    TRY(flow_body_read(&run->branches[0], op->args[4].string, &closed));
+    TRY(flow_body_read(&run->branches[1], op->args[3].string, compiled, &closed));
+    TRY(flow_body_read(&run->branches[0], op->args[4].string, compiled, &closed));
     call->n_out = run->branches[1].n_out;
     return ST_OK;
 }
@@ -153,16 +153,16 @@ static Status read_branches(CondRun *run, const OpCall *op, FlowCall *call) {
 bool flow_cond_is_one(OpCall *op) {
     FlowCall call = call_of(op);
     CondRun run = cond_of(&call);
-    const bool one = read_branches(&run, op, &call) == ST_OK && is_one(&run, false);
+    const bool one = read_branches(&run, op, false, &call) == ST_OK && is_one(&run, false);
     cond_free(&run);
     return one;
 }
 
-Status flow_cond_op(OpCall *op) {
+Status flow_cond_run(OpCall *op, bool compiled) {
     FlowCall call = call_of(op);
     CondRun run = cond_of(&call);
     FlowRun around;
-    Status status = read_branches(&run, op, &call);
+    Status status = read_branches(&run, op, compiled, &call);
     run.branches[0].n_out = run.branches[1].n_out;
     op->n_outs = call.n_out;
     if (status == ST_OK) status = flow_op_begin(&call, &around);

@@ -67,8 +67,11 @@ Status flow_record_op(FlowRecord *record, const OpRow *row, Arg *args, int opera
                       int n_bodies);
 /* A traced body as a text that lives as long as the process; NULL raises. */
 const char *flow_text(FlowBody *body);
-/* The other way: what it closes over are the tensors at `closed`, of which it takes its share. */
-Status flow_body_read(FlowBody *body, const char *text, Val *const **closed);
+/* The other way: what it closes over are the tensors at `closed`, of which it takes its share. compiled: with code,
+ * where that can be made. */
+Status flow_body_read(FlowBody *body, const char *text, bool compiled, Val *const **closed);
+bool flow_code_serves(const FlowCode *code); /* no user code sees its ops */
+Status flow_code_run(const FlowCode *code, sn_tensor *const *in, sn_tensor **out);
 
 /* On the tape (flow_tape.c): one node stands for a call of which all results of floating dtype require gradients; its
  * backward runs the bodies again. In any other call, and under transforms, each op of the bodies has a node. */
@@ -83,8 +86,13 @@ void flow_marks(const FlowCall *call, const FlowBody *const *bodies, int n_bodie
 Status flow_marks_run(const FlowMarks *marks, const FlowBody *body, int first, bool *out);
 bool flow_marks_all(const FlowBody *body, const bool *out, int from, int to); /* all of floating dtype */
 
-/* The kernels of the rows: of the forward's, op by op. */
-OpKernel flow_cond_op, flow_while_op, flow_scan_op, flow_backward_op;
+/* The kernels of the rows; of the forward's with their bodies' code, or op by op. */
+typedef Status FlowKernel(OpCall *op, bool compiled);
+FlowKernel flow_cond_run, flow_while_run, flow_scan_run;
+OpKernel flow_backward_op;
+static inline Status flow_cond_op(OpCall *op) { return flow_cond_run(op, false); }
+static inline Status flow_while_op(OpCall *op) { return flow_while_run(op, false); }
+static inline Status flow_scan_op(OpCall *op) { return flow_scan_run(op, false); }
 bool flow_cond_is_one(OpCall *op), flow_scan_is_one(OpCall *op); /* one node stands for it */
 Status flow_launch(OpCall *call);                                /* of a plan's step, with results that are there */
 void flow_start(void);

@@ -1,5 +1,5 @@
-/* flow_body.c: a body of control flow runs: its graph op by op, through the dispatcher and with the tape, or itself;
- * and what becomes of its results [semantics T2]. */
+/* flow_body.c: a body of control flow runs: its graph op by op, through the dispatcher and with the tape, or as code;
+ * or itself; and what becomes of its results [semantics T2]. */
 #include "ir/alias.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
@@ -54,7 +54,9 @@ static Status run_graph(const FlowBody *body, sn_tensor *const *in, sn_tensor **
         if (!(tensors[i] = as_input(body->graph->inputs.at[i], t))) status = error_pending();
     }
     const GraphInputs inputs = {.tensors = tensors, .sites = body->sites.at};
-    if (status == ST_OK) status = graph_run(body->graph, &inputs, out);
+    const bool launch = body->code && flow_code_serves(body->code);
+    if (status == ST_OK)
+        status = launch ? flow_code_run(body->code, tensors, out) : graph_run(body->graph, &inputs, out);
     mem_free(tensors);
     return status;
 }

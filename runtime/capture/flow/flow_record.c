@@ -1,73 +1,10 @@
-/* flow_record.c: control flow as an op of a graph: whether it can be one, its bodies as texts, its operands. Texts are
- * kept, with the graphs that they are, as long as the process lives: what is recorded names them. */
-#include <pthread.h>
-
+/* flow_record.c: control flow as an op of a graph: whether it can be one, its operands, its launch. */
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/emission.h"
-
-typedef struct FlowCode {
-    const char *text;
-    Graph *graph; /* of it, made when it first runs */
-    Arena *arena;
-    struct FlowCode *same_hash;
-} FlowCode;
-
-static pthread_mutex_t codes_lock = PTHREAD_MUTEX_INITIALIZER;
-static Map codes;
-
-/* Under the lock. */
-static FlowCode *code_of(const char *text) {
-    const uint64_t hash = hash_bytes(11, text, strlen(text));
-    FlowCode *const first = map_get(&codes, hash);
-    for (FlowCode *code = first; code; code = code->same_hash)
-        if (!strcmp(code->text, text)) return code;
-    Arena *const arena = arena_new();
-    FlowCode *const code = arena ? ARENA_NEW(arena, FlowCode) : NULL;
-    if (code) *code = (FlowCode){.text = arena_strdup(arena, text), .arena = arena, .same_hash = first};
-    if (code && code->text && map_set(&codes, hash, code)) return code;
-    arena_free(arena);
-    return NULL;
-}
-
-const char *flow_text(FlowBody *body) {
-    Text text = {0};
-    graph_print(body->graph, &text);
-    pthread_mutex_lock(&codes_lock);
-    const FlowCode *const code = error_pending() == ST_OK ? code_of(text_str(&text)) : NULL;
-    pthread_mutex_unlock(&codes_lock);
-    text_free(&text);
-    return code ? code->text : NULL;
-}
-
-static Status graph_of_text(const char *text, Graph **out) {
-    pthread_mutex_lock(&codes_lock);
-    FlowCode *const code = code_of(text);
-    Status status = code ? ST_OK : ST_MEMORY;
-    if (code && !code->graph) {
-        status = graph_parse(code->arena, text, strlen(text), &code->graph);
-        if (status == ST_OK) graph_number(code->graph);
-    }
-    if (status == ST_OK) *out = code->graph;
-    pthread_mutex_unlock(&codes_lock);
-    return status;
-}
-
-Status flow_body_read(FlowBody *body, const char *text, Val *const **closed) {
-    TRY(graph_of_text(text, &body->graph));
-    if (!(body->arena = arena_new())) return ST_MEMORY;
-    body->n_out = body->graph->outputs.n;
-    for (int i = body->n_in; i < body->graph->inputs.n; i++) {
-        sn_tensor *const t = tensor_of(*(*closed)++);
-        TRY(tensor_ready(t, body->op));
-        if (!VEC_ROOM(body->arena, &body->closed)) return ST_MEMORY;
-        body->closed.at[body->closed.n++] = tensor_retained(t);
-    }
-    return ST_OK;
-}
 
 /* What can be recorded ---------------------------------------------------------------------------- */
 
@@ -148,6 +85,16 @@ Status flow_record_op(FlowRecord *record, const OpRow *row, Arg *args, int opera
 
 /* Running ----------------------------------------------------------------------------------------- */
 
+static Status run_launched(OpCall *call) {
+    static const struct {
+        OpId op;
+        FlowKernel *run;
+    } rows[] = {{OP_cond, flow_cond_run}, {OP_while_loop, flow_while_run}, {OP_scan, flow_scan_run}};
+    for (int i = 0; i < COUNT_OF(rows); i++)
+        if (call->row == op_row(rows[i].op)) return rows[i].run(call, true);
+    return flow_backward_op(call);
+}
+
 /* The graph's seed and number take the place of the thread's; results go to where the plan has them. */
 Status flow_launch(OpCall *call) {
     sn_state *const state = state_get();
@@ -157,7 +104,7 @@ Status flow_launch(OpCall *call) {
     const uint64_t seed = state->seed, sequence = state->sequence;
     state->seed = (uint64_t)call->args[op_param_find(call->row, "seed")].i;
     state->sequence = (uint64_t)call->args[op_param_find(call->row, "number")].i;
-    const Status status = dispatch_own(call->row, KEY_cpu)(&own);
+    const Status status = run_launched(&own);
     state->seed = seed, state->sequence = sequence;
     TRY(status);
     for (int i = 0; i < own.n_outs; i++) {

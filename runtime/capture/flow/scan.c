@@ -239,16 +239,16 @@ static FlowCall call_of(const OpCall *op) {
                       .out = op->outs};
 }
 
-static Status read_body(ScanRun *run, const OpCall *op) {
+static Status read_body(ScanRun *run, const OpCall *op, bool compiled) {
     Val *const *closed = op->args[0].vals + run->call->n_in;
-    return flow_body_read(&run->body, op->args[5].string, &closed);
+    return flow_body_read(&run->body, op->args[5].string, compiled, &closed);
 }
 
 bool flow_scan_is_one(OpCall *op) {
     const FlowScan scan = scan_args(op);
     FlowCall call = call_of(op);
     ScanRun run = scan_of(&call, &scan);
-    Status status = read_body(&run, op);
+    Status status = read_body(&run, op, false);
     call.n_out = run.body.n_out;
     if (status == ST_OK) status = measure(&run);
     const bool one = status == ST_OK && is_one(&run, false);
@@ -256,12 +256,12 @@ bool flow_scan_is_one(OpCall *op) {
     return one;
 }
 
-Status flow_scan_op(OpCall *op) {
+Status flow_scan_run(OpCall *op, bool compiled) {
     const FlowScan scan = scan_args(op);
     FlowCall call = call_of(op);
     ScanRun run = scan_of(&call, &scan);
     FlowRun around;
-    Status status = read_body(&run, op);
+    Status status = read_body(&run, op, compiled);
     op->n_outs = call.n_out = run.body.n_out;
     if (status == ST_OK) status = flow_op_begin(&call, &around);
     if (status == ST_OK) status = flow_end(&call, &around, with_room(&run));

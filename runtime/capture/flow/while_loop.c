@@ -182,7 +182,7 @@ Status flow_while(const FlowCall *call, const FlowBodies *loop, int64_t max_iter
     return flow_end(call, &around, status);
 }
 
-Status flow_while_op(OpCall *op) {
+Status flow_while_run(OpCall *op, bool compiled) {
     const Arg *const operands = &op->args[0];
     const int n = (int)op->args[1].i;
     const FlowCall call = {
@@ -191,8 +191,8 @@ Status flow_while_op(OpCall *op) {
     LoopRun run = loop_of(&call, op->args[2].i);
     FlowRun around;
     op->n_outs = n;
-    Status status = flow_body_read(&run.test, op->args[3].string, &closed);
-    if (status == ST_OK) status = flow_body_read(&run.body, op->args[4].string, &closed);
+    Status status = flow_body_read(&run.test, op->args[3].string, compiled, &closed);
+    if (status == ST_OK) status = flow_body_read(&run.body, op->args[4].string, compiled, &closed);
     if (status == ST_OK) status = flow_op_begin(&call, &around);
     if (status == ST_OK) status = flow_end(&call, &around, with_carries(&run));
     loop_free(&run);
