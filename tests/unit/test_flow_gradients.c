@@ -87,7 +87,49 @@ static sn_tensor *map_loss(Cell *c, sn_tensor *x) {
     return sn_sum(sn_add(sn_mul(y, c->w[0]), sn_mean(x)));
 }
 
-static LossFn *const losses[] = {scan_loss, reverse_loss, noisy_loss, nested_loss, cond_loss, map_loss};
+/* Along another dim, of views, a carry that is no copy of itself; what is scanned has a sum before. */
+static sn_tensor *strided_loss(Cell *c, sn_tensor *x) {
+    sn_tensor *out[2] = {NULL}, *const turned = sn_transpose(x, 0, 1), *const start = sn_t(c->w[1]);
+    sn_scan(cell, c, SN_SCAN_OPTIONS(.dim = 1), SN_TENSORS(start, turned), out, 2);
+    sn_tensor *const squares = sn_sum(sn_mul(turned, turned));
+    return sn_add(sn_add(sn_sum(out[0]), sn_sum(sn_mul(out[1], out[1]))), squares);
+}
+
+/* Gradients of -0, with sums before and without, of several rounds and of one. */
+static sn_tensor *zero_loss_of(Cell *c, sn_tensor *x, bool before) {
+    sn_tensor *out[2] = {NULL}, *const none = sn_full(SN_INTS(), sn_float(-0.0), SN_F32);
+    sn_scan(cell, c, NULL, SN_TENSORS(sn_mul(sn_select(x, 0, 0), none), x), out, 2);
+    sn_tensor *const sum = sn_sum(sn_mul(out[1], none));
+    return before ? sn_add(sum, sn_sum(sn_mul(x, none))) : sum;
+}
+
+static sn_tensor *zero_loss(Cell *c, sn_tensor *x) { return zero_loss_of(c, x, false); }
+static sn_tensor *zero_sum_loss(Cell *c, sn_tensor *x) { return zero_loss_of(c, x, true); }
+static sn_tensor *one_round_loss(Cell *c, sn_tensor *x) { return zero_loss_of(c, sn_narrow(x, 0, 0, 1), false); }
+static sn_tensor *one_round_sum_loss(Cell *c, sn_tensor *x) { return zero_loss_of(c, sn_narrow(x, 0, 2, 1), true); }
+
+/* What the body gives is what it was given, and one value more than once. */
+static sn_status passing_cell(sn_frame *f) {
+    const Cell *const c = sn_closure(f);
+    sn_tensor *const next = sn_mul(sn_in(f, 0), c->w[0]);
+    sn_out(f, 0, next);
+    sn_out(f, 1, sn_in(f, 0));
+    sn_out(f, 2, sn_in(f, 2));
+    sn_out(f, 3, sn_in(f, 0));
+    return sn_out(f, 4, next);
+}
+
+static sn_tensor *passing_loss(Cell *c, sn_tensor *x) {
+    sn_tensor *out[5] = {NULL}, *const a = sn_select(x, 0, 0), *const b = sn_tanh(c->w[1]);
+    sn_scan(passing_cell, c, SN_SCAN_OPTIONS(.carries = 2), SN_TENSORS(a, b, x), out, 5);
+    sn_tensor *loss = sn_sum(sn_mul(out[1], c->w[0]));
+    for (int i = 0; i < 5; i++) loss = sn_add(loss, sn_sum(sn_sin(out[i])));
+    return loss;
+}
+
+static LossFn *const losses[] = {scan_loss,     reverse_loss,   noisy_loss,         nested_loss,
+                                 cond_loss,     map_loss,       strided_loss,       zero_loss,
+                                 zero_sum_loss, one_round_loss, one_round_sum_loss, passing_loss};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 static sn_status whole(sn_frame *f) {
@@ -362,6 +404,8 @@ static sn_status chain_cell(sn_frame *f) { /* six ops, one nest */
     return sn_out(f, 1, sn_add(next, sn_rand_like(next)));
 }
 
+static int64_t launches_since(int64_t before) { return execute_counts()->launches - before; }
+
 static sn_status chain(sn_frame *f) {
     sn_tensor *out[2] = {NULL};
     sn_scan(chain_cell, NULL, NULL, SN_TENSORS(sn_in(f, 0), sn_in(f, 1)), out, 2);
@@ -379,11 +423,34 @@ START_TEST(t1_bodies_in_a_compiled_function_are_fused) {
         sn_seed(i);
         const int64_t before = execute_counts()->launches;
         sn_tensor *const got = SN_CALL(twin.fast, h, x);
-        launches = execute_counts()->launches - before;
+        launches = launches_since(before);
         ck_assert(same_bits(want, got));
     }
     ck_assert_int_ge(launches, ROUNDS);
     ck_assert_msg(launches < 2 * ROUNDS, "%lld", (long long)launches); /* one a round, and what is around them */
+    twin_free(twin);
+}
+END_TEST
+
+START_TEST(t3_gradients_of_bodies_are_fused) {
+    enum { ROUNDS = 20 };
+    const Twin twin = twin_new(chain, NULL, NULL, NULL);
+    int64_t launches = 0;
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *grads[4], *const x = F32(2 + i, ROUNDS, WIDE);
+        for (int k = 0; k < 2; k++) {
+            sn_tensor *const h = LEAF(1, WIDE), *const xs = sn_requires_grad_(sn_clone(x), true);
+            const int64_t before = execute_counts()->launches;
+            sn_seed(i);
+            sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, h, xs);
+            ck_assert_msg(sn_backward(sn_sum(y)) == SN_OK, "%s", sn_error_take()->message);
+            launches = launches_since(before);
+            grads[2 * k] = sn_grad(h), grads[2 * k + 1] = sn_grad(xs);
+        }
+        ck_assert(same_bits(grads[0], grads[2]) && same_bits(grads[1], grads[3]));
+    }
+    /* Forward, forward again, backward and where a slice's gradient goes. */
+    ck_assert_msg(launches >= 3 * ROUNDS && launches < 6 * ROUNDS, "%lld", (long long)launches);
     twin_free(twin);
 }
 END_TEST
@@ -397,6 +464,7 @@ int main(void) {
     tcase_add_test(tests, t3_what_an_op_of_control_flow_uses_may_not_change);
     tcase_add_test(tests, t3_hooks_of_what_is_used_run_once);
     tcase_add_test(tests, t1_bodies_in_a_compiled_function_are_fused);
+    tcase_add_test(tests, t3_gradients_of_bodies_are_fused);
     tcase_add_test(tests, t3_what_is_no_op_runs_eagerly_and_says_why);
     return suite_run("gradients of control flow", tests);
 }

@@ -72,6 +72,23 @@ const char *flow_text(FlowBody *body);
 Status flow_body_read(FlowBody *body, const char *text, bool compiled, Val *const **closed);
 bool flow_code_serves(const FlowCode *code); /* no user code sees its ops */
 Status flow_code_run(const FlowCode *code, sn_tensor *const *in, sn_tensor **out);
+/* The gradients of a body's inputs, the first of which are its arguments. */
+typedef struct FlowBack {
+    sn_tensor *in[FLOW_OPERANDS], *sums[FLOW_OPERANDS]; /* by input; sums: NULL none yet */
+    bool want[FLOW_OPERANDS];
+    sn_tensor *grads[FLOW_RESULTS]; /* by result; NULL undefined */
+    uint64_t seed, sequence;        /* of its forward's random ops */
+    sn_tensor *got[FLOW_OPERANDS];  /* by input: the new sum; NULL: nothing came */
+} FlowBack;
+/* done false: it cannot be compiled. */
+Status flow_code_back(const FlowCode *code, FlowBack *back, bool *done);
+typedef struct FlowJointKey { /* by input, by result */
+    uint64_t want, partial, defined;
+} FlowJointKey;
+/* Whether the result of a body is a copy of the graph's output, which is no memory of its own. */
+bool flow_output_is_cloned(const Graph *graph, int i);
+/* t, or a copy of it with the strides of `want`; NULL raises. */
+sn_tensor *flow_laid_out(const Meta *want, sn_tensor *t);
 
 /* On the tape (flow_tape.c): one node stands for a call of which all results of floating dtype require gradients; its
  * backward runs the bodies again. In any other call, and under transforms, each op of the bodies has a node. */
@@ -90,6 +107,8 @@ bool flow_marks_all(const FlowBody *body, const bool *out, int from, int to); /*
 typedef Status FlowKernel(OpCall *op, bool compiled);
 FlowKernel flow_cond_run, flow_while_run, flow_scan_run;
 OpKernel flow_backward_op;
+/* The latter with the bodies' code (flow_joint.c); done false: it has to run op by op. */
+Status flow_joint_run(OpCall *op, bool *done);
 static inline Status flow_cond_op(OpCall *op) { return flow_cond_run(op, false); }
 static inline Status flow_while_op(OpCall *op) { return flow_while_run(op, false); }
 static inline Status flow_scan_op(OpCall *op) { return flow_scan_run(op, false); }

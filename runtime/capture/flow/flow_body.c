@@ -13,17 +13,21 @@ static bool is_fresh(const GVal *value) {
     return value->def && value->alias < 0;
 }
 
-static bool comes_before(sn_tensor *const *out, int i) {
+static bool comes_before(const Graph *graph, int i) {
     for (int k = 0; k < i; k++)
-        if (out[k] == out[i]) return true;
+        if (graph->outputs.at[k].value == graph->outputs.at[i].value) return true;
     return false;
+}
+
+bool flow_output_is_cloned(const Graph *graph, int i) {
+    const GVal *const value = graph->outputs.at[i].value;
+    return !is_fresh(value) || comes_before(graph, i) || !flow_is_row_major(value->base.meta);
 }
 
 static Status own_results(const FlowBody *body, sn_tensor **out) {
     for (int i = 0; i < body->n_out; i++) {
         TRY(tensor_ready(out[i], body->op));
-        const bool fresh = body->graph && is_fresh(body->graph->outputs.at[i].value) && !comes_before(out, i);
-        if (fresh && flow_is_row_major(out[i]->base.meta)) continue;
+        if (body->graph && !flow_output_is_cloned(body->graph, i)) continue;
         sn_tensor *const copy = tape_clone(out[i], NULL);
         if (!copy) return error_pending() ? error_pending() : ST_MEMORY;
         out[i] = copy;
@@ -38,8 +42,8 @@ static bool steps_as(const Meta *a, const Meta *b) {
 }
 
 /* A graph is of the layouts that it was traced with. */
-static sn_tensor *as_input(const GVal *input, sn_tensor *t) {
-    const Meta *const want = input->base.meta, *const got = t->base.meta;
+sn_tensor *flow_laid_out(const Meta *want, sn_tensor *t) {
+    const Meta *const got = t->base.meta;
     if (want->rank != got->rank || !meta_same_sizes(want, got) || steps_as(want, got)) return t;
     return tape_clone(t, meta_intern(got->dtype, got->device, got->sizes, want->strides, got->rank, got->wrapped));
 }
@@ -51,7 +55,7 @@ static Status run_graph(const FlowBody *body, sn_tensor *const *in, sn_tensor **
     Status status = ST_OK;
     for (int i = 0; i < n && status == ST_OK; i++) {
         sn_tensor *const t = i < body->n_in ? in[i] : body->closed.at[i - body->n_in];
-        if (!(tensors[i] = as_input(body->graph->inputs.at[i], t))) status = error_pending();
+        if (!(tensors[i] = flow_laid_out(body->graph->inputs.at[i]->base.meta, t))) status = error_pending();
     }
     const GraphInputs inputs = {.tensors = tensors, .sites = body->sites.at};
     const bool launch = body->code && flow_code_serves(body->code);

@@ -14,12 +14,21 @@
 #include "runtime/compile/compile.h"
 #include "runtime/core/override.h"
 
+/* The gradients of a body's inputs as a graph of their own: of its inputs, the sums so far, the results' gradients. */
+typedef struct FlowJoint {
+    struct FlowJoint *next;
+    FlowJointKey key;
+    Graph *graph;
+    Executable *run; /* NULL: it cannot be made */
+} FlowJoint;
+
 struct FlowCode {
     const char *text;
     Graph *graph; /* of it, made when it first runs */
     Arena *arena;
     Executable *run; /* made at its first launch */
     bool tried;
+    FlowJoint *joints;
     struct FlowCode *same_hash;
 };
 
@@ -55,6 +64,73 @@ static Status compile_body(FlowCode *code) {
     if (compile_passes(graph, &info) == ST_OK) compile_plan(graph->plan, &info, &code->run);
     if (!code->run) LOG(graph_breaks, INFO, "a body of control flow runs op by op: %s", info.reason);
     return error_pending();
+}
+
+/* Results that the op clones (flow_body.c) are cloned here, in that order: so sums have eager's order [G1]. */
+static Status append_clones(Graph *graph) {
+    bool cloned[FLOW_RESULTS];
+    for (int i = 0; i < graph->outputs.n; i++) cloned[i] = flow_output_is_cloned(graph, i);
+    for (int i = 0; i < graph->outputs.n; i++) {
+        if (!cloned[i]) continue;
+        Val *const clone = E(&graph->builder, clone, V(&graph->outputs.at[i].value->base), A_NONE);
+        if (!clone) return error_pending();
+        graph->outputs.at[i].value = gval(clone);
+    }
+    graph_number(graph);
+    return ST_OK;
+}
+
+static void spread(uint64_t bits, int n, bool *to) {
+    for (int i = 0; i < n; i++) to[i] = bits >> i & 1;
+}
+
+typedef struct JointMaking {
+    FlowJoint *joint;
+    CompileInfo *info;
+} JointMaking;
+
+/* The forward's results are nobody's: what remains of it is what the rules read. */
+static Status append_gradients(void *context) {
+    const JointMaking *const m = context;
+    Graph *const graph = m->joint->graph;
+    const FlowJointKey *const key = &m->joint->key;
+    bool want[FLOW_OPERANDS], partial[FLOW_OPERANDS], defined[FLOW_RESULTS];
+    const PassOptions options = compile_pass_options(NULL, m->info);
+    spread(key->want, graph->inputs.n, want);
+    spread(key->partial, graph->inputs.n, partial);
+    spread(key->defined, graph->outputs.n, defined);
+    TRY(append_clones(graph));
+    TRY(passes_run(graph, "functionalize", &options));
+    TRY(joint_append(graph, &(JointSpec){.want = want, .grad_defined = defined, .partial = partial}));
+    const int n = graph->n_forward_outputs;
+    graph->outputs.n -= n;
+    memmove(graph->outputs.at, graph->outputs.at + n, sizeof *graph->outputs.at * (size_t)graph->outputs.n);
+    graph->n_forward_inputs = graph->n_forward_outputs = 0;
+    return ST_OK;
+}
+
+static Status compile_joint(FlowCode *code, FlowJoint *joint) {
+    CompileInfo info = {.function = ""};
+    JointMaking making = {joint, &info};
+    TRY(read_text(code, &joint->graph));
+    if (compile_guarded(joint->graph, append_gradients, &making, &info) == ST_OK &&
+        compile_passes(joint->graph, &info) == ST_OK)
+        compile_plan(joint->graph->plan, &info, &joint->run);
+    if (!joint->run) LOG(graph_breaks, INFO, "gradients of a body of control flow run op by op: %s", info.reason);
+    return error_pending();
+}
+
+static Status find_joint(FlowCode *code, const FlowJointKey *key, FlowJoint **out) {
+    FlowJoint *joint = code->joints;
+    while (joint && memcmp(&joint->key, key, sizeof *key)) joint = joint->next;
+    if (!joint) {
+        if (!(joint = ARENA_NEW(code->arena, FlowJoint))) return ST_MEMORY;
+        *joint = (FlowJoint){.next = code->joints, .key = *key};
+        TRY(compile_joint(code, joint));
+        code->joints = joint;
+    }
+    *out = joint;
+    return ST_OK;
 }
 
 const char *flow_text(FlowBody *body) {
@@ -105,5 +181,48 @@ Status flow_code_run(const FlowCode *code, sn_tensor *const *in, sn_tensor **out
     const int64_t symbols[] = {(int64_t)state->seed, (int64_t)state->sequence};
     TRY(execute(code->run, in, symbols, NULL, out));
     state->sequence += (uint64_t)code->graph->n_random;
+    return ST_OK;
+}
+
+static FlowJointKey joint_key(const FlowCode *code, const FlowBack *back) {
+    FlowJointKey key = {0};
+    for (int i = 0; i < code->graph->inputs.n; i++) {
+        key.want |= (uint64_t)back->want[i] << i;
+        key.partial |= (uint64_t)(back->want[i] && back->sums[i]) << i;
+    }
+    for (int i = 0; i < code->graph->outputs.n; i++) key.defined |= (uint64_t)(back->grads[i] != NULL) << i;
+    return key;
+}
+
+/* The inputs in the order that joint_append gives them, in the layouts that it expects. */
+static Status fill_inputs(const FlowJoint *joint, const FlowBack *back, sn_tensor **to) {
+    const Graph *const graph = joint->graph;
+    const int n_sums = __builtin_popcountll(joint->key.partial), n_grads = __builtin_popcountll(joint->key.defined);
+    const int n = graph->inputs.n - n_sums - n_grads;
+    int at = 0;
+    for (int i = 0; i < n; i++) to[at++] = back->in[i];
+    for (int i = 0; i < n; i++)
+        if (joint->key.partial >> i & 1) to[at++] = back->sums[i];
+    for (int i = 0; at < graph->inputs.n; i++)
+        if (joint->key.defined >> i & 1) to[at++] = back->grads[i];
+    for (int i = 0; i < at; i++)
+        if (!(to[i] = flow_laid_out(graph->inputs.at[i]->base.meta, to[i]))) return error_pending();
+    return ST_OK;
+}
+
+Status flow_code_back(const FlowCode *code, FlowBack *back, bool *done) {
+    const FlowJointKey key = joint_key(code, back);
+    sn_tensor *in[2 * FLOW_OPERANDS + FLOW_RESULTS], *got[FLOW_OPERANDS] = {NULL};
+    const int64_t symbols[] = {(int64_t)back->seed, (int64_t)back->sequence};
+    FlowJoint *joint = NULL;
+    int at = 0;
+    pthread_mutex_lock(&codes_lock);
+    const Status status = find_joint((FlowCode *)code, &key, &joint);
+    pthread_mutex_unlock(&codes_lock);
+    *done = status == ST_OK && joint->run;
+    if (!*done) return status;
+    TRY(fill_inputs(joint, back, in));
+    TRY(execute(joint->run, in, symbols, NULL, got));
+    for (int i = 0; i < code->graph->inputs.n; i++) back->got[i] = back->want[i] ? got[at++] : NULL;
     return ST_OK;
 }

@@ -92,7 +92,9 @@ static Status run_launched(OpCall *call) {
     } rows[] = {{OP_cond, flow_cond_run}, {OP_while_loop, flow_while_run}, {OP_scan, flow_scan_run}};
     for (int i = 0; i < COUNT_OF(rows); i++)
         if (call->row == op_row(rows[i].op)) return rows[i].run(call, true);
-    return flow_backward_op(call);
+    bool done = false;
+    TRY(flow_joint_run(call, &done));
+    return done ? ST_OK : flow_backward_op(call);
 }
 
 /* The graph's seed and number take the place of the thread's; results go to where the plan has them. */

@@ -5,7 +5,7 @@
  *        a run of the engine from results and sums so far, to the aliases: the new sums
  *
  * So nothing between the rounds is kept, each contribution is added in the order of a loop by hand, and a graph holds
- * the same as one op, whose results are the same bits. */
+ * the same as one op, whose results are the same bits; its launch goes another way to them (flow_joint.c). */
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/flow/flow.h"
