@@ -198,11 +198,21 @@ static Status copy_steps(const TapeView *view, sn_tensor *base, sn_tensor **out)
     return dispatch(copying(view->row), FORM_functional, args, NULL, out);
 }
 
-Status tape_view_copy(sn_tensor *t, sn_tensor **out) {
+static Status copy_view(sn_tensor *t, sn_tensor **out) {
     sn_tensor *const base = tape_view_base(t);
     const bool row_major = t->base.meta->contiguous; /* else results follow its layout, which a clone keeps */
     if (base && row_major && copies(t->autograd->view)) return copy_steps(t->autograd->view, base, out);
     return dispatch(op_row(OP_clone), FORM_functional, (const Arg[]){A_VAL(&t->base), A_NONE}, NULL, out);
+}
+
+Status tape_view_copy(sn_tensor *t, sn_tensor **out) {
+    const Meta *const meta = t->base.meta;
+    TRY(copy_view(t, out));
+    if (!meta->contiguous || meta_same_layout(meta, (*out)->base.meta)) return ST_OK;
+    /* Strides of dims of size 1 say whether results are channels_last. */
+    const Arg args[] = {A_VAL(&(*out)->base), A_INTS(meta->sizes, meta->rank), A_INTS(meta->strides, meta->rank),
+                        A_INT(0)};
+    return tape_dispatch(op_row(OP_as_strided), FORM_functional, args, out);
 }
 
 static Status refresh_if_due(sn_tensor *t, bool *due) {

@@ -459,7 +459,7 @@ static void set_grad_mode(Gen *g) {
 }
 
 static void set_autocast(Gen *g) {
-    g->autocast = g->autocast && gen_chance(g, 60) ? 0 : 1 + (int)gen_below(g, 2);
+    g->autocast = g->autocast && gen_chance(g, 85) ? 0 : 1 + (int)gen_below(g, 2);
     add_plain(g, (FzStep){.kind = FZ_autocast, .times = g->autocast});
 }
 

@@ -95,15 +95,24 @@ static void insert(FzProgram *p, int at, FzStep step) {
     }
 }
 
-/* A second one may lie in the first. */
+/* How many steps from the first one on, before the last, become a body. */
+static int region_length(Gen *g, int first, int last) {
+    const int most = 1 + (int)gen_below(g, 6);
+    int end = first;
+    while (end < last && end - first < most && may_lie_inside(g, first, end)) end++;
+    return end - first;
+}
+
+/* A second one mostly lies in the first. */
 void gen_regions(Gen *g) {
     FzProgram *const p = g->p;
     const int n = gen_chance(g, 20) ? 1 + (int)gen_below(g, 2) : 0;
-    for (int k = 0; k < n && p->n_steps && p->n_steps < FZ_STEPS; k++) {
-        const int first = (int)gen_below(g, p->n_steps), most = 1 + (int)gen_below(g, 6);
-        int end = first;
-        while (end < p->n_steps && end - first < most && may_lie_inside(g, first, end)) end++;
-        if (end == first) continue;
-        insert(p, first, (FzStep){.kind = FZ_checkpoint, .times = end - first, .value = gen_chance(g, 25)});
+    int from = 0, last = p->n_steps;
+    for (int k = 0; k < n && from < last && p->n_steps < FZ_STEPS; k++) {
+        const int first = from + (int)gen_below(g, last - from), length = region_length(g, first, last);
+        if (!length) continue;
+        insert(p, first, (FzStep){.kind = FZ_checkpoint, .times = length, .value = gen_chance(g, 25)});
+        const bool inside = gen_chance(g, 60);
+        from = inside ? first + 1 : 0, last = inside ? first + 1 + length : p->n_steps;
     }
 }

@@ -126,6 +126,12 @@ static void set_generator(Generator g) {
     state_get()->sequence = g.sequence;
 }
 
+/* What eager would not have begun: the end of the scope, if it is still to come, leaves the generator alone. */
+static void forget_fork(int id) {
+    sn_state *const state = state_get();
+    if (id <= (int)state->n_scopes) state->scopes[id - 1].forks = false;
+}
+
 static void undo(const TraceEvent *event) {
     switch (event->kind) {
     case EVENT_grad:
@@ -138,6 +144,8 @@ static void undo(const TraceEvent *event) {
         set_generator(event->from);
         break;
     case EVENT_fork:
+        forget_fork((int)event->id);
+        break;
     case EVENT_print:
         break; /* of an op that did not run: it is not printed */
     }
