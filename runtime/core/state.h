@@ -87,6 +87,7 @@ struct sn_state {
     struct StreamUse *streams;
     Device device;             /* where factories go that name none */
     struct TextOwned *texts;   /* scope-owned strings, newest first */
+    uint32_t flows;            /* control flow that runs, one in the other */
     struct TapePacker *packer; /* who keeps what is saved, innermost first; runtime/autograd/packer.h */
     uint64_t tape_sequence;    /* next sequence number of a tape node [semantics G1] */
     TapeBlocks tape_blocks[TAPE_CLASSES];

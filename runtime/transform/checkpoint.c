@@ -59,7 +59,7 @@ typedef struct Region {
     Arg *again_in;   /* of the run that goes on */
     sn_tensor **again_out;
     uint64_t seed, sequence, include, exclude;
-    uint32_t autocast;
+    uint32_t autocast, flows; /* the latter: control flow around it */
     Device device;
     StreamUse *streams;
     VEC(RegionOp) ops;
@@ -152,7 +152,7 @@ static Status note_made(RegionRun *run, const sn_tensor *t) {
 
 void checkpoint_made(const sn_tensor *t) {
     Capture *const c = capture_current();
-    if (c) region_made(c, t);
+    if (c) region_made(c, t, NULL);
     for (RegionRun *run = innermost(state_get()->packer); run; run = outer_of(run)) note_made(run, t);
 }
 
@@ -271,9 +271,11 @@ static Status note_op(RegionRun *run, const OpCall *call, int *kept) {
     return ST_OK;
 }
 
-/* May a policy say so? What is written or a view stays what the ops make it; effects happen once [C12]. */
+/* May a policy say so? What is written or a view stays what the ops make it; effects happen once [C12]. Control flow in
+ * the body is one op, which a graph has in the place of its bodies' ops. */
 static bool wants_kept(const Region *r, const OpCall *call) {
     if (call->row->flags & OPF_ordered) return true;
+    if (state_get()->flows != r->flows) return false;
     if (call->form != FORM_functional || call->row->kind == KIND_view || call->row->returns_list) return false;
     return r->call.keeps && r->call.keeps(r->call.context, call->row->name);
 }
@@ -570,6 +572,7 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
                   .include = state->include,
                   .exclude = state->exclude,
                   .autocast = state->autocast,
+                  .flows = state->flows,
                   .device = state->device,
                   .streams = stream_uses_retain(state->streams)};
     r->call = *call;

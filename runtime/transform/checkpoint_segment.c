@@ -272,13 +272,16 @@ static Status run_region(Steps *steps, const StepsValues *values) {
 
 /* a segment's ------------------------------------------------------------------------------------------------------ */
 
-static bool may_run(const Trace *trace, int first, int end) {
+/* Whole: what of a region comes behind an op that ran by itself does, too. */
+static bool may_run(const Trace *trace, int region, int first, int end) {
     bool tracked = false;
+    if (first && lies_in(trace, trace->ops.at[first - 1].op->region, region)) return false;
     for (int i = first; i < end; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
         tracked |= trace->ops.at[i].needs != 0;
-        if (op->relaid || op_dynamic(op->row) || op->row->returns_list) return false;
-        if (op->row->flags & (OPF_ordered | OPF_gradients | OPF_flow)) return false;
+        if (op->relaid || op_dynamic(op->row)) return false;
+        if (op->row->returns_list && !(op->row->flags & OPF_flow)) return false; /* control flow has few results */
+        if (op->row->flags & (OPF_ordered | OPF_gradients)) return false;
     }
     return tracked;
 }
@@ -317,7 +320,7 @@ Status checkpoint_segment(Trace *trace, int first, const int *last, int *n) {
     const int region = region_below(trace, trace->ops.at[first].op->region, 0);
     const int end = region_end_of(trace, first, region);
     *n = 0;
-    if (!region || !may_run(trace, first, end)) return ST_OK;
+    if (!region || !may_run(trace, region, first, end)) return ST_OK;
     StepsTree *const tree = tree_new(trace, first, end);
     const StepsCopy copying = {trace, last, tree};
     Steps *const steps = tree ? copy_region(&copying, first, end, region) : NULL;

@@ -3,6 +3,7 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/region.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/element.h"
 #include "runtime/core/emission.h"
@@ -31,6 +32,7 @@ static void take_generator(FlowRun *run) {
     run->seed = state->seed, run->sequence = state->sequence;
     run->own_seed = derived_seed(state->seed, state->sequence);
     state->seed = run->own_seed, state->sequence = 0;
+    state->flows++;
 }
 
 Status flow_op_begin(const FlowCall *call, FlowRun *run) {
@@ -63,7 +65,10 @@ Status flow_end(const FlowCall *call, const FlowRun *run, Status status) {
         status = error_raise(ST_STATE, "%s: its body seeds the generator", call->op);
     state->seed = run->seed;
     state->sequence = run->sequence + (status == ST_OK);
+    state->flows--;
     capture_unpause(run->paused);
+    for (int i = 0; run->paused && status == ST_OK && i < call->n_out; i++)
+        region_made(run->paused, call->out[i], NULL);
     for (int i = 0; status != ST_OK && i < call->n_out; i++) call->out[i] = NULL;
     return status;
 }

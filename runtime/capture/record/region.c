@@ -110,18 +110,20 @@ static bool made_as(const Capture *c, const sn_tensor *t, int before, MadeAt *ou
     return false;
 }
 
-static bool made_beside(const CaptureRegion *region, const sn_tensor *t) {
-    for (int i = 0; i < region->beside.n; i++)
-        if (region->beside.at[i] == t->storage) return true;
-    return false;
+/* The newest: memory of one that is gone may be another's. */
+static const RegionBeside *made_beside(const CaptureRegion *region, const sn_tensor *t) {
+    for (int i = region->beside.n - 1; i >= 0; i--)
+        if (region->beside.at[i].storage == t->storage) return &region->beside.at[i];
+    return NULL;
 }
 
 /* *saved: its policy saves what it is. */
 static bool is_made(const Capture *c, const sn_tensor *t, bool *saved) {
     const CaptureRegion *const region = c->region;
+    const RegionBeside *const beside = t->placeholder ? NULL : made_beside(region, t);
     MadeAt made;
-    *saved = false;
-    if (!t->placeholder && made_beside(region, t)) return true;
+    *saved = beside && beside->saved;
+    if (beside) return true;
     if (!made_as(c, t, c->traces.n, &made)) return false;
     const int op = made.trace->places.at[made.value].op;
     *saved = made.trace->ops.at[op].op->modes & NODE_saved;
@@ -164,7 +166,8 @@ Status region_check(Capture *c, const OpCall *call) {
     return region_each_written(call, check_write, c);
 }
 
-void region_made(Capture *c, const sn_tensor *t) {
-    for (CaptureRegion *region = t && t->storage ? region_current(c) : NULL; region; region = region->outer)
-        VEC_PUSH(c->arena, &region->beside, t->storage);
+void region_made(Capture *c, const sn_tensor *t, const OpCall *call) {
+    CaptureRegion *region = t && t->storage ? region_current(c) : NULL;
+    const bool saved = call && is_saved(region, call);
+    for (; region; region = region->outer) VEC_PUSH(c->arena, &region->beside, ((RegionBeside){t->storage, saved}));
 }

@@ -10,16 +10,20 @@
 #include "runtime/capture/record/capture.h"
 
 typedef bool RegionKeeps(void *context, const char *op);
+typedef struct RegionBeside { /* what was made at once, beside the segments; it may be gone */
+    const Storage *storage;
+    bool saved; /* its policy says so */
+} RegionBeside;
 typedef struct CaptureRegion {
     struct CaptureRegion *outer;
-    uint32_t n_scopes;           /* open when its body began: with fewer, that was left */
-    RegionKeeps *keeps;          /* its policy, or NULL */
-    void *context;               /* of the policy */
-    int first_trace;             /* where it began: the segment, */
-    int first_op;                /* and so many ops of that */
-    const Trace *numbered;       /* the last segment that has an op of it, */
-    int number;                  /* and its number there */
-    VEC(const Storage *) beside; /* made in it at once, beside the segments; may be gone */
+    uint32_t n_scopes;     /* open when its body began: with fewer, that was left */
+    RegionKeeps *keeps;    /* its policy, or NULL */
+    void *context;         /* of the policy */
+    int first_trace;       /* where it began: the segment, */
+    int first_op;          /* and so many ops of that */
+    const Trace *numbered; /* the last segment that has an op of it, */
+    int number;            /* and its number there */
+    VEC(RegionBeside) beside;
 } CaptureRegion;
 
 /* What structure says of an op's place. */
@@ -43,7 +47,7 @@ typedef Status RegionWrite(void *context, const OpCall *call, sn_tensor *t);
 Status region_each_written(const OpCall *call, RegionWrite *visit, void *context);
 Status region_outside_error(const OpCall *call);
 Status region_saved_error(const OpCall *call);
-/* A tensor was made in the region at once. */
-void region_made(Capture *capture, const sn_tensor *t);
+/* A tensor was made in the region at once; call: by this op, or NULL. */
+void region_made(Capture *capture, const sn_tensor *t, const OpCall *call);
 
 #endif
