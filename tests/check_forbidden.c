@@ -49,6 +49,7 @@ typedef struct Exception {
 
 static Exception exceptions[] = {
     {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
+    {"name", "frontend/tool/strides.c", 1, "`sinter strides`: as above"},
     {"name", "frontend/tool/bench", 2, "rows of the benchmarks, no ops"},
 };
 enum { N_EXCEPTIONS = sizeof exceptions / sizeof *exceptions };

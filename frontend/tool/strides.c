@@ -1,0 +1,130 @@
+/* strides.c: `sinter strides`: where in its storage each element of a view lies. The tensor and its views are a graph's
+ * text, so an argument is written as there:
+ *
+ *     sinter strides 'f32[3, 4]' 'transpose(0, 1)' 'select(0, 2)'
+ *     graph view(%x: f32[3, 4]) { %0 = aten::transpose.int(%x, 0, 1)  %1 = aten::select.int(%0, 0, 2)  return %1 } */
+#include <stdio.h>
+
+#include "frontend/tool/tool.h"
+#include "ir/graph.h"
+#include "runtime/base/error.h"
+
+enum { MOST = 1 << 16 };
+
+static bool is_base(const OpRow *row, const char *name, size_t n) {
+    return row && row->kind == KIND_view && strlen(row->base) == n && !memcmp(row->base, name, n);
+}
+
+/* "select" is select.int, the first view of that name; NULL raises. */
+static const OpRow *find_view(const char *name, size_t n) {
+    OpForm form = FORM_functional;
+    char full[128];
+    snprintf(full, sizeof full, "aten::%.*s", (int)n, name);
+    const OpRow *row = op_find(full, strlen(full), &form);
+    for (int id = 0; !row && id < OP_COUNT; id++)
+        if (is_base(op_row((OpId)id), name, n)) row = op_row((OpId)id);
+    if (!row)
+        error_raise(ST_ARGUMENT, "'%.*s' is no op", (int)n, name);
+    else if (row->kind != KIND_view || row->returns_list || form != FORM_functional)
+        error_raise(ST_ARGUMENT, "%s gives no view of a tensor", full);
+    return error_pending() ? NULL : row;
+}
+
+/* "select(0, 2)": "  %1 = aten::select.int(%0, 0, 2)". */
+static Status write_step(Text *text, const char *step, int i) {
+    const size_t n = strcspn(step, "(");
+    const OpRow *const row = step[n] ? find_view(step, n) : NULL;
+    if (!step[n]) return error_raise(ST_ARGUMENT, "'%s': a view is written as transpose(0, 1)", step);
+    if (!row) return error_pending();
+    const char *const arguments = step + n + 1 + strspn(step + n + 1, " ");
+    text_printf(text, "  %%%d = %s(%%", i, row->name);
+    if (i)
+        text_printf(text, "%d", i - 1);
+    else
+        text_puts(text, "x");
+    text_printf(text, "%s%s\n", *arguments == ')' ? "" : ", ", arguments);
+    return ST_OK;
+}
+
+static Status write_graph(Text *text, const char *type, char **steps, int n) {
+    text_printf(text, "graph view(%%x: %s) {\n", type);
+    for (int i = 0; i < n; i++) TRY(write_step(text, steps[i], i));
+    if (n)
+        text_printf(text, "  return %%%d\n}\n", n - 1);
+    else
+        text_puts(text, "  return %x\n}\n");
+    return error_pending();
+}
+
+static int64_t offset_of(const GVal *value) {
+    int64_t offset = 0;
+    for (; value->alias >= 0; value = gval(value->def->args[value->alias].val)) offset += value->offset;
+    return offset;
+}
+
+/* "[4, 3] strides [1, 4] offset 0" */
+static void print_layout(const char *what, const GVal *value) {
+    const Meta *const meta = value->base.meta;
+    Text text = {0};
+    text_printf(&text, "%s: ", what);
+    sizes_print(NULL, &text, meta->sizes, meta->rank);
+    text_puts(&text, " strides ");
+    sizes_print(NULL, &text, meta->strides, meta->rank);
+    printf("%s offset %lld%s\n", text_str(&text), (long long)offset_of(value), meta->contiguous ? ", contiguous" : "");
+    text_free(&text);
+}
+
+/* One line for each place along all dims but the last. */
+static void print_line(const Meta *meta, int64_t line, int64_t offset) {
+    int64_t at[MAX_RANK] = {0};
+    const int rank = meta->rank;
+    for (int d = rank - 2; d >= 0; d--) {
+        at[d] = line % meta->sizes[d];
+        line /= meta->sizes[d];
+        offset += at[d] * meta->strides[d];
+    }
+    putchar('[');
+    for (int d = 0; d < rank - 1; d++) printf("%lld, ", (long long)at[d]);
+    printf("%s]", rank ? ":" : "");
+    for (int64_t i = 0; i < (rank ? meta->sizes[rank - 1] : 1); i++)
+        printf(" %lld", (long long)(offset + (rank ? i * meta->strides[rank - 1] : 0)));
+    putchar('\n');
+}
+
+static Status print_map(const GVal *value) {
+    const Meta *const meta = value->base.meta;
+    int64_t lines = 1;
+    if (meta->numel > MOST)
+        return error_raise(ST_ARGUMENT, "%lld elements, of which at most %d are printed", (long long)meta->numel, MOST);
+    for (int d = 0; d < meta->rank - 1; d++) lines *= meta->sizes[d];
+    for (int64_t i = 0; meta->numel && i < lines; i++) print_line(meta, i, offset_of(value));
+    return ST_OK;
+}
+
+static Status check_plain(const Graph *graph) {
+    if (!sym_free_count(graph->env)) return ST_OK;
+    return error_raise(ST_ARGUMENT, "sizes are numbers here");
+}
+
+static Status print_view(Arena *arena, const char *text, const char *type, char **steps, int n) {
+    Graph *graph;
+    TRY(graph_parse(arena, text, strlen(text), &graph));
+    TRY(check_plain(graph));
+    print_layout(type, graph->inputs.at[0]);
+    int i = 0;
+    for (const Node *node = graph->first; node && i < n; node = node->next) print_layout(steps[i++], &node->outs[0]);
+    return print_map(graph->outputs.at[0].value);
+}
+
+int command_strides(const Command *self, int argc, char **argv) {
+    for (int i = 0; i < argc; i++)
+        if (argv[i][0] == '-') return usage_error(self, "unexpected", argv[i]);
+    if (!argc) return usage_error(self, "a tensor is missing after", self->name);
+    Text text = {0};
+    Arena *const arena = arena_new();
+    Status status = arena ? write_graph(&text, argv[0], argv + 1, argc - 1) : ST_MEMORY;
+    if (status == ST_OK) status = print_view(arena, text_str(&text), argv[0], argv + 1, argc - 1);
+    text_free(&text);
+    arena_free(arena);
+    return status == ST_OK ? EXIT_done : report_error(EXIT_wrong);
+}
