@@ -288,6 +288,33 @@ static void make_product_transposed(Work *w, const int64_t *s) {
     normal(w, SN_INTS(s[2], s[1]));
 }
 
+/* A recurrent net as sn_scan: h = tanh(h w + x v) along dim 0 of x. */
+typedef struct Recurrent {
+    sn_tensor *w, *v;
+} Recurrent;
+static sn_status recurrent_cell(sn_frame *f) {
+    const Recurrent *const r = sn_closure(f);
+    sn_tensor *const carried = sn_mm(sn_in(f, 0), r->w);
+    sn_tensor *const next = sn_tanh(sn_add(carried, sn_mm(sn_in(f, 1), r->v)));
+    sn_out(f, 0, next);
+    return sn_out(f, 1, sn_mul(next, sn_sigmoid(next)));
+}
+static sn_status recurrent(sn_frame *f) {
+    Recurrent r = {sn_in(f, 2), sn_in(f, 3)};
+    sn_tensor *out[2] = {NULL};
+    sn_scan(recurrent_cell, &r, NULL, SN_TENSORS(sn_in(f, 0), sn_in(f, 1)), out, 2);
+    return sn_out(f, 0, out[1]);
+}
+static void make_scan(Work *w, const int64_t *s) { /* rounds, batch, width, with a backward */
+    w->kind = s[3] ? WORK_backward : WORK_forward;
+    w->body = recurrent;
+    sn_tensor *(*const input)(Work *work, sn_ints sizes) = s[3] ? leaf : normal;
+    input(w, SN_INTS(s[1], s[2]));
+    input(w, SN_INTS(s[0], s[1], s[2]));
+    input(w, SN_INTS(s[2], s[2]));
+    input(w, SN_INTS(s[2], s[2]));
+}
+
 /* convolutions: ResNet-18's distinct ones, batch 8, padding k/2, no bias -------------------------- */
 
 typedef struct ConvShape {
@@ -546,6 +573,8 @@ const BenchRow bench_rows[] = {
     {"transform/linear_gelu_vmap", make_examples, {64, 3072, 768, 1}},
     {"transform/blocks", make_blocks, {4, 256, 0}},
     {"transform/blocks_checkpointed", make_blocks, {4, 256, 1}},
+    {"transform/scan", make_scan, {64, 16, 64, 0}},
+    {"transform/scan_fwd_bwd", make_scan, {64, 16, 64, 1}},
     DEVICE("silu_mul", make_silu_mul, 4096, 3),
     DEVICE("bias_gelu_res_ln", make_residual_tanh, 768, 3),
     DEVICE("bias_gelu_erf_res_ln", make_residual_erf, 768, 3),

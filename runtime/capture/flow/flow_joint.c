@@ -134,6 +134,7 @@ typedef struct ScanJoint {
     sn_tensor **carries;               /* by round and carry: before the round */
     sn_tensor *of_carry[FLOW_RESULTS]; /* gradients of those behind the round; NULL undefined */
     Slices slices[FLOW_OPERANDS];
+    sn_tensor *made[FLOW_OPERANDS]; /* by input: what the last round made of it that is still in use */
 } ScanJoint;
 
 static int64_t slice_of_round(const ScanJoint *s, int64_t round) { return s->reverse ? s->length - 1 - round : round; }
@@ -256,14 +257,13 @@ static Status slices_end(ScanJoint *s, int i) {
     return ST_OK;
 }
 
-static Status take_gradients(ScanJoint *s, int64_t round, const FlowBack *back) {
+static Status take_gradients(ScanJoint *s, int64_t round, FlowBack *back) {
     for (int i = 0; i < s->map.n; i++) {
-        if (i < s->n_carry)
-            s->of_carry[i] = back->got[i];
-        else if (i >= s->run->call.n_in)
-            take_sum(s->run, &s->map, i, back);
-        else if (is_scanned(s, i) && back->got[i])
-            TRY(take_slice(s, i, round, back->got[i]));
+        if (i < s->n_carry) s->of_carry[i] = back->got[i];
+        if (i >= s->run->call.n_in) take_sum(s->run, &s->map, i, back);
+        if (!is_scanned(s, i)) continue;
+        if (back->got[i]) TRY(take_slice(s, i, round, back->got[i]));
+        back->got[i] = NULL; /* it is in its place */
     }
     return ST_OK;
 }
@@ -291,6 +291,17 @@ static Status back_round(ScanJoint *s, int64_t round, FlowBack *back, bool *done
     return *done ? take_gradients(s, round, back) : ST_OK;
 }
 
+/* What the round before made goes, where this one has used it up. */
+static void settle_round(ScanJoint *s, const FlowBack *back) {
+    sn_state *const state = state_get();
+    for (int i = 0; i < s->map.n; i++) {
+        sn_tensor *const old = s->made[i];
+        if (i >= s->n_carry && !back->got[i]) continue;
+        s->made[i] = back->got[i];
+        if (old && old != back->got[i] && scope_take(state, old)) tensor_release(old);
+    }
+}
+
 static Status back_rounds(ScanJoint *s, bool *done) {
     sn_state *const state = state_get();
     for (int k = 0; k < s->n_carry; k++) s->of_carry[k] = s->run->grads[k];
@@ -304,6 +315,7 @@ static Status back_rounds(ScanJoint *s, bool *done) {
         const Status status = back_round(s, round, &back, done);
         scope_pop_passing(state, depth, back.got, status == ST_OK ? s->map.n : 0);
         TRY(status);
+        settle_round(s, &back);
     }
     if (!*done) return ST_OK;
     TRY(take_first(s));
