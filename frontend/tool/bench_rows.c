@@ -308,7 +308,7 @@ static sn_status recurrent(sn_frame *f) {
 static void make_scan(Work *w, const int64_t *s) { /* rounds, batch, width, with a backward */
     w->kind = s[3] ? WORK_backward : WORK_forward;
     w->body = recurrent;
-    sn_tensor *(*const input)(Work *work, sn_ints sizes) = s[3] ? leaf : normal;
+    sn_tensor *(*const input)(Work * work, sn_ints sizes) = s[3] ? leaf : normal;
     input(w, SN_INTS(s[1], s[2]));
     input(w, SN_INTS(s[0], s[1], s[2]));
     input(w, SN_INTS(s[2], s[2]));
