@@ -759,10 +759,16 @@ static Status give_found(Engine *e, Status status) {
     return status == ST_OK ? error_pending() : status;
 }
 
+/* For who keeps something from one leaf's hook to the next (data_parallel.c): it is out of date if the run failed. */
+static void count_end(sn_state *state, bool failed) {
+    if (--state->n_backwards == 0) state->failed_backwards += failed;
+}
+
 /* A C++ exception of a hook or a user's backward passes, or the end of its thread: what the run has, its scopes and its
  * places in nodes go as the compiler's cleanups do. */
 static void engine_leave(Engine *e) {
     if (LIKELY(e->returned)) return;
+    if (!e->selective) count_end(e->state, true);
     scope_pop_to(e->state, e->depth);
     engine_close(e);
     for (int i = 0; e->found && i < e->run->n_xs; i++) tensor_release(e->found[i]);
@@ -795,7 +801,9 @@ Status tape_run(const TapeRun *run) {
         stream_uses_release(e.streams);
         return ST_MEMORY;
     }
+    if (!e.selective) state->n_backwards++;
     status = run_engine(&e);
+    if (!e.selective) count_end(state, status != ST_OK);
     e.returned = true;
     engine_close(&e);
     if (e.selective) status = give_found(&e, status);

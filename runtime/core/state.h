@@ -90,6 +90,8 @@ struct sn_state {
     uint32_t flows;            /* control flow that runs, one in the other */
     struct TapePacker *packer; /* who keeps what is saved, innermost first; runtime/autograd/packer.h */
     uint64_t tape_sequence;    /* next sequence number of a tape node [semantics G1] */
+    uint32_t n_backwards;      /* into leaves, that run: one, and those that its callbacks run */
+    uint32_t failed_backwards; /* how many have failed so far, those of callbacks apart */
     TapeBlocks tape_blocks[TAPE_CLASSES];
     struct TapeNode **tape_freeing; /* nodes that wait to be freed, while one is */
     HiddenCopies hidden;            /* copies that ops made by themselves */

@@ -3,7 +3,10 @@
  * ranks:
  *
  *   params  0 1 2 3 4      buckets  {4 3} {2} {1 0}
- *   there   1, 4, 3 -> bucket 0 goes; 0 -> bucket 2 is full and waits; 2 -> buckets 1 and 2 go */
+ *   there   1, 4, 3 -> bucket 0 goes; 0 -> bucket 2 is full and waits; 2 -> buckets 1 and 2 go
+ *
+ * That is a round. One backward goes through it, or some do, or one and sn_data_parallel_finish; what is left of it
+ * where a backward has failed is forgotten, and the next one begins anew. */
 #include "runtime/transform/data_parallel.h"
 
 #include "runtime/autograd/tape.h"
@@ -24,9 +27,10 @@ struct sn_data_parallel {
     sn_data_parallel_options options;
     bool synced;
     int n, n_buckets;
-    int next;                   /* the bucket that is reduced next */
-    int64_t rounds, n_finished; /* backwards whose buckets are all done; those that were finished by a call */
-    sn_tensor **grads, **sums;  /* room for a bucket */
+    int next;                  /* the bucket that is reduced next */
+    bool done;                 /* all are, and no gradient has come since: nothing to finish */
+    uint32_t failed;           /* backwards of this thread, when the last gradient came */
+    sn_tensor **grads, **sums; /* room for a bucket */
     ParallelParam params[];
 };
 
@@ -85,15 +89,24 @@ static Status next_bucket(sn_data_parallel *dp) {
     scope_pop(state);
     TRY(status);
     const int done = dp->next++;
-    if (dp->next == dp->n_buckets) dp->next = 0, dp->rounds++;
+    if (dp->next == dp->n_buckets) dp->next = 0, dp->done = true;
     if (dp->options.reduced) dp->options.reduced(dp->options.context, done);
     return ST_OK;
+}
+
+static void forget_failed(sn_data_parallel *dp) {
+    const uint32_t failed = state_get()->failed_backwards;
+    if (dp->failed == failed) return;
+    for (int i = 0; i < dp->n; i++) dp->params[i].ready = false;
+    dp->failed = failed, dp->next = 0;
 }
 
 static sn_status gradient_is_there(sn_frame *f) {
     ParallelParam *const param = f->closure;
     sn_data_parallel *const dp = param->of;
     if (!dp->synced) return SN_OK;
+    forget_failed(dp);
+    dp->done = false;
     param->ready = true;
     do {
         if (!bucket_is_ready(dp, dp->next)) return SN_OK;
@@ -104,8 +117,9 @@ static sn_status gradient_is_there(sn_frame *f) {
 }
 
 Status data_parallel_finish(sn_data_parallel *dp) {
-    while (dp->rounds == dp->n_finished) TRY(next_bucket(dp));
-    dp->n_finished = dp->rounds;
+    forget_failed(dp);
+    while (!dp->done) TRY(next_bucket(dp));
+    dp->done = false;
     return ST_OK;
 }
 
@@ -130,7 +144,7 @@ static Status add_param(sn_data_parallel *dp, sn_tensor *leaf) {
 sn_data_parallel *data_parallel_new(sn_comm *rank, sn_tensors params, const sn_data_parallel_options *options) {
     sn_data_parallel *const dp = mem_zero(sizeof *dp + (size_t)params.n * sizeof *dp->params);
     if (!dp) return NULL;
-    dp->rank = rank, dp->options = *options, dp->synced = true;
+    dp->rank = rank, dp->options = *options, dp->synced = true, dp->failed = state_get()->failed_backwards;
     if (!dp->options.bucket_bytes) dp->options.bucket_bytes = 25 << 20;
     rank_retain(rank);
     dp->grads = mem_zero((size_t)(2 * params.n + 1) * sizeof *dp->grads);

@@ -402,6 +402,81 @@ START_TEST(a3_18_a_parameter_that_a_rank_does_not_use_counts_as_zeros) {
 }
 END_TEST
 
+/* Steps that need no call, and one that does: rank 1 uses one parameter less. */
+static sn_status finishes_late(sn_comm *comm, void *closure) {
+    Kept *const k = closure;
+    const Net net = net_new();
+    const int rank = sn_comm_rank(comm);
+    sn_data_parallel *const dp =
+        sn_data_parallel_new(comm, (sn_tensors){net.at, 2}, SN_DATA_PARALLEL_OPTIONS(.bucket_bytes = 4));
+    for (int step = 0; step < 4; step++) {
+        sn_tensor *y = sn_sum(sn_mul_scalar(net.at[0], sn_float(1 + rank)));
+        if (step < 3 || rank == 0) y = sn_add(y, sn_sum(net.at[1]));
+        for (int i = 0; i < 2; i++) sn_grad_set(net.at[i], NULL);
+        sn_backward(y);
+        if (step == 3) sn_data_parallel_finish(dp);
+    }
+    for (int i = 0; i < 2; i++) keep(k, comm, i, sn_grad(net.at[i]));
+    sn_data_parallel_free(dp);
+    return sn_check();
+}
+
+START_TEST(a3_18_a_step_is_finished_after_steps_that_were_not) {
+    Kept k = {0};
+    run(2, finishes_late, &k);
+    for (int r = 0; r < 2; r++) {
+        ck_assert(same_bits(k.at[r][0], sn_full(SN_INTS(6, WIDTH), sn_float(1.5), SN_F32)));
+        ck_assert(same_bits(k.at[r][1], sn_full(SN_INTS(6), sn_float(0.5), SN_F32)));
+    }
+    kept_free(&k);
+}
+END_TEST
+
+static sn_status fails_once(sn_frame *f) {
+    int *const left = sn_closure(f);
+    return (*left)-- > 0 ? sn_fail(SN_ERR_VALUE, "not this time") : SN_OK;
+}
+
+/* The last parameter's bucket is reduced, then the hook of the one before it fails; `finish`: the next backward reaches
+ * nothing of it, and the call does all. */
+static sn_status fails_between(sn_comm *comm, void *closure) {
+    Kept *const k = closure;
+    const Net net = net_new();
+    int left = 1;
+    sn_post_accumulate_hook_add(net.at[2], fails_once, &left);
+    sn_data_parallel *const dp = sn_data_parallel_new(comm, (sn_tensors){net.at + 1, 3},
+                                                      SN_DATA_PARALLEL_OPTIONS(.bucket_bytes = 4, .reduced = told));
+    told_rank = sn_comm_rank(comm);
+    for (int step = 0; step < 2; step++) {
+        sn_tensor *y = sn_sum(net.at[0]);
+        for (int i = 1; i < 4; i++) sn_grad_set(net.at[i], NULL);
+        for (int i = 1; i < 4 && !(step && k->fails); i++)
+            y = sn_add(y, sn_sum(sn_mul_scalar(net.at[i], sn_float(1 + told_rank))));
+        if (sn_backward(y) != SN_OK && (step || !strstr(sn_error_take()->message, "not this time"))) return sn_check();
+    }
+    if (k->fails) sn_data_parallel_finish(dp);
+    for (int i = 1; i < 4; i++) keep(k, comm, i, sn_grad(net.at[i]));
+    sn_data_parallel_free(dp);
+    return sn_check();
+}
+
+START_TEST(a3_18_buckets_begin_anew_after_a_backward_that_failed) {
+    static const int order[] = {0, 0, 1, 2};
+    for (int finish = 0; finish < 2; finish++) {
+        Kept k = {.fails = finish};
+        told_of = &k;
+        run(2, fails_between, &k);
+        for (int r = 0; r < 2; r++) {
+            ck_assert_int_eq(k.n[r], 4);
+            for (int i = 0; i < 4; i++) ck_assert_int_eq(k.order[r][i], order[i]);
+            for (int i = 1; i < 4; i++)
+                ck_assert(same_bits(k.at[r][i], sn_full_like(k.at[0][i], sn_float(finish ? 0 : 1.5))));
+        }
+        kept_free(&k);
+    }
+}
+END_TEST
+
 /* Parts of parameters ------------------------------------------------------------------------------------------- */
 
 static void moved(void *context, sn_shard_move move) {
@@ -481,6 +556,8 @@ int main(void) {
         a3_18_bad_calls_are_errors,
         a3_18_ranks_average_gradients_in_bucket_order,
         a3_18_a_parameter_that_a_rank_does_not_use_counts_as_zeros,
+        a3_18_a_step_is_finished_after_steps_that_were_not,
+        a3_18_buckets_begin_anew_after_a_backward_that_failed,
         a3_18_a_block_has_its_parameters_around_forward_and_backward,
     };
     return contract_main("test_parallel", tests, (int)(sizeof tests / sizeof *tests));
