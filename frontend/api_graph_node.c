@@ -10,8 +10,9 @@ static sn_node *handle(sn_graph *g, Node *node, GVal *input) {
     sn_node *const made = ARENA_NEW(g->arena, sn_node);
     if (!made) return NULL;
     *made = (sn_node){.graph = g, .node = node, .input = input};
+    const int n = g->handles.n;
     VEC_PUSH(g->arena, &g->handles, made);
-    return made;
+    return g->handles.n > n ? made : NULL;
 }
 
 static sn_node *handle_of_value(sn_graph *g, GVal *v) { return v->def ? handle(g, v->def, NULL) : handle(g, NULL, v); }
@@ -121,8 +122,15 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
     g->graph->insert_at = before ? before->node : NULL;
     Node *const node = graph_append(g->graph, row, form, args);
     g->graph->insert_at = NULL;
+    sn_node *const made = node ? handle(g, node, NULL) : NULL;
+    if (node && !made) graph_remove(g->graph, node);
     graph_number(g->graph);
-    return node ? handle(g, node, NULL) : NULL;
+    return made;
+}
+
+void graph_take_out(sn_node *n) {
+    graph_remove(n->graph->graph, n->node);
+    graph_number(n->graph->graph);
 }
 
 const char *sn_node_op(sn_node *n) {
@@ -238,6 +246,7 @@ static Status check_unused(const sn_node *n) {
     Graph *const graph = n->graph->graph;
     graph_number(graph);
     const int *const uses = graph_use_counts(graph);
+    if (!uses) return ST_MEMORY;
     const int n_values = n->node ? n->node->n_outs : 1;
     for (int i = 0; i < n_values; i++)
         if (uses[n->node ? n->node->outs[i].id : n->input->id])
@@ -327,6 +336,12 @@ sn_tensor *sn_node_tensor(sn_node *n) {
     if (!n) return error_raise(ST_ARGUMENT, "sn_node_tensor: the node is NULL"), NULL;
     const KnownInput *const known = n->node ? NULL : known_of(n->graph, n->input);
     return known ? known->tensor : NULL;
+}
+
+Status graph_bind_known(sn_graph *g) {
+    for (int i = 0; i < g->known.n; i++) TRY(tensor_ready(g->known.at[i].tensor, "a tensor that was closed over"));
+    for (int i = 0; i < g->known.n; i++) g->known.at[i].bound = true;
+    return ST_OK;
 }
 
 static Status check_bindable(const sn_node *n, const sn_tensor *t) {

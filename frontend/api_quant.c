@@ -1,8 +1,10 @@
 /* api_quant.c: int8 products in captured graphs (sinter/quant.h), by the public functions for graphs alone: which
- * products, their observers, fake_quantize. What a product becomes is in quant_convert.c. */
+ * products, their observers, fake_quantize. What a product becomes is in quant_convert.c. A failing prepare leaves the
+ * graph as it was, also where memory is out, by what the public functions do not have. */
 #include <sinter/ops.h>
 #include <string.h>
 
+#include "frontend/graph_handle.h"
 #include "frontend/options.h"
 #include "frontend/quantizer.h"
 #include "runtime/base/alloc.h"
@@ -81,15 +83,6 @@ static Status take_quant_options(sn_quantizer *q, const sn_quant_options *given)
     return error_raise(ST_ARGUMENT, "sn_quant_prepare: weights must become i8, symmetric");
 }
 
-static Status bind_known(sn_graph *g) {
-    for (int i = 0; i < sn_graph_count(g); i++) {
-        sn_node *const n = sn_graph_node(g, i);
-        sn_tensor *const t = n ? sn_node_tensor(n) : NULL;
-        if (t) TRY((Status)sn_node_bind(n, t));
-    }
-    return error_pending();
-}
-
 /* Where the first product that takes it is. */
 static Status observe_value(sn_quantizer *q, QuantProduct *p) {
     QuantValue *const x = p->x;
@@ -105,9 +98,14 @@ static Status prepare(sn_quantizer *q, const sn_quant_options *options) {
     TRY(take_quant_options(q, options));
     TRY(quant_observe_op());
     TRY(quant_find(q));
-    TRY(bind_known(q->graph));
     for (int i = 0; i < q->n_products; i++) TRY(observe_value(q, &q->products[i]));
-    return ST_OK;
+    return graph_bind_known(q->graph);
+}
+
+static void take_back(sn_quantizer *q) {
+    for (int i = 0; i < q->n_values; i++)
+        if (q->values[i]->observe) graph_take_out(q->values[i]->observe);
+    sn_quantizer_free(q);
 }
 
 sn_quantizer *sn_quant_prepare(sn_graph *g, const sn_quant_options *options) {
@@ -120,7 +118,7 @@ sn_quantizer *sn_quant_prepare(sn_graph *g, const sn_quant_options *options) {
     if (!q) return NULL;
     *q = (sn_quantizer){.graph = g};
     if (prepare(q, options) == ST_OK) return q;
-    sn_quantizer_free(q);
+    take_back(q);
     return NULL;
 }
 

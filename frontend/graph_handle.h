@@ -41,5 +41,9 @@ struct sn_graph {
 sn_tensor *graph_bound(const sn_graph *g, const GVal *input);
 /* Notes a tensor of the input, in the place of what was known. */
 Status graph_know(sn_graph *g, const GVal *input, sn_tensor *t, bool bound);
+/* Binds all inputs whose tensors are known, or none. */
+Status graph_bind_known(sn_graph *g);
+/* Takes back an op that was put in and that nothing uses; cannot fail. */
+void graph_take_out(sn_node *n);
 
 #endif

@@ -497,6 +497,42 @@ START_TEST(a_compiled_training_step_survives) {
 }
 END_TEST
 
+static sn_status two_products(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const h = sn_relu(sn_matmul(sn_in(f, 0), host->w));
+    return sn_out(f, 0, sn_matmul(h, sn_t(host->w)));
+}
+
+START_TEST(a_failing_quant_prepare_leaves_its_graph) {
+    Host host = {.w = F32(1, 6, 4)};
+    sn_function *const fn = sn_compile(two_products, &host, NULL);
+    sn_graph *const g = sn_graph_capture(fn, (const sn_value[]){sn_val(F32(2, 3, 6))}, 1);
+    char *const before = strdup(sn_graph_text(g));
+    sn_graph *const other = sn_graph_parse(before, strlen(before));
+    sn_quantizer_free(sn_quant_prepare(other, NULL)); /* the op of observers is there from now on */
+    sn_graph_free(other);
+    sn_quantizer *q = NULL;
+    int n_failed = 0;
+    for (int64_t n = 0; !q; n++) {
+        mem_fail_after(n);
+        q = sn_quant_prepare(g, NULL);
+        mem_fail_after(-1);
+        const sn_status status = sn_error_take()->status;
+        if (q) break;
+        n_failed++;
+        ck_assert_int_eq(status, SN_ERR_MEMORY);
+        ck_assert_str_eq(sn_graph_text(g), before);
+        ck_assert_int_eq(sn_graph_check(g), SN_OK);
+    }
+    ck_assert_int_ge(n_failed, 3);
+    ck_assert_int_eq(sn_quant_count(q), 2);
+    sn_quantizer_free(q);
+    sn_graph_free(g);
+    sn_function_free(fn);
+    free(before);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         capture_may_fail,
@@ -515,6 +551,7 @@ int main(void) {
         a_capture_and_a_compile_survive,
         a_compiled_call_survives,
         a_compiled_training_step_survives,
+        a_failing_quant_prepare_leaves_its_graph,
     };
     return contract_main("test_failing", tests, (int)(sizeof tests / sizeof *tests));
 }
