@@ -106,8 +106,13 @@ static const TapeClass custom_class = {
 
 /* the forward call ---------------------------------------------------------------------------- */
 
+static bool has_size(const sn_custom *fn) { return fn && fn->size >= sizeof(sn_custom); }
+
 static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn_tensor *const *out, int n_out) {
-    if (!fn || fn->size < sizeof(sn_custom) || !fn->forward || !fn->backward)
+    TRY(error_pending());
+    TRY(state_untraced("sn_custom_call"));
+    TRY(state_outside_vmap("sn_custom_call"));
+    if (!has_size(fn) || !fn->forward || !fn->backward)
         return error_raise(ST_ARGUMENT, "sn_custom_call: the function needs its size, a forward and a backward body");
     if (n_in < 0 || n_out < 1)
         return error_raise(ST_ARGUMENT, "%s: %d inputs and %d outputs", name_of(fn), n_in, n_out);
@@ -221,17 +226,21 @@ static void call_end(const CallHeld *held) {
     mem_free(held->args);
 }
 
+/* There is no node that would do it. */
+static Status call_refused(const sn_custom *fn, void *closure, Status status) {
+    if (has_size(fn) && fn->closure_free) fn->closure_free(closure, NULL);
+    return status;
+}
+
 Status custom_function_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in, sn_tensor **out,
                             int n_out) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
-    TRY(error_pending());
-    TRY(state_untraced("sn_custom_call"));
-    TRY(state_outside_vmap("sn_custom_call"));
-    TRY(check_call(fn, in, n_in, out, n_out));
+    const Status checked = check_call(fn, in, n_in, out, n_out);
+    if (checked != ST_OK) return call_refused(fn, closure, checked);
     Arg *const args = mem_alloc((size_t)(n_in + 1) * sizeof *args);
     TapeNode *const node = args ? tape_node_new(&custom_class, n_in, 0, n_out, sizeof(CustomNode)) : NULL;
     __attribute__((cleanup(call_end))) const CallHeld held = {node, args};
-    if (!node) return ST_MEMORY;
+    if (!node) return call_refused(fn, closure, ST_MEMORY);
     *custom_of(node) = (CustomNode){.fn = *fn, .closure = closure, .autocast = state_get()->autocast};
     node->saves = true;
     for (int i = 0; i < n_in; i++) args[i] = arg_tensor_opt(in[i]);

@@ -206,10 +206,10 @@ static void closure_free(void *closure, void *context) {
 
 sn_tensor *collective_call(sn_comm *rank, CollectiveKind kind, sn_tensor *t, bool mean) {
     static const char *const node_names[] = {"AllReduce", "AllGather", "ReduceScatter"};
-    if (!rank || leave_graph(names[kind]) != ST_OK || check_tensor(rank, kind, t) != ST_OK) {
-        if (!rank) error_raise(ST_ARGUMENT, "%s: comm is NULL", names[kind]);
+    if (!rank) error_raise(ST_ARGUMENT, "%s: comm is NULL", names[kind]);
+    if (!rank || state_outside_vmap(names[kind]) != ST_OK || leave_graph(names[kind]) != ST_OK ||
+        check_tensor(rank, kind, t) != ST_OK)
         return NULL;
-    }
     Collective *const c = mem_alloc(sizeof *c);
     if (!c) return NULL;
     *c = (Collective){rank, kind, mean};

@@ -22,7 +22,7 @@ struct sn_comm {
     RankGroup *group;
     int index;
     pthread_t thread, self; /* for who started it, and its own */
-    bool started, ended;    /* ended: under the lock */
+    bool started, ended;    /* ended and self: under the lock, which any thread may ask by a stray comm */
     sn_rank_body body;
     void *closure;
     Status status;
@@ -148,10 +148,11 @@ static void leave(RankGroup *g) {
 static Status check_rank(const sn_comm *rank, const char *what) {
     TRY(error_pending());
     if (!rank) return error_raise(ST_ARGUMENT, "%s: comm is NULL", what);
-    if (rank->ended || !pthread_equal(rank->self, pthread_self()))
-        return error_raise(ST_STATE, "%s: rank %d %s", what, rank->index,
-                           rank->ended ? "has ended" : "is another thread");
-    return ST_OK;
+    pthread_mutex_lock(&rank->group->lock);
+    const bool ended = rank->ended, own = pthread_equal(rank->self, pthread_self());
+    pthread_mutex_unlock(&rank->group->lock);
+    if (!ended && own) return ST_OK;
+    return error_raise(ST_STATE, "%s: rank %d %s", what, rank->index, ended ? "has ended" : "is another thread");
 }
 
 Status rank_meet(sn_comm *rank, const RankOffer *offer, sn_tensor **outs, Status (*use)(const RankMeeting *meeting)) {
@@ -188,7 +189,9 @@ static void rank_end(sn_comm **at) {
 
 static void *rank_thread(void *argument) {
     __attribute__((cleanup(rank_end))) sn_comm *rank = argument;
+    pthread_mutex_lock(&rank->group->lock);
     rank->self = pthread_self();
+    pthread_mutex_unlock(&rank->group->lock);
     rank->status = ST_CALLBACK; /* until it returns */
     const Status status = (Status)rank->body(rank, rank->closure);
     if (status != ST_OK && error_pending() == ST_OK)

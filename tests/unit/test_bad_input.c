@@ -384,6 +384,38 @@ START_TEST(a_custom_function_without_its_lists) {
 }
 END_TEST
 
+static void count_free(void *closure, void *context) {
+    (void)context;
+    ++*(int *)closure;
+}
+static sn_status calls_custom(sn_frame *f) {
+    const sn_custom fn = {
+        .size = sizeof fn, .forward = custom_body, .backward = custom_body, .closure_free = count_free};
+    sn_tensor *in = sn_in(f, 0), *out;
+    if (sn_custom_call(&fn, sn_closure(f), &in, 1, &out, 1) != SN_OK) return sn_check();
+    return sn_out(f, 0, out);
+}
+
+/* As one that fails in its body, or ends with its node. */
+START_TEST(a_custom_call_that_is_refused_frees_its_closure) {
+    int freed = 0;
+    sn_custom fn = {.size = sizeof fn, .forward = custom_body, .backward = custom_body, .closure_free = count_free};
+    sn_tensor *x = F32(1, 1), *out;
+    sn_custom_call(&fn, &freed, NULL, 1, &out, 1);
+    ck_assert_int_eq(freed, 1);
+    sn_custom_call(&fn, &freed, &x, 1, &out, 1); /* an error is there already */
+    ck_assert_int_eq(freed, 2);
+    sn_error_take();
+    ck_assert_int_eq(sn_vmap(calls_custom, &freed, NULL, (sn_tensors){&x, 1}, &out, 1), SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, "sn_custom_call: not inside of sn_vmap");
+    ck_assert_int_eq(freed, 3);
+    fn.size = 1; /* where closure_free is, is not known */
+    sn_custom_call(&fn, &freed, &x, 1, &out, 1);
+    expect_error(SN_ERR_ARGUMENT, "sn_custom_call: the function needs its size");
+    ck_assert_int_eq(freed, 3);
+}
+END_TEST
+
 /* Optional: None; else an error. */
 START_TEST(null_strings) {
     sn_tensor *const x = F32(1, 2, 2), *const ids = sn_zeros(SN_INTS(2, 2), SN_I64);
@@ -588,6 +620,7 @@ int main(void) {
     tcase_add_test(tests, options_without_effect);
     tcase_add_test(tests, lists_of_nothing);
     tcase_add_test(tests, a_custom_function_without_its_lists);
+    tcase_add_test(tests, a_custom_call_that_is_refused_frees_its_closure);
     tcase_add_test(tests, gradients_name_their_call);
     tcase_add_test(tests, null_strings);
     tcase_add_test(tests, flags_and_numbers_out_of_range);

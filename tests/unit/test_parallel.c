@@ -290,6 +290,49 @@ static sn_status reduces_nothing(sn_comm *comm, void *closure) {
 START_TEST(a3_18_what_cannot_be_reduced_is_an_error) { run(RANKS, reduces_nothing, NULL); }
 END_TEST
 
+static sn_status reduces_slices(sn_frame *f) {
+    sn_tensor *const all = sn_all_reduce(sn_closure(f), sn_in(f, 0), SN_REDUCE_SUM);
+    return all ? sn_out(f, 0, all) : sn_check();
+}
+static sn_status reduces_in_vmap(sn_comm *comm, void *closure) {
+    sn_tensor *t = share(sn_comm_rank(comm)), *out;
+    (void)closure;
+    if (sn_vmap(reduces_slices, comm, NULL, (sn_tensors){&t, 1}, &out, 1) == SN_OK)
+        return sn_fail(SN_ERR_STATE, "taken");
+    const sn_error *const error = sn_error_take();
+    const bool told =
+        error->status == SN_ERR_UNSUPPORTED && strstr(error->message, "sn_all_reduce: not inside of sn_vm");
+    return told ? SN_OK : sn_fail(error->status, error->message);
+}
+
+START_TEST(a3_18_no_collective_of_slices) { run(2, reduces_in_vmap, NULL); }
+END_TEST
+
+/* Rank 0 lends its own to rank 1, as soon as that has begun, and waits until it has been used. */
+typedef struct Lent {
+    sn_comm *_Atomic comm;
+    _Atomic int used;
+} Lent;
+static sn_status lends(sn_comm *comm, void *closure) {
+    Lent *const lent = closure;
+    if (sn_comm_rank(comm) == 0) {
+        lent->comm = comm;
+        while (!lent->used) {}
+        return SN_OK;
+    }
+    while (!lent->comm) {}
+    sn_all_reduce(lent->comm, share(1), SN_REDUCE_SUM);
+    lent->used = 1;
+    return sn_check();
+}
+
+START_TEST(a3_18_a_rank_is_of_one_thread) {
+    Lent lent = {0};
+    ck_assert_int_eq(sn_ranks_run(2, lends, &lent, NULL), SN_ERR_STATE);
+    expect_error(SN_ERR_STATE, "sn_all_reduce: rank 0 is another thread");
+}
+END_TEST
+
 START_TEST(a3_18_bad_calls_are_errors) {
     ck_assert_int_eq(sn_ranks_run(0, reduces, NULL, NULL), SN_ERR_ARGUMENT);
     expect_error(SN_ERR_ARGUMENT, "0 ranks, not 1 to 256");
@@ -553,6 +596,8 @@ int main(void) {
         a3_18_a_rank_that_fails_gives_the_others_an_error,
         a3_18_a_rank_that_does_not_come_is_not_waited_for,
         a3_18_what_cannot_be_reduced_is_an_error,
+        a3_18_no_collective_of_slices,
+        a3_18_a_rank_is_of_one_thread,
         a3_18_bad_calls_are_errors,
         a3_18_ranks_average_gradients_in_bucket_order,
         a3_18_a_parameter_that_a_rank_does_not_use_counts_as_zeros,
