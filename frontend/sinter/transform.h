@@ -10,9 +10,9 @@
    never share memory with inputs. Each of these ops takes one sequence number of the generator, however many random ops
    run inside, which draw from a generator of their own, made of seed and that number.
    In a compiled function control flow is an op of the graph, a step whose bodies, and their gradients, are compiled
-   graphs of their own: no value is asked for. Where what it uses is not on the CPU, where a body runs itself, and
-   where there are more than 8 results or tensors that require gradients, it ends the segment and runs eagerly, and
-   sn_explain says why.
+   graphs of their own: no value is asked for (of a CUDA device the library reads predicates). Where a body runs
+   itself, and where there are more than 8 results or tensors that require gradients, it ends the segment and runs
+   eagerly, and sn_explain says why.
 
    Gradients of cond, scan and map: one node (CondBackward, ScanBackward) saves what goes in and what the bodies close
    over; backward runs the bodies once more, with the same random numbers, and goes back through their ops, the last

@@ -42,7 +42,6 @@ static void expect_same(const char *name, sn_tensor *gpu, sn_tensor *cpu) {
 START_TEST(every_row_has_a_kernel) {
     for (int id = 0; id < OP_COUNT; id++) {
         const OpRow *const row = op_row((OpId)id);
-        if (row->flags & OPF_flow) continue; /* no graph holds it with operands of a device */
         if (row->kind == KIND_kernel && !row->alias_of && !op_is_product(row))
             ck_assert_msg(cuda_native(row) != NULL, "%s has no kernel on cuda", row->name);
     }

@@ -17,11 +17,11 @@ bool flow_captures(void) { return state_get()->emission || state_get()->capture;
 
 bool flow_traces_again(void) { return state_get()->capture != NULL; }
 
-/* A graph holds it on the CPU only; eager has no graph. */
+/* Eager has no graph. */
 static const char *tensor_refusal(sn_tensor *t) {
     const sn_state *const state = state_get();
     if (state->emission || !state->capture) return NULL;
-    return device_is_host(t->base.meta->device) ? NULL : "what it uses is on another device";
+    return device_has_executor(t->base.meta->device) ? NULL : "what it uses is on a device without compiled code";
 }
 
 Status flow_record_inputs(FlowRecord *record) {
