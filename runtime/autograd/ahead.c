@@ -3,8 +3,9 @@
  *
  *   #9 Add  ->  heap: [#8 Sin, #5 Gelu]     #8 runs here, #5 on a worker; then #7, #6 and, at its turn, what #5 gave
  *
- * Nodes with user code (hooks, custom functions, compiled functions, packed values) run in their turn on the caller's
- * thread, and nothing that comes behind them before that. */
+ * Nodes with user code (hooks, custom functions, compiled functions, packed values, a program's kernels) run in their
+ * turn on the caller's thread, and nothing that comes behind them before that: while a callback runs, which may write,
+ * add hooks to older nodes or fork, no job is out. */
 #include "runtime/autograd/ahead.h"
 
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct AheadRun {
     VEC(Counted *) order;
     uint64_t *user_code; /* sequence numbers of nodes that have some, ascending */
     int n_user_code;
+    int64_t hooks; /* tape_hooks_added when they were listed */
     int n_jobs, most_jobs;
 };
 
@@ -176,17 +178,18 @@ static bool count_all(AheadRun *run, TapeNode *const *waiting, int n) {
     return true;
 }
 
-static bool has_packed(const TapeNode *node) {
+/* The program unpacks it, or it has kernels of the program's. */
+static bool saves_users(const TapeNode *node) {
     int n;
     const TapeSaved *const saved = tape_node_saved(node, &n);
     for (int i = 0; i < n; i++)
-        if (saved[i].is_packed) return true;
+        if (saved[i].is_packed || (saved[i].tensor && saved[i].tensor->keys & KEYS_UNCAPTURED)) return true;
     return false;
 }
 
 static bool has_user_code(const TapeNode *node) {
     const OpRow *const row = tape_node_row(node);
-    return !row || op_dynamic(row) || node->hooks || has_packed(node);
+    return !row || op_dynamic(row) || node->hooks || saves_users(node);
 }
 
 static int by_number(const void *a, const void *b) {
@@ -194,13 +197,20 @@ static int by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static bool list_user_code(AheadRun *run) {
-    run->user_code = ARENA_ARRAY(run->arena, uint64_t, run->order.n + 1);
-    if (!run->user_code) return false;
+/* All that was counted lives: edges from what the run holds lead to it. */
+static void list_user_code(AheadRun *run) {
+    run->hooks = tape_hooks_added();
+    run->n_user_code = 0;
     for (int i = 0; i < run->order.n; i++)
         if (has_user_code(run->order.at[i]->node))
             run->user_code[run->n_user_code++] = run->order.at[i]->node->sequence;
     qsort(run->user_code, (size_t)run->n_user_code, sizeof *run->user_code, by_number);
+}
+
+static bool make_lists(AheadRun *run, TapeNode *const *waiting, int n) {
+    if (!count_all(run, waiting, n)) return false;
+    if (!(run->user_code = ARENA_ARRAY(run->arena, uint64_t, run->order.n + 1))) return false;
+    list_user_code(run);
     return true;
 }
 
@@ -220,7 +230,7 @@ AheadRun *ahead_new(TapeNode *const *waiting, int n) {
     if (run) {
         run->arena = arena;
         run->most_jobs = threads - 1 < MOST_WORKERS ? threads - 1 : MOST_WORKERS;
-        if (count_all(run, waiting, n) && list_user_code(run)) return run;
+        if (make_lists(run, waiting, n)) return run;
         map_free(&run->counted);
     }
     arena_free(arena);
@@ -245,17 +255,13 @@ static bool on_host(const TapeNode *node) {
 /* Its kernels are the library's, on any thread. */
 static bool may_run_elsewhere(const TapeNode *node) {
     if (has_user_code(node) || (node->dropped && node->saves) || !on_host(node)) return false;
-    if (node->streams != state_get()->streams || tape_node_row(node)->flags & OPF_random) return false;
-    int n;
-    const TapeSaved *const saved = tape_node_saved(node, &n);
-    for (int i = 0; i < n; i++)
-        if (saved[i].tensor && saved[i].tensor->keys & KEYS_UNCAPTURED) return false;
-    return true;
+    return node->streams == state_get()->streams && !(tape_node_row(node)->flags & OPF_random);
 }
 
 bool ahead_allowed(AheadRun *run, const TapeNode *node, const TapeNode *turn) {
     const Counted *const counted = ahead_is_large(node) ? map_get(&run->counted, counted_key(node)) : NULL;
-    if (!counted || counted->uses) return false;
+    if (!counted || counted->uses || is_seen(state_get())) return false; /* a callback may have begun a mode */
+    if (run->hooks != tape_hooks_added()) list_user_code(run);
     while (run->n_user_code && run->user_code[run->n_user_code - 1] > turn->sequence) run->n_user_code--;
     if (run->n_user_code && run->user_code[run->n_user_code - 1] >= node->sequence) return false;
     return may_run_elsewhere(node);

@@ -290,6 +290,8 @@ Status tape_node_expand(TapeNode *node, const TapeEdge *now) {
     return ST_OK;
 }
 
+int64_t tape_hooks_added(void) { return atomic_load_explicit(&hook_ids, memory_order_relaxed); }
+
 int64_t tape_hook_add(sn_tensor *t, bool after, sn_body body, void *closure) {
     if (after ? !tape_is_wanted_leaf(t) : !tape_tracks(t)) {
         if (after)

@@ -74,6 +74,7 @@ void tape_grad_replace(sn_tensor *t, sn_tensor *grad); /* by one that it had; ca
 /* after: of a leaf, when a backward has added to its .grad. id > 0; 0 raised. */
 int64_t tape_hook_add(sn_tensor *t, bool after, sn_body body, void *closure);
 void tape_hook_remove(sn_tensor *t, int64_t id);
+int64_t tape_hooks_added(void); /* by this process so far */
 
 /* A tensor that a node needs in backward: a handle and the version it had. */
 typedef struct TapeSaved {

@@ -25,6 +25,8 @@ struct Watched {
 
 _Atomic bool watch_on;
 
+/* Taken by the program's threads alone (no backward has workers while somebody watches): who forks has it himself, or
+ * nobody, unless the program has threads of its own that call ops meanwhile. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static StepWatcher *told;
 static void *told_context;

@@ -2,7 +2,9 @@
    branches overlap in time, and nothing else depends on it: bits, order of callbacks, their thread, errors. */
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/unit/contract.h"
 
@@ -178,6 +180,102 @@ START_TEST(a3_11_a_write_by_a_callback_is_seen_by_older_nodes) {
 }
 END_TEST
 
+/* Callbacks that change what older nodes do, by the time that these could have begun on a worker. */
+typedef struct Change {
+    sn_tensor *hooked, *writes;
+    sn_override *override;
+    pthread_t thread;
+    int n_cos;
+} Change;
+
+static sn_status writes(sn_frame *f) {
+    const Change *const c = sn_closure(f);
+    sn_mul_scalar_(c->writes, sn_float(2));
+    return SN_OK;
+}
+static sn_status adds_a_hook(sn_frame *f) {
+    const Change *const c = sn_closure(f);
+    sn_hook_add(c->hooked, writes, (void *)(uintptr_t)c);
+    return SN_OK;
+}
+
+START_TEST(a3_11_a_hook_that_a_callback_adds_is_waited_for) {
+    for (int round = 0; round < 20; round++) {
+        use_threads(1 + round % 4);
+        sn_tensor *const x = LEAF(1, N, N), *const v = sn_detach(F32(2, N, N));
+        sn_tensor *const old = sn_mul(x, v), *const middle = sn_sin(x), *const next = sn_tanh(x),
+                         *const young = sn_exp(x);
+        const Change change = {.hooked = middle, .writes = v};
+        sn_hook_add(young, adds_a_hook, (void *)(uintptr_t)&change);
+        sn_tensor *const y = sn_sum(sn_add(sn_add(old, middle), sn_add(next, young)));
+        ck_assert_int_eq(sn_backward(y), SN_ERR_STATE);
+        expect_error(SN_ERR_STATE, "MulBackward");
+    }
+    use_threads(1);
+}
+END_TEST
+
+static sn_status counts_cos(sn_frame *f) {
+    Change *const c = sn_closure(f);
+    ck_assert(pthread_equal(c->thread, pthread_self()));
+    c->n_cos++;
+    return sn_out(f, 0, sn_zeros_like(sn_in(f, 0)));
+}
+static sn_status overrides_cos(sn_frame *f) {
+    Change *const c = sn_closure(f);
+    c->override = sn_op_override(sn_op_find("aten::cos"), SN_KEY_CPU, counts_cos, c);
+    return SN_OK;
+}
+
+START_TEST(a3_11_an_override_that_a_callback_makes_keeps_its_thread) {
+    for (int round = 0; round < 12; round++) {
+        use_threads(1 + round % 4);
+        Change change = {.thread = pthread_self()};
+        sn_tensor *const x = LEAF(1, N, N), *sin[4];
+        for (int i = 0; i < 4; i++) sin[i] = sn_sin(x);
+        sn_tensor *const young = sn_exp(x);
+        sn_hook_add(young, overrides_cos, &change);
+        sn_tensor *const sum = sn_add(sn_add(sn_add(sin[0], sin[1]), sn_add(sin[2], sin[3])), young);
+        ck_assert_int_eq(sn_backward(sn_sum(sum)), SN_OK);
+        sn_override_free(change.override);
+        ck_assert_int_eq(change.n_cos, 4);
+    }
+    use_threads(1);
+}
+END_TEST
+
+/* The child goes on with the backward that it is in. */
+typedef struct Forked {
+    pid_t child;
+} Forked;
+static sn_status forks(sn_frame *f) {
+    Forked *const forked = sn_closure(f);
+    forked->child = fork();
+    return SN_OK;
+}
+
+START_TEST(a3_11_a_hook_may_fork) {
+    use_threads(4);
+    sn_tensor *const alone = LEAF(1, N, N);
+    sn_backward(branches(alone, F32(2, N, N)));
+    for (int round = 0; round < 8; round++) {
+        Forked forked = {0};
+        sn_tensor *const x = LEAF(1, N, N), *const w = F32(2, N, N);
+        sn_tensor *const left = sn_gelu(sn_matmul(x, w)), *const right = sn_sin(sn_matmul(x, sn_t(w)));
+        sn_tensor *const middle = sn_tanh(sn_mul(x, x));
+        sn_hook_add(round % 2 ? right : left, forks, &forked);
+        sn_backward(sn_sum(sn_add(sn_add(left, right), sn_mul(middle, x))));
+        const bool same = sn_check() == SN_OK && same_bits(sn_grad(x), sn_grad(alone));
+        if (!forked.child) _exit(same ? 7 : 1);
+        ck_assert(same);
+        int status;
+        ck_assert_int_eq(waitpid(forked.child, &status, 0), forked.child);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 7, "status %x", (unsigned)status);
+    }
+    use_threads(1);
+}
+END_TEST
+
 /* Both branches fail; the newer node's error is the one. */
 START_TEST(a3_11_the_newest_nodes_error_wins) {
     for (int threads = 1; threads <= 4; threads++) {
@@ -201,6 +299,9 @@ int main(void) {
         a3_11_workers_change_no_bit,
         a3_11_callbacks_keep_their_thread_and_order,
         a3_11_a_write_by_a_callback_is_seen_by_older_nodes,
+        a3_11_a_hook_that_a_callback_adds_is_waited_for,
+        a3_11_an_override_that_a_callback_makes_keeps_its_thread,
+        a3_11_a_hook_may_fork,
         a3_11_the_newest_nodes_error_wins,
     };
     return contract_main("test_engine", tests, (int)(sizeof tests / sizeof *tests));
