@@ -137,6 +137,107 @@ START_TEST(a4_02_a_weight_on_a_device_is_cast_once_per_region) {
 }
 END_TEST
 
+enum { RESULTS = 8 };
+static const sn_dtype wanted[RESULTS] = {SN_BF16, SN_F32, SN_F32, SN_BF16, SN_F32, SN_F32, SN_F32, SN_F64};
+
+static sn_status policies(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const w = sn_in(f, 1), *const y = sn_matmul(x, w);
+    sn_out(f, 0, y);                                          /* lower */
+    sn_out(f, 1, sn_softmax(y, 1));                           /* f32, by dtype */
+    sn_out(f, 2, sn_add(y, w));                               /* none: types promote, bf16 and f32 */
+    sn_out(f, 3, sn_relu(y));                                 /* none */
+    sn_out(f, 4, sn_exp(y));                                  /* f32 */
+    sn_out(f, 5, sn_addcmul(x, y, w));                        /* promote: f32 is among them */
+    sn_out(f, 6, sn_sum(y));                                  /* f32, by dtype */
+    return sn_out(f, 7, sn_matmul(sn_in(f, 2), sn_in(f, 2))); /* f64 stays */
+}
+
+static void call_policies(sn_function *fn, sn_device device, sn_tensor **out) {
+    sn_tensor *const in[] = {on(device, F32(1, 4, 4)), on(device, F32(2, 4, 4)),
+                             on(device, sn_to(F32(3, 4, 4), SN_F64))};
+    const sn_scope mark = region(device, SN_BF16);
+    ck_assert_msg(sn_call(fn, in, 3, out, RESULTS) == SN_OK, "%s", sn_error_take()->message);
+    for (int i = 0; i < RESULTS; i++) out[i] = sn_keep(out[i]);
+    sn_scope_end(mark);
+}
+
+START_TEST(a4_01_policies_hold_on_a_device) {
+    const Twin twin = twin_new(policies, NULL, NULL, NULL);
+    sn_tensor *cpu[RESULTS], *want[RESULTS], *got[RESULTS];
+    call_policies(twin.eager, SN_CPU, cpu);
+    for (int i = 0; i < 3; i++) {
+        call_policies(twin.eager, GPU, want);
+        call_policies(twin.fast, GPU, got);
+        for (int k = 0; k < RESULTS; k++) {
+            is_dtype(want[k], wanted[k]);
+            ck_assert_int_eq(sn_device_of(got[k]), GPU);
+            ck_assert_msg(same_bits(here(got[k]), here(want[k])), "result %d of call %d", k, i);
+            if (has_cpu_bits()) ck_assert_msg(same_bits(here(want[k]), cpu[k]), "result %d", k);
+            sn_release(want[k]), sn_release(got[k]);
+        }
+    }
+    for (int k = 0; k < RESULTS; k++) sn_release(cpu[k]);
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
+enum { STEPS = 60, POINTS = 64 };
+
+/* Points inside and outside of a ball. */
+static void make_points(sn_tensor **x, sn_tensor **target) {
+    float points[POINTS * 6];
+    int64_t classes[POINTS];
+    fill_floats(points, POINTS * 6, 5);
+    for (int i = 0; i < POINTS; i++) {
+        float sum = 0;
+        for (int k = 0; k < 6; k++) sum += points[6 * i + k] * points[6 * i + k];
+        classes[i] = sum > 8;
+    }
+    *x = there(sn_from_data(points, SN_INTS(POINTS, 6), SN_F32));
+    *target = there(sn_from_data(classes, SN_INTS(POINTS), SN_I64));
+}
+
+static sn_status in_bf16(sn_frame *f) {
+    sn_autocast_set(GPU, SN_BF16);
+    return loss_of(f);
+}
+
+static void train(sn_function *fn, const Layers *m, double *losses) {
+    sn_dict *const params = sn_dict_new();
+    sn_dict_set(params, "w1", m->w1), sn_dict_set(params, "b1", m->b1), sn_dict_set(params, "w2", m->w2);
+    sn_optim *const optim = sn_adamw(params, 0.04, 0);
+    sn_tensor *x, *target;
+    make_points(&x, &target);
+    for (int i = 0; i < STEPS; i++) {
+        const sn_scope mark = sn_scope_begin();
+        sn_tensor *const loss = SN_CALL(fn, x, target);
+        is_dtype(loss, SN_F32);
+        ck_assert_int_eq(sn_backward(loss), SN_OK);
+        ck_assert_int_eq(sn_optim_step(optim), SN_OK);
+        sn_optim_zero_grad(optim);
+        losses[i] = sn_item(loss);
+        sn_scope_end(mark);
+    }
+    sn_optim_free(optim);
+    sn_dict_free(params);
+}
+
+START_TEST(a4_04_a_loop_converges_in_bf16_without_a_scaler) {
+    const Layers fast = layers_on(GPU), slow = layers_on(GPU);
+    const Twin twin = twin_new(in_bf16, (void *)&fast, (void *)&slow, NULL);
+    double got[STEPS], want[STEPS];
+    train(twin.eager, &slow, want);
+    train(twin.fast, &fast, got);
+    for (int i = 0; i < STEPS; i++) ck_assert_msg(got[i] == want[i], "step %d: %g, not %g", i, got[i], want[i]);
+    ck_assert_msg(want[0] > 0.5 && want[STEPS - 1] < 0.4 * want[0], "%g, then %g", want[0], want[STEPS - 1]);
+    is_dtype(fast.w1, SN_F32);
+    ck_assert(same_bits(here(fast.w2), here(slow.w2)));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    twin_free(twin);
+}
+END_TEST
+
 START_TEST(a4_05_products_on_a_device_add_in_f32) {
     sn_tensor *const a = there(sn_ones(SN_INTS(1, 1024), SN_F32)), *const b = there(sn_ones(SN_INTS(1024, 1), SN_F32));
     sn_function *const fn = sn_compile(matmul, NULL, NULL);
@@ -160,7 +261,9 @@ int main(void) {
         return 77;
     }
     tcase_add_test(tests, a2_16_matmul_under_autocast_on_a_device);
+    tcase_add_test(tests, a4_01_policies_hold_on_a_device);
     tcase_add_test(tests, a4_02_a_weight_on_a_device_is_cast_once_per_region);
+    tcase_add_test(tests, a4_04_a_loop_converges_in_bf16_without_a_scaler);
     tcase_add_test(tests, a4_05_products_on_a_device_add_in_f32);
     tcase_add_test(tests, t8_regions_are_by_kind_of_device);
     tcase_add_test(tests, t8_compiled_training_on_a_device_has_eagers_bits);
