@@ -273,6 +273,7 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
     node->form = form;
     node->modes = graph->modes;
     node->where = graph->where;
+    node->site = graph->site;
     node->origin = graph->origin;
     node->random = row->flags & OPF_random ? graph->random : 0;
     node->region = graph->region;

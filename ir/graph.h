@@ -51,6 +51,7 @@ struct Node {
     int n_outs;
     GVal *outs;          /* array */
     const char *where;   /* user call site, or NULL */
+    const void *site;    /* the same as an address of code, of what was captured in a checkpoint; or NULL */
     const OpRow *origin; /* the op that this one is a part of by decomposition; NULL: of none */
     int line;            /* of the text that it was read from; 0: of none */
     bool merged;         /* by cse: it stands for a node of no_grad mode too, which may be a rule's */
@@ -117,6 +118,7 @@ typedef struct Graph {
     int region, again;      /* given to new nodes */
     uint8_t modes;          /* given to new nodes */
     const char *where;      /* given to new nodes */
+    const void *site;       /* this, too */
     const OpRow *origin;    /* given to new nodes */
     int n_forward_outputs,
         n_forward_inputs;    /* joint graphs: those before gradients; before output gradients and sums */

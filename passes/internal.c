@@ -7,7 +7,7 @@
 
 static NewNodes settings(const Graph *graph) {
     return (NewNodes){graph->insert_at, graph->random, graph->region, graph->again,
-                      graph->modes,     graph->where,  graph->origin};
+                      graph->modes,     graph->where,  graph->site,   graph->origin};
 }
 
 NewNodes nodes_like(Graph *graph, const Node *node, Node *before) {
@@ -18,6 +18,7 @@ NewNodes nodes_like(Graph *graph, const Node *node, Node *before) {
     graph->again = node->again;
     graph->modes = node->modes;
     graph->where = node->where;
+    graph->site = node->site;
     graph->origin = node->origin;
     return saved;
 }
@@ -29,6 +30,7 @@ void nodes_restore(Graph *graph, NewNodes saved) {
     graph->again = saved.again;
     graph->modes = saved.modes;
     graph->where = saved.where;
+    graph->site = saved.site;
     graph->origin = saved.origin;
 }
 

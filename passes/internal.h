@@ -12,6 +12,7 @@ typedef struct NewNodes {
     int random, region, again;
     uint8_t modes;
     const char *where;
+    const void *site;
     const OpRow *origin;
 } NewNodes;
 NewNodes nodes_like(Graph *graph, const Node *node, Node *before);

@@ -109,6 +109,7 @@ __attribute__((constructor)) static void fill_capture_hooks(void) {
         .variant_run_late = variant_run_late,
 
         .checkpoint_segment = checkpoint_segment,
+        .checkpoint_made = checkpoint_made,
 
         .training_wanted = training_wanted,
         .training_compile = training_compile,

@@ -467,7 +467,8 @@ static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item
     TRY(scope_push(state, false));
     if (LIKELY(!state->level)) state->exclude |= KEY_BIT(autograd);
     sn_tensor *const copy = tape_clone(t, NULL);
-    const Status status = copy ? save_value(r, copy, item, list_item) : error_pending();
+    Status status = copy ? packers_copied(t, copy) : error_pending();
+    if (status == ST_OK) status = save_value(r, copy, item, list_item);
     scope_pop(state);
     return status;
 }

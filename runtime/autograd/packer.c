@@ -46,6 +46,12 @@ Status packers_pack(TapeSaved *saved, int n) {
     return ST_OK;
 }
 
+Status packers_copied(const sn_tensor *t, const sn_tensor *copy) {
+    for (struct TapePacker *p = state_get()->packer; p; p = p->outer)
+        if (p->class->copied) TRY(p->class->copied(p, t, copy));
+    return ST_OK;
+}
+
 Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out) {
     *out = *packed;
     out->is_packed = false;

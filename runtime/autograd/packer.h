@@ -28,6 +28,8 @@ typedef struct TapePackerClass {
     /* A tensor that `node` saves, owned: *packed stays NULL where it is kept as it is, or by a packer further out. */
     Status (*pack)(struct TapePacker *packer, sn_tensor *t, TapePacked **packed);
     void (*end)(struct TapePacker *packer); /* its scope has ended: frees it */
+    /* What will be packed next is a copy of t, which is about to be overwritten; or NULL. */
+    Status (*copied)(struct TapePacker *packer, const sn_tensor *t, const sn_tensor *copy);
 } TapePackerClass;
 
 void packer_push(struct TapePacker *packer);
@@ -35,6 +37,7 @@ void packer_push(struct TapePacker *packer);
 void packers_pop_to(sn_state *state, struct TapePacker *until);
 /* What a node has saved, just now. */
 Status packers_pack(TapeSaved *saved, int n);
+Status packers_copied(const sn_tensor *t, const sn_tensor *copy);
 /* Of a packed value: the same as one that was kept, with a handle of the innermost scope. */
 Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out);
 

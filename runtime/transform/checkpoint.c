@@ -416,7 +416,12 @@ static Status run_pack(struct TapePacker *packer, sn_tensor *t, TapePacked **pac
     return run->again ? fill_slot(run, t) : new_slot(run->region, t, packed);
 }
 
-static const TapePackerClass run_class = {.pack = run_pack, .end = run_end};
+static Status run_copied(struct TapePacker *packer, const sn_tensor *t, const sn_tensor *copy) {
+    RegionRun *const run = (RegionRun *)packer;
+    return t->storage && made_inside_of(run, t->storage) ? note_made(run, copy) : ST_OK;
+}
+
+static const TapePackerClass run_class = {.pack = run_pack, .end = run_end, .copied = run_copied};
 
 /* the second run --------------------------------------------------------------------------------------------------- */
 

@@ -28,6 +28,7 @@ static sn_status body(sn_frame *f) {
     FzRun *const run = region->run;
     sn_tensor *outside[FZ_VALUES];
     memcpy(outside, run->values, sizeof outside);
+    memset(run->values, 0, sizeof run->values); /* a run again comes when others are there, or are gone */
     for (int i = 0; i < region->n_in; i++) run->values[region->in[i]] = sn_in(f, i);
     const bool again = region->n_runs++ > 0;
     run->n_again += again;

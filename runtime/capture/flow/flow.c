@@ -3,7 +3,7 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/region.h"
+#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/element.h"
 #include "runtime/core/emission.h"
@@ -67,8 +67,7 @@ Status flow_end(const FlowCall *call, const FlowRun *run, Status status) {
     state->sequence = run->sequence + (status == ST_OK);
     state->flows--;
     capture_unpause(run->paused);
-    for (int i = 0; run->paused && status == ST_OK && i < call->n_out; i++)
-        region_made(run->paused, call->out[i], NULL);
+    for (int i = 0; status == ST_OK && i < call->n_out; i++) capture_hooks.checkpoint_made(call->out[i]);
     for (int i = 0; status != ST_OK && i < call->n_out; i++) call->out[i] = NULL;
     return status;
 }

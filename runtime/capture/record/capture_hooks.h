@@ -30,8 +30,10 @@ typedef struct CaptureHooks {
                                   const Variant *variant);
     void (*training_free)(struct Training *training);
 
-    /* transform, asked by record: the checkpoints of a segment that runs op by op */
+    /* transform, asked by record: the checkpoints of a segment that runs op by op; told by flow: what a region made
+     * without an op of its own */
     Status (*checkpoint_segment)(Trace *trace, int first, const int *last, int *n);
+    void (*checkpoint_made)(const sn_tensor *t);
 
     /* function, asked by record: a call that was left; and by variant: what is said of a new one */
     const void *(*capture_call_site)(void);

@@ -5,6 +5,7 @@
  * values the caller has written meanwhile (the version error, in the name of eager's node), and which
  * nodes have given up what they held to a backward without retain [semantics G3]. */
 #include "runtime/capture/training/training_parts.h"
+#include "runtime/capture/record/site.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant_views.h"
 #include "runtime/capture/variant/variant.h"
@@ -44,10 +45,13 @@ static Status step_used_twice(const TapeStep *step) {
 
 /* Of a hold: the name of eager's node, or what the checkpoint says that read it. */
 static void holder_name(const TapeStep *step, const Node *reader, Text *name) {
-    if (reader)
-        text_printf(name, "sn_checkpoint: %s", reader->row->name);
-    else
+    char site[256];
+    if (!reader) {
         tape_row_name(step->node->row, name);
+    } else {
+        site_name(reader->site, site, sizeof site);
+        text_printf(name, "sn_checkpoint: %s at %s", reader->row->name, site);
+    }
 }
 
 static Status check_held(const TrainingLaunch *l, const TapeStep *step, const HeldValue *held, const Node *reader) {

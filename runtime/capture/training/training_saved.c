@@ -75,16 +75,18 @@ static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *val
     step->n_holds++;
 }
 
-/* What a step holds of a checkpoint's values is computed again, from what that read. */
-static void hold_outside(TapePlan *p, const Training *t, TapeStep *step, const RegionReads *regions) {
+/* A value of the checkpoint that the step is in is computed again, once, from what that read. */
+static void hold_again(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
     const int top = regions ? graph_top_region(p->functional, step->node) : 0;
-    bool any = false;
-    for (int i = 0; top && i < step->n_holds; i++) {
-        const GVal *const held = p->held.at[p->holds.at[step->first_hold + i]].value;
-        any |= graph_top_region(p->functional, tape_plan_memory(held)->def) == top;
-    }
-    for (int i = 0; any && i < regions[top].n; i++)
-        hold(p, t, step, regions[top].at[i].value, regions[top].at[i].reader);
+    if (!top || graph_top_region(p->functional, tape_plan_memory(value)->def) != top) return;
+    for (int i = 0; i < step->n_holds; i++)
+        if (p->readers.at[step->first_hold + i]) return;
+    for (int i = 0; i < regions[top].n; i++) hold(p, t, step, regions[top].at[i].value, regions[top].at[i].reader);
+}
+
+static void hold_saved(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
+    hold_again(p, t, step, value, regions);
+    hold(p, t, step, value, NULL);
 }
 
 static void hold_all(TapePlan *p, const Training *t, TapeStep *step, const RegionReads *regions) {
@@ -92,13 +94,12 @@ static void hold_all(TapePlan *p, const Training *t, TapeStep *step, const Regio
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
         if (!tape_row_saves(node->row, i, -1, step->needs)) continue;
-        if (a->kind == ARG_tensor && a->val) hold(p, t, step, gval(a->val), NULL);
+        if (a->kind == ARG_tensor && a->val) hold_saved(p, t, step, gval(a->val), regions);
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) hold(p, t, step, gval(a->vals[k]), NULL);
+            if (a->vals[k]) hold_saved(p, t, step, gval(a->vals[k]), regions);
     }
     for (int i = 0; i < node->n_outs; i++)
-        if (tape_row_saves(node->row, -1, i, step->needs)) hold(p, t, step, &node->outs[i], NULL);
-    hold_outside(p, t, step, regions);
+        if (tape_row_saves(node->row, -1, i, step->needs)) hold_saved(p, t, step, &node->outs[i], regions);
 }
 
 /* The first node of the outermost checkpoint that reads memory from outside of it which a caller has. */
