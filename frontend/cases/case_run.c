@@ -305,11 +305,14 @@ static bool run_error_case(CaseRun *run, Outcome *outcome) {
 /* Of a call without a region: the loop's bits are its own. */
 static void run_mapped(CaseRun *run, const Outcome *outcome, CaseCounts *counts) {
     Text why = {0};
-    const CaseMapped mapped = json_get(run->spec, "autocast") ? MAPPED_skipped : case_vmap(&outcome->call, &why);
-    counts->mapped += mapped == MAPPED_same || mapped == MAPPED_differs;
-    counts->mapped_differing += mapped == MAPPED_differs;
-    counts->unmapped += mapped == MAPPED_refused;
-    if (mapped >= MAPPED_refused) text_puts(&run->why, text_str(&why));
+    CaseMapped mapped = {0};
+    const bool made = !json_get(run->spec, "autocast") && case_vmap(&outcome->call, &mapped, &why);
+    counts->not_mapped += !made;
+    counts->mapped += mapped.same + mapped.differing > 0;
+    counts->mapped_differing += mapped.differing > 0;
+    counts->mapped_ways += mapped.same + mapped.differing;
+    counts->unmapped_ways += mapped.refused, counts->alone_ways += mapped.alone;
+    text_puts(&run->why, text_str(&why));
     text_free(&why);
 }
 
@@ -339,13 +342,14 @@ static void run_case(CaseRun *run, const CaseOptions *options, CaseCounts *count
     *(passed ? &counts->passed : off_reference ? &counts->off_reference : &counts->failed) += 1;
 }
 
-static void add_counts(CaseCounts *to, const CaseCounts *more) {
+void case_counts_add(CaseCounts *to, const CaseCounts *more) {
     to->passed += more->passed, to->failed += more->failed, to->unsupported += more->unsupported;
     to->off_reference += more->off_reference, to->compiled += more->compiled,
         to->compiled_differing += more->compiled_differing;
     to->ops_generated += more->ops_generated, to->ops_interpreted += more->ops_interpreted,
         to->ops_eager += more->ops_eager;
-    to->mapped += more->mapped, to->mapped_differing += more->mapped_differing, to->unmapped += more->unmapped;
+    to->mapped += more->mapped, to->mapped_differing += more->mapped_differing, to->mapped_ways += more->mapped_ways;
+    to->unmapped_ways += more->unmapped_ways, to->alone_ways += more->alone_ways, to->not_mapped += more->not_mapped;
 }
 
 static Status replay_case(const char *path, const SafeFile *file, const Json *spec, const CaseOptions *options,
@@ -362,11 +366,10 @@ static Status replay_case(const char *path, const SafeFile *file, const Json *sp
     sn_error_take();
     sn_grad_mode_set(mode);
     const bool failed = counts.failed + counts.compiled_differing + counts.mapped_differing > 0;
-    if ((failed || counts.off_reference || counts.unmapped) && options->found)
-        options->found(options->context,
-                       &(CaseFinding){path, op, note ? note : "", text_str(&run.why), failed, counts.unmapped > 0});
+    if ((failed || counts.off_reference) && options->found)
+        options->found(options->context, &(CaseFinding){path, op, note ? note : "", text_str(&run.why), failed});
     if (options->counted) options->counted(options->context, op, &counts);
-    add_counts(totals, &counts);
+    case_counts_add(totals, &counts);
     text_free(&run.why);
     arena_free(run.arena);
     return ST_OK;

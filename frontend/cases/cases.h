@@ -20,13 +20,14 @@ typedef struct CaseCounts {
     int64_t passed, failed, unsupported, compiled, compiled_differing;
     int64_t off_reference;                             /* the recorded result or the tolerance around it is not right */
     int64_t ops_generated, ops_interpreted, ops_eager; /* of compiled calls, first ones left out */
-    int64_t mapped, mapped_differing, unmapped;        /* under sn_vmap beside a loop; that it refuses */
+    int64_t mapped, mapped_differing, mapped_ways; /* under sn_vmap beside a loop; ways to batch that were compared */
+    int64_t unmapped_ways, alone_ways;             /* that sn_vmap refuses; that the op refuses without it */
+    int64_t not_mapped;                            /* not called so: random numbers, memory that is not set, out */
 } CaseCounts;
 
 typedef struct CaseFinding { /* a case that did not pass, or differs compiled */
     const char *file, *op, *note, *why;
-    bool failed;   /* else it is off_reference, */
-    bool unmapped; /* or refused by sn_vmap */
+    bool failed; /* else it is off_reference */
 } CaseFinding;
 
 typedef struct CaseOptions {
@@ -38,6 +39,7 @@ typedef struct CaseOptions {
     void *context;
 } CaseOptions;
 
+void case_counts_add(CaseCounts *to, const CaseCounts *more);
 /* Replays one file, adding to totals. A file that can't be read raises. */
 Status cases_replay(const char *path, const CaseOptions *options, CaseCounts *totals);
 
@@ -67,9 +69,12 @@ Status case_call_make(CaseCall *call, const Json *spec);
 int case_inputs(const CaseCall *call, sn_tensor **inputs);
 /* The arguments with others in their places; room for those of lists. */
 void case_args_with(const CaseCall *call, sn_tensor *const *tensors, sn_value *args, sn_tensor **lists);
-/* The call under sn_vmap, beside a loop (case_vmap.c); says what differs, or why it is refused. */
-typedef enum CaseMapped { MAPPED_skipped, MAPPED_same, MAPPED_refused, MAPPED_differs } CaseMapped;
-CaseMapped case_vmap(const CaseCall *call, Text *why);
+/* The call under sn_vmap, beside a loop (case_vmap.c): what came of the ways to batch it; says what differs. False: it
+ * is none that is compared. */
+typedef struct CaseMapped {
+    int same, differing, refused, alone;
+} CaseMapped;
+bool case_vmap(const CaseCall *call, CaseMapped *mapped, Text *why);
 /* {"i": 3} and its kind. */
 Status case_number(const Json *spec, sn_value *out);
 /* A tensor of its own memory with the spec's sizes, strides and values. */

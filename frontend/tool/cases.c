@@ -17,7 +17,9 @@ typedef struct CasesReport {
     int n_overloads;
     bool json, quiet;
     Text failures, off_references; /* JSON items */
-    Text loops, unmapped;          /* names of ops that sn_vmap calls once for each example, and that it refuses */
+    /* Names of ops: that sn_vmap calls once for each example, that it refuses, that refuse an example without it, that
+     * are not compared. */
+    Text loops, unmapped, alone, not_mapped;
 } CasesReport;
 
 /* Each once. */
@@ -39,8 +41,6 @@ static void on_log(void *context, int level, const char *topic, const char *line
 
 static void on_finding(void *context, const CaseFinding *f) {
     CasesReport *report = context;
-    if (f->unmapped) note_op(&report->unmapped, f->op);
-    if (f->unmapped && !f->failed) return;
     if (!report->json) {
         if (!report->quiet)
             fprintf(stderr, "%s: %s: %s%s\n", f->op, f->note, f->failed ? "" : "off reference: ", f->why);
@@ -66,16 +66,12 @@ static Overload *overload_of(CasesReport *report, const char *op) {
 }
 
 static void on_counted(void *context, const char *op, const CaseCounts *counts) {
-    Overload *overload = overload_of(context, op);
-    if (!overload) return;
-    overload->counts.passed += counts->passed;
-    overload->counts.failed += counts->failed;
-    overload->counts.unsupported += counts->unsupported;
-    overload->counts.off_reference += counts->off_reference;
-    overload->counts.compiled += counts->compiled;
-    overload->counts.compiled_differing += counts->compiled_differing;
-    overload->counts.mapped += counts->mapped;
-    overload->counts.mapped_differing += counts->mapped_differing;
+    CasesReport *const report = context;
+    Overload *overload = overload_of(report, op);
+    if (overload) case_counts_add(&overload->counts, counts);
+    if (counts->unmapped_ways) note_op(&report->unmapped, op);
+    if (counts->alone_ways) note_op(&report->alone, op);
+    if (counts->not_mapped) note_op(&report->not_mapped, op);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -88,12 +84,17 @@ static double share_of(const CaseCounts *counts) {
 }
 
 static void counts_print(Text *text, const CaseCounts *counts) {
-    text_printf(text,
-                "\"passed\": %lld, \"off_reference\": %lld, \"failed\": %lld, \"unsupported\": %lld, "
-                "\"compiled\": %lld, \"compiled_differing\": %lld, \"mapped\": %lld, \"mapped_differing\": %lld",
-                (long long)counts->passed, (long long)counts->off_reference, (long long)counts->failed,
-                (long long)counts->unsupported, (long long)counts->compiled, (long long)counts->compiled_differing,
-                (long long)counts->mapped, (long long)counts->mapped_differing);
+    const struct {
+        const char *name;
+        int64_t count;
+    } fields[] = {{"passed", counts->passed},           {"off_reference", counts->off_reference},
+                  {"failed", counts->failed},           {"unsupported", counts->unsupported},
+                  {"compiled", counts->compiled},       {"compiled_differing", counts->compiled_differing},
+                  {"mapped", counts->mapped},           {"mapped_differing", counts->mapped_differing},
+                  {"mapped_ways", counts->mapped_ways}, {"unmapped_ways", counts->unmapped_ways},
+                  {"alone_ways", counts->alone_ways},   {"not_mapped", counts->not_mapped}};
+    for (int i = 0; i < COUNT_OF(fields); i++)
+        text_printf(text, "%s\"%s\": %lld", i ? ", " : "", fields[i].name, (long long)fields[i].count);
 }
 
 static void print_json(CasesReport *report, const CaseCounts *totals) {
@@ -108,10 +109,18 @@ static void print_json(CasesReport *report, const CaseCounts *totals) {
         counts_print(&text, &report->overloads[i].counts);
         text_puts(&text, "}");
     }
-    text_puts(&text, "},\n \"example_by_example\": ");
-    text_json_string(&text, text_str(&report->loops));
-    text_puts(&text, ", \"unmapped\": ");
-    text_json_string(&text, text_str(&report->unmapped));
+    text_puts(&text, "},\n ");
+    const struct {
+        const char *name;
+        const Text *ops;
+    } lists[] = {{"example_by_example", &report->loops},
+                 {"unmapped_ops", &report->unmapped},
+                 {"alone_ops", &report->alone},
+                 {"not_mapped_ops", &report->not_mapped}};
+    for (int i = 0; i < COUNT_OF(lists); i++) {
+        text_printf(&text, "%s\"%s\": ", i ? ",\n " : "", lists[i].name);
+        text_json_string(&text, text_str(lists[i].ops));
+    }
     text_printf(&text, ",\n \"failures\": [%s],\n \"off_references\": [%s]}\n", text_str(&report->failures),
                 text_str(&report->off_references));
     fputs(text_str(&text), stdout);
@@ -131,9 +140,13 @@ static void print_lines(const CasesReport *report, const CaseCounts *totals) {
            (long long)totals->unsupported, (long long)totals->compiled_differing, (long long)totals->compiled,
            share_of(totals));
     if (!totals->mapped) return;
-    printf("under sn_vmap: %lld of %lld differing\nonce for each example: %s\nrefused: %s\n",
-           (long long)totals->mapped_differing, (long long)totals->mapped, text_str(&report->loops),
-           text_str(&report->unmapped));
+    printf("under sn_vmap: %lld of %lld differing, in %lld ways to batch\nonce for each example: %s\n"
+           "refused by sn_vmap, in %lld ways: %s\nan example is refused without sn_vmap, in %lld ways: %s\n"
+           "not compared, %lld calls: %s\n",
+           (long long)totals->mapped_differing, (long long)totals->mapped, (long long)totals->mapped_ways,
+           text_str(&report->loops), (long long)totals->unmapped_ways, text_str(&report->unmapped),
+           (long long)totals->alone_ways, text_str(&report->alone), (long long)totals->not_mapped,
+           text_str(&report->not_mapped));
 }
 
 /* Fills options and moves the file names to the front; their count, or -1 after a usage error. */
@@ -181,6 +194,8 @@ int command_cases(const Command *self, int argc, char **argv) {
     text_free(&report.off_references);
     text_free(&report.loops);
     text_free(&report.unmapped);
+    text_free(&report.alone);
+    text_free(&report.not_mapped);
     free(report.overloads);
     return code != EXIT_done                                                       ? code
            : totals.failed || totals.compiled_differing || totals.mapped_differing ? EXIT_wrong

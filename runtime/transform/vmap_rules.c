@@ -167,6 +167,7 @@ static Status args_of_dim(const OpCall *from, const OpRow *to, Val *self, const 
         const int at = op_param_find(from->row, to->params[i].name);
         const ParamType type = to->params[i].type;
         given[i] = at >= 0 ? from->args[at] : A_DEFAULT;
+        if (!strcmp(to->params[i].name, "keepdim")) given[i] = A_BOOL(false); /* of none */
         if (!strcmp(to->params[i].name, "dim")) given[i] = type == PT_int || type == PT_int_opt ? I(1) : A_INTS(dim, 1);
     }
     given[0] = V(self);

@@ -6,15 +6,16 @@
 #define BAD   SAMPLE_BAD
 
 const Samples samples_reduce = {
-    .good = LINES("x[4,5]", "x[3,4,5]", "u[1100]", "x[]", "x[1,1]", "sum: x[4,5]", "sum: u[1100]", "sum: x[0,3]",
-                  "sum: x[]", "sum: x[4,5] dtype=:f64", "mean: x[4,5]", "mean: u[1100]", "mean: x[]", "prod: p[3,5]",
-                  "prod: x[0]", "amin: x[4,5] [1]", "amin: x[4,5] [0] true", "amin: x[3,4,5] [0,2]", "amin: x[4]",
-                  "amin: x[] [-1]", "argmax: x[] -1", "logsumexp: x[] [-1]", "argmax: x[4,5]", "argmax: x[4,5] 1",
-                  "argmax: x[4,5] 0 true", "argmin: x[4,5]", "argmin: x[4,5] -1", "argmin: x[4,5] 0 true",
-                  "dot: x[7] x[7]", "dot: u[1100] u[1100]", "dot: x[0] x[0]", "dot: x[1] x[1]", "mv: x[4,5] x[5]",
-                  "mv: u[3,1100] u[1100]", "mv: x[4,0] x[0]", "mv: x[1,1] x[1]", "logsumexp: x[4,5] [1]",
-                  "logsumexp: x[4,5] [0] true", "logsumexp: x[4,5] [0,1]", "var: x[4,5]", "var: x[4,5] false",
-                  "std: x[4,5]", "std: x[4,5] false", "var_mean: x[4,5]", "var_mean: x[4,5] false"),
+    .good =
+        LINES("x[4,5]", "x[3,4,5]", "u[1100]", "x[]", "x[1,1]", "sum: x[4,5]", "sum: u[1100]", "sum: x[0,3]",
+              "sum: x[]", "sum: x[4,5] dtype=:f64", "mean: x[4,5]", "mean: u[1100]", "mean: x[]", "prod: p[3,5]",
+              "prod: x[0]", "amin: x[4,5] [1]", "amin: x[4,5] [0] true", "amin: x[3,4,5] [0,2]", "amin: x[4]",
+              "amin: x[] [-1]", "argmax: x[] -1", "logsumexp: x[] [-1]", "logsumexp: x[] []", "amin: x[] [] true",
+              "argmax: x[4,5]", "argmax: x[4,5] 1", "argmax: x[4,5] 0 true", "argmin: x[4,5]", "argmin: x[4,5] -1",
+              "argmin: x[4,5] 0 true", "dot: x[7] x[7]", "dot: u[1100] u[1100]", "dot: x[0] x[0]", "dot: x[1] x[1]",
+              "mv: x[4,5] x[5]", "mv: u[3,1100] u[1100]", "mv: x[4,0] x[0]", "mv: x[1,1] x[1]", "logsumexp: x[4,5] [1]",
+              "logsumexp: x[4,5] [0] true", "logsumexp: x[4,5] [0,1]", "var: x[4,5]", "var: x[4,5] false",
+              "std: x[4,5]", "std: x[4,5] false", "var_mean: x[4,5]", "var_mean: x[4,5] false"),
     .batched = LINES("mv: X[4,70] x[70]", "amin: X[4,70] [1]", "argmax: X[4,70] 1", "argmin: X[4,70] 1",
                      "logsumexp: X[4,70] [1]"),
     .bad = BAD({"amin: x[0] [0]", ST_SHAPE, "amin"}, {"amin: x[3] [2]", ST_ARGUMENT, "2"},
