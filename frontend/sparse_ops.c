@@ -214,6 +214,46 @@ static sn_status each_cpu(sn_frame *f) {
 enum { OF_product, OF_transposed, OF_sampled, OF_starts, OF_each, SPARSE_OPS };
 static const DynamicOp *ops[SPARSE_OPS];
 
+/* The meta rules where sizes are symbols, as the count of entries may be: what fits has been seen to fit. ------------ */
+
+static int64_t size_of(const MetaCall *call, int arg, int d) { return call->args[arg].val->meta->sizes[d]; }
+static int64_t rows_of(const MetaCall *call) { return sym_sub(call->env, size_of(call, 0, 0), 1); }
+
+static Status give_symbolic(MetaCall *call, int like, int64_t first, int64_t second, bool fits) {
+    MetaOut *const out = &call->out[0];
+    *out = (MetaOut){.dtype = call->args[like].val->meta->dtype, .device = DEV_cpu, .alias = -1};
+    out->sizes[0] = first, out->sizes[1] = second;
+    out->rank = second < 0 && !sym_is(second) ? 1 : 2;
+    meta_contiguous_strides(call->env, out->sizes, out->rank, out->strides);
+    call->n_out = 1;
+    return fits ? ST_OK : error_raise(ST_SHAPE, "%s: arguments of other sizes", call->row->name);
+}
+
+static Status product_sizes(MetaCall *call) {
+    const bool fits = sym_same(call->env, size_of(call, 1, 0), size_of(call, 2, 0));
+    return give_symbolic(call, 2, rows_of(call), size_of(call, 3, 1), fits);
+}
+static Status transposed_sizes(MetaCall *call) {
+    const bool fits = sym_same(call->env, size_of(call, 1, 0), size_of(call, 2, 0)) &&
+                      sym_same(call->env, size_of(call, 3, 0), rows_of(call));
+    return give_symbolic(call, 2, call->args[4].i, size_of(call, 3, 1), fits);
+}
+static Status sampled_sizes(MetaCall *call) {
+    const bool fits = sym_same(call->env, size_of(call, 2, 0), rows_of(call)) &&
+                      sym_same(call->env, size_of(call, 2, 1), size_of(call, 3, 1));
+    return give_symbolic(call, 2, size_of(call, 1, 0), -1, fits);
+}
+static Status starts_sizes(MetaCall *call) {
+    return give_symbolic(call, 0, sym_add(call->env, call->args[1].i, 1), -1, true);
+}
+static Status each_sizes(MetaCall *call) { return give_symbolic(call, 1, size_of(call, 1, 0), -1, true); }
+
+static MetaFn *const symbolic[SPARSE_OPS] = {[OF_product] = product_sizes,
+                                             [OF_transposed] = transposed_sizes,
+                                             [OF_sampled] = sampled_sizes,
+                                             [OF_starts] = starts_sizes,
+                                             [OF_each] = each_sizes};
+
 static sn_tensor *call(int op, const Arg *args) {
     sn_tensor *out = NULL;
     if (!ops[op]) return error_raise(ST_MEMORY, "sparse tensors: their ops could not be registered"), NULL;
@@ -230,15 +270,18 @@ sn_tensor *sparse_row_of_each(sn_tensor *rows, sn_tensor *columns) {
     return call(OF_each, (const Arg[]){V(&rows->base), V(&columns->base)});
 }
 
-static sn_status product_gradient(sn_frame *f) {
-    sn_tensor *const rows = sn_in(f, 0), *const columns = sn_in(f, 1), *const values = sn_in(f, 2);
-    sn_tensor *const dense = sn_in(f, 3), *const grad = sn_grad_of(f, 0);
-    const Arg sampled[] = {V(&rows->base), V(&columns->base), V(&grad->base), V(&dense->base)};
-    const Arg transposed[] = {V(&rows->base), V(&columns->base), V(&values->base), V(&grad->base),
-                              I(sn_size(dense, 0))};
-    if (sn_needs_grad(f, 2)) sn_set_grad_of(f, 2, call(OF_sampled, sampled));
-    if (sn_needs_grad(f, 3)) sn_set_grad_of(f, 3, call(OF_transposed, transposed));
-    return sn_check();
+static Status emit_op(Deriv *d, int op, const Arg *args, int of) {
+    Val *outs[MAX_OUTS] = {0};
+    if (!d->needs[of]) return ST_OK;
+    TRY(d->b->emit(d->b, &ops[op]->row, args, outs));
+    d->grad_in[of] = outs[0];
+    return ST_OK;
+}
+
+static Status product_gradient(Deriv *d) {
+    const Arg *const a = d->args, grad = V(d->grad_out[0]);
+    TRY(emit_op(d, OF_sampled, (const Arg[]){a[0], a[1], grad, a[3]}, 2));
+    return emit_op(d, OF_transposed, (const Arg[]){a[0], a[1], a[2], grad, I(d->arg_meta[3]->sizes[0])}, 3);
 }
 
 void sparse_ops_start(void) {
@@ -246,16 +289,15 @@ void sparse_ops_start(void) {
         [OF_product] = {.schema = "sparse::product(Tensor rows, Tensor columns, Tensor values, Tensor dense) -> Tensor",
                         .meta = product_meta,
                         .cpu = product_cpu,
-                        .derivative = product_gradient,
                         .saves = "rows, columns, values, dense"},
         [OF_transposed] = {.schema = "sparse::transposed(Tensor rows, Tensor columns, Tensor values, Tensor grad, "
-                                     "int n) -> Tensor",
+                                     "SymInt n) -> Tensor",
                            .meta = transposed_meta,
                            .cpu = transposed_cpu},
         [OF_sampled] = {.schema = "sparse::sampled(Tensor rows, Tensor columns, Tensor grad, Tensor dense) -> Tensor",
                         .meta = sampled_meta,
                         .cpu = sampled_cpu},
-        [OF_starts] = {.schema = "sparse::row_starts(Tensor row, int rows) -> Tensor",
+        [OF_starts] = {.schema = "sparse::row_starts(Tensor row, SymInt rows) -> Tensor",
                        .meta = starts_meta,
                        .cpu = starts_cpu},
         [OF_each] = {.schema = "sparse::row_of_each(Tensor rows, Tensor columns) -> Tensor",
@@ -267,5 +309,6 @@ void sparse_ops_start(void) {
         desc.size = sizeof desc;
         desc.flags = SN_OP_PURE;
         ops[i] = custom_op_register(&desc);
+        if (ops[i]) custom_op_own(ops[i], symbolic[i], i == OF_product ? product_gradient : NULL);
     }
 }

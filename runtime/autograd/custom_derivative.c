@@ -181,6 +181,9 @@ static Status run_emitting(Deriv *d) {
     return status;
 }
 
-static Status run_rule(Deriv *d) { return d->b == eager_builder() ? run_eagerly(d) : run_emitting(d); }
+static Status run_rule(Deriv *d) {
+    DerivFn *const own = op_dynamic(d->row)->rule;
+    return own ? own(d) : d->b == eager_builder() ? run_eagerly(d) : run_emitting(d);
+}
 
 void custom_derivative_start(void) { deriv_made = run_rule; }

@@ -168,7 +168,27 @@ static Status ask_body(MetaCall *call) {
     return ST_OK;
 }
 
+static bool has_symbols(const MetaCall *call) {
+    bool any = false;
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const arg = &call->args[i];
+        const Meta *const meta = arg->kind == ARG_tensor && arg->val ? arg->val->meta : NULL;
+        any |= arg->kind == ARG_int && sym_is(arg->i);
+        for (int d = 0; meta && d < meta->rank; d++) any |= sym_is(meta->sizes[d]);
+    }
+    return any;
+}
+
+void custom_op_own(const DynamicOp *op, MetaFn *symbolic, DerivFn *derivative) {
+    DynamicOp *const own = (DynamicOp *)op;
+    own->symbolic = symbolic;
+    own->rule = derivative;
+    if (derivative) own->row.derivative = op->row.base;
+}
+
 static Status meta_rule(MetaCall *call) {
+    MetaFn *const symbolic = op_dynamic(call->row)->symbolic;
+    if (symbolic && has_symbols(call)) return symbolic(call);
     if (!op_dynamic(call->row)->meta)
         return error_raise(ST_UNSUPPORTED, "%s has no meta rule: its results are known only when it runs",
                            call->row->name);

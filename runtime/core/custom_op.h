@@ -2,6 +2,7 @@
  * OP_COUNT up, and their rules are the user's bodies. */
 #ifndef SINTER_RUNTIME_CUSTOM_OP_H
 #define SINTER_RUNTIME_CUSTOM_OP_H
+#include "passes/passes.h"
 #include "runtime/core/frame.h"
 
 typedef struct DynamicOp DynamicOp;
@@ -10,6 +11,8 @@ struct DynamicOp {
     OpForm form;
     uint32_t flags; /* SN_OP_ bits */
     sn_body meta, cpu, cuda, decomposition, derivative;
+    MetaFn *symbolic; /* the library's own (custom_op_own); NULL: none */
+    DerivFn *rule;
     void *closure;
     bool mutates; /* the schema marks an argument as written: Tensor(a!) */
     /* Eager calls whose results were as the meta rule says: hashes of what that rule saw, by their low bits. */
@@ -21,6 +24,9 @@ struct DynamicOp {
 const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
 /* NULL on error: a schema that does not parse, a name that exists, no rule at all. */
 const DynamicOp *custom_op_register(const sn_op_desc *desc);
+/* Rules of the library's own, which know symbolic sizes: a body asks for numbers, and what it is told holds for these
+ * alone. symbolic: the meta rule where an argument has symbols; derivative: NULL, there is none. Before its first call. */
+void custom_op_own(const DynamicOp *op, MetaFn *symbolic, DerivFn *derivative);
 const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the last */
 
 /* Is a kernel's result what the meta rule said, which the ops after it were recorded with? Raises what both are. */

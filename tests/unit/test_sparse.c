@@ -195,6 +195,46 @@ START_TEST(a1_14_compiled_functions_take_and_give_sparse_tensors) {
 }
 END_TEST
 
+/* The first n entries, coalesced: how many there are in the end differs as well. */
+static sn_tensor *first_entries(const Coo *c, int64_t n) {
+    sn_tensor *const at = sn_contiguous(sn_narrow(positions_of(c), 1, 0, n));
+    return sn_coalesce(sn_sparse_coo(at, sn_narrow(values_of(c), 0, 0, n), SN_INTS(ROWS, COLUMNS)));
+}
+
+static sn_status trained_product(sn_frame *f) { return sn_out(f, 0, sn_sum(sn_exp(sn_mm(sn_in(f, 0), sn_in(f, 1))))); }
+
+/* Of the values, four in each row while they last, and of what they are multiplied with. */
+static void trained(sn_function *fn, const Coo *c, int64_t n, sn_tensor **grads) {
+    int64_t rows[ROWS + 1], columns[ENTRIES];
+    for (int64_t r = 0; r <= ROWS; r++) rows[r] = 4 * r < n ? 4 * r : n;
+    for (int e = 0; e < ENTRIES; e++) columns[e] = e % 4 * 2;
+    sn_tensor *const starts = sn_from_data(rows, SN_INTS(ROWS + 1), SN_I64), *const x = LEAF(4, COLUMNS, WIDTH);
+    sn_tensor *const at = sn_from_data(columns, SN_INTS(n), SN_I64);
+    sn_tensor *const values = sn_requires_grad_(sn_clone(sn_narrow(values_of(c), 0, 0, n)), true);
+    sn_tensor *const y = SN_CALL(fn, sn_sparse_csr(starts, at, values, SN_INTS(ROWS, COLUMNS)), x);
+    ck_assert_msg(y && sn_backward(y) == SN_OK, "%s", sn_error_take()->message);
+    grads[0] = sn_grad(values), grads[1] = sn_grad(x);
+}
+
+START_TEST(a1_14_the_count_of_entries_is_a_symbol) {
+    const Twin twin = twin_new(on_sparse, NULL, NULL, NULL), back = twin_new(trained_product, NULL, NULL, NULL);
+    const Coo c = make_coo(3);
+    int64_t compiles[2] = {0};
+    for (int i = 0; i < 8; i++) {
+        sn_tensor *want[2], *got[2];
+        TWIN_CALL(twin, first_entries(&c, 3 + 2 * i), F32(i, COLUMNS, WIDTH), F32(i + 9, ROWS, COLUMNS));
+        trained(back.eager, &c, 5 + 2 * i, want);
+        trained(back.fast, &c, 5 + 2 * i, got);
+        ck_assert(same_bits(want[0], got[0]) && same_bits(want[1], got[1]));
+        if (i == 1) compiles[0] = stats_of(twin.fast).compiles, compiles[1] = stats_of(back.fast).compiles;
+    }
+    ck_assert(compiles[0] > 0 && stats_of(twin.fast).compiles == compiles[0]);
+    ck_assert(compiles[1] > 0 && stats_of(back.fast).compiles == compiles[1]);
+    twin_free(twin);
+    twin_free(back);
+}
+END_TEST
+
 START_TEST(a1_14_what_has_no_rule_says_so) {
     const Coo c = make_coo(5);
     sn_tensor *const a = tensor_of_coo(&c), *const csr = sn_to_sparse_csr(a), *const x = F32(1, COLUMNS, COLUMNS);
@@ -328,6 +368,7 @@ int main(void) {
         a1_14_sums,
         a1_14_gradients_of_products,
         a1_14_compiled_functions_take_and_give_sparse_tensors,
+        a1_14_the_count_of_entries_is_a_symbol,
         a1_14_what_has_no_rule_says_so,
         a1_14_bad_positions,
         a1_14_ops_by_name_take_what_fits_only,
