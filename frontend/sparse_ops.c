@@ -214,7 +214,7 @@ static sn_status each_cpu(sn_frame *f) {
 enum { OF_product, OF_transposed, OF_sampled, OF_starts, OF_each, SPARSE_OPS };
 static const DynamicOp *ops[SPARSE_OPS];
 
-/* The meta rules where sizes are symbols, as the count of entries may be: what fits has been seen to fit. ------------ */
+/* The meta rules where sizes are symbols, as the count of entries may be: what fits has been seen to fit. */
 
 static int64_t size_of(const MetaCall *call, int arg, int d) { return call->args[arg].val->meta->sizes[d]; }
 static int64_t rows_of(const MetaCall *call) { return sym_sub(call->env, size_of(call, 0, 0), 1); }
