@@ -54,7 +54,7 @@ bool pass_devices(Graph *graph, const PassOptions *options) {
     Devices d = {.graph = graph};
     bool changed = false;
     for (Node *node = graph->first; node; node = node->next) {
-        if (!is_beside(node) || node->row->flags & OPF_across) continue;
+        if (!is_beside(node) || node->row->flags & (OPF_across | OPF_flow)) continue; /* bodies have their own */
         if (!d.there) {
             graph_number(graph);
             d.there = ARENA_ARRAY(graph->arena, GVal *, graph->n_vals + 1);

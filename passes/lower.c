@@ -168,6 +168,7 @@ static _Noreturn void two_devices(const Lower *l, const Node *node, Device a, De
 }
 
 static void check_devices(const Lower *l, const Node *node, const Step *step) {
+    if (step->row->flags & OPF_flow) return; /* its bodies' ops are on whatever device */
     for (int a = 0; a < step->row->n_params; a++) {
         const Arg *const arg = &step->args[a];
         const int n = arg->kind == ARG_tensors ? arg->n : arg->kind == ARG_tensor;

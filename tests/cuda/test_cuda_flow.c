@@ -30,6 +30,20 @@ static sn_status cell(sn_frame *f) {
     return sn_out(f, 1, sn_mul(next, sn_rand_like(next)));
 }
 
+/* A number and a predicate of the CPU's. */
+static sn_status scaled(sn_frame *f) {
+    sn_tensor *const by = sn_in(f, 1), *const y = sn_mul(sn_in(f, 0), ((Net *)sn_closure(f))->w);
+    return sn_out(f, 0, sn_mul(y, by));
+}
+
+static sn_status mixed_body(sn_frame *f) {
+    Net *const net = sn_closure(f);
+    sn_tensor *y = NULL, *const by = sn_full(SN_INTS(), sn_float(1.5), SN_F32);
+    sn_tensor *const taken = sn_gt_scalar(by, sn_float(1));
+    sn_cond(taken, scaled, scaled, net, NULL, SN_TENSORS(sn_in(f, 0), by), &y, 1);
+    return sn_out(f, 0, sn_sum(y));
+}
+
 static sn_status few(sn_frame *f) { return sn_out(f, 0, sn_lt_scalar(sn_sum(sn_in(f, 0)), sn_float(50))); }
 static sn_status more(sn_frame *f) { return sn_out(f, 0, sn_add_scalar(sn_abs(sn_in(f, 0)), sn_float(1))); }
 
@@ -90,6 +104,8 @@ START_TEST(a5_06_control_flow_of_a_device_is_one_graph) { compare(scan_body, fal
 END_TEST
 START_TEST(a5_06_a_loop_of_a_device_is_one_graph) { compare(while_body, false); }
 END_TEST
+START_TEST(a5_06_numbers_of_the_cpu_are_operands) { compare(mixed_body, _i); }
+END_TEST
 START_TEST(a5_06_gradients_of_control_flow_of_a_device) { compare(scan_body, true); }
 END_TEST
 
@@ -102,6 +118,7 @@ int main(void) {
     }
     tcase_add_test(tests, a5_06_control_flow_of_a_device_is_one_graph);
     tcase_add_test(tests, a5_06_a_loop_of_a_device_is_one_graph);
+    tcase_add_loop_test(tests, a5_06_numbers_of_the_cpu_are_operands, 0, 2);
     tcase_add_test(tests, a5_06_gradients_of_control_flow_of_a_device);
     return suite_run("control flow on a device", tests);
 }
