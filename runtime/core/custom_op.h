@@ -25,7 +25,8 @@ const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
 /* NULL on error: a schema that does not parse, a name that exists, no rule at all. */
 const DynamicOp *custom_op_register(const sn_op_desc *desc);
 /* Rules of the library's own, which know symbolic sizes: a body asks for numbers, and what it is told holds for these
- * alone. symbolic: the meta rule where an argument has symbols; derivative: NULL, there is none. Before its first call. */
+ * alone. symbolic: the meta rule where an argument has symbols; derivative: NULL, there is none. Before its first
+ * call. */
 void custom_op_own(const DynamicOp *op, MetaFn *symbolic, DerivFn *derivative);
 const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the last */
 
