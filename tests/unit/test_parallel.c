@@ -2,6 +2,7 @@
    acceptance list, by public headers. */
 #include <sinter/parallel.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "tests/unit/contract.h"
 
@@ -192,6 +193,7 @@ END_TEST
 
 typedef struct Inside {
     sn_comm *comm;
+    int calls;
 } Inside;
 static sn_status reduces_inside(sn_frame *f) {
     const Inside *const in = sn_closure(f);
@@ -200,7 +202,7 @@ static sn_status reduces_inside(sn_frame *f) {
 }
 static sn_status compiled(sn_comm *comm, void *closure) {
     Kept *const k = closure;
-    const Inside in = {comm};
+    const Inside in = {.comm = comm};
     sn_function *const fns[] = {sn_compile(reduces_inside, (void *)&in, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER)),
                                 sn_compile(reduces_inside, (void *)&in, NULL)};
     for (int i = 0; i < 4; i++)
@@ -342,6 +344,111 @@ START_TEST(a3_18_bad_calls_are_errors) {
     expect_error(SN_ERR_ARGUMENT, "sn_all_reduce: comm is NULL");
     ck_assert(!sn_data_parallel_new(NULL, SN_TENSORS(share(0)), NULL));
     expect_error(SN_ERR_ARGUMENT, "comm is NULL");
+}
+END_TEST
+
+/* The rule T10 -------------------------------------------------------------------------------------------------- */
+
+/* Sums of these depend on their order. */
+static sn_tensor *uneven(int rank) {
+    static const double scales[RANKS] = {1, 1e-2, 1e4};
+    return sn_mul_scalar(F32(1 + 7 * (uint64_t)rank, 16, WIDTH), sn_float(scales[rank]));
+}
+static void idle(int ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL); }
+
+typedef struct Ordered {
+    Kept *kept;
+    int late; /* the rank that comes last */
+} Ordered;
+
+static sn_status adds_uneven(sn_comm *comm, void *closure) {
+    const Ordered *const o = closure;
+    const int rank = sn_comm_rank(comm);
+    if (rank == o->late) idle(2);
+    sn_tensor *const t = uneven(rank);
+    keep(o->kept, comm, 0, sn_all_reduce(comm, t, SN_REDUCE_SUM));
+    keep(o->kept, comm, 1, sn_all_reduce(comm, t, SN_REDUCE_MEAN));
+    return sn_check();
+}
+
+static sn_tensor *sum_in_order(int first, int second, int third) {
+    sn_tensor *const sum = sn_clone(uneven(first));
+    sn_add_(sum, uneven(second));
+    return sn_add_(sum, uneven(third));
+}
+
+START_TEST(t10_an_all_reduce_has_the_bits_of_shares_added_in_rank_order) {
+    sn_tensor *const want = sum_in_order(0, 1, 2);
+    ck_assert(!same_bits(sum_in_order(2, 1, 0), want) && !same_bits(sum_in_order(1, 2, 0), want));
+    for (int late = 0; late < RANKS; late++) {
+        Kept k = {0};
+        Ordered o = {.kept = &k, .late = late};
+        run(RANKS, adds_uneven, &o);
+        for (int r = 0; r < RANKS; r++) {
+            ck_assert(same_bits(k.at[r][0], want));
+            ck_assert(same_bits(k.at[r][1], sn_div_scalar(want, sn_float(RANKS))));
+        }
+        kept_free(&k);
+    }
+}
+END_TEST
+
+/* Between writes, each sees what was written before it, and no more. */
+static sn_status reduces_between_writes(sn_frame *f) {
+    sn_comm *const comm = sn_closure(f);
+    sn_tensor *const x = sn_exp(sn_in(f, 0)), *const before = sn_all_reduce(comm, x, SN_REDUCE_SUM);
+    sn_mul_(x, sn_in(f, 0));
+    sn_tensor *const after = sn_all_gather(comm, x);
+    sn_add_scalar_(x, sn_float(1));
+    return sn_out(f, 0, sn_cat(SN_TENSORS(sn_sin(before), after, x), 0));
+}
+static sn_status reduces_in_order(sn_comm *comm, void *closure) {
+    (void)closure;
+    const Twin twin = twin_new(reduces_between_writes, comm, comm, NULL);
+    sn_tensor *const x = F32(20 + (uint64_t)sn_comm_rank(comm), 4, WIDTH);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const eager = SN_CALL(twin.eager, x), *const fast = SN_CALL(twin.fast, x);
+        if (!eager || !fast || !same_bits(eager, fast)) return sn_fail(SN_ERR_VALUE, "compiled and eager differ");
+    }
+    const bool ran = stats_of(twin.fast).ops_generated > 0 && stats_of(twin.fast).breaks >= 2;
+    twin_free(twin);
+    return ran ? sn_check() : sn_fail(SN_ERR_STATE, "nothing was compiled around the collectives");
+}
+
+START_TEST(t10_collectives_are_ordered_in_compiled_functions) {
+    sn_function *const fn = sn_compile(negates, NULL, NULL); /* the compiler is there before threads are */
+    for (int i = 0; i < 2; i++) SN_CALL(fn, share(0));
+    sn_function_free(fn);
+    run(RANKS, reduces_in_order, NULL);
+}
+END_TEST
+
+/* Rank 1 fails in its third call, in between the others' collectives. */
+static sn_status fails_in_the_third(sn_frame *f) {
+    Inside *const in = sn_closure(f);
+    sn_tensor *const h = sn_exp(sn_in(f, 0));
+    if (in->calls++ == 2 && sn_comm_rank(in->comm) == 1) return sn_fail(SN_ERR_IO, "the disk is full");
+    return sn_out(f, 0, sn_sin(sn_all_reduce(in->comm, h, SN_REDUCE_SUM)));
+}
+static sn_status fails_compiled(sn_comm *comm, void *closure) {
+    Kept *const k = closure;
+    Inside in = {.comm = comm};
+    sn_function *const fn = sn_compile(fails_in_the_third, &in, NULL);
+    for (int i = 0; i < 5 && SN_CALL(fn, share(sn_comm_rank(comm)));) k->n[sn_comm_rank(comm)] = ++i;
+    const sn_error error = *sn_error_take();
+    snprintf((char *)k->order[sn_comm_rank(comm)], sizeof *k->order, "%.60s", error.message);
+    sn_function_free(fn);
+    return error.status == SN_OK ? SN_OK : sn_fail(error.status, error.message);
+}
+
+START_TEST(t10_a_rank_that_fails_in_a_compiled_function_gives_the_others_an_error) {
+    Kept k = {0};
+    ck_assert_int_eq(sn_ranks_run(RANKS, fails_compiled, &k, NULL), SN_ERR_IO);
+    expect_error(SN_ERR_IO, "rank 1: the disk is full");
+    for (int r = 0; r < RANKS; r++) {
+        ck_assert_int_eq(k.n[r], 2);
+        if (r != 1) ck_assert_msg(strstr((char *)k.order[r], "rank 1 has failed"), "%s", (char *)k.order[r]);
+    }
 }
 END_TEST
 
@@ -599,6 +706,9 @@ int main(void) {
         a3_18_no_collective_of_slices,
         a3_18_a_rank_is_of_one_thread,
         a3_18_bad_calls_are_errors,
+        t10_an_all_reduce_has_the_bits_of_shares_added_in_rank_order,
+        t10_collectives_are_ordered_in_compiled_functions,
+        t10_a_rank_that_fails_in_a_compiled_function_gives_the_others_an_error,
         a3_18_ranks_average_gradients_in_bucket_order,
         a3_18_a_parameter_that_a_rank_does_not_use_counts_as_zeros,
         a3_18_a_step_is_finished_after_steps_that_were_not,
