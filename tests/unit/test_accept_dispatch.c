@@ -1,7 +1,8 @@
 /* test_accept_dispatch.c: rows of the acceptance list about the dispatcher, one test each, named by its
- * number. Row 2.02 has its in test_dispatch.c, 2.13 in test_accept_inspect.c, 2.16 in
+ * number. Row 2.02 has another in test_dispatch.c; 2.13 has its in test_accept_inspect.c, 2.16 in
  * test_autocast.c. */
 #include <stdio.h>
+#include <time.h>
 
 #include "tests/unit/contract.h"
 
@@ -24,6 +25,127 @@ START_TEST(a2_01_the_trace_variable_prints_keys_in_order) {
     ck_assert_int_eq(sn_init(SN_INIT_OPTIONS(.threads = 1, .log = log_into_trace)), SN_OK);
     sn_tensor *const x = F32(1, 4);
     ck_assert_str_eq(traced(sn_add, x, x), "aten::add.Tensor: autograd;aten::add.Tensor: cpu;");
+}
+END_TEST
+
+/* 2.02: sets by chance, against the naive rule. Of tensors: keys of a program's, and which kernels there are; of the
+ * thread: mode and autocast come in, inference takes autograd out. */
+typedef struct KeyCase {
+    sn_key key;
+    const char *name;
+    sn_override *kernel; /* in this round; or NULL */
+    bool in_set;
+} KeyCase;
+enum { CASE_CPU, CASE_AUTOGRAD, CASE_AUTOCAST, CASE_MODE, FIRST_SLOT };
+static KeyCase key_cases[] = {{SN_KEY_CPU, "cpu"},
+                              {SN_KEY_AUTOGRAD, "autograd"},
+                              {SN_KEY_AUTOCAST, "autocast"},
+                              {SN_KEY_MODE, "mode"},
+                              {SN_KEY_XLA, "xla"},
+                              {SN_KEY_MPS, "mps"},
+                              {SN_KEY_QUANTIZED, "quantized"},
+                              {SN_KEY_MKLDNN, "mkldnn"},
+                              {SN_KEY_NESTED, "nested"},
+                              {SN_KEY_NAMED, "named"},
+                              {SN_KEY_CONJUGATE, "conjugate"},
+                              {SN_KEY_ZERO_TENSOR, "zero_tensor"}};
+enum { KEY_CASES = sizeof key_cases / sizeof *key_cases };
+static const char *key_that_ran; /* the first one: a kernel's own ops meet the mode as well */
+static void note_key(const char *name) { key_that_ran = key_that_ran ? key_that_ran : name; }
+
+static sn_status says_its_key(sn_frame *f) {
+    note_key(sn_closure(f));
+    return sn_out(f, 0, sn_ones(SN_INTS(2), SN_F32));
+}
+static sn_status walk_cpu(sn_frame *f) {
+    note_key("cpu");
+    return sn_out(f, 0, sn_clone(sn_in(f, 0)));
+}
+
+static uint64_t chance = 7;
+static bool coin(void) {
+    chance = chance * 6364136223846793005u + 1442695040888963407u;
+    return chance >> 63;
+}
+
+/* With keys of some slots, noted in the union. */
+static sn_tensor *with_some_keys(void) {
+    sn_tensor *t = F32(1, 2);
+    for (int i = FIRST_SLOT; i < KEY_CASES; i++) {
+        if (coin() || coin()) continue;
+        t = sn_with_key(t, key_cases[i].key);
+        key_cases[i].in_set = true;
+    }
+    return t;
+}
+
+/* The dump has a line per key, highest first. */
+static int place_of(const char *dump, const char *name) {
+    char line[32];
+    snprintf(line, sizeof line, "\n%s: ", name);
+    const char *const at = strstr(dump, line);
+    ck_assert_msg(at != NULL, "%s is not in %s", name, dump);
+    return (int)(at - dump);
+}
+
+/* What has no kernel: the library's keys pass the call on; a slot says that it has none. */
+static const KeyCase *naive_winner(const char *dump) {
+    const KeyCase *best = NULL;
+    for (int i = 0; i < KEY_CASES; i++) {
+        const KeyCase *const c = &key_cases[i];
+        const bool serves = c->kernel || i >= FIRST_SLOT || i == CASE_CPU || i == CASE_MODE;
+        if (c->in_set && serves && (!best || place_of(dump, c->name) < place_of(dump, best->name))) best = c;
+    }
+    return best;
+}
+
+static void choose_kernels(const sn_op *op) {
+    for (int i = 0; i < KEY_CASES; i++) {
+        KeyCase *const c = &key_cases[i];
+        c->kernel =
+            i != CASE_MODE && coin() ? sn_op_override(op, c->key, says_its_key, (void *)(uintptr_t)c->name) : NULL;
+    }
+}
+
+/* Until the scope ends. */
+static void choose_modes(void) {
+    for (int i = CASE_AUTOGRAD; i <= CASE_MODE; i++) key_cases[i].in_set = coin();
+    if (!key_cases[CASE_AUTOGRAD].in_set) sn_grad_mode_set(SN_INFERENCE);
+    if (key_cases[CASE_AUTOCAST].in_set) sn_autocast_set(SN_CPU, SN_BF16);
+    if (key_cases[CASE_MODE].in_set) sn_user_mode_push(says_its_key, (void *)(uintptr_t)key_cases[CASE_MODE].name);
+}
+
+static void expect_winner(const sn_tensor *got, const KeyCase *want) {
+    char refused[64];
+    snprintf(refused, sizeof refused, "it is not implemented for key %s", want->name);
+    if (want >= key_cases + FIRST_SLOT && !want->kernel) {
+        ck_assert_ptr_null(got);
+        expect_error(SN_ERR_UNSUPPORTED, refused);
+    } else {
+        ck_assert_msg(got != NULL, "%s: %s", want->name, sn_error_take()->message);
+        ck_assert_str_eq(key_that_ran, want->name);
+    }
+}
+
+START_TEST(a2_02_the_highest_key_of_the_set_runs) {
+    const sn_op *const op = sn_op_register(
+        SN_OP_DESC(.schema = "accept::walk(Tensor x, Tensor y) -> Tensor", .flags = SN_OP_PURE, .cpu = walk_cpu));
+    const char *const dump = sn_dispatch_dump(op);
+    int won[KEY_CASES] = {0};
+    for (int round = 0; round < 1000; round++) {
+        const sn_scope scope = sn_scope_begin();
+        for (int i = 0; i < KEY_CASES; i++) key_cases[i].in_set = i == CASE_CPU;
+        sn_tensor *const x = with_some_keys(), *const y = with_some_keys();
+        choose_kernels(op);
+        choose_modes();
+        const KeyCase *const want = naive_winner(dump);
+        key_that_ran = NULL;
+        expect_winner(sn_op_call1(op, (const sn_value[]){sn_val(x), sn_val(y)}, 2), want);
+        sn_scope_end(scope);
+        for (int i = 0; i < KEY_CASES; i++) sn_override_free(key_cases[i].kernel);
+        won[want - key_cases]++;
+    }
+    for (int i = 0; i < KEY_CASES; i++) ck_assert_msg(won[i], "%s never won", key_cases[i].name);
 }
 END_TEST
 
@@ -114,6 +236,62 @@ START_TEST(a2_07_factories_go_where_their_device_says) {
         ck_assert_ptr_null(factory(names[i], SN_CUDA(0))); /* these tests see no driver */
         expect_error(SN_ERR_DEVICE, "no NVIDIA driver");
     }
+}
+END_TEST
+
+/* The most bytes that 100 results took, with what was made on the way. */
+static int64_t bytes_of(sn_tensor *(*make)(sn_tensor *), sn_tensor *x) {
+    sn_memory before = {.size = sizeof before}, after = before;
+    const sn_scope scope = sn_scope_begin();
+    sn_memory_get(SN_CPU, &before);
+    sn_memory_reset_peak(SN_CPU);
+    for (int i = 0; i < 100; i++) make(x);
+    sn_memory_get(SN_CPU, &after);
+    ck_assert_int_eq(after.peak, after.current);
+    sn_scope_end(scope);
+    return after.peak - before.current;
+}
+static sn_tensor *doubled(sn_tensor *x) { return sn_add(x, x); }
+
+/* It goes through two keys (a2_01); nothing is recorded, nor made beside the result. */
+START_TEST(a2_21_an_add_takes_the_memory_of_its_result) {
+    for (int64_t n = 1; n <= 4096; n *= 8) {
+        sn_tensor *const x = F32(1, n);
+        sn_add(x, x);
+        const int64_t bytes = bytes_of(doubled, x);
+        if (n > 256) ck_assert_int_ge(bytes, 100 * 4 * n); /* a few elements lie in the handle */
+        ck_assert_int_eq(bytes, bytes_of(sn_empty_like, x));
+    }
+}
+END_TEST
+
+#if defined __OPTIMIZE__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+#define RELEASE true
+#else
+#define RELEASE false
+#endif
+
+static double now_ns(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (double)at.tv_sec * 1e9 + (double)at.tv_nsec;
+}
+
+/* The best of many rounds: other processes take time, and give none. */
+START_TEST(a2_21_an_add_of_one_element_takes_less_than_a_microsecond) {
+    enum { ROUNDS = 200, CALLS = 100 };
+    sn_tensor *const x = F32(1, 1), *const y = F32(2, 1);
+    double best = 1e18;
+    for (int round = 0; round < ROUNDS; round++) {
+        const sn_scope scope = sn_scope_begin();
+        const double begin = now_ns();
+        for (int i = 0; i < CALLS; i++) sn_add(x, y);
+        const double each = (now_ns() - begin) / CALLS;
+        best = each < best ? each : best;
+        sn_scope_end(scope);
+    }
+    ck_assert_int_eq(sn_check(), SN_OK);
+    if (RELEASE) ck_assert_msg(best < 1000, "%g ns", best);
 }
 END_TEST
 
@@ -464,12 +642,15 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {
         a2_01_the_trace_variable_prints_keys_in_order,
+        a2_02_the_highest_key_of_the_set_runs,
         a2_03_unsupported_dtypes_name_op_and_dtype,
         a2_04_a_wrapper_runs_once_then_the_next_key,
         a2_05_a_users_op_runs_by_its_schema_and_is_defined_once,
         a2_06_a_built_in_op_is_replaced_and_restored,
         a2_07_factories_go_where_their_device_says,
         a2_08_composites_need_no_backend_kernel,
+        a2_21_an_add_takes_the_memory_of_its_result,
+        a2_21_an_add_of_one_element_takes_less_than_a_microsecond,
         a2_22_mixed_devices_name_both,
         a2_09_one_boxed_fallback_serves_every_schema,
         a2_10_a_program_writes_schemas_as_pytorch_does,

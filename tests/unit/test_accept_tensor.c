@@ -1,5 +1,5 @@
 /* test_accept_tensor.c: rows of the acceptance list about tensors, storage and layout, one test each, named
- * by its number. Rows 1.05 and 1.09 have theirs in test_tensor.c and test_eager.c, 1.16 in test_dispatch.c,
+ * by its number. Row 1.09 has another one in test_eager.c; 1.16 has its own in test_dispatch.c,
  * 1.01 to 1.03 and 1.11 in test_accept_inspect.c. */
 #include "tests/unit/contract.h"
 
@@ -40,6 +40,54 @@ START_TEST(out_forms_grow_own_storage_only) {
     ck_assert_int_ne(sn_error_take()->status, SN_OK);
     ck_assert(memory[0] == 5 && memory[1] == 6);
     ck_assert_int_eq(given_back, 0);
+}
+END_TEST
+
+/* A layout of up to 4 dims, by chance. Strides are free: 0, odd, overlapping. */
+typedef struct Layout {
+    int rank;
+    int64_t sizes[4], strides[4], offset, room; /* room: elements up to the last one */
+} Layout;
+static int64_t draw(uint64_t *state, int64_t n) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)(*state >> 33) % n;
+}
+static Layout random_layout(uint64_t *state) {
+    Layout l = {.rank = 1 + (int)draw(state, 4), .offset = draw(state, 5)};
+    l.room = l.offset;
+    for (int d = 0; d < l.rank; d++) {
+        l.sizes[d] = 1 + draw(state, 4), l.strides[d] = draw(state, 7);
+        l.room += (l.sizes[d] - 1) * l.strides[d];
+    }
+    return l;
+}
+
+/* Element k in row-major order: its handle, dim by dim, and the address that strides give. */
+static void expect_element(sn_tensor *v, const Layout *l, int64_t k, const float *memory) {
+    int64_t at[4], place = l->offset;
+    for (int d = l->rank - 1; d >= 0; k /= l->sizes[d], d--) {
+        at[d] = k % l->sizes[d];
+        place += at[d] * l->strides[d];
+    }
+    for (int d = 0; d < l->rank; d++) v = sn_select(v, 0, at[d]);
+    ck_assert_ptr_eq(sn_data_raw(v), memory + place);
+    ck_assert_int_eq(sn_storage_offset(v), place);
+    ck_assert(sn_item(v) == (double)memory[place]);
+}
+
+START_TEST(a1_05_an_elements_address_follows_from_offset_and_strides) {
+    uint64_t state = 11;
+    for (int round = 0; round < 200; round++) {
+        const sn_scope scope = sn_scope_begin();
+        const Layout l = random_layout(&state);
+        sn_tensor *const base = F32((uint64_t)round, l.room + 1);
+        sn_tensor *const v = sn_as_strided(base, (sn_ints){l.sizes, l.rank}, (sn_ints){l.strides, l.rank}, l.offset);
+        ck_assert_msg(v != NULL, "%s", sn_error_take()->message);
+        const float *const memory = sn_data_raw(base);
+        ck_assert_ptr_eq(sn_data_raw(v), memory + l.offset);
+        for (int64_t k = 0; k < sn_numel(v); k++) expect_element(v, &l, k, memory);
+        sn_scope_end(scope);
+    }
 }
 END_TEST
 
@@ -127,6 +175,7 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {
         out_forms_grow_own_storage_only,
+        a1_05_an_elements_address_follows_from_offset_and_strides,
         a1_06_views_have_the_listed_layouts,
         a1_07_view_refuses_what_reshape_copies,
         a1_08_contiguous_copies_only_what_is_not,
