@@ -72,7 +72,7 @@ static sn_tensor *sum_of(sn_tensor *const *shares, int n, bool mean) {
     return sum;
 }
 
-static sn_tensor *rows_of(sn_tensor *t, int64_t first, int64_t n) {
+static sn_tensor *share_rows(sn_tensor *t, int64_t first, int64_t n) {
     const Arg args[] = {V(&t->base), A_INT(0), A_INT(first), A_INT(first + n), A_INT(1)};
     sn_tensor *rows = NULL;
     return tape_dispatch(op_row(OP_slice_Tensor), FORM_functional, args, &rows) == ST_OK ? rows : NULL;
@@ -81,7 +81,7 @@ static sn_tensor *rows_of(sn_tensor *t, int64_t first, int64_t n) {
 static sn_tensor *part_of_sum(const RankMeeting *m, sn_tensor **shares, bool mean) {
     const int64_t rows = shares[0]->base.meta->sizes[0] / m->n_ranks;
     for (int k = 0; k < m->n_ranks; k++)
-        if (!(shares[k] = rows_of(shares[k], rows * m->rank, rows))) return NULL;
+        if (!(shares[k] = share_rows(shares[k], rows * m->rank, rows))) return NULL;
     return sum_of(shares, m->n_ranks, mean);
 }
 
