@@ -38,24 +38,25 @@ static bool grow_scopes(sn_state *state) {
 
 Status scope_push(sn_state *state, bool owned) {
     if (UNLIKELY(state->n_scopes == state->room_scopes) && !grow_scopes(state)) return ST_MEMORY;
-    const uint16_t nested = state->n_scopes ? state->scopes[state->n_scopes - 1].nested : 0;
-    state->scopes[state->n_scopes++] = (ScopeFrame){
-        .nested = nested,
-        .first = state->n_handles,
-        .generation = state->generation++,
-        .owned = owned,
-        .grad_mode = state->grad_mode,
-        .include = state->include,
-        .exclude = state->exclude,
-        .autocast = state->autocast,
-        .level = state->level,
-        .modes = state->modes,
-        .api_modes = state->api_modes,
-        .packer = state->packer,
-        .streams = state->streams,
-        .device = state->device,
-        .texts = state->texts,
-    };
+    ScopeFrame *const scope = &state->scopes[state->n_scopes++];
+    scope->nested = state->n_scopes > 1 ? scope[-1].nested : 0;
+    scope->first = state->n_handles;
+    scope->generation = state->generation++;
+    scope->owned = owned;
+    scope->callback = NULL;
+    scope->running = NULL;
+    scope->grad_mode = state->grad_mode;
+    scope->include = state->include;
+    scope->exclude = state->exclude;
+    scope->autocast = state->autocast;
+    scope->level = state->level;
+    scope->modes = state->modes;
+    scope->api_modes = state->api_modes;
+    scope->packer = state->packer;
+    scope->streams = state->streams;
+    scope->device = state->device;
+    scope->texts = state->texts;
+    scope->forks = scope->ends = false; /* seed and sequence are of what forks */
     return ST_OK;
 }
 
@@ -77,17 +78,27 @@ static void release_texts(sn_state *state, const TextOwned *until) {
     }
 }
 
-static void restore_state(sn_state *state, const ScopeFrame *frame) {
+static bool leaves_modes(const sn_state *state, const ScopeFrame *frame) {
+    return (state->n_scopes + 1 < state->cast_region) | (state->modes != frame->modes) |
+           (state->api_modes != frame->api_modes) | (state->packer != frame->packer);
+}
+
+/* A program's code may run and open scopes: the frame's place is not its own any more. */
+static COLD void leave_modes(sn_state *state, ScopeFrame frame) {
+    if (state->n_scopes + 1 < state->cast_region) autocast_region_end(state);
+    if (state->modes != frame.modes) user_modes_pop_to(state, KEY_mode, frame.modes);
+    if (state->api_modes != frame.api_modes) user_modes_pop_to(state, KEY_api, frame.api_modes);
+    if (state->packer != frame.packer) runtime_hooks.packers_pop_to(state, frame.packer);
+}
+
+static inline void restore_state(sn_state *state, const ScopeFrame *frame) {
     state->grad_mode = frame->grad_mode;
     state->include = frame->include;
     state->exclude = frame->exclude;
     state->autocast = frame->autocast;
     state->level = frame->level;
-    if (UNLIKELY(state->n_scopes + 1 < state->cast_region)) autocast_region_end(state);
     state->device = frame->device;
-    if (UNLIKELY(state->modes != frame->modes)) user_modes_pop_to(state, KEY_mode, frame->modes);
-    if (UNLIKELY(state->api_modes != frame->api_modes)) user_modes_pop_to(state, KEY_api, frame->api_modes);
-    if (UNLIKELY(state->packer != frame->packer)) runtime_hooks.packers_pop_to(state, frame->packer);
+    if (UNLIKELY(leaves_modes(state, frame))) leave_modes(state, *frame);
 }
 
 void scope_forget_callback(ScopeFrame *scope) {
@@ -123,11 +134,12 @@ void scope_pop(sn_state *state) {
     if (UNLIKELY(state->scopes[state->n_scopes - 1].forks)) restore_generator(state);
     if (UNLIKELY(state->streams != state->scopes[state->n_scopes - 1].streams)) restore_streams(state);
     ScopeFrame *const scope = &state->scopes[--state->n_scopes];
+    const uint32_t first = scope->first;
+    TextOwned *const texts = scope->texts;
     scope_forget_callback(scope);
-    const ScopeFrame frame = *scope;
-    restore_state(state, &frame);
-    release_handles(state, frame.first);
-    if (UNLIKELY(state->texts != frame.texts)) release_texts(state, frame.texts);
+    restore_state(state, scope);
+    release_handles(state, first);
+    if (UNLIKELY(state->texts != texts)) release_texts(state, texts);
 }
 
 void scope_pop_to(sn_state *state, uint32_t depth) {
