@@ -2,9 +2,7 @@
    branches overlap in time, and nothing else depends on it: bits, order of callbacks, their thread, errors. */
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "tests/unit/contract.h"
 
@@ -244,38 +242,6 @@ START_TEST(a3_11_an_override_that_a_callback_makes_keeps_its_thread) {
 }
 END_TEST
 
-/* The child goes on with the backward that it is in. */
-typedef struct Forked {
-    pid_t child;
-} Forked;
-static sn_status forks(sn_frame *f) {
-    Forked *const forked = sn_closure(f);
-    forked->child = fork();
-    return SN_OK;
-}
-
-START_TEST(a3_11_a_hook_may_fork) {
-    use_threads(4);
-    sn_tensor *const alone = LEAF(1, N, N);
-    sn_backward(branches(alone, F32(2, N, N)));
-    for (int round = 0; round < 8; round++) {
-        Forked forked = {0};
-        sn_tensor *const x = LEAF(1, N, N), *const w = F32(2, N, N);
-        sn_tensor *const left = sn_gelu(sn_matmul(x, w)), *const right = sn_sin(sn_matmul(x, sn_t(w)));
-        sn_tensor *const middle = sn_tanh(sn_mul(x, x));
-        sn_hook_add(round % 2 ? right : left, forks, &forked);
-        sn_backward(sn_sum(sn_add(sn_add(left, right), sn_mul(middle, x))));
-        const bool same = sn_check() == SN_OK && same_bits(sn_grad(x), sn_grad(alone));
-        if (!forked.child) _exit(same ? 7 : 1);
-        ck_assert(same);
-        int status;
-        ck_assert_int_eq(waitpid(forked.child, &status, 0), forked.child);
-        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 7, "status %x", (unsigned)status);
-    }
-    use_threads(1);
-}
-END_TEST
-
 /* Both branches fail; the newer node's error is the one. */
 START_TEST(a3_11_the_newest_nodes_error_wins) {
     for (int threads = 1; threads <= 4; threads++) {
@@ -301,7 +267,6 @@ int main(void) {
         a3_11_a_write_by_a_callback_is_seen_by_older_nodes,
         a3_11_a_hook_that_a_callback_adds_is_waited_for,
         a3_11_an_override_that_a_callback_makes_keeps_its_thread,
-        a3_11_a_hook_may_fork,
         a3_11_the_newest_nodes_error_wins,
     };
     return contract_main("test_engine", tests, (int)(sizeof tests / sizeof *tests));

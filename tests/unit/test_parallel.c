@@ -214,12 +214,16 @@ static sn_status compiled(sn_comm *comm, void *closure) {
 
 static sn_status negates(sn_frame *f) { return sn_out(f, 0, sn_neg(sn_in(f, 0))); }
 
-START_TEST(a3_18_a_collective_breaks_a_compiled_function) {
-    Kept k = {0};
-    sn_function *const fn = sn_compile(negates, NULL, NULL); /* the compiler is there before threads are: LLVM makes
-                                                                what it shares without a word to the sanitizer */
+/* Before threads are there: LLVM makes what it shares without a word to the sanitizer. */
+static void open_compiler(void) {
+    sn_function *const fn = sn_compile(negates, NULL, NULL);
     for (int i = 0; i < 2; i++) SN_CALL(fn, share(0));
     sn_function_free(fn);
+}
+
+START_TEST(a3_18_a_collective_breaks_a_compiled_function) {
+    Kept k = {0};
+    open_compiler();
     run(RANKS, compiled, &k);
     for (int r = 0; r < RANKS; r++)
         for (int i = 0; i < 4; i++) ck_assert(k.at[r][2 * i] && same_bits(k.at[r][2 * i], k.at[r][2 * i + 1]));
@@ -416,9 +420,7 @@ static sn_status reduces_in_order(sn_comm *comm, void *closure) {
 }
 
 START_TEST(t10_collectives_are_ordered_in_compiled_functions) {
-    sn_function *const fn = sn_compile(negates, NULL, NULL); /* the compiler is there before threads are */
-    for (int i = 0; i < 2; i++) SN_CALL(fn, share(0));
-    sn_function_free(fn);
+    open_compiler();
     run(RANKS, reduces_in_order, NULL);
 }
 END_TEST
@@ -443,6 +445,7 @@ static sn_status fails_compiled(sn_comm *comm, void *closure) {
 
 START_TEST(t10_a_rank_that_fails_in_a_compiled_function_gives_the_others_an_error) {
     Kept k = {0};
+    open_compiler();
     ck_assert_int_eq(sn_ranks_run(RANKS, fails_compiled, &k, NULL), SN_ERR_IO);
     expect_error(SN_ERR_IO, "rank 1: the disk is full");
     for (int r = 0; r < RANKS; r++) {
