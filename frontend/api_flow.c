@@ -39,7 +39,6 @@ static Status flow_call(const char *op, const void *site, sn_tensors in, sn_tens
     state_get()->site = site;
     TRY(error_pending());
     TRY(check_lists(op, in, out, n_out));
-    TRY(state_outside_vmap(op));
     TRY(check_keys(op, in));
     *call = (FlowCall){.op = op, .in = in.data, .n_in = (int)in.n, .out = out, .n_out = n_out};
     return ST_OK;

@@ -39,7 +39,6 @@ static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_option
     sn_checkpoint_options known = {0};
     TRY(options_take(&known, sizeof known, options, "sn_checkpoint"));
     Status status = transform_check_lists("sn_checkpoint", body, in, out, n_out);
-    if (status == ST_OK) status = state_outside_vmap("sn_checkpoint");
     Arg few[16], *const args = status == ST_OK ? ROOM(few, in.n) : NULL;
     if (!args) {
         if (known.closure_free) known.closure_free(closure, NULL); /* nobody will run it */

@@ -18,7 +18,13 @@
    over; backward runs the bodies once more, with the same random numbers, and goes back through their ops, the last
    round first, so that nothing between rounds is kept and every sum is that of a loop by hand. What a wanted gradient
    does not come to is zeros. Where a result could carry a gradient and does not (sn_detach), and where a body runs
-   itself, each op has a node of its own instead. */
+   itself, each op has a node of its own instead.
+
+   Inside of sn_vmap, sn_func_grad and their like the bodies run on what these have, round by round, with the bits of a
+   loop over the examples. Where the predicate of a cond or while_loop differs from example to example, it runs example
+   by example (the log says so once, topic vmap), in a compiled function as ops of the graph; then its bodies must be
+   such as can be traced, and at a level inside of that sn_vmap a cond has no second derivatives, and neither has
+   tangents: errors say so. Random ops of bodies do as sn_vmap's randomness says, and break a compiled function. */
 #ifndef SINTER_TRANSFORM_H
 #define SINTER_TRANSFORM_H
 #include <sinter/tensor.h>
@@ -43,8 +49,8 @@ typedef struct sn_while_options {
 } sn_while_options;
 #define SN_WHILE_OPTIONS(...) SN_STRUCT(sn_while_options, __VA_ARGS__)
 /* While condition(carry) gives true, one bool, carry = body(carry), which begins as `in` and keeps dtypes and sizes;
-   n_out is in.n. Nothing that the body uses may require gradients in SN_GRAD_ON: sn_scan gives these. As torch's
-   while_loop. [op] */
+   n_out is in.n. Nothing that the body uses may require gradients in SN_GRAD_ON, or be what sn_func_grad is asked the
+   gradient of: sn_scan gives these; tangents go through it. As torch's while_loop. [op] */
 sn_status sn_while_loop(sn_body condition, sn_body body, void *closure, const sn_while_options *options, sn_tensors in,
                         sn_tensor **out, int n_out);
 
@@ -95,7 +101,8 @@ typedef struct sn_checkpoint_options {
    what changes from call to call comes by `in`. An error where the body writes memory from outside, or calls
    sn_backward; in the backward where a tensor that it read was written since, or where it calls other ops than in
    the forward (SN_ERR_STATE, with the first of them and its place). Ordered ops are not run again. Without
-   gradients it just runs. In a compiled function the body's ops are a part of the graph that the backward computes
+   gradients it just runs; so it does inside of sn_vmap, sn_func_grad and their like, which keep what they need (the log
+   says so once, topic vmap). In a compiled function the body's ops are a part of the graph that the backward computes
    again, and the body itself runs once; sn_explain says what is saved and what is not. [op] */
 sn_status sn_checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
                         sn_tensor **out, int n_out);
@@ -137,8 +144,8 @@ sn_status sn_vmap(sn_body body, void *closure, const sn_vmap_options *options, s
    level (sn_keys shows vmap); sn_item gives their values where no sn_vmap is around, ops take them, and no other
    function does. Gradients are on when it begins; a body that switches them off does so for itself and all further out.
    It may write in place what it made itself, no tensor from outside. sn_backward, sn_gradients, sn_requires_grad_,
-   sn_custom_call, control flow as ops and sn_checkpoint are errors in it that say so. A compiled function holds all of
-   its ops in its graph. argnums: of which inputs, each once, negative ones from the end; floats only. What does not
+   sn_custom_call, sn_sharded_call and collectives are errors in it that say so. A compiled function holds all of its
+   ops in its graph. argnums: of which inputs, each once, negative ones from the end; floats only. What does not
    depend on an argument has a gradient of zeros. */
 typedef struct sn_func_grad_options {
     size_t size;

@@ -18,6 +18,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/log.h"
 #include "runtime/capture/record/region.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/site.h"
@@ -672,7 +673,21 @@ static Status call_captured(Capture *c, const CheckpointCall *call, const Arg *i
     return status;
 }
 
+/* Inside of transforms the tapes are the levels', and their handles have no memory that could be freed: the body runs,
+ * and each level keeps what it keeps of any op. */
+static Status call_at_level(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        LOG(vmap, WARNING,
+            "sn_checkpoint: inside of sn_vmap, sn_func_grad and their like nothing is computed again: "
+            "what a backward needs is kept");
+    const Status status = region_body(call, in, n_in, out, n_out);
+    if (call->closure_free) call->closure_free(call->closure, NULL);
+    return status;
+}
+
 Status checkpoint_call(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    if (state_get()->level) return call_at_level(call, in, n_in, out, n_out);
     Capture *const c = capture_current();
     return c ? call_captured(c, call, in, n_in, out, n_out) : call_eagerly(call, in, n_in, out, n_out);
 }

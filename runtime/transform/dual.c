@@ -4,6 +4,7 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
+#include "runtime/transform/level_flow.h"
 
 static sn_tensor *tangent_of(const Level *level, const Val *val) {
     return level_inner(level, val) ? tape_grad((const sn_tensor *)val) : NULL;
@@ -202,6 +203,7 @@ static Status call_dual(DualOp *op) {
     TRY(take_tangents(op, &any));
     const bool nodiff = call->row->flags & OPF_nodiff;
     if (!any || nodiff) return run_values(op);
+    if (call->row->flags & OPF_flow) return dual_flow(call);
     if (call->form == FORM_out || (call->form == FORM_inplace && call->row->flags & OPF_resizes))
         return refuse_out(call);
     if (!dual_has_rule(call->row)) return composite_expand(call, call->args, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/query.h"
+#include "runtime/transform/level_flow.h"
 #include "runtime/transform/vmap.h"
 
 /* an op --------------------------------------------------------------------------------------- */
@@ -37,7 +38,8 @@ static Status record(OpCall *call, const Level *level) {
     own.out_args = call->out_args ? a.out_args : NULL;
     own.keys = KEY_BIT(vmap_back);
     own.key = KEY_autograd;
-    const Status status = dispatch_entry(call->row, KEY_autograd)(&own);
+    const bool flow = call->row->flags & OPF_flow;
+    const Status status = flow ? grad_flow(&own) : dispatch_entry(call->row, KEY_autograd)(&own);
     call->n_outs = own.n_outs;
     return status;
 }

@@ -5,6 +5,7 @@
 #include "runtime/core/autocast.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/hooks.h"
+#include "runtime/transform/level_flow.h"
 
 /* writing ------------------------------------------------------------------------------------- */
 
@@ -46,9 +47,10 @@ static Status run_at(OpCall *call, const Level *level, bool here) {
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
     level_leave(state, level);
-    const Status status = call->row->flags & OPF_random ? vmap_random(call, level)
-                          : here                        ? vmap_rule(call, level)
-                                                        : level_pass(call);
+    const Status status = call->row->flags & OPF_flow     ? vmap_flow(call, level)
+                          : call->row->flags & OPF_random ? vmap_random(call, level)
+                          : here                          ? vmap_rule(call, level)
+                                                          : level_pass(call);
     scope_pop_passing(state, depth, call->outs, status == ST_OK ? call->n_outs : 0);
     return status;
 }

@@ -86,7 +86,7 @@ Status vmap_loop(OpCall *call, const Level *level, bool same) {
     __attribute__((cleanup(loop_end))) VmapLoop l = {.call = call, .level = level, .n = level->size};
     const int items = call_list_items(call);
     int n_outs = 0;
-    if (!same) say_once(call->row);
+    if (!same || call->row->flags & OPF_flow) say_once(call->row);
     if (!l.n)
         return error_raise(ST_UNSUPPORTED, "%s: sn_vmap over no examples: it runs once for each", call->row->name);
     if (items && !(l.lists = mem_alloc(sizeof *l.lists * (size_t)items))) return ST_MEMORY;

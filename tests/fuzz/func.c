@@ -1,11 +1,13 @@
 /* func.c: a value through transforms of functions: a body under sn_vmap, its gradient, its vjp, its jvp, one in the
  * other. What comes of it has the sizes and dtype of the value, row-major. Run alike eagerly and compiled. */
+#include <sinter/amp.h>
 #include <sinter/transform.h>
 
 #include "tests/fuzz/run.h"
 
 typedef struct FuncStep {
     double by;
+    bool flows;
     sn_tensor *other; /* that the bodies close over: of one element */
 } FuncStep;
 
@@ -17,8 +19,43 @@ static sn_tensor *curve_of(const FuncStep *step, sn_tensor *x) {
     return sn_type_as(z, x);
 }
 
-static sn_status curve(sn_frame *f) { return sn_out(f, 0, curve_of(sn_closure(f), sn_in(f, 0))); }
-static sn_status total(sn_frame *f) { return sn_out(f, 0, sn_sum(curve_of(sn_closure(f), sn_in(f, 0)))); }
+/* The same, and another, as branches; rounds; a region of a checkpoint. */
+static sn_status plain(sn_frame *f) { return sn_out(f, 0, curve_of(sn_closure(f), sn_in(f, 0))); }
+static sn_status bent(sn_frame *f) {
+    const FuncStep *const step = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_type_as(sn_mul(sn_sin(x), step->other), x));
+}
+static sn_status either(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *y = NULL;
+    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(0)), plain, bent, sn_closure(f), NULL, SN_TENSORS(x), &y, 1);
+    return sn_out(f, 0, y);
+}
+static sn_status round_of(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 1), *const next = sn_type_as(sn_tanh(sn_add(sn_in(f, 0), sn_sum(x))), x);
+    sn_out(f, 0, next);
+    return sn_out(f, 1, sn_type_as(sn_mul(next, x), x));
+}
+
+static sn_tensor *flowing(FuncStep *step, sn_tensor *x) {
+    sn_tensor *y = NULL, *out[2] = {NULL};
+    if (sn_rank(x)) {
+        sn_scan(round_of, step, NULL, SN_TENSORS(sn_zeros_like(sn_sum(x)), x), out, 2);
+        return out[1];
+    }
+    sn_checkpoint(either, step, NULL, SN_TENSORS(x), &y, 1);
+    return y;
+}
+
+static sn_tensor *value_of(FuncStep *step, sn_tensor *x) {
+    if (!step->flows || sn_autocast_get(fz_device) != SN_F32) return curve_of(step, x); /* there no body is traced */
+    sn_tensor *y = NULL;
+    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(0.25)), either, bent, step, NULL, SN_TENSORS(x), &y, 1);
+    return y ? flowing(step, y) : NULL;
+}
+
+static sn_status curve(sn_frame *f) { return sn_out(f, 0, value_of(sn_closure(f), sn_in(f, 0))); }
+static sn_status total(sn_frame *f) { return sn_out(f, 0, sn_sum(value_of(sn_closure(f), sn_in(f, 0)))); }
 
 static sn_status slope(sn_frame *f) { /* the gradient of the total */
     sn_tensor *out = NULL;
@@ -33,7 +70,8 @@ static sn_status mapped_total(sn_frame *f) {
 }
 
 sn_tensor *fz_func(FzHow how, sn_tensor *t, double by) {
-    FuncStep step = {.by = by, .other = sn_full(SN_INTS(), sn_float(0.75), sn_dtype_of(t))};
+    FuncStep step = {
+        .by = by, .flows = by == 0.75 || by == 1.5, .other = sn_full(SN_INTS(), sn_float(0.75), sn_dtype_of(t))};
     sn_tensor *out = NULL, *const along = sn_detach(t);
     const sn_tensors in = SN_TENSORS(t);
     const bool nested = by < 1;

@@ -529,12 +529,13 @@ static bool is_row_major(const GenVal *v) {
 /* A product in a body of control flow, or what a transform of a function makes of a body: row-major, as what it takes
  * is. */
 static void add_flow(Gen *g) {
+    static const double factors[] = {0.5, 1.25, 0.75, 1.5}; /* func.c: the latter two with control flow inside */
     FzStep step = {.kind = FZ_op, .op = "aten::mul.Tensor", .n_args = 2};
     for (int i = 0; i < 10; i++) {
         const int v = gen_any(g);
         if (v < 0 || !dtype_is_float(gen_dtype(g, v)) || !is_row_major(&g->v[v])) continue;
         step.args[0] = (FzArg){.kind = FZ_value, .value = v};
-        step.args[1] = (FzArg){.kind = FZ_float, .f = gen_chance(g, 50) ? 0.5 : 1.25, .i.var = -1};
+        step.args[1] = (FzArg){.kind = FZ_float, .f = factors[gen_below(g, 4)], .i.var = -1};
         step.how = (FzHow)(FZ_in_cond + gen_below(g, FZ_HOWS - FZ_in_cond));
         if (step.how == FZ_in_while && g->grad_on && g->v[v].grad) step.how = FZ_in_scan; /* a loop gives none */
         gen_try(g, &step);

@@ -330,11 +330,6 @@ static void same_inside(sn_body around) {
 START_TEST(t4_vmap_inside_of_a_checkpoint_and_a_branch) {
     same_inside(checkpoints);
     same_inside(branches);
-    sn_tensor *out;
-    sn_vmap(checkpoints, NULL, NULL, SN_TENSORS(F32(1, 3, 4)), &out, 1);
-    expect_error(SN_ERR_UNSUPPORTED, "sn_checkpoint: not inside of sn_vmap");
-    sn_vmap(branches, (void *)squares, NULL, SN_TENSORS(F32(1, 3, 4)), &out, 1);
-    expect_error(SN_ERR_UNSUPPORTED, "sn_cond: not inside of sn_vmap");
 }
 END_TEST
 

@@ -193,7 +193,8 @@ static Status run_traced(BodyEmission *em, const Meta *const *params) {
     if (status == ST_OK) {
         const uint32_t depth = state->n_scopes - 1;
         state->emission = &em->emission;
-        state->include |= KEY_BIT(capture);
+        state->level = NULL; /* a level's handle is a tensor like others: one example's, or what it stands for */
+        state->include = (state->include & ~KEY_BIT(vmap)) | KEY_BIT(capture);
         status = run_on_handles(em, params);
         state->emission = before;
         scope_pop_to(state, depth); /* and the keys and modes as they were */

@@ -17,6 +17,7 @@ typedef struct FlowBody {
     sn_body run;
     void *closure;
     int n_in, n_out;
+    bool itself; /* it runs itself, also where there is a graph: at a transform's level, on its handles */
     /* After body_trace: */
     Arena *arena;
     Graph *graph;            /* NULL: it could not be traced */

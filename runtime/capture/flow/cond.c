@@ -120,12 +120,40 @@ static Status record_cond(CondRun *run, sn_tensor *pred, FlowRecord *record) {
     return flow_record_op(record, op_row(OP_cond), args, 1, bodies, 2);
 }
 
+/* Inside of transforms: the taken branch runs itself. */
+static Status run_known(CondRun *run, sn_tensor *pred, const FlowBody *const *bodies) {
+    FlowRun around;
+    TRY(compare_types(run));
+    TRY(flow_level_begin(run->call, bodies, 2, &around));
+    run->branches[0].itself = run->branches[1].itself = true;
+    Status status = flow_decide("sn_cond", "the predicate", pred, &run->taken);
+    if (status == ST_OK) status = flow_body_run(&run->branches[run->taken], run->call->in, run->call->out);
+    return flow_end(run->call, &around, status);
+}
+
+static Status cond_at_level(CondRun *run, sn_tensor *pred) {
+    const FlowBody *const bodies[] = {&run->branches[1], &run->branches[0]};
+    FlowRecord record = {.call = run->call};
+    TRY(flow_level_inputs(run->call));
+    TRY(trace_branches(run));
+    if (flow_is_known(pred)) return run_known(run, pred, bodies);
+    TRY(flow_level_graphs(run->call, bodies, 2));
+    cond_free(run);
+    TRY(record_cond(run, pred, &record));
+    return record.reason ? error_raise(ST_UNSUPPORTED, "sn_cond: %s", record.reason) : ST_OK;
+}
+
 Status flow_cond(const FlowCall *call, sn_tensor *pred, const FlowBodies *branches) {
     FlowRun around;
     CondRun run = cond_of(call);
     run.branches[1].run = branches->first, run.branches[0].run = branches->second;
     run.branches[1].closure = branches->first_closure, run.branches[0].closure = branches->second_closure;
     FlowRecord record = {.call = call};
+    if (state_get()->level) {
+        const Status status = cond_at_level(&run, pred);
+        cond_free(&run);
+        return status;
+    }
     if (flow_records()) {
         const Status status = record_cond(&run, pred, &record);
         const bool done = status != ST_OK || !record.reason;

@@ -14,7 +14,7 @@ static uint64_t derived_seed(uint64_t seed, uint64_t number) {
 }
 
 /* Everything that a body may look at is made. */
-static Status pause_capture(const FlowCall *call, const char *reason, FlowRun *run) {
+Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
     Capture *const capture = state_get()->capture;
     if (!capture) return ST_OK;
     const char *const why = arena_printf(capture->arena, "control flow runs eagerly: %s", reason ? reason : "");
@@ -27,7 +27,7 @@ static Status pause_capture(const FlowCall *call, const char *reason, FlowRun *r
     return ST_OK;
 }
 
-static void take_generator(FlowRun *run) {
+void flow_take_generator(FlowRun *run) {
     sn_state *const state = state_get();
     run->seed = state->seed, run->sequence = state->sequence;
     run->own_seed = derived_seed(state->seed, state->sequence);
@@ -35,11 +35,18 @@ static void take_generator(FlowRun *run) {
     state->flows++;
 }
 
+Status flow_ready(const char *op, sn_tensor *t) {
+    return t && tensor_is_batched(t) ? tensor_valid(t, op) : tensor_ready(t, op);
+}
+
 Status flow_op_begin(const FlowCall *call, FlowRun *run) {
     *run = (FlowRun){0};
     TRY(error_pending());
-    for (int i = 0; i < call->n_in; i++) TRY(tensor_ready(call->in[i], call->op));
-    take_generator(run);
+    for (int i = 0; i < call->n_in; i++) TRY(flow_ready(call->op, call->in[i]));
+    if (state_get()->level && flow_captures())
+        flow_counts(run);
+    else
+        flow_take_generator(run);
     return ST_OK;
 }
 
@@ -51,16 +58,17 @@ Status flow_begin(const FlowCall *call, const char *reason, FlowRun *run) {
     if (state->emission) return error_raise(ST_UNSUPPORTED, "%s: %s", call->op, reason ? reason : "in a body");
     for (int i = 0; i < call->n_in; i++)
         if (!call->in[i]) return error_raise(ST_ARGUMENT, "%s: input %d is NULL", call->op, i);
-    TRY(pause_capture(call, reason, run));
+    TRY(flow_pause(call, reason, run));
     Status status = ST_OK;
     for (int i = 0; status == ST_OK && i < call->n_in; i++) status = tensor_ready(call->in[i], call->op);
-    take_generator(run);
+    flow_take_generator(run);
     return status == ST_OK ? ST_OK : flow_end(call, run, status);
 }
 
 /* The op takes one number, none where it fails [semantics B6]. */
 Status flow_end(const FlowCall *call, const FlowRun *run, Status status) {
     sn_state *const state = state_get();
+    if (run->counts) return flow_level_end(call, run, status);
     if (status == ST_OK && state->seed != run->own_seed)
         status = error_raise(ST_STATE, "%s: its body seeds the generator", call->op);
     state->seed = run->seed;
@@ -120,8 +128,10 @@ Status flow_is_predicate(const char *op, const char *what, const Meta *meta) {
 
 Status flow_decide(const char *op, const char *what, sn_tensor *pred, bool *out) {
     if (!pred) return error_raise(ST_ARGUMENT, "%s: %s is NULL", op, what);
-    TRY(tensor_ready(pred, op));
+    TRY(flow_ready(op, pred));
     TRY(flow_is_predicate(op, what, pred->base.meta));
+    if (UNLIKELY(tensor_is_batched(pred)) && flow_is_known(pred))
+        while (tensor_is_batched(pred)) pred = pred->inner;
     sn_tensor *const value = tensor_item(pred, op);
     if (!value) return error_pending();
     *out = element_int(DT_bool, tensor_data(value)) != 0;

@@ -41,10 +41,29 @@ Status flow_scan(const FlowCall *call, const FlowScan *scan); /* n_carry 0: a ma
 /* Around each of them: capture pauses, and the generator is one of the op's own [semantics T1]. */
 typedef struct FlowRun {
     Capture *paused;
+    bool counts; /* of ops that a graph gets, at a transform's level */
     uint64_t seed, sequence, own_seed;
 } FlowRun;
 Status flow_begin(const FlowCall *call, const char *reason, FlowRun *run);
 Status flow_end(const FlowCall *call, const FlowRun *run, Status status);
+
+/* Inside of transforms (flow_level.c) [semantics T4]: the bodies run themselves, on the levels' handles; where a
+ * predicate differs from example to example the call is an op, which the levels' kernels know
+ * (runtime/transform/level_flow.c). The generator is its own or, of ops that a graph gets, the thread's, which then
+ * takes one number; until flow_end, or flow_level_leave, after which it has not begun. */
+Status flow_level_begin(const FlowCall *call, const FlowBody *const *bodies, int n_bodies, FlowRun *run);
+Status flow_level_leave(const FlowCall *call, const FlowRun *run, Status status);
+void flow_take_generator(FlowRun *run);
+void flow_counts(FlowRun *run);
+Status flow_level_end(const FlowCall *call, const FlowRun *run, Status status);
+Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run); /* a capture, until capture_unpause */
+Status flow_level_inputs(const FlowCall *call);
+/* Raises where one has no graph, of which an op could be made. */
+Status flow_level_graphs(const FlowCall *call, const FlowBody *const *bodies, int n_bodies);
+bool flow_tracks(sn_tensor *t);                  /* t, or what it is a handle of */
+bool flow_text_draws(const char *text);          /* do a body's ops take random numbers? */
+bool flow_is_known(const sn_tensor *pred);       /* it has one value, and has it now */
+Status flow_ready(const char *op, sn_tensor *t); /* as tensor_ready, which a handle is, too */
 
 /* As an op of a graph (flow_record.c): reason says why it can't be, NULL: it is one. */
 typedef struct FlowRecord {
@@ -66,7 +85,7 @@ Status flow_record_body(FlowRecord *record, FlowBody *body, const Meta *const *p
 Status flow_record_op(FlowRecord *record, const OpRow *row, Arg *args, int operands, const FlowBody *const *bodies,
                       int n_bodies);
 /* A traced body as a text that lives as long as the process; NULL raises. */
-const char *flow_text(FlowBody *body);
+const char *flow_text(const FlowBody *body);
 /* The other way: what it closes over are the tensors at `closed`, of which it takes its share. compiled: with code,
  * where that can be made. */
 Status flow_body_read(FlowBody *body, const char *text, bool compiled, Val *const **closed);

@@ -26,8 +26,8 @@ bool flow_output_is_cloned(const Graph *graph, int i) {
 
 static Status own_results(const FlowBody *body, sn_tensor **out) {
     for (int i = 0; i < body->n_out; i++) {
-        TRY(tensor_ready(out[i], body->op));
-        if (body->graph && !flow_output_is_cloned(body->graph, i)) continue;
+        TRY(flow_ready(body->op, out[i]));
+        if (body->graph && !body->itself && !flow_output_is_cloned(body->graph, i)) continue;
         sn_tensor *const copy = tape_clone(out[i], NULL);
         if (!copy) return error_pending() ? error_pending() : ST_MEMORY;
         out[i] = copy;
@@ -91,7 +91,7 @@ Status flow_body_run(const FlowBody *body, sn_tensor *const *in, sn_tensor **out
     for (int i = 0; i < body->n_out; i++) out[i] = NULL;
     TRY(scope_push(state, false));
     const uint32_t depth = state->n_scopes - 1;
-    Status status = body->graph ? run_graph(body, in, out) : run_itself(body, in, out);
+    Status status = body->graph && !body->itself ? run_graph(body, in, out) : run_itself(body, in, out);
     if (status == ST_OK) status = own_results(body, out);
     scope_pop_passing(state, depth, out, status == ST_OK ? body->n_out : 0);
     for (int i = 0; status != ST_OK && i < body->n_out; i++) out[i] = NULL;

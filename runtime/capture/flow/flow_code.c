@@ -133,7 +133,7 @@ static Status find_joint(FlowCode *code, const FlowJointKey *key, FlowJoint **ou
     return ST_OK;
 }
 
-const char *flow_text(FlowBody *body) {
+const char *flow_text(const FlowBody *body) {
     Text text = {0};
     graph_print(body->graph, &text);
     pthread_mutex_lock(&codes_lock);
@@ -161,7 +161,7 @@ Status flow_body_read(FlowBody *body, const char *text, bool compiled, Val *cons
     body->n_out = body->graph->outputs.n;
     for (int i = body->n_in; i < body->graph->inputs.n; i++) {
         sn_tensor *const t = tensor_of(*(*closed)++);
-        TRY(tensor_ready(t, body->op));
+        TRY(flow_ready(body->op, t));
         if (!VEC_ROOM(body->arena, &body->closed)) return ST_MEMORY;
         body->closed.at[body->closed.n++] = tensor_retained(t);
     }

@@ -20,7 +20,7 @@ bool flow_traces_again(void) { return state_get()->capture != NULL; }
 /* Eager has no graph. */
 static const char *tensor_refusal(sn_tensor *t) {
     const sn_state *const state = state_get();
-    if (state->emission || !state->capture) return NULL;
+    if (state->emission || !state->capture || state->level) return NULL;
     return device_has_executor(t->base.meta->device) ? NULL : "what it uses is on a device without compiled code";
 }
 
@@ -54,7 +54,7 @@ Status flow_record_body(FlowRecord *record, FlowBody *body, const Meta *const *p
 void flow_record_tape(FlowRecord *record, const FlowBody *const *bodies, int n_bodies, bool one) {
     const sn_state *const state = state_get();
     FlowMarks marks;
-    if (record->reason || state->emission) return;
+    if (record->reason || state->emission || state->level) return;
     flow_marks(record->call, bodies, n_bodies, true, &marks);
     if (!state->capture && !one) record->reason = "nothing is recorded";
     if (!state->capture || state->grad_mode != SN_GRAD_ON) return;

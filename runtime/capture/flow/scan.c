@@ -211,10 +211,27 @@ static Status record_scan(ScanRun *run, FlowRecord *record) {
     return flow_record_op(record, op_row(OP_scan), args, 0, bodies, 1);
 }
 
+/* Inside of transforms the body runs itself for each slice, whose number is known. */
+static Status scan_at_level(ScanRun *run) {
+    const FlowBody *const bodies[] = {&run->body};
+    FlowRun around;
+    TRY(flow_level_inputs(run->call));
+    TRY(measure(run));
+    TRY(trace_round(run, &(FlowRecord){0}));
+    TRY(flow_level_begin(run->call, bodies, 1, &around));
+    run->body.itself = true;
+    return flow_end(run->call, &around, with_room(run));
+}
+
 Status flow_scan(const FlowCall *call, const FlowScan *scan) {
     FlowRun around;
     ScanRun run = scan_of(call, scan);
     FlowRecord record = {.call = call};
+    if (state_get()->level) {
+        const Status status = scan_at_level(&run);
+        body_trace_free(&run.body);
+        return status;
+    }
     if (flow_records()) {
         const Status status = record_scan(&run, &record);
         const bool done = status != ST_OK || !record.reason;

@@ -8,6 +8,7 @@ typedef struct LoopRun {
     const FlowCall *call;
     FlowBody test, body;
     int64_t max_iterations;
+    bool *differs; /* not NULL: where the loop ends as the condition is not one value for all examples, it is set */
 } LoopRun;
 
 static Status refuse_gradients(const char *which, int i) {
@@ -21,9 +22,9 @@ static Status refuse_gradients(const char *which, int i) {
 static Status check_gradients(const LoopRun *run) {
     if (state_get()->grad_mode != SN_GRAD_ON) return ST_OK;
     for (int i = 0; i < run->call->n_in; i++)
-        if (tape_tracks(run->call->in[i])) return refuse_gradients("input", i);
+        if (flow_tracks(run->call->in[i])) return refuse_gradients("input", i);
     for (int i = 0; i < run->body.closed.n; i++)
-        if (tape_tracks(run->body.closed.at[i])) return refuse_gradients("closed over tensor", i);
+        if (flow_tracks(run->body.closed.at[i])) return refuse_gradients("closed over tensor", i);
     return ST_OK;
 }
 
@@ -44,7 +45,10 @@ static Status goes_on(const LoopRun *run, sn_tensor *const *carry, bool *out) {
     TRY(scope_push(state, false));
     const uint32_t depth = state->n_scopes - 1;
     Status status = flow_body_run(&run->test, carry, &pred);
-    if (status == ST_OK) status = flow_decide("sn_while_loop", "what the condition gives", pred, out);
+    if (status == ST_OK && run->differs && !flow_is_known(pred))
+        *run->differs = true, *out = false;
+    else if (status == ST_OK)
+        status = flow_decide("sn_while_loop", "what the condition gives", pred, out);
     scope_pop_to(state, depth);
     return status;
 }
@@ -151,6 +155,34 @@ static Status check_types(const LoopRun *run) {
     return ST_OK;
 }
 
+static Status record_loop(LoopRun *run, FlowRecord *record);
+
+/* Inside of transforms: round by round on handles while one value says whether it goes on; where examples differ, again
+ * as an op, which each example has rounds of its own of. */
+static Status loop_at_level(LoopRun *run) {
+    const FlowBody *const bodies[] = {&run->test, &run->body};
+    const sn_state *const state = state_get();
+    FlowRun around;
+    bool differs = state->emission != NULL;
+    TRY(flow_level_inputs(run->call));
+    TRY(trace_bodies(run, run->call->in));
+    TRY(check_gradients(run));
+    if (!differs) {
+        LoopRun each = *run;
+        each.test.itself = each.body.itself = true;
+        each.differs = &differs;
+        TRY(flow_level_begin(run->call, bodies, 2, &around));
+        const Status status = with_carries(&each);
+        if (!differs) return flow_end(run->call, &around, status);
+        TRY(flow_level_leave(run->call, &around, status));
+    }
+    TRY(flow_level_graphs(run->call, bodies, 2));
+    FlowRecord record = {.call = run->call};
+    loop_free(run);
+    TRY(record_loop(run, &record));
+    return record.reason ? error_raise(ST_UNSUPPORTED, "sn_while_loop: %s", record.reason) : ST_OK;
+}
+
 static Status record_loop(LoopRun *run, FlowRecord *record) {
     TRY(flow_record_inputs(record));
     const FlowBody *const bodies[] = {&run->test, &run->body};
@@ -171,6 +203,11 @@ Status flow_while(const FlowCall *call, const FlowBodies *loop, int64_t max_iter
     run.test.run = loop->first, run.test.closure = loop->first_closure;
     run.body.run = loop->second, run.body.closure = loop->second_closure;
     FlowRecord record = {.call = call};
+    if (state_get()->level) {
+        const Status status = loop_at_level(&run);
+        loop_free(&run);
+        return status;
+    }
     if (flow_captures()) {
         const Status status = record_loop(&run, &record);
         loop_free(&run);

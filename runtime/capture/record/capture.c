@@ -745,6 +745,7 @@ static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
     bool outside = false;
     const bool entered = capture_enter(c);
     const Status status = capture_locked(c, call, symbolic, &outside);
+    if (call->row->returns_list && !outside && status == ST_OK) call->n_outs = c->cursor->op.n_outs;
     capture_leave(c, entered);
     if (!outside || status != ST_OK) return status;
     TRY(redispatch_excluding(call, KEY_BIT(capture)));
