@@ -193,8 +193,16 @@ static void give_generator(const Lower *l, const Node *node, Step *step) {
     step->args[op_param_find(node->row, "number")] = A_INT(sym_add(l->env, l->graph->sequence, node->random));
 }
 
+/* Gradients of control flow in a body: as many as it has operands. */
+static void check_list(const Lower *l, const Node *node) {
+    if (node->n_outs > MAX_OUTS)
+        bail(l->graph->bail, BAIL_unsupported, "%s: %d results, of at most %d in a plan", node->row->name, node->n_outs,
+             MAX_OUTS);
+}
+
 static void native_step(Lower *l, const Group *group, Step *step) {
     Node *const node = group->clusters.at[0]->nodes.at[0];
+    check_list(l, node);
     *step = (Step){.kind = STEP_native, .row = node->row, .write_back = group->write_back, .workspace = -1};
     step->n_outs = node->n_outs;
     step->device = node->outs[0].base.meta->device;

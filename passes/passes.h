@@ -3,6 +3,7 @@
  * a graph has none, raise. One runner skips, times, verifies, logs and dumps. */
 #ifndef SINTER_PASSES_PASSES_H
 #define SINTER_PASSES_PASSES_H
+#include "ir/flow_limits.h"
 #include "ir/graph.h"
 #include "ir/plan.h"
 
@@ -108,7 +109,6 @@ KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec);
 
 /* What a rule of control flow (OPF_flow) also has, by element of its operands. It gives new sums of gradients, not
  * contributions [semantics T3]. */
-enum { FLOW_OPERANDS = 64, FLOW_RESULTS = 64 }; /* with more, each op of the bodies is on the tape itself */
 typedef struct DerivFlow {
     bool wanted[FLOW_OPERANDS];
     Val *sums[FLOW_OPERANDS]; /* so far; NULL: nothing came yet */

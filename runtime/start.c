@@ -119,6 +119,7 @@ __attribute__((constructor)) static void fill_capture_hooks(void) {
         .training_attach = training_attach,
         .training_take_place = training_take_place,
         .training_free = training_free,
+        .training_body_refusal = training_body_refusal,
 
         .capture_call_site = capture_call_site,
         .capture_abandon = capture_abandon,

@@ -8,7 +8,8 @@
 typedef struct Emission Emission;
 struct Emission {
     Status (*call)(Emission *self, OpCall *call);
-    bool traces; /* a body that may be traced: what a graph cannot say is ST_UNSUPPORTED */
+    bool traces;            /* a body that may be traced: what a graph cannot say is ST_UNSUPPORTED */
+    struct Capture *around; /* the function's whose call it is part of, and whose symbolic ints it may be given */
 };
 
 #endif

@@ -127,9 +127,69 @@ static sn_tensor *passing_loss(Cell *c, sn_tensor *x) {
     return loss;
 }
 
+/* A body in the body uses more tensors than a step of a plan has results. */
+enum { PARTS = 10 };
+static sn_status product_of_parts(sn_frame *f) {
+    sn_tensor *const *const parts = sn_closure(f);
+    sn_tensor *y = sn_in(f, 0);
+    for (int i = 0; i < PARTS; i++) y = sn_mul(sn_add(y, parts[i]), parts[(i + 1) % PARTS]);
+    return sn_out(f, 0, y);
+}
+
+static sn_status cell_of_parts(sn_frame *f) {
+    const Cell *const c = sn_closure(f);
+    sn_tensor *parts[PARTS], *y = NULL;
+    for (int i = 0; i < PARTS; i++)
+        parts[i] = sn_mul_scalar(sn_select(c->w[i & 1], 0, i % WIDE), sn_float(0.3 + i * 0.1));
+    sn_map(product_of_parts, parts, NULL, SN_TENSORS(sn_in(f, 1)), &y, 1);
+    sn_out(f, 0, sn_tanh(sn_add(sn_in(f, 0), y)));
+    return sn_out(f, 1, y);
+}
+static sn_tensor *parts_loss(Cell *c, sn_tensor *x) { return scan_with(c, x, cell_of_parts, false); }
+
+/* The history of y does not see what is written to it. */
+static sn_status unseen_cell(sn_frame *f) {
+    const Cell *const c = sn_closure(f);
+    sn_tensor *const y = sn_mul(sn_in(f, 0), c->w[0]);
+    const sn_scope off = sn_no_grad_begin();
+    sn_mul_scalar_(y, sn_float(2));
+    sn_scope_end(off);
+    sn_tensor *const next = sn_add(y, sn_in(f, 1));
+    sn_out(f, 0, next);
+    return sn_out(f, 1, next);
+}
+static sn_tensor *unseen_loss(Cell *c, sn_tensor *x) { return scan_with(c, x, unseen_cell, false); }
+
+static sn_status detached_cell(sn_frame *f) {
+    const Cell *const c = sn_closure(f);
+    sn_tensor *const y = sn_mul(sn_in(f, 0), c->w[0]);
+    sn_mul_scalar_(sn_detach(y), sn_float(2));
+    sn_tensor *const next = sn_add(y, sn_in(f, 1));
+    sn_out(f, 0, next);
+    return sn_out(f, 1, next);
+}
+static sn_tensor *detached_loss(Cell *c, sn_tensor *x) { return scan_with(c, x, detached_cell, true); }
+
+/* Carries that take each other's place, and are one value. */
+static sn_status swapping_cell(sn_frame *f) {
+    sn_tensor *const sum = sn_add(sn_in(f, 0), sn_in(f, 1));
+    sn_out(f, 0, sn_in(f, 1));
+    sn_out(f, 1, sum);
+    sn_out(f, 2, sn_in(f, 0));
+    return sn_out(f, 3, sn_mul(sum, sn_in(f, 3)));
+}
+static sn_tensor *swapping_loss(Cell *c, sn_tensor *x) {
+    sn_tensor *out[4] = {NULL};
+    sn_scan(swapping_cell, c, SN_SCAN_OPTIONS(.carries = 3), SN_TENSORS(c->w[0], sn_t(c->w[1]), c->w[2], x), out, 4);
+    sn_tensor *loss = sn_sum(sn_mul(out[3], out[0]));
+    for (int i = 0; i < 3; i++) loss = sn_add(loss, sn_sum(sn_sin(out[i])));
+    return loss;
+}
+
 static LossFn *const losses[] = {scan_loss,     reverse_loss,   noisy_loss,         nested_loss,
                                  cond_loss,     map_loss,       strided_loss,       zero_loss,
-                                 zero_sum_loss, one_round_loss, one_round_sum_loss, passing_loss};
+                                 zero_sum_loss, one_round_loss, one_round_sum_loss, passing_loss,
+                                 parts_loss,    unseen_loss,    detached_loss,      swapping_loss};
 enum { LOSSES = sizeof losses / sizeof *losses };
 
 static sn_status whole(sn_frame *f) {
@@ -313,6 +373,36 @@ START_TEST(t3_what_an_op_of_control_flow_uses_may_not_change) {
 }
 END_TEST
 
+/* What a body saved and then wrote: its backward is eager's error, with code too. */
+static sn_status overwriting_cell(sn_frame *f) {
+    const Cell *const c = sn_closure(f);
+    sn_tensor *const y = sn_exp(sn_in(f, 0));
+    sn_tensor *const kept = sn_mul(y, c->w[0]);
+    sn_mul_scalar_(y, sn_float(2));
+    sn_out(f, 0, sn_add(sn_in(f, 0), sn_in(f, 1)));
+    return sn_out(f, 1, kept);
+}
+
+static sn_tensor *overwriting_loss(Cell *c, sn_tensor *x) { return scan_with(c, x, overwriting_cell, false); }
+
+static void backward_fails(LossFn *loss, sn_status status, const char *why) {
+    Cell cells[2];
+    for (int i = 0; i < 2; i++) cell_fill(&cells[i], loss, false);
+    const Twin twin = twin_new(whole, &cells[0], &cells[1], NULL);
+    for (int i = 0; i < 6; i++) {
+        sn_tensor *const y = SN_CALL(i & 1 ? twin.fast : twin.eager, LEAF(5, LENGTH, WIDE, WIDE));
+        ck_assert_msg(y != NULL, "%s", sn_error_take()->message);
+        ck_assert_msg(sn_backward(y) != SN_OK, "call %d", i);
+        expect_error(status, why);
+    }
+    twin_free(twin);
+}
+
+START_TEST(t3_what_eagers_tape_refuses_in_a_body_is_refused_with_code) {
+    backward_fails(overwriting_loss, SN_ERR_STATE, "that it saved at version 0");
+}
+END_TEST
+
 static int n_hooks;
 static sn_status count_hook(sn_frame *f) {
     (void)f;
@@ -455,6 +545,117 @@ START_TEST(t3_gradients_of_bodies_are_fused) {
 }
 END_TEST
 
+/* By name ------------------------------------------------------------------------------------------------- */
+
+#define GRAPH_OF(operands, gradients, counts, of, defined)                                                             \
+    "graph f(%h: f32[4], %x: f32[5,4], %w: f32[4], %o: f32[7]) {\n"                                                    \
+    "  %0, %1, %2 = sn::scan_backward(" operands ", " gradients ", [], " counts ", 0, False, '" BODY "', " of          \
+    ", [], " defined ", 1, 2)\n  return %0, %1, %2\n}\n"
+#define BODY_OF(input)                                                                                                 \
+    "graph body(%x0: " input ", %x1: f32[4], %closed0: f32[4]) {\\n  %0 = aten::mul.Tensor(%x0, %closed0)\\n"          \
+    "  %1 = aten::add.Tensor(%0, %x1)\\n  return %1, %0\\n}\\n"
+#define BODY BODY_OF("f32[4]")
+
+static const struct {
+    const char *text, *why; /* NULL: it is right */
+} by_name[] = {
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), NULL},
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 100000]"), "below 2"},
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 0]"), "each once"},
+    {GRAPH_OF("[%h, %x, %w]", "[%o, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), "gradient 0 is f32 of sizes [7]"},
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %h]", "2, 1", "[0, 1, 2]", "[0, 1]"), "gradient 1 is f32 of sizes [4]"},
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "-1, 1", "[0, 1, 2]", "[0, 1]"), "-1 inputs"},
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "9, 1", "[0, 1, 2]", "[0, 1]"), "9 inputs"},
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, -1", "[0, 1, 2]", "[0, 1]"), "-1 of them carried"},
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 5", "[0, 1, 2]", "[0, 1]"), "5 of them carried"},
+    {GRAPH_OF("[%h, %x]", "[%h, %x]", "2, 1", "[0, 1]", "[0, 1]"), "2 operands for a body of 3 inputs"},
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 7]", "[0, 1]"), "7 comes before 2"},
+#undef BODY
+#define BODY BODY_OF("f32[3]")
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), "does not broadcast"},
+#undef BODY
+#define BODY                                                                                                           \
+    "graph body(%x0: f32[4], %x1: f32[4], %closed0: f32[4]) {\\n  %0 = aten::add_.Tensor(%x0, %x1)\\n  return %x1, "   \
+    "%x1\\n}\\n"
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), "writes its input %x0"},
+#undef BODY
+#define BODY "graph body[s0=4>=2](%x0: f32[s0], %x1: f32[4], %closed0: f32[4]) {\\n  return %x1, %x1\\n}\\n"
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), "symbolic sizes"},
+};
+enum { BY_NAME = sizeof by_name / sizeof *by_name };
+
+START_TEST(t3_gradients_by_name_check_their_arguments) {
+    sn_graph *const g = sn_graph_parse(by_name[_i].text, strlen(by_name[_i].text));
+    if (by_name[_i].why) {
+        ck_assert_ptr_null(g);
+        expect_error(SN_ERR_PARSE, by_name[_i].why);
+        return;
+    }
+    ck_assert_msg(g != NULL, "%s", sn_error_take()->message);
+    sn_function *const fn = sn_graph_compile(g, NULL);
+    sn_tensor *const x = F32(2, 5, 4), *const h = F32(1, 4), *first[3], *out[3];
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const in[] = {h, x, F32(3, 4), F32(4, 7)};
+        ck_assert_msg(sn_call(fn, in, 4, i ? out : first, 3) == SN_OK, "%s", sn_error_take()->message);
+        for (int k = 0; i && k < 3; k++) ck_assert(same_bits(first[k], out[k]));
+    }
+    ck_assert(last_path() == SN_PATH_COMPILED);
+    sn_function_free(fn);
+    sn_graph_free(g);
+}
+END_TEST
+
+/* What a traced body asks ----------------------------------------------------------------------------------- */
+
+typedef struct Asking {
+    sn_frame *around;
+    int what;
+} Asking;
+enum { ASKS = 6 };
+
+static sn_status asking(sn_frame *f) {
+    const Asking *const a = sn_closure(f);
+    sn_tensor *const y = sn_in(f, 0), *const other = sn_in(a->around, 1);
+    switch (a->what) {
+    case 0:
+        return sn_out(f, 0, sn_mul_scalar(y, sn_float((double)sn_size(other, 0))));
+    case 1:
+        return sn_out(f, 0, sn_mul_scalar(y, sn_float((double)sn_in_int(a->around, 2))));
+    case 2:
+        return sn_out(f, 0, sn_narrow(y, 0, 0, sn_sym_arg(sn_in_sym(a->around, 2))));
+    case 3:
+        return sn_out(f, 0, sn_narrow(y, 0, 0, sn_sym_arg(sn_sym_size(other, 0))));
+    case 4:
+        return sn_out(f, 0, sn_mul_scalar(y, sn_in_value(a->around, 2)));
+    default:
+        return sn_out(f, 0, sn_mul_scalar(y, sn_float(sn_requires_grad(other) ? 2 : 3)));
+    }
+}
+
+static sn_status around_asking(sn_frame *f) {
+    Asking a = {f, *(int *)sn_closure(f)};
+    sn_tensor *y = NULL;
+    sn_map(asking, &a, NULL, SN_TENSORS(sn_in(f, 0)), &y, 1);
+    return sn_out(f, 0, y);
+}
+
+START_TEST(c6_replay_guards_what_a_traced_body_asked) {
+    int what = _i / 2;
+    const sn_compile_options *const options =
+        SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY, .dynamic = _i & 1 ? SN_DYNAMIC_ALWAYS : SN_DYNAMIC_AUTO);
+    const Twin twin = twin_new(around_asking, &what, &what, options);
+    for (int i = 0; i < 12; i++) {
+        sn_tensor *const other = F32(1, 2 + i % 4, 3), *want = NULL, *got = NULL;
+        if (i & 4) sn_requires_grad_(other, true);
+        const sn_value in[] = {sn_val(F32(i, LENGTH, 8)), sn_val(other), sn_int(2 + i % 5)};
+        ck_assert_msg(sn_call_values(twin.eager, in, 3, &want, 1) == SN_OK, "%s", sn_error_take()->message);
+        ck_assert_msg(sn_call_values(twin.fast, in, 3, &got, 1) == SN_OK, "%s", sn_error_take()->message);
+        ck_assert_msg(same_bits(want, got), "call %d", i);
+    }
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("gradients of control flow");
     tcase_set_timeout(tests, 60);
@@ -462,9 +663,12 @@ int main(void) {
     tcase_add_test(tests, t3_other_keys_and_expanded_nodes_have_eagers_bits);
     tcase_add_test(tests, t3_double_backward_goes_through_the_rounds);
     tcase_add_test(tests, t3_what_an_op_of_control_flow_uses_may_not_change);
+    tcase_add_test(tests, t3_what_eagers_tape_refuses_in_a_body_is_refused_with_code);
     tcase_add_test(tests, t3_hooks_of_what_is_used_run_once);
     tcase_add_test(tests, t1_bodies_in_a_compiled_function_are_fused);
     tcase_add_test(tests, t3_gradients_of_bodies_are_fused);
     tcase_add_test(tests, t3_what_is_no_op_runs_eagerly_and_says_why);
+    tcase_add_loop_test(tests, t3_gradients_by_name_check_their_arguments, 0, BY_NAME);
+    tcase_add_loop_test(tests, c6_replay_guards_what_a_traced_body_asked, 0, 2 * ASKS);
     return suite_run("gradients of control flow", tests);
 }

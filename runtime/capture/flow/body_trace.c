@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/emission.h"
 
@@ -91,17 +92,8 @@ static Status check_written(const BodyEmission *em, const OpCall *call, const Va
                        op_form_name(call->row, call->form));
 }
 
-/* One that stands for a number of the function's call: only its own capture knows it. */
-static bool is_symbolic(const Arg *arg) {
-    bool any = arg->kind == ARG_int && sym_is(arg->i);
-    for (int i = 0; arg->kind == ARG_ints && i < arg->n; i++) any |= sym_is(arg->ints[i]);
-    return any;
-}
-
 static const char *body_refusal(const OpCall *call) {
     const OpRow *const row = call->row;
-    for (int i = 0; i < row->n_params; i++)
-        if (is_symbolic(&call->args[i])) return "a symbolic int";
     if (!row->returns_list && capture_row_refusal(row)) return capture_row_refusal(row);
     if (row->flags & OPF_ordered) return "an op with effects";
     if (call->keys & KEYS_UNCAPTURED) return "a tensor whose key has no compiled code";
@@ -133,10 +125,8 @@ static Status trace_op(Emission *emission, OpCall *call) {
     const char *const refusal = body_refusal(call);
     if (refusal) return error_raise(ST_UNSUPPORTED, "%s: %s", op_form_name(row, call->form), refusal);
     Arg args[MAX_ARGS + MAX_OUTS];
-    for (int i = 0; i < row->n_params; i++) {
-        args[i] = call->args[i];
-        TRY(traced_arg(em, &args[i]));
-    }
+    TRY(symbols_traced_args(call, args));
+    for (int i = 0; i < row->n_params; i++) TRY(traced_arg(em, &args[i]));
     const bool is_out = call->form == FORM_out;
     for (int i = 0; is_out && i < row->n_out; i++) {
         args[row->n_params + i] = A_VAL(&call->out_args[i]->base);
@@ -189,6 +179,7 @@ static Status run_traced(BodyEmission *em, const Meta *const *params) {
     const uint64_t seed = state->seed, sequence = state->sequence, include = state->include;
     Capture *const capture = capture_suspend();
     struct Emission *const before = state->emission;
+    em->emission.around = capture ? capture : before ? before->around : NULL;
     Status status = scope_push(state, false);
     if (status == ST_OK) {
         const uint32_t depth = state->n_scopes - 1;

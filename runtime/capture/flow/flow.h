@@ -104,6 +104,8 @@ Status flow_code_back(const FlowCode *code, FlowBack *back, bool *done);
 typedef struct FlowJointKey { /* by input, by result */
     uint64_t want, partial, defined;
 } FlowJointKey;
+/* By node: the arguments (bits) for which the tape records it, where these inputs have a history; needs comes as 0s. */
+Status flow_graph_needs(const Graph *graph, const bool *want, uint32_t *needs);
 /* Whether the result of a body is a copy of the graph's output, which is no memory of its own. */
 bool flow_output_is_cloned(const Graph *graph, int i);
 /* t, or a copy of it with the strides of `want`; NULL raises. */

@@ -118,13 +118,25 @@ static void track_written(const Node *node, bool *tracked) {
     for (; value; value = value_memory(value)) tracked[value->id] = true;
 }
 
-static void track_nodes(const Graph *graph, bool *tracked) {
+/* needs: NULL, or gets the arguments (bits) for which a node is recorded. */
+static void track_nodes(const Graph *graph, bool *tracked, uint32_t *needs) {
     for (const Node *node = graph->first; node; node = node->next) {
-        if (!op_recorded(node->row, node->form, node->modes, tracked_args(node, tracked))) continue;
+        const uint32_t args = tracked_args(node, tracked);
+        if (!op_recorded(node->row, node->form, node->modes, args)) continue;
+        if (needs) needs[node->id] = args;
         for (int k = 0; k < node->n_outs; k++)
             tracked[node->outs[k].id] = dtype_is_float(node->outs[k].base.meta->dtype);
         track_written(node, tracked);
     }
+}
+
+Status flow_graph_needs(const Graph *graph, const bool *want, uint32_t *needs) {
+    bool *const tracked = mem_zero((size_t)(graph->n_vals + 1) * sizeof *tracked);
+    if (!tracked) return ST_MEMORY;
+    for (int k = 0; k < graph->inputs.n; k++) tracked[graph->inputs.at[k]->id] = want[k];
+    track_nodes(graph, tracked, needs);
+    mem_free(tracked);
+    return ST_OK;
 }
 
 Status flow_body_marks(const FlowBody *body, const bool *in, bool *out) {
@@ -132,7 +144,7 @@ Status flow_body_marks(const FlowBody *body, const bool *in, bool *out) {
     bool *const tracked = mem_zero((size_t)(graph->n_vals + 1) * sizeof *tracked);
     if (!tracked) return ST_MEMORY;
     for (int k = 0; k < graph->inputs.n; k++) tracked[graph->inputs.at[k]->id] = in[k];
-    track_nodes(graph, tracked);
+    track_nodes(graph, tracked, NULL);
     for (int k = 0; k < graph->outputs.n; k++) out[k] = tracked[graph->outputs.at[k].value->id];
     mem_free(tracked);
     return ST_OK;

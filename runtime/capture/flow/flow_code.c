@@ -11,6 +11,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/capture/flow/flow.h"
+#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/compile/compile.h"
 #include "runtime/core/override.h"
 
@@ -89,6 +90,18 @@ typedef struct JointMaking {
     CompileInfo *info;
 } JointMaking;
 
+/* What eager's tape does of a body that no graph does: an error at what was written since it was saved, or was made in
+ * inference mode; a write that the history does not see. */
+static Status check_tape(Graph *graph, const bool *want) {
+    for (const Node *node = graph->first; node; node = node->next)
+        if (node->modes & NODE_inference) return error_raise(ST_UNSUPPORTED, "an op in inference mode");
+    uint32_t *const needs = ARENA_ARRAY(graph->arena, uint32_t, graph->n_nodes + 1);
+    if (!needs) return ST_MEMORY;
+    TRY(flow_graph_needs(graph, want, needs));
+    const char *const why = capture_hooks.training_body_refusal(graph, want, needs);
+    return why ? error_raise(ST_UNSUPPORTED, "%s", why) : ST_OK;
+}
+
 /* The forward's results are nobody's: what remains of it is what the rules read. */
 static Status append_gradients(void *context) {
     const JointMaking *const m = context;
@@ -100,6 +113,7 @@ static Status append_gradients(void *context) {
     spread(key->partial, graph->inputs.n, partial);
     spread(key->defined, graph->outputs.n, defined);
     TRY(append_clones(graph));
+    TRY(check_tape(graph, want));
     TRY(passes_run(graph, "functionalize", &options));
     TRY(joint_append(graph, &(JointSpec){.want = want, .grad_defined = defined, .partial = partial}));
     const int n = graph->n_forward_outputs;

@@ -626,6 +626,14 @@ static bool resizes(const OpCall *call) {
     return false;
 }
 
+/* More results than a step of a plan may have: gradients of control flow, by name. */
+static bool gives_many(const OpCall *call) {
+    const int of = call->row->flags & OPF_flow ? op_param_find(call->row, "of") : -1;
+    bool many = false;
+    for (int i = 0; of >= 0 && i < call->args[of].n; i++) many |= call->args[of].ints[i] >= MAX_OUTS;
+    return many;
+}
+
 /* Of memory that is older than its results; a user's code may, whatever it says. */
 static bool may_write(const OpCall *call) {
     return call->form != FORM_functional || op_dynamic(call->row) || state_get()->modes || override_covers(call->row) ||
@@ -729,6 +737,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     if (UNLIKELY(!reason && call->form == FORM_out && out_tracks(c, call, state)))
         reason = "an out form among ops that have gradients";
     if (UNLIKELY(!reason && call->form == FORM_out) && resizes(call)) reason = "an out tensor is resized";
+    if (UNLIKELY(!reason && gives_many(call))) reason = "it has more than 8 results";
     *outside = reason != NULL;
     if (UNLIKELY(reason != NULL)) return make_arguments(c, call, reason);
     TRY(error_pending());
@@ -839,6 +848,7 @@ static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *st
     *status = check_recorded(c->trace, &node->op);
     if (LIKELY(*status == ST_OK))
         *status = advance(c, state, call, node, entry->numbers, &(FreshResults){entry->out, entry->alias});
+    if (UNLIKELY(call->row->returns_list)) call->n_outs = node->op.n_outs;
     if (LIKELY(*status == ST_OK)) return true;
     untouch(c, touched);
     error_set_op(op_form_name(call->row, call->form));

@@ -29,6 +29,8 @@ typedef struct CaptureHooks {
     Status (*training_take_place)(struct TapeNode *was, const Variant *before, struct TapeNode *node,
                                   const Variant *variant);
     void (*training_free)(struct Training *training);
+    /* training, asked by flow: what eager's tape refuses in a body */
+    const char *(*training_body_refusal)(Graph *graph, const bool *want, const uint32_t *needs);
 
     /* transform, asked by record: the checkpoints of a segment that runs op by op; told by flow: what a region made
      * without an op of its own */

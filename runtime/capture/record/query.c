@@ -68,8 +68,8 @@ static bool is_known(const Symbols *s, QueryId query, const sn_tensor *t, int64_
 }
 
 void query_showed(QueryId query, sn_tensor *t, int64_t at, int64_t answer) {
-    Symbols *const s = symbols_current();
-    if (!s) return;
+    Symbols *const s = symbols_asked();
+    if (!s || (t && !t->placeholder && !t->storage)) return; /* a traced body's handle is what it is */
     if (t) specialise(t, query, at);
     if ((t && t->placeholder) || is_known(s, query, t, at)) return;
     if (!VEC_ROOM(s->arena, &s->asked)) {

@@ -4,11 +4,17 @@
 
 #include "runtime/compile/compile.h"
 #include "runtime/base/alloc.h"
+#include "runtime/core/emission.h"
 #include "runtime/core/override.h"
 
 Symbols *symbols_current(void) {
     const Capture *const c = state_get()->capture;
     return c ? c->symbols : NULL;
+}
+
+Symbols *symbols_asked(void) {
+    const struct Emission *const emission = state_get()->emission;
+    return emission && emission->around ? emission->around->symbols : symbols_current();
 }
 
 /* The inputs of a call ------------------------------------------------------------------------ */
@@ -104,13 +110,13 @@ bool symbols_of_scalar(const Symbols *s, int64_t value) {
 }
 
 bool symbols_know(int64_t value) {
-    const Symbols *const s = sym_is(value) ? symbols_current() : NULL;
+    const Symbols *const s = sym_is(value) ? symbols_asked() : NULL;
     return sym_belongs(s ? s->env : NULL, value);
 }
 
 int64_t symbols_concrete(int64_t value) {
-    Symbols *const s = symbols_current();
-    return s && sym_is(value) ? sym_concrete(s->env, value) : value;
+    Symbols *const s = sym_is(value) ? symbols_asked() : NULL;
+    return s ? sym_concrete(s->env, value) : value;
 }
 
 /* What an int argument stands for: an input that was passed on, an expression, or itself. */
@@ -120,12 +126,12 @@ static int64_t expression_of(const Symbols *s, const Arg *arg) {
 }
 
 int64_t symbols_int(const Arg *arg) {
-    const Symbols *const s = symbols_current();
+    const Symbols *const s = symbols_asked();
     return s ? symbols_concrete(expression_of(s, arg)) : arg->i;
 }
 
 sn_sym symbols_sym(const Arg *arg) {
-    const Symbols *const s = symbols_current();
+    const Symbols *const s = symbols_asked();
     return (sn_sym){s ? expression_of(s, arg) : arg->i};
 }
 
@@ -135,13 +141,13 @@ static int float_input(const Symbols *s, const Arg *arg) {
 }
 
 void symbols_read(const Arg *arg) {
-    Symbols *const s = symbols_current();
+    Symbols *const s = symbols_asked();
     const bool number = arg->kind == ARG_int || arg->kind == ARG_float;
     if (s && number && arg->n > 0 && arg->n <= s->n_in) s->read[arg->n - 1] = true;
 }
 
 void symbols_pin(const Arg *arg) {
-    Symbols *const s = symbols_current();
+    Symbols *const s = symbols_asked();
     const int input = s ? float_input(s, arg) : -1;
     if (input >= 0) s->pinned[input] = true;
 }
@@ -159,28 +165,28 @@ static const Meta *meta_of(const Symbols *s, const sn_tensor *t) {
 }
 
 int64_t symbols_size(sn_tensor *t, int dim) {
-    const Symbols *const s = symbols_current();
+    const Symbols *const s = symbols_asked();
     return (s ? meta_of(s, t) : t->base.meta)->sizes[dim];
 }
 
 int64_t symbols_stride(sn_tensor *t, int dim) {
-    const Symbols *const s = symbols_current();
+    const Symbols *const s = symbols_asked();
     return (s ? meta_of(s, t) : t->base.meta)->strides[dim];
 }
 
 int64_t symbols_numel(sn_tensor *t) {
-    const Symbols *const s = symbols_current();
+    const Symbols *const s = symbols_asked();
     return (s ? meta_of(s, t) : t->base.meta)->numel;
 }
 
 void symbols_show_sizes(sn_tensor *t, int first, int n) {
-    const Symbols *const s = symbols_current();
+    const Symbols *const s = symbols_asked();
     const int64_t *const sizes = s ? meta_of(s, t)->sizes : NULL;
     for (int d = first; sizes && d < first + n; d++) symbols_concrete(sizes[d]);
 }
 
 void symbols_show_strides(sn_tensor *t, int first, int n) {
-    const Symbols *const s = symbols_current();
+    const Symbols *const s = symbols_asked();
     const int64_t *const strides = s ? meta_of(s, t)->strides : NULL;
     for (int d = first; strides && d < first + n; d++) symbols_concrete(strides[d]);
 }
@@ -204,6 +210,28 @@ Status symbols_plain_call(Symbols *s, const OpCall *call, OpCall *plain, Arg *ar
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
         TRY(plain_arg(s, &args[i]));
+    }
+    return ST_OK;
+}
+
+/* Of a body's graph, which has plain numbers: what is one of the function's call, or stands for it, specialises. */
+static Status specialise_arg(Symbols *s, Arg *arg) {
+    if (arg->kind == ARG_float) symbols_pin(arg);
+    if (arg->kind == ARG_int) arg->i = symbols_int(arg);
+    if (arg->kind == ARG_int || arg->kind == ARG_float) arg->n = 0;
+    if (arg->kind != ARG_ints) return ST_OK;
+    int64_t *const ints = ARENA_ARRAY(s->arena, int64_t, arg->n + 1);
+    if (!ints) return ST_MEMORY;
+    for (int i = 0; i < arg->n; i++) ints[i] = symbols_concrete(arg->ints[i]);
+    arg->ints = ints;
+    return ST_OK;
+}
+
+Status symbols_traced_args(const OpCall *call, Arg *args) {
+    Symbols *const s = symbols_asked();
+    for (int i = 0; i < call->row->n_params; i++) {
+        args[i] = call->args[i];
+        if (s) TRY(specialise_arg(s, &args[i]));
     }
     return ST_OK;
 }
@@ -365,12 +393,23 @@ static Status expand_mirrored(void *symbols, const OpCall *call, Val **outs) {
     return ST_OK;
 }
 
+/* Its parts are part of a traced body, or of no replay function. */
+static Status composite_traced(OpCall *call) {
+    Arg args[MAX_ARGS];
+    OpCall plain = *call;
+    TRY(symbols_traced_args(call, args));
+    plain.args = args;
+    const Status status = composite_expand(&plain, args, NULL, NULL);
+    call->n_outs = plain.n_outs;
+    return status;
+}
+
 Status symbols_composite(OpCall *call) {
     if (override_covers(call->row)) return dispatch_fallback_of(KEY_capture)(call); /* the user's comes first */
     Symbols *const s = symbols_current();
-    if (!s) return composite_expand(call, call->args, NULL, NULL);
     OpCall plain;
     Arg args[MAX_ARGS];
+    if (!s) return composite_traced(call);
     TRY(symbols_plain_call(s, call, &plain, args));
     return composite_expand(call, plain.args, expand_mirrored, s);
 }

@@ -46,6 +46,8 @@ void symbols_free(Symbols *symbols);
 void symbols_forget_asked(Symbols *symbols); /* lets go of the tensors */
 /* The calling thread's, or NULL: it does not capture a replay function. */
 Symbols *symbols_current(void);
+/* The same for what host code asks, in a body that is traced (flow/body_trace.c) too. */
+Symbols *symbols_asked(void);
 
 /* Has the call numbers among its inputs? NULL: no. */
 bool symbols_have_numbers(const Symbols *symbols);
@@ -70,6 +72,8 @@ void symbols_show_strides(sn_tensor *t, int first, int n);
 
 /* The call with plain numbers; `args` has room for row->n_params. */
 Status symbols_plain_call(Symbols *symbols, const OpCall *call, OpCall *plain, Arg *args);
+/* The arguments of an op that a traced body calls: plain, numbers of the call around it specialised. */
+Status symbols_traced_args(const OpCall *call, Arg *args);
 /* After op, whose arguments `symbolic` were, was recorded: where its numbers come from, what its results are. */
 Status symbols_record(Capture *capture, const OpCall *call, const Arg *symbolic, const TraceOp *op);
 /* The capture key's kernel of composite rows: the rule runs so that sizes it computes stay expressions. */

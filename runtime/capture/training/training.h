@@ -22,6 +22,8 @@ typedef struct TapeNeeds {
 } TapeNeeds;
 /* training_limits.c: why the segment must run eagerly, or NULL. */
 const char *training_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs);
+/* The same of a body of control flow, which writes no input; want and needs as in TapeNeeds. */
+const char *training_body_refusal(Graph *graph, const bool *want, const uint32_t *needs);
 /* training_history.c: sets variant->history, for results that carry gradients in a segment that has gone
  * backward. ST_UNSUPPORTED where some of it still holds values. */
 Status training_history(Variant *variant, Graph *graph, const TapeNeeds *tape, const Trace *trace);

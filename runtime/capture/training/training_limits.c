@@ -34,10 +34,11 @@ static bool is_temporary(const Limits *l, const GVal *value) {
     return value->def && !value_memory(value) && l->uses[value->id] == 1;
 }
 
+/* inputs NULL: none is written, and which ones share memory is all the same. */
 static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs) {
     const Graph *const graph = l->graph;
     for (int i = 0; i < graph->n_vals; i++) l->class_of[i] = i;
-    for (int i = 0; i < graph->inputs.n; i++)
+    for (int i = 0; inputs && i < graph->inputs.n; i++)
         for (int k = 0; k < i; k++)
             if (trace->inputs.at[inputs[i].touched].storage_number ==
                 trace->inputs.at[inputs[k].touched].storage_number)
@@ -141,7 +142,7 @@ static void check_nodes(Limits *l) {
 
 /* Inputs that share written memory enter the graph as one plain tensor, which has no history. */
 static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs) {
-    for (int i = 0; i < l->graph->inputs.n; i++)
+    for (int i = 0; inputs && i < l->graph->inputs.n; i++)
         for (int k = 0; inputs[i].base && k < trace->inputs.n; k++)
             if (trace->inputs.at[k].requires_grad &&
                 trace->inputs.at[k].storage_number == trace->inputs.at[inputs[i].touched].storage_number)
@@ -165,4 +166,8 @@ const char *training_refusal(Graph *graph, const TapeNeeds *tape, const Trace *t
     check_nodes(&l);
     check_bases(&l, trace, inputs);
     return l.why;
+}
+
+const char *training_body_refusal(Graph *graph, const bool *want, const uint32_t *needs) {
+    return training_refusal(graph, &(TapeNeeds){want, needs}, NULL, NULL);
 }
