@@ -252,8 +252,8 @@ static int64_t bytes_of(sn_tensor *(*make)(sn_tensor *), sn_tensor *x) {
 }
 static sn_tensor *doubled(sn_tensor *x) { return sn_add(x, x); }
 
-/* Its time is a row of the benchmark (eager/add16), as no test asserts one. It goes through two keys (a2_01); nothing is
- * recorded, nor made beside the result. */
+/* Its time is a row of the benchmark (eager/add16), as no test asserts one. It goes through two keys (a2_01); nothing
+ * is recorded, nor made beside the result. */
 START_TEST(a2_21_an_add_takes_the_memory_of_its_result) {
     for (int64_t n = 1; n <= 4096; n *= 8) {
         sn_tensor *const x = F32(1, n);
