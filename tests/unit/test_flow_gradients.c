@@ -656,6 +656,42 @@ START_TEST(c6_replay_guards_what_a_traced_body_asked) {
 }
 END_TEST
 
+/* Eager bodies that differ each call: of old ones nothing is kept, and a backward makes again what it needs. */
+typedef struct Scale {
+    sn_tensor *w;
+    double by;
+} Scale;
+
+static sn_status scale_cell(sn_frame *f) {
+    const Scale *const s = sn_closure(f);
+    sn_tensor *const next = sn_tanh(sn_mul(sn_mul_scalar(sn_in(f, 0), sn_float(s->by)), s->w));
+    sn_out(f, 0, next);
+    return sn_out(f, 1, sn_mul(next, sn_in(f, 1)));
+}
+
+static sn_tensor *scale_loss(Scale *s, double by) {
+    sn_tensor *out[2] = {NULL};
+    s->by = by;
+    sn_scan(scale_cell, s, NULL, SN_TENSORS(F32(1, WIDE), F32(2, 3, WIDE)), out, 2);
+    return sn_sum(out[1]);
+}
+
+START_TEST(t3_a_backward_long_after_its_forward) {
+    Scale s = {.w = LEAF(3, WIDE)};
+    sn_tensor *want, *late = scale_loss(&s, 0.5);
+    ck_assert_int_eq(sn_backward(scale_loss(&s, 0.5)), SN_OK);
+    want = sn_clone(sn_grad(s.w));
+    for (int i = 0; i < 600; i++) {
+        const sn_scope scope = sn_scope_begin();
+        ck_assert_ptr_nonnull(scale_loss(&s, 1 + i));
+        sn_scope_end(scope);
+    }
+    sn_grad_set(s.w, NULL);
+    ck_assert_int_eq(sn_backward(late), SN_OK);
+    ck_assert(same_bits(sn_grad(s.w), want));
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("gradients of control flow");
     tcase_set_timeout(tests, 60);
@@ -667,6 +703,7 @@ int main(void) {
     tcase_add_test(tests, t3_hooks_of_what_is_used_run_once);
     tcase_add_test(tests, t1_bodies_in_a_compiled_function_are_fused);
     tcase_add_test(tests, t3_gradients_of_bodies_are_fused);
+    tcase_add_test(tests, t3_a_backward_long_after_its_forward);
     tcase_add_test(tests, t3_what_is_no_op_runs_eagerly_and_says_why);
     tcase_add_loop_test(tests, t3_gradients_by_name_check_their_arguments, 0, BY_NAME);
     tcase_add_loop_test(tests, c6_replay_guards_what_a_traced_body_asked, 0, 2 * ASKS);

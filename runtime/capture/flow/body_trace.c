@@ -221,6 +221,7 @@ Status body_trace(FlowBody *body, const Meta *const *params) {
 }
 
 void body_trace_free(FlowBody *body) {
+    flow_code_leave(body);
     for (int i = 0; i < body->closed.n; i++) tensor_release(body->closed.at[i]);
     arena_free(body->arena);
     memset(&body->closed, 0, sizeof body->closed);

@@ -25,11 +25,13 @@ typedef struct FlowBody {
     VEC(sn_tensor *) closed; /* what it closes over, retained: the graph's inputs behind the first n_in */
     VEC(const void *) sites; /* of the graph's nodes */
     const FlowCode *code;    /* of the graph, in a launch; or NULL */
+    FlowCode *held;          /* whose text or graph it uses; or NULL */
 } FlowBody;
 
 /* Of arguments with these layouts. An error of the body's own, or of memory, is one of the call. */
 Status body_trace(FlowBody *body, const Meta *const *params);
 void body_trace_free(FlowBody *body);
+void flow_code_leave(FlowBody *body); /* it holds no code any more */
 
 /* Runs it: the graph op by op, or the body. Results are scope-owned and row-major, and share no memory with anything.
  * What the ops leave behind goes with their end. */

@@ -84,8 +84,9 @@ Status flow_record_body(FlowRecord *record, FlowBody *body, const Meta *const *p
 /* Records it: args of its row, but for the operands at `operands`, which are made here. */
 Status flow_record_op(FlowRecord *record, const OpRow *row, Arg *args, int operands, const FlowBody *const *bodies,
                       int n_bodies);
-/* A traced body as a text that lives as long as the process; NULL raises. */
-const char *flow_text(const FlowBody *body);
+/* A traced body as a text, which lives as long as the body; what a capture records as long as the process. NULL
+ * raises. */
+const char *flow_text(FlowBody *body);
 /* The other way: what it closes over are the tensors at `closed`, of which it takes its share. compiled: with code,
  * where that can be made. */
 Status flow_body_read(FlowBody *body, const char *text, bool compiled, Val *const **closed);

@@ -1,6 +1,6 @@
-/* flow_code.c: bodies of control flow as texts, as graphs and as code, one of each for bodies that are the same. They
- * are kept as long as the process lives: what is recorded names them. Code is for the launches of compiled functions,
- * made at the first one:
+/* flow_code.c: bodies of control flow as texts, as graphs and as code, one of each for bodies that are the same. What a
+ * capture has recorded names its texts, which are kept as long as the process lives; of others, which eager calls have
+ * made, the last ones are. Code is for the launches of compiled functions, made at the first one:
  *
  *   step of a plan  ->  scan: for each round  ->  the body's plan: its nests, fused, as of any graph
  *
@@ -30,24 +30,81 @@ struct FlowCode {
     Executable *run; /* made at its first launch */
     bool tried;
     FlowJoint *joints;
-    struct FlowCode *same_hash;
+    uint64_t hash, used; /* when, by `uses` */
+    int bodies;          /* that hold it */
+    bool kept;           /* a capture names its text */
+    FlowCode *next;      /* in its bucket */
 };
 
+enum { BUCKETS = 1024, MOST_LOOSE = 256 };
 static pthread_mutex_t codes_lock = PTHREAD_MUTEX_INITIALIZER;
-static Map codes;
+static FlowCode *buckets[BUCKETS];
+static uint64_t uses;
+static int n_loose; /* not kept */
 
 /* Under the lock, as the next ones. */
-static FlowCode *code_of(const char *text) {
-    const uint64_t hash = hash_bytes(11, text, strlen(text));
-    FlowCode *const first = map_get(&codes, hash);
-    for (FlowCode *code = first; code; code = code->same_hash)
-        if (!strcmp(code->text, text)) return code;
+static FlowCode *find_text(const char *text, uint64_t hash) {
+    FlowCode *code = buckets[hash % BUCKETS];
+    while (code && (code->hash != hash || strcmp(code->text, text))) code = code->next;
+    return code;
+}
+
+static FlowCode *oldest_loose(void) {
+    FlowCode *oldest = NULL;
+    for (int i = 0; i < BUCKETS; i++)
+        for (FlowCode *code = buckets[i]; code; code = code->next)
+            if (!code->kept && !code->bodies && (!oldest || code->used < oldest->used)) oldest = code;
+    return oldest;
+}
+
+static void drop_code(FlowCode *code) {
+    FlowCode **at = &buckets[code->hash % BUCKETS];
+    while (*at != code) at = &(*at)->next;
+    *at = code->next;
+    n_loose--;
+    for (FlowJoint *joint = code->joints; joint; joint = joint->next) executable_free(joint->run);
+    executable_free(code->run);
+    arena_free(code->arena);
+}
+
+static FlowCode *add_text(const char *text, uint64_t hash) {
+    FlowCode *const old = n_loose >= MOST_LOOSE ? oldest_loose() : NULL;
+    if (old) drop_code(old);
     Arena *const arena = arena_new();
     FlowCode *const code = arena ? ARENA_NEW(arena, FlowCode) : NULL;
-    if (code) *code = (FlowCode){.text = arena_strdup(arena, text), .arena = arena, .same_hash = first};
-    if (code && code->text && map_set(&codes, hash, code)) return code;
-    arena_free(arena);
-    return NULL;
+    if (code) *code = (FlowCode){.text = arena_strdup(arena, text), .arena = arena, .hash = hash};
+    if (!code || !code->text) {
+        arena_free(arena);
+        return NULL;
+    }
+    code->next = buckets[hash % BUCKETS];
+    buckets[hash % BUCKETS] = code;
+    n_loose++;
+    return code;
+}
+
+/* The body holds it, until it is freed. */
+static FlowCode *code_of(FlowBody *body, const char *text) {
+    const uint64_t hash = hash_bytes(11, text, strlen(text));
+    FlowCode *code = find_text(text, hash);
+    if (!code && !(code = add_text(text, hash))) return NULL;
+    code->used = ++uses;
+    code->bodies++;
+    if (body->held) body->held->bodies--;
+    return body->held = code;
+}
+
+static void keep_code(FlowCode *code) {
+    n_loose -= !code->kept;
+    code->kept = true;
+}
+
+void flow_code_leave(FlowBody *body) {
+    if (!body->held) return;
+    pthread_mutex_lock(&codes_lock);
+    body->held->bodies--;
+    pthread_mutex_unlock(&codes_lock);
+    body->held = NULL;
 }
 
 static Status read_text(FlowCode *code, Graph **out) {
@@ -147,11 +204,13 @@ static Status find_joint(FlowCode *code, const FlowJointKey *key, FlowJoint **ou
     return ST_OK;
 }
 
-const char *flow_text(const FlowBody *body) {
+const char *flow_text(FlowBody *body) {
+    const sn_state *const state = state_get();
     Text text = {0};
     graph_print(body->graph, &text);
     pthread_mutex_lock(&codes_lock);
-    const FlowCode *const code = error_pending() == ST_OK ? code_of(text_str(&text)) : NULL;
+    FlowCode *const code = error_pending() == ST_OK ? code_of(body, text_str(&text)) : NULL;
+    if (code && state->capture && !state->emission) keep_code(code); /* what is traced has copies */
     pthread_mutex_unlock(&codes_lock);
     text_free(&text);
     return code ? code->text : NULL;
@@ -159,7 +218,7 @@ const char *flow_text(const FlowBody *body) {
 
 static Status find_code(FlowBody *body, const char *text, bool compiled) {
     pthread_mutex_lock(&codes_lock);
-    FlowCode *const code = code_of(text);
+    FlowCode *const code = code_of(body, text);
     Status status = code ? ST_OK : ST_MEMORY;
     if (code && !code->graph) status = read_text(code, &code->graph);
     if (status == ST_OK && compiled && !code->tried) status = compile_body(code);

@@ -54,14 +54,21 @@ bool flow_text_draws(const char *text) {
     return count_in(text, " random=") > flows;
 }
 
+static bool body_draws(const FlowBody *body) {
+    Text text = {0};
+    if (body->graph) graph_print(body->graph, &text);
+    const bool draws = flow_text_draws(text_str(&text));
+    text_free(&text);
+    return draws;
+}
+
 Status flow_level_begin(const FlowCall *call, const FlowBody *const *bodies, int n_bodies, FlowRun *run) {
     const sn_state *const state = state_get();
     const char *reason = NULL;
     *run = (FlowRun){0};
     for (int k = 0; k < n_bodies; k++) {
         if (!bodies[k]->graph) reason = bodies[k]->reason;
-        if (state->capture && bodies[k]->graph && flow_text_draws(flow_text(bodies[k])))
-            reason = "random numbers inside of a transform";
+        if (state->capture && body_draws(bodies[k])) reason = "random numbers inside of a transform";
     }
     TRY(error_pending());
     if (state->emission || (state->capture && !reason)) {
