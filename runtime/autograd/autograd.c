@@ -501,9 +501,11 @@ static Status save_results(Recording *r, const SavePlan *plan) {
 
 static bool differentiable(const OpRow *row) { return !(row->flags & OPF_nodiff); }
 
+/* By a tensor, or by the dtype that it is asked for: cumsum_(x, 0, dtype=bf16). */
 static bool mixes_floats(const OpCall *call, DType dtype) {
     for (int i = 1; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
+        if (call->row->params[i].type == PT_dtype_opt && a->kind == ARG_int && a->i != dtype) return true;
         const bool tensor = a->kind == ARG_tensor && a->val;
         if (tensor && dtype_is_float(a->val->meta->dtype) && a->val->meta->dtype != dtype) return true;
     }
