@@ -23,6 +23,7 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/site.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/emission.h"
 #include "runtime/device/stream.h"
 
 typedef struct RegionOp {
@@ -273,8 +274,11 @@ static Status note_op(RegionRun *run, const OpCall *call, int *kept) {
 }
 
 /* May a policy say so? What is written or a view stays what the ops make it; effects happen once [C12]. Control flow in
- * the body is one op, which a graph has in the place of its bodies' ops. */
+ * the body is one op, which a graph has in the place of its bodies' ops; where a body is traced its ops make nothing,
+ * and a result kept of them would be something to close over when it is traced again. */
 static bool wants_kept(const Region *r, const OpCall *call) {
+    const Emission *const emission = state_get()->emission;
+    if (emission && emission->traces) return false;
     if (call->row->flags & OPF_ordered) return true;
     if (state_get()->flows != r->flows) return false;
     if (call->form != FORM_functional || call->row->kind == KIND_view || call->row->returns_list) return false;

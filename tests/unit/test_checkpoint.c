@@ -245,6 +245,36 @@ START_TEST(t6_the_closure_is_freed_once) {
 }
 END_TEST
 
+static sn_status doubled(sn_frame *f) { return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2))); }
+static sn_status drawn(sn_frame *f) { return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_rand_like(sn_in(f, 0)))); }
+static sn_status chooses(sn_frame *f) {
+    const World *const w = sn_closure(f);
+    sn_tensor *const h = sn_mul(sn_in(f, 0), w->w), *y = NULL;
+    const bool up = w->changes;
+    sn_cond(up ? sn_ge(sn_sum(h), sn_sum(h)) : sn_lt(sn_sum(h), sn_sum(h)), doubled, drawn, NULL, NULL, SN_TENSORS(h),
+            &y, 1);
+    return sn_out(f, 0, sn_exp(y));
+}
+
+/* Both branches are traced, and what their ops give there is nothing that a policy could save. */
+START_TEST(t6_a_policy_saves_nothing_of_a_traced_body) {
+    for (int up = 0; up < 2; up++) {
+        sn_tensor *grad[2];
+        for (int k = 0; k < 2; k++) {
+            World w = {.w = LEAF(7, 8, 4), .changes = up};
+            sn_tensor *y = NULL;
+            sn_seed(5);
+            ck_assert_int_eq(sn_checkpoint(chooses, &w, k ? SN_CHECKPOINT_OPTIONS(.policy = all_saved) : NULL,
+                                           SN_TENSORS(F32(8, 8, 4)), &y, 1),
+                             SN_OK);
+            ck_assert_msg(sn_backward(sn_sum(y)) == SN_OK, "%s", sn_error_take()->message);
+            grad[k] = sn_grad(w.w);
+        }
+        ck_assert(same_bits(grad[0], grad[1]));
+    }
+}
+END_TEST
+
 /* Modes, ordered ops, custom functions, callbacks that leave ---------------------------------- */
 
 static int said;
@@ -449,6 +479,7 @@ int main(void) {
         t6_what_the_region_read_is_checked_for_writes,
         t6_writes_to_outside_memory_are_errors,
         t6_a_second_run_whose_ops_differ_says_which,
+        t6_a_policy_saves_nothing_of_a_traced_body,
         t6_the_closure_is_freed_once,
         t6_ordered_effects_happen_once,
         t6_the_second_run_has_the_modes_of_the_first,
