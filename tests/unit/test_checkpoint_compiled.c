@@ -202,6 +202,66 @@ START_TEST(t6_regions_in_each_other_are_one_graph) {
 }
 END_TEST
 
+static sn_status raised(sn_frame *f) {
+    const World *const w = sn_closure(f);
+    return sn_out(f, 0, sn_exp(sn_mul(sn_in(f, 0), w->w)));
+}
+static sn_status rises(sn_frame *f) { return sn_out(f, 0, checkpointed(raised, sn_closure(f), sn_in(f, 0))); }
+static sn_checkpoint_choice all_saved(void *context, const char *op) { return SN_CHECKPOINT_SAVE; }
+static sn_status rises_saved(sn_frame *f) {
+    sn_tensor *out = NULL;
+    sn_checkpoint(raised, sn_closure(f), SN_CHECKPOINT_OPTIONS(.policy = all_saved), SN_TENSORS(sn_in(f, 0)), &out, 1);
+    return sn_out(f, 0, out);
+}
+static sn_status rises_and_is_read(sn_frame *f) {
+    sn_tensor *const h = checkpointed(raised, sn_closure(f), sn_in(f, 0));
+    sn_out(f, 1, sn_sin(h));
+    return sn_out(f, 0, h);
+}
+
+/* The result is written before the backward of one of the results; what that raises, if it does. */
+static const char *write_first(Pair *p, int k, int n_out, int from, bool twice, sn_tensor **grad) {
+    sn_tensor *outs[2], *const x = LEAF(20, 8, 4);
+    sn_grad_set(p->worlds[k].w, NULL);
+    ck_assert_int_eq(sn_call(p->fns[k], &x, 1, outs, n_out), SN_OK);
+    sn_mul_scalar_(outs[0], sn_float(3));
+    sn_tensor *const sum = sn_sum(outs[from]);
+    const sn_status status =
+        sn_gradients(SN_TENSORS(sum), SN_TENSORS(x), (sn_tensors){0}, twice ? SN_CREATE_GRAPH : 0, grad);
+    if (twice && status == SN_OK) sn_gradients(SN_TENSORS(sn_sum(*grad)), SN_TENSORS(x), (sn_tensors){0}, 0, grad);
+    return sn_check() == SN_OK ? "" : sn_error_take()->message;
+}
+
+/* The second run makes it again, wherever the first one has its memory; what a policy saves and what others hold is
+ * that memory. */
+START_TEST(t6_a_written_result_is_made_again) {
+    static const struct {
+        sn_body body;
+        int n_out, from;
+        const char *says;
+    } cases[] = {{rises, 1, 0, ""},
+                 {rises_saved, 1, 0, "sn_checkpoint needs the f32[8,4]"},
+                 {rises_and_is_read, 2, 0, ""},
+                 {rises_and_is_read, 2, 1, "SinBackward needs the f32[8,4]"}};
+    for (int i = 0; i < 4; i++) {
+        Pair p;
+        pair_make(&p, cases[i].body, NULL);
+        for (int call = 0; call < 3; call++) {
+            sn_tensor *grads[2];
+            for (int k = 0; k < 2; k++) {
+                const char *const said =
+                    write_first(&p, k, cases[i].n_out, cases[i].from, call == 2 && !*cases[i].says, &grads[k]);
+                ck_assert_msg(*cases[i].says ? strstr(said, cases[i].says) != NULL : !*said, "%d %d: %s", i, k, said);
+            }
+            ck_assert(*cases[i].says || same_bits(grads[0], grads[1]));
+        }
+        ck_assert_msg(!stats_of(p.fns[0]).breaks, "%s", sn_explain(p.fns[0]));
+        if (!i) ck_assert_int_eq(saved_bytes(p.fns[0]), 2 * 8 * 4 * sizeof(float)); /* x and w alone */
+        pair_free(&p);
+    }
+}
+END_TEST
+
 /* A region that the body breaks goes on as another one. */
 START_TEST(t6_a_value_asked_for_in_a_region_breaks_there) {
     Pair p;
@@ -470,6 +530,7 @@ int main(void) {
         a3_17_a_region_of_a_compiled_function_is_computed_again,
         a3_17_a_backward_in_the_body_computes_again_too,
         t6_a_policy_says_what_is_saved,
+        t6_a_written_result_is_made_again,
         t6_regions_in_each_other_are_one_graph,
         t6_a_value_asked_for_in_a_region_breaks_there,
         t6_what_a_compiled_region_read_is_checked_for_writes,

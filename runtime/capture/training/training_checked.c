@@ -9,7 +9,7 @@
 
 static bool holds(const TapePlan *p, const TapeStep *step, int watch) {
     bool any = false;
-    for (int i = 0; i < step->n_holds; i++) any |= p->held.at[p->holds.at[step->first_hold + i]].watch == watch;
+    for (int i = 0; i < step->n_holds; i++) any |= hold_watch(p, step->first_hold + i) == watch;
     return any;
 }
 

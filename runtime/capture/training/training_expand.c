@@ -35,12 +35,12 @@ static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *w
 }
 
 /* A value that the caller has as a result, and has not written, is taken from there: what derivatives save of it is
- * then that memory, whose next write they notice. */
+ * then that memory, whose next write they notice. What a checkpoint makes again is none's. */
 static Status take_results(Expansion *e) {
     const TapePlan *const p = &e->l->training->tape;
     for (int i = 0; i < p->held.n; i++) {
         const HeldValue *const held = &p->held.at[i];
-        if (!e->held[i] || held->watch < 0 || !p->watches.at[held->watch].output) continue;
+        if (!e->held[i] || held->again || held->watch < 0 || !p->watches.at[held->watch].output) continue;
         const TapeSaved *const watched = &e->l->watched[held->watch];
         if (tensor_version(watched->tensor) != watched->version) continue;
         const GVal *const whole = p->functional->outputs.at[p->watches.at[held->watch].index].value;
@@ -123,10 +123,12 @@ static const GVal *saved_value(const Node *node, const TapeSaved *saved) {
 
 /* Versions are those of the launch, and of the memory where the caller sees the value, whatever it was made again
  * from. */
-static void settle_saved(const Expansion *e, const Node *node, TapeSaved *saved) {
+static void settle_saved(const Expansion *e, const TapeStep *step, TapeSaved *saved) {
     const TapePlan *const p = &e->l->training->tape;
-    const int held = p->held_of[saved_value(node, saved)->id];
-    const int watch = held < 0 ? -1 : p->held.at[held].watch;
+    const int held = p->held_of[saved_value(step->node, saved)->id];
+    int watch = -1;
+    for (int i = step->first_hold; i < step->first_hold + step->n_holds; i++)
+        if (p->holds.at[i] == held && !p->readers.at[i]) watch = hold_watch(p, i);
     if (watch < 0) return;
     const TapeSaved *const watched = &e->l->watched[watch];
     saved->memory = tensor_retained(watched->tensor);
@@ -142,7 +144,7 @@ static void settle_node(const Expansion *e, TapeNode *node, int s) {
     }
     int n;
     TapeSaved *const saved = (TapeSaved *)node->class->saved(node, &n);
-    for (int i = 0; i < n; i++) settle_saved(e, step->node, &saved[i]);
+    for (int i = 0; i < n; i++) settle_saved(e, step, &saved[i]);
 }
 
 /* The node of a step; NULL: none of its arguments has a history. */

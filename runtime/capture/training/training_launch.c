@@ -44,26 +44,30 @@ static Status step_used_twice(const TapeStep *step) {
 }
 
 /* Of a hold: the name of eager's node, or what the checkpoint says that read it. */
-static void holder_name(const TapeStep *step, const Node *reader, Text *name) {
+static void holder_name(const TapeStep *step, const HeldValue *held, const Node *reader, Text *name) {
     char site[256];
     if (!reader) {
         tape_row_name(step->node->row, name);
+    } else if (reader == held->value->def) { /* a policy saved it */
+        text_puts(name, "sn_checkpoint");
     } else {
         site_name(reader->site, site, sizeof site);
         text_printf(name, "sn_checkpoint: %s at %s", reader->row->name, site);
     }
 }
 
-static Status check_held(const TrainingLaunch *l, const TapeStep *step, const HeldValue *held, const Node *reader) {
-    if (held->watch < 0) return ST_OK;
-    const TapeSaved *const watched = &l->watched[held->watch];
+static Status check_hold(const TrainingLaunch *l, const TapeStep *step, int hold) {
+    const TapePlan *const p = &l->training->tape;
+    const HeldValue *const held = &p->held.at[p->holds.at[hold]];
+    const int watch = hold_watch(p, hold);
+    if (watch < 0) return ST_OK;
+    const TapeSaved *const watched = &l->watched[watch];
     const uint32_t now = tensor_version(watched->tensor);
     if (now == watched->version) return ST_OK;
-    const SymEnv *const env = l->training->tape.functional->env;
-    const Meta *const meta = training_meta(env, held->meta, l->symbols);
+    const Meta *const meta = training_meta(p->functional->env, held->meta, l->symbols);
     if (!meta) return error_pending();
     Text name = {0};
-    holder_name(step, reader, &name);
+    holder_name(step, held, p->readers.at[hold], &name);
     const Status status = tape_saved_error(meta, text_str(&name), now, watched->version);
     text_free(&name);
     return status;
@@ -76,9 +80,7 @@ static Status check_steps(TrainingLaunch *l, const BackwardCase *c, bool retain)
         const TapeStep *const step = &p->steps.at[s];
         if (!c->ran[s] || !step->n_holds) continue;
         if (l->used[s]) return step_used_twice(step);
-        for (int i = 0; i < step->n_holds; i++)
-            TRY(check_held(l, step, &p->held.at[p->holds.at[step->first_hold + i]],
-                           p->readers.at[step->first_hold + i]));
+        for (int i = 0; i < step->n_holds; i++) TRY(check_hold(l, step, step->first_hold + i));
         if (!retain) l->used[s] = true;
     }
     return ST_OK;

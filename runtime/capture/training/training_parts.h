@@ -23,7 +23,8 @@ typedef struct TapeStep {
 typedef struct HeldValue { /* a value that some node holds */
     const GVal *value;
     const Meta *meta; /* of eager's tensor: what was written through a view is held as that view */
-    int watch;        /* whose memory it is, if a caller can write it; -1: the segment's own */
+    int watch;        /* whose memory it is, if a caller can write it; -1: the segment's own, or nobody looks */
+    bool again;       /* some node's checkpoint computes it again */
 } HeldValue;
 
 typedef struct Watch { /* memory of the caller */
@@ -39,6 +40,7 @@ typedef struct TapePlan {
     /* By hold: NULL, or the node of its checkpoint that read it: it is checked like what the step holds, since all that
        the step holds of the checkpoint's is computed again from it. */
     VEC(const Node *) readers;
+    VEC(bool) again;     /* by hold: the step's checkpoint computes it again, whatever was written to it since */
     VEC(HeldValue) held; /* in the order of the joint graph's kept outputs */
     VEC(Watch) watches;
     int *held_of; /* by value id: number in `held`, or -1 */
@@ -80,6 +82,11 @@ struct Training {
     int n_cases;                   /* beside it */
     pthread_mutex_t lock;          /* of making cases */
 };
+
+/* The watch that a hold looks at; -1: none. */
+static inline int hold_watch(const TapePlan *p, int hold) {
+    return p->again.at[hold] ? -1 : p->held.at[p->holds.at[hold]].watch;
+}
 
 typedef struct TrainingLaunch { /* context of one tape node */
     Variant *variant;           /* retained */

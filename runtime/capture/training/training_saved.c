@@ -2,7 +2,8 @@
  * ops are those that the tape records; which arguments and results a node saves is in the op's row.
  * A held value is watched if it is memory that the caller has: an input, or what a result of the
  * segment is made of, also where an op wrote it there in place. What an in-place op overwrites the tape saves
- * as a copy, so an input that the segment writes is not watched for its old value. */
+ * as a copy, so an input that the segment writes is not watched for its old value. Nor is what a checkpoint computes
+ * again, whatever a caller that has it as a result writes there: what its policy saves is. */
 #include "runtime/capture/training/training_parts.h"
 
 typedef struct RegionRead { /* of a checkpoint */
@@ -63,15 +64,34 @@ static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
     return meta;
 }
 
-static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const Node *reader) {
+/* A checkpoint does not compute it again. */
+static bool is_kept_result(const Node *node) { return node->modes & NODE_saved || node->row->flags & OPF_ordered; }
+
+/* Does the checkpoint that the step is in? */
+static bool is_again(const TapePlan *p, const TapeStep *step, const GVal *value) {
+    const int top = graph_top_region(p->functional, step->node);
+    const Node *const maker = top ? tape_plan_memory(value)->def : NULL;
+    return maker && graph_top_region(p->functional, maker) == top && !is_kept_result(maker);
+}
+
+static HeldValue *held_value(TapePlan *p, const GVal *value) {
     int *const number = &p->held_of[value->id];
     if (*number < 0) {
-        const HeldValue held = {value, meta_where_put(p, value), watch_of(p, t, value)};
+        const HeldValue held = {.value = value, .meta = meta_where_put(p, value), .watch = -1};
         *number = p->held.n;
         VEC_PUSH(p->functional->arena, &p->held, held);
     }
-    VEC_PUSH(p->functional->arena, &p->holds, *number);
+    return &p->held.at[*number];
+}
+
+static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const Node *reader) {
+    const bool again = !reader && is_again(p, step, value);
+    HeldValue *const held = held_value(p, value);
+    held->again |= again;
+    if (!again && held->watch < 0) held->watch = watch_of(p, t, value);
+    VEC_PUSH(p->functional->arena, &p->holds, p->held_of[value->id]);
     VEC_PUSH(p->functional->arena, &p->readers, reader);
+    VEC_PUSH(p->functional->arena, &p->again, again);
     step->n_holds++;
 }
 
@@ -108,7 +128,8 @@ static void note_outside_read(void *context, GVal **slot) {
     TapePlan *const p = walk->plan;
     if (!*slot) return;
     const GVal *const memory = tape_plan_memory(*slot);
-    if (graph_top_region(p->functional, memory->def) == walk->top || watch_of(p, walk->training, *slot) < 0) return;
+    if (graph_top_region(p->functional, memory->def) == walk->top) return;
+    if (watch_of(p, walk->training, *slot) < 0) return;
     RegionReads *const reads = &walk->reads[walk->top];
     for (int i = 0; i < reads->n; i++)
         if (tape_plan_memory(reads->at[i].value) == memory) return;
@@ -116,13 +137,28 @@ static void note_outside_read(void *context, GVal **slot) {
     VEC_PUSH(p->functional->arena, reads, read);
 }
 
-/* By region; NULL: there are none. */
+/* What the outermost checkpoint has saved by a policy and a caller has, too. */
+static void note_kept_results(const RegionWalk *walk) {
+    TapePlan *const p = walk->plan;
+    for (int i = 0; is_kept_result(walk->node) && i < walk->node->n_outs; i++) {
+        const GVal *const value = &walk->node->outs[i];
+        if (watch_of(p, walk->training, value) < 0) continue;
+        const RegionRead read = {value, walk->node};
+        VEC_PUSH(p->functional->arena, &walk->reads[walk->top], read);
+    }
+}
+
+/* By region; NULL: there are none. What it reads is checked before what it has saved. */
 static RegionReads *find_reads(TapePlan *p, const Training *t) {
     Graph *const g = p->functional;
     RegionReads *const reads = g->regions.n ? ARENA_ARRAY(g->arena, RegionReads, g->regions.n + 1) : NULL;
     for (Node *node = g->first; reads && node; node = node->next) {
         RegionWalk walk = {p, t, reads, node, graph_top_region(g, node)};
         if (walk.top) node_each_input(node, note_outside_read, &walk);
+    }
+    for (Node *node = g->first; reads && node; node = node->next) {
+        const RegionWalk walk = {p, t, reads, node, graph_top_region(g, node)};
+        if (walk.top) note_kept_results(&walk);
     }
     return reads;
 }
