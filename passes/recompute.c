@@ -9,10 +9,10 @@
  * Of a region the rules read what its ops made and nobody outside of it does: those ops are copied to where the first
  * rule reads one of their results, and so are the ops that they need, from what the region read. A result that ops
  * outside of the region read, one that its policy saves, and one of an op with an effect stay what they are. For a
- * backward in the body results of the function do, too; before a later one the caller may write them, which is no error,
- * as eager's second run makes others. Nothing else is done here: what is read no more dies in the forward, since nodes
- * of other runs are no common subexpressions (cse.c), groups run where their last node stands (order.c), and the
- * partition never saves what is computed again.
+ * backward in the body results of the function do, too; before a later one the caller may write them, which is no
+ * error, as eager's second run makes others. Nothing else is done here: what is read no more dies in the forward,
+ * since nodes of other runs are no common subexpressions (cse.c), groups run where their last node stands (order.c),
+ * and the partition never saves what is computed again.
  *
  * Regions lie in each other: the copy of an inner one is a region of its own, which the rules' reads of it copy once
  * more. So there is a wave for each depth. */
