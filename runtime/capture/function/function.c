@@ -84,15 +84,6 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
     return frame_run(&frame, fn->body);
 }
 
-/* The ops before an error have had their effects in eager; so they have here. One of them may fail:
- * then its error is the first one. */
-static void flush_after_error(Capture *c) {
-    ErrorSlot *const slot = error_slot();
-    const ErrorSlot kept = *slot;
-    error_clear();
-    if (capture_flush(c, NULL, NULL) == ST_OK) *slot = kept;
-}
-
 static const char *reason_of(const Trace *trace) { return trace->reason ? trace->reason : "an error ended the call"; }
 
 static void count_fallback(sn_function *fn, const char *reason, int64_t ops) {
@@ -247,7 +238,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     c->results = out;
     c->n_results = n_out;
     if (status != ST_OK)
-        flush_after_error(c);
+        capture_flush_behind_error(c, NULL, NULL);
     else
         status = capture_flush(c, NULL, NULL);
     /* Values of earlier segments that are kept beyond the call are made now. */
@@ -325,7 +316,7 @@ void capture_abandon(Capture *c) {
     if (c->running) {
         fail_running(c);
     } else {
-        flush_after_error(c);
+        capture_flush_behind_error(c, NULL, NULL);
         capture_settle(NULL);
     }
     capture_suspend();

@@ -531,6 +531,15 @@ Status capture_make(sn_tensor *t, const char *reason) {
 
 Status capture_flush_tensor(sn_tensor *t) { return capture_make(t, "a value is needed on the host"); }
 
+Status capture_flush_behind_error(Capture *c, const char *reason, const void *site) {
+    ErrorSlot *const slot = error_slot();
+    const ErrorSlot kept = *slot;
+    error_clear();
+    const Status status = capture_flush(c, reason, site);
+    if (status == ST_OK) *slot = kept;
+    return status;
+}
+
 /* A segment counts from one sequence number of one seed: what is set between those that its ops have taken is a place
  * there, and part of its ops' structure. Anything else is for the next segment. */
 static bool is_inside(const Trace *trace, uint64_t seed, uint64_t sequence) {
@@ -539,7 +548,7 @@ static bool is_inside(const Trace *trace, uint64_t seed, uint64_t sequence) {
 
 static Status before_generator(Capture *c, uint64_t seed, uint64_t sequence, const char *breaks) {
     const bool inside = !c->trace->n_random || is_inside(c->trace, seed, sequence);
-    if (!inside) TRY(capture_flush(c, breaks, state_get()->site));
+    if (!inside) TRY(capture_flush_behind_error(c, breaks, state_get()->site));
     TRY(capture_note_seed());
     if (c->trace->n_random) c->trace->random = (int)(sequence - c->trace->sequence);
     return ST_OK;

@@ -5,6 +5,9 @@
 
 /* Ends the current segment: runs it. `reason` (static text) NULL: the return. */
 Status capture_flush(Capture *capture, const char *reason, const void *site);
+/* The same where an error may be pending: the ops before it have had their effects in eager, so they have here. One of
+ * them may fail: then its error is the first one. */
+Status capture_flush_behind_error(Capture *capture, const char *reason, const void *site);
 /* The same of this thread's capture, if there is one. */
 Status capture_end_segment(const char *why);
 /* Makes a tensor's data exist and current. */
