@@ -129,6 +129,13 @@ bool flow_marks_all(const FlowBody *body, const bool *out, int from, int to); /*
 typedef Status FlowKernel(OpCall *op, bool compiled);
 FlowKernel flow_cond_run, flow_while_run, flow_scan_run;
 OpKernel flow_backward_op;
+/* Of a backward op: its argument of that name, how many results it has, and what a result is that nothing came to:
+ * zeros, row-major; NULL raised. */
+static inline const Arg *flow_arg(const OpCall *op, const char *name) {
+    return &op->args[op_param_find(op->row, name)];
+}
+int flow_backward_results(const OpCall *op);
+sn_tensor *flow_no_gradient(const sn_tensor *operand);
 /* The latter with the bodies' code (flow_joint.c); done false: it has to run op by op. */
 Status flow_joint_run(OpCall *op, bool *done);
 static inline Status flow_cond_op(OpCall *op) { return flow_cond_run(op, false); }

@@ -20,17 +20,15 @@ typedef struct JointRun {
     int n_results;
 } JointRun;
 
-static const Arg *arg_named_of(const OpCall *op, const char *name) { return &op->args[op_param_find(op->row, name)]; }
-
 static void joint_begin(JointRun *run, OpCall *op, const char *name) {
-    const Arg *const sums = arg_named_of(op, "sums"), *const summed = arg_named_of(op, "summed");
-    const Arg *const grads = arg_named_of(op, "gradients"), *const defined = arg_named_of(op, "defined");
-    *run = (JointRun){.op = op, .operands = arg_named_of(op, "operands"), .of = arg_named_of(op, "of")};
+    const Arg *const sums = flow_arg(op, "sums"), *const summed = flow_arg(op, "summed");
+    const Arg *const grads = flow_arg(op, "gradients"), *const defined = flow_arg(op, "defined");
+    *run = (JointRun){.op = op, .operands = flow_arg(op, "operands"), .of = flow_arg(op, "of")};
     run->call = (FlowCall){
-        .op = name, .in = flow_operands(run->operands), .n_in = (int)arg_named_of(op, "n_in")->i, .out = op->outs};
+        .op = name, .in = flow_operands(run->operands), .n_in = (int)flow_arg(op, "n_in")->i, .out = op->outs};
     for (int k = 0; k < sums->n; k++) run->sums[summed->ints[k]] = tensor_of(sums->vals[k]);
     for (int k = 0; k < grads->n; k++) run->grads[defined->ints[k]] = tensor_of(grads->vals[k]);
-    for (int i = 0; i < run->of->n; i++) run->n_results = (int)max_i64(run->n_results, run->of->ints[i] + 1);
+    run->n_results = flow_backward_results(op);
 }
 
 static sn_tensor *operand_of_result(const JointRun *run, int result) {
@@ -42,9 +40,7 @@ static sn_tensor *operand_of_result(const JointRun *run, int result) {
 /* What nothing came to is zeros. */
 static Status joint_give(const JointRun *run) {
     for (int k = 0; k < run->n_results; k++) {
-        const Meta *const like = operand_of_result(run, k)->base.meta;
-        const Meta *const meta = meta_intern_contiguous(like->dtype, like->device, like->sizes, like->rank);
-        sn_tensor *const sum = run->sums[k] ? run->sums[k] : meta ? tensor_new_zero(meta) : NULL;
+        sn_tensor *const sum = run->sums[k] ? run->sums[k] : flow_no_gradient(operand_of_result(run, k));
         if (!(run->op->outs[k] = sum)) return ST_MEMORY;
     }
     run->op->n_outs = run->n_results;
@@ -107,9 +103,9 @@ static Status cond_joint(JointRun *run, FlowBody *bodies, bool *done) {
     FlowBody *const yes = &bodies[0], *const no = &bodies[1];
     Val *const *closed = run->operands->vals + run->call.n_in;
     bool taken = false;
-    TRY(flow_body_read(yes, arg_named_of(run->op, "if_true")->string, true, &closed));
-    TRY(flow_body_read(no, arg_named_of(run->op, "if_false")->string, true, &closed));
-    TRY(flow_decide(run->call.op, "the predicate", tensor_of(arg_named_of(run->op, "pred")->val), &taken));
+    TRY(flow_body_read(yes, flow_arg(run->op, "if_true")->string, true, &closed));
+    TRY(flow_body_read(no, flow_arg(run->op, "if_false")->string, true, &closed));
+    TRY(flow_decide(run->call.op, "the predicate", tensor_of(flow_arg(run->op, "pred")->val), &taken));
     const FlowBody *const body = taken ? yes : no;
     const InputMap map = input_map(run, body, run->call.n_in + (taken ? 0 : yes->closed.n));
     return has_code(run, body, &map) ? cond_branch(run, body, &map, done) : ST_OK;
@@ -331,13 +327,13 @@ static int64_t scan_length(const JointRun *run, int n_carry, int64_t dim) {
 
 static Status scan_joint(JointRun *run, FlowBody *body, bool *done) {
     Val *const *closed = run->operands->vals + run->call.n_in;
-    TRY(flow_body_read(body, arg_named_of(run->op, "body")->string, true, &closed));
+    TRY(flow_body_read(body, flow_arg(run->op, "body")->string, true, &closed));
     ScanJoint s = {.run = run,
                    .body = body,
                    .map = input_map(run, body, run->call.n_in),
-                   .n_carry = (int)arg_named_of(run->op, "n_carry")->i,
-                   .dim = arg_named_of(run->op, "dim")->i,
-                   .reverse = arg_named_of(run->op, "reverse")->i};
+                   .n_carry = (int)flow_arg(run->op, "n_carry")->i,
+                   .dim = flow_arg(run->op, "dim")->i,
+                   .reverse = flow_arg(run->op, "reverse")->i};
     s.length = scan_length(run, s.n_carry, s.dim);
     if (!s.length || !has_code(run, body, &s.map)) return ST_OK;
     s.carries = mem_zero((size_t)((s.length + 1) * s.n_carry + 1) * sizeof *s.carries);

@@ -99,7 +99,18 @@ typedef struct FlowBackward {
     int n_roots;
 } FlowBackward;
 
-static const Arg *arg_of(const OpCall *op, const char *name) { return &op->args[op_param_find(op->row, name)]; }
+int flow_backward_results(const OpCall *op) {
+    const Arg *const of = flow_arg(op, "of");
+    int64_t n = 0;
+    for (int i = 0; i < of->n; i++) n = max_i64(n, of->ints[i] + 1);
+    return (int)n;
+}
+
+sn_tensor *flow_no_gradient(const sn_tensor *operand) {
+    const Meta *const like = operand->base.meta;
+    const Meta *const meta = meta_intern_contiguous(like->dtype, like->device, like->sizes, like->rank);
+    return meta ? tensor_new_zero(meta) : NULL;
+}
 
 static Status ends_here(TapeNode *node, TapeBackward *call) {
     (void)node, (void)call;
@@ -142,10 +153,10 @@ static Status run_again(FlowBackward *b, sn_tensor **outs) {
     sn_state *const state = state_get();
     const uint64_t seed = state->seed, sequence = state->sequence;
     Arg args[MAX_ARGS];
-    for (int i = 0; i < row->n_params; i++) args[i] = *arg_of(b->op, row->params[i].name);
+    for (int i = 0; i < row->n_params; i++) args[i] = *flow_arg(b->op, row->params[i].name);
     args[op_param_find(row, "operands")] = A_VALS(b->in, b->operands->n);
-    state->seed = (uint64_t)arg_of(b->op, "seed")->i;
-    state->sequence = (uint64_t)arg_of(b->op, "number")->i;
+    state->seed = (uint64_t)flow_arg(b->op, "seed")->i;
+    state->sequence = (uint64_t)flow_arg(b->op, "number")->i;
     OpCall forward = {.row = row, .args = args, .outs = outs};
     const Status status = cond ? flow_cond_op(&forward) : flow_scan_op(&forward);
     state->seed = seed, state->sequence = sequence;
@@ -159,8 +170,8 @@ static void flow_root(FlowBackward *b, sn_tensor *root, sn_tensor *grad) {
 
 /* The sums come first, then the results' gradients in their order. */
 static void find_roots(FlowBackward *b, sn_tensor *const *outs) {
-    const Arg *const sums = arg_of(b->op, "sums"), *const summed = arg_of(b->op, "summed");
-    const Arg *const gradients = arg_of(b->op, "gradients"), *const defined = arg_of(b->op, "defined");
+    const Arg *const sums = flow_arg(b->op, "sums"), *const summed = flow_arg(b->op, "summed");
+    const Arg *const gradients = flow_arg(b->op, "gradients"), *const defined = flow_arg(b->op, "defined");
     for (int k = 0; k < sums->n; k++) flow_root(b, b->xs[summed->ints[k]], tensor_of(sums->vals[k]));
     for (int k = 0; k < gradients->n; k++)
         if (tape_tracks(outs[defined->ints[k]])) flow_root(b, outs[defined->ints[k]], tensor_of(gradients->vals[k]));
@@ -178,9 +189,7 @@ static bool is_argument(const OpCall *op, const sn_tensor *t) {
 static Status give_result(FlowBackward *b, int k) {
     sn_tensor *t = b->got[k];
     if (!t) {
-        const Meta *const like = b->xs[k]->base.meta;
-        const Meta *const meta = meta_intern_contiguous(like->dtype, like->device, like->sizes, like->rank);
-        t = meta ? tensor_new_zero(meta) : NULL;
+        t = flow_no_gradient(b->xs[k]);
     } else if (!flow_is_row_major(t->base.meta) || is_argument(b->op, t)) {
         t = tape_clone(t, NULL);
     }
@@ -229,8 +238,8 @@ static Status with_tape(FlowBackward *b) {
 }
 
 static Status backward_of(OpCall *op, bool create) {
-    FlowBackward b = {.op = op, .operands = arg_of(op, "operands"), .of = arg_of(op, "of"), .create = create};
-    for (int i = 0; i < b.of->n; i++) b.n = (int)max_i64(b.n, b.of->ints[i] + 1);
+    FlowBackward b = {.op = op, .operands = flow_arg(op, "operands"), .of = flow_arg(op, "of"), .create = create};
+    b.n = flow_backward_results(op);
     return with_tape(&b);
 }
 
