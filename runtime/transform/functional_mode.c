@@ -28,23 +28,52 @@ static bool is_whole(const sn_tensor *t) {
 }
 
 /* A copy of the view that ops below are given in its place; the innermost scope's. */
-static Status read_view(Val **val) {
+static Status read_view(Val **val, bool *copied) {
     sn_tensor *copy = NULL;
     if (!*val || is_whole(tensor_of(*val))) return ST_OK;
     TRY(tape_view_copy(tensor_of(*val), &copy));
     *val = &copy->base;
+    *copied = true;
     return ST_OK;
 }
 
-static Status read_views(const OpCall *call, Arg *args, Val **list) {
+static Status read_views(const OpCall *call, Arg *args, Val **list, bool *copied) {
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
-        if (args[i].kind == ARG_tensor) TRY(read_view(&args[i].val));
+        if (args[i].kind == ARG_tensor) TRY(read_view(&args[i].val, copied));
         if (args[i].kind != ARG_tensors) continue;
         memcpy(list, args[i].vals, sizeof *list * (size_t)args[i].n);
         args[i].vals = list;
-        for (int k = 0; k < args[i].n; k++) TRY(read_view(&list[k]));
+        for (int k = 0; k < args[i].n; k++) TRY(read_view(&list[k], copied));
         list += args[i].n;
+    }
+    return ST_OK;
+}
+
+/* Layouts that differ at most in the strides of dims of size 1. */
+static bool same_places(const Meta *a, const Meta *b) {
+    bool same = true;
+    for (int i = 0; i < a->rank; i++) same &= a->sizes[i] == 1 || a->strides[i] == b->strides[i];
+    return same || !a->numel;
+}
+
+static Status lay_out(sn_tensor **t, const Meta *meta) {
+    const Arg args[] = {V(&(*t)->base), A_INTS(meta->sizes, meta->rank), A_INTS(meta->strides, meta->rank), A_INT(0)};
+    if (same_places((*t)->base.meta, meta) && !(*t)->offset)
+        return tape_dispatch(op_row(OP_as_strided), FORM_functional, args, t);
+    return (*t = tape_clone(*t, meta)) ? ST_OK : error_pending();
+}
+
+/* Results have the strides that they have by the operands' own: a copy of a view with gaps has none, and its dims of
+ * size 1 other strides. What a mode made of another size or dtype is its own. */
+static Status lay_out_results(const OpCall *call, sn_tensor **outs, int n_outs) {
+    EagerMetas metas;
+    if (!call->row->meta || call->row->flags & OPF_host) return ST_OK;
+    TRY(eager_metas(call, 0, &metas));
+    for (int i = 0; i < n_outs && i < metas.n; i++) {
+        const Meta *const is = outs[i]->base.meta, *const meta = metas.metas[i];
+        if (metas.alias[i] >= 0 || is->dtype != meta->dtype || !meta_same_sizes(is, meta)) continue;
+        if (!meta_same_layout(is, meta)) TRY(lay_out(&outs[i], meta));
     }
     return ST_OK;
 }
@@ -52,10 +81,11 @@ static Status read_views(const OpCall *call, Arg *args, Val **list) {
 /* The functional form of the call, on copies of views. */
 static Status run_functional(const OpCall *call, sn_tensor **outs, int *n_outs) {
     Arg args[MAX_ARGS];
+    bool copied = false;
     Val *few[32], **const list = ROOM(few, call_list_items(call));
     if (!list) return ST_MEMORY;
     ROOM_KEPT kept = {few, list};
-    TRY(read_views(call, args, list));
+    TRY(read_views(call, args, list, &copied));
     OpCall functional = *call;
     functional.form = FORM_functional;
     functional.args = args;
@@ -63,7 +93,7 @@ static Status run_functional(const OpCall *call, sn_tensor **outs, int *n_outs) 
     functional.outs = outs;
     TRY(redispatch(&functional));
     *n_outs = functional.n_outs;
-    return ST_OK;
+    return copied && call->form == FORM_functional ? lay_out_results(call, outs, *n_outs) : ST_OK;
 }
 
 /* Memory takes a value: below every mode. */
