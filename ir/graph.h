@@ -33,7 +33,8 @@ enum {
     NODE_inference = 2,
     NODE_no_autocast = 4, /* of a written form, which decides its dtype itself [semantics G6] */
     NODE_puts = 8,        /* puts its operand into the memory that a form wrote (node_put) */
-    NODE_saved = 16       /* the policy of its region says so: it is not computed again */
+    NODE_saved = 16,      /* the policy of its region says so: it is not computed again */
+    NODE_rest = 32        /* it reads what its region made before a break: in another graph */
 };
 
 struct Node {

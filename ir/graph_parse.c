@@ -374,6 +374,8 @@ static Status read_attributes(Parser *p, NodeText *out) {
             graph->modes |= NODE_puts;
         else if (reader_eat(&p->in, "saved"))
             graph->modes |= NODE_saved;
+        else if (reader_eat(&p->in, "rest"))
+            graph->modes |= NODE_rest;
         else if (reader_eat(&p->in, "region="))
             TRY(read_region(p));
         else if (reader_eat(&p->in, "again="))

@@ -146,6 +146,7 @@ static void attributes_print(Text *text, const Graph *graph, const Node *node) {
     if (node->modes & NODE_no_autocast) text_puts(text, " no_autocast");
     if (node->modes & NODE_puts) text_puts(text, " puts");
     if (node->modes & NODE_saved) text_puts(text, " saved");
+    if (node->modes & NODE_rest) text_puts(text, " rest");
     if (node->region) region_print(text, graph, node->region);
     if (node->again) text_printf(text, " again=%d", node->again);
     if (node->merged) text_puts(text, " merged");

@@ -56,6 +56,7 @@ typedef struct Region {
     CheckpointCall call;
     int n_in, n_out;
     Arg *in;         /* by input; a tensor's is NULL: */
+    bool *made;      /* CheckpointCall.made, and `in_outside` has a copy */
     int *in_outside; /* where it is in `outside`, or -1 */
     TapeEdge *edges; /* its history */
     Arg *again_in;   /* of the run that goes on */
@@ -71,14 +72,20 @@ typedef struct Region {
     bool finished; /* the forward has returned */
 } Region;
 
+typedef struct MadeCopy {
+    const Storage *of;
+    Storage *copy; /* a tensor has it */
+} MadeCopy;
+
 typedef struct RegionRun { /* the forward, or a run for the slots */
     struct TapePacker packer;
     Region *region;
     bool again;
-    bool enough;        /* all slots are full: the body is to end */
-    Map known;          /* storages: made inside, or a place in `outside` */
-    int op, slot;       /* again: the next ones */
-    const OpCall *call; /* that runs: its node saves results which are not known yet */
+    bool enough;          /* all slots are full: the body is to end */
+    Map known;            /* storages: made inside, or a place in `outside` */
+    VEC(MadeCopy) copies; /* of inputs that the region made */
+    int op, slot;         /* again: the next ones */
+    const OpCall *call;   /* that runs: its node saves results which are not known yet */
 } RegionRun;
 
 typedef struct RegionSlot {
@@ -447,6 +454,22 @@ static Status check_outside(const Region *r) {
     return ST_OK;
 }
 
+/* A copy of what the region made in a part before; inputs that share memory share it. */
+static Status copy_made(RegionRun *run, sn_tensor **t) {
+    for (int i = 0; i < run->copies.n; i++)
+        if (run->copies.at[i].of == (*t)->storage)
+            return (*t = tensor_from_storage(run->copies.at[i].copy, (*t)->base.meta, (*t)->offset)) ? ST_OK
+                                                                                                     : ST_MEMORY;
+    Storage *const of = (*t)->storage;
+    const Meta *const bytes = meta_intern_contiguous(DT_u8, of->device, (const int64_t[]){(int64_t)of->bytes}, 1);
+    sn_tensor *const whole = bytes ? tensor_from_storage(of, bytes, 0) : NULL;
+    sn_tensor *const copy = whole ? tape_clone(whole, NULL) : NULL;
+    if (!copy) return error_pending() ? error_pending() : ST_MEMORY;
+    if (!VEC_ROOM(run->region->arena, &run->copies)) return ST_MEMORY;
+    run->copies.at[run->copies.n++] = (MadeCopy){of, copy->storage};
+    return (*t = tensor_from_storage(copy->storage, (*t)->base.meta, (*t)->offset)) ? ST_OK : ST_MEMORY;
+}
+
 /* The input with the history of the call. */
 static Status again_input(RegionRun *run, int i, Arg *arg) {
     const Region *const r = run->region;
@@ -456,7 +479,11 @@ static Status again_input(RegionRun *run, int i, Arg *arg) {
     TapeSaved value = *saved;
     if (saved->is_packed) TRY(packed_unpack(saved, "sn_checkpoint", &value));
     sn_tensor *t = value.tensor;
-    if (!edge->leaf && t->storage && !(t = tensor_from_storage(t->storage, t->base.meta, t->offset))) return ST_MEMORY;
+    if (r->made[i]) {
+        TRY(copy_made(run, &t)); /* the run may write it, and another one comes after */
+        TRY(note_made(run, t));
+    } else if (!edge->leaf && t->storage && !(t = tensor_from_storage(t->storage, t->base.meta, t->offset)))
+        return ST_MEMORY;
     if (edge->target && !edge->leaf) TRY(tape_attach(t, edge->target, edge->output));
     arg->val = &t->base;
     return ST_OK;
@@ -573,6 +600,7 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
                   .n_in = n_in,
                   .n_out = n_out,
                   .in = ARENA_ARRAY(arena, Arg, n_in + 1),
+                  .made = ARENA_ARRAY(arena, bool, n_in + 1),
                   .in_outside = ARENA_ARRAY(arena, int, n_in + 1),
                   .edges = ARENA_ARRAY(arena, TapeEdge, n_in + 1),
                   .again_in = ARENA_ARRAY(arena, Arg, n_in + 1),
@@ -587,9 +615,16 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
                   .streams = stream_uses_retain(state->streams)};
     r->call = *call;
     if (r->edges) memset(r->edges, 0, sizeof *r->edges * (size_t)(n_in + 1));
-    if (r->in && r->in_outside && r->edges && r->again_in && r->again_out) return r;
+    if (call->made && r->made) memcpy(r->made, call->made, sizeof *r->made * (size_t)n_in);
+    r->call.made = NULL; /* the caller's */
+    if (r->in && r->made && r->in_outside && r->edges && r->again_in && r->again_out) return r;
     region_release(r);
     return NULL;
+}
+
+static Status keep_input(RegionRun *run, int i, sn_tensor *t) {
+    if (run->region->made[i]) TRY(copy_made(run, &t));
+    return keep_outside(run, t);
 }
 
 /* The inputs are what is kept first. */
@@ -601,8 +636,10 @@ static Status note_inputs(RegionRun *run, const Arg *in) {
         if (in[i].kind != ARG_tensor || !in[i].val) continue;
         sn_tensor *const t = tensor_of(in[i].val);
         r->in[i].val = NULL;
+        r->made[i] &= t->storage != NULL;
         TRY(tape_edge_set(&r->edges[i], t));
-        TRY(keep_outside(run, t));
+        if (r->made[i]) TRY(note_made(run, t));
+        TRY(keep_input(run, i, t));
         r->in_outside[i] = r->outside.n - 1;
         void *const place = (void *)(uintptr_t)r->outside.n;
         if (t->storage && !map_get(&run->known, storage_key(t->storage)) &&

@@ -11,6 +11,9 @@ typedef struct CheckpointCall {
     bool (*keeps)(void *context, const char *op);
     void *context;
     const void *site;
+    /* By input: the region made it, in a part of it that ran before. NULL: none. What the second run reads is a copy,
+       for others may write that memory once the region is done. */
+    const bool *made;
 } CheckpointCall;
 
 /* Runs the body at once, out as sn_call has it. Without gradients that is all. */

@@ -217,7 +217,7 @@ static Status run_op(StepsTree *tree, const StepsOp *op, const StepsValues *valu
     return ST_OK;
 }
 
-static Status run_region(Steps *steps, const StepsValues *values);
+static Status run_region(Steps *steps, const bool *made, const StepsValues *values);
 
 static Status run_all(sn_frame *frame, Steps *steps, const StepsValues *values) {
     autocast_leave_out(state_get()); /* its casts are ops among these; the end of the scope puts it back */
@@ -225,7 +225,7 @@ static Status run_all(sn_frame *frame, Steps *steps, const StepsValues *values) 
         if (frame->in[i].val) *value_at(values, steps->in.at[i]) = tensor_of(frame->in[i].val);
     for (int i = 0; i < steps->ops.n; i++) {
         const StepsOp *const op = &steps->ops.at[i];
-        TRY(op->inner ? run_region(op->inner, values) : run_op(steps->tree, op, values));
+        TRY(op->inner ? run_region(op->inner, NULL, values) : run_op(steps->tree, op, values));
     }
     for (int i = 0; i < steps->out.n; i++) frame->out[i] = tensor_retained(values->made[steps->out.at[i]]);
     return ST_OK;
@@ -253,14 +253,19 @@ static bool op_is_saved(void *context, const char *name) {
     return tree->now && tree->now->modes & NODE_saved;
 }
 
-static Status run_region(Steps *steps, const StepsValues *values) {
+/* made: as CheckpointCall has it. */
+static Status run_region(Steps *steps, const bool *made, const StepsValues *values) {
     Arena *const arena = arena_new();
     Arg *const in = arena ? ARENA_ARRAY(arena, Arg, steps->in.n + 1) : NULL;
     sn_tensor **const out = arena ? ARENA_ARRAY(arena, sn_tensor *, steps->out.n + 1) : NULL;
     Status status = in && out ? ST_OK : ST_MEMORY;
     for (int i = 0; in && i < steps->in.n; i++) in[i] = arg_tensor_opt(*value_at(values, steps->in.at[i]));
-    const CheckpointCall call = {
-        .body = steps_body, .closure = steps, .closure_free = steps_drop, .keeps = op_is_saved, .context = steps->tree};
+    const CheckpointCall call = {.body = steps_body,
+                                 .closure = steps,
+                                 .closure_free = steps_drop,
+                                 .keeps = op_is_saved,
+                                 .context = steps->tree,
+                                 .made = made};
     refs_add(&steps->tree->refs, 1);
     state_grad_mode_set(state_get(), SN_GRAD_ON);
     if (status != ST_OK) steps_drop(steps, NULL);
@@ -286,6 +291,12 @@ static bool may_run(const Trace *trace, int region, int first, int end) {
     return tracked;
 }
 
+static bool is_rest(const Trace *trace, Operand o) {
+    for (int i = 0; operand_is_input(o) && i < trace->rest.n; i++)
+        if (trace->rest.at[i] == trace->inputs.at[operand_input(o)].tensor) return true;
+    return false;
+}
+
 static sn_tensor *operand_now(const Trace *trace, Operand o) {
     return operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : trace->values.at[o];
 }
@@ -295,8 +306,12 @@ static Status run_tree(const Trace *trace, StepsTree *tree, Steps *steps) {
     if (!room) return ST_MEMORY;
     const StepsValues values = {room, room + tree->n_values};
     for (int i = 0; i < tree->outer.n; i++) values.outer[i] = operand_now(trace, tree->outer.at[i]);
+    bool *const made = ARENA_ARRAY(trace->capture->arena, bool, steps->in.n + 1);
+    if (!made) return ST_MEMORY;
+    for (int i = 0; i < steps->in.n; i++)
+        made[i] = steps->in.at[i] < 0 && is_rest(trace, tree->outer.at[-1 - steps->in.at[i]]);
     tree->trace = trace;
-    const Status status = run_region(steps, &values);
+    const Status status = run_region(steps, made, &values);
     tree->trace = NULL;
     return status;
 }

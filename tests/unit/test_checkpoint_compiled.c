@@ -273,6 +273,48 @@ START_TEST(t6_a_value_asked_for_in_a_region_breaks_there) {
 }
 END_TEST
 
+/* Behind the break the region goes on with h and a view of it, which it may write, and others once it is done. */
+static sn_status cut_in_two(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_tensor *const h = sn_mul(sn_in(f, 0), w->w), *const row = sn_select(h, 0, 1);
+    if (sn_item(sn_sum(h)) < -1e9) return SN_OK;
+    if (w->writes) sn_mul_scalar_(row, sn_float(3));
+    sn_tensor *const y = sn_mul(sn_sin(h), h);
+    sn_out(f, 0, h);
+    return sn_out(f, 1, sn_add(sn_mul(y, h), sn_mul(row, row)));
+}
+static sn_status cut(sn_frame *f) {
+    World *const w = sn_closure(f);
+    sn_tensor *out[2] = {NULL};
+    sn_checkpoint(cut_in_two, w, NULL, SN_TENSORS(sn_in(f, 0)), out, 2);
+    if (w->asks) sn_zero_(out[0]);
+    return sn_out(f, 0, out[1]);
+}
+
+START_TEST(t6_what_a_region_made_before_a_break_may_be_written) {
+    for (int what = 0; what < 4; what++) {
+        Pair p;
+        pair_make(&p, cut, NULL);
+        for (int k = 0; k < 2; k++) p.worlds[k].writes = what & 1, p.worlds[k].asks = what & 2;
+        for (uint64_t i = 0; i < 3; i++) {
+            sn_tensor *grads[2][2];
+            for (int k = 0; k < 2; k++) {
+                sn_tensor *const x = LEAF(20 + i, 8, 4), *const sum = sn_sum(SN_CALL(p.fns[k], x));
+                for (int again = 0; again < 2; again++) /* the second run is done twice: nothing it reads has changed */
+                    ck_assert_msg(sn_gradients(SN_TENSORS(sum), SN_TENSORS(x), (sn_tensors){0}, SN_RETAIN_GRAPH,
+                                               &grads[k][again]) == SN_OK,
+                                  "%d: %s", what, sn_error_take()->message);
+            }
+            for (int again = 0; again < 2; again++) ck_assert(same_bits(grads[0][0], grads[1][again]));
+            ck_assert(same_bits(grads[0][0], grads[0][1]));
+        }
+        ck_assert_msg(what || strstr(sn_explain(p.fns[0]), "a checkpoint that a break cut in two"), "%s",
+                      sn_explain(p.fns[0]));
+        pair_free(&p);
+    }
+}
+END_TEST
+
 /* The error without the place. */
 static void same_errors(char (*texts)[512]) {
     for (int k = 0; k < 2; k++) {
@@ -533,6 +575,7 @@ int main(void) {
         t6_a_written_result_is_made_again,
         t6_regions_in_each_other_are_one_graph,
         t6_a_value_asked_for_in_a_region_breaks_there,
+        t6_what_a_region_made_before_a_break_may_be_written,
         t6_what_a_compiled_region_read_is_checked_for_writes,
         t6_what_no_rule_holds_is_checked_too,
         t6_a_write_in_the_body_is_seen_by_its_backward,

@@ -45,12 +45,6 @@ static bool is_saved(const CaptureRegion *region, const OpCall *call) {
     return false;
 }
 
-RegionPlace region_place(Capture *c, const OpCall *call) {
-    CaptureRegion *const region = LIKELY(!c->region) ? NULL : region_current(c);
-    if (LIKELY(!region)) return (RegionPlace){0};
-    return (RegionPlace){number_of(c, region), is_saved(region, call) ? NODE_saved : 0};
-}
-
 /* writes ----------------------------------------------------------------------------------------------------------- */
 
 Status region_each_written(const OpCall *call, RegionWrite *visit, void *context) {
@@ -118,8 +112,7 @@ static const RegionBeside *made_beside(const CaptureRegion *region, const sn_ten
 }
 
 /* *saved: its policy saves what it is. */
-static bool is_made(const Capture *c, const sn_tensor *t, bool *saved) {
-    const CaptureRegion *const region = c->region;
+static bool is_made(const Capture *c, const CaptureRegion *region, const sn_tensor *t, bool *saved) {
     const RegionBeside *const beside = t->placeholder ? NULL : made_beside(region, t);
     MadeAt made;
     *saved = beside && beside->saved;
@@ -132,7 +125,8 @@ static bool is_made(const Capture *c, const sn_tensor *t, bool *saved) {
 
 static Status check_write(void *context, const OpCall *call, sn_tensor *t) {
     bool saved;
-    if (!is_made(context, t, &saved)) return region_outside_error(call);
+    const Capture *const c = context;
+    if (!is_made(c, c->region, t, &saved)) return region_outside_error(call);
     return saved ? region_saved_error(call) : ST_OK;
 }
 
@@ -148,7 +142,7 @@ Status region_check_input(const sn_tensor *t) { return t && is_inference(t) ? ta
 static Status check_read(const Capture *c, const Val *val) {
     const sn_tensor *const t = val ? tensor_of((Val *)val) : NULL;
     bool saved;
-    return t && is_inference(t) && !is_made(c, t, &saved) ? tape_save_error() : ST_OK;
+    return t && is_inference(t) && !is_made(c, c->region, t, &saved) ? tape_save_error() : ST_OK;
 }
 
 static Status check_reads(const Capture *c, const OpCall *call) {
@@ -164,6 +158,41 @@ Status region_check(Capture *c, const OpCall *call) {
     if (!region_current(c)) return ST_OK;
     TRY(check_reads(c, call));
     return region_each_written(call, check_write, c);
+}
+
+/* the rest of one -------------------------------------------------------------------------------------------------- */
+
+static bool is_rest(const Capture *c, const CaptureRegion *outermost, const sn_tensor *t) {
+    bool saved;
+    return !(t->placeholder && t->placeholder->trace == c->trace) && is_made(c, outermost, t, &saved);
+}
+
+static bool note_rest(Capture *c, const CaptureRegion *outermost, const Val *val) {
+    const sn_tensor *const t = val ? tensor_of((Val *)val) : NULL;
+    if (!t || !is_rest(c, outermost, t)) return false;
+    VEC_PUSH(c->arena, &c->trace->rest, t);
+    return true;
+}
+
+/* Does the call read what its region made before this segment? */
+static bool reads_rest(Capture *c, const OpCall *call) {
+    const CaptureRegion *outermost = c->region;
+    bool found = false;
+    while (outermost->outer) outermost = outermost->outer;
+    if (LIKELY(outermost->first_trace == c->traces.n - 1 && !outermost->beside.n)) return false;
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor) found |= note_rest(c, outermost, a->val);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) found |= note_rest(c, outermost, a->vals[k]);
+    }
+    return found;
+}
+
+RegionPlace region_place(Capture *c, const OpCall *call) {
+    CaptureRegion *const region = LIKELY(!c->region) ? NULL : region_current(c);
+    if (LIKELY(!region)) return (RegionPlace){0};
+    const uint8_t saved = is_saved(region, call) ? NODE_saved : 0, rest = reads_rest(c, call) ? NODE_rest : 0;
+    return (RegionPlace){number_of(c, region), saved | rest};
 }
 
 void region_made(Capture *c, const sn_tensor *t, const OpCall *call) {

@@ -4,7 +4,8 @@
  *     sn_exp, sn_checkpoint(inner)                      region 2, Trace.regions says that it lies in 1
  *
  * A region is numbered in each segment that has an op of it: where the body ends the segment, the rest of it is a
- * region of the next one. */
+ * region of the next one. What that reads of the former part is noted (Trace.rest, NODE_rest): it is the region's own,
+ * which others may write once the region is done. */
 #ifndef SINTER_RUNTIME_REGION_H
 #define SINTER_RUNTIME_REGION_H
 #include "runtime/capture/record/capture.h"
@@ -29,7 +30,7 @@ typedef struct CaptureRegion {
 /* What structure says of an op's place. */
 typedef struct RegionPlace {
     int region;    /* 0: none */
-    uint8_t modes; /* NODE_saved, where a policy says so */
+    uint8_t modes; /* NODE_saved, where a policy says so; NODE_rest */
 } RegionPlace;
 
 /* The innermost one that the body is in, NULL: none. */

@@ -115,6 +115,7 @@ struct Trace { /* one segment of one call */
     VEC(sn_tensor *) values;          /* fresh results in order, each retained */
     VEC(TracePlace) places;           /* of the values; a replay's trace has none */
     VEC(int) regions;                 /* checkpoints that its ops are in, as Graph.regions */
+    VEC(const sn_tensor *) rest;      /* inputs that the outermost region made before a break, retained by `inputs` */
     uint8_t *marks;                   /* by value: VALUE_; made at the segment's end */
     int n_storages;
     uint64_t seed, sequence; /* the generator's before the first random op */

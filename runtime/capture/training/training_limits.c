@@ -132,6 +132,7 @@ static void check_nodes(Limits *l) {
         }
         if (node->form != FORM_functional) check_writes(l, node);
         if (node->region) note_region(l, node);
+        if (node->modes & NODE_rest) l->why = "a checkpoint that a break cut in two reads what it made before";
         if (!needs_of(l, node)) continue;
         if (lacks_derivative(node)) l->why = "an op without a derivative among those that need one";
         note_saved(l, node);
