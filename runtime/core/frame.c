@@ -138,9 +138,11 @@ Status frame_run(sn_frame *frame, sn_body body) {
     Capture *const left = UNLIKELY(state->held != NULL) ? runtime_hooks.capture_leave_for_callback(state) : NULL;
     const sn_status returned = run_body(frame, body, state);
     if (UNLIKELY(left != NULL)) runtime_hooks.capture_enter_after_callback(left);
-    const Status status = check_result(frame, returned);
+    Status status = check_result(frame, returned);
     if (state_current != state) sn_state_use(state); /* the callback left another one in place */
     if (status != ST_OK) frame_drop_outs(frame);
     scope_pop_to(state, depth);
+    if (UNLIKELY(status == ST_OK && (status = error_pending()) != ST_OK))
+        frame_drop_outs(frame); /* a fork's end ran ops */
     return status == ST_OK ? give_outs(frame, state) : status;
 }

@@ -70,8 +70,10 @@ static sn_status mapped_total(sn_frame *f) {
 }
 
 sn_tensor *fz_func(FzHow how, sn_tensor *t, double by) {
-    FuncStep step = {
-        .by = by, .flows = by == 0.75 || by == 1.5, .other = sn_full(SN_INTS(), sn_float(0.75), sn_dtype_of(t))};
+    const bool few = !sn_rank(t) || sn_size(t, 0) <= 16; /* control flow inside of sn_vmap runs example by example */
+    FuncStep step = {.by = by,
+                     .flows = few && (by == 0.75 || by == 1.5),
+                     .other = sn_full(SN_INTS(), sn_float(0.75), sn_dtype_of(t))};
     sn_tensor *out = NULL, *const along = sn_detach(t);
     const sn_tensors in = SN_TENSORS(t);
     const bool nested = by < 1;

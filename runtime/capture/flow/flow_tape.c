@@ -123,13 +123,20 @@ static void operands_name(const TapeNode *node, Text *text) {
 }
 static const TapeClass operands_class = {.backward = ends_here, .drop = drops_nothing, .name = operands_name};
 
+/* Of what a level saved of a tensor of inference mode, the tape, which has ended with this op, saves values as well. */
+static sn_tensor *operand_handle(sn_tensor *t) {
+    const bool inference = t->flags & TF_inference;
+    return inference ? tensor_from_storage(t->storage, t->base.meta, t->offset)
+                     : tensor_view(t, t->base.meta, t->offset);
+}
+
 /* Under create_graph the operand itself, as what is recorded leads to it. Else another handle, a result of `node`; what
  * wants no gradient has no history. */
 static Status enter_operand(FlowBackward *b, int i, TapeNode *node) {
     sn_tensor *t = tensor_of(b->operands->vals[i]);
     const int64_t result = b->of->ints[i];
     if (!b->create) {
-        t = tensor_view(t, t->base.meta, t->offset);
+        t = operand_handle(t);
         if (!t) return error_pending() ? error_pending() : ST_MEMORY;
     }
     if (result >= 0 && !b->create) TRY(tape_attach(t, node, (int)result));
