@@ -128,7 +128,8 @@ static void one_by_one(const Mapped *m, sn_tensor *x, sn_tensor *w, sn_tensor **
     sn_function_free(fn);
 }
 
-static void check_mapped(sn_body body, int n_out) {
+/* The calls in a mode, on tensors that were made in it. */
+static void check_mapped_in(sn_grad_mode grad_mode, sn_body body, int n_out) {
     const sn_scope mark = sn_scope_begin();
     sn_tensor *const x = sn_sub_scalar(F32(3, B, N), sn_float(0.5));
     for (int batched = 0; batched < 2; batched++) {
@@ -139,17 +140,21 @@ static void check_mapped(sn_body body, int n_out) {
             sn_function *const fn =
                 sn_compile(all_at_once, &m, SN_COMPILE_OPTIONS(.mode = mode ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER));
             for (int call = 0; call < 3; call++) {
-                sn_call(fn, (sn_tensor *const[]){x, w}, 2, out, n_out);
+                const sn_scope inside = sn_scope_begin();
+                sn_grad_mode_set(grad_mode);
+                sn_call(fn, (sn_tensor *const[]){sn_clone(x), sn_clone(w)}, 2, out, n_out);
                 expect_ok();
                 for (int k = 0; k < n_out; k++)
                     ck_assert_msg(same_bits(out[k], want[k]), "result %d, w %s, mode %d, call %d:\n%s\n%s", k,
                                   batched ? "batched" : "one", mode, call, sn_repr(out[k]), sn_repr(want[k]));
+                sn_scope_end(inside);
             }
             sn_function_free(fn);
         }
     }
     sn_scope_end(mark);
 }
+static void check_mapped(sn_body body, int n_out) { check_mapped_in(SN_GRAD_ON, body, n_out); }
 
 START_TEST(t5_control_flow_in_vmap_has_the_loops_bits) {
     check_mapped(cond_of, 1);
@@ -165,6 +170,16 @@ START_TEST(t5_gradients_of_control_flow_in_vmap_have_the_loops_bits) {
     check_mapped(cond_grad, 2);
     check_mapped(scan_grad, 1);
     check_mapped(map_grad, 2);
+}
+END_TEST
+
+/* The functions' gradients are their own, whatever the caller's mode. */
+START_TEST(t4_gradients_of_control_flow_under_the_callers_mode) {
+    for (int mode = 0; mode < 2; mode++) {
+        check_mapped_in(mode ? SN_INFERENCE : SN_GRAD_OFF, cond_grad, 2);
+        check_mapped_in(mode ? SN_INFERENCE : SN_GRAD_OFF, scan_grad, 1);
+        check_mapped_in(mode ? SN_INFERENCE : SN_GRAD_OFF, map_grad, 2);
+    }
 }
 END_TEST
 
@@ -452,6 +467,7 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {t5_control_flow_in_vmap_has_the_loops_bits,
                                   t5_gradients_of_control_flow_in_vmap_have_the_loops_bits,
+                                  t4_gradients_of_control_flow_under_the_callers_mode,
                                   t4_derivatives_of_functions_with_control_flow,
                                   t4_tangents_go_through_a_while_loop_and_gradients_do_not,
                                   t4_levels_in_levels,
