@@ -11,9 +11,15 @@ typedef struct FuncStep {
     sn_tensor *other; /* that the bodies close over: of one element */
 } FuncStep;
 
+/* A product that a region of autocast casts the input for: there it is a leaf. */
+static sn_tensor *projected(sn_tensor *x) {
+    if (!sn_rank(x)) return x;
+    return sn_linear(x, sn_full(SN_INTS(1, sn_size(x, -1)), sn_float(0.25), sn_dtype_of(x)), NULL);
+}
+
 /* Of x's sizes and dtype, whatever a region of autocast makes of its parts. */
 static sn_tensor *curve_of(const FuncStep *step, sn_tensor *x) {
-    sn_tensor *const y = sn_tanh(sn_mul_scalar(x, sn_float(step->by)));
+    sn_tensor *const y = sn_tanh(sn_mul(sn_mul_scalar(x, sn_float(step->by)), projected(x)));
     sn_tensor *const z = sn_mul(y, sn_sigmoid(sn_add(sn_sum(x), step->other)));
     if (step->by < 1) sn_add_(z, x); /* in place into what the body made */
     return sn_type_as(z, x);

@@ -1,5 +1,6 @@
 /* test_autocast.c: autocast by public functions alone [semantics T8, G6]: rows 2.16, 4.01, 4.02, 4.04 and 4.05 of the
  * acceptance list, and what regions, their casts and compiled functions owe each other. Eager and compiled each. */
+#include <sinter/transform.h>
 #include <stdio.h>
 
 #include "tests/unit/contract.h"
@@ -690,6 +691,54 @@ START_TEST(a4_05_products_of_bf16_add_in_f32) {
 }
 END_TEST
 
+/* transforms ----------------------------------------------------------------------------------- */
+
+static sn_status squares(sn_frame *f) { /* w is used twice */
+    sn_tensor *const x = sn_unsqueeze(sn_in(f, 0), 0), *const w = sn_in(f, 1);
+    return sn_out(f, 0, sn_sum(sn_mul(sn_linear(x, w, NULL), sn_tanh(sn_linear(x, w, NULL)))));
+}
+static sn_status of_w(sn_frame *f) {
+    sn_tensor *g = NULL;
+    sn_func_grad(squares, NULL, SN_FUNC_GRAD_OPTIONS(.argnums = SN_INTS(1)), SN_TENSORS(sn_in(f, 0), sn_in(f, 1)), &g,
+                 1);
+    return sn_out(f, 0, g);
+}
+static sn_status by_example(sn_frame *f) {
+    sn_tensor *g = NULL;
+    const sn_scope mark = region(SN_BF16);
+    sn_vmap(of_w, NULL, SN_VMAP_OPTIONS(.in_dims = SN_INTS(0, SN_NO_INT)), SN_TENSORS(sn_in(f, 0), sn_in(f, 1)), &g, 1);
+    sn_out(f, 0, g);
+    sn_scope_end(mark);
+    return sn_check();
+}
+
+/* What a body is given in a transform is a leaf there, but has no memory whose cast could be kept. */
+START_TEST(t8_a_transform_in_a_region_has_the_tapes_gradients) {
+    sn_tensor *const xs = sn_sub_scalar(F32(3, 3, 4), sn_float(0.5)), *const w = LEAF(4, 5, 4), *parts[3];
+    for (int i = 0; i < 3; i++) {
+        const sn_scope mark = region(SN_BF16);
+        sn_tensor *out = NULL, *const in[] = {sn_select(xs, 0, i), w};
+        sn_function *const fn = sn_compile(squares, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+        ck_assert_int_eq(sn_call(fn, in, 2, &out, 1), SN_OK);
+        ck_assert_int_eq(sn_gradients(SN_TENSORS(out), SN_TENSORS(w), (sn_tensors){0}, 0, &parts[i]), SN_OK);
+        sn_keep(parts[i]);
+        sn_scope_end(mark);
+        sn_function_free(fn);
+    }
+    sn_tensor *const want = sn_stack((sn_tensors){parts, 3}, 0);
+    for (int mode = 0; mode < 2; mode++) {
+        sn_function *const fn =
+            sn_compile(by_example, NULL, SN_COMPILE_OPTIONS(.mode = mode ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER));
+        for (int call = 0; call < 3; call++) {
+            sn_tensor *const got = SN_CALL(fn, xs, sn_detach(w));
+            ck_assert_msg(got && same_bits(got, want), "%s", got ? sn_repr(got) : sn_error_take()->message);
+        }
+        sn_function_free(fn);
+    }
+    for (int i = 0; i < 3; i++) sn_release(parts[i]);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a2_16_matmul_under_autocast_and_no_grad,
@@ -712,6 +761,7 @@ int main(void) {
         t8_a_saved_plan_keeps_the_mode,
         t8_autocast_adds_no_kernel_that_casts_by_hand_would_not_have,
         t8_a_custom_backward_has_its_forwards_mode_and_hooks_the_backwards,
+        t8_a_transform_in_a_region_has_the_tapes_gradients,
     };
     return contract_main("autocast", tests, (int)(sizeof tests / sizeof *tests));
 }
