@@ -213,15 +213,17 @@ static GVal *written(const Node *node, int i) {
     return gval(node->args[node->form == FORM_inplace ? 0 : node->row->n_params + i].val);
 }
 
-/* A comparison in place keeps the history of what it overwrites, which gets zeros, as on the tape. */
-static bool ends_history(const Node *node) {
-    return node->row->flags & OPF_nodiff && op_recorded(node->row, node->form, node->modes, 1) &&
+/* A comparison in place keeps the history of what it overwrites, which gets zeros, as on the tape; so do sums that are
+ * asked for as integers. */
+static bool ends_history(const Node *node, const Node *pure, int i) {
+    const bool keeps = node->row->flags & OPF_nodiff || !dtype_is_float(pure->outs[i].base.meta->dtype);
+    return keeps && node->form == FORM_inplace && op_recorded(node->row, node->form, node->modes, 1) &&
            dtype_is_float(node->args[0].val->meta->dtype);
 }
 
 static Val *result_of(Graph *graph, const Node *written, const Node *pure, int i) {
     Val *const result = &pure->outs[i].base;
-    return ends_history(written) ? E(&graph->builder, overwrite, V(pure->args[0].val), V(result)) : result;
+    return ends_history(written, pure, i) ? E(&graph->builder, overwrite, V(pure->args[0].val), V(result)) : result;
 }
 
 static Status rewrite_form(Rewrite *rewrite, Node *node) {

@@ -307,9 +307,15 @@ static void gather_needs(const RowNode *row, const TapeBackward *call, bool *nee
     }
 }
 
-/* Comparisons have nodes only where they write in place: what they overwrote gets zeros. */
-static Status run_rule(const OpRow *row, Deriv *d) {
-    DerivFn *const rule = deriv_rule(row->flags & OPF_nodiff ? op_row(OP_overwrite) : row);
+/* Comparisons have nodes only where they write in place: what they overwrote gets zeros; so does what is written of
+ * integers (cumsum_(x, 0, dtype=i64)). */
+static bool overwrites(const RowNode *row) {
+    return row->row->flags & OPF_nodiff || (row->wide != DT_default && !dtype_is_float(row->wide));
+}
+
+static Status run_rule(const RowNode *node, Deriv *d) {
+    const OpRow *const row = node->row;
+    DerivFn *const rule = deriv_rule(overwrites(node) ? op_row(OP_overwrite) : row);
     if (rule) return rule(d);
     return error_raise(ST_UNSUPPORTED, "%s has no derivative rule", row->name);
 }
@@ -361,11 +367,11 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
         enter_flow(node, call, &flow);
         rc.d.flow = &flow;
     }
-    if (UNLIKELY(row->wide != DT_default)) {
+    if (UNLIKELY(row->wide != DT_default && !overwrites(row))) {
         TRY(widen(row, call, &wide));
         rc.d.grad_out = &wide;
     }
-    TRY(run_rule(row->row, &rc.d));
+    TRY(run_rule(row, &rc.d));
     for (int i = 0; i < row->row->n_params; i++)
         if (call->needs[i]) call->grad_in[i] = (sn_tensor *)rc.grad_in[i];
     return error_pending();
