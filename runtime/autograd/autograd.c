@@ -313,11 +313,10 @@ static bool overwrites(const RowNode *row) {
     return row->row->flags & OPF_nodiff || (row->wide != DT_default && !dtype_is_float(row->wide));
 }
 
-static Status run_rule(const RowNode *node, Deriv *d) {
-    const OpRow *const row = node->row;
-    DerivFn *const rule = deriv_rule(overwrites(node) ? op_row(OP_overwrite) : row);
+static Status run_rule(const RowNode *row, Deriv *d) {
+    DerivFn *const rule = deriv_rule(overwrites(row) ? op_row(OP_overwrite) : row->row);
     if (rule) return rule(d);
-    return error_raise(ST_UNSUPPORTED, "%s has no derivative rule", row->name);
+    return error_raise(ST_UNSUPPORTED, "%s has no derivative rule", row->row->name);
 }
 
 /* An in-place program's gradient is that of its functional form, whose result is cast to what is written [semantics

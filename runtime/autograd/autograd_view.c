@@ -205,14 +205,16 @@ static Status copy_view(sn_tensor *t, sn_tensor **out) {
     return dispatch(op_row(OP_clone), FORM_functional, (const Arg[]){A_VAL(&t->base), A_NONE}, NULL, out);
 }
 
-Status tape_view_copy(sn_tensor *t, sn_tensor **out) {
-    const Meta *const meta = t->base.meta;
-    TRY(copy_view(t, out));
-    if (!meta->contiguous || meta_same_layout(meta, (*out)->base.meta)) return ST_OK;
-    /* Strides of dims of size 1 say whether results are channels_last. */
-    const Arg args[] = {A_VAL(&(*out)->base), A_INTS(meta->sizes, meta->rank), A_INTS(meta->strides, meta->rank),
+Status tape_lay_out(sn_tensor **t, const Meta *meta) {
+    if (meta_same_layout(meta, (*t)->base.meta)) return ST_OK;
+    const Arg args[] = {A_VAL(&(*t)->base), A_INTS(meta->sizes, meta->rank), A_INTS(meta->strides, meta->rank),
                         A_INT(0)};
-    return tape_dispatch(op_row(OP_as_strided), FORM_functional, args, out);
+    return tape_dispatch(op_row(OP_as_strided), FORM_functional, args, t);
+}
+
+Status tape_view_copy(sn_tensor *t, sn_tensor **out) {
+    TRY(copy_view(t, out));
+    return t->base.meta->contiguous ? tape_lay_out(out, t->base.meta) : ST_OK;
 }
 
 static Status refresh_if_due(sn_tensor *t, bool *due) {

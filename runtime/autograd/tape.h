@@ -247,6 +247,9 @@ Status tape_view_alone(sn_tensor *t, bool no_grad);
 Status tape_view_refresh(sn_tensor *t);
 /* t's values in memory of their own, by the forms of its ops that copy (slice_copy), or by a clone; scope-owned. */
 Status tape_view_copy(sn_tensor *t, sn_tensor **out);
+/* *t, which begins its storage and lies in memory as meta says, with meta's strides of dims of size 1 as well: they say
+   whether results are channels_last. Nothing where it has them; no key sees it. */
+Status tape_lay_out(sn_tensor **t, const Meta *meta);
 /* Has t, or an argument of call, to be brought up to date before a node leads there? */
 static inline bool tape_view_is_due(const sn_tensor *t) {
     return t->autograd && t->autograd->view && tape_view_tracks(t);

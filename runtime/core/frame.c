@@ -103,9 +103,14 @@ static bool is_held(const sn_frame *frame, int i, const sn_state *state) {
     return is_output_before(frame, i) || is_input(frame, frame->out[i]);
 }
 
-/* The references that sn_out took pass to the scope outside. */
+/* The references that sn_out took pass to the scope outside. The end of the callback's scopes may have failed: that of
+ * a fork runs the segment before it. */
 static Status give_outs(sn_frame *frame, sn_state *state) {
-    Status status = ST_OK;
+    Status status = error_pending();
+    if (UNLIKELY(status != ST_OK)) {
+        frame_drop_outs(frame);
+        return status;
+    }
     for (int i = 0; i < frame->n_out; i++) {
         sn_tensor *const t = frame->out[i];
         if (!t) continue;
@@ -138,11 +143,9 @@ Status frame_run(sn_frame *frame, sn_body body) {
     Capture *const left = UNLIKELY(state->held != NULL) ? runtime_hooks.capture_leave_for_callback(state) : NULL;
     const sn_status returned = run_body(frame, body, state);
     if (UNLIKELY(left != NULL)) runtime_hooks.capture_enter_after_callback(left);
-    Status status = check_result(frame, returned);
+    const Status status = check_result(frame, returned);
     if (state_current != state) sn_state_use(state); /* the callback left another one in place */
     if (status != ST_OK) frame_drop_outs(frame);
     scope_pop_to(state, depth);
-    if (UNLIKELY(status == ST_OK && (status = error_pending()) != ST_OK))
-        frame_drop_outs(frame); /* a fork's end ran ops */
     return status == ST_OK ? give_outs(frame, state) : status;
 }

@@ -454,20 +454,23 @@ static Status check_outside(const Region *r) {
     return ST_OK;
 }
 
-/* A copy of what the region made in a part before; inputs that share memory share it. */
-static Status copy_made(RegionRun *run, sn_tensor **t) {
+/* Inputs that share memory share its copy. NULL: out of memory, or an error is pending. */
+static Storage *copied_storage(RegionRun *run, Storage *of) {
     for (int i = 0; i < run->copies.n; i++)
-        if (run->copies.at[i].of == (*t)->storage)
-            return (*t = tensor_from_storage(run->copies.at[i].copy, (*t)->base.meta, (*t)->offset)) ? ST_OK
-                                                                                                     : ST_MEMORY;
-    Storage *const of = (*t)->storage;
+        if (run->copies.at[i].of == of) return run->copies.at[i].copy;
     const Meta *const bytes = meta_intern_contiguous(DT_u8, of->device, (const int64_t[]){(int64_t)of->bytes}, 1);
     sn_tensor *const whole = bytes ? tensor_from_storage(of, bytes, 0) : NULL;
     sn_tensor *const copy = whole ? tape_clone(whole, NULL) : NULL;
-    if (!copy) return error_pending() ? error_pending() : ST_MEMORY;
-    if (!VEC_ROOM(run->region->arena, &run->copies)) return ST_MEMORY;
+    if (!copy || !VEC_ROOM(run->region->arena, &run->copies)) return NULL;
     run->copies.at[run->copies.n++] = (MadeCopy){of, copy->storage};
-    return (*t = tensor_from_storage(copy->storage, (*t)->base.meta, (*t)->offset)) ? ST_OK : ST_MEMORY;
+    return copy->storage;
+}
+
+/* Of what the region made in a part before. */
+static Status copy_made(RegionRun *run, sn_tensor **t) {
+    Storage *const copy = copied_storage(run, (*t)->storage);
+    *t = copy ? tensor_from_storage(copy, (*t)->base.meta, (*t)->offset) : NULL;
+    return *t ? ST_OK : error_pending() ? error_pending() : ST_MEMORY;
 }
 
 /* The input with the history of the call. */
@@ -623,7 +626,9 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
 }
 
 static Status keep_input(RegionRun *run, int i, sn_tensor *t) {
-    if (run->region->made[i]) TRY(copy_made(run, &t));
+    if (!run->region->made[i]) return keep_outside(run, t);
+    TRY(note_made(run, t));
+    TRY(copy_made(run, &t));
     return keep_outside(run, t);
 }
 
@@ -638,7 +643,6 @@ static Status note_inputs(RegionRun *run, const Arg *in) {
         r->in[i].val = NULL;
         r->made[i] &= t->storage != NULL;
         TRY(tape_edge_set(&r->edges[i], t));
-        if (r->made[i]) TRY(note_made(run, t));
         TRY(keep_input(run, i, t));
         r->in_outside[i] = r->outside.n - 1;
         void *const place = (void *)(uintptr_t)r->outside.n;

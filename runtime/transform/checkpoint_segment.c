@@ -291,9 +291,9 @@ static bool may_run(const Trace *trace, int region, int first, int end) {
     return tracked;
 }
 
-static bool is_rest(const Trace *trace, Operand o) {
-    for (int i = 0; operand_is_input(o) && i < trace->rest.n; i++)
-        if (trace->rest.at[i] == trace->inputs.at[operand_input(o)].tensor) return true;
+static bool is_rest(const Trace *trace, const sn_tensor *t) {
+    for (int i = 0; i < trace->rest.n; i++)
+        if (trace->rest.at[i] == t) return true;
     return false;
 }
 
@@ -308,8 +308,7 @@ static Status run_tree(const Trace *trace, StepsTree *tree, Steps *steps) {
     for (int i = 0; i < tree->outer.n; i++) values.outer[i] = operand_now(trace, tree->outer.at[i]);
     bool *const made = ARENA_ARRAY(trace->capture->arena, bool, steps->in.n + 1);
     if (!made) return ST_MEMORY;
-    for (int i = 0; i < steps->in.n; i++)
-        made[i] = steps->in.at[i] < 0 && is_rest(trace, tree->outer.at[-1 - steps->in.at[i]]);
+    for (int i = 0; i < steps->in.n; i++) made[i] = is_rest(trace, *value_at(&values, steps->in.at[i]));
     tree->trace = trace;
     const Status status = run_region(steps, made, &values);
     tree->trace = NULL;

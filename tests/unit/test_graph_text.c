@@ -22,7 +22,7 @@ static const char norm[] = "graph norm(%x: f32[s0,768], %w: f32[768]) {\n"
                            "  %4 = aten::sum.dim_IntList(%2, [0]) order=S\n"
                            "  %5 = aten::view(%x, [-1, 2, 384])\n"
                            "  %6 = aten::add.out(%x, %w, out=%2)\n"
-                           "  %7 = sn::restride(%4, [1]) no_autocast puts\n"
+                           "  %7 = sn::restride(%4, [1]) no_autocast puts saved rest\n"
                            "  write %x = %1\n"
                            "  return %1 | %3 views %x at s0*2, %4, None\n"
                            "}\n";

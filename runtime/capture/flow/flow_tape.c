@@ -123,7 +123,7 @@ static void operands_name(const TapeNode *node, Text *text) {
 }
 static const TapeClass operands_class = {.backward = ends_here, .drop = drops_nothing, .name = operands_name};
 
-/* Of what a level saved of a tensor of inference mode, the tape, which has ended with this op, saves values as well. */
+/* A level saves tensors of inference mode, too: a view of one would be such, and no op of it recorded. */
 static sn_tensor *operand_handle(sn_tensor *t) {
     const bool inference = t->flags & TF_inference;
     return inference ? tensor_from_storage(t->storage, t->base.meta, t->offset)
