@@ -102,13 +102,20 @@ static BlockStep step_of(BlockEmitter *e, int number, bool wide) {
     return step;
 }
 
+static void emit_wide(BlockEmitter *e, int number, bool again);
+
+/* What an instruction needs of earlier phases. */
+static void emit_operands(BlockEmitter *e, const Inst *inst) {
+    const int16_t operands[3] = {inst->a, inst->b, inst->c};
+    for (int i = 0; i < 3; i++)
+        if (operands[i] >= 0 && is_wide(e, &e->nest->insts[operands[i]])) emit_wide(e, operands[i], true);
+}
+
 /* Wide steps go to the body; `again` first emits what they need of earlier phases. */
 static void emit_wide(BlockEmitter *e, int number, bool again) {
     const Inst *const inst = &e->nest->insts[number];
-    const int16_t operands[3] = {inst->a, inst->b, inst->c};
     if (e->wide[number] >= 0) return;
-    for (int i = 0; again && i < 3; i++)
-        if (operands[i] >= 0 && is_wide(e, &e->nest->insts[operands[i]])) emit_wide(e, operands[i], true);
+    if (again) emit_operands(e, inst);
     BlockStep step = step_of(e, number, true);
     if (inst->op == LI_reduce)
         step.out = e->fixed[number];
@@ -139,6 +146,8 @@ static void emit_phase(BlockEmitter *e, const Phase *phase, bool again) {
         const Inst *const inst = &e->nest->insts[i];
         if (!is_uniform(inst) && !is_wide(e, inst) && inst->op != LI_reduce) emit_narrow(e, i);
     }
+    for (int i = phase->first; again && i < phase->first + phase->n; i++) /* all is read before anything is stored */
+        emit_operands(e, &e->nest->insts[i]);
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &e->nest->insts[i];
         if (is_wide(e, inst) || inst->op == LI_reduce) emit_wide(e, i, again);
