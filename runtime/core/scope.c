@@ -78,9 +78,11 @@ static void release_texts(sn_state *state, const TextOwned *until) {
     }
 }
 
-static bool leaves_modes(const sn_state *state, const ScopeFrame *frame) {
-    return (state->n_scopes + 1 < state->cast_region) | (state->modes != frame->modes) |
-           (state->api_modes != frame->api_modes) | (state->packer != frame->packer);
+static inline bool leaves_modes(const sn_state *state, const ScopeFrame *frame) {
+    const uintptr_t others = ((uintptr_t)state->modes ^ (uintptr_t)frame->modes) |
+                             ((uintptr_t)state->api_modes ^ (uintptr_t)frame->api_modes) |
+                             ((uintptr_t)state->packer ^ (uintptr_t)frame->packer);
+    return others | (state->n_scopes + 1 < state->cast_region);
 }
 
 /* A program's code may run and open scopes: the frame's place is not its own any more. */

@@ -217,9 +217,8 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
     return t;
 }
 
-/* A header, of a level's handle perhaps. */
 static COLD void free_handle(sn_tensor *t) {
-    sn_tensor *const inner = tensor_is_batched(t) ? t->inner : NULL;
+    sn_tensor *const inner = t->inner;
     block_give(t, BLOCK_header);
     tensor_release(inner);
 }
@@ -228,12 +227,12 @@ void tensor_free(sn_tensor *t) {
     if (UNLIKELY(t->autograd != NULL)) runtime_hooks.tape_meta_free(t);
     Storage *const storage = t->storage;
     meta_release(t->base.meta);
-    if (UNLIKELY(!storage || tensor_is_batched(t)))
-        free_handle(t);
-    else if (t->block == BLOCK_header)
-        block_give(t, BLOCK_header);
-    else
+    if (t->block != BLOCK_header)
         atomic_store_explicit(&t->refs, 0, memory_order_relaxed); /* the block lives on while views do */
+    else if (UNLIKELY(tensor_is_batched(t)))
+        free_handle(t);
+    else
+        block_give(t, BLOCK_header);
     if (LIKELY(storage != NULL)) storage_release(storage);
 }
 

@@ -1,6 +1,8 @@
 /* test_cuda_background.c: code for a CUDA device that is made while the program goes on (option background): eager's
  * kernels run until NVRTC is done, with the same bits, and a fork meanwhile leaves the child its CPU. */
 #include <check.h>
+#include <execinfo.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -64,8 +66,19 @@ START_TEST(code_is_swapped_in) {
 }
 END_TEST
 
+enum { CHILD_SECONDS = 300, FRAMES = 100, HUNG = 64 };
+
+/* A child that waits for what no thread of it will give says where. */
+static void say_where(int unused) {
+    (void)unused;
+    void *at[FRAMES];
+    backtrace_symbols_fd(at, backtrace(at, FRAMES), STDERR_FILENO);
+    _exit(HUNG);
+}
+
 /* The child's GPU is lost with the fork; its CPU compiles in the foreground. */
 static void in_child(sn_function *fn, sn_tensor *there) {
+    alarm(CHILD_SECONDS);
     const bool refused = !SN_CALL(fn, there) && strstr(sn_error_take()->message, "forked after CUDA's first use");
     call(fn, SN_CPU);
     const bool compiled = call(fn, SN_CPU) == SN_PATH_COMPILED;
@@ -77,6 +90,8 @@ static void forks_while(BackgroundTest how) {
     sn_tensor *const there = sn_to_device(sn_reshape(range(60), SN_INTS(5, 12)), GPU);
     background_test(how);
     call(fn, GPU);
+    backtrace(&(void *){NULL}, 1); /* loads what it needs, here */
+    signal(SIGALRM, say_where);
     while (how.slow_ns && !background_counts().running) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);

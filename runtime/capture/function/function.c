@@ -435,41 +435,51 @@ static Status refuse_uncaptured(const sn_function *fn) {
                        fn->name);
 }
 
+/* Why the body runs op by op; NULL: it is captured. */
+static inline const char *eager_reason(const sn_function *fn, const sn_state *state) {
+    if (UNLIKELY(state->level != NULL)) return "inside of sn_vmap or a transform like it"; /* its ops are the level's */
+    if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) return "compiling is switched off";
+    if (UNLIKELY(state->packer != NULL)) return REASON_packed;
+    if (LIKELY(!(state->include & (KEY_BIT(fake) | KEY_BIT(anomaly))))) return NULL;
+    return state->include & KEY_BIT(fake) ? "in fake mode nothing is computed" : "anomaly mode looks at each result";
+}
+
+/* Part of a body that goes into a graph. */
+static COLD Status call_emitted(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    if (fn->options.mode == SN_COMPILE_EAGER) TRY(state_untraced("a callee in mode SN_COMPILE_EAGER"));
+    return run_body(fn, in, n_in, out, n_out, NULL);
+}
+
+static Status call_saved(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    const bool refused = any_uncaptured(in, n_in) || state_get()->include & KEY_BIT(fake);
+    return refused ? refuse_uncaptured(fn) : replay_run(fn, in, n_in, out, n_out);
+}
+
+static Status call_compiled(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    bool ran = false;
+    Status status = ST_OK;
+    if (!any_uncaptured(in, n_in)) status = replay_try(fn, in, n_in, out, n_out, &ran);
+    if (!ran) status = call_captured(fn, in, n_in, out, n_out);
+    return status == ST_OK ? check_strict(fn) : status;
+}
+
+static Status call_by_state(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    sn_state *const state = state_get();
+    if (UNLIKELY(state->emission != NULL)) return call_emitted(fn, in, n_in, out, n_out);
+    if (UNLIKELY(capture_current() != NULL)) return call_inlined(fn, in, n_in, out, n_out);
+    if (fn->saved) return call_saved(fn, in, n_in, out, n_out);
+    const char *const reason = eager_reason(fn, state);
+    if (!reason) return call_compiled(fn, in, n_in, out, n_out);
+    const Status status = run_body(fn, in, n_in, out, n_out, NULL);
+    report_eager(fn, state, reason);
+    return status;
+}
+
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (error_pending()) return error_pending();
     if (!fn) return error_raise(ST_ARGUMENT, "sn_call: the function is NULL");
-    sn_state *const state = state_get();
-    Status status = ST_OK;
-    if (state->emission) { /* part of a body that goes into a graph */
-        status = fn->options.mode == SN_COMPILE_EAGER ? state_untraced("a callee in mode SN_COMPILE_EAGER") : ST_OK;
-        if (status == ST_OK) status = run_body(fn, in, n_in, out, n_out, NULL);
-    } else if (capture_current()) {
-        status = call_inlined(fn, in, n_in, out, n_out);
-    } else if (state->level && !fn->saved) { /* its ops are the level's */
-        status = run_body(fn, in, n_in, out, n_out, NULL);
-        report_eager(fn, state, "inside of sn_vmap or a transform like it");
-    } else if (fn->saved) {
-        status = any_uncaptured(in, n_in) || state->include & KEY_BIT(fake) ? refuse_uncaptured(fn)
-                                                                            : replay_run(fn, in, n_in, out, n_out);
-    } else if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) {
-        status = run_body(fn, in, n_in, out, n_out, NULL);
-        report_eager(fn, state, "compiling is switched off");
-    } else if (UNLIKELY(state->packer != NULL)) {
-        status = run_body(fn, in, n_in, out, n_out, NULL);
-        report_eager(fn, state, REASON_packed);
-    } else if (UNLIKELY(state->include & KEY_BIT(fake))) {
-        status = run_body(fn, in, n_in, out, n_out, NULL);
-        report_eager(fn, state, "in fake mode nothing is computed");
-    } else if (UNLIKELY(state->include & KEY_BIT(anomaly))) {
-        status = run_body(fn, in, n_in, out, n_out, NULL);
-        report_eager(fn, state, "anomaly mode looks at each result");
-    } else {
-        bool ran = false;
-        if (!any_uncaptured(in, n_in)) status = replay_try(fn, in, n_in, out, n_out, &ran);
-        if (!ran) status = call_captured(fn, in, n_in, out, n_out);
-        if (status == ST_OK) status = check_strict(fn);
-    }
+    const Status status = call_by_state(fn, in, n_in, out, n_out);
     for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
     return status;
 }

@@ -819,9 +819,11 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op, cons
 /* Whether all is as ever around a call: what the dispatcher and capture_call would ask before they record it. Only what
  * the owner alone writes: no lock is held yet. */
 static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
-    const uint64_t keys = state->include & ~state->exclude & (KEY_BIT(capture) | KEYS_OF_CALLS | KEY_BIT(vmap));
-    return keys == KEY_BIT(capture) && state->error.status == ST_OK && !state->emission && !state->modes &&
-           !is_watched(state) && !capture_was_left(c) && !c->symbols && !c->region &&
+    const uint64_t asked = KEY_BIT(capture) | KEYS_OF_CALLS | KEY_BIT(vmap);
+    const uint64_t keys = state->include & ((~state->exclude & asked) | KEY_BIT(anomaly)); /* is_watched */
+    const uintptr_t special = (uintptr_t)state->emission | (uintptr_t)state->modes | (uintptr_t)state->packer |
+                              (uintptr_t)c->symbols | (uintptr_t)c->region;
+    return keys == KEY_BIT(capture) && !special && state->error.status == ST_OK && !capture_was_left(c) &&
            !(call->row->flags & OPF_check && (c->eager_checks || c->device_asserts)) && !override_covers(call->row) &&
            !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set();
 }
@@ -837,7 +839,7 @@ static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *st
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
     const uint32_t manner = trie_manner(call->form, current_modes(state), c->relays);
     if (UNLIKELY(!entry || !is_undisturbed(c, state) || node->op.row != call->row || node->manner != manner ||
-                 node->op.random != random_of(c, call) || !entry->args ||
+                 (call->row->flags & OPF_random && node->op.random != c->trace->random) || !entry->args ||
                  (call->form == FORM_out && out_tracks(c, call, state))))
         return false;
     const int touched = c->trace->inputs.n;
