@@ -30,7 +30,7 @@ static Status take_options(const sn_scaler_options *given, sn_scaler_options *o)
     if (o->growth_factor == 0) o->growth_factor = 2;
     if (o->backoff_factor == 0) o->backoff_factor = 0.5;
     if (o->growth_interval == 0) o->growth_interval = 2000;
-    if (!(o->init_scale > 0) || !isfinite((float)o->init_scale))
+    if (!((float)o->init_scale > 0) || !isfinite((float)o->init_scale))
         return error_raise(ST_ARGUMENT, "sn_scaler_new: init_scale %g: it must be above 0 and finite in f32",
                            o->init_scale);
     if (!(o->growth_factor > 1) || !isfinite(o->growth_factor))
@@ -94,6 +94,9 @@ static bool is_unscaled(const sn_scaler *s, const sn_optim *o) {
     return o->scaling.scaler == s->number && o->scaling.unscaled == s->round;
 }
 
+/* Where it had no gradients, those that come later are still to be. */
+static bool is_due(const sn_scaler *s, const sn_optim *o) { return !is_unscaled(s, o) || o->scaling.empty; }
+
 static bool is_stepped(const sn_scaler *s, const sn_optim *o) {
     return o->scaling.scaler == s->number && o->scaling.stepped == s->round;
 }
@@ -138,7 +141,7 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
                            "sn_scaler_unscale: this optimizer of %s was stepped since the last "
                            "sn_scaler_update",
                            o->maker);
-    if (is_unscaled(s, o))
+    if (!is_due(s, o))
         return error_raise(ST_STATE,
                            "sn_scaler_unscale: this optimizer of %s was unscaled since the last "
                            "sn_scaler_update",
@@ -156,7 +159,7 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
     sn_grad_mode_set(before);
     TRY((Status)sn_scope_end(scope));
     capture_note_event("a scaler unscales in the body");
-    o->scaling = (Scaling){.found_inf = found, .scaler = s->number, .unscaled = s->round};
+    o->scaling = (Scaling){.found_inf = found, .scaler = s->number, .unscaled = s->round, .empty = !range.most};
     s->unscaled = true;
     return ST_OK;
 }
@@ -169,6 +172,7 @@ sn_status sn_scaler_unscale(sn_scaler *s, sn_optim *o) {
 sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *o) {
     if (check_scaling(s, o, "sn_scaler_found_inf") != ST_OK) return NULL;
     if (s->options.disabled) return NULL;
+    capture_note_event("a scaler's round is asked for in the body");
     if (is_unscaled(s, o)) return o->scaling.found_inf;
     error_raise(ST_STATE, "sn_scaler_found_inf: this optimizer of %s was not unscaled since the last sn_scaler_update",
                 o->maker);
@@ -191,8 +195,9 @@ static Status scaler_step(sn_scaler *s, sn_optim *o) {
     if (is_stepped(s, o))
         return error_raise(ST_STATE, "sn_scaler_step: this optimizer of %s was stepped since the last sn_scaler_update",
                            o->maker);
-    if (!is_unscaled(s, o)) TRY(unscale(s, o));
+    if (is_due(s, o)) TRY(unscale(s, o));
     TRY((Status)optim_step(o, o->scaling.found_inf));
+    capture_note_event("a scaler steps in the body");
     o->scaling.stepped = s->round;
     return ST_OK;
 }

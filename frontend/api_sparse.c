@@ -39,15 +39,16 @@ static int64_t element(const sn_tensor *t, int64_t i, int64_t k) {
     return ((const int64_t *)tensor_data(t))[at];
 }
 
-static Status check_range(sn_tensor *t, sn_ints sizes, const char *what) {
+/* Of dims from `first` on, whose sizes are given; noun: what an element of t is. */
+static Status check_range(sn_tensor *t, const char *noun, int64_t first, sn_ints sizes, const char *what) {
     TRY(tensor_ready(t, what));
     const Meta *const meta = t->base.meta;
     for (int64_t d = 0; d < sizes.n; d++)
         for (int64_t k = 0; k < meta->sizes[meta->rank - 1]; k++) {
             const int64_t at = element(t, d, k);
             if (at < 0 || at >= sizes.data[d])
-                return error_raise(ST_VALUE, "%s: position %lld of entry %lld is outside of dim %lld, of size %lld",
-                                   what, (long long)at, (long long)k, (long long)d, (long long)sizes.data[d]);
+                return error_raise(ST_VALUE, "%s: %s %lld of entry %lld is outside of dim %lld, of size %lld", what,
+                                   noun, (long long)at, (long long)k, (long long)(first + d), (long long)sizes.data[d]);
         }
     return ST_OK;
 }
@@ -60,7 +61,7 @@ static Status check_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes, 
         return error_raise(ST_SHAPE, "%s: positions of %lld dims for sizes of %lld", what,
                            (long long)positions->base.meta->sizes[0], (long long)sizes.n);
     TRY(check_counts(positions, 1, values, what));
-    return check_range(positions, sizes, what);
+    return check_range(positions, "position", 0, sizes, what);
 }
 
 sn_tensor *sn_sparse_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes) {
@@ -95,7 +96,7 @@ static Status check_csr(sn_tensor *rows, sn_tensor *columns, sn_tensor *values, 
         return error_raise(ST_SHAPE, "%s: %lld row starts for %lld rows and the end", what,
                            (long long)rows->base.meta->sizes[0], (long long)sizes.data[0]);
     TRY(check_counts(columns, 0, values, what));
-    TRY(check_range(columns, (sn_ints){sizes.data + 1, 1}, what));
+    TRY(check_range(columns, "column", 1, (sn_ints){sizes.data + 1, 1}, what));
     return check_rows(rows, columns, what);
 }
 

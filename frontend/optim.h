@@ -11,6 +11,7 @@ typedef struct Scaling {
     sn_tensor *found_inf;       /* 0-dim bool, owned; on the first parameter's device */
     uint64_t scaler;            /* number of the scaler that unscaled or stepped last; 0: none */
     uint64_t unscaled, stepped; /* the round in which it did */
+    bool empty;                 /* and there was no gradient to unscale */
 } Scaling;
 
 struct sn_optim {

@@ -61,7 +61,8 @@ void sn_scaler_free(sn_scaler *s);
 /* loss * scale; of a disabled scaler the loss itself. [op] */
 sn_tensor *sn_scaler_scale(sn_scaler *s, sn_tensor *loss);
 /* The optimizer's gradients, in place, by 1 / scale, and whether any of them holds an infinity or a NaN. Once
-   between updates, before the step. Gradients of f16 are an error: f32 parameters with autocast have f32 ones. [op] */
+   between updates, before the step; where no parameter had a gradient, once more when some have. Gradients of f16 are
+   an error: f32 parameters with autocast have f32 ones. [op] */
 sn_status sn_scaler_unscale(sn_scaler *s, sn_optim *optim);
 /* Unscales what is not yet, and steps; nothing but versions changes where an infinity was found. Once between updates.
    [op] */
@@ -71,7 +72,7 @@ sn_status sn_scaler_step(sn_scaler *s, sn_optim *optim);
 sn_status sn_scaler_update(sn_scaler *s);
 /* What the last unscale of this round found: 0-dim bool, borrowed, to select by in a formula of one's own (its
    parameters in an optimizer that only unscales); a branch on it breaks a graph. NULL, without an error, of a disabled
-   scaler, which looks at no gradient. [neutral] */
+   scaler, which looks at no gradient. [event] */
 sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *optim);
 /* Borrowed: "scale" f32, "growth_tracker" i64, 0-dim; save it, sn_dict_copy into it. [neutral] */
 sn_dict *sn_scaler_dict(sn_scaler *s);

@@ -57,9 +57,10 @@ static sn_tensor *logits_of(const Decoder *d, sn_tensor *tokens, sn_sym at, bool
     return sn_scope_return(scope, sn_to(sn_select(sn_linear(x, m->tokens, NULL), 0, 0), SN_F32));
 }
 
-/* A token by the probabilities of the last row, sharpened: the largest of logit plus Gumbel's noise. i64 [1, 1] */
+/* A token by the probabilities of the last row, sharpened: the largest of logit plus Gumbel's noise. A vocabulary may be
+ * larger than what a text has: bytes. i64 [1, 1] */
 static sn_tensor *choose(sn_tensor *logits) {
-    sn_tensor *const last = sn_narrow(logits, 0, -1, 1);
+    sn_tensor *const last = sn_narrow(sn_narrow(logits, 0, -1, 1), 1, 0, 256);
     sn_tensor *const unit = sn_rand(sn_sizes(last), SN_F32);
     sn_tensor *const noise = sn_neg(sn_log(sn_neg(sn_log(unit))));
     return sn_argmax(sn_add(sn_mul_scalar(last, sn_float(1.25)), noise), -1, true);

@@ -258,6 +258,29 @@ START_TEST(a_call_of_several_graphs_is_refused) {
 }
 END_TEST
 
+static sn_status counted(sn_frame *f) {
+    ++*(int *)sn_closure(f);
+    return sn_out(f, 0, sn_relu(sn_in(f, 0)));
+}
+
+/* A graph that is asked for, before or between calls, teaches a replayed function nothing. */
+START_TEST(a_replayed_function_stays_one) {
+    int bodies = 0;
+    sn_function *const fn = sn_compile(counted, &bodies, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    sn_tensor *const x = F32(1, 6);
+    const sn_value in[] = {sn_val(x)};
+    for (int i = 0; i < 6; i++) {
+        sn_graph *const g = sn_graph_capture(fn, in, 1);
+        ck_assert_msg(g != NULL, "%s", sn_error_take()->message);
+        sn_graph_free(g);
+        const int before = bodies;
+        ck_assert(same_bits(SN_CALL(fn, x), sn_relu(x)));
+        ck_assert_int_eq(bodies - before, i == 0);
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
 /* In the order of the call [semantics C15] ----------------------------------------------------- */
 
 typedef struct Closed {
@@ -391,6 +414,7 @@ int main(void) {
                                   edits_that_make_no_graph,
                                   a_node_without_results_is_no_value,
                                   a_call_of_several_graphs_is_refused,
+                                  a_replayed_function_stays_one,
                                   c15_a_captured_graph_is_called_as_the_function_was,
                                   c15_an_argument_that_is_used_otherwise_keeps_its_place,
                                   c15_a_call_that_is_more_than_a_graph_is_refused,

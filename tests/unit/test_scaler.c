@@ -237,6 +237,43 @@ START_TEST(calls_out_of_turn_are_errors) {
 }
 END_TEST
 
+/* An unscale that found no gradient leaves those that come later to the step. */
+START_TEST(gradients_behind_an_empty_unscale_are_unscaled) {
+    Model m = model_new(sgd, WIDTH, SN_SCALER_OPTIONS(.init_scale = 4));
+    ck_assert_int_eq(sn_scaler_unscale(m.scaler, m.optim), SN_OK);
+    ck_assert_int_eq(sn_item_int(sn_scaler_found_inf(m.scaler, m.optim)), 0);
+    some_gradients(&m);
+    ck_assert_int_eq(sn_scaler_step(m.scaler, m.optim), SN_OK);
+    ck_assert(same_bits(sn_grad(m.w[0]), sn_mul_scalar(F32(20, WIDTH, WIDTH), sn_float(0.25))));
+    ck_assert_int_eq(sn_scaler_unscale(m.scaler, m.optim), SN_ERR_STATE);
+    expect_error(SN_ERR_STATE, "was stepped since");
+    model_free(m);
+}
+END_TEST
+
+static sn_status found_in_body(sn_frame *f) {
+    const Model *const m = sn_closure(f);
+    return sn_out(f, 0, sn_where(sn_scaler_found_inf(m->scaler, m->optim), sn_neg(sn_in(f, 0)), sn_in(f, 0)));
+}
+
+/* Whose round it is no guard sees: such a body runs in each call. */
+START_TEST(a_round_that_a_replayed_body_asks_for_is_that_of_the_call) {
+    Model m = model_new(sgd, WIDTH, SN_SCALER_OPTIONS(.init_scale = 4));
+    sn_function *const fn = sn_compile(found_in_body, &m, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    sn_tensor *const x = F32(5, 3);
+    for (int i = 0; i < 6; i++) {
+        some_gradients(&m);
+        if (i != 4) sn_scaler_unscale(m.scaler, m.optim);
+        sn_tensor *const y = SN_CALL(fn, x);
+        ck_assert(i == 4 ? !y : same_bits(y, x));
+        if (i == 4) expect_error(SN_ERR_STATE, "sn_scaler_found_inf: this optimizer of sn_sgd was not unscaled");
+        ck_assert_int_eq(sn_scaler_step(m.scaler, m.optim), SN_OK);
+        ck_assert_int_eq(sn_scaler_update(m.scaler), SN_OK);
+    }
+    sn_function_free(fn), model_free(m);
+}
+END_TEST
+
 START_TEST(bad_arguments_are_named) {
     Model m = model_new(sgd, WIDTH, SN_SCALER_OPTIONS(.init_scale = 4));
     sn_scaler_step(m.scaler, NULL);
@@ -255,6 +292,8 @@ START_TEST(bad_arguments_are_named) {
     expect_error(SN_ERR_ARGUMENT, "backoff_factor 1.5");
     ck_assert_ptr_null(sn_scaler_new(SN_SCALER_OPTIONS(.init_scale = -2)));
     expect_error(SN_ERR_ARGUMENT, "init_scale -2");
+    ck_assert_ptr_null(sn_scaler_new(SN_SCALER_OPTIONS(.init_scale = 1e-60)));
+    expect_error(SN_ERR_ARGUMENT, "init_scale 1e-60");
     ck_assert_ptr_null(sn_scaler_new(SN_SCALER_OPTIONS(.growth_interval = -3)));
     expect_error(SN_ERR_ARGUMENT, "growth_interval -3");
     sn_dict *const d = sn_dict_new();
@@ -408,10 +447,15 @@ int main(void) {
     tcase_add_loop_test(tests, a4_03_the_scale_grows_after_n_good_steps, 0, 2);
     tcase_add_loop_test(tests, a4_03_a_whole_step_is_one_graph, 0, MAKERS);
     tcase_add_loop_test(tests, a4_03_the_peak_is_no_higher_than_the_plain_steps, 0, 2 * MAKERS);
-    TTest const *const rest[] = {
-        calls_out_of_turn_are_errors,        bad_arguments_are_named, a_disabled_one_leaves_the_plain_step,
-        two_optimizers_share_a_scale,        a_saved_scaler_goes_on,  a_round_may_span_functions,
-        other_optimizers_have_what_was_found};
+    TTest const *const rest[] = {calls_out_of_turn_are_errors,
+                                 gradients_behind_an_empty_unscale_are_unscaled,
+                                 a_round_that_a_replayed_body_asks_for_is_that_of_the_call,
+                                 bad_arguments_are_named,
+                                 a_disabled_one_leaves_the_plain_step,
+                                 two_optimizers_share_a_scale,
+                                 a_saved_scaler_goes_on,
+                                 a_round_may_span_functions,
+                                 other_optimizers_have_what_was_found};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) tcase_add_test(tests, rest[i]);
     return suite_run("scaler", tests);
 }

@@ -273,6 +273,8 @@ START_TEST(a1_14_bad_positions) {
     expect_error(SN_ERR_SHAPE, "positions of 2 dims for sizes of 3");
     ck_assert_ptr_null(sn_sparse_coo(v, v, SN_INTS(3)));
     expect_error(SN_ERR_SHAPE, "positions must have 2 dims, not 1");
+    ck_assert_ptr_null(sn_sparse_csr(I64(0, 2), I64(1, 3), v, SN_INTS(1, 3)));
+    expect_error(SN_ERR_VALUE, "sn_sparse_csr: column 3 of entry 1 is outside of dim 1, of size 3");
     ck_assert_ptr_null(sn_sparse_csr(I64(0, 2), I64(1, 1), v, SN_INTS(1, 3)));
     expect_error(SN_ERR_VALUE, "sn_sparse_csr: columns[1] is 1, behind 1 in one row");
     ck_assert_ptr_null(sn_sparse_csr(I64(0, 1, 1), I64(0, 1), v, SN_INTS(2, 3)));

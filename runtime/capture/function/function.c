@@ -245,7 +245,9 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     if (status == ST_OK) status = capture_settle(NULL);
     capture_suspend();
     if (status == ST_OK) compile_pending(fn, c);
-    if (status == ST_OK && fn->options.mode == SN_COMPILE_REPLAY) replay_learn(fn, c, in, n_in, out, n_out);
+    /* A graph that is asked for is no call: nobody's results are to be found again. */
+    const bool teaches = fn->options.mode == SN_COMPILE_REPLAY && !c->for_graph;
+    if (status == ST_OK && teaches) replay_learn(fn, c, in, n_in, out, n_out);
     report(fn, c);
     release_all(c);
     state->composite = composite;
