@@ -117,7 +117,7 @@ static Status use_scatter(const RankMeeting *m) { return each_tensor(m, COLLECTI
 
 /* A call --------------------------------------------------------------------------------------- */
 
-static Status check_tensor(const sn_comm *rank, CollectiveKind kind, sn_tensor *t) {
+static Status check_tensor(const sn_comm *rank, CollectiveKind kind, sn_tensor *t, bool mean) {
     const char *const what = names[kind];
     TRY(tensor_valid(t, what));
     TRY(tensor_alone(t, what));
@@ -127,6 +127,8 @@ static Status check_tensor(const sn_comm *rank, CollectiveKind kind, sn_tensor *
         return error_raise(ST_UNSUPPORTED, "%s: the tensor has no memory of its own", what); /* meta, fake, sparse */
     if (t->keys & KEYS_UNCAPTURED)
         return error_raise(ST_UNSUPPORTED, "%s: the tensor's kernels are a program's", what); /* no user code meets */
+    if (mean && !dtype_is_float(meta->dtype))
+        return error_raise(ST_DTYPE, "%s: a mean of %s: only floats have one", what, dtype_name(meta->dtype));
     if (kind != COLLECTIVE_reduce && !meta->rank) return error_raise(ST_SHAPE, "%s: a tensor without dims", what);
     if (kind == COLLECTIVE_scatter && meta->sizes[0] % rank_count(rank) != 0)
         return error_raise(ST_SHAPE, "%s: %lld rows do not go to %d ranks evenly", what, (long long)meta->sizes[0],
@@ -161,7 +163,7 @@ Status collective_run(sn_comm *rank, CollectiveKind kind, sn_tensor *const *tens
     for (int i = 0; i < n; i++) outs[i] = NULL;
     TRY(leave_graph(names[kind]));
     if (!rank) return error_raise(ST_ARGUMENT, "%s: comm is NULL", names[kind]);
-    for (int i = 0; i < n; i++) TRY(check_tensor(rank, kind, tensors[i]));
+    for (int i = 0; i < n; i++) TRY(check_tensor(rank, kind, tensors[i], mean));
     Capture *const paused = capture_pause();
     const RankOffer offer = {.what = names[kind], .tensors = tensors, .n = n, .mean = mean};
     const Status status = run_outside(rank, kind, &offer, outs);
@@ -208,7 +210,7 @@ sn_tensor *collective_call(sn_comm *rank, CollectiveKind kind, sn_tensor *t, boo
     static const char *const node_names[] = {"AllReduce", "AllGather", "ReduceScatter"};
     if (!rank) error_raise(ST_ARGUMENT, "%s: comm is NULL", names[kind]);
     if (!rank || state_outside_vmap(names[kind]) != ST_OK || leave_graph(names[kind]) != ST_OK ||
-        check_tensor(rank, kind, t) != ST_OK)
+        check_tensor(rank, kind, t, mean) != ST_OK)
         return NULL;
     Collective *const c = mem_alloc(sizeof *c);
     if (!c) return NULL;

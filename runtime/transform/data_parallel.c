@@ -59,10 +59,10 @@ static sn_tensor *gradient_of(sn_tensor *leaf) {
     return grad ? grad : tensor_new_zero(tape_grad_meta(leaf));
 }
 
-/* Into the tensor that is there, whoever holds it. */
+/* Into the tensor that is there, whoever holds it; one with a history (SN_CREATE_GRAPH) is a rank's own. */
 static Status set_gradient(sn_tensor *leaf, sn_tensor *grad) {
     sn_tensor *const there = tape_grad(leaf), *written;
-    if (!there) return tape_grad_set(leaf, grad);
+    if (!there || tape_tracks(there)) return tape_grad_set(leaf, grad);
     const Arg args[] = {V(&there->base), V(&grad->base), A_BOOL(false)};
     return tape_dispatch(op_row(OP_copy), FORM_inplace, args, &written);
 }

@@ -223,7 +223,7 @@ static Status raise_first(const RankGroup *g) {
     if (!rank->started) return error_raise(ST_MEMORY, "sn_ranks_run: %s", g->why);
     const bool told = rank->error.status != ST_OK;
     error_raise(rank->status, "rank %d: %.900s", i, told ? rank->error.message : "its thread ended in the body");
-    error_set_op(rank->error.op);
+    if (rank->error.op[0]) error_set_op(rank->error.op);
     error_set_where(rank->error.where);
     return rank->status;
 }

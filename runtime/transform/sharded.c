@@ -288,18 +288,29 @@ static Status unshard(ShardedCall *c, sn_tensor **whole) {
 
 /* calls ------------------------------------------------------------------------------------------ */
 
+/* What is gathered goes again: a write to it would be lost. */
+static Status check_unwritten(sn_tensor *const *whole, const uint32_t *versions, int n) {
+    for (int i = 0; i < n; i++)
+        if (tensor_version(whole[i]) != versions[i])
+            return error_raise(ST_STATE, "sn_sharded_call: the body writes parameter %d", i);
+    return ST_OK;
+}
+
 static Status call_inside(ShardedCall *c, sn_frame *frame, sn_body body, sn_tensors in) {
     const int n = c->of->n;
     sn_tensor *few_whole[16], **const whole = ROOM(few_whole, n);
     ROOM_KEPT kept_whole = {few_whole, whole};
     Arg few[16], *const args = ROOM(few, in.n + n);
     ROOM_KEPT kept = {few, args};
-    if (!whole || !args) return ST_MEMORY;
+    uint32_t few_versions[16], *const versions = ROOM(few_versions, n);
+    ROOM_KEPT kept_versions = {few_versions, versions};
+    if (!whole || !args || !versions) return ST_MEMORY;
     TRY(unshard(c, whole));
     for (int64_t i = 0; i < in.n; i++) args[i] = arg_tensor_opt(in.data[i]);
-    for (int i = 0; i < n; i++) args[in.n + i] = A_VAL(&whole[i]->base);
+    for (int i = 0; i < n; i++) args[in.n + i] = A_VAL(&whole[i]->base), versions[i] = tensor_version(whole[i]);
     frame->in = args, frame->n_in = (int)in.n + n;
-    const Status status = frame_run(frame, body);
+    Status status = frame_run(frame, body);
+    if (status == ST_OK) status = check_unwritten(whole, versions, n);
     tell(c, SN_RESHARD_FORWARD);
     let_go(c);
     return status;

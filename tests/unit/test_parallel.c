@@ -293,6 +293,25 @@ static sn_status reduces_nothing(sn_comm *comm, void *closure) {
     return sn_check();
 }
 
+static sn_status means_of_ints(sn_comm *comm, void *closure) {
+    sn_all_reduce(comm, sn_to(share(sn_comm_rank(comm)), SN_I64), SN_REDUCE_MEAN);
+    (void)closure;
+    return sn_check();
+}
+
+static sn_status no_status(sn_comm *comm, void *closure) {
+    (void)comm, (void)closure;
+    return (sn_status)99;
+}
+
+START_TEST(a3_18_errors_of_ranks_begin_with_the_rank) {
+    ck_assert_int_eq(sn_ranks_run(RANKS, means_of_ints, NULL, NULL), SN_ERR_DTYPE);
+    ck_assert_msg(strstr(sn_error_take()->message, "sn_all_reduce: a mean of i64"), "%s", sn_error_take()->message);
+    ck_assert_int_eq(sn_ranks_run(1, no_status, NULL, NULL), 99);
+    ck_assert_str_eq(sn_error_take()->message, "rank 0: its body returned status 99 and raised no error");
+}
+END_TEST
+
 START_TEST(a3_18_what_cannot_be_reduced_is_an_error) { run(RANKS, reduces_nothing, NULL); }
 END_TEST
 
@@ -694,6 +713,45 @@ START_TEST(a3_18_a_block_has_its_parameters_around_forward_and_backward) {
 }
 END_TEST
 
+static sn_status writing_body(sn_frame *f) {
+    sn_out(f, 0, sn_mul(sn_in(f, 0), sn_in(f, 1)));
+    const sn_scope scope = sn_no_grad_begin();
+    sn_mul_scalar_(sn_in(f, 1), sn_float(2));
+    return sn_scope_end(scope);
+}
+
+static sn_status writes_whole(sn_comm *comm, void *closure) {
+    sn_tensor *const w = F32(1, 5), *y = NULL;
+    sn_sharded *const s = sn_sharded_new(comm, SN_TENSORS(w), NULL);
+    ck_assert_int_eq(sn_sharded_call(s, writing_body, NULL, SN_TENSORS(F32(2, 5)), &y, 1), SN_ERR_STATE);
+    ck_assert(!y && strstr(sn_error_take()->message, "sn_sharded_call: the body writes parameter 0"));
+    ck_assert(same_bits(sn_sharded_whole(s, 0), F32(1, 5)));
+    sn_sharded_free(s);
+    (void)closure;
+    return sn_check();
+}
+
+START_TEST(a3_18_a_body_writes_no_sharded_parameter) { run(2, writes_whole, NULL); }
+END_TEST
+
+static sn_status means_with_graph(sn_comm *comm, void *closure) {
+    sn_tensor *const w = sn_requires_grad_(F32(1, 3), true), *const x = F32(10 + (uint64_t)sn_comm_rank(comm), 3);
+    sn_data_parallel *const dp = sn_data_parallel_new(comm, SN_TENSORS(w), NULL);
+    sn_backward_ex(SN_TENSORS(sn_sum(sn_mul(sn_mul(w, w), x))), (sn_tensors){0}, SN_CREATE_GRAPH);
+    ck_assert(!sn_requires_grad(sn_grad(w)));
+    keep(closure, comm, 0, sn_grad(w));
+    sn_data_parallel_free(dp);
+    return sn_check();
+}
+
+START_TEST(a3_18_means_have_no_history) {
+    Kept k = {0};
+    run(2, means_with_graph, &k);
+    ck_assert(same_bits(k.at[0][0], k.at[1][0]));
+    kept_free(&k);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a3_18_a_hook_runs_when_the_gradient_is_there,
@@ -705,6 +763,7 @@ int main(void) {
         a3_18_a_collective_breaks_a_compiled_function,
         a3_18_a_rank_that_fails_gives_the_others_an_error,
         a3_18_a_rank_that_does_not_come_is_not_waited_for,
+        a3_18_errors_of_ranks_begin_with_the_rank,
         a3_18_what_cannot_be_reduced_is_an_error,
         a3_18_no_collective_of_slices,
         a3_18_a_rank_is_of_one_thread,
@@ -717,6 +776,8 @@ int main(void) {
         a3_18_a_step_is_finished_after_steps_that_were_not,
         a3_18_buckets_begin_anew_after_a_backward_that_failed,
         a3_18_a_block_has_its_parameters_around_forward_and_backward,
+        a3_18_a_body_writes_no_sharded_parameter,
+        a3_18_means_have_no_history,
     };
     return contract_main("test_parallel", tests, (int)(sizeof tests / sizeof *tests));
 }
