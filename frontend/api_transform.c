@@ -25,12 +25,26 @@ Status transform_check_lists(const char *what, sn_body body, sn_tensors in, sn_t
     return ST_OK;
 }
 
+static Status check_saved_names(const char *const *save) {
+    OpForm form;
+    for (int i = 0; save && save[i]; i++) {
+        const OpRow *const row = op_find(save[i], strlen(save[i]), &form);
+        if (!row || form != FORM_functional)
+            return error_raise(ST_ARGUMENT, "sn_checkpoint: save[%d]: '%s' is no op that gives new tensors", i,
+                               save[i]);
+    }
+    return ST_OK;
+}
+
 /* Named, or so says the callback. */
 static bool is_saved(void *context, const char *op) {
     const sn_checkpoint_options *const o = context;
     for (const char *const *at = o->save; at && *at; at++)
         if (!strcmp(*at, op)) return true;
-    return o->policy && o->policy(o->context, op) == SN_CHECKPOINT_SAVE;
+    const sn_checkpoint_choice choice = o->policy ? o->policy(o->context, op) : SN_CHECKPOINT_RECOMPUTE;
+    if (choice != SN_CHECKPOINT_RECOMPUTE && choice != SN_CHECKPOINT_SAVE && !error_pending())
+        error_raise(ST_ARGUMENT, "sn_checkpoint: policy gives %d for %s", (int)choice, op); /* ends the body */
+    return choice == SN_CHECKPOINT_SAVE;
 }
 
 static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
@@ -39,6 +53,7 @@ static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_option
     sn_checkpoint_options known = {0};
     TRY(options_take(&known, sizeof known, options, "sn_checkpoint"));
     Status status = transform_check_lists("sn_checkpoint", body, in, out, n_out);
+    if (status == ST_OK) status = check_saved_names(known.save);
     Arg few[16], *const args = status == ST_OK ? ROOM(few, in.n) : NULL;
     if (!args) {
         if (known.closure_free) known.closure_free(closure, NULL); /* nobody will run it */

@@ -53,6 +53,33 @@ START_TEST(t6_policies_change_no_bit) {
 }
 END_TEST
 
+static sn_checkpoint_choice neither(void *context, const char *op) { return (sn_checkpoint_choice)7; }
+
+static sn_status sine_body(sn_frame *f) { return sn_out(f, 0, sn_sin(sn_exp(sn_in(f, 0)))); }
+
+static sn_status with_options(sn_frame *f) {
+    sn_tensor *y;
+    sn_checkpoint(sine_body, NULL, sn_closure(f), SN_TENSORS(sn_in(f, 0)), &y, 1);
+    return sn_out(f, 0, y);
+}
+
+START_TEST(t6_wrong_policies_are_errors) {
+    static const char *const wrong[] = {"aten::exp", "aten::exq", NULL}, *const written[] = {"aten::exp_", NULL};
+    const sn_checkpoint_options options[] = {*SN_CHECKPOINT_OPTIONS(.save = wrong),
+                                             *SN_CHECKPOINT_OPTIONS(.save = written),
+                                             *SN_CHECKPOINT_OPTIONS(.policy = neither)};
+    static const char *const says[] = {"save[1]: 'aten::exq' is no op", "save[0]: 'aten::exp_' is no op",
+                                       "policy gives 7 for aten::exp"};
+    for (int i = 0; i < 6; i++) {
+        const sn_compile_mode mode = i % 2 ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER;
+        sn_function *const fn = sn_compile(with_options, (void *)&options[i / 2], SN_COMPILE_OPTIONS(.mode = mode));
+        ck_assert_ptr_null(SN_CALL(fn, LEAF(3, 4)));
+        expect_error(SN_ERR_ARGUMENT, says[i / 2]);
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 /* Small regions ---------------------------------------------------------------------------------------------------- */
 
 typedef struct World {
@@ -474,6 +501,7 @@ int main(void) {
     const TTest *const tests[] = {
         a3_17_recomputing_has_the_bits_and_a_lower_peak,
         t6_policies_change_no_bit,
+        t6_wrong_policies_are_errors,
         t6_regions_lie_in_each_other,
         t6_a_second_backward_and_its_own_gradient,
         t6_what_the_region_read_is_checked_for_writes,
