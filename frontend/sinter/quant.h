@@ -44,10 +44,10 @@ typedef struct sn_qparams {
     int64_t zero_point, quant_min, quant_max;
     sn_dtype dtype;
 } sn_qparams;
-/* SN_ERR_STATE where no value was seen yet; *out is zeros then. [neutral] */
+/* SN_ERR_STATE where no value was seen yet; *out is zeros then. [event] */
 sn_status sn_observer_qparams(sn_observer *o, sn_qparams *out);
 /* The least and the largest value that it goes by (averages of these, if it averages); SN_ERR_STATE as above.
-   [neutral] */
+   [event] */
 sn_status sn_observer_range(sn_observer *o, double *min, double *max);
 
 /* A captured graph with int8 products, in four steps: prepare, calls with data, convert, compile.

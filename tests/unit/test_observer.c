@@ -96,6 +96,27 @@ static sn_status observes(sn_frame *f) {
     return sn_out(f, 0, sn_relu(sn_in(f, 0)));
 }
 
+static sn_status asking_body(sn_frame *f) {
+    sn_qparams q;
+    if (sn_observer_qparams(sn_closure(f), &q) != SN_OK) return sn_check();
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(q.scale)));
+}
+
+/* What it has seen is the program's: a body that asks is run in each call. */
+START_TEST(a_replayed_body_asks_anew) {
+    sn_observer *const o = sn_observer_new(NULL);
+    sn_function *const fn = sn_compile(asking_body, o, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    for (int i = 0; i < 4; i++) {
+        sn_qparams q;
+        sn_observer_observe(o, sn_full(SN_INTS(2), sn_float(i + 1), SN_F32));
+        ck_assert_int_eq(sn_observer_qparams(o, &q), SN_OK);
+        const float want = (float)q.scale;
+        ck_assert_float_eq((float)sn_item(SN_CALL(fn, sn_ones(SN_INTS(1), SN_F32))), want);
+    }
+    sn_function_free(fn), sn_observer_free(o);
+}
+END_TEST
+
 START_TEST(wrong_uses_are_named) {
     sn_qparams q;
     sn_observer *const o = sn_observer_new(NULL);
@@ -125,6 +146,7 @@ int main(void) {
     tcase_add_test(tests, a5_23_zero_is_in_every_range);
     tcase_add_test(tests, a5_23_a_histogram_leaves_out_what_costs_least);
     tcase_add_test(tests, a5_23_a_value_far_outside_is_limited);
+    tcase_add_test(tests, a_replayed_body_asks_anew);
     tcase_add_test(tests, wrong_uses_are_named);
     return suite_run("observers", tests);
 }
