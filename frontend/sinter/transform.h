@@ -101,7 +101,8 @@ typedef struct sn_checkpoint_options {
    what changes from call to call comes by `in`. An error where the body writes memory from outside, or calls
    sn_backward; in the backward where a tensor that it read was written since, or where it calls other ops than in
    the forward (SN_ERR_STATE, with the first of them and its place). Ordered ops are not run again. Without
-   gradients it just runs; so it does inside of sn_vmap, sn_func_grad and their like, which keep what they need (the log
+   gradients it just runs; so it does inside of sn_vmap, sn_func_grad and their like, which keep what they need, and
+   where a mode of sn_user_mode_push or sn_api_mode_push is active, whose handler may be gone by the backward (the log
    says so once, topic vmap). In a compiled function the body's ops are a part of the graph that the backward computes
    again, and the body itself runs once; sn_explain says what is saved and what is not. [op] */
 sn_status sn_checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,

@@ -718,21 +718,23 @@ static Status call_captured(Capture *c, const CheckpointCall *call, const Arg *i
     return status;
 }
 
-/* Inside of transforms the tapes are the levels', and their handles have no memory that could be freed: the body runs,
- * and each level keeps what it keeps of any op. */
-static Status call_at_level(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+/* Inside of transforms the tapes are the levels', and their handles have no memory that could be freed; and a mode's
+ * handler, which the second run would need, may be gone by then. So the body runs, and what any op keeps is kept. */
+static Status call_plainly(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     static _Atomic bool said;
     if (!atomic_exchange(&said, true))
         LOG(vmap, WARNING,
-            "sn_checkpoint: inside of sn_vmap, sn_func_grad and their like nothing is computed again: "
-            "what a backward needs is kept");
+            "sn_checkpoint: inside of sn_vmap, sn_func_grad and their like, and where a user mode is active, nothing "
+            "is "
+            "computed again: what a backward needs is kept");
     const Status status = region_body(call, in, n_in, out, n_out);
     if (call->closure_free) call->closure_free(call->closure, NULL);
     return status;
 }
 
 Status checkpoint_call(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    if (state_get()->level) return call_at_level(call, in, n_in, out, n_out);
+    const sn_state *const state = state_get();
+    if (state->level || state->modes || state->api_modes) return call_plainly(call, in, n_in, out, n_out);
     Capture *const c = capture_current();
     return c ? call_captured(c, call, in, n_in, out, n_out) : call_eagerly(call, in, n_in, out, n_out);
 }

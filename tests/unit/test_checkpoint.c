@@ -80,6 +80,33 @@ START_TEST(t6_wrong_policies_are_errors) {
 }
 END_TEST
 
+static sn_status doubles_sines(sn_frame *f) {
+    sn_redispatch(f);
+    if (strcmp(sn_op_name(sn_frame_op(f)), "aten::sin") != 0) return sn_check();
+    return sn_out(f, 0, sn_mul_scalar(sn_result(f, 0), sn_float(2)));
+}
+
+static sn_tensor *sine_gradient(sn_function *fn, bool api) {
+    sn_tensor *const x = LEAF(3, 4);
+    const sn_scope scope = sn_scope_begin();
+    ck_assert_int_eq((api ? sn_api_mode_push : sn_user_mode_push)(doubles_sines, NULL), SN_OK);
+    sn_tensor *const y = sn_scope_return(scope, SN_CALL(fn, x));
+    ck_assert_int_eq(sn_backward(sn_sum(sn_mul(y, y))), SN_OK);
+    return sn_grad(x);
+}
+
+START_TEST(t6_modes_of_the_forward_count_that_are_gone_by_the_backward) {
+    for (int i = 0; i < 4; i++) {
+        const sn_compile_mode mode = i % 2 ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER;
+        sn_function *const plain = sn_compile(sine_body, NULL, SN_COMPILE_OPTIONS(.mode = mode));
+        sn_function *const fn = sn_compile(with_options, NULL, SN_COMPILE_OPTIONS(.mode = mode));
+        for (int calls = 0; calls < 2; calls++)
+            ck_assert(same_bits(sine_gradient(fn, i / 2), sine_gradient(plain, i / 2)));
+        sn_function_free(plain), sn_function_free(fn);
+    }
+}
+END_TEST
+
 /* Small regions ---------------------------------------------------------------------------------------------------- */
 
 typedef struct World {
@@ -502,6 +529,7 @@ int main(void) {
         a3_17_recomputing_has_the_bits_and_a_lower_peak,
         t6_policies_change_no_bit,
         t6_wrong_policies_are_errors,
+        t6_modes_of_the_forward_count_that_are_gone_by_the_backward,
         t6_regions_lie_in_each_other,
         t6_a_second_backward_and_its_own_gradient,
         t6_what_the_region_read_is_checked_for_writes,
