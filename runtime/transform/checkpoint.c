@@ -736,5 +736,6 @@ Status checkpoint_call(const CheckpointCall *call, const Arg *in, int n_in, sn_t
     const sn_state *const state = state_get();
     if (state->level || state->modes || state->api_modes) return call_plainly(call, in, n_in, out, n_out);
     Capture *const c = capture_current();
-    return c ? call_captured(c, call, in, n_in, out, n_out) : call_eagerly(call, in, n_in, out, n_out);
+    const bool captured = c && !state->packer; /* else its ops run one by one, and the hooks see what eager's do */
+    return captured ? call_captured(c, call, in, n_in, out, n_out) : call_eagerly(call, in, n_in, out, n_out);
 }

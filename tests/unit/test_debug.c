@@ -95,9 +95,19 @@ static sn_status sets_hooks(sn_frame *f) {
     return sn_out(f, 0, sn_sin(sn_mul(h, sn_in(f, 0))));
 }
 
-START_TEST(t7_a_body_may_set_them) {
-    Seen fast = {.dtype = SN_F64}, eager = {.dtype = SN_F64};
-    const Twin twin = twin_new(sets_hooks, &fast, &eager, NULL);
+static sn_status two_sines(sn_frame *f) { return sn_out(f, 0, sn_sin(sn_sin(sn_in(f, 0)))); }
+
+/* What a checkpoint makes again no hook sees, in a compiled body either. */
+static sn_status sets_hooks_around_a_checkpoint(sn_frame *f) {
+    sn_tensor *y;
+    sn_saved_hooks_set(narrows, widens, sn_closure(f));
+    sn_checkpoint(two_sines, NULL, NULL, SN_TENSORS(sn_mul_scalar(sn_in(f, 0), sn_float(2))), &y, 1);
+    return sn_out(f, 0, y);
+}
+
+static void same_gradients(sn_body setting, sn_dtype dtype) {
+    Seen fast = {.dtype = dtype}, eager = fast;
+    const Twin twin = twin_new(setting, &fast, &eager, NULL);
     for (uint64_t i = 0; i < 4; i++) {
         sn_tensor *grads[2];
         for (int k = 0; k < 2; k++) {
@@ -112,6 +122,10 @@ START_TEST(t7_a_body_may_set_them) {
     }
     twin_free(twin);
 }
+
+START_TEST(t7_a_body_may_set_them) { same_gradients(sets_hooks, SN_F64); }
+END_TEST
+START_TEST(t7_a_body_may_set_them_around_a_checkpoint) { same_gradients(sets_hooks_around_a_checkpoint, SN_BF16); }
 END_TEST
 
 static sn_status takes_root(sn_frame *f) {
@@ -167,8 +181,12 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        t7_hooks_keep_what_is_saved_in_another_way, t7_wrong_hooks_are_errors,           t7_a_body_may_set_them,
-        t7_anomaly_mode_names_the_first_op,         t7_anomaly_mode_looks_at_a_backward,
+        t7_hooks_keep_what_is_saved_in_another_way,
+        t7_wrong_hooks_are_errors,
+        t7_a_body_may_set_them,
+        t7_a_body_may_set_them_around_a_checkpoint,
+        t7_anomaly_mode_names_the_first_op,
+        t7_anomaly_mode_looks_at_a_backward,
     };
     return contract_main("test_debug", tests, (int)(sizeof tests / sizeof *tests));
 }
