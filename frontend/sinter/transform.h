@@ -5,8 +5,9 @@
    Control flow as ops. For it a body is called once on tensors without values, to learn what it does; then its ops run,
    as often as they have to. So host code in it runs once, not once a round, and a branch that is not taken is seen,
    too. A body that asks for a value (sn_item...), breaks, keeps tensors or changes what belongs to the program runs
-   itself instead, each time; so does one with a user's op or in an autocast region. sn_logging_set("graph_breaks")
-   tells why. A body may not write what is not its own. Only ops that run can fail on values. Results are row-major and
+   itself instead, each time; so does one with a user's op, in an autocast region, in anomaly mode, or where a user or
+   API mode is active. sn_logging_set("graph_breaks") tells why. A body may not write what is not its own (of one that
+   runs itself, only writes into its inputs are seen). Only ops that run can fail on values. Results are row-major and
    never share memory with inputs. Each of these ops takes one sequence number of the generator, however many random ops
    run inside, which draw from a generator of their own, made of seed and that number.
    In a compiled function control flow is an op of the graph, a step whose bodies, and their gradients, are compiled

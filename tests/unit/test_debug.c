@@ -179,8 +179,57 @@ START_TEST(t7_anomaly_mode_looks_at_a_backward) {
 }
 END_TEST
 
+static sn_status log_of_sine(sn_frame *f) { return sn_out(f, 0, sn_log(sn_sin(sn_in(f, 0)))); }
+
+static sn_status doubles_sines(sn_frame *f) {
+    sn_redispatch(f);
+    if (strcmp(sn_op_name(sn_frame_op(f)), "aten::sin") != 0) return sn_check();
+    return sn_out(f, 0, sn_mul_scalar(sn_result(f, 0), sn_float(2)));
+}
+
+static sn_status flows(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *branch, *slices;
+    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(-100)), log_of_sine, log_of_sine, NULL, NULL, SN_TENSORS(x), &branch, 1);
+    sn_map(log_of_sine, NULL, NULL, SN_TENSORS(x), &slices, 1);
+    sn_out(f, 0, branch);
+    return sn_out(f, 1, slices);
+}
+
+/* Each op of a body passes a mode once. */
+START_TEST(t7_modes_see_bodies_of_control_flow) {
+    for (int i = 0; i < 8; i++) {
+        const bool api = i & 1, tracked = i & 2;
+        sn_tensor *const x = sn_add_scalar(sn_abs(F32(7, 2, 3)), sn_float(0.5)), *got[2];
+        sn_tensor *const want = sn_log(sn_mul_scalar(sn_sin(x), sn_float(2)));
+        const sn_compile_mode mode = i & 4 ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER;
+        sn_function *const fn = sn_compile(flows, NULL, SN_COMPILE_OPTIONS(.mode = mode));
+        if (tracked) sn_requires_grad_(x, true);
+        const sn_scope scope = sn_scope_begin();
+        ck_assert_int_eq((api ? sn_api_mode_push : sn_user_mode_push)(doubles_sines, NULL), SN_OK);
+        ck_assert_int_eq(sn_call(fn, &x, 1, got, 2), SN_OK);
+        for (int k = 0; k < 2; k++) ck_assert(same_bits(sn_detach(got[k]), want));
+        sn_scope_end(scope);
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
+START_TEST(t7_anomaly_mode_looks_into_bodies_of_control_flow) {
+    sn_tensor *const x = LEAF(3, 2, 3), *got[2];
+    sn_function *const fn = sn_compile(flows, NULL, NULL);
+    const sn_scope scope = sn_scope_begin();
+    sn_anomaly_set(true);
+    ck_assert_int_eq(sn_call(fn, &x, 1, got, 2), SN_ERR_VALUE);
+    ck_assert_str_eq(sn_error_take()->op, "aten::log");
+    sn_scope_end(scope);
+    sn_function_free(fn);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
+        t7_modes_see_bodies_of_control_flow,
+        t7_anomaly_mode_looks_into_bodies_of_control_flow,
         t7_hooks_keep_what_is_saved_in_another_way,
         t7_wrong_hooks_are_errors,
         t7_a_body_may_set_them,

@@ -207,12 +207,16 @@ static Status take_reason(FlowBody *body, Status status) {
     return body->reason ? ST_OK : ST_MEMORY;
 }
 
+/* Whoever sees each op as it runs sees those of bodies, once. */
+static const char *state_refusal(const sn_state *state) {
+    if (state->autocast) return "an autocast region";
+    if (state->modes || state->api_modes) return "a user mode is active";
+    return state->include & KEY_BIT(anomaly) ? "anomaly mode looks at each result" : NULL;
+}
+
 Status body_trace(FlowBody *body, const Meta *const *params) {
     if (!(body->arena = arena_new())) return ST_MEMORY;
-    if (state_get()->autocast) {
-        body->reason = "an autocast region";
-        return ST_OK;
-    }
+    if ((body->reason = state_refusal(state_get()))) return ST_OK;
     if (!(body->graph = graph_new(body->arena, "body"))) return ST_MEMORY;
     BodyEmission em = {.emission = {.call = trace_op, .traces = true}, .body = body};
     const Status status = run_traced(&em, params);
