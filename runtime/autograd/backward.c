@@ -205,6 +205,9 @@ static Status replace(Engine *e, sn_tensor **sum, sn_tensor *total) {
     return ST_OK;
 }
 
+/* Anomaly mode and a user's modes see each op. */
+static inline bool is_watched(const sn_state *state) { return state->modes || state->include & KEY_BIT(anomaly); }
+
 /* create_graph needs nodes that can be differentiated, and a hook the whole gradient of a result that others of
  * the segment may come from: a compiled node becomes eager's [G3]. */
 static const TapeEdge *edge_of(const Engine *e, const TapeEdge *edge) {
@@ -212,7 +215,7 @@ static const TapeEdge *edge_of(const Engine *e, const TapeEdge *edge) {
     TapeNode *const node = now->leaf ? NULL : now->target;
     if (LIKELY(!node || !node->class->expand)) return now;
     const bool whole = node->hooks && node->n_outs > 1;
-    if (!e->create && !whole && !(e->state->include & KEY_BIT(anomaly))) return now; /* that sees each op */
+    if (!e->create && !whole && !is_watched(e->state)) return now;
     return node->class->expand(node) == ST_OK ? tape_edge_now(now) : NULL;
 }
 

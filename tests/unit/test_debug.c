@@ -214,6 +214,33 @@ START_TEST(t7_modes_see_bodies_of_control_flow) {
 }
 END_TEST
 
+static sn_status doubles_cosines(sn_frame *f) {
+    sn_redispatch(f);
+    if (strcmp(sn_op_name(sn_frame_op(f)), "aten::cos") != 0) return sn_check();
+    return sn_out(f, 0, sn_mul_scalar(sn_result(f, 0), sn_float(2)));
+}
+
+static sn_status sine_of_product(sn_frame *f) { return sn_out(f, 0, sn_sum(sn_sin(sn_mul(sn_in(f, 0), sn_in(f, 0))))); }
+
+START_TEST(t7_a_mode_of_the_backward_sees_the_ops_of_a_compiled_one) {
+    sn_tensor *grads[2];
+    for (int k = 0; k < 2; k++) {
+        const sn_compile_mode mode = k ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER;
+        sn_function *const fn = sn_compile(sine_of_product, NULL, SN_COMPILE_OPTIONS(.mode = mode));
+        for (int i = 0; i < 3; i++) {
+            sn_tensor *const x = LEAF(5, 6), *const y = SN_CALL(fn, x);
+            const sn_scope scope = sn_scope_begin();
+            if (i == 2) sn_user_mode_push(doubles_cosines, NULL);
+            ck_assert_int_eq(sn_backward(y), SN_OK);
+            sn_scope_end(scope);
+            grads[k] = sn_grad(x);
+        }
+        sn_function_free(fn);
+    }
+    ck_assert(same_bits(grads[0], grads[1]));
+}
+END_TEST
+
 START_TEST(t7_anomaly_mode_looks_into_bodies_of_control_flow) {
     sn_tensor *const x = LEAF(3, 2, 3), *got[2];
     sn_function *const fn = sn_compile(flows, NULL, NULL);
@@ -229,6 +256,7 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {
         t7_modes_see_bodies_of_control_flow,
+        t7_a_mode_of_the_backward_sees_the_ops_of_a_compiled_one,
         t7_anomaly_mode_looks_into_bodies_of_control_flow,
         t7_hooks_keep_what_is_saved_in_another_way,
         t7_wrong_hooks_are_errors,
