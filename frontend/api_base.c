@@ -15,6 +15,7 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/site.h"
 #include "runtime/core/background.h"
+#include "runtime/core/emission.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 
@@ -32,6 +33,7 @@ const sn_error *sn_error_take(void) {
     sn_state *const state = state_get();
     const ErrorSlot *const pending = error_slot();
     ErrorSlot *const slot = &state->taken_slot;
+    if (pending->status != ST_OK && state->emission) state->emission->took = true;
     if (pending->status != ST_OK)
         *slot = *pending;
     else

@@ -9,6 +9,7 @@ typedef struct Emission Emission;
 struct Emission {
     Status (*call)(Emission *self, OpCall *call);
     bool traces;            /* a body that may be traced: what a graph cannot say is ST_UNSUPPORTED */
+    bool took;              /* the body took an error (sn_error_take), and goes on as it would not with values */
     struct Capture *around; /* the function's whose call it is part of, and whose symbolic ints it may be given */
 };
 

@@ -195,6 +195,20 @@ static sn_status flows(sn_frame *f) {
     return sn_out(f, 1, slices);
 }
 
+static sn_status takes_errors(sn_frame *f) {
+    double factor = sn_item(sn_sum(sn_in(f, 0)));
+    if (sn_check() != SN_OK) sn_error_take(), factor = -1000;
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(factor)));
+}
+
+START_TEST(t2_a_body_that_takes_errors_has_values) {
+    sn_tensor *const x = F32(7, 3), *const yes = sn_ones((sn_ints){0}, SN_BOOL), *y;
+    const double sum = sn_item(sn_sum(x));
+    ck_assert_int_eq(sn_cond(yes, takes_errors, log_of_sine, NULL, NULL, SN_TENSORS(x), &y, 1), SN_OK);
+    ck_assert(same_bits(y, sn_mul_scalar(x, sn_float(sum))));
+}
+END_TEST
+
 /* Each op of a body passes a mode once. */
 START_TEST(t7_modes_see_bodies_of_control_flow) {
     for (int i = 0; i < 8; i++) {
@@ -255,6 +269,7 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
+        t2_a_body_that_takes_errors_has_values,
         t7_modes_see_bodies_of_control_flow,
         t7_a_mode_of_the_backward_sees_the_ops_of_a_compiled_one,
         t7_anomaly_mode_looks_into_bodies_of_control_flow,

@@ -187,6 +187,7 @@ static Status run_traced(BodyEmission *em, const Meta *const *params) {
         state->level = NULL; /* a level's handle is a tensor like others: one example's, or what it stands for */
         state->include = (state->include & ~KEY_BIT(vmap)) | KEY_BIT(capture);
         status = run_on_handles(em, params);
+        if (status == ST_OK && em->emission.took) status = error_raise(ST_UNSUPPORTED, "it takes an error");
         state->emission = before;
         scope_pop_to(state, depth); /* and the keys and modes as they were */
     }
