@@ -10,6 +10,7 @@
 /* In a captured body: what is pending is of before, and what follows runs as it is. */
 static Status begin_mode(const char *what) {
     TRY(error_pending());
+    TRY(state_untraced(what));
     Capture *const c = capture_current();
     if (c) capture_note_break(c, what);
     return capture_settle(what);

@@ -279,6 +279,7 @@ const sn_op *sn_frame_op(sn_frame *f) {
 sn_status sn_user_mode_push(sn_body handler, void *closure) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!handler) return (sn_status)error_raise(ST_ARGUMENT, "sn_user_mode_push: the handler is NULL");
+    if (state_untraced("sn_user_mode_push") != ST_OK) return (sn_status)error_pending();
     const Status status = capture_before_event("sn_user_mode_push");
     return (sn_status)(status == ST_OK ? user_mode_push(KEY_mode, handler, closure) : status);
 }
@@ -291,6 +292,7 @@ sn_status sn_user_mode_pop(void) {
 sn_status sn_api_mode_push(sn_body handler, void *closure) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!handler) return (sn_status)error_raise(ST_ARGUMENT, "sn_api_mode_push: the handler is NULL");
+    if (state_untraced("sn_api_mode_push") != ST_OK) return (sn_status)error_pending();
     capture_note_event("sn_api_mode_push");
     return (sn_status)user_mode_push(KEY_api, handler, closure);
 }

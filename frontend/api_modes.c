@@ -19,7 +19,7 @@ bool sn_fake_mode_set(bool on) {
     sn_state *const state = state_get();
     const bool before = sn_fake_mode();
     state->site = __builtin_return_address(0);
-    if (on == before || error_pending() != ST_OK) return before;
+    if (on == before || error_pending() != ST_OK || state_untraced("sn_fake_mode_set") != ST_OK) return before;
     Capture *const c = capture_current();
     if (c) capture_note_break(c, "sn_fake_mode_set");
     if (capture_settle("sn_fake_mode_set") != ST_OK) return before;

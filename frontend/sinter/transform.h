@@ -84,8 +84,8 @@ typedef enum sn_checkpoint_choice { SN_CHECKPOINT_RECOMPUTE, SN_CHECKPOINT_SAVE 
 typedef struct sn_checkpoint_options {
     size_t size;
     /* Names of ops ("aten::mm") whose results are saved, up to a NULL; NULL: none. Ops are those that the tape records:
-       of sn_linear its parts. Views, results that are written in place, and control flow, whatever its bodies call, are
-       always computed again. */
+       of sn_linear its parts. Views, results of in-place and out forms, and control flow, whatever its bodies call, are
+       always computed again; a write into a result that is saved is an error (SN_ERR_STATE). */
     const char *const *save;
     /* Asked in the forward, for each op that `save` does not name; NULL: all are computed again. */
     sn_checkpoint_choice (*policy)(void *context, const char *op);

@@ -209,6 +209,28 @@ START_TEST(t2_a_body_that_takes_errors_has_values) {
 }
 END_TEST
 
+static sn_status sets_modes(sn_frame *f) {
+    sn_user_mode_push(doubles_sines, NULL);
+    sn_tensor *const y = sn_sin(sn_in(f, 0));
+    sn_api_mode_push(doubles_sines, NULL);
+    sn_anomaly_set(true);
+    return sn_out(f, 0, sn_log(sn_add(y, sn_sin(sn_in(f, 1)))));
+}
+
+/* Of a body that runs; a trace of it is without its values. */
+START_TEST(t7_modes_are_set_in_bodies_of_control_flow) {
+    sn_tensor *const yes = sn_ones((sn_ints){0}, SN_BOOL), *y;
+    sn_tensor *const x = sn_full(SN_INTS(3), sn_float(0.5), SN_F32), *const z = sn_full_like(x, sn_float(1.5));
+    sn_tensor *const bad = sn_full_like(x, sn_float(-1.5));
+    ck_assert_int_eq(sn_cond(yes, sets_modes, sets_modes, NULL, NULL, SN_TENSORS(x, z), &y, 1), SN_OK);
+    ck_assert(same_bits(y, sn_log(sn_add(sn_mul_scalar(sn_sin(x), sn_float(2)),
+                                         sn_mul_scalar(sn_mul_scalar(sn_sin(z), sn_float(2)), sn_float(2))))));
+    ck_assert_int_eq(sn_cond(yes, sets_modes, sets_modes, NULL, NULL, SN_TENSORS(x, bad), &y, 1), SN_ERR_VALUE);
+    ck_assert_str_eq(sn_error_take()->op, "aten::log");
+    ck_assert(same_bits(sn_sin(x), sn_sin(x))); /* the modes ended with the body */
+}
+END_TEST
+
 /* Each op of a body passes a mode once. */
 START_TEST(t7_modes_see_bodies_of_control_flow) {
     for (int i = 0; i < 8; i++) {
@@ -270,6 +292,7 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {
         t2_a_body_that_takes_errors_has_values,
+        t7_modes_are_set_in_bodies_of_control_flow,
         t7_modes_see_bodies_of_control_flow,
         t7_a_mode_of_the_backward_sees_the_ops_of_a_compiled_one,
         t7_anomaly_mode_looks_into_bodies_of_control_flow,
