@@ -32,6 +32,7 @@ typedef struct RegionOp {
     uint64_t shape; /* hash of the call but for values */
     const void *site;
     int kept, n_kept; /* results in Region.kept; none: -1 */
+    uint64_t drawn; /* of the generator's sequence, by what is kept: the ops behind it have the numbers that they had */
 } RegionOp;
 
 typedef struct Outside { /* a tensor that the region did not make */
@@ -276,7 +277,7 @@ static Status note_op(RegionRun *run, const OpCall *call, int *kept) {
         return ST_OK;
     }
     if (!VEC_ROOM(r->arena, &r->ops)) return ST_MEMORY;
-    r->ops.at[r->ops.n++] = (RegionOp){call->row, call->form, shape, state_get()->site, -1, 0};
+    r->ops.at[r->ops.n++] = (RegionOp){call->row, call->form, shape, state_get()->site, -1, 0, 0};
     return ST_OK;
 }
 
@@ -292,10 +293,10 @@ static bool wants_kept(const Region *r, const OpCall *call) {
     return r->call.keeps && r->call.keeps(r->call.context, call->row->name);
 }
 
-static Status keep_results(RegionRun *run, const OpCall *call) {
+static Status keep_results(RegionRun *run, const OpCall *call, uint64_t drawn) {
     Region *const r = run->region;
     RegionOp *const op = &r->ops.at[r->ops.n - 1];
-    op->kept = r->kept.n;
+    op->kept = r->kept.n, op->drawn = drawn;
     for (int i = 0; i < call->n_outs; i++) {
         if (!VEC_ROOM(r->arena, &r->kept)) return ST_MEMORY;
         sn_tensor *const alias = call->outs[i] ? tensor_alias(call->outs[i]) : NULL;
@@ -307,7 +308,9 @@ static Status keep_results(RegionRun *run, const OpCall *call) {
 }
 
 /* In place of the op: handles of what it gave, and its node, whose values go into slots like those of others. */
-static Status give_kept(const Region *r, OpCall *call, int kept) {
+static Status give_kept(const RegionRun *run, OpCall *call, int kept) {
+    const Region *const r = run->region;
+    state_get()->sequence += r->ops.at[run->op - 1].drawn;
     for (int i = 0; i < call->n_outs; i++) {
         sn_tensor *const t = r->kept.at[kept + i].tensor;
         call->outs[i] = t ? tensor_from_storage(t->storage, t->base.meta, t->offset) : NULL;
@@ -350,11 +353,11 @@ static Status before_op(OpCall *call, RegionRun *first, const RegionRun **gives,
     return ST_OK;
 }
 
-static Status after_op(OpCall *call, RegionRun *first) {
+static Status after_op(OpCall *call, RegionRun *first, uint64_t drawn) {
     for (RegionRun *run = first; run; run = outer_of(run)) {
         for (int i = 0; call->form == FORM_functional && i < call->n_outs; i++)
             if (call->outs[i] && is_fresh(call, call->outs[i])) TRY(note_made(run, call->outs[i]));
-        if (!run->again && wants_kept(run->region, call)) TRY(keep_results(run, call));
+        if (!run->again && wants_kept(run->region, call)) TRY(keep_results(run, call, drawn));
     }
     return ST_OK;
 }
@@ -368,13 +371,13 @@ static Status see_op(OpCall *call) {
     TRY(before_op(call, first, &gives, &kept));
     /* What a program's kernel calls is its own; what an op calls, too. */
     sn_state *const state = state_get();
-    const uint64_t before = state->exclude;
+    const uint64_t before = state->exclude, sequence = state->sequence;
     state->exclude |= KEY_BIT(checkpoint);
     for (RegionRun *run = first; run; run = outer_of(run)) run->call = call;
-    const Status status = gives ? give_kept(gives->region, call, kept) : redispatch(call);
+    const Status status = gives ? give_kept(gives, call, kept) : redispatch(call);
     state->exclude = (state->exclude & ~KEY_BIT(checkpoint)) | (before & KEY_BIT(checkpoint));
     for (RegionRun *run = first; run; run = outer_of(run)) run->call = NULL;
-    return status == ST_OK ? after_op(call, first) : status;
+    return status == ST_OK ? after_op(call, first, state->sequence - sequence) : status;
 }
 
 void checkpoint_start(void) { dispatch_fallback(KEY_checkpoint, see_op); }

@@ -57,8 +57,8 @@ static sn_tensor *logits_of(const Decoder *d, sn_tensor *tokens, sn_sym at, bool
     return sn_scope_return(scope, sn_to(sn_select(sn_linear(x, m->tokens, NULL), 0, 0), SN_F32));
 }
 
-/* A token by the probabilities of the last row, sharpened: the largest of logit plus Gumbel's noise. A vocabulary may be
- * larger than what a text has: bytes. i64 [1, 1] */
+/* A token by the probabilities of the last row, sharpened: the largest of logit plus Gumbel's noise. A vocabulary may
+ * be larger than what a text has, bytes. i64 [1, 1] */
 static sn_tensor *choose(sn_tensor *logits) {
     sn_tensor *const last = sn_narrow(sn_narrow(logits, 0, -1, 1), 1, 0, 256);
     sn_tensor *const unit = sn_rand(sn_sizes(last), SN_F32);

@@ -80,6 +80,40 @@ START_TEST(t6_wrong_policies_are_errors) {
 }
 END_TEST
 
+static sn_status two_draws(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const noise = sn_rand(SN_INTS(4), SN_F32);
+    return sn_out(f, 0, sn_sum(sn_mul(sn_dropout(sn_mul(sn_sin(x), noise), 0.5, true), sn_rand_like(x))));
+}
+
+static sn_status draws_twice(sn_frame *f) {
+    sn_tensor *y;
+    sn_checkpoint(two_draws, NULL, sn_closure(f), SN_TENSORS(sn_in(f, 0)), &y, 1);
+    return sn_out(f, 0, y);
+}
+
+/* What is behind a random op that is saved draws what it drew. */
+START_TEST(t6_a_saved_random_op_takes_its_number) {
+    static const char *const first[] = {"aten::rand", NULL}, *const second[] = {"aten::native_dropout", NULL};
+    const sn_checkpoint_options options[] = {*SN_CHECKPOINT_OPTIONS(.save = NULL),
+                                             *SN_CHECKPOINT_OPTIONS(.save = first),
+                                             *SN_CHECKPOINT_OPTIONS(.save = second)};
+    for (int i = 0; i < 6; i++) {
+        sn_tensor *grads[2];
+        const sn_compile_mode mode = i % 2 ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER;
+        for (int k = 0; k < 2; k++) {
+            sn_function *const fn =
+                sn_compile(k ? draws_twice : two_draws, (void *)&options[i / 2], SN_COMPILE_OPTIONS(.mode = mode));
+            sn_tensor *const x = LEAF(3, 4);
+            sn_seed(5);
+            ck_assert_int_eq(sn_backward(SN_CALL(fn, x)), SN_OK);
+            grads[k] = sn_grad(x);
+            sn_function_free(fn);
+        }
+        ck_assert(same_bits(grads[0], grads[1]));
+    }
+}
+END_TEST
+
 static sn_status doubles_sines(sn_frame *f) {
     sn_redispatch(f);
     if (strcmp(sn_op_name(sn_frame_op(f)), "aten::sin") != 0) return sn_check();
@@ -528,6 +562,7 @@ int main(void) {
     const TTest *const tests[] = {
         a3_17_recomputing_has_the_bits_and_a_lower_peak,
         t6_policies_change_no_bit,
+        t6_a_saved_random_op_takes_its_number,
         t6_wrong_policies_are_errors,
         t6_modes_of_the_forward_count_that_are_gone_by_the_backward,
         t6_regions_lie_in_each_other,
