@@ -33,26 +33,6 @@ static Status check_counts(const sn_tensor *positions, int dim, const sn_tensor 
                   : error_raise(ST_SHAPE, "%s: %lld positions for %lld values", what, (long long)n, (long long)m);
 }
 
-static int64_t element(const sn_tensor *t, int64_t i, int64_t k) {
-    const Meta *const meta = t->base.meta;
-    const int64_t at = meta->rank == 2 ? i * meta->strides[0] + k * meta->strides[1] : k * meta->strides[0];
-    return ((const int64_t *)tensor_data(t))[at];
-}
-
-/* Of dims from `first` on, whose sizes are given; noun: what an element of t is. */
-static Status check_range(sn_tensor *t, const char *noun, int64_t first, sn_ints sizes, const char *what) {
-    TRY(tensor_ready(t, what));
-    const Meta *const meta = t->base.meta;
-    for (int64_t d = 0; d < sizes.n; d++)
-        for (int64_t k = 0; k < meta->sizes[meta->rank - 1]; k++) {
-            const int64_t at = element(t, d, k);
-            if (at < 0 || at >= sizes.data[d])
-                return error_raise(ST_VALUE, "%s: %s %lld of entry %lld is outside of dim %lld, of size %lld", what,
-                                   noun, (long long)at, (long long)k, (long long)(first + d), (long long)sizes.data[d]);
-        }
-    return ST_OK;
-}
-
 static Status check_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes, const char *what) {
     TRY(check_part(positions, what, "positions", 2, true));
     TRY(check_part(values, what, "values", 1, false));
@@ -61,7 +41,7 @@ static Status check_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes, 
         return error_raise(ST_SHAPE, "%s: positions of %lld dims for sizes of %lld", what,
                            (long long)positions->base.meta->sizes[0], (long long)sizes.n);
     TRY(check_counts(positions, 1, values, what));
-    return check_range(positions, "position", 0, sizes, what);
+    return sparse_check_range(positions, "position", 0, sizes, what);
 }
 
 sn_tensor *sn_sparse_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes) {
@@ -74,14 +54,15 @@ static Status check_rows(sn_tensor *rows, sn_tensor *columns, const char *what) 
     TRY(tensor_ready(rows, what));
     const int64_t n = columns->base.meta->sizes[0], last = rows->base.meta->sizes[0] - 1;
     for (int64_t r = 0; r <= last; r++) {
-        const int64_t begin = element(rows, 0, r), least = r ? element(rows, 0, r - 1) : 0;
+        const int64_t begin = sparse_element(rows, 0, r), least = r ? sparse_element(rows, 0, r - 1) : 0;
         if (begin < least || begin > n || (!r && begin) || (r == last && begin != n))
             return error_raise(ST_VALUE, "%s: rows[%lld] is %lld; rows ascend from 0 to the %lld entries", what,
                                (long long)r, (long long)begin, (long long)n);
         for (int64_t e = least + 1; e < begin; e++)
-            if (element(columns, 0, e) <= element(columns, 0, e - 1))
+            if (sparse_element(columns, 0, e) <= sparse_element(columns, 0, e - 1))
                 return error_raise(ST_VALUE, "%s: columns[%lld] is %lld, behind %lld in one row", what, (long long)e,
-                                   (long long)element(columns, 0, e), (long long)element(columns, 0, e - 1));
+                                   (long long)sparse_element(columns, 0, e),
+                                   (long long)sparse_element(columns, 0, e - 1));
     }
     return ST_OK;
 }
@@ -96,7 +77,7 @@ static Status check_csr(sn_tensor *rows, sn_tensor *columns, sn_tensor *values, 
         return error_raise(ST_SHAPE, "%s: %lld row starts for %lld rows and the end", what,
                            (long long)rows->base.meta->sizes[0], (long long)sizes.data[0]);
     TRY(check_counts(columns, 0, values, what));
-    TRY(check_range(columns, "column", 1, (sn_ints){sizes.data + 1, 1}, what));
+    TRY(sparse_check_range(columns, "column", 1, (sn_ints){sizes.data + 1, 1}, what));
     return check_rows(rows, columns, what);
 }
 

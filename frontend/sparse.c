@@ -151,12 +151,39 @@ static sn_tensor *with_sums(sn_tensor *t, sn_tensor *slots, const int64_t *disti
     return out.values ? sparse_new(&out, t->base.meta->sizes, t->base.meta->rank) : NULL;
 }
 
+int64_t sparse_element(const sn_tensor *t, int64_t i, int64_t k) {
+    const Meta *const meta = t->base.meta;
+    const int64_t at = meta->rank == 2 ? i * meta->strides[0] + k * meta->strides[1] : k * meta->strides[0];
+    return ((const int64_t *)tensor_data(t))[at];
+}
+
+Status sparse_check_range(sn_tensor *t, const char *noun, int64_t first, sn_ints sizes, const char *what) {
+    TRY(tensor_ready(t, what));
+    const Meta *const meta = t->base.meta;
+    for (int64_t d = 0; d < sizes.n; d++)
+        for (int64_t k = 0; k < meta->sizes[meta->rank - 1]; k++) {
+            const int64_t at = sparse_element(t, d, k);
+            if (at < 0 || at >= sizes.data[d])
+                return error_raise(ST_VALUE, "%s: %s %lld of entry %lld is outside of dim %lld, of size %lld", what,
+                                   noun, (long long)at, (long long)k, (long long)(first + d), (long long)sizes.data[d]);
+        }
+    return ST_OK;
+}
+
+/* Their memory can be written. */
+static Status check_positions(sn_tensor *t) {
+    const Meta *const meta = t->base.meta;
+    return sparse_check_range(sparse_parts(t)->positions, "position", 0, (sn_ints){meta->sizes, meta->rank},
+                              "sn_coalesce");
+}
+
 sn_tensor *sparse_coalesced(sn_tensor *t) {
     if (sparse_parts(t)->coalesced) return t;
     sn_tensor *places = sparse_places(t);
     if (!places || tensor_ready(places, "sn_coalesce") != ST_OK) return NULL;
     if (!(places = made(E(builder(), clone, V(&places->base), A_NONE)))) return NULL;
     if (tensor_ready(places, "sn_coalesce") != ST_OK) return NULL;
+    if (check_positions(t) != ST_OK) return NULL;
     const int64_t n = places->base.meta->numel;
     sn_tensor *const slots = i64_tensor(n), *const distinct = i64_tensor(n);
     if (!slots || !distinct) return NULL;

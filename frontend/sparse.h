@@ -25,6 +25,10 @@ sn_tensor *sparse_to_csr(sn_tensor *t); /* coalesces; of 2 dims */
 sn_tensor *sparse_to_coo(sn_tensor *t);
 /* The place of each entry in the dense tensor, [n]. */
 sn_tensor *sparse_places(sn_tensor *t);
+/* Of positions [dims, n] or columns [n] on the host. */
+int64_t sparse_element(const sn_tensor *t, int64_t dim, int64_t entry);
+/* Of dims from `first` on, whose sizes are given; noun: what an element of t is. */
+Status sparse_check_range(sn_tensor *t, const char *noun, int64_t first, sn_ints sizes, const char *what);
 void sparse_start(void); /* once, before the first sparse tensor */
 
 /* Ops of their own (sparse_ops.c); NULL raises. */

@@ -193,6 +193,10 @@ static sn_status starts_cpu(sn_frame *f) {
     if (!out) return sn_check();
     const int64_t *const row = sn_data(sn_contiguous(sn_in(f, 0)), SN_I64), n = sn_numel(sn_in(f, 0));
     int64_t *const starts = sn_data_mut(out, SN_I64), rows = sn_in_int(f, 1);
+    for (int64_t e = 0; starts && row && e < n; e++)
+        if (row[e] < (e ? row[e - 1] : 0) || row[e] >= rows)
+            return sn_fail(SN_ERR_VALUE,
+                           "sparse::row_starts: rows of entries do not ascend inside of the matrix any more");
     for (int64_t e = 0, r = 0; starts && row && r <= rows; r++) {
         while (e < n && row[e] < r) e++;
         starts[r] = e;

@@ -263,6 +263,24 @@ END_TEST
 
 #define I64(...) sn_from_data((const int64_t[]){__VA_ARGS__}, SN_INTS(SN_COUNT(int64_t, __VA_ARGS__)), SN_I64)
 
+/* Positions share their memory with the program: whoever uses them looks again. */
+START_TEST(a1_14_positions_that_were_written_since) {
+    for (int coalesced = 0; coalesced < 2; coalesced++) {
+        sn_tensor *const at = sn_view(I64(0, 1, 2, 1, 0, 3), SN_INTS(2, 3)), *const ones =
+                                                                                 sn_ones(SN_INTS(4, 1), SN_F32);
+        sn_tensor *a = sn_sparse_coo(at, F32(1, 3), SN_INTS(3, 4));
+        if (coalesced) a = sn_coalesce(a);
+        sn_mul_scalar_(coalesced ? sn_sparse_positions(a) : at, sn_int(5));
+        ck_assert_ptr_null(sn_mm(a, ones));
+        expect_error(SN_ERR_VALUE,
+                     coalesced ? "rows of entries do not ascend" : "position 5 of entry 1 is outside of dim 0");
+        ck_assert_ptr_null(coalesced ? sn_to_sparse_csr(a) : sn_coalesce(a));
+        expect_error(SN_ERR_VALUE,
+                     coalesced ? "rows of entries do not ascend" : "position 5 of entry 1 is outside of dim 0");
+    }
+}
+END_TEST
+
 START_TEST(a1_14_bad_positions) {
     sn_tensor *const v = F32(1, 2), *const at = sn_view(I64(0, 1, 2, 5), SN_INTS(2, 2));
     ck_assert_ptr_null(sn_sparse_coo(at, v, SN_INTS(3, 5)));
@@ -373,6 +391,7 @@ int main(void) {
         a1_14_the_count_of_entries_is_a_symbol,
         a1_14_what_has_no_rule_says_so,
         a1_14_bad_positions,
+        a1_14_positions_that_were_written_since,
         a1_14_ops_by_name_take_what_fits_only,
         a1_14_ops_by_name_are_refused_in_compiled_functions,
     };
