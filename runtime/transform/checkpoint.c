@@ -728,8 +728,7 @@ static Status call_plainly(const CheckpointCall *call, const Arg *in, int n_in, 
     if (!atomic_exchange(&said, true))
         LOG(vmap, WARNING,
             "sn_checkpoint: inside of sn_vmap, sn_func_grad and their like, and where a user mode is active, nothing "
-            "is "
-            "computed again: what a backward needs is kept");
+            "is computed again: what a backward needs is kept");
     const Status status = region_body(call, in, n_in, out, n_out);
     if (call->closure_free) call->closure_free(call->closure, NULL);
     return status;

@@ -126,6 +126,13 @@ static inline void expect_error(sn_status status, const char *text) {
                   error->message);
 }
 
+/* A mode's handler: twice what the op named by the closure gives. */
+static inline sn_status doubles_op(sn_frame *f) {
+    sn_redispatch(f);
+    if (strcmp(sn_op_name(sn_frame_op(f)), sn_closure(f)) != 0) return sn_check();
+    return sn_out(f, 0, sn_mul_scalar(sn_result(f, 0), sn_float(2)));
+}
+
 static inline int contract_main(const char *name, const TTest *const *tests, int n) {
     TCase *const tcase = tcase_create(name);
     tcase_set_timeout(tcase, 60);
