@@ -401,6 +401,12 @@ static uint64_t hash_node(uint64_t h, const Node *node) {
     return h;
 }
 
+bool graph_writes(const Graph *graph, const GVal *input) {
+    for (int i = 0; i < graph->writes.n; i++)
+        if (graph->writes.at[i].input == input) return true;
+    return false;
+}
+
 uint64_t graph_hash(const Graph *graph) {
     uint64_t h = hash_mix(11, (uint64_t)graph->inputs.n);
     graph_number((Graph *)(uintptr_t)graph); /* ids are no part of a graph's meaning */

@@ -144,8 +144,9 @@ void graph_number(Graph *graph);                                             /* 
 void graph_region(Graph *graph, int region, int outer);
 /* The outermost region that a node (or NULL) is in; 0: none. */
 int graph_top_region(const Graph *graph, const Node *node);
-int *graph_use_counts(Graph *graph);     /* by value id, in the arena; outputs and writes count */
-uint64_t graph_hash(const Graph *graph); /* structural */
+int *graph_use_counts(Graph *graph);                      /* by value id, in the arena; outputs and writes count */
+bool graph_writes(const Graph *graph, const GVal *input); /* at its end */
+uint64_t graph_hash(const Graph *graph);                  /* structural */
 
 typedef void ValVisit(void *context, GVal **slot);
 /* tensors and tensor lists, in order */

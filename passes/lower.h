@@ -5,6 +5,7 @@
  *   lower.c       where values live; the groups' steps
  *   values.c      what is known of each value
  *   plain.c       pointwise clusters that fit without a trial
+ *   remat.c       values that a second nest computes for itself
  *   group_order.c the groups in an order that can run, while they grow
  *   order.c       write-backs in place; the order of the groups
  *   position.c    affine arithmetic: positions through broadcasts, views and strides
@@ -61,6 +62,7 @@ typedef struct Cluster {
     Group *group;
     ValKind kind;            /* pointwise, reduction (has one), template, pieces, native */
     VEC(Node *) nodes;       /* in program order */
+    VEC(Node *) again;       /* nodes of another cluster that it computes for itself */
     const struct Copy *copy; /* the cluster is this copy; or NULL */
     int n_bufs;
     int64_t full, outer; /* elements of its nest, and of its rows where it reduces */
@@ -218,6 +220,12 @@ const Plain *plain_both(Lower *l, const Cluster *both, const Plain *a, const Pla
 const Plain *plain_tried(Lower *l, const Cluster *both, const Plain *a, const Plain *b, const NestCost *cost);
 int plain_bufs(const Plain *plain);
 
+/* schedule.c: writes the nest that the cluster would be and looks at it; NULL: it is fine */
+const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b);
+/* remat.c: where clusters are final, and groups have one each */
+void rematerialize(Lower *l);
+
+/* computes it */
 bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base);
 /* used outside of the cluster */
 bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base);

@@ -378,6 +378,9 @@ static int cluster_index(const Cluster *cluster, const Node *node) {
         else
             high = middle;
     }
+    if (low < cluster->nodes.n && cluster->nodes.at[low] == node) return low;
+    for (int i = 0; i < cluster->again.n; i++)
+        if (cluster->again.at[i] == node) return cluster->nodes.n + i;
     return low;
 }
 
@@ -526,7 +529,7 @@ static bool node_is_dear(const Nest *nest, const Node *node) {
     return false;
 }
 
-/* A value evaluated at several positions, or at one for many elements of the nest, is computed
+/* A value evaluated at several positions, at one for many elements of the nest, or in another nest, too, is computed
  * several times; once per row of a reduction is free, and so are a few additions. */
 static const char *recomputed(const Writer *w, const Nest *nest) {
     const Domain *const domain = &w->domain;
@@ -542,6 +545,8 @@ static const char *recomputed(const Writer *w, const Nest *nest) {
         }
         if ((times > node->n_outs || repeats) && node_is_dear(nest, node)) return node->row->base;
     }
+    for (int i = 0; i < w->cluster->again.n; i++)
+        if (node_is_dear(nest, w->cluster->again.at[i])) return w->cluster->again.at[i]->row->base;
     return NULL;
 }
 
@@ -593,7 +598,7 @@ static void write_once(Writer *w) {
     int64_t extent[MAX_LOOP_DIMS];
     for (int i = 0; i < domain->n_vars; i++) extent[i] = draft_int(w->draft, domain->extent[i]);
     w->lb = loop_new(w->draft->arena, domain->n_outer, domain->n_vars - domain->n_outer, domain->n_s, extent);
-    w->memo = ARENA_ARRAY(w->draft->arena, Memo *, w->cluster->nodes.n + 1);
+    w->memo = ARENA_ARRAY(w->draft->arena, Memo *, w->cluster->nodes.n + w->cluster->again.n + 1);
     w->split = (VarSplit){0};
     if (w->cluster->copy) {
         store_copy(w, w->cluster->copy);

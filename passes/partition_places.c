@@ -29,14 +29,8 @@ int held_output(const JointSplit *split, const GVal *value) {
     return -1;
 }
 
-static bool is_written(const Graph *joint, const GVal *input) {
-    for (int i = 0; i < joint->writes.n; i++)
-        if (joint->writes.at[i].input == input) return true;
-    return false;
-}
-
 bool stays_in_place(const JointSplit *split, const GVal *value) {
-    return !value->def && !is_written(split->joint, value) && (!split->eager || split->eager[value->id]);
+    return !value->def && !graph_writes(split->joint, value) && (!split->eager || split->eager[value->id]);
 }
 
 /* Number of the forward input or (after those) output whose memory a value may be read in; -1: none. */

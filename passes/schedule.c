@@ -5,11 +5,13 @@
  *      chains, reductions with their producers and consumers, a product's epilogue. A value that
  *      stays inside is never stored.
  *   2. siblings: clusters that read the same value over the same elements read it once.
- *   3. tails: a small nest over the row results of a reduction follows it in the same kernel (the
+ *   3. again: a pointwise value that one other nest alone reads is computed there too (remat.c), so
+ *      that it does not matter in which place a chain became too large for one nest.
+ *   4. tails: a small nest over the row results of a reduction follows it in the same kernel (the
  *      mean of losses).
- *   4. updates: pointwise clusters whose results nothing in the graph reads share one kernel (an
+ *   5. updates: pointwise clusters whose results nothing in the graph reads share one kernel (an
  *      optimizer's step).
- *   5. heads: scalars that one kernel alone reads are computed first in that kernel (a step's bias
+ *   6. heads: scalars that one kernel alone reads are computed first in that kernel (a step's bias
  *      corrections).
  *
  * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at
@@ -91,8 +93,7 @@ static void relabel(Lower *l, const Cluster *nodes, Cluster *to) {
     for (int i = 0; i < nodes->nodes.n; i++) l->cluster[nodes->nodes.at[i]->id] = to;
 }
 
-/* Writes the nest that the cluster would be and looks at it; NULL: it is fine. */
-static const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b) {
+const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b) {
     Draft draft = {.l = l, .arena = l->scratch, .tile = -1, .tile_param = -1};
     Kernel kernel = {0};
     NestCost cost = {0};
@@ -351,6 +352,7 @@ static void make_groups(Lower *l) {
     if (!l->fuse) return;
     fuse_vertical(l);
     fuse_siblings(l);
+    rematerialize(l);
     fuse_tails(l);
     fuse_updates(l);
     fuse_heads(l);

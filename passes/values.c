@@ -170,17 +170,23 @@ void look_at_graph(Lower *l) {
     see_checks(l);
 }
 
+static bool computes_again(const Cluster *cluster, const Node *node) {
+    for (int i = 0; i < cluster->again.n; i++)
+        if (cluster->again.at[i] == node) return true;
+    return false;
+}
+
 bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base) {
-    if (!base->def) return false;
-    const Cluster *const own = l->cluster[base->def->id];
-    return own == cluster;
+    return base->def && (l->cluster[base->def->id] == cluster || computes_again(cluster, base->def));
 }
 
 bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base) {
     const ValInfo *const info = val_info(l, base);
     if (info->visible) return true;
-    for (int i = 0; i < info->users.n; i++)
-        if (l->cluster[info->users.at[i]] != cluster) return true;
+    for (int i = 0; i < info->users.n; i++) {
+        const Cluster *const user = l->cluster[info->users.at[i]];
+        if (user != cluster && !computes_again(user, base->def)) return true;
+    }
     return false;
 }
 
