@@ -183,9 +183,9 @@ static Status take_params(sn_optim *o, const sn_dict *d) {
     o->second = mem_zero((size_t)o->params->n * sizeof *o->second);
     if (!o->first || !o->second) return ST_MEMORY;
     sn_tensor *const never = sn_zeros((sn_ints){(const int64_t[]){0}, 0}, SN_BOOL);
-    o->scaling.found_inf = never ? optim_on_device_of(never, o->params->entries[0].tensor) : NULL;
-    if (!o->scaling.found_inf) return error_pending();
-    tensor_retain(o->scaling.found_inf);
+    o->found_inf = never ? optim_on_device_of(never, o->params->entries[0].tensor) : NULL;
+    if (!o->found_inf) return error_pending();
+    tensor_retain(o->found_inf);
     return ST_OK;
 }
 
@@ -238,7 +238,8 @@ void sn_optim_free(sn_optim *o) {
     sn_dict_free(o->state);
     mem_free(o->first);
     mem_free(o->second);
-    tensor_release(o->scaling.found_inf);
+    capture_forget_words(o->scaling.words);
+    tensor_release(o->found_inf);
     mem_free(o);
 }
 

@@ -13,13 +13,21 @@
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/core/autocast.h"
 
+typedef union Round {
+    struct {
+        uint64_t round;    /* from 1 */
+        uint64_t unscaled; /* 1: anything in this round */
+    };
+    uint64_t words[EVENT_WORDS];
+} Round;
+
 struct sn_scaler {
     sn_scaler_options options;
     sn_dict *state;             /* scale and growth_tracker */
     sn_tensor *scale, *tracker; /* borrowed from state */
     sn_tensor *found_inf;       /* 0-dim bool, owned: of all optimizers of this round */
-    uint64_t number, round;     /* from 1 */
-    bool unscaled;              /* anything in this round */
+    uint64_t number;            /* from 1 */
+    Round at;
 };
 
 /* making -------------------------------------------------------------------------------------- */
@@ -64,7 +72,7 @@ sn_scaler *sn_scaler_new(const sn_scaler_options *options) {
     if (error_pending() != ST_OK || take_options(options, &taken) != ST_OK) return NULL;
     sn_scaler *const s = mem_zero(sizeof *s);
     if (!s) return NULL;
-    *s = (sn_scaler){.options = taken, .number = atomic_fetch_add(&numbers, 1) + 1, .round = 1};
+    *s = (sn_scaler){.options = taken, .number = atomic_fetch_add(&numbers, 1) + 1, .at = {.round = 1}};
     const sn_scope scope = sn_scope_begin();
     const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
     const Status status = make_state(s);
@@ -77,6 +85,7 @@ sn_scaler *sn_scaler_new(const sn_scaler_options *options) {
 
 void sn_scaler_free(sn_scaler *s) {
     if (!s) return;
+    capture_forget_words(s->at.words);
     sn_dict_free(s->state);
     tensor_release(s->found_inf);
     mem_free(s);
@@ -91,14 +100,14 @@ static Status check_scaling(const sn_scaler *s, const sn_optim *o, const char *w
 }
 
 static bool is_unscaled(const sn_scaler *s, const sn_optim *o) {
-    return o->scaling.scaler == s->number && o->scaling.unscaled == s->round;
+    return o->scaling.scaler == s->number && o->scaling.unscaled == s->at.round;
 }
 
 /* Where it had no gradients, those that come later are still to be. */
 static bool is_due(const sn_scaler *s, const sn_optim *o) { return !is_unscaled(s, o) || o->scaling.empty; }
 
 static bool is_stepped(const sn_scaler *s, const sn_optim *o) {
-    return o->scaling.scaler == s->number && o->scaling.stepped == s->round;
+    return o->scaling.scaler == s->number && o->scaling.stepped == s->at.round;
 }
 
 /* unscaling ----------------------------------------------------------------------------------- */
@@ -150,7 +159,7 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
     const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
     autocast_leave_out(state_get()); /* until the scope ends: gradients stay what they are */
     const GradRange range = unscale_all(s, o);
-    sn_tensor *const found = o->scaling.found_inf;
+    sn_tensor *const found = o->found_inf;
     if (range.most)
         sn_copy_(found, optim_on_device_of(not_finite(range), found));
     else
@@ -159,8 +168,10 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
     sn_grad_mode_set(before);
     TRY((Status)sn_scope_end(scope));
     capture_note_event("a scaler unscales in the body");
-    o->scaling = (Scaling){.found_inf = found, .scaler = s->number, .unscaled = s->round, .empty = !range.most};
-    s->unscaled = true;
+    TRY(capture_note_words(o->scaling.words));
+    TRY(capture_note_words(s->at.words));
+    o->scaling = (Scaling){.scaler = s->number, .unscaled = s->at.round, .empty = !range.most};
+    s->at.unscaled = 1;
     return ST_OK;
 }
 
@@ -173,7 +184,7 @@ sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *o) {
     if (check_scaling(s, o, "sn_scaler_found_inf") != ST_OK) return NULL;
     if (s->options.disabled) return NULL;
     capture_note_event("a scaler's round is asked for in the body");
-    if (is_unscaled(s, o)) return o->scaling.found_inf;
+    if (is_unscaled(s, o)) return o->found_inf;
     error_raise(ST_STATE, "sn_scaler_found_inf: this optimizer of %s was not unscaled since the last sn_scaler_update",
                 o->maker);
     return NULL;
@@ -196,9 +207,10 @@ static Status scaler_step(sn_scaler *s, sn_optim *o) {
         return error_raise(ST_STATE, "sn_scaler_step: this optimizer of %s was stepped since the last sn_scaler_update",
                            o->maker);
     if (is_due(s, o)) TRY(unscale(s, o));
-    TRY((Status)optim_step(o, o->scaling.found_inf));
+    TRY((Status)optim_step(o, o->found_inf));
     capture_note_event("a scaler steps in the body");
-    o->scaling.stepped = s->round;
+    TRY(capture_note_words(o->scaling.words));
+    o->scaling.stepped = s->at.round;
     return ST_OK;
 }
 
@@ -224,7 +236,7 @@ sn_status sn_scaler_update(sn_scaler *s) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!s) return (sn_status)error_raise(ST_ARGUMENT, "sn_scaler_update: the scaler is NULL");
     if (s->options.disabled) return SN_OK;
-    if (!s->unscaled)
+    if (!s->at.unscaled)
         return (sn_status)error_raise(
             ST_STATE, "sn_scaler_update: no optimizer was unscaled or stepped since the last sn_scaler_update");
     const sn_scope scope = sn_scope_begin();
@@ -234,8 +246,9 @@ sn_status sn_scaler_update(sn_scaler *s) {
     const sn_status status = sn_scope_end(scope);
     if (status != SN_OK) return status;
     capture_note_event("a scaler's round ends in the body");
-    s->round++;
-    s->unscaled = false;
+    const Status noted = capture_note_words(s->at.words);
+    if (noted != ST_OK) return (sn_status)noted;
+    s->at = (Round){.round = s->at.round + 1};
     return SN_OK;
 }
 

@@ -3,15 +3,18 @@
 #ifndef SINTER_FRONTEND_OPTIM_H
 #define SINTER_FRONTEND_OPTIM_H
 #include "frontend/dict.h"
+#include "runtime/capture/record/capture_events.h"
 
 typedef Status StepFn(sn_optim *o);
 
 /* Where the optimizer stands in a scaler's round, which ends with sn_scaler_update. */
-typedef struct Scaling {
-    sn_tensor *found_inf;       /* 0-dim bool, owned; on the first parameter's device */
-    uint64_t scaler;            /* number of the scaler that unscaled or stepped last; 0: none */
-    uint64_t unscaled, stepped; /* the round in which it did */
-    bool empty;                 /* and there was no gradient to unscale */
+typedef union Scaling {
+    struct {
+        uint64_t scaler;            /* number of the scaler that unscaled or stepped last; 0: none */
+        uint64_t unscaled, stepped; /* the round in which it did */
+        uint64_t empty;             /* 1: and there was no gradient to unscale */
+    };
+    uint64_t words[EVENT_WORDS]; /* what an op that failed before takes back */
 } Scaling;
 
 struct sn_optim {
@@ -24,7 +27,8 @@ struct sn_optim {
     double momentum, weight_decay;
     bool decays_gradient; /* Adam: weight decay is a part of the gradient */
     Scaling scaling;
-    sn_tensor *keep; /* during a scaler's step: 0-dim bool, true: nothing changes */
+    sn_tensor *found_inf; /* of the scaler that unscaled: 0-dim bool, owned; on the first parameter's device */
+    sn_tensor *keep;      /* during a scaler's step: 0-dim bool, true: nothing changes */
 };
 
 /* A step that changes no bit where keep is true; NULL: a plain one. */

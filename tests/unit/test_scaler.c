@@ -323,6 +323,38 @@ START_TEST(a_round_that_a_replayed_body_asks_for_is_that_of_the_call) {
 }
 END_TEST
 
+/* An index of x that may be outside; then a step; then another one, and the end of the round. */
+static sn_status step_between_checks(sn_frame *f) {
+    const Model *const m = sn_closure(f);
+    sn_tensor *const first = sn_index_select(sn_in(f, 0), 0, sn_in(f, 1));
+    sn_scaler_step(m->scaler, m->optim);
+    sn_out(f, 0, sn_add(first, sn_index_select(sn_in(f, 0), 0, sn_in(f, 2))));
+    return sn_scaler_update(m->scaler);
+}
+
+static sn_tensor *index_at(int64_t i) { return sn_from_data(&i, (sn_ints){(const int64_t[]){1}, 1}, SN_I64); }
+
+/* The round is where the op that failed found it, as in eager. */
+START_TEST(a_failed_op_takes_back_the_round_behind_it) {
+    const sn_compile_mode mode = _i % 2 ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER;
+    const bool first = _i / 2;
+    Model m = model_new(sgd, WIDTH, SN_SCALER_OPTIONS(.init_scale = 4));
+    sn_function *const fn = sn_compile(step_between_checks, &m, SN_COMPILE_OPTIONS(.mode = mode));
+    sn_tensor *const x = F32(5, 3), *const good = index_at(1), *const bad = index_at(7);
+    for (int i = 0; i < 3; i++) {
+        some_gradients(&m);
+        ck_assert_msg(SN_CALL(fn, x, good, good) != NULL, "%s", sn_error_take()->message);
+        some_gradients(&m);
+        ck_assert_ptr_null(first ? SN_CALL(fn, x, bad, good) : SN_CALL(fn, x, good, bad));
+        expect_error(SN_ERR_VALUE, "index_select");
+        const sn_status status = sn_scaler_update(m.scaler);
+        ck_assert_int_eq(status, first ? SN_ERR_STATE : SN_OK); /* nothing was stepped, or all but the update ran */
+        if (first) expect_error(SN_ERR_STATE, "no optimizer was unscaled or stepped");
+    }
+    sn_function_free(fn), model_free(m);
+}
+END_TEST
+
 START_TEST(bad_arguments_are_named) {
     Model m = model_new(sgd, WIDTH, SN_SCALER_OPTIONS(.init_scale = 4));
     sn_scaler_step(m.scaler, NULL);
@@ -497,6 +529,7 @@ int main(void) {
     tcase_add_loop_test(tests, a4_03_a_whole_step_is_one_graph, 0, MAKERS);
     tcase_add_loop_test(tests, a4_03_the_peak_is_no_higher_than_the_plain_steps, 0, 2 * MAKERS);
     tcase_add_loop_test(tests, a4_03_the_peak_of_many_parameters_is_that_of_the_plain_step, 0, MAKERS);
+    tcase_add_loop_test(tests, a_failed_op_takes_back_the_round_behind_it, 0, 4);
     TTest const *const rest[] = {calls_out_of_turn_are_errors,
                                  gradients_behind_an_empty_unscale_are_unscaled,
                                  a_round_that_a_replayed_body_asks_for_is_that_of_the_call,

@@ -88,6 +88,26 @@ Status capture_note_seed(void) {
     return status;
 }
 
+Status capture_note_words(uint64_t *words) {
+    bool entered;
+    Capture *const c = enter_undecided(&entered);
+    if (!c) return ST_OK;
+    TraceEvent event = {.kind = EVENT_words, .words = words};
+    memcpy(event.was, words, sizeof event.was);
+    const Status status = note(c, event);
+    capture_leave(c, entered);
+    return status;
+}
+
+void capture_forget_words(const uint64_t *words) {
+    bool entered;
+    Capture *const c = enter_undecided(&entered);
+    if (!c) return;
+    for (int i = 0; i < c->trace->events.n; i++)
+        if (c->trace->events.at[i].words == words) c->trace->events.at[i].words = NULL;
+    capture_leave(c, entered);
+}
+
 void capture_note_fork(void) {
     bool entered;
     Capture *const c = enter_undecided(&entered);
@@ -145,6 +165,9 @@ static void undo(const TraceEvent *event) {
         break;
     case EVENT_fork:
         forget_fork((int)event->id);
+        break;
+    case EVENT_words:
+        if (event->words) memcpy(event->words, event->was, sizeof event->was);
         break;
     case EVENT_print:
         break; /* of an op that did not run: it is not printed */

@@ -1,4 +1,4 @@
-/* capture_events.h: what a body does at once while ops are pending (.grad slots, hooks, seeds): noted, and undone where
+/* capture_events.h: what a body does at once while ops are pending (.grad slots, hooks, seeds, rounds): noted, and undone where
  * an op before it fails. */
 #ifndef SINTER_RUNTIME_CAPTURE_EVENTS_H
 #define SINTER_RUNTIME_CAPTURE_EVENTS_H
@@ -11,6 +11,9 @@ void capture_note_event(const char *what);
 Status capture_note_grad(sn_tensor *leaf);
 Status capture_note_hook(sn_tensor *t, int64_t id);
 Status capture_note_seed(void);
+/* About to change EVENT_WORDS words that an object of the library keeps on the host; forgotten when it is freed. */
+Status capture_note_words(uint64_t *words);
+void capture_forget_words(const uint64_t *words);
 /* A scope whose end puts the generator back, which it does behind a failed op, too, if it had begun before. */
 void capture_note_fork(void);
 /* Printed when the segment has run (debug_print.h), for it is nothing that could be undone. */
