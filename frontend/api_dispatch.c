@@ -348,6 +348,9 @@ sn_tensor *sn_with_key(sn_tensor *t, sn_key key) {
     if (ready_for_key(t) != ST_OK || check_slot(key, internal) != ST_OK) return NULL;
     sn_tensor *const other = tensor_alias(t);
     if (!other) return NULL;
-    other->keys = key ? other->keys | UINT64_C(1) << internal : other->keys & ~KEYS_SLOT;
+    if (key)
+        tensor_add_key(other, UINT64_C(1) << internal);
+    else
+        other->keys &= ~KEYS_SLOT;
     return scope_adopt(state_get(), other) ? other : NULL;
 }

@@ -39,7 +39,7 @@ sn_tensor *sparse_new(const SparseParts *parts, const int64_t *sizes, int rank) 
     Storage *const storage = meta ? storage_of_parts(parts) : NULL;
     sn_tensor *const t = storage ? tensor_from_storage(storage, meta, 0) : NULL;
     if (storage) storage_release(storage);
-    if (t) t->keys |= parts->rows ? KEY_BIT(sparse_csr) : KEY_BIT(sparse);
+    if (t) tensor_add_key(t, parts->rows ? KEY_BIT(sparse_csr) : KEY_BIT(sparse));
     return t;
 }
 

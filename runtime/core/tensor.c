@@ -96,9 +96,16 @@ sn_tensor *tensor_without_data(const Meta *meta) {
     return block ? tensor_adopt(state, begin_tensor(state, block, BLOCK_header, meta)) : NULL;
 }
 
+_Atomic bool tensor_keys_added;
+
+void tensor_add_key(sn_tensor *t, uint64_t key) {
+    t->keys |= key;
+    atomic_store_explicit(&tensor_keys_added, true, memory_order_relaxed);
+}
+
 sn_tensor *tensor_fake(const Meta *meta) {
     sn_tensor *const t = meta ? tensor_without_data(meta) : NULL;
-    if (t) t->keys |= KEY_BIT(fake);
+    if (t) tensor_add_key(t, KEY_BIT(fake));
     return t;
 }
 

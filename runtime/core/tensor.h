@@ -97,6 +97,10 @@ static inline bool tensor_is_batched(const sn_tensor *t) { return t->flags & TF_
 /* Makes t, batched, what `from`, of the same level, is. */
 void tensor_batched_become(sn_tensor *t, const sn_tensor *from);
 
+/* A key of KEYS_UNCAPTURED: from now on some tensor may have one, and calls look at their inputs. */
+void tensor_add_key(sn_tensor *t, uint64_t key);
+extern _Atomic bool tensor_keys_added;
+
 /* Like tensor_new with no storage: a meta tensor, or one that is given its storage next. */
 sn_tensor *tensor_without_data(const Meta *meta);
 /* The same, with the key that has no op of it look for values, whatever device it claims. NULL raises. */

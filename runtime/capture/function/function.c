@@ -426,6 +426,7 @@ static void report_eager(sn_function *fn, sn_state *state, const char *reason) {
 
 /* Only the body's ops know what to do with it. */
 static bool any_uncaptured(const Arg *in, int n_in) {
+    if (LIKELY(!atomic_load_explicit(&tensor_keys_added, memory_order_relaxed))) return false;
     for (int i = 0; i < n_in; i++)
         if (in[i].kind == ARG_tensor && in[i].val && tensor_of(in[i].val)->keys & KEYS_UNCAPTURED) return true;
     return false;
