@@ -131,6 +131,27 @@ START_TEST(a2_17_an_error_of_the_handler_is_the_ops) {
 }
 END_TEST
 
+static sn_status negates(sn_frame *f) {
+    sn_redispatch(f);
+    return sn_out(f, 0, sn_neg(sn_result(f, 0)));
+}
+
+/* What an in-place or an out form gives is what it writes. */
+START_TEST(a2_17_only_a_new_result_is_replaced) {
+    sn_tensor *const x = F32(1, 3), *const to = F32(2, 3), *const want = sn_neg(sn_relu(x));
+    for (int api = 0; api < 2; api++) {
+        (api ? sn_api_mode_push : sn_user_mode_push)(negates, NULL);
+        sn_tensor *const y = sn_relu(x);
+        ck_assert_ptr_null(sn_relu_(x));
+        expect_error(SN_ERR_ARGUMENT, "aten::relu_: result 0 is the tensor that the op writes");
+        ck_assert_ptr_null(sn_neg_out(to, x));
+        expect_error(SN_ERR_ARGUMENT, "aten::neg.out: result 0 is the tensor that the op writes");
+        (api ? sn_api_mode_pop : sn_user_mode_pop)();
+        ck_assert(same_bits(y, want));
+    }
+}
+END_TEST
+
 /* Compiled ------------------------------------------------------------------------------------ */
 
 typedef struct Net {
@@ -277,6 +298,7 @@ int main(void) {
         a2_17_modes_nest_and_end_with_their_scope,
         a2_17_it_is_above_autograd,
         a2_17_an_error_of_the_handler_is_the_ops,
+        a2_17_only_a_new_result_is_replaced,
         a2_17_around_a_compiled_function,
         a2_17_inside_of_a_body,
         t7_an_active_api_mode_makes_replay_run_the_body,
