@@ -149,7 +149,7 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
 static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, const char *what) {
     /* Hooks belong to the node. */
     if (tensor_valid(t, what) != ST_OK || state_untraced(what) != ST_OK || capture_make(t, what) != ST_OK ||
-        tensor_ready(t, what) != ST_OK)
+        tensor_made(t, what) != ST_OK)
         return 0;
     if (!hook) {
         error_raise(ST_ARGUMENT, "%s: the hook is NULL", what);

@@ -336,16 +336,10 @@ static Status check_slot(sn_key key, int internal) {
                        (int)key);
 }
 
-static Status ready_for_key(sn_tensor *t) {
-    TRY(tensor_valid(t, "sn_with_key"));
-    TRY(tensor_alone(t, "sn_with_key"));
-    return !t->storage && !t->placeholder ? ST_OK : tensor_ready(t, "sn_with_key");
-}
-
 sn_tensor *sn_with_key(sn_tensor *t, sn_key key) {
     OPS_SITE();
     const int internal = key_of_public(key);
-    if (ready_for_key(t) != ST_OK || check_slot(key, internal) != ST_OK) return NULL;
+    if (tensor_made(t, "sn_with_key") != ST_OK || check_slot(key, internal) != ST_OK) return NULL;
     sn_tensor *const other = tensor_alias(t);
     if (!other) return NULL;
     if (key)

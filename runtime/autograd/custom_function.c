@@ -120,7 +120,7 @@ static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn
         return error_raise(ST_ARGUMENT, "%s: the list of %d %s is NULL", name_of(fn), out ? n_in : n_out,
                            out ? "inputs" : "outputs");
     for (int i = 0; i < n_in; i++)
-        if (in[i]) TRY(tensor_ready(in[i], name_of(fn)));
+        if (in[i]) TRY(tensor_made(in[i], name_of(fn)));
     return ST_OK;
 }
 
@@ -144,7 +144,7 @@ static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, 
  * history. */
 static Status separate(sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) {
-        if (!out[i] || !tensor_is_fake(out[i])) TRY(tensor_ready(out[i], "custom function"));
+        TRY(tensor_made(out[i], "custom function"));
         bool shared = false;
         for (int k = 0; k < n_in; k++) shared |= in[k] == out[i];
         for (int k = 0; k < i; k++) shared |= out[k] == out[i];
@@ -260,7 +260,7 @@ Status custom_save(sn_frame *f, sn_tensor *t) {
     CustomCall *const call = f->custom;
     if (!call || call->backward)
         return error_raise(ST_STATE, "%s: sn_save belongs into a custom function's forward", f->what);
-    TRY(tensor_ready(t, "sn_save"));
+    TRY(tensor_made(t, "sn_save"));
     if (!call->tracked) return ST_OK;
     CustomNode *const custom = custom_of(call->node);
     if (custom->n_saved == custom->room_saved) {
@@ -309,7 +309,7 @@ Status custom_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {
     TRY(check_index(f, "argument", input, f->custom->n_inputs));
     TapeBackward *const call = f->custom->call;
     if (!grad || !call->needs[input]) return ST_OK;
-    TRY(tensor_ready(grad, "sn_set_grad_of"));
+    TRY(tensor_made(grad, "sn_set_grad_of"));
     const TapeEdge *const edge = &f->custom->node->edges[input];
     const Meta *const meta =
         edge->leaf ? ((sn_tensor *)edge->target)->base.meta : ((TapeNode *)edge->target)->out_meta[edge->output];

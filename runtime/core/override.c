@@ -102,7 +102,7 @@ static Status check_placed(const OpCall *call, sn_tensor *const *outs) {
 }
 
 /* In-place and out forms give what they write: another tensor in its place would be lost. */
-static Status check_written(const OpCall *call, sn_tensor *const *outs, const char *what) {
+static Status check_replaced(const OpCall *call, sn_tensor *const *outs, const char *what) {
     for (int i = 0; i < call->row->n_out; i++)
         if (outs[i] && outs[i] != call_written(call, i))
             return error_raise(ST_ARGUMENT,
@@ -128,7 +128,7 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
     memset(outs, 0, sizeof *outs * (size_t)frame.n_out);
     TRY(run_frame(call, &frame, body));
     if (is_backend(call->key) && call->form == FORM_functional) TRY(check_placed(call, outs));
-    if (!list && call->form != FORM_functional) TRY(check_written(call, outs, frame.what));
+    if (!list && call->form != FORM_functional) TRY(check_replaced(call, outs, frame.what));
     if (list) take_list(call, outs);
     for (int i = 0; !list && i < call->row->n_out; i++)
         call->outs[i] = call->form == FORM_functional ? outs[i] : call_written(call, i);

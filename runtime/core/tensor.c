@@ -319,6 +319,12 @@ Status tensor_ready(sn_tensor *t, const char *what) {
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what, DEVICE_TEXT(t->base.meta->device));
 }
 
+Status tensor_made(sn_tensor *t, const char *what) {
+    TRY(tensor_valid(t, what));
+    TRY(tensor_alone(t, what));
+    return t->storage || t->placeholder ? tensor_ready(t, what) : state_untraced(what);
+}
+
 sn_tensor *tensor_copy_to_host(sn_tensor *t) {
     const Meta *const there = t->base.meta;
     const Meta *const meta =

@@ -69,9 +69,11 @@ static bool same_layout(const Meta *a, const Meta *b) {
     return true;
 }
 
-/* The tangent in memory of its own, laid out as x, so that views of one are views of the other. */
+/* The tangent in memory of its own, laid out as x, so that views of one are views of the other. No gradient of it goes
+ * to x, not even zeros: in a graph there are more such copies than in eager, which would turn a -0. */
 static sn_tensor *laid_out(sn_tensor *x, sn_tensor *tangent) {
-    return tensor_of(E(eager_builder(), copy, V(&x->base), V(&tangent->base), A_BOOL(0)));
+    Builder *const b = eager_builder();
+    return tensor_of(E(b, copy, V(E(b, detach, V(&x->base))), V(&tangent->base), A_BOOL(0)));
 }
 
 /* A tangent has memory of its own, as its tensor has: what is written in place is no other's. */

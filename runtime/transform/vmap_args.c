@@ -1,5 +1,6 @@
 /* vmap_args.c: the arguments of a call on all examples: tensors with the batch dim in front, dims one further, sizes
  * with the batch's before them. Whether that is the same call is asked of the meta rule. */
+#include "ir/meta_rules.h"
 #include "runtime/base/alloc.h"
 #include "runtime/transform/vmap.h"
 
@@ -179,8 +180,23 @@ static bool extends(const VmapArgs *a, const MetaOut *all, const MetaOut *one) {
            all->strides[0] == inner->base.meta->strides[0];
 }
 
+static DType common_of(const OpRow *row, const Arg *args) {
+    Elementwise e = {0};
+    for (int i = 0; i < row->n_params && e.n < MAX_OPERANDS; i++)
+        if (args[i].kind == ARG_tensor && args[i].val) e.in[e.n++] = args[i].val->meta;
+    return promoted(&e);
+}
+
+/* 0-dim tensors are weaker in promotion; with a batch dim they are not. The result's dtype does not show it all:
+ * comparisons have one of their own. */
+static bool promotes_alike(const VmapArgs *a) {
+    const OpRow *const row = a->call->row;
+    return row->kind != KIND_pointwise || common_of(row, a->args) == common_of(row, a->call->args);
+}
+
 bool vmap_args_fit(VmapArgs *a, const MetaCall *one) {
     MetaOut outs[MAX_OUTS];
+    if (!promotes_alike(a)) return false;
     const OpForm form = a->call->form == FORM_out ? FORM_functional : a->call->form;
     for (int i = 0; i < MAX_OUTS; i++) outs[i] = (MetaOut){.alias = -1};
     MetaCall all = {.row = a->call->row,

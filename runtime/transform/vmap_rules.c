@@ -59,20 +59,6 @@ static bool first_has_dims(const OpCall *call) {
     return self->kind == ARG_tensor && self->val && self->val->meta->rank;
 }
 
-/* 0-dim tensors are weaker in promotion; with a batch dim they would not be. */
-static bool promotes_alike(const Rule *r) {
-    const Val *first = NULL;
-    bool weak = false, mixed = false;
-    for (int i = 0; i < r->call->row->n_params; i++) {
-        const Arg *const arg = &r->call->args[i];
-        if (arg->kind != ARG_tensor || !arg->val) continue;
-        if (!first) first = arg->val;
-        mixed |= arg->val->meta->dtype != first->meta->dtype;
-        weak |= !arg->val->meta->rank && level_inner(r->level, arg->val);
-    }
-    return !weak || !mixed;
-}
-
 /* kinds --------------------------------------------------------------------------------------- */
 
 static Status run_loop(Rule *r) { return vmap_loop(r->call, r->level, false); }
@@ -88,7 +74,6 @@ static Status run_dims(Rule *r) {
 
 static Status run_pointwise(Rule *r) {
     Status status;
-    if (!promotes_alike(r)) return run_loop(r);
     if (attempt(r, WAY_pad, &status) || attempt(r, WAY_pad | WAY_enlarge, &status) ||
         attempt(r, WAY_pad | WAY_expand, &status))
         return status;

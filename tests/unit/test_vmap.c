@@ -355,6 +355,42 @@ START_TEST(t5_a_slow_loop_says_so_once) {
 }
 END_TEST
 
+static int loops;
+static void count_loops(void *context, int level, const char *topic, const char *line) {
+    loops += !strcmp(topic, "vmap");
+}
+
+static sn_status sums_and_orders(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_in(f, 1);
+    return sn_out(f, 0, sn_where(sn_gt(x, y), sn_add(x, y), sn_mul(x, y)));
+}
+
+/* 0-dim tensors are weaker in promotion; examples are 0-dim where the whole is not. Runs on all examples at once where
+ * that promotes alike: wherever nothing but 0-dim tensors is given, for one. */
+START_TEST(t5_promotion_is_that_of_one_example) {
+    static const sn_dtype dtypes[] = {SN_BF16, SN_F16, SN_F32, SN_F64, SN_I32, SN_U8};
+    enum { N = sizeof dtypes / sizeof *dtypes };
+    sn_tensor *const x = sn_mul_scalar(F32(1, 3), sn_float(100)), *const y = sn_mul_scalar(F32(2, 3), sn_float(100));
+    sn_logging_set(count_loops, NULL, NULL);
+    for (int pair = 0; pair < N * N; pair++)
+        for (int kind = 0; kind < 3; kind++) { /* the other: batched, one number, or of one dim */
+            sn_tensor *const a = sn_to(x, dtypes[pair / N]), *const all = sn_to(y, dtypes[pair % N]);
+            sn_tensor *const b = kind == 1 ? sn_select(all, 0, 0) : all;
+            const sn_vmap_options options = {.size = sizeof options, .in_dims = SN_INTS(0, kind ? SN_NO_INT : 0)};
+            loops = 0;
+            sn_tensor *const out = VMAP(sums_and_orders, NULL, &options, a, b);
+            ck_assert_msg(kind == 2 || loops == 0, "dtypes %d and %d, kind %d", pair / N, pair % N, kind);
+            for (int i = 0; i < 3; i++) {
+                sn_tensor *const one = sn_select(a, 0, i), *const other = kind ? b : sn_select(b, 0, i);
+                sn_tensor *const want = sn_where(sn_gt(one, other), sn_add(one, other), sn_mul(one, other));
+                ck_assert_msg(same_bits(sn_select(out, 0, i), want), "dtypes %d and %d, kind %d", pair / N, pair % N,
+                              kind);
+            }
+        }
+    sn_logging_set(NULL, NULL, NULL);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {a2_20_inside_vmap_the_batched_key_is_printed,
                                   t5_sizes_show_one_example,
@@ -370,6 +406,7 @@ int main(void) {
                                   t4_a_compiled_function_in_a_body,
                                   t4_autocast_casts_one_example,
                                   t4_vmap_inside_of_a_checkpoint_and_a_branch,
-                                  t5_a_slow_loop_says_so_once};
+                                  t5_a_slow_loop_says_so_once,
+                                  t5_promotion_is_that_of_one_example};
     return contract_main("test_vmap", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -1,5 +1,5 @@
-/* capture_events.h: what a body does at once while ops are pending (.grad slots, hooks, seeds, rounds): noted, and undone where
- * an op before it fails. */
+/* capture_events.h: what a body does at once while ops are pending (.grad slots, hooks, seeds, rounds): noted, and
+ * undone where an op before it fails. */
 #ifndef SINTER_RUNTIME_CAPTURE_EVENTS_H
 #define SINTER_RUNTIME_CAPTURE_EVENTS_H
 #include "runtime/capture/record/capture.h"
