@@ -93,6 +93,42 @@ START_TEST(a5_09_gradients_and_optimizers_of_fake_tensors) {
 }
 END_TEST
 
+static sn_status square(sn_frame *f) {
+    sn_save(f, sn_in(f, 0));
+    sn_out(f, 0, sn_mul(sn_in(f, 0), sn_in(f, 0)));
+    return sn_out(f, 1, sn_in(f, 0)); /* gets a handle of its own */
+}
+static sn_status square_back(sn_frame *f) {
+    return sn_set_grad_of(f, 0, sn_add(sn_mul(sn_grad_of(f, 0), sn_saved(f, 0)), sn_grad_of(f, 1)));
+}
+
+static sn_status count_hook(sn_frame *f) {
+    ++*(int *)sn_closure(f);
+    expect_layout(sn_in(f, 0), SN_CUDA(1), SN_F32, SN_INTS(2, 3));
+    return SN_OK;
+}
+
+/* Custom functions and hooks ask for no value by themselves. */
+START_TEST(a5_09_custom_functions_and_hooks_of_fake_tensors) {
+    static const sn_custom fn = {sizeof fn, "square", square, square_back, NULL};
+    int hooks = 0;
+    sn_fake_mode_set(true);
+    sn_default_device_set(SN_CUDA(1));
+    sn_tensor *const w = sn_requires_grad_(sn_ones(SN_INTS(2, 3), SN_F32), true), *out[2] = {NULL};
+    ck_assert_msg(sn_custom_call(&fn, NULL, &w, 1, out, 2) == SN_OK, "%s", sn_error_take()->message);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_ptr_ne(out[i], w);
+        expect_layout(out[i], SN_CUDA(1), SN_F32, SN_INTS(2, 3));
+        ck_assert_int_ne(sn_hook_add(out[i], count_hook, &hooks), 0);
+    }
+    ck_assert_int_ne(sn_hook_add(w, count_hook, &hooks), 0);
+    ck_assert_int_ne(sn_post_accumulate_hook_add(w, count_hook, &hooks), 0);
+    ck_assert_msg(sn_backward(sn_sum(sn_mul(out[0], out[1]))) == SN_OK, "%s", sn_error_take()->message);
+    ck_assert_int_eq(hooks, 4);
+    expect_layout(sn_grad(w), SN_CUDA(1), SN_F32, SN_INTS(2, 3));
+}
+END_TEST
+
 static sn_status product(sn_frame *f) { return sn_out(f, 0, sn_exp(sn_mul(sn_in(f, 0), sn_in(f, 0)))); }
 
 static sn_status fake_part(sn_frame *f) {
@@ -301,6 +337,7 @@ int main(void) {
     const TTest *const tests[] = {
         a5_09_fake_tensors_claim_devices_and_have_no_values,
         a5_09_gradients_and_optimizers_of_fake_tensors,
+        a5_09_custom_functions_and_hooks_of_fake_tensors,
         a5_09_fake_mode_and_compiled_functions,
         a5_09_functional_mode_has_eagers_bits_without_writes_and_views,
         a5_09_functional_mode_shows_what_ops_became,
