@@ -567,7 +567,8 @@ static Status record_into(Recording *r, const SavePlan *plan) {
     TRY(attach_results(r));
     TRY(save_results(r, plan));
     r->node->saves = r->row->n_saved > 0;
-    if (UNLIKELY(state_get()->packer != NULL) && !state_get()->level) TRY(packers_pack(r->row->saved, r->row->n_saved));
+    if (UNLIKELY(state_get()->packer != NULL) && !state_get()->level)
+        TRY(packers_pack(r->row->saved, r->row->n_saved, r->node));
     return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
 }
 
@@ -587,7 +588,7 @@ Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_ou
     if (status == ST_OK) status = save_arguments(&r, plan);
     if (status == ST_OK) status = attach_results(&r);
     if (status == ST_OK) status = save_results(&r, plan);
-    if (status == ST_OK && state_get()->packer) status = packers_pack(r.row->saved, r.row->n_saved);
+    if (status == ST_OK && state_get()->packer) status = packers_pack(r.row->saved, r.row->n_saved, r.node);
     r.node->saves = r.row->n_saved > 0;
     tape_node_release(r.node);
     return status;

@@ -201,7 +201,7 @@ static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn
         tape_note_meta(node, &node->out_meta[i], out[i]->base.meta);
         if (dtype_is_float(out[i]->base.meta->dtype)) TRY(tape_attach(out[i], node, i));
     }
-    return state_get()->packer ? packers_pack(custom_of(node)->saved, custom_of(node)->n_saved) : ST_OK;
+    return state_get()->packer ? packers_pack(custom_of(node)->saved, custom_of(node)->n_saved, NULL) : ST_OK;
 }
 
 static bool any_tracked(sn_tensor *const *in, int n_in) {

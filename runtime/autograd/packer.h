@@ -25,8 +25,9 @@ struct TapePacker {
     const struct TapePackerClass *class;
 };
 typedef struct TapePackerClass {
-    /* A tensor that `node` saves, owned: *packed stays NULL where it is kept as it is, or by a packer further out. */
-    Status (*pack)(struct TapePacker *packer, sn_tensor *t, TapePacked **packed);
+    /* A tensor that a node saves, owned: *packed stays NULL where it is kept as it is, or by a packer further out.
+     * `from` is its history, which it does not have itself; NULL: none, or not known. */
+    Status (*pack)(struct TapePacker *packer, sn_tensor *t, const TapeEdge *from, TapePacked **packed);
     void (*end)(struct TapePacker *packer); /* its scope has ended: frees it */
     /* What will be packed next is a copy of t, which is about to be overwritten; or NULL. */
     Status (*copied)(struct TapePacker *packer, const sn_tensor *t, const sn_tensor *copy);
@@ -36,7 +37,7 @@ void packer_push(struct TapePacker *packer);
 /* So that `until` is the innermost one; by the ends of scopes. */
 void packers_pop_to(sn_state *state, struct TapePacker *until);
 /* What a node has saved, just now. */
-Status packers_pack(TapeSaved *saved, int n);
+Status packers_pack(TapeSaved *saved, int n, const TapeNode *node); /* node: an op's, or NULL */
 Status packers_copied(const sn_tensor *t, const sn_tensor *copy);
 /* Of a packed value: the same as one that was kept, with a handle of the innermost scope. */
 Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out);

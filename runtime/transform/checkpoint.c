@@ -176,7 +176,7 @@ static Status keep_outside(RegionRun *run, sn_tensor *t) {
     r->outside.n++;
     struct TapePacker *const own = state_get()->packer;
     state_get()->packer = run->packer.outer;
-    const Status status = packers_pack(&outside->saved, 1);
+    const Status status = packers_pack(&outside->saved, 1, NULL);
     state_get()->packer = own;
     return status;
 }
@@ -425,7 +425,7 @@ static bool is_result(const OpCall *call, const sn_tensor *t) {
     return false;
 }
 
-static Status run_pack(struct TapePacker *packer, sn_tensor *t, TapePacked **packed) {
+static Status run_pack(struct TapePacker *packer, sn_tensor *t, const TapeEdge *from, TapePacked **packed) {
     RegionRun *const run = (RegionRun *)packer;
     if (!t->storage || !(made_inside_of(run, t->storage) || is_result(run->call, t))) return ST_OK;
     return run->again ? fill_slot(run, t) : new_slot(run->region, t, packed);

@@ -49,7 +49,7 @@ static Status pack_by_hook(const HookPacker *h, sn_tensor *t, TapePacked **packe
     return ST_OK;
 }
 
-static Status hook_pack(struct TapePacker *packer, sn_tensor *t, TapePacked **packed) {
+static Status hook_pack(struct TapePacker *packer, sn_tensor *t, const TapeEdge *from, TapePacked **packed) {
     sn_state *const state = state_get();
     if (tape_is_wanted_leaf(t) || !t->storage) return ST_OK;
     TRY(scope_push(state, false));

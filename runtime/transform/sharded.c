@@ -2,7 +2,8 @@
  *
  *   parts (leaves) -> ShardedBackward -> whole parameters -> the body's nodes -> results
  *
- * What those save of the whole parameters, views included, is packed as "this part of parameter i": the first one that
+ * What those save of the whole parameters, views and autocast's casts included, is packed as "this part of parameter i,
+ * in that dtype": the first one that
  * the backward unpacks gathers all of them, and the node, the last one of the call, lets go of them and scatters their
  * gradients. So whole parameters are there in the body, and from the first to the last node of it. */
 #include "runtime/transform/sharded.h"
@@ -33,6 +34,7 @@ typedef struct ShardedCall { /* one call, as long as its nodes */
     sn_sharded *of;
     bool gathered;
     sn_tensor **whole;  /* owned while they are gathered, else NULL */
+    sn_tensor **casts;  /* of those, made again for the backward: owned, or NULL */
     uint32_t *versions; /* of the parts in the forward */
 } ShardedCall;
 
@@ -46,7 +48,8 @@ static void sharded_release(sn_sharded *s) {
 static void let_go(ShardedCall *c) {
     for (int i = 0; i < c->of->n; i++) {
         tensor_release(c->whole[i]);
-        c->whole[i] = NULL;
+        tensor_release(c->casts[i]);
+        c->whole[i] = c->casts[i] = NULL;
     }
     c->gathered = false;
 }
@@ -61,12 +64,13 @@ static void call_release(ShardedCall *c) {
 
 static ShardedCall *call_new(sn_sharded *s) {
     ShardedCall *const c = mem_zero(sizeof *c);
-    sn_tensor **const whole = c ? mem_zero((size_t)(s->n + 1) * (sizeof *whole + sizeof(uint32_t))) : NULL;
+    const size_t n = (size_t)s->n + 1;
+    sn_tensor **const whole = c ? mem_zero(n * (2 * sizeof *whole + sizeof(uint32_t))) : NULL;
     if (!whole) {
         mem_free(c);
         return NULL;
     }
-    *c = (ShardedCall){.refs = 1, .of = s, .whole = whole, .versions = (uint32_t *)(whole + s->n + 1)};
+    *c = (ShardedCall){.refs = 1, .of = s, .whole = whole, .casts = whole + n, .versions = (uint32_t *)(whole + 2 * n)};
     refs_add(&s->refs, 1);
     for (int i = 0; i < s->n; i++) c->versions[i] = tensor_version(s->params[i].part);
     return c;
@@ -159,7 +163,8 @@ typedef struct ShardedPacked {
     TapePacked packed;
     ShardedCall *call;
     int param;
-    int64_t offset; /* from the parameter's first element */
+    bool cast;      /* of a cast of it */
+    int64_t offset; /* from its first element */
 } ShardedPacked;
 
 /* The backward's: all of them, and none was written. */
@@ -176,11 +181,21 @@ static Status gather_again(ShardedCall *c, const char *node) {
     return ST_OK;
 }
 
+/* The parameter in that dtype, as the forward's cast laid it out. */
+static sn_tensor *cast_again(ShardedCall *c, int param, DType dtype) {
+    sn_tensor **const kept = &c->casts[param];
+    if (*kept && (*kept)->base.meta->dtype == dtype) return *kept;
+    sn_tensor *const cast = flat_op(OP__to_copy, (const Arg[]){V(&c->whole[param]->base), A_INT(dtype)});
+    if (!cast || *kept) return cast;
+    tape_own(state_get(), cast);
+    return *kept = cast;
+}
+
 static sn_tensor *unpack_part(TapePacked *packed, const Meta *meta, const char *node) {
     const ShardedPacked *const p = (const ShardedPacked *)packed;
     if (!p->call->gathered && gather_again(p->call, node) != ST_OK) return NULL;
-    sn_tensor *const whole = p->call->whole[p->param];
-    return tensor_from_storage(whole->storage, meta, whole->offset + p->offset);
+    sn_tensor *const whole = p->cast ? cast_again(p->call, p->param, meta->dtype) : p->call->whole[p->param];
+    return whole ? tensor_from_storage(whole->storage, meta, whole->offset + p->offset) : NULL;
 }
 
 static void packed_release(TapePacked *packed) {
@@ -190,15 +205,45 @@ static void packed_release(TapePacked *packed) {
 
 static const TapePackedClass packed_class = {.name = "sharded", .unpack = unpack_part, .release = packed_release};
 
-static Status pack_part(struct TapePacker *packer, sn_tensor *t, TapePacked **packed) {
-    ShardedCall *const c = ((ShardedPacker *)packer)->call;
+static int param_at(const ShardedCall *c, const Storage *storage) {
     int i = 0;
-    while (i < c->of->n && !(c->gathered && c->whole[i]->storage == t->storage)) i++;
-    if (i == c->of->n) return ST_OK;
+    while (i < c->of->n && !(c->gathered && c->whole[i]->storage == storage)) i++;
+    return i;
+}
+
+static bool is_cast_of(const ShardedCall *c, int i, const TapeNode *node) {
+    const AutogradMeta *const from = c->gathered ? c->whole[i]->autograd : NULL;
+    const TapeEdge *const edge = &node->edges[0];
+    if (!from || edge->leaf || edge->target != from->node || edge->output != from->output) return false;
+    const Meta *const meta = c->whole[i]->base.meta, *const cast = node->out_meta[0];
+    return cast->device == meta->device && !memcmp(cast->strides, meta->strides, sizeof(int64_t) * (size_t)meta->rank);
+}
+
+/* The parameter that t is a cast of, or a view of a cast, that was not written: its history says so. */
+static int param_cast_to(const ShardedCall *c, const sn_tensor *t, const TapeEdge *from) {
+    const TapeNode *node = from && !from->leaf && !tensor_version(t) ? from->target : NULL;
+    const OpRow *row = node ? tape_node_row(node) : NULL;
+    while (row && row->kind == KIND_view && !node->edges[0].leaf) {
+        node = node->edges[0].target;
+        row = node ? tape_node_row(node) : NULL;
+    }
+    int i = row == op_row(OP__to_copy) ? 0 : c->of->n;
+    while (i < c->of->n && !is_cast_of(c, i, node)) i++;
+    return i;
+}
+
+static Status pack_part(struct TapePacker *packer, sn_tensor *t, const TapeEdge *from, TapePacked **packed) {
+    ShardedCall *const c = ((ShardedPacker *)packer)->call;
+    int i = param_at(c, t->storage);
+    const bool cast = i == c->of->n;
+    if (cast && (i = param_cast_to(c, t, from)) == c->of->n) return ST_OK;
     ShardedPacked *const made = mem_alloc(sizeof *made);
     if (!made) return ST_MEMORY;
-    *made = (ShardedPacked){
-        .packed.class = &packed_class, .call = c, .param = i, .offset = t->offset - c->whole[i]->offset};
+    *made = (ShardedPacked){.packed.class = &packed_class,
+                            .call = c,
+                            .param = i,
+                            .cast = cast,
+                            .offset = cast ? t->offset : t->offset - c->whole[i]->offset};
     refs_add(&c->refs, 1);
     *packed = &made->packed;
     return ST_OK;

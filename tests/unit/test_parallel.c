@@ -713,6 +713,45 @@ START_TEST(a3_18_a_block_has_its_parameters_around_forward_and_backward) {
 }
 END_TEST
 
+static sn_status projects(sn_frame *f) {
+    sn_tensor *const h = sn_tanh(sn_linear(sn_in(f, 0), sn_in(f, 1), NULL));
+    return sn_out(f, 0, sn_sum(sn_to(sn_mul(h, h), SN_F32)));
+}
+
+static int64_t bytes_now(void) {
+    sn_memory memory = {.size = sizeof memory};
+    sn_memory_get(SN_CPU, &memory);
+    return memory.current;
+}
+
+static sn_status casts(sn_comm *comm, void *closure) {
+    enum { SIDE = 256 };
+    sn_tensor *const w = sn_requires_grad_(sn_mul_scalar(F32(1, SIDE, SIDE), sn_float(0.1)), true), *y = NULL;
+    sn_tensor *const x = sn_requires_grad_(F32(2, 3, SIDE), true);
+    sn_autocast_set(SN_CPU, SN_BF16);
+    sn_tensor *const plain = sn_tanh(sn_linear(x, w, NULL)), *const want = sn_sum(sn_to(sn_mul(plain, plain), SN_F32));
+    sn_backward(want);
+    Kept k = {0};
+    told_rank = sn_comm_rank(comm);
+    sn_sharded *const s = sn_sharded_new(comm, SN_TENSORS(w), SN_SHARDED_OPTIONS(.moved = moved, .context = &k));
+    const int64_t before = bytes_now();
+    ck_assert_int_eq(sn_sharded_call(s, projects, NULL, SN_TENSORS(x), &y, 1), SN_OK);
+    const int64_t kept = bytes_now() - before;
+    sn_autocast_set(SN_CPU, SN_F32);
+    ck_assert_msg(kept < SIDE * SIDE * 2, "%lld bytes", (long long)kept); /* no copy of w in either dtype */
+    ck_assert(same_bits(y, want));
+    sn_backward(y);
+    for (int i = 0; i < 4; i++) ck_assert_int_eq(k.order[told_rank][i], i);
+    ck_assert(same_bits(sn_reshape(sn_grad(sn_sharded_at(s, 0)), SN_INTS(SIDE, SIDE)), sn_grad(w)));
+    sn_sharded_free(s);
+    (void)closure;
+    return sn_check();
+}
+
+/* What is saved of the whole parameter in a region of autocast is a cast of it. */
+START_TEST(a3_18_a_block_in_a_region_of_autocast_keeps_no_cast) { run(1, casts, NULL); }
+END_TEST
+
 static sn_status writing_body(sn_frame *f) {
     sn_out(f, 0, sn_mul(sn_in(f, 0), sn_in(f, 1)));
     const sn_scope scope = sn_no_grad_begin();
@@ -777,6 +816,7 @@ int main(void) {
         a3_18_buckets_begin_anew_after_a_backward_that_failed,
         a3_18_a_block_has_its_parameters_around_forward_and_backward,
         a3_18_a_body_writes_no_sharded_parameter,
+        a3_18_a_block_in_a_region_of_autocast_keeps_no_cast,
         a3_18_means_have_no_history,
     };
     return contract_main("test_parallel", tests, (int)(sizeof tests / sizeof *tests));
