@@ -16,6 +16,7 @@ void sn_dict_free(sn_dict *d) {
     if (!d) return;
     for (int i = 0; i < d->n; i++) {
         mem_free(d->entries[i].name);
+        tracking_unnamed(d->entries[i].tensor);
         tensor_release(d->entries[i].tensor);
     }
     mem_free(d->entries);
@@ -54,10 +55,12 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     TRY(tensor_valid(t, "sn_dict_set"));
     TRY(state_untraced("sn_dict_set"));
     capture_note_event("a dictionary is changed in the body");
-    tracking_named(t, name);
     const int i = find_name(d, name);
-    if (i < 0) return append_entry(d, name, t);
+    if (i < 0) TRY(append_entry(d, name, t));
+    tracking_named(t, name);
+    if (i < 0) return ST_OK;
     tensor_retain(t);
+    tracking_unnamed(d->entries[i].tensor);
     tensor_release(d->entries[i].tensor);
     d->entries[i].tensor = t;
     return ST_OK;

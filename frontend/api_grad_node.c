@@ -12,7 +12,7 @@ static TapeNode *tape_of(sn_grad_node *n) { return (TapeNode *)(void *)n; }
 static Status history_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
     TRY(capture_make(t, what));
-    return !t->storage && !t->placeholder ? ST_OK : tensor_ready(t, what);
+    return tensor_handle_made(t, what);
 }
 
 sn_grad_node *sn_grad_fn(sn_tensor *t) {
@@ -86,8 +86,8 @@ static Status saved_at(const TapeNode *node, int i, sn_grad_saved *known) {
     TRY(check_index(i, n, "sn_grad_node_saved", "saved value"));
     tape_saved_name(node, i, &name);
     known->name = state_text(state_get(), name.at);
-    if (!saved[i].tensor || saved[i].is_packed) return ST_OK;
     known->bytes = tape_saved_bytes(&saved[i]);
+    if (!saved[i].tensor || saved[i].is_packed) return ST_OK;
     known->version = saved[i].version;
     known->version_now = tape_saved_version(&saved[i]);
     sn_tensor *const handle = tensor_alias(saved[i].tensor);

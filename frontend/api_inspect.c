@@ -28,7 +28,7 @@ static Status settled(sn_tensor *t, const char *what) {
     state_get()->site = __builtin_return_address(0);
     TRY(tensor_valid(t, what));
     TRY(tensor_settle(what));
-    return !t->storage && !t->placeholder ? ST_OK : tensor_ready(t, what);
+    return tensor_handle_made(t, what);
 }
 
 int sn_hidden_copies(sn_copy_count *out, int room) {
@@ -61,7 +61,9 @@ static sn_storage describe(const sn_tensor *t) {
 sn_status sn_storage_of(sn_tensor *t, sn_storage *out) {
     if (!out || !out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_storage_of: out is NULL, or its size is 0");
     const sn_storage none = {0};
-    const Status status = settled(t, "sn_storage_of");
+    Status status = settled(t, "sn_storage_of");
+    if (status == ST_OK && t->keys & KEYS_SPARSE)
+        status = error_raise(ST_UNSUPPORTED, "sn_storage_of: a sparse tensor has several, those of its parts");
     const sn_storage known = status == ST_OK ? describe(t) : none;
     options_give(&known, sizeof known, out);
     return (sn_status)status;

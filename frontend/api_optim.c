@@ -1,6 +1,7 @@
 /* api_optim.c: SGD, Adam and AdamW (sinter/nn.h), made of ordinary in-place ops with gradients off, so
  * that a compiled step holds the update too. lr and the step count are 0-dim f64 tensors: their
  * change never changes a graph. Formulas are those of torch.optim's single-tensor SGD, Adam and AdamW. */
+#include <math.h>
 #include <sinter/device.h>
 #include <sinter/ops.h>
 
@@ -189,12 +190,16 @@ static Status take_params(sn_optim *o, const sn_dict *d) {
     return ST_OK;
 }
 
+static Status check_rate(const sn_optim *o, const char *name, double value) {
+    if (value >= 0 && isfinite(value)) return ST_OK;
+    return error_raise(ST_ARGUMENT, "%s: %s is %g: it must be finite and at least 0", o->maker, name, value);
+}
+
 static Status make_optim(sn_optim *o, const sn_dict *d, double lr) {
-    if (!d || !(lr >= 0))
-        return error_raise(ST_ARGUMENT, "%s: a dictionary and a learning rate of at least 0 are needed", o->maker);
-    if (!(o->momentum >= 0) || !(o->weight_decay >= 0))
-        return error_raise(ST_ARGUMENT, "%s: the %s must be at least 0", o->maker,
-                           o->step == sgd_step ? "momentum" : "weight decay");
+    if (!d) return error_raise(ST_ARGUMENT, "%s: the dictionary is NULL", o->maker);
+    TRY(check_rate(o, "lr", lr));
+    TRY(check_rate(o, "momentum", o->momentum));
+    TRY(check_rate(o, "weight_decay", o->weight_decay));
     if (!(o->params = sn_dict_new()) || !(o->state = sn_dict_new())) return ST_MEMORY;
     TRY(take_params(o, d));
     if (!(o->lr = number_state(o->state, "lr", lr))) return error_pending();

@@ -101,7 +101,7 @@ static void put_tracked(void *context, const TrackedTensor *tracked) {
     if (t == r->t) text_puts(&r->places, ", itself");
     put_site(&r->places, ", made at ", tracked->made);
     put_site(&r->places, ", kept at ", tracked->kept);
-    if (*tracked->name) text_printf(&r->places, ", '%s' of a dictionary", tracked->name);
+    if (tracked->n_named) text_printf(&r->places, ", '%s' of a dictionary", tracked->name);
     text_puts(&r->places, "\n");
 }
 
@@ -122,6 +122,11 @@ static void count(Report *r) {
 static void put_place(Text *text, const sn_tensor *t) {
     const Storage *const s = t->storage;
     meta_print(NULL, text, t->base.meta);
+    if (t->keys & KEYS_SPARSE) {
+        text_printf(text, " on %s, sparse\nstorage: those of its parts, which are tensors\n",
+                    DEVICE_TEXT(t->base.meta->device));
+        return;
+    }
     text_printf(text, " on %s, offset %lld%s\n", DEVICE_TEXT(t->base.meta->device), (long long)t->offset,
                 t->base.meta->contiguous ? ", contiguous" : "");
     if (!s) {
@@ -179,7 +184,7 @@ static void put_path(Text *text, const sn_tensor *t, const sn_op *op) {
 static Status ready_to_report(sn_tensor *t) {
     TRY(tensor_valid(t, "sn_tensor_report"));
     TRY(tensor_settle("sn_tensor_report"));
-    return !t->storage && !t->placeholder ? ST_OK : tensor_ready(t, "sn_tensor_report");
+    return tensor_handle_made(t, "sn_tensor_report");
 }
 
 const char *sn_tensor_report(sn_tensor *t, const sn_op *op, sn_keepers *keepers) {

@@ -19,8 +19,9 @@ bool sn_anomaly_set(bool on);
    graph: lines are printed when their segment has run and its checks have passed, in the order of the calls and before
    later segments' ops, each once, with the values of the time of the call; an ordered user's op behind a print ends
    the segment. Replay prints as the body does, with the labels of the call that was captured. Not printed: in the
-   second run of a checkpoint. A body of control flow (transform.h) that prints runs eagerly; a value batched by sn_vmap
-   is an error, as for sn_repr. A function that prints is not saved as a plan. [event] */
+   second run of a checkpoint. A body of control flow (transform.h) that prints runs eagerly; inside of sn_vmap,
+   sn_func_grad and their like a tensor stands for another, which is an error, as for sn_repr. A function that prints
+   is not saved as a plan. [event] */
 sn_status sn_debug_print(const char *label, sn_tensor *t);
 SN_END
 #endif

@@ -18,6 +18,8 @@ typedef struct TapePackedClass {
     /* The value, a handle of the innermost scope without history; NULL raised. */
     sn_tensor *(*unpack)(TapePacked *packed, const Meta *meta, const char *node);
     void (*release)(TapePacked *packed);
+    /* Whose memory keeps the value meanwhile, borrowed; NULL: nobody's. May be left out. */
+    const sn_tensor *(*kept)(const TapePacked *packed);
 } TapePackedClass;
 
 struct TapePacker {

@@ -326,10 +326,8 @@ static inline const TapeSaved *tape_node_saved(const TapeNode *node, int *n) {
     *n = 0;
     return node->class->saved && !node->dropped ? node->class->saved(node, n) : NULL;
 }
-static inline int64_t tape_saved_bytes(const TapeSaved *saved) { /* of its elements */
-    const Meta *const meta = saved->tensor ? saved->tensor->base.meta : NULL;
-    return meta && !saved->is_packed ? meta->numel * dtype_bytes(meta->dtype) : 0;
-}
+const sn_tensor *tape_saved_kept(const TapeSaved *saved); /* the tensor whose memory has it; NULL: none */
+int64_t tape_saved_bytes(const TapeSaved *saved);         /* of its elements, where they are kept */
 /* What an op's node saved is called as: "self", "tensors[2]", "result"; of other nodes "0", "1"... */
 void tape_saved_name(const TapeNode *node, int i, Text *text);
 const OpRow *tape_node_row(const TapeNode *node); /* NULL: not an op's */

@@ -58,13 +58,25 @@ static bool add_node(TapeWalk *walk, int after, TapeNode *node) {
     return true;
 }
 
+const sn_tensor *tape_saved_kept(const TapeSaved *saved) {
+    if (!saved->tensor || !saved->is_packed) return saved->tensor;
+    const TapePackedClass *const class = saved->packed->class;
+    return class->kept ? class->kept(saved->packed) : NULL;
+}
+
+int64_t tape_saved_bytes(const TapeSaved *saved) {
+    const Meta *const meta = tape_saved_kept(saved) ? saved->tensor->base.meta : NULL;
+    return meta ? meta->numel * dtype_bytes(meta->dtype) : 0;
+}
+
 static void add_storages(TapeWalk *walk, const TapeNode *node) {
     int n;
     const TapeSaved *const saved = tape_node_saved(node, &n);
     for (int i = 0; i < n; i++) {
-        if (!saved[i].tensor || !saved[i].tensor->storage) continue;
+        const sn_tensor *const kept = tape_saved_kept(&saved[i]);
+        if (!kept || !kept->storage) continue;
         if (!grow((void **)&walk->storages, walk->n_storages, &walk->room_storages, sizeof *walk->storages)) return;
-        walk->storages[walk->n_storages++] = saved[i].tensor->storage;
+        walk->storages[walk->n_storages++] = kept->storage;
     }
 }
 
@@ -119,6 +131,7 @@ static void print_saved(Text *text, const TapeNode *node) {
         meta_print(NULL, text, t->base.meta);
         if (saved[i].is_packed) {
             text_printf(text, " (%s)", saved[i].packed->class->name);
+            if (tape_saved_kept(&saved[i])) text_printf(text, " (%lld bytes)", (long long)tape_saved_bytes(&saved[i]));
             continue;
         }
         text_printf(text, " v%u (%lld bytes)", saved[i].version, (long long)tape_saved_bytes(&saved[i]));

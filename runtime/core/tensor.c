@@ -325,6 +325,12 @@ Status tensor_made(sn_tensor *t, const char *what) {
     return t->storage || t->placeholder ? tensor_ready(t, what) : state_untraced(what);
 }
 
+Status tensor_handle_made(sn_tensor *t, const char *what) {
+    TRY(tensor_valid(t, what));
+    const bool bare = !t->placeholder && (!t->storage || t->keys & KEYS_SPARSE);
+    return bare ? ST_OK : tensor_ready(t, what);
+}
+
 sn_tensor *tensor_copy_to_host(sn_tensor *t) {
     const Meta *const there = t->base.meta;
     const Meta *const meta =

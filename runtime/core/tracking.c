@@ -77,7 +77,15 @@ void tracking_named(const sn_tensor *t, const char *name) {
     pthread_mutex_lock(&lock);
     TrackedTensor *const tracked = find(t);
     const size_t n = strnlen(name, TRACKED_NAME - 1);
-    if (tracked) memcpy(tracked->name, name, n), tracked->name[n] = '\0';
+    if (tracked) memcpy(tracked->name, name, n), tracked->name[n] = '\0', tracked->n_named++;
+    pthread_mutex_unlock(&lock);
+}
+
+void tracking_unnamed(const sn_tensor *t) {
+    if (!tracking_is_on()) return;
+    pthread_mutex_lock(&lock);
+    TrackedTensor *const tracked = find(t);
+    if (tracked && tracked->n_named) tracked->n_named--; /* it may have come there before tracking began */
     pthread_mutex_unlock(&lock);
 }
 

@@ -47,8 +47,9 @@ typedef struct KeptResult { /* a result that is not computed again */
 } KeptResult;
 
 typedef struct SlotValue {
-    sn_tensor *tensor; /* owned; NULL: empty */
-    uint32_t version;  /* when a node saved it */
+    sn_tensor *tensor;     /* owned; NULL: empty */
+    uint32_t version;      /* when a node saved it */
+    const sn_tensor *kept; /* the region's, whose memory has it all the time; or NULL */
 } SlotValue;
 
 typedef struct Region {
@@ -211,17 +212,17 @@ static Status each_argument(RegionRun *run, const OpCall *call, ReadVisit *visit
 
 /* writes ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_kept(const Region *r, const Storage *storage) {
+static const sn_tensor *kept_with(const Region *r, const Storage *storage) {
     for (int i = 0; i < r->kept.n; i++)
-        if (r->kept.at[i].tensor->storage == storage) return true;
-    return false;
+        if (r->kept.at[i].tensor && r->kept.at[i].tensor->storage == storage) return r->kept.at[i].tensor;
+    return NULL;
 }
 
 static Status check_write(void *context, const OpCall *call, sn_tensor *t) {
     const RegionRun *const run = context;
     if (!t->storage) return ST_OK;
     if (!made_inside_of(run, t->storage)) return region_outside_error(call);
-    return is_kept(run->region, t->storage) ? region_saved_error(call) : ST_OK;
+    return kept_with(run->region, t->storage) ? region_saved_error(call) : ST_OK;
 }
 
 /* ops -------------------------------------------------------------------------------------------------------------- */
@@ -386,7 +387,7 @@ void checkpoint_start(void) { dispatch_fallback(KEY_checkpoint, see_op); }
 
 static void slot_set(SlotValue *slot, sn_tensor *t) {
     tensor_release(slot->tensor);
-    *slot = (SlotValue){t ? tensor_retained(t) : NULL, t ? tensor_version(t) : 0};
+    *slot = (SlotValue){t ? tensor_retained(t) : NULL, t ? tensor_version(t) : 0, slot->kept};
 }
 
 static void slot_release(TapePacked *packed) {
@@ -588,7 +589,14 @@ static sn_tensor *slot_unpack(TapePacked *packed, const Meta *meta, const char *
     return t;
 }
 
-static const TapePackedClass slot_class = {.name = "checkpoint", .unpack = slot_unpack, .release = slot_release};
+static const sn_tensor *slot_kept(const TapePacked *packed) {
+    const RegionSlot *const slot = (const RegionSlot *)packed;
+    const SlotValue *const at = &slot->region->slots.at[slot->slot];
+    return at->kept ? at->kept : at->tensor;
+}
+
+static const TapePackedClass slot_class = {
+    .name = "checkpoint", .unpack = slot_unpack, .release = slot_release, .kept = slot_kept};
 
 /* the forward ------------------------------------------------------------------------------------------------------ */
 
@@ -668,7 +676,11 @@ static Status region_body(const CheckpointCall *call, const Arg *in, int n_in, s
 
 /* Of the forward nothing is left but what must not be computed again. */
 static void finish(Region *r) {
-    for (int i = 0; i < r->slots.n; i++) slot_set(&r->slots.at[i], NULL);
+    for (int i = 0; i < r->slots.n; i++) {
+        SlotValue *const at = &r->slots.at[i];
+        at->kept = at->tensor ? kept_with(r, at->tensor->storage) : NULL;
+        slot_set(at, NULL);
+    }
     r->finished = true;
 }
 

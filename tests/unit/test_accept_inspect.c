@@ -444,7 +444,15 @@ START_TEST(a1_11_tracked_tensors_have_names_and_places) {
     ck_assert_msg(lines_with(text, "f32[6]") == 0 && lines_with(text, "f32[4]") == 1, "%s", text);
     sn_release(kept);
     ck_assert_int_eq(lines_with(places_of(w), "f32[4]"), 0);
+    sn_dict *const other = sn_dict_new();
+    sn_dict_set(other, "again", w);
+    ck_assert_int_eq(lines_with(places_of(w), "'again' of a dictionary\n"), 1);
     sn_dict_free(d);
+    ck_assert_int_eq(lines_with(places_of(w), "of a dictionary"), 1); /* another one still has it */
+    sn_keep(w);
+    sn_dict_free(other);
+    ck_assert_int_eq(lines_with(places_of(w), "of a dictionary"), 0);
+    sn_release(w);
     (void)y;
     ck_assert_int_eq(sn_setting_set("track_tensors", "0"), SN_OK);
     ck_assert(!strstr(sn_tensor_report(F32(1, 2), NULL, NULL), "oldest first"));

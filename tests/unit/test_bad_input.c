@@ -286,7 +286,7 @@ START_TEST(errors_name_their_function) {
     ck_assert_ptr_null(sn_sgd(d, 0.1, 0));
     expect_error(SN_ERR_ARGUMENT, "sn_sgd: no tensor");
     ck_assert_ptr_null(sn_adamw(d, -1, 0));
-    expect_error(SN_ERR_ARGUMENT, "sn_adamw: a dictionary");
+    expect_error(SN_ERR_ARGUMENT, "sn_adamw: lr is -1");
     sn_dict_free(d);
     ck_assert_ptr_null(sn_op_find("my::none"));
     expect_error(SN_ERR_ARGUMENT, "sn_op_find: op 'my::none' is unknown");
@@ -543,9 +543,11 @@ START_TEST(dictionaries_and_optimizers) {
     expect_error(SN_ERR_ARGUMENT, "sn_dict_copy");
     sn_dict_set(d, "w", LEAF(1, 3));
     ck_assert_ptr_null(sn_sgd(d, 0.1, -1));
-    expect_error(SN_ERR_ARGUMENT, "sn_sgd: the momentum must be at least 0");
+    expect_error(SN_ERR_ARGUMENT, "sn_sgd: momentum is -1: it must be finite and at least 0");
+    ck_assert_ptr_null(sn_adam(d, INFINITY, 0));
+    expect_error(SN_ERR_ARGUMENT, "sn_adam: lr is inf: it must be finite and at least 0");
     ck_assert_ptr_null(sn_adamw(d, 0.1, NAN));
-    expect_error(SN_ERR_ARGUMENT, "sn_adamw: the weight decay must be at least 0");
+    expect_error(SN_ERR_ARGUMENT, "sn_adamw: weight_decay is nan: it must be finite and at least 0");
     sn_dict_free(d);
 }
 END_TEST

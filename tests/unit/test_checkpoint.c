@@ -508,6 +508,27 @@ START_TEST(a3_02_saved_bytes_by_op_and_less_with_checkpoints) {
 }
 END_TEST
 
+static sn_status sine_of_exp(sn_frame *f) { return sn_out(f, 0, sn_sin(sn_exp(sn_in(f, 0)))); }
+
+/* What the policy saves is there between forward and backward, for the nodes that need it. */
+START_TEST(a3_02_what_a_checkpoint_saves_has_its_bytes) {
+    static const char *const exp_alone[] = {"aten::exp", NULL};
+    for (int saves = 0; saves < 2; saves++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_tensor *y = NULL;
+        ck_assert_int_eq(sn_checkpoint(sine_of_exp, NULL, SN_CHECKPOINT_OPTIONS(.save = saves ? exp_alone : NULL),
+                                       SN_TENSORS(LEAF(1, 10, 10)), &y, 1),
+                         SN_OK);
+        ck_assert_int_eq(saved_by("ExpBackward"), saves ? 400 : 0);
+        ck_assert_int_eq(saved_by("SinBackward"), saves ? 400 : 0);
+        const char *const text = sn_grad_text(y);
+        ck_assert_msg((strstr(text, "f32[10,10] (checkpoint) (400 bytes)") != NULL) == saves, "%s", text);
+        ck_assert_msg(strstr(text, saves ? "2 nodes, 400 bytes saved" : "2 nodes, 0 bytes saved") != NULL, "%s", text);
+        sn_scope_end(scope);
+    }
+}
+END_TEST
+
 /* exp(x) sin(x), with exp(x) saved, and with x alone, from which the backward makes it again. */
 static sn_status wave(sn_frame *f) {
     const bool saves = *(const bool *)sn_closure(f);
@@ -571,6 +592,7 @@ int main(void) {
         t6_custom_functions_save_into_slots,
         t6_a_body_that_does_not_return_leaves_nothing,
         a3_02_saved_bytes_by_op_and_less_with_checkpoints,
+        a3_02_what_a_checkpoint_saves_has_its_bytes,
         a3_09_a_saving_and_a_recomputing_function_give_equal_gradients,
     };
     return contract_main("test_checkpoint", tests, (int)(sizeof tests / sizeof *tests));

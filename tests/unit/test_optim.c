@@ -106,7 +106,7 @@ START_TEST(optimizers_are_checked) {
     ck_assert_ptr_null(sn_adamw(d, 1e-3, 0));
     fails("requires gradients");
     ck_assert_ptr_null(sn_sgd(d, -1, 0));
-    fails("learning rate");
+    fails("sn_sgd: lr is -1: it must be finite and at least 0");
     sn_dict_free(d);
 }
 END_TEST

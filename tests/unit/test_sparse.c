@@ -264,6 +264,16 @@ END_TEST
 #define I64(...) sn_from_data((const int64_t[]){__VA_ARGS__}, SN_INTS(SN_COUNT(int64_t, __VA_ARGS__)), SN_I64)
 
 /* Positions share their memory with the program: whoever uses them looks again. */
+START_TEST(a1_14_a_handle_is_asked_for) {
+    sn_tensor *const s = sn_to_sparse(F32(1, 3, 4));
+    ck_assert_int_eq(sn_use_count(s), 1);
+    sn_storage several = {.size = sizeof several};
+    ck_assert_int_eq(sn_storage_of(s, &several), SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, "sn_storage_of: a sparse tensor has several");
+    ck_assert(strstr(sn_tensor_report(s, NULL, NULL), "f32[3,4] on cpu, sparse\nstorage: those of its parts") != NULL);
+}
+END_TEST
+
 START_TEST(a1_14_positions_that_were_written_since) {
     for (int coalesced = 0; coalesced < 2; coalesced++) {
         sn_tensor *const at = sn_view(I64(0, 1, 2, 1, 0, 3), SN_INTS(2, 3)), *const ones =
@@ -391,6 +401,7 @@ int main(void) {
         a1_14_the_count_of_entries_is_a_symbol,
         a1_14_what_has_no_rule_says_so,
         a1_14_bad_positions,
+        a1_14_a_handle_is_asked_for,
         a1_14_positions_that_were_written_since,
         a1_14_ops_by_name_take_what_fits_only,
         a1_14_ops_by_name_are_refused_in_compiled_functions,
