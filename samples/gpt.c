@@ -43,6 +43,7 @@ typedef struct Result {
     sn_stats stats;
     uint64_t digest; /* of the parameters at the end */
     char text[4096]; /* what was generated */
+    int asked;       /* so many bytes of it */
 } Result;
 
 static void training_new(GptTraining *t, const Options *o) {
@@ -141,6 +142,7 @@ static void finish(const Options *o, GptTraining *t, sn_function *step, Result *
     free(params);
     if (o->save && !sn_check()) gpt_save(t, o->save);
     if (o->svg && !sn_check() && !gpt_chart(o->svg, t->losses, t->step)) sn_fail(SN_ERR_IO, "the SVG file fails");
+    r->asked = o->generate;
     if (o->generate && !sn_check()) gpt_generate(&t->model, prompt, r->text, o->generate, &r->decode_compiles);
 }
 
@@ -208,6 +210,9 @@ static void print_text(const GptTraining *t, const Result *r) {
     printf("a step             %lld kernels in %lld graph%s, compiled in %.1f ms\n", (long long)s->kernels,
            (long long)s->graphs, s->graphs == 1 ? "" : "s", (double)(s->passes_ns + s->codegen_ns) * 1e-6);
     if (*r->text) printf("generated          %s%s\n", prompt, r->text);
+    if (*r->text && strlen(prompt) + (size_t)r->asked > (size_t)t->model.shape->context)
+        printf("                   (%d bytes were asked for: the context, of %lld, is full)\n", r->asked,
+               (long long)t->model.shape->context);
 }
 
 /* options ------------------------------------------------------------------------------------- */

@@ -9,15 +9,16 @@
 
 typedef struct Decoder {
     const Gpt *model;
-    sn_tensor *keys[GPT_MOST_LAYERS], *values[GPT_MOST_LAYERS]; /* [1, heads, context, head] */
+    sn_tensor *keys[GPT_MOST_LAYERS], *values[GPT_MOST_LAYERS]; /* [1, heads, context + 1, head] */
 } Decoder;
 
+/* A row more than is ever seen: all that is seen would be a layout of its own, compiled for the last byte alone. */
 static void decoder_new(Decoder *d, const Gpt *m) {
     const GptShape *const s = m->shape;
     d->model = m;
     for (int64_t i = 0; i < s->layers; i++) {
-        d->keys[i] = sn_zeros(SN_INTS(1, s->heads, s->context, s->width / s->heads), m->dtype);
-        d->values[i] = sn_zeros(SN_INTS(1, s->heads, s->context, s->width / s->heads), m->dtype);
+        d->keys[i] = sn_zeros(SN_INTS(1, s->heads, s->context + 1, s->width / s->heads), m->dtype);
+        d->values[i] = sn_zeros(SN_INTS(1, s->heads, s->context + 1, s->width / s->heads), m->dtype);
     }
 }
 
