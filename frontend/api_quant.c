@@ -138,6 +138,16 @@ void sn_quantizer_free(sn_quantizer *q) {
 
 /* what they saw ------------------------------------------------------------------------------- */
 
+/* Integers have neither infinities nor NaN. */
+static Status check_finite(const QuantProduct *p) {
+    const sn_scope scope = sn_scope_begin();
+    const bool finite = sn_item_int(sn_all(sn_isfinite(sn_detach(p->given))));
+    TRY((Status)sn_scope_end(scope));
+    return finite ? ST_OK
+                  : error_raise(ST_VALUE, "quantization: the weight '%s' has values that are not finite",
+                                sn_node_name(p->input));
+}
+
 static Status weight_params(sn_quantizer *q, QuantProduct *p) {
     sn_observer *const o = sn_observer_new(&q->weight);
     Status status = o ? observer_add(o, p->given) : error_pending();
@@ -150,7 +160,10 @@ static Status weight_params(sn_quantizer *q, QuantProduct *p) {
 static Status take_params(sn_quantizer *q) {
     for (int i = 0; i < q->n_values; i++)
         TRY((Status)sn_observer_qparams(q->values[i]->observer, &q->values[i]->params));
-    for (int i = 0; i < q->n_products; i++) TRY(weight_params(q, &q->products[i]));
+    for (int i = 0; i < q->n_products; i++) {
+        TRY(check_finite(&q->products[i]));
+        TRY(weight_params(q, &q->products[i]));
+    }
     return ST_OK;
 }
 

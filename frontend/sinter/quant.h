@@ -61,9 +61,9 @@ sn_status sn_observer_range(sn_observer *o, double *min, double *max);
 
    What is converted are products of f32 with a weight that fn closes over (or an input that is bound to one): linear
    (mm and addmm whose mat2 is the weight, or its transpose), and convolutions of contiguous images in one group,
-   neither transposed nor dilated. The weight is rounded once, with one scale; what comes in is rounded in each call;
-   their product is exact in i32 (up to a depth of 65,793, where 255 times 128 fill it) and multiplied by both scales.
-   All else stays in f32. */
+   neither transposed nor dilated, of sizes that are known (not under SN_DYNAMIC_ALWAYS).
+   The weight, of finite values, is rounded once, with one scale, what comes in in each call; their product is exact in
+   i32 (up to a depth of 65,793, where 255 times 128 fill it) and multiplied by both scales. All else stays in f32. */
 typedef struct sn_quantizer sn_quantizer;
 typedef struct sn_quant_options {
     size_t size;

@@ -350,6 +350,22 @@ START_TEST(a5_23_digits_are_read_as_well) {
 }
 END_TEST
 
+START_TEST(a5_23_a_weight_that_is_not_finite_is_named) {
+    Mlp m = random_mlp();
+    sn_graph *const g = graph_of(mlp, &m, sn_randn(SN_INTS(5, 4), SN_F32), SN_DYNAMIC_NEVER);
+    sn_quantizer *const q = sn_quant_prepare(g, NULL);
+    called(g, sn_randn(SN_INTS(5, 4), SN_F32));
+    sn_tensor *const before = sn_clone(m.w2);
+    sn_mul_scalar_(sn_narrow(m.w2, 0, 0, 1), sn_float(NAN));
+    ck_assert_int_eq(sn_quant_convert(q), SN_ERR_VALUE);
+    expect_error(SN_ERR_VALUE, "has values that are not finite");
+    sn_copy_(m.w2, before); /* nothing was edited */
+    ck_assert_int_eq(sn_quant_convert(q), SN_OK);
+    sn_quantizer_free(q);
+    sn_graph_free(g);
+}
+END_TEST
+
 START_TEST(wrong_uses_are_named) {
     const Mlp m = random_mlp();
     ck_assert_ptr_null(sn_quant_prepare(NULL, NULL));
@@ -375,6 +391,7 @@ int main(void) {
     tcase_add_test(tests, a5_23_fake_quantize_in_the_place_of_observers);
     tcase_add_test(tests, a5_23_shared_values_are_rounded_once);
     tcase_add_test(tests, a5_23_shared_weights_go_once);
+    tcase_add_test(tests, a5_23_a_weight_that_is_not_finite_is_named);
     tcase_add_test(tests, a5_23_digits_are_read_as_well);
     tcase_add_test(tests, wrong_uses_are_named);
     return suite_run("int8 products", tests);
