@@ -29,6 +29,15 @@ uint32_t sn_version(void) { return SN_VERSION; }
 
 sn_status sn_check(void) { return (sn_status)state_get()->error.status; }
 
+static void name_places(ErrorSlot *slot) {
+    if (slot->site && !slot->where[0]) site_name(slot->site, slot->where, sizeof slot->where);
+    if (!slot->cause) return;
+    char place[sizeof slot->where];
+    site_name(slot->cause, place, sizeof place);
+    const size_t used = strlen(slot->message);
+    snprintf(slot->message + used, sizeof slot->message - used, " of the call at %s", place);
+}
+
 const sn_error *sn_error_take(void) {
     sn_state *const state = state_get();
     const ErrorSlot *const pending = error_slot();
@@ -37,8 +46,8 @@ const sn_error *sn_error_take(void) {
     if (pending->status != ST_OK)
         *slot = *pending;
     else
-        slot->message[0] = slot->op[0] = slot->where[0] = '\0', slot->site = NULL;
-    if (slot->site && !slot->where[0]) site_name(slot->site, slot->where, sizeof slot->where);
+        slot->message[0] = slot->op[0] = slot->where[0] = '\0', slot->site = slot->cause = NULL;
+    name_places(slot);
     state->taken = (sn_error){.size = sizeof state->taken,
                               .status = (sn_status)pending->status,
                               .code = pending->status == ST_OK ? 0 : pending->code,

@@ -11,8 +11,9 @@ SN_BEGIN
    the newest hooks are asked. Both run with gradients off, and not for leaves that require gradients, which are there
    anyway. Without an open scope: SN_ERR_STATE. The closure lives until the last backward. [event] */
 sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure);
-/* Looks at each result, forward and backward: the first op that gives a NaN although none of its inputs has one is an
-   error (SN_ERR_VALUE) that names it and its line. Every op is waited for: slow. Returns what it was. [event] */
+/* Looks at each result, forward and backward: the first op that gives a NaN although none of its inputs has one is
+   an error (SN_ERR_VALUE) that names it and its line; of a backward, what it was the backward of and the line of
+   that call, if the mode was on then. Every op is waited for: slow. Returns what it was. [event] */
 bool sn_anomaly_set(bool on);
 /* Prints "label: tensor([1., 2.])", as sn_repr has it but for gradients, by the log handler (sn_logging_set) under the
    topic print, at level info: on stderr unless "-print" is set. label may be NULL. In a compiled function it breaks no

@@ -567,8 +567,9 @@ static Status record_into(Recording *r, const SavePlan *plan) {
     TRY(attach_results(r));
     TRY(save_results(r, plan));
     r->node->saves = r->row->n_saved > 0;
-    if (UNLIKELY(state_get()->packer != NULL) && !state_get()->level)
-        TRY(packers_pack(r->row->saved, r->row->n_saved, r->node));
+    sn_state *const state = state_get();
+    if (UNLIKELY(state->include & KEY_BIT(anomaly))) tape_site_note(state, r->node);
+    if (UNLIKELY(state->packer != NULL) && !state->level) TRY(packers_pack(r->row->saved, r->row->n_saved, r->node));
     return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
 }
 

@@ -429,6 +429,16 @@ static inline bool is_ahead(TapeEntry *entry) {
     return false;
 }
 
+/* In anomaly mode: the call of the forward whose node it was. */
+static COLD void name_cause(const sn_state *state, const TapeNode *node) {
+    const void *const site = tape_site_of(state, node);
+    if (!site) return;
+    Text name = {0};
+    node->class->name(node, &name);
+    error_add_cause(text_str(&name), site);
+    text_free(&name);
+}
+
 static Status run_node(Engine *e, TapeEntry *entry) {
     TapeNode *const node = entry->node;
     if (UNLIKELY(is_ahead(entry))) return finish_ahead(e, entry);
@@ -443,6 +453,7 @@ static Status run_node(Engine *e, TapeEntry *entry) {
     Status status = scope_push(e->state, false);
     if (status == ST_OK) {
         status = call_backward(e, entry, &arrays);
+        if (UNLIKELY(status != ST_OK)) name_cause(e->state, node);
         scope_pop(e->state);
     }
     release_grads(entry);

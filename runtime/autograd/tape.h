@@ -321,6 +321,9 @@ Status tape_node_of(sn_tensor *t, TapeNode **node);
 Status tape_edge_follow(const TapeEdge *edge, const TapeEdge **now);
 /* As tape_print, with all compiled nodes expanded. */
 Status tape_print_expanded(Text *text, sn_tensor *t);
+/* tape_sites.c: where the program called what nodes record, in anomaly mode. NULL: not known. */
+void tape_site_note(sn_state *state, const TapeNode *node);
+const void *tape_site_of(const sn_state *state, const TapeNode *node);
 /* What it has saved; none once it is dropped. */
 static inline const TapeSaved *tape_node_saved(const TapeNode *node, int *n) {
     *n = 0;

@@ -47,7 +47,7 @@ Status error_raise(Status status, const char *format, ...) {
     slot->status = status;
     slot->code = 1000 + (int)status;
     slot->op[0] = slot->where[0] = '\0';
-    slot->site = NULL;
+    slot->site = slot->cause = NULL;
     va_list args;
     va_start(args, format);
     vsnprintf(slot->message, sizeof slot->message, format, args);
@@ -90,6 +90,14 @@ void error_set_op_named(const char *otherwise) {
 
 void error_set_where(const char *where) {
     if (error_pending() != ST_OK) fill_field(error_slot()->where, sizeof error_slot()->where, where);
+}
+
+void error_add_cause(const char *text, const void *site) {
+    ErrorSlot *const slot = error_slot();
+    if (error_pending() == ST_OK || slot->cause) return;
+    const size_t used = strlen(slot->message);
+    snprintf(slot->message + used, sizeof slot->message - used, ", in %s", text);
+    slot->cause = site;
 }
 
 void error_set_site(const void *site) {

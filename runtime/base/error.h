@@ -15,6 +15,7 @@ typedef struct ErrorSlot {
     char op[96];        /* "aten::add.Tensor" or "" */
     char where[256];    /* "model.c:57" or "" */
     const void *site;   /* what `where` will name, or NULL */
+    const void *cause;  /* a call whose place ends the message, or NULL */
 } ErrorSlot;
 
 /* Raises an error unless one is pending; always returns `status` so that `return error_raise(...)` reads well. */
@@ -33,6 +34,8 @@ void error_set_op_named(const char *otherwise); /* the op that the message names
 void error_set_where(const char *where);
 void error_add_path(const char *path); /* the message says of which file: " in 'path'" */
 void error_set_site(const void *site);
+/* The message ends in ", in TEXT" and, once the error is taken, " of the call at PLACE". */
+void error_add_cause(const char *text, const void *site);
 /* " [op]" where the message does not say it, else "". */
 const char *error_op_suffix(const char *message, const char *op, char *room, size_t size);
 /* Makes `slot` the thread's (NULL: the thread's own); returns the previous one. */

@@ -102,6 +102,7 @@ void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
 
 static void free_lists(sn_state *state) {
     mem_free(state->casts);
+    mem_free(state->sites);
     meta_lent_free(state);
     tensor_blocks_trim(state);
     runtime_hooks.tape_blocks_trim(state);

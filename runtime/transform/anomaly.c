@@ -41,7 +41,7 @@ static Status find_in_results(const OpCall *call) {
     for (int i = 0; i < call->n_outs; i++) {
         bool found = false;
         if (call->outs[i]) TRY(has_nan(call->outs[i], &found));
-        if (found) return error_raise(ST_VALUE, "anomaly: result %d has a NaN, and no input of the op has one", i);
+        if (found) return error_raise(ST_VALUE, "result %d has a NaN, and no input of the op has one", i);
     }
     return ST_OK;
 }

@@ -179,6 +179,23 @@ START_TEST(t7_anomaly_mode_looks_at_a_backward) {
 }
 END_TEST
 
+/* What the program called is in the forward. */
+START_TEST(t7_anomaly_mode_names_the_call_of_the_forward) {
+    sn_function *const fns[] = {sn_compile(infinite_slope, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER)),
+                                sn_compile(infinite_slope, NULL, NULL)};
+    for (int k = 0; k < 2; k++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_anomaly_set(true);
+        ck_assert_int_eq(sn_backward(SN_CALL(fns[k], LEAF(3, 8, 4))), SN_ERR_VALUE);
+        const sn_error *const error = sn_error_take();
+        ck_assert_msg(strstr(error->message, "Backward of the call at test_debug.c:") != NULL, "%s", error->message);
+        ck_assert_msg(strstr(error->where, "test_debug.c:") != NULL, "%s", error->where);
+        sn_scope_end(scope);
+        sn_function_free(fns[k]);
+    }
+}
+END_TEST
+
 static sn_status log_of_sine(sn_frame *f) { return sn_out(f, 0, sn_log(sn_sin(sn_in(f, 0)))); }
 
 static sn_status flows(sn_frame *f) {
@@ -290,6 +307,7 @@ int main(void) {
         t7_a_body_may_set_them_around_a_checkpoint,
         t7_anomaly_mode_names_the_first_op,
         t7_anomaly_mode_looks_at_a_backward,
+        t7_anomaly_mode_names_the_call_of_the_forward,
     };
     return contract_main("test_debug", tests, (int)(sizeof tests / sizeof *tests));
 }
