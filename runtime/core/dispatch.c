@@ -336,7 +336,10 @@ static Status check_inference(const OpRow *row, OpForm form, const Arg *args, sn
     for (int i = 0; i < (form == FORM_inplace ? 1 : row->n_out); i++) {
         sn_tensor *const t = written_at(form, args, out_args, i);
         if (LIKELY(!t || !is_inference(row, t))) continue;
-        dispatch_inference_error(row, form);
+        /* What is wrong with the arguments comes first, as where the op is recorded. */
+        const OpCall call = op_call(row, form, args, out_args, NULL);
+        uint64_t keys = 0;
+        if (union_of_keys(&call, &keys) == ST_OK) dispatch_inference_error(row, form);
         error_set_op(op_form_name(row, form)), error_set_site(state_get()->site);
         return error_pending();
     }
