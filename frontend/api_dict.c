@@ -15,8 +15,8 @@ sn_dict *sn_dict_new(void) { return error_pending() == ST_OK ? mem_zero(sizeof(s
 void sn_dict_free(sn_dict *d) {
     if (!d) return;
     for (int i = 0; i < d->n; i++) {
+        tracking_unnamed(d->entries[i].tensor, d->entries[i].name);
         mem_free(d->entries[i].name);
-        tracking_unnamed(d->entries[i].tensor);
         tensor_release(d->entries[i].tensor);
     }
     mem_free(d->entries);
@@ -60,7 +60,7 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     tracking_named(t, name);
     if (i < 0) return ST_OK;
     tensor_retain(t);
-    tracking_unnamed(d->entries[i].tensor);
+    tracking_unnamed(d->entries[i].tensor, name);
     tensor_release(d->entries[i].tensor);
     d->entries[i].tensor = t;
     return ST_OK;

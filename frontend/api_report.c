@@ -101,7 +101,7 @@ static void put_tracked(void *context, const TrackedTensor *tracked) {
     if (t == r->t) text_puts(&r->places, ", itself");
     put_site(&r->places, ", made at ", tracked->made);
     put_site(&r->places, ", kept at ", tracked->kept);
-    if (tracked->n_named) text_printf(&r->places, ", '%s' of a dictionary", tracked->name);
+    if (tracked->names) text_printf(&r->places, ", '%s' of a dictionary", tracked->names->name);
     text_puts(&r->places, "\n");
 }
 

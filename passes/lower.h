@@ -48,7 +48,7 @@ typedef struct ValInfo {
     struct ValInfo *scattered; /* homes: a result of a scatter in place that lives there; more by next_scattered */
     struct ValInfo *next_scattered;
     bool visible;   /* bases: an output or a write needs it (or a view of it) in memory */
-    VEC(int) users; /* bases: nodes that are no views and take it or a view of it */
+    VEC(int) users; /* bases: nodes that are no views and take it or a view of it, and readers */
     bool read;      /* bases: by one of them, not for its sizes alone */
 } ValInfo;
 
@@ -62,7 +62,8 @@ typedef struct Cluster {
     Group *group;
     ValKind kind;            /* pointwise, reduction (has one), template, pieces, native */
     VEC(Node *) nodes;       /* in program order */
-    VEC(Node *) again;       /* nodes of another cluster that it computes for itself */
+    VEC(Node *) again;       /* nodes of another cluster that it computes for itself (remat.c) */
+    int reader;              /* stands for it among the users of what these read; 0: there are none */
     const struct Copy *copy; /* the cluster is this copy; or NULL */
     int n_bufs;
     int64_t full, outer; /* elements of its nest, and of its rows where it reduces */
@@ -107,9 +108,11 @@ typedef struct Lower {
     SymEnv *env;
     Arena *arena;
     Plan *plan;
-    bool fuse, fast;          /* PassOptions */
-    ValInfo *vals;            /* by value id */
-    Cluster **cluster;        /* by node id; NULL: views */
+    bool fuse, fast;           /* PassOptions */
+    int most_bufs, most_nodes; /* of a nest */
+    ValInfo *vals;             /* by value id */
+    Cluster **cluster;         /* by node id; NULL: views. Behind the last one by Cluster.reader */
+    int n_readers;
     const Node **next_effect; /* by node id, of an op with effects: the next such op, or NULL */
     Groups groups;
     GroupOrder *order;

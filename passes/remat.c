@@ -2,12 +2,17 @@
  *
  * Where two clusters cannot be one nest, what one computes for the other is stored and loaded. A pointwise value that
  * one other cluster alone reads need not be, if what it is computed from is in memory anyhow: that cluster computes it
- * again, and reads its operands instead:
+ * again, and reads its operands instead; and if nobody else wants it, the value is that cluster's from then on.
  *
  *     [ y = scale(x) . store y . z = fill(y) . use z ]  [ use z ]   z: no memory, y is read twice
  *
  * An optimizer's step shows it: its chains share scalars, so the scheduler makes one nest of them until it is full, in
- * the middle of a parameter, and a temporary as large as that parameter would be alive between the two. */
+ * the middle of a parameter, and a temporary as large as that parameter would be alive between the two.
+ *
+ * What a cluster computes again it reads the operands of: they have a user more, by a number that stands for the
+ * cluster (Cluster.reader) and stays its own whichever nodes move. */
+#include <stdlib.h>
+
 #include "passes/lower.h"
 
 enum { MOST_AGAIN = 16 };
@@ -15,11 +20,13 @@ enum { MOST_AGAIN = 16 };
 /* Values on their way. */
 typedef struct Remat {
     Lower *l;
+    const bool *overwritten; /* by value id: bases whose memory gets other contents in this graph */
     Cluster *from, *to;
-    Node *nodes[MOST_AGAIN]; /* latest first */
+    Node *nodes[MOST_AGAIN];
     int n;
-    int n_read; /* values as large as what `to` computes that it did not read before */
-    bool kept;  /* what they read would have to be kept for them */
+    int64_t kept; /* bytes of operands that would live until `to` runs */
+    int64_t read; /* bytes of operands that it did not read before */
+    bool refused;
 } Remat;
 
 static bool is_remat(const Remat *remat, const Node *node) {
@@ -46,50 +53,68 @@ static Cluster *only_reader(const Lower *l, const Node *node) {
     return info->visible ? NULL : reader;
 }
 
-static bool is_large(const Remat *remat, const ValInfo *info) {
-    SymEnv *const env = remat->l->env;
-    return sym_hint(env, info->val->base.meta->numel) * 2 >= sym_hint(env, remat->to->full);
-}
-
 static bool is_read_in(const Lower *l, const ValInfo *info, const Cluster *cluster) {
     for (int u = 0; u < info->users.n; u++)
         if (l->cluster[info->users.at[u]] == cluster) return true;
     return false;
 }
 
-/* An operand: computed again as well, or in memory. An input that the graph writes would have to be kept as it was. */
+static int64_t bytes_of(const Remat *remat, const GVal *v) {
+    return sym_hint(remat->l->env, v->base.meta->numel) * dtype_bytes(v->base.meta->dtype);
+}
+
+/* An operand: computed again as well, or in memory until then. */
 static void look_at_operand(void *context, GVal **slot) {
     Remat *const remat = context;
     const Lower *const l = remat->l;
     if (!*slot) return;
     const ValInfo *const info = val_info(l, val_info(l, *slot)->base);
-    Node *const def = info->val->def;
-    if (def && is_remat(remat, def)) return;
-    if (def && l->cluster[def->id] == remat->from && !needs_memory(l, remat->from, info->val)) {
-        remat->kept |= remat->n == MOST_AGAIN || !may_repeat(l, def);
-        if (!remat->kept) remat->nodes[remat->n++] = def;
+    const GVal *const base = info->val;
+    if (base->def && is_remat(remat, base->def)) return;
+    const Cluster *const own = base->def ? l->cluster[base->def->id] : NULL;
+    if (own && !needs_memory(l, own, base)) {
+        remat->refused |= own != remat->from || remat->n == MOST_AGAIN || !may_repeat(l, base->def);
+        if (!remat->refused) remat->nodes[remat->n++] = base->def;
         return;
     }
-    const bool read_there = is_read_in(l, info, remat->to);
-    remat->kept |= !def && !read_there && graph_writes(l->graph, info->val);
-    remat->n_read += is_large(remat, info) && !read_there;
+    if (is_read_in(l, info, remat->to)) return;
+    remat->refused |= remat->overwritten[base->id];
+    remat->read += bytes_of(remat, base);
+    if (base->def && !info->visible) remat->kept += bytes_of(remat, base);
 }
 
-/* From now on `to` reads the operands. */
+/* Nothing as large as the value is kept in its place, and no more is moved than a store and a load of it. */
+static bool pays(const Remat *remat, const GVal *value) {
+    const int64_t bytes = bytes_of(remat, value);
+    return !remat->refused && remat->kept <= bytes && remat->read <= 2 * bytes;
+}
+
 static void add_reader(void *context, GVal **slot) {
     const Remat *const remat = context;
+    Lower *const l = remat->l;
+    Cluster *const to = remat->to;
     if (!*slot) return;
-    ValInfo *const info = val_info(remat->l, val_info(remat->l, *slot)->base);
-    if (!cluster_has(remat->l, remat->to, info->val) && !is_read_in(remat->l, info, remat->to))
-        VEC_PUSH(remat->l->arena, &info->users, remat->to->nodes.at[0]->id);
+    ValInfo *const info = val_info(l, val_info(l, *slot)->base);
+    if (cluster_has(l, to, info->val)) return;
+    if (!to->reader) to->reader = l->graph->n_nodes + l->n_readers++;
+    l->cluster[to->reader] = to;
+    VEC_PUSH(l->arena, &info->users, to->reader);
 }
 
-/* Nobody else reads it: then it is not computed again, but there instead. */
+/* moving -------------------------------------------------------------------------------------- */
+
 static bool belongs_there(const Remat *remat, const Node *node) {
     const ValInfo *const info = val_info(remat->l, &node->outs[0]);
     for (int u = 0; u < info->users.n; u++)
         if (remat->l->cluster[info->users.at[u]] != remat->to) return false;
     return true;
+}
+
+static bool stores_any(const Lower *l, const Cluster *cluster) {
+    for (int i = 0; i < cluster->nodes.n; i++)
+        for (int r = 0; r < cluster->nodes.at[i]->n_outs; r++)
+            if (needs_memory(l, cluster, &cluster->nodes.at[i]->outs[r])) return true;
+    return false;
 }
 
 /* Both lists keep program order. */
@@ -110,38 +135,51 @@ static void move_node(Remat *remat, Node *node) {
     remat->l->cluster[node->id] = to;
 }
 
-static bool stores_any(const Lower *l, const Cluster *cluster) {
-    for (int i = 0; i < cluster->nodes.n; i++)
-        for (int r = 0; r < cluster->nodes.at[i]->n_outs; r++)
-            if (needs_memory(l, cluster, &cluster->nodes.at[i]->outs[r])) return true;
-    return false;
-}
+static int latest_first(const void *a, const void *b) { return (*(Node *const *)b)->id - (*(Node *const *)a)->id; }
 
-static void try_again(Remat *remat) {
-    Lower *const l = remat->l;
-    for (int i = 0; i < remat->n; i++) node_each_input(remat->nodes[i], look_at_operand, remat); /* may add to them */
-    if (remat->kept || remat->n_read > 1) return;
-    const Cluster before = *remat->to;
-    for (int i = 0; i < remat->n; i++)
-        if (!cluster_has(l, remat->to, &remat->nodes[i]->outs[0]))
-            VEC_PUSH(l->arena, &remat->to->again, remat->nodes[i]);
-    if (!stores_any(l, remat->from) || try_nest(l, remat->to, NULL, NULL) || try_nest(l, remat->from, NULL, NULL)) {
-        *remat->to = before;
-        return;
-    }
+static void compute_there(Remat *remat) {
+    qsort(remat->nodes, (size_t)remat->n, sizeof *remat->nodes, latest_first);
     for (int i = 0; i < remat->n; i++) node_each_input(remat->nodes[i], add_reader, remat);
     for (int i = 0; i < remat->n; i++)
         if (belongs_there(remat, remat->nodes[i])) move_node(remat, remat->nodes[i]);
 }
 
-static bool is_loop_nest(const Cluster *c) { return c->kind == VAL_pointwise || c->kind == VAL_reduction; }
+static void try_again(Remat *remat) {
+    Lower *const l = remat->l;
+    const GVal *const value = &remat->nodes[0]->outs[0];
+    for (int i = 0; i < remat->n; i++) node_each_input(remat->nodes[i], look_at_operand, remat); /* may add to them */
+    if (!pays(remat, value) || remat->to->nodes.n + remat->to->again.n + remat->n > l->most_nodes) return;
+    const Cluster to = *remat->to, from = *remat->from;
+    for (int i = 0; i < remat->n; i++)
+        if (!cluster_has(l, remat->to, &remat->nodes[i]->outs[0]))
+            VEC_PUSH(l->arena, &remat->to->again, remat->nodes[i]);
+    if (stores_any(l, remat->from) && !try_nest(l, remat->to, NULL, NULL) && !try_nest(l, remat->from, NULL, NULL)) {
+        compute_there(remat);
+    } else {
+        *remat->to = to;
+        *remat->from = from;
+    }
+}
+
+/* Inputs that the graph writes, and what a scatter replaces in place. */
+static const bool *find_overwritten(const Lower *l) {
+    bool *const overwritten = ARENA_ARRAY(l->arena, bool, l->graph->n_vals + 1);
+    for (int i = 0; i < l->graph->writes.n; i++) overwritten[l->graph->writes.at[i].input->id] = true;
+    for (const Node *node = l->graph->first; node; node = node->next)
+        if (node->form == FORM_inplace && node->args[0].kind == ARG_tensor)
+            overwritten[val_info(l, gval(node->args[0].val))->base->id] = true;
+    return overwritten;
+}
+
+static bool is_nest(const Cluster *c) { return c->kind == VAL_pointwise || c->kind == VAL_reduction; }
 
 void rematerialize(Lower *l) {
+    const bool *const overwritten = find_overwritten(l);
     for (Node *node = l->graph->last; node; node = node->prev) {
-        Remat remat = {.l = l, .from = l->cluster[node->id], .nodes = {node}, .n = 1};
-        if (!remat.from || !may_repeat(l, node) || !is_loop_nest(remat.from) || remat.from->nodes.n == 1) continue;
+        Remat remat = {.l = l, .overwritten = overwritten, .from = l->cluster[node->id], .nodes = {node}, .n = 1};
+        if (!remat.from || !may_repeat(l, node) || !is_nest(remat.from) || remat.from->nodes.n == 1) continue;
         if (!needs_memory(l, remat.from, &node->outs[0])) continue;
         remat.to = only_reader(l, node);
-        if (remat.to && is_loop_nest(remat.to) && remat.to->full == node->outs[0].base.meta->numel) try_again(&remat);
+        if (remat.to && is_nest(remat.to) && remat.to->full == node->outs[0].base.meta->numel) try_again(&remat);
     }
 }

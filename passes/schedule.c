@@ -20,8 +20,9 @@
 #include "passes/group_order.h"
 #include "passes/internal.h"
 
-/* Buffers of a nest (registers hold their addresses), of a kernel. */
-enum { MAX_BUFS = 30, MAX_KERNEL_BUFS = 256, MAX_NODES = 128, MAX_REFUSALS = 256 };
+/* Buffers of a nest (registers hold their addresses), its nodes (trying nests, and compiling them, stays cheap),
+ * buffers of a kernel. */
+enum { MAX_BUFS = 30, MAX_NODES = 128, MAX_KERNEL_BUFS = 256, MAX_REFUSALS = 256 };
 
 /* One cluster and one group per node. */
 static Cluster *singleton(Lower *l, Node *node) {
@@ -41,7 +42,8 @@ static Cluster *singleton(Lower *l, Node *node) {
 }
 
 static void singletons(Lower *l) {
-    l->cluster = ARENA_ARRAY(l->arena, Cluster *, l->graph->n_nodes + 1);
+    l->cluster = ARENA_ARRAY(l->arena, Cluster *, 2 * l->graph->n_nodes + 2);
+    l->n_readers = 1;
     for (Node *node = l->graph->first; node; node = node->next)
         if (node->row->kind != KIND_view) l->cluster[node->id] = singleton(l, node);
 }
@@ -100,7 +102,7 @@ const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b)
     l->work.trials++;
     const char *why = draft_cluster(&draft, cluster, &kernel, &cost);
     if (!why) cluster->plain = a ? plain_tried(l, cluster, a, b, &cost) : plain_of(l, cluster, &draft, &cost);
-    if (!why && draft.bufs.n > MAX_BUFS) why = "too many buffers";
+    if (!why && draft.bufs.n > l->most_bufs) why = "too many buffers";
     if (!why && cost.recomputed) why = "a dear value would be computed several times";
     cluster->full = cost.full;
     cluster->outer = cost.outer;
@@ -127,7 +129,7 @@ static const char *fit(Lower *l, Cluster *both, const Cluster *a, const Plain *p
     both->full = a->full;
     both->outer = a->outer;
     both->n_bufs = plain_bufs(both->plain);
-    return both->n_bufs > MAX_BUFS ? "too many buffers" : NULL;
+    return both->n_bufs > l->most_bufs ? "too many buffers" : NULL;
 }
 
 /* A kernel has all of its values on one device; 0-dim ones of another were copied there (devices.c). */
@@ -168,7 +170,7 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
     if (a == b || !is_loop(a) || !is_loop(b)) return false;
     if (a->kind == VAL_template && b->kind == VAL_template) return false;
     if (!on_one_device(a->group, b->group)) return false;
-    if (a->nodes.n + b->nodes.n > MAX_NODES) { /* keeps trying nests, and compiling them, cheap */
+    if (a->nodes.n + b->nodes.n > l->most_nodes) {
         refuse_merge(l, a, b, "too many ops for one nest");
         return false;
     }
@@ -376,6 +378,9 @@ static Lower *lower_new(Graph *graph, const PassOptions *options) {
     Lower *const l = ARENA_NEW(graph->arena, Lower);
     *l = (Lower){.graph = graph, .env = graph->env, .arena = graph->arena};
     l->fuse = !options->unfused;
+    const bool small = failpoint("small_nests"); /* so that most graphs have several */
+    l->most_bufs = small ? 4 : MAX_BUFS;
+    l->most_nodes = small ? 6 : MAX_NODES;
     l->fast = options->fast;
     l->plan = ARENA_NEW(graph->arena, Plan);
     l->plan->arena = graph->arena;

@@ -24,21 +24,22 @@ enum { PLAIN_CALLS = 26, ALL_CALLS = sizeof calls / sizeof *calls };
 typedef struct ModeRow {
     const char *name;
     sn_compile_mode mode;
-    const char *failpoint;
-    bool saved;      /* later calls are those of a plan that was saved and loaded */
-    bool one_launch; /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
+    const char *failpoint, *other; /* other: with every second seed; NULL: none */
+    bool saved;                    /* later calls are those of a plan that was saved and loaded */
+    bool one_launch;               /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
     bool background; /* code comes when it comes, at the latest before the calls that repeat settings; on the CPU, where
                         they are exact, too, numerics fast */
 } ModeRow;
 /* Eager's programs that take sizes as parameters, against those of one size each. */
-static const ModeRow modes[] = {{"eager at any size", SN_COMPILE_EAGER, "one_size"},
-                                {"interpreted", SN_COMPILE_VERIFY, "codegen,verify_passes"},
-                                /* Before the next one, so that it is the one that makes code. */
-                                {"background", SN_COMPILE_VERIFY, "", false, false, true},
-                                {"verify", SN_COMPILE_VERIFY, ""},
-                                {"replay", SN_COMPILE_REPLAY, ""},
-                                {"one launch", SN_COMPILE_VERIFY, "", false, true},
-                                {"saved", SN_COMPILE_REPLAY, "", true}};
+static const ModeRow modes[] = {
+    {"eager at any size", SN_COMPILE_EAGER, "one_size", NULL},
+    {"interpreted", SN_COMPILE_VERIFY, "codegen,verify_passes", "codegen,verify_passes,small_nests"},
+    /* Before the next one, so that it is the one that makes code. */
+    {"background", SN_COMPILE_VERIFY, "", NULL, false, false, true},
+    {"verify", SN_COMPILE_VERIFY, "", NULL},
+    {"replay", SN_COMPILE_REPLAY, "", NULL},
+    {"one launch", SN_COMPILE_VERIFY, "", NULL, false, true},
+    {"saved", SN_COMPILE_REPLAY, "", NULL, true}};
 enum { TAUGHT_CALLS = 6 };
 
 static int call_count(const FzProgram *variant) { return variant ? ALL_CALLS : PLAIN_CALLS; }
@@ -112,7 +113,7 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     FzRun *const run = fz_run_new(p, &options);
     const bool counted = mode && !*mode->failpoint && !mode->one_launch && !background &&
                          mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p);
-    failpoint_set(mode ? mode->failpoint : "any_size");
+    failpoint_set(!mode ? "any_size" : mode->other && c->seed % 2 ? mode->other : mode->failpoint);
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */
     for (int i = 0; i < call_count(variant); i++) {
         if (i == TAUGHT_CALLS && options.background) fz_run_wait(run);

@@ -142,6 +142,16 @@ static bool autocast_f16(const FzProgram *p) {
 
 static bool outer_backward(const FzProgram *p) { return p->outer_backward && leaves(p); }
 
+/* Many ops, with native ones between that keep them from being one nest (weave.c). */
+static bool woven(const FzProgram *p) {
+    int ops = 0, between = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        ops += p->steps[i].kind == FZ_op;
+        between += p->steps[i].kind == FZ_op && !strcmp(p->steps[i].op, "aten::cumsum");
+    }
+    return ops >= 15 && between;
+}
+
 static bool api_mode(const FzProgram *p) { return p->api_mode; }
 static bool prints(const FzProgram *p) { return any_step(p, FZ_print); }
 static bool packs_saved(const FzProgram *p) {
@@ -348,6 +358,7 @@ static const struct {
                 {"gradients switched", grad_modes},
                 {"inference mode", inference},
                 {"API modes", api_mode},
+                {"pointwise ops around native ones", woven},
                 {"checkpoints", checkpoints},
                 {"checkpoints with a policy", policies},
                 {"checkpoints in checkpoints", checkpoints_inside},

@@ -62,6 +62,8 @@ void gen_autocast(const Gen *g, const OpRow *row, Arg *args, GenCasts *room);
 /* patterns.c: adds some steps that belong together, or the first of them. */
 void gen_pattern(Gen *g);
 void gen_generator(Gen *g); /* random numbers around changes of the generator's state */
+/* weave.c: pointwise ops over the sizes of an input, with others between. */
+void gen_weave(Gen *g, int steps);
 /* region.c: some of the steps become bodies of checkpoints. */
 void gen_regions(Gen *g);
 

@@ -647,7 +647,14 @@ static void choose_returns(Gen *g) {
     p->outer_write = gen_chance(g, 15);
 }
 
-enum { ONE_GRAPH_EVERY = 10, API_MODE_EVERY = 13, FUNCTIONAL_EVERY = 11, PACKS_EVERY = 9, HOOKED_EVERY = 4 };
+enum {
+    ONE_GRAPH_EVERY = 10,
+    API_MODE_EVERY = 13,
+    FUNCTIONAL_EVERY = 11,
+    PACKS_EVERY = 9,
+    HOOKED_EVERY = 4,
+    WOVEN_EVERY = 6
+};
 
 static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool stateful) {
     static Gen g;
@@ -668,7 +675,9 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     if (gen_chance(&g, 12)) p->region = g.autocast = 1 + (int)gen_below(&g, 2);
     choose_sizes(&g);
     choose_inputs(&g);
-    add_steps(&g, 3 + (int)gen_below(&g, 12));
+    const bool woven = !stateful && seed % WOVEN_EVERY == 1;
+    add_steps(&g, woven ? 1 : 3 + (int)gen_below(&g, 12));
+    if (woven) gen_weave(&g, 15 + (int)gen_below(&g, 15));
     choose_returns(&g);
     if (!stateful && !g.one_graph) gen_regions(&g);
 }
