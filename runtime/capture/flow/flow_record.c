@@ -97,6 +97,16 @@ static Status run_launched(OpCall *call) {
     return done ? ST_OK : flow_backward_op(call);
 }
 
+/* The first values of fresh memory: no write that a version counts. */
+static Status fill(sn_tensor *result, sn_tensor *from) {
+    const Arg copy[] = {A_VAL(&result->base), A_VAL(&from->base), A_BOOL(false)};
+    const uint32_t version = tensor_version(result);
+    sn_tensor *written;
+    TRY(dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written));
+    if (result->storage) atomic_store_explicit(&result->storage->version, version, memory_order_relaxed);
+    return ST_OK;
+}
+
 /* The graph's seed and number take the place of the thread's; results go to where the plan has them. */
 Status flow_launch(OpCall *call) {
     sn_state *const state = state_get();
@@ -109,10 +119,6 @@ Status flow_launch(OpCall *call) {
     const Status status = run_launched(&own);
     state->seed = seed, state->sequence = sequence;
     TRY(status);
-    for (int i = 0; i < own.n_outs; i++) {
-        const Arg copy[] = {A_VAL(&call->outs[i]->base), A_VAL(&made[i]->base), A_BOOL(false)};
-        sn_tensor *written;
-        TRY(dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written));
-    }
+    for (int i = 0; i < own.n_outs; i++) TRY(fill(call->outs[i], made[i]));
     return ST_OK;
 }

@@ -17,7 +17,7 @@ typedef struct RegionWalk {
     const Training *training;
     RegionReads *reads; /* by region */
     const Node *node;
-    int top;
+    int region; /* that the node is in, or one around that */
 } RegionWalk;
 
 /* The node that puts what a written form made into its target's memory; NULL: it is that memory. */
@@ -95,13 +95,28 @@ static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *val
     step->n_holds++;
 }
 
+static int outer_of(const Graph *g, int region) { return g->regions.at[region - 1]; }
+
+/* By a checkpoint further in. */
+static bool is_held_for(const TapePlan *p, const TapeStep *step, const GVal *value) {
+    for (int i = 0; i < step->n_holds; i++) {
+        const HeldValue *const held = &p->held.at[p->holds.at[step->first_hold + i]];
+        if (p->readers.at[step->first_hold + i] && tape_plan_memory(held->value) == tape_plan_memory(value))
+            return true;
+    }
+    return false;
+}
+
 /* A value of the checkpoint that the step is in is computed again, once, from what that read. */
 static void hold_again(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
     const int top = regions ? graph_top_region(p->functional, step->node) : 0;
     if (!top || graph_top_region(p->functional, tape_plan_memory(value)->def) != top) return;
     for (int i = 0; i < step->n_holds; i++)
         if (p->readers.at[step->first_hold + i]) return;
-    for (int i = 0; i < regions[top].n; i++) hold(p, t, step, regions[top].at[i].value, regions[top].at[i].reader);
+    for (int r = step->node->region; r; r = outer_of(p->functional, r)) /* eager runs the innermost one first */
+        for (int i = 0; i < regions[r].n; i++)
+            if (!is_held_for(p, step, regions[r].at[i].value))
+                hold(p, t, step, regions[r].at[i].value, regions[r].at[i].reader);
 }
 
 static void hold_saved(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
@@ -122,29 +137,29 @@ static void hold_all(TapePlan *p, const Training *t, TapeStep *step, const Regio
         if (tape_row_saves(node->row, -1, i, step->needs)) hold_saved(p, t, step, &node->outs[i], regions);
 }
 
-/* The first node of the outermost checkpoint that reads memory from outside of it which a caller has. */
+/* The first node of a checkpoint that reads memory from outside of it which a caller has. */
 static void note_outside_read(void *context, GVal **slot) {
     RegionWalk *const walk = context;
     TapePlan *const p = walk->plan;
     if (!*slot) return;
     const GVal *const memory = tape_plan_memory(*slot);
-    if (graph_top_region(p->functional, memory->def) == walk->top) return;
+    if (graph_top_region(p->functional, memory->def) == graph_top_region(p->functional, walk->node)) return;
     if (watch_of(p, walk->training, *slot) < 0) return;
-    RegionReads *const reads = &walk->reads[walk->top];
+    RegionReads *const reads = &walk->reads[walk->region];
     for (int i = 0; i < reads->n; i++)
         if (tape_plan_memory(reads->at[i].value) == memory) return;
     const RegionRead read = {*slot, walk->node};
     VEC_PUSH(p->functional->arena, reads, read);
 }
 
-/* What the outermost checkpoint has saved by a policy and a caller has, too. */
+/* What a checkpoint has saved by a policy and a caller has, too. */
 static void note_kept_results(const RegionWalk *walk) {
     TapePlan *const p = walk->plan;
     for (int i = 0; is_kept_result(walk->node) && i < walk->node->n_outs; i++) {
         const GVal *const value = &walk->node->outs[i];
         if (watch_of(p, walk->training, value) < 0) continue;
         const RegionRead read = {value, walk->node};
-        VEC_PUSH(p->functional->arena, &walk->reads[walk->top], read);
+        VEC_PUSH(p->functional->arena, &walk->reads[walk->region], read);
     }
 }
 
@@ -153,12 +168,12 @@ static RegionReads *find_reads(TapePlan *p, const Training *t) {
     Graph *const g = p->functional;
     RegionReads *const reads = g->regions.n ? ARENA_ARRAY(g->arena, RegionReads, g->regions.n + 1) : NULL;
     for (Node *node = g->first; reads && node; node = node->next) {
-        RegionWalk walk = {p, t, reads, node, graph_top_region(g, node)};
-        if (walk.top) node_each_input(node, note_outside_read, &walk);
+        RegionWalk walk = {p, t, reads, node, node->region};
+        for (; walk.region; walk.region = outer_of(g, walk.region)) node_each_input(node, note_outside_read, &walk);
     }
     for (Node *node = g->first; reads && node; node = node->next) {
-        const RegionWalk walk = {p, t, reads, node, graph_top_region(g, node)};
-        if (walk.top) note_kept_results(&walk);
+        RegionWalk walk = {p, t, reads, node, node->region};
+        for (; walk.region; walk.region = outer_of(g, walk.region)) note_kept_results(&walk);
     }
     return reads;
 }
