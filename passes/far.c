@@ -37,6 +37,13 @@ static int64_t bytes_of(const Wait *wait, const ValInfo *info) {
     return info->visible ? 0 : sym_hint(wait->l->env, meta->numel) * dtype_bytes(meta->dtype);
 }
 
+/* Of a user: a node, or a cluster (Cluster.reader), which runs where its last node stands. */
+static int user_place(const Lower *l, int user) {
+    if (user < l->graph->n_nodes) return user;
+    const Cluster *const cluster = l->cluster[user];
+    return cluster->nodes.at[cluster->nodes.n - 1]->id;
+}
+
 /* An operand of low, which would live until `to`; or does so anyway. */
 static void look_at_operand(void *context, GVal **slot) {
     Wait *const wait = context;
@@ -46,7 +53,7 @@ static void look_at_operand(void *context, GVal **slot) {
     const Cluster *const by = wait->l->cluster[info->val->def->id];
     if (by && by->group == wait->low) return;
     for (int u = 0; u < info->users.n; u++)
-        if (info->users.at[u] > wait->to - NEAR_NODES) return;
+        if (user_place(wait->l, info->users.at[u]) > wait->to - NEAR_NODES) return;
     wait->kept += bytes_of(wait, info);
 }
 
@@ -56,7 +63,7 @@ static void look_at_result(Wait *wait, const ValInfo *info) {
         const Group *const user = wait->l->cluster[info->users.at[u]]->group;
         if (user == wait->low || user == wait->high) continue;
         high_only = false;
-        wait->read_between |= info->users.at[u] < wait->to;
+        wait->read_between |= user_place(wait->l, info->users.at[u]) < wait->to;
     }
     if (high_only) wait->kept -= bytes_of(wait, info);
 }

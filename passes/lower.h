@@ -134,7 +134,8 @@ int new_slot(Lower *l, SlotKind kind, int index, const Meta *meta); /* arena: th
 void look_at_graph(Lower *l);
 Val *node_moves(const Node *node);                   /* what it copies from another device; NULL: nothing */
 void look_at_view(Lower *l, ValInfo *info, GVal *v); /* where it lies, from its base's layout */
-bool keeps_layout(const Lower *l, const GVal *v);    /* its memory is laid out as its metadata says */
+bool node_reads(const Lower *l, const Node *node, const GVal *base); /* elements of it: not its sizes alone */
+bool keeps_layout(const Lower *l, const GVal *v);                    /* its memory is laid out as its metadata says */
 
 /* position.c ---------------------------------------------------------------------------------- */
 
@@ -225,6 +226,8 @@ int plain_bufs(const Plain *plain);
 
 /* schedule.c: writes the nest that the cluster would be and looks at it; NULL: it is fine */
 const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b);
+/* order.c: how many of the graph's writes its nest could store where they go: it reads no other element there */
+int writes_in_place(Lower *l, const Cluster *cluster);
 /* remat.c: where clusters are final, and groups have one each */
 void rematerialize(Lower *l);
 

@@ -59,6 +59,21 @@ static bool nest_allows(Lower *l, const Cluster *cluster, const GVal *value) {
     return allowed;
 }
 
+int writes_in_place(Lower *l, const Cluster *cluster) {
+    int n = 0;
+    for (int i = 0; i < l->graph->writes.n; i++) {
+        const Write *const write = &l->graph->writes.at[i];
+        ValInfo *const info = val_info(l, write->value);
+        if (info->base != write->value || !write->value->def || l->cluster[write->value->def->id] != cluster) continue;
+        const ValInfo before = *info;
+        info->home = write->input;
+        info->strides = write->input->base.meta->strides;
+        n += nest_allows(l, cluster, write->value);
+        info->home = before.home, info->strides = before.strides;
+    }
+    return n;
+}
+
 /* May it run after those that read a value of the memory that it writes? */
 static bool follows_readers(Lower *l, const ValInfo *value, const Cluster *writer) {
     for (int u = 0; u < value->users.n; u++) {

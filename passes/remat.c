@@ -21,12 +21,13 @@ enum { MOST_AGAIN = 16 };
 typedef struct Remat {
     Lower *l;
     const bool *overwritten; /* by value id: bases whose memory gets other contents in this graph */
+    const Node *const *by_id;
     Cluster *from, *to;
     Node *nodes[MOST_AGAIN];
     int n;
-    int64_t kept; /* bytes of operands that would live until `to` runs */
-    int64_t read; /* bytes of operands that it did not read before */
-    bool refused;
+    int64_t kept;              /* bytes of operands that would live until `to` runs */
+    int64_t read;              /* bytes of operands that it did not read before */
+    bool refused, meets_write; /* it reads what is overwritten, as `to` does */
 } Remat;
 
 static bool is_remat(const Remat *remat, const Node *node) {
@@ -53,9 +54,13 @@ static Cluster *only_reader(const Lower *l, const Node *node) {
     return info->visible ? NULL : reader;
 }
 
-static bool is_read_in(const Lower *l, const ValInfo *info, const Cluster *cluster) {
-    for (int u = 0; u < info->users.n; u++)
-        if (l->cluster[info->users.at[u]] == cluster) return true;
+/* By more than its sizes; what it computes again reads it. */
+static bool is_read_in(const Remat *remat, const ValInfo *info) {
+    for (int u = 0; u < info->users.n; u++) {
+        const int user = info->users.at[u];
+        if (remat->l->cluster[user] != remat->to) continue;
+        if (user >= remat->l->graph->n_nodes || node_reads(remat->l, remat->by_id[user], info->val)) return true;
+    }
     return false;
 }
 
@@ -77,8 +82,10 @@ static void look_at_operand(void *context, GVal **slot) {
         if (!remat->refused) remat->nodes[remat->n++] = base->def;
         return;
     }
-    if (is_read_in(l, info, remat->to)) return;
-    remat->refused |= remat->overwritten[base->id];
+    const bool read = is_read_in(remat, info);
+    remat->refused |= !read && remat->overwritten[base->id];
+    remat->meets_write |= remat->overwritten[base->id];
+    if (read) return;
     remat->read += bytes_of(remat, base);
     if (base->def && !info->visible) remat->kept += bytes_of(remat, base);
 }
@@ -103,7 +110,9 @@ static void add_reader(void *context, GVal **slot) {
 
 /* moving -------------------------------------------------------------------------------------- */
 
+/* Not the last one: what is left would run earlier, and what it makes live longer. */
 static bool belongs_there(const Remat *remat, const Node *node) {
+    if (remat->from->nodes.at[remat->from->nodes.n - 1] == node) return false;
     const ValInfo *const info = val_info(remat->l, &node->outs[0]);
     for (int u = 0; u < info->users.n; u++)
         if (remat->l->cluster[info->users.at[u]] != remat->to) return false;
@@ -150,10 +159,12 @@ static void try_again(Remat *remat) {
     for (int i = 0; i < remat->n; i++) node_each_input(remat->nodes[i], look_at_operand, remat); /* may add to them */
     if (!pays(remat, value) || remat->to->nodes.n + remat->to->again.n + remat->n > l->most_nodes) return;
     const Cluster to = *remat->to, from = *remat->from;
+    const int in_place = remat->meets_write ? writes_in_place(l, remat->to) : 0;
     for (int i = 0; i < remat->n; i++)
         if (!cluster_has(l, remat->to, &remat->nodes[i]->outs[0]))
             VEC_PUSH(l->arena, &remat->to->again, remat->nodes[i]);
-    if (stores_any(l, remat->from) && !try_nest(l, remat->to, NULL, NULL) && !try_nest(l, remat->from, NULL, NULL)) {
+    if (stores_any(l, remat->from) && !try_nest(l, remat->to, NULL, NULL) && !try_nest(l, remat->from, NULL, NULL) &&
+        (!remat->meets_write || writes_in_place(l, remat->to) >= in_place)) {
         compute_there(remat);
     } else {
         *remat->to = to;
@@ -161,13 +172,19 @@ static void try_again(Remat *remat) {
     }
 }
 
-/* Inputs that the graph writes, and what a scatter replaces in place. */
+static const Node *const *nodes_by_id(const Lower *l) {
+    const Node **const by_id = ARENA_ARRAY(l->arena, const Node *, l->graph->n_nodes + 1);
+    for (const Node *node = l->graph->first; node; node = node->next) by_id[node->id] = node;
+    return by_id;
+}
+
+/* Inputs that the graph writes; what a scatter replaces in place, and what it makes, which may be replaced again. */
 static const bool *find_overwritten(const Lower *l) {
     bool *const overwritten = ARENA_ARRAY(l->arena, bool, l->graph->n_vals + 1);
     for (int i = 0; i < l->graph->writes.n; i++) overwritten[l->graph->writes.at[i].input->id] = true;
     for (const Node *node = l->graph->first; node; node = node->next)
         if (node->form == FORM_inplace && node->args[0].kind == ARG_tensor)
-            overwritten[val_info(l, gval(node->args[0].val))->base->id] = true;
+            overwritten[val_info(l, gval(node->args[0].val))->base->id] = overwritten[node->outs[0].id] = true;
     return overwritten;
 }
 
@@ -175,8 +192,10 @@ static bool is_nest(const Cluster *c) { return c->kind == VAL_pointwise || c->ki
 
 void rematerialize(Lower *l) {
     const bool *const overwritten = find_overwritten(l);
+    const Node *const *const by_id = nodes_by_id(l);
     for (Node *node = l->graph->last; node; node = node->prev) {
-        Remat remat = {.l = l, .overwritten = overwritten, .from = l->cluster[node->id], .nodes = {node}, .n = 1};
+        Remat remat = {.l = l, .overwritten = overwritten, .by_id = by_id, .from = l->cluster[node->id]};
+        remat.nodes[remat.n++] = node;
         if (!remat.from || !may_repeat(l, node) || !is_nest(remat.from) || remat.from->nodes.n == 1) continue;
         if (!needs_memory(l, remat.from, &node->outs[0])) continue;
         remat.to = only_reader(l, node);

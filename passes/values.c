@@ -140,6 +140,16 @@ static bool is_computed(const Lower *l, const Node *node) {
     return false;
 }
 
+bool node_reads(const Lower *l, const Node *node, const GVal *base) {
+    for (int i = unread_args(node); i < node->n_args; i++) {
+        const Arg *const a = &node->args[i];
+        if (a->kind == ARG_tensor && a->val && val_info(l, gval(a->val))->base == base) return true;
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k] && val_info(l, gval(a->vals[k]))->base == base) return true;
+    }
+    return false;
+}
+
 /* A check whose result nothing computed reads is still made: its result gets memory. */
 static void see_checks(Lower *l) {
     for (Node *node = l->graph->last; node; node = node->prev) {

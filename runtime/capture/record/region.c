@@ -111,6 +111,18 @@ static const RegionBeside *made_beside(const CaptureRegion *region, const sn_ten
     return NULL;
 }
 
+static bool is_made_in(const CaptureRegion *region, const MadeAt *made, int op) {
+    return made->segment > region->first_trace || (made->segment == region->first_trace && op >= region->first_op);
+}
+
+/* By the policy of a region that is still open; of one that has ended a backward sees the write. */
+static bool is_saved_in(const CaptureRegion *region, const MadeAt *made, int op) {
+    const TraceOp *const by = made->trace->ops.at[op].op;
+    for (; region && by->modes & NODE_saved; region = region->outer)
+        if (region->keeps && is_made_in(region, made, op) && region->keeps(region->context, by->row->name)) return true;
+    return false;
+}
+
 /* *saved: its policy saves what it is. */
 static bool is_made(const Capture *c, const CaptureRegion *region, const sn_tensor *t, bool *saved) {
     const RegionBeside *const beside = t->placeholder ? NULL : made_beside(region, t);
@@ -119,8 +131,8 @@ static bool is_made(const Capture *c, const CaptureRegion *region, const sn_tens
     if (beside) return true;
     if (!made_as(c, t, c->traces.n, &made)) return false;
     const int op = made.trace->places.at[made.value].op;
-    *saved = made.trace->ops.at[op].op->modes & NODE_saved;
-    return made.segment > region->first_trace || (made.segment == region->first_trace && op >= region->first_op);
+    *saved = is_saved_in(region, &made, op);
+    return is_made_in(region, &made, op);
 }
 
 static Status check_write(void *context, const OpCall *call, sn_tensor *t) {
@@ -197,6 +209,6 @@ RegionPlace region_place(Capture *c, const OpCall *call) {
 
 void region_made(Capture *c, const sn_tensor *t, const OpCall *call) {
     CaptureRegion *region = t && t->storage ? region_current(c) : NULL;
-    const bool saved = call && is_saved(region, call);
-    for (; region; region = region->outer) VEC_PUSH(c->arena, &region->beside, ((RegionBeside){t->storage, saved}));
+    for (; region; region = region->outer)
+        VEC_PUSH(c->arena, &region->beside, ((RegionBeside){t->storage, call && is_saved(region, call)}));
 }
