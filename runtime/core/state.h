@@ -90,7 +90,6 @@ struct sn_state {
     uint32_t flows;            /* control flow that runs, one in the other */
     struct TapePacker *packer; /* who keeps what is saved, innermost first; runtime/autograd/packer.h */
     uint64_t tape_sequence;    /* next sequence number of a tape node [semantics G1] */
-    struct TapeSites *sites;   /* of the calls that anomaly mode saw recorded; NULL: none yet */
     uint32_t n_backwards;      /* into leaves, that run: one, and those that its callbacks run */
     uint32_t failed_backwards; /* how many have failed so far, those of callbacks apart */
     TapeBlocks tape_blocks[TAPE_CLASSES];
@@ -99,6 +98,7 @@ struct sn_state {
     Setting settings[SET_COUNT];
     sn_error taken; /* what sn_error_take handed out last, with its texts in taken_slot */
     ErrorSlot taken_slot;
+    struct TapeSites *sites; /* of the calls that anomaly mode saw recorded; NULL: none yet */
 };
 
 extern HOT_THREAD_LOCAL sn_state *state_current;
