@@ -346,6 +346,11 @@ static Status check_inference(const OpRow *row, OpForm form, const Arg *args, sn
     return ST_OK;
 }
 
+Status dispatch_check_inference(const OpCall *call) {
+    if (call->form == FORM_functional || call->row->kind == KIND_view) return ST_OK;
+    return check_inference(call->row, call->form, call->args, call->out_args);
+}
+
 /* Its handle stands for many examples, whose key changes it. */
 static bool is_batched(const Arg *self) {
     return self->kind == ARG_tensor && self->val && tensor_is_batched(tensor_of(self->val));

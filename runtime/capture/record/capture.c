@@ -658,7 +658,7 @@ static Status make_arguments(Capture *c, const OpCall *call, const char *reason)
     TRY(may_write(call) ? capture_settle(reason) : capture_flush(c, reason, state_get()->site));
     const Status status = each_tensor(c, call, make_pending);
     capture_breaks(NULL);
-    return status;
+    return status == ST_OK ? dispatch_check_inference(call) : status;
 }
 
 /* Bytes of inputs that nobody holds any more but this pending work. */
