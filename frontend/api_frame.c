@@ -4,7 +4,9 @@
 
 #include "runtime/core/frame.h"
 #include "runtime/core/override.h"
+#include "runtime/capture/record/query.h"
 #include "runtime/capture/record/symbols.h"
+#include "runtime/capture/record/user_guard.h"
 
 void *sn_closure(sn_frame *f) { return f ? f->closure : NULL; }
 int sn_in_count(sn_frame *f) { return f ? f->n_in : 0; }
@@ -106,4 +108,17 @@ sn_status sn_out(sn_frame *f, int i, sn_tensor *t) {
 sn_status sn_redispatch(sn_frame *f) {
     if (!f) return (sn_status)error_raise(ST_ARGUMENT, "the frame is NULL");
     return (sn_status)frame_redispatch(f);
+}
+
+sn_status sn_guard_add(sn_frame *f, const char *name, int64_t (*read)(void *closure), void *closure) {
+    if (error_pending()) return (sn_status)error_pending();
+    if (!f || !name || !read)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_guard_add: the %s is NULL",
+                                      !f      ? "frame"
+                                      : !name ? "name"
+                                              : "reader");
+    const Capture *const c = state_get()->capture;
+    const UserGuard *const guard = c ? user_guard_of(c->fn, name, read, closure) : NULL;
+    if (guard) query_ask(QUERY_guard, NULL, user_guard_handle(guard));
+    return sn_check();
 }

@@ -5,6 +5,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/capture_events.h"
+#include "runtime/capture/record/user_guard.h"
 
 static uint64_t setting_hash(SettingId setting) {
     const char *const text = setting_text(state_get(), setting);

@@ -1,4 +1,5 @@
 /* program_text.c: see program_text.h. */
+#include "runtime/capture/record/user_guard.h"
 #include "runtime/capture/replay/program_text.h"
 
 #include <stdlib.h>
@@ -42,6 +43,10 @@ bool program_refusal(const ReplayProgram *p, Text *why) {
         return true;
     }
     for (int i = 0; i < w->n_asked; i++) {
+        if (w->answers[i].query == QUERY_guard) {
+            text_printf(why, "it has a guard of the program's, '%s'", user_guard_at(w->answers[i].at)->name);
+            return true;
+        }
         if (!p->forward || w->answers[i].query != QUERY_requires_grad || !w->answers[i].answer) continue;
         text_puts(why, "its body asks whether a tensor requires gradients, and a plan records none");
         return true;
@@ -333,7 +338,7 @@ static Status read_closed(ProgramReader *r) {
 }
 
 static bool is_answer(const World *w, const Answer *a) {
-    if (a->query == QUERY_COUNT || query_of_layout(a->query)) return false;
+    if (a->query == QUERY_COUNT || a->query == QUERY_guard || query_of_layout(a->query)) return false;
     if (a->query == QUERY_setting) return a->slot == -1 && a->at >= 0 && a->at < SET_COUNT;
     return a->slot >= 0 && a->slot < w->n_slots;
 }

@@ -24,12 +24,24 @@ static bool find_match(ReplayCall *call, ReplayMatch *match) {
     return p != NULL;
 }
 
+/* In what the call differs from what was learnt last. */
+static COLD void say_miss(const sn_function *fn, const Arg *in, int n_in) {
+    const ReplayProgram *const newest = atomic_load_explicit(&fn->programs, memory_order_acquire);
+    Text why = {0};
+    if (!newest) return;
+    program_print_miss(newest, in, n_in, &why);
+    LOG(guards, INFO, "%s: the body runs: %s", fn->name, text_str(&why));
+    text_free(&why);
+}
+
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
     if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out};
     ReplayMatch match; /* large: not cleared */
     Status status = ST_OK;
-    if (find_match(&call, &match) && !is_verified_now(fn)) status = program_launch(&match, out, ran);
+    const bool found = find_match(&call, &match);
+    if (found && !is_verified_now(fn)) status = program_launch(&match, out, ran);
+    if (UNLIKELY(!found && log_on(LOG_guards, LOG_INFO))) say_miss(fn, in, n_in);
     if (call.arena) function_arena_give(fn, call.arena);
     return status;
 }

@@ -1,5 +1,6 @@
 /* world.c: see world.h. */
 #include "runtime/capture/replay/world.h"
+#include "runtime/capture/record/user_guard.h"
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
@@ -140,7 +141,10 @@ static bool differs(const World *w, int slot, Text *why, const char *what) {
 
 static bool answer_differs(const World *w, const Answer *a, int64_t now, Text *why) {
     if (!why) return false;
-    text_puts(why, query_name(a->query));
+    if (a->query == QUERY_guard)
+        text_printf(why, "guard '%s'", user_guard_at(a->at)->name);
+    else
+        text_puts(why, query_name(a->query));
     if (a->slot >= 0) {
         text_puts(why, " of ");
         world_slot_print(w, a->slot, why);
