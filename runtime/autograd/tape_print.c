@@ -31,7 +31,7 @@ static int by_address(const void *a, const void *b) {
 
 static int unique(void *at, int n) {
     void **const items = at;
-    qsort(items, (size_t)n, sizeof *items, by_address);
+    if (n > 1) qsort(items, (size_t)n, sizeof *items, by_address);
     int kept = 0;
     for (int i = 0; i < n; i++)
         if (!kept || items[kept - 1] != items[i]) items[kept++] = items[i];

@@ -185,7 +185,10 @@ static Status gather_again(ShardedCall *c, const char *node) {
 static sn_tensor *cast_again(ShardedCall *c, int param, DType dtype) {
     sn_tensor **const kept = &c->casts[param];
     if (*kept && (*kept)->base.meta->dtype == dtype) return *kept;
-    sn_tensor *const cast = flat_op(OP__to_copy, (const Arg[]){V(&c->whole[param]->base), A_INT(dtype)});
+    const Arg given[] = {V(&c->whole[param]->base), A_INT(dtype)};
+    Arg args[MAX_ARGS];
+    if (op_args_normalize(op_row(OP__to_copy), given, COUNT_OF(given), args) != ST_OK) return NULL;
+    sn_tensor *const cast = flat_op(OP__to_copy, args);
     if (!cast || *kept) return cast;
     tape_own(state_get(), cast);
     return *kept = cast;

@@ -397,9 +397,10 @@ static void drop_dead(Trace *trace) {
         tensor_release(t);
     }
     for (int i = 0; i < trace->inputs.n; i++) {
-        sn_tensor *const t = trace->inputs.at[i].tensor;
-        if (refs_of(t) > 1) continue;
-        trace->inputs.at[i].tensor = NULL;
+        TraceInput *const in = &trace->inputs.at[i];
+        sn_tensor *const t = in->tensor;
+        if (refs_of(t) > 1 || (in->storage && in->storage->user_owned)) continue; /* it may overlap another one's */
+        in->tensor = NULL, in->storage = NULL;
         tensor_release(t);
     }
 }
