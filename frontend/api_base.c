@@ -34,8 +34,7 @@ static void name_places(ErrorSlot *slot) {
     if (!slot->cause) return;
     char place[sizeof slot->where];
     site_name(slot->cause, place, sizeof place);
-    const size_t used = strlen(slot->message);
-    snprintf(slot->message + used, sizeof slot->message - used, " of the call at %s", place);
+    error_append(slot, " of the call at %s", place);
 }
 
 const sn_error *sn_error_take(void) {

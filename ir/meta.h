@@ -59,6 +59,10 @@ Meta *meta_new(Arena *arena, SymEnv *env, DType dtype, Device device, const int6
                int rank);
 /* "f32[2,3]"; with strides where they are not contiguous: "f32[2,3]{1,2}"; device appended if not cpu: "@meta". */
 void meta_print(const SymEnv *env, Text *text, const Meta *meta);
+/* Of the elements, for costs and messages (sym_hint). */
+static inline int64_t meta_hint_bytes(const SymEnv *env, const Meta *meta) {
+    return sym_hint(env, meta->numel) * dtype_bytes(meta->dtype);
+}
 Status meta_parse(Arena *arena, SymEnv *env, const char *text, const char **end, Meta **out);
 /* "[2, 3]" as PyTorch prints sizes in messages. */
 void sizes_print(const SymEnv *env, Text *text, const int64_t *sizes, int n);

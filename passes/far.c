@@ -34,7 +34,7 @@ typedef struct Wait {
 
 static int64_t bytes_of(const Wait *wait, const ValInfo *info) {
     const Meta *const meta = info->val->base.meta;
-    return info->visible ? 0 : sym_hint(wait->l->env, meta->numel) * dtype_bytes(meta->dtype);
+    return info->visible ? 0 : meta_hint_bytes(wait->l->env, meta);
 }
 
 /* Of a user: a node, or a cluster (Cluster.reader), which runs where its last node stands. */

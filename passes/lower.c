@@ -283,16 +283,12 @@ static void fill_ops(Lower *l) {
 
 /* bytes saved --------------------------------------------------------------------------------- */
 
-static int64_t bytes_of(const SymEnv *env, const Meta *meta) {
-    return sym_hint(env, meta->numel) * dtype_bytes(meta->dtype);
-}
-
 static void count_again(const Lower *l) {
     Plan *const plan = l->plan;
     for (const Node *node = l->graph->first; node; node = node->next) {
         if (!node->again || node->row->kind == KIND_view) continue;
         plan->n_again++;
-        for (int i = 0; i < node->n_outs; i++) plan->again_bytes += bytes_of(l->env, node->outs[i].base.meta);
+        for (int i = 0; i < node->n_outs; i++) plan->again_bytes += meta_hint_bytes(l->env, node->outs[i].base.meta);
     }
 }
 
@@ -305,8 +301,8 @@ static void add_read(void *context, GVal **slot) {
     Traffic *const traffic = context;
     if (!*slot) return;
     const Meta *const base = val_info(traffic->l, *slot)->base->base.meta; /* expanded views read less */
-    const int64_t whole = bytes_of(traffic->l->env, base);
-    traffic->bytes += min_i64(whole, bytes_of(traffic->l->env, (*slot)->base.meta));
+    const int64_t whole = meta_hint_bytes(traffic->l->env, base);
+    traffic->bytes += min_i64(whole, meta_hint_bytes(traffic->l->env, (*slot)->base.meta));
 }
 
 /* What one kernel per node would move less what the steps move, by the sizes' hints. */
@@ -317,7 +313,7 @@ static int64_t saved_bytes(const Lower *l) {
         nodes[node->id] = node;
         if (node->row->kind == KIND_view) continue;
         node_each_input(node, add_read, &traffic);
-        for (int r = 0; r < node->n_outs; r++) traffic.bytes += bytes_of(l->env, node->outs[r].base.meta);
+        for (int r = 0; r < node->n_outs; r++) traffic.bytes += meta_hint_bytes(l->env, node->outs[r].base.meta);
     }
     for (int i = 0; i < l->plan->steps.n; i++) {
         const Step *const step = &l->plan->steps.at[i];
@@ -325,13 +321,14 @@ static int64_t saved_bytes(const Lower *l) {
             Node *const node = nodes[step->ops[0]];
             Traffic native = {l, 0};
             node_each_input(node, add_read, &native);
-            for (int r = 0; r < node->n_outs; r++) native.bytes += bytes_of(l->env, node->outs[r].base.meta);
+            for (int r = 0; r < node->n_outs; r++) native.bytes += meta_hint_bytes(l->env, node->outs[r].base.meta);
             traffic.bytes -= native.bytes;
             continue;
         }
         for (int b = 0; b < step->kernel->n_bufs; b++) {
             const int both = step->kernel->bufs[b].role == BUF_inout ? 2 : 1;
-            if (step->bufs[b] >= 0) traffic.bytes -= both * bytes_of(l->env, l->plan->slots.at[step->bufs[b]].meta);
+            if (step->bufs[b] >= 0)
+                traffic.bytes -= both * meta_hint_bytes(l->env, l->plan->slots.at[step->bufs[b]].meta);
         }
     }
     return traffic.bytes > 0 ? traffic.bytes : 0;

@@ -103,6 +103,9 @@ typedef struct Copy {
     bool write; /* memory visible outside */
 } Copy;
 
+/* Nests, and no template's. */
+static inline bool cluster_loops(const Cluster *c) { return c->kind == VAL_pointwise || c->kind == VAL_reduction; }
+
 typedef struct Lower {
     Graph *graph;
     SymEnv *env;
@@ -224,6 +227,8 @@ const Plain *plain_both(Lower *l, const Cluster *both, const Plain *a, const Pla
 const Plain *plain_tried(Lower *l, const Cluster *both, const Plain *a, const Plain *b, const NestCost *cost);
 int plain_bufs(const Plain *plain);
 
+/* nest.c: the last value that needs memory; NULL: none does */
+const GVal *cluster_last_stored(const Lower *l, const Cluster *cluster);
 /* schedule.c: writes the nest that the cluster would be and looks at it; NULL: it is fine */
 const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b);
 /* order.c: how many of the graph's writes its nest could store where they go: it reads no other element there */
@@ -231,6 +236,8 @@ int writes_in_place(Lower *l, const Cluster *cluster);
 /* remat.c: where clusters are final, and groups have one each */
 void rematerialize(Lower *l);
 
+/* The node's place among those that the cluster computes again; -1: it does not. */
+int again_at(const Cluster *cluster, const Node *node);
 /* computes it */
 bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base);
 /* used outside of the cluster */

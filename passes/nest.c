@@ -378,10 +378,8 @@ static int cluster_index(const Cluster *cluster, const Node *node) {
         else
             high = middle;
     }
-    if (low < cluster->nodes.n && cluster->nodes.at[low] == node) return low;
-    for (int i = 0; i < cluster->again.n; i++)
-        if (cluster->again.at[i] == node) return cluster->nodes.n + i;
-    return low;
+    const int again = again_at(cluster, node);
+    return again < 0 ? low : cluster->nodes.n + again;
 }
 
 static bool pos_equal(const Pos *a, const Pos *b) {
@@ -559,7 +557,7 @@ static const Node *first_of_kind(const Lower *l, const Cluster *cluster, ValKind
 }
 
 /* The last value stored gives a pointwise nest its size. */
-static const GVal *last_stored(const Lower *l, const Cluster *cluster) {
+const GVal *cluster_last_stored(const Lower *l, const Cluster *cluster) {
     for (int i = cluster->nodes.n - 1; i >= 0; i--) {
         Node *const node = cluster->nodes.at[i];
         for (int r = node->n_outs - 1; r >= 0; r--)
@@ -587,7 +585,7 @@ static bool first_domain(Writer *w) {
         return reduced_dims(reduction_node, reduced) &&
                domain_reduction(&w->domain, l->env, reduction_node->args[0].val->meta, reduced);
     }
-    const GVal *const last = last_stored(l, cluster);
+    const GVal *const last = cluster_last_stored(l, cluster);
     if (!last) return false;
     domain_pointwise(&w->domain, l->env, last->base.meta->numel);
     return true;

@@ -64,9 +64,7 @@ static bool is_read_in(const Remat *remat, const ValInfo *info) {
     return false;
 }
 
-static int64_t bytes_of(const Remat *remat, const GVal *v) {
-    return sym_hint(remat->l->env, v->base.meta->numel) * dtype_bytes(v->base.meta->dtype);
-}
+static int64_t bytes_of(const Remat *remat, const GVal *v) { return meta_hint_bytes(remat->l->env, v->base.meta); }
 
 /* An operand: computed again as well, or in memory until then. */
 static void look_at_operand(void *context, GVal **slot) {
@@ -119,13 +117,6 @@ static bool belongs_there(const Remat *remat, const Node *node) {
     return true;
 }
 
-static bool stores_any(const Lower *l, const Cluster *cluster) {
-    for (int i = 0; i < cluster->nodes.n; i++)
-        for (int r = 0; r < cluster->nodes.at[i]->n_outs; r++)
-            if (needs_memory(l, cluster, &cluster->nodes.at[i]->outs[r])) return true;
-    return false;
-}
-
 /* Both lists keep program order. */
 static void move_node(Remat *remat, Node *node) {
     Cluster *const from = remat->from, *const to = remat->to;
@@ -163,8 +154,8 @@ static void try_again(Remat *remat) {
     for (int i = 0; i < remat->n; i++)
         if (!cluster_has(l, remat->to, &remat->nodes[i]->outs[0]))
             VEC_PUSH(l->arena, &remat->to->again, remat->nodes[i]);
-    if (stores_any(l, remat->from) && !try_nest(l, remat->to, NULL, NULL) && !try_nest(l, remat->from, NULL, NULL) &&
-        (!remat->meets_write || writes_in_place(l, remat->to) >= in_place)) {
+    if (cluster_last_stored(l, remat->from) && !try_nest(l, remat->to, NULL, NULL) &&
+        !try_nest(l, remat->from, NULL, NULL) && (!remat->meets_write || writes_in_place(l, remat->to) >= in_place)) {
         compute_there(remat);
     } else {
         *remat->to = to;
@@ -188,17 +179,17 @@ static const bool *find_overwritten(const Lower *l) {
     return overwritten;
 }
 
-static bool is_nest(const Cluster *c) { return c->kind == VAL_pointwise || c->kind == VAL_reduction; }
-
 void rematerialize(Lower *l) {
-    const bool *const overwritten = find_overwritten(l);
-    const Node *const *const by_id = nodes_by_id(l);
+    const bool *overwritten = NULL; /* found when they are first asked for: most graphs have nothing to move */
+    const Node *const *by_id = NULL;
     for (Node *node = l->graph->last; node; node = node->prev) {
-        Remat remat = {.l = l, .overwritten = overwritten, .by_id = by_id, .from = l->cluster[node->id]};
-        remat.nodes[remat.n++] = node;
-        if (!remat.from || !may_repeat(l, node) || !is_nest(remat.from) || remat.from->nodes.n == 1) continue;
+        Remat remat = {.l = l, .from = l->cluster[node->id], .nodes = {node}, .n = 1};
+        if (!remat.from || !may_repeat(l, node) || !cluster_loops(remat.from) || remat.from->nodes.n == 1) continue;
         if (!needs_memory(l, remat.from, &node->outs[0])) continue;
         remat.to = only_reader(l, node);
-        if (remat.to && is_nest(remat.to) && remat.to->full == node->outs[0].base.meta->numel) try_again(&remat);
+        if (!remat.to || !cluster_loops(remat.to) || remat.to->full != node->outs[0].base.meta->numel) continue;
+        if (!by_id) overwritten = find_overwritten(l), by_id = nodes_by_id(l);
+        remat.overwritten = overwritten, remat.by_id = by_id;
+        try_again(&remat);
     }
 }

@@ -252,7 +252,7 @@ static int group_bufs(const Group *group) {
 
 static bool group_loops(const Group *group) {
     for (int i = 0; i < group->clusters.n; i++)
-        if (group->clusters.at[i]->kind != VAL_pointwise && group->clusters.at[i]->kind != VAL_reduction) return false;
+        if (!cluster_loops(group->clusters.at[i])) return false;
     return group->clusters.n > 0;
 }
 

@@ -180,14 +180,14 @@ void look_at_graph(Lower *l) {
     see_checks(l);
 }
 
-static bool computes_again(const Cluster *cluster, const Node *node) {
-    for (int i = 0; i < cluster->again.n; i++)
-        if (cluster->again.at[i] == node) return true;
-    return false;
+int again_at(const Cluster *cluster, const Node *node) {
+    int i = cluster->again.n - 1;
+    while (i >= 0 && cluster->again.at[i] != node) i--;
+    return i;
 }
 
 bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base) {
-    return base->def && (l->cluster[base->def->id] == cluster || computes_again(cluster, base->def));
+    return base->def && (l->cluster[base->def->id] == cluster || again_at(cluster, base->def) >= 0);
 }
 
 bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base) {
@@ -195,7 +195,7 @@ bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base) {
     if (info->visible) return true;
     for (int i = 0; i < info->users.n; i++) {
         const Cluster *const user = l->cluster[info->users.at[i]];
-        if (user != cluster && !computes_again(user, base->def)) return true;
+        if (user != cluster && again_at(user, base->def) < 0) return true;
     }
     return false;
 }

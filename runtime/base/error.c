@@ -95,8 +95,7 @@ void error_set_where(const char *where) {
 void error_add_cause(const char *text, const void *site) {
     ErrorSlot *const slot = error_slot();
     if (error_pending() == ST_OK || slot->cause) return;
-    const size_t used = strlen(slot->message);
-    snprintf(slot->message + used, sizeof slot->message - used, ", in %s", text);
+    error_append(slot, ", in %s", text);
     slot->cause = site;
 }
 
@@ -106,11 +105,15 @@ void error_set_site(const void *site) {
     if (!slot->where[0] && !slot->site) slot->site = site;
 }
 
-void error_add_path(const char *path) {
-    ErrorSlot *const slot = error_slot();
+void error_append(ErrorSlot *slot, const char *format, ...) {
     const size_t used = strlen(slot->message);
-    snprintf(slot->message + used, sizeof slot->message - used, " in '%s'", path);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(slot->message + used, sizeof slot->message - used, format, args);
+    va_end(args);
 }
+
+void error_add_path(const char *path) { error_append(error_slot(), " in '%s'", path); }
 
 const char *error_op_suffix(const char *message, const char *op, char *room, size_t size) {
     if (!op[0] || strstr(message, op)) return "";

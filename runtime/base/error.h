@@ -32,6 +32,7 @@ void error_clear(void);
 void error_set_op(const char *op);
 void error_set_op_named(const char *otherwise); /* the op that the message names ("aten::gather: ..."), if it does */
 void error_set_where(const char *where);
+void error_append(ErrorSlot *slot, const char *format, ...) PRINTF_LIKE(2, 3); /* to its message */
 void error_add_path(const char *path); /* the message says of which file: " in 'path'" */
 void error_set_site(const void *site);
 /* The message ends in ", in TEXT" and, once the error is taken, " of the call at PLACE". */

@@ -127,9 +127,10 @@ Builder *eager_builder(void);
 /* A tensor argument that may be absent. */
 static inline Arg arg_tensor_opt(sn_tensor *t) { return t ? A_VAL(&t->base) : A_NONE; }
 
-/* A write to a tensor of inference mode outside of that mode. */
-/* Where what is written was pending when the op was called, and is made now. */
+/* Refuses a write to a tensor of inference mode outside of that mode, where what is written was pending when the op was
+ * called, and is made now. */
 Status dispatch_check_inference(const OpCall *call);
+/* What it raises. */
 Status dispatch_inference_error(const OpRow *row, OpForm form);
 
 #endif

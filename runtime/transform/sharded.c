@@ -3,9 +3,9 @@
  *   parts (leaves) -> ShardedBackward -> whole parameters -> the body's nodes -> results
  *
  * What those save of the whole parameters, views and autocast's casts included, is packed as "this part of parameter i,
- * in that dtype": the first one that
- * the backward unpacks gathers all of them, and the node, the last one of the call, lets go of them and scatters their
- * gradients. So whole parameters are there in the body, and from the first to the last node of it. */
+ * in that dtype": the first one that the backward unpacks gathers all of them, and the node, the last one of the call,
+ * lets go of them and scatters their gradients. So whole parameters are there in the body, and from the first to the
+ * last node of it. */
 #include "runtime/transform/sharded.h"
 
 #include "runtime/autograd/custom_function.h"

@@ -177,7 +177,18 @@ START_TEST(a4_03_a_whole_step_is_one_graph) {
 }
 END_TEST
 
-/* Bytes above those in use before, of the third step. */
+/* Bytes above those in use before. */
+static int64_t peak_of_call(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out) {
+    sn_memory memory = {.size = sizeof memory};
+    sn_memory_reset_peak(SN_CPU);
+    sn_memory_get(SN_CPU, &memory);
+    const int64_t before = memory.current;
+    ck_assert_msg(sn_call(fn, in.data, (int)in.n, out, n_out) == SN_OK, "%s", sn_error_take()->message);
+    sn_memory_get(SN_CPU, &memory);
+    return memory.peak - before;
+}
+
+/* Of the third step. */
 static int64_t peak_of(Maker *make, const sn_scaler_options *options, sn_compile_mode mode) {
     enum { WIDE = 256 };
     const Model m = model_new(make, WIDE, options);
@@ -185,14 +196,8 @@ static int64_t peak_of(Maker *make, const sn_scaler_options *options, sn_compile
     int64_t peak = 0;
     for (int i = 0; i < 3; i++) {
         const sn_scope scope = sn_scope_begin();
-        sn_tensor *loss, *const in[] = {F32(9, 8, WIDE), spike(false)};
-        sn_memory memory = {.size = sizeof memory};
-        sn_memory_reset_peak(SN_CPU);
-        sn_memory_get(SN_CPU, &memory);
-        const int64_t before = memory.current;
-        ck_assert_msg(sn_call(fn, in, 2, &loss, 1) == SN_OK, "%s", sn_error_take()->message);
-        sn_memory_get(SN_CPU, &memory);
-        peak = memory.peak - before;
+        sn_tensor *loss;
+        peak = peak_of_call(fn, SN_TENSORS(F32(9, 8, WIDE), spike(false)), &loss, 1);
         sn_scope_end(scope);
     }
     sn_function_free(fn);
@@ -212,7 +217,7 @@ START_TEST(a4_03_the_peak_is_no_higher_than_the_plain_steps) {
 }
 END_TEST
 
-/* Bytes above those in use before, of the third step by itself. */
+/* Of the third step by itself. */
 static int64_t peak_of_step(Maker *make, int n, bool scaled) {
     enum { SIDE = 128 };
     sn_dict *const params = sn_dict_new();
@@ -228,13 +233,7 @@ static int64_t peak_of_step(Maker *make, int n, bool scaled) {
     for (int call = 0; call < 3; call++) {
         const sn_scope scope = sn_scope_begin();
         for (int i = 0; i < n; i++) sn_grad_set(w[i], F32(20 + (uint64_t)i, SIDE, SIDE));
-        sn_memory memory = {.size = sizeof memory};
-        sn_memory_reset_peak(SN_CPU);
-        sn_memory_get(SN_CPU, &memory);
-        const int64_t before = memory.current;
-        ck_assert_msg(sn_call(fn, NULL, 0, NULL, 0) == SN_OK, "%s", sn_error_take()->message);
-        sn_memory_get(SN_CPU, &memory);
-        peak = memory.peak - before;
+        peak = peak_of_call(fn, (sn_tensors){NULL, 0}, NULL, 0);
         sn_scope_end(scope);
     }
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED);

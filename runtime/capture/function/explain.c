@@ -20,19 +20,15 @@ double explain_share(const sn_stats *s) {
 
 /* Plans --------------------------------------------------------------------------------------- */
 
-static int64_t plan_bytes(const Plan *plan, const Meta *meta) {
-    return sym_hint(plan->env, meta->numel) * dtype_bytes(meta->dtype);
-}
-
 static int64_t native_bytes(const Plan *plan, const Step *step) {
     int64_t bytes = 0;
     for (int i = 0; i < step_args(step); i++) {
         const Arg *const a = &step->args[i];
-        if (a->kind == ARG_tensor && a->val) bytes += plan_bytes(plan, a->val->meta);
+        if (a->kind == ARG_tensor && a->val) bytes += meta_hint_bytes(plan->env, a->val->meta);
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) bytes += plan_bytes(plan, a->vals[k]->meta);
+            if (a->vals[k]) bytes += meta_hint_bytes(plan->env, a->vals[k]->meta);
     }
-    for (int i = 0; i < step_outs(step); i++) bytes += plan_bytes(plan, step->outs[i]->base.meta);
+    for (int i = 0; i < step_outs(step); i++) bytes += meta_hint_bytes(plan->env, step->outs[i]->base.meta);
     return bytes;
 }
 
@@ -41,7 +37,7 @@ int64_t plan_step_bytes(const Plan *plan, const Step *step) {
     int64_t bytes = 0;
     for (int i = 0; i < step->kernel->n_bufs; i++) {
         const int times = step->kernel->bufs[i].role == BUF_inout ? 2 : 1;
-        if (step->bufs[i] >= 0) bytes += times * plan_bytes(plan, plan->slots.at[step->bufs[i]].meta);
+        if (step->bufs[i] >= 0) bytes += times * meta_hint_bytes(plan->env, plan->slots.at[step->bufs[i]].meta);
     }
     return bytes;
 }
@@ -160,7 +156,7 @@ static void saved_text(const Variant *v, Text *text) {
     int n = 0;
     int64_t all = 0;
     for (; training_saved_at(v, n, &saved); n++) {
-        const int64_t bytes = sym_hint(saved.env, saved.meta->numel) * dtype_bytes(saved.meta->dtype);
+        const int64_t bytes = meta_hint_bytes(saved.env, saved.meta);
         if (!n) text_puts(text, "  saved for backward:\n");
         text_printf(text, "    %s%s ", saved.name ? "%" : "result of ", saved.name ? saved.name : saved.op->name);
         meta_print(saved.env, text, saved.meta);

@@ -97,7 +97,7 @@ static void saved_json(const Variant *v, Text *text) {
         put_key(text, saved.name ? "input" : "op", saved.name ? saved.name : saved.op->name);
         text_puts(text, ", ");
         put_key(text, "type", text_str(&type));
-        put_number(text, "bytes", sym_hint(saved.env, saved.meta->numel) * dtype_bytes(saved.meta->dtype));
+        put_number(text, "bytes", meta_hint_bytes(saved.env, saved.meta));
         text_puts(text, "}");
         text_free(&type);
     }

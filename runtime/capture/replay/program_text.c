@@ -1,10 +1,10 @@
 /* program_text.c: see program_text.h. */
-#include "runtime/capture/record/user_guard.h"
 #include "runtime/capture/replay/program_text.h"
 
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
+#include "runtime/capture/record/user_guard.h"
 #include "runtime/capture/replay/replay_parts.h"
 #include "runtime/capture/variant/guards_text.h"
 #include "runtime/core/settings.h"

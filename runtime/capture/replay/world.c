@@ -1,10 +1,10 @@
 /* world.c: see world.h. */
 #include "runtime/capture/replay/world.h"
-#include "runtime/capture/record/user_guard.h"
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/symbols.h"
+#include "runtime/capture/record/user_guard.h"
 #include "runtime/core/autocast.h"
 
 /* Making one ---------------------------------------------------------------------------------- */
