@@ -58,10 +58,10 @@ struct sn_function {
         programs; /* of mode replay, newest first: runtime/capture/replay/replay_program.h */
     _Atomic int64_t replays;
     struct UserGuard *guards; /* user_guard.h; in the arena, under the lock */
-    const char *not_saved; /* why a call of mode replay has no program: it cannot be saved; or NULL */
-    bool saved;            /* of a file: there is no body, only programs */
-    _Atomic int running;   /* bodies, and what follows them in captured calls; 0: it may be freed */
-    int n_replay;          /* calls that these have learnt */
+    const char *not_saved;    /* why a call of mode replay has no program: it cannot be saved; or NULL */
+    bool saved;               /* of a file: there is no body, only programs */
+    _Atomic int running;      /* bodies, and what follows them in captured calls; 0: it may be freed */
+    int n_replay;             /* calls that these have learnt */
 };
 
 /* Why ops run eagerly, in a call that follows one which compiled their segment. */
