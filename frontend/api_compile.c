@@ -56,6 +56,16 @@ sn_status sn_function_wait(sn_function *fn) {
     return sn_check();
 }
 
+sn_stance sn_stance_set(sn_stance stance) {
+    sn_state *const state = state_get();
+    const sn_stance before = state->stance;
+    if ((unsigned)stance > SN_STANCE_FAIL_ON_RECOMPILE)
+        error_raise(ST_ARGUMENT, "sn_stance_set: there is no stance %d", (int)stance);
+    else if (state_outside_body("sn_stance_set") == ST_OK)
+        state->stance = stance;
+    return before;
+}
+
 static Status check_lists(const Arg *in, int n_in, sn_tensor **out, int n_out) {
     if (n_in < 0 || n_out < 0) return error_raise(ST_ARGUMENT, "sn_call: %d inputs and %d outputs", n_in, n_out);
     if ((n_in && !in) || (n_out && !out))

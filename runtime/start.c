@@ -107,6 +107,7 @@ __attribute__((constructor)) static void fill_capture_hooks(void) {
     capture_hooks = (CaptureHooks){
         .variant_run_segment = variant_run_segment,
         .variant_run_late = variant_run_late,
+        .variant_admit = variant_admit,
 
         .checkpoint_segment = checkpoint_segment,
         .checkpoint_made = checkpoint_made,

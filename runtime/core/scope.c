@@ -46,6 +46,7 @@ Status scope_push(sn_state *state, bool owned) {
     scope->callback = NULL;
     scope->running = NULL;
     scope->grad_mode = state->grad_mode;
+    scope->stance = state->stance;
     scope->include = state->include;
     scope->exclude = state->exclude;
     scope->autocast = state->autocast;
@@ -95,6 +96,7 @@ static COLD void leave_modes(sn_state *state, ScopeFrame frame) {
 
 static inline void restore_state(sn_state *state, const ScopeFrame *frame) {
     state->grad_mode = frame->grad_mode;
+    state->stance = frame->stance;
     state->include = frame->include;
     state->exclude = frame->exclude;
     state->autocast = frame->autocast;

@@ -7,6 +7,7 @@
 #ifndef SINTER_RUNTIME_STATE_H
 #define SINTER_RUNTIME_STATE_H
 #include <sinter/autograd.h>
+#include <sinter/compile.h>
 
 #include "ir/device.h"
 #include "runtime/base/error.h"
@@ -25,6 +26,7 @@ typedef struct ScopeFrame {
     const void *callback;
     _Atomic int *running; /* a count that this callback is part of until its scope ends; or NULL */
     sn_grad_mode grad_mode;
+    sn_stance stance;
     uint64_t include, exclude;
     uint32_t autocast;
     struct UserMode *modes, *api_modes;
@@ -50,6 +52,7 @@ struct sn_state {
     ErrorSlot error;
     uint64_t include, exclude; /* dispatch keys of this thread */
     sn_grad_mode grad_mode;
+    sn_stance stance;       /* what calls do for which nothing is compiled */
     uint32_t autocast;      /* to what, by kind of device: runtime/core/autocast.h; 0: off */
     uint32_t cast_region;   /* 1 + the scopes that were open where the outermost region began; 0: there is none */
     struct KeptCast *casts; /* of its leaves */

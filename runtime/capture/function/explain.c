@@ -238,9 +238,15 @@ static void graph_text(const Variant *v, Text *text) {
 }
 
 static void fallbacks_text(const sn_function *fn, Text *text) {
-    for (int i = 0; i < fn->fallbacks.n; i++)
-        text_printf(text, "not from a compiled call sequence: %lld op%s: %s\n", (long long)fn->fallbacks.at[i].ops,
-                    plural(fn->fallbacks.at[i].ops), fn->fallbacks.at[i].reason);
+    for (int i = 0; i < fn->fallbacks.n; i++) {
+        const FallbackRow *const row = &fn->fallbacks.at[i];
+        if (row->ops)
+            text_printf(text, "not from a compiled call sequence: %lld op%s: %s\n", (long long)row->ops,
+                        plural(row->ops), row->reason);
+        if (row->calls)
+            text_printf(text, "eager as a whole: %lld call%s: %s\n", (long long)row->calls, plural(row->calls),
+                        row->reason);
+    }
 }
 
 /* Calls of one line have addresses of their own. */

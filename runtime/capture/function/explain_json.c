@@ -186,6 +186,7 @@ static void breaks_json(const sn_function *fn, Text *text) {
         text_puts(text, i ? ", {" : "{");
         put_key(text, "reason", fn->fallbacks.at[i].reason);
         put_number(text, "ops", fn->fallbacks.at[i].ops);
+        put_number(text, "calls", fn->fallbacks.at[i].calls);
         text_puts(text, "}");
     }
     text_puts(text, "]");

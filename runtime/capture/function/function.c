@@ -86,20 +86,21 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
 
 static const char *reason_of(const Trace *trace) { return trace->reason ? trace->reason : "an error ended the call"; }
 
-static void count_fallback(sn_function *fn, const char *reason, int64_t ops) {
-    for (int i = 0; i < fn->fallbacks.n; i++)
-        if (!strcmp(fn->fallbacks.at[i].reason, reason)) {
-            fn->fallbacks.at[i].ops += ops;
-            return;
-        }
+static void count_fallback(sn_function *fn, const char *reason, int64_t ops, int64_t calls) {
+    for (int i = 0; i < fn->fallbacks.n; i++) {
+        FallbackRow *const row = &fn->fallbacks.at[i];
+        if (strcmp(row->reason, reason) != 0) continue;
+        row->ops += ops, row->calls += calls;
+        return;
+    }
     char *const copy = arena_strdup(fn->arena, reason);
-    if (copy) VEC_PUSH(fn->arena, &fn->fallbacks, ((FallbackRow){copy, ops}));
+    if (copy) VEC_PUSH(fn->arena, &fn->fallbacks, ((FallbackRow){copy, ops, calls}));
 }
 
 static void count_trace(sn_function *fn, const Trace *trace) {
     if (fn->stats.calls <= 1) return; /* the first call is left out [semantics C14] */
     const bool waits = trace->state == TRACE_eager && trace->waits;
-    if (trace->state != TRACE_compiled && !waits) count_fallback(fn, reason_of(trace), trace->ops.n);
+    if (trace->state != TRACE_compiled && !waits) count_fallback(fn, reason_of(trace), trace->ops.n, 0);
     if (waits)
         fn->stats.ops_waiting += trace->ops.n;
     else if (trace->state == TRACE_compiled)
@@ -113,7 +114,7 @@ static void count_trace(sn_function *fn, const Trace *trace) {
 static void count_outside(sn_function *fn, const OutsideOps *ops) {
     if (fn->stats.calls <= 1) return;
     fn->stats.ops_eager += ops->n;
-    count_fallback(fn, ops->reason, ops->n);
+    count_fallback(fn, ops->reason, ops->n, 0);
 }
 
 /* Why it was not compiled code that ran, as exactly as is known. */
@@ -419,6 +420,7 @@ static const char REASON_packed[] = "what is saved for a backward is packed, by 
 static void report_eager(sn_function *fn, sn_state *state, const char *reason) {
     const bool locked = lock_shared(&fn->lock);
     fn->stats.calls++;
+    count_fallback(fn, reason, 0, 1);
     unlock_shared(&fn->lock, locked);
     state->last_path = SN_PATH_EAGER;
     state->last_reason = reason;
@@ -442,6 +444,7 @@ static Status refuse_uncaptured(const sn_function *fn) {
 static inline const char *eager_reason(const sn_function *fn, const sn_state *state) {
     if (UNLIKELY(state->level != NULL)) return "inside of sn_vmap or a transform like it"; /* its ops are the level's */
     if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) return "compiling is switched off";
+    if (UNLIKELY(state->stance == SN_STANCE_FORCE_EAGER)) return "the stance is force eager";
     if (UNLIKELY(state->packer != NULL)) return REASON_packed;
     if (LIKELY(!(state->include & (KEY_BIT(fake) | KEY_BIT(anomaly))))) return NULL;
     return state->include & KEY_BIT(fake) ? "in fake mode nothing is computed" : "anomaly mode looks at each result";

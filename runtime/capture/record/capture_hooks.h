@@ -16,6 +16,7 @@ typedef struct CaptureHooks {
     /* variant, asked by record: the compiled run of a segment */
     bool (*variant_run_segment)(Trace *trace, Status *status);
     bool (*variant_run_late)(Trace *trace, const sn_tensor *asked, Status *status);
+    Status (*variant_admit)(const Trace *trace);
 
     /* training, asked by variant: a segment whose results carry gradients */
     Status (*training_wanted)(Variant *variant, const TraceGraph *made, const Trace *trace, bool *wanted);

@@ -30,6 +30,7 @@ typedef struct FailureRow {
 typedef struct FallbackRow { /* ops that no compiled call sequence ran, by reason [semantics C14] */
     char *reason;
     int64_t ops;
+    int64_t calls; /* that ran their body as it is: nobody counted its ops */
 } FallbackRow;
 
 struct sn_function {
@@ -67,6 +68,8 @@ struct sn_function {
 /* Why ops run eagerly, in a call that follows one which compiled their segment. */
 #define REASON_failed "its segment could not be compiled"
 #define REASON_waits  "its code is being made in the background"
+/* In the stance eager on recompile. */
+#define REASON_held_back "nothing that is compiled fits, and the stance is eager on recompile"
 
 /* Memory of one call, kept for the next. NULL raises. */
 Arena *function_arena_take(sn_function *fn);

@@ -360,12 +360,22 @@ static Status run_instead(Trace *trace, Status status) {
     return trace_run_eager(trace);
 }
 
+/* None of its ops has run, nor will. */
+static Status refuse(Trace *trace, Status status) {
+    trace->state = TRACE_failed;
+    trace->reason = "the stance is fail on recompile";
+    fail_values(trace);
+    return status;
+}
+
 static Status run_trace(Trace *trace) {
     Capture *const c = trace->capture;
     if (trace->writes) TRY(capture_before_write(c, NULL));
     TRY(mark_needed(trace));
     Status status;
     if (capture_hooks.variant_run_segment(trace, &status)) return trace->variant ? status : run_instead(trace, status);
+    status = capture_hooks.variant_admit(trace);
+    if (status != ST_OK) return refuse(trace, status);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
     trace->reason = trace->waits ? REASON_waits : "the first run of its case, compiled afterwards";
     status = run_eager(trace, trace->ops.n, last_uses(trace));

@@ -62,9 +62,11 @@ static const BackwardCase *next_case(const BackwardCase *c) {
     return atomic_load_explicit(&c->next, memory_order_acquire);
 }
 
+static bool holds_back(void) { return UNLIKELY(state_get()->stance == SN_STANCE_EAGER_ON_RECOMPILE); }
+
 static const BackwardCase *find_case(const Training *t, const int64_t *symbols, const TapeBackward *call, bool exact) {
     const BackwardCase *c = first_case(t);
-    while (c && !case_fits(c, t, symbols, call, exact)) c = next_case(c);
+    while (c && ((c->held_back && !holds_back()) || !case_fits(c, t, symbols, call, exact))) c = next_case(c);
     return c;
 }
 
@@ -235,9 +237,12 @@ static BackwardCase *case_new(const Training *t, const int64_t *symbols, const T
 /* What has no code expands, which serves gradients of any layout. */
 static const BackwardCase *find_without_code(const Training *t, const int64_t *symbols, const TapeBackward *call) {
     const BackwardCase *c = first_case(t);
-    while (c && (case_code(c) || !case_fits(c, t, symbols, call, false))) c = next_case(c);
+    while (c && (case_code(c) || (c->held_back && !holds_back()) || !case_fits(c, t, symbols, call, false)))
+        c = next_case(c);
     return c;
 }
+
+static bool may_compile(const Training *t) { return t->partition && t->n_cases < MAX_CASES; }
 
 /* Another thread's; with symbols one for each set of gradients, which come in the layout of the outputs: row-major
  * where those name an element twice, so that any gradient can be laid out so. Code that was made for one gradient's
@@ -245,7 +250,7 @@ static const BackwardCase *find_without_code(const Training *t, const int64_t *s
 static const BackwardCase *find_again(const Variant *v, const Training *t, const int64_t *symbols,
                                       const TapeBackward *call) {
     const BackwardCase *const c = find_case(t, symbols, call, !v->dynamic);
-    return c || (t->partition && t->n_cases < MAX_CASES) ? c : find_without_code(t, symbols, call);
+    return c || (may_compile(t) && !holds_back()) ? c : find_without_code(t, symbols, call);
 }
 
 /* Under the lock. */
@@ -256,11 +261,13 @@ static const BackwardCase *make_case(Variant *v, Training *t, const int64_t *sym
     if (!c) return NULL;
     if (!t->partition)
         refuse(c, "a backward inside has used up its history");
-    else if (t->n_cases < MAX_CASES)
-        make_code(v, symbols, c);
-    else
+    else if (t->n_cases >= MAX_CASES)
         refuse(c, "a backward is compiled for %d other keys at most", MAX_CASES);
-    t->n_cases++;
+    else if ((c->held_back = holds_back()))
+        refuse(c, "%s", REASON_held_back);
+    else
+        make_code(v, symbols, c);
+    t->n_cases += !c->held_back;
     training_case_add(t, c);
     return c;
 }
@@ -269,8 +276,12 @@ const BackwardCase *training_case(Variant *v, Training *t, const int64_t *symbol
     const BackwardCase *c = find_case(t, symbols, call, true);
     if (c) return c;
     pthread_mutex_lock(&t->lock);
-    c = make_case(v, t, symbols, call);
+    const bool fails = state_get()->stance == SN_STANCE_FAIL_ON_RECOMPILE && may_compile(t);
+    if (!fails) c = make_case(v, t, symbols, call);
     pthread_mutex_unlock(&t->lock);
+    if (fails)
+        error_raise(ST_STRICT, "%s: the stance is fail on recompile, and no backward is compiled for these gradients",
+                    v->info.function);
     if (!c && !error_pending()) error_raise(ST_MEMORY, "out of memory for a backward");
     return c;
 }

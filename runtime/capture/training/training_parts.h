@@ -62,6 +62,7 @@ struct BackwardCase {
     bool *ran;          /* by step: eager's node runs */
     _Atomic bool waits; /* its code is being made in another thread: until then it has none */
     Executable *run;    /* NULL: expands; case_code loads it */
+    bool held_back;     /* has no code since a stance wanted none: serves calls in that stance only */
     int n_saved;
     const int *saved; /* which saved values it reads, in order; NULL: all */
     CompileInfo info;

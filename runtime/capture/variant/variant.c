@@ -397,12 +397,17 @@ static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Tr
         capture_hooks.explain_log(fn, v);
 }
 
+/* What differs from the newest variant, or where the path leaves those that are known. */
+static void print_news(const Trace *trace, const Variant *newest, Text *why) {
+    if (newest)
+        variant_fits(newest, trace, why);
+    else
+        trace_new_path(trace, why);
+}
+
 static void note_recompile(sn_function *fn, const Trace *trace, const Variant *newest) {
     Text why = {0};
-    if (newest)
-        variant_fits(newest, trace, &why);
-    else
-        trace_new_path(trace, &why);
+    print_news(trace, newest, &why);
     function_note_recompile(fn, text_str(&why));
     text_free(&why);
 }
@@ -422,6 +427,26 @@ static bool is_limited(const sn_function *fn, const Trace *trace) {
     return end->failures || function_is_full(fn) || count_variants(end) >= function_recompile_limit(fn);
 }
 
+static bool has_stance(const Trace *trace, sn_stance stance) {
+    return UNLIKELY(state_get()->stance == stance) && !trace->capture->for_graph;
+}
+
+Status variant_admit(const Trace *trace) {
+    const sn_function *const fn = trace->capture->fn;
+    if (!has_stance(trace, SN_STANCE_FAIL_ON_RECOMPILE) || trace->waits || is_limited(fn, trace)) return ST_OK;
+    Text why = {0};
+    print_news(trace, atomic_load_explicit(&trace->end->variants, memory_order_acquire), &why);
+    const Status status = error_raise(ST_STRICT, "%s: the stance is fail on recompile, and this is not compiled: %s",
+                                      fn->name, text_str(&why));
+    text_free(&why);
+    return status;
+}
+
+/* A launch that a value is asked of gets its second one, as beyond a limit. */
+static bool is_held_back(const Trace *trace) {
+    return has_stance(trace, SN_STANCE_EAGER_ON_RECOMPILE) && !trace->variant;
+}
+
 void variant_compile(sn_function *fn, Trace *trace, bool first) {
     TrieNode *const end = trace->end;
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
@@ -434,6 +459,10 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
     if (newest || (!first && !limited)) note_recompile(fn, trace, newest);
     if (limited) {
         trace->reason = function_note_limit(fn, end->failures > 0);
+        return;
+    }
+    if (is_held_back(trace)) {
+        trace->reason = REASON_held_back;
         return;
     }
     atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);

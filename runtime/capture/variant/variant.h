@@ -97,6 +97,8 @@ bool variant_run_segment(Trace *trace, Status *status);
 /* For a trace whose variant has run: launches another one, which also gives `asked`, a value that the first left unmade
  * (NULL: all values that somebody holds). Returns as above. */
 bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status);
+/* Of capture_hooks.h, where no variant fits: raises ST_STRICT where the thread's stance refuses to compile one. */
+Status variant_admit(const Trace *trace);
 /* Compiles a variant for a trace that ran eagerly and publishes it; failures are noted on the
  * function. first: it had none before this call. */
 void variant_compile(sn_function *fn, Trace *trace, bool first);

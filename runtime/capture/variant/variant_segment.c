@@ -57,6 +57,7 @@ static Variant *variant_with(Trace *trace) {
     Variant *const variant = find_or_await(trace);
     if (variant) return variant;
     sn_function *const fn = trace->capture->fn;
+    if (variant_admit(trace) != ST_OK) return NULL;
     pthread_mutex_lock(&fn->compiling);
     variant_compile(fn, trace, false);
     pthread_mutex_unlock(&fn->compiling);
