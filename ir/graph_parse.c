@@ -14,7 +14,6 @@
  *          | "runtime(" n "," hint ")"
  * Bars, "kept" and "held" are of joint graphs: what stands behind a bar belongs to the backward. Text after # or // is
  * a comment. Errors name line and column. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,43 +32,22 @@ typedef struct Parser {
     Map values; /* hash of a name -> GVal */
 } Parser;
 
-static Status parse_fail(const Parser *p, const char *format, ...) PRINTF_LIKE(2, 3);
-static Status parse_fail(const Parser *p, const char *format, ...) {
-    char message[512];
-    int column;
-    const int line = reader_line(&p->in, &column);
-    va_list list;
-    va_start(list, format);
-    vsnprintf(message, sizeof message, format, list);
-    va_end(list);
-    return error_raise(ST_PARSE, "line %d, column %d: %s", line, column, message);
-}
-
-/* The same for an error that an op or a number reader raised: it becomes a parse error with a position. */
-static Status fail_again(const Parser *p) {
-    char message[400];
-    if (error_pending() == ST_MEMORY) return ST_MEMORY;
-    snprintf(message, sizeof message, "%.399s", error_slot()->message);
-    error_clear();
-    return parse_fail(p, "%s", message);
-}
-
 /* tokens -------------------------------------------------------------------------------------- */
 
 static Status expect_token(Parser *p, const char *token) {
     if (reader_eat(&p->in, token)) return ST_OK;
-    return parse_fail(p, "expected '%s'", token);
+    return reader_fail(&p->in, "expected '%s'", token);
 }
 
 static Status read_word(Parser *p, const char **word, size_t *n) {
-    return reader_word(&p->in, word, n) ? ST_OK : parse_fail(p, "expected a name");
+    return reader_word(&p->in, word, n) ? ST_OK : reader_fail(&p->in, "expected a name");
 }
 
 static Status read_count(Parser *p, int *out) {
     char *end;
     reader_skip(&p->in);
     const long value = strtol(p->in.at, &end, 10);
-    if (end == p->in.at || value < 0 || value > 1 << 28) return parse_fail(p, "expected a count");
+    if (end == p->in.at || value < 0 || value > 1 << 28) return reader_fail(&p->in, "expected a count");
     *out = (int)value;
     p->in.at = end;
     return ST_OK;
@@ -78,7 +56,7 @@ static Status read_count(Parser *p, int *out) {
 static Status read_sym(Parser *p, int64_t *out) {
     const char *end = NULL;
     reader_skip(&p->in);
-    if (sym_parse(p->graph->env, p->in.at, &end, out) != ST_OK) return fail_again(p);
+    if (sym_parse(p->graph->env, p->in.at, &end, out) != ST_OK) return reader_fail_again(&p->in);
     p->in.at = end;
     return ST_OK;
 }
@@ -97,7 +75,7 @@ static Status read_string(Parser *p, const char **out) {
         if (escaped) from++;
         *to++ = escaped && *from == 'n' ? '\n' : *from;
     }
-    if (!*from) return parse_fail(p, "the text is not closed");
+    if (!*from) return reader_fail(&p->in, "the text is not closed");
     p->in.at = from + 1;
     return ST_OK;
 }
@@ -106,7 +84,7 @@ static Status read_string(Parser *p, const char **out) {
 
 static Status read_value_name(Parser *p, const char **name, size_t *n) {
     reader_skip(&p->in);
-    if (*p->in.at != '%') return parse_fail(p, "expected a value like %%0");
+    if (*p->in.at != '%') return reader_fail(&p->in, "expected a value like %%0");
     p->in.at++;
     return read_word(p, name, n);
 }
@@ -118,14 +96,14 @@ static Status read_value(Parser *p, GVal **out) {
     *out = map_get(&p->values, hash_bytes(3, name, n));
     if (*out) return ST_OK;
     p->in.at = name;
-    return parse_fail(p, "%%%.*s is not defined above", (int)n, name);
+    return reader_fail(&p->in, "%%%.*s is not defined above", (int)n, name);
 }
 
 static Status define(Parser *p, const char *name, size_t n, GVal *value) {
     const uint64_t key = hash_bytes(3, name, n);
     if (map_get(&p->values, key)) {
         p->in.at = name;
-        return parse_fail(p, "%%%.*s is defined twice", (int)n, name);
+        return reader_fail(&p->in, "%%%.*s is defined twice", (int)n, name);
     }
     return map_set(&p->values, key, value) ? ST_OK : ST_MEMORY;
 }
@@ -133,10 +111,11 @@ static Status define(Parser *p, const char *name, size_t n, GVal *value) {
 static Status read_meta(Parser *p, Meta **out) {
     const char *end = NULL;
     reader_skip(&p->in);
-    if (meta_parse(p->arena, p->graph->env, p->in.at, &end, out) != ST_OK) return fail_again(p);
+    if (meta_parse(p->arena, p->graph->env, p->in.at, &end, out) != ST_OK) return reader_fail_again(&p->in);
     for (int d = 0; d < (*out)->rank; d++) {
         const int64_t size = (*out)->sizes[d];
-        if (!sym_is(size) && size < 0) return parse_fail(p, "size %lld of dim %d is negative", (long long)size, d);
+        if (!sym_is(size) && size < 0)
+            return reader_fail(&p->in, "size %lld of dim %d is negative", (long long)size, d);
     }
     p->in.at = end;
     return ST_OK;
@@ -162,7 +141,7 @@ static Status read_list_item(Parser *p, ParamType type, void *at) {
     char *end;
     reader_skip(&p->in);
     *(double *)at = strtod(p->in.at, &end);
-    if (end == p->in.at) return parse_fail(p, "expected a number");
+    if (end == p->in.at) return reader_fail(&p->in, "expected a number");
     p->in.at = end;
     return ST_OK;
 }
@@ -171,8 +150,8 @@ static Status read_list(Parser *p, ParamType type, Arg *out) {
     VEC(int64_t) items = {0}; /* ints, floats and pointers have one size */
     while (!reader_eat(&p->in, "]")) {
         int64_t item;
-        if (items.n && !reader_eat(&p->in, ",")) return parse_fail(p, "expected ',' or ']'");
-        if (items.n == MAX_TEXT_LIST) return parse_fail(p, "the list is too long");
+        if (items.n && !reader_eat(&p->in, ",")) return reader_fail(&p->in, "expected ',' or ']'");
+        if (items.n == MAX_TEXT_LIST) return reader_fail(&p->in, "the list is too long");
         TRY(read_list_item(p, type, &item));
         VEC_PUSH(p->arena, &items, item);
     }
@@ -187,7 +166,7 @@ static Status read_device(Parser *p, Arg *out) {
     const char *end;
     Device device;
     reader_skip(&p->in);
-    if (!device_parse(p->in.at, &end, &device)) return parse_fail(p, "expected the name of a device");
+    if (!device_parse(p->in.at, &end, &device)) return reader_fail(&p->in, "expected the name of a device");
     p->in.at = end;
     *out = A_INT(device);
     return ST_OK;
@@ -211,7 +190,7 @@ static Status read_named(Parser *p, ParamType type, Arg *out) {
     *out = A_INT(value);
     if (value >= 0) return ST_OK;
     p->in.at = word;
-    return parse_fail(p, "no %s is called '%.*s'", param_type_name(type), (int)n, word);
+    return reader_fail(&p->in, "no %s is called '%.*s'", param_type_name(type), (int)n, word);
 }
 
 static Status read_runtime(Parser *p, Arg *out) {
@@ -222,7 +201,7 @@ static Status read_runtime(Parser *p, Arg *out) {
     reader_skip(&p->in);
     const double hint = strtod(p->in.at, &end);
     if (end == p->in.at || index > p->graph->runtime_floats.n + MAX_TEXT_LIST)
-        return parse_fail(p, "expected the hint of a runtime float");
+        return reader_fail(&p->in, "expected the hint of a runtime float");
     p->in.at = end;
     while (p->graph->runtime_floats.n <= index) VEC_PUSH(p->arena, &p->graph->runtime_floats, hint);
     p->graph->runtime_floats.at[index] = hint;
@@ -300,7 +279,7 @@ static Status read_keyword(Parser *p, const CallText *call, int *index) {
         const int k = name[3] ? atoi(name + 3) : 0;
         if (k >= 0 && k < call->row->n_out) *index = call->row->n_params + k;
     }
-    if (*index < 0) return parse_fail(p, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
+    if (*index < 0) return reader_fail(&p->in, "%s has no argument '%s'", op_form_name(call->row, call->form), name);
     p->in.at = at + 1;
     return ST_OK;
 }
@@ -316,9 +295,10 @@ static Status read_args(Parser *p, CallText *call) {
         } else {
             if (index < 0) index = position++;
             if (index >= call->row->n_params)
-                return parse_fail(p, "%s takes %d arguments", op_form_name(call->row, call->form), call->row->n_params);
+                return reader_fail(&p->in, "%s takes %d arguments", op_form_name(call->row, call->form),
+                                   call->row->n_params);
             if (call->given[index].kind != ARG_default)
-                return parse_fail(p, "'%s' is given twice", call->row->params[index].name);
+                return reader_fail(&p->in, "'%s' is given twice", call->row->params[index].name);
             TRY(read_arg(p, call->row->params[index].type, &call->given[index]));
         }
         if (!reader_eat(&p->in, ",")) return expect_token(p, ")");
@@ -344,8 +324,8 @@ static Status read_region(Parser *p) {
         graph_region(p->graph, inner, outer);
     }
     if (inner < 1 || inner > MAX_REGIONS || (outer && outer != inner))
-        return parse_fail(p, "region %d in region %d: numbers are from 1 to %d, an outer one's is smaller", inner,
-                          outer, MAX_REGIONS);
+        return reader_fail(&p->in, "region %d in region %d: numbers are from 1 to %d, an outer one's is smaller", inner,
+                           outer, MAX_REGIONS);
     graph_region(p->graph, inner, 0);
     return ST_OK;
 }
@@ -390,7 +370,7 @@ static Status read_attributes(Parser *p, NodeText *out) {
             TRY(read_count(p, &out->kernel));
         else if (reader_eat(&p->in, "at=")) {
             reader_skip(&p->in);
-            if (!at_string(p)) return parse_fail(p, "expected a quoted place");
+            if (!at_string(p)) return reader_fail(&p->in, "expected a quoted place");
             TRY(read_string(p, &graph->where));
         } else
             return ST_OK;
@@ -414,10 +394,10 @@ static Status make_node(Parser *p, CallText *call, int random, Node **out) {
     Arg args[MAX_ARGS + MAX_OUTS];
     const OpRow *row = call->row;
     TRY(give_random(p, row, random));
-    if (op_args_normalize(row, call->given, row->n_params, args) != ST_OK) return fail_again(p);
+    if (op_args_normalize(row, call->given, row->n_params, args) != ST_OK) return reader_fail_again(&p->in);
     if (call->form == FORM_out) memcpy(args + row->n_params, call->out, sizeof *args * (size_t)row->n_out);
     *out = graph_append(p->graph, row, call->form, args);
-    return *out ? ST_OK : fail_again(p);
+    return *out ? ST_OK : reader_fail_again(&p->in);
 }
 
 static Status read_call(Parser *p, Node **out) {
@@ -435,8 +415,8 @@ static Status read_call(Parser *p, Node **out) {
         Text near = {0};
         op_near_names(&near, name, n);
         const Status status =
-            parse_fail(p, near.n ? "no op is called '%.*s'; there is %.300s" : "no op is called '%.*s'%s", (int)n, name,
-                       text_str(&near));
+            reader_fail(&p->in, near.n ? "no op is called '%.*s'; there is %.300s" : "no op is called '%.*s'%s", (int)n,
+                        name, text_str(&near));
         text_free(&near);
         return status;
     }
@@ -475,7 +455,7 @@ static Status bind_result(Parser *p, const ResultText *result, GVal *value) {
         Text text = {0};
         meta_print(p->graph->env, &text, meta);
         p->in.at = result->name;
-        const Status status = parse_fail(p, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
+        const Status status = reader_fail(&p->in, "%%%.*s is %s", (int)result->n, result->name, text_str(&text));
         text_free(&text);
         return status;
     }
@@ -488,7 +468,7 @@ static Status read_assignment(Parser *p) {
         ResultText result = {0};
         TRY(read_value_name(p, &result.name, &result.n));
         if (reader_eat(&p->in, ":")) TRY(read_meta(p, &result.meta));
-        if (results.n == MAX_TEXT_RESULTS) return parse_fail(p, "too many results");
+        if (results.n == MAX_TEXT_RESULTS) return reader_fail(&p->in, "too many results");
         VEC_PUSH(p->arena, &results, result);
     } while (reader_eat(&p->in, ","));
     TRY(expect_token(p, "="));
@@ -496,7 +476,8 @@ static Status read_assignment(Parser *p) {
     TRY(read_call(p, &node));
     if (node->n_outs != results.n) {
         p->in.at = results.at[0].name;
-        return parse_fail(p, "%s has %d results, not %d", op_form_name(node->row, node->form), node->n_outs, results.n);
+        return reader_fail(&p->in, "%s has %d results, not %d", op_form_name(node->row, node->form), node->n_outs,
+                           results.n);
     }
     for (int i = 0; i < results.n; i++) TRY(bind_result(p, &results.at[i], &node->outs[i]));
     return ST_OK;
@@ -515,7 +496,7 @@ static Status read_random(Parser *p) {
 static Status read_write(Parser *p) {
     GVal *input, *value;
     TRY(read_value(p, &input));
-    if (input->def) return parse_fail(p, "only inputs can be written");
+    if (input->def) return reader_fail(&p->in, "only inputs can be written");
     TRY(expect_token(p, "="));
     TRY(read_value(p, &value));
     graph_write(p->graph, input, value);
@@ -525,7 +506,7 @@ static Status read_write(Parser *p) {
 static Status read_input_number(Parser *p, int *number) {
     GVal *input;
     TRY(read_value(p, &input));
-    if (input->def) return parse_fail(p, "no input");
+    if (input->def) return reader_fail(&p->in, "no input");
     *number = input->index;
     return ST_OK;
 }
@@ -540,14 +521,14 @@ static Status read_checked(Parser *p, Output *output) {
         const bool of_output = reader_eat(&p->in, "output");
         int number = 0;
         TRY(of_output ? read_count(p, &number) : read_input_number(p, &number));
-        if (number >= (of_output ? outputs : inputs)) return parse_fail(p, "not before the bar");
+        if (number >= (of_output ? outputs : inputs)) return reader_fail(&p->in, "not before the bar");
         checked[of_output ? inputs + number : number] = true;
     }
     return ST_OK;
 }
 
 static Status read_kept(Parser *p, Output *output) {
-    if (!p->graph->n_forward_outputs) return parse_fail(p, "what is kept stands behind a bar");
+    if (!p->graph->n_forward_outputs) return reader_fail(&p->in, "what is kept stands behind a bar");
     output->kind = OUT_kept;
     output->base = -1;
     if (reader_eat(&p->in, "of")) TRY(read_input_number(p, &output->base));
@@ -585,7 +566,7 @@ static Status read_return(Parser *p) {
         TRY(read_output(p));
         if (reader_eat(&p->in, ",")) continue;
         if (!reader_eat(&p->in, "|")) return ST_OK;
-        if (p->graph->n_forward_outputs) return parse_fail(p, "a second bar");
+        if (p->graph->n_forward_outputs) return reader_fail(&p->in, "a second bar");
         p->graph->n_forward_outputs = p->graph->outputs.n;
         reader_skip(&p->in);
         if (*p->in.at == '}') return ST_OK;
@@ -602,7 +583,7 @@ static Status read_line(Parser *p) {
     TRY(read_call(p, &node));
     if (!node->n_outs) return ST_OK;
     p->in.at = line;
-    return parse_fail(p, "%s has %d results, not 0", op_form_name(node->row, node->form), node->n_outs);
+    return reader_fail(&p->in, "%s has %d results, not 0", op_form_name(node->row, node->form), node->n_outs);
 }
 
 /* header -------------------------------------------------------------------------------------- */
@@ -613,10 +594,11 @@ static Status read_symbols(Parser *p) {
         reader_skip(&p->in);
         int number = 0;
         int64_t hint = 2, low = 2;
-        if (*p->in.at != 's') return parse_fail(p, "expected a symbol like s0");
+        if (*p->in.at != 's') return reader_fail(&p->in, "expected a symbol like s0");
         p->in.at++;
         TRY(read_count(p, &number));
-        if (number != sym_free_count(p->graph->env)) return parse_fail(p, "symbols are listed in order, s0 first");
+        if (number != sym_free_count(p->graph->env))
+            return reader_fail(&p->in, "symbols are listed in order, s0 first");
         TRY(expect_token(p, "="));
         TRY(reader_int(&p->in, &hint));
         if (reader_eat(&p->in, ">=")) TRY(reader_int(&p->in, &low));
@@ -630,7 +612,7 @@ static Status read_int_input(Parser *p) {
     int number = 0;
     p->in.at++;
     TRY(read_count(p, &number));
-    if (number > MAX_TEXT_LIST) return parse_fail(p, "there is no s%d", number);
+    if (number > MAX_TEXT_LIST) return reader_fail(&p->in, "there is no s%d", number);
     TRY(expect_token(p, ":"));
     TRY(expect_token(p, "int"));
     const bool first = number >= sym_free_count(p->graph->env);
@@ -652,7 +634,7 @@ static Status read_input(Parser *p) {
     const char *own = arena_printf(p->arena, "%.*s", (int)n, name);
     GVal *input = own ? graph_input(p->graph, own, meta) : NULL;
     if (!input) return ST_MEMORY;
-    if (strcmp(input->name, own)) return parse_fail(p, "an input can't be called %%%s here", own);
+    if (strcmp(input->name, own)) return reader_fail(&p->in, "an input can't be called %%%s here", own);
     return define(p, name, n, input);
 }
 
@@ -683,7 +665,7 @@ static Status read_graph(Parser *p) {
     for (;;) {
         reader_skip(&p->in);
         if (reader_eat(&p->in, "}")) break;
-        if (!*p->in.at) return parse_fail(p, "expected '}'");
+        if (!*p->in.at) return reader_fail(&p->in, "expected '}'");
         TRY(read_line(p));
     }
     reader_skip(&p->in);
@@ -691,14 +673,14 @@ static Status read_graph(Parser *p) {
     p->graph->where = NULL;
     p->graph->random = 0;
     p->graph->region = p->graph->again = 0;
-    return *p->in.at ? parse_fail(p, "text after the graph's end") : ST_OK;
+    return *p->in.at ? reader_fail(&p->in, "text after the graph's end") : ST_OK;
 }
 
 Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out) {
     char *copy = arena_alloc(arena, n + 1);
     if (!copy) return ST_MEMORY;
     memcpy(copy, text, n);
-    Parser p = {.in = {"graph text", BETWEEN_comments, copy, copy}, .arena = arena};
+    Parser p = {.in = {NULL, BETWEEN_comments, copy, copy}, .arena = arena};
     const Status status = read_graph(&p);
     map_free(&p.values);
     if (status == ST_OK) *out = p.graph;

@@ -3,26 +3,9 @@
 #include <stdio.h>
 
 #include "ir/op.h"
+#include "runtime/base/near.h"
 
-enum { MAX_NAME = 64, MAX_NEAR = 8, FAR = 3 };
-
-/* Letters to insert, delete or replace to make the first of b's letters: Levenshtein's distance, by rows. */
-static int distance(const char *a, const char *b, size_t letters) {
-    int row[MAX_NAME + 1];
-    const int n = (int)letters;
-    if (letters > MAX_NAME) return FAR;
-    for (int k = 0; k <= n; k++) row[k] = k;
-    for (int i = 1; *a; i++, a++) {
-        int before = row[0];
-        row[0] = i;
-        for (int k = 1; k <= n; k++) {
-            const int other = *a == b[k - 1] ? before : 1 + (before < row[k] ? before : row[k]);
-            before = row[k];
-            row[k] = other < row[k - 1] + 1 ? other : row[k - 1] + 1;
-        }
-    }
-    return row[n];
-}
+enum { MAX_NEAR = 8 };
 
 /* "aten::" goes without saying. */
 static const char *short_name(const char *name) { return strncmp(name, "aten::", 6) ? name : name + 6; }
@@ -31,16 +14,16 @@ static const char *short_name(const char *name) { return strncmp(name, "aten::",
  * "softmx" finds softmax.int. 0: it is an overload of it. */
 static int far_from(const OpRow *row, OpForm form, const char *given) {
     const char *const name = short_name(op_form_name(row, form));
-    return distance(given, name, strchr(given, '.') ? strlen(name) : strcspn(name, "."));
+    return near_distance(given, name, strchr(given, '.') ? strlen(name) : strcspn(name, "."));
 }
 
 void op_near_names(Text *text, const char *name, size_t n) {
-    char given[MAX_NAME];
+    char given[NEAR_NAME];
     int listed = 0;
     if (n >= sizeof given) return;
     snprintf(given, sizeof given, "%.*s", (int)n, name);
     const char *const wanted = short_name(given);
-    const int most = strlen(wanted) > 4 ? FAR - 1 : strlen(wanted) > 2 ? 1 : 0;
+    const int most = near_most(wanted);
     for (int far = 0; far <= most && !listed; far++)
         for (int id = 0; id < OP_COUNT && listed < MAX_NEAR; id++)
             for (int form = FORM_functional; form <= FORM_inplace && listed < MAX_NEAR; form++) {

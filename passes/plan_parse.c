@@ -142,22 +142,14 @@ static Status read_head(PlanReader *r) {
 
 /* kernels ------------------------------------------------------------------------------------- */
 
-/* What a verifier refuses of our own making is a bug; of a text, what the text says. */
-static Status say_where(const TextReader *in) {
-    char said[sizeof error_slot()->message];
-    if (error_pending() == ST_MEMORY) return ST_MEMORY;
-    memcpy(said, error_slot()->message, sizeof said);
-    error_clear();
-    return error_raise(ST_PARSE, "%s, line %d: %.900s", in->what, reader_line(in, NULL), said);
-}
-
 static Status read_kernels(PlanReader *r) {
     EAT(&r->in, "kernels\n");
     while (!strncmp(r->in.at, "kernel ", 7)) {
         Kernel *kernel;
         const TextReader first = r->in; /* errors name the kernel's first line */
         TRY(kernel_parse(r->arena, r->in.at, &r->in.at, &kernel));
-        if (kernel_verify(kernel) != ST_OK) return say_where(&first);
+        /* what a verifier refuses of our own making is a bug; of a text, what the text says */
+        if (kernel_verify(kernel) != ST_OK) return reader_fail_again(&first);
         while (*r->in.at == '\n') r->in.at++;
         VEC_PUSH(r->arena, &r->kernels, kernel);
     }
@@ -631,7 +623,7 @@ static Status read_plan(PlanReader *r) {
     TRY(read_checks(r));
     TRY(error_pending());
     TRY(check_calls(r)); /* whose arguments the verifier relies on */
-    return plan_verify(r->plan, true) == ST_OK ? ST_OK : say_where(&r->in);
+    return plan_verify(r->plan, true) == ST_OK ? ST_OK : reader_fail_again(&r->in);
 }
 
 static Status reader_new(Arena *arena, const char *text, PlanReader *r) {

@@ -20,19 +20,19 @@
 
 extern char **environ;
 
-enum { MAX_SAMPLES = 400 };
+enum { MAX_SAMPLES = 400, MOST_THREADS = 256 };
 
 typedef struct Options {
     bool json, cold;
     double seconds;
     int64_t bytes;               /* of the tensors of a row with streams */
     const char *against, *cache; /* cache: with cold: a folder that has code, or gets it */
-    int rounds;
+    int rounds, threads;
     int n_names;
     char **names;
-    const char *device_option; /* as it was given */
-    TargetOptions target;      /* inputs and modes of a target; its name is names[0] */
-    char **argv;               /* of the command, for the process that times it cold */
+    const char *device_name; /* as it was given */
+    TargetOptions target;    /* inputs and modes of a target; its name is names[0] */
+    char **argv;             /* of the command, for the process that times it cold */
     int argc;
 } Options;
 
@@ -355,7 +355,7 @@ static void time_work(const Work *w, const Options *o, BenchReport *report) {
 static void bench_row(const BenchRow *row, const Options *o, BenchReport *report) {
     Work w;
     if (row->warm) {
-        report->warm = bench_warm(row->name, o->target.device_given ? o->device_option : NULL);
+        report->warm = bench_warm(row->name, o->target.device_given ? o->device_name : NULL);
         return;
     }
     work_make(row, o, &w);
@@ -545,6 +545,14 @@ static void time_target(const Options *o, const Work *w) {
     print_report(o, o->names[0], &report, &probes);
 }
 
+/* What is near is a row, or a sample. */
+static int unknown_row(const Command *self, const char *name) {
+    NearName near = near_begin(name);
+    for (const BenchRow *row = bench_rows; row->name; row++) near_offer(&near, row->name);
+    samples_offer(&near);
+    return usage_error_near(self, "no row, sample, .sn file or library.so:symbol is", name, "", &near);
+}
+
 static int run_cold(const Options *o) {
     if (is_target(o)) return with_target(o, print_cold);
     for (const BenchRow *row = bench_rows; row->name; row++) {
@@ -573,44 +581,30 @@ static int run_rows(const Options *o) {
     return EXIT_done;
 }
 
-static bool seconds_read(const char *text, double *seconds) {
-    char *end;
-    *seconds = strtod(text, &end);
-    return end != text && !*end && *seconds > 0 && *seconds <= 1e6;
-}
-
-static bool bytes_read(const char *text, int64_t *bytes) {
-    char *end;
-    const double value = strtod(text, &end);
-    *bytes = (int64_t)value;
-    return end != text && !*end && value >= 1 && value <= 1e12;
-}
-
 /* Rows go to a device, too: it is no option of targets alone. */
-static bool take_target_option(Options *o, int argc, char **argv, int *i) {
+static bool take_target_option(CommandLine *a, Options *o) {
     const char *const given = o->target.given;
-    const bool is_device = option_value(argv[*i], "--device") != NULL;
-    const bool taken = target_option(&o->target, argc, argv, i);
-    if (is_device) o->target.given = given, o->device_option = argv[*i];
-    return taken;
+    if (!a->option || !take_target(a, &o->target)) return false;
+    if (is_option(a, "device")) o->target.given = given, o->device_name = a->value;
+    return true;
 }
 
-/* One argument; false: unknown. */
-static bool take_option(Options *o, int argc, char **argv, int *i, const char **threads) {
-    const char *const a = argv[*i];
-    const char *value;
-    if (!strcmp(a, "--json")) return o->json = true;
-    if (!strcmp(a, "--cold")) return o->cold = true;
-    if ((value = option_value(a, "--seconds"))) return seconds_read(value, &o->seconds);
-    if ((value = option_value(a, "--bytes"))) return bytes_read(value, &o->bytes);
-    if ((value = option_value(a, "--threads"))) return (*threads = value) != NULL;
-    if ((value = option_value(a, "--cache"))) return sn_setting_set("cache_dir", o->cache = value) == SN_OK;
-    if ((value = option_value(a, "--rounds"))) return count_read(value, 99, &o->rounds) && o->rounds > 0;
-    if ((value = option_value(a, "--against"))) return (o->against = value) != NULL;
-    if (!strcmp(a, "--against")) return *i + 1 < argc && (o->against = argv[++*i]) != NULL;
-    if (a[0] == '-' && a[1]) return take_target_option(o, argc, argv, i);
-    o->names[o->n_names++] = argv[*i];
+static bool take_folder(CommandLine *a, Options *o) {
+    if (!take_text(a, "cache", &o->cache)) return false;
+    if (sn_setting_set("cache_dir", o->cache) != SN_OK) arguments_refuse(a, "no folder:");
     return true;
+}
+
+static void take_argument(CommandLine *a, Options *o) {
+    double bytes = (double)o->bytes;
+    if (!a->option)
+        o->names[o->n_names++] = (char *)a->value;
+    else if (!(take_flag(a, "json", &o->json) || take_flag(a, "cold", &o->cold) ||
+               take_number(a, "seconds", 1e-6, 1e6, &o->seconds) || take_number(a, "bytes", 1, 1e12, &bytes) ||
+               take_count(a, "threads", 1, MOST_THREADS, &o->threads) || take_count(a, "rounds", 1, 99, &o->rounds) ||
+               take_text(a, "against", &o->against) || take_folder(a, o) || take_target_option(a, o)))
+        arguments_refuse(a, "unexpected");
+    o->bytes = (int64_t)bytes;
 }
 
 /* Options that would have no effect; NULL: none. */
@@ -625,26 +619,33 @@ static const char *useless(const Options *o) {
                : NULL;
 }
 
+/* Wrong usage of names and options together; EXIT_done: none. */
+static int check_options(const Command *self, const Options *o) {
+    for (int i = 0; i < o->n_names && !is_target(o); i++) {
+        if (is_row(o->names[i]) || (o->against && is_sample(o->names[i]))) continue;
+        if (!i && sample_exists(o->names[0])) return usage_error(self, "a sample goes alone, not with", o->names[1]);
+        return unknown_row(self, o->names[i]);
+    }
+    if (useless(o)) return usage_error(self, useless(o), o->target.given);
+    if (o->against && (!o->n_names || is_file(o->names[0])))
+        return usage_error(self, "--against wants rows or samples, not", o->n_names ? o->names[0] : "nothing");
+    return EXIT_done;
+}
+
 int command_bench(const Command *self, int argc, char **argv) {
-    char *given[64], *names[64];
+    char *given[64], *names[64], threads[16];
     if (argc > COUNT_OF(given)) return usage_error(self, "too many arguments after", argv[63]);
     memcpy(given, argv, sizeof *argv * (size_t)argc);
-    Options o = {.seconds = 0.5, .bytes = 1000000000, .rounds = 7, .names = names, .argv = given, .argc = argc};
-    const char *threads = "1";
-    int n_threads;
+    Options o = {
+        .seconds = 0.5, .bytes = 1000000000, .rounds = 7, .threads = 1, .names = names, .argv = given, .argc = argc};
     sn_setting_set("cache_dir", "off"); /* what is timed cold compiles */
-    for (int i = 0; i < argc; i++)
-        if (!take_option(&o, argc, argv, &i, &threads)) return usage_error(self, "unknown", argv[i]);
-    if (!count_read(threads, INT32_MAX, &n_threads) || !n_threads || sn_setting_set("threads", threads) != SN_OK)
-        return usage_error(self, "--threads wants 1 to 256, not", threads);
-    for (int i = 0; i < o.n_names && !is_target(&o); i++) {
-        if (is_row(o.names[i]) || (o.against && is_sample(o.names[i]))) continue;
-        if (!i && sample_exists(o.names[0])) return usage_error(self, "a sample goes alone, not with", o.names[1]);
-        return usage_error(self, "no row, sample, .sn file or library.so:symbol is", o.names[i]);
-    }
-    if (useless(&o)) return usage_error(self, useless(&o), o.target.given);
-    if (o.against && (!o.n_names || is_file(o.names[0])))
-        return usage_error(self, "--against wants rows or samples, not", o.n_names ? o.names[0] : "nothing");
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a)) take_argument(&a, &o);
+    if (a.ended) return a.code;
+    snprintf(threads, sizeof threads, "%d", o.threads);
+    if (sn_setting_set("threads", threads) != SN_OK) return report_error(EXIT_usage);
+    const int code = check_options(self, &o);
+    if (code != EXIT_done) return code;
     if (o.against) return bench_against(&(Against){o.against, o.seconds, o.rounds, o.json}, o.names, o.n_names);
     if (o.cold) return run_cold(&o);
     return is_target(&o) ? with_target(&o, time_target) : run_rows(&o);

@@ -66,7 +66,7 @@ int bench_by_value(const void *a, const void *b); /* doubles, for qsort */
 bool bench_spawn(const char *program, char **argv, Text *out);
 
 /* bench_warm.c: what a row's function costs until it has code, in ms: made by the first process, found on disk by later
- * ones (their median and minimum). device: an option, or NULL. An error is raised. */
+ * ones (their median and minimum). device: its name, or NULL. An error is raised. */
 typedef struct BenchWarm {
     double cold_ms, ms, min_ms;
 } BenchWarm;

@@ -51,10 +51,11 @@ static void remove_folder(const char *path) {
 
 BenchWarm bench_warm(const char *row, const char *device) {
     BenchWarm warm = {0};
-    char path[] = "/tmp/sinter-bench-XXXXXX", option[64];
+    char path[] = "/tmp/sinter-bench-XXXXXX", option[64], place[64];
     if (!mkdtemp(path)) return warm;
     snprintf(option, sizeof option, "--cache=%s", path);
-    if (!spend_all(row, device, option, &warm))
+    if (device) snprintf(place, sizeof place, "--device=%s", device);
+    if (!spend_all(row, device ? place : NULL, option, &warm))
         error_raise(ST_INTERNAL, "%s: a process failed, or compiled what another one had", row);
     remove_folder(path);
     return warm;

@@ -6,7 +6,7 @@
  * verify: exit code 1 where an entry is damaged (it would be a miss, and be made anew). */
 #include <stdio.h>
 
-#include "frontend/tool/tool.h"
+#include "frontend/tool/arguments.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/core/disk_cache.h"
@@ -131,17 +131,14 @@ static int run_action(int action, bool json) {
 }
 
 int command_cache(const Command *self, int argc, char **argv) {
-    int action = -1;
+    const char *name = NULL;
     bool json = false;
-    for (int i = 0; i < argc; i++) {
-        int k = COUNT_OF(actions) - 1;
-        while (k >= 0 && strcmp(argv[i], actions[k].name)) k--;
-        if (!strcmp(argv[i], "--json"))
-            json = true;
-        else if (k < 0 || action >= 0)
-            return usage_error(self, "unexpected", argv[i]);
-        else
-            action = k;
-    }
-    return action < 0 ? usage_error(self, "what to do is missing:", "") : run_action(action, json);
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a))
+        if (!(take_flag(&a, "json", &json) || take_name(&a, &name))) arguments_refuse(&a, "unexpected");
+    if (a.ended) return a.code;
+    if (!name) return usage_error(self, "what to do is missing:", "");
+    int action = COUNT_OF(actions) - 1;
+    while (action >= 0 && strcmp(name, actions[action].name)) action--;
+    return action < 0 ? usage_error(self, "unexpected", name) : run_action(action, json);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "frontend/cases/cases.h"
-#include "frontend/tool/tool.h"
+#include "frontend/tool/arguments.h"
 #include "runtime/base/error.h"
 
 enum { MAX_OVERLOADS = 4096 };
@@ -149,36 +149,31 @@ static void print_lines(const CasesReport *report, const CaseCounts *totals) {
            text_str(&report->not_mapped));
 }
 
-/* Fills options and moves the file names to the front; their count, or -1 after a usage error. */
-static int read_options(const Command *self, int argc, char **argv, CaseOptions *options, CasesReport *report) {
+/* Fills options and moves the file names to the front; their count, or -1 where it ends with *code. */
+static int read_options(CommandLine *a, CaseOptions *options, CasesReport *report, int *code) {
     int n_files = 0;
-    for (int i = 0; i < argc; i++) {
-        if (!strcmp(argv[i], "--json"))
-            report->json = true;
-        else if (!strcmp(argv[i], "--quiet"))
-            report->quiet = true;
-        else if (!strcmp(argv[i], "--eager-only"))
-            options->compiled = false;
-        else if (!strcmp(argv[i], "--vmap"))
-            options->mapped = true;
-        else if (option_value(argv[i], "--op"))
-            options->op = option_value(argv[i], "--op");
-        else if (argv[i][0] == '-')
-            return usage_error(self, "unknown option", argv[i]), -1;
-        else
-            argv[n_files++] = argv[i];
+    bool eager = false;
+    while (arguments_next(a)) {
+        if (!a->option)
+            a->argv[n_files++] = (char *)a->value;
+        else if (!(take_flag(a, "json", &report->json) || take_flag(a, "quiet", &report->quiet) ||
+                   take_flag(a, "eager-only", &eager) || take_flag(a, "vmap", &options->mapped) ||
+                   take_text(a, "op", &options->op)))
+            arguments_refuse(a, "unexpected");
     }
-    if (!n_files) return usage_error(self, "missing", "FILE"), -1;
-    return n_files;
+    options->compiled = !eager;
+    *code = a->ended ? a->code : n_files ? EXIT_done : usage_error(a->command, "missing", "FILE");
+    return *code == EXIT_done && !a->ended ? n_files : -1;
 }
 
 int command_cases(const Command *self, int argc, char **argv) {
     CasesReport report = {0};
-    CaseOptions options = {.compiled = true, .found = on_finding, .counted = on_counted, .context = &report};
+    CaseOptions options = {.found = on_finding, .counted = on_counted, .context = &report};
     CaseCounts totals = {0};
     int code = EXIT_done;
-    const int n_files = read_options(self, argc, argv, &options, &report);
-    if (n_files < 0) return EXIT_usage;
+    CommandLine a = arguments_begin(self, argc, argv);
+    const int n_files = read_options(&a, &options, &report, &code);
+    if (n_files < 0) return code;
     report.overloads = calloc(MAX_OVERLOADS, sizeof *report.overloads);
     if (!report.overloads) return EXIT_environment;
     if (options.mapped) sn_logging_set(on_log, &report, "vmap");

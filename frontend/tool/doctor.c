@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "frontend/tool/tool.h"
+#include "frontend/tool/arguments.h"
 #include "ir/op.h"
 #include "kernels/kernels.h"
 #include "passes/passes.h"
@@ -111,10 +111,10 @@ static void blaslt_facts(DoctorReport *report) {
 
 int command_doctor(const Command *self, int argc, char **argv) {
     DoctorReport report = {0};
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--json")) return usage_error(self, "unexpected argument", argv[i]);
-        report.json = true;
-    }
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a))
+        if (!take_flag(&a, "json", &report.json)) arguments_refuse(&a, "unexpected");
+    if (a.ended) return a.code;
     char version[32];
     snprintf(version, sizeof version, "%d.%d.%d", SN_VERSION >> 16, SN_VERSION >> 8 & 255, SN_VERSION & 255);
     fact(&report, "version", version);

@@ -1,71 +1,15 @@
-/* main.c: `sinter`, the command line: finds the subcommand's row and runs it. Subcommands are rows
- * of commands.def. */
-#include "frontend/tool/tool.h"
-
+/* main.c: `sinter`, the command line: finds the subcommand's row and runs it. Subcommands and their options are rows of
+ * commands.def. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "frontend/tool/tool.h"
 #include "runtime/base/alloc.h"
-#include "ir/stage.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
 #include "runtime/core/state.h"
-
-static const Command commands[] = {
-#define COMMAND(name, arguments, doc) {#name, arguments, doc, command_##name},
-#include "frontend/tool/commands.def"
-#undef COMMAND
-};
-
-static void print_usage(FILE *to) {
-    fputs("usage: sinter COMMAND ...\n", to);
-    for (int i = 0; i < COUNT_OF(commands); i++)
-        fprintf(to, "  %-8s %s\n           %s\n", commands[i].name, commands[i].arguments, commands[i].doc);
-    fputs("exit codes: 0 done, 1 wrong input or result, 2 wrong usage, 3 file or environment\n", to);
-}
-
-const char *option_value(const char *argument, const char *name) {
-    const size_t n = strlen(name);
-    return !strncmp(argument, name, n) && argument[n] == '=' ? argument + n + 1 : NULL;
-}
-
-bool count_read(const char *text, int most, int *value) {
-    char *end;
-    const long read = strtol(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || read > most) return false;
-    *value = (int)read;
-    return true;
-}
-
-int usage_error(const Command *command, const char *problem, const char *what) {
-    fprintf(stderr, "sinter %s: %s '%s'\nusage: sinter %s %s\n", command->name, problem, what, command->name,
-            command->arguments);
-    return EXIT_usage;
-}
-
-int unknown_stage(const Command *command, const char *name) {
-    fprintf(stderr, "sinter %s: unknown stage '%s'; stages:", command->name, name);
-    for (int i = 0; i < DUMP_COUNT; i++) fprintf(stderr, "%s %s", i ? "," : "", dump_row(i)->name);
-    fputc('\n', stderr);
-    return EXIT_usage;
-}
-
-/* Of a graph from text or a library it is a place of the user's. */
-static bool is_own_place(const char *site) {
-    extern const char __executable_start[], etext[]; /* the linker's */
-    return site >= __executable_start && site < etext;
-}
-
-int report_error(int code) {
-    const bool own = is_own_place(error_slot()->site);
-    const sn_error *const error = sn_error_take();
-    const bool where = error->where[0] && !own;
-    char op[128];
-    fprintf(stderr, "sinter: %s error: %s%s%s%s\n", status_name((Status)error->status), error->message,
-            error_op_suffix(error->message, error->op, op, sizeof op), where ? " at " : "", where ? error->where : "");
-    return code;
-}
+#include <sinter/base.h>
 
 Status input_read(const char *path, char **text, size_t *n) {
     FILE *const file = strcmp(path, "-") ? fopen(path, "rb") : stdin;
@@ -93,19 +37,20 @@ static Status environment_apply(void) {
     return error_pending();
 }
 
+static int print_version(void) {
+    printf("sinter %d.%d.%d\n", SN_VERSION >> 16, SN_VERSION >> 8 & 255, SN_VERSION & 255);
+    return EXIT_done;
+}
+
 int main(int argc, char **argv) {
     if (environment_apply() != ST_OK) return report_error(EXIT_environment);
     if (argc < 2) {
-        print_usage(stderr);
+        help_all(stderr);
         return EXIT_usage;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
-        print_usage(stdout);
-        return EXIT_done;
-    }
-    for (int i = 0; i < COUNT_OF(commands); i++)
-        if (!strcmp(commands[i].name, argv[1])) return commands[i].run(&commands[i], argc - 2, argv + 2);
-    fprintf(stderr, "sinter: '%s' is no command\n", argv[1]);
-    print_usage(stderr);
-    return EXIT_usage;
+    const char *const name = argv[1];
+    if (!strcmp(name, "--version")) return print_version();
+    const bool helps = !strcmp(name, "--help") || !strcmp(name, "-h");
+    const Command *const command = command_find(helps ? "help" : name);
+    return command ? command->run(command, argc - 2, argv + 2) : unknown_command(name);
 }

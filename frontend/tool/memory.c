@@ -1,9 +1,8 @@
 /* memory.c: `sinter memory`: what a snapshot of a device's memory says (frontend/memory_report.h). */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "frontend/memory_report.h"
-#include "frontend/tool/tool.h"
+#include "frontend/tool/arguments.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
@@ -20,21 +19,13 @@ static int report_snapshot(const char *path, int64_t asked) {
     return status == ST_OK ? EXIT_done : report_error(status == ST_PARSE ? EXIT_wrong : EXIT_environment);
 }
 
-static bool read_asked(const char *text, int64_t *out) {
-    char *end;
-    *out = strtoll(text, &end, 10);
-    return text[0] >= '1' && text[0] <= '9' && !*end && *out < INT64_MAX;
-}
-
 int command_memory(const Command *self, int argc, char **argv) {
     const char *path = NULL;
-    int64_t asked = 0;
-    for (int i = 0; i < argc; i++) {
-        const char *const value = option_value(argv[i], "--asked");
-        if (value && !read_asked(value, &asked)) return usage_error(self, "not a number of bytes:", value);
-        if (!value && (path || (argv[i][0] == '-' && argv[i][1]))) return usage_error(self, "unexpected", argv[i]);
-        if (!value) path = argv[i];
-    }
+    double asked = 0;
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a))
+        if (!(take_number(&a, "asked", 1, 1e18, &asked) || take_name(&a, &path))) arguments_refuse(&a, "unexpected");
+    if (a.ended) return a.code;
     if (!path) return usage_error(self, "a file is missing after", self->name);
-    return report_snapshot(path, asked);
+    return report_snapshot(path, (int64_t)asked);
 }

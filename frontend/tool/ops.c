@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "frontend/tool/ops.h"
-#include "frontend/tool/tool.h"
+#include "frontend/tool/arguments.h"
 
 static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite", "number"};
 
@@ -158,39 +158,33 @@ static int print_decompositions(bool json) {
 }
 
 /* What is of the whole table. */
-static const char *const whole_options[] = {"--core", "--autocast", "--tags", "--decompositions"};
-static bool is_of_all(const char *arg) {
-    for (int i = 0; i < COUNT_OF(whole_options); i++)
-        if (!strcmp(arg, whole_options[i])) return true;
+static const char *const whole_options[] = {"core", "autocast", "tags", "decompositions"};
+
+static bool take_whole(const CommandLine *a, const char **whole) {
+    for (int i = 0; i < COUNT_OF(whole_options) && !*whole; i++)
+        if (is_option(a, whole_options[i])) return (*whole = whole_options[i]) != NULL;
     return false;
 }
 
 static int print_whole(const char *what, bool json) {
-    if (!strcmp(what, "--autocast")) return print_autocast(json);
-    if (!strcmp(what, "--decompositions")) return print_decompositions(json);
-    if (!strcmp(what, "--core"))
+    if (!strcmp(what, "autocast")) return print_autocast(json);
+    if (!strcmp(what, "decompositions")) return print_decompositions(json);
+    if (!strcmp(what, "core"))
         ops_print_core(json);
     else
         print_tags(json);
     return EXIT_done;
 }
 
-int command_ops(const Command *self, int argc, char **argv) {
-    bool json = false;
-    const char *name = NULL, *whole = NULL;
-    for (int i = 0; i < argc; i++) {
-        const char *const arg = argv[i];
-        if (!strcmp(arg, "--json"))
-            json = true;
-        else if (!whole && is_of_all(arg))
-            whole = arg;
-        else if (arg[0] != '-' && !name)
-            name = arg;
-        else
-            return usage_error(self, "unexpected argument", arg);
-    }
-    if (whole && name) return usage_error(self, "an option of the whole table, not of", name);
-    if (whole) return print_whole(whole, json);
+static int no_such_op(const char *name) {
+    Text near = {0};
+    op_near_names(&near, name, strlen(name));
+    fprintf(stderr, "sinter ops: no op is named '%s'%s%s\n", name, near.n ? "; there is " : "", text_str(&near));
+    text_free(&near);
+    return EXIT_wrong;
+}
+
+static int print_rows(const char *name, bool json) {
     Text text = {0};
     int shown = 0;
     if (json) text_puts(&text, "[");
@@ -204,6 +198,17 @@ int command_ops(const Command *self, int argc, char **argv) {
     if (json) text_puts(&text, "]\n");
     fputs(text_str(&text), stdout);
     text_free(&text);
-    if (name && !shown) fprintf(stderr, "sinter ops: no op is named '%s'\n", name);
-    return name && !shown ? EXIT_wrong : EXIT_done;
+    return name && !shown ? no_such_op(name) : EXIT_done;
+}
+
+int command_ops(const Command *self, int argc, char **argv) {
+    bool json = false;
+    const char *name = NULL, *whole = NULL;
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a))
+        if (!(take_flag(&a, "json", &json) || take_whole(&a, &whole) || take_name(&a, &name)))
+            arguments_refuse(&a, "unexpected");
+    if (a.ended) return a.code;
+    if (whole && name) return usage_error(self, "an option of the whole table, not of", name);
+    return whole ? print_whole(whole, json) : print_rows(name, json);
 }

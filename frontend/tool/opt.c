@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "codegen/shape/plan_shapes.h"
-#include "frontend/tool/tool.h"
+#include "frontend/tool/arguments.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
@@ -24,8 +24,8 @@
 #include "runtime/capture/variant/guards_text.h"
 
 typedef struct OptRun {
-    const char *path, *passes, *skip, *stage, *limit, *joint, *then, *library, *on;
-    int most;               /* `limit` as a number */
+    const char *path, *passes, *skip, *stage, *joint, *then, *library, *on;
+    int most;               /* passes; 0: all */
     DumpId dump;            /* of the name `stage` */
     const Machine *machine; /* of the name `on`; NULL: none was given */
     bool trace, times;
@@ -267,10 +267,18 @@ static Status run_piece(const OptRun *opt, const char *text, size_t n, bool only
     return status;
 }
 
+static int count_lines(const char *text, const char *end) {
+    int n = 0;
+    while (text < end) n += *text++ == '\n';
+    return n;
+}
+
 /* The text up to the next head line, then that line itself. */
 static Status run_text(const OptRun *opt, const char *text) {
     bool heads = false;
+    const char *const start = text;
     for (const char *end = text; *end || !heads; text = end) {
+        source_skip(count_lines(start, text));
         while (*end && !is_head(end)) {
             end += strcspn(end, "\n");
             end += *end == '\n';
@@ -289,30 +297,21 @@ static int run_file(const OptRun *opt) {
     char *text = NULL;
     size_t n = 0;
     if (input_read(opt->path, &text, &n) != ST_OK) return report_error(EXIT_environment);
+    source_note(opt->path, text);
     const Status status = run_text(opt, text);
     mem_free(text);
-    if (status == ST_PARSE) error_add_path(opt->path);
     return status == ST_OK ? EXIT_done : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);
 }
 
-/* One argument into the run; false: unknown. */
-static bool take_argument(OptRun *opt, const char *argument) {
+static bool take_argument(OptRun *opt, CommandLine *a) {
     const struct {
         const char *name, **value;
-    } texts[] = {{"--passes", &opt->passes},   {"--skip", &opt->skip},   {"--stage", &opt->stage},
-                 {"--limit", &opt->limit},     {"--joint", &opt->joint}, {"--then", &opt->then},
-                 {"--library", &opt->library}, {"--machine", &opt->on}};
-    for (int i = 0; i < COUNT_OF(texts); i++) {
-        const char *const value = option_value(argument, texts[i].name);
-        if (value) *texts[i].value = value;
-        if (value) return true;
-    }
-    const bool is_path = (argument[0] != '-' || !argument[1]) && !opt->path;
-    if (is_path) opt->path = argument;
-    const bool trace = !strcmp(argument, "--trace"), times = !strcmp(argument, "--times");
-    opt->trace |= trace;
-    opt->times |= times;
-    return is_path || trace || times;
+    } texts[] = {{"passes", &opt->passes}, {"skip", &opt->skip},       {"stage", &opt->stage}, {"joint", &opt->joint},
+                 {"then", &opt->then},     {"library", &opt->library}, {"machine", &opt->on}};
+    for (int i = 0; i < COUNT_OF(texts); i++)
+        if (take_text(a, texts[i].name, texts[i].value)) return true;
+    return take_flag(a, "trace", &opt->trace) || take_flag(a, "times", &opt->times) ||
+           take_count(a, "limit", 0, INT_MAX, &opt->most) || take_name(a, &opt->path);
 }
 
 /* It stays open: rows of its ops live as long as the process. */
@@ -326,16 +325,17 @@ static int open_library(const char *path) {
 }
 
 int command_opt(const Command *self, int argc, char **argv) {
-    OptRun opt = {.passes = "", .skip = "", .then = "", .limit = "0", .stage = "capture"};
-    for (int i = 0; i < argc; i++)
-        if (!take_argument(&opt, argv[i])) return usage_error(self, "unexpected argument", argv[i]);
+    OptRun opt = {.passes = "", .skip = "", .then = "", .stage = "capture"};
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a))
+        if (!take_argument(&opt, &a)) arguments_refuse(&a, "unexpected");
+    if (a.ended) return a.code;
     if (!opt.path) return usage_error(self, "no file given after", "opt");
     if (*opt.then && !opt.joint) return usage_error(self, "goes with --joint", "--then");
     opt.dump = dump_find(opt.stage, strlen(opt.stage));
     if (opt.dump == DUMP_COUNT) return unknown_stage(self, opt.stage);
     if (dump_row(opt.dump)->traits & DUMP_code) return usage_error(self, "code is not read:", opt.stage);
     if (opt.on && !(opt.machine = machine_find(opt.on, strlen(opt.on)))) return report_error(EXIT_usage);
-    if (!count_read(opt.limit, INT_MAX, &opt.most)) return usage_error(self, "--limit wants a number, not", opt.limit);
     PassList list;
     if (passes_list(opt.passes, &list) || passes_list(opt.skip, &list) || passes_list(opt.then, &list))
         return report_error(EXIT_usage);

@@ -78,13 +78,10 @@ static int save_target(const Command *self, const TargetOptions *o, const char *
 int command_plan(const Command *self, int argc, char **argv) {
     TargetOptions o = {0};
     const char *save = NULL;
-    for (int i = 0; i < argc; i++) {
-        const char *const value = option_value(argv[i], "--save");
-        if (value)
-            save = value;
-        else if (!target_option(&o, argc, argv, &i))
-            return usage_error(self, "unexpected", argv[i]);
-    }
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a))
+        if (!(take_text(&a, "save", &save) || take_target(&a, &o))) arguments_refuse(&a, "unexpected");
+    if (a.ended) return a.code;
     if (!o.name) return usage_error(self, "a file is missing after", self->name);
     if (!save && o.given) return usage_error(self, "goes with --save:", o.given);
     if (save && o.compile.mode)

@@ -104,27 +104,24 @@ static int show_stage(const RunJob *job, sn_function *fn, sn_tensor **out, int n
     return sn_check() ? report_error(EXIT_wrong) : EXIT_done;
 }
 
-/* Arguments after the name of a sample that runs are the sample's own. */
-static int parse(const Command *self, int argc, char **argv, RunJob *job) {
-    for (int i = 0; i < argc; i++) {
-        const char *value;
-        if (job->own) break;
-        const bool dumps = !strcmp(self->name, "dump");
-        if (!dumps && !strcmp(argv[i], "--json"))
-            job->json = true;
-        else if (dumps && (value = option_value(argv[i], "--stage")))
-            job->stage = value;
-        else if (dumps && (value = option_value(argv[i], "--machine")))
-            job->machine = value;
-        else if (!target_option(&job->target, argc, argv, &i))
-            return usage_error(self, "unexpected", argv[i]);
-        else if (job->target.name && is_sample(job) && !strcmp(self->name, "run"))
-            job->own = i + 1;
+/* False: it ends with *code. CommandLine after the name of a sample that runs are the sample's own. */
+static bool parse(const Command *self, int argc, char **argv, RunJob *job, int *code) {
+    const bool runs = !strcmp(self->name, "run");
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (!job->own && arguments_next(&a)) {
+        if (!(take_flag(&a, "json", &job->json) || take_text(&a, "stage", &job->stage) ||
+              take_text(&a, "machine", &job->machine) || take_target(&a, &job->target)))
+            arguments_refuse(&a, "unexpected");
+        else if (runs && job->target.name && is_sample(job))
+            job->own = a.at;
     }
-    if (!job->target.name) return usage_error(self, "a target is missing after", self->name);
-    if (is_sample(job) && job->target.given)
-        return usage_error(self, "a sample has inputs and modes of its own:", job->target.given);
-    return EXIT_done;
+    *code = a.code;
+    if (a.ended) return false;
+    if (!job->target.name)
+        *code = usage_error(self, "a target is missing after", self->name);
+    else if (is_sample(job) && job->target.given)
+        *code = usage_error(self, "a sample has inputs and modes of its own:", job->target.given);
+    return *code == EXIT_done;
 }
 
 /* The sample's program, with arguments that it takes; with --json, if that is none of them, its work. */
@@ -145,24 +142,24 @@ static int run_sample_job(const Command *self, RunJob *job, int argc, char **arg
 
 int command_run(const Command *self, int argc, char **argv) {
     RunJob job = {.stage = NULL};
-    const int code = parse(self, argc, argv, &job);
-    if (code != EXIT_done) return code;
+    int code;
+    if (!parse(self, argc, argv, &job, &code)) return code;
     if (is_sample(&job)) return run_sample_job(self, &job, argc, argv);
     return with_target(&job, job.json ? show_results_json : show_results);
 }
 
 int command_explain(const Command *self, int argc, char **argv) {
     RunJob job = {.stage = NULL};
-    const int code = parse(self, argc, argv, &job);
-    if (code != EXIT_done) return code;
+    int code;
+    if (!parse(self, argc, argv, &job, &code)) return code;
     if (!is_sample(&job)) return with_target(&job, show_explain);
     return job.json ? explain_sample_json(job.target.name) : report_sample(job.target.name, "explain");
 }
 
 int command_dump(const Command *self, int argc, char **argv) {
     RunJob job = {.stage = "capture"};
-    const int code = parse(self, argc, argv, &job);
-    if (code != EXIT_done) return code;
+    int code;
+    if (!parse(self, argc, argv, &job, &code)) return code;
     if (dump_find(job.stage, strlen(job.stage)) == DUMP_COUNT) return unknown_stage(self, job.stage);
     char report[64];
     snprintf(report, sizeof report, "dump:%s%s%s", job.stage, job.machine ? "@" : "", job.machine ? job.machine : "");

@@ -2,6 +2,7 @@
  * functions are freed, one text a function. */
 #include "frontend/tool/sample.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,25 @@ const char *sample_takes(const char *name) {
     return arguments ? arguments : "";
 }
 
+void samples_offer(NearName *near) {
+    char folder[900] = "", path[1024];
+    program_folder(folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/samples", folder);
+    struct dirent **files = NULL;
+    const int n = scandir(path, &files, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        if (sample_exists(files[i]->d_name)) near_offer(near, files[i]->d_name);
+        free(files[i]);
+    }
+    free(files);
+}
+
 int no_such_target(const char *name) {
-    fprintf(stderr, "sinter: '%s' is no sample, no .sn file, no saved plan and no library.so:symbol\n", name);
+    char guess[128];
+    NearName near = near_begin(name);
+    samples_offer(&near);
+    fprintf(stderr, "sinter: '%s' is no sample, no .sn file, no saved plan and no library.so:symbol%s\n", name,
+            did_you_mean(guess, sizeof guess, "", &near));
     return EXIT_environment;
 }
 

@@ -17,6 +17,8 @@ int run_sample(const char *name, char **argv);
 int report_sample(const char *name, const char *report);
 /* As one JSON object: that of its function, or {"functions": [...]} where it has several or none. */
 int explain_sample_json(const char *name);
+/* What is near to the name of one. */
+void samples_offer(NearName *near);
 int no_such_target(const char *name);
 
 #endif

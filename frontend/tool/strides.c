@@ -5,11 +5,11 @@
  *     graph view(%x: f32[3, 4]) { %0 = aten::transpose.int(%x, 0, 1)  %1 = aten::select.int(%0, 0, 2)  return %1 } */
 #include <stdio.h>
 
-#include "frontend/tool/tool.h"
+#include "frontend/tool/arguments.h"
 #include "ir/graph.h"
 #include "runtime/base/error.h"
 
-enum { MOST = 1 << 16 };
+enum { MOST = 1 << 16 /* elements */, MOST_VIEWS = 256 };
 
 static bool is_base(const OpRow *row, const char *name, size_t n) {
     return row && row->kind == KIND_view && strlen(row->base) == n && !memcmp(row->base, name, n);
@@ -116,15 +116,29 @@ static Status print_view(Arena *arena, const char *text, const char *type, char 
     return print_map(graph->outputs.at[0].value);
 }
 
-int command_strides(const Command *self, int argc, char **argv) {
-    for (int i = 0; i < argc; i++)
-        if (argv[i][0] == '-') return usage_error(self, "unexpected", argv[i]);
-    if (!argc) return usage_error(self, "a tensor is missing after", self->name);
+static int print_strides(const char *type, char **views, int n) {
     Text text = {0};
     Arena *const arena = arena_new();
-    Status status = arena ? write_graph(&text, argv[0], argv + 1, argc - 1) : ST_MEMORY;
-    if (status == ST_OK) status = print_view(arena, text_str(&text), argv[0], argv + 1, argc - 1);
+    Status status = arena ? write_graph(&text, type, views, n) : ST_MEMORY;
+    if (status == ST_OK) status = print_view(arena, text_str(&text), type, views, n);
     text_free(&text);
     arena_free(arena);
     return status == ST_OK ? EXIT_done : report_error(EXIT_wrong);
+}
+
+int command_strides(const Command *self, int argc, char **argv) {
+    const char *type = NULL;
+    char *views[MOST_VIEWS];
+    int n = 0;
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a)) {
+        if (take_name(&a, &type)) continue;
+        if (n == MOST_VIEWS)
+            arguments_refuse(&a, "too many views:");
+        else
+            views[n++] = (char *)a.value;
+    }
+    if (a.ended) return a.code;
+    if (!type) return usage_error(self, "a tensor is missing after", self->name);
+    return print_strides(type, views, n);
 }

@@ -15,59 +15,45 @@
 
 enum { MAX_SYMBOLS = 256 };
 
-static bool word_index(const char *const *words, int n, const char *word, int *index) {
-    for (*index = 0; *index < n; (*index)++)
-        if (!strcmp(words[*index], word)) return true;
-    return false;
-}
-
-static const char *const modes[] = {"verify", "replay", "eager"};
+static const char *const modes[] = {"verify", "replay", "eager"}; /* by sn_compile_mode, as in commands.def */
 
 const char *target_mode_name(sn_compile_mode mode) { return modes[mode]; }
 
 /* "cuda" is its first one, as elsewhere. */
-static bool read_device(const char *text, Device *device) {
-    const char *end;
-    if (!strcmp(text, "cuda")) text = "cuda:0";
-    return device_parse(text, &end, device) && !*end;
+static void read_device(CommandLine *a, TargetOptions *o) {
+    const char *end, *const text = strcmp(a->value, "cuda") ? a->value : "cuda:0";
+    o->device_given = device_parse(text, &end, &o->device) && !*end;
+    if (!o->device_given) arguments_refuse(a, "no device:");
 }
 
-bool target_option(TargetOptions *o, int argc, char **argv, int *i) {
-    const char *const a = argv[*i];
-    if (a[0] == '-' && a[1]) o->given = a;
-    const char *value = option_value(a, "--input");
-    if (!value && !strcmp(a, "--input") && *i + 1 < argc) value = argv[++*i];
-    if (value) {
-        if (o->n_inputs == TARGET_INPUTS) return false;
-        o->inputs[o->n_inputs++] = value;
-        return true;
-    }
-    if (!strcmp(a, "--grad")) return o->grad = true;
-    if (!strcmp(a, "--no-grad")) return o->no_grad = true;
-    if (!strcmp(a, "--vary")) return o->vary = true;
-    if ((value = option_value(a, "--outputs"))) {
-        return o->outs_given = count_read(value, TARGET_OUTPUTS, &o->n_out);
-    }
-    if ((value = option_value(a, "--device"))) return o->device_given = read_device(value, &o->device);
-    static const char *const dynamics[] = {"auto", "always", "never"}, *const numerics[] = {"exact", "fast"};
-    int which = 0;
-    if ((value = option_value(a, "--mode"))) {
-        if (!word_index(modes, COUNT_OF(modes), value, &which)) return false;
-        o->compile.mode = (sn_compile_mode)which;
-        return true;
-    }
-    if ((value = option_value(a, "--dynamic"))) {
-        if (!word_index(dynamics, COUNT_OF(dynamics), value, &which)) return false;
-        o->compile.dynamic = (sn_dynamic)which;
-        return true;
-    }
-    if ((value = option_value(a, "--numerics"))) {
-        if (!word_index(numerics, COUNT_OF(numerics), value, &which)) return false;
-        o->compile.numerics = (sn_numerics)which;
-        return true;
-    }
-    if ((a[0] == '-' && a[1]) || o->name) return false;
-    o->name = a;
+static void add_input_type(CommandLine *a, TargetOptions *o) {
+    if (o->n_inputs == TARGET_INPUTS)
+        arguments_refuse(a, "too many inputs:");
+    else
+        o->inputs[o->n_inputs++] = a->value;
+}
+
+/* Values whose words are in the order of their enum. */
+static bool take_words(CommandLine *a, TargetOptions *o) {
+    int word;
+    if (take_word(a, "mode", &word)) return o->compile.mode = (sn_compile_mode)word, true;
+    if (take_word(a, "dynamic", &word)) return o->compile.dynamic = (sn_dynamic)word, true;
+    if (take_word(a, "numerics", &word)) return o->compile.numerics = (sn_numerics)word, true;
+    return false;
+}
+
+bool take_target(CommandLine *a, TargetOptions *o) {
+    if (take_name(a, &o->name)) return true;
+    if (is_option(a, "input"))
+        add_input_type(a, o);
+    else if (is_option(a, "device"))
+        read_device(a, o);
+    else if (take_count(a, "outputs", 0, TARGET_OUTPUTS, &o->n_out))
+        o->outs_given = true;
+    else if (!(take_words(a, o) || take_flag(a, "grad", &o->grad) || take_flag(a, "no-grad", &o->no_grad) ||
+               take_flag(a, "vary", &o->vary)))
+        return false;
+    o->given = a->typed;
     return true;
 }
 
@@ -173,8 +159,9 @@ static void open_graph(const TargetOptions *o, Target *t) {
     if (input_read(o->name, &text, &n) != ST_OK) return;
     t->exit_code = EXIT_wrong;
     t->graph = o->device_given ? moved_graph(text, n, o->device) : sn_graph_parse(text, n);
+    source_note(o->name, text);
     mem_free(text);
-    if (sn_check() == SN_ERR_PARSE) error_add_path(o->name);
+    if (t->graph && o->device_given) source_note(o->name, ""); /* lines are those of the text that was moved */
     if (t->graph) target_inputs(o, t, DEFAULT_SIZE);
 }
 

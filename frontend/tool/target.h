@@ -6,7 +6,7 @@
 #define SINTER_TOOL_TARGET_H
 #include <sinter/sinter.h>
 
-#include "frontend/tool/tool.h"
+#include "frontend/tool/arguments.h"
 #include "ir/device.h"
 
 enum { TARGET_INPUTS = 64, TARGET_OUTPUTS = 256, DEFAULT_SIZE = 8 /* of what is symbolic */ };
@@ -37,9 +37,8 @@ typedef struct TargetOptions {
     sn_compile_options compile;
 } TargetOptions;
 
-/* Reads one argument: TARGET, --input, --device=, --outputs=, --mode=, --dynamic=, --numerics=, --grad, --no-grad,
- * --vary. False: none of them. */
-bool target_option(TargetOptions *o, int argc, char **argv, int *i);
+/* Takes one argument: TARGET, or an option of the group `target`. False: none of them. */
+bool take_target(CommandLine *a, TargetOptions *o);
 bool target_is_plan(const char *name);
 bool target_is_file(const char *name); /* a text graph, a library's function or a saved plan */
 /* True: the name is a file or library; errors are pending where it cannot be opened. */

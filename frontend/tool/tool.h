@@ -4,27 +4,59 @@
  * compare equal); 2 wrong usage; 3 a file or the environment failed. */
 #ifndef SINTER_TOOL_TOOL_H
 #define SINTER_TOOL_TOOL_H
-#include "runtime/base/base.h"
+#include <stdio.h>
+
+#include "runtime/base/near.h"
 
 enum { EXIT_done, EXIT_wrong, EXIT_usage, EXIT_environment };
 
 typedef struct Command {
-    const char *name, *arguments, *doc;
+    const char *name, *group, *names, *doc, *example;
     int (*run)(const struct Command *self, int argc, char **argv); /* argv[0]: the first argument after the name */
 } Command;
 
-/* "--passes=a,b" gives "a,b"; NULL where `argument` is another option. */
-const char *option_value(const char *argument, const char *name);
-/* A whole number in 0..most and nothing else. */
-bool count_read(const char *text, int most, int *value);
+typedef struct OptionRow {
+    const char *of, *name, *value, *doc;
+} OptionRow;
+
+extern const Command commands[]; /* these end with a NULL name */
+extern const OptionRow option_rows[];
+const Command *command_find(const char *name); /* NULL: there is none */
+/* The next option that the command takes behind `after` (NULL: the first one); NULL: there are no more. Its own come
+ * before those that it shares. */
+const OptionRow *command_option(const Command *command, const OptionRow *after);
+
+/* What `sinter help` prints, and `sinter COMMAND --help`. */
+void help_all(FILE *to);
+void help_command(FILE *to, const Command *command);
+
+/* report.c. All of these print to stderr; those that give an exit code are for `return`. */
 int usage_error(const Command *command, const char *problem, const char *what);
+int unknown_command(const char *name);
 int unknown_stage(const Command *command, const char *name); /* of --stage: lists those that there are */
-/* Prints the pending error as "sinter: message (op, where)", clears it, returns `code`. */
+/* The same with "; did you mean 'best'?" behind it where one is near. dashes: what stands before best. */
+int usage_error_near(const Command *command, const char *problem, const char *what, const char *dashes,
+                     const NearName *near);
+/* That guess alone, or nothing. */
+const char *did_you_mean(char *room, size_t size, const char *dashes, const NearName *near);
+/* Prints the pending error as "sinter: message (op, where)", clears it, returns `code`. One of a text that
+ * source_note knows begins with the place, and shows the line:
+ *
+ *     f.sn:2:8: error: aten::mm: mat2 [4, 8] does not match self [4, 8]: 8 != 4
+ *         2 |   %0 = aten::mm(%x, %w)
+ *           |        ^~~~~~~~ */
 int report_error(int code);
+/* Errors of texts are those of this one from now on; it is copied. */
+void source_note(const char *path, const char *text);
+/* Lines of a piece of that text are counted from its own start: so many stand before it. */
+void source_skip(int lines);
+
 /* A whole file ("-": stdin), malloc'd and NUL-terminated; raises ST_IO. */
 Status input_read(const char *path, char **text, size_t *n);
 
-#define COMMAND(name, arguments, doc) int command_##name(const Command *self, int argc, char **argv);
+#define COMMAND(name, group, names, doc, example) int command_##name(const Command *self, int argc, char **argv);
+#define OPTION(of, name, value, doc)
 #include "frontend/tool/commands.def"
 #undef COMMAND
+#undef OPTION
 #endif

@@ -48,11 +48,27 @@ Status error_raise(Status status, const char *format, ...) {
     slot->code = 1000 + (int)status;
     slot->op[0] = slot->where[0] = '\0';
     slot->site = slot->cause = NULL;
+    slot->place = (ErrorPlace){0};
     va_list args;
     va_start(args, format);
     vsnprintf(slot->message, sizeof slot->message, format, args);
     va_end(args);
     return status;
+}
+
+Status error_raise_at(ErrorPlace place, const char *message, const char *format, ...) {
+    char lead[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(lead, sizeof lead, format, args);
+    va_end(args);
+    const bool first = error_pending() == ST_OK;
+    error_raise(ST_PARSE, "%s%s", lead, message);
+    if (first) {
+        error_slot()->place = place;
+        error_slot()->lead = (int)strlen(lead);
+    }
+    return ST_PARSE;
 }
 
 void error_clear(void) {

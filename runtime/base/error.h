@@ -8,6 +8,11 @@
 #define SINTER_RUNTIME_BASE_ERROR_H
 #include "runtime/base/base.h"
 
+/* Of a text that was read, from 1; 0: it is no error of a text. */
+typedef struct ErrorPlace {
+    int line, column;
+} ErrorPlace;
+
 typedef struct ErrorSlot {
     Status status;      /* ST_OK: nothing pending */
     int code;           /* stable number, see error.def */
@@ -16,10 +21,14 @@ typedef struct ErrorSlot {
     char where[256];    /* "model.c:57" or "" */
     const void *site;   /* what `where` will name, or NULL */
     const void *cause;  /* a call whose place ends the message, or NULL */
+    ErrorPlace place;
+    int lead; /* so many letters of the message say the place */
 } ErrorSlot;
 
 /* Raises an error unless one is pending; always returns `status` so that `return error_raise(...)` reads well. */
 Status error_raise(Status status, const char *format, ...) PRINTF_LIKE(2, 3);
+/* ST_PARSE; the format is that of the words before `message`, which say the place. */
+Status error_raise_at(ErrorPlace place, const char *message, const char *format, ...) PRINTF_LIKE(3, 4);
 ErrorSlot *error_slot(void);                           /* the thread's slot, made on first need, never NULL */
 extern HOT_THREAD_LOCAL ErrorSlot *error_slot_current; /* NULL: none was needed yet */
 /* ST_OK or the pending error's status. */

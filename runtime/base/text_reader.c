@@ -1,6 +1,8 @@
 /* text_reader.c: see text_reader.h. Lines are counted only for an error, and where a parser notes them. */
 #include "runtime/base/text_reader.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
@@ -80,8 +82,28 @@ int reader_quoted(const char *at, int most) {
     return n;
 }
 
+Status reader_fail(const TextReader *r, const char *format, ...) {
+    char message[900];
+    int column;
+    const int line = reader_line(r, &column);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(message, sizeof message, format, list);
+    va_end(list);
+    const ErrorPlace place = {.line = line, .column = column};
+    return r->what ? error_raise_at(place, message, "%s, line %d: ", r->what, line)
+                   : error_raise_at(place, message, "line %d, column %d: ", line, column);
+}
+
+Status reader_fail_again(const TextReader *r) {
+    char said[sizeof error_slot()->message];
+    if (error_pending() == ST_MEMORY) return ST_MEMORY;
+    memcpy(said, error_slot()->message, sizeof said);
+    error_clear();
+    return reader_fail(r, "%s", said);
+}
+
 Status reader_expected(const TextReader *r, const char *what) {
     if (error_pending()) return error_pending(); /* out of memory: the list lacks what was read */
-    return error_raise(ST_PARSE, "%s, line %d: expected %s at \"%.*s\"", r->what, reader_line(r, NULL), what,
-                       reader_quoted(r->at, 16), r->at);
+    return reader_fail(r, "expected %s at \"%.*s\"", what, reader_quoted(r->at, 16), r->at);
 }

@@ -15,7 +15,7 @@ typedef enum Between {
 } Between;
 
 typedef struct TextReader {
-    const char *what; /* "plan text": the first words of an error */
+    const char *what; /* "plan text": the first words of an error; NULL: it begins with line and column */
     Between between;
     const char *start, *at;
     const char *counted; /* NULL: nothing; what stands before it has `lines` ends of lines (reader_count_lines) */
@@ -41,7 +41,12 @@ int reader_line(const TextReader *r, int *column);
 int reader_count_lines(TextReader *r);
 /* How many of the letters from `at` on an error quotes: at most `most`, and none of the next line. */
 int reader_quoted(const char *at, int most);
-/* ST_PARSE: "plan text, line 3: expected a count at "..."". */
+/* ST_PARSE at `at`: "plan text, line 3: ...", or "line 3, column 8: ..." where the text has no name; the error's slot
+ * has the place, too. */
+Status reader_fail(const TextReader *r, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The same of the pending error's message, whatever it was; ST_MEMORY stays. */
+Status reader_fail_again(const TextReader *r);
+/* "plan text, line 3: expected a count at "..."" */
 Status reader_expected(const TextReader *r, const char *what);
 
 #define EAT(reader, token)                                                                                             \

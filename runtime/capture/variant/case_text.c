@@ -137,7 +137,7 @@ static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
     v->env = plan->env;
     TRY(guards_read(in, v));
     const char *const wrong = disagreement(v, shape, plan);
-    if (wrong) return error_raise(ST_PARSE, "%s, line %d: %s", in->what, reader_line(in, NULL), wrong);
+    if (wrong) return reader_fail(in, "%s", wrong);
     v->dynamic = v->n_bindings > 0;
     v->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
     const Status status = compile_plan(plan, &v->info, &v->run);

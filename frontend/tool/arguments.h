@@ -1,0 +1,44 @@
+/* arguments.h: one command line, argument by argument. An option has a row of commands.def, its value is there and one
+ * of the row's words; what is wrong is printed, and ends it. --help prints the command's and ends it, too.
+ *
+ *     CommandLine a = arguments_begin(self, argc, argv);
+ *     while (arguments_next(&a))
+ *         if (!(take_flag(&a, "json", &json) || take_count(&a, "limit", 0, 99, &most) || take_name(&a, &path)))
+ *             arguments_refuse(&a, "unexpected");
+ *     if (a.ended) return a.code; */
+#ifndef SINTER_TOOL_ARGUMENTS_H
+#define SINTER_TOOL_ARGUMENTS_H
+#include "frontend/tool/tool.h"
+
+typedef struct CommandLine {
+    const Command *command;
+    int argc;
+    char **argv;
+    int at;                  /* of the next one */
+    const char *typed;       /* this one, as it was given */
+    const OptionRow *option; /* of this one; NULL: a name */
+    const char *value;       /* the option's, NULL where it has none; or the name */
+    int word;                /* which of the option's words it is */
+    bool only_names;         /* after "--" */
+    bool ended;              /* before the last one; `code` says how */
+    int code;
+} CommandLine;
+
+CommandLine arguments_begin(const Command *command, int argc, char **argv);
+/* False: there are no more, or it has ended. */
+bool arguments_next(CommandLine *a);
+/* Wrong usage by this argument: ends it; false. */
+bool arguments_refuse(CommandLine *a, const char *problem);
+
+/* True: this argument is that option, and was taken or refused. */
+bool is_option(const CommandLine *a, const char *name);
+bool take_flag(const CommandLine *a, const char *name, bool *set);
+bool take_text(const CommandLine *a, const char *name, const char **text);
+bool take_word(const CommandLine *a, const char *name, int *word);
+bool take_count(CommandLine *a, const char *name, int least, int most, int *count);
+/* 1e9 is a number; it lies in least..most. */
+bool take_number(CommandLine *a, const char *name, double least, double most, double *number);
+/* The first name goes to *text, which is NULL before; a second is not taken. */
+bool take_name(const CommandLine *a, const char **text);
+
+#endif

@@ -1,0 +1,81 @@
+/* help.c: `sinter help`, and --help of every command: the rows of commands.def as text. */
+#include <stdio.h>
+
+#include "frontend/tool/arguments.h"
+
+const Command commands[] = {
+#define COMMAND(name, group, names, doc, example) {#name, group, names, doc, example, command_##name},
+#define OPTION(of, name, value, doc)
+#include "frontend/tool/commands.def"
+#undef COMMAND
+#undef OPTION
+    {.name = NULL}};
+
+const OptionRow option_rows[] = {
+#define COMMAND(name, group, names, doc, example)
+#define OPTION(of, name, value, doc) {#of, name, value, doc},
+#include "frontend/tool/commands.def"
+#undef COMMAND
+#undef OPTION
+    {.name = NULL}};
+
+const Command *command_find(const char *name) {
+    const Command *c = commands;
+    while (c->name && strcmp(c->name, name)) c++;
+    return c->name ? c : NULL;
+}
+
+/* Those of `of` behind `after`, which may be of another one. */
+static const OptionRow *next_of(const char *of, const OptionRow *after) {
+    const OptionRow *row = after && !strcmp(after->of, of) ? after + 1 : option_rows;
+    while (row->name && strcmp(row->of, of)) row++;
+    return row->name ? row : NULL;
+}
+
+const OptionRow *command_option(const Command *command, const OptionRow *after) {
+    const bool shared = after && strcmp(after->of, command->name);
+    const OptionRow *const own = shared ? NULL : next_of(command->name, after);
+    return own || !*command->group ? own : next_of(command->group, shared ? after : NULL);
+}
+
+void help_all(FILE *to) {
+    fputs("usage: sinter COMMAND ...\n\ncommands:\n", to);
+    for (const Command *c = commands; c->name; c++) fprintf(to, "  %-8s %s\n", c->name, c->doc);
+    fputs("\n`sinter help COMMAND` or `sinter COMMAND --help`: its options and an example; `sinter --version`.\n"
+          "A TARGET is a sample's name, a text graph (f.sn, or - for stdin), library.so:symbol or a saved plan.\n"
+          "exit codes: 0 done, 1 wrong input or result, 2 wrong usage, 3 file or environment\n",
+          to);
+}
+
+static void print_row(FILE *to, const char *name, const char *value, const char *doc) {
+    enum { COLUMN = 24 };
+    char left[96];
+    snprintf(left, sizeof left, "  --%s%s%s", name, *value ? "=" : "", value);
+    fprintf(to, "%-*s", COLUMN, left);
+    if (strlen(left) >= COLUMN) fprintf(to, "\n%*s", COLUMN, "");
+    fprintf(to, " %s\n", doc);
+}
+
+void help_command(FILE *to, const Command *command) {
+    fprintf(to, "usage: sinter %s%s%s%s\n\n%s\n\noptions:\n", command->name, *command->names ? " " : "", command->names,
+            command_option(command, NULL) ? " [OPTION...]" : "", command->doc);
+    const OptionRow *row = NULL;
+    while ((row = command_option(command, row))) print_row(to, row->name, row->value, row->doc);
+    print_row(to, "help", "", "print this");
+    fprintf(to, "\nexample:\n  %s\n", command->example);
+}
+
+int command_help(const Command *self, int argc, char **argv) {
+    const char *name = NULL;
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a))
+        if (!take_name(&a, &name)) arguments_refuse(&a, "unexpected");
+    if (a.ended) return a.code;
+    const Command *const command = name ? command_find(name) : NULL;
+    if (name && !command) return unknown_command(name);
+    if (command)
+        help_command(stdout, command);
+    else
+        help_all(stdout);
+    return EXIT_done;
+}
