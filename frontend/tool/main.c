@@ -28,11 +28,11 @@ Status input_read(const char *path, char **text, size_t *n) {
     return *text ? ST_OK : error_pending();
 }
 
-/* Log topics are read here too, where a wrong one ends the program. The settings of the environment are read when a
- * state is made, which not every command does by itself. */
+/* Log topics are read here too, where a wrong one ends the program; it is not said a second time. The settings of the
+ * environment are read when a state is made, which not every command does by itself. */
 static Status environment_apply(void) {
     const char *const topics = getenv("SINTER_LOGS");
-    if (topics) TRY(log_topics_set(topics));
+    if (topics && log_topics_set(topics) != ST_OK) unsetenv("SINTER_LOGS");
     state_get();
     return error_pending();
 }

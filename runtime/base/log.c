@@ -1,10 +1,13 @@
 /* log.c: see log.h. Handler and thresholds are process-wide; they are set before threads start or rarely. */
 #include "runtime/base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/base/near.h"
 #include "runtime/base/text.h"
 
 static const char *const topic_names[] = {
@@ -19,22 +22,72 @@ uint8_t log_threshold[LOG_TOPIC_COUNT] = {
 #undef X
 };
 
-static void to_stderr(void *context, int level, const char *topic, const char *line) {
+static FILE *log_file; /* NULL: stderr */
+
+static void to_file(void *context, int level, const char *topic, const char *line) {
     static const char *const levels[] = {"debug", "info", "warning", "error"};
     (void)context;
-    fprintf(stderr, "sinter %s: %s: %s\n", levels[level], topic, line);
+    FILE *const to = log_file ? log_file : stderr;
+    fprintf(to, "sinter %s: %s: %s\n", levels[level], topic, line);
+    if (log_file) fflush(log_file); /* a program that crashes leaves what it said */
 }
 
-static LogHandler *current = to_stderr;
+Status log_file_set(const char *path) {
+    FILE *const opened = *path ? fopen(path, "a") : NULL;
+    if (*path && !opened) return error_raise(ST_IO, "log file '%s' cannot be written: %s", path, strerror(errno));
+    if (log_file) fclose(log_file);
+    log_file = opened;
+    return ST_OK;
+}
+
+static LogHandler *current = to_file;
 static void *current_context;
 
 void log_handler_set(LogHandler *handler, void *context) {
-    current = handler ? handler : to_stderr;
+    current = handler ? handler : to_file;
     current_context = context;
 }
 
+/* Functions -------------------------------------------------------------------------------------- */
+
+bool log_functions_chosen;
+static char *chosen; /* ",f,g," */
+static _Thread_local const char *at_work;
+
+const char *log_function(void) { return at_work; }
+
+const char *log_function_swap(const char *name) {
+    const char *const before = at_work;
+    at_work = name;
+    return before;
+}
+
+Status log_functions_set(const char *names) {
+    Text list = {0};
+    text_printf(&list, ",%s,", names);
+    if (!list.at) return error_pending();
+    log_functions_chosen = *names != '\0';
+    mem_free(chosen);
+    chosen = list.at;
+    return ST_OK;
+}
+
+static bool is_chosen(const char *name) {
+    const size_t n = name ? strlen(name) : 0;
+    for (const char *at = chosen; n && (at = strstr(at, name)); at++)
+        if (at[-1] == ',' && at[n] == ',') return true;
+    return false;
+}
+
+static bool is_hidden(LogTopic topic, LogLevel level) {
+    return UNLIKELY(log_functions_chosen) && level < LOG_WARNING && topic != LOG_print && !is_chosen(at_work);
+}
+
+/* Lines ------------------------------------------------------------------------------------------ */
+
 void log_line(LogTopic topic, LogLevel level, const char *format, ...) {
     char line[2048];
+    if (is_hidden(topic, level)) return;
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
@@ -43,8 +96,18 @@ void log_line(LogTopic topic, LogLevel level, const char *format, ...) {
 }
 
 void log_whole(LogTopic topic, LogLevel level, const char *text) {
-    current(current_context, (int)level, topic_names[topic], text);
+    if (!is_hidden(topic, level)) current(current_context, (int)level, topic_names[topic], text);
 }
+
+/* Topics ----------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *topics;
+} groups[] = {
+#define X(name, topics) {#name, topics},
+    LOG_GROUPS(X)
+#undef X
+};
 
 static int find_topic(const char *name, size_t n) {
     for (int i = 0; i < LOG_TOPIC_COUNT; i++)
@@ -52,24 +115,60 @@ static int find_topic(const char *name, size_t n) {
     return -1;
 }
 
+static const char *find_group(const char *name, size_t n) {
+    for (int i = 0; i < COUNT_OF(groups); i++)
+        if (strlen(groups[i].name) == n && !memcmp(groups[i].name, name, n)) return groups[i].topics;
+    return NULL;
+}
+
 static Status unknown_topic(const char *name, size_t n) {
+    char given[NEAR_NAME], guess[NEAR_NAME + 24] = "";
     Text list = {0};
-    for (int i = 0; i < LOG_TOPIC_COUNT; i++) text_printf(&list, "%s%s", i ? ", " : "", topic_names[i]);
+    snprintf(given, sizeof given, "%.*s", (int)n, name);
+    NearName near = near_begin(given);
+    for (int i = 0; i < LOG_TOPIC_COUNT; i++) {
+        text_printf(&list, "%s, ", topic_names[i]);
+        near_offer(&near, topic_names[i]);
+    }
+    for (int i = 0; i < COUNT_OF(groups); i++) {
+        text_printf(&list, "%s, ", groups[i].name);
+        near_offer(&near, groups[i].name);
+    }
+    if (near.best[0]) snprintf(guess, sizeof guess, "; did you mean '%s'?", near.best);
     const Status status =
-        error_raise(ST_ARGUMENT, "log topic '%.*s' is unknown; topics: %s", (int)n, name, text_str(&list));
+        error_raise(ST_ARGUMENT, "log topic '%s' is unknown%s; topics: %sall", given, guess, text_str(&list));
     text_free(&list);
     return status;
+}
+
+static LogLevel level_of(char sign) { return sign == '+' ? LOG_DEBUG : sign == '-' ? LOG_ERROR : LOG_INFO; }
+
+static void set_all(LogLevel level) {
+    for (int i = 0; i < LOG_TOPIC_COUNT; i++)
+        if (i != LOG_print) log_threshold[i] = level;
+}
+
+static Status set_topic(char sign, const char *name, size_t n) {
+    const int topic = find_topic(name, n);
+    const char *group = find_group(name, n);
+    if (topic >= 0)
+        log_threshold[topic] = level_of(sign);
+    else if (n == 3 && !memcmp(name, "all", n))
+        set_all(level_of(sign));
+    else if (!group)
+        return unknown_topic(name, n);
+    for (; group && *group; group += group[n] ? n + 1 : n) {
+        n = strcspn(group, ",");
+        TRY(set_topic(sign, group, n));
+    }
+    return ST_OK;
 }
 
 Status log_topics_set(const char *topics) {
     for (const char *p = topics; *p;) {
         const char *const end = p + strcspn(p, ",");
         const char sign = *p == '+' || *p == '-' ? *p++ : ' ';
-        if (end > p) {
-            const int topic = find_topic(p, (size_t)(end - p));
-            if (topic < 0) return unknown_topic(p, (size_t)(end - p));
-            log_threshold[topic] = sign == '+' ? LOG_DEBUG : sign == '-' ? LOG_ERROR : LOG_INFO;
-        }
+        if (end > p) TRY(set_topic(sign, p, (size_t)(end - p)));
         p = *end ? end + 1 : end;
     }
     return ST_OK;

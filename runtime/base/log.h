@@ -1,5 +1,5 @@
-/* log.h: log topics and the handler; the grammar of topics is TORCH_LOGS' ("graph,+fusion,-guards").
- * Data never goes through here; only what a user might want to know. Default handler: warnings and errors to stderr. */
+/* log.h: log topics and the handler; the grammar of topics is TORCH_LOGS' ("graph,+fusion,-guards", "+dynamo", "all").
+ * Data never goes through here; only what a user might want to know. Default handler: to stderr, or to a file. */
 #ifndef SINTER_RUNTIME_BASE_LOG_H
 #define SINTER_RUNTIME_BASE_LOG_H
 #include "runtime/base/base.h"
@@ -11,6 +11,11 @@
     X(graph_breaks)                                                                                                    \
     X(recompiles)                                                                                                      \
     X(fusion) X(output_code) X(passes) X(aot_graphs) X(dispatch) X(autograd) X(memory) X(compile) X(vmap) X(print)
+/* Words for several of them, each a comma list. */
+#define LOG_GROUPS(X)                                                                                                  \
+    X(dynamo, "graph,guards,graph_breaks,recompiles,compile")                                                          \
+    X(aot, "aot_graphs")                                                                                               \
+    X(inductor, "passes,fusion,output_code")
 typedef enum LogTopic {
 #define X(name) LOG_##name,
     LOG_TOPICS(X)
@@ -32,7 +37,19 @@ void log_whole(LogTopic topic, LogLevel level, const char *text); /* the same, o
     } while (0)
 
 void log_handler_set(LogHandler *handler, void *context); /* NULL: the default */
-/* Comma list: "topic" = info, "+topic" = debug, "-topic" = errors only; raises ST_ARGUMENT and lists the valid ones. */
+/* Comma list: "topic" = info, "+topic" = debug, "-topic" = errors only; raises ST_ARGUMENT and lists the valid ones. A
+ * word may stand for several: PyTorch's dynamo, aot and inductor, and all, which is every topic but what the program
+ * itself prints. */
 Status log_topics_set(const char *topics);
+/* Where the default handler writes: behind what the file has, line by line. "": stderr. Raises ST_IO. */
+Status log_file_set(const char *path);
+
+/* Lines below warnings are made only for compiled functions of these names, a comma list; "": for all. What a program
+ * prints stays. */
+Status log_functions_set(const char *names);
+/* The compiled function that this thread is at work for; NULL: none. Set and asked only while names are chosen. */
+extern bool log_functions_chosen;
+const char *log_function(void);
+const char *log_function_swap(const char *name); /* gives the one before */
 
 #endif

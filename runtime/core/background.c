@@ -18,6 +18,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/fpenv.h"
+#include "runtime/base/log.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
@@ -76,7 +77,9 @@ static void drop(BackgroundJob *job) {
 
 static void do_job(BackgroundJob *job) {
     sn_state *const before = state_use(job->state);
+    const char *const function = log_function_swap(job->function);
     job->make(job);
+    log_function_swap(function);
     error_clear();
     state_use(before);
 }
@@ -177,6 +180,7 @@ static bool start_worker(void) {
 
 bool background_run(BackgroundJob *job) {
     job->state = sn_state_new();
+    job->function = log_function();
     const bool made = job->state && settings_copy(job->state, state_get()) == ST_OK;
     pthread_mutex_lock(&lock);
     const bool given = made && !alone && (has_worker || start_worker());

@@ -18,7 +18,8 @@ struct BackgroundJob {
     uint64_t owner;
     void (*make)(BackgroundJob *job); /* what it raises is nobody's */
     void (*drop)(BackgroundJob *job); /* after `make` or in its place; frees it */
-    sn_state *state;                  /* background_run's, as the next one */
+    sn_state *state;                  /* background_run's, as the next two */
+    const char *function;             /* log_function of who gave it */
     BackgroundJob *next;
 };
 

@@ -121,6 +121,12 @@ static void warn_of_unknown(void) {
     }
 }
 
+static void log_as_set(Status (*set)(const char *text), SettingId id) {
+    if (!initial[id].text[0] || set(initial[id].text) == ST_OK) return;
+    LOG(general, WARNING, "%s: %s", variable_of(rows[id].name).name, error_slot()->message);
+    error_clear();
+}
+
 static void read_initial(void) {
     for (int i = 0; i < SET_COUNT; i++) {
         const char *text = from_environment(rows[i].name);
@@ -135,6 +141,8 @@ static void read_initial(void) {
         }
         initial[i].text = (char *)text;
     }
+    log_as_set(log_file_set, SET_logs_file); /* first: what is said below goes there */
+    log_as_set(log_functions_set, SET_logs_function);
     const char *const isa = initial[SET_isa].text;
     if (isa[0] && strcmp(isa, isa_name(isa_used())))
         LOG(general, WARNING, "setting isa: '%s' in the environment is none that this CPU has; %s is used", isa,
@@ -144,10 +152,7 @@ static void read_initial(void) {
     if (failpoints[0] && !failpoint_set(failpoints))
         LOG(general, WARNING, "SINTER_FAILPOINTS is too long; none is set");
     warn_of_unknown();
-    if (initial[SET_logs].text[0] && log_topics_set(initial[SET_logs].text) != ST_OK) {
-        LOG(general, WARNING, "SINTER_LOGS: %s", error_slot()->message);
-        error_clear();
-    }
+    log_as_set(log_topics_set, SET_logs);
 }
 
 int64_t setting_initial(SettingId id) {
@@ -204,6 +209,8 @@ static Status apply(int id, const Setting *setting) {
     if (id == SET_memory_retain_mib) runtime_hooks.cpu_alloc_bound((size_t)setting->number << 20);
     if (id == SET_cache_mib) disk_bytes_choose(setting->number << 20);
     if (id == SET_cache_dir) return disk_folder_choose(setting->text);
+    if (id == SET_logs_file) return log_file_set(setting->text);
+    if (id == SET_logs_function) return log_functions_set(setting->text);
     return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
 }
 

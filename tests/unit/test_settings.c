@@ -17,6 +17,17 @@
 /* What the rest of the library sees of a setting, where that is not the number itself. */
 static bool has_threads(void) { return pool_threads() == 3; }
 static bool logs_compiles(void) { return log_on(LOG_compile, LOG_INFO) && !log_on(LOG_dispatch, LOG_INFO); }
+static bool logs_to_a_file(void) {
+    char line[64] = "";
+    sn_logging_set(NULL, NULL, NULL);
+    LOG(compile, WARNING, "for the file");
+    FILE *const file = fopen("log_file_of_test_settings", "r");
+    const bool read = file && fgets(line, sizeof line, file) != NULL;
+    if (file) fclose(file);
+    remove("log_file_of_test_settings");
+    return read && !strcmp(line, "sinter warning: compile: for the file\n");
+}
+static bool logs_one_function(void) { return log_functions_chosen; }
 static bool logs_dispatch(void) { return log_on(LOG_dispatch, LOG_INFO); }
 static bool is_v2(void) { return isa_used() == ISA_v2; }
 static bool fails(void) { return failpoint("load") && !failpoint("emit"); }
@@ -75,6 +86,8 @@ static const struct {
 } wanted[SET_COUNT] = {
     [SET_threads] = {"3", has_threads},
     [SET_logs] = {"compile", logs_compiles},
+    [SET_logs_file] = {"log_file_of_test_settings", logs_to_a_file},
+    [SET_logs_function] = {"f", logs_one_function},
     [SET_dispatch_trace] = {"1", logs_dispatch},
     [SET_isa] = {"v2", is_v2},
     [SET_memory_retain_mib] = {"3", keeps_three_mib},
