@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "frontend/tool/arguments.h"
+#include "frontend/tool/colour.h"
 
 const Command commands[] = {
 #define COMMAND(name, group, names, doc, example) {#name, group, names, doc, example, command_##name},
@@ -38,8 +39,15 @@ const OptionRow *command_option(const Command *command, const OptionRow *after) 
     return own || !*command->group ? own : next_of(command->group, shared ? after : NULL);
 }
 
+static void print_heading(FILE *to, const char *word) {
+    fprintf(to, "%s%s:%s", colour_begin(to, COLOUR_heading), word, colour_end(to));
+}
+
 void help_all(FILE *to) {
-    fputs("usage: sinter COMMAND ...\n\ncommands:\n", to);
+    print_heading(to, "usage");
+    fputs(" sinter COMMAND ...\n\n", to);
+    print_heading(to, "commands");
+    fputc('\n', to);
     for (const Command *c = commands; c->name; c++) fprintf(to, "  %-8s %s\n", c->name, c->doc);
     fputs("\n`sinter help COMMAND` or `sinter COMMAND --help`: its options and an example; `sinter --version`.\n"
           "A TARGET is a sample's name, a text graph (f.sn, or - for stdin), library.so:symbol or a saved plan.\n"
@@ -57,12 +65,17 @@ static void print_row(FILE *to, const char *name, const char *value, const char 
 }
 
 void help_command(FILE *to, const Command *command) {
-    fprintf(to, "usage: sinter %s%s%s%s\n\n%s\n\noptions:\n", command->name, *command->names ? " " : "", command->names,
+    print_heading(to, "usage");
+    fprintf(to, " sinter %s%s%s%s\n\n%s\n\n", command->name, *command->names ? " " : "", command->names,
             command_option(command, NULL) ? " [OPTION...]" : "", command->doc);
+    print_heading(to, "options");
+    fputc('\n', to);
     const OptionRow *row = NULL;
     while ((row = command_option(command, row))) print_row(to, row->name, row->value, row->doc);
     print_row(to, "help", "", "print this");
-    fprintf(to, "\nexample:\n  %s\n", command->example);
+    fputc('\n', to);
+    print_heading(to, "example");
+    fprintf(to, "\n  %s\n", command->example);
 }
 
 int command_help(const Command *self, int argc, char **argv) {

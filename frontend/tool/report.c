@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "frontend/tool/colour.h"
 #include "frontend/tool/tool.h"
 #include "ir/stage.h"
 #include "runtime/base/alloc.h"
@@ -17,11 +18,17 @@ const char *did_you_mean(char *room, size_t size, const char *dashes, const Near
     return room;
 }
 
+/* "sinter opt:", as what begins an error. */
+static void say_who(const char *command) {
+    fprintf(stderr, "%ssinter%s%s:%s", colour_begin(stderr, COLOUR_error), command ? " " : "", command ? command : "",
+            colour_end(stderr));
+}
+
 int usage_error_near(const Command *command, const char *problem, const char *what, const char *dashes,
                      const NearName *near) {
     char guess[128];
-    fprintf(stderr, "sinter %s: %s '%s'%s\n", command->name, problem, what,
-            did_you_mean(guess, sizeof guess, dashes, near));
+    say_who(command->name);
+    fprintf(stderr, " %s '%s'%s\n", problem, what, did_you_mean(guess, sizeof guess, dashes, near));
     fprintf(stderr, "usage: sinter %s%s%s%s; sinter %s --help lists all\n", command->name, *command->names ? " " : "",
             command->names, command_option(command, NULL) ? " [OPTION...]" : "", command->name);
     return EXIT_usage;
@@ -35,7 +42,8 @@ int unknown_command(const char *name) {
     char guess[128];
     NearName near = near_begin(name);
     for (const Command *c = commands; c->name; c++) near_offer(&near, c->name);
-    fprintf(stderr, "sinter: '%s' is no command%s\nusage: sinter COMMAND ...; sinter --help lists all\n", name,
+    say_who(NULL);
+    fprintf(stderr, " '%s' is no command%s\nusage: sinter COMMAND ...; sinter --help lists all\n", name,
             did_you_mean(guess, sizeof guess, "", &near));
     return EXIT_usage;
 }
@@ -44,8 +52,8 @@ int unknown_stage(const Command *command, const char *name) {
     char guess[128];
     NearName near = near_begin(name);
     for (int i = 0; i < DUMP_COUNT; i++) near_offer(&near, dump_row(i)->name);
-    fprintf(stderr, "sinter %s: unknown stage '%s'%s; stages:", command->name, name,
-            did_you_mean(guess, sizeof guess, "", &near));
+    say_who(command->name);
+    fprintf(stderr, " unknown stage '%s'%s; stages:", name, did_you_mean(guess, sizeof guess, "", &near));
     for (int i = 0; i < DUMP_COUNT; i++) fprintf(stderr, "%s %s", i ? "," : "", dump_row(i)->name);
     fputc('\n', stderr);
     return EXIT_usage;
@@ -99,15 +107,17 @@ static void print_line(int line, int column) {
     if (!text) return;
     fprintf(stderr, "%5d | %.*s\n      | ", line, (int)strcspn(text, "\r\n"), text);
     for (int i = 0; i < column - 1; i++) fputc(text[i] == '\t' ? '\t' : ' ', stderr);
-    fputc('^', stderr);
+    fprintf(stderr, "%s^", colour_begin(stderr, COLOUR_caret));
     for (const char *c = text + column - 1; *c && (is_word_char(c[1]) || c[1] == ':' || c[1] == '.'); c++)
         if (is_word_char(c[0]) || c[0] == ':' || c[0] == '.' || c[0] == '%') fputc('~', stderr);
-    fputc('\n', stderr);
+    fprintf(stderr, "%s\n", colour_end(stderr));
 }
 
 static void report_at(ErrorPlace place, const char *message) {
     const int line = place.line + source.skipped;
-    fprintf(stderr, "%s:%d:%d: error: %s\n", source.path, line, place.column, message);
+    const char *const end = colour_end(stderr);
+    fprintf(stderr, "%s%s:%d:%d:%s %serror:%s %s\n", colour_begin(stderr, COLOUR_heading), source.path, line,
+            place.column, end, colour_begin(stderr, COLOUR_error), end, message);
     print_line(line, place.column);
 }
 
@@ -136,7 +146,8 @@ int report_error(int code) {
         return code;
     }
     char op[128];
-    fprintf(stderr, "sinter: %s error: %s%s%s%s\n", status_name((Status)error->status), error->message,
+    say_who(NULL);
+    fprintf(stderr, " %s error: %s%s%s%s\n", status_name((Status)error->status), error->message,
             error_op_suffix(error->message, error->op, op, sizeof op), where ? " at " : "", where ? error->where : "");
     return code;
 }
