@@ -11,6 +11,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/custom_write.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 
@@ -71,6 +72,7 @@ static Status check_layouts(OpCall *call, const DynamicOp *op) {
     int n = op->row.n_out;
     TRY(call_metas(call, 0, said, &n));
     for (int i = 0; i < n; i++) {
+        if (op->result_of[i] >= 0) continue;
         const Meta *const meta = meta_intern_out(&said[i]);
         TRY(meta ? custom_op_check_result(&op->row, i, call->outs[i]->base.meta, meta) : error_pending());
     }
@@ -81,7 +83,7 @@ static Status check_layouts(OpCall *call, const DynamicOp *op) {
  * the rule once for a call of the same kind. */
 static Status check_results(OpCall *call, DynamicOp *op) {
     for (int i = 0; i < op->row.n_out; i++) {
-        const int shared = argument_shared(call, call->outs[i]);
+        const int shared = op->result_of[i] < 0 ? argument_shared(call, call->outs[i]) : -1;
         if (shared >= 0)
             return error_raise(ST_CALLBACK,
                                "%s: its kernel returned the memory of argument '%s' as result %d; sn_clone it",
@@ -95,14 +97,13 @@ static Status check_results(OpCall *call, DynamicOp *op) {
     return ST_OK;
 }
 
-static Status run_kernel(OpCall *call, sn_body body) {
+Status custom_op_kernel(OpCall *call) {
     DynamicOp *const op = (DynamicOp *)(uintptr_t)op_dynamic(call->row);
-    TRY(body_kernel(call, body, op->closure));
-    return op->meta && op->flags && !op->mutates ? check_results(call, op) : ST_OK;
+    TRY(body_kernel(call, call->key == KEY_cuda ? op->cuda : op->cpu, op->closure));
+    if (op->functional) TRY(custom_write_check(call, op));
+    const bool is_node = op->flags && (!op->n_written || (op->functional && op->n_fresh));
+    return op->meta && is_node ? check_results(call, op) : ST_OK;
 }
-
-static Status run_cpu(OpCall *call) { return run_kernel(call, op_dynamic(call->row)->cpu); }
-static Status run_cuda(OpCall *call) { return run_kernel(call, op_dynamic(call->row)->cuda); }
 
 static Status run_meta(OpCall *call) {
     const DynamicOp *const op = op_dynamic(call->row);
@@ -249,18 +250,18 @@ static Status check_schema(const Schema *schema, const char *text, const char *n
     return ST_OK;
 }
 
-static Status parse(DynamicOp *op, const sn_op_desc *desc) {
+static Status parse(DynamicOp *op, const sn_op_desc *desc, Schema *schema) {
     const size_t n = strlen(desc->schema), name_room = 256;
     op->text = mem_zero(2 * n + 65 + name_room);
     if (!op->text) return ST_MEMORY;
     char *const copy = op->text, *const name = copy + n + 1;
     memcpy(copy, desc->schema, n + 1);
-    Schema schema = {.params = op->params, .text = name + name_room};
-    TRY(schema_parse(copy, &schema));
-    TRY(full_name(&schema, name, name_room));
+    *schema = (Schema){.params = op->params, .text = name + name_room};
+    TRY(schema_parse(copy, schema));
+    TRY(full_name(schema, name, name_room));
     op->row = (OpRow){.name = name,
-                      .base = schema.base,
-                      .overload = schema.overload,
+                      .base = schema->base,
+                      .overload = schema->overload,
                       .schema = copy,
                       .kind = KIND_kernel,
                       .meta = meta_rule,
@@ -270,13 +271,14 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc) {
                       .doc = "A user's op.",
                       .derivative = desc->derivative ? "custom" : NULL,
                       .flags = OPF_user,
-                      .n_params = schema.n_params,
-                      .n_out = schema.n_out,
-                      .returns_list = schema.returns_list,
-                      .shares = op_shares(schema.params, schema.n_params),
+                      .n_params = schema->n_params,
+                      .n_out = schema->n_out,
+                      .returns_list = schema->returns_list,
+                      .shares = op_shares(schema->params, schema->n_params),
                       .params = op->params};
     op->row.device = op_device_param(&op->row);
-    TRY(check_schema(&schema, copy, name));
+    TRY(check_schema(schema, copy, name));
+    custom_write_find(op, schema);
     return runtime_hooks.tape_saves_check(&op->row);
 }
 
@@ -288,8 +290,8 @@ static void register_kernels(const DynamicOp *op) {
     if (op->decomposition) dispatch_register(row, KEY_cpu, run_decomposition);
     if (op->decomposition) dispatch_register(row, KEY_meta, run_decomposition);
     if (op->decomposition) dispatch_register(row, KEY_spare, run_decomposition);
-    if (op->cpu) dispatch_register(row, KEY_cpu, run_cpu);
-    if (op->cuda) dispatch_register(row, KEY_cuda, run_cuda);
+    if (op->cpu) dispatch_register(row, KEY_cpu, custom_op_kernel);
+    if (op->cuda) dispatch_register(row, KEY_cuda, custom_op_kernel);
     if (op->meta) dispatch_register(row, KEY_meta, run_meta);
 }
 
@@ -308,23 +310,47 @@ static Status check_desc(const sn_op_desc *desc) {
     return error_raise(ST_ARGUMENT, "%s: an op needs a kernel or a decomposition", desc->schema);
 }
 
-static Status publish_op(DynamicOp *op) {
-    const size_t n = strlen(op->row.name);
-    if (op_find(op->row.name, n, NULL)) return error_raise(ST_ARGUMENT, "op %s exists already", op->row.name);
+static Status check_new(const DynamicOp *op) {
+    if (op_find(op->row.name, strlen(op->row.name), NULL))
+        return error_raise(ST_ARGUMENT, "op %s exists already", op->row.name);
+    if (atomic_load(&n_ops) < MAX_OPS - 1) return ST_OK; /* and one more, which it may come with */
+    return error_raise(ST_UNSUPPORTED, "more than %d user's ops", MAX_OPS);
+}
+
+static void publish_op(DynamicOp *op) {
     const int i = atomic_load(&n_ops);
-    if (i == MAX_OPS) return error_raise(ST_UNSUPPORTED, "more than %d user's ops", MAX_OPS);
     op->row.id = (OpId)(OP_COUNT + i);
     register_kernels(op);
     atomic_store(&ops[i], op);
     atomic_store(&n_ops, i + 1);
-    return ST_OK;
+}
+
+static void free_op(DynamicOp *op) {
+    if (!op) return;
+    mem_free(op->text);
+    mem_free(op);
 }
 
 static Status set_policy(DynamicOp *op, sn_cast cast) {
     static const CastPolicy policies[] = {CAST_none, CAST_lower, CAST_f32, CAST_promote};
     op->row.autocast = op->row.autocast_list = policies[cast];
-    if (cast == SN_CAST_NONE || !op->mutates) return ST_OK;
+    if (cast == SN_CAST_NONE || !op->n_written) return ST_OK;
     return error_raise(ST_ARGUMENT, "%s: it writes an argument, and autocast would have it write a cast", op->row.name);
+}
+
+static Status publish_both(DynamicOp *op, const Schema *schema) {
+    DynamicOp *functional;
+    TRY(check_new(op));
+    TRY(custom_write_functional(op, schema, &functional));
+    const Status status = functional ? check_new(functional) : ST_OK;
+    if (status != ST_OK) {
+        free_op(functional);
+        return status;
+    }
+    if (functional) publish_op(functional); /* first: who finds the other one finds it */
+    op->functional = functional;
+    publish_op(op);
+    return ST_OK;
 }
 
 const DynamicOp *custom_op_register(const sn_op_desc *desc) {
@@ -338,16 +364,14 @@ const DynamicOp *custom_op_register(const sn_op_desc *desc) {
                       .decomposition = desc->decomposition,
                       .derivative = desc->derivative,
                       .closure = desc->closure};
+    Schema schema;
     pthread_mutex_lock(&lock);
-    Status status = parse(op, desc);
+    Status status = parse(op, desc, &schema);
     if (!(desc->flags & SN_OP_PURE)) op->row.flags |= OPF_ordered;
-    for (int i = 0; status == ST_OK && i < op->row.n_params; i++)
-        op->mutates |= strchr(op->row.params[i].alias, '!') != NULL;
     if (status == ST_OK) status = set_policy(op, cast_of(desc));
-    if (status == ST_OK) status = publish_op(op);
+    if (status == ST_OK) status = publish_both(op, &schema);
     pthread_mutex_unlock(&lock);
     if (status == ST_OK) return op;
-    mem_free(op->text);
-    mem_free(op);
+    free_op(op);
     return NULL;
 }

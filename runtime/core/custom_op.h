@@ -14,7 +14,12 @@ struct DynamicOp {
     MetaFn *symbolic; /* the library's own (custom_op_own); NULL: none */
     DerivFn *rule;
     void *closure;
-    bool mutates; /* the schema marks an argument as written: Tensor(a!) */
+    /* Of the schema (custom_write.h): the arguments that it marks as written, Tensor(a!); by result which of them it
+     * is, -1: it is new; and how many are new. */
+    int n_written, n_fresh;
+    int8_t written[MAX_ARGS], result_of[MAX_OUTS];
+    const DynamicOp *functional;    /* what graphs hold of an op that writes; NULL: it runs at once */
+    const DynamicOp *functional_of; /* the op whose `functional` this is, or NULL */
     /* Eager calls whose results were as the meta rule says: hashes of what that rule saw, by their low bits. */
     _Atomic uint64_t agreed[64];
     char *text; /* the row's strings */
@@ -22,6 +27,8 @@ struct DynamicOp {
 };
 
 const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
+/* What is registered for a backend's key: the op's kernel there, and what its results must be. */
+Status custom_op_kernel(OpCall *call);
 /* NULL on error: a schema that does not parse, a name that exists, no rule at all. */
 const DynamicOp *custom_op_register(const sn_op_desc *desc);
 /* Rules of the library's own, which know symbolic sizes: a body asks for numbers, and what it is told holds for these

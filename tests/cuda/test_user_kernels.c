@@ -216,6 +216,37 @@ START_TEST(a6_08_it_is_a_node_of_graphs) {
 }
 END_TEST
 
+static sn_status nothing(sn_frame *f) { return f ? SN_OK : SN_ERR_INTERNAL; }
+
+static sn_status written_body(sn_frame *f) {
+    const sn_value in[] = {sn_in_value(f, 0), sn_val(sn_exp(sn_in(f, 1))), sn_float(3)};
+    sn_tensor *const y = sn_op_call1(sn_closure(f), in, 3);
+    return sn_out(f, 0, sn_add(y, sn_in(f, 1)));
+}
+
+START_TEST(a6_01_what_it_writes_is_a_result_of_its_node) {
+    const sn_op *const op =
+        sn_op_register(SN_OP_DESC(.schema = "own::pure_into(Tensor(a!) y, Tensor x, float by) -> Tensor(a!)",
+                                  .flags = SN_OP_PURE, .meta = nothing, .cpu = into_cpu, .cuda = into_cuda));
+    sn_function *const fn = sn_compile(written_body, (void *)(uintptr_t)op, NULL);
+    sn_function *const cpu =
+        sn_compile(written_body, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const y = sn_zeros(SN_INTS(N), SN_F32), *const x = sn_randn(SN_INTS(N), SN_F32),
+                         *const far = there(y);
+        sn_tensor *const near = SN_CALL(cpu, y, x);
+        expect_same(here(SN_CALL(fn, far, there(x))), near);
+        expect_same(here(far), y);
+    }
+    sn_stats stats = {.size = sizeof stats};
+    sn_function_stats(fn, &stats);
+    ck_assert_int_eq(stats.breaks, 0);
+    ck_assert_int_eq(stats.ops_eager, 0);
+    sn_function_free(fn);
+    sn_function_free(cpu);
+}
+END_TEST
+
 static sn_status gradient_body(sn_frame *f) { return sn_out(f, 0, sn_sum(sn_mul(chain(sn_in(f, 0), 2), sn_in(f, 1)))); }
 
 static sn_tensor *gradient(sn_function *fn, sn_tensor *given, sn_tensor *weight, sn_device device) {
@@ -500,6 +531,7 @@ int main(void) {
     tcase_add_test(tests, a2_05_mixed_devices_are_both_named);
     tcase_add_test(tests, a6_08_a_kernel_is_ordered_with_the_work_around_it);
     tcase_add_test(tests, a6_08_it_is_a_node_of_graphs);
+    tcase_add_test(tests, a6_01_what_it_writes_is_a_result_of_its_node);
     tcase_add_test(tests, a6_08_numbers_of_the_cpu_are_operands);
     tcase_add_test(tests, a6_08_its_derivative_is_one_of_ops);
     tcase_add_test(tests, a6_08_threads_launch_it_at_once);

@@ -371,7 +371,7 @@ START_TEST(c12_mutated_arguments_are_written_in_order) {
         twin_call(twin, SN_TENSORS(a), SN_TENSORS(b));
         ck_assert(same_bits(a, b));
     }
-    ck_assert_ptr_nonnull(strstr(sn_explain(twin.fast), "writes an argument"));
+    ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
     twin_free(twin);
 }
 END_TEST

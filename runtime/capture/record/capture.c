@@ -22,6 +22,7 @@
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/capture_written.h"
 #include "runtime/capture/record/region.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_graph.h"
@@ -534,7 +535,8 @@ static Status record_call(Capture *c, const OpCall *call, const Arg *symbolic, c
 /* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
 static bool is_capturable(const OpRow *row) {
     const DynamicOp *const custom = op_dynamic(row);
-    return custom ? custom->meta && custom->flags & (SN_OP_PURE | SN_OP_ORDERED) : row->meta != NULL;
+    return custom ? (custom->meta || custom->functional_of) && custom->flags & (SN_OP_PURE | SN_OP_ORDERED)
+                  : row->meta != NULL;
 }
 
 const char *capture_row_refusal(const OpRow *row) {
@@ -543,7 +545,7 @@ const char *capture_row_refusal(const OpRow *row) {
     if (row->flags & OPF_bits) return "a view in another dtype";
     if (row->returns_list && !(row->flags & OPF_flow)) return "an op that returns a list of tensors";
     if (!is_capturable(row)) return "an op without a meta rule, or not declared pure";
-    if (op_dynamic(row) && op_dynamic(row)->mutates) return "a user's op that writes an argument";
+    if (op_dynamic(row) && op_dynamic(row)->n_written) return "a user's op that writes an argument";
     if (!row->n_out) return "an op without results"; /* no graph holds one */
     return NULL;
 }
@@ -872,6 +874,8 @@ Status capture_op(OpCall *call) {
     if (UNLIKELY(state->emission != NULL)) return state->emission->call(state->emission, call);
     Capture *const c = capture_current();
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
+    Status status;
+    if (UNLIKELY(op_dynamic(call->row) != NULL) && capture_written(c, call, &status)) return status;
     return UNLIKELY(c->symbols != NULL) ? capture_symbolic(c, call) : capture_call(c, call, call->args);
 }
 

@@ -1,0 +1,92 @@
+/* capture_written.c: see capture_written.h. The functional op's kernel computes on copies laid out as the arguments,
+ * so its bits are those of the op itself; where copies would not show what the arguments do (another argument shows the
+ * same memory, or there are gaps between the elements), or the tape has a say, the op runs at once. */
+#include "runtime/capture/record/capture_written.h"
+
+#include "ir/builder.h"
+#include "runtime/autograd/tape.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/core/custom_op.h"
+#include "runtime/core/override.h"
+
+/* Whose memory a tensor shows: equal numbers, equal memory. */
+static uintptr_t memory_number(const Trace *trace, const sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    if (!p) return (uintptr_t)t->storage;
+    const Operand root = trace_root(trace, p->value);
+    return operand_is_input(root) ? (uintptr_t)trace->inputs.at[operand_input(root)].storage : (uintptr_t)root << 1 | 1;
+}
+
+static bool shows(Capture *c, sn_tensor *t, uintptr_t memory) {
+    return t && capture_make_earlier(c, t) == ST_OK && memory_number(c->trace, t) == memory;
+}
+
+static bool arg_shows(Capture *c, const Arg *arg, uintptr_t memory) {
+    bool any = arg->kind == ARG_tensor && shows(c, tensor_of(arg->val), memory);
+    for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++) any |= shows(c, tensor_of(arg->vals[k]), memory);
+    return any;
+}
+
+static bool is_alone(Capture *c, const OpCall *call, int written) {
+    sn_tensor *const t = tensor_of(call->args[written].val);
+    if (!t || capture_make_earlier(c, t) != ST_OK) return false;
+    for (int i = 0; i < call->row->n_params; i++)
+        if (i != written && arg_shows(c, &call->args[i], memory_number(c->trace, t))) return false;
+    const Meta *const meta = t->base.meta;
+    return meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank);
+}
+
+static bool is_tracked(const Arg *arg) {
+    bool any = arg->kind == ARG_tensor && arg->val && capture_requires_grad(tensor_of(arg->val));
+    for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
+        any |= arg->vals[k] && capture_requires_grad(tensor_of(arg->vals[k]));
+    return any;
+}
+
+/* What the op writes has a history, or its derivative reads what it writes: the tape's matter. */
+static bool tape_decides(const DynamicOp *op, const OpCall *call) {
+    if (state_get()->grad_mode != SN_GRAD_ON) return false;
+    bool any = false;
+    for (int i = 0; i < op->n_written; i++) {
+        if (is_tracked(&call->args[op->written[i]])) return true;
+        any |= tape_row_saves(&op->row, op->written[i], -1, 0);
+    }
+    for (int i = 0; any && i < call->row->n_params; i++)
+        if (is_tracked(&call->args[i])) return true;
+    return false;
+}
+
+static bool becomes_functional(Capture *c, const DynamicOp *op, const OpCall *call) {
+    if (!op || !op->functional || state_get()->modes || override_covers(call->row)) return false;
+    const bool entered = capture_enter(c);
+    bool fits = true;
+    for (int i = 0; fits && i < op->n_written; i++) fits = is_alone(c, call, op->written[i]);
+    capture_leave(c, entered);
+    return fits && !tape_decides(op, call);
+}
+
+/* Copies have no history, as what the op writes has none. */
+static Status copy_back(const OpCall *call, Val *value, int written) {
+    if (is_tracked(&V(value)) && !(value = E(eager_builder(), detach, V(value)))) return error_pending();
+    return emit_write(eager_builder(), call->args[written].val, value);
+}
+
+static Status call_functional(const DynamicOp *op, OpCall *call) {
+    sn_tensor *outs[MAX_OUTS] = {0};
+    TRY(dispatch(&op->functional->row, FORM_functional, call->args, NULL, outs));
+    for (int i = 0; i < op->n_written; i++) TRY(copy_back(call, &outs[op->n_fresh + i]->base, op->written[i]));
+    for (int i = 0, fresh = 0; i < call->row->n_out; i++)
+        call->outs[i] = op->result_of[i] < 0 ? outs[fresh++] : tensor_of(call->args[op->result_of[i]].val);
+    return ST_OK;
+}
+
+bool capture_written(Capture *c, OpCall *call, Status *status) {
+    const DynamicOp *const op = op_dynamic(call->row);
+    if (!becomes_functional(c, op, call)) return false;
+    sn_state *const state = state_get();
+    const uint64_t before = state->exclude;
+    state->exclude |= ~((KEY_BIT(capture) << 1) - 1); /* the call has passed the keys above */
+    *status = call_functional(op, call);
+    state->exclude = before;
+    return true;
+}

@@ -1,0 +1,10 @@
+/* capture_written.h: a user's op that writes arguments, in a body: what is recorded is its functional op, and copies of
+ * what that gives into the arguments (runtime/core/custom_write.h). */
+#ifndef SINTER_RUNTIME_CAPTURE_WRITTEN_H
+#define SINTER_RUNTIME_CAPTURE_WRITTEN_H
+#include "runtime/capture/record/capture.h"
+
+/* False: the op is recorded, or runs at once, as any other. True: it was called so; *status is the outcome. */
+bool capture_written(Capture *capture, OpCall *call, Status *status);
+
+#endif

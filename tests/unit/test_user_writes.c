@@ -1,0 +1,264 @@
+/* test_user_writes.c: user's ops that write arguments (Tensor(a!)) in compiled functions: nodes of graphs as their
+ * functional ops, with eager's bits in results and in what is written; what copies cannot show runs at once. */
+#include <sinter/dispatch.h>
+
+#include "tests/unit/contract.h"
+
+static const sn_op *op_of(const sn_op_desc *desc) {
+    const sn_op *const op = sn_op_register(desc);
+    ck_assert_msg(op != NULL, "%s", sn_error_take()->message);
+    return op;
+}
+
+static sn_tensor *ema(const sn_op *op, sn_tensor *average, sn_tensor *x) {
+    sn_value in[] = {sn_val(average), sn_val(x), sn_float(0.75)}, out[1] = {sn_val(NULL)};
+    int n = 1;
+    sn_op_call(op, in, 3, out, &n);
+    return n ? out[0].tensor : NULL;
+}
+
+/* average = decay average + (1 - decay) x, element by element, by its address */
+static sn_status blend(sn_frame *f) {
+    sn_tensor *const x = sn_contiguous(sn_in(f, 1));
+    float *const to = sn_data_mut(sn_in(f, 0), SN_F32);
+    const float *const from = sn_data(x, SN_F32), decay = (float)sn_in_float(f, 2);
+    if (!to || !from) return sn_check();
+    for (int64_t i = 0; i < sn_numel(x); i++) to[i] = decay * to[i] + (1 - decay) * from[i];
+    return SN_OK;
+}
+static sn_status blend_and_return(sn_frame *f) { return blend(f) ? sn_check() : sn_out(f, 0, sn_in(f, 0)); }
+/* The same by ops, which take any strides. */
+static sn_status blend_by_ops(sn_frame *f) {
+    sn_tensor *const average = sn_in(f, 0);
+    const double decay = sn_in_float(f, 2);
+    sn_mul_scalar_(average, sn_float(decay));
+    return sn_add_(average, sn_mul_scalar(sn_in(f, 1), sn_float(1 - decay))) ? SN_OK : sn_check();
+}
+static sn_status meta_nothing(sn_frame *f) { return f ? SN_OK : SN_ERR_INTERNAL; }
+static sn_status meta_like_x(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 1))); }
+/* A new result beside what is written: x less the average before. */
+static sn_status blend_and_rest(sn_frame *f) {
+    sn_tensor *const rest = sn_sub(sn_contiguous(sn_in(f, 1)), sn_in(f, 0));
+    return blend(f) ? sn_check() : sn_out(f, 0, rest);
+}
+
+typedef struct Held {
+    const sn_op *op;
+    sn_tensor *average;
+} Held;
+
+/* Two functions with an average each, after the same calls. */
+typedef struct Pair {
+    Held fast, eager;
+    Twin twin;
+} Pair;
+
+static void pair_start(Pair *pair, sn_body body, const sn_op *op, sn_tensor *average) {
+    *pair = (Pair){.fast = {op, sn_keep(sn_clone(average))}, .eager = {op, sn_keep(sn_clone(average))}};
+    pair->twin = twin_new(body, &pair->fast, &pair->eager, NULL);
+}
+
+/* w::ema_, of this process. */
+static const sn_op *ema_op(void) {
+    return op_of(SN_OP_DESC(.schema = "w::ema_(Tensor(a!) average, Tensor x, float decay) -> ()", .flags = SN_OP_PURE,
+                            .cpu = blend));
+}
+
+static void pair_call(Pair *pair, sn_tensor *x) {
+    TWIN_CALL(pair->twin, x);
+    ck_assert(same_bits(pair->fast.average, pair->eager.average));
+}
+
+static void pair_free(Pair *pair) {
+    twin_free(pair->twin);
+    sn_release(pair->fast.average);
+    sn_release(pair->eager.average);
+}
+
+/* One graph and no break: the calls after the first ran as compiled code. */
+static void is_one_graph(const Pair *pair) {
+    const sn_stats stats = stats_of(pair->twin.fast);
+    ck_assert_msg(stats.graphs == 1 && stats.breaks == 0, "%s", sn_explain(pair->twin.fast));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+}
+
+static sn_status smooths(sn_frame *f) { /* reads it before, between and after the writes */
+    const Held *const held = sn_closure(f);
+    sn_tensor *const x = sn_relu(sn_in(f, 0)), *const before = sn_exp(held->average);
+    ema(held->op, held->average, x);
+    sn_tensor *const between = sn_mul(held->average, x);
+    ema(held->op, held->average, between);
+    return sn_out(f, 0, sn_add(sn_sub(before, between), held->average));
+}
+
+static void smooths_as_one_graph(const sn_op *op) {
+    Pair pair;
+    pair_start(&pair, smooths, op, F32(7, 4, 6));
+    for (int i = 0; i < 4; i++) pair_call(&pair, F32(i, 4, 6));
+    is_one_graph(&pair);
+    ck_assert_ptr_nonnull(strstr(sn_dump(pair.twin.fast, "capture"), "functional(%"));
+    pair_free(&pair);
+}
+
+START_TEST(a6_01_an_op_that_writes_is_a_node_of_the_graph) {
+    smooths_as_one_graph(ema_op());
+    smooths_as_one_graph(op_of(SN_OP_DESC(.schema = "w::same_(Tensor(a!) average, Tensor x, float decay) -> Tensor(a!)",
+                                          .flags = SN_OP_PURE, .meta = meta_nothing, .cpu = blend_and_return)));
+    smooths_as_one_graph(op_of(SN_OP_DESC(.schema = "w::rest_(Tensor(a!) average, Tensor x, float decay) -> Tensor",
+                                          .flags = SN_OP_PURE, .meta = meta_like_x, .cpu = blend_and_rest)));
+}
+END_TEST
+
+static sn_status smooths_rows(sn_frame *f) { /* a row, whose memory begins inside the average's */
+    const Held *const held = sn_closure(f);
+    for (int row = 0; row < 3; row++) {
+        sn_tensor *const at = sn_select(held->average, 0, row);
+        ema(held->op, at, sn_select(sn_in(f, 0), 0, 2 - row));
+    }
+    return sn_out(f, 0, sn_mul(held->average, sn_in(f, 0)));
+}
+
+START_TEST(a6_01_a_view_is_written_where_it_lies) {
+    Pair pair;
+    pair_start(&pair, smooths_rows, ema_op(), F32(7, 3, 5));
+    for (int i = 0; i < 4; i++) pair_call(&pair, F32(i, 3, 5));
+    is_one_graph(&pair);
+    pair_free(&pair);
+}
+END_TEST
+
+static sn_status smooths_both(sn_frame *f) {
+    const sn_op *const op = sn_closure(f);
+    ema(op, sn_in(f, 0), sn_exp(sn_in(f, 1)));
+    return sn_out(f, 0, sn_add(sn_in(f, 0), sn_in(f, 1)));
+}
+
+START_TEST(a6_01_any_size_runs_one_graph) {
+    const sn_op *const op = ema_op();
+    const Twin twin = twin_new(smooths_both, (void *)(uintptr_t)op, (void *)(uintptr_t)op, NULL);
+    for (int i = 0; i < 5; i++) {
+        sn_tensor *const a = F32(i, 3 + i, 4), *const b = F32(i, 3 + i, 4), *const x = F32(i + 9, 3 + i, 4);
+        twin_call(twin, SN_TENSORS(a, x), SN_TENSORS(b, x));
+        ck_assert(same_bits(a, b));
+    }
+    ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
+    ck_assert_msg(stats_of(twin.fast).graphs <= 2, "%s", sn_explain(twin.fast));
+    twin_free(twin);
+}
+END_TEST
+
+/* What copies would not show: the op runs at once, the reason says that it writes. */
+static void runs_at_once(sn_body body, const sn_op *op) {
+    Pair pair;
+    pair_start(&pair, body, op, F32(7, 3, 4));
+    for (int i = 0; i < 4; i++) pair_call(&pair, F32(i, 3, 4));
+    ck_assert_ptr_nonnull(strstr(sn_explain(pair.twin.fast), "a user's op that writes an argument"));
+    pair_free(&pair);
+}
+
+static sn_status smooths_itself(sn_frame *f) { /* x is what is written, too */
+    const Held *const held = sn_closure(f);
+    ema(held->op, held->average, sn_flip(held->average, SN_INTS(0)));
+    ema(held->op, held->average, held->average);
+    ema(held->op, sn_narrow(held->average, 0, 0, 2), sn_narrow(held->average, 0, 1, 2));
+    return sn_out(f, 0, sn_add(held->average, sn_in(f, 0)));
+}
+static sn_status smooths_a_column(sn_frame *f) { /* with gaps */
+    const Held *const held = sn_closure(f);
+    ema(held->op, sn_select(held->average, 1, 1), sn_select(sn_exp(sn_in(f, 0)), 1, 0));
+    return sn_out(f, 0, sn_add(held->average, sn_in(f, 0)));
+}
+
+START_TEST(a6_01_what_shares_memory_or_has_gaps_is_written_at_once) {
+    const sn_op *const by_ops =
+        op_of(SN_OP_DESC(.schema = "w::by_ops_(Tensor(a!) average, Tensor x, float decay) -> ()", .flags = SN_OP_PURE,
+                         .meta = meta_nothing, .cpu = blend_by_ops));
+    runs_at_once(smooths_itself, by_ops);
+    runs_at_once(smooths_a_column, by_ops);
+}
+END_TEST
+
+/* gradients ----------------------------------------------------------------------------------- */
+
+static sn_status batch_loss(sn_frame *f) { /* statistics beside what is differentiated */
+    const Held *const held = sn_closure(f);
+    sn_tensor *const h = sn_mul(sn_in(f, 0), sn_in(f, 0));
+    ema(held->op, held->average, h);
+    return sn_out(f, 0, sn_sum(sn_mul(sn_sub(h, held->average), h)));
+}
+
+START_TEST(a6_01_statistics_beside_a_gradient) {
+    Pair pair;
+    pair_start(&pair, batch_loss, ema_op(), F32(7, 8));
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const a = LEAF(i, 8), *const b = LEAF(i, 8);
+        sn_tensor *const fast = SN_CALL(pair.twin.fast, a);
+        ck_assert_msg(fast != NULL, "%s", sn_error_take()->message);
+        const sn_path path = last_path();
+        sn_tensor *const eager = SN_CALL(pair.twin.eager, b);
+        ck_assert(same_bits(fast, eager) && same_bits(pair.fast.average, pair.eager.average));
+        ck_assert(!sn_requires_grad(pair.fast.average) && !sn_requires_grad(pair.eager.average));
+        ck_assert_int_eq(sn_backward(fast), SN_OK);
+        ck_assert_int_eq(sn_backward(eager), SN_OK);
+        ck_assert(same_bits(sn_grad(a), sn_grad(b)));
+        ck_assert(i < 2 || path == SN_PATH_COMPILED);
+    }
+    ck_assert_int_eq(stats_of(pair.twin.fast).breaks, 0);
+    pair_free(&pair);
+}
+END_TEST
+
+static sn_status writes_its_input(sn_frame *f) {
+    const Held *const held = sn_closure(f);
+    ema(held->op, sn_in(f, 0), held->average);
+    return sn_out(f, 0, sn_exp(sn_in(f, 0)));
+}
+
+START_TEST(a6_01_a_leaf_is_refused_as_eager_refuses_it) {
+    Held held = {ema_op(), sn_keep(F32(3, 4))};
+    const Twin twin = twin_new(writes_its_input, &held, &held, NULL);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(SN_CALL(twin.eager, LEAF(i, 4)));
+        expect_error(SN_ERR_STATE, "a leaf that requires gradients would be written in place");
+        ck_assert_ptr_null(SN_CALL(twin.fast, LEAF(i, 4)));
+        expect_error(SN_ERR_STATE, "a leaf that requires gradients would be written in place");
+        sn_tensor *const a = F32(i, 4), *const b = F32(i, 4);
+        twin_call(twin, SN_TENSORS(a), SN_TENSORS(b));
+        ck_assert(same_bits(a, b) && !same_bits(a, F32(i, 4)));
+    }
+    twin_free(twin);
+    sn_release(held.average);
+}
+END_TEST
+
+/* what the kernel returns ----------------------------------------------------------------------- */
+
+static sn_status blend_and_copy(sn_frame *f) { return blend(f) ? sn_check() : sn_out(f, 0, sn_clone(sn_in(f, 0))); }
+static sn_status blend_and_written(sn_frame *f) {
+    return blend(f) ? sn_check() : sn_out(f, 0, sn_view(sn_in(f, 0), SN_INTS(-1)));
+}
+
+START_TEST(a6_01_a_result_is_what_the_schema_says) {
+    const sn_op *const copy = op_of(SN_OP_DESC(.schema = "w::copy_(Tensor(a!) a, Tensor x, float d) -> Tensor(a!)",
+                                               .flags = SN_OP_PURE, .meta = meta_nothing, .cpu = blend_and_copy));
+    ck_assert_ptr_null(ema(copy, F32(1, 4), F32(2, 4)));
+    expect_error(SN_ERR_CALLBACK, "its kernel returned another tensor as result 0, which is argument 'a'");
+    const sn_op *const view = op_of(SN_OP_DESC(.schema = "w::view_(Tensor(a!) a, Tensor x, float d) -> Tensor",
+                                               .flags = SN_OP_PURE, .meta = meta_like_x, .cpu = blend_and_written));
+    ck_assert_ptr_null(ema(view, F32(1, 4), F32(2, 4)));
+    expect_error(SN_ERR_CALLBACK, "its kernel returned the memory of argument 'a' as result 0");
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        a6_01_an_op_that_writes_is_a_node_of_the_graph,
+        a6_01_a_view_is_written_where_it_lies,
+        a6_01_any_size_runs_one_graph,
+        a6_01_what_shares_memory_or_has_gaps_is_written_at_once,
+        a6_01_statistics_beside_a_gradient,
+        a6_01_a_leaf_is_refused_as_eager_refuses_it,
+        a6_01_a_result_is_what_the_schema_says,
+    };
+    return contract_main("test_user_writes", tests, (int)(sizeof tests / sizeof *tests));
+}
