@@ -213,6 +213,35 @@ const sn_op *sn_op_register(const sn_op_desc *desc) {
     return op ? op_handle(&op->row, FORM_functional) : NULL;
 }
 
+/* A scalar expression that is being built. */
+static Expression *expression_of(sn_expr *e, const void *text, const char *what) {
+    if (error_pending() != ST_OK) return NULL;
+    if (e && text) return (Expression *)e;
+    error_raise(ST_ARGUMENT, "%s: the expression or a text is NULL", what);
+    return NULL;
+}
+
+int sn_expr_arg(sn_expr *e, const char *parameter) {
+    Expression *const to = expression_of(e, parameter, "sn_expr_arg");
+    return to ? expression_param(to, parameter, strlen(parameter)) : -1;
+}
+
+int sn_expr_number(sn_expr *e, sn_scalar value) {
+    Expression *const to = expression_of(e, "", "sn_expr_number");
+    if (!to) return -1;
+    if (value.kind != SN_KIND_INT && value.kind != SN_KIND_FLOAT)
+        return expression_fail(to, ST_ARGUMENT, "sn_expr_number takes an int or a float, not a value of kind %d",
+                               value.kind);
+    return expression_number(to, value.kind == SN_KIND_INT ? (double)value.i : value.f, value.kind == SN_KIND_FLOAT);
+}
+
+int sn_expr_call(sn_expr *e, const char *function, const int *parts, int n) {
+    Expression *const to = expression_of(e, function, "sn_expr_call");
+    if (!to) return -1;
+    if (n < 0 || (n && !parts)) return expression_fail(to, ST_ARGUMENT, "%s: %d parts", function, n);
+    return expression_call(to, function, strlen(function), parts, n);
+}
+
 /* What a kernel or a mode has set so far, by sn_out or sn_redispatch. */
 static sn_tensor *result_so_far(sn_frame *f, int output) {
     if (output >= 0 && output < f->n_out && f->out[output]) return f->out[output];

@@ -199,8 +199,9 @@ struct OpRow {
     bool returns_list; /* Tensor[] */
     bool shares;       /* a result may be a view of an argument, says the schema: Tensor(a) */
     const Param *params;
-    CastPolicy autocast;      /* on every device */
-    CastPolicy autocast_list; /* of the list that PyTorch has for the CPU */
+    const struct Expression *expression; /* of a user's pointwise op (expression.h); else NULL */
+    CastPolicy autocast;                 /* on every device */
+    CastPolicy autocast_list;            /* of the list that PyTorch has for the CPU */
 };
 enum { N_OPTIONS = 4 };
 

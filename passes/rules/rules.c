@@ -22,7 +22,9 @@
 #define BODY_kernel(meta, rule)        NULL
 #define BODY_number(rule)              NULL
 #define OP(id, schema, doc, kind, ...) [OP_##id] = BODY_##kind,
+BodyFn body_expression;
 BodyFn *body_rule(const OpRow *row) {
+    if (row->expression) return body_expression;
     static BodyFn *const table[OP_COUNT] = {
 #include "ir/ops.def"
     };

@@ -295,8 +295,22 @@ static void register_kernels(const DynamicOp *op) {
     if (op->meta) dispatch_register(row, KEY_meta, run_meta);
 }
 
-/* A program of before the last field has none. */
-static sn_cast cast_of(const sn_op_desc *desc) { return desc->size < sizeof *desc ? SN_CAST_NONE : desc->autocast; }
+/* A program that was built before a field was added has none. */
+#define HAS(desc, field) ((desc)->size >= offsetof(sn_op_desc, field) + sizeof(desc)->field)
+static sn_cast cast_of(const sn_op_desc *desc) { return HAS(desc, autocast) ? desc->autocast : SN_CAST_NONE; }
+static const char *scalar_of(const sn_op_desc *desc) { return HAS(desc, scalar) ? desc->scalar : NULL; }
+static sn_expr_fn scalar_body_of(const sn_op_desc *desc) { return HAS(desc, scalar_body) ? desc->scalar_body : NULL; }
+
+/* Its kernels, meta rule and parts follow from the expression. */
+static Status check_scalar(const sn_op_desc *desc) {
+    if (scalar_of(desc) && scalar_body_of(desc))
+        return error_raise(ST_ARGUMENT, "%s: scalar and scalar_body are two expressions", desc->schema);
+    if (desc->cpu || desc->cuda || desc->meta || desc->decomposition)
+        return error_raise(ST_ARGUMENT, "%s: an op with a scalar expression has no kernel, meta rule or decomposition",
+                           desc->schema);
+    if (!(desc->flags & SN_OP_ORDERED)) return ST_OK;
+    return error_raise(ST_ARGUMENT, "%s: an op with a scalar expression has no effect: it is SN_OP_PURE", desc->schema);
+}
 
 static Status check_desc(const sn_op_desc *desc) {
     if (!desc || desc->size < offsetof(sn_op_desc, autocast) || !desc->schema)
@@ -306,8 +320,34 @@ static Status check_desc(const sn_op_desc *desc) {
                            desc->flags);
     if ((int)cast_of(desc) < SN_CAST_NONE || cast_of(desc) > SN_CAST_PROMOTE)
         return error_raise(ST_ARGUMENT, "%s: there is no autocast policy %d", desc->schema, (int)cast_of(desc));
+    if (scalar_of(desc) || scalar_body_of(desc)) return check_scalar(desc);
     if (desc->cpu || desc->cuda || desc->decomposition) return ST_OK;
-    return error_raise(ST_ARGUMENT, "%s: an op needs a kernel or a decomposition", desc->schema);
+    return error_raise(ST_ARGUMENT, "%s: an op needs a kernel, a decomposition or a scalar expression", desc->schema);
+}
+
+static Status build_expression(Expression *e, const sn_op_desc *desc) {
+    e->root = scalar_body_of(desc)((sn_expr *)e, desc->closure);
+    if (e->root >= 0 || error_pending() != ST_OK) return error_pending();
+    return error_raise(ST_CALLBACK, "%s: scalar_body returned %d, no part", e->row->name, e->root);
+}
+
+/* The row becomes one of the table's kind: every layer serves it as it does these. */
+static Status set_expression(DynamicOp *op, const sn_op_desc *desc) {
+    const char *const text = scalar_of(desc);
+    if (!text && !scalar_body_of(desc)) return ST_OK;
+    op->expression = mem_zero(sizeof *op->expression);
+    if (!op->expression || (text && !(op->scalar = mem_strdup(text)))) return ST_MEMORY;
+    Expression *const e = op->expression;
+    e->row = &op->row;
+    TRY(text ? expression_parse(e, op->scalar) : build_expression(e, desc));
+    TRY(expression_check(e));
+    op->row.expression = e;
+    op->row.kind = KIND_pointwise;
+    op->row.meta = expression_meta;
+    op->row.flags = 0;
+    op->row.doc = "A user's op, by its scalar expression.";
+    op->flags = SN_OP_PURE;
+    return ST_OK;
 }
 
 static Status check_new(const DynamicOp *op) {
@@ -327,6 +367,8 @@ static void publish_op(DynamicOp *op) {
 
 static void free_op(DynamicOp *op) {
     if (!op) return;
+    mem_free(op->expression);
+    mem_free(op->scalar);
     mem_free(op->text);
     mem_free(op);
 }
@@ -368,6 +410,7 @@ const DynamicOp *custom_op_register(const sn_op_desc *desc) {
     pthread_mutex_lock(&lock);
     Status status = parse(op, desc, &schema);
     if (!(desc->flags & SN_OP_PURE)) op->row.flags |= OPF_ordered;
+    if (status == ST_OK) status = set_expression(op, desc);
     if (status == ST_OK) status = set_policy(op, cast_of(desc));
     if (status == ST_OK) status = publish_both(op, &schema);
     pthread_mutex_unlock(&lock);

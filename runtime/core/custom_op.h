@@ -2,6 +2,7 @@
  * OP_COUNT up, and their rules are the user's bodies. */
 #ifndef SINTER_RUNTIME_CUSTOM_OP_H
 #define SINTER_RUNTIME_CUSTOM_OP_H
+#include "ir/expression.h"
 #include "passes/passes.h"
 #include "runtime/core/frame.h"
 
@@ -22,7 +23,9 @@ struct DynamicOp {
     const DynamicOp *functional_of; /* the op whose `functional` this is, or NULL */
     /* Eager calls whose results were as the meta rule says: hashes of what that rule saw, by their low bits. */
     _Atomic uint64_t agreed[64];
-    char *text; /* the row's strings */
+    char *text;             /* the row's strings */
+    Expression *expression; /* the row's, or NULL */
+    char *scalar;           /* its text, or NULL */
     Param params[MAX_ARGS];
 };
 

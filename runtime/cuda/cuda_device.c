@@ -179,7 +179,7 @@ static bool reads_values(const OpRow *row) { return row->kind == KIND_kernel && 
 /* A program's op has the kernels that the program gave it. */
 static Status run_op(OpCall *call) {
     if (UNLIKELY(reads_values(call->row))) return cuda_native(call->row)(call);
-    if (LIKELY(!op_dynamic(call->row))) return eager_kernel(call);
+    if (LIKELY(!op_dynamic(call->row) || call->row->expression)) return eager_kernel(call);
     return error_raise(ST_UNSUPPORTED, "%s: it is not implemented for key cuda", op_form_name(call->row, call->form));
 }
 

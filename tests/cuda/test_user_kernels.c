@@ -247,6 +247,27 @@ START_TEST(a6_01_what_it_writes_is_a_result_of_its_node) {
 }
 END_TEST
 
+static sn_status scalar_body(sn_frame *f) {
+    const sn_value in[] = {sn_val(sn_exp(sn_in(f, 0))), sn_val(sn_in(f, 1)), sn_float(0.3)};
+    return sn_out(f, 0, sn_relu(sn_op_call1(sn_closure(f), in, 3)));
+}
+
+START_TEST(a6_01_a_scalar_op_has_the_cpus_bits) {
+    const sn_op *const op = sn_op_register(SN_OP_DESC(.schema = "own::gate(Tensor x, Tensor y, float by) -> Tensor",
+                                                      .scalar = "where(x < y, gelu(x), by / y) + max(x, 0) * y"));
+    sn_function *const fn = sn_compile(scalar_body, (void *)(uintptr_t)op, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = sn_randn(SN_INTS(10, N / 10), SN_F32), *const y = sn_randn(SN_INTS(N / 10), SN_F32);
+        const sn_value near[] = {sn_val(x), sn_val(y), sn_float(0.5)};
+        const sn_value far[] = {sn_val(there(x)), sn_val(there(y)), sn_float(0.5)};
+        expect_same(here(sn_op_call1(op, far, 3)), sn_op_call1(op, near, 3));
+        expect_same(here(SN_CALL(fn, there(x), there(y))), SN_CALL(fn, x, y));
+    }
+    ck_assert_ptr_nonnull(strstr(sn_explain(fn), "aten::exp, own::gate, aten::relu"));
+    sn_function_free(fn);
+}
+END_TEST
+
 static sn_status gradient_body(sn_frame *f) { return sn_out(f, 0, sn_sum(sn_mul(chain(sn_in(f, 0), 2), sn_in(f, 1)))); }
 
 static sn_tensor *gradient(sn_function *fn, sn_tensor *given, sn_tensor *weight, sn_device device) {
@@ -532,6 +553,7 @@ int main(void) {
     tcase_add_test(tests, a6_08_a_kernel_is_ordered_with_the_work_around_it);
     tcase_add_test(tests, a6_08_it_is_a_node_of_graphs);
     tcase_add_test(tests, a6_01_what_it_writes_is_a_result_of_its_node);
+    tcase_add_test(tests, a6_01_a_scalar_op_has_the_cpus_bits);
     tcase_add_test(tests, a6_08_numbers_of_the_cpu_are_operands);
     tcase_add_test(tests, a6_08_its_derivative_is_one_of_ops);
     tcase_add_test(tests, a6_08_threads_launch_it_at_once);

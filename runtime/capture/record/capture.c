@@ -535,7 +535,8 @@ static Status record_call(Capture *c, const OpCall *call, const Arg *symbolic, c
 /* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
 static bool is_capturable(const OpRow *row) {
     const DynamicOp *const custom = op_dynamic(row);
-    return custom ? (custom->meta || custom->functional_of) && custom->flags & (SN_OP_PURE | SN_OP_ORDERED)
+    return custom ? (custom->meta || custom->functional_of || row->expression) &&
+                        custom->flags & (SN_OP_PURE | SN_OP_ORDERED)
                   : row->meta != NULL;
 }
 

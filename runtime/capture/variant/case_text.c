@@ -8,7 +8,7 @@
 
 /* Printing ------------------------------------------------------------------------------------ */
 
-static bool is_user_op(const OpRow *row) { return row && row->flags & OPF_user; }
+static bool is_user_op(const OpRow *row) { return row && row->id >= OP_COUNT; }
 
 static const char *plan_unsaved(const Plan *plan) {
     for (int s = 0; s < plan->slots.n; s++)

@@ -1,0 +1,174 @@
+/* expression_parse.c: the text of an expression:
+ *
+ *   compare = sum [("<" | "<=" | ">" | ">=" | "==" | "!=") sum]
+ *   sum     = product {("+" | "-") product}          product = sign {("*" | "/") sign}
+ *   sign    = {"-" | "+"} part
+ *   part    = number | name | name "(" compare {"," compare} ")" | "(" compare ")"
+ *
+ * A name is a parameter, before "(" a function; a number is an int, or, with a point or an exponent, a float. What each
+ * operator does is the function of expression_call that it stands for. Errors name the column. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/expression.h"
+#include "runtime/base/error.h"
+
+typedef struct ExprReader {
+    Expression *e;
+    const char *at;
+    int depth;
+} ExprReader;
+
+static int read_compare(ExprReader *r);
+
+static int parse_fail(ExprReader *r, const char *what) {
+    r->e->at = r->at;
+    return expression_fail(r->e, ST_PARSE, "%s", what);
+}
+
+static void skip_blanks(ExprReader *r) {
+    while (*r->at == ' ' || *r->at == '\t' || *r->at == '\n') r->at++;
+}
+
+static bool took(ExprReader *r, const char *token) {
+    skip_blanks(r);
+    const size_t n = strlen(token);
+    if (strncmp(r->at, token, n) != 0) return false;
+    r->at += n;
+    return true;
+}
+
+/* The call's errors are at its name. */
+static int call_at(ExprReader *r, const char *place, const char *function, size_t n, const int *in, int n_in) {
+    for (int i = 0; i < n_in; i++)
+        if (in[i] < 0) return -1;
+    r->e->at = place;
+    return expression_call(r->e, function, n, in, n_in);
+}
+
+static int operation(ExprReader *r, const char *place, const char *function, int x, int y) {
+    return call_at(r, place, function, strlen(function), (const int[]){x, y}, 2);
+}
+
+/* strtod would take hexadecimals, infinities and a locale's comma. */
+static int read_number(ExprReader *r) {
+    char digits[64];
+    size_t n = 0;
+    bool is_float = false;
+    const char *p = r->at;
+    while (n < sizeof digits - 1 && (isdigit((unsigned char)*p) || *p == '.' || *p == 'e' || *p == 'E' ||
+                                     ((*p == '-' || *p == '+') && n && (p[-1] == 'e' || p[-1] == 'E')))) {
+        is_float |= !isdigit((unsigned char)*p);
+        digits[n++] = *p++;
+    }
+    digits[n] = '\0';
+    char *end;
+    const double value = strtod(digits, &end);
+    if (end != digits + n || n == sizeof digits - 1) return parse_fail(r, "a number is not one");
+    r->e->at = r->at;
+    r->at = p;
+    return expression_number(r->e, value, is_float);
+}
+
+static int read_arguments(ExprReader *r, const char *name, size_t n) {
+    int in[MAX_EXPR_ARGS], n_in = 0;
+    do {
+        if (n_in == MAX_EXPR_ARGS) return parse_fail(r, "too many arguments");
+        if ((in[n_in++] = read_compare(r)) < 0) return -1;
+    } while (took(r, ","));
+    if (!took(r, ")")) return parse_fail(r, "',' or ')' is missing here");
+    return call_at(r, name, name, n, in, n_in);
+}
+
+static int name_or_call(ExprReader *r) {
+    const char *const name = r->at;
+    while (isalnum((unsigned char)*r->at) || *r->at == '_') r->at++;
+    const size_t n = (size_t)(r->at - name);
+    if (took(r, "(")) return read_arguments(r, name, n);
+    r->e->at = name;
+    return expression_param(r->e, name, n);
+}
+
+static int read_part(ExprReader *r) {
+    skip_blanks(r);
+    if (isdigit((unsigned char)*r->at) || *r->at == '.') return read_number(r);
+    if (isalpha((unsigned char)*r->at) || *r->at == '_') return name_or_call(r);
+    if (!took(r, "("))
+        return parse_fail(r, *r->at ? "a number, a name or '(' should be here" : "the text ends too soon");
+    const int inside = read_compare(r);
+    if (inside < 0) return -1;
+    return took(r, ")") ? inside : parse_fail(r, "')' is missing here");
+}
+
+static int read_sign(ExprReader *r) {
+    bool negative = false;
+    skip_blanks(r);
+    const char *const place = r->at;
+    for (;;) {
+        if (took(r, "-"))
+            negative = !negative;
+        else if (!took(r, "+"))
+            break;
+    }
+    const int part = read_part(r);
+    return negative ? call_at(r, place, "neg", 3, &part, 1) : part;
+}
+
+static int read_product(ExprReader *r) {
+    int x = read_sign(r);
+    while (x >= 0) {
+        skip_blanks(r);
+        const char *const place = r->at;
+        if (took(r, "*"))
+            x = operation(r, place, "mul", x, read_sign(r));
+        else if (took(r, "/"))
+            x = operation(r, place, "div", x, read_sign(r));
+        else
+            break;
+    }
+    return x;
+}
+
+static int read_sum(ExprReader *r) {
+    int x = read_product(r);
+    while (x >= 0) {
+        skip_blanks(r);
+        const char *const place = r->at;
+        if (took(r, "+"))
+            x = operation(r, place, "add", x, read_product(r));
+        else if (took(r, "-"))
+            x = operation(r, place, "sub", x, read_product(r));
+        else
+            break;
+    }
+    return x;
+}
+
+static const char *take_comparison(ExprReader *r) {
+    static const char *const rows[][2] = {{"<=", "le"}, {">=", "ge"}, {"==", "eq"},
+                                          {"!=", "ne"}, {"<", "lt"},  {">", "gt"}};
+    for (int i = 0; i < COUNT_OF(rows); i++)
+        if (took(r, rows[i][0])) return rows[i][1];
+    return NULL;
+}
+
+static int read_compare(ExprReader *r) {
+    if (++r->depth > MAX_EXPR_DEPTH) return parse_fail(r, "too many parentheses are open");
+    int x = read_sum(r);
+    skip_blanks(r);
+    const char *const place = r->at, *const function = x < 0 ? NULL : take_comparison(r);
+    if (function) x = operation(r, place, function, x, read_sum(r));
+    r->depth--;
+    return x;
+}
+
+Status expression_parse(Expression *e, const char *text) {
+    ExprReader r = {.e = e, .at = text};
+    e->text = e->at = text;
+    e->root = read_compare(&r);
+    skip_blanks(&r);
+    if (e->root >= 0 && *r.at) parse_fail(&r, "the expression has ended before");
+    e->at = NULL;
+    return error_pending();
+}
