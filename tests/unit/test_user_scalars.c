@@ -1,5 +1,5 @@
-/* test_user_scalars.c: pointwise ops of a program by a scalar expression: what it computes, in which dtype, that it fuses
- * with eager's bits, and what a wrong text is told. */
+/* test_user_scalars.c: pointwise ops of a program by a scalar expression: what it computes, in which dtype, that it
+ * fuses with eager's bits, and what a wrong text is told. */
 #include <stdio.h>
 
 #include "ir/expression.h"
