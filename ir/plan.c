@@ -1,6 +1,16 @@
 /* plan.c: see plan.h. */
 #include "ir/plan.h"
 
+void plan_merge_print(const PlanMerge *merge, Text *text) {
+    const char *const said = merge->why ? merge->why : "";
+    text_printf(text, "%s (%%%d) with %s (%%%d): %s%s", merge->from->base, merge->from_id, merge->to->base,
+                merge->to_id, said, *said ? "; " : "");
+    if (merge->bytes < 0)
+        text_printf(text, "traffic would rise by %lld bytes", (long long)-merge->bytes);
+    else
+        text_printf(text, "%lld bytes %s", (long long)merge->bytes, merge->why ? "would be saved" : "saved");
+}
+
 int plan_arena(Plan *plan, Device device) {
     for (int i = 0; i < plan->arenas.n; i++)
         if (plan->arenas.at[i].device == device) return i;

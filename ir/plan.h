@@ -73,6 +73,14 @@ typedef struct PlanArena { /* the memory of one device for one call */
     int64_t bytes; /* may be symbolic; 64-byte aligned parts */
 } PlanArena;
 
+/* Two nests that the scheduler made one, or that it could have. */
+typedef struct PlanMerge {
+    const OpRow *from, *to;
+    int from_id, to_id; /* of their values, as the stage prints them */
+    int64_t bytes;      /* that one moves less than two, by the hints of sizes; negative: more */
+    const char *why;    /* it was not done, "": because of its bytes; NULL: it was done */
+} PlanMerge;
+
 typedef struct Plan {
     Arena *arena;
     SymEnv *env; /* symbols with their bounds, and what must hold of them [C5] */
@@ -91,10 +99,13 @@ typedef struct Plan {
     /* Of checkpoints: ops that are computed again for a backward, and the bytes of results that nobody saves so. */
     int n_again;
     int64_t again_bytes;
-    const char **refusals; /* "why not fused", one line each */
-    int n_refusals;
+    const PlanMerge *merges; /* made and refused, in order */
+    int n_merges;
     const struct Machine *machine; /* that the steps' shapes are for; NULL: not decided */
 } Plan;
+
+/* "add (%0) with gelu (%1): 1024 bytes saved", "...: too many buffers; 1024 bytes would be saved". */
+void plan_merge_print(const PlanMerge *merge, Text *text);
 
 /* How many arguments and results a step has that is no kernel. */
 static inline int step_args(const Step *step) { return step->row ? step->row->n_params : 1; }

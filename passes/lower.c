@@ -350,14 +350,20 @@ bool pass_lower(Graph *graph, const PassOptions *options) {
     fill_ops(l);
     l->plan->saved_bytes = saved_bytes(l);
     count_again(l);
-    l->plan->refusals = l->refusals.at;
-    l->plan->n_refusals = l->refusals.n;
+    l->plan->merges = l->merges.at;
+    l->plan->n_merges = l->merges.n;
     graph->plan = l->plan;
     return true;
 }
 
 const char *plan_refusals(Plan *plan) {
-    const char *text = "";
-    for (int i = 0; i < plan->n_refusals; i++) text = arena_printf(plan->arena, "%s%s\n", text, plan->refusals[i]);
-    return text;
+    Text text = {0};
+    for (int i = 0; i < plan->n_merges; i++) {
+        if (!plan->merges[i].why) continue;
+        plan_merge_print(&plan->merges[i], &text);
+        text_puts(&text, "\n");
+    }
+    const char *const all = arena_strdup(plan->arena, text_str(&text));
+    text_free(&text);
+    return all;
 }

@@ -6,6 +6,7 @@
  *   values.c      what is known of each value
  *   plain.c       pointwise clusters that fit without a trial
  *   remat.c       values that a second nest computes for itself
+ *   traffic.c     bytes that one nest in the place of two saves
  *   group_order.c the groups in an order that can run, while they grow
  *   order.c       write-backs in place; the order of the groups
  *   position.c    affine arithmetic: positions through broadcasts, views and strides
@@ -121,7 +122,7 @@ typedef struct Lower {
     GroupOrder *order;
     int n_arena_slots;
     Arena *scratch; /* of nests tried, reset after each */
-    VEC(const char *) refusals;
+    VEC(PlanMerge) merges;
     struct LowerWork {
         int64_t trials, visits; /* nests tried; groups looked at to see whether a cycle would close */
         int64_t places;         /* placed slots looked at and moved to place others in the arena */
@@ -233,6 +234,8 @@ const GVal *cluster_last_stored(const Lower *l, const Cluster *cluster);
 const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b);
 /* order.c: how many of the graph's writes its nest could store where they go: it reads no other element there */
 int writes_in_place(Lower *l, const Cluster *cluster);
+/* schedule.c: for explain: `from` and `to` became one nest, or (why) did not, and what that saves */
+void note_merge(Lower *l, const Node *from, const Node *to, int64_t bytes, const char *why);
 /* remat.c: where clusters are final, and groups have one each */
 void rematerialize(Lower *l);
 
@@ -260,6 +263,9 @@ int body_nonzero(BodyCall *call, int divisor);
 /* kernel.c, order.c, pieces.c ----------------------------------------------------------------- */
 /* write-backs in place where that is safe; then the groups in running order */
 void order_groups(Lower *l);
+
+/* traffic.c: bytes that a nest of both moves less than the two; negative: more. b reads a's results, or what a does. */
+int64_t traffic_saved(const Lower *l, const Cluster *a, const Cluster *b);
 
 /* far.c: why two groups are not joined although they could be; NULL: nothing against it. */
 const char *far_refuses(const Lower *l, const Group *a, const Group *b);

@@ -91,7 +91,10 @@ static void look_at_operand(void *context, GVal **slot) {
 /* Nothing as large as the value is kept in its place, and no more is moved than a store and a load of it. */
 static bool pays(const Remat *remat, const GVal *value) {
     const int64_t bytes = bytes_of(remat, value);
-    return !remat->refused && remat->kept <= bytes && remat->read <= 2 * bytes;
+    if (remat->refused || remat->kept > bytes) return false;
+    if (remat->read <= 2 * bytes) return true;
+    note_merge(remat->l, value->def, remat->to->nodes.at[0], 2 * bytes - remat->read, "");
+    return false;
 }
 
 static void add_reader(void *context, GVal **slot) {

@@ -16,13 +16,14 @@
  *
  * Whether two clusters fit is decided by writing the nest they would make (nest.c) and looking at
  * it: it must exist, use a bounded number of buffers and compute nothing dear twice. Merging must
- * not close a cycle, of data or of the order of ops with effects. Each refusal is noted. */
+ * not close a cycle, of data or of the order of ops with effects, nor move more bytes than it saves (traffic.c). Each
+ * merge and each refusal is noted, with its bytes. */
 #include "passes/group_order.h"
 #include "passes/internal.h"
 
 /* Buffers of a nest (registers hold their addresses), its nodes (trying nests, and compiling them, stays cheap),
  * buffers of a kernel. */
-enum { MAX_BUFS = 30, MAX_NODES = 128, MAX_KERNEL_BUFS = 256, MAX_REFUSALS = 256 };
+enum { MAX_BUFS = 30, MAX_NODES = 128, MAX_KERNEL_BUFS = 256, MAX_MERGES = 512 };
 
 /* One cluster and one group per node. */
 static Cluster *singleton(Lower *l, Node *node) {
@@ -59,13 +60,15 @@ static void chain_effects(Lower *l) {
     }
 }
 
+void note_merge(Lower *l, const Node *from, const Node *to, int64_t bytes, const char *why) {
+    if (l->merges.n >= MAX_MERGES) return;
+    const int inputs = l->graph->inputs.n;
+    const PlanMerge merge = {from->row, to->row, from->outs[0].id - inputs, to->outs[0].id - inputs, bytes, why};
+    VEC_PUSH(l->arena, &l->merges, merge);
+}
+
 static void refuse_merge(Lower *l, const Cluster *a, const Cluster *b, const char *why) {
-    if (l->refusals.n >= MAX_REFUSALS) return;
-    const Node *const from = a->nodes.at[a->nodes.n - 1], *const to = b->nodes.at[0];
-    const char *const line =
-        arena_printf(l->arena, "%s (%%%d) with %s (%%%d): %s", from->row->base, from->outs[0].id - l->graph->inputs.n,
-                     to->row->base, to->outs[0].id - l->graph->inputs.n, why);
-    VEC_PUSH(l->arena, &l->refusals, line);
+    note_merge(l, a->nodes.at[a->nodes.n - 1], b->nodes.at[0], traffic_saved(l, a, b), why);
 }
 
 /* merging ------------------------------------------------------------------------------------- */
@@ -187,6 +190,11 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
         refuse_merge(l, a, b, "one has no elements");
         return false;
     }
+    const int64_t saved = traffic_saved(l, a, b);
+    if (saved < 0) {
+        refuse_merge(l, a, b, "");
+        return false;
+    }
     const Plain *const plain_a = look_at_cluster(l, a), *const plain_b = look_at_cluster(l, b);
     Cluster *const both = merged(l, a, b);
     relabel(l, both, both);
@@ -197,6 +205,7 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
         refuse_merge(l, a, b, why);
         return false;
     }
+    note_merge(l, a->nodes.at[a->nodes.n - 1], b->nodes.at[0], saved, NULL);
     both->group->clusters.at[0] = both;
     join_groups(l, a->group, b->group);
     return true;

@@ -86,11 +86,26 @@ const char *plan_part_stage(const Variant *v, int i) {
     return v->info.n_plans < 2 ? dump_row(DUMP_fused)->name : plan_part_name(v, i);
 }
 
-const char *plan_refusal(const Plan *plan, int i) {
-    if (i >= plan->n_refusals) return NULL;
-    for (int k = i - 1; k >= 0 && k > i - 8; k--)
-        if (!strcmp(plan->refusals[k], plan->refusals[i])) return "";
-    return plan->refusals[i];
+/* The same pair is tried again when its neighbours have changed. */
+static bool is_said(const Plan *plan, int i) {
+    const PlanMerge *const merge = &plan->merges[i];
+    for (int k = i - 1; k >= 0 && k > i - 16; k--) {
+        const PlanMerge *const before = &plan->merges[k];
+        if (before->from_id == merge->from_id && before->to_id == merge->to_id && before->bytes == merge->bytes &&
+            before->why == merge->why)
+            return true;
+    }
+    return false;
+}
+
+bool plan_merge_next(const Plan *plan, bool refused, int *i, Text *line) {
+    line->n = 0;
+    for (; *i < plan->n_merges; ++*i) {
+        if ((plan->merges[*i].why != NULL) != refused || is_said(plan, *i)) continue;
+        plan_merge_print(&plan->merges[(*i)++], line);
+        return true;
+    }
+    return false;
 }
 
 int64_t variant_arena_bytes(const Variant *v) {
@@ -174,14 +189,16 @@ static void saved_text(const Variant *v, Text *text) {
         text_printf(text, "  backward runs as eager's nodes for %d other key%s: %s\n", n, plural(n), why);
 }
 
-static void refusals_text(const Variant *v, int part, Text *text) {
+static void merges_text(const Variant *v, int part, bool refused, Text *text) {
     const Plan *const plan = v->info.plans[part];
-    const char *line;
-    if (plan->n_refusals)
-        text_printf(text, "  not fused in %s%s, by the numbers of stage %s:\n", v->info.n_plans < 2 ? "the " : "",
-                    plan_part_name(v, part), plan_part_stage(v, part));
-    for (int i = 0; (line = plan_refusal(plan, i)); i++)
-        if (*line) text_printf(text, "    %s\n", line);
+    Text line = {0};
+    for (int i = 0, n = 0; plan_merge_next(plan, refused, &i, &line); n++) {
+        if (!n)
+            text_printf(text, "  %sfused in %s%s, by the numbers of stage %s:\n", refused ? "not " : "",
+                        v->info.n_plans < 2 ? "the " : "", plan_part_name(v, part), plan_part_stage(v, part));
+        text_printf(text, "    %s\n", text_str(&line));
+    }
+    text_free(&line);
 }
 
 static void times_text(const Variant *v, Text *text) {
@@ -229,7 +246,10 @@ static void graph_text(const Variant *v, Text *text) {
     for (int i = 0; i < info->n_plans; i++) plan_text(v, i, text);
     saved_text(v, text);
     times_text(v, text);
-    for (int i = 0; i < info->n_plans; i++) refusals_text(v, i, text);
+    for (int i = 0; i < info->n_plans; i++) {
+        merges_text(v, i, false, text);
+        merges_text(v, i, true, text);
+    }
     text_puts(text, "  checked at each call, by the numbers of stage capture:\n");
     Text guards = {0};
     guards_print(v, &guards);

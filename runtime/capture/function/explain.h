@@ -23,8 +23,8 @@ int plan_fast_steps(const Plan *plan);                                /* how man
 /* Whether it was to be one launch a call (preset reduce-overhead), and is. */
 bool plan_part_repeats(const Variant *v, int part, RepeatReport *out);
 const char *plan_part_stage(const Variant *v, int i); /* whose text has its values' numbers */
-/* Line i of what the scheduler did not fuse in a plan; "": a line that was just said; NULL past the last. */
-const char *plan_refusal(const Plan *plan, int i);
+/* The next one, from *i on, of the merges that the scheduler made in a plan, or refused, each once; false: no more. */
+bool plan_merge_next(const Plan *plan, bool refused, int *i, Text *line);
 /* Break row i as texts list it: of rows with the same place and words only the first, with all their calls. False: not
  * that one. */
 bool explain_break(const sn_function *fn, int i, char *where, size_t room, int64_t *count);

@@ -19,23 +19,22 @@ static void put_number(Text *text, const char *key, int64_t value) {
 
 static void put_ms(Text *text, const char *key, int64_t ns) { text_printf(text, ", \"%s\": %.4f", key, ms(ns)); }
 
-/* What was not fused, of all parts: "forward: mm (%2) with sum (%3): no loop program". */
-static void put_refusals(const Variant *v, Text *text) {
+/* What was fused, or not, of all parts: "forward: mm (%2) with sum (%3): no loop program; 64 bytes would be saved". */
+static void put_merges(const Variant *v, bool refused, Text *text) {
     bool first = true;
+    Text line = {0}, one = {0};
     text_puts(text, "[");
-    for (int p = 0; p < v->info.n_plans; p++) {
-        const char *line;
-        for (int i = 0; (line = plan_refusal(v->info.plans[p], i)); i++) {
-            Text one = {0};
-            if (!*line) continue;
-            text_printf(&one, "%s: %s", plan_part_stage(v, p), line);
+    for (int p = 0; p < v->info.n_plans; p++)
+        for (int i = 0; plan_merge_next(v->info.plans[p], refused, &i, &line);) {
+            one.n = 0;
+            text_printf(&one, "%s: %s", plan_part_stage(v, p), text_str(&line));
             text_puts(text, first ? "" : ", ");
             text_json_string(text, text_str(&one));
-            text_free(&one);
             first = false;
         }
-    }
     text_puts(text, "]");
+    text_free(&line);
+    text_free(&one);
 }
 
 static void kernel_json(const Plan *plan, int at, Text *text) {
@@ -146,7 +145,9 @@ static void graph_json(const Variant *v, Text *text) {
     text_puts(text, "]");
     saved_json(v, text);
     text_puts(text, ", \"not_fused\": ");
-    put_refusals(v, text);
+    put_merges(v, true, text);
+    text_puts(text, ", \"fused\": ");
+    put_merges(v, false, text);
     text_puts(text, ", \"guards\": ");
     Text guards = {0};
     guards_print(v, &guards);

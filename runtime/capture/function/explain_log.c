@@ -34,9 +34,10 @@ static void log_fusion(const sn_function *fn, const Variant *v) {
         }
         text_printf(&text, "%s: %d kernels, %lld bytes moved, %lld saved\n", plan_part_name(v, i), plan->steps.n,
                     (long long)plan_moved_bytes(plan), (long long)plan->saved_bytes);
-        const char *line;
-        for (int k = 0; (line = plan_refusal(plan, k)); k++)
-            if (*line) text_printf(&text, "not fused in stage %s: %s\n", plan_part_stage(v, i), line);
+        Text line = {0};
+        for (int k = 0; plan_merge_next(plan, true, &k, &line);)
+            text_printf(&text, "not fused in stage %s: %s\n", plan_part_stage(v, i), text_str(&line));
+        text_free(&line);
     }
     log_text(LOG_fusion, fn, v, &text);
 }
