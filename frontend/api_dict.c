@@ -8,14 +8,14 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/core/safetensors.h"
-#include "runtime/core/tracking.h"
+#include "runtime/core/tensor_names.h"
 
 sn_dict *sn_dict_new(void) { return error_pending() == ST_OK ? mem_zero(sizeof(sn_dict)) : NULL; }
 
 void sn_dict_free(sn_dict *d) {
     if (!d) return;
     for (int i = 0; i < d->n; i++) {
-        tracking_unnamed(d->entries[i].tensor, d->entries[i].name);
+        tensor_unnamed(d->entries[i].tensor, d->entries[i].name);
         mem_free(d->entries[i].name);
         tensor_release(d->entries[i].tensor);
     }
@@ -56,11 +56,14 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     TRY(state_untraced("sn_dict_set"));
     capture_note_event("a dictionary is changed in the body");
     const int i = find_name(d, name);
-    if (i < 0) TRY(append_entry(d, name, t));
-    tracking_named(t, name);
-    if (i < 0) return ST_OK;
+    TRY(tensor_named(t, name));
+    if (i < 0) {
+        const Status status = append_entry(d, name, t);
+        if (status != ST_OK) tensor_unnamed(t, name);
+        return status;
+    }
     tensor_retain(t);
-    tracking_unnamed(d->entries[i].tensor, name);
+    tensor_unnamed(d->entries[i].tensor, name);
     tensor_release(d->entries[i].tensor);
     d->entries[i].tensor = t;
     return ST_OK;

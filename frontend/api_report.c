@@ -8,6 +8,7 @@
 #include "runtime/base/text.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/site.h"
+#include "runtime/core/tensor_names.h"
 #include "runtime/core/tracking.h"
 
 typedef struct SeenTensor {
@@ -95,13 +96,14 @@ static void put_site(Text *text, const char *how, const void *site) {
 static void put_tracked(void *context, const TrackedTensor *tracked) {
     Report *const r = context;
     const sn_tensor *const t = tracked->tensor;
+    char name[64];
     if (t->storage != r->t->storage) return;
     text_printf(&r->places, "  %s: ", kind_name(r, t));
     meta_print(NULL, &r->places, t->base.meta);
     if (t == r->t) text_puts(&r->places, ", itself");
     put_site(&r->places, ", made at ", tracked->made);
     put_site(&r->places, ", kept at ", tracked->kept);
-    if (tracked->names) text_printf(&r->places, ", '%s' of a dictionary", tracked->names->name);
+    if (tensor_name(t, name, sizeof name)) text_printf(&r->places, ", '%s' of a dictionary", name);
     text_puts(&r->places, "\n");
 }
 

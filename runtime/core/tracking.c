@@ -23,10 +23,6 @@ static void append(TrackedTensor *tracked) {
 static void take_out(TrackedTensor *tracked) {
     *(tracked->before ? &tracked->before->next : &oldest) = tracked->next;
     *(tracked->next ? &tracked->next->before : &newest) = tracked->before;
-    for (struct TrackedName *name = tracked->names, *older; name; name = older) {
-        older = name->older;
-        mem_free(name);
-    }
     mem_free(tracked);
 }
 
@@ -73,33 +69,6 @@ void tracking_kept(const sn_tensor *t, const void *site) {
     pthread_mutex_lock(&lock);
     TrackedTensor *const tracked = find(t);
     if (tracked) tracked->kept = site;
-    pthread_mutex_unlock(&lock);
-}
-
-void tracking_named(const sn_tensor *t, const char *name) {
-    if (!tracking_is_on()) return;
-    pthread_mutex_lock(&lock);
-    TrackedTensor *const tracked = find(t);
-    struct TrackedName *const entry = tracked ? mem_zero(sizeof *entry) : NULL;
-    if (entry) {
-        memcpy(entry->name, name, strnlen(name, TRACKED_NAME - 1));
-        entry->older = tracked->names;
-        tracked->names = entry;
-    }
-    pthread_mutex_unlock(&lock);
-}
-
-void tracking_unnamed(const sn_tensor *t, const char *name) {
-    if (!tracking_is_on()) return;
-    pthread_mutex_lock(&lock);
-    TrackedTensor *const tracked = find(t);
-    struct TrackedName **at = tracked ? &tracked->names : NULL; /* it may have come there before tracking began */
-    while (at && *at && strncmp((*at)->name, name, TRACKED_NAME - 1)) at = &(*at)->older;
-    if (at && *at) {
-        struct TrackedName *const gone = *at;
-        *at = gone->older;
-        mem_free(gone);
-    }
     pthread_mutex_unlock(&lock);
 }
 

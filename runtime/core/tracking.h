@@ -6,14 +6,9 @@
 #define SINTER_RUNTIME_TRACKING_H
 #include "runtime/core/tensor.h"
 
-enum { TRACKED_NAME = 64 };
 typedef struct TrackedTensor {
     const sn_tensor *tensor; /* its block; nobody has it while its count is 0 */
     const void *made, *kept; /* calls of the program: that it came from, that kept it last; NULL: unknown, none */
-    struct TrackedName {     /* of an entry of a dictionary that holds it, newest first */
-        char name[TRACKED_NAME];
-        struct TrackedName *older;
-    } * names;
     struct TrackedTensor *next, *before;
 } TrackedTensor;
 
@@ -26,8 +21,6 @@ void tracking_made(void *block);
 void tracking_gone(void *block);
 /* Nothing where it is off. */
 void tracking_kept(const sn_tensor *t, const void *site);
-void tracking_named(const sn_tensor *t, const char *name);   /* an entry holds it */
-void tracking_unnamed(const sn_tensor *t, const char *name); /* does not any more */
 /* Oldest first, of all threads, under a lock: visit may not make or free a tensor. */
 void tracking_each(void (*visit)(void *context, const TrackedTensor *tracked), void *context);
 

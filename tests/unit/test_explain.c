@@ -349,8 +349,7 @@ static sn_status forks_by_view(sn_frame *f) {
 }
 
 START_TEST(ops_have_the_names_that_the_body_called) {
-    static const char *const lines[] = {"aten::as_strided at ", "aten::as_strided %1 size[0]: 1, now 2",
-                                        "aten::t_ at "};
+    static const char *const lines[] = {"a new path: aten::as_strided at ", ", size[0]: 1, now 2", "aten::t_ at "};
     int path = 0;
     sn_function *const fn = sn_compile(forks_by_view, &path, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));
     for (; path < 4; path++)
@@ -497,7 +496,8 @@ START_TEST(texts_call_inputs_as_the_caller_does) {
     sn_requires_grad_(m.w, true);
     SN_CALL(fn, LEAF(3, 4, 2), F32(4, 7), F32(5, 4, 2));
     ck_assert_msg(has(sn_explain(fn), "recompile: requires_grad of argument 0: 0, now 1"), "%s", sn_explain(fn));
-    ck_assert_msg(has(sn_explain(fn), "recompile: requires_grad of closed over 0: 0, now 1"), "%s", sn_explain(fn));
+    ck_assert_msg(has(sn_explain(fn), "recompile: requires_grad of closed over by aten::add.Tensor at test_explain.c:"),
+                  "%s", sn_explain(fn));
     sn_function_free(fn);
 }
 END_TEST

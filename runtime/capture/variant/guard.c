@@ -9,6 +9,7 @@
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant_views.h"
 #include "runtime/capture/variant/dynamic.h"
+#include "runtime/capture/variant/reason_text.h"
 #include "runtime/capture/variant/variant.h"
 
 enum { MAX_SYMBOLS = 512 };
@@ -29,13 +30,8 @@ const char *guard_name(GuardId guard) {
 /* By a test. */
 static bool is_off(GuardId guard) { return disabled >> guard & 1; }
 
-/* Texts call an input what it is in this call; one without a body is called as the one that was captured. */
-static InputName name_now(const InputGuard *guard, const Trace *trace, int input) {
-    return trace->capture ? input_name(trace, input) : guard->name;
-}
-
 typedef struct GuardedInput {
-    const InputGuard *guard;
+    const Variant *variant;
     const Trace *trace;
     int i;
 } GuardedInput;
@@ -44,7 +40,7 @@ static bool differ(Text *why, GuardId guard, GuardedInput of, int64_t want, int6
     if (is_off(guard)) return true;
     if (!why) return false;
     text_printf(why, "%s of ", guard_name(guard));
-    input_name_print(why, name_now(of.guard, of.trace, of.i));
+    reason_input(why, of.variant, of.trace, of.i);
     text_printf(why, ": %lld, now %lld", (long long)want, (long long)got);
     return false;
 }
@@ -77,7 +73,7 @@ static bool other_meta_fits(const GuardCheck *c, int input) {
     const Meta *const want = c->variant->inputs[input].meta, *const got = c->trace->inputs.at[input].meta;
     if (same_meta(c, want, got)) return true;
     if (!c->why) return false;
-    input_name_print(c->why, name_now(&c->variant->inputs[input], c->trace, input));
+    reason_input(c->why, c->variant, c->trace, input);
     text_puts(c->why, ": ");
     meta_print(c->variant->env, c->why, want);
     text_puts(c->why, ", now ");
@@ -92,9 +88,10 @@ static inline bool same_flags(const InputGuard *guard, const TraceInput *input) 
            guard->inference == input->inference && guard->storage == input->storage_number;
 }
 
-bool guard_flags_fit(const InputGuard *guard, const Trace *trace, int i, Text *why) {
+bool guard_flags_fit(const Variant *variant, const Trace *trace, int i, Text *why) {
+    const InputGuard *const guard = &variant->inputs[i];
     const TraceInput *const input = &trace->inputs.at[i];
-    const GuardedInput of = {guard, trace, i};
+    const GuardedInput of = {variant, trace, i};
     if (guard->requires_grad != input->requires_grad &&
         !differ(why, GUARD_requires_grad, of, guard->requires_grad, input->requires_grad))
         return false;
@@ -130,8 +127,7 @@ static bool inputs_overlap(const Trace *trace) {
 static bool offset_fits(const GuardCheck *c, int i) {
     const int64_t want = c->variant->inputs[i].alias_offset;
     const int64_t offset = trace_alias_offset(c->trace, i);
-    return want == offset ||
-           differ(c->why, GUARD_offset, (GuardedInput){&c->variant->inputs[i], c->trace, i}, want, offset);
+    return want == offset || differ(c->why, GUARD_offset, (GuardedInput){c->variant, c->trace, i}, want, offset);
 }
 
 static bool inputs_fit(const GuardCheck *c) {
@@ -140,7 +136,7 @@ static bool inputs_fit(const GuardCheck *c) {
         const InputGuard *const guard = &v->inputs[i];
         const TraceInput *const input = &c->trace->inputs.at[i];
         if (UNLIKELY(guard->meta != input->meta) && !other_meta_fits(c, i)) return false;
-        if (UNLIKELY(!same_flags(guard, input)) && !guard_flags_fit(guard, c->trace, i, c->why)) return false;
+        if (UNLIKELY(!same_flags(guard, input)) && !guard_flags_fit(v, c->trace, i, c->why)) return false;
         if (v->writes && !offset_fits(c, i)) return false;
     }
     if (!v->writes || !inputs_overlap(c->trace) || is_off(GUARD_overlap)) return true;
@@ -157,7 +153,8 @@ static bool number_fits(const GuardCheck *c, int k) {
     if (rule != NUMBER_fixed && v->number_guarded[k] && number_is_special(rule == NUMBER_runtime_float, now) &&
         !is_off(GUARD_special)) {
         if (c->why) {
-            text_printf(c->why, "%s: any but those with code of their own, now ", v->number_names[k]);
+            reason_number(c->why, v, c->trace, k);
+            text_puts(c->why, ": any but those with code of their own, now ");
             guard_number_print(c->why, now);
         }
         return false;
@@ -165,7 +162,8 @@ static bool number_fits(const GuardCheck *c, int k) {
     if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) return true;
     if (expect_number(c, v->numbers[k], now) || is_off(GUARD_number)) return true;
     if (!c->why) return false;
-    text_printf(c->why, "%s: ", v->number_names[k]);
+    reason_number(c->why, v, c->trace, k);
+    text_puts(c->why, ": ");
     if (sym_is(v->numbers[k]))
         sym_print(v->env, c->why, v->numbers[k]);
     else
@@ -189,24 +187,22 @@ static bool ranges_fit(const GuardCheck *c) {
     for (int i = 0; i < v->n_bindings; i++) {
         const SymExpr *const s = sym_expr(v->env, sym_free_at(v->env, i));
         if (v->bindings[i].kind >= BIND_seed || c->symbols[i] >= s->b || is_off(GUARD_range)) continue;
-        if (c->why)
-            text_printf(c->why, "range of s%d: at least %lld, now %lld", i, (long long)s->b, (long long)c->symbols[i]);
+        if (!c->why) return false;
+        reason_symbol(c->why, v, c->trace, i);
+        text_printf(c->why, ": at least %lld, now %lld", (long long)s->b, (long long)c->symbols[i]);
         return false;
     }
     return true;
 }
 
 static bool symbols_fit(const GuardCheck *c) {
-    static const char *const rel[] = {"==", "!=", "<", "<="};
     const SymEnv *const env = c->variant->env;
     for (int i = 0; i < sym_guard_count(env); i++) {
         const SymGuard *const guard = sym_guard_at(env, i);
         if (sym_guard_holds(env, guard, c->symbols) || is_off(GUARD_symbol)) continue;
         if (!c->why) return false;
         text_puts(c->why, "guard ");
-        sym_print(env, c->why, guard->a);
-        text_printf(c->why, " %s ", rel[guard->rel]);
-        sym_print(env, c->why, guard->b);
+        reason_relation(c->why, c->variant, c->trace, guard);
         text_printf(c->why, ", now %lld and %lld", (long long)sym_eval(env, guard->a, c->symbols),
                     (long long)sym_eval(env, guard->b, c->symbols));
         return false;
@@ -221,7 +217,7 @@ bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why) {
         if (((trace->marks[v] & VALUE_output && !variant->provides[v]) ||
              (trace->views && trace_lacks_view(trace, variant, v))) &&
             !is_off(GUARD_output)) {
-            if (why) text_printf(why, "output: value %d is needed now", v);
+            if (why) reason_value(why, trace, v), text_puts(why, " is needed now");
             return false;
         }
     return true;

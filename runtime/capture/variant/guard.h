@@ -18,7 +18,7 @@ void guard_disable(uint32_t guards); /* tests only: a bit per GuardId; 0 enables
  * both values. */
 bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
 /* Of variant_fits, for the search of a variant to generalise. */
-bool guard_flags_fit(const InputGuard *guard, const Trace *trace, int i, Text *why);
+bool guard_flags_fit(const Variant *variant, const Trace *trace, int i, Text *why);
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why);
 /* Two storages name the same bytes; only memory that users own can. */
 bool storages_overlap(const Storage *a, const Storage *b);

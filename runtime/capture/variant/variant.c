@@ -186,7 +186,7 @@ static Variant *most_general_like(const Trace *trace) {
         bool same_kinds = true; /* only sizes, strides and numbers may differ to generalise */
         for (int i = 0; i < v->n_inputs && same_kinds; i++) {
             const Meta *const a = v->example_metas[i], *const b = trace->inputs.at[i].meta;
-            same_kinds = a->dtype == b->dtype && a->rank == b->rank && guard_flags_fit(&v->inputs[i], trace, i, NULL);
+            same_kinds = a->dtype == b->dtype && a->rank == b->rank && guard_flags_fit(v, trace, i, NULL);
         }
         if (same_kinds && guard_outputs_fit(v, trace, NULL)) found = v;
     }
@@ -397,17 +397,20 @@ static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Tr
         capture_hooks.explain_log(fn, v);
 }
 
-/* What differs from the newest variant, or where the path leaves those that are known. */
-static void print_news(const Trace *trace, const Variant *newest, Text *why) {
+/* What differs from the variant that it generalises, else from the newest, or where the path leaves those that are
+ * known. */
+static void print_news(const Trace *trace, Text *why) {
+    const Variant *const older = most_general_like(trace),
+                  *const newest = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
     if (newest)
-        variant_fits(newest, trace, why);
+        variant_fits(older ? older : newest, trace, why);
     else
         trace_new_path(trace, why);
 }
 
-static void note_recompile(sn_function *fn, const Trace *trace, const Variant *newest) {
+static void note_recompile(sn_function *fn, const Trace *trace) {
     Text why = {0};
-    print_news(trace, newest, &why);
+    print_news(trace, &why);
     function_note_recompile(fn, text_str(&why));
     text_free(&why);
 }
@@ -435,7 +438,7 @@ Status variant_admit(const Trace *trace) {
     const sn_function *const fn = trace->capture->fn;
     if (!has_stance(trace, SN_STANCE_FAIL_ON_RECOMPILE) || trace->waits || is_limited(fn, trace)) return ST_OK;
     Text why = {0};
-    print_news(trace, atomic_load_explicit(&trace->end->variants, memory_order_acquire), &why);
+    print_news(trace, &why);
     const Status status = error_raise(ST_STRICT, "%s: the stance is fail on recompile, and this is not compiled: %s",
                                       fn->name, text_str(&why));
     text_free(&why);
@@ -456,7 +459,7 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
             return;
         }
     const bool limited = is_limited(fn, trace);
-    if (newest || (!first && !limited)) note_recompile(fn, trace, newest);
+    if (newest || (!first && !limited)) note_recompile(fn, trace);
     if (limited) {
         trace->reason = function_note_limit(fn, end->failures > 0);
         return;

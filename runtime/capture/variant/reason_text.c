@@ -1,0 +1,97 @@
+/* reason_text.c: see reason_text.h. */
+#include "runtime/capture/variant/reason_text.h"
+
+#include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/site.h"
+#include "runtime/capture/variant/guards_text.h"
+#include "runtime/core/tensor_names.h"
+
+static void put_op(Text *why, const TraceStep *step) {
+    char where[256];
+    site_name(step->site, where, sizeof where);
+    text_printf(why, "%s at %s", trace_op_name(step->op), where);
+}
+
+static const TraceStep *first_user(const Trace *trace, int input) {
+    for (int o = 0; o < trace->ops.n; o++)
+        for (int k = 0; k < trace->ops.at[o].op->n_operands; k++)
+            if (trace->ops.at[o].op->operands[k] == -1 - input) return &trace->ops.at[o];
+    return NULL;
+}
+
+static void put_closed_over(Text *why, const Trace *trace, int i) {
+    char name[128];
+    const TraceStep *const user = first_user(trace, i);
+    text_puts(why, "closed over");
+    if (tensor_name(trace->inputs.at[i].tensor, name, sizeof name)) {
+        text_printf(why, ": %s", name);
+    } else if (user) {
+        text_puts(why, " by ");
+        put_op(why, user);
+    }
+}
+
+void reason_value(Text *why, const Trace *trace, int value) {
+    if (value >= trace->places.n) { /* a call without a body */
+        text_puts(why, "another result");
+        return;
+    }
+    text_puts(why, "the result of ");
+    put_op(why, &trace->ops.at[trace->places.at[value].op]);
+}
+
+void reason_input(Text *why, const Variant *variant, const Trace *trace, int i) {
+    const InputName name = trace->capture ? input_name(trace, i) : variant->inputs[i].name;
+    const TraceInput *const in = &trace->inputs.at[i];
+    if (trace->capture && name.kind == INPUT_closed_over)
+        put_closed_over(why, trace, i);
+    else if (trace->capture && name.kind == INPUT_earlier)
+        reason_value(why, in->maker, in->maker_value);
+    else
+        input_name_print(why, name);
+}
+
+void reason_number(Text *why, const Variant *variant, const Trace *trace, int k) {
+    int o = 0;
+    while (o < trace->ops.n && k >= trace->ops.at[o].op->first_number + trace->ops.at[o].op->n_numbers) o++;
+    if (!trace->capture || o == trace->ops.n) { /* a call without a body has no lines */
+        text_puts(why, variant->number_names[k]);
+        return;
+    }
+    const NumberPlace place = trace_number_place(trace->ops.at[o].op, k);
+    put_op(why, &trace->ops.at[o]);
+    text_printf(why, ", %s", place.param->name);
+    if (place.item >= 0) text_printf(why, "[%d]", place.item);
+}
+
+void reason_symbol(Text *why, const Variant *variant, const Trace *trace, int i) {
+    const SymBinding *const b = &variant->bindings[i];
+    if (b->kind == BIND_number) {
+        reason_number(why, variant, trace, b->input);
+    } else if (b->kind <= BIND_stride) {
+        text_printf(why, "%s %d of ", b->kind == BIND_size ? "size" : "stride", b->dim);
+        reason_input(why, variant, trace, b->input);
+    } else {
+        text_puts(why, "the generator");
+    }
+}
+
+static bool depends_on(const SymEnv *env, int64_t a, int64_t symbol) {
+    if (a == symbol || !sym_is(a)) return a == symbol;
+    const SymExpr *const e = sym_expr(env, a);
+    return e->op != SYM_free && (depends_on(env, e->a, symbol) || depends_on(env, e->b, symbol));
+}
+
+void reason_relation(Text *why, const Variant *variant, const Trace *trace, const SymGuard *relation) {
+    const SymEnv *const env = variant->env;
+    const char *between = " (";
+    guard_relation_print(variant->env, why, relation);
+    for (int i = 0; i < variant->n_bindings; i++) {
+        const int64_t symbol = sym_free_at(env, i);
+        if (!depends_on(env, relation->a, symbol) && !depends_on(env, relation->b, symbol)) continue;
+        text_printf(why, "%ss%d: ", between, i);
+        reason_symbol(why, variant, trace, i);
+        between = ", ";
+    }
+    if (between[0] == ',') text_puts(why, ")");
+}
