@@ -2,6 +2,7 @@
 #include <sinter/compile.h>
 
 #include "frontend/options.h"
+#include "runtime/autograd/dynamic_mark.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/function/explain.h"
@@ -48,6 +49,19 @@ void sn_function_free(sn_function *fn) {
         return;
     }
     function_free(fn);
+}
+
+sn_status sn_mark_dynamic(sn_tensor *t, int64_t dim, int64_t min, int64_t max) {
+    if (tensor_valid(t, "sn_mark_dynamic") != ST_OK) return (sn_status)error_pending();
+    const int rank = t->base.meta->rank;
+    if (dim < -rank || dim >= rank)
+        return (sn_status)error_raise(ST_SHAPE, "sn_mark_dynamic: dim %lld of a tensor of rank %d", (long long)dim,
+                                      rank);
+    if (min < 0 || max < 0 || (max && min > max))
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_mark_dynamic: sizes from %lld to %lld (0: any)", (long long)min,
+                                      (long long)max);
+    const DynamicMark mark = {.least = min, .most = max ? max : INT64_MAX};
+    return (sn_status)dynamic_mark_set(t, (int)dim_wrap(dim, rank), mark);
 }
 
 sn_status sn_function_wait(sn_function *fn) {

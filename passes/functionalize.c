@@ -157,9 +157,16 @@ static Status record_results(Rewrite *rewrite, Node *node) {
 
 /* writing ------------------------------------------------------------------------------------- */
 
-/* `value` with dtype and, if `layout` is a whole storage's, strides of `layout`; a copy of what an
+/* Sizes that are equal by a guard become the same expressions: readers were recorded with those of the memory. */
+static Val *resized(Graph *graph, Val *value, const Meta *layout) {
+    if (!value || meta_same_sizes(value->meta, layout)) return value;
+    return E(&graph->builder, expand, V(value), A_INTS(layout->sizes, layout->rank));
+}
+
+/* `value` with dtype, sizes and, if `layout` is a whole storage's, strides of `layout`; a copy of what an
  * input's memory holds now (_unsafe_view.out), which a later write may change. */
-static Val *coerced(Graph *graph, Val *value, const Meta *layout, bool strides_too) {
+static Val *coerced(Graph *graph, Val *given, const Meta *layout, bool strides_too) {
+    Val *const value = resized(graph, given, layout);
     if (!value) return NULL;
     const bool same = strides_too ? meta_equal(value->meta, layout) : value->meta->dtype == layout->dtype;
     if (same && !(strides_too && is_seen_input(gval(value)))) return value;

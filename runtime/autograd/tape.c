@@ -196,6 +196,7 @@ void tape_meta_free(sn_tensor *t) {
     sn_tensor *const base = meta->base;
     tensor_release(meta->grad);
     if (UNLIKELY(meta->hooks != NULL)) free_hooks(meta->hooks);
+    if (UNLIKELY(meta->marks != NULL)) mem_free(meta->marks);
     tape_block_give(meta, (sizeof *meta + CLASS_BYTES - 1) / CLASS_BYTES);
     if (view) tape_view_release(view);
     tensor_release(base);

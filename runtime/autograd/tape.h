@@ -45,6 +45,7 @@ typedef struct AutogradMeta {
     sn_tensor *base;     /* which is owned */
     TapeHook *hooks;     /* of a leaf; those of other tensors belong to their node */
     TapeSlot slot;
+    struct DynamicMarks *marks; /* dynamic_mark.c; NULL: none */
 } AutogradMeta;
 
 bool tape_view_tracks(const sn_tensor *t); /* a view whose base was written by a recorded op */

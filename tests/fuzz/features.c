@@ -157,6 +157,9 @@ static bool prints(const FzProgram *p) { return any_step(p, FZ_print); }
 static bool packs_saved(const FzProgram *p) {
     return p->packs && leaves(p) && (p->outer_backward || any_step(p, FZ_backward));
 }
+static bool marked_sizes(const FzProgram *p) {
+    return p->marked && p->n_inputs && memcmp(p->sizes[0], p->sizes[1], sizeof p->sizes[0]) != 0;
+}
 static bool hooked_leaves(const FzProgram *p) {
     return p->hooked && leaves(p) && (p->outer_backward || any_step(p, FZ_backward));
 }
@@ -366,6 +369,7 @@ static const struct {
                 {"prints", prints},
                 {"hooks of saved tensors", packs_saved},
                 {"hooks behind .grad", hooked_leaves},
+                {"sizes marked as dynamic", marked_sizes},
                 {"states of the generator", generators},
                 {"autocast around calls", autocast_calls},
                 {"autocast in parts", autocast_parts},

@@ -653,6 +653,7 @@ enum {
     FUNCTIONAL_EVERY = 11,
     PACKS_EVERY = 9,
     HOOKED_EVERY = 4,
+    MARKED_EVERY = 7,
     WOVEN_EVERY = 6
 };
 
@@ -670,6 +671,7 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     p->api_mode = seed % API_MODE_EVERY == 5;
     p->packs = !stateful && seed % PACKS_EVERY == 4;
     p->hooked = seed % HOOKED_EVERY == 2;
+    p->marked = seed % MARKED_EVERY == 3;
     if (stateful) p->no_grad = gen_chance(&g, 70), g.callees = gen_chance(&g, 30);
     if (p->no_grad) g.grad_on = false;
     if (gen_chance(&g, 12)) p->region = g.autocast = 1 + (int)gen_below(&g, 2);

@@ -31,6 +31,7 @@
  *   functional                               and in functional mode
  *   packs                                    and under hooks of saved tensors, which copy
  *   hooked                                   leaves have hooks that halve .grad when it has been added to
+ *   marked                                   sizes of inputs are marked as dynamic, some within bounds
  *   outer_write
  *   outer_backward */
 #ifndef SINTER_TESTS_FUZZ_PROGRAM_H
@@ -150,6 +151,7 @@ typedef struct FzProgram {
     bool functional;     /* and in functional mode */
     bool packs;          /* and under hooks of saved tensors */
     bool hooked;         /* leaves that are no held ones have post-accumulate hooks */
+    bool marked;         /* sizes of inputs are marked as dynamic */
     bool api_mode;       /* every other call is made under an API mode that passes all on */
     bool outer_write;    /* after the call, results are multiplied in place by a leaf */
     bool outer_backward; /* then, backward through the results that carry gradients */

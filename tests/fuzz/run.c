@@ -89,6 +89,11 @@ static sn_tensor *make_layout(const FzInput *in, int64_t *sizes, uint64_t *s) {
     return fresh(in, sizes, in->rank, s);
 }
 
+/* Every second dim within bounds that some of the sizes miss. */
+static void mark_sizes(sn_tensor *t) {
+    for (int d = 0; d < sn_rank(t); d++) sn_mark_dynamic(t, d, d % 2 ? 3 : 0, d % 2 ? 12 : 0);
+}
+
 sn_tensor *fz_make_input(const FzRun *run, int i, uint64_t *s) {
     const FzInput *in = &run->p->inputs[i];
     if (in->alias >= 0) return sn_alias(run->inputs[in->alias]);
@@ -96,6 +101,7 @@ sn_tensor *fz_make_input(const FzRun *run, int i, uint64_t *s) {
     for (int d = 0; d < in->rank; d++) sizes[d] = fz_int(run->p, in->sizes[d], run->setting);
     sn_tensor *t = make_layout(in, sizes, s);
     if (in->grad && t && !run->no_leaves) sn_requires_grad_(t, true);
+    if (t && run->p->marked) mark_sizes(t);
     return t;
 }
 

@@ -183,6 +183,10 @@ static void drop_whole_parts(Shrinker *s) {
         begin(s)->p.packs = false;
         attempt(s);
     }
+    if (s->now->p.marked) {
+        begin(s)->p.marked = false;
+        attempt(s);
+    }
     if (s->now->p.hooked) {
         begin(s)->p.hooked = false;
         attempt(s);

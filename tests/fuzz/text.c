@@ -136,6 +136,7 @@ void fz_print(const FzProgram *p, Text *t) {
     if (p->functional) text_puts(t, "functional\n");
     if (p->packs) text_puts(t, "packs\n");
     if (p->hooked) text_puts(t, "hooked\n");
+    if (p->marked) text_puts(t, "marked\n");
     if (p->api_mode) text_puts(t, "api_mode\n");
     if (p->optim) text_printf(t, "optim %d\n", p->optim);
     if (p->scaler) text_puts(t, "scaler\n");
@@ -396,6 +397,8 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
             out->packs = true;
         } else if (take(&r, "hooked")) {
             out->hooked = true;
+        } else if (take(&r, "marked")) {
+            out->marked = true;
         } else if (take(&r, "api_mode")) {
             out->api_mode = true;
         } else if (take(&r, "optim")) {

@@ -15,8 +15,12 @@
  * In a replay function what a number is of the call's scalar inputs is known: such a number is a runtime value from the
  * first trace on, and one expression is one symbol.
  *
+ * A size that the program has marked (sn_mark_dynamic) is a symbol from the first trace on, within its bounds; then, as
+ * with SN_DYNAMIC_ALWAYS, there is one example, and only numbers that equal a size follow it.
+ *
  * A wrong guess is harmless: every number is compared with its expression on every verified call. */
 #include "runtime/capture/variant/dynamic.h"
+#include "runtime/autograd/dynamic_mark.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
@@ -34,7 +38,8 @@ typedef struct Known {
 typedef struct Dynamic {
     const Trace *trace;
     const Variant *older;
-    bool always;
+    bool always; /* all sizes */
+    bool single; /* this trace is the only example of what a symbol is */
     Arena *arena;
     SymPlan *plan;
     int64_t *made_up; /* values of the older variant's symbols */
@@ -83,13 +88,47 @@ static const Meta *before_meta(const Dynamic *d, int input) {
     return d->older ? d->older->example_metas[input] : d->trace->inputs.at[input].meta;
 }
 
+/* What an earlier segment made has the marks of the arguments whose sizes it has: a guess, as any. */
+static const DynamicMark *mark_by_size(const Capture *c, int64_t size) {
+    for (int i = 0; i < c->n_in; i++) {
+        const sn_tensor *const t = c->in[i].kind == ARG_tensor ? (const sn_tensor *)c->in[i].val : NULL;
+        for (int dim = 0; dynamic_mark_any(t) && dim < t->base.meta->rank; dim++) {
+            const DynamicMark *const mark = dynamic_mark_get(t, dim);
+            if (mark && t->base.meta->sizes[dim] == size) return mark;
+        }
+    }
+    return NULL;
+}
+
+static const DynamicMark *mark_of(const Trace *trace, int input, int dim) {
+    const TraceInput *const in = &trace->inputs.at[input];
+    if (in->maker) return mark_by_size(trace->capture, in->meta->sizes[dim]);
+    return dynamic_mark_get(in->tensor, dim);
+}
+
+static bool has_marks(const Trace *trace) {
+    for (int i = 0; i < trace->inputs.n; i++)
+        for (int dim = 0; dim < trace->inputs.at[i].meta->rank; dim++)
+            if (mark_of(trace, i, dim)) return true;
+    return false;
+}
+
+/* A size outside is a case of its own: the bounds are guards. */
+static int64_t within(Dynamic *d, int64_t symbol, const DynamicMark *mark) {
+    if (mark->least > 2) sym_require(d->plan->env, SYM_le, mark->least, symbol);
+    if (mark->most < INT64_MAX) sym_require(d->plan->env, SYM_le, symbol, mark->most);
+    return symbol;
+}
+
 /* 0 and 1 stay plain: rules branch on them [semantics C5]. */
 static int64_t plan_size(Dynamic *d, int input, int dim) {
+    const DynamicMark *const mark = mark_of(d->trace, input, dim);
     const int64_t now = d->trace->inputs.at[input].meta->sizes[dim], before = before_meta(d, input)->sizes[dim],
                   older = d->older ? d->older->inputs[input].meta->sizes[dim] : before;
-    const bool varies = d->always || before != now || sym_is(older);
-    if (!varies || now < 2 || before < 2) return now;
-    return symbol_for(d, example(d, before, now, older), (SymBinding){BIND_size, input, dim});
+    const bool varies = d->always || (before != now && before >= 2) || sym_is(older);
+    if (now < 2 || !(varies || mark) || (mark && (now < mark->least || now > mark->most))) return now;
+    const int64_t symbol = symbol_for(d, example(d, before, now, older), (SymBinding){BIND_size, input, dim});
+    return mark ? within(d, symbol, mark) : symbol;
 }
 
 /* Modulo 2^64, as symbols are: numbers may be anything. */
@@ -100,7 +139,7 @@ static int64_t minus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uin
 static int64_t scaled_symbol(const Dynamic *d, Example of, Example value, int64_t symbol) {
     if (value.now < 1 || !value.before || of.now % value.now) return 0;
     const int64_t factor = of.now / value.now;
-    if (d->always && factor != 1) return 0; /* one example: a factor would be a guess */
+    if (d->single && factor != 1) return 0; /* one example: a factor would be a guess */
     const Example scaled = {times_sizes(value.before, factor), of.now, times_sizes(value.made_up, factor)};
     return same_example(scaled, of) ? sym_mul(d->plan->env, symbol, factor) : 0;
 }
@@ -121,7 +160,7 @@ static int64_t product_for(const Dynamic *d, Example of) {
 
 /* A symbol divided: half of the rows. */
 static int64_t quotient_for(const Dynamic *d, Example of) {
-    for (int i = 0; i < d->known.n && !d->always && of.before > 0 && of.now > 0; i++) {
+    for (int i = 0; i < d->known.n && !d->single && of.before > 0 && of.now > 0; i++) {
         const Example p = d->known.at[i].at;
         const int64_t by = p.now / of.now;
         if (by > 1 && p.now == times_sizes(by, of.now) && p.before == times_sizes(by, of.before) &&
@@ -206,10 +245,10 @@ static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
         return;
     }
     const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
-    if (!d->always && before == now && !varied) return;
+    if (!d->single && before == now && !varied) return;
     const Example of = example(d, before, now, d->older ? d->older->numbers[k] : before);
     int64_t symbolic = product_for(d, of);
-    if (d->always && (now < 2 || !symbolic)) return; /* one example: only what equals a size follows it */
+    if (d->single && (now < 2 || !symbolic)) return; /* one example: only what equals a size follows it */
     if (!symbolic) symbolic = quotient_for(d, of);
     if (!symbolic) symbolic = shifted_for(d, of);
     d->plan->number_rules[k] = NUMBER_expr;
@@ -224,7 +263,7 @@ static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
     const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] == NUMBER_runtime_float;
     const struct NumberSource *const source = first_source(d, k);
     const bool of_call = source && source->input >= 0;
-    if (!of_call && (d->always || (before == now && !varied))) return;
+    if (!of_call && before == now && !varied) return;
     d->plan->number_rules[k] = NUMBER_runtime_float;
     d->plan->numbers[k] = d->plan->n_runtime_floats++;
 }
@@ -270,11 +309,12 @@ Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *o
                      .number_guarded = ARENA_ARRAY(arena, bool, trace->numbers.n)};
     if (!out->env || !out->metas || !out->numbers || !out->number_rules || !out->number_guarded) return ST_MEMORY;
     const bool always = mode == SN_DYNAMIC_ALWAYS && !older;
+    const bool single = !older && (always || has_marks(trace));
     const bool sources = symbols_have_numbers(trace->capture->symbols);
-    if (mode == SN_DYNAMIC_NEVER || (!older && !always && !sources) || has_floats_list(trace))
+    if (mode == SN_DYNAMIC_NEVER || (!older && !single && !sources) || has_floats_list(trace))
         return plan_static(trace, out);
     out->dynamic = true;
-    Dynamic d = {.trace = trace, .older = older, .always = always, .arena = arena, .plan = out};
+    Dynamic d = {.trace = trace, .older = older, .always = always, .single = single, .arena = arena, .plan = out};
     TRY(make_up(&d));
     for (int i = 0; i < trace->inputs.n; i++) TRY(plan_input(&d, i));
     plan_numbers(&d);
