@@ -400,8 +400,8 @@ static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Tr
 /* What differs from the variant that it generalises, else from the newest, or where the path leaves those that are
  * known. */
 static void print_news(const Trace *trace, Text *why) {
-    const Variant *const older = most_general_like(trace),
-                  *const newest = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    const Variant *const newest = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    const Variant *const older = most_general_like(trace);
     if (newest)
         variant_fits(older ? older : newest, trace, why);
     else
