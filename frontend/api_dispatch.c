@@ -3,6 +3,7 @@
 #include <sinter/dispatch.h>
 
 #include "frontend/api_number.h"
+#include "frontend/op_check.h"
 #include "frontend/ops_call.h"
 #include "ir/schema.h"
 #include "passes/passes.h"
@@ -96,7 +97,8 @@ const char *sn_op_list(void) {
     Text text = {0};
     text_puts(&text, "[");
     for (int i = 0; i < OP_COUNT; i++) list_row(&text, op_row((OpId)i), i == 0);
-    for (int i = 0; custom_op_at(i); i++) list_row(&text, &custom_op_at(i)->row, false);
+    for (int i = 0; custom_op_at(i); i++)
+        if (!custom_op_at(i)->withdrawn) list_row(&text, &custom_op_at(i)->row, false);
     text_puts(&text, "\n]\n");
     return state_text(state_get(), text.at);
 }
@@ -130,7 +132,8 @@ int sn_op_tag_count(const char *tag) {
     const int found = known_tag(tag, "sn_op_tag_count");
     if (found < 0) return 0;
     int n = op_tag_members(found, false);
-    for (int i = 0; custom_op_at(i); i++) n += op_has_tag(&custom_op_at(i)->row, FORM_functional, found);
+    for (int i = 0; custom_op_at(i); i++)
+        n += !custom_op_at(i)->withdrawn && op_has_tag(&custom_op_at(i)->row, FORM_functional, found);
     return n;
 }
 
@@ -240,6 +243,17 @@ int sn_expr_call(sn_expr *e, const char *function, const int *parts, int n) {
     if (!to) return -1;
     if (n < 0 || (n && !parts)) return expression_fail(to, ST_ARGUMENT, "%s: %d parts", function, n);
     return expression_call(to, function, strlen(function), parts, n);
+}
+
+sn_status sn_op_check(const sn_op *op, const sn_op_sample *samples, int n) {
+    if (error_pending() != ST_OK || state_outside_body("sn_op_check") != ST_OK) return (sn_status)error_pending();
+    if (!op || n < 0 || (n && !samples))
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_op_check: the op or its samples are NULL (%d samples)", n);
+    if (op->form != FORM_functional || op->row->returns_list || op->row->kind == KIND_number)
+        return (sn_status)error_raise(ST_UNSUPPORTED, "sn_op_check: %s is no functional op that returns tensors",
+                                      op_form_name(op->row, op->form));
+    OpCheck check = {.op = op, .row = op->row, .own = op_dynamic(op->row)};
+    return (sn_status)op_check(&check, samples, n);
 }
 
 /* What a kernel or a mode has set so far, by sn_out or sn_redispatch. */

@@ -1,16 +1,73 @@
 #!/bin/sh
-# check_install.sh CMAKE BUILD CC PROGRAM: what `cmake --install` leaves is whole: the tool and a program built against the
-# installed library find the installed LLVM module, wherever the prefix is.
+# check_install.sh CMAKE BUILD CC ROOT: what `cmake --install` leaves is whole: the tool and a program built against the
+# installed library find the installed LLVM module, wherever the prefix is; pkg-config and CMake find the library, for C
+# and C++; the sample of a plug-in builds by its Makefile, loads, and its op is good.
 set -eu
+cmake=$1 build=$2 cc=$3 root=$4
 prefix=$(mktemp -d)
 trap 'rm -rf "$prefix"' EXIT
 unset SINTER_LLVM_MODULE LD_LIBRARY_PATH
-"$1" --install "$2" --prefix "$prefix" >/dev/null
-[ -e "$2/lib/libsinter-llvm.so" ] && llvm=yes || llvm=no # a build without LLVM has none to install
+complain() { echo "check_install: $1"; exit 1; }
+"$cmake" --install "$build" --prefix "$prefix" >/dev/null
+[ -e "$prefix/lib/libsinter-llvm.so" ] && llvm=yes || llvm=no # a build without LLVM has none to install
 "$prefix/bin/sinter" doctor >"$prefix/said"
 grep -q '^llvm: absent' "$prefix/said" && found=no || found=yes
-[ $llvm = $found ] || { echo "the installed tool: LLVM $found, the build: $llvm"; cat "$prefix/said"; exit 1; }
-"$3" -std=c11 -I "$prefix/include" "$4" -L "$prefix/lib" -lsinter -lm -Wl,-rpath,"$prefix/lib" -o "$prefix/program"
-SINTER_REPORT=explain SINTER_REPORT_FILE="$prefix/report" "$prefix/program" >/dev/null
-[ $llvm = no ] || ! grep -q 'no generated code' "$prefix/report" || { cat "$prefix/report"; exit 1; }
-[ -s "$prefix/report" ] || { echo "the program reported nothing"; exit 1; }
+[ $llvm = $found ] || { cat "$prefix/said"; complain "the installed tool: LLVM $found, the build: $llvm"; }
+
+uses() { # COMMAND...: a program built by it runs, and compiled functions generate code
+    SINTER_REPORT=explain SINTER_REPORT_FILE="$prefix/report" "$@" >/dev/null
+    [ $llvm = no ] || ! grep -q 'no generated code' "$prefix/report" || { cat "$prefix/report"; exit 1; }
+    [ -s "$prefix/report" ] || complain "the program reported nothing"
+}
+if nm -D "$prefix/lib/libsinter.so" | grep -q -e __asan_ -e __tsan_ -e __ubsan_; then
+    exit 0 # an instrumented library brings its own runtime: no program of another compiler's is linked with it
+fi
+"$cc" -std=c11 -I "$prefix/include" "$root/samples/hello.c" -L "$prefix/lib" -lsinter -lm -Wl,-rpath,"$prefix/lib" \
+    -o "$prefix/program"
+uses "$prefix/program"
+
+command -v pkg-config >/dev/null || exit 0
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+version=$(sed -n 's/^version: //p' "$prefix/said")
+[ "$(pkg-config --modversion sinter)" = "$version" ] || complain "pkg-config says another version than $version"
+mkdir "$prefix/consumer"
+cp "$root/samples/hello.c" "$prefix/consumer/c.c" && cp "$root/samples/work.h" "$prefix/consumer"
+cat >"$prefix/consumer/cpp.cpp" <<'EOF'
+#include <sinter/sinter.h>
+#include <cstdio>
+static sn_status twice_cpu(sn_frame *f) {
+    SN_REQUIRE(sn_dtype_of(sn_in(f, 0)) == SN_F32, SN_ERR_DTYPE, "x must be f32");
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2)));
+}
+SN_PLUGIN { return sn_check(); }
+int main() {
+    sn_op_desc desc = {};
+    desc.size = sizeof desc, desc.schema = "cpp::twice(Tensor x) -> Tensor", desc.cpu = twice_cpu;
+    const int64_t size = 3;
+    sn_value x = sn_val(sn_ones(sn_ints{&size, 1}, SN_F32));
+    std::puts(sn_repr(sn_op_call1(sn_op_register(&desc), &x, 1)));
+    return sn_finish();
+}
+EOF
+cat >"$prefix/consumer/CMakeLists.txt" <<'EOF'
+cmake_minimum_required(VERSION 3.16)
+project(consumer LANGUAGES C CXX)
+find_package(sinter 0.2 REQUIRED)
+add_executable(c c.c)
+add_executable(cpp cpp.cpp)
+target_link_libraries(c PRIVATE sinter::sinter m)
+target_link_libraries(cpp PRIVATE sinter::sinter)
+EOF
+"$cmake" -S "$prefix/consumer" -B "$prefix/consumer/build" -DCMAKE_PREFIX_PATH="$prefix" >"$prefix/log" 2>&1 &&
+    "$cmake" --build "$prefix/consumer/build" >>"$prefix/log" 2>&1 || { cat "$prefix/log"; complain "the CMake package"; }
+uses "$prefix/consumer/build/c"
+[ "$("$prefix/consumer/build/cpp")" = 'tensor([2., 2., 2.])' ] || complain "the C++ consumer prints something else"
+
+command -v make >/dev/null || exit 0
+cp -r "$root/samples/plugin" "$prefix/plugin"
+[ "$(wc -l <"$prefix/plugin/Makefile")" -le 10 ] || complain "the plug-in's Makefile has more than 10 lines"
+make -s -C "$prefix/plugin" CC="$cc" >"$prefix/log" 2>&1 || { cat "$prefix/log"; complain "the plug-in's Makefile"; }
+said=$("$prefix/bin/sinter" plugin "$prefix/plugin/scale.so")
+[ "$said" = 'my::scale(Tensor x, float by=2.0) -> Tensor' ] || complain "the plug-in registers: $said"
+said=$("$prefix/bin/sinter" opcheck "$prefix/plugin/scale.so:my::scale")
+[ "$said" = 'my::scale: good' ] || complain "the plug-in's op: $said"

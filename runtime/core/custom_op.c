@@ -27,7 +27,8 @@ const DynamicOp *op_dynamic(const OpRow *row) { return row->id >= OP_COUNT ? (co
 static const OpRow *find_dynamic(const char *name, size_t n) {
     const DynamicOp *op;
     for (int i = 0; (op = custom_op_at(i)); i++)
-        if (strlen(op->row.name) == n && !memcmp(op->row.name, name, n)) return &op->row;
+        if (!atomic_load(&op->withdrawn) && strlen(op->row.name) == n && !memcmp(op->row.name, name, n))
+            return &op->row;
     return NULL;
 }
 
@@ -285,8 +286,10 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc, Schema *schema) {
 static void register_kernels(const DynamicOp *op) {
     const OpRow *const row = &op->row;
     if (op->decomposition && !op->derivative) dispatch_register(row, KEY_autograd, run_decomposition);
-    if (op->decomposition && !op->derivative && !op->cpu)
-        dispatch_register(row, KEY_capture, run_decomposition); /* its parts are captured */
+    if (op->decomposition && !op->derivative && !op->cpu) { /* its parts are captured, and batched */
+        dispatch_register(row, KEY_capture, run_decomposition);
+        dispatch_register(row, KEY_vmap, run_decomposition);
+    }
     if (op->decomposition) dispatch_register(row, KEY_cpu, run_decomposition);
     if (op->decomposition) dispatch_register(row, KEY_meta, run_decomposition);
     if (op->decomposition) dispatch_register(row, KEY_spare, run_decomposition);
@@ -357,7 +360,24 @@ static Status check_new(const DynamicOp *op) {
     return error_raise(ST_UNSUPPORTED, "more than %d user's ops", MAX_OPS);
 }
 
+static _Thread_local int current_batch;
+
+OpBatch custom_op_begin(void) {
+    static _Atomic int batches;
+    const OpBatch batch = {.number = atomic_fetch_add(&batches, 1) + 1, .before = current_batch};
+    current_batch = batch.number;
+    return batch;
+}
+
+void custom_op_end(OpBatch batch, bool failed) {
+    DynamicOp *op;
+    current_batch = batch.before;
+    for (int i = 0; failed && i < atomic_load(&n_ops); i++)
+        if ((op = atomic_load(&ops[i]))->batch == batch.number) atomic_store(&op->withdrawn, true);
+}
+
 static void publish_op(DynamicOp *op) {
+    op->batch = current_batch;
     const int i = atomic_load(&n_ops);
     op->row.id = (OpId)(OP_COUNT + i);
     register_kernels(op);

@@ -23,6 +23,8 @@ struct DynamicOp {
     const DynamicOp *functional_of; /* the op whose `functional` this is, or NULL */
     /* Eager calls whose results were as the meta rule says: hashes of what that rule saw, by their low bits. */
     _Atomic uint64_t agreed[64];
+    int batch;              /* in which it was registered (custom_op_begin); 0: in none */
+    _Atomic bool withdrawn; /* by the plug-in that registered it, which failed: no name finds it */
     char *text;             /* the row's strings */
     Expression *expression; /* the row's, or NULL */
     char *scalar;           /* its text, or NULL */
@@ -34,6 +36,12 @@ const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
 Status custom_op_kernel(OpCall *call);
 /* NULL on error: a schema that does not parse, a name that exists, no rule at all. */
 const DynamicOp *custom_op_register(const sn_op_desc *desc);
+/* What this thread registers between the two is a plug-in's; failed: it is withdrawn, and its names are free again. */
+typedef struct OpBatch {
+    int number, before;
+} OpBatch;
+OpBatch custom_op_begin(void);
+void custom_op_end(OpBatch batch, bool failed);
 /* Rules of the library's own, which know symbolic sizes: a body asks for numbers, and what it is told holds for these
  * alone. symbolic: the meta rule where an argument has symbols; derivative: NULL, there is none. Before its first
  * call. */

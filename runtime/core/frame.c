@@ -62,6 +62,7 @@ static void close_scopes(const Passage *passage) {
 OWN_FRAME static sn_status run_body(sn_frame *frame, sn_body body, sn_state *state) {
     ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
     scope->callback = __builtin_dwarf_cfa();
+    scope->frame = frame;
     if ((scope->running = frame->running)) atomic_fetch_add(scope->running, 1);
     __attribute__((cleanup(close_scopes))) Passage passage = {state, frame, state->n_scopes - 1, false};
     const sn_status status = body(frame);
@@ -70,6 +71,14 @@ OWN_FRAME static sn_status run_body(sn_frame *frame, sn_body body, sn_state *sta
 }
 
 bool frame_callback_was_left(const void *cfa) { return frame_was_left(cfa, (void *)run_body); }
+
+const sn_frame *frame_running(const sn_state *state) {
+    for (uint32_t i = state->n_scopes; i > 0; i--) {
+        const ScopeFrame *const scope = &state->scopes[i - 1];
+        if (scope->callback && !frame_callback_was_left(scope->callback)) return scope->frame;
+    }
+    return NULL;
+}
 
 /* Outputs ------------------------------------------------------------------------------------- */
 

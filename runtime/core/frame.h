@@ -36,6 +36,8 @@ bool frame_was_left(const void *cfa, const void *function);
 bool frame_callback_was_left(const void *cfa); /* of frame_run's own */
 
 Status frame_run(sn_frame *frame, sn_body body);
+/* Of the innermost body that runs on this thread; NULL: none does. Some microseconds. */
+const sn_frame *frame_running(const sn_state *state);
 void frame_drop_outs(sn_frame *frame); /* so that none is set */
 
 #endif

@@ -24,7 +24,8 @@ typedef struct ScopeFrame {
     uint16_t nested;     /* callbacks that run here, one in the other */
     /* opened around a callback, whose frame ends here: user code inside may not end it */
     const void *callback;
-    _Atomic int *running; /* a count that this callback is part of until its scope ends; or NULL */
+    const struct sn_frame *frame; /* the callback's */
+    _Atomic int *running;         /* a count that this callback is part of until its scope ends; or NULL */
     sn_grad_mode grad_mode;
     sn_stance stance;
     uint64_t include, exclude;

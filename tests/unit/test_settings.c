@@ -69,6 +69,9 @@ static bool runs_eagerly(void) {
 
 static bool is_nowhere(void) { return !strcmp(setting_text(state_get(), SET_dump_dir), "/nowhere"); }
 
+static bool compiles_nowhere(void) { return !strcmp(setting_text(state_get(), SET_plugin_compiler), "/nowhere"); }
+static bool includes_nowhere(void) { return !strcmp(setting_text(state_get(), SET_plugin_include), "/nowhere"); }
+
 static bool keeps_seven_mib(void) { return disk_bytes_most() == 7 << 20; }
 static bool keeps_code_nowhere(void) {
     DiskFolder folder;
@@ -101,6 +104,8 @@ static const struct {
     [SET_alloc_conf] = {"expandable_segments:True", is_expandable},
     [SET_memory_sites] = {"1"},
     [SET_launch_blocking] = {"1"},
+    [SET_plugin_compiler] = {"/nowhere", compiles_nowhere},
+    [SET_plugin_include] = {"/nowhere", includes_nowhere},
     [SET_device_asserts] = {"1"},
 };
 

@@ -146,6 +146,97 @@ START_TEST(a_backends_result_is_on_its_device) {
 }
 END_TEST
 
+/* a kernel among pointwise ops --------------------------------------------------------------- */
+
+static sn_status doubled_kernel(sn_frame *f) {
+    sn_tensor *const x = sn_contiguous(sn_in(f, 0)), *const y = sn_empty_like(x);
+    const float *const from = sn_data(x, SN_F32);
+    float *const to = sn_data_mut(y, SN_F32);
+    for (int64_t i = 0; from && to && i < sn_numel(x); i++) to[i] = 2 * from[i];
+    return sn_out(f, 0, y);
+}
+
+static sn_status relu_around(sn_frame *f) {
+    const sn_value in = sn_val(sn_relu(sn_mul(sn_in(f, 0), sn_in(f, 0))));
+    return sn_out(f, 0, sn_relu(sn_sin(sn_op_call1(sn_closure(f), &in, 1))));
+}
+
+START_TEST(a6_03_relu_fuses_around_a_kernel_op) {
+    void *const op = (void *)(uintptr_t)pure_op("own::doubled(Tensor x) -> Tensor", doubled_kernel);
+    const Twin twin = twin_new(relu_around, op, op, NULL);
+    for (int i = 0; i < 4; i++) TWIN_CALL(twin, F32(i, 4, 3));
+    const sn_stats stats = stats_of(twin.fast);
+    ck_assert_msg(stats.graphs == 1 && stats.breaks == 0 && stats.ops_eager == 0, "%s", sn_explain(twin.fast));
+    const char *const said = sn_explain(twin.fast);
+    ck_assert_msg(strstr(said, "mul_relu: aten::mul.Tensor, aten::relu;"), "%s", said);
+    ck_assert_msg(strstr(said, "sin_relu: aten::sin, aten::relu;"), "%s", said);
+    twin_free(twin);
+}
+END_TEST
+
+/* clip_norm ----------------------------------------------------------------------------------- */
+
+/* x min(1, most / |x|): by ops its gradient is exact; as a function with its own gradient the factor counts as a
+ * constant, which costs one product. */
+static sn_tensor *clip_factor(sn_tensor *x, double most) {
+    sn_tensor *const norm = sn_sqrt(sn_sum(sn_mul(x, x)));
+    return sn_clamp_max(sn_mul_scalar(sn_reciprocal(norm), sn_float(most)), sn_int(1));
+}
+static sn_status clip_forward(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const factor = clip_factor(x, *(double *)sn_closure(f));
+    sn_save(f, factor);
+    return sn_out(f, 0, sn_mul(x, factor));
+}
+static sn_status clip_backward(sn_frame *f) { return sn_set_grad_of(f, 0, sn_mul(sn_grad_of(f, 0), sn_saved(f, 0))); }
+
+static double clip_most = 1.5;
+static sn_status clip_exactly(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    return sn_out(f, 0, sn_mul(x, clip_factor(x, clip_most)));
+}
+static sn_status clip_approximately(sn_frame *f) {
+    static const sn_custom clip = {
+        .size = sizeof clip, .name = "clip_norm", .forward = clip_forward, .backward = clip_backward};
+    sn_tensor *const x = sn_in(f, 0), *y;
+    sn_custom_call(&clip, &clip_most, &x, 1, &y, 1);
+    return sn_out(f, 0, y);
+}
+
+/* The gradient of sum(y * weight). */
+static sn_tensor *clip_gradient(sn_function *fn, sn_tensor *x, sn_tensor *weight) {
+    sn_tensor *const leaf = sn_requires_grad_(sn_clone(x), true), *grad;
+    sn_gradients(SN_TENSORS(sn_sum(sn_mul(SN_CALL(fn, leaf), weight))), SN_TENSORS(leaf), (sn_tensors){0}, 0, &grad);
+    ck_assert_msg(grad != NULL, "%s", sn_error_take()->message);
+    return grad;
+}
+static double clip_loss(sn_function *fn, sn_tensor *x, sn_tensor *weight) {
+    return sn_item(sn_sum(sn_mul(SN_CALL(fn, x), weight)));
+}
+
+START_TEST(a6_04_clip_norm_with_exact_and_approximate_gradients) {
+    const Twin exact = twin_new(clip_exactly, NULL, NULL, NULL), near = twin_new(clip_approximately, NULL, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        sn_tensor *const x = sn_mul_scalar(sn_to_copy(F32(i, 12), SN_F64), sn_float(i % 2 ? 1 : 0.1));
+        sn_tensor *const weight = sn_to_copy(F32(i + 9, 12), SN_F64), *const y = TWIN_CALL(exact, x);
+        ck_assert(same_bits(y, TWIN_CALL(near, x)));
+        const double norm = sn_item(sn_sqrt(sn_sum(sn_mul(x, x)))), clipped = sn_item(sn_sqrt(sn_sum(sn_mul(y, y))));
+        ck_assert(clipped <= clip_most * (1 + 1e-12) && (norm > clip_most) == (i % 2));
+        sn_tensor *const gradient = clip_gradient(exact.fast, x, weight);
+        ck_assert(same_bits(gradient, clip_gradient(exact.eager, x, weight)));
+        ck_assert(same_bits(clip_gradient(near.fast, x, weight), clip_gradient(near.eager, x, weight)));
+        sn_tensor *const step = sn_mul_scalar(weight, sn_float(1e-6));
+        const double difference =
+            (clip_loss(exact.eager, sn_add(x, step), weight) - clip_loss(exact.eager, sn_sub(x, step), weight)) / 2e-6;
+        ck_assert_double_eq_tol(sn_item(sn_sum(sn_mul(gradient, weight))), difference, 1e-5);
+        /* the approximate one: the factor, a constant */
+        ck_assert(same_bits(clip_gradient(near.eager, x, weight), sn_mul(weight, clip_factor(x, clip_most))));
+        ck_assert(same_bits(clip_gradient(near.eager, x, weight), gradient) == !(i % 2));
+    }
+    twin_free(exact);
+    twin_free(near);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a_pure_op_has_results_of_its_own,
@@ -154,6 +245,8 @@ int main(void) {
         a_mode_sees_out_and_reads_results,
         keys_that_nothing_has_are_refused,
         a_backends_result_is_on_its_device,
+        a6_03_relu_fuses_around_a_kernel_op,
+        a6_04_clip_norm_with_exact_and_approximate_gradients,
     };
     return contract_main("test_user_ops", tests, (int)(sizeof tests / sizeof *tests));
 }

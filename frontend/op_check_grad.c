@@ -1,0 +1,159 @@
+/* op_check_grad.c: rules of sn_op_check: the gradient of a weighted sum of the results against central differences
+ * along one direction, in f64 where the op takes it; and the same of the gradient. */
+#include "frontend/op_check.h"
+
+#include <math.h>
+
+#include "runtime/base/error.h"
+
+typedef struct GradCheck {
+    OpCheck *c;
+    sn_dtype dtype;
+    double step, tolerance;
+} GradCheck;
+
+/* Different for each element and result, never 0. */
+static sn_tensor *weights_like(sn_tensor *t, int seed) {
+    sn_tensor *const positions = sn_arange(sn_int(sn_numel(t)), sn_dtype_of(t));
+    sn_tensor *const wave = sn_sin(sn_add_scalar(sn_mul_scalar(positions, sn_float(0.7)), sn_float(1 + seed)));
+    return sn_reshape(sn_add_scalar(wave, sn_float(1.5)), sn_sizes(t));
+}
+
+static bool varies(const OpCheck *c, int i) {
+    return op_check_tensor(c, i) && op_check_is_float(op_check_tensor(c, i)) && !op_check_writes_arg(c, i);
+}
+
+/* The sample's copies, moved by `by` along the direction of argument `arg` (-1: none); leaves where asked. */
+static Status moved_copies(const GradCheck *g, int arg, double by, bool leaves, CheckedCall *call) {
+    TRY(op_check_copies(g->c, g->dtype, call));
+    for (int i = 0; i < g->c->n; i++) {
+        if (!varies(g->c, i)) continue;
+        sn_tensor *t = call->in[i].tensor;
+        if (i == arg) t = sn_add(t, sn_mul_scalar(weights_like(t, i), sn_float(by)));
+        call->in[i] = sn_val(leaves ? sn_requires_grad_(t, true) : t);
+    }
+    return error_pending();
+}
+
+/* The sum of all float results, weighted. */
+static sn_tensor *loss_of(const GradCheck *g, CheckedCall *call) {
+    sn_tensor *loss = NULL;
+    if (op_check_call(g->c, call) != ST_OK) return NULL;
+    for (int r = 0; r < call->n_out; r++) {
+        sn_tensor *const y = call->out[r];
+        if (!op_check_is_float(y) || !sn_numel(y)) continue;
+        sn_tensor *const part = sn_sum(sn_mul(y, weights_like(sn_detach(y), r)));
+        loss = loss ? sn_add(loss, part) : part;
+    }
+    return loss;
+}
+
+/* By argument: NULL where it does not vary, or nothing depends on it. */
+typedef struct Gradients {
+    sn_tensor *of[MAX_ARGS];
+} Gradients;
+
+static Status take_gradients(const GradCheck *g, const CheckedCall *call, sn_tensor *loss, uint32_t flags,
+                             Gradients *out) {
+    sn_tensor *xs[MAX_ARGS], *grads[MAX_ARGS] = {0};
+    int n = 0, at[MAX_ARGS];
+    *out = (Gradients){{0}};
+    for (int i = 0; i < g->c->n; i++)
+        if (varies(g->c, i)) at[n] = i, xs[n++] = call->in[i].tensor;
+    if (!n || !loss || !sn_requires_grad(loss)) return error_pending();
+    sn_gradients(SN_TENSORS(loss), (sn_tensors){xs, n}, (sn_tensors){0}, flags | SN_ALLOW_UNUSED, grads);
+    for (int k = 0; k < n; k++) out->of[at[k]] = grads[k];
+    return error_pending();
+}
+
+static double loss_value(sn_tensor *loss) { return loss ? sn_item(loss) : 0; }
+
+/* Along the direction. */
+static double slope_of(sn_tensor *gradient, int i) {
+    return gradient ? sn_item(sn_sum(sn_mul(gradient, weights_like(sn_detach(gradient), i)))) : 0;
+}
+
+static bool is_near(const GradCheck *g, double a, double b) {
+    return (isnan(a) && isnan(b)) || fabs(a - b) <= g->tolerance * (1 + fabs(a) + fabs(b));
+}
+
+/* f64, unless the op refuses it. */
+static Status begin(OpCheck *c, GradCheck *g) {
+    CheckedCall call;
+    *g = (GradCheck){.c = c, .dtype = SN_F64, .step = 1e-5, .tolerance = 1e-5};
+    if (moved_copies(g, -1, 0, false, &call) == ST_OK && op_check_call(c, &call) == ST_OK) return ST_OK;
+    error_clear();
+    *g = (GradCheck){.c = c, .dtype = SN_F32, .step = 1e-2, .tolerance = 1e-2};
+    return ST_OK;
+}
+
+typedef double Differentiated(const GradCheck *g, int arg, double by);
+
+static double loss_at(const GradCheck *g, int arg, double by) {
+    CheckedCall call;
+    return moved_copies(g, arg, by, false, &call) == ST_OK ? loss_value(loss_of(g, &call)) : 0;
+}
+
+static double central_difference(const GradCheck *g, Differentiated *function, int arg) {
+    return (function(g, arg, g->step) - function(g, arg, -g->step)) / (2 * g->step);
+}
+
+Status op_check_derivative(OpCheck *c) {
+    GradCheck g;
+    CheckedCall call;
+    Gradients gradients;
+    if (!op_check_differentiable(c)) return ST_OK;
+    TRY(begin(c, &g));
+    TRY(moved_copies(&g, -1, 0, true, &call));
+    sn_tensor *const loss = loss_of(&g, &call);
+    TRY(take_gradients(&g, &call, loss, 0, &gradients));
+    for (int i = 0; i < c->n; i++) {
+        if (!varies(c, i)) continue;
+        const double got = slope_of(gradients.of[i], i), want = central_difference(&g, loss_at, i);
+        TRY(error_pending());
+        if (!is_near(&g, got, want))
+            return op_check_fail(c, "the gradient of '%s' is %.7g along a direction, by central differences %.7g",
+                                 op_check_name(c, i), got, want);
+    }
+    return ST_OK;
+}
+
+/* The gradients' own weighted sum, with a history that leads to the arguments; NULL: none does. */
+static sn_tensor *gradient_sum(const GradCheck *g, CheckedCall *call) {
+    Gradients gradients;
+    sn_tensor *sum = NULL, *const loss = loss_of(g, call);
+    if (take_gradients(g, call, loss, SN_CREATE_GRAPH, &gradients) != ST_OK) return NULL;
+    for (int i = 0; i < g->c->n; i++) {
+        sn_tensor *const gradient = gradients.of[i];
+        if (!gradient) continue;
+        sn_tensor *const part = sn_sum(sn_mul(gradient, weights_like(sn_detach(gradient), i + 3)));
+        sum = sum ? sn_add(sum, part) : part;
+    }
+    return sum;
+}
+
+static double gradient_sum_at(const GradCheck *g, int arg, double by) {
+    CheckedCall call;
+    return moved_copies(g, arg, by, true, &call) == ST_OK ? loss_value(gradient_sum(g, &call)) : 0;
+}
+
+Status op_check_second_derivative(OpCheck *c) {
+    GradCheck g;
+    CheckedCall call;
+    Gradients gradients;
+    if (!op_check_differentiable(c)) return ST_OK;
+    TRY(begin(c, &g));
+    TRY(moved_copies(&g, -1, 0, true, &call));
+    sn_tensor *const sum = gradient_sum(&g, &call);
+    TRY(error_pending());
+    TRY(take_gradients(&g, &call, sum, 0, &gradients));
+    for (int i = 0; i < c->n; i++) {
+        if (!varies(c, i)) continue;
+        const double got = slope_of(gradients.of[i], i), want = central_difference(&g, gradient_sum_at, i);
+        TRY(error_pending());
+        if (!is_near(&g, got, want))
+            return op_check_fail(c, "the derivative's own gradient of '%s' is %.7g, by central differences %.7g",
+                                 op_check_name(c, i), got, want);
+    }
+    return ST_OK;
+}

@@ -1,0 +1,52 @@
+/* plugin.c: one plug-in in several versions of itself, for tests/unit/test_plugins.c; built with the headers of this
+ * tree and with those of 0.1 (tests/abi/0.1), which know no SN_PLUGIN: the symbols are defined by hand. PLUGIN_NAME is
+ * the namespace of its ops. */
+#include <sinter/sinter.h>
+
+#ifndef PLUGIN_VERSION
+#define PLUGIN_VERSION SN_VERSION
+#endif
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
+__attribute__((visibility("default"))) extern const uint32_t sn_plugin_version;
+__attribute__((visibility("default"))) sn_status sn_plugin_start(void);
+const uint32_t sn_plugin_version = PLUGIN_VERSION;
+#ifdef SN_PLUGIN_MARK
+__attribute__((visibility("default"))) extern const char sn_plugin_mark[32];
+const char sn_plugin_mark[32] = SN_PLUGIN_MARK;
+#endif
+
+static sn_status swish_meta(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
+
+static sn_status swish_cpu(sn_frame *f) {
+    sn_tensor *const x = sn_contiguous(sn_in(f, 0)), *const y = sn_empty_like(x);
+    const float *const from = sn_data(x, SN_F32), beta = (float)sn_in_float(f, 1);
+    float *const to = sn_data_mut(y, SN_F32);
+    for (int64_t i = 0; from && to && i < sn_numel(x); i++) to[i] = from[i] * beta;
+    return sn_out(f, 0, y);
+}
+
+static sn_status swish_derivative(sn_frame *f) {
+    return sn_set_grad_of(f, 0, sn_mul_scalar(sn_grad_of(f, 0), sn_in_value(f, 1)));
+}
+
+#ifdef PLUGIN_MISSING
+void sn_of_a_later_version(void);
+#endif
+
+sn_status sn_plugin_start(void) {
+#ifdef PLUGIN_MISSING
+    sn_of_a_later_version();
+#endif
+    sn_op_register(SN_OP_DESC(.schema = TEXT(PLUGIN_NAME) "::swish(Tensor x, float beta=1.0) -> Tensor",
+                              .flags = SN_OP_PURE, .meta = swish_meta, .cpu = swish_cpu, .derivative = swish_derivative,
+                              .saves = "x", .autocast = SN_CAST_F32));
+#ifdef PLUGIN_TWICE
+    sn_op_register(SN_OP_DESC(.schema = TEXT(PLUGIN_NAME) "::swish(Tensor x) -> Tensor", .cpu = swish_cpu));
+#endif
+#ifdef PLUGIN_FAILS
+    return SN_ERR_VALUE;
+#endif
+    return sn_check();
+}
