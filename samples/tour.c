@@ -53,9 +53,7 @@ void tour_print_layout(const char *name, sn_tensor *t) {
     printf(" offset %lld\n", (long long)sn_storage_offset(t));
 }
 
-static bool wants(int argc, char **argv, int part) {
-    return argc < 2 || !strcmp(argv[1], parts[part].name);
-}
+static bool wants(int argc, char **argv, int part) { return argc < 2 || !strcmp(argv[1], parts[part].name); }
 
 /* What `sinter bench tour` times: the function of the last part. */
 static sn_status normalise(sn_frame *f) {
