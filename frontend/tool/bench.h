@@ -7,6 +7,7 @@
 #define SINTER_TOOL_BENCH_H
 #include <sinter/sinter.h>
 
+#include "frontend/tool/bench_stats.h"
 #include "runtime/base/text.h"
 
 enum { WORK_INPUTS = 160, WORK_OUTPUTS = 16 };
@@ -31,6 +32,7 @@ typedef struct Work {
     sn_tensor *in[WORK_INPUTS]; /* kept by the work */
     int n_in, n_out;            /* outputs; 0: what the kind of work gives; -1: none */
     int ops;                    /* overhead: ops in one run of the body */
+    sn_grad_mode mode;          /* of its runs; SN_GRAD_ON: what the kind of work has */
 } Work;
 
 typedef struct BenchRow {
@@ -46,10 +48,11 @@ typedef struct BenchRow {
 } BenchRow;
 extern const BenchRow bench_rows[]; /* ends with a NULL name */
 
-/* Medians and minima in ms of one run; repeats for about `seconds`. */
-typedef struct Timing {
-    double median, min;
-} Timing;
+/* How a variant is timed: so many runs before, then samples for about `seconds`, or exactly `repeats`, if not 0. */
+typedef struct BenchHow {
+    double seconds;
+    int warmup, repeats;
+} BenchHow;
 
 /* bench_device.c: where a row's inputs are. */
 typedef struct BenchPlace {
@@ -59,8 +62,6 @@ typedef struct BenchPlace {
 void bench_place(Work *work, const char *row, const BenchPlace *place);
 int64_t bench_rows_of(const BenchRow *row, int64_t bytes); /* of a row with streams */
 double bench_copy_gbs(sn_device device, int64_t bytes);    /* read and written by a copy within the device */
-
-int bench_by_value(const void *a, const void *b); /* doubles, for qsort */
 
 /* Runs a program of this tool and reads all that it prints. False: it could not be started, or failed. */
 bool bench_spawn(const char *program, char **argv, Text *out);
@@ -87,5 +88,8 @@ typedef struct Against {
     bool json;
 } Against;
 int bench_against(Against *a, char **names, int n);
+
+/* bench_compare.c: two runs that were saved as JSON. */
+int bench_compare(const char *old_path, const char *new_path, bool json);
 
 #endif

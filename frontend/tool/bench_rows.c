@@ -264,6 +264,26 @@ static void make_linear_gelu(Work *w, const int64_t *s) {
     w->body = linear_gelu;
     normal(w, SN_INTS(s[1]));
 }
+/* The same without gradients and in inference mode: many small ops, and one that is large. */
+enum { SMALL_OPS = 50 };
+static sn_status small_ops(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0);
+    for (int i = 0; i < SMALL_OPS; i++) x = i % 2 ? sn_relu(x) : sn_add(x, sn_in(f, 1));
+    return sn_out(f, 0, x);
+}
+static void make_small_ops(Work *w, const int64_t *s) { /* elements, mode */
+    forward(w, small_ops);
+    w->mode = (sn_grad_mode)s[1];
+    normal(w, SN_INTS(s[0]));
+    leaf(w, SN_INTS(s[0]));
+}
+static void make_mode_product(Work *w, const int64_t *s) { /* M, N, K, mode */
+    forward(w, row_product);
+    w->mode = (sn_grad_mode)s[3];
+    normal(w, SN_INTS(s[0], s[2]));
+    leaf(w, SN_INTS(s[2], s[1]));
+}
+
 /* Each example is one row: sn_vmap, and the batched call. */
 static sn_status mapped_linear_gelu(sn_frame *f) {
     sn_tensor *out = NULL;
@@ -568,6 +588,10 @@ const BenchRow bench_rows[] = {
     {"model/mlp_step", make_mlp_step, {256}},
     {"model/gpt2_block_fwd", make_gpt2_block, {4, 256, 0}},
     {"model/gpt2_block_fwd_bwd", make_gpt2_block, {4, 256, 1}},
+    {"mode/small50_no_grad", make_small_ops, {16, SN_GRAD_OFF}},
+    {"mode/small50_inference", make_small_ops, {16, SN_INFERENCE}},
+    {"mode/mm4096_no_grad", make_mode_product, {4096, 4096, 4096, SN_GRAD_OFF}, true},
+    {"mode/mm4096_inference", make_mode_product, {4096, 4096, 4096, SN_INFERENCE}, true},
     {"optim/adamw", make_adamw, {512, 1024}},
     {"transform/linear_gelu", make_examples, {64, 3072, 768, 0}},
     {"transform/linear_gelu_vmap", make_examples, {64, 3072, 768, 1}},

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "frontend/tool/arguments.h"
+#include "frontend/tool/strides.h"
 #include "ir/graph.h"
 #include "runtime/base/error.h"
 
@@ -74,30 +75,36 @@ static void print_layout(const char *what, const GVal *value) {
     text_free(&text);
 }
 
+int64_t strides_offset(const StridesView *view, int64_t i) {
+    int64_t offset = view->offset;
+    for (int d = view->meta->rank - 1; d >= 0; d--) {
+        offset += i % view->meta->sizes[d] * view->meta->strides[d];
+        i /= view->meta->sizes[d];
+    }
+    return offset;
+}
+
 /* One line for each place along all dims but the last. */
-static void print_line(const Meta *meta, int64_t line, int64_t offset) {
-    int64_t at[MAX_RANK] = {0};
-    const int rank = meta->rank;
+static void print_line(const StridesView *view, int64_t line, int64_t columns) {
+    int64_t at[MAX_RANK] = {0}, rest = line;
+    const int rank = view->meta->rank;
     for (int d = rank - 2; d >= 0; d--) {
-        at[d] = line % meta->sizes[d];
-        line /= meta->sizes[d];
-        offset += at[d] * meta->strides[d];
+        at[d] = rest % view->meta->sizes[d];
+        rest /= view->meta->sizes[d];
     }
     putchar('[');
     for (int d = 0; d < rank - 1; d++) printf("%lld, ", (long long)at[d]);
     printf("%s]", rank ? ":" : "");
-    for (int64_t i = 0; i < (rank ? meta->sizes[rank - 1] : 1); i++)
-        printf(" %lld", (long long)(offset + (rank ? i * meta->strides[rank - 1] : 0)));
+    for (int64_t i = 0; i < columns; i++) printf(" %lld", (long long)strides_offset(view, line * columns + i));
     putchar('\n');
 }
 
-static Status print_map(const GVal *value) {
-    const Meta *const meta = value->base.meta;
-    int64_t lines = 1;
+static Status print_map(const StridesView *view) {
+    const Meta *const meta = view->meta;
     if (meta->numel > MOST)
         return error_raise(ST_ARGUMENT, "%lld elements, of which at most %d are printed", (long long)meta->numel, MOST);
-    for (int d = 0; d < meta->rank - 1; d++) lines *= meta->sizes[d];
-    for (int64_t i = 0; meta->numel && i < lines; i++) print_line(meta, i, offset_of(value));
+    const int64_t columns = meta->rank && meta->numel ? meta->sizes[meta->rank - 1] : 1;
+    for (int64_t i = 0; i < meta->numel / columns; i++) print_line(view, i, columns);
     return ST_OK;
 }
 
@@ -106,39 +113,47 @@ static Status check_plain(const Graph *graph) {
     return error_raise(ST_ARGUMENT, "sizes are numbers here");
 }
 
-static Status print_view(Arena *arena, const char *text, const char *type, char **steps, int n) {
+static Status print_view(Arena *arena, const char *text, const char *svg, char **steps, int n) {
     Graph *graph;
+    const char *const type = *steps++;
     TRY(graph_parse(arena, text, strlen(text), &graph));
     TRY(check_plain(graph));
     print_layout(type, graph->inputs.at[0]);
     int i = 0;
     for (const Node *node = graph->first; node && i < n; node = node->next) print_layout(steps[i++], &node->outs[0]);
-    return print_map(graph->outputs.at[0].value);
+    const GVal *const value = graph->outputs.at[0].value;
+    const StridesView view = {.title = n ? steps[n - 1] : type,
+                              .meta = value->base.meta,
+                              .offset = offset_of(value),
+                              .storage = graph->inputs.at[0]->base.meta->numel};
+    TRY(print_map(&view));
+    return svg ? strides_svg(svg, &view) : ST_OK;
 }
 
-static int print_strides(const char *type, char **views, int n) {
+/* steps: the tensor's type, then n views */
+static int print_strides(const char *svg, char **steps, int n) {
     Text text = {0};
     Arena *const arena = arena_new();
-    Status status = arena ? write_graph(&text, type, views, n) : ST_MEMORY;
-    if (status == ST_OK) status = print_view(arena, text_str(&text), type, views, n);
+    Status status = arena ? write_graph(&text, steps[0], steps + 1, n) : ST_MEMORY;
+    if (status == ST_OK) status = print_view(arena, text_str(&text), svg, steps, n);
     text_free(&text);
     arena_free(arena);
-    return status == ST_OK ? EXIT_done : report_error(EXIT_wrong);
+    return status == ST_OK ? EXIT_done : report_error(status == ST_IO ? EXIT_environment : EXIT_wrong);
 }
 
 int command_strides(const Command *self, int argc, char **argv) {
-    const char *type = NULL;
-    char *views[MOST_VIEWS];
+    const char *svg = NULL;
+    char *steps[1 + MOST_VIEWS];
     int n = 0;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a)) {
-        if (take_name(&a, &type)) continue;
-        if (n == MOST_VIEWS)
+        if (take_text(&a, "svg", &svg)) continue;
+        if (n == COUNT_OF(steps))
             arguments_refuse(&a, "too many views:");
         else
-            views[n++] = (char *)a.value;
+            steps[n++] = (char *)a.value;
     }
     if (a.ended) return a.code;
-    if (!type) return usage_error(self, "a tensor is missing after", self->name);
-    return print_strides(type, views, n);
+    if (!n) return usage_error(self, "a tensor is missing after", self->name);
+    return print_strides(svg, steps, n - 1);
 }
