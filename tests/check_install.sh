@@ -11,6 +11,8 @@ complain() { echo "check_install: $1"; exit 1; }
 "$cmake" --install "$build" --prefix "$prefix" >/dev/null
 [ -e "$prefix/lib/libsinter-llvm.so" ] && llvm=yes || llvm=no # a build without LLVM has none to install
 "$prefix/bin/sinter" doctor >"$prefix/said"
+"$prefix/bin/sinter" help --man | cmp - "$prefix/share/man/man1/sinter.1"
+"$prefix/bin/sinter" completion bash | cmp - "$prefix/share/bash-completion/completions/sinter"
 grep -q '^llvm: absent' "$prefix/said" && found=no || found=yes
 [ $llvm = $found ] || { cat "$prefix/said"; complain "the installed tool: LLVM $found, the build: $llvm"; }
 

@@ -80,10 +80,12 @@ void help_command(FILE *to, const Command *command) {
 
 int command_help(const Command *self, int argc, char **argv) {
     const char *name = NULL;
+    bool man = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!take_name(&a, &name)) arguments_refuse(&a, "unexpected");
+        if (!(take_flag(&a, "man", &man) || take_name(&a, &name))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
+    if (man) return name ? usage_error(self, "the page is of all commands, not of", name) : help_man();
     const Command *const command = name ? command_find(name) : NULL;
     if (name && !command) return unknown_command(name);
     if (command)

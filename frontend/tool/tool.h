@@ -29,6 +29,7 @@ const OptionRow *command_option(const Command *command, const OptionRow *after);
 /* What `sinter help` prints, and `sinter COMMAND --help`. */
 void help_all(FILE *to);
 void help_command(FILE *to, const Command *command);
+int help_man(void); /* all of it as a manual page */
 
 /* report.c. All of these print to stderr; those that give an exit code are for `return`. */
 int usage_error(const Command *command, const char *problem, const char *what);

@@ -1,0 +1,112 @@
+/* completion.c: what the rows of commands.def are to a shell and to man: `sinter completion bash`, `sinter help --man`.
+ *
+ *     source <(sinter completion bash)
+ *
+ * In bash a word ends at "=", so that an option's value is a word of its own, two behind the option's. */
+#include <stdio.h>
+
+#include "frontend/tool/arguments.h"
+#include <sinter/base.h>
+
+/* bash ---------------------------------------------------------------------------------------- */
+
+static void print_commands(void) {
+    for (const Command *c = commands; c->name; c++) printf("%s%s", c == commands ? "" : " ", c->name);
+}
+
+/* "a|b" as "a b" */
+static void print_words(const char *value) {
+    for (; *value; value++) putchar(*value == '|' ? ' ' : *value);
+}
+
+static void print_cases(const Command *c) {
+    const OptionRow *row = NULL;
+    while ((row = command_option(c, row)))
+        if (strchr(row->value, '|')) {
+            printf("    '%s --%s') words='", c->name, row->name);
+            print_words(row->value);
+            puts("' ;;");
+        }
+    printf("    '%s ') words='--help", c->name);
+    while ((row = command_option(c, row))) printf(" --%s%s", row->name, *row->value ? "=" : "");
+    if (!strcmp(c->names, "[COMMAND]")) putchar(' '), print_commands();
+    puts("' ;;");
+}
+
+static int print_bash(void) {
+    fputs("# Completion of sinter for bash: source <(sinter completion bash)\n"
+          "_sinter() {\n"
+          "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words= option=\n"
+          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+          "        COMPREPLY=($(compgen -W '",
+          stdout);
+    print_commands();
+    fputs(" --help --version' -- \"$current\"))\n"
+          "        return\n"
+          "    fi\n"
+          "    [ \"$before\" = '=' ] && option=${COMP_WORDS[COMP_CWORD - 2]}\n"
+          "    [ \"$current\" = '=' ] && option=$before current=\n"
+          "    case \"${COMP_WORDS[1]} $option\" in\n",
+          stdout);
+    for (const Command *c = commands; c->name; c++) print_cases(c);
+    fputs("    esac\n"
+          "    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+          "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null\n"
+          "    return 0\n"
+          "}\n"
+          "complete -o default -F _sinter sinter\n",
+          stdout);
+    return EXIT_done;
+}
+
+int command_completion(const Command *self, int argc, char **argv) {
+    const char *shell = NULL;
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a))
+        if (!take_name(&a, &shell)) arguments_refuse(&a, "unexpected");
+    if (a.ended) return a.code;
+    if (!shell || strcmp(shell, "bash")) return usage_error(self, "the shell is bash, not", shell ? shell : "");
+    return print_bash();
+}
+
+/* man ----------------------------------------------------------------------------------------- */
+
+/* In roff a backslash and a hyphen that is no dash are escaped, and what begins a line with a dot or a quote. */
+static void print_roff(const char *text) {
+    if (*text == '.' || *text == '\'') fputs("\\&", stdout);
+    for (; *text; text++) {
+        if (*text == '-' || *text == '\\') putchar('\\');
+        putchar(*text == '\\' ? 'e' : *text);
+    }
+}
+
+static void print_option(const char *name, const char *value, const char *doc) {
+    fputs(".TP\n\\fB\\-\\-", stdout);
+    print_roff(name);
+    fputs("\\fR", stdout);
+    if (*value) putchar('='), print_roff(value);
+    putchar('\n');
+    print_roff(doc);
+    putchar('\n');
+}
+
+static void print_command(const Command *c) {
+    printf(".SS sinter %s ", c->name);
+    print_roff(c->names);
+    putchar('\n');
+    print_roff(c->doc);
+    fputs(":\n.PP\n.RS\n.nf\n", stdout);
+    print_roff(c->example);
+    fputs("\n.fi\n.RE\n", stdout);
+    const OptionRow *row = NULL;
+    while ((row = command_option(c, row))) print_option(row->name, row->value, row->doc);
+}
+
+int help_man(void) {
+    printf(".TH SINTER 1 \"\" \"sinter %d.%d.%d\"\n.SH NAME\nsinter \\- a JIT graph compiler with eager fallback\n"
+           ".SH SYNOPSIS\n\\fBsinter\\fR \\fICOMMAND\\fR [\\fIARGUMENT\\fR...]\n.SH COMMANDS\n",
+           SN_VERSION >> 16, SN_VERSION >> 8 & 255, SN_VERSION & 255);
+    for (const Command *c = commands; c->name; c++) print_command(c);
+    puts(".SH EXIT STATUS\n0: done. 1: wrong input or result. 2: wrong usage. 3: a file or the environment failed.");
+    return EXIT_done;
+}
