@@ -129,6 +129,10 @@ static int run_sample_job(const Command *self, RunJob *job, int argc, char **arg
     if (!sample_exists(job->target.name)) return no_such_target(job->target.name);
     const char *const takes = sample_takes(job->target.name);
     const bool own_json = strstr(takes, "--json") != NULL;
+    if (job->own < argc && (!strcmp(argv[job->own], "--help") || !strcmp(argv[job->own], "-h"))) {
+        printf("usage: sinter run %s%s%s\n", job->target.name, *takes ? " " : "", takes);
+        return EXIT_done;
+    }
     char **const passed = argv + job->own - 1 - (own_json && job->json); /* from the name on */
     if (own_json && job->json) passed[1] = "--json";
     for (int i = job->own; i < argc && !own_json; i++) job->json |= !strcmp(argv[i], "--json");
