@@ -1,13 +1,11 @@
 /* bench_sizes.c: see bench_sizes.h. The picture has sizes on a logarithmic axis; a bar is the 95 % interval. */
 #include "frontend/tool/bench_sizes.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/base/error.h"
-#include "runtime/base/text.h"
+#include "frontend/tool/svg.h"
 
 int curve_sizes(const char *text, int64_t *sizes) {
     int n = 0;
@@ -60,16 +58,6 @@ static double x_of(const SizeAxes *axes, int64_t size) {
 
 static double y_of(const SizeAxes *axes, double times) { return BOTTOM - times / axes->most * (BOTTOM - TOP); }
 
-static void put_escaped(Text *text, const char *words) {
-    for (; *words; words++) {
-        const char *const entity = *words == '<' ? "&lt;" : *words == '&' ? "&amp;" : *words == '>' ? "&gt;" : NULL;
-        if (entity)
-            text_puts(text, entity);
-        else
-            text_put(text, words, 1);
-    }
-}
-
 static void put_axes(Text *svg, const SizeAxes *axes, const SizePoint *points, int n) {
     for (int i = 0; i <= 4; i++) {
         const double times = axes->most * i / 4, y = y_of(axes, times);
@@ -106,16 +94,12 @@ Status curve_svg(const char *path, const char *name, const SizePoint *points, in
         axes.last = fmax(axes.last, log2((double)points[i].size));
     }
     Text svg = {0};
-    text_puts(&svg, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"660\" height=\"400\" font-family=\"sans-serif\" "
-                    "font-size=\"12\">\n<rect width=\"660\" height=\"400\" fill=\"white\"/>\n<text x=\"60\" y=\"24\">");
-    put_escaped(&svg, name);
+    svg_begin(&svg, RIGHT + 40, BOTTOM + 40);
+    text_printf(&svg, "<text x=\"%d\" y=\"24\">", LEFT);
+    svg_words(&svg, name);
     text_puts(&svg, ": times as fast as eager, by size</text>\n");
     put_axes(&svg, &axes, points, n);
     put_points(&svg, &axes, points, n);
     text_puts(&svg, "</svg>\n");
-    FILE *const file = fopen(path, "w");
-    const bool written = file && fputs(text_str(&svg), file) >= 0;
-    const bool closed = file && !fclose(file);
-    text_free(&svg);
-    return written && closed ? ST_OK : error_raise(ST_IO, "cannot write '%s': %s", path, strerror(errno));
+    return svg_write(path, &svg);
 }

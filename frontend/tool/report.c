@@ -101,11 +101,20 @@ static int op_column(const char *line) {
     return 1 + (int)(start + strspn(line + start, " \t"));
 }
 
+/* What a terminal would obey is shown as a question mark. */
+static void print_shown(const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++) fputc((unsigned char)text[i] < ' ' && text[i] != '\t' ? '?' : text[i], stderr);
+}
+
 /* The line, and below it a caret under the place and its word. Tabs stay, so that both are as wide. */
 static void print_line(int line, int column) {
+    enum { MOST_SHOWN = 400 };
     const char *const text = line_at(line);
-    if (!text) return;
-    fprintf(stderr, "%5d | %.*s\n      | ", line, (int)strcspn(text, "\r\n"), text);
+    const size_t n = text ? strcspn(text, "\r\n") : 0;
+    if (!text || column > MOST_SHOWN) return;
+    fprintf(stderr, "%5d | ", line);
+    print_shown(text, n < MOST_SHOWN ? n : MOST_SHOWN);
+    fputs("\n      | ", stderr);
     for (int i = 0; i < column - 1; i++) fputc(text[i] == '\t' ? '\t' : ' ', stderr);
     fprintf(stderr, "%s^", colour_begin(stderr, COLOUR_caret));
     for (const char *c = text + column - 1; *c && (is_word_char(c[1]) || c[1] == ':' || c[1] == '.'); c++)

@@ -1,11 +1,8 @@
 /* strides_svg.c: a view as a picture: its elements as a grid, each with the offset where it lies, and below it the
  * storage, whose elements that the view has are filled. One colour a row of the grid, in both. */
-#include <errno.h>
-#include <stdio.h>
-
 #include "frontend/tool/strides.h"
+#include "frontend/tool/svg.h"
 #include "runtime/base/error.h"
-#include "runtime/base/text.h"
 
 enum { CELL_WIDTH = 40, CELL_HEIGHT = 22, MARGIN = 20, STORAGE_COLUMNS = 16, MOST_CELLS = 4096 };
 
@@ -33,10 +30,7 @@ static const char *colour_of(const StridesPicture *p, int64_t element) {
 
 static void put_words(StridesPicture *p, int y, const char *words) {
     text_printf(&p->svg, "<text x=\"%d\" y=\"%d\">", MARGIN, y);
-    for (; *words; words++) {
-        const char *const entity = *words == '<' ? "&lt;" : *words == '&' ? "&amp;" : *words == '>' ? "&gt;" : NULL;
-        text_put(&p->svg, entity ? entity : words, entity ? strlen(entity) : 1);
-    }
+    svg_words(&p->svg, words);
     text_puts(&p->svg, "</text>\n");
 }
 
@@ -53,11 +47,7 @@ static void put_storage(StridesPicture *p) {
 static void draw(StridesPicture *p) {
     const int64_t wide = p->columns > STORAGE_COLUMNS ? p->columns : STORAGE_COLUMNS;
     const int64_t storage_rows = (p->elements + STORAGE_COLUMNS - 1) / STORAGE_COLUMNS;
-    text_printf(&p->svg,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" font-family=\"sans-serif\" "
-                "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-                (long long)(2 * MARGIN + wide * CELL_WIDTH),
-                (long long)(p->storage_top + storage_rows * CELL_HEIGHT + MARGIN));
+    svg_begin(&p->svg, 2 * MARGIN + wide * CELL_WIDTH, p->storage_top + storage_rows * CELL_HEIGHT + MARGIN);
     put_words(p, MARGIN + 8, p->view->title);
     for (int64_t i = 0; i < p->view->meta->numel; i++)
         put_cell(p, i % p->columns, i / p->columns, 2 * MARGIN, colour_of(p, i), strides_offset(p->view, i));
@@ -87,9 +77,5 @@ Status strides_svg(const char *path, const StridesView *view) {
     if (p.elements > MOST_CELLS)
         return error_raise(ST_ARGUMENT, "offset %lld, up to %d is drawn", (long long)p.elements - 1, MOST_CELLS - 1);
     draw(&p);
-    FILE *const file = fopen(path, "w");
-    const bool written = file && fputs(text_str(&p.svg), file) >= 0;
-    const bool closed = file && !fclose(file);
-    text_free(&p.svg);
-    return written && closed ? ST_OK : error_raise(ST_IO, "cannot write '%s': %s", path, strerror(errno));
+    return svg_write(path, &p.svg);
 }

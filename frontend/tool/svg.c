@@ -1,0 +1,29 @@
+/* svg.c: see svg.h. */
+#include "frontend/tool/svg.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "runtime/base/error.h"
+
+void svg_begin(Text *svg, int64_t width, int64_t height) {
+    text_printf(svg,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" font-family=\"sans-serif\" "
+                "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+                (long long)width, (long long)height);
+}
+
+void svg_words(Text *svg, const char *words) {
+    for (; *words; words++) {
+        const char *const entity = *words == '<' ? "&lt;" : *words == '&' ? "&amp;" : *words == '>' ? "&gt;" : NULL;
+        text_put(svg, entity ? entity : words, entity ? strlen(entity) : 1);
+    }
+}
+
+Status svg_write(const char *path, Text *svg) {
+    FILE *const file = fopen(path, "w");
+    const bool written = file && fputs(text_str(svg), file) >= 0;
+    const bool closed = file && !fclose(file);
+    text_free(svg);
+    return written && closed ? ST_OK : error_raise(ST_IO, "cannot write '%s': %s", path, strerror(errno));
+}

@@ -1,0 +1,13 @@
+/* svg.h: what pictures as SVG files share. */
+#ifndef SINTER_TOOL_SVG_H
+#define SINTER_TOOL_SVG_H
+#include "runtime/base/text.h"
+
+/* The head of a file of that size, with a white ground; "</svg>\n" ends it. */
+void svg_begin(Text *svg, int64_t width, int64_t height);
+/* As the content of an element. */
+void svg_words(Text *svg, const char *words);
+/* Writes it and frees it; raises ST_IO. */
+Status svg_write(const char *path, Text *svg);
+
+#endif
