@@ -19,6 +19,7 @@
 #include "runtime/core/custom_op.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
+#include "runtime/core/profile.h"
 #include "runtime/device/watch.h"
 
 typedef struct Counted {
@@ -219,7 +220,7 @@ static bool make_lists(AheadRun *run, TapeNode *const *waiting, int n) {
 static bool is_seen(const sn_state *state) {
     return state->modes || state->api_modes || state->packer || state->emission || state->level || state->capture ||
            state->include & KEY_BIT(anomaly) || atomic_load_explicit(&override_count, memory_order_relaxed) ||
-           watch_is_on() || failpoints_set();
+           watch_is_on() || profile_is_on() || failpoints_set();
 }
 
 AheadRun *ahead_new(TapeNode *const *waiting, int n) {

@@ -20,6 +20,7 @@
 #include "runtime/base/room.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/hooks.h"
+#include "runtime/core/profile.h"
 #include "runtime/device/stream.h"
 #include "runtime/core/autocast.h"
 
@@ -439,6 +440,15 @@ static COLD void name_cause(const sn_state *state, const TapeNode *node) {
     text_free(&name);
 }
 
+static COLD Status call_profiled(Engine *e, TapeEntry *entry, CallArrays *arrays) {
+    Text name = {0};
+    entry->node->class->name(entry->node, &name);
+    __attribute__((cleanup(profile_end))) ProfileSpan span =
+        profile_begin(PROFILE_rule, profile_name(text_str(&name)), NULL);
+    text_free(&name);
+    return call_backward(e, entry, arrays);
+}
+
 static Status run_node(Engine *e, TapeEntry *entry) {
     TapeNode *const node = entry->node;
     if (UNLIKELY(is_ahead(entry))) return finish_ahead(e, entry);
@@ -452,7 +462,7 @@ static Status run_node(Engine *e, TapeEntry *entry) {
     TRY(arrays_begin(&arrays, node->n_edges));
     Status status = scope_push(e->state, false);
     if (status == ST_OK) {
-        status = call_backward(e, entry, &arrays);
+        status = profile_is_on() ? call_profiled(e, entry, &arrays) : call_backward(e, entry, &arrays);
         if (UNLIKELY(status != ST_OK)) name_cause(e->state, node);
         scope_pop(e->state);
     }
@@ -816,6 +826,8 @@ Status tape_run(const TapeRun *run) {
         return ST_MEMORY;
     }
     if (!e.selective) state->n_backwards++;
+    __attribute__((cleanup(profile_end))) ProfileSpan span =
+        profile_is_on() ? profile_begin(PROFILE_rule, "backward", NULL) : (ProfileSpan){0};
     status = run_engine(&e);
     if (!e.selective) count_end(state, status != ST_OK);
     e.returned = true;

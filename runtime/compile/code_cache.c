@@ -24,6 +24,7 @@
 #include "runtime/compile/code_disk.h"
 #include "runtime/compile/llvm_module.h"
 #include "runtime/compile/loader.h"
+#include "runtime/core/profile.h"
 
 /* Of a nest. */
 typedef struct CodeKey {
@@ -296,6 +297,7 @@ static Status load_code(const WantedCode *wanted, const FilePart *object, Compil
     Status status = loader_load(object->at, object->bytes, &code, &why);
     if (status == ST_OK && (status = publish_code(wanted, code)) == ST_MEMORY) why = BAIL_memory;
     info->load_ns += clock_ns() - start;
+    profile_note_stage("load", start);
     if (status == ST_OK) return ST_OK;
     return code_fail(info, status, why, error_slot()->message);
 }
@@ -306,6 +308,7 @@ static bool load_kept(const WantedCode *wanted, const DiskKey *key, CompileInfo 
     DiskCode code;
     const bool taken = disk_take(key, &code);
     info->load_ns += clock_ns() - start;
+    profile_note_stage("load", start);
     if (!taken) return false;
     CompileInfo trial = *info;
     const bool loaded = load_code(wanted, &(FilePart){code.at, code.bytes}, &trial) == ST_OK;
@@ -355,6 +358,7 @@ static Status compile_code(const WantedCode *wanted, const CodegenRequest *reque
     const int64_t start = clock_ns();
     const Status status = llvm->compile(request, &result);
     info->codegen_ns += clock_ns() - start;
+    profile_note_stage("codegen", start);
     info->build_ns += result.times.build_ns;
     info->optimise_ns += result.times.passes_ns;
     info->emit_ns += result.times.emit_ns;

@@ -11,6 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/compile/code_cache.h"
 #include "runtime/compile/llvm_module.h"
+#include "runtime/core/profile.h"
 
 static void arena_bail(void *context) { bail(context, BAIL_memory, "out of memory while compiling"); }
 
@@ -83,6 +84,7 @@ static void note_pass(void *context, const PassRow *pass, Graph *graph, int64_t 
     CompileInfo *const info = context;
     compile_note_time(info, pass->name, ns);
     *(pass_plans(pass) ? &info->lower_ns : &info->passes_ns) += ns;
+    if (profile_is_on()) profile_note(PROFILE_stage, pass->name, NULL, clock_ns() - ns, clock_ns());
 }
 
 PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {

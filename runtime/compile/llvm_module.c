@@ -14,6 +14,7 @@
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
 #include "runtime/core/background.h"
+#include "runtime/core/profile.h"
 #include "runtime/core/settings.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -57,8 +58,10 @@ static void PRINTF_LIKE(1, 2) because(const char *format, ...) {
 
 static void open_module(void) {
     char path[4096];
+    const int64_t start = clock_ns();
     find_path(path, sizeof path);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    profile_note_stage("open LLVM", start);
     if (!handle) {
         because("%s", dlerror());
         return;

@@ -33,6 +33,7 @@ void autocast_use(sn_state *state, uint32_t word) {
 void autocast_set(sn_state *state, uint32_t word) {
     autocast_use(state, word);
     if (word && !state->cast_region) state->cast_region = state->n_scopes + 1;
+    scope_region_note(state);
     if (!word && state->cast_region == state->n_scopes + 1) autocast_region_end(state);
 }
 
@@ -66,6 +67,7 @@ static void drop_kept(KeptCast *kept) {
 
 void autocast_region_end(sn_state *state) {
     state->cast_region = 0;
+    scope_region_note(state);
     for (int i = 0; state->n_casts; i++) {
         if (!state->casts[i].leaf) continue;
         drop_kept(&state->casts[i]);

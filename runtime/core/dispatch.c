@@ -16,6 +16,7 @@
 #include "runtime/core/element.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
+#include "runtime/core/profile.h"
 
 enum { MAX_DYNAMIC = 4096 };
 typedef _Atomic(OpKernel *) Entry;
@@ -356,7 +357,8 @@ static bool is_batched(const Arg *self) {
     return self->kind == ARG_tensor && self->val && tensor_is_batched(tensor_of(self->val));
 }
 
-Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
+static ALWAYS_INLINE Status dispatch_call(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                                          sn_tensor **outs) {
     Arg full[MAX_ARGS];
     if (form != FORM_functional && row->kind != KIND_view) TRY(check_inference(row, form, args, out_args));
     if (UNLIKELY(row->alias_of && row->flags & OPF_host)) {
@@ -374,9 +376,34 @@ Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const
     return LIKELY(status == ST_OK) ? ST_OK : finish_call(&call, status);
 }
 
+/* What a body records or matches runs with its segment. */
+static ProfileSpan profile_op(const OpRow *row, OpForm form, const Arg *args) {
+    if (LIKELY(!profile_is_on()) || state_get()->capture) return (ProfileSpan){0};
+    const ProfileKind kind = row->flags & (OPF_copy | OPF_across) ? PROFILE_copy : PROFILE_op;
+    const ProfileSpan span = profile_begin(kind, op_form_name(row, form), NULL);
+    profile_note_arguments(&span, row, args);
+    return span;
+}
+
+/* By itself: a call that nobody profiles pays for a branch. */
+static COLD Status dispatch_profiled(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                                     sn_tensor **outs) {
+    __attribute__((cleanup(profile_end))) ProfileSpan span = profile_op(row, form, args);
+    const Status status = dispatch_call(row, form, args, out_args, outs);
+    if (status == ST_OK) profile_note_results(&span, row, args, outs, row->n_out);
+    return status;
+}
+
+Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
+    if (profile_is_on()) return dispatch_profiled(row, form, args, out_args, outs);
+    return dispatch_call(row, form, args, out_args, outs);
+}
+
 Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n_outs) {
+    __attribute__((cleanup(profile_end))) ProfileSpan span = profile_op(row, FORM_functional, args);
     OpCall call = op_call(row, FORM_functional, args, NULL, outs);
     TRY(finish_call(&call, start(&call)));
+    profile_note_results(&span, row, args, outs, call.n_outs);
     *n_outs = call.n_outs;
     return ST_OK;
 }

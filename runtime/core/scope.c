@@ -15,6 +15,7 @@
 #include "runtime/core/hooks.h"
 #include "runtime/core/tensor.h"
 #include "runtime/core/override.h"
+#include "runtime/core/profile.h"
 
 enum { DEPTH_BITS = 20, ID_BITS = 12 };
 
@@ -83,12 +84,19 @@ static inline bool leaves_modes(const sn_state *state, const ScopeFrame *frame) 
     const uintptr_t others = ((uintptr_t)state->modes ^ (uintptr_t)frame->modes) |
                              ((uintptr_t)state->api_modes ^ (uintptr_t)frame->api_modes) |
                              ((uintptr_t)state->packer ^ (uintptr_t)frame->packer);
-    return others | (state->n_scopes + 1 < state->cast_region);
+    return others | (state->n_scopes + 1 < state->region);
+}
+
+void scope_region_note(sn_state *state) {
+    const uint32_t range = profile_range_region(state);
+    state->region = state->cast_region > range ? state->cast_region : range;
 }
 
 /* A program's code may run and open scopes: the frame's place is not its own any more. */
 static COLD void leave_modes(sn_state *state, ScopeFrame frame) {
+    profile_ranges_end(state, state->n_scopes);
     if (state->n_scopes + 1 < state->cast_region) autocast_region_end(state);
+    scope_region_note(state);
     if (state->modes != frame.modes) user_modes_pop_to(state, KEY_mode, frame.modes);
     if (state->api_modes != frame.api_modes) user_modes_pop_to(state, KEY_api, frame.api_modes);
     if (state->packer != frame.packer) runtime_hooks.packers_pop_to(state, frame.packer);

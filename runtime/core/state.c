@@ -13,6 +13,7 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/emission.h"
 #include "runtime/core/hooks.h"
+#include "runtime/core/profile.h"
 #include "runtime/core/tensor.h"
 
 HOT_THREAD_LOCAL sn_state *state_current;
@@ -118,6 +119,7 @@ static void state_free(sn_state *state) {
     enter(state); /* what dies below belongs to it */
     autocast_region_end(state);
     scope_drop_root(state);
+    profile_state_free(state);
     runtime_hooks.stream_uses_set(state, NULL);
     runtime_hooks.eager_cache_free(state);
     free_lists(state);

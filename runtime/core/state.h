@@ -56,6 +56,7 @@ struct sn_state {
     sn_stance stance;       /* what calls do for which nothing is compiled */
     uint32_t autocast;      /* to what, by kind of device: runtime/core/autocast.h; 0: off */
     uint32_t cast_region;   /* 1 + the scopes that were open where the outermost region began; 0: there is none */
+    uint32_t region;        /* the larger of cast_region and that of the newest range of a profile */
     struct KeptCast *casts; /* of its leaves */
     int n_casts, room_casts;
     int64_t casts_made, casts_shared; /* counted since the state was made */
@@ -102,7 +103,9 @@ struct sn_state {
     Setting settings[SET_COUNT];
     sn_error taken; /* what sn_error_take handed out last, with its texts in taken_slot */
     ErrorSlot taken_slot;
-    struct TapeSites *sites; /* of the calls that anomaly mode saw recorded; NULL: none yet */
+    struct TapeSites *sites;    /* of the calls that anomaly mode saw recorded; NULL: none yet */
+    struct ProfileLog *profile; /* of its newest profile, runtime/core/profile.h; NULL: none yet */
+    struct OpenRange *ranges;   /* innermost first */
 };
 
 extern HOT_THREAD_LOCAL sn_state *state_current;
@@ -134,6 +137,7 @@ Status state_untraced(const char *what);
  * scope. */
 Status scope_push(sn_state *state, bool owned);
 void scope_pop(sn_state *state);            /* the innermost; restores modes, releases its handles and texts */
+void scope_region_note(sn_state *state);    /* after a change of what state->region is of */
 void scope_keep_generator(sn_state *state); /* the innermost one's end puts back what the generator is now */
 /* So that `depth` are open; the root's results stay. */
 void scope_pop_to(sn_state *state, uint32_t depth);

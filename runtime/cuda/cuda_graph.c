@@ -235,11 +235,11 @@ static Status renew_key(const Launch *launch, CudaGraph *g, int s, bool *changed
 
 /* watched steps ------------------------------------------------------------------------------------- */
 
-static Watched *watch_step_of(const Launch *launch, const CudaGraph *g, int s) {
+static StepWatch watch_step_of(const Launch *launch, const CudaGraph *g, int s) {
     return watch_step_begin(launch->e->function, step_name(&launch->e->plan->steps.at[s]), &g->device->row);
 }
 
-static Watched *watch_graph(const Launch *launch, const CudaGraph *g) {
+static StepWatch watch_graph(const Launch *launch, const CudaGraph *g) {
     char name[40];
     int n = 0;
     for (int s = 0; s < g->n_steps; s++) n += is_mine(launch, g, s);
@@ -265,7 +265,8 @@ static Status run_step(Launch *launch, CudaGraph *g, int s) {
 
 /* Of a call that runs step by step. */
 static Status run_measured(Launch *launch, CudaGraph *g, int s) {
-    __attribute__((cleanup(watch_step_end))) Watched *watched = watch_is_on() ? watch_step_of(launch, g, s) : NULL;
+    __attribute__((cleanup(watch_step_end))) StepWatch watched =
+        watch_is_on() ? watch_step_of(launch, g, s) : (StepWatch){0};
     return run_step(launch, g, s);
 }
 
@@ -492,7 +493,8 @@ static bool has_checks(const CudaGraph *g) {
 }
 
 static Status launch_graph(const Launch *launch, CudaGraph *g, CudaStream *stream, Repeat *repeat) {
-    __attribute__((cleanup(watch_step_end))) Watched *watched = watch_is_on() ? watch_graph(launch, g) : NULL;
+    __attribute__((cleanup(watch_step_end))) StepWatch watched =
+        watch_is_on() ? watch_graph(launch, g) : (StepWatch){0};
     if (has_checks(g)) cuda_checks_may_fail(stream);
     TRY(cuda_answer(g->device, "a graph's launch", g->device->driver->GraphLaunch(g->exec, stream->handle)));
     execute_counts()->launches++;

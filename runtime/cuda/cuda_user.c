@@ -291,8 +291,8 @@ static Status launch_entered(UserLaunch *launch, sn_kernel *kernel, const sn_cud
     TRY(code_for(device, kernel, &function));
     TRY(allow_shared(launch, function, g->shared_bytes));
     CudaStream *const stream = cuda_stream(device);
-    __attribute__((cleanup(watch_step_end))) Watched *watched =
-        watch_is_on() ? watch_step_begin(NULL, kernel->name, &device->row) : NULL;
+    __attribute__((cleanup(watch_step_end))) StepWatch watched =
+        watch_is_on() ? watch_step_begin(NULL, kernel->name, &device->row) : (StepWatch){0};
     TRY(cuda_answer(device, kernel->name,
                     device->driver->LaunchKernel(function, g->blocks[0], g->blocks[1], g->blocks[2], g->threads[0],
                                                  g->threads[1], g->threads[2], g->shared_bytes, stream->handle,

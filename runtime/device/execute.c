@@ -16,6 +16,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
 #include "runtime/device/repeat.h"
+#include "runtime/device/step_cost.h"
 #include "runtime/device/watch.h"
 
 static HOT_THREAD_LOCAL ExecuteCounts counts;
@@ -286,8 +287,12 @@ static inline Status run_unwatched(Launch *launch, int s) {
 }
 
 static COLD Status run_watched(Launch *launch, int s) {
-    __attribute__((cleanup(watch_step_end))) Watched *watched =
+    __attribute__((cleanup(watch_step_end))) StepWatch watched =
         watch_step_begin(launch->e->function, step_name(&launch->e->plan->steps.at[s]), launch->e->rows[s]);
+    if (profile_asks_more(&watched.span)) {
+        const StepCost cost = step_cost(launch, &launch->e->plan->steps.at[s]);
+        profile_note_bytes(&watched.span, cost.bytes, cost.flops);
+    }
     return run_unwatched(launch, s);
 }
 

@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 
-enum { FUNCTION_ROOM = 48, NAME_ROOM = 64, TELL_EVERY = 1024 };
+enum { FUNCTION_ROOM = 48, NAME_ROOM = 64, TELL_EVERY = 1024, DEVICES_TIMED = 16 };
 
 struct Watched {
     Watched *next; /* of the queue, or of those to be used again */
@@ -21,7 +22,17 @@ struct Watched {
     bool is_over;
     bool untold; /* nobody watches any more */
     char function[FUNCTION_ROOM], name[NAME_ROOM];
+    /* of a profile, as long as that */
+    const ProfileEvent *launched_in;
+    const char *known_function, *known_name;
 };
+
+/* An event of a device, and when it was recorded by the host's clock. */
+typedef struct Origin {
+    const DeviceRow *row;
+    sn_event *event;
+    int64_t at;
+} Origin;
 
 _Atomic bool watch_on;
 
@@ -33,6 +44,9 @@ static void *told_context;
 static Watched *first, *last; /* the queue */
 static Watched *spare;
 static int n_begun;
+static _Atomic bool profiles; /* the watcher is a profile's */
+static Origin origins[DEVICES_TIMED];
+static int n_origins;
 
 static HOT_THREAD_LOCAL int depth; /* steps that this thread is in */
 
@@ -90,8 +104,24 @@ static int64_t elapsed_ns(const Watched *w) {
     return known ? llround(ms * 1e6) : -1;
 }
 
+/* When it began, by the host's clock; 0: not known. */
+static int64_t began_at(const Watched *w) {
+    Quiet quiet;
+    double ms = 0;
+    for (int i = 0; i < n_origins; i++) {
+        if (origins[i].row != w->row) continue;
+        quiet_begin(&quiet);
+        const bool known = stream_row(w->row)->elapsed(origins[i].event, w->from, &ms) == ST_OK;
+        quiet_end(&quiet);
+        return known ? origins[i].at + llround(ms * 1e6) : 0;
+    }
+    return 0;
+}
+
 static void tell(const Watched *w) {
-    const StepSeen seen = {w->function, w->name, w->row->device, w->stream, w->depth, elapsed_ns(w)};
+    StepSeen seen = {w->function, w->name, w->row->device, w->stream, w->depth, elapsed_ns(w), w->launched_in, 0};
+    if (profiles && seen.ns >= 0 && !(seen.from = began_at(w))) seen.ns = -1;
+    if (profiles) seen.function = w->known_function, seen.name = w->known_name;
     told(told_context, &seen);
 }
 
@@ -127,14 +157,37 @@ static void drop_spare(void) {
 
 /* watching -------------------------------------------------------------------------------------- */
 
-Status watch_begin(StepWatcher *watcher, void *context) {
+static Status begin_for(StepWatcher *watcher, void *context, bool is_profile) {
     pthread_mutex_lock(&lock);
     const bool free = !told;
-    if (free) told = watcher, told_context = context;
+    if (free) told = watcher, told_context = context, profiles = is_profile;
     pthread_mutex_unlock(&lock);
     if (!free) return error_raise(ST_STATE, "somebody watches the steps already");
     atomic_store(&watch_on, true);
     return ST_OK;
+}
+
+Status watch_begin(StepWatcher *watcher, void *context) { return begin_for(watcher, context, false); }
+
+static void note_seen(void *unused, const StepSeen *seen) {
+    (void)unused;
+    const ProfileWork work = {.name = seen->name,
+                              .owner = seen->function,
+                              .launched_in = seen->launched_in,
+                              .device = seen->device,
+                              .stream = seen->stream,
+                              .from = seen->from,
+                              .ns = seen->ns};
+    profile_note_work(&work);
+}
+
+Status watch_profile(void) { return begin_for(note_seen, NULL, true); }
+
+static void drop_origins(void) {
+    while (n_origins) {
+        const Origin *const origin = &origins[--n_origins];
+        stream_row(origin->row)->event_free(origin->event);
+    }
 }
 
 static void tell_locked(bool waits) {
@@ -152,6 +205,7 @@ void watch_end(void) {
     if (told) tell_all(true);
     leave_all();
     drop_spare();
+    drop_origins();
     told = NULL;
     pthread_mutex_unlock(&lock);
 }
@@ -195,13 +249,40 @@ static bool mark(sn_event *event, const Watched *w) {
     return event && w->stream && stream_row(w->row)->mark(event, w->stream) == ST_OK;
 }
 
-Watched *watch_step_begin(const char *function, const char *name, const DeviceRow *row) {
+/* Once in a profile the device is waited for. Under the lock. */
+static void add_origin(const DeviceRow *row) {
+    const StreamRow *const streams = stream_row(row);
+    sn_event *const event = n_origins < DEVICES_TIMED ? streams->event_new(row) : NULL;
+    if (!event) return;
+    if (streams->mark(event, stream_current(row)) == ST_OK && streams->event_synchronize(event) == ST_OK)
+        origins[n_origins++] = (Origin){row, event, clock_ns()};
+    else
+        streams->event_free(event);
+}
+
+static void know_origin(const DeviceRow *row) {
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < n_origins && origins[i].row != row) i++;
+    if (i == n_origins && told) add_origin(row);
+    pthread_mutex_unlock(&lock);
+}
+
+static void of_profile(Watched *w, const char *function, const char *name, const DeviceRow *row) {
+    know_origin(row);
+    w->launched_in = profile_open();
+    w->known_function = profile_name(function);
+    w->known_name = profile_name(name);
+}
+
+static Watched *begin_watched(const char *function, const char *name, const DeviceRow *row) {
     Quiet quiet;
     quiet_begin(&quiet);
     Watched *const w = take_watched(row);
     if (w) {
         copy_name(w->function, sizeof w->function, function ? function : "");
         copy_name(w->name, sizeof w->name, name);
+        if (profiles) of_profile(w, function, name, row);
         w->stream = stream_current(row);
         w->depth = depth++;
         enter(w);
@@ -211,10 +292,19 @@ Watched *watch_step_begin(const char *function, const char *name, const DeviceRo
     return w;
 }
 
-void watch_step_end(Watched **watched) {
-    Watched *const w = *watched;
+static ProfileSpan begin_span(const char *function, const char *name) {
+    return function ? profile_begin(PROFILE_step, profile_name(name), profile_name(function)) : (ProfileSpan){0};
+}
+
+StepWatch watch_step_begin(const char *function, const char *name, const DeviceRow *row) {
+    StepWatch step = {0};
+    if (profile_is_on()) step.span = begin_span(function, name);
+    if (!profiles || row->streams) step.watched = begin_watched(function, name, row);
+    return step;
+}
+
+static void end_watched(Watched *w) {
     Quiet quiet;
-    if (!w) return;
     quiet_begin(&quiet);
     w->timed = w->timed && mark(w->to, w);
     quiet_end(&quiet);
@@ -223,4 +313,9 @@ void watch_step_end(Watched **watched) {
     w->is_over = true;
     if (w->untold) give_spare(w);
     pthread_mutex_unlock(&lock);
+}
+
+void watch_step_end(StepWatch *step) {
+    if (step->watched) end_watched(step->watched);
+    profile_end(&step->span);
 }

@@ -10,11 +10,16 @@
  * native kernel, or a launch of a kernel of the program's. An event of its device is recorded before and behind it
  * on the thread's stream; on the CPU that is the host's clock. Steps inside of a step (of an op of the program) are
  * told as well, one deeper, in the order in which they began. `seen` is called under a lock by whatever thread
- * waits: it must not call Sinter. */
+ * waits: it must not call Sinter.
+ *
+ * A profile (core/profile.h) is such a watcher, of devices with streams alone (watch_profile): steps of compiled
+ * functions, and all that are launched there, are spans of its own on the host; what a device does is told with the
+ * span that launched it. Eager ops of the host are spans of the dispatcher already. */
 #ifndef SINTER_RUNTIME_WATCH_H
 #define SINTER_RUNTIME_WATCH_H
 #include <stdatomic.h>
 
+#include "runtime/core/profile.h"
 #include "runtime/device/device.h"
 #include "runtime/device/stream.h"
 
@@ -25,10 +30,14 @@ typedef struct StepSeen {
     const sn_stream *stream; /* the current one when it began; NULL: the device has none any more */
     int depth;               /* 0: in no other step of its thread */
     int64_t ns;              /* on the device; -1: not measured, as the device is lost or out of memory */
+    /* of a profile */
+    const ProfileEvent *launched_in; /* NULL: in none */
+    int64_t from;                    /* when the device began, by clock_ns(); where ns is known */
 } StepSeen;
 typedef void StepWatcher(void *context, const StepSeen *step);
 
 Status watch_begin(StepWatcher *watcher, void *context); /* ST_STATE: somebody watches */
+Status watch_profile(void);                              /* the steps go to the profile that is on */
 void watch_tell(void);   /* waits for all steps that are over for the host, and tells them */
 void watch_passed(void); /* the same, without waiting: up to the first that its device still has */
 void watch_end(void);    /* tells; a step that another thread is in goes untold */
@@ -36,13 +45,18 @@ void watch_end(void);    /* tells; a step that another thread is in goes untold 
 extern _Atomic bool watch_on;
 static inline bool watch_is_on(void) { return UNLIKELY(atomic_load_explicit(&watch_on, memory_order_relaxed)); }
 
-/* What runs a step, where it is watched:
+/* What runs a step:
  *
- *   __attribute__((cleanup(watch_step_end))) Watched *watched = watch_step_begin(function, name, row);
+ *   __attribute__((cleanup(watch_step_end))) StepWatch watched =
+ *       watch_is_on() ? watch_step_begin(function, name, row) : (StepWatch){0};
  *
- * function NULL: eager's. NULL: memory is out. Neither raises anything. */
+ * function NULL: eager's. Neither raises anything. */
 typedef struct Watched Watched;
-Watched *watch_step_begin(const char *function, const char *name, const DeviceRow *row);
-void watch_step_end(Watched **watched);
+typedef struct StepWatch {
+    Watched *watched; /* NULL: nobody is told of it */
+    ProfileSpan span;
+} StepWatch;
+StepWatch watch_step_begin(const char *function, const char *name, const DeviceRow *row);
+void watch_step_end(StepWatch *step);
 
 #endif

@@ -200,7 +200,7 @@ static inline Status run_unwatched_blocks(EagerEntry *entry, EagerCall *ec, cons
 }
 
 static COLD Status run_watched_blocks(EagerEntry *entry, EagerCall *ec, const Meta *const *metas) {
-    __attribute__((cleanup(watch_step_end))) Watched *watched =
+    __attribute__((cleanup(watch_step_end))) StepWatch watched =
         watch_step_begin(NULL, ec->row->name, device_of_key(ec->call->key));
     return run_unwatched_blocks(entry, ec, metas);
 }
@@ -283,8 +283,8 @@ static Status run_native(const EagerEntry *entry, EagerCall *ec, const Meta *con
         if (!(call->outs[i] = tensor_new(metas[i]))) return error_pending();
     call->n_outs = entry->n_outs;
     const DeviceRow *const row = device_of_key(call->key);
-    __attribute__((cleanup(watch_step_end))) Watched *watched =
-        watch_is_on() ? watch_step_begin(NULL, ec->row->name, row_of_call(row, call)) : NULL;
+    __attribute__((cleanup(watch_step_end))) StepWatch watched =
+        watch_is_on() ? watch_step_begin(NULL, ec->row->name, row_of_call(row, call)) : (StepWatch){0};
     const uint32_t fp = fp_enter();
     const Status status = row->native(ec->row)(call);
     fp_leave(fp);

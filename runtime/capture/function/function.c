@@ -19,6 +19,7 @@
 #include "runtime/capture/record/site.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant.h"
+#include "runtime/core/profile.h"
 
 /* Making and freeing -------------------------------------------------------------------------- */
 
@@ -461,7 +462,7 @@ static Status call_saved(sn_function *fn, const Arg *in, int n_in, sn_tensor **o
     return refused ? refuse_uncaptured(fn) : replay_run(fn, in, n_in, out, n_out);
 }
 
-static Status call_compiled(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+static ALWAYS_INLINE Status call_compiled(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     bool ran = false;
     Status status = ST_OK;
     if (!any_uncaptured(in, n_in)) status = replay_try(fn, in, n_in, out, n_out, &ran);
@@ -469,7 +470,7 @@ static Status call_compiled(sn_function *fn, const Arg *in, int n_in, sn_tensor 
     return status == ST_OK ? check_strict(fn) : status;
 }
 
-static Status call_by_state(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+static ALWAYS_INLINE Status call_by_state(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     sn_state *const state = state_get();
     if (UNLIKELY(state->emission != NULL)) return call_emitted(fn, in, n_in, out, n_out);
     if (UNLIKELY(capture_current() != NULL)) return call_inlined(fn, in, n_in, out, n_out);
@@ -481,9 +482,13 @@ static Status call_by_state(sn_function *fn, const Arg *in, int n_in, sn_tensor 
     return status;
 }
 
-/* So that log lines know whose they are. A body that jumps out leaves its name until the next call ends. */
-static COLD Status call_named(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+/* Log lines know whose they are, and a profile has a span; one that another body calls is that one's. A body that jumps
+ * out leaves its name until the next call ends. */
+static COLD Status call_seen(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    __attribute__((cleanup(profile_end))) ProfileSpan span = {0};
     const char *const outer = log_function_swap(fn->name);
+    if (profile_is_on() && !capture_current() && !state_get()->emission)
+        span = profile_begin(PROFILE_call, profile_name(fn->name), NULL);
     const Status status = call_by_state(fn, in, n_in, out, n_out);
     log_function_swap(outer);
     return status;
@@ -493,8 +498,8 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (error_pending()) return error_pending();
     if (!fn) return error_raise(ST_ARGUMENT, "sn_call: the function is NULL");
-    const Status status =
-        UNLIKELY(log_functions_chosen) ? call_named(fn, in, n_in, out, n_out) : call_by_state(fn, in, n_in, out, n_out);
+    const bool is_seen = UNLIKELY(log_functions_chosen) || profile_is_on();
+    const Status status = is_seen ? call_seen(fn, in, n_in, out, n_out) : call_by_state(fn, in, n_in, out, n_out);
     for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
     return status;
 }

@@ -23,6 +23,7 @@
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
+#include "runtime/core/profile.h"
 
 Capture *capture_suspend(void) {
     sn_state *const state = state_get();
@@ -443,7 +444,10 @@ static Status flush(Capture *c, const char *reason, const void *site) {
     if (trace->ops.n == 0) return ST_OK;
     if (reason) capture_count_break(c, reason, site);
     trace->end = c->cursor;
-    if (trace->started_ns) trace->ended_ns = clock_ns();
+    if (trace->started_ns) {
+        trace->ended_ns = clock_ns();
+        profile_note_stage("trace", trace->started_ns);
+    }
     struct Level *level;
     Capture *const suspended = capture_suspend_levels(&level);
     c->running = true;

@@ -18,6 +18,7 @@
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/dynamic.h"
 #include "runtime/capture/variant/variant_views.h"
+#include "runtime/core/profile.h"
 
 enum { MAX_SYMBOLS = 512 };
 
@@ -349,6 +350,8 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     v->info.fast = fn->options.numerics == SN_FAST;
     SymPlan plan;
     TraceGraph made;
+    __attribute__((cleanup(profile_end))) ProfileSpan span =
+        profile_is_on() ? profile_begin(PROFILE_stage, "compile", profile_name(fn->name)) : (ProfileSpan){0};
     Status status = make_graph(fn, trace, older, v, &plan, &made);
     if (status == ST_OK) {
         copy_guards(v, trace, &plan, made.names);
