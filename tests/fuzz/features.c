@@ -49,6 +49,9 @@ static bool is_cast(const OpRow *row, OpForm form) {
     return !strcmp(row->base, "to") || !strcmp(row->base, "_to_copy");
 }
 
+static bool is_scalar_op(const OpRow *row, OpForm form) { return row->expression != NULL; }
+static bool is_writing_op(const OpRow *row, OpForm form) { return fz_user_op_writes(row); }
+
 static bool is_closed(const FzInput *in) { return in->closed; }
 static bool is_held(const FzInput *in) { return in->held; }
 static bool is_alias(const FzInput *in) { return in->alias >= 0; }
@@ -62,6 +65,8 @@ static bool views(const FzProgram *p) { return any_row(p, is_view); }
 static bool inplace(const FzProgram *p) { return any_row(p, is_inplace); }
 static bool out_forms(const FzProgram *p) { return any_row(p, is_out); }
 static bool reductions(const FzProgram *p) { return any_row(p, is_reduction); }
+static bool scalar_ops(const FzProgram *p) { return any_row(p, is_scalar_op); }
+static bool writing_ops(const FzProgram *p) { return any_row(p, is_writing_op); }
 static bool casts(const FzProgram *p) { return any_row(p, is_cast); }
 static bool dropout(const FzProgram *p) { return any_row(p, is_dropout); }
 static bool random_numbers(const FzProgram *p) { return any_row(p, is_random); }
@@ -324,6 +329,8 @@ static const struct {
                 {"in-place forms", inplace},
                 {"out forms", out_forms},
                 {"reductions", reductions},
+                {"user's ops by expressions", scalar_ops},
+                {"user's ops that write", writing_ops},
                 {"casts", casts},
                 {"dropout", dropout},
                 {"random numbers", random_numbers},

@@ -64,6 +64,8 @@ void gen_pattern(Gen *g);
 void gen_generator(Gen *g); /* random numbers around changes of the generator's state */
 /* weave.c: pointwise ops over the sizes of an input, with others between. */
 void gen_weave(Gen *g, int steps);
+/* user_ops.c: an op of the program's own: one by a scalar expression, or one that writes an argument. */
+void gen_user_op(Gen *g);
 /* region.c: some of the steps become bodies of checkpoints. */
 void gen_regions(Gen *g);
 

@@ -551,6 +551,7 @@ static void add_steps(Gen *g, int ops) {
         if (!g->one_graph && g->training && gen_chance(g, 3)) gen_pattern(g);
         if (!g->one_graph && gen_chance(g, 1)) gen_generator(g);
         if (!g->one_graph && gen_chance(g, 5)) add_flow(g);
+        if (!g->one_graph && gen_chance(g, 4)) gen_user_op(g); /* no plan is saved with one */
         i += add_op(g);
     }
 }

@@ -452,7 +452,8 @@ int main(int n, char **words) {
                 "[--record DIR] [--replay FILE...] | --cache N [--seed S] [--json]\n");
         return 2;
     }
-    setenv("SINTER_CACHE_DIR", "off", 1); /* what is found does not depend on what was compiled before */
+    setenv("SINTER_CACHE_DIR", "off", 1);               /* what is found does not depend on what was compiled before */
+    if (!o.record && !fz_user_ops_register()) return 2; /* PyTorch has none of them */
     if (o.cache) return fz_cache(o.cache, o.seed, o.json);
     if (o.first_file) return replay_files(&o, n, words);
     if (o.record) return !record_all(&o);

@@ -38,6 +38,7 @@
 #define SINTER_TESTS_FUZZ_PROGRAM_H
 #include <sinter/device.h>
 #include <sinter/sinter.h>
+#include <string.h>
 
 #include "ir/op.h"
 #include "runtime/base/text.h"
@@ -178,6 +179,12 @@ const char *fz_form_name(int i);
 int fz_query_count(void);
 const char *fz_query_name(int query);
 bool fz_has_state(const FzProgram *p); /* held inputs, or steps that read what is no argument */
+
+/* user_ops.c: ops of the program's own; false: an error is pending. Without them programs have none. */
+bool fz_user_ops_register(void);
+static inline bool fz_user_op_writes(const OpRow *row) {
+    return row->flags & OPF_user && strchr(row->params[0].alias, '!');
+}
 
 /* features.c: what programs are made of besides ops; each is to be used */
 int fz_feature_count(void);

@@ -69,9 +69,11 @@ void fz_run_region(FzRun *run, int at) {
 static bool writes_own(const FzProgram *p, int first, int i) {
     const FzStep *const step = &p->steps[i];
     OpForm form;
-    if (step->kind != FZ_op || !op_find(step->op, strlen(step->op), &form) || form == FORM_functional) return true;
+    const OpRow *const row = step->kind == FZ_op ? op_find(step->op, strlen(step->op), &form) : NULL;
+    const bool first_written = row && (form == FORM_inplace || fz_user_op_writes(row));
+    if (!row || (form == FORM_functional && !first_written)) return true;
     for (int k = first; k < i; k++)
-        if (form == FORM_inplace && makes(&p->steps[k], step->args[0].value)) return true;
+        if (first_written && makes(&p->steps[k], step->args[0].value)) return true;
     return false;
 }
 

@@ -1,0 +1,100 @@
+/* user_ops.c: ops of the program's own in random programs: two by a scalar expression, with gradients, and two that
+ * write an argument, whole or a view, an input's memory or what a step made. */
+#include <stdio.h>
+
+#include "tests/fuzz/gen.h"
+
+/* fz::gate: max(x, y) * by + sigmoid(x) */
+static sn_status gate_derivative(sn_frame *f) {
+    sn_tensor *const g = sn_grad_of(f, 0), *const x = sn_in(f, 0), *const y = sn_in(f, 1);
+    sn_tensor *const scaled = sn_mul_scalar(g, sn_in_value(f, 2)), *const s = sn_sigmoid(x);
+    sn_tensor *const slope = sn_mul(sn_mul(g, s), sn_rsub_scalar(s, sn_int(1)));
+    sn_set_grad_of(f, 0, sn_add(sn_mul(scaled, sn_ge(x, y)), slope));
+    return sn_set_grad_of(f, 1, sn_mul(scaled, sn_lt(x, y)));
+}
+static sn_status levels_derivative(sn_frame *f) { return sn_set_grad_of(f, 0, sn_zeros_like(sn_grad_of(f, 0))); }
+
+static sn_status meta_like_first(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
+
+/* fz::decay_: x = by x + y, which is the result */
+static sn_status decay(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    sn_mul_scalar_(x, sn_in_value(f, 2));
+    sn_add_(x, sn_in(f, 1));
+    return sn_out(f, 0, x);
+}
+/* fz::count_: total = total + x; what it was, less x, is a new result */
+static sn_status count_meta(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_sub(sn_in(f, 0), sn_in(f, 1)))); }
+static sn_status count(sn_frame *f) {
+    sn_tensor *const rest = sn_sub(sn_in(f, 0), sn_in(f, 1));
+    sn_add_(sn_in(f, 0), sn_in(f, 1));
+    return sn_out(f, 0, rest);
+}
+
+bool fz_user_ops_register(void) {
+    sn_op_register(SN_OP_DESC(.schema = "fz::gate(Tensor x, Tensor y, float by) -> Tensor",
+                              .scalar = "max(x, y) * by + sigmoid(x)", .derivative = gate_derivative, .saves = "x, y"));
+    sn_op_register(SN_OP_DESC(.schema = "fz::levels(Tensor x) -> Tensor",
+                              .scalar = "where(isfinite(x), floor(x * 4) / 4, 0.5) + (x < 0)",
+                              .derivative = levels_derivative));
+    sn_op_register(SN_OP_DESC(.schema = "fz::decay_(Tensor(a!) x, Tensor y, float by) -> Tensor(a!)",
+                              .flags = SN_OP_PURE, .meta = meta_like_first, .cpu = decay, .cuda = decay));
+    sn_op_register(SN_OP_DESC(.schema = "fz::count_(Tensor(a!) total, Tensor x) -> Tensor", .flags = SN_OP_PURE,
+                              .meta = count_meta, .cpu = count, .cuda = count));
+    return sn_check() == SN_OK;
+}
+
+/* steps --------------------------------------------------------------------------------------- */
+
+static FzArg user_value(int v) { return (FzArg){.kind = FZ_value, .value = v}; }
+static FzArg user_float(double f) { return (FzArg){.kind = FZ_float, .f = f, .i.var = -1}; }
+
+static int user_step(Gen *g, const char *op, int n, const FzArg *args) {
+    FzStep step = {.kind = FZ_op, .n_args = n};
+    for (int i = 0; i < n; i++)
+        if (args[i].kind == FZ_value && args[i].value < 0) return -1;
+    snprintf(step.op, sizeof step.op, "%s", op);
+    memcpy(step.args, args, sizeof *args * (size_t)n);
+    return gen_try(g, &step) ? step.out : -1;
+}
+
+/* Memory without a history, or a part of it: an input's, or a copy of a value. */
+static int plain_memory(Gen *g, int v) {
+    const int input = (int)gen_below(g, g->p->n_inputs);
+    const GenVal *const given = &g->v[input];
+    int at = v;
+    if (gen_chance(g, 40) && !given->grad && !given->overlaps && dtype_is_float(gen_dtype(g, input))) {
+        at = input;
+    } else {
+        at = user_step(g, "aten::detach", 1, (const FzArg[]){user_value(at)});
+        at = user_step(g, "aten::clone", 1, (const FzArg[]){user_value(at)});
+    }
+    if (at < 0 || !gen_rank(g, at) || gen_chance(g, 60)) return at;
+    const FzArg zero = {.kind = FZ_int, .i = {0, -1}}, last = {.kind = FZ_int, .i = {gen_rank(g, at) - 1, -1}};
+    if (gen_chance(g, 50)) return user_step(g, "aten::transpose.int", 3, (const FzArg[]){user_value(at), zero, last});
+    return user_step(g, "aten::select.int", 3, (const FzArg[]){user_value(at), gen_chance(g, 50) ? zero : last, zero});
+}
+
+static int scaled_value(Gen *g, int v) {
+    return user_step(g, "aten::mul.Tensor", 2, (const FzArg[]){user_value(v), user_float(1.5)});
+}
+
+void gen_user_op(Gen *g) {
+    const int v = gen_any(g);
+    if (v < 0 || !dtype_is_float(gen_dtype(g, v)) || g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12)
+        return;
+    const int64_t which = gen_below(g, 4);
+    int result = -1;
+    if (which == 0)
+        result = user_step(g, "fz::gate", 3,
+                           (const FzArg[]){user_value(v), user_value(scaled_value(g, v)), user_float(0.3)});
+    if (which == 1) result = user_step(g, "fz::levels", 1, (const FzArg[]){user_value(v)});
+    if (which >= 2) {
+        const int memory = plain_memory(g, v), other = memory < 0 ? -1 : scaled_value(g, memory);
+        const FzArg args[] = {user_value(memory), user_value(gen_chance(g, 10) ? memory : other), user_float(0.75)};
+        const int written = user_step(g, which == 2 ? "fz::decay_" : "fz::count_", which == 2 ? 3 : 2, args);
+        if (written >= 0)
+            result = user_step(g, "aten::add.Tensor", 2, (const FzArg[]){user_value(memory), user_value(written)});
+    }
+    if (result >= 0 && gen_chance(g, 50)) g->result = result;
+}
