@@ -1,6 +1,6 @@
 /* capture_written.c: see capture_written.h. The functional op's kernel computes on copies laid out as the arguments,
  * so its bits are those of the op itself; where copies would not show what the arguments do (another argument shows the
- * same memory, or there are gaps between the elements), or the tape has a say, the op runs at once. */
+ * same memory, or there are gaps between the elements), or the tape or a checkpoint has a say, the op runs at once. */
 #include "runtime/capture/record/capture_written.h"
 
 #include "ir/builder.h"
@@ -43,9 +43,13 @@ static bool is_tracked(const Arg *arg) {
     return any;
 }
 
-/* What the op writes has a history, or its derivative reads what it writes: the tape's matter. */
+/* What the op writes has a history or may not be written in this mode, or its derivative reads what it writes: errors
+ * and versions are the tape's matter. */
 static bool tape_decides(const DynamicOp *op, const OpCall *call) {
-    if (state_get()->grad_mode != SN_GRAD_ON) return false;
+    const sn_grad_mode mode = state_get()->grad_mode;
+    for (int i = 0; mode != SN_INFERENCE && i < op->n_written; i++)
+        if (capture_is_inference(tensor_of(call->args[op->written[i]].val))) return true;
+    if (mode != SN_GRAD_ON) return false;
     bool any = false;
     for (int i = 0; i < op->n_written; i++) {
         if (is_tracked(&call->args[op->written[i]])) return true;
@@ -57,7 +61,7 @@ static bool tape_decides(const DynamicOp *op, const OpCall *call) {
 }
 
 static bool becomes_functional(Capture *c, const DynamicOp *op, const OpCall *call) {
-    if (!op || !op->functional || state_get()->modes || override_covers(call->row)) return false;
+    if (!op || !op->functional || state_get()->modes || override_covers(call->row) || c->region) return false;
     const bool entered = capture_enter(c);
     bool fits = true;
     for (int i = 0; fits && i < op->n_written; i++) fits = is_alone(c, call, op->written[i]);
