@@ -17,7 +17,8 @@ typedef struct TwoClusters {
     const Cluster *a, *b;
     const Node *node; /* of b, whose operands are looked at */
     int64_t a_reads;  /* bytes, from outside; -1: not known yet */
-    int64_t saved, again;
+    int64_t saved;
+    double again; /* may be more than an int64_t holds */
 } TwoClusters;
 
 static int64_t hint(const Lower *l, int64_t size) { return sym_hint(l->env, size); }
@@ -85,7 +86,7 @@ static void add_result(TwoClusters *t, const ValInfo *base, const GVal *v) {
     t->saved += is_needed_elsewhere(t, base) ? bytes : 2 * bytes;
     if (t->a->kind != VAL_pointwise || t->b->kind == VAL_template) return;
     const int64_t more = operands_of_a(t) - bytes;
-    if (more > 0) t->again += (times_read(t, v, space) - 1) * more;
+    if (more > 0) t->again += (double)(times_read(t, v, space) - 1) * (double)more;
 }
 
 /* Each base once: by the first node of b that reads it. */
@@ -112,5 +113,5 @@ int64_t traffic_saved(const Lower *l, const Cluster *a, const Cluster *b) {
         t.node = b->nodes.at[i];
         node_each_input(b->nodes.at[i], look_at_operand, &t);
     }
-    return t.saved - t.again;
+    return t.again < 0x1p62 ? t.saved - (int64_t)t.again : INT64_MIN / 2;
 }
