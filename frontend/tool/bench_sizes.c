@@ -23,9 +23,10 @@ int curve_sizes(const char *text, int64_t *sizes) {
     return 0;
 }
 
+/* Of the medians: one bad moment of a busy machine makes an interval many times as wide. */
 static double most_of(const SizePoint *points, int n) {
     double most = 1;
-    for (int i = 0; i < n; i++) most = points[i].speedup.high > most ? points[i].speedup.high : most;
+    for (int i = 0; i < n; i++) most = points[i].speedup.median > most ? points[i].speedup.median : most;
     return most;
 }
 
@@ -56,7 +57,8 @@ static double x_of(const SizeAxes *axes, int64_t size) {
     return LEFT + share * (RIGHT - LEFT);
 }
 
-static double y_of(const SizeAxes *axes, double times) { return BOTTOM - times / axes->most * (BOTTOM - TOP); }
+/* What is above the picture is at its upper edge. */
+static double y_of(const SizeAxes *axes, double times) { return BOTTOM - fmin(times / axes->most, 1) * (BOTTOM - TOP); }
 
 static void put_axes(Text *svg, const SizeAxes *axes, const SizePoint *points, int n) {
     for (int i = 0; i <= 4; i++) {
@@ -88,7 +90,7 @@ static void put_points(Text *svg, const SizeAxes *axes, const SizePoint *points,
 }
 
 Status curve_svg(const char *path, const char *name, const SizePoint *points, int n) {
-    SizeAxes axes = {.first = INFINITY, .last = -INFINITY, .most = most_of(points, n) * 1.05};
+    SizeAxes axes = {.first = INFINITY, .last = -INFINITY, .most = most_of(points, n) * 1.5};
     for (int i = 0; i < n; i++) {
         axes.first = fmin(axes.first, log2((double)points[i].size));
         axes.last = fmax(axes.last, log2((double)points[i].size));
