@@ -125,6 +125,7 @@ typedef struct Graph {
         n_forward_inputs;    /* joint graphs: those before gradients; before output gradients and sums */
     struct Partition *parts; /* after `partition`: forward and backward; later passes run on both */
     struct Lower *lowering;  /* after `schedule`: what `lower` goes on from */
+    struct PlanFront *front; /* after `back_end`: who computes its last inputs; NULL: calls give all */
     struct Plan *plan;       /* after `lower` */
 } Graph;
 

@@ -81,10 +81,16 @@ typedef struct PlanMerge {
     const char *why;    /* it was not done, "": because of its bytes; NULL: it was done */
 } PlanMerge;
 
+typedef struct PlanFront { /* inputs that no call gives: results of code that is not the library's */
+    int n_in;              /* that a call gives; those behind them are the results */
+    const struct BackEndCode *code;
+} PlanFront;
+
 typedef struct Plan {
     Arena *arena;
     SymEnv *env; /* symbols with their bounds, and what must hold of them [C5] */
     VEC(PlanInput) inputs;
+    const PlanFront *front; /* NULL: calls give all inputs */
     VEC(PlanOutput) outputs;
     VEC(double) floats;     /* hints of runtime floats */
     int64_t seed, sequence; /* symbols bound to the generator's on every call; 0: no random op [B6] */

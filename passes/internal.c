@@ -105,7 +105,7 @@ void own_outputs(Graph *graph) {
         Output *const output = &graph->outputs.at[i];
         if (output->kind != OUT_new || !output->value) continue;
         const int id = output->value->id;
-        if (!output->value->def || given[id]) output->value = copied(graph, output->value);
+        if (is_seen_input(output->value) || given[id]) output->value = copied(graph, output->value);
         given[id] = true;
     }
     for (int i = 0; i < graph->writes.n; i++) {

@@ -264,6 +264,7 @@ static void fill_call(Lower *l) {
         const Meta *const meta = out->kind == OUT_none ? NULL : out->value->base.meta;
         VEC_PUSH(l->arena, &plan->outputs, ((PlanOutput){out->kind, out->base, out->offset, meta}));
     }
+    plan->front = graph->front;
     plan->floats.at = graph->runtime_floats.at;
     plan->floats.n = plan->floats.room = graph->runtime_floats.n;
     plan->seed = graph->seed;

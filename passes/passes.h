@@ -31,7 +31,11 @@ struct PassOptions {
     bool must_run;    /* eager's own programs: nothing stands behind them, so no failpoint */
     const char *skip; /* list of passes not run, or NULL */
     int limit;        /* bisect: run only so many passes; 0: all */
-    bool *ran;        /* out, joint: by id of the nodes that it finds, whose rules were applied; NULL: nobody asks */
+    /* back_end: gives code that computes the graph, which lives as long as the call; NULL, raised: it has none. NULL:
+     * the library makes the code. */
+    const struct BackEndCode *(*computes)(void *context, Graph *graph);
+    void *computes_context;
+    bool *ran; /* out, joint: by id of the nodes that it finds, whose rules were applied; NULL: nobody asks */
     PassTrace *trace;
     void *trace_context;
 };

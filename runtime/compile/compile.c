@@ -95,6 +95,10 @@ PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
     }
     options.verify |= failpoint("verify_passes");
     options.fast |= info->fast;
+    if (info->back_end && info->back_end->kind == BACK_called) {
+        options.computes = back_end_code;
+        options.computes_context = info;
+    }
     return options;
 }
 
@@ -130,8 +134,10 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */
     static const NativeCode native = {.take = take_code, .give = code_give};
+    const bool wanted = !info->back_end || info->back_end->kind != BACK_interpreter;
+    if (!wanted) snprintf(info->reason, sizeof info->reason, "the back end is %s", info->back_end->name);
     code_hold(); /* what is there or made now is there for the executable */
-    const bool interpreted = code_generate(plan, info) != ST_OK;
+    const bool interpreted = !wanted || code_generate(plan, info) != ST_OK;
     info->interpreted |= interpreted;
     Status status = executable_new(plan, false, interpreted ? NULL : &native, plan, out);
     if (status == ST_OK) status = settle_executable(*out, info);

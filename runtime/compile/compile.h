@@ -4,6 +4,7 @@
 #ifndef SINTER_RUNTIME_COMPILE_H
 #define SINTER_RUNTIME_COMPILE_H
 #include "passes/passes.h"
+#include "runtime/compile/back_end.h"
 #include "runtime/device/execute.h"
 
 typedef struct PassTime {
@@ -11,7 +12,7 @@ typedef struct PassTime {
     int64_t ns;
 } PassTime;
 
-enum { MAX_PASS_TIMES = 16, MAX_PLANS = 2 };
+enum { MAX_PASS_TIMES = 24, MAX_PLANS = 2 };
 
 typedef struct CompileInfo {
     BailCode failure; /* BAIL_none: compiled */
@@ -29,6 +30,8 @@ typedef struct CompileInfo {
     bool repeat;                   /* asked for: calls are one launch where the device has that (device/repeat.h) */
     bool fast;                     /* asked for: templates may round otherwise than eager */
     bool interpreted;              /* no generated code: the interpreter runs the same kernels */
+    const BackEnd *back_end;       /* asked for; NULL: the library's generated code */
+    BackEndCode *codes;            /* that it gave: back_end_drop, when nothing runs them any more */
 } CompileInfo;
 
 /* Runs the pass pipeline on `graph` (whose arena must outlive code of graph->plan) and lowers. ST_OK with graph->plan

@@ -14,6 +14,7 @@
 #include "runtime/base/fpenv.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
+#include "runtime/device/front.h"
 #include "runtime/device/launch.h"
 #include "runtime/device/repeat.h"
 #include "runtime/device/step_cost.h"
@@ -377,8 +378,16 @@ static inline Status run_call(Executable *e, sn_tensor *const *inputs, sn_tensor
     return held.launch.slots ? run_steps(&held.launch) : ST_MEMORY;
 }
 
+Status execute_steps(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                     sn_tensor **outs) {
+    return run_call(e, inputs, NULL, symbols, floats, outs);
+}
+
+bool executable_is_foreign(const Executable *e) { return e->plan->front != NULL; }
+
 Status execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                sn_tensor **outs) {
+    if (UNLIKELY(e->plan->front != NULL)) return front_execute(e, inputs, symbols, floats, outs);
     return run_call(e, inputs, NULL, symbols, floats, outs);
 }
 

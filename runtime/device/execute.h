@@ -36,9 +36,14 @@ ExecuteCounts *execute_counts(void);
  * committed nothing. */
 Status execute(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                sn_tensor **outs);
-/* The same, of the last call that needs some inputs: owned[i], if it is not NULL, is a reference of inputs[i], which
+/* Of a plan with a front, what it computes among the inputs: the steps alone. */
+Status execute_steps(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                     sn_tensor **outs);
+bool executable_is_foreign(
+    const Executable *executable); /* its plan has a front: an error may be the program's code's */
+/* The same as execute, of the last call that needs some inputs: owned[i], if it is not NULL, is a reference of inputs[i], which
  * goes with the last step that reads that, and a result's memory comes with the first step that writes it. Takes all of
- * owned, also where it fails. */
+ * owned, also where it fails. The plan has no front. */
 Status execute_last(Executable *executable, sn_tensor *const *inputs, sn_tensor **owned, const int64_t *symbols,
                     const double *floats, sn_tensor **outs);
 

@@ -234,6 +234,15 @@ static void fast_text(const CompileInfo *info, Text *text) {
         text_puts(text, "  numerics fast changes nothing: all kernels of this graph are exact, as on cpu all are\n");
 }
 
+static void back_end_text(const Variant *v, Text *text) {
+    const BackEnd *const row = v->info.back_end;
+    if (!row) return;
+    text_printf(text, "  back end %s", row->name);
+    if (v->info.codes) text_printf(text, ", version %s: its bits are its own", row->version ? row->version : "none");
+    text_puts(text, "\n");
+    back_end_print_failures(&v->info, text);
+}
+
 static void graph_text(const Variant *v, Text *text) {
     const CompileInfo *const info = &v->info;
     text_printf(text, "graph %d: %d op%s, %d kernel%s%s%s, hit %lld time%s\n", v->id, v->n_ops, plural(v->n_ops),
@@ -241,7 +250,9 @@ static void graph_text(const Variant *v, Text *text) {
                 info->interpreted ? ", interpreted" : "", (long long)atomic_load(&v->hits),
                 plural(atomic_load(&v->hits)));
     if (variant_waits(v)) text_puts(text, "  " REASON_waits "\n");
-    if (info->interpreted) text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
+    if (info->interpreted && info->failure != BAIL_none)
+        text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
+    back_end_text(v, text);
     if (info->fast) fast_text(info, text);
     for (int i = 0; i < info->n_plans; i++) plan_text(v, i, text);
     saved_text(v, text);

@@ -67,6 +67,19 @@ const char *function_note_break(sn_function *fn, const char *reason, const void 
     return words;
 }
 
+enum { MAX_FOREIGN = 32 }; /* texts that are kept: one may have an address in it */
+
+const char *function_note_foreign(sn_function *fn, const char *text) {
+    const char *known = NULL;
+    pthread_mutex_lock(&fn->lock);
+    for (int i = 0; i < fn->foreign.n && !known; i++)
+        if (!strcmp(fn->foreign.at[i], text)) known = fn->foreign.at[i];
+    if (!known && fn->foreign.n < MAX_FOREIGN && (known = arena_strdup(fn->arena, text)))
+        VEC_PUSH(fn->arena, &fn->foreign, known);
+    pthread_mutex_unlock(&fn->lock);
+    return known ? known : REASON_back_end_failed;
+}
+
 void function_note_recompile(sn_function *fn, const char *text) {
     LOG(recompiles, INFO, "%s: %s", fn->name, text);
     pthread_mutex_lock(&fn->lock);

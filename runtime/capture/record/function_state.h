@@ -37,6 +37,7 @@ struct sn_function {
     sn_body body;
     void *closure;
     sn_compile_options options;
+    const struct BackEnd *back_end; /* runtime/compile/back_end.h; NULL: of a file */
     char *name;
     pthread_mutex_t lock;
     pthread_mutex_t compiling; /* one case is compiled once, also when threads meet it together;
@@ -49,7 +50,8 @@ struct sn_function {
     VEC(RecompileRow) recompiles;
     VEC(FailureRow) failures; /* segments that could not be compiled */
     VEC(FallbackRow) fallbacks;
-    _Atomic int n_compiled; /* segments, or cases of one, that were compiled or could not be */
+    _Atomic int n_compiled;    /* segments, or cases of one, that were compiled or could not be */
+    VEC(const char *) foreign; /* errors of back ends, each once */
     int64_t limit_hits;
     Arena *call_arena; /* of the last call, kept for the next one */
     sn_stats stats;    /* under the lock */
@@ -66,8 +68,10 @@ struct sn_function {
 };
 
 /* Why ops run eagerly, in a call that follows one which compiled their segment. */
-#define REASON_failed "its segment could not be compiled"
-#define REASON_waits  "its code is being made in the background"
+#define REASON_failed          "its segment could not be compiled"
+#define REASON_waits           "its code is being made in the background"
+#define REASON_back_end_eager  "the back end is eager"
+#define REASON_back_end_failed "its back end failed"
 /* In the stance eager on recompile. */
 #define REASON_held_back "nothing that is compiled fits, and the stance is eager on recompile"
 
@@ -77,6 +81,8 @@ void function_arena_give(sn_function *fn, Arena *arena);
 
 /* Takes the state's breaker. The reason in words, which lives as long as fn; NULL: memory is out. */
 const char *function_note_break(sn_function *fn, const char *reason, const void *site);
+/* An error of code that is not the library's, as text that lives as long as fn. */
+const char *function_note_foreign(sn_function *fn, const char *text);
 void function_note_recompile(sn_function *fn, const char *text);
 void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text);
 /* A case runs eagerly because of a limit, or since its segment failed to compile: counted; a limit is said once,

@@ -349,7 +349,8 @@ static Status run_until_effect(Trace *trace, Status status) {
 
 /* A variant fitted and could not be run. */
 static Status run_instead(Trace *trace, Status status) {
-    if (status != ST_VALUE && status != ST_MEMORY && !trace->fallible && !trace->ordered) return status;
+    const bool again = trace->foreign || trace->fallible || trace->ordered;
+    if (status != ST_VALUE && status != ST_MEMORY && !again) return status;
     /* A check or a user's kernel failed and nothing was committed: eager says which op [semantics C8]. */
     trace->state = TRACE_eager;
     if (trace->ordered) {
@@ -357,7 +358,7 @@ static Status run_instead(Trace *trace, Status status) {
         return run_until_effect(trace, status);
     }
     error_clear();
-    trace->reason = "a value check failed or memory ran out";
+    trace->reason = trace->foreign ? trace->foreign : "a value check failed or memory ran out";
     return trace_run_eager(trace);
 }
 

@@ -138,6 +138,7 @@ struct Trace { /* one segment of one call */
     /* What is said of an as_strided whose place depends on where its argument begins in the storage; NULL: none. */
     const char *from_storage;
     bool fallible;                /* an op that may fail for its values is, or a user's */
+    const char *foreign;          /* the error of code that is not the library's; NULL: there was none */
     bool ordered;                 /* one with an effect is; then none of the others but pure ones */
     bool compile;                 /* ran eagerly; wants a variant after the return */
     bool waits;                   /* ran eagerly; has a variant whose code is being made */

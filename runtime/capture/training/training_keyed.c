@@ -116,8 +116,8 @@ Status training_case_planned(const Training *t, BackwardCase *c, const Graph *ba
         if (c->partial[i]) c->sums[i] = backward->inputs.at[n++]->base.meta;
     for (int i = 0; i < t->n_user; i++)
         if (c->defined[i]) c->metas[i] = backward->inputs.at[n++]->base.meta;
-    if (backward->inputs.n == n) return ST_OK;
-    return error_raise(ST_INTERNAL, "a backward graph of %d inputs, not %d", backward->inputs.n, n);
+    const int given = backward->front ? backward->front->n_in : backward->inputs.n;
+    return given == n ? ST_OK : error_raise(ST_INTERNAL, "a backward graph of %d inputs, not %d", given, n);
 }
 
 void training_case_add(Training *t, BackwardCase *c) {
@@ -215,7 +215,7 @@ static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
 /* A failure leaves the case without code, and says why. */
 static void make_code(Variant *v, const int64_t *symbols, BackwardCase *c) {
     CaseJob job = {.variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
-    c->info.repeat = v->info.repeat, c->info.fast = v->info.fast;
+    c->info.repeat = v->info.repeat, c->info.fast = v->info.fast, c->info.back_end = v->info.back_end;
     memcpy(c->info.function, v->info.function, sizeof c->info.function);
     const bool planned = job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK;
     if (planned && !compile_later(v, c, job.plan)) training_case_compile(c, job.plan, &c->info);
@@ -335,6 +335,7 @@ void training_cases_free(Training *t) {
     for (BackwardCase *c = atomic_load(&t->cases); c;) {
         BackwardCase *const next = atomic_load(&c->next);
         executable_free(c->run);
+        back_end_drop(&c->info);
         arena_free(c->arena);
         c = next;
     }

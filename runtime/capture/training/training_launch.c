@@ -149,7 +149,7 @@ static Status run_case(TrainingLaunch *l, const BackwardCase *c, TapeBackward *c
     const Training *const t = l->training;
     if (!inputs || !owned || !outs) return ST_MEMORY;
     TRY(gather(l, c, call, inputs));
-    const bool last = !call->retain && all_used(l);
+    const bool last = !call->retain && all_used(l) && !executable_is_foreign(c->run);
     if (last) hand_over(l, c, owned, c->n_saved + t->n_inputs + t->n_user);
     TRY(last ? execute_last(c->run, inputs, owned, l->symbols, l->floats, outs)
              : execute(c->run, inputs, l->symbols, l->floats, outs));
@@ -168,12 +168,21 @@ static Status run_compiled(TrainingLaunch *l, const BackwardCase *c, TapeBackwar
     return run_case(l, c, call, inputs, owned, outs);
 }
 
+/* What a back end of the program's fails to compute, which it has noted, eager's nodes do. */
+static Status run_or_expand(TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
+    if (!case_code(c)) return training_expand(l, c, call);
+    const Status status = run_compiled(l, c, call);
+    if (status == ST_OK || !executable_is_foreign(case_code(c))) return status;
+    error_clear();
+    return training_expand(l, c, call);
+}
+
 static Status launch_backward(void *context, TapeBackward *call) {
     TrainingLaunch *const l = context;
     const BackwardCase *const c = training_case(l->variant, l->training, l->symbols, call);
     if (!c) return error_pending();
     TRY(check_steps(l, c, call->retain));
-    TRY(case_code(c) ? run_compiled(l, c, call) : training_expand(l, c, call));
+    TRY(run_or_expand(l, c, call));
     if (!call->retain) free_used(l);
     return ST_OK;
 }

@@ -298,6 +298,7 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     graph_print(made->graph, &text);
     v->text = text.at;
     TRY(name_values(v, trace, made));
+    if (v->info.back_end && v->info.back_end->kind == BACK_eager) return ST_OK;
     bool training;
     TRY(capture_hooks.training_wanted(v, made, trace, &training));
     TRY(training ? capture_hooks.training_compile(v, made->graph, trace) : compile_passes(made->graph, &v->info));
@@ -325,6 +326,7 @@ void variant_free(Variant *v) {
     Arena *const arena = v->arena;
     mem_free(v->text);
     executable_free(v->run);
+    back_end_drop(&v->info);
     arena_free(arena);
 }
 
@@ -348,6 +350,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     snprintf(v->info.function, sizeof v->info.function, "%s", fn->name);
     v->info.repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
     v->info.fast = fn->options.numerics == SN_FAST;
+    if (fn->back_end && fn->back_end->kind != BACK_generated) v->info.back_end = fn->back_end;
     SymPlan plan;
     TraceGraph made;
     __attribute__((cleanup(profile_end))) ProfileSpan span =
@@ -422,7 +425,7 @@ static void note_found(const Variant *v, Trace *trace) {
     if (variant_waits(v))
         background_help(v->background);
     else if (!v->run)
-        trace->reason = REASON_failed;
+        trace->reason = v->info.back_end ? REASON_back_end_eager : REASON_failed;
 }
 
 /* A launch that a value is asked of gets a second one, beyond any limit: run eagerly, the value would have a history of

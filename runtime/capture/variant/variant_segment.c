@@ -35,7 +35,10 @@ bool variant_run_segment(Trace *trace, Status *status) {
     Variant *const variant = find_variant(trace);
     if (!variant) return false;
     *status = variant_run(variant, trace);
-    if (*status != ST_OK) return true;
+    if (*status != ST_OK) {
+        if (variant->info.codes) trace->foreign = function_note_foreign(trace->capture->fn, error_slot()->message);
+        return true;
+    }
     trace->variant = variant;
     trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
     if (variant->info.interpreted) trace->reason = variant->info.reason;
@@ -68,5 +71,7 @@ bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status) {
     mark_asked(trace, asked);
     Variant *const variant = variant_with(trace);
     if (variant) *status = variant_run_again(variant, trace);
-    return variant != NULL;
+    if (!variant || *status == ST_OK || !variant->info.codes) return variant != NULL;
+    error_clear(); /* its back end failed, which is noted */
+    return false;
 }

@@ -1,0 +1,118 @@
+/* api_back_end.c: back ends: the library's, by name, and those that a program registers (sinter/graph.h). A program's
+ * gets a graph of its own, made of the text of what is compiled, and gives a function, which the code then is. */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "frontend/back_ends.h"
+#include "frontend/graph_handle.h"
+#include "runtime/base/alloc.h"
+#include "runtime/capture/function/function.h"
+
+static Status run_function(void *context, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
+    Arg *const args = mem_alloc((size_t)(n_in + 1) * sizeof *args);
+    if (!args) return ST_MEMORY;
+    for (int i = 0; i < n_in; i++) args[i] = A_VAL(&in[i]->base);
+    const Status status = function_call(context, args, n_in, out, n_out);
+    mem_free(args);
+    return status;
+}
+
+static void drop_function(void *fn) { function_free(fn); }
+
+static Status make_function(const BackEnd *row, Graph *graph, BackEndCode *code) {
+    Text text = {0};
+    graph_print(graph, &text);
+    sn_graph *const g = sn_graph_parse(text_str(&text), text.n);
+    text_free(&text);
+    if (!g) return error_pending();
+    sn_function *const fn = ((sn_backend_fn)row->made_by)(g, row->closure);
+    sn_graph_free(g);
+    if (!fn) return error_pending() ? error_pending() : error_raise(ST_CALLBACK, "it returned NULL");
+    code->run = run_function, code->drop = drop_function, code->context = fn;
+    return ST_OK;
+}
+
+/* Op by op, what is left after the passes. */
+static sn_function *run_op_by_op(sn_graph *g, void *closure) {
+    (void)closure;
+    return sn_graph_compile(g, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+}
+
+enum { OWN_ROWS = 4, MAX_ROWS = 64 };
+static BackEnd rows[MAX_ROWS] = {
+    {.name = "generated", .version = "1", .kind = BACK_generated},
+    {.name = "interpreter", .version = "1", .kind = BACK_interpreter},
+    {.name = "eager", .version = "1", .kind = BACK_eager},
+    {.name = "aot_eager", .version = "1", .kind = BACK_called, .make = make_function, .made_by = (void *)run_op_by_op},
+};
+static int n_rows = OWN_ROWS;
+static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Under the lock. */
+static BackEnd *find_row(const char *name) {
+    for (int i = 0; i < n_rows; i++)
+        if (!strcmp(rows[i].name, name)) return &rows[i];
+    return NULL;
+}
+
+static const BackEnd *unknown_row(const char *name) {
+    Text list = {0};
+    for (int i = 0; i < n_rows; i++) text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
+    error_raise(ST_ARGUMENT, "sn_compile: there is no back end '%s'; back ends: %s", name, text_str(&list));
+    text_free(&list);
+    return NULL;
+}
+
+const BackEnd *back_end_named(const char *name) {
+    if (!name) return &rows[BACK_generated];
+    pthread_mutex_lock(&rows_lock);
+    const BackEnd *const row = find_row(name);
+    const BackEnd *const found = row ? row : unknown_row(name);
+    pthread_mutex_unlock(&rows_lock);
+    return found;
+}
+
+static Status add_row(const char *name, const char *version, sn_backend_fn make, void *closure) {
+    if (find_row(name)) return error_raise(ST_ARGUMENT, "sn_backend_register: there is a back end '%s' already", name);
+    if (n_rows == MAX_ROWS) return error_raise(ST_UNSUPPORTED, "sn_backend_register: more than %d back ends", MAX_ROWS);
+    char *const own = mem_strdup(name), *const text = version ? mem_strdup(version) : NULL;
+    if (!own || (version && !text)) {
+        mem_free(own);
+        mem_free(text);
+        return ST_MEMORY;
+    }
+    rows[n_rows++] = (BackEnd){.name = own,
+                               .version = text,
+                               .kind = BACK_called,
+                               .make = make_function,
+                               .made_by = (void *)make,
+                               .closure = closure};
+    return ST_OK;
+}
+
+/* It stands in keys and texts as it is. */
+static bool is_short_line(const char *text) {
+    size_t n = 0;
+    for (; text[n]; n++)
+        if ((unsigned char)text[n] < ' ' || text[n] == '\'' || text[n] == '"') return false;
+    return n <= 64;
+}
+
+Status extension_check(const char *what, const char *name, const char *version) {
+    if (!name || !*name) return error_raise(ST_ARGUMENT, "%s: the name is %s", what, name ? "empty" : "NULL");
+    if (!is_short_line(name))
+        return error_raise(ST_ARGUMENT, "%s: the name '%.80s' is no line of at most 64 letters", what, name);
+    if (!version || (*version && is_short_line(version))) return ST_OK;
+    return error_raise(ST_ARGUMENT, "%s: the version '%.80s' of '%s' is no line of 1 to 64 letters", what, version,
+                       name);
+}
+
+sn_status sn_backend_register(const char *name, const char *version, sn_backend_fn make, void *closure) {
+    if (error_pending()) return (sn_status)error_pending();
+    if (extension_check("sn_backend_register", name, version) != ST_OK) return (sn_status)error_pending();
+    if (!make) return (sn_status)error_raise(ST_ARGUMENT, "sn_backend_register: the callback is NULL");
+    pthread_mutex_lock(&rows_lock);
+    const Status status = add_row(name, version, make, closure);
+    pthread_mutex_unlock(&rows_lock);
+    return (sn_status)status;
+}

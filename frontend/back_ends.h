@@ -1,0 +1,11 @@
+/* back_ends.h: back ends by name, and what extensions of the program's have in common: a name and a version text. */
+#ifndef SINTER_FRONTEND_BACK_ENDS_H
+#define SINTER_FRONTEND_BACK_ENDS_H
+#include "runtime/compile/back_end.h"
+
+/* NULL: the default one. NULL, raised: there is none of this name. */
+const BackEnd *back_end_named(const char *name);
+/* Raises where a name is NULL or empty, or a name or version (NULL: none) is no short printable line. */
+Status extension_check(const char *what, const char *name, const char *version);
+
+#endif

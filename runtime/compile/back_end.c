@@ -1,0 +1,61 @@
+/* back_end.c: see back_end.h. */
+#include "runtime/compile/back_end.h"
+
+#include <stdio.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/compile/compile.h"
+
+/* The program's code runs: nothing bails out of it, and its modes end with it. */
+static Status ask_for_code(const BackEnd *row, Graph *graph, BackEndCode *code) {
+    sn_state *const state = state_get();
+    TRY(scope_push(state, false));
+    const Status status = row->make(row, graph, code);
+    scope_pop(state);
+    return status == ST_OK ? error_pending() : status;
+}
+
+static Status raise_refused(const BackEnd *row) {
+    char said[400];
+    snprintf(said, sizeof said, "%.399s", error_slot()->message);
+    error_clear();
+    return error_raise(ST_UNSUPPORTED, "back end '%s' made no code: %s", row->name, said);
+}
+
+const BackEndCode *back_end_code(void *context, Graph *graph) {
+    CompileInfo *const info = context;
+    BackEndCode *const code = mem_zero(sizeof *code);
+    if (!code) return NULL;
+    code->name = info->back_end->name;
+    Bail *const exit = compile_disarm(graph); /* that of the graph that it was copied from, and of the arena of both */
+    const Status status = ask_for_code(info->back_end, graph, code);
+    compile_arm(graph, exit);
+    if (status != ST_OK) {
+        mem_free(code);
+        raise_refused(info->back_end);
+        return NULL;
+    }
+    pthread_mutex_init(&code->lock, NULL);
+    code->next = info->codes;
+    return info->codes = code;
+}
+
+void back_end_drop(CompileInfo *info) {
+    for (BackEndCode *code = info->codes, *next; code; code = next) {
+        next = code->next;
+        if (code->drop) code->drop(code->context);
+        pthread_mutex_destroy(&code->lock);
+        mem_free(code);
+    }
+    info->codes = NULL;
+}
+
+void back_end_print_failures(const CompileInfo *info, Text *text) {
+    for (BackEndCode *code = info->codes; code; code = code->next) {
+        pthread_mutex_lock(&code->lock);
+        if (code->failures)
+            text_printf(text, "  back end '%s' failed %lld time%s, and what it computes ran eagerly: %s\n", code->name,
+                        (long long)code->failures, code->failures == 1 ? "" : "s", code->failure);
+        pthread_mutex_unlock(&code->lock);
+    }
+}

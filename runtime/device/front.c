@@ -1,0 +1,89 @@
+/* front.c: see front.h. */
+#include "runtime/device/front.h"
+
+#include <stdio.h>
+
+#include "runtime/base/log.h"
+#include "runtime/base/room.h"
+#include "runtime/core/autocast.h"
+#include "runtime/device/launch.h"
+
+enum { FEW_INPUTS = 64 };
+
+static bool has_number(const Executable *e, int64_t want, const int64_t *symbols, int64_t got) {
+    return got == (sym_is(want) ? sym_eval(e->plan->env, want, symbols) : want);
+}
+
+/* dtype, device, sizes, and the strides of what has elements along dims that have several. */
+static bool is_as_said(const Executable *e, const Meta *want, const int64_t *symbols, const Meta *got) {
+    bool fits = want->dtype == got->dtype && want->device == got->device && want->rank == got->rank;
+    for (int d = 0; fits && d < want->rank; d++) {
+        fits = has_number(e, want->sizes[d], symbols, got->sizes[d]);
+        if (fits && got->numel && got->sizes[d] > 1) fits = has_number(e, want->strides[d], symbols, got->strides[d]);
+    }
+    return fits;
+}
+
+static Status check_result(const Executable *e, int i, const Meta *want, const int64_t *symbols, sn_tensor *got) {
+    if (!got || tensor_ready(got, "a back end") != ST_OK)
+        return error_pending() ? error_pending() : error_raise(ST_CALLBACK, "result %d is not set", i);
+    if (is_as_said(e, want, symbols, got->base.meta)) return ST_OK;
+    Text text = {0};
+    text_printf(&text, "result %d is ", i);
+    meta_print(NULL, &text, got->base.meta);
+    text_puts(&text, ", the graph says ");
+    meta_print(e->plan->env, &text, want);
+    const Status status = error_raise(ST_SHAPE, "%s", text_str(&text));
+    text_free(&text);
+    return status;
+}
+
+static Status run_code(const Executable *e, sn_tensor **all, const int64_t *symbols) {
+    const PlanFront *const front = e->plan->front;
+    const int n_out = e->plan->inputs.n - front->n_in;
+    TRY(front->code->run(front->code->context, all, front->n_in, all + front->n_in, n_out));
+    for (int i = 0; i < n_out; i++)
+        TRY(check_result(e, i, e->plan->slots.at[front->n_in + i].meta, symbols, all[front->n_in + i]));
+    return ST_OK;
+}
+
+/* The error, in the name of the back end, which counts it. */
+static Status note_failure(BackEndCode *code, Status status) {
+    char said[sizeof code->failure];
+    snprintf(said, sizeof said, "%.255s", error_slot()->message);
+    pthread_mutex_lock(&code->lock);
+    const bool first = code->failures++ == 0;
+    memcpy(code->failure, said, sizeof said);
+    pthread_mutex_unlock(&code->lock);
+    if (first)
+        LOG(graph_breaks, WARNING, "back end '%s' failed: %s", code->name, said);
+    else
+        LOG(graph_breaks, INFO, "back end '%s' failed: %s", code->name, said);
+    error_clear();
+    return error_raise(status, "back end '%s' failed: %s", code->name, said);
+}
+
+static Status run_front(Executable *e, sn_tensor **all, sn_tensor *const *inputs, const int64_t *symbols,
+                        const double *floats, sn_tensor **outs) {
+    const PlanFront *const front = e->plan->front;
+    sn_state *const state = state_get();
+    if (!all) return ST_MEMORY;
+    memcpy(all, inputs, sizeof *all * (size_t)front->n_in);
+    TRY(scope_push(state, false));
+    const uint32_t depth = state->n_scopes - 1;
+    state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the modes back */
+    autocast_use(state, 0);
+    Status status = run_code(e, all, symbols);
+    status = status == ST_OK ? execute_steps(e, all, symbols, floats, outs)
+                             : note_failure((BackEndCode *)(uintptr_t)front->code, status);
+    scope_pop_passing(state, depth, outs, status == ST_OK ? e->n_outs : 0);
+    return status;
+}
+
+Status front_execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                     sn_tensor **outs) {
+    sn_tensor *few[FEW_INPUTS];
+    sn_tensor **const all = ROOM(few, e->plan->inputs.n);
+    ROOM_KEPT kept = {few, all};
+    return run_front(e, all, inputs, symbols, floats, outs);
+}
