@@ -102,8 +102,8 @@ Status extension_check(const char *what, const char *name, const char *version) 
     if (!name || !*name) return error_raise(ST_ARGUMENT, "%s: the name is %s", what, name ? "empty" : "NULL");
     if (!is_short_line(name))
         return error_raise(ST_ARGUMENT, "%s: the name '%.80s' is no line of at most 64 letters", what, name);
-    if (!version || (*version && is_short_line(version))) return ST_OK;
-    return error_raise(ST_ARGUMENT, "%s: the version '%.80s' of '%s' is no line of 1 to 64 letters", what, version,
+    if (!version || (*version && is_short_line(version) && !strchr(version, ' '))) return ST_OK;
+    return error_raise(ST_ARGUMENT, "%s: the version '%.80s' of '%s' is no word of 1 to 64 letters", what, version,
                        name);
 }
 

@@ -36,8 +36,13 @@ sn_graph *sn_graph_parse(const char *text, size_t length) {
     return NULL;
 }
 
+Status graph_is_own(const sn_graph *g, const char *what) {
+    if (!g->lent) return ST_OK;
+    return error_raise(ST_STATE, "%s: not in a pass, whose graph has the inputs of what is compiled", what);
+}
+
 void sn_graph_free(sn_graph *g) {
-    if (!g) return;
+    if (!g || graph_is_own(g, "sn_graph_free") != ST_OK) return;
     for (int i = 0; i < g->known.n; i++) tensor_release(g->known.at[i].tensor);
     arena_free(g->arena);
 }
@@ -201,26 +206,41 @@ const char *sn_graph_text(sn_graph *g) {
 
 sn_status sn_graph_check(sn_graph *g) {
     if (!g) return (sn_status)error_raise(ST_ARGUMENT, "sn_graph_check: the graph is NULL");
-    const Status status = graph_verify(g->graph, STAGE_capture);
+    const Status status = graph_verify(g->graph, g->lent ? g->stage : STAGE_capture);
+    if (g->lent) return (sn_status)status;
     return (sn_status)(status == ST_OK ? graph_check_symbols(g->graph) : status);
 }
 
 typedef struct GraphPasses {
     Graph *graph;
     const char *names;
+    bool lent;
 } GraphPasses;
+
+/* Of a lent graph: those that keep the stage and the ends. */
+static Status check_lent(const PassList *list) {
+    PassList kept;
+    TRY(passes_list("simplify", &kept));
+    for (int i = 0; i < list->n; i++) {
+        bool keeps = false;
+        for (int k = 0; k < kept.n; k++) keeps |= list->at[i] == kept.at[k];
+        if (!keeps) return error_raise(ST_STATE, "sn_graph_run: not in a pass: '%s'", list->at[i]->name);
+    }
+    return ST_OK;
+}
 
 static Status run_graph_passes(void *context) {
     const GraphPasses *const run = context;
     PassList list;
     TRY(passes_list(run->names, &list)); /* an unknown name is the caller's error, no pass that gave up */
+    if (run->lent) TRY(check_lent(&list));
     return passes_run(run->graph, run->names, NULL);
 }
 
 sn_status sn_graph_run(sn_graph *g, const char *passes) {
     if (!g || !passes) return (sn_status)error_raise(ST_ARGUMENT, "sn_graph_run: NULL argument");
     Bail exit;
-    GraphPasses run = {g->graph, passes};
+    GraphPasses run = {g->graph, passes, g->lent};
     Status status = compile_exit(g->graph, run_graph_passes, &run, &exit);
     if (exit.code != BAIL_none) status = error_raise(status, "sn_graph_run: %s", exit.message);
     graph_number(g->graph);

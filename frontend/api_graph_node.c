@@ -3,8 +3,9 @@
 #include <stdio.h>
 
 #include "frontend/graph_handle.h"
+#include "passes/internal.h"
 
-static sn_node *handle(sn_graph *g, Node *node, GVal *input) {
+sn_node *graph_handle(sn_graph *g, Node *node, GVal *input) {
     for (int i = 0; i < g->handles.n; i++)
         if (g->handles.at[i]->node == node && g->handles.at[i]->input == input) return g->handles.at[i];
     sn_node *const made = ARENA_NEW(g->arena, sn_node);
@@ -15,7 +16,9 @@ static sn_node *handle(sn_graph *g, Node *node, GVal *input) {
     return g->handles.n > n ? made : NULL;
 }
 
-static sn_node *handle_of_value(sn_graph *g, GVal *v) { return v->def ? handle(g, v->def, NULL) : handle(g, NULL, v); }
+static sn_node *handle_of_value(sn_graph *g, GVal *v) {
+    return v->def ? graph_handle(g, v->def, NULL) : graph_handle(g, NULL, v);
+}
 
 int sn_graph_count(sn_graph *g) {
     int n = g ? g->graph->inputs.n : 0;
@@ -28,10 +31,10 @@ sn_node *sn_graph_node(sn_graph *g, int i) {
         error_raise(ST_ARGUMENT, "sn_graph_node: node %d of %d", i, sn_graph_count(g));
         return NULL;
     }
-    if (i < g->graph->inputs.n) return handle(g, NULL, g->graph->inputs.at[i]);
+    if (i < g->graph->inputs.n) return graph_handle(g, NULL, g->graph->inputs.at[i]);
     Node *node = g->graph->first;
     for (int k = g->graph->inputs.n; k < i; k++) node = node->next;
-    return handle(g, node, NULL);
+    return graph_handle(g, node, NULL);
 }
 
 static GVal *node_value(const sn_node *n) { return n->node ? &n->node->outs[0] : n->input; }
@@ -46,14 +49,14 @@ static bool is_in(sn_graph *g, const sn_node *n) {
     return at != NULL;
 }
 
-static Status check_node(sn_graph *g, const sn_node *n, const char *what) {
+Status graph_check_node(sn_graph *g, const sn_node *n, const char *what) {
     if (n && is_in(g, n)) return ST_OK;
     return error_raise(ST_ARGUMENT, n ? "%s is no node of graph %s" : "%s of graph %s is NULL", what, g->graph->name);
 }
 
 /* One that stands for a value: an op may have no result. */
 static Status check_value(sn_graph *g, const sn_node *n, const char *what) {
-    TRY(check_node(g, n, what));
+    TRY(graph_check_node(g, n, what));
     return !n->node || n->node->n_outs
                ? ST_OK
                : error_raise(ST_ARGUMENT, "%s, %s, has no result", what, op_form_name(n->node->row, n->node->form));
@@ -68,7 +71,7 @@ static bool comes_before(const Node *node, const Node *other) {
 
 static Status check_place(sn_graph *g, const sn_node *before) {
     if (!before) return ST_OK;
-    TRY(check_node(g, before, "sn_graph_insert: `before`"));
+    TRY(graph_check_node(g, before, "sn_graph_insert: `before`"));
     return before->node ? ST_OK : error_raise(ST_ARGUMENT, "sn_graph_insert: `before` is an input");
 }
 
@@ -91,6 +94,17 @@ static Status check_rest(const sn_value *rest, int n_rest, int first) {
         if ((rest[i].kind == SN_KIND_TENSOR && rest[i].tensor) || rest[i].kind == SN_KIND_TENSORS)
             return error_raise(ST_ARGUMENT, "sn_graph_insert: argument %d is a tensor, not a node", first + i);
     return ST_OK;
+}
+
+/* In the modes, checkpoint and place of the op that it comes before. */
+static Node *append_like(Graph *graph, Node *before, const OpRow *row, OpForm form, const Arg *args) {
+    if (!before) return graph_append(graph, row, form, args);
+    const NewNodes saved = nodes_like(graph, before, before);
+    graph->modes &= NODE_no_grad | NODE_inference;
+    graph->origin = NULL;
+    Node *const node = graph_append(graph, row, form, args);
+    nodes_restore(graph, saved);
+    return node;
 }
 
 sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *const *in, int n_in,
@@ -119,10 +133,8 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
     if (ops_values(row, form, given, n_in + n_rest) != ST_OK ||
         op_args_normalize(row, given, n_in + n_rest, args) != ST_OK)
         return NULL;
-    g->graph->insert_at = before ? before->node : NULL;
-    Node *const node = graph_append(g->graph, row, form, args);
-    g->graph->insert_at = NULL;
-    sn_node *const made = node ? handle(g, node, NULL) : NULL;
+    Node *const node = append_like(g->graph, before ? before->node : NULL, row, form, args);
+    sn_node *const made = node ? graph_handle(g, node, NULL) : NULL;
     if (node && !made) graph_remove(g->graph, node);
     graph_number(g->graph);
     return made;
@@ -257,7 +269,8 @@ static Status check_unused(const sn_node *n) {
 
 sn_status sn_node_erase(sn_node *n) {
     if (!n) return (sn_status)error_raise(ST_ARGUMENT, "sn_node_erase: the node is NULL");
-    Status status = check_node(n->graph, n, "sn_node_erase: the node");
+    Status status = graph_check_node(n->graph, n, "sn_node_erase: the node");
+    if (status == ST_OK && !n->node) status = graph_is_own(n->graph, "sn_node_erase");
     if (status == ST_OK) status = check_unused(n);
     if (status != ST_OK) return (sn_status)status;
     Graph *const graph = n->graph->graph;
@@ -346,7 +359,7 @@ Status graph_bind_known(sn_graph *g) {
 
 static Status check_bindable(const sn_node *n, const sn_tensor *t) {
     if (!n || !t) return error_pending() ? error_pending() : error_raise(ST_ARGUMENT, "sn_node_bind: NULL argument");
-    TRY(check_node(n->graph, n, "sn_node_bind: the node"));
+    TRY(graph_check_node(n->graph, n, "sn_node_bind: the node"));
     if (n->node) return error_raise(ST_ARGUMENT, "sn_node_bind: %s is no input", n->node->row->name);
     const Meta *const want = n->input->base.meta, *const got = t->base.meta;
     if (want->dtype == got->dtype && want->device == got->device && want->rank == got->rank) return ST_OK;
@@ -356,6 +369,7 @@ static Status check_bindable(const sn_node *n, const sn_tensor *t) {
 
 sn_status sn_node_bind(sn_node *n, sn_tensor *t) {
     Status status = check_bindable(n, t);
+    if (status == ST_OK) status = graph_is_own(n->graph, "sn_node_bind");
     if (status == ST_OK) status = tensor_ready(t, "sn_node_bind");
     return (sn_status)(status == ST_OK ? graph_know(n->graph, n->input, t, true) : status);
 }
@@ -365,11 +379,12 @@ sn_node *sn_graph_bind(sn_graph *g, const char *name, sn_tensor *t) {
         if (!error_pending()) error_raise(ST_ARGUMENT, "sn_graph_bind: NULL argument");
         return NULL;
     }
+    if (graph_is_own(g, "sn_graph_bind") != ST_OK) return NULL;
     const char *const own = arena_printf(g->arena, "%s", name);
     if (!own || tensor_ready(t, "sn_graph_bind") != ST_OK) return NULL;
     meta_stay(t->base.meta);
     GVal *const input = graph_input(g->graph, own, t->base.meta);
     if (!input || graph_know(g, input, t, true) != ST_OK) return NULL;
     graph_number(g->graph);
-    return handle(g, NULL, input);
+    return graph_handle(g, NULL, input);
 }

@@ -6,6 +6,7 @@
 
 #include "frontend/dict.h"
 #include "frontend/options.h"
+#include "passes/user_pass.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/function/saved.h"
 #include "runtime/core/background.h"
@@ -148,9 +149,21 @@ static Status open_tensors(const Bundle *bundle, SafeFile **out) {
     return safetensors_take(copy, part->bytes, out);
 }
 
+/* "pass fuse 3": a program that has the pass in another version would have made another plan. */
+static Status check_extension(const char *line, Arena *arena) {
+    const char *const last = strrchr(line, ' '), *now = NULL;
+    if (strncmp(line, "pass ", 5) != 0 || !last || last < line + 5) return ST_OK;
+    char *const name = arena_printf(arena, "%.*s", (int)(last - line - 5), line + 5);
+    if (!name) return ST_MEMORY;
+    if (!user_pass_version(name, &now) || (now && !strcmp(now, last + 1))) return ST_OK;
+    return error_raise(ST_ARGUMENT, "sn_plan_load: the plan was made with version %s of pass '%s', which is %s here",
+                       last + 1, name, now ? now : "without a version");
+}
+
 static Status load(const Bundle *bundle, const sn_dict *given, Arena *arena, SafeFile **embedded, sn_function **out) {
     SavedPlan plan;
     TRY(saved_parse_head(arena, bundle->text, &plan));
+    for (int i = 0; i < plan.extensions.n; i++) TRY(check_extension(plan.extensions.at[i], arena));
     TRY(open_tensors(bundle, embedded));
     for (int i = 0; i < plan.closed.n; i++) TRY(find_tensor(&plan.closed.at[i], *embedded, given));
     return saved_parse(&plan, out);

@@ -32,17 +32,25 @@ struct sn_graph {
     Graph *graph;
     VEC(sn_node *) handles;
     VEC(KnownInput) known;
+    Stage stage; /* of one that is lent */
+    bool lent;   /* to a pass of the program's: the graph is the compile's, its inputs stay as they are */
     /* compiled: */
     const void *const *sites; /* by node id */
     bool returns_none;        /* some output is None */
 };
 
+/* The handle of an op, or of an input; NULL: memory is out. */
+sn_node *graph_handle(sn_graph *g, Node *node, GVal *input);
+/* Whether g has the node, still; raises in the name of `what`. */
+Status graph_check_node(sn_graph *g, const sn_node *n, const char *what);
 /* The tensor that the input is bound to, borrowed; NULL: a call gives it. */
 sn_tensor *graph_bound(const sn_graph *g, const GVal *input);
 /* Notes a tensor of the input, in the place of what was known. */
 Status graph_know(sn_graph *g, const GVal *input, sn_tensor *t, bool bound);
 /* Binds all inputs whose tensors are known, or none. */
 Status graph_bind_known(sn_graph *g);
+/* Raises in the name of `what` where the graph is lent. */
+Status graph_is_own(const sn_graph *g, const char *what);
 /* Takes back an op that was put in and that nothing uses; cannot fail. */
 void graph_take_out(sn_node *n);
 

@@ -91,6 +91,10 @@ typedef struct Plan {
     SymEnv *env; /* symbols with their bounds, and what must hold of them [C5] */
     VEC(PlanInput) inputs;
     const PlanFront *front; /* NULL: calls give all inputs */
+    /* Of the program's that took part in making it, a line each ("pass fuse 3"); NULL: none. Part of what its code is
+     * known by on disk. */
+    const char *extensions;
+    bool unversioned; /* one has no version: nothing is stored */
     VEC(PlanOutput) outputs;
     VEC(double) floats;     /* hints of runtime floats */
     int64_t seed, sequence; /* symbols bound to the generator's on every call; 0: no random op [B6] */

@@ -35,6 +35,7 @@ const BackEndCode *back_end_code(void *context, Graph *graph) {
         raise_refused(info->back_end);
         return NULL;
     }
+    compile_note_extension(info, "back end", info->back_end->name, info->back_end->version);
     pthread_mutex_init(&code->lock, NULL);
     code->next = info->codes;
     return info->codes = code;

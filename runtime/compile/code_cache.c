@@ -371,15 +371,15 @@ static Status compile_code(const WantedCode *wanted, const CodegenRequest *reque
     return loaded;
 }
 
-static Status generate(const WantedCode *wanted, const Machine *machine, CompileInfo *info) {
+static Status generate(const WantedCode *wanted, const Plan *plan, const Machine *machine, CompileInfo *info) {
     const CodegenRequest request = {.n_nests = wanted->nests.n,
                                     .nests = wanted->nests.at,
                                     .bufs = wanted->bufs.at,
                                     .shapes = wanted->shapes.at,
                                     .names = wanted->names.at,
                                     .machine = machine};
-    DiskKey key;
-    const bool has_key = code_disk_key(&request, &key);
+    DiskKey key = {0};
+    const bool has_key = !plan->unversioned && code_disk_key(&request, plan->extensions, &key);
     Status status = ST_OK;
     if (!has_key || !load_kept(wanted, &key, info))
         status = compile_code(wanted, &request, has_key ? &key : NULL, info);
@@ -393,7 +393,7 @@ Status code_generate(Plan *plan, CompileInfo *info) {
     WantedCode wanted = {.arena = shaped ? arena_new() : NULL};
     if (!wanted.arena) return code_fail(info, ST_MEMORY, BAIL_memory, "out of memory");
     want_all(&wanted, plan, info);
-    const Status status = wanted.nests.n ? generate(&wanted, machine, info) : ST_OK;
+    const Status status = wanted.nests.n ? generate(&wanted, plan, machine, info) : ST_OK;
     arena_free(wanted.arena);
     return status;
 }

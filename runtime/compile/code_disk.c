@@ -22,7 +22,7 @@ static int64_t *words_of_all(const CodegenRequest *request, size_t *n) {
     return words;
 }
 
-bool code_disk_key(const CodegenRequest *request, DiskKey *key) {
+bool code_disk_key(const CodegenRequest *request, const char *extensions, DiskKey *key) {
     size_t n;
     *key = (DiskKey){0};
     int64_t *const words = words_of_all(request, &n);
@@ -35,6 +35,7 @@ bool code_disk_key(const CodegenRequest *request, DiskKey *key) {
                 request->n_nests == 1 ? "" : "s");
     text_printf(&key->text, "%s%s\n", SINTER_CODE_VERSION, failpoint("code_version") ? " of another build" : "");
     machine_print(request->machine, &key->text);
+    if (extensions) text_puts(&key->text, extensions);
     return disk_key_done(key);
 }
 

@@ -6,9 +6,10 @@
 #include "codegen/codegen.h"
 #include "runtime/core/disk_cache.h"
 
-/* What the code of a request is of: each nest's words (nest_words) in order, the machine, the versions. The names of
- * its functions go by their order. False: memory is out. */
-bool code_disk_key(const CodegenRequest *request, DiskKey *key);
+/* What the code of a request is of: each nest's words (nest_words) in order, the machine, the versions, the
+ * program's extensions that took part (plan.h; NULL: none). The names of its functions go by their order. False: memory
+ * is out. */
+bool code_disk_key(const CodegenRequest *request, const char *extensions, DiskKey *key);
 void code_disk_key_free(DiskKey *key);
 
 #endif

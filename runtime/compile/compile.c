@@ -87,6 +87,19 @@ static void note_pass(void *context, const PassRow *pass, Graph *graph, int64_t 
     if (profile_is_on()) profile_note(PROFILE_stage, pass->name, NULL, clock_ns() - ns, clock_ns());
 }
 
+void compile_note_extension(void *context, const char *kind, const char *name, const char *version) {
+    CompileInfo *const info = context;
+    char line[sizeof info->extensions];
+    const size_t n = strlen(info->extensions);
+    const int more = snprintf(line, sizeof line, "%s %s %s\n", kind, name, version ? version : "-");
+    info->unversioned |= !version;
+    if (strstr(info->extensions, line)) return;
+    if (n + (size_t)more < sizeof info->extensions)
+        memcpy(info->extensions + n, line, (size_t)more + 1);
+    else
+        info->unversioned = true;
+}
+
 PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
     PassOptions options = base ? *base : (PassOptions){0};
     if (!options.trace) {
@@ -95,6 +108,8 @@ PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
     }
     options.verify |= failpoint("verify_passes");
     options.fast |= info->fast;
+    options.took_part = compile_note_extension;
+    options.took_part_context = info;
     if (info->back_end && info->back_end->kind == BACK_called) {
         options.computes = back_end_code;
         options.computes_context = info;
@@ -130,6 +145,7 @@ static Status settle_executable(Executable *e, const CompileInfo *info) {
 
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     info->kernels += plan->steps.n;
+    plan->extensions = info->extensions, plan->unversioned = info->unversioned;
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */

@@ -31,6 +31,8 @@ typedef struct CompileInfo {
     bool fast;                     /* asked for: templates may round otherwise than eager */
     bool interpreted;              /* no generated code: the interpreter runs the same kernels */
     const BackEnd *back_end;       /* asked for; NULL: the library's generated code */
+    char extensions[256];          /* of the program's that took part: "pass fuse 3\n"; "...": too many to name */
+    bool unversioned;              /* one of them has no version, or is not named: nothing of these graphs is stored */
     BackEndCode *codes;            /* that it gave: back_end_drop, when nothing runs them any more */
 } CompileInfo;
 
@@ -43,6 +45,8 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
 Status compile_settle(Plan *plan);
 /* Options that note each pass' time in `info`; `base` may be NULL. */
 PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info);
+/* For PassOptions.took_part; context: the CompileInfo. */
+void compile_note_extension(void *info, const char *kind, const char *name, const char *version);
 void compile_note_time(CompileInfo *info, const char *name, int64_t ns);
 
 /* Runs `step(context)` under the exit. An error that it raises stays pending; a bail leaves none,

@@ -166,20 +166,28 @@ static Status load_compiled(CudaDevice *device, const char *name, const Text *so
     return status;
 }
 
-static Status load_program(CudaDevice *device, const char *name, const Text *source, CuLibrary *library, bool *kept) {
-    DiskKey key;
-    const bool has_key = cuda_disk_key(device->arch, name, source, &key);
+typedef struct WantedProgram {
+    const char *name;
+    const Text *source;
+    bool stored; /* on disk, and looked for there */
+} WantedProgram;
+
+static Status load_program(CudaDevice *device, const WantedProgram *wanted, CuLibrary *library, bool *kept) {
+    const char *const name = wanted->name;
+    const Text *const source = wanted->source;
+    DiskKey key = {0};
+    const bool has_key = wanted->stored && cuda_disk_key(device->arch, name, source, &key);
     *kept = has_key && load_kept(device, &key, library);
     const Status status = *kept ? ST_OK : load_compiled(device, name, source, has_key ? &key : NULL, library);
     disk_key_free(&key);
     return status;
 }
 
-static Status make_program(CudaDevice *device, uint64_t hash, const char *name, const Text *source, CudaProgram **out) {
+static Status make_program(CudaDevice *device, uint64_t hash, const WantedProgram *wanted, CudaProgram **out) {
     bool kept;
     CudaProgram *const program = mem_zero(sizeof *program);
-    char *const text = mem_strdup(source->at);
-    Status status = program && text ? load_program(device, name, source, &program->library, &kept) : ST_MEMORY;
+    char *const text = mem_strdup(wanted->source->at);
+    Status status = program && text ? load_program(device, wanted, &program->library, &kept) : ST_MEMORY;
     if (status != ST_OK) {
         mem_free(program);
         mem_free(text);
@@ -191,10 +199,14 @@ static Status make_program(CudaDevice *device, uint64_t hash, const char *name, 
     return status;
 }
 
+static Status find_wanted(CudaDevice *device, const WantedProgram *wanted, CudaProgram **out) {
+    const uint64_t hash = hash_of(device, wanted->source);
+    *out = take_program(device, hash, wanted->source->at);
+    return *out ? ST_OK : make_program(device, hash, wanted, out);
+}
+
 Status cuda_program(CudaDevice *device, const char *name, const Text *source, CudaProgram **out) {
-    const uint64_t hash = hash_of(device, source);
-    *out = take_program(device, hash, source->at);
-    return *out ? ST_OK : make_program(device, hash, name, source, out);
+    return find_wanted(device, &(WantedProgram){name, source, true}, out);
 }
 
 Status cuda_program_function(CudaDevice *device, const CudaProgram *program, const char *name, CuFunction *out) {
@@ -231,11 +243,21 @@ static Status list_kernels(CudaJob *job) {
     return ST_OK;
 }
 
+/* Part of the source, which is what code on disk is known by. */
+static void print_extensions(CudaJob *job) {
+    for (const char *line = job->e->plan->extensions; line && *line;) {
+        const size_t n = strcspn(line, "\n");
+        text_printf(&job->source, "/* %.*s */\n", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
 static Status find_program(CudaJob *job) {
+    print_extensions(job);
     TRY(cuda_print(job->arena, job->kernels, job->n, job->code, &job->source));
     if (!job->n) return ST_OK; /* cores alone */
-    const char *const name = job->code[0].functions[0].name;
-    return job->source.at ? cuda_program(job->device, name, &job->source, &job->program) : ST_MEMORY;
+    const WantedProgram wanted = {job->code[0].functions[0].name, &job->source, !job->e->plan->unversioned};
+    return job->source.at ? find_wanted(job->device, &wanted, &job->program) : ST_MEMORY;
 }
 
 static int count_checks(const Kernel *kernel, const CudaFunction *text) {

@@ -253,6 +253,8 @@ static void graph_text(const Variant *v, Text *text) {
     if (info->interpreted && info->failure != BAIL_none)
         text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
     back_end_text(v, text);
+    for (const char *line = info->extensions; *line; line += strcspn(line, "\n") + 1)
+        text_printf(text, "  took part: %.*s\n", (int)strcspn(line, "\n"), line);
     if (info->fast) fast_text(info, text);
     for (int i = 0; i < info->n_plans; i++) plan_text(v, i, text);
     saved_text(v, text);

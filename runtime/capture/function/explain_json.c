@@ -128,6 +128,8 @@ static void graph_json(const Variant *v, Text *text) {
     text_printf(text, "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s", v->id,
                 v->n_ops, info->kernels, v->dynamic ? "true" : "false", info->interpreted ? "true" : "false");
     text_puts(text, ", ");
+    put_key(text, "extensions", info->extensions);
+    text_puts(text, ", ");
     put_key(text, "back_end", info->back_end ? info->back_end->name : "generated");
     text_printf(text, ", \"waits\": %s", variant_waits(v) ? "true" : "false");
     put_number(text, "hits", atomic_load(&v->hits));

@@ -1,6 +1,8 @@
 /* saved.c: see saved.h. */
 #include "runtime/capture/function/saved.h"
 
+#include <stdio.h>
+
 #include "runtime/base/error.h"
 #include "runtime/base/room.h"
 #include "runtime/capture/replay/replay.h"
@@ -118,6 +120,28 @@ static Status print_programs(ReplayProgram *const *programs, int n, ClosedOver c
     return ST_OK;
 }
 
+/* Each once, of all variants. */
+static Status print_extensions(const sn_function *fn, Text *text) {
+    Text known = {0};
+    for (int i = 0; i < fn->variants.n; i++) {
+        const char *line = fn->variants.at[i]->info.extensions;
+        if (fn->variants.at[i]->info.unversioned) {
+            text_free(&known);
+            return refuse_function(fn, "an extension without a version took part");
+        }
+        for (size_t n; *line; line += n + 1) {
+            n = strcspn(line, "\n");
+            char one[256];
+            snprintf(one, sizeof one, "\n%.*s\n", (int)n, line);
+            if (strstr(text_str(&known), one)) continue;
+            text_puts(&known, one);
+            text_printf(text, "extension %.*s\n", (int)n, line);
+        }
+    }
+    text_free(&known);
+    return error_pending();
+}
+
 static Status print_locked(sn_function *fn, const SavedPlan *plan, Text *text) {
     ReplayProgram *programs[MAX_PROGRAMS];
     const int n = list_programs(fn, programs);
@@ -131,6 +155,7 @@ static Status print_locked(sn_function *fn, const SavedPlan *plan, Text *text) {
         meta_print(NULL, text, t->meta);
         text_printf(text, "%s: %s\n", t->embedded ? " embedded" : "", t->name);
     }
+    TRY(print_extensions(fn, text));
     for (int i = 0; i < n; i++) {
         TRY(check_program(fn, programs[i]));
         for (int k = 0; k < program_closed_over(programs[i]); k++)
@@ -192,11 +217,19 @@ static Status read_closed_over(SavedPlan *plan) {
     return error_pending();
 }
 
+static Status read_extension(SavedPlan *plan) {
+    const char *line;
+    TRY(read_line_rest(&plan->rest, plan->arena, &line));
+    VEC_PUSH(plan->arena, &plan->extensions, line);
+    return error_pending();
+}
+
 Status saved_parse_head(Arena *arena, const char *text, SavedPlan *plan) {
     *plan = (SavedPlan){.arena = arena, .rest = {.what = "saved plan", .start = text, .at = text}};
     EAT(&plan->rest, "plan ");
     TRY(read_line_rest(&plan->rest, arena, &plan->name));
     while (reader_eat(&plan->rest, "closed over ")) TRY(read_closed_over(plan));
+    while (reader_eat(&plan->rest, "extension ")) TRY(read_extension(plan));
     return ST_OK;
 }
 

@@ -2,6 +2,7 @@
  *
  *     plan NAME
  *     closed over f32[128,64] embedded: fc1.weight     what it closes over, by name
+ *     extension pass fuse 3                            what of the program's took part, by name and version
  *     segment inputs 3, numbers 1                      an op sequence, with the cases compiled for it,
  *     case ...                                         oldest first (case_text.h)
  *     program of segment 0 ...                         calls that are this segment (program_text.h)
@@ -26,7 +27,8 @@ typedef struct SavedPlan {
     Arena *arena;
     const char *name;
     VEC(SavedTensor) closed;
-    TextReader rest; /* of a text: behind what is above */
+    VEC(const char *) extensions; /* of a text: "pass fuse 3" */
+    TextReader rest;              /* of a text: behind what is above */
 } SavedPlan;
 
 /* What fn closes over, named closed0, closed1... in the plan's arena; or why it cannot be saved (ST_UNSUPPORTED). Names

@@ -76,7 +76,7 @@ static Status split_graphs(void *context) {
     TrainingSplit *const s = context;
     Training *const t = s->training;
     PassOptions options = compile_pass_options(NULL, &s->variant->info);
-    TRY(passes_run(s->graph, "functionalize", &options));
+    TRY(passes_run(s->graph, "user_captured,functionalize", &options));
     TRY(note_writes(t, s->graph));
     t->n_forward = s->graph->outputs.n;
     s->usual = training_case_new(t, s->graph->arena, NULL);
