@@ -8,6 +8,7 @@
 #include "runtime/eager/eager.h"
 #include "tests/cuda/emulated_control.h"
 #include "tests/fuzz/compare.h"
+#include "tests/fuzz/extend.h"
 
 /* A A B B, then both again by what was compiled, eleven times: the compiled share is that of a function in use, of
  * whose calls few are first ones. The variant takes its own way twice, and the program goes on as before. */
@@ -28,6 +29,7 @@ typedef struct ModeRow {
     const char *failpoint, *other; /* other: with every second seed; NULL: none */
     bool saved;                    /* later calls are those of a plan that was saved and loaded */
     bool one_launch;               /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
+    bool extended;                 /* with what a program adds: passes, back ends, stances (extend.c) */
     bool background; /* code comes when it comes, at the latest before the calls that repeat settings; on the CPU, where
                         they are exact, too, numerics fast */
 } ModeRow;
@@ -36,11 +38,13 @@ static const ModeRow modes[] = {
     {"eager at any size", SN_COMPILE_EAGER, "one_size", NULL},
     {"interpreted", SN_COMPILE_VERIFY, "codegen,verify_passes", "codegen,verify_passes,small_nests"},
     /* Before the next one, so that it is the one that makes code. */
-    {"background", SN_COMPILE_VERIFY, "", NULL, false, false, true},
+    {"background", SN_COMPILE_VERIFY, "", NULL, .background = true},
     {"verify", SN_COMPILE_VERIFY, "", NULL},
     {"replay", SN_COMPILE_REPLAY, "", NULL},
-    {"one launch", SN_COMPILE_VERIFY, "", NULL, false, true},
-    {"saved", SN_COMPILE_REPLAY, "", NULL, true}};
+    {"one launch", SN_COMPILE_VERIFY, "", NULL, .one_launch = true},
+    {"extended", SN_COMPILE_VERIFY, "", NULL, .extended = true},
+    {"extended replay", SN_COMPILE_REPLAY, "", NULL, .extended = true},
+    {"saved", SN_COMPILE_REPLAY, "", NULL, .saved = true}};
 enum { TAUGHT_CALLS = 6 };
 
 static int call_count(const FzProgram *variant) { return variant ? ALL_CALLS : PLAIN_CALLS; }
@@ -110,22 +114,27 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
                                         .mode = mode ? mode->mode : SN_COMPILE_EAGER,
                                         .background = background,
                                         .numerics = background && fz_device == SN_CPU ? SN_FAST : SN_EXACT,
-                                        .preset = mode && mode->one_launch ? SN_PRESET_REDUCE_OVERHEAD : 0};
+                                        .preset = mode && mode->one_launch ? SN_PRESET_REDUCE_OVERHEAD : 0,
+                                        .backend = mode && mode->extended ? fz_back_end(c->seed) : NULL};
     FzRun *const run = fz_run_new(p, &options);
-    const bool counted = mode && !*mode->failpoint && !mode->one_launch && !background &&
+    const bool counted = mode && !*mode->failpoint && !mode->one_launch && !background && !mode->extended &&
                          mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p);
     failpoint_set(!mode ? "any_size" : mode->other && c->seed % 2 ? mode->other : mode->failpoint);
+    if (mode && mode->extended) fz_passes_begin(c->seed);
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */
     for (int i = 0; i < call_count(variant); i++) {
         if (i == TAUGHT_CALLS && options.background) fz_run_wait(run);
         if (i == TAUGHT_CALLS && c->saved) result->saved = take_plan(run, mode, c->seed);
         if (i == PLAIN_CALLS && counted) fz_run_share(run, &result->ops_generated, &result->ops);
         fz_run_program(run, calls[i].variant ? variant : p);
+        if (mode && mode->extended) sn_stance_set(fz_stance(c->seed, i));
         fz_run_call(run, calls[i].setting, c->seed + (uint64_t)i, &seen[i]);
         fz_run_program(run, p);
     }
     if (!variant && counted) fz_run_share(run, &result->ops_generated, &result->ops);
     failpoint_set("");
+    sn_stance_set(SN_STANCE_DEFAULT);
+    if (mode && mode->extended) fz_passes_end();
     result->refused |= fz_run_refused(run);
     if (mode && !c->saved) result->replayed |= fz_run_bodies(run) < PLAIN_CALLS;
     fz_run_free(run);
