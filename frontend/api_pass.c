@@ -38,8 +38,9 @@ static Status register_pass(sn_pass_stage stage, sn_pass_fn fn, void *closure, c
     TRY(error_pending());
     TRY(extension_check("sn_pass_register", name, version));
     if ((unsigned)stage >= COUNT_OF(stages) || !fn)
-        return error_raise(ST_ARGUMENT, fn ? "sn_pass_register: there is no stage %d"
-                                           : "sn_pass_register: stage %d, the callback is NULL",
+        return error_raise(ST_ARGUMENT,
+                           fn ? "sn_pass_register: there is no stage %d"
+                              : "sn_pass_register: stage %d, the callback is NULL",
                            (int)stage);
     char *const own = mem_strdup(name), *const text = version ? mem_strdup(version) : NULL;
     const UserPass pass = {own, text, stages[stage], run_on_graph, (void *)fn, closure};

@@ -60,8 +60,8 @@ Status pattern_check_replacement(const Pattern *pattern, const Graph *replacemen
     if (replacement->inputs.n != graph->inputs.n || replacement->int_inputs.n != graph->int_inputs.n ||
         replacement->outputs.n != graph->outputs.n)
         return error_raise(ST_ARGUMENT,
-                           "%s: the pattern has %d tensors, %d ints and %d results, its replacement %d, %d and %d", what,
-                           graph->inputs.n, graph->int_inputs.n, graph->outputs.n, replacement->inputs.n,
+                           "%s: the pattern has %d tensors, %d ints and %d results, its replacement %d, %d and %d",
+                           what, graph->inputs.n, graph->int_inputs.n, graph->outputs.n, replacement->inputs.n,
                            replacement->int_inputs.n, replacement->outputs.n);
     if (replacement->writes.n) return error_raise(ST_ARGUMENT, "%s: the replacement writes", what);
     for (int i = 0; i < replacement->outputs.n; i++)
@@ -279,8 +279,7 @@ static bool bind_replacement(Replacing *r) {
     }
     for (int i = 0; fits && i < r->from->int_inputs.n; i++) {
         const int64_t symbol = pattern->int_inputs.at[i].symbol;
-        fits = fill_symbol(r, r->from->int_inputs.at[i].symbol,
-                           r->match->symbols[sym_expr(pattern->env, symbol)->a]);
+        fits = fill_symbol(r, r->from->int_inputs.at[i].symbol, r->match->symbols[sym_expr(pattern->env, symbol)->a]);
     }
     for (int i = 0; fits && i < sym_free_count(r->from->env); i++) fits = r->into.bound[i];
     return fits;
@@ -318,8 +317,7 @@ static Status check_replaced(const Replacing *r, const char *what) {
         meta_print(r->graph->env, &text, got);
         text_puts(&text, ", what it replaces ");
         meta_print(r->graph->env, &text, want);
-        const Status status =
-            error_raise(ST_SHAPE, "%s: result %d of the replacement is %s", what, i, text_str(&text));
+        const Status status = error_raise(ST_SHAPE, "%s: result %d of the replacement is %s", what, i, text_str(&text));
         text_free(&text);
         return status;
     }

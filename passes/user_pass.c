@@ -66,7 +66,7 @@ static bool pass_at(int i, UserPass *out) {
 /* The graph's ends ----------------------------------------------------------------------------- */
 
 typedef struct EndFacts { /* of an output or a write */
-    const Meta *meta; /* NULL: none */
+    const Meta *meta;     /* NULL: none */
     OutKind kind;
     int root; /* the input whose memory it shows; -1 - i: that of output i, the first such; itself: its own */
 } EndFacts;
@@ -122,8 +122,8 @@ static bool note_facts(const Graph *graph, GraphFacts *facts) {
     for (const Node *node = graph->first; node; node = node->next) note_written(node, facts->written);
     for (int i = 0; i < graph->outputs.n; i++) facts->outputs[i] = facts_of(graph, i);
     for (int i = 0; i < graph->writes.n; i++)
-        facts->writes[i] = (EndFacts){.meta = graph->writes.at[i].value->base.meta,
-                                      .root = graph->writes.at[i].input->index};
+        facts->writes[i] =
+            (EndFacts){.meta = graph->writes.at[i].value->base.meta, .root = graph->writes.at[i].input->index};
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/cpu/pool.h"
 #include "runtime/cpu/template.h"
 #include "runtime/device/launch_bind.h"
+#include "runtime/device/repeat.h"
 
 enum {
     FEW = 256, /* parts */
@@ -168,4 +169,13 @@ Status cpu_launch(Launch *launch, int at) {
     }
     bound_end(&bound);
     return status;
+}
+
+Status cpu_repeat(Launch *launch, struct Repeat *repeat) {
+    const Plan *const plan = launch->e->plan;
+    execute_counts()->launches++;
+    for (int s = 0; s < plan->steps.n; s++)
+        TRY(plan->steps.at[s].kind == STEP_kernel ? cpu_launch(launch, s) : launch_native(launch, &plan->steps.at[s]));
+    atomic_fetch_add_explicit(&repeat->launches, 1, memory_order_relaxed);
+    return ST_OK;
 }

@@ -4,5 +4,7 @@
 #include "runtime/device/launch.h"
 
 Status cpu_launch(Launch *launch, int step);
+/* All steps of a call whose arenas stay (repeat.h). */
+Status cpu_repeat(Launch *launch, struct Repeat *repeat);
 
 #endif

@@ -313,16 +313,24 @@ static Status repeat_steps(Launch *launch, Repeat *repeat) {
     TRY(repeat_arenas(repeat, launch));
     TRY(make_outputs(launch));
     place_slots(launch);
-    TRY(run_host_steps(launch));
+    if (!repeat->of_host) TRY(run_host_steps(launch));
     TRY(repeat->row->repeat(launch, repeat));
     count_writes(launch);
     return ST_OK;
 }
 
+/* The host waits for nobody: who has the arenas may be this very thread, in an op of the program. Steps that are watched
+ * are steps. */
+static bool repeat_enter(Repeat *repeat) {
+    if (repeat->of_host) return !watch_is_on() && pthread_mutex_trylock(&repeat->lock) == 0;
+    pthread_mutex_lock(&repeat->lock);
+    return true;
+}
+
 /* False: it is not one launch, or no more. */
 static bool run_repeated(Launch *launch, Repeat *repeat, Status *status) {
     sn_tensor **const owned = launch->owned;
-    pthread_mutex_lock(&repeat->lock);
+    if (!repeat_enter(repeat)) return false;
     const bool repeats = repeat->row != NULL;
     launch->owned = NULL;
     if (repeats) *status = repeat_steps(launch, repeat);

@@ -52,13 +52,26 @@ static bool step_refused(Repeat *repeat, const Executable *e, int s) {
     return true;
 }
 
+/* On the host nothing is recorded: the steps are called one behind the other, in arenas that stay. */
+static bool is_of_host(const Executable *e) {
+    const Plan *const plan = e->plan;
+    bool host = plan->steps.n > 0;
+    for (int s = 0; s < plan->steps.n; s++) host = host && device_is_host(plan->steps.at[s].device);
+    return host && e->rows[0]->repeat;
+}
+
 static void choose_row(Repeat *repeat, const Executable *e) {
+    repeat->of_host = is_of_host(e);
+    if (repeat->of_host) {
+        repeat->row = e->rows[0];
+        return;
+    }
     for (int s = 0; s < e->plan->steps.n; s++) {
         if (step_refused(repeat, e, s)) return;
         if (!device_is_host(e->plan->steps.at[s].device)) repeat->row = e->rows[s];
     }
     if (!repeat->row)
-        repeat_never(repeat, "it runs on cpu, where a step is a call of a function");
+        repeat_never(repeat, "it has no steps");
     else if (!repeat->row->repeat)
         repeat_never(repeat, "%s launches nothing as one", repeat->row->name);
 }
@@ -105,6 +118,6 @@ Status repeat_arenas(Repeat *repeat, Launch *launch) {
 
 bool executable_repeats(const Executable *e, RepeatReport *out) {
     if (!e || !e->repeat) return false;
-    *out = (RepeatReport){e->repeat->row ? "" : e->repeat->why, atomic_load(&e->repeat->launches)};
+    *out = (RepeatReport){e->repeat->row ? "" : e->repeat->why, atomic_load(&e->repeat->launches), e->repeat->of_host};
     return true;
 }

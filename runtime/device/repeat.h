@@ -5,7 +5,8 @@
  *   a call: the host's steps, then row->repeat, which records the other steps or launches what is recorded
  *
  * What is recorded has addresses in it. Those of inputs and results are the call's own and are given to it anew, so a
- * result is never written twice; the arenas are kept, so one call runs at a time. */
+ * result is never written twice; the arenas are kept, so one call runs at a time. On the CPU the arenas are all that is
+ * kept, and a call that another one keeps from them runs step by step. */
 #ifndef SINTER_RUNTIME_REPEAT_H
 #define SINTER_RUNTIME_REPEAT_H
 #include <pthread.h>
@@ -16,6 +17,7 @@
 struct Repeat {
     pthread_mutex_t lock; /* over a call */
     const DeviceRow *row; /* whose steps are one launch; NULL: none, because of: */
+    bool of_host;         /* all steps are the host's */
     char why[200];
     Storage *arenas[PLAN_DEVICES]; /* as the plan's; NULL: none yet */
     void *recorded;                /* the row's; NULL: nothing yet */
@@ -33,6 +35,7 @@ Status repeat_arenas(Repeat *repeat, Launch *launch);
 typedef struct RepeatReport {
     const char *why; /* "": calls are one launch */
     int64_t launches;
+    bool of_host; /* nothing is recorded */
 } RepeatReport;
 bool executable_repeats(const Executable *executable, RepeatReport *out);
 

@@ -110,11 +110,12 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     const FzProgram *const p = c->p, *const variant = c->variant;
     const ModeRow *const mode = c->mode;
     const bool background = mode && mode->background;
+    const bool one_launch = mode && (mode->one_launch || (mode->extended && c->seed % 3 == 0));
     const sn_compile_options options = {.size = sizeof options,
                                         .mode = mode ? mode->mode : SN_COMPILE_EAGER,
                                         .background = background,
                                         .numerics = background && fz_device == SN_CPU ? SN_FAST : SN_EXACT,
-                                        .preset = mode && mode->one_launch ? SN_PRESET_REDUCE_OVERHEAD : 0,
+                                        .preset = one_launch ? SN_PRESET_REDUCE_OVERHEAD : SN_PRESET_DEFAULT,
                                         .backend = mode && mode->extended ? fz_back_end(c->seed) : NULL};
     FzRun *const run = fz_run_new(p, &options);
     const bool counted = mode && !*mode->failpoint && !mode->one_launch && !background && !mode->extended &&

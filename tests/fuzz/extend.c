@@ -54,8 +54,7 @@ static sn_function *fails_at_times(sn_graph *g, void *closure) {
         free_flaky(flaky, NULL);
         return NULL;
     }
-    return sn_compile(runs_at_times, flaky,
-                      SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER, .closure_free = free_flaky));
+    return sn_compile(runs_at_times, flaky, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER, .closure_free = free_flaky));
 }
 
 const char *fz_back_end(uint64_t seed) {

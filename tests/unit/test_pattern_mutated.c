@@ -37,7 +37,8 @@ static const char *const replacements[] = {
 static int rewritten(const char *pattern, const char *replacement) {
     sn_graph *const g = sn_graph_parse(graph_text, strlen(graph_text));
     ck_assert_ptr_nonnull(g);
-    const int n = sn_graph_rewrite(g, pattern, replacement), matched = n < 0 ? 0 : sn_graph_match(g, pattern, NULL, NULL, 0);
+    const int n = sn_graph_rewrite(g, pattern, replacement),
+              matched = n < 0 ? 0 : sn_graph_match(g, pattern, NULL, NULL, 0);
     if (n < 0) {
         ck_assert_msg(sn_check() != SN_OK && sn_check() != SN_ERR_INTERNAL, "%s\n%s: %s", pattern, replacement,
                       sn_error_take()->message);
@@ -71,8 +72,8 @@ START_TEST(mutated_patterns_are_errors_or_graphs) {
         text_free(&replacement);
         sn_scope_end(scope);
     }
-    ck_assert_msg(counts[0] > n / 10 && counts[1] > n / 100 && counts[2] > n / 100, "%d errors, %d without, %d with places",
-                  counts[0], counts[1], counts[2]);
+    ck_assert_msg(counts[0] > n / 10 && counts[1] > n / 100 && counts[2] > n / 100,
+                  "%d errors, %d without, %d with places", counts[0], counts[1], counts[2]);
 }
 END_TEST
 

@@ -97,14 +97,16 @@ END_TEST
 
 /* A symbol is one number: sizes, dims and results follow it. */
 START_TEST(a5_22_symbols_of_a_pattern_are_numbers_of_the_graph) {
-    sn_graph *const g = parsed("graph f(%x: f32[s0,6]) {\n  %0 = aten::view(%x, [s0*6])\n  %1 = aten::view(%0, [s0*2,3])\n"
-                               "  %2 = aten::sum.dim_IntList(%1, [1], False)\n  return %2\n}\n");
+    sn_graph *const g =
+        parsed("graph f(%x: f32[s0,6]) {\n  %0 = aten::view(%x, [s0*6])\n  %1 = aten::view(%0, [s0*2,3])\n"
+               "  %2 = aten::sum.dim_IntList(%1, [1], False)\n  return %2\n}\n");
     const char *const pattern = "graph p(%x: f32[s0,s1], s2: int, s3: int) {\n  %0 = aten::view(%x, [s0*s1])\n"
                                 "  %1 = aten::view(%0, [s2,s3])\n  return %1\n}\n";
     const char *const one = "graph r(%x: f32[s0,s1], s2: int, s3: int) {\n  %0 = aten::view(%x, [s2,s3])\n"
                             "  return %0\n}\n";
     ck_assert_msg(sn_graph_rewrite(g, pattern, one) == 1, "%s", sn_error_take()->message);
-    ck_assert_msg(has(sn_graph_text(g), "aten::view(%x, [s0*2, 3])") || has(sn_graph_text(g), "aten::view(%x, [s0*2,3])"),
+    ck_assert_msg(has(sn_graph_text(g), "aten::view(%x, [s0*2, 3])") ||
+                      has(sn_graph_text(g), "aten::view(%x, [s0*2,3])"),
                   "%s", sn_graph_text(g));
     ck_assert_int_eq(sn_graph_check(g), SN_OK);
     sn_graph_free(g);
@@ -129,8 +131,7 @@ START_TEST(a5_22_patterns_that_are_none_are_errors) {
          "no op of the pattern reads %y", SN_ERR_ARGUMENT},
         {"graph p(%x: f32[s0]) {\n  %0 = aten::relu(%x)\n  return %0\n}\n", addmm_relu,
          "the pattern has 1 tensors, 0 ints and 1 results, its replacement 3, 0 and 1", SN_ERR_ARGUMENT},
-        {linear_relu,
-         "graph r(%x: f32[s0,s1], %w: f32[s1,s2], %b: f32[s2]) {\n  %0 = aten::sum(%x)\n  return %0\n}\n",
+        {linear_relu, "graph r(%x: f32[s0,s1], %w: f32[s1,s2], %b: f32[s2]) {\n  %0 = aten::sum(%x)\n  return %0\n}\n",
          "result 0 of the replacement is f32[], what it replaces f32[3,5]", SN_ERR_SHAPE},
         {linear_relu, "graph r(%x: f32[s0], %w: f32[s0], %b: f32[s0]) {\n  %0 = aten::exp(%x)\n  return %0\n}\n",
          "the replacement does not take what the pattern's inputs stand for", SN_ERR_SHAPE},
@@ -171,9 +172,7 @@ static sn_status adds(sn_graph *g, void *closure) {
     return sn_graph_check(g);
 }
 
-static sn_status doubles(sn_frame *f) {
-    return sn_out(f, 0, sn_tanh(sn_mul_scalar(sn_exp(sn_in(f, 0)), sn_float(2))));
-}
+static sn_status doubles(sn_frame *f) { return sn_out(f, 0, sn_tanh(sn_mul_scalar(sn_exp(sn_in(f, 0)), sn_float(2)))); }
 
 static const sn_pass_stage all_stages[] = {SN_PASS_CAPTURED, SN_PASS_JOINT, SN_PASS_DECOMPOSED};
 
@@ -283,7 +282,8 @@ START_TEST(a5_22_a_pass_that_breaks_the_graph_is_named) {
         {fails_with_error, SN_PASS_JOINT, "pass 'bad' failed: the rules are lost"},
         {fails_with_status, SN_PASS_DECOMPOSED, "pass 'bad' failed: it returned status 5"},
         {changes_type, SN_PASS_CAPTURED, "pass 'bad' broke the graph: "},
-        {returns_input, SN_PASS_CAPTURED, "pass 'bad' broke the graph: result 0 has another type, or shows other memory"},
+        {returns_input, SN_PASS_CAPTURED,
+         "pass 'bad' broke the graph: result 0 has another type, or shows other memory"},
         {writes_input, SN_PASS_CAPTURED, "pass 'bad' broke the graph: it has other inputs, or writes others"},
         {writes_input, SN_PASS_DECOMPOSED,
          "pass 'bad' broke the graph: verify decomposed: node 0, aten::exp_: only functional forms are allowed"},
@@ -409,16 +409,11 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        a5_22_a_pattern_given_as_text_is_found,
-        a5_22_a_pattern_is_replaced_everywhere_and_the_graph_recompiled,
-        a5_22_only_what_can_be_replaced_is_found,
-        a5_22_symbols_of_a_pattern_are_numbers_of_the_graph,
-        a5_22_patterns_that_are_none_are_errors,
-        a5_22_a_pass_edits_what_is_compiled_at_each_stage,
-        a5_22_passes_see_gradients_too,
-        a5_22_a_pass_that_breaks_the_graph_is_named,
-        a5_22_bad_registrations_are_errors,
-        a5_22_a_plan_says_which_passes_made_it,
+        a5_22_a_pattern_given_as_text_is_found,   a5_22_a_pattern_is_replaced_everywhere_and_the_graph_recompiled,
+        a5_22_only_what_can_be_replaced_is_found, a5_22_symbols_of_a_pattern_are_numbers_of_the_graph,
+        a5_22_patterns_that_are_none_are_errors,  a5_22_a_pass_edits_what_is_compiled_at_each_stage,
+        a5_22_passes_see_gradients_too,           a5_22_a_pass_that_breaks_the_graph_is_named,
+        a5_22_bad_registrations_are_errors,       a5_22_a_plan_says_which_passes_made_it,
         a5_22_code_on_disk_is_known_by_passes,
     };
     return contract_main("user passes", tests, sizeof tests / sizeof *tests);

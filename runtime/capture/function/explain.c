@@ -150,7 +150,8 @@ static void repeat_text(const Variant *v, int part, Text *text) {
     if (report.why[0])
         text_printf(text, "    preset reduce-overhead changes nothing: %s\n", report.why);
     else
-        text_printf(text, "    one launch a call, of a recorded graph: %lld time%s\n", (long long)report.launches,
+        text_printf(text, "    one launch a call, %s: %lld time%s\n",
+                    report.of_host ? "in memory that stays" : "of a recorded graph", (long long)report.launches,
                     plural(report.launches));
 }
 
