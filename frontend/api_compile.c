@@ -5,6 +5,8 @@
 #include "frontend/options.h"
 #include "runtime/autograd/dynamic_mark.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/compile/tuning.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/core/background.h"
@@ -26,9 +28,6 @@ static Status check_options(const sn_compile_options *o) {
     if ((unsigned)o->preset > SN_PRESET_MAX_AUTOTUNE) return out_of_range("preset", o->preset);
     if (o->check_every < 0) return out_of_range("check_every", o->check_every);
     if (o->recompile_limit < 0) return out_of_range("recompile_limit", o->recompile_limit);
-    if (o->preset == SN_PRESET_MAX_AUTOTUNE)
-        return error_raise(ST_UNSUPPORTED, "sn_compile: preset SN_PRESET_MAX_AUTOTUNE is not in this version: no saved "
-                                           "plan has choices to pick from; use SN_PRESET_REDUCE_OVERHEAD");
     return ST_OK;
 }
 
@@ -72,6 +71,43 @@ sn_status sn_function_wait(sn_function *fn) {
     if (!fn) return (sn_status)error_raise(ST_ARGUMENT, "sn_function_wait: the function is NULL");
     if (fn->background) background_wait(fn->background);
     return sn_check();
+}
+
+static bool is_of_host(const Plan *plan) {
+    for (int i = 0; i < plan->slots.n; i++)
+        if (!device_is_host(plan->slots.at[i].meta->device)) return false;
+    return true;
+}
+
+static Status tune_variant(const Variant *v, int *tried, int *faster) {
+    for (int i = 0; variant_code(v) && i < v->info.n_plans; i++) {
+        Plan *const plan = v->info.plans[i];
+        if (!plan->front && is_of_host(plan)) TRY(tuning_measure(plan, tried, faster));
+    }
+    return ST_OK;
+}
+
+static Status tune(sn_function *fn) {
+    int tried = 0, faster = 0;
+    const char *path = NULL;
+    Status status = ST_OK;
+    pthread_mutex_lock(&fn->compiling);
+    for (int i = 0; status == ST_OK && i < fn->variants.n; i++)
+        status = tune_variant(fn->variants.at[i], &tried, &faster);
+    pthread_mutex_unlock(&fn->compiling);
+    TRY(status);
+    if (!tried) return error_raise(ST_STATE, "sn_tune: function '%s' has no loops that are compiled", fn->name);
+    TRY(tuning_save(&path));
+    LOG(compile, INFO, "%s: %d of %d loop nests are faster in another shape: %s", fn->name, faster, tried, path);
+    return ST_OK;
+}
+
+sn_status sn_tune(sn_function *fn) {
+    if (error_pending()) return (sn_status)error_pending();
+    if (!fn) return (sn_status)error_raise(ST_ARGUMENT, "sn_tune: the function is NULL");
+    if (state_outside_body("sn_tune") != ST_OK) return (sn_status)error_pending();
+    if (fn->background) background_wait(fn->background);
+    return (sn_status)tune(fn);
 }
 
 sn_stance sn_stance_set(sn_stance stance) {

@@ -37,15 +37,16 @@ typedef struct Step {
     StepKind kind;
     Device device; /* which runs it and has its slots; a copy: which it goes to */
     Kernel *kernel;
-    int *bufs;        /* kernel: slot of each buffer (-1: the tile) */
-    const OpRow *row; /* native: the op's kernel on tensors that wrap the slots */
-    Arg *args;        /* native: tensor arguments are PlanValues; copy: args[0] is what is copied */
-    PlanValue **outs; /* native; copy: one */
-    int n_outs;       /* native, of a row with a list of results: how many these are */
-    int workspace;    /* native: slot of the bytes that its kernel needs beside them, or -1 */
-    bool write_back;  /* writes memory that is visible outside */
-    int n_ops;        /* graph nodes in it: for shares and names */
-    int *ops;         /* their ids, which plan->ops is by */
+    int *bufs;             /* kernel: slot of each buffer (-1: the tile) */
+    const OpRow *row;      /* native: the op's kernel on tensors that wrap the slots */
+    Arg *args;             /* native: tensor arguments are PlanValues; copy: args[0] is what is copied */
+    PlanValue **outs;      /* native; copy: one */
+    int n_outs;            /* native, of a row with a list of results: how many these are */
+    int workspace;         /* native: slot of the bytes that its kernel needs beside them, or -1 */
+    bool write_back;       /* writes memory that is visible outside */
+    int n_ops;             /* graph nodes in it: for shares and names */
+    int *ops;              /* their ids, which plan->ops is by */
+    const uint64_t *tuned; /* kernel: by nest, what its shape is known by where it is not the decided one; 0: it is */
     const struct NestShape *
         *shapes; /* kernel: of each nest, on the plan's machine; NULL: not decided [codegen/shape] */
 } Step;

@@ -78,6 +78,9 @@ typedef struct NestShape {
 
 /* The shape; NULL: memory is out (raised). The nest is one that kernel_verify accepts. */
 NestShape *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine);
+/* Other shapes of the nest than the decided one, which shape_verify accepts: to be measured. How many, at most room. */
+int shape_variants(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine, const NestShape *decided,
+                   NestShape **out, int room);
 /* Whether emitters may spell it; raises ST_INTERNAL saying what does not fit. */
 Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, const Machine *machine);
 

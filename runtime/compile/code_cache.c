@@ -29,6 +29,7 @@
 /* Of a nest. */
 typedef struct CodeKey {
     uint64_t hash;
+    uint64_t tuned; /* its shape, where it is not the decided one (Step.tuned); 0: it is */
     int isa, n_words;
     int64_t *words;
 } CodeKey;
@@ -57,15 +58,15 @@ static CodeCounts counts;
 static int held; /* compiles that rely on what they have seen */
 
 /* words: room for all; NULL: they are only counted. */
-static CodeKey key_of(const Nest *nest, const Buf *bufs, int64_t *words) {
-    CodeKey key = {.isa = isa_used(), .words = words};
+static CodeKey key_of(const Nest *nest, const Buf *bufs, uint64_t tuned, int64_t *words) {
+    CodeKey key = {.tuned = tuned, .isa = isa_used(), .words = words};
     key.n_words = nest_words(nest, bufs, words, &key.hash);
     key.hash = failpoint("one_hash") ? 1 : hash_mix(key.hash, (uint64_t)key.isa);
     return key;
 }
 
 static bool same_key(const CodeKey *a, const CodeKey *b) {
-    return a->hash == b->hash && a->isa == b->isa && a->n_words == b->n_words &&
+    return a->hash == b->hash && a->tuned == b->tuned && a->isa == b->isa && a->n_words == b->n_words &&
            !memcmp(a->words, b->words, sizeof *a->words * (size_t)a->n_words);
 }
 
@@ -134,10 +135,10 @@ static void shrink_code(void) {
     }
 }
 
-NestFn *code_take(const Nest *nest, const Buf *bufs) {
+NestFn *code_take(const Nest *nest, const Buf *bufs, uint64_t tuned) {
     int64_t few[1024], *const words = ROOM(few, nest_words(nest, bufs, NULL, NULL));
     if (!words) return NULL;
-    const CodeKey key = key_of(nest, bufs, words);
+    const CodeKey key = key_of(nest, bufs, tuned, words);
     pthread_mutex_lock(&lock);
     Function *const found = find_locked(&key);
     if (found && found->module->users++ == 0) unused_remove(found->module);
@@ -197,7 +198,7 @@ static void want(WantedCode *wanted, const Step *step, int number, CompileInfo *
     const Nest *const nest = &kernel->nests[number];
     int64_t *const words = ARENA_ARRAY(wanted->arena, int64_t, nest_words(nest, kernel->bufs, NULL, NULL));
     if (!words) return; /* the interpreter has it */
-    const CodeKey key = key_of(nest, kernel->bufs, words);
+    const CodeKey key = key_of(nest, kernel->bufs, step->tuned ? step->tuned[number] : 0, words);
     if (wants_key(wanted, &key)) return;
     info->nests++;
     if (find_locked(&key)) {
@@ -371,6 +372,14 @@ static Status compile_code(const WantedCode *wanted, const CodegenRequest *reque
     return loaded;
 }
 
+/* What the code is of beside its nests: the program's extensions, shapes that were measured. */
+static void print_known_by(const WantedCode *wanted, const Plan *plan, Text *text) {
+    if (plan->extensions) text_puts(text, plan->extensions);
+    for (int i = 0; i < wanted->keys.n; i++)
+        if (wanted->keys.at[i].tuned)
+            text_printf(text, "nest %d tuned %016llx\n", i, (unsigned long long)wanted->keys.at[i].tuned);
+}
+
 static Status generate(const WantedCode *wanted, const Plan *plan, const Machine *machine, CompileInfo *info) {
     const CodegenRequest request = {.n_nests = wanted->nests.n,
                                     .nests = wanted->nests.at,
@@ -379,7 +388,10 @@ static Status generate(const WantedCode *wanted, const Plan *plan, const Machine
                                     .names = wanted->names.at,
                                     .machine = machine};
     DiskKey key = {0};
-    const bool has_key = !plan->unversioned && code_disk_key(&request, plan->extensions, &key);
+    Text by = {0};
+    print_known_by(wanted, plan, &by);
+    const bool has_key = !plan->unversioned && code_disk_key(&request, text_str(&by), &key);
+    text_free(&by);
     Status status = ST_OK;
     if (!has_key || !load_kept(wanted, &key, info))
         status = compile_code(wanted, &request, has_key ? &key : NULL, info);

@@ -5,9 +5,10 @@
 #include "codegen/shape/machine.h"
 #include "runtime/compile/compile.h"
 
-/* The code of a nest if it is there, else NULL; it stays until it was given back as often as it was taken. What nobody
- * has is kept for equal nests to come, up to CODE_MOST_UNUSED bytes. Thread-safe, as all of these. */
-NestFn *code_take(const Nest *nest, const Buf *bufs);
+/* The code of a nest, in the shape that `tuned` says (Step.tuned), if it is there, else NULL; it stays until it was
+ * given back as often as it was taken. What nobody has is kept for equal nests to come, up to CODE_MOST_UNUSED bytes.
+ * Thread-safe, as all of these. */
+NestFn *code_take(const Nest *nest, const Buf *bufs, uint64_t tuned);
 void code_give(NestFn *fn);
 enum { CODE_MOST_UNUSED = 2 << 20 };
 /* Between them no code goes. */

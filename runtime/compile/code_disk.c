@@ -1,5 +1,5 @@
-/* code_disk.c: see code_disk.h. Shapes are not in the key: they follow from nest and machine by code that the version
- * names. A version of Sinter's is in every bundle. */
+/* code_disk.c: see code_disk.h. Shapes that are decided are not in the key: they follow from nest and machine by code
+ * that the version names; those that were measured are in known_by. A version of Sinter's is in every bundle. */
 #include "runtime/compile/code_disk.h"
 
 #include "code_version.h"
@@ -22,7 +22,7 @@ static int64_t *words_of_all(const CodegenRequest *request, size_t *n) {
     return words;
 }
 
-bool code_disk_key(const CodegenRequest *request, const char *extensions, DiskKey *key) {
+bool code_disk_key(const CodegenRequest *request, const char *known_by, DiskKey *key) {
     size_t n;
     *key = (DiskKey){0};
     int64_t *const words = words_of_all(request, &n);
@@ -35,7 +35,7 @@ bool code_disk_key(const CodegenRequest *request, const char *extensions, DiskKe
                 request->n_nests == 1 ? "" : "s");
     text_printf(&key->text, "%s%s\n", SINTER_CODE_VERSION, failpoint("code_version") ? " of another build" : "");
     machine_print(request->machine, &key->text);
-    if (extensions) text_puts(&key->text, extensions);
+    text_puts(&key->text, known_by);
     return disk_key_done(key);
 }
 

@@ -6,10 +6,9 @@
 #include "codegen/codegen.h"
 #include "runtime/core/disk_cache.h"
 
-/* What the code of a request is of: each nest's words (nest_words) in order, the machine, the versions, the
- * program's extensions that took part (plan.h; NULL: none). The names of its functions go by their order. False: memory
- * is out. */
-bool code_disk_key(const CodegenRequest *request, const char *extensions, DiskKey *key);
+/* What the code of a request is of: each nest's words (nest_words) in order, the machine, the versions, and
+ * known_by, what else it is known by: lines. The names of its functions go by their order. False: memory is out. */
+bool code_disk_key(const CodegenRequest *request, const char *known_by, DiskKey *key);
 void code_disk_key_free(DiskKey *key);
 
 #endif

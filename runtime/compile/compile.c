@@ -11,6 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/compile/code_cache.h"
 #include "runtime/compile/llvm_module.h"
+#include "runtime/compile/tuning.h"
 #include "runtime/core/profile.h"
 
 static void arena_bail(void *context) { bail(context, BAIL_memory, "out of memory while compiling"); }
@@ -131,9 +132,10 @@ static Status run_passes(void *context) {
 static NestFn *take_code(void *context, const Nest *nest) {
     const Plan *const plan = context;
     for (int i = 0; i < plan->steps.n; i++) {
-        const Kernel *const kernel = plan->steps.at[i].kernel;
+        const Step *const step = &plan->steps.at[i];
+        const Kernel *const kernel = step->kernel;
         if (kernel && nest >= kernel->nests && nest < kernel->nests + kernel->n_nests)
-            return code_take(nest, kernel->bufs);
+            return code_take(nest, kernel->bufs, step->tuned ? step->tuned[nest - kernel->nests] : 0);
     }
     return NULL;
 }
@@ -150,6 +152,7 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */
     static const NativeCode native = {.take = take_code, .give = code_give};
+    if (info->autotune && compile_settle(plan, info) != ST_OK) error_clear(); /* said where code is generated */
     const bool wanted = !info->back_end || info->back_end->kind != BACK_interpreter;
     if (!wanted) snprintf(info->reason, sizeof info->reason, "the back end is %s", info->back_end->name);
     code_hold(); /* what is there or made now is there for the executable */
@@ -165,7 +168,11 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     return settle_info(status, info);
 }
 
-Status compile_settle(Plan *plan) { return plan_shape(plan, code_machine()); }
+Status compile_settle(Plan *plan, CompileInfo *info) {
+    if (plan->machine != code_machine()) TRY(plan_shape(plan, code_machine()));
+    if (info->autotune) tuning_apply(plan, info);
+    return ST_OK;
+}
 
 Status compile_passes(Graph *graph, CompileInfo *info) {
     PassRun job = {graph, info};

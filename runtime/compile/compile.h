@@ -31,6 +31,9 @@ typedef struct CompileInfo {
     bool fast;                     /* asked for: templates may round otherwise than eager */
     bool interpreted;              /* no generated code: the interpreter runs the same kernels */
     const BackEnd *back_end;       /* asked for; NULL: the library's generated code */
+    bool autotune;                 /* asked for: shapes of nests that were measured (tuning.h) */
+    int tuned;                     /* nests that have one */
+    const char *untuned;           /* why none is known; "" */
     char extensions[256];          /* of the program's that took part: "pass fuse 3\n"; "...": too many to name */
     bool unversioned;              /* one of them has no version, or is not named: nothing of these graphs is stored */
     BackEndCode *codes;            /* that it gave: back_end_drop, when nothing runs them any more */
@@ -42,7 +45,7 @@ Status compile_passes(Graph *graph, CompileInfo *info);
 /* Code for a plan whose graph went through the passes; adds to info. *out, or fails as compile_passes does. */
 Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
 /* What compile_plan would add to a plan: from then on that only reads it, in whatever thread. */
-Status compile_settle(Plan *plan);
+Status compile_settle(Plan *plan, CompileInfo *info);
 /* Options that note each pass' time in `info`; `base` may be NULL. */
 PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info);
 /* For PassOptions.took_part; context: the CompileInfo. */

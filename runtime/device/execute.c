@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/fpenv.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
@@ -301,6 +302,13 @@ static inline Status run_step(Launch *launch, int s) {
     return watch_is_on() ? run_watched(launch, s) : run_unwatched(launch, s);
 }
 
+static COLD Status run_timed(Launch *launch, int s) {
+    const int64_t begin = clock_ns();
+    const Status status = run_unwatched(launch, s);
+    launch->ns[s] = clock_ns() - begin;
+    return status;
+}
+
 /* The host's steps read nothing that the device computes. */
 static Status run_host_steps(Launch *launch) {
     for (int s = 0; s < launch->e->plan->steps.n; s++)
@@ -319,8 +327,8 @@ static Status repeat_steps(Launch *launch, Repeat *repeat) {
     return ST_OK;
 }
 
-/* The host waits for nobody: who has the arenas may be this very thread, in an op of the program. Steps that are watched
- * are steps. */
+/* The host waits for nobody: who has the arenas may be this very thread, in an op of the program. Steps that are
+ * watched are steps. */
 static bool repeat_enter(Repeat *repeat) {
     if (repeat->of_host) return !watch_is_on() && pthread_mutex_trylock(&repeat->lock) == 0;
     pthread_mutex_lock(&repeat->lock);
@@ -348,7 +356,7 @@ static Status run_steps(Launch *launch) {
     place_slots(launch);
     for (int s = 0; s < launch->e->plan->steps.n; s++) {
         if (launch->owned) TRY(make_late_outputs(launch, s));
-        TRY(run_step(launch, s));
+        TRY(launch->ns ? run_timed(launch, s) : run_step(launch, s));
         if (launch->owned) let_go(launch, s);
     }
     count_writes(launch);
@@ -376,10 +384,10 @@ static void launch_end(LaunchHeld *held) {
 }
 
 static inline Status run_call(Executable *e, sn_tensor *const *inputs, sn_tensor **owned, const int64_t *symbols,
-                              const double *floats, sn_tensor **outs) {
+                              const double *floats, sn_tensor **outs, int64_t *ns) {
     __attribute__((cleanup(launch_end))) LaunchHeld held;
-    held.launch =
-        (Launch){.e = e, .inputs = inputs, .owned = owned, .symbols = symbols, .floats = floats, .outs = outs};
+    held.launch = (Launch){
+        .e = e, .inputs = inputs, .owned = owned, .symbols = symbols, .floats = floats, .outs = outs, .ns = ns};
     held.fp = fp_enter();
     const bool many = e->plan->slots.n > FEW_SLOTS;
     held.launch.slots = many ? mem_alloc((size_t)e->plan->slots.n * sizeof(void *)) : held.few;
@@ -388,7 +396,12 @@ static inline Status run_call(Executable *e, sn_tensor *const *inputs, sn_tensor
 
 Status execute_steps(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                      sn_tensor **outs) {
-    return run_call(e, inputs, NULL, symbols, floats, outs);
+    return run_call(e, inputs, NULL, symbols, floats, outs, NULL);
+}
+
+Status execute_timed(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                     sn_tensor **outs, int64_t *ns) {
+    return run_call(e, inputs, NULL, symbols, floats, outs, ns);
 }
 
 bool executable_is_foreign(const Executable *e) { return e->plan->front != NULL; }
@@ -396,10 +409,10 @@ bool executable_is_foreign(const Executable *e) { return e->plan->front != NULL;
 Status execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                sn_tensor **outs) {
     if (UNLIKELY(e->plan->front != NULL)) return front_execute(e, inputs, symbols, floats, outs);
-    return run_call(e, inputs, NULL, symbols, floats, outs);
+    return run_call(e, inputs, NULL, symbols, floats, outs, NULL);
 }
 
 Status execute_last(Executable *e, sn_tensor *const *inputs, sn_tensor **owned, const int64_t *symbols,
                     const double *floats, sn_tensor **outs) {
-    return run_call(e, inputs, owned, symbols, floats, outs);
+    return run_call(e, inputs, owned, symbols, floats, outs, NULL);
 }

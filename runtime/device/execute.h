@@ -39,11 +39,14 @@ Status execute(Executable *executable, sn_tensor *const *inputs, const int64_t *
 /* Of a plan with a front, what it computes among the inputs: the steps alone. */
 Status execute_steps(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                      sn_tensor **outs);
+/* The same; ns: by step, how long each took on the host. */
+Status execute_timed(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                     sn_tensor **outs, int64_t *ns);
 bool executable_is_foreign(
     const Executable *executable); /* its plan has a front: an error may be the program's code's */
-/* The same as execute, of the last call that needs some inputs: owned[i], if it is not NULL, is a reference of inputs[i], which
- * goes with the last step that reads that, and a result's memory comes with the first step that writes it. Takes all of
- * owned, also where it fails. The plan has no front. */
+/* The same as execute, of the last call that needs some inputs: owned[i], if it is not NULL, is a reference of
+ * inputs[i], which goes with the last step that reads that, and a result's memory comes with the first step that writes
+ * it. Takes all of owned, also where it fails. The plan has no front. */
 Status execute_last(Executable *executable, sn_tensor *const *inputs, sn_tensor **owned, const int64_t *symbols,
                     const double *floats, sn_tensor **outs);
 

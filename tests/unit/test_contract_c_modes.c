@@ -545,7 +545,6 @@ static void expect_refused(const sn_compile_options *options, sn_status status, 
 }
 
 START_TEST(c11_options_without_effect_are_refused) {
-    expect_refused(SN_COMPILE_OPTIONS(.preset = SN_PRESET_MAX_AUTOTUNE), SN_ERR_UNSUPPORTED, "MAX_AUTOTUNE");
     expect_refused(SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)7), SN_ERR_ARGUMENT, "mode");
     expect_refused(SN_COMPILE_OPTIONS(.numerics = (sn_numerics)9), SN_ERR_ARGUMENT, "numerics");
     expect_refused(SN_COMPILE_OPTIONS(.dynamic = (sn_dynamic)3), SN_ERR_ARGUMENT, "dynamic");

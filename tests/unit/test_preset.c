@@ -55,8 +55,8 @@ END_TEST
 
 /* Larger sizes need a larger arena, once. */
 START_TEST(a5_18_memory_that_stays_grows_with_the_sizes) {
-    sn_function *const fn = sn_compile(
-        layers, NULL, SN_COMPILE_OPTIONS(.preset = SN_PRESET_REDUCE_OVERHEAD, .dynamic = SN_DYNAMIC_ALWAYS));
+    sn_function *const fn =
+        sn_compile(layers, NULL, SN_COMPILE_OPTIONS(.preset = SN_PRESET_REDUCE_OVERHEAD, .dynamic = SN_DYNAMIC_ALWAYS));
     sn_function *const eager = sn_compile(layers, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
     sn_tensor *out[2], *want[2], *const w = F32(9, 6, 6);
     for (int i = 0; i < 8; i++) {

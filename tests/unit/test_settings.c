@@ -67,6 +67,23 @@ static bool runs_eagerly(void) {
     return eager;
 }
 
+static bool tunes_all(void) {
+    sn_function *const fn = sn_compile(negated, NULL, NULL);
+    for (int i = 0; i < 3; i++) SN_CALL(fn, F32(1, 4));
+    const bool tunes = strstr(sn_explain(fn), "preset max-autotune") != NULL;
+    sn_function_free(fn);
+    return tunes;
+}
+static bool tunes_nowhere(void) {
+    sn_function *const fn = sn_compile(negated, NULL, NULL);
+    for (int i = 0; i < 3; i++) SN_CALL(fn, F32(1, 4));
+    sn_tune(fn);
+    const sn_error *const error = sn_error_take();
+    const bool nowhere = error->status == SN_ERR_IO && strstr(error->message, "/nowhere/tuning");
+    sn_function_free(fn);
+    return nowhere;
+}
+
 static bool is_nowhere(void) { return !strcmp(setting_text(state_get(), SET_dump_dir), "/nowhere"); }
 
 static bool compiles_nowhere(void) { return !strcmp(setting_text(state_get(), SET_plugin_compiler), "/nowhere"); }
@@ -101,6 +118,8 @@ static const struct {
     [SET_dump_dir] = {"/nowhere", is_nowhere},
     [SET_cache_mib] = {"7", keeps_seven_mib},
     [SET_cache_dir] = {"/nowhere/code", keeps_code_nowhere},
+    [SET_max_autotune] = {"1", tunes_all},
+    [SET_tuning_file] = {"/nowhere/tuning", tunes_nowhere},
     [SET_alloc_conf] = {"expandable_segments:True", is_expandable},
     [SET_memory_sites] = {"1"},
     [SET_launch_blocking] = {"1"},

@@ -253,6 +253,9 @@ static void graph_text(const Variant *v, Text *text) {
     if (variant_waits(v)) text_puts(text, "  " REASON_waits "\n");
     if (info->interpreted && info->failure != BAIL_none)
         text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
+    if (info->autotune)
+        text_printf(text, "  preset max-autotune: %d of %d loop nests as measured%s%s\n", info->tuned, info->nests,
+                    *info->untuned ? ": " : "", info->untuned);
     back_end_text(v, text);
     for (const char *line = info->extensions; *line; line += strcspn(line, "\n") + 1)
         text_printf(text, "  took part: %.*s\n", (int)strcspn(line, "\n"), line);

@@ -129,8 +129,8 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
 }
 
 Status training_settle(Variant *v) {
-    TRY(compile_settle(v->training->forward_plan));
-    return compile_settle(v->training->backward_plan);
+    TRY(compile_settle(v->training->forward_plan, &v->info));
+    return compile_settle(v->training->backward_plan, &v->info);
 }
 
 Status training_make_code(Variant *v, CompileInfo *info, Executable **run) {

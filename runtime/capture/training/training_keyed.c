@@ -200,7 +200,7 @@ static void drop_later(BackgroundJob *job) {
 
 /* By the worker; meanwhile the case expands. False: there is none. */
 static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
-    if (!v->background || compile_settle(plan) != ST_OK) return false;
+    if (!v->background || compile_settle(plan, &c->info) != ST_OK) return false;
     LaterCase *const later = mem_alloc(sizeof *later);
     if (!later) return false;
     *later = (LaterCase){{.owner = v->background, .make = make_later, .drop = drop_later}, v, c, plan};
@@ -216,6 +216,7 @@ static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
 static void make_code(Variant *v, const int64_t *symbols, BackwardCase *c) {
     CaseJob job = {.variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
     c->info.repeat = v->info.repeat, c->info.fast = v->info.fast, c->info.back_end = v->info.back_end;
+    c->info.autotune = v->info.autotune;
     memcpy(c->info.function, v->info.function, sizeof c->info.function);
     const bool planned = job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK;
     if (planned && !compile_later(v, c, job.plan)) training_case_compile(c, job.plan, &c->info);

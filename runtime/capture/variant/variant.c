@@ -288,7 +288,7 @@ Status variant_make_code(Variant *v, CompileInfo *info, Executable **run) {
 }
 
 static Status settle_plans(Variant *v) {
-    TRY(v->training ? capture_hooks.training_settle(v) : compile_settle(v->info.graph->plan));
+    TRY(v->training ? capture_hooks.training_settle(v) : compile_settle(v->info.graph->plan, &v->info));
     atomic_store_explicit(&v->waits, true, memory_order_relaxed); /* nobody sees it yet */
     return ST_OK;
 }
@@ -349,6 +349,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     v->background = fn->background;
     snprintf(v->info.function, sizeof v->info.function, "%s", fn->name);
     v->info.repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
+    v->info.autotune = fn->options.preset == SN_PRESET_MAX_AUTOTUNE || setting_number(SET_max_autotune);
     v->info.fast = fn->options.numerics == SN_FAST;
     if (fn->back_end && fn->back_end->kind != BACK_generated) v->info.back_end = fn->back_end;
     SymPlan plan;
