@@ -114,6 +114,15 @@ const char *sn_grad_text(sn_tensor *t) {
     return state_text(state_get(), text.at);
 }
 
+const char *sn_saved_text(sn_tensor *t) {
+    Text text = {0};
+    state_get()->site = __builtin_return_address(0);
+    if (error_pending() || (t ? history_ready(t, "sn_saved_text") : tensor_settle("sn_saved_text")) != ST_OK) return "";
+    if (t && tape_view_is_due(t) && tape_view_refresh(t) != ST_OK) return "";
+    if (tape_print_saved(&text, t) != ST_OK) return text_free(&text), "";
+    return state_text(state_get(), text.at);
+}
+
 typedef struct Listing {
     sn_grad_info *at;
     int64_t n, room;

@@ -3,6 +3,7 @@
 
 #include "frontend/options.h"
 #include "runtime/capture/record/query.h"
+#include "runtime/capture/record/site.h"
 #include "runtime/core/dispatch.h"
 
 sn_layout sn_layout_of(sn_tensor *t) {
@@ -31,11 +32,55 @@ static Status settled(sn_tensor *t, const char *what) {
     return tensor_handle_made(t, what);
 }
 
+/* The first line of the op at i; i itself where it is the first. */
+static int first_of_op(const HiddenCopies *h, int i) {
+    int first = 0;
+    while (h->at[first].row != h->at[i].row) first++;
+    return first;
+}
+
 int sn_hidden_copies(sn_copy_count *out, int room) {
     const HiddenCopies *const h = &state_get()->hidden;
-    for (int i = 0; out && i < h->n && i < room; i++)
-        out[i] = (sn_copy_count){h->at[i].row->name, h->at[i].copies, h->at[i].bytes};
-    return h->n;
+    int n = 0;
+    for (int i = 0; i < h->n; i++) {
+        if (first_of_op(h, i) != i) continue;
+        sn_copy_count sum = {.op = h->at[i].row->name};
+        for (int k = i; k < h->n; k++)
+            if (h->at[k].row == h->at[i].row) sum.copies += h->at[k].copies, sum.bytes += h->at[k].bytes;
+        if (out && n < room) out[n] = sum;
+        n++;
+    }
+    return n;
+}
+
+enum { PLACE_ROOM = 256 };
+
+/* Calls of one line can have several places in the code. */
+static bool same_line(const HiddenCopy *a, const HiddenCopy *b, const char *where) {
+    char other[PLACE_ROOM];
+    if (a->row != b->row) return false;
+    site_name(b->site, other, sizeof other);
+    return !strcmp(where, other);
+}
+
+static void put_copies(const HiddenCopies *h, int i, Text *text) {
+    char where[PLACE_ROOM];
+    int64_t copies = 0, bytes = 0;
+    site_name(h->at[i].site, where, sizeof where);
+    for (int k = 0; k < h->n; k++) {
+        if (!same_line(&h->at[i], &h->at[k], where)) continue;
+        if (k < i) return; /* it is in a line above */
+        copies += h->at[k].copies, bytes += h->at[k].bytes;
+    }
+    text_printf(text, "%s at %s: %lld cop%s, %lld bytes\n", h->at[i].row->name, where, (long long)copies,
+                copies == 1 ? "y" : "ies", (long long)bytes);
+}
+
+const char *sn_hidden_copies_text(void) {
+    const HiddenCopies *const h = &state_get()->hidden;
+    Text text = {0};
+    for (int i = 0; i < h->n; i++) put_copies(h, i, &text);
+    return state_text(state_get(), text.at);
 }
 
 void sn_hidden_copies_reset(void) { state_get()->hidden.n = 0; }

@@ -64,14 +64,20 @@ sn_status sn_memory_get(sn_device device, sn_memory *out) {
 const char *sn_memory_summary(sn_device device) {
     Caching *const caching = caching_of(device, "sn_memory_summary");
     Text text = {0};
-    if (caching) caching_summary(caching, &text);
+    if (caching && device == SN_CPU)
+        cpu_summary(&text);
+    else if (caching)
+        caching_summary(caching, &text);
     return state_text(state_get(), text.at);
 }
 
 const char *sn_memory_snapshot(sn_device device) {
     Caching *const caching = caching_of(device, "sn_memory_snapshot");
     Text text = {0};
-    if (caching) caching_snapshot(caching, site_name, &text);
+    if (caching && device == SN_CPU)
+        cpu_snapshot(site_name, &text);
+    else if (caching)
+        caching_snapshot(caching, site_name, NULL, &text);
     return state_text(state_get(), text.at);
 }
 

@@ -6,7 +6,7 @@
 #include "runtime/base/json.h"
 #include "runtime/device/caching.h"
 
-enum { LARGEST = 5, HELD_STREAMS = 8 };
+enum { LARGEST = 5, HELD_STREAMS = 8, HOLDERS = 12 };
 static const int64_t MOST = INT64_C(1) << 52;
 
 typedef enum BlockState { STATE_free, STATE_used, STATE_waiting, STATE_unmapped, STATE_COUNT } BlockState;
@@ -212,6 +212,68 @@ static Status read_sums(const Json *segments, SnapshotSums *sums) {
     return ST_OK;
 }
 
+/* the CPU's ----------------------------------------------------------------------------------------- */
+
+typedef struct SmallSums {
+    int64_t bytes, blocks, kept; /* kept: bytes */
+} SmallSums;
+
+static Status add_class(SmallSums *sums, const Json *class) {
+    int64_t bytes, current, peak, total, kept, in_use, free_bytes;
+    if (!read_count(class, "bytes", &bytes) || !read_count(class, "current", &current) ||
+        !read_count(class, "peak", &peak) || !read_count(class, "total", &total) || !read_count(class, "kept", &kept))
+        return damaged("a size class lacks its numbers");
+    if (current > peak || peak > total) return damaged("a size class has more blocks in use than it ever had");
+    if (!mul_ok(bytes, current, &in_use) || !mul_ok(bytes, kept, &free_bytes) ||
+        !add_ok(sums->bytes, in_use, &sums->bytes) || !add_ok(sums->kept, free_bytes, &sums->kept) ||
+        sums->bytes > MOST || sums->kept > MOST)
+        return damaged("its size classes are too large");
+    sums->blocks += current;
+    return ST_OK;
+}
+
+static Status say_classes(const Json *classes, Text *out) {
+    SmallSums sums = {0};
+    if (classes->kind != JSON_list) return damaged("its size classes are no list");
+    for (int i = 0; i < classes->n; i++) TRY(add_class(&sums, &classes->items[i]));
+    text_printf(out, "small blocks: %lld bytes in %lld block%s, %lld bytes kept\n", (long long)sums.bytes,
+                (long long)sums.blocks, sums.blocks == 1 ? "" : "s", (long long)sums.kept);
+    return ST_OK;
+}
+
+static Status say_holder(const Json *holder, bool said, Text *out) {
+    const Json *const stack = json_get(holder, "stack");
+    int64_t bytes, blocks;
+    if (!read_count(holder, "bytes", &bytes) || !read_count(holder, "blocks", &blocks) || !are_names(stack))
+        return damaged("who holds memory lacks bytes, blocks or stack");
+    if (!said) return ST_OK;
+    text_printf(out, "  %lld bytes in %lld block%s: ", (long long)bytes, (long long)blocks, blocks == 1 ? "" : "s");
+    for (int i = 0; i < stack->n; i++) text_printf(out, "%s%s", i ? " < " : "", stack->items[i].string);
+    text_puts(out, "\n");
+    return ST_OK;
+}
+
+static Status say_holders(const Json *holders, Text *out) {
+    if (holders->kind != JSON_list) return damaged("who holds memory is no list");
+    if (holders->n) text_puts(out, "in use, by who asked for it:\n");
+    for (int i = 0; i < holders->n; i++) TRY(say_holder(&holders->items[i], i < HOLDERS, out));
+    if (holders->n > HOLDERS) text_printf(out, "  and %d places more\n", holders->n - HOLDERS);
+    return ST_OK;
+}
+
+static Status say_small(const Json *root, Text *out) {
+    const Json *const classes = json_get(root, "classes"), *const holders = json_get(root, "held");
+    if (classes) TRY(say_classes(classes, out));
+    return holders ? say_holders(holders, out) : ST_OK;
+}
+
+static void say_blocks(Text *out, const SnapshotSums *sums) {
+    say_state(out, sums, "allocated", STATE_used);
+    say_state(out, sums, "waiting for streams", STATE_waiting);
+    say_state(out, sums, "free", STATE_free);
+    say_largest(out, sums);
+}
+
 static Status report_parsed(const Json *root, int64_t asked, Text *out) {
     SnapshotSums sums = {0};
     int64_t version, left, total;
@@ -221,14 +283,17 @@ static Status report_parsed(const Json *root, int64_t asked, Text *out) {
         return damaged("it has no device");
     TRY(read_sums(json_get(root, "segments"), &sums));
     TRY(check_totals(json_get(root, "statistics"), &sums));
-    text_printf(out, "%s: %lld segments, %lld of %lld bytes free on the device\n", device, (long long)sums.n_segments,
-                (long long)left, (long long)total);
-    say_state(out, &sums, "allocated", STATE_used);
-    say_state(out, &sums, "waiting for streams", STATE_waiting);
-    say_state(out, &sums, "free", STATE_free);
-    say_largest(out, &sums);
-    say_cause(out, &sums, find_cause(&sums, left, asked));
-    return ST_OK;
+    Text small = {0};
+    const Status status = say_small(root, &small);
+    if (status == ST_OK) {
+        text_printf(out, "%s: %lld segments, %lld of %lld bytes free on the device\n", device,
+                    (long long)sums.n_segments, (long long)left, (long long)total);
+        say_blocks(out, &sums);
+        text_puts(out, text_str(&small));
+        say_cause(out, &sums, find_cause(&sums, left, asked));
+    }
+    text_free(&small);
+    return status;
 }
 
 Status memory_report(const char *json, size_t n, int64_t asked, Text *out) {

@@ -37,11 +37,14 @@ typedef struct sn_memory {
 } sn_memory;
 /* [neutral] */
 sn_status sn_memory_get(sn_device device, sn_memory *out);
-/* The same as a table of text, by large and small blocks. [neutral] */
+/* The same as a table of text, by large and small blocks; of the CPU those below 2 MiB by their size: in use now,
+   most so far, all that were given, kept for later. Tensors of up to 512 bytes are part of their handles and count
+   nowhere. [neutral] */
 const char *sn_memory_summary(sn_device device);
 /* A device's memory as JSON: the statistics, and each segment with its blocks: state, bytes, what was asked for, which
-   streams it waits for, and, where the setting memory_sites is on, the line that asked for it. `sinter memory FILE`
-   reads it. [neutral] */
+   streams it waits for, and, where the setting memory_sites is on, the line that asked for it. Of the CPU also size
+   classes, and, with that setting, who asked for what is in use: sums by stack of lines. `sinter memory FILE` reads it.
+   [neutral] */
 const char *sn_memory_snapshot(sn_device device);
 /* From now on the peak is that of what is in use now. [neutral] */
 sn_status sn_memory_reset_peak(sn_device device);

@@ -322,6 +322,10 @@ Status tape_node_of(sn_tensor *t, TapeNode **node);
 Status tape_edge_follow(const TapeEdge *edge, const TapeEdge **now);
 /* As tape_print, with all compiled nodes expanded. */
 Status tape_print_expanded(Text *text, sn_tensor *t);
+/* What is kept, by op (tape_saved.c): of t's history, or, t NULL, of all nodes of this state. */
+Status tape_print_saved(Text *text, sn_tensor *t);
+/* Calls visit for each node reachable from t, newest first; compiled ones are not expanded. */
+void tape_each(sn_tensor *t, void (*visit)(void *context, const TapeNode *node), void *context);
 /* tape_sites.c: where the program called what nodes record, in anomaly mode. NULL: not known. */
 void tape_site_note(sn_state *state, const TapeNode *node);
 const void *tape_site_of(const sn_state *state, const TapeNode *node);

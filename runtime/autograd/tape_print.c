@@ -157,6 +157,13 @@ static Status print_history(Text *text, sn_tensor *t, bool expands) {
 void tape_print(Text *text, sn_tensor *t) { print_history(text, t, false); }
 Status tape_print_expanded(Text *text, sn_tensor *t) { return print_history(text, t, true); }
 
+void tape_each(sn_tensor *t, void (*visit)(void *context, const TapeNode *node), void *context) {
+    TapeWalk walk = {0};
+    walk_from(&walk, t);
+    for (int i = 0; i < walk.n; i++) visit(context, walk.nodes[i]);
+    walk_end(&walk);
+}
+
 TapeTotals tape_totals(sn_tensor *t) {
     TapeWalk walk = {0};
     walk_from(&walk, t);

@@ -18,16 +18,16 @@ void hidden_copy_end(sn_state *state, const OpRow *before) {
     if (!before) state->hidden.outermost = NULL;
 }
 
-static HiddenCopy *copies_of(HiddenCopies *h, const OpRow *row) {
+static HiddenCopy *copies_of(HiddenCopies *h, const OpRow *row, const void *site) {
     for (int i = 0; i < h->n; i++)
-        if (h->at[i].row == row) return &h->at[i];
+        if (h->at[i].row == row && h->at[i].site == site) return &h->at[i];
     if (h->n == h->room) {
         const int room = h->room ? 2 * h->room : 8;
         HiddenCopy *const at = mem_resize(h->at, (size_t)room * sizeof *at);
         if (!at) return error_clear(), NULL;
         h->at = at, h->room = room;
     }
-    h->at[h->n] = (HiddenCopy){.row = row};
+    h->at[h->n] = (HiddenCopy){.row = row, .site = site};
     return &h->at[h->n++];
 }
 
@@ -45,7 +45,7 @@ void hidden_copy_note(const sn_tensor *from, const sn_tensor *to) {
     sn_state *const state = state_get();
     HiddenCopies *const h = &state->hidden;
     if (!h->outermost || state->capture || !only_strides(from->base.meta, to->base.meta)) return;
-    HiddenCopy *const copy = copies_of(h, h->outermost);
+    HiddenCopy *const copy = copies_of(h, h->outermost, state->site);
     if (!copy) return;
     copy->copies++;
     copy->bytes += (int64_t)meta_bytes(to->base.meta);

@@ -1,6 +1,6 @@
-/* hidden_copy.h: copies that ops made of their arguments because strides did not suit, counted by op: what
- * sn_hidden_copies tells. Who calls an op that is expanded into parts says so (hidden_copy_begin); parts that copy are
- * put down to the outermost one. */
+/* hidden_copy.h: copies that ops made of their arguments because strides did not suit, counted by op and the
+ * place of the call: what sn_hidden_copies tells. Who calls an op that is expanded into parts says so
+ * (hidden_copy_begin); parts that copy are put down to the outermost one. */
 #ifndef SINTER_RUNTIME_HIDDEN_COPY_H
 #define SINTER_RUNTIME_HIDDEN_COPY_H
 #include <sinter/base.h>
@@ -8,6 +8,7 @@
 struct OpRow;
 typedef struct HiddenCopy {
     const struct OpRow *row;
+    const void *site; /* of the program's call; NULL: not known */
     int64_t copies, bytes;
 } HiddenCopy;
 typedef struct HiddenCopies {

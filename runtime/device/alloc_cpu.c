@@ -12,11 +12,13 @@
 #include <pthread.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/state.h"
 
 enum { STEPS = 8, CLASSES = 16 * STEPS, ALIGNMENT = 64 }; /* classes: up to 4 MiB */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *kept[CLASSES];           /* linked through their first word */
+static CpuClass known[CLASSES];       /* what is counted of them; `bytes` aside */
 static const size_t UNSET = SIZE_MAX; /* a bound that nobody has asked for yet: the setting's initial value */
 static size_t kept_bytes, bound = SIZE_MAX;
 static _Atomic int64_t current, peak, reserved;
@@ -55,21 +57,36 @@ static void block_give_back(void *block, size_t bytes) {
     mem_free(block);
 }
 
+/* Under the lock. */
+static inline void count_block(CpuClass *class) {
+    class->total++;
+    if (++class->current > class->peak) class->peak = class->current;
+}
+
+static COLD void uncount_block(CpuClass *class) {
+    pthread_mutex_lock(&lock);
+    class->total--, class->current--;
+    pthread_mutex_unlock(&lock);
+}
+
 static void *pop(int class, size_t rounded) {
     pthread_mutex_lock(&lock);
     void *const block = kept[class];
     if (block) {
         kept[class] = *(void **)block;
         kept_bytes -= rounded;
+        known[class].kept--;
     }
+    count_block(&known[class]);
     pthread_mutex_unlock(&lock);
     return block;
 }
 
 static void *allocate_small(size_t bytes, size_t *counted) {
     const int class = class_of(bytes, counted);
-    void *const block = pop(class, *counted);
-    return block ? block : fresh(*counted);
+    void *block = pop(class, *counted);
+    if (!block && !(block = fresh(*counted))) uncount_block(&known[class]);
+    return block;
 }
 
 void *cpu_alloc(size_t bytes) {
@@ -82,6 +99,7 @@ void *cpu_alloc(size_t bytes) {
                         : bytes >= HUGE_PAGE ? large_alloc(bytes)
                                              : allocate_small(bytes, &counted);
     if (block) count_bytes((int64_t)counted);
+    if (UNLIKELY(state_memory_site() != NULL) && block) cpu_held_note(block, counted);
     return block;
 }
 
@@ -94,10 +112,12 @@ static size_t bound_now(void) {
 static bool push(void *block, int class, size_t rounded) {
     pthread_mutex_lock(&lock);
     const bool fits = kept_bytes + rounded <= bound_now();
+    known[class].current--;
     if (fits) {
         *(void **)block = kept[class];
         kept[class] = block;
         kept_bytes += rounded;
+        known[class].kept++;
     }
     pthread_mutex_unlock(&lock);
     return fits;
@@ -120,6 +140,7 @@ static void free_large(void *block, size_t bytes) {
 
 void cpu_free(void *block, size_t bytes) {
     if (!block) return;
+    if (UNLIKELY(atomic_load_explicit(&cpu_held, memory_order_relaxed))) cpu_held_forget(block);
     if (!keeps()) {
         count_bytes(-(int64_t)bytes);
         block_give_back(block, bytes);
@@ -143,6 +164,7 @@ static void shrink_blocks(size_t most) {
             void *const block = kept[class];
             kept[class] = *(void **)block;
             kept_bytes -= bytes_of_class(class);
+            known[class].kept--;
             block_give_back(block, bytes_of_class(class));
         }
     }
@@ -162,8 +184,21 @@ void cpu_alloc_trim(void) {
     large_trim(0);
 }
 
+int cpu_alloc_classes(void) { return CLASSES; }
+
+CpuClass cpu_alloc_class(int class) {
+    pthread_mutex_lock(&lock);
+    CpuClass found = known[class];
+    pthread_mutex_unlock(&lock);
+    found.bytes = (int64_t)bytes_of_class(class);
+    return found;
+}
+
 void cpu_alloc_peak_begin(void) {
     atomic_store(&peak, atomic_load(&current));
+    pthread_mutex_lock(&lock);
+    for (int class = 0; class < CLASSES; class ++) known[class].peak = known[class].current;
+    pthread_mutex_unlock(&lock);
     large_peak_begin();
 }
 

@@ -10,7 +10,27 @@ void cpu_free(void *block, size_t bytes); /* bytes as given to cpu_alloc */
 void cpu_alloc_bound(size_t bytes);       /* how much may be kept; frees what is above */
 void cpu_alloc_trim(void);                /* gives all kept memory back */
 void cpu_alloc_stats(int64_t *now, int64_t *most, int64_t *held);
+/* Blocks below HUGE_PAGE bytes by their size; class from 0 to cpu_alloc_classes() - 1. Under SINTER_PLAIN_MALLOC there
+ * are none. */
+typedef struct CpuClass {
+    int64_t bytes;                /* of a block */
+    int64_t current, peak, total; /* blocks in use, most so far, all that were given */
+    int64_t kept;                 /* for the next one that asks */
+} CpuClass;
+int cpu_alloc_classes(void);
+CpuClass cpu_alloc_class(int class);
 void cpu_alloc_peak_begin(void); /* `peak` is from now on that of what is current now */
+
+/* alloc_cpu_held.c: who asked for the blocks that are in use, while the setting memory_sites is on. */
+extern _Atomic int64_t cpu_held; /* blocks noted */
+void cpu_held_note(void *block, size_t bytes);
+void cpu_held_forget(void *block);
+/* JSON, [{"bytes": 8192, "blocks": 2, "stack": ["train.c:57", "main.c:3"]}, ...]: by stack, most bytes first. */
+void cpu_held_print(CachingSiteName *site_name, Text *out);
+
+/* alloc_cpu_report.c: all that is known of the CPU's memory, as a table and as JSON (caching_snapshot.c). */
+void cpu_summary(Text *out);
+void cpu_snapshot(CachingSiteName *site_name, Text *out);
 
 /* alloc_cpu_large.c: blocks of at least HUGE_PAGE bytes. */
 Caching *large_caching(void); /* NULL raises */

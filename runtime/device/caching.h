@@ -111,7 +111,9 @@ void caching_peak_begin(Caching *caching);                         /* peaks are 
 void caching_left(Caching *caching, size_t *bytes, size_t *total); /* of the device, for anybody */
 /* All of it as JSON (caching_snapshot.c). site_name: "train.c:57" */
 typedef void CachingSiteName(const void *site, char *out, size_t room);
-void caching_snapshot(Caching *caching, CachingSiteName *site_name, Text *out);
+/* more: members behind the others (", \"name\": ..."); NULL: none. */
+typedef void CachingMore(CachingSiteName *site_name, Text *out);
+void caching_snapshot(Caching *caching, CachingSiteName *site_name, CachingMore *more, Text *out);
 /* A table: the measures' bytes and counts, of each pool; now, most, in all. */
 void caching_summary(Caching *caching, Text *out);
 

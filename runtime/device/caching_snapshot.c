@@ -6,7 +6,12 @@
  *                   "active": ..., "requested": ..., "reserved": ..., "non_releasable": ...},
  *    "segments": [{"address": 1048576, "bytes": 2097152, "stream": "...", "pool": "small", "page": 0,
  *      "blocks": [{"state": "used", "bytes": 512, "requested": 4, "site": "train.c:57"},
- *                 {"state": "waiting", "bytes": 512, "waits_for": ["..."]}, {"state": "free", "bytes": 2096128}]}]} */
+ *                 {"state": "waiting", "bytes": 512, "waits_for": ["..."]}, {"state": "free", "bytes": 2096128}]}]}
+ *
+ * The CPU's has its small blocks behind them, and, where memory_sites is on, who asked for all that are in use:
+ *
+ *    "classes": [{"bytes": 8192, "current": 2, "peak": 3, "total": 7, "kept": 1}, ...],
+ *    "held": [{"bytes": 16384, "blocks": 2, "stack": ["train.c:57", "main.c:3"]}, ...] */
 #include "runtime/device/caching_internal.h"
 
 typedef struct SnapshotWriter {
@@ -80,7 +85,7 @@ static void put_segment(const SnapshotWriter *w, const MemorySegment *segment) {
     text_puts(w->out, "]}");
 }
 
-void caching_snapshot(Caching *caching, CachingSiteName *site_name, Text *out) {
+void caching_snapshot(Caching *caching, CachingSiteName *site_name, CachingMore *more, Text *out) {
     const SnapshotWriter w = {caching, site_name, out};
     size_t left = 0, total = 0;
     pthread_mutex_lock(&caching->lock);
@@ -97,6 +102,8 @@ void caching_snapshot(Caching *caching, CachingSiteName *site_name, Text *out) {
         if (segment != caching->segments) text_puts(out, ",");
         put_segment(&w, segment);
     }
-    text_puts(out, "]}\n");
+    text_puts(out, "]");
+    if (more) more(site_name, out);
+    text_puts(out, "}\n");
     pthread_mutex_unlock(&caching->lock);
 }

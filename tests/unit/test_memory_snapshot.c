@@ -35,7 +35,7 @@ static void hold(Caching *caching, size_t bytes) {
 
 static Text snapshot_of(Caching *caching) {
     Text text = {0};
-    caching_snapshot(caching, name_site, &text);
+    caching_snapshot(caching, name_site, NULL, &text);
     return text;
 }
 
