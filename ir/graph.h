@@ -52,7 +52,7 @@ struct Node {
     int n_outs;
     GVal *outs;          /* array */
     const char *where;   /* user call site, or NULL */
-    const void *site;    /* the same as an address of code, of what was captured in a checkpoint; or NULL */
+    const void *site;    /* the same as an address of code, of what was captured; or NULL */
     const OpRow *origin; /* the op that this one is a part of by decomposition; NULL: of none */
     int line;            /* of the text that it was read from; 0: of none */
     bool merged;         /* by cse: it stands for a node of no_grad mode too, which may be a rule's */
@@ -157,6 +157,12 @@ bool arg_equal(const Arg *a, const Arg *b);
 Arg arg_map_vals(Arena *arena, Arg arg, Val *(*map)(void *context, Val *val), void *context);
 
 void graph_print(Graph *graph, Text *text);
+/* The same with a comment behind each node, which is skipped where the text is read back. */
+typedef struct GraphNotes {
+    bool types; /* of its results, and which op it is a part of */
+    void (*place)(const void *site, char *out, size_t room); /* names Node.site; NULL: no places */
+} GraphNotes;
+void graph_print_notes(Graph *graph, GraphNotes notes, Text *text);
 /* errors name line and column */
 Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out);
 void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type);

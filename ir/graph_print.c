@@ -155,7 +155,25 @@ static void attributes_print(Text *text, const Graph *graph, const Node *node) {
     string_print(text, node->where);
 }
 
-static void node_print(Text *text, const Graph *graph, const Node *node) {
+/* "  # f32[4,8], i64[4]; of aten::_softmax; model.c:12" */
+static void notes_print(Text *text, const Graph *graph, const Node *node, GraphNotes notes) {
+    const char *between = "  # ";
+    for (int i = 0; notes.types && i < node->n_outs; i++, between = ", ") {
+        text_puts(text, between);
+        meta_print(graph->env, text, node->outs[i].base.meta);
+    }
+    if (notes.types && node->n_outs) between = "; ";
+    if (notes.types && node->origin) {
+        text_printf(text, "%sof %s", between, node->origin->name);
+        between = "; ";
+    }
+    if (!notes.place || !node->site) return;
+    char where[256];
+    notes.place(node->site, where, sizeof where);
+    text_printf(text, "%s%s", between, where);
+}
+
+static void node_print(Text *text, const Graph *graph, const Node *node, GraphNotes notes) {
     text_puts(text, "  ");
     for (int i = 0; i < node->n_outs; i++)
         text_printf(text, "%s%%%d", i ? ", " : "", result_number(graph, &node->outs[i]));
@@ -163,6 +181,7 @@ static void node_print(Text *text, const Graph *graph, const Node *node) {
     args_print(text, graph, node);
     text_puts(text, ")");
     attributes_print(text, graph, node);
+    notes_print(text, graph, node, notes);
     text_puts(text, "\n");
 }
 
@@ -249,10 +268,12 @@ static void results_print(Text *text, const Graph *graph) {
     text_puts(text, graph->n_forward_outputs == graph->outputs.n ? " |\n" : "\n");
 }
 
-void graph_print(Graph *graph, Text *text) {
+void graph_print(Graph *graph, Text *text) { graph_print_notes(graph, (GraphNotes){0}, text); }
+
+void graph_print_notes(Graph *graph, GraphNotes notes, Text *text) {
     graph_number(graph);
     header_print(text, graph);
-    for (const Node *node = graph->first; node; node = node->next) node_print(text, graph, node);
+    for (const Node *node = graph->first; node; node = node->next) node_print(text, graph, node, notes);
     for (int i = 0; i < graph->writes.n; i++) {
         const Write *write = &graph->writes.at[i];
         text_printf(text, "  write %%%s = ", write->input->name);

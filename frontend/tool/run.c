@@ -42,6 +42,7 @@ typedef struct RunJob {
     TargetOptions target;
     const char *stage;
     const char *machine; /* NULL: the one that runs */
+    bool types, lines;   /* dump: beside the ops of a graph */
     bool json;
     int own; /* run: the first argument after a sample's name; 0: none */
 } RunJob;
@@ -110,7 +111,8 @@ static bool parse(const Command *self, int argc, char **argv, RunJob *job, int *
     CommandLine a = arguments_begin(self, argc, argv);
     while (!job->own && arguments_next(&a)) {
         if (!(take_flag(&a, "json", &job->json) || take_text(&a, "stage", &job->stage) ||
-              take_text(&a, "machine", &job->machine) || take_target(&a, &job->target)))
+              take_text(&a, "machine", &job->machine) || take_flag(&a, "types", &job->types) ||
+              take_flag(&a, "lines", &job->lines) || take_target(&a, &job->target)))
             arguments_refuse(&a, "unexpected");
         else if (runs && job->target.name && is_sample(job))
             job->own = a.at;
@@ -166,7 +168,8 @@ int command_dump(const Command *self, int argc, char **argv) {
     if (!parse(self, argc, argv, &job, &code)) return code;
     if (dump_find(job.stage, strlen(job.stage)) == DUMP_COUNT) return unknown_stage(self, job.stage);
     char report[64];
-    snprintf(report, sizeof report, "dump:%s%s%s", job.stage, job.machine ? "@" : "", job.machine ? job.machine : "");
+    snprintf(report, sizeof report, "dump:%s%s%s%s%s", job.stage, job.machine ? "@" : "",
+             job.machine ? job.machine : "", job.types ? "+types" : "", job.lines ? "+lines" : "");
     job.stage = report + strlen("dump:");
     Dump dump;
     if (dump_parse(job.stage, &dump) != ST_OK) return report_error(EXIT_usage);

@@ -183,18 +183,44 @@ Status compile_passes(Graph *graph, CompileInfo *info) {
 
 /* Dumps -------------------------------------------------------------------------------------- */
 
-Dump dump_of(DumpId id) { return (Dump){id, code_machine()}; }
+Dump dump_of(DumpId id) { return (Dump){.id = id, .machine = code_machine()}; }
+
+GraphNotes dump_notes(const Dump *dump, PlaceName *place) {
+    return (GraphNotes){.types = dump->types, .place = dump->lines ? place : NULL};
+}
+
+static Status parse_machine(const char *name, size_t n, Dump *dump) {
+    if (!(dump_row(dump->id)->traits & DUMP_machine))
+        return error_raise(ST_ARGUMENT, "stage '%s' is the same on every machine", dump_row(dump->id)->name);
+    dump->machine = machine_find(name, n);
+    return dump->machine ? ST_OK : error_pending();
+}
+
+static Status parse_note(const char *name, size_t n, Dump *dump) {
+    if (dump_row(dump->id)->traits & DUMP_plan || dump->id == DUMP_guards)
+        return error_raise(ST_ARGUMENT, "stage '%s' is no graph: it has no types and lines beside it",
+                           dump_row(dump->id)->name);
+    if (n == 5 && !strncmp(name, "types", n)) {
+        dump->types = true;
+    } else if (n == 5 && !strncmp(name, "lines", n)) {
+        dump->lines = true;
+    } else {
+        return error_raise(ST_ARGUMENT, "stage '%s' may have types and lines beside it, but not '%.*s'",
+                           dump_row(dump->id)->name, (int)n, name);
+    }
+    return ST_OK;
+}
 
 Status dump_parse(const char *stage, Dump *dump) {
-    const size_t n = strcspn(stage, "@");
+    size_t n = strcspn(stage, "@+");
     const DumpId id = dump_find(stage, n);
     if (id == DUMP_COUNT) return dump_unknown(stage);
     *dump = dump_of(id);
-    if (!stage[n]) return ST_OK;
-    if (!(dump_row(id)->traits & DUMP_machine))
-        return error_raise(ST_ARGUMENT, "stage '%s' is the same on every machine", dump_row(id)->name);
-    dump->machine = machine_find(stage + n + 1, strlen(stage + n + 1));
-    return dump->machine ? ST_OK : error_pending();
+    for (const char *at = stage + n; *at; at += n + 1) {
+        n = strcspn(at + 1, "@+");
+        TRY((*at == '@' ? parse_machine : parse_note)(at + 1, n, dump));
+    }
+    return ST_OK;
 }
 
 static void print_code(const Plan *plan, const Machine *machine, bool assembly, Text *text) {
@@ -247,7 +273,7 @@ void compile_dump_plan(Plan *plan, const Dump *dump, Text *text) {
 
 typedef struct DumpJob {
     const Dump *dump;
-    bool fast;
+    const DumpSource *source;
     Graph *graph;
     Text *text;
 } DumpJob;
@@ -255,25 +281,30 @@ typedef struct DumpJob {
 static Status print_dump(void *context) {
     const DumpJob *const job = context;
     const DumpRow *const row = dump_row(job->dump->id);
-    const PassOptions options = {.fast = job->fast};
+    const PassOptions options = {.fast = job->source->fast};
     TRY(passes_run_to(job->graph, "compile", row->stage, &options));
     if (job->dump->id == DUMP_backward)
         text_puts(job->text, "# no backward of its own: gradients do not flow out of this segment\n");
     else if (row->traits & DUMP_plan)
         compile_dump_plan(job->graph->plan, job->dump, job->text);
     else
-        graph_print(job->graph, job->text);
+        graph_print_notes(job->graph, dump_notes(job->dump, job->source->place), job->text);
     return ST_OK;
 }
 
-char *compile_dump(const char *graph_text, bool fast, const Dump *dump) {
+void dump_sites(Graph *graph, const void *const *sites) {
+    for (Node *node = graph->first; sites && node; node = node->next) node->site = *sites++;
+}
+
+char *compile_dump(const DumpSource *source, const Dump *dump) {
     Arena *const arena = arena_new();
     if (!arena) return NULL;
     Graph *graph;
     Text text = {0};
-    if (graph_parse(arena, graph_text, strlen(graph_text), &graph) == ST_OK) {
+    if (graph_parse(arena, source->text, strlen(source->text), &graph) == ST_OK) {
+        dump_sites(graph, source->sites);
         CompileInfo info = {0};
-        DumpJob job = {.dump = dump, .fast = fast, .graph = graph, .text = &text};
+        DumpJob job = {.dump = dump, .source = source, .graph = graph, .text = &text};
         if (compile_guarded(graph, print_dump, &job, &info) != ST_OK)
             text_printf(&text, "# %s: %s\n", bail_name(info.failure), info.reason);
     }

@@ -61,15 +61,28 @@ void compile_arm(Graph *graph, Bail *exit);
 /* The same for compiling: bails and raised errors end up in info, and nothing stays pending. */
 Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info);
 
-/* Which text of stages.def, of which machine: "shapes" is of the one that runs, "shapes@v3" of a named one. */
+/* Which text of stages.def, of which machine: "shapes" is of the one that runs, "shapes@v3" of a named one. What graphs
+ * say beside: "joint+types+lines". */
 typedef struct Dump {
     DumpId id;
     const struct Machine *machine;
+    bool types, lines;
 } Dump;
+/* Names the place of a call (site.h is above). */
+typedef void PlaceName(const void *site, char *out, size_t room);
+GraphNotes dump_notes(const Dump *dump, PlaceName *place);
 Dump dump_of(DumpId id);                          /* of the machine that runs */
 Status dump_parse(const char *stage, Dump *dump); /* raises ST_ARGUMENT: no such text, or not of a machine */
-/* The text of a captured graph, made anew on a copy of it; fast: as CompileInfo's. malloc'd; NULL raises. */
-char *compile_dump(const char *graph_text, bool fast, const Dump *dump);
+/* The text of a captured graph, made anew on a copy of it; fast: as CompileInfo's; sites: of its nodes in turn, or NULL.
+ * malloc'd; NULL raises. */
+typedef struct DumpSource {
+    const char *text;
+    bool fast;
+    const void *const *sites;
+    PlaceName *place;
+} DumpSource;
+char *compile_dump(const DumpSource *source, const Dump *dump);
+void dump_sites(Graph *graph, const void *const *sites);
 /* A text of a plan (DUMP_plan). */
 void compile_dump_plan(Plan *plan, const Dump *dump, Text *text);
 

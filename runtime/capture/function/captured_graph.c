@@ -1,6 +1,7 @@
 /* captured_graph.c: see captured_graph.h. The capture graph has its inputs by first touch and its outputs by value;
  * both are put in the order of the call. */
 #include "runtime/capture/function/captured_graph.h"
+#include "runtime/capture/record/site.h"
 
 typedef struct Made {
     const CapturedCall *call;
@@ -156,12 +157,13 @@ static Status put_in_order(const Variant *v, Graph *graph) {
     return error_pending();
 }
 
-Status captured_text(const Variant *variant, Text *text) {
+Status captured_text(const Variant *variant, const Dump *dump, Text *text) {
     Arena *const arena = arena_new();
     Graph *graph = NULL;
     Status status = arena ? graph_parse(arena, variant->text, strlen(variant->text), &graph) : ST_MEMORY;
+    if (status == ST_OK) dump_sites(graph, variant->sites);
     if (status == ST_OK) status = put_in_order(variant, graph);
-    if (status == ST_OK) graph_print(graph, text);
+    if (status == ST_OK) graph_print_notes(graph, dump_notes(dump, site_name), text);
     arena_free(arena);
     return status;
 }

@@ -17,7 +17,7 @@ typedef struct CapturedCall {
 
 /* The text of a variant's capture graph: what it was called with in the order of the call, then the rest by first
  * touch. Inputs that share written memory stay the one that they are, behind the arguments. */
-Status captured_text(const Variant *variant, Text *text);
+Status captured_text(const Variant *variant, const Dump *dump, Text *text);
 /* The variant's graph so ordered. An error where written arguments share memory. *closed, in the arena: what is closed
  * over, by the graph's input, retained; NULL for the arguments. */
 Status captured_graph(const CapturedCall *call, const Variant *variant, Arena *arena, Graph **out, sn_tensor ***closed);

@@ -364,9 +364,10 @@ static Status dump_one(const Variant *v, const Dump *dump, Text *text) {
     }
     if (!v->text)
         return error_raise(ST_UNSUPPORTED, "stage '%s': a plan of a file has no graph", dump_row(dump->id)->name);
-    if (dump->id == DUMP_capture) return captured_text(v, text);
+    if (dump->id == DUMP_capture) return captured_text(v, dump, text);
     if (v->training && training_dump(v, dump, text)) return ST_OK;
-    char *const one = compile_dump(v->text, v->info.fast, dump);
+    const DumpSource source = {v->text, v->info.fast, v->sites, site_name};
+    char *const one = compile_dump(&source, dump);
     if (!one) return error_pending();
     text_puts(text, one);
     mem_free(one);

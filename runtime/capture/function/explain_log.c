@@ -66,7 +66,7 @@ static void log_code(const sn_function *fn, const Variant *v) {
 void explain_log(const sn_function *fn, const Variant *v) {
     if (log_on(LOG_graph, LOG_INFO)) {
         Text text = {0};
-        captured_text(v, &text);
+        captured_text(v, &(Dump){.id = DUMP_capture}, &text);
         log_text(LOG_graph, fn, v, &text);
     }
     if (log_on(LOG_guards, LOG_INFO)) {

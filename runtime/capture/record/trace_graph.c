@@ -226,7 +226,7 @@ static Status add_op(GraphMaking *m, int at) {
     m->graph->modes = op->modes;
     m->graph->random = op->random;
     m->graph->region = op->region;
-    m->graph->site = op->region ? m->trace->ops.at[at].site : NULL;
+    m->graph->site = m->trace->ops.at[at].site;
     Node *const node = graph_append(m->graph, op->row, op->form, args);
     if (!node) return error_pending();
     m->nodes[at] = node;

@@ -1,4 +1,5 @@
 /* training.c: see training.h. */
+#include "runtime/capture/record/site.h"
 #include "runtime/capture/training/training_parts.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant_views.h"
@@ -143,12 +144,13 @@ Status training_make_code(Variant *v, CompileInfo *info, Executable **run) {
 
 bool training_dump(const Variant *v, const Dump *dump, Text *text) {
     const Training *const t = v->training;
+    const GraphNotes notes = dump_notes(dump, site_name);
     if (dump->id == DUMP_joint)
-        graph_print(t->joint, text);
+        graph_print_notes(t->joint, notes, text);
     else if (dump->id == DUMP_forward)
-        graph_print(t->partition->forward, text);
+        graph_print_notes(t->partition->forward, notes, text);
     else if (dump->id == DUMP_backward)
-        graph_print(t->partition->backward, text);
+        graph_print_notes(t->partition->backward, notes, text);
     else if (dump_row(dump->id)->traits & DUMP_plan) {
         text_puts(text, "# forward\n");
         compile_dump_plan(t->forward_plan, dump, text);

@@ -251,6 +251,8 @@ static void copy_outputs(Variant *v, const Trace *trace, const TraceGraph *made)
     for (int i = 0; i < v->n_outputs; i++) v->provides[v->outputs[i]] = 1;
     v->writes = trace->writes;
     v->n_ops = trace->ops.n;
+    v->sites = ARENA_ARRAY(v->arena, const void *, v->n_ops);
+    for (int i = 0; v->sites && i < v->n_ops; i++) v->sites[i] = trace->ops.at[i].site;
     v->n_random = trace->n_random;
     v->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
 }

@@ -52,6 +52,7 @@ struct Variant {
     bool writes; /* memory that is visible outside */
     int n_ops, n_random;
     char *text;             /* the capture graph, for dumps; its inputs by first touch; NULL: of a file */
+    const void **sites;     /* by op: the call of the program; NULL: of a file */
     const Meta **arguments; /* of that call, NULL: no tensor */
     int n_arguments;
     char *guards_text;
