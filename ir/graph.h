@@ -159,7 +159,7 @@ Arg arg_map_vals(Arena *arena, Arg arg, Val *(*map)(void *context, Val *val), vo
 void graph_print(Graph *graph, Text *text);
 /* The same with a comment behind each node, which is skipped where the text is read back. */
 typedef struct GraphNotes {
-    bool types; /* of its results, and which op it is a part of */
+    bool types;                                              /* of its results, and which op it is a part of */
     void (*place)(const void *site, char *out, size_t room); /* names Node.site; NULL: no places */
 } GraphNotes;
 void graph_print_notes(Graph *graph, GraphNotes notes, Text *text);

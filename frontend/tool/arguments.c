@@ -75,6 +75,7 @@ static bool take_option(CommandLine *a) {
         return end_with(a, EXIT_done);
     }
     if (a->typed[1] == '-') a->option = find_row(a->command, name, n);
+    if (!strcmp(a->typed, "-o")) a->option = find_row(a->command, "out", 3);
     return a->option ? take_value(a, equals) : refuse_unknown(a, name, n);
 }
 

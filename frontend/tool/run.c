@@ -1,7 +1,9 @@
 /* run.c: `sinter run`, `dump`, `explain`: one target called a few times, then its results, one
  * stage, or what happened. Samples are programs (sample.c), but for `run --json` of one that has no
  * JSON of its own: what it compiles is called as any other target. */
+#include "frontend/tool/report_page.h"
 #include "frontend/tool/sample.h"
+#include "frontend/tool/svg.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,6 +45,7 @@ typedef struct RunJob {
     const char *stage;
     const char *machine; /* NULL: the one that runs */
     bool types, lines;   /* dump: beside the ops of a graph */
+    const char *out;     /* report */
     bool json;
     int own; /* run: the first argument after a sample's name; 0: none */
 } RunJob;
@@ -112,7 +115,7 @@ static bool parse(const Command *self, int argc, char **argv, RunJob *job, int *
     while (!job->own && arguments_next(&a)) {
         if (!(take_flag(&a, "json", &job->json) || take_text(&a, "stage", &job->stage) ||
               take_text(&a, "machine", &job->machine) || take_flag(&a, "types", &job->types) ||
-              take_flag(&a, "lines", &job->lines) || take_target(&a, &job->target)))
+              take_flag(&a, "lines", &job->lines) || take_text(&a, "out", &job->out) || take_target(&a, &job->target)))
             arguments_refuse(&a, "unexpected");
         else if (runs && job->target.name && is_sample(job))
             job->own = a.at;
@@ -174,4 +177,20 @@ int command_dump(const Command *self, int argc, char **argv) {
     Dump dump;
     if (dump_parse(job.stage, &dump) != ST_OK) return report_error(EXIT_usage);
     return is_sample(&job) ? report_sample(job.target.name, report) : with_target(&job, show_stage);
+}
+
+static int write_page(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
+    Text page = {0};
+    (void)out, (void)n_out;
+    if (report_page(fn, &page) == ST_OK) svg_write(job->out, &page);
+    text_free(&page);
+    return sn_check() ? report_error(EXIT_environment) : EXIT_done;
+}
+
+int command_report(const Command *self, int argc, char **argv) {
+    RunJob job = {.stage = NULL};
+    int code;
+    if (!parse(self, argc, argv, &job, &code)) return code;
+    if (!job.out) return usage_error(self, "where to? -o FILE is missing after", job.target.name);
+    return with_target(&job, write_page);
 }

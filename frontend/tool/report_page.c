@@ -1,0 +1,192 @@
+/* report_page.c: `sinter report`: see report_page.h. */
+#define _GNU_SOURCE /* memmem */
+#include "frontend/tool/report_page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/json.h"
+
+static const char style[] =
+    "body{font:15px/1.4 system-ui,sans-serif;margin:2em;color:#1b1f24}"
+    "pre{font:12px/1.45 ui-monospace,monospace;margin:0;overflow-x:auto}"
+    ".stages{display:flex;gap:1em;overflow-x:auto;align-items:flex-start}"
+    ".stage{flex:0 0 34em;border:1px solid #d0d7de;border-radius:6px;padding:.5em;overflow-x:auto}"
+    ".kernel{border-left:3px solid #d0d7de;padding:0 1em;margin:1em 0}.kernel:target{border-color:#0969da;background:#f0f6ff}"
+    "h4{margin:.3em 0}a.op{color:inherit;text-decoration:none}a.op:hover{background:#fff1c2}"
+    "td,th{padding:.1em .8em .1em 0;text-align:left;vertical-align:top}"
+    ".slot{fill:#9ecbff;stroke:#0969da}svg text{font:11px sans-serif}svg{max-width:60em}";
+
+/* Cutting texts up -------------------------------------------------------------------------------- */
+
+const char *report_graph_of(const char *dump, int graph, size_t *n) {
+    char head[32];
+    const int length = snprintf(head, sizeof head, "# graph %d\n", graph);
+    for (const char *at = dump; at && (at = strstr(at, head)); at++) {
+        if (at != dump && at[-1] != '\n') continue;
+        const char *const end = strstr(at + length, "\n# graph ");
+        *n = end ? (size_t)(end + 1 - at) - (size_t)length : strlen(at + length);
+        return at + length;
+    }
+    *n = 0;
+    return NULL;
+}
+
+const char *report_part_of(const char *text, size_t *n, const char *part) {
+    char head[32];
+    if (!strcmp(part, "graph")) return text;
+    const int length = snprintf(head, sizeof head, "# %s\n", part);
+    const char *const found = memmem(text, *n, head, (size_t)length);
+    if (!found) return NULL;
+    const char *const begin = found + length, *const end = memmem(begin, *n - (size_t)(begin - text), "\n# ", 3);
+    *n = end ? (size_t)(end + 1 - begin) : *n - (size_t)(begin - text);
+    return begin;
+}
+
+void report_escaped(Text *page, const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const char *const entity = text[i] == '<'   ? "&lt;"
+                                   : text[i] == '>' ? "&gt;"
+                                   : text[i] == '&' ? "&amp;"
+                                   : text[i] == '"' ? "&quot;"
+                                                    : NULL;
+        if (entity)
+            text_puts(page, entity);
+        else
+            text_put(page, text + i, 1);
+    }
+}
+
+/* From the JSON of explain ---------------------------------------------------------------------- */
+
+static void put_string(Text *page, const Json *object, const char *key) {
+    const char *const string = json_string(json_get(object, key));
+    if (string) report_escaped(page, string, strlen(string));
+}
+
+static long long number_of(const Json *object, const char *key) {
+    const Json *const value = json_get(object, key);
+    return value ? (long long)value->number : 0;
+}
+
+static void put_item(Text *page, const Json *item) {
+    text_puts(page, "<li>");
+    if (json_string(item)) {
+        report_escaped(page, json_string(item), strlen(json_string(item)));
+    } else {
+        const char *between = "";
+        for (int i = 0; i < item->n; i++) {
+            const Json *const member = &item->items[i];
+            text_printf(page, "%s%s ", between, member->key);
+            if (json_string(member))
+                report_escaped(page, json_string(member), strlen(json_string(member)));
+            else
+                text_printf(page, "%g", member->number);
+            between = ", ";
+        }
+    }
+    text_puts(page, "</li>\n");
+}
+
+/* A branch of the tree: open where there is something. */
+static void put_branch(Text *page, const char *title, const Json *list) {
+    const int n = list ? list->n : 0;
+    text_printf(page, "<li><details%s><summary>%d %s</summary><ul>\n", n ? " open" : "", n, title);
+    for (int i = 0; i < n; i++) put_item(page, &list->items[i]);
+    text_puts(page, "</ul></details></li>\n");
+}
+
+static void put_guards(Text *page, const Json *graph) {
+    text_printf(page, "<li><details><summary>graph %lld: checked at each call</summary><pre>", number_of(graph, "id"));
+    put_string(page, graph, "guards");
+    text_puts(page, "</pre></details></li>\n");
+}
+
+static void put_tree(Text *page, const Json *all) {
+    text_puts(page, "<h2>Guards, breaks and recompiles</h2>\n<ul class=\"tree\">\n");
+    put_branch(page, "breaks", json_get(all, "breaks"));
+    put_branch(page, "recompiles", json_get(all, "recompiles"));
+    put_branch(page, "not compiled", json_get(all, "failures"));
+    put_branch(page, "run eagerly", json_get(all, "fallbacks"));
+    const Json *const graphs = json_get(all, "graphs");
+    for (int i = 0; graphs && i < graphs->n; i++) put_guards(page, &graphs->items[i]);
+    text_puts(page, "</ul>\n");
+}
+
+static void put_kernel_row(Text *page, const Json *kernel) {
+    const Json *const ops = json_get(kernel, "ops");
+    text_puts(page, "<tr><td>");
+    put_string(page, kernel, "name");
+    text_puts(page, "</td><td>");
+    put_string(page, kernel, "kind");
+    text_printf(page, "</td><td>%lld</td><td>", number_of(kernel, "bytes"));
+    for (int i = 0; ops && i < ops->n; i++) text_printf(page, "%s%s", i ? ", " : "", json_string(&ops->items[i]));
+    text_puts(page, "</td></tr>\n");
+}
+
+static void put_part(Text *page, const Json *part) {
+    const Json *const kernels = json_get(part, "kernels");
+    text_puts(page, "<table class=\"kernels\"><caption>");
+    put_string(page, part, "part");
+    text_printf(page,
+                ": %lld bytes moved, %lld saved by fusion</caption><tr><th>kernel</th><th>kind</th><th>bytes</th>"
+                "<th>ops</th></tr>\n",
+                number_of(part, "moved_bytes"), number_of(part, "saved_bytes"));
+    for (int i = 0; kernels && i < kernels->n; i++) put_kernel_row(page, &kernels->items[i]);
+    text_puts(page, "</table>\n");
+}
+
+static void put_times(Text *page, const Json *graph) {
+    static const char *const keys[] = {"trace_ms", "passes_ms", "lower_ms", "codegen_ms", "load_ms"};
+    text_puts(page, "<p>Compiled in ms:");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const Json *const ms = json_get(graph, keys[i]);
+        text_printf(page, "%s %.*s %.3f", i ? "," : "", (int)strlen(keys[i]) - 3, keys[i], ms ? ms->number : 0);
+    }
+    text_puts(page, "</p>\n");
+}
+
+enum { MOST_PARTS = 4 };
+
+static void put_graph(Text *page, sn_function *fn, const Json *graph) {
+    const Json *const parts = json_get(graph, "parts");
+    const char *names[MOST_PARTS];
+    int n = 0;
+    text_printf(page, "<h2 id=\"g%lld\">Graph %lld: %lld ops, %lld kernels, %lld hits</h2>\n", number_of(graph, "id"),
+                number_of(graph, "id"), number_of(graph, "ops"), number_of(graph, "kernels"), number_of(graph, "hits"));
+    put_times(page, graph);
+    for (int i = 0; parts && i < parts->n && n < MOST_PARTS; i++) {
+        put_part(page, &parts->items[i]);
+        names[n++] = json_string(json_get(&parts->items[i], "part"));
+    }
+    text_puts(page, "<ul class=\"tree\">\n");
+    put_branch(page, "merges that fusion made", json_get(graph, "fused"));
+    put_branch(page, "merges that it refused", json_get(graph, "not_fused"));
+    text_puts(page, "</ul>\n");
+    if (n) report_stages(page, fn, (int)number_of(graph, "id"), names, n);
+}
+
+static void put_page(Text *page, sn_function *fn, const Json *all) {
+    const Json *const graphs = json_get(all, "graphs");
+    text_puts(page, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>");
+    put_string(page, all, "name");
+    text_printf(page, "</title><style>%s</style></head>\n<body>\n<h1>", style);
+    put_string(page, all, "name");
+    text_printf(page, "</h1>\n<p>%lld calls, %lld compiles, %lld recompiles, %d graphs</p>\n", number_of(all, "calls"),
+                number_of(all, "compiles"), number_of(all, "recompiles_count"), graphs ? graphs->n : 0);
+    put_tree(page, all);
+    for (int i = 0; graphs && i < graphs->n; i++) put_graph(page, fn, &graphs->items[i]);
+    text_puts(page, "</body></html>\n");
+}
+
+Status report_page(sn_function *fn, Text *page) {
+    Arena *const arena = arena_new();
+    const Json *all;
+    const char *const text = sn_explain_json(fn);
+    Status status = arena ? json_parse(arena, text, strlen(text), &all) : ST_MEMORY;
+    if (status == ST_OK) put_page(page, fn, all);
+    arena_free(arena);
+    return status == ST_OK ? error_pending() : status;
+}

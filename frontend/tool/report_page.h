@@ -1,0 +1,26 @@
+/* report_page.h: the parts of `sinter report`'s page: what one function was compiled to, as one HTML file that needs
+ * nothing else.
+ *
+ *   report_page.c    the command; guards, breaks and recompiles as a tree; fusion; kernels
+ *   report_stages.c  the stages side by side: each op with its type, origin and line, a link to its kernel's text
+ *   report_arena.c   the arena over the steps of a call, as a picture */
+#ifndef SINTER_TOOL_REPORT_PAGE_H
+#define SINTER_TOOL_REPORT_PAGE_H
+#include <sinter/compile.h>
+
+#include "runtime/base/text.h"
+
+/* The whole page; what has failed is pending. */
+Status report_page(sn_function *fn, Text *page);
+
+/* A stage's text of one graph: "# graph 2" and what follows, to the next; NULL: it has none. *n: how long. */
+const char *report_graph_of(const char *dump, int graph, size_t *n);
+/* Of the part "# forward" or "# backward" in it; part "graph": all. */
+const char *report_part_of(const char *text, size_t *n, const char *part);
+/* For the content of an element, or of an attribute in double quotes. */
+void report_escaped(Text *page, const char *text, size_t n);
+/* The columns, and below them the loops, LLVM and assembly of each kernel with the id that its ops lead to. */
+void report_stages(Text *page, sn_function *fn, int graph, const char *const *parts, int n_parts);
+void report_arena(Text *page, sn_function *fn, int graph, const char *part);
+
+#endif

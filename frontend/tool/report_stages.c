@@ -1,0 +1,151 @@
+/* report_stages.c: see report_page.h. A line of a graph is an op of it; where it says "kernel=2" it leads to that
+ * kernel's texts below, which are cut out of the stages loops, llvm and asm by the kernel's name. */
+#define _GNU_SOURCE /* memmem */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/tool/report_page.h"
+
+typedef struct Kernel {
+    char name[128];
+    int number;
+    const char *loops;
+    size_t n_loops;
+} Kernel;
+
+/* The stages ------------------------------------------------------------------------------------ */
+
+static void put_line(Text *page, const char *line, size_t n, const char *anchor) {
+    const char *const kernel = memmem(line, n, " kernel=", 8);
+    if (!kernel) {
+        report_escaped(page, line, n);
+        text_puts(page, "\n");
+        return;
+    }
+    text_printf(page, "<a class=\"op\" href=\"#%s-k%d\">", anchor, atoi(kernel + 8));
+    report_escaped(page, line, n);
+    text_puts(page, "</a>\n");
+}
+
+/* anchor: of the part whose kernels the lines name. */
+static void put_column(Text *page, const char *stage, const char *text, size_t n, const char *anchor) {
+    text_printf(page, "<section class=\"stage\"><h4>%s</h4><pre>", stage);
+    for (size_t at = 0; at < n;) {
+        const char *const newline = memchr(text + at, '\n', n - at);
+        const size_t length = newline ? (size_t)(newline - text) - at : n - at;
+        put_line(page, text + at, length, anchor);
+        at += length + 1;
+    }
+    text_puts(page, "</pre></section>\n");
+}
+
+static void put_stage(Text *page, sn_function *fn, int graph, const char *stage, const char *part) {
+    char asked[64], anchor[64];
+    size_t n;
+    snprintf(asked, sizeof asked, "%s+types+lines", stage);
+    snprintf(anchor, sizeof anchor, "g%d-%s", graph, part);
+    const char *const text = report_graph_of(sn_dump(fn, asked), graph, &n);
+    if (text) put_column(page, stage, text, n, anchor);
+}
+
+/* The kernels ----------------------------------------------------------------------------------- */
+
+/* "kernel k0_mm_relu(" */
+static bool is_kernel_line(const char *line, Kernel *kernel) {
+    if (strncmp(line, "kernel k", 8)) return false;
+    kernel->number = atoi(line + 8);
+    snprintf(kernel->name, sizeof kernel->name, "%.*s", (int)strcspn(line + 7, "(\n"), line + 7);
+    return true;
+}
+
+/* The next one from *text on, which moves behind it: up to its "}". */
+static bool next_kernel(const char **text, const char *end, Kernel *kernel) {
+    for (const char *line = *text; line < end;) {
+        const char *const newline = memchr(line, '\n', (size_t)(end - line));
+        if (is_kernel_line(line, kernel)) {
+            const char *const closed = memmem(line, (size_t)(end - line), "\n}\n", 3);
+            kernel->loops = line;
+            kernel->n_loops = closed ? (size_t)(closed + 3 - line) : (size_t)(end - line);
+            *text = line + kernel->n_loops;
+            return true;
+        }
+        line = newline ? newline + 1 : end;
+    }
+    return false;
+}
+
+/* From the line that begins with `head` to one that is `last`, both with it; NULL: there is none. */
+static const char *cut(const char *text, size_t n, const char *head, const char *last, size_t *length) {
+    const char *const found = memmem(text, n, head, strlen(head));
+    if (!found) return NULL;
+    const size_t rest = n - (size_t)(found - text);
+    const char *const end = memmem(found, rest, last, strlen(last));
+    *length = end ? (size_t)(end - found) + strlen(last) : rest;
+    return found + 1;
+}
+
+static void put_text(Text *page, const char *title, const char *text, size_t n) {
+    if (!text) return;
+    text_printf(page, "<details><summary>%s</summary><pre>", title);
+    report_escaped(page, text, n);
+    text_puts(page, "</pre></details>\n");
+}
+
+typedef struct Code { /* of a part */
+    const char *llvm, *assembly;
+    size_t n_llvm, n_assembly;
+} Code;
+
+static void put_kernel(Text *page, const Kernel *kernel, const Code *code, const char *anchor) {
+    char head[160];
+    size_t n = 0;
+    text_printf(page, "<article class=\"kernel\" id=\"%s-k%d\"><h4>", anchor, kernel->number);
+    report_escaped(page, kernel->name, strlen(kernel->name));
+    text_puts(page, "</h4><pre>");
+    report_escaped(page, kernel->loops, kernel->n_loops);
+    text_puts(page, "</pre>\n");
+    snprintf(head, sizeof head, "\ndefine void @%s", kernel->name);
+    const char *const llvm = code->llvm ? cut(code->llvm, code->n_llvm, head, "\n}\n", &n) : NULL;
+    put_text(page, "LLVM", llvm, llvm ? n - 1 : 0);
+    snprintf(head, sizeof head, "\n%s:", kernel->name);
+    const char *const assembly = code->assembly ? cut(code->assembly, code->n_assembly, head, ".Lfunc_end", &n) : NULL;
+    put_text(page, "assembly", assembly, assembly ? n - strlen("\n.Lfunc_end") : 0);
+    text_puts(page, "</article>\n");
+}
+
+/* The text of a stage of one part, a copy: sn_dump's lives until the next one. NULL: there is none. */
+static char *part_text(sn_function *fn, const char *stage, int graph, const char *part, size_t *n) {
+    const char *text = report_graph_of(sn_dump(fn, stage), graph, n);
+    if (text) text = report_part_of(text, n, part);
+    return text ? strndup(text, *n) : NULL;
+}
+
+static void put_kernels(Text *page, sn_function *fn, int graph, const char *part) {
+    size_t n_loops, n_llvm = 0, n_assembly = 0;
+    char anchor[64];
+    snprintf(anchor, sizeof anchor, "g%d-%s", graph, part);
+    char *const loops = part_text(fn, "loops", graph, part, &n_loops);
+    char *const llvm = part_text(fn, "llvm", graph, part, &n_llvm);
+    char *const assembly = part_text(fn, "asm", graph, part, &n_assembly);
+    const Code code = {llvm, assembly, n_llvm, n_assembly};
+    Kernel kernel;
+    const char *at = loops;
+    while (loops && next_kernel(&at, loops + n_loops, &kernel)) put_kernel(page, &kernel, &code, anchor);
+    free(loops), free(llvm), free(assembly);
+}
+
+void report_stages(Text *page, sn_function *fn, int graph, const char *const *parts, int n_parts) {
+    static const char *const stages[] = {"capture", "functional", "joint", "decomposed"};
+    const bool split = n_parts > 1;
+    text_puts(page, "<div class=\"stages\">\n");
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) put_stage(page, fn, graph, stages[i], parts[0]);
+    for (int i = 0; i < n_parts; i++) put_stage(page, fn, graph, split ? parts[i] : "fused", parts[i]);
+    text_puts(page, "</div>\n");
+    for (int i = 0; i < n_parts; i++) {
+        text_printf(page, "<h3>Kernels of %s</h3>\n", split ? parts[i] : "the graph");
+        put_kernels(page, fn, graph, parts[i]);
+        text_puts(page, "<h3>Arena</h3>\n");
+        report_arena(page, fn, graph, parts[i]);
+    }
+}

@@ -1,0 +1,63 @@
+#!/bin/bash
+# report.sh SINTER CHECK-PAGE: `sinter report` of graphs, of a training function and of samples, read by a strict reader
+# of pages; where a browser is installed it reads one, too.
+set -uo pipefail
+sinter=$1 check=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+complain() { echo "$*" && failed=1; }
+
+cat >"$work/f.sn" <<'TEXT'
+graph f(%x: f32[64,128], %w: f32[128,128]) {
+  %0 = aten::mm(%x, %w)
+  %1 = aten::relu(%0)
+  %2 = aten::mm(%1, %w)
+  %3 = aten::softmax.int(%2, -1)
+  %4 = aten::mm(%3, %w)
+  return %4
+}
+TEXT
+
+# page WANTED ARG...: what the reader says of the page
+page() {
+    local wanted=$1 said
+    shift
+    "$sinter" report "$@" -o "$work/page.html" || complain "report $* failed"
+    said=$("$check" <"$work/page.html") || complain "report $*: $said"
+    grep -qxE -- "$wanted" <<<"$said" || complain "report $*: $said, not $wanted"
+}
+has() { grep -qF -- "$1" "$work/page.html" || complain "the page does not have: $1"; }
+
+page '4 kernels, 9 linked ops, 3 boxes, 1 pictures' "$work/f.sn"
+has '<h4>k0_mm_relu</h4><pre>kernel k0_mm_relu('
+has 'define void @k2_amax_sub_exp_sum_div('
+has '# f32[64,1]; of aten::_softmax; f:5</a>'
+has 'mm (%0) with relu (%1): 65536 bytes saved'
+has 'operand must be in memory; 65536 bytes would be saved'
+has '<title>arena1: f32[64,128], 32768 bytes at 32768, steps 1 to 2</title>'
+page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, 2 pictures' "$work/f.sn" --grad
+has 'id="g0-backward-k1"'
+page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures' "$work/f.sn" --vary
+page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures' hello
+has 'hello.c:'
+page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures' newton
+has 'breaks</summary>'
+page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures' digits
+
+"$sinter" report "$work/f.sn" -o "$work/none/page.html" 2>"$work/err"
+[ $? = 3 ] && grep -q "cannot write '$work/none/page.html'" "$work/err" || complain "no folder: $(cat "$work/err")"
+"$sinter" report "$work/f.sn" 2>"$work/err"
+[ $? = 2 ] && grep -q -- '-o FILE is missing' "$work/err" || complain "no file: $(cat "$work/err")"
+
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [ -n "$browser" ]; then
+    "$sinter" report "$work/f.sn" -o "$work/page.html"
+    "$browser" --headless --no-sandbox --disable-gpu --dump-dom "file://$work/page.html" >"$work/dom" 2>/dev/null
+    grep -qF 'id="g0-graph-k2"' "$work/dom" || complain "the browser's page has no kernel 2"
+    "$browser" --headless --no-sandbox --disable-gpu --screenshot="$work/page.png" "file://$work/page.html" 2>/dev/null
+    [ -s "$work/page.png" ] || complain "the browser made no picture"
+else
+    echo "skipped: no Chromium reads the page here"
+fi
+exit $failed
