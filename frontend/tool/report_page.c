@@ -14,7 +14,8 @@ static const char style[] =
     "pre{font:12px/1.45 ui-monospace,monospace;margin:0;overflow-x:auto}"
     ".stages{display:flex;gap:1em;overflow-x:auto;align-items:flex-start}"
     ".stage{flex:0 0 34em;border:1px solid #d0d7de;border-radius:6px;padding:.5em;overflow-x:auto}"
-    ".kernel{border-left:3px solid #d0d7de;padding:0 1em;margin:1em 0}.kernel:target{border-color:#0969da;background:#f0f6ff}"
+    ".kernel{border-left:3px solid #d0d7de;padding:0 1em;margin:1em 0}"
+    ".kernel:target{border-color:#0969da;background:#f0f6ff}"
     "h4{margin:.3em 0}a.op{color:inherit;text-decoration:none}a.op:hover{background:#fff1c2}"
     "td,th{padding:.1em .8em .1em 0;text-align:left;vertical-align:top}"
     ".slot{fill:#9ecbff;stroke:#0969da}svg text{font:11px sans-serif}svg{max-width:60em}";
@@ -66,7 +67,7 @@ static void put_string(Text *page, const Json *object, const char *key) {
     if (string) report_escaped(page, string, strlen(string));
 }
 
-static long long number_of(const Json *object, const char *key) {
+static long long count_of(const Json *object, const char *key) {
     const Json *const value = json_get(object, key);
     return value ? (long long)value->number : 0;
 }
@@ -99,7 +100,7 @@ static void put_branch(Text *page, const char *title, const Json *list) {
 }
 
 static void put_guards(Text *page, const Json *graph) {
-    text_printf(page, "<li><details><summary>graph %lld: checked at each call</summary><pre>", number_of(graph, "id"));
+    text_printf(page, "<li><details><summary>graph %lld: checked at each call</summary><pre>", count_of(graph, "id"));
     put_string(page, graph, "guards");
     text_puts(page, "</pre></details></li>\n");
 }
@@ -121,7 +122,7 @@ static void put_kernel_row(Text *page, const Json *kernel) {
     put_string(page, kernel, "name");
     text_puts(page, "</td><td>");
     put_string(page, kernel, "kind");
-    text_printf(page, "</td><td>%lld</td><td>", number_of(kernel, "bytes"));
+    text_printf(page, "</td><td>%lld</td><td>", count_of(kernel, "bytes"));
     for (int i = 0; ops && i < ops->n; i++) text_printf(page, "%s%s", i ? ", " : "", json_string(&ops->items[i]));
     text_puts(page, "</td></tr>\n");
 }
@@ -133,7 +134,7 @@ static void put_part(Text *page, const Json *part) {
     text_printf(page,
                 ": %lld bytes moved, %lld saved by fusion</caption><tr><th>kernel</th><th>kind</th><th>bytes</th>"
                 "<th>ops</th></tr>\n",
-                number_of(part, "moved_bytes"), number_of(part, "saved_bytes"));
+                count_of(part, "moved_bytes"), count_of(part, "saved_bytes"));
     for (int i = 0; kernels && i < kernels->n; i++) put_kernel_row(page, &kernels->items[i]);
     text_puts(page, "</table>\n");
 }
@@ -154,8 +155,8 @@ static void put_graph(Text *page, sn_function *fn, const Json *graph) {
     const Json *const parts = json_get(graph, "parts");
     const char *names[MOST_PARTS];
     int n = 0;
-    text_printf(page, "<h2 id=\"g%lld\">Graph %lld: %lld ops, %lld kernels, %lld hits</h2>\n", number_of(graph, "id"),
-                number_of(graph, "id"), number_of(graph, "ops"), number_of(graph, "kernels"), number_of(graph, "hits"));
+    text_printf(page, "<h2 id=\"g%lld\">Graph %lld: %lld ops, %lld kernels, %lld hits</h2>\n", count_of(graph, "id"),
+                count_of(graph, "id"), count_of(graph, "ops"), count_of(graph, "kernels"), count_of(graph, "hits"));
     put_times(page, graph);
     for (int i = 0; parts && i < parts->n && n < MOST_PARTS; i++) {
         put_part(page, &parts->items[i]);
@@ -165,7 +166,7 @@ static void put_graph(Text *page, sn_function *fn, const Json *graph) {
     put_branch(page, "merges that fusion made", json_get(graph, "fused"));
     put_branch(page, "merges that it refused", json_get(graph, "not_fused"));
     text_puts(page, "</ul>\n");
-    if (n) report_stages(page, fn, (int)number_of(graph, "id"), names, n);
+    if (n) report_stages(page, fn, (int)count_of(graph, "id"), names, n);
 }
 
 static void put_page(Text *page, sn_function *fn, const Json *all) {
@@ -174,8 +175,8 @@ static void put_page(Text *page, sn_function *fn, const Json *all) {
     put_string(page, all, "name");
     text_printf(page, "</title><style>%s</style></head>\n<body>\n<h1>", style);
     put_string(page, all, "name");
-    text_printf(page, "</h1>\n<p>%lld calls, %lld compiles, %lld recompiles, %d graphs</p>\n", number_of(all, "calls"),
-                number_of(all, "compiles"), number_of(all, "recompiles_count"), graphs ? graphs->n : 0);
+    text_printf(page, "</h1>\n<p>%lld calls, %lld compiles, %lld recompiles, %d graphs</p>\n", count_of(all, "calls"),
+                count_of(all, "compiles"), count_of(all, "recompiles_count"), graphs ? graphs->n : 0);
     put_tree(page, all);
     for (int i = 0; graphs && i < graphs->n; i++) put_graph(page, fn, &graphs->items[i]);
     text_puts(page, "</body></html>\n");

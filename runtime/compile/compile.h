@@ -73,8 +73,8 @@ typedef void PlaceName(const void *site, char *out, size_t room);
 GraphNotes dump_notes(const Dump *dump, PlaceName *place);
 Dump dump_of(DumpId id);                          /* of the machine that runs */
 Status dump_parse(const char *stage, Dump *dump); /* raises ST_ARGUMENT: no such text, or not of a machine */
-/* The text of a captured graph, made anew on a copy of it; fast: as CompileInfo's; sites: of its nodes in turn, or NULL.
- * malloc'd; NULL raises. */
+/* The text of a captured graph, made anew on a copy of it; fast: as CompileInfo's; sites: of its nodes in turn, or
+ * NULL. malloc'd; NULL raises. */
 typedef struct DumpSource {
     const char *text;
     bool fast;

@@ -1,7 +1,8 @@
-/* check_page.c: a page of `sinter report` on stdin, read strictly: tags close in order, attributes are quoted, characters
- * that mean something are entities, ids are unique, and each link within the page leads to one. Prints what it has:
+/* check_page.c: a page of `sinter report` on stdin, read strictly: tags close in order, attributes are quoted,
+ * characters that mean something are entities, ids are unique, and each link within the page leads to one. Prints what
+ * it has:
  *
- *     4 kernels, 9 linked ops, 3 boxes, 1 picture */
+ *     4 kernels, 9 linked ops, 3 boxes, 1 pictures */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
