@@ -235,7 +235,7 @@ int sn_expr_number(sn_expr *e, sn_scalar value) {
     if (value.kind != SN_KIND_INT && value.kind != SN_KIND_FLOAT)
         return expression_fail(to, ST_ARGUMENT, "sn_expr_number takes an int or a float, not a value of kind %d",
                                value.kind);
-    return expression_number(to, value.kind == SN_KIND_INT ? (double)value.i : value.f, value.kind == SN_KIND_FLOAT);
+    return expression_number(to, value.kind == SN_KIND_INT ? A_INT(value.i) : A_FLOAT(value.f));
 }
 
 int sn_expr_call(sn_expr *e, const char *function, const int *parts, int n) {

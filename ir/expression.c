@@ -25,8 +25,8 @@ static int add_part(Expression *e, const ExprNode *node) {
     return e->n++;
 }
 
-int expression_number(Expression *e, double value, bool is_float) {
-    e->floats |= is_float;
+int expression_number(Expression *e, Arg value) {
+    e->floats |= value.kind == ARG_float;
     return add_part(e, &(ExprNode){.kind = EXPR_number, .number = value});
 }
 
@@ -116,23 +116,30 @@ static bool result_of(const OpRow *row, const Arg *args, DType dtype, DType *out
     return fits;
 }
 
-/* As the row's call has them: elements where it has tensors, numbers that are known else. */
-static bool fill_args(const Expression *e, const OpRow *row, const int *in, int n, Arg *args) {
-    static Val element;
+/* A number that is known, as the parameter takes it; ints that would be read as symbols of sizes are none (ir/sym.h). */
+static bool plain_number(const ExprNode *node, ParamType type, Arg *out) {
+    const bool wants_float = type == PT_float || type == PT_float_opt, any = type == PT_scalar || type == PT_scalar_opt;
+    if (node->kind != EXPR_number || (!wants_float && !any)) return false;
+    *out = wants_float ? A_FLOAT(arg_double(&node->number)) : node->number;
+    return out->kind != ARG_int || !sym_is(out->i);
+}
+
+bool expression_args(const Expression *e, const OpRow *row, const int *in, int n, Val *element, Arg *args) {
     for (int i = 0; i < row->n_params; i++) {
-        const bool tensor = row->params[i].type == PT_tensor;
+        const ParamType type = row->params[i].type;
         args[i] = row->params[i].fallback;
         if (i >= n && args[i].kind == ARG_default) return false;
-        if (i < n && !tensor && e->nodes[in[i]].kind != EXPR_number) return false;
-        if (i < n) args[i] = tensor ? A_VAL(&element) : A_FLOAT(e->nodes[in[i]].number);
+        if (i < n && type == PT_tensor) args[i] = A_VAL(element);
+        if (i < n && type != PT_tensor && !plain_number(&e->nodes[in[i]], type, &args[i])) return false;
     }
     return n <= row->n_params;
 }
 
 static int add_row(Expression *e, const OpRow *row, const int *in, int n) {
+    static Val element;
     Arg args[MAX_ARGS];
     DType of_ints, of_floats;
-    if (!fill_args(e, row, in, n, args))
+    if (!expression_args(e, row, in, n, &element, args))
         return expression_fail(e, ST_ARGUMENT, "the arguments are not those of %s, whose numbers are plain ones",
                                row->schema);
     if (!result_of(row, args, DT_f32, &of_floats))

@@ -26,7 +26,7 @@ typedef struct ExprNode {
         int param; /* of the op */
         Prim prim;
         const OpRow *row; /* of the table; its parameters behind the n-th have their defaults */
-        double number;
+        Arg number;       /* ARG_int or ARG_float */
     };
 } ExprNode;
 
@@ -42,9 +42,11 @@ struct Expression {
 
 /* A new node each; -1 raised. */
 int expression_param(Expression *e, const char *name, size_t n);
-int expression_number(Expression *e, double value, bool is_float);
+int expression_number(Expression *e, Arg value); /* ARG_int or ARG_float */
 /* "add", "max", "where", "gelu"... of nodes before it. */
 int expression_call(Expression *e, const char *function, size_t n, const int *in, int n_in);
+/* The arguments of a row's call on nodes: `element` where it has tensors, known numbers else. False: it takes others. */
+bool expression_args(const Expression *e, const OpRow *row, const int *in, int n, Val *element, Arg *args);
 /* Raises "my::gate: scalar expression: ...", in a text with its column; returns -1. */
 int expression_fail(const Expression *e, Status status, const char *format, ...) PRINTF_LIKE(3, 4);
 

@@ -2,12 +2,13 @@
  *
  *   compare = sum [("<" | "<=" | ">" | ">=" | "==" | "!=") sum]
  *   sum     = product {("+" | "-") product}          product = sign {("*" | "/") sign}
- *   sign    = {"-" | "+"} part
+ *   sign    = {"-" | "+"} part            (signs before a number are its own: -1 is one number)
  *   part    = number | name | name "(" compare {"," compare} ")" | "(" compare ")"
  *
  * A name is a parameter, before "(" a function; a number is an int, or, with a point or an exponent, a float. What each
  * operator does is the function of expression_call that it stands for. Errors name the column. */
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,14 +52,24 @@ static int operation(ExprReader *r, const char *place, const char *function, int
     return call_at(r, place, function, strlen(function), (const int[]){x, y}, 2);
 }
 
+/* One that int64 does not hold is an error: as a float it would be another number. */
+static int int_number(ExprReader *r, const char *digits, const char *place) {
+    errno = 0;
+    const int64_t value = strtoll(digits, NULL, 10);
+    r->e->at = place;
+    if (errno == ERANGE) return expression_fail(r->e, ST_PARSE, "the int %s does not fit into i64", digits);
+    return expression_number(r->e, A_INT(value));
+}
+
 /* strtod would take hexadecimals, infinities and a locale's comma. */
-static int read_number(ExprReader *r) {
-    char digits[64];
-    size_t n = 0;
+static int read_number(ExprReader *r, bool negative, const char *place) {
+    char digits[64] = "-";
+    const size_t sign = negative;
+    size_t n = sign;
     bool is_float = false;
     const char *p = r->at;
     while (n < sizeof digits - 1 && (isdigit((unsigned char)*p) || *p == '.' || *p == 'e' || *p == 'E' ||
-                                     ((*p == '-' || *p == '+') && n && (p[-1] == 'e' || p[-1] == 'E')))) {
+                                     ((*p == '-' || *p == '+') && n > sign && (p[-1] == 'e' || p[-1] == 'E')))) {
         is_float |= !isdigit((unsigned char)*p);
         digits[n++] = *p++;
     }
@@ -66,9 +77,10 @@ static int read_number(ExprReader *r) {
     char *end;
     const double value = strtod(digits, &end);
     if (end != digits + n || n == sizeof digits - 1) return parse_fail(r, "a number is not one");
-    r->e->at = r->at;
     r->at = p;
-    return expression_number(r->e, value, is_float);
+    if (!is_float) return int_number(r, digits, place);
+    r->e->at = place;
+    return expression_number(r->e, A_FLOAT(value));
 }
 
 static int read_arguments(ExprReader *r, const char *name, size_t n) {
@@ -90,9 +102,9 @@ static int name_or_call(ExprReader *r) {
     return expression_param(r->e, name, n);
 }
 
+static bool at_number(const ExprReader *r) { return isdigit((unsigned char)*r->at) || *r->at == '.'; }
+
 static int read_part(ExprReader *r) {
-    skip_blanks(r);
-    if (isdigit((unsigned char)*r->at) || *r->at == '.') return read_number(r);
     if (isalpha((unsigned char)*r->at) || *r->at == '_') return name_or_call(r);
     if (!took(r, "("))
         return parse_fail(r, *r->at ? "a number, a name or '(' should be here" : "the text ends too soon");
@@ -111,6 +123,7 @@ static int read_sign(ExprReader *r) {
         else if (!took(r, "+"))
             break;
     }
+    if (at_number(r)) return read_number(r, negative, place);
     const int part = read_part(r);
     return negative ? call_at(r, place, "neg", 3, &part, 1) : part;
 }

@@ -109,6 +109,10 @@ static int call_number(BodyCall *call, int arg, SType type) {
         const int param = draft_param(frame->w->draft, a->i, false);
         return loop_cast(lb, type, loop_param(lb, S_i64, param));
     }
+    return loop_number(lb, type, a);
+}
+
+int loop_number(LoopBuilder *lb, SType type, const Arg *a) {
     const bool is_float = a->kind == ARG_float;
     switch (type) {
     case S_f32:

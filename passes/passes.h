@@ -171,6 +171,7 @@ typedef struct BodyCall {
     void *context;
 } BodyCall;
 typedef int BodyFn(BodyCall *call);
+int loop_number(LoopBuilder *lb, SType type, const Arg *number); /* a known one: an int of an int type is exact */
 BodyFn *body_rule(const OpRow *row);
 
 #endif

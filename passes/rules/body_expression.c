@@ -43,10 +43,7 @@ static int node_element(BodyCall *call, int arg) {
     return as_number(body->of, body->node->in[arg]);
 }
 
-static int node_number(BodyCall *call, int arg, SType type) {
-    const double value = arg_double(&call->args[arg]);
-    return loop_const(call->lb, type, type == S_f32 ? (float)value : value, (int64_t)value);
-}
+static int node_number(BodyCall *call, int arg, SType type) { return loop_number(call->lb, type, &call->args[arg]); }
 
 static DType dtype_in(SType type) {
     return type == S_f32 ? DT_f32 : type == S_f64 ? DT_f64 : type == S_i32 ? DT_i32 : DT_i64;
@@ -57,11 +54,7 @@ static int write_row(const ExprBody *b, const ExprNode *node) {
     const Meta meta = {.dtype = dtype, .device = DEV_cpu, .contiguous = true, .numel = 1};
     Val element = {&meta};
     Arg args[MAX_ARGS];
-    for (int i = 0; i < node->row->n_params; i++) {
-        args[i] = node->row->params[i].fallback;
-        if (i >= node->n) continue;
-        args[i] = node->row->params[i].type == PT_tensor ? A_VAL(&element) : A_FLOAT(b->e->nodes[node->in[i]].number);
-    }
+    expression_args(b->e, node->row, node->in, node->n, &element, args); /* it took them when it was built */
     NodeBody body = {.of = b, .node = node};
     body.call = (BodyCall){.lb = b->call->lb,
                            .row = node->row,
@@ -81,7 +74,7 @@ static int write_node(const ExprBody *b, const ExprNode *node) {
     case EXPR_param:
         return write_param(b, node->param);
     case EXPR_number:
-        return body_const(b->call, b->type, node->number);
+        return loop_number(b->call->lb, b->type, &node->number);
     case EXPR_prim:
         return write_primitive(b, node);
     default:

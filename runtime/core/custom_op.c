@@ -427,13 +427,15 @@ const DynamicOp *custom_op_register(const sn_op_desc *desc) {
                       .derivative = desc->derivative,
                       .closure = desc->closure};
     Schema schema;
-    pthread_mutex_lock(&lock);
     Status status = parse(op, desc, &schema);
     if (!(desc->flags & SN_OP_PURE)) op->row.flags |= OPF_ordered;
-    if (status == ST_OK) status = set_expression(op, desc);
+    if (status == ST_OK) status = set_expression(op, desc); /* calls the program, which may register another op */
     if (status == ST_OK) status = set_policy(op, cast_of(desc));
-    if (status == ST_OK) status = publish_both(op, &schema);
-    pthread_mutex_unlock(&lock);
+    if (status == ST_OK) {
+        pthread_mutex_lock(&lock);
+        status = publish_both(op, &schema);
+        pthread_mutex_unlock(&lock);
+    }
     if (status == ST_OK) return op;
     free_op(op);
     return NULL;

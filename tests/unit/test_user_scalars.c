@@ -147,6 +147,54 @@ START_TEST(a6_01_an_expression_has_the_dtype_that_it_needs) {
 }
 END_TEST
 
+START_TEST(a6_01_ints_of_an_expression_are_exact) {
+    static const int64_t values[] = {0, 1, -1, (INT64_C(1) << 53) + 1, INT64_MAX, INT64_MIN};
+    sn_tensor *const x = sn_from_data(values, SN_INTS(6), SN_I64), *const ones = sn_ones(SN_INTS(6), SN_I64);
+    const sn_op *const odd = scalar_op("n::odd(Tensor x) -> Tensor", "x + 9007199254740993");
+    expect_same(call2(odd, x, NULL), sn_add_scalar(x, sn_int(9007199254740993)));
+    const sn_op *const most = scalar_op("n::most(Tensor x) -> Tensor", "max(x, 9223372036854775807)");
+    expect_same(call2(most, x, NULL), sn_full(SN_INTS(6), sn_int(INT64_MAX), SN_I64));
+    const sn_op *const least = scalar_op("n::least(Tensor x) -> Tensor", "min(x, -9223372036854775808)");
+    expect_same(call2(least, x, NULL), sn_mul_scalar(ones, sn_int(INT64_MIN)));
+    const sn_op *const row = scalar_op("n::row(Tensor x) -> Tensor", "threshold(x, 9007199254740992, -7)");
+    expect_same(call2(row, x, NULL), sn_threshold(x, sn_int(9007199254740992), sn_int(-7)));
+    sn_tensor *const narrow = sn_to_copy(x, SN_I32);
+    const sn_op *const wide = scalar_op("n::wide(Tensor x) -> Tensor", "x + 3000000000"); /* as the table's: wraps */
+    expect_same(call2(wide, narrow, NULL), sn_add_scalar(narrow, sn_int(3000000000)));
+}
+END_TEST
+
+static sn_status odd_of(sn_frame *f) {
+    const sn_value in[] = {sn_in_value(f, 0)};
+    return sn_out(f, 0, sn_op_call1(sn_closure(f), in, 1));
+}
+
+START_TEST(a6_01_exact_ints_are_compiled) {
+    void *const op = (void *)(uintptr_t)scalar_op("n::mixed(Tensor x) -> Tensor",
+                                                  "max(x + 9007199254740993, -9223372036854775808) + 3000000001");
+    const Twin twin = twin_new(odd_of, op, op, NULL);
+    for (int i = 0; i < 3; i++) TWIN_CALL(twin, sn_arange_start(sn_int(i - 3), sn_int(5), SN_I64));
+    for (int i = 0; i < 3; i++) TWIN_CALL(twin, sn_arange_start(sn_int(i - 3), sn_int(5), SN_I32));
+    ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
+    twin_free(twin);
+}
+END_TEST
+
+/* Signs before a number are its own, so it is one for parameters that are plain numbers. */
+START_TEST(a6_01_signed_numbers_are_plain) {
+    sn_tensor *const x = F32(3, 40);
+    const sn_op *const leaky = scalar_op("m::leaky(Tensor x) -> Tensor", "leaky_relu(x, -0.1)");
+    expect_same(call2(leaky, x, NULL), sn_leaky_relu(x, sn_float(-0.1)));
+    const sn_op *const elu = scalar_op("m::elu(Tensor x) -> Tensor", "elu(x, -1)");
+    const sn_value in[] = {sn_val(x), sn_int(-1)};
+    expect_same(call2(elu, x, NULL), sn_op_call1(sn_op_find("aten::elu"), in, 2));
+    const sn_op *const tanh = scalar_op("m::tanh(Tensor x) -> Tensor", "hardtanh(x, - -+-0.5, +0.5)");
+    expect_same(call2(tanh, x, NULL), sn_hardtanh(x, sn_float(-0.5), sn_float(0.5)));
+    const sn_op *const sum = scalar_op("m::sum(Tensor x) -> Tensor", "x--1+-2*-x");
+    expect_same(call2(sum, x, NULL), sn_add(sn_add_scalar(x, sn_int(1)), sn_mul_scalar(sn_neg(x), sn_int(-2))));
+}
+END_TEST
+
 static int build_gate(sn_expr *e, void *closure) {
     const int x = sn_expr_arg(e, "x"), zero = sn_expr_number(e, sn_int(0));
     const int most = sn_expr_call(e, "max", (const int[]){x, zero}, 2);
@@ -166,6 +214,26 @@ START_TEST(a6_01_an_expression_is_built_by_calls) {
     expect_error(SN_ERR_ARGUMENT, "s::none: scalar expression: there is no function 'frobnicate'");
     ck_assert_ptr_null(sn_op_register(SN_OP_DESC(.schema = "s::other(Tensor x) -> Tensor", .scalar_body = build_gate)));
     expect_error(SN_ERR_ARGUMENT, "s::other: scalar expression: the schema has no parameter 'y'");
+}
+END_TEST
+
+static int registers_inside(sn_expr *e, void *closure) {
+    ck_assert_ptr_nonnull(scalar_op(closure, "x * 3"));
+    return sn_expr_call(e, "neg", (const int[]){sn_expr_arg(e, "x")}, 1);
+}
+
+START_TEST(a6_01_an_op_is_registered_while_another_is_built) {
+    const sn_op *const outer =
+        sn_op_register(SN_OP_DESC(.schema = "r::outer(Tensor x) -> Tensor", .closure = "r::inner(Tensor x) -> Tensor",
+                                  .scalar_body = registers_inside));
+    ck_assert_msg(outer != NULL, "%s", sn_error_take()->message);
+    sn_tensor *const x = F32(1, 6);
+    expect_same(call2(outer, x, NULL), sn_neg(x));
+    expect_same(call2(sn_op_find("r::inner"), x, NULL), sn_mul_scalar(x, sn_int(3)));
+    ck_assert_ptr_null(
+        sn_op_register(SN_OP_DESC(.schema = "r::same(Tensor x) -> Tensor", .closure = "r::same(Tensor x) -> Tensor",
+                                  .scalar_body = registers_inside)));
+    expect_error(SN_ERR_ARGUMENT, "op r::same exists already"); /* the inner one, which was first */
 }
 END_TEST
 
@@ -212,6 +280,12 @@ START_TEST(a6_01_a_wrong_expression_says_where) {
                 {"x + foo(y)", "column 5: there is no function 'foo'", SN_ERR_ARGUMENT},
                 {"max(x)", "column 1: max takes 2 arguments, not 1", SN_ERR_ARGUMENT},
                 {"leaky_relu(x, y)", "column 1: the arguments are not those of", SN_ERR_ARGUMENT},
+                {"x + gelu(x, 1)", "column 5: the arguments are not those of", SN_ERR_ARGUMENT},
+                {"gelu(x, -0.5)", "column 1: the arguments are not those of", SN_ERR_ARGUMENT},
+                {"gelu(x, y)", "column 1: the arguments are not those of", SN_ERR_ARGUMENT},
+                {"logit(x, 0.1, 2)", "column 1: the arguments are not those of", SN_ERR_ARGUMENT},
+                {"x * 9223372036854775808", "column 5: the int 9223372036854775808 does not fit", SN_ERR_PARSE},
+                {"x - -9223372036854775809", "column 5: the int -9223372036854775809 does not fit", SN_ERR_PARSE},
                 {"rand(x)", "there is no function 'rand'", SN_ERR_ARGUMENT},
                 {"philox(x, x, x)", "there is no function 'philox'", SN_ERR_ARGUMENT},
                 {"shl(x, 1) / 2", "one part needs ints, another one floats", SN_ERR_DTYPE}};
@@ -297,7 +371,11 @@ int main(void) {
         a6_01_a_scalar_op_has_gradients,
         a6_01_functions_are_the_tables_ops,
         a6_01_an_expression_has_the_dtype_that_it_needs,
+        a6_01_ints_of_an_expression_are_exact,
+        a6_01_exact_ints_are_compiled,
+        a6_01_signed_numbers_are_plain,
         a6_01_an_expression_is_built_by_calls,
+        a6_01_an_op_is_registered_while_another_is_built,
         a6_01_a_scalar_op_is_batched_and_cast,
         a6_01_a_wrong_expression_says_where,
         a6_01_a_scalar_op_has_no_second_body,
