@@ -121,8 +121,9 @@ const char *sn_setting_get(const char *name) {
 }
 
 sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {
+    if (topics && log_topics_set(topics) != ST_OK) return sn_check();
     log_handler_set(log, context);
-    return topics ? (sn_status)log_topics_set(topics) : sn_check();
+    return sn_check();
 }
 
 static sn_status set_generator(sn_rng rng, const char *outside, const char *breaks) {

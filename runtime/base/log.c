@@ -143,33 +143,36 @@ static Status unknown_topic(const char *name, size_t n) {
 
 static LogLevel level_of(char sign) { return sign == '+' ? LOG_DEBUG : sign == '-' ? LOG_ERROR : LOG_INFO; }
 
-static void set_all(LogLevel level) {
+static void set_all(uint8_t *thresholds, LogLevel level) {
     for (int i = 0; i < LOG_TOPIC_COUNT; i++)
-        if (i != LOG_print) log_threshold[i] = level;
+        if (i != LOG_print) thresholds[i] = level;
 }
 
-static Status set_topic(char sign, const char *name, size_t n) {
+static Status set_topic(uint8_t *thresholds, char sign, const char *name, size_t n) {
     const int topic = find_topic(name, n);
     const char *group = find_group(name, n);
     if (topic >= 0)
-        log_threshold[topic] = level_of(sign);
+        thresholds[topic] = level_of(sign);
     else if (n == 3 && !memcmp(name, "all", n))
-        set_all(level_of(sign));
+        set_all(thresholds, level_of(sign));
     else if (!group)
         return unknown_topic(name, n);
     for (; group && *group; group += group[n] ? n + 1 : n) {
         n = strcspn(group, ",");
-        TRY(set_topic(sign, group, n));
+        TRY(set_topic(thresholds, sign, group, n));
     }
     return ST_OK;
 }
 
 Status log_topics_set(const char *topics) {
+    uint8_t thresholds[LOG_TOPIC_COUNT]; /* those in force stay if one topic is wrong */
+    memcpy(thresholds, log_threshold, sizeof thresholds);
     for (const char *p = topics; *p;) {
         const char *const end = p + strcspn(p, ",");
         const char sign = *p == '+' || *p == '-' ? *p++ : ' ';
-        if (end > p) TRY(set_topic(sign, p, (size_t)(end - p)));
+        if (end > p) TRY(set_topic(thresholds, sign, p, (size_t)(end - p)));
         p = *end ? end + 1 : end;
     }
+    memcpy(log_threshold, thresholds, sizeof thresholds);
     return ST_OK;
 }

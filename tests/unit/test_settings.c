@@ -162,8 +162,28 @@ START_TEST(every_setting_reads_its_variable) {
 }
 END_TEST
 
+static void count_heard(void *context, int level, const char *topic, const char *line) {
+    *(int *)context += level >= 0 && topic && line;
+}
+
+START_TEST(a_wrong_topic_leaves_the_log_as_it_was) {
+    int before = 0, after = 0;
+    ck_assert_int_eq(sn_logging_set(count_heard, &before, "recompiles"), SN_OK);
+    ck_assert_int_eq(sn_logging_set(count_heard, &after, "-recompiles,+compile,nope"), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "log topic 'nope' is unknown");
+    ck_assert(log_on(LOG_recompiles, LOG_INFO) && !log_on(LOG_compile, LOG_INFO));
+    LOG(recompiles, INFO, "heard by the first one");
+    ck_assert(before == 1 && after == 0);
+    ck_assert_int_eq(sn_setting_set("logs", "+compile,nope"), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "log topic 'nope' is unknown");
+    ck_assert(!log_on(LOG_compile, LOG_INFO));
+    ck_assert_int_eq(sn_logging_set(NULL, NULL, "-recompiles"), SN_OK);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("settings");
     tcase_add_loop_test(tests, every_setting_reads_its_variable, 0, SET_COUNT);
+    tcase_add_test(tests, a_wrong_topic_leaves_the_log_as_it_was);
     return suite_run("test_settings", tests);
 }
