@@ -7,14 +7,14 @@
 
 enum { WIDTH = 720, HEIGHT = 240, MARGIN = 60 };
 
-typedef struct Slot {
+typedef struct ArenaSlot {
     int number, first, last;
     long long at, bytes;
     char type[96];
-} Slot;
+} ArenaSlot;
 
 /* "  arena0  f32[64,128]  at 0, 32768 bytes, steps 0..1" */
-static bool read_slot(const char *line, Slot *slot) {
+static bool read_slot(const char *line, ArenaSlot *slot) {
     return sscanf(line, " arena%d %95s at %lld, %lld bytes, steps %d..%d", &slot->number, slot->type, &slot->at,
                   &slot->bytes, &slot->first, &slot->last) == 6;
 }
@@ -31,7 +31,7 @@ static const char *next_line(const char *line, const char *end) {
 
 static Extent extent_of(const char *text, const char *end) {
     Extent extent = {0};
-    Slot slot;
+    ArenaSlot slot;
     for (const char *line = text; line < end; line = next_line(line, end)) {
         if (!read_slot(line, &slot)) continue;
         extent.slots++;
@@ -41,7 +41,7 @@ static Extent extent_of(const char *text, const char *end) {
     return extent;
 }
 
-static void put_box(Text *page, const Slot *slot, const Extent *extent) {
+static void put_box(Text *page, const ArenaSlot *slot, const Extent *extent) {
     const double step = (double)WIDTH / extent->steps, scale = (double)HEIGHT / (double)extent->bytes;
     const double x = MARGIN + step * slot->first, y = scale * (double)slot->at;
     text_printf(page,
@@ -65,7 +65,7 @@ void report_arena(Text *page, sn_function *fn, int graph, const char *part) {
                 "<figure class=\"arena\"><svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
                 "aria-label=\"the arena over the steps of a call\">\n",
                 WIDTH + 2 * MARGIN, HEIGHT + 30);
-    Slot slot;
+    ArenaSlot slot;
     for (const char *line = text; line < text + n; line = next_line(line, text + n))
         if (read_slot(line, &slot)) put_box(page, &slot, &extent);
     for (int i = 0; i < extent.steps; i++)

@@ -7,12 +7,12 @@
 
 #include "frontend/tool/report_page.h"
 
-typedef struct Kernel {
+typedef struct ReportedKernel {
     char name[128];
     int number;
     const char *loops;
     size_t n_loops;
-} Kernel;
+} ReportedKernel;
 
 /* The stages ------------------------------------------------------------------------------------ */
 
@@ -52,7 +52,7 @@ static void put_stage(Text *page, sn_function *fn, int graph, const char *stage,
 /* The kernels ----------------------------------------------------------------------------------- */
 
 /* "kernel k0_mm_relu(" */
-static bool is_kernel_line(const char *line, Kernel *kernel) {
+static bool is_kernel_line(const char *line, ReportedKernel *kernel) {
     if (strncmp(line, "kernel k", 8)) return false;
     kernel->number = atoi(line + 8);
     snprintf(kernel->name, sizeof kernel->name, "%.*s", (int)strcspn(line + 7, "(\n"), line + 7);
@@ -60,7 +60,7 @@ static bool is_kernel_line(const char *line, Kernel *kernel) {
 }
 
 /* The next one from *text on, which moves behind it: up to its "}". */
-static bool next_kernel(const char **text, const char *end, Kernel *kernel) {
+static bool next_kernel(const char **text, const char *end, ReportedKernel *kernel) {
     for (const char *line = *text; line < end;) {
         const char *const newline = memchr(line, '\n', (size_t)(end - line));
         if (is_kernel_line(line, kernel)) {
@@ -97,7 +97,7 @@ typedef struct Code { /* of a part */
     size_t n_llvm, n_assembly;
 } Code;
 
-static void put_kernel(Text *page, const Kernel *kernel, const Code *code, const char *anchor) {
+static void put_kernel(Text *page, const ReportedKernel *kernel, const Code *code, const char *anchor) {
     char head[160];
     size_t n = 0;
     text_printf(page, "<article class=\"kernel\" id=\"%s-k%d\"><h4>", anchor, kernel->number);
@@ -129,7 +129,7 @@ static void put_kernels(Text *page, sn_function *fn, int graph, const char *part
     char *const llvm = part_text(fn, "llvm", graph, part, &n_llvm);
     char *const assembly = part_text(fn, "asm", graph, part, &n_assembly);
     const Code code = {llvm, assembly, n_llvm, n_assembly};
-    Kernel kernel;
+    ReportedKernel kernel;
     const char *at = loops;
     while (loops && next_kernel(&at, loops + n_loops, &kernel)) put_kernel(page, &kernel, &code, anchor);
     free(loops), free(llvm), free(assembly);

@@ -95,6 +95,40 @@ static sn_status wrong_body(sn_frame *f) {
     return sn_out(f, 0, sn_relu(sn_in(f, 0)));
 }
 
+/* Bodies of control flow are traced, with no capture of their own. */
+static sn_status scales_by_layers(sn_frame *f) {
+    Model *const m = sn_closure(f);
+    sn_guard_add(f, "layers", layers_of, m);
+    return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_int(m->layers)));
+}
+static sn_status in_cond(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *out[1];
+    void *const m = sn_closure(f);
+    sn_cond(sn_ge_scalar(sn_sum(x), sn_float(-1e9)), scales_by_layers, scales_by_layers, m, NULL, SN_TENSORS(x), out,
+            1);
+    return sn_out(f, 0, out[0]);
+}
+static sn_status in_map(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *out[1];
+    sn_map(scales_by_layers, sn_closure(f), NULL, SN_TENSORS(x), out, 1);
+    return sn_out(f, 0, out[0]);
+}
+
+START_TEST(a5_02_a_guard_in_a_body_of_control_flow) {
+    const sn_body bodies[] = {in_cond, in_map};
+    for (int i = 0; i < 2; i++) {
+        Model m = {.layers = 2};
+        sn_function *const fn = sn_compile(bodies[i], &m, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+        sn_tensor *const x = F32(1, 2, 3);
+        for (int k = 0; k < 6; k++) {
+            m.layers = k < 4 ? 2 : 5;
+            ck_assert(same_bits(SN_CALL(fn, x), sn_mul_scalar(x, sn_int(m.layers))));
+        }
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 START_TEST(a5_02_wrong_guards_are_named) {
     sn_tensor *const x = F32(1, 3);
     sn_function *fn = sn_compile(wrong_body, x, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
@@ -118,9 +152,8 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        a5_02_a_guard_of_the_programs_state,
-        a5_02_in_the_other_modes_nothing_depends_on_it,
-        a5_02_wrong_guards_are_named,
+        a5_02_a_guard_of_the_programs_state,        a5_02_in_the_other_modes_nothing_depends_on_it,
+        a5_02_a_guard_in_a_body_of_control_flow,    a5_02_wrong_guards_are_named,
         a5_02_a_function_with_a_guard_is_not_saved,
     };
     return contract_main("test_guards", tests, (int)(sizeof tests / sizeof *tests));
