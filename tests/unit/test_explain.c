@@ -315,7 +315,7 @@ enum { TANH_LINE = __LINE__ - 4 };
 
 START_TEST(a_new_path_says_where_it_leaves_the_known_ones) {
     static const char *const lines[] = {"after aten::relu, where aten::sum.dim_IntList was before",
-                                        "after aten::relu, with another keepdim than before",
+                                        "after aten::relu, with another 'keepdim' than before",
                                         "the segment ends after aten::relu, where aten::sum.dim_IntList followed"};
     int path = 0;
     sn_function *const fn = sn_compile(forks, &path, SN_COMPILE_OPTIONS(.dynamic = SN_DYNAMIC_NEVER));

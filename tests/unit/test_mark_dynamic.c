@@ -82,6 +82,18 @@ static sn_status breaks(sn_frame *f) {
     return sn_out(f, 0, sn_sum_dim(sn_exp(y), SN_INTS(1), false));
 }
 
+/* Strides that follow the size are symbols with it. */
+START_TEST(a5_17_a_marked_size_of_a_transposed_tensor) {
+    const Twin twin = twin_of(breaks, SN_COMPILE_VERIFY);
+    for (int64_t rows = 3; rows < 8; rows++) {
+        sn_tensor *const x = sn_transpose(F32(1, 4, rows), 0, 1), *const y = sn_transpose(F32(1, 4, rows), 0, 1);
+        twin_call(twin, SN_TENSORS(marked(x, 0, 0, 0)), SN_TENSORS(y));
+    }
+    ck_assert_int_eq(stats_of(twin.fast).recompiles, 0);
+    twin_free(twin);
+}
+END_TEST
+
 START_TEST(a5_17_what_comes_behind_a_break_is_marked_as_well) {
     const Twin twin = twin_of(breaks, SN_COMPILE_VERIFY);
     for (int64_t rows = 4; rows < 9; rows++) TWIN_CALL(twin, marked(F32(1, rows, 6), 0, 0, 0));
@@ -191,6 +203,17 @@ START_TEST(a5_17_numbers_are_named_by_their_op_and_line) {
 }
 END_TEST
 
+START_TEST(a5_17_shared_memory_is_named_by_who_shares_it) {
+    sn_function *const fn = sn_compile(scales, NULL, NULL);
+    sn_tensor *const x = F32(3, 6, 6);
+    SN_CALL(fn, x, F32(4, 6, 6));
+    SN_CALL(fn, x, x);
+    SN_CALL(fn, x, sn_alias(x));
+    expect_explained(fn, "recompile: argument 1: memory of its own, now the memory of argument 0\n");
+    sn_function_free(fn);
+}
+END_TEST
+
 /* A value that only a later call asks for. */
 static int line_of_kept;
 static sn_status keeps(sn_frame *f) {
@@ -222,12 +245,14 @@ int main(void) {
         a5_17_each_size_outside_of_the_bounds_is_a_case,
         a5_17_a_mark_behind_a_special_size,
         a5_17_numbers_follow_marked_sizes,
+        a5_17_a_marked_size_of_a_transposed_tensor,
         a5_17_what_comes_behind_a_break_is_marked_as_well,
         a5_17_a_marked_training_step,
         a5_17_marks_are_ignored_where_sizes_never_vary,
         a5_17_wrong_marks_are_named,
         a5_17_what_is_closed_over_has_a_name,
         a5_17_numbers_are_named_by_their_op_and_line,
+        a5_17_shared_memory_is_named_by_who_shares_it,
         a5_17_a_result_that_is_needed_now_is_named_by_its_op_and_line,
     };
     return contract_main("test_mark_dynamic", tests, (int)(sizeof tests / sizeof *tests));

@@ -72,7 +72,7 @@ static const char *name_of(const TrieNode *node) { return trace_op_name(&node->o
 static void put_difference(const Fork *fork, Text *text) {
     const char *const argument = other_argument(&fork->taken->op, &fork->known->op);
     if (argument)
-        text_printf(text, ", with another %s than before", argument);
+        text_printf(text, ", with another '%s' than before", argument);
     else
         text_printf(text, ", %s, before %s", modes_name(&fork->taken->op), modes_name(&fork->known->op));
 }

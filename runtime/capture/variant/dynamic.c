@@ -190,12 +190,12 @@ static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t 
     for (int i = 0; i < now->rank; i++) {
         strides[i] = now->strides[i];
         const int64_t older = d->older ? d->older->inputs[input].meta->strides[i] : before->strides[i];
-        if (now->strides[i] == before->strides[i] && !sym_is(older)) continue;
+        if (now->strides[i] == before->strides[i] && !sym_is(older) && !(d->single && now->strides[i] > 1)) continue;
         const Example of = example(d, before->strides[i], now->strides[i], older);
         const int64_t product = product_for(d, of);
         if (product)
             strides[i] = product;
-        else if (now->strides[i] > 1 && before->strides[i] > 1) /* 0 and 1 stay plain here too */
+        else if (!d->single && now->strides[i] > 1 && before->strides[i] > 1) /* 0 and 1 stay plain here too */
             strides[i] = symbol_for(d, of, (SymBinding){BIND_stride, input, i});
     }
     return ST_OK;

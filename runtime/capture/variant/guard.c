@@ -99,8 +99,9 @@ bool guard_flags_fit(const Variant *variant, const Trace *trace, int i, Text *wh
         return false;
     if (guard->inference != input->inference && !differ(why, GUARD_inference, of, guard->inference, input->inference))
         return false;
-    return guard->storage == input->storage_number ||
-           differ(why, GUARD_aliasing, of, guard->storage, input->storage_number);
+    if (guard->storage == input->storage_number || is_off(GUARD_aliasing)) return true;
+    if (why) reason_aliasing(why, variant, trace, i);
+    return false;
 }
 
 int64_t trace_alias_offset(const Trace *trace, int input) {

@@ -51,6 +51,22 @@ void reason_input(Text *why, const Variant *variant, const Trace *trace, int i) 
         input_name_print(why, name);
 }
 
+static void put_shared(Text *why, const Variant *variant, const Trace *trace, int with) {
+    text_puts(why, with < 0 ? "memory of its own" : "the memory of ");
+    if (with >= 0) reason_input(why, variant, trace, with);
+}
+
+void reason_aliasing(Text *why, const Variant *variant, const Trace *trace, int i) {
+    int before = i, now = i;
+    while (--before >= 0 && variant->inputs[before].storage != variant->inputs[i].storage) {}
+    while (--now >= 0 && trace->inputs.at[now].storage_number != trace->inputs.at[i].storage_number) {}
+    reason_input(why, variant, trace, i);
+    text_puts(why, ": ");
+    put_shared(why, variant, trace, before);
+    text_puts(why, ", now ");
+    put_shared(why, variant, trace, now);
+}
+
 void reason_number(Text *why, const Variant *variant, const Trace *trace, int k) {
     int o = 0;
     while (o < trace->ops.n && k >= trace->ops.at[o].op->first_number + trace->ops.at[o].op->n_numbers) o++;
