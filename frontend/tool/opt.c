@@ -9,7 +9,6 @@
  *
  * A file is one text, or several under the head lines that `sinter dump` writes ("# graph 1",
  * "# backward"): each is taken by itself, and the head lines stay. */
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 
 #include "codegen/shape/plan_shapes.h"
 #include "frontend/tool/arguments.h"
+#include "frontend/tool/target.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
@@ -316,12 +316,7 @@ static bool take_argument(OptRun *opt, CommandLine *a) {
 
 /* It stays open: rows of its ops live as long as the process. */
 static int open_library(const char *path) {
-    char whole[PATH_MAX]; /* a bare name is a file here, not one of the loader's */
-    if (!dlopen(realpath(path, whole) ? whole : path, RTLD_NOW | RTLD_LOCAL))
-        error_raise(ST_IO, "cannot open %s", dlerror());
-    else if (error_pending() == ST_OK)
-        return EXIT_done;
-    return report_error(EXIT_environment);
+    return target_library(path) && error_pending() == ST_OK ? EXIT_done : report_error(EXIT_environment);
 }
 
 int command_opt(const Command *self, int argc, char **argv) {

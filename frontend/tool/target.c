@@ -165,15 +165,25 @@ static void open_graph(const TargetOptions *o, Target *t) {
     if (t->graph) target_inputs(o, t, DEFAULT_SIZE);
 }
 
+void *target_library(const char *path) {
+    char whole[PATH_MAX]; /* a bare name is a file here, not one of the loader's */
+    const char *const file = realpath(path, whole) ? whole : path;
+    void *const library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        error_raise(ST_IO, "cannot open %s", dlerror());
+        return NULL;
+    }
+    return !dlsym(library, "sn_plugin_start") || sn_plugin_load(file) == SN_OK ? library : NULL;
+}
+
 static void open_library(const TargetOptions *o, Target *t) {
     char path[1024];
     snprintf(path, sizeof path, "%s", o->name);
     char *const colon = strrchr(path, ':');
     *colon = '\0';
     t->exit_code = EXIT_environment;
-    char whole[PATH_MAX]; /* a bare name is a file here, not one of the loader's */
-    void *const library = dlopen(realpath(path, whole) ? whole : path, RTLD_NOW | RTLD_LOCAL);
-    void *const symbol = library ? dlsym(library, colon + 1) : NULL;
+    void *const library = target_library(path), *const symbol = library ? dlsym(library, colon + 1) : NULL;
+    if (!library) return;
     if (!symbol) {
         error_raise(ST_IO, "cannot open %s", dlerror());
         return;

@@ -41,6 +41,8 @@ typedef struct TargetOptions {
 bool take_target(CommandLine *a, TargetOptions *o);
 bool target_is_plan(const char *name);
 bool target_is_file(const char *name); /* a text graph, a library's function or a saved plan */
+/* Opens a library for the life of the process; a plug-in is started. NULL raises. */
+void *target_library(const char *path);
 /* True: the name is a file or library; errors are pending where it cannot be opened. */
 bool target_open(const TargetOptions *o, Target *out);
 void target_close(Target *target);
