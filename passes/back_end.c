@@ -111,6 +111,6 @@ bool pass_back_end(Graph *graph, const PassOptions *options) {
     bool *const needed = ARENA_ARRAY(graph->arena, bool, graph->n_vals + 1);
     if (!needed) return false;
     keep_ends(graph, needed);
-    own_outputs(graph);
+    own_outputs_and_views(graph);
     return true;
 }

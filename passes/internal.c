@@ -94,7 +94,9 @@ static GVal *copied(Graph *graph, GVal *value) {
 
 bool is_seen_input(const GVal *value) { return !view_root(value)->def; }
 
-void own_outputs(Graph *graph) {
+static bool is_input_itself(const GVal *value) { return !value->def; }
+
+static void own_what(Graph *graph, bool (*foreign)(const GVal *value)) {
     const NewNodes saved = settings(graph);
     graph_number(graph);
     bool *const given = ARENA_ARRAY(graph->arena, bool, graph->n_vals + 1); /* by value: an output before has it */
@@ -105,7 +107,7 @@ void own_outputs(Graph *graph) {
         Output *const output = &graph->outputs.at[i];
         if (output->kind != OUT_new || !output->value) continue;
         const int id = output->value->id;
-        if (is_seen_input(output->value) || given[id]) output->value = copied(graph, output->value);
+        if (foreign(output->value) || given[id]) output->value = copied(graph, output->value);
         given[id] = true;
     }
     for (int i = 0; i < graph->writes.n; i++) {
@@ -114,6 +116,9 @@ void own_outputs(Graph *graph) {
     }
     nodes_restore(graph, saved);
 }
+
+void own_outputs(Graph *graph) { own_what(graph, is_input_itself); }
+void own_outputs_and_views(Graph *graph) { own_what(graph, is_seen_input); }
 
 int node_count(const Graph *graph) {
     int n = 0;

@@ -30,6 +30,8 @@ bool is_seen_input(const GVal *value);         /* an input, or a view of one */
 /* Every output of kind OUT_new has memory of its own, and no write reads an input that another
  * write changes: where one value would serve twice, a copy is inserted. Raises on failure. */
 void own_outputs(Graph *graph);
+void own_outputs_and_views(
+    Graph *graph); /* the same where inputs are results of somebody else, views of which are none */
 
 /* Expands rows of KIND_composite to a fixpoint. */
 bool decompose_composites(Graph *graph);

@@ -11,7 +11,8 @@
 
 /* The trace's i-th input. */
 void reason_input(Text *why, const Variant *variant, const Trace *trace, int i);
-/* Which input before it has the same memory, in the variant and now: "argument 1: memory of its own, now of argument 0" */
+/* Which input before it has the same memory, in the variant and now:
+ * "argument 1: memory of its own, now the memory of argument 0" */
 void reason_aliasing(Text *why, const Variant *variant, const Trace *trace, int i);
 /* What it is of the variant that number k is: "other of aten::mul at model.c:12". */
 void reason_number(Text *why, const Variant *variant, const Trace *trace, int k);
