@@ -19,24 +19,40 @@ static sn_tensor *weights_like(sn_tensor *t, int seed) {
     return sn_reshape(sn_add_scalar(wave, sn_float(1.5)), sn_sizes(t));
 }
 
-static bool varies(const OpCheck *c, int i) {
-    return op_check_tensor(c, i) && op_check_is_float(op_check_tensor(c, i)) && !op_check_writes_arg(c, i);
+static bool gives_back(const OpCheck *c, int arg) {
+    bool any = false;
+    for (int r = 0; c->own && r < c->row->n_out; r++) any |= c->own->result_of[r] == arg;
+    return any;
 }
 
-/* The sample's copies, moved by `by` along the direction of argument `arg` (-1: none); leaves where asked. */
-static Status moved_copies(const GradCheck *g, int arg, double by, bool leaves, CheckedCall *call) {
-    TRY(op_check_copies(g->c, g->dtype, call));
+/* What is written is differentiated where the schema gives it as a result. */
+static bool varies(const OpCheck *c, int i) {
+    return op_check_tensor(c, i) && op_check_is_float(op_check_tensor(c, i)) &&
+           (!op_check_writes_arg(c, i) || gives_back(c, i));
+}
+
+typedef struct MovedCall {
+    CheckedCall call;
+    sn_tensor *xs[MAX_ARGS]; /* by argument: what gradients are taken of */
+} MovedCall;
+
+/* The sample's copies, moved by `by` along the direction of argument `arg` (-1: none); leaves where asked, or, where
+ * the op writes it, a leaf's copy. */
+static Status moved_copies(const GradCheck *g, int arg, double by, bool leaves, MovedCall *moved) {
+    TRY(op_check_copies(g->c, g->dtype, &moved->call));
     for (int i = 0; i < g->c->n; i++) {
         if (!varies(g->c, i)) continue;
-        sn_tensor *t = call->in[i].tensor;
+        sn_tensor *t = moved->call.in[i].tensor;
         if (i == arg) t = sn_add(t, sn_mul_scalar(weights_like(t, i), sn_float(by)));
-        call->in[i] = sn_val(leaves ? sn_requires_grad_(t, true) : t);
+        moved->xs[i] = leaves ? sn_requires_grad_(t, true) : t;
+        moved->call.in[i] = sn_val(op_check_writes_arg(g->c, i) ? sn_clone(t) : t);
     }
     return error_pending();
 }
 
 /* The sum of all float results, weighted. */
-static sn_tensor *loss_of(const GradCheck *g, CheckedCall *call) {
+static sn_tensor *loss_of(const GradCheck *g, MovedCall *moved) {
+    CheckedCall *const call = &moved->call;
     sn_tensor *loss = NULL;
     if (op_check_call(g->c, call) != ST_OK) return NULL;
     for (int r = 0; r < call->n_out; r++) {
@@ -53,13 +69,13 @@ typedef struct Gradients {
     sn_tensor *of[MAX_ARGS];
 } Gradients;
 
-static Status take_gradients(const GradCheck *g, const CheckedCall *call, sn_tensor *loss, uint32_t flags,
+static Status take_gradients(const GradCheck *g, const MovedCall *moved, sn_tensor *loss, uint32_t flags,
                              Gradients *out) {
     sn_tensor *xs[MAX_ARGS], *grads[MAX_ARGS] = {0};
     int n = 0, at[MAX_ARGS];
     *out = (Gradients){{0}};
     for (int i = 0; i < g->c->n; i++)
-        if (varies(g->c, i)) at[n] = i, xs[n++] = call->in[i].tensor;
+        if (varies(g->c, i)) at[n] = i, xs[n++] = moved->xs[i];
     if (!n || !loss || !sn_requires_grad(loss)) return error_pending();
     sn_gradients(SN_TENSORS(loss), (sn_tensors){xs, n}, (sn_tensors){0}, flags | SN_ALLOW_UNUSED, grads);
     for (int k = 0; k < n; k++) out->of[at[k]] = grads[k];
@@ -79,9 +95,9 @@ static bool is_near(const GradCheck *g, double a, double b) {
 
 /* f64, unless the op refuses it. */
 static Status begin(OpCheck *c, GradCheck *g) {
-    CheckedCall call;
+    MovedCall call;
     *g = (GradCheck){.c = c, .dtype = SN_F64, .step = 1e-5, .tolerance = 1e-5};
-    if (moved_copies(g, -1, 0, false, &call) == ST_OK && op_check_call(c, &call) == ST_OK) return ST_OK;
+    if (moved_copies(g, -1, 0, false, &call) == ST_OK && op_check_call(c, &call.call) == ST_OK) return ST_OK;
     error_clear();
     *g = (GradCheck){.c = c, .dtype = SN_F32, .step = 1e-2, .tolerance = 1e-2};
     return ST_OK;
@@ -90,7 +106,7 @@ static Status begin(OpCheck *c, GradCheck *g) {
 typedef double Differentiated(const GradCheck *g, int arg, double by);
 
 static double loss_at(const GradCheck *g, int arg, double by) {
-    CheckedCall call;
+    MovedCall call;
     return moved_copies(g, arg, by, false, &call) == ST_OK ? loss_value(loss_of(g, &call)) : 0;
 }
 
@@ -100,7 +116,7 @@ static double central_difference(const GradCheck *g, Differentiated *function, i
 
 Status op_check_derivative(OpCheck *c) {
     GradCheck g;
-    CheckedCall call;
+    MovedCall call;
     Gradients gradients;
     if (!op_check_differentiable(c)) return ST_OK;
     TRY(begin(c, &g));
@@ -119,7 +135,7 @@ Status op_check_derivative(OpCheck *c) {
 }
 
 /* The gradients' own weighted sum, with a history that leads to the arguments; NULL: none does. */
-static sn_tensor *gradient_sum(const GradCheck *g, CheckedCall *call) {
+static sn_tensor *gradient_sum(const GradCheck *g, MovedCall *call) {
     Gradients gradients;
     sn_tensor *sum = NULL, *const loss = loss_of(g, call);
     if (take_gradients(g, call, loss, SN_CREATE_GRAPH, &gradients) != ST_OK) return NULL;
@@ -133,13 +149,13 @@ static sn_tensor *gradient_sum(const GradCheck *g, CheckedCall *call) {
 }
 
 static double gradient_sum_at(const GradCheck *g, int arg, double by) {
-    CheckedCall call;
+    MovedCall call;
     return moved_copies(g, arg, by, true, &call) == ST_OK ? loss_value(gradient_sum(g, &call)) : 0;
 }
 
 Status op_check_second_derivative(OpCheck *c) {
     GradCheck g;
-    CheckedCall call;
+    MovedCall call;
     Gradients gradients;
     if (!op_check_differentiable(c)) return ST_OK;
     TRY(begin(c, &g));

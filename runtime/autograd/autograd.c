@@ -6,6 +6,7 @@
  * the keys below, and attaches the node to the results. Backward hands the saved values to the
  * row's derivative rule, which emits ops again. */
 #include "runtime/autograd/tape.h"
+#include "runtime/autograd/tape_written.h"
 
 #include <ctype.h>
 
@@ -529,14 +530,6 @@ static Status note_wide(Recording *r) {
     return ST_OK;
 }
 
-static Status attach_written(sn_tensor *t, TapeNode *node) {
-    tape_note_meta(node, &node->out_meta[0], t->base.meta);
-    if (t->autograd && t->autograd->view) return tape_view_rebase(t, node);
-    TRY(tape_attach(t, node, 0));
-    t->autograd->generation++;
-    return ST_OK;
-}
-
 static Status attach_results(Recording *r) {
     r->node->n_outs = r->call->n_outs;
     for (int i = 0; i < r->call->n_outs; i++) {
@@ -544,7 +537,7 @@ static Status attach_results(Recording *r) {
         if (!t) continue;
         tape_note_meta(r->node, &r->node->out_meta[i], t->base.meta);
         if (!dtype_is_float(t->base.meta->dtype)) continue;
-        TRY(r->written ? attach_written(t, r->node) : tape_attach(t, r->node, i));
+        TRY(r->written ? tape_attach_written(t, r->node) : tape_attach(t, r->node, i));
     }
     return ST_OK;
 }
@@ -620,22 +613,18 @@ static bool writes_tracked(const OpCall *call) {
     return false;
 }
 
-/* A user's op that writes arguments (Tensor(a!)): what in-place ops may not write it may not either. */
-static Status check_mutated(const OpCall *call) {
-    for (int i = 0; i < call->row->n_params; i++) {
-        const Arg *const arg = &call->args[i];
-        if (!call->row->params[i].alias || !strchr(call->row->params[i].alias, '!')) continue;
-        if (arg->kind == ARG_tensor && arg->val && tape_tracks(tensor_of(arg->val)))
-            TRY(tape_check_inplace(tensor_of(arg->val)));
-    }
-    return ST_OK;
+static Status record_user_op(OpCall *call, uint32_t needs) {
+    WrittenArgs written;
+    TRY(tape_written_begin(call, &written));
+    TRY(record_op(call, needs));
+    return tape_written_end(call, &written);
 }
 
 Status tape_kernel(OpCall *call) {
     const bool on = state_get()->grad_mode == SN_GRAD_ON;
     const uint32_t tracked = on ? tracked_args(call) : 0;
-    if (UNLIKELY(tracked && call->row->flags & OPF_user)) TRY(check_mutated(call));
     const uint32_t needs = UNLIKELY(tracked) ? op_recorded(call->row, call->form, 0, tracked) : 0;
+    if (UNLIKELY(needs && call->row->flags & OPF_user)) return record_user_op(call, needs);
     if (UNLIKELY(needs)) return record_op(call, needs);
     if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record_op(call, needs);
     TRY(redispatch(call));

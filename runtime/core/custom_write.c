@@ -36,6 +36,12 @@ Status custom_write_check(const OpCall *call, const DynamicOp *op) {
 
 /* the functional op's rules -------------------------------------------------------------------- */
 
+/* An error names the op that the program knows. */
+static Status said_by(const DynamicOp *op) {
+    error_set_op(op->row.name);
+    return error_pending();
+}
+
 /* Those of the op's results that are new, then what was written. */
 static Status functional_metas(MetaCall *call) {
     const DynamicOp *const self = op_dynamic(call->row), *const op = self->functional_of;
@@ -45,7 +51,7 @@ static Status functional_metas(MetaCall *call) {
         of_op.row = &op->row;
         of_op.out = own;
         of_op.n_out = op->row.n_out;
-        TRY(op->row.meta(&of_op));
+        if (op->row.meta(&of_op) != ST_OK) return said_by(op);
     }
     int n = 0;
     for (int i = 0; i < op->row.n_out; i++)
@@ -81,8 +87,7 @@ static sn_status run_on_copies(sn_frame *frame) {
     call.args = args;
     call.outs = outs;
     call.n_outs = op->row.n_out;
-    const Status status = custom_op_kernel(&call);
-    if (status != ST_OK) return (sn_status)status;
+    if (custom_op_kernel(&call) != ST_OK) return (sn_status)said_by(op);
     int n = 0;
     for (int i = 0; i < op->row.n_out; i++)
         if (op->result_of[i] < 0) keep_out(frame, n++, outs[i]);
@@ -154,7 +159,7 @@ Status custom_write_functional(const DynamicOp *op, const Schema *schema, Dynami
     self->row.params = self->params;
     self->row.n_out = own.n_out;
     self->row.meta = functional_metas;
-    self->row.flags |= OPF_internal | (op->n_fresh ? 0 : OPF_nodiff); /* no history comes with what is written */
+    self->row.flags |= OPF_internal;
     self->row.shares = false;
     self->meta = NULL;
     self->n_written = 0;

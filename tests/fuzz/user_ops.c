@@ -1,5 +1,6 @@
-/* user_ops.c: ops of the program's own in random programs: two by a scalar expression, with gradients, and two that
- * write an argument, whole or a view, an input's memory or what a step made. */
+/* user_ops.c: ops of the program's own in random programs: two by a scalar expression, with gradients, and some that
+ * write an argument, whole or a view, an input's memory or what a step made, with gradients where a rule or their
+ * kernels' ops give them. */
 #include <stdio.h>
 
 #include "tests/fuzz/gen.h"
@@ -31,6 +32,17 @@ static sn_status count(sn_frame *f) {
     return sn_out(f, 0, rest);
 }
 
+/* fz::lean_: the same, differentiated by a rule */
+static sn_status lean_derivative(sn_frame *f) {
+    sn_set_grad_of(f, 0, sn_mul_scalar(sn_grad_of(f, 0), sn_in_value(f, 2)));
+    return sn_set_grad_of(f, 1, sn_grad_of(f, 0));
+}
+/* fz::into_: x = by x + y, no result: differentiated as these ops are */
+static sn_status into(sn_frame *f) {
+    sn_mul_scalar_(sn_in(f, 0), sn_in_value(f, 2));
+    return sn_add_(sn_in(f, 0), sn_in(f, 1)) ? SN_OK : sn_check();
+}
+
 bool fz_user_ops_register(void) {
     sn_op_register(SN_OP_DESC(.schema = "fz::gate(Tensor x, Tensor y, float by) -> Tensor",
                               .scalar = "max(x, y) * by + sigmoid(x)", .derivative = gate_derivative, .saves = "x, y"));
@@ -41,6 +53,10 @@ bool fz_user_ops_register(void) {
                               .flags = SN_OP_PURE, .meta = meta_like_first, .cpu = decay, .cuda = decay));
     sn_op_register(SN_OP_DESC(.schema = "fz::count_(Tensor(a!) total, Tensor x) -> Tensor", .flags = SN_OP_PURE,
                               .meta = count_meta, .cpu = count, .cuda = count));
+    sn_op_register(SN_OP_DESC(.schema = "fz::lean_(Tensor(a!) x, Tensor y, float by) -> Tensor(a!)",
+                              .flags = SN_OP_PURE, .cpu = decay, .cuda = decay, .derivative = lean_derivative));
+    sn_op_register(SN_OP_DESC(.schema = "fz::into_(Tensor(a!) x, Tensor y, float by) -> ()", .flags = SN_OP_PURE,
+                              .cpu = into, .cuda = into));
     return sn_check() == SN_OK;
 }
 
@@ -58,15 +74,15 @@ static int user_step(Gen *g, const char *op, int n, const FzArg *args) {
     return gen_try(g, &step) ? step.out : -1;
 }
 
-/* Memory without a history, or a part of it: an input's, or a copy of a value. */
-static int plain_memory(Gen *g, int v) {
+/* Memory to be written, or a part of it: an input's, or a copy of a value, with its history where that is asked. */
+static int some_memory(Gen *g, int v, bool history) {
     const int input = (int)gen_below(g, g->p->n_inputs);
     const GenVal *const given = &g->v[input];
     int at = v;
     if (gen_chance(g, 40) && !given->grad && !given->overlaps && dtype_is_float(gen_dtype(g, input))) {
         at = input;
     } else {
-        at = user_step(g, "aten::detach", 1, (const FzArg[]){user_value(at)});
+        if (!history) at = user_step(g, "aten::detach", 1, (const FzArg[]){user_value(at)});
         at = user_step(g, "aten::clone", 1, (const FzArg[]){user_value(at)});
     }
     if (at < 0 || !gen_rank(g, at) || gen_chance(g, 60)) return at;
@@ -79,6 +95,24 @@ static int scaled_value(Gen *g, int v) {
     return user_step(g, "aten::mul.Tensor", 2, (const FzArg[]){user_value(v), user_float(1.5)});
 }
 
+/* Memory that an op writes, less what the op returns. */
+static int writing_step(Gen *g, int v) {
+    static const struct {
+        const char *name;
+        int n_args, n_out;
+        bool gradients; /* it gives them: what it reads and writes may have histories */
+    } ops[] = {
+        {"fz::decay_", 3, 1, false}, {"fz::count_", 2, 1, false}, {"fz::lean_", 3, 1, true}, {"fz::into_", 3, 0, true}};
+    const int64_t op = gen_below(g, 4);
+    const int memory = some_memory(g, v, ops[op].gradients && gen_chance(g, 50));
+    const int other = memory < 0 ? -1 : scaled_value(g, ops[op].gradients && gen_chance(g, 50) ? v : memory);
+    const FzArg args[] = {user_value(memory), user_value(gen_chance(g, 10) ? memory : other), user_float(0.75)};
+    const int written = user_step(g, ops[op].name, ops[op].n_args, args);
+    if (written < 0) return -1;
+    return user_step(g, "aten::add.Tensor", 2,
+                     (const FzArg[]){user_value(memory), user_value(ops[op].n_out ? written : memory)});
+}
+
 void gen_user_op(Gen *g) {
     const int v = gen_any(g);
     if (v < 0 || !dtype_is_float(gen_dtype(g, v)) || g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12)
@@ -89,12 +123,6 @@ void gen_user_op(Gen *g) {
         result = user_step(g, "fz::gate", 3,
                            (const FzArg[]){user_value(v), user_value(scaled_value(g, v)), user_float(0.3)});
     if (which == 1) result = user_step(g, "fz::levels", 1, (const FzArg[]){user_value(v)});
-    if (which >= 2) {
-        const int memory = plain_memory(g, v), other = memory < 0 ? -1 : scaled_value(g, memory);
-        const FzArg args[] = {user_value(memory), user_value(gen_chance(g, 10) ? memory : other), user_float(0.75)};
-        const int written = user_step(g, which == 2 ? "fz::decay_" : "fz::count_", which == 2 ? 3 : 2, args);
-        if (written >= 0)
-            result = user_step(g, "aten::add.Tensor", 2, (const FzArg[]){user_value(memory), user_value(written)});
-    }
+    if (which >= 2) result = writing_step(g, v);
     if (result >= 0 && gen_chance(g, 50)) g->result = result;
 }

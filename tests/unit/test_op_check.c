@@ -41,7 +41,16 @@ static sn_status gate_derivative(sn_frame *f) { /* x y + by */
     return sn_set_grad_of(f, 1, sn_mul(sn_grad_of(f, 0), sn_in(f, 0)));
 }
 
+static sn_status triple_in_place(sn_frame *f) {
+    return sn_mul_scalar_(sn_in(f, 0), sn_int(3)) ? sn_out(f, 0, sn_in(f, 0)) : sn_check();
+}
+static sn_status triple_derivative(sn_frame *f) {
+    return sn_set_grad_of(f, 0, sn_mul_scalar(sn_grad_of(f, 0), sn_int(3)));
+}
+
 START_TEST(a6_09_good_ops_pass) {
+    PASSES(.schema = "good::triple_(Tensor(a!) x) -> Tensor(a!)", .flags = SN_OP_PURE, .cpu = triple_in_place,
+           .derivative = triple_derivative);
     PASSES(.schema = "good::cube(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = like, .cpu = cubed,
            .derivative = cubed_derivative, .saves = "x");
     PASSES(.schema = "good::twice(Tensor x) -> Tensor", .cpu = doubled, .derivative = doubled_derivative,
@@ -108,6 +117,8 @@ START_TEST(a6_09_ten_wrong_ops_fail_with_their_reason) {
           .cpu = doubled);
     FAILS("bad::slope: derivative (sample 0): the gradient of 'x' is", .schema = "bad::slope(Tensor x) -> Tensor",
           .cpu = doubled, .derivative = half_derivative);
+    FAILS("bad::steep_: derivative (sample 0): the gradient of 'x' is", .flags = SN_OP_PURE, .cpu = triple_in_place,
+          .schema = "bad::steep_(Tensor(a!) x) -> Tensor(a!)", .derivative = half_derivative);
     FAILS("bad::once: second derivative (sample 0): the derivative's own gradient of 'x' is 0, by central differences",
           .schema = "bad::once(Tensor x) -> Tensor", .cpu = cubed, .derivative = constant_derivative, .saves = "x");
     FAILS("bad::counts: pure (sample 0): result 0 has other bits in a second call", .flags = SN_OP_PURE,

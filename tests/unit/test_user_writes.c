@@ -1,6 +1,7 @@
 /* test_user_writes.c: user's ops that write arguments (Tensor(a!)) in compiled functions: nodes of graphs as their
  * functional ops, with eager's bits in results and in what is written; what copies cannot show runs at once. */
 #include <sinter/dispatch.h>
+#include <stdio.h>
 
 #include "tests/unit/contract.h"
 
@@ -147,12 +148,12 @@ START_TEST(a6_01_any_size_runs_one_graph) {
 }
 END_TEST
 
-/* What copies would not show: the op runs at once, the reason says that it writes. */
-static void runs_at_once(sn_body body, const sn_op *op) {
+/* What copies would not show: the op runs at once. */
+static void runs_at_once(sn_body body, const sn_op *op, const char *why) {
     Pair pair;
     pair_start(&pair, body, op, F32(7, 3, 4));
     for (int i = 0; i < 4; i++) pair_call(&pair, F32(i, 3, 4));
-    ck_assert_ptr_nonnull(strstr(sn_explain(pair.twin.fast), "a user's op that writes an argument"));
+    ck_assert_msg(strstr(sn_explain(pair.twin.fast), why) != NULL, "%s", sn_explain(pair.twin.fast));
     pair_free(&pair);
 }
 
@@ -173,8 +174,13 @@ START_TEST(a6_01_what_shares_memory_or_has_gaps_is_written_at_once) {
     const sn_op *const by_ops =
         op_of(SN_OP_DESC(.schema = "w::by_ops_(Tensor(a!) average, Tensor x, float decay) -> ()", .flags = SN_OP_PURE,
                          .meta = meta_nothing, .cpu = blend_by_ops));
-    runs_at_once(smooths_itself, by_ops);
-    runs_at_once(smooths_a_column, by_ops);
+    const sn_op *const without_meta = op_of(SN_OP_DESC(.schema = "w::bare_(Tensor(a!) a, Tensor x, float decay) -> ()",
+                                                       .flags = SN_OP_PURE, .cpu = blend_by_ops));
+    for (int i = 0; i < 2; i++) {
+        const sn_op *const op = i ? by_ops : without_meta;
+        runs_at_once(smooths_itself, op, "a user's op that writes an argument, whose memory another argument shows");
+        runs_at_once(smooths_a_column, op, "a user's op that writes an argument, which has gaps between its elements");
+    }
 }
 END_TEST
 
@@ -183,7 +189,7 @@ END_TEST
 static sn_status batch_loss(sn_frame *f) { /* statistics beside what is differentiated */
     const Held *const held = sn_closure(f);
     sn_tensor *const h = sn_mul(sn_in(f, 0), sn_in(f, 0));
-    ema(held->op, held->average, h);
+    ema(held->op, held->average, sn_detach(h));
     return sn_out(f, 0, sn_sum(sn_mul(sn_sub(h, held->average), h)));
 }
 
@@ -231,6 +237,96 @@ START_TEST(a6_01_a_leaf_is_refused_as_eager_refuses_it) {
 }
 END_TEST
 
+static sn_status writes_a_copy(sn_frame *f) { /* of the first input; the op's result, or what it wrote, is squared */
+    sn_tensor *const a = sn_mul_scalar(sn_in(f, 0), sn_int(1)), *const given = ema(sn_closure(f), a, sn_in(f, 1));
+    return sn_out(f, 0, sn_mul(a, given ? given : a));
+}
+
+/* Which inputs require gradients: bits. */
+static sn_tensor *call_and_differentiate(sn_function *fn, int which, sn_tensor **leaves, char *error, size_t room) {
+    for (int i = 0; i < 2; i++) leaves[i] = which >> i & 1 ? LEAF(i, 6) : F32(i, 6);
+    sn_tensor *const y = sn_call1(fn, (sn_tensors){leaves, 2});
+    *error = '\0';
+    ck_assert_msg(y != NULL, "%s", sn_error_take()->message);
+    if (sn_requires_grad(y) && sn_backward(sn_sum(y)) != SN_OK) snprintf(error, room, "%s", sn_error_take()->message);
+    return y;
+}
+
+/* Compiled as eager: values, whether there are gradients, what they are, and the error of backward, which has `says`
+ * where an input in `wrong` requires gradients. */
+static void differentiates_as_eager(const sn_op *op, sn_compile_mode mode, int wrong, const char *says) {
+    for (int which = 0; which < 4; which++) {
+        sn_function *const fast = sn_compile(writes_a_copy, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.mode = mode));
+        sn_function *const eager =
+            sn_compile(writes_a_copy, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+        for (int i = 0; i < 4; i++) {
+            sn_tensor *a[2], *b[2];
+            char errors[2][256];
+            sn_tensor *const y = call_and_differentiate(fast, which, a, errors[0], sizeof errors[0]);
+            sn_tensor *const z = call_and_differentiate(eager, which, b, errors[1], sizeof errors[1]);
+            ck_assert(same_bits(y, z) && sn_requires_grad(y) == sn_requires_grad(z));
+            ck_assert_str_eq(errors[0], errors[1]);
+            ck_assert_msg(!(which & wrong) == !errors[1][0] && (!errors[1][0] || strstr(errors[1], says)), "%d: '%s'",
+                          which, errors[1]);
+            for (int k = 0; k < 2; k++) ck_assert(same_bits(sn_grad(a[k]), sn_grad(b[k])));
+        }
+        sn_function_free(fast);
+        sn_function_free(eager);
+    }
+}
+
+static sn_status blend_derivative(sn_frame *f) {
+    const double decay = sn_in_float(f, 2);
+    sn_set_grad_of(f, 0, sn_mul_scalar(sn_grad_of(f, 0), sn_float(decay)));
+    return sn_set_grad_of(f, 1, sn_mul_scalar(sn_grad_of(f, 0), sn_float(1 - decay)));
+}
+
+START_TEST(a6_01_gradients_of_what_is_written_are_eagers) {
+    const sn_op *const by_ops = op_of(SN_OP_DESC(.schema = "w::ops_(Tensor(a!) a, Tensor x, float decay) -> ()",
+                                                 .flags = SN_OP_PURE, .cpu = blend_by_ops));
+    const sn_op *const given = op_of(SN_OP_DESC(.schema = "w::given_(Tensor(a!) a, Tensor x, float d) -> Tensor(a!)",
+                                                .flags = SN_OP_PURE, .cpu = blend_and_return));
+    const sn_op *const ruled =
+        op_of(SN_OP_DESC(.schema = "w::ruled_(Tensor(a!) a, Tensor x, float d) -> Tensor(a!)", .flags = SN_OP_PURE,
+                         .cpu = blend_and_return, .derivative = blend_derivative));
+    const sn_op *const rest = op_of(SN_OP_DESC(.schema = "w::rests_(Tensor(a!) a, Tensor x, float d) -> Tensor",
+                                               .flags = SN_OP_PURE, .meta = meta_like_x, .cpu = blend_and_rest));
+    const sn_op *const bare = ema_op();
+    for (int replay = 0; replay < 2; replay++) {
+        const sn_compile_mode mode = replay ? SN_COMPILE_REPLAY : SN_COMPILE_VERIFY;
+        differentiates_as_eager(by_ops, mode, 0, "");
+        differentiates_as_eager(ruled, mode, 0, "");
+        differentiates_as_eager(given, mode, 3, "w::given_ has no derivative rule");
+        differentiates_as_eager(rest, mode, 3, "w::rests_ has no derivative rule");
+        differentiates_as_eager(bare, mode, 1, "w::ema_ has no derivative rule for the argument that it writes");
+    }
+    sn_tensor *const x = LEAF(1, 2, 3), *const a = sn_exp(x); /* the base of a view that is written */
+    ema(bare, sn_select(a, 0, 1), F32(2, 3));
+    ck_assert_int_eq(sn_backward(sn_sum(a)), SN_ERR_UNSUPPORTED);
+    expect_error(SN_ERR_UNSUPPORTED, "w::ema_ has no derivative rule for the argument that it writes");
+}
+END_TEST
+
+/* errors ---------------------------------------------------------------------------------------- */
+
+static sn_status fails_half_way(sn_frame *f) { return f ? sn_fail(SN_ERR_VALUE, "half way") : SN_OK; }
+
+START_TEST(a6_01_an_error_names_the_op_of_the_program) {
+    Held held = {op_of(SN_OP_DESC(.schema = "w::half_(Tensor(a!) a, Tensor x, float decay) -> ()", .flags = SN_OP_PURE,
+                                  .cpu = fails_half_way)),
+                 sn_keep(F32(3, 4))};
+    const Twin twin = twin_new(writes_its_input, &held, &held, NULL);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_null(SN_CALL(twin.fast, F32(i, 4)));
+        const sn_error *const error = sn_error_take();
+        ck_assert_str_eq(error->message, "w::half_: half way");
+        ck_assert_str_eq(error->op, "w::half_");
+    }
+    twin_free(twin);
+    sn_release(held.average);
+}
+END_TEST
+
 /* what the kernel returns ----------------------------------------------------------------------- */
 
 static sn_status blend_and_copy(sn_frame *f) { return blend(f) ? sn_check() : sn_out(f, 0, sn_clone(sn_in(f, 0))); }
@@ -258,6 +354,8 @@ int main(void) {
         a6_01_what_shares_memory_or_has_gaps_is_written_at_once,
         a6_01_statistics_beside_a_gradient,
         a6_01_a_leaf_is_refused_as_eager_refuses_it,
+        a6_01_gradients_of_what_is_written_are_eagers,
+        a6_01_an_error_names_the_op_of_the_program,
         a6_01_a_result_is_what_the_schema_says,
     };
     return contract_main("test_user_writes", tests, (int)(sizeof tests / sizeof *tests));

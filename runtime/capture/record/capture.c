@@ -545,8 +545,10 @@ const char *capture_row_refusal(const OpRow *row) {
     if (row->flags & OPF_host) return "a value is needed on the host";
     if (row->flags & OPF_bits) return "a view in another dtype";
     if (row->returns_list && !(row->flags & OPF_flow)) return "an op that returns a list of tensors";
-    if (!is_capturable(row)) return "an op without a meta rule, or not declared pure";
-    if (op_dynamic(row) && op_dynamic(row)->n_written) return "a user's op that writes an argument";
+    const DynamicOp *const custom = op_dynamic(row);
+    if (!is_capturable(row) && !(custom && custom->functional))
+        return "an op without a meta rule, or not declared pure";
+    if (custom && custom->n_written) return "a user's op that writes an argument";
     if (!row->n_out) return "an op without results"; /* no graph holds one */
     return NULL;
 }
@@ -731,12 +733,20 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
     return *outside ? make_arguments(c, call, function_note_limit(c->fn, false)) : ST_OK;
 }
 
+/* More exactly, where that is known. */
+static const char *written_reason(Capture *c, const OpCall *call, const char *reason) {
+    const bool plain = !state_get()->modes && !override_covers(call->row);
+    const char *const why = plain ? capture_written_refusal(c, call) : NULL;
+    return why ? why : reason;
+}
+
 /* *outside: it is to run at once, and everything is made for it. */
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
     if (UNLIKELY(c->region != NULL)) TRY(region_check(c, call));
     const char *reason = capture_refusal(c, call, state);
+    if (UNLIKELY(reason != NULL)) reason = written_reason(c, call, reason);
     if (UNLIKELY(!reason && call->form == FORM_out && out_tracks(c, call, state)))
         reason = "an out form among ops that have gradients";
     if (UNLIKELY(!reason && call->form == FORM_out) && resizes(call)) reason = "an out tensor is resized";

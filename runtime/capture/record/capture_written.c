@@ -4,7 +4,6 @@
 #include "runtime/capture/record/capture_written.h"
 
 #include "ir/builder.h"
-#include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
@@ -27,13 +26,16 @@ static bool arg_shows(Capture *c, const Arg *arg, uintptr_t memory) {
     return any;
 }
 
-static bool is_alone(Capture *c, const OpCall *call, int written) {
+/* NULL: copies show what the argument does. */
+static const char *not_alone(Capture *c, const OpCall *call, int written) {
     sn_tensor *const t = tensor_of(call->args[written].val);
-    if (!t || capture_make_earlier(c, t) != ST_OK) return false;
+    if (!t || capture_make_earlier(c, t) != ST_OK) return "a user's op that writes an argument, which is not there";
     for (int i = 0; i < call->row->n_params; i++)
-        if (i != written && arg_shows(c, &call->args[i], memory_number(c->trace, t))) return false;
+        if (i != written && arg_shows(c, &call->args[i], memory_number(c->trace, t)))
+            return "a user's op that writes an argument, whose memory another argument shows";
     const Meta *const meta = t->base.meta;
-    return meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank);
+    if (meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank)) return NULL;
+    return "a user's op that writes an argument, which has gaps between its elements";
 }
 
 static bool is_tracked(const Arg *arg) {
@@ -43,42 +45,39 @@ static bool is_tracked(const Arg *arg) {
     return any;
 }
 
-/* What the op writes has a history or may not be written in this mode, or its derivative reads what it writes: errors
- * and versions are the tape's matter. */
-static bool tape_decides(const DynamicOp *op, const OpCall *call) {
+/* Errors and versions are the tape's matter; so are the histories that the kernel's own ops give to what they write,
+ * which copies written back would not have. */
+static const char *tape_decides(const DynamicOp *op, const OpCall *call) {
     const sn_grad_mode mode = state_get()->grad_mode;
     for (int i = 0; mode != SN_INFERENCE && i < op->n_written; i++)
-        if (capture_is_inference(tensor_of(call->args[op->written[i]].val))) return true;
-    if (mode != SN_GRAD_ON) return false;
-    bool any = false;
-    for (int i = 0; i < op->n_written; i++) {
-        if (is_tracked(&call->args[op->written[i]])) return true;
-        any |= tape_row_saves(&op->row, op->written[i], -1, 0);
-    }
-    for (int i = 0; any && i < call->row->n_params; i++)
-        if (is_tracked(&call->args[i])) return true;
-    return false;
+        if (capture_is_inference(tensor_of(call->args[op->written[i]].val)))
+            return "a user's op that writes an argument, which is a tensor of inference mode";
+    for (int i = 0; mode == SN_GRAD_ON && i < call->row->n_params; i++)
+        if (is_tracked(&call->args[i])) return "a user's op that writes an argument, where one requires gradients";
+    return NULL;
+}
+
+const char *capture_written_refusal(Capture *c, const OpCall *call) {
+    const DynamicOp *const op = op_dynamic(call->row);
+    if (!op || !op->functional) return NULL;
+    const char *why = NULL;
+    for (int i = 0; !why && i < op->n_written; i++) why = not_alone(c, call, op->written[i]);
+    return why ? why : tape_decides(op, call);
 }
 
 static bool becomes_functional(Capture *c, const DynamicOp *op, const OpCall *call) {
     if (!op || !op->functional || state_get()->modes || override_covers(call->row) || c->region) return false;
     const bool entered = capture_enter(c);
-    bool fits = true;
-    for (int i = 0; fits && i < op->n_written; i++) fits = is_alone(c, call, op->written[i]);
+    const bool fits = !capture_written_refusal(c, call);
     capture_leave(c, entered);
-    return fits && !tape_decides(op, call);
-}
-
-/* Copies have no history, as what the op writes has none. */
-static Status copy_back(const OpCall *call, Val *value, int written) {
-    if (is_tracked(&V(value)) && !(value = E(eager_builder(), detach, V(value)))) return error_pending();
-    return emit_write(eager_builder(), call->args[written].val, value);
+    return fits;
 }
 
 static Status call_functional(const DynamicOp *op, OpCall *call) {
     sn_tensor *outs[MAX_OUTS] = {0};
     TRY(dispatch(&op->functional->row, FORM_functional, call->args, NULL, outs));
-    for (int i = 0; i < op->n_written; i++) TRY(copy_back(call, &outs[op->n_fresh + i]->base, op->written[i]));
+    for (int i = 0; i < op->n_written; i++)
+        TRY(emit_write(eager_builder(), call->args[op->written[i]].val, &outs[op->n_fresh + i]->base));
     for (int i = 0, fresh = 0; i < call->row->n_out; i++)
         call->outs[i] = op->result_of[i] < 0 ? outs[fresh++] : tensor_of(call->args[op->result_of[i]].val);
     return ST_OK;
