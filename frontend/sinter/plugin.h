@@ -32,8 +32,11 @@ sn_status sn_require_failed(sn_status status, const char *text, const char *cond
    sn_plugin_version: SN_ABI << 24 | SN_VERSION of the headers that it was built with. Of the same ABI and major
    version, and of the same or an earlier minor one, it is loaded; else refused, with both versions.
    sn_plugin_mark (from 0.2 on): where sn_plugin_seal puts a checksum of the file; of a sealed file each changed byte is
-   found. One that is not sealed is taken as the system takes any library: its tables are checked, its code is believed.
-   sn_plugin_start: runs once, behind the library's constructors. */
+   found. Of one that is not sealed only what this library reads is checked: the head, that tables and segments lie
+   within the file, the three symbols, the names of the libraries that it needs. The rest is the system's loader's to
+   read, which believes a file: damaged relocations, hash tables or code may end the program. Seal what travels.
+   sn_plugin_start: runs once, behind the library's constructors, in a scope of its own: modes that it sets and results
+   that it makes end with it; sn_keep those that stay. */
 #define SN_PLUGIN_VERSION ((uint32_t)SN_ABI << 24 | SN_VERSION)
 #define SN_PLUGIN_MARK    "SNSEAL1\n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0SNSEAL1"
 #ifdef __cplusplus
@@ -51,7 +54,7 @@ sn_status sn_require_failed(sn_status status, const char *text, const char *cond
     sn_status sn_plugin_start(void)
 
 /* Loads a plug-in, which stays for the process, as its ops do; one that is loaded already is not started again. Where
-   it fails nothing of it is left registered and the program goes on. SN_ERR_IO: no such file, or the system refuses it
+   it fails no op or override of it is left registered and the program goes on. SN_ERR_IO: no such file, or the system refuses it
    (a symbol that nothing has: its name); SN_ERR_PARSE: no ELF file, cut off, no plug-in, or changed since it was
    sealed; SN_ERR_UNSUPPORTED: another machine, ABI or major version, or a later minor one; else what its start raised.
    [refused in bodies] */
@@ -77,6 +80,8 @@ typedef struct sn_op_sample {
    gives the same bits twice, if it is SN_OP_PURE, and for other strides (or refuses these); that its meta rule says
    what the kernel returns; its derivative and the derivative's own against central differences, in f64 where it takes
    that; that compiled functions, with gradients, and sn_vmap have eager's bits, and autocast what the policy says.
+   Gradients are on, autocast off and the stance the default while it runs, whatever the caller's are; where an op that
+   is not SN_OP_PURE gives other bits the second time, no bits are compared.
    SN_OK, or the first rule that fails: "my::op: meta (sample 1): ...", with the status of what failed or SN_ERR_VALUE.
    [refused in bodies] */
 sn_status sn_op_check(const sn_op *op, const sn_op_sample *samples, int n);

@@ -1,5 +1,6 @@
 /* main.c: `sinter`, the command line: finds the subcommand's row and runs it. Subcommands and their options are rows of
  * commands.def. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,15 +43,28 @@ static int print_version(void) {
     return EXIT_done;
 }
 
+/* A full disk shows at the end, or in an earlier flush. */
+static int end_output(int code) {
+    errno = 0;
+    const bool failed = fflush(stdout) != 0 || ferror(stdout);
+    if (!failed) return code;
+    error_raise(ST_IO, "the output cannot be written%s%s", errno ? ": " : "", errno ? strerror(errno) : "");
+    return report_error(code == EXIT_done ? EXIT_environment : code);
+}
+
+static int run_command(int argc, char **argv) {
+    const char *const name = argv[1];
+    if (!strcmp(name, "--version")) return print_version();
+    const bool helps = !strcmp(name, "--help") || !strcmp(name, "-h");
+    const Command *const command = command_find(helps ? "help" : name);
+    return command ? command->run(command, argc - 2, argv + 2) : unknown_command(name);
+}
+
 int main(int argc, char **argv) {
     if (environment_apply() != ST_OK) return report_error(EXIT_environment);
     if (argc < 2) {
         help_all(stderr);
         return EXIT_usage;
     }
-    const char *const name = argv[1];
-    if (!strcmp(name, "--version")) return print_version();
-    const bool helps = !strcmp(name, "--help") || !strcmp(name, "-h");
-    const Command *const command = command_find(helps ? "help" : name);
-    return command ? command->run(command, argc - 2, argv + 2) : unknown_command(name);
+    return end_output(run_command(argc, argv));
 }

@@ -360,24 +360,23 @@ static Status check_new(const DynamicOp *op) {
     return error_raise(ST_UNSUPPORTED, "more than %d user's ops", MAX_OPS);
 }
 
-static _Thread_local int current_batch;
-
 OpBatch custom_op_begin(void) {
     static _Atomic int batches;
-    const OpBatch batch = {.number = atomic_fetch_add(&batches, 1) + 1, .before = current_batch};
-    current_batch = batch.number;
+    const OpBatch batch = {.number = atomic_fetch_add(&batches, 1) + 1, .before = override_batch};
+    override_batch = batch.number;
     return batch;
 }
 
 void custom_op_end(OpBatch batch, bool failed) {
     DynamicOp *op;
-    current_batch = batch.before;
+    override_batch = batch.before;
+    if (failed) override_withdraw(batch.number);
     for (int i = 0; failed && i < atomic_load(&n_ops); i++)
         if ((op = atomic_load(&ops[i]))->batch == batch.number) atomic_store(&op->withdrawn, true);
 }
 
 static void publish_op(DynamicOp *op) {
-    op->batch = current_batch;
+    op->batch = override_batch;
     const int i = atomic_load(&n_ops);
     op->row.id = (OpId)(OP_COUNT + i);
     register_kernels(op);

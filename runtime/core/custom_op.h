@@ -36,7 +36,8 @@ const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
 Status custom_op_kernel(OpCall *call);
 /* NULL on error: a schema that does not parse, a name that exists, no rule at all. */
 const DynamicOp *custom_op_register(const sn_op_desc *desc);
-/* What this thread registers between the two is a plug-in's; failed: it is withdrawn, and its names are free again. */
+/* What this thread registers between the two, ops and overrides, is a plug-in's; failed: it is withdrawn, and its names
+ * are free again. */
 typedef struct OpBatch {
     int number, before;
 } OpBatch;

@@ -20,6 +20,7 @@ struct sn_override {
     void *closure;
     OpKernel *before; /* what the table held when the stack of this place was empty */
     sn_override *next;
+    int batch;
 };
 
 typedef struct UserMode {
@@ -30,6 +31,7 @@ typedef struct UserMode {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sn_override *overrides;
+_Thread_local int override_batch;
 _Atomic int override_count; /* of those that capture stops at, so that it asks without the lock */
 
 /* The ops of a device beside the CPU, and of slots, are in no graph, whoever serves them. */
@@ -165,7 +167,7 @@ sn_override *override_new(const OpRow *row, Key key, sn_body body, void *closure
     pthread_mutex_lock(&lock);
     const sn_override *const older = newest(row, key);
     OpKernel *const before = older ? older->before : row ? dispatch_own(row, key) : dispatch_fallback_of(key);
-    *override = (sn_override){row, key, body, closure, before, overrides};
+    *override = (sn_override){row, key, body, closure, before, overrides, override_batch};
     overrides = override;
     atomic_fetch_add(&override_count, stops_capture(key));
     pthread_mutex_unlock(&lock);
@@ -184,6 +186,16 @@ void override_free(sn_override *override) {
     pthread_mutex_unlock(&lock);
     place_kernel(override->row, override->key, last ? override->before : run_override);
     mem_free(override);
+}
+
+void override_withdraw(int batch) {
+    sn_override *found;
+    do {
+        pthread_mutex_lock(&lock);
+        for (found = overrides; found && found->batch != batch;) found = found->next;
+        pthread_mutex_unlock(&lock);
+        override_free(found);
+    } while (found);
 }
 
 /* user modes ---------------------------------------------------------------------------------- */

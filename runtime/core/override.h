@@ -14,6 +14,9 @@ static inline bool override_covers(const OpRow *row) {
     return override_listed(row);
 }
 void override_free(sn_override *override); /* puts back what was there */
+/* What this thread registers now is of this number's plug-in, that is being started; 0: the program's. */
+extern _Thread_local int override_batch;
+void override_withdraw(int batch); /* frees those of a plug-in */
 
 /* key: KEY_mode, or KEY_api for those that see calls. */
 Status user_mode_push(Key key, sn_body handler, void *closure);

@@ -1,5 +1,5 @@
 /* plugin.c: a plug-in is looked at (plugin_file.h), mapped with all its symbols, and started; where one of these fails,
- * the ops that it has registered by then are withdrawn. It is never unmapped: ops, and pointers into it that somebody
+ * the ops and overrides that it has registered by then are withdrawn. It is never unmapped: ops, and pointers into it that somebody
  * may have, live as long as the process. */
 #define _GNU_SOURCE
 #include "runtime/core/plugin.h"
@@ -15,6 +15,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/core/custom_op.h"
+#include "runtime/core/frame.h"
 #include "runtime/core/plugin_file.h"
 
 typedef struct LoadedPlugin {
@@ -52,16 +53,29 @@ static Status check_file(const char *path) {
     return status;
 }
 
-static Status start_plugin(const char *path, void *handle) {
+typedef struct PluginStart {
     union {
         void *symbol;
         sn_status (*function)(void);
-    } start = {dlsym(handle, "sn_plugin_start")};
+    };
+    sn_status returned;
+} PluginStart;
+
+static sn_status run_start(sn_frame *f) {
+    PluginStart *const start = f->closure;
+    start->returned = start->function();
+    return SN_OK;
+}
+
+/* A callback like others: its modes and results end with it. */
+static Status start_plugin(const char *path, void *handle) {
+    PluginStart start = {{dlsym(handle, "sn_plugin_start")}, SN_OK};
     if (!start.symbol) return error_raise(ST_PARSE, "plug-in '%.300s' has no sn_plugin_start", path);
-    const sn_status status = start.function();
-    TRY(error_pending());
-    if (status == SN_OK) return list_plugin(handle);
-    return error_raise(ST_CALLBACK, "plug-in '%.300s': its start returned '%s'", path, status_name((Status)status));
+    sn_frame frame = {.what = "sn_plugin_start", .closure = &start};
+    TRY(frame_run(&frame, run_start));
+    if (start.returned == SN_OK) return list_plugin(handle);
+    return error_raise(ST_CALLBACK, "plug-in '%.300s': its start returned '%s'", path,
+                       status_name((Status)start.returned));
 }
 
 /* A plug-in finds the library's functions, though the program may have opened it for itself alone. */

@@ -31,6 +31,18 @@ static sn_status swish_derivative(sn_frame *f) {
     return sn_set_grad_of(f, 0, sn_mul_scalar(sn_grad_of(f, 0), sn_in_value(f, 1)));
 }
 
+#if defined PLUGIN_FAILS || defined PLUGIN_MODES
+static sn_status gives_ones(sn_frame *f) { return sn_out(f, 0, sn_ones_like(sn_in(f, 0))); }
+
+static void change_much(void) {
+    sn_scope_begin(); /* left open */
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_op_override(sn_op_find("aten::sin"), SN_KEY_CPU, gives_ones, NULL);
+    sn_op_override(sn_op_find("aten::sin"), SN_KEY_CPU, gives_ones, NULL);
+    sn_op_override(sn_op_find("aten::cos"), SN_KEY_CPU, gives_ones, NULL);
+}
+#endif
+
 #ifdef PLUGIN_MISSING
 void sn_of_a_later_version(void);
 #endif
@@ -44,6 +56,9 @@ sn_status sn_plugin_start(void) {
                               .saves = "x", .autocast = SN_CAST_F32));
 #ifdef PLUGIN_TWICE
     sn_op_register(SN_OP_DESC(.schema = TEXT(PLUGIN_NAME) "::swish(Tensor x) -> Tensor", .cpu = swish_cpu));
+#endif
+#if defined PLUGIN_FAILS || defined PLUGIN_MODES
+    change_much();
 #endif
 #ifdef PLUGIN_FAILS
     return SN_ERR_VALUE;

@@ -15,12 +15,12 @@ static sn_status cubed_derivative(sn_frame *f) {
     return sn_set_grad_of(f, 0, sn_mul(sn_grad_of(f, 0), sn_mul_scalar(sn_mul(x, x), sn_int(3))));
 }
 
-static void passes(const sn_op_desc *desc) {
-    const sn_op *const op = sn_op_register(desc);
+static void expect_passes(const sn_op *op, const sn_op_sample *samples, int n) {
     ck_assert_msg(op != NULL, "%s", sn_error_take()->message);
-    const sn_status status = sn_op_check(op, NULL, 0);
+    const sn_status status = sn_op_check(op, samples, n);
     ck_assert_msg(status == SN_OK, "%s", sn_error_take()->message);
 }
+static void passes(const sn_op_desc *desc) { expect_passes(sn_op_register(desc), NULL, 0); }
 
 static void fails(const sn_op_desc *desc, const char *says) {
     const sn_op *const op = sn_op_register(desc);
@@ -61,8 +61,7 @@ START_TEST(a6_09_good_ops_pass) {
            .derivative = gate_derivative, .saves = "x, y");
     const sn_value in[] = {sn_val(F32(1, 4, 5)), sn_val(F32(2, 5, 3))};
     const sn_op_sample sample = {in, 2};
-    const sn_status status = sn_op_check(sn_op_find("aten::mm"), &sample, 1);
-    ck_assert_msg(status == SN_OK, "%s", sn_error_take()->message);
+    expect_passes(sn_op_find("aten::mm"), &sample, 1);
 }
 END_TEST
 
@@ -134,6 +133,42 @@ START_TEST(a6_09_ten_wrong_ops_fail_with_their_reason) {
 }
 END_TEST
 
+/* The caller's modes are not the check's, and are as they were behind it. */
+START_TEST(a6_09_an_op_is_checked_in_modes_of_the_checks_own) {
+    static const sn_grad_mode modes[2] = {SN_GRAD_OFF, SN_INFERENCE};
+    for (int i = 0; i < 2; i++) {
+        const sn_scope scope = sn_scope_begin();
+        sn_grad_mode_set(modes[i]);
+        sn_autocast_set(SN_CPU, SN_BF16);
+        sn_stance_set(i ? SN_STANCE_FORCE_EAGER : SN_STANCE_FAIL_ON_RECOMPILE);
+        const sn_value in[] = {sn_val(F32(i, 3, 4))};
+        const sn_op_sample sample = {in, 1};
+        expect_passes(sn_op_find("aten::silu"), &sample, 1);
+        expect_passes(sn_op_find("aten::silu"), NULL, 0);
+        ck_assert_int_eq(sn_autocast_get(SN_CPU), SN_BF16);
+        ck_assert_int_eq(sn_stance_set(SN_STANCE_DEFAULT), i ? SN_STANCE_FORCE_EAGER : SN_STANCE_FAIL_ON_RECOMPILE);
+        ck_assert_int_eq(sn_grad_mode_set(SN_GRAD_ON), modes[i]);
+        sn_scope_end(scope);
+    }
+}
+END_TEST
+
+static sn_status counts_and_writes(sn_frame *f) {
+    sn_add_scalar_(sn_in(f, 0), sn_int(1));
+    return counts(f);
+}
+
+/* But its other rules hold. */
+START_TEST(a6_09_an_op_with_a_state_is_not_held_to_its_bits) {
+    expect_passes(sn_op_register(SN_OP_DESC(.schema = "state::ordered(Tensor x) -> Tensor", .flags = SN_OP_ORDERED,
+                                            .meta = like, .cpu = counts)),
+                  NULL, 0);
+    expect_passes(sn_op_register(SN_OP_DESC(.schema = "state::plain(Tensor x) -> Tensor", .cpu = counts)), NULL, 0);
+    FAILS("state::writes: mutation (sample 0): argument 'x' was written", .flags = SN_OP_ORDERED,
+          .schema = "state::writes(Tensor x) -> Tensor", .meta = like, .cpu = counts_and_writes);
+}
+END_TEST
+
 START_TEST(a6_09_wrong_arguments_are_told) {
     ck_assert_int_eq(sn_op_check(NULL, NULL, 0), SN_ERR_ARGUMENT);
     expect_error(SN_ERR_ARGUMENT, "sn_op_check: the op or its samples are NULL");
@@ -152,6 +187,8 @@ int main(void) {
     const TTest *const tests[] = {
         a6_09_good_ops_pass,
         a6_09_ten_wrong_ops_fail_with_their_reason,
+        a6_09_an_op_is_checked_in_modes_of_the_checks_own,
+        a6_09_an_op_with_a_state_is_not_held_to_its_bits,
         a6_09_wrong_arguments_are_told,
     };
     return contract_main("test_op_check", tests, (int)(sizeof tests / sizeof *tests));

@@ -124,6 +124,23 @@ START_TEST(a6_05_nothing_is_left_of_a_plugin_that_fails) {
 }
 END_TEST
 
+START_TEST(a6_05_a_start_leaves_no_modes_and_a_failed_one_no_overrides) {
+    sn_tensor *const x = F32(1, 5), *const sine = sn_sin(x), *const cosine = sn_cos(x);
+    sn_override *const own = sn_op_override(sn_op_find("aten::cos"), SN_KEY_CPU, gives_x, NULL);
+    ck_assert_int_eq(sn_plugin_load(PLUGIN(fails)), SN_ERR_CALLBACK);
+    expect_error(SN_ERR_CALLBACK, "its start returned 'value'");
+    ck_assert_int_eq(sn_grad_mode_set(SN_GRAD_ON), SN_GRAD_ON);
+    ck_assert(same_bits(sn_sin(x), sine));
+    ck_assert(same_bits(sn_cos(x), x)); /* the program's override stays */
+    sn_override_free(own);
+    ck_assert(same_bits(sn_cos(x), cosine));
+    expect_loaded(sn_plugin_load(PLUGIN(modes)));
+    ck_assert_int_eq(sn_grad_mode_set(SN_GRAD_ON), SN_GRAD_ON);
+    ck_assert(same_bits(sn_sin(x), sn_ones_like(x))); /* those of one that is loaded are in force */
+    ck_assert(sn_requires_grad(sn_exp(LEAF(2, 3))));
+}
+END_TEST
+
 static sn_status loads(sn_frame *f) {
     sn_plugin_load(PLUGIN(old));
     return sn_out(f, 0, sn_in(f, 0));
@@ -335,6 +352,7 @@ int main(void) {
     tcase_add_test(tests, a6_07_other_versions_are_refused_before_they_run);
     tcase_add_test(tests, a6_07_what_is_no_plugin_is_told);
     tcase_add_test(tests, a6_05_nothing_is_left_of_a_plugin_that_fails);
+    tcase_add_test(tests, a6_05_a_start_leaves_no_modes_and_a_failed_one_no_overrides);
     tcase_add_test(tests, a6_05_a_plugin_is_started_once);
     tcase_add_test(tests, a6_05_a_plugin_is_built_and_loaded_at_run_time);
     tcase_add_test(tests, a6_05_what_does_not_build_says_why);
