@@ -116,7 +116,7 @@ static bool result_of(const OpRow *row, const Arg *args, DType dtype, DType *out
     return fits;
 }
 
-/* A number that is known, as the parameter takes it; ints that would be read as symbols of sizes are none (ir/sym.h). */
+/* A known number, as the parameter takes it; ints that would be read as symbols of sizes are none (ir/sym.h). */
 static bool plain_number(const ExprNode *node, ParamType type, Arg *out) {
     const bool wants_float = type == PT_float || type == PT_float_opt, any = type == PT_scalar || type == PT_scalar_opt;
     if (node->kind != EXPR_number || (!wants_float && !any)) return false;

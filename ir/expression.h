@@ -45,7 +45,7 @@ int expression_param(Expression *e, const char *name, size_t n);
 int expression_number(Expression *e, Arg value); /* ARG_int or ARG_float */
 /* "add", "max", "where", "gelu"... of nodes before it. */
 int expression_call(Expression *e, const char *function, size_t n, const int *in, int n_in);
-/* The arguments of a row's call on nodes: `element` where it has tensors, known numbers else. False: it takes others. */
+/* The arguments of a row's call on nodes: `element` for tensors, known numbers else. False: it takes others. */
 bool expression_args(const Expression *e, const OpRow *row, const int *in, int n, Val *element, Arg *args);
 /* Raises "my::gate: scalar expression: ...", in a text with its column; returns -1. */
 int expression_fail(const Expression *e, Status status, const char *format, ...) PRINTF_LIKE(3, 4);

@@ -54,9 +54,10 @@ sn_status sn_require_failed(sn_status status, const char *text, const char *cond
     sn_status sn_plugin_start(void)
 
 /* Loads a plug-in, which stays for the process, as its ops do; one that is loaded already is not started again. Where
-   it fails no op or override of it is left registered and the program goes on. SN_ERR_IO: no such file, or the system refuses it
-   (a symbol that nothing has: its name); SN_ERR_PARSE: no ELF file, cut off, no plug-in, or changed since it was
-   sealed; SN_ERR_UNSUPPORTED: another machine, ABI or major version, or a later minor one; else what its start raised.
+   it fails no op or override of it is left registered and the program goes on. SN_ERR_IO: no such file, or the system
+   refuses it (a symbol that nothing has: its name); SN_ERR_PARSE: no ELF file, cut off, no plug-in, or changed since it
+   was sealed; SN_ERR_UNSUPPORTED: another machine, ABI or major version, or a later minor one; else what its start
+   raised.
    [refused in bodies] */
 sn_status sn_plugin_load(const char *path);
 /* Compiles and links the sources by the system's C compiler (setting plugin_compiler, "cc") and loads the result; the

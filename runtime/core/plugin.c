@@ -1,6 +1,6 @@
 /* plugin.c: a plug-in is looked at (plugin_file.h), mapped with all its symbols, and started; where one of these fails,
- * the ops and overrides that it has registered by then are withdrawn. It is never unmapped: ops, and pointers into it that somebody
- * may have, live as long as the process. */
+ * the ops and overrides that it has registered by then are withdrawn. It is never unmapped: ops, and pointers into it
+ * that somebody may have, live as long as the process. */
 #define _GNU_SOURCE
 #include "runtime/core/plugin.h"
 
