@@ -1,7 +1,9 @@
 /* test_background.c: code that is made while the program goes on (option background): the bits are eager's before and
  * after it comes, calls are counted apart until then, and whatever happens to function, process or memory while the
  * worker compiles, nothing is lost. */
+#include <execinfo.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -294,7 +296,19 @@ END_TEST
 
 /* Forking ------------------------------------------------------------------------------------- */
 
+/* A child that hangs says where, instead of a test that times out. */
+static void say_where(int signal) {
+    void *calls[64];
+    (void)signal;
+    backtrace_symbols_fd(calls, backtrace(calls, 64), STDERR_FILENO);
+    _exit(9);
+}
+
 static void in_child(Twin twin, int done) {
+    void *first[1];
+    backtrace(first, 1); /* opens what it needs before something hangs */
+    signal(SIGALRM, say_where);
+    alarm(300);
     Host host = {.number = 9.75};
     const Twin fresh = twin_behind(numbered, &host, SN_COMPILE_VERIFY);
     background_test(plain);
