@@ -28,8 +28,7 @@ Status op_check_fail(OpCheck *c, const char *format, ...) {
 }
 
 bool op_check_writes_arg(const OpCheck *c, int arg) {
-    const char *const alias = arg < c->row->n_params ? c->row->params[arg].alias : NULL;
-    return alias && strchr(alias, '!');
+    return arg < c->row->n_params && param_is_written(&c->row->params[arg]);
 }
 
 bool op_check_writes_any(const OpCheck *c) {

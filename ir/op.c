@@ -281,7 +281,7 @@ int op_form_param(const OpRow *row, OpForm form, int i) {
 
 bool op_shares(const Param *params, int n) {
     for (int i = 0; i < n; i++)
-        if (*params[i].alias && !strchr(params[i].alias, '!')) return true;
+        if (*params[i].alias && !param_is_written(&params[i])) return true;
     return false;
 }
 

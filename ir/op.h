@@ -115,6 +115,8 @@ typedef struct Param {
     bool keyword;  /* after '*' */
     bool symbolic; /* SymInt in the schema: rules take a symbol here [semantics C5] */
 } Param;
+/* Its schema says that the op writes it: Tensor(a!). */
+static inline bool param_is_written(const Param *param) { return param->alias && strchr(param->alias, '!') != NULL; }
 
 /* What autocast does with the tensors of a call (ops/autocast.def). */
 typedef enum CastPolicy { CAST_none, CAST_lower, CAST_f32, CAST_f32_dtype, CAST_promote } CastPolicy;

@@ -66,8 +66,7 @@ static sn_tensor *stacked(const MappedCall *m, int k) {
 /* The loop -------------------------------------------------------------------------------------------------------- */
 
 static bool op_writes(const OpRow *row, OpForm form, int param) {
-    const char *const alias = param < row->n_params ? row->params[param].alias : NULL;
-    return (form == FORM_inplace && param == 0) || (alias && strchr(alias, '!'));
+    return (form == FORM_inplace && param == 0) || (param < row->n_params && param_is_written(&row->params[param]));
 }
 
 /* What the op writes, every call has for itself; sn_vmap's comes last. */

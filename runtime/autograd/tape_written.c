@@ -44,7 +44,7 @@ Status tape_written_begin(const OpCall *call, WrittenArgs *written) {
     written->n = 0;
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
-        if (!call->row->params[i].alias || !strchr(call->row->params[i].alias, '!')) continue;
+        if (!param_is_written(&call->row->params[i])) continue;
         if (arg->kind != ARG_tensor || !arg->val || !tape_tracks(tensor_of(arg->val))) continue;
         sn_tensor *const t = tensor_of(arg->val);
         TRY(tape_check_inplace(t));

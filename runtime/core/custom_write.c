@@ -6,18 +6,16 @@
 #include "ir/builder.h"
 #include "runtime/base/alloc.h"
 
-static bool is_written(const Param *param) { return param->alias && strchr(param->alias, '!') != NULL; }
-
 /* The argument that a result is, by the letter that both have; -1: it is new. */
 static int argument_written(const Schema *schema, const Param *result) {
     for (int i = 0; result->alias && *result->alias && i < schema->n_params; i++)
-        if (is_written(&schema->params[i]) && !strcmp(schema->params[i].alias, result->alias)) return i;
+        if (param_is_written(&schema->params[i]) && !strcmp(schema->params[i].alias, result->alias)) return i;
     return -1;
 }
 
 void custom_write_find(DynamicOp *op, const Schema *schema) {
     for (int i = 0; i < schema->n_params; i++)
-        if (is_written(&schema->params[i])) op->written[op->n_written++] = (int8_t)i;
+        if (param_is_written(&schema->params[i])) op->written[op->n_written++] = (int8_t)i;
     for (int i = 0; i < schema->n_out; i++) {
         op->result_of[i] = (int8_t)argument_written(schema, &schema->results[i]);
         op->n_fresh += op->result_of[i] < 0;

@@ -66,7 +66,7 @@ static Status run_at_once(sn_frame *frame, sn_body body) {
 static bool writes_visible(const OpCall *call) {
     if (call->form != FORM_functional || call->row->flags & OPF_ordered) return true;
     for (int i = 0; i < call->row->n_params; i++)
-        if (strchr(call->row->params[i].alias, '!')) return true;
+        if (param_is_written(&call->row->params[i])) return true;
     return false;
 }
 

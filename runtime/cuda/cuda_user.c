@@ -179,7 +179,7 @@ static int argument_of(const sn_frame *f, const sn_tensor *t) {
 
 static bool may_write(const sn_frame *f, int argument) {
     const OpCall *const call = f->call;
-    return call->form == FORM_inplace ? argument == 0 : strchr(call->row->params[argument].alias, '!') != NULL;
+    return call->form == FORM_inplace ? argument == 0 : param_is_written(&call->row->params[argument]);
 }
 
 static Status check_write(const UserLaunch *launch, int i, sn_tensor *t) {

@@ -97,8 +97,8 @@ static bool is_writable(const Level *level, const Val *val) {
 static const Val *written_argument(const OpCall *call, const Level *level) {
     for (int i = 0; call->form == FORM_functional && i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
-        const char *const alias = call->row->params[i].alias;
-        if (arg->kind == ARG_tensor && alias && strchr(alias, '!') && !is_writable(level, arg->val)) return arg->val;
+        const bool written = arg->kind == ARG_tensor && param_is_written(&call->row->params[i]);
+        if (written && !is_writable(level, arg->val)) return arg->val;
     }
     return NULL;
 }
@@ -188,9 +188,8 @@ static bool shows_outside(const OpCall *call, const Level *level) {
 /* What a user's op writes among its arguments has a new version, too. */
 static void note_written(const OpCall *call, const Level *level) {
     for (int i = 0; call->form == FORM_functional && call->row->flags & OPF_user && i < call->row->n_params; i++) {
-        const char *const alias = call->row->params[i].alias;
-        if (call->args[i].kind == ARG_tensor && alias && strchr(alias, '!') && level_inner(level, call->args[i].val))
-            tensor_written(tensor_of(call->args[i].val));
+        const bool written = call->args[i].kind == ARG_tensor && param_is_written(&call->row->params[i]);
+        if (written && level_inner(level, call->args[i].val)) tensor_written(tensor_of(call->args[i].val));
     }
 }
 

@@ -53,8 +53,8 @@ Status region_each_written(const OpCall *call, RegionWrite *visit, void *context
     for (int i = 0; call->form == FORM_out && i < row->n_out; i++) TRY(visit(context, call, call->out_args[i]));
     for (int i = 0; UNLIKELY(row->flags & OPF_user) && i < row->n_params; i++) {
         const Arg *const a = &call->args[i];
-        const bool written = row->params[i].alias && strchr(row->params[i].alias, '!');
-        if (written && a->kind == ARG_tensor && a->val) TRY(visit(context, call, tensor_of(a->val)));
+        if (param_is_written(&row->params[i]) && a->kind == ARG_tensor && a->val)
+            TRY(visit(context, call, tensor_of(a->val)));
     }
     return ST_OK;
 }
