@@ -114,24 +114,29 @@ static double central_difference(const GradCheck *g, Differentiated *function, i
     return (function(g, arg, g->step) - function(g, arg, -g->step)) / (2 * g->step);
 }
 
+/* The gradients of `value`, which `function` gives at moved arguments; what, along: as the failure calls them. */
+static Status compare_slopes(const GradCheck *g, const MovedCall *call, sn_tensor *value, Differentiated *function,
+                             const char *what, const char *along) {
+    Gradients gradients;
+    TRY(take_gradients(g, call, value, 0, &gradients));
+    for (int i = 0; i < g->c->n; i++) {
+        if (!varies(g->c, i)) continue;
+        const double got = slope_of(gradients.of[i], i), want = central_difference(g, function, i);
+        TRY(error_pending());
+        if (!is_near(g, got, want))
+            return op_check_fail(g->c, "%s of '%s' is %.7g%s, by central differences %.7g", what,
+                                 op_check_name(g->c, i), got, along, want);
+    }
+    return ST_OK;
+}
+
 Status op_check_derivative(OpCheck *c) {
     GradCheck g;
     MovedCall call;
-    Gradients gradients;
     if (!op_check_differentiable(c) || !c->repeats) return ST_OK;
     TRY(begin(c, &g));
     TRY(moved_copies(&g, -1, 0, true, &call));
-    sn_tensor *const loss = loss_of(&g, &call);
-    TRY(take_gradients(&g, &call, loss, 0, &gradients));
-    for (int i = 0; i < c->n; i++) {
-        if (!varies(c, i)) continue;
-        const double got = slope_of(gradients.of[i], i), want = central_difference(&g, loss_at, i);
-        TRY(error_pending());
-        if (!is_near(&g, got, want))
-            return op_check_fail(c, "the gradient of '%s' is %.7g along a direction, by central differences %.7g",
-                                 op_check_name(c, i), got, want);
-    }
-    return ST_OK;
+    return compare_slopes(&g, &call, loss_of(&g, &call), loss_at, "the gradient", " along a direction");
 }
 
 /* The gradients' own weighted sum, with a history that leads to the arguments; NULL: none does. */
@@ -156,20 +161,10 @@ static double gradient_sum_at(const GradCheck *g, int arg, double by) {
 Status op_check_second_derivative(OpCheck *c) {
     GradCheck g;
     MovedCall call;
-    Gradients gradients;
     if (!op_check_differentiable(c) || !c->repeats) return ST_OK;
     TRY(begin(c, &g));
     TRY(moved_copies(&g, -1, 0, true, &call));
     sn_tensor *const sum = gradient_sum(&g, &call);
     TRY(error_pending());
-    TRY(take_gradients(&g, &call, sum, 0, &gradients));
-    for (int i = 0; i < c->n; i++) {
-        if (!varies(c, i)) continue;
-        const double got = slope_of(gradients.of[i], i), want = central_difference(&g, gradient_sum_at, i);
-        TRY(error_pending());
-        if (!is_near(&g, got, want))
-            return op_check_fail(c, "the derivative's own gradient of '%s' is %.7g, by central differences %.7g",
-                                 op_check_name(c, i), got, want);
-    }
-    return ST_OK;
+    return compare_slopes(&g, &call, sum, gradient_sum_at, "the derivative's own gradient", "");
 }
