@@ -128,49 +128,44 @@ static int read_sign(ExprReader *r) {
     return negative ? call_at(r, place, "neg", 3, &part, 1) : part;
 }
 
-static int read_product(ExprReader *r) {
-    int x = read_sign(r);
-    while (x >= 0) {
-        skip_blanks(r);
-        const char *const place = r->at;
-        if (took(r, "*"))
-            x = operation(r, place, "mul", x, read_sign(r));
-        else if (took(r, "/"))
-            x = operation(r, place, "div", x, read_sign(r));
-        else
-            break;
-    }
-    return x;
-}
+typedef struct ExprSign {
+    const char *sign, *function;
+} ExprSign;
 
-static int read_sum(ExprReader *r) {
-    int x = read_product(r);
-    while (x >= 0) {
-        skip_blanks(r);
-        const char *const place = r->at;
-        if (took(r, "+"))
-            x = operation(r, place, "add", x, read_product(r));
-        else if (took(r, "-"))
-            x = operation(r, place, "sub", x, read_product(r));
-        else
-            break;
-    }
-    return x;
-}
-
-static const char *take_comparison(ExprReader *r) {
-    static const char *const rows[][2] = {{"<=", "le"}, {">=", "ge"}, {"==", "eq"},
-                                          {"!=", "ne"}, {"<", "lt"},  {">", "gt"}};
-    for (int i = 0; i < COUNT_OF(rows); i++)
-        if (took(r, rows[i][0])) return rows[i][1];
+static const char *take_sign(ExprReader *r, const ExprSign *signs, int n) {
+    for (int i = 0; i < n; i++)
+        if (took(r, signs[i].sign)) return signs[i].function;
     return NULL;
 }
 
+/* a / b * c: from the left. */
+static int read_chain(ExprReader *r, const ExprSign *signs, int n, int (*operand)(ExprReader *r)) {
+    int x = operand(r);
+    while (x >= 0) {
+        skip_blanks(r);
+        const char *const place = r->at, *const function = take_sign(r, signs, n);
+        if (!function) break;
+        x = operation(r, place, function, x, operand(r));
+    }
+    return x;
+}
+
+static int read_product(ExprReader *r) {
+    static const ExprSign signs[] = {{"*", "mul"}, {"/", "div"}};
+    return read_chain(r, signs, COUNT_OF(signs), read_sign);
+}
+
+static int read_sum(ExprReader *r) {
+    static const ExprSign signs[] = {{"+", "add"}, {"-", "sub"}};
+    return read_chain(r, signs, COUNT_OF(signs), read_product);
+}
+
 static int read_compare(ExprReader *r) {
+    static const ExprSign signs[] = {{"<=", "le"}, {">=", "ge"}, {"==", "eq"}, {"!=", "ne"}, {"<", "lt"}, {">", "gt"}};
     if (++r->depth > MAX_EXPR_DEPTH) return parse_fail(r, "too many parentheses are open");
     int x = read_sum(r);
     skip_blanks(r);
-    const char *const place = r->at, *const function = x < 0 ? NULL : take_comparison(r);
+    const char *const place = r->at, *const function = x < 0 ? NULL : take_sign(r, signs, COUNT_OF(signs));
     if (function) x = operation(r, place, function, x, read_sum(r));
     r->depth--;
     return x;
