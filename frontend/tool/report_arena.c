@@ -52,9 +52,9 @@ static void put_box(Text *page, const ArenaSlot *slot, const Extent *extent) {
     text_printf(page, "<text x=\"%.1f\" y=\"%.1f\">arena%d</text>\n", x + 4, y + 14, slot->number);
 }
 
-void report_arena(Text *page, sn_function *fn, int graph, const char *part) {
+void report_arena(Text *page, ReportTexts *texts, int graph, const char *part) {
     size_t n;
-    const char *text = report_graph_of(sn_dump(fn, "memory"), graph, &n);
+    const char *text = report_graph_of(report_text(texts, "memory"), graph, &n);
     if (text) text = report_part_of(text, &n, part);
     const Extent extent = text ? extent_of(text, text + n) : (Extent){0};
     if (!extent.slots) {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/tool/svg.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/base/json.h"
 
@@ -46,25 +48,27 @@ const char *report_part_of(const char *text, size_t *n, const char *part) {
     return begin;
 }
 
-void report_escaped(Text *page, const char *text, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const char *const entity = text[i] == '<'   ? "&lt;"
-                                   : text[i] == '>' ? "&gt;"
-                                   : text[i] == '&' ? "&amp;"
-                                   : text[i] == '"' ? "&quot;"
-                                                    : NULL;
-        if (entity)
-            text_puts(page, entity);
-        else
-            text_put(page, text + i, 1);
+const char *report_text(ReportTexts *texts, const char *stage) {
+    for (int i = 0; i < texts->n; i++)
+        if (!strcmp(texts->stages[i], stage)) return texts->texts[i];
+    char *const name = mem_strdup(stage), *const text = mem_strdup(sn_dump(texts->fn, stage));
+    if (!name || !text || texts->n == COUNT_OF(texts->texts)) {
+        mem_free(name), mem_free(text);
+        return "";
     }
+    texts->stages[texts->n] = name;
+    return texts->texts[texts->n++] = text;
+}
+
+static void texts_free(ReportTexts *texts) {
+    for (int i = 0; i < texts->n; i++) mem_free(texts->stages[i]), mem_free(texts->texts[i]);
 }
 
 /* From the JSON of explain ---------------------------------------------------------------------- */
 
 static void put_string(Text *page, const Json *object, const char *key) {
     const char *const string = json_string(json_get(object, key));
-    if (string) report_escaped(page, string, strlen(string));
+    if (string) svg_words(page, string);
 }
 
 static long long count_of(const Json *object, const char *key) {
@@ -75,14 +79,14 @@ static long long count_of(const Json *object, const char *key) {
 static void put_item(Text *page, const Json *item) {
     text_puts(page, "<li>");
     if (json_string(item)) {
-        report_escaped(page, json_string(item), strlen(json_string(item)));
+        svg_words(page, json_string(item));
     } else {
         const char *between = "";
         for (int i = 0; i < item->n; i++) {
             const Json *const member = &item->items[i];
             text_printf(page, "%s%s ", between, member->key);
             if (json_string(member))
-                report_escaped(page, json_string(member), strlen(json_string(member)));
+                svg_words(page, json_string(member));
             else
                 text_printf(page, "%g", member->number);
             between = ", ";
@@ -151,7 +155,7 @@ static void put_times(Text *page, const Json *graph) {
 
 enum { MOST_PARTS = 4 };
 
-static void put_graph(Text *page, sn_function *fn, const Json *graph) {
+static void put_graph(Text *page, ReportTexts *texts, const Json *graph) {
     const Json *const parts = json_get(graph, "parts");
     const char *names[MOST_PARTS];
     int n = 0;
@@ -166,7 +170,7 @@ static void put_graph(Text *page, sn_function *fn, const Json *graph) {
     put_branch(page, "merges that fusion made", json_get(graph, "fused"));
     put_branch(page, "merges that it refused", json_get(graph, "not_fused"));
     text_puts(page, "</ul>\n");
-    if (n) report_stages(page, fn, (int)count_of(graph, "id"), names, n);
+    if (n) report_stages(page, texts, (int)count_of(graph, "id"), names, n);
 }
 
 static void put_page(Text *page, sn_function *fn, const Json *all) {
@@ -178,7 +182,9 @@ static void put_page(Text *page, sn_function *fn, const Json *all) {
     text_printf(page, "</h1>\n<p>%lld calls, %lld compiles, %lld recompiles, %d graphs</p>\n", count_of(all, "calls"),
                 count_of(all, "compiles"), count_of(all, "recompiles_count"), graphs ? graphs->n : 0);
     put_tree(page, all);
-    for (int i = 0; graphs && i < graphs->n; i++) put_graph(page, fn, &graphs->items[i]);
+    ReportTexts texts = {.fn = fn};
+    for (int i = 0; graphs && i < graphs->n; i++) put_graph(page, &texts, &graphs->items[i]);
+    texts_free(&texts);
     text_puts(page, "</body></html>\n");
 }
 

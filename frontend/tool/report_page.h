@@ -13,14 +13,21 @@
 /* The whole page; what has failed is pending. */
 Status report_page(sn_function *fn, Text *page);
 
+/* Dumps of a function, each made once: a dump has all of its graphs. */
+typedef struct ReportTexts {
+    sn_function *fn;
+    int n;
+    char *stages[16], *texts[16];
+} ReportTexts;
+/* As sn_dump's, but for the life of the page; "" where it failed. */
+const char *report_text(ReportTexts *texts, const char *stage);
+
 /* A stage's text of one graph: "# graph 2" and what follows, to the next; NULL: it has none. *n: how long. */
 const char *report_graph_of(const char *dump, int graph, size_t *n);
 /* Of the part "# forward" or "# backward" in it; part "graph": all. */
 const char *report_part_of(const char *text, size_t *n, const char *part);
-/* For the content of an element, or of an attribute in double quotes. */
-void report_escaped(Text *page, const char *text, size_t n);
 /* The columns, and below them the loops, LLVM and assembly of each kernel with the id that its ops lead to. */
-void report_stages(Text *page, sn_function *fn, int graph, const char *const *parts, int n_parts);
-void report_arena(Text *page, sn_function *fn, int graph, const char *part);
+void report_stages(Text *page, ReportTexts *texts, int graph, const char *const *parts, int n_parts);
+void report_arena(Text *page, ReportTexts *texts, int graph, const char *part);
 
 #endif

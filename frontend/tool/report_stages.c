@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "frontend/tool/report_page.h"
+#include "frontend/tool/svg.h"
 
 typedef struct ReportedKernel {
     char name[128];
@@ -19,12 +20,12 @@ typedef struct ReportedKernel {
 static void put_line(Text *page, const char *line, size_t n, const char *anchor) {
     const char *const kernel = memmem(line, n, " kernel=", 8);
     if (!kernel) {
-        report_escaped(page, line, n);
+        svg_escaped(page, line, n);
         text_puts(page, "\n");
         return;
     }
     text_printf(page, "<a class=\"op\" href=\"#%s-k%d\">", anchor, atoi(kernel + 8));
-    report_escaped(page, line, n);
+    svg_escaped(page, line, n);
     text_puts(page, "</a>\n");
 }
 
@@ -40,12 +41,12 @@ static void put_column(Text *page, const char *stage, const char *text, size_t n
     text_puts(page, "</pre></section>\n");
 }
 
-static void put_stage(Text *page, sn_function *fn, int graph, const char *stage, const char *part) {
+static void put_stage(Text *page, ReportTexts *texts, int graph, const char *stage, const char *part) {
     char asked[64], anchor[64];
     size_t n;
     snprintf(asked, sizeof asked, "%s+types+lines", stage);
     snprintf(anchor, sizeof anchor, "g%d-%s", graph, part);
-    const char *const text = report_graph_of(sn_dump(fn, asked), graph, &n);
+    const char *const text = report_graph_of(report_text(texts, asked), graph, &n);
     if (text) put_column(page, stage, text, n, anchor);
 }
 
@@ -88,7 +89,7 @@ static const char *cut(const char *text, size_t n, const char *head, const char 
 static void put_text(Text *page, const char *title, const char *text, size_t n) {
     if (!text) return;
     text_printf(page, "<details><summary>%s</summary><pre>", title);
-    report_escaped(page, text, n);
+    svg_escaped(page, text, n);
     text_puts(page, "</pre></details>\n");
 }
 
@@ -101,9 +102,9 @@ static void put_kernel(Text *page, const ReportedKernel *kernel, const Code *cod
     char head[160];
     size_t n = 0;
     text_printf(page, "<article class=\"kernel\" id=\"%s-k%d\"><h4>", anchor, kernel->number);
-    report_escaped(page, kernel->name, strlen(kernel->name));
+    svg_words(page, kernel->name);
     text_puts(page, "</h4><pre>");
-    report_escaped(page, kernel->loops, kernel->n_loops);
+    svg_escaped(page, kernel->loops, kernel->n_loops);
     text_puts(page, "</pre>\n");
     snprintf(head, sizeof head, "\ndefine void @%s", kernel->name);
     const char *const llvm = code->llvm ? cut(code->llvm, code->n_llvm, head, "\n}\n", &n) : NULL;
@@ -114,38 +115,34 @@ static void put_kernel(Text *page, const ReportedKernel *kernel, const Code *cod
     text_puts(page, "</article>\n");
 }
 
-/* The text of a stage of one part, a copy: sn_dump's lives until the next one. NULL: there is none. */
-static char *part_text(sn_function *fn, const char *stage, int graph, const char *part, size_t *n) {
-    const char *text = report_graph_of(sn_dump(fn, stage), graph, n);
-    if (text) text = report_part_of(text, n, part);
-    return text ? strndup(text, *n) : NULL;
+static const char *part_text(ReportTexts *texts, const char *stage, int graph, const char *part, size_t *n) {
+    const char *const text = report_graph_of(report_text(texts, stage), graph, n);
+    return text ? report_part_of(text, n, part) : NULL;
 }
 
-static void put_kernels(Text *page, sn_function *fn, int graph, const char *part) {
-    size_t n_loops, n_llvm = 0, n_assembly = 0;
+static void put_kernels(Text *page, ReportTexts *texts, int graph, const char *part) {
+    size_t n;
     char anchor[64];
-    snprintf(anchor, sizeof anchor, "g%d-%s", graph, part);
-    char *const loops = part_text(fn, "loops", graph, part, &n_loops);
-    char *const llvm = part_text(fn, "llvm", graph, part, &n_llvm);
-    char *const assembly = part_text(fn, "asm", graph, part, &n_assembly);
-    const Code code = {llvm, assembly, n_llvm, n_assembly};
+    Code code = {0};
     ReportedKernel kernel;
-    const char *at = loops;
-    while (loops && next_kernel(&at, loops + n_loops, &kernel)) put_kernel(page, &kernel, &code, anchor);
-    free(loops), free(llvm), free(assembly);
+    snprintf(anchor, sizeof anchor, "g%d-%s", graph, part);
+    code.llvm = part_text(texts, "llvm", graph, part, &code.n_llvm);
+    code.assembly = part_text(texts, "asm", graph, part, &code.n_assembly);
+    const char *at = part_text(texts, "loops", graph, part, &n), *const end = at ? at + n : NULL;
+    while (at && next_kernel(&at, end, &kernel)) put_kernel(page, &kernel, &code, anchor);
 }
 
-void report_stages(Text *page, sn_function *fn, int graph, const char *const *parts, int n_parts) {
+void report_stages(Text *page, ReportTexts *texts, int graph, const char *const *parts, int n_parts) {
     static const char *const stages[] = {"capture", "functional", "joint", "decomposed"};
     const bool split = n_parts > 1;
     text_puts(page, "<div class=\"stages\">\n");
-    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) put_stage(page, fn, graph, stages[i], parts[0]);
-    for (int i = 0; i < n_parts; i++) put_stage(page, fn, graph, split ? parts[i] : "fused", parts[i]);
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) put_stage(page, texts, graph, stages[i], parts[0]);
+    for (int i = 0; i < n_parts; i++) put_stage(page, texts, graph, split ? parts[i] : "fused", parts[i]);
     text_puts(page, "</div>\n");
     for (int i = 0; i < n_parts; i++) {
         text_printf(page, "<h3>Kernels of %s</h3>\n", split ? parts[i] : "the graph");
-        put_kernels(page, fn, graph, parts[i]);
+        put_kernels(page, texts, graph, parts[i]);
         text_puts(page, "<h3>Arena</h3>\n");
-        report_arena(page, fn, graph, parts[i]);
+        report_arena(page, texts, graph, parts[i]);
     }
 }

@@ -13,12 +13,18 @@ void svg_begin(Text *svg, int64_t width, int64_t height) {
                 (long long)width, (long long)height);
 }
 
-void svg_words(Text *svg, const char *words) {
-    for (; *words; words++) {
-        const char *const entity = *words == '<' ? "&lt;" : *words == '&' ? "&amp;" : *words == '>' ? "&gt;" : NULL;
-        text_put(svg, entity ? entity : words, entity ? strlen(entity) : 1);
+static const char *entity_of(char c) {
+    return c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : NULL;
+}
+
+void svg_escaped(Text *svg, const char *words, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const char *const entity = entity_of(words[i]);
+        text_put(svg, entity ? entity : words + i, entity ? strlen(entity) : 1);
     }
 }
+
+void svg_words(Text *svg, const char *words) { svg_escaped(svg, words, strlen(words)); }
 
 Status svg_write(const char *path, Text *svg) {
     FILE *const file = fopen(path, "w");
