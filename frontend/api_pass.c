@@ -42,13 +42,10 @@ static Status register_pass(sn_pass_stage stage, sn_pass_fn fn, void *closure, c
                            fn ? "sn_pass_register: there is no stage %d"
                               : "sn_pass_register: stage %d, the callback is NULL",
                            (int)stage);
-    char *const own = mem_strdup(name), *const text = version ? mem_strdup(version) : NULL;
-    const UserPass pass = {own, text, stages[stage], run_on_graph, (void *)fn, closure};
-    Status status = !own || (version && !text) ? ST_MEMORY : user_pass_add(&pass);
-    if (status == ST_OK) return ST_OK; /* the texts stay */
-    mem_free(own);
-    mem_free(text);
-    return status;
+    UserPass pass = {.stage = stages[stage], .run = run_on_graph, .fn = (void *)fn, .closure = closure};
+    snprintf(pass.name, sizeof pass.name, "%s", name); /* what extension_check lets through has room */
+    snprintf(pass.version, sizeof pass.version, "%s", version ? version : "");
+    return user_pass_add(&pass);
 }
 
 sn_status sn_pass_register(sn_pass_stage stage, sn_pass_fn fn, void *closure, const char *name, const char *version) {

@@ -151,13 +151,14 @@ static Status open_tensors(const Bundle *bundle, SafeFile **out) {
 
 /* "pass fuse 3": a program that has the pass in another version would have made another plan. */
 static Status check_extension(const char *line, Arena *arena) {
-    const char *const last = strrchr(line, ' '), *now = NULL;
+    char now[USER_PASS_TEXT];
+    const char *const last = strrchr(line, ' ');
     if (strncmp(line, "pass ", 5) != 0 || !last || last < line + 5) return ST_OK;
     char *const name = arena_printf(arena, "%.*s", (int)(last - line - 5), line + 5);
     if (!name) return ST_MEMORY;
-    if (!user_pass_version(name, &now) || (now && !strcmp(now, last + 1))) return ST_OK;
+    if (!user_pass_version(name, now) || !strcmp(now, last + 1)) return ST_OK;
     return error_raise(ST_ARGUMENT, "sn_plan_load: the plan was made with version %s of pass '%s', which is %s here",
-                       last + 1, name, now ? now : "without a version");
+                       last + 1, name, *now ? now : "without a version");
 }
 
 static Status load(const Bundle *bundle, const sn_dict *given, Arena *arena, SafeFile **embedded, sn_function **out) {

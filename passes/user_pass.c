@@ -46,10 +46,10 @@ bool user_pass_remove(const char *name) {
     return pass != NULL;
 }
 
-bool user_pass_version(const char *name, const char **version) {
+bool user_pass_version(const char *name, char version[USER_PASS_TEXT]) {
     pthread_mutex_lock(&lock);
     const UserPass *const pass = find_user_pass(name);
-    if (pass) *version = pass->version;
+    if (pass) memcpy(version, pass->version, USER_PASS_TEXT);
     pthread_mutex_unlock(&lock);
     return pass != NULL;
 }
@@ -190,7 +190,8 @@ static Status run_pass(const UserPass *pass, Graph *graph, const PassOptions *op
     if (status != ST_OK) return blame(pass, "broke the graph", status);
     if (graph_hash(graph) == hash) return ST_OK;
     *changed = true;
-    if (options->took_part) options->took_part(options->took_part_context, "pass", pass->name, pass->version);
+    const char *const version = *pass->version ? pass->version : NULL;
+    if (options->took_part) options->took_part(options->took_part_context, "pass", pass->name, version);
     return ST_OK;
 }
 

@@ -86,6 +86,7 @@ static void in_child(sn_function *fn, sn_tensor *there) {
 }
 
 static void forks_while(BackgroundTest how) {
+    if (!CAN_FORK_BESIDE_THREADS) return;
     sn_function *const fn = compile(SN_PRESET_DEFAULT);
     sn_tensor *const there = sn_to_device(sn_reshape(range(60), SN_INTS(5, 12)), GPU);
     background_test(how);

@@ -330,6 +330,7 @@ static void expect_child(Twin twin) {
 }
 
 static void forks_while(BackgroundTest how, double number) {
+    if (!CAN_FORK_BESIDE_THREADS) return;
     Host host = {.number = number};
     const Twin twin = twin_behind(numbered, &host, SN_COMPILE_VERIFY);
     background_test(how);

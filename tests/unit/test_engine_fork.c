@@ -27,6 +27,7 @@ static sn_tensor *loss_of(sn_tensor *x, int place, Forked *forked) {
 }
 
 START_TEST(a3_11_a_hook_may_fork) {
+    if (!CAN_FORK_BESIDE_THREADS) return;
     ck_assert_int_eq(sn_setting_set("threads", "4"), SN_OK);
     sn_tensor *const alone = LEAF(1, N, N);
     sn_backward(loss_of(alone, 0, NULL));
