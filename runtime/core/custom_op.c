@@ -111,6 +111,12 @@ static Status run_meta(OpCall *call) {
     return body_kernel(call, op->meta, op->closure);
 }
 
+/* Nothing is computed on the Meta device. */
+static Status run_without_values(OpCall *call) {
+    custom_write_give(call, op_dynamic(call->row));
+    return ST_OK;
+}
+
 static Status run_decomposition(OpCall *call) {
     const DynamicOp *const op = op_dynamic(call->row);
     return body_kernel(call, op->decomposition, op->closure);
@@ -164,6 +170,7 @@ static Status ask_body(MetaCall *call) {
                       .n_in = op->row.n_params,
                       .out = outs,
                       .n_out = op->row.n_out};
+    frame.passed_on = custom_write_hold(&op->row, args, outs);
     TRY(frame_run(&frame, op->meta));
     for (int i = 0; i < op->row.n_out; i++) fill_out(&call->out[i], outs[i]->base.meta, device);
     call->n_out = op->row.n_out;
@@ -188,9 +195,13 @@ void custom_op_own(const DynamicOp *op, MetaFn *symbolic, DerivFn *derivative) {
     if (derivative) own->row.derivative = op->row.base;
 }
 
+/* Nothing is to be known of such results but which they are. */
+static bool gives_arguments(const DynamicOp *op) { return !op->n_fresh && !op->row.returns_list; }
+
 static Status meta_rule(MetaCall *call) {
     MetaFn *const symbolic = op_dynamic(call->row)->symbolic;
     if (symbolic && has_symbols(call)) return symbolic(call);
+    if (!op_dynamic(call->row)->meta && gives_arguments(op_dynamic(call->row))) return custom_write_metas(call);
     if (!op_dynamic(call->row)->meta)
         return error_raise(ST_UNSUPPORTED, "%s has no meta rule: its results are known only when it runs",
                            call->row->name);
@@ -296,6 +307,7 @@ static void register_kernels(const DynamicOp *op) {
     if (op->cpu) dispatch_register(row, KEY_cpu, custom_op_kernel);
     if (op->cuda) dispatch_register(row, KEY_cuda, custom_op_kernel);
     if (op->meta) dispatch_register(row, KEY_meta, run_meta);
+    if (!op->meta && !op->decomposition && gives_arguments(op)) dispatch_register(row, KEY_meta, run_without_values);
 }
 
 /* A program that was built before a field was added has none. */

@@ -32,6 +32,44 @@ Status custom_write_check(const OpCall *call, const DynamicOp *op) {
     return ST_OK;
 }
 
+/* As `meta`, in memory of its own as far as the rule's caller knows. */
+static MetaOut out_like(const Meta *meta) {
+    MetaOut out = {.dtype = meta->dtype, .device = meta->device, .rank = meta->rank, .alias = -1};
+    memcpy(out.sizes, meta->sizes, sizeof *meta->sizes * (size_t)meta->rank);
+    memcpy(out.strides, meta->strides, sizeof *meta->strides * (size_t)meta->rank);
+    return out;
+}
+
+Status custom_write_metas(MetaCall *call) {
+    const DynamicOp *const op = op_dynamic(call->row);
+    for (int i = 0; i < op->row.n_out; i++) {
+        const Arg *const arg = &call->args[op->result_of[i]];
+        if (arg->kind != ARG_tensor || !arg->val)
+            return error_raise(ST_UNSUPPORTED, "%s: result %d is argument '%s', which is no tensor here", op->row.name,
+                               i, op->params[op->result_of[i]].name);
+        call->out[i] = out_like(arg->val->meta);
+    }
+    call->n_out = op->row.n_out;
+    return ST_OK;
+}
+
+void custom_write_give(const OpCall *call, const DynamicOp *op) {
+    for (int i = 0; i < op->row.n_out; i++)
+        if (op->result_of[i] >= 0) call->outs[i] = tensor_of(call->args[op->result_of[i]].val);
+}
+
+bool custom_write_hold(const OpRow *row, const Arg *args, sn_tensor **outs) {
+    const DynamicOp *const op = op_dynamic(row);
+    bool any = false;
+    for (int i = 0; op && i < row->n_out; i++) {
+        const int arg = op->result_of[i];
+        if (arg < 0 || args[arg].kind != ARG_tensor || !args[arg].val) continue;
+        outs[i] = tensor_retained(tensor_of(args[arg].val));
+        any = true;
+    }
+    return any;
+}
+
 /* the functional op's rules -------------------------------------------------------------------- */
 
 /* An error names the op that the program knows. */
@@ -54,12 +92,7 @@ static Status functional_metas(MetaCall *call) {
     int n = 0;
     for (int i = 0; i < op->row.n_out; i++)
         if (op->result_of[i] < 0) call->out[n++] = own[i];
-    for (int i = 0; i < op->n_written; i++) {
-        const Meta *const meta = call->args[op->written[i]].val->meta;
-        call->out[n] = (MetaOut){.dtype = meta->dtype, .device = meta->device, .rank = meta->rank, .alias = -1};
-        memcpy(call->out[n].sizes, meta->sizes, sizeof *meta->sizes * (size_t)meta->rank);
-        memcpy(call->out[n++].strides, meta->strides, sizeof *meta->strides * (size_t)meta->rank);
-    }
+    for (int i = 0; i < op->n_written; i++) call->out[n++] = out_like(call->args[op->written[i]].val->meta);
     call->n_out = n;
     return ST_OK;
 }

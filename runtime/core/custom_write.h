@@ -16,5 +16,11 @@ void custom_write_find(DynamicOp *op, const Schema *schema);
 Status custom_write_functional(const DynamicOp *op, const Schema *schema, DynamicOp **out);
 /* What the op returned where the schema says an argument. */
 Status custom_write_check(const OpCall *call, const DynamicOp *op);
+/* The meta rule of an op none of whose results is new: each is an argument. */
+Status custom_write_metas(MetaCall *call);
+/* Gives the results of the call that are arguments. */
+void custom_write_give(const OpCall *call, const DynamicOp *op);
+/* The same for a meta body, which need not set them: outs gets references. False: it has none, or is no user's op. */
+bool custom_write_hold(const OpRow *row, const Arg *args, sn_tensor **outs);
 
 #endif

@@ -24,7 +24,7 @@ struct sn_frame {
     int n_out;
     _Atomic int *running; /* a count of bodies that run, which this one's is part of; NULL: none */
     bool outs_optional;   /* hooks: output 0 need not be set */
-    bool passed_on;       /* outputs are what sn_redispatch gave: they may be replaced */
+    bool passed_on;       /* outputs are there, as of sn_redispatch: they may be replaced */
     OpCall *call;         /* dispatcher callbacks: what sn_redispatch continues; else NULL */
     struct Deriv *deriv;  /* derivative bodies */
     struct CustomCall *custom;

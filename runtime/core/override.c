@@ -11,6 +11,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/custom_write.h"
 #include "runtime/core/hooks.h"
 
 struct sn_override {
@@ -128,6 +129,7 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
                       .outs_optional = list,
                       .call = call};
     memset(outs, 0, sizeof *outs * (size_t)frame.n_out);
+    if (call->key == KEY_meta) frame.passed_on = custom_write_hold(call->row, frame.in, outs);
     TRY(run_frame(call, &frame, body));
     if (is_backend(call->key) && call->form == FORM_functional) TRY(check_placed(call, outs));
     if (!list && call->form != FORM_functional) TRY(check_replaced(call, outs, frame.what));

@@ -7,6 +7,7 @@
  * Tensors with values are taken for what they look like, and never written. */
 #include "runtime/transform/fake_mode.h"
 
+#include "runtime/core/custom_write.h"
 #include "runtime/eager/eager.h"
 
 /* Its value would have to be there. */
@@ -14,13 +15,22 @@ static Status refuse(const OpCall *call, const char *why) {
     return error_raise(ST_UNSUPPORTED, "%s: %s, and a fake tensor has none", op_form_name(call->row, call->form), why);
 }
 
-static Status check_fake_target(const OpCall *call) {
-    for (int i = 0; i < call->row->n_out; i++) {
-        const sn_tensor *const t = call_written(call, i);
-        if (!tensor_is_fake(t))
-            return error_raise(ST_STATE, "%s: a tensor with values would be written by what is fake and has none",
-                               op_form_name(call->row, call->form));
+static Status check_fake(const OpCall *call, const sn_tensor *written) {
+    if (!written || tensor_is_fake(written)) return ST_OK;
+    return error_raise(ST_STATE, "%s: a tensor with values would be written by what is fake and has none",
+                       op_form_name(call->row, call->form));
+}
+
+static Status check_fake_targets(const OpCall *call) {
+    const DynamicOp *const custom = op_dynamic(call->row);
+    for (int i = 0; custom && i < custom->n_written; i++) {
+        const Arg *const arg = &call->args[custom->written[i]];
+        if (arg->kind == ARG_tensor) TRY(check_fake(call, (const sn_tensor *)arg->val));
+        for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
+            TRY(check_fake(call, (const sn_tensor *)arg->vals[k]));
     }
+    for (int i = 0; call->form != FORM_functional && i < call->row->n_out; i++)
+        TRY(check_fake(call, call_written(call, i)));
     return ST_OK;
 }
 
@@ -41,11 +51,12 @@ static Status fake_kernel(OpCall *call) {
     if (call->row->flags & OPF_resizes) return refuse(call, "memory is resized");
     if (call->row->flags & OPF_host) return refuse(call, "the sizes of its results follow from values");
     if (!call->row->meta) return refuse(call, "without a meta rule it has to compute values");
-    if (call->form != FORM_functional) TRY(check_fake_target(call));
+    TRY(check_fake_targets(call));
     TRY(eager_metas(call, 0, &metas));
     if (call->form != FORM_functional) return give_written(call, &metas);
     for (int i = 0; i < metas.n; i++)
         if (!(call->outs[i] = tensor_fake(metas.metas[i]))) return error_pending();
+    if (op_dynamic(call->row)) custom_write_give(call, op_dynamic(call->row));
     call->n_outs = metas.n;
     return ST_OK;
 }

@@ -12,8 +12,8 @@ static const sn_op *op_of(const sn_op_desc *desc) {
 }
 
 static sn_tensor *ema(const sn_op *op, sn_tensor *average, sn_tensor *x) {
-    sn_value in[] = {sn_val(average), sn_val(x), sn_float(0.75)}, out[1] = {sn_val(NULL)};
-    int n = 1;
+    sn_value in[] = {sn_val(average), sn_val(x), sn_float(0.75)}, out[2] = {sn_val(NULL)};
+    int n = 2;
     sn_op_call(op, in, 3, out, &n);
     return n ? out[0].tensor : NULL;
 }
@@ -346,6 +346,53 @@ START_TEST(a6_01_a_result_is_what_the_schema_says) {
 }
 END_TEST
 
+/* modes that compute metadata, or more than one example --------------------------------------------- */
+
+static sn_status blend_and_both(sn_frame *f) {
+    if (blend_and_rest(f)) return sn_check();
+    return sn_out(f, 1, sn_in(f, 0));
+}
+
+static sn_status blends_a_copy(sn_frame *f) {
+    sn_tensor *const average = sn_clone(sn_in(f, 0)), *const first = ema(sn_closure(f), average, sn_in(f, 1));
+    return sn_out(f, 0, sn_add(average, first ? first : average));
+}
+
+/* Without a kernel's run, and once for each example; whether its first result is the argument. */
+static void needs_no_values(const sn_op *op, bool gives_argument) {
+    sn_tensor *const average = F32(1, 3, 4), *const x = F32(2, 3, 4), *got[1] = {NULL};
+    sn_tensor *const meta = sn_to_device(average, SN_META), *const first = ema(op, meta, sn_to_device(x, SN_META));
+    ck_assert_int_eq(sn_check(), SN_OK);
+    ck_assert(gives_argument ? first == meta : first != meta);
+    const sn_scope scope = sn_scope_begin();
+    sn_fake_mode_set(true);
+    sn_tensor *const fake = sn_zeros(SN_INTS(3, 4), SN_F32), *const other = ema(op, fake, x);
+    ck_assert_int_eq(sn_check(), SN_OK);
+    ck_assert(gives_argument ? other == fake : other != fake);
+    ema(op, average, x);
+    expect_error(SN_ERR_STATE, "a tensor with values would be written by what is fake and has none");
+    sn_scope_end(scope);
+    ck_assert(same_bits(average, F32(1, 3, 4)));
+    ck_assert_int_eq(sn_vmap(blends_a_copy, (void *)(uintptr_t)op, NULL, SN_TENSORS(average, x), got, 1), SN_OK);
+    sn_tensor *const want = sn_clone(average), *const result = ema(op, want, x);
+    ck_assert(same_bits(got[0], sn_add(want, result ? result : want)));
+}
+
+START_TEST(a6_01_results_that_are_arguments_need_no_meta_rule) {
+    sn_logging_set(NULL, NULL, "-vmap"); /* which says that it runs once for each example */
+    needs_no_values(ema_op(), false);
+    needs_no_values(op_of(SN_OP_DESC(.schema = "w::bare_(Tensor(a!) a, Tensor x, float d) -> Tensor(a!)",
+                                     .flags = SN_OP_PURE, .cpu = blend_and_return)),
+                    true);
+    needs_no_values(op_of(SN_OP_DESC(.schema = "w::none_(Tensor(a!) a, Tensor x, float d) -> Tensor(a!)",
+                                     .flags = SN_OP_PURE, .meta = meta_nothing, .cpu = blend_and_return)),
+                    true);
+    needs_no_values(op_of(SN_OP_DESC(.schema = "w::both_(Tensor(a!) a, Tensor x, float d) -> (Tensor, Tensor(a!))",
+                                     .flags = SN_OP_PURE, .meta = meta_like_x, .cpu = blend_and_both)),
+                    false);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a6_01_an_op_that_writes_is_a_node_of_the_graph,
@@ -357,6 +404,7 @@ int main(void) {
         a6_01_gradients_of_what_is_written_are_eagers,
         a6_01_an_error_names_the_op_of_the_program,
         a6_01_a_result_is_what_the_schema_says,
+        a6_01_results_that_are_arguments_need_no_meta_rule,
     };
     return contract_main("test_user_writes", tests, (int)(sizeof tests / sizeof *tests));
 }

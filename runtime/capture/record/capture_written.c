@@ -5,7 +5,7 @@
 
 #include "ir/builder.h"
 #include "runtime/capture/record/capture_thread.h"
-#include "runtime/core/custom_op.h"
+#include "runtime/core/custom_write.h"
 #include "runtime/core/override.h"
 
 /* Whose memory a tensor shows: equal numbers, equal memory. */
@@ -78,8 +78,9 @@ static Status call_functional(const DynamicOp *op, OpCall *call) {
     TRY(dispatch(&op->functional->row, FORM_functional, call->args, NULL, outs));
     for (int i = 0; i < op->n_written; i++)
         TRY(emit_write(eager_builder(), call->args[op->written[i]].val, &outs[op->n_fresh + i]->base));
+    custom_write_give(call, op);
     for (int i = 0, fresh = 0; i < call->row->n_out; i++)
-        call->outs[i] = op->result_of[i] < 0 ? outs[fresh++] : tensor_of(call->args[op->result_of[i]].val);
+        if (op->result_of[i] < 0) call->outs[i] = outs[fresh++];
     return ST_OK;
 }
 
