@@ -85,6 +85,7 @@ static bool items(const FzProgram *p) { return any_step(p, FZ_item); }
 static bool asks(const FzProgram *p) { return any_how(p, FZ_asking); }
 static bool of_gradients(const FzProgram *p) { return any_how(p, FZ_of_grad); }
 static bool eager_callees(const FzProgram *p) { return any_how(p, FZ_in_eager); }
+static bool user_guards(const FzProgram *p) { return any_how(p, FZ_guarded); }
 static bool conds(const FzProgram *p) { return any_how(p, FZ_in_cond); }
 static bool maps(const FzProgram *p) { return any_how(p, FZ_in_map); }
 static bool scans(const FzProgram *p) { return any_how(p, FZ_in_scan); }
@@ -339,6 +340,7 @@ static const struct {
                 {"queries", asks},
                 {"gradients read", of_gradients},
                 {"callees in mode EAGER", eager_callees},
+                {"guards of the program's own", user_guards},
                 {"cond", conds},
                 {"map", maps},
                 {"scan", scans},

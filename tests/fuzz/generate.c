@@ -512,6 +512,7 @@ static void add_stateful(Gen *g) {
     step.args[1] = (FzArg){.kind = FZ_float, .f = 0.5, .i.var = -1};
     step.how = gen_chance(g, 60) ? FZ_asking : FZ_of_grad;
     if (g->callees && (!g->p->n_steps || gen_chance(g, 20))) step.how = FZ_in_eager; /* also where nothing is pending */
+    if (gen_chance(g, 15)) step.how = FZ_guarded;
     if (step.how == FZ_asking) step.query = (int)gen_below(g, fz_query_count());
     step.value = gen_chance(g, 60) ? first : about;
     gen_try(g, &step);

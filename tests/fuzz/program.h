@@ -10,6 +10,7 @@
  *   v4 = aten::mul.Tensor v0 f:2 ask size v3   the number is larger by what a query answers
  *   v5 = aten::mul.Tensor v0 f:2 of_grad     of v0's gradient, where it has one
  *   v6 = aten::mul.Tensor v0 f:2 in_eager    by a callee in mode EAGER, each time with another number
+ *   v6 = aten::mul.Tensor v0 f:2 guarded     the number is larger by what a guard of the program's own reads
  *   v7 = aten::mul.Tensor v0 f:2 in_cond     in a branch; in_map, in_scan, in_while: in rounds
  *                                            in_vmap, in_grad, in_vjp, in_jvp: of a body of it (func.c)
  *   v8 = aten::mul.Tensor v0 f:2 in_sparse   of what is there of v0, twice
@@ -113,6 +114,7 @@ typedef enum FzHow {
     FZ_asking,
     FZ_of_grad,
     FZ_in_eager,
+    FZ_guarded,
     FZ_in_cond, /* from here on: control flow, functions of bodies */
     FZ_in_map,
     FZ_in_scan,

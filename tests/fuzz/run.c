@@ -271,6 +271,7 @@ static void run_op(FzRun *run, const FzStep *step) {
     const int n_in = place_op(step->op, in, step->n_args);
     int n = 8;
     if (step->how == FZ_asking) in[1] = sn_float(step->args[1].f + fz_ask(step->query, run->values[step->value]));
+    if (step->how == FZ_guarded) in[1] = sn_float(step->args[1].f + fz_guarded(run));
     if (step->how == FZ_of_grad && in[0].tensor && sn_grad(in[0].tensor)) in[0] = sn_val(sn_grad(in[0].tensor));
     if (step->how == FZ_in_eager) {
         run->values[step->out] = in[0].tensor ? fz_call_eager(run, step) : NULL;
@@ -408,6 +409,7 @@ static sn_status body(sn_frame *f) {
     FzRun *run = sn_closure(f);
     const FzProgram *p = run->p;
     run->n_bodies++;
+    run->frame = f;
     memset(run->values, 0, sizeof run->values);
     for (int i = 0, k = 0; i < p->n_inputs; i++) run->values[i] = p->inputs[i].closed ? run->inputs[i] : sn_in(f, k++);
     fz_run_steps(run, 0, p->n_steps);
@@ -415,6 +417,7 @@ static sn_status body(sn_frame *f) {
         sn_tensor *t = run->values[p->returns[i]];
         if (t) sn_out(f, i, t);
     }
+    run->frame = NULL;
     return sn_check();
 }
 

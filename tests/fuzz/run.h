@@ -34,6 +34,7 @@ struct FzRun {
     sn_function *callee; /* in mode EAGER */
     const FzStep *called_for;
     int n_callee_calls;
+    sn_frame *frame; /* the body's, while it runs */
     sn_dict *params; /* held leaves */
     sn_optim *optim;
     sn_scaler *scaler; /* NULL: steps are plain */
@@ -60,6 +61,8 @@ void fz_state_forget(FzRun *run);
 void fz_state_free(FzRun *run);
 bool fz_query_of_gradients(int query); /* its answer depends on them */
 double fz_ask(int query, sn_tensor *t);
+/* What the host says in this call, with a guard of it. */
+double fz_guarded(FzRun *run);
 /* flow.c: t times a number, and more, in control flow. */
 sn_tensor *fz_flow(FzHow how, sn_tensor *t, double by);
 sn_tensor *fz_func(FzHow how, sn_tensor *t, double by); /* func.c, likewise */

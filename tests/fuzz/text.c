@@ -80,9 +80,9 @@ static void print_input(Text *t, const FzInput *in) {
 }
 
 const char *const fz_how_words[] = {
-    [FZ_of_grad] = "of_grad", [FZ_in_eager] = "in_eager", [FZ_in_cond] = "in_cond",    [FZ_in_map] = "in_map",
-    [FZ_in_scan] = "in_scan", [FZ_in_while] = "in_while", [FZ_in_vmap] = "in_vmap",    [FZ_in_grad] = "in_grad",
-    [FZ_in_vjp] = "in_vjp",   [FZ_in_jvp] = "in_jvp",     [FZ_in_sparse] = "in_sparse"};
+    [FZ_of_grad] = "of_grad", [FZ_in_eager] = "in_eager", [FZ_guarded] = "guarded",   [FZ_in_cond] = "in_cond",
+    [FZ_in_map] = "in_map",   [FZ_in_scan] = "in_scan",   [FZ_in_while] = "in_while", [FZ_in_vmap] = "in_vmap",
+    [FZ_in_grad] = "in_grad", [FZ_in_vjp] = "in_vjp",     [FZ_in_jvp] = "in_jvp",     [FZ_in_sparse] = "in_sparse"};
 
 static void print_op(Text *t, const FzStep *step) {
     for (int i = 0; i < step->n_out; i++) text_printf(t, "%sv%d", i ? "," : "", step->out + i);
