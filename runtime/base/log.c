@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
@@ -22,14 +23,25 @@ uint8_t log_threshold[LOG_TOPIC_COUNT] = {
 #undef X
 };
 
-static FILE *log_file; /* NULL: stderr */
+static FILE *log_file;         /* NULL: stderr */
+static _Atomic bool file_full; /* it took no more: what follows goes to stderr */
+
+static bool write_line(FILE *to, int level, const char *topic, const char *line) {
+    static const char *const levels[] = {"debug", "info", "warning", "error"};
+    return fprintf(to, "sinter %s: %s: %s\n", levels[level], topic, line) >= 0 &&
+           (to == stderr || !fflush(to)); /* a program that crashes leaves what it said */
+}
 
 static void to_file(void *context, int level, const char *topic, const char *line) {
-    static const char *const levels[] = {"debug", "info", "warning", "error"};
     (void)context;
-    FILE *const to = log_file ? log_file : stderr;
-    fprintf(to, "sinter %s: %s: %s\n", levels[level], topic, line);
-    if (log_file) fflush(log_file); /* a program that crashes leaves what it said */
+    if (log_file && !atomic_load(&file_full)) {
+        if (write_line(log_file, level, topic, line)) return;
+        const int why = errno;
+        if (!atomic_exchange(&file_full, true))
+            fprintf(stderr, "sinter warning: general: the log file cannot be written: %s: from here on stderr\n",
+                    strerror(why));
+    }
+    write_line(stderr, level, topic, line);
 }
 
 Status log_file_set(const char *path) {
@@ -37,6 +49,7 @@ Status log_file_set(const char *path) {
     if (*path && !opened) return error_raise(ST_IO, "log file '%s' cannot be written: %s", path, strerror(errno));
     if (log_file) fclose(log_file);
     log_file = opened;
+    atomic_store(&file_full, false);
     return ST_OK;
 }
 
@@ -170,7 +183,7 @@ Status log_topics_set(const char *topics) {
     for (const char *p = topics; *p;) {
         const char *const end = p + strcspn(p, ",");
         const char sign = *p == '+' || *p == '-' ? *p++ : ' ';
-        if (end > p) TRY(set_topic(thresholds, sign, p, (size_t)(end - p)));
+        if (end > p || sign != ' ') TRY(set_topic(thresholds, sign, p, (size_t)(end - p)));
         p = *end ? end + 1 : end;
     }
     memcpy(log_threshold, thresholds, sizeof thresholds);

@@ -22,7 +22,30 @@ void custom_write_find(DynamicOp *op, const Schema *schema) {
     }
 }
 
-Status custom_write_check(const OpCall *call, const DynamicOp *op) {
+void custom_write_note(const OpCall *call, const DynamicOp *op, const Meta **metas) {
+    for (int i = 0; i < op->n_written; i++) {
+        const Val *const val = call->args[op->written[i]].val; /* of an op with a functional: a tensor, or absent */
+        metas[i] = val ? val->meta : NULL;
+    }
+}
+
+/* A copy that a graph's op writes could not pass it on. */
+static Status check_layout(const OpCall *call, const DynamicOp *op, int arg, const Meta *before) {
+    const Val *const val = call->args[arg].val;
+    if (!val || val->meta == before) return ST_OK;
+    Text texts[2] = {0};
+    meta_print(NULL, &texts[0], before);
+    meta_print(NULL, &texts[1], val->meta);
+    const Status status = error_raise(
+        ST_CALLBACK, "%s: its kernel made %s of argument '%s', which is %s: it may write its elements alone",
+        call->row->name, text_str(&texts[1]), op->params[arg].name, text_str(&texts[0]));
+    text_free(&texts[0]);
+    text_free(&texts[1]);
+    return status;
+}
+
+Status custom_write_check(const OpCall *call, const DynamicOp *op, const Meta *const *metas) {
+    for (int i = 0; i < op->n_written; i++) TRY(check_layout(call, op, op->written[i], metas[i]));
     for (int i = 0; i < call->row->n_out; i++) {
         const int arg = op->result_of[i];
         if (arg < 0 || call->args[arg].kind != ARG_tensor || tensor_of(call->args[arg].val) == call->outs[i]) continue;

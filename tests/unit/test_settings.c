@@ -177,7 +177,31 @@ START_TEST(a_wrong_topic_leaves_the_log_as_it_was) {
     ck_assert_int_eq(sn_setting_set("logs", "+compile,nope"), SN_ERR_ARGUMENT);
     expect_error(SN_ERR_ARGUMENT, "log topic 'nope' is unknown");
     ck_assert(!log_on(LOG_compile, LOG_INFO));
+    ck_assert_int_eq(sn_setting_set("logs", "+"), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "log topic '' is unknown");
     ck_assert_int_eq(sn_logging_set(NULL, NULL, "-recompiles"), SN_OK);
+}
+END_TEST
+
+/* Nothing that was to be said is lost: it and the reason are on stderr. */
+START_TEST(a_full_log_file_is_told_of_once) {
+    char said[600];
+    FILE *const to = tmpfile();
+    const int before = dup(STDERR_FILENO);
+    ck_assert_int_eq(sn_setting_set("logs_file", "/dev/full"), SN_OK);
+    fflush(stderr);
+    dup2(fileno(to), STDERR_FILENO);
+    LOG(general, WARNING, "first");
+    LOG(general, WARNING, "second");
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(to);
+    said[fread(said, 1, sizeof said - 1, to)] = '\0';
+    fclose(to);
+    ck_assert_str_eq(said, "sinter warning: general: the log file cannot be written: No space left on device: from "
+                           "here on stderr\nsinter warning: general: first\nsinter warning: general: second\n");
+    ck_assert_int_eq(sn_setting_set("logs_file", ""), SN_OK);
 }
 END_TEST
 
@@ -185,5 +209,6 @@ int main(void) {
     TCase *const tests = tcase_create("settings");
     tcase_add_loop_test(tests, every_setting_reads_its_variable, 0, SET_COUNT);
     tcase_add_test(tests, a_wrong_topic_leaves_the_log_as_it_was);
+    tcase_add_test(tests, a_full_log_file_is_told_of_once);
     return suite_run("test_settings", tests);
 }

@@ -334,6 +334,26 @@ static sn_status blend_and_written(sn_frame *f) {
     return blend(f) ? sn_check() : sn_out(f, 0, sn_view(sn_in(f, 0), SN_INTS(-1)));
 }
 
+static sn_status turns(sn_frame *f) { return sn_t_(sn_in(f, 0)) ? SN_OK : sn_check(); }
+static sn_status turns_one(sn_frame *f) {
+    ema(sn_closure(f), sn_in(f, 0), sn_in(f, 0));
+    return sn_out(f, 0, sn_in(f, 0));
+}
+
+START_TEST(a6_01_what_is_written_keeps_its_layout) {
+    const sn_op *const op = op_of(
+        SN_OP_DESC(.schema = "w::turn_(Tensor(a!) a, Tensor x, float d) -> ()", .flags = SN_OP_PURE, .cpu = turns));
+    for (int mode = SN_COMPILE_VERIFY; mode <= SN_COMPILE_EAGER; mode++) {
+        sn_function *const fn =
+            sn_compile(turns_one, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)mode));
+        ck_assert_ptr_null(SN_CALL(fn, F32(1, 2, 3)));
+        expect_error(SN_ERR_CALLBACK, "its kernel made f32[3,2]{1,3} of argument 'a', which is f32[2,3]: it may write "
+                                      "its elements alone");
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 START_TEST(a6_01_a_result_is_what_the_schema_says) {
     const sn_op *const copy = op_of(SN_OP_DESC(.schema = "w::copy_(Tensor(a!) a, Tensor x, float d) -> Tensor(a!)",
                                                .flags = SN_OP_PURE, .meta = meta_nothing, .cpu = blend_and_copy));
@@ -404,6 +424,7 @@ int main(void) {
         a6_01_gradients_of_what_is_written_are_eagers,
         a6_01_an_error_names_the_op_of_the_program,
         a6_01_a_result_is_what_the_schema_says,
+        a6_01_what_is_written_keeps_its_layout,
         a6_01_results_that_are_arguments_need_no_meta_rule,
     };
     return contract_main("test_user_writes", tests, (int)(sizeof tests / sizeof *tests));
