@@ -139,10 +139,12 @@ Status op_check_derivative(OpCheck *c) {
     return compare_slopes(&g, &call, loss_of(&g, &call), loss_at, "the gradient", " along a direction");
 }
 
-/* The gradients' own weighted sum, with a history that leads to the arguments; NULL: none does. */
-static sn_tensor *gradient_sum(const GradCheck *g, MovedCall *call) {
+/* The own weighted sum of the gradients of scale times the loss, with a history that leads to the arguments and to
+ * scale, NULL: 1; NULL: none does. */
+static sn_tensor *gradient_sum(const GradCheck *g, MovedCall *call, sn_tensor *scale) {
     Gradients gradients;
-    sn_tensor *sum = NULL, *const loss = loss_of(g, call);
+    sn_tensor *sum = NULL, *loss = loss_of(g, call);
+    if (loss && scale) loss = sn_mul(loss, scale);
     if (take_gradients(g, call, loss, SN_CREATE_GRAPH, &gradients) != ST_OK) return NULL;
     for (int i = 0; i < g->c->n; i++) {
         sn_tensor *const gradient = gradients.of[i];
@@ -155,7 +157,24 @@ static sn_tensor *gradient_sum(const GradCheck *g, MovedCall *call) {
 
 static double gradient_sum_at(const GradCheck *g, int arg, double by) {
     MovedCall call;
-    return moved_copies(g, arg, by, true, &call) == ST_OK ? loss_value(gradient_sum(g, &call)) : 0;
+    return moved_copies(g, arg, by, true, &call) == ST_OK ? loss_value(gradient_sum(g, &call, NULL)) : 0;
+}
+
+/* A derivative is linear in the gradients that come in: along them its slope is itself. */
+static Status check_incoming(const GradCheck *g) {
+    MovedCall call;
+    sn_tensor *const scale = sn_requires_grad_(sn_ones((sn_ints){0}, g->dtype), true), *slope = NULL;
+    TRY(moved_copies(g, -1, 0, true, &call));
+    sn_tensor *const sum = gradient_sum(g, &call, scale);
+    if (sum && sn_requires_grad(sum))
+        sn_gradients(SN_TENSORS(sum), SN_TENSORS(scale), (sn_tensors){0}, SN_ALLOW_UNUSED, &slope);
+    TRY(error_pending());
+    const double want = loss_value(sum), got = loss_value(slope);
+    if (is_near(g, got, want)) return ST_OK;
+    return op_check_fail(g->c,
+                         "the derivative's own gradient along the gradients that come in is %.7g, and not the "
+                         "derivative, which is linear in them: %.7g",
+                         got, want);
 }
 
 Status op_check_second_derivative(OpCheck *c) {
@@ -164,7 +183,8 @@ Status op_check_second_derivative(OpCheck *c) {
     if (!op_check_differentiable(c) || !c->repeats) return ST_OK;
     TRY(begin(c, &g));
     TRY(moved_copies(&g, -1, 0, true, &call));
-    sn_tensor *const sum = gradient_sum(&g, &call);
+    sn_tensor *const sum = gradient_sum(&g, &call, NULL);
     TRY(error_pending());
-    return compare_slopes(&g, &call, sum, gradient_sum_at, "the derivative's own gradient", "");
+    TRY(compare_slopes(&g, &call, sum, gradient_sum_at, "the derivative's own gradient", ""));
+    return check_incoming(&g);
 }

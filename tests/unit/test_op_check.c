@@ -77,6 +77,9 @@ static sn_status gives_one_twice(sn_frame *f) {
 static sn_status meta_of_doubles(sn_frame *f) { return sn_out(f, 0, sn_to_copy(sn_in(f, 0), SN_F64)); }
 static sn_status meta_flat(sn_frame *f) { return sn_out(f, 0, sn_view(sn_empty_like(sn_in(f, 0)), SN_INTS(-1))); }
 static sn_status half_derivative(sn_frame *f) { return sn_set_grad_of(f, 0, sn_grad_of(f, 0)); }
+static sn_status detached_derivative(sn_frame *f) {
+    return sn_set_grad_of(f, 0, sn_mul_scalar(sn_detach(sn_grad_of(f, 0)), sn_float(2)));
+}
 static sn_status constant_derivative(sn_frame *f) { /* right once, but x is no longer part of it */
     sn_tensor *const x = sn_detach(sn_in(f, 0));
     return sn_set_grad_of(f, 0, sn_mul(sn_grad_of(f, 0), sn_mul_scalar(sn_mul(x, x), sn_int(3))));
@@ -118,6 +121,10 @@ START_TEST(a6_09_ten_wrong_ops_fail_with_their_reason) {
           .cpu = doubled, .derivative = half_derivative);
     FAILS("bad::steep_: derivative (sample 0): the gradient of 'x' is", .flags = SN_OP_PURE, .cpu = triple_in_place,
           .schema = "bad::steep_(Tensor(a!) x) -> Tensor(a!)", .derivative = half_derivative);
+    FAILS(
+        "bad::cut: second derivative (sample 0): the derivative's own gradient along the gradients that come in is 0, "
+        "and not the derivative, which is linear in them: ",
+        .schema = "bad::cut(Tensor x) -> Tensor", .cpu = doubled, .derivative = detached_derivative);
     FAILS("bad::once: second derivative (sample 0): the derivative's own gradient of 'x' is 0, by central differences",
           .schema = "bad::once(Tensor x) -> Tensor", .cpu = cubed, .derivative = constant_derivative, .saves = "x");
     FAILS("bad::counts: pure (sample 0): result 0 has other bits in a second call", .flags = SN_OP_PURE,
