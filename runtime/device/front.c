@@ -73,6 +73,7 @@ static Status run_front(Executable *e, sn_tensor **all, sn_tensor *const *inputs
     const uint32_t depth = state->n_scopes - 1;
     state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the modes back */
     autocast_use(state, 0);
+    state->exclude |= KEY_BIT(api); /* which has seen the ops of the body */
     Status status = run_code(e, all, symbols);
     status = status == ST_OK ? execute_steps(e, all, symbols, floats, outs)
                              : note_failure((BackEndCode *)(uintptr_t)front->code, status);

@@ -1,6 +1,7 @@
 /* launch_native.c: a step of a plan that is no kernel: the device's native kernel of an op, a user's op, or a copy
  * between devices, on tensors over the values' places in the slots. */
 #include "runtime/base/room.h"
+#include "runtime/core/autocast.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
@@ -129,7 +130,8 @@ static Status copy_between(Launch *launch, const Step *step) {
 Status launch_native(Launch *launch, const Step *step) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the mode back */
+    state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the mode back, and the keys */
+    autocast_leave_out(state);
     const Status status = step->kind == STEP_copy ? copy_between(launch, step) : call_native(launch, step);
     scope_pop(state);
     return status;

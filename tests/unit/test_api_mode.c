@@ -197,6 +197,37 @@ START_TEST(a2_17_around_a_compiled_function) {
 }
 END_TEST
 
+static sn_status add_in_place(sn_frame *f) {
+    return sn_add_(sn_in(f, 0), sn_in(f, 1)) ? sn_out(f, 0, sn_in(f, 0)) : sn_check();
+}
+
+/* By an op of the program's own. */
+static sn_status adds(sn_frame *f) {
+    const sn_value in[] = {sn_val(sn_clone(sn_in(f, 0))), sn_val(sn_in(f, 0))};
+    return sn_out(f, 0, sn_relu(sn_op_call1(sn_closure(f), in, 2)));
+}
+
+/* What runs for them in compiled code is dispatched, but no call of the program's. */
+START_TEST(a2_17_code_that_calls_ops_is_not_seen) {
+    static const char *const back_ends[] = {"generated", "aot_eager", "interpreter", "eager"};
+    const sn_op *const op = sn_op_register(SN_OP_DESC(.schema = "api::add_(Tensor(a!) x, Tensor y) -> Tensor(a!)",
+                                                      .flags = SN_OP_PURE, .cpu = add_in_place));
+    for (int i = 0; i < 4; i++) {
+        sn_function *const fn = sn_compile(adds, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.backend = back_ends[i]));
+        SN_CALL(fn, F32(1, 2, 3));
+        SN_CALL(fn, F32(2, 2, 3));
+        sn_api_mode_push(names, NULL);
+        seen[0] = '\0';
+        sn_tensor *const got = SN_CALL(fn, F32(3, 2, 3));
+        sn_api_mode_pop();
+        ck_assert_msg(!strcmp(seen, "clone add_ relu "), "%s: %s", back_ends[i], seen);
+        ck_assert(same_bits(got, sn_relu(sn_add(F32(3, 2, 3), F32(3, 2, 3)))));
+        ck_assert_int_eq(last_path() == SN_PATH_EAGER, i == 3);
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 static sn_status pushes_inside(sn_frame *f) {
     sn_tensor *const h = sn_sin(sn_in(f, 0));
     const sn_scope scope = sn_scope_begin();
@@ -300,6 +331,7 @@ int main(void) {
         a2_17_an_error_of_the_handler_is_the_ops,
         a2_17_only_a_new_result_is_replaced,
         a2_17_around_a_compiled_function,
+        a2_17_code_that_calls_ops_is_not_seen,
         a2_17_inside_of_a_body,
         t7_an_active_api_mode_makes_replay_run_the_body,
         t7_an_api_mode_sees_plain_numbers,
