@@ -37,13 +37,15 @@ static GVal *fold_view_chain(Fold *fold, Node *node) {
 
 static bool is_reshape(const Node *node) { return node->form == FORM_functional && node->row->flags & OPF_reshape; }
 
-/* The inner view's source takes its place; the node stays. */
+/* The inner view's source takes its place; the node stays. A size of -1 follows from the count of elements, which a
+ * guard may know as a number in the one and as a symbol in the other. */
 static GVal *fold_view_of_view(Fold *fold, Node *node) {
     if (!is_reshape(node)) return NULL;
     const GVal *const inner = gval(node->args[0].val);
     if (!inner->def || !is_reshape(inner->def)) return NULL;
     Val *const source = inner->def->args[0].val;
     if (!source->meta->contiguous || !node->outs[0].base.meta->contiguous) return NULL;
+    if (source->meta->numel != inner->base.meta->numel) return NULL;
     node->args[0] = A_VAL(source);
     return NULL;
 }

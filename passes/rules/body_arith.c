@@ -55,12 +55,12 @@ int body_rsub(BodyCall *c) {
 }
 
 int body_addcmul(BodyCall *c) {
-    const int product = P2(mul, scaled(c, X(1), 3), X(2));
+    const int factor = scaled(c, X(1), 3), product = P2(mul, factor, X(2));
     return P2(add, X(0), product);
 }
 
 int body_addcdiv(BodyCall *c) {
-    const int quotient = P2(div, scaled(c, X(1), 3), X(2));
+    const int dividend = scaled(c, X(1), 3), quotient = P2(div, dividend, X(2));
     return P2(add, X(0), quotient);
 }
 

@@ -175,8 +175,14 @@ int body_atanh(BodyCall *c) {
 }
 
 BodyFn body_atan2, body_hypot, body_copysign, body_logaddexp, body_xlogy;
-int body_atan2(BodyCall *c) { return math_atan2(c, X(0), X(1)); }
-int body_copysign(BodyCall *c) { return math_copysign(c, X(0), X(1)); }
+int body_atan2(BodyCall *c) {
+    const int y = X(0), x = X(1);
+    return math_atan2(c, y, x);
+}
+int body_copysign(BodyCall *c) {
+    const int x = X(0), sign = X(1);
+    return math_copysign(c, x, sign);
+}
 
 BodyFn body_heaviside;
 int body_heaviside(BodyCall *c) {

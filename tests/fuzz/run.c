@@ -489,7 +489,10 @@ static void see_generator(FzSeen *seen) {
                 (unsigned long long)state->sequence);
 }
 
-static sn_status passes_on(sn_frame *f) { return sn_redispatch(f); }
+static sn_status passes_on(sn_frame *f) {
+    ((FzRun *)sn_closure(f))->n_passed_on++;
+    return sn_redispatch(f);
+}
 
 void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     *seen = (FzSeen){.failed = false};
@@ -510,11 +513,12 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     for (int i = 0; i < run->p->n_inputs; i++)
         if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
     sn_logging_set(take_print, NULL, NULL);
+    run->n_passed_on = 0;
     add_hooks(run);
     if (run->p->no_grad) sn_grad_mode_set(SN_GRAD_OFF);
     if (run->p->region) sn_autocast_set(fz_device, fz_autocast(run->p->region));
     if (run->p->functional) sn_functional_mode_set(true);
-    const bool api_mode = run->p->api_mode && seed % 2 && sn_api_mode_push(passes_on, NULL) == SN_OK;
+    const bool api_mode = run->p->api_mode && seed % 2 && sn_api_mode_push(passes_on, run) == SN_OK;
     const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
     if (api_mode) sn_api_mode_pop();
     if (run->p->functional) sn_functional_mode_set(false);
@@ -531,6 +535,10 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     see_generator(seen);
     see_printed(run);
     text_printf(&seen->bytes, "hooks %d %d\n", run->n_packed, run->n_hooked);
+    if (ok && !run->settled) { /* a plan has no body whose ops a mode could see */
+        text_printf(&seen->bytes, "ops that an API mode saw: %d\n", run->n_passed_on);
+        text_printf(&seen->story, "ops that an API mode saw: %d\n", run->n_passed_on);
+    }
     for (int i = 0; i < run->n_kept; i++) sn_release(run->kept[i]);
     run->n_kept = 0;
     sn_scope_end(scope);

@@ -29,6 +29,7 @@ struct FzRun {
     bool whole; /* stories leave nothing out */
     FzSeen *seen;
     int n_packed, n_hooked; /* what hooks were called for, in this call */
+    int n_passed_on;        /* by an API mode, in this call */
     int n_bodies;           /* calls that ran the body */
     int n_calls;
     sn_function *callee; /* in mode EAGER */

@@ -17,9 +17,13 @@ static sn_status levels_derivative(sn_frame *f) { return sn_set_grad_of(f, 0, sn
 
 static sn_status meta_like_first(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
 
+/* A kernel that fails half way leaves in eager what a graph's copy does not. */
+static bool fits(sn_frame *f) { return sn_expand_as(sn_in(f, 1), sn_in(f, 0)) != NULL; }
+
 /* fz::decay_: x = by x + y, which is the result */
 static sn_status decay(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0);
+    if (!fits(f)) return sn_check();
     sn_mul_scalar_(x, sn_in_value(f, 2));
     sn_add_(x, sn_in(f, 1));
     return sn_out(f, 0, x);
@@ -39,6 +43,7 @@ static sn_status lean_derivative(sn_frame *f) {
 }
 /* fz::into_: x = by x + y, no result: differentiated as these ops are */
 static sn_status into(sn_frame *f) {
+    if (!fits(f)) return sn_check();
     sn_mul_scalar_(sn_in(f, 0), sn_in_value(f, 2));
     return sn_add_(sn_in(f, 0), sn_in(f, 1)) ? SN_OK : sn_check();
 }

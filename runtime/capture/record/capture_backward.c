@@ -109,6 +109,7 @@ static Status record_run(Capture *c, const TapeRun *run, sn_tensor **leaves, int
     if (!roots || !grads || !xs || !outs) return ST_MEMORY;
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
+    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state);
     state->grad_mode = SN_GRAD_OFF;
     for (int i = 0; i < run->n_roots; i++) {
         roots[i] = &run->roots[i]->base;
