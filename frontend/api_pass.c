@@ -13,6 +13,7 @@
 static Status call_pass(const UserPass *pass, sn_graph *g) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
+    state->exclude |= KEY_BIT(api);
     const sn_status said = ((sn_pass_fn)pass->fn)(g, pass->closure);
     scope_pop(state);
     if (error_pending()) return error_pending();

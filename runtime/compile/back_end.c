@@ -10,6 +10,7 @@
 static Status ask_for_code(const BackEnd *row, Graph *graph, BackEndCode *code) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
+    state->exclude |= KEY_BIT(api);
     const Status status = row->make(row, graph, code);
     scope_pop(state);
     return status == ST_OK ? error_pending() : status;

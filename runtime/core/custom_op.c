@@ -212,6 +212,7 @@ static Status meta_rule(MetaCall *call) {
     Status status = scope_push(state, false);
     if (status == ST_OK) {
         autocast_use(state, 0);
+        state->exclude |= KEY_BIT(api); /* what the rule asks is no call of the program's; the scope puts it back */
         status = ask_body(call);
         scope_pop(state);
     }

@@ -228,6 +228,25 @@ START_TEST(a2_17_code_that_calls_ops_is_not_seen) {
 }
 END_TEST
 
+static sn_status sum_of(sn_frame *f) { return sn_out(f, 0, sn_add(sn_in(f, 0), sn_in(f, 1))); }
+static sn_status sum_meta(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_add(sn_in(f, 0), sn_in(f, 1)))); }
+
+/* Compiled and with another size compiled again: its meta body is asked for the graph. */
+START_TEST(a2_17_a_meta_body_is_not_seen) {
+    const sn_op *const op = sn_op_register(SN_OP_DESC(.schema = "api::sum(Tensor x, Tensor y) -> Tensor",
+                                                      .flags = SN_OP_PURE, .cpu = sum_of, .meta = sum_meta));
+    sn_function *const fn = sn_compile(adds, (void *)(uintptr_t)op, NULL);
+    sn_api_mode_push(names, NULL);
+    for (int i = 0; i < 4; i++) {
+        seen[0] = '\0';
+        SN_CALL(fn, F32((uint64_t)i, i < 2 ? 2 : 3 + i, 3));
+        ck_assert_msg(!strcmp(seen, "clone sum relu "), "call %d: %s", i, seen);
+    }
+    sn_api_mode_pop();
+    sn_function_free(fn);
+}
+END_TEST
+
 static sn_status pushes_inside(sn_frame *f) {
     sn_tensor *const h = sn_sin(sn_in(f, 0));
     const sn_scope scope = sn_scope_begin();
@@ -332,6 +351,7 @@ int main(void) {
         a2_17_only_a_new_result_is_replaced,
         a2_17_around_a_compiled_function,
         a2_17_code_that_calls_ops_is_not_seen,
+        a2_17_a_meta_body_is_not_seen,
         a2_17_inside_of_a_body,
         t7_an_active_api_mode_makes_replay_run_the_body,
         t7_an_api_mode_sees_plain_numbers,
