@@ -7,6 +7,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/function/explain.h"
+#include "runtime/capture/function/stage_files.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_backward.h"
@@ -125,5 +126,7 @@ __attribute__((constructor)) static void fill_capture_hooks(void) {
         .capture_call_site = capture_call_site,
         .capture_abandon = capture_abandon,
         .explain_log = explain_log,
+        .stage_files_write = stage_files_write,
+        .stage_files_backward = stage_files_backward,
     };
 }

@@ -2,7 +2,8 @@
  * golden tests are made of this. --stage says what the file is verified as (capture: anything goes), or that it holds
  * another of dump's texts: loops, memory, shapes, guards, which are parsed, checked and printed again. --machine says
  * on which machine shapes are decided: of a plan that the passes end in, which is then printed as that stage, or anew
- * for those of a text. --library opens a user's library first, whose constructors register the ops that the text has.
+ * for those of a text. --library opens a user's library first, whose constructors register the ops that the text has,
+ * or a sample, whose work does.
  *
  * --times runs everything RUNS times, each from a fresh parse, and prints the median processor time of each pass
  * instead.
@@ -16,6 +17,7 @@
 
 #include "codegen/shape/plan_shapes.h"
 #include "frontend/tool/arguments.h"
+#include "frontend/tool/sample.h"
 #include "frontend/tool/target.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
@@ -314,8 +316,17 @@ static bool take_argument(OptRun *opt, CommandLine *a) {
            take_count(a, "limit", 0, INT_MAX, &opt->most) || take_name(a, &opt->path);
 }
 
+/* A sample registers its ops where it makes its work. */
+static Status open_sample(const char *name) {
+    Target target;
+    if (!target_open_sample(name, &target)) return ST_IO;
+    target_close(&target);
+    return error_pending();
+}
+
 /* It stays open: rows of its ops live as long as the process. */
 static int open_library(const char *path) {
+    if (sample_exists(path)) return open_sample(path) == ST_OK ? EXIT_done : report_error(EXIT_environment);
     return target_library(path) && error_pending() == ST_OK ? EXIT_done : report_error(EXIT_environment);
 }
 

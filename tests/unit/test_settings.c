@@ -86,6 +86,19 @@ static bool tunes_nowhere(void) {
 
 static bool is_nowhere(void) { return !strcmp(setting_text(state_get(), SET_dump_dir), "/nowhere"); }
 
+static void hear_no_folder(void *context, int level, const char *topic, const char *line) {
+    *(bool *)context |=
+        level >= 0 && topic && strstr(line, "cannot make the folder '/dev/null/trace': Not a directory");
+}
+static bool traces_nowhere(void) {
+    bool heard = false;
+    sn_logging_set(hear_no_folder, &heard, NULL);
+    sn_function *const fn = sn_compile(negated, NULL, NULL);
+    for (int i = 0; i < 3; i++) SN_CALL(fn, F32(1, 4));
+    sn_function_free(fn);
+    return heard && sn_check() == SN_OK;
+}
+
 static bool compiles_nowhere(void) { return !strcmp(setting_text(state_get(), SET_plugin_compiler), "/nowhere"); }
 static bool includes_nowhere(void) { return !strcmp(setting_text(state_get(), SET_plugin_include), "/nowhere"); }
 
@@ -116,6 +129,7 @@ static const struct {
     [SET_failpoints] = {"load", fails},
     [SET_compile] = {"0", runs_eagerly},
     [SET_dump_dir] = {"/nowhere", is_nowhere},
+    [SET_trace] = {"/dev/null/trace", traces_nowhere},
     [SET_cache_mib] = {"7", keeps_seven_mib},
     [SET_cache_dir] = {"/nowhere/code", keeps_code_nowhere},
     [SET_max_autotune] = {"1", tunes_all},

@@ -250,6 +250,7 @@ static void graph_text(const Variant *v, Text *text) {
                 info->kernels, plural(info->kernels), v->dynamic ? ", symbolic sizes" : "",
                 info->interpreted ? ", interpreted" : "", (long long)atomic_load(&v->hits),
                 plural(atomic_load(&v->hits)));
+    if (v->stage_folder) text_printf(text, "  stages in %s\n", v->stage_folder);
     if (variant_waits(v)) text_puts(text, "  " REASON_waits "\n");
     if (info->interpreted && info->failure != BAIL_none)
         text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
@@ -352,8 +353,7 @@ void explain_text(sn_function *fn, Text *text) {
 
 /* Stages -------------------------------------------------------------------------------------- */
 
-static Status dump_one(const Variant *v, const Dump *dump, Text *text) {
-    text_printf(text, "# graph %d\n", v->id);
+Status explain_variant(const Variant *v, const Dump *dump, Text *text) {
     if (dump->id == DUMP_guards) {
         guards_print(v, text);
         return ST_OK;
@@ -379,7 +379,10 @@ Status explain_dump(sn_function *fn, const char *stage, Text *text) {
     TRY(dump_parse(stage, &dump));
     Status status = ST_OK;
     pthread_mutex_lock(&fn->lock);
-    for (int i = 0; i < fn->variants.n && status == ST_OK; i++) status = dump_one(fn->variants.at[i], &dump, text);
+    for (int i = 0; i < fn->variants.n && status == ST_OK; i++) {
+        text_printf(text, "# graph %d\n", fn->variants.at[i]->id);
+        status = explain_variant(fn->variants.at[i], &dump, text);
+    }
     pthread_mutex_unlock(&fn->lock);
     return status;
 }

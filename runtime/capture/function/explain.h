@@ -8,6 +8,7 @@ void explain_text(sn_function *fn, Text *text);
 void explain_json(sn_function *fn, Text *text);
 /* One stage of every variant; raises ST_ARGUMENT for an unknown one. */
 Status explain_dump(sn_function *fn, const char *stage, Text *text);
+Status explain_variant(const Variant *v, const Dump *dump, Text *text); /* of one */
 /* Log topics graph, guards, fusion, output_code, aot_graphs: what was just compiled. */
 void explain_log(const sn_function *fn, const Variant *v);
 

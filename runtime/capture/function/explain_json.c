@@ -131,6 +131,8 @@ static void graph_json(const Variant *v, Text *text) {
     put_key(text, "extensions", info->extensions);
     text_puts(text, ", ");
     put_key(text, "back_end", info->back_end ? info->back_end->name : "generated");
+    text_puts(text, ", ");
+    put_key(text, "stages", v->stage_folder ? v->stage_folder : "");
     text_printf(text, ", \"waits\": %s", variant_waits(v) ? "true" : "false");
     put_number(text, "hits", atomic_load(&v->hits));
     put_number(text, "nests", info->nests);

@@ -42,6 +42,9 @@ typedef struct CaptureHooks {
     const void *(*capture_call_site)(void);
     void (*capture_abandon)(Capture *capture);
     void (*explain_log)(const sn_function *fn, const Variant *variant);
+    void (*stage_files_write)(const sn_function *fn, Variant *variant, const char *why, const char *failure);
+    /* function, asked by training */
+    void (*stage_files_backward)(const Variant *variant, int number, Graph *backward);
 } CaptureHooks;
 
 extern CaptureHooks capture_hooks;

@@ -161,6 +161,12 @@ bool training_dump(const Variant *v, const Dump *dump, Text *text) {
     return true;
 }
 
+int training_plans(const Variant *v, Plan *plans[MAX_PLANS]) {
+    plans[0] = v->training->forward_plan;
+    plans[1] = v->training->backward_plan;
+    return 2;
+}
+
 int training_saved(const Training *t) { return t ? t->n_saved : 0; }
 
 bool training_saved_at(const Variant *v, int i, SavedValue *out) {

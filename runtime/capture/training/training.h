@@ -46,6 +46,8 @@ Status training_attach(Variant *variant, sn_tensor *const *inputs, const int64_t
                        sn_tensor *const *outs);
 /* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
 bool training_dump(const Variant *variant, const Dump *dump, Text *text);
+/* Those of the usual forward and backward; how many. */
+int training_plans(const Variant *variant, Plan *plans[MAX_PLANS]);
 /* The usual backward, NULL: there is none. */
 const Executable *training_backward(const Variant *v);
 /* For how many keys beside the usual one a backward was compiled, and its kernels. */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/core/background.h"
 
 enum { MAX_CASES = 8 };
@@ -133,7 +134,7 @@ typedef struct CaseJob {
     const int64_t *symbols; /* of the call that needs it */
     BackwardCase *made;
     Graph *graph;
-    Plan *plan;
+    Graph *backward; /* that comes of it */
 } CaseJob;
 
 static Status plan_case(void *context) {
@@ -158,7 +159,7 @@ static Status plan_case(void *context) {
     KeyedBackward *const keyed = keyed_build(c->arena, &spec);
     if (!keyed) return error_pending() ? error_pending() : ST_UNSUPPORTED;
     TRY(passes_run(keyed->graph, "backward", &options));
-    job->plan = keyed->graph->plan;
+    job->backward = keyed->graph;
     return training_case_planned(t, c, keyed->graph, keyed->saved, keyed->n_saved);
 }
 
@@ -219,7 +220,11 @@ static void make_code(Variant *v, const int64_t *symbols, BackwardCase *c) {
     c->info.autotune = v->info.autotune;
     memcpy(c->info.function, v->info.function, sizeof c->info.function);
     const bool planned = job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK;
-    if (planned && !compile_later(v, c, job.plan)) training_case_compile(c, job.plan, &c->info);
+    if (planned) {
+        Plan *const plan = job.backward->plan;
+        capture_hooks.stage_files_backward(v, v->training->n_cases + 1, job.backward);
+        if (!compile_later(v, c, plan)) training_case_compile(c, plan, &c->info);
+    }
     error_clear();
 }
 

@@ -342,6 +342,26 @@ static Status make_graph(sn_function *fn, const Trace *trace, const Variant *old
     return trace_graph(trace, v->arena, plan, made);
 }
 
+/* What differs from the variant that it generalises, else from the newest, or where the path leaves those that are
+ * known. */
+static void print_news(const Trace *trace, Text *why) {
+    const Variant *const newest = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    const Variant *const older = most_general_like(trace);
+    if (newest)
+        variant_fits(older ? older : newest, trace, why);
+    else
+        trace_new_path(trace, why);
+}
+
+/* Where the setting trace wants them. again: there are others; failure: why there is no code. */
+static void write_stages(const sn_function *fn, Variant *v, const Trace *trace, bool again, const char *failure) {
+    Text why = {0};
+    if (!*setting_text(state_get(), SET_trace)) return;
+    if (again) print_news(trace, &why);
+    capture_hooks.stage_files_write(fn, v, text_str(&why), failure);
+    text_free(&why);
+}
+
 /* Guards, expressions and the graph live in one arena, which outlives the executable: its plan
  * refers to them. */
 static Status make_variant(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
@@ -376,6 +396,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
             function_note_failure(fn, trace->end, v->info.failure != BAIL_none ? v->info.failure : raised,
                                   v->info.reason[0] ? v->info.reason : error_slot()->message);
         error_clear();
+        if (!older) write_stages(fn, v, trace, false, v->info.reason[0] ? v->info.reason : "before any pass ran");
         variant_free(v);
         return status;
     }
@@ -390,6 +411,7 @@ static int count_variants(const TrieNode *end) {
 }
 
 static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace, bool first) {
+    write_stages(fn, v, trace, !first || count_variants(end), NULL);
     pthread_mutex_lock(&fn->lock);
     v->id = fn->variants.n;
     v->trace_ns = trace->ended_ns - trace->started_ns;
@@ -404,17 +426,6 @@ static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Tr
         variant_finish(fn, v);
     else
         capture_hooks.explain_log(fn, v);
-}
-
-/* What differs from the variant that it generalises, else from the newest, or where the path leaves those that are
- * known. */
-static void print_news(const Trace *trace, Text *why) {
-    const Variant *const newest = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
-    const Variant *const older = most_general_like(trace);
-    if (newest)
-        variant_fits(older ? older : newest, trace, why);
-    else
-        trace_new_path(trace, why);
 }
 
 static void note_recompile(sn_function *fn, const Trace *trace) {

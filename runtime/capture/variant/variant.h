@@ -55,7 +55,7 @@ struct Variant {
     const void **sites;     /* by op: the call of the program; NULL: of a file */
     const Meta **arguments; /* of that call, NULL: no tensor */
     int n_arguments;
-    char *guards_text;
+    const char *stage_folder; /* that has its stages as files (setting trace); NULL: none */
     /* Its code is being made in another thread, which stores false when all of it is there: until then run and info
      * are not to be looked at, but info under the function's lock. Loaded by variant_code and variant_waits. */
     _Atomic bool waits;
