@@ -38,11 +38,12 @@ static sn_function *run_op_by_op(sn_graph *g, void *closure) {
     return sn_graph_compile(g, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
 }
 
-enum { OWN_ROWS = 4, MAX_ROWS = 64 };
+enum { OWN_ROWS = 5, MAX_ROWS = 64 };
 static BackEnd rows[MAX_ROWS] = {
     {.name = "generated", .version = "1", .kind = BACK_generated},
     {.name = "interpreter", .version = "1", .kind = BACK_interpreter},
     {.name = "eager", .version = "1", .kind = BACK_eager},
+    {.name = "unfused", .version = "1", .kind = BACK_unfused},
     {.name = "aot_eager", .version = "1", .kind = BACK_called, .make = make_function, .made_by = (void *)run_op_by_op},
 };
 static int n_rows = OWN_ROWS;

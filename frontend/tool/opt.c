@@ -17,7 +17,6 @@
 
 #include "codegen/shape/plan_shapes.h"
 #include "frontend/tool/arguments.h"
-#include "frontend/tool/sample.h"
 #include "frontend/tool/target.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
@@ -316,20 +315,6 @@ static bool take_argument(OptRun *opt, CommandLine *a) {
            take_count(a, "limit", 0, INT_MAX, &opt->most) || take_name(a, &opt->path);
 }
 
-/* A sample registers its ops where it makes its work. */
-static Status open_sample(const char *name) {
-    Target target;
-    if (!target_open_sample(name, &target)) return ST_IO;
-    target_close(&target);
-    return error_pending();
-}
-
-/* It stays open: rows of its ops live as long as the process. */
-static int open_library(const char *path) {
-    if (sample_exists(path)) return open_sample(path) == ST_OK ? EXIT_done : report_error(EXIT_environment);
-    return target_library(path) && error_pending() == ST_OK ? EXIT_done : report_error(EXIT_environment);
-}
-
 int command_opt(const Command *self, int argc, char **argv) {
     OptRun opt = {.passes = "", .skip = "", .then = "", .stage = "capture"};
     CommandLine a = arguments_begin(self, argc, argv);
@@ -345,6 +330,6 @@ int command_opt(const Command *self, int argc, char **argv) {
     PassList list;
     if (passes_list(opt.passes, &list) || passes_list(opt.skip, &list) || passes_list(opt.then, &list))
         return report_error(EXIT_usage);
-    const int code = opt.library ? open_library(opt.library) : EXIT_done;
-    return code == EXIT_done ? run_file(&opt) : code;
+    if (opt.library && target_extend(opt.library) != ST_OK) return report_error(EXIT_environment);
+    return run_file(&opt);
 }

@@ -50,8 +50,9 @@ bool take_target(CommandLine *a, TargetOptions *o) {
         read_device(a, o);
     else if (take_count(a, "outputs", 0, TARGET_OUTPUTS, &o->n_out))
         o->outs_given = true;
-    else if (!(take_words(a, o) || take_flag(a, "grad", &o->grad) || take_flag(a, "no-grad", &o->no_grad) ||
-               take_flag(a, "vary", &o->vary)))
+    else if (!(take_words(a, o) || take_text(a, "backend", &o->compile.backend) ||
+               take_text(a, "library", &o->library) || take_flag(a, "grad", &o->grad) ||
+               take_flag(a, "no-grad", &o->no_grad) || take_flag(a, "vary", &o->vary)))
         return false;
     o->given = a->typed;
     return true;
@@ -176,6 +177,22 @@ void *target_library(const char *path) {
     return !dlsym(library, "sn_plugin_start") || sn_plugin_load(file) == SN_OK ? library : NULL;
 }
 
+/* Rows of its ops live as long as the process, and it stays open as long. */
+Status target_extend(const char *path) {
+    Target sample;
+    if (!sample_exists(path)) return target_library(path) ? error_pending() : ST_IO;
+    if (target_open_sample(path, &sample)) target_close(&sample);
+    return error_pending();
+}
+
+/* Once: a target may be opened several times. */
+static Status open_extension(const TargetOptions *o) {
+    static const char *opened;
+    if (!o->library || opened == o->library) return ST_OK;
+    opened = o->library;
+    return target_extend(o->library);
+}
+
 static void open_library(const TargetOptions *o, Target *t) {
     char path[1024];
     snprintf(path, sizeof path, "%s", o->name);
@@ -227,7 +244,9 @@ bool target_is_file(const char *name) { return is_library(name) || is_graph(name
 bool target_open(const TargetOptions *o, Target *out) {
     *out = (Target){.n_out = o->n_out, .exit_code = EXIT_wrong};
     if (o->no_grad) sn_grad_mode_set(SN_GRAD_OFF); /* of the process */
-    if (is_library(o->name))
+    if (open_extension(o) != ST_OK)
+        out->exit_code = EXIT_environment;
+    else if (is_library(o->name))
         open_library(o, out);
     else if (is_graph(o->name))
         open_graph(o, out);

@@ -8,7 +8,7 @@
 
 struct CompileInfo;
 
-typedef enum BackEndKind { BACK_generated, BACK_interpreter, BACK_eager, BACK_called } BackEndKind;
+typedef enum BackEndKind { BACK_generated, BACK_interpreter, BACK_eager, BACK_unfused, BACK_called } BackEndKind;
 typedef struct BackEnd BackEnd;
 struct BackEnd {
     const char *name, *version; /* version NULL: it has none, nothing that it took part in is stored */

@@ -109,6 +109,7 @@ PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
     }
     options.verify |= failpoint("verify_passes");
     options.fast |= info->fast;
+    options.unfused |= info->back_end && info->back_end->kind == BACK_unfused;
     options.took_part = compile_note_extension;
     options.took_part_context = info;
     if (info->back_end && info->back_end->kind == BACK_called) {

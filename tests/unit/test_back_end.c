@@ -66,10 +66,10 @@ static void use_mine(void) {
     if (sn_check()) expect_error(SN_ERR_ARGUMENT, "there is a back end 'mine' already");
 }
 
-static const char *const built_in[] = {"generated", "interpreter", "aot_eager", "eager"};
+static const char *const built_in[] = {"generated", "interpreter", "aot_eager", "eager", "unfused"};
 
 START_TEST(t9_the_librarys_back_ends_give_eagers_bits) {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         for (int mode = SN_COMPILE_VERIFY; mode <= SN_COMPILE_REPLAY; mode++) {
             const Twin twin = twin_new(softened, NULL, NULL,
                                        SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)mode, .backend = built_in[i]));
@@ -95,7 +95,7 @@ START_TEST(t9_reasons_name_the_back_end) {
     ck_assert(has(sn_dump(eager, "capture"), "aten::mm"));
     ck_assert_ptr_null(sn_compile(softened, NULL, SN_COMPILE_OPTIONS(.backend = "inductor")));
     expect_error(SN_ERR_ARGUMENT,
-                 "there is no back end 'inductor'; back ends: generated, interpreter, eager, aot_eager");
+                 "there is no back end 'inductor'; back ends: generated, interpreter, eager, unfused, aot_eager");
     sn_function_free(eager);
     sn_function_free(slow);
 }
@@ -122,7 +122,7 @@ static void expect_aliased(const char *back_end, sn_compile_mode mode) {
 START_TEST(t9_writes_and_views_stay_the_librarys) {
     use_mine();
     for (int mode = SN_COMPILE_VERIFY; mode <= SN_COMPILE_REPLAY; mode++) {
-        for (int i = 0; i < 4; i++) expect_aliased(built_in[i], (sn_compile_mode)mode);
+        for (int i = 0; i < 5; i++) expect_aliased(built_in[i], (sn_compile_mode)mode);
         expect_aliased("mine", (sn_compile_mode)mode);
     }
     ck_assert_int_eq(asked.graphs, 2);

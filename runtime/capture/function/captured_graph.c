@@ -121,6 +121,7 @@ Status captured_graph(const CapturedCall *call, const Variant *variant, Arena *a
                       sn_tensor ***closed) {
     Made m = {.call = call, .variant = variant};
     TRY(graph_parse(arena, variant->text, strlen(variant->text), &m.graph));
+    dump_sites(m.graph, variant->sites);
     TRY(find_inputs(&m));
     TRY(order_inputs(&m));
     TRY(order_outputs(&m));

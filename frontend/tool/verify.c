@@ -1,0 +1,273 @@
+/* verify.c: `sinter verify`: one target in several ways side by side (ways.h), as a table of its results, gradients and
+ * written arguments: the same bits as eager or the first element that differs, and how far from f64; and, where
+ * something differs, the first op that does (locate.h). Exit code 0: all bits are eager's. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/tool/locate.h"
+#include "frontend/tool/sample.h"
+#include "runtime/base/alloc.h"
+#include "runtime/base/text.h"
+
+typedef struct VerifyJob {
+    TargetOptions target;
+    bool json, no_locate;
+    WayRun runs[WAY_COUNT];
+    Located first;
+    Way wrong; /* the first that differs; WAY_eager: none */
+    int wrong_call;
+    const char *verdict; /* same, differ, error (compiled calls fail), invalid (so do eager ones) */
+} VerifyJob;
+
+/* What differs -------------------------------------------------------------------------------- */
+
+static bool value_differs(const VerifyJob *job, Way way, int call, int i) {
+    int64_t element, n;
+    const WayValues *const got = &job->runs[way].calls[call], *const eager = &job->runs[WAY_eager].calls[call];
+    return !host_values_same(&got->at[i], &eager->at[i], &element, &n);
+}
+
+/* The first call in which the value differs, or -1. */
+static int differing_call(const VerifyJob *job, Way way, int i) {
+    const int n = job->runs[way].n_calls, most = job->runs[WAY_eager].n_calls;
+    for (int call = 0; call < n && call < most; call++)
+        if (value_differs(job, way, call, i)) return call;
+    return -1;
+}
+
+static int count_values(const VerifyJob *job) {
+    return job->runs[WAY_eager].n_calls ? way_values_count(&job->runs[WAY_eager].calls[0]) : 0;
+}
+
+static bool compares(Way way) { return way == WAY_unfused || way == WAY_fused; }
+
+static bool same_error(const ErrorSlot *a, const ErrorSlot *b) {
+    return a->status == b->status && !strcmp(a->message, b->message);
+}
+
+static void note_wrong(VerifyJob *job, Way way, int call, const char *verdict) {
+    if (job->wrong && (job->wrong_call <= call || !strcmp(job->verdict, "differ"))) return;
+    job->wrong = way, job->wrong_call = call;
+    job->verdict = verdict;
+}
+
+static void judge(VerifyJob *job) {
+    const ErrorSlot *const eager = &job->runs[WAY_eager].error;
+    job->verdict = eager->status ? "invalid" : "same";
+    for (Way way = WAY_unfused; way <= WAY_fused; way++) {
+        const WayRun *const run = &job->runs[way];
+        if (!same_error(&run->error, eager)) note_wrong(job, way, run->n_calls, "error");
+        for (int i = 0; i < count_values(job); i++) {
+            const int call = differing_call(job, way, i);
+            if (call >= 0) note_wrong(job, way, call, "differ");
+        }
+    }
+}
+
+/* The table ----------------------------------------------------------------------------------- */
+
+static bool is_written(const VerifyJob *job, int i) {
+    const WayValues *const first = &job->runs[WAY_eager].calls[0];
+    const int input = i - first->n_results - first->n_inputs;
+    int64_t element, n;
+    if (!host_values_same(&first->at[i], &first->before[input], &element, &n)) return true;
+    return differing_call(job, WAY_unfused, i) >= 0 || differing_call(job, WAY_fused, i) >= 0;
+}
+
+/* Gradients that nobody asked for, and arguments that stay as they are, are no rows. */
+static bool is_shown(const VerifyJob *job, int i) {
+    const WayValues *const first = &job->runs[WAY_eager].calls[0];
+    if (i < first->n_results) return true;
+    if (i < first->n_results + first->n_inputs) return first->at[i].dtype != DT_default;
+    return is_written(job, i);
+}
+
+static void put_error(const VerifyJob *job, Way way, int i, Text *text) {
+    const int last = WAY_CALLS - 1;
+    const bool all = job->runs[way].n_calls == WAY_CALLS && job->runs[WAY_f64].n_calls == WAY_CALLS;
+    const WayValues *const exact = &job->runs[WAY_f64].calls[last];
+    const HostValue *const value = all ? &job->runs[way].calls[last].at[i] : NULL;
+    /* a graph has what was closed over among its inputs */
+    const bool known = all && i < exact->n_results + exact->n_inputs && host_value_measured(value, &exact->at[i]);
+    if (!known) {
+        text_printf(text, "  %10s  %8s", "-", "-");
+        return;
+    }
+    const HostError error = host_value_error(value, &exact->at[i]);
+    text_printf(text, "  %10.3g  %8.3g", error.most, error.ulps);
+}
+
+static void put_way_row(const VerifyJob *job, Way way, int i, Text *text) {
+    const int call = compares(way) ? differing_call(job, way, i) : -1;
+    const bool ran = job->runs[way].n_calls > 0;
+    text_printf(text, "%-12s %-9s", way_name(way, &job->target),
+                way == WAY_eager ? "-" : !ran ? "no call" : call >= 0 ? "differ" : "same");
+    put_error(job, way, i, text);
+    text_puts(text, "\n");
+    if (call < 0) return;
+    text_printf(text, "%41s call %d: ", "", call + 1);
+    host_values_print(&job->runs[way].calls[call].at[i], &job->runs[WAY_eager].calls[call].at[i], text);
+    text_puts(text, "\n");
+}
+
+static void put_value(const VerifyJob *job, int i, Text *text) {
+    char name[64];
+    Text type = {0};
+    const WayValues *const values = &job->runs[WAY_eager].calls[0];
+    way_value_name(values, i, name, sizeof name);
+    host_value_type(&values->at[i], &type);
+    for (Way way = WAY_eager; way <= WAY_fused; way++) {
+        text_printf(text, "%-23s %-17s ", way ? "" : name, way ? "" : text_str(&type));
+        put_way_row(job, way, i, text);
+    }
+    text_free(&type);
+}
+
+static void put_notes(const VerifyJob *job, Text *text) {
+    for (Way way = WAY_unfused; way <= WAY_fused; way++) {
+        const WayRun *const run = &job->runs[way];
+        const char *const name = way_name(way, &job->target);
+        if (run->error.status && !same_error(&run->error, &job->runs[WAY_eager].error))
+            text_printf(text, "%s: error in call %d, where eager has none: %s\n", name, run->n_calls + 1,
+                        run->error.message);
+        else if (run->n_calls && run->path != SN_PATH_COMPILED)
+            text_printf(text, "%s: %s\n", name, *run->reason ? run->reason : "its calls were not compiled");
+    }
+    if (job->runs[WAY_f64].error.status) text_printf(text, "f64: none: %s\n", job->runs[WAY_f64].error.message);
+}
+
+static void put_first(const VerifyJob *job, Text *text) {
+    const Located *const first = &job->first;
+    if (!job->wrong || job->no_locate) return;
+    if (!first->found) {
+        text_printf(text, "%s: no first op: %s\n", way_name(job->wrong, &job->target), first->nothing);
+        return;
+    }
+    text_printf(text, "first op that differs, %s%s: %s%s%s\n    %s\n    %s\n", way_name(job->wrong, &job->target),
+                first->backward ? ", among those of the gradients" : "", first->op, *first->place ? " at " : "",
+                first->place, first->text, first->how);
+}
+
+static void put_table(const VerifyJob *job, Text *text) {
+    text_printf(text, "%-23s %-17s %-12s %-9s  %10s  %8s\n", "value", "type", "way", "bits", "off f64 by", "ulps");
+    for (int i = 0; i < count_values(job); i++)
+        if (is_shown(job, i)) put_value(job, i, text);
+    put_notes(job, text);
+    put_first(job, text);
+}
+
+/* JSON ---------------------------------------------------------------------------------------- */
+
+static void put_key(Text *text, const char *key, const char *value) {
+    text_printf(text, "\"%s\": ", key);
+    text_json_string(text, value);
+}
+
+static void put_json_way(const VerifyJob *job, Way way, int i, Text *text) {
+    const int call = differing_call(job, way, i);
+    Text how = {0};
+    if (call >= 0)
+        host_values_print(&job->runs[way].calls[call].at[i], &job->runs[WAY_eager].calls[call].at[i], &how);
+    text_printf(text, ", \"%s\": {\"same\": %s, \"call\": %d, ", way == WAY_fused ? "fused" : "unfused",
+                call < 0 ? "true" : "false", call + 1);
+    put_key(text, "how", text_str(&how));
+    text_puts(text, "}");
+    text_free(&how);
+}
+
+static void put_json_value(const VerifyJob *job, int i, Text *text) {
+    char name[64];
+    Text type = {0};
+    const WayValues *const values = &job->runs[WAY_eager].calls[0];
+    way_value_name(values, i, name, sizeof name);
+    host_value_type(&values->at[i], &type);
+    text_puts(text, "{");
+    put_key(text, "name", name);
+    text_puts(text, ", ");
+    put_key(text, "type", text_str(&type));
+    text_free(&type);
+    for (Way way = WAY_unfused; way <= WAY_fused; way++) put_json_way(job, way, i, text);
+    text_puts(text, "}");
+}
+
+static void put_json(const VerifyJob *job, Text *text) {
+    const char *const keys[] = {"op", "place", "text", "how"};
+    const Located *const first = &job->first;
+    const char *const values[] = {first->op, first->place, first->text, first->how};
+    int n = 0;
+    text_puts(text, "{");
+    put_key(text, "target", job->target.name);
+    text_puts(text, ", ");
+    put_key(text, "verdict", job->verdict);
+    text_puts(text, ", \"values\": [");
+    for (int i = 0; i < count_values(job); i++) {
+        if (!is_shown(job, i)) continue;
+        text_puts(text, n++ ? ", " : "");
+        put_json_value(job, i, text);
+    }
+    text_puts(text, "], ");
+    put_key(text, "error", job->wrong ? job->runs[job->wrong].error.message : job->runs[WAY_eager].error.message);
+    if (first->found) {
+        text_puts(text, ", \"first\": {");
+        for (int i = 0; i < 4; i++) {
+            text_puts(text, i ? ", " : "");
+            put_key(text, keys[i], values[i]);
+        }
+        text_puts(text, "}");
+    }
+    text_puts(text, "}\n");
+}
+
+/* The command --------------------------------------------------------------------------------- */
+
+/* The error of a way, as report_error prints the pending one. */
+static int report_run(const WayRun *run) {
+    *error_slot() = run->error;
+    return report_error(run->exit_code);
+}
+
+static int finish(const VerifyJob *job) {
+    Text text = {0};
+    const WayRun *const eager = &job->runs[WAY_eager];
+    const bool invalid = eager->error.status && !eager->n_calls && !job->wrong;
+    if (job->json)
+        put_json(job, &text);
+    else if (!invalid)
+        put_table(job, &text);
+    fputs(text_str(&text), stdout);
+    text_free(&text);
+    if (invalid) return job->json ? eager->exit_code : report_run(eager);
+    return strcmp(job->verdict, "same") ? EXIT_wrong : EXIT_done;
+}
+
+static int verify(VerifyJob *job) {
+    for (Way way = WAY_eager; way < WAY_COUNT; way++) way_run(&job->target, way, &job->runs[way]);
+    judge(job);
+    if (job->wrong && !job->no_locate) locate_difference(&job->target, job->wrong, job->wrong_call, &job->first);
+    const int code = finish(job);
+    for (Way way = WAY_eager; way < WAY_COUNT; way++) way_free(&job->runs[way]);
+    return code;
+}
+
+static int check_target(const Command *self, const TargetOptions *o) {
+    if (!o->name) return usage_error(self, "a target is missing after", self->name);
+    if (target_is_plan(o->name)) return usage_error(self, "a saved plan has no body to run eagerly:", o->name);
+    if (target_is_file(o->name)) return EXIT_done;
+    if (!sample_exists(o->name)) return no_such_target(o->name);
+    return o->given ? usage_error(self, "a sample has inputs and modes of its own:", o->given) : EXIT_done;
+}
+
+int command_verify(const Command *self, int argc, char **argv) {
+    VerifyJob job = {.target.n_out = 1};
+    CommandLine a = arguments_begin(self, argc, argv);
+    while (arguments_next(&a))
+        if (!(take_flag(&a, "json", &job.json) || take_flag(&a, "no-locate", &job.no_locate) ||
+              take_target(&a, &job.target)))
+            arguments_refuse(&a, "unexpected");
+    if (a.ended) return a.code;
+    const int code = check_target(self, &job.target);
+    if (code != EXIT_done) return code;
+    if (!strcmp(job.target.name, "-") && keep_stdin() != ST_OK) return report_error(EXIT_environment);
+    return verify(&job);
+}

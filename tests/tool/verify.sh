@@ -1,0 +1,132 @@
+#!/bin/bash
+# verify.sh SINTER LIBRARY: `sinter verify` of what is right, and of mistakes made on purpose (wrong.c), whose op and line
+# it must name.
+set -uo pipefail
+sinter=$1 library=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+complain() { echo "$*" && failed=1; }
+
+# verify CODE ARG...: into said
+verify() {
+    local want=$1
+    shift
+    "$sinter" verify "$@" >said 2>&1
+    local code=$?
+    [ $code = "$want" ] || complain "verify $*: exit code $code, not $want: $(cat said)"
+}
+has() { grep -qE -- "$1" said || complain "no '$1' in: $(cat said)"; }
+lacks() { ! grep -qE -- "$1" said || complain "'$1' in: $(cat said)"; }
+
+cat >f.sn <<'TEXT'
+# a comment
+graph f(%x: f32[s0,8], %w: f32[8,8]) {
+  %0 = aten::mm(%x, %w)
+  %1 = aten::relu(%0)
+  %2 = aten::tanh(%1)
+  return %2, %1
+}
+TEXT
+cat >written.sn <<'TEXT'
+graph f(%x: f32[4,8]) {
+  %0 = aten::neg(%x)
+  %1 = aten::add_.Tensor(%x, %x)
+  %2 = aten::relu(%0)
+  %3 = aten::add_.Tensor(%0, %2)
+  return %0
+}
+TEXT
+cat >mine.sn <<'TEXT'
+graph f(%x: f32[4,8]) {
+  %0 = aten::neg(%x)
+  %1 = my::doubled(%0)
+  %2 = aten::exp(%1)
+  return %2
+}
+TEXT
+cat >halves.sn <<'TEXT'
+graph f(%x: f16[300], %i: i64[4]) {
+  %0 = aten::mul.Scalar(%x, 3.0)
+  %1 = aten::sum(%0, dtype=f32)
+  %2 = aten::add.Scalar(%i, 2)
+  return %0, %1, %2
+}
+TEXT
+cat >random.sn <<'TEXT'
+graph f(%x: f32[4]) {
+  %0 = aten::rand_like(%x)
+  %1 = aten::add.Tensor(%0, %x)
+  return %1
+}
+TEXT
+cat >empty.sn <<'TEXT'
+graph f(%x: f32[0,8]) {
+  return %x
+}
+TEXT
+
+# What is right.
+verify 0 f.sn --vary --grad
+has '^result 0 +f32\[8,8\] +eager +- +[0-9.e-]+ +[0-9.]+$'
+has '^ +unfused +same +[0-9.e-]+ +[0-9.]+$'
+has '^ +fused +same +[0-9.e-]+ +[0-9.]+$'
+has '^gradient of argument 1 +f32\[8,8\]'
+lacks 'not compiled|ran eagerly'
+verify 0 written.sn
+has '^argument 0 afterwards +f32\[4,8\]'
+verify 0 halves.sn
+has '^result 2 +i64\[4\] +eager +- +- +-$'
+verify 0 random.sn
+has '^f64: none: aten::rand_like draws other numbers in f64$'
+verify 0 empty.sn
+verify 0 - --json <f.sn
+has '"verdict": "same"'
+for target in hello custom newton "$library:layers --input f32[4,8] --input f32[8,8]"; do
+    # shellcheck disable=SC2086 # with its inputs
+    verify 0 $target
+done
+
+# A pass that changes a value: everywhere, only of a pair, of the gradients, in the graph's text and in a program.
+export WRONG_PASS=relu
+verify 1 f.sn "--library=$library" --vary
+has '^ +fused +differ '
+has '^ +call 3: element [0-9]+ \[[0-9], [0-9]\]: [0-9.]+, eager 0; [0-9]+ of 192 differ$'
+has '^first op that differs, unfused: aten::relu at f.sn:4$'
+has '^    %1 = aten::relu\(%0\)  # f32\[s0,8\]$'
+verify 1 "$library:layers" --input 'f32[4,8]' --input 'f32[8,8]'
+has '^first op that differs, unfused: aten::relu at .*wrong.c:12$'
+verify 1 written.sn "--library=$library"
+has '^first op that differs, unfused: aten::relu at written.sn:4$'
+verify 1 f.sn "--library=$library" --json
+has '"verdict": "differ".*"first": \{"op": "aten::relu", "place": "f.sn:4", "text": "%1 = aten::relu'
+WRONG_PASS=pair verify 1 "$library:layers" --input 'f32[4,8]' --input 'f32[8,8]'
+has '^first op that differs, unfused: aten::relu at .*wrong.c:12$'
+WRONG_PASS=whole verify 1 f.sn "--library=$library"
+has '^unfused: no first op: by itself each op has eager.s bits$'
+WRONG_PASS=gradient verify 1 f.sn "--library=$library" --grad
+has '^first op that differs, unfused, among those of the gradients: aten::threshold_backward at f.sn:4$'
+lacks '^result.*differ'
+unset WRONG_PASS
+
+# A back end; an op of the library's.
+verify 0 mine.sn "--library=$library"
+verify 1 f.sn "--library=$library" '--backend=one off'
+has '^ +unfused +same '
+has '^ +one off +differ '
+has '^first op that differs, one off: aten::relu at f.sn:4$'
+
+# What cannot be verified.
+printf 'graph f(%%x: f32[2]) {\n  %%0 = aten::rellu(%%x)\n  return %%0\n}\n' >bad.sn
+verify 1 bad.sn
+has "^bad.sn:2:8: error: no op is called 'aten::rellu'"
+verify 3 none.sn
+verify 3 no_such_sample
+verify 2
+verify 2 hello --grad
+verify 2 saved.plan
+has 'a saved plan has no body'
+verify 1 f.sn --backend=nobody
+has "no back end 'nobody'"
+exit $failed
