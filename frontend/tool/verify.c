@@ -102,7 +102,10 @@ static void put_way_row(const VerifyJob *job, Way way, int i, Text *text) {
     const int call = compares(way) ? differing_call(job, way, i) : -1;
     const bool ran = job->runs[way].n_calls > 0;
     text_printf(text, "%-12s %-9s", way_name(way, &job->target),
-                way == WAY_eager ? "-" : !ran ? "no call" : call >= 0 ? "differ" : "same");
+                way == WAY_eager ? "-"
+                : !ran           ? "no call"
+                : call >= 0      ? "differ"
+                                 : "same");
     put_error(job, way, i, text);
     text_puts(text, "\n");
     if (call < 0) return;
@@ -167,8 +170,7 @@ static void put_key(Text *text, const char *key, const char *value) {
 static void put_json_way(const VerifyJob *job, Way way, int i, Text *text) {
     const int call = differing_call(job, way, i);
     Text how = {0};
-    if (call >= 0)
-        host_values_print(&job->runs[way].calls[call].at[i], &job->runs[WAY_eager].calls[call].at[i], &how);
+    if (call >= 0) host_values_print(&job->runs[way].calls[call].at[i], &job->runs[WAY_eager].calls[call].at[i], &how);
     text_printf(text, ", \"%s\": {\"same\": %s, \"call\": %d, ", way == WAY_fused ? "fused" : "unfused",
                 call < 0 ? "true" : "false", call + 1);
     put_key(text, "how", text_str(&how));

@@ -138,7 +138,7 @@ static sn_graph *widened(sn_graph *graph) {
 
 static sn_tensor *widened_input(sn_tensor *t) {
     sn_tensor *const plain = sn_detach(t), *const wide =
-                                              is_narrow(sn_dtype_of(t)) ? sn_to(plain, SN_F64) : sn_clone(plain);
+                                               is_narrow(sn_dtype_of(t)) ? sn_to(plain, SN_F64) : sn_clone(plain);
     return sn_keep(sn_requires_grad(t) ? sn_requires_grad_(wide, true) : wide);
 }
 

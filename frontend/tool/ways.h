@@ -1,7 +1,7 @@
 /* ways.h: one target run in several ways on equal inputs: op by op; compiled with each op a kernel of its own;
  * compiled; and op by op in f64, as what exact results would be near to. Each way opens the target anew (but a sample
- * without state of its own, which registers its ops once) and makes WAY_CALLS calls, whose results, gradients and inputs
- * afterwards are kept. */
+ * without state of its own, which registers its ops once) and makes WAY_CALLS calls; their results, gradients and
+ * inputs afterwards are kept. */
 #ifndef SINTER_TOOL_WAYS_H
 #define SINTER_TOOL_WAYS_H
 #include "frontend/tool/host_value.h"
@@ -14,7 +14,7 @@ const char *way_name(Way way, const TargetOptions *o); /* fused: or the back end
 
 typedef enum ValueKind { VALUE_result, VALUE_gradient, VALUE_argument } ValueKind;
 typedef struct WayValues {
-    HostValue *at; /* results, then gradients of the inputs, then the inputs; these last two by input */
+    HostValue *at;     /* results, then gradients of the inputs, then the inputs; these last two by input */
     HostValue *before; /* by input: before the call */
     int n_results, n_inputs;
     bool gradients; /* there are some */
