@@ -153,7 +153,7 @@ static int64_t number_of_symbol(const Graph *graph, const NumberChange *how, int
     int64_t symbols[MAX_SYMBOL_ROOM];
     for (int i = 0; i < MAX_SYMBOL_ROOM; i++) symbols[i] = how->to;
     return sym_is(number) && sym_free_count(graph->env) <= MAX_SYMBOL_ROOM ? sym_eval(graph->env, number, symbols)
-                                                                          : number;
+                                                                           : number;
 }
 
 static bool make_numbers(Graph *graph, int64_t a, int64_t b) {
