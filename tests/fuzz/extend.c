@@ -58,7 +58,8 @@ static sn_function *fails_at_times(sn_graph *g, void *closure) {
 }
 
 const char *fz_back_end(uint64_t seed) {
-    static const char *const names[] = {NULL, "aot_eager", "op by op", "fails at times", "eager", "interpreter", NULL};
+    static const char *const names[] = {NULL,    "aot_eager",   "op by op", "fails at times",
+                                        "eager", "interpreter", "unfused"};
     static bool registered;
     if (!registered) {
         sn_backend_register("op by op", "1", runs_op_by_op, NULL);
