@@ -24,6 +24,7 @@
 #include "runtime/compile/code_disk.h"
 #include "runtime/compile/llvm_module.h"
 #include "runtime/compile/loader.h"
+#include "runtime/core/jit_symbols.h"
 #include "runtime/core/profile.h"
 
 /* Of a nest. */
@@ -183,7 +184,8 @@ typedef struct WantedCode {
     VEC(const Nest *) nests;
     VEC(const Buf *) bufs;
     VEC(const NestShape *) shapes;
-    VEC(const char *) names;
+    VEC(const char *) names;  /* in the object: the same for equal code */
+    VEC(const char *) titles; /* of the kernel, or of its nest: what the first who asks calls it */
     VEC(CodeKey) keys;
 } WantedCode;
 
@@ -209,6 +211,7 @@ static void want(WantedCode *wanted, const Step *step, int number, CompileInfo *
     VEC_PUSH(wanted->arena, &wanted->bufs, kernel->bufs);
     VEC_PUSH(wanted->arena, &wanted->shapes, step->shapes[number]);
     VEC_PUSH(wanted->arena, &wanted->names, arena_printf(wanted->arena, "n%d", wanted->keys.n));
+    VEC_PUSH(wanted->arena, &wanted->titles, kernel->n_nests == 1 ? kernel->name : nest->name);
     VEC_PUSH(wanted->arena, &wanted->keys, key);
 }
 
@@ -291,11 +294,28 @@ static Status code_fail(CompileInfo *info, Status status, int code, const char *
     return status;
 }
 
+/* "k0_tanh_mul.f.graph2": as kernels are called in dumps, graphs in sn_explain. */
+static void tell_names(const WantedCode *wanted, LoadedCode *code, const CompileInfo *info) {
+    const int n = wanted->nests.n;
+    const char **const shown = ARENA_ARRAY(wanted->arena, const char *, n);
+    const char *behind = "";
+    if (info->function[0])
+        behind = arena_printf(wanted->arena, ".%s.graph%d%s%s", info->function, info->variant, info->part ? "." : "",
+                              info->part ? info->part : "");
+    for (int i = 0; shown && behind && i < n; i++) {
+        const char *const name = wanted->titles.at[i];
+        shown[i] = arena_printf(wanted->arena, "%s%s", name ? name : wanted->names.at[i], behind);
+        if (!shown[i]) return;
+    }
+    if (shown && behind) loader_tell(code, &(LoaderNames){n, wanted->names.at, shown, behind});
+}
+
 static Status load_code(const WantedCode *wanted, const FilePart *object, CompileInfo *info) {
     LoadedCode *code;
     const int64_t start = clock_ns();
     BailCode why = BAIL_load;
     Status status = loader_load(object->at, object->bytes, &code, &why);
+    if (status == ST_OK && jit_symbols_on()) tell_names(wanted, code, info);
     if (status == ST_OK && (status = publish_code(wanted, code)) == ST_MEMORY) why = BAIL_memory;
     info->load_ns += clock_ns() - start;
     profile_note_stage("load", start);

@@ -27,6 +27,8 @@ typedef struct CompileInfo {
     int kernels, nests;            /* entries of the call sequence; distinct loop nests in them */
     int generated, loaded, reused; /* nests compiled now; taken from the disk; whose code was there already */
     char function[48];             /* whose plans they are, for who watches their steps; "": nobody's */
+    int variant;                   /* of that function */
+    const char *part;              /* of it that the next plan is: forward, backward; NULL: it has one */
     bool repeat;                   /* asked for: calls are one launch where the device has that (device/repeat.h) */
     bool fast;                     /* asked for: templates may round otherwise than eager */
     bool interpreted;              /* no generated code: the interpreter runs the same kernels */

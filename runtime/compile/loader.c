@@ -14,12 +14,16 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
+#include "runtime/core/jit_symbols.h"
 
 enum { MAX_OBJECT = 1 << 30, SLOT_BYTES = 16 };
 
 typedef struct Symbol {
     char *name;
     void *address;
+    size_t bytes;
+    bool exported; /* else it is there for jit_symbols only */
 } Symbol;
 
 struct LoadedCode {
@@ -27,6 +31,7 @@ struct LoadedCode {
     size_t bytes, code_bytes; /* mapped; executable part, whole pages */
     Symbol *symbols;
     int n_symbols;
+    JitCode *told;
 };
 
 typedef struct Object {
@@ -243,11 +248,17 @@ static Status relocate_all(const Object *o) {
     return ST_OK;
 }
 
-static bool is_exported(const Object *o, const Elf64_Sym *symbol) {
-    return ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-           symbol->st_shndx != SHN_UNDEF && symbol->st_shndx < o->n_sections && o->place[symbol->st_shndx] != NOWHERE &&
+static bool is_function(const Object *o, const Elf64_Sym *symbol) {
+    return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
+           symbol->st_shndx < o->n_sections && o->place[symbol->st_shndx] != NOWHERE &&
            (o->sections[symbol->st_shndx].sh_flags & SHF_EXECINSTR) &&
            symbol->st_value < o->sections[symbol->st_shndx].sh_size;
+}
+
+/* Of what a damaged object says, what is there. */
+static size_t function_bytes(const Object *o, const Elf64_Sym *symbol) {
+    const uint64_t most = o->sections[symbol->st_shndx].sh_size - symbol->st_value;
+    return symbol->st_size < most ? symbol->st_size : most;
 }
 
 static Status keep_symbols(const Object *o) {
@@ -256,11 +267,12 @@ static Status keep_symbols(const Object *o) {
     if (!code->symbols) return ST_MEMORY;
     for (size_t i = 0; i < o->n_symbols; i++) {
         const Elf64_Sym symbol = symbol_at(o, i);
-        if (!is_exported(o, &symbol)) continue;
+        const bool exported = ELF64_ST_BIND(symbol.st_info) == STB_GLOBAL;
+        if (!is_function(o, &symbol) || !(exported || jit_symbols_on())) continue;
         char *name = mem_strdup(symbol_name(o, &symbol));
         if (!name) return ST_MEMORY;
         uint8_t *at = code->base + o->place[symbol.st_shndx] + symbol.st_value;
-        code->symbols[code->n_symbols++] = (Symbol){name, at};
+        code->symbols[code->n_symbols++] = (Symbol){name, at, function_bytes(o, &symbol), exported};
     }
     return ST_OK;
 }
@@ -301,14 +313,40 @@ Status loader_load(const void *object, size_t bytes, LoadedCode **out, BailCode 
 
 void *loader_symbol(const LoadedCode *code, const char *name) {
     for (int i = 0; i < code->n_symbols; i++)
-        if (!strcmp(code->symbols[i].name, name)) return code->symbols[i].address;
+        if (code->symbols[i].exported && !strcmp(code->symbols[i].name, name)) return code->symbols[i].address;
     return NULL;
+}
+
+static void shown_name(Text *text, const char *name, const LoaderNames *names) {
+    for (int i = 0; i < names->n; i++) {
+        if (strcmp(names->names[i], name)) continue;
+        text_puts(text, names->shown[i]);
+        return;
+    }
+    text_printf(text, "%s%s", name, names->behind);
+}
+
+void loader_tell(LoadedCode *code, const LoaderNames *names) {
+    if (!jit_symbols_on() || code->told) return;
+    const size_t n = (size_t)code->n_symbols;
+    JitSymbol *const symbols = mem_alloc(n * sizeof *symbols);
+    Text *const shown = mem_zero(n * sizeof *shown);
+    for (size_t i = 0; symbols && shown && i < n; i++) {
+        shown_name(&shown[i], code->symbols[i].name, names);
+        symbols[i] = (JitSymbol){text_str(&shown[i]), code->symbols[i].address, code->symbols[i].bytes};
+    }
+    if (symbols && shown) code->told = jit_code_tell(symbols, code->n_symbols);
+    for (size_t i = 0; shown && i < n; i++) text_free(&shown[i]);
+    mem_free(shown);
+    mem_free(symbols);
+    error_clear(); /* names are not worth an error */
 }
 
 size_t loader_bytes(const LoadedCode *code) { return code->bytes; }
 
 void loader_free(LoadedCode *code) {
     if (!code) return;
+    jit_code_forget(code->told);
     if (code->base) munmap(code->base, code->bytes);
     for (int i = 0; i < code->n_symbols; i++) mem_free(code->symbols[i].name);
     mem_free(code->symbols);

@@ -16,6 +16,14 @@ typedef struct LoadedCode LoadedCode;
 Status loader_load(const void *object, size_t bytes, LoadedCode **out, BailCode *why);
 void *loader_symbol(const LoadedCode *code, const char *name); /* an exported function, or NULL */
 size_t loader_bytes(const LoadedCode *code);                   /* mapped */
-void loader_free(LoadedCode *code);                            /* nobody may be running in it */
+/* Tells perf and gdb whose it is (core/jit_symbols.h), where they are to know: names[i] is called shown[i], the other
+ * functions of the object as they are called there, and .behind. */
+typedef struct LoaderNames {
+    int n;
+    const char *const *names, *const *shown;
+    const char *behind;
+} LoaderNames;
+void loader_tell(LoadedCode *code, const LoaderNames *names);
+void loader_free(LoadedCode *code); /* nobody may be running in it */
 
 #endif

@@ -20,6 +20,7 @@
 #include "runtime/base/text.h"
 #include "runtime/core/disk_folder.h"
 #include "runtime/core/hooks.h"
+#include "runtime/core/jit_symbols.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 #include "runtime/core/tracking.h"
@@ -143,6 +144,8 @@ static void read_initial(void) {
     }
     log_as_set(log_file_set, SET_logs_file); /* first: what is said below goes there */
     log_as_set(log_functions_set, SET_logs_function);
+    log_as_set(jit_dump_folder_choose, SET_jit_dump_dir);
+    log_as_set(jit_symbols_choose, SET_jit_symbols);
     const char *const isa = initial[SET_isa].text;
     if (isa[0] && strcmp(isa, isa_name(isa_used())))
         LOG(general, WARNING, "setting isa: '%s' in the environment is none that this CPU has; %s is used", isa,
@@ -211,6 +214,8 @@ static Status apply(int id, const Setting *setting) {
     if (id == SET_cache_dir) return disk_folder_choose(setting->text);
     if (id == SET_logs_file) return log_file_set(setting->text);
     if (id == SET_logs_function) return log_functions_set(setting->text);
+    if (id == SET_jit_dump_dir) return jit_dump_folder_choose(setting->text);
+    if (id == SET_jit_symbols) return jit_symbols_choose(setting->text);
     return id == SET_logs ? log_topics_set(setting->text) : ST_OK;
 }
 

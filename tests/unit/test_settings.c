@@ -9,6 +9,7 @@
 #include "runtime/base/bail.h"
 #include "runtime/base/log.h"
 #include "runtime/core/disk_folder.h"
+#include "runtime/core/jit_symbols.h"
 #include "runtime/core/settings.h"
 #include "runtime/core/state.h"
 #include "runtime/cpu/pool.h"
@@ -108,6 +109,9 @@ static bool keeps_code_nowhere(void) {
     return !disk_folder_open(false, &folder) && !strcmp(folder.path, "/nowhere/code");
 }
 
+static bool tells_gdb(void) { return jit_symbols_on() && sn_setting_set("jit_symbols", "none") == SN_ERR_ARGUMENT; }
+static bool dumps_nowhere(void) { return !strcmp(setting_text(state_get(), SET_jit_dump_dir), "/nowhere"); }
+
 /* What a GPU makes of it: tests/cuda/test_cuda_memory.c. */
 static bool is_expandable(void) {
     return !strcmp(setting_text(state_get(), SET_alloc_conf), "expandable_segments:True");
@@ -140,6 +144,8 @@ static const struct {
     [SET_plugin_compiler] = {"/nowhere", compiles_nowhere},
     [SET_plugin_include] = {"/nowhere", includes_nowhere},
     [SET_device_asserts] = {"1"},
+    [SET_jit_symbols] = {"gdb", tells_gdb},
+    [SET_jit_dump_dir] = {"/nowhere", dumps_nowhere},
 };
 
 static const struct {

@@ -251,7 +251,9 @@ static Status read_segment(TextReader *in, sn_function *fn, SavedSegment *segmen
     if (!segment->end) return ST_MEMORY;
     while (!strncmp(in->at, "case ", 5)) {
         Variant *v;
-        TRY(case_parse(in, segment->shape, &v));
+        CaseShape shape = segment->shape;
+        shape.function = fn->name, shape.id = fn->variants.n;
+        TRY(case_parse(in, shape, &v));
         publish_case(fn, segment->end, v);
         TRY(error_pending());
     }

@@ -57,7 +57,9 @@ bool program_refusal(const ReplayProgram *p, Text *why) {
 int program_closed_over(const ReplayProgram *p) { return p->world->n_slots - p->world->n_in; }
 sn_tensor *program_closed_at(const ReplayProgram *p, int i) { return p->world->found[i].bound; }
 TrieNode *program_end(const ReplayProgram *p) { return p->end; }
-CaseShape program_shape(const ReplayProgram *p) { return (CaseShape){p->world->n_inputs, p->n_numbers}; }
+CaseShape program_shape(const ReplayProgram *p) {
+    return (CaseShape){.n_inputs = p->world->n_inputs, .n_numbers = p->n_numbers};
+}
 
 static int closed_number(ClosedOver closed, const sn_tensor *t) {
     int i = 0;

@@ -136,6 +136,7 @@ Status training_settle(Variant *v) {
 
 Status training_make_code(Variant *v, CompileInfo *info, Executable **run) {
     Training *const t = v->training;
+    info->part = "forward";
     TRY(compile_plan(t->forward_plan, info, run));
     training_case_compile(t->usual, t->backward_plan, info);
     training_case_add(t, t->usual);

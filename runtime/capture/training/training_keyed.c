@@ -176,6 +176,7 @@ void training_case_compile(BackwardCase *c, Plan *plan, CompileInfo *info) {
         return;
     }
     const BailCode before = info->failure;
+    info->part = "backward";
     if (compile_plan(plan, info, &c->run) == ST_OK) return;
     if (info != &c->info) info->failure = before;
     error_clear();
@@ -219,6 +220,7 @@ static void make_code(Variant *v, const int64_t *symbols, BackwardCase *c) {
     c->info.repeat = v->info.repeat, c->info.fast = v->info.fast, c->info.back_end = v->info.back_end;
     c->info.autotune = v->info.autotune;
     memcpy(c->info.function, v->info.function, sizeof c->info.function);
+    c->info.variant = v->id;
     const bool planned = job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK;
     if (planned) {
         Plan *const plan = job.backward->plan;

@@ -1,6 +1,8 @@
 /* case_text.c: see case_text.h. */
 #include "runtime/capture/variant/case_text.h"
 
+#include <stdio.h>
+
 #include "runtime/base/error.h"
 #include "runtime/capture/variant/guards_text.h"
 #include "runtime/capture/variant/variant_views.h"
@@ -148,6 +150,8 @@ static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
 Status case_parse(TextReader *in, CaseShape shape, Variant **out) {
     Variant *const v = variant_new();
     if (!v) return ST_MEMORY;
+    snprintf(v->info.function, sizeof v->info.function, "%s", shape.function);
+    v->info.variant = shape.id;
     const Status status = read_case(in, shape, v);
     if (status == ST_OK)
         *out = v;

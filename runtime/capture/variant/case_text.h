@@ -24,6 +24,8 @@ Status case_print(const Variant *variant, const InputName *names, Text *text);
 
 typedef struct CaseShape { /* that the segment has, whose case it is */
     int n_inputs, n_numbers;
+    const char *function; /* whose it becomes, and which of its graphs: for names only */
+    int id;
 } CaseShape;
 
 /* The plan verifies, every number is in bounds, and the plan's inputs are what the guards check; where memory is

@@ -362,6 +362,14 @@ static void write_stages(const sn_function *fn, Variant *v, const Trace *trace, 
     text_free(&why);
 }
 
+/* What it will be, unless another thread compiles one meanwhile: for names only. */
+static int next_id(sn_function *fn) {
+    pthread_mutex_lock(&fn->lock);
+    const int id = fn->variants.n;
+    pthread_mutex_unlock(&fn->lock);
+    return id;
+}
+
 /* Guards, expressions and the graph live in one arena, which outlives the executable: its plan
  * refers to them. */
 static Status make_variant(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
@@ -370,6 +378,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     v->end = trace->end;
     v->background = fn->background;
     snprintf(v->info.function, sizeof v->info.function, "%s", fn->name);
+    v->info.variant = next_id(fn);
     v->info.repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
     v->info.autotune = fn->options.preset == SN_PRESET_MAX_AUTOTUNE || setting_number(SET_max_autotune);
     v->info.fast = fn->options.numerics == SN_FAST;
