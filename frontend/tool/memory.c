@@ -3,15 +3,32 @@
 
 #include "frontend/memory_report.h"
 #include "frontend/tool/arguments.h"
+#include "frontend/tool/memory_picture.h"
+#include "frontend/tool/svg.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
-static int report_snapshot(const char *path, int64_t asked) {
+/* A snapshot that was read as a whole before. */
+static Status draw_snapshot(const char *json, size_t n, const char *to) {
+    Arena *const arena = arena_new();
+    const Json *root;
+    Text svg = {0};
+    Status status = arena ? json_parse(arena, json, n, &root) : ST_MEMORY;
+    if (status == ST_OK) {
+        memory_picture(root, &svg);
+        status = svg_write(to, &svg);
+    }
+    arena_free(arena);
+    return status;
+}
+
+static int report_snapshot(const char *path, int64_t asked, const char *svg) {
     char *json;
     size_t n;
     Text text = {0};
     if (input_read(path, &json, &n) != ST_OK) return report_error(EXIT_environment);
-    const Status status = memory_report(json, n, asked, &text);
+    Status status = memory_report(json, n, asked, &text);
+    if (status == ST_OK && svg) status = draw_snapshot(json, n, svg);
     if (status == ST_OK) fputs(text_str(&text), stdout);
     if (status == ST_PARSE) error_add_path(path);
     text_free(&text);
@@ -20,12 +37,13 @@ static int report_snapshot(const char *path, int64_t asked) {
 }
 
 int command_memory(const Command *self, int argc, char **argv) {
-    const char *path = NULL;
+    const char *path = NULL, *svg = NULL;
     double asked = 0;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(take_number(&a, "asked", 1, 1e18, &asked) || take_name(&a, &path))) arguments_refuse(&a, "unexpected");
+        if (!(take_number(&a, "asked", 1, 1e18, &asked) || take_text(&a, "svg", &svg) || take_name(&a, &path)))
+            arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!path) return usage_error(self, "a file is missing after", self->name);
-    return report_snapshot(path, (int64_t)asked);
+    return report_snapshot(path, (int64_t)asked, svg);
 }

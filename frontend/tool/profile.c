@@ -1,11 +1,13 @@
 /* profile.c: `sinter profile`: calls of a target under a profile (sinter/profile.h): its table and hints, and a trace
  * for Perfetto. Without --warm=0 the function is compiled before. */
 #include <stdio.h>
+#include <string.h>
 
 #include "frontend/tool/arguments.h"
 #include "frontend/tool/sample.h"
 #include "kernels/kernels.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "runtime/cpu/pool.h"
 
 enum { CALLS = 10, WARM = 3, MOST_CALLS = 1000000 };
@@ -14,7 +16,7 @@ typedef struct ProfileJob {
     TargetOptions target;
     sn_profile_options options;
     sn_profile_table_options table;
-    const char *trace; /* the file; NULL: none */
+    const char *trace, *snapshot; /* files; NULL: none */
     int calls, warm;
     bool eager;
 } ProfileJob;
@@ -26,8 +28,8 @@ static bool take_flags(CommandLine *a, ProfileJob *job) {
 }
 
 static bool take_values(CommandLine *a, ProfileJob *job, int *sort) {
-    return take_text(a, "trace", &job->trace) || take_word(a, "sort", sort) ||
-           take_count(a, "rows", 1, MOST_CALLS, &job->table.rows) ||
+    return take_text(a, "trace", &job->trace) || take_text(a, "snapshot", &job->snapshot) ||
+           take_word(a, "sort", sort) || take_count(a, "rows", 1, MOST_CALLS, &job->table.rows) ||
            take_count(a, "calls", 1, MOST_CALLS, &job->calls) || take_count(a, "warm", 0, MOST_CALLS, &job->warm);
 }
 
@@ -66,10 +68,17 @@ static void measure_peaks(ProfileJob *job) {
     job->table.peak_gbs = probe_bandwidth_gbs();
 }
 
+/* What the calls have left. */
+static Status save_snapshot(const char *path) {
+    const char *const text = sn_memory_snapshot(SN_CPU);
+    return text ? file_replace(path, &(FilePart){text, strlen(text)}, 1) : error_pending();
+}
+
 static int show_profile(ProfileJob *job, sn_profile *p) {
     sn_profile_stop(p);
     measure_peaks(job);
     if (job->trace && sn_profile_trace_save(p, job->trace) != SN_OK) return report_error(EXIT_environment);
+    if (job->snapshot && save_snapshot(job->snapshot) != ST_OK) return report_error(EXIT_environment);
     fputs(sn_profile_table(p, &job->table), stdout);
     if (!job->table.json) printf("\n%s", sn_profile_hints(p));
     return sn_check() ? report_error(EXIT_environment) : EXIT_done;
@@ -94,6 +103,7 @@ int command_profile(const Command *self, int argc, char **argv) {
     int code;
     if (!parse_profile(self, argc, argv, &job, &code)) return code;
     Target target;
+    if (job.snapshot) sn_setting_set("memory_sites", "1"); /* before the inputs are made */
     const bool found = target_is_file(job.target.name) ? target_open(&job.target, &target)
                                                        : target_open_sample(job.target.name, &target);
     if (!found) return no_such_target(job.target.name);

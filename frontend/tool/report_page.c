@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/tool/memory_picture.h"
 #include "frontend/tool/svg.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
-#include "runtime/base/json.h"
 
 static const char style[] =
     "body{font:15px/1.4 system-ui,sans-serif;margin:2em;color:#1b1f24}"
@@ -19,7 +19,7 @@ static const char style[] =
     ".kernel{border-left:3px solid #d0d7de;padding:0 1em;margin:1em 0}"
     ".kernel:target{border-color:#0969da;background:#f0f6ff}"
     "h4{margin:.3em 0}a.op{color:inherit;text-decoration:none}a.op:hover{background:#fff1c2}"
-    "td,th{padding:.1em .8em .1em 0;text-align:left;vertical-align:top}"
+    ".cost{color:#57606a}td,th{padding:.1em .8em .1em 0;text-align:left;vertical-align:top}"
     ".slot{fill:#9ecbff;stroke:#0969da}svg text{font:11px sans-serif}svg{max-width:60em}";
 
 /* Cutting texts up -------------------------------------------------------------------------------- */
@@ -120,26 +120,50 @@ static void put_tree(Text *page, const Json *all) {
     text_puts(page, "</ul>\n");
 }
 
-static void put_kernel_row(Text *page, const Json *kernel) {
+double report_kernel_ns(const ReportTexts *texts, const char *kernel) {
+    for (int i = 0; texts->steps && i < texts->steps->n; i++) {
+        const Json *const row = &texts->steps->items[i];
+        const char *const kind = json_string(json_get(row, "kind")), *const name = json_string(json_get(row, "name"));
+        const long long calls = count_of(row, "calls");
+        if (!kind || !name || strcmp(kind, "step") || strcmp(name, kernel) || !calls) continue;
+        return (double)count_of(row, "total_ns") / (double)calls;
+    }
+    return 0;
+}
+
+/* Time and what passes through memory in it. */
+static void put_kernel_time(Text *page, const ReportTexts *texts, const Json *kernel) {
+    const char *const name = json_string(json_get(kernel, "name"));
+    const double ns = name ? report_kernel_ns(texts, name) : 0;
+    if (ns > 0)
+        text_printf(page, "<td class=\"time\">%.3f us</td><td>%.2f GB/s</td>", ns / 1e3,
+                    (double)count_of(kernel, "bytes") / ns);
+    else
+        text_puts(page, "<td>not run</td><td></td>");
+}
+
+static void put_kernel_row(Text *page, const ReportTexts *texts, const Json *kernel) {
     const Json *const ops = json_get(kernel, "ops");
     text_puts(page, "<tr><td>");
     put_string(page, kernel, "name");
     text_puts(page, "</td><td>");
     put_string(page, kernel, "kind");
-    text_printf(page, "</td><td>%lld</td><td>", count_of(kernel, "bytes"));
+    text_printf(page, "</td><td>%lld</td>", count_of(kernel, "bytes"));
+    put_kernel_time(page, texts, kernel);
+    text_puts(page, "<td>");
     for (int i = 0; ops && i < ops->n; i++) text_printf(page, "%s%s", i ? ", " : "", json_string(&ops->items[i]));
     text_puts(page, "</td></tr>\n");
 }
 
-static void put_part(Text *page, const Json *part) {
+static void put_part(Text *page, const ReportTexts *texts, const Json *part) {
     const Json *const kernels = json_get(part, "kernels");
     text_puts(page, "<table class=\"kernels\"><caption>");
     put_string(page, part, "part");
     text_printf(page,
                 ": %lld bytes moved, %lld saved by fusion</caption><tr><th>kernel</th><th>kind</th><th>bytes</th>"
-                "<th>ops</th></tr>\n",
+                "<th>time of a run</th><th>moved</th><th>ops</th></tr>\n",
                 count_of(part, "moved_bytes"), count_of(part, "saved_bytes"));
-    for (int i = 0; kernels && i < kernels->n; i++) put_kernel_row(page, &kernels->items[i]);
+    for (int i = 0; kernels && i < kernels->n; i++) put_kernel_row(page, texts, &kernels->items[i]);
     text_puts(page, "</table>\n");
 }
 
@@ -159,11 +183,12 @@ static void put_graph(Text *page, ReportTexts *texts, const Json *graph) {
     const Json *const parts = json_get(graph, "parts");
     const char *names[MOST_PARTS];
     int n = 0;
+    texts->parts = parts;
     text_printf(page, "<h2 id=\"g%lld\">Graph %lld: %lld ops, %lld kernels, %lld hits</h2>\n", count_of(graph, "id"),
                 count_of(graph, "id"), count_of(graph, "ops"), count_of(graph, "kernels"), count_of(graph, "hits"));
     put_times(page, graph);
     for (int i = 0; parts && i < parts->n && n < MOST_PARTS; i++) {
-        put_part(page, &parts->items[i]);
+        put_part(page, texts, &parts->items[i]);
         names[n++] = json_string(json_get(&parts->items[i], "part"));
     }
     text_puts(page, "<ul class=\"tree\">\n");
@@ -173,7 +198,15 @@ static void put_graph(Text *page, ReportTexts *texts, const Json *graph) {
     if (n) report_stages(page, texts, (int)count_of(graph, "id"), names, n);
 }
 
-static void put_page(Text *page, sn_function *fn, const Json *all) {
+static void put_memory(Text *page, const Json *memory) {
+    if (!memory) return;
+    text_puts(page, "<h2>Memory after the calls</h2>\n<figure class=\"memory\">");
+    memory_picture(memory, page);
+    text_puts(page,
+              "<figcaption>blocks from 513 bytes on; smaller tensors lie in their handles</figcaption></figure>\n");
+}
+
+static void put_page(Text *page, ReportTexts *texts, const Json *all, const Json *memory) {
     const Json *const graphs = json_get(all, "graphs");
     text_puts(page, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>");
     put_string(page, all, "name");
@@ -182,18 +215,26 @@ static void put_page(Text *page, sn_function *fn, const Json *all) {
     text_printf(page, "</h1>\n<p>%lld calls, %lld compiles, %lld recompiles, %d graphs</p>\n", count_of(all, "calls"),
                 count_of(all, "compiles"), count_of(all, "recompiles_count"), graphs ? graphs->n : 0);
     put_tree(page, all);
-    ReportTexts texts = {.fn = fn};
-    for (int i = 0; graphs && i < graphs->n; i++) put_graph(page, &texts, &graphs->items[i]);
-    texts_free(&texts);
+    for (int i = 0; graphs && i < graphs->n; i++) put_graph(page, texts, &graphs->items[i]);
+    put_memory(page, memory);
     text_puts(page, "</body></html>\n");
 }
 
-Status report_page(sn_function *fn, Text *page) {
+static const Json *parsed(Arena *arena, const char *text, Status *status) {
+    const Json *json = NULL;
+    if (text && *status == ST_OK) *status = json_parse(arena, text, strlen(text), &json);
+    return json;
+}
+
+Status report_page(sn_function *fn, const ReportSeen *seen, Text *page) {
     Arena *const arena = arena_new();
-    const Json *all;
-    const char *const text = sn_explain_json(fn);
-    Status status = arena ? json_parse(arena, text, strlen(text), &all) : ST_MEMORY;
-    if (status == ST_OK) put_page(page, fn, all);
+    Status status = arena ? ST_OK : ST_MEMORY;
+    ReportTexts texts = {.fn = fn};
+    texts.steps = json_get(parsed(arena, seen->profile, &status), "rows");
+    const Json *const memory = parsed(arena, seen->memory, &status);
+    const Json *const all = status == ST_OK ? parsed(arena, sn_explain_json(fn), &status) : NULL;
+    if (all) put_page(page, &texts, all, memory);
+    texts_free(&texts);
     arena_free(arena);
     return status == ST_OK ? error_pending() : status;
 }

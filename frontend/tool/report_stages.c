@@ -7,6 +7,7 @@
 
 #include "frontend/tool/report_page.h"
 #include "frontend/tool/svg.h"
+#include "ir/dtype.h"
 
 typedef struct ReportedKernel {
     char name[128];
@@ -17,25 +18,88 @@ typedef struct ReportedKernel {
 
 /* The stages ------------------------------------------------------------------------------------ */
 
-static void put_line(Text *page, const char *line, size_t n, const char *anchor) {
+/* Its kernels as explain lists them, by number. */
+static const Json *kernels_of(const ReportTexts *texts, const char *part) {
+    for (int i = 0; texts->parts && i < texts->parts->n; i++)
+        if (!strcmp(json_string(json_get(&texts->parts->items[i], "part")), part))
+            return json_get(&texts->parts->items[i], "kernels");
+    return NULL;
+}
+
+static const char *kernel_so(const ReportTexts *texts, const char *part, int number) {
+    const Json *const kernels = kernels_of(texts, part);
+    return kernels && number < kernels->n ? json_string(json_get(&kernels->items[number], "name")) : NULL;
+}
+
+/* Of "f32[64,128]"; 0: none, or its sizes are symbols. */
+static int64_t type_bytes(const char *type, const char *end) {
+    const char *at = memchr(type, '[', (size_t)(end - type));
+    const DType dtype = at ? dtype_find(type, (size_t)(at - type)) : DT_default;
+    if (dtype == DT_default) return 0;
+    int64_t bytes = (int64_t)dtype_bytes(dtype);
+    for (at++; at < end && *at != ']'; at += strspn(at, ", ")) {
+        char *rest;
+        if (!strchr("0123456789", *at)) return 0;
+        bytes *= strtoll(at, &rest, 10);
+        at = rest;
+    }
+    return bytes;
+}
+
+/* Of the results that "  # f32[64,1], f32[8]; of aten::_softmax" names. */
+static int64_t result_bytes(const char *line, size_t n) {
+    const char *at = memmem(line, n, "# ", 2), *const end = line + n;
+    int64_t bytes = 0;
+    for (at = at ? at + 2 : end; at < end && *at != ';';) {
+        const char *const close = memchr(at, ']', (size_t)(end - at));
+        if (!close) break;
+        bytes += type_bytes(at, close + 1);
+        for (at = close + 1; at < end && (*at == ',' || *at == ' ');) at++;
+    }
+    return bytes;
+}
+
+/* Behind an op: its results' bytes, and its kernel's time. */
+static void put_cost(Text *page, const ReportTexts *texts, const char *kernel, int64_t bytes) {
+    const double ns = kernel ? report_kernel_ns(texts, kernel) : 0;
+    if (!bytes && !(ns > 0)) return;
+    text_puts(page, "<span class=\"cost\">");
+    if (bytes) text_printf(page, "  %lld bytes", (long long)bytes);
+    if (ns > 0) {
+        text_printf(page, "  %.3f us in ", ns / 1e3);
+        svg_words(page, kernel);
+    }
+    text_puts(page, "</span>");
+}
+
+/* Where a line is: of which part are the kernels that it names. */
+typedef struct LinePlace {
+    const ReportTexts *texts;
+    const char *anchor, *part;
+} LinePlace;
+
+static void put_line(Text *page, const char *line, size_t n, const LinePlace *place) {
     const char *const kernel = memmem(line, n, " kernel=", 8);
     if (!kernel) {
         svg_escaped(page, line, n);
+        put_cost(page, place->texts, NULL, result_bytes(line, n));
         text_puts(page, "\n");
         return;
     }
-    text_printf(page, "<a class=\"op\" href=\"#%s-k%d\">", anchor, atoi(kernel + 8));
+    const int number = atoi(kernel + 8);
+    text_printf(page, "<a class=\"op\" href=\"#%s-k%d\">", place->anchor, number);
     svg_escaped(page, line, n);
-    text_puts(page, "</a>\n");
+    text_puts(page, "</a>");
+    put_cost(page, place->texts, kernel_so(place->texts, place->part, number), result_bytes(line, n));
+    text_puts(page, "\n");
 }
 
-/* anchor: of the part whose kernels the lines name. */
-static void put_column(Text *page, const char *stage, const char *text, size_t n, const char *anchor) {
+static void put_column(Text *page, const char *stage, const char *text, size_t n, const LinePlace *place) {
     text_printf(page, "<section class=\"stage\"><h4>%s</h4><pre>", stage);
     for (size_t at = 0; at < n;) {
         const char *const newline = memchr(text + at, '\n', n - at);
         const size_t length = newline ? (size_t)(newline - text) - at : n - at;
-        put_line(page, text + at, length, anchor);
+        put_line(page, text + at, length, place);
         at += length + 1;
     }
     text_puts(page, "</pre></section>\n");
@@ -47,7 +111,7 @@ static void put_stage(Text *page, ReportTexts *texts, int graph, const char *sta
     snprintf(asked, sizeof asked, "%s+types+lines", stage);
     snprintf(anchor, sizeof anchor, "g%d-%s", graph, part);
     const char *const text = report_graph_of(report_text(texts, asked), graph, &n);
-    if (text) put_column(page, stage, text, n, anchor);
+    if (text) put_column(page, stage, text, n, &(LinePlace){texts, anchor, part});
 }
 
 /* The kernels ----------------------------------------------------------------------------------- */
@@ -115,6 +179,17 @@ static void put_kernel(Text *page, const ReportedKernel *kernel, const Code *cod
     text_puts(page, "</article>\n");
 }
 
+/* What runs native code has no texts; ops lead to it all the same. */
+static void put_native(Text *page, const Json *kernels, const char *anchor) {
+    for (int i = 0; kernels && i < kernels->n; i++) {
+        const char *const kind = json_string(json_get(&kernels->items[i], "kind"));
+        if (!kind || strcmp(kind, "native")) continue;
+        text_printf(page, "<article class=\"kernel\" id=\"%s-k%d\"><h4>", anchor, i);
+        svg_words(page, json_string(json_get(&kernels->items[i], "name")));
+        text_puts(page, "</h4><p>native code of the library</p></article>\n");
+    }
+}
+
 static const char *part_text(ReportTexts *texts, const char *stage, int graph, const char *part, size_t *n) {
     const char *const text = report_graph_of(report_text(texts, stage), graph, n);
     return text ? report_part_of(text, n, part) : NULL;
@@ -130,6 +205,7 @@ static void put_kernels(Text *page, ReportTexts *texts, int graph, const char *p
     code.assembly = part_text(texts, "asm", graph, part, &code.n_assembly);
     const char *at = part_text(texts, "loops", graph, part, &n), *const end = at ? at + n : NULL;
     while (at && next_kernel(&at, end, &kernel)) put_kernel(page, &kernel, &code, anchor);
+    put_native(page, kernels_of(texts, part), anchor);
 }
 
 void report_stages(Text *page, ReportTexts *texts, int graph, const char *const *parts, int n_parts) {

@@ -13,7 +13,7 @@
 #include "runtime/compile/compile.h"
 #include "runtime/core/tensor.h"
 
-enum { CALLS = 3 };
+enum { CALLS = 3, PROFILED_CALLS = 10 };
 
 /* FNV-1a over the elements in row-major order: results of two runs are compared by it. */
 static uint64_t digest(sn_tensor *t) {
@@ -47,7 +47,8 @@ typedef struct RunJob {
     bool types, lines;   /* dump: beside the ops of a graph */
     const char *out;     /* report */
     bool json;
-    int own; /* run: the first argument after a sample's name; 0: none */
+    Target *opened; /* while it is looked at */
+    int own;        /* run: the first argument after a sample's name; 0: none */
 } RunJob;
 
 static bool is_sample(const RunJob *job) { return !target_is_file(job->target.name); }
@@ -64,7 +65,9 @@ static int with_target(const RunJob *job, int (*done)(const RunJob *job, sn_func
         if (i && job->target.vary) target_inputs(&job->target, &target, DEFAULT_SIZE * (i + 1));
         if (!sn_check()) target_call(&target, fn, out);
     }
-    const int code = sn_check() ? report_error(target.exit_code) : done(job, fn, out, target.n_out);
+    RunJob with = *job;
+    with.opened = &target;
+    const int code = sn_check() ? report_error(target.exit_code) : done(&with, fn, out, target.n_out);
     sn_function_free(fn);
     target_close(&target);
     return code;
@@ -179,11 +182,29 @@ int command_dump(const Command *self, int argc, char **argv) {
     return is_sample(&job) ? report_sample(job.target.name, report) : with_target(&job, show_stage);
 }
 
+/* The table of a few calls more, as JSON. */
+static char *profile_calls(const RunJob *job, sn_function *fn) {
+    sn_tensor *out[TARGET_OUTPUTS] = {NULL};
+    sn_profile *const p = sn_profile_start(SN_PROFILE_OPTIONS(.shapes = true));
+    for (int i = 0; i < PROFILED_CALLS && !sn_check(); i++) {
+        const sn_scope scope = sn_scope_begin();
+        target_call(job->opened, fn, out);
+        sn_scope_end(scope);
+    }
+    const char *const table =
+        sn_check() ? NULL : sn_profile_table(p, SN_PROFILE_TABLE_OPTIONS(.rows = -1, .json = true));
+    char *const kept = table ? mem_strdup(table) : NULL;
+    sn_profile_free(p);
+    return kept;
+}
+
 static int write_page(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
     Text page = {0};
     (void)out, (void)n_out;
-    if (report_page(fn, &page) == ST_OK) svg_write(job->out, &page);
+    char *const memory = mem_strdup(sn_memory_snapshot(SN_CPU)), *const profile = profile_calls(job, fn);
+    if (!sn_check() && report_page(fn, &(ReportSeen){profile, memory}, &page) == ST_OK) svg_write(job->out, &page);
     text_free(&page);
+    mem_free(memory), mem_free(profile);
     return sn_check() ? report_error(EXIT_environment) : EXIT_done;
 }
 
@@ -192,5 +213,6 @@ int command_report(const Command *self, int argc, char **argv) {
     int code;
     if (!parse(self, argc, argv, &job, &code)) return code;
     if (!job.out) return usage_error(self, "where to? -o FILE is missing after", job.target.name);
+    sn_setting_set("memory_sites", "1"); /* before the inputs are made */
     return with_target(&job, write_page);
 }

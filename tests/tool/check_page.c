@@ -2,7 +2,9 @@
  * characters that mean something are entities, ids are unique, and each link within the page leads to one. Prints what
  * it has:
  *
- *     4 kernels, 9 linked ops, 3 boxes, 1 pictures */
+ *     4 kernels, 9 linked ops, 3 boxes, 2 pictures, 4 times, 9 costs, 5 blocks
+ *
+ * or of a picture, which begins with its tag, the last of these alone. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,7 +15,7 @@ enum { MOST_OPEN = 64, NAME = 32, MOST_NAMES = 100000 };
 
 static const char *start, *at;
 static char open_tags[MOST_OPEN][NAME];
-static int n_open, kernels, ops, boxes, pictures, n_ids, n_links;
+static int n_open, kernels, ops, boxes, pictures, times, costs, blocks, n_ids, n_links;
 static char *ids[MOST_NAMES], *links[MOST_NAMES];
 
 static void fail(const char *what) {
@@ -78,6 +80,9 @@ static void read_attribute(const char *tag) {
     if (!strcmp(name, "href") && value[0] == '#') keep(links, &n_links, value + 1);
     kernels += !strcmp(tag, "article") && !strcmp(value, "kernel");
     ops += !strcmp(tag, "a") && !strcmp(value, "op");
+    times += !strcmp(tag, "td") && !strcmp(value, "time");
+    costs += !strcmp(tag, "span") && !strcmp(value, "cost");
+    blocks += !strcmp(tag, "rect") && !strcmp(value, "block");
     boxes += !strcmp(tag, "rect") && !strcmp(value, "slot");
     free(value);
 }
@@ -129,7 +134,8 @@ static char *read_all(void) {
 int main(void) {
     start = at = read_all();
     if (!start) return 2;
-    expect("<!DOCTYPE html>\n");
+    const bool is_picture = !strncmp(at, "<svg ", 5);
+    if (!is_picture) expect("<!DOCTYPE html>\n");
     while (*at) {
         if (*at == '<')
             read_tag();
@@ -142,6 +148,9 @@ int main(void) {
     }
     if (n_open) fail("the page ends within a tag");
     check_links();
-    printf("%d kernels, %d linked ops, %d boxes, %d pictures\n", kernels, ops, boxes, pictures);
+    if (!is_picture)
+        printf("%d kernels, %d linked ops, %d boxes, %d pictures, %d times, %d costs, ", kernels, ops, boxes, pictures,
+               times, costs);
+    printf("%d blocks\n", blocks);
     return 0;
 }

@@ -27,34 +27,53 @@ page() {
     said=$("$check" <"$work/page.html") || complain "report $*: $said"
     grep -qxE -- "$wanted" <<<"$said" || complain "report $*: $said, not $wanted"
 }
+more=', [1-9][0-9]* times, [1-9][0-9]* costs, [0-9]+ blocks'
 has() { grep -qF -- "$1" "$work/page.html" || complain "the page does not have: $1"; }
 
-page '4 kernels, 9 linked ops, 3 boxes, 1 pictures' "$work/f.sn"
+page "4 kernels, 9 linked ops, 3 boxes, 2 pictures, 4 times, 33 costs, [1-9][0-9]* blocks" "$work/f.sn"
 has '<h4>k0_mm_relu</h4><pre>kernel k0_mm_relu('
 has 'define void @k2_amax_sub_exp_sum_div('
-has '# f32[64,1]; of aten::_softmax; f:5</a>'
+has '# f32[64,1]; of aten::_softmax; f:5</a><span class="cost">  256 bytes  '
+has ' us in k2_amax_sub_exp_sum_div</span>'
+has '<td>65536</td><td class="time">'
+has '<td class="time">'
+has '<text x="4" y="14">Memory of cpu</text>'
+has '<title>98304 bytes in 2 blocks: target.c:'
 has 'mm (%0) with relu (%1): 65536 bytes saved'
 has 'operand must be in memory; 65536 bytes would be saved'
 has '<title>arena1: f32[64,128], 32768 bytes at 32768, steps 1 to 2</title>'
-page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, 2 pictures' "$work/f.sn" --grad
+page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, 3 pictures$more" "$work/f.sn" --grad
 has 'id="g0-backward-k1"'
-page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures' "$work/f.sn" --vary
-page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures' hello
+page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" "$work/f.sn" --vary
+page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" hello
 has 'hello.c:'
-page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures' newton
+page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" newton
 has 'breaks</summary>'
-page '[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures' digits
+page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" digits
 
 "$sinter" report "$work/f.sn" -o "$work/none/page.html" 2>"$work/err"
 [ $? = 3 ] && grep -q "cannot write '$work/none/page.html'" "$work/err" || complain "no folder: $(cat "$work/err")"
 "$sinter" report "$work/f.sn" 2>"$work/err"
 [ $? = 2 ] && grep -q -- '-o FILE is missing' "$work/err" || complain "no file: $(cat "$work/err")"
 
+# The memory of a profile's calls, in a file and as a picture.
+"$sinter" profile "$work/f.sn" --snapshot="$work/memory.json" >/dev/null || complain "no snapshot was written"
+"$sinter" memory "$work/memory.json" --svg="$work/memory.svg" >"$work/said" || complain "the snapshot is not read"
+grep -q 'in use, by who asked for it' "$work/said" || complain "who holds memory is not said: $(cat "$work/said")"
+"$check" <"$work/memory.svg" | grep -qE '^[1-9][0-9]* blocks$' || complain "the picture is not read: $("$check" <"$work/memory.svg")"
+grep -q '98304 bytes in 2 blocks: target.c:' "$work/memory.svg" || complain "the picture does not say who holds the inputs"
+"$sinter" memory "$work/memory.json" --svg="$work/none/memory.svg" >/dev/null 2>"$work/err"
+[ $? = 3 ] && grep -q "cannot write '$work/none/memory.svg'" "$work/err" || complain "no folder: $(cat "$work/err")"
+echo '{"version": 1}' | "$sinter" memory - --svg="$work/bad.svg" >/dev/null 2>&1
+[ $? = 1 ] && [ ! -e "$work/bad.svg" ] || complain "something that is no snapshot was drawn"
+
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 if [ -n "$browser" ]; then
     "$sinter" report "$work/f.sn" -o "$work/page.html"
     "$browser" --headless --no-sandbox --disable-gpu --dump-dom "file://$work/page.html" >"$work/dom" 2>/dev/null
     grep -qF 'id="g0-graph-k2"' "$work/dom" || complain "the browser's page has no kernel 2"
+    grep -qF '<td class="time">' "$work/dom" || complain "the browser's page has no times"
+    grep -qF 'class="block"' "$work/dom" || complain "the browser's page has no picture of memory"
     "$browser" --headless --no-sandbox --disable-gpu --screenshot="$work/page.png" "file://$work/page.html" 2>/dev/null
     [ -s "$work/page.png" ] || complain "the browser made no picture"
 else
