@@ -81,14 +81,20 @@ static void put_classes(MemoryPicture *p, const Json *classes) {
     }
 }
 
+/* By the states of a snapshot; what is unmapped is reserved addresses alone. */
+static const char *state_colour(const char *state) {
+    if (!strcmp(state, "used")) return used_colour;
+    if (!strcmp(state, "waiting")) return wait_colour;
+    return !strcmp(state, "free") ? free_colour : "#ffffff";
+}
+
 static void put_block(MemoryPicture *p, const Json *block, double *at, double most) {
-    const char *const state = json_string(json_get(block, "state")), *const site = json_string(json_get(block, "site"));
+    const char *const name = json_string(json_get(block, "state")), *const state = name ? name : "";
+    const char *const site = json_string(json_get(block, "site"));
     const double bytes = count_in(block, "bytes");
-    const bool used = state && !strcmp(state, "allocated"), is_free = state && !strcmp(state, "free");
     char title[512];
-    snprintf(title, sizeof title, "%.0f bytes, %s%s%.300s", bytes, state ? state : "", site ? ", " : "",
-             site ? site : "");
-    put_bar(p, *at / most, bytes / most, used ? used_colour : is_free ? free_colour : wait_colour, title);
+    snprintf(title, sizeof title, "%.0f bytes, %s%s%.300s", bytes, state, site ? ", " : "", site ? site : "");
+    put_bar(p, *at / most, bytes / most, state_colour(state), title);
     *at += bytes;
 }
 

@@ -62,6 +62,11 @@ page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" dig
 grep -q 'in use, by who asked for it' "$work/said" || complain "who holds memory is not said: $(cat "$work/said")"
 "$check" <"$work/memory.svg" | grep -qE '^[1-9][0-9]* blocks$' || complain "the picture is not read: $("$check" <"$work/memory.svg")"
 grep -q '98304 bytes in 2 blocks: target.c:' "$work/memory.svg" || complain "the picture does not say who holds the inputs"
+sed 's/64,128/1024,1024/; s/128,128/1024,1024/' "$work/f.sn" >"$work/large.sn"
+"$sinter" profile "$work/large.sn" --calls=1 --snapshot="$work/large.json" >/dev/null || complain "no large snapshot"
+"$sinter" memory "$work/large.json" --svg="$work/large.svg" >/dev/null
+used=$(grep -c 'fill="#0969da".*<title>4194304 bytes, used, target.c:' "$work/large.svg")
+[ "$used" = 2 ] || complain "$used blocks of the inputs are drawn as used, not 2"
 "$sinter" memory "$work/memory.json" --svg="$work/none/memory.svg" >/dev/null 2>"$work/err"
 [ $? = 3 ] && grep -q "cannot write '$work/none/memory.svg'" "$work/err" || complain "no folder: $(cat "$work/err")"
 echo '{"version": 1}' | "$sinter" memory - --svg="$work/bad.svg" >/dev/null 2>&1
