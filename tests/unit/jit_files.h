@@ -22,7 +22,7 @@ typedef struct JitFiles {
     int n;
     NamedCode named[MOST_NAMED];
     bool closed; /* the dump says that it ends */
-    char *bytes; /* of the dump; free */
+    char *bytes; /* of the dump; they stay */
 } JitFiles;
 
 static inline char *read_all(const char *path, size_t *n) {
@@ -106,7 +106,10 @@ static inline bool read_jitdump(const char *folder, pid_t pid, JitFiles *files) 
     size_t n;
     snprintf(path, sizeof path, "%s/jit-%d.dump", folder, (int)pid);
     char *const bytes = read_all(path, &n);
-    *files = (JitFiles){.bytes = bytes};
+    static char *kept[32]; /* names and code are read from them later */
+    static int n_kept;
+    ck_assert_int_lt(n_kept, 32);
+    *files = (JitFiles){.bytes = kept[n_kept++] = bytes};
     if (!bytes) return false;
     ck_assert_uint_ge(n, 40);
     ck_assert_uint_eq(u32_at(bytes), 0x4a695444);
