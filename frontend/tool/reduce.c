@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 
-enum { MAX_PASSED = 64, PROGRAM_PATH = 1024 };
+enum { MAX_PASSED = 64, PATH_ROOM = 1024 };
 
 typedef struct ReduceJob {
     TargetOptions target;
@@ -24,13 +25,22 @@ typedef struct ReduceJob {
     int seconds;
     char *passed[MAX_PASSED]; /* options of the target, "--backend=x"; mem_free */
     int n_passed;
-    char folder[64], file[96], said[96]; /* a scratch folder; the candidate and what was said of it there */
-    char program[PROGRAM_PATH];
+    char folder[PATH_ROOM], file[PATH_ROOM], said[PATH_ROOM]; /* a scratch folder; the candidate, what was said of it */
+    char program[PATH_ROOM];
     char failure[64]; /* of the beginning: "differ", "error", "signal 6"; "exit 0" of --by */
     int runs;
 } ReduceJob;
 
 /* A candidate ---------------------------------------------------------------------------------- */
+
+/* The first Ctrl-C ends the candidate, and no other begins: what was found until then is the result. */
+static volatile sig_atomic_t stopped;
+static volatile pid_t running; /* 0: none */
+
+static void stop(int signal) {
+    stopped = signal;
+    if (running > 0) kill(-running, SIGKILL);
+}
 
 /* In the child. */
 static void run_test(const ReduceJob *job) {
@@ -40,9 +50,9 @@ static void run_test(const ReduceJob *job) {
     if (!freopen("/dev/null", "r", stdin) || !freopen(job->said, "w", stdout) || !freopen("/dev/null", "w", stderr))
         _exit(EXIT_environment);
     if (job->by) {
-        char command[4096];
-        snprintf(command, sizeof command, "%s \"$1\"", job->by);
-        execl("/bin/sh", "sh", "-c", command, "sinter reduce", job->file, (char *)NULL);
+        Text command = {0};
+        text_printf(&command, "%s \"$1\"", job->by);
+        if (command.at) execl("/bin/sh", "sh", "-c", command.at, "sinter reduce", job->file, (char *)NULL);
     } else {
         for (int i = 0; i < job->n_passed; i++) arguments[5 + i] = job->passed[i];
         execv(job->program, (char *const *)(uintptr_t)arguments);
@@ -82,7 +92,11 @@ static Status test_text(ReduceJob *job, const char *text, char *out, size_t room
     const pid_t child = fork();
     if (child == 0) run_test(job);
     if (child < 0) return error_raise(ST_IO, "cannot start a process: %s", strerror(errno));
+    setpgid(child, child); /* whoever of the two is first */
+    running = child;
+    if (stopped) kill(-child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    running = 0;
     kill(-child, SIGKILL); /* what it left behind */
     job->runs++;
     name_failure(job, status, out, room);
@@ -92,11 +106,12 @@ static Status test_text(ReduceJob *job, const char *text, char *out, size_t room
 static bool shows_failure(void *context, const char *text) {
     ReduceJob *const job = context;
     char failure[64];
+    if (stopped) return false;
     if (test_text(job, text, failure, sizeof failure) != ST_OK) {
         error_clear();
         return false;
     }
-    return !strcmp(failure, job->failure);
+    return !stopped && !strcmp(failure, job->failure);
 }
 
 static bool is_failure(const ReduceJob *job, const char *failure) {
@@ -127,7 +142,10 @@ static int read_target(const ReduceJob *job, char **text) {
     Target t;
     int n = 0;
     if (!way_open(&job->target, &t)) return no_such_target(job->target.name);
-    sn_graph *const graph = sn_check() ? NULL : way_graph(&job->target, &t, in, &n);
+    const bool sized = t.graph && job->target.n_inputs; /* --input: symbols are those numbers */
+    sn_graph *const graph = sn_check() ? NULL
+                            : sized    ? way_captured(&job->target, &t)
+                                       : way_graph(&job->target, &t, in, &n);
     *text = graph ? mem_strdup(sn_graph_text(graph)) : NULL;
     if (graph) way_graph_free(&t, graph);
     const int code = t.exit_code;
@@ -135,18 +153,41 @@ static int read_target(const ReduceJob *job, char **text) {
     return sn_check() || !*text ? report_error(code ? code : EXIT_wrong) : EXIT_done;
 }
 
+/* As far as can be told before the work. */
+static bool can_be_written(const char *path) {
+    struct stat there;
+    const bool exists = stat(path, &there) == 0;
+    if (exists && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) return true; /* a pipe waits for its reader */
+    FILE *const file = fopen(path, "a");
+    if (!file) return error_raise(ST_IO, "cannot write '%s': %s", path, strerror(errno)), false;
+    fclose(file);
+    if (!exists) unlink(path);
+    return true;
+}
+
+/* Where the name leads, also to a link's end, a pipe or a device. */
+static Status write_small(const char *path, const char *text) {
+    FILE *const file = fopen(path, "w");
+    const bool written = file && fputs(text, file) >= 0;
+    const int why = errno;
+    if (file && fclose(file) == 0 && written) return ST_OK;
+    return error_raise(ST_IO, "cannot write '%s': %s", path, strerror(written ? errno : why));
+}
+
 static int write_result(const ReduceJob *job, const char *text, const ShrinkSize *before) {
     const ShrinkSize now = shrink_size(text);
-    if (file_write(job->out, text, strlen(text)) != ST_OK) return report_error(EXIT_environment);
+    if (write_small(job->out, text) != ST_OK) return report_error(EXIT_environment);
+    if (stopped) fprintf(stderr, "sinter: stopped by signal %d: the smallest graph so far\n", (int)stopped);
     fprintf(stderr, "%s: %d op%s to %d, %d input%s to %d, %d output%s to %d; %d runs; fails as before: %s\n", job->out,
             before->ops, before->ops == 1 ? "" : "s", now.ops, before->inputs, before->inputs == 1 ? "" : "s",
             now.inputs, before->outputs, before->outputs == 1 ? "" : "s", now.outputs, job->runs, job->failure);
-    return EXIT_done;
+    return stopped ? 128 + stopped : EXIT_done;
 }
 
 static int reduce_text(ReduceJob *job, char **text) {
     const ShrinkSize before = shrink_size(*text);
     if (test_text(job, *text, job->failure, sizeof job->failure) != ST_OK) return report_error(EXIT_environment);
+    if (stopped) return 128 + stopped;
     if (!is_failure(job, job->failure)) return not_failing(job, job->failure);
     if (shrink_graph(text, shows_failure, job) != ST_OK) return report_error(EXIT_wrong);
     return write_result(job, *text, &before);
@@ -154,14 +195,17 @@ static int reduce_text(ReduceJob *job, char **text) {
 
 static int reduce(ReduceJob *job) {
     char *text = NULL;
-    snprintf(job->folder, sizeof job->folder, "/tmp/sinter-reduce-XXXXXX");
+    const char *const place = getenv("TMPDIR");
+    snprintf(job->folder, sizeof job->folder - 32, "%.900s/sinter-reduce-XXXXXX", place && *place ? place : "/tmp");
     if (!mkdtemp(job->folder) || !program_folder(job->program, sizeof job->program - sizeof "/sinter")) {
         fprintf(stderr, "sinter: cannot make the folder '%s': %s\n", job->folder, strerror(errno));
         return EXIT_environment;
     }
     strcat(job->program, "/sinter");
-    snprintf(job->file, sizeof job->file, "%s/small.sn", job->folder);
-    snprintf(job->said, sizeof job->said, "%s/said", job->folder);
+    snprintf(job->file, sizeof job->file, "%.980s/small.sn", job->folder);
+    snprintf(job->said, sizeof job->said, "%.980s/said", job->folder);
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
     int code = read_target(job, &text);
     if (code == EXIT_done) code = reduce_text(job, &text);
     mem_free(text);
@@ -174,8 +218,12 @@ static int reduce(ReduceJob *job) {
 /* The command ---------------------------------------------------------------------------------- */
 
 /* What candidates are verified with, too: their inputs are those of their text. */
-static void pass_on(ReduceJob *job, const CommandLine *a) {
-    if (!a->option || is_option(a, "input") || is_option(a, "outputs") || job->n_passed == MAX_PASSED) return;
+static void pass_on(ReduceJob *job, CommandLine *a) {
+    if (!a->option || is_option(a, "input") || is_option(a, "outputs")) return;
+    if (job->n_passed == MAX_PASSED) {
+        arguments_refuse(a, "too many options: at");
+        return;
+    }
     Text text = {0};
     text_printf(&text, "--%s%s%s", a->option->name, a->value ? "=" : "", a->value ? a->value : "");
     job->passed[job->n_passed++] = text.at;
@@ -218,6 +266,7 @@ int command_reduce(const Command *self, int argc, char **argv) {
     if (!a.ended && code == EXIT_done) {
         if (!strcmp(job.target.name, "-") && keep_stdin() != ST_OK) code = report_error(EXIT_environment);
         pass_library(&job);
+        if (code == EXIT_done && !can_be_written(job.out)) code = report_error(EXIT_environment);
         if (code == EXIT_done) code = reduce(&job);
     }
     for (int i = 0; i < job.n_passed; i++) mem_free(job.passed[i]);

@@ -166,9 +166,15 @@ static void open_graph(const TargetOptions *o, Target *t) {
     if (t->graph) target_inputs(o, t, DEFAULT_SIZE);
 }
 
+/* What a library's constructors or a sample's set-up draw changes no input: those are made once more for each way that
+ * `verify` calls a target, where it is open already. A variable's cleanup. */
+static void rng_back(const sn_rng *before) { sn_rng_set(*before); }
+#define RNG_STAYS __attribute__((cleanup(rng_back), unused)) const sn_rng rng = sn_rng_get()
+
 void *target_library(const char *path) {
     char whole[PATH_MAX]; /* a bare name is a file here, not one of the loader's */
     const char *const file = realpath(path, whole) ? whole : path;
+    RNG_STAYS;
     void *const library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         error_raise(ST_IO, "cannot open %s", dlerror());
@@ -180,6 +186,7 @@ void *target_library(const char *path) {
 /* Rows of its ops live as long as the process, and it stays open as long. */
 Status target_extend(const char *path) {
     Target sample;
+    RNG_STAYS;
     if (!sample_exists(path)) return target_library(path) ? error_pending() : ST_IO;
     if (target_open_sample(path, &sample)) target_close(&sample);
     return error_pending();

@@ -55,7 +55,7 @@ void way_close(Target *t) {
     if (!is_kept) target_close(t);
 }
 
-static sn_graph *captured(const TargetOptions *o, const Target *t) {
+sn_graph *way_captured(const TargetOptions *o, const Target *t) {
     sn_value in[TARGET_INPUTS];
     for (int i = 0; i < t->n_in; i++) in[i] = sn_val(t->in[i]);
     sn_function *const fn = target_compile(t, o, SN_COMPILE_VERIFY);
@@ -65,7 +65,7 @@ static sn_graph *captured(const TargetOptions *o, const Target *t) {
 }
 
 sn_graph *way_graph(const TargetOptions *o, Target *t, sn_tensor **in, int *n_in) {
-    sn_graph *const graph = t->graph ? t->graph : captured(o, t);
+    sn_graph *const graph = t->graph ? t->graph : way_captured(o, t);
     const int most = graph ? sn_graph_count(graph) : 0;
     *n_in = 0;
     for (int i = 0, given = 0; i < most; i++) {

@@ -44,6 +44,8 @@ void way_close(Target *t);
 /* The target as a graph, and what it is called with, tensors that it closed over included (borrowed; room
  * TARGET_INPUTS): its own, or what a call captures. way_graph_free. NULL: an error is pending. */
 sn_graph *way_graph(const TargetOptions *o, Target *t, sn_tensor **in, int *n_in);
+/* What a call with the inputs captures: sizes are numbers. sn_graph_free; NULL: an error is pending. */
+sn_graph *way_captured(const TargetOptions *o, const Target *t);
 void way_graph_free(const Target *t, sn_graph *graph);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct TraceSpan {
     const char *name;
 } TraceSpan;
 
-static void wrong(const char *what, const char *name) {
+static _Noreturn void wrong(const char *what, const char *name) {
     printf("%s: %s\n", what, name);
     exit(1);
 }

@@ -87,4 +87,27 @@ has "cannot write 'none/small.sn': No such file or directory"
 reduce 3 nothing.sn -o small.sn
 reduce 2 f.sn
 has '-o FILE is missing'
+
+# A sample, whose set-up draws what it wants, and whose graph is right.
+reduce 1 hello -o small.sn
+has "^sinter: 'hello' does not fail: compiled, it has eager's bits"
+
+# Sizes that are given are those of the graph; a command may be long; the result is written where the name leads.
+printf '#!/bin/sh\ngrep -q "aten::relu" "$1" && grep -q "f32\\[5,8\\]" "$1"\n' >sized.sh
+chmod +x sized.sh
+reduce 0 f.sn -o small.sn --by ./sized.sh --input 'f32[5,8]' --input 'f32[8,16]' --input 'f32[16,8]' --input 'f32[3]'
+grep -q 'f32\[5,8\]' small.sn || complain "of given sizes: $(cat small.sn)"
+reduce 1 f.sn -o small.sn --by "true $(printf 'a%.0s' $(seq 4200)); false"
+echo old >real.sn && ln -s real.sn link.sn
+reduce 0 f.sn -o link.sn --by './has_tanh.sh --word'
+[ -L link.sn ] && grep -q 'aten::tanh' real.sn || complain "the link was replaced"
+
+# Stopped, it gives what it has, and leaves nothing behind.
+mkdir scratch
+TMPDIR=$work/scratch timeout -s INT 2.5 "$sinter" reduce f.sn -o small.sn --by 'sleep 0.61803; true' >said 2>&1
+has 'stopped by signal 2: the smallest graph so far'
+[ -s small.sn ] || complain "nothing was written"
+[ -z "$(ls scratch)" ] || complain "left: $(ls scratch)"
+sleep 0.3
+pgrep -f '^sleep 0.61803$' && complain "it still runs when stopped"
 exit $failed

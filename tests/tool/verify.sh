@@ -110,6 +110,9 @@ has '^first op that differs, unfused, among those of the gradients: aten::thresh
 lacks '^result.*differ'
 unset WRONG_PASS
 
+# What a sample draws when it is opened changes no input.
+verify 0 f.sn --library=hello
+
 # A back end; an op of the library's.
 verify 0 mine.sn "--library=$library"
 verify 1 f.sn "--library=$library" '--backend=one off'
