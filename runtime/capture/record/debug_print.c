@@ -13,6 +13,7 @@
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/core/autocast.h"
 #include "runtime/core/repr.h"
 
 /* Parts of lines are put under the first element: "h: tensor([[0., 1.],\n           [2., 3.]])". */
@@ -52,6 +53,7 @@ void debug_print_noted(const Trace *trace, bool failed) {
 static sn_tensor *copy_now(sn_tensor *t) {
     const Arg args[] = {A_VAL(&t->base), A_NONE};
     sn_tensor *copy = NULL;
+    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
     return dispatch(op_row(OP_clone), FORM_functional, args, NULL, &copy) == ST_OK ? copy : NULL;
 }
 
