@@ -37,7 +37,7 @@ typedef struct ReduceJob {
 static volatile sig_atomic_t stopped;
 static volatile pid_t running; /* 0: none */
 
-static void stop(int signal) {
+static void stop_reducing(int signal) {
     stopped = signal;
     if (running > 0) kill(-running, SIGKILL);
 }
@@ -204,8 +204,8 @@ static int reduce(ReduceJob *job) {
     strcat(job->program, "/sinter");
     snprintf(job->file, sizeof job->file, "%.980s/small.sn", job->folder);
     snprintf(job->said, sizeof job->said, "%.980s/said", job->folder);
-    signal(SIGINT, stop);
-    signal(SIGTERM, stop);
+    signal(SIGINT, stop_reducing);
+    signal(SIGTERM, stop_reducing);
     int code = read_target(job, &text);
     if (code == EXIT_done) code = reduce_text(job, &text);
     mem_free(text);
