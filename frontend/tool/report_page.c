@@ -95,10 +95,11 @@ static void put_item(Text *page, const Json *item) {
     text_puts(page, "</li>\n");
 }
 
-/* A branch of the tree: open where there is something. */
-static void put_branch(Text *page, const char *title, const Json *list) {
+/* A branch of the tree: open where there is something. The title's plural is with an s behind the noun. */
+static void put_branch(Text *page, const char *noun, const char *rest, const Json *list) {
     const int n = list ? list->n : 0;
-    text_printf(page, "<li><details%s><summary>%d %s</summary><ul>\n", n ? " open" : "", n, title);
+    text_printf(page, "<li><details%s><summary>%d %s%s%s</summary><ul>\n", n ? " open" : "", n, noun,
+                n == 1 || !*noun ? "" : "s", rest);
     for (int i = 0; i < n; i++) put_item(page, &list->items[i]);
     text_puts(page, "</ul></details></li>\n");
 }
@@ -111,10 +112,10 @@ static void put_guards(Text *page, const Json *graph) {
 
 static void put_tree(Text *page, const Json *all) {
     text_puts(page, "<h2>Guards, breaks and recompiles</h2>\n<ul class=\"tree\">\n");
-    put_branch(page, "breaks", json_get(all, "breaks"));
-    put_branch(page, "recompiles", json_get(all, "recompiles"));
-    put_branch(page, "not compiled", json_get(all, "failures"));
-    put_branch(page, "run eagerly", json_get(all, "fallbacks"));
+    put_branch(page, "break", "", json_get(all, "breaks"));
+    put_branch(page, "recompile", "", json_get(all, "recompiles"));
+    put_branch(page, "", "not compiled", json_get(all, "failures"));
+    put_branch(page, "", "run eagerly", json_get(all, "fallbacks"));
     const Json *const graphs = json_get(all, "graphs");
     for (int i = 0; graphs && i < graphs->n; i++) put_guards(page, &graphs->items[i]);
     text_puts(page, "</ul>\n");
@@ -192,8 +193,8 @@ static void put_graph(Text *page, ReportTexts *texts, const Json *graph) {
         names[n++] = json_string(json_get(&parts->items[i], "part"));
     }
     text_puts(page, "<ul class=\"tree\">\n");
-    put_branch(page, "merges that fusion made", json_get(graph, "fused"));
-    put_branch(page, "merges that it refused", json_get(graph, "not_fused"));
+    put_branch(page, "merge", " that fusion made", json_get(graph, "fused"));
+    put_branch(page, "merge", " that it refused", json_get(graph, "not_fused"));
     text_puts(page, "</ul>\n");
     if (n) report_stages(page, texts, (int)count_of(graph, "id"), names, n);
 }

@@ -46,7 +46,15 @@ static int64_t type_bytes(const char *type, const char *end) {
     return bytes;
 }
 
-/* Of the results that "  # f32[64,1], f32[8]; of aten::_softmax" names. */
+/* Behind "{1,6}!@cuda:0", which may follow a type's sizes. */
+static const char *after_layout(const char *at, const char *end) {
+    const char *const close = at < end && *at == '{' ? memchr(at, '}', (size_t)(end - at)) : NULL;
+    if (close) at = close + 1;
+    while (at < end && *at != ',' && *at != ';') at++;
+    return at;
+}
+
+/* Of the results that "  # f32[64,1], f32[8]{2}; of aten::_softmax" names. */
 static int64_t result_bytes(const char *line, size_t n) {
     const char *at = memmem(line, n, "# ", 2), *const end = line + n;
     int64_t bytes = 0;
@@ -54,7 +62,7 @@ static int64_t result_bytes(const char *line, size_t n) {
         const char *const close = memchr(at, ']', (size_t)(end - at));
         if (!close) break;
         bytes += type_bytes(at, close + 1);
-        for (at = close + 1; at < end && (*at == ',' || *at == ' ');) at++;
+        for (at = after_layout(close + 1, end); at < end && (*at == ',' || *at == ' ');) at++;
     }
     return bytes;
 }

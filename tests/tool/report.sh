@@ -42,13 +42,23 @@ has '<title>98304 bytes in 2 blocks: target.c:'
 has 'mm (%0) with relu (%1): 65536 bytes saved'
 has 'operand must be in memory; 65536 bytes would be saved'
 has '<title>arena1: f32[64,128], 32768 bytes at 32768, steps 1 to 2</title>'
+cat >"$work/strided.sn" <<'TEXT'
+graph f(%x: f32[4,6]) {
+  %0 = aten::t(%x)
+  %1, %2 = aten::sort(%0, 0)
+  return %1, %2
+}
+TEXT
+page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" "$work/strided.sn"
+has '# f32[6,4]{1,6}, i64[6,4]{1,6}; f:3<span class="cost">  288 bytes</span>'
+has '<summary>0 breaks</summary>'
 page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, 3 pictures$more" "$work/f.sn" --grad
 has 'id="g0-backward-k1"'
 page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" "$work/f.sn" --vary
 page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" hello
 has 'hello.c:'
 page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" newton
-has 'breaks</summary>'
+has '<summary>1 break</summary>'
 page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" digits
 
 "$sinter" report "$work/f.sn" -o "$work/none/page.html" 2>"$work/err"
