@@ -31,8 +31,18 @@ typedef struct NameList {
 
 static int is_no_dot(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
+/* "9999-f" before "10000-f", "00-capture.sn" before "04-fused.sn". */
+static int by_number(const struct dirent **a, const struct dirent **b) {
+    const char *const name_a = (*a)->d_name, *const name_b = (*b)->d_name;
+    if (isdigit((unsigned char)*name_a) && isdigit((unsigned char)*name_b)) {
+        const unsigned long long in_a = strtoull(name_a, NULL, 10), in_b = strtoull(name_b, NULL, 10);
+        if (in_a != in_b) return in_a < in_b ? -1 : 1;
+    }
+    return strcmp(name_a, name_b);
+}
+
 static Status list_names(const char *folder, NameList *out) {
-    out->n = scandir(folder, &out->at, is_no_dot, alphasort);
+    out->n = scandir(folder, &out->at, is_no_dot, by_number);
     if (out->n >= 0) return ST_OK;
     *out = (NameList){0};
     return error_raise(ST_IO, "cannot read the folder '%s': %s", folder, strerror(errno));
@@ -43,9 +53,11 @@ static void free_names(NameList *list) {
     free(list->at);
 }
 
-static bool is_folder(const char *path) {
+static Status ask_folder(const char *path, bool *folder) {
     struct stat at;
-    return !stat(path, &at) && S_ISDIR(at.st_mode);
+    if (stat(path, &at)) return error_raise(ST_IO, "cannot open '%s': %s", path, strerror(errno));
+    *folder = S_ISDIR(at.st_mode);
+    return ST_OK;
 }
 
 static char *path_in(const char *folder, const char *name) {
@@ -202,8 +214,10 @@ static Status diff_folders(DiffJob *job, const NameList *in_a, const NameList *i
 
 static Status diff_all(DiffJob *job) {
     NameList in_a = {0}, in_b = {0};
-    const bool folder = is_folder(job->a);
-    if (folder != is_folder(job->b))
+    bool folder, other;
+    TRY(ask_folder(job->a, &folder));
+    TRY(ask_folder(job->b, &other));
+    if (folder != other)
         return error_raise(ST_IO, "'%s' is a folder, and '%s' is not", folder ? job->a : job->b,
                            folder ? job->b : job->a);
     if (!folder) return diff_files(job, job->b, job->a, job->b);

@@ -88,8 +88,19 @@ compare 1 before after
 has '^only in after: 0003-f$'
 has '^only in before/0001-f: 09-shapes.txt$'
 
+# Five digits come after four.
+mkdir -p long/{9999,10000}-g short/{0001,0002}-g
+for at in long/9999-g short/0001-g; do echo first >$at/00-capture.sn; done
+for at in long/10000-g short/0002-g; do echo second >$at/00-capture.sn; done
+compare 0 long short
+compare 0 short long
+
+compare 3 before a
+has "'before' is a folder, and 'a' is not"
 compare 3 before nowhere
-has "'before' is a folder, and 'nowhere' is not"
+has "cannot open 'nowhere': No such file"
+compare 3 nowhere before
+has "cannot open 'nowhere': No such file"
 compare 3 a nowhere
 has "cannot open 'nowhere': No such file"
 compare 2 a
