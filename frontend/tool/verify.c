@@ -83,19 +83,24 @@ static bool is_shown(const VerifyJob *job, int i) {
     return is_written(job, i);
 }
 
-static void put_error(const VerifyJob *job, Way way, int i, Text *text) {
+/* How far the last call's value lies from f64; false: there is nothing to compare. */
+static bool error_of(const VerifyJob *job, Way way, int i, HostError *error) {
     const int last = WAY_CALLS - 1;
-    const bool all = job->runs[way].n_calls == WAY_CALLS && job->runs[WAY_f64].n_calls == WAY_CALLS;
     const WayValues *const exact = &job->runs[WAY_f64].calls[last];
-    const HostValue *const value = all ? &job->runs[way].calls[last].at[i] : NULL;
+    if (job->runs[way].n_calls != WAY_CALLS || job->runs[WAY_f64].n_calls != WAY_CALLS) return false;
+    const HostValue *const value = &job->runs[way].calls[last].at[i];
     /* a graph has what was closed over among its inputs */
-    const bool known = all && i < exact->n_results + exact->n_inputs && host_value_measured(value, &exact->at[i]);
-    if (!known) {
+    if (i >= exact->n_results + exact->n_inputs || !host_value_measured(value, &exact->at[i])) return false;
+    *error = host_value_error(value, &exact->at[i]);
+    return true;
+}
+
+static void put_error(const VerifyJob *job, Way way, int i, Text *text) {
+    HostError error;
+    if (error_of(job, way, i, &error))
+        text_printf(text, "  %10.3g  %8.3g", error.most, error.ulps);
+    else
         text_printf(text, "  %10s  %8s", "-", "-");
-        return;
-    }
-    const HostError error = host_value_error(value, &exact->at[i]);
-    text_printf(text, "  %10.3g  %8.3g", error.most, error.ulps);
 }
 
 static void put_way_row(const VerifyJob *job, Way way, int i, Text *text) {
@@ -127,26 +132,37 @@ static void put_value(const VerifyJob *job, int i, Text *text) {
     text_free(&type);
 }
 
-static void put_notes(const VerifyJob *job, Text *text) {
-    for (Way way = WAY_unfused; way <= WAY_fused; way++) {
-        const WayRun *const run = &job->runs[way];
-        const char *const name = way_name(way, &job->target);
-        if (run->error.status && !same_error(&run->error, &job->runs[WAY_eager].error))
-            text_printf(text, "%s: error in call %d, where eager has none: %s\n", name, run->n_calls + 1,
-                        run->error.message);
-        else if (run->n_calls && run->path != SN_PATH_COMPILED)
-            text_printf(text, "%s: %s\n", name, *run->reason ? run->reason : "its calls were not compiled");
+/* What the rows do not say of a way: its error, why its calls were not compiled, why there is no f64. */
+static bool note_of(const VerifyJob *job, Way way, Text *note) {
+    const WayRun *const run = &job->runs[way];
+    const char *const name = way_name(way, &job->target);
+    if (way == WAY_f64) {
+        if (run->error.status) text_printf(note, "f64: none: %s", run->error.message);
+    } else if (run->error.status && !same_error(&run->error, &job->runs[WAY_eager].error)) {
+        text_printf(note, "%s: error in call %d, where eager has none: %s", name, run->n_calls + 1, run->error.message);
+    } else if (run->n_calls && run->path != SN_PATH_COMPILED) {
+        text_printf(note, "%s: %s", name, *run->reason ? run->reason : "its calls were not compiled");
     }
-    if (job->runs[WAY_f64].error.status) text_printf(text, "f64: none: %s\n", job->runs[WAY_f64].error.message);
+    return note->n;
+}
+
+/* Why no first op was found; none was looked for: NULL. */
+static const char *unfound(const VerifyJob *job) {
+    return job->wrong && !job->no_locate && !job->first.found ? job->first.nothing : NULL;
+}
+
+static void put_notes(const VerifyJob *job, Text *text) {
+    for (Way way = WAY_unfused; way < WAY_COUNT; way++) {
+        Text note = {0};
+        if (note_of(job, way, &note)) text_printf(text, "%s\n", text_str(&note));
+        text_free(&note);
+    }
+    if (unfound(job)) text_printf(text, "%s: no first op: %s\n", way_name(job->wrong, &job->target), unfound(job));
 }
 
 static void put_first(const VerifyJob *job, Text *text) {
     const Located *const first = &job->first;
-    if (!job->wrong || job->no_locate) return;
-    if (!first->found) {
-        text_printf(text, "%s: no first op: %s\n", way_name(job->wrong, &job->target), first->nothing);
-        return;
-    }
+    if (!first->found) return;
     text_printf(text, "first op that differs, %s%s: %s%s%s\n    %s\n    %s\n", way_name(job->wrong, &job->target),
                 first->backward ? ", among those of the gradients" : "", first->op, *first->place ? " at " : "",
                 first->place, first->text, first->how);
@@ -167,6 +183,18 @@ static void put_key(Text *text, const char *key, const char *value) {
     text_json_string(text, value);
 }
 
+static void put_measure(Text *text, const char *key, double value) {
+    text_printf(text, isfinite(value) ? ", \"%s\": %.9g" : ", \"%s\": \"%g\"", key, value);
+}
+
+/* Keys that are only there where the table has a number. */
+static void put_json_error(const VerifyJob *job, Way way, int i, Text *text) {
+    HostError error;
+    if (!error_of(job, way, i, &error)) return;
+    put_measure(text, "off_f64", error.most);
+    put_measure(text, "ulps", error.ulps);
+}
+
 static void put_json_way(const VerifyJob *job, Way way, int i, Text *text) {
     const int call = differing_call(job, way, i);
     Text how = {0};
@@ -174,6 +202,7 @@ static void put_json_way(const VerifyJob *job, Way way, int i, Text *text) {
     text_printf(text, ", \"%s\": {\"same\": %s, \"call\": %d, ", way == WAY_fused ? "fused" : "unfused",
                 call < 0 ? "true" : "false", call + 1);
     put_key(text, "how", text_str(&how));
+    put_json_error(job, way, i, text);
     text_puts(text, "}");
     text_free(&how);
 }
@@ -189,8 +218,31 @@ static void put_json_value(const VerifyJob *job, int i, Text *text) {
     text_puts(text, ", ");
     put_key(text, "type", text_str(&type));
     text_free(&type);
+    put_json_error(job, WAY_eager, i, text);
     for (Way way = WAY_unfused; way <= WAY_fused; way++) put_json_way(job, way, i, text);
     text_puts(text, "}");
+}
+
+static void put_json_notes(const VerifyJob *job, Text *text) {
+    const char *between = "";
+    text_puts(text, "\"notes\": [");
+    for (Way way = WAY_unfused; way < WAY_COUNT; way++) {
+        Text note = {0};
+        if (note_of(job, way, &note)) {
+            text_puts(text, between);
+            text_json_string(text, text_str(&note));
+            between = ", ";
+        }
+        text_free(&note);
+    }
+    if (unfound(job)) {
+        Text note = {0};
+        text_printf(&note, "%s: no first op: %s", way_name(job->wrong, &job->target), unfound(job));
+        text_puts(text, between);
+        text_json_string(text, text_str(&note));
+        text_free(&note);
+    }
+    text_puts(text, "], ");
 }
 
 static void put_json(const VerifyJob *job, Text *text) {
@@ -209,6 +261,7 @@ static void put_json(const VerifyJob *job, Text *text) {
         put_json_value(job, i, text);
     }
     text_puts(text, "], ");
+    put_json_notes(job, text);
     put_key(text, "error", job->wrong ? job->runs[job->wrong].error.message : job->runs[WAY_eager].error.message);
     if (first->found) {
         text_puts(text, ", \"first\": {");

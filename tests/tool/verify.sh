@@ -105,6 +105,8 @@ WRONG_PASS=pair verify 1 "$library:layers" --input 'f32[4,8]' --input 'f32[8,8]'
 has '^first op that differs, unfused: aten::relu at .*wrong.c:12$'
 WRONG_PASS=whole verify 1 f.sn "--library=$library"
 has '^unfused: no first op: by itself each op has eager.s bits$'
+WRONG_PASS=whole verify 1 f.sn "--library=$library" --json
+has '"notes": \["unfused: no first op: by itself'
 WRONG_PASS=gradient verify 1 f.sn "--library=$library" --grad
 has '^first op that differs, unfused, among those of the gradients: aten::threshold_backward at f.sn:4$'
 lacks '^result.*differ'
@@ -119,6 +121,15 @@ verify 1 f.sn "--library=$library" '--backend=one off'
 has '^ +unfused +same '
 has '^ +one off +differ '
 has '^first op that differs, one off: aten::relu at f.sn:4$'
+verify 0 f.sn "--library=$library" '--backend=no code'
+has "^no code: back end 'no code' made no code"
+verify 0 f.sn "--library=$library" '--backend=no code' --json
+has "\"notes\": \[\"no code: back end 'no code' made no code"
+verify 0 random.sn --json
+has '"notes": \["f64: none: aten::rand_like draws other numbers in f64"\]'
+verify 0 f.sn --json
+has '"type": "f32\[8,8\]", "off_f64": [0-9.e-]+, "ulps": [0-9.e-]+, "unfused": \{"same": true, .*"off_f64": '
+has '"notes": \[\]'
 
 # What cannot be verified.
 printf 'graph f(%%x: f32[2]) {\n  %%0 = aten::rellu(%%x)\n  return %%0\n}\n' >bad.sn

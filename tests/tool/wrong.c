@@ -1,5 +1,5 @@
 /* wrong.c: a library with mistakes made on purpose, for `sinter verify` and `sinter reduce`: a back end
- * that is off, and the pass that WRONG_PASS names; and with an op that is right. */
+ * that is off, one that makes no code, and the pass that WRONG_PASS names; and with an op that is right. */
 #include <sinter/sinter.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +63,11 @@ static sn_function *one_off(sn_graph *g, void *closure) {
     return sn_graph_compile(g, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
 }
 
+static sn_function *no_code(sn_graph *g, void *closure) {
+    (void)g, (void)closure;
+    return NULL;
+}
+
 static void register_pass(const char *name) {
     static const struct {
         const char *name;
@@ -81,5 +86,6 @@ __attribute__((constructor)) static void make_mistakes(void) {
     sn_op_register(SN_OP_DESC(.schema = "my::doubled(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = same_layout,
                               .cpu = doubled));
     sn_backend_register("one off", "1", one_off, NULL);
+    sn_backend_register("no code", "1", no_code, NULL);
     if (getenv("WRONG_PASS")) register_pass(getenv("WRONG_PASS"));
 }
