@@ -4,10 +4,12 @@
 #include "runtime/compile/compile.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "codegen/cuda/cuda.h"
 #include "codegen/shape/plan_shapes.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/compile/code_cache.h"
 #include "runtime/compile/llvm_module.h"
@@ -15,6 +17,18 @@
 #include "runtime/core/profile.h"
 
 static void arena_bail(void *context) { bail(context, BAIL_memory, "out of memory while compiling"); }
+
+void compile_name(CompileInfo *info, const char *function) {
+    enum { HASH = sizeof "_01234567" - 1 };
+    const size_t n = strlen(function), most = sizeof info->function - 1;
+    size_t kept = n <= most ? n : most - HASH;
+    while (n > most && kept && ((unsigned char)function[kept] & 0xC0) == 0x80) kept--; /* no half of a character */
+    memcpy(info->function, function, kept);
+    info->function[kept] = '\0';
+    if (n <= most) return;
+    const uint32_t hash = (uint32_t)hash_bytes(0, function, n);
+    snprintf(info->function + kept, sizeof info->function - kept, "_%08x", hash);
+}
 
 static void note(CompileInfo *info, BailCode code, const char *text) {
     info->failure = code;

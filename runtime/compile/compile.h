@@ -41,6 +41,8 @@ typedef struct CompileInfo {
     BackEndCode *codes;            /* that it gave: back_end_drop, when nothing runs them any more */
 } CompileInfo;
 
+/* Sets info->function. Of a name that is too long its end is cut, and what differs there is told by a hash. */
+void compile_name(CompileInfo *info, const char *function);
 /* Runs the pass pipeline on `graph` (whose arena must outlive code of graph->plan) and lowers. ST_OK with graph->plan
  * and info->graph set, or a status with no error pending and info->failure set: the caller runs eagerly. */
 Status compile_passes(Graph *graph, CompileInfo *info);

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <ucontext.h>
 
+#include "runtime/compile/compile.h"
 #include "runtime/core/jit_symbols.h"
 #include "tests/unit/jit_files.h"
 #include "tests/unit/process.h"
@@ -107,6 +108,51 @@ START_TEST(names_say_variant_and_part) {
         ck_assert_msg(n > 0, "none of %d names has %s", map.n, wanted[i]);
     }
     sn_function_free(fn);
+}
+END_TEST
+
+START_TEST(long_names_differ_and_say_variant_and_part) {
+    static const char *const names[] = {"a_function_of_a_name_so_long_that_there_is_no_room_for_it_one",
+                                        "a_function_of_a_name_so_long_that_there_is_no_room_for_it_two"};
+    static const char *const parts[] = {".graph0.forward", ".graph0.backward"};
+    tell("perf-map");
+    for (int i = 0; i < 2; i++) {
+        sn_function *const fn = sn_compile(trained, NULL, SN_COMPILE_OPTIONS(.name = names[i]));
+        sn_backward(sn_call1(fn, SN_TENSORS(LEAF(1, 40 + i), F32(2, 40 + i))));
+        ck_assert_msg(!sn_check(), "%s", sn_error_take()->message);
+        sn_function_free(fn);
+    }
+    ck_assert(read_perf_map(getpid(), &map));
+    for (int i = 0; i < 4; i++) {
+        CompileInfo info = {0};
+        char end[128];
+        int n = 0;
+        compile_name(&info, names[i / 2]);
+        snprintf(end, sizeof end, ".%s%s", info.function, parts[i % 2]);
+        for (int k = 0; k < map.n; k++) n += strstr(map.named[k].name, end) != NULL;
+        ck_assert_msg(n > 0, "none of %d names has %s", map.n, end);
+    }
+}
+END_TEST
+
+/* Room for 47 bytes: none is cut in two, and what fits stays as it is. */
+START_TEST(names_are_cut_between_characters) {
+    CompileInfo info = {0}, other = {0};
+    compile_name(&info, "12345678901234567890123456789012345678901234567");
+    ck_assert_str_eq(info.function, "12345678901234567890123456789012345678901234567");
+    for (int ahead = 0; ahead < 3; ahead++) {
+        char name[64] = {0};
+        memset(name, 'x', (size_t)ahead);
+        for (int i = 0; i < 17; i++) strcat(name, "\xe2\x82\xac");
+        compile_name(&info, name);
+        name[strlen(name) - 1] ^= 1; /* where it is cut */
+        compile_name(&other, name);
+        ck_assert_str_ne(info.function, other.function);
+        const size_t kept = strlen(info.function) - 9;
+        ck_assert_uint_eq((kept - (size_t)ahead) % 3, 0);
+        ck_assert_uint_gt(kept, 35);
+        ck_assert(info.function[kept] == '_');
+    }
 }
 END_TEST
 
@@ -384,6 +430,8 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {code_that_runs_has_its_name_in_both_files,
                                   names_say_variant_and_part,
+                                  long_names_differ_and_say_variant_and_part,
+                                  names_are_cut_between_characters,
                                   code_from_the_disk_is_told,
                                   code_of_a_saved_plan_is_told,
                                   nobody_is_told_without_the_setting,

@@ -150,7 +150,7 @@ static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
 Status case_parse(TextReader *in, CaseShape shape, Variant **out) {
     Variant *const v = variant_new();
     if (!v) return ST_MEMORY;
-    snprintf(v->info.function, sizeof v->info.function, "%s", shape.function);
+    compile_name(&v->info, shape.function);
     v->info.variant = shape.id;
     const Status status = read_case(in, shape, v);
     if (status == ST_OK)

@@ -377,7 +377,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     if (!v) return ST_MEMORY;
     v->end = trace->end;
     v->background = fn->background;
-    snprintf(v->info.function, sizeof v->info.function, "%s", fn->name);
+    compile_name(&v->info, fn->name);
     v->info.variant = next_id(fn);
     v->info.repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
     v->info.autotune = fn->options.preset == SN_PRESET_MAX_AUTOTUNE || setting_number(SET_max_autotune);
