@@ -29,6 +29,14 @@ Status input_read(const char *path, char **text, size_t *n) {
     return *text ? ST_OK : error_pending();
 }
 
+Status output_write(const char *path, const char *text) {
+    FILE *const file = fopen(path, "w");
+    const bool written = file && fputs(text, file) >= 0;
+    const int why = errno;
+    if (file && fclose(file) == 0 && written) return ST_OK;
+    return error_raise(ST_IO, "cannot write '%s': %s", path, strerror(written ? errno : why));
+}
+
 /* Log topics are read here too, where a wrong one ends the program; it is not said a second time. The settings of the
  * environment are read when a state is made, which not every command does by itself. */
 static Status environment_apply(void) {

@@ -165,18 +165,9 @@ static bool can_be_written(const char *path) {
     return true;
 }
 
-/* Where the name leads, also to a link's end, a pipe or a device. */
-static Status write_small(const char *path, const char *text) {
-    FILE *const file = fopen(path, "w");
-    const bool written = file && fputs(text, file) >= 0;
-    const int why = errno;
-    if (file && fclose(file) == 0 && written) return ST_OK;
-    return error_raise(ST_IO, "cannot write '%s': %s", path, strerror(written ? errno : why));
-}
-
 static int write_result(const ReduceJob *job, const char *text, const ShrinkSize *before) {
     const ShrinkSize now = shrink_size(text);
-    if (write_small(job->out, text) != ST_OK) return report_error(EXIT_environment);
+    if (output_write(job->out, text) != ST_OK) return report_error(EXIT_environment);
     if (stopped) fprintf(stderr, "sinter: stopped by signal %d: the smallest graph so far\n", (int)stopped);
     fprintf(stderr, "%s: %d op%s to %d, %d input%s to %d, %d output%s to %d; %d runs; fails as before: %s\n", job->out,
             before->ops, before->ops == 1 ? "" : "s", now.ops, before->inputs, before->inputs == 1 ? "" : "s",

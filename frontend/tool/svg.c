@@ -1,10 +1,7 @@
 /* svg.c: see svg.h. */
 #include "frontend/tool/svg.h"
 
-#include <errno.h>
-#include <stdio.h>
-
-#include "runtime/base/error.h"
+#include "frontend/tool/tool.h"
 
 void svg_begin(Text *svg, int64_t width, int64_t height) {
     text_printf(svg,
@@ -27,9 +24,7 @@ void svg_escaped(Text *svg, const char *words, size_t n) {
 void svg_words(Text *svg, const char *words) { svg_escaped(svg, words, strlen(words)); }
 
 Status svg_write(const char *path, Text *svg) {
-    FILE *const file = fopen(path, "w");
-    const bool written = file && fputs(text_str(svg), file) >= 0;
-    const bool closed = file && !fclose(file);
+    const Status status = output_write(path, text_str(svg));
     text_free(svg);
-    return written && closed ? ST_OK : error_raise(ST_IO, "cannot write '%s': %s", path, strerror(errno));
+    return status;
 }
