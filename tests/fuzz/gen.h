@@ -5,7 +5,7 @@
 #define SINTER_TESTS_FUZZ_GEN_H
 #include "tests/fuzz/program.h"
 
-enum { GEN_RANK = 8, GEN_OUTS = 6, MOST_ELEMENTS = 20000 };
+enum { GEN_RANK = 8, GEN_OUTS = 6 };
 
 typedef struct GenVal {
     struct {

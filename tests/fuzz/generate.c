@@ -61,6 +61,9 @@ static FzInt expression(const FzProgram *p, int64_t a, int64_t b) {
     return a == b ? (FzInt){a, -1} : (FzInt){0, FZ_SIZES};
 }
 
+/* Of a value. A batch of small products costs an emulated device a whole tile for each of them: tens of milliseconds. */
+static int64_t most_elements(void) { return fz_device == SN_CPU ? 20000 : 2000; }
+
 static void set_meta(Gen *g, int v, int setting, const MetaOut *out) {
     GenVal *const val = &g->v[v];
     memcpy(val->at[setting].sizes, out->sizes, sizeof val->at[setting].sizes);
@@ -259,7 +262,7 @@ static bool note_step(Gen *g, FzStep *step) {
         for (int i = 0; i < n; i++) {
             if (outs[i].rank > FZ_DIMS) return false;
             set_meta(g, first + i, s, &outs[i]);
-            if (g->v[first + i].at[s].meta.numel > MOST_ELEMENTS) return false;
+            if (g->v[first + i].at[s].meta.numel > most_elements()) return false;
         }
         changed[s] = outs[0];
     }
@@ -319,7 +322,7 @@ static bool is_too_large(const FzProgram *p, const FzInt *dims, int rank) {
     for (int s = 0; s < FZ_SETTINGS; s++) {
         int64_t numel = 1;
         for (int d = 0; d < rank; d++) numel *= fz_int(p, dims[d], s);
-        if (numel > MOST_ELEMENTS) return true;
+        if (numel > most_elements()) return true;
     }
     return false;
 }
