@@ -61,7 +61,7 @@ static FzInt expression(const FzProgram *p, int64_t a, int64_t b) {
     return a == b ? (FzInt){a, -1} : (FzInt){0, FZ_SIZES};
 }
 
-/* Of a value. A batch of small products costs an emulated device a whole tile for each of them: tens of milliseconds. */
+/* Of a value. Each of a batch's small products costs an emulated device a whole tile: tens of milliseconds. */
 static int64_t most_elements(void) { return fz_device == SN_CPU ? 20000 : 2000; }
 
 static void set_meta(Gen *g, int v, int setting, const MetaOut *out) {
