@@ -70,7 +70,7 @@ static sn_tensor *random_tensor(const SymEnv *env, const Meta *meta, int64_t sym
     const sn_ints list = {sizes, meta->rank};
     const DCategory category = dtype_category(meta->dtype);
     if (category == CAT_float) return sn_to(sn_randn(list, SN_F32), (sn_dtype)meta->dtype);
-    if (category == CAT_bool) return sn_gt(sn_randn(list, SN_F32), sn_zeros(SN_INTS(1), SN_F32));
+    if (category == CAT_bool) return sn_gt_scalar(sn_randn(list, SN_F32), sn_float(0));
     return sn_to(sn_mul_scalar(sn_rand(list, SN_F32), sn_float(4)), (sn_dtype)meta->dtype);
 }
 

@@ -138,6 +138,8 @@ static bool note_of(const VerifyJob *job, Way way, Text *note) {
     const char *const name = way_name(way, &job->target);
     if (way == WAY_f64) {
         if (run->error.status) text_printf(note, "f64: none: %s", run->error.message);
+    } else if (way == WAY_eager) {
+        if (run->error.status) text_printf(note, "eager: error in call %d: %s", run->n_calls + 1, run->error.message);
     } else if (run->error.status && !same_error(&run->error, &job->runs[WAY_eager].error)) {
         text_printf(note, "%s: error in call %d, where eager has none: %s", name, run->n_calls + 1, run->error.message);
     } else if (run->n_calls && run->path != SN_PATH_COMPILED) {
@@ -152,7 +154,7 @@ static const char *unfound(const VerifyJob *job) {
 }
 
 static void put_notes(const VerifyJob *job, Text *text) {
-    for (Way way = WAY_unfused; way < WAY_COUNT; way++) {
+    for (Way way = WAY_eager; way < WAY_COUNT; way++) {
         Text note = {0};
         if (note_of(job, way, &note)) text_printf(text, "%s\n", text_str(&note));
         text_free(&note);
@@ -200,7 +202,10 @@ static void put_json_way(const VerifyJob *job, Way way, int i, Text *text) {
     Text how = {0};
     if (call >= 0) host_values_print(&job->runs[way].calls[call].at[i], &job->runs[WAY_eager].calls[call].at[i], &how);
     text_printf(text, ", \"%s\": {\"same\": %s, \"call\": %d, ", way == WAY_fused ? "fused" : "unfused",
-                call < 0 ? "true" : "false", call + 1);
+                !job->runs[way].n_calls ? "null"
+                : call < 0              ? "true"
+                                        : "false",
+                call + 1);
     put_key(text, "how", text_str(&how));
     put_json_error(job, way, i, text);
     text_puts(text, "}");
@@ -226,7 +231,7 @@ static void put_json_value(const VerifyJob *job, int i, Text *text) {
 static void put_json_notes(const VerifyJob *job, Text *text) {
     const char *between = "";
     text_puts(text, "\"notes\": [");
-    for (Way way = WAY_unfused; way < WAY_COUNT; way++) {
+    for (Way way = WAY_eager; way < WAY_COUNT; way++) {
         Text note = {0};
         if (note_of(job, way, &note)) {
             text_puts(text, between);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/tool/crash.h"
 #include "frontend/tool/sample.h"
 #include "ir/graph.h"
 #include "runtime/base/alloc.h"
@@ -199,10 +200,18 @@ static void take_error(WayRun *run, int exit_code) {
     error_clear();
 }
 
+/* A call that ends the process is in no table. */
+static void note_call(const TargetOptions *o, Way way, int call) {
+    char doing[96];
+    snprintf(doing, sizeof doing, "in call %d of the way '%.48s'", call + 1, way_name(way, o));
+    crash_note("verify", doing);
+}
+
 static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) {
     Target reference = {0}, *const called = way == WAY_f64 ? &reference : t;
     sn_function *fn = NULL;
     for (int i = 0; i < WAY_CALLS && !sn_check(); i++) {
+        note_call(o, way, i);
         if (i && o->vary) target_inputs(o, t, DEFAULT_SIZE * (i + 1));
         if (way == WAY_f64 && (!i || o->vary) && !sn_check()) {
             sn_function_free(fn);
@@ -221,6 +230,7 @@ static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) 
     if (sn_check()) take_error(run, t->exit_code);
     sn_function_free(fn);
     if (way == WAY_f64) target_close(&reference);
+    crash_note("verify", NULL);
 }
 
 void way_run(const TargetOptions *o, Way way, WayRun *run) {

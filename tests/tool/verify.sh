@@ -96,13 +96,13 @@ has '^ +call 3: element [0-9]+ \[[0-9], [0-9]\]: [0-9.]+, eager 0; [0-9]+ of 192
 has '^first op that differs, unfused: aten::relu at f.sn:4$'
 has '^    %1 = aten::relu\(%0\)  # f32\[s0,8\]$'
 verify 1 "$library:layers" --input 'f32[4,8]' --input 'f32[8,8]'
-has '^first op that differs, unfused: aten::relu at .*wrong.c:12$'
+has '^first op that differs, unfused: aten::relu at .*wrong.c:14$'
 verify 1 written.sn "--library=$library"
 has '^first op that differs, unfused: aten::relu at written.sn:4$'
 verify 1 f.sn "--library=$library" --json
 has '"verdict": "differ".*"first": \{"op": "aten::relu", "place": "f.sn:4", "text": "%1 = aten::relu'
 WRONG_PASS=pair verify 1 "$library:layers" --input 'f32[4,8]' --input 'f32[8,8]'
-has '^first op that differs, unfused: aten::relu at .*wrong.c:12$'
+has '^first op that differs, unfused: aten::relu at .*wrong.c:14$'
 WRONG_PASS=whole verify 1 f.sn "--library=$library"
 has '^unfused: no first op: by itself each op has eager.s bits$'
 WRONG_PASS=whole verify 1 f.sn "--library=$library" --json
@@ -130,6 +130,28 @@ has '"notes": \["f64: none: aten::rand_like draws other numbers in f64"\]'
 verify 0 f.sn --json
 has '"type": "f32\[8,8\]", "off_f64": [0-9.e-]+, "ulps": [0-9.e-]+, "unfused": \{"same": true, .*"off_f64": '
 has '"notes": \[\]'
+
+# Each argument is of its own rank: a predicate too.
+cat >branch.sn <<'TEXT'
+graph f(%p: bool[], %x: f32[4]) {
+  %0 = aten::where.self(%p, %x, %x)
+  return %0
+}
+TEXT
+verify 0 branch.sn
+has '^result 0 +f32\[4\] '
+
+# An error of a later call; calls that no way made; a process that ends.
+verify 1 "$library:at_most_8" --input 'f32[s0]' --vary
+has "^eager: error in call 2: .*narrow.*16"
+verify 1 "$library:at_most_8" --input 'f32[s0]' --vary --json
+has '"verdict": "invalid".*"notes": \["eager: error in call 2: '
+verify 1 f.sn --json --backend=nobody
+has '"unfused": \{"same": true, .*"fused": \{"same": null, "call": 0, '
+verify 134 "$library:ends_process" --input 'f32[4]'
+has "^sinter verify: ended by a signal in call 1 of the way 'eager'$"
+WRONG_PASS=crash verify 134 f.sn "--library=$library"
+has "^sinter verify: ended by a signal in call 1 of the way 'unfused'$"
 
 # What cannot be verified.
 printf 'graph f(%%x: f32[2]) {\n  %%0 = aten::rellu(%%x)\n  return %%0\n}\n' >bad.sn
