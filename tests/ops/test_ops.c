@@ -1,5 +1,6 @@
 /* test_ops.c: the op tests that come from the op table: every row of ir/ops.def with the samples of its word, over
- * dtypes and layouts. `test_ops MODE [ROW]` runs one mode (of one row):
+ * dtypes and layouts. `test_ops [--pairs] MODE [ROW]` runs one mode (of one row), --pairs: with the cases that draw.h
+ * draws, the same in every mode:
  *
  *   meta        the shape rule gives the real result's dtype, sizes, strides and storage
  *   reference   eager against the op's loop program computed in double, one element at a time
@@ -18,6 +19,7 @@
  *   text        graphs of the row at every stage, and its kernels, print and parse back to the same bytes
  *   wrong       every kind of wrong argument, boxed, in every form: an error or a result
  *   errors      listed bad inputs give the listed error
+ *   draw        the cases of --pairs have every pair
  *
  * tests/unit/test_gradients.c has more cases of the derivative rules. */
 #include "tests/ops/ops.h"
@@ -29,11 +31,12 @@
 
 #include "runtime/base/error.h"
 #include "runtime/cuda/cuda_native.h"
+#include "tests/ops/draw.h"
 #include "tests/ref/nan.h"
 
 static const char *only_row;
 static int n_failed, n_cases, n_counted;
-static bool counted;
+static bool counted, pairs;
 
 void ops_fail(const Case *c, const char *format, ...) {
     va_list args;
@@ -112,13 +115,15 @@ static void run_case(const Case *c, CaseFn *fn) {
 /* Internal views count from their argument's first element in its memory, gaps included: dense ones only. */
 static bool names_memory(const OpRow *row) { return row->id == OP_view_of || row->id == OP_view_scatter; }
 
-static void run_line(const OpRow *row, const char *line, int number, int what, CaseFn *fn) {
+static void run_line(const OpRow *row, const char *line, int number, int n_lines, int what, CaseFn *fn) {
     const bool all = what & EACH_native && cuda_native(row);
     const bool dtypes = (all || what & EACH_dtype) && has_dtype(line);
     const bool layouts = (all || what & EACH_layout) && !names_memory(row);
+    const bool some = pairs && dtypes && layouts;
     for (int layout = 0; layout < (layouts ? LAYOUT_COUNT : 1); layout++)
         for (int dtype = 1; dtype < DT_COUNT; dtype++)
-            if (dtypes || dtype == (is_for_ints(row) ? DT_i32 : DT_f32))
+            if ((dtypes || dtype == (is_for_ints(row) ? DT_i32 : DT_f32)) &&
+                (!some || draw_has(number, n_lines, (DType)dtype, (Layout)layout)))
                 run_case(&(Case){row, line, number, {(DType)dtype, (Layout)layout}}, fn);
 }
 
@@ -135,8 +140,10 @@ static void run_row(const OpRow *row, int what, CaseFn *fn) {
     const char *const *const lines = what & EACH_batched ? samples->batched : samples->good;
     const char *line;
     counted = false;
-    int at = 0, number = 0;
-    while ((line = samples_next(row, lines, &at))) run_line(row, line, number++, what, fn);
+    int at = 0, number = 0, n_lines = 0;
+    while (samples_next(row, lines, &at)) n_lines++;
+    at = 0;
+    while ((line = samples_next(row, lines, &at))) run_line(row, line, number++, n_lines, what, fn);
     n_counted += counted;
     if (!counted && must_count(row, number, what)) {
         printf("%s: no sample was checked\n", row->name);
@@ -266,17 +273,30 @@ static const struct {
 
 static bool run_mode(const char *name) {
     if (!strcmp(name, "errors")) return check_errors(), true;
+    if (!strcmp(name, "draw")) return n_failed += draw_check(), true;
     for (int i = 0; i < COUNT_OF(modes); i++)
         if (!strcmp(name, modes[i].name)) return ops_each(modes[i].what, modes[i].fn), true;
     return false;
 }
 
+static bool is_row(const char *name) {
+    for (int id = 0; id < OP_COUNT; id++)
+        if (!strcmp(name, op_row((OpId)id)->name)) return true;
+    return false;
+}
+
 int main(int argc, char **argv) {
+    pairs = argc > 1 && !strcmp(argv[1], "--pairs");
+    argc -= pairs, argv += pairs;
     only_row = argc > 2 ? argv[2] : NULL;
+    if (only_row && !is_row(only_row)) {
+        printf("test_ops: no row is called '%s'\n", only_row);
+        return 2;
+    }
     const int signals[] = {SIGSEGV, SIGFPE, SIGABRT};
     for (int i = 0; i < COUNT_OF(signals); i++) signal(signals[i], on_crash);
     if (argc < 2 || !run_mode(argv[1])) {
-        puts("usage: test_ops MODE [ROW]");
+        puts("usage: test_ops [--pairs] MODE [ROW]");
         return 2;
     }
     printf("%s: %d cases, %d rows checked, %d failed\n", argv[1], n_cases, n_counted, n_failed);
