@@ -1,0 +1,127 @@
+# stages.sh: what `./dev test` does, as a table of stages. dev sources it, and has say, configure, build and format.
+#
+#   name     begins the line that says how long it took, and may be given: ./dev test --stage NAME
+#   when     push: always; all: for `./dev test --all` alone
+#   command  a function: its arguments are a regex of tests, if one was given
+#
+# $everything is 1 for --all: a stage then runs what it has whole, and else what stands for it (labels all and push of
+# tests/CMakeLists.txt). A stage that compiles takes from the first build what is the same in every one.
+stages='
+format      push  stage_format
+tests       push  stage_tests
+sanitizers  push  stage_sanitizers
+threads     push  stage_threads
+clang       push  stage_clang
+'
+everything=0
+
+# left_out [REGEX]: what ctest is told of the second labels. A regex names tests wherever they belong.
+left_out() {
+  [ $# = 0 ] || return 0
+  if [ $everything = 1 ]; then echo '-LE ^push$'; else echo '-LE ^all$'; fi
+}
+
+# run_ctest DIR LABELS [REGEX]: the labels' tests of a build, those of this kind of run.
+run_ctest() {
+  local dir=$1 labels=$2
+  shift 2
+  # shellcheck disable=SC2046  # two words, or none
+  ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$(nproc)" -L "$labels" $(left_out "$@") ${1:+-R "$1"}
+}
+
+stage_format() { format --check; }
+
+stage_tests() {
+  build "$build" all
+  run_ctest "$build" . "$@"
+}
+
+# The tests' environment knows what they must overlook (tests/CMakeLists.txt).
+stage_sanitizers() {
+  local labels='unit|golden|ops' targets=(tests_unit tests_golden tests_ops) random='^cuda[.]fuzz(_reordered)?-[0-9]+$'
+  if [ $everything = 1 ] || [ $# -gt 0 ]; then labels='unit|ops|golden|samples|cases|cuda' targets=(all); fi
+  if [ $# -gt 0 ] && ctest --test-dir "$build" -N -L "$labels" -R "$1" | grep -qx 'Total Tests: 0'; then
+    say "no test of the labels $labels matches '$1': none runs under sanitizers"
+    return 0
+  fi
+  configure_sanitized
+  build "$sanitized" "${targets[@]}"
+  run_ctest "$sanitized" "$labels" "$@"
+  [ $everything = 0 ] && [ $# = 0 ] || return 0
+  build "$sanitized" fuzz
+  run_ctest "$sanitized" cuda "$random"
+}
+
+# The programs whose tests have several threads at work: only they are built with the sanitizer that sees races.
+stage_threads() {
+  local programs=(test_threads test_engine test_parallel test_contract_c_threads test_background test_cuda_background
+    test_cuda_device test_cuda_streams)
+  local tsan="$build-tsan" chosen=() name
+  for name in "${programs[@]}"; do
+    if [ $# -eq 0 ] || grep -qE -- "$1" <<<"unit.$name cuda.$name"; then chosen+=("$name"); fi
+  done
+  [ ${#chosen[@]} -gt 0 ] || return 0
+  configure_beside "$tsan" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DSINTER_SANITIZE=thread
+  build "$tsan" "${chosen[@]}"
+  run_ctest "$tsan" . "^(unit|cuda)\.($(IFS='|' && echo "${chosen[*]}"))\$"
+}
+
+# What a user sees of the library is the same by the other compiler: texts, lines of graph breaks, bits.
+stage_clang() {
+  local other="$build-clang" targets=(tests_golden tests_samples)
+  [ $# -eq 0 ] || return 0
+  [ $everything = 0 ] || targets=(all)
+  configure_beside "$other" -DCMAKE_C_COMPILER=clang-19
+  build "$other" "${targets[@]}"
+  run_ctest "$other" 'golden|samples'
+}
+
+# seconds_used: of the processors, by all that has ended so far: user and system.
+seconds_used() {
+  times | awk 'NR == 2 { split($1 "m" $2, t, "[ms]"); printf "%d", t[1] * 60 + t[2] + t[4] * 60 + t[5] }'
+}
+
+# run_stage NAME COMMAND [REGEX]: and adds a line to $spent.
+run_stage() {
+  local name=$1 before=$SECONDS used code=0
+  used=$(seconds_used)
+  shift
+  say "stage $name"
+  "$@"
+  spent+=$(printf '\n%-12s %6d s %6d s' "$name" $((SECONDS - before)) $(($(seconds_used) - used)))
+}
+
+say_spent() {
+  [ -z "$spent" ] && return 0
+  say "stage          wall   of processors$spent"
+  say "$(printf '%-12s %6d s %6d s on %d of them' 'all stages' $((SECONDS - began)) "$(seconds_used)" "$(nproc)")"
+}
+
+# run_tests [--all] [--stage NAME] [REGEX]
+run_tests() {
+  local only= name when command
+  spent= began=$SECONDS
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --all) everything=1 ;;
+      --stage) only=${2:?--stage wants a name} && shift ;;
+      --*) say "unexpected '$1': ./dev test [--all] [--stage NAME] [REGEX]" && exit 2 ;;
+      *) break ;;
+    esac
+    shift
+  done
+  if [ -n "$only" ] && ! awk -v name="$only" '$1 == name { found = 1 } END { exit !found }' <<<"$stages"; then
+    say "no stage is called '$only'; there are: $(awk 'NF { printf "%s ", $1 }' <<<"$stages")" && exit 2
+  fi
+  need_packages
+  configure "$build"
+  EMULATED_CUDA_CACHE=$(realpath "$build")/emulated # one for all builds: sanitizers do not change what kernels are
+  export EMULATED_CUDA_CACHE
+  trap say_spent EXIT
+  while read -r name when command; do
+    [ -n "$name" ] || continue
+    [ -z "$only" ] || [ "$only" = "$name" ] || continue
+    [ "$when" = push ] || [ $everything = 1 ] || [ -n "$only" ] || continue
+    run_stage "$name" "$command" "$@" </dev/null
+  done <<<"$stages"
+}
