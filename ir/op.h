@@ -224,6 +224,13 @@ extern const OpRow *(*op_find_made)(const char *name, size_t n);
 /* Numbers for which some rule has a way of its own (a factor of 1, the power 2): never a parameter of code that such a
  * rule made. bits: an int, or those of a float. */
 bool number_is_special(bool is_float, int64_t bits);
+/* May a number of this parameter differ between the calls of one program, as a symbol or a runtime value [semantics C4]?
+ * The schema's type decides: a SymInt may, and of rows that compute with it element by element, or only pass it on, a
+ * Scalar, a float and a number that stands for a Tensor. Dims, modes and flags are what rules branch on. */
+bool op_number_may_vary(const OpRow *row, const Param *param);
+/* Raises ST_UNSUPPORTED where an argument is a symbol or a runtime value and its parameter's number may not vary: the
+ * row's rules would take it for a plain one. */
+Status op_numbers_check(const OpRow *row, const Arg *args);
 /* The name of a form: "aten::add_.Tensor"; a pointer that lives as long as the process. */
 const char *op_form_name(const OpRow *row, OpForm form);
 const char *op_form_schema(const OpRow *row, OpForm form);

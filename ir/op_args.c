@@ -236,6 +236,29 @@ void op_args_take_options(const OpRow *row, const Meta *out, Arg *args) {
     args[device] = A_INT(out->device);
 }
 
+bool op_number_may_vary(const OpRow *row, const Param *param) {
+    const uint32_t computed = 1u << PT_scalar | 1u << PT_scalar_opt | 1u << PT_float | 1u << PT_float_opt |
+                              1u << PT_tensor | 1u << PT_tensor_opt;
+    const bool by_element = row->kind == KIND_pointwise || row->flags & OPF_passes_numbers;
+    return param->symbolic || (by_element && computed >> param->type & 1);
+}
+
+static bool is_open(const Arg *arg) {
+    bool open = arg->kind == ARG_runtime || (arg->kind == ARG_int && sym_is(arg->i));
+    for (int i = 0; arg->kind == ARG_ints && i < arg->n; i++) open |= sym_is(arg->ints[i]);
+    return open;
+}
+
+Status op_numbers_check(const OpRow *row, const Arg *args) {
+    for (int i = 0; i < row->n_params; i++) {
+        const Param *const param = &row->params[i];
+        if (!is_open(&args[i]) || op_number_may_vary(row, param)) continue;
+        return error_raise(ST_UNSUPPORTED, "%s: %s is %s%s in the schema, which does not vary: it cannot be a symbol",
+                           row->name, param->name, param->word, param->suffix);
+    }
+    return ST_OK;
+}
+
 bool number_is_special(bool is_float, int64_t bits) {
     static const double special[] = {-2, -1, -0.5, 0, 0.5, 1, 2, 3};
     double value = (double)bits;

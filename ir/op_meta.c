@@ -63,6 +63,7 @@ Status op_meta(MetaCall *call) {
                          op_form_name(row, FORM_inplace), row->name);
     if (row->flags & OPF_host)
         return meta_fail(call, ST_UNSUPPORTED, "it reads values, which metadata and graphs don't have");
+    if (call->env) TRY(op_numbers_check(row, call->args)); /* without one there are no symbols */
     if (row->alias_of) call->row = row->alias_of;
     call->order = ORDER_none;
     Status status = call->row->meta(call);

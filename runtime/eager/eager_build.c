@@ -37,12 +37,10 @@ Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *metas) {
 /* numbers ------------------------------------------------------------------------------------- */
 
 bool eager_number_may_vary(const EagerCall *ec, int i) {
-    const uint32_t elements = 1u << PT_tensor | 1u << PT_tensor_opt | 1u << PT_scalar | 1u << PT_scalar_opt |
-                              1u << PT_float | 1u << PT_float_opt;
     const Arg *const a = &ec->call->args[i];
-    const bool passes = ec->row->kind == KIND_pointwise || ec->row->flags & OPF_passes_numbers;
-    if (ec->exact || !passes || !(elements >> ec->row->params[i].type & 1)) return false;
-    if (a->kind == ARG_int && a->i < SYM_LEAST) return false; /* no symbol's value */
+    const Param *const param = &ec->row->params[i];
+    if (ec->exact || param->symbolic || !op_number_may_vary(ec->row, param)) return false; /* SymInt: eager_is_size */
+    if (a->kind == ARG_int && a->i < SYM_LEAST) return false;                              /* no symbol's value */
     return !number_is_special(a->kind == ARG_float, a->i);
 }
 

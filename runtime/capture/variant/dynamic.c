@@ -63,22 +63,16 @@ static bool same_example(Example a, Example b) {
     return a.before == b.before && a.now == b.now && a.made_up == b.made_up;
 }
 
-/* Sizes and strides of 0 and 1 are cases of their own; of numbers, positions counted from the end are negative. */
-static int64_t lower_bound(int64_t before, int64_t now, int32_t kind) {
-    if (kind != BIND_number) return 2;
-    return before < 0 && now < 0 ? SYM_LEAST : 0;
-}
-
 static int64_t known_symbol(const Dynamic *d, Example of) {
     for (int i = 0; i < d->known.n; i++)
         if (same_example(d->known.at[i].at, of)) return d->known.at[i].symbol;
     return 0;
 }
 
-static int64_t symbol_for(Dynamic *d, Example of, SymBinding binding) {
+static int64_t symbol_for(Dynamic *d, Example of, int64_t lower_bound, SymBinding binding) {
     const int64_t known = known_symbol(d, of);
     if (known) return known;
-    const int64_t symbol = sym_free(d->plan->env, of.now, lower_bound(of.before, of.now, binding.kind));
+    const int64_t symbol = sym_free(d->plan->env, of.now, lower_bound);
     VEC_PUSH(d->arena, &d->known, ((Known){of, symbol}));
     VEC_PUSH(d->arena, &d->plan->bindings, binding);
     return symbol;
@@ -127,7 +121,7 @@ static int64_t plan_size(Dynamic *d, int input, int dim) {
                   older = d->older ? d->older->inputs[input].meta->sizes[dim] : before;
     const bool varies = d->always || (before != now && before >= 2) || sym_is(older);
     if (now < 2 || !(varies || mark) || (mark && (now < mark->least || now > mark->most))) return now;
-    const int64_t symbol = symbol_for(d, example(d, before, now, older), (SymBinding){BIND_size, input, dim});
+    const int64_t symbol = symbol_for(d, example(d, before, now, older), 2, (SymBinding){BIND_size, input, dim});
     return mark ? within(d, symbol, mark) : symbol;
 }
 
@@ -196,7 +190,7 @@ static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t 
         if (product)
             strides[i] = product;
         else if (!d->single && now->strides[i] > 1 && before->strides[i] > 1) /* 0 and 1 stay plain here too */
-            strides[i] = symbol_for(d, of, (SymBinding){BIND_stride, input, i});
+            strides[i] = symbol_for(d, of, 2, (SymBinding){BIND_stride, input, i});
     }
     return ST_OK;
 }
@@ -214,12 +208,32 @@ static Status plan_input(Dynamic *d, int input) {
 }
 
 /* which numbers may vary -------------------------------------------------------------------------- */
-/* Rules read the other ones as constants: a dim, a reduction's mode, an epsilon. */
 
-/* Sizes and positions, and the scalars of ops whose bodies read them element by element. */
+/* Numbers of native ops are fixed here too: which kernel a product or a norm is depends on them. */
 static bool may_vary(const TraceOp *op, const Param *param) {
-    const bool by_element = op->row->kind == KIND_pointwise;
-    return param->symbolic || (by_element && param->type != PT_int && param->type != PT_int_opt);
+    return (param->symbolic || op->row->kind == KIND_pointwise) && op_number_may_vary(op->row, param);
+}
+
+/* Which values may share code: of a list of sizes 0 and 1 are cases of their own, as sizes are, and a negative one says
+ * something else (-1: as it is); a position counts from the front or from the end; all other numbers are just values. */
+typedef enum NumberRange { RANGE_size, RANGE_position, RANGE_value } NumberRange;
+
+static NumberRange range_of_param(const Param *param) {
+    const bool single = param->type == PT_int || param->type == PT_int_opt;
+    return !param->symbolic ? RANGE_value : single ? RANGE_position : RANGE_size;
+}
+
+static int64_t least_of(NumberRange range, Example of) {
+    if (range == RANGE_size) return 2;
+    if (range == RANGE_position) return of.now < 0 ? SYM_LEAST : 0;
+    return of.now < 0 || of.before < 0 ? SYM_LEAST : 0;
+}
+
+/* A guard where the symbols' own bounds leave it open. */
+static void stay_in_range(const Dynamic *d, NumberRange range, int64_t symbolic, int64_t now) {
+    if (range == RANGE_size) sym_at_most(d->plan->env, 2, symbolic);
+    if (range == RANGE_position && now < 0) sym_less(d->plan->env, symbolic, 0);
+    if (range == RANGE_position && now >= 0) sym_at_most(d->plan->env, 0, symbolic);
 }
 
 /* A rule branches on it: some values are computed in a way of their own. */
@@ -236,27 +250,34 @@ static const struct NumberSource *first_source(const Dynamic *d, int k) {
     return known ? &trace->sources.at[k] : NULL;
 }
 
-static void plan_int(Dynamic *d, int k, int64_t before, int64_t now) {
-    const struct NumberSource *const source = first_source(d, k);
-    if (source && now >= 2 && symbols_of_scalar(d->trace->capture->symbols, source->value)) {
-        const Example of = {now, now, source->value}; /* of equal expressions the same */
-        d->plan->number_rules[k] = NUMBER_runtime_int;
-        d->plan->numbers[k] = symbol_for(d, of, (SymBinding){.kind = BIND_number, .input = k});
-        return;
-    }
+static int64_t runtime_int(Dynamic *d, int k, NumberRange range, Example of) {
+    d->plan->number_rules[k] = NUMBER_runtime_int;
+    return symbol_for(d, of, least_of(range, of), (SymBinding){.kind = BIND_number, .input = k});
+}
+
+/* Of a trace that is an example beside an older one, or the only one; 0: the number stays what it is. */
+static int64_t varying_int(Dynamic *d, int k, NumberRange range, int64_t before, int64_t now) {
     const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
-    if (!d->single && before == now && !varied) return;
+    if (range == RANGE_size && (now < 2 || (before < 2 && !varied))) return 0;
+    if (!d->single && before == now && !varied) return 0;
     const Example of = example(d, before, now, d->older ? d->older->numbers[k] : before);
     int64_t symbolic = product_for(d, of);
-    if (d->single && (now < 2 || !symbolic)) return; /* one example: only what equals a size follows it */
+    if (d->single) return now < 2 ? 0 : symbolic; /* one example: only what equals a size follows it */
     if (!symbolic) symbolic = quotient_for(d, of);
     if (!symbolic) symbolic = shifted_for(d, of);
-    d->plan->number_rules[k] = NUMBER_expr;
-    if (!symbolic) {
-        d->plan->number_rules[k] = NUMBER_runtime_int;
-        symbolic = symbol_for(d, of, (SymBinding){.kind = BIND_number, .input = k});
-    }
+    return symbolic ? symbolic : runtime_int(d, k, range, of);
+}
+
+static void plan_int(Dynamic *d, int k, NumberRange range, int64_t before, int64_t now) {
+    const struct NumberSource *const source = first_source(d, k);
+    const bool of_call = source && now >= 2 && symbols_of_scalar(d->trace->capture->symbols, source->value);
+    const int64_t symbolic = of_call
+                                 ? runtime_int(d, k, range, (Example){now, now, source->value}) /* equal: the same */
+                                 : varying_int(d, k, range, before, now);
+    if (!symbolic) return;
+    if (d->plan->number_rules[k] == NUMBER_fixed) d->plan->number_rules[k] = NUMBER_expr;
     d->plan->numbers[k] = symbolic;
+    stay_in_range(d, range, symbolic, now);
 }
 
 static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
@@ -278,7 +299,7 @@ static void plan_number(Dynamic *d, const TraceOp *op, int k) {
     if (place.is_float)
         plan_float(d, k, before, now);
     else
-        plan_int(d, k, before, now);
+        plan_int(d, k, range_of_param(place.param), before, now);
 }
 
 static void plan_numbers(Dynamic *d) {
