@@ -249,6 +249,26 @@ START_TEST(t8_what_was_written_since_is_cast_again) {
 }
 END_TEST
 
+/* A kernel of the program's own, below autocast. */
+static sn_status doubles_its_weight(sn_frame *f) {
+    sn_mul_scalar_(sn_in(f, 1), sn_float(2));
+    return sn_redispatch(f);
+}
+
+START_TEST(t8_what_a_weight_was_cast_to_is_made_again_where_it_was_written) {
+    sn_tensor *const w = LEAF(1, 4, 4), *const x = sn_to(F32(2, 4, 4), SN_BF16);
+    const sn_scope mark = region(SN_BF16);
+    sn_override *const own = sn_op_override(sn_op_find("aten::mm"), SN_KEY_AUTOGRAD, doubles_its_weight, NULL);
+    sn_tensor *const doubled = sn_mm(x, w);
+    sn_override_free(own);
+    sn_tensor *const y = sn_mm(x, w);
+    sn_autocast_set(SN_CPU, SN_F32);
+    ck_assert(same_bits(y, sn_mm(x, sn_to(w, SN_BF16))));
+    ck_assert(same_bits(doubled, sn_mm(x, sn_mul_scalar(sn_to(w, SN_BF16), sn_float(2)))));
+    sn_scope_end(mark);
+}
+END_TEST
+
 /* A part that is off, and one in f16, belong to the region around them. */
 START_TEST(t8_parts_of_a_region_keep_its_casts) {
     sn_tensor *const w = LEAF(1, 4, 4), *const x = F32(2, 4, 4);
@@ -752,6 +772,7 @@ int main(void) {
         a4_05_products_of_bf16_add_in_f32,
         t8_gradients_of_several_uses_add_in_f32,
         t8_what_was_written_since_is_cast_again,
+        t8_what_a_weight_was_cast_to_is_made_again_where_it_was_written,
         t8_parts_of_a_region_keep_its_casts,
         t8_set_names_what_is_wrong,
         t8_what_writes_casts_nothing,

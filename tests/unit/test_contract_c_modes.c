@@ -230,6 +230,24 @@ START_TEST(c8_a_failed_check_commits_what_eager_would) {
 }
 END_TEST
 
+static sn_status looks_up_for_nobody(sn_frame *f) {
+    sn_tensor *const row = sn_embedding(sn_reshape(sn_in(f, 1), SN_INTS(5, 1)), sn_in(f, 2));
+    return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_reshape(row, SN_INTS(1))));
+}
+
+/* A check is made though all that reads the value has no elements. */
+START_TEST(c8_a_value_for_no_elements_is_checked) {
+    sn_function *const fn = sn_compile(looks_up_for_nobody, NULL, NULL);
+    sn_tensor *const none = F32(1, 0), *const table = F32(2, 5);
+    for (int64_t i = 0; i < 3; i++)
+        ck_assert_ptr_nonnull(SN_CALL(fn, none, table, sn_from_data(&i, SN_INTS(1), SN_I64)));
+    ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+    ck_assert_ptr_null(SN_CALL(fn, none, table, sn_from_data((int64_t[]){9}, SN_INTS(1), SN_I64)));
+    expect_error(SN_ERR_VALUE, "9 is out of range");
+    sn_function_free(fn);
+}
+END_TEST
+
 static sn_status doubles_in_place(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const y = sn_exp(x);
     if (!sn_mul_scalar_(x, sn_float(2))) ((Host *)sn_closure(f))->branch++;
@@ -883,6 +901,7 @@ int main(void) {
         c6_every_nth_call_is_verified,
         c6_keeping_in_a_body_is_not_replayed,
         c8_a_failed_check_commits_what_eager_would,
+        c8_a_value_for_no_elements_is_checked,
         c8_what_may_not_be_written_is_refused_by_compiled_code_too,
         c8_read_only_memory_is_not_written_by_a_pending_view,
         c8_handles_of_failed_ops_become_error_tensors,

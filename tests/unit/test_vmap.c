@@ -104,6 +104,23 @@ START_TEST(t4_a_view_that_names_no_dim_in_an_inner_level_and_compiled) {
 }
 END_TEST
 
+static sn_status takes_a_part(sn_frame *f) {
+    return sn_out(f, 0, sn_as_strided(sn_in(f, 0), SN_INTS(2, 2), SN_INTS(1, 2), 1));
+}
+
+/* A view by strides counts from where the example begins, wherever in the memory the examples are. */
+START_TEST(t4_a_part_by_strides_of_examples_in_the_middle) {
+    sn_tensor *const all = F32(1, 5, 3, 4);
+    for (int64_t first = 0; first < 3; first++) {
+        sn_tensor *const x = sn_narrow(all, 0, first, 3), *const out = VMAP(takes_a_part, NULL, NULL, x);
+        for (int64_t i = 0; i < 3; i++) {
+            sn_tensor *const one = sn_clone(sn_select(x, 0, i));
+            ck_assert(same_bits(sn_select(out, 0, i), sn_as_strided(one, SN_INTS(2, 2), SN_INTS(1, 2), 1)));
+        }
+    }
+}
+END_TEST
+
 /* what a body may not ------------------------------------------------------------------------- */
 
 static sn_status asks(sn_frame *f) {
@@ -395,6 +412,7 @@ int main(void) {
     const TTest *const tests[] = {a2_20_inside_vmap_the_batched_key_is_printed,
                                   t5_sizes_show_one_example,
                                   t4_levels_nest,
+                                  t4_a_part_by_strides_of_examples_in_the_middle,
                                   t4_a_view_that_names_no_dim_in_an_inner_level_and_compiled,
                                   t5_values_are_an_error,
                                   t5_a_batched_value_written_into_an_unbatched_tensor_is_an_error,
