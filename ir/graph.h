@@ -122,7 +122,8 @@ typedef struct Graph {
     const void *site;       /* this, too */
     const OpRow *origin;    /* given to new nodes */
     int n_forward_outputs,
-        n_forward_inputs;    /* joint graphs: those before gradients; before output gradients and sums */
+        n_forward_inputs;    /* joint graphs: those before gradients; before output gradients and sums. Of a backward,
+                                which has no results of a forward: the saved values */
     struct Partition *parts; /* after `partition`: forward and backward; later passes run on both */
     struct Lower *lowering;  /* after `schedule`: what `lower` goes on from */
     struct PlanFront *front; /* after `back_end`: who computes its last inputs; NULL: calls give all */

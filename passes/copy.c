@@ -82,6 +82,7 @@ void copy_need_gradients(GraphCopy *copy, Graph *joint) {
 }
 
 bool copy_gradients(GraphCopy *copy, const Graph *joint) {
+    copy->to->n_forward_inputs = copy->to->inputs.n;
     for (int i = joint->n_forward_inputs; i < joint->inputs.n; i++)
         if (!copy_input(copy, joint->inputs.at[i]->name, joint->inputs.at[i])) return false;
     if (!copy_needed(copy, joint)) return false;
