@@ -7,6 +7,7 @@
 #include "frontend/graph_handle.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/function/function.h"
+#include "runtime/core/frame.h"
 
 static Status run_function(void *context, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     Arg *const args = mem_alloc((size_t)(n_in + 1) * sizeof *args);
@@ -19,15 +20,31 @@ static Status run_function(void *context, sn_tensor *const *in, int n_in, sn_ten
 
 static void drop_function(void *fn) { function_free(fn); }
 
+typedef struct MakeCall {
+    const BackEnd *row;
+    sn_graph *graph;
+    sn_function *made;
+} MakeCall;
+
+static void ask_program(void *argument) {
+    MakeCall *const call = argument;
+    state_get()->exclude |= KEY_BIT(api);
+    call->made = ((sn_backend_fn)call->row->made_by)(call->graph, call->row->closure);
+}
+
 static Status make_function(const BackEnd *row, Graph *graph, BackEndCode *code) {
     Text text = {0};
     graph_print(graph, &text);
     sn_graph *const g = sn_graph_parse(text_str(&text), text.n);
     text_free(&text);
     if (!g) return error_pending();
-    sn_function *const fn = ((sn_backend_fn)row->made_by)(g, row->closure);
+    MakeCall call = {row, g, NULL};
+    const Status status = callback_run(row->name, ask_program, &call);
+    sn_function *const fn = call.made;
     sn_graph_free(g);
-    if (!fn) return error_pending() ? error_pending() : error_raise(ST_CALLBACK, "it returned NULL");
+    if (status != ST_OK && fn) function_free(fn);
+    TRY(status);
+    if (!fn) return error_raise(ST_CALLBACK, "it returned NULL");
     code->run = run_function, code->drop = drop_function, code->context = fn;
     return ST_OK;
 }

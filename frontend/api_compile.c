@@ -46,7 +46,7 @@ sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *o
 }
 
 void sn_function_free(sn_function *fn) {
-    if (fn && atomic_load(&fn->running)) scope_forget_left(state_get());
+    if (fn && atomic_load(&fn->running)) scope_leave_left(state_get());
     if (fn && atomic_load(&fn->running)) {
         error_raise(ST_STATE, "sn_function_free: function '%s' is running", fn->name);
         return;
@@ -112,11 +112,13 @@ sn_status sn_tune(sn_function *fn) {
 
 sn_stance sn_stance_set(sn_stance stance) {
     sn_state *const state = state_get();
+    context_enter(state);
     const sn_stance before = state->stance;
     if ((unsigned)stance > SN_STANCE_FAIL_ON_RECOMPILE)
         error_raise(ST_ARGUMENT, "sn_stance_set: there is no stance %d", (int)stance);
     else if (state_outside_body("sn_stance_set") == ST_OK)
         state->stance = stance;
+    context_note(state);
     return before;
 }
 
@@ -137,7 +139,7 @@ static Status check_numbers(const Arg *in, int n_in) {
 }
 
 static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, const void *site) {
-    state_get()->site = site;
+    context_enter_at(site);
     Status status = check_lists(in, n_in, out, n_out);
     if (status == ST_OK) status = function_call(fn, in, n_in, out, n_out);
     if (status != ST_OK) error_set_site(site);

@@ -17,29 +17,32 @@ static Status begin_mode(const char *what) {
 }
 
 sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {
-    state_get()->site = __builtin_return_address(0);
+    context_enter_at(__builtin_return_address(0));
     Status status = begin_mode("sn_saved_hooks_set");
     if (status == ST_OK && (!pack || !unpack))
         status = error_raise(ST_ARGUMENT, "sn_saved_hooks_set: %s is NULL", pack ? "unpack" : "pack");
     if (status == ST_OK && !state_get()->n_scopes)
         status = error_raise(ST_STATE, "sn_saved_hooks_set: no scope is open whose end would end it");
-    return (sn_status)(status == ST_OK ? saved_hooks_push(pack, unpack, closure) : status);
+    if (status == ST_OK) status = saved_hooks_push(pack, unpack, closure);
+    context_note(state_get());
+    return (sn_status)status;
 }
 
 bool sn_anomaly_set(bool on) {
     sn_state *const state = state_get();
+    context_enter_at(__builtin_return_address(0));
     const bool before = state->include & KEY_BIT(anomaly);
-    state->site = __builtin_return_address(0);
     if (on == before || begin_mode("sn_anomaly_set") != ST_OK) return before;
     if (on)
         state->include |= KEY_BIT(anomaly);
     else
         state->include &= ~KEY_BIT(anomaly);
+    context_note(state);
     return before;
 }
 
 sn_status sn_debug_print(const char *label, sn_tensor *t) {
-    state_get()->site = __builtin_return_address(0);
+    context_enter_at(__builtin_return_address(0));
     const Status status = tensor_valid(t, "sn_debug_print");
     return (sn_status)(status != ST_OK || checkpoint_runs_again() ? status : debug_print(label, t));
 }

@@ -177,7 +177,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
 }
 
 static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results, const void *site) {
-    state_get()->site = site;
+    context_enter_at(site);
     const Status status = call_form(op, in, n_in, results);
     if (status != ST_OK) error_set_site(site);
     return status;
@@ -319,30 +319,41 @@ const sn_op *sn_frame_op(sn_frame *f) {
     return NULL;
 }
 
+/* A mode is pushed or popped: the program's code has it from now on. */
+static sn_status mode_changed(Status status) {
+    context_note(state_get());
+    return (sn_status)status;
+}
+
+static Status check_mode(sn_body handler, const char *what) {
+    context_enter(state_get());
+    TRY(error_pending());
+    return handler ? state_untraced(what) : error_raise(ST_ARGUMENT, "%s: the handler is NULL", what);
+}
+
 sn_status sn_user_mode_push(sn_body handler, void *closure) {
-    if (error_pending() != ST_OK) return (sn_status)error_pending();
-    if (!handler) return (sn_status)error_raise(ST_ARGUMENT, "sn_user_mode_push: the handler is NULL");
-    if (state_untraced("sn_user_mode_push") != ST_OK) return (sn_status)error_pending();
-    const Status status = capture_before_event("sn_user_mode_push");
-    return (sn_status)(status == ST_OK ? user_mode_push(KEY_mode, handler, closure) : status);
+    Status status = check_mode(handler, "sn_user_mode_push");
+    if (status == ST_OK) status = capture_before_event("sn_user_mode_push");
+    return status == ST_OK ? mode_changed(user_mode_push(KEY_mode, handler, closure)) : (sn_status)status;
 }
 
 sn_status sn_user_mode_pop(void) {
+    context_enter(state_get());
     capture_note_event("sn_user_mode_pop");
-    return (sn_status)user_mode_pop(KEY_mode);
+    return mode_changed(user_mode_pop(KEY_mode));
 }
 
 sn_status sn_api_mode_push(sn_body handler, void *closure) {
-    if (error_pending() != ST_OK) return (sn_status)error_pending();
-    if (!handler) return (sn_status)error_raise(ST_ARGUMENT, "sn_api_mode_push: the handler is NULL");
-    if (state_untraced("sn_api_mode_push") != ST_OK) return (sn_status)error_pending();
+    const Status status = check_mode(handler, "sn_api_mode_push");
+    if (status != ST_OK) return (sn_status)status;
     capture_note_event("sn_api_mode_push");
-    return (sn_status)user_mode_push(KEY_api, handler, closure);
+    return mode_changed(user_mode_push(KEY_api, handler, closure));
 }
 
 sn_status sn_api_mode_pop(void) {
+    context_enter(state_get());
     capture_note_event("sn_api_mode_pop");
-    return (sn_status)user_mode_pop(KEY_api);
+    return mode_changed(user_mode_pop(KEY_api));
 }
 
 /* texts --------------------------------------------------------------------------------------- */

@@ -7,17 +7,26 @@
 #include "passes/pattern.h"
 #include "passes/user_pass.h"
 #include "runtime/base/alloc.h"
+#include "runtime/core/frame.h"
 
 /* Registering --------------------------------------------------------------------------------- */
 
+typedef struct PassCall {
+    const UserPass *pass;
+    sn_graph *graph;
+    sn_status said;
+} PassCall;
+
+static void run_pass(void *argument) {
+    PassCall *const call = argument;
+    state_get()->exclude |= KEY_BIT(api);
+    call->said = ((sn_pass_fn)call->pass->fn)(call->graph, call->pass->closure);
+}
+
 static Status call_pass(const UserPass *pass, sn_graph *g) {
-    sn_state *const state = state_get();
-    TRY(scope_push(state, false));
-    state->exclude |= KEY_BIT(api);
-    const sn_status said = ((sn_pass_fn)pass->fn)(g, pass->closure);
-    scope_pop(state);
-    if (error_pending()) return error_pending();
-    return said == SN_OK ? ST_OK : error_raise((Status)said, "it returned status %d", (int)said);
+    PassCall call = {pass, g, SN_OK};
+    TRY(callback_run(pass->name, run_pass, &call));
+    return call.said == SN_OK ? ST_OK : error_raise((Status)call.said, "it returned status %d", (int)call.said);
 }
 
 static Status run_on_graph(const UserPass *pass, Graph *graph) {

@@ -6,6 +6,7 @@
 #include "runtime/base/room.h"
 #include "runtime/base/text.h"
 #include "runtime/capture/record/query.h"
+#include "runtime/core/frame.h"
 #include "runtime/transform/checkpoint.h"
 #include "runtime/transform/vmap.h"
 
@@ -36,12 +37,25 @@ static Status check_saved_names(const char *const *save) {
     return ST_OK;
 }
 
+typedef struct PolicyCall {
+    const sn_checkpoint_options *options;
+    const char *op;
+    sn_checkpoint_choice choice;
+} PolicyCall;
+
+static void ask_policy(void *argument) {
+    PolicyCall *const call = argument;
+    call->choice = call->options->policy(call->options->context, call->op);
+}
+
 /* Named, or so says the callback. */
 static bool is_saved(void *context, const char *op) {
     const sn_checkpoint_options *const o = context;
     for (const char *const *at = o->save; at && *at; at++)
         if (!strcmp(*at, op)) return true;
-    const sn_checkpoint_choice choice = o->policy ? o->policy(o->context, op) : SN_CHECKPOINT_RECOMPUTE;
+    PolicyCall call = {o, op, SN_CHECKPOINT_RECOMPUTE};
+    if (o->policy) callback_run("the policy of sn_checkpoint", ask_policy, &call);
+    const sn_checkpoint_choice choice = call.choice;
     if (choice != SN_CHECKPOINT_RECOMPUTE && choice != SN_CHECKPOINT_SAVE && !error_pending())
         error_raise(ST_ARGUMENT, "sn_checkpoint: policy gives %d for %s", (int)choice, op); /* ends the body */
     return choice == SN_CHECKPOINT_SAVE;
@@ -72,7 +86,7 @@ static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_option
 
 sn_status sn_checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
                         sn_tensor **out, int n_out) {
-    state_get()->site = __builtin_return_address(0);
+    context_enter_at(__builtin_return_address(0));
     return (sn_status)checkpoint(body, closure, options, in, out, n_out, __builtin_return_address(0));
 }
 
@@ -164,7 +178,7 @@ static Status vmap(sn_body body, void *closure, const sn_vmap_options *options, 
 
 sn_status sn_vmap(sn_body body, void *closure, const sn_vmap_options *options, sn_tensors in, sn_tensor **out,
                   int n_out) {
-    const void *const site = state_get()->site = __builtin_return_address(0);
+    const void *const site = context_enter_at(__builtin_return_address(0));
     const Status status = vmap(body, closure, options, in, out, n_out);
     if (status != ST_OK) error_set_site(site);
     return (sn_status)status;

@@ -100,6 +100,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .capture_pause = capture_pause,
         .capture_unpause = capture_unpause,
         .capture_leave_for_callback = capture_leave_for_callback,
+        .capture_return = capture_return,
         .capture_enter_after_callback = capture_enter_after_callback,
     };
 }

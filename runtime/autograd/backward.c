@@ -44,6 +44,7 @@ typedef struct EntryBlock {
 } EntryBlock;
 
 struct Engine {
+    InProgress in_progress; /* first */
     const TapeRun *run;
     sn_state *state;
     bool create, retain, selective; /* selective: only what leads to xs runs */
@@ -52,8 +53,7 @@ struct Engine {
     TapeEntry **heap;
     int n_heap, room_heap;
     sn_tensor **found; /* selective: by x, owned */
-    uint32_t depth;    /* scopes open before the run */
-    bool returned;
+    int n_found;
     StreamUse *streams; /* the caller's */
     bool switched;      /* some node's are others */
     bool looked;        /* whether workers can help is known: */
@@ -788,15 +788,36 @@ static void count_end(sn_state *state, bool failed) {
     if (--state->n_backwards == 0) state->failed_backwards += failed;
 }
 
-/* A C++ exception of a hook or a user's backward passes, or the end of its thread: what the run has, its scopes and its
- * places in nodes go as the compiler's cleanups do. */
-static void engine_leave(Engine *e) {
-    if (LIKELY(e->returned)) return;
-    if (!e->selective) count_end(e->state, true);
-    scope_pop_to(e->state, e->depth);
-    engine_close(e);
-    for (int i = 0; e->found && i < e->run->n_xs; i++) tensor_release(e->found[i]);
+static void engine_free(Engine *e) {
     mem_free(e->found);
+    mem_free(e);
+}
+
+/* A hook or a user's backward did not return: what the run has goes, and its places in nodes. */
+static void engine_left(InProgress *run) {
+    Engine *const e = (Engine *)run;
+    if (!e->selective) count_end(e->state, true);
+    engine_close(e);
+    for (int i = 0; e->found && i < e->n_found; i++) tensor_release(e->found[i]);
+    engine_free(e);
+}
+
+/* On the heap, so that it outlives a jump through its run. */
+static Engine *engine_new(const TapeRun *run, sn_state *state) {
+    Engine *const e = mem_zero(sizeof *e);
+    if (!e) return NULL;
+    e->run = run;
+    e->state = state;
+    e->create = run->flags & TAPE_create;
+    e->retain = e->create || run->flags & TAPE_retain;
+    e->selective = run->xs != NULL;
+    e->n_found = run->n_xs;
+    if (e->selective && !(e->found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e->found))) {
+        mem_free(e);
+        return NULL;
+    }
+    e->streams = stream_uses_retain(state->streams);
+    return e;
 }
 
 static Status run_engine(Engine *e) {
@@ -812,28 +833,18 @@ Status tape_run(const TapeRun *run) {
     Status status = ST_OK;
     if (!(run->flags & TAPE_level) && runtime_hooks.capture_run(run, &status)) return status;
     sn_state *const state = state_get();
-    const bool create = run->flags & TAPE_create;
-    __attribute__((cleanup(engine_leave))) Engine e = {.run = run,
-                                                       .state = state,
-                                                       .create = create,
-                                                       .retain = create || run->flags & TAPE_retain,
-                                                       .selective = run->xs != NULL,
-                                                       .depth = state->n_scopes,
-                                                       .streams = stream_uses_retain(state->streams)};
-    if (e.selective && !(e.found = mem_zero((size_t)(run->n_xs + 1) * sizeof *e.found))) {
-        e.returned = true;
-        stream_uses_release(e.streams);
-        return ST_MEMORY;
-    }
-    if (!e.selective) state->n_backwards++;
+    Engine *const e = engine_new(run, state);
+    if (!e) return ST_MEMORY;
+    in_progress_begin(state, &e->in_progress, engine_left);
+    if (!e->selective) state->n_backwards++;
     __attribute__((cleanup(profile_end))) ProfileSpan span =
         profile_is_on() ? profile_begin(PROFILE_rule, "backward", NULL) : (ProfileSpan){0};
-    status = run_engine(&e);
-    if (!e.selective) count_end(state, status != ST_OK);
-    e.returned = true;
-    engine_close(&e);
-    if (e.selective) status = give_found(&e, status);
-    mem_free(e.found);
+    status = run_engine(e);
+    in_progress_end(state, &e->in_progress);
+    if (!e->selective) count_end(state, status != ST_OK);
+    engine_close(e);
+    if (e->selective) status = give_found(e, status);
+    engine_free(e);
     return status;
 }
 

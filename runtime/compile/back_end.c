@@ -6,16 +6,6 @@
 #include "runtime/base/alloc.h"
 #include "runtime/compile/compile.h"
 
-/* The program's code runs: nothing bails out of it, and its modes end with it. */
-static Status ask_for_code(const BackEnd *row, Graph *graph, BackEndCode *code) {
-    sn_state *const state = state_get();
-    TRY(scope_push(state, false));
-    state->exclude |= KEY_BIT(api);
-    const Status status = row->make(row, graph, code);
-    scope_pop(state);
-    return status == ST_OK ? error_pending() : status;
-}
-
 static Status raise_refused(const BackEnd *row) {
     char said[400];
     snprintf(said, sizeof said, "%.399s", error_slot()->message);
@@ -28,8 +18,10 @@ const BackEndCode *back_end_code(void *context, Graph *graph) {
     BackEndCode *const code = mem_zero(sizeof *code);
     if (!code) return NULL;
     code->name = info->back_end->name;
+    /* The program's code runs: nothing bails out of it. */
     Bail *const exit = compile_disarm(graph); /* that of the graph that it was copied from, and of the arena of both */
-    const Status status = ask_for_code(info->back_end, graph, code);
+    Status status = info->back_end->make(info->back_end, graph, code);
+    if (status == ST_OK) status = error_pending();
     compile_arm(graph, exit);
     if (status != ST_OK) {
         mem_free(code);

@@ -43,34 +43,24 @@ bool frame_was_left(const void *cfa, const void *function) {
 
 /* Running ------------------------------------------------------------------------------------- */
 
-/* A callback that a C++ exception or the end of its thread passes through: its scopes end here, as the compiler's
- * cleanups do. A longjmp passes silently: segment.c. */
-typedef struct Passage {
-    sn_state *state;
-    sn_frame *frame;
-    uint32_t depth;
-    bool returned;
-} Passage;
+/* Lower than this frame lie the callback's; what calls from outside of it comes from above the gap, unless it goes
+ * deep. */
+typedef struct Guard {
+    volatile uint64_t cookie;
+    volatile char gap[1024];
+} Guard;
 
-static void close_scopes(const Passage *passage) {
-    if (LIKELY(passage->returned)) return;
-    frame_drop_outs(passage->frame);
-    scope_forget_callback(&passage->state->scopes[passage->depth]);
-    scope_pop_to(passage->state, passage->depth);
+/* The innermost scope is the callback's. One that an exception or the end of its thread passes through, or silently a
+ * longjmp, has its scopes and modes ended by the program's next call (context.h). */
+__attribute__((no_sanitize_address)) OWN_FRAME static void run_guarded(sn_state *state, Callback *run, void *argument) {
+    Guard guard;
+    guard.gap[0] = 0;
+    scope_callback_begin(state, __builtin_dwarf_cfa(), &guard.cookie);
+    run(argument);
+    guard.gap[0] = 1; /* no tail call: the frame stands until here */
 }
 
-OWN_FRAME static sn_status run_body(sn_frame *frame, sn_body body, sn_state *state) {
-    ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
-    scope->callback = __builtin_dwarf_cfa();
-    scope->frame = frame;
-    if ((scope->running = frame->running)) atomic_fetch_add(scope->running, 1);
-    __attribute__((cleanup(close_scopes))) Passage passage = {state, frame, state->n_scopes - 1, false};
-    const sn_status status = body(frame);
-    passage.returned = true;
-    return status;
-}
-
-bool frame_callback_was_left(const void *cfa) { return frame_was_left(cfa, (void *)run_body); }
+bool frame_callback_was_left(const void *cfa) { return frame_was_left(cfa, (void *)run_guarded); }
 
 const sn_frame *frame_running(const sn_state *state) {
     for (uint32_t i = state->n_scopes; i > 0; i--) {
@@ -136,25 +126,64 @@ static Status give_outs(sn_frame *frame, sn_state *state) {
  * end nobody can catch. */
 enum { MAX_NESTED = 128 };
 
-static Status enter_scope(const sn_frame *frame, sn_state *state) {
+static Status enter_scope(const char *what, sn_state *state) {
     TRY(scope_push(state, false));
     if (LIKELY(++state->scopes[state->n_scopes - 1].nested <= MAX_NESTED)) return ST_OK;
     scope_pop(state);
-    return error_raise(ST_CALLBACK, "%s: %d callbacks run one in the other; does one call itself?", frame->what,
-                       MAX_NESTED);
+    return error_raise(ST_CALLBACK, "%s: %d callbacks run one in the other; does one call itself?", what, MAX_NESTED);
+}
+
+/* With scopes and modes as they were for it, also where it left another state in place. */
+static void leave_scope(sn_state *state, uint32_t depth) {
+    if (state_current != state) sn_state_use(state);
+    scope_pop_to(state, depth);
+}
+
+Status callback_run(const char *what, Callback *run, void *argument) {
+    sn_state *const state = state_get();
+    TRY(enter_scope(what, state));
+    const uint32_t depth = state->n_scopes - 1;
+    state->scopes[depth].frame = NULL;
+    run_guarded(state, run, argument);
+    leave_scope(state, depth);
+    return error_pending();
+}
+
+/* A frame's body. What it has set is dropped also where an exception passes. */
+typedef struct BodyRun {
+    sn_frame *frame;
+    sn_body body;
+    sn_status returned;
+    bool ended;
+} BodyRun;
+
+static void drop_outs(BodyRun **run) {
+    if (UNLIKELY(!(*run)->ended)) frame_drop_outs((*run)->frame);
+}
+
+static void run_body(void *argument) {
+    __attribute__((cleanup(drop_outs))) BodyRun *run = argument;
+    run->returned = run->body(run->frame);
+    run->ended = true;
+}
+
+static void begin_body(sn_frame *frame, ScopeFrame *scope) {
+    scope->frame = frame;
+    if ((scope->running = frame->running)) atomic_fetch_add(scope->running, 1);
 }
 
 Status frame_run(sn_frame *frame, sn_body body) {
     TRY(error_pending());
     sn_state *const state = state_get();
-    TRY(enter_scope(frame, state));
+    TRY(enter_scope(frame->what, state));
     const uint32_t depth = state->n_scopes - 1;
     Capture *const left = UNLIKELY(state->held != NULL) ? runtime_hooks.capture_leave_for_callback(state) : NULL;
-    const sn_status returned = run_body(frame, body, state);
+    BodyRun run = {.frame = frame, .body = body};
+    begin_body(frame, &state->scopes[depth]);
+    run_guarded(state, run_body, &run);
     if (UNLIKELY(left != NULL)) runtime_hooks.capture_enter_after_callback(left);
-    const Status status = check_result(frame, returned);
-    if (state_current != state) sn_state_use(state); /* the callback left another one in place */
+    const Status status = check_result(frame, run.returned);
     if (status != ST_OK) frame_drop_outs(frame);
-    scope_pop_to(state, depth);
+    leave_scope(state, depth);
     return status == ST_OK ? give_outs(frame, state) : status;
 }

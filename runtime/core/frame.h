@@ -3,7 +3,7 @@
  *
  * One struct serves compiled functions, kernels and modes of the dispatcher, custom functions,
  * derivatives and hooks: who makes a frame fills the parts that its kind has. frame_run is the only
- * way to call a body: it opens a scope of its own around it [semantics O1], restores modes, checks
+ * way to call a body (callback_run one that has no frame): it opens a scope of its own around it [semantics O1], restores modes, checks
  * the outputs and passes them to the scope outside. */
 #ifndef SINTER_RUNTIME_FRAME_H
 #define SINTER_RUNTIME_FRAME_H
@@ -36,6 +36,10 @@ bool frame_was_left(const void *cfa, const void *function);
 bool frame_callback_was_left(const void *cfa); /* of frame_run's own */
 
 Status frame_run(sn_frame *frame, sn_body body);
+/* The same of a callback without a frame (a pass, a policy): in a scope of its own, which it may leave by a jump; what it
+ * gives is in *argument. */
+typedef void Callback(void *argument);
+Status callback_run(const char *what, Callback *run, void *argument);
 /* Of the innermost body that runs on this thread; NULL: none does. Some microseconds. */
 const sn_frame *frame_running(const sn_state *state);
 void frame_drop_outs(sn_frame *frame); /* so that none is set */

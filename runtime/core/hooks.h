@@ -56,6 +56,7 @@ typedef struct RuntimeHooks {
     Capture *(*capture_pause)(void);
     void (*capture_unpause)(Capture *capture);
     Capture *(*capture_leave_for_callback)(sn_state *state);
+    void (*capture_return)(sn_state *state, const Context *outside); /* a callback was left */
     void (*capture_enter_after_callback)(Capture *capture);
 } RuntimeHooks;
 

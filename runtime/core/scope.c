@@ -44,6 +44,7 @@ Status scope_push(sn_state *state, bool owned) {
     scope->first = state->n_handles;
     scope->generation = state->generation++;
     scope->owned = owned;
+    scope->of_program = false;
     scope->callback = NULL;
     scope->running = NULL;
     scope->grad_mode = state->grad_mode;
@@ -113,10 +114,14 @@ static inline void restore_state(sn_state *state, const ScopeFrame *frame) {
     if (UNLIKELY(leaves_modes(state, frame))) leave_modes(state, *frame);
 }
 
-void scope_forget_callback(ScopeFrame *scope) {
-    if (UNLIKELY(scope->running != NULL)) atomic_fetch_sub(scope->running, 1);
+/* It runs no more: the program's code is that outside of it. */
+static void callback_end(sn_state *state, ScopeFrame *scope) {
+    if (scope->running) atomic_fetch_sub(scope->running, 1);
     scope->running = NULL;
     scope->callback = NULL;
+    state->program = scope->outside;
+    state->callback = scope->outside.callback;
+    state->cookie = scope->outside.cookie;
 }
 
 /* What is pending in a captured body runs on the streams that it was recorded under. */
@@ -142,23 +147,120 @@ static COLD void restore_generator(sn_state *state) {
     state->sequence = scope.sequence;
 }
 
-void scope_pop(sn_state *state) {
+/* Where what the innermost scope holds begins. */
+typedef struct ScopeHeld {
+    uint32_t first;
+    const TextOwned *texts;
+} ScopeHeld;
+
+/* The innermost scope ends, but for what it holds. */
+static inline ScopeHeld end_scope(sn_state *state) {
     if (UNLIKELY(state->scopes[state->n_scopes - 1].forks)) restore_generator(state);
     if (UNLIKELY(state->streams != state->scopes[state->n_scopes - 1].streams)) restore_streams(state);
     ScopeFrame *const scope = &state->scopes[--state->n_scopes];
-    const uint32_t first = scope->first;
-    TextOwned *const texts = scope->texts;
-    scope_forget_callback(scope);
+    const ScopeHeld held = {scope->first, scope->texts};
+    if (UNLIKELY(scope->callback != NULL)) callback_end(state, scope);
     restore_state(state, scope);
-    release_handles(state, first);
-    if (UNLIKELY(state->texts != texts)) release_texts(state, texts);
+    return held;
 }
+
+void scope_pop(sn_state *state) {
+    const ScopeHeld held = end_scope(state);
+    release_handles(state, held.first);
+    if (UNLIKELY(state->texts != held.texts)) release_texts(state, held.texts);
+}
+
+/* callbacks ----------------------------------------------------------------------------------- */
+
+void in_progress_begin(sn_state *state, InProgress *what, void (*left)(InProgress *self)) {
+    *what = (InProgress){state->in_progress, state->n_scopes, left};
+    state->in_progress = what;
+}
+
+void in_progress_end(sn_state *state, InProgress *what) {
+    InProgress **link = &state->in_progress;
+    while (*link && *link != what) link = &(*link)->outer;
+    if (*link) *link = what->outer;
+}
+
+/* All that began where at least so many scopes were open. */
+static void end_in_progress(sn_state *state, uint32_t n_scopes) {
+    while (state->in_progress && state->in_progress->n_scopes >= n_scopes) {
+        InProgress *const what = state->in_progress;
+        state->in_progress = what->outer;
+        what->left(what);
+    }
+}
+
+void context_note(sn_state *state) {
+    state->noted_at = state->n_scopes;
+    state->program = state->context;
+}
+
+/* A scope of the program's has ended: what it changed in there is as it was before. */
+static inline void context_note_end(sn_state *state) {
+    if (UNLIKELY(state->program.noted_at > state->n_scopes)) context_note(state);
+}
+
+void scope_callback_begin(sn_state *state, const void *cfa, volatile uint64_t *guard) {
+    ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
+    scope->callback = cfa;
+    scope->outside = state->program;
+    *guard = state->cookie = ++state->callbacks;
+    state->callback = guard;
+    context_note(state);
+}
+
+/* The innermost scope that the program's code may not end: a callback's. */
+static uint32_t callback_depth(const sn_state *state) {
+    uint32_t depth = state->n_scopes;
+    while (depth && !state->scopes[depth - 1].callback) depth--;
+    return depth;
+}
+
+/* The context of code that the library called back, and that has gone: what differs outside ends. */
+static void context_return(sn_state *state, const Context *outside) {
+    if (state->flows > outside->flows) state->seed = state->flow_seed, state->sequence = state->flow_sequence;
+    if (state->modes != outside->modes) user_modes_pop_to(state, KEY_mode, outside->modes);
+    if (state->api_modes != outside->api_modes) user_modes_pop_to(state, KEY_api, outside->api_modes);
+    if (state->packer != outside->packer) runtime_hooks.packers_pop_to(state, outside->packer);
+    if (state->streams != outside->streams) runtime_hooks.stream_uses_set(state, outside->streams);
+    runtime_hooks.capture_return(state, outside);
+    state->breaker = NULL;
+    state->context = state->program = *outside;
+    log_function_swap(outside->logged);
+}
+
+/* The scopes of a callback, and those that the library opened on the way to it. */
+static void leave_callback(sn_state *state, uint32_t depth) {
+    const Context outside = state->scopes[depth].outside;
+    uint32_t base = depth;
+    while (base && !state->scopes[base - 1].of_program && !state->scopes[base - 1].callback) base--;
+    end_in_progress(state, base);
+    while (state->n_scopes > base) end_scope(state);
+    context_return(state, &outside);
+}
+
+void scope_leave_inside(sn_state *state, uint32_t n) {
+    for (uint32_t depth; (depth = callback_depth(state)) > n + 1;) leave_callback(state, depth - 1);
+}
+
+COLD void scope_leave_left(sn_state *state) {
+    for (uint32_t depth; (depth = callback_depth(state));) {
+        if (!callback_is_above(state) && !frame_callback_was_left(state->scopes[depth - 1].callback)) break;
+        leave_callback(state, depth - 1);
+    }
+    runtime_hooks.capture_current_exactly();
+}
+
+/* ends ---------------------------------------------------------------------------------------- */
 
 void scope_pop_to(sn_state *state, uint32_t depth) {
     while (state->n_scopes > depth) scope_pop(state);
 }
 
 void scope_drop_root(sn_state *state) {
+    end_in_progress(state, 0);
     scope_pop_to(state, 0);
     release_handles(state, 0);
     release_texts(state, NULL);
@@ -246,30 +348,18 @@ static sn_scope mark_of(const sn_state *state) {
 
 static sn_scope begin_scope(bool owned) {
     sn_state *const state = state_get();
+    context_enter(state);
     if (state->n_scopes >= (1u << DEPTH_BITS) - 1) {
         error_raise(ST_STATE, "scopes are nested too deeply: %u are open", state->n_scopes);
         return SN_SCOPE_ROOT;
     }
-    return scope_push(state, owned) == ST_OK ? mark_of(state) : SN_SCOPE_ROOT;
+    if (scope_push(state, owned) != ST_OK) return SN_SCOPE_ROOT;
+    state->scopes[state->n_scopes - 1].of_program = true;
+    return mark_of(state);
 }
 
 sn_scope sn_scope_begin(void) { return begin_scope(false); }
 sn_scope sn_scope_begin_owned(void) { return begin_scope(true); }
-
-/* The innermost scope that user code may not end: a callback's. */
-static uint32_t callback_depth(const sn_state *state) {
-    uint32_t depth = state->n_scopes;
-    while (depth && !state->scopes[depth - 1].callback) depth--;
-    return depth;
-}
-
-/* Callbacks that a jump went through may not hold scopes open for ever. */
-void scope_forget_left(sn_state *state) {
-    runtime_hooks.capture_current_exactly();
-    for (uint32_t depth = callback_depth(state); depth && frame_callback_was_left(state->scopes[depth - 1].callback);
-         depth = callback_depth(state))
-        scope_forget_callback(&state->scopes[depth - 1]);
-}
 
 /* 1-based depth of a mark's scope; 0 raises. */
 static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
@@ -283,7 +373,11 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
         error_raise(ST_STATE, "%s: the scope has ended already", what);
         return 0;
     }
-    if (depth <= callback_depth(state)) scope_forget_left(state);
+    if (depth <= callback_depth(state)) scope_leave_left(state);
+    if (depth > state->n_scopes) {
+        error_raise(ST_STATE, "%s: the scope has ended already", what);
+        return 0;
+    }
     if (depth <= callback_depth(state)) {
         error_raise(ST_STATE, "%s: the scope was opened outside the running callback", what);
         return 0;
@@ -293,26 +387,27 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
 
 sn_status sn_scope_end(sn_scope mark) {
     sn_state *const state = state_get();
-    if (mark == SN_SCOPE_ROOT && callback_depth(state)) scope_forget_left(state);
+    context_enter(state);
+    if (mark == SN_SCOPE_ROOT && callback_depth(state)) scope_leave_left(state);
     if (mark == SN_SCOPE_ROOT && !callback_depth(state)) {
         scope_drop_root(state);
     } else {
         const uint32_t depth = depth_of(state, mark, "sn_scope_end");
         if (depth) scope_pop_to(state, depth - 1);
     }
+    context_note_end(state);
     return (sn_status)state->error.status;
 }
 
 sn_tensor *sn_scope_return(sn_scope mark, sn_tensor *t) {
     sn_state *const state = state_get();
+    context_enter(state);
     const uint32_t depth = depth_of(state, mark, "sn_scope_return");
     if (!depth) return NULL;
     const uint32_t first = state->scopes[depth - 1].first;
-    if (t && !(tensor_in_scope(t) && tensor_scope_slot(t) < first)) {
-        if (!scope_take(state, t)) tensor_retain(t);
-        scope_pop_to(state, depth - 1);
-        return scope_adopt(state, t) ? t : NULL;
-    }
+    const bool passes = t && !(tensor_in_scope(t) && tensor_scope_slot(t) < first);
+    if (passes && !scope_take(state, t)) tensor_retain(t);
     scope_pop_to(state, depth - 1);
-    return t;
+    context_note_end(state);
+    return !passes || scope_adopt(state, t) ? t : NULL;
 }

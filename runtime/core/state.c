@@ -21,7 +21,9 @@ HOT_THREAD_LOCAL sn_state *state_current;
 static pthread_key_t own_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static _Atomic uint32_t next_id = 1;
-static sn_state emergency; /* handed out when a state cannot be made; an error is pending then, so
+static sn_state emergency = {
+    .callback = CONTEXT_NO_CALLBACK,
+    .program.callback = CONTEXT_NO_CALLBACK}; /* handed out when a state cannot be made; an error is pending then, so
                               nothing runs in it */
 
 static void state_free(sn_state *state);
@@ -37,6 +39,8 @@ sn_state *sn_state_new(void) {
     if (!state) return NULL;
     state->id = atomic_fetch_add(&next_id, 1);
     state->generation = 1;
+    state->callback = CONTEXT_NO_CALLBACK;
+    context_note(state);
     settings_init(state);
     return state;
 }

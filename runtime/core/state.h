@@ -6,24 +6,20 @@
  * error slot (base/error.h) is its `error`, so `state->error.status` is the pending error. */
 #ifndef SINTER_RUNTIME_STATE_H
 #define SINTER_RUNTIME_STATE_H
-#include <sinter/autograd.h>
-#include <sinter/compile.h>
-
-#include "ir/device.h"
 #include "runtime/base/error.h"
+#include "runtime/core/context.h"
 #include "runtime/core/hidden_copy.h"
 #include "runtime/core/settings.h"
-
-typedef struct Capture
-    Capture; /* runtime/capture/record/capture.h: the recording or matching in progress on this thread */
 
 typedef struct ScopeFrame {
     uint32_t first;      /* index of its first handle in the scope stack */
     uint32_t generation; /* checked against the mark */
     bool owned;          /* sn_scope_begin_owned: results go to the caller */
+    bool of_program;     /* sn_scope_begin and its like; else the library opened it for itself, or around a callback */
     uint16_t nested;     /* callbacks that run here, one in the other */
     /* opened around a callback, whose frame ends here: user code inside may not end it */
     const void *callback;
+    Context outside;              /* of the code that called the library, which called back */
     const struct sn_frame *frame; /* the callback's */
     _Atomic int *running;         /* a count that this callback is part of until its scope ends; or NULL */
     sn_grad_mode grad_mode;
@@ -51,10 +47,17 @@ typedef struct TapeBlocks {
 
 struct sn_state {
     ErrorSlot error;
-    uint64_t include, exclude; /* dispatch keys of this thread */
-    sn_grad_mode grad_mode;
-    sn_stance stance;       /* what calls do for which nothing is compiled */
-    uint32_t autocast;      /* to what, by kind of device: runtime/core/autocast.h; 0: off */
+    union { /* what holds now */
+        Context context;
+        struct {
+#define FIELD(type, name) type name;
+#include "runtime/core/context.def"
+#undef FIELD
+        };
+    };
+    Context program; /* what the program's code has: the same, but for what the library changes while it runs */
+    InProgress *in_progress;
+    uint64_t callbacks;     /* as they were begun: the numbers in their frames */
     uint32_t cast_region;   /* 1 + the scopes that were open where the outermost region began; 0: there is none */
     uint32_t region;        /* the larger of cast_region and that of the newest range of a profile */
     struct KeptCast *casts; /* of its leaves */
@@ -69,31 +72,19 @@ struct sn_state {
     void *free_blocks[BLOCK_CLASSES]; /* tensor blocks kept for reuse, linked through their first
                                          word */
     int n_free_blocks[BLOCK_CLASSES];
-    uint64_t seed, sequence;   /* the default generator: Philox(seed, sequence, element) */
-    Capture *capture;          /* NULL: not inside sn_call */
-    Capture *paused;           /* the innermost one that waits for an eager callee; NULL */
-    Capture *held;             /* whose lock this thread holds, see runtime/capture/record/capture_thread.c */
-    struct Emission *emission; /* a body goes into a graph, runtime/core/emission.h; else NULL */
+    uint64_t seed, sequence;           /* the default generator: Philox(seed, sequence, element) */
+    uint64_t flow_seed, flow_sequence; /* the generator where the outermost control flow of what runs now began */
     /* return address of the user's current op call: for graph breaks and errors */
     const void *site;
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
      * says it */
     const char *breaker;
-    const char *composite;      /* in a captured body: the op it called that is being expanded into parts; or NULL */
-    int last_path;              /* sn_path of the newest sn_call, for sn_last_call */
-    const char *last_reason;    /* lives as long as the function called */
-    struct EagerCache *eager;   /* one-op programs by signature */
-    struct LentMetas *lent;     /* layouts interned lately, runtime/core/meta_intern.c */
-    struct UserMode *modes;     /* stack of user modes, innermost first */
-    struct UserMode *api_modes; /* the same of API modes */
-    struct Level *level;        /* of transforms that run, innermost first: runtime/transform/level.h; NULL: none */
-    uint32_t level_ids;         /* as they were begun */
-    /* By device, runtime/device/stream.h; NULL: each device's own. It holds those of the open scopes. */
-    struct StreamUse *streams;
-    Device device;             /* where factories go that name none */
+    int last_path;             /* sn_path of the newest sn_call, for sn_last_call */
+    const char *last_reason;   /* lives as long as the function called */
+    struct EagerCache *eager;  /* one-op programs by signature */
+    struct LentMetas *lent;    /* layouts interned lately, runtime/core/meta_intern.c */
+    uint32_t level_ids;        /* as they were begun */
     struct TextOwned *texts;   /* scope-owned strings, newest first */
-    uint32_t flows;            /* control flow that runs, one in the other */
-    struct TapePacker *packer; /* who keeps what is saved, innermost first; runtime/autograd/packer.h */
     uint64_t tape_sequence;    /* next sequence number of a tape node [semantics G1] */
     uint32_t n_backwards;      /* into leaves, that run: one, and those that its callbacks run */
     uint32_t failed_backwards; /* how many have failed so far, those of callbacks apart */
@@ -145,10 +136,31 @@ void scope_drop_root(sn_state *state); /* every scope, and what the root one hol
 /* Gives a fresh reference to the innermost scope; an owned one leaves it to the caller. False: out
  * of memory, and the reference was released. */
 bool scope_adopt(sn_state *state, sn_tensor *t);
-/* The callback that the scope was opened around runs no more. */
-void scope_forget_callback(ScopeFrame *scope);
-/* Forgets the callbacks that a jump has left. */
-void scope_forget_left(sn_state *state);
+/* The innermost scope is that of a callback, whose runner's frame ends at cfa and begins with *guard. */
+void scope_callback_begin(sn_state *state, const void *cfa, volatile uint64_t *guard);
+/* The program's next call from outside of callbacks that a jump or an exception has left: their scopes and the
+ * library's own below them end, what these hold passes to the program's scope, and the context is what it was there. */
+void scope_leave_left(sn_state *state);
+/* The same of callbacks in the one whose scope is the n-th, which an exception is about to leave. */
+void scope_leave_inside(sn_state *state, uint32_t n);
+/* A sign of that, for every call: it comes from above the callback's frame. A deep call may not show it, but one that
+ * finds the frame overwritten does (callback_was_left). */
+static inline bool callback_is_above(const sn_state *state) {
+    return UNLIKELY((const char *)__builtin_dwarf_cfa() > (const char *)(uintptr_t)state->callback);
+}
+__attribute__((no_sanitize_address)) static inline bool callback_was_left(const sn_state *state) {
+    return callback_is_above(state) || (state->callback != CONTEXT_NO_CALLBACK && *state->callback != state->cookie);
+}
+/* Where the program calls the library. */
+static inline void context_enter(sn_state *state) {
+    if (callback_is_above(state)) scope_leave_left(state);
+}
+/* The same, with the place of the call, which errors and breaks name; gives it back. */
+static inline const void *context_enter_at(const void *site) {
+    sn_state *const state = state_get();
+    context_enter(state);
+    return state->site = site;
+}
 /* Ends all scopes above `depth` of them; those of ts (NULL allowed) that they hold pass to the
  * scope that is then the innermost. */
 void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, int n);

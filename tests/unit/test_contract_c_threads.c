@@ -402,9 +402,10 @@ START_TEST(c13_an_exception_flushes_as_it_passes) {
         how = i % 2 ? THROWS : RETURNS;
         out.target = (const char *)__builtin_frame_address(0);
         if (!setjmp(out.by_jump)) SN_CALL(fn, x);
-        ck_assert(memory[0] == (float)(2 + i));
-        ck_assert_uint_eq(state_get()->n_scopes, scopes);
+        ck_assert(memory[0] == (float)(2 + i)); /* flushed as it passed */
         ck_assert_ptr_null(state_get()->capture);
+        ck_assert_int_eq(sn_check(), SN_OK); /* the next call */
+        ck_assert_uint_eq(state_get()->n_scopes, scopes);
         ck_assert_int_eq(state_get()->grad_mode, SN_GRAD_ON);
     }
     ck_assert_int_eq(warnings, 3);

@@ -1,5 +1,5 @@
 /* test_unwind.c: a C++ exception passes through the library's frames: hooks, a user's backward, a user's kernel. What
- * they held is given back, scopes and modes are the caller's, and the same graph can be walked again. */
+ * they held is given back, scopes and modes are the caller's at the next call, and the same graph can be walked again. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <unwind.h>
@@ -132,6 +132,7 @@ START_TEST(an_exception_leaves_nothing_behind) {
         if (!i) want = got;
         ck_assert_msg(got == want && sn_check() == SN_OK, "%g, not %g", got, want);
         throw_from(run);
+        ck_assert_int_eq(sn_check(), SN_OK); /* the next call */
         ck_assert_uint_eq(state_get()->n_scopes, scopes + 1);
         ck_assert_int_eq(state_get()->grad_mode, mode);
         sn_scope_end(scope);

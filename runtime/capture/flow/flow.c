@@ -27,12 +27,18 @@ Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
     return ST_OK;
 }
 
-void flow_take_generator(FlowRun *run) {
+/* Where a body does not return, the generator is what it was for the program that called. */
+void flow_count_begin(FlowRun *run) {
     sn_state *const state = state_get();
     run->seed = state->seed, run->sequence = state->sequence;
+    if (state->flows++ == state->program.flows) state->flow_seed = run->seed, state->flow_sequence = run->sequence;
+}
+
+void flow_take_generator(FlowRun *run) {
+    sn_state *const state = state_get();
+    flow_count_begin(run);
     run->own_seed = derived_seed(state->seed, state->sequence);
     state->seed = run->own_seed, state->sequence = 0;
-    state->flows++;
 }
 
 Status flow_ready(const char *op, sn_tensor *t) {

@@ -53,6 +53,7 @@ Status flow_end(const FlowCall *call, const FlowRun *run, Status status);
  * takes one number; until flow_end, or flow_level_leave, after which it has not begun. */
 Status flow_level_begin(const FlowCall *call, const FlowBody *const *bodies, int n_bodies, FlowRun *run);
 Status flow_level_leave(const FlowCall *call, const FlowRun *run, Status status);
+void flow_count_begin(FlowRun *run); /* the generator as it is, and one more that runs */
 void flow_take_generator(FlowRun *run);
 void flow_counts(FlowRun *run);
 Status flow_level_end(const FlowCall *call, const FlowRun *run, Status status);

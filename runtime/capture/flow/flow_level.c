@@ -12,10 +12,8 @@
 
 /* What a graph holds of it draws nothing: the thread's generator stays. */
 void flow_counts(FlowRun *run) {
-    sn_state *const state = state_get();
     run->counts = true;
-    run->seed = state->seed, run->sequence = state->sequence;
-    state->flows++;
+    flow_count_begin(run);
 }
 
 /* A graph counts by its random ops: here it is one of no elements. */

@@ -179,9 +179,9 @@ static void compile_pending(sn_function *fn, Capture *c) {
         if (!is_pending(c->traces.at[i])) continue;
         mark_results(c->traces.at[i]);
         if (trace_mark_viewed(c->traces.at[i]) != ST_OK) return;
-        pthread_mutex_lock(&fn->compiling);
+        CompileLock *const lock = compile_lock(fn);
         variant_compile(fn, c->traces.at[i], first);
-        pthread_mutex_unlock(&fn->compiling);
+        compile_unlock(fn, lock);
     }
 }
 
@@ -258,14 +258,14 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     return status;
 }
 
-/* The body's frames go by an exception, or those of a segment with a user's kernel: what was pending runs now, and the
- * scopes of the run end. */
+/* The body's frames go by an exception, or those of a segment with a user's kernel: what was pending runs now. */
 static void close_call(Capture *const *open) {
     if (LIKELY(!*open)) return;
-    const uint32_t depth = (*open)->n_scopes;
+    if (!(*open)->final) scope_leave_inside(state_get(), (*open)->in_progress.n_scopes);
     capture_abandon(*open);
-    scope_pop_to(state_get(), depth);
 }
+
+static void call_left(InProgress *call) { capture_abandon((Capture *)call); }
 
 /* Its frame holds a gap that no call from outside of the body reaches below unless it goes deep: whoever looks from
  * above the gap's end sees that the body was left (segment.c). */
@@ -285,11 +285,12 @@ __attribute__((no_sanitize_address)) OWN_FRAME static Status call_captured(sn_fu
         capture->frame = (const void *)&gap[0];
         capture->cookie = &cookie;
         capture->cookie_value = cookie;
-        capture->n_scopes = state_get()->n_scopes;
         capture->cfa = __builtin_dwarf_cfa();
+        in_progress_begin(state_get(), &capture->in_progress, call_left);
         open = capture;
         status = run_captured(fn, capture, in, n_in, out, n_out);
         open = NULL;
+        in_progress_end(state_get(), &capture->in_progress);
     }
     function_arena_give(fn, arena);
     return status;
@@ -297,28 +298,19 @@ __attribute__((no_sanitize_address)) OWN_FRAME static Status call_captured(sn_fu
 
 const void *capture_call_site(void) { return (const void *)call_captured; }
 
-/* A segment whose kernel did not return cannot run again: some of its ops may have written. */
-static void fail_running(Capture *c) {
-    c->running = false;
-    for (int t = 0; t < c->traces.n; t++)
-        for (int v = 0; v < c->traces.at[t]->values.n; v++) {
-            sn_tensor *const value = c->traces.at[t]->values.at[v];
-            if (value && value->placeholder) value->flags |= TF_error;
-        }
-}
-
 void capture_abandon(Capture *c) {
     sn_function *const fn = c->fn;
     LOG(general, WARNING, "%s: its body did not return (a jump or an exception); what was pending runs now", fn->name);
     c->frame = NULL;
     c->n_in = 0; /* its caller may be gone */
     sn_state *const state = state_get();
-    for (uint32_t i = c->n_scopes; i < state->n_scopes; i++) scope_forget_callback(&state->scopes[i]);
+    in_progress_end(state, &c->in_progress);
+    if (state->held == c) capture_unlock_left(c);
     if (state->paused == c) state->paused = c->paused;
     state->composite = NULL;
     state->capture = c; /* also where a kernel of a running segment was left */
     if (c->running) {
-        fail_running(c);
+        capture_fail_running(c);
     } else {
         capture_flush_behind_error(c, NULL, NULL);
         capture_settle(NULL);
@@ -482,14 +474,15 @@ static ALWAYS_INLINE Status call_by_state(sn_function *fn, const Arg *in, int n_
     return status;
 }
 
-/* Log lines know whose they are, and a profile has a span; one that another body calls is that one's. A body that jumps
- * out leaves its name until the next call ends. */
+/* Log lines know whose they are, and a profile has a span; one that another body calls is that one's. */
 static COLD Status call_seen(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     __attribute__((cleanup(profile_end))) ProfileSpan span = {0};
     const char *const outer = log_function_swap(fn->name);
+    state_get()->logged = fn->name;
     if (profile_is_on() && !capture_current() && !state_get()->emission)
         span = profile_begin(PROFILE_call, profile_name(fn->name), NULL);
     const Status status = call_by_state(fn, in, n_in, out, n_out);
+    state_get()->logged = outer;
     log_function_swap(outer);
     return status;
 }

@@ -20,6 +20,7 @@ typedef struct OutsideOps { /* that ran at once, beside the segments */
 } OutsideOps;
 
 struct Capture {
+    InProgress in_progress; /* first */
     sn_function *fn;
     pthread_mutex_t lock; /* of all below, see runtime/capture/record/capture_thread.c */
     bool lock_taken;      /* else the process had one thread when it was entered */
@@ -32,7 +33,6 @@ struct Capture {
     volatile uint64_t *cookie;   /* in that frame: a number that later frames overwrite */
     uint64_t cookie_value;
     const void *cfa;     /* where that frame ends, as the unwinder sees it */
-    uint32_t n_scopes;   /* open when it began */
     Arena *arena;        /* of this call: traces, arguments */
     VEC(Trace *) traces; /* in order; the last one is current */
     Trace *trace;

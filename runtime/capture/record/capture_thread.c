@@ -40,6 +40,13 @@ void capture_leave(Capture *c, bool entered) {
     if (c->lock_taken) pthread_mutex_unlock(&c->lock);
 }
 
+void capture_unlock_left(Capture *c) {
+    sn_state *const state = state_get();
+    const bool is_foreign = c->owner != state;
+    capture_leave(c, true);
+    if (is_foreign) pthread_mutex_unlock(&touching);
+}
+
 Capture *capture_leave_for_callback(sn_state *state) {
     Capture *const c = state->held;
     if (!c || c->owner != state || !c->running) return NULL;

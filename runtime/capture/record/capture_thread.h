@@ -9,6 +9,8 @@ void capture_leave(Capture *capture, bool entered);
 /* Around a callback: what is to be entered again, or NULL. */
 Capture *capture_leave_for_callback(sn_state *state);
 void capture_enter_after_callback(Capture *capture);
+/* The lock of a capture that a callback was left with, and of its asking for another thread's. */
+void capture_unlock_left(Capture *capture);
 /* Around the end of a call, whose placeholders go. */
 void capture_retire_begin(const sn_state *state);
 void capture_retire_end(const sn_state *state);

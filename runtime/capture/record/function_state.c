@@ -27,6 +27,32 @@ void function_arena_give(sn_function *fn, Arena *arena) {
 /* What happened ------------------------------------------------------------------------------- */
 
 /* "aten::item: a value is needed on the host" */
+struct CompileLock {
+    InProgress in_progress; /* first */
+    sn_function *fn;
+};
+
+static void lock_left(InProgress *lock) {
+    pthread_mutex_unlock(&((CompileLock *)lock)->fn->compiling);
+    mem_free(lock);
+}
+
+/* Without memory it is not known to be in progress, and nothing else fails. */
+CompileLock *compile_lock(sn_function *fn) {
+    CompileLock *const lock = mem_alloc(sizeof *lock);
+    pthread_mutex_lock(&fn->compiling);
+    if (!lock) return error_clear(), NULL;
+    lock->fn = fn;
+    in_progress_begin(state_get(), &lock->in_progress, lock_left);
+    return lock;
+}
+
+void compile_unlock(sn_function *fn, CompileLock *lock) {
+    pthread_mutex_unlock(&fn->compiling);
+    if (lock) in_progress_end(state_get(), &lock->in_progress);
+    mem_free(lock);
+}
+
 static char *break_words(const char *breaker, const char *reason) {
     Text text = {0};
     text_printf(&text, "%s%s%s", breaker ? breaker : "", breaker ? ": " : "", reason);

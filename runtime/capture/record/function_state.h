@@ -67,6 +67,11 @@ struct sn_function {
     int n_replay;             /* calls that these have learnt */
 };
 
+/* fn->compiling, which is given back where a pass or a derivative of the program's leaves by a jump. */
+typedef struct CompileLock CompileLock;
+CompileLock *compile_lock(sn_function *fn);
+void compile_unlock(sn_function *fn, CompileLock *lock);
+
 /* Why ops run eagerly, in a call that follows one which compiled their segment. */
 #define REASON_failed          "its segment could not be compiled"
 #define REASON_waits           "its code is being made in the background"

@@ -75,6 +75,30 @@ Capture *capture_current_exactly(void) {
     return NULL;
 }
 
+void capture_fail_running(Capture *c) {
+    c->running = false;
+    for (int t = 0; t < c->traces.n; t++)
+        for (int v = 0; v < c->traces.at[t]->values.n; v++) {
+            sn_tensor *const value = c->traces.at[t]->values.at[v];
+            if (value && value->placeholder) value->flags |= TF_error;
+        }
+}
+
+static bool is_in_progress(const sn_state *state, const Capture *c) {
+    const InProgress *at = state->in_progress;
+    while (at && at != &c->in_progress) at = at->outer;
+    return at != NULL;
+}
+
+void capture_return(sn_state *state, const Context *outside) {
+    if (state->held && state->held != outside->held) capture_unlock_left(state->held);
+    Capture *const c = outside->capture;
+    if (!c || !is_in_progress(state, c) || !c->running) return;
+    capture_fail_running(c);
+    capture_note_outside(c, "a callback did not return");
+    capture_begin_trace(c);
+}
+
 enum { LIKELY_OPS = 32 };
 
 Trace *capture_begin_trace(Capture *c) {

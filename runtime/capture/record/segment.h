@@ -56,6 +56,11 @@ __attribute__((no_sanitize_address)) static inline bool capture_was_left(const C
 Capture *capture_current_exactly(void);
 /* A new, empty segment; NULL when memory is out. */
 Trace *capture_begin_trace(Capture *capture);
+/* A callback was left, and `outside` is the context of the code that goes on: the lock that it held is given back, and
+ * a segment of a call that goes on, whose kernel it was, cannot run again: its values are errors. */
+void capture_return(sn_state *state, const Context *outside);
+/* A segment whose kernel did not return: some of its ops may have written. */
+void capture_fail_running(Capture *capture);
 /* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */
 Capture *capture_suspend(void);
 void capture_resume(Capture *capture);

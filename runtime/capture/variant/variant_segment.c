@@ -61,9 +61,9 @@ static Variant *variant_with(Trace *trace) {
     if (variant) return variant;
     sn_function *const fn = trace->capture->fn;
     if (variant_admit(trace) != ST_OK) return NULL;
-    pthread_mutex_lock(&fn->compiling);
+    CompileLock *const lock = compile_lock(fn);
     variant_compile(fn, trace, false);
-    pthread_mutex_unlock(&fn->compiling);
+    compile_unlock(fn, lock);
     return find_or_await(trace);
 }
 

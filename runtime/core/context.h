@@ -1,0 +1,47 @@
+/* context.h: in what state a thread's ops run, and who watches them, as one value [semantics C13].
+ *
+ * A thread's context is sn_state's `context`, whose fields (context.def) are also fields of the state. Library code may
+ * change fields while it runs, in any way that puts them back on all of its returns. A callback of the program's may
+ * leave without a return, by longjmp or an exception: then nothing of the library runs, and whatever it had changed
+ * stays. So the frame of a callback keeps the context that the program's own code outside had, whole:
+ *
+ *   program    sn_no_grad_begin, sn_cond(...)          state->program: grad off           <- context_note
+ *     library    keys, an emission, a generator ...    state->context: whatever
+ *       callback   a body: jumps to the program        frame->outside: grad off
+ *   program    its next call: context_enter            state->context = frame->outside, and what was in progress in
+ *                                                      between (InProgress) is ended
+ *
+ * A jump is noticed by the stack: it grows down, so a call from above the callback's frame comes from outside of it. */
+#ifndef SINTER_RUNTIME_CONTEXT_H
+#define SINTER_RUNTIME_CONTEXT_H
+#include <sinter/autograd.h>
+#include <sinter/compile.h>
+
+#include "ir/device.h"
+#include "runtime/base/base.h"
+
+/* runtime/capture/record/capture.h: the recording or matching in progress on this thread */
+typedef struct Capture Capture;
+
+typedef struct Context {
+#define FIELD(type, name) type name;
+#include "runtime/core/context.def"
+#undef FIELD
+} Context;
+
+#define CONTEXT_NO_CALLBACK ((const volatile uint64_t *)UINTPTR_MAX) /* above every frame */
+
+/* Something that a jump through its code must end, at the head of a struct that is not on the stack: a captured call, a
+ * run of the tape, a lock that is held. The newest first. */
+typedef struct InProgress {
+    struct InProgress *outer;
+    uint32_t n_scopes; /* open when it began */
+    void (*left)(struct InProgress *self);
+} InProgress;
+void in_progress_begin(struct sn_state *state, InProgress *what, void (*left)(InProgress *self));
+void in_progress_end(struct sn_state *state, InProgress *what); /* it has returned, or `left` is running */
+
+/* The program has changed the context: this is what its code has from now on. */
+void context_note(struct sn_state *state);
+
+#endif
