@@ -7,6 +7,7 @@
 #include "frontend/options.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/query.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/cpu/pool.h"
@@ -64,7 +65,7 @@ const sn_error *sn_error_take(void) {
 
 sn_status sn_fail(sn_status status, const char *message) {
     if (status <= SN_OK || status > SN_ERR_INTERNAL) status = SN_ERR_CALLBACK;
-    return (sn_status)error_raise((Status)status, "%s", message ? message : "");
+    return (sn_status)error_raise_lines((Status)status, "", message ? message : "");
 }
 
 int sn_finish(void) {
@@ -93,7 +94,7 @@ sn_status sn_init(const sn_init_options *options) {
     sn_init_options known = {0};
     const Status taken = options_take(&known, sizeof known, options, "sn_init");
     if (taken != ST_OK) return (sn_status)taken;
-    if (known.ignore_environment) settings_ignore_environment(); /* before a state */
+    if (known.ignore_environment) environment_ignore(); /* before a state */
     if (state_outside_body("sn_init") != ST_OK) return sn_check();
     return options ? init_with(&known) : sn_check();
 }

@@ -4,6 +4,7 @@
 
 #include "frontend/dict.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/escape.h"
 #include "runtime/base/text.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_events.h"
@@ -184,6 +185,8 @@ sn_dict *sn_dict_load(const char *path) {
 
 Status dict_safe(sn_tensor *t, const char *name, const char *what, SafeTensor *out) {
     TRY(tensor_ready(t, what));
+    if (!utf8_valid(name))
+        return error_raise(ST_ARGUMENT, "%s: the name '%s' is no UTF-8, as names in files must be", what, name);
     sn_tensor *const flat = sn_contiguous(sn_to_device(t, SN_CPU));
     TRY(tensor_ready(flat, what));
     const Meta *const meta = flat->base.meta;

@@ -2,12 +2,9 @@
  * force one. All levels give the same bits, so a wrong choice can only be slow or fault, never differ. */
 #include "kernels/levels.h"
 
-#include <stdlib.h>
+#include "runtime/base/environment.h"
 
 static int forced = -1; /* tests, single-threaded */
-static bool no_environment;
-
-void isa_ignore_environment(void) { no_environment = true; }
 
 const char *isa_name(Isa isa) {
     static const char *const names[ISA_COUNT] = {"v2", "v3", "v4"};
@@ -29,7 +26,7 @@ Isa isa_host(void) {
 /* The environment's level, or the host's if it is unset, unknown or higher. */
 static Isa choose(void) {
     const Isa host = isa_host();
-    const char *const wish = no_environment ? NULL : getenv("SINTER_ISA");
+    const char *const wish = environment("SINTER_ISA");
     for (int isa = 0; wish && isa < (int)host; isa++)
         if (!strcmp(wish, isa_name((Isa)isa))) return (Isa)isa;
     return host;

@@ -10,10 +10,9 @@
 
 typedef enum Isa { ISA_v2, ISA_v3, ISA_v4, ISA_COUNT } Isa;
 const char *isa_name(Isa isa);
-Isa isa_host(void);                /* the best the CPU has */
-Isa isa_used(void);                /* host's, or SINTER_ISA's if lower */
-void isa_ignore_environment(void); /* before the first kernel runs */
-void isa_force(int isa);           /* tests: an Isa, or -1 to go back */
+Isa isa_host(void);      /* the best the CPU has */
+Isa isa_used(void);      /* host's, or SINTER_ISA's if lower */
+void isa_force(int isa); /* tests: an Isa, or -1 to go back */
 
 enum { BLOCK = 1024 }; /* elements of an interpreter block; its memory is 64-byte aligned and holds BLOCK elements */
 

@@ -7,6 +7,7 @@
  *   schema  a schema searched as text: what it says is parsed (Param, OpRow)
  *   passes  a list of passes: a pipeline has a row in passes/passes.def
  *   stage   a stage told by its name: it has an id (ir/stages.def)
+ *   getenv  a variable of the environment: runtime/base/environment.h says which programs read none
  *
  * Usage: check_forbidden ROOT. Exceptions stand in the table, each with its reason; more than it allows is an error,
  * and so is an exception that nothing needs any more. */
@@ -37,6 +38,7 @@ static Rule rules[] = {
     {"stage",
      "(str|mem)n?cmp\\(.*\"(capture|functional|joint|decomposed|fused|forward|backward|loops|shapes|llvm|asm|guards)\"",
      ""},
+    {"getenv", "\\<(secure_)?getenv\\(|\\<environ\\>", "runtime/base/environment."},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
 
@@ -107,7 +109,7 @@ static void check_file(const char *root, const char *path) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const folders[] = {"ir/", "passes/", "codegen/", "runtime/", "frontend/"};
+    static const char *const folders[] = {"ir/", "passes/", "codegen/", "kernels/", "runtime/", "frontend/"};
     if (argc != 2) return fprintf(stderr, "usage: check_forbidden ROOT\n"), 2;
     for (int i = 0; i < N_RULES; i++)
         if (regcomp(&rules[i].compiled, rules[i].pattern, REG_EXTENDED)) return fprintf(stderr, "a bad pattern\n"), 2;

@@ -11,10 +11,9 @@
 #include "frontend/tool/bench_sizes.h"
 #include "frontend/tool/sample.h"
 #include "kernels/kernels.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/cpu/pool.h"
-
-extern char **environ;
 
 enum { MOST_THREADS = 256, MOST_REPEATS = 1000 };
 
@@ -69,7 +68,7 @@ bool bench_spawn(const char *program, char **argv, Text *out) {
     posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&actions, pipes[0]);
     pid_t child;
-    const int failed = posix_spawn(&child, program, &actions, NULL, argv, environ);
+    const int failed = posix_spawn(&child, program, &actions, NULL, argv, environment_all());
     posix_spawn_file_actions_destroy(&actions);
     close(pipes[1]);
     char part[4096];

@@ -1,20 +1,19 @@
 /* colour.c: see colour.h. */
 #include "frontend/tool/colour.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
-static bool is_set(const char *name) {
-    const char *const value = getenv(name);
-    return value && *value;
+#include "runtime/base/environment.h"
+
+static bool is(const char *name, const char *value) {
+    const char *const set = environment(name);
+    return set && !strcmp(set, value);
 }
 
-static bool is_zero(const char *name) { return is_set(name) && !strcmp(getenv(name), "0"); }
-
 bool colour_on(FILE *to) {
-    if (is_set("NO_COLOR")) return false;
-    if (is_set("CLICOLOR_FORCE") && !is_zero("CLICOLOR_FORCE")) return true;
-    if (is_zero("CLICOLOR") || !is_set("TERM") || !strcmp(getenv("TERM"), "dumb")) return false;
+    if (environment_is_set("NO_COLOR")) return false;
+    if (environment_is_set("CLICOLOR_FORCE") && !is("CLICOLOR_FORCE", "0")) return true;
+    if (is("CLICOLOR", "0") || !environment_is_set("TERM") || is("TERM", "dumb")) return false;
     return isatty(fileno(to)) == 1;
 }
 

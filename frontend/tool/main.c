@@ -6,6 +6,7 @@
 
 #include "frontend/tool/tool.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
@@ -29,18 +30,10 @@ Status input_read(const char *path, char **text, size_t *n) {
     return *text ? ST_OK : error_pending();
 }
 
-Status output_write(const char *path, const char *text) {
-    FILE *const file = fopen(path, "w");
-    const bool written = file && fputs(text, file) >= 0;
-    const int why = errno;
-    if (file && fclose(file) == 0 && written) return ST_OK;
-    return error_raise(ST_IO, "cannot write '%s': %s", path, strerror(written ? errno : why));
-}
-
 /* Log topics are read here too, where a wrong one ends the program; it is not said a second time. The settings of the
  * environment are read when a state is made, which not every command does by itself. */
 static Status environment_apply(void) {
-    const char *const topics = getenv("SINTER_LOGS");
+    const char *const topics = environment("SINTER_LOGS");
     if (topics && log_topics_set(topics) != ST_OK) unsetenv("SINTER_LOGS");
     state_get();
     return error_pending();

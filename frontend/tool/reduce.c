@@ -15,6 +15,7 @@
 #include "frontend/tool/shrink.h"
 #include "frontend/tool/ways.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/file.h"
 
 enum { MAX_PASSED = 64, PATH_ROOM = 1024 };
@@ -153,21 +154,9 @@ static int read_target(const ReduceJob *job, char **text) {
     return sn_check() || !*text ? report_error(code ? code : EXIT_wrong) : EXIT_done;
 }
 
-/* As far as can be told before the work. */
-static bool can_be_written(const char *path) {
-    struct stat there;
-    const bool exists = stat(path, &there) == 0;
-    if (exists && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) return true; /* a pipe waits for its reader */
-    FILE *const file = fopen(path, "a");
-    if (!file) return error_raise(ST_IO, "cannot write '%s': %s", path, strerror(errno)), false;
-    fclose(file);
-    if (!exists) unlink(path);
-    return true;
-}
-
 static int write_result(const ReduceJob *job, const char *text, const ShrinkSize *before) {
     const ShrinkSize now = shrink_size(text);
-    if (output_write(job->out, text) != ST_OK) return report_error(EXIT_environment);
+    if (file_write(job->out, text, strlen(text)) != ST_OK) return report_error(EXIT_environment);
     if (stopped) fprintf(stderr, "sinter: stopped by signal %d: the smallest graph so far\n", (int)stopped);
     fprintf(stderr, "%s: %d op%s to %d, %d input%s to %d, %d output%s to %d; %d runs; fails as before: %s\n", job->out,
             before->ops, before->ops == 1 ? "" : "s", now.ops, before->inputs, before->inputs == 1 ? "" : "s",
@@ -186,8 +175,7 @@ static int reduce_text(ReduceJob *job, char **text) {
 
 static int reduce(ReduceJob *job) {
     char *text = NULL;
-    const char *const place = getenv("TMPDIR");
-    snprintf(job->folder, sizeof job->folder - 32, "%.900s/sinter-reduce-XXXXXX", place && *place ? place : "/tmp");
+    snprintf(job->folder, sizeof job->folder - 32, "%.900s/sinter-reduce-XXXXXX", environment_temporary());
     if (!mkdtemp(job->folder) || !program_folder(job->program, sizeof job->program - sizeof "/sinter")) {
         fprintf(stderr, "sinter: cannot make the folder '%s': %s\n", job->folder, strerror(errno));
         return EXIT_environment;
@@ -257,7 +245,7 @@ int command_reduce(const Command *self, int argc, char **argv) {
     if (!a.ended && code == EXIT_done) {
         if (!strcmp(job.target.name, "-") && keep_stdin() != ST_OK) code = report_error(EXIT_environment);
         pass_library(&job);
-        if (code == EXIT_done && !can_be_written(job.out)) code = report_error(EXIT_environment);
+        if (code == EXIT_done && file_can_write(job.out) != ST_OK) code = report_error(EXIT_environment);
         if (code == EXIT_done) code = reduce(&job);
     }
     for (int i = 0; i < job.n_passed; i++) mem_free(job.passed[i]);

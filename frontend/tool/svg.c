@@ -2,6 +2,7 @@
 #include "frontend/tool/svg.h"
 
 #include "frontend/tool/tool.h"
+#include "runtime/base/file.h"
 
 void svg_begin(Text *svg, int64_t width, int64_t height) {
     text_printf(svg,
@@ -24,7 +25,7 @@ void svg_escaped(Text *svg, const char *words, size_t n) {
 void svg_words(Text *svg, const char *words) { svg_escaped(svg, words, strlen(words)); }
 
 Status svg_write(const char *path, Text *svg) {
-    const Status status = output_write(path, text_str(svg));
+    const Status status = file_write(path, text_str(svg), svg->n);
     text_free(svg);
     return status;
 }

@@ -54,8 +54,6 @@ void source_skip(int lines);
 
 /* A whole file ("-": stdin), malloc'd and NUL-terminated; raises ST_IO. */
 Status input_read(const char *path, char **text, size_t *n);
-/* Where the name leads, also to a link's end, a pipe or a device. Raises ST_IO. */
-Status output_write(const char *path, const char *text);
 
 #define COMMAND(name, group, names, doc, example) int command_##name(const Command *self, int argc, char **argv);
 #define OPTION(of, name, value, doc)

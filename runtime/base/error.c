@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/base/escape.h"
+
 HOT_THREAD_LOCAL ErrorSlot *error_slot_current;
 static HOT_THREAD_LOCAL ErrorSlot *own_slot; /* NULL: not made yet */
 static pthread_key_t own_key;
@@ -41,18 +43,36 @@ ErrorSlot *error_slot_use(ErrorSlot *slot) {
     return previous;
 }
 
-Status error_raise(Status status, const char *format, ...) {
+/* The slot of an error that is the first, or NULL. */
+static ErrorSlot *begin_error(Status status) {
     ErrorSlot *const slot = error_slot();
-    if (slot->status != ST_OK) return status;
+    if (slot->status != ST_OK) return NULL;
     slot->status = status;
     slot->code = 1000 + (int)status;
     slot->op[0] = slot->where[0] = '\0';
     slot->site = slot->cause = NULL;
     slot->place = (ErrorPlace){0};
+    return slot;
+}
+
+Status error_raise(Status status, const char *format, ...) {
+    ErrorSlot *const slot = begin_error(status);
+    if (!slot) return status;
+    char said[sizeof slot->message];
     va_list args;
     va_start(args, format);
-    vsnprintf(slot->message, sizeof slot->message, format, args);
+    vsnprintf(said, sizeof said, format, args);
     va_end(args);
+    escape_text(slot->message, sizeof slot->message, said, "");
+    return status;
+}
+
+Status error_raise_lines(Status status, const char *lead, const char *lines) {
+    ErrorSlot *const slot = begin_error(status);
+    if (!slot) return status;
+    char said[sizeof slot->message];
+    snprintf(said, sizeof said, "%s%s", lead, lines);
+    escape_text(slot->message, sizeof slot->message, said, "\n\t");
     return status;
 }
 
@@ -123,10 +143,12 @@ void error_set_site(const void *site) {
 
 void error_append(ErrorSlot *slot, const char *format, ...) {
     const size_t used = strlen(slot->message);
+    char said[sizeof slot->message];
     va_list args;
     va_start(args, format);
-    vsnprintf(slot->message + used, sizeof slot->message - used, format, args);
+    vsnprintf(said, sizeof said, format, args);
     va_end(args);
+    escape_text(slot->message + used, sizeof slot->message - used, said, "");
 }
 
 void error_add_path(const char *path) { error_append(error_slot(), " in '%s'", path); }

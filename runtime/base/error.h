@@ -16,7 +16,7 @@ typedef struct ErrorPlace {
 typedef struct ErrorSlot {
     Status status;      /* ST_OK: nothing pending */
     int code;           /* stable number, see error.def */
-    char message[1024]; /* one line, no trailing newline */
+    char message[1024]; /* one line, no trailing newline, but where a callback or a compiler gave its words */
     char op[96];        /* "aten::add.Tensor" or "" */
     char where[256];    /* "model.c:57" or "" */
     const void *site;   /* what `where` will name, or NULL */
@@ -25,8 +25,11 @@ typedef struct ErrorSlot {
     int lead; /* so many letters of the message say the place */
 } ErrorSlot;
 
-/* Raises an error unless one is pending; always returns `status` so that `return error_raise(...)` reads well. */
+/* Raises an error unless one is pending; always returns `status` so that `return error_raise(...)` reads well. Control
+ * characters and bytes that are no UTF-8, which names of others may have, are escaped. */
 Status error_raise(Status status, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The words of a callback or a compiler behind ours; their lines stay. */
+Status error_raise_lines(Status status, const char *lead, const char *lines);
 /* ST_PARSE; the format is that of the words before `message`, which say the place. */
 Status error_raise_at(ErrorPlace place, const char *message, const char *format, ...) PRINTF_LIKE(3, 4);
 ErrorSlot *error_slot(void);                           /* the thread's slot, made on first need, never NULL */

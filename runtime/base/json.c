@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/escape.h"
 
 enum { MAX_DEPTH = 64 };
 
@@ -90,6 +91,15 @@ static Status read_escape(JsonReader *r, char **to) {
     return ST_OK;
 }
 
+/* The text need not end in a NUL, but a string ends in a quote, which is no part of a character. */
+static Status read_character(JsonReader *r, char **to) {
+    const int n = utf8_length(r->at);
+    if (!n) return json_fail(r, "a string is no UTF-8");
+    memcpy(*to, r->at, (size_t)n);
+    *to += n, r->at += n;
+    return ST_OK;
+}
+
 /* Decoded text is never longer than the source. */
 static Status read_string(JsonReader *r, const char **out) {
     const char *close = r->at;
@@ -104,7 +114,7 @@ static Status read_string(JsonReader *r, const char **out) {
             r->at++;
             TRY(read_escape(r, &to));
         } else {
-            *to++ = *r->at++;
+            TRY(read_character(r, &to));
         }
     }
     *to = 0;

@@ -8,6 +8,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/base/escape.h"
 #include "runtime/base/near.h"
 #include "runtime/base/text.h"
 
@@ -99,12 +100,13 @@ static bool is_hidden(LogTopic topic, LogLevel level) {
 /* Lines ------------------------------------------------------------------------------------------ */
 
 void log_line(LogTopic topic, LogLevel level, const char *format, ...) {
-    char line[2048];
+    char said[2048], line[sizeof said];
     if (is_hidden(topic, level)) return;
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(said, sizeof said, format, args);
     va_end(args);
+    escape_text(line, sizeof line, said, "");
     log_whole(topic, level, line);
 }
 

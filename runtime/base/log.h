@@ -29,8 +29,9 @@ typedef void LogHandler(void *context, int level, const char *topic, const char 
  * set. */
 extern uint8_t log_threshold[LOG_TOPIC_COUNT];
 static inline bool log_on(LogTopic topic, LogLevel level) { return level >= log_threshold[topic]; }
+/* One line: control characters and bytes that are no UTF-8 are escaped. */
 void log_line(LogTopic topic, LogLevel level, const char *format, ...) PRINTF_LIKE(3, 4);
-void log_whole(LogTopic topic, LogLevel level, const char *text); /* the same, of any length */
+void log_whole(LogTopic topic, LogLevel level, const char *text); /* a text of any length and of several lines */
 #define LOG(topic, level, ...)                                                                                         \
     do {                                                                                                               \
         if (UNLIKELY(log_on(LOG_##topic, LOG_##level))) log_line(LOG_##topic, LOG_##level, __VA_ARGS__);               \

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/escape.h"
 
 static bool reserve(Text *text, size_t more) {
     if (text->n + more + 1 <= text->room) return true;
@@ -41,11 +42,15 @@ void text_printf(Text *text, const char *format, ...) {
     va_end(again);
 }
 
+/* Bytes that are no UTF-8 are no JSON either: each becomes U+FFFD. */
 void text_json_string(Text *text, const char *string) {
     text_puts(text, "\"");
-    for (const char *p = string; *p; p++) {
+    for (const char *p = string; *p;) {
         const unsigned char c = (unsigned char)*p;
-        if (c == '"' || c == '\\')
+        const int n = utf8_length(p);
+        if (!n)
+            text_puts(text, "\xEF\xBF\xBD");
+        else if (c == '"' || c == '\\')
             text_printf(text, "\\%c", c);
         else if (c == '\n')
             text_puts(text, "\\n");
@@ -54,7 +59,8 @@ void text_json_string(Text *text, const char *string) {
         else if (c < 0x20)
             text_printf(text, "\\u%04x", c);
         else
-            text_put(text, p, 1);
+            text_put(text, p, (size_t)n);
+        p += n ? n : 1;
     }
     text_puts(text, "\"");
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/bail.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/core/background.h"
 #include "runtime/core/profile.h"
@@ -30,7 +31,7 @@ static Status compile_request(const CodegenRequest *request, CodegenResult *resu
 }
 
 static void find_path(char *path, size_t room) {
-    const char *set = settings_environment("SINTER_LLVM_MODULE");
+    const char *set = environment("SINTER_LLVM_MODULE");
     if (set && *set) {
         snprintf(path, room, "%s", set);
         return;

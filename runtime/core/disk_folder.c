@@ -13,13 +13,13 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/core/settings.h"
 
@@ -70,7 +70,7 @@ static bool is_absolute(const char *path) { return path && path[0] == '/'; }
 
 /* That of another user, whose environment a program was given, gets no folder that they could not write to. */
 static bool find_default(DiskFolder *folder) {
-    const char *const xdg = settings_environment("XDG_CACHE_HOME"), *const home = settings_environment("HOME");
+    const char *const xdg = environment("XDG_CACHE_HOME"), *const home = environment("HOME");
     struct stat at;
     if (is_absolute(xdg)) return snprintf(folder->path, sizeof folder->path, "%s/sinter", xdg) < DISK_PATH;
     if (!is_absolute(home) || stat(home, &at)) return because(folder, "there is no home folder");
@@ -147,10 +147,6 @@ void disk_file_name(uint64_t hash, char name[DISK_NAME]) { snprintf(name, DISK_N
 
 static bool is_hex(const char *text, size_t n) { return strspn(text, "0123456789abcdef") >= n; }
 static bool is_entry(const char *name) { return strlen(name) == 21 && is_hex(name, 16) && !strcmp(name + 16, ".code"); }
-static bool is_half_written(const char *name) {
-    const size_t n = strlen(name);
-    return n > 8 && !strncmp(name, "half", 4) && !strcmp(name + n - 4, ".tmp");
-}
 
 static bool read_whole(int fd, char *content, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
@@ -197,45 +193,25 @@ bool disk_file_read(const DiskFolder *folder, const char *name, char **content, 
     return !*why;
 }
 
-/* Beyond the limit a signal would end the program. */
-static bool is_allowed(size_t bytes) {
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
-}
-
-static bool write_whole(int fd, const char *from, size_t bytes) {
-    if (failpoint("disk_full")) {
-        if (write(fd, from, bytes / 2) >= 0) errno = ENOSPC;
-        return false;
+static const char *why_not(int error) {
+    switch (error) {
+    case EROFS:
+    case EACCES:
+        return "the folder is read-only";
+    case ENOSPC:
+        return "the disk is full";
+    case EFBIG:
+        return "the limit of a file's size";
+    default:
+        return "a write failed";
     }
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t n = write(fd, from + done, bytes - done);
-        if (n <= 0 && !(n < 0 && errno == EINTR)) return false;
-        if (n > 0) done += (size_t)n;
-    }
-    return true;
-}
-
-static const char *write_half(const DiskFolder *folder, const char *half, const FilePart *parts, int n) {
-    const int fd = openat(folder->fd, half, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return errno == EROFS || errno == EACCES ? "the folder is read-only" : "no file can be made";
-    const char *why = NULL;
-    for (int i = 0; i < n && !why; i++)
-        if (!write_whole(fd, parts[i].at, parts[i].bytes))
-            why = errno == ENOSPC ? "the disk is full" : "a write failed";
-    return close(fd) && !why ? "a write failed" : why;
 }
 
 bool disk_file_write(const DiskFolder *folder, const char *name, const FilePart *parts, int n, const char **why) {
-    char half[64];
     size_t bytes = 0;
     for (int i = 0; i < n; i++) bytes += parts[i].bytes;
-    *why = bytes > MOST_BYTES ? "it is too large" : is_allowed(bytes) ? NULL : "the limit of a file's size";
-    if (*why) return false;
-    snprintf(half, sizeof half, "half-%ld-%" PRIx64 ".tmp", (long)getpid(), (uint64_t)clock_ns());
-    *why = write_half(folder, half, parts, n);
-    if (!*why && renameat(folder->fd, half, folder->fd, name)) *why = "it cannot be renamed";
-    if (*why) unlinkat(folder->fd, half, 0);
+    const int error = bytes > MOST_BYTES ? 0 : file_replace_in(folder->fd, name, parts, n);
+    *why = bytes > MOST_BYTES ? "it is too large" : error ? why_not(error) : NULL;
     return !*why;
 }
 
@@ -283,7 +259,7 @@ static bool list_all(const DiskFolder *folder, DIR *dir, DiskList *list) {
     for (const struct dirent *entry; (entry = readdir(dir));) {
         struct stat at;
         const char *const name = entry->d_name;
-        if (!is_entry(name) && !is_half_written(name)) continue;
+        if (!is_entry(name) && !file_is_half_written(name)) continue;
         if (fstatat(folder->fd, name, &at, AT_SYMLINK_NOFOLLOW)) continue; /* gone meanwhile */
         if (!is_entry(name))
             remove_if_old(folder, name, &at);

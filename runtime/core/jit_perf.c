@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/environment.h"
 #include "runtime/core/jit_told.h"
 #include "runtime/core/settings.h"
 
@@ -154,7 +155,7 @@ void jit_map_end(void) {
 /* The dump --------------------------------------------------------------------------------------- */
 
 static bool open_dump(const char *chosen, char *why) {
-    const char *const folder = chosen[0] ? chosen : settings_environment("JITDUMPDIR");
+    const char *const folder = chosen[0] ? chosen : environment("JITDUMPDIR");
     const int n =
         snprintf(dump_file.path, sizeof dump_file.path, "%s/jit-%d.dump", folder ? folder : "/tmp", (int)getpid());
     if (n >= (int)sizeof dump_file.path) return shut(&dump_file, "too long a name", why);

@@ -22,13 +22,12 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/arena.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 #include "runtime/core/plugin.h"
 #include "runtime/core/state.h"
-
-extern char **environ;
 
 enum { MAX_SOURCES = 256, FIXED = 24 };
 
@@ -191,7 +190,7 @@ static Status run_compiler(const PluginBuild *b, bool *well) {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, b->said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    const int error = posix_spawnp(&child, b->argv[0], &actions, &attributes, b->argv, environ);
+    const int error = posix_spawnp(&child, b->argv[0], &actions, &attributes, b->argv, environment_all());
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     if (error) return spawn_failed(b, error);
@@ -206,8 +205,9 @@ static Status compiler_refused(const PluginBuild *b) {
     char *words = NULL;
     size_t n;
     if (file_read(b->said, &words, &n) != ST_OK) return error_pending();
-    const Status status =
-        error_raise(ST_ARGUMENT, "sn_plugin_build: %s: %.800s", b->argv[0], *words ? words : "it failed");
+    char lead[320];
+    snprintf(lead, sizeof lead, "sn_plugin_build: %.280s: ", b->argv[0]);
+    const Status status = error_raise_lines(ST_ARGUMENT, lead, *words ? words : "it failed");
     mem_free(words);
     return status;
 }
@@ -223,8 +223,7 @@ static Status build_and_load(PluginBuild *b, const char *const *sources, int n) 
 }
 
 static Status make_folder(PluginBuild *b) {
-    const char *const parent = getenv("TMPDIR");
-    snprintf(b->folder, sizeof b->folder, "%.4000s/sinter-XXXXXX", parent && *parent ? parent : "/tmp");
+    snprintf(b->folder, sizeof b->folder, "%.4000s/sinter-XXXXXX", environment_temporary());
     if (mkdtemp(b->folder)) return ST_OK; /* of mode 0700 */
     return error_raise(ST_IO, "sn_plugin_build: cannot make a folder like '%s': %s", b->folder, strerror(errno));
 }
@@ -232,6 +231,9 @@ static Status make_folder(PluginBuild *b) {
 Status plugin_build(const char *const *sources, int n) {
     if (n < 1 || n > MAX_SOURCES)
         return error_raise(ST_ARGUMENT, "sn_plugin_build: %d sources, not 1 to %d", n, MAX_SOURCES);
+    if (environment_is_foreign())
+        return error_raise(ST_STATE,
+                           "sn_plugin_build: a program with more rights than its user has starts no compiler");
     PluginBuild *const b = mem_zero(sizeof *b);
     if (!b || !(b->arena = arena_new())) {
         mem_free(b);

@@ -2,7 +2,6 @@
  *
  * Initial values are read once; a state copies numbers only, and owns a text once it was set.
  * Settings marked process-wide take effect when set, through the module that they belong to. */
-#define _GNU_SOURCE /* environ */
 #include "runtime/core/settings.h"
 
 #include <ctype.h>
@@ -16,6 +15,7 @@
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/bail.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
 #include "runtime/core/disk_folder.h"
@@ -40,15 +40,7 @@ static const SettingRow rows[SET_COUNT] = {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool no_environment;
 static Setting initial[SET_COUNT]; /* text points at the environment or the table */
-
-void settings_ignore_environment(void) {
-    no_environment = true;
-    isa_ignore_environment();
-}
-
-const char *settings_environment(const char *variable) { return no_environment ? NULL : getenv(variable); }
 
 static long long most(const SettingRow *row) {
     if (row->kind == SETTING_flag) return 1;
@@ -78,7 +70,7 @@ static SettingVariable variable_of(const char *name) {
     return variable;
 }
 
-static const char *from_environment(const char *name) { return settings_environment(variable_of(name).name); }
+static const char *from_environment(const char *name) { return environment(variable_of(name).name); }
 
 /* Variables that are read elsewhere: by the tool, the build's script, the samples. */
 static const char *const others[] = {"LLVM_MODULE", "CUDA_DRIVER", "CUDA_NVRTC", "CUDA_BLASLT", "REPORT",
@@ -111,15 +103,19 @@ static void warn_of_unknown(void) {
     size_t n;
     const char *const point = failpoint_unknown(initial[SET_failpoints].text, is_pass, &n);
     if (point) LOG(general, WARNING, "SINTER_FAILPOINTS: no step asks for '%.*s'", (int)n, point);
-    for (char **at = no_environment ? NULL : environ; at && *at; at++) {
-        if (strncmp(*at, "SINTER_", 7)) continue;
-        const char *const name = *at + 7;
-        n = strcspn(name, "=");
-        if (is_variable(name, n)) continue;
-        char *const list = names_of_all();
-        LOG(general, WARNING, "SINTER_%.*s is no setting; settings: %s", (int)n, name, list ? list : "");
-        mem_free(list);
+    Text unknown = {0};
+    int count = 0;
+    for (char **at = environment_all(); *at; at++) {
+        n = strcspn(*at, "=");
+        if (strncmp(*at, "SINTER_", 7) || is_variable(*at + 7, n - 7)) continue;
+        text_printf(&unknown, "%s%.*s", count++ ? ", " : "", (int)n, *at);
     }
+    char *const list = count ? names_of_all() : NULL;
+    if (list)
+        LOG(general, WARNING, "%.800s %s; settings: %s", text_str(&unknown),
+            count == 1 ? "is no setting" : "are no settings", list);
+    mem_free(list);
+    text_free(&unknown);
 }
 
 static void log_as_set(Status (*set)(const char *text), SettingId id) {

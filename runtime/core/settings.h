@@ -22,8 +22,6 @@ struct sn_state;
 void settings_init(struct sn_state *state); /* the initial values */
 void settings_free(struct sn_state *state);
 Status settings_copy(struct sn_state *to, const struct sn_state *from); /* to: has the initial values */
-void settings_ignore_environment(void);                                 /* before the first state is made */
-const char *settings_environment(const char *variable);                 /* NULL: not set, or ignored */
 int64_t setting_number(SettingId id);                                   /* of the current state; flags: 0 or 1 */
 /* Raises ST_ARGUMENT and lists the valid names for an unknown one. */
 Status setting_set(struct sn_state *state, const char *name, const char *value);

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/prelude.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/core/settings.h"
@@ -18,7 +19,7 @@ enum { MAKER_BYTES = 32 };
 
 /* Of another driver than the machine's (an emulated one) code is of another kind. */
 static void print_driver(Text *text) {
-    const char *const driver = settings_environment("SINTER_CUDA_DRIVER");
+    const char *const driver = environment("SINTER_CUDA_DRIVER");
     if (driver && driver[0]) text_printf(text, "driver %s\n", driver);
 }
 

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "runtime/base/environment.h"
 #include "runtime/core/background.h"
 #include "runtime/core/settings.h"
 
@@ -77,7 +78,7 @@ static void *open_beneath(const LibraryPlaces *places, int row, LibraryReason *w
     char pattern[4096];
     glob_t found;
     void *library = NULL;
-    const char *const variable = folders[row].variable, *const start = variable ? settings_environment(variable) : "";
+    const char *const variable = folders[row].variable, *const start = variable ? environment(variable) : "";
     if (!start || (variable && !*start)) return NULL;
     snprintf(pattern, sizeof pattern, "%s%s", start, folders[row].pattern);
     if (glob(pattern, 0, NULL, &found)) return NULL;
@@ -87,7 +88,7 @@ static void *open_beneath(const LibraryPlaces *places, int row, LibraryReason *w
 }
 
 void *library_open(const LibraryPlaces *places, LibraryReason *why) {
-    const char *const set = settings_environment(places->variable);
+    const char *const set = environment(places->variable);
     if (set && *set) return open_file(set, why);
     void *library = NULL;
     for (int i = 0; places->names[i] && !library; i++)

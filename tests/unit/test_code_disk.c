@@ -283,13 +283,13 @@ END_TEST
 
 /* What they left half written goes an hour later, or where the clock was set back. */
 START_TEST(half_written_files_go_when_they_are_old) {
+#define HALF(letters) "0123456789abcdef.code.00000000000000" letters ".tmp"
     folder_begin();
     static const struct {
         const char *name;
         int hours;
         bool stays;
-    } rows[] = {
-        {"half-1-1.tmp", -2, false}, {"half-1-2.tmp", 2, false}, {"half-1-3.tmp", 0, true}, {"notes", -9, true}};
+    } rows[] = {{HALF("0a"), -2, false}, {HALF("0b"), 2, false}, {HALF("0c"), 0, true}, {"notes", -9, true}};
     char path[512];
     for (int i = 0; i < COUNT_OF(rows); i++) {
         snprintf(path, sizeof path, "%s/%s", process_folder, rows[i].name);

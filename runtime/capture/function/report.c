@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/capture/function/function.h"
@@ -38,8 +39,7 @@ static void warn_once(const char *report) {
 static bool has_story(const sn_function *fn) { return fn->variants.n || fn->failures.n || fn->breaks.n; }
 
 void function_report(sn_function *fn) {
-    const char *const report = settings_environment("SINTER_REPORT"), *const path =
-                                                                          settings_environment("SINTER_REPORT_FILE");
+    const char *const report = environment("SINTER_REPORT"), *const path = environment("SINTER_REPORT_FILE");
     if (LIKELY(!report || !*report)) return;
     if (!is_report(report)) warn_once(report);
     if (!has_story(fn) || !is_report(report)) return;

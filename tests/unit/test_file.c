@@ -1,0 +1,197 @@
+/* How files are written (runtime/base/file_write.c): beside their name, without a way for others to be in between. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "runtime/base/alloc.h"
+#include "runtime/base/error.h"
+#include "tests/unit/process.h"
+
+static char path_room[4][512];
+
+static const char *in_folder(int slot, const char *name) {
+    snprintf(path_room[slot], sizeof path_room[slot], "%s/%s", process_folder, name);
+    return path_room[slot];
+}
+
+static void expect_content(const char *path, const char *content) {
+    char *read;
+    size_t bytes;
+    ck_assert_int_eq(file_read(path, &read, &bytes), ST_OK);
+    ck_assert_str_eq(read, content);
+    mem_free(read);
+}
+
+static void write_text(const char *path, const char *text) {
+    ck_assert_int_eq(file_write(path, text, strlen(text)), ST_OK);
+}
+
+static int files_in_folder(void) {
+    DIR *const dir = opendir(process_folder);
+    int n = 0;
+    for (const struct dirent *entry; (entry = readdir(dir));) n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static void expect_refused(const char *path, int error) {
+    ck_assert_int_eq(file_can_write(path), ST_IO);
+    error_clear();
+    ck_assert_int_eq(file_write(path, "x", 1), ST_IO);
+    ck_assert_ptr_nonnull(strstr(error_slot()->message, strerror(error)));
+    error_clear();
+}
+
+START_TEST(a_link_stays_and_what_it_leads_to_is_replaced) {
+    folder_begin();
+    const char *const target = in_folder(0, "target"), *const link = in_folder(1, "link"),
+                      *const chain = in_folder(2, "chain");
+    struct stat at;
+    write_text(target, "before");
+    ck_assert_int_eq(symlink("target", link), 0);
+    ck_assert_int_eq(symlink(link, chain), 0);
+    write_text(chain, "after");
+    expect_content(target, "after");
+    ck_assert(!lstat(link, &at) && S_ISLNK(at.st_mode) && !lstat(chain, &at) && S_ISLNK(at.st_mode));
+    unlink(target); /* and one that leads nowhere yet */
+    ck_assert_int_eq(file_can_write(link), ST_OK);
+    write_text(link, "made");
+    expect_content(target, "made");
+    ck_assert_int_eq(files_in_folder(), 3);
+    unlink(target);
+    ck_assert_int_eq(symlink("chain", target), 0);
+    expect_refused(chain, ELOOP);
+    folder_end();
+}
+END_TEST
+
+START_TEST(what_is_no_regular_file_is_written_in_place) {
+    folder_begin();
+    int ends[2];
+    char open_file[64], read_back[8] = "";
+    ck_assert_int_eq(pipe(ends), 0);
+    snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", ends[1]);
+    write_text(open_file, "piped");
+    ck_assert_int_eq(read(ends[0], read_back, 5), 5);
+    ck_assert_str_eq(read_back, "piped");
+    write_text("/dev/null", "nothing");
+    expect_refused(process_folder, EISDIR);
+    ck_assert_int_eq(file_write("/dev/full", "x", 1), ST_IO);
+    error_clear();
+    folder_end();
+}
+END_TEST
+
+/* What a shell's `>` made stays the file that is written to. */
+START_TEST(an_open_file_goes_on_where_it_is) {
+    folder_begin();
+    const char *const path = in_folder(0, "out");
+    char open_file[64];
+    const int fd = open(path, O_RDWR | O_CREAT, 0644);
+    ck_assert_int_eq(write(fd, "first ", 6), 6);
+    snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", fd);
+    write_text(open_file, "second");
+    close(fd);
+    expect_content(path, "first second");
+    folder_end();
+}
+END_TEST
+
+START_TEST(a_file_keeps_its_mode_and_a_new_one_has_that_of_umask) {
+    folder_begin();
+    const char *const path = in_folder(0, "file");
+    struct stat at;
+    const mode_t before = umask(027);
+    write_text(path, "new");
+    ck_assert(!stat(path, &at) && (at.st_mode & 0777) == 0640);
+    chmod(path, 0604);
+    write_text(path, "again");
+    ck_assert(!stat(path, &at) && (at.st_mode & 0777) == 0604);
+    umask(before);
+    folder_end();
+}
+END_TEST
+
+/* The name of what is written beside the file is another one each time, and never one that is there. */
+START_TEST(nobody_foresees_what_is_written_beside) {
+    folder_begin();
+    const char *const path = in_folder(0, "file"), *const victim = in_folder(1, "victim");
+    char old[64];
+    write_text(victim, "precious");
+    snprintf(old, sizeof old, "file.%ld.tmp", (long)getpid()); /* what earlier versions took */
+    ck_assert_int_eq(symlink("victim", in_folder(2, old)), 0);
+    write_text(path, "mine");
+    expect_content(victim, "precious");
+    ck_assert_int_eq(files_in_folder(), 3);
+    ck_assert(file_is_half_written("a.0123456789abcdef.tmp"));
+    ck_assert(!file_is_half_written(old) && !file_is_half_written("0123456789abcdef.code") &&
+              !file_is_half_written(""));
+    folder_end();
+}
+END_TEST
+
+START_TEST(names_may_be_as_long_as_names_get) {
+    folder_begin();
+    char name[256], longer[257];
+    memset(name, 'n', sizeof name - 1), name[255] = '\0';
+    memset(longer, 'n', sizeof longer - 1), longer[256] = '\0';
+    write_text(in_folder(0, name), "long");
+    expect_content(in_folder(0, name), "long");
+    ck_assert_int_eq(file_write(in_folder(1, longer), "x", 1), ST_IO);
+    error_clear();
+    ck_assert_int_eq(files_in_folder(), 1);
+    folder_end();
+}
+END_TEST
+
+enum { WRITES = 100, LETTERS = 4000 };
+
+static void *write_many(void *letter) {
+    char text[LETTERS];
+    intptr_t failed = 0;
+    memset(text, *(const char *)letter, sizeof text);
+    for (int i = 0; i < WRITES; i++) failed += file_write(path_room[0], text, sizeof text) != ST_OK;
+    return (void *)failed;
+}
+
+static void expect_whole(void) {
+    char *text;
+    size_t bytes;
+    ck_assert_int_eq(file_read(path_room[0], &text, &bytes), ST_OK);
+    ck_assert_uint_eq(bytes, LETTERS);
+    ck_assert_uint_eq(strspn(text, text[0] == 'a' ? "a" : "b"), LETTERS);
+    mem_free(text);
+}
+
+START_TEST(two_writers_of_one_path_both_succeed) {
+    folder_begin();
+    char a = 'a', b = 'b';
+    pthread_t threads[2];
+    void *failed[2];
+    in_folder(0, "file");
+    write_many(&a);
+    pthread_create(&threads[0], NULL, write_many, &a);
+    pthread_create(&threads[1], NULL, write_many, &b);
+    for (int i = 0; i < WRITES; i++) expect_whole();
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], &failed[i]);
+    ck_assert(!failed[0] && !failed[1]);
+    ck_assert_int_eq(files_in_folder(), 1);
+    folder_end();
+}
+END_TEST
+
+int main(void) {
+    TCase *const all = tcase_create("file");
+    tcase_add_test(all, a_link_stays_and_what_it_leads_to_is_replaced);
+    tcase_add_test(all, what_is_no_regular_file_is_written_in_place);
+    tcase_add_test(all, an_open_file_goes_on_where_it_is);
+    tcase_add_test(all, a_file_keeps_its_mode_and_a_new_one_has_that_of_umask);
+    tcase_add_test(all, nobody_foresees_what_is_written_beside);
+    tcase_add_test(all, names_may_be_as_long_as_names_get);
+    tcase_add_test(all, two_writers_of_one_path_both_succeed);
+    return suite_run("file", all);
+}
