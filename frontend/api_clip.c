@@ -14,14 +14,17 @@ typedef struct Grads {
 
 /* A tensor that is set under two names has one gradient. The norms lie on the first gradient's device. */
 static Status take_grads(const sn_dict *d, Grads *all) {
-    for (int i = 0; i < d->n; i++) {
-        sn_tensor *const g = dict_holds(d, i, d->entries[i].tensor) ? NULL : sn_grad(d->entries[i].tensor);
+    Map seen = {0};
+    bool first;
+    for (int i = 0; i < d->n && dict_see(&seen, d->entries[i].tensor, &first) == ST_OK; i++) {
+        sn_tensor *const g = first ? sn_grad(d->entries[i].tensor) : NULL;
         if (!g) continue;
         all->grad[all->n] = g;
         all->norm[all->n] = sn_linalg_vector_norm(g, sn_float(2), (sn_ints){NULL, 0}, false);
         if (all->n) all->norm[all->n] = sn_to_device(all->norm[all->n], sn_device_of(all->grad[0]));
         all->n++;
     }
+    map_free(&seen);
     return error_pending();
 }
 

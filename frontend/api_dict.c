@@ -15,19 +15,20 @@ sn_dict *sn_dict_new(void) { return error_pending() == ST_OK ? mem_zero(sizeof(s
 
 void sn_dict_free(sn_dict *d) {
     if (!d) return;
-    for (int i = 0; i < d->n; i++) {
+    for (int i = d->n - 1; i >= 0; i--) { /* a tensor's newest name is found first */
         tensor_unnamed(d->entries[i].tensor, d->entries[i].name);
         mem_free(d->entries[i].name);
         tensor_release(d->entries[i].tensor);
     }
+    dict_free_carried(d);
+    name_index_free(&d->names);
     mem_free(d->entries);
     mem_free(d);
 }
 
-static int find_name(const sn_dict *d, const char *name) {
-    for (int i = 0; i < d->n; i++)
-        if (!strcmp(d->entries[i].name, name)) return i;
-    return -1;
+const DictEntry *dict_find(const sn_dict *d, const char *name) {
+    const int i = name_index_find(&d->names, name);
+    return i >= 0 ? &d->entries[i] : NULL;
 }
 
 static Status append_entry(sn_dict *d, const char *name, sn_tensor *t) {
@@ -39,15 +40,19 @@ static Status append_entry(sn_dict *d, const char *name, sn_tensor *t) {
     }
     char *const copy = mem_strdup(name);
     if (!copy) return ST_MEMORY;
+    if (name_index_add(&d->names, copy) != ST_OK) {
+        mem_free(copy);
+        return ST_MEMORY;
+    }
     d->entries[d->n++] = (DictEntry){copy, t};
     tensor_retain(t);
     return ST_OK;
 }
 
-bool dict_holds(const sn_dict *d, int n, const sn_tensor *t) {
-    for (int i = 0; i < n; i++)
-        if (d->entries[i].tensor == t) return true;
-    return false;
+Status dict_see(Map *seen, const sn_tensor *t, bool *first) {
+    const uint64_t key = (uint64_t)(uintptr_t)t;
+    *first = !map_get(seen, key);
+    return !*first || map_set(seen, key, seen) ? ST_OK : ST_MEMORY;
 }
 
 Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
@@ -56,17 +61,20 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     TRY(tensor_valid(t, "sn_dict_set"));
     TRY(state_untraced("sn_dict_set"));
     capture_note_event("a dictionary is changed in the body");
-    const int i = find_name(d, name);
+    DictEntry *const entry = (DictEntry *)dict_find(d, name);
     TRY(tensor_named(t, name));
-    if (i < 0) {
+    if (!entry) {
         const Status status = append_entry(d, name, t);
-        if (status != ST_OK) tensor_unnamed(t, name);
+        if (status != ST_OK)
+            tensor_unnamed(t, name);
+        else
+            dict_drop_opaque(d, name);
         return status;
     }
     tensor_retain(t);
-    tensor_unnamed(d->entries[i].tensor, name);
-    tensor_release(d->entries[i].tensor);
-    d->entries[i].tensor = t;
+    tensor_unnamed(entry->tensor, name);
+    tensor_release(entry->tensor);
+    entry->tensor = t;
     return ST_OK;
 }
 
@@ -124,8 +132,14 @@ sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
         error_raise(ST_ARGUMENT, "sn_dict_get: the dictionary or the name is NULL");
         return NULL;
     }
-    const int i = find_name(d, name);
-    if (i >= 0) return d->entries[i].tensor;
+    const DictEntry *const entry = dict_find(d, name);
+    const DictOpaque *const opaque = dict_find_opaque(d, name);
+    if (entry) return entry->tensor;
+    if (opaque) {
+        error_raise(ST_DTYPE, "sn_dict_get: '%s' has the dtype %s, which Sinter does not have; it is kept for saving",
+                    name, opaque->tensor.dtype_name);
+        return NULL;
+    }
     int near[NEAR];
     Text text = {0};
     const int n = nearest(d, name, near);
@@ -157,11 +171,12 @@ sn_status sn_dict_copy(sn_dict *to, sn_dict *from) {
 static Status load_into(sn_dict *d, const SafeFile *file) {
     for (int i = 0; i < file->n; i++) {
         const SafeTensor *const from = &file->tensors[i];
+        if (!from->dtype) continue;
         sn_tensor *const t = sn_from_data(from->data, (sn_ints){from->sizes, from->rank}, (sn_dtype)from->dtype);
         if (!t) return error_pending();
         TRY(dict_set(d, from->name, t));
     }
-    return ST_OK;
+    return dict_take_carried(d, file);
 }
 
 sn_dict *sn_dict_load(const char *path) {
@@ -199,17 +214,33 @@ Status dict_safe(sn_tensor *t, const char *name, const char *what, SafeTensor *o
     return ST_OK;
 }
 
+/* Entries of unknown dtypes at the places that they had. */
+static Status list_all(const sn_dict *d, SafeTensor *out) {
+    int carried = 0;
+    for (int i = 0; i <= d->n; i++) {
+        for (; carried < d->n_opaque && d->opaque[carried].before <= i; carried++) *out++ = d->opaque[carried].tensor;
+        if (i < d->n) TRY(dict_safe(d->entries[i].tensor, d->entries[i].name, "sn_dict_save", out++));
+    }
+    return ST_OK;
+}
+
+static void list_metadata(const sn_dict *d, const char *(*out)[2]) {
+    for (int i = 0; i < d->n_metadata; i++) out[i][0] = d->metadata[i].key, out[i][1] = d->metadata[i].value;
+}
+
 sn_status sn_dict_save(sn_dict *d, const char *path) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!d || !path) return (sn_status)error_raise(ST_ARGUMENT, "sn_dict_save: the dictionary or the path is NULL");
-    SafeTensor *const tensors = mem_alloc((size_t)(d->n + 1) * sizeof *tensors);
-    if (!tensors) return SN_ERR_MEMORY;
+    SafeTensor *const tensors = mem_alloc((size_t)(d->n + d->n_opaque + 1) * sizeof *tensors);
+    const char *(*const metadata)[2] = mem_alloc((size_t)(d->n_metadata + 1) * sizeof *metadata);
     const sn_scope scope = sn_scope_begin();
-    Status status = ST_OK;
-    for (int i = 0; i < d->n && status == ST_OK; i++)
-        status = dict_safe(d->entries[i].tensor, d->entries[i].name, "sn_dict_save", &tensors[i]);
-    if (status == ST_OK) status = safetensors_save(path, tensors, d->n, NULL, 0);
+    Status status = tensors && metadata ? list_all(d, tensors) : ST_MEMORY;
+    if (status == ST_OK) {
+        list_metadata(d, metadata);
+        status = safetensors_save(path, tensors, d->n + d->n_opaque, metadata, d->n_metadata);
+    }
     sn_scope_end(scope);
     mem_free(tensors);
+    mem_free(metadata);
     return (sn_status)status;
 }

@@ -171,13 +171,23 @@ static Status add_slots(sn_optim *o, const char *kind, sn_tensor **slots) {
 }
 
 /* A tensor under two names (tied weights) steps once, under the first. */
-static Status take_params(sn_optim *o, const sn_dict *d) {
+static Status take_each(sn_optim *o, const sn_dict *d, Map *seen) {
     for (int i = 0; i < d->n; i++) {
         sn_tensor *const t = d->entries[i].tensor;
-        if (!tape_tracks(t) || dict_holds(o->params, o->params->n, t)) continue;
+        bool first;
+        TRY(dict_see(seen, t, &first));
+        if (!first || !tape_tracks(t)) continue;
         if (!tape_is_leaf(t)) return error_raise(ST_ARGUMENT, "%s: '%s' is not a leaf", o->maker, d->entries[i].name);
         TRY(dict_set(o->params, d->entries[i].name, t));
     }
+    return ST_OK;
+}
+
+static Status take_params(sn_optim *o, const sn_dict *d) {
+    Map seen = {0};
+    const Status taken = take_each(o, d, &seen);
+    map_free(&seen);
+    TRY(taken);
     if (o->params->n == 0)
         return error_raise(ST_ARGUMENT, "%s: no tensor of the dictionary requires gradients", o->maker);
     o->first = mem_zero((size_t)o->params->n * sizeof *o->first);

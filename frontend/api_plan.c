@@ -13,12 +13,6 @@
 #include "runtime/core/bundle.h"
 #include "runtime/core/safetensors.h"
 
-static const DictEntry *entry_named(const sn_dict *d, const char *name) {
-    for (int i = 0; d && i < d->n; i++)
-        if (!strcmp(d->entries[i].name, name)) return &d->entries[i];
-    return NULL;
-}
-
 /* Saving -------------------------------------------------------------------------------------- */
 
 static Status name_closed(SavedPlan *plan, const sn_plan_options *options) {
@@ -129,11 +123,11 @@ static Status refuse_tensor(const SavedTensor *t, const sn_tensor *given) {
 }
 
 static Status find_tensor(SavedTensor *t, const SafeFile *embedded, const sn_dict *given) {
-    const DictEntry *const entry = entry_named(given, t->name);
+    const DictEntry *const entry = given ? dict_find(given, t->name) : NULL;
     const SafeTensor *const stored = t->embedded && embedded ? safetensors_find(embedded, t->name) : NULL;
     if (entry)
         t->tensor = entry->tensor;
-    else if (stored && !(t->tensor = embedded_tensor(t, stored)))
+    else if (stored && stored->dtype && !(t->tensor = embedded_tensor(t, stored)))
         return error_pending();
     if (!t->tensor) return refuse_tensor(t, NULL);
     TRY(tensor_ready(t->tensor, "sn_plan_load"));

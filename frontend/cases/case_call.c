@@ -27,7 +27,7 @@ static sn_tensor *in_f64(sn_tensor *t, bool magnitudes) {
 sn_tensor *case_tensor(const SafeFile *file, const Json *spec, CaseFloats floats) {
     const SafeTensor *span = safetensors_find(file, json_string(json_get(spec, "t")));
     sn_ints sizes, strides;
-    if (!span || !json_list(file->arena, json_get(spec, "size"), &sizes) ||
+    if (!span || !span->dtype || !json_list(file->arena, json_get(spec, "size"), &sizes) ||
         !json_list(file->arena, json_get(spec, "stride"), &strides)) {
         error_raise(ST_PARSE, "a tensor of the case is incomplete");
         return NULL;

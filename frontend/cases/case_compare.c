@@ -200,7 +200,7 @@ bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, const Ca
     const char *name = json_string(json_get(spec, "t"));
     const SafeTensor *span = name ? safetensors_find(file, name) : NULL;
     const Json *stride = json_get(spec, "stride");
-    if (!span || !stride || stride->n != json_get(spec, "size")->n)
+    if (!span || !span->dtype || !stride || stride->n != json_get(spec, "size")->n)
         return text_puts(why, "the case's tensor is incomplete"), false;
     size_t bytes;
     char *data = read_all(got, &bytes);

@@ -14,7 +14,7 @@ enum { CALLS = 3 }; /* a number that differs becomes a symbol in the second, who
 /* Printing ------------------------------------------------------------------------------------ */
 
 static void print_tensor(const SafeTensor *t) {
-    printf("tensor %s: %s[", t->name, dtype_name(t->dtype));
+    printf("tensor %s: %s[", t->name, t->dtype ? dtype_name(t->dtype) : t->dtype_name);
     for (int d = 0; d < t->rank; d++) printf("%s%lld", d ? "," : "", (long long)t->sizes[d]);
     printf("], %zu bytes\n", t->bytes);
 }

@@ -28,7 +28,7 @@ static Status read_sizes(SafeFile *file, const Json *shape, SafeTensor *tensor) 
     if (!shape || shape->kind != JSON_list || shape->n > MAX_SAFE_RANK) return bad("bad shape", tensor->name);
     int64_t *sizes = ARENA_ARRAY(file->arena, int64_t, shape->n ? shape->n : 1);
     if (!sizes) return ST_MEMORY;
-    int64_t bytes = dtype_bytes(tensor->dtype);
+    int64_t bytes = tensor->dtype ? dtype_bytes(tensor->dtype) : 1;
     for (int i = 0; i < shape->n; i++) {
         const Json *size = &shape->items[i];
         if (size->kind != JSON_number || !size->is_int || size->i < 0) return bad("bad shape", tensor->name);
@@ -41,10 +41,19 @@ static Status read_sizes(SafeFile *file, const Json *shape, SafeTensor *tensor) 
     return ST_OK;
 }
 
+/* Letters, digits and '_', as all names of dtypes have. */
+static bool is_dtype_name(const char *name) {
+    const size_t n = name ? strlen(name) : 0;
+    return n && n < 32 && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == n;
+}
+
 static Status read_tensor(SafeFile *file, const Json *entry, size_t data_at, SafeTensor *tensor) {
     tensor->name = entry->key;
-    tensor->dtype = dtype_of(json_string(json_get(entry, "dtype")));
-    if (!tensor->dtype) return bad("unknown dtype", tensor->name);
+    tensor->dtype_name = json_string(json_get(entry, "dtype"));
+    if (!is_dtype_name(tensor->dtype_name)) return bad("bad dtype", tensor->name);
+    tensor->dtype = dtype_of(tensor->dtype_name);
+    if (name_index_find(&file->names, tensor->name) >= 0) return bad("a second entry", tensor->name);
+    TRY(name_index_add(&file->names, tensor->name));
     TRY(read_sizes(file, json_get(entry, "shape"), tensor));
     const Json *offsets = json_get(entry, "data_offsets");
     if (!offsets || offsets->kind != JSON_list || offsets->n != 2 || !offsets->items[0].is_int ||
@@ -53,26 +62,39 @@ static Status read_tensor(SafeFile *file, const Json *entry, size_t data_at, Saf
     const int64_t begin = offsets->items[0].i, end = offsets->items[1].i;
     if (begin < 0 || end < begin || (uint64_t)end > file->bytes - data_at)
         return bad("data_offsets outside the file", tensor->name);
+    if (!tensor->dtype) tensor->bytes = (size_t)(end - begin);
     if ((uint64_t)(end - begin) != tensor->bytes) return bad("data_offsets do not fit the shape", tensor->name);
     tensor->data = file->content + data_at + begin;
     return ST_OK;
 }
 
 static int by_data(const void *a, const void *b) {
-    const SafeTensor *x = a, *y = b;
+    const SafeTensor *const x = *(const SafeTensor *const *)a, *const y = *(const SafeTensor *const *)b;
     if (x->data != y->data) return x->data < y->data ? -1 : 1;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
-    return strcmp(x->name, y->name);
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
 /* No holes, no overlaps, nothing behind the last. */
 static Status check_tiling(const SafeFile *file, size_t data_at) {
     const char *at = file->content + data_at;
+    const SafeTensor **const sorted = ARENA_ARRAY(file->arena, const SafeTensor *, file->n ? file->n : 1);
+    if (!sorted) return ST_MEMORY;
+    for (int i = 0; i < file->n; i++) sorted[i] = &file->tensors[i];
+    qsort(sorted, (size_t)file->n, sizeof *sorted, by_data);
     for (int i = 0; i < file->n; i++) {
-        if (file->tensors[i].data != at) return bad("a hole or an overlap before the data", file->tensors[i].name);
-        at += file->tensors[i].bytes;
+        if (sorted[i]->data != at) return bad("a hole or an overlap before the data", sorted[i]->name);
+        at += sorted[i]->bytes;
     }
     return at == file->content + file->bytes ? ST_OK : bad("bytes behind the last tensor", "");
+}
+
+static Status read_metadata(SafeFile *file, const Json *metadata) {
+    if (file->metadata) return bad("a second __metadata__", "");
+    if (metadata->kind != JSON_object) return bad("__metadata__ is no object", "");
+    for (int i = 0; i < metadata->n; i++)
+        if (metadata->items[i].kind != JSON_string) return bad("a value of __metadata__ is no string", "");
+    file->metadata = metadata;
+    return ST_OK;
 }
 
 static Status read_header(SafeFile *file) {
@@ -87,11 +109,10 @@ static Status read_header(SafeFile *file) {
     if (!file->tensors) return ST_MEMORY;
     for (int i = 0; i < header->n; i++) {
         if (!strcmp(header->items[i].key, "__metadata__"))
-            file->metadata = &header->items[i];
+            TRY(read_metadata(file, &header->items[i]));
         else
             TRY(read_tensor(file, &header->items[i], 8 + length, &file->tensors[file->n++]));
     }
-    qsort(file->tensors, (size_t)file->n, sizeof *file->tensors, by_data);
     return check_tiling(file, 8 + length);
 }
 
@@ -121,14 +142,14 @@ Status safetensors_open(const char *path, SafeFile **out) {
 void safetensors_close(SafeFile *file) {
     if (!file) return;
     if (file->arena) arena_free(file->arena);
+    name_index_free(&file->names);
     mem_free(file->content);
     mem_free(file);
 }
 
 const SafeTensor *safetensors_find(const SafeFile *file, const char *name) {
-    for (int i = 0; i < file->n; i++)
-        if (!strcmp(file->tensors[i].name, name)) return &file->tensors[i];
-    return NULL;
+    const int i = name_index_find(&file->names, name);
+    return i >= 0 ? &file->tensors[i] : NULL;
 }
 
 /* writing ------------------------------------------------------------------------------------- */
@@ -153,7 +174,7 @@ static void header_print(Text *text, const SafeTensor *tensors, int n, const cha
         const SafeTensor *tensor = &tensors[i];
         text_puts(text, i || n_metadata ? "," : "");
         text_json_string(text, tensor->name);
-        text_printf(text, ":{\"dtype\":\"%s\",\"shape\":[", names[tensor->dtype]);
+        text_printf(text, ":{\"dtype\":\"%s\",\"shape\":[", tensor->dtype ? names[tensor->dtype] : tensor->dtype_name);
         for (int k = 0; k < tensor->rank; k++) text_printf(text, k ? ",%lld" : "%lld", (long long)tensor->sizes[k]);
         text_printf(text, "],\"data_offsets\":[%zu,%zu]}", at, at + tensor->bytes);
         at += tensor->bytes;

@@ -5,11 +5,13 @@
 #define SINTER_RUNTIME_SAFETENSORS_H
 #include "ir/dtype.h"
 #include "runtime/base/json.h"
+#include "runtime/base/name_index.h"
 #include "runtime/base/text.h"
 
 typedef struct SafeTensor {
     const char *name;
-    DType dtype;
+    DType dtype;            /* DT_default: one that we do not have (F8_E4M3...); its bytes can still be carried along */
+    const char *dtype_name; /* what the file calls it; written where dtype is DT_default */
     int rank;
     const int64_t *sizes;
     const void *data; /* row-major, unaligned */
@@ -20,12 +22,14 @@ typedef struct SafeFile {
     Arena *arena;
     char *content;
     size_t bytes;
-    const Json *metadata; /* the "__metadata__" object, or NULL */
+    const Json *metadata; /* the "__metadata__" object, of strings alone, or NULL */
     int n;
-    SafeTensor *tensors; /* in the order of their data */
+    SafeTensor *tensors; /* in the order of the header */
+    NameIndex names;
 } SafeFile;
 
-/* Reads the whole file. Raises ST_IO, or ST_PARSE for anything that the format does not allow. */
+/* Reads the whole file. Raises ST_IO, or ST_PARSE for anything that the format does not allow. What bits an unknown
+ * dtype has is nobody's to say, so its shape is not held against its bytes. */
 Status safetensors_open(const char *path, SafeFile **out);
 /* The same of what is in memory already: takes over the malloc'd content, also where it fails. */
 Status safetensors_take(char *content, size_t bytes, SafeFile **out);
