@@ -30,10 +30,11 @@ static void note_count(DiskCount which, const DiskKey *key, const char *why) {
 }
 
 /* Said once, and of the default, which nobody asked for, only to those who look. */
-static void warn_of_folder(const DiskFolder *folder) {
+static void warn_of_folder(const DiskFolder *folder, const char *why) {
     static atomic_bool said;
     if (!folder->is_default && !atomic_exchange(&said, true))
-        LOG(compile, WARNING, "no code is kept on disk: %s", folder->why);
+        LOG(compile, WARNING, "no code is kept on disk: %s%s%s", why ? folder->path : folder->why, why ? ": " : "",
+            why ? why : "");
 }
 
 /* keys ---------------------------------------------------------------------------------------- */
@@ -164,12 +165,13 @@ void disk_store(const DiskKey *key, const FilePart *code) {
     const char *why;
     if (!disk_folder_open(true, &folder)) {
         if (folder.off) return;
-        warn_of_folder(&folder);
+        warn_of_folder(&folder, NULL);
         note_count(DISK_not_stored, key, folder.why);
         return;
     }
     const bool stored = store_in(&folder, key, code, most, &why);
     note_count(stored ? DISK_stored : DISK_not_stored, key, stored ? NULL : why);
+    if (!stored) warn_of_folder(&folder, why);
     disk_folder_close(&folder);
     settle_error(before);
 }

@@ -18,6 +18,7 @@
 typedef struct Seen {
     int64_t counts[DISK_COUNTS];
     int64_t generated, loaded; /* nests */
+    int warnings;
     bool right, interpreted;
 } Seen;
 

@@ -12,6 +12,7 @@
 #include "runtime/base/file.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/variant/variant.h"
+#include "runtime/base/log.h"
 #include "tests/unit/process.h"
 
 enum { NOBODY = 65534 };
@@ -379,6 +380,10 @@ START_TEST(a5_24_a_symbolic_link_is_refused) {
 }
 END_TEST
 
+static void count_warning(void *seen, int level, const char *topic, const char *line) {
+    ((Seen *)seen)->warnings += level == LOG_WARNING && strstr(line, "no code is kept on disk") != NULL;
+}
+
 /* What generates code is loaded first: it may lie in a folder that nobody may not enter. */
 static void compiles_as_nobody(Seen *seen, const void *unused) {
     Seen before = {.right = true};
@@ -387,7 +392,10 @@ static void compiles_as_nobody(Seen *seen, const void *unused) {
     ck_assert(before.right && !before.interpreted);
     sn_setting_set("cache_dir", process_folder);
     if (geteuid() == 0) ck_assert_int_eq(seteuid(NOBODY), 0);
+    log_handler_set(count_warning, seen);
     compile_number(seen, 0.75);
+    compile_number(seen, 0.25);
+    log_handler_set(NULL, NULL);
 }
 
 START_TEST(a_read_only_folder_is_no_failure) {
@@ -396,8 +404,9 @@ START_TEST(a_read_only_folder_is_no_failure) {
     ck_assert_int_eq(chmod(process_folder, 0500), 0);
     const Seen seen = run_process(compiles_as_nobody, NULL);
     expect_compiled(&seen);
-    ck_assert_int_eq(seen.counts[DISK_absent], 1);
-    ck_assert_int_eq(seen.counts[DISK_not_stored], 1);
+    ck_assert_int_eq(seen.counts[DISK_absent], 2);
+    ck_assert_int_eq(seen.counts[DISK_not_stored], 2);
+    ck_assert_int_eq(seen.warnings, 1);
     ck_assert_int_eq(chmod(process_folder, 0700), 0);
     folder_end();
 }
