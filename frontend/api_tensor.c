@@ -4,6 +4,7 @@
 #include <sinter/tensor.h>
 #include <stdio.h>
 
+#include "frontend/sparse.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/element.h"
 #include "runtime/core/repr.h"
@@ -192,7 +193,7 @@ sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
 
 int64_t sn_storage_offset(sn_tensor *t) {
     context_enter_at(__builtin_return_address(0));
-    return tensor_ready(t, "sn_storage_offset") == ST_OK ? t->offset : 0;
+    return tensor_made(t, "sn_storage_offset") == ST_OK ? t->offset : 0;
 }
 
 static int64_t whole_number(double value) {
@@ -234,12 +235,14 @@ static void put_gradient(const sn_tensor *t, Text *text) {
 }
 
 const char *sn_repr(sn_tensor *t) {
-    const Status status = t && !t->storage && !t->placeholder && !tensor_is_batched(t) ? tensor_valid(t, "sn_repr")
-                                                                                       : tensor_ready(t, "sn_repr");
-    if (status != ST_OK) return "";
+    context_enter_at(__builtin_return_address(0));
+    if (tensor_valid(t, "sn_repr") != ST_OK) return "";
+    const bool sparse = sparse_parts(t) != NULL;
+    if ((sparse ? tensor_alone(t, "sn_repr") : tensor_made(t, "sn_repr")) != ST_OK) return "";
     Text gradient = {0}, text = {0};
-    put_gradient(t, &gradient);
-    const Status printed = tensor_print(t, text_str(&gradient), &text);
+    put_gradient(sparse ? sparse_parts(t)->values : t, &gradient); /* whose history it has */
+    const Status printed =
+        sparse ? sparse_print(t, text_str(&gradient), &text) : tensor_print(t, text_str(&gradient), &text);
     text_free(&gradient);
     if (printed != ST_OK) return text_free(&text), "";
     return state_text(state_get(), text.at);

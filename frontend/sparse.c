@@ -43,6 +43,23 @@ sn_tensor *sparse_new(const SparseParts *parts, const int64_t *sizes, int rank) 
     return t;
 }
 
+/* text ---------------------------------------------------------------------------------------- */
+
+Status sparse_print(sn_tensor *t, const char *gradient, Text *text) {
+    const SparseParts *const parts = sparse_parts(t);
+    const bool coo = parts->positions != NULL;
+    const ReprPart of_coo[] = {{"indices", parts->positions}, {"values", parts->values}};
+    const ReprPart of_csr[] = {
+        {"crow_indices", parts->rows}, {"col_indices", parts->columns}, {"values", parts->values}};
+    const ReprParts all = {.at = coo ? of_coo : of_csr,
+                           .n = coo ? COUNT_OF(of_coo) : COUNT_OF(of_csr),
+                           .layout = coo ? "torch.sparse_coo" : "torch.sparse_csr",
+                           .entries = parts->values->base.meta->sizes[0],
+                           .apart = coo};
+    for (int i = 0; i < all.n; i++) TRY(tensor_ready(all.at[i].tensor, "sn_repr"));
+    return tensor_print_parts(t, &all, gradient, text);
+}
+
 /* parts --------------------------------------------------------------------------------------- */
 
 static sn_tensor *made(Val *val) { return tensor_of(val); }

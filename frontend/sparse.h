@@ -5,6 +5,7 @@
 #include <sinter/sparse.h>
 
 #include "runtime/core/dispatch.h"
+#include "runtime/core/repr.h"
 
 typedef struct SparseParts {
     sn_tensor *values;
@@ -20,6 +21,8 @@ static inline const SparseParts *sparse_parts(const sn_tensor *t) {
 /* Retains the parts; the scope's. NULL raises. */
 sn_tensor *sparse_new(const SparseParts *parts, const int64_t *sizes, int rank);
 sn_tensor *sparse_dense(sn_tensor *t);
+/* As tensor_print. */
+Status sparse_print(sn_tensor *t, const char *gradient, Text *text);
 sn_tensor *sparse_coalesced(sn_tensor *t);
 sn_tensor *sparse_to_csr(sn_tensor *t); /* coalesces; of 2 dims */
 sn_tensor *sparse_to_coo(sn_tensor *t);

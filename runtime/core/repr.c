@@ -168,11 +168,12 @@ static size_t last_line(const Text *text) {
 typedef struct Suffixes {
     Text *text;
     size_t line; /* length of the last line, as PyTorch counts it */
+    bool apart;  /* the next one begins a line */
 } Suffixes;
 
 static void put_suffix(Suffixes *s, const char *suffix) {
     const size_t n = strlen(suffix);
-    if (s->line + n + 2 > LINE_WIDTH) {
+    if (s->apart || s->line + n + 2 > LINE_WIDTH) {
         text_puts(s->text, ",\n");
         put_spaces(s->text, INDENT);
         s->line = INDENT + n;
@@ -181,6 +182,13 @@ static void put_suffix(Suffixes *s, const char *suffix) {
         s->line += n + 2;
     }
     text_puts(s->text, suffix);
+    s->apart = false;
+}
+
+static void put_dtype(Suffixes *s, DType dtype) {
+    char text[40];
+    snprintf(text, sizeof text, "dtype=%s", torch_dtype(dtype));
+    put_suffix(s, text);
 }
 
 static void put_size(Suffixes *s, const Meta *meta) {
@@ -195,8 +203,6 @@ static void put_size(Suffixes *s, const Meta *meta) {
 static void put_suffixes(sn_tensor *t, bool with_data, const char *gradient, Text *text) {
     const Meta *const meta = t->base.meta;
     Suffixes s = {text, last_line(text)};
-    char dtype[40];
-    snprintf(dtype, sizeof dtype, "dtype=%s", torch_dtype(meta->dtype));
     const bool plain =
         meta->dtype == DT_f32 || (meta->numel && with_data && (meta->dtype == DT_i64 || meta->dtype == DT_bool));
     if (!device_is_host(meta->device)) {
@@ -205,18 +211,19 @@ static void put_suffixes(sn_tensor *t, bool with_data, const char *gradient, Tex
         put_suffix(&s, device);
     }
     if (!with_data || (!meta->numel && meta->rank != 1)) put_size(&s, meta);
-    if (!plain) put_suffix(&s, dtype);
+    if (!plain) put_dtype(&s, meta->dtype);
     if (gradient && *gradient) put_suffix(&s, gradient);
     text_puts(text, ")");
 }
 
 /* The whole of t's elements from its host copy, or itself. */
-static Status put_elements(sn_tensor *t, Text *text) {
+static Status put_elements(sn_tensor *t, int indent, Text *text) {
+    if (!t->base.meta->numel) return text_puts(text, "[]"), ST_OK;
     sn_tensor *const here = tensor_on_host(t);
     if (!here) return error_pending();
     const ReprWalk whole = {here->base.meta, tensor_data(here), 0};
     const Format format = decide(&whole);
-    put_tensor(&format, &whole, INDENT, text);
+    put_tensor(&format, &whole, indent, text);
     tensor_release(here);
     return ST_OK;
 }
@@ -224,13 +231,38 @@ static Status put_elements(sn_tensor *t, Text *text) {
 Status tensor_print(sn_tensor *t, const char *gradient, Text *text) {
     const bool with_data = t->storage != NULL;
     text_puts(text, "tensor(");
-    if (!with_data) {
+    if (with_data)
+        TRY(put_elements(t, INDENT, text));
+    else
         text_puts(text, "...");
-    } else if (!t->base.meta->numel) {
-        text_puts(text, "[]");
-    } else {
-        TRY(put_elements(t, text));
-    }
     put_suffixes(t, with_data, gradient, text);
+    return ST_OK;
+}
+
+static Status put_part(const ReprPart *part, Text *text) {
+    const Meta *const meta = part->tensor->base.meta;
+    text_printf(text, "%s=tensor(", part->name);
+    TRY(put_elements(part->tensor, INDENT + (int)strlen(part->name) + 8, text));
+    if (!meta->numel) put_size(&(Suffixes){.text = text}, meta);
+    text_puts(text, ")");
+    return ST_OK;
+}
+
+Status tensor_print_parts(const sn_tensor *t, const ReprParts *parts, const char *gradient, Text *text) {
+    char entries[40], layout[64];
+    text_puts(text, "tensor(");
+    for (int i = 0; i < parts->n; i++) {
+        if (i) text_puts(text, ",\n"), put_spaces(text, INDENT);
+        TRY(put_part(&parts->at[i], text));
+    }
+    snprintf(entries, sizeof entries, "nnz=%lld", (long long)parts->entries);
+    snprintf(layout, sizeof layout, "layout=%s", parts->layout);
+    Suffixes s = {text, last_line(text), parts->apart};
+    put_size(&s, t->base.meta);
+    put_suffix(&s, entries);
+    if (t->base.meta->dtype != DT_f32) put_dtype(&s, t->base.meta->dtype);
+    put_suffix(&s, layout);
+    if (gradient && *gradient) put_suffix(&s, gradient);
+    text_puts(text, ")");
     return ST_OK;
 }

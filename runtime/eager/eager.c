@@ -599,18 +599,29 @@ static Status check_without_data(const OpCall *call, const EagerMetas *metas) {
     return ST_OK;
 }
 
+/* Rules that speak of memory (as_strided) give offsets that depend on the base's. */
+Status eager_metas_alone(const OpCall *call, EagerMetas *out) {
+    const sn_tensor *const self = call->row->kind == KIND_view ? first_tensor(call, 0) : NULL;
+    return eager_metas(call, self ? self->offset : 0, out);
+}
+
+int64_t eager_place_of(const OpCall *call, const EagerMetas *metas, int i, sn_tensor **base) {
+    *base = metas->alias[i] < 0 ? NULL : first_tensor(call, metas->alias[i]);
+    return *base ? offset_in(*base, metas->metas[i]) + metas->offsets[i] : 0;
+}
+
 static Status meta_kernel(OpCall *call) {
     EagerMetas metas;
-    TRY(eager_metas(call, 0, &metas));
+    sn_tensor *base;
+    TRY(eager_metas_alone(call, &metas));
     TRY(check_without_data(call, &metas));
     if (call->form != FORM_functional) {
         written_outs(call);
         return ST_OK;
     }
     for (int i = 0; i < metas.n; i++) {
-        sn_tensor *const base = metas.alias[i] < 0 ? NULL : first_tensor(call, metas.alias[i]);
-        call->outs[i] = base ? tensor_view(base, metas.metas[i], offset_in(base, metas.metas[i]) + metas.offsets[i])
-                             : tensor_without_data(metas.metas[i]);
+        const int64_t offset = eager_place_of(call, &metas, i, &base);
+        call->outs[i] = base ? tensor_view(base, metas.metas[i], offset) : tensor_without_data(metas.metas[i]);
         if (!call->outs[i]) return error_pending();
     }
     call->n_outs = metas.n;

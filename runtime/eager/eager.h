@@ -206,6 +206,10 @@ typedef struct EagerMetas {
     int alias[MAX_LIST]; /* argument index, or -1 */
 } EagerMetas;
 Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *out);
+/* Of a call that nothing runs (on the meta device, of fake tensors): as if its views were made of their bases. */
+Status eager_metas_alone(const OpCall *call, EagerMetas *out);
+/* Where result i would begin in its storage, and the tensor that it would be a view of, or NULL. */
+int64_t eager_place_of(const OpCall *call, const EagerMetas *metas, int i, sn_tensor **base);
 
 /* Before an in-place or out form runs: dtypes checked, out tensors resized, overlaps inside what is
  * written refused. */

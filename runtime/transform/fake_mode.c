@@ -48,14 +48,17 @@ static Status give_written(const OpCall *call, const EagerMetas *metas) {
 
 static Status fake_kernel(OpCall *call) {
     EagerMetas metas;
+    sn_tensor *base;
     if (call->row->flags & OPF_resizes) return refuse(call, "memory is resized");
     if (call->row->flags & OPF_host) return refuse(call, "the sizes of its results follow from values");
     if (!call->row->meta) return refuse(call, "without a meta rule it has to compute values");
     TRY(check_fake_targets(call));
-    TRY(eager_metas(call, 0, &metas));
+    TRY(eager_metas_alone(call, &metas));
     if (call->form != FORM_functional) return give_written(call, &metas);
-    for (int i = 0; i < metas.n; i++)
+    for (int i = 0; i < metas.n; i++) {
         if (!(call->outs[i] = tensor_fake(metas.metas[i]))) return error_pending();
+        call->outs[i]->offset = eager_place_of(call, &metas, i, &base);
+    }
     if (op_dynamic(call->row)) custom_write_give(call, op_dynamic(call->row));
     call->n_outs = metas.n;
     return ST_OK;

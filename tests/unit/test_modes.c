@@ -82,6 +82,26 @@ static void fake_step(sn_device device) {
     sn_dict_free(d);
 }
 
+/* A view begins where one with values would. */
+static void expect_places(sn_tensor *t) {
+    sn_tensor *const rows = sn_narrow(t, 0, 2, 2);
+    ck_assert_int_eq(sn_storage_offset(t), 0);
+    ck_assert_int_eq(sn_storage_offset(rows), 10);
+    ck_assert_int_eq(sn_storage_offset(sn_select(rows, 1, 3)), 13);
+    ck_assert_int_eq(sn_storage_offset(sn_as_strided(rows, SN_INTS(2), SN_INTS(1), 7)), 7);
+    ck_assert_int_eq(sn_storage_offset(sn_clone(rows)), 0);
+    ck_assert_int_eq(sn_check(), SN_OK);
+}
+
+START_TEST(offsets_of_tensors_without_values) {
+    expect_places(sn_zeros(SN_INTS(4, 5), SN_F32));
+    expect_places(sn_to_device(sn_zeros(SN_INTS(4, 5), SN_F32), SN_META));
+    sn_fake_mode_set(true);
+    expect_places(sn_zeros(SN_INTS(4, 5), SN_F32));
+    sn_fake_mode_set(false);
+}
+END_TEST
+
 START_TEST(a5_09_gradients_and_optimizers_of_fake_tensors) {
     const sn_rng before = sn_rng_get();
     const sn_scope scope = sn_scope_begin();
@@ -336,6 +356,7 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {
         a5_09_fake_tensors_claim_devices_and_have_no_values,
+        offsets_of_tensors_without_values,
         a5_09_gradients_and_optimizers_of_fake_tensors,
         a5_09_custom_functions_and_hooks_of_fake_tensors,
         a5_09_fake_mode_and_compiled_functions,

@@ -391,6 +391,30 @@ START_TEST(a1_14_ops_by_name_are_refused_in_compiled_functions) {
 }
 END_TEST
 
+/* What torch 2.15 prints. */
+START_TEST(a1_14_text_is_pytorchs) {
+    static const int64_t at[] = {0, 1, 1, 2, 0, 2};
+    static const float of[] = {3, 4.5f, 5};
+    sn_tensor *const i = sn_from_data(at, SN_INTS(2, 3), SN_I64), *const v = sn_from_data(of, SN_INTS(3), SN_F32);
+    ck_assert_str_eq(sn_repr(sn_sparse_coo(i, v, SN_INTS(2, 3))),
+                     "tensor(indices=tensor([[0, 1, 1],\n"
+                     "                       [2, 0, 2]]),\n"
+                     "       values=tensor([3.0000, 4.5000, 5.0000]),\n"
+                     "       size=(2, 3), nnz=3, layout=torch.sparse_coo)");
+    ck_assert_str_eq(sn_repr(sn_to_sparse_csr(sn_sparse_coo(i, sn_to(v, SN_BF16), SN_INTS(2, 3)))),
+                     "tensor(crow_indices=tensor([0, 1, 3]),\n"
+                     "       col_indices=tensor([2, 0, 2]),\n"
+                     "       values=tensor([3.0000, 4.5000, 5.0000]), size=(2, 3), nnz=3,\n"
+                     "       dtype=torch.bfloat16, layout=torch.sparse_csr)");
+    sn_tensor *const none = sn_sparse_coo(sn_zeros(SN_INTS(2, 0), SN_I64), sn_zeros(SN_INTS(0), SN_F32), SN_INTS(2, 3));
+    ck_assert_str_eq(sn_repr(none), "tensor(indices=tensor([], size=(2, 0)),\n"
+                                    "       values=tensor([], size=(0,)),\n"
+                                    "       size=(2, 3), nnz=0, layout=torch.sparse_coo)");
+    sn_requires_grad_(v, true);
+    ck_assert_ptr_nonnull(strstr(sn_repr(sn_sparse_coo(i, v, SN_INTS(2, 3))), "requires_grad=True)"));
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         a1_14_layouts_are_made_and_turned_into_each_other,
@@ -405,6 +429,7 @@ int main(void) {
         a1_14_positions_that_were_written_since,
         a1_14_ops_by_name_take_what_fits_only,
         a1_14_ops_by_name_are_refused_in_compiled_functions,
+        a1_14_text_is_pytorchs,
     };
     return contract_main("test_sparse", tests, (int)(sizeof tests / sizeof *tests));
 }
