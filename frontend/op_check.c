@@ -1,5 +1,5 @@
 /* op_check.c: see op_check.h: samples, and the rules of what a call does: memory that it writes, shares and returns,
- * the same twice, in other strides, and what its meta rule says. */
+ * the same twice, and what its meta rule says. */
 #include "frontend/op_check.h"
 
 #include <stdarg.h>
@@ -137,20 +137,23 @@ static Status check_aliasing(OpCheck *c) {
     return ST_OK;
 }
 
-/* Results and what is written, of a call on `again` against one on plain copies. */
-static Status compare_calls(OpCheck *c, CheckedCall *again, const char *how) {
-    CheckedCall call;
+Status op_check_compare(OpCheck *c, CheckedCall *plain, CheckedCall *again, const char *how) {
     if (!c->repeats) return ST_OK;
-    TRY(op_check_copies(c, SN_DTYPE_DEFAULT, &call));
-    TRY(op_check_call(c, &call));
-    for (int r = 0; r < call.n_out; r++)
-        if (!op_check_same_bits(call.out[r], again->out[r]))
+    TRY(op_check_call(c, plain));
+    for (int r = 0; r < plain->n_out; r++)
+        if (!op_check_same_bits(plain->out[r], again->out[r]))
             return op_check_fail(c, "result %d has other bits %s", r, how);
     for (int i = 0; i < c->n; i++)
         if (op_check_tensor(c, i) && op_check_writes_arg(c, i) &&
-            !op_check_same_bits(call.in[i].tensor, again->in[i].tensor))
+            !op_check_same_bits(plain->in[i].tensor, again->in[i].tensor))
             return op_check_fail(c, "argument '%s' is written with other bits %s", op_check_name(c, i), how);
     return error_pending();
+}
+
+static Status compare_calls(OpCheck *c, CheckedCall *again, const char *how) {
+    CheckedCall plain;
+    TRY(op_check_copies(c, SN_DTYPE_DEFAULT, &plain));
+    return op_check_compare(c, &plain, again, how);
 }
 
 /* Another op may have a state, or random numbers. */
@@ -163,24 +166,6 @@ static Status check_pure(OpCheck *c) {
     if (status == ST_OK || (c->own && c->own->flags == SN_OP_PURE)) return status;
     error_clear();
     c->failed = c->repeats = false;
-    return ST_OK;
-}
-
-/* The same values with the first two dims' strides exchanged: refused, or taken for what they are. */
-static Status check_strides(OpCheck *c) {
-    CheckedCall turned;
-    bool any = false;
-    TRY(op_check_copies(c, SN_DTYPE_DEFAULT, &turned));
-    for (int i = 0; i < c->n; i++) {
-        sn_tensor *const t = op_check_tensor(c, i);
-        if (!t || sn_rank(t) < 2) continue;
-        turned.in[i] = sn_val(sn_transpose(sn_contiguous(sn_transpose(turned.in[i].tensor, 0, 1)), 0, 1));
-        any = true;
-    }
-    TRY(error_pending());
-    if (!any) return ST_OK;
-    if (op_check_call(c, &turned) == ST_OK) return compare_calls(c, &turned, "for the same values in other strides");
-    error_clear();
     return ST_OK;
 }
 
@@ -230,9 +215,13 @@ static sn_tensor *sample_tensor(const sn_ints sizes, int seed) {
     return sn_from_data(values, sizes, SN_F32);
 }
 
+enum { OWN_SAMPLES = 5, MUST_RUN = 3 }; /* an op may refuse a number, and four dims */
+
 /* Each Tensor of the same sizes, numbers by their default or 0.5, 1, false. */
 static Status make_sample(const OpRow *row, int which, sn_value *in) {
-    const sn_ints sizes = which == 0 ? SN_INTS(3, 4) : which == 1 ? SN_INTS(5) : SN_INTS(2, 1, 3);
+    static const int64_t sizes_of[OWN_SAMPLES][4] = {{3, 4}, {5}, {2, 1, 3}, {0}, {2, 3, 2, 2}};
+    static const int ranks[OWN_SAMPLES] = {2, 1, 3, 0, 4};
+    const sn_ints sizes = {sizes_of[which], ranks[which]};
     for (int i = 0; i < row->n_params; i++) {
         const Param *const p = &row->params[i];
         if (p->type == PT_tensor)
@@ -262,7 +251,7 @@ static const CheckRule rules[] = {{"call", check_runs},
                                   {"mutation", check_mutation},
                                   {"aliasing", check_aliasing},
                                   {"pure", check_pure},
-                                  {"strides", check_strides},
+                                  {"strides", op_check_layouts},
                                   {"meta", check_meta},
                                   {"parts", check_parts},
                                   {"derivative", op_check_derivative},
@@ -281,6 +270,15 @@ static Status apply_check(OpCheck *c, const CheckRule *rule) {
     return status;
 }
 
+static bool is_refused(const OpCheck *c) {
+    CheckedCall call;
+    const sn_scope scope = sn_scope_begin();
+    const bool runs = op_check_copies(c, SN_DTYPE_DEFAULT, &call) == ST_OK && op_check_call(c, &call) == ST_OK;
+    error_clear();
+    sn_scope_end(scope);
+    return !runs;
+}
+
 static Status check_sample(OpCheck *c, const sn_op_sample *sample) {
     sn_value in[MAX_ARGS];
     c->in = sample ? sample->in : in;
@@ -289,6 +287,7 @@ static Status check_sample(OpCheck *c, const sn_op_sample *sample) {
         return error_raise(ST_ARGUMENT, "sn_op_check: %s: sample %d has %d values for %d parameters", c->row->name,
                            c->sample, c->n, c->row->n_params);
     if (!sample) TRY(make_sample(c->row, c->sample, in));
+    if (!sample && c->sample >= MUST_RUN && is_refused(c)) return ST_OK;
     for (int i = 0; i < COUNT_OF(rules); i++) TRY(apply_check(c, &rules[i]));
     return ST_OK;
 }
@@ -302,7 +301,6 @@ static void set_own_modes(void) {
 }
 
 Status op_check(OpCheck *c, const sn_op_sample *samples, int n) {
-    enum { OWN_SAMPLES = 3 };
     for (c->sample = 0; c->sample < (n ? n : OWN_SAMPLES); c->sample++) {
         const sn_scope scope = sn_scope_begin();
         set_own_modes();

@@ -40,11 +40,14 @@ const char *op_check_name(const OpCheck *c, int i);
 Status op_check_copies(const OpCheck *c, sn_dtype dtype, CheckedCall *call);
 Status op_check_call(const OpCheck *c, CheckedCall *call);
 bool op_check_same_bits(sn_tensor *a, sn_tensor *b);
+/* Calls on `plain`, and compares with what the call `again` gave and wrote; how: "... has other bits HOW". */
+Status op_check_compare(OpCheck *c, CheckedCall *plain, CheckedCall *again, const char *how);
 /* Differentiable by what it says: it has a derivative or is its parts. */
 bool op_check_differentiable(const OpCheck *c);
 bool op_check_is_float(sn_tensor *t);
 
 /* rules with files of their own */
+Status op_check_layouts(OpCheck *c);                                            /* op_check_layouts.c */
 Status op_check_derivative(OpCheck *c), op_check_second_derivative(OpCheck *c); /* op_check_grad.c */
 Status op_check_compiled(OpCheck *c), op_check_batched(OpCheck *c),
     op_check_autocast(OpCheck *c); /* op_check_layers.c */

@@ -14,7 +14,7 @@ typedef struct GradCheck {
 
 /* Different for each element and result, never 0. */
 static sn_tensor *weights_like(sn_tensor *t, int seed) {
-    sn_tensor *const positions = sn_arange(sn_int(sn_numel(t)), sn_dtype_of(t));
+    sn_tensor *const positions = sn_to_device(sn_arange(sn_int(sn_numel(t)), sn_dtype_of(t)), sn_device_of(t));
     sn_tensor *const wave = sn_sin(sn_add_scalar(sn_mul_scalar(positions, sn_float(0.7)), sn_float(1 + seed)));
     return sn_reshape(sn_add_scalar(wave, sn_float(1.5)), sn_sizes(t));
 }

@@ -76,13 +76,15 @@ typedef struct sn_op_sample {
     const sn_value *in;
     int n;
 } sn_op_sample;
-/* Tests an op against what it says, on copies of each sample (none: some f32 tensors and numbers by its schema): that
-   the call runs; writes no argument, and shares no memory, but where the schema says so (found by comparing memory);
-   gives the same bits twice, if it is SN_OP_PURE, and for other strides (or refuses these); that its meta rule says
-   what the kernel returns; its derivative and the derivative's own against central differences, in f64 where it takes
-   that; that compiled functions, with gradients, and sn_vmap have eager's bits, and autocast what the policy says.
-   Gradients are on, autocast off and the stance the default while it runs, whatever the caller's are; where an op that
-   is not SN_OP_PURE gives other bits the second time, no bits are compared.
+/* Tests an op against what it says, on copies of each sample, on its device (none: f32 tensors of 0 to 4 dims, of which
+   the op may refuse 0 and 4, and numbers by its schema): that the call runs; writes no argument, and shares no memory,
+   but where the schema says so (found by comparing memory); gives the same bits twice, if it is SN_OP_PURE, and for
+   the same values in other places of memory (exchanged strides, gaps, behind others in their storage, channels_last,
+   rows that share memory), or refuses these; that its meta rule says what the kernel returns; its derivative and the
+   derivative's own against central differences, in f64 where it takes that; that compiled functions, with gradients,
+   and sn_vmap have eager's bits, and autocast what the policy says. Gradients are on, autocast off and the stance the
+   default while it runs, whatever the caller's are; where an op that is not SN_OP_PURE gives other bits the second
+   time, no bits are compared.
    SN_OK, or the first rule that fails: "my::op: meta (sample 1): ...", with the status of what failed or SN_ERR_VALUE.
    [refused in bodies] */
 sn_status sn_op_check(const sn_op *op, const sn_op_sample *samples, int n);

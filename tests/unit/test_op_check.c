@@ -89,6 +89,51 @@ static sn_status counts(sn_frame *f) {
     return sn_out(f, 0, sn_add_scalar(sn_contiguous(sn_in(f, 0)), sn_int(++calls)));
 }
 /* By address, in the order of memory. */
+static sn_status copy_flat(sn_frame *f, bool (*refuses)(sn_tensor *x)) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_empty(sn_sizes(x), SN_F32);
+    if (refuses(x)) return sn_fail(SN_ERR_UNSUPPORTED, "not in this layout");
+    memcpy(sn_data_raw(y), sn_data_raw(x), (size_t)sn_numel(x) * sizeof(float));
+    return sn_out(f, 0, y);
+}
+static bool is_dense(sn_tensor *x) { /* each element of the numel behind the first */
+    int64_t reach = 0;
+    for (int d = 0; d < sn_rank(x); d++) reach += (sn_size(x, d) - 1) * sn_strides(x).data[d];
+    return reach == sn_numel(x) - 1;
+}
+static bool refuses_gaps(sn_tensor *x) { return !is_dense(x); }
+static bool refuses_exchanged(sn_tensor *x) { return sn_rank(x) < 4 && is_dense(x) && !sn_is_contiguous(x); }
+static bool refuses_all_but_gaps(sn_tensor *x) {
+    return !sn_is_contiguous(x) && !(sn_rank(x) == 1 && sn_strides(x).data[0] == 2);
+}
+static bool refuses_all_but_channels_last(sn_tensor *x) {
+    return !sn_is_contiguous(x) && (sn_rank(x) < 4 || sn_strides(x).data[1] != 1);
+}
+static bool refuses_all_but_overlap(sn_tensor *x) { return !sn_is_contiguous(x) && sn_strides(x).data[0] != 0; }
+static sn_status of_gaps(sn_frame *f) { return copy_flat(f, refuses_all_but_gaps); }
+static sn_status of_channels_last(sn_frame *f) { return copy_flat(f, refuses_all_but_channels_last); }
+static sn_status of_overlap(sn_frame *f) { return copy_flat(f, refuses_all_but_overlap); }
+static sn_status refuses_both(sn_frame *f) {
+    return refuses_exchanged(sn_in(f, 0)) ? sn_fail(SN_ERR_UNSUPPORTED, "exchanged") : copy_flat(f, refuses_gaps);
+}
+static sn_status ignores_offset(sn_frame *f) { /* it walks the storage, not the tensor */
+    sn_tensor *const x = sn_contiguous(sn_in(f, 0)), *const y = sn_empty(sn_sizes(x), SN_F32);
+    const float *const start = (const float *)sn_data_raw(x) - sn_storage_offset(x);
+    memcpy(sn_data_raw(y), start, (size_t)sn_numel(x) * sizeof(float));
+    return sn_out(f, 0, y);
+}
+
+static void expect_layouts(void) {
+    FAILS("strides (sample 1): result 0 has other bits for the same values with gaps between them",
+          .schema = "bad::gaps(Tensor x) -> Tensor", .cpu = of_gaps);
+    FAILS("strides (sample 4): result 0 has other bits for the same values in channels_last",
+          .schema = "bad::channels(Tensor x) -> Tensor", .cpu = of_channels_last);
+    FAILS("strides (sample 0): result 0 has other bits for the same values where rows share their memory",
+          .schema = "bad::overlap(Tensor x) -> Tensor", .cpu = of_overlap);
+    FAILS("strides (sample 4)", .schema = "bad::both(Tensor x) -> Tensor", .cpu = refuses_both);
+    FAILS("strides (sample 0): result 0 has other bits for the same values behind others in their storage",
+          .schema = "bad::offset(Tensor x) -> Tensor", .cpu = ignores_offset);
+}
+
 static sn_status ignores_strides(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const y = sn_empty(sn_sizes(x), SN_F32);
     const float *const from = sn_data_raw(x);
@@ -129,6 +174,7 @@ START_TEST(a6_09_ten_wrong_ops_fail_with_their_reason) {
           .schema = "bad::once(Tensor x) -> Tensor", .cpu = cubed, .derivative = constant_derivative, .saves = "x");
     FAILS("bad::counts: pure (sample 0): result 0 has other bits in a second call", .flags = SN_OP_PURE,
           .schema = "bad::counts(Tensor x) -> Tensor", .meta = like, .cpu = counts);
+    expect_layouts();
     FAILS("bad::strides: strides (sample 0): result 0 has other bits for the same values in other strides",
           .schema = "bad::strides(Tensor x) -> Tensor", .cpu = ignores_strides);
     FAILS("bad::cast: autocast (sample 0): the kernel refuses what the policy casts to: bad::cast: x must be f32",
