@@ -88,15 +88,19 @@ static Status tune_variant(const Variant *v, int *tried, int *faster) {
 }
 
 static Status tune(sn_function *fn) {
-    int tried = 0, faster = 0;
+    int tried = 0, faster = 0, compiled = 0;
     const char *path = NULL;
     Status status = ST_OK;
     pthread_mutex_lock(&fn->compiling);
-    for (int i = 0; status == ST_OK && i < fn->variants.n; i++)
+    for (int i = 0; status == ST_OK && i < fn->variants.n; i++) {
+        compiled += variant_code(fn->variants.at[i]) != NULL;
         status = tune_variant(fn->variants.at[i], &tried, &faster);
+    }
     pthread_mutex_unlock(&fn->compiling);
     TRY(status);
-    if (!tried) return error_raise(ST_STATE, "sn_tune: function '%s' has no loops that are compiled", fn->name);
+    if (!tried)
+        return error_raise(ST_STATE, "sn_tune: function '%s' %s", fn->name,
+                           compiled ? "has nothing to measure: " TUNING_NO_LOOPS : "has no loops that are compiled");
     TRY(tuning_save(&path));
     LOG(compile, INFO, "%s: %d of %d loop nests are faster in another shape: %s", fn->name, faster, tried, path);
     return ST_OK;

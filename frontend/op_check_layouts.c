@@ -1,5 +1,5 @@
 /* op_check_layouts.c: a rule of sn_op_check: the same values in other places of memory are refused, or give the same
- * bits. A kernel that walks its argument as if it were contiguous is right for a fresh tensor, wrong for most others. */
+ * bits. A kernel that walks its argument as if it were contiguous is right for a fresh tensor and wrong for others. */
 #include "frontend/op_check.h"
 #include "runtime/base/error.h"
 

@@ -272,16 +272,24 @@ static void apply_step(Plan *plan, Step *step, CompileInfo *info) {
     step->tuned = tuned;
 }
 
+static bool has_loops_of_host(const Step *step) {
+    return step->kind == STEP_kernel && step->kernel->n_nests && device_is_host(step->device);
+}
+
 void tuning_apply(Plan *plan, CompileInfo *info) {
     pthread_mutex_lock(&lock);
     use_file(false);
-    info->untuned = n_nests ? "" : !*file ? "there is no file" : "nothing is measured: sn_tune does";
+    bool any = false;
     for (int s = 0; s < plan->steps.n; s++) {
         Step *const step = &plan->steps.at[s];
-        if (step->kind == STEP_kernel && step->kernel->n_nests && device_is_host(step->device) && step->shapes &&
-            !step->tuned)
-            apply_step(plan, step, info);
+        if (!has_loops_of_host(step)) continue;
+        any = true;
+        if (step->shapes && !step->tuned) apply_step(plan, step, info);
     }
+    info->untuned = n_nests  ? ""
+                    : !any   ? TUNING_NO_LOOPS
+                    : !*file ? "there is no file"
+                             : "nothing is measured: sn_tune does";
     pthread_mutex_unlock(&lock);
 }
 

@@ -16,6 +16,9 @@
 #define SINTER_RUNTIME_TUNING_H
 #include "runtime/compile/compile.h"
 
+/* Why nothing is known and nothing is to be measured: so sn_tune and sn_explain say. */
+#define TUNING_NO_LOOPS "no loop of it runs on the CPU, and others have one shape"
+
 /* Puts the shapes that are known into a plan whose shapes are decided: step->tuned says which. Notes in info how many
  * there are, or why none. */
 void tuning_apply(Plan *plan, CompileInfo *info);

@@ -39,6 +39,8 @@ END_TEST
 
 static sn_status grows(sn_frame *f) { return sn_out(f, 0, sn_resize_(sn_mul(sn_in(f, 0), sn_in(f, 0)), SN_INTS(2))); }
 
+static sn_status squares(sn_frame *f) { return sn_out(f, 0, sn_mul(sn_in(f, 0), sn_in(f, 0))); }
+
 START_TEST(a1_03_own_storage_grows) {
     sn_tensor *const x = there(F32(1, 4));
     ck_assert(storage_of(x).resizable && storage_of(x).device == SN_CUDA(0));
@@ -46,6 +48,17 @@ START_TEST(a1_03_own_storage_grows) {
     ck_assert_int_ge(storage_of(x).bytes, 400);
     const Twin twin = twin_new(grows, NULL, NULL, NULL);
     for (int i = 0; i < 3; i++) TWIN_CALL(twin, there(F32((uint64_t)i, 4)));
+    twin_free(twin);
+}
+END_TEST
+
+/* One does not send to the other: there is nothing to measure, and both say so. */
+START_TEST(what_has_one_shape_is_not_tuned) {
+    const Twin twin = twin_new(squares, NULL, NULL, SN_COMPILE_OPTIONS(.preset = SN_PRESET_MAX_AUTOTUNE));
+    for (int i = 0; i < 3; i++) TWIN_CALL(twin, there(F32((uint64_t)i, 4)));
+    ck_assert_int_eq(sn_tune(twin.fast), SN_ERR_STATE);
+    expect_error(SN_ERR_STATE, "no loop of it runs on the CPU, and others have one shape");
+    ck_assert_ptr_nonnull(strstr(sn_explain(twin.fast), "no loop of it runs on the CPU"));
     twin_free(twin);
 }
 END_TEST
@@ -116,9 +129,10 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        a1_01_handles_are_counted, a1_02_fields_are_the_devices,
-        a1_03_own_storage_grows,   a1_11_a_slice_keeps_the_whole_storage,
-        a3_03_the_tape_is_walked,  a2_17_a_linear_is_seen_as_linear,
+        a1_01_handles_are_counted,       a1_02_fields_are_the_devices,
+        a1_03_own_storage_grows,         a1_11_a_slice_keeps_the_whole_storage,
+        a3_03_the_tape_is_walked,        a2_17_a_linear_is_seen_as_linear,
+        what_has_one_shape_is_not_tuned,
     };
     return contract_main("test_cuda_inspect", tests, (int)(sizeof tests / sizeof *tests));
 }
