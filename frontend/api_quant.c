@@ -8,6 +8,8 @@
 #include "frontend/options.h"
 #include "frontend/quantizer.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/log.h"
+#include "runtime/base/text.h"
 #include "runtime/core/state.h"
 
 /* products ------------------------------------------------------------------------------------ */
@@ -21,28 +23,47 @@ static bool arg_is(sn_node *n, const char *name, int64_t number) {
     return v.kind == SN_KIND_FLOAT ? v.f == (double)number : v.kind == SN_KIND_INT && v.i == number;
 }
 
+static const char *why_not_f32(sn_node *n) {
+    if (sn_node_dtype(n) == SN_F32) return NULL;
+    return is_op(n, "aten::_to_copy") ? "what it takes is cast (autocast?), not f32" : "what it takes is not f32";
+}
+
 /* A weight as it is, or its transpose, of f32. */
-static bool take_weight(QuantProduct *p, sn_node *operand, int rank) {
+static const char *take_weight(QuantProduct *p, sn_node *operand, int rank) {
     p->weight = operand;
     p->transposed = is_op(operand, "aten::t");
     p->input = p->transposed ? sn_node_in(operand, 0) : operand;
     p->given = sn_node_tensor(p->input);
-    return p->given && sn_node_dtype(p->input) == SN_F32 && sn_node_rank(p->input) == rank;
+    const char *const why = why_not_f32(p->input);
+    if (why) return why;
+    if (!p->given) return "its weight is no tensor that the function closes over, and no input that is bound to one";
+    return sn_node_rank(p->input) == rank ? NULL : "its weight has another rank";
 }
 
-/* x, or NULL where the node is no product that can be converted. */
-static sn_node *take_product(QuantProduct *p, sn_node *n) {
+/* These give why a product cannot be converted, or NULL and *x. */
+static const char *take_linear(QuantProduct *p, sn_node *n, sn_node **x) {
     const bool adds = is_op(n, "aten::addmm");
-    if (!adds && !is_op(n, "aten::mm")) return NULL;
-    if (adds && !(arg_is(n, "beta", 1) && arg_is(n, "alpha", 1))) return NULL;
+    if (adds && !(arg_is(n, "beta", 1) && arg_is(n, "alpha", 1))) return "beta or alpha is not 1";
     *p = (QuantProduct){.node = n, .bias = adds ? sn_node_in(n, 0) : NULL};
-    return take_weight(p, sn_node_in(n, adds + 1), 2) ? sn_node_in(n, adds) : NULL;
+    *x = sn_node_in(n, adds);
+    return take_weight(p, sn_node_in(n, adds + 1), 2);
 }
 
-static sn_node *take_image(QuantProduct *p, sn_node *n) {
-    if (!is_op(n, "aten::convolution") || !quant_image_takes(n)) return NULL;
+static const char *take_image(QuantProduct *p, sn_node *n, sn_node **x) {
+    const char *const why = quant_image_refuses(n);
+    if (why) return why;
     *p = (QuantProduct){.node = n, .image = true, .bias = sn_node_in_count(n) == 3 ? sn_node_in(n, 2) : NULL};
-    return take_weight(p, sn_node_in(n, 1), 4) ? sn_node_in(n, 0) : NULL;
+    *x = sn_node_in(n, 0);
+    return take_weight(p, sn_node_in(n, 1), 4);
+}
+
+static const char *take_product(QuantProduct *p, sn_node *n, sn_node **x) {
+    const char *const why = is_op(n, "aten::convolution") ? take_image(p, n, x) : take_linear(p, n, x);
+    return why ? why : why_not_f32(*x);
+}
+
+static bool is_product(sn_node *n) {
+    return is_op(n, "aten::mm") || is_op(n, "aten::addmm") || is_op(n, "aten::convolution");
 }
 
 static QuantValue *value_of_node(sn_quantizer *q, sn_node *node) {
@@ -53,20 +74,39 @@ static QuantValue *value_of_node(sn_quantizer *q, sn_node *node) {
     return made;
 }
 
-Status quant_find(sn_quantizer *q) {
+static Status find_products(sn_quantizer *q, Text *left_out) {
     const int count = sn_graph_count(q->graph);
     q->values = mem_alloc((size_t)count * sizeof *q->values);
     q->products = mem_alloc((size_t)count * sizeof *q->products);
     if (!q->values || !q->products) return ST_MEMORY;
     for (int i = 0; i < count; i++) {
+        sn_node *const n = sn_graph_node(q->graph, i), *x;
+        if (!is_product(n)) continue;
         QuantProduct *const p = &q->products[q->n_products];
-        sn_node *const n = sn_graph_node(q->graph, i), *x = take_product(p, n);
-        if (!x) x = take_image(p, n);
-        if (!x || sn_node_dtype(x) != SN_F32) continue;
+        const char *const why = take_product(p, n, &x);
+        if (why) text_printf(left_out, "; %%%d %s: %s", i, sn_node_op(n), why);
+        if (why) continue;
         if (!(p->x = value_of_node(q, x))) return ST_MEMORY;
         q->n_products++;
     }
     return error_pending();
+}
+
+/* What nobody hears of would be a model that is as slow and as large as before. */
+static void say_left_out(const sn_quantizer *q, const Text *left_out) {
+    if (q->n_products && left_out->n)
+        LOG(general, INFO, "sn_quant_prepare: products that stay as they are%s", text_str(left_out));
+    if (!q->n_products)
+        LOG(general, WARNING, "sn_quant_prepare: the graph has no product that can be converted%s",
+            left_out->n ? text_str(left_out) : "");
+}
+
+static Status quant_find(sn_quantizer *q) {
+    Text left_out = {0};
+    const Status status = find_products(q, &left_out);
+    if (status == ST_OK) say_left_out(q, &left_out);
+    text_free(&left_out);
+    return status;
 }
 
 /* observers ----------------------------------------------------------------------------------- */

@@ -20,20 +20,25 @@ static bool number_is(sn_node *n, const char *name, int64_t number) {
 }
 
 /* All sizes but the first are known, and lie row by row. */
-static bool is_plain_image(sn_node *n) {
+static const char *why_not_plain(sn_node *n) {
     int64_t stride = 1;
+    for (int d = 1; d < 4; d++)
+        if (sn_node_size(n, d) < 1) return "its sizes are not known (SN_DYNAMIC_ALWAYS?)";
     for (int d = 3; d >= 0; d--) {
-        if (sn_node_stride(n, d) != stride || (d && sn_node_size(n, d) < 1)) return false;
+        if (sn_node_stride(n, d) != stride) return "its images do not lie row by row (channels_last?)";
         stride *= d ? sn_node_size(n, d) : 1;
     }
-    return true;
+    return NULL;
 }
 
-bool quant_image_takes(sn_node *n) {
+const char *quant_image_refuses(sn_node *n) {
     int64_t stride[2], padding[2], dilation[2];
-    return sn_node_rank(n) == 4 && number_is(n, "transposed", 0) && number_is(n, "groups", 1) &&
-           list_arg(n, "stride", stride) && list_arg(n, "padding", padding) && list_arg(n, "dilation", dilation) &&
-           dilation[0] == 1 && dilation[1] == 1 && is_plain_image(n);
+    if (sn_node_rank(n) != 4 || !list_arg(n, "stride", stride) || !list_arg(n, "padding", padding) ||
+        !list_arg(n, "dilation", dilation))
+        return "it is not of 2 dims";
+    if (!number_is(n, "transposed", 0)) return "it is transposed";
+    if (!number_is(n, "groups", 1)) return "it has groups";
+    return dilation[0] != 1 || dilation[1] != 1 ? "it is dilated" : why_not_plain(n);
 }
 
 static sn_node *put_before(sn_quantizer *q, const QuantProduct *p, const char *op, sn_node *x, const sn_value *numbers,

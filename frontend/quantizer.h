@@ -35,15 +35,13 @@ struct sn_quantizer {
     QuantStage stage;
 };
 
-/* The products that can be converted, without their values' observers. */
-Status quant_find(sn_quantizer *q);
 /* The op of observers, registered when it is first asked for. */
 Status quant_observe_op(void);
 int64_t quant_observe_number(sn_observer *o); /* 0: no memory */
 void quant_observe_end(int64_t number);
-/* Convolutions (quant_image.c): can it be converted; its windows as rows of what was rounded; rows of results as an
+/* Convolutions (quant_image.c): why it cannot be converted, or NULL; its windows as rows of what was rounded; rows of results as an
  * image; the numbers behind its tensors, 7 at most. NULL is the pending error. */
-bool quant_image_takes(sn_node *n);
+const char *quant_image_refuses(sn_node *n);
 sn_node *quant_image_rows(sn_quantizer *q, const QuantProduct *p);
 sn_node *quant_image_of_rows(sn_quantizer *q, const QuantProduct *p, sn_node *rows);
 Status quant_image_numbers(const QuantProduct *p, sn_value *numbers, int *n);

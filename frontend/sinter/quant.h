@@ -73,7 +73,8 @@ typedef struct sn_quant_options {
 } sn_quant_options;
 #define SN_QUANT_OPTIONS(...) SN_STRUCT(sn_quant_options, __VA_ARGS__)
 /* Puts an observer (quant::observe) before each product that can be converted, and binds the inputs that were closed
-   over. g must live as long as the quantizer and is to be edited by it alone. Call what is compiled of g with what is
+   over. What cannot be converted stays as it is: the log says which and why, as a warning where nothing is left. g must
+   live as long as the quantizer and is to be edited by it alone. Call what is compiled of g with what is
    typical, gradients off. [refused] */
 sn_quantizer *sn_quant_prepare(sn_graph *g, const sn_quant_options *options);
 /* How many products it is about. [neutral] */

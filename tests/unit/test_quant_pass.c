@@ -1,8 +1,10 @@
 /* test_quant_pass.c: int8 products in captured graphs [acceptance 5.23]: what the pass makes of a graph, how far its
  * results are from f32's (a bound by the scales alone), and how well it reads handwritten digits. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/base/log.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"
 
@@ -366,6 +368,50 @@ START_TEST(a5_23_a_weight_that_is_not_finite_is_named) {
 }
 END_TEST
 
+static char heard[1024];
+static void keep_line(void *context, int level, const char *topic, const char *line) {
+    if (level >= LOG_WARNING && strstr(line, "sn_quant_prepare")) snprintf(heard, sizeof heard, "%s", line);
+}
+
+static sn_status in_autocast(sn_frame *f) {
+    const sn_scope scope = sn_scope_begin();
+    sn_autocast_set(SN_CPU, SN_BF16);
+    const sn_status status = mlp(f);
+    sn_scope_end(scope);
+    return status;
+}
+static sn_status of_grown_weight(sn_frame *f) {
+    const Mlp *const m = sn_closure(f);
+    return sn_out(f, 0, sn_linear(sn_in(f, 0), sn_add_scalar(m->w1, sn_int(1)), NULL));
+}
+static sn_status of_images(sn_frame *f) { return sn_out(f, 0, sn_conv2d(sn_in(f, 0), sn_closure(f), NULL)); }
+static sn_status without_products(sn_frame *f) { return sn_out(f, 0, sn_relu(sn_in(f, 0))); }
+
+static void expect_nothing(sn_body body, const void *closure, sn_tensor *x, sn_dynamic dynamic, const char *why) {
+    sn_graph *const g = graph_of(body, closure, x, dynamic);
+    heard[0] = '\0';
+    log_handler_set(keep_line, NULL);
+    sn_quantizer *const q = sn_quant_prepare(g, NULL);
+    log_handler_set(NULL, NULL);
+    ck_assert(q && sn_quant_count(q) == 0);
+    ck_assert_msg(strstr(heard, why) != NULL, "'%s' does not say '%s'", heard, why);
+    sn_quantizer_free(q);
+    sn_graph_free(g);
+}
+
+START_TEST(what_finds_nothing_says_why) {
+    const Mlp m = random_mlp();
+    sn_tensor *const x = sn_randn(SN_INTS(5, 4), SN_F32), *const w = sn_randn(SN_INTS(2, 3, 3, 3), SN_F32);
+    sn_tensor *const images = sn_randn(SN_INTS(2, 3, 6, 6), SN_F32);
+    sn_tensor *const last = sn_permute(sn_contiguous(sn_permute(images, SN_INTS(0, 2, 3, 1))), SN_INTS(0, 3, 1, 2));
+    expect_nothing(in_autocast, &m, x, SN_DYNAMIC_NEVER, "autocast");
+    expect_nothing(of_grown_weight, &m, x, SN_DYNAMIC_NEVER, "its weight is no tensor that the function closes over");
+    expect_nothing(of_images, w, last, SN_DYNAMIC_NEVER, "channels_last");
+    expect_nothing(of_images, w, images, SN_DYNAMIC_ALWAYS, "its sizes are not known");
+    expect_nothing(without_products, NULL, x, SN_DYNAMIC_NEVER, "no product that can be converted");
+}
+END_TEST
+
 START_TEST(wrong_uses_are_named) {
     const Mlp m = random_mlp();
     ck_assert_ptr_null(sn_quant_prepare(NULL, NULL));
@@ -393,6 +439,7 @@ int main(void) {
     tcase_add_test(tests, a5_23_shared_weights_go_once);
     tcase_add_test(tests, a5_23_a_weight_that_is_not_finite_is_named);
     tcase_add_test(tests, a5_23_digits_are_read_as_well);
+    tcase_add_test(tests, what_finds_nothing_says_why);
     tcase_add_test(tests, wrong_uses_are_named);
     return suite_run("int8 products", tests);
 }
