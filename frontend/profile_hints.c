@@ -167,7 +167,7 @@ static void hint_devices(HintFacts *f) {
     if (share(idle, whole) >= IDLE)
         text_printf(hint(f, "idle while the host prepares"),
                     "devices have nothing to do for %.0f %% of the time, while no op is called; prepare the next input "
-                    "meanwhile (another thread, sn_copy_later from pinned memory)\n",
+                    "meanwhile (sn_to_device_async from pinned memory)\n",
                     share(idle, whole));
     if (share(launching, whole) >= LAUNCHES)
         text_printf(

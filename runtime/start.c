@@ -83,7 +83,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .tape_view_end = tape_view_end,
         .tape_saves_check = tape_saves_check,
 
-        .capture_flush_tensor = capture_flush_tensor,
+        .capture_make = capture_make,
         .capture_make_foreign = capture_make_foreign,
         .capture_is_inference = capture_is_inference,
         .capture_settle = capture_settle,

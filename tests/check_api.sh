@@ -3,7 +3,8 @@
 #  1. every function that a header declares is exported, and the other way round;
 #  2. each exported function outside the generated ops.h has one row in frontend/capture_class.def, with a class that
 #     semantics C3 lists, and no row is left over; the header's [class] says the same;
-#  3. each header alone is C11 without a warning, and a program that names every declared function links and runs.
+#  3. what messages, hints and help call sn_... or SN_... is declared: nobody is sent to a function that does not exist;
+#  4. each header alone is C11 without a warning, and a program that names every declared function links and runs.
 lib=$1 root=$2 generated=$3 cc=$4
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -43,6 +44,12 @@ complain "not a capture class" "$work/odd"
 awk -f "$root/tests/api_tags.awk" "$root"/frontend/sinter/*.h | sort >"$work/tagged"
 sort "$work/rows" | comm -3 - "$work/tagged" >"$work/untrue"
 complain "capture_class.def, and (to the right) what the header says" "$work/untrue"
+
+cat "$root"/frontend/sinter/*.h "$generated"/sinter/*.h | grep -oE '\b(sn|SN)_[A-Za-z0-9_]+' | sort -u >"$work/public"
+find "$root/frontend" "$root/runtime" "$root/passes" -name gen -prune -o -name '*.[ch]' -print -o -name '*.def' -print |
+    xargs -d '\n' grep -ohE '"([^"\]|\\.)*"' | grep -oE '\b(sn|SN)_[A-Za-z0-9]+[A-Za-z0-9_]*' | sort -u |
+    comm -23 - "$work/public" >"$work/nowhere"
+complain "named in a message, declared in no header" "$work/nowhere"
 
 for header in "$root"/frontend/sinter/*.h "$generated"/sinter/*.h; do
     echo "#include \"$header\"" |

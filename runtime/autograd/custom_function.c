@@ -20,6 +20,9 @@ typedef struct CustomNode {
 } CustomNode;
 
 static CustomNode *custom_of(const TapeNode *node) { return tape_node_extra((TapeNode *)node); }
+/* Why a compiled function's graph ends at a call. */
+#define NODE_OF_ITS_OWN "a function with a backward of its own is a node of the tape, and runs by itself"
+
 static const char *name_of(const sn_custom *fn) { return fn->name ? fn->name : "custom function"; }
 
 static void custom_close(CustomNode *custom) {
@@ -120,7 +123,7 @@ static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn
         return error_raise(ST_ARGUMENT, "%s: the list of %d %s is NULL", name_of(fn), out ? n_in : n_out,
                            out ? "inputs" : "outputs");
     for (int i = 0; i < n_in; i++)
-        if (in[i]) TRY(tensor_made(in[i], name_of(fn)));
+        if (in[i]) TRY(tensor_made_for(in[i], name_of(fn), NODE_OF_ITS_OWN));
     return ST_OK;
 }
 
@@ -142,9 +145,9 @@ static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, 
 
 /* An output that is an input, or an output twice, gets a handle of its own: one tensor has one
  * history. */
-static Status separate(sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
+static Status separate(const char *name, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) {
-        TRY(tensor_made(out[i], "custom function"));
+        TRY(tensor_made_for(out[i], name, NODE_OF_ITS_OWN));
         bool shared = false;
         for (int k = 0; k < n_in; k++) shared |= in[k] == out[i];
         for (int k = 0; k < i; k++) shared |= out[k] == out[i];
@@ -187,13 +190,13 @@ static Status settle_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
  * place yet. */
 static Status take_place(TapeNode *node) {
     sn_state *const state = state_get();
-    if (state->capture) TRY(runtime_hooks.capture_end_segment("the node of a custom function"));
+    if (state->capture) TRY(runtime_hooks.capture_end_segment(NODE_OF_ITS_OWN));
     node->sequence = ++state->tape_sequence;
     return ST_OK;
 }
 
 static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
-    TRY(separate(in, n_in, out, n_out));
+    TRY(separate(name_of(&custom_of(node)->fn), in, n_in, out, n_out));
     TRY(take_place(node));
     TRY(settle_saved(custom_of(node), out, n_out));
     for (int i = 0; i < n_in; i++) TRY(tape_node_link(node, i, in[i]));

@@ -2,7 +2,7 @@
  * down the list in runtime/README.md, which tests/check_cycles.c holds against the objects. start.c, the one file that
  * knows every layer, fills the table while the library is loaded, so that no row is ever NULL and nobody asks.
  *
- *   tensor_ready (core)  ->  runtime_hooks.capture_flush_tensor(t)  ->  capture/record
+ *   tensor_ready (core)  ->  runtime_hooks.capture_make(t, why)  ->  capture/record
  *
  * A row has the name of the function that fills it, whose header says what it does. */
 #ifndef SINTER_RUNTIME_HOOKS_H
@@ -39,8 +39,8 @@ typedef struct RuntimeHooks {
     Status (*tape_saves_check)(const OpRow *row); /* of a user's op that is registered */
 
     /* capture: asked where state->capture or a placeholder says that there is one, or seldom */
-    Status (*capture_flush_tensor)(sn_tensor *t);   /* the value of a placeholder is needed [semantics C2] */
-    Status (*capture_make_foreign)(sn_tensor *t);   /* the same, of another thread's call only */
+    Status (*capture_make)(sn_tensor *t, const char *why); /* a placeholder's value is needed [semantics C2] */
+    Status (*capture_make_foreign)(sn_tensor *t);          /* the same, of another thread's call only */
     bool (*capture_is_inference)(sn_tensor *t);     /* a placeholder's value would be a tensor of inference mode */
     Status (*capture_settle)(const char *why);      /* host code writes memory that any tensor may depend on */
     Status (*capture_end_segment)(const char *why); /* what comes now has its place behind all pending ops */

@@ -297,19 +297,23 @@ Status tensor_alone(const sn_tensor *t, const char *what) {
 }
 
 /* The place of its own call is the caller's: a break there names `what`. */
-static Status flush_for(sn_tensor *t, const char *what) {
+static Status flush_for(sn_tensor *t, const char *what, const char *why) {
     sn_state *const state = state_get();
     if (!state->breaker) state->breaker = what;
-    const Status status = runtime_hooks.capture_flush_tensor(t);
+    const Status status = runtime_hooks.capture_make(t, why);
     state->breaker = NULL;
     return status;
 }
 
 Status tensor_ready(sn_tensor *t, const char *what) {
+    return tensor_ready_for(t, what, "a value is needed on the host");
+}
+
+Status tensor_ready_for(sn_tensor *t, const char *what, const char *why) {
     TRY(tensor_valid(t, what));
     TRY(state_untraced(what));
     TRY(tensor_alone(t, what));
-    if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(flush_for(t, what));
+    if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(flush_for(t, what, why));
     if (UNLIKELY(t->keys & KEYS_SPARSE))
         return error_raise(ST_UNSUPPORTED, "%s: a sparse tensor has no memory of its own: sn_to_dense", what);
     if (t->storage) return ST_OK;
@@ -319,10 +323,12 @@ Status tensor_ready(sn_tensor *t, const char *what) {
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what, DEVICE_TEXT(t->base.meta->device));
 }
 
-Status tensor_made(sn_tensor *t, const char *what) {
+Status tensor_made(sn_tensor *t, const char *what) { return tensor_made_for(t, what, "a value is needed on the host"); }
+
+Status tensor_made_for(sn_tensor *t, const char *what, const char *why) {
     TRY(tensor_valid(t, what));
     TRY(tensor_alone(t, what));
-    return t->storage || t->placeholder ? tensor_ready(t, what) : state_untraced(what);
+    return t->storage || t->placeholder ? tensor_ready_for(t, what, why) : state_untraced(what);
 }
 
 Status tensor_handle_made(sn_tensor *t, const char *what) {

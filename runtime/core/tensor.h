@@ -172,6 +172,9 @@ Status tensor_settle(const char *why);
 Status tensor_ready(sn_tensor *t, const char *what);
 /* The same for what asks no value: a fake tensor, or one on the meta device, is made as it is. */
 Status tensor_made(sn_tensor *t, const char *what);
+/* The same; `why` is the reason of a break in a compiled function. */
+Status tensor_ready_for(sn_tensor *t, const char *what, const char *why);
+Status tensor_made_for(sn_tensor *t, const char *what, const char *why);
 /* The same for what asks about the handle alone, of a sparse tensor or one of a level as well. */
 Status tensor_handle_made(sn_tensor *t, const char *what);
 /* A ready tensor where the host may read it: itself, or a copy in the same layout; the caller's reference. NULL

@@ -389,6 +389,25 @@ START_TEST(c15_a_call_that_is_more_than_a_graph_is_refused) {
 }
 END_TEST
 
+static sn_status calls_closure(sn_frame *f) {
+    sn_tensor *const y = SN_CALL((sn_function *)sn_closure(f), sn_relu(sn_in(f, 0)));
+    return sn_out(f, 0, sn_exp(y));
+}
+static sn_status just_relu(sn_frame *f) { return sn_out(f, 0, sn_relu(sn_in(f, 0))); }
+
+START_TEST(c15_an_eager_function_has_no_graph_by_itself_or_as_a_callee) {
+    sn_function *const eager = sn_compile(just_relu, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_function *const outer = sn_compile(calls_closure, eager, NULL);
+    const sn_value in[] = {sn_val(F32(1, 6))};
+    ck_assert_ptr_null(sn_graph_capture(eager, in, 1));
+    expect_error(SN_ERR_UNSUPPORTED, "no graph: its mode is SN_COMPILE_EAGER");
+    ck_assert_ptr_null(sn_graph_capture(outer, in, 1));
+    expect_error(SN_ERR_UNSUPPORTED, "a callee in mode SN_COMPILE_EAGER");
+    sn_function_free(outer);
+    sn_function_free(eager);
+}
+END_TEST
+
 /* Whose written arguments share memory has no graph of the arguments. */
 static sn_status writes_one(sn_frame *f) {
     sn_mul_(sn_in(f, 0), sn_in(f, 1));
@@ -418,6 +437,7 @@ int main(void) {
                                   c15_a_captured_graph_is_called_as_the_function_was,
                                   c15_an_argument_that_is_used_otherwise_keeps_its_place,
                                   c15_a_call_that_is_more_than_a_graph_is_refused,
+                                  c15_an_eager_function_has_no_graph_by_itself_or_as_a_callee,
                                   c15_written_arguments_that_share_memory_are_refused};
     return contract_main("test_graph_api", tests, (int)(sizeof tests / sizeof *tests));
 }

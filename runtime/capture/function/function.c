@@ -344,6 +344,8 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, G
     sn_tensor *outs[MAX_LIST] = {0};
     TRY(error_pending());
     if (fn->saved) return error_raise(ST_UNSUPPORTED, "%s: no graph: it is a plan of a file", fn->name);
+    if (fn->options.mode == SN_COMPILE_EAGER)
+        return error_raise(ST_UNSUPPORTED, "%s: no graph: its mode is SN_COMPILE_EAGER", fn->name);
     if (state_get()->capture) return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
