@@ -65,7 +65,8 @@ const sn_tensor *tape_saved_kept(const TapeSaved *saved) {
 }
 
 int64_t tape_saved_bytes(const TapeSaved *saved) {
-    const Meta *const meta = tape_saved_kept(saved) ? saved->tensor->base.meta : NULL;
+    const sn_tensor *const kept = tape_saved_kept(saved); /* what a hook gave may be smaller */
+    const Meta *const meta = kept ? kept->base.meta : NULL;
     return meta ? meta->numel * dtype_bytes(meta->dtype) : 0;
 }
 

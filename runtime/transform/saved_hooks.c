@@ -93,7 +93,10 @@ static sn_tensor *hook_unpack(TapePacked *packed, const Meta *meta, const char *
     return handle;
 }
 
-static const TapePackedClass hook_class = {.name = "hooks", .unpack = hook_unpack, .release = hook_release};
+static const sn_tensor *hook_kept(const TapePacked *packed) { return ((const HookPacked *)packed)->kept.tensor; }
+
+static const TapePackedClass hook_class = {
+    .name = "hooks", .unpack = hook_unpack, .release = hook_release, .kept = hook_kept};
 
 Status saved_hooks_push(sn_body pack, sn_body unpack, void *closure) {
     HookPacker *const made = mem_alloc(sizeof *made);

@@ -61,6 +61,24 @@ START_TEST(t7_hooks_keep_what_is_saved_in_another_way) {
 }
 END_TEST
 
+/* What hooks keep counts, by its own size: sin's argument alone, 32 elements. */
+START_TEST(what_hooks_keep_is_counted) {
+    static const sn_dtype dtypes[] = {SN_F64, SN_BF16};
+    static const char *const says[] = {"256 bytes in 1 node", "64 bytes in 1 node"};
+    for (int i = 0; i < 2; i++) {
+        Seen seen = {.dtype = dtypes[i]};
+        sn_grad_info nodes[2] = {{.size = sizeof nodes[0]}};
+        const sn_scope scope = sn_scope_begin();
+        ck_assert_int_eq(sn_saved_hooks_set(narrows, widens, &seen), SN_OK);
+        sn_tensor *const y = sn_scope_return(scope, sn_sin(sn_add(LEAF(1, 8, 4), F32(2, 8, 4))));
+        ck_assert_msg(strstr(sn_saved_text(y), says[i]) != NULL, "%s", sn_saved_text(y));
+        ck_assert_int_ge(sn_live_nodes(nodes, 2), 2);
+        ck_assert_int_eq(nodes[0].saved_bytes, i ? 64 : 256);
+        ck_assert_msg(strstr(sn_grad_text(y), i ? "(64 bytes)" : "(256 bytes)") != NULL, "%s", sn_grad_text(y));
+    }
+}
+END_TEST
+
 START_TEST(t7_wrong_hooks_are_errors) {
     sn_tensor *const w = LEAF(2, 8, 4), *const x = F32(3, 8, 4);
     Seen seen = {.dtype = SN_F32, .wrong = true};
@@ -302,6 +320,7 @@ int main(void) {
         t7_a_mode_of_the_backward_sees_the_ops_of_a_compiled_one,
         t7_anomaly_mode_looks_into_bodies_of_control_flow,
         t7_hooks_keep_what_is_saved_in_another_way,
+        what_hooks_keep_is_counted,
         t7_wrong_hooks_are_errors,
         t7_a_body_may_set_them,
         t7_a_body_may_set_them_around_a_checkpoint,
