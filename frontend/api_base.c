@@ -7,6 +7,7 @@
 #include "frontend/options.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/query.h"
+#include "runtime/base/caller.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/device/alloc_cpu.h"
@@ -35,11 +36,12 @@ sn_status sn_check(void) {
 }
 
 static void name_places(ErrorSlot *slot) {
-    if (slot->site && !slot->where[0]) site_name(slot->site, slot->where, sizeof slot->where);
+    const void *const place = slot->site && !caller_is_library(slot->site) ? slot->site : slot->caller;
+    if (place && !slot->where[0]) site_name(place, slot->where, sizeof slot->where);
     if (!slot->cause) return;
-    char place[sizeof slot->where];
-    site_name(slot->cause, place, sizeof place);
-    error_append(slot, " of the call at %s", place);
+    char of_cause[sizeof slot->where];
+    site_name(slot->cause, of_cause, sizeof of_cause);
+    error_append(slot, " of the call at %s", of_cause);
 }
 
 const sn_error *sn_error_take(void) {
@@ -51,7 +53,7 @@ const sn_error *sn_error_take(void) {
     if (pending->status != ST_OK)
         *slot = *pending;
     else
-        slot->message[0] = slot->op[0] = slot->where[0] = '\0', slot->site = slot->cause = NULL;
+        slot->message[0] = slot->op[0] = slot->where[0] = '\0', slot->site = slot->caller = slot->cause = NULL;
     name_places(slot);
     state->taken = (sn_error){.size = sizeof state->taken,
                               .status = (sn_status)pending->status,

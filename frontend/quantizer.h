@@ -39,8 +39,8 @@ struct sn_quantizer {
 Status quant_observe_op(void);
 int64_t quant_observe_number(sn_observer *o); /* 0: no memory */
 void quant_observe_end(int64_t number);
-/* Convolutions (quant_image.c): why it cannot be converted, or NULL; its windows as rows of what was rounded; rows of results as an
- * image; the numbers behind its tensors, 7 at most. NULL is the pending error. */
+/* Convolutions (quant_image.c): why it cannot be converted, or NULL; its windows as rows of what was rounded; rows of
+ * results as an image; the numbers behind its tensors, 7 at most. NULL is the pending error. */
 const char *quant_image_refuses(sn_node *n);
 sn_node *quant_image_rows(sn_quantizer *q, const QuantProduct *p);
 sn_node *quant_image_of_rows(sn_quantizer *q, const QuantProduct *p, sn_node *rows);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/base/caller.h"
 #include "runtime/base/escape.h"
 
 HOT_THREAD_LOCAL ErrorSlot *error_slot_current;
@@ -51,6 +52,7 @@ static ErrorSlot *begin_error(Status status) {
     slot->code = 1000 + (int)status;
     slot->op[0] = slot->where[0] = '\0';
     slot->site = slot->cause = NULL;
+    slot->caller = caller_outside();
     slot->place = (ErrorPlace){0};
     return slot;
 }

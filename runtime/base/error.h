@@ -20,6 +20,7 @@ typedef struct ErrorSlot {
     char op[96];        /* "aten::add.Tensor" or "" */
     char where[256];    /* "model.c:57" or "" */
     const void *site;   /* what `where` will name, or NULL */
+    const void *caller; /* the same where there is no site of the program's (caller.h), or NULL */
     const void *cause;  /* a call whose place ends the message, or NULL */
     ErrorPlace place;
     int lead; /* so many letters of the message say the place */
