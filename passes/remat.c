@@ -10,7 +10,9 @@
  * the middle of a parameter, and a temporary as large as that parameter would be alive between the two.
  *
  * What a cluster computes again it reads the operands of: they have a user more, by a number that stands for the
- * cluster (Cluster.reader) and stays its own whichever nodes move. */
+ * cluster (Cluster.reader) and stays its own whichever nodes move. An epilogue gives what it computes beside a product
+ * away like any other nest: what it stores of a chain that has nothing to do with the product is computed twice
+ * instead, and is in no memory meanwhile. */
 #include <stdlib.h>
 
 #include "passes/lower.h"
@@ -29,6 +31,9 @@ typedef struct Remat {
     int64_t read;              /* bytes of operands that it did not read before */
     bool refused, meets_write; /* it reads what is overwritten, as `to` does */
 } Remat;
+
+/* May it have pointwise ops beside others? */
+static bool has_chains(const Cluster *c) { return cluster_loops(c) || c->kind == VAL_template; }
 
 static bool is_remat(const Remat *remat, const Node *node) {
     for (int i = 0; i < remat->n; i++)
@@ -187,7 +192,7 @@ void rematerialize(Lower *l) {
     const Node *const *by_id = NULL;
     for (Node *node = l->graph->last; node; node = node->prev) {
         Remat remat = {.l = l, .from = l->cluster[node->id], .nodes = {node}, .n = 1};
-        if (!remat.from || !may_repeat(l, node) || !cluster_loops(remat.from) || remat.from->nodes.n == 1) continue;
+        if (!remat.from || !may_repeat(l, node) || !has_chains(remat.from) || remat.from->nodes.n == 1) continue;
         if (!needs_memory(l, remat.from, &node->outs[0])) continue;
         remat.to = only_reader(l, node);
         if (!remat.to || !cluster_loops(remat.to) || remat.to->full != node->outs[0].base.meta->numel) continue;
