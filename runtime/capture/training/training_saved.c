@@ -178,18 +178,43 @@ static RegionReads *find_reads(TapePlan *p, const Training *t) {
     return reads;
 }
 
+static void mark_live(void *context, GVal **slot) {
+    if (*slot) ((bool *)context)[(*slot)->id] = true;
+}
+
+/* By value id: does a result, or a write, come from it? What else the body made is gone when it returns, and its nodes
+ * of eager's tape with it. NULL raises. */
+static const bool *find_live(const Graph *g) {
+    bool *const live = ARENA_ARRAY(g->arena, bool, g->n_vals + 1);
+    for (int i = 0; live && i < g->outputs.n; i++) mark_live(live, &g->outputs.at[i].value);
+    for (int i = 0; live && i < g->writes.n; i++) mark_live(live, &g->writes.at[i].value);
+    for (Node *node = g->last; live && node; node = node->prev) {
+        bool any = false;
+        for (int i = 0; i < node->n_outs; i++) any |= live[node->outs[i].id];
+        if (any) node_each_input(node, mark_live, live);
+    }
+    return live;
+}
+
+static bool is_live(const bool *live, const Node *node) {
+    for (int i = 0; i < node->n_outs; i++)
+        if (live[node->outs[i].id]) return true;
+    return false;
+}
+
 Status tape_plan_make(Training *t, Graph *forward) {
     TapePlan *const p = &t->tape;
     Graph *const g = p->functional = graph_copy(forward, forward->arena);
     if (g) g->bail = NULL; /* it outlives the compile */
     p->marks = g ? joint_marks(g, t->want) : NULL;
     p->held_of = p->marks ? ARENA_ARRAY(g->arena, int, g->n_vals + 1) : NULL;
-    if (!p->held_of) return error_pending() ? error_pending() : ST_MEMORY;
+    const bool *const live = p->held_of ? find_live(g) : NULL;
+    if (!live) return error_pending() ? error_pending() : ST_MEMORY;
     memset(p->held_of, -1, sizeof *p->held_of * (size_t)g->n_vals);
     const RegionReads *const regions = find_reads(p, t);
     for (const Node *node = g->first; node; node = node->next) {
         TapeStep step = {.node = node, .needs = joint_needs(p->marks, node)};
-        if (!step.needs) continue;
+        if (!step.needs || !is_live(live, node)) continue;
         step.first_hold = p->holds.n;
         hold_all(p, t, &step, regions);
         VEC_PUSH(g->arena, &p->steps, step);
