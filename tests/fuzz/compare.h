@@ -9,10 +9,16 @@ typedef struct FzResult {
     bool saved;           /* a plan was saved, and ran */
     bool replayed;        /* some calls of mode REPLAY ran no body */
     int64_t ops_generated, ops;
-    char error[160]; /* the first one */
+    bool trained;             /* peak.c: a backward ran */
+    int64_t peak, eager_peak; /* bytes */
+    char error[160];          /* the first one */
 } FzResult;
 
 /* variant NULL: none. story NULL: not wanted; else the first difference, for people. */
 void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result, Text *story);
+
+/* peak.c: instead, whether it takes more memory than eager by more than a share of it. */
+enum { FZ_PEAK_SHARE = 6 };
+void fz_peak(const FzProgram *p, uint64_t seed, FzResult *result, Text *story);
 
 #endif

@@ -172,6 +172,8 @@ static inline sn_dtype fz_autocast(int mode) { return mode == 1 ? SN_BF16 : mode
 void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses);
 /* One that closes over tensors that outlive a call, and depends on what is no argument (state.c). */
 void fz_generate_stateful(FzProgram *p, uint64_t seed, int64_t *form_uses);
+/* net.c: a net that is trained. */
+void fz_generate_net(FzProgram *p, uint64_t seed);
 /* Another program with the same inputs and the same first `keep` steps. */
 void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses, FzProgram *out);
 int fz_form_count(void); /* rows and forms that programs draw from */
