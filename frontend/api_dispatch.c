@@ -10,6 +10,7 @@
 #include "runtime/capture/record/query.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
 
@@ -151,10 +152,20 @@ static Status out_arguments(const sn_op *op, const sn_value *in, int n_in, sn_te
 }
 
 typedef struct Results {
-    sn_tensor *at[MAX_LIST];
+    sn_tensor **at;
     sn_value number; /* of KIND_number, instead */
     int n;
+    sn_tensor *few[MAX_OUTS];
 } Results;
+
+/* Goes by results_give. */
+static Status results_take(const sn_op *op, Results *results) {
+    results->at = ROOM(results->few, op->row->returns_list ? MAX_LIST : op->row->n_out);
+    return results->at ? ST_OK : ST_MEMORY;
+}
+static void results_give(const Results *results) {
+    if (results->at) room_give(results->few, results->at);
+}
 
 static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *results) {
     TRY(error_pending());
@@ -167,6 +178,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
     }
     Arg args[MAX_ARGS];
     const Arg *const given = (const Arg *)(const void *)in;
+    TRY(results_take(op, results));
     TRY(ops_values(op->row, op->form, given, n_in));
     TRY(op_args_of_form(op->row, op->form, given, n_in, args));
     results->n = op->row->n_out;
@@ -189,7 +201,7 @@ static sn_value result_value(const sn_op *op, const Results *results, int i) {
 
 sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *out, int *n_out) {
     const int room = n_out ? *n_out : 0;
-    Results results = {.n = 0};
+    __attribute__((cleanup(results_give))) Results results = {.n = 0};
     Status status = call_op(op, in, n_in, &results, __builtin_return_address(0));
     if (status == ST_OK && results.n > room)
         status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
@@ -200,7 +212,7 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
 }
 
 sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
-    Results results = {.n = 0};
+    __attribute__((cleanup(results_give))) Results results = {.n = 0};
     const Status status = call_op(op, in, n_in, &results, __builtin_return_address(0));
     if (status != ST_OK || !results.n) return NULL;
     if (op->row->kind != KIND_number) return results.at[0];

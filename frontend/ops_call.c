@@ -1,6 +1,7 @@
 /* ops_call.c: from the typed functions of sinter/ops.h to the dispatcher. */
 #include "frontend/ops_call.h"
 
+#include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/symbols.h"
@@ -110,13 +111,16 @@ sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more) {
     return status == ST_OK ? outs[0] : failed();
 }
 
+static void free_list(sn_tensor **const *list) { mem_free(*list); }
+
 int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
     const OpRow *const row = op_row(op);
-    sn_tensor *outs[MAX_LIST];
     Arg full[MAX_ARGS];
     int n = 0;
     context_enter(state_get());
     Status status = normalize(row, args, full);
+    __attribute__((cleanup(free_list))) sn_tensor **const outs = mem_alloc(MAX_LIST * sizeof *outs);
+    if (!outs) status = ST_MEMORY;
     if (status == ST_OK) status = dispatch_list(row, full, outs, &n);
     if (status == ST_OK && n > room)
         status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n, (long long)room);

@@ -167,12 +167,12 @@ static const Meta *meta_of_out(Graph *graph, MetaOut *out) {
     return meta;
 }
 
-/* Runs the meta rule; `few` has room for all results of a row without lists; the room of a Tensor[] result grows to
- * what the rule asks for. */
+enum { FEW_OUTS = 2 };
+/* Runs the meta rule; `few` has room for FEW_OUTS results; that of a Tensor[] result grows to what the rule asks for. */
 static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args, MetaOut *few, MetaCall *call) {
     int room = row->returns_list ? 16 : row->n_out;
-    for (bool given = !row->returns_list;; given = false) {
-        MetaOut *const outs = given ? few : ARENA_ARRAY(graph->arena, MetaOut, room ? room : 1);
+    for (;;) {
+        MetaOut *const outs = room <= FEW_OUTS ? few : ARENA_ARRAY(graph->arena, MetaOut, room);
         if (!outs) return ST_MEMORY;
         for (int i = 0; i < room; i++) outs[i].alias = -1, outs[i].offset = 0;
         *call = (MetaCall){.row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = room};
@@ -206,8 +206,8 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     if (row->flags & OPF_bits)
         return error_raise(ST_UNSUPPORTED, "%s: graphs hold no views in another dtype", row->name);
     MetaCall call;
-    MetaOut few[MAX_OUTS];
-    memset(few, 0, sizeof *few * (size_t)row->n_out);
+    MetaOut few[FEW_OUTS];
+    memset(few, 0, sizeof few);
     TRY(run_meta(graph, row, node->form, node->args, few, &call));
     node->order = call.order;
     node->n_outs = call.n_out;

@@ -212,7 +212,7 @@ void kernel_print(const Kernel *kernel, Text *text) {
 
 /* parsing ------------------------------------------------------------------------------------- */
 
-enum { MAX_LIST = 64 };
+enum { MAX_ITEMS = 64 };
 
 typedef struct LoopReader {
     Arena *arena;

@@ -9,7 +9,11 @@
 #include "ir/arg.h"
 #include "runtime/base/text.h"
 
-enum { MAX_ARGS = 16, MAX_OUTS = 8 };
+enum {
+    MAX_ARGS = 16,
+    MAX_OUTS = 8,
+    MAX_LIST = 1024 /* room for the results of a Tensor[] op */
+};
 
 typedef enum OpId {
 #define ID(id) OP_##id,

@@ -59,7 +59,7 @@ static Affine encoded(Writer *w, const Affine *at) {
 }
 
 /* The position read with other strides; false after stopping. */
-static bool moved(Writer *w, const Pos *pos, const Meta *space, const int64_t *strides, Pos *out) {
+static NOINLINE bool moved(Writer *w, const Pos *pos, const Meta *space, const int64_t *strides, Pos *out) {
     VarSplit split = {0};
     *out = *pos;
     if (!address_gather(&w->domain, pos, space->sizes, strides, space->rank, &out->at, &out->stride, &split)) {
@@ -71,7 +71,8 @@ static bool moved(Writer *w, const Pos *pos, const Meta *space, const int64_t *s
     return true;
 }
 
-static bool broadcast(Writer *w, const Pos *pos, const Meta *space, const Meta *to, Pos *out) {
+/* Apart from what calls it, a recursion as deep as the chain of ops: threads may have small stacks. */
+static NOINLINE bool broadcast(Writer *w, const Pos *pos, const Meta *space, const Meta *to, Pos *out) {
     *out = *pos;
     if (meta_same_sizes(space, to)) return true;
     int64_t own[MAX_RANK], strides[MAX_RANK] = {0};
@@ -328,7 +329,7 @@ static bool operand_position(Writer *w, const Meta *input, const bool *reduced, 
            class_position(w, &w->domain.l, input, last, &pos->at);
 }
 
-static int reduction(Writer *w, const GVal *v, const Pos *pos) {
+static NOINLINE int reduction(Writer *w, const GVal *v, const Pos *pos) {
     const SType type = dtype_compute(v->base.meta->dtype);
     bool reduced[MAX_RANK];
     Domain own;
@@ -345,7 +346,7 @@ static int reduction(Writer *w, const GVal *v, const Pos *pos) {
     return body_rule(v->def->row)(&frame.call);
 }
 
-static int tile_element(Writer *w, const GVal *v, const Pos *pos) {
+static NOINLINE int tile_element(Writer *w, const GVal *v, const Pos *pos) {
     const SType type = dtype_compute(v->base.meta->dtype);
     if (pos->gather >= 0 || !affine_equal(&pos->at, &w->domain.full))
         return stop(w, "the product is needed at another index than its tile's", type);

@@ -36,9 +36,10 @@ Val *made_contiguous(Builder *b, Val *x) { /* of no elements any strides count a
 }
 
 Val *in_layout_of(Builder *b, const OpRow *row, const Arg *args, int i, Val *x) {
-    MetaOut outs[MAX_OUTS];
+    MetaOut outs[3]; /* on a thread's stack that may be small */
     MetaCall call = {.row = row, .args = args, .env = b->env, .out = outs, .n_out = row->n_out};
-    if (!x || op_meta(&call) != ST_OK) return NULL;
+    if (row->n_out > COUNT_OF(outs)) error_raise(ST_INTERNAL, "%s: %d results to lay out", row->name, row->n_out);
+    if (!x || error_pending() || op_meta(&call) != ST_OK) return NULL;
     bool same = true;
     for (int d = 0; d < x->meta->rank; d++) same = same && sym_identical(x->meta->strides[d], outs[i].strides[d]);
     return same ? x : E(b, restride, V(x), A_INTS(outs[i].strides, x->meta->rank));

@@ -12,6 +12,7 @@
 
 #include "runtime/autograd/packer.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 
@@ -221,7 +222,7 @@ typedef struct RowCall { /* arrays of one call of a rule */
     Arg args[MAX_ARGS];
     bool needs[MAX_ARGS];
     Val *grad_in[MAX_ARGS];
-    Val *results[MAX_LIST];
+    Val **results, *few[MAX_OUTS];
 } RowCall;
 
 /* A saved result again, with its place in the history: a rule's ops on it are recorded under
@@ -348,6 +349,9 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
     RowCall rc;
     DerivFlow flow;
     Val *wide;
+    rc.results = ROOM(rc.few, node->n_outs);
+    if (!rc.results) return ST_MEMORY;
+    ROOM_KEPT results = {rc.few, rc.results};
     TRY(unpack(node, call, &rc));
     /* until the engine closes this node's scope */
     state_get()->exclude |= KEYS_OF_CALLS | (call->hidden ? KEY_BIT(autograd) : 0);
@@ -525,8 +529,10 @@ static Status note_wide(Recording *r) {
     functional.form = FORM_functional;
     MetaOut result;
     int n = 1;
-    TRY(call_metas(&functional, 0, &result, &n));
-    if (result.dtype != dtype) r->row->wide = result.dtype;
+    const Status status = call_metas(&functional, 0, &result, &n);
+    if (status == ST_OK && result.dtype != dtype) r->row->wide = result.dtype;
+    if (status == ST_OK || status == ST_MEMORY) return status;
+    error_clear(); /* what is wrong the call itself says, by the name of its form */
     return ST_OK;
 }
 

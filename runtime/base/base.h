@@ -39,6 +39,7 @@ typedef enum Status {
 #define LIKELY(x)       __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)     __builtin_expect(!!(x), 0)
 #define COLD            __attribute__((noinline, cold))
+#define NOINLINE        __attribute__((noinline))
 /* A static function that costs as much to call as to run, where a compiler would not think so. */
 #define ALWAYS_INLINE           inline __attribute__((always_inline))
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))

@@ -10,6 +10,7 @@
 #include "ir/schema.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/room.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/hooks.h"
@@ -69,8 +70,10 @@ static uint64_t hash_call(const OpCall *call) {
 }
 
 static Status check_layouts(OpCall *call, const DynamicOp *op) {
-    MetaOut said[MAX_OUTS];
     int n = op->row.n_out;
+    MetaOut few[2], *const said = ROOM(few, n);
+    if (!said) return ST_MEMORY;
+    ROOM_KEPT kept = {few, said};
     TRY(call_metas(call, 0, said, &n));
     for (int i = 0; i < n; i++) {
         if (op->result_of[i] >= 0) continue;

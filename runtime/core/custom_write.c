@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
 
 /* The argument that a result is, by the letter that both have; -1: it is new. */
 static int argument_written(const Schema *schema, const Param *result) {
@@ -104,7 +105,9 @@ static Status said_by(const DynamicOp *op) {
 /* Those of the op's results that are new, then what was written. */
 static Status functional_metas(MetaCall *call) {
     const DynamicOp *const self = op_dynamic(call->row), *const op = self->functional_of;
-    MetaOut own[MAX_OUTS];
+    MetaOut few[2], *const own = ROOM(few, op->row.n_out);
+    if (!own) return ST_MEMORY;
+    ROOM_KEPT kept = {few, own};
     if (op->n_fresh) {
         MetaCall of_op = *call;
         of_op.row = &op->row;

@@ -13,6 +13,7 @@
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/base/room.h"
 #include "runtime/core/element.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
@@ -451,10 +452,12 @@ const Meta *meta_intern_out(const MetaOut *out) {
 
 /* The meta rule says what is wrong with the arguments, and how many results a Tensor[] has. */
 static Status check_composite(OpCall *call, const Arg *plain) {
-    MetaOut outs[MAX_OUTS];
     const OpForm form = call->form == FORM_inplace ? FORM_inplace : FORM_functional;
-    MetaCall meta = {.row = call->row, .form = form, .args = plain, .out = outs};
-    meta.n_out = call->row->returns_list ? MAX_OUTS : call->row->n_out;
+    const int room = call->row->returns_list ? 1 : call->row->n_out;
+    MetaOut few[2], *const outs = ROOM(few, room);
+    if (!outs) return ST_MEMORY;
+    ROOM_KEPT kept = {few, outs};
+    MetaCall meta = {.row = call->row, .form = form, .args = plain, .out = outs, .n_out = room};
     TRY(op_meta(&meta));
     if (meta.n_out > MAX_LIST)
         return error_raise(ST_UNSUPPORTED, "%s: %d results; at most %d", call->row->name, meta.n_out, MAX_LIST);
@@ -478,7 +481,9 @@ static Status write_outs(OpCall *call) {
 }
 
 static Status expand_parts(OpCall *call, CompositeParts *parts, void *context) {
-    Val *outs[MAX_LIST];
+    Val *few[MAX_OUTS], **const outs = ROOM(few, call->n_outs);
+    if (!outs) return ST_MEMORY;
+    ROOM_KEPT kept = {few, outs};
     memset(outs, 0, sizeof *outs * (size_t)call->n_outs);
     Status status =
         parts ? parts(context, call, outs) : decomp_rule(call->row)(eager_builder(), call->row, call->args, outs);

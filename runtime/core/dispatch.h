@@ -38,8 +38,6 @@ typedef enum Key {
 /* What only a call of the program meets: no part of an op, rule or recorded op. */
 #define KEYS_OF_CALLS (KEY_BIT(autocast) | KEY_BIT(api))
 
-enum { MAX_LIST = 1024 }; /* room for the results of a Tensor[] op */
-
 /* Of sn_fake_mode_set: no values, but a device that it claims. */
 static inline bool tensor_is_fake(const sn_tensor *t) { return t->keys & KEY_BIT(fake); }
 

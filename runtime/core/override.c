@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/room.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/hooks.h"
@@ -116,8 +117,11 @@ static Status check_replaced(const OpCall *call, sn_tensor *const *outs, const c
 }
 
 Status body_kernel(OpCall *call, sn_body body, void *closure) {
-    sn_tensor *outs[MAX_LIST];
     Arg args[MAX_ARGS + MAX_OUTS];
+    const int n_outs = call->row->returns_list ? MAX_LIST : call->row->n_out;
+    sn_tensor *few[MAX_OUTS], **const outs = ROOM(few, n_outs);
+    if (!outs) return ST_MEMORY;
+    ROOM_KEPT kept = {few, outs};
     const bool list = call->row->returns_list, out = call->form == FORM_out;
     const int n_out_args = out ? args_of_out(call, args) : 0;
     sn_frame frame = {.what = op_form_name(call->row, call->form),
@@ -125,10 +129,10 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
                       .in = out ? args : call->args,
                       .n_in = out ? n_out_args : call->row->n_params,
                       .out = outs,
-                      .n_out = list ? MAX_LIST : call->row->n_out,
+                      .n_out = n_outs,
                       .outs_optional = list,
                       .call = call};
-    memset(outs, 0, sizeof *outs * (size_t)frame.n_out);
+    memset(outs, 0, sizeof *outs * (size_t)n_outs);
     if (call->key == KEY_meta) frame.passed_on = custom_write_hold(call->row, frame.in, outs);
     TRY(run_frame(call, &frame, body));
     if (is_backend(call->key) && call->form == FORM_functional) TRY(check_placed(call, outs));

@@ -297,9 +297,11 @@ static Status recheck(EagerEntry *entry, const EagerCall *ec) {
     int64_t *const checked = entry->checked;
     if (entry->is_checked && !memcmp(checked, ec->floats, floats) && !memcmp(checked + ec->n_floats, ec->ints, ints))
         return ST_OK;
-    MetaOut outs[MAX_OUTS];
+    MetaOut few[2], *const outs = ROOM(few, ec->row->n_out);
     int n = ec->row->n_out;
-    TRY(call_metas(ec->call, 0, outs, &n));
+    const Status status = outs ? call_metas(ec->call, 0, outs, &n) : ST_MEMORY;
+    room_give(few, outs);
+    TRY(status);
     memcpy(checked, ec->floats, floats);
     memcpy(checked + ec->n_floats, ec->ints, ints);
     entry->is_checked = true;
@@ -593,7 +595,7 @@ static sn_tensor *first_tensor(const OpCall *call, int arg) {
 /* A result elsewhere would be made of values, as copy's into a 0-dim tensor. */
 static Status check_without_data(const OpCall *call, const EagerMetas *metas) {
     for (int i = 0; i < metas->n; i++)
-        if (metas->metas[i]->device != DEV_meta)
+        if (metas->at[i].meta->device != DEV_meta)
             return error_raise(ST_DEVICE, "%s: a tensor on the meta device has no data",
                                op_form_name(call->row, call->form));
     return ST_OK;
@@ -606,12 +608,12 @@ Status eager_metas_alone(const OpCall *call, EagerMetas *out) {
 }
 
 int64_t eager_place_of(const OpCall *call, const EagerMetas *metas, int i, sn_tensor **base) {
-    *base = metas->alias[i] < 0 ? NULL : first_tensor(call, metas->alias[i]);
-    return *base ? offset_in(*base, metas->metas[i]) + metas->offsets[i] : 0;
+    *base = metas->at[i].alias < 0 ? NULL : first_tensor(call, metas->at[i].alias);
+    return *base ? offset_in(*base, metas->at[i].meta) + metas->at[i].offset : 0;
 }
 
 static Status meta_kernel(OpCall *call) {
-    EagerMetas metas;
+    METAS_OF_CALL metas;
     sn_tensor *base;
     TRY(eager_metas_alone(call, &metas));
     TRY(check_without_data(call, &metas));
@@ -621,7 +623,8 @@ static Status meta_kernel(OpCall *call) {
     }
     for (int i = 0; i < metas.n; i++) {
         const int64_t offset = eager_place_of(call, &metas, i, &base);
-        call->outs[i] = base ? tensor_view(base, metas.metas[i], offset) : tensor_without_data(metas.metas[i]);
+        const Meta *const meta = metas.at[i].meta;
+        call->outs[i] = base ? tensor_view(base, meta, offset) : tensor_without_data(meta);
         if (!call->outs[i]) return error_pending();
     }
     call->n_outs = metas.n;

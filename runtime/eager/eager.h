@@ -19,6 +19,7 @@
 #define SINTER_RUNTIME_EAGER_H
 #include "ir/sym.h"
 #include "kernels/kernels.h"
+#include "runtime/base/alloc.h"
 #include "runtime/device/execute.h"
 
 enum { USUAL_WORDS = 96, USUAL_TENSORS = 32, MAX_DIRECT = 3, EAGER_BUCKETS = 2048, EAGER_RECENT = 512 };
@@ -198,13 +199,22 @@ Status eager_sized_again(sn_state *state, EagerCall *ec, EagerEntry *sized, cons
 /* How often a call of this signature came before without an entry, as far as is known. */
 int eager_count_seen(sn_state *state, const EagerCall *ec);
 
-/* Metas of the results by the op's meta rule, interned; args_room: MAX_ARGS + MAX_OUTS. */
+/* The results by the op's meta rule: METAS_OF_CALL metas; what eager_metas fills goes at the end of the scope. Small on
+ * the stack, which may be that of a thread of 64 KiB: lists of results are on the heap. */
+typedef struct EagerResult {
+    const Meta *meta; /* interned */
+    int64_t offset;
+    int alias; /* argument index, or -1 */
+} EagerResult;
 typedef struct EagerMetas {
     int n;
-    const Meta *metas[MAX_LIST];
-    int64_t offsets[MAX_LIST];
-    int alias[MAX_LIST]; /* argument index, or -1 */
+    EagerResult *at;
+    EagerResult few[MAX_OUTS];
 } EagerMetas;
+static inline void eager_metas_give(const EagerMetas *metas) {
+    if (UNLIKELY(metas->at && metas->at != metas->few)) mem_free(metas->at);
+}
+#define METAS_OF_CALL __attribute__((cleanup(eager_metas_give))) EagerMetas
 Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *out);
 /* Of a call that nothing runs (on the meta device, of fake tensors): as if its views were made of their bases. */
 Status eager_metas_alone(const OpCall *call, EagerMetas *out);

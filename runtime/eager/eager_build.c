@@ -18,18 +18,20 @@
 
 /* metas --------------------------------------------------------------------------------------- */
 
+static Status take_result(EagerResult *result, const MetaOut *out) {
+    *result = (EagerResult){meta_intern_out(out), out->offset, out->alias};
+    return result->meta ? ST_OK : error_pending();
+}
+
 Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *metas) {
     const int room = call->row->returns_list ? MAX_LIST : call->row->n_out;
-    MetaOut few[MAX_OUTS], *const outs = ROOM(few, room);
+    MetaOut few[2], *const outs = ROOM(few, room);
     int n = room;
+    metas->at = NULL;
     Status status = !outs ? ST_MEMORY : call_metas(call, base_offset, outs, &n);
     metas->n = call->row->returns_list ? n : call->row->n_out;
-    for (int i = 0; i < metas->n && status == ST_OK; i++) {
-        metas->metas[i] = meta_intern_out(&outs[i]);
-        metas->offsets[i] = outs[i].offset;
-        metas->alias[i] = outs[i].alias;
-        if (!metas->metas[i]) status = error_pending();
-    }
+    if (status == ST_OK && !(metas->at = ROOM(metas->few, metas->n))) status = ST_MEMORY;
+    for (int i = 0; i < metas->n && status == ST_OK; i++) status = take_result(&metas->at[i], &outs[i]);
     room_give(few, outs);
     return status;
 }
@@ -95,8 +97,8 @@ static EagerEntry *entry_of_metas(const EagerCall *ec, RunKind kind, const Eager
     EagerEntry *const entry = eager_entry_new(ec, ec->words, ec->n_words, kind, metas->n);
     if (entry) eager_entry_hold_operands(entry, ec);
     for (int i = 0; entry && i < metas->n; i++) {
-        eager_entry_hold(entry, i, metas->metas[i]);
-        entry->offsets[i] = metas->offsets[i];
+        eager_entry_hold(entry, i, metas->at[i].meta);
+        entry->offsets[i] = metas->at[i].offset;
     }
     return entry;
 }
@@ -115,21 +117,21 @@ static int tensor_number(const EagerCall *ec, const Val *val) {
 /* Rules that speak of memory (as_strided) give offsets that depend on the base's: such an entry is
  * used once. */
 static bool depends_on_offset(const OpCall *call, int64_t offset, const EagerMetas *metas) {
-    EagerMetas moved;
+    METAS_OF_CALL moved;
     if (eager_metas(call, offset + 64, &moved) != ST_OK) {
         error_clear();
         return true;
     }
-    return moved.n && moved.offsets[0] != metas->offsets[0];
+    return moved.n && moved.at[0].offset != metas->at[0].offset;
 }
 
 /* Nothing but layouts: a view, or memory whose elements are not set. */
 static Status build_layout(EagerCall *ec, const EagerMetas *metas, EagerEntry **out, bool *transient) {
-    const bool is_view = metas->alias[0] >= 0;
+    const bool is_view = metas->at[0].alias >= 0;
     EagerEntry *const entry = entry_of_metas(ec, is_view ? RUN_view : RUN_native, metas);
     if (!entry) return ST_MEMORY;
     if (is_view) {
-        const Arg *const arg = &ec->call->args[metas->alias[0]];
+        const Arg *const arg = &ec->call->args[metas->at[0].alias];
         const Val *const base = arg->kind == ARG_tensors ? arg->vals[0] : arg->val;
         entry->base = tensor_number(ec, base);
         *transient |= depends_on_offset(ec->call, ((const sn_tensor *)base)->offset, metas);
@@ -363,10 +365,10 @@ static bool rechecks(const EagerCall *ec, const EagerEntry *entry) {
 }
 
 Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient) {
-    EagerMetas metas;
+    METAS_OF_CALL metas;
     const sn_tensor *const first = ec->n_tensors ? ec->tensors[0] : NULL;
     TRY(eager_metas(ec->call, first ? first->offset : 0, &metas));
-    if (ec->call->form == FORM_functional && metas.n && (metas.alias[0] >= 0 || ec->row->flags & OPF_unset))
+    if (ec->call->form == FORM_functional && metas.n && (metas.at[0].alias >= 0 || ec->row->flags & OPF_unset))
         return build_layout(ec, &metas, out, transient);
     EagerEntry *const entry = entry_of_metas(ec, RUN_plan, &metas);
     if (!entry) return ST_MEMORY;

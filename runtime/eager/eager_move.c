@@ -86,10 +86,10 @@ static bool stays(const OpCall *call) {
 Status eager_move(OpCall *call) {
     if (stays(call)) return eager_kernel(call);
     if (call->form != FORM_functional) return move_into(call, call_written(call, 0));
-    EagerMetas metas;
     TRY(tensor_ready(source_of(call), call->row->name));
+    METAS_OF_CALL metas;
     TRY(eager_metas(call, 0, &metas));
-    const Meta *const meta = metas.metas[0];
+    const Meta *const meta = metas.at[0].meta;
     const bool later = is_later(call), down = later && device_is_host(meta->device);
     sn_tensor *const to = down ? pinned_tensor(meta, source_of(call)->base.meta->device) : tensor_new(meta);
     if (!to) return error_pending();
@@ -104,9 +104,9 @@ static Status make_empty(OpCall *call) {
         call->outs[0] = call_written(call, 0);
         return ST_OK;
     }
-    EagerMetas metas;
+    METAS_OF_CALL metas;
     TRY(eager_metas(call, 0, &metas));
-    call->outs[0] = tensor_new(metas.metas[0]);
+    call->outs[0] = tensor_new(metas.at[0].meta);
     return call->outs[0] ? ST_OK : error_pending();
 }
 
@@ -226,8 +226,11 @@ static Status run_on_host(HostCall *host, sn_tensor **outs, int *n_outs) {
     const Key key = device_row(DEV_host)->key;
     OpKernel *const kernel = dispatch_entry(there->row, key);
     if (!kernel) return error_raise(ST_UNSUPPORTED, "%s: the CPU has no kernel for it", there->row->name);
-    sn_tensor *made[MAX_LIST];
-    memset(made, 0, sizeof *made * (size_t)(there->row->returns_list ? MAX_LIST : MAX_OUTS));
+    const int room = there->row->returns_list ? MAX_LIST : MAX_OUTS;
+    sn_tensor *few[MAX_OUTS], **const made = ROOM(few, room);
+    if (!made) return ST_MEMORY;
+    ROOM_KEPT kept = {few, made};
+    memset(made, 0, sizeof *made * (size_t)room);
     OpCall here = *there;
     here.args = host->args;
     here.out_args = there->form == FORM_out ? host->out_args : NULL;

@@ -209,7 +209,7 @@ static int count_key(EagerCache *cache, uint64_t hash) {
 static bool asked(const char *failpoint_name) { return UNLIKELY(failpoints_set()) && failpoint(failpoint_name); }
 
 static Status make_sized(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out) {
-    EagerMetas metas;
+    METAS_OF_CALL metas;
     EagerEntry *made;
     TRY(eager_metas(ec->call, 0, &metas)); /* what is wrong with the arguments is told of their sizes */
     TRY(eager_build_sized(ec, key, &made));

@@ -145,14 +145,15 @@ Status eager_check_written(const OpCall *call) {
 
 Status eager_prepare_write(OpCall *call) {
     for (int i = 0; i < n_written(call); i++) TRY(tensor_ready(call_written(call, i), call->row->name));
-    EagerMetas metas;
+    METAS_OF_CALL metas;
     TRY(eager_metas(call, 0, &metas));
     for (int i = 0; i < n_written(call); i++) {
         sn_tensor *const t = call_written(call, i);
+        const Meta *const meta = metas.at[i].meta;
         TRY(check_memory(call, i)); /* also what will be resized, as PyTorch does */
-        if (t->base.meta != metas.metas[i] && !meta_same_sizes(t->base.meta, metas.metas[i])) {
+        if (t->base.meta != meta && !meta_same_sizes(t->base.meta, meta)) {
             TRY(check_no_operand(call, t));
-            TRY(eager_resize(t, metas.metas[i]));
+            TRY(eager_resize(t, meta));
         }
     }
     return ST_OK;

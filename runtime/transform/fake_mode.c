@@ -39,24 +39,24 @@ static Status give_written(const OpCall *call, const EagerMetas *metas) {
     TRY(eager_check_written(call));
     for (int i = 0; i < call->row->n_out; i++) {
         sn_tensor *const t = call_written(call, i);
-        if (call->form == FORM_out && !meta_same_sizes(t->base.meta, metas->metas[i]))
-            tensor_set_meta(t, metas->metas[i]);
+        if (call->form == FORM_out && !meta_same_sizes(t->base.meta, metas->at[i].meta))
+            tensor_set_meta(t, metas->at[i].meta);
         call->outs[i] = t;
     }
     return ST_OK;
 }
 
 static Status fake_kernel(OpCall *call) {
-    EagerMetas metas;
-    sn_tensor *base;
     if (call->row->flags & OPF_resizes) return refuse(call, "memory is resized");
     if (call->row->flags & OPF_host) return refuse(call, "the sizes of its results follow from values");
     if (!call->row->meta) return refuse(call, "without a meta rule it has to compute values");
     TRY(check_fake_targets(call));
+    METAS_OF_CALL metas;
+    sn_tensor *base;
     TRY(eager_metas_alone(call, &metas));
     if (call->form != FORM_functional) return give_written(call, &metas);
     for (int i = 0; i < metas.n; i++) {
-        if (!(call->outs[i] = tensor_fake(metas.metas[i]))) return error_pending();
+        if (!(call->outs[i] = tensor_fake(metas.at[i].meta))) return error_pending();
         call->outs[i]->offset = eager_place_of(call, &metas, i, &base);
     }
     if (op_dynamic(call->row)) custom_write_give(call, op_dynamic(call->row));

@@ -65,12 +65,12 @@ static Status lay_out(sn_tensor **t, const Meta *meta) {
 /* Results have the strides that they have by the operands' own: a copy of a view with gaps has none, and its dims of
  * size 1 other strides. What a mode made of another size or dtype is its own. */
 static Status lay_out_results(const OpCall *call, sn_tensor **outs, int n_outs) {
-    EagerMetas metas;
     if (!call->row->meta || call->row->flags & OPF_host) return ST_OK;
+    METAS_OF_CALL metas;
     TRY(eager_metas(call, 0, &metas));
     for (int i = 0; i < n_outs && i < metas.n; i++) {
-        const Meta *const is = outs[i]->base.meta, *const meta = metas.metas[i];
-        if (metas.alias[i] >= 0 || is->dtype != meta->dtype || !meta_same_sizes(is, meta)) continue;
+        const Meta *const is = outs[i]->base.meta, *const meta = metas.at[i].meta;
+        if (metas.at[i].alias >= 0 || is->dtype != meta->dtype || !meta_same_sizes(is, meta)) continue;
         if (!meta_same_layout(is, meta)) TRY(lay_out(&outs[i], meta));
     }
     return ST_OK;
@@ -123,13 +123,13 @@ static Status write(sn_tensor *t, sn_tensor *value) {
 /* An out tensor that is resized is one anyway. */
 static bool fits(const OpCall *call, const EagerMetas *metas) {
     for (int i = 0; i < call->row->n_out; i++)
-        if (!meta_same_sizes(call_written(call, i)->base.meta, metas->metas[i])) return false;
+        if (!meta_same_sizes(call_written(call, i)->base.meta, metas->at[i].meta)) return false;
     return true;
 }
 
 static Status run_written(OpCall *call) {
     sn_tensor *values[MAX_OUTS] = {0};
-    EagerMetas metas;
+    METAS_OF_CALL metas;
     int n = 0;
     TRY(eager_metas(call, 0, &metas)); /* what is wrong with this form */
     if (!fits(call, &metas)) return redispatch(call);

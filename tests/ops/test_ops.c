@@ -18,6 +18,7 @@
  *   rows        a row alone has the bits that it has in its batch
  *   text        graphs of the row at every stage, and its kernels, print and parse back to the same bytes
  *   wrong       every kind of wrong argument, boxed, in every form: an error or a result
+ *   stack       eagerly, forward and backward, on a thread of 64 KiB
  *   errors      listed bad inputs give the listed error
  *   draw        the cases of --pairs have every pair
  *
@@ -262,6 +263,7 @@ static const struct {
     {"rows", check_rows, EACH_batched | EACH_dtype},
     {"text", check_text, EACH_dtype | EACH_layout},
     {"wrong", check_wrong, EACH_host},
+    {"stack", check_stack, EACH_host},
     {"vmap", check_vmap, 0},
     {"forward", check_forward, EACH_derivative},
     {"saves", check_saves, EACH_derivative},

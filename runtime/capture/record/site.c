@@ -74,7 +74,21 @@ static DwarfLine *find_line(DwflModule *module, uint64_t address) {
     return NULL;
 }
 
+/* libdw has frames of 100 KiB; a stack that is not the thread's own (of a coroutine) is not known. */
+static bool stack_is_large(void) {
+    enum { LIBDW_BYTES = 256 << 10 };
+    pthread_attr_t attributes;
+    void *low;
+    size_t bytes;
+    if (pthread_getattr_np(pthread_self(), &attributes)) return false;
+    const bool known = !pthread_attr_getstack(&attributes, &low, &bytes);
+    pthread_attr_destroy(&attributes);
+    const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return known && here - (uintptr_t)low < bytes && here - (uintptr_t)low >= LIBDW_BYTES;
+}
+
 static bool by_line(uint64_t address, char *out, size_t room) {
+    if (!stack_is_large()) return false;
     pthread_once(&once, open_libdw);
     if (!dw.session) return false;
     DwflModule *const module = dw.module(dw.session, address);
