@@ -132,6 +132,7 @@ MetaOut *out_list(MetaCall *call, int i) { return i < call->n_out ? &call->out[i
 Status check_numel(const MetaCall *call, const int64_t *sizes, int n) {
     int64_t product = 1;
     bool empty = false, fits = true;
+    if (n > MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
     for (int i = 0; i < n; i++) {
         if (sym_is(sizes[i])) continue;
         if (sizes[i] < 0)

@@ -40,7 +40,7 @@ void out_like(const MetaCall *call, int i, const Meta *meta, DType dtype); /* pr
 /* Row-major, or in the order of channels_last where `like` suggests it. */
 void out_suggested(MetaCall *call, int i, const Meta *like, DType dtype, const int64_t *sizes, int rank);
 MetaOut *out_list(MetaCall *call, int i); /* the i-th of a Tensor[] result, NULL past the room */
-/* sizes >= 0, product fits */
+/* sizes >= 0, at most MAX_RANK of them, product fits */
 Status check_numel(const MetaCall *call, const int64_t *sizes, int n);
 /* Equal one by one; where structure leaves it open, by a guard. */
 bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n);

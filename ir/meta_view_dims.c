@@ -24,13 +24,15 @@ static void remove_dim(MetaOut *out, int dim) {
     out->rank--;
 }
 
-static void insert_dim(MetaOut *out, int dim, int64_t size, int64_t stride) {
+static Status insert_dim(const MetaCall *call, MetaOut *out, int dim, int64_t size, int64_t stride) {
+    if (out->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
     const size_t after = sizeof *out->sizes * (size_t)(out->rank - dim);
     memmove(out->sizes + dim + 1, out->sizes + dim, after);
     memmove(out->strides + dim + 1, out->strides + dim, after);
     out->sizes[dim] = size;
     out->strides[dim] = stride;
     out->rank++;
+    return ST_OK;
 }
 
 static Status named_dim(const MetaCall *call, const char *name, int rank, int *out) {
@@ -194,11 +196,9 @@ Status meta_squeeze(MetaCall *call) {
 Status meta_unsqueeze(MetaCall *call) {
     const ViewDims v = begin_dims(call);
     int dim = 0;
-    if (v.in->rank == MAX_RANK) return meta_fail(call, ST_SHAPE, "more than %d dims", MAX_RANK);
     TRY(named_dim(call, "dim", v.in->rank + 1, &dim));
     const int64_t stride = dim < v.in->rank ? sym_mul(call->env, v.in->sizes[dim], v.in->strides[dim]) : 1;
-    insert_dim(v.out, dim, 1, stride);
-    return ST_OK;
+    return insert_dim(call, v.out, dim, 1, stride);
 }
 
 /* Offsets are absolute in the storage; the result's is told relative to self's. */
@@ -240,8 +240,7 @@ Status meta_diagonal(MetaCall *call) {
             above ? sym_mul(env, by, v.in->strides[b]) : sym_mul(env, sym_sub(env, 0, by), v.in->strides[a]);
     remove_dim(v.out, a > b ? a : b);
     remove_dim(v.out, a > b ? b : a);
-    insert_dim(v.out, v.out->rank, length, stride);
-    return ST_OK;
+    return insert_dim(call, v.out, v.out->rank, length, stride);
 }
 
 Status meta_unfold(MetaCall *call) {
@@ -260,8 +259,7 @@ Status meta_unfold(MetaCall *call) {
         v.out->sizes[dim] = sym_add(env, sym_div(env, sym_sub(env, have, window), step), 1);
         TRY(step_stride(call, stride, step, &v.out->strides[dim]));
     }
-    insert_dim(v.out, v.out->rank, window, stride);
-    return ST_OK;
+    return insert_dim(call, v.out, v.out->rank, window, stride);
 }
 
 static Arg as_list(const Arg *arg) { return arg->kind == ARG_ints ? *arg : A_INTS(&arg->i, 1); }
@@ -302,15 +300,21 @@ static void piece(MetaCall *call, int i, const Meta *in, int dim, int64_t start,
     out->alias = 0;
 }
 
+/* Nobody has room for more; a dim of any size may be asked to become as many. */
+static Status count_pieces(MetaCall *call, int64_t n) {
+    if (n > MAX_LIST) return meta_fail(call, ST_UNSUPPORTED, "%lld results; at most %d", (long long)n, MAX_LIST);
+    call->n_out = (int)n;
+    return ST_OK;
+}
+
 /* n pieces of `size`, the last one smaller. */
-static Status equal_pieces(MetaCall *call, const Meta *in, int dim, int64_t size, int n) {
+static Status equal_pieces(MetaCall *call, const Meta *in, int dim, int64_t size, int64_t n) {
     SymEnv *env = call->env;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && out_list(call, i); i++) {
         const int64_t start = sym_mul(env, i, size), left = sym_sub(env, in->sizes[dim], start);
         piece(call, i, in, dim, start, i + 1 < n ? size : left);
     }
-    call->n_out = n;
-    return ST_OK;
+    return count_pieces(call, n);
 }
 
 static Status piece_dim(MetaCall *call, const Meta *in, int *dim) {
@@ -330,7 +334,7 @@ Status meta_split(MetaCall *call) {
         size = 1;
     }
     const int64_t n = steps_in(call->env, in->sizes[dim], size);
-    return equal_pieces(call, in, dim, size, (int)max_i64(sym_concrete(call->env, n), 1));
+    return equal_pieces(call, in, dim, size, max_i64(sym_concrete(call->env, n), 1));
 }
 
 Status meta_chunk(MetaCall *call) {
@@ -341,9 +345,9 @@ Status meta_chunk(MetaCall *call) {
     if (chunks <= 0) return meta_fail(call, ST_VALUE, "chunks must be positive, not %lld", (long long)chunks);
     const int64_t whole = in->sizes[dim];
     const int64_t size = steps_in(call->env, whole, chunks);
-    if (sym_same(call->env, size, 0)) return equal_pieces(call, in, dim, 0, (int)chunks);
+    if (sym_same(call->env, size, 0)) return equal_pieces(call, in, dim, 0, chunks);
     const int64_t n = steps_in(call->env, whole, size);
-    return equal_pieces(call, in, dim, size, (int)max_i64(sym_concrete(call->env, n), 1));
+    return equal_pieces(call, in, dim, size, max_i64(sym_concrete(call->env, n), 1));
 }
 
 Status meta_split_with_sizes(MetaCall *call) {
@@ -360,19 +364,17 @@ Status meta_split_with_sizes(MetaCall *call) {
     if (!sym_same(call->env, start, in->sizes[dim]))
         return meta_fail(call, ST_SHAPE, "sizes %s don't add up to dim %d of self %s",
                          sizes_text(call, sizes->ints, sizes->n).at, dim, SIZES(call, in));
-    call->n_out = sizes->n;
-    return ST_OK;
+    return count_pieces(call, sizes->n);
 }
 
 Status meta_unbind(MetaCall *call) {
     const Meta *in = tensor_meta(call, 0);
     int dim = 0;
     TRY(piece_dim(call, in, &dim));
-    const int n = (int)sym_concrete(call->env, in->sizes[dim]);
-    for (int i = 0; i < n; i++) {
+    const int64_t n = sym_concrete(call->env, in->sizes[dim]);
+    for (int i = 0; i < n && out_list(call, i); i++) {
         piece(call, i, in, dim, i, 1);
-        if (out_list(call, i)) remove_dim(out_list(call, i), dim);
+        remove_dim(out_list(call, i), dim);
     }
-    call->n_out = n;
-    return ST_OK;
+    return count_pieces(call, n);
 }

@@ -33,7 +33,13 @@ static const struct {
                {OP__fake_quantize_per_tensor_affine_cachemask_tensor_qparams, 1, 0},
                {OP_fake_quantize_per_channel_affine_cachemask, 1, 0}};
 
+/* An index without elements may be of floats. */
+static bool is_index(const OpRow *row, int arg) {
+    return row->check.param && row->check.kind != CHECK_divisor && !strcmp(row->check.param, row->params[arg].name);
+}
+
 bool deriv_reaches(const OpRow *row, int arg, uint32_t results) {
+    if (is_index(row, arg)) return false;
     for (int i = 0; i < COUNT_OF(limited); i++)
         if (limited[i].row == row->id && limited[i].arg == arg) return limited[i].results & results;
     return true;

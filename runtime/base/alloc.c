@@ -8,12 +8,15 @@
 
 static HOT_THREAD_LOCAL int64_t countdown = -1;
 static HOT_THREAD_LOCAL int64_t made;
+static size_t most = SIZE_MAX; /* bytes of one allocation; set while no other thread allocates */
 
 void mem_fail_after(int64_t n) { countdown = n; }
 int64_t mem_count(void) { return made; }
+void mem_fail_above(size_t bytes) { most = bytes; }
 
-static bool refused(void) {
+static bool refused(size_t bytes) {
     made++;
+    if (UNLIKELY(bytes > most)) return true;
     if (LIKELY(countdown < 0)) return false;
     if (countdown == 0) return true;
     countdown--;
@@ -25,16 +28,16 @@ static void *checked(void *block, size_t bytes) {
     return block;
 }
 
-void *mem_alloc(size_t bytes) { return checked(refused() ? NULL : malloc(bytes ? bytes : 1), bytes); }
-void *mem_zero(size_t bytes) { return checked(refused() ? NULL : calloc(1, bytes ? bytes : 1), bytes); }
+void *mem_alloc(size_t bytes) { return checked(refused(bytes) ? NULL : malloc(bytes ? bytes : 1), bytes); }
+void *mem_zero(size_t bytes) { return checked(refused(bytes) ? NULL : calloc(1, bytes ? bytes : 1), bytes); }
 
 void *mem_resize(void *block, size_t bytes) {
-    return checked(refused() ? NULL : realloc(block, bytes ? bytes : 1), bytes);
+    return checked(refused(bytes) ? NULL : realloc(block, bytes ? bytes : 1), bytes);
 }
 
 void *mem_aligned(size_t alignment, size_t bytes) {
     const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    return checked(refused() ? NULL : aligned_alloc(alignment, rounded ? rounded : alignment), bytes);
+    return checked(refused(bytes) ? NULL : aligned_alloc(alignment, rounded ? rounded : alignment), bytes);
 }
 
 void *mem_huge(size_t bytes) {

@@ -19,5 +19,7 @@ char *mem_strdup(const char *text);
 /* Tests: let `n` more allocations of this thread succeed, then fail every one; a negative n switches it off. */
 void mem_fail_after(int64_t n);
 int64_t mem_count(void); /* allocations made by this thread so far */
+/* Tests: every allocation of more bytes fails, on all threads, as on a small machine; SIZE_MAX switches it off. */
+void mem_fail_above(size_t bytes);
 
 #endif

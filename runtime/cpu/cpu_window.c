@@ -161,7 +161,9 @@ static const sn_tensor *tensor_arg(const OpCall *call, int i) { return tensor_of
 /* From the sizes of what is read and what is made by the forward op, of n spatial dims; adaptive: those that
  * no list speaks of. */
 static bool windows_of(const OpCall *call, const Meta *in, const Meta *out, int n, bool adaptive, Windows *w) {
-    *w = (Windows){.planes = 1, .in = 1, .out = 1};
+    *w = (Windows){.planes = 0};
+    if (!out->numel) return true; /* no window: sizes beside a 0 may be any */
+    w->planes = w->in = w->out = 1;
     for (int d = 0; d < in->rank - n; d++) w->planes *= in->sizes[d];
     for (int d = 0; d < 3; d++) {
         Axis *const a = &w->axis[d];

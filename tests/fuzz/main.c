@@ -1,5 +1,6 @@
 /* main.c: fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--seconds T] [--save DIR] [--record DIR]
- * [--replay FILE...], --peak (peak.c: nets, whose memory is compared), or --cache N (cache.c)
+ * [--replay FILE...], --peak (peak.c: nets, whose memory is compared), --cache N (cache.c), or --calls N [--row OP]
+ * (calls.c)
  *
  * Programs are written here and run in batches by forked children, so that a crash costs one
  * program: the child says which program it begins and what came of it. A failing one is shrunk,
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/cache.h"
+#include "tests/fuzz/calls.h"
 #include "tests/fuzz/compare.h"
 
 enum {
@@ -33,10 +35,10 @@ typedef struct Case {
 } Case;
 
 typedef struct Options {
-    int64_t graphs, seconds, cache;
+    int64_t graphs, seconds, cache, calls;
     uint64_t seed;
     bool json, verbose, stateful, peak;
-    const char *save, *record;
+    const char *save, *record, *row;
     int first_file;
 } Options;
 
@@ -465,6 +467,10 @@ static bool parse_options(Options *o, int n, char **words) {
             o->graphs = (int64_t)number, i++;
         } else if (counted && !strcmp(words[i], "--cache")) {
             o->cache = (int64_t)number, i++;
+        } else if (counted && !strcmp(words[i], "--calls")) {
+            o->calls = (int64_t)number, i++;
+        } else if (value && !strcmp(words[i], "--row")) {
+            o->row = words[++i];
         } else if (counted && !strcmp(words[i], "--seed")) {
             o->seed = number, i++;
         } else if (counted && !strcmp(words[i], "--seconds")) {
@@ -487,13 +493,15 @@ int main(int n, char **words) {
     if (!parse_options(&o, n, words)) {
         fprintf(stderr,
                 "fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--verbose] [--seconds T] [--save DIR] "
-                "[--record DIR] [--replay FILE...] | --peak ... | --cache N [--seed S] [--json]\n");
+                "[--record DIR] [--replay FILE...] | --peak ... | --cache N [--seed S] [--json] | --calls N [--row OP] "
+                "[--seed S] [--json] [--verbose]\n");
         return 2;
     }
     setenv("SINTER_CACHE_DIR", "off", 1); /* what is found does not depend on what was compiled before */
     if (o.peak) setenv("SINTER_PLAIN_MALLOC", "1", 1), setenv("SINTER_THREADS", "1", 1);
     if (!o.record && !fz_user_ops_register()) return 2; /* PyTorch has none of them */
     if (o.cache) return fz_cache(o.cache, o.seed, o.json);
+    if (o.calls) return fz_calls(o.calls, o.seed, o.row, o.json, o.verbose);
     if (o.first_file) return replay_files(&o, n, words);
     if (o.record) return !record_all(&o);
     totals.verbose = o.verbose;

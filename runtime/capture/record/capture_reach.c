@@ -49,12 +49,20 @@ static bool lacks_first(const Reach *r, const TraceOp *op) {
     return op->n_outs > 1 && !op->row->returns_list && !*reached_base(r, op->first_value);
 }
 
+/* Gradients that were not asked for: results without elements, to which nothing leads back. */
+static uint32_t left_out(const TraceOp *op) {
+    const int at = op_param_find(op->row, "output_mask");
+    uint32_t results = 0;
+    for (int i = 0; at >= 0 && i < op->args[at].n; i++) results |= (uint32_t)!op->args[at].ints[i] << i;
+    return results;
+}
+
 /* In bits. Out forms never carry gradients; in-place ones do to whoever reads the memory later. */
 static uint32_t reached_results(const Reach *r, const TraceOp *op) {
     uint32_t results = 0;
     if (op->form == FORM_inplace) return *reached_base(r, op->operands[0]);
     for (int i = 0; i < op->n_outs && i < 32; i++) results |= (uint32_t)*reached_base(r, op->first_value + i) << i;
-    return results;
+    return results & ~left_out(op);
 }
 
 /* Those that had a history when the op read them, after `before` ops. */
