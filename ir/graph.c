@@ -230,8 +230,9 @@ static Node *failed(Graph *graph) {
     char message[512];
     strncpy(message, error_slot()->message, sizeof message - 1);
     message[sizeof message - 1] = 0;
+    const bool memory = error_pending() == ST_MEMORY;
     error_clear();
-    bail(graph->bail, BAIL_unsupported, "%s", message);
+    bail(graph->bail, memory ? BAIL_memory : BAIL_unsupported, "%s", message);
 }
 
 /* as_strided counts from where the storage begins, in a graph with the first element of the root. It becomes

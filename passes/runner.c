@@ -170,6 +170,7 @@ Status passes_run_to(Graph *graph, const char *names, Stage stage, const PassOpt
     const bool injected = !strncmp(message, "failpoint", 9);
     bail(graph->bail,
          injected                   ? BAIL_failpoint
+         : status == ST_MEMORY      ? BAIL_memory
          : status == ST_UNSUPPORTED ? BAIL_unsupported
                                     : BAIL_verify,
          "%s", message);

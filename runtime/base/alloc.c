@@ -1,5 +1,5 @@
 /* alloc.c: thin wrappers over malloc with a per-thread countdown for the allocation-failure sweep. */
-#include "runtime/base/alloc.h"
+#include "runtime/base/alloc_fail.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,9 +8,18 @@
 
 static HOT_THREAD_LOCAL int64_t countdown = -1;
 static HOT_THREAD_LOCAL int64_t made;
-static size_t most = SIZE_MAX; /* bytes of one allocation; set while no other thread allocates */
+static HOT_THREAD_LOCAL bool once; /* the countdown's end is one failure, not all that come */
+static size_t most = SIZE_MAX;     /* bytes of one allocation; set while no other thread allocates */
 
-void mem_fail_after(int64_t n) { countdown = n; }
+void mem_fail_after(int64_t n) {
+    countdown = n;
+    once = false;
+}
+void mem_fail_once(int64_t n) {
+    countdown = n;
+    once = n >= 0;
+}
+bool mem_failed_once(void) { return countdown < 0; }
 int64_t mem_count(void) { return made; }
 void mem_fail_above(size_t bytes) { most = bytes; }
 
@@ -18,7 +27,7 @@ static bool refused(size_t bytes) {
     made++;
     if (UNLIKELY(bytes > most)) return true;
     if (LIKELY(countdown < 0)) return false;
-    if (countdown == 0) return true;
+    if (countdown == 0) return countdown -= once, true;
     countdown--;
     return false;
 }

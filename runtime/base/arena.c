@@ -60,7 +60,7 @@ void *arena_grow(Arena *arena, size_t bytes) {
 }
 
 void *arena_alloc(Arena *arena, size_t bytes) {
-    void *const block = arena_take(arena, bytes);
+    void *const block = arena ? arena_take(arena, bytes) : NULL; /* none where memory was out */
     return block ? memset(block, 0, bytes) : NULL;
 }
 

@@ -55,10 +55,14 @@ static bool removed(const Map *map, uint64_t key) {
 }
 
 bool map_set(Map *map, uint64_t key, void *value) {
-    if (!value) return removed(map, key); /* which needs no memory */
+    if (!value) return removed(map, key);                    /* which needs no memory */
+    if (map->room && map->keys[slot_of(map, stored(key))]) { /* nor does this */
+        map->values[slot_of(map, stored(key))] = value;
+        return true;
+    }
     if ((map->n + 1) * 2 > map->room && !grow(map)) return false;
     const size_t slot = slot_of(map, stored(key));
-    if (!map->keys[slot]) map->n++;
+    map->n++;
     map->keys[slot] = stored(key);
     map->values[slot] = value;
     return true;

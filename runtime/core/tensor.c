@@ -259,7 +259,7 @@ sn_tensor *tensor_wrapped(sn_tensor *inner, uint32_t level, const sn_tensor *of)
     Storage *const version = of ? of->storage : storage_wrap(inner->base.meta->device, NULL, 0, NULL, NULL);
     sn_tensor *const t = version ? tensor_without_data(inner->base.meta) : NULL;
     if (t) tensor_set_storage(t, version, 0);
-    if (!of) storage_release(version);
+    if (!of && version) storage_release(version);
     if (t) become_handle(t, &(sn_tensor){.flags = TF_batched | TF_whole, .level = level}, inner);
     return t;
 }

@@ -336,8 +336,9 @@ static Status only_trace(const sn_function *fn, const Capture *c, const Trace **
 static Status graph_of(const sn_function *fn, const Trace *trace, const Variant **out) {
     *out = trace->variant ? trace->variant : atomic_load_explicit(&trace->end->variants, memory_order_acquire);
     if (*out) return ST_OK;
-    return error_raise(ST_UNSUPPORTED, "%s: no graph: %s", fn->name,
-                       fn->failures.n ? fn->failures.at[fn->failures.n - 1].text : trace->reason);
+    const FailureRow *const failure = fn->failures.n ? &fn->failures.at[fn->failures.n - 1] : NULL;
+    return error_raise(failure ? failure_status(failure, ST_UNSUPPORTED) : ST_UNSUPPORTED, "%s: no graph: %s", fn->name,
+                       failure ? failure->text : trace->reason);
 }
 
 Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, Graph **graph, sn_tensor ***closed) {
@@ -367,14 +368,16 @@ static Status check_strict(sn_function *fn) {
     if (!fn->options.full_graph) return ST_OK;
     const bool locked = lock_shared(&fn->lock);
     const BreakRow row = fn->breaks.n ? fn->breaks.at[0] : (BreakRow){0};
-    const char *const failure = fn->failures.n ? fn->failures.at[0].text : NULL;
+    const FailureRow *const failure = fn->failures.n ? &fn->failures.at[0] : NULL;
     unlock_shared(&fn->lock, locked);
     if (row.count) {
         char where[256];
         site_name(row.site, where, sizeof where);
         return error_raise(ST_STRICT, "%s: full_graph, but the graph breaks at %s: %s", fn->name, where, row.reason);
     }
-    if (failure) return error_raise(ST_STRICT, "%s: full_graph, but nothing was compiled: %s", fn->name, failure);
+    if (failure)
+        return error_raise(failure_status(failure, ST_STRICT), "%s: full_graph, but nothing was compiled: %s", fn->name,
+                           failure->text);
     return ST_OK;
 }
 

@@ -12,9 +12,10 @@ enum { MAX_PROGRAMS = 64, FEW_INPUTS = 16 };
 
 /* Saving -------------------------------------------------------------------------------------- */
 
-static Status refuse_function(const sn_function *fn, const char *why) {
-    return error_raise(ST_UNSUPPORTED, "function '%s' cannot be saved: %s", fn->name, why);
+static Status refuse_as(Status status, const sn_function *fn, const char *why) {
+    return error_raise(status, "function '%s' cannot be saved: %s", fn->name, why);
 }
+static Status refuse_function(const sn_function *fn, const char *why) { return refuse_as(ST_UNSUPPORTED, fn, why); }
 
 /* Oldest first: how many. */
 static int list_programs(sn_function *fn, ReplayProgram **programs) {
@@ -31,7 +32,8 @@ static Status check_function(const sn_function *fn) {
         return refuse_function(fn, "compile it with mode SN_COMPILE_REPLAY: other modes run the body at each call and "
                                    "do not note what of it depends on the arguments");
     if (fn->not_saved) return refuse_function(fn, fn->not_saved);
-    if (fn->failures.n) return refuse_function(fn, fn->failures.at[0].text);
+    const FailureRow *const failure = fn->failures.n ? &fn->failures.at[0] : NULL;
+    if (failure) return refuse_as(failure_status(failure, ST_UNSUPPORTED), fn, failure->text);
     if (!atomic_load(&fn->programs))
         return refuse_function(fn, fn->background ? "no call has run the code that was made in the background: call it "
                                                     "once more"

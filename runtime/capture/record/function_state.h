@@ -26,6 +26,10 @@ typedef struct FailureRow {
     BailCode code;
     const char *text;
 } FailureRow;
+/* Of an error that has this reason: memory that is out is never anything else. */
+static inline Status failure_status(const FailureRow *failure, Status usual) {
+    return failure->code == BAIL_memory ? ST_MEMORY : usual;
+}
 
 typedef struct FallbackRow { /* ops that no compiled call sequence ran, by reason [semantics C14] */
     char *reason;
