@@ -212,18 +212,59 @@ Status decomp_float_power(Builder *b, const OpRow *row, const Arg *args, Val **o
     return done1(outs, E(b, pow_Tensor_Tensor, self, exponent));
 }
 
+/* isin compares each pair while there are at most so many: n m steps, fused into one kernel. */
+enum { MOST_PAIRS = 1 << 20 };
+
+/* Where sorted[lo - 1] is the last that is not above x: by halves, so that n elements among m take (n + m) log m steps,
+ * and memory for n positions. NaN is behind all numbers and equal to none. */
+static Val *last_not_above(Builder *b, Val *sorted, int64_t m, Val *x) {
+    Val *lo = E(b, zeros_like, V(x), I(DT_i64));
+    int64_t step = 1;
+    while (step <= m / 2) step *= 2;
+    for (; step && lo; step /= 2) {
+        Val *const next = E(b, add_Tensor, V(lo), I(step));
+        Val *const at = E(b, clamp_max, V(E(b, sub_Tensor, V(next), I(1))), I(m - 1));
+        Val *const value = E(b, index_select, V(sorted), I(0), V(at));
+        Val *const fits = E(b, logical_and, V(E(b, le_Tensor, V(next), I(m))), V(E(b, le_Tensor, V(value), V(x))));
+        lo = E(b, where_self, V(fits), V(next), V(lo));
+    }
+    return lo;
+}
+
+static Val *isin_sorted(Builder *b, Val *elements, Val *test) {
+    const int64_t flat = -1, m = sym_concrete(b->env, test->meta->numel);
+    const DType common = dtype_promote(elements->meta->dtype, test->meta->dtype);
+    Val *const x = reshaped(b, in_dtype(b, elements, common), &flat, 1), *sorted[2];
+    const Arg args[] = {V(reshaped(b, in_dtype(b, test, common), &flat, 1)), A_BOOL(true), I(-1), A_BOOL(false)};
+    if (!x || !args[0].val || emit(b, OP_sort_stable, args, COUNT_OF(args), sorted) != ST_OK) return NULL;
+    Val *const lo = last_not_above(b, sorted[0], m, x);
+    Val *const at = E(b, clamp_min, V(E(b, sub_Tensor, V(lo), I(1))), I(0));
+    Val *const found = E(b, eq_Tensor, V(E(b, index_select, V(sorted[0]), I(0), V(at))), V(x));
+    return found ? reshaped(b, found, elements->meta->sizes, elements->meta->rank) : NULL;
+}
+
+static bool are_few(Builder *b, const Meta *elements, const Meta *test) {
+    return !sym_less(b->env, MOST_PAIRS, sym_mul(b->env, elements->numel, test->numel));
+}
+
+static Val *isin_each(Builder *b, const Arg *elements, Val *test) {
+    const int64_t flat = -1;
+    Val *const column = E(b, unsqueeze, *elements, I(-1)), *const row = reshaped(b, test, &flat, 1);
+    return E(b, any_dim, V(E(b, eq_Tensor, V(column), V(row))), I(-1));
+}
+
 /* (elements, test_elements, assume_unique, invert); either may be a number */
 Status decomp_isin(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const bool one = args[0].kind != ARG_tensor || args[1].kind != ARG_tensor;
-    const int64_t flat = -1;
     Val *found;
     if (args[1].kind != ARG_tensor)
         found = E(b, eq_Tensor, args[0], args[1]);
     else if (one)
         found = E(b, any, V(E(b, eq_Tensor, args[1], args[0])));
+    else if (are_few(b, args[0].val->meta, args[1].val->meta))
+        found = isin_each(b, &args[0], args[1].val);
     else
-        found = E(b, any_dim,
-                  V(E(b, eq_Tensor, V(E(b, unsqueeze, args[0], I(-1))), V(reshaped(b, args[1].val, &flat, 1)))), I(-1));
+        found = isin_sorted(b, args[0].val, args[1].val);
     if (args[3].i) found = E(b, logical_not, V(found));
     return done1(outs, in_layout_of(b, row, args, 0, found));
 }
