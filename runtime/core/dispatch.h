@@ -66,6 +66,14 @@ static inline int call_list_items(const OpCall *call) {
 static inline sn_tensor *call_written(const OpCall *call, int i) {
     return call->form == FORM_out ? call->out_args[i] : tensor_of(call->args[0].val);
 }
+/* No result has an element, and no value is looked at for an error: there is nothing for a kernel to do, which need not
+ * know that sizes beside a 0 may be any. */
+static inline bool call_is_empty(const OpCall *call) {
+    if (call->row->flags & (OPF_may_fail | OPF_ordered | OPF_host)) return false;
+    for (int i = 0; i < call->n_outs; i++)
+        if (call->outs[i] && call->outs[i]->base.meta->numel) return false;
+    return true;
+}
 /* The device of the running key that the call is for: of its first tensor there, or the one that it names;
  * DEV_cpu where there is none. */
 Device call_device(const OpCall *call);

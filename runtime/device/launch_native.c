@@ -93,6 +93,7 @@ static Status call_wrapped(Wrapped *wrapped, const Step *step) {
     if (op_dynamic(step->row)) return call_custom(step->row, args, outs);
     const DeviceRow *const device = device_row(step->device);
     OpCall call = {.row = step->row, .args = args, .outs = outs, .n_outs = step_outs(step), .key = device->key};
+    if (call_is_empty(&call)) return ST_OK;
     if (step->workspace >= 0) call.workspace = launch->slots[step->workspace];
     OpKernel *const kernel = device->native(step->row);
     return kernel ? kernel(&call) : error_raise(ST_INTERNAL, "%s has no native kernel", step->row->name);

@@ -282,6 +282,7 @@ static Status run_native(const EagerEntry *entry, EagerCall *ec, const Meta *con
     for (int i = 0; i < entry->n_outs; i++)
         if (!(call->outs[i] = tensor_new(metas[i]))) return error_pending();
     call->n_outs = entry->n_outs;
+    if (UNLIKELY(call_is_empty(call))) return ST_OK;
     const DeviceRow *const row = device_of_key(call->key);
     __attribute__((cleanup(watch_step_end))) StepWatch watched =
         watch_is_on() ? watch_step_begin(NULL, ec->row->name, row_of_call(row, call)) : (StepWatch){0};
