@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # map.sh ROOT: the map of the code base as Markdown: each folder with its README's title, each file with the first
-# sentence of the comment that it begins with. `./dev map` prints it; tests/check_map.sh holds it against the tree.
+# sentence of the comment that it begins with, and the tests that show it (map_tests.awk has the rule). `./dev map` prints
+# it; tests/check_map.sh holds it against the tree.
 set -euo pipefail
 cd "$1"
 
@@ -30,12 +31,20 @@ files_of() {
     -o -name '*.awk' -o -name '*.cu' \) -not -path 'tests/abi/*' | LC_ALL=C sort
 }
 
+# Which tests show what: of files in C and CUDA C.
+mapfile -t read_files < <(find frontend ir passes codegen kernels runtime tests/unit tests/cuda tests/ops tests/fuzz \
+  tests/golden tests/tool \( -name '*.[ch]' -o -name '*.cuh' -o -name '*.def' -o -name '*.sn' -o -name '*.sh' \) |
+  LC_ALL=C sort)
+declare -A shown_by
+while IFS=$'\t' read -r file tests; do shown_by[$file]=$tests; done \
+  < <(LC_ALL=C awk -f tests/map_tests.awk "${read_files[@]}")
+
 echo "# The code base"
 for folder in frontend ir passes codegen kernels runtime samples tests; do
   printf '\n## %s\n' "$(sed -n '1s/^# //p' "$folder/README.md")"
   at=
   while read -r file; do
     [ "${file%/*}" = "$at" ] || { at=${file%/*} && printf '\n`%s/`\n\n' "$at"; }
-    printf -- '- `%s` %s\n' "${file##*/}" "$(first_sentence "$file")"
+    printf -- '- `%s` %s%s\n' "${file##*/}" "$(first_sentence "$file")" "${shown_by[$file]:+ (shown ${shown_by[$file]})}"
   done < <(files_of "$folder")
 done

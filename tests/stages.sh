@@ -76,14 +76,12 @@ stage_clang() {
   run_ctest "$other" 'golden|samples'
 }
 
-# seconds_used: of the processors, by all that has ended so far: user and system.
-seconds_used() {
-  times | awk 'NR == 2 { split($1 "m" $2, t, "[ms]"); printf "%d", t[1] * 60 + t[2] + t[4] * 60 + t[5] }'
-}
+# seconds_used: of the processors, by all that has ended so far, in user mode and system (proc(5), cutime and cstime).
+seconds_used() { awk -v tick="$(getconf CLK_TCK)" '{ printf "%d", ($16 + $17) / tick }' "/proc/$$/stat"; }
 
 # run_stage NAME COMMAND [REGEX]: and adds a line to $spent.
 run_stage() {
-  local name=$1 before=$SECONDS used code=0
+  local name=$1 before=$SECONDS used
   used=$(seconds_used)
   shift
   say "stage $name"

@@ -50,6 +50,9 @@ enum { EMULATED_sync, EMULATED_shuffle, EMULATED_ballot };
 #define __align__(n) __attribute__((aligned(n)))
 #define __grid_constant__
 
+/* Small products stop at k, or up to three behind it, so that what is computed there is seen to change nothing. */
+#define PRODUCTS_OF(k_left) ((k_left) < TILE_K ? ((int)(k_left) + 3) / 4 * 4 : TILE_K)
+
 /* vectors: aligned as NVIDIA's are */
 #define EMULATED_VECTOR(name, type)                                                                                    \
     struct __align__(2 * sizeof(type)) name##2 {                                                                       \
