@@ -1,11 +1,12 @@
 #!/bin/sh
-# check_rebuild.sh NINJA CMAKE CC ROOT BUILD GENERATOR-OBJECTS: what an edit of one row of the op table rebuilds.
+# check_rebuild.sh NINJA CMAKE CC ROOT BUILD GENERATOR-OBJECT...: what an edit of one row of the op table rebuilds.
 #  1. By ninja's record of what each object has read, at most 20 objects read any one file of rows. (A dry run would not
 #     do: it takes every generated header for changed.)
 #  2. The files generated from the rows, which all code includes, stay untouched when a doc, a body, a derivative or a flag
 #     changes: both generators run here on edited copies of the rows, op.c compiled anew for one of them.
 set -eu
-ninja=$1 cmake=$2 cc=$3 root=$4 build=$5 objects=$6
+ninja=$1 cmake=$2 cc=$3 root=$4 build=$5
+shift 5
 limit=20
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -16,7 +17,7 @@ for rows in "$root"/ir/ops.def "$root"/ir/ops/*.def; do
     file=${rows#"$root"/}
     awk -v file="/$file" '
         /^[^ ].*: #deps/ { object = $1; live = !/STALE/ }
-        /^ / && live && substr($1, length($1) - length(file) + 1) == file { print object }' "$work/deps" |
+        /^ / && live && substr($0, length($0) - length(file) + 1) == file { print object }' "$work/deps" |
         sort -u >"$work/readers"
     n=$(wc -l <"$work/readers")
     [ "$n" -ge 1 ] || fail "no object reads $file: is the build whole?"
@@ -47,8 +48,7 @@ untouched() { # FILE COMMAND...: the file is as it was, and not written
 untouched generated/ir/op_ids.def "$cmake" -DROOT="$work" -DOUTPUT="$work/out" -P "$root/ir/op_ids.cmake"
 "$cc" -std=gnu17 -I "$work" -I "$root" -I "$root/frontend" -I "$build/include" -I "$build/generated" -c "$root/ir/op.c" \
     -o "$work/op.o"
-# shellcheck disable=SC2086  # a list
-"$cc" $objects "$work/op.o" -o "$work/gen_ops" -lm -lpthread
+"$cc" "$@" "$work/op.o" -o "$work/gen_ops" -lm -lpthread
 untouched include/sinter/ops.h "$work/gen_ops" header "$work/out"
 untouched generated/ops_api.c "$work/gen_ops" source "$work/out"
 "$work/gen_ops" documented "$work/documented"

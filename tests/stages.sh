@@ -82,15 +82,17 @@ seconds_used() { awk -v tick="$(getconf CLK_TCK)" '{ printf "%d", ($16 + $17) / 
 # run_stage NAME COMMAND [REGEX]: and adds a line to $spent.
 run_stage() {
   local name=$1 before=$SECONDS used
-  used=$(seconds_used)
+  used=$(seconds_used) running=$1
   shift
   say "stage $name"
   "$@"
+  running=
   spent+=$(printf '\n%-12s %6d s %6d s' "$name" $((SECONDS - before)) $(($(seconds_used) - used)))
 }
 
 say_spent() {
-  [ -z "$spent" ] && return 0
+  [ -z "$running" ] || spent+=$(printf '\n%-12s failed' "$running")
+  [ -n "$spent" ] || return 0
   say "stage          wall   of processors$spent"
   say "$(printf '%-12s %6d s %6d s on %d of them' 'all stages' $((SECONDS - began)) "$(seconds_used)" "$(nproc)")"
 }
@@ -98,7 +100,7 @@ say_spent() {
 # run_tests [--all] [--stage NAME] [REGEX]
 run_tests() {
   local only= name when command
-  spent= began=$SECONDS
+  spent= running= began=$SECONDS
   while [ $# -gt 0 ]; do
     case $1 in
       --all) everything=1 ;;

@@ -1,6 +1,5 @@
-/* draw.h: the part of lines x dtypes x layouts that `test_ops --pairs` takes: of a row's lines, dtypes and layouts every
- * two are met together in some case, while few cases have the same three. It depends on nothing else, so that all modes
- * have the same cases. */
+/* draw.h: the part of lines x dtypes x layouts that `test_ops --pairs` takes: of a row's lines, dtypes and layouts each
+ * two are met together in some case, but not each three. It depends on nothing else: all modes have the same cases. */
 #ifndef SINTER_TESTS_OPS_DRAW_H
 #define SINTER_TESTS_OPS_DRAW_H
 #include "tests/ops/samples.h"
