@@ -7,6 +7,7 @@
 #include "frontend/graph_handle.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/function/function.h"
+#include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 
 static Status run_function(void *context, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
@@ -69,13 +70,14 @@ static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under the lock. */
 static BackEnd *find_row(const char *name) {
     for (int i = 0; i < n_rows; i++)
-        if (!strcmp(rows[i].name, name)) return &rows[i];
+        if (*rows[i].name && !strcmp(rows[i].name, name)) return &rows[i];
     return NULL;
 }
 
 static const BackEnd *unknown_row(const char *name) {
     Text list = {0};
-    for (int i = 0; i < n_rows; i++) text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
+    for (int i = 0; i < n_rows; i++)
+        if (*rows[i].name) text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
     error_raise(ST_ARGUMENT, "sn_compile: there is no back end '%s'; back ends: %s", name, text_str(&list));
     text_free(&list);
     return NULL;
@@ -88,6 +90,14 @@ const BackEnd *back_end_named(const char *name) {
     const BackEnd *const found = row ? row : unknown_row(name);
     pthread_mutex_unlock(&rows_lock);
     return found;
+}
+
+/* A function may have it: its row stays, and nobody finds it. */
+static void withdraw_rows(int batch) {
+    pthread_mutex_lock(&rows_lock);
+    for (int i = OWN_ROWS; i < n_rows; i++)
+        if (rows[i].batch == batch) rows[i].name = "";
+    pthread_mutex_unlock(&rows_lock);
 }
 
 static Status add_row(const char *name, const char *version, sn_backend_fn make, void *closure) {
@@ -104,7 +114,8 @@ static Status add_row(const char *name, const char *version, sn_backend_fn make,
                                .kind = BACK_called,
                                .make = make_function,
                                .made_by = (void *)make,
-                               .closure = closure};
+                               .closure = closure,
+                               .batch = custom_op_batch(withdraw_rows)};
     return ST_OK;
 }
 

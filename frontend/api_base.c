@@ -71,7 +71,7 @@ sn_status sn_fail(sn_status status, const char *message) {
 }
 
 int sn_finish(void) {
-    if (state_outside_body("sn_finish") != ST_OK) return 1;
+    if (state_outside_callback("sn_finish") != ST_OK) return 1;
     const bool failed = sn_check() != SN_OK;
     if (failed) {
         const sn_error *const error = sn_error_take();
@@ -102,7 +102,7 @@ sn_status sn_init(const sn_init_options *options) {
 }
 
 sn_status sn_shutdown(void) {
-    if (state_outside_body("sn_shutdown") != ST_OK) return sn_check();
+    if (state_outside_callback("sn_shutdown") != ST_OK) return sn_check();
     background_shutdown();
     sn_scope_end(SN_SCOPE_ROOT);
     pool_threads_set(1);

@@ -7,6 +7,7 @@
 #include "passes/pattern.h"
 #include "passes/user_pass.h"
 #include "runtime/base/alloc.h"
+#include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 
 /* Registering --------------------------------------------------------------------------------- */
@@ -52,7 +53,11 @@ static Status register_pass(sn_pass_stage stage, sn_pass_fn fn, void *closure, c
                            fn ? "sn_pass_register: there is no stage %d"
                               : "sn_pass_register: stage %d, the callback is NULL",
                            (int)stage);
-    UserPass pass = {.stage = stages[stage], .run = run_on_graph, .fn = (void *)fn, .closure = closure};
+    UserPass pass = {.stage = stages[stage],
+                     .run = run_on_graph,
+                     .fn = (void *)fn,
+                     .closure = closure,
+                     .batch = custom_op_batch(user_pass_withdraw)};
     snprintf(pass.name, sizeof pass.name, "%s", name); /* what extension_check lets through has room */
     snprintf(pass.version, sizeof pass.version, "%s", version ? version : "");
     return user_pass_add(&pass);

@@ -18,7 +18,7 @@ static int count_devices(void) { return atomic_load_explicit(&n_names, memory_or
 
 bool device_exists(int64_t device) {
     return device == DEV_cpu || device == DEV_meta || (device >= DEV_cuda && device <= INT32_MAX) ||
-           (device >= DEV_spare && device < DEV_spare + count_devices());
+           (device >= DEV_spare && device < DEV_spare + count_devices() && *names[device - DEV_spare]);
 }
 
 static _Atomic uint64_t executors; /* by kind of device: cuda, spare ones */
@@ -75,8 +75,16 @@ bool device_parse(const char *text, const char **end, Device *device) {
     return *device >= 0;
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void device_name_withdraw(Device device) {
+    pthread_mutex_lock(&lock);
+    *names[device - DEV_spare] = '\0';
+    if (device - DEV_spare == count_devices() - 1) atomic_fetch_sub(&n_names, 1);
+    pthread_mutex_unlock(&lock);
+}
+
 Device device_name_add(const char *name) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     const char *end;
     Device other = -1;
     const size_t n = word_length(name);

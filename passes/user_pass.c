@@ -37,13 +37,25 @@ Status user_pass_add(const UserPass *pass) {
     return status;
 }
 
+/* Under the lock. */
+static void take_out(UserPass *pass) {
+    for (UserPass *at = pass; at + 1 < passes + n_passes; at++) at[0] = at[1];
+    n_passes--;
+}
+
 bool user_pass_remove(const char *name) {
     pthread_mutex_lock(&lock);
     UserPass *const pass = find_user_pass(name);
-    for (UserPass *at = pass; at && at + 1 < passes + n_passes; at++) at[0] = at[1];
-    n_passes -= pass != NULL;
+    if (pass) take_out(pass);
     pthread_mutex_unlock(&lock);
     return pass != NULL;
+}
+
+void user_pass_withdraw(int batch) {
+    pthread_mutex_lock(&lock);
+    for (int i = n_passes - 1; i >= 0; i--)
+        if (passes[i].batch == batch) take_out(&passes[i]);
+    pthread_mutex_unlock(&lock);
 }
 
 bool user_pass_version(const char *name, char version[USER_PASS_TEXT]) {

@@ -13,12 +13,15 @@ struct UserPass {
     /* Edits the graph, or raises. Nothing bails out of it. */
     Status (*run)(const UserPass *pass, Graph *graph);
     void *fn, *closure; /* run's */
+    int batch;          /* what it was registered together with; 0: by itself */
 };
 
 /* Raises ST_ARGUMENT where the name is taken. Thread-safe, as the others. */
 Status user_pass_add(const UserPass *pass);
 /* From now on it does not run; its name may be given again. False: there is none. */
 bool user_pass_remove(const char *name);
+
+void user_pass_withdraw(int batch); /* all of a batch */
 
 /* Whether there is one; version: its own. */
 bool user_pass_version(const char *name, char version[USER_PASS_TEXT]);

@@ -17,6 +17,7 @@ struct BackEnd {
      * raises. */
     Status (*make)(const BackEnd *row, Graph *graph, BackEndCode *code);
     void *made_by, *closure; /* make's */
+    int batch;               /* of a plug-in that is being started (custom_op.h); 0: of none */
 };
 
 /* For PassOptions.computes; context: the CompileInfo, whose back end is asked, and which keeps the code. Raises. */

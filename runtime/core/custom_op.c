@@ -385,10 +385,24 @@ OpBatch custom_op_begin(void) {
     return batch;
 }
 
+static _Atomic(BatchWithdraw *) withdrawers[8]; /* one for each kind of what a program registers */
+
+int custom_op_batch(BatchWithdraw *withdraw) {
+    for (int i = 0; override_batch && i < COUNT_OF(withdrawers); i++) {
+        BatchWithdraw *there = NULL;
+        if (atomic_compare_exchange_strong(&withdrawers[i], &there, withdraw) || there == withdraw) break;
+    }
+    return override_batch;
+}
+
 void custom_op_end(OpBatch batch, bool failed) {
     DynamicOp *op;
     override_batch = batch.before;
     if (failed) override_withdraw(batch.number);
+    for (int i = 0; failed && i < COUNT_OF(withdrawers); i++) {
+        BatchWithdraw *const withdraw = atomic_load(&withdrawers[i]);
+        if (withdraw) withdraw(batch.number);
+    }
     for (int i = 0; failed && i < atomic_load(&n_ops); i++)
         if ((op = atomic_load(&ops[i]))->batch == batch.number) atomic_store(&op->withdrawn, true);
 }

@@ -36,13 +36,16 @@ const DynamicOp *op_dynamic(const OpRow *row); /* NULL: built in */
 Status custom_op_kernel(OpCall *call);
 /* NULL on error: a schema that does not parse, a name that exists, no rule at all. */
 const DynamicOp *custom_op_register(const sn_op_desc *desc);
-/* What this thread registers between the two, ops and overrides, is a plug-in's; failed: it is withdrawn, and its names
- * are free again. */
+/* What this thread registers between the two, ops, overrides and what else asks for the batch, is a plug-in's; failed:
+ * it is withdrawn, and its names are free again. */
 typedef struct OpBatch {
     int number, before;
 } OpBatch;
 OpBatch custom_op_begin(void);
 void custom_op_end(OpBatch batch, bool failed);
+/* The batch of what is registered now; 0: none. If it fails, withdraw is asked for what has that number. */
+typedef void BatchWithdraw(int batch);
+int custom_op_batch(BatchWithdraw *withdraw);
 /* Rules of the library's own, which know symbolic sizes: a body asks for numbers, and what it is told holds for these
  * alone. symbolic: the meta rule where an argument has symbols; derivative: NULL, there is none. Before its first
  * call. */

@@ -87,6 +87,18 @@ Status state_outside_vmap(const char *what) {
                        what);
 }
 
+static Status refuse_callback(const sn_state *state, const char *what) {
+    if (state->callback == CONTEXT_NO_CALLBACK) return ST_OK;
+    return error_raise(ST_STATE, "%s: not in a callback, which the library has called", what);
+}
+
+Status state_outside_callback(const char *what) {
+    sn_state *const state = state_get();
+    context_enter(state);
+    TRY(state_outside_body(what));
+    return refuse_callback(state, what);
+}
+
 Status state_untraced(const char *what) {
     const Emission *const emission = state_get()->emission;
     if (LIKELY(!emission || !emission->traces)) return ST_OK;
@@ -140,6 +152,6 @@ const void *state_memory_site(void) { return setting_number(SET_memory_sites) ? 
 void sn_state_free(sn_state *state) {
     if (state && state->capture)
         error_raise(ST_STATE, "sn_state_free: a compiled function runs in this state");
-    else
+    else if (!state || refuse_callback(state, "sn_state_free") == ST_OK)
         state_free(state);
 }

@@ -119,6 +119,8 @@ void state_grad_mode_set(sn_state *state, sn_grad_mode mode);
 Status state_outside_vmap(const char *what);
 /* Raises where a body is being captured: for functions of capture class `refused` [semantics C3]. */
 Status state_outside_body(const char *what);
+/* Raises in any callback: what ends the thread's scopes or its state would end those of the library's own, too. */
+Status state_outside_callback(const char *what);
 /* Raises where a body of control flow is traced: what a graph cannot say, for which the body itself then runs. */
 Status state_untraced(const char *what);
 

@@ -1,5 +1,5 @@
 /* device.c: the table of devices, by the key of their backend. Rows are added at start and by the program and never
- * taken away, so that reading takes no lock. */
+ * taken away, but for those of a plug-in whose start fails, so that reading takes no lock. */
 #include "runtime/device/device.h"
 #include "runtime/device/stream.h"
 #include "runtime/device/watch.h"
@@ -16,6 +16,8 @@ void device_register(const DeviceRow *row) {
     device_executor_set(row->device);
     atomic_fetch_or(&device_plan_keys, UINT64_C(1) << row->key);
 }
+
+void device_unregister(const DeviceRow *row) { atomic_store_explicit(&rows[row->key], NULL, memory_order_release); }
 
 const DeviceRow *device_of_key(Key backend) { return atomic_load_explicit(&rows[backend], memory_order_acquire); }
 

@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
 
 typedef struct UserDevice {
     DeviceRow row; /* first: a row is its device */
     sn_device_desc desc;
     char uncompiled[DEVICE_NAME_MAX + 64];
+    int batch; /* of a plug-in; 0: of none */
 } UserDevice;
 
 static UserDevice devices[SPARE_DEVICES];
@@ -60,6 +62,15 @@ static Status synchronize(const DeviceRow *row) {
     return desc->synchronize ? answer(row, "synchronize", desc->synchronize(desc->context)) : ST_OK;
 }
 
+static void withdraw_devices(int batch) {
+    for (int i = SPARE_DEVICES - 1; i >= 0; i--) {
+        if (devices[i].batch != batch) continue;
+        devices[i].batch = 0;
+        device_unregister(&devices[i].row);
+        device_name_withdraw(devices[i].row.device);
+    }
+}
+
 Device device_register_user(const sn_device_desc *desc) {
     if (!desc->name || !desc->allocate || !desc->free || !desc->copy) {
         error_raise(ST_ARGUMENT, "a device needs a name, allocate, free and copy");
@@ -80,6 +91,7 @@ Device device_register_user(const sn_device_desc *desc) {
     snprintf(user->uncompiled, sizeof user->uncompiled, "a tensor on %s, for which there is no code generator",
              user->row.name);
     user->row.uncompiled = user->uncompiled;
+    user->batch = custom_op_batch(withdraw_devices);
     device_register(&user->row);
     return device;
 }

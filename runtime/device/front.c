@@ -38,12 +38,43 @@ static Status check_result(const Executable *e, int i, const Meta *want, const i
     return status;
 }
 
-static Status run_code(const Executable *e, sn_tensor **all, const int64_t *symbols) {
+static void give_back(void *data, void *storage) {
+    (void)data;
+    storage_release(storage);
+}
+
+/* Inputs are lent: the same memory, which the back end may not write. A failure runs the ops again, from them. */
+static sn_tensor *lend(sn_tensor *t) {
+    if (!t->storage) return t;
+    Storage *const own = t->storage;
+    Storage *const lent = storage_wrap(own->device, own->data, own->bytes, give_back, own);
+    if (!lent) return NULL;
+    storage_retain(own);
+    lent->read_only = true;
+    sn_tensor *const handle = tensor_from_storage(lent, t->base.meta, t->offset);
+    storage_release(lent);
+    return handle;
+}
+
+/* What it gives may be what it was lent; a graph's result has memory of its own. */
+static Status own_result(sn_tensor **got) {
+    if (!*got || !(*got)->storage || !(*got)->storage->read_only) return ST_OK;
+    Val *const copy = E(eager_builder(), clone, A_VAL(&(*got)->base), A_NONE);
+    *got = copy ? tensor_of(copy) : NULL;
+    return copy ? ST_OK : error_pending();
+}
+
+static Status run_code(const Executable *e, sn_tensor **all, sn_tensor **lent, const int64_t *symbols) {
     const PlanFront *const front = e->plan->front;
     const int n_out = e->plan->inputs.n - front->n_in;
-    TRY(front->code->run(front->code->context, all, front->n_in, all + front->n_in, n_out));
-    for (int i = 0; i < n_out; i++)
-        TRY(check_result(e, i, e->plan->slots.at[front->n_in + i].meta, symbols, all[front->n_in + i]));
+    for (int i = 0; i < front->n_in; i++)
+        if (!(lent[i] = lend(all[i]))) return ST_MEMORY;
+    TRY(front->code->run(front->code->context, lent, front->n_in, all + front->n_in, n_out));
+    for (int i = 0; i < n_out; i++) {
+        sn_tensor **const got = &all[front->n_in + i];
+        TRY(check_result(e, i, e->plan->slots.at[front->n_in + i].meta, symbols, *got));
+        TRY(own_result(got));
+    }
     return ST_OK;
 }
 
@@ -63,18 +94,18 @@ static Status note_failure(BackEndCode *code, Status status) {
     return error_raise(status, "back end '%s' failed: %s", code->name, said);
 }
 
-static Status run_front(Executable *e, sn_tensor **all, sn_tensor *const *inputs, const int64_t *symbols,
+static Status run_front(Executable *e, sn_tensor **all, sn_tensor **lent, sn_tensor *const *inputs, const int64_t *symbols,
                         const double *floats, sn_tensor **outs) {
     const PlanFront *const front = e->plan->front;
     sn_state *const state = state_get();
-    if (!all) return ST_MEMORY;
+    if (!all || !lent) return ST_MEMORY;
     memcpy(all, inputs, sizeof *all * (size_t)front->n_in);
     TRY(scope_push(state, false));
     const uint32_t depth = state->n_scopes - 1;
     state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the modes back */
     autocast_use(state, 0);
     state->exclude |= KEY_BIT(api); /* which has seen the ops of the body */
-    Status status = run_code(e, all, symbols);
+    Status status = run_code(e, all, lent, symbols);
     status = status == ST_OK ? execute_steps(e, all, symbols, floats, outs)
                              : note_failure((BackEndCode *)(uintptr_t)front->code, status);
     scope_pop_passing(state, depth, outs, status == ST_OK ? e->n_outs : 0);
@@ -83,8 +114,8 @@ static Status run_front(Executable *e, sn_tensor **all, sn_tensor *const *inputs
 
 Status front_execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                      sn_tensor **outs) {
-    sn_tensor *few[FEW_INPUTS];
-    sn_tensor **const all = ROOM(few, e->plan->inputs.n);
-    ROOM_KEPT kept = {few, all};
-    return run_front(e, all, inputs, symbols, floats, outs);
+    sn_tensor *few[FEW_INPUTS], *few_lent[FEW_INPUTS];
+    sn_tensor **const all = ROOM(few, e->plan->inputs.n), **const lent = ROOM(few_lent, e->plan->front->n_in);
+    ROOM_KEPT kept = {few, all}, kept_lent = {few_lent, lent};
+    return run_front(e, all, lent, inputs, symbols, floats, outs);
 }

@@ -31,6 +31,22 @@ static sn_status swish_derivative(sn_frame *f) {
     return sn_set_grad_of(f, 0, sn_mul_scalar(sn_grad_of(f, 0), sn_in_value(f, 1)));
 }
 
+#ifdef PLUGIN_FAILS
+static sn_status pass_fails(sn_graph *g, void *closure) { return (void)g, (void)closure, SN_ERR_VALUE; }
+static sn_function *makes_nothing(sn_graph *g, void *closure) { return (void)g, (void)closure, NULL; }
+static void *no_memory(void *context, size_t bytes) { return (void)context, (void)bytes, NULL; }
+static void no_free(void *context, void *block, size_t bytes) { (void)context, (void)block, (void)bytes; }
+static sn_status no_copy(void *context, void *to, const void *from, size_t bytes, sn_copy_way way) {
+    return (void)context, (void)to, (void)from, (void)bytes, (void)way, SN_ERR_IO;
+}
+
+static void register_much(void) {
+    sn_pass_register(SN_PASS_JOINT, pass_fails, NULL, "of a plug-in", "1");
+    sn_backend_register("of_a_plugin", "1", makes_nothing, NULL);
+    sn_device_register(SN_DEVICE_DESC(.name = "failing", .allocate = no_memory, .free = no_free, .copy = no_copy));
+}
+#endif
+
 #if defined PLUGIN_FAILS || defined PLUGIN_MODES
 static sn_status gives_ones(sn_frame *f) { return sn_out(f, 0, sn_ones_like(sn_in(f, 0))); }
 
@@ -61,6 +77,7 @@ sn_status sn_plugin_start(void) {
     change_much();
 #endif
 #ifdef PLUGIN_FAILS
+    register_much();
     return SN_ERR_VALUE;
 #endif
     return sn_check();

@@ -124,6 +124,30 @@ START_TEST(a6_05_nothing_is_left_of_a_plugin_that_fails) {
 }
 END_TEST
 
+static sn_status pass_rests(sn_graph *g, void *closure) { return (void)g, (void)closure, SN_OK; }
+static sn_status exp_of(sn_frame *f) { return sn_out(f, 0, sn_exp(sn_in(f, 0))); }
+
+START_TEST(a6_05_a_failed_start_leaves_no_passes_back_ends_and_devices) {
+    sn_tensor *const x = F32(1, 5);
+    sn_pass_register(SN_PASS_JOINT, pass_rests, NULL, "of the program", "1");
+    for (int round = 0; round < 10; round++) { /* more than there is room for devices */
+        ck_assert_int_eq(sn_plugin_load(PLUGIN(fails)), SN_ERR_CALLBACK);
+        expect_error(SN_ERR_CALLBACK, "its start returned 'value'");
+        ck_assert_int_ne(sn_pass_remove("of a plug-in"), SN_OK);
+        expect_error(SN_ERR_ARGUMENT, "there is no pass 'of a plug-in'");
+        ck_assert_ptr_null(sn_compile(exp_of, NULL, SN_COMPILE_OPTIONS(.backend = "of_a_plugin")));
+        expect_error(SN_ERR_ARGUMENT, "there is no back end 'of_a_plugin'");
+        sn_device_name((sn_device)65);
+        expect_error(SN_ERR_ARGUMENT, "65 is no device");
+    }
+    sn_function *const fn = sn_compile(exp_of, NULL, NULL);
+    for (int i = 0; i < 3; i++) ck_assert(same_bits(SN_CALL(fn, x), sn_exp(x)));
+    ck_assert(last_path() == SN_PATH_COMPILED);
+    ck_assert_int_eq(sn_pass_remove("of the program"), SN_OK);
+    sn_function_free(fn);
+}
+END_TEST
+
 START_TEST(a6_05_a_start_leaves_no_modes_and_a_failed_one_no_overrides) {
     sn_tensor *const x = F32(1, 5), *const sine = sn_sin(x), *const cosine = sn_cos(x);
     sn_override *const own = sn_op_override(sn_op_find("aten::cos"), SN_KEY_CPU, gives_x, NULL);
@@ -352,6 +376,7 @@ int main(void) {
     tcase_add_test(tests, a6_07_other_versions_are_refused_before_they_run);
     tcase_add_test(tests, a6_07_what_is_no_plugin_is_told);
     tcase_add_test(tests, a6_05_nothing_is_left_of_a_plugin_that_fails);
+    tcase_add_test(tests, a6_05_a_failed_start_leaves_no_passes_back_ends_and_devices);
     tcase_add_test(tests, a6_05_a_start_leaves_no_modes_and_a_failed_one_no_overrides);
     tcase_add_test(tests, a6_05_a_plugin_is_started_once);
     tcase_add_test(tests, a6_05_a_plugin_is_built_and_loaded_at_run_time);
