@@ -187,12 +187,6 @@ DType expression_dtype(const Expression *e, DType common) {
     return e->floats ? default_float(common) : common == DT_bool ? DT_i64 : common;
 }
 
-DType expression_common(const OpRow *row, const Arg *args) {
-    Elementwise elements = {0};
-    elementwise(&(MetaCall){.row = row, .args = args}, &elements);
-    return elements.common;
-}
-
 Status expression_meta(MetaCall *call) {
     const Expression *const e = call->row->expression;
     Elementwise elements = {0};

@@ -57,8 +57,6 @@ Status expression_check(const Expression *e);
 
 /* The dtype that it computes in. */
 DType expression_dtype(const Expression *e, DType common);
-/* To which a call's tensors promote. */
-DType expression_common(const OpRow *row, const Arg *args);
 MetaFn expression_meta; /* the meta rule of a row with an expression */
 
 #endif

@@ -395,6 +395,12 @@ Status elementwise(MetaCall *call, Elementwise *e) {
     return ST_OK;
 }
 
+DType operands_promoted(const OpRow *row, const Arg *args) {
+    Elementwise elements = {0};
+    elementwise(&(MetaCall){.row = row, .args = args}, &elements);
+    return elements.common;
+}
+
 /* dims ---------------------------------------------------------------------------------------- */
 
 Status wrap_dim(const MetaCall *call, int64_t dim, int rank, const char *name, int *out) {

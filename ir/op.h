@@ -70,9 +70,10 @@ enum {                      /* flags */
 
 /* OPF_check: what the values of a parameter are checked to be. */
 typedef enum CheckKind {
-    CHECK_index,  /* a position in a dim */
-    CHECK_class,  /* a position among the classes of a loss */
-    CHECK_divisor /* no integer 0 */
+    CHECK_index,   /* a position in a dim */
+    CHECK_class,   /* a position among the classes of a loss */
+    CHECK_divisor, /* no integer 0 */
+    CHECK_unit     /* probabilities: from 0 to 1 */
 } CheckKind;
 
 /* The number that leaves self as it is as argument 1. */
@@ -168,6 +169,7 @@ typedef struct MetaCall {
     Order order;
 } MetaCall;
 typedef Status MetaFn(MetaCall *call);
+DType operands_promoted(const OpRow *row, const Arg *args); /* the dtype of all that stands for tensors */
 
 struct OpRow {
     OpId id;

@@ -257,7 +257,9 @@ int body_stop(BodyCall *call, const char *why); /* no nest can be written */
 bool body_address(BodyCall *call, const int64_t *strides, Pos *out);
 int body_index_inst(BodyCall *call, const Pos *pos); /* i64: the position as a number */
 int body_count(BodyCall *call, SType type);          /* reductions: how many elements each result sums */
-/* `divisor`, after raising a value error on every element where it is 0. */
+/* `value`, after raising a value error on every element where `bad`; `index`, below 0: what the error tells of it. */
+int body_checked(BodyCall *call, int value, int bad, int index);
+/* `divisor`, which must not be 0. */
 int body_nonzero(BodyCall *call, int divisor);
 
 /* kernel.c, order.c, pieces.c ----------------------------------------------------------------- */

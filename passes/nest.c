@@ -38,11 +38,9 @@ typedef struct BodyFrame {
     const Meta *space; /* the element's position is in this value's sizes: the result's; reductions:
                           the input's */
     Pos pos;
-    DType common; /* of the operands: numbers in a tensor's place are in it */
 } BodyFrame;
 
 static int load_element(Writer *w, const GVal *v, const Pos *pos);
-static int rounded(Writer *w, DType dtype, int inst);
 
 static bool stopped(const Writer *w) { return w->why || w->split.wanted; }
 
@@ -132,10 +130,7 @@ int loop_number(LoopBuilder *lb, SType type, const Arg *a) {
 static int call_element(BodyCall *call, int arg) {
     BodyFrame *const frame = call->context;
     const Arg *const a = &call->args[arg];
-    if (arg_is_number(a)) { /* wraps to narrow ints; half types compute with it in f32, as PyTorch */
-        const int number = call->number(call, arg, call->type);
-        return dtype_is_int(frame->common) ? rounded(frame->w, frame->common, number) : number;
-    }
+    if (arg_is_number(a)) return call->number(call, arg, call->type);
     if (a->kind != ARG_tensor) return stop(frame->w, "a missing tensor is read", call->type);
     const GVal *const v = gval(a->val);
     Pos pos;
@@ -227,47 +222,38 @@ bool body_address(BodyCall *call, const int64_t *strides, Pos *out) {
 
 SymEnv *body_env(BodyCall *call) { return ((BodyFrame *)call->context)->w->l->env; }
 
-/* A check is a gather whose index misses: of element 0 of a buffer at hand, where the divisor is 0. */
-int body_nonzero(BodyCall *call, int divisor) {
+/* A buffer that elements can be read from; -1: there is none yet. */
+static int any_buffer(const Draft *draft) {
+    for (int buf = 0; buf < draft->bufs.n; buf++)
+        if (draft->bufs.at[buf].role != BUF_tile) return buf;
+    return -1;
+}
+
+/* A check is a gather whose index misses: of element 0 of a buffer at hand, where the value is bad. */
+int body_checked(BodyCall *call, int value, int bad, int index) {
     const BodyFrame *const frame = call->context;
     const Draft *const draft = frame->w->draft;
     LoopBuilder *const lb = call->lb;
-    int buf = 0;
-    while (buf < draft->bufs.n && draft->bufs.at[buf].role == BUF_tile) buf++;
-    if (buf == draft->bufs.n) /* of a number the meta rules see that it is 0 */
-        return call->args[1].kind == ARG_tensor ? body_stop(call, "no memory at hand to check a divisor with")
-                                                : divisor;
+    const int buf = any_buffer(draft);
+    if (buf < 0) return body_stop(call, "no memory at hand to check a value with");
+    const int at = loop_prim(lb, PRIM_select, bad, index, loop_const(lb, S_i64, 0, 0));
+    const int got = loop_gather(lb, buf, draft->bufs.at[buf].dtype, &(Affine){0}, at, 1, 1, false);
+    return loop_prim(lb, PRIM_select, bad, loop_cast(lb, loop_type(lb, value), got), value);
+}
+
+int body_nonzero(BodyCall *call, int divisor) {
+    const BodyFrame *const frame = call->context;
+    LoopBuilder *const lb = call->lb;
+    const bool is_number = call->args[1].kind != ARG_tensor;
+    if (is_number && any_buffer(frame->w->draft) < 0) return divisor; /* the meta rules see that it is 0 */
     const int is_zero = loop_prim(lb, PRIM_eq, divisor, loop_const(lb, call->type, 0, 0), -1);
-    const int index = loop_prim(lb, PRIM_select, is_zero, loop_const(lb, S_i64, 0, -1), loop_const(lb, S_i64, 0, 0));
-    const int got = loop_gather(lb, buf, draft->bufs.at[buf].dtype, &(Affine){0}, index, 1, 1, false);
-    return loop_prim(lb, PRIM_select, is_zero, loop_cast(lb, call->type, got), divisor);
+    return body_checked(call, divisor, is_zero, loop_const(lb, S_i64, 0, -1));
 }
 
-static bool takes_number(const OpRow *row, int param) {
-    const ParamType type = param < row->n_params ? row->params[param].type : PT_ints;
-    return type == PT_tensor || type == PT_scalar;
-}
-
-/* The dtype that an op's operands have in common: its result's, or where that is bool, its
- * arguments'; a bool and an int number make an i64. A factor (alpha) is no operand: of bools it is a truth. */
+/* The dtype that an op's operands have in common: its result's, or where that is bool, what they promote to. */
 static DType common_dtype(const Node *node, DType out) {
-    if (out != DT_bool) return out;
-    const int factor = op_param_find(node->row, "alpha");
-    DType common = DT_default;
-    bool any_int = false;
-    for (int i = 0; i < node->n_args; i++) {
-        if (i == factor) continue;
-        const Arg *const a = &node->args[i];
-        DType dtype = DT_default;
-        any_int |= a->kind == ARG_int && takes_number(node->row, i);
-        if (a->kind == ARG_tensor && a->val) dtype = a->val->meta->dtype;
-        if (a->kind == ARG_float || a->kind == ARG_runtime) dtype = DT_f32;
-        if (dtype == DT_default) continue;
-        const bool weaker = a->kind != ARG_tensor && common != DT_default && dtype_is_float(common);
-        if (!weaker) common = common == DT_default ? dtype : dtype_promote(common, dtype);
-    }
-    if (common == DT_default) common = DT_bool;
-    return common == DT_bool && any_int ? DT_i64 : common;
+    const DType common = out == DT_bool ? operands_promoted(node->row, node->args) : out;
+    return common == DT_default ? DT_bool : common;
 }
 
 static BodyFrame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos *pos) {
@@ -276,7 +262,6 @@ static BodyFrame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos
     const DType out = v->base.meta->dtype, common = common_dtype(node, out);
     return (BodyFrame){.w = w,
                        .node = node,
-                       .common = common,
                        .space = space,
                        .pos = *pos,
                        .call = {.lb = w->lb,
@@ -284,6 +269,7 @@ static BodyFrame frame_of(Writer *w, const GVal *v, const Meta *space, const Pos
                                 .args = node->args,
                                 .type = dtype_compute(common),
                                 .out_dtype = out,
+                                .common = common,
                                 .element = call_element,
                                 .number = call_number,
                                 .position = call_position,
@@ -405,25 +391,24 @@ static int raw(Writer *w, const GVal *v, const Pos *pos) {
     return inst;
 }
 
-static int stored_type(Writer *w, DType dtype, int inst) {
+static int stored_type(LoopBuilder *lb, DType dtype, int inst) {
     const SType type = dtype_compute(dtype);
-    return loop_type(w->lb, inst) == type ? inst : loop_cast(w->lb, type, inst);
+    return loop_type(lb, inst) == type ? inst : loop_cast(lb, type, inst);
 }
 
-/* As a store and a load would leave it. */
-static int rounded(Writer *w, DType dtype, int inst) {
-    inst = stored_type(w, dtype, inst);
+int loop_stored(LoopBuilder *lb, DType dtype, int inst) {
+    inst = stored_type(lb, dtype, inst);
     switch (dtype) {
     case DT_f16:
-        return loop_prim(w->lb, PRIM_round_f16, inst, -1, -1);
+        return loop_prim(lb, PRIM_round_f16, inst, -1, -1);
     case DT_bf16:
-        return loop_prim(w->lb, PRIM_round_bf16, inst, -1, -1);
+        return loop_prim(lb, PRIM_round_bf16, inst, -1, -1);
     case DT_i16:
-        return loop_prim(w->lb, PRIM_wrap_i16, inst, -1, -1);
+        return loop_prim(lb, PRIM_wrap_i16, inst, -1, -1);
     case DT_i8:
-        return loop_prim(w->lb, PRIM_wrap_i8, inst, -1, -1);
+        return loop_prim(lb, PRIM_wrap_i8, inst, -1, -1);
     case DT_u8:
-        return loop_prim(w->lb, PRIM_wrap_u8, inst, -1, -1);
+        return loop_prim(lb, PRIM_wrap_u8, inst, -1, -1);
     default:
         return inst;
     }
@@ -437,7 +422,7 @@ static int load_element(Writer *w, const GVal *v, const Pos *pos) {
     if (info->kind != VAL_view) {
         const int inst = raw(w, v, pos);
         loop_source(w->lb, v->def->id);
-        return rounded(w, dtype, inst);
+        return loop_stored(w->lb, dtype, inst);
     }
     Pos at;
     if (!info->relative) return stop(w, "a view by strides of a value that has none yet", dtype_compute(dtype));
@@ -488,7 +473,7 @@ static void store(Writer *w, const GVal *v) {
         stop(w, "results of different sizes", S_f32);
         return;
     }
-    const int inst = stored_type(w, meta->dtype, raw(w, v, &pos));
+    const int inst = stored_type(w->lb, meta->dtype, raw(w, v, &pos));
     if (stopped(w) || !moved(w, &pos, meta, info->strides, &at)) return;
     put_store(w, draft_buf(w->draft, v, true), meta->dtype, at.at, info->offset, inst);
 }
@@ -512,7 +497,7 @@ static void store_copy(Writer *w, const Copy *copy) {
         VEC_PUSH(w->draft->arena, &w->draft->slots, copy->slot);
         VEC_PUSH(w->draft->arena, &w->draft->bufs, ((Buf){copy->dtype, BUF_out}));
     }
-    put_store(w, buf, copy->dtype, at.at, copy->offset, stored_type(w, copy->dtype, inst));
+    put_store(w, buf, copy->dtype, at.at, copy->offset, stored_type(w->lb, copy->dtype, inst));
 }
 
 /* cost ---------------------------------------------------------------------------------------- */

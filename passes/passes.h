@@ -161,6 +161,7 @@ typedef struct BodyCall {
     const Arg *args; /* numbers among them; tensors have meta */
     SType type;      /* compute type of the op; rules/body.h casts operands to it */
     DType out_dtype;
+    DType common; /* what its operands are brought to: the promoted dtype */
     int (*element)(struct BodyCall *call,
                    int arg); /* broadcast element of a tensor argument, in its own compute type */
     int (*number)(struct BodyCall *call, int arg,
@@ -172,6 +173,7 @@ typedef struct BodyCall {
 } BodyCall;
 typedef int BodyFn(BodyCall *call);
 int loop_number(LoopBuilder *lb, SType type, const Arg *number); /* a known one: an int of an int type is exact */
+int loop_stored(LoopBuilder *lb, DType dtype, int inst);         /* as a store and a load would leave it */
 BodyFn *body_rule(const OpRow *row);
 
 #endif

@@ -8,18 +8,18 @@ static int is_small(BodyCall *c, int x, int limit) { return P2(and, P2(ge, x, P1
 BodyFn body_hardshrink, body_softshrink, body_shrink_backward;
 int body_hardshrink(BodyCall *c) {
     const int x = X(0);
-    return P3(select, is_small(c, x, N(1)), K(0), x);
+    return P3(select, is_small(c, x, R(1)), K(0), x);
 }
 /* NaN stays. */
 int body_softshrink(BodyCall *c) {
-    const int x = X(0), limit = N(1);
+    const int x = X(0), limit = R(1);
     const int middle = P3(select, P2(ne, x, x), x, K(0));
     const int low = P3(select, P2(lt, x, P1(neg, limit)), P2(add, x, limit), middle);
     return P3(select, P2(gt, x, limit), P2(sub, x, limit), low);
 }
 int body_shrink_backward(BodyCall *c) {
     const int grad = X(0);
-    return P3(select, is_small(c, X(1), N(2)), K(0), grad);
+    return P3(select, is_small(c, X(1), R(2)), K(0), grad);
 }
 
 BodyFn body_hardswish_backward, body_hardsigmoid_backward, body_hardtanh_backward, body_leaky_relu_backward;

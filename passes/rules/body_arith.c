@@ -15,6 +15,16 @@
         return result;                                                                                                 \
     }
 
+int body_operand(BodyCall *c, int arg) {
+    const int inst = c->element(c, arg);
+    const Arg *const a = &c->args[arg];
+    if (a->kind != ARG_tensor) return loop_stored(c->lb, c->common, inst);
+    const DType own = a->val ? a->val->meta->dtype : c->common, common = c->common;
+    const bool rounds = dtype_is_int(own) && dtype_bytes(own) > 1 && dtype_is_float(common); /* f16 has no 2049 */
+    const bool narrows = body_is_weak(c, arg) && dtype_promote(own, common) != common;
+    return own != common && (rounds || narrows) ? loop_stored(c->lb, common, inst) : inst;
+}
+
 /* sums and products --------------------------------------------------------------------------- */
 
 BodyFn body_add, body_sub, body_rsub, body_addcmul, body_addcdiv, body_lerp;
@@ -29,10 +39,9 @@ static int in_out_dtype(BodyCall *c, int x) {
     return c->out_dtype == DT_bf16 ? P1(round_bf16, x) : x;
 }
 
-/* alpha * arg as PyTorch's add and sub take it: numbers are of the op's dtype, and the product is
- * what mul would store. */
+/* alpha * arg as PyTorch's add and sub take it: the product is what mul would store. */
 static int addend(BodyCall *c, int arg, int alpha) {
-    const int x = X(arg), value = c->args[arg].kind == ARG_tensor ? x : in_out_dtype(c, x);
+    const int value = X(arg);
     if (body_number_is(c, alpha, 1)) return value;
     return in_out_dtype(c, P2(mul, value, in_out_dtype(c, N(alpha))));
 }
@@ -64,15 +73,19 @@ int body_addcdiv(BodyCall *c) {
     return P2(add, X(0), quotient);
 }
 
-/* PyTorch's two forms keep both ends exact. */
+/* PyTorch's two forms keep both ends exact. A weight that is a number stays one of f32 beside halves. */
 int body_lerp(BodyCall *c) {
-    const int self = X(0), end = X(1), weight = X(2), way = P2(sub, end, self);
+    const int self = X(0), end = X(1), weight = c->args[2].kind == ARG_tensor ? X(2) : W(2), way = P2(sub, end, self);
     const int low = P2(add, self, P2(mul, weight, way));
     const int high = P2(sub, end, P2(mul, way, P2(sub, K(1), weight)));
     return P3(select, P2(lt, P1(abs, weight), K(0.5)), low, high);
 }
 
-BINARY(mul, c->type == S_b ? P2(and, x, y) : P2(mul, x, y))
+BodyFn body_mul;
+int body_mul(BodyCall *c) {
+    const int x = X(0), y = W(1);
+    return c->type == S_b ? P2(and, x, y) : P2(mul, x, y);
+}
 UNARY(neg, P1(neg, x))
 UNARY(abs, P1(abs, x))
 
@@ -98,14 +111,14 @@ static int floor_float(BodyCall *c, int x, int y) {
 }
 
 static int divide_floor(BodyCall *c) {
-    const int x = X(0), y = X(1);
+    const int x = X(0), y = W(1);
     return body_is_float(c) ? floor_float(c, x, y) : floor_int(c, x, body_nonzero(c, y));
 }
 
 BodyFn body_div, body_div_mode, body_floor_divide, body_fmod, body_remainder;
 int body_div(BodyCall *c) {
     const int x = X(0);
-    return P2(div, x, X(1));
+    return P2(div, x, W(1));
 }
 
 /* rounding_mode None, "trunc" or "floor"; a half quotient is stored before it is truncated, as in
@@ -114,7 +127,7 @@ int body_div_mode(BodyCall *c) {
     const Arg *const mode = &c->args[2];
     if (mode->kind != ARG_string) return body_div(c);
     if (!strcmp(mode->string, "floor")) return divide_floor(c);
-    const int x = X(0), y = X(1);
+    const int x = X(0), y = W(1);
     return body_is_float(c) ? P1(trunc, in_out_dtype(c, P2(div, x, y))) : P2(idiv, x, body_nonzero(c, y));
 }
 
@@ -160,7 +173,7 @@ BINARY(le, P2(le, x, y))
 BINARY(gt, P2(gt, x, y))
 BINARY(ge, P2(ge, x, y))
 
-static int truth(BodyCall *c, int arg) { return as_type(c, c->element(c, arg), S_b); }
+static int truth(BodyCall *c, int arg) { return as_type(c, body_operand(c, arg), S_b); }
 
 BodyFn body_logical_and, body_logical_or, body_logical_xor, body_logical_not;
 int body_logical_and(BodyCall *c) {
@@ -317,6 +330,14 @@ int body_nan_to_num(BodyCall *c) {
     const int high = body_has(c, 2) ? N(2) : K(most), low = body_has(c, 3) ? N(3) : K(-most);
     const int ends = P3(select, P2(eq, x, K(INFINITY)), high, P3(select, P2(eq, x, K(-INFINITY)), low, x));
     return P3(select, P2(ne, x, x), nan, ends);
+}
+
+/* self, which must be from 0 to 1: no NaN is. The error tells the element, -1 - its position. */
+BodyFn body_in_unit;
+int body_in_unit(BodyCall *c) {
+    const int x = X(0), good = P2(and, P2(ge, x, K(0)), P2(le, x, K(1)));
+    const int place = P2(sub, loop_const(c->lb, S_i64, 0, -1), c->position(c));
+    return body_checked(c, x, P1(not, good), place);
 }
 
 /* copies -------------------------------------------------------------------------------------- */

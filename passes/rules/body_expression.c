@@ -61,6 +61,7 @@ static int write_row(const ExprBody *b, const ExprNode *node) {
                            .args = args,
                            .type = b->type,
                            .out_dtype = node->truth ? DT_bool : dtype,
+                           .common = dtype,
                            .element = node_element,
                            .number = node_number,
                            .position = b->call->position,
@@ -86,7 +87,7 @@ BodyFn body_expression;
 int body_expression(BodyCall *c) {
     const Expression *const e = c->row->expression;
     const bool truth = e->nodes[e->root].truth;
-    const DType dtype = truth ? expression_dtype(e, expression_common(c->row, c->args)) : c->out_dtype;
+    const DType dtype = truth ? expression_dtype(e, operands_promoted(c->row, c->args)) : c->out_dtype;
     ExprBody body = {.call = c, .e = e, .type = dtype_compute(dtype)};
     for (int i = 0; i <= e->root; i++) body.insts[i] = write_node(&body, &e->nodes[i]);
     return truth ? as_truth(&body, e->root) : as_number(&body, e->root);

@@ -63,8 +63,8 @@ Status decomp_nll_loss_backward(Builder *b, const OpRow *row, const Arg *args, V
     if (args[4].i == REDUCTION_mean) grad = E(b, div_Tensor, V(grad), V(widened(b, args[6].val)));
     Val *const minus = E(b, neg, V(grad));
     Val *const like = E(b, zeros_like, V(safe), I(minus ? minus->meta->dtype : DT_f32));
-    Val *const weights = row_weights(b, optional(&args[3]), safe, ignored, like);
-    Val *const rows = E(b, mul_Tensor, V(minus), V(weights));
+    Val *const weights = row_weights(b, optional(&args[3]), safe, NULL, like);
+    Val *const rows = zero_where(b, ignored, E(b, mul_Tensor, V(minus), V(weights))); /* also of 1 / 0 */
     Val *const range = E(b, arange, I(classes), I(DT_i64), A_NONE, I(self->meta->device));
     Val *const hit = E(b, eq_Tensor, V(E(b, unsqueeze, V(safe), I(class_dim))), V(range));
     Val *const x = E(b, where_self, V(hit), V(E(b, unsqueeze, V(rows), I(class_dim))), F(0));

@@ -91,7 +91,9 @@ static Val *log_limited(Builder *b, Val *log) { return E(b, clamp_min, V(log), F
 
 /* (self, target, weight, reduction) */
 Status decomp_binary_cross_entropy(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    const LossPair p = loss_pair(b, args);
+    LossPair p = loss_pair(b, args);
+    p.self = E(b, in_unit, V(p.self));
+    p.target = E(b, in_unit, V(p.target));
     Val *const yes = log_limited(b, E(b, log, V(p.self)));
     Val *const no = log_limited(b, E(b, log1p, V(E(b, neg, V(p.self)))));
     Val *const left = E(b, mul_Tensor, V(E(b, sub_Tensor, V(p.target), F(1))), V(no));

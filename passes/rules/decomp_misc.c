@@ -79,6 +79,9 @@ Status decomp_var_mean_dim(Builder *b, const OpRow *row, const Arg *args, Val **
 Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const DType own = args[0].val->meta->dtype, dtype = dtype_is_float(own) ? own : DT_f32;
     Val *const x = widened(b, in_dtype(b, args[0].val, dtype));
+    if (x && sym_same(b->env, x->meta->numel, 0)) /* nothing has no largest */
+        return done1(outs,
+                     in_dtype(b, E(b, log, V(E(b, sum_dim_IntList, V(E(b, exp, V(x))), args[1], args[2]))), dtype));
     Val *const most = E(b, amax, V(x), args[1], A_BOOL(true));
     Val *const m = E(b, where_self, V(E(b, isinf, V(most))), F(0), V(most));
     const bool drop = !(args[2].kind == ARG_bool && args[2].i) && args[0].val->meta->rank;

@@ -44,11 +44,11 @@ static Status chosen(Builder *b, Val *like, Arg p, DType dtype, Val **outs) {
     return done1(outs, in_dtype(b, E(b, lt_Tensor, V(uniform), p), like->meta->dtype));
 }
 Status decomp_bernoulli(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return chosen(b, args[0].val, V(widened(b, args[0].val)), args[0].val->meta->dtype, outs);
+    return chosen(b, args[0].val, V(E(b, in_unit, V(widened(b, args[0].val)))), args[0].val->meta->dtype, outs);
 }
 Status decomp_bernoulli_p(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return chosen(b, args[0].val, args[1], args[0].val->meta->dtype, outs);
 }
 Status decomp_bernoulli_Tensor(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return chosen(b, args[0].val, V(widened(b, args[1].val)), args[1].val->meta->dtype, outs);
+    return chosen(b, args[0].val, V(E(b, in_unit, V(widened(b, args[1].val)))), args[1].val->meta->dtype, outs);
 }

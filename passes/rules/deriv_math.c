@@ -41,7 +41,8 @@ Status deriv_erfc(Deriv *d) { /* -2 / sqrt(pi) exp(-x^2) */
 Status deriv_atan2(Deriv *d) {
     Builder *const b = d->b;
     Val *const y = saved(d, 0), *const x = saved(d, 1);
-    Val *const share = E(b, reciprocal, V(add(b, square_of(b, y), square_of(b, x))));
+    Val *const radius = add(b, square_of(b, y), square_of(b, x));
+    Val *const share = zero_where(b, E(b, eq_Tensor, V(radius), F(0)), E(b, reciprocal, V(radius))); /* PyTorch's 0 */
     Val *const g = mul(b, grad_of(d), share);
     if (wants(d, 0)) TRY(deriv_set(d, 0, mul(b, g, x)));
     return wants(d, 1) ? deriv_set(d, 1, negate(b, mul(b, g, y))) : ST_OK;
@@ -101,12 +102,13 @@ Status deriv_copysign(Deriv *d) {
     return deriv_set(d, 0, mul(b, grad_of(d), slope));
 }
 
-/* self's where it wins or ties or other is NaN, else other's (PyTorch's rule). */
+/* self's where it wins or other is NaN, else other's; a tie is shared (PyTorch's rule). */
 static Status winner_takes(Deriv *d, Val *wins) {
     Builder *const b = d->b;
     Val *const mine = E(b, logical_or, V(wins), V(E(b, isnan, d->args[1])));
-    if (wants(d, 0)) TRY(deriv_set(d, 0, keep_where(b, mine, grad_of(d))));
-    return wants(d, 1) ? deriv_set(d, 1, zero_where(b, mine, grad_of(d))) : ST_OK;
+    Val *const g = grad_of(d), *const tie = E(b, eq_Tensor, d->args[0], d->args[1]), *const half = div_n(b, g, 2);
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, where_self, V(tie), V(half), V(keep_where(b, mine, g)))));
+    return wants(d, 1) ? deriv_set(d, 1, E(b, where_self, V(tie), V(half), V(zero_where(b, mine, g)))) : ST_OK;
 }
-Status deriv_fmax(Deriv *d) { return winner_takes(d, E(d->b, ge_Tensor, d->args[0], d->args[1])); }
-Status deriv_fmin(Deriv *d) { return winner_takes(d, E(d->b, le_Tensor, d->args[0], d->args[1])); }
+Status deriv_fmax(Deriv *d) { return winner_takes(d, E(d->b, gt_Tensor, d->args[0], d->args[1])); }
+Status deriv_fmin(Deriv *d) { return winner_takes(d, E(d->b, lt_Tensor, d->args[0], d->args[1])); }

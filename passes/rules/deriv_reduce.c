@@ -33,11 +33,13 @@ Status deriv_mean(Deriv *d) {
     return deriv_set(d, 0, spread(d, share));
 }
 
-/* Shared evenly among the elements that are the extremum. */
+/* Shared evenly among the elements that are the extremum, which NaNs are where there are any. */
 Status deriv_amax(Deriv *d) {
     Builder *const b = d->b;
     const Dims dims = row_dims(d);
-    Val *const tie = E(b, eq_Tensor, d->args[0], V(restored(d, d->results[0], &dims)));
+    Val *const most = restored(d, d->results[0], &dims), *tie = E(b, eq_Tensor, d->args[0], V(most));
+    if (dtype_is_float(d->arg_meta[0]->dtype))
+        tie = E(b, logical_or, V(tie), V(E(b, logical_and, V(E(b, isnan, d->args[0])), V(E(b, isnan, V(most))))));
     Val *const count = sum_dims(b, tie, dims.at, dims.n, true);
     Val *const share = quotient(b, restored(d, grad_of(d), &dims), count);
     return deriv_set(d, 0, keep_where(b, tie, share));

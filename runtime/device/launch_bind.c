@@ -35,6 +35,9 @@ Status raise_check(const OpRow *row, const char *kernel, int64_t index, int64_t 
     const char *const param = row && row->check.param ? row->check.param : "index";
     const CheckKind kind = row ? row->check.kind : CHECK_index;
     if (kind == CHECK_divisor) return error_raise(ST_VALUE, "%s: an integer is divided by zero in other", op);
+    if (kind == CHECK_unit)
+        return error_raise(ST_VALUE, "%s: probabilities must be from 0 to 1, but element %lld is not", op,
+                           (long long)(-1 - index));
     return error_raise(ST_VALUE, "%s: %s %lld is out of range for %lld %s", op, param, (long long)index,
                        (long long)bound, kind == CHECK_class ? "classes" : "elements");
 }

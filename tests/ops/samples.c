@@ -66,7 +66,8 @@ static double draw(const SampleStyle *style, char kind, int64_t below, DType dty
     if (kind == '=') return dtype_is_float(dtype) ? 4 * r - 2 : floor(4 * r);
     if (!dtype_is_float(dtype))
         return kind == 'p' || kind == 'q' || kind == 'w' || dtype == DT_u8 ? 1 + floor(6 * r) : floor(12 * r) - 6;
-    if (style->special && uniform(seed) < 0.15) return specials[(int)(uniform(seed) * 8)];
+    if (style->special && uniform(seed) < 0.15)
+        return specials[kind == 'q' ? 3 + (int)(uniform(seed) * 3) : (int)(uniform(seed) * 8)];
     if (kind == 'q') return 0.1 + 0.8 * r;
     if (style->wide && kind != 'u') return (kind == 'x' && uniform(seed) < 0.5 ? -1 : 1) * pow(10, 13 * r - 3);
     if (kind == 'w' || (kind == 'p' && !style->range)) return 0.2 + 1.8 * r;

@@ -28,7 +28,8 @@ const Samples samples_loss_backward = {
 const Samples samples_binary_cross_entropy = {
     .good = LINES("q[4,5] q[4,5]", "q[4,5] q[4,5] w[5]", "q[4,5] q[4,5] none 0", "q[4,5] q[4,5] w[4,5] 2",
                   "q[0] q[0] none 2", "q[1] q[1]"),
-    .bad = BAD({"q[2,3] q[3]", ST_SHAPE, "[3]"}, {"q[3] q[3] none 4", ST_ARGUMENT, "reduction"}),
+    .bad = BAD({"q[2,3] q[3]", ST_SHAPE, "[3]"}, {"q[3] q[3] none 4", ST_ARGUMENT, "reduction"},
+               {"f32[9] q[9]", ST_VALUE, "element"}, {"q[9] f32[9]", ST_VALUE, "element"}),
 };
 const Samples samples_binary_cross_entropy_backward = {
     .good = LINES("x[] q[4,5] q[4,5]", "x[] q[4,5] q[4,5] w[5]", "x[4,5] q[4,5] q[4,5] none 0", "x[] q[4] q[4] w[4] 2",

@@ -33,11 +33,12 @@ const Samples samples_randperm = {
 };
 const Samples samples_bernoulli = {
     .good =
-        LINES("bernoulli: p[4,5]", "bernoulli: p[]", "bernoulli: p[0,3]", "bernoulli: p[1]", "bernoulli.p: x[4,5] 0.5",
+        LINES("bernoulli: q[4,5]", "bernoulli: q[]", "bernoulli: q[0,3]", "bernoulli: q[1]", "bernoulli.p: x[4,5] 0.5",
               "bernoulli.p: x[] 1", "bernoulli.p: x[0] 0", "bernoulli.float: x[4,5] 0.25", "bernoulli.float: x[1]",
-              "bernoulli.Tensor: x[4,5] w[5]", "bernoulli.Tensor: x[2,3] f64[2,3]", "bernoulli.Tensor: x[] w[]",
-              "bernoulli.Tensor: x[0,3] w[3]", "bernoulli.Tensor: x[1] w[1]"),
+              "bernoulli.Tensor: x[4,5] q[5]", "bernoulli.Tensor: x[2,3] q[2,3]", "bernoulli.Tensor: x[] q[]",
+              "bernoulli.Tensor: x[0,3] q[3]", "bernoulli.Tensor: x[1] q[1]"),
     .bad = BAD({"bernoulli: i64[3]", ST_DTYPE, "i64"}, {"bernoulli.p: x[3] 1.5", ST_VALUE, "1.5"},
                {"bernoulli.float: x[3] -1", ST_VALUE, "-1"}, {"bernoulli.Tensor: x[3] f32[4]", ST_SHAPE, "4"},
-               {"bernoulli.Tensor: x[3] i64[3]", ST_DTYPE, "i64"}),
+               {"bernoulli.Tensor: x[3] i64[3]", ST_DTYPE, "i64"}, {"bernoulli: f32[9]", ST_VALUE, "element"},
+               {"bernoulli.Tensor: x[9] f32[9]", ST_VALUE, "element"}),
 };
