@@ -38,6 +38,7 @@ Status meta_roll(MetaCall *call) {
     int dim;
     if (shifts->n != (dims->n ? dims->n : 1))
         return meta_fail(call, ST_ARGUMENT, "%d shifts for %d dims", shifts->n, dims->n);
+    if (!self->rank && dims->n) return meta_fail(call, ST_ARGUMENT, "dims must be empty: self has none");
     out_plain(call, 0, self->dtype, self->device, self->sizes, self->rank);
     Meta from = *self;
     for (int i = 0; i < dims->n; i++) {

@@ -18,8 +18,8 @@ int body_softshrink(BodyCall *c) {
     return P3(select, P2(gt, x, limit), P2(sub, x, limit), low);
 }
 int body_shrink_backward(BodyCall *c) {
-    const int grad = X(0);
-    return P3(select, is_small(c, X(1), R(2)), K(0), grad);
+    const int grad = X(0), x = X(1), limit = R(2); /* a NaN has none, as in PyTorch's vectors */
+    return P3(select, P2(or, P2(lt, x, P1(neg, limit)), P2(gt, x, limit)), grad, K(0));
 }
 
 BodyFn body_hardswish_backward, body_hardsigmoid_backward, body_hardtanh_backward, body_leaky_relu_backward;
@@ -35,7 +35,7 @@ int body_hardsigmoid_backward(BodyCall *c) {
 }
 int body_hardtanh_backward(BodyCall *c) {
     const int grad = X(0), x = X(1);
-    return P3(select, P2(or, P2(le, x, N(2)), P2(ge, x, N(3))), K(0), grad);
+    return P3(select, P2(and, P2(gt, x, N(2)), P2(lt, x, N(3))), grad, K(0));
 }
 int body_leaky_relu_backward(BodyCall *c) {
     const int grad = X(0), x = X(1);
@@ -52,8 +52,8 @@ int body_softplus_backward(BodyCall *c) {
 int body_elu_backward(BodyCall *c) {
     const int grad = X(0), x = X(5), inner = N(3), negative = P2(mul, N(1), N(2));
     const int curve = c->args[4].i ? P2(add, x, negative) : P2(mul, negative, P1(exp, P2(mul, x, inner)));
-    const int below = P2(mul, P2(mul, grad, inner), curve);
-    return P3(select, P2(le, x, K(0)), below, P2(mul, grad, N(2)));
+    const int below = P2(mul, P2(mul, grad, inner), curve); /* NaN stays */
+    return P3(select, P2(gt, x, K(0)), P2(mul, grad, N(2)), below);
 }
 /* t + x s (1 - t t), t = tanh(softplus(x)), s = sigmoid(x) */
 int body_mish_backward(BodyCall *c) {
@@ -68,7 +68,7 @@ int body_log_sigmoid_backward(BodyCall *c) {
 }
 int body_celu(BodyCall *c) {
     const int x = X(0), alpha = N(1);
-    return P3(select, P2(le, x, K(0)), P2(mul, alpha, math_expm1(c, P2(div, x, alpha))), x);
+    return P3(select, P2(lt, x, K(0)), P2(mul, alpha, math_expm1(c, P2(div, x, alpha))), x);
 }
 
 BodyFn body_logit, body_logit_backward, body_prelu_kernel;

@@ -294,14 +294,16 @@ int body_masked_fill(BodyCall *c) {
     const int self = X(0), mask = truth(c, 1);
     return P3(select, mask, X(2), self);
 }
+/* Of ints the number wraps to the dtype; beside halves it stays one of f32. */
+static int threshold_of(BodyCall *c, int arg) { return dtype_is_int(c->common) ? R(arg) : N(arg); }
 /* self > threshold ? self : value; NaN passes */
 int body_threshold(BodyCall *c) {
     const int x = X(0);
-    return P3(select, P2(le, x, N(1)), N(2), x);
+    return P3(select, P2(le, x, threshold_of(c, 1)), N(2), x);
 }
 int body_threshold_backward(BodyCall *c) {
     const int grad = X(0), x = X(1);
-    return P3(select, P2(le, x, N(2)), K(0), grad);
+    return P3(select, P2(le, x, threshold_of(c, 2)), K(0), grad);
 }
 int body_leaky_relu(BodyCall *c) {
     const int x = X(0);

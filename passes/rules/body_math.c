@@ -266,9 +266,9 @@ int body_silu_backward(BodyCall *c) {
 BodyFn body_softplus, body_elu;
 int body_softplus(BodyCall *c) { return math_softplus(c, X(0), N(1), N(2)); }
 
-/* x > 0: scale x; else alpha scale (e^(x input_scale) - 1). */
+/* x >= 0: scale x; else alpha scale (e^(x input_scale) - 1). */
 int body_elu(BodyCall *c) {
     const int x = X(0), negative = P2(mul, N(1), N(2));
     const int below = P2(mul, math_expm1(c, P2(mul, x, N(3))), negative);
-    return P3(select, P2(le, x, K(0)), below, P2(mul, x, N(2)));
+    return P3(select, P2(lt, x, K(0)), below, P2(mul, x, N(2)));
 }

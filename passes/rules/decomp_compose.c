@@ -177,11 +177,9 @@ Status decomp_diff(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     parts[count++] = x;
     if (optional(&args[4])) parts[count++] = args[4].val;
     if (count > 1) x = E(b, cat, A_VALS(parts, count), I(dim));
-    if (x && sym_less(b->env, x->meta->sizes[dim], n)) {
-        int64_t sizes[MAX_RANK];
-        memcpy(sizes, x->meta->sizes, sizeof *sizes * (size_t)x->meta->rank);
-        sizes[dim] = 0;
-        return done1(outs, E(b, new_zeros, V(x), A_INTS(sizes, x->meta->rank)));
+    if (x && sym_less(b->env, x->meta->sizes[dim], n)) { /* none, which depend on x all the same */
+        Val *const none = E(b, clone, V(E(b, slice_Tensor, V(x), I(dim), I(0), I(0))));
+        return done1(outs, in_layout_of(b, row, args, 0, none));
     }
     for (int64_t k = 0; k < n; k++) x = difference(b, x, dim);
     return done1(outs, in_layout_of(b, row, args, 0, x));

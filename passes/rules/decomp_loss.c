@@ -151,7 +151,8 @@ static Status smoothed(Builder *b, Val *log_p, const Arg *args, int class_dim, V
     }
     const double classes = (double)sym_concrete(b->env, log_p->meta->sizes[class_dim]);
     Val *const a = E(b, mul_Tensor, V(hard), F(1 - smoothing));
-    return done1(outs, E(b, add_Tensor, V(a), V(E(b, mul_Tensor, V(soft), F(smoothing / classes)))));
+    Val *const loss = E(b, add_Tensor, V(a), V(E(b, mul_Tensor, V(soft), F(smoothing / classes))));
+    return done1(outs, in_dtype(b, loss, hard->meta->dtype)); /* weights are f32 beside halves */
 }
 
 Status decomp_cross_entropy(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

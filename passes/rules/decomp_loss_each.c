@@ -82,9 +82,11 @@ Status decomp_huber_loss_backward(Builder *b, const OpRow *row, const Arg *args,
 Status decomp_smooth_l1_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const double beta = arg_double(&args[4]);
     if (beta != 0) return limited_slope(b, args, beta, beta, outs);
-    const LossPair p = loss_pair(b, &args[1]);
-    Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
-    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(E(b, sign, V(pair_difference(b, &p)))), V(g)), p.dtype));
+    const LossPair p = loss_pair(b, &args[1]); /* a corner at 0 belongs to the side below; NaN stays */
+    Val *const g = grad_share(b, &args[0], &args[1], &args[3]), *const z = pair_difference(b, &p);
+    Val *const above = E(b, where_self, V(E(b, gt_Tensor, V(z), I(0))), F(1), V(z));
+    Val *const slope = E(b, where_self, V(E(b, le_Tensor, V(z), I(0))), F(-1), V(above));
+    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p.dtype));
 }
 
 static Val *log_limited(Builder *b, Val *log) { return E(b, clamp_min, V(log), F(-100)); }

@@ -200,6 +200,23 @@ Status deriv_nll_loss_backward(Deriv *d) {
     return deriv_set(d, 0, E(d->b, nll_loss_forward, V(grad_of(d)), a[2], a[3], a[4], a[5]));
 }
 
+/* losses with corners ------------------------------------------------------------------------- */
+
+/* (self, target, reduction, corner): a difference that is infinite or NaN has the slope of its side; by target the two
+ * change places. */
+static Status cornered(Deriv *d, OpId backward) {
+    for (int i = 0; i < 2; i++) {
+        if (!wants(d, i)) continue;
+        const Arg args[] = {V(grad_of(d)), d->args[i], d->args[1 - i], d->args[2], d->args[3]};
+        Val *slope = NULL;
+        TRY(emit(d->b, backward, args, 5, &slope));
+        TRY(deriv_set(d, i, slope));
+    }
+    return ST_OK;
+}
+Status deriv_huber_loss(Deriv *d) { return cornered(d, OP_huber_loss_backward); }
+Status deriv_smooth_l1_loss(Deriv *d) { return cornered(d, OP_smooth_l1_loss_backward); }
+
 /* binary_cross_entropy ------------------------------------------------------------------------ */
 
 /* (self, target, weight, reduction); by target: log(1 - self) - log(self), unlimited, as PyTorch has it */
