@@ -35,6 +35,6 @@ bool device_parse(const char *text, const char **end, Device *device);
 
 /* Letters, digits and '_', at most DEVICE_NAME_MAX, no name that there is: the new device's number. Raises; -1. */
 Device device_name_add(const char *name);
-void device_name_withdraw(Device device); /* it is none any more; its number is not given again while it is not the newest */
+void device_name_withdraw(Device device); /* its number is given again only if it was the newest */
 
 #endif

@@ -168,7 +168,7 @@ static const Meta *meta_of_out(Graph *graph, MetaOut *out) {
 }
 
 enum { FEW_OUTS = 2 };
-/* Runs the meta rule; `few` has room for FEW_OUTS results; that of a Tensor[] result grows to what the rule asks for. */
+/* Runs the meta rule; `few` has room for FEW_OUTS results; that of a Tensor[] grows to what the rule asks for. */
 static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args, MetaOut *few, MetaCall *call) {
     int room = row->returns_list ? 16 : row->n_out;
     for (;;) {

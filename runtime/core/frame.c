@@ -161,7 +161,7 @@ static void drop_outs(BodyRun **run) {
     if (UNLIKELY(!(*run)->ended)) frame_drop_outs((*run)->frame);
 }
 
-static void run_body(void *argument) {
+static void run_frame_body(void *argument) {
     __attribute__((cleanup(drop_outs))) BodyRun *run = argument;
     run->returned = run->body(run->frame);
     run->ended = true;
@@ -180,7 +180,7 @@ Status frame_run(sn_frame *frame, sn_body body) {
     Capture *const left = UNLIKELY(state->held != NULL) ? runtime_hooks.capture_leave_for_callback(state) : NULL;
     BodyRun run = {.frame = frame, .body = body};
     begin_body(frame, &state->scopes[depth]);
-    run_guarded(state, run_body, &run);
+    run_guarded(state, run_frame_body, &run);
     if (UNLIKELY(left != NULL)) runtime_hooks.capture_enter_after_callback(left);
     const Status status = check_result(frame, run.returned);
     if (status != ST_OK) frame_drop_outs(frame);

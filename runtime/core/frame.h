@@ -3,8 +3,8 @@
  *
  * One struct serves compiled functions, kernels and modes of the dispatcher, custom functions,
  * derivatives and hooks: who makes a frame fills the parts that its kind has. frame_run is the only
- * way to call a body (callback_run one that has no frame): it opens a scope of its own around it [semantics O1], restores modes, checks
- * the outputs and passes them to the scope outside. */
+ * way to call a body (callback_run one that has no frame): it opens a scope of its own around it
+ * [semantics O1], restores modes, checks the outputs and passes them to the scope outside. */
 #ifndef SINTER_RUNTIME_FRAME_H
 #define SINTER_RUNTIME_FRAME_H
 #include <sinter/dispatch.h>
@@ -36,8 +36,8 @@ bool frame_was_left(const void *cfa, const void *function);
 bool frame_callback_was_left(const void *cfa); /* of frame_run's own */
 
 Status frame_run(sn_frame *frame, sn_body body);
-/* The same of a callback without a frame (a pass, a policy): in a scope of its own, which it may leave by a jump; what it
- * gives is in *argument. */
+/* The same of a callback without a frame (a pass, a policy): in a scope of its own, which it may leave by a jump; what
+ * it gives is in *argument. */
 typedef void Callback(void *argument);
 Status callback_run(const char *what, Callback *run, void *argument);
 /* Of the innermost body that runs on this thread; NULL: none does. Some microseconds. */

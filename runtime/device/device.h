@@ -64,8 +64,8 @@ struct DeviceRow {
 
 void device_register(const DeviceRow *row);   /* once; it stays */
 void device_unregister(const DeviceRow *row); /* of a plug-in whose start has failed */
-const DeviceRow *device_of_key(Key backend); /* of its first device; NULL: nobody registered it */
-const DeviceRow *device_row(Device device);  /* NULL: the same */
+const DeviceRow *device_of_key(Key backend);  /* of its first device; NULL: nobody registered it */
+const DeviceRow *device_row(Device device);   /* NULL: the same */
 extern _Atomic uint64_t device_plan_keys;
 /* Keys whose rows run plans. */
 static inline uint64_t device_compiled(void) { return atomic_load_explicit(&device_plan_keys, memory_order_relaxed); }

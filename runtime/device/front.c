@@ -44,7 +44,7 @@ static void give_back(void *data, void *storage) {
 }
 
 /* Inputs are lent: the same memory, which the back end may not write. A failure runs the ops again, from them. */
-static sn_tensor *lend(sn_tensor *t) {
+static sn_tensor *lend_inputs(sn_tensor *t) {
     if (!t->storage) return t;
     Storage *const own = t->storage;
     Storage *const lent = storage_wrap(own->device, own->data, own->bytes, give_back, own);
@@ -68,7 +68,7 @@ static Status run_code(const Executable *e, sn_tensor **all, sn_tensor **lent, c
     const PlanFront *const front = e->plan->front;
     const int n_out = e->plan->inputs.n - front->n_in;
     for (int i = 0; i < front->n_in; i++)
-        if (!(lent[i] = lend(all[i]))) return ST_MEMORY;
+        if (!(lent[i] = lend_inputs(all[i]))) return ST_MEMORY;
     TRY(front->code->run(front->code->context, lent, front->n_in, all + front->n_in, n_out));
     for (int i = 0; i < n_out; i++) {
         sn_tensor **const got = &all[front->n_in + i];
@@ -94,8 +94,8 @@ static Status note_failure(BackEndCode *code, Status status) {
     return error_raise(status, "back end '%s' failed: %s", code->name, said);
 }
 
-static Status run_front(Executable *e, sn_tensor **all, sn_tensor **lent, sn_tensor *const *inputs, const int64_t *symbols,
-                        const double *floats, sn_tensor **outs) {
+static Status run_front(Executable *e, sn_tensor **all, sn_tensor **lent, sn_tensor *const *inputs,
+                        const int64_t *symbols, const double *floats, sn_tensor **outs) {
     const PlanFront *const front = e->plan->front;
     sn_state *const state = state_get();
     if (!all || !lent) return ST_MEMORY;

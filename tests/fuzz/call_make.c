@@ -1,7 +1,7 @@
 /* call_make.c: how a wild call is made: a sample of the row (tests/ops) of which some arguments are replaced, or
  * arguments by the schema alone. What replaces them is mostly of the parameter's kind, and mostly at the end of some
- * range: counts of 0, -1, 2^31 and 2^62, dims that are not there, lists that are empty or longer than any rank, ranks up
- * to the limit, sizes of 0 and 1 beside huge ones, other dtypes, absent tensors, tensors without data. */
+ * range: counts of 0, -1, 2^31 and 2^62, dims that are not there, lists that are empty or longer than any rank, ranks
+ * up to the limit, sizes of 0 and 1 beside huge ones, other dtypes, absent tensors, tensors without data. */
 #include <inttypes.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* test_unwind.c: a C++ exception passes through the library's frames: hooks, a user's backward, a user's kernel. What
- * they held is given back, scopes and modes are the caller's at the next call, and the same graph can be walked again. */
+ * they held is given back, scopes and modes are the caller's at the next call, the same graph can be walked again. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <unwind.h>

@@ -215,7 +215,7 @@ static bool may_vary(const TraceOp *op, const Param *param) {
 }
 
 /* Which values may share code: of a list of sizes 0 and 1 are cases of their own, as sizes are, and a negative one says
- * something else (-1: as it is); a position counts from the front or from the end; all other numbers are just values. */
+ * something else (-1: as it is); a position counts from the front or from the end; other numbers are just values. */
 typedef enum NumberRange { RANGE_size, RANGE_position, RANGE_value } NumberRange;
 
 static NumberRange range_of_param(const Param *param) {
