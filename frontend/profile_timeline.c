@@ -94,12 +94,12 @@ static int stream_number(TimelineReader *r, const void *stream) {
 
 static void read_work(TimelineReader *r, const ProfileWork *work, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
-        if (!work[i].name || work[i].ns < 0) continue;
-        r->t->work[r->t->n_work++] = (TimelineWork){.name = work[i].name,
-                                                    .owner = work[i].owner,
+        if (!work[i].place.name || work[i].ns < 0) continue;
+        r->t->work[r->t->n_work++] = (TimelineWork){.name = work[i].place.name,
+                                                    .owner = work[i].place.owner,
                                                     .device = work[i].device,
                                                     .stream = stream_number(r, work[i].stream),
-                                                    .launched = event_number(r, work[i].launched_in),
+                                                    .launched = event_number(r, work[i].place.launched_in),
                                                     .from = work[i].from,
                                                     .to = work[i].from + work[i].ns};
     }

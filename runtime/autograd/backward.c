@@ -444,7 +444,7 @@ static COLD Status call_profiled(Engine *e, TapeEntry *entry, CallArrays *arrays
     Text name = {0};
     entry->node->class->name(entry->node, &name);
     __attribute__((cleanup(profile_end))) ProfileSpan span =
-        profile_begin(PROFILE_rule, profile_name(text_str(&name)), NULL);
+        profile_begin_named(PROFILE_rule, text_str(&name), NULL);
     text_free(&name);
     return call_backward(e, entry, arrays);
 }

@@ -1,7 +1,9 @@
-/* log.c: see log.h. Handler and thresholds are process-wide; they are set before threads start or rarely. */
+/* log.c: see log.h. Handler, file, names and thresholds are process-wide, and any thread may set them at any time: lines
+ * of others are whole, and go to the one before or the one behind. */
 #include "runtime/base/log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,14 +20,26 @@ static const char *const topic_names[] = {
 #undef X
 };
 
-uint8_t log_threshold[LOG_TOPIC_COUNT] = {
+_Atomic uint8_t log_threshold[LOG_TOPIC_COUNT] = {
 #define X(name) LOG_##name == LOG_print ? LOG_INFO : LOG_WARNING,
     LOG_TOPICS(X)
 #undef X
 };
 
-static FILE *log_file;         /* NULL: stderr */
-static _Atomic bool file_full; /* it took no more: what follows goes to stderr */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below but what is atomic */
+static _Atomic bool has_file;
+static FILE *log_file; /* NULL: stderr */
+static bool file_full; /* it took no more: what follows goes to stderr */
+
+static void lock_all(void) { pthread_mutex_lock(&lock); }
+static void unlock_all(void) { pthread_mutex_unlock(&lock); }
+static void watch_forks(void) { pthread_atfork(lock_all, unlock_all, unlock_all); }
+
+/* Before the first line that takes the lock: a child of a fork finds it free. */
+static void survive_forks(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+}
 
 static bool write_line(FILE *to, int level, const char *topic, const char *line) {
     static const char *const levels[] = {"debug", "info", "warning", "error"};
@@ -33,38 +47,68 @@ static bool write_line(FILE *to, int level, const char *topic, const char *line)
            (to == stderr || !fflush(to)); /* a program that crashes leaves what it said */
 }
 
+/* Under the lock. */
+static bool file_takes(int level, const char *topic, const char *line) {
+    if (!log_file || file_full) return false;
+    if (write_line(log_file, level, topic, line)) return true;
+    fprintf(stderr, "sinter warning: general: the log file cannot be written: %s: from here on stderr\n",
+            strerror(errno));
+    file_full = true;
+    return false;
+}
+
 static void to_file(void *context, int level, const char *topic, const char *line) {
     (void)context;
-    if (log_file && !atomic_load(&file_full)) {
-        if (write_line(log_file, level, topic, line)) return;
-        const int why = errno;
-        if (!atomic_exchange(&file_full, true))
-            fprintf(stderr, "sinter warning: general: the log file cannot be written: %s: from here on stderr\n",
-                    strerror(why));
-    }
-    write_line(stderr, level, topic, line);
+    if (!atomic_load(&has_file)) return (void)write_line(stderr, level, topic, line);
+    pthread_mutex_lock(&lock);
+    const bool is_written = file_takes(level, topic, line);
+    pthread_mutex_unlock(&lock);
+    if (!is_written) write_line(stderr, level, topic, line);
 }
 
 Status log_file_set(const char *path) {
     FILE *const opened = *path ? fopen(path, "a") : NULL;
     if (*path && !opened) return error_raise(ST_IO, "log file '%s' cannot be written: %s", path, strerror(errno));
-    if (log_file) fclose(log_file);
+    survive_forks();
+    pthread_mutex_lock(&lock);
+    FILE *const before = log_file;
     log_file = opened;
-    atomic_store(&file_full, false);
+    file_full = false;
+    atomic_store(&has_file, opened != NULL);
+    pthread_mutex_unlock(&lock);
+    if (before) fclose(before);
     return ST_OK;
 }
 
-static LogHandler *current = to_file;
-static void *current_context;
+/* A pair that is read without a lock: what was read while its number stayed even and the same is of one time. */
+static _Atomic uint32_t handler_number;
+static _Atomic(LogHandler *) handler_takes = to_file;
+static void *_Atomic handler_context;
 
 void log_handler_set(LogHandler *handler, void *context) {
-    current = handler ? handler : to_file;
-    current_context = context;
+    survive_forks();
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&handler_number, 1);
+    atomic_store(&handler_takes, handler ? handler : to_file);
+    atomic_store(&handler_context, context);
+    atomic_fetch_add(&handler_number, 1);
+    pthread_mutex_unlock(&lock);
+}
+
+static LogHandler *current_handler(void **context) {
+    uint32_t number;
+    LogHandler *takes;
+    do {
+        number = atomic_load(&handler_number);
+        takes = atomic_load(&handler_takes);
+        *context = atomic_load(&handler_context);
+    } while (number % 2 || number != atomic_load(&handler_number));
+    return takes;
 }
 
 /* Functions -------------------------------------------------------------------------------------- */
 
-bool log_functions_chosen;
+_Atomic bool log_functions_chosen;
 static char *chosen; /* ",f,g," */
 static _Thread_local const char *at_work;
 
@@ -80,17 +124,29 @@ Status log_functions_set(const char *names) {
     Text list = {0};
     text_printf(&list, ",%s,", names);
     if (!list.at) return error_pending();
-    log_functions_chosen = *names != '\0';
-    mem_free(chosen);
+    survive_forks();
+    pthread_mutex_lock(&lock);
+    char *const before = chosen;
     chosen = list.at;
+    atomic_store(&log_functions_chosen, *names != '\0');
+    pthread_mutex_unlock(&lock);
+    mem_free(before);
     return ST_OK;
 }
 
-static bool is_chosen(const char *name) {
+/* Under the lock. */
+static bool is_listed(const char *name) {
     const size_t n = name ? strlen(name) : 0;
     for (const char *at = chosen; n && (at = strstr(at, name)); at++)
         if (at[-1] == ',' && at[n] == ',') return true;
     return false;
+}
+
+static bool is_chosen(const char *name) {
+    pthread_mutex_lock(&lock);
+    const bool is_there = is_listed(name);
+    pthread_mutex_unlock(&lock);
+    return is_there;
 }
 
 static bool is_hidden(LogTopic topic, LogLevel level) {
@@ -111,7 +167,10 @@ void log_line(LogTopic topic, LogLevel level, const char *format, ...) {
 }
 
 void log_whole(LogTopic topic, LogLevel level, const char *text) {
-    if (!is_hidden(topic, level)) current(current_context, (int)level, topic_names[topic], text);
+    if (is_hidden(topic, level)) return;
+    void *context;
+    LogHandler *const takes = current_handler(&context);
+    takes(context, (int)level, topic_names[topic], text);
 }
 
 /* Topics ----------------------------------------------------------------------------------------- */
@@ -181,13 +240,13 @@ static Status set_topic(uint8_t *thresholds, char sign, const char *name, size_t
 
 Status log_topics_set(const char *topics) {
     uint8_t thresholds[LOG_TOPIC_COUNT]; /* those in force stay if one topic is wrong */
-    memcpy(thresholds, log_threshold, sizeof thresholds);
+    for (int i = 0; i < LOG_TOPIC_COUNT; i++) thresholds[i] = atomic_load(&log_threshold[i]);
     for (const char *p = topics; *p;) {
         const char *const end = p + strcspn(p, ",");
         const char sign = *p == '+' || *p == '-' ? *p++ : ' ';
         if (end > p || sign != ' ') TRY(set_topic(thresholds, sign, p, (size_t)(end - p)));
         p = *end ? end + 1 : end;
     }
-    memcpy(log_threshold, thresholds, sizeof thresholds);
+    for (int i = 0; i < LOG_TOPIC_COUNT; i++) atomic_store(&log_threshold[i], thresholds[i]);
     return ST_OK;
 }

@@ -2,6 +2,8 @@
  * Data never goes through here; only what a user might want to know. Default handler: to stderr, or to a file. */
 #ifndef SINTER_RUNTIME_BASE_LOG_H
 #define SINTER_RUNTIME_BASE_LOG_H
+#include <stdatomic.h>
+
 #include "runtime/base/base.h"
 
 #define LOG_TOPICS(X)                                                                                                  \
@@ -27,8 +29,10 @@ typedef void LogHandler(void *context, int level, const char *topic, const char 
 
 /* Messages below are not made. What a program prints (topic print) is at level info, and shown unless "-print" is
  * set. */
-extern uint8_t log_threshold[LOG_TOPIC_COUNT];
-static inline bool log_on(LogTopic topic, LogLevel level) { return level >= log_threshold[topic]; }
+extern _Atomic uint8_t log_threshold[LOG_TOPIC_COUNT];
+static inline bool log_on(LogTopic topic, LogLevel level) {
+    return level >= atomic_load_explicit(&log_threshold[topic], memory_order_relaxed);
+}
 /* One line: control characters and bytes that are no UTF-8 are escaped. */
 void log_line(LogTopic topic, LogLevel level, const char *format, ...) PRINTF_LIKE(3, 4);
 void log_whole(LogTopic topic, LogLevel level, const char *text); /* a text of any length and of several lines */
@@ -37,7 +41,8 @@ void log_whole(LogTopic topic, LogLevel level, const char *text); /* a text of a
         if (UNLIKELY(log_on(LOG_##topic, LOG_##level))) log_line(LOG_##topic, LOG_##level, __VA_ARGS__);               \
     } while (0)
 
-void log_handler_set(LogHandler *handler, void *context); /* NULL: the default */
+/* NULL: the default. A line that another thread is handing over goes to the one before. */
+void log_handler_set(LogHandler *handler, void *context);
 /* Comma list: "topic" = info, "+topic" = debug, "-topic" = errors only; raises ST_ARGUMENT and lists the valid ones. A
  * word may stand for several: PyTorch's dynamo, aot and inductor, and all, which is every topic but what the program
  * itself prints. */
@@ -49,7 +54,7 @@ Status log_file_set(const char *path);
  * prints stays. */
 Status log_functions_set(const char *names);
 /* The compiled function that this thread is at work for; NULL: none. Set and asked only while names are chosen. */
-extern bool log_functions_chosen;
+extern _Atomic bool log_functions_chosen;
 const char *log_function(void);
 const char *log_function_swap(const char *name); /* gives the one before */
 

@@ -174,6 +174,39 @@ static inline void publish(ProfileLog *log) {
     atomic_store_explicit(&log->n, atomic_load_explicit(&log->n, memory_order_relaxed) + 1, memory_order_release);
 }
 
+/* names ----------------------------------------------------------------------------------------- */
+
+typedef struct KnownName {
+    struct KnownName *next; /* of the same hash */
+    char text[];
+} KnownName;
+
+static const char *find_name(ProfileLog *log, const char *name) {
+    const size_t n = strlen(name);
+    const uint64_t hash = hash_bytes(0, name, n) | 1;
+    KnownName *const first = map_get(&log->known, hash);
+    for (const KnownName *known = first; known; known = known->next)
+        if (!strcmp(known->text, name)) return known->text;
+    if (!log->names && !(log->names = arena_new())) return NULL;
+    KnownName *const made = arena_alloc(log->names, sizeof *made + n + 1);
+    if (!made) return NULL;
+    memcpy(made->text, name, n + 1);
+    made->next = first;
+    return map_set(&log->known, hash, made) ? made->text : NULL;
+}
+
+/* The same text for as long as the log; NULL: none, or memory is out. */
+static const char *log_name(ProfileLog *log, const char *name) {
+    if (!name) return NULL;
+    const char **const near = &log->near[(uintptr_t)name / 16 % NAMES_NEAR];
+    if (LIKELY(*near != NULL) && !strcmp(*near, name)) return *near;
+    Unraised u;
+    unraised_begin(&u);
+    *near = find_name(log, name);
+    unraised_end(&u);
+    return *near;
+}
+
 /* spans ----------------------------------------------------------------------------------------- */
 
 static COLD void begin_more(ProfileMore *more, const sn_state *state, const ProfileOptions *o) {
@@ -190,9 +223,7 @@ static COLD void tell_seen(const ProfileLog *log, const ProfileEvent *event, boo
         log->options.seen(log->options.context, event, begins);
 }
 
-ProfileSpan profile_begin(ProfileKind kind, const char *name, const char *owner) {
-    sn_state *const state = state_get();
-    ProfileLog *const log = log_of(state);
+static ProfileSpan begin_in(sn_state *state, ProfileLog *log, ProfileKind kind, const char *name, const char *owner) {
     ProfileEvent *const event = LIKELY(log != NULL) && name ? take_event(log) : NULL;
     if (UNLIKELY(!event)) return (ProfileSpan){0};
     event->name = name;
@@ -206,6 +237,17 @@ ProfileSpan profile_begin(ProfileKind kind, const char *name, const char *owner)
     publish(log);
     if (UNLIKELY(log->options.seen != NULL)) tell_seen(log, event, true);
     return (ProfileSpan){log, event};
+}
+
+ProfileSpan profile_begin(ProfileKind kind, const char *name, const char *owner) {
+    sn_state *const state = state_get();
+    return begin_in(state, log_of(state), kind, name, owner);
+}
+
+ProfileSpan profile_begin_named(ProfileKind kind, const char *name, const char *owner) {
+    sn_state *const state = state_get();
+    ProfileLog *const log = log_of(state);
+    return log ? begin_in(state, log, kind, log_name(log, name), log_name(log, owner)) : (ProfileSpan){0};
 }
 
 void profile_end(ProfileSpan *span) {
@@ -232,9 +274,10 @@ void profile_note(ProfileKind kind, const char *name, const char *owner, int64_t
     publish(log);
 }
 
-const ProfileEvent *profile_open(void) {
-    const ProfileLog *const log = profile_is_on() ? log_of(state_get()) : NULL;
-    return log ? log->open : NULL;
+ProfilePlace profile_place(const char *name, const char *owner) {
+    ProfileLog *const log = profile_is_on() ? log_of(state_get()) : NULL;
+    if (!log) return (ProfilePlace){0};
+    return (ProfilePlace){log->generation, log_name(log, name), log_name(log, owner), log->open};
 }
 
 /* what is asked for ----------------------------------------------------------------------------- */
@@ -290,39 +333,6 @@ void profile_note_bytes(const ProfileSpan *span, int64_t bytes, int64_t flops) {
     if (more) more->bytes = bytes, more->flops = flops;
 }
 
-/* names ----------------------------------------------------------------------------------------- */
-
-typedef struct KnownName {
-    struct KnownName *next; /* of the same hash */
-    char text[];
-} KnownName;
-
-static const char *find_name(ProfileLog *log, const char *name) {
-    const size_t n = strlen(name);
-    const uint64_t hash = hash_bytes(0, name, n) | 1;
-    KnownName *const first = map_get(&log->known, hash);
-    for (const KnownName *known = first; known; known = known->next)
-        if (!strcmp(known->text, name)) return known->text;
-    if (!log->names && !(log->names = arena_new())) return NULL;
-    KnownName *const made = arena_alloc(log->names, sizeof *made + n + 1);
-    if (!made) return NULL;
-    memcpy(made->text, name, n + 1);
-    made->next = first;
-    return map_set(&log->known, hash, made) ? made->text : NULL;
-}
-
-const char *profile_name(const char *name) {
-    ProfileLog *const log = name ? log_of(state_get()) : NULL;
-    if (!log) return NULL;
-    const char **const near = &log->near[(uintptr_t)name / 16 % NAMES_NEAR];
-    if (LIKELY(*near != NULL) && !strcmp(*near, name)) return *near;
-    Unraised u;
-    unraised_begin(&u);
-    *near = find_name(log, name);
-    unraised_end(&u);
-    return *near;
-}
-
 /* work of devices ------------------------------------------------------------------------------- */
 
 static bool grow_work(Profile *p) {
@@ -339,7 +349,7 @@ void profile_note_work(const ProfileWork *work) {
     Unraised u;
     unraised_begin(&u);
     pthread_mutex_lock(&lock);
-    Profile *const p = recording;
+    Profile *const p = recording && work->place.profile == atomic_load(&generation) ? recording : NULL;
     if (p && (p->n_work < p->room_work || grow_work(p)))
         p->work[p->n_work++] = *work;
     else
@@ -355,7 +365,7 @@ Status profile_range(sn_state *state, const char *name) {
     if (!profile_is_on()) return ST_OK;
     OpenRange *const range = mem_alloc(sizeof *range);
     if (!range) return ST_MEMORY;
-    *range = (OpenRange){state->ranges, profile_begin(PROFILE_range, profile_name(name), NULL), state->n_scopes};
+    *range = (OpenRange){state->ranges, profile_begin_named(PROFILE_range, name, NULL), state->n_scopes};
     state->ranges = range;
     scope_region_note(state);
     return ST_OK;

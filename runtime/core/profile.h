@@ -58,10 +58,16 @@ typedef struct ProfileSpan {
     ProfileEvent *event; /* NULL: nothing is written down */
 } ProfileSpan;
 
+/* Where a step of a device begins: its names, and the span that launches it (NULL: none). */
+typedef struct ProfilePlace {
+    uint64_t profile;
+    const char *name, *owner;
+    const ProfileEvent *launched_in;
+} ProfilePlace;
+
 /* A step of a device whose work goes on after its call. */
 typedef struct ProfileWork {
-    const char *name, *owner;
-    const ProfileEvent *launched_in; /* NULL: in none */
+    ProfilePlace place;
     Device device;
     const void *stream;
     int64_t from, ns; /* on the host's clock; ns -1: not measured */
@@ -89,8 +95,11 @@ void profile_stop(Profile *profile);  /* what is open stays so; again: nothing *
 void profile_free(Profile *profile);  /* stops it; NULL allowed */
 bool profile_is_recording(const Profile *profile);
 
-/* A span of this thread. name and owner live as long as the profile: a text that does not goes through profile_name. */
+/* A span of this thread. name lives as long as the profile. */
 ProfileSpan profile_begin(ProfileKind kind, const char *name, const char *owner);
+/* The same with texts that need not: the log that the span is in keeps them, whichever that is by now (another thread
+ * may end a profile and begin one at any time). */
+ProfileSpan profile_begin_named(ProfileKind kind, const char *name, const char *owner);
 void profile_end(ProfileSpan *span); /* also where the profile has ended meanwhile; the span is empty then */
 /* One that is over, in what is open now: as much of it as is behind the spans before. */
 void profile_note(ProfileKind kind, const char *name, const char *owner, int64_t from, int64_t to);
@@ -103,10 +112,9 @@ void profile_note_arguments(const ProfileSpan *span, const OpRow *row, const Arg
 void profile_note_results(const ProfileSpan *span, const OpRow *row, const Arg *args, sn_tensor *const *outs, int n);
 static inline bool profile_asks_more(const ProfileSpan *span) { return span->event && span->event->more; }
 void profile_note_bytes(const ProfileSpan *span, int64_t bytes, int64_t flops);
-/* The same text for as long as the profile, for spans of this thread; NULL: none, or memory is out. */
-const char *profile_name(const char *name);
-const ProfileEvent *profile_open(void); /* of this thread; NULL: none is */
-/* By who measures devices' steps; under a lock of its own. */
+/* By who measures devices' steps: what a step that begins now has, of one profile, as long as that; profile 0: of none.
+ * Later, its work, under a lock of its own; dropped where that profile is over. */
+ProfilePlace profile_place(const char *name, const char *owner);
 void profile_note_work(const ProfileWork *work);
 
 /* Ranges end with the scope that is the innermost now. ST_STATE: no scope is open. */

@@ -23,8 +23,7 @@ struct Watched {
     bool untold; /* nobody watches any more */
     char function[FUNCTION_ROOM], name[NAME_ROOM];
     /* of a profile, as long as that */
-    const ProfileEvent *launched_in;
-    const char *known_function, *known_name;
+    ProfilePlace place;
 };
 
 /* An event of a device, and when it was recorded by the host's clock. */
@@ -119,9 +118,8 @@ static int64_t began_at(const Watched *w) {
 }
 
 static void tell(const Watched *w) {
-    StepSeen seen = {w->function, w->name, w->row->device, w->stream, w->depth, elapsed_ns(w), w->launched_in, 0};
+    StepSeen seen = {w->function, w->name, w->row->device, w->stream, w->depth, elapsed_ns(w), w->place, 0};
     if (profiles && seen.ns >= 0 && !(seen.from = began_at(w))) seen.ns = -1;
-    if (profiles) seen.function = w->known_function, seen.name = w->known_name;
     told(told_context, &seen);
 }
 
@@ -171,13 +169,8 @@ Status watch_begin(StepWatcher *watcher, void *context) { return begin_for(watch
 
 static void note_seen(void *unused, const StepSeen *seen) {
     (void)unused;
-    const ProfileWork work = {.name = seen->name,
-                              .owner = seen->function,
-                              .launched_in = seen->launched_in,
-                              .device = seen->device,
-                              .stream = seen->stream,
-                              .from = seen->from,
-                              .ns = seen->ns};
+    const ProfileWork work = {
+        .place = seen->place, .device = seen->device, .stream = seen->stream, .from = seen->from, .ns = seen->ns};
     profile_note_work(&work);
 }
 
@@ -270,9 +263,7 @@ static void know_origin(const DeviceRow *row) {
 
 static void of_profile(Watched *w, const char *function, const char *name, const DeviceRow *row) {
     know_origin(row);
-    w->launched_in = profile_open();
-    w->known_function = profile_name(function);
-    w->known_name = profile_name(name);
+    w->place = profile_place(name, function);
 }
 
 static Watched *begin_watched(const char *function, const char *name, const DeviceRow *row) {
@@ -293,7 +284,7 @@ static Watched *begin_watched(const char *function, const char *name, const Devi
 }
 
 static ProfileSpan begin_span(const char *function, const char *name) {
-    return function ? profile_begin(PROFILE_step, profile_name(name), profile_name(function)) : (ProfileSpan){0};
+    return function ? profile_begin_named(PROFILE_step, name, function) : (ProfileSpan){0};
 }
 
 StepWatch watch_step_begin(const char *function, const char *name, const DeviceRow *row) {

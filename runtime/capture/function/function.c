@@ -485,7 +485,7 @@ static COLD Status call_seen(sn_function *fn, const Arg *in, int n_in, sn_tensor
     const char *const outer = log_function_swap(fn->name);
     state_get()->logged = fn->name;
     if (profile_is_on() && !capture_current() && !state_get()->emission)
-        span = profile_begin(PROFILE_call, profile_name(fn->name), NULL);
+        span = profile_begin_named(PROFILE_call, fn->name, NULL);
     const Status status = call_by_state(fn, in, n_in, out, n_out);
     state_get()->logged = outer;
     log_function_swap(outer);

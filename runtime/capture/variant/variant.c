@@ -386,7 +386,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     SymPlan plan;
     TraceGraph made;
     __attribute__((cleanup(profile_end))) ProfileSpan span =
-        profile_is_on() ? profile_begin(PROFILE_stage, "compile", profile_name(fn->name)) : (ProfileSpan){0};
+        profile_is_on() ? profile_begin_named(PROFILE_stage, "compile", fn->name) : (ProfileSpan){0};
     Status status = make_graph(fn, trace, older, v, &plan, &made);
     if (status == ST_OK) {
         copy_guards(v, trace, &plan, made.names);
