@@ -35,13 +35,19 @@ sn_status sn_check(void) {
     return (sn_status)state->error.status;
 }
 
+static void append_place(ErrorSlot *slot, const char *format, const void *site) {
+    char place[sizeof slot->where];
+    if (!site) return;
+    site_name(site, place, sizeof place);
+    error_append(slot, format, place);
+}
+
 static void name_places(ErrorSlot *slot) {
     const void *const place = slot->site && !caller_is_library(slot->site) ? slot->site : slot->caller;
     if (place && !slot->where[0]) site_name(place, slot->where, sizeof slot->where);
-    if (!slot->cause) return;
-    char of_cause[sizeof slot->where];
-    site_name(slot->cause, of_cause, sizeof of_cause);
-    error_append(slot, " of the call at %s", of_cause);
+    append_place(slot, " of the call at %s", slot->cause);
+    append_place(slot, ", made at %s", slot->made);
+    append_place(slot, ", ended at %s", slot->ended);
 }
 
 const sn_error *sn_error_take(void) {
@@ -53,7 +59,8 @@ const sn_error *sn_error_take(void) {
     if (pending->status != ST_OK)
         *slot = *pending;
     else
-        slot->message[0] = slot->op[0] = slot->where[0] = '\0', slot->site = slot->caller = slot->cause = NULL;
+        slot->message[0] = slot->op[0] = slot->where[0] = '\0',
+        slot->site = slot->caller = slot->cause = slot->made = slot->ended = NULL;
     name_places(slot);
     state->taken = (sn_error){.size = sizeof state->taken,
                               .status = (sn_status)pending->status,

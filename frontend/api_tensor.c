@@ -33,8 +33,13 @@ _Static_assert(sizeof(sn_value) == sizeof(Arg) && offsetof(sn_value, tensor) == 
 
 /* lifetime ------------------------------------------------------------------------------------ */
 
+/* Under check_handles: nobody holds a handle that has ended. */
+static bool has_ended(const sn_tensor *t, const char *what) {
+    return UNLIKELY(t->flags & TF_error) && tracking_error(t, what) != ST_OK;
+}
+
 sn_tensor *sn_keep(sn_tensor *t) {
-    if (!t || state_untraced("sn_keep") != ST_OK) return NULL;
+    if (!t || state_untraced("sn_keep") != ST_OK || has_ended(t, "sn_keep")) return NULL;
     tracking_kept(t, __builtin_return_address(0));
     sn_state *const state = state_get();
     const uint32_t first = state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
@@ -44,13 +49,21 @@ sn_tensor *sn_keep(sn_tensor *t) {
 }
 
 sn_tensor *sn_retain(sn_tensor *t) {
-    if (!t || state_untraced("sn_retain") != ST_OK) return NULL;
+    if (!t || state_untraced("sn_retain") != ST_OK || has_ended(t, "sn_retain")) return NULL;
     tracking_kept(t, __builtin_return_address(0));
     tensor_retain(t);
     return t;
 }
 
-void sn_release(sn_tensor *t) { tensor_release(t); }
+void sn_release(sn_tensor *t) {
+    if (!t || has_ended(t, "sn_release")) return;
+    if (LIKELY(!tracking_is_on())) return tensor_release(t);
+    sn_state *const state = state_get();
+    const void *const site = state->site;
+    state->site = __builtin_return_address(0); /* where it ends */
+    tensor_release(t);
+    state->site = site;
+}
 
 /* metadata ------------------------------------------------------------------------------------ */
 

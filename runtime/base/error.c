@@ -51,7 +51,7 @@ static ErrorSlot *begin_error(Status status) {
     slot->status = status;
     slot->code = 1000 + (int)status;
     slot->op[0] = slot->where[0] = '\0';
-    slot->site = slot->cause = NULL;
+    slot->site = slot->cause = slot->made = slot->ended = NULL;
     slot->caller = caller_outside();
     slot->place = (ErrorPlace){0};
     return slot;
@@ -135,6 +135,12 @@ void error_add_cause(const char *text, const void *site) {
     if (error_pending() == ST_OK || slot->cause) return;
     error_append(slot, ", in %s", text);
     slot->cause = site;
+}
+
+void error_set_life(const void *made, const void *ended) {
+    ErrorSlot *const slot = error_slot();
+    slot->made = made;
+    slot->ended = ended;
 }
 
 void error_set_site(const void *site) {

@@ -14,14 +14,15 @@ typedef struct ErrorPlace {
 } ErrorPlace;
 
 typedef struct ErrorSlot {
-    Status status;      /* ST_OK: nothing pending */
-    int code;           /* stable number, see error.def */
-    char message[1024]; /* one line, no trailing newline, but where a callback or a compiler gave its words */
-    char op[96];        /* "aten::add.Tensor" or "" */
-    char where[256];    /* "model.c:57" or "" */
-    const void *site;   /* what `where` will name, or NULL */
-    const void *caller; /* the same where there is no site of the program's (caller.h), or NULL */
-    const void *cause;  /* a call whose place ends the message, or NULL */
+    Status status;            /* ST_OK: nothing pending */
+    int code;                 /* stable number, see error.def */
+    char message[1024];       /* one line, no trailing newline, but where a callback or a compiler gave its words */
+    char op[96];              /* "aten::add.Tensor" or "" */
+    char where[256];          /* "model.c:57" or "" */
+    const void *site;         /* what `where` will name, or NULL */
+    const void *caller;       /* the same where there is no site of the program's (caller.h), or NULL */
+    const void *cause;        /* a call whose place ends the message, or NULL */
+    const void *made, *ended; /* calls in which the handle was made that it is about, and in which it ended; or NULL */
     ErrorPlace place;
     int lead; /* so many letters of the message say the place */
 } ErrorSlot;
@@ -50,6 +51,8 @@ void error_add_path(const char *path); /* the message says of which file: " in '
 void error_set_site(const void *site);
 /* The message ends in ", in TEXT" and, once the error is taken, " of the call at PLACE". */
 void error_add_cause(const char *text, const void *site);
+/* The message ends in the places of these calls, once the error is taken. */
+void error_set_life(const void *made, const void *ended);
 /* " [op]" where the message does not say it, else "". */
 const char *error_op_suffix(const char *message, const char *op, char *room, size_t size);
 /* Makes `slot` the thread's (NULL: the thread's own); returns the previous one. */

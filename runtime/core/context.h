@@ -3,12 +3,12 @@
  * A thread's context is sn_state's `context`, whose fields (context.def) are also fields of the state. Library code may
  * change fields while it runs, in any way that puts them back on all of its returns. A callback of the program's may
  * leave without a return, by longjmp or an exception: then nothing of the library runs, and whatever it had changed
- * stays. So the frame of a callback keeps the context that the program's own code outside had, whole:
+ * stays. So the scope of a callback keeps the context that the program's own code outside had, whole:
  *
  *   program    sn_no_grad_begin, sn_cond(...)          state->program: grad off           <- context_note
  *     library    keys, an emission, a generator ...    state->context: whatever
- *       callback   a body: jumps to the program        frame->outside: grad off
- *   program    its next call: context_enter            state->context = frame->outside, and what was in progress in
+ *       callback   a body: jumps to the program        state->outside: grad off
+ *   program    its next call: context_enter            state->context = that, and what was in progress in
  *                                                      between (InProgress) is ended
  *
  * A jump is noticed by the stack: it grows down, so a call from above the callback's frame comes from outside of it. */

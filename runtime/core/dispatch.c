@@ -18,6 +18,7 @@
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 #include "runtime/core/profile.h"
+#include "runtime/core/tracking.h"
 
 enum { MAX_DYNAMIC = 4096 };
 typedef _Atomic(OpKernel *) Entry;
@@ -139,12 +140,13 @@ static Status null_argument(const OpCall *call, int i) {
     return error_raise(ST_ARGUMENT, "%s: %s is missing", call->row->name, call->row->params[i].name);
 }
 
-static Status failed_argument(const OpCall *call, int i) {
+static Status failed_argument(const OpCall *call, int i, const sn_tensor *t) {
+    TRY(tracking_error(t, call->row->params[i].name));
     return error_raise(ST_STATE, "argument '%s' is the result of an op that failed", call->row->params[i].name);
 }
 
 static Status unusable(const OpCall *call, int i, const sn_tensor *t) {
-    if (t) return failed_argument(call, i);
+    if (t) return failed_argument(call, i, t);
     return call->row->params[i].type == PT_tensor_opt ? ST_OK : null_argument(call, i);
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 #include "runtime/core/tensor.h"
+#include "runtime/core/tracking.h"
 
 /* What the callback owes: a status, no pending error, every output. */
 static Status check_result(const sn_frame *frame, sn_status returned) {
@@ -133,9 +134,11 @@ static Status enter_scope(const char *what, sn_state *state) {
     return error_raise(ST_CALLBACK, "%s: %d callbacks run one in the other; does one call itself?", what, MAX_NESTED);
 }
 
-/* With scopes and modes as they were for it, also where it left another state in place. */
-static void leave_scope(sn_state *state, uint32_t depth) {
+/* With scopes and modes as they were for it, also where it left another state in place. What handles are told of their
+ * end is the call at `site`, which called back. */
+static void leave_scope(sn_state *state, uint32_t depth, const void *site) {
     if (state_current != state) sn_state_use(state);
+    if (UNLIKELY(tracking_is_on())) state->site = site;
     scope_pop_to(state, depth);
 }
 
@@ -143,9 +146,10 @@ Status callback_run(const char *what, Callback *run, void *argument) {
     sn_state *const state = state_get();
     TRY(enter_scope(what, state));
     const uint32_t depth = state->n_scopes - 1;
+    const void *const site = state->site;
     state->scopes[depth].frame = NULL;
     run_guarded(state, run, argument);
-    leave_scope(state, depth);
+    leave_scope(state, depth, site);
     return error_pending();
 }
 
@@ -178,12 +182,13 @@ Status frame_run(sn_frame *frame, sn_body body) {
     TRY(enter_scope(frame->what, state));
     const uint32_t depth = state->n_scopes - 1;
     Capture *const left = UNLIKELY(state->held != NULL) ? runtime_hooks.capture_leave_for_callback(state) : NULL;
+    const void *const site = state->site;
     BodyRun run = {.frame = frame, .body = body};
     begin_body(frame, &state->scopes[depth]);
     run_guarded(state, run_frame_body, &run);
     if (UNLIKELY(left != NULL)) runtime_hooks.capture_enter_after_callback(left);
     const Status status = check_result(frame, run.returned);
     if (status != ST_OK) frame_drop_outs(frame);
-    leave_scope(state, depth);
+    leave_scope(state, depth, site);
     return status == ST_OK ? give_outs(frame, state) : status;
 }

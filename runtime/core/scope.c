@@ -30,7 +30,9 @@ static uint32_t floor_of(const sn_state *state) {
 
 static bool grow_scopes(sn_state *state) {
     const uint32_t room = state->room_scopes ? state->room_scopes * 2 : 16;
-    ScopeFrame *const scopes = mem_resize(state->scopes, room * sizeof *scopes);
+    Context *const outside = mem_resize(state->outside, room * sizeof *outside);
+    if (outside) state->outside = outside;
+    ScopeFrame *const scopes = outside ? mem_resize(state->scopes, room * sizeof *scopes) : NULL;
     if (!scopes) return false;
     state->scopes = scopes;
     state->room_scopes = room;
@@ -119,9 +121,9 @@ static void callback_end(sn_state *state, ScopeFrame *scope) {
     if (scope->running) atomic_fetch_sub(scope->running, 1);
     scope->running = NULL;
     scope->callback = NULL;
-    state->program = scope->outside;
-    state->callback = scope->outside.callback;
-    state->cookie = scope->outside.cookie;
+    state->program = state->outside[scope - state->scopes];
+    state->callback = state->program.callback;
+    state->cookie = state->program.cookie;
 }
 
 /* What is pending in a captured body runs on the streams that it was recorded under. */
@@ -205,7 +207,7 @@ static inline void context_note_end(sn_state *state) {
 void scope_callback_begin(sn_state *state, const void *cfa, volatile uint64_t *guard) {
     ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
     scope->callback = cfa;
-    scope->outside = state->program;
+    state->outside[state->n_scopes - 1] = state->program;
     *guard = state->cookie = ++state->callbacks;
     state->callback = guard;
     context_note(state);
@@ -233,7 +235,7 @@ static void context_return(sn_state *state, const Context *outside) {
 
 /* The scopes of a callback, and those that the library opened on the way to it. */
 static void leave_callback(sn_state *state, uint32_t depth) {
-    const Context outside = state->scopes[depth].outside;
+    const Context outside = state->outside[depth];
     uint32_t base = depth;
     while (base && !state->scopes[base - 1].of_program && !state->scopes[base - 1].callback) base--;
     end_in_progress(state, base);
@@ -387,7 +389,7 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
 
 sn_status sn_scope_end(sn_scope mark) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_enter_at(__builtin_return_address(0)); /* what it holds ends here */
     if (mark == SN_SCOPE_ROOT && callback_depth(state)) scope_leave_left(state);
     if (mark == SN_SCOPE_ROOT && !callback_depth(state)) {
         scope_drop_root(state);
@@ -401,7 +403,7 @@ sn_status sn_scope_end(sn_scope mark) {
 
 sn_tensor *sn_scope_return(sn_scope mark, sn_tensor *t) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_enter_at(__builtin_return_address(0));
     const uint32_t depth = depth_of(state, mark, "sn_scope_return");
     if (!depth) return NULL;
     const uint32_t first = state->scopes[depth - 1].first;

@@ -167,7 +167,9 @@ const char *setting_initial_text(SettingId id) {
 void settings_init(sn_state *state) {
     pthread_once(&once, read_initial);
     for (int i = 0; i < SET_COUNT; i++) state->settings[i] = (Setting){.number = initial[i].number};
-    if (state->settings[SET_track_tensors].number || tracking_is_on()) tracking_set(state, true);
+    if (state->settings[SET_check_handles].number) tracking_check(state, true);
+    if (state->settings[SET_track_tensors].number) tracking_set(state, true);
+    if (tracking_is_on()) tensor_blocks_track(state, true);
 }
 
 void settings_free(sn_state *state) {
@@ -205,6 +207,7 @@ static Status apply(int id, const Setting *setting) {
     if (id == SET_failpoints && !failpoint_set(setting->text))
         return error_raise(ST_VALUE, "setting failpoints: the list is too long; none is set");
     if (id == SET_track_tensors) tracking_set(state_current, setting->number != 0);
+    if (id == SET_check_handles) tracking_check(state_current, setting->number != 0);
     if (id == SET_memory_retain_mib) runtime_hooks.cpu_alloc_bound((size_t)setting->number << 20);
     if (id == SET_cache_mib) disk_bytes_choose(setting->number << 20);
     if (id == SET_cache_dir) return disk_folder_choose(setting->text);

@@ -126,6 +126,7 @@ static void free_lists(sn_state *state) {
     hidden_copies_free(&state->hidden);
     mem_free(state->handles);
     mem_free(state->scopes);
+    mem_free(state->outside);
     settings_free(state);
 }
 

@@ -19,7 +19,6 @@ typedef struct ScopeFrame {
     uint16_t nested;     /* callbacks that run here, one in the other */
     /* opened around a callback, whose frame ends here: user code inside may not end it */
     const void *callback;
-    Context outside;              /* of the code that called the library, which called back */
     const struct sn_frame *frame; /* the callback's */
     _Atomic int *running;         /* a count that this callback is part of until its scope ends; or NULL */
     sn_grad_mode grad_mode;
@@ -66,6 +65,7 @@ struct sn_state {
     sn_tensor **handles;              /* results of all open scopes, in order */
     uint32_t n_handles, room_handles;
     ScopeFrame *scopes;
+    Context *outside; /* by scope, of a callback's: that of the code that called the library, which called back */
     uint32_t n_scopes, room_scopes, generation;
     uint32_t id; /* part of every mark: a mark of another state is noticed */
     bool root_warned;

@@ -30,7 +30,7 @@ static inline size_t block_bytes(int class) {
 
 void *tensor_block_new(int class) {
     void *const block = mem_aligned(HEADER_BYTES, block_bytes(class));
-    if (UNLIKELY(tracking_is_on()) && block) tracking_made(block);
+    if (UNLIKELY(tracking_is_on()) && block) tracking_made(block, block_bytes(class));
     return block;
 }
 
@@ -45,7 +45,7 @@ static inline void block_give(void *block, int class) {
     }
 #endif
     (void)class;
-    if (UNLIKELY(tracking_is_on())) tracking_gone(block);
+    if (UNLIKELY(tracking_is_on()) && tracking_gone(block)) return;
     mem_free(block);
 }
 
@@ -284,6 +284,7 @@ Status tensor_valid(const sn_tensor *t, const char *what) {
     if (LIKELY(t && !(t->flags & TF_error))) return error_pending();
     const Status pending = error_pending();
     if (pending != ST_OK) return pending;
+    if (t) TRY(tracking_error(t, what));
     return t ? error_raise(ST_STATE, "%s: the tensor is the result of an op that failed", what)
              : error_raise(ST_ARGUMENT, "%s: the tensor is NULL", what);
 }
@@ -422,7 +423,10 @@ Status storage_resize(Storage *storage, size_t bytes) {
 }
 
 void storage_release(Storage *storage) {
-    if (!refs_drop(&storage->refs)) return;
+    if (!refs_drop(&storage->refs)) {
+        if (UNLIKELY(tracking_is_on()) && storage->block != BLOCK_header) tracking_ended(block_of(storage));
+        return;
+    }
     free_data(storage);
     if (storage->block == BLOCK_header)
         mem_free(storage);
