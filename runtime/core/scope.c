@@ -214,8 +214,8 @@ void scope_callback_begin(sn_state *state, const void *cfa, volatile uint64_t *g
 }
 
 /* The innermost scope that the program's code may not end: a callback's. */
-static uint32_t callback_depth(const sn_state *state) {
-    uint32_t depth = state->n_scopes;
+static inline uint32_t callback_depth(const sn_state *state) {
+    uint32_t depth = state->callback == CONTEXT_NO_CALLBACK ? 0 : state->n_scopes;
     while (depth && !state->scopes[depth - 1].callback) depth--;
     return depth;
 }
@@ -375,27 +375,25 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
         error_raise(ST_STATE, "%s: the scope has ended already", what);
         return 0;
     }
-    if (depth <= callback_depth(state)) scope_leave_left(state);
-    if (depth > state->n_scopes) {
-        error_raise(ST_STATE, "%s: the scope has ended already", what);
-        return 0;
-    }
-    if (depth <= callback_depth(state)) {
-        error_raise(ST_STATE, "%s: the scope was opened outside the running callback", what);
-        return 0;
-    }
-    return depth;
+    if (LIKELY(depth > callback_depth(state))) return depth;
+    scope_leave_left(state);
+    if (depth <= state->n_scopes && depth > callback_depth(state)) return depth;
+    error_raise(ST_STATE,
+                depth > state->n_scopes ? "%s: the scope has ended already"
+                                        : "%s: the scope was opened outside the running callback",
+                what);
+    return 0;
 }
 
 sn_status sn_scope_end(sn_scope mark) {
     sn_state *const state = state_get();
     context_enter_at(__builtin_return_address(0)); /* what it holds ends here */
-    if (mark == SN_SCOPE_ROOT && callback_depth(state)) scope_leave_left(state);
-    if (mark == SN_SCOPE_ROOT && !callback_depth(state)) {
+    if (UNLIKELY(mark == SN_SCOPE_ROOT) && callback_depth(state)) scope_leave_left(state);
+    if (UNLIKELY(mark == SN_SCOPE_ROOT) && !callback_depth(state)) {
         scope_drop_root(state);
     } else {
         const uint32_t depth = depth_of(state, mark, "sn_scope_end");
-        if (depth) scope_pop_to(state, depth - 1);
+        if (LIKELY(depth)) scope_pop_to(state, depth - 1);
     }
     context_note_end(state);
     return (sn_status)state->error.status;

@@ -54,6 +54,13 @@ static bool tracks_tensors(void) {
     return strstr(sn_tensor_report(F32(1, 2), NULL, NULL), "of an open scope: f32[2], itself, made at") != NULL;
 }
 
+static bool knows_ended_handles(void) {
+    sn_tensor *const t = sn_keep(F32(1, 2));
+    sn_release(t);
+    sn_rank(t);
+    return strstr(sn_error_take()->message, "has ended, made at") != NULL;
+}
+
 static bool is_plain(void) {
     sn_release(sn_keep(sn_zeros(SN_INTS(2 << 20), SN_U8)));
     return reserved() < 2 << 20;
@@ -129,6 +136,7 @@ static const struct {
     [SET_isa] = {"v2", is_v2},
     [SET_memory_retain_mib] = {"3", keeps_three_mib},
     [SET_track_tensors] = {"1", tracks_tensors},
+    [SET_check_handles] = {"1", knows_ended_handles},
     [SET_plain_malloc] = {"1", is_plain},
     [SET_failpoints] = {"load", fails},
     [SET_compile] = {"0", runs_eagerly},
