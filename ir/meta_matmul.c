@@ -197,6 +197,21 @@ Status meta_sdpa(MetaCall *call) {
     return ST_OK;
 }
 
+/* It broadcasts with the scores, which stay of their sizes. */
+static Status mask_fits_scores(const MetaCall *call, const Meta *query, const Meta *key) {
+    const Arg *const mask = arg_named(call, "attn_mask");
+    if (mask->kind != ARG_tensor || !mask->val) return ST_OK;
+    const Meta *const meta = mask->val->meta;
+    const int64_t scores[4] = {query->sizes[0], query->sizes[1], query->sizes[2], key->sizes[2]};
+    int64_t joined[MAX_RANK];
+    int rank = 4;
+    memcpy(joined, scores, sizeof scores);
+    const bool joins = meta->rank <= 4 && broadcast_into(call->env, joined, &rank, meta->sizes, meta->rank);
+    if (joins && all_same(call->env, joined, scores, 4)) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "attn_mask %s does not broadcast to the scores, %s", SIZES(call, meta),
+                     sizes_text(call, scores, 4).at);
+}
+
 /* 4-D operands; the sums of rows in the compute type. */
 Status meta_flash_attention(MetaCall *call) {
     const Meta *const query = tensor_meta(call, 0);
@@ -210,6 +225,7 @@ Status meta_flash_attention(MetaCall *call) {
         TRY(want_equal(call, 0, d, 1, d));
         TRY(want_equal(call, 0, d, 2, d));
     }
+    TRY(mask_fits_scores(call, query, tensor_meta(call, 1)));
     if (sym_same(call->env, call->out[0].sizes[3], query->sizes[3])) out_like(call, 0, query, query->dtype);
     out_plain(call, 1, query->dtype == DT_f64 ? DT_f64 : DT_f32, query->device, query->sizes, 3);
     MetaOut *const sums = &call->out[1]; /* [batch, row, head] in memory */

@@ -143,6 +143,14 @@ Status eager_check_written(const OpCall *call) {
     return ST_OK;
 }
 
+/* One tensor that is to be two results of other sizes was resized for the later one. */
+static Status check_sizes(const OpCall *call, const EagerMetas *metas) {
+    for (int i = 0; i < n_written(call); i++)
+        if (!meta_same_sizes(call_written(call, i)->base.meta, metas->at[i].meta))
+            return error_raise(ST_ARGUMENT, "%s: out %d is another result's tensor, too", call->row->name, i);
+    return ST_OK;
+}
+
 Status eager_prepare_write(OpCall *call) {
     for (int i = 0; i < n_written(call); i++) TRY(tensor_ready(call_written(call, i), call->row->name));
     METAS_OF_CALL metas;
@@ -156,5 +164,5 @@ Status eager_prepare_write(OpCall *call) {
             TRY(eager_resize(t, meta));
         }
     }
-    return ST_OK;
+    return check_sizes(call, &metas);
 }

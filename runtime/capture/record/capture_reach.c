@@ -11,6 +11,7 @@
 #include "runtime/capture/record/capture_reach.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/trace_views.h"
 
 struct Reach {
@@ -49,11 +50,23 @@ static bool lacks_first(const Reach *r, const TraceOp *op) {
     return op->n_outs > 1 && !op->row->returns_list && !*reached_base(r, op->first_value);
 }
 
+/* Where the numbers of an argument are in the trace. */
+static int first_number(const TraceOp *op, int arg) {
+    int number = op->first_number;
+    for (int i = 0; i < arg; i++) {
+        const Arg *const a = &op->args[i];
+        const bool list = a->kind == ARG_ints || a->kind == ARG_floats;
+        number += list ? a->n : trace_arg_is_number(op->row, i, a);
+    }
+    return number;
+}
+
 /* Gradients that were not asked for: results without elements, to which nothing leads back. */
-static uint32_t left_out(const TraceOp *op) {
-    const int at = op_param_find(op->row, "output_mask");
+static uint32_t left_out(const Reach *r, const TraceOp *op) {
+    const int at = op_param_find(op->row, "output_mask"), n = at < 0 ? 0 : op->args[at].n;
+    const int first = n ? first_number(op, at) : 0;
     uint32_t results = 0;
-    for (int i = 0; at >= 0 && i < op->args[at].n; i++) results |= (uint32_t)!op->args[at].ints[i] << i;
+    for (int i = 0; i < n; i++) results |= (uint32_t)!r->trace->numbers.at[first + i] << i;
     return results;
 }
 
@@ -62,7 +75,7 @@ static uint32_t reached_results(const Reach *r, const TraceOp *op) {
     uint32_t results = 0;
     if (op->form == FORM_inplace) return *reached_base(r, op->operands[0]);
     for (int i = 0; i < op->n_outs && i < 32; i++) results |= (uint32_t)*reached_base(r, op->first_value + i) << i;
-    return results & ~left_out(op);
+    return results & ~left_out(r, op);
 }
 
 /* Those that had a history when the op read them, after `before` ops. */
