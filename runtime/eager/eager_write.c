@@ -144,7 +144,7 @@ Status eager_check_written(const OpCall *call) {
 }
 
 /* One tensor that is to be two results of other sizes was resized for the later one. */
-static Status check_sizes(const OpCall *call, const EagerMetas *metas) {
+static Status check_written_sizes(const OpCall *call, const EagerMetas *metas) {
     for (int i = 0; i < n_written(call); i++)
         if (!meta_same_sizes(call_written(call, i)->base.meta, metas->at[i].meta))
             return error_raise(ST_ARGUMENT, "%s: out %d is another result's tensor, too", call->row->name, i);
@@ -164,5 +164,5 @@ Status eager_prepare_write(OpCall *call) {
             TRY(eager_resize(t, meta));
         }
     }
-    return check_sizes(call, &metas);
+    return check_written_sizes(call, &metas);
 }
