@@ -35,7 +35,8 @@ static const struct {
 
 /* An index without elements may be of floats. */
 static bool is_index(const OpRow *row, int arg) {
-    return row->check.param && row->check.kind != CHECK_divisor && !strcmp(row->check.param, row->params[arg].name);
+    const bool positions = row->check.kind == CHECK_index || row->check.kind == CHECK_class;
+    return row->check.param && positions && !strcmp(row->check.param, row->params[arg].name);
 }
 
 bool deriv_reaches(const OpRow *row, int arg, uint32_t results) {
