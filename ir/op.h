@@ -230,7 +230,7 @@ extern const OpRow *(*op_find_made)(const char *name, size_t n);
 /* Numbers for which some rule has a way of its own (a factor of 1, the power 2): never a parameter of code that such a
  * rule made. bits: an int, or those of a float. */
 bool number_is_special(bool is_float, int64_t bits);
-/* May a number of this parameter differ between the calls of a program, as a symbol or a runtime value [semantics C4]?
+/* May a number of this parameter differ between the calls of one program, as a symbol or runtime value [semantics C4]?
  * The schema's type decides: a SymInt may, and of rows that compute with it element by element, or only pass it on, a
  * Scalar, a float and a number that stands for a Tensor. Dims, modes and flags are what rules branch on. */
 bool op_number_may_vary(const OpRow *row, const Param *param);

@@ -63,6 +63,7 @@ static bool sizes_change(const FzProgram *p) { return memcmp(p->sizes[0], p->siz
 /* Replay binds closed-over tensors by identity and does not run the body [semantics C6]: programs that close over fresh
  * tensors or compute attributes from anything but what they ask are outside its promise. */
 static bool replayable(const FzProgram *p) {
+    if (p->n_varies) return false;
     for (int i = 0; i < p->n_inputs; i++)
         if (p->inputs[i].closed && !p->inputs[i].held) return false;
     for (int i = 0; i < p->n_steps; i++) {
@@ -119,7 +120,9 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
                                         .backend = mode && mode->extended ? fz_back_end(c->seed) : NULL};
     FzRun *const run = fz_run_new(p, &options);
     const bool counted = mode && !*mode->failpoint && !mode->one_launch && !background && !mode->extended &&
-                         mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p);
+                         mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p) &&
+                         !p->n_varies; /* beyond the limit of variants */
+    fz_func_at_once(mode && mode->mode == SN_COMPILE_VERIFY && !background && !p->api_mode); /* which counts ops */
     failpoint_set(!mode ? "any_size" : mode->other && c->seed % 2 ? mode->other : mode->failpoint);
     if (mode && mode->extended) fz_passes_begin(c->seed);
     if (options.mode == SN_COMPILE_EAGER) eager_cache_free(state_get()); /* what is there is found first */

@@ -79,6 +79,20 @@ static bool expanded(const FzProgram *p) { return any_input(p, is_expanded); }
 static bool channels_last(const FzProgram *p) { return any_input(p, is_channels_last); }
 static bool leaves(const FzProgram *p) { return any_input(p, is_grad); }
 
+static bool alias_shifted(const FzProgram *p) {
+    for (int i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].shifted) return true;
+    return false;
+}
+
+/* Between calls ------------------------------------------------------------------------------- */
+
+static bool numbers_vary(const FzProgram *p) { return fz_varies(p, FZ_float, false) || fz_varies(p, FZ_int, false); }
+static bool lists_vary(const FzProgram *p) { return fz_varies(p, FZ_ints, false); }
+static bool dims_vary(const FzProgram *p) { return fz_varies(p, FZ_ints, true) || fz_varies(p, FZ_int, true); }
+static bool flags_vary(const FzProgram *p) { return fz_varies(p, FZ_bool, false); }
+static bool words_vary(const FzProgram *p) { return fz_varies(p, FZ_string, false); }
+
 /* Of steps ------------------------------------------------------------------------------------ */
 
 static bool items(const FzProgram *p) { return any_step(p, FZ_item); }
@@ -95,6 +109,7 @@ static bool vmaps(const FzProgram *p) { return any_how(p, FZ_in_vmap); }
 static bool func_grads(const FzProgram *p) { return any_how(p, FZ_in_grad); }
 static bool func_vjps(const FzProgram *p) { return any_how(p, FZ_in_vjp); }
 static bool func_jvps(const FzProgram *p) { return any_how(p, FZ_in_jvp); }
+static bool random_chunks(const FzProgram *p) { return any_how(p, FZ_in_chunks); }
 static bool optim_steps(const FzProgram *p) { return any_step(p, FZ_optim_step); }
 static bool adam_steps(const FzProgram *p) { return p->optim == 4 && optim_steps(p); }
 static bool scaler_steps(const FzProgram *p) { return p->scaler && optim_steps(p); }
@@ -188,6 +203,34 @@ static bool leaf_updates(const FzProgram *p) {
         if (!row_of(step, &form) || form != FORM_inplace) continue;
         const int v = step->args[0].value;
         if (v < p->n_inputs && p->inputs[v].grad) return true;
+    }
+    return false;
+}
+
+/* One that is used before and after it, as the pattern has it (gen_cast_leaf). */
+static bool leaves_cast_again(const FzProgram *p) {
+    int mode = p->region;
+    for (int i = 0; i < p->n_steps; i++) {
+        OpForm form;
+        const FzStep *const step = &p->steps[i];
+        if (step->kind == FZ_autocast) mode = step->times;
+        if (!mode || !row_of(step, &form) || form != FORM_inplace) continue;
+        const int v = step->args[0].value;
+        if (v < p->n_inputs && p->inputs[v].grad) return true;
+    }
+    return false;
+}
+
+/* One compare is of what another gave. */
+static bool bools_in_order(const FzProgram *p) {
+    bool is_bool[FZ_VALUES] = {false};
+    for (int i = 0; i < p->n_steps; i++) {
+        OpForm form;
+        const OpRow *const row = row_of(&p->steps[i], &form);
+        const bool order = row && row->base[2] == 0 && strchr("lg", row->base[0]) && strchr("te", row->base[1]);
+        if (!order) continue;
+        if (p->steps[i].args[0].kind == FZ_value && is_bool[p->steps[i].args[0].value]) return true;
+        is_bool[p->steps[i].out] = true;
     }
     return false;
 }
@@ -349,11 +392,13 @@ static const struct {
                 {"gradients of functions", func_grads},
                 {"vjps of functions", func_vjps},
                 {"jvps of functions", func_jvps},
+                {"vmap in chunks with random numbers", random_chunks},
                 {"sparse tensors", sparse_tensors},
                 {"steps of optimizers", optim_steps},
                 {"steps of Adam", adam_steps},
                 {"steps of a scaler", scaler_steps},
                 {"inputs that share memory", alias_inputs},
+                {"inputs that share memory at changing offsets", alias_shifted},
                 {"transposed inputs", transposed},
                 {"sliced inputs", sliced},
                 {"expanded inputs", expanded},
@@ -396,6 +441,13 @@ static const struct {
                 {"views returned", returns_views},
                 {"sizes that change", sizes_change},
                 {"sizes of zero", zero_sizes},
+                {"numbers that differ between calls", numbers_vary},
+                {"lists that differ between calls", lists_vary},
+                {"dims that differ between calls", dims_vary},
+                {"flags that differ between calls", flags_vary},
+                {"words that differ between calls", words_vary},
+                {"bools in order", bools_in_order},
+                {"leaves written in a region of autocast", leaves_cast_again},
                 {"ints that change", ints_change},
                 {"floats that change", floats_change}};
 

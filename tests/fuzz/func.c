@@ -75,6 +75,26 @@ static sn_status mapped_total(sn_frame *f) {
     return sn_out(f, 0, sn_sum(out));
 }
 
+/* Of x's sizes and dtype, with random numbers. */
+static sn_status noisy(sn_frame *f) {
+    const FuncStep *const step = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0), *const kept = sn_bernoulli_p(x, 0.5);
+    return sn_out(f, 0, sn_type_as(sn_add(sn_mul_scalar(kept, sn_float(step->by)), sn_mul(x, sn_rand_like(x))), x));
+}
+
+static bool all_at_once;
+void fz_func_at_once(bool value) { all_at_once = value; }
+
+/* 2 or 3 examples at a time, which leaves some for the last; all, where nobody may tell. */
+static void in_chunks(FuncStep *step, bool few, sn_tensors in, sn_tensor **out) {
+    sn_vmap(noisy, step,
+            SN_VMAP_OPTIONS(.chunk_size = all_at_once || !few ? 0
+                                          : step->by < 1      ? 2
+                                                              : 3,
+                            .randomness = step->flows ? SN_VMAP_RANDOM_SAME : SN_VMAP_RANDOM_DIFFERENT),
+            in, out, 1);
+}
+
 sn_tensor *fz_func(FzHow how, sn_tensor *t, double by) {
     const bool few = !sn_rank(t) || sn_size(t, 0) <= 16; /* control flow inside of sn_vmap runs example by example */
     FuncStep step = {.by = by,
@@ -84,6 +104,7 @@ sn_tensor *fz_func(FzHow how, sn_tensor *t, double by) {
     const sn_tensors in = SN_TENSORS(t);
     const bool nested = by < 1;
     if (how == FZ_in_vmap) sn_vmap(nested ? slope : curve, &step, NULL, in, &out, 1);
+    if (how == FZ_in_chunks) in_chunks(&step, few, in, &out);
     if (how == FZ_in_grad) sn_func_grad(nested ? mapped_total : total, &step, NULL, in, &out, 1);
     if (how == FZ_in_vjp)
         sn_func_vjp(nested ? slope : curve, &step, SN_FUNC_VJP_OPTIONS(.cotangents = SN_TENSORS(along)), in, &out, 1);

@@ -32,6 +32,7 @@ typedef struct Gen {
     bool training;  /* some inputs require gradients; then most ops write nothing */
     bool stateful;  /* held inputs, and steps that read what is no argument; few others, so that calls are replayed */
     bool one_graph; /* no breaks, backwards and kept values, no input returned: such a function can be saved */
+    bool varied;    /* some arguments differ between calls: of ops with dims, sizes and positions more often */
     bool callees;   /* stateful: some steps are those of a callee in mode EAGER, each of which is a break */
     int result;     /* a value to return; 0: any */
 } Gen;
@@ -59,8 +60,19 @@ typedef struct GenCasts {
 } GenCasts;
 void gen_autocast(const Gen *g, const OpRow *row, Arg *args, GenCasts *room);
 
+/* vary.c: which arguments of the program's steps differ between its calls. */
+void gen_varies(Gen *g);
+/* By bits, what rules of the row branch on: ints, symbolic ones, lists, symbolic ones, flags, words. */
+enum { GEN_STRUCTURES = 6 };
+uint32_t gen_structure(const OpRow *row);
+/* generate.c: whether all steps are possible with this one. */
+bool gen_remains_valid(const FzProgram *p, const FzVary *vary);
+
 /* patterns.c: adds some steps that belong together, or the first of them. */
 void gen_pattern(Gen *g);
+void gen_bools(Gen *g);     /* bools in order */
+void gen_cast_leaf(Gen *g); /* a leaf that is written between two uses in a region of autocast */
+void gen_shifted(Gen *g);   /* writes into memory that inputs share at changing offsets */
 void gen_generator(Gen *g); /* random numbers around changes of the generator's state */
 /* weave.c: pointwise ops over the sizes of an input, with others between. */
 void gen_weave(Gen *g, int steps);

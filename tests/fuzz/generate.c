@@ -389,9 +389,24 @@ static int least_used(Gen *g) {
     return best;
 }
 
+/* Each kind of op with each type of what its rules branch on is as likely as any other. */
+static int choose_structure(Gen *g) {
+    const OpKind kind = (OpKind)gen_below(g, KIND_composite + 1);
+    const uint32_t structure = 1u << gen_below(g, GEN_STRUCTURES);
+    const int first = (int)gen_below(g, n_forms);
+    for (int i = 0; i < n_forms; i++) {
+        const FormRow *const form = &forms[(first + i) % n_forms];
+        const bool plain = form->form == FORM_functional || gen_chance(g, 20);
+        if (plain && form->row->kind == kind && gen_structure(form->row) & structure) return (first + i) % n_forms;
+    }
+    return -1;
+}
+
 /* Mostly one of those that were used least, so that each is reached however seldom it fits; views more often than their
  * share of the rows: they make aliases. */
 static int choose_form(Gen *g) {
+    const int structure = g->varied && gen_chance(g, 80) ? choose_structure(g) : -1;
+    if (structure >= 0) return structure;
     if (gen_chance(g, 25)) return least_used(g);
     int best = (int)gen_below(g, n_forms);
     const bool view = gen_chance(g, 10);
@@ -547,15 +562,23 @@ static void add_flow(Gen *g) {
     }
 }
 
+/* What programs are to have more often than forms come together by chance. */
+static void add_groups(Gen *g) {
+    if (gen_chance(g, 1)) gen_generator(g);
+    if (gen_chance(g, 5)) add_flow(g);
+    if (gen_chance(g, 1)) gen_bools(g);
+    if (g->training && gen_chance(g, g->autocast ? 30 : 6)) gen_cast_leaf(g);
+    if (gen_chance(g, 8)) gen_shifted(g);
+    if (gen_chance(g, 4)) gen_user_op(g); /* no plan is saved with one */
+}
+
 static void add_steps(Gen *g, int ops) {
     for (int i = 0, tries = 0; i < ops && tries < 4 * ops; tries++) {
         if (g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12) break;
         if (g->stateful && gen_chance(g, g->callees && !g->p->n_steps ? 90 : 40)) add_stateful(g);
         if (!g->stateful && !g->one_graph && gen_chance(g, 9)) add_other(g);
         if (!g->one_graph && g->training && gen_chance(g, 3)) gen_pattern(g);
-        if (!g->one_graph && gen_chance(g, 1)) gen_generator(g);
-        if (!g->one_graph && gen_chance(g, 5)) add_flow(g);
-        if (!g->one_graph && gen_chance(g, 4)) gen_user_op(g); /* no plan is saved with one */
+        if (!g->one_graph && g->p->n_steps < FZ_STEPS - 12) add_groups(g);
         i += add_op(g);
     }
 }
@@ -589,6 +612,20 @@ static void add_held(Gen *g) {
     note_input(g, g->p->n_inputs - 1);
 }
 
+/* Another part of the block that a row-major input is in. */
+static void add_shifted(Gen *g, int n) {
+    const int of = (int)gen_below(g, n), i = g->p->n_inputs;
+    FzInput *const in = &g->p->inputs[of];
+    if (i == FZ_INPUTS || in->grad || in->held || in->alias >= 0) return;
+    in->layout = FZ_contiguous;
+    note_input(g, of);
+    g->p->inputs[i] = *in;
+    g->p->inputs[i].alias = of, g->p->inputs[i].shifted = true;
+    if (gen_chance(g, 40)) g->p->inputs[i].closed = !in->closed;
+    g->p->n_inputs++;
+    note_input(g, i);
+}
+
 static void choose_inputs(Gen *g) {
     static const uint8_t others[] = {DT_i64, DT_i32, DT_bool, DT_i64, DT_u8, DT_i8};
     const int n = 1 + (int)gen_below(g, 3);
@@ -608,6 +645,7 @@ static void choose_inputs(Gen *g) {
     g->p->scaler = g->p->optim && gen_chance(g, 40);
     for (int i = n; i < g->p->n_inputs; i++) /* whose gradients are refused */
         if (g->p->inputs[i].dtype == SN_F16) g->p->scaler = false;
+    if (g->varied && gen_chance(g, 40)) add_shifted(g, n);
     if (gen_chance(g, 8)) {
         const int of = (int)gen_below(g, n), i = g->p->n_inputs++;
         g->p->inputs[i] = g->p->inputs[of];
@@ -659,7 +697,8 @@ enum {
     PACKS_EVERY = 9,
     HOOKED_EVERY = 4,
     MARKED_EVERY = 7,
-    WOVEN_EVERY = 6
+    WOVEN_EVERY = 6,
+    VARIED_EVERY = 3
 };
 
 static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool stateful) {
@@ -672,6 +711,7 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     g.training = gen_chance(&g, 30);
     g.stateful = stateful;
     g.one_graph = !stateful && seed % ONE_GRAPH_EVERY == 7;
+    g.varied = !stateful && !g.one_graph && seed % VARIED_EVERY == 2;
     p->functional = seed % FUNCTIONAL_EVERY == 3;
     p->api_mode = seed % API_MODE_EVERY == 5;
     p->packs = !stateful && seed % PACKS_EVERY == 4;
@@ -687,36 +727,54 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     if (woven) gen_weave(&g, 15 + (int)gen_below(&g, 15));
     choose_returns(&g);
     if (!stateful && !g.one_graph) gen_regions(&g);
+    if (g.varied) gen_varies(&g);
 }
 
 void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) { generate(p, seed, form_uses, false); }
 void fz_generate_stateful(FzProgram *p, uint64_t seed, int64_t *form_uses) { generate(p, seed, form_uses, true); }
 
+/* With p's inputs, for steps that follow. */
+static void begin_again(Gen *g, const FzProgram *p, FzProgram *out) {
+    *out = *p;
+    *g = (Gen){.p = out, .grad_on = !p->no_grad, .autocast = p->region, .stateful = fz_has_state(p)};
+    for (int i = 0; i < p->n_inputs; i++) {
+        note_input(g, i);
+        g->training |= p->inputs[i].grad;
+    }
+    out->n_steps = out->n_varies = 0;
+    out->n_values = FZ_INPUTS;
+}
+
+static bool repeat_step(Gen *g, FzStep step) {
+    if (step.kind == FZ_grad_mode) g->grad_on = step.times == SN_GRAD_ON;
+    if (step.kind == FZ_autocast) g->autocast = step.times;
+    if (step.kind == FZ_op) return gen_try(g, &step);
+    add_plain(g, step);
+    return true;
+}
+
+static bool same_results(const FzStep *a, const FzStep *b) { return a->out == b->out && a->n_out == b->n_out; }
+
+bool gen_remains_valid(const FzProgram *p, const FzVary *vary) {
+    static Gen g;
+    static FzProgram out;
+    begin_again(&g, p, &out);
+    for (int i = 0; i < p->n_steps; i++) {
+        FzStep step = p->steps[i];
+        if (i == vary->step) step.args[vary->arg] = vary->to;
+        if (!repeat_step(&g, step) || !same_results(&out.steps[i], &p->steps[i])) return false;
+    }
+    return true;
+}
+
 void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses, FzProgram *out) {
     static Gen g;
-    memset(&g, 0, sizeof g);
-    *out = *p;
-    g = (Gen){.p = out,
-              .random = first_random(seed, true),
-              .uses = form_uses,
-              .grad_on = !p->no_grad,
-              .autocast = p->region,
-              .stateful = fz_has_state(p)};
-    for (int i = 0; i < p->n_inputs; i++) {
-        note_input(&g, i);
-        g.training |= p->inputs[i].grad;
-    }
-    out->n_steps = 0;
-    out->n_values = FZ_INPUTS;
-    for (int i = 0; i < keep; i++) {
-        FzStep step = p->steps[i];
-        if (step.kind == FZ_grad_mode) g.grad_on = step.times == SN_GRAD_ON;
-        if (step.kind == FZ_autocast) g.autocast = step.times;
-        if (step.kind != FZ_op)
-            add_plain(&g, step);
-        else if (!gen_try(&g, &step))
-            break;
-    }
+    begin_again(&g, p, out);
+    g.random = first_random(seed, true), g.uses = form_uses;
+    for (int i = 0; i < keep && repeat_step(&g, p->steps[i]); i++)
+        ;
+    for (int i = 0; i < p->n_varies; i++)
+        if (p->varies[i].step < out->n_steps) out->varies[out->n_varies++] = p->varies[i];
     add_steps(&g, 1 + (int)gen_below(&g, 4));
     choose_returns(&g);
 }

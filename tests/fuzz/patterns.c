@@ -162,3 +162,50 @@ void gen_generator(Gen *g) {
     const int both = CALL(g, "aten::sub.Tensor", of_value(first), of_value(second));
     if (both >= 0 && gen_chance(g, 50)) CALL(g, "aten::mul.Tensor", of_value(both), of_value(v));
 }
+
+/* An order of truths, of which each byte but 0 is one, also beside a number and as a part of others. */
+void gen_bools(Gen *g) {
+    static const char *const orders[] = {"aten::lt.Tensor", "aten::le.Tensor", "aten::gt.Tensor", "aten::ge.Tensor"};
+    static const char *const by_number[] = {"aten::lt.Scalar", "aten::ge.Scalar", "aten::gt.Scalar", "aten::le.Scalar"};
+    int v = gen_any(g);
+    if (v < 0) return;
+    const int other = gen_any(g);
+    const bool is_bool = gen_dtype(g, v) == DT_bool;
+    const int first = is_bool ? v : CALL(g, "aten::gt.Scalar", of_value(v), of_float(0.25));
+    const int second = gen_chance(g, 40) && other >= 0 ? CALL(g, "aten::lt.Tensor", of_value(v), of_value(other))
+                                                       : CALL(g, "aten::le.Scalar", of_value(v), of_float(0.75));
+    CALL(g, orders[gen_below(g, 4)], of_value(first), of_value(second));
+    const int order = CALL(g, orders[gen_below(g, 4)], of_value(second), of_value(first));
+    if (gen_chance(g, 50)) CALL(g, by_number[gen_below(g, 4)], of_value(order), of_int(gen_below(g, 3) - 1));
+    if (order >= 0 && gen_chance(g, 50)) g->result = order;
+}
+
+/* A region keeps what it has cast a leaf to: not across a write of the leaf, nor one of what it was cast to. */
+void gen_cast_leaf(Gen *g) {
+    const int leaf = tracked(g, true), autocast = g->autocast;
+    if (leaf < 0 || gen_rank(g, leaf) != 2 || gen_dtype(g, leaf) != DT_f32 || !g->grad_on) return;
+    if (!autocast) add(g, (FzStep){.kind = FZ_autocast, .times = g->autocast = 1 + (int)gen_below(g, 2)});
+    const int first = CALL(g, "aten::linear", of_value(leaf), of_value(leaf));
+    add(g, (FzStep){.kind = FZ_grad_mode, .times = SN_GRAD_OFF});
+    g->grad_on = false;
+    CALL(g, "aten::mul_.Tensor", of_value(leaf), of_float(gen_chance(g, 50) ? 0.5 : -1.5));
+    g->grad_on = true;
+    add(g, (FzStep){.kind = FZ_grad_mode, .times = SN_GRAD_ON});
+    const int second = CALL(g, "aten::linear", of_value(leaf), of_value(leaf));
+    const int both = first < 0 || second < 0 ? -1 : CALL(g, "aten::sub.Tensor", of_value(first), of_value(second));
+    if (!autocast) add(g, (FzStep){.kind = FZ_autocast, .times = g->autocast = 0});
+    if (both >= 0) g->result = gen_chance(g, 50) ? both : second;
+}
+
+/* Who reads the memory next sees the write where the parts lie on one another in this call. */
+void gen_shifted(Gen *g) {
+    int part = 0;
+    while (part < g->p->n_inputs && !g->p->inputs[part].shifted) part++;
+    if (part == g->p->n_inputs) return;
+    const int whole = g->p->inputs[part].alias, first = gen_chance(g, 50) ? part : whole, other = part + whole - first;
+    CALL(g, "aten::mul_.Tensor", of_value(first), of_float(1.5));
+    const int read = CALL(g, "aten::add.Tensor", of_value(other), of_float(0.25));
+    CALL(g, gen_chance(g, 50) ? "aten::add_.Tensor" : "aten::copy_", of_value(other), of_value(first));
+    const int both = read < 0 ? -1 : CALL(g, "aten::mul.Tensor", of_value(read), of_value(first));
+    if (both >= 0) g->result = both;
+}

@@ -4,6 +4,7 @@
  *   sizes 4 3 / 7 3                          two settings of the size variables: calls change sizes
  *   input f32[n0,2*n1] grad transposed       a tensor input, its layout; also: closed, alias 0,
  *   input i64[n1] range 0 2                  and the range of integers
+ *   input f32[n0,3] alias 0 shifted          of the memory that input 0 lies in, at another offset in each call
  *   input f32[3] grad held                   closed over, one tensor for all calls, between which it changes
  *   v2 = aten::add.Tensor v0 v1 f:0.5        numbers: i:3, i:n0 (a size variable), f:0.5*n0, b:1,
  *   v3 = aten::mul_.Tensor v2 v0             s:tanh, none, [1,n0], (v0,v1)
@@ -12,11 +13,13 @@
  *   v6 = aten::mul.Tensor v0 f:2 in_eager    by a callee in mode EAGER, each time with another number
  *   v6 = aten::mul.Tensor v0 f:2 guarded     the number is larger by what a guard of the program's own reads
  *   v7 = aten::mul.Tensor v0 f:2 in_cond     in a branch; in_map, in_scan, in_while: in rounds
- *                                            in_vmap, in_grad, in_vjp, in_jvp: of a body of it (func.c)
+ *                                            in_vmap, in_grad, in_vjp, in_jvp: of a body of it (func.c);
+ *                                            in_chunks: of one that draws numbers, some examples at a time
  *   v8 = aten::mul.Tensor v0 f:2 in_sparse   of what is there of v0, twice
  *   step                                     of the optimizer of all held leaves
  *   item v3                                  a graph break
  *   checkpoint 2                             the 2 steps after it; `checkpoint 2 saving`: with a policy
+ *   vary 3 1 [0,-1]                          in some calls step 3's argument 1 is this (vary.c)
  *   loop 1 3                                 run steps from the 1st up to here 3 times in all
  *   backward v5
  *   grad 1                                   a sn_grad_mode
@@ -54,6 +57,7 @@ enum {
     FZ_LIST = 6,
     FZ_SIZES = 4,
     FZ_DIMS = 5,
+    FZ_VARIES = 8,
     FZ_SETTINGS = 2
 };
 
@@ -88,6 +92,7 @@ typedef struct FzInput {
     FzInt sizes[FZ_DIMS];
     FzLayout layout;
     bool grad, closed, held; /* held: closed, too */
+    bool shifted;            /* an alias: at an offset that differs between calls */
     int alias;               /* a view of that input's memory: its first row, or the whole; -1 */
     int64_t low, high;       /* ints: range of values */
 } FzInput;
@@ -124,6 +129,7 @@ typedef enum FzHow {
     FZ_in_grad,
     FZ_in_vjp,
     FZ_in_jvp,
+    FZ_in_chunks,
     FZ_HOWS
 } FzHow;
 extern const char *const fz_how_words[FZ_HOWS]; /* NULL: it is said otherwise */
@@ -141,12 +147,19 @@ typedef struct FzStep {
     int query; /* asking: of state.c, about `value` */
 } FzStep;
 
+typedef struct FzVary { /* what an argument of a step is in some of the calls */
+    int step, arg;
+    FzArg to;
+} FzVary;
+
 typedef struct FzProgram {
     int n_sizes, n_inputs, n_steps, n_values, n_returns;
     int64_t sizes[FZ_SETTINGS][FZ_SIZES];
     FzInput inputs[FZ_INPUTS];
     FzStep steps[FZ_STEPS];
     int returns[8];
+    int n_varies;
+    FzVary varies[FZ_VARIES];
     int optim;           /* 1: SGD, 2: with momentum, 3: AdamW, 4: Adam; 0: none */
     bool scaler;         /* the optimizer's steps are a scaler's */
     bool no_grad;        /* calls are made with gradients off */
@@ -179,6 +192,10 @@ void fz_variant(const FzProgram *p, int keep, uint64_t seed, int64_t *form_uses,
 int fz_form_count(void); /* rows and forms that programs draw from */
 const char *fz_form_name(int i);
 
+/* vary.c: the program of one call. */
+void fz_vary(const FzProgram *p, uint64_t seed, FzProgram *out);
+bool fz_varies(const FzProgram *p, FzKind kind, bool dims); /* whether such an argument differs; dims: of dims alone */
+
 /* state.c: what a body may ask of a tensor or the program */
 int fz_query_count(void);
 const char *fz_query_name(int query);
@@ -189,6 +206,9 @@ bool fz_user_ops_register(void);
 static inline bool fz_user_op_writes(const OpRow *row) {
     return row->flags & OPF_user && strchr(row->params[0].alias, '!');
 }
+
+/* func.c: bodies that draw numbers run on all examples at once in the calls that follow, not on some at a time. */
+void fz_func_at_once(bool value);
 
 /* features.c: what programs are made of besides ops; each is to be used */
 int fz_feature_count(void);

@@ -20,6 +20,13 @@ static bool fz_casts(const FzProgram *p) {
     return any;
 }
 
+/* What differs between calls, and memory in blocks, its reader has no words for. */
+static bool differs_between_calls(const FzProgram *p) {
+    bool any = p->n_varies;
+    for (int i = 0; i < p->n_inputs; i++) any |= p->inputs[i].shifted;
+    return any;
+}
+
 bool fz_record(const FzProgram *p, uint64_t seed, const char *dir) {
     const sn_compile_options options = {.size = sizeof options, .mode = SN_COMPILE_EAGER};
     FzRun *const run = fz_run_new(p, &options);
@@ -29,7 +36,7 @@ bool fz_record(const FzProgram *p, uint64_t seed, const char *dir) {
     fz_run_call(run, 0, seed, &seen);
     text_printf(&program, "# seed %llu\n", (unsigned long long)seed);
     fz_print(p, &program);
-    const bool good = seen.random || fz_casts(p) ||
+    const bool good = seen.random || fz_casts(p) || differs_between_calls(p) ||
                       (write_file(dir, seed, "fz", &program) && write_file(dir, seed, "txt", &seen.story));
     text_free(&program);
     fz_seen_free(&seen);

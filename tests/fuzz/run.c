@@ -94,12 +94,45 @@ static void mark_sizes(sn_tensor *t) {
     for (int d = 0; d < sn_rank(t); d++) sn_mark_dynamic(t, d, d % 2 ? 3 : 0, d % 2 ? 12 : 0);
 }
 
-sn_tensor *fz_make_input(const FzRun *run, int i, uint64_t *s) {
+static bool is_shared(const FzProgram *p, int i) {
+    for (int k = i + 1; k < p->n_inputs; k++)
+        if (p->inputs[k].alias == i && p->inputs[k].shifted) return true;
+    return false;
+}
+
+enum { ROOM = 192 }; /* elements of a block before and behind the part that its first input is */
+
+/* A row-major part of a block. */
+static sn_tensor *part_of(sn_tensor *block, int64_t at, sn_ints sizes) {
+    int64_t n = 1;
+    for (int64_t d = 0; d < sizes.n; d++) n *= sizes.data[d];
+    return sn_view(sn_narrow(block, 0, at, n), sizes);
+}
+
+static sn_tensor *make_shared(FzRun *run, int i, const int64_t *sizes, uint64_t *s) {
+    const FzInput *const in = &run->p->inputs[i];
+    int64_t n = 2 * ROOM, all = 1;
+    for (int d = 0; d < in->rank; d++) all *= sizes[d];
+    n += all;
+    run->blocks[i] = fresh(in, &n, 1, s);
+    return part_of(run->blocks[i], ROOM, (sn_ints){sizes, in->rank});
+}
+
+/* Offsets that some guard, alignment or vector may take for one another. */
+static sn_tensor *shifted(const FzRun *run, const FzInput *in, uint64_t *s) {
+    static const int16_t by[] = {0, 64, 1, 0, -64, 128, 65, 2, -1, 16, 192, -192};
+    const sn_ints sizes = sn_sizes(run->inputs[in->alias]);
+    return part_of(run->blocks[in->alias], ROOM + by[fz_next(s) % (sizeof by / sizeof *by)], sizes);
+}
+
+sn_tensor *fz_make_input(FzRun *run, int i, uint64_t *s) {
     const FzInput *in = &run->p->inputs[i];
+    if (in->alias >= 0 && in->shifted && run->blocks[in->alias]) return shifted(run, in, s);
     if (in->alias >= 0) return sn_alias(run->inputs[in->alias]);
     int64_t sizes[5] = {0};
     for (int d = 0; d < in->rank; d++) sizes[d] = fz_int(run->p, in->sizes[d], run->setting);
-    sn_tensor *t = make_layout(in, sizes, s);
+    run->blocks[i] = NULL;
+    sn_tensor *t = is_shared(run->p, i) ? make_shared(run, i, sizes, s) : make_layout(in, sizes, s);
     if (in->grad && t && !run->no_leaves) sn_requires_grad_(t, true);
     if (t && run->p->marked) mark_sizes(t);
     return t;
@@ -494,7 +527,7 @@ static sn_status passes_on(sn_frame *f) {
     return sn_redispatch(f);
 }
 
-void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
+static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     *seen = (FzSeen){.failed = false};
     run->seen = seen;
     run->setting = setting;
@@ -544,6 +577,16 @@ void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     sn_scope_end(scope);
     if (sn_check()) sn_error_take();
     if (seen->call_failed || (seen->failed && fz_device != SN_CPU)) fz_state_forget(run);
+}
+
+void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
+    const FzProgram *const p = run->p;
+    if (p->n_varies) {
+        fz_vary(p, seed, &run->varied);
+        run->p = &run->varied;
+    }
+    run_call(run, setting, seed, seen);
+    run->p = p;
 }
 
 FzRun *fz_run_new(const FzProgram *p, const sn_compile_options *options) {

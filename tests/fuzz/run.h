@@ -16,6 +16,8 @@ struct FzRun {
     sn_function *fn;
     int setting;
     sn_tensor *inputs[FZ_INPUTS];
+    sn_tensor *blocks[FZ_INPUTS]; /* that an input and its shifted aliases are parts of */
+    FzProgram varied;             /* of this call, where some arguments differ */
     sn_tensor *values[FZ_VALUES];
     sn_tensor *kept[FZ_STEPS];
     int n_kept;
@@ -47,7 +49,7 @@ struct FzRun {
 
 /* run.c */
 uint64_t fz_next(uint64_t *s);
-sn_tensor *fz_make_input(const FzRun *run, int i, uint64_t *s);
+sn_tensor *fz_make_input(FzRun *run, int i, uint64_t *s);
 
 void fz_run_steps(FzRun *run, int first, int end);
 

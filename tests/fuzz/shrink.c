@@ -45,12 +45,23 @@ static void replace_value(FzProgram *p, int from, int to) {
         if (p->returns[i] == from) p->returns[i] = to;
 }
 
+static void drop_vary(FzProgram *p, int i) {
+    memmove(&p->varies[i], &p->varies[i + 1], sizeof *p->varies * (size_t)(p->n_varies - i - 1));
+    p->n_varies--;
+}
+
 static void drop_step(FzProgram *p, int at, int argument) {
     const FzStep *const step = &p->steps[at];
     if (argument >= 0 && argument < step->n_args && step->args[argument].kind == FZ_value && step->n_out == 1)
         replace_value(p, step->out, step->args[argument].value);
     memmove(&p->steps[at], &p->steps[at + 1], sizeof *p->steps * (size_t)(p->n_steps - at - 1));
     p->n_steps--;
+    for (int i = p->n_varies - 1; i >= 0; i--) {
+        if (p->varies[i].step == at)
+            drop_vary(p, i);
+        else if (p->varies[i].step > at)
+            p->varies[i].step--;
+    }
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].kind == FZ_loop && p->steps[i].from > at)
             p->steps[i].from--;
@@ -79,6 +90,13 @@ static void drop_steps(Shrinker *s) {
     }
 }
 
+static void drop_varies(Shrinker *s) {
+    for (int i = s->now->p.n_varies - 1; i >= 0; i--) {
+        drop_vary(&begin(s)->p, i);
+        attempt(s);
+    }
+}
+
 static void drop_returns(Shrinker *s) {
     for (int which = 0; which < 1 + s->now->has_variant; which++)
         for (int i = 7; i >= 0; i--) {
@@ -96,14 +114,15 @@ static bool simplify_input(FzInput *in, int how) {
     if (how == 0) in->layout = FZ_contiguous;
     if (how == 1) in->grad = false;
     if (how == 2) in->closed = in->held = false;
-    if (how == 3) in->alias = -1;
+    if (how == 3) in->alias = -1, in->shifted = false;
+    if (how == 5) in->shifted = false;
     if (how == 4 && dtype_is_float((DType)in->dtype)) in->dtype = SN_F32;
     return memcmp(&old, in, sizeof old) != 0;
 }
 
 static void simplify_inputs(Shrinker *s) {
     for (int i = 0; i < s->now->p.n_inputs; i++)
-        for (int how = 0; how < 5; how++) {
+        for (int how = 0; how < 6; how++) {
             Case *const c = begin(s);
             const bool changed = simplify_input(&c->p.inputs[i], how);
             if (c->has_variant) simplify_input(&c->variant.inputs[i], how);
@@ -209,6 +228,7 @@ void fz_shrink(FzProgram *p, FzProgram *variant, FzFails *fails, void *context) 
     for (int round = 0; round < 6; round++) {
         s.changed = false;
         drop_whole_parts(&s);
+        drop_varies(&s);
         drop_steps(&s);
         drop_returns(&s);
         make_plain(&s);

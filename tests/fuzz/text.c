@@ -74,15 +74,16 @@ static void print_input(Text *t, const FzInput *in) {
     if (in->grad) text_puts(t, " grad");
     if (in->closed) text_puts(t, in->held ? " held" : " closed");
     if (in->layout) text_printf(t, " %s", layouts[in->layout]);
-    if (in->alias >= 0) text_printf(t, " alias %d", in->alias);
+    if (in->alias >= 0) text_printf(t, " alias %d%s", in->alias, in->shifted ? " shifted" : "");
     if (in->low || in->high) text_printf(t, " range %lld %lld", (long long)in->low, (long long)in->high);
     text_puts(t, "\n");
 }
 
 const char *const fz_how_words[] = {
-    [FZ_of_grad] = "of_grad", [FZ_in_eager] = "in_eager", [FZ_guarded] = "guarded",   [FZ_in_cond] = "in_cond",
-    [FZ_in_map] = "in_map",   [FZ_in_scan] = "in_scan",   [FZ_in_while] = "in_while", [FZ_in_vmap] = "in_vmap",
-    [FZ_in_grad] = "in_grad", [FZ_in_vjp] = "in_vjp",     [FZ_in_jvp] = "in_jvp",     [FZ_in_sparse] = "in_sparse"};
+    [FZ_of_grad] = "of_grad",    [FZ_in_eager] = "in_eager", [FZ_guarded] = "guarded",   [FZ_in_cond] = "in_cond",
+    [FZ_in_map] = "in_map",      [FZ_in_scan] = "in_scan",   [FZ_in_while] = "in_while", [FZ_in_vmap] = "in_vmap",
+    [FZ_in_grad] = "in_grad",    [FZ_in_vjp] = "in_vjp",     [FZ_in_jvp] = "in_jvp",     [FZ_in_sparse] = "in_sparse",
+    [FZ_in_chunks] = "in_chunks"};
 
 static void print_op(Text *t, const FzStep *step) {
     for (int i = 0; i < step->n_out; i++) text_printf(t, "%sv%d", i ? "," : "", step->out + i);
@@ -127,6 +128,11 @@ void fz_print(const FzProgram *p, Text *t) {
     text_puts(t, "\n");
     for (int i = 0; i < p->n_inputs; i++) print_input(t, &p->inputs[i]);
     for (int i = 0; i < p->n_steps; i++) print_step(t, &p->steps[i]);
+    for (int i = 0; i < p->n_varies; i++) {
+        text_printf(t, "vary %d %d", p->varies[i].step, p->varies[i].arg);
+        print_arg(t, &p->varies[i].to);
+        text_puts(t, "\n");
+    }
     text_puts(t, "return");
     for (int i = 0; i < p->n_returns; i++) text_printf(t, " v%d", p->returns[i]);
     text_puts(t, p->outer_write ? "\nouter_write\n" : "\n");
@@ -283,6 +289,8 @@ static void parse_input(Reader *r, FzProgram *p) {
             in.closed = in.held = true;
         } else if (take(r, "alias")) {
             in.alias = index_below(r, p->n_inputs);
+        } else if (take(r, "shifted")) {
+            in.shifted = true;
         } else if (take(r, "range")) {
             in.low = number(r), in.high = number(r);
         } else {
@@ -370,6 +378,13 @@ static void parse_return(Reader *r, FzProgram *p) {
     }
 }
 
+static void parse_vary(Reader *r, FzProgram *p) {
+    FzVary vary = {.step = index_below(r, FZ_STEPS), .arg = index_below(r, FZ_ARGS)};
+    vary.to = parse_arg(r);
+    if (p->n_varies == FZ_VARIES || vary.step >= p->n_steps) r->bad = true;
+    if (!r->bad) p->varies[p->n_varies++] = vary;
+}
+
 bool fz_parse(const char *text, FzProgram *out, int *line) {
     Reader r = {.at = text};
     memset(out, 0, sizeof *out);
@@ -381,6 +396,8 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
         } else if (take(&r, "input")) {
             parse_input(&r, out);
             if (out->n_inputs > out->n_values) out->n_values = out->n_inputs;
+        } else if (take(&r, "vary ")) {
+            parse_vary(&r, out);
         } else if (take(&r, "return")) {
             parse_return(&r, out);
         } else if (take(&r, "outer_write")) {

@@ -214,7 +214,7 @@ static bool may_vary(const TraceOp *op, const Param *param) {
     return (param->symbolic || op->row->kind == KIND_pointwise) && op_number_may_vary(op->row, param);
 }
 
-/* Which values may share code: of a list of sizes 0 and 1 are cases of their own, as sizes are, and a negative one says
+/* Which values may share code. Of a list of sizes 0 and 1 are cases of their own, as sizes are, and a negative one says
  * something else (-1: as it is); a position counts from the front or from the end; other numbers are just values. */
 typedef enum NumberRange { RANGE_size, RANGE_position, RANGE_value } NumberRange;
 
