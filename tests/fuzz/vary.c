@@ -51,7 +51,7 @@ static FzInt other_int(Gen *g, const FzStep *step, const Param *param, FzInt now
 static void other_list(Gen *g, const FzStep *step, const Param *param, FzArg *a) {
     const int64_t which = gen_below(g, 16), i = a->n ? gen_below(g, a->n) : 0, k = a->n ? gen_below(g, a->n) : 0;
     if (which == 0 && a->n) {
-        a->n--;
+        a->ints[--a->n] = (FzInt){0, 0};
     } else if (which == 1 && a->n < FZ_LIST) {
         a->ints[a->n++] = other_int(g, step, param, (FzInt){1, -1});
     } else if (which == 2) {
@@ -171,28 +171,36 @@ uint32_t gen_structure(const OpRow *row) {
 
 static bool same_argument(const FzArg *a, const FzArg *b) { return !memcmp(a, b, sizeof *a); }
 
-/* What the argument is already, in some calls: lists of one length differ more than once. */
-static FzArg given_argument(Gen *g, const FzVary *vary) {
-    const FzProgram *const p = g->p;
-    for (int i = 0; i < p->n_varies; i++)
-        if (p->varies[i].step == vary->step && p->varies[i].arg == vary->arg && gen_chance(g, 60))
-            return p->varies[i].to;
-    return p->steps[vary->step].args[vary->arg];
+/* What the argument is in some of the calls already. */
+static bool is_known(const FzProgram *p, const FzVary *vary) {
+    bool known = same_argument(&vary->to, &p->steps[vary->step].args[vary->arg]);
+    for (int i = 0; i < p->n_varies; i++) {
+        const FzVary *const other = &p->varies[i];
+        known |= other->step == vary->step && other->arg == vary->arg && same_argument(&other->to, &vary->to);
+    }
+    return known;
 }
 
 /* Most leave the steps behind it possible; what does not is an error, in some calls. False: nothing came of it. */
-static bool add_vary(Gen *g, int at) {
+static bool add_vary(Gen *g, FzVary vary, const Param *param) {
     FzProgram *const p = g->p;
-    const FzStep *const step = &p->steps[at];
-    if (!step->n_args) return false;
-    FzVary vary = {.step = at, .arg = (int)gen_below(g, step->n_args)};
-    const Param *const param = param_of(step, vary.arg);
-    if (!param || (!is_structural(param->type) && gen_chance(g, 80))) return false;
-    vary.to = given_argument(g, &vary);
-    if (!other_argument(g, step, param, &vary.to) || same_argument(&vary.to, &step->args[vary.arg])) return false;
+    if (!other_argument(g, &p->steps[vary.step], param, &vary.to) || is_known(p, &vary)) return false;
     if (!gen_remains_valid(p, &vary) && !gen_chance(g, 1)) return false;
     p->varies[p->n_varies++] = vary;
     return true;
+}
+
+/* Two and more others, of lists of one length: the second call of an argument that differs is compiled for what both
+ * had, and only a third value shows what it took for a number. */
+static void vary_argument(Gen *g, int at, int arg) {
+    FzProgram *const p = g->p;
+    const Param *const param = param_of(&p->steps[at], arg);
+    if (!param || (!is_structural(param->type) && gen_chance(g, 80))) return;
+    FzVary vary = {.step = at, .arg = arg, .to = p->steps[at].args[arg]};
+    for (int k = 0, added = 0; k < 24 && added < 3 && p->n_varies < FZ_VARIES; k++) {
+        added += add_vary(g, vary, param);
+        if (added && gen_chance(g, 30)) vary.to = p->varies[p->n_varies - 1].to;
+    }
 }
 
 /* Steps of gen_value's own say little. */
@@ -200,11 +208,11 @@ static bool is_filler(const FzStep *step) { return !strcmp(step->op, "aten::full
 
 void gen_varies(Gen *g) {
     FzProgram *const p = g->p;
-    const int most = 3 + (int)gen_below(g, FZ_VARIES - 2), first = p->n_steps ? (int)gen_below(g, p->n_steps) : 0;
-    for (int i = 0; i < 2 * p->n_steps && p->n_varies < most; i++) {
+    const int first = p->n_steps ? (int)gen_below(g, p->n_steps) : 0;
+    for (int i = 0; i < 3 * p->n_steps && p->n_varies < FZ_VARIES; i++) {
         const int at = (first + i) % p->n_steps;
-        for (int k = 0; k < 15 && p->n_varies < most && (!is_filler(&p->steps[at]) || k < 1); k++)
-            if (add_vary(g, at) && gen_chance(g, 60)) break;
+        if (p->steps[at].n_args && (!is_filler(&p->steps[at]) || gen_chance(g, 10)))
+            vary_argument(g, at, (int)gen_below(g, p->steps[at].n_args));
     }
 }
 
