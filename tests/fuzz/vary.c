@@ -16,7 +16,7 @@ static uint64_t mixed(uint64_t x) {
 /* Mostly one at a time, since not all go together; now and then none, or any. */
 static bool has_it(uint64_t seed, int n, int i) {
     const uint64_t draw = mixed(seed + 0x51ED27), pick = draw >> 8;
-    if (draw % 8 < 5) return pick % (uint64_t)n == (uint64_t)i;
+    if (draw % 8 < 6) return pick % (uint64_t)n == (uint64_t)i;
     return draw % 8 < 7 && mixed(pick + (uint64_t)i) % 2;
 }
 
