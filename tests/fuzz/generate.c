@@ -262,7 +262,8 @@ static bool note_step(Gen *g, FzStep *step) {
         for (int i = 0; i < n; i++) {
             if (outs[i].rank > FZ_DIMS) return false;
             set_meta(g, first + i, s, &outs[i]);
-            if (g->v[first + i].at[s].meta.numel > most_elements()) return false;
+            const int64_t numel = g->v[first + i].at[s].meta.numel;
+            if (numel < 0 || numel > most_elements()) return false; /* negative: a rule that leaves it to the memory */
         }
         changed[s] = outs[0];
     }
