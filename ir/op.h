@@ -65,6 +65,7 @@ enum {                      /* flags */
        OPF_resizes = 1 << 25,      /* in place it gives self other sizes, and more memory where they need it */
        OPF_passes_numbers = 1 << 26, /* its rule only computes with its floats and scalars */
        OPF_flow = 1 << 27,           /* control flow: its bodies are graphs, as texts among its arguments */
+       OPF_limits_numbers = 1 << 28, /* its meta rule refuses some floats, of results of any dtype */
        OPF_may_fail = OPF_check | OPF_user | OPF_flow
 };
 

@@ -355,13 +355,13 @@ static Status fill_entry(EagerCall *ec, EagerEntry *entry) {
     return ST_OK;
 }
 
-/* Rules of pointwise ops look at numbers only where ints are made of them; others ask for a probability. */
+/* Rules of pointwise ops look at numbers where ints are made of them, or say so; others ask for a probability. */
 static bool rechecks(const EagerCall *ec, const EagerEntry *entry) {
-    bool ints = ec->row->kind != KIND_pointwise;
-    for (int i = 0; i < ec->n_tensors; i++) ints |= !dtype_is_float(ec->tensors[i]->base.meta->dtype);
+    bool looks = ec->row->kind != KIND_pointwise || ec->row->flags & OPF_limits_numbers;
+    for (int i = 0; i < ec->n_tensors; i++) looks |= !dtype_is_float(ec->tensors[i]->base.meta->dtype);
     for (int i = 0; i < entry->n_outs; i++)
-        ints |= !dtype_is_float((entry->sized ? entry->sized->outs[i].meta : entry->metas[i])->dtype);
-    return ints && ec->n_floats + ec->n_ints && ec->call->form == FORM_functional;
+        looks |= !dtype_is_float((entry->sized ? entry->sized->outs[i].meta : entry->metas[i])->dtype);
+    return looks && ec->n_floats + ec->n_ints && ec->call->form == FORM_functional;
 }
 
 Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient) {
