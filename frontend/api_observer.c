@@ -113,7 +113,7 @@ static sn_qparams qparams_of(const sn_observer_options *o, float min, float max)
     q.scale = scale;
     q.zero_point = is_signed ? 0 : 128;
     if (!o->symmetric) {
-        const int64_t zero = q.quant_min - (int64_t)rintf(low / scale);
+        const int64_t zero = q.quant_min - double_to_i64(rintf(low / scale));
         q.zero_point = zero < q.quant_min ? q.quant_min : zero > q.quant_max ? q.quant_max : zero;
     }
     return q;

@@ -210,7 +210,7 @@ int64_t sn_storage_offset(sn_tensor *t) {
 }
 
 static int64_t whole_number(double value) {
-    if (value >= -0x1p63 && value < 0x1p63 && value == (double)(int64_t)value) return (int64_t)value;
+    if (double_is_i64(value)) return double_to_i64(value);
     error_raise(ST_VALUE, "sn_item_int: %g is not an integer", value);
     return 0;
 }

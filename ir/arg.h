@@ -53,6 +53,12 @@ static inline bool arg_is_number(const Arg *a) {
     return a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool || a->kind == ARG_runtime;
 }
 static inline double arg_double(const Arg *a) { return a->kind == ARG_float ? a->f : (double)a->i; }
+/* Rounded once, an int too. */
+static inline float arg_single(const Arg *a) { return a->kind == ARG_float ? (float)a->f : (float)a->i; }
+/* As a value of the int type that a dtype computes in; an int wraps where it is stored. */
+static inline int64_t arg_int(const Arg *a, SType type) {
+    return a->kind != ARG_float ? a->i : type == S_i64 ? double_to_i64(a->f) : double_to_i32(a->f);
+}
 /* A symbolic int as it is now, by a guard. */
 static inline double arg_double_now(SymEnv *env, const Arg *a) {
     return a->kind == ARG_int ? (double)sym_concrete(env, a->i) : arg_double(a);

@@ -32,6 +32,18 @@ static inline bool dtype_is_int(DType dtype) { return dtype_category(dtype) == C
 int64_t dtype_least(DType dtype);
 int64_t dtype_largest(DType dtype);
 
+/* A float as an int [semantics B3], as casts of loop IR have it: cut towards 0, saturated, NaN 0. Never a cast of C,
+ * which is undefined for what does not fit. Elements of i8, i16 and u8 are the low bits of an i32. */
+static inline int64_t double_to_i64(double value) {
+    if (value >= -0x1p63 && value < 0x1p63) return (int64_t)value;
+    return value > 0 ? INT64_MAX : value < 0 ? INT64_MIN : 0;
+}
+static inline int32_t double_to_i32(double value) {
+    if (value > -0x1p31 - 1 && value < 0x1p31) return (int32_t)value;
+    return value > 0 ? INT32_MAX : value < 0 ? INT32_MIN : 0;
+}
+static inline bool double_is_i64(double value) { return value == (double)double_to_i64(value) && value < 0x1p63; }
+
 /* PyTorch's promotion of two dtypes (torch.promote_types): f16 with bf16 gives f32, u8 with i8 gives i16. */
 DType dtype_promote(DType a, DType b);
 

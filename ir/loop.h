@@ -150,6 +150,7 @@ typedef struct LoopBuilder LoopBuilder;
 LoopBuilder *loop_new(Arena *arena, int n_outer, int n_inner, int n_s, const int64_t *extent);
 /* f for floats, i for ints and bools */
 int loop_const(LoopBuilder *b, SType type, double f, int64_t i);
+int loop_double(LoopBuilder *b, SType type, double value); /* the constant that a cast of the f64 gives */
 int loop_param(LoopBuilder *b, SType type, int param);
 int loop_index(LoopBuilder *b, const Affine *at);
 int loop_load(LoopBuilder *b, int buf, DType dtype, const Affine *at);

@@ -90,6 +90,11 @@ int loop_const(LoopBuilder *b, SType type, double f, int64_t i) {
     return append_inst(b, inst, false);
 }
 
+int loop_double(LoopBuilder *b, SType type, double value) {
+    const int64_t as_int = type == S_i64 ? double_to_i64(value) : type == S_i32 ? double_to_i32(value) : value != 0;
+    return loop_const(b, type, type == S_f32 ? (float)value : value, as_int);
+}
+
 int loop_param(LoopBuilder *b, SType type, int param) {
     Inst inst = {.op = LI_param, .type = (uint8_t)type, BLANK};
     inst.param = (int16_t)param;

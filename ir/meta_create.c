@@ -160,6 +160,7 @@ Status meta_linspace(MetaCall *call) {
     if (steps < 0) return meta_fail(call, ST_ARGUMENT, "steps must not be negative, but is %lld", (long long)steps);
     out_plain(call, 0, dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu), &steps, 1);
     if (call->out[0].dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
+    TRY(numbers_fit(call, call->out[0].dtype));
     return check_numel(call, &steps, 1);
 }
 

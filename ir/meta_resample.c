@@ -85,7 +85,7 @@ static Status upsample_vec(MetaCall *call, bool bytes_too) {
     for (int i = 0; i < n; i++) {
         const double wanted = by_size ? 1 : (double)sym_concrete(call->env, self->sizes[2 + i]) * factors->floats[i];
         if (!(wanted < 1e15)) return meta_fail(call, ST_ARGUMENT, "scale_factors give a size of %g", wanted);
-        sizes[i] = by_size ? given->ints[i] : (int64_t)wanted;
+        sizes[i] = by_size ? given->ints[i] : double_to_i64(wanted);
         if (sym_less(call->env, sizes[i], 1))
             return meta_fail(call, ST_ARGUMENT, "the result of input %s has no elements", SIZES(call, self));
     }

@@ -4,6 +4,7 @@
  *   type   = word ["(" alias ")"] ["[" [int] "]"] ["?"]          result = type | "(" type {"," type} ")" | "()" */
 #include "ir/schema.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -195,10 +196,12 @@ static Status default_number(SchemaReader *r, ParamType type, Arg *out) {
     char *end;
     const double value = strtod(r->at, &end);
     if (end == r->at) return schema_fail(r, "an unknown default");
-    const bool integral = !memchr(r->at, '.', (size_t)(end - r->at)) && !memchr(r->at, 'e', (size_t)(end - r->at));
+    const size_t digits = strspn(r->at + (*r->at == '-'), "0123456789") + (*r->at == '-');
+    const bool is_whole = digits == (size_t)(end - r->at), wants_float = type == PT_float || type == PT_float_opt;
+    errno = 0;
+    *out = is_whole && !wants_float ? A_INT(strtoll(r->at, NULL, 10)) : A_FLOAT(value);
+    if (errno == ERANGE && out->kind == ARG_int) return schema_fail(r, "a default does not fit into 64 bits");
     r->at = end;
-    const bool wants_float = type == PT_float || type == PT_float_opt;
-    *out = integral && !wants_float ? A_INT((int64_t)value) : A_FLOAT(value);
     return ST_OK;
 }
 

@@ -112,19 +112,9 @@ static int call_number(BodyCall *call, int arg, SType type) {
 }
 
 int loop_number(LoopBuilder *lb, SType type, const Arg *a) {
-    const bool is_float = a->kind == ARG_float;
-    switch (type) {
-    case S_f32:
-        return loop_const(lb, type, is_float ? (float)a->f : (float)a->i, 0);
-    case S_f64:
-        return loop_const(lb, type, is_float ? a->f : (double)a->i, 0);
-    case S_i32:
-        return loop_const(lb, type, 0, (int32_t)(is_float ? (int64_t)a->f : a->i));
-    case S_i64:
-        return loop_const(lb, type, 0, is_float ? (int64_t)a->f : a->i);
-    default:
-        return loop_const(lb, type, 0, is_float ? a->f != 0 : a->i != 0);
-    }
+    if (a->kind == ARG_float || type == S_f64) return loop_double(lb, type, arg_double(a));
+    if (type == S_f32) return loop_const(lb, type, arg_single(a), 0);
+    return loop_const(lb, type, 0, type == S_i32 ? (int32_t)a->i : type == S_i64 ? a->i : a->i != 0);
 }
 
 static int call_element(BodyCall *call, int arg) {
@@ -486,8 +476,7 @@ static void store_copy(Writer *w, const Copy *copy) {
     Pos at, from = pos;
     if (copy->from_strides && !moved(w, &pos, &space, copy->from_strides, &from)) return;
     from.at.offset = sym_add(w->l->env, from.at.offset, copy->from_offset);
-    const int inst =
-        like ? load_element(w, copy->from, &from) : loop_const(w->lb, type, copy->fill, (int64_t)copy->fill);
+    const int inst = like ? load_element(w, copy->from, &from) : loop_double(w->lb, type, copy->fill);
     if (stopped(w) || !moved(w, &pos, &space, copy->strides, &at)) return;
     int buf = w->draft->bufs.n;
     if (copy->to) {

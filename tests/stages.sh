@@ -12,6 +12,7 @@ tests       push  stage_tests
 sanitizers  push  stage_sanitizers
 threads     push  stage_threads
 clang       push  stage_clang
+casts       all   stage_casts
 '
 everything=0
 
@@ -74,6 +75,16 @@ stage_clang() {
   configure_beside "$other" -DCMAKE_C_COMPILER=clang-19
   build "$other" "${targets[@]}"
   run_ctest "$other" 'golden|samples'
+}
+
+# No float becomes an int by a cast of C that is undefined for it: op samples with numbers that few dtypes hold, and with
+# every wrong argument.
+stage_casts() {
+  local casts="$build-casts"
+  [ $# -eq 0 ] || return 0
+  configure_beside "$casts" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DSINTER_SANITIZE=float-cast-overflow
+  build "$casts" test_ops
+  run_ctest "$casts" ops '^ops[.](numbers|wrong|compiled|errors)$'
 }
 
 # seconds_used: of the processors, by all that has ended so far, in user mode and system (proc(5), cutime and cstime).

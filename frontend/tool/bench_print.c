@@ -72,7 +72,7 @@ static Figures figures_of(const BenchReport *r, const BenchProbes *probes) {
 static bool was_taken(const Figure *figure) { return figure->value > 0 || figure->zero; }
 
 static void put_figure(Text *text, const Figure *figure) {
-    const bool whole = figure->value == (double)(int64_t)figure->value;
+    const bool whole = double_is_i64(figure->value);
     text_printf(text, whole ? "%.0f" : "%.6g", figure->value);
 }
 

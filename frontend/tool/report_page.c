@@ -8,6 +8,7 @@
 
 #include "frontend/tool/memory_picture.h"
 #include "frontend/tool/svg.h"
+#include "ir/dtype.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
@@ -73,7 +74,7 @@ static void put_string(Text *page, const Json *object, const char *key) {
 
 static long long count_of(const Json *object, const char *key) {
     const Json *const value = json_get(object, key);
-    return value ? (long long)value->number : 0;
+    return value ? (long long)double_to_i64(value->number) : 0;
 }
 
 static void put_item(Text *page, const Json *item) {

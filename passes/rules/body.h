@@ -20,9 +20,7 @@ static inline int body_factor(BodyCall *c, int arg) {
     const bool as_it_is = body_is_weak(c, arg) && dtype_is_float(c->common);
     return as_it_is ? as_type(c, c->element(c, arg), c->type) : body_arg(c, arg);
 }
-static inline int body_const(BodyCall *c, SType type, double value) {
-    return loop_const(c->lb, type, type == S_f32 ? (float)value : value, (int64_t)value);
-}
+static inline int body_const(BodyCall *c, SType type, double value) { return loop_double(c->lb, type, value); }
 static inline bool body_is_float(const BodyCall *c) { return c->type == S_f32 || c->type == S_f64; }
 static inline bool body_has(const BodyCall *c, int arg) {
     const Arg *const a = &c->args[arg];
@@ -33,7 +31,7 @@ SymEnv *body_env(BodyCall *call);
 static inline bool body_number_is(BodyCall *c, int arg, double v) {
     const Arg *const a = &c->args[arg];
     if (a->kind == ARG_int && sym_is(a->i))
-        return v == (double)(int64_t)v && sym_decide(body_env(c), SYM_eq, a->i, (int64_t)v);
+        return double_is_i64(v) && sym_decide(body_env(c), SYM_eq, a->i, double_to_i64(v));
     return (a->kind == ARG_int || a->kind == ARG_float || a->kind == ARG_bool) && arg_double(a) == v;
 }
 

@@ -82,8 +82,8 @@ static Status variance(Deriv *d, Val *grad) {
     Val *const x = compute_of(b, saved(d, 0));
     Val *const centred = sub(b, x, mean_of(b, x, &dims));
     const int64_t n = dims_count(b, &dims, d->arg_meta[0]);
-    const Arg under = correction == (double)(int64_t)correction ? I(sym_sub(b->env, n, (int64_t)correction))
-                                                                : F((double)sym_concrete(b->env, n) - correction);
+    const Arg under = double_is_i64(correction) ? I(sym_sub(b->env, n, double_to_i64(correction)))
+                                                : F((double)sym_concrete(b->env, n) - correction);
     Val *const g = E(b, div_Tensor, V(mul_n(b, compute_of(b, restored(d, grad, &dims)), 2)), under);
     return deriv_set(d, 0, mul(b, g, centred));
 }

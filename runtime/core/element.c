@@ -60,7 +60,7 @@ int64_t element_int(DType dtype, const void *at) {
     case DT_bool:
         return *(const uint8_t *)at != 0;
     default:
-        return (int64_t)element_double(dtype, at);
+        return double_to_i64(element_double(dtype, at));
     }
 }
 

@@ -5,7 +5,7 @@
 #include "runtime/core/tensor.h"
 
 double element_double(DType dtype, const void *at); /* ints of more than 53 bits round */
-int64_t element_int(DType dtype, const void *at);   /* floats truncate */
+int64_t element_int(DType dtype, const void *at);   /* of a float: double_to_i64 */
 
 /* Calls visit for each element, in row-major order of the logical index. */
 typedef void EachElement(void *context, const char *element, size_t bytes);

@@ -198,15 +198,15 @@ sn_tensor *tensor_alias(const sn_tensor *t) {
 }
 
 static void store_number(void *to, DType dtype, const Arg *number) {
-    const int64_t i = number->kind == ARG_float ? (int64_t)number->f : number->i;
+    const int64_t i = arg_int(number, dtype_compute(dtype));
     const double f = arg_double(number);
-    const float single = (float)f;
+    const float single = arg_single(number);
     if (dtype == DT_f64)
         memcpy(to, &f, 8);
     else if (dtype == DT_f32)
         memcpy(to, &single, 4);
     else if (dtype == DT_bool)
-        *(uint8_t *)to = number->kind == ARG_float ? f != 0 : i != 0;
+        *(uint8_t *)to = f != 0;
     else
         memcpy(to, &i, (size_t)dtype_bytes(dtype)); /* little-endian: low bytes */
 }

@@ -134,9 +134,9 @@ void span_copy(const StridedSpan *to, const StridedSpan *from, const int64_t *si
 
 void number_to_block(SType type, const Arg *number, void *block, int n) {
     const double f64 = arg_double(number);
-    const float f32 = (float)f64;
-    const int64_t i64 = number->kind == ARG_float ? (int64_t)number->f : number->i;
-    const int32_t i32 = (int32_t)i64;
+    const float f32 = arg_single(number);
+    const int64_t i64 = arg_int(number, S_i64);
+    const int32_t i32 = (int32_t)arg_int(number, S_i32);
     const uint8_t b = f64 != 0;
     const void *const values[S_COUNT] = {&f32, &f64, &i32, &i64, &b};
     const size_t bytes = (size_t)stype_bytes(type);

@@ -37,7 +37,7 @@ static void run_part(void *context, int i) {
 
 static int64_t rows_of_part(const GemmCall *call) {
     const double flops = 2.0 * (double)call->m * (double)call->n * (double)call->k * (double)call->batch;
-    const int64_t most = (int64_t)(flops / PART_FLOPS);
+    const int64_t most = double_to_i64(flops / PART_FLOPS);
     if (most < 2 || call->m <= TILE_ROWS || pool_threads() == 1) return call->m;
     return round_up(ceil_div(call->m, min_i64(most, PARTS_PER_THREAD * pool_threads())), TILE_ROWS);
 }

@@ -62,7 +62,7 @@ Status cpu_bmm(OpCall *call) { return run_product(call); }
 
 static int64_t factor(const OpCall *call, const char *name) {
     const Arg *const a = &call->args[op_param_find(call->row, name)];
-    return a->kind == ARG_float ? (int64_t)a->f : a->i;
+    return arg_int(a, S_i32);
 }
 
 /* self read as [batch, row, column], broadcast by strides of 0. */

@@ -26,8 +26,9 @@ static Status say_failed(const OpRow *row, const CudaFailed *failed) {
     return raise_position(row, failed->index, failed->bound, failed->inst);
 }
 
-static CudaNumber number_for_kernels(const Arg *number) {
-    return (CudaNumber){arg_double(number), number->kind == ARG_float ? (int64_t)number->f : number->i};
+static CudaNumber number_for_kernels(const Arg *number, DType dtype) {
+    const SType type = dtype_compute(dtype);
+    return (CudaNumber){type == S_f32 ? (double)arg_single(number) : arg_double(number), arg_int(number, type)};
 }
 
 static const sn_tensor *tensor_at(const OpCall *call, int i) { return tensor_of(call->args[i].val); }
@@ -158,7 +159,7 @@ static Status scatter(OpCall *call, ScatterCall *c) {
     c->s.n = !index->numel ? 0 : index->rank ? index->sizes[c->dim] : 1;
     c->s.index = stride_along(index, c->dim);
     if (source) c->source = tensor_data(tensor_at(call, 3)), c->s.source = stride_along(source, c->dim);
-    if (!source) c->value = number_for_kernels(&call->args[3]);
+    if (!source) c->value = number_for_kernels(&call->args[3], out->dtype);
     const bool sorts = c->s.n > FEW && c->s.n <= INT32_MAX;
     if (sorts) TRY(plan_sort(c));
     packed_lines(index, c->dim, packed);
@@ -211,7 +212,7 @@ Status cuda_index_add(OpCall *call) {
     c.self = tensor_data(tensor_at(call, 0)), c.source = tensor_data(tensor_at(call, 3));
     c.s.n = c.index_meta->numel, c.s.index = stride_along(c.index_meta, 0);
     c.s.source = stride_along(source, c.dim);
-    c.by = number_for_kernels(&call->args[4]), c.s.scaled = arg_double(&call->args[4]) != 1;
+    c.by = number_for_kernels(&call->args[4], out->dtype), c.s.scaled = arg_double(&call->args[4]) != 1;
     TRY(plan_rows(&c));
     scatter_dims(&c, source, NULL, NULL);
     return run_scatter(&c);

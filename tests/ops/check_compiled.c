@@ -2,6 +2,8 @@
  * metadata, inputs afterwards, errors; floats with NaNs, infinities, zeros and denormals among them. Every dtype
  * contiguous, every layout in f32; by generated code every dtype of a row's first sample, and each other sample in f32;
  * 1 and 2 threads at the best instruction set there is (SINTER_ISA lowers it), and those below it. */
+#include <math.h>
+
 #include "kernels/kernels.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
@@ -182,6 +184,73 @@ void check_forms(const Case *c) {
     if (!tells_most(c)) return;
     if (c->row->inplace) check_form(c, FORM_inplace);
     if (c->row->out) check_form(c, FORM_out);
+}
+
+/* numbers that few dtypes hold ---------------------------------------------------------------- */
+
+static const Arg numbers[] = {
+    A_FLOAT(1e30),  A_FLOAT(NAN),      A_FLOAT(-1e30),   A_FLOAT(INFINITY),      A_FLOAT(-INFINITY), A_FLOAT(3e9),
+    A_FLOAT(-3e9),  A_FLOAT(2.5),      A_FLOAT(40000.5), A_FLOAT(300.7),         A_FLOAT(-0.7),      A_FLOAT(-0.0),
+    A_FLOAT(1e300), A_FLOAT(0x1p63),   A_FLOAT(0x1p31),  A_INT(INT64_MAX),       A_INT(INT64_MIN),   A_INT(300),
+    A_INT(-1),      A_INT(3000000000), A_INT(-129),      A_INT((1ll << 53) + 1), A_BOOL(1)};
+
+static bool takes_number(const Param *param) {
+    return param->type == PT_scalar || param->type == PT_scalar_opt || param->type == PT_float ||
+           param->type == PT_float_opt;
+}
+
+/* A range of that many elements is none that a test makes. */
+static bool is_far(const OpRow *row, const Arg *number) {
+    return strstr(row->base, "range") && fabs(arg_double(number)) > 1000;
+}
+
+/* Each number in turn, from the k-th on, each of them twice. */
+static void compare_numbers(const Case *c, OneOp *one, sn_function *fn, int k, int n) {
+    sn_function *const eager = sn_compile(body, one, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    for (int i = 0; i < 2 * n; i++) {
+        Case with = *c;
+        const Arg *const number = with.style.number = &numbers[(k + i / 2) % COUNT_OF(numbers)];
+        Text want = {0}, got = {0};
+        if (is_far(c->row, number)) continue;
+        see_call(&with, eager, one, NULL, &want);
+        see_call(&with, fn, one, NULL, &got);
+        if (strcmp(text_str(&want), text_str(&got)))
+            ops_fail(c, "%s, %s = %s %g, call %d\n  eager    %.400s\n  compiled %.400s",
+                     op_form_name(c->row, one->form), c->row->params[c->style.number_at].name,
+                     number->kind == ARG_float ? "float" : "int", arg_double(number), i + 1, text_str(&want),
+                     text_str(&got));
+        text_free(&want);
+        text_free(&got);
+    }
+    sn_function_free(eager);
+    sn_function_free(fn);
+}
+
+/* As constants (a function for each) and as numbers that vary: one function for all of them. */
+static void check_numbers_at(const Case *c, OneOp *one) {
+    const bool each = c->number == 0;
+    failpoint_set("codegen");
+    compare_numbers(c, one, sn_compile(body, one, NULL), c->number, COUNT_OF(numbers));
+    for (int k = 0; each && k < COUNT_OF(numbers); k++) compare_numbers(c, one, sn_compile(body, one, NULL), k, 1);
+    failpoint_set("");
+    if (each && is_usual(c)) compare_numbers(c, one, sn_compile(body, one, NULL), 0, COUNT_OF(numbers));
+}
+
+static bool is_told_apart(DType dtype) {
+    return dtype == DT_f32 || dtype == DT_f16 || dtype == DT_i64 || dtype == DT_i32 || dtype == DT_u8;
+}
+
+void check_numbers(const Case *c) {
+    MetaOut like[MAX_OUTS];
+    OneOp one = {.form = FORM_functional}, in_place = {.form = FORM_inplace, .n_out = 1};
+    ops_count();
+    if (unset(c->row) || !is_told_apart(c->style.dtype) || !shapes_of(c, like, &one.n_out)) return;
+    Case with = *c;
+    for (int i = 0; i < c->row->n_params; i++)
+        if (with.style.number_at = i, takes_number(&c->row->params[i])) {
+            check_numbers_at(&with, &one);
+            if (c->row->inplace && is_usual(c)) check_numbers_at(&with, &in_place);
+        }
 }
 
 /* eager at any size --------------------------------------------------------------------------- */

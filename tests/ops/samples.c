@@ -288,6 +288,7 @@ Status sample_make(const OpRow *row, const char *line, const SampleStyle *style,
     *call = (SampleCall){.row = row};
     Reader r = {head ? line + head + 1 : line, line, style, call, 7 + style->seed * 1000003};
     TRY(read_args(&r, call->given));
+    if (style->number) call->given[style->number_at] = *style->number;
     return op_args_normalize(row, call->given, row->n_params, call->args);
 }
 

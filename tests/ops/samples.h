@@ -78,6 +78,8 @@ typedef struct SampleStyle {
     bool wide;  /* x and p: sizes from 0.001 to 10^10 */
     bool loose; /* bools that are true are any bytes but 0 */
     uint64_t seed;
+    const Arg *number; /* NULL, or what parameter `number_at` gets instead of the line's */
+    int number_at;
 } SampleStyle;
 
 /* Makes the call; the error of op_args_normalize stays pending. Tensors belong to the innermost scope. */

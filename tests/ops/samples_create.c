@@ -37,7 +37,10 @@ const Samples samples_none = {
                   "view_scatter: x[3,4] x[2,2] [2,2] [4,1] 1", "view_scatter: x[1] x[1] [1] [1] 0"),
 };
 const Samples samples_linspace = {
-    .good = LINES("0 1 5", "-2.5 3 8", "3 3 1", "5 -5 0", "0 10 6 dtype=:i64", "0.5 2 4 dtype=:f64", "logspace: 0 1 5",
-                  "logspace: -1 2 4 2.0", "logspace: 0 3 4 2.0 dtype=:i64", "logspace: 1 1 1", "logspace: 1 2 0"),
-    .bad = BAD({"0 1 -1", ST_ARGUMENT, "steps"}, {"0 1 3 dtype=:bool", ST_DTYPE, "bool"}),
+    .good = LINES("0 1 5", "-2.5 3 8", "3 3 1", "5 -5 0", "0 10 6 dtype=:i64", "0.5 2 4 dtype=:f64", "9.5 0 6 dtype=:x",
+                  "logspace: 0 5 6 2.0 dtype=:x", "logspace: 0 1 5", "logspace: -1 2 4 2.0",
+                  "logspace: 0 3 4 2.0 dtype=:i64", "logspace: 1 1 1", "logspace: 1 2 0"),
+    .bad = BAD({"0 1 -1", ST_ARGUMENT, "steps"}, {"0 1 3 dtype=:bool", ST_DTYPE, "bool"},
+               {"0 1e10 3 dtype=:i32", ST_VALUE, "end 1e+10"}, {"nan 1 3 dtype=:i64", ST_VALUE, "start nan"},
+               {"logspace: -0.7 1 3 dtype=:u8", ST_VALUE, "start -0.7"}, {"0 256 3 dtype=:u8", ST_VALUE, "end 256"}),
 };

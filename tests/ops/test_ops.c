@@ -13,6 +13,7 @@
  *   leaves      a backward in a compiled function, from each result to each tensor alone, against eager's
  *   compiled    compiled against eager on the interpreter: equal bits
  *   native      the same by generated code, 1 and 2 threads, all instruction sets
+ *   numbers     compiled against eager with numbers that few dtypes hold, as constants and varying
  *   forms       in-place and out forms, compiled against eager
  *   cuda        on a CUDA device against the CPU: equal bits
  *   rows        a row alone has the bits that it has in its batch
@@ -270,6 +271,7 @@ static const struct {
     {"leaves", check_leaves, EACH_derivative},
     {"precise", check_precise, 0},
     {"bools", check_bools, EACH_dtype | EACH_layout},
+    {"numbers", check_numbers, EACH_dtype},
     {"cuda", check_cuda, EACH_native},
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
+#include "ir/dtype.h"
 #include "tests/unit/contract.h"
 
 static uint32_t bits_at(sn_tensor *t, int64_t i) {
@@ -124,6 +125,23 @@ START_TEST(b3_float_to_narrow_ints_goes_through_i32) {
         ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
     }
     twin_free(twin);
+}
+END_TEST
+
+/* What the library makes of a program's doubles itself: the same conversion. */
+START_TEST(b3_numbers_become_ints_as_elements_do) {
+    static const double values[] = {-1.5,   300,     -200,    70000,        3e9,          -3e9,     NAN,
+                                    128.75, 0x1p31,  -0x1p31, 1e30,         -1e30,        INFINITY, -INFINITY,
+                                    0x1p63, -0x1p63, -0.0,    2147483647.9, -2147483648.9};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        sn_tensor *const x = sn_from_data(&values[i], SN_INTS(1), SN_F64);
+        const int64_t wide = *(const int64_t *)sn_data(sn_to(x, SN_I64), SN_I64);
+        const int32_t narrow = *(const int32_t *)sn_data(sn_to(x, SN_I32), SN_I32);
+        ck_assert_msg(double_to_i64(values[i]) == wide, "%g: %lld", values[i], (long long)wide);
+        ck_assert_msg(double_to_i32(values[i]) == narrow, "%g: %d", values[i], narrow);
+        ck_assert_int_eq(double_is_i64(values[i]),
+                         values[i] == trunc(values[i]) && fabs(values[i]) <= 0x1p63 && values[i] != 0x1p63);
+    }
 }
 END_TEST
 
@@ -351,6 +369,7 @@ int main(void) {
         b2_orders_print_in_the_ir,
         b3_edges_of_primitives,
         b3_float_to_narrow_ints_goes_through_i32,
+        b3_numbers_become_ints_as_elements_do,
         b3_the_control_register_is_checked,
         b3_integer_division_by_zero_is_a_value_error,
         b5_half_values_are_rounded_where_eager_stores_them,

@@ -1,5 +1,7 @@
 /* test_rows.c: the op table's rows by their parts: schemas as text, every form of a row on one set of arguments. What
  * programs see of both is in test_accept_dispatch.c. */
+#include <stdio.h>
+
 #include "ir/schema.h"
 #include "runtime/core/dispatch.h"
 #include "tests/unit/contract.h"
@@ -88,6 +90,31 @@ START_TEST(every_schema_parses_and_marks_what_it_writes) {
 }
 END_TEST
 
+/* A default is the number that its digits say, or none. */
+START_TEST(defaults_are_exact_or_refused) {
+    static const struct {
+        const char *text;
+        Arg value; /* ARG_default: refused */
+    } defaults[] = {
+        {"int n=9223372036854775807", A_INT(INT64_MAX)},        {"int n=-9223372036854775808", A_INT(INT64_MIN)},
+        {"Scalar n=9007199254740993", A_INT(9007199254740993)}, {"Scalar n=1e30", A_FLOAT(1e30)},
+        {"float n=99999999999999999999", A_FLOAT(1e20)},        {"int n=9223372036854775808", A_DEFAULT},
+        {"Scalar n=-99999999999999999999", A_DEFAULT}};
+    for (int i = 0; i < COUNT_OF(defaults); i++) {
+        char text[128], room[256];
+        Param params[2];
+        Schema schema = {.params = params, .text = room};
+        snprintf(text, sizeof text, "own::f(%s) -> Tensor", defaults[i].text);
+        const Status status = schema_parse(text, &schema);
+        const Arg *const want = &defaults[i].value, *const got = &params[0].fallback;
+        ck_assert_msg((status == ST_OK) == (want->kind != ARG_default), "%s", text);
+        ck_assert_msg(status == ST_OK || strstr(sn_error_take()->message, "64 bits"), "%s", text);
+        ck_assert_msg(status != ST_OK || (got->kind == want->kind && got->i == want->i), "%s: %lld", text,
+                      (long long)got->i);
+    }
+}
+END_TEST
+
 /* A row's forms on one set of arguments. All pointwise rows whose arguments are float tensors. */
 static bool is_tensor(ParamType type) { return type == PT_tensor || type == PT_tensor_opt; }
 
@@ -140,6 +167,7 @@ int main(void) {
     const TTest *const tests[] = {
         pytorchs_schemas_keep_every_byte,
         every_schema_parses_and_marks_what_it_writes,
+        defaults_are_exact_or_refused,
         every_form_of_a_row_agrees,
     };
     return contract_main("test_rows", tests, (int)(sizeof tests / sizeof *tests));
