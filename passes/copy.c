@@ -104,6 +104,8 @@ Graph *graph_copy(Graph *graph, Arena *arena) {
     for (int i = 0; i < graph->outputs.n; i++) copy_output(&copy, &graph->outputs.at[i]);
     for (int i = 0; i < graph->writes.n; i++)
         graph_write(made, copy.map[graph->writes.at[i].input->id], copy.map[graph->writes.at[i].value->id]);
+    made->n_forward_inputs = graph->n_forward_inputs;
+    made->n_forward_outputs = graph->n_forward_outputs;
     graph_number(made);
     return made;
 }

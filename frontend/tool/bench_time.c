@@ -141,7 +141,7 @@ static void take_stats(sn_function *fn, BenchReport *report) {
     report->share = ops ? (double)s.ops_generated / (double)ops : 0;
     report->arena_bytes = s.arena_bytes;
     for (int i = 0; fn && i < fn->variants.n; i++) {
-        const CompileInfo *const info = &fn->variants.at[i]->info;
+        const CompileReport *const info = &fn->variants.at[i]->info;
         for (int p = 0; p < info->n_plans; p++) {
             report->moved_bytes += plan_moved_bytes(info->plans[p]);
             report->saved_bytes += info->plans[p]->saved_bytes;
@@ -194,7 +194,7 @@ static void bench_compile(const Work *w, BenchReport *report) {
         *constant += 0.0625;
         r.fn = compile_work(w, SN_COMPILE_VERIFY, "compile");
         run_once(&r);
-        const CompileInfo *const info = r.fn->variants.n ? &r.fn->variants.at[0]->info : NULL;
+        const CompileReport *const info = r.fn->variants.n ? &r.fn->variants.at[0]->info : NULL;
         r.samples[r.n++] = info ? (double)(info->codegen_ns + info->load_ns) * 1e-6 : 0;
         sn_function_free(r.fn);
     }
@@ -232,7 +232,7 @@ void bench_print_code_ms(const Work *w) {
     const Runner r = {.work = w, .grads = grads, .fn = compile_work(w, SN_COMPILE_VERIFY, "warm")};
     run_once(&r);
     wait_for(w);
-    const CompileInfo *const info = r.fn && r.fn->variants.n ? &r.fn->variants.at[0]->info : NULL;
+    const CompileReport *const info = r.fn && r.fn->variants.n ? &r.fn->variants.at[0]->info : NULL;
     if (info)
         printf("%.4f %d\n", (double)(info->passes_ns + info->lower_ns + info->codegen_ns + info->load_ns) * 1e-6,
                (int)disk_count(DISK_stored));

@@ -254,7 +254,7 @@ static Status add_gradients(Locator *l) {
         const GVal *const value = graph->outputs.at[i].value;
         defined[i] = value && dtype_is_float(value->base.meta->dtype);
     }
-    CompileInfo info = {0};
+    CompileReport info = {0};
     JointJob job = {graph, want, defined};
     TRY(compile_guarded(graph, append_joint, &job, &info));
     graph_number(graph);

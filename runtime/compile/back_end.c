@@ -14,27 +14,28 @@ static Status raise_refused(const BackEnd *row) {
 }
 
 const BackEndCode *back_end_code(void *context, Graph *graph) {
-    CompileInfo *const info = context;
+    CompileReport *const info = context;
+    const BackEnd *const row = compile_request(info)->back_end;
     BackEndCode *const code = mem_zero(sizeof *code);
     if (!code) return NULL;
-    code->name = info->back_end->name;
+    code->name = row->name;
     /* The program's code runs: nothing bails out of it. */
     Bail *const exit = compile_disarm(graph); /* that of the graph that it was copied from, and of the arena of both */
-    Status status = info->back_end->make(info->back_end, graph, code);
+    Status status = row->make(row, graph, code);
     if (status == ST_OK) status = error_pending();
     compile_arm(graph, exit);
     if (status != ST_OK) {
         mem_free(code);
-        raise_refused(info->back_end);
+        raise_refused(row);
         return NULL;
     }
-    compile_note_extension(info, "back end", info->back_end->name, info->back_end->version);
+    compile_note_extension(info, "back end", row->name, row->version);
     pthread_mutex_init(&code->lock, NULL);
     code->next = info->codes;
     return info->codes = code;
 }
 
-void back_end_drop(CompileInfo *info) {
+void back_end_drop(CompileReport *info) {
     for (BackEndCode *code = info->codes, *next; code; code = next) {
         next = code->next;
         if (code->drop) code->drop(code->context);
@@ -44,7 +45,7 @@ void back_end_drop(CompileInfo *info) {
     info->codes = NULL;
 }
 
-void back_end_print_failures(const CompileInfo *info, Text *text) {
+void back_end_print_failures(const CompileReport *info, Text *text) {
     for (BackEndCode *code = info->codes; code; code = code->next) {
         pthread_mutex_lock(&code->lock);
         if (code->failures)

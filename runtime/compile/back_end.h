@@ -1,12 +1,12 @@
 /* back_end.h: who makes code of a graph: the library (generated code, its interpreter), nobody (eager), or a callback
  * that gets the graph and returns what computes it. Rows are frontend's (api_back_end.c) and live as long as the
- * process; code lives as long as the CompileInfo that it hangs on. */
+ * process; code lives as long as the CompileReport that it hangs on. */
 #ifndef SINTER_RUNTIME_BACK_END_H
 #define SINTER_RUNTIME_BACK_END_H
 #include "ir/graph.h"
 #include "runtime/device/front.h"
 
-struct CompileInfo;
+struct CompileReport;
 
 typedef enum BackEndKind { BACK_generated, BACK_interpreter, BACK_eager, BACK_unfused, BACK_called } BackEndKind;
 typedef struct BackEnd BackEnd;
@@ -20,11 +20,11 @@ struct BackEnd {
     int batch;               /* of a plug-in that is being started (custom_op.h); 0: of none */
 };
 
-/* For PassOptions.computes; context: the CompileInfo, whose back end is asked, and which keeps the code. Raises. */
+/* For PassOptions.computes; context: the CompileReport, whose back end is asked, and which keeps the code. Raises. */
 const BackEndCode *back_end_code(void *info, Graph *graph);
-/* Frees what a CompileInfo keeps; nothing runs it any more. */
-void back_end_drop(struct CompileInfo *info);
+/* Frees what a CompileReport keeps; nothing runs it any more. */
+void back_end_drop(struct CompileReport *info);
 /* What failed and how often, as lines; nothing where nothing did. */
-void back_end_print_failures(const struct CompileInfo *info, Text *text);
+void back_end_print_failures(const struct CompileReport *info, Text *text);
 
 #endif

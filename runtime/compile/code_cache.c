@@ -195,7 +195,7 @@ static bool wants_key(const WantedCode *wanted, const CodeKey *key) {
     return false;
 }
 
-static void want(WantedCode *wanted, const Step *step, int number, CompileInfo *info) {
+static void want(WantedCode *wanted, const Step *step, int number, CompileReport *info) {
     const Kernel *const kernel = step->kernel;
     const Nest *const nest = &kernel->nests[number];
     int64_t *const words = ARENA_ARRAY(wanted->arena, int64_t, nest_words(nest, kernel->bufs, NULL, NULL));
@@ -215,7 +215,7 @@ static void want(WantedCode *wanted, const Step *step, int number, CompileInfo *
     VEC_PUSH(wanted->arena, &wanted->keys, key);
 }
 
-static void want_all(WantedCode *wanted, const Plan *plan, CompileInfo *info) {
+static void want_all(WantedCode *wanted, const Plan *plan, CompileReport *info) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
@@ -287,7 +287,7 @@ static Status publish_code(const WantedCode *wanted, LoadedCode *code) {
     return entered ? ST_OK : ST_MEMORY;
 }
 
-static Status code_fail(CompileInfo *info, Status status, int code, const char *text) {
+static Status code_fail(CompileReport *info, Status status, int code, const char *text) {
     info->failure = (BailCode)code;
     snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, text);
     error_clear();
@@ -295,13 +295,14 @@ static Status code_fail(CompileInfo *info, Status status, int code, const char *
 }
 
 /* "k0_tanh_mul.f.graph2": as kernels are called in dumps, graphs in sn_explain. */
-static void tell_names(const WantedCode *wanted, LoadedCode *code, const CompileInfo *info) {
+static void tell_names(const WantedCode *wanted, LoadedCode *code, const CompileReport *info) {
     const int n = wanted->nests.n;
     const char **const shown = ARENA_ARRAY(wanted->arena, const char *, n);
     const char *behind = "";
-    if (info->function[0])
-        behind = arena_printf(wanted->arena, ".%s.graph%d%s%s", info->function, info->variant, info->part ? "." : "",
-                              info->part ? info->part : "");
+    const CompileRequest *const request = compile_request(info);
+    if (request->function[0])
+        behind = arena_printf(wanted->arena, ".%s.graph%d%s%s", request->function, request->variant,
+                              info->part ? "." : "", info->part ? info->part : "");
     for (int i = 0; shown && behind && i < n; i++) {
         const char *const name = wanted->titles.at[i];
         shown[i] = arena_printf(wanted->arena, "%s%s", name ? name : wanted->names.at[i], behind);
@@ -310,7 +311,7 @@ static void tell_names(const WantedCode *wanted, LoadedCode *code, const Compile
     if (shown && behind) loader_tell(code, &(LoaderNames){n, wanted->names.at, shown, behind});
 }
 
-static Status load_code(const WantedCode *wanted, const FilePart *object, CompileInfo *info) {
+static Status load_code(const WantedCode *wanted, const FilePart *object, CompileReport *info) {
     LoadedCode *code;
     const int64_t start = clock_ns();
     BailCode why = BAIL_load;
@@ -324,14 +325,14 @@ static Status load_code(const WantedCode *wanted, const FilePart *object, Compil
 }
 
 /* What is there but does not load goes, and code is made anew; what says why then is that. */
-static bool load_kept(const WantedCode *wanted, const DiskKey *key, CompileInfo *info) {
+static bool load_kept(const WantedCode *wanted, const DiskKey *key, CompileReport *info) {
     const int64_t start = clock_ns();
     DiskCode code;
     const bool taken = disk_take(key, &code);
     info->load_ns += clock_ns() - start;
     profile_note_stage("load", start);
     if (!taken) return false;
-    CompileInfo trial = *info;
+    CompileReport trial = *info;
     const bool loaded = load_code(wanted, &(FilePart){code.at, code.bytes}, &trial) == ST_OK;
     info->load_ns = trial.load_ns;
     mem_free(code.at);
@@ -365,14 +366,14 @@ const Machine *code_machine(void) {
 }
 
 /* Said once: everything still runs, but as loop programs, and nothing else shows it. */
-static Status llvm_is_absent(CompileInfo *info) {
+static Status llvm_is_absent(CompileReport *info) {
     static atomic_bool said;
     if (!atomic_exchange(&said, true)) LOG(compile, WARNING, "no code is generated: %s", llvm_module_reason());
     return code_fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
 }
 
 static Status compile_code(const WantedCode *wanted, const CodegenRequest *request, const DiskKey *key,
-                           CompileInfo *info) {
+                           CompileReport *info) {
     const LlvmModuleTable *const llvm = llvm_module();
     if (!llvm) return llvm_is_absent(info);
     CodegenResult result = {0};
@@ -400,7 +401,7 @@ static void print_known_by(const WantedCode *wanted, const Plan *plan, Text *tex
             text_printf(text, "nest %d tuned %016llx\n", i, (unsigned long long)wanted->keys.at[i].tuned);
 }
 
-static Status generate(const WantedCode *wanted, const Plan *plan, const Machine *machine, CompileInfo *info) {
+static Status generate(const WantedCode *wanted, const Plan *plan, const Machine *machine, CompileReport *info) {
     const CodegenRequest request = {.n_nests = wanted->nests.n,
                                     .nests = wanted->nests.at,
                                     .bufs = wanted->bufs.at,
@@ -419,7 +420,7 @@ static Status generate(const WantedCode *wanted, const Plan *plan, const Machine
     return status;
 }
 
-Status code_generate(Plan *plan, CompileInfo *info) {
+Status code_generate(Plan *plan, CompileReport *info) {
     const Machine *const machine = code_machine();
     const bool shaped = plan->machine == machine || plan_shape(plan, machine) == ST_OK;
     WantedCode wanted = {.arena = shaped ? arena_new() : NULL};

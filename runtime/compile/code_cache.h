@@ -21,7 +21,7 @@ typedef struct CodeCounts { /* of the process: mapped pages, with those that nob
 CodeCounts code_counts(void);
 /* Decides the shapes of the plan's nests and generates what code is missing, in one module. On failure nothing is added
  * and info says why. */
-Status code_generate(Plan *plan, CompileInfo *info);
+Status code_generate(Plan *plan, CompileReport *info);
 /* The machine that runs, at the level that is used: what shapes are decided for. */
 const Machine *code_machine(void);
 

@@ -18,19 +18,19 @@
 
 static void arena_bail(void *context) { bail(context, BAIL_memory, "out of memory while compiling"); }
 
-void compile_name(CompileInfo *info, const char *function) {
+void compile_name(CompileRequest *request, const char *function) {
     enum { HASH = sizeof "_01234567" - 1 };
-    const size_t n = strlen(function), most = sizeof info->function - 1;
+    const size_t n = strlen(function), most = sizeof request->function - 1;
     size_t kept = n <= most ? n : most - HASH;
     while (n > most && kept && ((unsigned char)function[kept] & 0xC0) == 0x80) kept--; /* no half of a character */
-    memcpy(info->function, function, kept);
-    info->function[kept] = '\0';
+    memcpy(request->function, function, kept);
+    request->function[kept] = '\0';
     if (n <= most) return;
     const uint32_t hash = (uint32_t)hash_bytes(0, function, n);
-    snprintf(info->function + kept, sizeof info->function - kept, "_%08x", hash);
+    snprintf(request->function + kept, sizeof request->function - kept, "_%08x", hash);
 }
 
-static void note(CompileInfo *info, BailCode code, const char *text) {
+static void note(CompileReport *info, BailCode code, const char *text) {
     info->failure = code;
     snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, text);
     LOG(compile, INFO, "%s: %s", bail_name(code), text);
@@ -38,7 +38,7 @@ static void note(CompileInfo *info, BailCode code, const char *text) {
 
 /* An error that a pass raised instead of bailing ends here too: nothing stays pending after a
  * compile. */
-static Status settle_info(Status status, CompileInfo *info) {
+static Status settle_info(Status status, CompileReport *info) {
     if (status == ST_OK) return ST_OK;
     if (info->failure == BAIL_none)
         note(info, status == ST_MEMORY ? BAIL_memory : BAIL_unsupported, error_slot()->message);
@@ -73,7 +73,7 @@ Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, 
     return status;
 }
 
-Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info) {
+Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileReport *info) {
     Bail exit;
     const Status status = compile_exit(graph, step, context, &exit);
     if (exit.code == BAIL_none) return settle_info(status, info);
@@ -84,7 +84,7 @@ Status compile_guarded(Graph *graph, Status (*step)(void *context), void *contex
 /* Times, for explain -------------------------------------------------------------------------- */
 
 /* The two parts of a joint graph run the same passes: their times add up. */
-void compile_note_time(CompileInfo *info, const char *name, int64_t ns) {
+void compile_note_time(CompileReport *info, const char *name, int64_t ns) {
     for (int i = 0; i < info->n_pass_times; i++)
         if (!strcmp(info->pass_times[i].name, name)) {
             info->pass_times[i].ns += ns;
@@ -94,16 +94,28 @@ void compile_note_time(CompileInfo *info, const char *name, int64_t ns) {
     info->pass_times[info->n_pass_times++] = (PassTime){name, ns};
 }
 
+/* Stages without a text are not kept. */
+static void keep_stage(CompileReport *report, Stage stage, Graph *graph) {
+    if (!report->keeps_stages) return;
+    const int64_t start = clock_ns();
+    if (stage == STAGE_scheduled)
+        report->stages[stage] = graph;
+    else if (stage == STAGE_functional || stage == STAGE_joint || stage == STAGE_decomposed)
+        report->stages[stage] = graph_copy(graph, graph->arena);
+    if (error_pending()) error_clear(); /* it is only shown */
+    report->passes_ns += clock_ns() - start;
+}
+
 static void note_pass(void *context, const PassRow *pass, Graph *graph, int64_t ns) {
-    (void)graph;
-    CompileInfo *const info = context;
+    CompileReport *const info = context;
     compile_note_time(info, pass->name, ns);
+    keep_stage(info, pass->out, graph);
     *(pass_plans(pass) ? &info->lower_ns : &info->passes_ns) += ns;
     if (profile_is_on()) profile_note(PROFILE_stage, pass->name, NULL, clock_ns() - ns, clock_ns());
 }
 
 void compile_note_extension(void *context, const char *kind, const char *name, const char *version) {
-    CompileInfo *const info = context;
+    CompileReport *const info = context;
     char line[sizeof info->extensions];
     const size_t n = strlen(info->extensions);
     const int more = snprintf(line, sizeof line, "%s %s %s\n", kind, name, version ? version : "-");
@@ -115,18 +127,19 @@ void compile_note_extension(void *context, const char *kind, const char *name, c
         info->unversioned = true;
 }
 
-PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
+PassOptions compile_pass_options(const PassOptions *base, CompileReport *info) {
+    const CompileRequest *const request = compile_request(info);
     PassOptions options = base ? *base : (PassOptions){0};
     if (!options.trace) {
         options.trace = note_pass;
         options.trace_context = info;
     }
     options.verify |= failpoint("verify_passes");
-    options.fast |= info->fast;
-    options.unfused |= info->back_end && info->back_end->kind == BACK_unfused;
+    options.fast |= request->fast;
+    options.unfused |= request->back_end && request->back_end->kind == BACK_unfused;
     options.took_part = compile_note_extension;
     options.took_part_context = info;
-    if (info->back_end && info->back_end->kind == BACK_called) {
+    if (request->back_end && request->back_end->kind == BACK_called) {
         options.computes = back_end_code;
         options.computes_context = info;
     }
@@ -135,7 +148,7 @@ PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info) {
 
 typedef struct PassRun {
     Graph *graph;
-    CompileInfo *info;
+    CompileReport *info;
 } PassRun;
 
 static Status run_passes(void *context) {
@@ -155,21 +168,23 @@ static NestFn *take_code(void *context, const Nest *nest) {
     return NULL;
 }
 
-static Status settle_executable(Executable *e, const CompileInfo *info) {
-    TRY(executable_name(e, info->function));
-    return info->repeat ? executable_repeat(e) : ST_OK;
+static Status settle_executable(Executable *e, const CompileReport *info) {
+    const CompileRequest *const request = compile_request(info);
+    TRY(executable_name(e, request->function));
+    return request->repeat ? executable_repeat(e) : ST_OK;
 }
 
-Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
+Status compile_plan(Plan *plan, CompileReport *info, Executable **out) {
     info->kernels += plan->steps.n;
     plan->extensions = info->extensions, plan->unversioned = info->unversioned;
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */
     static const NativeCode native = {.take = take_code, .give = code_give};
-    if (info->autotune && compile_settle(plan, info) != ST_OK) error_clear(); /* said where code is generated */
-    const bool wanted = !info->back_end || info->back_end->kind != BACK_interpreter;
-    if (!wanted) snprintf(info->reason, sizeof info->reason, "the back end is %s", info->back_end->name);
+    const CompileRequest *const request = compile_request(info);
+    if (request->autotune && compile_settle(plan, info) != ST_OK) error_clear(); /* said where code is generated */
+    const bool wanted = !request->back_end || request->back_end->kind != BACK_interpreter;
+    if (!wanted) snprintf(info->reason, sizeof info->reason, "the back end is %s", request->back_end->name);
     code_hold(); /* what is there or made now is there for the executable */
     const bool interpreted = !wanted || code_generate(plan, info) != ST_OK;
     info->interpreted |= interpreted;
@@ -183,13 +198,13 @@ Status compile_plan(Plan *plan, CompileInfo *info, Executable **out) {
     return settle_info(status, info);
 }
 
-Status compile_settle(Plan *plan, CompileInfo *info) {
+Status compile_settle(Plan *plan, CompileReport *info) {
     if (plan->machine != code_machine()) TRY(plan_shape(plan, code_machine()));
-    if (info->autotune) tuning_apply(plan, info);
+    if (compile_request(info)->autotune) tuning_apply(plan, info);
     return ST_OK;
 }
 
-Status compile_passes(Graph *graph, CompileInfo *info) {
+Status compile_passes(Graph *graph, CompileReport *info) {
     PassRun job = {graph, info};
     TRY(compile_guarded(graph, run_passes, &job, info));
     info->graph = graph;
@@ -247,6 +262,11 @@ static void print_code(const Plan *plan, const Machine *machine, bool assembly, 
     Arena *const arena = arena_new();
     for (int i = 0; i < plan->steps.n; i++) {
         const Kernel *const kernel = plan->steps.at[i].kernel;
+        if (kernel && !device_is_host(plan->steps.at[i].device)) {
+            text_printf(text, "; %s is no code of LLVM's: it runs on %s\n", kernel->name,
+                        DEVICE_TEXT(plan->steps.at[i].device));
+            continue;
+        }
         for (int k = 0; arena && kernel && k < kernel->n_nests; k++) {
             const Nest *const nest = &kernel->nests[k];
             const Buf *const bufs = kernel->bufs;
@@ -286,44 +306,6 @@ void compile_dump_plan(Plan *plan, const Dump *dump, Text *text) {
     }
 }
 
-typedef struct DumpJob {
-    const Dump *dump;
-    const DumpSource *source;
-    Graph *graph;
-    Text *text;
-} DumpJob;
-
-static Status print_dump(void *context) {
-    const DumpJob *const job = context;
-    const DumpRow *const row = dump_row(job->dump->id);
-    const PassOptions options = {.fast = job->source->fast};
-    TRY(passes_run_to(job->graph, "compile", row->stage, &options));
-    if (job->dump->id == DUMP_backward)
-        text_puts(job->text, "# no backward of its own: gradients do not flow out of this segment\n");
-    else if (row->traits & DUMP_plan)
-        compile_dump_plan(job->graph->plan, job->dump, job->text);
-    else
-        graph_print_notes(job->graph, dump_notes(job->dump, job->source->place), job->text);
-    return ST_OK;
-}
-
 void dump_sites(Graph *graph, const void *const *sites) {
     for (Node *node = graph->first; sites && node; node = node->next) node->site = *sites++;
-}
-
-char *compile_dump(const DumpSource *source, const Dump *dump) {
-    Arena *const arena = arena_new();
-    if (!arena) return NULL;
-    Graph *graph;
-    Text text = {0};
-    if (graph_parse(arena, source->text, strlen(source->text), &graph) == ST_OK) {
-        dump_sites(graph, source->sites);
-        CompileInfo info = {0};
-        DumpJob job = {.dump = dump, .source = source, .graph = graph, .text = &text};
-        if (compile_guarded(graph, print_dump, &job, &info) != ST_OK)
-            text_printf(&text, "# %s: %s\n", bail_name(info.failure), info.reason);
-    }
-    arena_free(arena);
-    if (!text.at) return error_pending() ? NULL : mem_strdup("");
-    return text.at;
 }

@@ -14,47 +14,61 @@ typedef struct PassTime {
 
 enum { MAX_PASS_TIMES = 24, MAX_PLANS = 2 };
 
-typedef struct CompileInfo {
-    BailCode failure; /* BAIL_none: compiled */
-    char reason[512]; /* of the failure, or why code is interpreted */
+/* What a caller asks for. A variant keeps its own, which every compile for it answers. */
+typedef struct CompileRequest {
+    char function[48];       /* whose plans they are, for who watches their steps; "": nobody's */
+    int variant;             /* of that function */
+    bool repeat;             /* calls are one launch where the device has that (device/repeat.h) */
+    bool fast;               /* templates may round otherwise than eager */
+    bool autotune;           /* shapes of nests that were measured (tuning.h) */
+    const BackEnd *back_end; /* NULL: the library's generated code */
+} CompileRequest;
+
+/* What came out. */
+typedef struct CompileReport {
+    const CompileRequest *request; /* that it answers; NULL: one that asks for nothing (compile_request) */
+    BailCode failure;              /* BAIL_none: compiled */
+    char reason[512];              /* of the failure, or why code is interpreted */
     int64_t passes_ns, lower_ns, codegen_ns, load_ns;
     int64_t build_ns, optimise_ns, emit_ns; /* the parts of codegen_ns inside LLVM */
     PassTime pass_times[MAX_PASS_TIMES];
     int n_pass_times;
     Plan *plans[MAX_PLANS]; /* forward and backward where split; they live as long as the graph's arena */
     int n_plans;
-    Graph *graph;                  /* that one plan is of, as the passes left it; NULL: none, or split */
+    Graph *graph;      /* that one plan is of, as the passes left it; NULL: none, or split */
+    bool keeps_stages; /* the graph is to be seen later as it was at each stage that has a text */
+    /* As its pass left it, in the graph's arena: copies, and of `scheduled` the graph itself, whose nodes stay. NULL:
+     * not reached, or memory was out. */
+    Graph *stages[STAGE_scheduled + 1];
     int kernels, nests;            /* entries of the call sequence; distinct loop nests in them */
     int generated, loaded, reused; /* nests compiled now; taken from the disk; whose code was there already */
-    char function[48];             /* whose plans they are, for who watches their steps; "": nobody's */
-    int variant;                   /* of that function */
     const char *part;              /* of it that the next plan is: forward, backward; NULL: it has one */
-    bool repeat;                   /* asked for: calls are one launch where the device has that (device/repeat.h) */
-    bool fast;                     /* asked for: templates may round otherwise than eager */
     bool interpreted;              /* no generated code: the interpreter runs the same kernels */
-    const BackEnd *back_end;       /* asked for; NULL: the library's generated code */
-    bool autotune;                 /* asked for: shapes of nests that were measured (tuning.h) */
     int tuned;                     /* nests that have one */
     const char *untuned;           /* why none is known; "" */
     char extensions[256];          /* of the program's that took part: "pass fuse 3\n"; "...": too many to name */
     bool unversioned;              /* one of them has no version, or is not named: nothing of these graphs is stored */
     BackEndCode *codes;            /* that it gave: back_end_drop, when nothing runs them any more */
-} CompileInfo;
+} CompileReport;
 
-/* Sets info->function. Of a name that is too long its end is cut, and what differs there is told by a hash. */
-void compile_name(CompileInfo *info, const char *function);
+static inline const CompileRequest *compile_request(const CompileReport *report) {
+    static const CompileRequest nothing = {.function = ""};
+    return report->request ? report->request : &nothing;
+}
+/* Sets request->function. Of a name that is too long its end is cut, and what differs there is told by a hash. */
+void compile_name(CompileRequest *request, const char *function);
 /* Runs the pass pipeline on `graph` (whose arena must outlive code of graph->plan) and lowers. ST_OK with graph->plan
  * and info->graph set, or a status with no error pending and info->failure set: the caller runs eagerly. */
-Status compile_passes(Graph *graph, CompileInfo *info);
+Status compile_passes(Graph *graph, CompileReport *info);
 /* Code for a plan whose graph went through the passes; adds to info. *out, or fails as compile_passes does. */
-Status compile_plan(Plan *plan, CompileInfo *info, Executable **out);
+Status compile_plan(Plan *plan, CompileReport *info, Executable **out);
 /* What compile_plan would add to a plan: from then on that only reads it, in whatever thread. */
-Status compile_settle(Plan *plan, CompileInfo *info);
+Status compile_settle(Plan *plan, CompileReport *info);
 /* Options that note each pass' time in `info`; `base` may be NULL. */
-PassOptions compile_pass_options(const PassOptions *base, CompileInfo *info);
-/* For PassOptions.took_part; context: the CompileInfo. */
+PassOptions compile_pass_options(const PassOptions *base, CompileReport *info);
+/* For PassOptions.took_part; context: the CompileReport. */
 void compile_note_extension(void *info, const char *kind, const char *name, const char *version);
-void compile_note_time(CompileInfo *info, const char *name, int64_t ns);
+void compile_note_time(CompileReport *info, const char *name, int64_t ns);
 
 /* Runs `step(context)` under the exit. An error that it raises stays pending; a bail leaves none,
  * but its code and message in `exit`. What the step owns outside the arena would leak there. */
@@ -63,7 +77,7 @@ Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, 
 Bail *compile_disarm(Graph *graph);
 void compile_arm(Graph *graph, Bail *exit);
 /* The same for compiling: bails and raised errors end up in info, and nothing stays pending. */
-Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileInfo *info);
+Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileReport *info);
 
 /* Which text of stages.def, of which machine: "shapes" is of the one that runs, "shapes@v3" of a named one. What graphs
  * say beside: "joint+types+lines". */
@@ -75,17 +89,12 @@ typedef struct Dump {
 /* Names the place of a call (site.h is above). */
 typedef void PlaceName(const void *site, char *out, size_t room);
 GraphNotes dump_notes(const Dump *dump, PlaceName *place);
+/* What begins a remark in such a text. */
+static inline const char *dump_mark(const Dump *dump) {
+    return dump->id == DUMP_cuda ? "//" : dump->id == DUMP_llvm || dump->id == DUMP_asm ? ";" : "#";
+}
 Dump dump_of(DumpId id);                          /* of the machine that runs */
 Status dump_parse(const char *stage, Dump *dump); /* raises ST_ARGUMENT: no such text, or not of a machine */
-/* The text of a captured graph, made anew on a copy of it; fast: as CompileInfo's; sites: of its nodes in turn, or
- * NULL. malloc'd; NULL raises. */
-typedef struct DumpSource {
-    const char *text;
-    bool fast;
-    const void *const *sites;
-    PlaceName *place;
-} DumpSource;
-char *compile_dump(const DumpSource *source, const Dump *dump);
 void dump_sites(Graph *graph, const void *const *sites);
 /* A text of a plan (DUMP_plan). */
 void compile_dump_plan(Plan *plan, const Dump *dump, Text *text);

@@ -258,7 +258,7 @@ static const NestShape *known_shape(Plan *plan, const Nest *nest, const Buf *buf
     return NULL;
 }
 
-static void apply_step(Plan *plan, Step *step, CompileInfo *info) {
+static void apply_step(Plan *plan, Step *step, CompileReport *info) {
     const Kernel *const kernel = step->kernel;
     uint64_t *const tuned = ARENA_ARRAY(plan->arena, uint64_t, kernel->n_nests + 1);
     const NestShape **const shapes = ARENA_ARRAY(plan->arena, const NestShape *, kernel->n_nests + 1);
@@ -276,7 +276,7 @@ static bool has_loops_of_host(const Step *step) {
     return step->kind == STEP_kernel && step->kernel->n_nests && device_is_host(step->device);
 }
 
-void tuning_apply(Plan *plan, CompileInfo *info) {
+void tuning_apply(Plan *plan, CompileReport *info) {
     pthread_mutex_lock(&lock);
     use_file(false);
     bool any = false;

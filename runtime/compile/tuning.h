@@ -21,7 +21,7 @@
 
 /* Puts the shapes that are known into a plan whose shapes are decided: step->tuned says which. Notes in info how many
  * there are, or why none. */
-void tuning_apply(Plan *plan, CompileInfo *info);
+void tuning_apply(Plan *plan, CompileReport *info);
 /* Measures the nests of a plan, whose executables are untouched, and notes what is faster than what is decided: *tried
  * and *faster count up by nests. Raises. */
 Status tuning_measure(Plan *plan, int *tried, int *faster);

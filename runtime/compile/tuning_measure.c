@@ -142,7 +142,7 @@ static Status run_times(const Measuring *m, Executable *e, int64_t *best) {
 }
 
 static Status run_round(const Measuring *m, int round, int64_t *best) {
-    CompileInfo info = {.unversioned = true}; /* most of it is never wanted again: it is not stored */
+    CompileReport info = {.unversioned = true}; /* most of it is never wanted again: it is not stored */
     Executable *e = NULL;
     Plan *const plan = plan_of_round(m, round);
     if (!plan) return error_pending() ? error_pending() : ST_MEMORY;

@@ -31,7 +31,7 @@ static void compile_number(Seen *seen, double number) {
     sn_tensor *const got = sn_call1(twin.fast, SN_TENSORS(x));
     seen->right = same_bits(got, sn_call1(twin.eager, SN_TENSORS(x)));
     seen->right &= same_bits(sn_call1(twin.fast, SN_TENSORS(x)), got) && got;
-    const CompileInfo *const info = &twin.fast->variants.at[0]->info;
+    const CompileReport *const info = &twin.fast->variants.at[0]->info;
     seen->generated += info->generated;
     seen->loaded += info->loaded;
     seen->interpreted |= info->interpreted;

@@ -124,7 +124,7 @@ START_TEST(long_names_differ_and_say_variant_and_part) {
     }
     ck_assert(read_perf_map(getpid(), &map));
     for (int i = 0; i < 4; i++) {
-        CompileInfo info = {0};
+        CompileRequest info = {0};
         char end[128];
         int n = 0;
         compile_name(&info, names[i / 2]);
@@ -137,7 +137,7 @@ END_TEST
 
 /* Room for 47 bytes: none is cut in two, and what fits stays as it is. */
 START_TEST(names_are_cut_between_characters) {
-    CompileInfo info = {0}, other = {0};
+    CompileRequest info = {0}, other = {0};
     compile_name(&info, "12345678901234567890123456789012345678901234567");
     ck_assert_str_eq(info.function, "12345678901234567890123456789012345678901234567");
     for (int ahead = 0; ahead < 3; ahead++) {

@@ -217,6 +217,36 @@ static void print_sum(Text *text) {
     text_printf(text, "sum %016llx\n", (unsigned long long)hash_bytes(17, text->at, text->n));
 }
 
+/* How many copies the sums of columns have, in a text of shapes. */
+static char *copies_of_columns(const char *shapes) {
+    const char *const columns = strstr(shapes, "\n  columns lanes ");
+    ck_assert_msg(columns, "%s", shapes);
+    return strstr(columns, "copies ") + strlen("copies ");
+}
+
+/* A choice that nobody would decide is shown as it runs, and changes nothing of what another function shows. */
+START_TEST(c16_shapes_are_those_that_run) {
+    use_folder();
+    sn_function *const plain = compiled(SN_PRESET_DEFAULT);
+    ck_assert_int_eq(sn_tune(plain), SN_OK);
+    const char decided = *copies_of_columns(sn_dump(plain, "shapes")), other = decided == '2' ? '1' : '2';
+    Text text = {0};
+    tuning_print(&text);
+    *copies_of_columns(text_str(&text)) = other;
+    print_sum(&text);
+    ck_assert_int_eq(tuning_read(text.at, text.n), ST_OK);
+    sn_function *const tuned = compiled(SN_PRESET_MAX_AUTOTUNE);
+    ck_assert(has(sn_explain(tuned), "2 of 2 loop nests as measured"));
+    ck_assert_int_eq(*copies_of_columns(sn_dump(tuned, "shapes")), other);
+    ck_assert_int_eq(*copies_of_columns(sn_dump(plain, "shapes")), decided);
+    expect_eagers_bits(tuned);
+    text_free(&text);
+    sn_function_free(plain);
+    sn_function_free(tuned);
+    drop_folder();
+}
+END_TEST
+
 START_TEST(a5_18_mutated_files_are_ignored_or_give_eagers_bits) {
     const char *const asked = getenv("TUNING_MUTATIONS");
     const int n = asked ? atoi(asked) : MUTATIONS;
@@ -259,6 +289,7 @@ int main(void) {
         a5_18_forwards_and_backwards_are_measured,
         a5_18_there_must_be_something_to_measure_and_a_file,
         a5_18_damaged_and_foreign_files_are_said_and_ignored,
+        c16_shapes_are_those_that_run,
         a5_18_mutated_files_are_ignored_or_give_eagers_bits,
     };
     return contract_main("tuning", tests, sizeof tests / sizeof *tests);

@@ -115,7 +115,7 @@ static Status read_text(FlowCode *code, Graph **out) {
 
 /* The passes work on a graph of their own. */
 static Status compile_body(FlowCode *code) {
-    CompileInfo info = {.function = ""};
+    CompileReport info = {0};
     Graph *graph;
     code->tried = true;
     TRY(read_text(code, &graph));
@@ -144,7 +144,7 @@ static void spread(uint64_t bits, int n, bool *to) {
 
 typedef struct JointMaking {
     FlowJoint *joint;
-    CompileInfo *info;
+    CompileReport *info;
 } JointMaking;
 
 /* What eager's tape does of a body that no graph does: an error at what was written since it was saved, or was made in
@@ -181,7 +181,7 @@ static Status append_gradients(void *context) {
 }
 
 static Status compile_joint(FlowCode *code, FlowJoint *joint) {
-    CompileInfo info = {.function = ""};
+    CompileReport info = {0};
     JointMaking making = {joint, &info};
     TRY(read_text(code, &joint->graph));
     if (compile_guarded(joint->graph, append_gradients, &making, &info) == ST_OK &&

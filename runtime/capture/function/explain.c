@@ -203,7 +203,7 @@ static void merges_text(const Variant *v, int part, bool refused, Text *text) {
 }
 
 static void times_text(const Variant *v, Text *text) {
-    const CompileInfo *const info = &v->info;
+    const CompileReport *const info = &v->info;
     text_printf(text, "  ms: trace %.3f, passes %.3f, lower %.3f (", ms(v->trace_ns), ms(info->passes_ns),
                 ms(info->lower_ns));
     for (int i = 0; i < info->n_pass_times; i++)
@@ -226,7 +226,7 @@ int plan_fast_steps(const Plan *plan) {
 }
 
 /* [numerics fast] */
-static void fast_text(const CompileInfo *info, Text *text) {
+static void fast_text(const CompileReport *info, Text *text) {
     int n = 0;
     for (int i = 0; i < info->n_plans; i++) n += plan_fast_steps(info->plans[i]);
     if (n)
@@ -236,7 +236,7 @@ static void fast_text(const CompileInfo *info, Text *text) {
 }
 
 static void back_end_text(const Variant *v, Text *text) {
-    const BackEnd *const row = v->info.back_end;
+    const BackEnd *const row = v->request.back_end;
     if (!row) return;
     text_printf(text, "  back end %s", row->name);
     if (v->info.codes) text_printf(text, ", version %s: its bits are its own", row->version ? row->version : "none");
@@ -245,7 +245,7 @@ static void back_end_text(const Variant *v, Text *text) {
 }
 
 static void graph_text(const Variant *v, Text *text) {
-    const CompileInfo *const info = &v->info;
+    const CompileReport *const info = &v->info;
     text_printf(text, "graph %d: %d op%s, %d kernel%s%s%s, hit %lld time%s\n", v->id, v->n_ops, plural(v->n_ops),
                 info->kernels, plural(info->kernels), v->dynamic ? ", symbolic sizes" : "",
                 info->interpreted ? ", interpreted" : "", (long long)atomic_load(&v->hits),
@@ -254,13 +254,13 @@ static void graph_text(const Variant *v, Text *text) {
     if (variant_waits(v)) text_puts(text, "  " REASON_waits "\n");
     if (info->interpreted && info->failure != BAIL_none)
         text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
-    if (info->autotune)
+    if (v->request.autotune)
         text_printf(text, "  preset max-autotune: %d of %d loop nests as measured%s%s\n", info->tuned, info->nests,
                     *info->untuned ? ": " : "", info->untuned);
     back_end_text(v, text);
     for (const char *line = info->extensions; *line; line += strcspn(line, "\n") + 1)
         text_printf(text, "  took part: %.*s\n", (int)strcspn(line, "\n"), line);
-    if (info->fast) fast_text(info, text);
+    if (v->request.fast) fast_text(info, text);
     for (int i = 0; i < info->n_plans; i++) plan_text(v, i, text);
     saved_text(v, text);
     times_text(v, text);
@@ -353,25 +353,61 @@ void explain_text(sn_function *fn, Text *text) {
 
 /* Stages -------------------------------------------------------------------------------------- */
 
+/* Why the graph is not there as a stage leaves it. */
+static void put_missing(const Variant *v, Text *text) {
+    if (v->request.back_end && v->request.back_end->kind == BACK_eager)
+        text_puts(text, "# nothing is compiled: the back end is eager, each op runs by itself\n");
+    else if (v->info.failure != BAIL_none)
+        text_printf(text, "# %s: %s\n", bail_name(v->info.failure), v->info.reason);
+    else
+        text_puts(text, "# not kept: memory was out while it was compiled\n");
+}
+
+static void put_stage(const Variant *v, const Dump *dump, Text *text) {
+    const Stage stage = dump_row(dump->id)->stage;
+    Graph *const graph = v->training && stage == STAGE_scheduled ? NULL : v->info.stages[stage];
+    if (!graph)
+        put_missing(v, text);
+    else if (dump->id == DUMP_backward)
+        text_puts(text, "# no backward of its own: gradients do not flow out of this segment\n");
+    else
+        graph_print_notes(graph, dump_notes(dump, site_name), text);
+}
+
+/* Where the plan, or the code for this machine that is shown, is not what runs. */
+static void put_remark(const Variant *v, const Dump *dump, Text *text) {
+    const unsigned traits = dump_row(dump->id)->traits;
+    const char *const mark = dump_mark(dump);
+    if (!variant_waits(v) && !v->run)
+        text_printf(text, "%s no call runs this: %s: %s\n", mark, bail_name(v->info.failure), v->info.reason);
+    else if (v->info.interpreted && traits & DUMP_machine && dump->machine == dump_of(dump->id).machine)
+        text_printf(text, "%s the interpreter runs these loops: %s\n", mark, v->info.reason);
+}
+
+static bool has_plan(const Variant *v) {
+    Plan *plans[MAX_PLANS] = {NULL};
+    if (v->training) training_plans(v, plans);
+    return !v->text || v->info.graph || plans[0];
+}
+
 Status explain_variant(const Variant *v, const Dump *dump, Text *text) {
+    const bool of_plan = dump_row(dump->id)->traits & DUMP_plan;
     if (dump->id == DUMP_guards) {
         guards_print(v, text);
         return ST_OK;
     }
-    if (!v->text && dump_row(dump->id)->traits & DUMP_plan) { /* of a file */
-        compile_dump_plan(v->info.plans[0], dump, text);
-        return ST_OK;
-    }
-    if (!v->text)
+    if (!v->text && !of_plan)
         return error_raise(ST_UNSUPPORTED, "stage '%s': a plan of a file has no graph", dump_row(dump->id)->name);
     if (dump->id == DUMP_capture) return captured_text(v, dump, text);
+    if (of_plan && has_plan(v)) put_remark(v, dump, text);
     if (v->training && training_dump(v, dump, text)) return ST_OK;
-    const DumpSource source = {v->text, v->info.fast, v->sites, site_name};
-    char *const one = compile_dump(&source, dump);
-    if (!one) return error_pending();
-    text_puts(text, one);
-    mem_free(one);
-    return ST_OK;
+    if (!of_plan)
+        put_stage(v, dump, text);
+    else if (has_plan(v))
+        compile_dump_plan(v->text ? v->info.graph->plan : v->info.plans[0], dump, text);
+    else
+        put_missing(v, text);
+    return error_pending();
 }
 
 Status explain_dump(sn_function *fn, const char *stage, Text *text) {

@@ -76,7 +76,7 @@ static void part_json(const Variant *v, int i, Text *text) {
         put_number(text, "recomputed_ops", plan->n_again);
         put_number(text, "recomputed_bytes", plan->again_bytes);
     }
-    if (v->info.fast) put_number(text, "fast_kernels", plan_fast_steps(plan));
+    if (v->request.fast) put_number(text, "fast_kernels", plan_fast_steps(plan));
     RepeatReport report;
     if (plan_part_repeats(v, i, &report)) {
         put_number(text, "graph_launches", report.launches);
@@ -104,7 +104,7 @@ static void saved_json(const Variant *v, Text *text) {
 }
 
 static void times_json(const Variant *v, Text *text) {
-    const CompileInfo *const info = &v->info;
+    const CompileReport *const info = &v->info;
     put_ms(text, "trace_ms", v->trace_ns);
     put_ms(text, "passes_ms", info->passes_ns);
     put_ms(text, "lower_ms", info->lower_ns);
@@ -124,13 +124,13 @@ static void times_json(const Variant *v, Text *text) {
 }
 
 static void graph_json(const Variant *v, Text *text) {
-    const CompileInfo *const info = &v->info;
+    const CompileReport *const info = &v->info;
     text_printf(text, "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s", v->id,
                 v->n_ops, info->kernels, v->dynamic ? "true" : "false", info->interpreted ? "true" : "false");
     text_puts(text, ", ");
     put_key(text, "extensions", info->extensions);
     text_puts(text, ", ");
-    put_key(text, "back_end", info->back_end ? info->back_end->name : "generated");
+    put_key(text, "back_end", v->request.back_end ? v->request.back_end->name : "generated");
     text_puts(text, ", ");
     put_key(text, "stages", v->stage_folder ? v->stage_folder : "");
     text_printf(text, ", \"waits\": %s", variant_waits(v) ? "true" : "false");

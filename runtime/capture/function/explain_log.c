@@ -45,10 +45,11 @@ static void log_fusion(const sn_function *fn, const Variant *v) {
 static void log_aot_graphs(const sn_function *fn, const Variant *v) {
     Text text = {0};
     if (v->training) {
-        static const DumpId parts[] = {DUMP_joint, DUMP_forward, DUMP_backward};
+        static const DumpId parts[] = {DUMP_forward, DUMP_backward};
+        training_print_joint(v, &text);
         for (int i = 0; i < COUNT_OF(parts); i++) {
             const Dump part = dump_of(parts[i]);
-            training_dump(v, &part, &text);
+            explain_variant(v, &part, &text);
         }
     } else if (v->info.graph) {
         graph_print(v->info.graph, &text);

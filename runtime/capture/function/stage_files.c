@@ -1,6 +1,6 @@
-/* stage_files.c: see stage_files.h. Texts are those of sn_dump, but of the plan that runs where there is one. All are
- * written before a call can meet the variant, on the thread that compiles it, also where its code is made in the
- * background: so numbers follow the order of compiling, and nothing here needs a lock but the choice of a number. */
+/* stage_files.c: see stage_files.h. Texts are those of sn_dump. All are written before a call can meet the variant,
+ * on the thread that compiles it, also where its code is made in the background: so numbers follow the order of
+ * compiling, and nothing here needs a lock but the choice of a number. */
 #include "runtime/capture/function/stage_files.h"
 
 #include <ctype.h>
@@ -126,7 +126,7 @@ static Status write_about(const sn_function *fn, const Variant *v, const char *w
     text_printf(&text, "\ngraph: %d\nops: %d\ncompiled: %s\n", fn->variants.n, v->n_ops,
                 *why ? why : "the first call of this path");
     if (failure) text_printf(&text, "failed: %s\n", failure);
-    if (v->info.back_end) text_printf(&text, "back end: %s\n", v->info.back_end->name);
+    if (v->request.back_end) text_printf(&text, "back end: %s\n", v->request.back_end->name);
     text_printf(&path, "%s/about.txt", v->stage_folder);
     Status status = error_pending();
     if (status == ST_OK) status = file_write(text_str(&path), text_str(&text), text.n);
@@ -170,27 +170,13 @@ static bool exists_of(const Variant *v, DumpId id, bool failed) {
     return any;
 }
 
-static Status print_stage(const Variant *v, const Dump *dump, bool failed, Text *text) {
-    if (failed && dump->id != DUMP_capture) {
-        char *const made = compile_dump(&(DumpSource){v->text, v->info.fast, v->sites, site_name}, dump);
-        if (!made) return error_pending();
-        text_puts(text, made);
-        mem_free(made);
-    } else if (is_of_plan(dump->id) && !v->training) {
-        compile_dump_plan(v->info.graph->plan, dump, text);
-    } else {
-        return explain_variant(v, dump, text);
-    }
-    return error_pending();
-}
-
 /* Texts that begin with a remark are of a stage that was not reached. */
 static Status write_stages(const Variant *v, bool failed) {
     for (int id = 0; id < DUMP_COUNT; id++) {
         const Dump dump = dump_of((DumpId)id);
         Text text = {0};
         if (!exists_of(v, dump.id, failed)) continue;
-        Status status = print_stage(v, &dump, failed, &text);
+        Status status = explain_variant(v, &dump, &text);
         const bool reached = !failed || text_str(&text)[0] != '#';
         if (status == ST_OK && reached) status = write_stage(v, dump.id, "", &text);
         text_free(&text);

@@ -7,7 +7,7 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/trace_graph.h"
 
-struct CompileInfo;
+struct CompileReport;
 struct Executable;
 struct TapeNode;
 struct Training;
@@ -21,7 +21,7 @@ typedef struct CaptureHooks {
     /* training, asked by variant: a segment whose results carry gradients */
     Status (*training_wanted)(Variant *variant, const TraceGraph *made, const Trace *trace, bool *wanted);
     Status (*training_compile)(Variant *variant, Graph *graph, const Trace *trace);
-    Status (*training_make_code)(Variant *variant, struct CompileInfo *info, struct Executable **run);
+    Status (*training_make_code)(Variant *variant, struct CompileReport *info, struct Executable **run);
     Status (*training_settle)(Variant *variant);
     Status (*training_run)(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                            sn_tensor **outs);

@@ -134,7 +134,7 @@ Status training_settle(Variant *v) {
     return compile_settle(v->training->backward_plan, &v->info);
 }
 
-Status training_make_code(Variant *v, CompileInfo *info, Executable **run) {
+Status training_make_code(Variant *v, CompileReport *info, Executable **run) {
     Training *const t = v->training;
     info->part = "forward";
     TRY(compile_plan(t->forward_plan, info, run));
@@ -146,21 +146,23 @@ Status training_make_code(Variant *v, CompileInfo *info, Executable **run) {
 bool training_dump(const Variant *v, const Dump *dump, Text *text) {
     const Training *const t = v->training;
     const GraphNotes notes = dump_notes(dump, site_name);
-    if (dump->id == DUMP_joint)
-        graph_print_notes(t->joint, notes, text);
-    else if (dump->id == DUMP_forward)
-        graph_print_notes(t->partition->forward, notes, text);
-    else if (dump->id == DUMP_backward)
-        graph_print_notes(t->partition->backward, notes, text);
-    else if (dump_row(dump->id)->traits & DUMP_plan) {
-        text_puts(text, "# forward\n");
-        compile_dump_plan(t->forward_plan, dump, text);
-        text_puts(text, "# backward\n");
-        compile_dump_plan(t->backward_plan, dump, text);
-    } else
-        return false;
+    const bool plans = dump_row(dump->id)->traits & DUMP_plan, both = plans || dump->id == DUMP_fused;
+    if (!t->partition || !(both || dump->id == DUMP_forward || dump->id == DUMP_backward)) return false;
+    for (int part = 0; part < 2; part++) {
+        Graph *const graph = part ? t->partition->backward : t->partition->forward;
+        if (!both && part != (dump->id == DUMP_backward)) continue;
+        if (both) text_puts(text, part ? "# backward\n" : "# forward\n");
+        if (plans && part && !variant_waits(v) && !training_backward(v))
+            text_printf(text, "%s no call runs it: the backward goes by eager's nodes\n", dump_mark(dump));
+        if (plans)
+            compile_dump_plan(graph->plan, dump, text);
+        else
+            graph_print_notes(graph, notes, text);
+    }
     return true;
 }
+
+void training_print_joint(const Variant *v, Text *text) { graph_print(v->training->joint, text); }
 
 int training_plans(const Variant *v, Plan *plans[MAX_PLANS]) {
     plans[0] = v->training->forward_plan;

@@ -33,7 +33,7 @@ bool *training_tracked(const Variant *variant, const Trace *trace);
 /* Sets variant->training: the plans of both. */
 Status training_compile(Variant *variant, Graph *graph, const Trace *trace);
 /* Their code: *run is the forward's; adds to info. Once. */
-Status training_make_code(Variant *variant, CompileInfo *info, Executable **run);
+Status training_make_code(Variant *variant, CompileReport *info, Executable **run);
 Status training_settle(Variant *variant); /* compile_settle for both */
 /* Launches the forward and records the node; outs as execute gives them. */
 Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
@@ -44,8 +44,9 @@ Status training_take_place(struct TapeNode *was, const Variant *before, struct T
 /* The node of a launch of variant->history; outs: its results. */
 Status training_attach(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                        sn_tensor *const *outs);
-/* Prints a stage of the split graphs: joint, forward, backward, and those of plans; false: not one of them. */
+/* Prints a stage of the two graphs that run: forward, backward, fused and those of plans; false: not one of them. */
 bool training_dump(const Variant *variant, const Dump *dump, Text *text);
+void training_print_joint(const Variant *variant, Text *text); /* the graph that was split into the two */
 /* Those of the usual forward and backward; how many. */
 int training_plans(const Variant *variant, Plan *plans[MAX_PLANS]);
 /* The usual backward, NULL: there is none. */

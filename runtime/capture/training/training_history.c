@@ -97,7 +97,7 @@ Status training_history(Variant *v, Graph *graph, const TapeNeeds *tape, const T
     t->written = ARENA_ARRAY(v->arena, bool, t->n_inputs + 1);
     if (!t->out_tracked || !t->written) return ST_MEMORY;
     History history = {.variant = v, .training = t, .graph = copy, .needs = tape->needs};
-    CompileInfo info = {0};
+    CompileReport info = {0};
     const Status status = compile_guarded(copy, plan, &history, &info);
     const Status raised =
         status == ST_OK ? ST_OK : error_raise(ST_UNSUPPORTED, "%s", info.reason[0] ? info.reason : refusal);

@@ -170,7 +170,7 @@ PRINTF_LIKE(2, 3) static void refuse(BackwardCase *c, const char *format, ...) {
     va_end(args);
 }
 
-void training_case_compile(BackwardCase *c, Plan *plan, CompileInfo *info) {
+void training_case_compile(BackwardCase *c, Plan *plan, CompileReport *info) {
     if (failpoint("backward")) {
         refuse(c, "failpoint backward");
         return;
@@ -217,10 +217,7 @@ static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
 /* A failure leaves the case without code, and says why. */
 static void make_code(Variant *v, const int64_t *symbols, BackwardCase *c) {
     CaseJob job = {.variant = v, .symbols = symbols, .made = c, .graph = graph_new(c->arena, "case")};
-    c->info.repeat = v->info.repeat, c->info.fast = v->info.fast, c->info.back_end = v->info.back_end;
-    c->info.autotune = v->info.autotune;
-    memcpy(c->info.function, v->info.function, sizeof c->info.function);
-    c->info.variant = v->id;
+    c->info.request = &v->request;
     const bool planned = job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK;
     if (planned) {
         Plan *const plan = job.backward->plan;
@@ -289,7 +286,7 @@ const BackwardCase *training_case(Variant *v, Training *t, const int64_t *symbol
     pthread_mutex_unlock(&t->lock);
     if (fails)
         error_raise(ST_STRICT, "%s: the stance is fail on recompile, and no backward is compiled for these gradients",
-                    v->info.function);
+                    v->request.function);
     if (!c && !error_pending()) error_raise(ST_MEMORY, "out of memory for a backward");
     return c;
 }

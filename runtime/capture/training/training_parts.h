@@ -65,7 +65,7 @@ struct BackwardCase {
     bool held_back;     /* has no code since a stance wanted none: serves calls in that stance only */
     int n_saved;
     const int *saved; /* which saved values it reads, in order; NULL: all */
-    CompileInfo info;
+    CompileReport info;
 };
 
 struct Training {
@@ -136,7 +136,7 @@ Status training_case_spec(const Training *t, const BackwardCase *c, Arena *arena
  * the partial sums, then the gradients. */
 Status training_case_planned(const Training *t, BackwardCase *c, const Graph *backward, const int *saved, int n_saved);
 /* Its code; without, a launch's node expands into eager's. */
-void training_case_compile(BackwardCase *c, Plan *plan, CompileInfo *info);
+void training_case_compile(BackwardCase *c, Plan *plan, CompileReport *info);
 void training_case_add(Training *t, BackwardCase *c);
 /* A metadata with the launch's sizes. */
 const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols);

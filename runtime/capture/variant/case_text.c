@@ -39,7 +39,7 @@ static Status print_plan_of(const Variant *v, Text *text) {
     }
     Arena *const arena = arena_new();
     Graph *graph;
-    CompileInfo info = {0};
+    CompileReport info = {.request = &v->request};
     Status status = arena ? graph_parse(arena, v->text, strlen(v->text), &graph) : ST_MEMORY;
     if (status == ST_OK && (status = compile_passes(graph, &info)) != ST_OK && status != ST_MEMORY)
         status = error_raise(ST_UNSUPPORTED, "its forward alone does not compile: %s", info.reason);
@@ -150,8 +150,9 @@ static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
 Status case_parse(TextReader *in, CaseShape shape, Variant **out) {
     Variant *const v = variant_new();
     if (!v) return ST_MEMORY;
-    compile_name(&v->info, shape.function);
-    v->info.variant = shape.id;
+    compile_name(&v->request, shape.function);
+    v->request.variant = shape.id;
+    v->info.request = &v->request;
     const Status status = read_case(in, shape, v);
     if (status == ST_OK)
         *out = v;

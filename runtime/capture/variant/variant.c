@@ -284,7 +284,7 @@ static Status name_values(Variant *v, const Trace *trace, const TraceGraph *made
     return ST_OK;
 }
 
-Status variant_make_code(Variant *v, CompileInfo *info, Executable **run) {
+Status variant_make_code(Variant *v, CompileReport *info, Executable **run) {
     if (v->training) return capture_hooks.training_make_code(v, info, run);
     return compile_plan(info->graph->plan, info, run);
 }
@@ -300,7 +300,7 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     graph_print(made->graph, &text);
     v->text = text.at;
     TRY(name_values(v, trace, made));
-    if (v->info.back_end && v->info.back_end->kind == BACK_eager) return ST_OK;
+    if (v->request.back_end && v->request.back_end->kind == BACK_eager) return ST_OK;
     bool training;
     TRY(capture_hooks.training_wanted(v, made, trace, &training));
     TRY(training ? capture_hooks.training_compile(v, made->graph, trace) : compile_passes(made->graph, &v->info));
@@ -370,6 +370,18 @@ static int next_id(sn_function *fn) {
     return id;
 }
 
+static void fill_request(sn_function *fn, Variant *v) {
+    CompileRequest *const request = &v->request;
+    compile_name(request, fn->name);
+    request->variant = next_id(fn);
+    request->repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
+    request->autotune = fn->options.preset == SN_PRESET_MAX_AUTOTUNE || setting_number(SET_max_autotune);
+    request->fast = fn->options.numerics == SN_FAST;
+    if (fn->back_end && fn->back_end->kind != BACK_generated) request->back_end = fn->back_end;
+    v->info.request = request;
+    v->info.keeps_stages = true;
+}
+
 /* Guards, expressions and the graph live in one arena, which outlives the executable: its plan
  * refers to them. */
 static Status make_variant(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
@@ -377,12 +389,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     if (!v) return ST_MEMORY;
     v->end = trace->end;
     v->background = fn->background;
-    compile_name(&v->info, fn->name);
-    v->info.variant = next_id(fn);
-    v->info.repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
-    v->info.autotune = fn->options.preset == SN_PRESET_MAX_AUTOTUNE || setting_number(SET_max_autotune);
-    v->info.fast = fn->options.numerics == SN_FAST;
-    if (fn->back_end && fn->back_end->kind != BACK_generated) v->info.back_end = fn->back_end;
+    fill_request(fn, v);
     SymPlan plan;
     TraceGraph made;
     __attribute__((cleanup(profile_end))) ProfileSpan span =
@@ -448,7 +455,7 @@ static void note_found(const Variant *v, Trace *trace) {
     if (variant_waits(v))
         background_help(v->background);
     else if (!v->run)
-        trace->reason = v->info.back_end ? REASON_back_end_eager : REASON_failed;
+        trace->reason = v->request.back_end ? REASON_back_end_eager : REASON_failed;
 }
 
 /* A launch that a value is asked of gets a second one, beyond any limit: run eagerly, the value would have a history of

@@ -68,7 +68,8 @@ struct Variant {
     int n_counts;
     struct Training *training; /* split forward and backward, NULL: none wanted */
     struct Training *history;  /* what a captured backward left to the results; NULL: nothing */
-    CompileInfo info;
+    CompileRequest request;
+    CompileReport info; /* that answers it */
     int64_t trace_ns;
     _Atomic int64_t hits;
 };
@@ -104,7 +105,7 @@ Status variant_admit(const Trace *trace);
  * function. first: it had none before this call. */
 void variant_compile(sn_function *fn, Trace *trace, bool first);
 /* Code for a variant whose graph went through the passes: *run, and what training holds; adds to info. */
-Status variant_make_code(Variant *variant, CompileInfo *info, Executable **run);
+Status variant_make_code(Variant *variant, CompileReport *info, Executable **run);
 /* variant_background.c: of a variant that is published and waits: its code is made by the worker, or where there is
  * none now. */
 void variant_finish(sn_function *fn, Variant *variant);

@@ -10,12 +10,12 @@
 
 typedef struct VariantJob {
     BackgroundJob job;
-    sn_function *fn;  /* is not freed before its jobs */
-    Variant *variant; /* retained */
-    CompileInfo info; /* the variant's, which others read, with what the code adds */
+    sn_function *fn;    /* is not freed before its jobs */
+    Variant *variant;   /* retained */
+    CompileReport info; /* the variant's, which others read, with what the code adds */
 } VariantJob;
 
-static void put_in_place(sn_function *fn, Variant *v, const CompileInfo *info, Executable *run) {
+static void put_in_place(sn_function *fn, Variant *v, const CompileReport *info, Executable *run) {
     if (!run) function_note_failure(fn, v->end, info->failure, info->reason);
     pthread_mutex_lock(&fn->lock);
     v->info = *info;
@@ -55,7 +55,7 @@ static bool give_to_worker(sn_function *fn, Variant *v) {
 
 void variant_finish(sn_function *fn, Variant *v) {
     if (give_to_worker(fn, v)) return;
-    CompileInfo info = v->info;
+    CompileReport info = v->info;
     Executable *run = NULL;
     if (variant_make_code(v, &info, &run) != ST_OK) run = NULL;
     put_in_place(fn, v, &info, run);
