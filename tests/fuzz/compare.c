@@ -106,6 +106,8 @@ typedef struct Calls {
     uint64_t seed;
 } Calls;
 
+enum { SHOWN_EVERY = 3 };
+
 /* The seed of a call's inputs: those that repeat a setting get other data. */
 static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     const FzProgram *const p = c->p, *const variant = c->variant;
@@ -136,9 +138,12 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
         fz_run_program(run, p);
     }
     if (!variant && counted) fz_run_share(run, &result->ops_generated, &result->ops);
+    const bool looks = mode && mode->extended && c->seed % SHOWN_EVERY == 0;
+    const uint64_t shown = looks ? fz_run_shown(run) : 0;
     failpoint_set("");
     sn_stance_set(SN_STANCE_DEFAULT);
     if (mode && mode->extended) fz_passes_end();
+    if (looks) result->untold |= !shown || fz_run_shown(run) != shown;
     result->refused |= fz_run_refused(run);
     if (mode && !c->saved) result->replayed |= fz_run_bodies(run) < PLAIN_CALLS;
     fz_run_free(run);
@@ -194,7 +199,9 @@ static void compare_mode(const Calls *calls_of, const FzSeen *want, FzResult *re
     run_calls(calls_of, got, result);
     if (result->refused && !result->differs && story)
         text_printf(story, "%s: the verifier refuses a graph\n", calls_of->mode->name);
-    result->differs |= result->refused;
+    if (result->untold && !result->differs && story)
+        text_printf(story, "%s: what is shown is not what runs\n", calls_of->mode->name);
+    result->differs |= result->refused || result->untold;
     const bool saved = calls_of->saved && result->saved;
     Calls eager = *calls_of;
     eager.mode = NULL;

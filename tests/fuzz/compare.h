@@ -6,6 +6,7 @@
 typedef struct FzResult {
     bool differs, errors; /* errors: the eager run ended in one */
     bool refused;         /* the verifier did, a graph that a pass had made */
+    bool untold;          /* what is shown of a function is not what runs */
     bool saved;           /* a plan was saved, and ran */
     bool replayed;        /* some calls of mode REPLAY ran no body */
     int64_t ops_generated, ops;

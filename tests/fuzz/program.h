@@ -239,6 +239,7 @@ void fz_run_whole(FzRun *run);
 void fz_run_program(FzRun *run, const FzProgram *p);
 void fz_run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen);
 bool fz_run_refused(const FzRun *run);
+uint64_t fz_run_shown(const FzRun *run); /* what it shows of its stages, hashed; 0: not what explain counts */
 void fz_run_share(FzRun *run, int64_t *generated, int64_t *all); /* ops, the first call left out */
 void fz_run_wait(FzRun *run);                                    /* for code that is made in the background */
 int fz_run_bodies(const FzRun *run);                             /* how many of its calls ran the body */
