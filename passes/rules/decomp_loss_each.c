@@ -68,25 +68,23 @@ Status decomp_mse_loss_backward(Builder *b, const OpRow *row, const Arg *args, V
     Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
     return done1(outs, in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p.dtype));
 }
-/* The difference, limited to the corners, times the share of grad_output. */
-static Status limited_slope(Builder *b, const Arg *args, double corner, double divisor, Val **outs) {
-    const LossPair p = loss_pair(b, &args[1]);
-    Val *const x = E(b, clamp, V(pair_difference(b, &p)), F(-corner), F(corner));
-    Val *const slope = divisor == 1 ? x : E(b, div_Tensor, V(x), F(divisor));
+/* The slope of a pair's difference z, times the share of grad_output. */
+static Status by_slope(Builder *b, const Arg *args, const LossPair *p, Val *slope, Val **outs) {
     Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
-    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p.dtype));
+    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p->dtype));
 }
 Status decomp_huber_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return limited_slope(b, args, arg_double(&args[4]), 1, outs);
+    const LossPair p = loss_pair(b, &args[1]);
+    const double delta = arg_double(&args[4]);
+    return by_slope(b, args, &p, E(b, clamp, V(pair_difference(b, &p)), F(-delta), F(delta)), outs);
 }
+/* z / beta between the corners, else 1 with its sign. A corner at 0 belongs to the side below; NaN stays. */
 Status decomp_smooth_l1_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const LossPair p = loss_pair(b, &args[1]);
     const double beta = arg_double(&args[4]);
-    if (beta != 0) return limited_slope(b, args, beta, beta, outs);
-    const LossPair p = loss_pair(b, &args[1]); /* a corner at 0 belongs to the side below; NaN stays */
-    Val *const g = grad_share(b, &args[0], &args[1], &args[3]), *const z = pair_difference(b, &p);
-    Val *const above = E(b, where_self, V(E(b, gt_Tensor, V(z), I(0))), F(1), V(z));
-    Val *const slope = E(b, where_self, V(E(b, le_Tensor, V(z), I(0))), F(-1), V(above));
-    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p.dtype));
+    Val *const z = pair_difference(b, &p), *const middle = beta != 0 ? E(b, div_Tensor, V(z), F(beta)) : z;
+    Val *const above = E(b, where_self, V(E(b, ge_Tensor, V(z), F(beta))), F(1), V(middle));
+    return by_slope(b, args, &p, E(b, where_self, V(E(b, le_Tensor, V(z), F(-beta))), F(-1), V(above)), outs);
 }
 
 static Val *log_limited(Builder *b, Val *log) { return E(b, clamp_min, V(log), F(-100)); }
