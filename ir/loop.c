@@ -19,13 +19,20 @@ enum {
 typedef struct PrimRow {
     const char *name;
     int arity, types, result;
+    double ulps[2]; /* of f32, f64 */
 } PrimRow;
 
+#define EXACT                                                                                                          \
+    { 0.5, 0.5 }
+#define ULP(f, d)                                                                                                      \
+    { f, d }
 static const PrimRow rows[PRIM_COUNT] = {
-#define SCALAR(name, arity, types, result, llvm, doc) {#name, arity, TYPES_##types, RESULT_##result},
+#define SCALAR(name, arity, types, result, llvm, bound, doc) {#name, arity, TYPES_##types, RESULT_##result, bound},
 #include "ir/scalar.def"
 #undef SCALAR
 };
+#undef EXACT
+#undef ULP
 
 /* The rows whose text says "only": one type of their class. */
 static const int only[PRIM_COUNT] = {
@@ -35,6 +42,7 @@ static const int only[PRIM_COUNT] = {
 
 const char *prim_name(Prim prim) { return rows[prim].name; }
 int prim_arity(Prim prim) { return rows[prim].arity; }
+double prim_ulps(Prim prim, SType type) { return rows[prim].ulps[type == S_f64]; }
 bool prim_returns_bool(Prim prim) { return rows[prim].result == RESULT_B; }
 bool prim_has_type(Prim prim, SType type) { return ((only[prim] ? only[prim] : rows[prim].types) >> type) & 1; }
 

@@ -36,7 +36,7 @@ enum { MAX_LOOP_DIMS = 12, CHUNK_L = 1024, LANES_L = 64, CHUNK_S = 64 };
 enum { MAX_PHASE_REDS = 16 }; /* reductions in one phase: their accumulators live in registers */
 
 typedef enum Prim {
-#define SCALAR(name, arity, types, result, llvm, doc) PRIM_##name,
+#define SCALAR(name, arity, types, result, llvm, bound, doc) PRIM_##name,
 #include "ir/scalar.def"
 #undef SCALAR
     PRIM_COUNT
@@ -46,6 +46,7 @@ const char *prim_name(Prim prim);
 int prim_arity(Prim prim);
 bool prim_has_type(Prim prim, SType type);
 bool prim_returns_bool(Prim prim);
+double prim_ulps(Prim prim, SType type);   /* the row's bound, f32 or f64; 0.5 where the exact value is rounded once */
 int prim_find(const char *name, size_t n); /* -1 when unknown */
 
 typedef enum RedKind {

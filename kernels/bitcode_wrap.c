@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
 #define OP(f, i)                                      0
 #define CMP(f, i)                                     0
 #define WRAP(T, name, arity, result, c)               IF_PRESENT(name, T)(if (c) wrap_prim(#name, #T, arity, #result);)
-#define SCALAR(name, arity, types, result, llvm, doc) EACH_##types(WRAP, name, arity, result, llvm)
+#define SCALAR(name, arity, types, result, llvm, ...) EACH_##types(WRAP, name, arity, result, llvm)
 #include "ir/scalar.def"
 #undef SCALAR
 #define CAST(from, to) wrap_cast(#from, #to);

@@ -19,7 +19,7 @@ typedef struct PrimCode {
 #define CALL                  false, 0, 0
 #define ROW(name, arity, ...) {name, arity, __VA_ARGS__},
 static const PrimCode rows[PRIM_COUNT] = {
-#define SCALAR(name, arity, types, result, llvm, doc) ROW(#name, arity, llvm)
+#define SCALAR(name, arity, types, result, llvm, bound, doc) ROW(#name, arity, llvm)
 #include "ir/scalar.def"
 #undef SCALAR
 };

@@ -9,7 +9,7 @@ static bool operand_ok(const Nest *nest, int user, int operand) {
 
 static int operands_wanted(const Inst *inst) {
     static const int8_t arity[PRIM_COUNT] = {
-#define SCALAR(name, arity, types, result, llvm, doc) arity,
+#define SCALAR(name, arity, types, result, llvm, bound, doc) arity,
 #include "ir/scalar.def"
 #undef SCALAR
     };

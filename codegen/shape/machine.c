@@ -27,7 +27,7 @@ const Machine *machine_find(const char *name, size_t n) {
 #define CMP(f, i) false
 #define CALL      true
 static const bool in_library[PRIM_COUNT] = {
-#define SCALAR(name, arity, types, result, llvm, doc) llvm,
+#define SCALAR(name, arity, types, result, llvm, bound, doc) llvm,
 #include "ir/scalar.def"
 #undef SCALAR
 };

@@ -15,14 +15,14 @@
     ENTRY void in_##name(v_##R *out, const v_##X *a, const v_##X *b) { *out = vec_##name(*a, *b); }
 #define INNER_3(name, R, X, Y)                                                                                         \
     ENTRY void in_##name(v_##R *out, const v_##X *a, const v_##Y *b, const v_##Y *c) { *out = vec_##name(*a, *b, *c); }
-#define INNER_1_(name, R, X)                          INNER_1(name, R, X)
-#define INNER_2_(name, R, X)                          INNER_2(name, R, X)
-#define INNER_3_(name, R, X, Y)                       INNER_3(name, R, X, Y)
-#define PRIM_1(T, name, R)                            INNER_1_(name##_##T, RESULT_##R(T), T)
-#define PRIM_2(T, name, R)                            INNER_2_(name##_##T, RESULT_##R(T), T)
-#define PRIM_3(T, name, R)                            INNER_3_(name##_##T, T, FIRST_##name(T), T)
-#define PRIM_INNER(T, name, arity, R)                 IF_PRESENT(name, T)(PRIM_##arity(T, name, R))
-#define SCALAR(name, arity, types, result, llvm, doc) EACH_##types(PRIM_INNER, name, arity, result)
+#define INNER_1_(name, R, X)                    INNER_1(name, R, X)
+#define INNER_2_(name, R, X)                    INNER_2(name, R, X)
+#define INNER_3_(name, R, X, Y)                 INNER_3(name, R, X, Y)
+#define PRIM_1(T, name, R)                      INNER_1_(name##_##T, RESULT_##R(T), T)
+#define PRIM_2(T, name, R)                      INNER_2_(name##_##T, RESULT_##R(T), T)
+#define PRIM_3(T, name, R)                      INNER_3_(name##_##T, T, FIRST_##name(T), T)
+#define PRIM_INNER(T, name, arity, R)           IF_PRESENT(name, T)(PRIM_##arity(T, name, R))
+#define SCALAR(name, arity, types, result, ...) EACH_##types(PRIM_INNER, name, arity, result)
 #include "ir/scalar.def"
 #undef SCALAR
 

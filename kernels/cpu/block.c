@@ -32,23 +32,23 @@
     }
 
 /* Three operands of one type, but select's first. */
-#define FIRST_select(T)                               b
-#define FIRST_fma(T)                                  T
-#define FIRST_philox(T)                               T
-#define LOOP3_(NAME, FN, R, X, Y, Z)                  LOOP3(NAME, FN, R, X, Y, Z)
-#define TRIPLE(NAME, FN, T, FIRST)                    LOOP3_(NAME, FN, T, FIRST, T, T)
-#define LOOP2_(NAME, FN, R, X, Y)                     LOOP2(NAME, FN, R, X, Y)
-#define PRIM_1(T, name, R)                            LOOP1(prim_##name##_##T, vec_##name##_##T, T, T)
-#define PRIM_2(T, name, R)                            LOOP2_(prim_##name##_##T, vec_##name##_##T, RESULT_##R(T), T, T)
-#define PRIM_3(T, name, R)                            TRIPLE(prim_##name##_##T, vec_##name##_##T, T, FIRST_##name(T))
-#define PRIM_LOOP(T, name, arity, R)                  IF_PRESENT(name, T)(PRIM_##arity(T, name, R))
-#define SCALAR(name, arity, types, result, llvm, doc) EACH_##types(PRIM_LOOP, name, arity, result)
+#define FIRST_select(T)                         b
+#define FIRST_fma(T)                            T
+#define FIRST_philox(T)                         T
+#define LOOP3_(NAME, FN, R, X, Y, Z)            LOOP3(NAME, FN, R, X, Y, Z)
+#define TRIPLE(NAME, FN, T, FIRST)              LOOP3_(NAME, FN, T, FIRST, T, T)
+#define LOOP2_(NAME, FN, R, X, Y)               LOOP2(NAME, FN, R, X, Y)
+#define PRIM_1(T, name, R)                      LOOP1(prim_##name##_##T, vec_##name##_##T, T, T)
+#define PRIM_2(T, name, R)                      LOOP2_(prim_##name##_##T, vec_##name##_##T, RESULT_##R(T), T, T)
+#define PRIM_3(T, name, R)                      TRIPLE(prim_##name##_##T, vec_##name##_##T, T, FIRST_##name(T))
+#define PRIM_LOOP(T, name, arity, R)            IF_PRESENT(name, T)(PRIM_##arity(T, name, R))
+#define SCALAR(name, arity, types, result, ...) EACH_##types(PRIM_LOOP, name, arity, result)
 #include "ir/scalar.def"
 #undef SCALAR
 
 #define PRIM_ENTRY(T, name) IF_PRESENT(name, T)([S_##T] = prim_##name##_##T, )
 static BlockFn *const prims[KP_COUNT][S_COUNT] = {
-#define SCALAR(name, arity, types, result, llvm, doc) [KP_##name] = {EACH_##types(PRIM_ENTRY, name)},
+#define SCALAR(name, arity, types, result, ...) [KP_##name] = {EACH_##types(PRIM_ENTRY, name)},
 #include "ir/scalar.def"
 #undef SCALAR
 };

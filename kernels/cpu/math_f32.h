@@ -1,10 +1,10 @@
 /* math_f32.h: transcendental functions of f32 vectors. exp, exp2, log, tanh and erf work in f32 with named fma, because
  * they are hot; sin, cos and pow work in f64 with plain products (f64 has bits to spare, and v2 has no fma of doubles).
- * Error bounds are against the exact value, found by the tests' sweeps. No branch depends on anything but the
+ * Error bounds stand in ir/scalar.def. No branch depends on anything but the
  * values, and no lane on another's, except that a rare path is skipped when no lane needs it. */
 #ifndef SINTER_KERNELS_CPU_MATH_F32_H
 #define SINTER_KERNELS_CPU_MATH_F32_H
-#include "kernels/cpu/math_f64.h"
+#include "kernels/cpu/math_wide.h"
 
 /* Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits. */
 #define ROUNDER_F32 0x1.8p23f
@@ -30,7 +30,7 @@ INLINE v_f32 exp_tail_f32(v_f32 r) {
     return vec_fma_f32(p, r * r, r);
 }
 
-/* exp, at most 1.25 ulp: x = n ln2 + r (Cody and Waite), polynomial of Cephes' expf. */
+/* exp: x = n ln2 + r (Cody and Waite), polynomial of Cephes' expf. */
 INLINE v_f32 vec_exp_f32(v_f32 a) {
     v_f32 x = a > 89.0f ? (v_f32)89.0f : a;
     x = x < -105.0f ? (v_f32)-105.0f : x;
@@ -41,7 +41,7 @@ INLINE v_f32 vec_exp_f32(v_f32 a) {
     return scale_f32(vec_fma_f32(exp_tail_f32(r), (v_f32)2.0f, (v_f32)2.0f), shifted);
 }
 
-/* exp2, at most 1 ulp: x = n + r exactly, 2^r = 1 + r P(r). */
+/* exp2: x = n + r exactly, 2^r = 1 + r P(r). */
 INLINE v_f32 vec_exp2_f32(v_f32 a) {
     v_f32 x = a > 128.0f ? (v_f32)128.0f : a;
     x = x < -152.0f ? (v_f32)-152.0f : x;
@@ -56,7 +56,7 @@ INLINE v_f32 vec_exp2_f32(v_f32 a) {
     return scale_f32(vec_fma_f32(p, r + r, (v_f32)2.0f), shifted);
 }
 
-/* log, at most 1 ulp: x = 2^e m with m in [sqrt(1/2), sqrt(2)), polynomial of Cephes' logf in m - 1. */
+/* log: x = 2^e m with m in [sqrt(1/2), sqrt(2)), polynomial of Cephes' logf in m - 1. */
 INLINE v_f32 vec_log_f32(v_f32 a) {
     const v_i32 small = a < 0x1p-126f;
     const v_f32 x = small ? a * 0x1p23f : a;
@@ -81,21 +81,57 @@ INLINE v_f32 vec_log_f32(v_f32 a) {
     return a < 0.0f ? (v_f32)__builtin_nanf("") : y;
 }
 
-/* tanh, at most 1.5 ulp: odd polynomial below 0.625 (Cephes), else 1 - 2 / (e^2x + 1). */
+/* 2^(n - 1) (1 + tail) = e^x / 2 for n = shifted - ROUNDER_F32, |x| <= 80: tail, and 2^n by its bits. */
+typedef struct Power_f32 {
+    v_f32 r, tail, scale;
+} Power_f32;
+
+INLINE Power_f32 power_f32(v_f32 x) {
+    const v_f32 shifted = vec_fma_f32(x, (v_f32)0x1.715476p0f, (v_f32)ROUNDER_F32);
+    const v_f32 n = shifted - ROUNDER_F32;
+    v_f32 r = vec_fma_f32(n, (v_f32)-0.693359375f, x);
+    r = vec_fma_f32(n, (v_f32)2.12194440e-4f, r);
+    const Power_f32 power = {r, exp_tail_f32(r), float_of((v_i32)(((v_u32)bits_f32(shifted) << 23) + (127u << 23)))};
+    return power;
+}
+
+/* tanh: x + x^3 P(x^2) below 0.9, else 1 - 2 / (e^2x + 1). */
 INLINE v_f32 vec_tanh_f32(v_f32 a) {
     const v_i32 sign = bits_f32(a) & INT32_MIN;
     const v_f32 x = float_of(bits_f32(a) ^ sign), z = a * a;
-    v_f32 p = (v_f32)-5.70498872745e-3f;
-    p = vec_fma_f32(p, z, (v_f32)2.06390887954e-2f);
-    p = vec_fma_f32(p, z, (v_f32)-5.37397155531e-2f);
-    p = vec_fma_f32(p, z, (v_f32)1.33314422036e-1f);
-    p = vec_fma_f32(p, z, (v_f32)-3.33332819422e-1f);
+    v_f32 p = (v_f32)-0x1.dc059ap-12f;
+    p = vec_fma_f32(p, z, (v_f32)0x1.521516p-9f);
+    p = vec_fma_f32(p, z, (v_f32)-0x1.0eb9dep-7f);
+    p = vec_fma_f32(p, z, (v_f32)0x1.62ebd0p-6f);
+    p = vec_fma_f32(p, z, (v_f32)-0x1.b9c9c6p-5f);
+    p = vec_fma_f32(p, z, (v_f32)0x1.110f36p-3f);
+    p = vec_fma_f32(p, z, (v_f32)-0x1.55554ep-2f);
     const v_f32 near = vec_fma_f32(p * z, x, x);
-    const v_f32 far = 1.0f - 2.0f / (vec_exp_f32(x + x) + 1.0f);
-    return float_of(bits_f32(x < 0.625f ? near : far) | sign);
+    const Power_f32 power = power_f32(x > 10.0f ? (v_f32)20.0f : x + x); /* tanh(10) rounds to 1 */
+    const v_f32 far = 1.0f - 2.0f / vec_fma_f32(power.tail, power.scale, power.scale + 1.0f);
+    return float_of(bits_f32(x < 0.9f ? near : far) | sign);
 }
 
-/* erf, at most 1 ulp: two minimax polynomials after N. Juffa, the far one giving 1 - e^P(|x|). */
+/* sigmoid: e = e^-|x| and d = 1 + e with what rounding them lost; the quotient 1 / d, below 0 e / d, and
+ * what it lost of d. Where e is below 2^-87 d is 1, and e itself the result. */
+INLINE v_f32 vec_sigmoid_f32(v_f32 a) {
+    const v_f32 size = float_of(bits_f32(a) | INT32_MIN), x = size < -105.0f ? (v_f32)-105.0f : size;
+    const v_i32 falls = a < 0.0f, far = x < -60.0f;
+    const v_f32 shifted = vec_fma_f32(x, (v_f32)0x1.715476p0f, (v_f32)ROUNDER_F32), n = shifted - ROUNDER_F32;
+    const v_f32 high = vec_fma_f32(n, (v_f32)-0.693359375f, x), r = vec_fma_f32(n, (v_f32)2.12194440e-4f, high);
+    const v_f32 r_low = vec_fma_f32(n, (v_f32)2.12194440e-4f, high - r), tail = exp_tail_f32(r);
+    const v_f32 e = 1.0f + tail, e_low = ((1.0f - e) + tail) + r_low;
+    const v_f32 scale =
+        float_of((v_i32)(((v_u32)bits_f32(far ? (v_f32)(ROUNDER_F32 - 87.0f) : shifted) << 23) + (127u << 23)));
+    const v_f32 d = vec_fma_f32(e, scale, (v_f32)1.0f), d_low = vec_fma_f32(e, scale, 1.0f - d) + scale * e_low;
+    const v_f32 above = falls ? e : (v_f32)1.0f, above_low = falls ? e_low : (v_f32)0.0f;
+    const v_f32 ratio = above / d, rest = vec_fma_f32(-ratio, d, above) + vec_fma_f32(-ratio, d_low, above_low);
+    const v_f32 inverse = falls ? vec_fma_f32(-ratio, scale, (v_f32)1.0f) : ratio; /* of d, nearly */
+    const v_f32 value = vec_fma_f32(rest, inverse, ratio);
+    return scale_f32(value + value, falls ? shifted : (v_f32)ROUNDER_F32);
+}
+
+/* erf: two minimax polynomials after N. Juffa, the far one giving 1 - e^P(|x|). */
 INLINE v_f32 vec_erf_f32(v_f32 a) {
     const v_i32 sign = bits_f32(a) & INT32_MIN;
     const v_f32 whole = float_of(bits_f32(a) ^ sign);
@@ -118,7 +154,7 @@ INLINE v_f32 vec_erf_f32(v_f32 a) {
     return float_of(bits_f32(t > 0.927734375f ? far : near) | sign);
 }
 
-/* sin and cos, at most 1 ulp: the angle is taken mod pi/2 in f64 (n * high part is exact below 2^20), polynomials with
+/* sin and cos: the angle is taken mod pi/2 in f64 (n * high part is exact below 2^20), polynomials with
  * error 2^-35. Large angles share the f64 reduction. */
 typedef struct Turn_f32 {
     v_f64 angle; /* |angle| <= pi/4 and a little */
@@ -138,22 +174,37 @@ INLINE Turn_f32 turn_f32(v_f32 a) {
     return turn;
 }
 
+INLINE v_f64 sine_f32(v_f64 r) {
+    const v_f64 z = r * r;
+    const v_f64 s = ((0x1.6dbddf4aff6bep-19 * z - 0x1.a013a73e99fb2p-13) * z + 0x1.11110def1cca5p-7) * z;
+    return r + r * z * (s - 0x1.555555545e230p-3);
+}
+INLINE v_f64 cosine_f32(v_f64 r) {
+    const v_f64 z = r * r;
+    const v_f64 c = (-0x1.25242c7003f0bp-22 * z + 0x1.a015c42d21ae5p-16) * z - 0x1.6c16bf54c5b91p-10;
+    return 1.0 - 0.5 * z + z * z * (c * z + 0x1.5555555502d16p-5);
+}
+
 /* sin(angle + quadrant * pi/2). */
 INLINE v_f32 wave_f32(Turn_f32 turn, int64_t quarter) {
-    const v_f64 r = turn.angle, z = r * r;
     const v_i64 quadrant = turn.quadrant + quarter;
-    const v_f64 s = ((0x1.6dbddf4aff6bep-19 * z - 0x1.a013a73e99fb2p-13) * z + 0x1.11110def1cca5p-7) * z;
-    const v_f64 c = (-0x1.25242c7003f0bp-22 * z + 0x1.a015c42d21ae5p-16) * z - 0x1.6c16bf54c5b91p-10;
-    const v_f64 sine = r + r * z * (s - 0x1.555555545e230p-3);
-    const v_f64 cosine = 1.0 - 0.5 * z + z * z * (c * z + 0x1.5555555502d16p-5);
-    const v_f64 size = (quadrant & 1) != 0 ? cosine : sine;
+    const v_f64 size = (quadrant & 1) != 0 ? cosine_f32(turn.angle) : sine_f32(turn.angle);
     return CONVERT((quadrant & 2) != 0 ? -size : size, v_f32);
 }
 
 INLINE v_f32 vec_sin_f32(v_f32 a) { return a == 0.0f ? a : wave_f32(turn_f32(a), 0); }
 INLINE v_f32 vec_cos_f32(v_f32 a) { return wave_f32(turn_f32(a), 1); }
 
-/* pow, at most 1 ulp: e^(b log|a|) in f64, whose error is far below a f32 ulp. */
+/* tan = sine / cosine, or -cosine / sine in odd quadrants. */
+INLINE v_f32 vec_tan_f32(v_f32 a) {
+    const Turn_f32 turn = turn_f32(a);
+    const v_f64 sine = sine_f32(turn.angle), cosine = cosine_f32(turn.angle);
+    const v_i64 odd = (turn.quadrant & 1) != 0;
+    const v_f64 ratio = (odd ? -cosine : sine) / (odd ? sine : cosine);
+    return a == 0.0f ? a : CONVERT(ratio, v_f32);
+}
+
+/* pow: e^(b log|a|) in f64, whose error is far below a f32 ulp. */
 INLINE v_f32 vec_pow_f32(v_f32 a, v_f32 b) {
     const v_f64 x = CONVERT(a, v_f64), y = CONVERT(b, v_f64);
     const Split_f64 split = split_f64(vec_abs_f64(x));

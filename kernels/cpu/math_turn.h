@@ -139,7 +139,7 @@ INLINE v_f64 wave_f64(Turn_f64 turn, int64_t quarter) {
     return (quadrant & 2) != 0 ? -size : size;
 }
 
-/* sin and cos, at most 1 ulp for every angle. */
+/* sin and cos, of every angle. */
 INLINE v_f64 vec_sin_f64(v_f64 a) { return a == 0.0 ? a : wave_f64(turn_f64(a), 0); }
 INLINE v_f64 vec_cos_f64(v_f64 a) { return wave_f64(turn_f64(a), 1); }
 

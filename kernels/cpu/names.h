@@ -7,7 +7,7 @@
 #define SINTER_KERNELS_CPU_NAMES_H
 
 enum {
-#define SCALAR(name, arity, types, result, llvm, doc) KP_##name,
+#define SCALAR(name, arity, types, result, ...) KP_##name,
 #include "ir/scalar.def"
 #undef SCALAR
     KP_COUNT

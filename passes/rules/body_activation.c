@@ -46,7 +46,7 @@ BodyFn body_softplus_backward, body_elu_backward, body_mish_backward, body_log_s
 /* grad sigmoid(beta x); grad itself above the threshold */
 int body_softplus_backward(BodyCall *c) {
     const int grad = X(0), scaled = P2(mul, X(1), N(2));
-    return P3(select, P2(gt, scaled, N(3)), grad, P2(mul, grad, math_sigmoid(c, scaled)));
+    return P3(select, P2(gt, scaled, N(3)), grad, P2(mul, grad, P1(sigmoid, scaled)));
 }
 /* (grad, alpha, scale, input_scale, is_result, x): below 0 the slope is input_scale (result + alpha scale) */
 int body_elu_backward(BodyCall *c) {
@@ -58,7 +58,7 @@ int body_elu_backward(BodyCall *c) {
 /* t + x s (1 - t t), t = tanh(softplus(x)), s = sigmoid(x) */
 int body_mish_backward(BodyCall *c) {
     const int grad = X(0), x = X(1), t = P1(tanh, math_softplus(c, x, K(1), K(INFINITY)));
-    const int bend = P2(mul, P2(mul, x, math_sigmoid(c, x)), P2(sub, K(1), P2(mul, t, t)));
+    const int bend = P2(mul, P2(mul, x, P1(sigmoid, x)), P2(sub, K(1), P2(mul, t, t)));
     return P2(mul, grad, P2(add, t, bend));
 }
 /* z = exp(-|x|), which the buffer holds rounded: the slope is z / (1 + z) above 0, the rest of 1 below. */
@@ -68,7 +68,7 @@ int body_log_sigmoid_backward(BodyCall *c) {
 }
 int body_celu(BodyCall *c) {
     const int x = X(0), alpha = N(1);
-    return P3(select, P2(lt, x, K(0)), P2(mul, alpha, math_expm1(c, P2(div, x, alpha))), x);
+    return P3(select, P2(lt, x, K(0)), P2(mul, alpha, P1(expm1, P2(div, x, alpha))), x);
 }
 
 BodyFn body_logit, body_logit_backward, body_prelu_kernel;

@@ -99,7 +99,7 @@ static int floor_int(BodyCall *c, int x, int y) {
 
 /* As Python and PyTorch: from the remainder, so that no multiple is missed by rounding x / y. */
 static int floor_float(BodyCall *c, int x, int y) {
-    const int rest = math_fmod(c, x, y);
+    const int rest = P2(fmod, x, y);
     const int exact = P2(div, P2(sub, x, rest), y);
     const int below = P2(and, P2(ne, rest, K(0)), P2(ne, P2(lt, rest, K(0)), P2(lt, y, K(0))));
     const int quotient = P3(select, below, P2(sub, exact, K(1)), exact);
@@ -135,13 +135,13 @@ int body_floor_divide(BodyCall *c) { return divide_floor(c); }
 
 int body_fmod(BodyCall *c) {
     const int x = X(0), y = X(1);
-    return body_is_float(c) ? math_fmod(c, x, y) : P2(imod, x, body_nonzero(c, y));
+    return body_is_float(c) ? P2(fmod, x, y) : P2(imod, x, body_nonzero(c, y));
 }
 
 /* The sign of the divisor. */
 int body_remainder(BodyCall *c) {
     const int x = X(0), y = body_is_float(c) ? X(1) : body_nonzero(c, X(1));
-    const int rest = body_is_float(c) ? math_fmod(c, x, y) : P2(imod, x, y);
+    const int rest = body_is_float(c) ? P2(fmod, x, y) : P2(imod, x, y);
     const int other = P2(and, P2(ne, rest, K(0)), P2(ne, P2(lt, rest, K(0)), P2(lt, y, K(0))));
     return P3(select, other, P2(add, rest, y), rest);
 }

@@ -11,8 +11,10 @@
 
 static inline bool dtype_is_half(DType dtype) { return dtype == DT_f16 || dtype == DT_bf16; }
 
-Val *in_dtype(Builder *b, Val *x, DType dtype);                              /* x itself if it has the dtype */
-Val *widened(Builder *b, Val *x);                                            /* half dtypes to f32; NULL stays NULL */
+Val *in_dtype(Builder *b, Val *x, DType dtype); /* x itself if it has the dtype */
+Val *widened(Builder *b, Val *x);               /* half dtypes to f32; NULL stays NULL */
+/* A wider dtype, which holds the squares of all numbers: f16 to f32, others to f64; NULL stays NULL. */
+Val *squarable(Builder *b, Val *x);
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim); /* n 0: all dims */
 /* The first two moments of floats over dims, in x's dtype, for every op that normalises or gives a variance. The mean
  * is rounded, so the deviations from it do not add up to 0: what that adds to their squares is taken off again (their

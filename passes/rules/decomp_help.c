@@ -12,6 +12,11 @@ Val *in_dtype(Builder *b, Val *x, DType dtype) {
 
 Val *widened(Builder *b, Val *x) { return x && dtype_is_half(x->meta->dtype) ? in_dtype(b, x, DT_f32) : x; }
 
+Val *squarable(Builder *b, Val *x) {
+    const DType dtype = x ? x->meta->dtype : DT_f64;
+    return in_dtype(b, x, dtype == DT_f16 ? DT_f32 : DT_f64);
+}
+
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim) {
     return E(b, sum_dim_IntList, V(x), n ? A_INTS(dims, n) : A_NONE, A_BOOL(keepdim));
 }

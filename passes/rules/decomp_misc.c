@@ -45,7 +45,7 @@ Status decomp_var_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs)
     return done1(outs, var_of(b, args[0], args[1], unbiased(&args[2]), args[3]));
 }
 Status decomp_std(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const x = widened(b, args[0].val);
+    Val *const x = squarable(b, args[0].val);
     Val *const std = E(b, sqrt, V(var_of(b, V(x), args[1], args[2], args[3])));
     return done1(outs, in_dtype(b, std, args[0].val->meta->dtype));
 }

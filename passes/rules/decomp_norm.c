@@ -181,7 +181,7 @@ static Arg var_divisor(Builder *b, const Meta *x, const Arg *dims, const Arg *co
 }
 
 Status decomp_var(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const x = widened(b, args[0].val);
+    Val *const x = squarable(b, args[0].val);
     if (!x) return error_pending();
     const Arg one = I(0), dims = args[1].kind == ARG_ints && args[1].n ? args[1] : A_NONE;
     const Moments m = moments_over(b, x, dims, var_divisor(b, x->meta, &dims, &one), args[3]);

@@ -53,14 +53,17 @@ Status deriv_tanh_backward(Deriv *d) { /* go (1 - y y) */
 
 Status deriv_gelu(Deriv *d) { return deriv_set(d, 0, E(d->b, gelu_backward, V(grad_of(d)), d->args[0], d->args[1])); }
 
+/* x x, held where a product with what is 0 there has to be 0. */
+static Val *finite_square(Builder *b, Val *x) { return E(b, clamp_max, V(square_of(b, x)), F(1e30)); }
+
 /* slope = cdf + x pdf, bend = pdf (2 - x x) */
 static Status gelu_erf(Deriv *d, BackwardPoint p) {
     Builder *const b = p.b;
     Val *const cdf = mul_n(b, add_n(b, E(b, erf, V(mul_n(b, p.x, M_SQRT1_2))), 1), 0.5);
-    Val *const e = E(b, exp, V(mul_n(b, square_of(b, p.x), -0.5)));
+    Val *const square = finite_square(b, p.x), *const e = E(b, exp, V(mul_n(b, square, -0.5)));
     Val *const pdf = mul_n(b, e, 0.5 * M_SQRT1_2 * M_2_SQRTPI);
     Val *const slope = add(b, cdf, mul(b, p.x, pdf));
-    return set_pair(d, p, 1, slope, mul(b, pdf, n_minus(b, 2, square_of(b, p.x))));
+    return set_pair(d, p, 1, slope, mul(b, pdf, n_minus(b, 2, square)));
 }
 
 /* t = tanh(u), u = beta (x + kappa x^3): slope = (1 + t + x t')/2 with t' = (1 - t t) u';
@@ -68,7 +71,7 @@ static Status gelu_erf(Deriv *d, BackwardPoint p) {
 static Status gelu_tanh(Deriv *d, BackwardPoint p) {
     const double beta = M_SQRT2 * M_2_SQRTPI * 0.5, kappa = 0.044715;
     Builder *const b = p.b;
-    Val *const square = square_of(b, p.x);
+    Val *const square = finite_square(b, p.x);
     Val *const inner = mul_n(b, mul(b, p.x, add_n(b, mul_n(b, square, kappa), 1)), beta);
     Val *const t = E(b, tanh, V(inner));
     Val *const rest = n_minus(b, 1, square_of(b, t));

@@ -19,9 +19,9 @@ typedef struct PrimRow {
     bool is_bool;
 } PrimRow;
 static const PrimRow rows[] = {
-#define RESULT_T                                      false
-#define RESULT_B                                      true
-#define SCALAR(name, arity, types, result, llvm, doc) {#name, PRIM_##name, arity, RESULT_##result},
+#define RESULT_T                                             false
+#define RESULT_B                                             true
+#define SCALAR(name, arity, types, result, llvm, bound, doc) {#name, PRIM_##name, arity, RESULT_##result},
 #include "ir/scalar.def"
 #undef SCALAR
 };

@@ -377,6 +377,18 @@ static void double_store(DType dtype, void *to, const Value *value) {
 
 static double pick(bool first, double a, double b) { return isnan(a) || isnan(b) ? NAN : first ? a : b; }
 
+static double sigmoid(double a) { return 1 / (1 + exp(-a)); }
+
+/* Elementary functions by libm. */
+static double (*const of_one[PRIM_COUNT])(double) = {
+    [PRIM_exp] = exp,     [PRIM_exp2] = exp2,      [PRIM_expm1] = expm1, [PRIM_log] = log,     [PRIM_log2] = log2,
+    [PRIM_log10] = log10, [PRIM_log1p] = log1p,    [PRIM_sin] = sin,     [PRIM_cos] = cos,     [PRIM_tan] = tan,
+    [PRIM_asin] = asin,   [PRIM_acos] = acos,      [PRIM_atan] = atan,   [PRIM_sinh] = sinh,   [PRIM_cosh] = cosh,
+    [PRIM_tanh] = tanh,   [PRIM_asinh] = asinh,    [PRIM_acosh] = acosh, [PRIM_atanh] = atanh, [PRIM_erf] = erf,
+    [PRIM_erfc] = erfc,   [PRIM_sigmoid] = sigmoid};
+static double (*const of_two[PRIM_COUNT])(double, double) = {
+    [PRIM_pow] = pow, [PRIM_atan2] = atan2, [PRIM_hypot] = hypot, [PRIM_fmod] = fmod};
+
 static bool float_prim(int prim, double a, double b, double c, double *out) {
     switch (prim) {
     case PRIM_add:
@@ -421,32 +433,10 @@ static bool float_prim(int prim, double a, double b, double c, double *out) {
     case PRIM_rint:
         *out = rint(a);
         break;
-    case PRIM_exp:
-        *out = exp(a);
-        break;
-    case PRIM_exp2:
-        *out = exp2(a);
-        break;
-    case PRIM_log:
-        *out = log(a);
-        break;
-    case PRIM_sin:
-        *out = sin(a);
-        break;
-    case PRIM_cos:
-        *out = cos(a);
-        break;
-    case PRIM_tanh:
-        *out = tanh(a);
-        break;
-    case PRIM_erf:
-        *out = erf(a);
-        break;
-    case PRIM_pow:
-        *out = pow(a, b);
-        break;
     default:
-        return false;
+        if (of_one[prim]) *out = of_one[prim](a);
+        if (of_two[prim]) *out = of_two[prim](a, b);
+        return of_one[prim] || of_two[prim];
     }
     return true;
 }

@@ -239,7 +239,7 @@ static SType operand_type(Prim prim, SType type, int operand) {
 /* The row's `types` word and its one-type exceptions, said again. */
 static bool expected_to_exist(Prim prim, SType type) {
     static const char *const words[] = {
-#define SCALAR(name, arity, types, result, llvm, doc) #types,
+#define SCALAR(name, arity, types, result, llvm, bound, doc) #types,
 #include "ir/scalar.def"
 #undef SCALAR
     };
@@ -250,7 +250,7 @@ static bool expected_to_exist(Prim prim, SType type) {
     return strchr(word, type <= S_f64 ? 'F' : type <= S_i64 ? 'I' : 'B') != NULL;
 }
 static const char *const prim_names[] = {
-#define SCALAR(name, arity, types, result, llvm, doc) #name,
+#define SCALAR(name, arity, types, result, llvm, bound, doc) #name,
 #include "ir/scalar.def"
 #undef SCALAR
 };
