@@ -13,6 +13,7 @@ sanitizers  push  stage_sanitizers
 threads     push  stage_threads
 clang       push  stage_clang
 casts       all   stage_casts
+handles     all   stage_handles
 '
 everything=0
 
@@ -56,7 +57,7 @@ stage_sanitizers() {
 # The programs whose tests have several threads at work: only they are built with the sanitizer that sees races.
 stage_threads() {
   local programs=(test_threads test_engine test_parallel test_contract_c_threads test_background test_cuda_background
-    test_cuda_device test_cuda_streams)
+    test_cuda_device test_cuda_streams test_races)
   local tsan="$build-tsan" chosen=() name
   for name in "${programs[@]}"; do
     if [ $# -eq 0 ] || grep -qE -- "$1" <<<"unit.$name cuda.$name"; then chosen+=("$name"); fi
@@ -85,6 +86,13 @@ stage_casts() {
   configure_beside "$casts" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DSINTER_SANITIZE=float-cast-overflow
   build "$casts" test_ops
   run_ctest "$casts" ops '^ops[.](numbers|wrong|compiled|errors)$'
+}
+
+# No test uses a handle behind its end: each that did would get an error with the lines of its birth and its end.
+stage_handles() {
+  [ $# -eq 0 ] || return 0
+  build "$build" tests_unit
+  SINTER_CHECK_HANDLES=1 run_ctest "$build" unit
 }
 
 # seconds_used: of the processors, by all that has ended so far, in user mode and system (proc(5), cutime and cstime).

@@ -737,8 +737,30 @@ static bool out_arguments(Gen *g, const OpRow *row, FzStep *step) {
     return true;
 }
 
+/* The argument whose values are probabilities, or -1: by the row's check, or of a composite whose parts have it. */
+static int unit_argument(const OpRow *row) {
+    const bool draws = !strcmp(row->base, "bernoulli");
+    const char *const name = row->check.param                           ? row->check.param
+                             : draws && strcmp(row->overload, "Tensor") ? "self"
+                                                                        : "p";
+    if (row->check.kind != CHECK_unit && (!draws || !strcmp(row->overload, "p"))) return -1;
+    for (int i = 0; i < row->n_params; i++)
+        if (!strcmp(row->params[i].name, name)) return i;
+    return -1;
+}
+
+/* Mostly inside of its op's domain: the sigmoid of what was chosen, since few programs may end in an error. */
+static void enter_domain(Gen *g, const OpRow *row, FzStep *step) {
+    const int i = unit_argument(row);
+    if (i < 0 || i >= step->n_args || step->args[i].kind != FZ_value || !gen_chance(g, 90)) return;
+    FzStep inside = {.kind = FZ_op, .op = "aten::sigmoid", .args = {step->args[i]}, .n_args = 1};
+    if (gen_try(g, &inside)) step->args[i].value = inside.out;
+}
+
 bool gen_propose(Gen *g, const OpRow *row, OpForm form, FzStep *step) {
     *step = (FzStep){.kind = FZ_op};
     snprintf(step->op, sizeof step->op, "%s", op_form_name(row, form));
-    return arguments(g, row, step) && (form != FORM_out || out_arguments(g, row, step));
+    if (!arguments(g, row, step)) return false;
+    if (form == FORM_functional) enter_domain(g, row, step);
+    return form != FORM_out || out_arguments(g, row, step);
 }
