@@ -48,7 +48,7 @@ static DType statistics_dtype(const MetaCall *call, const Meta *input) {
 /* batch norm ---------------------------------------------------------------------------------- */
 
 static Status batch_args(const MetaCall *call, const Meta *input) {
-    static const char *const names[] = {"weight", "bias", "running_mean", "running_var", "save_mean", "save_invstd"};
+    static const char *const names[] = {"weight", "bias", "running_mean", "running_var"};
     TRY(want_input(call, input, "input"));
     for (int i = 0; i < COUNT_OF(names); i++) TRY(want_channels(call, names[i], input, input->sizes[1]));
     return ST_OK;
@@ -151,6 +151,10 @@ Status meta_native_batch_norm_backward(MetaCall *call) {
     TRY(batch_args(call, input));
     if (train && !(tensor_named(call, "save_mean") && tensor_named(call, "save_invstd")))
         return meta_fail(call, ST_ARGUMENT, "save_mean and save_invstd must be given in training");
+    if (train) { /* else they are not read: what a forward with running statistics returned, which is empty */
+        TRY(want_channels(call, "save_mean", input, input->sizes[1]));
+        TRY(want_channels(call, "save_invstd", input, input->sizes[1]));
+    }
     TRY(want_running(call, train));
     return gradients_out(call, input, input->sizes[1]);
 }
