@@ -43,6 +43,13 @@ Status meta_loss_backward(MetaCall *call) {
     return elementwise_out(call, &e, dtype);
 }
 
+/* Row-major, whatever the operands are, as PyTorch makes room for it. */
+Status meta_pair_backward(MetaCall *call) {
+    TRY(meta_loss_backward(call));
+    out_contiguous(call, &call->out[0]);
+    return ST_OK;
+}
+
 /* One value, or as many as there are elements. */
 static Status reduced_loss(MetaCall *call) {
     TRY(meta_loss_backward(call));

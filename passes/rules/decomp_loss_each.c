@@ -61,22 +61,21 @@ Status decomp_soft_margin_loss(Builder *b, const OpRow *row, const Arg *args, Va
     return reduced_each(b, E(b, log1p, V(power)), &p, &args[2], outs);
 }
 
+/* The slope of a pair's difference z, times the share of grad_output. */
+static Status by_slope(Builder *b, const OpRow *row, const Arg *args, const LossPair *p, Val *slope, Val **outs) {
+    Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
+    Val *const x = in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p->dtype);
+    return done1(outs, in_layout_of(b, row, args, 0, x));
+}
 /* (grad_output, self, target, reduction) */
 Status decomp_mse_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, &args[1]);
-    Val *const slope = E(b, mul_Tensor, V(pair_difference(b, &p)), F(2));
-    Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
-    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p.dtype));
-}
-/* The slope of a pair's difference z, times the share of grad_output. */
-static Status by_slope(Builder *b, const Arg *args, const LossPair *p, Val *slope, Val **outs) {
-    Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
-    return done1(outs, in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p->dtype));
+    return by_slope(b, row, args, &p, E(b, mul_Tensor, V(pair_difference(b, &p)), F(2)), outs);
 }
 Status decomp_huber_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, &args[1]);
     const double delta = arg_double(&args[4]);
-    return by_slope(b, args, &p, E(b, clamp, V(pair_difference(b, &p)), F(-delta), F(delta)), outs);
+    return by_slope(b, row, args, &p, E(b, clamp, V(pair_difference(b, &p)), F(-delta), F(delta)), outs);
 }
 /* z / beta between the corners, else 1 with its sign. A corner at 0 belongs to the side below; NaN stays. */
 Status decomp_smooth_l1_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -84,7 +83,7 @@ Status decomp_smooth_l1_loss_backward(Builder *b, const OpRow *row, const Arg *a
     const double beta = arg_double(&args[4]);
     Val *const z = pair_difference(b, &p), *const middle = beta != 0 ? E(b, div_Tensor, V(z), F(beta)) : z;
     Val *const above = E(b, where_self, V(E(b, ge_Tensor, V(z), F(beta))), F(1), V(middle));
-    return by_slope(b, args, &p, E(b, where_self, V(E(b, le_Tensor, V(z), F(-beta))), F(-1), V(above)), outs);
+    return by_slope(b, row, args, &p, E(b, where_self, V(E(b, le_Tensor, V(z), F(-beta))), F(-1), V(above)), outs);
 }
 
 static Val *log_limited(Builder *b, Val *log) { return E(b, clamp_min, V(log), F(-100)); }
