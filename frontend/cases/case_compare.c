@@ -133,6 +133,12 @@ static bool number_close(DType dtype, const char *got, const char *want, const C
     return is_within(value_at(dtype, got), value_at(dtype, want), tolerance);
 }
 
+static bool zeros_differ(DType dtype, const char *got, const char *want) {
+    if (!dtype_is_float(dtype)) return false;
+    const double x = value_at(dtype, got), y = value_at(dtype, want);
+    return x == 0 && y == 0 && signbit(x) != signbit(y);
+}
+
 /* Elements in row-major order of the spec's strided tensor: offsets into its span. */
 static int64_t *row_major_offsets(const Json *spec, int64_t numel) {
     const Json *size = json_get(spec, "size"), *stride = json_get(spec, "stride");
@@ -149,6 +155,8 @@ static int64_t *row_major_offsets(const Json *spec, int64_t numel) {
     }
     return offsets;
 }
+
+enum { MOST_SHOWN = 6 }; /* elements of one result that a finding tells */
 
 typedef struct Values { /* two dense views of a result */
     DType dtype;
@@ -177,12 +185,39 @@ static bool is_cancelled(const Values *v, int64_t e, const CaseTolerance *tolera
                            tolerance->atol + tolerance->rtol * v->terms[e];
 }
 
+static void say_element(const Values *v, int64_t e, Text *why) {
+    text_printf(why, "element %lld is %.9g, not %.9g", (long long)e, value_at(v->dtype, got_at(v, e)),
+                value_at(v->dtype, want_at(v, e)));
+    if (v->exact) text_printf(why, " (%.9g in f64)", v->exact[e]);
+}
+
+static void note_element(const Values *v, int64_t e, CaseDiffs *diffs, Text *why) {
+    if (diffs->shown++ >= MOST_SHOWN) return;
+    if (diffs->shown > 1) text_puts(why, "; ");
+    say_element(v, e, why);
+}
+
+/* All elements, counted by how they differ. */
+static bool count_values(const Values *v, const CaseTolerance *tolerance, Text *why) {
+    CaseDiffs *const diffs = tolerance->diffs;
+    const int64_t wrong = diffs->wrong;
+    for (int64_t e = 0; e < v->numel; e++) {
+        const bool close = number_close(v->dtype, got_at(v, e), want_at(v, e), tolerance);
+        const bool sign = close && zeros_differ(v->dtype, got_at(v, e), want_at(v, e));
+        if (close && !sign) continue;
+        const bool off = !close && v->exact && (is_off_reference(v, e, tolerance) || is_cancelled(v, e, tolerance));
+        *(sign ? &diffs->signs : off ? &diffs->off : &diffs->wrong) += 1;
+        note_element(v, e, diffs, why);
+    }
+    return diffs->wrong == wrong;
+}
+
 static bool values_close(const Values *v, const CaseTolerance *tolerance, Text *why) {
+    if (tolerance->diffs) return count_values(v, tolerance, why);
     for (int64_t e = 0; e < v->numel; e++) {
         if (number_close(v->dtype, got_at(v, e), want_at(v, e), tolerance)) continue;
         if (v->exact && (is_off_reference(v, e, tolerance) || is_cancelled(v, e, tolerance))) continue;
-        text_printf(why, "element %lld is %.9g, not %.9g", (long long)e, value_at(v->dtype, got_at(v, e)),
-                    value_at(v->dtype, want_at(v, e)));
+        say_element(v, e, why);
         return false;
     }
     return true;
@@ -193,6 +228,15 @@ static double *read_f64(sn_tensor *t, sn_tensor *like) {
     size_t bytes;
     if (!t || sn_dtype_of(t) != SN_F64 || sn_numel(t) != sn_numel(like)) return NULL;
     return read_all(t, &bytes);
+}
+
+bool case_zeros(const SafeFile *file, const Json *spec) {
+    const char *name = json_string(json_get(spec, "t"));
+    const SafeTensor *span = name ? safetensors_find(file, name) : NULL;
+    const size_t width = span ? (size_t)dtype_bytes(span->dtype) : 1;
+    for (size_t at = 0; span && at < span->bytes; at += width)
+        if (value_at(span->dtype, (const char *)span->data + at) != 0) return false;
+    return span != NULL;
 }
 
 bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, const CaseTolerance *tolerance, Text *why) {

@@ -11,8 +11,9 @@ typedef struct Outcome {
     sn_tensor *outs[MAX_CASE_OUTS];
     sn_value values[MAX_CASE_OUTS]; /* of eager's call: what is no tensor stands here */
     int n_outs;
-    sn_tensor *grads[MAX_CASE_INPUTS]; /* of inputs that require one, in order */
-    int n_grads;
+    sn_tensor *grads[MAX_CASE_INPUTS];  /* of inputs that require one, in order */
+    sn_tensor *second[MAX_CASE_INPUTS]; /* gradients of these, where the case has such */
+    int n_grads, n_second;
     CaseCall call;
 } Outcome;
 
@@ -20,9 +21,11 @@ typedef struct CaseRun {
     Arena *arena;
     const SafeFile *file;
     const Json *spec;
-    const char *op;
+    const char *op, *path;
     const Outcome *exact; /* of the call in f64, or NULL */
     const Outcome *terms; /* of the call on magnitudes, of a sum of products; or NULL */
+    const CaseOptions *options;
+    CaseDiffs diffs; /* of the part that is compared */
     Text why;
 } CaseRun;
 
@@ -45,6 +48,24 @@ static Status prepare_case(CaseRun *run, Outcome *outcome, CaseFloats floats) {
 
 static bool spec_is_tensor(const Json *spec) { return json_get(spec, "t") != NULL; }
 
+/* Gradients of the first ones. One that depends on no input is no root. */
+static Status run_second(CaseRun *run, Outcome *outcome, const Json *second, sn_tensors leaves) {
+    const Json *of = json_get(second, "of"), *incoming = json_get(second, "with");
+    sn_tensor *roots[MAX_CASE_INPUTS], *with[MAX_CASE_INPUTS];
+    int n = 0;
+    for (int i = 0; of && incoming && i < of->n && i < incoming->n; i++) {
+        const int64_t at = of->items[i].i;
+        sn_tensor *const root = at >= 0 && at < outcome->n_grads ? outcome->grads[at] : NULL;
+        if (!root || !sn_requires_grad(root)) continue;
+        roots[n] = root;
+        with[n++] = case_tensor(run->file, &incoming->items[i], outcome->call.floats);
+    }
+    outcome->n_second = leaves.n;
+    if (!n) return ST_OK;
+    return (Status)sn_gradients((sn_tensors){roots, n}, leaves, (sn_tensors){with, n}, SN_ALLOW_UNUSED,
+                                outcome->second);
+}
+
 /* Gradients of the listed outputs with the file's incoming gradients. */
 static Status run_backward(CaseRun *run, Outcome *outcome) {
     const Json *grad = json_get(run->spec, "grad"), *outputs = json_get(grad, "outputs"),
@@ -62,8 +83,11 @@ static Status run_backward(CaseRun *run, Outcome *outcome) {
     for (int i = 0; i < outcome->call.n_inputs; i++)
         if (flag(outcome->call.inputs[i].spec, "requires_grad"))
             leaves[outcome->n_grads++] = outcome->call.inputs[i].tensor;
-    return (Status)sn_gradients((sn_tensors){roots, n_roots}, (sn_tensors){leaves, outcome->n_grads},
-                                (sn_tensors){with, n_roots}, SN_ALLOW_UNUSED, outcome->grads);
+    const Json *const second = json_get(grad, "second");
+    TRY((Status)sn_gradients((sn_tensors){roots, n_roots}, (sn_tensors){leaves, outcome->n_grads},
+                             (sn_tensors){with, n_roots}, second ? SN_ALLOW_UNUSED | SN_CREATE_GRAPH : SN_ALLOW_UNUSED,
+                             outcome->grads));
+    return second ? run_second(run, outcome, second, (sn_tensors){leaves, outcome->n_grads}) : ST_OK;
 }
 
 /* "autocast": "bf16": calls are made in such a region, backwards outside of it. */
@@ -130,18 +154,25 @@ static bool check_alias(CaseRun *run, const Outcome *outcome, int i, const Json 
 static bool check_number(CaseRun *run, const Outcome *outcome, int i, const Json *spec) {
     const sn_value *const got = &outcome->values[i];
     sn_value want;
-    bool same = spec->kind == JSON_null && !outcome->outs[i];
+    bool same = spec->kind == JSON_null && !outcome->outs[i] && got->kind != SN_KIND_INT && got->kind != SN_KIND_FLOAT;
     if (spec->kind != JSON_null && case_number(spec, &want) == ST_OK && got->kind == want.kind)
         same = want.kind == SN_KIND_FLOAT ? got->f == want.f || (isnan(got->f) && isnan(want.f)) : got->i == want.i;
     if (!same) text_printf(&run->why, "output %d is no tensor, and another", i);
     return same;
 }
 
+/* The tolerance of a comparison that looks at all elements, where the options ask for it. */
+static CaseTolerance counted(CaseRun *run, CaseTolerance tolerance) {
+    if (!run->options->edges) return tolerance;
+    tolerance.diffs = &run->diffs;
+    return tolerance;
+}
+
 static bool check_out(CaseRun *run, const Outcome *outcome, int i, const Json *spec) {
     if (!spec_is_tensor(spec)) return check_number(run, outcome, i, spec);
     if (flag(run->spec, "random") || flag(spec, "alike"))
         return case_alike(outcome->outs[i], spec, &run->why) && case_laid_out(outcome->outs[i], spec, &run->why);
-    CaseTolerance tolerance = case_tolerance(spec, run->exact ? run->exact->outs[i] : NULL);
+    CaseTolerance tolerance = counted(run, case_tolerance(spec, run->exact ? run->exact->outs[i] : NULL));
     tolerance.terms = run->terms ? run->terms->outs[i] : NULL;
     return case_close(run->file, outcome->outs[i], spec, &tolerance, &run->why) &&
            case_laid_out(outcome->outs[i], spec, &run->why) && check_alias(run, outcome, i, spec);
@@ -163,27 +194,52 @@ static bool check_mutated(CaseRun *run, const Outcome *outcome) {
     return true;
 }
 
-static bool check_grads(CaseRun *run, const Outcome *outcome) {
-    const Json *grads = json_get(json_get(run->spec, "grad"), "grads");
-    for (int i = 0; grads && i < grads->n; i++) {
-        const Json *spec = &grads->items[i];
-        if (!spec_is_tensor(spec)) continue;
-        if (i >= outcome->n_grads) return text_puts(&run->why, "gradients are missing"), false;
-        const CaseTolerance tolerance = case_tolerance_of_dtype(spec, run->exact ? run->exact->grads[i] : NULL);
-        if (case_close(run->file, outcome->grads[i], spec, &tolerance, &run->why)) continue;
-        text_printf(&run->why, " (gradient %d)", i);
-        return false;
+/* null: there is none. (Of second ones zeros and none are the same: which it is depends on how a rule is written.) */
+static bool check_grad(CaseRun *run, sn_tensor *got, sn_tensor *exact, const Json *spec) {
+    if (!spec_is_tensor(spec)) {
+        if (!got) return true;
+        return text_puts(&run->why, "there is one, though none is recorded"), false;
     }
-    return true;
+    const CaseTolerance tolerance = counted(run, case_tolerance_of_dtype(spec, exact));
+    return case_close(run->file, got, spec, &tolerance, &run->why);
 }
 
-static bool check_outcome(CaseRun *run, const Outcome *outcome) {
+static bool check_grads(CaseRun *run, const Outcome *outcome) {
+    const Json *grads = json_get(json_get(run->spec, "grad"), "grads");
+    bool same = true;
+    for (int i = 0; grads && i < grads->n && (same || run->options->edges); i++) {
+        if (i >= outcome->n_grads) return text_puts(&run->why, "gradients are missing"), false;
+        if (check_grad(run, outcome->grads[i], run->exact ? run->exact->grads[i] : NULL, &grads->items[i])) continue;
+        text_printf(&run->why, " (gradient %d) ", i);
+        same = false;
+    }
+    return same;
+}
+
+static bool check_second(CaseRun *run, const Outcome *outcome) {
+    const Json *grads = json_get(json_get(json_get(run->spec, "grad"), "second"), "grads");
+    bool same = true;
+    for (int i = 0; grads && i < grads->n && i < outcome->n_second; i++) {
+        if (!outcome->second[i] && case_zeros(run->file, &grads->items[i])) continue;
+        if (check_grad(run, outcome->second[i], run->exact ? run->exact->second[i] : NULL, &grads->items[i])) continue;
+        text_printf(&run->why, " (second gradient %d) ", i);
+        same = false;
+    }
+    return same;
+}
+
+static bool check_outs(CaseRun *run, const Outcome *outcome) {
     const Json *outs = json_get(run->spec, "out");
     if (!outs || outs->n != outcome->n_outs)
         return text_printf(&run->why, "%d outputs, not %d", outcome->n_outs, outs ? outs->n : 0), false;
-    for (int i = 0; i < outs->n; i++)
-        if (!check_out(run, outcome, i, &outs->items[i])) return false;
-    return check_mutated(run, outcome) && check_grads(run, outcome);
+    bool same = true;
+    for (int i = 0; i < outs->n && (same || run->options->edges); i++)
+        same = check_out(run, outcome, i, &outs->items[i]) && same;
+    return same;
+}
+
+static bool check_outcome(CaseRun *run, const Outcome *outcome) {
+    return check_outs(run, outcome) && check_mutated(run, outcome) && check_grads(run, outcome);
 }
 
 static const Outcome *run_other(CaseRun *run, const Outcome *outcome, CaseFloats floats) {
@@ -267,6 +323,9 @@ static bool same_outcome(CaseRun *run, const Outcome *eager, const Outcome *comp
     for (int i = 0; i < eager->n_grads; i++)
         if (!case_same_bits(eager->grads[i], compiled->grads[i], &run->why))
             return text_printf(&run->why, " (compiled gradient %d)", i), false;
+    for (int i = 0; i < eager->n_second; i++)
+        if (!case_same_bits(eager->second[i], compiled->second[i], &run->why))
+            return text_printf(&run->why, " (compiled second gradient %d)", i), false;
     return true;
 }
 
@@ -316,6 +375,66 @@ static void run_mapped(CaseRun *run, const Outcome *outcome, CaseCounts *counts)
     text_free(&why);
 }
 
+/* edges ----------------------------------------------------------------------------------------- */
+
+static void tell_edge(CaseRun *run, const char *part, int64_t count) {
+    const char *const note = json_string(json_get(run->spec, "note"));
+    run->options->found(run->options->context, &(CaseFinding){.file = run->path,
+                                                              .op = run->op,
+                                                              .note = note ? note : "",
+                                                              .why = text_str(&run->why),
+                                                              .failed = true,
+                                                              .part = part,
+                                                              .count = count});
+}
+
+/* A part of the outcome; where it differs again, with the call's results in f64 at hand. */
+static bool check_part(CaseRun *run, const Outcome *outcome, const char *name,
+                       bool (*check)(CaseRun *, const Outcome *)) {
+    run->diffs = (CaseDiffs){0};
+    bool right = check(run, outcome);
+    if (!right) {
+        text_free(&run->why);
+        run->diffs = (CaseDiffs){0};
+        run->exact = run_other(run, outcome, FLOATS_wide);
+        right = check(run, outcome);
+        run->exact = NULL;
+    }
+    const CaseDiffs diffs = run->diffs;
+    if (!right) tell_edge(run, name, max_i64(diffs.wrong, 1));
+    if (diffs.off) tell_edge(run, "further", diffs.off);
+    if (diffs.signs) tell_edge(run, "zero", diffs.signs);
+    return right && !diffs.off && !diffs.signs;
+}
+
+static bool check_edges(CaseRun *run, const Outcome *outcome) {
+    static const struct {
+        const char *name;
+        bool (*check)(CaseRun *, const Outcome *);
+    } parts[] = {{"result", check_outs}, {"grad", check_grads}, {"second", check_second}};
+    bool right = true;
+    for (int i = 0; i < COUNT_OF(parts); i++) {
+        right = check_part(run, outcome, parts[i].name, parts[i].check) && right;
+        text_free(&run->why);
+    }
+    return right;
+}
+
+static bool run_edge_case(CaseRun *run, Outcome *outcome) {
+    const Status status = run_eager(run, outcome, FLOATS_recorded);
+    const bool refuses = json_get(run->spec, "error") != NULL;
+    if (status == ST_OK) {
+        if (!refuses) return check_edges(run, outcome);
+        text_printf(&run->why, "PyTorch: %s", json_string(json_get(run->spec, "error")));
+        return tell_edge(run, "accepted", 1), false;
+    }
+    text_puts(&run->why, sn_error_take()->message);
+    outcome->n_outs = 0;
+    if (!refuses) return tell_edge(run, "refused", 1), false;
+    text_free(&run->why);
+    return true;
+}
+
 static void run_case(CaseRun *run, const CaseOptions *options, CaseCounts *counts) {
     Outcome *outcome = ARENA_NEW(run->arena, Outcome);
     if (!outcome) return;
@@ -325,7 +444,13 @@ static void run_case(CaseRun *run, const CaseOptions *options, CaseCounts *count
         return;
     }
     bool passed, off_reference = false;
-    if (json_get(run->spec, "error")) {
+    if (options->edges) {
+        passed = run_edge_case(run, outcome);
+        if (options->compiled && outcome->n_outs && outcome->call.row->kind != KIND_number) {
+            counts->compiled++;
+            if (!compiled_agrees(run, outcome, counts)) counts->compiled_differing++, tell_edge(run, "compiled", 1);
+        }
+    } else if (json_get(run->spec, "error")) {
         passed = run_error_case(run, outcome);
     } else {
         const bool ran = run_eager(run, outcome, FLOATS_recorded) == ST_OK;
@@ -356,7 +481,7 @@ static Status replay_case(const char *path, const SafeFile *file, const Json *sp
                           CaseCounts *totals) {
     const char *op = json_string(json_get(spec, "op")), *note = json_string(json_get(spec, "note"));
     if (!op || (options->op && strcmp(op, options->op))) return ST_OK;
-    CaseRun run = {.arena = arena_new(), .file = file, .spec = spec, .op = op};
+    CaseRun run = {.arena = arena_new(), .file = file, .spec = spec, .op = op, .path = path, .options = options};
     if (!run.arena) return ST_MEMORY;
     CaseCounts counts = {0};
     const sn_grad_mode mode = sn_grad_mode_set(SN_GRAD_ON);
@@ -366,8 +491,11 @@ static Status replay_case(const char *path, const SafeFile *file, const Json *sp
     sn_error_take();
     sn_grad_mode_set(mode);
     const bool failed = counts.failed + counts.compiled_differing + counts.mapped_differing > 0;
-    if ((failed || counts.off_reference) && options->found)
-        options->found(options->context, &(CaseFinding){path, op, note ? note : "", text_str(&run.why), failed});
+    if ((failed || counts.off_reference) && options->found && !options->edges)
+        options->found(
+            options->context,
+            &(CaseFinding){
+                .file = path, .op = op, .note = note ? note : "", .why = text_str(&run.why), .failed = failed});
     if (options->counted) options->counted(options->context, op, &counts);
     case_counts_add(totals, &counts);
     text_free(&run.why);

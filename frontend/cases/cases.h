@@ -27,12 +27,16 @@ typedef struct CaseCounts {
 
 typedef struct CaseFinding { /* a case that did not pass, or differs compiled */
     const char *file, *op, *note, *why;
-    bool failed; /* else it is off_reference */
+    bool failed;      /* else it is off_reference */
+    const char *part; /* of a case of edges: "result", "grad", "second", "refused", "accepted"; "zero" and
+                        "further": elements of a result or gradient that differ so */
+    int64_t count;    /* elements that differ, or 1 */
 } CaseFinding;
 
 typedef struct CaseOptions {
     bool compiled;  /* also inside a compiled function */
     bool mapped;    /* also under sn_vmap */
+    bool edges;     /* each element is held to the file, zeros to their sign; what differs is found by part */
     const char *op; /* only this overload, or NULL */
     void (*found)(void *context, const CaseFinding *finding);
     void (*counted)(void *context, const char *op, const CaseCounts *counts); /* one case's */
@@ -80,14 +84,21 @@ Status case_number(const Json *spec, sn_value *out);
 /* A tensor of its own memory with the spec's sizes, strides and values. */
 sn_tensor *case_tensor(const SafeFile *file, const Json *spec, CaseFloats floats);
 
+typedef struct CaseDiffs { /* elements: not as recorded; recorded further from the exact value; zeros by their sign */
+    int64_t wrong, off, signs;
+    int shown; /* how many the text tells */
+} CaseDiffs;
 typedef struct CaseTolerance {
     double rtol, atol;
+    CaseDiffs *diffs; /* NULL: the first that is wrong ends it */
     sn_tensor *exact; /* NULL, or the f64 result of the same call on f64 inputs: stands in for
                          recorded elements that are outside of the tolerance around it */
     sn_tensor *terms; /* NULL, or the sums of the magnitudes of an element's terms, in f64 */
 } CaseTolerance;
 /* Whether `got` has dtype, sizes and values of the spec; else says why. */
 bool case_close(const SafeFile *file, sn_tensor *got, const Json *spec, const CaseTolerance *tolerance, Text *why);
+/* Whether all elements of the spec are 0. */
+bool case_zeros(const SafeFile *file, const Json *spec);
 /* Only dtype and sizes: random ops. */
 bool case_alike(sn_tensor *got, const Json *spec, Text *why);
 /* Whether a result of the spec's sizes has its strides too, but those that reach no second element. */

@@ -5,6 +5,7 @@
 
 #include "frontend/cases/cases.h"
 #include "frontend/tool/arguments.h"
+#include "frontend/tool/edges.h"
 #include "runtime/base/error.h"
 
 enum { MAX_OVERLOADS = 4096 };
@@ -15,7 +16,9 @@ typedef struct Overload {
 typedef struct CasesReport {
     Overload *overloads;
     int n_overloads;
-    bool json, quiet;
+    bool json, quiet, subset;
+    EdgeTable edges; /* where the cases are held to a table of differences */
+    const char *edges_path;
     Text failures, off_references; /* JSON items */
     /* Names of ops: that sn_vmap calls once for each example, that it refuses, that refuse an example without it, that
      * are not compared. */
@@ -41,8 +44,11 @@ static void on_log(void *context, int level, const char *topic, const char *line
 
 static void on_finding(void *context, const CaseFinding *f) {
     CasesReport *report = context;
+    if (report->edges_path && f->part) edges_note(&report->edges, f);
     if (!report->json) {
-        if (!report->quiet)
+        if (!report->quiet && f->part)
+            fprintf(stderr, "%s %s %lld: %s: %s\n", f->op, f->part, (long long)f->count, f->note, f->why);
+        else if (!report->quiet)
             fprintf(stderr, "%s: %s: %s%s\n", f->op, f->note, f->failed ? "" : "off reference: ", f->why);
         return;
     }
@@ -149,6 +155,16 @@ static void print_lines(const CasesReport *report, const CaseCounts *totals) {
            text_str(&report->not_mapped));
 }
 
+/* What differs otherwise than the table of differences says, of the ops that were replayed. */
+static int print_unlike(const CasesReport *report) {
+    FILE *const to = report->json ? stderr : stdout;
+    int n = 0;
+    for (int i = 0; i < report->n_overloads; i++)
+        n += edges_unlike(&report->edges, report->overloads[i].op, report->subset, to);
+    fprintf(to, "%d lines that the table of differences has otherwise\n", n);
+    return n;
+}
+
 /* Fills options and moves the file names to the front; their count, or -1 where it ends with *code. */
 static int read_options(CommandLine *a, CaseOptions *options, CasesReport *report, int *code) {
     int n_files = 0;
@@ -157,11 +173,13 @@ static int read_options(CommandLine *a, CaseOptions *options, CasesReport *repor
         if (!a->option)
             a->argv[n_files++] = (char *)a->value;
         else if (!(take_flag(a, "json", &report->json) || take_flag(a, "quiet", &report->quiet) ||
-                   take_flag(a, "eager-only", &eager) || take_flag(a, "vmap", &options->mapped) ||
+                   take_flag(a, "eager-only", &eager) || take_flag(a, "subset", &report->subset) ||
+                   take_text(a, "edges", &report->edges_path) || take_flag(a, "vmap", &options->mapped) ||
                    take_text(a, "op", &options->op)))
             arguments_refuse(a, "unexpected");
     }
     options->compiled = !eager;
+    options->edges = report->edges_path != NULL;
     *code = a->ended ? a->code : n_files ? EXIT_done : usage_error(a->command, "missing", "FILE");
     return *code == EXIT_done && !a->ended ? n_files : -1;
 }
@@ -176,6 +194,7 @@ int command_cases(const Command *self, int argc, char **argv) {
     if (n_files < 0) return code;
     report.overloads = calloc(MAX_OVERLOADS, sizeof *report.overloads);
     if (!report.overloads) return EXIT_environment;
+    if (report.edges_path && edges_read(&report.edges, report.edges_path) != ST_OK) return report_error(EXIT_wrong);
     if (options.mapped) sn_logging_set(on_log, &report, "vmap");
     for (int i = 0; i < n_files; i++)
         if (cases_replay(argv[i], &options, &totals) != ST_OK)
@@ -185,6 +204,8 @@ int command_cases(const Command *self, int argc, char **argv) {
         print_json(&report, &totals);
     else
         print_lines(&report, &totals);
+    const int unlike = report.edges_path ? print_unlike(&report) : 0;
+    edges_free(&report.edges);
     text_free(&report.failures);
     text_free(&report.off_references);
     text_free(&report.loops);
@@ -192,7 +213,8 @@ int command_cases(const Command *self, int argc, char **argv) {
     text_free(&report.alone);
     text_free(&report.not_mapped);
     free(report.overloads);
-    return code != EXIT_done                                                       ? code
-           : totals.failed || totals.compiled_differing || totals.mapped_differing ? EXIT_wrong
-                                                                                   : EXIT_done;
+    const bool failed = report.edges_path ? unlike > 0 : totals.failed > 0;
+    return code != EXIT_done                                                ? code
+           : failed || totals.compiled_differing || totals.mapped_differing ? EXIT_wrong
+                                                                            : EXIT_done;
 }

@@ -11,6 +11,9 @@ Needs only Python.
 With --layouts the files are of torch_cases.py --layouts, and the smallest case of each of some layouts is picked.
 layouts.safetensors is such a set, of --dtypes f32 --max 8 --no-grad.
 
+With --edges the files are of torch_edges.py, and of every row the smallest case of each kind is picked: by what its note begins
+with (special values, mixed dtypes, shapes), the dtypes of its tensors, and whether it is an error or has gradients.
+
 With --note NOTE (more than once) the cases of these notes instead; with --exactly NOTE such cases, whose results must then
 be met to the last bit. off_reference.safetensors is
     --note "add f16 sample 10" --note "log_softmax bf16 sample 2" --note "log_softmax f16 sample 2" --note "matmul f32 sample 13"
@@ -18,7 +21,7 @@ be met to the last bit. off_reference.safetensors is
 """
 import argparse, json, struct, subprocess
 
-MOST = 100_000
+MOST, MOST_EDGE = 100_000, 6_000
 LAYOUTS = {"images", "transposed", "channels_last", "cut"}
 WIDTH = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
@@ -84,6 +87,24 @@ def kinds(case, layouts):
     return out
 
 
+MIXED = {("f32", "f16"), ("f32", "i64"), ("f16", "i64"), ("i64", "i8"), ("f64", "f32"), ("f16", "f32"), ("i8", "i64"), ("i64", "f32")}
+
+
+def edge_kind(case):
+    """None: it is left to the whole sweep."""
+    like = {"bf16": "f16", "i32": "i8", "i16": "i8", "u8": "i8"}
+    inputs = inputs_of(case)
+    dtypes = tuple(like.get(t["dtype"], t["dtype"]) for t in inputs[:2])
+    word = case["note"].split()[0]
+    if "error" in case:
+        return ("edge", "error", word if word.isalpha() else "call")
+    if word == "mixed":  # a wider operand has no dims, or all have dims
+        return ("edge", dtypes, any(not t["size"] for t in inputs) and len(inputs[0]["size"])) if dtypes in MIXED else None
+    if word == "shapes" and dtypes and dtypes[0] != "f32":
+        return None
+    return ("edge", word if word.isalpha() else "call", dtypes[:1], min([len(t["size"]) and min(numel(t), 2) for t in inputs] or [9]))
+
+
 def cost(case, tensors):
     return len(json.dumps(case)) + 80 * len(list(tensors_of(case))) + sum(len(tensors[t["t"]][1]) for t in tensors_of(case))
 
@@ -96,22 +117,22 @@ def supported(sinter, paths):
     return found
 
 
-def pick(paths, ops, layouts):
+def pick(paths, ops, layouts, edges=False):
     best = {}
     for path in paths:
         cases, tensors = read(path)
         for case in cases:
-            if case["op"] not in ops:
+            if not edges and case["op"] not in ops:
                 continue
             key = ("(below)" in case.get("note", ""), cost(case, tensors))
             if key[1] > MOST:
                 continue
-            for kind in kinds(case, layouts):
+            for kind in filter(None, [edge_kind(case)] if edges else kinds(case, layouts)):
                 at = (case["op"],) + kind
                 if at not in best or key < best[at][0]:
                     best[at] = (key, case, tensors)
     unique = {}
-    for at in sorted(best):
+    for at in sorted(best, key=repr if edges else None):
         _, case, tensors = best[at]
         unique[json.dumps([case["op"], case.get("note"), case["args"], case["kwargs"]])] = (case, tensors)
     return list(unique.values())
@@ -160,9 +181,12 @@ if __name__ == "__main__":
     parser.add_argument("--note", action="append", default=[])
     parser.add_argument("--exactly", action="append", default=[])
     parser.add_argument("--layouts", action="store_true")
+    parser.add_argument("--edges", action="store_true")
     parser.add_argument("files", nargs="+")
     options = parser.parse_args()
     if options.note or options.exactly:
         write(options.out, noted(options.files, options.note, options.exactly))
+    elif options.edges:
+        write(options.out, pick(options.files, None, False, True))
     else:
         write(options.out, pick(options.files, supported(options.sinter, options.files), options.layouts))
