@@ -380,6 +380,8 @@ static const Case cases[] = {
      ARGS(X, X, X, A_NONE, I(2), I(-100), X),
      {S(ANY, 0, 0), S(ANY, 2, 3, 4), AT(4, 1, 3), S(FIXED, 0, 0)}},
     {OP_binary_cross_entropy, ARGS(X, X, A_NONE, I(1)), {S(SHARE, 2, 2, 3), S(SHARE, 2, 2, 3)}},
+    {OP_huber_loss, ARGS(X, X, I(1), F(0.7)), {S(ANY, 2, 2, 3), S(ANY, 2, 2, 3)}},
+    {OP_smooth_l1_loss, ARGS(X, X, I(0), F(0.7)), {S(ANY, 2, 2, 3), S(ANY, 1, 3)}},
     {OP_binary_cross_entropy, ARGS(X, X, X, I(0)), {S(SHARE, 2, 2, 3), S(SHARE, 2, 2, 3), S(FIXED, 1, 3)}},
     {OP_nll_loss_forward, ARGS(X, X, X, I(2), I(1)), {S(ANY, 2, 3, 4), AT(4, 1, 3), S(FIXED, 1, 4)}},
 };
