@@ -21,16 +21,16 @@ INLINE v_f32 scale_f32(v_f32 twice, v_f32 shifted) {
 
 /* e^r - 1 = r + r^2 P(r) on |r| <= ln(2)/2. */
 INLINE v_f32 exp_tail_f32(v_f32 r) {
-    v_f32 p = (v_f32)1.9875691500e-4f;
-    p = vec_fma_f32(p, r, (v_f32)1.3981999507e-3f);
-    p = vec_fma_f32(p, r, (v_f32)8.3334519073e-3f);
-    p = vec_fma_f32(p, r, (v_f32)4.1665795894e-2f);
-    p = vec_fma_f32(p, r, (v_f32)1.6666665459e-1f);
-    p = vec_fma_f32(p, r, (v_f32)5.0000001201e-1f);
+    v_f32 p = (v_f32)0x1.a17eacp-13f;
+    p = vec_fma_f32(p, r, (v_f32)0x1.6d43b8p-10f);
+    p = vec_fma_f32(p, r, (v_f32)0x1.1110acp-7f);
+    p = vec_fma_f32(p, r, (v_f32)0x1.5554e8p-5f);
+    p = vec_fma_f32(p, r, (v_f32)0x1.555556p-3f);
+    p = vec_fma_f32(p, r, (v_f32)0x1p-1f);
     return vec_fma_f32(p, r * r, r);
 }
 
-/* exp: x = n ln2 + r (Cody and Waite), polynomial of Cephes' expf. */
+/* exp: x = n ln2 + r (Cody and Waite), a polynomial (tests/oracle/minimax.py). */
 INLINE v_f32 vec_exp_f32(v_f32 a) {
     v_f32 x = a > 89.0f ? (v_f32)89.0f : a;
     x = x < -105.0f ? (v_f32)-105.0f : x;
@@ -81,9 +81,9 @@ INLINE v_f32 vec_log_f32(v_f32 a) {
     return a < 0.0f ? (v_f32)__builtin_nanf("") : y;
 }
 
-/* 2^(n - 1) (1 + tail) = e^x / 2 for n = shifted - ROUNDER_F32, |x| <= 80: tail, and 2^n by its bits. */
+/* e^x = (1 + tail) scale, |x| <= 80; scale is a power of two. */
 typedef struct Power_f32 {
-    v_f32 r, tail, scale;
+    v_f32 tail, scale;
 } Power_f32;
 
 INLINE Power_f32 power_f32(v_f32 x) {
@@ -91,7 +91,7 @@ INLINE Power_f32 power_f32(v_f32 x) {
     const v_f32 n = shifted - ROUNDER_F32;
     v_f32 r = vec_fma_f32(n, (v_f32)-0.693359375f, x);
     r = vec_fma_f32(n, (v_f32)2.12194440e-4f, r);
-    const Power_f32 power = {r, exp_tail_f32(r), float_of((v_i32)(((v_u32)bits_f32(shifted) << 23) + (127u << 23)))};
+    const Power_f32 power = {exp_tail_f32(r), float_of((v_i32)(((v_u32)bits_f32(shifted) << 23) + (127u << 23)))};
     return power;
 }
 
@@ -143,7 +143,8 @@ INLINE v_f32 vec_erf_f32(v_f32 a) {
     r = vec_fma_f32(r, t, (v_f32)-6.34846687e-1f);
     r = vec_fma_f32(r, t, (v_f32)-1.28717512e-1f);
     r = vec_fma_f32(r, t, -t);
-    const v_f32 far = 1.0f - vec_exp_f32(r);
+    const Power_f32 power = power_f32(r);
+    const v_f32 far = vec_fma_f32(-power.tail, power.scale, 1.0f - power.scale);
     v_f32 q = (v_f32)-5.96761703e-4f;
     q = vec_fma_f32(q, s, (v_f32)4.99119423e-3f);
     q = vec_fma_f32(q, s, (v_f32)-2.67681349e-2f);

@@ -281,9 +281,10 @@ int body_hardsigmoid(BodyCall *c) {
     const int x = X(0), shifted = P2(min, P2(max, P2(add, x, K(3)), K(0)), K(6));
     return P2(div, shifted, K(6));
 }
+/* x max(x + 3, 0) / 6 below 3; above it x itself, whose product with 6 might overflow. */
 int body_hardswish(BodyCall *c) {
-    const int x = X(0), shifted = P2(min, P2(max, P2(add, x, K(3)), K(0)), K(6));
-    return P2(div, P2(mul, x, shifted), K(6));
+    const int x = X(0), curve = P2(div, P2(mul, x, P2(max, P2(add, x, K(3)), K(0))), K(6));
+    return P3(select, P2(ge, x, K(3)), x, curve);
 }
 /* where(condition, self, other) */
 int body_where(BodyCall *c) {

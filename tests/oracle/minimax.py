@@ -3,7 +3,7 @@ with a weight; coefficients are rounded to the type one at a time, the lowest fi
 
     python3 minimax.py NAME [TERMS [END...]]    the coefficients, highest first, and the largest weighted error
 
-It needs mpmath. What math_*.h has: exp_short 6, exp3 10 (exp_pair_terms), log_short 5, atan_short 7, atan 12,
+It needs mpmath. What math_*.h has: exp_f32 6, exp_short 6, exp3 10 (exp_pair_terms), log_short 5, atan_short 7, atan 12,
 asin_short 8, asin 14, sinh 7, tanh_f32 7 0.9, erfc_short 13, erfc 25 (whose lowest coefficient is kept as a sum of two).
 """
 import sys
@@ -123,6 +123,7 @@ rows = {
     'exp3': lambda n=9: fit(exp_tail3, lambda x: mpf('0.042'), -HALF_LN2, HALF_LN2, n, 53),
     'erfc_short': lambda n=13, c='2.0', top='10.1': fit_erfc(n, c, None, top),
     'erfc': lambda n=25, c='3.0', low='0.5', top='27.3': fit_erfc(n, c, low, top),
+    'exp_f32': lambda n=6: fit(exp_tail, lambda x: mpf('0.12'), -HALF_LN2, HALF_LN2, n, 24),
     'exp_short': lambda n=6: fit(exp_tail, lambda x: mpf("0.12"), -HALF_LN2, HALF_LN2, n, 53),
     'log_short': lambda n=5: fit(log_tail, lambda z: z, 0, LOG_Z, n, 53),
     'atan_short': lambda n=8: fit(atan_tail, lambda z: z, 0, T8 ** 2, n, 53),
