@@ -238,6 +238,7 @@ void emit_loads(Emitter *e, const bool *needed) {
         if (!values[0][i]) continue;
         emit_use_context(e, i / n);
         e->side.memo[i % n] = widen(e, e->bufs[e->nest->insts[i % n].buf].dtype, values[0][i]);
+        if (e->shape->inst[i % n].kept_in == e->phase) emit_row_keep(e, i % n);
     }
 }
 

@@ -443,8 +443,7 @@ static COLD void name_cause(const sn_state *state, const TapeNode *node) {
 static COLD Status call_profiled(Engine *e, TapeEntry *entry, CallArrays *arrays) {
     Text name = {0};
     entry->node->class->name(entry->node, &name);
-    __attribute__((cleanup(profile_end))) ProfileSpan span =
-        profile_begin_named(PROFILE_rule, text_str(&name), NULL);
+    __attribute__((cleanup(profile_end))) ProfileSpan span = profile_begin_named(PROFILE_rule, text_str(&name), NULL);
     text_free(&name);
     return call_backward(e, entry, arrays);
 }

@@ -1,5 +1,5 @@
-/* log.c: see log.h. Handler, file, names and thresholds are process-wide, and any thread may set them at any time: lines
- * of others are whole, and go to the one before or the one behind. */
+/* log.c: see log.h. Handler, file, names and thresholds are process-wide, and any thread may set them at any time:
+ * lines of others are whole, and go to the one before or the one behind. */
 #include "runtime/base/log.h"
 
 #include <errno.h>

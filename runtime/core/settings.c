@@ -201,7 +201,7 @@ int setting_find(const char *name) {
 }
 
 /* What process-wide settings do when they are set. */
-static Status apply(int id, const Setting *setting) {
+static Status apply_setting(int id, const Setting *setting) {
     if (id == SET_threads) runtime_hooks.pool_threads_set((int)setting->number);
     if (id == SET_dispatch_trace) log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
     if (id == SET_failpoints && !failpoint_set(setting->text))
@@ -235,7 +235,7 @@ Status setting_set(sn_state *state, const char *name, const char *value) {
                            most(&rows[id]));
     setting.text = mem_strdup(value);
     if (!setting.text) return ST_MEMORY;
-    const Status status = apply(id, &setting);
+    const Status status = apply_setting(id, &setting);
     if (status != ST_OK) {
         mem_free(setting.text);
         return status;
