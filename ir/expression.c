@@ -77,7 +77,7 @@ static int add_primitive(Expression *e, Prim prim, const int *in, int n) {
 
 /* ops of the table ---------------------------------------------------------------------------- */
 
-enum { PLAIN_FLAGS = OPF_core | OPF_nodiff | OPF_passes_numbers | OPF_branches };
+enum { PLAIN_FLAGS = OPF_core | OPF_nodiff | OPF_passes_numbers | OPF_branches | OPF_limits_numbers };
 
 static bool is_function(const OpRow *row) {
     if (!row || row->kind != KIND_pointwise || row->alias_of || row->n_out != 1 || row->flags & ~(uint32_t)PLAIN_FLAGS)
