@@ -156,7 +156,7 @@ Status deriv_vector_norm(Deriv *d) {
     const Meta *const self = d->arg_meta[0];
     NormSlope n = {.b = b, .dims = dims_of(&d->args[2], self->rank)};
     TRY(deriv_number(d, 1, &n.order));
-    if (n.order == 0) return ST_OK; /* a count has none, as in PyTorch */
+    if (n.order == 0) return deriv_set(d, 0, zeros_of(b, self));
     const bool keepdim = d->args[3].i;
     n.x = compute_of(b, cast_to(b, saved(d, 0), d->results[0]->meta->dtype));
     n.g = restore_dims(b, compute_of(b, grad_of(d)), &n.dims, self, keepdim);
