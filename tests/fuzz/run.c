@@ -568,6 +568,7 @@ static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     see_generator(seen);
     see_printed(run);
     text_printf(&seen->bytes, "hooks %d %d\n", run->n_packed, run->n_hooked);
+    text_printf(&seen->story, "%d saved tensors packed, %d hooks of gradients run\n", run->n_packed, run->n_hooked);
     if (ok && !run->settled) { /* a plan has no body whose ops a mode could see */
         text_printf(&seen->bytes, "ops that an API mode saw: %d\n", run->n_passed_on);
         text_printf(&seen->story, "ops that an API mode saw: %d\n", run->n_passed_on);
