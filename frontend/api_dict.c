@@ -200,6 +200,8 @@ sn_dict *sn_dict_load(const char *path) {
 
 Status dict_safe(sn_tensor *t, const char *name, const char *what, SafeTensor *out) {
     TRY(tensor_ready(t, what));
+    if (!strcmp(name, SAFE_METADATA))
+        return error_raise(ST_ARGUMENT, "%s: the name '%s' is the format's own, for metadata", what, name);
     if (!utf8_valid(name))
         return error_raise(ST_ARGUMENT, "%s: the name '%s' is no UTF-8, as names in files must be", what, name);
     sn_tensor *const flat = sn_contiguous(sn_to_device(t, SN_CPU));

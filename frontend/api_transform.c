@@ -70,7 +70,7 @@ static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_option
     if (status == ST_OK) status = check_saved_names(known.save);
     Arg few[16], *const args = status == ST_OK ? ROOM(few, in.n) : NULL;
     if (!args) {
-        if (known.closure_free) known.closure_free(closure, NULL); /* nobody will run it */
+        closure_free_run(known.closure_free, closure); /* nobody will run it */
         return status == ST_OK ? ST_MEMORY : status;
     }
     ROOM_KEPT kept = {few, args};

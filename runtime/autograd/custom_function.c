@@ -29,8 +29,9 @@ static void custom_close(CustomNode *custom) {
     for (int i = 0; i < custom->n_saved; i++) tape_saved_drop(&custom->saved[i]);
     mem_free(custom->saved);
     custom->saved = NULL, custom->n_saved = 0;
-    if (custom->fn.closure_free) custom->fn.closure_free(custom->closure, NULL);
+    const sn_free_fn closure_free = custom->fn.closure_free;
     custom->fn.closure_free = NULL;
+    closure_free_run(closure_free, custom->closure);
 }
 
 static void custom_drop(TapeNode *node) { custom_close(custom_of(node)); }
@@ -231,7 +232,7 @@ static void call_end(const CallHeld *held) {
 
 /* There is no node that would do it. */
 static Status call_refused(const sn_custom *fn, void *closure, Status status) {
-    if (has_size(fn) && fn->closure_free) fn->closure_free(closure, NULL);
+    if (has_size(fn)) closure_free_run(fn->closure_free, closure);
     return status;
 }
 

@@ -122,24 +122,21 @@ static void free_one(TapeNode *node) {
     tape_block_give(node, node->block);
 }
 
-/* A release below a free_one of this thread adds to its list instead of recursing. */
+/* A release below a free_one of this thread adds to its list instead of recursing. A closure_free that leaves by a jump
+ * leaves the rest to the next release. */
 void tape_node_release(TapeNode *node) {
     if (!node || !last_reference(node)) return;
     sn_state *const state = state_get();
-    if (state->tape_freeing) {
-        node->dead = *state->tape_freeing;
-        *state->tape_freeing = node;
-        return;
-    }
-    TapeNode *list = node;
-    node->dead = NULL;
-    state->tape_freeing = &list;
-    while (list) {
-        TapeNode *const next = list;
-        list = next->dead;
+    node->dead = state->tape_dead;
+    state->tape_dead = node;
+    if (state->tape_freeing) return;
+    state->tape_freeing = true;
+    while (state->tape_dead) {
+        TapeNode *const next = state->tape_dead;
+        state->tape_dead = next->dead;
         free_one(next);
     }
-    state->tape_freeing = NULL;
+    state->tape_freeing = false;
 }
 
 Status tape_edge_set(TapeEdge *edge, sn_tensor *t) {

@@ -149,7 +149,7 @@ static int follow_all(char path[PATH_MAX], bool *open_file) {
     struct stat at;
     for (int i = 0; !lstat(path, &at) && S_ISLNK(at.st_mode); i++) {
         if (i == LINKS) return ELOOP;
-        *open_file = !strncmp(path, "/proc/", 6);
+        *open_file = !strncmp(path, "/proc/", 6) && strstr(path, "/fd/");
         const int error = *open_file ? 0 : follow_link(path);
         if (error || *open_file) return error;
     }

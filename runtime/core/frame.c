@@ -153,6 +153,28 @@ Status callback_run(const char *what, Callback *run, void *argument) {
     return error_pending();
 }
 
+typedef struct ClosureFree {
+    sn_free_fn free;
+    void *closure;
+    bool ran;
+} ClosureFree;
+
+static void run_closure_free(void *argument) {
+    ClosureFree *const f = argument;
+    f->ran = true;
+    f->free(f->closure, NULL);
+}
+
+void closure_free_run(sn_free_fn free, void *closure) {
+    ClosureFree f = {free, closure, false};
+    const Status before = error_pending();
+    if (!free) return;
+    callback_run("closure_free", run_closure_free, &f);
+    if (f.ran) return;
+    if (before == ST_OK) error_clear();
+    free(closure, NULL); /* there is no scope for it */
+}
+
 /* A frame's body. What it has set is dropped also where an exception passes. */
 typedef struct BodyRun {
     sn_frame *frame;

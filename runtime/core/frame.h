@@ -40,6 +40,8 @@ Status frame_run(sn_frame *frame, sn_body body);
  * it gives is in *argument. */
 typedef void Callback(void *argument);
 Status callback_run(const char *what, Callback *run, void *argument);
+/* The program's closure_free, which may leave by a jump, too; runs also where an error is pending or memory is out. */
+void closure_free_run(sn_free_fn free, void *closure);
 /* Of the innermost body that runs on this thread; NULL: none does. Some microseconds. */
 const sn_frame *frame_running(const sn_state *state);
 void frame_drop_outs(sn_frame *frame); /* so that none is set */

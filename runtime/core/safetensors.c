@@ -108,7 +108,7 @@ static Status read_header(SafeFile *file) {
     file->tensors = ARENA_ARRAY(file->arena, SafeTensor, header->n ? header->n : 1);
     if (!file->tensors) return ST_MEMORY;
     for (int i = 0; i < header->n; i++) {
-        if (!strcmp(header->items[i].key, "__metadata__"))
+        if (!strcmp(header->items[i].key, SAFE_METADATA))
             TRY(read_metadata(file, &header->items[i]));
         else
             TRY(read_tensor(file, &header->items[i], 8 + length, &file->tensors[file->n++]));

@@ -8,6 +8,8 @@
 #include "runtime/base/name_index.h"
 #include "runtime/base/text.h"
 
+#define SAFE_METADATA "__metadata__" /* no tensor may be called so */
+
 typedef struct SafeTensor {
     const char *name;
     DType dtype;            /* DT_default: one that we do not have (F8_E4M3...); its bytes can still be carried along */

@@ -89,8 +89,8 @@ struct sn_state {
     uint32_t n_backwards;      /* into leaves, that run: one, and those that its callbacks run */
     uint32_t failed_backwards; /* how many have failed so far, those of callbacks apart */
     TapeBlocks tape_blocks[TAPE_CLASSES];
-    struct TapeNode **tape_freeing; /* nodes that wait to be freed, while one is */
-    HiddenCopies hidden;            /* copies that ops made by themselves */
+    struct TapeNode *tape_dead; /* nodes that wait to be freed */
+    HiddenCopies hidden;        /* copies that ops made by themselves */
     Setting settings[SET_COUNT];
     sn_error taken; /* what sn_error_take handed out last, with its texts in taken_slot */
     ErrorSlot taken_slot;

@@ -107,8 +107,10 @@ static void region_release(Region *r) {
     for (int i = 0; i < r->slots.n; i++) tensor_release(r->slots.at[i].tensor);
     for (int i = 0; r->edges && i < r->n_in; i++) tape_edge_drop(&r->edges[i]);
     stream_uses_release(r->streams);
-    if (r->call.closure_free) r->call.closure_free(r->call.closure, NULL);
+    const sn_free_fn closure_free = r->call.closure_free;
+    void *const closure = r->call.closure;
     arena_free(r->arena);
+    closure_free_run(closure_free, closure);
 }
 
 static const TapePackerClass run_class;
@@ -605,7 +607,7 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
     Region *const r = arena ? ARENA_NEW(arena, Region) : NULL;
     if (!r) {
         arena_free(arena);
-        if (call->closure_free) call->closure_free(call->closure, NULL);
+        closure_free_run(call->closure_free, call->closure);
         return NULL;
     }
     const sn_state *const state = state_get();
@@ -701,7 +703,7 @@ static Status call_eagerly(const CheckpointCall *call, const Arg *in, int n_in, 
     sn_state *const state = state_get();
     if (state->grad_mode != SN_GRAD_ON) {
         const Status status = region_body(call, in, n_in, out, n_out);
-        if (call->closure_free) call->closure_free(call->closure, NULL);
+        closure_free_run(call->closure_free, call->closure);
         return status;
     }
     Region *const r = region_new(call, n_in, n_out); /* it has the closure, also where it fails */
@@ -729,7 +731,7 @@ static Status call_captured(Capture *c, const CheckpointCall *call, const Arg *i
     if (region && status == ST_OK) status = region_begin(c, call->keeps, call->context);
     if (status == ST_OK) status = region_body(call, in, n_in, out, n_out);
     region_end(c, outer);
-    if (call->closure_free) call->closure_free(call->closure, NULL);
+    closure_free_run(call->closure_free, call->closure);
     return status;
 }
 
@@ -742,7 +744,7 @@ static Status call_plainly(const CheckpointCall *call, const Arg *in, int n_in, 
             "sn_checkpoint: inside of sn_vmap, sn_func_grad and their like, and where a user mode is active, nothing "
             "is computed again: what a backward needs is kept");
     const Status status = region_body(call, in, n_in, out, n_out);
-    if (call->closure_free) call->closure_free(call->closure, NULL);
+    closure_free_run(call->closure_free, call->closure);
     return status;
 }
 

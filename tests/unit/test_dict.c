@@ -140,6 +140,12 @@ START_TEST(a_name_that_no_file_can_have_is_an_error) {
     ck_assert_int_eq(sn_dict_save(d, path), SN_ERR_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "'w\\xff\\x1b' is no UTF-8"));
     ck_assert_int_eq(access(path, F_OK), -1);
+    sn_dict *const other = sn_dict_new();
+    sn_dict_set(other, "__metadata__", number(1));
+    ck_assert_int_eq(sn_dict_save(other, path), SN_ERR_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "'__metadata__' is the format's own"));
+    ck_assert_int_eq(access(path, F_OK), -1);
+    sn_dict_free(other);
     ck_assert_int_eq(sn_dict_set_metadata(d, "a", "\xC0"), SN_ERR_ARGUMENT);
     sn_error_take();
     sn_dict_free(d);

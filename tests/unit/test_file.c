@@ -86,6 +86,19 @@ START_TEST(what_is_no_regular_file_is_written_in_place) {
 }
 END_TEST
 
+/* A link that is found by way of /proc is a link. */
+START_TEST(a_link_behind_proc_is_no_open_file) {
+    folder_begin();
+    char link[600];
+    write_text(in_folder(0, "real"), "before");
+    ck_assert_int_eq(symlink("real", in_folder(1, "link")), 0);
+    snprintf(link, sizeof link, "/proc/self/root%s", path_room[1]);
+    write_text(link, "after");
+    expect_content(path_room[0], "after");
+    folder_end();
+}
+END_TEST
+
 /* What a shell's `>` made stays the file that is written to. */
 START_TEST(an_open_file_goes_on_where_it_is) {
     folder_begin();
@@ -188,6 +201,7 @@ int main(void) {
     TCase *const all = tcase_create("file");
     tcase_add_test(all, a_link_stays_and_what_it_leads_to_is_replaced);
     tcase_add_test(all, what_is_no_regular_file_is_written_in_place);
+    tcase_add_test(all, a_link_behind_proc_is_no_open_file);
     tcase_add_test(all, an_open_file_goes_on_where_it_is);
     tcase_add_test(all, a_file_keeps_its_mode_and_a_new_one_has_that_of_umask);
     tcase_add_test(all, nobody_foresees_what_is_written_beside);
