@@ -138,6 +138,7 @@ START_TEST(t9_a_back_end_that_writes_its_inputs_is_noticed) {
         ck_assert(same_bits(x, was));
     }
     ck_assert_int_eq(warnings > 0, does != GIVES_input);
+    sn_function_free(fn);
 }
 END_TEST
 
