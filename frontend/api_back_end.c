@@ -96,7 +96,7 @@ const BackEnd *back_end_named(const char *name) {
 static void withdraw_rows(int batch) {
     pthread_mutex_lock(&rows_lock);
     for (int i = OWN_ROWS; i < n_rows; i++)
-        if (rows[i].batch == batch) rows[i].name = "";
+        if (rows[i].batch == batch) *(char *)rows[i].name = '\0'; /* of add_row */
     pthread_mutex_unlock(&rows_lock);
 }
 
