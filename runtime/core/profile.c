@@ -469,7 +469,8 @@ ProfileThread profile_thread(const Profile *p, int i) {
 }
 
 ProfileWalk profile_walk(const ProfileThread *thread) {
-    return (ProfileWalk){.chunk = thread->log->first, .n = thread->n_events};
+    /* Of a log without events its thread may make the first chunk just now. */
+    return (ProfileWalk){.chunk = thread->n_events ? thread->log->first : NULL, .n = thread->n_events};
 }
 
 const ProfileEvent *profile_next(ProfileWalk *walk) {
