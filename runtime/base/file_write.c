@@ -15,8 +15,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "runtime/base/text.h"
 
-enum { TRIES = 100, LINKS = 40, HALF_NAME = 256, HALF_KEPT = 200, HALF_ENDS = sizeof ".0123456789abcdef.tmp" - 1 };
+enum { TRIES = 100, LINKS = 40, HALF_KEPT = 200, HALF_ENDS = sizeof ".0123456789abcdef.tmp" - 1 };
 
 typedef struct FileJob {
     int folder; /* an open folder, or AT_FDCWD */
@@ -103,13 +104,11 @@ static int replace_file(const FileJob *job) {
     return error;
 }
 
-static bool is_hex(const char *text, size_t n) { return strspn(text, "0123456789abcdef") >= n; }
-
 bool file_is_half_written(const char *name) {
     const size_t n = strlen(name);
     if (n <= HALF_ENDS) return false;
     const char *const ends = name + n - HALF_ENDS;
-    return ends[0] == '.' && is_hex(ends + 1, 16) && !strcmp(ends + 17, ".tmp");
+    return ends[0] == '.' && text_begins_hex(ends + 1, 16) && !strcmp(ends + 17, ".tmp");
 }
 
 /* in place ------------------------------------------------------------------------------------ */

@@ -65,6 +65,8 @@ void text_json_string(Text *text, const char *string) {
     text_puts(text, "\"");
 }
 
+bool text_begins_hex(const char *string, size_t n) { return strspn(string, "0123456789abcdef") >= n; }
+
 const char *text_str(const Text *text) { return text->at ? text->at : ""; }
 
 void text_free(Text *text) {

@@ -12,6 +12,7 @@ typedef struct Text {
 void text_printf(Text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_put(Text *text, const char *bytes, size_t n);
 void text_puts(Text *text, const char *string);
+bool text_begins_hex(const char *string, size_t n);    /* in n digits, lower case */
 void text_json_string(Text *text, const char *string); /* with quotes and escapes */
 const char *text_str(const Text *text);                /* never NULL */
 void text_free(Text *text);

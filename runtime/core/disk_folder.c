@@ -21,6 +21,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/error.h"
+#include "runtime/base/text.h"
 #include "runtime/core/settings.h"
 
 enum { MOST_BYTES = 256 << 20, HALF_WRITTEN_SECONDS = 3600 };
@@ -145,8 +146,9 @@ void disk_folder_close(DiskFolder *folder) {
 
 void disk_file_name(uint64_t hash, char name[DISK_NAME]) { snprintf(name, DISK_NAME, "%016" PRIx64 ".code", hash); }
 
-static bool is_hex(const char *text, size_t n) { return strspn(text, "0123456789abcdef") >= n; }
-static bool is_entry(const char *name) { return strlen(name) == 21 && is_hex(name, 16) && !strcmp(name + 16, ".code"); }
+static bool is_entry(const char *name) {
+    return strlen(name) == 21 && text_begins_hex(name, 16) && !strcmp(name + 16, ".code");
+}
 
 static bool read_whole(int fd, char *content, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
