@@ -74,17 +74,31 @@ static DwarfLine *find_line(DwflModule *module, uint64_t address) {
     return NULL;
 }
 
+/* The thread's own stack, asked for once: for the first thread glibc reads all of /proc/self/maps. */
+typedef struct Stack {
+    bool asked;
+    uintptr_t low;
+    size_t bytes; /* 0: not known */
+} Stack;
+
+static const Stack *own_stack(void) {
+    static _Thread_local Stack stack;
+    pthread_attr_t attributes;
+    void *low;
+    if (stack.asked) return &stack;
+    stack.asked = true;
+    if (pthread_getattr_np(pthread_self(), &attributes)) return &stack;
+    if (!pthread_attr_getstack(&attributes, &low, &stack.bytes)) stack.low = (uintptr_t)low;
+    pthread_attr_destroy(&attributes);
+    return &stack;
+}
+
 /* libdw has frames of 100 KiB; a stack that is not the thread's own (of a coroutine) is not known. */
 static bool stack_is_large(void) {
     enum { LIBDW_BYTES = 256 << 10 };
-    pthread_attr_t attributes;
-    void *low;
-    size_t bytes;
-    if (pthread_getattr_np(pthread_self(), &attributes)) return false;
-    const bool known = !pthread_attr_getstack(&attributes, &low, &bytes);
-    pthread_attr_destroy(&attributes);
-    const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    return known && here - (uintptr_t)low < bytes && here - (uintptr_t)low >= LIBDW_BYTES;
+    const Stack *const stack = own_stack();
+    const uintptr_t above = (uintptr_t)__builtin_frame_address(0) - stack->low;
+    return above < stack->bytes && above >= LIBDW_BYTES;
 }
 
 static bool by_line(uint64_t address, char *out, size_t room) {
