@@ -225,6 +225,17 @@ Plan *ops_plan(Graph *graph, const char *passes, Bail *exit, const char **why) {
 
 /* what a tensor shows ------------------------------------------------------------------------- */
 
+/* Most of what the modes that compare do: not by printf. */
+static void show_item(Text *text, const unsigned char *at, size_t item) {
+    static const char digits[] = "0123456789abcdef";
+    char hex[2 * sizeof(double) + 1] = "";
+    for (size_t k = 0; k < item; k++) {
+        hex[2 * k] = digits[at[item - 1 - k] >> 4];
+        hex[2 * k + 1] = digits[at[item - 1 - k] & 15];
+    }
+    text_puts(text, hex);
+}
+
 void ops_show(Text *text, sn_tensor *t) {
     if (!t) {
         text_puts(text, "none\n");
@@ -240,7 +251,7 @@ void ops_show(Text *text, sn_tensor *t) {
             if (is_nan_at(dtype, data + i))
                 text_puts(text, "nan");
             else
-                for (size_t k = item; k-- > 0;) text_printf(text, "%02x", data[i + k]);
+                show_item(text, data + i, item);
         }
     text_puts(text, "\n");
     free(data);
