@@ -34,11 +34,10 @@ Status file_read(const char *path, char **content, size_t *bytes) {
     return status;
 }
 
-/* Where a parent cannot be made the last folder cannot either, and says why. */
-static void make_parents(char *path) {
+void file_make_parents(char *path, mode_t mode) {
     for (char *at = path + 1; *path && (at = strchr(at, '/')); at++) {
         *at = '\0';
-        mkdir(path, 0777);
+        mkdir(path, mode);
         *at = '/';
     }
 }
@@ -47,7 +46,7 @@ Status file_make_folder(const char *path) {
     struct stat at;
     char *const copy = mem_strdup(path);
     if (!copy) return ST_MEMORY;
-    make_parents(copy);
+    file_make_parents(copy, 0777);
     mem_free(copy);
     if (!mkdir(path, 0777)) return ST_OK;
     const int error = errno;

@@ -121,6 +121,18 @@ static int write_in_place(const FileJob *job) {
     return close(fd) && !error ? errno : error;
 }
 
+/* The folder takes no other file, or another cannot have this one's name (a mount point). */
+static bool is_of_folder(int error) {
+    return error == EACCES || error == EPERM || error == EROFS || error == EBUSY || error == EXDEV;
+}
+
+/* What was there is lost also where this fails halfway. */
+static int overwrite(const FileJob *job) {
+    const int fd = openat(job->folder, job->path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) return errno;
+    return fill_and_close(job, fd);
+}
+
 /* links --------------------------------------------------------------------------------------- */
 
 /* Where the link at `path` leads, which is relative to its folder, in its place. */
@@ -181,8 +193,12 @@ static int write_file(const char *path, const FilePart *parts, int n, bool settl
     if (error) return error;
     FileJob job = {.folder = AT_FDCWD, .path = target.path, .parts = parts, .n = n, .settle = settle, .mode = 0666};
     if (is_in_place(&target)) return write_in_place(&job);
-    if (target.kind == FILE_regular) job.mode = 0600, job.as = &target.mode;
-    return replace_file(&job);
+    if (target.kind == FILE_absent) return replace_file(&job);
+    job.mode = 0600, job.as = &target.mode;
+    const int refused = replace_file(&job);
+    if (!is_of_folder(refused)) return refused;
+    job.as = NULL;
+    return overwrite(&job) ? refused : 0;
 }
 
 static int try_to_write(const char *path) {
@@ -191,6 +207,9 @@ static int try_to_write(const char *path) {
     const int error = find_target(path, &target);
     if (error || is_in_place(&target)) return error; /* a pipe waits for its reader */
     const int fd = open_half(&(FileJob){.folder = AT_FDCWD, .path = target.path, .mode = 0600}, half);
+    if (fd < 0 && target.kind == FILE_regular && is_of_folder(errno) &&
+        !faccessat(AT_FDCWD, target.path, W_OK, AT_EACCESS))
+        return 0;
     if (fd < 0) return errno;
     close(fd);
     unlink(half);

@@ -93,14 +93,6 @@ static void drop_last_slashes(char *path) {
     for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--) path[n - 1] = '\0';
 }
 
-static void make_parents(char *path) {
-    for (char *at = path + 1; (at = strchr(at, '/')); at++) {
-        *at = '\0';
-        mkdir(path, 0700); /* where that fails the last one will */
-        *at = '/';
-    }
-}
-
 static bool check_folder(DiskFolder *folder) {
     struct stat at;
     if (fstat(folder->fd, &at)) return because(folder, "'%.200s': %s", folder->path, strerror(errno));
@@ -114,7 +106,7 @@ static bool check_folder(DiskFolder *folder) {
 static bool open_path(DiskFolder *folder, bool create) {
     drop_last_slashes(folder->path);
     if (create) {
-        make_parents(folder->path);
+        file_make_parents(folder->path, 0700);
         mkdir(folder->path, 0700);
     }
     folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -197,6 +197,27 @@ START_TEST(two_writers_of_one_path_both_succeed) {
 }
 END_TEST
 
+/* The folder is root's (or takes no writes), the file is ours. */
+START_TEST(a_file_in_a_folder_that_takes_none_is_written_over) {
+    enum { NOBODY = 65534 };
+    folder_begin();
+    const bool is_root = geteuid() == 0;
+    const char *const path = in_folder(0, "file"), *const absent = in_folder(1, "absent");
+    write_text(path, "longer before");
+    chmod(process_folder, 0555);
+    if (is_root) ck_assert(!chown(path, NOBODY, NOBODY) && !seteuid(NOBODY));
+    ck_assert_int_eq(file_can_write(path), ST_OK);
+    write_text(path, "after");
+    expect_content(path, "after");
+    expect_refused(absent, EACCES);
+    chmod(path, 0444);
+    expect_refused(path, EACCES);
+    if (is_root) ck_assert_int_eq(seteuid(0), 0);
+    chmod(process_folder, 0755);
+    folder_end();
+}
+END_TEST
+
 int main(void) {
     TCase *const all = tcase_create("file");
     tcase_add_test(all, a_link_stays_and_what_it_leads_to_is_replaced);
@@ -206,6 +227,7 @@ int main(void) {
     tcase_add_test(all, a_file_keeps_its_mode_and_a_new_one_has_that_of_umask);
     tcase_add_test(all, nobody_foresees_what_is_written_beside);
     tcase_add_test(all, names_may_be_as_long_as_names_get);
+    tcase_add_test(all, a_file_in_a_folder_that_takes_none_is_written_over);
     tcase_add_test(all, two_writers_of_one_path_both_succeed);
     return suite_run("file", all);
 }

@@ -1,4 +1,4 @@
-/* test_left_free.c: closure_free of custom functions and checkpoints is a callback like any other [semantics C13]: one
+/* test_left_free.c: closure_free of custom functions, checkpoints and compiled functions is a callback like any other [semantics C13]: one
  * that leaves by a jump, wherever the node died, leaves the thread whole and the program's stack alone. */
 #include <setjmp.h>
 
@@ -76,7 +76,22 @@ START_TEST(c13_a_closure_free_leaves_by_a_jump) {
 }
 END_TEST
 
+START_TEST(c13_a_compiled_functions_closure_free_leaves_by_a_jump) {
+    sn_tensor *const x = LEAF(1, 8), *y = NULL;
+    for (volatile int k = 0; k < 2; k++) {
+        sn_function *const fn = sn_compile(exps, NULL, SN_COMPILE_OPTIONS(.closure_free = leaves));
+        ck_assert_int_eq(sn_call(fn, &x, 1, &y, 1), SN_OK);
+        freed = 0, armed = k == 0;
+        if (!setjmp(out)) sn_function_free(fn);
+        ck_assert_int_eq(freed, 1);
+        ck_assert_int_eq(sn_check(), SN_OK);
+        expect_whole(x);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {c13_a_closure_free_leaves_by_a_jump};
+    const TTest *const tests[] = {c13_a_closure_free_leaves_by_a_jump,
+                                  c13_a_compiled_functions_closure_free_leaves_by_a_jump};
     return contract_main("test_left_free", tests, (int)(sizeof tests / sizeof *tests));
 }

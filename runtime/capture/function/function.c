@@ -56,19 +56,21 @@ fail:
 
 void function_free(sn_function *fn) {
     if (!fn) return;
+    const sn_free_fn closure_free = fn->options.closure_free;
+    void *const closure = fn->closure;
     if (fn->background) background_withdraw(fn->background);
     function_report(fn);
     replay_free(fn);
     for (int i = 0; i < fn->variants.n; i++) variant_free(fn->variants.at[i]);
     for (int i = 0; i < fn->breaks.n; i++) mem_free(fn->breaks.at[i].reason);
     for (int i = 0; i < fn->recompiles.n; i++) mem_free(fn->recompiles.at[i].text);
-    if (fn->options.closure_free) fn->options.closure_free(fn->closure, NULL);
     pthread_mutex_destroy(&fn->lock);
     pthread_mutex_destroy(&fn->compiling);
     mem_free(fn->name);
     arena_free(fn->arena);
     if (fn->call_arena) arena_free(fn->call_arena);
     mem_free(fn);
+    closure_free_run(closure_free, closure); /* last: it may leave by a jump */
 }
 
 /* A call -------------------------------------------------------------------------------------- */
