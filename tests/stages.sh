@@ -41,7 +41,11 @@ stage_tests() {
 # The tests' environment knows what they must overlook (tests/CMakeLists.txt).
 stage_sanitizers() {
   local labels='unit|golden|ops' targets=(tests_unit tests_golden tests_ops) random='^cuda[.]fuzz(_reordered)?-[0-9]+$'
-  if [ $everything = 1 ] || [ $# -gt 0 ]; then labels='unit|ops|golden|samples|cases|cuda' targets=(all); fi
+  if [ $everything = 1 ] || [ $# -gt 0 ]; then
+    labels='unit|ops|golden|samples|cases|cuda' targets=(all)
+  else
+    export SINTER_NEST_COUNT=40 # of test_llvm_nests, whose code has been run without
+  fi
   if [ $# -gt 0 ] && ctest --test-dir "$build" -N -L "$labels" -R "$1" | grep -qx 'Total Tests: 0'; then
     say "no test of the labels $labels matches '$1': none runs under sanitizers"
     return 0
