@@ -14,6 +14,7 @@
 #include "runtime/core/frame.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/tensor.h"
+#include "runtime/core/tracking.h"
 #include "runtime/core/override.h"
 #include "runtime/core/profile.h"
 
@@ -404,6 +405,7 @@ sn_tensor *sn_scope_return(sn_scope mark, sn_tensor *t) {
     context_enter_at(__builtin_return_address(0));
     const uint32_t depth = depth_of(state, mark, "sn_scope_return");
     if (!depth) return NULL;
+    if (t && UNLIKELY(t->flags & TF_error) && tracking_error(t, "sn_scope_return") != ST_OK) t = NULL;
     const uint32_t first = state->scopes[depth - 1].first;
     const bool passes = t && !(tensor_in_scope(t) && tensor_scope_slot(t) < first);
     if (passes && !scope_take(state, t)) tensor_retain(t);

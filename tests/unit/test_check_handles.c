@@ -99,9 +99,11 @@ static void calls(sn_tensor *y) {
     sn_function_free(fn);
 }
 
+static void returns(sn_tensor *y) { ck_assert_ptr_null(sn_scope_return(sn_scope_begin(), y)); }
+
 typedef void Use(sn_tensor *y);
-static Use *const uses[] = {adds,  stacks,  writes,   reads,  asks_rank, asks_data,
-                            keeps, retains, releases, prints, goes_back, calls};
+static Use *const uses[] = {adds,    stacks,   writes, reads,     asks_rank, asks_data, keeps,
+                            retains, releases, prints, goes_back, calls,     returns};
 enum { USES = sizeof uses / sizeof *uses };
 
 static void expect_lines(void) {
