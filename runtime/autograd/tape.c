@@ -110,9 +110,14 @@ static COLD void release_metas(const TapeNode *node) {
         if (*at) meta_release(*at);
 }
 
-static void free_one(TapeNode *node) {
+/* Runs closure_free of the program's. */
+static void begin_end(TapeNode *node) {
+    node->dies = true;
     tape_live_remove(node);
     tape_node_drop(node);
+}
+
+static void free_one(TapeNode *node) {
     for (int i = 0; i < node->n_edges; i++) tape_edge_drop(&node->edges[i]);
     if (UNLIKELY(node->counts)) release_metas(node);
     for (int i = 0; node->instead && i < node->n_outs; i++) tape_edge_drop(&node->instead[i]);
@@ -122,8 +127,8 @@ static void free_one(TapeNode *node) {
     tape_block_give(node, node->block);
 }
 
-/* A release below a free_one of this thread adds to its list instead of recursing. A closure_free that leaves by a jump
- * leaves the rest to the next release. */
+/* A release below one of this thread adds to its list instead of recursing. A closure_free that leaves by a jump leaves
+ * the rest, its own node's too, to the next release. */
 void tape_node_release(TapeNode *node) {
     if (!node || !last_reference(node)) return;
     sn_state *const state = state_get();
@@ -133,6 +138,10 @@ void tape_node_release(TapeNode *node) {
     state->tape_freeing = true;
     while (state->tape_dead) {
         TapeNode *const next = state->tape_dead;
+        if (!next->dies) {
+            begin_end(next);
+            continue; /* others may be before it now */
+        }
         state->tape_dead = next->dead;
         free_one(next);
     }
@@ -185,9 +194,7 @@ AutogradMeta *tape_meta(sn_tensor *t) {
     return t->autograd = meta;
 }
 
-void tape_meta_free(sn_tensor *t) {
-    AutogradMeta *const meta = t->autograd;
-    t->autograd = NULL;
+void tape_meta_free(AutogradMeta *meta) {
     TapeNode *const node = meta->node;
     TapeView *const view = meta->view;
     sn_tensor *const base = meta->base;

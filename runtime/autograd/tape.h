@@ -142,6 +142,7 @@ struct TapeNode {
     uint16_t block;       /* size class */
     bool dropped : 1;     /* saved values are gone */
     bool saves : 1;       /* it had some: using it again is an error */
+    bool dies : 1;        /* nobody has it, and what frees it has begun */
     bool counts : 1;      /* among its metas are some that are counted, of which it holds references */
     int n_edges, n_outs;
     uint64_t sequence;
@@ -349,7 +350,7 @@ void tape_live_remove(TapeNode *node);
 /* Calls visit for each node of this state, newest first, which may not free any. */
 void tape_live_each(void (*visit)(void *context, const TapeNode *node), void *context);
 
-void tape_meta_free(sn_tensor *t); /* t dies: its tape metadata goes */
-void tape_start(void);             /* registers the key's kernel */
+void tape_meta_free(AutogradMeta *meta); /* of a tensor that is gone */
+void tape_start(void);                   /* registers the key's kernel */
 
 #endif

@@ -32,8 +32,8 @@ typedef struct RuntimeHooks {
     void (*eager_cache_free)(sn_state *state);
 
     /* autograd */
-    void (*tape_meta_free)(sn_tensor *t);      /* t dies and has tape metadata */
-    void (*tape_blocks_trim)(sn_state *state); /* a state dies */
+    void (*tape_meta_free)(struct AutogradMeta *meta); /* of a tensor that is gone */
+    void (*tape_blocks_trim)(sn_state *state);         /* a state dies */
     void (*packers_pop_to)(sn_state *state, struct TapePacker *until);
     void (*tape_view_end)(sn_tensor *t);          /* t is laid out anew: no view any more */
     Status (*tape_saves_check)(const OpRow *row); /* of a user's op that is registered */

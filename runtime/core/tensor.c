@@ -230,8 +230,9 @@ static COLD void free_handle(sn_tensor *t) {
     tensor_release(inner);
 }
 
+/* Its history last: a closure_free there may leave by a jump. */
 void tensor_free(sn_tensor *t) {
-    if (UNLIKELY(t->autograd != NULL)) runtime_hooks.tape_meta_free(t);
+    struct AutogradMeta *const history = t->autograd;
     Storage *const storage = t->storage;
     meta_release(t->base.meta);
     if (t->block != BLOCK_header)
@@ -241,6 +242,7 @@ void tensor_free(sn_tensor *t) {
     else
         block_give(t, BLOCK_header);
     if (LIKELY(storage != NULL)) storage_release(storage);
+    if (UNLIKELY(history != NULL)) runtime_hooks.tape_meta_free(history);
 }
 
 static const Meta *meta_of_example(const Meta *all) {

@@ -396,8 +396,8 @@ static void slot_release(TapePacked *packed) {
     RegionSlot *const slot = (RegionSlot *)packed;
     Region *const r = slot->region;
     slot_set(&r->slots.at[slot->slot], NULL);
-    region_release(r);
     mem_free(slot);
+    region_release(r);
 }
 
 static const TapePackedClass slot_class;

@@ -21,6 +21,14 @@ static jmp_buf caught;
 static bool armed;
 static Way way;
 
+/* What the address sanitizer does itself where a C++ exception is thrown: no frame stays poisoned that is left. */
+#ifdef __SANITIZE_ADDRESS__
+void __asan_handle_no_return(void);
+static void no_frame_returns(void) { __asan_handle_no_return(); }
+#else
+static void no_frame_returns(void) {}
+#endif
+
 static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                                 struct _Unwind_Exception *thrown, struct _Unwind_Context *context, void *to) {
     (void)version, (void)class, (void)thrown, (void)to;
@@ -32,6 +40,7 @@ static void leave(void) {
     if (!armed) return;
     armed = false;
     if (way == BY_JUMP) longjmp(caught, 1);
+    no_frame_returns();
     _Unwind_ForcedUnwind(&exception, stop, NULL);
 }
 
