@@ -205,37 +205,42 @@ static bool is_placed(const Slot *slot) {
     return slot->kind == SLOT_arena && slot->first >= 0 && slot->last >= slot->first && slot->bytes;
 }
 
-/* Symbolic ranges start at expressions of their own, and nothing more is known of them. */
-static bool is_known(const Slot *slot) { return !sym_is(slot->offset) && !sym_is(slot->bytes); }
+/* A slot that has its place, under values of the symbols. */
+typedef struct SlotRange {
+    const Slot *slot;
+    int64_t offset, bytes;
+} SlotRange;
 
-/* A sweep over the steps: the slots that are alive, which lie apart, by device and offset. A new one is compared with
+/* A sweep over the steps: the ranges that are alive, which lie apart, by device and offset. A new one is compared with
  * its neighbours. */
 typedef struct Sweep {
-    const Slot **by_first, **by_last, **alive;
+    SlotRange *ranges;
+    const SlotRange **by_first, **by_last, **alive;
     int n, n_alive;
 } Sweep;
 
-static int compare_places(const Slot *a, const Slot *b) {
-    if (a->meta->device != b->meta->device) return a->meta->device < b->meta->device ? -1 : 1;
+static int compare_places(const SlotRange *a, const SlotRange *b) {
+    if (a->slot->meta->device != b->slot->meta->device) return a->slot->meta->device < b->slot->meta->device ? -1 : 1;
     return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
 static int by_first(const void *a, const void *b) {
-    const Slot *const x = *(const Slot *const *)a, *const y = *(const Slot *const *)b;
-    return x->first != y->first ? (x->first > y->first) - (x->first < y->first) : (x > y) - (x < y);
+    const SlotRange *const x = *(const SlotRange *const *)a, *const y = *(const SlotRange *const *)b;
+    return x->slot->first != y->slot->first ? (x->slot->first > y->slot->first) - (x->slot->first < y->slot->first)
+                                            : (x > y) - (x < y);
 }
 
 static int by_last(const void *a, const void *b) {
-    const Slot *const x = *(const Slot *const *)a, *const y = *(const Slot *const *)b;
-    return (x->last > y->last) - (x->last < y->last);
+    const SlotRange *const x = *(const SlotRange *const *)a, *const y = *(const SlotRange *const *)b;
+    return (x->slot->last > y->slot->last) - (x->slot->last < y->slot->last);
 }
 
 /* Where it is among those alive, or would be. */
-static int alive_place(const Sweep *sweep, const Slot *slot) {
+static int alive_place(const Sweep *sweep, const SlotRange *range) {
     int low = 0, high = sweep->n_alive;
     while (low < high) {
         const int middle = (low + high) / 2;
-        if (compare_places(sweep->alive[middle], slot) < 0)
+        if (compare_places(sweep->alive[middle], range) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -243,21 +248,16 @@ static int alive_place(const Sweep *sweep, const Slot *slot) {
     return low;
 }
 
-/* The nearest of a known range on the same device, before `at` or from there on; NULL: none. */
-static const Slot *known_neighbour(const Sweep *sweep, int at, int step, const Slot *slot) {
-    for (; at >= 0 && at < sweep->n_alive && sweep->alive[at]->meta->device == slot->meta->device; at += step)
-        if (is_known(sweep->alive[at])) return sweep->alive[at];
-    return NULL;
+static const SlotRange *neighbour(const Sweep *sweep, int at, const SlotRange *range) {
+    if (at < 0 || at >= sweep->n_alive) return NULL;
+    return sweep->alive[at]->slot->meta->device == range->slot->meta->device ? sweep->alive[at] : NULL;
 }
 
-/* A slot that is alive and not apart from this one; NULL: none. */
-static const Slot *alive_overlap(const Sweep *sweep, int at, const Slot *slot) {
-    if (at < sweep->n_alive && !compare_places(sweep->alive[at], slot)) return sweep->alive[at];
-    if (!is_known(slot)) return NULL;
-    const Slot *const before = known_neighbour(sweep, at - 1, -1, slot);
-    const Slot *const after = known_neighbour(sweep, at, 1, slot);
-    if (before && before->offset + before->bytes > slot->offset) return before;
-    return after && slot->offset + slot->bytes > after->offset ? after : NULL;
+/* A range that is alive and not apart from this one; NULL: none. */
+static const SlotRange *alive_overlap(const Sweep *sweep, int at, const SlotRange *range) {
+    const SlotRange *const before = neighbour(sweep, at - 1, range), *const after = neighbour(sweep, at, range);
+    if (before && before->offset + before->bytes > range->offset) return before;
+    return after && range->offset + range->bytes > after->offset ? after : NULL;
 }
 
 static void move_alive(Sweep *sweep, int to, int from) {
@@ -267,34 +267,67 @@ static void move_alive(Sweep *sweep, int to, int from) {
 
 static Status sweep_arena(const Plan *plan, Sweep *sweep) {
     for (int i = 0, ended = 0; i < sweep->n; i++) {
-        const Slot *const slot = sweep->by_first[i];
-        for (; sweep->by_last[ended]->last < slot->first; ended++) {
+        const SlotRange *const range = sweep->by_first[i];
+        for (; sweep->by_last[ended]->slot->last < range->slot->first; ended++) {
             const int at = alive_place(sweep, sweep->by_last[ended]);
             move_alive(sweep, at, at + 1);
         }
-        const int at = alive_place(sweep, slot);
-        const Slot *const other = alive_overlap(sweep, at, slot);
+        const int at = alive_place(sweep, range);
+        const SlotRange *const other = alive_overlap(sweep, at, range);
         if (other)
             return error_raise(ST_INTERNAL, "plan: slots %d and %d overlap while both are alive",
-                               (int)(slot - plan->slots.at), (int)(other - plan->slots.at));
+                               (int)(range->slot - plan->slots.at), (int)(other->slot - plan->slots.at));
         move_alive(sweep, at + 1, at);
-        sweep->alive[at] = slot;
+        sweep->alive[at] = range;
     }
     return ST_OK;
 }
 
-static Status check_arena(const Plan *plan) {
-    const Slot **const room = mem_alloc(sizeof *room * 3 * (size_t)(plan->slots.n + 1));
-    if (!room) return ST_MEMORY;
-    Sweep sweep = {.by_first = room, .by_last = room + plan->slots.n, .alive = room + 2 * plan->slots.n};
+/* Whether the symbols may have these values: no size is negative then. */
+static bool find_ranges(const Plan *plan, const int64_t *symbols, Sweep *sweep) {
+    bool possible = true;
+    sweep->n = sweep->n_alive = 0;
     for (int i = 0; i < plan->slots.n; i++) {
         const Slot *const slot = &plan->slots.at[i];
-        if (is_placed(slot)) sweep.by_first[sweep.n] = sweep.by_last[sweep.n] = slot, sweep.n++;
+        if (!is_placed(slot)) continue;
+        SlotRange *const range = &sweep->ranges[sweep->n];
+        *range =
+            (SlotRange){slot, sym_eval(plan->env, slot->offset, symbols), sym_eval(plan->env, slot->bytes, symbols)};
+        possible &= range->bytes >= 0;
+        if (range->bytes > 0) sweep->by_first[sweep->n] = sweep->by_last[sweep->n] = range, sweep->n++;
     }
-    if (sweep.n > 1) qsort(sweep.by_first, (size_t)sweep.n, sizeof *room, by_first);
-    if (sweep.n > 1) qsort(sweep.by_last, (size_t)sweep.n, sizeof *room, by_last);
-    const Status status = sweep_arena(plan, &sweep);
-    mem_free(room);
+    return possible;
+}
+
+static Status check_ranges(const Plan *plan, const int64_t *symbols, Sweep *sweep) {
+    if (!find_ranges(plan, symbols, sweep)) return ST_OK;
+    if (sweep->n > 1) qsort(sweep->by_first, (size_t)sweep->n, sizeof *sweep->by_first, by_first);
+    if (sweep->n > 1) qsort(sweep->by_last, (size_t)sweep->n, sizeof *sweep->by_last, by_last);
+    return sweep_arena(plan, sweep);
+}
+
+/* Values for the symbols: the hints at first, then the least that they may have, then some that are apart. */
+enum { ROUNDS = 3 };
+static bool fill_symbols(const Plan *plan, int round, int64_t *symbols) {
+    for (int i = 0; plan->env && i < sym_free_count(plan->env); i++) {
+        const SymExpr *const e = sym_expr(plan->env, sym_free_at(plan->env, i));
+        symbols[i] = round == 0 || e->b == SYM_LEAST ? e->hint : round == 1 ? e->b : e->b + 5 + 11 * (int64_t)i;
+    }
+    for (int i = 0; round && i < sym_guard_count(plan->env); i++)
+        if (!sym_guard_holds(plan->env, sym_guard_at(plan->env, i), symbols)) return false;
+    return true;
+}
+
+static Status check_arena(const Plan *plan) {
+    const int n = plan->slots.n + 1, n_symbols = plan->env ? sym_free_count(plan->env) : 0;
+    SlotRange *const ranges = mem_alloc(sizeof *ranges * (size_t)n);
+    const SlotRange **const room = mem_alloc(sizeof *room * 3 * (size_t)n);
+    int64_t *const symbols = mem_alloc(sizeof *symbols * (size_t)(n_symbols + 1));
+    Sweep sweep = {.ranges = ranges, .by_first = room, .by_last = room + n, .alive = room + 2 * n};
+    Status status = ranges && room && symbols ? ST_OK : ST_MEMORY;
+    for (int round = 0; status == ST_OK && round < (n_symbols ? ROUNDS : 1); round++)
+        if (fill_symbols(plan, round, symbols)) status = check_ranges(plan, symbols, &sweep);
+    mem_free(ranges), mem_free(room), mem_free(symbols);
     return status;
 }
 

@@ -324,6 +324,8 @@ static Range range_of(const SymEnv *env, int64_t a) {
     return (Range){-FAR, FAR};
 }
 
+int64_t sym_least(const SymEnv *env, int64_t a) { return range_of(env, a).low; }
+
 /* A bound at FAR means unknown, so only bounds inside it decide. */
 static bool surely_below(Range a, Range b) { return a.high < FAR && b.low > -FAR && a.high < b.low; }
 static bool surely_at_most(Range a, Range b) { return a.high < FAR && b.low > -FAR && a.high <= b.low; }

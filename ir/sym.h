@@ -57,6 +57,12 @@ int64_t sym_max(SymEnv *env, int64_t a, int64_t b);
 int64_t sym_min(SymEnv *env, int64_t a, int64_t b);
 int64_t sym_product(SymEnv *env, const int64_t *sizes, int n);
 
+/* Bounds that hold for all values that the symbols may have; no guard. */
+int64_t sym_least(const SymEnv *env, int64_t a); /* SYM_LEAST: not known */
+bool sym_surely_at_most(SymEnv *env, int64_t a, int64_t b);
+/* The largest number that divides every term, at least 1; of 0: 1. */
+int64_t sym_content(const SymEnv *env, int64_t a);
+
 /* Decisions: true by structure or range where possible, else by hints with a guard recorded. */
 bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b);
 static inline bool sym_same(SymEnv *env, int64_t a, int64_t b) {

@@ -1,16 +1,14 @@
 /* memory.c: lifetimes of slots over the steps, and the arenas, one a device: every intermediate, and the workspace of
  * a native op, gets a range that no other live one uses, 64-byte aligned.
  *
- * Plain sizes are placed first-fit by size, largest first (the classic offset packing). A symbolic
- * size shares a range only with values of the same expression, as nothing else is known to fit;
- * ranges of symbolic size follow the plain ones. */
+ * Plain sizes are placed first-fit by size, largest first (the classic offset packing). Ranges of symbolic size follow
+ * the plain ones (memory_symbolic.c). */
 #include <stdlib.h>
 
+#include "passes/calendar.h"
 #include "passes/internal.h"
 #include "passes/lower.h"
 #include "runtime/base/error.h"
-
-enum { ALIGNMENT = 64 };
 
 static void use(Plan *plan, int slot, int step) {
     if (slot < 0) return;
@@ -55,81 +53,16 @@ static void keep_for_devices(Plan *plan) {
     }
 }
 
-static bool overlap_in_time(const Slot *a, const Slot *b) { return a->first <= b->last && b->first <= a->last; }
-
-typedef VEC(Slot *) Slots;
-
-/* The placed slots by their time. What overlaps with [first, last] is alive at `first` or starts later within it: the
- * former are in the ranges of a tree over the steps that `first` lies in, the latter in the steps' lists. */
-typedef struct Calendar {
-    Arena *arena;
-    int n_steps;
-    Slots *alive;  /* tree: node i has the children 2i and 2i+1, step s is leaf n_steps + s */
-    Slots *starts; /* by step */
-    Slots all;     /* by offset; those from `n_sorted` on as they were placed */
-    int n_sorted;
-    int64_t work; /* slots looked at and moved */
-    Slots found;
-} Calendar;
-
-static int by_offset(const void *a, const void *b) {
-    const Slot *const x = *(Slot *const *)a, *const y = *(Slot *const *)b;
-    return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-static void place_slot(Calendar *calendar, Slot *slot) {
-    VEC_PUSH(calendar->arena, &calendar->all, slot);
-    VEC_PUSH(calendar->arena, &calendar->starts[slot->first], slot);
-    int low = slot->first + calendar->n_steps, high = slot->last + calendar->n_steps;
-    for (; low <= high; low = (low + 1) / 2, high = (high - 1) / 2) {
-        if (low & 1) VEC_PUSH(calendar->arena, &calendar->alive[low], slot);
-        if (!(high & 1)) VEC_PUSH(calendar->arena, &calendar->alive[high], slot);
-    }
-}
-
-static void take_memory(Calendar *calendar, const Slots *slots) {
-    for (int i = 0; i < slots->n; i++) VEC_PUSH(calendar->arena, &calendar->found, slots->at[i]);
-}
-
-static int number_together(const Calendar *calendar, const Slot *slot) {
-    int n = 0;
-    for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) n += calendar->alive[i].n;
-    for (int step = slot->first + 1; step <= slot->last; step++) n += calendar->starts[step].n;
-    return n;
-}
-
-static const Slots *all_sorted(Calendar *calendar) {
-    Slots *const all = &calendar->all;
-    for (; calendar->n_sorted < all->n; calendar->n_sorted++) {
-        Slot *const slot = all->at[calendar->n_sorted];
-        int i = calendar->n_sorted;
-        for (; i > 0 && by_offset(&all->at[i - 1], &slot) > 0; i--) all->at[i] = all->at[i - 1];
-        all->at[i] = slot;
-        calendar->work += calendar->n_sorted - i + 1;
-    }
-    return all;
-}
-
-/* Placed slots by offset: those that are alive together with `slot`, or, where these are many, all. */
-static const Slots *together(Calendar *calendar, const Slot *slot) {
-    if (number_together(calendar, slot) > calendar->all.n / 16) return all_sorted(calendar);
-    calendar->found.n = 0;
-    for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) take_memory(calendar, &calendar->alive[i]);
-    for (int step = slot->first + 1; step <= slot->last; step++) take_memory(calendar, &calendar->starts[step]);
-    if (calendar->found.n > 1) qsort(calendar->found.at, (size_t)calendar->found.n, sizeof(Slot *), by_offset);
-    return &calendar->found;
-}
-
 /* The lowest offset where `slot` fits beside the placed ones. */
 static int64_t first_fit(Calendar *calendar, const Slot *slot) {
-    const Slots *const others = together(calendar, slot);
+    const Slots *const others = calendar_together(calendar, slot);
     calendar->work += others->n;
     int64_t offset = 0;
     for (int i = 0; i < others->n; i++) {
         const Slot *const other = others->at[i];
         if (offset + slot->bytes <= other->offset) break;
         if (!overlap_in_time(slot, other)) continue;
-        offset = max_i64(offset, round_up(other->offset + other->bytes, ALIGNMENT));
+        offset = max_i64(offset, round_up(other->offset + other->bytes, SLOT_ALIGNMENT));
     }
     return offset;
 }
@@ -144,10 +77,8 @@ static int by_size(const void *a, const void *b) {
 static bool is_in(const Slot *slot, Device device) { return slot->kind == SLOT_arena && slot->meta->device == device; }
 
 static int64_t pack_plain(Plan *plan, Device device, Slot **order, int64_t *work) {
-    const int steps = plan->steps.n;
-    Calendar calendar = {.arena = plan->arena, .n_steps = steps};
-    calendar.alive = ARENA_ARRAY(plan->arena, Slots, 2 * steps + 2);
-    calendar.starts = ARENA_ARRAY(plan->arena, Slots, steps + 1);
+    Calendar calendar;
+    calendar_init(&calendar, plan->arena, plan->steps.n);
     int n = 0;
     int64_t end = 0;
     for (int i = 0; i < plan->slots.n; i++) {
@@ -157,47 +88,21 @@ static int64_t pack_plain(Plan *plan, Device device, Slot **order, int64_t *work
     if (n > 1) qsort(order, (size_t)n, sizeof *order, by_size);
     for (int i = 0; i < n; i++) {
         order[i]->offset = first_fit(&calendar, order[i]);
-        end = max_i64(end, round_up(order[i]->offset + order[i]->bytes, ALIGNMENT));
-        place_slot(&calendar, order[i]);
+        end = max_i64(end, round_up(order[i]->offset + order[i]->bytes, SLOT_ALIGNMENT));
+        calendar_place(&calendar, order[i]);
     }
     *work += calendar.work;
     return end;
 }
 
-static bool shares_slot(const Slot *slot, const Slot *const *members, int n) {
-    for (int i = 0; i < n; i++)
-        if (overlap_in_time(slot, members[i])) return false;
-    return true;
-}
-
-/* A range of one symbolic size and all values of that size that fit in it one after the other. */
-static int64_t fill_range(Plan *plan, int first, int64_t offset, const Slot **members) {
-    SymEnv *const env = plan->env;
-    const int64_t bytes = plan->slots.at[first].bytes;
-    const Device device = plan->slots.at[first].meta->device;
-    int n = 0, last = -1;
-    for (int i = first; i < plan->slots.n; i++) {
-        Slot *const slot = &plan->slots.at[i];
-        if (!is_in(slot, device) || slot->bytes != bytes || slot->offset >= 0 || slot->first < 0) continue;
-        if (slot->first <= last && !shares_slot(slot, members, n)) continue;
-        slot->offset = offset;
-        last = slot->last > last ? slot->last : last;
-        members[n++] = slot;
-    }
-    const int64_t units = sym_div(env, sym_add(env, bytes, ALIGNMENT - 1), ALIGNMENT);
-    return sym_add(env, offset, sym_mul(env, units, ALIGNMENT));
-}
-
-static int64_t pack_arena(Plan *plan, Device device, Slot **order, int64_t *work) {
-    int64_t end = pack_plain(plan, device, order, work);
-    for (int i = 0; i < plan->slots.n; i++)
-        if (is_in(&plan->slots.at[i], device) && sym_is(plan->slots.at[i].bytes)) plan->slots.at[i].offset = -1;
+int64_t pack_arena(Plan *plan, Device device, Slot **order, int64_t *work) {
+    const int64_t end = pack_plain(plan, device, order, work);
+    int n = 0;
     for (int i = 0; i < plan->slots.n; i++) {
-        const Slot *const slot = &plan->slots.at[i];
-        if (!is_in(slot, device) || !sym_is(slot->bytes) || slot->first < 0 || slot->offset != -1) continue;
-        end = fill_range(plan, i, end, (const Slot **)order);
+        Slot *const slot = &plan->slots.at[i];
+        if (is_in(slot, device) && sym_is(slot->bytes) && slot->first >= 0) order[n++] = slot;
     }
-    return end;
+    return n ? pack_symbolic(plan, (SlotList){order, n}, end, work) : end;
 }
 
 static void pack(Plan *plan, int64_t *work) {

@@ -20,6 +20,6 @@ void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzR
 
 /* peak.c: instead, whether it takes more memory than eager by more than a share of it. */
 enum { FZ_PEAK_SHARE = 6 };
-void fz_peak(const FzProgram *p, uint64_t seed, FzResult *result, Text *story);
+void fz_peak(const FzProgram *p, uint64_t seed, bool symbolic, FzResult *result, Text *story);
 
 #endif

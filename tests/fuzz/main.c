@@ -30,14 +30,14 @@ enum {
 
 typedef struct Case {
     FzProgram p, variant;
-    bool has_variant, stateful, peak;
+    bool has_variant, stateful, peak, symbolic;
     uint64_t seed;
 } Case;
 
 typedef struct Options {
     int64_t graphs, seconds, cache, calls;
     uint64_t seed;
-    bool json, verbose, stateful, peak;
+    bool json, verbose, stateful, peak, symbolic;
     const char *save, *record, *row;
     int first_file;
 } Options;
@@ -54,7 +54,7 @@ typedef struct Totals {
 
 static void run_case(const Case *c, FzResult *result, Text *story) {
     if (c->peak)
-        fz_peak(&c->p, c->seed, result, story);
+        fz_peak(&c->p, c->seed, c->symbolic, result, story);
     else
         fz_compare(&c->p, c->has_variant ? &c->variant : NULL, c->seed, result, story);
 }
@@ -225,7 +225,7 @@ static Outcome run_one(const Case *c, Text *story) {
 typedef struct Want {
     uint64_t seed;
     Outcome outcome;
-    bool peak;
+    bool peak, symbolic;
     bool errors; /* of the whole program: a smaller one must not add some */
     time_t until;
 } Want;
@@ -234,7 +234,8 @@ static bool still_fails(void *context, const FzProgram *p, const FzProgram *vari
     const Want *const want = context;
     static Case c;
     if (time(NULL) > want->until) return false;
-    c = (Case){.p = *p, .has_variant = variant != NULL, .seed = want->seed, .peak = want->peak};
+    c = (Case){
+        .p = *p, .has_variant = variant != NULL, .seed = want->seed, .peak = want->peak, .symbolic = want->symbolic};
     if (variant) c.variant = *variant;
     bool errors;
     return run_quietly(&c, &errors) == want->outcome && (!errors || want->errors);
@@ -243,7 +244,8 @@ static bool still_fails(void *context, const FzProgram *p, const FzProgram *vari
 static void report(const Options *o, const Case *c, Outcome outcome) {
     static Case small;
     Text story = {0};
-    Want want = {.seed = c->seed, .outcome = outcome, .peak = c->peak, .until = time(NULL) + 20};
+    Want want = {
+        .seed = c->seed, .outcome = outcome, .peak = c->peak, .symbolic = c->symbolic, .until = time(NULL) + 20};
     small = *c;
     run_quietly(c, &want.errors);
     if (!small.has_variant) small.variant = (FzProgram){.n_steps = 0};
@@ -281,7 +283,7 @@ static int write_cases(const Options *o, int64_t first, int n, Totals *totals, C
     for (int64_t i = first; i < first + n; i++) {
         if (o->peak) {
             Case *const c = &cases[written++];
-            *c = (Case){.seed = o->seed + (uint64_t)i, .peak = true};
+            *c = (Case){.seed = o->seed + (uint64_t)i, .peak = true, .symbolic = o->symbolic};
             fz_generate_net(&c->p, c->seed);
             continue;
         }
@@ -403,9 +405,11 @@ static bool is_thorough(const Totals *t) {
     return good;
 }
 
-/* 61 to 62 % as it is; 67 % where a backward makes all of what it recomputes at its top. */
-static bool peaks_are_low(const Totals *t) {
-    if (t->above * 50 > t->trained) return missed("more than 2 % of the nets take more memory than eager");
+/* 61 to 62 % as it is, 1 % more where sizes are symbolic; 67 % where a backward makes all of what it recomputes at its
+ * top. */
+static bool peaks_are_low(const Options *o, const Totals *t) {
+    const int most = o->symbolic ? 3 : 2;
+    if (t->above * 100 > most * t->trained) return missed("too many nets take more memory than eager");
     if (t->trained * 2 < t->graphs) return missed("fewer than half of the nets are trained");
     return t->peak * 100 <= 64 * t->eager_peak || missed("all nets take more than 64 % of eager's memory");
 }
@@ -425,7 +429,7 @@ static int replay_files(const Options *o, int n, char **files) {
         char *const text = read_all(files[i]);
         if (!text) fprintf(stderr, "cannot open '%s': %s\n", files[i], strerror(errno));
         Text story = {0};
-        c = (Case){.seed = 1, .peak = o->peak};
+        c = (Case){.seed = 1, .peak = o->peak, .symbolic = o->symbolic};
         const bool parsed = text && parse_case(text, &c);
         const Outcome outcome = parsed ? replay(o, &c, &story) : CRASHED;
         printf("%s: %s\n%s", files[i], outcome == FINE ? "same" : "FAILS", text_str(&story));
@@ -454,6 +458,8 @@ static bool parse_options(Options *o, int n, char **words) {
             o->verbose = true;
         } else if (!strcmp(words[i], "--peak")) {
             o->peak = true;
+        } else if (!strcmp(words[i], "--symbolic")) {
+            o->symbolic = true;
         } else if (!strcmp(words[i], "--stateful")) {
             o->stateful = true;
         } else if (is_device(words[i])) {
@@ -493,7 +499,8 @@ int main(int n, char **words) {
     if (!parse_options(&o, n, words)) {
         fprintf(stderr,
                 "fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--verbose] [--seconds T] [--save DIR] "
-                "[--record DIR] [--replay FILE...] | --peak ... | --cache N [--seed S] [--json] | --calls N [--row OP] "
+                "[--record DIR] [--replay FILE...] | --peak [--symbolic] ... | --cache N [--seed S] [--json] | --calls "
+                "N [--row OP] "
                 "[--seed S] [--json] [--verbose]\n");
         return 2;
     }
@@ -510,7 +517,8 @@ int main(int n, char **words) {
         print_peaks(&o, &totals);
     else
         print_totals(&o, &totals);
-    const bool good = (o.peak ? peaks_are_low(&totals) : is_thorough(&totals)) && !totals.differing && !totals.crashed;
+    const bool good =
+        (o.peak ? peaks_are_low(&o, &totals) : is_thorough(&totals)) && !totals.differing && !totals.crashed;
     free(totals.uses);
     free(totals.stateful_uses);
     free(totals.features);

@@ -63,8 +63,8 @@ static Peak peak_of_call(FzRun *run, uint64_t seed) {
     return peak;
 }
 
-static Peak peak_of(const FzProgram *p, uint64_t seed, sn_compile_mode mode) {
-    const sn_compile_options options = {.size = sizeof options, .mode = mode};
+static Peak peak_of(const FzProgram *p, uint64_t seed, sn_compile_mode mode, sn_dynamic dynamic) {
+    const sn_compile_options options = {.size = sizeof options, .mode = mode, .dynamic = dynamic};
     FzRun *const run = fz_run_new(p, &options);
     Peak peak = {.bytes = 0};
     failpoint_set("codegen"); /* the plan is what counts */
@@ -74,8 +74,10 @@ static Peak peak_of(const FzProgram *p, uint64_t seed, sn_compile_mode mode) {
     return peak;
 }
 
-void fz_peak(const FzProgram *p, uint64_t seed, FzResult *result, Text *story) {
-    const Peak eager = peak_of(p, seed, SN_COMPILE_EAGER), compiled = peak_of(p, seed, SN_COMPILE_VERIFY);
+void fz_peak(const FzProgram *p, uint64_t seed, bool symbolic, FzResult *result, Text *story) {
+    const sn_dynamic dynamic = symbolic ? SN_DYNAMIC_ALWAYS : SN_DYNAMIC_AUTO;
+    const Peak eager = peak_of(p, seed, SN_COMPILE_EAGER, SN_DYNAMIC_AUTO);
+    const Peak compiled = peak_of(p, seed, SN_COMPILE_VERIFY, dynamic);
     *result = (FzResult){.errors = eager.failed, .trained = eager.trained && !eager.failed};
     if (!result->trained) return;
     result->eager_peak = eager.bytes, result->peak = compiled.bytes;

@@ -63,6 +63,46 @@ START_TEST(multiples_of_sums_divide_exactly) {
 }
 END_TEST
 
+/* True of all values, by a grid of them; and found where it is. */
+START_TEST(what_surely_holds_needs_no_guard) {
+    const int64_t lines = sym_mul(env, sym_div(env, sym_add(env, sym_mul(env, s0, 4), 63), 64), 64);
+    const int64_t both = sym_mul(env, s0, s1);
+    const struct {
+        int64_t a, b;
+        bool surely;
+    } rows[] = {
+        {s0, sym_mul(env, s0, 2), true},
+        {sym_mul(env, s0, 2), both, true},
+        {sym_mul(env, s0, 3), both, false}, /* s1 may be 2 */
+        {s0, s1, false},
+        {lines, sym_mul(env, s0, 256), true},
+        {sym_mul(env, s0, 4), lines, true},
+        {lines, sym_mul(env, s0, 4), false},
+        {lines, sym_add(env, sym_mul(env, s0, 4), 63), true},
+        {lines, sym_add(env, sym_mul(env, s0, 4), 59), false},
+        {sym_div(env, s0, 2), s0, true},
+        {sym_mul(env, sym_div(env, s0, 2), 2), s0, true},
+        {s0, sym_mul(env, sym_div(env, s0, 2), 2), false},
+        {s0, sym_add(env, sym_mul(env, sym_div(env, s0, 2), 2), 1), true},
+        {sym_sub(env, s0, s1), s0, true},
+        {sym_add(env, s0, s1), both, true},
+        {sym_add(env, sym_add(env, s0, s1), 1), both, false}, /* 2 and 2 */
+    };
+    for (int i = 0; i < COUNT_OF(rows); i++) {
+        ck_assert_msg(sym_surely_at_most(env, rows[i].a, rows[i].b) == rows[i].surely, "row %d", i);
+        bool holds = true;
+        for (int64_t x = 2; x < 70; x++)
+            for (int64_t y = 2; y < 20; y++)
+                holds &= sym_eval(env, rows[i].a, (int64_t[]){x, y}) <= sym_eval(env, rows[i].b, (int64_t[]){x, y});
+        ck_assert_msg(holds == rows[i].surely, "row %d over the grid", i);
+    }
+    ck_assert_int_eq(sym_guard_count(env), 0);
+    ck_assert_int_eq(sym_content(env, sym_add(env, sym_mul(env, both, 12), 8)), 4);
+    ck_assert_int_eq(sym_content(env, s0), 1);
+    ck_assert_int_eq(sym_content(env, 0), 1);
+}
+END_TEST
+
 START_TEST(evaluation_agrees_with_arithmetic) {
     int64_t a = sym_add(env, sym_mul(env, s0, 5), -3);
     a = sym_add(env, sym_div(env, a, 4), sym_mod(env, sym_mul(env, a, s1), 7));
@@ -150,6 +190,7 @@ int main(void) {
     tcase_add_test(all, plain_numbers_need_no_environment);
     tcase_add_test(all, equal_expressions_have_equal_ids);
     tcase_add_test(all, multiples_of_sums_divide_exactly);
+    tcase_add_test(all, what_surely_holds_needs_no_guard);
     tcase_add_test(all, evaluation_agrees_with_arithmetic);
     tcase_add_test(all, decisions_by_range_record_nothing);
     tcase_add_test(all, decisions_by_hint_record_what_held);
