@@ -9,6 +9,8 @@
  *   P4 neutral       x * 1, x / 1, x - 0 in x's dtype and layout: x. A NaN stays a NaN, -0 stays -0
  *                    [semantics B1]. Not x + 0 nor x - -0 (-0 + 0 is +0), not x * 0 (NaN, -0).
  *   P5 scattered     a view of sn::view_scatter at the same place, of src's layout: src.
+ *   P6 into zeros    slice_scatter (step 1) and select_scatter into a full of 0: a constant_pad_nd, which reads none;
+ *                    the zeros of all gradients of slices are one value, that would be alive all the time.
  *
  * Views must not be cut before differentiation (detach is one): the pass takes joint graphs. */
 #include "passes/internal.h"
@@ -88,8 +90,55 @@ static GVal *fold_neutral(Fold *fold, Node *node) {
     return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
 }
 
+/* into zeros ---------------------------------------------------------------------------------- */
+
+typedef enum ZerosRole { ZEROS_none, ZEROS_made, ZEROS_slice, ZEROS_select } ZerosRole;
+static const uint8_t zeros_roles[OP_COUNT] = {
+    [OP_full] = ZEROS_made, [OP_slice_scatter] = ZEROS_slice, [OP_select_scatter] = ZEROS_select};
+
+static ZerosRole zeros_role(const Node *node) { return node->row->id < OP_COUNT ? zeros_roles[node->row->id] : 0; }
+
+static bool is_zeros(const GVal *value) {
+    if (!value->def || zeros_role(value->def) != ZEROS_made) return false;
+    const Arg *const fill = &value->def->args[1];
+    return arg_is_number(fill) && fill->kind != ARG_runtime && arg_double(fill) == 0 && !signbit(arg_double(fill));
+}
+
+/* Where `src` begins and how many are behind it; neither is a cut, or not known. */
+static bool fold_pads(Fold *fold, const Node *node, int dim, const Meta *src, int64_t *before, int64_t *after) {
+    SymEnv *const env = fold->graph->env;
+    const int64_t size = node->outs[0].base.meta->sizes[dim], at = node->args[3].i;
+    const bool selects = zeros_role(node) == ZEROS_select;
+    if (!selects && node->args[5].kind == ARG_int && node->args[5].i != 1) return false;
+    if (!selects)
+        *before = slice_position(env, &node->args[3], 0, size);
+    else
+        *before = sym_less(env, at, 0) ? sym_add(env, size, at) : at;
+    *after = sym_sub(env, size, sym_add(env, *before, selects ? 1 : src->sizes[dim]));
+    return sym_least(env, *before) >= 0 && sym_least(env, *after) >= 0;
+}
+
+/* New values have number 0, for which nothing stands: that of an input, or of an op without operands. */
+static GVal *fold_into_zeros(Fold *fold, Node *node) {
+    const ZerosRole role = zeros_role(node);
+    if (role < ZEROS_slice || !is_zeros(gval(node->args[0].val))) return NULL;
+    Builder *const b = &fold->graph->builder;
+    const Meta *const meta = node->outs[0].base.meta;
+    int64_t pads[2 * MAX_RANK] = {0};
+    const int dim = (int)dim_wrap(node->args[2].i, meta->rank), last = meta->rank - 1 - dim;
+    Val *src = node->args[1].val;
+    if (src->meta->dtype != meta->dtype) return NULL;
+    if (!fold_pads(fold, node, dim, src->meta, &pads[2 * last], &pads[2 * last + 1])) return NULL;
+    const NewNodes saved = nodes_like(fold->graph, node, node);
+    if (role == ZEROS_select) src = E(b, unsqueeze, A_VAL(src), A_INT(dim));
+    Val *const padded = E(b, constant_pad_nd, A_VAL(src), A_INTS(pads, 2 * (last + 1)), A_INT(0));
+    nodes_restore(fold->graph, saved);
+    return padded && meta_equal(padded->meta, meta) ? gval(padded) : NULL;
+}
+
 typedef GVal *Peephole(Fold *fold, Node *node); /* what stands for the node's one result, or NULL */
-static Peephole *const peepholes[] = {fold_view_chain, fold_view_of_view, fold_scattered, fold_copy, fold_neutral};
+static Peephole *const peepholes[] = {fold_view_chain, fold_view_of_view, fold_scattered,
+                                      fold_copy,       fold_neutral,      fold_into_zeros};
 
 static bool fold_node(Fold *fold, Node *node) {
     for (int i = 0; i < COUNT_OF(peepholes); i++) {

@@ -225,7 +225,7 @@ static void place_all(Packing *p, const SlotList *slots) {
 
 /* The arena's size: the largest of the ends that are not known to be before another; of many a sum that is no less. */
 static int64_t arena_end(const Packing *p, const SlotList *slots) {
-    int64_t *ends[LARGEST_ENDS];
+    int64_t *ends[LARGEST_ENDS] = {NULL};
     int n = 0;
     for (int i = 0; i < slots->n; i++) {
         const int64_t *const end = p->placed[slots->at[i] - p->plan->slots.at].end;
@@ -243,8 +243,8 @@ static int64_t arena_end(const Packing *p, const SlotList *slots) {
         }
         n = kept;
     }
-    int64_t bytes = 0;
-    for (int k = 0; k < n; k++) bytes = sym_max(p->plan->env, bytes, counted_bytes(p, ends[k]));
+    int64_t bytes = counted_bytes(p, ends[0]);
+    for (int k = 1; k < n; k++) bytes = sym_max(p->plan->env, bytes, counted_bytes(p, ends[k]));
     return bytes;
 }
 
