@@ -171,3 +171,40 @@ Status meta_index_positions(MetaCall *call) {
     out_plain(call, 0, DT_i64, index->device, index->sizes, index->rank);
     return ST_OK;
 }
+
+static Status mask_of(const MetaCall *call, int i) {
+    const Meta *const mask = tensor_meta(call, i);
+    if (mask->dtype == DT_bool) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(mask->dtype));
+}
+
+/* (self, mask, source) */
+Status meta_masked_scatter(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0), *const source = tensor_meta(call, 2);
+    Elementwise e = {0};
+    TRY(mask_of(call, 1));
+    if (source->dtype != self->dtype)
+        return meta_fail(call, ST_DTYPE, "source is %s, but self is %s", dtype_name(source->dtype),
+                         dtype_name(self->dtype));
+    elementwise_add(call, &e, 0);
+    elementwise_add(call, &e, 1);
+    TRY(elementwise_out(call, &e, self->dtype));
+    out_contiguous(call, &call->out[0]);
+    return same_device(call, self, source);
+}
+
+/* (grad_output, mask, sizes) */
+Status meta_masked_scatter_backward(MetaCall *call) {
+    const Meta *const grad = tensor_meta(call, 0), *const mask = tensor_meta(call, 1);
+    const Arg *const sizes = &call->args[2];
+    int64_t all[MAX_RANK];
+    int rank = grad->rank;
+    TRY(mask_of(call, 1));
+    memcpy(all, grad->sizes, sizeof *all * (size_t)rank);
+    if (!broadcast_into(call->env, all, &rank, mask->sizes, mask->rank))
+        return meta_fail(call, ST_SHAPE, "mask %s does not broadcast with grad_output %s", SIZES(call, mask),
+                         SIZES(call, grad));
+    TRY(check_numel(call, sizes->ints, sizes->n));
+    out_plain(call, 0, grad->dtype, grad->device, sizes->ints, sizes->n);
+    return same_device(call, grad, mask);
+}

@@ -74,7 +74,8 @@ typedef enum CheckKind {
     CHECK_index,   /* a position in a dim */
     CHECK_class,   /* a position among the classes of a loss */
     CHECK_divisor, /* no integer 0 */
-    CHECK_unit     /* probabilities: from 0 to 1 */
+    CHECK_unit,    /* probabilities: from 0 to 1 */
+    CHECK_enough   /* as many elements as a mask has ones */
 } CheckKind;
 
 /* The number that leaves self as it is as argument 1. */

@@ -117,7 +117,7 @@ static Val *flat_number(Builder *b, const Merged *m) {
     return m->number->meta->rank == 1 ? m->number : reshaped(b, m->number, sizes, 1);
 }
 
-DecompFn decomp_masked_select;
+DecompFn decomp_masked_select, decomp_masked_scatter, decomp_masked_scatter_backward;
 DecompFn decomp_index, decomp_index_put;
 
 /* The layout that index gives the call with what a mask stands for in the mask's place. */
@@ -184,21 +184,75 @@ Status decomp_index_put(Builder *b, const OpRow *row, const Arg *args, Val **out
     return done1(outs, put_back(b, written, &m, &args[0]));
 }
 
-/* index by the mask, both in the sizes that they broadcast to */
-Status decomp_masked_select(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *both[2];
-    const Meta *const self = args[0].val->meta, *const mask = args[1].val->meta;
-    const Meta *const wide = self->rank >= mask->rank ? self : mask, *const other = wide == self ? mask : self;
-    int64_t sizes[MAX_RANK];
+/* What x and mask broadcast to. */
+static int masked_sizes(Builder *b, const Meta *x, const Meta *mask, int64_t *sizes) {
+    const Meta *const wide = x->rank >= mask->rank ? x : mask, *const other = wide == x ? mask : x;
     memcpy(sizes, wide->sizes, sizeof *sizes * (size_t)wide->rank);
     for (int d = 0; d < other->rank; d++) {
         int64_t *const at = &sizes[wide->rank - other->rank + d];
         if (sym_same(b->env, *at, 1)) *at = other->sizes[d];
     }
+    return wide->rank;
+}
+
+/* index by the mask, both in the sizes that they broadcast to */
+Status decomp_masked_select(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *both[2];
+    int64_t sizes[MAX_RANK];
+    const int rank = masked_sizes(b, args[0].val->meta, args[1].val->meta, sizes);
     for (int i = 0; i < 2; i++) {
-        both[i] = E(b, expand, args[i], A_INTS(sizes, wide->rank));
-        if (!wide->rank) both[i] = E(b, unsqueeze, V(both[i]), I(0)); /* a mask needs a dim */
+        both[i] = E(b, expand, args[i], A_INTS(sizes, rank));
+        if (!rank) both[i] = E(b, unsqueeze, V(both[i]), I(0)); /* a mask needs a dim */
         if (!both[i]) return error_pending();
     }
     return done1(outs, E(b, index_Tensor, V(both[0]), A_VALS(&both[1], 1)));
+}
+
+/* A mask, and what goes with it, as one dim of the elements that they broadcast to. */
+typedef struct Masked {
+    int rank;
+    int64_t sizes[MAX_RANK];
+    Val *mask, *x;
+    Val *place; /* of a one: how many there are before it */
+} Masked;
+
+static Val *in_one_dim(Builder *b, Val *x, const Masked *m) {
+    Val *const wide = E(b, expand, V(x), A_INTS(m->sizes, m->rank));
+    return wide ? reshaped(b, wide, &wide->meta->numel, 1) : NULL;
+}
+
+static Masked masked_of(Builder *b, Val *x, Val *mask) {
+    Masked m = {0};
+    m.rank = masked_sizes(b, x->meta, mask->meta, m.sizes);
+    m.x = in_one_dim(b, x, &m);
+    m.mask = in_one_dim(b, mask, &m);
+    m.place = E(b, sub_Tensor, V(E(b, cumsum, V(m.mask), I(0))), I(1));
+    return m;
+}
+
+/* (self, mask, source): each one reads the element of its place. Where there is no source, it may have no ones: then
+ * all read from one element that is no source's, and a one reads at -1. */
+Status decomp_masked_scatter(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Masked m = masked_of(b, args[0].val, args[1].val);
+    const Meta *const source = args[2].val->meta;
+    const bool none = sym_same(b->env, source->numel, 0);
+    const int64_t one = 1;
+    Val *const from = none ? zeros_of_sizes(b, source, &one, 1) : reshaped(b, args[2].val, &source->numel, 1);
+    Val *const at = E(b, where_self, V(m.mask), none ? I(-1) : V(m.place), I(0));
+    Val *const read = E(b, index_select, V(from), I(0), V(at));
+    Val *const flat = E(b, where_self, V(m.mask), V(read), V(m.x));
+    return done1(outs, flat ? reshaped(b, flat, m.sizes, m.rank) : NULL);
+}
+
+/* (grad_output, mask, sizes): all but the ones write to an element behind the last, which is left out. */
+Status decomp_masked_scatter_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Masked m = masked_of(b, args[0].val, args[1].val);
+    int64_t numel = 1;
+    for (int i = 0; i < args[2].n; i++) numel = sym_mul(b->env, numel, args[2].ints[i]);
+    const int64_t room = sym_add(b->env, numel, 1);
+    Val *const zeros = zeros_of_sizes(b, args[0].val->meta, &room, 1);
+    Val *const at = E(b, where_self, V(m.mask), V(m.place), I(numel));
+    Val *const written = E(b, scatter_src, V(zeros), I(0), V(at), V(m.x));
+    Val *const ones = E(b, slice_Tensor, V(written), I(0), I(0), I(numel));
+    return done1(outs, ones ? reshaped(b, ones, args[2].ints, args[2].n) : NULL);
 }

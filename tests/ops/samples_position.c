@@ -31,3 +31,14 @@ const Samples samples_scatter_reduce_two = {
         BAD({"x[2,3] 1 i<3[2,3] x[2,3] 'add'", ST_ARGUMENT, "add"}, {"x[2,3] 1 i<9[2,30] x[2,30] 'sum'", ST_VALUE, "3"},
             {"x[2,3] 1 i<3[2,3] x[2,2] 'mean'", ST_SHAPE, "src"}),
 };
+const Samples samples_masked_scatter = {
+    .good = LINES("x[4,5] m[4,5] x[20]", "x[4,5] m[4,5] x[4,6]", "x[3,1] m[4] x[3,5]", "x[4] m[3,1] x[12]",
+                  "x[] m[] x[1]", "x[0,3] m[3] x[0]", "x[2,3,4] m[3,1] x[24]", "x[5] m[1] x[2,3]"),
+    .bad = BAD({"x[3,70] m[3,70] x[2]", ST_VALUE, "mask has 3 ones or more, and source has fewer"},
+               {"x[64] m[64] x[0]", ST_VALUE, "mask has 1 ones or more"}, {"x[3] x[3] x[3]", ST_DTYPE, "mask"},
+               {"f32[3] m[3] f64[3]", ST_DTYPE, "source is f64"}, {"x[3] m[2] x[3]", ST_SHAPE, "[2]"}),
+};
+const Samples samples_masked_scatter_backward = {
+    .good = LINES("x[4,5] m[4,5] [20]", "x[4,5] m[4,5] [4,6]", "x[3,1] m[4] [13]", "x[] m[] []", "x[0,3] m[3] [2]"),
+    .bad = BAD({"x[3,70] m[3,70] [2]", ST_VALUE, "3 elements"}, {"x[3] x[3] [3]", ST_DTYPE, "mask"}),
+};
