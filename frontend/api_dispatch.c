@@ -39,10 +39,9 @@ static const sn_op *op_handle(const OpRow *row, OpForm form) {
 
 static Status unknown_op(const char *name) {
     Text near = {0};
-    if (name) op_near_names(&near, name, strlen(name));
-    const Status status = error_raise(
-        ST_ARGUMENT, near.n ? "sn_op_find: op '%s' is unknown; there is %.600s" : "sn_op_find: op '%s' is unknown%s",
-        name ? name : "NULL", text_str(&near));
+    if (name) op_unknown_hint(&near, name, strlen(name));
+    const Status status =
+        error_raise(ST_ARGUMENT, "sn_op_find: op '%s' is unknown%.600s", name ? name : "NULL", text_str(&near));
     text_free(&near);
     return status;
 }
@@ -71,13 +70,11 @@ const char *sn_op_schema(const sn_op *op) {
 }
 
 static void list_row(Text *text, const OpRow *row, bool first) {
-    static const char *const kinds[] = {"pointwise",     "reduction", "view",  "kernel",
-                                        "decomposition", "composite", "number"};
     text_puts(text, first ? "\n  {\"name\": " : ",\n  {\"name\": ");
     text_json_string(text, row->name);
     text_puts(text, ", \"schema\": ");
     text_json_string(text, row->schema);
-    text_printf(text, ", \"kind\": \"%s\", \"core\": %s, \"inplace\": %s, \"out\": ", kinds[row->kind],
+    text_printf(text, ", \"kind\": \"%s\", \"core\": %s, \"inplace\": %s, \"out\": ", op_kind_name(row->kind),
                 row->flags & OPF_core ? "true" : "false", row->inplace ? "true" : "false");
     if (row->out)
         text_json_string(text, row->out);
@@ -102,6 +99,11 @@ const char *sn_op_list(void) {
         if (!custom_op_at(i)->withdrawn) list_row(&text, &custom_op_at(i)->row, false);
     text_puts(&text, "\n]\n");
     return state_text(state_get(), text.at);
+}
+
+const char *sn_op_kind(const sn_op *op) {
+    if (!op) return error_raise(ST_ARGUMENT, "sn_op_kind: the op is NULL"), "";
+    return op_kind_name((op->row->alias_of ? op->row->alias_of : op->row)->kind);
 }
 
 const char *sn_op_tags(const sn_op *op) {

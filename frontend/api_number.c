@@ -3,6 +3,7 @@
 #include "frontend/api_number.h"
 
 #include <sinter/compile.h>
+#include <sinter/inspect.h>
 
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/query.h"
@@ -118,6 +119,11 @@ static Status number_sym_numel(const OpRow *row, const Arg *args, sn_value *out)
 }
 static Status number_sym_storage_offset(const OpRow *row, const Arg *args, sn_value *out) {
     return symbolic(offset_of(tensor_of(args[0].val), row->name), out);
+}
+
+static Status number_sym_is_contiguous(const OpRow *row, const Arg *args, sn_value *out) {
+    *out = sn_bool(sn_is_contiguous_as(tensor_of(args[0].val), (sn_memory_format)args[1].i));
+    return error_pending();
 }
 
 static Status number_item(const OpRow *row, const Arg *args, sn_value *out) {

@@ -413,10 +413,8 @@ static Status read_call(Parser *p, Node **out) {
     if (!call.row) {
         p->in.at = name;
         Text near = {0};
-        op_near_names(&near, name, n);
-        const Status status =
-            reader_fail(&p->in, near.n ? "no op is called '%.*s'; there is %.300s" : "no op is called '%.*s'%s", (int)n,
-                        name, text_str(&near));
+        op_unknown_hint(&near, name, n);
+        const Status status = reader_fail(&p->in, "no op is called '%.*s'%.300s", (int)n, name, text_str(&near));
         text_free(&near);
         return status;
     }

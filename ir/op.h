@@ -225,9 +225,10 @@ static inline const OpRow *op_row(OpId id) {
 /* "aten::add.Tensor", "add.Tensor", "aten::add_.Tensor", "aten::add.out"; *form says which form was named. Ops made at
  * run time come after the table's, through the hook that the runtime sets at start-up. */
 const OpRow *op_find(const char *name, size_t n, OpForm *form);
-/* For an error: names like one that is unknown, "add.Tensor, add.Scalar" for "add", "aten::relu" for "aten::rellu";
- * nothing where none is near. */
-void op_near_names(Text *text, const char *name, size_t n);
+/* For an error, behind a name that is unknown: "; there is add.Tensor, add.Scalar" for "add"; of an op of ATen that is
+ * not there yet what it waits for, "; it waits for complex dtypes"; nothing where neither is known. */
+void op_unknown_hint(Text *text, const char *name, size_t n);
+const char *op_waits_for(const char *name, size_t n); /* "complex dtypes"; NULL: nothing that is known */
 extern const OpRow *(*op_find_made)(const char *name, size_t n);
 /* Numbers for which some rule has a way of its own (a factor of 1, the power 2): never a parameter of code that such a
  * rule made. bits: an int, or those of a float. */
@@ -242,14 +243,18 @@ Status op_numbers_check(const OpRow *row, const Arg *args);
 /* The name of a form: "aten::add_.Tensor"; a pointer that lives as long as the process. */
 const char *op_form_name(const OpRow *row, OpForm form);
 const char *op_form_schema(const OpRow *row, OpForm form);
-/* What a row is, in words (op_tags.c): "core", "pointwise"... */
+const char *op_kind_name(OpKind kind); /* "pointwise" */
+/* What an op is, in words (op_tags.c): "core" and "pointwise" as PyTorch has them (aten_tags.def; of a program's own op
+ * "pointwise" says that an expression computes it), the others by the row. */
 int op_tag_count(void);
 const char *op_tag_name(int tag);
 int op_tag_find(const char *name); /* -1: there is none */
-/* An overload that another row serves is what that one is; whether it is core is its own. */
+/* An overload that another row serves is what that one is; PyTorch's tags are its own. */
 bool op_has_tag(const OpRow *row, OpForm form, int tag);
 /* Overloads of the table that have it, and written forms that are core by themselves; of_core: of core ATen alone. */
 int op_tag_members(int tag, bool of_core);
+/* How many overloads PyTorch gives the tag (0: it has no such tag), and how many of those the table has. */
+int op_tag_listed(int tag, int *present);
 static inline bool op_is_product(const OpRow *row) { return row->product.a != row->product.b; }
 bool op_shares(const Param *params, int n);            /* OpRow.shares, from the parsed schema */
 int op_param_find(const OpRow *row, const char *name); /* -1 when absent; also of NULL */

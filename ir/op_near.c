@@ -1,5 +1,5 @@
-/* op_near.c: what somebody may have meant by a name that no op has: the overloads of a base name, else names that a few
- * letters make of it. */
+/* op_near.c: what somebody may have meant by a name that no op has: an op of ATen that waits for something, the
+ * overloads of a base name, else names that a few letters make of it. */
 #include <stdio.h>
 
 #include "ir/op.h"
@@ -17,19 +17,42 @@ static int far_from(const OpRow *row, OpForm form, const char *given) {
     return near_distance(given, name, strchr(given, '.') ? strlen(name) : strcspn(name, "."));
 }
 
-void op_near_names(Text *text, const char *name, size_t n) {
+static const struct {
+    const char *name, *what; /* base names */
+} waiting[] = {{"_fft_r2c", "complex dtypes"}, {"_fft_c2r", "complex dtypes"}, {"_fft_c2c", "complex dtypes"}};
+
+const char *op_waits_for(const char *name, size_t n) {
     char given[NEAR_NAME];
-    int listed = 0;
-    if (n >= sizeof given) return;
+    if (n >= sizeof given) return NULL;
     snprintf(given, sizeof given, "%.*s", (int)n, name);
-    const char *const wanted = short_name(given);
+    const char *const base = short_name(given);
+    for (int i = 0; i < COUNT_OF(waiting); i++)
+        if (strcspn(base, ".") == strlen(waiting[i].name) && !strncmp(base, waiting[i].name, strlen(waiting[i].name)))
+            return waiting[i].what;
+    return NULL;
+}
+
+static void near_names(Text *text, const char *name) {
+    const char *const wanted = short_name(name);
     const int most = near_most(wanted);
+    int listed = 0;
     for (int far = 0; far <= most && !listed; far++)
         for (int id = 0; id < OP_COUNT && listed < MAX_NEAR; id++)
             for (int form = FORM_functional; form <= FORM_inplace && listed < MAX_NEAR; form++) {
                 const OpRow *const row = op_row((OpId)id);
                 if (row->flags & OPF_internal || (form == FORM_inplace && !row->inplace)) continue;
                 if (far_from(row, (OpForm)form, wanted) != far) continue;
-                text_printf(text, "%s%s", listed++ ? ", " : "", short_name(op_form_name(row, (OpForm)form)));
+                text_printf(text, "%s%s", listed++ ? ", " : "; there is ", short_name(op_form_name(row, (OpForm)form)));
             }
+}
+
+void op_unknown_hint(Text *text, const char *name, size_t n) {
+    char given[NEAR_NAME];
+    if (n >= sizeof given) return;
+    snprintf(given, sizeof given, "%.*s", (int)n, name);
+    const char *const awaited = op_waits_for(given, n);
+    if (awaited)
+        text_printf(text, "; it waits for %s", awaited);
+    else
+        near_names(text, given);
 }

@@ -42,6 +42,7 @@ static const ParamTypeRow types[] = {
     {"float[]?", PT_floats_opt},
     {"bool", PT_bool},
     {"bool?", PT_bool_opt},
+    {"SymBool", PT_bool}, /* of results */
     {"str", PT_string},
     {"str?", PT_string_opt},
     {"ScalarType", PT_dtype},

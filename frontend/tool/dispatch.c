@@ -41,8 +41,8 @@ typedef struct Visits {
 
 static Status no_such_op(const char *name) {
     Text near = {0};
-    op_near_names(&near, name, strlen(name));
-    error_raise(ST_ARGUMENT, "'%s' is no op%s%s", name, near.n ? "; there is " : "", text_str(&near));
+    op_unknown_hint(&near, name, strlen(name));
+    error_raise(ST_ARGUMENT, "'%s' is no op%s", name, text_str(&near));
     text_free(&near);
     return ST_ARGUMENT;
 }

@@ -13,8 +13,6 @@
 #include "frontend/tool/ops.h"
 #include "frontend/tool/arguments.h"
 
-static const char *const kinds[] = {"pointwise", "reduction", "view", "kernel", "decomposition", "composite", "number"};
-
 static void json_string(Text *text, const char *key, const char *value) {
     text_printf(text, "\"%s\": ", key);
     if (value)
@@ -47,7 +45,7 @@ static void json_row(Text *text, const OpRow *row) {
     text_puts(text, "{");
     json_string(text, "name", row->name);
     json_string(text, "schema", row->schema);
-    json_string(text, "kind", kinds[row->kind]);
+    json_string(text, "kind", op_kind_name(row->kind));
     json_string(text, "meta", row->meta_rule);
     json_string(text, "body", rule_of(row, row->body));
     json_string(text, "derivative", rule_of(row, row->derivative));
@@ -76,19 +74,30 @@ static void text_rules(Text *text, const OpRow *row) {
 }
 
 static void text_row(Text *text, const OpRow *row) {
-    text_printf(text, "%s\n    %s%s%s%s%s\n", row->schema, row->alias_of ? "alias of " : kinds[row->kind],
+    text_printf(text, "%s\n    %s%s%s%s%s\n", row->schema, row->alias_of ? "alias of " : op_kind_name(row->kind),
                 row->alias_of ? row->alias_of->name : "", row->inplace ? ", in place too" : "",
                 row->out ? ", out form " : "", row->out ? row->out : "");
     if (!row->alias_of) text_rules(text, row);
     if (row->doc) text_printf(text, "    %s\n", row->doc);
 }
 
-/* How many overloads have each tag, and how many of those are core. */
+/* How many overloads have each tag, and how many of those are core; of PyTorch's tags, how many overloads it has with
+ * them and how many of those, in all their forms, are here. */
+static void print_tag(int tag, bool json) {
+    int present;
+    const int all = op_tag_listed(tag, &present);
+    printf(json ? "\"%s\": {\"ops\": %d, \"core\": %d" : "%-20s %4d ops, %3d of them core", op_tag_name(tag),
+           op_tag_members(tag, false), op_tag_members(tag, true));
+    if (all) printf(json ? ", \"present\": %d, \"listed\": %d" : "; %d of the %d that PyTorch tags", present, all);
+    printf(json ? "}" : "\n");
+}
+
 static void print_tags(bool json) {
     if (json) printf("{");
-    for (int tag = 0; tag < op_tag_count(); tag++)
-        printf(json ? "%s\"%s\": {\"ops\": %d, \"core\": %d}" : "%s%-20s %4d ops, %3d of them core\n",
-               json && tag ? ", " : "", op_tag_name(tag), op_tag_members(tag, false), op_tag_members(tag, true));
+    for (int tag = 0; tag < op_tag_count(); tag++) {
+        if (json && tag) printf(", ");
+        print_tag(tag, json);
+    }
     if (json) printf("}\n");
 }
 
@@ -149,7 +158,8 @@ static int print_decompositions(bool json) {
             const OpRow *const row = op_row((OpId)id);
             if (row->kind != split[k] || row->alias_of || row->flags & OPF_internal) continue;
             printf(json ? "%s{\"name\": \"%s\", \"kind\": \"%s\", \"rule\": \"%s\"}" : "%s    %-52s %s%s\n",
-                   json && n ? ",\n " : "", row->name, json ? kinds[row->kind] : row->body, json ? row->body : "");
+                   json && n ? ",\n " : "", row->name, json ? op_kind_name(row->kind) : row->body,
+                   json ? row->body : "");
             n++;
         }
     }
@@ -178,8 +188,8 @@ static int print_whole(const char *what, bool json) {
 
 static int no_such_op(const char *name) {
     Text near = {0};
-    op_near_names(&near, name, strlen(name));
-    fprintf(stderr, "sinter ops: no op is named '%s'%s%s\n", name, near.n ? "; there is " : "", text_str(&near));
+    op_unknown_hint(&near, name, strlen(name));
+    fprintf(stderr, "sinter ops: no op is named '%s'%s\n", name, text_str(&near));
     text_free(&near);
     return EXIT_wrong;
 }

@@ -1,5 +1,6 @@
-/* ops_core.c: `sinter ops --core`: which core ATen overloads the op table has, as rows, aliases or forms of rows,
- * and which rows say `core` of themselves without being in that list, or the other way round. */
+/* ops_core.c: `sinter ops --core`: which core ATen overloads the op table has, as rows, aliases or forms of rows, and
+ * what those that it has not wait for; which rows say `core` of themselves without being in that list, or the other way
+ * round. */
 #include <stdio.h>
 
 #include "frontend/tool/ops.h"
@@ -7,8 +8,10 @@
 
 static const char *const core_names[] = {
 #define CORE(name) name,
-#include "ir/core_aten.def"
+#define POINTWISE(name)
+#include "ir/aten_tags.def"
 #undef CORE
+#undef POINTWISE
 };
 
 static const OpRow *core_row(const char *name, OpForm *form) { return op_find(name, strlen(name), form); }
@@ -35,7 +38,9 @@ static void list_missing(Text *text, bool json, int *n) {
     for (int i = 0; i < COUNT_OF(core_names); i++) {
         OpForm form;
         if (core_row(core_names[i], &form)) continue;
+        const char *const awaited = op_waits_for(core_names[i], strlen(core_names[i]));
         text_printf(text, json ? "%s\"%s\"" : "%s%s", *n ? ", " : "", core_names[i]);
+        if (awaited && !json) text_printf(text, " (waits for %s)", awaited);
         ++*n;
     }
 }

@@ -167,34 +167,6 @@ START_TEST(a1_11_a_slice_keeps_the_whole_storage) {
 }
 END_TEST
 
-static sn_status own_op(sn_frame *f) { return sn_out(f, 0, sn_neg(sn_in(f, 0))); }
-
-START_TEST(a2_13_tags_can_be_asked_for) {
-    ck_assert_int_eq(sn_op_tag_count("core"), 187);
-    ck_assert_str_eq(sn_op_tags(sn_op_find("aten::mul.Tensor")), "core, pointwise");
-    ck_assert(sn_op_has_tag(sn_op_find("aten::mul.Scalar"), "pointwise"));
-    ck_assert(sn_op_has_tag(sn_op_find("aten::sum.dim_IntList"), "reduction"));
-    ck_assert(!sn_op_has_tag(sn_op_find("aten::sum.dim_IntList"), "pointwise"));
-    ck_assert(sn_op_has_tag(sn_op_find("aten::linear"), "composite"));
-    ck_assert(!sn_op_has_tag(sn_op_find("aten::linear"), "core"));
-    ck_assert(sn_op_has_tag(sn_op_find("aten::rand_like"), "random"));
-    ck_assert(sn_op_has_tag(sn_op_find("aten::resize_"), "core"));
-    ck_assert(sn_op_has_tag(sn_op_find("aten::transpose.int"), "view"));
-    int listed = 0;
-    for (const char *at = sn_op_list(); (at = strstr(at, "\"kind\": \"view\"")); at++) listed++;
-    ck_assert_int_gt(listed, 0);
-    const int ordered = sn_op_tag_count("ordered");
-    const sn_op *const own = sn_op_register(
-        SN_OP_DESC(.schema = "tags::own(Tensor x) -> Tensor", .flags = SN_OP_ORDERED, .meta = own_op, .cpu = own_op));
-    ck_assert_str_eq(sn_op_tags(own), "kernel, ordered");
-    ck_assert_int_eq(sn_op_tag_count("ordered"), ordered + 1);
-    ck_assert(!sn_op_has_tag(own, "fast"));
-    expect_error(SN_ERR_ARGUMENT, "there is no tag 'fast'; tags: core, pointwise, ");
-    ck_assert_int_eq(sn_op_tag_count(NULL), 0);
-    expect_error(SN_ERR_ARGUMENT, "there is no tag 'NULL'");
-}
-END_TEST
-
 START_TEST(a1_01_a_report_says_who_keeps_a_storage) {
     sn_tensor *const x = sn_keep(LEAF(1, 2, 3)); /* no scope's */
     sn_keepers n = {.size = sizeof n};
@@ -468,7 +440,6 @@ int main(void) {
         a1_03_only_own_storage_grows,
         a1_11_a_slice_keeps_the_whole_storage,
         a1_11_tracked_tensors_have_names_and_places,
-        a2_13_tags_can_be_asked_for,
         a3_03_the_tape_is_walked_from_a_loss,
         a3_03_what_a_compiled_function_recorded_is_walked_too,
         a3_03_a_walk_inside_of_a_body_breaks,

@@ -27,6 +27,7 @@ START_TEST(numbers_come_from_metadata) {
     ck_assert_int_eq(number_of("aten::sym_numel", x, 0).i, 12);
     ck_assert_int_eq(number_of("aten::sym_storage_offset", x, 0).i, 8);
     ck_assert_int_eq(number_of("aten::sym_size.int", x, 0).kind, SN_KIND_INT);
+    ck_assert(number_of("aten::sym_is_contiguous", x, 0).i && !number_of("aten::sym_is_contiguous", turned, 0).i);
 }
 END_TEST
 
@@ -99,6 +100,26 @@ START_TEST(where_a_pending_tensor_begins_is_known) {
         sn_tensor *const all = F32(1, 9, 4);
         for (int i = 0; i < 12; i++) TWIN_CALL(twin, sn_narrow(all, 0, i / 2 % 3, 5 - i / 6));
         if (modes[m] == SN_COMPILE_VERIFY) ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
+        twin_free(twin);
+    }
+}
+END_TEST
+
+static sn_status asks_order(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_exp(x);
+    const bool plain = number_of("aten::sym_is_contiguous", x, 0).i,
+               made = number_of("aten::sym_is_contiguous", y, 0).i;
+    ((Host *)sn_closure(f))->runs++;
+    return sn_out(f, 0, sn_mul_scalar(y, sn_int(plain + 2 * made + 1)));
+}
+
+START_TEST(the_order_of_a_pending_tensor_is_known) {
+    for (int m = 0; m < 2; m++) {
+        Host fast = {0}, eager = {0};
+        const Twin twin = twin_new(asks_order, &fast, &eager, SN_COMPILE_OPTIONS(.mode = modes[m]));
+        sn_tensor *const x = F32(1, 5, 5);
+        for (int i = 0; i < 12; i++) TWIN_CALL(twin, i % 3 == 1 ? sn_t(x) : x);
+        ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
         twin_free(twin);
     }
 }
@@ -180,6 +201,7 @@ int main(void) {
                                   what_gives_no_number_is_an_error,
                                   numbers_of_captured_tensors_stay_free,
                                   where_a_pending_tensor_begins_is_known,
+                                  the_order_of_a_pending_tensor_is_known,
                                   a_value_that_is_read_breaks,
                                   memory_keeps_what_it_has,
                                   a_copy_in_other_sizes,
