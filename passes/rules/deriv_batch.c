@@ -89,6 +89,82 @@ Status deriv_batch_norm_eval(Deriv *d) {
     return wants(d, 2) ? deriv_set(d, 2, sum_dims(b, g, under.at, under.n, false)) : ST_OK;
 }
 
+/* Gradients u, v, z of rstd weight project(go), sum(go xhat), sum(go). Of a batch's own statistics, which are functions of
+ * the input, the whole derivative goes to the input, as in PyTorch (batchnorm_double_backward); running ones are
+ * constants, and nothing is projected. */
+typedef struct BatchNormSecond {
+    BatchNormGrad n;
+    bool own;
+    Val *go, *u, *v, *z;
+} BatchNormSecond;
+
+static Val *projected(const BatchNormSecond *s, Val *x) { return s->own ? project(&s->n, x) : x; }
+static Val *times_weight(const BatchNormSecond *s, Val *x) { return s->n.weight ? mul(s->n.b, x, s->n.weight) : x; }
+
+/* (grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask) */
+static Status batch_second_of(Deriv *d, BatchNormSecond *s) {
+    Builder *const b = d->b;
+    const int rank = d->arg_meta[1]->rank;
+    const bool own = d->args[7].i;
+    double eps;
+    TRY(deriv_number(d, 8, &eps));
+    *s = (BatchNormSecond){.n = {.b = b, .under = beside_channels(rank)}, .own = own};
+    Val *at[3]; /* results that output_mask leaves out have no elements */
+    for (int i = 0; i < 3; i++) at[i] = d->args[9].ints[i] ? compute_of(b, d->grad_out[i]) : NULL;
+    s->go = compute_of(b, saved(d, 0));
+    s->u = at[0], s->v = per_channel(b, at[1], rank), s->z = per_channel(b, at[2], rank);
+    Val *const spread = compute_of(b, saved(d, own ? 6 : 4));
+    s->n.rstd = per_channel(b, own ? spread : E(b, rsqrt, V(add_n(b, spread, eps))), rank);
+    s->n.away = sub(b, compute_of(b, saved(d, 1)), per_channel(b, compute_of(b, saved(d, own ? 5 : 3)), rank));
+    s->n.xhat = mul(b, s->n.away, s->n.rstd);
+    s->n.weight = per_channel(b, compute_of(b, saved(d, 2)), rank);
+    return error_pending();
+}
+
+static Val *second_of_grad_out(const BatchNormSecond *s, const Meta *like) {
+    Builder *const b = s->n.b;
+    Val *const along = s->u ? times_weight(s, mul(b, s->n.rstd, projected(s, s->u))) : NULL;
+    Val *const sum = plus_gradient(b, along, s->v ? mul(b, s->n.xhat, s->v) : NULL);
+    return plus_gradient(b, sum, s->z ? expand_to(b, s->z, like->sizes, like->rank) : NULL);
+}
+
+/* Through xhat, and of the factor rstd beside project: -rstd^2 xhat / n of its gradient. */
+static Val *second_of_input(const BatchNormSecond *s) {
+    const BatchNormGrad *const n = &s->n;
+    Builder *const b = n->b;
+    Val *slope = s->v ? mul(b, s->v, s->go) : NULL;
+    if (!s->own) return slope ? mul(b, n->rstd, slope) : NULL;
+    if (!s->u) return slope ? mul(b, n->rstd, project(n, slope)) : NULL;
+    Val *const go_along = mean_of(b, mul(b, s->go, n->xhat), &n->under);
+    Val *const u_along = mean_of(b, mul(b, s->u, n->xhat), &n->under);
+    Val *const both = add(b, mul(b, s->u, go_along), mul(b, s->go, u_along));
+    slope = plus_gradient(b, slope, negate(b, times_weight(s, mul(b, n->rstd, both))));
+    Val *const factor = mean_of(b, mul(b, s->u, project(n, s->go)), &n->under);
+    Val *const beside = times_weight(s, mul(b, square_of(b, n->rstd), factor));
+    return sub(b, mul(b, n->rstd, project(n, slope)), mul(b, n->xhat, beside));
+}
+
+static Val *second_of_weight(const BatchNormSecond *s) {
+    Builder *const b = s->n.b;
+    if (!s->u) return NULL;
+    Val *const each = mul(b, s->go, mul(b, s->n.rstd, projected(s, s->u)));
+    return sum_dims(b, each, s->n.under.at, s->n.under.n, false);
+}
+
+/* Zeros where the results whose gradients there are, or that output_mask left, do not depend on it. */
+static Status set_second(Deriv *d, int arg, Val *grad) {
+    if (!grad && error_pending() == ST_OK) grad = zeros_of(d->b, d->arg_meta[arg]);
+    return deriv_set(d, arg, grad);
+}
+
+Status deriv_native_batch_norm_backward(Deriv *d) {
+    BatchNormSecond s;
+    TRY(batch_second_of(d, &s));
+    if (wants(d, 0)) TRY(set_second(d, 0, second_of_grad_out(&s, d->arg_meta[0])));
+    if (wants(d, 1)) TRY(set_second(d, 1, second_of_input(&s)));
+    return wants(d, 2) ? set_second(d, 2, second_of_weight(&s)) : ST_OK;
+}
+
 /* group norm ---------------------------------------------------------------------------------- */
 
 typedef struct GroupedSizes { /* [N, G, C/G, ...] */
