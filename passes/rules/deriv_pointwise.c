@@ -79,17 +79,18 @@ static Status pow_self(Deriv *d) {
     return deriv_set(d, 0, zero_where(b, E(b, eq_Tensor, V(e), F(0)), slope));
 }
 
+/* A number as a value without dims: in f64, where its logarithm is that of the number, not of what a narrower dtype
+ * holds of it. */
+static Val *wide_number(const Deriv *d, const Arg *number) {
+    return E(d->b, full, A_INTS(NULL, 0), *number, I(DT_f64), A_NONE, I(d->arg_meta[1]->device));
+}
+
 /* result * log(self); zero at self = 0 with an exponent of at least 0. */
 static Status pow_exponent(Deriv *d) {
     Builder *const b = d->b;
+    Val *const base = saved(d, 0) ? saved(d, 0) : wide_number(d, &d->args[0]);
     Val *const nonnegative = E(b, ge_Tensor, d->args[1], F(0));
-    Val *base = saved(d, 0), *zero;
-    if (base) {
-        zero = E(b, logical_and, V(E(b, eq_Tensor, V(base), F(0))), V(nonnegative));
-    } else { /* a number to a tensor's power */
-        base = E(b, full, A_INTS(NULL, 0), d->args[0], I(d->arg_meta[1]->dtype), A_NONE, I(d->arg_meta[1]->device));
-        zero = E(b, logical_and, V(E(b, eq_Tensor, V(base), F(0))), V(nonnegative));
-    }
+    Val *const zero = E(b, logical_and, V(E(b, eq_Tensor, V(base), F(0))), V(nonnegative));
     Val *const slope = mul(b, grad_of(d), mul(b, d->results[0], E(b, log, V(base))));
     return deriv_set(d, 1, zero_where(b, zero, slope));
 }

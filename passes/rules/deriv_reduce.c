@@ -54,25 +54,6 @@ Status deriv_max_dim(Deriv *d) {
                        V(restored(d, d->results[1], &dims)), V(restored(d, grad_of(d), &dims))));
 }
 
-/* The product of the others: with the zeros taken as ones, divided by the element, where the
- * element is the only zero or there is none; else 0. */
-static Status product_gradient(Deriv *d, const Dims *dims) {
-    Builder *const b = d->b;
-    Val *const x = cast_to(b, saved(d, 0), grad_of(d)->meta->dtype);
-    Val *const zero = E(b, eq_Tensor, V(x), F(0));
-    Val *const safe = E(b, where_self, V(zero), F(1), V(x));
-    Val *whole = safe;
-    for (int i = 0; i < dims->n; i++) whole = E(b, prod_dim_int, V(whole), I(dims->at[i]), A_BOOL(true));
-    Val *const zeros = sum_dims(b, zero, dims->at, dims->n, true);
-    Val *const alone = E(b, eq_Tensor, V(zeros), V(cast_to(b, zero, DT_i64)));
-    Val *const others = keep_where(b, alone, quotient(b, whole, safe));
-    return deriv_set(d, 0, mul(b, restored(d, grad_of(d), dims), others));
-}
-Status deriv_prod(Deriv *d) {
-    const Dims dims = row_dims(d);
-    return product_gradient(d, &dims);
-}
-
 /* 2 g (x - mean) / (n - correction); (self, dim, *, correction, keepdim) */
 static Status variance(Deriv *d, Val *grad) {
     Builder *const b = d->b;

@@ -65,8 +65,10 @@ Status deriv_unfold(Deriv *d) {
     Builder *const b = d->b;
     const Meta *const meta = d->arg_meta[0];
     Val *const g = grad_of(d), *sum = NULL;
+    const int64_t size = d->args[2].i, step = d->args[3].i;
+    if (size == 0) return deriv_set(d, 0, zeros_of(b, meta)); /* of what has no dims, too */
     if (meta->rank == 0) return deriv_set(d, 0, reshape_to(b, g, meta->sizes, 0));
-    const int64_t dim = dim_wrap(d->args[1].i, meta->rank), size = d->args[2].i, step = d->args[3].i;
+    const int64_t dim = dim_wrap(d->args[1].i, meta->rank);
     const int64_t windows = g->meta->sizes[dim],
                   span = sym_add(b->env, sym_mul(b->env, sym_sub(b->env, windows, 1), step), 1);
     for (int64_t k = 0; k < size; k++) {
@@ -75,7 +77,7 @@ Status deriv_unfold(Deriv *d) {
             E(b, slice_scatter, V(zeros_of(b, meta)), V(part), I(dim), I(k), I(sym_add(b->env, span, k)), I(step));
         sum = sum ? add(b, sum, back) : back;
     }
-    return deriv_set(d, 0, sum ? sum : zeros_of(b, meta));
+    return deriv_set(d, 0, sum);
 }
 
 /* as_strided and sn::view_of: self and result name places of one memory; the gradient of a place is the sum over
