@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ir/schema.h"
 #include "runtime/base/error.h"
 #include "runtime/base/text_reader.h"
 
@@ -82,6 +83,12 @@ bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *str
     static const int nhwc[] = {0, 2, 3, 1}, ndhwc[] = {0, 2, 3, 4, 1};
     if (rank != 4 && rank != 5) return false;
     return in_order(env, sizes, strides, rank, rank == 4 ? nhwc : ndhwc);
+}
+
+bool meta_is_in_format(SymEnv *env, const Meta *meta, int64_t format) {
+    if (format == MF_contiguous) return meta_is_contiguous(env, meta->sizes, meta->strides, meta->rank);
+    return meta->rank == (format == MF_channels_last ? 4 : 5) &&
+           meta_is_channels_last(env, meta->sizes, meta->strides, meta->rank);
 }
 
 bool meta_same_sizes(const Meta *a, const Meta *b) {

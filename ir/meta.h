@@ -42,6 +42,8 @@ bool meta_is_contiguous(SymEnv *env, const int64_t *sizes, const int64_t *stride
  * this. */
 bool meta_decide_contiguous(SymEnv *env, const Meta *meta);
 bool meta_is_channels_last(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
+/* Whether contiguous() of that memory format (not preserve_format) is the tensor itself. */
+bool meta_is_in_format(SymEnv *env, const Meta *meta, int64_t format);
 /* PyTorch's suggest_memory_format: strides in the order of channels_last (of 4 or 5 dims), dense or not; a layout that
  * is also contiguous is not meant. */
 bool meta_suggests_channels_last(SymEnv *env, const Meta *meta);

@@ -57,6 +57,8 @@ static Status batch_args(const MetaCall *call, const Meta *input) {
 /* Without the batch's own statistics there must be running ones. */
 static Status want_running(const MetaCall *call, bool training) {
     if (training || (tensor_named(call, "running_mean") && tensor_named(call, "running_var"))) return ST_OK;
+    if (op_param_find(call->row, "running_mean") < 0)
+        return meta_fail(call, ST_ARGUMENT, "training must be true: there are no running statistics");
     return meta_fail(call, ST_ARGUMENT, "running_mean and running_var must be given outside of training");
 }
 
@@ -91,7 +93,7 @@ Status meta_native_batch_norm(MetaCall *call) {
     const Meta *input = tensor_meta(call, 0);
     const bool training = is_true(arg_named(call, "training")) || !tensor_named(call, "running_mean");
     TRY(batch_args(call, input));
-    if (op_param_find(call->row, "running_mean") >= 0) TRY(want_running(call, is_true(arg_named(call, "training"))));
+    TRY(want_running(call, is_true(arg_named(call, "training"))));
     out_formatted(call, 0, input, input->dtype);
     for (int i = 1; i < 3; i++) {
         const DType kept = statistics_dtype(call, input);

@@ -210,11 +210,7 @@ Status meta_contiguous(MetaCall *call) {
     const int64_t format = format_arg(call, MF_contiguous);
     if (format == MF_preserve)
         return meta_fail(call, ST_ARGUMENT, "memory_format preserve_format is not for contiguous");
-    const bool already = format == MF_contiguous
-                             ? meta_is_contiguous(call->env, self->sizes, self->strides, self->rank)
-                             : self->rank == (format == MF_channels_last ? 4 : 5) &&
-                                   meta_is_channels_last(call->env, self->sizes, self->strides, self->rank);
-    if (!already) return apply_format(call, format, NULL);
+    if (!meta_is_in_format(call->env, self, format)) return apply_format(call, format, NULL);
     if (self->rank) memcpy(call->out[0].strides, self->strides, sizeof *self->strides * (size_t)self->rank);
     call->out[0].alias = 0;
     return ST_OK;

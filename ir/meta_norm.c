@@ -276,11 +276,17 @@ static Status check_p(const MetaCall *call) {
     return meta_fail(call, ST_VALUE, "p must be between 0 and 1, not %g", p->f);
 }
 
+/* Training scales what it keeps. */
+static Status check_scaled(const MetaCall *call, const Meta *input) {
+    if (dtype_is_float(input->dtype)) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "input must be floating point in training, not %s", dtype_name(input->dtype));
+}
+
 Status meta_dropout(MetaCall *call) {
     const Meta *input = tensor_meta(call, 0);
     TRY(check_p(call));
     out_like(call, 0, input, input->dtype);
-    if (call->args[2].i && arg_double(&call->args[1]) != 0) return ST_OK;
+    if (call->args[2].i && arg_double(&call->args[1]) != 0) return check_scaled(call, input);
     memcpy(call->out[0].strides, input->strides, sizeof *input->strides * (size_t)input->rank);
     call->out[0].alias = 0; /* input itself */
     return ST_OK;
@@ -289,6 +295,7 @@ Status meta_dropout(MetaCall *call) {
 Status meta_native_dropout(MetaCall *call) {
     const Meta *input = tensor_meta(call, 0);
     TRY(check_p(call));
+    if (call->args[2].kind == ARG_none || call->args[2].i) TRY(check_scaled(call, input));
     out_like(call, 0, input, input->dtype);
     out_like(call, 1, input, DT_bool);
     return ST_OK;

@@ -174,6 +174,9 @@ Status meta_vector_norm(MetaCall *call) {
     const double p = order->kind == ARG_none ? 2 : arg_double_now(call->env, order);
     TRY(want_float(call, r.in->dtype));
     TRY(want_float(call, dtype));
+    if (dtype_promote(r.in->dtype, dtype) != dtype)
+        return meta_fail(call, ST_DTYPE, "dtype %s is narrower than self's %s", dtype_name(dtype),
+                         dtype_name(r.in->dtype));
     if ((p < 0 || isinf(p)) && sym_same(call->env, r.count, 0) && !sym_same(call->env, r.in->numel, r.count))
         return meta_fail(call, ST_SHAPE, "a norm of order %g of no elements of self %s", p, SIZES(call, r.in));
     if ((p < 0 || isinf(p)) && sym_same(call->env, r.in->numel, 0) && r.count == 0)

@@ -14,16 +14,21 @@ void out_suggested(MetaCall *call, int i, const Meta *like, DType dtype, const i
     }
 }
 
-/* One or two dims of planes before n spatial ones; only the batch may be empty. */
-static Status planes_fit(const MetaCall *call, int arg, int n) {
+/* One or two dims of planes before n spatial ones; the last `full` may not be empty. */
+static Status dims_fit(const MetaCall *call, int arg, int n, int full) {
     const Meta *const meta = tensor_meta(call, arg);
     bool fits = meta->rank == n + 1 || meta->rank == n + 2;
-    for (int d = fits ? meta->rank - n - 1 : 0; fits && d < meta->rank; d++)
+    for (int d = fits ? meta->rank - full : 0; fits && d < meta->rank; d++)
         fits = !sym_same(call->env, meta->sizes[d], 0);
     if (fits) return ST_OK;
+    if (full == n)
+        return meta_fail(call, ST_SHAPE, "%s must have %d or %d dims, the last %d not of size 0, not sizes %s",
+                         arg_name(call, arg), n + 1, n + 2, n, SIZES(call, meta));
     return meta_fail(call, ST_SHAPE, "%s must have %d or %d dims, none but the batch of size 0, not sizes %s",
                      arg_name(call, arg), n + 1, n + 2, SIZES(call, meta));
 }
+/* Only the batch may be empty. */
+static Status planes_fit(const MetaCall *call, int arg, int n) { return dims_fit(call, arg, n, n + 1); }
 
 static Status dtype_is(const MetaCall *call, int arg, bool fits) {
     if (fits) return ST_OK;
@@ -273,6 +278,9 @@ Status meta_avg_pool_backward(MetaCall *call) {
     return like_self(call, 1, pool.n, pool.n == 2);
 }
 
+/* There may be no channels where planes are lines or images, as in PyTorch. */
+static Status adaptive_fits(const MetaCall *call, int arg, int n) { return dims_fit(call, arg, n, n < 3 ? n : n + 1); }
+
 /* (self, output_size) */
 Status meta_adaptive_avg_pool(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
@@ -283,7 +291,7 @@ Status meta_adaptive_avg_pool(MetaCall *call) {
     if (count != n && size->kind != ARG_int)
         return meta_fail(call, ST_ARGUMENT, "output_size %s must have %d numbers", sizes_text(call, given, count).at,
                          n);
-    TRY(planes_fit(call, 0, n));
+    TRY(adaptive_fits(call, 0, n));
     TRY(is_float(call, 0));
     memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
     for (int i = 0; i < n; i++) {
@@ -302,7 +310,7 @@ Status meta_adaptive_avg_pool1d(MetaCall *call) { return meta_adaptive_avg_pool(
 /* (grad_output, self): the planes agree */
 static Status adaptive_backward(MetaCall *call, int n) {
     const Meta *const grad = tensor_meta(call, 0), *const self = tensor_meta(call, 1);
-    TRY(planes_fit(call, 1, n));
+    TRY(adaptive_fits(call, 1, n));
     if (grad->rank != self->rank || !all_same(call->env, grad->sizes, self->sizes, self->rank - n))
         return meta_fail(call, ST_SHAPE, "grad_output %s does not fit self %s", SIZES(call, grad), SIZES(call, self));
     TRY(same_dtype(call, 0, 1));

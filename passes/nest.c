@@ -240,9 +240,11 @@ int body_nonzero(BodyCall *call, int divisor) {
     return body_checked(call, divisor, is_zero, loop_const(lb, S_i64, 0, -1));
 }
 
-/* The dtype that an op's operands have in common: its result's, or where that is bool, what they promote to. */
+/* The dtype that an op's operands have in common: its result's, or where that is bool, what those that it reads promote
+ * to. */
 static DType common_dtype(const Node *node, DType out) {
-    const DType common = out == DT_bool ? operands_promoted(node->row, node->args) : out;
+    const bool operands = out == DT_bool && !(node->row->flags & OPF_fresh);
+    const DType common = operands ? operands_promoted(node->row, node->args) : out;
     return common == DT_default ? DT_bool : common;
 }
 

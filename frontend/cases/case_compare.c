@@ -19,6 +19,7 @@ static double bf16_value(uint16_t bits) {
     return value;
 }
 
+/* A bool's byte is true where it is not 0 [semantics B1]. */
 static int64_t int_at(DType dtype, const char *at) {
     int64_t wide;
     int32_t i32;
@@ -32,6 +33,8 @@ static int64_t int_at(DType dtype, const char *at) {
         return memcpy(&i16, at, sizeof i16), i16;
     case DT_i8:
         return *(const int8_t *)at;
+    case DT_bool:
+        return *at != 0;
     default:
         return *(const uint8_t *)at;
     }

@@ -25,10 +25,11 @@ static Status reduced_each(Builder *b, Val *each, const LossPair *p, const Arg *
     return done1(outs, reduced_loss(b, in_dtype(b, each, p->dtype), how->i));
 }
 
-/* grad_output, or its share where it is that of a mean over self. */
+/* grad_output, or its share where it is that of a mean over self; where self has no elements none has a share of it. */
 static Val *grad_share(Builder *b, const Arg *grad, const Arg *self, const Arg *how) {
     Val *const g = widened(b, grad->val);
-    return how->i == REDUCTION_mean ? E(b, div_Tensor, V(g), I(self->val->meta->numel)) : g;
+    const int64_t numel = self->val->meta->numel;
+    return how->i == REDUCTION_mean && !sym_same(b->env, numel, 0) ? E(b, div_Tensor, V(g), I(numel)) : g;
 }
 
 Status decomp_l1_loss(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -61,16 +62,20 @@ Status decomp_soft_margin_loss(Builder *b, const OpRow *row, const Arg *args, Va
     return reduced_each(b, E(b, log1p, V(power)), &p, &args[2], outs);
 }
 
-/* The slope of a pair's difference z, times the share of grad_output. */
-static Status by_slope(Builder *b, const OpRow *row, const Arg *args, const LossPair *p, Val *slope, Val **outs) {
-    Val *const g = grad_share(b, &args[0], &args[1], &args[3]);
-    Val *const x = in_dtype(b, E(b, mul_Tensor, V(slope), V(g)), p->dtype);
+/* The slope of a pair's difference z, times a share of grad_output. */
+static Status times_share(Builder *b, const OpRow *row, const Arg *args, Val *slope, Val *share, DType dtype,
+                          Val **outs) {
+    Val *const x = in_dtype(b, E(b, mul_Tensor, V(slope), V(share)), dtype);
     return done1(outs, in_layout_of(b, row, args, 0, x));
+}
+static Status by_slope(Builder *b, const OpRow *row, const Arg *args, const LossPair *p, Val *slope, Val **outs) {
+    return times_share(b, row, args, slope, grad_share(b, &args[0], &args[1], &args[3]), p->dtype, outs);
 }
 /* (grad_output, self, target, reduction) */
 Status decomp_mse_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, &args[1]);
-    return by_slope(b, row, args, &p, E(b, mul_Tensor, V(pair_difference(b, &p)), F(2)), outs);
+    Val *const g = grad_share(b, &args[0], &args[1], &args[3]); /* twice a large z may be infinite */
+    return times_share(b, row, args, pair_difference(b, &p), E(b, mul_Tensor, V(g), F(2)), p.dtype, outs);
 }
 Status decomp_huber_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, &args[1]);

@@ -30,8 +30,7 @@ Status decomp_flatten(Builder *b, const OpRow *row, const Arg *args, Val **outs)
 }
 
 Status decomp_contiguous(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    const Meta *const meta = args[0].val->meta;
-    const bool done = args[1].i == 0 && meta_is_contiguous(b->env, meta->sizes, meta->strides, meta->rank);
+    const bool done = meta_is_in_format(b->env, args[0].val->meta, args[1].i);
     return done1(outs, done ? args[0].val : E(b, clone, args[0], I(args[1].i)));
 }
 

@@ -269,8 +269,15 @@ static Status by_two_vjps(const DualCall *call, sn_tensor **out) {
     return status;
 }
 
+/* Ints and bools have no tangents: what a float was cast to, say. */
+static bool has_float_result(const DualCall *call) {
+    for (int k = 0; k < call->n; k++)
+        if (call->outs[k] && dtype_is_float(call->outs[k]->base.meta->dtype)) return true;
+    return false;
+}
+
 Status dual_tangents(const DualCall *call, sn_tensor **out) {
-    if (call->row->flags & OPF_nodiff) return ST_OK;
+    if (call->row->flags & OPF_nodiff || !has_float_result(call)) return ST_OK;
     if (is_linear(call)) return along_linear(call, out);
     if (is_plain_product(call->row)) return along_product(call, out);
     if (is_elementwise(call)) return along_pointwise(call, out);

@@ -19,8 +19,9 @@ const Samples samples_batch_norm_eval = {
 };
 const Samples samples_native_batch_norm_no_stats = {
     .good = LINES("x[4,3,5] x[3] x[3] true 0.1 1e-5", "x[4,3] none none true 0.1 1e-5",
-                  "x[2,3,4,5] x[3] none false 0.1 0.1", "x[1,1] x[1] x[1] true 0.5 1e-2"),
-    .bad = BAD({"x[4,3] x[2] none true 0.1 1e-5", ST_SHAPE, "weight [2]"}),
+                  "x[2,3,4,5] x[3] none true 0.1 0.1", "x[1,1] x[1] x[1] true 0.5 1e-2"),
+    .bad = BAD({"x[4,3] x[2] none true 0.1 1e-5", ST_SHAPE, "weight [2]"},
+               {"x[4,3] none none false 0.1 1e-5", ST_ARGUMENT, "training must be true"}),
 };
 #define RUNNING                                                                                                        \
     "x[4,3,5] x[3] x[3] w[3] w[3] false 0.1 1e-5", "x[4,3] none none w[3] w[3] false 0.1 1e-5",                        \

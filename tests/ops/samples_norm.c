@@ -82,11 +82,11 @@ const Samples samples_mse_loss = {
 const Samples samples_native_dropout = {
     .good = LINES("x[4,5] 0.5 true", "x[4,5] 0.0 true", "x[4,5] 1.0 true", "x[4,5] 0.3 false", "x[0] 0.5 true",
                   "x[1] 0.5 true"),
-    .bad = BAD({"x[3] 1.5 true", ST_VALUE, "1.5"}),
+    .bad = BAD({"x[3] 1.5 true", ST_VALUE, "1.5"}, {"i64[3] 0.5 true", ST_DTYPE, "not i64"}),
 };
 const Samples samples_dropout = {
     .good = LINES("x[4,5] 0.5 true", "x[4,5] 0.3 false", "x[0] 0.5 true", "x[1] 0.5 true"),
-    .bad = BAD({"x[3] -0.5 true", ST_VALUE, "-0.5"}),
+    .bad = BAD({"x[3] -0.5 true", ST_VALUE, "-0.5"}, {"i64[3] 0.5 true", ST_DTYPE, "not i64"}),
 };
 const Samples samples_fused_rms_norm = {
     .good = LINES("x[4,5] [5] x[5] 1e-5", "x[4,5] [5] none none", "x[2,3,4] [3,4] x[3,4] 0.1",

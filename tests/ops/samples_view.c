@@ -59,7 +59,7 @@ const Samples samples_diagonal = {
     .bad = BAD({"x[3,3] 0 1 1", ST_ARGUMENT, "dim"}),
 };
 const Samples samples_unfold = {
-    .good = LINES("x[7,2] 0 3 2", "x[5] 0 1 1", "x[2,1] 1 1 1"),
+    .good = LINES("x[7,2] 0 3 2", "x[5] 0 1 1", "x[2,1] 1 1 1", "x[] 0 0 1", "x[] 0 1 1"),
     .bad = BAD({"x[3] 0 4 1", ST_SHAPE, "4"}, {"x[3] 0 2 0", ST_VALUE, "step"}),
 };
 const Samples samples_reshape = {

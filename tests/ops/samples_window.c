@@ -125,13 +125,13 @@ const Samples samples_avg_pool3d_backward = {
     .bad = BAD({"x[2,3,3] x[2,3,3] [2] [] [0] false true none", ST_SHAPE, "self"}),
 };
 const Samples samples_adaptive_avg_pool1d = {
-    .good = LINES("x[2,3,7] [3]", "x[3,5] [7]", "x[3,5] [0]", "x[0,3,5] [2]", "x[1,1] [1]"),
+    .good = LINES("x[2,3,7] [3]", "x[3,5] [7]", "x[3,5] [0]", "x[0,3,5] [2]", "x[1,1] [1]", "x[2,0,5] [2]"),
     .batched = LINES("X[3,2,7] [3]"),
     .bad = BAD({"x[7] [3]", ST_SHAPE, "self"}, {"x[2,7] [-1]", ST_ARGUMENT, "-1"}),
 };
 const Samples samples_adaptive_avg_pool2d = {
     .good = LINES("x[2,3,7,5] [3,2]", "x[3,5,4] [7,1]", "x[2,2,3,3] [1,1]", "x[3,5,4] [0,2]", "x[0,3,5,4] [2,2]",
-                  "x[1,1,1] [1,1]"),
+                  "x[1,1,1] [1,1]", "x[2,0,3,3] [2,2]"),
     .batched = LINES("X[3,2,7,5] [3,2]"),
     .bad = BAD({"x[7,7] [3,3]", ST_SHAPE, "self"}, {"x[2,7,7] [3]", ST_ARGUMENT, "output_size"},
                {"i64[2,7,7] [3,3]", ST_DTYPE, "i64"}),
