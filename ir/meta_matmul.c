@@ -180,7 +180,7 @@ Status meta_outer(MetaCall *call) {
     return ST_OK;
 }
 
-Status meta_sdpa(MetaCall *call) {
+static Status attention_fits(MetaCall *call) {
     const Meta *query = tensor_meta(call, 0), *key = tensor_meta(call, 1), *value = tensor_meta(call, 2);
     if (query->rank < 2 || key->rank != query->rank || value->rank != query->rank)
         return meta_fail(call, ST_SHAPE, "query, key and value need one rank of at least 2, not sizes %s, %s and %s",
@@ -195,6 +195,13 @@ Status meta_sdpa(MetaCall *call) {
     sizes[rank - 1] = value->sizes[rank - 1];
     out_plain(call, 0, query->dtype, query->device, sizes, rank);
     return ST_OK;
+}
+
+Status meta_sdpa(MetaCall *call) {
+    const Arg *const mask = arg_named(call, "attn_mask"), *const causal = arg_named(call, "is_causal");
+    if (mask->kind == ARG_tensor && mask->val && causal->i)
+        return meta_fail(call, ST_ARGUMENT, "is_causal is a mask: attn_mask must not be given with it");
+    return attention_fits(call);
 }
 
 /* It broadcasts with the scores, which stay of their sizes. */
@@ -213,6 +220,16 @@ static Status mask_fits_scores(const MetaCall *call, const Meta *query, const Me
 }
 
 /* 4-D operands; the sums of rows in the compute type. */
+/* Heads of key and value, behind query at argument `at`, are query's, or each is that of as many of query's. */
+static Status heads_fit(const MetaCall *call, int at) {
+    SymEnv *const env = call->env;
+    const int64_t heads = tensor_meta(call, at)->sizes[1], kept = tensor_meta(call, at + 1)->sizes[1];
+    TRY(want_equal(call, at + 1, 1, at + 2, 1));
+    if (sym_same(env, heads, kept)) return ST_OK;
+    const bool fits = sym_less(env, 0, kept) && sym_same(env, sym_mul(env, sym_div(env, heads, kept), kept), heads);
+    return fits ? ST_OK : want_equal(call, at, 1, at + 1, 1);
+}
+
 Status meta_flash_attention(MetaCall *call) {
     const Meta *const query = tensor_meta(call, 0);
     if (query->rank != 4) return meta_fail(call, ST_SHAPE, "query must have 4 dims, not sizes %s", SIZES(call, query));
@@ -220,11 +237,10 @@ Status meta_flash_attention(MetaCall *call) {
         return meta_fail(call, ST_DTYPE, "query must be floating point, not %s", dtype_name(query->dtype));
     if (arg_double(arg_named(call, "dropout_p")) != 0)
         return meta_fail(call, ST_UNSUPPORTED, "dropout_p must be 0, as in PyTorch");
-    TRY(meta_sdpa(call));
-    for (int d = 0; d < 2; d++) {
-        TRY(want_equal(call, 0, d, 1, d));
-        TRY(want_equal(call, 0, d, 2, d));
-    }
+    TRY(attention_fits(call));
+    TRY(want_equal(call, 0, 0, 1, 0));
+    TRY(want_equal(call, 0, 0, 2, 0));
+    TRY(heads_fit(call, 0));
     TRY(mask_fits_scores(call, query, tensor_meta(call, 1)));
     if (sym_same(call->env, call->out[0].sizes[3], query->sizes[3])) out_like(call, 0, query, query->dtype);
     out_plain(call, 1, query->dtype == DT_f64 ? DT_f64 : DT_f32, query->device, query->sizes, 3);
@@ -233,10 +249,19 @@ Status meta_flash_attention(MetaCall *call) {
     return ST_OK;
 }
 
+/* [batch, head, row, width], as [batch, row, head, width] in memory. */
+static void out_by_rows(const MetaCall *call, MetaOut *out) {
+    SymEnv *const env = call->env;
+    const int64_t width = sym_max(env, out->sizes[3], 1);
+    out->strides[1] = width, out->strides[2] = sym_mul(env, width, sym_max(env, out->sizes[1], 1));
+    out->strides[0] = sym_mul(env, out->strides[2], sym_max(env, out->sizes[2], 1));
+}
+
 Status meta_flash_attention_backward(MetaCall *call) {
     for (int i = 0; i < 3; i++) {
         const Meta *const of = tensor_meta(call, i + 1);
         out_plain(call, i, of->dtype, of->device, of->sizes, of->rank);
+        if (of->rank == 4) out_by_rows(call, &call->out[i]);
     }
     const Meta *const grad = tensor_meta(call, 0), *const out = tensor_meta(call, 4), *const sum = tensor_meta(call, 5);
     const bool fits = grad->rank == 4 && out->rank == 4 && sum->rank == 3 && call->out[0].rank == 4 &&

@@ -129,6 +129,7 @@ Status decomp_baddbmm_dtype(Builder *b, const OpRow *row, const Arg *args, Val *
 
 /* Key or value heads shared by groups of query heads, repeated. */
 static Val *repeat_heads(Builder *b, Val *x, int64_t heads) {
+    if (!x) return NULL;
     const Meta *const meta = x->meta;
     const int h = meta->rank - 3;
     if (h < 0 || sym_identical(meta->sizes[h], heads)) return x;
@@ -150,7 +151,7 @@ static Val *masked_scores(Builder *b, Val *scores, const Arg *args) {
         const Meta *const meta = scores->meta;
         const int64_t sizes[2] = {meta->sizes[meta->rank - 2], meta->sizes[meta->rank - 1]};
         Val *const kept = E(b, tril, V(E(b, ones, A_INTS(sizes, 2), I(DT_bool), A_NONE, I(meta->device))));
-        return E(b, where_self, V(kept), V(scores), F(-INFINITY));
+        scores = E(b, where_self, V(kept), V(scores), F(-INFINITY));
     }
     if (!mask) return scores;
     if (mask->meta->dtype == DT_bool) return E(b, where_self, V(mask), V(scores), F(-INFINITY));
@@ -181,11 +182,13 @@ typedef struct Attention {
     bool causal;
 } Attention;
 
-/* (query, key, value) at `at`, then by name, in the compute type. */
+/* (query, key, value) at `at`, then by name, in the compute type; keys and values have query's heads. */
 static Attention attention_of(Builder *b, const OpRow *row, const Arg *args, int at) {
-    Attention a = {b, widened(b, args[at].val), widened(b, args[at + 1].val), widened(b, args[at + 2].val)};
     const Arg *const scale = &args[op_param_find(row, "scale")], *const mask = &args[op_param_find(row, "attn_mask")];
     const Meta *const q = args[at].val->meta;
+    Attention a = {.b = b, .query = widened(b, args[at].val)};
+    a.key = repeat_heads(b, widened(b, args[at + 1].val), q->sizes[1]);
+    a.value = repeat_heads(b, widened(b, args[at + 2].val), q->sizes[1]);
     a.mask = optional(mask);
     a.causal = args[op_param_find(row, "is_causal")].i;
     a.scale = scale->kind == ARG_float ? scale->f : 1 / sqrt((double)sym_concrete(b->env, q->sizes[q->rank - 1]));
@@ -213,6 +216,19 @@ Status decomp_flash_attention(Builder *b, const OpRow *row, const Arg *args, Val
     return decomp_done(outs, 2, (Val *const[]){placed, in_layout_of(b, row, args, 1, sum)});
 }
 
+/* Of repeated heads the sum, in dtype and layout of result i; [batch, heads, rows, width] */
+static Val *shared_heads(const Attention *a, const OpRow *row, const Arg *args, int i, Val *grad) {
+    Builder *const b = a->b;
+    const Meta *const of = args[i + 1].val->meta;
+    const int64_t group = 2;
+    if (grad && !sym_identical(of->sizes[1], grad->meta->sizes[1])) {
+        const int64_t repeats = sym_div(b->env, grad->meta->sizes[1], of->sizes[1]);
+        const int64_t sizes[] = {of->sizes[0], of->sizes[1], repeats, of->sizes[2], of->sizes[3]};
+        grad = sum_over(b, reshaped(b, grad, sizes, 5), &group, 1, false);
+    }
+    return in_layout_of(b, row, args, i, in_dtype(b, grad, of->dtype));
+}
+
 /* p = exp(scores - logsumexp); dv = p^T g; ds = p (g v^T - sum(g out)) scale; dq = ds k; dk = ds^T q */
 Status decomp_flash_attention_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Attention a = attention_of(b, row, args, 1);
@@ -229,7 +245,6 @@ Status decomp_flash_attention_backward(Builder *b, const OpRow *row, const Arg *
     Val *const dk = E(b, matmul, V(E(b, transpose_int, V(ds), I(-2), I(-1))), V(a.query));
     Val *const dv = E(b, matmul, V(turned), V(g));
     return decomp_done(outs, 3,
-                       (Val *const[]){in_dtype(b, dq, args[1].val->meta->dtype),
-                                      in_dtype(b, dk, args[2].val->meta->dtype),
-                                      in_dtype(b, dv, args[3].val->meta->dtype)});
+                       (Val *const[]){shared_heads(&a, row, args, 0, dq), shared_heads(&a, row, args, 1, dk),
+                                      shared_heads(&a, row, args, 2, dv)});
 }

@@ -53,7 +53,8 @@ const Samples samples_sdpa = {
                   "x[2,4,5] x[2,6,5] x[2,6,5] m[6]", "x[2,4,5] x[2,6,5] x[2,6,5] x[4,6] scale=0.5",
                   "x[1,1,1] x[1,1,1] x[1,1,1]"),
     .batched = LINES("X[3,4,70] X[3,6,70] X[3,6,5]", "X[3,2,4,9] X[3,2,6,9] X[3,2,6,9]"),
-    .bad = BAD({"x[2,4,5] x[2,6,4] x[2,6,5]", ST_SHAPE, "4"}),
+    .bad = BAD({"x[2,4,5] x[2,6,4] x[2,6,5]", ST_SHAPE, "4"},
+               {"x[2,4,5] x[2,4,5] x[2,4,5] x[4,4] is_causal=true", ST_ARGUMENT, "is_causal is a mask"}),
 };
 /* The products with an out_dtype of their own. */
 const Samples samples_mm_dtype = {
@@ -83,7 +84,8 @@ const Samples samples_baddbmm_dtype = {
 const Samples samples_flash_attention = {
     .good = LINES("x[2,3,4,5] x[2,3,6,5] x[2,3,6,5]", "x[1,2,4,5] x[1,2,4,5] x[1,2,4,5] 0.0 true",
                   "x[1,1,3,4] x[1,1,2,4] x[1,1,2,4] attn_mask=w[3,2]", "x[1,1,3,4] x[1,1,2,4] x[1,1,2,4] scale=0.7",
-                  "x[0,1,2,3] x[0,1,2,3] x[0,1,2,3]", "x[1,1,1,1] x[1,1,1,1] x[1,1,1,1]"),
+                  "x[0,1,2,3] x[0,1,2,3] x[0,1,2,3]", "x[1,1,1,1] x[1,1,1,1] x[1,1,1,1]",
+                  "x[1,4,3,5] x[1,2,3,5] x[1,2,3,5] 0.0 true attn_mask=w[3,3]"),
     .bad = BAD({"x[2,3,4] x[2,3,4] x[2,3,4]", ST_SHAPE, "4 dims"}, {"x[1,1,2,3] x[1,1,2,4] x[1,1,2,4]", ST_SHAPE, "4"},
                {"x[1,1,2,3] x[1,1,2,3] x[1,1,2,3] 0.5", ST_UNSUPPORTED, "dropout_p"}),
 };
@@ -91,6 +93,7 @@ const Samples samples_flash_attention_backward = {
     .good = LINES("x[2,3,4,5] x[2,3,4,5] x[2,3,6,5] x[2,3,6,5] x[2,3,4,5] p[2,3,4] 0.0 false",
                   "x[1,2,4,5] x[1,2,4,5] x[1,2,4,5] x[1,2,4,5] x[1,2,4,5] p[1,2,4] 0.0 true",
                   "x[0,1,2,3] x[0,1,2,3] x[0,1,2,3] x[0,1,2,3] x[0,1,2,3] p[0,1,2] 0.0 false",
-                  "x[1,1,1,1] x[1,1,1,1] x[1,1,1,1] x[1,1,1,1] x[1,1,1,1] p[1,1,1] 0.0 false"),
+                  "x[1,1,1,1] x[1,1,1,1] x[1,1,1,1] x[1,1,1,1] x[1,1,1,1] p[1,1,1] 0.0 false",
+                  "x[1,4,3,5] x[1,4,3,5] x[1,2,3,5] x[1,2,3,5] x[1,4,3,5] p[1,4,3] 0.0 true attn_mask=w[3,3]"),
     .bad = BAD({"x[1,1,2,3] x[1,1,2,3] x[1,1,2,3] x[1,1,2,3] x[1,1,2,3] p[1,1,3] 0.0 false", ST_SHAPE, "logsumexp"}),
 };
