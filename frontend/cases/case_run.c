@@ -185,7 +185,7 @@ static bool check_mutated(CaseRun *run, const Outcome *outcome) {
         if (!input || input->i < 0 || input->i >= outcome->call.n_inputs)
             return text_puts(&run->why, "bad tensor_input"), false;
         const CaseTolerance tolerance =
-            case_tolerance_of_dtype(spec, run->exact ? run->exact->call.inputs[input->i].tensor : NULL);
+            counted(run, case_tolerance_of_dtype(spec, run->exact ? run->exact->call.inputs[input->i].tensor : NULL));
         sn_tensor *got = outcome->call.inputs[input->i].tensor;
         if (case_close(run->file, got, spec, &tolerance, &run->why)) continue;
         text_printf(&run->why, " (input %lld after the call)", (long long)input->i);
@@ -196,14 +196,30 @@ static bool check_mutated(CaseRun *run, const Outcome *outcome) {
 
 static bool is_zero(sn_tensor *t) { return sn_item(sn_any(t)) == 0; }
 
-/* null: there is none, or it is zeros, which none stands for: which of both depends on how a rule is written. */
+/* The sweep of the edges counts gradients that lie otherwise; the recorded samples' are any. */
+static void count_layout(CaseRun *run, sn_tensor *got, const Json *spec) {
+    Text why = {0};
+    if (run->options->edges && !case_laid_out(got, spec, &why)) {
+        run->diffs.strides++;
+        text_printf(&run->why, "%s ", text_str(&why));
+    }
+    text_free(&why);
+}
+
+/* None stands for zeros: which of both there is depends on how a rule is written. The sweep of the edges counts it, and
+ * takes none for recorded zeros, too. */
 static bool check_grad(CaseRun *run, sn_tensor *got, sn_tensor *exact, const Json *spec) {
-    if (!spec_is_tensor(spec)) {
-        if (!got || is_zero(got)) return true;
+    const bool recorded = spec_is_tensor(spec);
+    if (!recorded && got && !is_zero(got))
         return text_puts(&run->why, "there is one that is not zeros, though none is recorded"), false;
+    if (!recorded || (!got && run->options->edges && case_zeros(run->file, spec))) {
+        run->diffs.none += recorded || got;
+        return true;
     }
     const CaseTolerance tolerance = counted(run, case_tolerance_of_dtype(spec, exact));
-    return case_close(run->file, got, spec, &tolerance, &run->why);
+    const bool close = case_close(run->file, got, spec, &tolerance, &run->why);
+    if (close) count_layout(run, got, spec);
+    return close;
 }
 
 static bool check_grads(CaseRun *run, const Outcome *outcome) {
@@ -222,7 +238,6 @@ static bool check_second(CaseRun *run, const Outcome *outcome) {
     const Json *grads = json_get(json_get(json_get(run->spec, "grad"), "second"), "grads");
     bool same = true;
     for (int i = 0; grads && i < grads->n && i < outcome->n_second; i++) {
-        if (!outcome->second[i] && case_zeros(run->file, &grads->items[i])) continue;
         if (check_grad(run, outcome->second[i], run->exact ? run->exact->second[i] : NULL, &grads->items[i])) continue;
         text_printf(&run->why, " (second gradient %d) ", i);
         same = false;
@@ -406,14 +421,16 @@ static bool check_part(CaseRun *run, const Outcome *outcome, const char *name,
     if (!right) tell_edge(run, name, max_i64(diffs.wrong, 1));
     if (diffs.off) tell_edge(run, "further", diffs.off);
     if (diffs.signs) tell_edge(run, "zero", diffs.signs);
-    return right && !diffs.off && !diffs.signs;
+    if (diffs.none) tell_edge(run, "none", diffs.none);
+    if (diffs.strides) tell_edge(run, "strides", diffs.strides);
+    return right && !diffs.off && !diffs.signs && !diffs.none && !diffs.strides;
 }
 
 static bool check_edges(CaseRun *run, const Outcome *outcome) {
     static const struct {
         const char *name;
         bool (*check)(CaseRun *, const Outcome *);
-    } parts[] = {{"result", check_outs}, {"grad", check_grads}, {"second", check_second}};
+    } parts[] = {{"result", check_outs}, {"mutated", check_mutated}, {"grad", check_grads}, {"second", check_second}};
     bool right = true;
     for (int i = 0; i < COUNT_OF(parts); i++) {
         right = check_part(run, outcome, parts[i].name, parts[i].check) && right;

@@ -28,8 +28,9 @@ typedef struct CaseCounts {
 typedef struct CaseFinding { /* a case that did not pass, or differs compiled */
     const char *file, *op, *note, *why;
     bool failed;      /* else it is off_reference */
-    const char *part; /* of a case of edges: "result", "grad", "second", "refused", "accepted"; "zero" and
-                        "further": elements of a result or gradient that differ so */
+    const char *part; /* of a case of edges: "result", "mutated", "grad", "second", "refused", "accepted"; "zero" and
+                        "further": elements of a result or gradient that differ so; "none": gradients that are zeros
+                        where none is recorded, or the other way round, "strides": those with others */
     int64_t count;    /* elements that differ, or 1 */
 } CaseFinding;
 
@@ -86,7 +87,8 @@ sn_tensor *case_tensor(const SafeFile *file, const Json *spec, CaseFloats floats
 
 typedef struct CaseDiffs { /* elements: not as recorded; recorded further from the exact value; zeros by their sign */
     int64_t wrong, off, signs;
-    int shown; /* how many the text tells */
+    int64_t none, strides; /* gradients: of zeros where none is recorded, or the other way round; that lie otherwise */
+    int shown;             /* how many the text tells */
 } CaseDiffs;
 typedef struct CaseTolerance {
     double rtol, atol;

@@ -7,8 +7,9 @@
 #include "runtime/base/file.h"
 
 /* Why a result may differ: a rule of the contract; PyTorch's value is further from the exact one; a function's error,
- * which is held to a bound elsewhere; or, not on purpose, what is known to be wrong and not mended. */
-static const char *const reasons[] = {"B1", "B2", "B3", "B5", "amendment", "further", "bound", "open"};
+ * which is held to a bound elsewhere; or, not on purpose, what is known to be wrong and not mended. none: of a row that
+ * is absent. */
+static const char *const reasons[] = {"B1", "B2", "B3", "B5", "amendment", "further", "bound", "open", "none"};
 
 static bool is_reason(const char *word) {
     for (int i = 0; i < COUNT_OF(reasons); i++)
@@ -16,7 +17,7 @@ static bool is_reason(const char *word) {
     return false;
 }
 
-static EdgeLine *line_of(EdgeTable *table, const char *op, const char *part) {
+static EdgeLine *line_of(const EdgeTable *table, const char *op, const char *part) {
     for (int i = 0; i < table->n; i++)
         if (!strcmp(table->lines[i].op, op) && !strcmp(table->lines[i].part, part)) return &table->lines[i];
     return NULL;
@@ -84,6 +85,19 @@ int edges_unlike(const EdgeTable *table, const char *op, bool subset, FILE *to) 
         if (strcmp(line->op, op) || is_as_said(line, line->counts[subset])) continue;
         fprintf(to, "%-36s %-9s %6lld  # the table says %lld\n", line->op, line->part, (long long)line->found,
                 (long long)line->counts[subset]);
+        n++;
+    }
+    return n;
+}
+
+int edges_left_out(const EdgeTable *table, bool (*replayed)(const void *context, const char *op), const void *context,
+                   FILE *to) {
+    int n = 0;
+    for (OpId id = 0; id < OP_COUNT; id++) {
+        const char *const op = op_row(id)->name;
+        const bool absent = line_of(table, op, "absent") != NULL;
+        if (absent != replayed(context, op)) continue;
+        fprintf(to, "%s has %s\n", op, absent ? "recorded calls, and a line that it is absent" : "no recorded call");
         n++;
     }
     return n;

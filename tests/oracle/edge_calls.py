@@ -2,82 +2,18 @@
 
 A row's arguments follow from its schema: every tensor that is one of a pointwise row takes all special values of a dtype, each
 beside each; mixed dtypes, with and without dims, numbers in a tensor's place where there is such an overload. Rows of other
-kinds have a line in FAMILIES that says what shapes, dims and numbers they take. A new row needs one of the two, or a reason
-in LEFT_OUT.
+kinds have a line in FAMILIES (here, or of edge_views.py and edge_layers.py) that says what shapes, dims and numbers they take. A new
+row needs one of the two, or a line in edges.txt that it is absent.
 """
-import itertools, math
+import itertools
 import torch
-
-inf, nan = math.inf, math.nan
-FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
-INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
-ALL = FLOATS + INTS + [torch.bool]
-MIXED = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int8, torch.bool]
-
-
-def special(dtype, how_many):
-    """Special values of a dtype: `how_many` is 0 (few), 1 or 2 (all)."""
-    if dtype == torch.bool:
-        return [False, True]
-    if not dtype.is_floating_point:
-        info = torch.iinfo(dtype)
-        few = [0, 1, 2, info.max] + ([-1, info.min] if info.min else [255])
-        more = [3, 7, 64, info.max - 1] + ([-2, -3, -7, info.min + 1] if info.min else [128, 254])
-        return few + (more if how_many else [])
-    info = torch.finfo(dtype)
-    least = info.smallest_normal * info.eps
-    few = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, inf, -inf, nan]
-    more = [-2.0, -3.0, 0.1, info.max, -info.max, info.smallest_normal, -least]
-    rest = [3.0, -0.5, 1.5, 2.5, -1.5, 6.0, -6.0, 20.5, -20.0, 100.0, -100.0, 1 + info.eps, 1 - info.eps / 2, 1e-3, 7.9, -info.smallest_normal,
-            least, 4096.0, -3.7]
-    return few + (more if how_many else []) + (rest if how_many > 1 else [])
-
-
-class Call:
-    def __init__(self, args, kwargs, note):
-        self.args, self.kwargs, self.note = args, kwargs, note
-
-    def without_refused(self, accepts):
-        """The arguments with only those values that are accepted one at a time; None where these are none, or all."""
-        kept, changed = list(self.args), False
-        for i, a in enumerate(self.args):
-            if not isinstance(a, torch.Tensor) or a.numel() < 2 or a.numel() > 600:
-                continue
-            flat = a.reshape(-1)
-            ones = [x if not isinstance(x, torch.Tensor) else x.reshape(-1)[2:3].reshape([1] * x.dim()) if x.numel() > 2 else x for x in self.args]
-            good = [v for v in flat if accepts(ones[:i] + [v.reshape([1] * a.dim())] + ones[i + 1:])]
-            if not good or len(good) == len(flat):
-                continue
-            changed = True
-            many = torch.stack([good[k % len(good)] for k in range(len(flat))])
-            kept[i] = many.reshape(a.shape)
-        return kept if changed and accepts(kept) else None
-
-
-def values(dtype, how_many=2):
-    return torch.tensor(special(dtype, how_many), dtype=torch.float64 if dtype.is_floating_point else dtype).to(dtype)
-
-
-def product(dtype, n, dtypes=None):
-    """n tensors, all special values beside all others by broadcasting."""
-    dtypes = dtypes or [dtype] * n
-    how = 2 if n == 1 else 1 if n == 2 else 0
-    return [values(d, how).reshape([-1 if k == i else 1 for k in range(n)]) for i, d in enumerate(dtypes)]
-
-
-def one(dtype, size, start=1):
-    """Plain values, and a few that are not."""
-    if dtype == torch.bool:
-        return (torch.arange(math.prod(size)) % 2 == start % 2).reshape(size)
-    return ((torch.arange(math.prod(size)) * 3 + start) % 5 - (0 if dtype == torch.uint8 else 1)).to(dtype).reshape(size)
-
+import edge_layers, edge_views
+from edge_values import *
 
 SHAPES = {1: [[()], [(0,)], [(2, 0)], [(1,)], [(1, 3)]],
           2: [[(), ()], [(), (3,)], [(3,), ()], [(0,), ()], [(0,), (1,)], [(1,), (3,)], [(2, 0), (1, 1)], [(3, 1), (1, 2)], [(0, 3), (3,)], [(2,), (3,)]],
           3: [[(), (), ()], [(3,), (), (3,)], [(), (3,), ()], [(0,), (1,), ()], [(3,), (3,), (1,)], [(2, 1), (2,), (1, 1)]]}
 
-# Numbers for parameters of the type Scalar or float: by row and name, by name, else these.
-NUMBERS = [0, 1, 2, -1, 0.5, 0.1, inf, -inf, nan, 300, -3.7, True, 1e300]
 BY_NAME = {"alpha": [1, 2, 0, 0.5, -1, inf, nan, True], "value": [1, 0, 0.5, -2, inf, nan, 300], "negative_slope": [0.01, 0, -1, inf, nan, 2],
            "beta": [1, 0.5, 2, 0, -1, inf], "threshold": [20, 0, -1, inf, nan, 1], "lambd": [0.5, 0, 1e-3, inf, nan, -1],
            "min_val": [-1, 0, inf, nan, 5], "max_val": [1, 0, 6, nan], "eps": [None, 1e-3, 0, 0.5, 0.7, -1.0], "scale": [1, 0, 0.5, inf], "input_scale": [1, 0.5, 0],
@@ -184,43 +120,6 @@ MASKS = {"aten::where.self": (0,), "aten::where.ScalarSelf": (0,), "aten::where.
 
 # families ------------------------------------------------------------------------------------------------------------
 
-ROWS = [[1.0, 2.0, 3.0], [nan, 1.0, 2.0], [inf, -inf, 1.0], [inf, 1.0, inf], [-inf, -inf, -inf], [0.0, -0.0, 0.0], [-0.0, -0.0, -0.0],
-        [2.0, 2.0, 1.0], [0.0, 3.0, 0.0], [nan, nan, nan], [1e30, 1e30, -1e30], [-inf, 1.0, -inf], [5.0, 0.0, 2.0]]
-INT_ROWS = [[1, 2, 3], [0, 0, 0], [2, 2, 1], [0, 3, 0], [100, 100, 100], [-1, -128, 127], [5, 0, 2]]
-
-
-def rows(dtype):
-    if dtype == torch.bool:
-        return torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
-    if dtype.is_floating_point:
-        return torch.tensor(ROWS, dtype=torch.float64).to(dtype)
-    return torch.tensor(INT_ROWS).to(dtype)
-
-
-def bodies(dtypes=ALL):
-    """Inputs of what works along dims: every special row, and shapes with dims of size 0 and 1."""
-    for d in dtypes:
-        yield rows(d), f"rows {d}"
-    for d in [x for x in dtypes if x in (torch.float32, torch.float16, torch.int64, torch.bool)]:
-        for s in [(), (0,), (3, 0), (0, 3), (1,), (2, 1), (2, 3, 0), (2, 2, 2)]:
-            yield one(d, s), f"{list(s)} {d}"
-    for d in [x for x in dtypes if x in (torch.float64, torch.float32)]:
-        for row in ROWS:
-            yield torch.tensor(row, dtype=torch.float64).to(d), f"{row} {d}"
-
-
-DIMS = [0, 1, -1, -2, 2]
-DIM_LISTS = [[0], [1], [-1], [], [0, 1], [0, 0], [2]]
-
-
-def over(*lists, dtypes=ALL, **named):
-    """Every body with each combination of the lists' items after it, and keywords."""
-    for x, note in bodies(dtypes):
-        for rest in itertools.product(*lists):
-            for kw in itertools.product(*named.values()):
-                yield Call([x, *rest], dict(zip(named, kw)), f"{note}, {list(rest)} {list(kw)}")
-
-
 def pairs(dtypes=FLOATS, shapes=True):
     for d in dtypes:
         x, y = product(d, 2)
@@ -309,16 +208,12 @@ def joined(stack):
             yield Call([xs, dim], {}, f"{[list(x.shape) for x in xs]} {[str(x.dtype) for x in xs]} {dim}")
 
 
-def made(*lists, **named):
-    for args in itertools.product(*lists):
-        for kw in itertools.product(*named.values()):
-            yield Call(list(args), dict(zip(named, kw)), f"{list(args)} {list(kw)}")
-
-
 def full_like():
     for d in ALL:
         for v in NUMBERS:
             yield Call([one(d, (2,)), v], {}, f"{d} {v}")
+            for to in (torch.float16, torch.int8, torch.bool):
+                yield Call([one(d, (2,)), v], {"dtype": to}, f"{d} {v} {to}")
 
 
 def layers():
@@ -336,8 +231,6 @@ def quantiles(*lists):
     return over(*lists)
 
 
-FLAGS = [False, True]
-DTYPES = [None, torch.float32, torch.float16, torch.int64, torch.int8, torch.bool, torch.float64]
 FAMILIES = {
     "sum": lambda: over(dtype=DTYPES), "sum.dim_IntList": lambda: over(DIM_LISTS + [None], FLAGS, dtype=[None, torch.float16]),
     "mean": lambda: over(dtype=[None, torch.float32]), "mean.dim": lambda: over(DIM_LISTS + [None], FLAGS),
@@ -386,25 +279,15 @@ FAMILIES = {
     "unfold": lambda: over([0, -1, 1], [1, 2, 0, 4], [1, 2, 0]), "chunk": lambda: over([1, 2, 5, 0, -1], DIMS), "split.Tensor": lambda: over([1, 2, 0, -1], DIMS),
     "masked_select": lambda: (Call([x, x != 0], {}, n) for x, n in bodies()), "glu": lambda: (Call([x[..., :2] if x.dim() else x, d], {}, f"{n} {d}") for x, n in bodies(FLOATS) for d in (-1, 0)),
     "square": lambda: over(), "selu": lambda: over(dtypes=FLOATS), "prelu": lambda: (Call([x, torch.tensor([0.25], dtype=x.dtype)], {}, n) for x, n in bodies(FLOATS)),
-    "mm": lambda: (Call([torch.tensor([[1.0, inf], [nan, 0.0]]), torch.tensor([[0.0, 1.0], [2.0, -inf]])], {}, "special") for _ in (0,)),
-    "dot": lambda: (Call([one(torch.float32, s), one(torch.float32, s, 2)], {}, f"{s}") for s in ((3,), (0,), (1,), ())),
-    "float_power.Tensor_Tensor": None, "float_power.Tensor_Scalar": None, "float_power.Scalar": None, "log_sigmoid_forward": None,
-}
+    "scatter.value_reduce": lambda: (Call(c.args[:-1], {"reduce": c.args[-1]}, c.note) for c in indices(value=1.5, reduce=["add", "multiply", "mean"])),
+} | edge_views.FAMILIES | edge_layers.FAMILIES
 
-LEFT_OUT = {
-    "an op of Sinter's own": lambda name: not name.startswith("aten::"),
-    "random numbers: only sizes could be compared": lambda name: is_any(name, "rand randn rand_like randn_like randperm native_dropout dropout bernoulli.float"),
-    "memory that is not set": lambda name: "empty" in name,
-    "the gradient of a row with calls: its first and second gradients": lambda name: name.endswith("_backward") or is_any(name, "_prelu_kernel"),
-}
-
-
-def is_any(name, names):
-    return any(name.removeprefix("aten::").split(".")[0] == n or name.removeprefix("aten::") == n for n in names.split())
-
+# Composed of others, and called as pointwise rows are.
+COMPOSED = ("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar", "log_sigmoid_forward")
 
 def is_random(func):
-    return torch.Tag.nondeterministic_seeded in func.tags
+    """Only dtype, sizes and strides are compared."""
+    return torch.Tag.nondeterministic_seeded in func.tags or "empty" in func._schema.name
 
 
 def picks(func):
@@ -433,16 +316,7 @@ def is_pointwise(name):
 POINTWISE = {}
 
 
-def left_out(name):
-    for why, holds in LEFT_OUT.items():
-        if holds(name):
-            return why
-    if family(name) in FAMILIES or is_pointwise(name):
-        return None
-    return "moves values by sizes and indices, or combines rows that have calls: the recorded samples"
-
-
 def calls(name, func):
     if FAMILIES.get(family(name)):
         return FAMILIES[family(name)]()
-    return pointwise(name, func)
+    return pointwise(name, func) if is_pointwise(name) or family(name) in COMPOSED else []

@@ -3,14 +3,15 @@
 
 usage: torch_edges.py --rows ROWS.json --out DIR [--ops NAME ...]
 ROWS.json is what `sinter ops --json` prints. One file DIR/<op>.safetensors per row of the table that edge_calls.py has calls
-for (format: cases.md); rows that it has none for are printed, by the reason that edge_calls.py names.
+for (format: cases.md). A row without one needs a line in edges.txt, which says why.
 
 A call is recorded with its results, first gradients for fixed incoming ones, and the gradients of these (`second`): of f64 and
 f32. One that PyTorch refuses is recorded as an error, then once more without the values that it is refused for.
 """
-import argparse, hashlib, json, os, sys, warnings
+import argparse, hashlib, json, mmap, os, sys, traceback, warnings
 import torch
 import edge_calls
+from safetensors.torch import save_file
 from torch_cases import CaseFile, DT, Unsupported, fresh, has_own_layout, qualified, same_span
 from torch.utils._pytree import tree_flatten, tree_map
 
@@ -62,7 +63,7 @@ def record_gradients(cf, case, func, args, kwargs):
     roots = [outs[i] for i in at]
     try:
         first = torch.autograd.grad(roots, leaves, with_, allow_unused=True, create_graph=True)
-    except (NotImplementedError, RuntimeError) as e:
+    except Exception as e:
         case["no_grad"] = str(e)[:80]
         return
     grad = {"outputs": at, "grad_outputs": [cf.tensor(g.detach()) for g in with_],
@@ -75,7 +76,7 @@ def record_gradients(cf, case, func, args, kwargs):
             second = torch.autograd.grad([g for _, g in roots], leaves, again, allow_unused=True)
             grad["second"] = {"of": [i for i, _ in roots], "with": [cf.tensor(g) for g in again],
                               "grads": [None if g is None else described(cf, g.detach(), 2 * ULPS_GRAD, through) for g in second]}
-        except (NotImplementedError, RuntimeError):
+        except Exception:
             pass
     case["grad"] = grad
 
@@ -153,6 +154,8 @@ def record_results(cf, case, func, args, kwargs, grad):
             if not has_own_layout(func, o, alias):
                 spec["any_layout"] = True
         case["out"].append(spec)
+    if func._schema.is_mutable:
+        case["mutated"] = [{"tensor_input": i, **described(cf, x, ULPS)} for i, x in enumerate(flat_in)]
     if grad:
         record_gradients(cf, case, func, args, kwargs)
 
@@ -164,15 +167,56 @@ def overload(name):
     return getattr(getattr(getattr(torch.ops, space), base), over or "default")
 
 
-def record_row(name):
+def record_row(name, leave_out, progress):
+    """All calls of a row but those whose numbers are left out; `progress` holds the number of the one that is made."""
     cf = CaseFile()
     func = overload(name)
-    for call in edge_calls.calls(name, func):
+    for k, call in enumerate(edge_calls.calls(name, func)):
+        if k in leave_out:
+            continue
+        progress[:8] = k.to_bytes(8, "little")
         if not record(cf, func, call.args, call.kwargs, call.note):
             tamer = call.without_refused(lambda args: error_of(func, args, call.kwargs) is None)
             if tamer is not None:
                 record(cf, func, tamer, call.kwargs, call.note + ", tamer")
     return cf
+
+
+def write_row(name, path, leave_out, progress):
+    cf = record_row(name, leave_out, progress)
+    if cf.cases:
+        meta = {"format": "cases-1", "torch": torch.__version__, "cases": json.dumps(cf.cases, separators=(",", ":"))}
+        save_file(cf.tensors, path, meta)
+    progress[:8] = len(cf.cases).to_bytes(8, "little")
+
+
+def record_apart(name, path):
+    """Records a row in a process of its own, again without each call that ends it: how many cases, and those calls."""
+    ending = []
+    progress = mmap.mmap(-1, 8)
+    while True:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                write_row(name, path, ending, progress)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            os._exit(code)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        number = int.from_bytes(progress[:8], "little")
+        if status == 0:
+            return number, ending
+        if status > 0:
+            sys.exit(f"{name}: the calls could not be made")
+        ending.append(number)
+
+
+def absent_rows():
+    """Rows of which edges.txt says that there is no call, and why."""
+    with open(os.path.join(os.path.dirname(__file__), "edges.txt")) as file:
+        return {line.split()[0] for line in file if line.split()[1:2] == ["absent"]}
 
 
 def main():
@@ -182,34 +226,30 @@ def main():
     parser.add_argument("--ops", nargs="*")
     parser.add_argument("--go-on", action="store_true", help="rows whose file is there are left as they are")
     options = parser.parse_args()
-    from safetensors.torch import save_file
     torch.set_num_threads(1)
     os.makedirs(options.out, exist_ok=True)
     with open(options.rows) as file:
         table = json.load(file)
     rows = [row["name"] for row in table]
     edge_calls.POINTWISE.update((row["name"], row["kind"] == "pointwise") for row in table)
-    left, total = {}, 0
+    absent, none, total = absent_rows(), [], 0
     for name in rows:
         if options.ops and name.removeprefix("aten::") not in options.ops and name.removeprefix("aten::").split(".")[0] not in options.ops:
             continue
-        why = edge_calls.left_out(name)
-        if why:
-            left.setdefault(why, []).append(name)
+        if name in absent:
             continue
         path = os.path.join(options.out, name.replace("::", "_") + ".safetensors")
         if options.go_on and os.path.exists(path):
             continue
-        cf = record_row(name)
-        total += len(cf.cases)
-        if cf.cases:
-            meta = {"format": "cases-1", "torch": torch.__version__, "cases": json.dumps(cf.cases, separators=(",", ":"))}
-            save_file(cf.tensors, path, meta)
-        else:
-            left.setdefault("no call is taken", []).append(name)
-    for why, names in left.items():
-        print(f"left out ({why}): {' '.join(names)}", file=sys.stderr)
+        n, ending = record_apart(name, path)
+        total += n
+        if ending:
+            print(f"{name}: PyTorch's process ends in calls {ending}", file=sys.stderr)
+        if n == 0:
+            none.append(name)
     print(json.dumps({"rows": len(os.listdir(options.out)), "cases": total}))
+    if none:
+        sys.exit(f"no call of {' '.join(none)}: they need some in edge_calls.py, or a line in edges.txt that they are absent")
 
 
 if __name__ == "__main__":
