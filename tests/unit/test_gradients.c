@@ -539,7 +539,7 @@ START_TEST(a3_05_first_order) {
 END_TEST
 
 /* As in PyTorch: there is no second derivative, and it says so. */
-static bool has_first_only(OpId id) { return id == OP_grid_sampler_2d || id == OP__embedding_bag; }
+static bool has_first_only(OpId id) { return id == OP__embedding_bag; }
 
 START_TEST(a3_05_second_order) {
     const Made made = make_all(&cases[_i]);
