@@ -70,6 +70,21 @@ Status meta_empty_float(MetaCall *call) {
     return want_float(call);
 }
 
+static bool is_known(const Arg *list) {
+    for (int i = 0; i < list->n; i++)
+        if (sym_is(list->ints[i])) return false;
+    return true;
+}
+
+/* In code a result that is only written to another tensor is a range of bytes, of which nobody else asks this. */
+static Status check_span(const MetaCall *call, const Arg *size, const Arg *stride) {
+    int64_t span, bytes;
+    if (!is_known(size) || !is_known(stride)) return ST_OK;
+    if (meta_span(size->ints, stride->ints, size->n, &span) && mul_ok(span, 16, &bytes)) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "a tensor of size %s with stride %s does not fit in memory",
+                     sizes_text(call, size->ints, size->n).at, sizes_text(call, stride->ints, stride->n).at);
+}
+
 static Status given_strides(MetaCall *call) {
     const Arg *size = arg_named(call, "size"), *stride = arg_named(call, "stride");
     if (size->n != stride->n)
@@ -79,7 +94,7 @@ static Status given_strides(MetaCall *call) {
             return meta_fail(call, ST_ARGUMENT, "negative stride %lld", (long long)stride->ints[i]);
         call->out[0].strides[i] = stride->ints[i];
     }
-    return ST_OK;
+    return check_span(call, size, stride);
 }
 
 Status meta_empty_strided(MetaCall *call) {
