@@ -153,9 +153,8 @@ Status check_numel(const MetaCall *call, const int64_t *sizes, int n) {
 
 /* layouts ------------------------------------------------------------------------------------- */
 
-/* Dims ordered by stride, smallest first; each stride must be the product of the sizes before it. */
-bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank) {
-    int perm[MAX_RANK];
+/* Dims ordered by stride, smallest first, those of sizes 0 and 1 behind. */
+static void by_stride(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank, int *perm) {
     for (int i = 0; i < rank; i++) perm[i] = i;
     for (int i = 1; i < rank; i++)
         for (int j = i; j > 0; j--) {
@@ -164,6 +163,26 @@ bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *str
             if (b_last || (!a_last && !sym_less(env, strides[b], strides[a]))) break;
             perm[j - 1] = b, perm[j] = a;
         }
+}
+
+bool apart(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank) {
+    int perm[MAX_RANK];
+    int64_t span = 1; /* of the dims before */
+    by_stride(env, sizes, strides, rank, perm);
+    for (int i = 0; i < rank; i++) {
+        const int dim = perm[i];
+        if (sizes[dim] == 0) return true;
+        if (sizes[dim] == 1) continue;
+        if (sym_less(env, strides[dim], span)) return false;
+        span = sym_add(env, span, sym_mul(env, strides[dim], sym_sub(env, sizes[dim], 1)));
+    }
+    return true;
+}
+
+/* Each stride must be the product of the sizes before it. */
+bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank) {
+    int perm[MAX_RANK];
+    by_stride(env, sizes, strides, rank, perm);
     int64_t need = 1;
     for (int i = 0; i < rank; i++) {
         const int dim = perm[i];

@@ -303,9 +303,13 @@ Status meta_constant_pad_nd(MetaCall *call) {
     return check_numel(call, sizes, self->rank);
 }
 
-/* A copy of self, in its strides where these leave no holes and share no element (PyTorch's clone_preserve_strides
- * keeps holes too: results of ours have none). */
-static void out_copied(const MetaCall *call, const Meta *self) { out_like(call, 0, self, self->dtype); }
+/* A copy of self in its strides, with the holes that they leave (PyTorch's clone_preserve_strides); where elements may
+ * share a place, as a clone. */
+static void out_copied(const MetaCall *call, const Meta *self) {
+    out_like(call, 0, self, self->dtype);
+    if (self->rank && apart(call->env, self->sizes, self->strides, self->rank))
+        memcpy(call->out[0].strides, self->strides, sizeof *self->strides * (size_t)self->rank);
+}
 
 /* src must have the sizes of the view that it replaces; `rule` is that view's meta rule with src's argument left
  * out. */

@@ -48,6 +48,8 @@ bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n);
 void preserved_strides(SymEnv *env, const Meta *meta, int64_t *strides);
 /* As meta_is_dense, but for symbols it decides, which guards. */
 bool dense_non_overlapping(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
+/* Each element has a place of its own: from one dim to the next, by stride, each steps over all that is before it. */
+bool apart(SymEnv *env, const int64_t *sizes, const int64_t *strides, int rank);
 
 /* Elementwise ops over several operands. */
 enum { MAX_OPERANDS = 8 };
