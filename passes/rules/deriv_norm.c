@@ -30,7 +30,7 @@ Status deriv_softmax_backward(Deriv *d) {
     const Second s = second(d);
     Builder *const b = s.b;
     Val *const hy = total(&s, mul(b, s.h, s.y));
-    if (wants(d, 0)) TRY(deriv_set(d, 0, mul(b, s.y, sub(b, s.h, hy))));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, contiguous, V(mul(b, s.y, sub(b, s.h, hy))))));
     if (!wants(d, 1)) return ST_OK;
     Val *const gy = total(&s, mul(b, s.g, s.y));
     return deriv_set(d, 1, sub(b, mul(b, s.h, sub(b, s.g, gy)), mul(b, s.g, hy)));
@@ -42,7 +42,7 @@ Status deriv_log_softmax_backward(Deriv *d) {
     Builder *const b = s.b;
     Val *const e = E(b, exp, V(s.y));
     Val *const he = mul(b, s.h, e);
-    if (wants(d, 0)) TRY(deriv_set(d, 0, sub(b, s.h, total(&s, he))));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, contiguous, V(sub(b, s.h, total(&s, he))))));
     return wants(d, 1) ? deriv_set(d, 1, negate(b, mul(b, he, total(&s, s.g)))) : ST_OK;
 }
 

@@ -146,8 +146,8 @@ static Status clamp_tensors(Deriv *d) {
     Builder *const b = d->b;
     const Arg self = d->args[0], min = d->args[1], max = d->args[2];
     Val *const g = grad_of(d), *const apart = E(b, lt_Tensor, min, max);
-    Val *const low = E(b, logical_and, V(apart), V(E(b, eq_Tensor, self, min)));
-    Val *const high = E(b, logical_and, V(apart), V(E(b, eq_Tensor, self, max)));
+    Val *const low = E(b, logical_and, V(E(b, eq_Tensor, self, min)), V(apart));
+    Val *const high = E(b, logical_and, V(E(b, eq_Tensor, self, max)), V(apart));
     Val *const below = E(b, lt_Tensor, self, min), *const above = E(b, gt_Tensor, self, max);
     if (wants(d, 0)) {
         Val *const tie = E(b, logical_or, V(low), V(high));
@@ -194,7 +194,7 @@ Status deriv_where(Deriv *d) {
 
 Status deriv_masked_fill(Deriv *d) { /* (self, mask, value) */
     Val *const mask = saved(d, 1);
-    if (wants(d, 0)) TRY(deriv_set(d, 0, zero_where(d->b, mask, grad_of(d))));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, filled_where(d->b, mask, grad_of(d))));
     if (wants(d, 2)) TRY(deriv_set(d, 2, keep_where(d->b, mask, grad_of(d))));
     return ST_OK;
 }
@@ -254,7 +254,7 @@ Status deriv_xlogy(Deriv *d) {
         Val *const flat = other.kind == ARG_tensor ? E(b, le_Tensor, other, F(0))
                                                    : E(b, logical_not, V(E(b, lt_Tensor, self, other))); /* self is 0 */
         Val *const zero = E(b, logical_and, V(E(b, eq_Tensor, self, F(0))), V(flat));
-        TRY(deriv_set(d, 0, zero_where(b, zero, E(b, xlogy_Tensor, V(g), other))));
+        TRY(deriv_set(d, 0, filled_where(b, zero, E(b, xlogy_Tensor, V(g), other))));
     }
     return wants(d, 1) ? deriv_set(d, 1, mul(b, g, E(b, div_Tensor, self, other))) : ST_OK;
 }

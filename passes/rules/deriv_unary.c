@@ -15,8 +15,8 @@ static Unary unary(const Deriv *d) { return (Unary){d->b, grad_of(d), saved(d, 0
 static Val *times_slope(Unary u, Val *slope) { return mul(u.b, u.g, slope); }
 static Val *over(Unary u, Val *slope) { return quotient(u.b, u.g, slope); }
 
-/* Steps: the slope is zero wherever there is one. */
-Status deriv_zero(Deriv *d) { return deriv_set(d, 0, zeros_of(d->b, d->arg_meta[0])); }
+/* Steps: the slope is zero wherever there is one; laid out as what comes in. */
+Status deriv_zero(Deriv *d) { return deriv_set(d, 0, E(d->b, zeros_like, V(grad_of(d)))); }
 Status deriv_neg(Deriv *d) { return deriv_set(d, 0, negate(d->b, grad_of(d))); }
 
 Status deriv_abs(Deriv *d) {

@@ -194,6 +194,19 @@ Status deriv_select_scatter(Deriv *d) {
     return wants(d, 1) ? deriv_set(d, 1, E(b, select_int, g, a[2], a[3])) : ST_OK;
 }
 
+/* (self, src, offset, dim1, dim2) */
+Status deriv_diagonal_scatter(Deriv *d) {
+    Builder *const b = d->b;
+    const Arg g = V(grad_of(d)), *const a = d->args;
+    if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, diagonal_scatter, g, V(zeros_of(b, d->arg_meta[1])), a[2], a[3], a[4])));
+    return wants(d, 1) ? deriv_set(d, 1, E(b, diagonal, g, a[2], a[3], a[4])) : ST_OK;
+}
+
+/* (self, offset, dim1, dim2) */
+Status deriv_diag_embed(Deriv *d) {
+    return deriv_set(d, 0, E(d->b, diagonal, V(grad_of(d)), d->args[1], d->args[2], d->args[3]));
+}
+
 Status deriv_flip(Deriv *d) { return deriv_set(d, 0, E(d->b, flip, V(grad_of(d)), d->args[1])); }
 Status deriv_tril(Deriv *d) { return deriv_set(d, 0, E(d->b, tril, V(grad_of(d)), d->args[1])); }
 Status deriv_triu(Deriv *d) { return deriv_set(d, 0, E(d->b, triu, V(grad_of(d)), d->args[1])); }

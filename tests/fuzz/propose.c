@@ -64,6 +64,8 @@ static const ShapeRow shapes[] = {
     {"take", {"ab", "<ac"}},
     {"narrow_copy", {"ab", "=1", "=0", "#b"}},
     {"_scaled_dot_product_flash_attention_for_cpu", {"efab", "efcb", "efcb"}},
+    {"_scaled_dot_product_flash_attention_for_cpu", {"e4ab", "e2cb", "e2cb"}},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", {"e4ab", "e4ab", "e2cb", "e2cb", "e4ab", "e4a"}},
     {"_scaled_dot_product_flash_attention_for_cpu_backward", {"efab", "efab", "efcb", "efcb", "efab", "efa"}},
     {"masked_select", {"ab", "?ab"}},
     {"glu", {"a2"}},

@@ -277,6 +277,10 @@ FAMILIES = {
     "select.int": lambda: over(DIMS, [0, -1, 3]), "slice.Tensor": lambda: over(DIMS, [None, 1, -2, 9], [None, 0, -1, 2**63 - 1], [1, 2, 0]),
     "cosine_similarity": lambda: (Call([x, y, -1, 1e-8], {}, n) for x, y, n in pairs() if x.dim()), "dist": lambda: (Call([x, y, p], {}, n) for x, y, n in pairs() for p in (2, 1, inf, 0)),
     "unfold": lambda: over([0, -1, 1], [1, 2, 0, 4], [1, 2, 0]), "chunk": lambda: over([1, 2, 5, 0, -1], DIMS), "split.Tensor": lambda: over([1, 2, 0, -1], DIMS),
+    "masked_scatter": lambda: (Call([x, mask, of], {}, f"{n} {m}") for x, n in bodies() for m, mask, of in (
+        ("all", x != 0, x.flatten()), ("more", x != 0, torch.cat([x.flatten(), x.flatten()])), ("fewer", x == x, x.flatten()[1:]),
+        ("none", x != x, x.flatten()[:0]), ("last", (x != 0)[-1:], x) if x.dim() else ("one", x != 0, x))),
+    "masked_scatter_backward": lambda: (Call([x, x != 0, [x.numel() + more]], {}, f"{n} {more}") for x, n in bodies(FLOATS) for more in (0, 2)),
     "masked_select": lambda: (Call([x, x != 0], {}, n) for x, n in bodies()), "glu": lambda: (Call([x[..., :2] if x.dim() else x, d], {}, f"{n} {d}") for x, n in bodies(FLOATS) for d in (-1, 0)),
     "square": lambda: over(), "selu": lambda: over(dtypes=FLOATS), "prelu": lambda: (Call([x, torch.tensor([0.25], dtype=x.dtype)], {}, n) for x, n in bodies(FLOATS)),
     "scatter.value_reduce": lambda: (Call(c.args[:-1], {"reduce": c.args[-1]}, c.note) for c in indices(value=1.5, reduce=["add", "multiply", "mean"])),

@@ -174,7 +174,7 @@ FAMILIES = {
     "channel_shuffle": lambda: made([one(d, s) for d in (torch.float32, torch.int64) for s in [(1, 4, 2), (1, 6, 2, 1), (0, 4, 2, 2), (1, 4, 0), (1, 3, 2), (4, 2), (), (1, 0, 2)]], [2, 1, 0, -1, 3], word="plain "),
     "isin.Tensor_Scalar": lambda: made([values(d) for d in ALL], [0, 1, -1, 0.5, nan, inf, 300, True, 2**40], word="special ", invert=FLAGS),
     "isin.Scalar_Tensor": lambda: made([0, 1, -1, 0.5, nan, inf, 300, True], [values(d) for d in ALL] + [torch.tensor([]), torch.tensor(1)], word="special ", invert=FLAGS),
-    "sym_size.int": of(SOME_DIMS), "sym_stride.int": of(SOME_DIMS), "sym_numel": of(), "sym_storage_offset": of(),
+    "sym_size.int": of(SOME_DIMS), "sym_stride.int": of(SOME_DIMS), "sym_numel": of(), "sym_storage_offset": of(), "sym_is_contiguous": of(),
     "item": lambda: chained(of()(), made([v for d in ALL for v in values(d)], word="special ")),
     "_local_scalar_dense": lambda: chained(of()(), made([v for d in ALL for v in values(d)], word="special ")),
     "eye.m": factories([0, 1, 3, -1], [0, 1, 2, -1]), "zeros": factories(EMPTY_SIZES), "ones": factories(EMPTY_SIZES),
