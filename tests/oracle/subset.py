@@ -8,8 +8,9 @@ have (gradients, an input that is not contiguous, no elements, an expected error
 samples go before calls that another op made ("below"); a case of more than MOST bytes is left out. Equal tensors are kept once.
 Needs only Python.
 
-With --layouts the files are of torch_cases.py --layouts, and the smallest case of each of some layouts is picked.
-layouts.safetensors is such a set, of --dtypes f32 --max 8 --no-grad.
+With --layouts the files are of torch_cases.py --layouts, and the smallest case of each of some layouts is picked,
+one with gradients where there is one. layouts.safetensors is such a set, of --dtypes f32 --max 4, of the ops with gradients, and
+of what stood there before.
 
 With --edges the files are of torch_edges.py, and of every row the smallest case of each kind is picked: by what its note begins
 with (special values, mixed dtypes, shapes), the dtypes of its tensors, and whether it is an error or has gradients.
@@ -124,8 +125,8 @@ def pick(paths, ops, layouts, edges=False):
         for case in cases:
             if not edges and case["op"] not in ops:
                 continue
-            key = ("(below)" in case.get("note", ""), cost(case, tensors))
-            if key[1] > MOST:
+            key = ("(below)" in case.get("note", ""), layouts and "grad" not in case, cost(case, tensors))
+            if key[-1] > MOST:
                 continue
             for kind in filter(None, [edge_kind(case)] if edges else kinds(case, layouts)):
                 at = (case["op"],) + kind
