@@ -89,8 +89,8 @@ Status deriv_batch_norm_eval(Deriv *d) {
     return wants(d, 2) ? deriv_set(d, 2, sum_dims(b, g, under.at, under.n, false)) : ST_OK;
 }
 
-/* Gradients u, v, z of rstd weight project(go), sum(go xhat), sum(go). Of a batch's own statistics, which are functions of
- * the input, the whole derivative goes to the input, as in PyTorch (batchnorm_double_backward); running ones are
+/* Gradients u, v, z of rstd weight project(go), sum(go xhat), sum(go). Of a batch's own statistics, which are functions
+ * of the input, the whole derivative goes to the input, as in PyTorch (batchnorm_double_backward); running ones are
  * constants, and nothing is projected. */
 typedef struct BatchNormSecond {
     BatchNormGrad n;
