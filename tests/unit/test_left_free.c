@@ -1,5 +1,6 @@
-/* test_left_free.c: closure_free of custom functions, checkpoints and compiled functions is a callback like any other [semantics C13]: one
- * that leaves by a jump, wherever the node died, leaves the thread whole and the program's stack alone. */
+/* test_left_free.c: closure_free of custom functions, checkpoints and compiled functions is a callback like any other
+ * [semantics C13]: one that leaves by a jump, wherever the node died, leaves the thread whole and the program's stack
+ * alone. */
 #include <setjmp.h>
 
 #include "tests/unit/contract.h"
