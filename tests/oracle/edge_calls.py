@@ -1,23 +1,50 @@
 """The calls of torch_edges.py: which arguments each row of the op table is called with.
 
-A row's arguments follow from its schema: every tensor that is one of a pointwise row takes all special values of a dtype, each
-beside each; mixed dtypes, with and without dims, numbers in a tensor's place where there is such an overload. Rows of other
-kinds have a line in FAMILIES (here, or of edge_views.py and edge_layers.py) that says what shapes, dims and numbers they take. A new
-row needs one of the two, or a line in edges.txt that it is absent.
+A row's arguments follow from its schema: every tensor that is one of a pointwise row takes all special values of a dtype,
+each beside each; mixed dtypes, with and without dims, numbers in a tensor's place where there is such an overload. Rows of
+other kinds have a line in FAMILIES (here, or of edge_views.py, edge_layers.py, edge_norms.py and edge_backwards.py) that
+says what shapes, dims and numbers they take. A new row needs one of the two, or a line in edges.txt that it is absent.
 """
+
 import itertools
 import torch
-import edge_layers, edge_views
+import edge_backwards, edge_layers, edge_norms, edge_views
 from edge_values import *
 
-SHAPES = {1: [[()], [(0,)], [(2, 0)], [(1,)], [(1, 3)]],
-          2: [[(), ()], [(), (3,)], [(3,), ()], [(0,), ()], [(0,), (1,)], [(1,), (3,)], [(2, 0), (1, 1)], [(3, 1), (1, 2)], [(0, 3), (3,)], [(2,), (3,)]],
-          3: [[(), (), ()], [(3,), (), (3,)], [(), (3,), ()], [(0,), (1,), ()], [(3,), (3,), (1,)], [(2, 1), (2,), (1, 1)]]}
+SHAPES = {
+    1: [[()], [(0,)], [(2, 0)], [(1,)], [(1, 3)]],
+    2: [
+        [(), ()],
+        [(), (3,)],
+        [(3,), ()],
+        [(0,), ()],
+        [(0,), (1,)],
+        [(1,), (3,)],
+        [(2, 0), (1, 1)],
+        [(3, 1), (1, 2)],
+        [(0, 3), (3,)],
+        [(2,), (3,)],
+    ],
+    3: [[(), (), ()], [(3,), (), (3,)], [(), (3,), ()], [(0,), (1,), ()], [(3,), (3,), (1,)], [(2, 1), (2,), (1, 1)]],
+}
 
-BY_NAME = {"alpha": [1, 2, 0, 0.5, -1, inf, nan, True], "value": [1, 0, 0.5, -2, inf, nan, 300], "negative_slope": [0.01, 0, -1, inf, nan, 2],
-           "beta": [1, 0.5, 2, 0, -1, inf], "threshold": [20, 0, -1, inf, nan, 1], "lambd": [0.5, 0, 1e-3, inf, nan, -1],
-           "min_val": [-1, 0, inf, nan, 5], "max_val": [1, 0, 6, nan], "eps": [None, 1e-3, 0, 0.5, 0.7, -1.0], "scale": [1, 0, 0.5, inf], "input_scale": [1, 0.5, 0],
-           "nan": [None, 1.5, inf], "posinf": [None, 2.0, nan], "neginf": [None, -2.0], "decimals": [0, 1, -1, 3, 40, -400, 400]}
+BY_NAME = {
+    "alpha": [1, 2, 0, 0.5, -1, inf, nan, True],
+    "value": [1, 0, 0.5, -2, inf, nan, 300],
+    "negative_slope": [0.01, 0, -1, inf, nan, 2],
+    "beta": [1, 0.5, 2, 0, -1, inf],
+    "threshold": [20, 0, -1, inf, nan, 1],
+    "lambd": [0.5, 0, 1e-3, inf, nan, -1],
+    "min_val": [-1, 0, inf, nan, 5],
+    "max_val": [1, 0, 6, nan],
+    "eps": [None, 1e-3, 0, 0.5, 0.7, -1.0],
+    "scale": [1, 0, 0.5, inf],
+    "input_scale": [1, 0.5, 0],
+    "nan": [None, 1.5, inf],
+    "posinf": [None, 2.0, nan],
+    "neginf": [None, -2.0],
+    "decimals": [0, 1, -1, 3, 40, -400, 400],
+}
 STRINGS = {"rounding_mode": [None, "trunc", "floor", "up"], "approximate": ["none", "tanh", "exact"]}
 LISTS = {"dims": [[0], [], [0, -1]], "pad": [[1, 0], [-1, 0], [0, 0], [-2, 0], [1, 1, 0, 2]]}
 
@@ -53,8 +80,14 @@ DIVIDES = ("div", "remainder", "fmod")
 def pointwise(name, func):
     for call in pointwise_calls(name, func):
         if any(d in name for d in DIVIDES):
-            least = lambda x: isinstance(x, torch.Tensor) and not x.dtype.is_floating_point and x.dtype not in (torch.bool, torch.uint8)
-            call.args = [torch.where(x == torch.iinfo(x.dtype).min, torch.ones_like(x), x) if least(x) else x for x in call.args]
+            least = (
+                lambda x: isinstance(x, torch.Tensor)
+                and not x.dtype.is_floating_point
+                and x.dtype not in (torch.bool, torch.uint8)
+            )
+            call.args = [
+                torch.where(x == torch.iinfo(x.dtype).min, torch.ones_like(x), x) if least(x) else x for x in call.args
+            ]
         yield call
 
 
@@ -74,15 +107,23 @@ def pointwise_calls(name, func):
                 args.append(v)
         return Call(args, kwargs, note)
 
-    usual = {a.name: choices(name, a)[0] if a.default_value is None or a.name in STRINGS else a.default_value for a in others}
+    usual = {
+        a.name: choices(name, a)[0] if a.default_value is None or a.name in STRINGS else a.default_value for a in others
+    }
     mask = MASKS.get(name, ())
     fit = lambda d, i: torch.bool if i in mask else d
     for d in ALL:
         yield made(product(d, n, [fit(d, i) for i in range(n)]), usual, f"special {d}")
         for a in others:
             for v in choices(name, a):
-                few = [values(fit(d, i), 1).roll(i) if n == 1 else values(fit(d, i), 0).reshape([-1 if k == i else 1 for k in range(n)])
-                       for i in range(n)]
+                few = [
+                    (
+                        values(fit(d, i), 1).roll(i)
+                        if n == 1
+                        else values(fit(d, i), 0).reshape([-1 if k == i else 1 for k in range(n)])
+                    )
+                    for i in range(n)
+                ]
                 yield made(few, {**usual, a.name: v}, f"special {d}, {a.name} {v}")
                 if d in MIXED and a.name not in STRINGS:
                     yield made([one(fit(d, i), ()) for i in range(n)], {**usual, a.name: v}, f"0-dim {d}, {a.name} {v}")
@@ -98,7 +139,9 @@ def pointwise_calls(name, func):
 
 def odd(dtype, k):
     """A number that narrower dtypes do not hold, without dims."""
-    return torch.tensor((0.1, 200.5)[k] if dtype.is_floating_point else (300, 200)[k] if dtype != torch.bool else True).to(dtype)
+    return torch.tensor(
+        (0.1, 200.5)[k] if dtype.is_floating_point else (300, 200)[k] if dtype != torch.bool else True
+    ).to(dtype)
 
 
 def mixed(n, dtypes):
@@ -115,10 +158,18 @@ def mixed(n, dtypes):
     yield "0-dim", [odd(d, i % 2) for i, d in enumerate(dtypes)]
 
 
-MASKS = {"aten::where.self": (0,), "aten::where.ScalarSelf": (0,), "aten::where.ScalarOther": (0,), "aten::where.Scalar": (0,),
-         "aten::masked_fill.Tensor": (1,), "aten::masked_fill.Scalar": (1,), "aten::native_dropout_backward": (1,)}
+MASKS = {
+    "aten::where.self": (0,),
+    "aten::where.ScalarSelf": (0,),
+    "aten::where.ScalarOther": (0,),
+    "aten::where.Scalar": (0,),
+    "aten::masked_fill.Tensor": (1,),
+    "aten::masked_fill.Scalar": (1,),
+    "aten::native_dropout_backward": (1,),
+}
 
 # families ------------------------------------------------------------------------------------------------------------
+
 
 def pairs(dtypes=FLOATS, shapes=True):
     for d in dtypes:
@@ -145,9 +196,15 @@ def unit_losses(*lists):
         for rest in itertools.product(*lists):
             yield Call([x, y, *rest], {}, f"unit {d}, {list(rest)}")
         for bad in (1.5, -0.25, nan, inf, 1 + 2 * torch.finfo(d).eps, -1e-7):
-            yield Call([torch.tensor([0.5, bad]).to(d), torch.tensor([1.0, 1.0]).to(d), *[l[0] for l in lists]], {}, f"{bad} {d}")
+            yield Call(
+                [torch.tensor([0.5, bad]).to(d), torch.tensor([1.0, 1.0]).to(d), *[l[0] for l in lists]],
+                {},
+                f"{bad} {d}",
+            )
     for s in [(), (0,), (2, 0)]:
-        yield Call([one(torch.float32, s).abs().clamp(0, 1), one(torch.float32, s), *[l[0] for l in lists]], {}, f"{list(s)}")
+        yield Call(
+            [one(torch.float32, s).abs().clamp(0, 1), one(torch.float32, s), *[l[0] for l in lists]], {}, f"{list(s)}"
+        )
 
 
 def draws(*lists):
@@ -172,11 +229,27 @@ def classes(weights=(None,), more=()):
                 for reduction in (0, 1, 2):
                     weight = None if w is None else torch.tensor(w, dtype=torch.float64).to(d)
                     for rest in more or [()]:
-                        yield Call([x, torch.tensor(target), weight, reduction, -100, *rest], {}, f"{d} {target} {w} {reduction} {list(rest)}")
+                        yield Call(
+                            [x, torch.tensor(target), weight, reduction, -100, *rest],
+                            {},
+                            f"{d} {target} {w} {reduction} {list(rest)}",
+                        )
         for reduction in (0, 1, 2):
-            yield Call([x[:0], torch.tensor([], dtype=torch.int64), None, reduction, -100, *(more[0] if more else ())], {}, f"{d} no rows {reduction}")
-            yield Call([x[0], torch.tensor(1), None, reduction, -100, *(more[0] if more else ())], {}, f"{d} one row {reduction}")
-            yield Call([x[0], torch.tensor(-100), None, reduction, -100, *(more[0] if more else ())], {}, f"{d} one ignored row {reduction}")
+            yield Call(
+                [x[:0], torch.tensor([], dtype=torch.int64), None, reduction, -100, *(more[0] if more else ())],
+                {},
+                f"{d} no rows {reduction}",
+            )
+            yield Call(
+                [x[0], torch.tensor(1), None, reduction, -100, *(more[0] if more else ())],
+                {},
+                f"{d} one row {reduction}",
+            )
+            yield Call(
+                [x[0], torch.tensor(-100), None, reduction, -100, *(more[0] if more else ())],
+                {},
+                f"{d} one ignored row {reduction}",
+            )
 
 
 def norms():
@@ -188,21 +261,44 @@ def norms():
 
 def indices(values_too=False, value=None, reduce=None, include=None):
     for d in (torch.float32, torch.int64, torch.bool):
-        for x, dim, index in [(one(d, (3, 2)), 0, torch.tensor([[0, 2], [2, 2]])), (one(d, (3, 2)), 1, torch.tensor([[1, 1]])), (one(d, ()), 0, torch.tensor(0)),
-                              (one(d, ()), 0, torch.tensor([0])), (one(d, (0, 2)), 0, torch.zeros((0, 2), dtype=torch.int64)), (one(d, (3,)), 0, torch.tensor([3])),
-                              (one(d, (3,)), 0, torch.tensor([-1])), (one(d, (3,)), 0, torch.tensor([], dtype=torch.int64)), (one(d, (3,)), 1, torch.tensor([0])),
-                              (one(d, (0,)), 0, torch.tensor([0])), (one(d, (2, 2)), 0, torch.tensor([0]))]:
+        for x, dim, index in [
+            (one(d, (3, 2)), 0, torch.tensor([[0, 2], [2, 2]])),
+            (one(d, (3, 2)), 1, torch.tensor([[1, 1]])),
+            (one(d, ()), 0, torch.tensor(0)),
+            (one(d, ()), 0, torch.tensor([0])),
+            (one(d, (0, 2)), 0, torch.zeros((0, 2), dtype=torch.int64)),
+            (one(d, (3,)), 0, torch.tensor([3])),
+            (one(d, (3,)), 0, torch.tensor([-1])),
+            (one(d, (3,)), 0, torch.tensor([], dtype=torch.int64)),
+            (one(d, (3,)), 1, torch.tensor([0])),
+            (one(d, (0,)), 0, torch.tensor([0])),
+            (one(d, (2, 2)), 0, torch.tensor([0])),
+        ]:
             rest = [one(d, tuple(index.shape), 2)] if values_too else [value] if value is not None else []
             for r in reduce or [None]:
                 more = rest + ([r] if r else [])
-                yield Call([x, dim, index, *more], {} if include is None else {"include_self": include}, f"{d} {list(x.shape)} {index.tolist()} {r}")
+                yield Call(
+                    [x, dim, index, *more],
+                    {} if include is None else {"include_self": include},
+                    f"{d} {list(x.shape)} {index.tolist()} {r}",
+                )
 
 
 def joined(stack):
-    sets = [[one(torch.float32, (2,)), one(torch.int64, (2,))], [one(torch.float16, (2,)), one(torch.bfloat16, (2,))], [one(torch.int8, (2,)), one(torch.uint8, (2,))],
-            [one(torch.bool, (2,)), one(torch.float64, ())], [one(torch.float32, (0,)), one(torch.float32, (2, 3))], [one(torch.float32, (2, 0)), one(torch.float32, (2, 3))],
-            [one(torch.float32, (0, 3)), one(torch.float32, (2, 3))], [one(torch.float32, ()), one(torch.float32, ())], [one(torch.float32, (2,))], [],
-            [one(torch.float32, (0,)), one(torch.int64, (0,))], [one(torch.float32, (2, 3)), one(torch.float32, (2, 4))]]
+    sets = [
+        [one(torch.float32, (2,)), one(torch.int64, (2,))],
+        [one(torch.float16, (2,)), one(torch.bfloat16, (2,))],
+        [one(torch.int8, (2,)), one(torch.uint8, (2,))],
+        [one(torch.bool, (2,)), one(torch.float64, ())],
+        [one(torch.float32, (0,)), one(torch.float32, (2, 3))],
+        [one(torch.float32, (2, 0)), one(torch.float32, (2, 3))],
+        [one(torch.float32, (0, 3)), one(torch.float32, (2, 3))],
+        [one(torch.float32, ()), one(torch.float32, ())],
+        [one(torch.float32, (2,))],
+        [],
+        [one(torch.float32, (0,)), one(torch.int64, (0,))],
+        [one(torch.float32, (2, 3)), one(torch.float32, (2, 4))],
+    ]
     for xs in sets:
         for dim in (0, 1, -1, 2, -3):
             yield Call([xs, dim], {}, f"{[list(x.shape) for x in xs]} {[str(x.dtype) for x in xs]} {dim}")
@@ -231,63 +327,142 @@ def quantiles(*lists):
     return over(*lists)
 
 
-FAMILIES = {
-    "sum": lambda: over(dtype=DTYPES), "sum.dim_IntList": lambda: over(DIM_LISTS + [None], FLAGS, dtype=[None, torch.float16]),
-    "mean": lambda: over(dtype=[None, torch.float32]), "mean.dim": lambda: over(DIM_LISTS + [None], FLAGS),
-    "nansum": lambda: over(DIM_LISTS + [None], FLAGS), "prod": lambda: over(dtype=DTYPES), "prod.dim_int": lambda: over(DIMS, FLAGS),
-    "amax": lambda: over(DIM_LISTS, FLAGS), "amin": lambda: over(DIM_LISTS, FLAGS), "max": lambda: over(), "min": lambda: over(),
-    "aminmax": lambda: over(dim=[None] + DIMS), "max.dim": lambda: over(DIMS, FLAGS), "min.dim": lambda: over(DIMS, FLAGS),
-    "argmax": lambda: over([None] + DIMS, FLAGS), "argmin": lambda: over([None] + DIMS, FLAGS),
-    "any": lambda: over(), "all": lambda: over(), "any.dim": lambda: over(DIMS, FLAGS), "all.dim": lambda: over(DIMS, FLAGS),
-    "any.dims": lambda: over(DIM_LISTS + [None], FLAGS), "all.dims": lambda: over(DIM_LISTS + [None], FLAGS),
-    "count_nonzero": lambda: over([None] + DIMS), "count_nonzero.dim_IntList": lambda: over(DIM_LISTS),
-    "var": lambda: over(FLAGS), "std": lambda: over(FLAGS), "var.dim": lambda: over(DIM_LISTS + [None], FLAGS), "std.dim": lambda: over(DIM_LISTS + [None], FLAGS),
-    "var.correction": lambda: over([None, [0], [1], [-1]], correction=[None, 0, 1, 3, 4.5, -1], keepdim=[False]),
-    "std.correction": lambda: over([None, [0], [1], [-1]], correction=[None, 0, 1, 3, 4.5, -1], keepdim=[False]),
-    "var_mean": lambda: over(FLAGS), "std_mean": lambda: over(FLAGS), "var_mean.dim": lambda: over([[0], [-1], None]), "std_mean.dim": lambda: over([[0], [-1], None]),
-    "var_mean.correction": lambda: over([None, [-1]], correction=[0, 1, 3]), "std_mean.correction": lambda: over([None, [-1]], correction=[0, 1, 3]),
-    "logsumexp": lambda: over(DIM_LISTS, FLAGS), "linalg_vector_norm": norms,
-    "norm.Scalar": lambda: over([0, 1, 2, inf, -inf, 0.5], dtypes=FLOATS),
-    "_softmax": lambda: over(DIMS, [False], dtypes=FLOATS), "_log_softmax": lambda: over(DIMS, [False], dtypes=FLOATS),
-    "_safe_softmax": lambda: over(DIMS, dtypes=FLOATS), "softmax.int": lambda: over(DIMS, [None, torch.float32]), "log_softmax.int": lambda: over(DIMS, [None, torch.float32]),
-    "cumsum": lambda: over(DIMS, dtype=[None, torch.float16, torch.int8]), "cumprod": lambda: over(DIMS, dtype=[None, torch.float16]),
-    "sort": lambda: over(DIMS, FLAGS), "msort": lambda: over(), "sort.stable": lambda: over(stable=[True], dim=DIMS, descending=FLAGS), "argsort": lambda: over(DIMS, FLAGS),
-    "topk": lambda: over([0, 1, 3, 4, -1], DIMS, FLAGS), "nonzero": lambda: over(), "where": lambda: over(),
-    "mse_loss": lambda: losses([0, 1, 2]), "l1_loss": lambda: losses([0, 1, 2]), "huber_loss": lambda: losses([0, 1, 2], [1.0, 0.1, inf, 0.0, -1.0]),
-    "smooth_l1_loss": lambda: losses([0, 1, 2], [1.0, 0.1, 0.0, inf, -1.0]), "soft_margin_loss": lambda: losses([0, 1, 2]),
-    "mse_loss_backward": lambda: losses([0, 1], grad=True), "huber_loss_backward": lambda: losses([0, 1], [1.0, 0.1], grad=True),
-    "smooth_l1_loss_backward": lambda: losses([0, 1], [1.0, 0.1, 0.0], grad=True),
-    "binary_cross_entropy": lambda: unit_losses([None], [0, 1, 2]), "binary_cross_entropy_with_logits": lambda: losses([None], [None], [0, 1, 2]),
-    "nll_loss": classes, "nll_loss_forward": classes, "cross_entropy_loss": lambda: classes(more=[(0.0,), (0.1,)]),
-    "bernoulli": draws, "bernoulli.Tensor": lambda: (Call([torch.ones(2), c.args[0]], {}, c.note) for c in draws() if c.args[0].dim() == 1 and len(c.args[0])),
-    "bernoulli.p": draws_by_number, "native_layer_norm": layers,
-    "gather": lambda: indices(), "scatter_add": lambda: indices(True), "scatter.src": lambda: indices(True), "scatter.value": lambda: indices(value=1.5),
-    "scatter.reduce": lambda: (Call(c.args[:-1], {"reduce": c.args[-1]}, c.note) for c in indices(True, reduce=["add", "multiply", "mean"])),
-    "scatter_reduce.two": lambda: indices(True, reduce=["sum", "prod", "mean", "amax", "amin"], include=False),
-    "cat": lambda: joined(False), "stack": lambda: joined(True),
-    "linspace": lambda: made([0, 0.0, 1, -1.5], [1, 3.7, -2], [0, 1, 3, -1], dtype=DTYPES[:5]),
-    "arange": lambda: made([0, 3, 2.5, -1, inf, nan, 0.0], dtype=DTYPES), "arange.start": lambda: made([0, 1, 0.5, 5], [3, 2.5, 0, nan], dtype=DTYPES[:5]),
-    "arange.start_step": lambda: made([0, 1, 5], [3, 0.5, -2], [1, 0.25, -1, 0, nan], dtype=DTYPES[:5]),
-    "full": lambda: made([[2], [0], []], NUMBERS, dtype=DTYPES), "full_like": full_like, "scalar_tensor": lambda: made(NUMBERS, dtype=DTYPES),
-    "eye": lambda: made([0, 1, 3, -1], dtype=DTYPES[:4]), "trace": lambda: (c for c in over() if c.args[0].dim() == 2),
-    "diff": lambda: over([1, 0, 2, 5, -1], DIMS), "isclose": lambda: (Call([x, y, r, a, e], {}, f"{n} {r} {a} {e}") for x, y, n in pairs(ALL) for r in (1e-5, 0.0, inf, -1.0) for a in (1e-8, 0.0) for e in FLAGS),
-    "isin.Tensor_Tensor": lambda: (Call([x, y[:, :4] if y.dim() > 1 else y], {}, n) for x, y, n in pairs(ALL)),
-    "repeat": lambda: over([[2], [0, 2], [1, -1], []]), "roll": lambda: over([[1], [-4], [0]], [[0], [-1], []]),
-    "clone": lambda: over(), "flip": lambda: over([[0], [-1], [], [0, 0], [2]]), "squeeze.dim": lambda: over(DIMS), "unsqueeze": lambda: over(DIMS),
-    "select.int": lambda: over(DIMS, [0, -1, 3]), "slice.Tensor": lambda: over(DIMS, [None, 1, -2, 9], [None, 0, -1, 2**63 - 1], [1, 2, 0]),
-    "cosine_similarity": lambda: (Call([x, y, -1, 1e-8], {}, n) for x, y, n in pairs() if x.dim()), "dist": lambda: (Call([x, y, p], {}, n) for x, y, n in pairs() for p in (2, 1, inf, 0)),
-    "unfold": lambda: over([0, -1, 1], [1, 2, 0, 4], [1, 2, 0]), "chunk": lambda: over([1, 2, 5, 0, -1], DIMS), "split.Tensor": lambda: over([1, 2, 0, -1], DIMS),
-    "masked_scatter": lambda: (Call([x, mask, of], {}, f"{n} {m}") for x, n in bodies() for m, mask, of in (
-        ("all", x != 0, x.flatten()), ("more", x != 0, torch.cat([x.flatten(), x.flatten()])), ("fewer", x == x, x.flatten()[1:]),
-        ("none", x != x, x.flatten()[:0]), ("last", (x != 0)[-1:], x) if x.dim() else ("one", x != 0, x))),
-    "masked_scatter_backward": lambda: (Call([x, x != 0, [x.numel() + more]], {}, f"{n} {more}") for x, n in bodies(FLOATS) for more in (0, 2)),
-    "masked_select": lambda: (Call([x, x != 0], {}, n) for x, n in bodies()), "glu": lambda: (Call([x[..., :2] if x.dim() else x, d], {}, f"{n} {d}") for x, n in bodies(FLOATS) for d in (-1, 0)),
-    "square": lambda: over(), "selu": lambda: over(dtypes=FLOATS), "prelu": lambda: (Call([x, torch.tensor([0.25], dtype=x.dtype)], {}, n) for x, n in bodies(FLOATS)),
-    "scatter.value_reduce": lambda: (Call(c.args[:-1], {"reduce": c.args[-1]}, c.note) for c in indices(value=1.5, reduce=["add", "multiply", "mean"])),
-} | edge_views.FAMILIES | edge_layers.FAMILIES
+FAMILIES = (
+    {
+        "sum": lambda: over(dtype=DTYPES),
+        "sum.dim_IntList": lambda: over(DIM_LISTS + [None], FLAGS, dtype=[None, torch.float16]),
+        "mean": lambda: over(dtype=[None, torch.float32]),
+        "mean.dim": lambda: over(DIM_LISTS + [None], FLAGS),
+        "nansum": lambda: over(DIM_LISTS + [None], FLAGS),
+        "prod": lambda: over(dtype=DTYPES),
+        "prod.dim_int": lambda: over(DIMS, FLAGS),
+        "amax": lambda: over(DIM_LISTS, FLAGS),
+        "amin": lambda: over(DIM_LISTS, FLAGS),
+        "max": lambda: over(),
+        "min": lambda: over(),
+        "aminmax": lambda: over(dim=[None] + DIMS),
+        "max.dim": lambda: over(DIMS, FLAGS),
+        "min.dim": lambda: over(DIMS, FLAGS),
+        "argmax": lambda: over([None] + DIMS, FLAGS),
+        "argmin": lambda: over([None] + DIMS, FLAGS),
+        "any": lambda: over(),
+        "all": lambda: over(),
+        "any.dim": lambda: over(DIMS, FLAGS),
+        "all.dim": lambda: over(DIMS, FLAGS),
+        "any.dims": lambda: over(DIM_LISTS + [None], FLAGS),
+        "all.dims": lambda: over(DIM_LISTS + [None], FLAGS),
+        "count_nonzero": lambda: over([None] + DIMS),
+        "count_nonzero.dim_IntList": lambda: over(DIM_LISTS),
+        "var": lambda: over(FLAGS),
+        "std": lambda: over(FLAGS),
+        "var.dim": lambda: over(DIM_LISTS + [None], FLAGS),
+        "std.dim": lambda: over(DIM_LISTS + [None], FLAGS),
+        "var.correction": lambda: over([None, [0], [1], [-1]], correction=[None, 0, 1, 3, 4.5, -1], keepdim=[False]),
+        "std.correction": lambda: over([None, [0], [1], [-1]], correction=[None, 0, 1, 3, 4.5, -1], keepdim=[False]),
+        "var_mean": lambda: over(FLAGS),
+        "std_mean": lambda: over(FLAGS),
+        "var_mean.dim": lambda: over([[0], [-1], None]),
+        "std_mean.dim": lambda: over([[0], [-1], None]),
+        "var_mean.correction": lambda: over([None, [-1]], correction=[0, 1, 3]),
+        "std_mean.correction": lambda: over([None, [-1]], correction=[0, 1, 3]),
+        "logsumexp": lambda: over(DIM_LISTS, FLAGS),
+        "linalg_vector_norm": norms,
+        "norm.Scalar": lambda: over([0, 1, 2, inf, -inf, 0.5], dtypes=FLOATS),
+        "_softmax": lambda: over(DIMS, [False], dtypes=FLOATS),
+        "_log_softmax": lambda: over(DIMS, [False], dtypes=FLOATS),
+        "_safe_softmax": lambda: over(DIMS, dtypes=FLOATS),
+        "softmax.int": lambda: over(DIMS, [None, torch.float32]),
+        "log_softmax.int": lambda: over(DIMS, [None, torch.float32]),
+        "cumsum": lambda: over(DIMS, dtype=[None, torch.float16, torch.int8]),
+        "cumprod": lambda: over(DIMS, dtype=[None, torch.float16]),
+        "sort": lambda: over(DIMS, FLAGS),
+        "msort": lambda: over(),
+        "sort.stable": lambda: over(stable=[True], dim=DIMS, descending=FLAGS),
+        "argsort": lambda: over(DIMS, FLAGS),
+        "topk": lambda: over([0, 1, 3, 4, -1], DIMS, FLAGS),
+        "nonzero": lambda: over(),
+        "where": lambda: over(),
+        "mse_loss": lambda: losses([0, 1, 2]),
+        "l1_loss": lambda: losses([0, 1, 2]),
+        "huber_loss": lambda: losses([0, 1, 2], [1.0, 0.1, inf, 0.0, -1.0]),
+        "smooth_l1_loss": lambda: losses([0, 1, 2], [1.0, 0.1, 0.0, inf, -1.0]),
+        "soft_margin_loss": lambda: losses([0, 1, 2]),
+        "mse_loss_backward": lambda: losses([0, 1], grad=True),
+        "huber_loss_backward": lambda: losses([0, 1], [1.0, 0.1], grad=True),
+        "smooth_l1_loss_backward": lambda: losses([0, 1], [1.0, 0.1, 0.0], grad=True),
+        "binary_cross_entropy": lambda: unit_losses([None], [0, 1, 2]),
+        "binary_cross_entropy_with_logits": lambda: losses([None], [None], [0, 1, 2]),
+        "nll_loss": classes,
+        "nll_loss_forward": classes,
+        "cross_entropy_loss": lambda: classes(more=[(0.0,), (0.1,)]),
+        "bernoulli": draws,
+        "bernoulli.Tensor": lambda: (
+            Call([torch.ones(2), c.args[0]], {}, c.note) for c in draws() if c.args[0].dim() == 1 and len(c.args[0])
+        ),
+        "bernoulli.p": draws_by_number,
+        "native_layer_norm": layers,
+        "gather": lambda: indices(),
+        "scatter_add": lambda: indices(True),
+        "scatter.src": lambda: indices(True),
+        "scatter.value": lambda: indices(value=1.5),
+        "scatter.reduce": lambda: (
+            Call(c.args[:-1], {"reduce": c.args[-1]}, c.note) for c in indices(True, reduce=["add", "multiply", "mean"])
+        ),
+        "scatter_reduce.two": lambda: indices(True, reduce=["sum", "prod", "mean", "amax", "amin"], include=False),
+        "cat": lambda: joined(False),
+        "stack": lambda: joined(True),
+        "linspace": lambda: made([0, 0.0, 1, -1.5], [1, 3.7, -2], [0, 1, 3, -1], dtype=DTYPES[:5]),
+        "arange": lambda: made([0, 3, 2.5, -1, inf, nan, 0.0], dtype=DTYPES),
+        "arange.start": lambda: made([0, 1, 0.5, 5], [3, 2.5, 0, nan], dtype=DTYPES[:5]),
+        "arange.start_step": lambda: made([0, 1, 5], [3, 0.5, -2], [1, 0.25, -1, 0, nan], dtype=DTYPES[:5]),
+        "full": lambda: made([[2], [0], []], NUMBERS, dtype=DTYPES),
+        "full_like": full_like,
+        "scalar_tensor": lambda: made(NUMBERS, dtype=DTYPES),
+        "eye": lambda: made([0, 1, 3, -1], dtype=DTYPES[:4]),
+        "trace": lambda: (c for c in over() if c.args[0].dim() == 2),
+        "diff": lambda: over([1, 0, 2, 5, -1], DIMS),
+        "isclose": lambda: (
+            Call([x, y, r, a, e], {}, f"{n} {r} {a} {e}")
+            for x, y, n in pairs(ALL)
+            for r in (1e-5, 0.0, inf, -1.0)
+            for a in (1e-8, 0.0)
+            for e in FLAGS
+        ),
+        "isin.Tensor_Tensor": lambda: (Call([x, y[:, :4] if y.dim() > 1 else y], {}, n) for x, y, n in pairs(ALL)),
+        "repeat": lambda: over([[2], [0, 2], [1, -1], []]),
+        "roll": lambda: over([[1], [-4], [0]], [[0], [-1], []]),
+        "clone": lambda: over(),
+        "flip": lambda: over([[0], [-1], [], [0, 0], [2]]),
+        "squeeze.dim": lambda: over(DIMS),
+        "unsqueeze": lambda: over(DIMS),
+        "select.int": lambda: over(DIMS, [0, -1, 3]),
+        "slice.Tensor": lambda: over(DIMS, [None, 1, -2, 9], [None, 0, -1, 2**63 - 1], [1, 2, 0]),
+        "cosine_similarity": lambda: (Call([x, y, -1, 1e-8], {}, n) for x, y, n in pairs() if x.dim()),
+        "dist": lambda: (Call([x, y, p], {}, n) for x, y, n in pairs() for p in (2, 1, inf, 0)),
+        "unfold": lambda: over([0, -1, 1], [1, 2, 0, 4], [1, 2, 0]),
+        "chunk": lambda: over([1, 2, 5, 0, -1], DIMS),
+        "split.Tensor": lambda: over([1, 2, 0, -1], DIMS),
+        "masked_select": lambda: (Call([x, x != 0], {}, n) for x, n in bodies()),
+        "glu": lambda: (
+            Call([x[..., :2] if x.dim() else x, d], {}, f"{n} {d}") for x, n in bodies(FLOATS) for d in (-1, 0)
+        ),
+        "square": lambda: over(),
+        "selu": lambda: over(dtypes=FLOATS),
+        "prelu": lambda: (Call([x, torch.tensor([0.25], dtype=x.dtype)], {}, n) for x, n in bodies(FLOATS)),
+        "scatter.value_reduce": lambda: (
+            Call(c.args[:-1], {"reduce": c.args[-1]}, c.note)
+            for c in indices(value=1.5, reduce=["add", "multiply", "mean"])
+        ),
+    }
+    | edge_views.FAMILIES
+    | edge_layers.FAMILIES
+    | edge_norms.FAMILIES
+    | edge_backwards.FAMILIES
+)
 
 # Composed of others, and called as pointwise rows are.
 COMPOSED = ("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar", "log_sigmoid_forward")
+
 
 def is_random(func):
     """Only dtype, sizes and strides are compared."""
@@ -301,12 +476,19 @@ def picks(func):
 
 def any_order(func, out, outs):
     """Which of equal elements an index names is PyTorch's affair."""
-    return func._schema.name in ("aten::sort", "aten::argsort", "aten::topk") and out.dtype == torch.int64 and out is outs[-1]
+    return (
+        func._schema.name in ("aten::sort", "aten::argsort", "aten::topk")
+        and out.dtype == torch.int64
+        and out is outs[-1]
+    )
 
 
 def is_exact(func, kwargs):
     """One IEEE operation, rounded once: nothing may be off (with alpha PyTorch's vectors fuse, its scalars do not)."""
-    return func._schema.name in ("aten::mul", "aten::div", "aten::true_divide", "aten::add", "aten::sub") and kwargs.get("alpha", 1) == 1
+    return (
+        func._schema.name in ("aten::mul", "aten::div", "aten::true_divide", "aten::add", "aten::sub")
+        and kwargs.get("alpha", 1) == 1
+    )
 
 
 def family(name):

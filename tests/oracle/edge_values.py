@@ -1,4 +1,5 @@
 """Values, dtypes, shapes and ways to vary arguments, of which the calls of the edge sweep are made (edge_calls.py)."""
+
 import itertools, math
 import torch
 
@@ -22,8 +23,27 @@ def special(dtype, how_many):
     least = info.smallest_normal * info.eps
     few = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, inf, -inf, nan]
     more = [-2.0, -3.0, 0.1, info.max, -info.max, info.smallest_normal, -least]
-    rest = [3.0, -0.5, 1.5, 2.5, -1.5, 6.0, -6.0, 20.5, -20.0, 100.0, -100.0, 1 + info.eps, 1 - info.eps / 2, 1e-3, 7.9, -info.smallest_normal,
-            least, 4096.0, -3.7]
+    rest = [
+        3.0,
+        -0.5,
+        1.5,
+        2.5,
+        -1.5,
+        6.0,
+        -6.0,
+        20.5,
+        -20.0,
+        100.0,
+        -100.0,
+        1 + info.eps,
+        1 - info.eps / 2,
+        1e-3,
+        7.9,
+        -info.smallest_normal,
+        least,
+        4096.0,
+        -3.7,
+    ]
     return few + (more if how_many else []) + (rest if how_many > 1 else [])
 
 
@@ -38,8 +58,15 @@ class Call:
             if not isinstance(a, torch.Tensor) or a.numel() < 2 or a.numel() > 600:
                 continue
             flat = a.reshape(-1)
-            ones = [x if not isinstance(x, torch.Tensor) else x.reshape(-1)[2:3].reshape([1] * x.dim()) if x.numel() > 2 else x for x in self.args]
-            good = [v for v in flat if accepts(ones[:i] + [v.reshape([1] * a.dim())] + ones[i + 1:])]
+            ones = [
+                (
+                    x
+                    if not isinstance(x, torch.Tensor)
+                    else x.reshape(-1)[2:3].reshape([1] * x.dim()) if x.numel() > 2 else x
+                )
+                for x in self.args
+            ]
+            good = [v for v in flat if accepts(ones[:i] + [v.reshape([1] * a.dim())] + ones[i + 1 :])]
             if not good or len(good) == len(flat):
                 continue
             changed = True
@@ -63,7 +90,9 @@ def one(dtype, size, start=1):
     """Plain values, and a few that are not."""
     if dtype == torch.bool:
         return (torch.arange(math.prod(size)) % 2 == start % 2).reshape(size)
-    return ((torch.arange(math.prod(size)) * 3 + start) % 5 - (0 if dtype == torch.uint8 else 1)).to(dtype).reshape(size)
+    return (
+        ((torch.arange(math.prod(size)) * 3 + start) % 5 - (0 if dtype == torch.uint8 else 1)).to(dtype).reshape(size)
+    )
 
 
 FLAGS = [False, True]
@@ -71,8 +100,21 @@ DTYPES = [None, torch.float32, torch.float16, torch.int64, torch.int8, torch.boo
 # Numbers for parameters of the type Scalar or float: by row and name, by name, else these.
 NUMBERS = [0, 1, 2, -1, 0.5, 0.1, inf, -inf, nan, 300, -3.7, True, 1e300]
 
-ROWS = [[1.0, 2.0, 3.0], [nan, 1.0, 2.0], [inf, -inf, 1.0], [inf, 1.0, inf], [-inf, -inf, -inf], [0.0, -0.0, 0.0], [-0.0, -0.0, -0.0],
-        [2.0, 2.0, 1.0], [0.0, 3.0, 0.0], [nan, nan, nan], [1e30, 1e30, -1e30], [-inf, 1.0, -inf], [5.0, 0.0, 2.0]]
+ROWS = [
+    [1.0, 2.0, 3.0],
+    [nan, 1.0, 2.0],
+    [inf, -inf, 1.0],
+    [inf, 1.0, inf],
+    [-inf, -inf, -inf],
+    [0.0, -0.0, 0.0],
+    [-0.0, -0.0, -0.0],
+    [2.0, 2.0, 1.0],
+    [0.0, 3.0, 0.0],
+    [nan, nan, nan],
+    [1e30, 1e30, -1e30],
+    [-inf, 1.0, -inf],
+    [5.0, 0.0, 2.0],
+]
 INT_ROWS = [[1, 2, 3], [0, 0, 0], [2, 2, 1], [0, 3, 0], [100, 100, 100], [-1, -128, 127], [5, 0, 2]]
 
 
@@ -145,4 +187,6 @@ BOXES = [(), (0,), (1,), (3,), (2, 0), (2, 3), (1, 3), (2, 1, 3)]
 
 def boxes(shapes=BOXES):
     """Tensors for what only moves values."""
-    return [one(torch.float32, s) for s in shapes] + [one(d, (2, 3)) for d in (torch.float64, torch.float16, torch.int64, torch.uint8, torch.bool)]
+    return [one(torch.float32, s) for s in shapes] + [
+        one(d, (2, 3)) for d in (torch.float64, torch.float16, torch.int64, torch.uint8, torch.bool)
+    ]
