@@ -205,7 +205,7 @@ def attention_back():
                     yield Call(
                         [like_result(out), *x, out, sums, 0.0, causal],
                         {"attn_mask": mask},
-                        f"plain {d} {q} {causal} {mask is not None}",
+                        f"{'both' if causal and mask is not None else 'plain'} {d} {q} {causal} {mask is not None}",
                     )
 
 

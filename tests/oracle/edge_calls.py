@@ -310,6 +310,7 @@ def full_like():
             yield Call([one(d, (2,)), v], {}, f"{d} {v}")
             for to in (torch.float16, torch.int8, torch.bool):
                 yield Call([one(d, (2,)), v], {"dtype": to}, f"{d} {v} {to}")
+    yield from edge_views.halves_to_bool()
 
 
 def layers():

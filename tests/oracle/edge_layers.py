@@ -160,7 +160,7 @@ def attention(flash=False):
             yield Call(
                 [*x, 0.0, True] if flash else [*x, both, 0.0, True],
                 {"attn_mask": both} if flash else {},
-                f"special {d} mask and causal",
+                f"both {d} mask and causal",
             )
             if not flash:
                 yield Call([*x, torch.zeros(3, 3).to(d), 0.0, True], {}, f"plain {d} mask and causal")

@@ -66,6 +66,54 @@ def of(*lists, shapes=BOXES, **named):
     return lambda: made(boxes(shapes), *lists, word="plain ", **named)
 
 
+def halves_to_bool(*size):
+    """Numbers that ints do not hold are true."""
+    return made([one(torch.int64, (2,))], *[[s] for s in size], [0.5], word="truth ", dtype=[torch.bool])
+
+
+MASKS_OF = [
+    ((2, 3), (2, 3)),
+    ((2, 3), (3,)),
+    ((2, 3), ()),
+    ((), ()),
+    ((0,), (0,)),
+    ((2, 0), (2, 0)),
+    ((2, 3), (2, 1)),
+    ((3,), (2, 3)),
+    ((2, 3), (4,)),
+]
+
+
+def masked_scatters():
+    """(self, mask, source)"""
+    for d in (torch.float64, torch.float32, torch.float16, torch.int64, torch.bool):
+        for s, m in MASKS_OF:
+            for n in (6, 1, 0, 9):
+                yield Call([one(d, s), one(torch.bool, m), one(d, (n,), 3)], {}, f"plain {d} {s} {m} {n}")
+    for v in (nan, -0.0, inf):
+        yield Call(
+            [one(torch.float32, (3,)), torch.tensor([True, False, True]), torch.full((2,), v)], {}, f"special {v}"
+        )
+    for mask in (torch.tensor([1, 0, 1], dtype=torch.uint8), torch.tensor([1, 0, 1]), torch.tensor([1.0, 0.0, 1.0])):
+        yield Call([one(torch.float32, (3,)), mask, torch.ones(3)], {}, f"mixed {said(mask)}")
+    yield Call(
+        [one(torch.float32, (3,)), one(torch.bool, (3,)), torch.ones(3, dtype=torch.float64)], {}, "mixed source"
+    )
+    yield Call(
+        [one(torch.float32, (2, 3)), one(torch.bool, (2, 3)), one(torch.float32, (3, 2), 3)],
+        {},
+        "plain source of two dims",
+    )
+
+
+def masked_scatters_back():
+    """(grad_output, mask, sizes)"""
+    for d in FLOATS:
+        for s, m in MASKS_OF[:7]:
+            for sizes in ([6], [3, 3], [0], [], [1], [-1]):
+                yield Call([one(d, s, 2), one(torch.bool, s if m == s else m), sizes], {}, f"plain {d} {s} {m} {sizes}")
+
+
 def converted():
     """Special values to each dtype."""
     for d in ALL:
@@ -314,7 +362,13 @@ FAMILIES = {
     "squeeze_copy.dims": of([[0], [], [1], [-1], [0, 1], [0, 0], [5]]),
     "squeeze_copy.dim": of(SOME_DIMS),
     "unsqueeze_copy": of(SOME_DIMS + [3, -4]),
-    "contiguous": lambda: made(boxes([(), (2, 3), (0,)]) + laid_out(), word="plain ", memory_format=FORMATS),
+    "contiguous": lambda: chained(
+        made(boxes([(), (2, 3), (0,)]) + laid_out(), word="plain ", memory_format=FORMATS),
+        made(images()[3:], word="alias ", memory_format=FORMATS[2:]),
+    ),
+    "masked_scatter": masked_scatters,
+    "masked_scatter_backward": masked_scatters_back,
+    "sym_is_contiguous": lambda: made(boxes() + laid_out(), FORMATS, word="plain "),
     "diagonal": of([0, 1, -1, 3, -9, 9], [0, 1, -1], [1, 0, -2, 2]),
     "diagonal_copy": of([0, 1, -1, 9], [0, 1], [1, 0, -2, 2]),
     "diag_embed": of([0, 1, -2], [-2, 0, -1, 3], [-1, 1, -2, -4]),
@@ -396,7 +450,7 @@ FAMILIES = {
     "ones_like": likes(),
     "new_zeros": news(EMPTY_SIZES),
     "new_ones": news(EMPTY_SIZES),
-    "new_full": news([[2], [0], []], NUMBERS),
+    "new_full": lambda: chained(news([[2], [0], []], NUMBERS)(), halves_to_bool([2])),
     "empty.memory_format": factories(EMPTY_SIZES),
     "empty_strided": factories([[2, 3], [0], []], [[3, 1], [1, 2], [1], [], [-1]]),
     "empty_like": likes(),
