@@ -363,8 +363,8 @@ FAMILIES = {
     "squeeze_copy.dim": of(SOME_DIMS),
     "unsqueeze_copy": of(SOME_DIMS + [3, -4]),
     "contiguous": lambda: chained(
-        made(boxes([(), (2, 3), (0,)]) + laid_out(), word="plain ", memory_format=FORMATS),
         made(images()[3:], word="alias ", memory_format=FORMATS[2:]),
+        made(boxes([(), (2, 3), (0,)]) + laid_out(), word="plain ", memory_format=FORMATS),
     ),
     "masked_scatter": masked_scatters,
     "masked_scatter_backward": masked_scatters_back,
