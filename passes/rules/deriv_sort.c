@@ -1,6 +1,6 @@
-/* deriv_sort.c: derivatives of scans, products and sorts. Those of prod and cumprod divide by nothing: that of an element
- * is made of the products of the others, which are right beside zeros, NaN and what overflows, and may be differentiated
- * again. */
+/* deriv_sort.c: derivatives of scans, products and sorts. Those of prod and cumprod divide by nothing: that of an
+ * element is made of the products of the others, which are right beside zeros, NaN and what overflows, and may be
+ * differentiated again. */
 #include "passes/rules/deriv.h"
 
 static Arg one_dim(const Arg *dim) { return A_INTS(&dim->i, 1); }
