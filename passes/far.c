@@ -6,13 +6,14 @@
  *     forward 1 . loss 1 . backward 1 . forward 2 . loss 2 . loss 1 + loss 2 . backward 2
  *
  * If loss 1 joined the sum, backward 1 would come after forward 2: both halves' activations at once, twice the memory
- * of running op by op. A join within NEAR_NODES is never refused, and none that keeps no more than FEW_BYTES: a launch
- * costs more. */
+ * of running op by op. So would sums of a weight's gradients over layers, each near the one before, that became one
+ * kernel behind all of them. A join with at most NEAR_NODES of others between is never refused, and none that keeps no
+ * more than FEW_BYTES: a launch costs more. */
 #include <stdlib.h>
 
 #include "passes/lower.h"
 
-enum { NEAR_NODES = 24, FEW_BYTES = 1 << 16 };
+enum { NEAR_NODES = 12, FEW_BYTES = 1 << 16 };
 
 int group_last_node(const Group *group) {
     int last = -1;
@@ -58,14 +59,15 @@ static void look_at_operand(void *context, GVal **slot) {
 }
 
 static void look_at_result(Wait *wait, const ValInfo *info) {
-    bool high_only = true;
+    bool high_only = true, high_reads = false; /* what only low reads is in no memory */
     for (int u = 0; u < info->users.n; u++) {
         const Group *const user = wait->l->cluster[info->users.at[u]]->group;
+        high_reads |= user == wait->high;
         if (user == wait->low || user == wait->high) continue;
         high_only = false;
         wait->read_between |= user_place(wait->l, info->users.at[u]) < wait->to;
     }
-    if (high_only) wait->kept -= bytes_of(wait, info);
+    if (high_only && high_reads) wait->kept -= bytes_of(wait, info);
 }
 
 static void look_at_cluster(Wait *wait, const Cluster *cluster) {
@@ -76,11 +78,29 @@ static void look_at_cluster(Wait *wait, const Cluster *cluster) {
     }
 }
 
+static int group_first_node(const Group *group) {
+    int first = group->clusters.at[0]->nodes.at[0]->id;
+    for (int c = 1; c < group->clusters.n; c++)
+        if (group->clusters.at[c]->nodes.at[0]->id < first) first = group->clusters.at[c]->nodes.at[0]->id;
+    return first;
+}
+
+/* Whether at most NEAR_NODES of other groups stand between low's first node and where it then runs. */
+static bool has_little_between(const Wait *wait) {
+    int n = 0;
+    for (int id = group_first_node(wait->low); id < wait->to; id++) {
+        const Cluster *const cluster = wait->l->cluster[id];
+        if (!cluster || cluster->group == wait->low || cluster->group == wait->high) continue;
+        if (n++ == NEAR_NODES) return false;
+    }
+    return true;
+}
+
 const char *far_refuses(const Lower *l, const Group *a, const Group *b) {
     const int a_last = group_last_node(a), b_last = group_last_node(b);
     Wait wait = {.l = l, .low = a_last < b_last ? a : b, .high = a_last < b_last ? b : a};
     wait.to = a_last < b_last ? b_last : a_last;
-    if (abs(a_last - b_last) <= NEAR_NODES) return NULL;
+    if (abs(a_last - b_last) <= NEAR_NODES && has_little_between(&wait)) return NULL;
     for (int c = 0; c < wait.low->clusters.n; c++) look_at_cluster(&wait, wait.low->clusters.at[c]);
     if (wait.read_between) return "far apart: what else reads it would wait, and more would be alive at once";
     return wait.kept > FEW_BYTES ? "far apart: what it reads would be kept" : NULL;

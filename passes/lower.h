@@ -263,6 +263,10 @@ int body_checked(BodyCall *call, int value, int bad, int index);
 int body_nonzero(BodyCall *call, int divisor);
 
 /* kernel.c, order.c, pieces.c ----------------------------------------------------------------- */
+/* Whether a nest may write a result to the memory of the home that it now has, which it reads as well. */
+bool nest_allows(Lower *l, const Cluster *cluster, const GVal *value);
+/* take_over.c: of groups in running order (Group.mark is it then) */
+void results_take_over(Lower *l);
 /* write-backs in place where that is safe; then the groups in running order */
 void order_groups(Lower *l);
 

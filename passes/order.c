@@ -48,7 +48,7 @@ static void find_checks(Lower *l, Ends *ends) {
 }
 
 /* Reads and writes of the shared memory within the value's own nest. */
-static bool nest_allows(Lower *l, const Cluster *cluster, const GVal *value) {
+bool nest_allows(Lower *l, const Cluster *cluster, const GVal *value) {
     Draft draft = {.l = l, .arena = l->scratch, .tile = -1, .tile_param = -1};
     Kernel kernel = {0};
     bool allowed = !draft_cluster(&draft, cluster, &kernel, NULL);
@@ -218,4 +218,5 @@ void order_groups(Lower *l) {
         if (node->form == FORM_inplace) scatter_in_place(l, &ends, node);
     for (int i = 0; i < l->graph->writes.n; i++) try_in_place(l, &ends, &l->graph->writes.at[i]);
     sort_groups(l);
+    results_take_over(l);
 }

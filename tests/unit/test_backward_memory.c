@@ -122,7 +122,7 @@ END_TEST
 
 /* Checkpoints, by what the backward is asked for ---------------------------------------------------------------- */
 
-enum { CHECKPOINTS = 8 };
+enum { CHECKPOINTS = 16 };
 
 typedef enum Way { SUM_OUTSIDE, DENSE, SUM_INSIDE, BACKWARD_INSIDE, MEAN_OUTSIDE, USED_AGAIN, ONE_GRADIENT, WAYS } Way;
 typedef struct Checkpointed {
@@ -177,13 +177,13 @@ static int64_t peak_of_way(Way way) {
 }
 
 /* Saved is a value for each region; one region's values come again at a time, two of them wide with their gradients.
- * Other keys are made from what the tape holds, which is computed from the same saved values: it was all at the top. */
+ * Other keys are made from what the tape holds, which is computed from the same saved values: it was all at the top.
+ * Gradients of the weights are summed layer by layer: 6.3 MB when one kernel summed all of them at the end. */
 START_TEST(g5_a_checkpoint_saves_memory_whatever_the_backward_is_asked_for) {
     const int64_t dense = peak_of_way(DENSE);
     for (Way way = 0; way < WAYS; way++) {
         const int64_t peak = peak_of_way(way);
         int64_t most = way < USED_AGAIN ? 4600000 : dense + 1000000;
-        if (dynamic == SN_DYNAMIC_ALWAYS) most += VALUE_BYTES; /* no size is known to hold two others */
         ck_assert_msg(peak <= most, "way %d: %lld bytes, dense %lld", (int)way, (long long)peak, (long long)dense);
         ck_assert_int_ge(peak, CHECKPOINTS * VALUE_BYTES);
     }
@@ -227,13 +227,13 @@ static sn_status halves(sn_frame *f) {
     return sn_out(f, 0, sn_mean(sn_square(h)));
 }
 
-/* No more than eager and the zeros that halves of a gradient are put into, with two of these. */
+/* No more than eager and a whole: the arena is there from the start, when all that is saved still is. */
 START_TEST(g5_halves_lie_where_a_whole_was) {
     static Net net;
     net_fill(&net);
     Held eager, compiled;
     train_both(halves, &net, BLOCKS, SN_INTS(ROWS, 2 * WIDTH), &eager, &compiled);
-    ck_assert_msg(compiled.peak <= eager.peak + 6 * VALUE_BYTES, "%lld bytes, eager %lld", (long long)compiled.peak,
+    ck_assert_msg(compiled.peak <= eager.peak + 2 * VALUE_BYTES, "%lld bytes, eager %lld", (long long)compiled.peak,
                   (long long)eager.peak);
 }
 END_TEST
