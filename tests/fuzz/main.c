@@ -405,13 +405,14 @@ static bool is_thorough(const Totals *t) {
     return good;
 }
 
-/* 61 to 62 % as it is, 1 % more where sizes are symbolic; 67 % where a backward makes all of what it recomputes at its
- * top. */
+/* 60 to 61 % as it is; 67 % where a backward makes all of what it recomputes at its top. More than eager's is taken where
+ * a kernel stores at once what eager computes one after the other (seed 606), and where a backward's arena, which is
+ * there from its start, is needed whole when some of what was saved is gone (71, 897). */
 static bool peaks_are_low(const Options *o, const Totals *t) {
-    const int most = o->symbolic ? 3 : 2;
+    const int most = o->symbolic ? 2 : 1;
     if (t->above * 100 > most * t->trained) return missed("too many nets take more memory than eager");
     if (t->trained * 2 < t->graphs) return missed("fewer than half of the nets are trained");
-    return t->peak * 100 <= 64 * t->eager_peak || missed("all nets take more than 64 % of eager's memory");
+    return t->peak * 100 <= 62 * t->eager_peak || missed("all nets take more than 62 % of eager's memory");
 }
 
 static Outcome replay(const Options *o, const Case *c, Text *story) {
