@@ -55,6 +55,7 @@ static const Layer layers[] = {
     {"frontend/sinter/", ""},
     {"samples/", "frontend/sinter/"},
     {"tests/", "runtime/ ir/ kernels/ passes/ codegen/ frontend/ tests/"},
+    {"tests/samples/", "frontend/sinter/ samples/work.h"},
 };
 
 /* The only folders that may include LLVM's headers or NVIDIA's: those that a test compares our declarations with. */

@@ -405,9 +405,9 @@ static bool is_thorough(const Totals *t) {
     return good;
 }
 
-/* 60 to 61 % as it is; 67 % where a backward makes all of what it recomputes at its top. More than eager's is taken where
- * a kernel stores at once what eager computes one after the other (seed 606), and where a backward's arena, which is
- * there from its start, is needed whole when some of what was saved is gone (71, 897). */
+/* 60 to 61 % as it is; 67 % where a backward makes all of what it recomputes at its top. More than eager's is taken
+ * where a kernel stores at once what eager computes one after the other (seed 606), and where a backward's arena, which
+ * is there from its start, is needed whole when some of what was saved is gone (71, 897). */
 static bool peaks_are_low(const Options *o, const Totals *t) {
     const int most = o->symbolic ? 2 : 1;
     if (t->above * 100 > most * t->trained) return missed("too many nets take more memory than eager");

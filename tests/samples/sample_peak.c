@@ -1,7 +1,7 @@
-/* sample_peak.c: of each sample in a folder (samples/work.h), the memory that a call takes at most, eagerly and compiled:
- * compiled it is no more than eager's, and SLOT_BYTES for each slot of the plans, whose places are whole lines
- * [semantics G5]. What takes more is named here with the reason; one that no longer does fails. Bytes are counted as they
- * are asked for, by one thread. Usage: sample_peak FOLDER NAME... */
+/* sample_peak.c: of each sample in a folder (samples/work.h), the memory that a call takes at most, eagerly and
+ * compiled: compiled it is no more than eager's, and SLOT_BYTES for each slot of the plans, whose places are whole
+ * lines [semantics G5]. What takes more is named here with the reason; one that no longer does fails. Bytes are counted
+ * as they are asked for, by one thread. Usage: sample_peak FOLDER NAME... */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
