@@ -29,6 +29,8 @@ Moments moments_over(Builder *b, Val *x, Arg dims, Arg count, Arg keepdim);
 /* A view where strides allow, else of a copy. */
 Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n);
 /* Of like's dtype, on its device; the second has like's sizes but one. */
+/* A number that may be an expression of sizes, as a 0-dim tensor. */
+Val *number_tensor(Builder *b, int64_t n, DType dtype, Device device);
 Val *zeros_of_sizes(Builder *b, const Meta *like, const int64_t *sizes, int n);
 Val *zeros_along(Builder *b, const Meta *like, int64_t dim, int64_t size);
 Val *reduced_loss(Builder *b, Val *each,

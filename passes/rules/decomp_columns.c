@@ -4,7 +4,8 @@
 
 DecompFn decomp_im2col, decomp_col2im;
 
-/* One spatial dim: `kernel` positions of each of `blocks` windows over `size` elements and padding on both sides. */
+/* One spatial dim: `kernel` positions of each of `blocks` windows over `size` elements and padding on both sides. How
+ * many elements and windows there are may be symbolic. */
 typedef struct Line {
     int64_t size, kernel, dilation, padding, stride, blocks;
 } Line;
@@ -15,20 +16,22 @@ static int64_t of_list(Builder *b, const Arg *list, int i) {
 
 /* lists: kernel_size, dilation, padding, stride */
 static Line line_of(Builder *b, const Arg *lists, int i, int64_t size) {
-    Line l = {.size = sym_concrete(b->env, size),
+    SymEnv *const env = b->env;
+    Line l = {.size = size,
               .kernel = of_list(b, &lists[0], i),
               .dilation = of_list(b, &lists[1], i),
               .padding = of_list(b, &lists[2], i),
               .stride = of_list(b, &lists[3], i)};
-    l.blocks = (l.size + 2 * l.padding - l.dilation * (l.kernel - 1) - 1) / l.stride + 1;
+    const int64_t room = sym_add(env, l.size, 2 * l.padding - l.dilation * (l.kernel - 1) - 1);
+    l.blocks = sym_add(env, sym_div(env, room, l.stride), 1);
     return l;
 }
 
-static int64_t padded_size(const Line *l) { return l->size + 2 * l->padding; }
+static int64_t padded_size(Builder *b, const Line *l) { return sym_add(b->env, l->size, 2 * l->padding); }
 
 /* kernel * dilation + block * stride, by (kernel, block) */
 static Val *positions(Builder *b, const Line *l, Device device) {
-    const int64_t column[] = {l->kernel, 1}, all = l->kernel * l->blocks;
+    const int64_t column[] = {l->kernel, 1}, all = sym_mul(b->env, l->blocks, l->kernel);
     Val *const tap = E(b, mul_Tensor, V(E(b, arange, I(l->kernel), I(DT_i64), A_NONE, I(device))), I(l->dilation));
     Val *const start = E(b, mul_Tensor, V(E(b, arange, I(l->blocks), I(DT_i64), A_NONE, I(device))), I(l->stride));
     return reshaped(b, E(b, add_Tensor, V(E(b, view, V(tap), A_INTS(column, 2))), V(start)), &all, 1);
@@ -46,8 +49,8 @@ static ImageColumns columns_of(Builder *b, const Arg *lists, int64_t batch, int6
     const int64_t area = c.rows.kernel * c.columns.kernel;
     memcpy(c.six, ((int64_t[]){batch, channels, c.rows.kernel, c.rows.blocks, c.columns.kernel, c.columns.blocks}),
            sizeof c.six);
-    memcpy(c.three, ((int64_t[]){batch, sym_mul(b->env, channels, area), c.rows.blocks * c.columns.blocks}),
-           sizeof c.three);
+    const int64_t blocks = sym_mul(b->env, c.rows.blocks, c.columns.blocks);
+    memcpy(c.three, ((int64_t[]){batch, sym_mul(b->env, channels, area), blocks}), sizeof c.three);
     return c;
 }
 
@@ -72,10 +75,10 @@ Status decomp_im2col(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
 /* x's rows of a dim added at the line's positions; the padding is cut off. */
 static Val *added_along(Builder *b, Val *x, int dim, const Line *l) {
     if (!x) return NULL;
-    Val *const none = zeros_along(b, x->meta, dim, padded_size(l));
+    Val *const none = zeros_along(b, x->meta, dim, padded_size(b, l));
     Val *const sums = E(b, index_add, V(none), I(dim), V(positions(b, l, x->meta->device)), V(x));
     if (!l->padding) return sums;
-    return E(b, slice_Tensor, V(sums), I(dim), I(l->padding), I(l->padding + l->size));
+    return E(b, slice_Tensor, V(sums), I(dim), I(l->padding), I(sym_add(b->env, l->size, l->padding)));
 }
 
 /* (self, output_size, kernel_size, dilation, padding, stride) */
@@ -86,7 +89,8 @@ Status decomp_col2im(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     const ImageColumns c = columns_of(b, args + 2, batched ? self->sizes[0] : 1,
                                       sym_div(b->env, self->sizes[batched], area), args[1].ints);
     const int64_t apart[] = {c.batch, c.channels, c.six[2], c.six[4], c.six[3], c.six[5]};
-    const int64_t four[] = {c.batch, c.channels, c.six[2] * c.six[3], c.six[4] * c.six[5]};
+    const int64_t four[] = {c.batch, c.channels, sym_mul(b->env, c.six[3], c.six[2]),
+                            sym_mul(b->env, c.six[5], c.six[4])};
     const int64_t image[] = {c.batch, c.channels, c.rows.size, c.columns.size};
     Val *x = self->dtype == DT_bool ? in_dtype(b, args[0].val, DT_i32) : widened(b, args[0].val);
     x = E(b, permute, V(reshaped(b, x, apart, 6)), A_INTS(kernel_first, 6));

@@ -80,6 +80,10 @@ Val *reshaped(Builder *b, Val *x, const int64_t *sizes, int n) {
     return E(b, _unsafe_view, V(E(b, clone, V(x), I(0))), A_INTS(sizes, n));
 }
 
+Val *number_tensor(Builder *b, int64_t n, DType dtype, Device device) {
+    return E(b, full, A_INTS(NULL, 0), I(n), I(dtype), A_NONE, I(device));
+}
+
 Val *zeros_of_sizes(Builder *b, const Meta *like, const int64_t *sizes, int n) {
     return E(b, full, A_INTS(sizes, n), F(0), I(like->dtype), A_NONE, I(like->device));
 }

@@ -10,7 +10,7 @@ DecompFn decomp_upsample_nearest, decomp_upsample_nearest_backward, decomp_upsam
 DecompFn decomp_upsample_linear_backward, decomp_upsample_vec, decomp_cdist, decomp_cdist_backward, decomp_pdist;
 DecompFn decomp_pdist_backward;
 
-/* One dim: `out` positions over `in` elements; factor 0: none was given. */
+/* One dim: `out` positions over `in` elements, both perhaps symbolic; factor 0: none was given. */
 typedef struct Resample {
     int64_t dim, in, out;
     double factor;
@@ -26,16 +26,16 @@ static Resample resample_of(Builder *b, const OpRow *row, const Arg *args, bool 
     const DType given = args[0].val->meta->dtype;
     const DType dtype = linear && (given == DT_f64 || given == DT_u8) ? DT_f64 : DT_f32;
     return (Resample){.dim = 2 + i,
-                      .in = sym_concrete(b->env, in[i]),
-                      .out = sym_concrete(b->env, args[1].ints[i]),
+                      .in = in[i],
+                      .out = args[1].ints[i],
                       .factor = arg_is_number(factor) ? arg_double(factor) : 0,
                       .linear = linear,
                       .align = linear && args[after].i,
                       .dtype = dtype};
 }
 
-/* Elements of `in` per element of `out`, in the precision that positions have. */
-static double step_of(const Resample *r) {
+/* Elements of `in` per element of `out`, in the precision that positions have; of known sizes. */
+static double known_step(const Resample *r) {
     const bool wide = r->dtype == DT_f64;
     if (r->align) {
         if (r->out <= 1) return 0;
@@ -45,16 +45,29 @@ static double step_of(const Resample *r) {
     return wide ? (double)r->in / (double)r->out : (double)((float)r->in / (float)r->out);
 }
 
+/* The same of any sizes: where these are symbolic, a tensor. */
+static Arg step_of(Builder *b, const Resample *r, Device device) {
+    SymEnv *const env = b->env;
+    const bool fixed = (r->align && sym_at_most(env, r->out, 1)) || (!r->align && r->factor > 0);
+    if (fixed || !(sym_is(r->in) || sym_is(r->out))) return F(known_step(r));
+    const int64_t in = sym_sub(env, r->in, r->align), out = sym_sub(env, r->out, r->align);
+    Val *const over = number_tensor(b, in, r->dtype, device), *const under = number_tensor(b, out, r->dtype, device);
+    return V(E(b, div_Tensor, V(over), V(under)));
+}
+
+static int64_t last_of(Builder *b, const Resample *r) { return sym_sub(b->env, r->in, 1); }
+
 static Val *sampled_positions(Builder *b, const Resample *r, Device device) {
     return E(b, arange, I(r->out), I(r->dtype), A_NONE, I(device));
 }
 
 static Val *index_of(Builder *b, Val *place, const Resample *r) {
-    return E(b, clamp_max, V(E(b, _to_copy, V(place), I(DT_i64))), I(r->in - 1));
+    return E(b, clamp_max, V(E(b, _to_copy, V(place), I(DT_i64))), I(last_of(b, r)));
 }
 
 static Val *nearest(Builder *b, const Resample *r, Device device) {
-    return index_of(b, E(b, floor, V(E(b, mul_Tensor, V(sampled_positions(b, r, device)), F(step_of(r))))), r);
+    Val *const at = sampled_positions(b, r, device);
+    return index_of(b, E(b, floor, V(E(b, mul_Tensor, V(at), step_of(b, r, device)))), r);
 }
 
 /* Two neighbours and how much of each. */
@@ -64,12 +77,12 @@ typedef struct Neighbours {
 
 static Neighbours neighbours(Builder *b, const Resample *r, Device device) {
     Val *const at = sampled_positions(b, r, device);
-    const double step = step_of(r);
-    Val *place = r->align ? E(b, mul_Tensor, V(at), F(step))
-                          : E(b, sub_Tensor, V(E(b, mul_Tensor, V(E(b, add_Tensor, V(at), F(0.5))), F(step))), F(0.5));
+    const Arg step = step_of(b, r, device);
+    Val *place = r->align ? E(b, mul_Tensor, V(at), step)
+                          : E(b, sub_Tensor, V(E(b, mul_Tensor, V(E(b, add_Tensor, V(at), F(0.5))), step)), F(0.5));
     if (!r->align) place = E(b, clamp_min, V(place), F(0));
     Neighbours w = {.low = index_of(b, place, r)};
-    w.high = E(b, clamp_max, V(E(b, add_Tensor, V(w.low), I(1))), I(r->in - 1));
+    w.high = E(b, clamp_max, V(E(b, add_Tensor, V(w.low), I(1))), I(last_of(b, r)));
     Val *const away = E(b, sub_Tensor, V(place), V(E(b, _to_copy, V(w.low), I(r->dtype))));
     w.of_high = E(b, clamp_max, V(E(b, clamp_min, V(away), F(0))), F(1));
     w.of_low = E(b, rsub_Tensor, V(w.of_high), F(1));
@@ -103,7 +116,7 @@ static Val *read_between(Builder *b, Val *x, const Resample *r) {
  * after each dim, as PyTorch does it. */
 static double largest_weight(const Resample *r) {
     double most = 0;
-    const double step = step_of(r);
+    const double step = known_step(r);
     for (int64_t i = 0; i < r->out && most < 1; i++) {
         double place = r->align ? step * (double)i : step * ((double)i + 0.5) - 0.5;
         if (place < 0) place = 0;
@@ -114,8 +127,10 @@ static double largest_weight(const Resample *r) {
     return most;
 }
 
-static int weight_bits(const Resample *r) {
-    const double most = largest_weight(r);
+static int weight_bits(Builder *b, const Resample *r) {
+    Resample known = *r;
+    known.in = sym_concrete(b->env, r->in), known.out = sym_concrete(b->env, r->out);
+    const double most = largest_weight(&known);
     int bits = 0;
     while (bits < 22 && (int64_t)(0.5 + most * (double)(INT64_C(1) << (bits + 1))) < 1 << 15) bits++;
     return bits;
@@ -129,7 +144,7 @@ static Val *weight_int(Builder *b, Val *weight, int bits) {
 /* x: i32 of 0 to 255, as is the result */
 static Val *read_bytes(Builder *b, Val *x, const Resample *r) {
     if (!x) return NULL;
-    const int bits = weight_bits(r);
+    const int bits = weight_bits(b, r);
     Neighbours w = neighbours(b, r, x->meta->device);
     Val *const alone = E(b, eq_Tensor, V(w.low), V(w.high));
     w.of_high = weight_int(b, E(b, where_self, V(alone), F(0), V(w.of_high)), bits);
@@ -333,14 +348,32 @@ typedef struct Pairs {
     Val *first, *second;
 } Pairs;
 
-static Pairs row_pairs(Builder *b, const Meta *rows) {
-    const int64_t n = sym_concrete(b->env, rows->sizes[0]), count = n * (n - 1) / 2;
+static int64_t pair_count(Builder *b, const Meta *rows) {
+    const int64_t n = rows->sizes[0];
+    return sym_div(b->env, sym_mul(b->env, n, sym_sub(b->env, n, 1)), 2);
+}
+
+/* n - 1/2, and its square: both are exact. */
+typedef struct HalfBelow {
+    Arg half, square;
+} HalfBelow;
+
+static HalfBelow half_below(Builder *b, const Meta *rows) {
+    const int64_t n = rows->sizes[0];
     const double half = (double)n - 0.5;
+    if (!sym_is(n)) return (HalfBelow){F(half), F(half * half)};
+    Val *const of_rows = E(b, sub_Tensor, V(number_tensor(b, n, DT_f64, rows->device)), F(0.5));
+    return (HalfBelow){V(of_rows), V(E(b, mul_Tensor, V(of_rows), V(of_rows)))};
+}
+
+static Pairs row_pairs(Builder *b, const Meta *rows) {
+    const int64_t n = rows->sizes[0], count = pair_count(b, rows);
+    const HalfBelow below = half_below(b, rows);
     Val *const k = E(b, arange, I(count), I(DT_i64), A_NONE, I(rows->device));
     Val *const wide = in_dtype(b, k, DT_f64);
-    Val *const under = E(b, add_Tensor, V(E(b, mul_Tensor, V(wide), F(-2))), F(half * half));
+    Val *const under = E(b, add_Tensor, V(E(b, mul_Tensor, V(wide), F(-2))), below.square);
     Val *const root = E(b, sqrt, V(under));
-    Val *const first = in_dtype(b, E(b, floor, V(E(b, rsub_Tensor, V(root), F(half)))), DT_i64);
+    Val *const first = in_dtype(b, E(b, floor, V(E(b, rsub_Tensor, V(root), below.half))), DT_i64);
     /* second = k - first * n + first * (first + 1) / 2 + first + 1 */
     Val *const square = E(b, mul_Tensor, V(first), V(E(b, add_Tensor, V(first), I(3))));
     Val *const rest = E(b, sub_Tensor, V(k), V(E(b, mul_Tensor, V(first), I(n))));
@@ -357,7 +390,7 @@ static Val *pair_differences(Builder *b, Val *self, const Pairs *pairs) {
 Status decomp_pdist(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const self = args[0].val->meta;
     if (rows_are_empty(b, self)) {
-        const int64_t n = sym_concrete(b->env, self->sizes[0]), count = n * (n - 1) / 2;
+        const int64_t count = pair_count(b, self);
         return done1(outs, zeros_of_sizes(b, self, &count, 1));
     }
     const Pairs pairs = row_pairs(b, self);
