@@ -438,6 +438,13 @@ static void split(SymEnv *env, int64_t a, int64_t b, Poly *quotient, Poly *rest)
     poly_done(env, &y);
 }
 
+void sym_split(SymEnv *env, int64_t a, int64_t b, int64_t *quotient, int64_t *rest) {
+    Poly whole = poly_new(env), remainder = poly_new(env);
+    split(env, a, b, &whole, &remainder);
+    *quotient = pack(env, &whole);
+    *rest = pack(env, &remainder);
+}
+
 static bool surely_within(const SymEnv *env, int64_t rest, int64_t b) {
     const Range r = range_of(env, rest), of_b = range_of(env, b);
     return r.low >= 0 && surely_below(r, of_b);
@@ -526,6 +533,91 @@ bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
         break;
     }
     return false;
+}
+
+/* Bounds from above where factors are no numbers -------------------------------------------------- */
+
+static bool never_negative(const SymEnv *env, const Term *term) {
+    bool never = true;
+    for (int i = 0; i < term->n; i++) never &= range_of(env, term->factors[i]).low >= 0;
+    return never;
+}
+
+/* The first factor that is a quotient by a divisor of the coefficient, -1: none. */
+static int whole_quotient(const SymEnv *env, const Term *term) {
+    for (int i = 0; i < term->n; i++) {
+        const SymExpr *const e = sym_expr(env, term->factors[i]);
+        if (e->op == SYM_div && !sym_is(e->b) && e->b > 0 && term->coef % e->b == 0) return i;
+    }
+    return -1;
+}
+
+static void remove_factor(Term *term, int at) {
+    memmove(&term->factors[at], &term->factors[at + 1], sizeof *term->factors * (size_t)(term->n - at - 1));
+    term->n--;
+}
+
+/* b * (a // b) is at most a. */
+static int64_t without_quotient(SymEnv *env, Term term, int at) {
+    const SymExpr e = *sym_expr(env, term.factors[at]);
+    term.coef /= e.b;
+    remove_factor(&term, at);
+    return sym_mul(env, pack_term(env, &term), e.a);
+}
+
+/* -x*y is at most -x times the least y, where x is what another term adds; of a term that is taken away. */
+static int64_t least_product(SymEnv *env, const Poly *poly, const Term *term) {
+    for (int k = 0; k < poly->terms.n; k++) {
+        Term common = poly->terms.at[k], rest;
+        if (common.coef <= 0 || !common.n || common.n >= term->n) continue;
+        common.coef = 1;
+        if (!term_divide(term, &common, &rest)) continue;
+        common.coef = rest.coef;
+        for (int i = 0; i < rest.n; i++) common.coef = wrap_mul(common.coef, range_of(env, rest.factors[i]).low);
+        return pack_term(env, &common);
+    }
+    return pack_term(env, term);
+}
+
+/* Something that a is never above, of which ranges may know more: a sum's range adds those of its terms, as if they had
+ * nothing to do with each other. */
+static int64_t bound_above(SymEnv *env, int64_t a) {
+    const Poly poly = poly_of(env, a);
+    int64_t bound = 0;
+    for (int i = 0; i < poly.terms.n; i++) {
+        const Term *const term = &poly.terms.at[i];
+        const int quotient = term->coef > 0 ? whole_quotient(env, term) : -1;
+        const bool loose = term->n && never_negative(env, term);
+        const int64_t most = !loose           ? pack_term(env, term)
+                             : quotient >= 0  ? without_quotient(env, *term, quotient)
+                             : term->coef < 0 ? least_product(env, &poly, term)
+                                              : pack_term(env, term);
+        bound = sym_add(env, bound, most);
+    }
+    poly_done(env, &poly);
+    return bound;
+}
+
+static bool known_loosely(SymEnv *env, SymRel rel, int64_t difference) {
+    return (rel == SYM_lt || rel == SYM_le) && known(rel, range_of(env, bound_above(env, difference))) == 1;
+}
+
+static bool is_guarded(SymEnv *env, SymRel rel, int64_t difference) {
+    for (int i = 0; i < env->guards.n; i++) {
+        const SymGuard *const guard = &env->guards.at[i];
+        const bool implies = guard->rel == rel || (rel == SYM_le && guard->rel != SYM_ne);
+        if (implies && sym_sub(env, guard->a, guard->b) == difference) return true;
+    }
+    return false;
+}
+
+bool sym_known(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
+    if (!sym_is(a) && !sym_is(b)) return holds(rel, a, b);
+    const int64_t difference = sym_sub(env, a, b);
+    if (!sym_is(difference)) return holds(rel, difference, 0);
+    const int answer = known(rel, range_of(env, difference));
+    if (answer >= 0) return answer;
+    return is_guarded(env, rel, difference) || known_loosely(env, rel, difference);
 }
 
 int64_t sym_concrete(SymEnv *env, int64_t a) {

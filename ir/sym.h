@@ -53,6 +53,8 @@ int64_t sym_sub(SymEnv *env, int64_t a, int64_t b);
 int64_t sym_mul(SymEnv *env, int64_t a, int64_t b);
 int64_t sym_div(SymEnv *env, int64_t a, int64_t b); /* floor; b must not be 0 */
 int64_t sym_mod(SymEnv *env, int64_t a, int64_t b);
+/* a = *quotient * b + *rest by structure: terms that are multiples go to the quotient. */
+void sym_split(SymEnv *env, int64_t a, int64_t b, int64_t *quotient, int64_t *rest);
 int64_t sym_max(SymEnv *env, int64_t a, int64_t b);
 int64_t sym_min(SymEnv *env, int64_t a, int64_t b);
 int64_t sym_product(SymEnv *env, const int64_t *sizes, int n);
@@ -76,6 +78,8 @@ static inline bool sym_at_most(SymEnv *env, int64_t a, int64_t b) {
 }
 /* Equal without adding a guard: the same plain number or the same expression. */
 static inline bool sym_identical(int64_t a, int64_t b) { return a == b; }
+/* Known by structure, ranges or a guard that is there; false: it may hold, which nothing asks of a call. */
+bool sym_known(SymEnv *env, SymRel rel, int64_t a, int64_t b);
 /* Specialises: the hint, with a guard that the expression equals it. */
 int64_t sym_concrete(SymEnv *env, int64_t a);
 int64_t sym_hint(const SymEnv *env, int64_t a); /* no guard: for costs and messages only */

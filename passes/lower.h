@@ -90,7 +90,7 @@ struct Group {
  * place, doubled outputs, the parts of cat and pad. */
 typedef struct Copy {
     GVal *from; /* NULL: `fill` everywhere */
-    double fill;
+    Arg fill;
     GVal *to; /* base whose memory is written, or NULL: `slot` */
     int slot;
     DType dtype;          /* of the target */
@@ -176,6 +176,7 @@ bool affine_is_bijection(const Domain *domain, const Affine *at, int64_t numel);
 void domain_pointwise(Domain *domain, SymEnv *env, int64_t numel);
 /* false: too many dims */
 bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input, const bool *reduced);
+void domain_dims(Domain *domain, SymEnv *env, const int64_t *sizes, int rank); /* pointwise, a var for each dim */
 void domain_template(Domain *domain, SymEnv *env, const int64_t *sizes, int rank);
 bool domain_split(Domain *domain, const VarSplit *split); /* false: no room for another var */
 /* Sum of index * stride over the dims of the row-major position `at`; false: not affine, split says

@@ -8,7 +8,8 @@
  *
  * Between ops values are rounded as eager would have stored them, so the bits are those of one
  * kernel per node. If a position is not affine the writer stops, the domain's var is split, and it
- * starts again. */
+ * starts again. Where nothing tells how to split a symbolic extent, a single op is tried with a var for each dim of its
+ * result, too; of several the scheduler then makes several nests. */
 #include "passes/template.h"
 
 typedef struct Memo {
@@ -42,6 +43,8 @@ typedef struct BodyFrame {
 
 static int load_element(Writer *w, const GVal *v, const Pos *pos);
 
+static const char not_affine[] = "an index that is not affine";
+
 static bool stopped(const Writer *w) { return w->why || w->split.wanted; }
 
 /* Gives up; the instruction returned only keeps the caller going until it looks. */
@@ -62,7 +65,7 @@ static NOINLINE bool moved(Writer *w, const Pos *pos, const Meta *space, const i
     *out = *pos;
     if (!address_gather(&w->domain, pos, space->sizes, strides, space->rank, &out->at, &out->stride, &split)) {
         if (split.wanted && !stopped(w)) w->split = split;
-        if (!stopped(w)) w->why = "an index that is not affine";
+        if (!stopped(w)) w->why = not_affine;
         return false;
     }
     if (out->stride == 0) out->gather = -1;
@@ -96,19 +99,18 @@ static int load_value(Writer *w, const GVal *v, const Pos *pos) {
 
 /* callbacks of bodies ------------------------------------------------------------------------- */
 
+/* The parameter that a number is which is not known; -1: it is. */
+static int number_param(const Writer *w, const Arg *a) {
+    if (a->kind == ARG_runtime) return loop_param(w->lb, S_f64, draft_param(w->draft, a->i, true));
+    if (a->kind == ARG_int && sym_is(a->i)) return loop_param(w->lb, S_i64, draft_param(w->draft, a->i, false));
+    return -1;
+}
+
 static int call_number(BodyCall *call, int arg, SType type) {
-    BodyFrame *const frame = call->context;
-    LoopBuilder *const lb = call->lb;
+    const BodyFrame *const frame = call->context;
     const Arg *const a = &call->args[arg];
-    if (a->kind == ARG_runtime) {
-        const int param = draft_param(frame->w->draft, a->i, true);
-        return loop_cast(lb, type, loop_param(lb, S_f64, param));
-    }
-    if (a->kind == ARG_int && sym_is(a->i)) {
-        const int param = draft_param(frame->w->draft, a->i, false);
-        return loop_cast(lb, type, loop_param(lb, S_i64, param));
-    }
-    return loop_number(lb, type, a);
+    const int param = number_param(frame->w, a);
+    return param < 0 ? loop_number(call->lb, type, a) : loop_cast(call->lb, type, param);
 }
 
 int loop_number(LoopBuilder *lb, SType type, const Arg *a) {
@@ -470,6 +472,13 @@ static void store(Writer *w, const GVal *v) {
     put_store(w, draft_buf(w->draft, v, true), meta->dtype, at.at, info->offset, inst);
 }
 
+/* By way of f64, known or not. */
+static int fill_value(const Writer *w, const Arg *fill, SType type) {
+    const int param = number_param(w, fill);
+    if (param < 0) return loop_double(w->lb, type, arg_double(fill));
+    return loop_cast(w->lb, type, loop_cast(w->lb, S_f64, param));
+}
+
 static void store_copy(Writer *w, const Copy *copy) {
     const Meta *const like = copy->from ? copy->from->base.meta : NULL;
     const Meta space = {.rank = copy->rank, .sizes = copy->sizes};
@@ -478,7 +487,7 @@ static void store_copy(Writer *w, const Copy *copy) {
     Pos at, from = pos;
     if (copy->from_strides && !moved(w, &pos, &space, copy->from_strides, &from)) return;
     from.at.offset = sym_add(w->l->env, from.at.offset, copy->from_offset);
-    const int inst = like ? load_element(w, copy->from, &from) : loop_double(w->lb, type, copy->fill);
+    const int inst = like ? load_element(w, copy->from, &from) : fill_value(w, &copy->fill, type);
     if (stopped(w) || !moved(w, &pos, &space, copy->strides, &at)) return;
     int buf = w->draft->bufs.n;
     if (copy->to) {
@@ -571,6 +580,14 @@ static bool first_domain(Writer *w) {
     return true;
 }
 
+/* A var for each dim of what it stores. */
+static void domain_of_dims(Writer *w) {
+    const Lower *const l = w->l;
+    const Copy *const copy = w->cluster->copy;
+    const Meta *const meta = copy ? NULL : cluster_last_stored(l, w->cluster)->base.meta;
+    domain_dims(&w->domain, l->env, copy ? copy->sizes : meta->sizes, copy ? copy->rank : meta->rank);
+}
+
 static void write_once(Writer *w) {
     const Domain *const domain = &w->domain;
     int64_t extent[MAX_LOOP_DIMS];
@@ -624,23 +641,33 @@ static bool crowded(const Nest *nest) {
     return false;
 }
 
+static bool is_single(const Cluster *c) { return c->kind == VAL_pointwise && c->nodes.n <= 1 && c->again.n == 0; }
+
+/* From the writer's domain on; why not, or NULL. */
+static const char *write_split(Writer *w) {
+    Draft *const draft = w->draft;
+    const int n_bufs = draft->bufs.n, n_params = draft->params.n;
+    for (;;) {
+        w->why = NULL;
+        write_once(w);
+        if (!w->why && !w->split.wanted) return NULL;
+        draft->bufs.n = draft->homes.n = draft->slots.n = n_bufs;
+        draft->params.n = draft->is_float.n = n_params;
+        if (w->why) return w->why;
+        if (!domain_split(&w->domain, &w->split)) return "too many dims";
+    }
+}
+
 Nest *nest_build(Draft *draft, const Cluster *cluster, const char **why, NestCost *cost) {
     Writer w = {.draft = draft, .l = draft->l, .cluster = cluster};
     *why = "no loop program";
     if (!first_domain(&w)) return NULL;
-    const int n_bufs = draft->bufs.n, n_params = draft->params.n;
-    for (;;) {
-        write_once(&w);
-        if (w.why) {
-            *why = w.why;
-            return NULL;
-        }
-        if (!w.split.wanted) break;
-        draft->bufs.n = draft->homes.n = draft->slots.n = n_bufs;
-        draft->params.n = draft->is_float.n = n_params;
-        *why = "too many dims";
-        if (!domain_split(&w.domain, &w.split)) return NULL;
+    *why = write_split(&w);
+    if (*why == not_affine && is_single(cluster)) {
+        domain_of_dims(&w);
+        *why = write_split(&w);
     }
+    if (*why) return NULL;
     Nest *const nest = ARENA_NEW(draft->arena, Nest);
     loop_finish(w.lb, nest);
     if (crowded(nest)) {

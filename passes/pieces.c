@@ -64,7 +64,7 @@ static int cat_pieces(Lower *l, Node *node, Copy *copies, int room) {
     return n;
 }
 
-static Copy filled(Lower *l, Node *node, double value) {
+static Copy filled(Lower *l, Node *node, Arg value) {
     GVal *const to = &node->outs[0];
     const Meta *const meta = to->base.meta;
     return (Copy){.fill = value,
@@ -82,8 +82,7 @@ static int64_t cut_by(SymEnv *env, int64_t pad) { return sym_less(env, pad, 0) ?
 /* Pads come in pairs, last dim first; negative ones cut. */
 static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
     const Arg *const value = &node->args[2];
-    if (room < 2 || !arg_is_number(value) || value->kind == ARG_runtime) return -1;
-    if (value->kind == ARG_int && sym_is(value->i)) return -1;
+    if (room < 2 || !arg_is_number(value)) return -1;
     GVal *const self = gval(node->args[0].val);
     const Meta *const meta = self->base.meta;
     const Arg *const pad = &node->args[1];
@@ -98,7 +97,7 @@ static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
         from = sym_add(l->env, from, sym_mul(l->env, cut, dense[d]));
         to = sym_add(l->env, to, sym_mul(l->env, sym_add(l->env, before, cut), strides[d]));
     }
-    copies[0] = filled(l, node, arg_double(value));
+    copies[0] = filled(l, node, *value);
     copies[1] = piece(node, self, to, strides);
     copies[1].sizes = sizes;
     copies[1].from_offset = from;

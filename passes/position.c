@@ -5,8 +5,8 @@
  * the left, and at each boundary splits the position by the size of what is to the right,
  * symbolically: coefficients that are multiples go to the quotient, the rest must stay below the
  * divisor. For i0*768 + j0 (j0 < 768) and sizes [s0, 768] that gives i0 and j0. Dims whose strides
- * continue each other need no boundary, so contiguous data is never split. Only structure decides,
- * never a hint: no guard is recorded here. */
+ * continue each other need no boundary, so contiguous data is never split. Only what is known of all
+ * sizes decides, never a hint: no guard is recorded here. */
 #include "passes/lower.h"
 
 static Affine affine_var(const Domain *domain, int var) {
@@ -34,8 +34,13 @@ void row_major(SymEnv *env, const int64_t *sizes, int rank, int64_t *strides) {
 
 int64_t dim_product(SymEnv *env, const int64_t *sizes, int rank) { return sym_product(env, sizes, rank); }
 
-/* a = quotient * by + rest, where that holds by structure; else all of it is rest. */
-static void divide(SymEnv *env, int64_t a, int64_t by, int64_t *quotient, int64_t *rest) {
+typedef enum DivideHow {
+    DIVIDE_whole, /* where that leaves no rest; else all of it is rest */
+    DIVIDE_terms  /* of a sum, those that are multiples */
+} DivideHow;
+
+/* a = quotient * by + rest */
+static void divide(SymEnv *env, int64_t a, int64_t by, DivideHow how, int64_t *quotient, int64_t *rest) {
     *quotient = 0;
     *rest = a;
     if (a == 0 || by == 0) return;
@@ -46,10 +51,10 @@ static void divide(SymEnv *env, int64_t a, int64_t by, int64_t *quotient, int64_
         *quotient = by == 1 ? a : 1;
         *rest = 0;
     } else if (sym_is(a)) {
-        const int64_t q = sym_div(env, a, by);
-        if (sym_mul(env, q, by) != a) return;
-        *quotient = q;
-        *rest = 0;
+        sym_split(env, a, by, quotient, rest);
+        if (how == DIVIDE_terms || *rest == 0) return;
+        *quotient = 0;
+        *rest = a;
     }
 }
 
@@ -71,14 +76,26 @@ static void range(const Domain *domain, const Affine *at, int64_t *low, int64_t 
 static bool stays_below(const Domain *domain, const Affine *at, int64_t bound) {
     int64_t low, high;
     range(domain, at, &low, &high);
-    const int64_t room = sym_sub(domain->env, high, bound);
-    return !sym_is(low) && low >= 0 && !sym_is(room) && room < 0;
+    return sym_known(domain->env, SYM_le, 0, low) && sym_known(domain->env, SYM_lt, high, bound);
 }
 
-static bool affine_split(const Domain *domain, const Affine *at, int64_t by, Affine *quotient, Affine *rest) {
+static bool split_so(const Domain *domain, const Affine *at, int64_t by, DivideHow how, Affine *quotient,
+                     Affine *rest) {
     *quotient = *rest = (Affine){0};
-    divide(domain->env, at->offset, by, &quotient->offset, &rest->offset);
-    for (int i = 0; i < domain->n_vars; i++) divide(domain->env, at->coef[i], by, &quotient->coef[i], &rest->coef[i]);
+    divide(domain->env, at->offset, by, how, &quotient->offset, &rest->offset);
+    for (int i = 0; i < domain->n_vars; i++)
+        divide(domain->env, at->coef[i], by, how, &quotient->coef[i], &rest->coef[i]);
+    return stays_below(domain, rest, by);
+}
+
+/* An offset may be what one dim leaves, or have parts of several: those of two dims that are read backwards are
+ * (a-1)*b and b-1, together a*b-1. */
+static bool affine_split(const Domain *domain, const Affine *at, int64_t by, Affine *quotient, Affine *rest) {
+    if (split_so(domain, at, by, DIVIDE_whole, quotient, rest) ||
+        split_so(domain, at, by, DIVIDE_terms, quotient, rest))
+        return true;
+    quotient->offset = sym_sub(domain->env, quotient->offset, 1);
+    rest->offset = sym_add(domain->env, rest->offset, by);
     return stays_below(domain, rest, by);
 }
 
@@ -90,9 +107,9 @@ static void want_split(const Domain *domain, const Affine *at, int64_t by, VarSp
         int64_t factor, rest, outer;
         if (!at->coef[i]) continue;
         const bool back = is_negative(env, at->coef[i]); /* a dim that is read backwards */
-        divide(env, by, back ? sym_mul(env, at->coef[i], -1) : at->coef[i], &factor, &rest);
+        divide(env, by, back ? sym_mul(env, at->coef[i], -1) : at->coef[i], DIVIDE_whole, &factor, &rest);
         if (rest != 0 || factor == 1) continue;
-        divide(env, domain->extent[i], factor, &outer, &rest);
+        divide(env, domain->extent[i], factor, DIVIDE_whole, &outer, &rest);
         if (rest != 0 || outer == 0 || outer == 1) continue;
         *split = (VarSplit){true, i, factor};
         return;
@@ -254,7 +271,12 @@ bool domain_reduction(Domain *domain, SymEnv *env, const Meta *input, const bool
 }
 
 void domain_template(Domain *domain, SymEnv *env, const int64_t *sizes, int rank) {
-    *domain = (Domain){.env = env, .n_vars = rank, .n_outer = rank, .fixed = true, .s_numel = 1, .l_numel = 1};
+    domain_dims(domain, env, sizes, rank);
+    domain->fixed = true;
+}
+
+void domain_dims(Domain *domain, SymEnv *env, const int64_t *sizes, int rank) {
+    *domain = (Domain){.env = env, .n_vars = rank, .n_outer = rank, .s_numel = 1, .l_numel = 1};
     int64_t strides[MAX_RANK];
     row_major(env, sizes, rank, strides);
     for (int d = 0; d < rank; d++) {

@@ -1,0 +1,119 @@
+/* equate.c: sizes that guards make equal become one expression, so that lowering, which compares expressions, sees what
+ * the hints have decided: after a guard s0 == s1-1 there is s0+1 in the place of s1 everywhere, after s0 == 6 there is 6
+ * in that of s0. Numbers of arguments and the inputs' metadata are rewritten; results are what their meta rules then
+ * say. Guards that no symbol is a term of by itself (s0*2 == s1*3) leave the graph as it is. */
+#include "passes/internal.h"
+#include "runtime/base/error.h"
+
+PassFn pass_equate;
+
+typedef struct Equal {
+    Graph *graph;
+    int64_t *by;    /* by free symbol: itself, or what it equals */
+    int64_t *alone; /* itself */
+    int n;
+} Equal;
+
+static int64_t equated(const Equal *e, int64_t a) { return sym_move(e->graph->env, e->graph->env, a, e->by); }
+
+/* The expression with another value in the place of symbol k. */
+static int64_t with(const Equal *e, int64_t a, int k, int64_t value) {
+    const int64_t symbol = e->alone[k];
+    e->alone[k] = value;
+    const int64_t made = sym_move(e->graph->env, e->graph->env, a, e->alone);
+    e->alone[k] = symbol;
+    return made;
+}
+
+/* What symbol k is where `zero` is 0: it must be a term of it once, by itself. */
+static bool solve(const Equal *e, int64_t zero, int k, int64_t *value) {
+    SymEnv *const env = e->graph->env;
+    const int64_t rest = with(e, zero, k, 0), times = sym_sub(env, with(e, zero, k, 1), rest);
+    if (times != 1 && times != -1) return false;
+    if (sym_add(env, rest, sym_mul(env, e->alone[k], times)) != zero) return false;
+    *value = sym_mul(env, rest, -times);
+    return true;
+}
+
+/* The last symbol goes that can. */
+static bool learn(Equal *e, const SymGuard *guard) {
+    if (guard->rel != SYM_eq) return false;
+    const int64_t zero = equated(e, sym_sub(e->graph->env, guard->a, guard->b));
+    int64_t value;
+    int k = e->n - 1;
+    while (k >= 0 && !solve(e, zero, k, &value)) k--;
+    if (k < 0) return false;
+    e->by[k] = value;
+    for (int i = 0; i < e->n; i++) e->by[i] = equated(e, e->by[i]);
+    return true;
+}
+
+static const Meta *meta_equated(const Equal *e, const Meta *meta) {
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    for (int d = 0; d < meta->rank; d++) {
+        sizes[d] = equated(e, meta->sizes[d]);
+        strides[d] = equated(e, meta->strides[d]);
+    }
+    Meta *const made = meta_new(e->graph->arena, e->graph->env, meta->dtype, meta->device, sizes, strides, meta->rank);
+    if (made) made->wrapped = meta->wrapped;
+    return made ? made : meta;
+}
+
+static void rewrite_arg(const Equal *e, Arg *arg) {
+    if (arg->kind == ARG_int) arg->i = equated(e, arg->i);
+    if (arg->kind != ARG_ints || !arg->n) return;
+    int64_t *const ints = ARENA_ARRAY(e->graph->arena, int64_t, arg->n);
+    for (int i = 0; ints && i < arg->n; i++) ints[i] = equated(e, arg->ints[i]);
+    if (ints) arg->ints = ints;
+}
+
+/* As its rule says of the new arguments. */
+static Status rewrite_node(const Equal *e, Node *node) {
+    MetaOut *const outs = ARENA_ARRAY(e->graph->arena, MetaOut, node->n_outs + 1);
+    if (!outs) return ST_MEMORY;
+    for (int i = 0; i < node->n_args; i++) rewrite_arg(e, &node->args[i]);
+    for (int i = 0; i < node->n_outs; i++) outs[i].alias = -1;
+    MetaCall call = {.row = node->row,
+                     .form = node->form,
+                     .args = node->args,
+                     .env = e->graph->env,
+                     .out = outs,
+                     .n_out = node->n_outs};
+    TRY(op_meta(&call));
+    for (int i = 0; i < node->n_outs; i++) {
+        GVal *const out = &node->outs[i];
+        meta_settle(e->graph->env, &outs[i]);
+        out->offset = outs[i].offset;
+        const Meta *const old = out->base.meta;
+        Meta *const made = meta_new(e->graph->arena, e->graph->env, outs[i].dtype, outs[i].device, outs[i].sizes,
+                                    outs[i].strides, outs[i].rank);
+        if (!made) return ST_MEMORY;
+        made->wrapped = old->wrapped;
+        out->base.meta = made;
+    }
+    return ST_OK;
+}
+
+static void rewrite(const Equal *e) {
+    Graph *const graph = e->graph;
+    for (int i = 0; i < graph->inputs.n; i++)
+        graph->inputs.at[i]->base.meta = meta_equated(e, graph->inputs.at[i]->base.meta);
+    for (Node *node = graph->first; node; node = node->next)
+        if (rewrite_node(e, node) != ST_OK) return; /* the runner sees the error */
+    for (int i = 0; i < graph->outputs.n; i++) graph->outputs.at[i].offset = equated(e, graph->outputs.at[i].offset);
+}
+
+bool pass_equate(Graph *graph, const PassOptions *options) {
+    (void)options;
+    const int n_guards = sym_guard_count(graph->env), n = sym_free_count(graph->env);
+    if (!n_guards || !n) return false;
+    Equal e = {.graph = graph, .n = n};
+    bool any = false;
+    e.by = ARENA_ARRAY(graph->arena, int64_t, n);
+    e.alone = ARENA_ARRAY(graph->arena, int64_t, n);
+    if (!e.by || !e.alone) return false;
+    for (int i = 0; i < n; i++) e.by[i] = e.alone[i] = sym_free_at(graph->env, i);
+    for (int i = 0; i < n_guards; i++) any |= learn(&e, sym_guard_at(graph->env, i));
+    if (any) rewrite(&e);
+    return any;
+}
