@@ -21,3 +21,16 @@ int plan_arena(Plan *plan, Device device) {
 const PlanOp *plan_op(const Plan *plan, int id) {
     return id >= 0 && id < plan->n_ops && plan->ops[id].row ? &plan->ops[id] : NULL;
 }
+
+int plan_eager_steps(const Plan *plan, const Step **first) {
+    int n = 0;
+    *first = NULL;
+    for (int i = plan->steps.n - 1; i >= 0; i--)
+        if (plan->steps.at[i].kind == STEP_eager) *first = &plan->steps.at[i], n++;
+    return n;
+}
+
+bool op_runs_alone(const OpRow *row) {
+    const bool computes = row->kind == KIND_pointwise || row->kind == KIND_reduction || row->kind == KIND_kernel;
+    return computes && !(row->flags & (OPF_random | OPF_flow | OPF_host | OPF_ordered | OPF_unset));
+}

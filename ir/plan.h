@@ -31,16 +31,18 @@ static inline PlanValue *plan_value(const Val *v) { return (PlanValue *)v; }
 typedef enum StepKind {
     STEP_kernel,
     STEP_native,
-    STEP_copy /* a value to another device, cast and broadcast as aten::copy_ does */
+    STEP_eager, /* an op that does not lower for these sizes: as eager runs it */
+    STEP_copy   /* a value to another device, cast and broadcast as aten::copy_ does */
 } StepKind;
 typedef struct Step {
     StepKind kind;
     Device device; /* which runs it and has its slots; a copy: which it goes to */
     Kernel *kernel;
     int *bufs;             /* kernel: slot of each buffer (-1: the tile) */
-    const OpRow *row;      /* native: the op's kernel on tensors that wrap the slots */
-    Arg *args;             /* native: tensor arguments are PlanValues; copy: args[0] is what is copied */
-    PlanValue **outs;      /* native; copy: one */
+    const OpRow *row;      /* native: the op's kernel on tensors that wrap the slots; eager: the op */
+    const char *why;       /* eager: it does not lower */
+    Arg *args;             /* native, eager: tensor arguments are PlanValues; copy: args[0] is what is copied */
+    PlanValue **outs;      /* native, eager; copy: one */
     int n_outs;            /* native, of a row with a list of results: how many these are */
     int workspace;         /* native: slot of the bytes that its kernel needs beside them, or -1 */
     bool write_back;       /* writes memory that is visible outside */
@@ -129,6 +131,10 @@ static inline const char *step_name(const Step *step) {
 /* The arena of a device: its place in plan->arenas, where it is added if it is not there. */
 int plan_arena(Plan *plan, Device device);
 const PlanOp *plan_op(const Plan *plan, int id); /* NULL: none that a step has */
+/* How many steps eager runs; *first: one of them, or NULL. */
+int plan_eager_steps(const Plan *plan, const Step **first);
+/* Whether an op can be such a step: it computes, and what it computes depends on its arguments alone. */
+bool op_runs_alone(const OpRow *row);
 /* Bytes that the native kernel of an op needs beside its arguments and results, by their sizes; 0: none, or what it
  * takes itself (plan_workspace.c). */
 int64_t workspace_bytes(SymEnv *env, const OpRow *row, const Arg *args);

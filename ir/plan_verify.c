@@ -166,6 +166,12 @@ static Status check_copy(const PlanCheck *c, const Step *step) {
     return ST_OK;
 }
 
+static Status check_eager(const PlanCheck *c, const Step *step) {
+    NEED(op_runs_alone(step->row), "an op that eager does not run for a plan");
+    NEED(step->workspace < 0, "a workspace that no kernel takes");
+    return check_native(c, step);
+}
+
 static bool checks_values(const Plan *plan, int id) {
     const PlanOp *const op = plan_op(plan, id);
     return op && op->row->flags & OPF_check;
@@ -173,7 +179,7 @@ static bool checks_values(const Plan *plan, int id) {
 
 /* A step that may fail on values: nothing visible outside may be written before it [C8]. */
 static bool may_fail(const Plan *plan, const Step *step) {
-    if (step->kind == STEP_native) return step->row->flags & OPF_may_fail;
+    if (step->row) return step->row->flags & OPF_may_fail;
     for (int i = 0; i < step->n_ops; i++)
         if (checks_values(plan, step->ops[i])) return true;
     return false;
@@ -184,6 +190,7 @@ static Status check_step(const PlanCheck *c, const Step *step) {
          "a device without executor");
     return step->kind == STEP_kernel   ? check_kernel(c, step)
            : step->kind == STEP_native ? check_native(c, step)
+           : step->kind == STEP_eager  ? check_eager(c, step)
                                        : check_copy(c, step);
 }
 

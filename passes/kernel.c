@@ -65,7 +65,15 @@ static const char *template_nests(Draft *draft, const Cluster *cluster, Kernel *
 
 /* the kernel ---------------------------------------------------------------------------------- */
 
+/* Every third op that can run by itself does. */
+static bool is_refused(const Cluster *cluster) {
+    for (int i = 0; i < cluster->nodes.n; i++)
+        if (cluster->nodes.at[i]->id % 3 == 0 && op_runs_alone(cluster->nodes.at[i]->row)) return true;
+    return false;
+}
+
 const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost) {
+    if (UNLIKELY(draft->l->some_alone) && is_refused(cluster)) return "failpoint some_alone";
     if (cluster->kind == VAL_template) return template_nests(draft, cluster, kernel, cost);
     return only_nest(draft, cluster, kernel, cost);
 }
@@ -118,16 +126,16 @@ typedef struct ClusterParts {
     VEC(Cluster *) clusters;
 } ClusterParts;
 
-/* A node made of pieces becomes one cluster per piece. */
-static void expand_pieces(Lower *l, Cluster *cluster, ClusterParts *parts) {
+/* A node made of pieces becomes one cluster per piece; false: it can't be. */
+static bool expand_pieces(Lower *l, Cluster *cluster, ClusterParts *parts) {
     enum { ROOM = 1024 };
     if (cluster->kind != VAL_pieces) {
         VEC_PUSH(l->arena, &parts->clusters, cluster);
-        return;
+        return true;
     }
     Copy *const copies = ARENA_ARRAY(l->arena, Copy, ROOM);
     const int n = pieces_of(l, cluster->nodes.at[0], copies, ROOM);
-    if (n < 0) lower_bail(l, cluster->nodes.at[0], "no loop program for these arguments");
+    if (n < 0) return false;
     for (int i = 0; i < n; i++) {
         Cluster *const part = ARENA_NEW(l->arena, Cluster);
         part->kind = VAL_pointwise;
@@ -135,20 +143,22 @@ static void expand_pieces(Lower *l, Cluster *cluster, ClusterParts *parts) {
         VEC_PUSH(l->arena, &part->nodes, cluster->nodes.at[0]);
         VEC_PUSH(l->arena, &parts->clusters, part);
     }
+    return true;
 }
 
-void lower_group(Lower *l, const Group *group, Step *step) {
+const char *lower_group(Lower *l, const Group *group, Step *step) {
     Draft draft = {.l = l, .arena = l->arena, .tile = -1, .tile_param = -1};
     Kernel *const kernel = ARENA_NEW(l->arena, Kernel);
     ClusterParts parts = {0};
     VEC(Nest) nests = {0};
-    for (int c = 0; c < group->clusters.n; c++) expand_pieces(l, group->clusters.at[c], &parts);
+    for (int c = 0; c < group->clusters.n; c++)
+        if (!expand_pieces(l, group->clusters.at[c], &parts)) return "no loop program for these arguments";
     for (int c = 0; c < parts.clusters.n; c++) {
         const Cluster *const cluster = parts.clusters.at[c];
         Kernel part = *kernel;
         part.n_nests = 0;
         const char *const why = draft_cluster(&draft, cluster, &part, NULL);
-        if (why) lower_bail(l, cluster->nodes.n ? cluster->nodes.at[0] : NULL, why);
+        if (why) return why;
         for (int i = 0; i < part.n_nests; i++) VEC_PUSH(l->arena, &nests, part.nests[i]);
         *kernel = part;
     }
@@ -163,4 +173,5 @@ void lower_group(Lower *l, const Group *group, Step *step) {
     for (int i = 0; i < draft.bufs.n; i++)
         step->bufs[i] = draft.homes.at[i] ? val_info(l, draft.homes.at[i])->slot : draft.slots.at[i];
     group_ops(l, group, step);
+    return NULL;
 }

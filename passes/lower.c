@@ -200,10 +200,9 @@ static void check_list(const Lower *l, const Node *node) {
              MAX_OUTS);
 }
 
-static void native_step(Lower *l, const Group *group, Step *step) {
-    Node *const node = group->clusters.at[0]->nodes.at[0];
+void call_step(Lower *l, Node *node, StepKind kind, Step *step) {
     check_list(l, node);
-    *step = (Step){.kind = STEP_native, .row = node->row, .write_back = group->write_back, .workspace = -1};
+    *step = (Step){.kind = kind, .row = node->row, .workspace = -1};
     step->n_outs = node->n_outs;
     step->device = node->outs[0].base.meta->device;
     step->outs = ARENA_ARRAY(l->arena, PlanValue *, node->n_outs + 1);
@@ -224,13 +223,20 @@ static void native_step(Lower *l, const Group *group, Step *step) {
     give_generator(l, node, step);
     settle_device(l, node, step);
     check_devices(l, node, step);
-    step->workspace = workspace_slot(l, step);
+    if (step->kind == STEP_native) step->workspace = workspace_slot(l, step);
 }
 
-static void kernel_step(Lower *l, const Group *group, Step *step) {
+static const char *native_step(Lower *l, const Group *group, Step *step) {
+    call_step(l, group->clusters.at[0]->nodes.at[0], STEP_native, step);
+    step->write_back = group->write_back;
+    return NULL;
+}
+
+static const char *kernel_step(Lower *l, const Group *group, Step *step) {
     const Cluster *const first = group->clusters.at[0];
     const Node *const node = first->nodes.n ? first->nodes.at[0] : NULL;
-    lower_group(l, group, step);
+    const char *const why = lower_group(l, group, step);
+    if (why) return why;
     bool known = false;
     for (int b = 0; b < step->kernel->n_bufs; b++) {
         if (step->bufs[b] < 0) continue;
@@ -240,15 +246,21 @@ static void kernel_step(Lower *l, const Group *group, Step *step) {
         known = true;
     }
     settle_device(l, node, step);
+    return NULL;
+}
+
+void lower_to_step(Lower *l, const Group *group) {
+    Step step;
+    const bool native = group->clusters.at[0]->kind == VAL_native;
+    const char *const why = (native ? native_step : kernel_step)(l, group, &step);
+    if (why)
+        lower_alone(l, group, why);
+    else
+        VEC_PUSH(l->arena, &l->plan->steps, step);
 }
 
 static void lower_steps(Lower *l) {
-    for (int i = 0; i < l->groups.n; i++) {
-        const Group *const group = l->groups.at[i];
-        Step step;
-        (group->clusters.at[0]->kind == VAL_native ? native_step : kernel_step)(l, group, &step);
-        VEC_PUSH(l->arena, &l->plan->steps, step);
-    }
+    for (int i = 0; i < l->groups.n; i++) lower_to_step(l, l->groups.at[i]);
 }
 
 /* the rest of the plan: from here on it stands without the graph ------------------------------- */

@@ -12,6 +12,7 @@
  *   position.c    affine arithmetic: positions through broadcasts, views and strides
  *   nest.c        one cluster to one nest, by evaluating stored values backwards
  *   kernel.c      one group to one Kernel: buffers, parameters, the template
+ *   alone.c       ops without a loop program: steps that eager runs
  *   memory.c      slots and the arena
  *
  * A *position* is the row-major number of an element in its value's logical sizes, as an affine
@@ -113,6 +114,8 @@ typedef struct Lower {
     Arena *arena;
     Plan *plan;
     bool fuse, fast;           /* PassOptions */
+    bool alone;                /* eager stands behind the plan: it runs what does not lower (alone.c) */
+    bool some_alone;           /* some ops are taken for such */
     int most_bufs, most_nodes; /* of a nest */
     ValInfo *vals;             /* by value id */
     Cluster **cluster;         /* by node id; NULL: views. Behind the last one by Cluster.reader */
@@ -281,7 +284,14 @@ int group_last_node(const Group *group); /* where it runs, as a place in the pro
 const char *nest_overwrites(const Nest *nest, int buf);
 /* why not, or NULL */
 const char *draft_cluster(Draft *draft, const Cluster *cluster, Kernel *kernel, NestCost *cost);
-void lower_group(Lower *l, const Group *group, Step *step);
+/* why not, or NULL */
+const char *lower_group(Lower *l, const Group *group, Step *step);
+/* lower.c: adds the group's step, or several where it has to be taken apart. */
+void lower_to_step(Lower *l, const Group *group);
+/* The step that calls the op on values in slots. */
+void call_step(Lower *l, Node *node, StepKind kind, Step *step);
+/* alone.c: of a group that has no kernel. */
+void lower_alone(Lower *l, const Group *group, const char *why);
 bool pieces_known(const Node *node);
 bool pieces_independent(const Node *node);
 int pieces_of(Lower *l, Node *node, Copy *copies, int room); /* their number */

@@ -207,13 +207,36 @@ static Status read_tensor(PlanReader *r, Arg *out) {
     return ST_OK;
 }
 
+/* Of a pointwise op that eager runs an operand may be a number. */
+static bool is_slot_name(const PlanReader *r) {
+    for (SlotKind kind = SLOT_input; kind <= SLOT_arena; kind++) {
+        const size_t n = strlen(prefixes[kind]);
+        if (!strncmp(r->in.at, prefixes[kind], n) && r->in.at[n] >= '0' && r->in.at[n] <= '9') return true;
+    }
+    return !strncmp(r->in.at, "None", 4);
+}
+
 static Status read_arg(PlanReader *r, ParamType type, Arg *out) {
+    const bool tensor = type == PT_tensor || type == PT_tensor_opt;
     if (type == PT_tensors || type == PT_tensors_opt) return read_values(r, out);
-    if (type == PT_tensor || type == PT_tensor_opt) return read_tensor(r, out);
+    if (tensor && is_slot_name(r)) return read_tensor(r, out);
+    if (tensor) type = PT_scalar;
     const int known = r->numbers->runtime_floats.n;
     TRY(arg_parse(r->numbers, type, &r->in, out));
     if (r->numbers->runtime_floats.n == known) return ST_OK;
     return reader_expected(&r->in, "a runtime float of the list before this");
+}
+
+static Status read_reason(PlanReader *r, Step *step) {
+    const size_t n = strcspn(r->in.at, ")\n");
+    char *const why = arena_copy(r->arena, r->in.at, n + 1);
+    if (!why) return ST_MEMORY;
+    why[n] = '\0';
+    step->kind = STEP_eager;
+    step->why = why;
+    r->in.at += n;
+    EAT(&r->in, ")");
+    return ST_OK;
 }
 
 static Status read_native(PlanReader *r, Step *step) {
@@ -228,6 +251,7 @@ static Status read_native(PlanReader *r, Step *step) {
         EAT(&r->in, " to ");
         if (!device_parse(r->in.at, &r->in.at, &step->device)) return reader_expected(&r->in, "a device");
     }
+    if (step->row && reader_eat(&r->in, " by eager (")) return read_reason(r, step);
     if (!reader_eat(&r->in, "  workspace ")) return ST_OK;
     return read_slot_later(r, r->workspaces.at[r->plan->steps.n] = ARENA_NEW(r->arena, int));
 }
@@ -312,10 +336,12 @@ static Status read_op(PlanReader *r, Step *step) {
     step->kind = n == 4 && !memcmp(name, "copy", n) ? STEP_copy : STEP_native;
     step->row = step->kind == STEP_native ? row_of(name, n) : NULL;
     step->n_outs = n_outs;
-    if ((step->kind == STEP_native && (!step->row || step->row->kind != KIND_kernel)) || step_outs(step) != n_outs)
+    if ((step->kind == STEP_native && !step->row) || step_outs(step) != n_outs)
         return reader_expected(&at, "an op that is a step, with its results");
     EAT(&r->in, "(");
-    return read_native(r, step);
+    TRY(read_native(r, step));
+    return step->kind == STEP_native && step->row->kind != KIND_kernel ? reader_expected(&at, "an op with a kernel")
+                                                                       : ST_OK;
 }
 
 /* "  0  [outs = ]name(args)[  p0 = ...]  2 ops[, writes back]" */
@@ -429,7 +455,7 @@ static Status find_slots(PlanReader *r) {
     for (int s = 0; s < r->plan->steps.n; s++) {
         Step *const step = &r->plan->steps.at[s];
         if (r->workspaces.at[s]) step->workspace = *r->workspaces.at[s];
-        if (step->kind == STEP_native) step->device = step->outs[0]->base.meta->device;
+        if (step->row) step->device = step->outs[0]->base.meta->device;
         for (int b = 0; step->kernel && b < step->kernel->n_bufs; b++)
             if (step->bufs[b] >= 0) step->device = r->plan->slots.at[step->bufs[b]].meta->device;
     }
@@ -599,7 +625,7 @@ static Status check_call(const PlanReader *r, const Step *step) {
 static Status check_calls(const PlanReader *r) {
     for (int s = 0; s < r->plan->steps.n; s++) {
         const Step *const step = &r->plan->steps.at[s];
-        if (step->kind != STEP_native || check_call(r, step) == ST_OK) continue;
+        if (!step->row || check_call(r, step) == ST_OK) continue;
         char said[sizeof error_slot()->message];
         if (error_pending() == ST_MEMORY) return ST_MEMORY;
         memcpy(said, error_slot()->message, sizeof said);

@@ -11,6 +11,7 @@
  *     0  k0_add_gelu(in0, in1, arena0)  p0 = s0, p1 = float 0  2 ops
  *     1  out0 = aten::cat([in0, in1 as f32[8]{2} at 1], 0)  workspace arena1  1 op, writes back
  *     2  out1 = copy(out0) to board  1 op
+ *     3  arena1 = aten::flip(arena0, [0]) by eager (an index that is not affine)  1 op
  *   memory
  *     arena0  f32[8,768]  at 0, 24576 bytes, steps 0..1
  *   arena 24576 bytes
@@ -125,6 +126,7 @@ static void print_native(const Plan *plan, Text *text, const Step *step) {
     }
     text_puts(text, ")");
     if (step->kind == STEP_copy) text_printf(text, " to %s", DEVICE_TEXT(step->device));
+    if (step->kind == STEP_eager) text_printf(text, " by eager (%s)", step->why);
     if (step->workspace < 0) return;
     text_puts(text, "  workspace ");
     print_slot_name(plan, text, step->workspace);

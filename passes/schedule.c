@@ -387,6 +387,8 @@ static Lower *lower_new(Graph *graph, const PassOptions *options) {
     Lower *const l = ARENA_NEW(graph->arena, Lower);
     *l = (Lower){.graph = graph, .env = graph->env, .arena = graph->arena};
     l->fuse = !options->unfused;
+    l->alone = !options->must_run;
+    l->some_alone = l->alone && failpoint("some_alone");
     const bool small = failpoint("small_nests"); /* so that most graphs have several */
     l->most_bufs = small ? 4 : MAX_BUFS;
     l->most_nodes = small ? 6 : MAX_NODES;

@@ -174,8 +174,17 @@ static Status settle_executable(Executable *e, const CompileReport *info) {
     return request->repeat ? executable_repeat(e) : ST_OK;
 }
 
+static void note_alone(const Plan *plan, CompileReport *info) {
+    const Step *first;
+    info->alone = plan_eager_steps(plan, &first);
+    if (!first) return;
+    snprintf(info->alone_why, sizeof info->alone_why, "%s runs by itself: %s", first->row->name, first->why);
+    LOG(compile, INFO, "%s", info->alone_why);
+}
+
 Status compile_plan(Plan *plan, CompileReport *info, Executable **out) {
     info->kernels += plan->steps.n;
+    if (!info->n_plans) note_alone(plan, info);
     plan->extensions = info->extensions, plan->unversioned = info->unversioned;
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,

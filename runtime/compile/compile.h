@@ -42,6 +42,8 @@ typedef struct CompileReport {
     Graph *stages[STAGE_scheduled + 1];
     int kernels, nests;            /* entries of the call sequence; distinct loop nests in them */
     int generated, loaded, reused; /* nests compiled now; taken from the disk; whose code was there already */
+    int alone;                     /* steps of the first plan that eager runs, as their ops do not lower */
+    char alone_why[160];           /* the first of them and why; "" */
     const char *part;              /* of it that the next plan is: forward, backward; NULL: it has one */
     bool interpreted;              /* no generated code: the interpreter runs the same kernels */
     int tuned;                     /* nests that have one */

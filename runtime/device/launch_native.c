@@ -1,5 +1,5 @@
 /* launch_native.c: a step of a plan that is no kernel: the device's native kernel of an op, a user's op, or a copy
- * between devices, on tensors over the values' places in the slots. */
+ * between devices, on tensors over the values' places in the slots; and an op that does not lower, by eager. */
 #include "runtime/base/room.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/custom_op.h"
@@ -69,17 +69,30 @@ static Arg wrap_arg(Wrapped *wrapped, Arg arg) {
     return A_VALS(list, arg.n);
 }
 
-/* A user's op makes its own results, which are copied to where the plan wants them. */
-static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *outs) {
-    sn_tensor *made[MAX_OUTS] = {0};
-    TRY(dispatch(row, FORM_functional, args, NULL, made));
+/* A user's op, and one that eager runs, makes its own results, which are copied to where the plan wants them. */
+static Status take_results(const OpRow *row, sn_tensor *const *made, sn_tensor *const *outs) {
     for (int i = 0; i < row->n_out; i++) {
-        TRY(custom_op_check_result(row, i, made[i]->base.meta, outs[i]->base.meta));
         const Arg copy[] = {A_VAL(&outs[i]->base), A_VAL(&made[i]->base), A_BOOL(false)};
         sn_tensor *written;
         TRY(dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written));
     }
     return ST_OK;
+}
+
+static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *outs) {
+    sn_tensor *made[MAX_OUTS] = {0};
+    TRY(dispatch(row, FORM_functional, args, NULL, made));
+    for (int i = 0; i < row->n_out; i++) TRY(custom_op_check_result(row, i, made[i]->base.meta, outs[i]->base.meta));
+    return take_results(row, made, outs);
+}
+
+/* Below all keys but the device's: the graph has what they would add. Strides may be others than the plan's, which lays
+ * out values anew. */
+static Status call_eager(const OpRow *row, const Arg *args, Key key, sn_tensor *const *outs) {
+    sn_tensor *made[MAX_OUTS] = {0};
+    OpCall call = {.row = row, .args = args, .outs = made, .n_outs = row->n_out, .key = key};
+    TRY(dispatch_entry(row, key)(&call));
+    return take_results(row, made, outs);
 }
 
 static Status call_wrapped(Wrapped *wrapped, const Step *step) {
@@ -92,6 +105,7 @@ static Status call_wrapped(Wrapped *wrapped, const Step *step) {
     TRY(wrapped->status);
     if (op_dynamic(step->row)) return call_custom(step->row, args, outs);
     const DeviceRow *const device = device_row(step->device);
+    if (step->kind == STEP_eager) return call_eager(step->row, args, device->key, outs);
     OpCall call = {.row = step->row, .args = args, .outs = outs, .n_outs = step_outs(step), .key = device->key};
     if (call_is_empty(&call)) return ST_OK;
     if (step->workspace >= 0) call.workspace = launch->slots[step->workspace];

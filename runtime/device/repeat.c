@@ -38,6 +38,8 @@ static bool step_refused(Repeat *repeat, const Executable *e, int s) {
         repeat_never(repeat, "%s is an op of the program, whose body runs on the host", step->row->name);
     else if (step->kind == STEP_native && step->row->flags & OPF_flow)
         repeat_never(repeat, "%s goes through its rounds on the host", step->row->name);
+    else if (step->kind == STEP_eager)
+        repeat_never(repeat, "%s runs by itself: %s", step->row->name, step->why);
     else if (step->kind == STEP_copy && device_is_host(step->device))
         repeat_never(repeat, "a value is copied to the host");
     else if (step->kind == STEP_copy && !is_number_copy(e->plan, step))

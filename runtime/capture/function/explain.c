@@ -135,6 +135,7 @@ static void step_text(const Plan *plan, int i, Text *text) {
         text_printf(text, "%s%s", k ? ", " : "", row ? row->name : "?");
     }
     text_printf(text, "%s%lld bytes\n", step->n_ops ? "; " : "a copy; ", (long long)plan_step_bytes(plan, step));
+    if (step->kind == STEP_eager) text_printf(text, "      runs by itself, as in eager: %s\n", step->why);
     char *const remark = plan_step_remark(plan, i);
     if (remark) text_printf(text, "      %s\n", remark);
     mem_free(remark);

@@ -44,6 +44,7 @@ static void kernel_json(const Plan *plan, int at, Text *text) {
     text_printf(text, ", \"kind\": \"%s\", \"ops\": [",
                 step->kind == STEP_copy     ? "copy"
                 : step->kind == STEP_native ? "native"
+                : step->kind == STEP_eager  ? "eager"
                 : step->kernel->template    ? step->kernel->template->row->name
                                             : "loops");
     for (int i = 0; i < step->n_ops; i++) {

@@ -100,18 +100,32 @@ static void count_fallback(sn_function *fn, const char *reason, int64_t ops, int
     if (copy) VEC_PUSH(fn->arena, &fn->fallbacks, ((FallbackRow){copy, ops, calls}));
 }
 
+static bool ran_plan(const Trace *trace) { return trace->state == TRACE_compiled || trace->state == TRACE_interpreted; }
+
+static bool has_alone(const Trace *trace) { return ran_plan(trace) && trace->variant && trace->variant->info.alone; }
+
+/* Ops that eager ran in the middle of a compiled sequence. */
+static int64_t count_alone(sn_function *fn, const Trace *trace) {
+    if (!has_alone(trace)) return 0;
+    const int64_t n = min_i64(trace->variant->info.alone, trace->ops.n); /* parts of one op may be several */
+    count_fallback(fn, trace->variant->info.alone_why, n, 0);
+    fn->stats.ops_eager += n;
+    return n;
+}
+
 static void count_trace(sn_function *fn, const Trace *trace) {
     if (fn->stats.calls <= 1) return; /* the first call is left out [semantics C14] */
     const bool waits = trace->state == TRACE_eager && trace->waits;
-    if (trace->state != TRACE_compiled && !waits) count_fallback(fn, reason_of(trace), trace->ops.n, 0);
+    const int64_t ops = trace->ops.n - count_alone(fn, trace);
+    if (trace->state != TRACE_compiled && !waits) count_fallback(fn, reason_of(trace), ops, 0);
     if (waits)
-        fn->stats.ops_waiting += trace->ops.n;
+        fn->stats.ops_waiting += ops;
     else if (trace->state == TRACE_compiled)
-        fn->stats.ops_generated += trace->ops.n;
+        fn->stats.ops_generated += ops;
     else if (trace->state == TRACE_interpreted)
-        fn->stats.ops_interpreted += trace->ops.n;
+        fn->stats.ops_interpreted += ops;
     else
-        fn->stats.ops_eager += trace->ops.n;
+        fn->stats.ops_eager += ops;
 }
 
 static void count_outside(sn_function *fn, const OutsideOps *ops) {
@@ -148,6 +162,7 @@ static void report(sn_function *fn, const Capture *c) {
                         : trace->state == TRACE_interpreted ? SN_PATH_INTERPRETED
                                                             : SN_PATH_EAGER;
         add_part(&ran, now, why_not(trace));
+        if (has_alone(trace)) add_part(&ran, SN_PATH_EAGER, trace->variant->info.alone_why);
     }
     for (int i = 0; i < c->outside_ops.n; i++) {
         count_outside(fn, &c->outside_ops.at[i]);

@@ -31,7 +31,8 @@ struct ReplayProgram {
     int *result;            /* by call output: trace value, or -1: absent; then those of the prints */
     const char **labels;    /* of the prints, each a label or NULL */
     int n_prints;
-    _Atomic int64_t hits[2]; /* as generated code, by the interpreter */
+    _Atomic int64_t hits[2];  /* as generated code, by the interpreter */
+    _Atomic int64_t alone[2]; /* of the ops of these: those that eager ran */
 };
 
 #endif

@@ -20,8 +20,10 @@ static int program_shown(const ReplayProgram *p) { return p->n_out + p->n_prints
 void program_count(const ReplayProgram *p, sn_stats *stats) {
     const int64_t generated = atomic_load(&p->hits[0]), interpreted = atomic_load(&p->hits[1]);
     stats->calls += generated + interpreted;
-    stats->ops_generated += generated * p->n_ops;
-    stats->ops_interpreted += interpreted * p->n_ops;
+    const int64_t alone[] = {atomic_load(&p->alone[0]), atomic_load(&p->alone[1])};
+    stats->ops_generated += generated * p->n_ops - alone[0];
+    stats->ops_interpreted += interpreted * p->n_ops - alone[1];
+    stats->ops_eager += alone[0] + alone[1];
 }
 
 /* Lines --------------------------------------------------------------------------------------- */
@@ -325,6 +327,13 @@ static Status launch(const ReplayMatch *match, sn_tensor **out) {
     return UNLIKELY(match->program->n_prints) ? launch_and_print(match, outs, out) : launch_quietly(match, outs, out);
 }
 
+static COLD void count_alone(ReplayProgram *p, const CompileReport *info, sn_state *state) {
+    const int64_t n = min_i64(info->alone, p->n_ops);
+    atomic_fetch_add_explicit(&p->alone[info->interpreted], n, memory_order_relaxed);
+    state->last_path = SN_PATH_MIXED;
+    if (!info->interpreted) state->last_reason = info->alone_why;
+}
+
 Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
     ReplayProgram *const p = match->program;
     Variant *const v = match->launch->variant;
@@ -337,6 +346,7 @@ Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
     state->last_path = v->info.interpreted ? SN_PATH_INTERPRETED : SN_PATH_COMPILED;
     state->last_reason = v->info.interpreted ? v->info.reason : "";
     atomic_fetch_add_explicit(&p->hits[v->info.interpreted], 1, memory_order_relaxed);
+    if (UNLIKELY(v->info.alone)) count_alone(p, &v->info, state);
     atomic_fetch_add_explicit(&v->hits, 1, memory_order_relaxed);
     return ST_OK;
 }
