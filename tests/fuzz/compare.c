@@ -30,6 +30,7 @@ typedef struct ModeRow {
     bool saved;                    /* later calls are those of a plan that was saved and loaded */
     bool one_launch;               /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
     bool extended;                 /* with what a program adds: passes, back ends, stances (extend.c) */
+    sn_dynamic dynamic;
     bool background; /* code comes when it comes, at the latest before the calls that repeat settings; on the CPU, where
                         they are exact, too, numerics fast */
 } ModeRow;
@@ -37,6 +38,9 @@ typedef struct ModeRow {
 static const ModeRow modes[] = {
     {"eager at any size", SN_COMPILE_EAGER, "one_size", NULL},
     {"interpreted", SN_COMPILE_VERIFY, "codegen,verify_passes", "codegen,verify_passes,small_nests"},
+    /* All sizes are symbols; and ops that do not lower, which eager runs. */
+    {"symbolic", SN_COMPILE_VERIFY, "codegen,verify_passes", "codegen,verify_passes,some_alone",
+     .dynamic = SN_DYNAMIC_ALWAYS},
     /* Before the next one, so that it is the one that makes code. */
     {"background", SN_COMPILE_VERIFY, "", NULL, .background = true},
     {"verify", SN_COMPILE_VERIFY, "", NULL},
@@ -44,7 +48,7 @@ static const ModeRow modes[] = {
     {"one launch", SN_COMPILE_VERIFY, "", NULL, .one_launch = true},
     {"extended", SN_COMPILE_VERIFY, "", NULL, .extended = true},
     {"extended replay", SN_COMPILE_REPLAY, "", NULL, .extended = true},
-    {"saved", SN_COMPILE_REPLAY, "", NULL, .saved = true}};
+    {"saved", SN_COMPILE_REPLAY, "", "some_alone", .saved = true}};
 enum { TAUGHT_CALLS = 6 };
 
 static int call_count(const FzProgram *variant) { return variant ? ALL_CALLS : PLAIN_CALLS; }
@@ -117,6 +121,7 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
     const sn_compile_options options = {.size = sizeof options,
                                         .mode = mode ? mode->mode : SN_COMPILE_EAGER,
                                         .background = background,
+                                        .dynamic = mode ? mode->dynamic : SN_DYNAMIC_AUTO,
                                         .numerics = background && fz_device == SN_CPU ? SN_FAST : SN_EXACT,
                                         .preset = one_launch ? SN_PRESET_REDUCE_OVERHEAD : SN_PRESET_DEFAULT,
                                         .backend = mode && mode->extended ? fz_back_end(c->seed) : NULL};

@@ -1,9 +1,11 @@
 /* check_leaves.c: a backward inside a compiled function, from one float result of a row to one of its float tensors,
  * which alone requires a gradient: eager gives it one or leaves it without, and compiled code the same bits, the same
- * none or the same error; by compiled code, and op by op where compiling fails. */
+ * none or the same error; by compiled code, also with all sizes symbolic and with ops that eager runs in the middle of
+ * it, and op by op where compiling fails. */
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
 #include "tests/ops/ops.h"
+#include "tests/ops/symbolic.h"
 
 typedef struct OneEdge { /* the closure of the function */
     const SampleCall *call;
@@ -46,28 +48,46 @@ static void stay_silent(void *context, int level, const char *topic, const char 
     (void)context, (void)level, (void)topic, (void)line;
 }
 
+typedef struct BackwardWay {
+    const char *failpoint;
+    sn_dynamic dynamic;
+    bool whole; /* all of it is compiled */
+} BackwardWay;
+
+static bool ran_eagerly(sn_function *fn) {
+    const char *const said = sn_explain(fn);
+    return strstr(said, "runs by itself") || strstr(said, "not compiled: ");
+}
+
+static void check_way(const Case *c, const BackwardWay *way, OneEdge *edge, int leaf, const char *want) {
+    sn_function *const fn = sn_compile(body, edge, SN_COMPILE_OPTIONS(.dynamic = way->dynamic));
+    failpoint_set(way->failpoint);
+    for (int i = 0; i < 2; i++) {
+        Text got = {0};
+        see_call(c, fn, edge, leaf, &got);
+        if (strcmp(want, text_str(&got)))
+            ops_fail(c, "%s, result %d, tensor %d, call %d\n  eager    %.300s  compiled %.300s", way->failpoint,
+                     edge->result, leaf, i + 1, want, text_str(&got));
+        text_free(&got);
+    }
+    if (way->whole && ran_eagerly(fn) && !symbolic_listed(c->row, SYMBOLIC_backward))
+        ops_fail(c, "result %d, tensor %d, all sizes symbolic: %.300s", edge->result, leaf, sn_explain(fn));
+    failpoint_set("");
+    sn_function_free(fn);
+}
+
 static void check_edge(const Case *c, int result, int leaf) {
-    static const char *const ways[] = {"codegen", "pass:joint"};
+    static const BackwardWay ways[] = {{"codegen", SN_DYNAMIC_AUTO, false},
+                                       {"codegen", SN_DYNAMIC_ALWAYS, true},
+                                       {"codegen,some_alone", SN_DYNAMIC_ALWAYS, false},
+                                       {"pass:joint", SN_DYNAMIC_AUTO, false}};
     OneEdge edge = {.result = result};
     Text want = {0};
     sn_function *const eager = sn_compile(body, &edge, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
     see_call(c, eager, &edge, leaf, &want);
     sn_function_free(eager);
     sn_logging_set(stay_silent, NULL, NULL);
-    for (int way = 0; way < COUNT_OF(ways); way++) {
-        sn_function *const fn = sn_compile(body, &edge, NULL);
-        failpoint_set(ways[way]);
-        for (int i = 0; i < 2; i++) {
-            Text got = {0};
-            see_call(c, fn, &edge, leaf, &got);
-            if (strcmp(text_str(&want), text_str(&got)))
-                ops_fail(c, "%s, result %d, tensor %d, call %d\n  eager    %.300s  compiled %.300s", ways[way], result,
-                         leaf, i + 1, text_str(&want), text_str(&got));
-            text_free(&got);
-        }
-        failpoint_set("");
-        sn_function_free(fn);
-    }
+    for (int way = 0; way < COUNT_OF(ways); way++) check_way(c, &ways[way], &edge, leaf, text_str(&want));
     sn_logging_set(NULL, NULL, NULL);
     ops_count();
     text_free(&want);

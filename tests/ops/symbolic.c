@@ -1,0 +1,32 @@
+/* symbolic.c: see symbolic.h. A row that is not listed must compile whole; one that is and does must leave the list. */
+#include "tests/ops/symbolic.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Unlowered {
+    const char *row;
+    SymbolicMode mode;
+    const char *reason;
+} Unlowered;
+
+static const Unlowered unlowered[] = {};
+enum { UNLOWERED = sizeof unlowered / sizeof *unlowered };
+
+static bool met[UNLOWERED + 1];
+
+bool symbolic_listed(const OpRow *row, SymbolicMode mode) {
+    for (int i = 0; i < UNLOWERED; i++)
+        if (unlowered[i].mode == mode && !strcmp(unlowered[i].row, row->name)) return met[i] = true;
+    return false;
+}
+
+int symbolic_stale(const char *only_row, SymbolicMode mode) {
+    int n = 0;
+    for (int i = 0; i < UNLOWERED; i++) {
+        if (unlowered[i].mode != mode || met[i] || (only_row && strcmp(only_row, unlowered[i].row))) continue;
+        printf("%s compiles with all sizes symbolic: it leaves the list (%s)\n", unlowered[i].row, unlowered[i].reason);
+        n++;
+    }
+    return n;
+}
