@@ -52,8 +52,11 @@ static Status read_meta(PlanReader *r, const Meta **out) {
 static const OpRow *row_of(const char *name, size_t n) {
     OpForm form;
     const OpRow *const row = op_find(name, n, &form);
-    return row && form == FORM_functional && !row->alias_of ? row : NULL;
+    return row && form == FORM_functional ? row : NULL;
 }
+
+/* A device has kernels of the rows that aliases stand for. */
+static bool has_kernel(const OpRow *row) { return row->kind == KIND_kernel && !row->alias_of; }
 
 /* the head ------------------------------------------------------------------------------------ */
 
@@ -340,8 +343,7 @@ static Status read_op(PlanReader *r, Step *step) {
         return reader_expected(&at, "an op that is a step, with its results");
     EAT(&r->in, "(");
     TRY(read_native(r, step));
-    return step->kind == STEP_native && step->row->kind != KIND_kernel ? reader_expected(&at, "an op with a kernel")
-                                                                       : ST_OK;
+    return step->kind == STEP_native && !has_kernel(step->row) ? reader_expected(&at, "an op with a kernel") : ST_OK;
 }
 
 /* "  0  [outs = ]name(args)[  p0 = ...]  2 ops[, writes back]" */
