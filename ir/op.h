@@ -66,6 +66,7 @@ enum {                      /* flags */
        OPF_passes_numbers = 1 << 26, /* its rule only computes with its floats and scalars */
        OPF_flow = 1 << 27,           /* control flow: its bodies are graphs, as texts among its arguments */
        OPF_limits_numbers = 1 << 28, /* its meta rule refuses some floats, of results of any dtype */
+       OPF_moves = 1 << 29,          /* each element of its result is one of its tensors', or a number's */
        OPF_may_fail = OPF_check | OPF_user | OPF_flow
 };
 
@@ -77,6 +78,19 @@ typedef enum CheckKind {
     CHECK_unit,    /* probabilities: from 0 to 1 */
     CHECK_enough   /* as many elements as a mask has ones */
 } CheckKind;
+
+/* What a checked position must lie below: a size of the parameter that `check.of` names. */
+typedef enum BoundKind {
+    BOUND_none,    /* no positions */
+    BOUND_rows,    /* the size of a tensor's first dim */
+    BOUND_dim,     /* of the dim that the parameter "dim" says, of a tensor or in a list of sizes */
+    BOUND_each,    /* of the dim that an element of a list of positions stands for; a mask stands for several */
+    BOUND_all,     /* all elements */
+    BOUND_plane,   /* all elements of the last 2 dims */
+    BOUND_volume,  /* all elements of the last 3 dims */
+    BOUND_classes, /* dim 1, or 0 where it is the only one */
+    BOUND_number   /* the parameter itself */
+} BoundKind;
 
 /* The number that leaves self as it is as argument 1. */
 typedef enum Neutral { NEUTRAL_none, NEUTRAL_zero, NEUTRAL_one } Neutral;
@@ -190,6 +204,8 @@ struct OpRow {
     struct {
         CheckKind kind;
         const char *param; /* NULL: no values are checked; else OPF_check is set */
+        BoundKind bound;   /* of positions */
+        const char *of;    /* whose size that is */
     } check;
     Neutral neutral;
     ProductArgs product;
@@ -237,6 +253,9 @@ bool number_is_special(bool is_float, int64_t bits);
  * The schema's type decides: a SymInt may, and of rows that compute with it element by element, or only pass it on, a
  * Scalar, a float and a number that stands for a Tensor. Dims, modes and flags are what rules branch on. */
 bool op_number_may_vary(const OpRow *row, const Param *param);
+/* What the positions in a checked parameter, or in element `item` of a list of them, must lie below; may be symbolic.
+ * NO_INT: the row checks no positions, or the argument is none. */
+int64_t op_check_bound(const OpRow *row, const Arg *args, int item, SymEnv *env);
 /* Raises ST_UNSUPPORTED where an argument is a symbol or a runtime value and its parameter's number may not vary: the
  * row's rules would take it for a plain one. */
 Status op_numbers_check(const OpRow *row, const Arg *args);
