@@ -183,8 +183,14 @@ typedef struct GraphMemory {
 /* Views by numbers stay inside of the memory that they name, as far as it is known (memory NULL: before any call). The
  * ids are dense; *at is the node that an error speaks of. */
 Status graph_check_reach(Graph *graph, const GraphMemory *memory, const Node **at);
+/* How much memory its views by numbers name before and from each input's first element on, by input: raises what the
+ * arrays have. The ids are dense. */
+Status graph_find_reach(Graph *graph, const int64_t *symbols, int64_t *before, int64_t *behind);
 /* Every symbol that the graph has is given by an input: by a size that is this symbol alone, or as an int. */
 Status graph_check_symbols(Graph *graph);
+/* Makes ints behind the inputs of symbols that none gives: those of a part of a function, whose numbers came from
+ * before it. */
+Status graph_give_symbols(Graph *graph);
 /* Whether there is anything to check. */
 bool graph_names_memory(const Graph *graph);
 

@@ -3,7 +3,8 @@
  * Every value is followed to what it is a view of: its root and the elements from the root's first to its own, which
  * may be symbolic. The memory of a result is known: it is as long as its layout says. That of an input is the caller's:
  * the verifier leaves it open (`memory` NULL), a call says how much there is before and behind the input's first
- * element. What follows from symbols is checked at the call, too. */
+ * element. What follows from symbols is checked at the call, too.
+ * Who makes inputs asks how much is wanted. */
 #include <stdio.h>
 
 #include "ir/alias.h"
@@ -20,6 +21,7 @@ typedef struct Reaching {
     Arena *arena;
     RootPlace *places; /* by value id */
     const Node *node;
+    int64_t *before, *behind; /* by input: what is wanted of its memory; NULL: it is checked */
 } Reaching;
 
 static bool names_memory(const OpRow *row) { return row->flags & OPF_places; }
@@ -85,6 +87,11 @@ static Status outside(const Reaching *r, int64_t from, int64_t span, int64_t bef
                        (long long)-before, (long long)(behind - 1));
 }
 
+static void want(const Reaching *r, int input, int64_t from, int64_t span) {
+    if (-from > r->before[input]) r->before[input] = -from;
+    if (from + span > r->behind[input]) r->behind[input] = from + span;
+}
+
 /* The view of this size, stride and offset from `place` on. */
 static Status check_view(const Reaching *r, RootPlace place, const Arg *size, const Arg *stride, int64_t offset) {
     const char *const name = op_form_name(r->node->row, r->node->form);
@@ -96,6 +103,7 @@ static Status check_view(const Reaching *r, RootPlace place, const Arg *size, co
     if (!place.root && r->memory)
         return error_raise(ST_UNSUPPORTED, "%s: what self is a view of depends on its strides", name);
     if (!place.root || !known_number(r, sym_add(r->graph->env, place.offset, offset), &from)) return ST_OK;
+    if (r->before && !place.root->def) return want(r, place.root->index, from, span), ST_OK;
     if (!room_of(r, place.root, &before, &behind)) return ST_OK;
     const bool fits = from >= -before && from <= behind && span <= behind - from;
     return fits ? ST_OK : outside(r, from, span, before, behind);
@@ -119,17 +127,27 @@ static Status follow(Reaching *r) {
     return check_node(r);
 }
 
-Status graph_check_reach(Graph *graph, const GraphMemory *memory, const Node **at) {
-    if (!graph_names_memory(graph)) return ST_OK;
-    Arena *const arena = arena_new();
-    Reaching r = {graph, memory, arena, arena ? ARENA_ARRAY(arena, RootPlace, graph->n_vals + 1) : NULL, NULL};
-    Status status = r.places ? ST_OK : ST_MEMORY;
-    for (int i = 0; status == ST_OK && i < graph->inputs.n; i++)
-        r.places[graph->inputs.at[i]->id] = (RootPlace){graph->inputs.at[i], 0};
-    for (r.node = graph->first; r.node && status == ST_OK; r.node = r.node->next) {
-        *at = r.node;
-        status = follow(&r);
+static Status follow_all(Reaching *r, const Node **at) {
+    if (!graph_names_memory(r->graph)) return ST_OK;
+    r->arena = arena_new();
+    r->places = r->arena ? ARENA_ARRAY(r->arena, RootPlace, r->graph->n_vals + 1) : NULL;
+    Status status = r->places ? ST_OK : ST_MEMORY;
+    for (int i = 0; status == ST_OK && i < r->graph->inputs.n; i++)
+        r->places[r->graph->inputs.at[i]->id] = (RootPlace){r->graph->inputs.at[i], 0};
+    for (r->node = r->graph->first; r->node && status == ST_OK; r->node = r->node->next) {
+        *at = r->node;
+        status = follow(r);
     }
-    arena_free(arena);
+    arena_free(r->arena);
     return status;
+}
+
+Status graph_check_reach(Graph *graph, const GraphMemory *memory, const Node **at) {
+    return follow_all(&(Reaching){.graph = graph, .memory = memory}, at);
+}
+
+Status graph_find_reach(Graph *graph, const int64_t *symbols, int64_t *before, int64_t *behind) {
+    const GraphMemory memory = {symbols, before, behind};
+    const Node *at;
+    return follow_all(&(Reaching){.graph = graph, .memory = &memory, .before = before, .behind = behind}, &at);
 }

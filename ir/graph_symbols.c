@@ -53,22 +53,36 @@ static void give_all(Binding *b) {
     }
 }
 
-static Status unbound(const Binding *b, const char *who) {
-    return error_raise(ST_ARGUMENT, "graph %s: %s has s%d, which is no input's size by itself and no int input",
-                       b->graph->name, who, b->missing);
+/* The first symbol that has no value, -1: there is none; *who mentions it. */
+static int first_missing(Graph *graph, const char **who, Status *status) {
+    Binding b = {graph, ARENA_ARRAY(graph->arena, bool, sym_free_count(graph->env) + 1), -1};
+    *status = b.given ? ST_OK : ST_MEMORY;
+    if (!b.given) return -1;
+    give_all(&b);
+    for (int i = 0; i < graph->inputs.n && b.missing < 0; i++) {
+        *who = graph->inputs.at[i]->name;
+        ask_meta(&b, graph->inputs.at[i]->base.meta);
+    }
+    for (const Node *node = graph->first; node && b.missing < 0; node = node->next) {
+        *who = op_form_name(node->row, node->form);
+        ask_node(&b, node);
+    }
+    return b.missing;
 }
 
 Status graph_check_symbols(Graph *graph) {
-    Binding b = {graph, ARENA_ARRAY(graph->arena, bool, sym_free_count(graph->env) + 1), -1};
-    if (!b.given) return ST_MEMORY;
-    give_all(&b);
-    for (int i = 0; i < graph->inputs.n; i++) {
-        ask_meta(&b, graph->inputs.at[i]->base.meta);
-        if (b.missing >= 0) return unbound(&b, graph->inputs.at[i]->name);
-    }
-    for (const Node *node = graph->first; node; node = node->next) {
-        ask_node(&b, node);
-        if (b.missing >= 0) return unbound(&b, op_form_name(node->row, node->form));
-    }
-    return ST_OK;
+    const char *who;
+    Status status;
+    const int missing = first_missing(graph, &who, &status);
+    if (missing < 0) return status;
+    return error_raise(ST_ARGUMENT, "graph %s: %s has s%d, which is no input's size by itself and no int input",
+                       graph->name, who, missing);
+}
+
+Status graph_give_symbols(Graph *graph) {
+    const char *who;
+    Status status;
+    for (int missing; (missing = first_missing(graph, &who, &status)) >= 0;)
+        graph_int_input(graph, sym_free_at(graph->env, missing));
+    return status;
 }

@@ -118,8 +118,7 @@ static void format_of(DType dtype, int *bits, int *least) {
     *least = dtype == DT_f64 ? -1022 : dtype == DT_f16 ? -14 : -126;
 }
 
-/* What the last place of a number of this size is worth. */
-static double last_place(DType dtype, double exact) {
+double host_last_place(DType dtype, double exact) {
     int bits, least, exponent;
     format_of(dtype, &bits, &least);
     frexp(exact, &exponent); /* of [0.5, 1) */
@@ -132,12 +131,12 @@ static bool rounds_to_infinity(DType dtype, double exact) {
     return fabs(exact) > largest;
 }
 
-static HostError error_at(DType dtype, double value, double exact) {
+HostError host_element_error(DType dtype, double value, double exact) {
     if (value == exact || (isnan(value) && isnan(exact))) return (HostError){0};
     if (isinf(value) && rounds_to_infinity(dtype, exact) && signbit(value) == signbit(exact)) return (HostError){0};
     if (!isfinite(value) || !isfinite(exact)) return (HostError){INFINITY, INFINITY};
     const double apart = fabs(value - exact);
-    return (HostError){apart, apart / last_place(dtype, exact)};
+    return (HostError){apart, apart / host_last_place(dtype, exact)};
 }
 
 bool host_value_measured(const HostValue *value, const HostValue *exact) {
@@ -150,8 +149,9 @@ HostError host_value_error(const HostValue *value, const HostValue *exact) {
     HostError all = {0};
     const size_t item = (size_t)dtype_bytes(value->dtype);
     for (int64_t i = 0; i < value->n; i++) {
-        const HostError one = error_at(value->dtype, element_double(value->dtype, value->bytes + (size_t)i * item),
-                                       element_double(DT_f64, exact->bytes + (size_t)i * sizeof(double)));
+        const HostError one =
+            host_element_error(value->dtype, element_double(value->dtype, value->bytes + (size_t)i * item),
+                               element_double(DT_f64, exact->bytes + (size_t)i * sizeof(double)));
         all.most = fmax(all.most, one.most);
         all.ulps = fmax(all.ulps, one.ulps);
     }

@@ -27,6 +27,8 @@ void host_values_print(const HostValue *got, const HostValue *eager, Text *text)
 typedef struct HostError {
     double most, ulps;
 } HostError;
+HostError host_element_error(DType dtype, double value, double exact);
+double host_last_place(DType dtype, double exact); /* of a number of this size */
 HostError host_value_error(const HostValue *value, const HostValue *exact);
 /* Whether there is anything to be measured. */
 bool host_value_measured(const HostValue *value, const HostValue *exact);

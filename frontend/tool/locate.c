@@ -6,29 +6,15 @@
  *         result is used up by its neighbours shows so.
  *
  * For a target with gradients then the same on the graph that has the ops of the gradients, too. */
-#include "frontend/tool/locate.h"
-
 #include <stdio.h>
 #include <string.h>
 
-#include "frontend/graph_handle.h"
-#include "passes/passes.h"
+#include "frontend/tool/inputs.h"
+#include "frontend/tool/locator.h"
+#include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
-#include "runtime/compile/compile.h"
 
 enum { RUNS = 2 /* the second is compiled */ };
-
-typedef struct Locator {
-    const TargetOptions *o;
-    Way way;
-    sn_tensor *in[TARGET_INPUTS]; /* kept */
-    int n_in;
-    Arena *arena;
-    Graph *graph; /* whose nodes have their places */
-    const char *text;
-    const char *source; /* the file that places of the text are in; NULL: it is no text */
-    Located *out;
-} Locator;
 
 /* Cuts ---------------------------------------------------------------------------------------- */
 
@@ -78,14 +64,14 @@ static void run_once(const Locator *l, sn_function *fn, HostValue *values, int n
     const sn_scope scope = sn_scope_begin();
     sn_seed(0);
     for (int i = 0; i < l->n_in; i++) {
-        in[i] = sn_clone_ex(sn_detach(l->in[i]), sn_int(SN_PRESERVE_FORMAT));
-        if (sn_requires_grad(l->in[i])) sn_requires_grad_(in[i], true);
+        in[i] = input_copy(l->in[i], sn_dtype_of(l->in[i]));
     }
-    if (out && sn_call(fn, in, l->n_in, out, n_out) == SN_OK)
+    if (out && !sn_check() && call_with_numbers(fn, in, l->n_in, &l->numbers, out, n_out) == SN_OK)
         for (int i = 0; i < n_out; i++) {
             host_value_free(&values[i]);
             values[i] = host_value(out[i]);
         }
+    for (int i = 0; i < l->n_in; i++) sn_release(in[i]);
     sn_scope_end(scope);
     mem_free(out);
 }
@@ -165,168 +151,22 @@ static const Node *find_node(const Locator *l) {
     return NULL;
 }
 
-/* What is said of it -------------------------------------------------------------------------- */
-
-/* Line `line` of a text, without blanks before it. */
-static void copy_line(const char *text, int line, char *out, size_t room) {
-    while (--line > 0 && text) text = (text = strchr(text, '\n')) ? text + 1 : NULL;
-    if (!text) text = "";
-    text += strspn(text, " ");
-    snprintf(out, room, "%.*s", (int)strcspn(text, "\n"), text);
-}
-
-static void name_place(const Locator *l, const Node *node, char *out, size_t room) {
-    char site[256] = "";
-    if (node->site) site_name(node->site, site, sizeof site);
-    const size_t n = strlen(l->graph->name);
-    const bool own = l->source && !strncmp(site, l->graph->name, n) && site[n] == ':';
-    snprintf(out, room, "%s%s", own ? l->source : "", own ? site + n : site);
-}
-
-/* The i-th node of the text, which was read again: its line is that of the text. */
-static void say_node(const Locator *l, const Node *node) {
-    Arena *const arena = arena_new();
-    Graph *graph;
-    Text text = {0};
-    snprintf(l->out->op, sizeof l->out->op, "%s", op_form_name(node->row, node->form));
-    name_place(l, node, l->out->place, sizeof l->out->place);
-    if (arena && graph_parse(arena, l->text, strlen(l->text), &graph) == ST_OK) {
-        graph_print_notes(graph, (GraphNotes){.types = true}, &text);
-        graph_number(graph);
-        const Node *same = graph->first;
-        while (same && same->id != node->id) same = same->next;
-        if (same) copy_line(text_str(&text), same->line, l->out->text, sizeof l->out->text);
-    }
-    text_free(&text);
-    arena_free(arena);
-    error_clear();
-    l->out->found = true;
-}
-
-/* Graphs -------------------------------------------------------------------------------------- */
-
-/* Where an error in a text is said to be: what it says, or its line. */
-static void name_text_sites(Graph *graph) {
-    char place[300];
-    for (Node *node = graph->first; node; node = node->next) {
-        snprintf(place, sizeof place, node->where ? "%s" : "%s:%d", node->where ? node->where : graph->name,
-                 node->line);
-        node->site = site_of_text(place);
-    }
-}
-
-/* l->graph: with the places of a graph of the target, as the text that it prints. */
-static Status take_graph(Locator *l, sn_graph *graph, const char *source) {
-    const char *const printed = arena_strdup(l->arena, sn_graph_text(graph));
-    if (!printed) return ST_MEMORY;
-    l->source = source;
-    TRY(graph_parse(l->arena, printed, strlen(printed), &l->graph));
-    const Node *from = graph->graph->first;
-    for (Node *node = l->graph->first; node && from; node = node->next, from = from->next)
-        node->line = from->line, node->site = from->site;
-    if (source) name_text_sites(l->graph);
-    l->text = printed;
-    graph_number(l->graph);
-    return ST_OK;
-}
-
-typedef struct JointJob {
-    Graph *graph;
-    const bool *want, *defined;
-} JointJob;
-
-static Status append_joint(void *context) {
-    const JointJob *const job = context;
-    TRY(passes_run(job->graph, "functionalize", NULL));
-    TRY(joint_append(job->graph, &(JointSpec){.want = job->want, .grad_defined = job->defined}));
-    return passes_run(job->graph, "joint", NULL);
-}
-
-/* The graph goes on with the ops of the gradients, whose seeds are ones. */
-static Status add_gradients(Locator *l) {
-    Graph *const graph = l->graph;
-    const int n = graph->inputs.n;
-    bool *const want = ARENA_ARRAY(l->arena, bool, n + 1), *const defined =
-                                                               ARENA_ARRAY(l->arena, bool, graph->outputs.n + 1);
-    if (!want || !defined) return ST_MEMORY;
-    for (int i = 0; i < n && i < l->n_in; i++) want[i] = sn_requires_grad(l->in[i]);
-    for (int i = 0; i < graph->outputs.n; i++) {
-        const GVal *const value = graph->outputs.at[i].value;
-        defined[i] = value && dtype_is_float(value->base.meta->dtype);
-    }
-    CompileReport info = {0};
-    JointJob job = {graph, want, defined};
-    TRY(compile_guarded(graph, append_joint, &job, &info));
-    graph_number(graph);
-    Text text = {0};
-    graph_print(graph, &text);
-    l->text = arena_strdup(l->arena, text_str(&text));
-    text_free(&text);
-    return l->text ? ST_OK : ST_MEMORY;
-}
-
-/* One for each output that has a gradient, laid out as its type says. */
-static Status add_seeds(Locator *l, sn_tensor *const *results) {
-    for (int i = 0; l->n_in < l->graph->inputs.n; i++) {
-        if (i >= TARGET_OUTPUTS || l->n_in == TARGET_INPUTS) return error_raise(ST_UNSUPPORTED, "too many gradients");
-        if (!results[i] || !dtype_is_float((DType)sn_dtype_of(results[i]))) continue;
-        sn_tensor *const seed = sn_keep(sn_ones_like(sn_detach(results[i])));
-        if (!seed) return error_pending();
-        l->in[l->n_in++] = seed;
-    }
-    return ST_OK;
-}
-
-/* Results of the eager graph, for their sizes. */
-static Status run_results(const Locator *l, sn_tensor **results) {
-    sn_graph *const graph = sn_graph_parse(l->text, strlen(l->text));
-    sn_function *const fn = graph ? sn_graph_compile(graph, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER)) : NULL;
-    if (fn) sn_call(fn, l->in, l->n_in, results, l->graph->outputs.n);
-    sn_function_free(fn);
-    sn_graph_free(graph);
-    return error_pending();
-}
-
 static Status locate_backward(Locator *l) {
     sn_tensor *results[TARGET_OUTPUTS] = {NULL};
-    if (l->graph->outputs.n > TARGET_OUTPUTS) return error_raise(ST_UNSUPPORTED, "too many results");
-    TRY(run_results(l, results));
-    TRY(add_gradients(l));
-    TRY(add_seeds(l, results));
-    for (int i = 0; i < l->n_in; i++) sn_requires_grad_(l->in[i], false);
+    TRY(locator_run(l, results));
+    TRY(locator_join(l));
+    TRY(locator_seed(l, results));
     const Node *const node = find_node(l);
     l->out->backward = node != NULL;
-    if (node) say_node(l, node);
-    return ST_OK;
-}
-
-/* Of the target ------------------------------------------------------------------------------- */
-
-static Status take_inputs(Locator *l, sn_tensor *const *in, int n) {
-    for (int i = 0; i < n; i++) {
-        l->in[i] = sn_keep(sn_clone_ex(sn_detach(in[i]), sn_int(SN_PRESERVE_FORMAT)));
-        if (!l->in[i]) return error_pending();
-        l->n_in++;
-        if (sn_requires_grad(in[i])) sn_requires_grad_(l->in[i], true);
-    }
+    if (node) locator_say(l, node);
     return ST_OK;
 }
 
 static Status locate_in(Locator *l, Target *t, int call) {
-    sn_tensor *in[TARGET_INPUTS];
-    int n = 0;
-    if (call && l->o->vary) target_inputs(l->o, t, DEFAULT_SIZE * (call + 1));
-    TRY(error_pending());
-    sn_graph *const graph = way_graph(l->o, t, in, &n);
-    if (!graph) return error_pending();
-    const bool own = t->graph && target_is_file(l->o->name) && !l->o->device_given;
-    Status status = take_inputs(l, in, n);
-    if (status == ST_OK) status = take_graph(l, graph, own ? l->o->name : NULL);
-    way_graph_free(t, graph);
-    TRY(status);
+    TRY(locator_take(l, t, call));
     const Node *const node = find_node(l);
-    if (node) say_node(l, node);
-    if (node || !(t->backward || l->o->grad)) return ST_OK;
+    if (node) locator_say(l, node);
+    if (node || !l->gradients) return ST_OK;
     return locate_backward(l);
 }
 
@@ -342,6 +182,5 @@ void locate_difference(const TargetOptions *o, Way way, int call, Located *out) 
         error_clear();
         way_close(&t);
     }
-    for (int i = 0; i < l.n_in; i++) sn_release(l.in[i]);
-    arena_free(l.arena);
+    locator_end(&l);
 }

@@ -1,4 +1,4 @@
-/* target.c: see target.h. Random inputs: floats normal, ints 0..3, bools by sign. */
+/* target.c: see target.h. */
 #include "frontend/tool/target.h"
 
 #include <dlfcn.h>
@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "frontend/graph_handle.h"
+#include "frontend/tool/inputs.h"
 #include "frontend/tool/sample.h"
 #include "ir/graph.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "samples/work.h"
-
-enum { MAX_SYMBOLS = 256 };
 
 static const char *const modes[] = {"verify", "replay", "eager"}; /* by sn_compile_mode, as in commands.def */
 
@@ -33,6 +33,18 @@ static void add_input_type(CommandLine *a, TargetOptions *o) {
         o->inputs[o->n_inputs++] = a->value;
 }
 
+/* "s0=16"; that the target has it is seen where it is made. */
+static void add_number(CommandLine *a, TargetOptions *o) {
+    int symbol, end = 0;
+    long long value;
+    if (o->n_numbers == TARGET_NUMBERS)
+        arguments_refuse(a, "too many numbers:");
+    else if (sscanf(a->value, "s%d=%lld%n", &symbol, &value, &end) != 2 || symbol < 0 || a->value[end])
+        arguments_refuse(a, "no symbol=number:");
+    else
+        o->numbers[o->n_numbers++] = a->value;
+}
+
 /* Values whose words are in the order of their enum. */
 static bool take_words(CommandLine *a, TargetOptions *o) {
     int word;
@@ -46,6 +58,8 @@ bool take_target(CommandLine *a, TargetOptions *o) {
     if (take_name(a, &o->name)) return true;
     if (is_option(a, "input"))
         add_input_type(a, o);
+    else if (is_option(a, "number"))
+        add_number(a, o);
     else if (is_option(a, "device"))
         read_device(a, o);
     else if (take_count(a, "outputs", 0, TARGET_OUTPUTS, &o->n_out))
@@ -58,76 +72,11 @@ bool take_target(CommandLine *a, TargetOptions *o) {
     return true;
 }
 
-/* The same values on any device: they are drawn on the CPU. */
-static sn_tensor *random_tensor(const SymEnv *env, const Meta *meta, int64_t symbol) {
-    int64_t sizes[MAX_RANK], symbols[MAX_SYMBOLS];
-    if (sym_free_count(env) > MAX_SYMBOLS) {
-        error_raise(ST_UNSUPPORTED, "more than %d symbolic sizes", MAX_SYMBOLS);
-        return NULL;
-    }
-    for (int i = 0; i < MAX_SYMBOLS; i++) symbols[i] = symbol;
-    for (int d = 0; d < meta->rank; d++) sizes[d] = sym_eval(env, meta->sizes[d], symbols);
-    const sn_ints list = {sizes, meta->rank};
-    const DCategory category = dtype_category(meta->dtype);
-    if (category == CAT_float) return sn_to(sn_randn(list, SN_F32), (sn_dtype)meta->dtype);
-    if (category == CAT_bool) return sn_gt_scalar(sn_randn(list, SN_F32), sn_float(0));
-    return sn_to(sn_mul_scalar(sn_rand(list, SN_F32), sn_float(4)), (sn_dtype)meta->dtype);
-}
-
-static void add_input(const TargetOptions *o, Target *t, const SymEnv *env, const Meta *meta) {
-    sn_tensor *const made =
-        sn_to_device(random_tensor(env, meta, t->symbol), (sn_device)(o->device_given ? o->device : meta->device));
-    if (made && o->grad && dtype_is_float(meta->dtype)) sn_requires_grad_(made, true);
-    if (made && t->n_in < TARGET_INPUTS) t->in[t->n_in++] = sn_keep(made);
-}
-
-/* The reader says what it wants where; this, of which option. */
-static void name_input(const char *given) {
-    ErrorSlot *const slot = error_slot();
-    char said[sizeof slot->message];
-    memcpy(said, slot->message, sizeof said);
-    snprintf(slot->message, sizeof slot->message, "--input '%.200s': %.*s", given, (int)sizeof said - 256, said);
-}
-
-static void add_given(const TargetOptions *o, Target *t) {
-    Arena *const arena = arena_new();
-    SymEnv *const env = arena ? sym_env_new(arena) : NULL;
-    for (int i = 0; env && i < o->n_inputs; i++) {
-        Meta *meta;
-        const char *end;
-        t->exit_code = EXIT_usage;
-        if (meta_parse(arena, env, o->inputs[i], &end, &meta) != ST_OK) {
-            name_input(o->inputs[i]);
-            break;
-        }
-        if (*end) {
-            error_raise(ST_PARSE, "--input '%s': unexpected '%s'", o->inputs[i], end);
-            break;
-        }
-        t->exit_code = EXIT_wrong;
-        add_input(o, t, env, meta);
-    }
-    arena_free(arena);
-}
-
-static void add_of_graph(const TargetOptions *o, Target *t) {
-    const char *const text = sn_graph_text(t->graph);
-    Arena *const arena = arena_new();
-    Graph *graph;
-    if (arena && graph_parse(arena, text, strlen(text), &graph) == ST_OK) {
-        t->n_out = graph->outputs.n;
-        for (int i = 0; !o->n_inputs && i < graph->inputs.n; i++)
-            add_input(o, t, graph->env, graph->inputs.at[i]->base.meta);
-    }
-    arena_free(arena);
-}
-
 void target_inputs(const TargetOptions *o, Target *t, int64_t symbol) {
     for (int i = 0; i < t->n_in; i++) sn_release(t->in[i]);
-    t->n_in = 0;
+    t->n_in = t->numbers.n = 0;
     t->symbol = symbol;
-    if (t->graph) add_of_graph(o, t);
-    if (!sn_check()) add_given(o, t);
+    inputs_make(o, t);
 }
 
 static Status move_inputs(Arena *arena, Graph *graph, Device device) {
@@ -140,15 +89,28 @@ static Status move_inputs(Arena *arena, Graph *graph, Device device) {
     return ST_OK;
 }
 
-/* The same graph with all its inputs on the device: types of the rest are inferred from theirs. */
-static sn_graph *moved_graph(const char *text, size_t n, Device device) {
+static Status prepare(const TargetOptions *o, Arena *arena, Graph *graph, bool *changed) {
+    const int ints = graph->int_inputs.n;
+    if (o->device_given) TRY(move_inputs(arena, graph, o->device));
+    TRY(graph_give_symbols(graph));
+    *changed = o->device_given || graph->int_inputs.n != ints;
+    return ST_OK;
+}
+
+/* The same graph with all its inputs on the device that is asked for (types of the rest are inferred from theirs), and
+ * with an int for each symbol that no input gives. */
+static sn_graph *prepared_graph(const TargetOptions *o, const char *text, size_t n) {
     Arena *const arena = arena_new();
     Graph *graph;
-    Text moved = {0};
-    if (arena && graph_parse(arena, text, n, &graph) == ST_OK && move_inputs(arena, graph, device) == ST_OK)
-        graph_print(graph, &moved);
-    sn_graph *const made = moved.at ? sn_graph_parse(moved.at, moved.n) : NULL;
-    text_free(&moved);
+    Text print = {0};
+    bool changed = false;
+    if (arena && graph_parse(arena, text, n, &graph) == ST_OK && prepare(o, arena, graph, &changed) == ST_OK && changed)
+        graph_print(graph, &print);
+    sn_graph *const made = error_pending() != ST_OK ? NULL
+                           : changed                ? sn_graph_parse(text_str(&print), print.n)
+                                                    : sn_graph_parse(text, n);
+    source_note(o->name, made && changed ? "" : text); /* lines are those of the text that was parsed */
+    text_free(&print);
     arena_free(arena);
     return made;
 }
@@ -159,11 +121,9 @@ static void open_graph(const TargetOptions *o, Target *t) {
     t->exit_code = EXIT_environment;
     if (input_read(o->name, &text, &n) != ST_OK) return;
     t->exit_code = EXIT_wrong;
-    t->graph = o->device_given ? moved_graph(text, n, o->device) : sn_graph_parse(text, n);
-    source_note(o->name, text);
+    t->graph = prepared_graph(o, text, n);
     mem_free(text);
-    if (t->graph && o->device_given) source_note(o->name, ""); /* lines are those of the text that was moved */
-    if (t->graph) target_inputs(o, t, DEFAULT_SIZE);
+    if (t->graph) t->n_out = t->graph->graph->outputs.n, target_inputs(o, t, DEFAULT_SIZE);
 }
 
 /* What a library's constructors or a sample's set-up draw changes no input: those are made once more for each way that
@@ -323,6 +283,21 @@ sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_
     return t->graph ? sn_graph_compile(t->graph, &options) : sn_compile(t->body, t->closure, &options);
 }
 
+int call_values(sn_tensor *const *in, int n_in, const CallNumbers *numbers, sn_value *values) {
+    int n = 0;
+    for (int i = 0, k = 0; i <= n_in; i++) {
+        for (; k < numbers->n && numbers->at[k].before <= i; k++) values[n++] = numbers->at[k].value;
+        if (i < n_in) values[n++] = sn_val(in[i]);
+    }
+    return n;
+}
+
+sn_status call_with_numbers(sn_function *fn, sn_tensor *const *in, int n_in, const CallNumbers *numbers,
+                            sn_tensor **out, int n_out) {
+    sn_value values[TARGET_INPUTS + TARGET_NUMBERS];
+    return sn_call_values(fn, values, call_values(in, n_in, numbers, values), out, n_out);
+}
+
 sn_status target_call(const Target *t, sn_function *fn, sn_tensor **out) {
-    return sn_call(fn, t->in, t->n_in, out, t->n_out);
+    return call_with_numbers(fn, t->in, t->n_in, &t->numbers, out, t->n_out);
 }

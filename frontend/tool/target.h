@@ -9,7 +9,21 @@
 #include "frontend/tool/arguments.h"
 #include "ir/device.h"
 
-enum { TARGET_INPUTS = 64, TARGET_OUTPUTS = 256, DEFAULT_SIZE = 8 /* of what is symbolic */ };
+enum {
+    TARGET_INPUTS = 1024,
+    TARGET_OUTPUTS = 1024,
+    TARGET_NUMBERS = 64,
+    DEFAULT_SIZE = 8 /* of what is symbolic */
+};
+
+/* Numbers among the arguments of a call. */
+typedef struct CallNumbers {
+    int n;
+    struct {
+        sn_value value;
+        int before; /* how many tensors come before it */
+    } at[TARGET_NUMBERS];
+} CallNumbers;
 
 typedef struct Target {
     sn_graph *graph;              /* text graphs */
@@ -17,17 +31,20 @@ typedef struct Target {
     void *closure;                /* samples */
     const char *plan;             /* the file of a saved one */
     bool backward, step;          /* samples: gradients are part of the work; or the body does all of it */
+    bool asks_gradients;          /* graphs: their ops ask for some of the inputs */
     sn_tensor *in[TARGET_INPUTS]; /* kept */
     int n_in, n_out;
+    CallNumbers numbers;
     int64_t symbol; /* what symbolic sizes are now */
     int exit_code;  /* of the error that is pending after target_open */
 } Target;
 
 typedef struct TargetOptions {
     const char *name;
-    const char *given;                 /* the last option; NULL: none */
-    const char *inputs[TARGET_INPUTS]; /* "f32[8,16]" */
-    int n_inputs, n_out;
+    const char *given;                   /* the last option; NULL: none */
+    const char *inputs[TARGET_INPUTS];   /* "f32[8,16]"; of a library's function also "3" or "0.5" */
+    const char *numbers[TARGET_NUMBERS]; /* "s0=16" */
+    int n_inputs, n_numbers, n_out;
     bool outs_given;     /* n_out is --outputs */
     const char *library; /* opened first: it registers ops, passes, back ends; NULL: none */
     bool grad;           /* float inputs require gradients */
@@ -56,6 +73,11 @@ const char *target_mode_name(sn_compile_mode mode);
 sn_function *target_compile(const Target *target, const TargetOptions *o, sn_compile_mode mode);
 /* One call; results are the scope's. */
 sn_status target_call(const Target *target, sn_function *fn, sn_tensor **out);
+/* All arguments in order, tensors with the numbers among them; how many there are. Room TARGET_INPUTS +
+ * TARGET_NUMBERS. */
+int call_values(sn_tensor *const *in, int n_in, const CallNumbers *numbers, sn_value *values);
+sn_status call_with_numbers(sn_function *fn, sn_tensor *const *in, int n_in, const CallNumbers *numbers,
+                            sn_tensor **out, int n_out);
 
 /* The function and the inputs of a sample. False: none has this name. */
 bool target_open_sample(const char *name, Target *out);

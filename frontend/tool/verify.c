@@ -1,23 +1,25 @@
 /* verify.c: `sinter verify`: one target in several ways side by side (ways.h), as a table of its results, gradients and
  * written arguments: the same bits as eager or the first element that differs, and how far from f64; and, where
- * something differs, the first op that does (locate.h). Exit code 0: all bits are eager's. */
+ * something differs, the first op that does (locate.h); where all bits are eager's, the first op that is off f64 by
+ * more than its row's bound (precise.h). Exit code 0: neither. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "frontend/tool/locate.h"
+#include "frontend/tool/precise.h"
 #include "frontend/tool/sample.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
 
 typedef struct VerifyJob {
     TargetOptions target;
-    bool json, no_locate;
+    bool json, no_locate, no_bounds;
     WayRun runs[WAY_COUNT];
     Located first;
+    Located imprecise;
     Way wrong; /* the first that differs; WAY_eager: none */
     int wrong_call;
-    const char *verdict; /* same, differ, error (compiled calls fail), invalid (so do eager ones) */
+    const char *verdict; /* same, inexact, differ, error (compiled calls fail), invalid (so do eager ones) */
 } VerifyJob;
 
 /* What differs -------------------------------------------------------------------------------- */
@@ -160,6 +162,7 @@ static void put_notes(const VerifyJob *job, Text *text) {
         text_free(&note);
     }
     if (unfound(job)) text_printf(text, "%s: no first op: %s\n", way_name(job->wrong, &job->target), unfound(job));
+    if (*job->imprecise.nothing) text_printf(text, "bounds: not looked at: %s\n", job->imprecise.nothing);
 }
 
 static void put_first(const VerifyJob *job, Text *text) {
@@ -170,12 +173,20 @@ static void put_first(const VerifyJob *job, Text *text) {
                 first->place, first->text, first->how);
 }
 
+static void put_imprecise(const VerifyJob *job, Text *text) {
+    const Located *const at = &job->imprecise;
+    if (!at->found) return;
+    text_printf(text, "first op beyond its bound: %s%s%s\n    %s\n    %s\n", at->op, *at->place ? " at " : "",
+                at->place, at->text, at->how);
+}
+
 static void put_table(const VerifyJob *job, Text *text) {
     text_printf(text, "%-23s %-17s %-12s %-9s  %10s  %8s\n", "value", "type", "way", "bits", "off f64 by", "ulps");
     for (int i = 0; i < count_values(job); i++)
         if (is_shown(job, i)) put_value(job, i, text);
     put_notes(job, text);
     put_first(job, text);
+    put_imprecise(job, text);
 }
 
 /* JSON ---------------------------------------------------------------------------------------- */
@@ -246,14 +257,31 @@ static void put_json_notes(const VerifyJob *job, Text *text) {
         text_puts(text, between);
         text_json_string(text, text_str(&note));
         text_free(&note);
+        between = ", ";
+    }
+    if (*job->imprecise.nothing) {
+        Text note = {0};
+        text_printf(&note, "bounds: not looked at: %s", job->imprecise.nothing);
+        text_puts(text, between);
+        text_json_string(text, text_str(&note));
+        text_free(&note);
     }
     text_puts(text, "], ");
 }
 
-static void put_json(const VerifyJob *job, Text *text) {
+static void put_json_located(Text *text, const char *key, const Located *located) {
     const char *const keys[] = {"op", "place", "text", "how"};
-    const Located *const first = &job->first;
-    const char *const values[] = {first->op, first->place, first->text, first->how};
+    const char *const values[] = {located->op, located->place, located->text, located->how};
+    if (!located->found) return;
+    text_printf(text, ", \"%s\": {", key);
+    for (int i = 0; i < 4; i++) {
+        text_puts(text, i ? ", " : "");
+        put_key(text, keys[i], values[i]);
+    }
+    text_puts(text, "}");
+}
+
+static void put_json(const VerifyJob *job, Text *text) {
     int n = 0;
     text_puts(text, "{");
     put_key(text, "target", job->target.name);
@@ -268,14 +296,8 @@ static void put_json(const VerifyJob *job, Text *text) {
     text_puts(text, "], ");
     put_json_notes(job, text);
     put_key(text, "error", job->wrong ? job->runs[job->wrong].error.message : job->runs[WAY_eager].error.message);
-    if (first->found) {
-        text_puts(text, ", \"first\": {");
-        for (int i = 0; i < 4; i++) {
-            text_puts(text, i ? ", " : "");
-            put_key(text, keys[i], values[i]);
-        }
-        text_puts(text, "}");
-    }
+    put_json_located(text, "first", &job->first);
+    put_json_located(text, "beyond_bound", &job->imprecise);
     text_puts(text, "}\n");
 }
 
@@ -305,6 +327,10 @@ static int verify(VerifyJob *job) {
     for (Way way = WAY_eager; way < WAY_COUNT; way++) way_run(&job->target, way, &job->runs[way]);
     judge(job);
     if (job->wrong && !job->no_locate) locate_difference(&job->target, job->wrong, job->wrong_call, &job->first);
+    if (!strcmp(job->verdict, "same") && !job->no_bounds) {
+        locate_imprecision(&job->target, &job->imprecise);
+        if (job->imprecise.found) job->verdict = "inexact";
+    }
     const int code = finish(job);
     for (Way way = WAY_eager; way < WAY_COUNT; way++) way_free(&job->runs[way]);
     return code;
@@ -323,7 +349,7 @@ int command_verify(const Command *self, int argc, char **argv) {
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
         if (!(take_flag(&a, "json", &job.json) || take_flag(&a, "no-locate", &job.no_locate) ||
-              take_target(&a, &job.target)))
+              take_flag(&a, "no-bounds", &job.no_bounds) || take_target(&a, &job.target)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     const int code = check_target(self, &job.target);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "frontend/tool/crash.h"
+#include "frontend/tool/inputs.h"
 #include "frontend/tool/sample.h"
 #include "ir/graph.h"
 #include "runtime/base/alloc.h"
@@ -57,10 +58,10 @@ void way_close(Target *t) {
 }
 
 sn_graph *way_captured(const TargetOptions *o, const Target *t) {
-    sn_value in[TARGET_INPUTS];
-    for (int i = 0; i < t->n_in; i++) in[i] = sn_val(t->in[i]);
+    sn_value in[TARGET_INPUTS + TARGET_NUMBERS];
+    const int n = call_values(t->in, t->n_in, &t->numbers, in);
     sn_function *const fn = target_compile(t, o, SN_COMPILE_VERIFY);
-    sn_graph *const graph = fn ? sn_graph_capture(fn, in, t->n_in) : NULL;
+    sn_graph *const graph = fn ? sn_graph_capture(fn, in, n) : NULL;
     sn_function_free(fn);
     return graph;
 }
@@ -138,9 +139,7 @@ static sn_graph *widened(sn_graph *graph) {
 }
 
 static sn_tensor *widened_input(sn_tensor *t) {
-    sn_tensor *const plain = sn_detach(t), *const wide =
-                                               is_narrow(sn_dtype_of(t)) ? sn_to(plain, SN_F64) : sn_clone(plain);
-    return sn_keep(sn_requires_grad(t) ? sn_requires_grad_(wide, true) : wide);
+    return input_copy(t, is_narrow(sn_dtype_of(t)) ? SN_F64 : sn_dtype_of(t));
 }
 
 /* A target of its own: the graph in f64 with inputs of f64. */
@@ -148,8 +147,12 @@ static void make_reference(const TargetOptions *o, Target *t, Target *out) {
     sn_tensor *in[TARGET_INPUTS];
     int n = 0;
     sn_graph *const graph = way_graph(o, t, in, &n);
-    *out = (Target){.graph = graph ? widened(graph) : NULL, .n_out = t->n_out, .backward = t->backward};
+    *out = (Target){.graph = graph ? widened(graph) : NULL,
+                    .n_out = t->n_out,
+                    .backward = t->backward,
+                    .asks_gradients = t->asks_gradients};
     for (int i = 0; i < n && out->graph; i++) out->in[out->n_in++] = widened_input(in[i]);
+    if (graph == t->graph) out->numbers = t->numbers; /* what is captured has them as constants */
     if (graph) way_graph_free(t, graph);
 }
 
@@ -165,7 +168,7 @@ static void take_gradients(const Target *t, sn_tensor *const *results, WayValues
         roots[n_roots] = results[i];
         seeds[n_roots++] = sn_ones_like(sn_detach(results[i]));
     }
-    if (!n || !n_roots || sn_check()) return;
+    if (!n || !n_roots || t->asks_gradients || sn_check()) return; /* what was saved is gone then */
     sn_gradients((sn_tensors){roots, n_roots}, (sn_tensors){leaves, n}, (sn_tensors){seeds, n_roots}, SN_ALLOW_UNUSED,
                  got);
     out->gradients = true;

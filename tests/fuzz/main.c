@@ -1,6 +1,6 @@
 /* main.c: fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--seconds T] [--save DIR] [--record DIR]
- * [--replay FILE...], --peak (peak.c: nets, whose memory is compared), --cache N (cache.c), or --calls N [--row OP]
- * (calls.c)
+ * [--dump DIR] [--replay FILE...], --peak (peak.c: nets, whose memory is compared), --cache N (cache.c), or --calls N
+ * [--row OP] (calls.c)
  *
  * Programs are written here and run in batches by forked children, so that a crash costs one
  * program: the child says which program it begins and what came of it. A failing one is shrunk,
@@ -38,7 +38,7 @@ typedef struct Options {
     int64_t graphs, seconds, cache, calls;
     uint64_t seed;
     bool json, verbose, stateful, peak, symbolic;
-    const char *save, *record, *row;
+    const char *save, *record, *dump, *row;
     int first_file;
 } Options;
 
@@ -337,9 +337,9 @@ static bool record_all(const Options *o) {
     bool good = true;
     for (int64_t i = 0; i < o->graphs && good; i++) {
         write_case(&c, o->seed + (uint64_t)i, uses);
-        good = fz_record(&c.p, c.seed, o->record);
+        good = o->dump ? fz_dump(&c.p, c.seed, o->dump) : fz_record(&c.p, c.seed, o->record);
     }
-    if (!good) fprintf(stderr, "cannot write to '%s': %s\n", o->record, strerror(errno));
+    if (!good) fprintf(stderr, "cannot write to '%s': %s\n", o->dump ? o->dump : o->record, strerror(errno));
     free(uses);
     return good;
 }
@@ -486,6 +486,8 @@ static bool parse_options(Options *o, int n, char **words) {
             o->save = words[++i];
         } else if (value && !strcmp(words[i], "--record")) {
             o->record = words[++i];
+        } else if (value && !strcmp(words[i], "--dump")) {
+            o->dump = words[++i];
         } else {
             fprintf(stderr, "fuzz: unexpected '%s%s%s'\n", words[i], value ? " " : "", value ? value : "");
             return false;
@@ -500,18 +502,20 @@ int main(int n, char **words) {
     if (!parse_options(&o, n, words)) {
         fprintf(stderr,
                 "fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--verbose] [--seconds T] [--save DIR] "
-                "[--record DIR] [--replay FILE...] | --peak [--symbolic] ... | --cache N [--seed S] [--json] | --calls "
+                "[--record DIR] [--dump DIR] [--replay FILE...] | --peak [--symbolic] ... | --cache N [--seed S] "
+                "[--json] | "
+                "--calls "
                 "N [--row OP] "
                 "[--seed S] [--json] [--verbose]\n");
         return 2;
     }
     setenv("SINTER_CACHE_DIR", "off", 1); /* what is found does not depend on what was compiled before */
     if (o.peak) setenv("SINTER_PLAIN_MALLOC", "1", 1), setenv("SINTER_THREADS", "1", 1);
-    if (!o.record && !fz_user_ops_register()) return 2; /* PyTorch has none of them */
+    if (!o.record && !o.dump && !fz_user_ops_register()) return 2; /* PyTorch and the tool have none of them */
     if (o.cache) return fz_cache(o.cache, o.seed, o.json);
     if (o.calls) return fz_calls(o.calls, o.seed, o.row, o.json, o.verbose);
     if (o.first_file) return replay_files(&o, n, words);
-    if (o.record) return !record_all(&o);
+    if (o.record || o.dump) return !record_all(&o);
     totals.verbose = o.verbose;
     campaign(&o, &totals);
     if (o.peak)

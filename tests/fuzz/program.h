@@ -266,5 +266,7 @@ void fz_run_load(FzRun *run, FzPlanWay way);
  * other implementations (tests/oracle/torch_programs.py). Programs that take random numbers, or autocast, are left out.
  * False: cannot write. */
 bool fz_record(const FzProgram *p, uint64_t seed, const char *dir);
+/* The graphs that calls of it capture, as texts of sn_dump; false: the file cannot be written. */
+bool fz_dump(const FzProgram *p, uint64_t seed, const char *dir);
 
 #endif

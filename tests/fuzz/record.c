@@ -1,8 +1,9 @@
 /* record.c: programs and what eager gives for them, as files. Eager is the fuzzer's reference; what it gets wrong
- * itself is seen only beside another implementation. */
+ * itself is seen only beside another implementation. And the graphs that are captured of programs, for what runs texts:
+ * `sinter verify`. */
 #include <stdio.h>
 
-#include "tests/fuzz/program.h"
+#include "tests/fuzz/run.h"
 
 static bool write_file(const char *dir, uint64_t seed, const char *ending, const Text *text) {
     char path[512];
@@ -40,6 +41,24 @@ bool fz_record(const FzProgram *p, uint64_t seed, const char *dir) {
                       (write_file(dir, seed, "fz", &program) && write_file(dir, seed, "txt", &seen.story));
     text_free(&program);
     fz_seen_free(&seen);
+    fz_run_free(run);
+    return good;
+}
+
+/* Two calls: sizes that differ are symbols. */
+bool fz_dump(const FzProgram *p, uint64_t seed, const char *dir) {
+    const sn_compile_options options = {.size = sizeof options};
+    FzRun *const run = fz_run_new(p, &options);
+    Text text = {0};
+    for (int i = 0; i < 2; i++) {
+        FzSeen seen;
+        fz_run_call(run, i, seed + (uint64_t)i, &seen);
+        fz_seen_free(&seen);
+    }
+    text_puts(&text, sn_dump(run->fn, "capture"));
+    if (sn_check() != SN_OK) sn_error_take(); /* nothing was captured */
+    const bool good = write_file(dir, seed, "txt", &text);
+    text_free(&text);
     fz_run_free(run);
     return good;
 }

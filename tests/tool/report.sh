@@ -38,7 +38,7 @@ has ' us in k2_amax_sub_exp_sum_div</span>'
 has '<td>65536</td><td class="time">'
 has '<td class="time">'
 has '<text x="4" y="14">Memory of cpu</text>'
-has '<title>98304 bytes in 2 blocks: target.c:'
+has '<title>98304 bytes in 2 blocks: inputs.c:'
 has 'mm (%0) with relu (%1): 65536 bytes saved'
 has 'operand must be in memory; 65536 bytes would be saved'
 has '<title>arena1: f32[64,128], 32768 bytes at 32768, steps 1 to 2</title>'
@@ -71,11 +71,11 @@ page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" dig
 "$sinter" memory "$work/memory.json" --svg="$work/memory.svg" >"$work/said" || complain "the snapshot is not read"
 grep -q 'in use, by who asked for it' "$work/said" || complain "who holds memory is not said: $(cat "$work/said")"
 "$check" <"$work/memory.svg" | grep -qE '^[1-9][0-9]* blocks$' || complain "the picture is not read: $("$check" <"$work/memory.svg")"
-grep -q '98304 bytes in 2 blocks: target.c:' "$work/memory.svg" || complain "the picture does not say who holds the inputs"
+grep -q '98304 bytes in 2 blocks: inputs.c:' "$work/memory.svg" || complain "the picture does not say who holds the inputs"
 sed 's/64,128/1024,1024/; s/128,128/1024,1024/' "$work/f.sn" >"$work/large.sn"
 "$sinter" profile "$work/large.sn" --calls=1 --snapshot="$work/large.json" >/dev/null || complain "no large snapshot"
 "$sinter" memory "$work/large.json" --svg="$work/large.svg" >/dev/null
-used=$(grep -c 'fill="#0969da".*<title>4194304 bytes, used, target.c:' "$work/large.svg")
+used=$(grep -c 'fill="#0969da".*<title>4194304 bytes, used, inputs.c:' "$work/large.svg")
 # Where a sanitizer watches blocks, the allocator keeps none of its own.
 [ -n "${ASAN_OPTIONS:-}" ] || [ "$used" = 2 ] || complain "$used blocks of the inputs are drawn as used, not 2"
 "$sinter" memory "$work/memory.json" --svg="$work/none/memory.svg" >/dev/null 2>"$work/err"

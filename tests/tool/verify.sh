@@ -139,6 +139,78 @@ TEXT
 verify 0 branch.sn
 has '^result 0 +f32\[4\] '
 
+# Inputs are as the text says: strides with gaps, shared places, memory around a view by numbers; positions that there
+# are, where they are moved and computed; where bags begin; leaves that gradients are asked for.
+cat >inputs.sn <<'TEXT'
+graph f(%x: f32[4,3]{1,4}, %y: f32[2,3]{9,3}, %z: f16[3,2]{0,1}, %w: f32[3,2], %i: i64[2,2], %j: i32[4], %k: i64[2], %b: i64[3], %v: f32[4]) {
+  %0 = aten::relu(%x)
+  %1 = aten::add.Tensor(%y, 1)
+  %2 = aten::exp(%z)
+  %3 = aten::t(%i)
+  %4 = aten::embedding(%w, %3)
+  %5 = aten::index_select(%w, 1, %j)
+  %6 = aten::mul.Tensor(%k, 2)
+  %7 = aten::index.Tensor(%w, [%6, %k])
+  %8, %9, %10, %11 = aten::_embedding_bag(%w, %j, %b)
+  %12 = sn::view_of(%v, [3], [2], 6)
+  %13 = aten::neg(%12)
+  return %0, %1, %2, %4, %5, %7, %8, %13
+}
+TEXT
+cat >losses.sn <<'TEXT'
+graph f(%x: f32[s0,3], %t: i64[s0], %p: f32[5], %d: i64[4]) {
+  %0 = aten::cross_entropy_loss(%x, %t)
+  %1 = aten::binary_cross_entropy(%p, %p)
+  %2 = aten::floor_divide(%d, %d)
+  return %0, %1, %2
+}
+TEXT
+cat >asks.sn <<'TEXT'
+graph f(%x: f32[4]) {
+  %0 = aten::tanh(%x)
+  %1 = aten::ones_like(%0)
+  %2 = sn::gradients([%0], [%1], [%x], [], [], False)
+  return %2
+}
+TEXT
+cat >sizes.sn <<'TEXT'
+graph f(%x: f32[s0,8], s1: int) {
+  %0 = aten::narrow(%x, 0, 0, s1)
+  %1 = aten::slice.Tensor(%0, 0, s2)
+  return %1
+}
+TEXT
+for target in inputs losses asks; do verify 0 $target.sn --grad; done
+verify 0 sizes.sn
+has '^result 0 +f32\[0,8\]'
+verify 0 sizes.sn --number s0=40 --number=s1=30 --number s2=5
+has '^result 0 +f32\[25,8\]'
+verify 1 sizes.sn --number s1=9
+has 'narrow.*9'
+verify 2 sizes.sn --number s7=9
+has "the inputs have no s7"
+verify 2 sizes.sn --number s1=x
+has "no symbol=number: '--number"
+verify 0 "$library:layers" --input 'f32[s0,8]' --input 'f32[8,8]{1,8}' --number s0=3
+has '^result 0 +f32\[3,8\]'
+
+# An op that loses digits: the same bits in all ways, and none of them right.
+cat >lossy.sn <<'TEXT'
+graph f(%x: f32[64]) {
+  %0 = aten::exp(%x)
+  %1 = my::lossy(%0)
+  %2 = aten::neg(%1)
+  return %2
+}
+TEXT
+verify 1 lossy.sn "--library=$library"
+has '^first op beyond its bound: my::lossy at lossy.sn:3$'
+has '^    element [0-9]+: .*: off by .* ulps, of .* allowed$'
+lacks 'differ'
+verify 1 lossy.sn "--library=$library" --json
+has '"verdict": "inexact".*"beyond_bound": \{"op": "my::lossy", "place": "lossy.sn:3"'
+verify 0 lossy.sn "--library=$library" --no-bounds
+
 # An error of a later call; calls that no way made; a process that ends.
 verify 1 "$library:at_most_8" --input 'f32[s0]' --vary
 has "^eager: error in call 2: .*narrow.*16"

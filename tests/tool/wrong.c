@@ -29,6 +29,12 @@ sn_status ends_process(sn_frame *f) {
 static sn_status same_layout(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
 static sn_status doubled(sn_frame *f) { return sn_out(f, 0, sn_mul_scalar(sn_in(f, 0), sn_float(2))); }
 
+/* x, but for what 10,000 hides of it. */
+static sn_status lossy(sn_frame *f) {
+    sn_tensor *const above = sn_add_scalar(sn_in(f, 0), sn_float(10000));
+    return sn_out(f, 0, sn_sub_scalar(above, sn_float(10000)));
+}
+
 /* Wherever a relu is. */
 static sn_status wrong_relu(sn_graph *g, void *closure) {
     (void)closure;
@@ -97,6 +103,8 @@ static void register_pass(const char *name) {
 __attribute__((constructor)) static void make_mistakes(void) {
     sn_op_register(SN_OP_DESC(.schema = "my::doubled(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = same_layout,
                               .cpu = doubled));
+    sn_op_register(SN_OP_DESC(.schema = "my::lossy(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = same_layout,
+                              .cpu = lossy));
     sn_backend_register("one off", "1", one_off, NULL);
     sn_backend_register("no code", "1", no_code, NULL);
     if (getenv("WRONG_PASS")) register_pass(getenv("WRONG_PASS"));

@@ -1,0 +1,41 @@
+#!/bin/bash
+# dumped.sh SINTER SAMPLES FUZZ PROGRAMS [SAMPLE...]: the graphs that sn_dump shows of samples (all that are named, or
+# all) and of so many random programs are texts that the tool runs: `sinter verify` ends with 0 for each: the same bits in
+# all ways and no op off f64 by more than its row's bound. KEEP=FOLDER: what does not is copied there.
+set -uo pipefail
+sinter=$1 samples=$2 fuzz=$3 programs=$4
+shift 4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0 verified=0
+
+# Each graph of a dump into a file of its own.
+split() { awk -v stem="$2" '/^graph /{n++} n && /^[g }]/{print > (stem "." n ".sn")}' "$1"; }
+
+# What a sample registers, its graphs have.
+verify() {
+    local code
+    "$sinter" verify "$1" ${2:+"--library=$2"} >"$work/said" 2>&1
+    code=$?
+    verified=$((verified + 1))
+    [ $code = 0 ] && return
+    echo "verify $(basename "$1"): exit code $code: $(tail -n 12 "$work/said")"
+    [ -z "${KEEP:-}" ] || cp "$1" "$KEEP"
+    failed=1
+}
+
+mkdir "$work/dumps" "$work/programs"
+[ $# -gt 0 ] || set -- $(cd "$samples" && ls)
+for name in "$@"; do
+    "$sinter" dump "$name" >"$work/dump" 2>"$work/err"
+    split "$work/dump" "$work/dumps/$name"
+done
+"$fuzz" --graphs "$programs" --seed "${SEED:-1}" --dump "$work/programs" || failed=1
+for text in "$work"/programs/*.txt; do split "$text" "$work/dumps/program-$(basename "$text" .txt)"; done
+for graph in "$work"/dumps/*.sn; do
+    name=$(basename "$graph")
+    case $name in program-*) verify "$graph" ;; *) verify "$graph" "${name%%.*}" ;; esac
+done
+[ $verified -gt $programs ] || { echo "only $verified graphs were verified" && failed=1; }
+echo "$verified graphs verified"
+exit $failed
