@@ -87,7 +87,7 @@ static Status outside(const Reaching *r, int64_t from, int64_t span, int64_t bef
                        (long long)-before, (long long)(behind - 1));
 }
 
-static void want(const Reaching *r, int input, int64_t from, int64_t span) {
+static void want_memory(const Reaching *r, int input, int64_t from, int64_t span) {
     if (-from > r->before[input]) r->before[input] = -from;
     if (from + span > r->behind[input]) r->behind[input] = from + span;
 }
@@ -103,7 +103,7 @@ static Status check_view(const Reaching *r, RootPlace place, const Arg *size, co
     if (!place.root && r->memory)
         return error_raise(ST_UNSUPPORTED, "%s: what self is a view of depends on its strides", name);
     if (!place.root || !known_number(r, sym_add(r->graph->env, place.offset, offset), &from)) return ST_OK;
-    if (r->before && !place.root->def) return want(r, place.root->index, from, span), ST_OK;
+    if (r->before && !place.root->def) return want_memory(r, place.root->index, from, span), ST_OK;
     if (!room_of(r, place.root, &before, &behind)) return ST_OK;
     const bool fits = from >= -before && from <= behind && span <= behind - from;
     return fits ? ST_OK : outside(r, from, span, before, behind);

@@ -205,7 +205,7 @@ struct OpRow {
         CheckKind kind;
         const char *param; /* NULL: no values are checked; else OPF_check is set */
         BoundKind bound;   /* of positions */
-        const char *of;    /* whose size that is */
+        const char *of;    /* whose size that is; of probabilities: a parameter with others, or NULL */
     } check;
     Neutral neutral;
     ProductArgs product;

@@ -2,7 +2,7 @@
  * of a call, as the row's body, kernel or decomposition has it. `test_ops domain` holds it to what calls refuse. */
 #include "ir/op.h"
 
-static const Arg *argument(const OpRow *row, const Arg *args, const char *name) {
+static const Arg *named_argument(const OpRow *row, const Arg *args, const char *name) {
     return &args[op_param_find(row->alias_of ? row->alias_of : row, name)];
 }
 
@@ -30,14 +30,14 @@ static int64_t last_dims(const Meta *meta, int dims, SymEnv *env) {
 
 int64_t op_check_bound(const OpRow *row, const Arg *args, int item, SymEnv *env) {
     if (!row->check.bound) return NO_INT;
-    const Arg *const of = argument(row, args, row->check.of);
+    const Arg *const of = named_argument(row, args, row->check.of);
     switch (row->check.bound) {
     case BOUND_rows:
         return size_at(of, 0);
     case BOUND_dim:
-        return size_at(of, argument(row, args, "dim")->i);
+        return size_at(of, named_argument(row, args, "dim")->i);
     case BOUND_each:
-        return size_at(of, dim_of_item(argument(row, args, row->check.param), item));
+        return size_at(of, dim_of_item(named_argument(row, args, row->check.param), item));
     case BOUND_all:
         return of->val->meta->numel;
     case BOUND_plane:

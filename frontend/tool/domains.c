@@ -4,13 +4,13 @@
 typedef struct Narrowing {
     Graph *graph;
     const int64_t *symbols;
-    Domain *at; /* by value id */
+    ValueDomain *at; /* by value id */
 } Narrowing;
 
 /* A domain that would be left empty stays as it is: no value suits both. */
-static void narrow(Narrowing *n, const Val *val, Domain to) {
+static void narrow(Narrowing *n, const Val *val, ValueDomain to) {
     if (!val) return;
-    Domain *const own = &n->at[((const GVal *)val)->id];
+    ValueDomain *const own = &n->at[((const GVal *)val)->id];
     own->unit |= to.unit, own->leaf |= to.leaf, own->bags |= to.bags;
     if (!to.counted) return;
     const int64_t least = own->counted && own->least > to.least ? own->least : to.least;
@@ -19,7 +19,7 @@ static void narrow(Narrowing *n, const Val *val, Domain to) {
     own->counted = true, own->least = least, own->past = past;
 }
 
-static void narrow_all(Narrowing *n, const Arg *arg, Domain to) {
+static void narrow_all(Narrowing *n, const Arg *arg, ValueDomain to) {
     if (arg->kind == ARG_tensor) narrow(n, arg->val, to);
     for (int i = 0; arg->kind == ARG_tensors && i < arg->n; i++) narrow(n, arg->vals[i], to);
 }
@@ -30,7 +30,7 @@ static void compute_of_zeros(Narrowing *n, const Node *node) {
     for (int k = 0; k < node->n_outs; k++) asked |= node->outs[k].base.meta && n->at[node->outs[k].id].counted;
     for (int i = 0; asked && i < node->row->n_params; i++)
         if (node->args[i].kind == ARG_tensor && node->args[i].val && dtype_is_int(node->args[i].val->meta->dtype))
-            narrow(n, node->args[i].val, (Domain){.counted = true, .past = 1});
+            narrow(n, node->args[i].val, (ValueDomain){.counted = true, .past = 1});
 }
 
 /* Through ops that move elements: whole views and copies, those of slices from their first argument alone. */
@@ -49,7 +49,7 @@ static void ask_positions(Narrowing *n, const Node *node, const Arg *checked) {
         const int64_t bound = op_check_bound(node->row, node->args, i, n->graph->env);
         const Val *const val = checked->kind == ARG_tensors ? checked->vals[i] : checked->val;
         if (bound != NO_INT)
-            narrow(n, val, (Domain){.counted = true, .past = sym_eval(n->graph->env, bound, n->symbols)});
+            narrow(n, val, (ValueDomain){.counted = true, .past = sym_eval(n->graph->env, bound, n->symbols)});
     }
 }
 
@@ -66,37 +66,39 @@ static void ask_bags(Narrowing *n, const Node *node, const Arg *indices) {
     const SymEnv *const env = n->graph->env;
     if (offsets && indices->kind == ARG_tensor) {
         const int64_t count = sym_eval(env, indices->val->meta->numel, n->symbols);
-        narrow(n, offsets->val, (Domain){.counted = true, .bags = true, .past = count + 1});
+        narrow(n, offsets->val, (ValueDomain){.counted = true, .bags = true, .past = count + 1});
     }
     const Arg *const maxima = tensor_called(node, "maximum_indices");
     const int64_t rows = maxima ? op_check_bound(node->row, node->args, 0, n->graph->env) : NO_INT;
-    if (rows != NO_INT) narrow(n, maxima->val, (Domain){.counted = true, .past = sym_eval(env, rows, n->symbols)});
+    if (rows != NO_INT) narrow(n, maxima->val, (ValueDomain){.counted = true, .past = sym_eval(env, rows, n->symbols)});
     if (bags && grad && grad->val->meta->rank) {
         const int64_t count = sym_eval(env, grad->val->meta->sizes[0], n->symbols);
-        narrow(n, bags->val, (Domain){.counted = true, .past = count});
+        narrow(n, bags->val, (ValueDomain){.counted = true, .past = count});
     }
 }
 
-static void ask(Narrowing *n, const Node *node) {
+static void ask_domain(Narrowing *n, const Node *node) {
     const OpRow *const row = node->row;
-    if (row->flags & OPF_gradients) narrow_all(n, &node->args[2], (Domain){.leaf = true});
+    if (row->flags & OPF_gradients) narrow_all(n, &node->args[2], (ValueDomain){.leaf = true});
     if (!row->check.param) return;
     const Arg *const checked = &node->args[op_param_find(row->alias_of ? row->alias_of : row, row->check.param)];
     if (checked->kind != ARG_tensor && checked->kind != ARG_tensors) return;
+    const Arg *const other = row->check.kind == CHECK_unit && row->check.of ? tensor_called(node, row->check.of) : NULL;
+    if (other) narrow_all(n, other, (ValueDomain){.unit = true});
     if (row->check.kind == CHECK_unit)
-        narrow_all(n, checked, (Domain){.unit = true});
+        narrow_all(n, checked, (ValueDomain){.unit = true});
     else if (row->check.kind == CHECK_divisor)
-        narrow_all(n, checked, (Domain){.counted = true, .least = 1, .past = 5});
+        narrow_all(n, checked, (ValueDomain){.counted = true, .least = 1, .past = 5});
     else
         ask_positions(n, node, checked), ask_bags(n, node, checked);
 }
 
-Domain *graph_domains(Graph *graph, Arena *arena, const int64_t *symbols) {
+ValueDomain *graph_domains(Graph *graph, Arena *arena, const int64_t *symbols) {
     graph_number(graph);
-    Narrowing n = {graph, symbols, ARENA_ARRAY(arena, Domain, graph->n_vals + 1)};
+    Narrowing n = {graph, symbols, ARENA_ARRAY(arena, ValueDomain, graph->n_vals + 1)};
     for (const Node *node = n.at ? graph->last : NULL; node; node = node->prev) {
         pass_on(&n, node);
-        ask(&n, node);
+        ask_domain(&n, node);
     }
     return n.at;
 }

@@ -5,15 +5,15 @@
 #define SINTER_TOOL_DOMAINS_H
 #include "ir/graph.h"
 
-typedef struct Domain {
+typedef struct ValueDomain {
     bool unit;           /* of floats: from 0 to 1 */
     bool counted;        /* of ints: least to past - 1 */
     int64_t least, past; /* past > least */
     bool bags;           /* of ints: where bags begin among past - 1 positions: at 0, then never before */
     bool leaf;           /* gradients are asked for it */
-} Domain;
+} ValueDomain;
 
 /* By value id, in the arena, under these values of the free symbols. NULL: memory is out. */
-Domain *graph_domains(Graph *graph, Arena *arena, const int64_t *symbols);
+ValueDomain *graph_domains(Graph *graph, Arena *arena, const int64_t *symbols);
 
 #endif

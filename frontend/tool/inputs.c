@@ -25,7 +25,7 @@ typedef struct Maker {
 /* One tensor. */
 typedef struct Wanted {
     const Meta *meta;
-    Domain domain;
+    ValueDomain domain;
     int64_t before, behind; /* elements of its memory before and from its first one on, at least */
 } Wanted;
 
@@ -51,11 +51,31 @@ static int64_t usual_value(const Maker *m, const Graph *graph, int i) {
     return hinted < e->b ? e->b : hinted;
 }
 
-/* What the types of the text decided. */
-static bool guards_hold(const Maker *m) {
+/* Several elements at one place: some dim's step lies inside of what the dims of smaller steps reach. */
+static bool input_overlaps(const Maker *m, const Meta *meta, const int64_t *symbols) {
+    for (int d = 0; d < meta->rank; d++) {
+        const int64_t step = sym_eval(m->env, meta->strides[d], symbols);
+        int64_t reach = 0;
+        if (sym_eval(m->env, meta->sizes[d], symbols) <= 1) continue;
+        for (int k = 0; k < meta->rank; k++) {
+            const int64_t smaller = sym_eval(m->env, meta->strides[k], symbols);
+            if (k != d && (smaller < step || (smaller == step && k > d)))
+                reach += (sym_eval(m->env, meta->sizes[k], symbols) - 1) * smaller;
+        }
+        if (step <= reach) return true;
+    }
+    return false;
+}
+
+/* What the types of the text decided; and no input overlaps that did not under the hints. */
+static bool suits(const Maker *m, const Graph *graph, const int64_t *hints) {
     bool hold = true;
     for (int i = 0; i < sym_guard_count(m->env) && hold; i++)
         hold = sym_guard_holds(m->env, sym_guard_at(m->env, i), m->symbols);
+    for (int i = 0; graph && i < graph->inputs.n && hold; i++) {
+        const Meta *const meta = graph->inputs.at[i]->base.meta;
+        hold = !input_overlaps(m, meta, m->symbols) || input_overlaps(m, meta, hints);
+    }
     return hold;
 }
 
@@ -74,10 +94,12 @@ static Status take_numbers(const Maker *m, int n) {
 /* graph NULL: of types alone. */
 static Status set_symbols(Maker *m, const Graph *graph) {
     const int n = sym_free_count(m->env);
+    int64_t *const hints = ARENA_ARRAY(m->arena, int64_t, n + 1);
     m->symbols = ARENA_ARRAY(m->arena, int64_t, n + 1);
-    if (!m->symbols) return ST_MEMORY;
+    if (!m->symbols || !hints) return ST_MEMORY;
+    for (int i = 0; i < n; i++) hints[i] = sym_hint(m->env, sym_free_at(m->env, i));
     for (int i = 0; i < n; i++) m->symbols[i] = usual_value(m, graph, i);
-    for (int i = 0; i < n && !guards_hold(m); i++) m->symbols[i] = sym_hint(m->env, sym_free_at(m->env, i));
+    for (int i = 0; i < n && !suits(m, graph, hints); i++) m->symbols[i] = hints[i];
     return take_numbers(m, n);
 }
 
@@ -88,7 +110,7 @@ static sn_tensor *random_floats(sn_ints sizes, sn_dtype dtype, bool unit) {
 }
 
 /* least to past - 1: drawn in f64, in which each is a number. */
-static sn_tensor *random_counts(sn_ints sizes, sn_dtype dtype, const Domain *domain) {
+static sn_tensor *random_counts(sn_ints sizes, sn_dtype dtype, const ValueDomain *domain) {
     sn_tensor *const drawn = sn_mul_scalar(sn_rand(sizes, SN_F64), sn_float((double)(domain->past - domain->least)));
     return sn_to(sn_add_scalar(sn_floor(drawn), sn_int(domain->least)), dtype);
 }
@@ -102,7 +124,7 @@ static sn_tensor *evenly(sn_ints sizes, sn_dtype dtype, int64_t end) {
 }
 
 /* The same values on any device: they are drawn on the CPU. */
-static sn_tensor *random_values(sn_ints sizes, DType dtype, const Domain *domain) {
+static sn_tensor *random_values(sn_ints sizes, DType dtype, const ValueDomain *domain) {
     const DCategory category = dtype_category(dtype);
     if (category == CAT_float) return random_floats(sizes, (sn_dtype)dtype, domain->unit);
     if (category == CAT_bool) return sn_gt_scalar(sn_randn(sizes, SN_F32), sn_float(0));
@@ -113,13 +135,13 @@ static sn_tensor *random_values(sn_ints sizes, DType dtype, const Domain *domain
 
 /* Tensors ------------------------------------------------------------------------------------- */
 
-typedef struct Layout {
+typedef struct InputLayout {
     int64_t sizes[MAX_RANK], strides[MAX_RANK], span;
     int rank;
     bool row_major;
-} Layout;
+} InputLayout;
 
-static Status layout_of(const Maker *m, const Meta *meta, Layout *out) {
+static Status wanted_layout(const Maker *m, const Meta *meta, InputLayout *out) {
     int64_t usual[MAX_RANK];
     out->rank = meta->rank;
     out->row_major = true;
@@ -138,7 +160,7 @@ static Status layout_of(const Maker *m, const Meta *meta, Layout *out) {
 }
 
 /* What is not a block of its own lies in one of random values. */
-static sn_tensor *laid_out(const Maker *m, const Wanted *w, const Layout *layout) {
+static sn_tensor *laid_out(const Maker *m, const Wanted *w, const InputLayout *layout) {
     const sn_device device = (sn_device)(m->o->device_given ? m->o->device : w->meta->device);
     const sn_ints sizes = {layout->sizes, layout->rank}, strides = {layout->strides, layout->rank};
     const int64_t behind = w->behind > layout->span ? w->behind : layout->span, all = w->before + behind;
@@ -153,8 +175,8 @@ static sn_tensor *laid_out(const Maker *m, const Wanted *w, const Layout *layout
 }
 
 static void add_input(const Maker *m, const Wanted *w) {
-    Layout layout;
-    if (layout_of(m, w->meta, &layout) != ST_OK) return;
+    InputLayout layout;
+    if (wanted_layout(m, w->meta, &layout) != ST_OK) return;
     sn_tensor *const made = laid_out(m, w, &layout);
     if (made && (m->o->grad || w->domain.leaf) && dtype_is_float(w->meta->dtype)) sn_requires_grad_(made, true);
     if (made && m->t->n_in == TARGET_INPUTS)
@@ -244,7 +266,7 @@ static Status add_of_graph(Maker *m, Graph *graph) {
                                                                        ARENA_ARRAY(m->arena, int64_t, n + 1);
     m->env = graph->env;
     TRY(set_symbols(m, graph));
-    const Domain *const domains = graph_domains(graph, m->arena, m->symbols);
+    const ValueDomain *const domains = graph_domains(graph, m->arena, m->symbols);
     if (!before || !behind || !domains) return ST_MEMORY;
     TRY(graph_find_reach(graph, m->symbols, before, behind));
     for (int i = 0, k = 0; i <= n; i++) {

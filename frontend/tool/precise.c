@@ -300,7 +300,7 @@ static Status run_nodes(const Locator *l, const GraphRun *run) {
     return ST_OK;
 }
 
-static Status run_graph(const Locator *l) {
+static Status run_each(const Locator *l) {
     Graph *const graph = l->graph;
     sn_tensor **const values = mem_zero((size_t)(graph->n_vals + 1) * sizeof(sn_tensor *));
     const GraphRun run = {.graph = graph,
@@ -324,7 +324,7 @@ static Status look_in(Locator *l, Target *t) {
     if (l->gradients) TRY(locator_run(l, results));
     TRY(locator_join(l));
     if (l->gradients) TRY(locator_seed(l, results));
-    return run_graph(l);
+    return run_each(l);
 }
 
 void locate_imprecision(const TargetOptions *o, Located *out) {

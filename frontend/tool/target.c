@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "frontend/graph_handle.h"
+#include "frontend/sparse.h"
 #include "frontend/tool/inputs.h"
 #include "frontend/tool/sample.h"
 #include "ir/graph.h"
@@ -89,7 +90,7 @@ static Status move_inputs(Arena *arena, Graph *graph, Device device) {
     return ST_OK;
 }
 
-static Status prepare(const TargetOptions *o, Arena *arena, Graph *graph, bool *changed) {
+static Status prepare_graph(const TargetOptions *o, Arena *arena, Graph *graph, bool *changed) {
     const int ints = graph->int_inputs.n;
     if (o->device_given) TRY(move_inputs(arena, graph, o->device));
     TRY(graph_give_symbols(graph));
@@ -104,7 +105,10 @@ static sn_graph *prepared_graph(const TargetOptions *o, const char *text, size_t
     Graph *graph;
     Text print = {0};
     bool changed = false;
-    if (arena && graph_parse(arena, text, n, &graph) == ST_OK && prepare(o, arena, graph, &changed) == ST_OK && changed)
+    if (strstr(text, " sparse::"))
+        sparse_start(); /* whose ops are the library's own, from its first sparse tensor on */
+    if (arena && graph_parse(arena, text, n, &graph) == ST_OK && prepare_graph(o, arena, graph, &changed) == ST_OK &&
+        changed)
         graph_print(graph, &print);
     sn_graph *const made = error_pending() != ST_OK ? NULL
                            : changed                ? sn_graph_parse(text_str(&print), print.n)
