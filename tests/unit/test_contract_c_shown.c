@@ -155,7 +155,7 @@ START_TEST(c16_a_trained_function_has_the_stages_of_its_joint_graph) {
                 {"joint", "aten::threshold_backward", "kernel="},
                 {"decomposed", "aten::amax", "aten::_softmax("},
                 {"decomposed", "aten::threshold_backward", "kernel="},
-                {"fused", "# backward\ngraph ", "aten::_softmax"},
+                {"fused", "# backward\n# no call has run it: gradients came of other keys\ngraph ", "aten::_softmax"},
                 {"fused", "# forward\ngraph ", "aten::_softmax"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         expect_shown(fn, rows[i].stage, rows[i].has);
@@ -183,6 +183,32 @@ START_TEST(c16_what_no_call_runs_says_so) {
 }
 END_TEST
 
+/* Of a sum's gradient, which is one number expanded, the usual backward, of row-major gradients, is not what runs. */
+START_TEST(c16_a_backward_of_another_key_is_shown) {
+    sn_function *const other = trained();
+    sn_function *const usual = sn_compile(softmax_relu, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const y = SN_CALL(usual, LEAF(i, 3, 4));
+        sn_backward_ex(SN_TENSORS(y), SN_TENSORS(sn_ones_like(sn_detach(y))), 0);
+    }
+    static const char *const stages[] = {"backward", "fused", "loops", "memory", "llvm"};
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        const char *const mark = strcmp(stages[i], "llvm") ? "#" : ";";
+        char *const text = shown(other, stages[i]), note[96], key[96];
+        snprintf(note, sizeof note, "%s no call has run it: gradients came of other keys\n", mark);
+        snprintf(key, sizeof key, "%s backward: gradients of results 0; wanted: inputs 0; result 0: f32[3,4]{0,0}\n",
+                 mark);
+        ck_assert_msg(count(text, note) == 1 && count(text, key) == 1, "%s: %s", stages[i], text);
+        ck_assert_msg(strlen(strstr(text, key)) > strlen(key) + 40, "%s: %s", stages[i], text); /* what ran */
+        ck_assert(!has(sn_dump(usual, stages[i]), "no call has run it") &&
+                  !has(sn_dump(usual, stages[i]), "backward: "));
+        free(text);
+    }
+    sn_function_free(other);
+    sn_function_free(usual);
+}
+END_TEST
+
 /* numerics --------------------------------------------------------------------------------------- */
 
 START_TEST(c16_a_saved_plan_answers_the_same_request) {
@@ -203,9 +229,13 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        c16_a_back_end_is_that_of_the_compile, c16_a_back_end_is_not_asked_again,
-        c16_passes_are_those_that_ran,         c16_a_trained_function_has_the_stages_of_its_joint_graph,
-        c16_what_no_call_runs_says_so,         c16_a_saved_plan_answers_the_same_request,
+        c16_a_back_end_is_that_of_the_compile,
+        c16_a_back_end_is_not_asked_again,
+        c16_passes_are_those_that_ran,
+        c16_a_trained_function_has_the_stages_of_its_joint_graph,
+        c16_a_backward_of_another_key_is_shown,
+        c16_what_no_call_runs_says_so,
+        c16_a_saved_plan_answers_the_same_request,
     };
     return contract_main("test_contract_c_shown", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -126,8 +126,11 @@ static void times_json(const Variant *v, Text *text) {
 
 static void graph_json(const Variant *v, Text *text) {
     const CompileReport *const info = &v->info;
+    int kernels;
+    const int keys = training_keys(v, &kernels);
     text_printf(text, "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s", v->id,
                 v->n_ops, info->kernels, v->dynamic ? "true" : "false", info->interpreted ? "true" : "false");
+    text_printf(text, ", \"other_keys\": {\"n\": %d, \"kernels\": %d}", keys, kernels);
     text_puts(text, ", ");
     put_key(text, "extensions", info->extensions);
     text_puts(text, ", ");

@@ -154,11 +154,14 @@ bool training_dump(const Variant *v, const Dump *dump, Text *text) {
         if (both) text_puts(text, part ? "# backward\n" : "# forward\n");
         if (plans && part && !variant_waits(v) && !training_backward(v))
             text_printf(text, "%s no call runs it: the backward goes by eager's nodes\n", dump_mark(dump));
+        if (part && training_usual_idle(t))
+            text_printf(text, "%s no call has run it: gradients came of other keys\n", dump_mark(dump));
         if (plans)
             compile_dump_plan(graph->plan, dump, text);
         else
             graph_print_notes(graph, notes, text);
     }
+    if (both || dump->id == DUMP_backward) training_dump_keys(t, dump, notes, text);
     return true;
 }
 

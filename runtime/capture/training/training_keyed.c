@@ -221,6 +221,7 @@ static void make_code(Variant *v, const int64_t *symbols, BackwardCase *c) {
     const bool planned = job.graph && compile_guarded(job.graph, plan_case, &job, &c->info) == ST_OK;
     if (planned) {
         Plan *const plan = job.backward->plan;
+        c->graph = job.backward;
         capture_hooks.stage_files_backward(v, v->training->n_cases + 1, job.backward);
         if (!compile_later(v, c, plan)) training_case_compile(c, plan, &c->info);
     }
@@ -300,6 +301,54 @@ static const BackwardCase *other_cases(const Training *t) {
 const Executable *training_backward(const Variant *v) {
     const BackwardCase *const usual = v->training ? first_case(v->training) : NULL;
     return usual ? case_code(usual) : NULL;
+}
+
+/* "results 0, 2; wanted: inputs 1, 3; sums go on: inputs 1": what the key says. */
+static void put_places(Text *text, const char *head, const bool *at, int n) {
+    const char *between = head;
+    for (int i = 0; i < n; i++) {
+        if (!at[i]) continue;
+        text_printf(text, "%s%d", between, i);
+        between = ", ";
+    }
+}
+
+static void put_key(const Training *t, const BackwardCase *c, Text *text) {
+    put_places(text, "gradients of results ", c->defined, t->n_user);
+    put_places(text, "; wanted: inputs ", c->needs, t->n_inputs);
+    put_places(text, "; sums go on: inputs ", c->partial, t->n_inputs);
+    for (int i = 0; i < t->n_user; i++) {
+        if (!c->defined[i] || !c->metas[i]) continue;
+        text_printf(text, "; result %d: ", i);
+        meta_print(c->env, text, c->metas[i]);
+    }
+    text_puts(text, "\n");
+}
+
+static bool was_called(const BackwardCase *c) { return atomic_load_explicit(&c->called, memory_order_relaxed); }
+
+/* The usual one is compiled before any gradient comes; others that came may have left it unused. */
+bool training_usual_idle(const Training *t) {
+    const BackwardCase *const usual = first_case(t);
+    bool others = false;
+    for (const BackwardCase *c = other_cases(t); c; c = next_case(c)) others |= was_called(c);
+    return usual && others && !was_called(usual);
+}
+
+void training_dump_keys(const Training *t, const Dump *dump, GraphNotes notes, Text *text) {
+    const bool plans = dump_row(dump->id)->traits & DUMP_plan;
+    const char *const mark = dump_mark(dump);
+    for (const BackwardCase *c = other_cases(t); c; c = next_case(c)) {
+        if (!c->graph || atomic_load_explicit(&c->waits, memory_order_acquire)) continue;
+        text_printf(text, "%s backward: ", mark);
+        put_key(t, c, text);
+        if (!case_code(c))
+            text_printf(text, "%s goes by eager's nodes: %s\n", mark, c->info.reason);
+        else if (plans)
+            compile_dump_plan(c->graph->plan, dump, text);
+        else
+            graph_print_notes(c->graph, notes, text);
+    }
 }
 
 int training_keys(const Variant *v, int *kernels) {

@@ -172,6 +172,7 @@ static Status run_compiled(TrainingLaunch *l, const BackwardCase *c, TapeBackwar
 static Status run_or_expand(TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
     if (!case_code(c)) return training_expand(l, c, call);
     const Status status = run_compiled(l, c, call);
+    if (status == ST_OK) training_note_call(c);
     if (status == ST_OK || !executable_is_foreign(case_code(c))) return status;
     error_clear();
     return training_expand(l, c, call);

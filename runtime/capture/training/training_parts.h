@@ -62,7 +62,9 @@ struct BackwardCase {
     bool *ran;          /* by step: eager's node runs */
     _Atomic bool waits; /* its code is being made in another thread: until then it has none */
     Executable *run;    /* NULL: expands; case_code loads it */
-    bool held_back;     /* has no code since a stance wanted none: serves calls in that stance only */
+    Graph *graph;       /* of a later case, as its passes left it, with its plan: for dumps; NULL: it was not planned */
+    _Atomic bool called; /* a backward has run its code */
+    bool held_back;      /* has no code since a stance wanted none: serves calls in that stance only */
     int n_saved;
     const int *saved; /* which saved values it reads, in order; NULL: all */
     CompileReport info;
@@ -101,6 +103,11 @@ typedef struct TrainingLaunch { /* context of one tape node */
     double *floats;
 } TrainingLaunch;
 
+/* training_keyed.c. No backward has run the usual case, but some have run others. */
+bool training_usual_idle(const Training *t);
+/* Those others, as the stage has them, each under a line with its key. */
+void training_dump_keys(const Training *t, const Dump *dump, GraphNotes notes, Text *text);
+
 /* training_saved.c: fills t->tape; adds what the tape holds as kept outputs of the joint graph, whose
  * forward values are those of `forward` (the functional graph was copied from it). */
 Status tape_plan_make(Training *t, Graph *forward);
@@ -119,6 +126,13 @@ bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node);
 bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols);
 /* By step: which of eager's nodes the backwards inside of the segment run. */
 bool *tape_plan_used(const TapePlan *p, Arena *arena);
+
+/* Of a case that is published, which is constant but for this. */
+static inline void training_note_call(const BackwardCase *c) {
+    _Atomic bool *const called = &((BackwardCase *)c)->called;
+    if (UNLIKELY(!atomic_load_explicit(called, memory_order_relaxed)))
+        atomic_store_explicit(called, true, memory_order_relaxed);
+}
 
 static inline Executable *case_code(const BackwardCase *c) {
     return atomic_load_explicit(&c->waits, memory_order_acquire) ? NULL : c->run;
