@@ -67,7 +67,7 @@ static bool sizes_change(const FzProgram *p) { return memcmp(p->sizes[0], p->siz
 /* Replay binds closed-over tensors by identity and does not run the body [semantics C6]: programs that close over fresh
  * tensors or compute attributes from anything but what they ask are outside its promise. */
 static bool replayable(const FzProgram *p) {
-    if (p->n_varies) return false;
+    if (!fz_all_given(p)) return false;
     for (int i = 0; i < p->n_inputs; i++)
         if (p->inputs[i].closed && !p->inputs[i].held) return false;
     for (int i = 0; i < p->n_steps; i++) {

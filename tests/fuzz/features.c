@@ -88,6 +88,7 @@ static bool alias_shifted(const FzProgram *p) {
 /* Between calls ------------------------------------------------------------------------------- */
 
 static bool numbers_vary(const FzProgram *p) { return fz_varies(p, FZ_float, false) || fz_varies(p, FZ_int, false); }
+static bool numbers_given(const FzProgram *p) { return p->given && fz_all_given(p); }
 static bool lists_vary(const FzProgram *p) { return fz_varies(p, FZ_ints, false); }
 static bool dims_vary(const FzProgram *p) { return fz_varies(p, FZ_ints, true) || fz_varies(p, FZ_int, true); }
 static bool flags_vary(const FzProgram *p) { return fz_varies(p, FZ_bool, false); }
@@ -442,6 +443,7 @@ static const struct {
                 {"sizes that change", sizes_change},
                 {"sizes of zero", zero_sizes},
                 {"numbers that differ between calls", numbers_vary},
+                {"numbers that calls are given", numbers_given},
                 {"lists that differ between calls", lists_vary},
                 {"dims that differ between calls", dims_vary},
                 {"flags that differ between calls", flags_vary},

@@ -49,6 +49,8 @@ int gen_any(Gen *g);
 int gen_value(Gen *g, DType dtype, const FzInt *dims, int rank, int64_t low, int64_t high);
 /* Appends the step if its op's meta rule allows it under both settings. */
 bool gen_try(Gen *g, FzStep *step);
+/* What the positions that the call would check must lie below under both settings; NO_INT: the call is not possible. */
+int64_t gen_bound(Gen *g, const OpRow *row, const FzStep *step, int item);
 /* A random dim: a number or a size variable. */
 FzInt gen_dim(Gen *g);
 DType gen_float(Gen *g);

@@ -3,6 +3,8 @@
  * were used least are tried first, so that all of the op table is used. */
 #include <stdlib.h>
 
+#include <stdio.h>
+
 #include "runtime/base/error.h"
 #include "tests/fuzz/gen.h"
 
@@ -189,6 +191,24 @@ static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
     error_clear();
     *n = call.n_out;
     return status == ST_OK;
+}
+
+int64_t gen_bound(Gen *g, const OpRow *row, const FzStep *step, int item) {
+    int64_t least = NO_INT;
+    FzStep plain = *step;
+    snprintf(plain.op, sizeof plain.op, "%s", op_form_name(row, FORM_functional));
+    for (int s = 0; s < FZ_SETTINGS; s++) {
+        Lists lists;
+        MetaOut outs[GEN_OUTS];
+        Arg given[FZ_ARGS], args[MAX_ARGS + MAX_OUTS];
+        int n = GEN_OUTS;
+        if (!infer(g, &plain, s, outs, &n)) return NO_INT;
+        for (int i = 0; i < step->n_args; i++) given[i] = as_arg(g, &step->args[i], s, lists.ints[i], lists.vals[i]);
+        if (op_args_of_form(row, FORM_functional, given, step->n_args, args) != ST_OK) return error_clear(), NO_INT;
+        const int64_t bound = op_check_bound(row, args, item, NULL);
+        least = least == NO_INT || bound < least ? bound : least;
+    }
+    return least;
 }
 
 static bool any_grad(const Gen *g, const FzStep *step) {
@@ -699,7 +719,8 @@ enum {
     HOOKED_EVERY = 4,
     MARKED_EVERY = 7,
     WOVEN_EVERY = 6,
-    VARIED_EVERY = 3
+    VARIED_EVERY = 3,
+    GIVEN_EVERY = 3
 };
 
 static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool stateful) {
@@ -713,6 +734,7 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     g.stateful = stateful;
     g.one_graph = !stateful && seed % ONE_GRAPH_EVERY == 7;
     g.varied = !stateful && !g.one_graph && seed % VARIED_EVERY == 2;
+    p->given = g.varied && seed / VARIED_EVERY % GIVEN_EVERY == 1;
     p->functional = seed % FUNCTIONAL_EVERY == 3;
     p->api_mode = seed % API_MODE_EVERY == 5;
     p->packs = !stateful && seed % PACKS_EVERY == 4;
@@ -723,12 +745,14 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     if (gen_chance(&g, 12)) p->region = g.autocast = 1 + (int)gen_below(&g, 2);
     choose_sizes(&g);
     choose_inputs(&g);
+    for (int i = 0; p->given && i < p->n_inputs; i++) p->inputs[i].closed = false; /* replay binds it */
     const bool woven = !stateful && seed % WOVEN_EVERY == 1;
     add_steps(&g, woven ? 1 : 3 + (int)gen_below(&g, 12));
     if (woven) gen_weave(&g, 15 + (int)gen_below(&g, 15));
     choose_returns(&g);
     if (!stateful && !g.one_graph) gen_regions(&g);
     if (g.varied) gen_varies(&g);
+    if (p->given && !p->n_varies) p->given = false;
 }
 
 void fz_generate(FzProgram *p, uint64_t seed, int64_t *form_uses) { generate(p, seed, form_uses, false); }

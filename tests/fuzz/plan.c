@@ -26,6 +26,7 @@ static bool sets_grad_mode(const FzProgram *p) {
 
 /* What a plan guards would be otherwise where later calls have no leaves. */
 bool fz_can_be_saved(const FzProgram *p) {
+    if (p->given) return false; /* it has cases for the numbers that it was taught */
     for (int i = 0; i < p->n_steps && any_grad(p); i++)
         if (asks_for_gradients(&p->steps[i])) return false;
     return true;

@@ -20,6 +20,7 @@
  *   item v3                                  a graph break
  *   checkpoint 2                             the 2 steps after it; `checkpoint 2 saving`: with a policy
  *   vary 3 1 [0,-1]                          in some calls step 3's argument 1 is this (vary.c)
+ *   given                                    those that are numbers are arguments of the call
  *   loop 1 3                                 run steps from the 1st up to here 3 times in all
  *   backward v5
  *   grad 1                                   a sn_grad_mode
@@ -160,6 +161,7 @@ typedef struct FzProgram {
     int returns[8];
     int n_varies;
     FzVary varies[FZ_VARIES];
+    bool given;          /* arguments that are numbers in all calls come as arguments of the call (fz_given) */
     int optim;           /* 1: SGD, 2: with momentum, 3: AdamW, 4: Adam; 0: none */
     bool scaler;         /* the optimizer's steps are a scaler's */
     bool no_grad;        /* calls are made with gradients off */
@@ -195,6 +197,11 @@ const char *fz_form_name(int i);
 /* vary.c: the program of one call. */
 void fz_vary(const FzProgram *p, uint64_t seed, FzProgram *out);
 bool fz_varies(const FzProgram *p, FzKind kind, bool dims); /* whether such an argument differs; dims: of dims alone */
+
+/* Which arguments are given, one by one: their step and place, and what they are in the first calls. How many; room
+ * FZ_VARIES. */
+int fz_given(const FzProgram *p, FzVary *out);
+bool fz_all_given(const FzProgram *p); /* what differs between calls comes as arguments */
 
 /* state.c: what a body may ask of a tensor or the program */
 int fz_query_count(void);

@@ -754,18 +754,50 @@ static int unit_argument(const OpRow *row) {
     return -1;
 }
 
-/* Mostly inside of its op's domain: the sigmoid of what was chosen, since few programs may end in an error. */
-static void enter_domain(Gen *g, const OpRow *row, FzStep *step) {
-    const int i = unit_argument(row);
+/* The sigmoid of what was chosen. */
+static void make_unit(Gen *g, FzStep *step, int i) {
     if (i < 0 || i >= step->n_args || step->args[i].kind != FZ_value || !gen_chance(g, 90)) return;
     FzStep inside = {.kind = FZ_op, .op = "aten::sigmoid", .args = {step->args[i]}, .n_args = 1};
     if (gen_try(g, &inside)) step->args[i].value = inside.out;
+}
+
+/* The remainder of what was chosen, where it is not known to lie below the bound: a value, or -1. */
+static int position_below(Gen *g, int value, int64_t bound) {
+    const GenVal *const v = &g->v[value];
+    const bool known = v->low <= v->high && v->low >= 0 && v->high < bound;
+    if (bound < 1 || known || !dtype_is_int(gen_dtype(g, value)) || !gen_chance(g, 90)) return -1;
+    FzStep below = {.kind = FZ_op,
+                    .op = "aten::remainder.Scalar",
+                    .args = {{.kind = FZ_value, .value = value}, plain_int(bound)},
+                    .n_args = 2};
+    return gen_try(g, &below) ? below.out : -1;
+}
+
+static void make_positions(Gen *g, const OpRow *row, FzStep *step) {
+    const int at = op_param_find(row->alias_of ? row->alias_of : row, row->check.param);
+    if (at < 0 || at >= step->n_args) return;
+    FzArg *const a = &step->args[at];
+    for (int i = 0; a->kind == FZ_values && i < a->n; i++) {
+        const int inside = position_below(g, a->values[i], gen_bound(g, row, step, i));
+        if (inside >= 0) a->values[i] = inside;
+    }
+    if (a->kind != FZ_value) return;
+    const int inside = position_below(g, a->value, gen_bound(g, row, step, 0));
+    if (inside >= 0) a->value = inside;
+}
+
+/* Mostly inside of its op's domain, since few programs may end in an error; what is written stays as it is. */
+static void enter_domain(Gen *g, const OpRow *row, OpForm form, FzStep *step) {
+    const int unit = unit_argument(row);
+    if (row->check.bound) make_positions(g, row, step);
+    if (unit > 0 || form != FORM_inplace) make_unit(g, step, unit);
+    if (row->check.kind == CHECK_unit && row->check.of) make_unit(g, step, op_param_find(row, row->check.of));
 }
 
 bool gen_propose(Gen *g, const OpRow *row, OpForm form, FzStep *step) {
     *step = (FzStep){.kind = FZ_op};
     snprintf(step->op, sizeof step->op, "%s", op_form_name(row, form));
     if (!arguments(g, row, step)) return false;
-    if (form == FORM_functional) enter_domain(g, row, step);
+    enter_domain(g, row, form, step);
     return form != FORM_out || out_arguments(g, row, step);
 }

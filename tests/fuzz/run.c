@@ -295,11 +295,20 @@ static int place_op(const char *op, sn_value *in, int n) {
     return n;
 }
 
+/* What the body was given for it; a backward that runs steps again reads the call's own. */
+static bool take_given(const FzRun *run, const FzStep *step, int arg, sn_value *out) {
+    const int at = (int)(step - run->p->steps);
+    for (int i = 0; run->frame && !run->n_again && i < run->n_given; i++)
+        if (run->given[i].step == at && run->given[i].arg == arg) return *out = run->numbers[i], true;
+    return false;
+}
+
 static void run_op(FzRun *run, const FzStep *step) {
     sn_value in[FZ_ARGS], out[8] = {{0}};
     int64_t ints[FZ_ARGS][FZ_LIST];
     sn_tensor *tensors[FZ_ARGS][FZ_LIST];
-    for (int i = 0; i < step->n_args; i++) in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
+    for (int i = 0; i < step->n_args; i++)
+        if (!take_given(run, step, i, &in[i])) in[i] = value_of(run, &step->args[i], ints[i], tensors[i]);
     const sn_op *op = sn_op_find(step->op);
     const int n_in = place_op(step->op, in, step->n_args);
     int n = 8;
@@ -444,7 +453,9 @@ static sn_status body(sn_frame *f) {
     run->n_bodies++;
     run->frame = f;
     memset(run->values, 0, sizeof run->values);
-    for (int i = 0, k = 0; i < p->n_inputs; i++) run->values[i] = p->inputs[i].closed ? run->inputs[i] : sn_in(f, k++);
+    int n = 0;
+    for (int i = 0; i < p->n_inputs; i++) run->values[i] = p->inputs[i].closed ? run->inputs[i] : sn_in(f, n++);
+    for (int i = 0; i < run->n_given; i++) run->numbers[i] = sn_in_value(f, n++);
     fz_run_steps(run, 0, p->n_steps);
     for (int i = 0; i < p->n_returns && !sn_check(); i++) {
         sn_tensor *t = run->values[p->returns[i]];
@@ -527,6 +538,16 @@ static sn_status passes_on(sn_frame *f) {
     return sn_redispatch(f);
 }
 
+/* Tensors, then the numbers that are given: as they are in this call. */
+static int arguments_of_call(FzRun *run, sn_value *in) {
+    int n = 0;
+    for (int i = 0; i < run->p->n_inputs; i++)
+        if (!run->p->inputs[i].closed) in[n++] = sn_val(run->inputs[i]);
+    run->n_given = fz_given(run->p, run->given);
+    for (int i = 0; i < run->n_given; i++) in[n++] = value_of(run, &run->given[i].to, NULL, NULL);
+    return n;
+}
+
 static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     *seen = (FzSeen){.failed = false};
     run->seen = seen;
@@ -541,10 +562,9 @@ static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     sn_seed(seed);
     const uint64_t sequence = state_get()->sequence;
     run->rng = sn_rng_get();
-    sn_tensor *in[FZ_INPUTS], *out[8] = {NULL};
-    int n = 0;
-    for (int i = 0; i < run->p->n_inputs; i++)
-        if (!run->p->inputs[i].closed) in[n++] = run->inputs[i];
+    sn_value in[FZ_INPUTS + FZ_VARIES];
+    sn_tensor *out[8] = {NULL};
+    const int n = arguments_of_call(run, in);
     sn_logging_set(take_print, NULL, NULL);
     run->n_passed_on = 0;
     add_hooks(run);
@@ -552,7 +572,7 @@ static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     if (run->p->region) sn_autocast_set(fz_device, fz_autocast(run->p->region));
     if (run->p->functional) sn_functional_mode_set(true);
     const bool api_mode = run->p->api_mode && seed % 2 && sn_api_mode_push(passes_on, run) == SN_OK;
-    const bool ok = sn_call(run->fn, in, n, out, run->p->n_returns) == SN_OK;
+    const bool ok = sn_call_values(run->fn, in, n, out, run->p->n_returns) == SN_OK;
     if (api_mode) sn_api_mode_pop();
     if (run->p->functional) sn_functional_mode_set(false);
     if (run->p->region) sn_autocast_set(fz_device, SN_F32);

@@ -18,6 +18,9 @@ struct FzRun {
     sn_tensor *inputs[FZ_INPUTS];
     sn_tensor *blocks[FZ_INPUTS]; /* that an input and its shifted aliases are parts of */
     FzProgram varied;             /* of this call, where some arguments differ */
+    FzVary given[FZ_VARIES];      /* its arguments that are the call's */
+    sn_value numbers[FZ_VARIES];  /* what the body was given for them */
+    int n_given;
     sn_tensor *values[FZ_VALUES];
     sn_tensor *kept[FZ_STEPS];
     int n_kept;

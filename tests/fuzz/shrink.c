@@ -91,6 +91,10 @@ static void drop_steps(Shrinker *s) {
 }
 
 static void drop_varies(Shrinker *s) {
+    if (s->now->p.given) {
+        begin(s)->p.given = false;
+        attempt(s);
+    }
     for (int i = s->now->p.n_varies - 1; i >= 0; i--) {
         drop_vary(&begin(s)->p, i);
         attempt(s);

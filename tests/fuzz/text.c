@@ -133,6 +133,7 @@ void fz_print(const FzProgram *p, Text *t) {
         print_arg(t, &p->varies[i].to);
         text_puts(t, "\n");
     }
+    if (p->given) text_puts(t, "given\n");
     text_puts(t, "return");
     for (int i = 0; i < p->n_returns; i++) text_printf(t, " v%d", p->returns[i]);
     text_puts(t, p->outer_write ? "\nouter_write\n" : "\n");
@@ -398,6 +399,8 @@ bool fz_parse(const char *text, FzProgram *out, int *line) {
             if (out->n_inputs > out->n_values) out->n_values = out->n_inputs;
         } else if (take(&r, "vary ")) {
             parse_vary(&r, out);
+        } else if (take(&r, "given")) {
+            out->given = true;
         } else if (take(&r, "return")) {
             parse_return(&r, out);
         } else if (take(&r, "outer_write")) {

@@ -26,6 +26,36 @@ void fz_vary(const FzProgram *p, uint64_t seed, FzProgram *out) {
         if (has_it(seed, p->n_varies, i)) out->steps[p->varies[i].step].args[p->varies[i].arg] = p->varies[i].to;
 }
 
+/* Numbers that are given -------------------------------------------------------------------------- */
+
+static bool is_number(const FzArg *a) { return a->kind == FZ_int || a->kind == FZ_float; }
+
+static bool is_given(const FzProgram *p, const FzVary *vary) {
+    bool numbers = p->given && is_number(&p->steps[vary->step].args[vary->arg]);
+    for (int i = 0; i < p->n_varies; i++)
+        if (p->varies[i].step == vary->step && p->varies[i].arg == vary->arg) numbers &= is_number(&p->varies[i].to);
+    return numbers;
+}
+
+int fz_given(const FzProgram *p, FzVary *out) {
+    int n = 0;
+    for (int i = 0; i < p->n_varies; i++) {
+        const FzVary *const vary = &p->varies[i];
+        bool again = false;
+        for (int k = 0; k < n; k++) again |= out[k].step == vary->step && out[k].arg == vary->arg;
+        if (again || !is_given(p, vary)) continue;
+        out[n] = *vary;
+        out[n++].to = p->steps[vary->step].args[vary->arg];
+    }
+    return n;
+}
+
+bool fz_all_given(const FzProgram *p) {
+    bool all = true;
+    for (int i = 0; i < p->n_varies; i++) all &= is_given(p, &p->varies[i]);
+    return all;
+}
+
 /* Making them --------------------------------------------------------------------------------------- */
 
 static FzInt other_size(Gen *g, FzInt now) {
@@ -185,6 +215,7 @@ static bool is_known(const FzProgram *p, const FzVary *vary) {
 static bool add_vary(Gen *g, FzVary vary, const Param *param) {
     FzProgram *const p = g->p;
     if (!other_argument(g, &p->steps[vary.step], param, &vary.to) || is_known(p, &vary)) return false;
+    if (p->given && !is_number(&vary.to)) return false;
     if (!gen_remains_valid(p, &vary) && !gen_chance(g, 1)) return false;
     p->varies[p->n_varies++] = vary;
     return true;
@@ -195,7 +226,9 @@ static bool add_vary(Gen *g, FzVary vary, const Param *param) {
 static void vary_argument(Gen *g, int at, int arg) {
     FzProgram *const p = g->p;
     const Param *const param = param_of(&p->steps[at], arg);
-    if (!param || (!is_structural(param->type) && gen_chance(g, 80)) || !strcmp(param->name, "half_to_float")) return;
+    const bool computed_with = param && !p->given && !is_structural(param->type) && gen_chance(g, 80);
+    if (!param || computed_with || !strcmp(param->name, "half_to_float")) return;
+    if (p->given && !is_number(&p->steps[at].args[arg])) return;
     FzVary vary = {.step = at, .arg = arg, .to = p->steps[at].args[arg]};
     for (int k = 0, added = 0; k < 24 && added < 3 && p->n_varies < FZ_VARIES; k++) {
         added += add_vary(g, vary, param);
