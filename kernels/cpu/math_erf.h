@@ -22,16 +22,28 @@ static const double erfc_terms[] = {
 #define ERFC_AT_3     0x1.40c522d7e4987p+0 /* g(0) and the rest of it */
 #define ERFC_AT_3_LOW 0x1.a19969d5cf11fp-55
 
-/* erfc(x) of 1/2 <= x <= 27.3, still to be scaled by 2^*n. */
-INLINE Pair erfc_part(v_f64 x, v_i64 *n) {
-    const v_f64 z = x * x, z_low = vec_fma_f64(x, x, -z);
+/* erfc(x) of 1/2 <= x <= 27.3, x^2 = z + z_low, and e^(-x^2), both still to be scaled by 2^n. */
+typedef struct Erfc_part {
+    Pair erfc, power;
+    v_i64 n;
+} Erfc_part;
+
+INLINE Erfc_part erfc_of(Pair x, v_f64 z, v_f64 z_low) {
     const Power power = exp_pair(-z, -z_low);
-    const Pair u = pair_quotient(pair_two_sum(x, (v_f64)-3.0), pair_two_sum(x, (v_f64)3.0));
+    const Pair one = {(v_f64)1.0, (v_f64)0.0}, three = {(v_f64)3.0, (v_f64)0.0}, minus = {(v_f64)-3.0, (v_f64)0.0};
+    const Pair u = pair_quotient(pair_add(x, minus), pair_add(x, three)), fraction = power_fraction(power);
     const v_f64 slope = poly(u.high, erfc_terms, COUNT_OF(erfc_terms));
     Pair g = pair_sum((v_f64)ERFC_AT_3, u.high * slope);
     g.low += u.low * slope + ERFC_AT_3_LOW;
-    *n = power.n;
-    return pair_quotient(pair_product(power_fraction(power), g), pair_two_sum((v_f64)1.0, 2.0 * x));
+    const Pair erfc = pair_quotient(pair_product(fraction, g), pair_add(one, pair_scale(x, (v_f64)2.0)));
+    const Erfc_part part = {erfc, fraction, power.n};
+    return part;
+}
+INLINE Pair erfc_part(v_f64 x, v_i64 *n) {
+    const v_f64 z = x * x;
+    const Erfc_part part = erfc_of(pair_of(x, (v_f64)0.0), z, vec_fma_f64(x, x, -z));
+    *n = part.n;
+    return part.erfc;
 }
 INLINE v_f64 held_between(v_f64 x, double low, double high) {
     const v_f64 least = x > low ? x : (v_f64)low;
@@ -62,6 +74,53 @@ INLINE v_f64 vec_erfc_f64(v_f64 a) {
     const v_f64 up = beyond.high + (beyond.low - (seen ? part.low * size : (v_f64)0.0));
     const v_f64 far = a < 0.0 ? up : scale_f64(pair_value(part), n);
     return x < 0.5 ? near : x == x ? far : a;
+}
+
+/* of the normal distribution: phi(0) = 1 / sqrt(2 pi), and sqrt(1/2), each with what its rounding lost */
+#define DENSITY       0x1.9884533d43651p-2
+#define DENSITY_LOW   -0x1.cbc0d30ebfd15p-56
+#define HALF_ROOT     0x1.6a09e667f3bcdp-1
+#define HALF_ROOT_LOW -0x1.bdd3413b26456p-55
+
+/* 1 - Phi(x) = erfc / 2 and phi(x) = DENSITY power of 3/4 <= x <= 40, still to be scaled by 2^n */
+INLINE Erfc_part normal_part(v_f64 x) {
+    const Pair turned = pair_product(pair_of(x, (v_f64)0.0), pair_of((v_f64)HALF_ROOT, (v_f64)HALF_ROOT_LOW));
+    const v_f64 square = x * x;
+    return erfc_of(turned, 0.5 * square, 0.5 * vec_fma_f64(x, x, -square));
+}
+/* base - part 2^n: part alone where it is all, or where base hides it */
+INLINE v_f64 less_scaled(v_f64 base, Pair part, v_i64 n) {
+    const v_i64 seen = n > -200;
+    const v_f64 size = seen ? power_of_two(seen ? n : (v_i64)0) : (v_f64)0.0;
+    const Pair sum = pair_two_sum(base, -part.high * size);
+    return base == 0.0 ? -scale_f64(pair_value(part), n) : sum.high + (sum.low - part.low * size);
+}
+/* (Phi(a) - 1/2) / a, |a| <= 3/4 */
+INLINE v_f64 normal_near(v_f64 a) {
+    return vec_fma_f64(erf_tail(0.5 * a * a), (v_f64)(0.5 * HALF_ROOT), (v_f64)(0.5 * HALF_ROOT));
+}
+
+INLINE v_f64 vec_gelu_erf_f64(v_f64 a) {
+    const v_f64 size = vec_abs_f64(a), x = held_between(size, 0.75, 40.0);
+    const Erfc_part part = normal_part(x);
+    const Pair tail = pair_product(part.erfc, pair_of(x, (v_f64)0.0)); /* 2 x (1 - Phi(x)) */
+    const v_f64 far = less_scaled(a > 40.0 ? (v_f64)40.0 : a > 0.0 ? a : (v_f64)0.0, tail, part.n - 1);
+    const v_f64 slope = normal_near(a), share = vec_fma_f64(slope, a, (v_f64)0.5); /* Phi(a), and what it lost */
+    const v_f64 near = vec_fma_f64(a, share, a * vec_fma_f64(slope, a, 0.5 - share));
+    return size < 0.75 ? near : a > 40.0 ? a : a == a ? far : a;
+}
+INLINE v_f64 vec_gelu_erf_slope_f64(v_f64 a) {
+    const v_f64 size = vec_abs_f64(a), x = held_between(size, 0.75, 40.0);
+    const Erfc_part part = normal_part(x);
+    const Pair density = pair_product(part.power, pair_of((v_f64)DENSITY, (v_f64)DENSITY_LOW));
+    const Pair risen = pair_product(density, pair_of(-x, (v_f64)0.0));
+    const Pair rest = pair_add(pair_scale(part.erfc, (v_f64)0.5), risen); /* 1 - Phi(x) - x phi(x) */
+    const v_i64 up = a > 0.0;
+    const Pair signed_rest = pair_scale(rest, up ? (v_f64)1.0 : (v_f64)-1.0);
+    const v_f64 far = less_scaled(up ? (v_f64)1.0 : (v_f64)0.0, signed_rest, part.n);
+    const v_f64 held = size < 0.75 ? a : (v_f64)0.0;
+    const v_f64 slope = vec_fma_f64(vec_exp_f64(-0.5 * held * held), (v_f64)DENSITY, normal_near(held));
+    return size < 0.75 ? vec_fma_f64(slope, held, (v_f64)0.5) : a == a ? far : a;
 }
 
 #endif

@@ -221,4 +221,6 @@ INLINE v_f32 vec_pow_f32(v_f32 a, v_f32 b) {
     return CONVERT(pow_edges(x, y, power * power_of_two(exponent)), v_f32);
 }
 
+#include "kernels/cpu/math_gelu.h"
+
 #endif

@@ -58,7 +58,8 @@ int body_elu_backward(BodyCall *c) {
 /* t + x s (1 - t t), t = tanh(softplus(x)), s = sigmoid(x) */
 int body_mish_backward(BodyCall *c) {
     const int grad = X(0), x = X(1), t = P1(tanh, math_softplus(c, x, K(1), K(INFINITY)));
-    const int bend = P2(mul, P2(mul, x, P1(sigmoid, x)), P2(sub, K(1), P2(mul, t, t)));
+    const int held = math_held_below(c, x, 1e4), rest = P3(fma, P1(neg, t), t, K(1));
+    const int bend = P2(mul, P2(mul, held, P1(sigmoid, x)), rest);
     return P2(mul, grad, P2(add, t, bend));
 }
 /* z = exp(-|x|), which the buffer holds rounded: the slope is z / (1 + z) above 0, the rest of 1 below. */
@@ -72,8 +73,8 @@ int body_celu(BodyCall *c) {
 }
 
 BodyFn body_logit, body_logit_backward, body_prelu_kernel;
-/* log(x / (1 - x)); limits that are given by eps, which may be negative: then there is none. The lower one is first
- * asked for: it wins where they cross. */
+/* log(x / (1 - x)); beside 1/2, where that quotient is near 1, log1p of what it has above 1. Limits are given by eps,
+ * which may be negative: then there is none. The lower one is first asked for: it wins where they cross. */
 int body_logit(BodyCall *c) {
     int x = X(0);
     if (body_has(c, 1)) {
@@ -81,7 +82,9 @@ int body_logit(BodyCall *c) {
         const int held = P3(select, P2(lt, x, eps), eps, P3(select, P2(gt, x, most), most, x));
         x = P3(select, P2(lt, eps, K(0)), x, held);
     }
-    return P1(log, P2(div, x, P2(sub, K(1), x)));
+    const int rest = P2(sub, K(1), x), above = P2(sub, P2(add, x, x), K(1));
+    const int middle = P2(and, P2(gt, x, K(0.3)), P2(lt, x, K(0.7)));
+    return P3(select, middle, P1(log1p, P2(div, above, rest)), P1(log, P2(div, x, rest)));
 }
 int body_logit_backward(BodyCall *c) {
     const int grad = X(0), x = X(1), eps = body_has(c, 2) ? N(2) : K(-1), limited = P2(ge, eps, K(0));

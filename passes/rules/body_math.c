@@ -24,6 +24,9 @@ int math_copysign(BodyCall *c, int magnitude, int sign) {
     return P3(select, math_signbit(c, sign), P1(neg, positive), positive);
 }
 
+/* x, and 0 where a function of it has reached its limit, so that no product of 0 and infinity is a NaN. */
+int math_held_below(BodyCall *c, int x, double limit) { return P3(select, P2(lt, P1(abs, x), K(limit)), x, K(0)); }
+
 /* log1p(e^(x beta)) / beta; x itself above the threshold, and where e^(x beta) hides the 1, before it overflows. */
 int math_softplus(BodyCall *c, int x, int beta, int threshold) {
     const int scaled = P2(mul, x, beta);
@@ -138,8 +141,7 @@ BodyFn body_gelu, body_gelu_backward, body_sigmoid_backward, body_tanh_backward,
 int body_gelu(BodyCall *c) {
     const int x = X(0);
     if (gelu_form(c, 1) == GELU_tanh) return P2(div, x, gelu_tanh_divisor(c, x));
-    const int phi = P2(add, K(1), P1(erf, P2(mul, x, K(0.7071067811865476))));
-    return P2(mul, P2(mul, x, K(0.5)), phi);
+    return P1(gelu_erf, x);
 }
 
 /* grad (Phi(x) + x phi(x)); tanh form: s = 1/(1 + e^-2u), grad (s + x 2 u' s (1 - s)). */
@@ -147,14 +149,12 @@ int body_gelu_backward(BodyCall *c) {
     const int grad = X(0), x = X(1);
     if (gelu_form(c, 2) == GELU_tanh) {
         const int s = P2(div, K(1), gelu_tanh_divisor(c, x));
-        const int square = P2(mul, x, x), held = P3(select, P2(lt, square, K(1e30)), square, K(1e30));
-        const int slope = P3(fma, held, K(0.21406444881780073), K(1.5957691216057308)); /* 2 u', finite */
-        const int side = P2(mul, P2(mul, x, P2(mul, s, P2(sub, K(1), s))), slope);
+        const int held = math_held_below(c, x, 1e4), square = P2(mul, held, held);
+        const int slope = P3(fma, square, K(0.21406444881780073), K(1.5957691216057308)); /* 2 u' */
+        const int side = P2(mul, P2(mul, held, P2(mul, s, P2(sub, K(1), s))), slope);
         return P2(mul, grad, P2(add, s, side));
     }
-    const int cdf = P2(mul, K(0.5), P2(add, K(1), P1(erf, P2(mul, x, K(0.7071067811865476)))));
-    const int pdf = P2(mul, K(0.3989422804014327), P1(exp, P2(mul, K(-0.5), P2(mul, x, x))));
-    return P2(mul, grad, P2(add, cdf, P2(mul, x, pdf)));
+    return P2(mul, grad, P1(gelu_erf_slope, x));
 }
 
 int body_sigmoid_backward(BodyCall *c) {
@@ -164,12 +164,12 @@ int body_sigmoid_backward(BodyCall *c) {
 
 int body_tanh_backward(BodyCall *c) {
     const int grad = X(0), y = X(1);
-    return P2(mul, grad, P2(sub, K(1), P2(mul, y, y)));
+    return P2(mul, grad, P3(fma, P1(neg, y), y, K(1)));
 }
 
 int body_silu_backward(BodyCall *c) {
     const int grad = X(0), x = X(1), s = P1(sigmoid, x);
-    return P2(mul, P2(mul, grad, s), P2(add, K(1), P2(mul, x, P2(sub, K(1), s))));
+    return P2(mul, P2(mul, grad, s), P2(add, K(1), P2(mul, math_held_below(c, x, 1e4), P2(sub, K(1), s))));
 }
 
 BodyFn body_softplus, body_elu;

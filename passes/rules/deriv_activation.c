@@ -17,12 +17,23 @@ static BackwardPoint pair(const Deriv *d, int at) {
     return (BackwardPoint){b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)), compute_of(b, saved(d, at))};
 }
 
-/* result = go * slope(x): the two gradients from slope and its own slope. */
-static Status set_pair(Deriv *d, BackwardPoint p, int at, Val *slope, Val *bend) {
-    if (wants(d, 0)) TRY(deriv_set(d, 0, mul(p.b, p.g, slope)));
-    if (wants(d, at)) TRY(deriv_set(d, at, mul(p.b, mul(p.b, p.g, p.go), bend)));
-    return ST_OK;
+/* The backward op, which is linear in grad_output, with the gradient of its result in its place. */
+static Status backward_again(Deriv *d, int n) {
+    Arg args[MAX_ARGS];
+    if (!wants(d, 0)) return ST_OK;
+    for (int i = 0; i < n; i++) args[i] = d->args[i];
+    args[0] = V(grad_of(d));
+    return deriv_set(d, 0, emit1(d->b, d->row->id, args, n));
 }
+/* result = go * slope(x): the gradient of x from the slope's own. */
+static Status set_bend(Deriv *d, BackwardPoint p, int at, Val *bend) {
+    return wants(d, at) ? deriv_set(d, at, mul(p.b, mul(p.b, p.g, p.go), bend)) : ST_OK;
+}
+
+/* s (1 - s), s = sigmoid(x), whose 1 - s is sigmoid(-x): it keeps its digits where s is near 1. */
+static Val *logistic_slope(Builder *b, Val *x) { return mul(b, E(b, sigmoid, V(x)), E(b, sigmoid, V(negate(b, x)))); }
+/* x, where a product with what is 0 there has to be 0. */
+static Val *held_within(Builder *b, Val *x, double limit) { return E(b, clamp, V(x), F(-limit), F(limit)); }
 
 /* relu and friends ---------------------------------------------------------------------------- */
 
@@ -40,52 +51,46 @@ Status deriv_threshold_backward(Deriv *d) {
 Status deriv_sigmoid(Deriv *d) { return deriv_set(d, 0, E(d->b, sigmoid_backward, V(grad_of(d)), V(d->results[0]))); }
 Status deriv_sigmoid_backward(Deriv *d) { /* go y (1 - y) */
     const BackwardPoint p = pair(d, 1);
-    Val *const rest = n_minus(p.b, 1, p.x);
-    return set_pair(d, p, 1, mul(p.b, rest, p.x), sub(p.b, rest, p.x));
+    TRY(backward_again(d, 2));
+    return set_bend(d, p, 1, sub(p.b, n_minus(p.b, 1, p.x), p.x));
 }
 Status deriv_tanh(Deriv *d) { return deriv_set(d, 0, E(d->b, tanh_backward, V(grad_of(d)), V(d->results[0]))); }
 Status deriv_tanh_backward(Deriv *d) { /* go (1 - y y) */
     const BackwardPoint p = pair(d, 1);
-    return set_pair(d, p, 1, n_minus(p.b, 1, square_of(p.b, p.x)), mul_n(p.b, p.x, -2));
+    TRY(backward_again(d, 2));
+    return set_bend(d, p, 1, mul_n(p.b, p.x, -2));
 }
 
 /* gelu ---------------------------------------------------------------------------------------- */
 
 Status deriv_gelu(Deriv *d) { return deriv_set(d, 0, E(d->b, gelu_backward, V(grad_of(d)), d->args[0], d->args[1])); }
 
-/* x x, held where a product with what is 0 there has to be 0. */
-static Val *finite_square(Builder *b, Val *x) { return E(b, clamp_max, V(square_of(b, x)), F(1e30)); }
-
 /* slope = cdf + x pdf, bend = pdf (2 - x x) */
-static Status gelu_erf(Deriv *d, BackwardPoint p) {
-    Builder *const b = p.b;
-    Val *const cdf = mul_n(b, add_n(b, E(b, erf, V(mul_n(b, p.x, M_SQRT1_2))), 1), 0.5);
-    Val *const square = finite_square(b, p.x), *const e = E(b, exp, V(mul_n(b, square, -0.5)));
-    Val *const pdf = mul_n(b, e, 0.5 * M_SQRT1_2 * M_2_SQRTPI);
-    Val *const slope = add(b, cdf, mul(b, p.x, pdf));
-    return set_pair(d, p, 1, slope, mul(b, pdf, n_minus(b, 2, square)));
+static Val *gelu_erf_bend(Builder *b, Val *x) {
+    Val *const square = square_of(b, held_within(b, x, 1e10)), *const e = E(b, exp, V(mul_n(b, square, -0.5)));
+    return mul(b, mul_n(b, e, 0.5 * M_SQRT1_2 * M_2_SQRTPI), n_minus(b, 2, square));
 }
 
 /* t = tanh(u), u = beta (x + kappa x^3): slope = (1 + t + x t')/2 with t' = (1 - t t) u';
- * bend = t' + x t''/2 with t'' = (1 - t t) u'' - 2 t t' u' */
-static Status gelu_tanh(Deriv *d, BackwardPoint p) {
+ * bend = t' + x t''/2 with t'' = (1 - t t) u'' - 2 t t' u'; 1 - t t = 4 s (1 - s) of s = sigmoid(2 u) */
+static Val *gelu_tanh_bend(Builder *b, Val *given) {
     const double beta = M_SQRT2 * M_2_SQRTPI * 0.5, kappa = 0.044715;
-    Builder *const b = p.b;
-    Val *const square = finite_square(b, p.x);
-    Val *const inner = mul_n(b, mul(b, p.x, add_n(b, mul_n(b, square, kappa), 1)), beta);
-    Val *const t = E(b, tanh, V(inner));
-    Val *const rest = n_minus(b, 1, square_of(b, t));
+    Val *const x = held_within(b, given, 1e4), *const square = square_of(b, x);
+    Val *const inner = mul_n(b, mul(b, x, add_n(b, mul_n(b, square, kappa), 1)), beta);
+    Val *const t = E(b, tanh, V(inner)), *const rest = mul_n(b, logistic_slope(b, mul_n(b, inner, 2)), 4);
     Val *const u1 = mul_n(b, add_n(b, mul_n(b, square, 3 * kappa), 1), beta);
-    Val *const u2 = mul_n(b, p.x, 6 * kappa * beta);
+    Val *const u2 = mul_n(b, x, 6 * kappa * beta);
     Val *const t1 = mul(b, rest, u1);
     Val *const t2 = sub(b, mul(b, rest, u2), mul_n(b, mul(b, mul(b, t, t1), u1), 2));
-    Val *const slope = mul_n(b, add(b, add_n(b, t, 1), mul(b, p.x, t1)), 0.5);
-    return set_pair(d, p, 1, slope, add(b, t1, mul_n(b, mul(b, p.x, t2), 0.5)));
+    return add(b, t1, mul_n(b, mul(b, x, t2), 0.5));
 }
 
 Status deriv_gelu_backward(Deriv *d) {
+    const BackwardPoint p = pair(d, 1);
     const char *const how = d->args[2].string;
-    return how && !strcmp(how, "tanh") ? gelu_tanh(d, pair(d, 1)) : gelu_erf(d, pair(d, 1));
+    TRY(backward_again(d, 3));
+    if (!wants(d, 1)) return ST_OK;
+    return set_bend(d, p, 1, how && !strcmp(how, "tanh") ? gelu_tanh_bend(p.b, p.x) : gelu_erf_bend(p.b, p.x));
 }
 
 /* silu ---------------------------------------------------------------------------------------- */
@@ -93,23 +98,16 @@ Status deriv_gelu_backward(Deriv *d) {
 Status deriv_silu(Deriv *d) { return deriv_set(d, 0, E(d->b, silu_backward, V(grad_of(d)), d->args[0])); }
 Status deriv_silu_backward(Deriv *d) { /* go s (1 + x (1 - s)), s = sigmoid(x) */
     const BackwardPoint p = pair(d, 1);
-    Val *const s = E(p.b, sigmoid, V(p.x)), *const rest = n_minus(p.b, 1, s);
-    Val *const slope = mul(p.b, s, add_n(p.b, mul(p.b, p.x, rest), 1));
-    Val *const twist = add_n(p.b, mul(p.b, p.x, sub(p.b, rest, s)), 2);
-    return set_pair(d, p, 1, slope, mul(p.b, mul(p.b, s, rest), twist));
+    TRY(backward_again(d, 2));
+    if (!wants(d, 1)) return ST_OK;
+    Val *const x = held_within(p.b, p.x, 1e4), *const s = E(p.b, sigmoid, V(x));
+    Val *const twist = add_n(p.b, mul(p.b, x, sub(p.b, n_minus(p.b, 1, s), s)), 2);
+    return set_bend(d, p, 1, mul(p.b, logistic_slope(p.b, x), twist));
 }
 
 /* corners, shrinks, elu and their kind: one call of the backward op, which is linear in grad_output and flat in self
  * where the activation is made of lines. --------------------------------------------------------- */
 
-/* The backward op with the gradient of its result in place of grad_output. */
-static Status backward_again(Deriv *d, int n) {
-    Arg args[MAX_ARGS];
-    if (!wants(d, 0)) return ST_OK;
-    for (int i = 0; i < n; i++) args[i] = d->args[i];
-    args[0] = V(grad_of(d));
-    return deriv_set(d, 0, emit1(d->b, d->row->id, args, n));
-}
 static Status flat_at(Deriv *d, int at) {
     return wants(d, at) ? deriv_set(d, at, zeros_of(d->b, d->arg_meta[at])) : ST_OK;
 }
@@ -153,9 +151,9 @@ Status deriv_softplus_backward(Deriv *d) {
     Builder *const b = d->b;
     TRY(backward_again(d, 4));
     if (!wants(d, 1)) return ST_OK;
-    Val *const z = scaled(b, compute_of(b, saved(d, 1)), &d->args[2]), *const s = E(b, sigmoid, V(z));
+    Val *const z = scaled(b, compute_of(b, saved(d, 1)), &d->args[2]);
     Val *const both = mul(b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)));
-    Val *const bend = scaled(b, E(b, sigmoid_backward, V(both), V(s)), &d->args[2]);
+    Val *const bend = scaled(b, mul(b, both, logistic_slope(b, z)), &d->args[2]);
     return deriv_set(d, 1, zero_where(b, E(b, gt_Tensor, V(z), d->args[3]), bend));
 }
 
@@ -187,17 +185,17 @@ Status deriv_elu_backward(Deriv *d) {
 }
 
 Status deriv_mish(Deriv *d) { return deriv_set(d, 0, E(d->b, mish_backward, V(grad_of(d)), d->args[0])); }
-/* t = tanh(softplus(x)), s = sigmoid(x), u = 1 - t t: slope t + x s u, bend s u (2 + x (1 - s) - 2 x s t) */
+/* t = tanh(w), w = softplus(x), s = sigmoid(x), u = 1 - t t = 4 r (1 - r) of r = sigmoid(2 w):
+ * slope t + x s u, bend s u (2 + x (1 - s) - 2 x s t) */
 Status deriv_mish_backward(Deriv *d) {
+    const BackwardPoint p = pair(d, 1);
     Builder *const b = d->b;
     TRY(backward_again(d, 2));
     if (!wants(d, 1)) return ST_OK;
-    Val *const x = compute_of(b, saved(d, 1)), *const s = E(b, sigmoid, V(x));
-    Val *const t = E(b, tanh, V(E(b, softplus, V(x))));
-    Val *const su = mul(b, s, n_minus(b, 1, square_of(b, t)));
-    Val *const turn = sub(b, n_minus(b, 1, s), mul_n(b, mul(b, s, t), 2));
-    Val *const bend = mul(b, su, add_n(b, mul(b, x, turn), 2));
-    return deriv_set(d, 1, mul(b, mul(b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0))), bend));
+    Val *const x = held_within(b, p.x, 1e4), *const s = E(b, sigmoid, V(x)), *const w = E(b, softplus, V(x));
+    Val *const u = mul_n(b, logistic_slope(b, mul_n(b, w, 2)), 4);
+    Val *const turn = sub(b, n_minus(b, 1, s), mul_n(b, mul(b, s, E(b, tanh, V(w))), 2));
+    return set_bend(d, p, 1, mul(b, mul(b, s, u), add_n(b, mul(b, x, turn), 2)));
 }
 
 /* (grad_output, self, buffer, whose values nobody reads): -s (1 - s) with s = sigmoid(x) */
@@ -207,7 +205,7 @@ Status deriv_log_sigmoid_backward(Deriv *d) {
     if (wants(d, 0)) TRY(deriv_set(d, 0, E(b, log_sigmoid_backward, V(grad_of(d)), self, self)));
     if (!wants(d, 1)) return ST_OK;
     Val *const both = mul(b, compute_of(b, grad_of(d)), compute_of(b, saved(d, 0)));
-    return deriv_set(d, 1, negate(b, E(b, sigmoid_backward, V(both), V(E(b, sigmoid, V(compute_of(b, saved(d, 1))))))));
+    return deriv_set(d, 1, negate(b, mul(b, both, logistic_slope(b, compute_of(b, saved(d, 1))))));
 }
 
 Status deriv_logit(Deriv *d) { return deriv_set(d, 0, E(d->b, logit_backward, V(grad_of(d)), d->args[0], d->args[1])); }

@@ -190,7 +190,7 @@ static const Body bodies[] = {
     {"elu", f_elu, 5, OWN, true},
     {"softplus", f_softplus, 5, OWN, true},
     {"sigmoid_backward", f_sigmoid_backward, 3, MOST, true},
-    {"tanh_backward", f_tanh_backward, 3, MOST, false},
+    {"tanh_backward", f_tanh_backward, 1.5, OWN, false},
     {"gelu_backward", f_gelu_backward, 6, MOST, true},
     {"silu_backward", f_silu_backward, 4, MOST, false},
     {"native_dropout_backward", f_native_dropout_backward, 1, OWN, true},
@@ -203,7 +203,7 @@ static const Body bodies[] = {
     {"log_sigmoid_backward", f_log_sigmoid_backward, 5, OWN, false},
     {"celu", f_celu, 6, OWN, false},
     {"softshrink", f_softshrink, 0.5, OWN, true},
-    {"logit", f_logit, 3, ONE, false},
+    {"logit", f_logit, 3, OWN, false},
     {"logit_backward", f_logit_backward, 3, OWN, false},
     {"prelu_kernel", f_prelu_kernel, 0.5, OWN, true},
 };

@@ -4,7 +4,8 @@ with a weight; coefficients are rounded to the type one at a time, the lowest fi
     python3 minimax.py NAME [TERMS [END...]]    the coefficients, highest first, and the largest weighted error
 
 It needs mpmath. What math_*.h has: exp_f32 6, exp_short 6, exp3 10 (exp_pair_terms), log_short 5, atan_short 7, atan 12,
-asin_short 8, asin 14, sinh 7, tanh_f32 7 0.9, erfc_short 13, erfc 25 (whose lowest coefficient is kept as a sum of two).
+asin_short 8, asin 14, sinh 7, tanh_f32 7 0.9, erfc_short 13, erfc 25 (whose lowest coefficient is kept as a sum of two),
+gelu_far 9, gelu_near 6, slope_near 6.
 """
 import sys
 from mpmath import *
@@ -76,6 +77,19 @@ def fit(f, weight, a, b, n, digits):
     return [c for _, c in reversed(fixed)], worst
 
 
+def fit_squares(f, weight, a, b, n, digits):
+    """As fit, of a and b beside 0: the rest is fitted by least squares where powers are no Chebyshev system."""
+    points = [(a + b) / 2 + (b - a) / 2 * cos(pi * (k + mpf(1) / 2) / 96) for k in range(96)]
+    scale = [weight(x) for x in points]
+    fixed, left = [], list(range(n))
+    while left:
+        rest = [w * (f(x) - sum(c * x ** p for p, c in fixed)) for x, w in zip(points, scale)]
+        found, _ = qr_solve(matrix([[w * x ** p for p in left] for x, w in zip(points, scale)]), matrix(rest))
+        fixed.append((left.pop(0), rounded(found[0], digits)))
+    worst = max(abs((f(x) - sum(c * x ** p for p, c in fixed)) * w) for x, w in zip(points, scale))
+    return [c for _, c in reversed(fixed)], worst
+
+
 def exp_tail(x):
     return (expm1(x) - x) / (x * x) if abs(x) > mpf(10) ** -15 else mpf(1) / 2 + x / 6
 
@@ -119,7 +133,30 @@ def fit_erfc(n, center, low, top):
     ends = [(mpf(x) - c) / (mpf(x) + c) for x in (low or 0, top)]
     return fit(lambda u: erfcx_at(c, u), lambda u: 1 / erfcx_at(c, u), ends[0], ends[1], n, 53)
 
+DENSITY = 1 / sqrt(2 * pi)
+
+def gelu_far(x):
+    """x (1 - Phi(x)) e^(x^2/2)"""
+    return x / 2 * erfcx(x / sqrt(mpf(2)))
+
+def gelu_near(z):
+    """(Phi(x) - 1/2) / x, z = x^2"""
+    x = sqrt(z)
+    return erf(x / sqrt(mpf(2))) / 2 / x if z > mpf(10) ** -20 else DENSITY * (1 - z / 6)
+
+def slope_near(z):
+    return gelu_near(z) + DENSITY * exp(-z / 2)
+
+def fit_gelu_far(n, center, low, top):
+    c = mpf(center)
+    at = memoize(lambda v: gelu_far(c * (1 + v) / (1 - v)))
+    ends = [(mpf(x) - c) / (mpf(x) + c) for x in (low, top)]
+    return fit_squares(at, lambda v: 1 / at(v), ends[0], ends[1], n, 24)
+
 rows = {
+    'gelu_far': lambda n=9, c='4.0', low='1.0', top='15.0': fit_gelu_far(n, c, low, top),
+    'gelu_near': lambda n=6, e='1.0': fit(gelu_near, lambda z: 1, 0, mpf(e) ** 2, n, 24),
+    'slope_near': lambda n=6, e='1.0': fit(slope_near, lambda z: 1, 0, mpf(e) ** 2, n, 24),
     'exp3': lambda n=9: fit(exp_tail3, lambda x: mpf('0.042'), -HALF_LN2, HALF_LN2, n, 53),
     'erfc_short': lambda n=13, c='2.0', top='10.1': fit_erfc(n, c, None, top),
     'erfc': lambda n=25, c='3.0', low='0.5', top='27.3': fit_erfc(n, c, low, top),

@@ -379,13 +379,19 @@ static double pick(bool first, double a, double b) { return isnan(a) || isnan(b)
 
 static double sigmoid(double a) { return 1 / (1 + exp(-a)); }
 
+static double gelu(double a) { return isinf(a) ? fmax(a, 0) : a / 2 * erfc(-a * M_SQRT1_2); }
+static double gelu_slope(double a) {
+    return isinf(a) ? a > 0 : erfc(-a * M_SQRT1_2) / 2 + a * exp(-a * a / 2) * M_SQRT1_2 / 2 * M_2_SQRTPI;
+}
+
 /* Elementary functions by libm. */
 static double (*const of_one[PRIM_COUNT])(double) = {
-    [PRIM_exp] = exp,     [PRIM_exp2] = exp2,      [PRIM_expm1] = expm1, [PRIM_log] = log,     [PRIM_log2] = log2,
-    [PRIM_log10] = log10, [PRIM_log1p] = log1p,    [PRIM_sin] = sin,     [PRIM_cos] = cos,     [PRIM_tan] = tan,
-    [PRIM_asin] = asin,   [PRIM_acos] = acos,      [PRIM_atan] = atan,   [PRIM_sinh] = sinh,   [PRIM_cosh] = cosh,
-    [PRIM_tanh] = tanh,   [PRIM_asinh] = asinh,    [PRIM_acosh] = acosh, [PRIM_atanh] = atanh, [PRIM_erf] = erf,
-    [PRIM_erfc] = erfc,   [PRIM_sigmoid] = sigmoid};
+    [PRIM_exp] = exp,     [PRIM_exp2] = exp2,       [PRIM_expm1] = expm1,   [PRIM_log] = log,
+    [PRIM_log2] = log2,   [PRIM_log10] = log10,     [PRIM_log1p] = log1p,   [PRIM_sin] = sin,
+    [PRIM_cos] = cos,     [PRIM_tan] = tan,         [PRIM_asin] = asin,     [PRIM_acos] = acos,
+    [PRIM_atan] = atan,   [PRIM_sinh] = sinh,       [PRIM_cosh] = cosh,     [PRIM_tanh] = tanh,
+    [PRIM_asinh] = asinh, [PRIM_acosh] = acosh,     [PRIM_atanh] = atanh,   [PRIM_erf] = erf,
+    [PRIM_erfc] = erfc,   [PRIM_sigmoid] = sigmoid, [PRIM_gelu_erf] = gelu, [PRIM_gelu_erf_slope] = gelu_slope};
 static double (*const of_two[PRIM_COUNT])(double, double) = {
     [PRIM_pow] = pow, [PRIM_atan2] = atan2, [PRIM_hypot] = hypot, [PRIM_fmod] = fmod};
 

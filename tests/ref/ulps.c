@@ -8,6 +8,30 @@
 
 static double near_sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static long double wide_sigmoid(long double x) { return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x)); }
+#define SQRT1_2 0.70710678118654752440084436210485L
+#define DENSITY 0.39894228040143267793994605993438L
+/* Of x below -4 by Laplace's continued fraction of (1 - Phi) / phi, in which nothing cancels. */
+static long double tail_ratio(long double x) {
+    long double t = x;
+    for (int k = 200; k > 0; k--) t = x + k / t;
+    return 1 / t;
+}
+static long double normal_density(long double x) { return expl(-x * x / 2) * DENSITY; }
+static long double wide_gelu(long double x) {
+    if (isinf(x)) return x > 0 ? x : -0.0L;
+    return x < -4 ? x * normal_density(x) * tail_ratio(-x) : x / 2 * erfcl(-x * SQRT1_2);
+}
+static long double wide_gelu_slope(long double x) {
+    if (isinf(x)) return x > 0 ? 1 : -0.0L;
+    if (x < -4) return normal_density(x) * (tail_ratio(-x) + x);
+    return erfcl(-x * SQRT1_2) / 2 + x * normal_density(x);
+}
+static double near_gelu(double x) { return isinf(x) ? fmax(x, -0.0) : x / 2 * erfc(-x * (double)SQRT1_2); }
+static double near_gelu_slope(double x) {
+    const double square = fmin(x * x, 1e4);
+    if (x < -20) return -0.0;
+    return erfc(-x * (double)SQRT1_2) / 2 + fmin(x, 1e4) * exp(-square / 2) * (double)DENSITY;
+}
 /* glibc's powl(-inf, -2^63) is inf. */
 static long double wide_pow(long double a, long double b) {
     return isinf(a) ? (long double)pow((double)a, (double)b) : powl(a, b);
@@ -39,6 +63,8 @@ const UlpsRow ulps_rows[] = {
     ROW(erfc, falls),
     ROW(sqrt, rises),
     {"sigmoid", PRIM_sigmoid, near_sigmoid, wide_sigmoid, TREND_rises},
+    {"gelu_erf", PRIM_gelu_erf, near_gelu, wide_gelu, TREND_none},
+    {"gelu_erf_slope", PRIM_gelu_erf_slope, near_gelu_slope, wide_gelu_slope, TREND_none, -0.75179152},
 };
 #undef ROW
 int ulps_row_count(void) { return COUNT_OF(ulps_rows); }
@@ -109,6 +135,12 @@ static double error_of(SType type, double got, long double want) {
     return other_zero ? 1e30 : ulps_between(type, got, want);
 }
 
+static double error_at(const UlpsRow *row, SType type, double x, double got, long double want) {
+    if (row->root != 0 && fabs(x - row->root) < 0.25)
+        return (double)ldexpl(fabsl((long double)got - want), type == S_f32 ? 26 : 55);
+    return error_of(type, got, want);
+}
+
 static void follow_trend(const UlpsRow *row, const double x[2], const double y[2], UlpsWorst *worst) {
     if (row->trend == TREND_none || !(y[0] == y[0]) || !(y[1] == y[1]) || x[0] == x[1]) return;
     const bool up = (x[1] > x[0]) == (row->trend == TREND_rises);
@@ -129,7 +161,7 @@ void ulps_sweep(const UlpsRow *row, SType type, uint64_t first, int64_t n, uint6
             x[0] = x[1], y[0] = y[1];
             x[1] = element(type, in, i), y[1] = element(type, out, i);
             const long double want = type == S_f32 ? (long double)row->near(x[1]) : row->wide(x[1]);
-            add_error(worst, error_of(type, y[1], want), x[1], 0);
+            add_error(worst, error_at(row, type, x[1], y[1], want), x[1], 0);
             if (type == S_f32 || (first + (uint64_t)(at + i)) & 1) follow_trend(row, x, y, worst);
         }
     }
