@@ -167,9 +167,13 @@ int body_tanh_backward(BodyCall *c) {
     return P2(mul, grad, P3(fma, P1(neg, y), y, K(1)));
 }
 
+/* grad s (1 + x (1 - s)); s and 1 - s are 1 / (1 + z) and z / (1 + z), z = e^-|x|: none is taken from 1, since x times
+ * what that loses of s near 1 is many ulps. */
 int body_silu_backward(BodyCall *c) {
-    const int grad = X(0), x = X(1), s = P1(sigmoid, x);
-    return P2(mul, P2(mul, grad, s), P2(add, K(1), P2(mul, math_held_below(c, x, 1e4), P2(sub, K(1), s))));
+    const int grad = X(0), x = X(1), z = P1(exp, P1(neg, P1(abs, x))), more = P2(div, K(1), P2(add, K(1), z));
+    const int less = P2(mul, z, more), falls = P2(lt, x, K(0));
+    const int s = P3(select, falls, less, more), rest = P3(select, falls, more, less);
+    return P2(mul, P2(mul, grad, s), P2(add, K(1), P2(mul, math_held_below(c, x, 1e4), rest)));
 }
 
 BodyFn body_softplus, body_elu;

@@ -3,6 +3,7 @@
  * give for the inputs of a sample. Not a test: unit/test_ulps.c takes 2^20 inputs each.
  *
  *     ulps [--every=N] [FUNCTION...]  lines of a table (markdown), of every Nth f32
+ *     ulps --pairs=N [FUNCTION...]    the same of functions of two arguments, over N pairs (2^26 where N is 0)
  *     ulps --inputs DIR               writes that sample's inputs, for oracle/torch_ulps.py
  *     ulps --record DIR               reads PyTorch's results there, and prints what oracle/torch_ulps.txt holds */
 #include <math.h>
@@ -78,14 +79,33 @@ static void print_row(const UlpsRow *row, uint64_t every) {
     fflush(stdout);
 }
 
+static void print_pair(const UlpsPair *row, int64_t n) {
+    UlpsWorst f32 = {0}, f64 = {0};
+    ulps_sweep_pairs(row, S_f32, 1 << 30, n, &f32);
+    ulps_sweep_pairs(row, S_f64, 1 << 30, n, &f64);
+    printf("| %s | %.4f at %.9g, %.9g | %.4f at %.17g, %.17g |\n", row->name, f32.ulps, f32.at, f32.at_second, f64.ulps,
+           f64.at, f64.at_second);
+    fflush(stdout);
+}
+
 static bool is_named(const char *name, int n, char **names) {
     for (int i = 0; i < n; i++)
         if (!strcmp(names[i], name)) return true;
     return n == 0;
 }
 
+static int print_pairs(int64_t n, int names, char **named) {
+    int found = 0;
+    printf("| | f32 | f64 |\n|---|---|---|\n");
+    for (int i = 0; i < ulps_pair_count(); i++)
+        if (is_named(ulps_pairs[i].name, names, named)) found++, print_pair(&ulps_pairs[i], n ? n : 1 << 26);
+    return found ? 0 : 2;
+}
+
 int main(int argc, char **argv) {
     if (argc == 3 && !strcmp(argv[1], "--inputs")) return write_inputs(argv[2]), 0;
+    if (argc > 1 && !strncmp(argv[1], "--pairs=", 8))
+        return print_pairs(strtoll(argv[1] + 8, NULL, 10), argc - 2, argv + 2);
     uint64_t every = 1;
     if (argc > 1 && !strncmp(argv[1], "--every=", 8)) every = strtoull(argv[1] + 8, NULL, 10), argc--, argv++;
     if (!every) return 2;
