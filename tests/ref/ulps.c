@@ -136,7 +136,7 @@ static double error_of(SType type, double got, long double want) {
 }
 
 static double error_at(const UlpsRow *row, SType type, double x, double got, long double want) {
-    if (row->root != 0 && fabs(x - row->root) < 0.25)
+    if (row->root != 0 && fabs(x - row->root) < 0.5)
         return (double)ldexpl(fabsl((long double)got - want), type == S_f32 ? 26 : 55);
     return error_of(type, got, want);
 }

@@ -13,7 +13,7 @@ typedef struct UlpsRow {
     double (*near)(double);
     long double (*wide)(long double);
     Trend trend; /* over all inputs of its domain */
-    double root; /* a zero that is no number of the type, or 0: within 1/4 of it errors count in units of 1/8 */
+    double root; /* a zero that is no number of the type, or 0: within 1/2 of it errors count in units of 1/8 */
 } UlpsRow;
 extern const UlpsRow ulps_rows[];
 int ulps_row_count(void);
