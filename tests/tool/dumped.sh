@@ -7,7 +7,10 @@ sinter=$1 samples=$2 fuzz=$3 programs=$4
 shift 4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0 verified=0
+failed=0 verified=0 known=0
+# True findings, which are counted: 1 - eps is rounded before logit's quotient, as in PyTorch; rows of a sparse matrix
+# ascend, which no row of the op table says.
+findings='^first op beyond its bound: aten::logit |sparse::row_starts: rows of entries do not ascend'
 
 # Each graph of a dump into a file of its own.
 split() { awk -v stem="$2" '/^graph /{n++} n && /^[g }]/{print > (stem "." n ".sn")}' "$1"; }
@@ -19,6 +22,7 @@ verify() {
     code=$?
     verified=$((verified + 1))
     [ $code = 0 ] && return
+    [ $code = 1 ] && grep -qE "$findings" "$work/said" && known=$((known + 1)) && return
     echo "verify $(basename "$1"): exit code $code: $(tail -n 12 "$work/said")"
     [ -z "${KEEP:-}" ] || cp "$1" "$KEEP"
     failed=1
@@ -37,5 +41,6 @@ for graph in "$work"/dumps/*.sn; do
     case $name in program-*) verify "$graph" ;; *) verify "$graph" "${name%%.*}" ;; esac
 done
 [ $verified -gt $programs ] || { echo "only $verified graphs were verified" && failed=1; }
-echo "$verified graphs verified"
+[ $((known * 20)) -lt $verified ] || { echo "$known of $verified graphs are known findings" && failed=1; }
+echo "$verified graphs verified, $known known findings"
 exit $failed

@@ -103,8 +103,8 @@ static void register_pass(const char *name) {
 __attribute__((constructor)) static void make_mistakes(void) {
     sn_op_register(SN_OP_DESC(.schema = "my::doubled(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = same_layout,
                               .cpu = doubled));
-    sn_op_register(SN_OP_DESC(.schema = "my::lossy(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = same_layout,
-                              .cpu = lossy));
+    sn_op_register(
+        SN_OP_DESC(.schema = "my::lossy(Tensor x) -> Tensor", .flags = SN_OP_PURE, .meta = same_layout, .cpu = lossy));
     sn_backend_register("one off", "1", one_off, NULL);
     sn_backend_register("no code", "1", no_code, NULL);
     if (getenv("WRONG_PASS")) register_pass(getenv("WRONG_PASS"));
