@@ -1,7 +1,7 @@
 /* equate.c: sizes that guards make equal become one expression, so that lowering, which compares expressions, sees what
- * the hints have decided: after a guard s0 == s1-1 there is s0+1 in the place of s1 everywhere, after s0 == 6 there is 6
- * in that of s0. Numbers of arguments and the inputs' metadata are rewritten; results are what their meta rules then
- * say. Guards that no symbol is a term of by itself (s0*2 == s1*3) leave the graph as it is. */
+ * the hints have decided: after a guard s0 == s1-1 there is s0+1 in the place of s1, after s0 == 6 there is 6 in that
+ * of s0. Numbers of arguments and the inputs' metadata are rewritten; results are what their meta rules then say.
+ * Guards that no symbol is a term of by itself (s0*2 == s1*3) leave the graph as it is. */
 #include "passes/internal.h"
 #include "runtime/base/error.h"
 

@@ -1,5 +1,5 @@
-/* test_cuda_alone.c: unit/test_alone.c on a CUDA device: the op runs by the device's eager kernels, the rest as compiled
- * kernels; a function that is to be one launch says that it is none. */
+/* test_cuda_alone.c: unit/test_alone.c on a CUDA device: the op runs by the device's eager kernels, the rest as
+ * compiled kernels; a function that is to be one launch says that it is none. */
 #include "tests/unit/alone.h"
 
 START_TEST(on_a_device) {

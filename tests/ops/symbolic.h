@@ -1,4 +1,5 @@
-/* symbolic.h: rows of which some sample has a part without a loop program where all sizes are symbols: eager runs it. */
+/* symbolic.h: rows of which some sample has a part without a loop program where all sizes are symbols: eager runs that
+ * part. */
 #ifndef SINTER_TESTS_OPS_SYMBOLIC_H
 #define SINTER_TESTS_OPS_SYMBOLIC_H
 #include "ir/op.h"

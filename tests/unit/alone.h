@@ -1,6 +1,6 @@
 /* alone.h: a function with one op in its middle that has no loop program where all sizes are symbols, for test_alone.c
- * and cuda/test_cuda_alone.c: of one input every second column is taken and of the other every third, which are as many: a
- * guard that says of no size what it is ((s1+1)//2 == (s2+2)//3).
+ * and cuda/test_cuda_alone.c: of one input every second column is taken and of the other every third, which are as
+ * many: a guard that says of no size what it is ((s1+1)//2 == (s2+2)//3).
  *
  *     exp . (by eager: add) . sigmoid, mul */
 #ifndef SINTER_TESTS_UNIT_ALONE_H
