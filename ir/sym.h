@@ -92,6 +92,9 @@ void sym_require(SymEnv *env, SymRel rel, int64_t a, int64_t b); /* a guard, onc
 int sym_guard_count(const SymEnv *env);
 const SymGuard *sym_guard_at(const SymEnv *env, int i);
 bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *values);
+/* What guards make of symbols: by[i] is the i-th free symbol or what it equals, for sym_move. Of scratch as many are
+ * wanted. False: all stay. */
+bool sym_equalities(SymEnv *env, int64_t *by, int64_t *scratch);
 
 /* "s0*768+1"; plain numbers print as themselves. sym_parse reads what sym_print prints, making free symbols with
  * hint 2 as they first appear; *end is past the text read; raises ST_PARSE. */

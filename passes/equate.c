@@ -1,7 +1,7 @@
 /* equate.c: sizes that guards make equal become one expression, so that lowering, which compares expressions, sees what
  * the hints have decided: after a guard s0 == s1-1 there is s0+1 in the place of s1, after s0 == 6 there is 6 in that
- * of s0. Numbers of arguments and the inputs' metadata are rewritten; results are what their meta rules then say.
- * Guards that no symbol is a term of by itself (s0*2 == s1*3) leave the graph as it is. */
+ * of s0 (ir/sym_equal.c). Numbers of arguments and the inputs' metadata are rewritten; results are what their meta
+ * rules then say. */
 #include "passes/internal.h"
 #include "runtime/base/error.h"
 
@@ -9,44 +9,10 @@ PassFn pass_equate;
 
 typedef struct Equal {
     Graph *graph;
-    int64_t *by;    /* by free symbol: itself, or what it equals */
-    int64_t *alone; /* itself */
-    int n;
+    const int64_t *by; /* by free symbol: itself, or what it equals */
 } Equal;
 
 static int64_t equated(const Equal *e, int64_t a) { return sym_move(e->graph->env, e->graph->env, a, e->by); }
-
-/* The expression with another value in the place of symbol k. */
-static int64_t with(const Equal *e, int64_t a, int k, int64_t value) {
-    const int64_t symbol = e->alone[k];
-    e->alone[k] = value;
-    const int64_t made = sym_move(e->graph->env, e->graph->env, a, e->alone);
-    e->alone[k] = symbol;
-    return made;
-}
-
-/* What symbol k is where `zero` is 0: it must be a term of it once, by itself. */
-static bool solve(const Equal *e, int64_t zero, int k, int64_t *value) {
-    SymEnv *const env = e->graph->env;
-    const int64_t rest = with(e, zero, k, 0), times = sym_sub(env, with(e, zero, k, 1), rest);
-    if (times != 1 && times != -1) return false;
-    if (sym_add(env, rest, sym_mul(env, e->alone[k], times)) != zero) return false;
-    *value = sym_mul(env, rest, -times);
-    return true;
-}
-
-/* The last symbol goes that can. */
-static bool learn(Equal *e, const SymGuard *guard) {
-    if (guard->rel != SYM_eq) return false;
-    const int64_t zero = equated(e, sym_sub(e->graph->env, guard->a, guard->b));
-    int64_t value;
-    int k = e->n - 1;
-    while (k >= 0 && !solve(e, zero, k, &value)) k--;
-    if (k < 0) return false;
-    e->by[k] = value;
-    for (int i = 0; i < e->n; i++) e->by[i] = equated(e, e->by[i]);
-    return true;
-}
 
 static const Meta *meta_equated(const Equal *e, const Meta *meta) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
@@ -105,15 +71,10 @@ static void rewrite(const Equal *e) {
 
 bool pass_equate(Graph *graph, const PassOptions *options) {
     (void)options;
-    const int n_guards = sym_guard_count(graph->env), n = sym_free_count(graph->env);
-    if (!n_guards || !n) return false;
-    Equal e = {.graph = graph, .n = n};
-    bool any = false;
-    e.by = ARENA_ARRAY(graph->arena, int64_t, n);
-    e.alone = ARENA_ARRAY(graph->arena, int64_t, n);
-    if (!e.by || !e.alone) return false;
-    for (int i = 0; i < n; i++) e.by[i] = e.alone[i] = sym_free_at(graph->env, i);
-    for (int i = 0; i < n_guards; i++) any |= learn(&e, sym_guard_at(graph->env, i));
-    if (any) rewrite(&e);
-    return any;
+    const int n = sym_free_count(graph->env);
+    if (!sym_guard_count(graph->env) || !n) return false;
+    int64_t *const by = ARENA_ARRAY(graph->arena, int64_t, 2 * n);
+    if (!by || !sym_equalities(graph->env, by, by + n)) return false;
+    rewrite(&(Equal){graph, by});
+    return true;
 }

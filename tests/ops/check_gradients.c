@@ -57,8 +57,7 @@ static sn_tensor *slope_of(const SampleCall *call, const Leaves *leaves) {
 }
 
 bool ops_first_only(const OpRow *row) {
-    static const OpId rows[] = {OP_grid_sampler_2d, OP_grid_sampler, OP__embedding_bag, OP_embedding_bag,
-                                OP_embedding_bag_padding_idx};
+    static const OpId rows[] = {OP__embedding_bag, OP_embedding_bag, OP_embedding_bag_padding_idx};
     for (int i = 0; i < COUNT_OF(rows); i++)
         if (rows[i] == row->id) return true;
     return false;

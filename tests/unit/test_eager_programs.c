@@ -67,8 +67,6 @@ static sn_tensor *batch_norm_back(const World *w) {
 static sn_tensor *dropped(const World *w) { return sn_seed(3), sn_dropout(w->x, share(w), true); }
 static sn_tensor *half_dropped(const World *w) { return sn_seed(3), sn_dropout(w->half, share(w), true); }
 static sn_tensor *wide_dropped(const World *w) { return sn_seed(3), sn_dropout(w->wide, share(w), true); }
-static sn_tensor *ints_dropped(const World *w) { return sn_seed(3), sn_dropout(w->ints, share(w), true); }
-static sn_tensor *bools_dropped(const World *w) { return sn_seed(3), sn_dropout(w->mask, share(w), true); }
 static sn_tensor *ints_chosen(const World *w) { return sn_seed(3), sn_bernoulli_p(w->ints, share(w)); }
 static sn_tensor *chosen(const World *w) { return sn_seed(3), sn_bernoulli_p(w->x, share(w)); }
 static sn_tensor *wide_chosen(const World *w) { return sn_seed(3), sn_bernoulli_p(w->wide, share(w)); }
@@ -97,13 +95,13 @@ static sn_tensor *range(const World *w) { return sn_arange(sn_int(w->whole), SN_
 
 typedef sn_tensor *Call(const World *w);
 static Call *const calls[] = {
-    number_tensor,   whole_number,   added,         added_alpha,    powered,      filled,
-    ints_filled,     clamped,        clamped_ints,  full_of,        ints_times,   ints_times_float,
-    half_times,      compared,       divided,       in_place,       into,         range,
-    rows_normed,     half_normed,    groups_normed, batch_normed,   by_the_batch, statistics_moved,
-    batch_norm_back, dropped,        half_dropped,  wide_dropped,   chosen,       wide_chosen,
-    scattered,       rows_added,     product_added, products_added, ints_dropped, bools_dropped,
-    ints_chosen,     ints_scattered, int_rows_added};
+    number_tensor,   whole_number, added,         added_alpha,    powered,      filled,
+    ints_filled,     clamped,      clamped_ints,  full_of,        ints_times,   ints_times_float,
+    half_times,      compared,     divided,       in_place,       into,         range,
+    rows_normed,     half_normed,  groups_normed, batch_normed,   by_the_batch, statistics_moved,
+    batch_norm_back, dropped,      half_dropped,  wide_dropped,   chosen,       wide_chosen,
+    scattered,       rows_added,   product_added, products_added, ints_chosen,  ints_scattered,
+    int_rows_added};
 
 static World world_new(void) {
     World w = {.x = F32(1, 3, 5), .half = sn_to(F32(2, 3, 5), SN_F16), .out = sn_zeros(SN_INTS(3, 5), SN_F32)};

@@ -97,10 +97,16 @@ static Status read_case_outputs(TextReader *in, Variant *v) {
     return v->n_outputs <= MAX_CASE_TENSORS ? error_pending() : reader_expected(in, "fewer outputs before this");
 }
 
-static bool metas_agree(const Meta *a, const Meta *b) {
-    const size_t bytes = sizeof *a->sizes * (size_t)a->rank;
+/* The plan has what guards make of sizes (passes/equate.c). */
+static bool sizes_agree(SymEnv *env, const int64_t *by, const int64_t *a, const int64_t *b, int n) {
+    for (int i = 0; i < n; i++)
+        if (a[i] != b[i] && (!by || sym_move(env, env, a[i], by) != sym_move(env, env, b[i], by))) return false;
+    return true;
+}
+
+static bool metas_agree(SymEnv *env, const int64_t *by, const Meta *a, const Meta *b) {
     return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank &&
-           (!bytes || (!memcmp(a->sizes, b->sizes, bytes) && !memcmp(a->strides, b->strides, bytes)));
+           sizes_agree(env, by, a->sizes, b->sizes, a->rank) && sizes_agree(env, by, a->strides, b->strides, a->rank);
 }
 
 static bool plan_output_is_view(const Plan *plan, int i) {
@@ -114,8 +120,11 @@ static const char *disagreement(const Variant *v, CaseShape shape, const Plan *p
     if (v->n_graph_inputs != plan->inputs.n || v->n_outputs > plan->outputs.n) return "lists of another plan";
     if (v->n_runtime_floats != plan->floats.n) return "guards of other floats than the plan's";
     if (v->n_bindings > MAX_CASE_SYMBOLS || plan->outputs.n > MAX_CASE_TENSORS) return "too many symbols or outputs";
+    const int n_symbols = v->env ? sym_free_count(v->env) : 0;
+    int64_t *const by = n_symbols ? ARENA_ARRAY(v->arena, int64_t, 2 * n_symbols) : NULL;
+    if (by) sym_equalities(v->env, by, by + n_symbols);
     for (int i = 0; i < plan->inputs.n; i++) {
-        if (!metas_agree(plan->slots.at[i].meta, v->inputs[v->graph_inputs[i].touched].meta))
+        if (!metas_agree(v->env, by, plan->slots.at[i].meta, v->inputs[v->graph_inputs[i].touched].meta))
             return "an input that is not what its guard checks";
         if (plan->inputs.at[i].written && !v->writes) return "guards that know of no write";
         for (int k = 0; k < i; k++)
