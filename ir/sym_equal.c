@@ -1,18 +1,18 @@
-/* sym_equal.c: what guards make of symbols: after s0 == s1-1 there is s0+1 for s1, after s0 == 6 there is 6 for s0. Guards
- * that no symbol is a term of by itself (s0*2 == s1*3) say nothing. */
+/* sym_equal.c: what guards make of symbols: after s0 == s1-1 there is s0+1 for s1, after s0 == 6 there is 6 for s0.
+ * Guards that no symbol is a term of by itself (s0*2 == s1*3) say nothing. */
 #include "ir/sym.h"
 
-typedef struct Equal {
+typedef struct Solving {
     SymEnv *env;
     int64_t *by;    /* by free symbol: itself, or what it equals */
     int64_t *alone; /* itself */
     int n;
-} Equal;
+} Solving;
 
-static int64_t equated(const Equal *e, int64_t a) { return sym_move(e->env, e->env, a, e->by); }
+static int64_t equated(const Solving *e, int64_t a) { return sym_move(e->env, e->env, a, e->by); }
 
 /* The expression with another value in the place of symbol k. */
-static int64_t with(const Equal *e, int64_t a, int k, int64_t value) {
+static int64_t with(const Solving *e, int64_t a, int k, int64_t value) {
     const int64_t symbol = e->alone[k];
     e->alone[k] = value;
     const int64_t made = sym_move(e->env, e->env, a, e->alone);
@@ -21,7 +21,7 @@ static int64_t with(const Equal *e, int64_t a, int k, int64_t value) {
 }
 
 /* What symbol k is where `zero` is 0: it must be a term of it once, by itself. */
-static bool solve(const Equal *e, int64_t zero, int k, int64_t *value) {
+static bool solve(const Solving *e, int64_t zero, int k, int64_t *value) {
     const int64_t rest = with(e, zero, k, 0), times = sym_sub(e->env, with(e, zero, k, 1), rest);
     if (times != 1 && times != -1) return false;
     if (sym_add(e->env, rest, sym_mul(e->env, e->alone[k], times)) != zero) return false;
@@ -30,7 +30,7 @@ static bool solve(const Equal *e, int64_t zero, int k, int64_t *value) {
 }
 
 /* The last symbol goes that can. */
-static bool learn(Equal *e, const SymGuard *guard) {
+static bool learn(Solving *e, const SymGuard *guard) {
     if (guard->rel != SYM_eq) return false;
     const int64_t zero = equated(e, sym_sub(e->env, guard->a, guard->b));
     int64_t value;
@@ -43,7 +43,7 @@ static bool learn(Equal *e, const SymGuard *guard) {
 }
 
 bool sym_equalities(SymEnv *env, int64_t *by, int64_t *scratch) {
-    Equal e = {env, by, scratch, sym_free_count(env)};
+    Solving e = {env, by, scratch, sym_free_count(env)};
     bool any = false;
     for (int i = 0; i < e.n; i++) by[i] = scratch[i] = sym_free_at(env, i);
     for (int i = 0; i < sym_guard_count(env); i++) any |= learn(&e, sym_guard_at(env, i));

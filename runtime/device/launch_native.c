@@ -69,13 +69,19 @@ static Arg wrap_arg(Wrapped *wrapped, Arg arg) {
     return A_VALS(list, arg.n);
 }
 
+/* It is no write of the program's: versions stay. */
+static Status take_result(sn_tensor *made, sn_tensor *out) {
+    const Arg copy[] = {A_VAL(&out->base), A_VAL(&made->base), A_BOOL(false)};
+    const uint32_t version = tensor_version(out);
+    sn_tensor *written;
+    const Status status = dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written);
+    if (out->storage) atomic_store(&out->storage->version, version);
+    return status;
+}
+
 /* A user's op, and one that eager runs, makes its own results, which are copied to where the plan wants them. */
 static Status take_results(const OpRow *row, sn_tensor *const *made, sn_tensor *const *outs) {
-    for (int i = 0; i < row->n_out; i++) {
-        const Arg copy[] = {A_VAL(&outs[i]->base), A_VAL(&made[i]->base), A_BOOL(false)};
-        sn_tensor *written;
-        TRY(dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written));
-    }
+    for (int i = 0; i < row->n_out; i++) TRY(take_result(made[i], outs[i]));
     return ST_OK;
 }
 
