@@ -27,7 +27,8 @@ Status decomp_prelu_kernel_backward(Builder *b, const OpRow *row, const Arg *arg
     return decomp_done(outs, 2, (Val *const[]){by_self, spread});
 }
 
-/* value s(gate): s for the value, value s(gate) s(-gate) for the gate, which keeps its digits where s is near 1 */
+/* value s(gate): s for the value, value s(1 - s) for the gate, where s is that of -|gate|: the same, and 1 - s keeps
+ * its digits. One op for the slope has one path of gradients: of two, infinities of both signs would meet. */
 Status decomp_glu_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const self = args[1].val->meta;
     const int dim = dim_of(&args[2], self->rank);
@@ -36,7 +37,9 @@ Status decomp_glu_backward(Builder *b, const OpRow *row, const Arg *args, Val **
     Val *const value = E(b, slice_Tensor, V(x), I(dim), I(0), I(half));
     Val *const gate = E(b, slice_Tensor, V(x), I(dim), I(half), I(self->sizes[dim]));
     Val *const by_value = E(b, mul_Tensor, V(grad), V(E(b, sigmoid, V(gate))));
-    Val *const slope = E(b, mul_Tensor, V(by_value), V(E(b, sigmoid, V(E(b, neg, V(gate))))));
+    Val *const above = E(b, gt_Tensor, V(gate), F(0));
+    Val *const below = E(b, where_self, V(above), V(E(b, neg, V(gate))), V(gate));
+    Val *const slope = E(b, sigmoid_backward, V(grad), V(E(b, sigmoid, V(below))));
     Val *const parts[] = {by_value, E(b, mul_Tensor, V(slope), V(value))};
     if (!parts[0] || !parts[1]) return error_pending();
     return done1(outs, in_dtype(b, E(b, cat, A_VALS(parts, 2), I(dim)), self->dtype));
