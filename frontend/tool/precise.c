@@ -99,8 +99,6 @@ static const struct {
 } scales[] = {
     {OP__log_softmax, 1, OF_NONE},         /* the logarithm of a sum whose largest term is 1 */
     {OP__log_softmax_backward_data, 1, 0}, /* a gradient less a share of their sum, which may be all of it */
-    {OP_gelu, 1, OF_NONE},                 /* x/2 (1 + erf) */
-    {OP_gelu_backward, 1, 0},
 };
 
 static double largest_of(sn_tensor *t) {
