@@ -161,6 +161,95 @@ START_TEST(g3_a_late_value_knows_what_backward_has_used_up) {
 }
 END_TEST
 
+/* No result of the first launch comes from s, of which it has no nodes. */
+static sn_status backward_beside(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *const s = sn_sin(x);
+    sn_tensor *const t = sn_tanh(x);
+    sn_tensor *const e = sn_exp(x);
+    sn_graph_break("before the backward");
+    sn_backward(sn_sum(t));
+    sn_graph_break("between");
+    sn_tensor *y = sn_mul(e, host->w);
+    if (host->asks & 1) y = sn_mul(y, s);
+    if (host->asks & 2) y = sn_mul(y, t);
+    return sn_out(f, 0, y);
+}
+
+START_TEST(g3_what_is_used_up_is_told_of_the_same_nodes_where_the_first_launch_had_fewer) {
+    for (int asks = 0; asks < 4; asks++) {
+        Host host = {.w = LEAF(3, 9)};
+        const Twin twin = twin_new(backward_beside, &host, &host, NULL);
+        for (int i = 0; i < 5; i++) {
+            host.asks = i < 2 ? 0 : asks;
+            char text[2][256] = {"", ""};
+            sn_tensor *grad[2];
+            for (int k = 0; k < 2; k++) {
+                sn_tensor *const x = LEAF((uint64_t)i, 9);
+                sn_tensor *const y = SN_CALL(k ? twin.fast : twin.eager, x);
+                if (sn_backward(sn_sum(y)) != SN_OK) strncpy(text[k], sn_error_take()->message, sizeof text[k] - 1);
+                grad[k] = sn_grad(x);
+            }
+            ck_assert_str_eq(text[1], text[0]);
+            ck_assert_int_eq(strstr(text[0], "TanhBackward") != NULL, host.asks >= 2);
+            ck_assert(same_bits(grad[0], grad[1]));
+        }
+        twin_free(twin);
+    }
+}
+END_TEST
+
+/* The second launch has more nodes, before those of the code between the launches. */
+static sn_status many_nodes_late(sn_frame *f) {
+    const Host *const host = sn_closure(f);
+    sn_tensor *const x = sn_in(f, 0);
+    sn_tensor *d = sn_exp(x);
+    sn_tensor *const y = sn_mul(d, host->w);
+    for (int i = 0; i < 12; i++) d = sn_sin(d);
+    sn_graph_break("the first launch");
+    sn_tensor *const z = sn_mul(y, sn_cos(y));
+    sn_graph_break("its results are used");
+    sn_out(f, 0, y);
+    sn_out(f, 1, z);
+    return sn_out(f, 2, sn_tanh(host->asks ? d : x));
+}
+
+/* x: a leaf, or a view whose base was written since: it gets its history when the first launch reads it. */
+static sn_tensor *gradient_of_sums(sn_function *fn, bool stale, bool twice, uint64_t seed) {
+    sn_tensor *const leaf = LEAF(seed, 3, 9);
+    sn_tensor *const base = stale ? sn_neg(leaf) : NULL;
+    sn_tensor *x = stale ? sn_narrow(base, 0, 1, 2) : leaf;
+    if (stale) sn_mul_scalar_(base, sn_float(0.5));
+    sn_tensor *out[3];
+    ck_assert_int_eq(sn_call(fn, &x, 1, out, 3), SN_OK);
+    sn_tensor *const sum = sn_add(sn_mul(out[0], out[2]), out[1]);
+    sn_tensor *root = sn_sum(sn_mul(sum, x));
+    ck_assert_int_eq(sn_backward_ex((sn_tensors){&root, 1}, (sn_tensors){NULL, 0}, twice ? SN_CREATE_GRAPH : 0), SN_OK);
+    sn_tensor *const grad = sn_grad(leaf);
+    if (!twice) return grad;
+    sn_tensor *const again = sn_sum(sn_mul(grad, grad));
+    sn_grad_set(leaf, NULL);
+    ck_assert_int_eq(sn_backward(again), SN_OK);
+    return sn_grad(leaf);
+}
+
+START_TEST(g1_a_second_launch_with_more_nodes_stays_before_what_used_the_first) {
+    for (int way = 0; way < 4; way++) {
+        const bool stale = way % 2, twice = way / 2;
+        Host host = {.w = LEAF(3, 1, 9)};
+        const Twin twin = twin_new(many_nodes_late, &host, &host, NULL);
+        for (uint64_t i = 0; i < 5; i++) {
+            host.asks = i >= 2;
+            sn_tensor *const fast = gradient_of_sums(twin.fast, stale, twice, i);
+            sn_tensor *const eager = gradient_of_sums(twin.eager, stale, twice, i);
+            ck_assert_msg(same_bits(fast, eager), "way %d, call %d", way, (int)i);
+        }
+        twin_free(twin);
+    }
+}
+END_TEST
+
 /* Hooks and kept gradients on the first launch's results move along. */
 static sn_status count_hook(sn_frame *f) {
     ++*(int *)sn_closure(f);
@@ -206,6 +295,8 @@ int main(void) {
         c2_what_was_asked_for_is_a_result_from_then_on,
         c2_random_numbers_of_a_late_value_are_those_of_its_call,
         g3_a_late_value_knows_what_backward_has_used_up,
+        g3_what_is_used_up_is_told_of_the_same_nodes_where_the_first_launch_had_fewer,
+        g1_a_second_launch_with_more_nodes_stays_before_what_used_the_first,
         g3_hooks_move_to_the_launch_that_takes_the_place,
     };
     return contract_main("test_late", tests, (int)(sizeof tests / sizeof *tests));

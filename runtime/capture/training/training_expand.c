@@ -168,7 +168,8 @@ static void give_generator(const Expansion *e, const Node *node, Arg *args) {
 }
 
 static Status record_step(Expansion *e, int s) {
-    const Node *const node = e->l->training->tape.steps.at[s].node;
+    const TapeStep *const step = &e->l->training->tape.steps.at[s];
+    const Node *const node = step->node;
     Arg args[MAX_ARGS];
     sn_tensor **const outs = ARENA_ARRAY(e->run.arena, sn_tensor *, node->n_outs + 1);
     if (!outs) return ST_MEMORY;
@@ -177,7 +178,7 @@ static Status record_step(Expansion *e, int s) {
     TRY(error_pending());
     for (int i = 0; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
     give_generator(e, node, args);
-    TRY(tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)s));
+    TRY(tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)step->number));
     TapeNode *const made = recorded(e, node);
     if (made) settle_node(e, made, s);
     return ST_OK;

@@ -246,7 +246,7 @@ static Status add_node(TrainingLaunch *l, sn_tensor **tracked, sn_tensor *const 
     sn_state *const state = state_get();
     const sn_grad_mode mode = state->grad_mode;
     l->sequence = state->tape_sequence;
-    state->tape_sequence += (uint64_t)t->tape.steps.n;
+    state->tape_sequence += (uint64_t)t->tape.n_recorded;
     state->grad_mode = SN_GRAD_ON; /* whether gradients flow is in the graph, not in the mode at the
                                       segment's end */
     const Status status = tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
@@ -316,13 +316,24 @@ static void take_watched(TrainingLaunch *l, const TrainingLaunch *old) {
     }
 }
 
+/* The first launch has no steps for what none of its results comes from. */
+static void take_used(TrainingLaunch *l, const TrainingLaunch *old) {
+    const TapePlan *const p = &l->training->tape, *const before = &old->training->tape;
+    for (int s = 0, from = 0; s < p->steps.n; s++) {
+        while (from < before->steps.n && before->steps.at[from].number < p->steps.at[s].number) from++;
+        const bool both = from < before->steps.n && before->steps.at[from].number == p->steps.at[s].number;
+        l->used[s] = both && old->used[from];
+    }
+}
+
 Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node, const Variant *variant) {
     const TrainingLaunch *const old = tape_compiled_context(was);
     TrainingLaunch *const l = tape_compiled_context(node);
     TapeEdge *const now = mem_zero((size_t)was->n_outs * sizeof *now);
     if (!now) return ST_MEMORY;
     take_watched(l, old);
-    memcpy(l->used, old->used, (size_t)variant->training->tape.steps.n);
+    take_used(l, old);
+    node->sequence = was->sequence; /* what was recorded since then comes behind it */
     free_used(l);
     for (int i = 0; i < before->n_outputs; i++) {
         if (!before->training->out_tracked[i]) continue;

@@ -17,6 +17,8 @@
 typedef struct TapeStep {
     const Node *node;
     uint32_t needs; /* bits of arguments */
+    int number;     /* among all ops that eager records, also those that no result comes from, which are no steps: the
+                       same for every set of results that the segment may have */
     int first_hold, n_holds;
 } TapeStep;
 
@@ -36,6 +38,7 @@ typedef struct TapePlan {
     Graph *functional; /* composites expanded; its values have ids */
     const bool *marks; /* by value id: carries a gradient */
     VEC(TapeStep) steps;
+    int n_recorded; /* ops with a number */
     VEC(int) holds; /* numbers in `held`, by step */
     /* By hold: NULL, or the node of its checkpoint that read it: it is checked like what the step holds, since all that
        the step holds of the checkpoint's is computed again from it. */
@@ -98,7 +101,7 @@ typedef struct TrainingLaunch { /* context of one tape node */
     TapeSaved *watched;         /* by watch */
     int n_saved, n_watched;
     bool *used;        /* by step: a backward without retain has run eager's node */
-    uint64_t sequence; /* before the segment's interval on the tape: one number per step, its own */
+    uint64_t sequence; /* before the segment's interval on the tape: one for each op with a number, its own */
     int64_t *symbols;
     double *floats;
 } TrainingLaunch;

@@ -214,7 +214,9 @@ Status tape_plan_make(Training *t, Graph *forward) {
     const RegionReads *const regions = find_reads(p, t);
     for (const Node *node = g->first; node; node = node->next) {
         TapeStep step = {.node = node, .needs = joint_needs(p->marks, node)};
-        if (!step.needs || !is_live(live, node)) continue;
+        if (!step.needs) continue;
+        step.number = p->n_recorded++;
+        if (!is_live(live, node)) continue;
         step.first_hold = p->holds.n;
         hold_all(p, t, &step, regions);
         VEC_PUSH(g->arena, &p->steps, step);
