@@ -42,7 +42,8 @@ static inline void expect_same(sn_tensor *got, sn_tensor *want, const char *what
     ck_assert_msg(same_bits(here(got), here(want)), "%s, %lld", what, (long long)number);
 }
 
-/* What the products are, but for the order of their sums. */
+/* What the products are, but for the order of their sums and what tf32 keeps of each factor, 11 bits: an error of up to
+ * 2^-10 of the sizes of up to 30 terms, in all. */
 static inline void expect_near(sn_tensor *got, sn_tensor *want) {
     expect_ok();
     const int64_t n = sn_numel(want);
@@ -50,7 +51,7 @@ static inline void expect_near(sn_tensor *got, sn_tensor *want) {
     ck_assert_int_eq(sn_read(sn_to(here(got), SN_F32), x, (size_t)n * sizeof *x), SN_OK);
     ck_assert_int_eq(sn_read(sn_to(want, SN_F32), y, (size_t)n * sizeof *y), SN_OK);
     for (int64_t i = 0; i < n; i++)
-        ck_assert_msg(fabsf(x[i] - y[i]) <= 0.01f * fabsf(y[i]) + 0.02f, "%lld: %g, not %g", (long long)i, x[i], y[i]);
+        ck_assert_msg(fabsf(x[i] - y[i]) <= 0.01f * fabsf(y[i]) + 0.03f, "%lld: %g, not %g", (long long)i, x[i], y[i]);
     free(x), free(y);
 }
 
