@@ -10,6 +10,7 @@
  * forms) is passed on as it is. A program's op without a policy passes through: its parts have theirs. */
 #include "runtime/autograd/autocast.h"
 
+#include "runtime/autograd/packer.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
@@ -67,10 +68,11 @@ static sn_tensor *shared_cast(Casting *c, sn_tensor *leaf, DType to) {
     sn_tensor *const kept = autocast_kept(state, leaf, to);
     sn_tensor *const value = kept ? kept : cast_to_keep(state, leaf, to);
     if (kept) state->casts_shared++;
-    if (!value || state->grad_mode != SN_GRAD_ON) return value;
+    const OpRow *const row = op_row(OP__to_copy);
+    if (!value || packers_shared(row, leaf, value) != ST_OK) return NULL;
+    if (state->grad_mode != SN_GRAD_ON) return value;
     sn_tensor *use = tensor_view(value, value->base.meta, value->offset);
     if (!use) return NULL;
-    const OpRow *const row = op_row(OP__to_copy);
     const Arg given[] = {A_VAL(&leaf->base), A_INT(to)};
     Arg args[MAX_ARGS];
     if (op_args_normalize(row, given, COUNT_OF(given), args) != ST_OK) return NULL;

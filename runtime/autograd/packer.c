@@ -55,6 +55,12 @@ Status packers_copied(const sn_tensor *t, const sn_tensor *copy) {
     return ST_OK;
 }
 
+Status packers_shared(const OpRow *row, sn_tensor *t, const sn_tensor *made) {
+    for (struct TapePacker *p = state_get()->packer; p; p = p->outer)
+        if (p->class->shared) TRY(p->class->shared(p, row, t, made));
+    return ST_OK;
+}
+
 Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out) {
     *out = *packed;
     out->is_packed = false;

@@ -33,6 +33,8 @@ typedef struct TapePackerClass {
     void (*end)(struct TapePacker *packer); /* its scope has ended: frees it */
     /* What will be packed next is a copy of t, which is about to be overwritten; or NULL. */
     Status (*copied)(struct TapePacker *packer, const sn_tensor *t, const sn_tensor *copy);
+    /* `made` is what the row gives for t, perhaps since before the packer was there: no op is called; or NULL. */
+    Status (*shared)(struct TapePacker *packer, const OpRow *row, sn_tensor *t, const sn_tensor *made);
 } TapePackerClass;
 
 void packer_push(struct TapePacker *packer);
@@ -41,6 +43,7 @@ void packers_pop_to(sn_state *state, struct TapePacker *until);
 /* What a node has saved, just now. */
 Status packers_pack(TapeSaved *saved, int n, const TapeNode *node); /* node: an op's, or NULL */
 Status packers_copied(const sn_tensor *t, const sn_tensor *copy);
+Status packers_shared(const OpRow *row, sn_tensor *t, const sn_tensor *made);
 /* Of a packed value: the same as one that was kept, with a handle of the innermost scope. */
 Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out);
 

@@ -191,23 +191,21 @@ static Status enter_outside(RegionRun *run, sn_tensor *t) {
 }
 
 /* By the forward; what a run again reads, and did not make, was checked before. */
-static Status note_read(RegionRun *run, const OpCall *call, sn_tensor *t) {
+static Status note_read(RegionRun *run, const OpRow *reader, sn_tensor *t) {
     if (run->again || !t->storage || made_inside_of(run, t->storage)) return ST_OK;
     const uintptr_t known = (uintptr_t)map_get(&run->known, storage_key(t->storage));
     if (!known) TRY(enter_outside(run, t));
     Outside *const outside = &run->region->outside.at[known ? (int)known - 1 : run->region->outside.n - 1];
-    if (!outside->reader) outside->reader = call->row, outside->site = state_get()->site;
+    if (!outside->reader) outside->reader = reader, outside->site = state_get()->site;
     return ST_OK;
 }
 
-typedef Status ReadVisit(RegionRun *run, const OpCall *call, sn_tensor *t);
-
-static Status each_argument(RegionRun *run, const OpCall *call, ReadVisit *visit) {
+static Status note_reads(RegionRun *run, const OpCall *call) {
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor && a->val) TRY(visit(run, call, tensor_of(a->val)));
+        if (a->kind == ARG_tensor && a->val) TRY(note_read(run, call->row, tensor_of(a->val)));
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) TRY(visit(run, call, tensor_of(a->vals[k])));
+            if (a->vals[k]) TRY(note_read(run, call->row, tensor_of(a->vals[k])));
     }
     return ST_OK;
 }
@@ -349,7 +347,7 @@ static Status before_op(OpCall *call, RegionRun *first, const RegionRun **gives,
         int at;
         if (is_full(run)) return end_early(run);
         TRY(note_op(run, call, &at));
-        TRY(each_argument(run, call, note_read));
+        TRY(note_reads(run, call));
         TRY(region_each_written(call, check_write, run));
         if (at >= 0) *gives = run, *kept = at;
     }
@@ -439,7 +437,15 @@ static Status run_copied(struct TapePacker *packer, const sn_tensor *t, const sn
     return t->storage && made_inside_of(run, t->storage) ? note_made(run, copy) : ST_OK;
 }
 
-static const TapePackerClass run_class = {.pack = run_pack, .end = run_end, .copied = run_copied};
+/* A kept cast counts as one that the region makes: the second run makes it of the leaf, which it reads. */
+static Status run_shared(struct TapePacker *packer, const OpRow *row, sn_tensor *t, const sn_tensor *made) {
+    RegionRun *const run = (RegionRun *)packer;
+    if (run->call) return ST_OK; /* a program's kernel has it, like all that it calls */
+    TRY(note_read(run, row, t));
+    return note_made(run, made);
+}
+
+static const TapePackerClass run_class = {.pack = run_pack, .end = run_end, .copied = run_copied, .shared = run_shared};
 
 /* the second run --------------------------------------------------------------------------------------------------- */
 
