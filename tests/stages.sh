@@ -44,7 +44,7 @@ stage_sanitizers() {
   if [ $everything = 1 ] || [ $# -gt 0 ]; then
     labels='unit|ops|golden|samples|cases|cuda' targets=(all)
   else
-    export SINTER_NEST_COUNT=40 # of test_llvm_nests, whose code has been run without
+    export NEST_COUNT=40 # of test_llvm_nests, whose code has been run without
   fi
   if [ $# -gt 0 ] && ctest --test-dir "$build" -N -L "$labels" -R "$1" | grep -qx 'Total Tests: 0'; then
     say "no test of the labels $labels matches '$1': none runs under sanitizers"

@@ -1,6 +1,6 @@
 /* test_cuda_nests.c: nests as CUDA C: random ones of every kind give on the device the bits of the exact
  * reference (failed checks included), and NVRTC compiles them for both architectures without a warning or a spill.
- * SINTER_NEST_SEED=n SINTER_NEST_COUNT=1 runs one, and prints its text where it differs. */
+ * NEST_SEED=n NEST_COUNT=1 runs one, and prints its text where it differs. */
 #include "codegen/cuda/cuda.h"
 #include "kernels/cuda/prelude.h"
 #include "runtime/base/error.h"
@@ -172,8 +172,8 @@ int main(void) {
     TCase *const tests = tcase_create("cuda_nests");
     tcase_set_timeout(tests, 600);
     if (!control("emulator_fail")) n_seeds = 120; /* NVRTC takes 3 s for a program of 40 */
-    if (getenv("SINTER_NEST_SEED")) first_seed = atoi(getenv("SINTER_NEST_SEED"));
-    if (getenv("SINTER_NEST_COUNT")) n_seeds = atoi(getenv("SINTER_NEST_COUNT"));
+    if (getenv("NEST_SEED")) first_seed = atoi(getenv("NEST_SEED"));
+    if (getenv("NEST_COUNT")) n_seeds = atoi(getenv("NEST_COUNT"));
     if (!lacks_compiler())
         tcase_add_test(tests, random_nests_give_the_exact_bits), tcase_add_test(tests, split_nests_give_the_exact_bits);
     else

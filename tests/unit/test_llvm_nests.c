@@ -1,7 +1,7 @@
 /* test_llvm_nests.c: random nests through LLVM and our loader give the bits of the exact reference,
  * on every instruction set of this machine, whole and in parts of the outer rectangle, in the shape that is decided for
  * them and in others.
- * SINTER_NEST_SEED and SINTER_NEST_COUNT choose other seeds. */
+ * NEST_SEED and NEST_COUNT choose other seeds. */
 #include <stdlib.h>
 
 #include "kernels/kernels.h"
@@ -91,14 +91,14 @@ static int setting(const char *name, int otherwise) {
 
 START_TEST(random_nests_give_the_exact_bits) {
     ck_assert_msg(llvm_module() != NULL, "%s", llvm_module_reason());
-    const int first = setting("SINTER_NEST_SEED", 1 + 1000 * _i), n = setting("SINTER_NEST_COUNT", 120);
+    const int first = setting("NEST_SEED", 1 + 1000 * _i), n = setting("NEST_COUNT", 120);
     for (int seed = first; seed < first + n; seed++) compare_seed((uint64_t)seed, _i, false);
 }
 END_TEST
 
 START_TEST(other_shapes_give_them_too) {
     ck_assert_msg(llvm_module() != NULL, "%s", llvm_module_reason());
-    const int first = setting("SINTER_NEST_SEED", 5001 + 1000 * _i), n = setting("SINTER_NEST_COUNT", 120);
+    const int first = setting("NEST_SEED", 5001 + 1000 * _i), n = setting("NEST_COUNT", 120);
     for (int seed = first; seed < first + n; seed++) compare_seed((uint64_t)seed, _i, true);
 }
 END_TEST
