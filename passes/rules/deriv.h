@@ -64,7 +64,7 @@ static inline Val *square_of(Builder *b, Val *x) { return mul(b, x, x); }
 /* condition ? x : 0 and the other way round */
 static inline Val *keep_where(Builder *b, Val *condition, Val *x) { return E(b, where_self, V(condition), V(x), F(0)); }
 static inline Val *zero_where(Builder *b, Val *condition, Val *x) { return E(b, where_self, V(condition), F(0), V(x)); }
-/* mask ? 0 : x, row-major whatever x is. */
-static inline Val *filled_where(Builder *b, Val *mask, Val *x) { return E(b, masked_fill_Tensor, V(x), V(mask), F(0)); }
+/* mask ? 0 : x, row-major whatever x is. The mask may be a number. */
+static inline Val *filled_where(Builder *b, Arg mask, Val *x) { return E(b, masked_fill_Tensor, V(x), mask, F(0)); }
 
 #endif

@@ -13,7 +13,7 @@ Status deriv_embedding_dense_backward(Deriv *d) {
     Builder *const b = d->b;
     if (d->args[4].i) return error_raise(ST_UNSUPPORTED, "second derivative of embedding with scale_grad_by_freq");
     Val *const rows = E(b, embedding, V(grad_of(d)), d->args[1]);
-    if (d->args[3].i < 0) return deriv_set(d, 0, rows);
+    if (sym_less(b->env, d->args[3].i, 0)) return deriv_set(d, 0, rows);
     Val *const padding = E(b, unsqueeze, V(E(b, eq_Tensor, d->args[1], d->args[3])), I(-1));
     return deriv_set(d, 0, zero_where(b, padding, rows));
 }

@@ -186,16 +186,16 @@ Status deriv_clamp(Deriv *d) { /* (self, min?, max?), numbers or tensors */
 /* selection ----------------------------------------------------------------------------------- */
 
 Status deriv_where(Deriv *d) {
-    const Arg mask = d->args[0];
-    if (wants(d, 1)) TRY(deriv_set(d, 1, keep_where(d->b, mask.val, grad_of(d))));
-    if (wants(d, 2)) TRY(deriv_set(d, 2, zero_where(d->b, mask.val, grad_of(d))));
+    const Arg mask = d->args[0], g = V(grad_of(d)); /* the mask may be a number */
+    if (wants(d, 1)) TRY(deriv_set(d, 1, E(d->b, where_self, mask, g, F(0))));
+    if (wants(d, 2)) TRY(deriv_set(d, 2, E(d->b, where_self, mask, F(0), g)));
     return ST_OK;
 }
 
 Status deriv_masked_fill(Deriv *d) { /* (self, mask, value) */
-    Val *const mask = saved(d, 1);
+    const Arg mask = d->args[1];
     if (wants(d, 0)) TRY(deriv_set(d, 0, filled_where(d->b, mask, grad_of(d))));
-    if (wants(d, 2)) TRY(deriv_set(d, 2, keep_where(d->b, mask, grad_of(d))));
+    if (wants(d, 2)) TRY(deriv_set(d, 2, E(d->b, where_self, mask, V(grad_of(d)), F(0))));
     return ST_OK;
 }
 
@@ -254,7 +254,7 @@ Status deriv_xlogy(Deriv *d) {
         Val *const flat = other.kind == ARG_tensor ? E(b, le_Tensor, other, F(0))
                                                    : E(b, logical_not, V(E(b, lt_Tensor, self, other))); /* self is 0 */
         Val *const zero = E(b, logical_and, V(E(b, eq_Tensor, self, F(0))), V(flat));
-        TRY(deriv_set(d, 0, filled_where(b, zero, E(b, xlogy_Tensor, V(g), other))));
+        TRY(deriv_set(d, 0, filled_where(b, V(zero), E(b, xlogy_Tensor, V(g), other))));
     }
     return wants(d, 1) ? deriv_set(d, 1, mul(b, g, E(b, div_Tensor, self, other))) : ST_OK;
 }

@@ -111,7 +111,7 @@ Status deriv_scatter_reduce_two(Deriv *d) {
 Status deriv_masked_scatter(Deriv *d) {
     Builder *const b = d->b;
     Val *const g = grad_of(d);
-    if (wants(d, 0)) TRY(deriv_set(d, 0, filled_where(b, d->args[1].val, g)));
+    if (wants(d, 0)) TRY(deriv_set(d, 0, filled_where(b, d->args[1], g)));
     if (!wants(d, 2)) return ST_OK;
     const Meta *const source = d->arg_meta[2];
     return deriv_set(d, 2, E(b, masked_scatter_backward, V(g), d->args[1], A_INTS(source->sizes, source->rank)));

@@ -202,10 +202,38 @@ START_TEST(a_tie_is_the_named_elements_where_there_are_indices) {
 }
 END_TEST
 
+static sn_tensor *boxed(const char *op, sn_value a, sn_value b, sn_value c) {
+    return sn_op_call1(sn_op_find(op), (const sn_value[]){a, b, c}, 3);
+}
+CALL(where_true, boxed("aten::where.self", sn_bool(true), sn_val(in[0]), sn_val(in[1])))
+CALL(where_false, boxed("aten::where.ScalarSelf", sn_bool(false), sn_float(1.5), sn_val(in[0])))
+CALL(where_other, boxed("aten::where.ScalarOther", sn_bool(false), sn_val(in[0]), sn_float(1.5)))
+CALL(filled, boxed("aten::masked_fill.Scalar", sn_val(in[0]), sn_bool(true), sn_float(2)))
+CALL(not_filled, boxed("aten::masked_fill.Scalar", sn_val(in[0]), sn_bool(false), sn_float(2)))
+#define FEW                                                                                                            \
+    {                                                                                                                  \
+        {1, -2}, { 3, 4 }                                                                                              \
+    }
+
+/* A number stands for a tensor of no dims, as everywhere in a boxed call. */
+START_TEST(a_mask_may_be_a_number) {
+    Corner corners[] = {
+        {"where(true)", where_true, 2, 2, FEW, {{3, 3}, {0, 0}}},
+        {"where(false, number, x)", where_false, 1, 2, FEW, {{3, 3}}},
+        {"where(false, x, number)", where_other, 1, 2, FEW, {{0, 0}}},
+        {"masked_fill(true)", filled, 1, 2, FEW, {{0, 0}}},
+        {"masked_fill(false)", not_filled, 1, 2, FEW, {{3, 3}}},
+    };
+    for (size_t i = 0; i < sizeof corners / sizeof *corners; i++) check_corner(&corners[i]);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {clamp_by_numbers_loses_the_gradient_at_a_bound,
-                                  clamp_by_tensors_shares_the_gradient_at_a_bound, xlogy_has_gradients_beside_numbers,
+                                  clamp_by_tensors_shares_the_gradient_at_a_bound,
+                                  xlogy_has_gradients_beside_numbers,
                                   std_of_equal_elements_has_no_slope,
-                                  a_tie_is_the_named_elements_where_there_are_indices};
+                                  a_tie_is_the_named_elements_where_there_are_indices,
+                                  a_mask_may_be_a_number};
     return contract_main("test_corner_gradients", tests, (int)(sizeof tests / sizeof *tests));
 }
