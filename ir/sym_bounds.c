@@ -32,14 +32,6 @@ static int64_t split_last(const SymEnv *env, int64_t *sum) {
     return is_sum ? sym_expr(env, last)->b : last;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        const int64_t rest = a % b;
-        a = b, b = rest;
-    }
-    return a < 0 ? -a : a;
-}
-
 int64_t sym_content(const SymEnv *env, int64_t a) {
     int64_t content = 0;
     do content = common_divisor(content, coefficient(env, split_last(env, &a)));

@@ -55,20 +55,12 @@ static int by_multiple(const void *a, const void *b) {
     return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-static int64_t common_times(int64_t a, int64_t b) {
-    while (b) {
-        const int64_t rest = a % b;
-        a = b, b = rest;
-    }
-    return a;
-}
-
 /* How many from the first on have one unit: all that are aligned, or those that it divides in few. */
 static int unit_members(const Multiple *from, int n, int64_t *times) {
     int i = 1;
     *times = from->times;
     for (; i < n && from[i].base == from->base && is_aligned(from) == is_aligned(&from[i]); i++) {
-        const int64_t common = common_times(*times, from[i].times);
+        const int64_t common = common_divisor(*times, from[i].times);
         if (!is_aligned(from) && from->times / common > LARGEST_COUNT) break;
         *times = common;
     }

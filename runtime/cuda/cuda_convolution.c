@@ -49,8 +49,6 @@ static void put_source(CudaConvolution *g, const sn_tensor *source) {
     copy_dims(g->source, strides.at);
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
-
 /* The first form, or the second: turned. */
 static void convolution_of(const OpCall *call, const sn_tensor *source, bool turned, ConvCall *c) {
     const sn_tensor *const weight = named_tensor(call, "weight"), *const out = call->outs[0];

@@ -68,14 +68,6 @@ void launch_free(GpuLaunch *launch) {
     free(launch);
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b) {
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b, b = rest;
-    }
-    return a;
-}
-
 /* Every block once: from any one on in steps that have no divisor in common with their number. */
 CuResult launch_run(Gpu *gpu, GpuLaunch *launch) {
     static uint64_t launches;
@@ -83,7 +75,7 @@ CuResult launch_run(Gpu *gpu, GpuLaunch *launch) {
     const uint64_t n = volume(g);
     uint64_t state = (uint64_t)gpu_option("seed=", 1) + 977 * launches++;
     uint64_t at = fiber_random(&state) % n, step = fiber_random(&state) % n;
-    while (common_divisor(step, n) != 1) step++;
+    while (common_divisor((int64_t)step, (int64_t)n) != 1) step++;
     CuResult result = CU_success;
     access_begin(gpu, launch);
     gpu_open_window(gpu, true);

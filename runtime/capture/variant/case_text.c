@@ -114,15 +114,21 @@ static bool plan_output_is_view(const Plan *plan, int i) {
     return kind == OUT_view_of_input || kind == OUT_view_of_output;
 }
 
+/* NULL: there are no symbols. */
+static const int64_t *equalities(const Variant *v) {
+    const int n = v->env ? sym_free_count(v->env) : 0;
+    int64_t *const by = n ? ARENA_ARRAY(v->arena, int64_t, 2 * n) : NULL;
+    if (by) sym_equalities(v->env, by, by + n);
+    return by;
+}
+
 /* What an executor relies on, which guards and lists say. */
 static const char *disagreement(const Variant *v, CaseShape shape, const Plan *plan) {
     if (v->n_inputs != shape.n_inputs || v->n_numbers != shape.n_numbers) return "guards of another segment";
     if (v->n_graph_inputs != plan->inputs.n || v->n_outputs > plan->outputs.n) return "lists of another plan";
     if (v->n_runtime_floats != plan->floats.n) return "guards of other floats than the plan's";
     if (v->n_bindings > MAX_CASE_SYMBOLS || plan->outputs.n > MAX_CASE_TENSORS) return "too many symbols or outputs";
-    const int n_symbols = v->env ? sym_free_count(v->env) : 0;
-    int64_t *const by = n_symbols ? ARENA_ARRAY(v->arena, int64_t, 2 * n_symbols) : NULL;
-    if (by) sym_equalities(v->env, by, by + n_symbols);
+    const int64_t *const by = equalities(v);
     for (int i = 0; i < plan->inputs.n; i++) {
         if (!metas_agree(v->env, by, plan->slots.at[i].meta, v->inputs[v->graph_inputs[i].touched].meta))
             return "an input that is not what its guard checks";
