@@ -4,6 +4,18 @@
 #   when     push: always; all: for `./dev test --all` alone
 #   command  a function: its arguments are a regex of tests, if one was given
 #
+#   stage        every push                                          --all
+#   format       clang-format of all C                               the same
+#   tests        unit, golden, samples, cases, tree; ops on pairs;   all cases of ops, on the CPU and twice on CUDA; 100
+#                cuda with 20 random programs; 300 random programs   random programs of cuda, and those once found; 1,000
+#   sanitizers   unit, golden, ops on pairs (but numbers and         unit, ops, golden, samples, cases, cuda whole
+#                gradients), 20 random programs of cuda
+#   threads      the programs that the function lists                the same
+#   clang        golden and samples                                  the same, after a build of everything
+#   casts                                                            op samples with numbers that few dtypes hold, under
+#                                                                    -fsanitize=float-cast-overflow
+#   handles                                                          unit with the setting check_handles
+#
 # $everything is 1 for --all: a stage then runs what it has whole, and else what stands for it (labels all and push of
 # tests/CMakeLists.txt). A stage that compiles takes from the first build what is the same in every one.
 stages='

@@ -14,7 +14,7 @@
  * all of level 0 are done, which have begun before it (block_in_order in kernels/cuda/reduce.cuh). Blocks count
  * themselves at one address: a kernel of very many is several launches instead.
  *
- * Three mappings, which give the canonical orders exactly [kernels/README.md: Orders]:
+ * Three mappings, which give the canonical orders exactly [kernels/orders.md]:
  *   map      a thread makes 4 elements along the last outer group, with 16-byte accesses where addresses allow
  *   rows     L dims: 16 threads a row, 4 lanes of order L each
  *   columns  no L dims: a thread an index of the outer dims, one element of S after another

@@ -1,9 +1,15 @@
 /* emit_stream.c: traffic with memory. What is stored past the caches, and what is fetched before
  * its turn.
  *
- * What is the shape's choice (codegen/shape/stream.c, rows.c); here is how. Stores past the caches need addresses that
- * are aligned to whole vectors: tested at run time, once per row or per turn of the column loop. A fence at the end
- * orders them before the join of the threads. */
+ * What is the shape's choice (codegen/shape/stream.c, rows.c); here is how. Stores past the caches need addresses
+ * that are aligned to whole vectors: tested at run time, once per row or per turn of the column loop. A fence at the
+ * end orders them before the join of the threads.
+ *
+ * What a nest stores beyond the machine's `stream` (half of the last cache, 16 MiB at most) goes past the caches; the
+ * longest reduction of a row, or the phase after the first, fetches the next row. On one Sapphire Rapids core (f32,
+ * v4), before and after, with column sums by panels: layer_norm [8192, 768] 4.3 and 2.9 ms, its weight and bias
+ * gradients 12.7 and 3.2, softmax [8192, 1024] 7.3 and 5.5, column sums of [8192, 768] 1.3 and 0.9; on one Zen 5 core
+ * 1.1, 2.7 and 0.5 ms for layer_norm, softmax and column sums. */
 #include "codegen/llvm/emit.h"
 
 enum { LINE = 64 };

@@ -90,6 +90,13 @@ static void print_option(const char *name, const char *value, const char *doc) {
     putchar('\n');
 }
 
+static void print_note(const NoteRow *note) {
+    fputs(".PP\n\\fB", stdout);
+    print_roff(note->title);
+    fputs("\\fR\n", stdout);
+    print_roff(note->text);
+}
+
 static void print_command(const Command *c) {
     printf(".SS sinter %s ", c->name);
     print_roff(c->names);
@@ -100,6 +107,7 @@ static void print_command(const Command *c) {
     fputs("\n.fi\n.RE\n", stdout);
     const OptionRow *row = NULL;
     while ((row = command_option(c, row))) print_option(row->name, row->value, row->doc);
+    for (const NoteRow *note = NULL; (note = command_note(c, note));) print_note(note);
 }
 
 int help_man(void) {

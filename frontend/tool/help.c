@@ -20,6 +20,12 @@ const OptionRow option_rows[] = {
 #undef OPTION
     {.name = NULL}};
 
+static const NoteRow note_rows[] = {
+#define NOTE(of, title, text) {#of, title, text},
+#include "frontend/tool/notes.def"
+#undef NOTE
+    {.of = NULL}};
+
 const Command *command_find(const char *name) {
     const Command *c = commands;
     while (c->name && strcmp(c->name, name)) c++;
@@ -39,6 +45,12 @@ const OptionRow *command_option(const Command *command, const OptionRow *after) 
     return own || !*command->group ? own : next_of(command->group, shared ? after : NULL);
 }
 
+const NoteRow *command_note(const Command *command, const NoteRow *after) {
+    const NoteRow *row = after ? after + 1 : note_rows;
+    while (row->of && strcmp(row->of, command->name)) row++;
+    return row->of ? row : NULL;
+}
+
 static void print_heading(FILE *to, const char *word) {
     fprintf(to, "%s%s:%s", colour_begin(to, COLOUR_heading), word, colour_end(to));
 }
@@ -53,6 +65,11 @@ void help_all(FILE *to) {
           "A TARGET is a sample's name, a text graph (f.sn, or - for stdin), library.so:symbol or a saved plan.\n"
           "exit codes: 0 done, 1 wrong input or result, 2 wrong usage, 3 file or environment\n",
           to);
+}
+
+/* Each line of a text, indented as the rows of options are. */
+static void print_lines(FILE *to, const char *text) {
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1) fprintf(to, "  %.*s\n", (int)(end - text), text);
 }
 
 static void print_row(FILE *to, const char *name, const char *value, const char *doc) {
@@ -74,6 +91,11 @@ void help_command(FILE *to, const Command *command) {
     while ((row = command_option(command, row))) print_row(to, row->name, row->value, row->doc);
     print_row(to, "help", "", "print this");
     fputc('\n', to);
+    for (const NoteRow *note = NULL; (note = command_note(command, note)); fputc('\n', to)) {
+        print_heading(to, note->title);
+        fputc('\n', to);
+        print_lines(to, note->text);
+    }
     print_heading(to, "example");
     fprintf(to, "\n  %s\n", command->example);
 }

@@ -19,12 +19,19 @@ typedef struct OptionRow {
     const char *of, *name, *value, *doc;
 } OptionRow;
 
+typedef struct NoteRow {
+    const char *of, *title, *text; /* text: lines, each with its end */
+} NoteRow;
+
 extern const Command commands[]; /* these end with a NULL name */
 extern const OptionRow option_rows[];
 const Command *command_find(const char *name); /* NULL: there is none */
 /* The next option that the command takes behind `after` (NULL: the first one); NULL: there are no more. Its own come
  * before those that it shares. */
 const OptionRow *command_option(const Command *command, const OptionRow *after);
+
+/* The next note on a command behind `after` (NULL: the first one); NULL: there are no more. */
+const NoteRow *command_note(const Command *command, const NoteRow *after);
 
 /* What `sinter help` prints, and `sinter COMMAND --help`. */
 void help_all(FILE *to);

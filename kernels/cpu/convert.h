@@ -1,12 +1,15 @@
-/* convert.h: casts between the scalar types of loop IR, and the 16-bit float formats, all with defined edges: float to
- * int saturates and NaN gives 0; to bool is != 0. f16 and bf16 are converted by integer code (and exact f32 steps) on
- * every level, never by the CPU's instructions, some of which flush denormals [semantics B3, B4]. */
+/* convert.h: casts between the scalar types of loop IR, and the 16-bit float formats, all with defined edges: float
+ * to int saturates and NaN gives 0; to bool is != 0. i8, i16 and u8 exist in memory only: a float becomes an i32
+ * first, and its low bits are stored. So 300 to u8 is 44 and -1.5 is 255, as in PyTorch; what does not fit i32
+ * saturates before it is cut: 3e9 to i8 is -1, -3e9 is 0 (PyTorch leaves these to the machine: 0 on x86). A cast of a
+ * type to itself does not exist. f16 and bf16 are converted by integer code (and exact f32 steps) on every level,
+ * never by the CPU's instructions, some of which flush denormals [semantics B3, B4]. */
 #ifndef SINTER_KERNELS_CPU_CONVERT_H
 #define SINTER_KERNELS_CPU_CONVERT_H
 #include "kernels/cpu/vec.h"
 
-/* Out-of-range lanes are made 0 before converting (converting them is undefined), then patched. `limit` is 2^(bits-1),
- * the first value too large; -limit itself converts. */
+/* Out-of-range lanes are made 0 before converting (converting them is undefined), then patched. `limit` is
+ * 2^(bits-1), the first value too large; -limit itself converts. */
 #define SATURATE(from, to, limit, low, high)                                                                           \
     INLINE v_##to cast_##from##_##to(v_##from a) {                                                                     \
         const m_##from inside = (a >= -(limit)) & (a < (limit));                                                       \

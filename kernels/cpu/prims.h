@@ -1,6 +1,10 @@
-/* prims.h: the scalar primitives of ir/scalar.def on vectors, name_type(...) for every row and type; the edges are part
- * of the meaning and stated there. Transcendentals are in math_f32.h and math_f64.h. A GPU's
- * compiler reads this text, too, with scalars for vectors (kernels/cuda/scalar.cuh). */
+/* prims.h: the scalar primitives of ir/scalar.def on vectors, name_type(...) for every row and type; the edges are
+ * part of the meaning and stated there. Transcendentals are in math_f32.h and math_f64.h: exp, exp2, log, tanh,
+ * sigmoid and erf of f32 work in f32 (they are hot), the others in f64 with plain products (math_wide.h); f64, where
+ * errors would add up, works on sums of two doubles (math_pair.h). fmod is a loop, exact for all quotients.
+ * Polynomials are Remez fits (tests/oracle/minimax.py). v2 has no fma instruction: f32 goes through f64 (about 20
+ * times slower than v3), f64 through 128-bit integers (100 times). A GPU's compiler reads this text, too, with
+ * scalars for vectors (kernels/cuda/scalar.cuh). */
 #ifndef SINTER_KERNELS_CPU_PRIMS_H
 #define SINTER_KERNELS_CPU_PRIMS_H
 #include "kernels/cpu/convert.h"
@@ -131,8 +135,8 @@ UNARY(wrap_i16, i32, (v_i32)((v_u32)a << 16) >> 16)
 UNARY(wrap_i8, i32, (v_i32)((v_u32)a << 24) >> 24)
 UNARY(wrap_u8, i32, a & 0xff)
 
-/* Philox4x32-10 (Salmon et al., SC 2011): key = the seed's words, counter = element lo, hi, sequence lo, hi. Words are
- * kept in 64-bit lanes so that a product gives both halves. */
+/* Philox4x32-10 (Salmon et al., SC 2011): key = the seed's words, counter = element lo, hi, sequence lo, hi. Words
+ * are kept in 64-bit lanes so that a product gives both halves. */
 INLINE v_i64 vec_philox_i64(v_i64 a, v_i64 b, v_i64 c) {
     const v_u64 seed = (v_u64)a, sequence = (v_u64)b, element = (v_u64)c;
     const uint64_t low = 0xffffffff;

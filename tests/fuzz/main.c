@@ -4,7 +4,40 @@
  *
  * Programs are written here and run in batches by forked children, so that a crash costs one
  * program: the child says which program it begins and what came of it. A failing one is shrunk,
- * each attempt in a child of its own, and saved as text. */
+ * each attempt in a child of its own, and saved as text.
+ *
+ * A program runs eagerly, by programs of one size and of any, and compiled: interpreted, generated code, replay, on a
+ * GPU by graphs of launches; the same calls in the same order, every fourth program with a variant that leaves the
+ * known path at op k. Values, dtypes, sizes, strides, shared memory, requires_grad and is_leaf of results, inputs
+ * afterwards, gradients and errors are compared, all exactly; with --device=cuda what the emulated driver finds wrong
+ * with a call counts as a difference, too.
+ *
+ *   generate.c, propose.c   write programs by the op table and the meta rules; patterns.c adds groups of steps that
+ *                           single proposals rarely make together (views used after a write)
+ *   weave.c                 pointwise ops around native ones over the same sizes: graphs of several nests that share
+ *                           values; every second program also runs with nests of four buffers (failpoint
+ *                           small_nests), and all with sizes that are all symbols, every second of these with a third
+ *                           of the ops run by eager in the middle of the plan (failpoint some_alone)
+ *   vary.c                  numbers, lists, dims, flags and words that differ between the calls of every third
+ *                           program, whose inputs may share memory at changing offsets
+ *   state.c                 beside every fifth program (--stateful: these alone): held tensors that change between
+ *                           calls, as do their gradients and an optimizer of them, stepped plainly or by a scaler,
+ *                           queries whose answers are factors, callees in mode EAGER
+ *   plan.c                  what can be saved is: later calls are those of the loaded plan
+ *   user_ops.c              ops of the program's own, by a scalar expression, and that write an argument
+ *   extend.c                runs programs once more, verified and replayed, with what a program adds: passes that
+ *                           rewrite to the same bits, back ends (op by op; one that fails), stances, presets; asks a
+ *                           third of them for their stages, with and without those (shown.c)
+ *   features.c              what programs are made of besides ops
+ *
+ * Sizes of every seventh program are marked (sn_mark_dynamic), every eighth runs under a profile. `fuzz.1000` fails
+ * where anything differs or crashes, 20 % of the programs end in an error, less than 0.78 of the ops ran as generated
+ * code, fewer than 4 % were saved as plans, or a form or a feature was used less than 5 times. A failing program lies
+ * in open/ until it is mended, then in found/, which the tests replay.
+ *
+ * What eager and compiled get wrong alike is seen beside PyTorch: `--record DIR` writes each program and all that
+ * eager gave, oracle/torch_programs.py DIR runs them in PyTorch and prints what differs, smallest first; what is
+ * known to differ is named there. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -329,8 +362,8 @@ static void campaign(const Options *o, Totals *totals) {
     free(cases);
 }
 
-/* The campaign's programs (without variants) are not compared but recorded: here, since what eager crashes at is found
- * by a campaign. */
+/* The campaign's programs (without variants) are not compared but recorded: here, since what eager crashes at is
+ * found by a campaign. */
 static bool record_all(const Options *o) {
     static Case c;
     int64_t *const uses = calloc((size_t)fz_form_count(), sizeof *uses);
@@ -406,8 +439,8 @@ static bool is_thorough(const Totals *t) {
 }
 
 /* 60 to 61 % as it is; 67 % where a backward makes all of what it recomputes at its top. More than eager's is taken
- * where a kernel stores at once what eager computes one after the other (seed 606), and where a backward's arena, which
- * is there from its start, is needed whole when some of what was saved is gone (71, 897). */
+ * where a kernel stores at once what eager computes one after the other (seed 606), and where a backward's arena,
+ * which is there from its start, is needed whole when some of what was saved is gone (71, 897). */
 static bool peaks_are_low(const Options *o, const Totals *t) {
     const int most = o->symbolic ? 2 : 1;
     if (t->above * 100 > most * t->trained) return missed("too many nets take more memory than eager");

@@ -1,4 +1,4 @@
-/* test_layouts.c: ops on images know no layout [kernels/README.md]: a channels_last input has the bits of a contiguous
+/* test_layouts.c: ops on images know no layout [kernels/orders.md]: a channels_last input has the bits of a contiguous
  * one, and so have its gradients, in eager, recorded and replayed calls; it gives a channels_last output [1.13]. The
  * strides are those that PyTorch 2.15 gives. */
 #include "tests/unit/contract.h"

@@ -1,5 +1,5 @@
 /* explain_json.c: explain as one JSON object. The keys are stable: new ones may come, none goes
- * (listed in frontend/README.md). */
+ * (listed by `sinter help explain`: frontend/tool/notes.def). */
 #include "runtime/base/alloc.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/capture/training/training.h"
