@@ -115,7 +115,8 @@ static Status write(sn_tensor *t, sn_tensor *value) {
     if (value->base.meta->dtype != dtype)
         value = tensor_of(E(eager_builder(), _to_copy, A_VAL(&value->base), A_INT(dtype)));
     if (!value) return error_pending();
-    if (!base || base->base.meta->dtype != dtype) return memory_take(t, value);
+    /* A base whose elements may share memory takes no value as a whole: which of them would stand? */
+    if (!base || base->base.meta->dtype != dtype || meta_overlaps(base->base.meta)) return memory_take(t, value);
     TRY(scatter(base, t, value, &whole));
     return memory_take(base, whole);
 }
