@@ -50,13 +50,13 @@ static bool is_control(const char *at, int n) {
 /* One byte as an escape, or a character of n bytes as it is; gives what was taken of the text. */
 static int spell(const char *at, const char *keep, char shown[8]) {
     const int n = utf8_length(at);
-    if (n && (!is_control(at, n) || (n == 1 && strchr(keep, *at)))) {
+    if (n && *at != '\\' && (!is_control(at, n) || (n == 1 && strchr(keep, *at)))) {
         memcpy(shown, at, (size_t)n);
         shown[n] = '\0';
         return n;
     }
-    if (*at == '\n' || *at == '\t')
-        snprintf(shown, 8, "\\%c", *at == '\n' ? 'n' : 't');
+    if (*at == '\n' || *at == '\t' || *at == '\\')
+        snprintf(shown, 8, "\\%c", *at == '\n' ? 'n' : *at == '\t' ? 't' : '\\');
     else
         snprintf(shown, 8, "\\x%02x", (unsigned char)*at);
     return 1;

@@ -1,6 +1,6 @@
 /* file_write.c: how files are written (see file.h). The new file's name is random, it must not exist, and no link is
  * followed to it: who can write to the folder can neither foresee it nor have another file overwritten through it. */
-#define _GNU_SOURCE /* O_NOFOLLOW, getrandom */
+#define _GNU_SOURCE /* O_PATH, getrandom */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/text.h"
 
-enum { TRIES = 100, LINKS = 40, HALF_KEPT = 200, HALF_ENDS = sizeof ".0123456789abcdef.tmp" - 1 };
+enum { TRIES = 100, LINKS = 40, PATH_SHOWN = 300, HALF_KEPT = 200, HALF_ENDS = sizeof ".0123456789abcdef.tmp" - 1 };
 
 typedef struct FileJob {
     int folder; /* an open folder, or AT_FDCWD */
@@ -72,35 +72,55 @@ static uint64_t random_bits(void) {
     return (uint64_t)clock_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid() << 32 ^ (uintptr_t)&bits; /* early at boot */
 }
 
-/* In the folder of `path`, which may be as long as paths get. A long name is cut, so that there is room. */
-static bool name_half(const char *path, char half[PATH_MAX]) {
-    const char *const slash = strrchr(path, '/');
-    const int folder = slash ? (int)(slash - path) + 1 : 0;
-    const int n =
-        snprintf(half, PATH_MAX, "%.*s%.*s.%016" PRIx64 ".tmp", folder, path, HALF_KEPT, path + folder, random_bits());
-    return n < PATH_MAX;
+/* A file that is not whole yet, beside the one that it will be. Both are reached by their folder, for a path may be as
+ * long as paths get: the half's own would be longer. */
+typedef struct FileHalf {
+    int folder; /* of both: the job's or one of its own */
+    const char *name;
+    char half[NAME_MAX + 1];
+} FileHalf;
+
+static int open_folder(const FileJob *job, FileHalf *at) {
+    char folder[PATH_MAX];
+    const char *const slash = strrchr(job->path, '/');
+    at->folder = job->folder, at->name = slash ? slash + 1 : job->path;
+    if (!slash) return 0;
+    snprintf(folder, sizeof folder, "%.*s", (int)(at->name - job->path), job->path);
+    at->folder = openat(job->folder, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return at->folder < 0 ? errno : 0;
 }
 
-static int open_half(const FileJob *job, char half[PATH_MAX]) {
-    int fd = -1;
-    for (int i = 0; i < TRIES && fd < 0; i++) {
-        if (!name_half(job->path, half)) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
-        fd = openat(job->folder, half, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, job->mode);
-        if (fd < 0 && errno != EEXIST) return -1;
+static void close_folder(const FileJob *job, const FileHalf *at) {
+    if (at->folder != job->folder) close(at->folder);
+}
+
+/* A long name is cut, so that there is room. */
+static void name_half(FileHalf *at) {
+    snprintf(at->half, sizeof at->half, "%.*s.%016" PRIx64 ".tmp", HALF_KEPT, at->name, random_bits());
+}
+
+/* Into *fd; where that fails nothing stays open. */
+static int open_half(const FileJob *job, FileHalf *at, int *fd) {
+    int error = open_folder(job, at);
+    if (error) return error;
+    *fd = -1;
+    for (int i = 0; i < TRIES && *fd < 0 && (!error || error == EEXIST); i++) {
+        name_half(at);
+        *fd = openat(at->folder, at->half, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, job->mode);
+        error = *fd < 0 ? errno : 0;
     }
-    return fd;
+    if (error) close_folder(job, at);
+    return error;
 }
 
 static int replace_file(const FileJob *job) {
-    char half[PATH_MAX];
-    const int fd = open_half(job, half);
-    if (fd < 0) return errno;
-    int error = fill_and_close(job, fd);
-    if (!error && renameat(job->folder, half, job->folder, job->path)) error = errno;
-    if (error) unlinkat(job->folder, half, 0);
+    FileHalf at;
+    int fd, error = open_half(job, &at, &fd);
+    if (error) return error;
+    error = fill_and_close(job, fd);
+    if (!error && renameat(at.folder, at.half, at.folder, at.name)) error = errno;
+    if (error) unlinkat(at.folder, at.half, 0);
+    close_folder(job, &at);
     return error;
 }
 
@@ -201,23 +221,32 @@ static int write_file(const char *path, const FilePart *parts, int n, bool settl
     return overwrite(&job) ? refused : 0;
 }
 
+/* A file that is there may be written over where its folder takes no other one. */
+static bool is_writable(const FileTarget *target) {
+    return target->kind == FILE_regular && !faccessat(AT_FDCWD, target->path, W_OK, AT_EACCESS);
+}
+
 static int try_to_write(const char *path) {
     FileTarget target;
-    char half[PATH_MAX];
-    const int error = find_target(path, &target);
+    FileHalf at;
+    int fd, error = find_target(path, &target);
     if (error || is_in_place(&target)) return error; /* a pipe waits for its reader */
-    const int fd = open_half(&(FileJob){.folder = AT_FDCWD, .path = target.path, .mode = 0600}, half);
-    if (fd < 0 && target.kind == FILE_regular && is_of_folder(errno) &&
-        !faccessat(AT_FDCWD, target.path, W_OK, AT_EACCESS))
-        return 0;
-    if (fd < 0) return errno;
+    const FileJob job = {.folder = AT_FDCWD, .path = target.path, .mode = 0600};
+    error = open_half(&job, &at, &fd);
+    if (error) return is_of_folder(error) && is_writable(&target) ? 0 : error;
     close(fd);
-    unlink(half);
+    unlinkat(at.folder, at.half, 0);
+    close_folder(&job, &at);
     return 0;
 }
 
+/* Of a long path its end: the reason must fit behind it. */
 static Status say(const char *path, int error) {
-    return error ? error_raise(ST_IO, "cannot write '%s': %s", path, strerror(error)) : ST_OK;
+    const size_t n = strlen(path);
+    const bool is_long = n > PATH_SHOWN;
+    return error ? error_raise(ST_IO, "cannot write '%s%s': %s", is_long ? "..." : "",
+                               is_long ? path + n - PATH_SHOWN : path, strerror(error))
+                 : ST_OK;
 }
 
 Status file_replace(const char *path, const FilePart *parts, int n) {

@@ -51,6 +51,8 @@ START_TEST(what_moves_a_cursor_is_spelt) {
                  "\\xc2\\x9b"
                  "31m"); /* a control sequence of C1 */
     expect_shown("\xE2\x82", "", "\\xe2\\x82");
+    expect_shown("a\\x1b", "", "a\\\\x1b"); /* which is not "a" and an escape */
+    expect_shown("a\\nb\n", "\n", "a\\\\nb\n");
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -161,6 +162,36 @@ START_TEST(names_may_be_as_long_as_names_get) {
 }
 END_TEST
 
+/* Folders in folders, so that the file's path has `bytes` bytes. Where its last folder ends. */
+static size_t make_deep(char path[PATH_MAX + 1], size_t bytes) {
+    size_t n = strlen(strcpy(path, process_folder));
+    while (bytes - n > 250) {
+        memset(path + n, 'd', 200), path[n] = '/', path[n + 200] = '\0', n += 200;
+        ck_assert(mkdir(path, 0700) == 0 || errno == EEXIST);
+    }
+    memset(path + n, 'f', bytes - n), path[n] = '/', path[bytes] = '\0';
+    return n;
+}
+
+START_TEST(paths_may_be_as_long_as_paths_get) {
+    folder_begin();
+    char path[PATH_MAX + 1];
+    for (size_t bytes = PATH_MAX - 25; bytes < PATH_MAX; bytes += 4) {
+        make_deep(path, bytes);
+        write_text(path, "before");
+        write_text(path, "deep");
+        ck_assert_int_eq(file_can_write(path), ST_OK);
+        expect_content(path, "deep");
+        ck_assert_int_eq(unlink(path), 0);
+    }
+    path[make_deep(path, PATH_MAX - 1)] = '\0';
+    ck_assert_int_eq(rmdir(path), 0); /* nothing else was left in it */
+    make_deep(path, PATH_MAX);
+    expect_refused(path, ENAMETOOLONG);
+    folder_end();
+}
+END_TEST
+
 enum { WRITES = 100, LETTERS = 4000 };
 
 static void *write_many(void *letter) {
@@ -227,6 +258,7 @@ int main(void) {
     tcase_add_test(all, a_file_keeps_its_mode_and_a_new_one_has_that_of_umask);
     tcase_add_test(all, nobody_foresees_what_is_written_beside);
     tcase_add_test(all, names_may_be_as_long_as_names_get);
+    tcase_add_test(all, paths_may_be_as_long_as_paths_get);
     tcase_add_test(all, a_file_in_a_folder_that_takes_none_is_written_over);
     tcase_add_test(all, two_writers_of_one_path_both_succeed);
     return suite_run("file", all);
