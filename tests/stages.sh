@@ -35,12 +35,14 @@ left_out() {
   if [ $everything = 1 ]; then echo '-LE ^push$'; else echo '-LE ^all$'; fi
 }
 
-# run_ctest DIR LABELS [REGEX]: the labels' tests of a build, those of this kind of run.
+# run_ctest DIR LABELS [REGEX]: the labels' tests of a build, those of this kind of run, but for what $without names.
+without=
 run_ctest() {
   local dir=$1 labels=$2
   shift 2
   # shellcheck disable=SC2046  # two words, or none
-  ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$(nproc)" -L "$labels" $(left_out "$@") ${1:+-R "$1"}
+  ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$(nproc)" -L "$labels" $(left_out "$@") ${1:+-R "$1"} \
+    ${without:+-E "$without"}
 }
 
 stage_format() { format --check; }
@@ -55,8 +57,6 @@ stage_sanitizers() {
   local labels='unit|golden|ops' targets=(tests_unit tests_golden tests_ops) random='^cuda[.]fuzz(_reordered)?-[0-9]+$'
   if [ $everything = 1 ] || [ $# -gt 0 ]; then
     labels='unit|ops|golden|samples|cases|cuda' targets=(all)
-  else
-    export NEST_COUNT=40 # of test_llvm_nests, whose code has been run without
   fi
   if [ $# -gt 0 ] && ctest --test-dir "$build" -N -L "$labels" -R "$1" | grep -qx 'Total Tests: 0'; then
     say "no test of the labels $labels matches '$1': none runs under sanitizers"
@@ -91,6 +91,9 @@ stage_clang() {
   [ $everything = 0 ] || targets=(all)
   configure_beside "$other" -DCMAKE_C_COMPILER=clang-19
   build "$other" "${targets[@]}"
+  # Times, and tools that call the others many times, say nothing more there.
+  local without=
+  [ $everything = 1 ] || without='^golden[.]tool(/bench|-samples|-reduce|-dumped)'
   run_ctest "$other" 'golden|samples'
 }
 
