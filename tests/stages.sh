@@ -7,11 +7,14 @@
 #   stage        every push                                          --all
 #   format       clang-format of all C                               the same
 #   tests        unit, golden, samples, cases, tree; ops on pairs;   all cases of ops, on the CPU and twice on CUDA; 100
-#                cuda with 20 random programs; 300 random programs   random programs of cuda, and those once found; 1,000
-#   sanitizers   unit, golden, ops on pairs (but numbers and         unit, ops, golden, samples, cases, cuda whole
-#                gradients), 20 random programs of cuda
+#                cuda with 20 random programs; 300 random programs;  random programs of cuda, and those once found; 1,000
+#                a part (sn_part) of random nests and products
+#   sanitizers   unit, golden, ops on pairs, but for what is about   unit, ops, golden, samples, cases, cuda whole
+#                numbers, generated code, times or pages
+#                (SINTER_SANITIZE in CMakeLists.txt); 20 random
+#                programs of cuda
 #   threads      the programs that the function lists                the same
-#   clang        golden and samples                                  the same, after a build of everything
+#   clang        golden and samples, without four tools              the same, after a build of everything
 #   casts                                                            op samples with numbers that few dtypes hold, under
 #                                                                    -fsanitize=float-cast-overflow
 #   handles                                                          unit with the setting check_handles
