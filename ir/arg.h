@@ -38,6 +38,8 @@ typedef struct Arg {
 
 /* n of a list whose public count does not fit it. */
 #define LIST_TOO_LONG INT32_MIN
+/* n of a float that a composite computed of sizes while a capture learns (ir/builder.h). */
+#define FLOAT_FROM_SIZES (-1)
 
 #define A_VAL(v)         ((Arg){.head = ARG_tensor, .val = (v)})
 #define A_INT(x)         ((Arg){.head = ARG_int, .i = (x)})

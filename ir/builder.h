@@ -13,7 +13,14 @@ struct Builder {
     /* to's elements become from's, as copy_ does it; NULL: the builder holds functional rows only (a graph) */
     Status (*write)(Builder *self, Val *to, Val *from);
     SymEnv *env; /* NULL in eager */
+    /* A capture learns which numbers are computed of sizes: symbols stand for plain ones, whose ops it records. */
+    bool learns;
 };
+
+/* Sizes or strides that are the same without a guard. Of a capture that learns: the plain ones. */
+static inline bool builder_identical(const Builder *b, int64_t x, int64_t y) {
+    return sym_identical(x, y) || (b->learns && sym_hint(b->env, x) == sym_hint(b->env, y));
+}
 
 /* Applies op to n args (missing ones default); outs gets row->n_out values. NULL tensors for required arguments raise
  * nothing new while an error is pending. */
@@ -30,5 +37,7 @@ Status emit_write(Builder *builder, Val *to, Val *from);
 #define V A_VAL
 #define I A_INT
 #define F A_FLOAT
+/* Computed of sizes, another number at other ones: a capture that learns keeps no constant of it. */
+#define SIZED_FLOAT(builder, x) ((Arg){.kind = ARG_float, .n = (builder)->learns ? FLOAT_FROM_SIZES : 0, .f = (x)})
 
 #endif

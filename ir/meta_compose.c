@@ -14,13 +14,13 @@ static Status rule_with(MetaCall *call, MetaFn *rule, const Arg *args) {
 
 /* Of a cat of two slices: channels_last where both suggest it. */
 static void rolled_strides(MetaCall *call, const Meta *from, int64_t shift, int dim) {
-    const int64_t size = sym_concrete(call->env, from->sizes[dim]);
-    const int64_t start = (size - sym_concrete(call->env, shift) % size) % size;
+    const int64_t size = from->sizes[dim];
+    const int64_t start = sym_mod(call->env, sym_sub(call->env, size, sym_concrete(call->env, shift)), size);
     int64_t sizes[MAX_RANK];
     bool last = from->rank == 4 || from->rank == 5;
     memcpy(sizes, from->sizes, sizeof *sizes * (size_t)from->rank);
     for (int i = 0; last && i < 2; i++) {
-        sizes[dim] = i ? start : size - start;
+        sizes[dim] = i ? start : sym_sub(call->env, size, start);
         Meta part = *from;
         part.sizes = sizes;
         part.contiguous = meta_is_contiguous(call->env, sizes, part.strides, part.rank);

@@ -131,7 +131,7 @@ static Status normalise(Builder *b, const BatchNorm *n, Val *outs[3], Val *runni
     for (int i = 1; i < 4; i++) all[i] = E(b, detach, V(all[i]));
     const bool mixed = is_f32(n->weight) || is_f32(n->bias) || is_f32(n->mean) || is_f32(n->var);
     for (int i = 1; i < 3; i++) outs[i] = in_dtype(b, all[i], mixed ? DT_f32 : n->input->meta->dtype);
-    if (!outs[1] || !n->training || sym_identical(n->input->meta->numel, 0)) return error_pending();
+    if (!outs[1] || !n->training || builder_identical(b, n->input->meta->numel, 0)) return error_pending();
     const int64_t count = beside_channels(b, n->input->meta).count;
     Val *const sum = E(b, mul_Tensor, V(all[3]), I(count));
     running[0] = moved(b, n, n->mean, all[1]);

@@ -10,9 +10,9 @@ DecompFn decomp_dist, decomp_cosine_similarity;
 DecompFn decomp_std_mean, decomp_std_mean_default, decomp_std_mean_dim, decomp_glu, decomp_eye;
 
 static Val *rolled(Builder *b, Val *x, int64_t shift, int dim) {
-    const int64_t size = x ? sym_concrete(b->env, x->meta->sizes[dim]) : 0;
-    const int64_t start = size ? ((size - shift % size) % size) : 0;
-    if (!start) return E(b, clone, V(x), I(MF_contiguous));
+    if (!x) return NULL;
+    const int64_t size = x->meta->sizes[dim], start = sym_mod(b->env, sym_sub(b->env, size, shift), size);
+    if (sym_same(b->env, start, 0)) return E(b, clone, V(x), I(MF_contiguous));
     Val *const parts[] = {E(b, slice_Tensor, V(x), I(dim), I(start), I(size)),
                           E(b, slice_Tensor, V(x), I(dim), I(0), I(start))};
     return parts[0] && parts[1] ? E(b, cat, A_VALS(parts, 2), I(dim)) : NULL;

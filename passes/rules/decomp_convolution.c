@@ -48,10 +48,11 @@ Status decomp_conv_padding(Builder *b, const OpRow *row, const Arg *args, Val **
     spatial_list(&args[3], l.dims, l.stride);
     spatial_list(&args[5], l.dims, l.dilation);
     for (int i = 0; i < l.dims && !strcmp(args[4].string, "same"); i++) {
-        const int64_t total = l.dilation[i] * (sym_concrete(b->env, weight->sizes[2 + i]) - 1);
-        l.padding[i] = total / 2;
-        more[2 * (l.dims - 1 - i) + 1] = total % 2;
-        uneven = uneven || total % 2;
+        const int64_t total = sym_mul(b->env, l.dilation[i], sym_sub(b->env, weight->sizes[2 + i], 1));
+        const bool odd = sym_same(b->env, sym_mod(b->env, total, 2), 1);
+        l.padding[i] = sym_div(b->env, total, 2);
+        more[2 * (l.dims - 1 - i) + 1] = odd;
+        uneven = uneven || odd;
     }
     Val *const x = uneven ? E(b, constant_pad_nd, args[0], A_INTS(more, 2 * l.dims), I(0)) : args[0].val;
     return convolve_values(b, x, args, &l, (const Arg[]){A_BOOL(false), args[6]}, outs);

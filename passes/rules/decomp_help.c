@@ -36,7 +36,7 @@ Moments moments_over(Builder *b, Val *x, Arg dims, Arg count, Arg keepdim) {
 Val *optional(const Arg *a) { return a->kind == ARG_tensor ? a->val : NULL; }
 
 Val *made_contiguous(Builder *b, Val *x) { /* of no elements any strides count as such */
-    const bool is_plain = x && x->meta->contiguous && !sym_identical(x->meta->numel, 0);
+    const bool is_plain = x && x->meta->contiguous && !builder_identical(b, x->meta->numel, 0);
     return !x || is_plain ? x : E(b, clone, V(x), I(MF_contiguous));
 }
 
@@ -46,7 +46,8 @@ Val *in_layout_of(Builder *b, const OpRow *row, const Arg *args, int i, Val *x) 
     if (row->n_out > COUNT_OF(outs)) error_raise(ST_INTERNAL, "%s: %d results to lay out", row->name, row->n_out);
     if (!x || error_pending() || op_meta(&call) != ST_OK) return NULL;
     bool same = true;
-    for (int d = 0; d < x->meta->rank; d++) same = same && sym_identical(x->meta->strides[d], outs[i].strides[d]);
+    for (int d = 0; d < x->meta->rank; d++)
+        same = same && builder_identical(b, x->meta->strides[d], outs[i].strides[d]);
     return same ? x : E(b, restride, V(x), A_INTS(outs[i].strides, x->meta->rank));
 }
 

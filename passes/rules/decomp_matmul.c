@@ -132,7 +132,7 @@ static Val *repeat_heads(Builder *b, Val *x, int64_t heads) {
     if (!x) return NULL;
     const Meta *const meta = x->meta;
     const int h = meta->rank - 3;
-    if (h < 0 || sym_identical(meta->sizes[h], heads)) return x;
+    if (h < 0 || builder_identical(b, meta->sizes[h], heads)) return x;
     int64_t sizes[MAX_RANK];
     for (int d = 0, k = 0; d < meta->rank; d++) {
         sizes[k++] = meta->sizes[d];
@@ -158,6 +158,11 @@ static Val *masked_scores(Builder *b, Val *scores, const Arg *args) {
     return E(b, add_Tensor, V(scores), V(mask));
 }
 
+/* The scale where none is given: 1 / sqrt(width). */
+static Arg root_scale(const Builder *b, int64_t width) {
+    return SIZED_FLOAT(b, 1 / sqrt((double)sym_concrete(b->env, width)));
+}
+
 Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const query = args[0].val;
     const Meta *const q = query->meta;
@@ -165,9 +170,9 @@ Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     Val *const key = grouped ? repeat_heads(b, args[1].val, q->sizes[q->rank - 3]) : args[1].val;
     Val *const value = grouped ? repeat_heads(b, args[2].val, q->sizes[q->rank - 3]) : args[2].val;
     const int64_t width = q->sizes[q->rank - 1];
-    const double scale = args[6].kind == ARG_float ? args[6].f : 1 / sqrt((double)sym_concrete(b->env, width));
+    const Arg scale = args[6].kind == ARG_float ? args[6] : root_scale(b, width);
     Val *const scores = E(b, matmul, V(query), V(E(b, transpose_int, V(key), I(-2), I(-1))));
-    Val *const scaled = masked_scores(b, E(b, mul_Tensor, V(scores), F(scale)), args);
+    Val *const scaled = masked_scores(b, E(b, mul_Tensor, V(scores), scale), args);
     Val *p = E(b, _safe_softmax, V(scaled), I(-1));
     if (arg_double(&args[4]) > 0) p = E(b, dropout, V(p), args[4], A_BOOL(true));
     return done1(outs, E(b, matmul, V(p), V(value)));
@@ -178,7 +183,7 @@ Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 typedef struct Attention {
     Builder *b;
     Val *query, *key, *value, *mask;
-    double scale;
+    Arg scale;
     bool causal;
 } Attention;
 
@@ -191,7 +196,7 @@ static Attention attention_of(Builder *b, const OpRow *row, const Arg *args, int
     a.value = repeat_heads(b, widened(b, args[at + 2].val), q->sizes[1]);
     a.mask = optional(mask);
     a.causal = args[op_param_find(row, "is_causal")].i;
-    a.scale = scale->kind == ARG_float ? scale->f : 1 / sqrt((double)sym_concrete(b->env, q->sizes[q->rank - 1]));
+    a.scale = scale->kind == ARG_float ? *scale : root_scale(b, q->sizes[q->rank - 1]);
     return a;
 }
 
@@ -201,7 +206,7 @@ static Val *attention_scores(const Attention *a) {
     Val *const product = E(b, matmul, V(a->query), V(E(b, transpose_int, V(a->key), I(-2), I(-1))));
     const Arg none = A_NONE, mask = a->mask ? V(a->mask) : none;
     const Arg args[6] = {none, none, none, mask, none, A_BOOL(a->causal)};
-    return masked_scores(b, E(b, mul_Tensor, V(product), F(a->scale)), args);
+    return masked_scores(b, E(b, mul_Tensor, V(product), a->scale), args);
 }
 
 /* Rows of which nothing is kept give 0, and -infinity for the logarithm. */
@@ -221,7 +226,7 @@ static Val *shared_heads(const Attention *a, const OpRow *row, const Arg *args, 
     Builder *const b = a->b;
     const Meta *const of = args[i + 1].val->meta;
     const int64_t group = 2;
-    if (grad && !sym_identical(of->sizes[1], grad->meta->sizes[1])) {
+    if (grad && !builder_identical(b, of->sizes[1], grad->meta->sizes[1])) {
         const int64_t repeats = sym_div(b->env, grad->meta->sizes[1], of->sizes[1]);
         const int64_t sizes[] = {of->sizes[0], of->sizes[1], repeats, of->sizes[2], of->sizes[3]};
         grad = sum_over(b, reshaped(b, grad, sizes, 5), &group, 1, false);
@@ -240,7 +245,7 @@ Status decomp_flash_attention_backward(Builder *b, const OpRow *row, const Arg *
     const int64_t last = -1;
     Val *const whole = sum_over(b, E(b, mul_Tensor, V(g), V(out)), &last, 1, true);
     Val *const dp = E(b, matmul, V(g), V(E(b, transpose_int, V(a.value), I(-2), I(-1))));
-    Val *const ds = E(b, mul_Tensor, V(E(b, mul_Tensor, V(p), V(E(b, sub_Tensor, V(dp), V(whole))))), F(a.scale));
+    Val *const ds = E(b, mul_Tensor, V(E(b, mul_Tensor, V(p), V(E(b, sub_Tensor, V(dp), V(whole))))), a.scale);
     Val *const dq = E(b, matmul, V(ds), V(a.key));
     Val *const dk = E(b, matmul, V(E(b, transpose_int, V(ds), I(-2), I(-1))), V(a.query));
     Val *const dv = E(b, matmul, V(turned), V(g));

@@ -127,34 +127,49 @@ static double largest_weight(const Resample *r) {
     return most;
 }
 
-static int weight_bits(Builder *b, const Resample *r) {
-    Resample known = *r;
-    known.in = sym_concrete(b->env, r->in), known.out = sym_concrete(b->env, r->out);
-    const double most = largest_weight(&known);
-    int bits = 0;
-    while (bits < 22 && (int64_t)(0.5 + most * (double)(INT64_C(1) << (bits + 1))) < 1 << 15) bits++;
-    return bits;
+/* A weight of 1 as an int, in three ways: i32, half of it, in the precision of weights. Of two weights that add up to 1
+ * the larger one is at least a half, so it is 2^15 or, where that is too much for the largest, 2^14. */
+typedef struct ByteWeight {
+    Arg one, half, wide;
+} ByteWeight;
+
+static ByteWeight known_byte_weight(const Resample *r) {
+    const int64_t one = largest_weight(r) * 32768 < 32767.5 ? 32768 : 16384;
+    return (ByteWeight){I(one), I(one / 2), F((double)one)};
 }
 
-static Val *weight_int(Builder *b, Val *weight, int bits) {
-    Val *const scaled = E(b, mul_Tensor, V(weight), F((double)(INT64_C(1) << bits)));
+/* The same where sizes are symbolic. */
+static ByteWeight byte_weight(Builder *b, const Resample *r, const Neighbours *w) {
+    if (!sym_is(r->in) && !sym_is(r->out)) return known_byte_weight(r);
+    Val *const most = E(b, amax, V(E(b, maximum, V(w->of_low), V(w->of_high))));
+    Val *const fits = E(b, lt_Scalar, V(E(b, mul_Tensor, V(most), F(32768))), F(32767.5));
+    Val *const more = E(b, _to_copy, V(fits), I(DT_i32));
+    Val *const half = E(b, mul_Tensor, V(E(b, add_Tensor, V(more), I(1))), I(8192));
+    Val *const one = E(b, mul_Tensor, V(half), I(2));
+    return (ByteWeight){V(one), V(half), V(E(b, _to_copy, V(one), I(r->dtype)))};
+}
+
+static Val *weight_int(Builder *b, Val *weight, Arg one) {
+    Val *const scaled = E(b, mul_Tensor, V(weight), one);
     return E(b, _to_copy, V(E(b, floor, V(E(b, add_Tensor, V(scaled), F(0.5))))), I(DT_i32));
 }
 
 /* x: i32 of 0 to 255, as is the result */
 static Val *read_bytes(Builder *b, Val *x, const Resample *r) {
     if (!x) return NULL;
-    const int bits = weight_bits(b, r);
     Neighbours w = neighbours(b, r, x->meta->device);
     Val *const alone = E(b, eq_Tensor, V(w.low), V(w.high));
-    w.of_high = weight_int(b, E(b, where_self, V(alone), F(0), V(w.of_high)), bits);
-    w.of_low = weight_int(b, E(b, where_self, V(alone), F(1), V(w.of_low)), bits);
+    w.of_high = E(b, where_self, V(alone), F(0), V(w.of_high));
+    w.of_low = E(b, where_self, V(alone), F(1), V(w.of_low));
+    const ByteWeight weight = byte_weight(b, r, &w);
+    w.of_high = weight_int(b, w.of_high, weight.wide);
+    w.of_low = weight_int(b, w.of_low, weight.wide);
     Val *const low =
         E(b, mul_Tensor, V(along(b, w.of_low, r, x->meta->rank)), V(E(b, index_select, V(x), I(r->dim), V(w.low))));
     Val *const high =
         E(b, mul_Tensor, V(along(b, w.of_high, r, x->meta->rank)), V(E(b, index_select, V(x), I(r->dim), V(w.high))));
-    Val *const sum = E(b, add_Tensor, V(E(b, add_Tensor, V(low), V(high))), I(INT64_C(1) << (bits - 1)));
-    return E(b, clamp, V(E(b, div_Tensor_mode, V(sum), I(INT64_C(1) << bits), A_STR("floor"))), I(0), I(255));
+    Val *const sum = E(b, add_Tensor, V(E(b, add_Tensor, V(low), V(high))), weight.half);
+    return E(b, clamp, V(E(b, div_Tensor_mode, V(sum), weight.one, A_STR("floor"))), I(0), I(255));
 }
 
 static Status resampled(Builder *b, const OpRow *row, const Arg *args, bool linear, Val **outs) {
@@ -360,8 +375,8 @@ typedef struct HalfBelow {
 
 static HalfBelow half_below(Builder *b, const Meta *rows) {
     const int64_t n = rows->sizes[0];
-    const double half = (double)n - 0.5;
-    if (!sym_is(n)) return (HalfBelow){F(half), F(half * half)};
+    const double half = (double)sym_hint(b->env, n) - 0.5;
+    if (!sym_is(n) || b->learns) return (HalfBelow){SIZED_FLOAT(b, half), SIZED_FLOAT(b, half * half)};
     Val *const of_rows = E(b, sub_Tensor, V(number_tensor(b, n, DT_f64, rows->device)), F(0.5));
     return (HalfBelow){V(of_rows), V(E(b, mul_Tensor, V(of_rows), V(of_rows)))};
 }

@@ -38,37 +38,49 @@ static Val *filled_like(Builder *b, Val *x, double n) { return E(b, full_like, V
 static Val *either(Builder *b, Val *x, Val *y) { return x && y ? E(b, logical_or, V(x), V(y)) : x ? x : y; }
 static Val *both(Builder *b, Val *x, Val *y) { return x && y ? E(b, logical_and, V(x), V(y)) : x ? x : y; }
 
-static double elements_per_unit(const Sampler *s, int64_t size) { return (double)(size - s->align) / 2; }
+/* Half of what lies between the edges, as a number or, of symbolic sizes, a tensor of no dims like x. */
+static Arg elements_per_unit(const Sampler *s, const Val *x, int64_t size) {
+    Builder *const b = s->b;
+    const int64_t n = sym_sub(b->env, size, s->align);
+    if (!sym_is(n) || b->learns) return SIZED_FLOAT(b, (double)sym_hint(b->env, n) / 2);
+    return V(E(b, mul_Tensor, V(number_tensor(b, n, x->meta->dtype, x->meta->device)), F(0.5)));
+}
+
+static Val *filled_with(Builder *b, Val *x, Arg n) {
+    return n.kind == ARG_tensor ? E(b, expand, n, A_INTS(x->meta->sizes, x->meta->rank)) : E(b, full_like, V(x), n);
+}
 
 static Val *unnormalised(const Sampler *s, Val *grid, int64_t size) {
-    Val *const x = scaled_by(s->b, plus(s->b, grid, 1), elements_per_unit(s, size));
+    Val *const x = E(s->b, mul_Tensor, V(plus(s->b, grid, 1)), elements_per_unit(s, grid, size));
     return s->align ? x : plus(s->b, x, -0.5);
 }
 
 /* Into [0, size - 1]; NaN is 0. *slope is 0 where it is held, and stays as it is elsewhere. */
 static Val *clipped(const Sampler *s, Val *x, int64_t size, Val **slope) {
     Builder *const b = s->b;
-    const double last = (double)(size - 1);
+    const Arg last = I(sym_sub(b->env, size, 1));
     if (slope) {
-        Val *const held = either(b, E(b, le_Scalar, V(x), F(0)), E(b, ge_Scalar, V(x), F(last)));
+        Val *const held = either(b, E(b, le_Scalar, V(x), F(0)), E(b, ge_Scalar, V(x), last));
         *slope = E(b, where_self, V(held), F(0), V(*slope));
     }
     Val *const from_0 = E(b, where_self, V(E(b, ge_Scalar, V(x), F(0))), V(x), F(0));
-    return E(b, clamp_max, V(from_0), F(last));
+    return E(b, clamp_max, V(from_0), last);
 }
 
 /* Mirrored at the first and last element (align_corners), or at their outer edges, as often as it takes. */
 static Val *reflected(const Sampler *s, Val *x, int64_t size, Val **slope) {
     Builder *const b = s->b;
-    const double twice = 2 * (double)(size - s->align), low = s->align ? 0 : -0.5;
-    if (twice == 0) {
+    const int64_t span = sym_sub(b->env, size, s->align);
+    const Arg twice = I(sym_mul(b->env, 2, span));
+    const double low = s->align ? 0 : -0.5;
+    if (sym_same(b->env, span, 0)) {
         if (slope) *slope = filled_like(b, x, 0);
         return filled_like(b, x, 0);
     }
     Val *const from_low = low != 0 ? plus(b, x, -low) : x, *const away = E(b, abs, V(from_low));
-    Val *const flips = E(b, trunc, V(E(b, div_Tensor, V(away), F(twice))));
-    Val *const rest = E(b, sub_Tensor, V(away), V(scaled_by(b, flips, twice)));
-    Val *const back = E(b, rsub_Tensor, V(rest), F(twice));
+    Val *const flips = E(b, trunc, V(E(b, div_Tensor, V(away), twice)));
+    Val *const rest = E(b, sub_Tensor, V(away), V(E(b, mul_Tensor, V(flips), twice)));
+    Val *const back = E(b, rsub_Tensor, V(rest), twice);
     Val *const flipped = E(b, gt_Tensor, V(rest), V(back));
     if (slope) {
         Val *const turned = E(b, ne_Tensor, V(flipped), V(E(b, lt_Scalar, V(from_low), F(0))));
@@ -87,12 +99,12 @@ static Val *padded_place(const Sampler *s, Val *x, int64_t size, Val **slope) {
 /* A tap at a whole position, which may lie outside. */
 static Tap tap_at(const Sampler *s, Val *place, int64_t size) {
     Builder *const b = s->b;
-    const double last = (double)(size - 1);
+    const Arg last = I(sym_sub(b->env, size, 1));
     Tap tap = {0};
     if (s->padding == PAD_zeros || s->mode == BILINEAR)
-        tap.inside = both(b, E(b, ge_Scalar, V(place), F(0)), E(b, le_Scalar, V(place), F(last)));
-    Val *const whole = E(b, _to_copy, V(E(b, clamp, V(place), F(0), F(last))), I(DT_i64));
-    tap.index = E(b, clamp, V(whole), I(0), I(size - 1)); /* f32 may round size - 1 up */
+        tap.inside = both(b, E(b, ge_Scalar, V(place), F(0)), E(b, le_Scalar, V(place), last));
+    Val *const whole = E(b, _to_copy, V(E(b, clamp, V(place), F(0), last)), I(DT_i64));
+    tap.index = E(b, clamp, V(whole), I(0), last); /* f32 may round size - 1 up */
     return tap;
 }
 
@@ -151,7 +163,8 @@ static DimTaps cubic_taps(const Sampler *s, Val *x, int64_t size) {
 }
 
 static DimTaps taps_of(const Sampler *s, Val *grid, int64_t size) {
-    Val *slope = s->slopes ? filled_like(s->b, grid, elements_per_unit(s, size)) : NULL;
+    if (!grid) return (DimTaps){0};
+    Val *slope = s->slopes ? filled_with(s->b, grid, elements_per_unit(s, grid, size)) : NULL;
     Val *x = unnormalised(s, grid, size);
     if (s->mode != BICUBIC) x = x ? padded_place(s, x, size, s->slopes ? &slope : NULL) : NULL;
     if (!x) return (DimTaps){0};
@@ -181,11 +194,11 @@ static bool reading_begin(Reading *r, Sampler *s, Val *input, Val *grid) {
     const int64_t *const sizes = input->meta->sizes, *const at = grid->meta->sizes;
     const int64_t flat[] = {sizes[0], sizes[1], sym_mul(b->env, sizes[2], sizes[3])};
     *r = (Reading){.b = b, .batch = sizes[0], .channels = sizes[1], .count = sym_mul(b->env, at[1], at[2])};
-    r->width = sym_concrete(b->env, sizes[3]);
+    r->width = sizes[3];
     r->planes = reshaped(b, widened(b, input), flat, 3);
     Val *const wide = widened(b, grid);
     r->x = taps_of(s, coordinate(b, wide, 0, r), r->width);
-    r->y = taps_of(s, coordinate(b, wide, 1, r), sym_concrete(b->env, sizes[2]));
+    r->y = taps_of(s, coordinate(b, wide, 1, r), sizes[2]);
     return r->planes && r->x.n && r->y.n;
 }
 

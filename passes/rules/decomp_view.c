@@ -124,40 +124,48 @@ Status decomp_unflatten(Builder *b, const OpRow *row, const Arg *args, Val **out
 
 /* lists --------------------------------------------------------------------------------------- */
 
-static Val *part(Builder *b, Val *x, int dim, int64_t start, int64_t length) {
-    return E(b, slice_Tensor, V(x), I(dim), I(start), I(sym_add(b->env, start, length)));
+static Val *part(Builder *b, Val *x, int dim, int64_t start, int64_t end) {
+    return E(b, slice_Tensor, V(x), I(dim), I(start), I(end));
 }
 
-/* least: a dim of size 0 has as many empty parts. */
+/* size / by, rounded up; 0 by 0 is 0. */
+static int64_t quotient_above(SymEnv *env, int64_t size, int64_t by) {
+    if (sym_same(env, by, 0)) return 0;
+    return sym_add(env, sym_div(env, size, by), sym_less(env, 0, sym_mod(env, size, by)));
+}
+
+/* How many is a decision. least: a dim of size 0 has as many empty parts. */
 static Status equal_parts(Builder *b, Val *x, int dim, int64_t each, int64_t least, Val **outs) {
-    const int64_t size = sym_concrete(b->env, x->meta->sizes[dim]);
-    int n = 0;
-    for (int64_t at = 0; at < size || n < least; at += each) {
-        outs[n] = part(b, x, dim, at, min_i64(each, size - at));
-        if (!outs[n++]) return error_pending();
+    const int64_t size = x->meta->sizes[dim];
+    const int64_t n = max_i64(least, sym_concrete(b->env, quotient_above(b->env, size, each)));
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t start = sym_mul(b->env, each, i);
+        outs[i] = part(b, x, dim, start, i == n - 1 ? size : sym_add(b->env, start, each));
+        if (!outs[i]) return error_pending();
     }
     return ST_OK;
 }
 
 Status decomp_split(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int dim = dim_of(&args[2], args[0].val->meta->rank);
-    return equal_parts(b, args[0].val, dim, sym_concrete(b->env, args[1].i), 1, outs);
+    return equal_parts(b, args[0].val, dim, args[1].i, 1, outs);
 }
 
 Status decomp_chunk(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int dim = dim_of(&args[2], args[0].val->meta->rank);
-    const int64_t size = sym_concrete(b->env, args[0].val->meta->sizes[dim]);
-    const int64_t chunks = args[1].i; /* any number of them: no sum with it */
-    return equal_parts(b, args[0].val, dim, size / chunks + (size % chunks != 0), size ? 1 : chunks, outs);
+    const int64_t size = args[0].val->meta->sizes[dim], chunks = args[1].i;
+    const bool none = sym_same(b->env, size, 0);
+    return equal_parts(b, args[0].val, dim, none ? 0 : quotient_above(b->env, size, chunks), none ? chunks : 1, outs);
 }
 
 Status decomp_split_with_sizes(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int dim = dim_of(&args[2], args[0].val->meta->rank);
     int64_t at = 0;
     for (int i = 0; i < args[1].n; i++) {
-        outs[i] = part(b, args[0].val, dim, at, args[1].ints[i]);
+        const int64_t end = sym_add(b->env, at, args[1].ints[i]);
+        outs[i] = part(b, args[0].val, dim, at, end);
         if (!outs[i]) return error_pending();
-        at = sym_add(b->env, at, args[1].ints[i]);
+        at = end;
     }
     return ST_OK;
 }

@@ -157,6 +157,11 @@ static DType dtype_word(Reader *r, size_t n) {
     return dtype_find(r->at, n);
 }
 
+static void resize(const Resize *to, int64_t *sizes, int rank) {
+    for (int d = 0; to && d < rank; d++)
+        if (sizes[d] > 1 && (!to->only || sizes[d] == to->only)) sizes[d] = sizes[d] * to->times + to->plus;
+}
+
 static Status read_tensor(Reader *r, sn_tensor **out) {
     SampleCall *const call = r->call;
     const size_t n = strcspn(r->at, "[<");
@@ -171,6 +176,7 @@ static Status read_tensor(Reader *r, sn_tensor **out) {
     r->at += n;
     if (eat(r, '<')) below = strtoll(r->at, (char **)&r->at, 10);
     TRY(read_ints(r, &sizes, &rank));
+    resize(r->style->resize, sizes, rank);
     if (call->n_tensors == SAMPLE_TENSORS) return mistake(r, "fewer tensors");
     sn_tensor *t = laid_out(r, kind, below, dtype, sizes, rank);
     if (!t) return error_pending();

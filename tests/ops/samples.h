@@ -68,6 +68,11 @@ typedef struct SampleCall {
 /* Where floats are drawn from, if not by their letter: 0.2 to 2, -0.9 to 0.9, 1.2 to 3. */
 typedef enum Range { RANGE_usual, RANGE_positive, RANGE_unit, RANGE_above, RANGE_COUNT } Range;
 
+/* Other sizes for a line's: s * times + plus for each above 1, or for those that are `only`, if that is not 0. */
+typedef struct Resize {
+    int64_t only, times, plus;
+} Resize;
+
 /* How the tensors of a line are made. */
 typedef struct SampleStyle {
     DType dtype;
@@ -80,6 +85,7 @@ typedef struct SampleStyle {
     uint64_t seed;
     const Arg *number; /* NULL, or what parameter `number_at` gets instead of the line's */
     int number_at;
+    const Resize *resize; /* NULL: the sizes of the line */
 } SampleStyle;
 
 /* Makes the call; the error of op_args_normalize stays pending. Tensors belong to the innermost scope. */

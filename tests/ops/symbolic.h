@@ -4,7 +4,7 @@
 #define SINTER_TESTS_OPS_SYMBOLIC_H
 #include "ir/op.h"
 
-typedef enum SymbolicMode { SYMBOLIC_forward, SYMBOLIC_backward } SymbolicMode;
+typedef enum SymbolicMode { SYMBOLIC_forward, SYMBOLIC_backward, SYMBOLIC_resized } SymbolicMode;
 
 /* Is the row in the list? A case of it was just met. */
 bool symbolic_listed(const OpRow *row, SymbolicMode mode);

@@ -13,7 +13,8 @@
  *   leaves      a backward in a compiled function, from each result to each tensor alone, against eager's
  *   compiled    compiled against eager on the interpreter: equal bits
  *   symbolic    the same with all sizes symbolic, but for the rows that symbolic.c lists
- *   native      the same by generated code, 1 and 2 threads, all instruction sets
+ *   resized     compiled so, the same call at other sizes does not compile again, but for rows that symbolic.c lists
+ *   native      compiled against eager by generated code, 1 and 2 threads, all instruction sets
  *   numbers     compiled against eager with numbers that few dtypes hold, as constants and varying
  *   forms       in-place and out forms, compiled against eager
  *   cuda        on a CUDA device against the CPU: equal bits
@@ -45,7 +46,7 @@ static bool counted, pairs;
 
 void ops_fail(const Case *c, const char *format, ...) {
     va_list args;
-    if (++n_failed > 60) return;
+    if (++n_failed > 60000) return;
     printf("%s  '%s'  %s %s: ", c->row->name, c->line, dtype_name(c->style.dtype), layout_name(c->style.layout));
     va_start(args, format);
     vprintf(format, args);
@@ -273,6 +274,7 @@ static const struct {
     {"gradients", check_gradients, EACH_layout | EACH_derivative},
     {"compiled", check_compiled, EACH_dtype | EACH_layout},
     {"symbolic", check_symbolic, EACH_dtype | EACH_layout},
+    {"resized", check_resized, EACH_dtype | EACH_layout},
     {"native", check_native_code, EACH_dtype | EACH_layout},
     {"forms", check_forms, EACH_dtype | EACH_layout},
     {"any_size", check_any_size, EACH_dtype | EACH_layout},
@@ -295,6 +297,7 @@ static const struct {
 static void look_at_list(CaseFn *fn) {
     if (fn == check_symbolic) n_failed += symbolic_stale(only_row, SYMBOLIC_forward);
     if (fn == check_leaves) n_failed += symbolic_stale(only_row, SYMBOLIC_backward);
+    if (fn == check_resized) n_failed += symbolic_stale(only_row, SYMBOLIC_resized);
 }
 
 static bool run_mode(const char *name) {

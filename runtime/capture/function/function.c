@@ -7,6 +7,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/autograd/dynamic_mark.h"
 #include "runtime/capture/function/captured_graph.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/core/background.h"
@@ -240,6 +241,23 @@ static void init_capture(Capture *c, sn_function *fn, Arena *arena) {
     pthread_mutex_init(&c->lock, NULL);
 }
 
+static bool has_marks(const Arg *in, int n_in) {
+    for (int i = 0; i < n_in; i++)
+        if (in[i].kind == ARG_tensor && in[i].val && dynamic_mark_any(tensor_of(in[i].val))) return true;
+    return false;
+}
+
+/* How numbers follow from the call's inputs is learnt of a replay function, and with the first call of one whose sizes
+ * are symbols from then on. An API mode's handler sees numbers; nothing is learnt of such a call. */
+static Status learn_symbols(const sn_function *fn, Capture *c) {
+    const bool replay = fn->options.mode == SN_COMPILE_REPLAY;
+    const bool first = atomic_load_explicit(&fn->n_compiled, memory_order_relaxed) == 0;
+    const bool sizes = first && (fn->options.dynamic == SN_DYNAMIC_ALWAYS || has_marks(c->in, c->n_in));
+    if (state_get()->api_modes || !(replay || sizes)) return ST_OK;
+    c->symbols = symbols_new(c->in, c->n_in, !replay);
+    return c->symbols ? ST_OK : ST_MEMORY;
+}
+
 static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     sn_state *const state = state_get();
     const char *const composite = state->composite; /* a user's code that calls this may be a part of one */
@@ -247,9 +265,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     state->composite = NULL;
     c->in = in;
     c->n_in = n_in;
-    /* An API mode's handler sees numbers; nothing is learnt of such a call. */
-    const bool learns = fn->options.mode == SN_COMPILE_REPLAY && !state_get()->api_modes;
-    if (learns && !(c->symbols = symbols_new(in, n_in))) return ST_MEMORY;
+    TRY(learn_symbols(fn, c));
     capture_resume(c);
     Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
     c->final = true;

@@ -14,6 +14,7 @@
 #include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/debug_print.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/trace_views.h"
 
@@ -613,7 +614,7 @@ Status capture_set_generator(uint64_t seed, uint64_t sequence, const char *outsi
 Status capture_shows_generator(void) {
     Capture *const c = capture_current();
     if (!c) return ST_OK;
-    if (c->symbols && c->fn->options.full_graph)
+    if (symbols_current() && c->fn->options.full_graph)
         return error_raise(ST_STRICT, "%s: sn_rng_get in the body, which replay would not run", c->fn->name);
     capture_note_outside(c, "sn_rng_get in the body");
     return ST_OK;

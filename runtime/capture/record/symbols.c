@@ -7,20 +7,28 @@
 #include "runtime/core/emission.h"
 #include "runtime/core/override.h"
 
-Symbols *symbols_current(void) {
+static Symbols *learning(void) {
     const Capture *const c = state_get()->capture;
     return c ? c->symbols : NULL;
 }
 
+Symbols *symbols_current(void) {
+    Symbols *const s = learning();
+    return s && !s->sizes_only ? s : NULL;
+}
+
 Symbols *symbols_asked(void) {
     const struct Emission *const emission = state_get()->emission;
-    return emission && emission->around ? emission->around->symbols : symbols_current();
+    Symbols *const s = emission && emission->around ? emission->around->symbols : learning();
+    return s && !s->sizes_only ? s : NULL;
 }
 
 /* The inputs of a call ------------------------------------------------------------------------ */
 
 static int64_t fresh(Symbols *s, int64_t value, int64_t lower_bound, SymSource source) {
-    if (value < lower_bound) return value; /* rules branch on 0 and 1; guarded to stay as they are */
+    if (value < lower_bound) return value;                /* rules branch on 0 and 1; guarded to stay as they are */
+    for (int i = 0; s->sizes_only && i < s->frees.n; i++) /* as the plan's symbols are (variant/dynamic.c) */
+        if (sym_hint(s->env, sym_free_at(s->env, i)) == value) return sym_free_at(s->env, i);
     VEC_PUSH(s->arena, &s->frees, source);
     return sym_free(s->env, value, lower_bound);
 }
@@ -46,12 +54,13 @@ static bool add_input(Symbols *s, Arg *arg, int i) {
         s->metas[i] = input_meta(s, i, arg->val->meta);
         return s->metas[i] != NULL;
     }
+    if (s->sizes_only) return true;
     if (arg->kind == ARG_int) s->ints[i] = fresh(s, arg->i, 0, (SymSource){SOURCE_scalar, i, 0});
     if (arg->kind == ARG_int || arg->kind == ARG_float) arg->n = 1 + i;
     return true;
 }
 
-Symbols *symbols_new(const Arg *in, int n_in) {
+Symbols *symbols_new(const Arg *in, int n_in, bool sizes_only) {
     Arena *const arena = arena_new();
     if (!arena) return NULL;
     Symbols *const s = ARENA_NEW(arena, Symbols);
@@ -61,6 +70,7 @@ Symbols *symbols_new(const Arg *in, int n_in) {
         *s = (Symbols){.arena = arena,
                        .env = sym_env_new(arena),
                        .n_in = n_in,
+                       .sizes_only = sizes_only,
                        .in = args,
                        .metas = ARENA_ARRAY(arena, const Meta *, n_in),
                        .plain = ARENA_ARRAY(arena, const Meta *, n_in),
@@ -92,7 +102,7 @@ void symbols_free(Symbols *symbols) {
 /* Numbers ------------------------------------------------------------------------------------- */
 
 bool symbols_have_numbers(const Symbols *s) {
-    for (int i = 0; s && i < s->n_in; i++)
+    for (int i = 0; s && !s->sizes_only && i < s->n_in; i++)
         if (s->in[i].kind == ARG_int || s->in[i].kind == ARG_float) return true;
     return false;
 }
@@ -136,8 +146,9 @@ sn_sym symbols_sym(const Arg *arg) {
 }
 
 static int float_input(const Symbols *s, const Arg *arg) {
-    if (arg->kind != ARG_float || arg->n <= 0 || arg->n > s->n_in) return -1;
-    return s->in[arg->n - 1].i == arg->i ? arg->n - 1 : -1; /* by bits */
+    if (arg->kind == ARG_float && arg->n == FLOAT_FROM_SIZES) return SOURCE_from_sizes;
+    if (arg->kind != ARG_float || arg->n <= 0 || arg->n > s->n_in) return SOURCE_value;
+    return s->in[arg->n - 1].i == arg->i ? arg->n - 1 : SOURCE_value; /* by bits */
 }
 
 void symbols_read(const Arg *arg) {
@@ -162,6 +173,20 @@ static const Meta *meta_of(const Symbols *s, const sn_tensor *t) {
         if (s->in[i].kind == ARG_tensor && s->in[i].val == &t->base)
             return t->base.meta == s->plain[i] ? s->metas[i] : t->base.meta; /* an out op's resize */
     return t->base.meta;
+}
+
+static void bind_free(const Symbols *s, int64_t learnt, int64_t here, int64_t *by) {
+    if (!sym_is(learnt)) return;
+    const SymExpr *const e = sym_expr(s->env, learnt);
+    if (e->op == SYM_free) by[e->a] = here;
+}
+
+void symbols_bind(const Symbols *s, const sn_tensor *t, const Meta *here, int64_t *by) {
+    const Meta *const meta = meta_of(s, t);
+    for (int d = 0; d < meta->rank; d++) {
+        bind_free(s, meta->strides[d], here->strides[d], by);
+        bind_free(s, meta->sizes[d], here->sizes[d], by);
+    }
 }
 
 int64_t symbols_size(sn_tensor *t, int dim) {
@@ -248,7 +273,7 @@ static void record_numbers(Capture *c, const OpRow *row, const Arg *symbolic) {
     for (int i = 0; i < row->n_params; i++) {
         const Arg *const arg = &symbolic[i];
         const bool list = arg->kind == ARG_ints || arg->kind == ARG_floats;
-        for (int k = 0; list && k < arg->n; k++) add_source(c, arg->ints[k], -1); /* by bits */
+        for (int k = 0; list && k < arg->n; k++) add_source(c, arg->ints[k], SOURCE_value); /* by bits */
         if (trace_arg_is_number(row, i, arg)) add_source(c, expression_of(s, arg), float_input(s, arg));
     }
 }
@@ -392,7 +417,8 @@ static Status write_mirrored(Builder *self, Val *to, Val *from) {
 
 static Status expand_mirrored(void *symbols, const OpCall *call, Val **outs) {
     Symbols *const s = symbols;
-    MirrorBuilder builder = {{.emit = emit_mirrored, .write = write_mirrored, .env = s->env}, s};
+    MirrorBuilder builder = {{.emit = emit_mirrored, .write = write_mirrored, .env = s->env, .learns = s->sizes_only},
+                             s};
     Arg args[MAX_ARGS];
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
@@ -419,7 +445,7 @@ static Status composite_traced(OpCall *call) {
 
 Status symbols_composite(OpCall *call) {
     if (override_covers(call->row)) return dispatch_fallback_of(KEY_capture)(call); /* the user's comes first */
-    Symbols *const s = symbols_current();
+    Symbols *const s = learning();
     OpCall plain;
     Arg args[MAX_ARGS];
     if (!s) return composite_traced(call);

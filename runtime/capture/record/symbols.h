@@ -1,4 +1,6 @@
-/* symbols.h: how the numbers of a replay function's call follow from its inputs [semantics C6].
+/* symbols.h: how the numbers of a call follow from its inputs, in replay functions [semantics C6], and in the first call
+ * of others whose sizes are to be symbols: there only what composites compute of sizes is learnt, and host code sees
+ * plain numbers.
  *
  * While the body of such a function is captured, every size >= 2 and every int among its inputs is a free symbol, and
  * each op's meta rule runs a second time on symbolic metadata. So a number that came through sn_sym_* or a meta rule is
@@ -28,6 +30,7 @@ struct Symbols {
     const Meta **metas;      /* by call input: symbolic where it may vary; NULL: no tensor */
     const Meta **plain;      /* as it was when the call began */
     int64_t *ints;           /* by call input: the symbol of an int, or the number itself */
+    bool sizes_only;         /* no replay function: numbers of the call and what is asked are as they are */
     bool *pinned;            /* floats: host code has read the number */
     bool lost;               /* some op's results have no symbolic metadata: nothing is known to be free */
     VEC(SymSource) frees;    /* by free symbol */
@@ -36,12 +39,13 @@ struct Symbols {
 };
 
 /* The value of one number of a trace: a constant, an expression, or the float input of this index. */
+enum { SOURCE_value = -1, SOURCE_from_sizes = -2 }; /* the second: a float that a composite computed, here its bits */
 struct NumberSource {
     int64_t value;
-    int input; /* -1: value */
+    int input;
 };
 
-Symbols *symbols_new(const Arg *in, int n_in); /* NULL raises */
+Symbols *symbols_new(const Arg *in, int n_in, bool sizes_only); /* NULL raises */
 void symbols_free(Symbols *symbols);
 void symbols_forget_asked(Symbols *symbols); /* lets go of the tensors */
 /* The calling thread's, or NULL: it does not capture a replay function. */
@@ -51,6 +55,8 @@ Symbols *symbols_asked(void);
 
 /* Has the call numbers among its inputs? NULL: no. */
 bool symbols_have_numbers(const Symbols *symbols);
+/* By free symbol, what it is elsewhere, where t, an argument of the call or made of some, is as `here`. */
+void symbols_bind(const Symbols *symbols, const sn_tensor *t, const Meta *here, int64_t *by);
 /* Does the expression change with an int input of the call? */
 bool symbols_of_scalar(const Symbols *symbols, int64_t value);
 /* Whether a number that a caller gave is plain, or an expression of the function that is captured here. */

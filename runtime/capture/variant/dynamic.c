@@ -16,7 +16,8 @@
  * first trace on, and one expression is one symbol.
  *
  * A size that the program has marked (sn_mark_dynamic) is a symbol from the first trace on, within its bounds; then, as
- * with SN_DYNAMIC_ALWAYS, there is one example, and only numbers that equal a size follow it.
+ * with SN_DYNAMIC_ALWAYS, there is one example: what composites compute of sizes was learnt with it
+ * (runtime/capture/record/symbols.h), and of other numbers those that equal a size follow it.
  *
  * A wrong guess is harmless: every number is compared with its expression on every verified call. */
 #include "runtime/capture/variant/dynamic.h"
@@ -44,6 +45,7 @@ typedef struct Dynamic {
     SymPlan *plan;
     int64_t *made_up; /* values of the older variant's symbols */
     VEC(Known) known;
+    int64_t *learnt; /* by free symbol of what the capture has learnt: what it is here; NO_INT: no input has it */
 } Dynamic;
 
 /* No two alike, nor near what sizes are or one another. */
@@ -174,6 +176,37 @@ static int64_t shifted_for(const Dynamic *d, Example of) {
     return 0;
 }
 
+/* Of one place in an older call, this one and one made up: the stride of a dim that lies around dim `inner`. */
+static Example around(const Dynamic *d, int input, int inner) {
+    const Meta *const now = d->trace->inputs.at[input].meta, *const before = before_meta(d, input);
+    const Meta *const older = d->older ? d->older->inputs[input].meta : before;
+    const Example size = example(d, before->sizes[inner], now->sizes[inner], older->sizes[inner]),
+                  stride = example(d, before->strides[inner], now->strides[inner], older->strides[inner]);
+    return (Example){times_sizes(size.before, stride.before), times_sizes(size.now, stride.now),
+                     times_sizes(size.made_up, stride.made_up)};
+}
+
+/* The dims of a permuted tensor lie one around the other, whatever they are: the inner one's extent; 0: none has it. */
+static int64_t extent_for(const Dynamic *d, int input, int dim, Example of, const int64_t *sizes,
+                          const int64_t *strides) {
+    const Meta *const now = d->trace->inputs.at[input].meta;
+    for (int i = 0; i < now->rank; i++) {
+        const bool inside = i != dim && now->strides[i] > 0 && now->strides[i] < of.now && now->sizes[i] > 1;
+        if (inside && strides[i] && same_example(around(d, input, i), of))
+            return sym_mul(d->plan->env, sizes[i], strides[i]);
+    }
+    return 0;
+}
+
+/* Dims by their strides, the smallest first. */
+static void order_by_stride(const Meta *meta, int *dims) {
+    for (int i = 0; i < meta->rank; i++) {
+        int at = i;
+        for (; at > 0 && meta->strides[dims[at - 1]] > meta->strides[i]; at--) dims[at] = dims[at - 1];
+        dims[at] = i;
+    }
+}
+
 static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t *strides) {
     const Meta *const now = d->trace->inputs.at[input].meta, *const before = before_meta(d, input);
     /* Dims of size 1 of a contiguous tensor may have any stride, which guards compare as it is. */
@@ -181,12 +214,17 @@ static Status plan_strides(Dynamic *d, int input, const int64_t *sizes, int64_t 
         meta_contiguous_strides(d->plan->env, sizes, now->rank, strides);
         return ST_OK;
     }
-    for (int i = 0; i < now->rank; i++) {
+    int dims[MAX_RANK];
+    order_by_stride(now, dims);
+    memset(strides, 0, sizeof *strides * (size_t)now->rank); /* not known yet */
+    for (int k = 0; k < now->rank; k++) {
+        const int i = dims[k];
         strides[i] = now->strides[i];
         const int64_t older = d->older ? d->older->inputs[input].meta->strides[i] : before->strides[i];
         if (now->strides[i] == before->strides[i] && !sym_is(older) && !(d->single && now->strides[i] > 1)) continue;
         const Example of = example(d, before->strides[i], now->strides[i], older);
-        const int64_t product = product_for(d, of);
+        const int64_t extent = extent_for(d, input, i, of, sizes, strides);
+        const int64_t product = extent ? extent : product_for(d, of);
         if (product)
             strides[i] = product;
         else if (!d->single && now->strides[i] > 1 && before->strides[i] > 1) /* 0 and 1 stay plain here too */
@@ -250,9 +288,27 @@ static const struct NumberSource *first_source(const Dynamic *d, int k) {
     return known ? &trace->sources.at[k] : NULL;
 }
 
+static bool all_bound(const Dynamic *d, const SymEnv *env, int64_t a) {
+    if (!sym_is(a)) return true;
+    const SymExpr *const e = sym_expr(env, a);
+    if (e->op == SYM_free) return d->learnt[e->a] != NO_INT;
+    return all_bound(d, env, e->a) && all_bound(d, env, e->b);
+}
+
 static int64_t runtime_int(Dynamic *d, int k, NumberRange range, Example of) {
     d->plan->number_rules[k] = NUMBER_runtime_int;
     return symbol_for(d, of, least_of(range, of), (SymBinding){.kind = BIND_number, .input = k});
+}
+
+/* What the capture knows of number k, as an expression of this plan's symbols; where some are sizes of a tensor that no
+ * op of the segment takes, a number of the call. 0: it is a plain number. */
+static int64_t learnt_int(Dynamic *d, int k, NumberRange range, int64_t now) {
+    const struct NumberSource *const source = first_source(d, k);
+    if (!source || !d->learnt || !sym_is(source->value)) return 0;
+    const SymEnv *const env = d->trace->capture->symbols->env;
+    if (!all_bound(d, env, source->value)) return runtime_int(d, k, range, (Example){now, now, source->value});
+    const int64_t symbolic = sym_move(d->plan->env, env, source->value, d->learnt);
+    return sym_is(symbolic) && sym_hint(d->plan->env, symbolic) == now ? symbolic : 0;
 }
 
 /* Of a trace that is an example beside an older one, or the only one; 0: the number stays what it is. */
@@ -261,7 +317,8 @@ static int64_t varying_int(Dynamic *d, int k, NumberRange range, int64_t before,
     if (range == RANGE_size && (now < 2 || (before < 2 && !varied))) return 0;
     if (!d->single && before == now && !varied) return 0;
     const Example of = example(d, before, now, d->older ? d->older->numbers[k] : before);
-    int64_t symbolic = product_for(d, of);
+    int64_t symbolic = now < 2 ? 0 : learnt_int(d, k, range, now);
+    if (!symbolic) symbolic = product_for(d, of);
     if (d->single) return now < 2 ? 0 : symbolic; /* one example: only what equals a size follows it */
     if (!symbolic) symbolic = quotient_for(d, of);
     if (!symbolic) symbolic = shifted_for(d, of);
@@ -283,8 +340,8 @@ static void plan_int(Dynamic *d, int k, NumberRange range, int64_t before, int64
 static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
     const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] == NUMBER_runtime_float;
     const struct NumberSource *const source = first_source(d, k);
-    const bool of_call = source && source->input >= 0;
-    if (!of_call && before == now && !varied) return;
+    const bool varies = source && source->input != SOURCE_value; /* a number of the call, or of its sizes */
+    if (!varies && before == now && !varied) return;
     d->plan->number_rules[k] = NUMBER_runtime_float;
     d->plan->numbers[k] = d->plan->n_runtime_floats++;
 }
@@ -307,6 +364,20 @@ static void plan_numbers(Dynamic *d) {
         const TraceOp *const op = d->trace->ops.at[o].op;
         for (int k = op->first_number; k < op->first_number + op->n_numbers; k++) plan_number(d, op, k);
     }
+}
+
+static Status bind_learnt(Dynamic *d) {
+    const Symbols *const symbols = d->trace->capture->symbols;
+    const int n = symbols ? sym_free_count(symbols->env) : 0;
+    if (!n || d->older) return ST_OK;
+    d->learnt = ARENA_ARRAY(d->arena, int64_t, n);
+    if (!d->learnt) return ST_MEMORY;
+    for (int i = 0; i < n; i++) d->learnt[i] = NO_INT;
+    for (int i = 0; i < d->trace->inputs.n; i++) {
+        const sn_tensor *const t = d->trace->inputs.at[i].tensor; /* NULL: gone since */
+        if (t) symbols_bind(symbols, t, d->plan->metas[i], d->learnt);
+    }
+    return ST_OK;
 }
 
 static Status plan_static(const Trace *trace, SymPlan *plan) {
@@ -338,6 +409,7 @@ Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *o
     Dynamic d = {.trace = trace, .older = older, .always = always, .single = single, .arena = arena, .plan = out};
     TRY(make_up(&d));
     for (int i = 0; i < trace->inputs.n; i++) TRY(plan_input(&d, i));
+    TRY(bind_learnt(&d));
     plan_numbers(&d);
     return error_pending();
 }
