@@ -9,31 +9,18 @@
  * Decisions first try structure (the difference is a plain number), then ranges (from the free
  * symbols' lower bounds), then a guard already there; only then the hints answer and a guard is
  * recorded. */
-#include "ir/sym.h"
+#include "ir/sym_sums.h"
 
-#include <errno.h>
-#include <stdlib.h>
+#include <string.h>
 
-#include "runtime/base/error.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/text_reader.h"
 
-enum { MAX_FACTORS = 16, TABLE_ROOM = 256, SPARES = 4 };
+enum { TABLE_ROOM = 256, SPARES = 4 };
 #define FAR (-SYM_LEAST) /* ranges saturate here */
 
 typedef struct ExprSlot {
     int id; /* of the expression, plus 1; 0: free */
 } ExprSlot;
-
-typedef struct Term {
-    int64_t coef;
-    int n;
-    int64_t factors[MAX_FACTORS]; /* atoms, in order */
-} Term;
-
-typedef struct Poly {
-    VEC(Term) terms; /* in order; the constant last, with no factors; no zero coefficients */
-} Poly;
 
 struct SymEnv {
     Arena *arena;
@@ -45,10 +32,6 @@ struct SymEnv {
     int n_spares;
     Poly spares[SPARES]; /* room of sums that are done: what sums are made of is not kept */
 };
-
-typedef struct Range {
-    int64_t low, high;
-} Range;
 
 SymEnv *sym_env_new(Arena *arena) {
     SymEnv *const env = ARENA_NEW(arena, SymEnv);
@@ -72,22 +55,24 @@ int64_t sym_hint(const SymEnv *env, int64_t a) { return sym_is(a) ? sym_expr(env
 /* What wraps never becomes an expression: no size or position is that far away. */
 static int64_t outside(uint64_t v) { return sym_is((int64_t)v) ? SYM_LOW - 1 : (int64_t)v; }
 static int64_t wrap_add(int64_t a, int64_t b) { return outside((uint64_t)a + (uint64_t)b); }
-static int64_t wrap_mul(int64_t a, int64_t b) { return outside((uint64_t)a * (uint64_t)b); }
+int64_t sym_wrap_mul(int64_t a, int64_t b) { return outside((uint64_t)a * (uint64_t)b); }
 
 static int64_t floor_div(int64_t a, int64_t b) {
-    if (b == -1) return wrap_mul(a, -1);
+    if (b == -1) return sym_wrap_mul(a, -1);
     const int64_t quotient = a / b;
     return quotient - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-static int64_t floor_mod(int64_t a, int64_t b) { return wrap_add(a, wrap_mul(-1, wrap_mul(floor_div(a, b), b))); }
+static int64_t floor_mod(int64_t a, int64_t b) {
+    return wrap_add(a, sym_wrap_mul(-1, sym_wrap_mul(floor_div(a, b), b)));
+}
 
 static int64_t apply(SymOp op, int64_t a, int64_t b) {
     switch (op) {
     case SYM_add:
         return wrap_add(a, b);
     case SYM_mul:
-        return wrap_mul(a, b);
+        return sym_wrap_mul(a, b);
     case SYM_div:
         return b ? floor_div(a, b) : 0;
     case SYM_mod:
@@ -102,7 +87,7 @@ static int64_t apply(SymOp op, int64_t a, int64_t b) {
     return 0;
 }
 
-static bool holds(SymRel rel, int64_t a, int64_t b) {
+bool sym_holds(SymRel rel, int64_t a, int64_t b) {
     switch (rel) {
     case SYM_eq:
         return a == b;
@@ -202,7 +187,7 @@ static Poly poly_new(SymEnv *env) {
     return poly;
 }
 
-static void poly_done(SymEnv *env, const Poly *poly) {
+void sym_poly_done(SymEnv *env, const Poly *poly) {
     if (poly->terms.room && env->n_spares < SPARES) env->spares[env->n_spares++] = *poly;
 }
 
@@ -244,28 +229,28 @@ static Term term_of(SymEnv *env, int64_t a) {
     if (sym_is(a))
         insert_factor(env, &term, a);
     else
-        term.coef = wrap_mul(term.coef, a);
+        term.coef = sym_wrap_mul(term.coef, a);
     return term;
 }
 
 static void poly_add(SymEnv *env, Poly *poly, int64_t a, int64_t times) {
     for (; sym_is(a) && sym_expr(env, a)->op == SYM_add; a = sym_expr(env, a)->a) {
         Term term = term_of(env, sym_expr(env, a)->b);
-        term.coef = wrap_mul(term.coef, times);
+        term.coef = sym_wrap_mul(term.coef, times);
         poly_add_term(env, poly, &term);
     }
     Term term = term_of(env, a);
-    term.coef = wrap_mul(term.coef, times);
+    term.coef = sym_wrap_mul(term.coef, times);
     poly_add_term(env, poly, &term);
 }
 
-static Poly poly_of(SymEnv *env, int64_t a) {
+Poly sym_poly_of(SymEnv *env, int64_t a) {
     Poly poly = poly_new(env);
     poly_add(env, &poly, a, 1);
     return poly;
 }
 
-static int64_t pack_term(SymEnv *env, const Term *term) {
+int64_t sym_pack_term(SymEnv *env, const Term *term) {
     if (!term->n) return term->coef;
     int64_t product = term->factors[0];
     for (int i = 1; i < term->n; i++) product = node(env, SYM_mul, product, term->factors[i]);
@@ -274,9 +259,9 @@ static int64_t pack_term(SymEnv *env, const Term *term) {
 
 /* As an expression; the sum is done. */
 static int64_t pack(SymEnv *env, const Poly *poly) {
-    int64_t sum = poly->terms.n ? pack_term(env, &poly->terms.at[0]) : 0;
-    for (int i = 1; i < poly->terms.n; i++) sum = node(env, SYM_add, sum, pack_term(env, &poly->terms.at[i]));
-    poly_done(env, poly);
+    int64_t sum = poly->terms.n ? sym_pack_term(env, &poly->terms.at[0]) : 0;
+    for (int i = 1; i < poly->terms.n; i++) sum = node(env, SYM_add, sum, sym_pack_term(env, &poly->terms.at[i]));
+    sym_poly_done(env, poly);
     return sum;
 }
 
@@ -300,11 +285,11 @@ static Range range_div(Range a, Range b) {
     return (Range){a.low / b.high, a.high >= FAR ? FAR : a.high / b.low};
 }
 
-static Range range_of(const SymEnv *env, int64_t a) {
+Range sym_range(const SymEnv *env, int64_t a) {
     if (!sym_is(a)) return (Range){clip(a), clip(a)};
     const SymExpr *const e = sym_expr(env, a);
     if (e->op == SYM_free) return (Range){e->b, FAR};
-    const Range x = range_of(env, e->a), y = range_of(env, e->b);
+    const Range x = sym_range(env, e->a), y = sym_range(env, e->b);
     switch (e->op) {
     case SYM_add:
         return (Range){clip((__int128)x.low + y.low), clip((__int128)x.high + y.high)};
@@ -324,7 +309,7 @@ static Range range_of(const SymEnv *env, int64_t a) {
     return (Range){-FAR, FAR};
 }
 
-int64_t sym_least(const SymEnv *env, int64_t a) { return range_of(env, a).low; }
+int64_t sym_least(const SymEnv *env, int64_t a) { return sym_range(env, a).low; }
 
 /* A bound at FAR means unknown, so only bounds inside it decide. */
 static bool surely_below(Range a, Range b) { return a.high < FAR && b.low > -FAR && a.high < b.low; }
@@ -334,21 +319,21 @@ static bool surely_at_most(Range a, Range b) { return a.high < FAR && b.low > -F
 
 int64_t sym_add(SymEnv *env, int64_t a, int64_t b) {
     if (!sym_is(a) && !sym_is(b)) return wrap_add(a, b);
-    Poly poly = poly_of(env, a);
+    Poly poly = sym_poly_of(env, a);
     poly_add(env, &poly, b, 1);
     return pack(env, &poly);
 }
 
 int64_t sym_sub(SymEnv *env, int64_t a, int64_t b) {
-    if (!sym_is(a) && !sym_is(b)) return wrap_add(a, wrap_mul(b, -1));
-    Poly poly = poly_of(env, a);
+    if (!sym_is(a) && !sym_is(b)) return wrap_add(a, sym_wrap_mul(b, -1));
+    Poly poly = sym_poly_of(env, a);
     poly_add(env, &poly, b, -1);
     return pack(env, &poly);
 }
 
 int64_t sym_mul(SymEnv *env, int64_t a, int64_t b) {
-    if (!sym_is(a) && !sym_is(b)) return wrap_mul(a, b);
-    const Poly x = poly_of(env, a), y = poly_of(env, b);
+    if (!sym_is(a) && !sym_is(b)) return sym_wrap_mul(a, b);
+    const Poly x = sym_poly_of(env, a), y = sym_poly_of(env, b);
     Poly product = poly_new(env);
     for (int i = 0; i < x.terms.n; i++) {
         for (int j = 0; j < y.terms.n; j++) {
@@ -356,12 +341,12 @@ int64_t sym_mul(SymEnv *env, int64_t a, int64_t b) {
             const Term *const by = &y.terms.at[j];
             if (term.n + by->n > MAX_FACTORS) return node(env, SYM_mul, a, b);
             for (int k = 0; k < by->n; k++) insert_factor(env, &term, by->factors[k]);
-            term.coef = wrap_mul(term.coef, by->coef);
+            term.coef = sym_wrap_mul(term.coef, by->coef);
             poly_add_term(env, &product, &term);
         }
     }
-    poly_done(env, &x);
-    poly_done(env, &y);
+    sym_poly_done(env, &x);
+    sym_poly_done(env, &y);
     return pack(env, &product);
 }
 
@@ -371,8 +356,7 @@ int64_t sym_product(SymEnv *env, const int64_t *sizes, int n) {
     return product;
 }
 
-/* term / by exactly, if by's factors and coefficient are in it. */
-static bool term_divide(const Term *term, const Term *by, Term *out) {
+bool sym_term_divide(const Term *term, const Term *by, Term *out) {
     if (!by->coef || term->coef % by->coef) return false;
     *out = (Term){.coef = term->coef / by->coef};
     int used = 0;
@@ -392,7 +376,7 @@ static bool subtract_product(SymEnv *env, Poly *from, const Term *part, const Po
         Term term = *part;
         if (term.n + factor->n > MAX_FACTORS) return false;
         for (int k = 0; k < factor->n; k++) insert_factor(env, &term, factor->factors[k]);
-        term.coef = wrap_mul(wrap_mul(term.coef, factor->coef), -1);
+        term.coef = sym_wrap_mul(sym_wrap_mul(term.coef, factor->coef), -1);
         poly_add_term(env, from, &term);
     }
     return true;
@@ -402,21 +386,21 @@ static bool subtract_product(SymEnv *env, Poly *from, const Term *part, const Po
  * terms' order is a lexicographic one, so that finds every exact quotient. */
 static bool divide_exactly(SymEnv *env, int64_t a, const Poly *b, Poly *quotient) {
     enum { MOST_TERMS = 64 };
-    Poly left = poly_of(env, a);
+    Poly left = sym_poly_of(env, a);
     for (int i = 0; left.terms.n && i < MOST_TERMS; i++) {
         Term part;
-        if (!term_divide(&left.terms.at[0], &b->terms.at[0], &part) || !subtract_product(env, &left, &part, b))
+        if (!sym_term_divide(&left.terms.at[0], &b->terms.at[0], &part) || !subtract_product(env, &left, &part, b))
             return false;
         poly_add_term(env, quotient, &part);
     }
     const bool exact = left.terms.n == 0;
-    poly_done(env, &left);
+    sym_poly_done(env, &left);
     return exact;
 }
 
 /* a = quotient * b + rest; floor(a / b) = quotient + floor(rest / b) holds for any split. */
 static void split(SymEnv *env, int64_t a, int64_t b, Poly *quotient, Poly *rest) {
-    const Poly x = poly_of(env, a), y = poly_of(env, b);
+    const Poly x = sym_poly_of(env, a), y = sym_poly_of(env, b);
     Poly exact = {0};
     if (y.terms.n > 1 && divide_exactly(env, a, &y, &exact)) {
         *quotient = exact;
@@ -425,7 +409,7 @@ static void split(SymEnv *env, int64_t a, int64_t b, Poly *quotient, Poly *rest)
     for (int i = 0; i < x.terms.n; i++) {
         const Term *const term = &x.terms.at[i];
         Term part;
-        if (y.terms.n == 1 && term_divide(term, &y.terms.at[0], &part)) {
+        if (y.terms.n == 1 && sym_term_divide(term, &y.terms.at[0], &part)) {
             poly_add_term(env, quotient, &part);
         } else if (!sym_is(b) && !term->n) {
             poly_add_term(env, quotient, &(Term){.coef = floor_div(term->coef, b)});
@@ -434,8 +418,8 @@ static void split(SymEnv *env, int64_t a, int64_t b, Poly *quotient, Poly *rest)
             poly_add_term(env, rest, term);
         }
     }
-    poly_done(env, &x);
-    poly_done(env, &y);
+    sym_poly_done(env, &x);
+    sym_poly_done(env, &y);
 }
 
 void sym_split(SymEnv *env, int64_t a, int64_t b, int64_t *quotient, int64_t *rest) {
@@ -446,7 +430,7 @@ void sym_split(SymEnv *env, int64_t a, int64_t b, int64_t *quotient, int64_t *re
 }
 
 static bool surely_within(const SymEnv *env, int64_t rest, int64_t b) {
-    const Range r = range_of(env, rest), of_b = range_of(env, b);
+    const Range r = sym_range(env, rest), of_b = sym_range(env, b);
     return r.low >= 0 && surely_below(r, of_b);
 }
 
@@ -472,7 +456,7 @@ int64_t sym_mod(SymEnv *env, int64_t a, int64_t b) {
 static int64_t larger_or_smaller(SymEnv *env, SymOp op, int64_t a, int64_t b) {
     if (!sym_is(a) && !sym_is(b)) return apply(op, a, b);
     if (a == b) return a;
-    const Range of_difference = range_of(env, sym_sub(env, a, b)), zero = {0, 0};
+    const Range of_difference = sym_range(env, sym_sub(env, a, b)), zero = {0, 0};
     if (surely_at_most(of_difference, zero)) return op == SYM_max ? b : a;
     if (surely_at_most(zero, of_difference)) return op == SYM_max ? a : b;
     return compare_exprs(env, a, b) < 0 ? node(env, op, a, b) : node(env, op, b, a);
@@ -483,8 +467,7 @@ int64_t sym_min(SymEnv *env, int64_t a, int64_t b) { return larger_or_smaller(en
 
 /* decisions ----------------------------------------------------------------------------------- */
 
-/* 1 true, 0 false, -1 not known without the hints. */
-static int known(SymRel rel, Range difference) {
+int sym_range_known(SymRel rel, Range difference) {
     const Range zero = {0, 0};
     const bool below = surely_below(difference, zero), above = surely_below(zero, difference);
     switch (rel) {
@@ -509,12 +492,12 @@ void sym_require(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
 }
 
 bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
-    if (!sym_is(a) && !sym_is(b)) return holds(rel, a, b);
+    if (!sym_is(a) && !sym_is(b)) return sym_holds(rel, a, b);
     const int64_t difference = sym_sub(env, a, b);
-    if (!sym_is(difference)) return holds(rel, difference, 0);
-    const int answer = known(rel, range_of(env, difference));
+    if (!sym_is(difference)) return sym_holds(rel, difference, 0);
+    const int answer = sym_range_known(rel, sym_range(env, difference));
     if (answer >= 0) return answer;
-    if (holds(rel, sym_hint(env, a), sym_hint(env, b))) {
+    if (sym_holds(rel, sym_hint(env, a), sym_hint(env, b))) {
         sym_require(env, rel, a, b);
         return true;
     }
@@ -533,91 +516,6 @@ bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
         break;
     }
     return false;
-}
-
-/* Bounds from above where factors are no numbers -------------------------------------------------- */
-
-static bool never_negative(const SymEnv *env, const Term *term) {
-    bool never = true;
-    for (int i = 0; i < term->n; i++) never &= range_of(env, term->factors[i]).low >= 0;
-    return never;
-}
-
-/* The first factor that is a quotient by a divisor of the coefficient, -1: none. */
-static int whole_quotient(const SymEnv *env, const Term *term) {
-    for (int i = 0; i < term->n; i++) {
-        const SymExpr *const e = sym_expr(env, term->factors[i]);
-        if (e->op == SYM_div && !sym_is(e->b) && e->b > 0 && term->coef % e->b == 0) return i;
-    }
-    return -1;
-}
-
-static void remove_factor(Term *term, int at) {
-    memmove(&term->factors[at], &term->factors[at + 1], sizeof *term->factors * (size_t)(term->n - at - 1));
-    term->n--;
-}
-
-/* b * (a // b) is at most a. */
-static int64_t without_quotient(SymEnv *env, Term term, int at) {
-    const SymExpr e = *sym_expr(env, term.factors[at]);
-    term.coef /= e.b;
-    remove_factor(&term, at);
-    return sym_mul(env, pack_term(env, &term), e.a);
-}
-
-/* -x*y is at most -x times the least y, where x is what another term adds; of a term that is taken away. */
-static int64_t least_product(SymEnv *env, const Poly *poly, const Term *term) {
-    for (int k = 0; k < poly->terms.n; k++) {
-        Term common = poly->terms.at[k], rest;
-        if (common.coef <= 0 || !common.n || common.n >= term->n) continue;
-        common.coef = 1;
-        if (!term_divide(term, &common, &rest)) continue;
-        common.coef = rest.coef;
-        for (int i = 0; i < rest.n; i++) common.coef = wrap_mul(common.coef, range_of(env, rest.factors[i]).low);
-        return pack_term(env, &common);
-    }
-    return pack_term(env, term);
-}
-
-/* Something that a is never above, of which ranges may know more: a sum's range adds those of its terms, as if they had
- * nothing to do with each other. */
-static int64_t bound_above(SymEnv *env, int64_t a) {
-    const Poly poly = poly_of(env, a);
-    int64_t bound = 0;
-    for (int i = 0; i < poly.terms.n; i++) {
-        const Term *const term = &poly.terms.at[i];
-        const int quotient = term->coef > 0 ? whole_quotient(env, term) : -1;
-        const bool loose = term->n && never_negative(env, term);
-        const int64_t most = !loose           ? pack_term(env, term)
-                             : quotient >= 0  ? without_quotient(env, *term, quotient)
-                             : term->coef < 0 ? least_product(env, &poly, term)
-                                              : pack_term(env, term);
-        bound = sym_add(env, bound, most);
-    }
-    poly_done(env, &poly);
-    return bound;
-}
-
-static bool known_loosely(SymEnv *env, SymRel rel, int64_t difference) {
-    return (rel == SYM_lt || rel == SYM_le) && known(rel, range_of(env, bound_above(env, difference))) == 1;
-}
-
-static bool is_guarded(SymEnv *env, SymRel rel, int64_t difference) {
-    for (int i = 0; i < env->guards.n; i++) {
-        const SymGuard *const guard = &env->guards.at[i];
-        const bool implies = guard->rel == rel || (rel == SYM_le && guard->rel != SYM_ne);
-        if (implies && sym_sub(env, guard->a, guard->b) == difference) return true;
-    }
-    return false;
-}
-
-bool sym_known(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
-    if (!sym_is(a) && !sym_is(b)) return holds(rel, a, b);
-    const int64_t difference = sym_sub(env, a, b);
-    if (!sym_is(difference)) return holds(rel, difference, 0);
-    const int answer = known(rel, range_of(env, difference));
-    if (answer >= 0) return answer;
-    return is_guarded(env, rel, difference) || known_loosely(env, rel, difference);
 }
 
 int64_t sym_concrete(SymEnv *env, int64_t a) {
@@ -656,181 +554,5 @@ int64_t sym_move(SymEnv *to, const SymEnv *from, int64_t a, const int64_t *value
 }
 
 bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *values) {
-    return holds(guard->rel, sym_eval(env, guard->a, values), sym_eval(env, guard->b, values));
-}
-
-/* text ---------------------------------------------------------------------------------------- */
-
-static void print_operand(const SymEnv *env, Text *text, int64_t a) {
-    const bool wrap = sym_is(a) && (sym_expr(env, a)->op == SYM_add || sym_expr(env, a)->op == SYM_mul);
-    if (wrap) text_puts(text, "(");
-    sym_print(env, text, a);
-    if (wrap) text_puts(text, ")");
-}
-
-static void print_pair(const SymEnv *env, Text *text, const SymExpr *e, const char *name) {
-    text_printf(text, "%s(", name);
-    sym_print(env, text, e->a);
-    text_puts(text, ",");
-    sym_print(env, text, e->b);
-    text_puts(text, ")");
-}
-
-static void print_quotient(const SymEnv *env, Text *text, const SymExpr *e, const char *operator) {
-    text_puts(text, "(");
-    print_operand(env, text, e->a);
-    text_puts(text, operator);
-    print_operand(env, text, e->b);
-    text_puts(text, ")");
-}
-
-static void print_sum(const SymEnv *env, Text *text, const SymExpr *e) {
-    sym_print(env, text, e->a);
-    Text term = {0};
-    sym_print(env, &term, e->b);
-    if (text_str(&term)[0] != '-') text_puts(text, "+");
-    text_puts(text, text_str(&term));
-    text_free(&term);
-}
-
-static void print_product(const SymEnv *env, Text *text, const SymExpr *e) {
-    if (e->b == -1) {
-        text_puts(text, "-");
-        sym_print(env, text, e->a);
-        return;
-    }
-    if (!sym_is(e->b) && e->b < 0) { /* the sign leads, so that sums read s0-s1*3 */
-        text_puts(text, "-");
-        sym_print(env, text, e->a);
-        text_printf(text, "*%llu", (unsigned long long)-(uint64_t)e->b);
-        return;
-    }
-    sym_print(env, text, e->a);
-    text_puts(text, "*");
-    sym_print(env, text, e->b);
-}
-
-void sym_print(const SymEnv *env, Text *text, int64_t a) {
-    if (!sym_is(a)) {
-        text_printf(text, "%lld", (long long)a);
-        return;
-    }
-    const SymExpr *const e = sym_expr(env, a);
-    switch (e->op) {
-    case SYM_free:
-        text_printf(text, "s%lld", (long long)e->a);
-        break;
-    case SYM_add:
-        print_sum(env, text, e);
-        break;
-    case SYM_mul:
-        print_product(env, text, e);
-        break;
-    case SYM_div:
-        print_quotient(env, text, e, "//");
-        break;
-    case SYM_mod:
-        print_quotient(env, text, e, "%");
-        break;
-    case SYM_max:
-        print_pair(env, text, e, "max");
-        break;
-    case SYM_min:
-        print_pair(env, text, e, "min");
-        break;
-    }
-}
-
-static bool eat(const char **at, const char *word) {
-    const size_t n = strlen(word);
-    if (strncmp(*at, word, n)) return false;
-    *at += n;
-    return true;
-}
-
-static Status expected(const char *at, const char *what) {
-    return error_raise(ST_PARSE, "expected %s at \"%.*s\"", what, reader_quoted(at, 20), at);
-}
-
-static Status parse_symbol(SymEnv *env, const char **at, int64_t *out) {
-    char *end;
-    const long number = strtol(*at, &end, 10);
-    if (end == *at || number < 0 || number > 9999) return expected(*at - 1, "a symbol");
-    while (sym_free_count(env) <= number) sym_free(env, 2, 2);
-    *at = end;
-    *out = sym_free_at(env, (int)number);
-    return ST_OK;
-}
-
-/* Parentheses and signs, one in the other: each level is one of the stack. */
-enum { MAX_SYM_DEPTH = 64 };
-static Status parse_sum(SymEnv *env, const char **at, int depth, int64_t *out);
-
-static Status parse_pair(SymEnv *env, const char **at, SymOp op, int depth, int64_t *out) {
-    int64_t a, b;
-    TRY(parse_sum(env, at, depth, &a));
-    if (!eat(at, ",")) return expected(*at, "','");
-    TRY(parse_sum(env, at, depth, &b));
-    if (!eat(at, ")")) return expected(*at, "')'");
-    *out = op == SYM_max ? sym_max(env, a, b) : sym_min(env, a, b);
-    return ST_OK;
-}
-
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-static Status parse_factor(SymEnv *env, const char **at, int depth, int64_t *out) {
-    if (depth == MAX_SYM_DEPTH) return error_raise(ST_PARSE, "an expression is nested more than %d deep", depth);
-    if (is_digit((*at)[0]) || ((*at)[0] == '-' && is_digit((*at)[1]))) {
-        char *end;
-        errno = 0;
-        *out = strtoll(*at, &end, 10);
-        if (errno == ERANGE || sym_is(*out)) {
-            return error_raise(ST_PARSE, "a number is out of range: %.*s", reader_quoted(*at, 24), *at);
-        }
-        *at = end;
-        return ST_OK;
-    }
-    if (eat(at, "-")) {
-        TRY(parse_factor(env, at, depth + 1, out));
-        *out = sym_mul(env, *out, -1);
-        return ST_OK;
-    }
-    if (eat(at, "max(")) return parse_pair(env, at, SYM_max, depth + 1, out);
-    if (eat(at, "min(")) return parse_pair(env, at, SYM_min, depth + 1, out);
-    if (eat(at, "s")) return parse_symbol(env, at, out);
-    if (!eat(at, "(")) return expected(*at, "a number, a symbol or '('");
-    TRY(parse_sum(env, at, depth + 1, out));
-    return eat(at, ")") ? ST_OK : expected(*at, "')'");
-}
-
-static Status parse_term(SymEnv *env, const char **at, int depth, int64_t *out) {
-    TRY(parse_factor(env, at, depth, out));
-    for (;;) {
-        int64_t by;
-        const bool is_mul = eat(at, "*"), is_div = !is_mul && eat(at, "//");
-        if (!is_mul && !is_div && !eat(at, "%")) return ST_OK;
-        TRY(parse_factor(env, at, depth, &by));
-        if (!is_mul && by == 0) return expected(*at, "a divisor that is not 0");
-        *out = is_mul ? sym_mul(env, *out, by) : is_div ? sym_div(env, *out, by) : sym_mod(env, *out, by);
-    }
-}
-
-static Status parse_sum(SymEnv *env, const char **at, int depth, int64_t *out) {
-    int64_t sum, term;
-    TRY(parse_term(env, at, depth, &sum));
-    for (;;) {
-        const bool plus = eat(at, "+");
-        if (!plus && !eat(at, "-")) break;
-        TRY(parse_term(env, at, depth, &term));
-        sum = plus ? sym_add(env, sum, term) : sym_sub(env, sum, term);
-    }
-    *out = sum;
-    return ST_OK;
-}
-
-Status sym_parse(SymEnv *env, const char *text, const char **end, int64_t *out) {
-    const char *at = text;
-    TRY(parse_sum(env, &at, 0, out));
-    *end = at;
-    return ST_OK;
+    return sym_holds(guard->rel, sym_eval(env, guard->a, values), sym_eval(env, guard->b, values));
 }

@@ -7,7 +7,9 @@
  *
  *     s0*256 - (s0*4+63) + 63  =  s0*252  =  504 + r0*252
  */
-#include "ir/sym.h"
+#include "ir/sym_sums.h"
+
+#include <string.h>
 
 enum { MOST_TERMS = 24, MOST_FACTORS = 4, MOST_ROUNDS = 8, MOST_DIVISOR = 1 << 20 };
 #define MOST_COEFFICIENT (INT64_C(1) << 40)
@@ -116,4 +118,89 @@ bool sym_surely_at_most(SymEnv *env, int64_t a, int64_t b) {
     const int64_t least = without_quotients(env, sym_add(env, difference, spare));
     int64_t rests;
     return is_moderate(env, least) && all_from_least(env, least, &rests) && has_no_negative(env, rests);
+}
+
+/* Bounds from above where factors are no numbers -------------------------------------------------- */
+
+static bool never_negative(const SymEnv *env, const Term *term) {
+    bool never = true;
+    for (int i = 0; i < term->n; i++) never &= sym_range(env, term->factors[i]).low >= 0;
+    return never;
+}
+
+/* The first factor that is a quotient by a divisor of the coefficient, -1: none. */
+static int whole_quotient(const SymEnv *env, const Term *term) {
+    for (int i = 0; i < term->n; i++) {
+        const SymExpr *const e = sym_expr(env, term->factors[i]);
+        if (e->op == SYM_div && !sym_is(e->b) && e->b > 0 && term->coef % e->b == 0) return i;
+    }
+    return -1;
+}
+
+static void remove_factor(Term *term, int at) {
+    memmove(&term->factors[at], &term->factors[at + 1], sizeof *term->factors * (size_t)(term->n - at - 1));
+    term->n--;
+}
+
+/* b * (a // b) is at most a. */
+static int64_t without_quotient(SymEnv *env, Term term, int at) {
+    const SymExpr e = *sym_expr(env, term.factors[at]);
+    term.coef /= e.b;
+    remove_factor(&term, at);
+    return sym_mul(env, sym_pack_term(env, &term), e.a);
+}
+
+/* -x*y is at most -x times the least y, where x is what another term adds; of a term that is taken away. */
+static int64_t least_product(SymEnv *env, const Poly *poly, const Term *term) {
+    for (int k = 0; k < poly->terms.n; k++) {
+        Term common = poly->terms.at[k], rest;
+        if (common.coef <= 0 || !common.n || common.n >= term->n) continue;
+        common.coef = 1;
+        if (!sym_term_divide(term, &common, &rest)) continue;
+        common.coef = rest.coef;
+        for (int i = 0; i < rest.n; i++) common.coef = sym_wrap_mul(common.coef, sym_range(env, rest.factors[i]).low);
+        return sym_pack_term(env, &common);
+    }
+    return sym_pack_term(env, term);
+}
+
+/* Something that a is never above, of which ranges may know more: a sum's range adds those of its terms, as if they had
+ * nothing to do with each other. */
+static int64_t bound_above(SymEnv *env, int64_t a) {
+    const Poly poly = sym_poly_of(env, a);
+    int64_t bound = 0;
+    for (int i = 0; i < poly.terms.n; i++) {
+        const Term *const term = &poly.terms.at[i];
+        const int quotient = term->coef > 0 ? whole_quotient(env, term) : -1;
+        const bool loose = term->n && never_negative(env, term);
+        const int64_t most = !loose           ? sym_pack_term(env, term)
+                             : quotient >= 0  ? without_quotient(env, *term, quotient)
+                             : term->coef < 0 ? least_product(env, &poly, term)
+                                              : sym_pack_term(env, term);
+        bound = sym_add(env, bound, most);
+    }
+    sym_poly_done(env, &poly);
+    return bound;
+}
+
+static bool known_loosely(SymEnv *env, SymRel rel, int64_t difference) {
+    return (rel == SYM_lt || rel == SYM_le) && sym_range_known(rel, sym_range(env, bound_above(env, difference))) == 1;
+}
+
+static bool is_guarded(SymEnv *env, SymRel rel, int64_t difference) {
+    for (int i = 0; i < sym_guard_count(env); i++) {
+        const SymGuard *const guard = sym_guard_at(env, i);
+        const bool implies = guard->rel == rel || (rel == SYM_le && guard->rel != SYM_ne);
+        if (implies && sym_sub(env, guard->a, guard->b) == difference) return true;
+    }
+    return false;
+}
+
+bool sym_known(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
+    if (!sym_is(a) && !sym_is(b)) return sym_holds(rel, a, b);
+    const int64_t difference = sym_sub(env, a, b);
+    if (!sym_is(difference)) return sym_holds(rel, difference, 0);
+    const int answer = sym_range_known(rel, sym_range(env, difference));
+    if (answer >= 0) return answer;
+    return is_guarded(env, rel, difference) || known_loosely(env, rel, difference);
 }
