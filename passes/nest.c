@@ -236,8 +236,9 @@ int body_checked(BodyCall *call, int value, int bad, int index) {
 int body_nonzero(BodyCall *call, int divisor) {
     const BodyFrame *const frame = call->context;
     LoopBuilder *const lb = call->lb;
-    const bool is_number = call->args[1].kind != ARG_tensor;
-    if (is_number && any_buffer(frame->w->draft) < 0) return divisor; /* the meta rules see that it is 0 */
+    const Arg *const by = &call->args[1];
+    const bool is_constant = by->kind == ARG_float || (by->kind == ARG_int && !sym_is(by->i));
+    if (is_constant && any_buffer(frame->w->draft) < 0) return divisor; /* the meta rules see that it is 0 */
     const int is_zero = loop_prim(lb, PRIM_eq, divisor, loop_const(lb, call->type, 0, 0), -1);
     return body_checked(call, divisor, is_zero, loop_const(lb, S_i64, 0, -1));
 }
