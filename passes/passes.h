@@ -141,11 +141,11 @@ typedef struct Deriv {
     const DerivFlow *flow; /* of control flow; else NULL */
 } Deriv;
 typedef Status DerivFn(Deriv *d);
-enum { DERIV_all_results = -1 };
+#define DERIV_all_results UINT32_MAX
 DerivFn *deriv_rule(const OpRow *row); /* NULL: not differentiable */
-/* false: the rule has no gradient for the argument where these results (bits) and no others have one. Of a row with
- * several the first is among them. */
-bool deriv_reaches(const OpRow *row, int arg, uint32_t results);
+/* false: the rule has no gradient for the argument where these results (bits) and no others have one. args: flags and
+ * masks among them are read. */
+bool deriv_reaches(const OpRow *row, const Arg *args, int arg, uint32_t results);
 extern DerivFn *deriv_made; /* of rows made at run time; the runtime sets it */
 
 /* Decomposition of one op call into others, on any builder. */

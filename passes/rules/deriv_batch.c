@@ -151,10 +151,9 @@ static Val *second_of_weight(const BatchNormSecond *s) {
     return sum_dims(b, each, s->n.under.at, s->n.under.n, false);
 }
 
-/* Zeros where the results whose gradients there are, or that output_mask left, do not depend on it. */
+/* None where the results whose gradients there are, or that output_mask left, do not depend on it. */
 static Status set_second(Deriv *d, int arg, Val *grad) {
-    if (!grad && error_pending() == ST_OK) grad = zeros_of(d->b, d->arg_meta[arg]);
-    return deriv_set(d, arg, grad);
+    return grad || error_pending() ? deriv_set(d, arg, grad) : ST_OK;
 }
 
 Status deriv_native_batch_norm_backward(Deriv *d) {

@@ -10,6 +10,7 @@
  *   gradients   every row with a derivative, and composites, in f64, by central differences, first and second order
  *   forward     tangents of every row with a derivative in f64, by central differences and beside its gradients
  *   saves       a derivative reads nothing that its row does not save
+ *   reach       the arguments that a derivative gives a gradient to, by each set of results, are those foretold
  *   leaves      a backward in a compiled function, from each result to each tensor alone, against eager's
  *   compiled    compiled against eager on the interpreter: equal bits
  *   symbolic    the same with all sizes symbolic, but for the rows that symbolic.c lists
@@ -287,6 +288,7 @@ static const struct {
     {"forward", check_forward, EACH_derivative},
     {"saves", check_saves, EACH_derivative},
     {"leaves", check_leaves, EACH_derivative},
+    {"reach", check_reach, EACH_derivative},
     {"precise", check_precise, 0},
     {"bools", check_bools, EACH_dtype | EACH_layout},
     {"numbers", check_numbers, EACH_dtype},

@@ -44,30 +44,11 @@ bool reach_root(Reach *r, Operand root) {
 
 bool reach_has(const Reach *r, Operand o) { return trace_tracked(r->trace, o, r->n_ops) && *reached_base(r, o); }
 
-/* A rule may have nothing to say of an argument when only a later result has a gradient
- * (nll_loss_forward's total weight): only a run of the tape can tell. */
-static bool lacks_first(const Reach *r, const TraceOp *op) {
-    return op->n_outs > 1 && !op->row->returns_list && !*reached_base(r, op->first_value);
-}
-
-/* Where the numbers of an argument are in the trace. */
-static int first_number(const TraceOp *op, int arg) {
-    int number = op->first_number;
-    for (int i = 0; i < arg; i++) {
-        const Arg *const a = &op->args[i];
-        const bool list = a->kind == ARG_ints || a->kind == ARG_floats;
-        number += list ? a->n : trace_arg_is_number(op->row, i, a);
-    }
-    return number;
-}
-
-/* Gradients that were not asked for: results without elements, to which nothing leads back. */
-static uint32_t left_out(const Reach *r, const TraceOp *op) {
-    const int at = op_param_find(op->row, "output_mask"), n = at < 0 ? 0 : op->args[at].n;
-    const int first = n ? first_number(op, at) : 0;
-    uint32_t results = 0;
-    for (int i = 0; i < n; i++) results |= (uint32_t)!r->trace->numbers.at[first + i] << i;
-    return results;
+/* What deriv_reaches knows by the row. Which of its arguments a program's rule gives gradients to only a run of the
+ * tape can tell, and what a body of control flow does. */
+static bool is_unknown(const Reach *r, const TraceOp *op) {
+    const bool known = op->row->id < OP_COUNT && !(op->row->flags & OPF_flow);
+    return !known && op->n_outs > 1 && !op->row->returns_list && !*reached_base(r, op->first_value);
 }
 
 /* In bits. Out forms never carry gradients; in-place ones do to whoever reads the memory later. */
@@ -75,16 +56,18 @@ static uint32_t reached_results(const Reach *r, const TraceOp *op) {
     uint32_t results = 0;
     if (op->form == FORM_inplace) return *reached_base(r, op->operands[0]);
     for (int i = 0; i < op->n_outs && i < 32; i++) results |= (uint32_t)*reached_base(r, op->first_value + i) << i;
-    return results & ~left_out(r, op);
+    return results;
 }
 
 /* Those that had a history when the op read them, after `before` ops. */
 static void reach_operands(Reach *r, const TraceOp *op, int before, uint32_t results) {
+    Arg args[MAX_ARGS];
+    trace_numbers(op, r->trace->numbers.at, args);
     for (int i = 0, at = 0; i < op->row->n_params; i++) {
         const Arg *const a = &op->args[i];
         const int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor;
         for (int k = 0; k < n; k++, at++)
-            if (trace_tracked(r->trace, op->operands[at], before) && deriv_reaches(op->row, i, results))
+            if (trace_tracked(r->trace, op->operands[at], before) && deriv_reaches(op->row, args, i, results))
                 *reached_base(r, op->operands[at]) = true;
     }
 }
@@ -94,7 +77,7 @@ bool reach_back(Reach *r) {
         const TraceStep *const step = &r->trace->ops.at[o];
         const uint32_t results = step->needs ? reached_results(r, step->op) : 0;
         if (!results || step->op->row->flags & OPF_nodiff) continue;
-        if (lacks_first(r, step->op)) return false;
+        if (is_unknown(r, step->op)) return false;
         reach_operands(r, step->op, o, results);
     }
     return true;

@@ -20,7 +20,7 @@ static void reach_args(const TapeStep *step, bool *reached) {
     for (int i = 0; i < node->n_outs && i < 32; i++) results |= (uint32_t)reached[node->outs[i].id] << i;
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
-        if (!(step->needs >> i & 1) || !deriv_reaches(node->row, i, results)) continue;
+        if (!(step->needs >> i & 1) || !deriv_reaches(node->row, node->args, i, results)) continue;
         if (a->kind == ARG_tensor) reached[gval(a->val)->id] = true;
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
             if (a->vals[k]) reached[gval(a->vals[k])->id] = true;
