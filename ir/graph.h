@@ -117,6 +117,7 @@ typedef struct Graph {
     int n_random;           /* sequence numbers that a call takes, also for ops that were removed */
     int random;             /* given to new random nodes (a decomposition's parts share their op's) */
     int region, again;      /* given to new nodes */
+    bool trial;             /* a copy that is thrown away: what is decided of its symbols binds nobody */
     uint8_t modes;          /* given to new nodes */
     const char *where;      /* given to new nodes */
     const void *site;       /* this, too */

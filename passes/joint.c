@@ -148,6 +148,18 @@ static Status enter_flow(Tape *tape, Node *node, Deriv *deriv) {
     return ST_OK;
 }
 
+/* Of a rule that only eager can run: each gradient that it may give. */
+static Status stand_in(const Tape *tape, Deriv *deriv) {
+    error_clear();
+    for (int i = 0; i < deriv->row->n_params; i++) {
+        if (!deriv->needs[i] || !deriv->arg_meta[i]) continue;
+        GVal *const value = graph_input(tape->graph, "unknown", deriv->arg_meta[i]);
+        if (!value) return error_pending();
+        deriv->grad_in[i] = &value->base;
+    }
+    return ST_OK;
+}
+
 static Status apply_rule(Tape *tape, Node *node) {
     Arena *const arena = tape->graph->arena;
     const int n_params = node->row->n_params;
@@ -173,9 +185,13 @@ static Status apply_rule(Tape *tape, Node *node) {
     }
     const OpRow *const row = node->row->alias_of ? node->row->alias_of : node->row;
     Deriv deriv = {&tape->graph->builder, row,     node->args, results, grad_out, needs, arg_meta,
-                   result_meta,           grad_in, grad_list,  NULL};
+                   result_meta,           grad_in, grad_list,  NULL,    false};
     if (row->flags & OPF_flow) TRY(enter_flow(tape, node, &deriv));
-    TRY(deriv_rule(row)(&deriv));
+    const Status status = deriv_rule(row)(&deriv);
+    if (UNLIKELY(status != ST_OK && deriv.eager_only && tape->graph->trial))
+        TRY(stand_in(tape, &deriv));
+    else
+        TRY(status);
     return contribute_all(tape, node, &deriv);
 }
 
@@ -436,6 +452,7 @@ static Graph *trial_copy(Graph *forward, Arena *arena, SymEnv *env) {
     graph->bail = NULL;
     graph->insert_at = NULL;
     graph->env = graph->builder.env = env;
+    graph->trial = true;
     return graph;
 }
 

@@ -139,6 +139,7 @@ typedef struct Deriv {
     Val **grad_in;         /* by argument; lists: grad_list */
     Val **grad_list;       /* for a Tensor[] argument: one per element */
     const DerivFlow *flow; /* of control flow; else NULL */
+    bool eager_only;       /* gets: the error is that a graph cannot say what eager's rule does */
 } Deriv;
 typedef Status DerivFn(Deriv *d);
 #define DERIV_all_results UINT32_MAX

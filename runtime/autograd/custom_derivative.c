@@ -21,6 +21,7 @@ enum { MAX_HANDLES = 512 };
 typedef struct DerivEmission {
     Emission emission; /* first */
     Builder *builder;
+    bool eager_only; /* what the body asked for a graph cannot say */
     int n;
     struct {
         sn_tensor *tensor; /* retained */
@@ -34,20 +35,41 @@ static Val *val_of(const DerivEmission *em, const sn_tensor *t) {
     return NULL;
 }
 
-/* A handle for a value of the graph, owned by the innermost scope; NULL raises. */
+static Status only_eager(DerivEmission *em, const char *what) {
+    em->eager_only = true;
+    return error_raise(ST_UNSUPPORTED, "%s", what);
+}
+
+static bool is_plain(const Meta *meta) {
+    bool symbols = false;
+    for (int d = 0; d < meta->rank; d++) symbols |= sym_is(meta->sizes[d]) || sym_is(meta->strides[d]);
+    return !symbols;
+}
+
+/* Sizes as the call has them. */
+static const Meta *hinted_meta(const SymEnv *env, const Meta *meta) {
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    for (int d = 0; d < meta->rank; d++) {
+        sizes[d] = sym_hint(env, meta->sizes[d]);
+        strides[d] = sym_hint(env, meta->strides[d]);
+    }
+    return meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, meta->wrapped);
+}
+
+/* A handle for a value of the graph, owned by the innermost scope; NULL raises. What a trial decides of symbols binds
+ * nobody: its body sees the sizes of the call. */
 static sn_tensor *handle_of(DerivEmission *em, Val *val) {
     const Meta *const meta = val->meta;
     if (em->n == MAX_HANDLES) {
+        em->eager_only = true;
         error_raise(ST_UNSUPPORTED, "a derivative of more than %d values", MAX_HANDLES);
         return NULL;
     }
-    for (int d = 0; d < meta->rank; d++)
-        if (sym_is(meta->sizes[d]) || sym_is(meta->strides[d])) {
-            error_raise(ST_UNSUPPORTED, "the derivative of a user's op under symbolic sizes");
-            return NULL;
-        }
-    const Meta *const plain =
-        meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, meta->wrapped);
+    if (!is_plain(meta) && !((const Graph *)em->builder)->trial) {
+        only_eager(em, "the derivative of a user's op under symbolic sizes");
+        return NULL;
+    }
+    const Meta *const plain = hinted_meta(em->builder->env, meta);
     sn_tensor *const t = plain ? tensor_without_data(plain) : NULL;
     if (!t) return NULL;
     em->at[em->n].tensor = tensor_retained(t);
@@ -55,11 +77,11 @@ static sn_tensor *handle_of(DerivEmission *em, Val *val) {
     return t;
 }
 
-static Status emitted_arg(const DerivEmission *em, Arg *arg) {
-    if (arg->kind == ARG_tensors) return error_raise(ST_UNSUPPORTED, "a derivative with an op on a list of tensors");
+static Status emitted_arg(DerivEmission *em, Arg *arg) {
+    if (arg->kind == ARG_tensors) return only_eager(em, "a derivative with an op on a list of tensors");
     if (arg->kind != ARG_tensor || !arg->val) return ST_OK;
     arg->val = val_of(em, tensor_of(arg->val));
-    return arg->val ? ST_OK : error_raise(ST_UNSUPPORTED, "a derivative that reads a tensor which is not its own");
+    return arg->val ? ST_OK : only_eager(em, "a derivative that reads a tensor which is not its own");
 }
 
 static Status derivative_op(Emission *emission, OpCall *call) {
@@ -67,9 +89,9 @@ static Status derivative_op(Emission *emission, OpCall *call) {
     const OpRow *const row = call->row;
     TRY(error_pending());
     if (call->form != FORM_functional || row->flags & (OPF_host | OPF_random) || row->returns_list)
-        return error_raise(ST_UNSUPPORTED, "a derivative that writes, draws or reads a value");
+        return only_eager(em, "a derivative that writes, draws or reads a value");
     /* A backward that is cut, pruned and made per key would not keep their number. */
-    if (row->flags & OPF_ordered) return error_raise(ST_UNSUPPORTED, "a derivative with an op that has effects");
+    if (row->flags & OPF_ordered) return only_eager(em, "a derivative with an op that has effects");
     Arg args[MAX_ARGS];
     for (int i = 0; i < row->n_params; i++) {
         args[i] = call->args[i];
@@ -90,6 +112,7 @@ static Status derivative_op(Emission *emission, OpCall *call) {
 typedef struct Handles {
     Arg args[MAX_ARGS];
     Val *results[MAX_OUTS], *grad_out[MAX_OUTS];
+    const Meta *arg_meta[MAX_ARGS]; /* what a gradient must be */
 } Handles;
 
 static Status as_handle(DerivEmission *em, Val *val, Val **out) {
@@ -101,9 +124,9 @@ static Status as_handle(DerivEmission *em, Val *val, Val **out) {
 static Status make_handles(DerivEmission *em, const Deriv *d, Handles *h) {
     for (int i = 0; i < d->row->n_params; i++) {
         h->args[i] = d->args[i];
-        if (h->args[i].kind == ARG_tensors)
-            return error_raise(ST_UNSUPPORTED, "the derivative of a user's op on a list of tensors");
+        if (h->args[i].kind == ARG_tensors) return only_eager(em, "the derivative of a user's op on a list of tensors");
         if (h->args[i].kind == ARG_tensor) TRY(as_handle(em, d->args[i].val, &h->args[i].val));
+        if (d->arg_meta[i] && !(h->arg_meta[i] = hinted_meta(em->builder->env, d->arg_meta[i]))) return ST_MEMORY;
     }
     for (int i = 0; i < d->row->n_out; i++) {
         TRY(as_handle(em, d->results[i], &h->results[i]));
@@ -140,6 +163,7 @@ static Status run_on_handles(DerivEmission *em, Deriv *d) {
     Val *grads[MAX_ARGS] = {0};
     Deriv own = *d;
     own.args = h.args;
+    own.arg_meta = h.arg_meta;
     own.results = h.results;
     own.grad_out = h.grad_out;
     own.grad_in = grads;
@@ -148,8 +172,7 @@ static Status run_on_handles(DerivEmission *em, Deriv *d) {
         if (!grads[i]) continue;
         d->grad_in[i] = val_of(em, tensor_of(grads[i]));
         tensor_release(tensor_of(grads[i]));
-        if (!d->grad_in[i] && status == ST_OK)
-            status = error_raise(ST_UNSUPPORTED, "a gradient that is a tensor from elsewhere");
+        if (!d->grad_in[i] && status == ST_OK) status = only_eager(em, "a gradient that is a tensor from elsewhere");
     }
     return status;
 }
@@ -177,6 +200,7 @@ static Status run_emitting(Deriv *d) {
     runtime_hooks.capture_resume(capture);
     compile_arm(graph, exit);
     for (int i = 0; i < em->n; i++) tensor_release(em->at[i].tensor);
+    d->eager_only = em->eager_only;
     mem_free(em);
     return status;
 }

@@ -311,6 +311,9 @@ void *tape_compiled_context(const TapeNode *node);
 
 /* derivatives of users' ops (custom_derivative.c) ------------------------------------------------ */
 void custom_derivative_start(void);
+/* The arguments (bits, of those that are wanted) to which the row's derivative gives gradients where these results have
+ * one. False: only a run of it can tell. */
+bool custom_derivative_reaches(const OpRow *row, const Arg *args, uint32_t needs, uint32_t results, uint32_t *reached);
 
 /* listings ------------------------------------------------------------------------------------ */
 /* Every node reachable from t, newest first: "#7 MulBackward -> #5 AddBackward, AccumulateGrad;

@@ -23,11 +23,12 @@ struct DynamicOp {
     const DynamicOp *functional_of; /* the op whose `functional` this is, or NULL */
     /* Eager calls whose results were as the meta rule says: hashes of what that rule saw, by their low bits. */
     _Atomic uint64_t agreed[64];
-    int batch;              /* in which it was registered (custom_op_begin); 0: in none */
-    _Atomic bool withdrawn; /* by the plug-in that registered it, which failed: no name finds it */
-    char *text;             /* the row's strings */
-    Expression *expression; /* the row's, or NULL */
-    char *scalar;           /* its text, or NULL */
+    _Atomic uint64_t reached; /* what its derivative last gave gradients to (autograd/custom_reach.c) */
+    int batch;                /* in which it was registered (custom_op_begin); 0: in none */
+    _Atomic bool withdrawn;   /* by the plug-in that registered it, which failed: no name finds it */
+    char *text;               /* the row's strings */
+    Expression *expression;   /* the row's, or NULL */
+    char *scalar;             /* its text, or NULL */
     Param params[MAX_ARGS];
 };
 

@@ -1,4 +1,5 @@
-/* user_ops.c: ops of the program's own in random programs: two by a scalar expression, with gradients, and some that
+/* user_ops.c: ops of the program's own in random programs: three by a scalar expression, with gradients, one of which
+ * leaves an argument without, and some that
  * write an argument, whole or a view, an input's memory or what a step made, with gradients where a rule or their
  * kernels' ops give them. */
 #include <stdio.h>
@@ -14,6 +15,10 @@ static sn_status gate_derivative(sn_frame *f) {
     return sn_set_grad_of(f, 1, sn_mul(scaled, sn_lt(x, y)));
 }
 static sn_status levels_derivative(sn_frame *f) { return sn_set_grad_of(f, 0, sn_zeros_like(sn_grad_of(f, 0))); }
+/* fz::steer: x * 0.5 + floor(y), which gives y none */
+static sn_status steer_derivative(sn_frame *f) {
+    return sn_set_grad_of(f, 0, sn_mul_scalar(sn_grad_of(f, 0), sn_float(0.5)));
+}
 
 static sn_status meta_like_first(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }
 
@@ -54,6 +59,8 @@ bool fz_user_ops_register(void) {
     sn_op_register(SN_OP_DESC(.schema = "fz::levels(Tensor x) -> Tensor",
                               .scalar = "where(isfinite(x), floor(x * 4) / 4, 0.5) + (x < 0)",
                               .derivative = levels_derivative));
+    sn_op_register(SN_OP_DESC(.schema = "fz::steer(Tensor x, Tensor y) -> Tensor", .scalar = "x * 0.5 + floor(y)",
+                              .derivative = steer_derivative));
     sn_op_register(SN_OP_DESC(.schema = "fz::decay_(Tensor(a!) x, Tensor y, float by) -> Tensor(a!)",
                               .flags = SN_OP_PURE, .meta = meta_like_first, .cpu = decay, .cuda = decay));
     sn_op_register(SN_OP_DESC(.schema = "fz::count_(Tensor(a!) total, Tensor x) -> Tensor", .flags = SN_OP_PURE,
@@ -122,12 +129,14 @@ void gen_user_op(Gen *g) {
     const int v = gen_any(g);
     if (v < 0 || !dtype_is_float(gen_dtype(g, v)) || g->p->n_steps > FZ_STEPS - 8 || g->p->n_values > FZ_VALUES - 12)
         return;
-    const int64_t which = gen_below(g, 4);
+    const int64_t which = gen_below(g, 5);
     int result = -1;
     if (which == 0)
         result = user_step(g, "fz::gate", 3,
                            (const FzArg[]){user_value(v), user_value(scaled_value(g, v)), user_float(0.3)});
     if (which == 1) result = user_step(g, "fz::levels", 1, (const FzArg[]){user_value(v)});
-    if (which >= 2) result = writing_step(g, v);
+    if (which == 2)
+        result = user_step(g, "fz::steer", 2, (const FzArg[]){user_value(scaled_value(g, v)), user_value(v)});
+    if (which >= 3) result = writing_step(g, v);
     if (result >= 0 && gen_chance(g, 50)) g->result = result;
 }

@@ -117,9 +117,68 @@ START_TEST(gradients_come_by_some_results_alone) {
 }
 END_TEST
 
+/* rules of the program's own --------------------------------------------------------------------- */
+
+static sn_tensor *doubled(sn_frame *f) { return sn_mul_scalar(sn_grad_of(f, 0), sn_int(2)); }
+static sn_status steer_derivative(sn_frame *f) { return sn_set_grad_of(f, 0, doubled(f)); }
+/* Reads a value, which a graph cannot. */
+static sn_status asks_derivative(sn_frame *f) {
+    return sn_item(sn_sum(sn_grad_of(f, 0))) > -1e30 ? sn_set_grad_of(f, 1, doubled(f)) : sn_check();
+}
+
+typedef struct OwnRule {
+    const char *op;
+    int leaf; /* the one that gets a gradient */
+    bool inside;
+} OwnRule;
+
+/* What leads to no gradient is not checked for writes either, nor used up. */
+static sn_status own_body(sn_frame *f) {
+    const OwnRule *const rule = sn_closure(f);
+    sn_value in[] = {sn_val(sn_mul_scalar(sn_in(f, 0), sn_float(3))), sn_val(sn_mul_scalar(sn_in(f, 1), sn_float(3)))};
+    in[1 - rule->leaf] = sn_val(sn_sin(in[1 - rule->leaf].tensor));
+    sn_tensor *const sum = sn_sum(sn_op_call1(sn_op_find(rule->op), in, 2));
+    if (rule->inside) sn_backward(sum);
+    return sn_out(f, 0, sum);
+}
+
+static void call_rule(const OwnRule *rule, sn_function *fn, int way) {
+    const sn_scope scope = sn_scope_begin();
+    const int64_t n = 3 + way % 2;
+    sn_tensor *in[] = {sn_requires_grad_(some(SN_INTS(n)), true), sn_requires_grad_(some(SN_INTS(n)), true)};
+    sn_tensor *sum = NULL;
+    ck_assert_msg(sn_call(fn, in, 2, &sum, 1) == SN_OK, "%s: %s", rule->op, sn_error_take()->message);
+    if (!rule->inside) sn_backward(sum);
+    ck_assert_msg(sn_check() == SN_OK, "%s, way %d: %s", rule->op, way, sn_error_take()->message);
+    ck_assert_msg(sn_grad(in[rule->leaf]) && !sn_grad(in[1 - rule->leaf]), "%s, inside %d, way %d", rule->op,
+                  rule->inside, way);
+    ck_assert(same_bits(sn_grad(in[rule->leaf]), sn_full(SN_INTS(n), sn_float(6), SN_F32)));
+    sn_scope_end(scope);
+}
+
+START_TEST(a_rule_of_the_programs_leaves_an_argument_without) {
+    sn_op_register(SN_OP_DESC(.schema = "reached::steer(Tensor x, Tensor y) -> Tensor", .scalar = "x * 2 + floor(y)",
+                              .derivative = steer_derivative));
+    sn_op_register(SN_OP_DESC(.schema = "reached::asks(Tensor x, Tensor y) -> Tensor", .scalar = "y * 2 + floor(x)",
+                              .derivative = asks_derivative));
+    ck_assert_int_eq(sn_check(), SN_OK);
+    for (int way = 0; way < 12; way++) {
+        OwnRule rule = {way % 2 ? "reached::asks" : "reached::steer", way % 2, way / 2 % 2};
+        const sn_compile_mode mode = way / 4 ? SN_COMPILE_VERIFY : SN_COMPILE_EAGER;
+        sn_function *const fn =
+            sn_compile(own_body, &rule,
+                       SN_COMPILE_OPTIONS(.mode = mode, .dynamic = way / 8 ? SN_DYNAMIC_ALWAYS : SN_DYNAMIC_AUTO));
+        for (int i = 0; i < 3; i++) call_rule(&rule, fn, way);
+        if (way / 4 && !(way % 2)) ck_assert_ptr_null(strstr(sn_explain(fn), "a backward that reaches outside"));
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
         gradients_come_by_some_results_alone,
+        a_rule_of_the_programs_leaves_an_argument_without,
     };
     return contract_main("test_reached", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -18,7 +18,9 @@ enum { MAX_LEAVES = 1024 };
 static Status own_gradient(const sn_tensor *leaf, sn_tensor **outs, int i) {
     const Meta *const meta = tape_grad_meta(leaf);
     if (!meta) return ST_MEMORY;
-    if (!outs[i]) return error_raise(ST_INTERNAL, "sn::gradients: a leaf that is not reached");
+    if (!outs[i])
+        return error_raise(ST_UNSUPPORTED, "a rule gave no gradient where it has given one before: sn_backward must "
+                                           "stand outside of the compiled function");
     const bool sole = atomic_load(&outs[i]->refs) == 1 && atomic_load(&outs[i]->storage->refs) == 1;
     bool again = false;
     for (int k = 0; k < i; k++) again |= outs[k]->storage == outs[i]->storage;

@@ -44,13 +44,6 @@ bool reach_root(Reach *r, Operand root) {
 
 bool reach_has(const Reach *r, Operand o) { return trace_tracked(r->trace, o, r->n_ops) && *reached_base(r, o); }
 
-/* What deriv_reaches knows by the row. Which of its arguments a program's rule gives gradients to only a run of the
- * tape can tell, and what a body of control flow does. */
-static bool is_unknown(const Reach *r, const TraceOp *op) {
-    const bool known = op->row->id < OP_COUNT && !(op->row->flags & OPF_flow);
-    return !known && op->n_outs > 1 && !op->row->returns_list && !*reached_base(r, op->first_value);
-}
-
 /* In bits. Out forms never carry gradients; in-place ones do to whoever reads the memory later. */
 static uint32_t reached_results(const Reach *r, const TraceOp *op) {
     uint32_t results = 0;
@@ -59,15 +52,32 @@ static uint32_t reached_results(const Reach *r, const TraceOp *op) {
     return results;
 }
 
-/* Those that had a history when the op read them, after `before` ops. */
-static void reach_operands(Reach *r, const TraceOp *op, int before, uint32_t results) {
+/* Of control flow with several results: what a body does only a run of the tape can tell. */
+static bool is_unknown(const Reach *r, const TraceOp *op) {
+    return op->row->flags & OPF_flow && op->n_outs > 1 && !*reached_base(r, op->first_value);
+}
+
+/* Arguments, in bits, that the rule gives gradients to. False: only a run of the tape can tell. */
+static bool reached_args(const Reach *r, const TraceStep *step, uint32_t results, uint32_t *reached) {
+    const OpRow *const row = step->op->row;
     Arg args[MAX_ARGS];
-    trace_numbers(op, r->trace->numbers.at, args);
+    *reached = 0;
+    if (UNLIKELY(row->id >= OP_COUNT && step->op->form == FORM_functional)) {
+        if (trace_args(r->trace, step->op, args, NULL) != ST_OK) return false;
+        return custom_derivative_reaches(row, args, step->needs, results, reached);
+    }
+    trace_numbers(step->op, r->trace->numbers.at, args);
+    for (int i = 0; i < row->n_params; i++) *reached |= (uint32_t)deriv_reaches(row, args, i, results) << i;
+    return true;
+}
+
+/* Those that had a history when the op read them, after `before` ops. */
+static void reach_operands(Reach *r, const TraceOp *op, int before, uint32_t args) {
     for (int i = 0, at = 0; i < op->row->n_params; i++) {
         const Arg *const a = &op->args[i];
         const int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor;
         for (int k = 0; k < n; k++, at++)
-            if (trace_tracked(r->trace, op->operands[at], before) && deriv_reaches(op->row, args, i, results))
+            if (args >> i & 1 && trace_tracked(r->trace, op->operands[at], before))
                 *reached_base(r, op->operands[at]) = true;
     }
 }
@@ -76,9 +86,10 @@ bool reach_back(Reach *r) {
     for (int o = r->n_ops - 1; o >= 0; o--) {
         const TraceStep *const step = &r->trace->ops.at[o];
         const uint32_t results = step->needs ? reached_results(r, step->op) : 0;
+        uint32_t args;
         if (!results || step->op->row->flags & OPF_nodiff) continue;
-        if (is_unknown(r, step->op)) return false;
-        reach_operands(r, step->op, o, results);
+        if (is_unknown(r, step->op) || !reached_args(r, step, results, &args)) return false;
+        reach_operands(r, step->op, o, args);
     }
     return true;
 }
