@@ -263,6 +263,34 @@ START_TEST(c7_a_results_contiguity_is_a_guard) {
 }
 END_TEST
 
+/* Strides that nothing is reached by: contiguous tensors may have any of them ---------------------- */
+
+static sn_status shows_strides(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    int64_t shown[3];
+    for (int d = 0; d < 3; d++) shown[d] = sn_sym_arg(sn_sym_stride(x, d));
+    return sn_out(f, 0, sn_full((sn_ints){shown, 3}, sn_float(1), SN_F32));
+}
+
+START_TEST(c7_strides_of_ones_and_of_empties_are_shown_as_they_are) {
+    static const int64_t sizes[][3] = {{1, 4, 3}, {5, 5, 0}, {4, 1, 3}, {0, 2, 6}};
+    static const int64_t strides[][4][3] = {{{12, 3, 1}, {7, 3, 1}, {12, 3, 1}, {1, 3, 1}},
+                                            {{5, 1, 1}, {1, 5, 25}, {0, 0, 0}, {5, 1, 1}},
+                                            {{3, 3, 1}, {3, 9, 1}, {3, 0, 1}, {3, 3, 1}},
+                                            {{12, 6, 1}, {2, 1, 2}, {12, 6, 1}, {6, 1, 0}}};
+    const Twin twin = twin_new(shows_strides, NULL, NULL, REPLAY());
+    for (int round = 0; round < 4; round++)
+        for (int s = 0; s < 4; s++)
+            for (int k = 0; k < 4; k++) {
+                sn_tensor *const x = sn_as_strided(F32(1, 200), (sn_ints){sizes[s], 3}, (sn_ints){strides[s][k], 3}, 0);
+                sn_tensor *const want = SN_CALL(twin.eager, x), *const got = SN_CALL(twin.fast, x);
+                ck_assert_msg(got && same_bits(want, got), "sizes %d, strides %d, round %d: %s", s, k, round,
+                              got ? sn_repr(got) : sn_error_take()->message);
+            }
+    twin_free(twin);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("queries");
     tcase_set_timeout(tests, 60);
@@ -270,5 +298,6 @@ int main(void) {
     tcase_add_loop_test(tests, c7_what_an_argument_showed_is_a_guard, 0, 2 * PROBES);
     tcase_add_loop_test(tests, c7_what_a_closed_over_tensor_showed_is_a_guard, 0, 2 * PROBES);
     tcase_add_test(tests, c7_a_results_contiguity_is_a_guard);
+    tcase_add_test(tests, c7_strides_of_ones_and_of_empties_are_shown_as_they_are);
     return suite_run("test_contract_c_queries", tests);
 }

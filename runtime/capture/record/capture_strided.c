@@ -55,10 +55,11 @@ static bool find_self(const Trace *trace, sn_tensor *t, Strided *out) {
 
 /* Sizes and strides that the meta rule will refuse are left to it. */
 static bool is_sane(const Arg *size, const Arg *stride, int64_t *span) {
+    int64_t numel = 1; /* strides of 0 reach any number of elements */
     if (size->n != stride->n || size->n > MAX_RANK) return false;
     for (int i = 0; i < size->n; i++)
-        if (size->ints[i] < 0 || stride->ints[i] < 0) return false;
-    return meta_span(size->ints, stride->ints, size->n, span);
+        if (size->ints[i] < 0 || stride->ints[i] < 0 || !mul_ok(numel, max_i64(size->ints[i], 1), &numel)) return false;
+    return mul_ok(numel, 8, &numel) && meta_span(size->ints, stride->ints, size->n, span);
 }
 
 /* `span` elements from `at` on are the root's own. */

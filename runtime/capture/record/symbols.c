@@ -33,11 +33,18 @@ static int64_t fresh(Symbols *s, int64_t value, int64_t lower_bound, SymSource s
     return sym_free(s->env, value, lower_bound);
 }
 
+/* They follow from the sizes, but for those that nothing is reached by: of dims of size 1, and of what is empty. */
+static void row_major_strides(Symbols *s, const Meta *meta, const int64_t *sizes, int64_t *strides) {
+    meta_contiguous_strides(s->env, sizes, meta->rank, strides);
+    for (int d = 0; d < meta->rank; d++)
+        if (sym_hint(s->env, strides[d]) != meta->strides[d]) strides[d] = meta->strides[d];
+}
+
 static const Meta *input_meta(Symbols *s, int input, const Meta *meta) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (int d = 0; d < meta->rank; d++) sizes[d] = fresh(s, meta->sizes[d], 2, (SymSource){SOURCE_size, input, d});
     if (meta->contiguous)
-        meta_contiguous_strides(s->env, sizes, meta->rank, strides);
+        row_major_strides(s, meta, sizes, strides);
     else
         for (int d = 0; d < meta->rank; d++)
             strides[d] = fresh(s, meta->strides[d], 2, (SymSource){SOURCE_stride, input, d});

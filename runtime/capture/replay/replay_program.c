@@ -98,6 +98,16 @@ static bool size_fits(const SymEnv *env, int64_t want, int64_t got) {
     return sym_is(want) ? got >= sym_expr(env, want)->b : got == want;
 }
 
+/* Of what is contiguous a stride that is an expression is what the sizes behind it make. */
+static bool row_major_fits(const Meta *want, const Meta *got) {
+    uint64_t step = 1; /* of what is empty it may be beyond any memory */
+    for (int d = want->rank - 1; d >= 0; d--) {
+        if (got->strides[d] != (sym_is(want->strides[d]) ? (int64_t)step : want->strides[d])) return false;
+        step *= (uint64_t)max_i64(got->sizes[d], 1);
+    }
+    return true;
+}
+
 static bool tensor_fits(const Symbols *s, const Meta *want, const sn_tensor *t) {
     if (!t || !want) return !t && !want;
     const Meta *const got = t->base.meta;
@@ -108,7 +118,7 @@ static bool tensor_fits(const Symbols *s, const Meta *want, const sn_tensor *t) 
         if (!size_fits(s->env, want->sizes[d], got->sizes[d])) return false;
         if (!want->contiguous && !size_fits(s->env, want->strides[d], got->strides[d])) return false;
     }
-    return true;
+    return !want->contiguous || row_major_fits(want, got);
 }
 
 static const sn_tensor *tensor_at(const Arg *in, int i) {
