@@ -32,8 +32,7 @@ enum {                   /* sn_tensor.flags */
                             as NULL */
        TF_batched = 8,   /* a handle of a level (runtime/transform): of sn_vmap, one example of many, */
        TF_whole = 16,    /* or of another, which has the same sizes as what it stands for */
-       TF_learnt = 4     /* a replay function was called with it (capture/replay/world.h): one that is made
-                            later at its address lacks this */
+       TF_learnt = 4     /* a replay function was called with it (capture/replay/world.h) */
 };
 
 struct AutogradMeta; /* runtime/autograd/tape.h; NULL until needed */
@@ -54,7 +53,10 @@ struct sn_tensor {
     _Atomic(struct Placeholder *) placeholder; /* cleared when all else is in place */
     /* 1 + its index in the handles of the state that holds it; 0: no scope does */
     _Atomic uint32_t scope_place;
-    uint32_t level; /* TF_batched: the level's id */
+    union {
+        uint32_t level;  /* TF_batched: the level's id */
+        uint32_t learnt; /* TF_learnt: its number among all such tensors, which none that is made later has */
+    };
 };
 static inline sn_tensor *tensor_of(Val *v) { return (sn_tensor *)v; }
 

@@ -26,10 +26,9 @@ static bool argument_refused(const ReplayProgram *p, int i, Text *why) {
         return true;
     }
     if (!atomic_load(&p->world->given[i])) return false;
-    text_printf(why,
-                "argument %d was the same tensor in every call, which the body may have closed over: call it with "
-                "another one, too",
-                i);
+    text_printf(why, "argument %d was the same tensor in every call of a case (", i);
+    if (slot->meta) meta_print(NULL, why, slot->meta);
+    text_puts(why, "), which the body may have closed over: call it with another one, too");
     return true;
 }
 

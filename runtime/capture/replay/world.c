@@ -1,6 +1,8 @@
 /* world.c: see world.h. */
 #include "runtime/capture/replay/world.h"
 
+#include <pthread.h>
+
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/symbols.h"
@@ -65,10 +67,26 @@ static bool add_answers(WorldMaking *m, bool of_layout) {
     return true;
 }
 
+#define NO_NUMBER UINT32_MAX /* of a handle of a level, or of what came after all numbers: no tensor has it */
+
+/* Threads may learn the same tensor at once. */
+static uint32_t number_of(sn_tensor *t) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint32_t last;
+    uint32_t number = NO_NUMBER;
+    pthread_mutex_lock(&lock);
+    if (!tensor_is_batched(t) && !(atomic_load(&t->flags) & TF_learnt) && last < NO_NUMBER - 1) {
+        t->learnt = ++last;
+        atomic_fetch_or(&t->flags, TF_learnt);
+    }
+    if (atomic_load(&t->flags) & TF_learnt) number = t->learnt;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
 static void give(WorldMaking *m, int slot) {
     sn_tensor *const t = slot_tensor(m, slot);
-    atomic_store(&m->world->given[slot], t);
-    if (t && !(atomic_fetch_or(&t->flags, TF_learnt) & TF_learnt)) m->world->newly[slot] = true;
+    atomic_store(&m->world->given[slot], t ? number_of(t) : 0);
 }
 
 static void add_given(WorldMaking *m) {
@@ -88,7 +106,6 @@ World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *
                  .n_inputs = trace->inputs.n,
                  .found = ARENA_ARRAY(arena, FoundTensor, room),
                  .given = ARENA_ARRAY(arena, GivenTensor, n_in + room),
-                 .newly = ARENA_ARRAY(arena, bool, n_in + room),
                  .answers = ARENA_ARRAY(arena, Answer, n_asked),
                  .source = ARENA_ARRAY(arena, int, trace->inputs.n),
                  .grad_mode = state->grad_mode,
@@ -96,7 +113,7 @@ World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *
                  .exclude = state->exclude,
                  .autocast = state->autocast,
                  .device = state->device};
-    if (!w->found || !w->given || !w->newly || !w->answers || !w->source) return NULL;
+    if (!w->found || !w->given || !w->answers || !w->source) return NULL;
     WorldMaking m = {w, in, c->symbols};
     bool fine = n_in <= MAX_SLOTS && add_inputs(&m, trace) && add_answers(&m, false);
     w->n_asked = w->n_answers;
@@ -154,8 +171,8 @@ static bool answer_differs(const World *w, const Answer *a, int64_t now, Text *w
 }
 
 static bool is_given(const World *w, int slot, sn_tensor *const *at) {
-    const sn_tensor *const only = atomic_load_explicit(&w->given[slot], memory_order_relaxed);
-    return !only || (only == at[slot] && at[slot]->flags & TF_learnt);
+    const uint32_t only = atomic_load_explicit(&w->given[slot], memory_order_relaxed);
+    return !only || (at[slot] && at[slot]->flags & TF_learnt && at[slot]->learnt == only);
 }
 
 static bool answers_hold(const World *w, sn_tensor *const *at, Text *why) {
@@ -240,8 +257,8 @@ void world_meet(World *newer, World *older) {
     for (int i = 0; i < n; i++) {
         const bool bound = i >= newer->n_in && newer->found[i - newer->n_in].bound;
         if (bound || !same_slot(newer, older, i) || !same_use(newer, older, i)) continue;
-        if (atomic_load(&newer->given[i]) == atomic_load(&older->given[i]) && !newer->newly[i]) continue;
-        atomic_store(&newer->given[i], NULL);
-        atomic_store(&older->given[i], NULL);
+        if (atomic_load(&newer->given[i]) == atomic_load(&older->given[i])) continue;
+        atomic_store(&newer->given[i], 0);
+        atomic_store(&older->given[i], 0);
     }
 }

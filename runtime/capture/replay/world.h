@@ -15,9 +15,9 @@
 
 enum { MAX_SLOTS = 512 };
 
-/* The only tensor that a slot of a replayed call may have, since it may be closed over too; NULL: any. It is marked
- * (TF_learnt): it is not retained, and one that is made later at its address is another one. */
-typedef _Atomic(const sn_tensor *) GivenTensor;
+/* The only tensor that a slot of a replayed call may have, since it may be closed over too: its number (TF_learnt),
+ * since it is not retained, and others may be made at its address; 0: any. */
+typedef _Atomic uint32_t GivenTensor;
 
 typedef struct FoundTensor {
     sn_tensor *bound; /* retained; NULL: the .grad of slot `owner`, a smaller one */
@@ -35,7 +35,6 @@ typedef struct World {
     int n_asked, n_answers;
     FoundTensor *found; /* by slot - n_in */
     GivenTensor *given; /* by slot */
-    bool *newly;        /* by slot: the world was the first to mark it */
     Answer *answers;    /* n_asked to ask again, then those of layout, n_answers in all */
     int *source;        /* by input of the trace: its slot */
     sn_grad_mode grad_mode;
