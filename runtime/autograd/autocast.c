@@ -44,11 +44,13 @@ static sn_tensor *cast(sn_tensor *t, DType to) {
 
 static bool is_captured(const sn_state *state) { return state->include & ~state->exclude & KEY_BIT(capture); }
 
-/* A parameter that eager ops use. In a captured body each use has a cast of its own, which cse merges; inside of a
- * transform it has, too, for what the body is given there are handles of a level, without memory. */
+/* A parameter that eager ops use. Each use has a cast of its own in a captured body, where cse merges them; in a
+ * checkpoint that is told what to save, for casts are among the ops that it is told of; and inside of a transform, for
+ * what the body is given there are handles of a level, without memory. */
 static bool is_kept(const Casting *c, const sn_tensor *t, DType to) {
     return !tensor_is_batched(t) && to == c->lower && t->base.meta->dtype == DT_f32 && tape_is_wanted_leaf(t) &&
-           !t->autograd->view && !t->placeholder && c->state->grad_mode != SN_INFERENCE && !is_captured(c->state);
+           !t->autograd->view && !t->placeholder && c->state->grad_mode != SN_INFERENCE && !is_captured(c->state) &&
+           !(UNLIKELY(c->state->packer != NULL) && packers_choose());
 }
 
 /* The cast without history: whoever uses it records one. */

@@ -61,6 +61,13 @@ Status packers_shared(const OpRow *row, sn_tensor *t, const sn_tensor *made) {
     return ST_OK;
 }
 
+bool packers_choose(void) {
+    bool any = false;
+    for (const struct TapePacker *p = state_get()->packer; p; p = p->outer)
+        any |= p->class->chooses && p->class->chooses(p);
+    return any;
+}
+
 Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out) {
     *out = *packed;
     out->is_packed = false;

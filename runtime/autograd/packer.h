@@ -35,6 +35,8 @@ typedef struct TapePackerClass {
     Status (*copied)(struct TapePacker *packer, const sn_tensor *t, const sn_tensor *copy);
     /* `made` is what the row gives for t, perhaps since before the packer was there: no op is called; or NULL. */
     Status (*shared)(struct TapePacker *packer, const OpRow *row, sn_tensor *t, const sn_tensor *made);
+    /* Does it choose what is kept by the op that makes it, so that nothing may be shared? NULL: it does not. */
+    bool (*chooses)(const struct TapePacker *packer);
 } TapePackerClass;
 
 void packer_push(struct TapePacker *packer);
@@ -44,6 +46,7 @@ void packers_pop_to(sn_state *state, struct TapePacker *until);
 Status packers_pack(TapeSaved *saved, int n, const TapeNode *node); /* node: an op's, or NULL */
 Status packers_copied(const sn_tensor *t, const sn_tensor *copy);
 Status packers_shared(const OpRow *row, sn_tensor *t, const sn_tensor *made);
+bool packers_choose(void);
 /* Of a packed value: the same as one that was kept, with a handle of the innermost scope. */
 Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out);
 

@@ -445,7 +445,10 @@ static Status run_shared(struct TapePacker *packer, const OpRow *row, sn_tensor 
     return note_made(run, made);
 }
 
-static const TapePackerClass run_class = {.pack = run_pack, .end = run_end, .copied = run_copied, .shared = run_shared};
+static bool run_chooses(const struct TapePacker *packer) { return ((const RegionRun *)packer)->region->call.keeps; }
+
+static const TapePackerClass run_class = {
+    .pack = run_pack, .end = run_end, .copied = run_copied, .shared = run_shared, .chooses = run_chooses};
 
 /* the second run --------------------------------------------------------------------------------------------------- */
 
