@@ -257,14 +257,31 @@ static void out_by_rows(const MetaCall *call, MetaOut *out) {
     out->strides[0] = sym_mul(env, out->strides[2], sym_max(env, out->sizes[2], 1));
 }
 
+/* What the forward asks of query, key and value. */
+static Status forward_fits(const MetaCall *call) {
+    for (int i = 1; i < 4; i++)
+        if (tensor_meta(call, i)->rank != 4)
+            return meta_fail(call, ST_SHAPE, "%s must have 4 dims, not sizes %s", call->row->params[i].name,
+                             SIZES(call, tensor_meta(call, i)));
+    TRY(want_equal(call, 1, 3, 2, 3));
+    TRY(want_equal(call, 2, 2, 3, 2));
+    TRY(want_equal(call, 1, 0, 2, 0));
+    TRY(want_equal(call, 1, 0, 3, 0));
+    TRY(heads_fit(call, 1));
+    for (int d = 0; d < 3 && tensor_meta(call, 4)->rank == 4; d++) TRY(want_equal(call, 1, d, 4, d));
+    if (tensor_meta(call, 4)->rank == 4) TRY(want_equal(call, 3, 3, 4, 3));
+    return mask_fits_scores(call, tensor_meta(call, 1), tensor_meta(call, 2));
+}
+
 Status meta_flash_attention_backward(MetaCall *call) {
+    TRY(forward_fits(call));
     for (int i = 0; i < 3; i++) {
         const Meta *const of = tensor_meta(call, i + 1);
         out_plain(call, i, of->dtype, of->device, of->sizes, of->rank);
-        if (of->rank == 4) out_by_rows(call, &call->out[i]);
+        out_by_rows(call, &call->out[i]);
     }
     const Meta *const grad = tensor_meta(call, 0), *const out = tensor_meta(call, 4), *const sum = tensor_meta(call, 5);
-    const bool fits = grad->rank == 4 && out->rank == 4 && sum->rank == 3 && call->out[0].rank == 4 &&
+    const bool fits = grad->rank == 4 && out->rank == 4 && sum->rank == 3 &&
                       all_same(call->env, grad->sizes, out->sizes, 4) && all_same(call->env, out->sizes, sum->sizes, 3);
     if (fits) return ST_OK;
     return meta_fail(call, ST_SHAPE, "grad_out %s, out %s and logsumexp %s do not fit", SIZES(call, grad),
