@@ -127,12 +127,12 @@ Status decomp_baddbmm_dtype(Builder *b, const OpRow *row, const Arg *args, Val *
                          widely(b, &args[2], &args[3]), args[4], args[5]));
 }
 
-/* Key or value heads shared by groups of query heads, repeated. */
+/* Key or value heads shared by groups of query heads, repeated; as many as those, not at all, whatever symbols they are. */
 static Val *repeat_heads(Builder *b, Val *x, int64_t heads) {
     if (!x) return NULL;
     const Meta *const meta = x->meta;
     const int h = meta->rank - 3;
-    if (h < 0 || builder_identical(b, meta->sizes[h], heads)) return x;
+    if (h < 0 || sym_same(b->env, meta->sizes[h], heads)) return x;
     int64_t sizes[MAX_RANK];
     for (int d = 0, k = 0; d < meta->rank; d++) {
         sizes[k++] = meta->sizes[d];
@@ -226,7 +226,7 @@ static Val *shared_heads(const Attention *a, const OpRow *row, const Arg *args, 
     Builder *const b = a->b;
     const Meta *const of = args[i + 1].val->meta;
     const int64_t group = 2;
-    if (grad && !builder_identical(b, of->sizes[1], grad->meta->sizes[1])) {
+    if (grad && !sym_same(b->env, of->sizes[1], grad->meta->sizes[1])) {
         const int64_t repeats = sym_div(b->env, grad->meta->sizes[1], of->sizes[1]);
         const int64_t sizes[] = {of->sizes[0], of->sizes[1], repeats, of->sizes[2], of->sizes[3]};
         grad = sum_over(b, reshaped(b, grad, sizes, 5), &group, 1, false);
