@@ -1,6 +1,6 @@
-/* test_ulps.c: the elementary functions stay within the bounds of ir/scalar.def over 2^20 inputs and around special
- * points, never go against their function's trend, are exact where the result is a number of the type, and give halves
- * that are correctly rounded but for a few inputs [B9]. Over all inputs: `./dev ulps`. */
+/* test_ulps.c: the elementary functions stay within the bounds of ir/scalar.def over 2^20 inputs, around special points
+ * and in published worst cases, never go against their function's trend, are exact where the result is a number of the
+ * type, and give halves that are correctly rounded but for a few inputs [B9]. Over all inputs: `./dev ulps`. */
 #include <math.h>
 #include <stdio.h>
 
@@ -144,6 +144,42 @@ START_TEST(remainders_of_all_quotients_are_exact) {
 }
 END_TEST
 
+/* A published worst case of f64: its result lies next to where rounding changes. */
+typedef struct HardCase {
+    char name[16];
+    double x[2];
+    long double want;
+    int prim;
+} HardCase;
+
+static bool read_case(const char *line, HardCase *out) {
+    char words[3][48];
+    const int n = sscanf(line, "%15s %47s %47s %47s", out->name, words[0], words[1], words[2]);
+    if (n < 3) return false;
+    for (int i = 0; i < 2; i++) out->x[i] = i < n - 2 ? strtod(words[i], NULL) : 0;
+    out->want = strtold(words[n - 2], NULL);
+    out->prim = prim_find(out->name, strlen(out->name));
+    return true;
+}
+
+/* CORE-MATH's, as oracle/hard_cases.py picks them. */
+START_TEST(published_worst_cases_stay_within_bounds) {
+    FILE *const file = fopen(SINTER_ORACLE "/hard_cases.txt", "r");
+    ck_assert_ptr_nonnull(file);
+    char line[200];
+    int n = 0;
+    while (fgets(line, sizeof line, file)) {
+        HardCase c;
+        ck_assert_msg(read_case(line, &c) && c.prim >= 0, "not a case: %s", line);
+        const double ulps = ulps_between(S_f64, value_of(c.prim, S_f64, c.x[0], c.x[1]), c.want);
+        ck_assert_msg(ulps <= prim_ulps((Prim)c.prim, S_f64), "%s: %.4f ulp", line, ulps);
+        n++;
+    }
+    fclose(file);
+    ck_assert_int_ge(n, 1000);
+}
+END_TEST
+
 START_TEST(halves_are_rounded_correctly_but_for_a_few) {
     const UlpsRow *const row = &ulps_rows[_i];
     ck_assert_int_le(ulps_wrong_halves(row, DT_f16), 8);
@@ -160,6 +196,7 @@ int main(void) {
     tcase_add_loop_test(tests, two_arguments_stay_within_their_bounds, 0, ulps_pair_count());
     tcase_add_test(tests, results_that_the_type_holds_are_exact);
     tcase_add_test(tests, remainders_of_all_quotients_are_exact);
+    tcase_add_test(tests, published_worst_cases_stay_within_bounds);
     tcase_add_loop_test(tests, halves_are_rounded_correctly_but_for_a_few, 0, ulps_row_count());
     return suite_run("ulps", tests);
 }
