@@ -17,6 +17,25 @@ Val *squarable(Builder *b, Val *x) {
     return in_dtype(b, x, dtype == DT_f16 ? DT_f32 : DT_f64);
 }
 
+/* amax and amin name all dims by an empty list. Of no elements there is no largest. An infinite one leaves the largest
+ * power, 0 the smallest. */
+Scaled scaled_over(Builder *b, Val *x, Arg dims, bool least) {
+    if (!x || sym_same(b->env, x->meta->numel, 0)) return (Scaled){x, NULL};
+    const bool wide = x->meta->dtype == DT_f64, listed = dims.kind == ARG_ints || dims.kind == ARG_int;
+    const Arg list = listed ? dims : A_INTS(NULL, 0), size = V(E(b, abs, V(x)));
+    Val *const end = least ? E(b, amin, size, list, A_BOOL(true)) : E(b, amax, size, list, A_BOOL(true));
+    Val *const power = E(b, clamp, V(E(b, floor, V(E(b, log2, V(end))))), I(wide ? -1074 : -149), I(wide ? 1023 : 127));
+    Val *const by = E(b, exp2, V(power));
+    return (Scaled){E(b, div_Tensor, V(x), V(by)), by};
+}
+Scaled scaled_f64(Builder *b, Val *x, Arg dims) {
+    return x && x->meta->dtype == DT_f64 ? scaled_over(b, x, dims, false) : (Scaled){x, NULL};
+}
+Val *unscaled(Builder *b, Val *y, const Scaled *scale) {
+    if (!y || !scale->by) return y;
+    return E(b, mul_Tensor, V(y), V(reshaped(b, scale->by, y->meta->sizes, y->meta->rank)));
+}
+
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim) {
     return E(b, sum_dim_IntList, V(x), n ? A_INTS(dims, n) : A_NONE, A_BOOL(keepdim));
 }

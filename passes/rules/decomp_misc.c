@@ -2,7 +2,7 @@
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, decomp_var_default, decomp_var_dim,
-    decomp_std, decomp_std_default, decomp_std_dim, decomp_var_mean, decomp_var_mean_default, decomp_var_mean_dim,
+    decomp_std_default, decomp_std_dim, decomp_var_mean, decomp_var_mean_default, decomp_var_mean_dim,
     decomp_logsumexp, decomp_dropout, decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int,
     decomp_index_select_backward, decomp_gather_backward, decomp_embedding_backward;
 
@@ -43,11 +43,6 @@ Status decomp_var_default(Builder *b, const OpRow *row, const Arg *args, Val **o
 }
 Status decomp_var_dim(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return done1(outs, var_of(b, args[0], args[1], unbiased(&args[2]), args[3]));
-}
-Status decomp_std(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const x = squarable(b, args[0].val);
-    Val *const std = E(b, sqrt, V(var_of(b, V(x), args[1], args[2], args[3])));
-    return done1(outs, in_dtype(b, std, args[0].val->meta->dtype));
 }
 /* Whole in one row: its derivative is 0 where the deviation is, which that of a square root isn't. */
 static Val *std_of(Builder *b, Arg self, Arg dim, Arg correction, Arg keepdim) {

@@ -8,7 +8,8 @@
 
 DecompFn decomp_fused_rms_norm, decomp_rms_norm;
 DecompFn decomp_softmax, decomp_safe_softmax, decomp_log_softmax, decomp_softmax_backward, decomp_log_softmax_backward;
-DecompFn decomp_native_layer_norm, decomp_native_layer_norm_backward, decomp_native_dropout, decomp_var;
+DecompFn decomp_native_layer_norm, decomp_native_layer_norm_backward, decomp_native_dropout, decomp_var,
+    decomp_std;
 
 static DType softmax_dtype(const Arg *args) { /* half_to_float */
     return args[2].kind == ARG_bool && args[2].i ? DT_f32 : args[0].val->meta->dtype;
@@ -180,13 +181,24 @@ static Arg var_divisor(Builder *b, const Meta *x, const Arg *dims, const Arg *co
     return I(sym_max(b->env, sym_sub(b->env, n, correction->kind == ARG_none ? 1 : correction->i), 0));
 }
 
-Status decomp_var(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const x = squarable(b, args[0].val);
-    if (!x) return error_pending();
+/* By a power of two where squares may overflow. */
+static Val *variance_of(Builder *b, const Arg *args, Scaled *scale) {
     const Arg one = I(0), dims = args[1].kind == ARG_ints && args[1].n ? args[1] : A_NONE;
+    *scale = scaled_f64(b, squarable(b, args[0].val), dims);
+    Val *const x = scale->x;
+    if (!x) return NULL;
     const Moments m = moments_over(b, x, dims, var_divisor(b, x->meta, &dims, &one), args[3]);
-    Val *const var = E(b, div_Tensor, V(m.squares), var_divisor(b, x->meta, &dims, &args[2]));
-    return done1(outs, in_dtype(b, var, args[0].val->meta->dtype));
+    return E(b, div_Tensor, V(m.squares), var_divisor(b, x->meta, &dims, &args[2]));
+}
+Status decomp_var(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Scaled scale;
+    Val *const var = variance_of(b, args, &scale), *const once = unscaled(b, var, &scale);
+    return done1(outs, in_dtype(b, unscaled(b, once, &scale), args[0].val->meta->dtype));
+}
+Status decomp_std(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Scaled scale;
+    Val *const var = variance_of(b, args, &scale);
+    return done1(outs, in_dtype(b, unscaled(b, E(b, sqrt, V(var)), &scale), args[0].val->meta->dtype));
 }
 
 typedef struct Kept { /* dropout's numbers */

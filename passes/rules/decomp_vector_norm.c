@@ -1,4 +1,4 @@
-/* decomp_vector_norm.c: norms of vectors. Squares are summed by fused multiply-adds, all in the compute type. */
+/* decomp_vector_norm.c: norms of vectors. Squares are summed by fused multiply-adds, in a type that holds them. */
 #include <math.h>
 
 #include "passes/rules/decomp.h"
@@ -10,15 +10,27 @@ static Arg dims_list(const Arg *dims) {
     return dims->kind == ARG_ints || dims->kind == ARG_int ? *dims : A_INTS(NULL, 0);
 }
 
+/* sqrt(sum(x^2)): squares of f16 are added in f32, others in f64, f64's by a power of two. */
+static Val *euclidean(Builder *b, Val *x, Arg dims, Arg keepdim) {
+    const Scaled s = scaled_f64(b, squarable(b, x), dims);
+    return unscaled(b, E(b, sqrt, V(E(b, sum_of_squares, V(s.x), dims, keepdim))), &s);
+}
+/* sum(|x|^p)^(1/p), powers of numbers near 1: of those that count, the largest, or the smallest where p is below 0 */
+static Val *of_order(Builder *b, Val *x, double p, Arg dims, Arg keepdim) {
+    const Scaled s = scaled_over(b, x, dims, p < 0);
+    Val *const power = E(b, pow_Tensor_Tensor, V(E(b, abs, V(s.x))), F(p));
+    return unscaled(b, E(b, pow_Tensor_Tensor, V(E(b, sum_dim_IntList, V(power), dims, keepdim)), F(1 / p)), &s);
+}
+
 /* (self, ord, dim, keepdim, dtype) */
 Status decomp_vector_norm(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const DType dtype = args[4].kind == ARG_int ? (DType)args[4].i : args[0].val->meta->dtype;
-    Val *const x = widened(b, in_dtype(b, args[0].val, dtype));
+    Val *const given = in_dtype(b, args[0].val, dtype), *const x = widened(b, given);
     const double order = arg_double_now(b->env, &args[1]);
     const Arg dims = args[2], keepdim = args[3], list = dims_list(&dims);
     Val *norm;
     if (order == 2) {
-        norm = E(b, sqrt, V(E(b, sum_of_squares, V(x), dims, keepdim)));
+        norm = euclidean(b, given, dims, keepdim);
     } else if (order == 0) {
         norm = in_dtype(b, E(b, sum_dim_IntList, V(E(b, ne_Tensor, V(x), F(0))), dims, keepdim), dtype);
     } else if (isinf(order)) {
@@ -27,8 +39,7 @@ Status decomp_vector_norm(Builder *b, const OpRow *row, const Arg *args, Val **o
     } else if (order == 1) {
         norm = E(b, sum_dim_IntList, V(E(b, abs, V(x))), dims, keepdim);
     } else {
-        Val *const power = E(b, pow_Tensor_Tensor, V(E(b, abs, V(x))), F(order));
-        norm = E(b, pow_Tensor_Tensor, V(E(b, sum_dim_IntList, V(power), dims, keepdim)), F(1 / order));
+        norm = of_order(b, x, order, dims, keepdim);
     }
     return done1(outs, in_dtype(b, norm, dtype));
 }

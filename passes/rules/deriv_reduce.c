@@ -54,28 +54,50 @@ Status deriv_max_dim(Deriv *d) {
                        V(restored(d, d->results[1], &dims)), V(restored(d, grad_of(d), &dims))));
 }
 
-/* 2 g (x - mean) / (n - correction); (self, dim, *, correction, keepdim) */
-static Status variance(Deriv *d, Val *grad) {
+/* x - mean, the mean in f64 where x is narrower: its sum does not overflow. */
+static Val *centred(Builder *b, Val *x, const Dims *dims) {
+    return x ? sub(b, x, cast_to(b, mean_of(b, cast_to(b, x, DT_f64), dims), x->meta->dtype)) : NULL;
+}
+
+/* n - correction; (self, dim, *, correction, keepdim) */
+static Status var_divisor(Deriv *d, const Dims *dims, Arg *out) {
     Builder *const b = d->b;
-    const Dims dims = row_dims(d);
     double correction = 1;
     if (d->args[2].kind != ARG_none && d->args[2].kind != ARG_default) TRY(deriv_number(d, 2, &correction));
-    Val *const x = compute_of(b, saved(d, 0));
-    Val *const centred = sub(b, x, mean_of(b, x, &dims));
-    const int64_t n = dims_count(b, &dims, d->arg_meta[0]);
-    const Arg under = double_is_i64(correction) ? I(sym_sub(b->env, n, double_to_i64(correction)))
-                                                : F((double)sym_concrete(b->env, n) - correction);
-    Val *const g = E(b, div_Tensor, V(mul_n(b, compute_of(b, restored(d, grad, &dims)), 2)), under);
-    return deriv_set(d, 0, mul(b, g, centred));
+    const int64_t n = dims_count(b, dims, d->arg_meta[0]);
+    *out = double_is_i64(correction) ? I(sym_sub(b->env, n, double_to_i64(correction)))
+                                     : F((double)sym_concrete(b->env, n) - correction);
+    return ST_OK;
 }
-Status deriv_var(Deriv *d) { return variance(d, grad_of(d)); }
 
-/* Where all elements are the same there is no slope; 0, as in PyTorch. */
+/* 2 g (x - mean) / (n - correction) */
+Status deriv_var(Deriv *d) {
+    Builder *const b = d->b;
+    const Dims dims = row_dims(d);
+    Arg under;
+    TRY(var_divisor(d, &dims, &under));
+    Val *const away = centred(b, compute_of(b, saved(d, 0)), &dims);
+    Val *const g = E(b, div_Tensor, V(mul_n(b, compute_of(b, restored(d, grad_of(d), &dims)), 2)), under);
+    return deriv_set(d, 0, mul(b, g, away));
+}
+
+/* x / y, and 0 where y is 0, with a slope of 0. */
+static Val *quotient_or_zero(Builder *b, Val *x, Val *y) {
+    const Arg zero = V(E(b, eq_Tensor, V(y), F(0)));
+    return zero_where(b, zero.val, quotient(b, x, E(b, where_self, zero, F(1), V(y))));
+}
+
+/* g / (n - correction) (x - mean) / std, whose quotients stay in the range. Where all elements are the same there is no
+ * slope; 0, as in PyTorch. */
 Status deriv_std(Deriv *d) {
     Builder *const b = d->b;
-    const Arg result = V(d->results[0]);
-    Val *const slope = quotient(b, grad_of(d), mul_n(b, result.val, 2));
-    return variance(d, zero_where(b, E(b, eq_Tensor, result, F(0)), slope));
+    const Dims dims = row_dims(d);
+    Arg under;
+    TRY(var_divisor(d, &dims, &under));
+    Val *const away = centred(b, compute_of(b, saved(d, 0)), &dims);
+    Val *const g = E(b, div_Tensor, V(compute_of(b, restored(d, grad_of(d), &dims))), under);
+    Val *const std = compute_of(b, restored(d, d->results[0], &dims));
+    return deriv_set(d, 0, mul(b, g, quotient_or_zero(b, away, std)));
 }
 
 Status deriv_dot(Deriv *d) {
@@ -102,25 +124,31 @@ typedef struct NormSlope {
     double order;
 } NormSlope;
 
-/* g x |x|^(p - 2) / norm^(p - 1), 0 where the norm is */
-static Val *power_slope(const NormSlope *n) {
+/* Below 1: an x of 0 has no slope. Orders below 0 raise norm / |x|, which is at most 1; where the norm is no number, nor
+ * is any slope. */
+static Val *steep_slope(const NormSlope *n, Val *size) {
     Builder *const b = n->b;
     const double p = n->order;
-    Val *const zero = E(b, eq_Tensor, V(n->norm), F(0));
+    const Arg none = V(E(b, eq_Tensor, V(n->x), F(0))), sign = V(E(b, sign, V(n->x)));
+    if (p < 0) {
+        const Arg zero = V(E(b, logical_and, none, V(E(b, eq_Tensor, V(n->norm), V(n->norm)))));
+        Val *const share = quotient(b, n->norm, E(b, where_self, none, F(1), V(size)));
+        Val *const part = E(b, mul_Tensor, sign, V(E(b, pow_Tensor_Tensor, V(share), F(1 - p))));
+        return mul(b, zero_where(b, zero.val, part), n->g);
+    }
+    Val *const part = E(b, mul_Tensor, sign, V(E(b, pow_Tensor_Tensor, V(size), F(p - 1))));
+    return mul(b, mul(b, zero_where(b, none.val, part), n->g), E(b, pow_Tensor_Tensor, V(n->norm), F(1 - p)));
+}
+
+/* g sign(x) (|x| / norm)^(p - 1), 0 where the norm is: what is raised is at most 1. */
+static Val *power_slope(const NormSlope *n) {
+    Builder *const b = n->b;
     Val *const size = E(b, abs, V(n->x));
-    if (p == 2) return mul(b, n->x, zero_where(b, zero, quotient(b, n->g, n->norm)));
-    if (p > 2) {
-        Val *const part = mul(b, n->x, E(b, pow_Tensor_Tensor, V(size), F(p - 2)));
-        Val *const share = quotient(b, n->g, E(b, pow_Tensor_Tensor, V(n->norm), F(p - 1)));
-        return mul(b, part, zero_where(b, zero, share));
-    }
-    Val *const part = mul(b, E(b, sign, V(n->x)), E(b, pow_Tensor_Tensor, V(size), F(p - 1)));
-    if (p < 1) { /* x of 0 has no slope */
-        Val *const some = zero_where(b, E(b, eq_Tensor, V(n->x), F(0)), part);
-        return mul(b, mul(b, some, n->g), E(b, pow_Tensor_Tensor, V(n->norm), F(1 - p)));
-    }
-    Val *const share = quotient(b, n->g, E(b, pow_Tensor_Tensor, V(n->norm), F(p - 1)));
-    return mul(b, part, zero_where(b, zero, share));
+    if (n->order == 2) return mul(b, quotient_or_zero(b, n->x, n->norm), n->g);
+    if (n->order < 1) return steep_slope(n, size);
+    Val *const share = quotient_or_zero(b, size, n->norm);
+    Val *const part = mul(b, E(b, sign, V(n->x)), E(b, pow_Tensor_Tensor, V(share), F(n->order - 1)));
+    return mul(b, zero_where(b, E(b, eq_Tensor, V(n->norm), F(0)), part), n->g);
 }
 
 /* Shared evenly among the elements that are the extremum. */

@@ -10,8 +10,8 @@
 #include "runtime/base/hash.h"
 
 /* It changes with the parts, and where what a plan says computes other bits than before: 2, since elementary functions
- * are primitives with bounds; 3, since gelu is one. */
-enum { BUNDLE_FORMAT = 3 };
+ * are primitives with bounds; 3, since gelu is one; 4, since squares of norms are added in a wider type. */
+enum { BUNDLE_FORMAT = 4 };
 
 static const char *const part_names[BUNDLE_PARTS] = {"text", "tensors", "objects"};
 

@@ -1,6 +1,6 @@
 /* bundle.h: the file of compiled work, for plans (sn_plan_save) and caches: one line, then three parts.
  *
- *     sinter plan, format 3, version 0x000100, digest 0123456789abcdef, text 5120, tensors 33312, objects 0
+ *     sinter plan, format 4, version 0x000100, digest 0123456789abcdef, text 5120, tensors 33312, objects 0
  *     ...the parts, one after the other
  *
  * text: plans, guards, what they are of; tensors: safetensors; objects: object bytes of some machine, which a reader
