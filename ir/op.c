@@ -61,6 +61,16 @@ static const struct {
 #undef CAST
 };
 
+static const struct {
+    double ulps;
+    BoundUnit unit;
+    const char *why;
+} bounds[OP_COUNT] = {
+#define BOUND(id, ulps, unit, why) [OP_##id] = {ulps, UNIT_##unit, why},
+#include "ir/ops/bounds.def"
+#undef BOUND
+};
+
 const char *cast_policy_name(CastPolicy policy) {
     static const char *const words[] = {"none", "lower", "f32", "f32_dtype", "promote"};
     return words[policy];
@@ -202,6 +212,7 @@ static void row_init(OpRow *row) {
     row->derivative = derivatives[worker].rule;
     row->saves = derivatives[worker].saves ? derivatives[worker].saves : "";
     row->autocast = casts[worker].policy, row->autocast_list = casts[worker].list;
+    row->bound.ulps = bounds[worker].ulps, row->bound.unit = bounds[worker].unit, row->bound.why = bounds[worker].why;
     pool_used = (pool_used + 15) & ~(size_t)15;
     Schema s = {.params = param_pool[row->id], .text = text_pool + pool_used};
     if (schema_parse(row->schema, &s) != ST_OK) return;

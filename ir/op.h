@@ -95,6 +95,18 @@ typedef enum BoundKind {
 /* The number that leaves self as it is as argument 1. */
 typedef enum Neutral { NEUTRAL_none, NEUTRAL_zero, NEUTRAL_one } Neutral;
 
+/* Of what a bound of a result counts units of the last place (ops/bounds.def). */
+typedef enum BoundUnit {
+    UNIT_unstated, /* composites, and what computes nothing */
+    UNIT_result,
+    UNIT_one,
+    UNIT_tail,
+    UNIT_largest,
+    UNIT_terms,
+    UNIT_exact,
+    UNIT_none
+} BoundUnit;
+
 /* A product of matrices: its operands, and the addend that it may have. */
 typedef struct ProductArgs {
     int8_t a, b, self; /* arguments; a == b: the row is none; self -1: no addend */
@@ -207,6 +219,11 @@ struct OpRow {
         BoundKind bound;   /* of positions */
         const char *of;    /* whose size that is; of probabilities: a parameter with others, or NULL */
     } check;
+    struct {
+        double ulps;
+        BoundUnit unit;
+        const char *why; /* of UNIT_none */
+    } bound;
     Neutral neutral;
     ProductArgs product;
     MetaFn *meta;

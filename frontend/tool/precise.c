@@ -1,16 +1,17 @@
 /* precise.c: see precise.h. The graph, without composites, is run op by op, and each op whose floats are narrower once
  * more in f64 on the same values. How far an element may lie from that is
  *
- *   the row's bound in units of the last place of the exact element (PLAIN_ULPS where it states none),
+ *   the row's bound (ir/ops/bounds.def), in units of the last place of what it says (PLAIN_ULPS of the exact element
+ *   where it states none),
  *   + (GROWTH + n, or 4 sqrt(n) of sums by lanes) times what changes where each float that the op is given changes by
  *     one unit of its last place, up or down by chance, the most of DRAWS times,
  *
- * n: how many elements an element of the result is made of, as sizes tell; a row may state a larger number that its
- * formula passes (row_scale). So a sum that cancels may be off by as much
+ * n: how many elements an element of the result is made of, as sizes tell. So a sum that cancels may be off by as much
  * as its terms' roundings, and a product of matrices by a chain of k of them; a formula that loses digits which its
  * arguments have may not. Random numbers, memory that is not set and what has no elements are not measured. */
 #include "frontend/tool/precise.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,11 +72,6 @@ static Status run_exactly(Exactly *e, const Arg *args, sn_tensor **outs) {
 
 /* What an element may be off ------------------------------------------------------------------- */
 
-static double row_bound(const OpRow *row) {
-    (void)row; /* rows state none so far */
-    return PLAIN_ULPS;
-}
-
 static double exact_at(const HostValue *value, int64_t i) {
     return element_double(DT_f64, value->bytes + (size_t)i * sizeof(double));
 }
@@ -89,18 +85,6 @@ static double largest(const HostValue *exact) {
     return most;
 }
 
-/* What the formula of a row adds up on the way, at least: units are of the last place there, however small a result is.
- * factor times the largest element of argument `of`, or by itself. */
-enum { OF_NONE = -1 };
-static const struct {
-    OpId id;
-    double factor;
-    int of;
-} scales[] = {
-    {OP__log_softmax, 1, OF_NONE},         /* the logarithm of a sum whose largest term is 1 */
-    {OP__log_softmax_backward_data, 1, 0}, /* a gradient less a share of their sum, which may be all of it */
-};
-
 static double largest_of(sn_tensor *t) {
     HostValue value = host_value(sn_to(t, SN_F64));
     const double most = largest(&value);
@@ -108,12 +92,27 @@ static double largest_of(sn_tensor *t) {
     return most;
 }
 
-static double row_scale(const OpRow *row, const Arg *args) {
-    for (int i = 0; i < COUNT_OF(scales); i++) {
-        if (scales[i].id != row->id) continue;
-        return scales[i].factor * (scales[i].of < 0 ? 1 : largest_of((sn_tensor *)args[scales[i].of].val));
+/* What units are of the last place of, however small the exact element is (ir/ops/bounds.def). */
+static double unit_scale(const OpRow *row, const Arg *args, DType dtype) {
+    double most = 0;
+    switch (row->bound.unit) {
+    case UNIT_one:
+        return 1;
+    case UNIT_tail:
+        return 128 * (dtype == DT_f16 ? 0x1p-14 : (double)FLT_MIN);
+    case UNIT_largest:
+        for (int i = 0; i < row->n_params; i++)
+            if (args[i].kind == ARG_tensor && args[i].val) most = fmax(most, largest_of((sn_tensor *)args[i].val));
+        return most;
+    default:
+        return 0;
     }
-    return 0;
+}
+
+/* In the dtype that is stored; halves are rounded once more. */
+static double row_ulps(const OpRow *row, DType dtype) {
+    const bool unstated = row->bound.unit == UNIT_unstated || row->bound.unit == UNIT_none;
+    return (unstated ? PLAIN_ULPS : row->bound.ulps) + (dtype == DT_f32 ? 0 : 0.5);
 }
 
 /* How many elements one of n is made of: of sums n is smaller than what is summed, of products smaller than both
@@ -194,12 +193,13 @@ static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args,
                             const Changes *changes) {
     const HostValue *const value = &m->value[k], *const exact = &m->exact[k];
     const double growth = GROWTH + growth_of(node, terms_of(node->row, args, (double)value->n));
-    const double scale = fmax(row_scale(node->row, args), has_tensors(node->row, args) ? 0 : largest(exact));
+    const double scale =
+        fmax(unit_scale(node->row, args, value->dtype), has_tensors(node->row, args) ? 0 : largest(exact));
     for (int64_t i = 0; i < value->n; i++) {
         const double got = element_double(value->dtype, value->bytes + (size_t)i * (size_t)dtype_bytes(value->dtype));
         const HostError off = host_element_error(value->dtype, got, exact_at(exact, i));
         const double unit = host_last_place(value->dtype, fmax(scale, fabs(exact_at(exact, i))));
-        const double allowed = row_bound(node->row) * unit + (changes ? growth * changes->at[k][i] : 0);
+        const double allowed = row_ulps(node->row, value->dtype) * unit + (changes ? growth * changes->at[k][i] : 0);
         if (off.most <= allowed || isnan(allowed)) continue;
         say_how(l, value, exact, i, allowed);
         return i;

@@ -1,7 +1,7 @@
 /* check_precise.c: every body that rounds, in f64 and f32, against its formula in long double (64 bits of significand):
- * what a literal that is wrong in its seventh digit, or a formula that loses digits, would show. A body is listed in
- * `bodies` with its formula and its error, in units of the last place of either type; or in `exact`: what moves,
- * compares or selects. One that is in neither fails by name.
+ * what a literal that is wrong in its seventh digit, or a formula that loses digits, would show. The bounds are those of
+ * ir/ops/bounds.def; a body that rounds and has no formula in `bodies` fails by name, as does a row that computes and
+ * states no bound. Reductions, losses and norms: check_fold.c.
  *
  * Samples are drawn as in the other modes and, where the bound holds for all of them, over many orders of magnitude. */
 #include "tests/ops/ops.h"
@@ -122,171 +122,98 @@ FORMULA(f_prelu_kernel, x > 0 ? x : x * y)
 
 /* bounds -------------------------------------------------------------------------------------- */
 
-typedef enum Beside {
-    OWN,
-    ONE,
-    MOST,
-    TAIL
-} Beside; /* an ulp of the result, of 1 at least, of the largest argument at least; of what is no denormal times 128 */
-
 typedef struct Body {
     const char *name;
     Formula *formula;
-    double ulps;
-    Beside beside;
     bool wide; /* the bound holds for arguments of any size */
 } Body;
 
 static const Body bodies[] = {
-    {"add", f_add, 1, OWN, true},
-    {"sub", f_sub, 1, OWN, true},
-    {"rsub", f_rsub, 1, OWN, true},
-    {"mul", f_mul, 0.5, OWN, true},
-    {"div", f_div, 0.5, OWN, true},
-    {"fmod", f_fmod, 0, OWN, true},
-    {"remainder", f_remainder, 0.5, OWN, true},
-    {"floor_divide", f_floor_divide, 0, OWN, false},
-    {"pow", f_pow, 1, OWN, true},
-    {"lerp", f_lerp, 3, MOST, true},
-    {"addcmul", f_addcmul, 4, MOST, false},
-    {"addcdiv", f_addcdiv, 8, MOST, false},
-    {"xlogy", f_xlogy, 2, OWN, true},
-    {"log", f_log, 1, OWN, true},
-    {"log2", f_log2, 1, OWN, true},
-    {"log10", f_log10, 1, OWN, true},
-    {"log1p", f_log1p, 1, OWN, true},
-    {"exp", f_exp, 1, OWN, true},
-    {"exp2", f_exp2, 1, OWN, true},
-    {"expm1", f_expm1, 1, OWN, true},
-    {"sqrt", f_sqrt, 0.5, OWN, true},
-    {"rsqrt", f_rsqrt, 1, OWN, true},
-    {"reciprocal", f_reciprocal, 0.5, OWN, true},
-    {"sin", f_sin, 1, OWN, true},
-    {"cos", f_cos, 1, OWN, true},
-    {"tan", f_tan, 1, OWN, true},
-    {"asin", f_asin, 1, OWN, true},
-    {"acos", f_acos, 1, OWN, true},
-    {"atan", f_atan, 1, OWN, true},
-    {"atan2", f_atan2, 1, OWN, true},
-    {"sinh", f_sinh, 1, OWN, true},
-    {"cosh", f_cosh, 1, OWN, true},
-    {"tanh", f_tanh, 1, OWN, true},
-    {"asinh", f_asinh, 1, OWN, true},
-    {"acosh", f_acosh, 1, OWN, true},
-    {"atanh", f_atanh, 1, OWN, true},
-    {"erf", f_erf, 1, OWN, true},
-    {"erfc", f_erfc, 1, OWN, true},
-    {"hypot", f_hypot, 1, OWN, true},
-    {"logaddexp", f_logaddexp, 3, MOST, true},
-    {"frac", f_frac, 0, OWN, true},
-    {"round_decimals", f_round_decimals, 1, OWN, false},
-    {"sigmoid", f_sigmoid, 1, OWN, true},
-    {"log_sigmoid", f_log_sigmoid, 2, OWN, true},
-    {"silu", f_silu, 3, TAIL, true},
-    {"mish", f_mish, 3, TAIL, true},
-    {"gelu", f_gelu, 3, OWN, true}, /* its tanh form: MOST */
-    {"hardsigmoid", f_hardsigmoid, 1, ONE, true},
-    {"hardswish", f_hardswish, 2, OWN, true},
-    {"leaky_relu", f_leaky_relu, 0.5, OWN, true},
-    {"elu", f_elu, 3, OWN, true},
-    {"softplus", f_softplus, 3, OWN, true},
-    {"sigmoid_backward", f_sigmoid_backward, 2, OWN, true},
-    {"tanh_backward", f_tanh_backward, 1.5, OWN, true},
-    {"gelu_backward", f_gelu_backward, 6, MOST, true},
-    {"silu_backward", f_silu_backward, 4, MOST, true},
-    {"native_dropout_backward", f_native_dropout_backward, 1, OWN, true},
-    {"hardswish_backward", f_hardswish_backward, 3, MOST, true},
-    {"hardsigmoid_backward", f_hardsigmoid_backward, 0.5, OWN, true},
-    {"softplus_backward", f_softplus_backward, 3, MOST, true},
-    {"leaky_relu_backward", f_leaky_relu_backward, 0.5, OWN, true},
-    {"elu_backward", f_elu_backward, 4, MOST, true},
-    {"mish_backward", f_mish_backward, 6, MOST, true},
-    {"log_sigmoid_backward", f_log_sigmoid_backward, 3, TAIL, true},
-    {"celu", f_celu, 3, OWN, false},
-    {"softshrink", f_softshrink, 0.5, OWN, true},
-    {"logit", f_logit, 3, OWN, true},
-    {"logit_backward", f_logit_backward, 3, OWN, true},
-    {"prelu_kernel", f_prelu_kernel, 0.5, OWN, true},
+    {"add", f_add, true},
+    {"sub", f_sub, true},
+    {"rsub", f_rsub, true},
+    {"mul", f_mul, true},
+    {"div", f_div, true},
+    {"fmod", f_fmod, true},
+    {"remainder", f_remainder, true},
+    {"floor_divide", f_floor_divide, false},
+    {"pow", f_pow, true},
+    {"lerp", f_lerp, true},
+    {"addcmul", f_addcmul, false},
+    {"addcdiv", f_addcdiv, false},
+    {"xlogy", f_xlogy, true},
+    {"log", f_log, true},
+    {"log2", f_log2, true},
+    {"log10", f_log10, true},
+    {"log1p", f_log1p, true},
+    {"exp", f_exp, true},
+    {"exp2", f_exp2, true},
+    {"expm1", f_expm1, true},
+    {"sqrt", f_sqrt, true},
+    {"rsqrt", f_rsqrt, true},
+    {"reciprocal", f_reciprocal, true},
+    {"sin", f_sin, true},
+    {"cos", f_cos, true},
+    {"tan", f_tan, true},
+    {"asin", f_asin, true},
+    {"acos", f_acos, true},
+    {"atan", f_atan, true},
+    {"atan2", f_atan2, true},
+    {"sinh", f_sinh, true},
+    {"cosh", f_cosh, true},
+    {"tanh", f_tanh, true},
+    {"asinh", f_asinh, true},
+    {"acosh", f_acosh, true},
+    {"atanh", f_atanh, true},
+    {"erf", f_erf, true},
+    {"erfc", f_erfc, true},
+    {"hypot", f_hypot, true},
+    {"logaddexp", f_logaddexp, true},
+    {"frac", f_frac, true},
+    {"round_decimals", f_round_decimals, false},
+    {"sigmoid", f_sigmoid, true},
+    {"log_sigmoid", f_log_sigmoid, true},
+    {"silu", f_silu, true},
+    {"mish", f_mish, true},
+    {"gelu", f_gelu, true}, /* its tanh form: of the largest argument */
+    {"hardsigmoid", f_hardsigmoid, true},
+    {"hardswish", f_hardswish, true},
+    {"leaky_relu", f_leaky_relu, true},
+    {"elu", f_elu, true},
+    {"softplus", f_softplus, true},
+    {"sigmoid_backward", f_sigmoid_backward, true},
+    {"tanh_backward", f_tanh_backward, true},
+    {"gelu_backward", f_gelu_backward, true},
+    {"silu_backward", f_silu_backward, true},
+    {"native_dropout_backward", f_native_dropout_backward, true},
+    {"hardswish_backward", f_hardswish_backward, true},
+    {"hardsigmoid_backward", f_hardsigmoid_backward, true},
+    {"softplus_backward", f_softplus_backward, true},
+    {"leaky_relu_backward", f_leaky_relu_backward, true},
+    {"elu_backward", f_elu_backward, true},
+    {"mish_backward", f_mish_backward, true},
+    {"log_sigmoid_backward", f_log_sigmoid_backward, true},
+    {"celu", f_celu, false},
+    {"softshrink", f_softshrink, true},
+    {"logit", f_logit, true},
+    {"logit_backward", f_logit_backward, true},
+    {"prelu_kernel", f_prelu_kernel, true},
 };
 
-/* Nothing is computed, or drawn (rand, randn: their digests are constants), or counted (arange, linspace and, to its
- * powers, logspace). div_mode is div and floor_divide. */
-static const char *const exact[] = {"relu",
-                                    "relu6",
-                                    "copy",
-                                    "clone",
-                                    "cast",
-                                    "fill",
-                                    "zeros",
-                                    "ones",
-                                    "full",
-                                    "maximum",
-                                    "minimum",
-                                    "fmax",
-                                    "fmin",
-                                    "where",
-                                    "clamp",
-                                    "clamp_min",
-                                    "clamp_max",
-                                    "hardtanh",
-                                    "masked_fill",
-                                    "tril",
-                                    "triu",
-                                    "eq",
-                                    "ne",
-                                    "lt",
-                                    "le",
-                                    "gt",
-                                    "ge",
-                                    "logical_and",
-                                    "logical_or",
-                                    "logical_xor",
-                                    "logical_not",
-                                    "bitwise_and",
-                                    "bitwise_or",
-                                    "bitwise_xor",
-                                    "bitwise_left_shift",
-                                    "bitwise_not",
-                                    "neg",
-                                    "abs",
-                                    "floor",
-                                    "ceil",
-                                    "trunc",
-                                    "round",
-                                    "sign",
-                                    "signbit",
-                                    "isnan",
-                                    "isinf",
-                                    "isfinite",
-                                    "nan_to_num",
-                                    "threshold",
-                                    "copysign",
-                                    "heaviside",
-                                    "embedding",
-                                    "index_select",
-                                    "gather",
-                                    "flip",
-                                    "pieces",
-                                    "restride",
-                                    "rand",
-                                    "randn",
-                                    "zeros_strided",
-                                    "arange",
-                                    "linspace",
-                                    "logspace",
-                                    "hardshrink",
-                                    "hardtanh_backward",
-                                    "shrink_backward",
-                                    "div_mode",
-                                    "threshold_backward",
-                                    "bitwise_right_shift"};
+/* Rows without a formula compute nothing (exact), have no bound for a reason, or one of another kind: what is counted
+ * (arange) and div by mode, which is div and floor_divide. */
+static const char *const others[] = {"arange", "linspace", "logspace", "div_mode"};
+
+static bool needs_formula(const Case *c) {
+    for (int i = 0; i < COUNT_OF(others); i++)
+        if (!strcmp(others[i], c->row->body)) return false;
+    return c->row->bound.unit != UNIT_exact && c->row->bound.unit != UNIT_none;
+}
 
 static const Body *body_of(const Case *c) {
     for (int i = 0; i < COUNT_OF(bodies); i++)
         if (!strcmp(bodies[i].name, c->row->body)) return &bodies[i];
-    for (int i = 0; i < COUNT_OF(exact); i++)
-        if (!strcmp(exact[i], c->row->body)) return NULL;
-    ops_fail(c, "body_%s has no formula in tests/ops/check_precise.c", c->row->body);
+    if (needs_formula(c)) ops_fail(c, "body_%s has no formula in tests/ops/check_precise.c", c->row->body);
     return NULL;
 }
 
@@ -311,16 +238,17 @@ static double ulp(DType dtype, double x) {
     return isfinite(size) ? fmax(nextafter(size, 0) == 0 ? 0 : size - nextafter(size, 0), DBL_TRUE_MIN) : 0;
 }
 
-static bool is_near(DType dtype, const Body *body, const Point *p, int n, double got, Real exactly) {
+static bool is_near(DType dtype, const OpRow *row, const Point *p, double got, Real exactly) {
     const double want = dtype == DT_f32 ? (double)(float)exactly : (double)exactly;
     if (isnan(got) || isnan(want)) return isnan(got) && isnan(want);
     if (got == want) return true;
     double size = fabs(want);
-    if (body->beside == ONE) size = fmax(size, 1);
-    if (body->beside == TAIL) size = fmax(size, 128 * (dtype == DT_f32 ? (double)FLT_MIN : DBL_MIN));
-    for (int i = 0; i < n && (body->beside == MOST || p->tanh); i++)
+    const BoundUnit unit = row->bound.unit;
+    if (unit == UNIT_one) size = fmax(size, 1);
+    if (unit == UNIT_tail) size = fmax(size, 128 * (dtype == DT_f32 ? (double)FLT_MIN : DBL_MIN));
+    for (int i = 0; i < row->n_params && (unit == UNIT_largest || p->tanh); i++)
         if (isfinite(p->a[i])) size = fmax(size, (double)fabsl(p->a[i]));
-    return fabsl((Real)got - exactly) <= (Real)((body->ulps + 1e-3) * ulp(dtype, size));
+    return fabsl((Real)got - exactly) <= (Real)((row->bound.ulps + 1e-3) * ulp(dtype, size));
 }
 
 static bool is_precise(const Case *c, const Body *body, const SampleCall *call, sn_tensor *out) {
@@ -340,7 +268,7 @@ static bool is_precise(const Case *c, const Body *body, const SampleCall *call, 
         for (int i = 0; i < n; i++)
             if (of[i]) p.a[i] = of[i][k];
         const Real want = body->formula(&p);
-        good = is_near(dtype, body, &p, n, got[k], want);
+        good = is_near(dtype, c->row, &p, got[k], want);
         if (good) continue;
         ops_fail(c, "element %lld: %.17g, exactly %.20Lg (%.2f ulp) of %.17g, %.17g", (long long)k, got[k], want,
                  (double)(fabsl((Real)got[k] - want) / (Real)ulp(dtype, (double)want)), (double)p.a[0], (double)p.a[1]);
@@ -366,7 +294,13 @@ static void check_in(const Case *c, const Body *body, DType dtype) {
     }
 }
 
+static bool computes(const OpRow *row) {
+    return row->kind == KIND_pointwise || row->kind == KIND_reduction || row->kind == KIND_decomposition ||
+           row->kind == KIND_kernel;
+}
+
 void check_precise(const Case *c) {
+    if (computes(c->row) && c->row->bound.unit == UNIT_unstated) ops_fail(c, "no bound in ir/ops/bounds.def");
     if (c->row->kind != KIND_pointwise || c->row->alias_of) return;
     const Body *const body = body_of(c);
     if (body) check_in(c, body, DT_f64), check_in(c, body, DT_f32);
