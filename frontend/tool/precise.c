@@ -44,8 +44,12 @@ static sn_tensor *shaken(sn_tensor *wide, DType from) {
     return sn_mul(wide, sn_add_scalar(sn_mul_scalar(sn_sign(side), sn_float(unit)), sn_int(1)));
 }
 
+/* A number that is a tensor of no dims is rounded to the compute type, as a plain one is. */
+static bool is_number(const sn_tensor *t) { return t->base.meta->dtype == DT_f64 && t->base.meta->rank == 0; }
+
 static Val *widened(const Exactly *e, Val *val) {
     sn_tensor *const t = (sn_tensor *)val;
+    if (t && is_number(t) && e->node->row->kind == KIND_pointwise) return (Val *)sn_to(sn_to(t, SN_F32), SN_F64);
     if (!t || !is_narrow(t->base.meta->dtype)) return val;
     sn_tensor *const wide = sn_to(t, SN_F64);
     return wide ? &(e->shaken ? shaken(wide, t->base.meta->dtype) : wide)->base : NULL;
@@ -56,6 +60,7 @@ static bool is_dtype(ParamType type) { return type == PT_dtype || type == PT_dty
 static Arg exact_arg(const Exactly *e, int i, Arg arg) {
     if (arg.kind == ARG_tensor) arg.val = widened(e, arg.val);
     if (arg.kind == ARG_int && is_dtype(e->node->row->params[i].type) && is_narrow((DType)arg.i)) arg.i = DT_f64;
+    if (arg.kind == ARG_float) arg.f = (double)(float)arg.f; /* as the compute type has it */
     if (arg.kind == ARG_float && e->shaken) arg.f *= 1 + 0x1p-23;
     if (arg.kind != ARG_tensors) return arg;
     Val **const vals = ARENA_ARRAY(e->arena, Val *, arg.n + 1);
@@ -237,7 +242,8 @@ static bool is_beyond(const Locator *l, Exactly *e, const Arg *args, sn_tensor *
     Measured m = {.n = 0};
     Changes changes;
     bool beyond = beside(&m, e->node, outs, exact) && any_beyond(l, e->node, args, &m, NULL);
-    if (beyond && find_changes(e, args, m.exact, &changes) == ST_OK)
+    const bool exactly = e->node->row->kind == KIND_pointwise; /* the bound alone counts */
+    if (beyond && !exactly && find_changes(e, args, m.exact, &changes) == ST_OK)
         beyond = any_beyond(l, e->node, args, &m, &changes);
     for (int k = 0; k < m.n; k++) host_value_free(&m.value[k]), host_value_free(&m.exact[k]);
     return beyond;
