@@ -2,9 +2,9 @@
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, decomp_var_default, decomp_var_dim,
-    decomp_std_default, decomp_std_dim, decomp_var_mean, decomp_var_mean_default, decomp_var_mean_dim,
-    decomp_logsumexp, decomp_dropout, decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int,
-    decomp_index_select_backward, decomp_gather_backward, decomp_embedding_backward;
+    decomp_std_default, decomp_std_dim, decomp_var_mean, decomp_var_mean_default, decomp_var_mean_dim, decomp_logsumexp,
+    decomp_dropout, decomp_layer_norm, decomp_softmax_int, decomp_log_softmax_int, decomp_index_select_backward,
+    decomp_gather_backward, decomp_embedding_backward;
 
 Status decomp_square(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const bool is_bool = args[0].val->meta->dtype == DT_bool; /* a power of 2, an int, joins in PyTorch */
@@ -78,7 +78,7 @@ Status decomp_logsumexp(Builder *b, const OpRow *row, const Arg *args, Val **out
         return done1(outs,
                      in_dtype(b, E(b, log, V(E(b, sum_dim_IntList, V(E(b, exp, V(x))), args[1], args[2]))), dtype));
     Val *const most = E(b, amax, V(x), args[1], A_BOOL(true));
-    Val *const m = E(b, where_self, V(E(b, isinf, V(most))), F(0), V(most));
+    Val *const m = E(b, detach, V(E(b, where_self, V(E(b, isinf, V(most))), F(0), V(most)))); /* any number would do */
     const bool drop = !(args[2].kind == ARG_bool && args[2].i) && args[0].val->meta->rank;
     Val *const sum = E(b, sum_dim_IntList, V(E(b, exp, V(E(b, sub_Tensor, V(x), V(m))))), args[1], A_BOOL(!drop));
     Val *const above = drop ? E(b, squeeze_dims, V(m), args[1]) : m;

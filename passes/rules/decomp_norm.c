@@ -8,8 +8,7 @@
 
 DecompFn decomp_fused_rms_norm, decomp_rms_norm;
 DecompFn decomp_softmax, decomp_safe_softmax, decomp_log_softmax, decomp_softmax_backward, decomp_log_softmax_backward;
-DecompFn decomp_native_layer_norm, decomp_native_layer_norm_backward, decomp_native_dropout, decomp_var,
-    decomp_std;
+DecompFn decomp_native_layer_norm, decomp_native_layer_norm_backward, decomp_native_dropout, decomp_var, decomp_std;
 
 static DType softmax_dtype(const Arg *args) { /* half_to_float */
     return args[2].kind == ARG_bool && args[2].i ? DT_f32 : args[0].val->meta->dtype;

@@ -1,4 +1,5 @@
-/* decomp_vector_norm.c: norms of vectors. Squares are summed by fused multiply-adds, in a type that holds them. */
+/* decomp_vector_norm.c: norms of vectors. Squares are summed by fused multiply-adds, in a type that holds them, and so are
+ * other powers, whose roundings the root multiplies. */
 #include <math.h>
 
 #include "passes/rules/decomp.h"
@@ -39,7 +40,7 @@ Status decomp_vector_norm(Builder *b, const OpRow *row, const Arg *args, Val **o
     } else if (order == 1) {
         norm = E(b, sum_dim_IntList, V(E(b, abs, V(x))), dims, keepdim);
     } else {
-        norm = of_order(b, x, order, dims, keepdim);
+        norm = of_order(b, squarable(b, given), order, dims, keepdim);
     }
     return done1(outs, in_dtype(b, norm, dtype));
 }

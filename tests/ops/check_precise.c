@@ -1,7 +1,7 @@
 /* check_precise.c: every body that rounds, in f64 and f32, against its formula in long double (64 bits of significand):
  * what a literal that is wrong in its seventh digit, or a formula that loses digits, would show. The bounds are those of
  * ir/ops/bounds.def; a body that rounds and has no formula in `bodies` fails by name, as does a row that computes and
- * states no bound. Reductions, losses and norms: check_fold.c.
+ * states no bound. Reductions, losses and norms: unit/test_folds.c.
  *
  * Samples are drawn as in the other modes and, where the bound holds for all of them, over many orders of magnitude. */
 #include "tests/ops/ops.h"
