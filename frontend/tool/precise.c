@@ -45,11 +45,11 @@ static sn_tensor *shaken(sn_tensor *wide, DType from) {
 }
 
 /* A number that is a tensor of no dims is rounded to the compute type, as a plain one is. */
-static bool is_number(const sn_tensor *t) { return t->base.meta->dtype == DT_f64 && t->base.meta->rank == 0; }
+static bool is_wide_number(const sn_tensor *t) { return t->base.meta->dtype == DT_f64 && t->base.meta->rank == 0; }
 
 static Val *widened(const Exactly *e, Val *val) {
     sn_tensor *const t = (sn_tensor *)val;
-    if (t && is_number(t) && e->node->row->kind == KIND_pointwise) return (Val *)sn_to(sn_to(t, SN_F32), SN_F64);
+    if (t && is_wide_number(t) && e->node->row->kind == KIND_pointwise) return (Val *)sn_to(sn_to(t, SN_F32), SN_F64);
     if (!t || !is_narrow(t->base.meta->dtype)) return val;
     sn_tensor *const wide = sn_to(t, SN_F64);
     return wide ? &(e->shaken ? shaken(wide, t->base.meta->dtype) : wide)->base : NULL;

@@ -15,15 +15,16 @@ Val *in_dtype(Builder *b, Val *x, DType dtype); /* x itself if it has the dtype 
 Val *widened(Builder *b, Val *x);               /* half dtypes to f32; NULL stays NULL */
 /* A wider dtype, which holds the squares of all numbers: f16 to f32, others to f64; NULL stays NULL. */
 Val *squarable(Builder *b, Val *x);
-/* x over dims (ints, or A_NONE for all) by the power of two at or below its largest element (least: its smallest) in size,
- * so that powers of it neither overflow nor vanish. The quotient is exact where it is no denormal. */
+/* x over dims (ints, or A_NONE for all) by the power of two at or below its largest element (least: its smallest) in
+ * size, so that powers of it neither overflow nor vanish. The quotient is exact where it is no denormal. */
 typedef struct Scaled {
     Val *x, *by; /* with size-1 dims; NULL: 1 */
 } Scaled;
 Scaled scaled_over(Builder *b, Val *x, Arg dims, bool least);
 /* Of f64, which has no wider dtype; others as they are. */
 Scaled scaled_f64(Builder *b, Val *x, Arg dims);
-Val *unscaled(Builder *b, Val *y, const Scaled *scale); /* y by, y of the same elements */
+/* y times what x was divided by, y: over the same dims. */
+Val *unscaled(Builder *b, Val *y, const Scaled *scale);
 Val *sum_over(Builder *b, Val *x, const int64_t *dims, int n, bool keepdim); /* n 0: all dims */
 /* The first two moments of floats over dims, in x's dtype, for every op that normalises or gives a variance. The mean
  * is rounded, so the deviations from it do not add up to 0: what that adds to their squares is taken off again (their

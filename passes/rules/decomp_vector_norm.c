@@ -1,5 +1,5 @@
-/* decomp_vector_norm.c: norms of vectors. Squares are summed by fused multiply-adds, in a type that holds them, and so are
- * other powers, whose roundings the root multiplies. */
+/* decomp_vector_norm.c: norms of vectors. Squares are summed by fused multiply-adds, in a type that holds them; other
+ * powers, too, whose roundings the root multiplies. */
 #include <math.h>
 
 #include "passes/rules/decomp.h"

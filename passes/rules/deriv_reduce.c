@@ -124,8 +124,8 @@ typedef struct NormSlope {
     double order;
 } NormSlope;
 
-/* Below 1: an x of 0 has no slope. Orders below 0 raise norm / |x|, which is at most 1; where the norm is no number, nor
- * is any slope. */
+/* Below 1: an x of 0 has no slope. Orders below 0 raise norm / |x|, which is at most 1; where the norm is no number,
+ * nor is any slope. */
 static Val *steep_slope(const NormSlope *n, Val *size) {
     Builder *const b = n->b;
     const double p = n->order;

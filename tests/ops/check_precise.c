@@ -1,5 +1,5 @@
 /* check_precise.c: every body that rounds, in f64 and f32, against its formula in long double (64 bits of significand):
- * what a literal that is wrong in its seventh digit, or a formula that loses digits, would show. The bounds are those of
+ * what a literal that is wrong in its seventh digit, or a formula that loses digits, would show. Bounds are those of
  * ir/ops/bounds.def; a body that rounds and has no formula in `bodies` fails by name, as does a row that computes and
  * states no bound. Reductions, losses and norms: unit/test_folds.c.
  *

@@ -85,8 +85,8 @@ static const Fold folds[] = {
 #undef FOLD
 };
 
-/* What is further off than PyTorch's by some roundings: sums of more terms (gradients), a rounded rstd. Nothing else may
- * be. */
+/* What is further off than PyTorch's by some roundings: sums of more terms (gradients), a rounded rstd. Nothing else
+ * may be. */
 static const struct {
     const char *name;
     sn_dtype dtype;
