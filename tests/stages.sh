@@ -8,7 +8,8 @@
 #   format       clang-format of all C                               the same
 #   tests        unit, golden, samples, cases, tree; ops on pairs;   all cases of ops, on the CPU and twice on CUDA; 100
 #                cuda with 20 random programs; 300 random programs;  random programs of cuda, and those once found; 1,000
-#                a part (sn_part) of random nests and products
+#                a part (sn_part) of random nests and products,      random programs; NVIDIA's compiler, where it is
+#                without NVIDIA's compiler
 #   sanitizers   unit, golden, ops on pairs, but for what is about   unit, ops, golden, samples, cases, cuda whole
 #                numbers, generated code, times or pages
 #                (SINTER_SANITIZE in CMakeLists.txt); 20 random

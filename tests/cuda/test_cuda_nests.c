@@ -152,7 +152,7 @@ START_TEST(compiles_without_spills) {
     const char *why;
     CudaCode code;
     Program program;
-    unsetenv("SINTER_CUDA_NVRTC");
+    use_real_nvrtc();
     if (!nvrtc_find(&why)) {
         printf("skipped: %s\n", why);
         return;

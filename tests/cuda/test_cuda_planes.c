@@ -392,7 +392,7 @@ static void expect_clean(const char *name, DType dtype, const char *text, int ar
 
 START_TEST(compiles_without_spills) {
     const char *why;
-    unsetenv("SINTER_CUDA_NVRTC");
+    use_real_nvrtc();
     if (!nvrtc_find(&why)) {
         printf("skipped: %s\n", why);
         return;

@@ -197,7 +197,7 @@ static void expect_no_spills(const char *log) {
 START_TEST(compiles_without_spills) {
     const char *why;
     CudaCode code;
-    unsetenv("SINTER_CUDA_NVRTC");
+    use_real_nvrtc();
     if (!nvrtc_find(&why)) {
         printf("skipped: %s\n", why);
         return;

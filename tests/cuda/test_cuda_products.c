@@ -228,7 +228,7 @@ static void compile_core(CudaCore core, int arch) {
 START_TEST(cores_compile_without_spills) {
     static const DType others[] = {DT_f64, DT_i32, DT_i64, DT_f16, DT_bf16};
     const char *why;
-    unsetenv("SINTER_CUDA_NVRTC");
+    use_real_nvrtc();
     if (!nvrtc_find(&why)) {
         printf("skipped: %s\n", why);
         return;
