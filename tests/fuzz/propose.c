@@ -140,7 +140,8 @@ static const ShapeRow shapes[] = {
     {"expand_as", {"1b", "ab"}},
     {"view_as", {"ab", "a1b"}},
     {"reshape_as", {"ab", "1ab"}},
-    {"as_strided", {"ab", "[b,a", "[1,b", "*"}},
+    {"as_strided", {"ab", "[b,a", "[1,b", "=0"}}, /* all of it: any other offset ends outside */
+    {"as_strided", {"4b", "[3,b", "[b,1", "#b"}},
     {"as_strided", {"ab", "[a", "[b", "=0"}},
     {"unflatten", {"ab", "=0", "[1,a"}},
     {"unflatten", {"ab", "=1", "[-1,1"}},
@@ -761,6 +762,16 @@ static void make_unit(Gen *g, FzStep *step, int i) {
     if (gen_try(g, &inside)) step->args[i].value = inside.out;
 }
 
+/* Of ints that divide, those made odd: none is 0. */
+static void make_divisor(Gen *g, const OpRow *row, FzStep *step) {
+    const OpRow *const checked = row->alias_of ? row->alias_of : row;
+    const int i = checked->check.kind == CHECK_divisor ? op_param_find(checked, checked->check.param) : -1;
+    if (i < 0 || i >= step->n_args || step->args[i].kind != FZ_value || !gen_chance(g, 90)) return;
+    if (!dtype_is_int(gen_dtype(g, step->args[i].value))) return;
+    FzStep odd = {.kind = FZ_op, .op = "aten::bitwise_or.Scalar", .args = {step->args[i], plain_int(1)}, .n_args = 2};
+    if (gen_try(g, &odd)) step->args[i].value = odd.out;
+}
+
 /* The remainder of what was chosen, where it is not known to lie below the bound: a value, or -1. */
 static int position_below(Gen *g, int value, int64_t bound) {
     const GenVal *const v = &g->v[value];
@@ -790,6 +801,7 @@ static void make_positions(Gen *g, const OpRow *row, FzStep *step) {
 static void enter_domain(Gen *g, const OpRow *row, OpForm form, FzStep *step) {
     const int unit = unit_argument(row);
     if (row->check.bound) make_positions(g, row, step);
+    make_divisor(g, row, step);
     if (unit > 0 || form != FORM_inplace) make_unit(g, step, unit);
     if (row->check.kind == CHECK_unit && row->check.of) make_unit(g, step, op_param_find(row, row->check.of));
 }
