@@ -12,6 +12,7 @@ static void narrow(Narrowing *n, const Val *val, ValueDomain to) {
     if (!val) return;
     ValueDomain *const own = &n->at[((const GVal *)val)->id];
     own->unit |= to.unit, own->leaf |= to.leaf, own->bags |= to.bags;
+    own->written |= to.written, own->untracked |= to.untracked;
     if (!to.counted) return;
     const int64_t least = own->counted && own->least > to.least ? own->least : to.least;
     const int64_t past = own->counted && own->past < to.past ? own->past : to.past;
@@ -33,6 +34,12 @@ static void compute_of_zeros(Narrowing *n, const Node *node) {
             narrow(n, node->args[i].val, (ValueDomain){.counted = true, .past = 1});
 }
 
+/* A copy is memory of its own. */
+static ValueDomain moved(const Node *node, ValueDomain of_result) {
+    of_result.written &= node->row->kind == KIND_view;
+    return of_result;
+}
+
 /* Through ops that move elements: whole views and copies, those of slices from their first argument alone. */
 static void pass_on(Narrowing *n, const Node *node) {
     const OpRow *const row = node->row;
@@ -40,7 +47,7 @@ static void pass_on(Narrowing *n, const Node *node) {
     if (!whole && !(row->flags & OPF_slices)) return compute_of_zeros(n, node);
     for (int i = 0; i < (whole ? row->n_params : 1); i++)
         for (int k = 0; k < node->n_outs; k++)
-            if (node->outs[k].base.meta) narrow_all(n, &node->args[i], n->at[node->outs[k].id]);
+            if (node->outs[k].base.meta) narrow_all(n, &node->args[i], moved(node, n->at[node->outs[k].id]));
 }
 
 static void ask_positions(Narrowing *n, const Node *node, const Arg *checked) {
@@ -93,12 +100,39 @@ static void ask_domain(Narrowing *n, const Node *node) {
         ask_positions(n, node, checked), ask_bags(n, node, checked);
 }
 
+static bool is_input_memory(const Val *val) {
+    const GVal *v = (const GVal *)val;
+    while (v && v->def && v->alias >= 0) v = (const GVal *)v->def->args[v->alias].val;
+    return v && !v->def;
+}
+
+/* An input takes no history from what is written to it: the next call would go back through it again. */
+static bool writes_input(const Node *node) { return node->form == FORM_inplace && is_input_memory(node->args[0].val); }
+
+static bool has_untracked(const Narrowing *n, const Node *node) {
+    const bool loop = node->row->id == OP_while_loop; /* [semantics T3] */
+    bool any = node->form == FORM_out || loop || writes_input(node);
+    for (int k = 0; k < node->n_outs; k++) any |= node->outs[k].base.meta && n->at[node->outs[k].id].untracked;
+    return any;
+}
+
+/* What is written, and what autograd refuses; a written form's result is what it writes. */
+static void follow_gradients(Narrowing *n, const Node *node) {
+    const bool untracked = has_untracked(n, node);
+    for (int i = 0; i < node->n_args; i++) {
+        const bool own = i < node->row->n_params;
+        const bool written = !own || (i == 0 && node->form == FORM_inplace) || param_is_written(&node->row->params[i]);
+        narrow_all(n, &node->args[i], (ValueDomain){.written = written, .untracked = untracked});
+    }
+}
+
 ValueDomain *graph_domains(Graph *graph, Arena *arena, const int64_t *symbols) {
     graph_number(graph);
     Narrowing n = {graph, symbols, ARENA_ARRAY(arena, ValueDomain, graph->n_vals + 1)};
     for (const Node *node = n.at ? graph->last : NULL; node; node = node->prev) {
         pass_on(&n, node);
         ask_domain(&n, node);
+        follow_gradients(&n, node);
     }
     return n.at;
 }

@@ -178,7 +178,8 @@ static void add_input(const Maker *m, const Wanted *w) {
     InputLayout layout;
     if (wanted_layout(m, w->meta, &layout) != ST_OK) return;
     sn_tensor *const made = laid_out(m, w, &layout);
-    if (made && (m->o->grad || w->domain.leaf) && dtype_is_float(w->meta->dtype)) sn_requires_grad_(made, true);
+    const bool tracked = m->o->grad && !w->domain.written && !w->domain.untracked;
+    if (made && (tracked || w->domain.leaf) && dtype_is_float(w->meta->dtype)) sn_requires_grad_(made, true);
     if (made && m->t->n_in == TARGET_INPUTS)
         error_raise(ST_UNSUPPORTED, "it has more than %d inputs", TARGET_INPUTS);
     else if (made)
