@@ -35,7 +35,7 @@ static void compute_of_zeros(Narrowing *n, const Node *node) {
 }
 
 /* A copy is memory of its own. */
-static ValueDomain moved(const Node *node, ValueDomain of_result) {
+static ValueDomain of_memory(const Node *node, ValueDomain of_result) {
     of_result.written &= node->row->kind == KIND_view;
     return of_result;
 }
@@ -47,7 +47,7 @@ static void pass_on(Narrowing *n, const Node *node) {
     if (!whole && !(row->flags & OPF_slices)) return compute_of_zeros(n, node);
     for (int i = 0; i < (whole ? row->n_params : 1); i++)
         for (int k = 0; k < node->n_outs; k++)
-            if (node->outs[k].base.meta) narrow_all(n, &node->args[i], moved(node, n->at[node->outs[k].id]));
+            if (node->outs[k].base.meta) narrow_all(n, &node->args[i], of_memory(node, n->at[node->outs[k].id]));
 }
 
 static void ask_positions(Narrowing *n, const Node *node, const Arg *checked) {
@@ -110,7 +110,7 @@ static bool is_input_memory(const Val *val) {
 static bool writes_input(const Node *node) { return node->form == FORM_inplace && is_input_memory(node->args[0].val); }
 
 static bool has_untracked(const Narrowing *n, const Node *node) {
-    const bool loop = node->row->id == OP_while_loop; /* [semantics T3] */
+    const bool loop = node->row->flags & OPF_flow && !node->row->derivative; /* [semantics T3] */
     bool any = node->form == FORM_out || loop || writes_input(node);
     for (int k = 0; k < node->n_outs; k++) any |= node->outs[k].base.meta && n->at[node->outs[k].id].untracked;
     return any;

@@ -1,6 +1,7 @@
 /* domains.h: which values of a graph's inputs its ops take: positions lie inside of what they are positions in, numbers
  * that ints are divided by are not 0, probabilities lie from 0 to 1, what gradients are asked for requires them. Read
- * from the rows (column .check), forms and flags, and followed from the op back to the input through ops that only move elements. */
+ * from the rows (column .check), forms and flags, and followed from the op back to the input through ops that only move
+ * elements; what has no gradient through all ops. */
 #ifndef SINTER_TOOL_DOMAINS_H
 #define SINTER_TOOL_DOMAINS_H
 #include "ir/graph.h"

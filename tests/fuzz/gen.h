@@ -72,10 +72,12 @@ bool gen_remains_valid(const FzProgram *p, const FzVary *vary);
 
 /* patterns.c: adds some steps that belong together, or the first of them. */
 void gen_pattern(Gen *g);
-void gen_bools(Gen *g);     /* bools in order */
-void gen_cast_leaf(Gen *g); /* a leaf that is written between two uses in a region of autocast */
-void gen_shifted(Gen *g);   /* writes into memory that inputs share at changing offsets */
-void gen_generator(Gen *g); /* random numbers around changes of the generator's state */
+void gen_bools(Gen *g);      /* bools in order */
+void gen_branching(Gen *g);  /* a float that the rule of a composite branches on */
+void gen_read_again(Gen *g); /* memory that is read again behind kernels that might have taken it */
+void gen_cast_leaf(Gen *g);  /* a leaf that is written between two uses in a region of autocast */
+void gen_shifted(Gen *g);    /* writes into memory that inputs share at changing offsets */
+void gen_generator(Gen *g);  /* random numbers around changes of the generator's state */
 /* weave.c: pointwise ops over the sizes of an input, with others between. */
 void gen_weave(Gen *g, int steps);
 /* user_ops.c: an op of the program's own: one by a scalar expression, or one that writes an argument. */

@@ -588,6 +588,7 @@ static void add_groups(Gen *g) {
     if (gen_chance(g, 1)) gen_generator(g);
     if (gen_chance(g, 5)) add_flow(g);
     if (gen_chance(g, 1)) gen_bools(g);
+    if (gen_chance(g, 2)) gen_read_again(g);
     if (g->training && gen_chance(g, g->autocast ? 30 : 6)) gen_cast_leaf(g);
     if (gen_chance(g, 8)) gen_shifted(g);
     if (gen_chance(g, 4)) gen_user_op(g); /* no plan is saved with one */
@@ -748,6 +749,7 @@ static void generate(FzProgram *p, uint64_t seed, int64_t *form_uses, bool state
     for (int i = 0; p->given && i < p->n_inputs; i++) p->inputs[i].closed = false; /* replay binds it */
     const bool woven = !stateful && seed % WOVEN_EVERY == 1;
     add_steps(&g, woven ? 1 : 3 + (int)gen_below(&g, 12));
+    if (p->given) gen_branching(&g);
     if (woven) gen_weave(&g, 15 + (int)gen_below(&g, 15));
     choose_returns(&g);
     if (!stateful && !g.one_graph) gen_regions(&g);

@@ -84,9 +84,11 @@ static void written_views(Gen *g) {
     const int other = gen_chance(g, 30) ? view_of(g, view) : view;
     if (write(g, gen_chance(g, 50) ? base : view) < 0) return;
     maybe_break(g, 5);
-    use(g, view), use(g, base), use(g, other < 0 ? view : other);
+    const int first = use(g, view); /* makes the view's history again, newer than its own */
+    use(g, base), use(g, other < 0 ? view : other);
     const int total = CALL(g, "aten::mul.Tensor", of_value(view), of_float(3));
-    if (total >= 0 && gen_chance(g, 25)) backward_from(g, total);
+    const int root = gen_chance(g, 50) ? total : first;
+    if (root >= 0 && gen_chance(g, 40)) backward_from(g, root);
 }
 
 /* Memory made here is filled through views and returned. */
@@ -139,6 +141,35 @@ static void written_meanwhile(Gen *g) {
     CALL(g, "aten::mul_.Tensor", of_value(memory), of_float(0.5));
     add(g, (FzStep){.kind = FZ_grad_mode, .times = SN_GRAD_ON});
     if (sum >= 0) add(g, (FzStep){.kind = FZ_backward, .value = sum});
+}
+
+static int sorted(Gen *g, int v) { return CALL(g, "aten::sort", of_value(v), of_int(-1), (FzArg){.kind = FZ_bool}); }
+
+/* Memory that no other kernel may have yet: what a pointwise one reads, of two kernels that nothing fuses with, is read
+ * again behind the second, at once or later. 64 rows, so that it is more than what one line of a cache holds. */
+void gen_read_again(Gen *g) {
+    const int from = gen_any(g);
+    if (from < 0 || !dtype_is_float(gen_dtype(g, from)) || gen_rank(g, from) > 2) return;
+    if (g->p->n_steps > FZ_STEPS - 16 || g->p->n_values > FZ_VALUES - 24) return;
+    FzArg repeats = {.kind = FZ_ints, .n = gen_rank(g, from) + 1};
+    for (int i = 0; i < repeats.n; i++) repeats.ints[i] = (FzInt){i == repeats.n - 1 ? 64 : 1, -1};
+    const int wide = CALL(g, "aten::repeat", of_value(from), repeats);
+    const int held = wide < 0 ? -1 : sorted(g, wide), next = held < 0 ? -1 : use(g, held);
+    const int other = next < 0 ? -1 : sorted(g, gen_chance(g, 50) ? next : use(g, next));
+    const int both = other < 0 ? -1 : CALL(g, "aten::mul.Tensor", of_value(other), of_value(held));
+    if (both >= 0 && gen_chance(g, 70)) g->result = both;
+}
+
+/* A float on which the rule of a composite branches, in a program whose numbers the calls give. */
+void gen_branching(Gen *g) {
+    static const double exponents[] = {0.5, 1.5, 2, 3};
+    const int v = tracked(g, false) >= 0 ? tracked(g, false) : gen_any(g);
+    if (v < 0 || !dtype_is_float(gen_dtype(g, v))) return;
+    const FzArg x = of_value(v), number = of_float(exponents[gen_below(g, COUNT_OF(exponents))]);
+    const int made = gen_chance(g, 40)   ? CALL(g, "aten::norm.Scalar", x, number)
+                     : gen_chance(g, 50) ? CALL(g, "aten::float_power.Tensor_Scalar", x, number)
+                                         : CALL(g, "aten::dist", x, of_value(scaled(g, v, 0.5)), number);
+    if (made >= 0) g->result = made;
 }
 
 void gen_pattern(Gen *g) {

@@ -1,6 +1,7 @@
 /* check_resized.c: one function, compiled with all sizes symbolic, takes the same call of a row at other sizes without
  * compiling again, with eager's results and gradients: each size of the tensors that eager lets vary alone, and all
- * together. Two reasons are not the row's: a size of 0 or 1, and a number of the sample that equals a size. Rows whose nature asks for another graph are listed in symbolic.c. */
+ * together. Two reasons are not the row's: a size of 0 or 1, and a number of the sample that equals a size. Rows whose
+ * nature asks for another graph are listed in symbolic.c. */
 #define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* symbols.h: how the numbers of a call follow from its inputs, in replay functions [semantics C6], and in the first call
- * of others whose sizes are to be symbols: there only what composites compute of sizes is learnt, and host code sees
- * plain numbers.
+/* symbols.h: how the numbers of a call follow from its inputs, in replay functions [semantics C6], and in the first
+ * call of others whose sizes are to be symbols: there only what composites compute of sizes is learnt, and host code
+ * sees plain numbers.
  *
  * While the body of such a function is captured, every size >= 2 and every int among its inputs is a free symbol, and
  * each op's meta rule runs a second time on symbolic metadata. So a number that came through sn_sym_* or a meta rule is
