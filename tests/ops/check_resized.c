@@ -149,9 +149,6 @@ static void check_both(const Case *c, const Resize *resize, Resized *resized) {
     if (!check_resize(c, resize, NULL, resized)) check_resize(c, NULL, resize, resized);
 }
 
-/* Gradients that are zeros eagerly and none where they are compiled: no sum has been asked of the only weight. */
-static bool is_open(const Case *c) { return c->row->id == OP_native_batch_norm_backward && strstr(c->line, "[0,1,0]"); }
-
 /* Each size above 1 of the call's tensors, once. */
 static int distinct_sizes(const SampleCall *call, int64_t *sizes, int room) {
     int n = 0;
@@ -182,7 +179,7 @@ void check_resized(const Case *c) {
     if (c->row->flags & OPF_internal) ops_count(); /* only graphs have them */
     if (c->row->flags & OPF_internal || !is_usual(c) || !ops_run(c, &call, outs, &resized.n_out)) return;
     const int n = distinct_sizes(&call, sizes, MOST_SIZES);
-    const bool differentiable = c->row->derivative && c->style.dtype == DT_f32 && !is_open(c);
+    const bool differentiable = c->row->derivative && c->style.dtype == DT_f32;
     failpoint_set("codegen");
     for (resized.backward = false;; resized.backward = true) {
         for (int i = 0; i < COUNT_OF(all); i++) check_both(c, &all[i], &resized);

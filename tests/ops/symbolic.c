@@ -13,6 +13,7 @@ typedef struct Unlowered {
 
 static const Unlowered unlowered[] = {
     {"aten::diff", SYMBOLIC_resized, "as many slices as n says, but none from a size on"},
+    {"aten::cumprod", SYMBOLIC_resized, "backward: as many steps as the logarithm of the size"},
     {"aten::conv1d.padding", SYMBOLIC_resized, "an odd sum of pads is an op more"},
     {"aten::conv2d.padding", SYMBOLIC_resized, "an odd sum of pads is an op more"},
     {"aten::embedding_bag.padding_idx", SYMBOLIC_resized, "a row counted from the end, where its part takes an int"},

@@ -295,8 +295,9 @@ static const struct {
     {"cuda", check_cuda, EACH_native},
 };
 
-/* Of rows that do not compile with all sizes symbolic: none that does. */
+/* Of rows that do not compile with all sizes symbolic: none that does. A draw need not have the case. */
 static void look_at_list(CaseFn *fn) {
+    if (pairs) return;
     if (fn == check_symbolic) n_failed += symbolic_stale(only_row, SYMBOLIC_forward);
     if (fn == check_leaves) n_failed += symbolic_stale(only_row, SYMBOLIC_backward);
     if (fn == check_resized) n_failed += symbolic_stale(only_row, SYMBOLIC_resized);
