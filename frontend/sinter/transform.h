@@ -88,8 +88,8 @@ typedef struct sn_checkpoint_options {
        always computed again; a write into a result that is saved is an error (SN_ERR_STATE). */
     const char *const *save;
     /* Asked in the forward, for each op that `save` does not name; NULL: all are computed again. Under autocast casts
-       are among the ops ("aten::_to_copy"): with `save` or a policy the body makes one for each use, as PyTorch does with
-       cache_enabled=False. */
+       are among the ops ("aten::_to_copy"): with `save` or a policy the body makes one for each use, as PyTorch does
+       with cache_enabled=False. */
     sn_checkpoint_choice (*policy)(void *context, const char *op);
     void *context;
     /* Once, with the closure, when no backward can run the body again: in a compiled function, once it has returned,

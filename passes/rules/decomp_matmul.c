@@ -127,7 +127,8 @@ Status decomp_baddbmm_dtype(Builder *b, const OpRow *row, const Arg *args, Val *
                          widely(b, &args[2], &args[3]), args[4], args[5]));
 }
 
-/* Key or value heads shared by groups of query heads, repeated; as many as those, not at all, whatever symbols they are. */
+/* Key or value heads shared by groups of query heads, repeated; as many as those, not at all, whatever symbols they
+ * are. */
 static Val *repeat_heads(Builder *b, Val *x, int64_t heads) {
     if (!x) return NULL;
     const Meta *const meta = x->meta;

@@ -14,7 +14,7 @@ enum { KEY_BITS = 20 };
 #define ANSWERED (1ull << 63)
 #define UNKNOWN  (1ull << 62)
 
-static uint64_t key_of(uint32_t needs, uint32_t results) {
+static uint64_t question_of(uint32_t needs, uint32_t results) {
     return ANSWERED | (uint64_t)needs << 2 * KEY_BITS | (uint64_t)results << KEY_BITS;
 }
 
@@ -31,7 +31,7 @@ static Node *node_of(Graph *graph, const OpRow *row, const Arg *args) {
     return graph_append(graph, row, FORM_functional, own);
 }
 
-static Status run_rule(Graph *graph, const Node *node, uint32_t needs, uint32_t results, uint32_t *reached) {
+static Status reach_by_rule(Graph *graph, const Node *node, uint32_t needs, uint32_t results, uint32_t *reached) {
     bool wanted[MAX_ARGS] = {false};
     const Meta *arg_meta[MAX_ARGS] = {NULL}, *result_meta[MAX_OUTS] = {NULL};
     Val *grad_in[MAX_ARGS] = {NULL}, *values[MAX_OUTS] = {NULL}, *grads[MAX_OUTS] = {NULL};
@@ -54,12 +54,12 @@ static Status run_rule(Graph *graph, const Node *node, uint32_t needs, uint32_t 
     return ST_OK;
 }
 
-static bool ask(const OpRow *row, const Arg *args, uint32_t needs, uint32_t results, uint32_t *reached) {
+static bool ask_rule(const OpRow *row, const Arg *args, uint32_t needs, uint32_t results, uint32_t *reached) {
     Arena *const arena = arena_new();
     Capture *const capture = runtime_hooks.capture_suspend();
     Graph *const graph = arena ? graph_new(arena, row->base) : NULL;
     Node *const node = graph ? node_of(graph, row, args) : NULL;
-    const bool known = node && run_rule(graph, node, needs, results, reached) == ST_OK;
+    const bool known = node && reach_by_rule(graph, node, needs, results, reached) == ST_OK;
     runtime_hooks.capture_resume(capture);
     error_clear(); /* a backward that runs says it */
     arena_free(arena);
@@ -70,11 +70,11 @@ bool custom_derivative_reaches(const OpRow *row, const Arg *args, uint32_t needs
     DynamicOp *const op = (DynamicOp *)(uintptr_t)op_dynamic(row);
     *reached = needs;
     if (!op || !op->derivative || op->rule || op->n_written || row->n_params > KEY_BITS) return true;
-    const uint64_t key = key_of(needs, results), all = (1ull << KEY_BITS) - 1;
+    const uint64_t key = question_of(needs, results), all = (1ull << KEY_BITS) - 1;
     uint64_t answer = atomic_load(&op->reached);
     if ((answer & ~(UNKNOWN | all)) != key) {
         uint32_t set = 0;
-        answer = key | (ask(row, args, needs, results, &set) ? set : UNKNOWN);
+        answer = key | (ask_rule(row, args, needs, results, &set) ? set : UNKNOWN);
         atomic_store(&op->reached, answer);
     }
     *reached = (uint32_t)(answer & all);

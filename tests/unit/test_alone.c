@@ -62,8 +62,8 @@ START_TEST(from_a_file) {
     remove(path);
 }
 
-/* What autocast does with an op is among the graph's ops; the mode of the call is not asked again, nor that of a backward:
- * the body sets its own for parts of itself. */
+/* What autocast does with an op is among the graph's ops; the mode of the call is not asked again, nor that of a
+ * backward: the body sets its own for parts of itself. */
 static sn_status casting_body(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const w = sn_in(f, 1);
     const sn_dtype caller = sn_autocast_set(SN_CPU, SN_BF16);
