@@ -74,6 +74,7 @@ typedef struct PlanOp { /* an op of the lowered graph, for errors and explain */
 typedef struct PlanArena { /* the memory of one device for one call */
     Device device;
     int64_t bytes; /* may be symbolic; 64-byte aligned parts */
+    int64_t most;  /* bytes of slots that are alive at once, by the hints */
 } PlanArena;
 
 /* Two nests that the scheduler made one, or that it could have. */
@@ -105,6 +106,9 @@ typedef struct Plan {
     VEC(Slot) slots;
     VEC(Step) steps;
     VEC(PlanArena) arenas; /* by device; the host's is first */
+    /* A call takes memory when a step writes it first, and gives it back behind the last step that reads it: as a whole
+     * it would lie idle meanwhile. */
+    bool by_step;
     PlanOp *ops;           /* by id: kernels' instructions name them as their sources */
     int n_ops;
     /* bytes that unfused execution would move less what this plan moves: for explain */

@@ -2,7 +2,11 @@
  * a native op, gets a range that no other live one uses, 64-byte aligned.
  *
  * Plain sizes are placed first-fit by size, largest first (the classic offset packing). Ranges of symbolic size follow
- * the plain ones (memory_symbolic.c). */
+ * the plain ones (memory_symbolic.c).
+ *
+ * One allocation a call is the quickest, but it is there when a product packs its operand, a library is called or a
+ * result is kept, of which eager has freed the most by then. So a call takes it by step where more than a line of it
+ * for each slot would lie idle in some step [semantics G5]. */
 #include <stdlib.h>
 
 #include "passes/calendar.h"
@@ -105,6 +109,42 @@ int64_t pack_arena(Plan *plan, Device device, Slot **order, int64_t *work) {
     return n ? pack_symbolic(plan, (SlotList){order, n}, end, work) : end;
 }
 
+/* by step ------------------------------------------------------------------------------------- */
+
+static int64_t hinted_bytes(const Plan *plan, const Slot *slot) { return sym_hint(plan->env, slot->bytes); }
+
+/* Bytes that are alive in each step, as differences to the one before. */
+static int64_t most_alive(const Plan *plan, Device device) {
+    int64_t *const change = ARENA_ARRAY(plan->arena, int64_t, plan->steps.n + 2), most = 0, now = 0;
+    for (int i = 0; i < plan->slots.n; i++) {
+        const Slot *const slot = &plan->slots.at[i];
+        if (!is_in(slot, device) || slot->first < 0) continue;
+        change[slot->first] += hinted_bytes(plan, slot), change[slot->last + 1] -= hinted_bytes(plan, slot);
+    }
+    for (int s = 0; s < plan->steps.n; s++) most = max_i64(most, now += change[s]);
+    return most;
+}
+
+/* What a step neither reads nor writes, nor one behind it what one before it wrote: the most of it in any step. */
+static int64_t most_idle(const Plan *plan) {
+    int64_t *const change = ARENA_ARRAY(plan->arena, int64_t, plan->steps.n + 2), most = 0, now = 0;
+    for (int i = 0; i < plan->arenas.n; i++) now += sym_hint(plan->env, plan->arenas.at[i].bytes);
+    for (int i = 0; i < plan->slots.n; i++) {
+        const Slot *const slot = &plan->slots.at[i];
+        if (slot->kind == SLOT_input || slot->first < 0) continue;
+        if (slot->kind == SLOT_output) now += hinted_bytes(plan, slot);
+        change[slot->first] -= hinted_bytes(plan, slot);
+        if (slot->kind == SLOT_arena) change[slot->last + 1] += hinted_bytes(plan, slot);
+    }
+    for (int s = 0; s < plan->steps.n; s++) most = max_i64(most, now += change[s]);
+    return most;
+}
+
+static void choose_turns(Plan *plan) {
+    plan->by_step = most_idle(plan) > (int64_t)SLOT_ALIGNMENT * plan->slots.n;
+    for (int i = 0; i < plan->arenas.n; i++) plan->arenas.at[i].most = most_alive(plan, plan->arenas.at[i].device);
+}
+
 static void pack(Plan *plan, int64_t *work) {
     lifetimes(plan);
     keep_for_devices(plan);
@@ -117,10 +157,11 @@ static void pack(Plan *plan, int64_t *work) {
 }
 
 bool pass_memory(Graph *graph, const PassOptions *options) {
-    (void)options;
-    if (graph->plan)
-        pack(graph->plan, &graph->lowering->work.places);
-    else
+    if (!graph->plan) {
         error_raise(ST_ARGUMENT, "memory: the graph is not lowered");
-    return graph->plan != NULL;
+        return false;
+    }
+    pack(graph->plan, &graph->lowering->work.places);
+    if (!options->must_run) choose_turns(graph->plan); /* eager's own have few steps */
+    return true;
 }

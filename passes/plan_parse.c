@@ -419,12 +419,20 @@ static Status read_slot(PlanReader *r) {
     return error_pending();
 }
 
+/* Of all arenas or of none. */
+static Status read_turns(PlanReader *r, int64_t *most) {
+    const bool by_step = reader_eat(&r->in, ", by step ");
+    if (r->plan->arenas.n && by_step != r->plan->by_step) return reader_expected(&r->in, "what the arena before says");
+    r->plan->by_step = by_step;
+    return by_step ? reader_int(&r->in, most) : ST_OK;
+}
+
 static Status read_memory(PlanReader *r) {
     EAT(&r->in, "memory\n");
     while (reader_eat(&r->in, "  ")) TRY(read_slot(r));
     while (reader_eat(&r->in, "arena ")) {
         Device device = DEV_host;
-        int64_t bytes;
+        int64_t bytes, most = 0;
         const TextReader at = r->in;
         const char *end;
         if (device_parse(r->in.at, &end, &device)) {
@@ -433,10 +441,12 @@ static Status read_memory(PlanReader *r) {
         }
         if (device < 0) device = DEV_host;
         TRY(read_sym(r, &bytes));
-        EAT(&r->in, " bytes\n");
+        EAT(&r->in, " bytes");
+        TRY(read_turns(r, &most));
+        EAT(&r->in, "\n");
         const int known = r->plan->arenas.n, arena = plan_arena(r->plan, device);
         if (arena != known || (known == 0) != device_is_host(device)) return reader_expected(&at, "the next device");
-        r->plan->arenas.at[arena].bytes = bytes;
+        r->plan->arenas.at[arena].bytes = bytes, r->plan->arenas.at[arena].most = most;
     }
     return r->plan->arenas.n ? ST_OK : reader_expected(&r->in, "\"arena \"");
 }

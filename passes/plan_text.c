@@ -181,19 +181,20 @@ static void print_slot(const Plan *plan, Text *text, int number) {
     text_puts(text, "\n");
 }
 
-static void print_arena(const Plan *plan, Text *text, Device device, int64_t bytes) {
+static void print_arena(const Plan *plan, Text *text, const PlanArena *arena) {
     text_puts(text, "arena ");
-    if (!device_is_host(device)) text_printf(text, "%s ", DEVICE_TEXT(device));
-    sym_print(plan->env, text, bytes);
-    text_puts(text, " bytes\n");
+    if (!device_is_host(arena->device)) text_printf(text, "%s ", DEVICE_TEXT(arena->device));
+    sym_print(plan->env, text, arena->bytes);
+    text_puts(text, " bytes");
+    if (plan->by_step) text_printf(text, ", by step %lld", (long long)arena->most);
+    text_puts(text, "\n");
 }
 
 void plan_print_memory(const Plan *plan, Text *text) {
     text_puts(text, "memory\n");
     for (int i = 0; i < plan->slots.n; i++) print_slot(plan, text, i);
-    if (!plan->arenas.n) print_arena(plan, text, DEV_host, 0); /* not packed yet */
-    for (int i = 0; i < plan->arenas.n; i++)
-        print_arena(plan, text, plan->arenas.at[i].device, plan->arenas.at[i].bytes);
+    if (!plan->arenas.n) print_arena(plan, text, &(PlanArena){.device = DEV_host}); /* not packed yet */
+    for (int i = 0; i < plan->arenas.n; i++) print_arena(plan, text, &plan->arenas.at[i]);
 }
 
 /* the call ------------------------------------------------------------------------------------ */

@@ -16,7 +16,7 @@
 #include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
 #include "runtime/device/front.h"
-#include "runtime/device/launch.h"
+#include "runtime/device/launch_memory.h"
 #include "runtime/device/repeat.h"
 #include "runtime/device/step_cost.h"
 #include "runtime/device/watch.h"
@@ -57,49 +57,6 @@ static void build_written(Executable *e) {
         if (e->plan->inputs.at[i].written) e->written[e->n_written++] = i;
 }
 
-/* By output: is it one that can be made late? By input: may it go early? */
-static void mark_kept(const Plan *plan, bool *in, bool *out) {
-    for (int i = 0; i < plan->inputs.n; i++) in[i] = !plan->inputs.at[i].written;
-    for (int i = 0; i < plan->outputs.n; i++) out[i] = plan->outputs.at[i].kind == OUT_new;
-    for (int i = 0; i < plan->outputs.n; i++) {
-        const PlanOutput *const output = &plan->outputs.at[i];
-        if (output->kind == OUT_input || output->kind == OUT_view_of_input) in[output->base] = false;
-        if (output->kind == OUT_view_of_output) out[output->base] = false;
-    }
-}
-
-static void list_turns(const Plan *plan, Turns *turns, bool *in, bool *out) {
-    mark_kept(plan, in, out);
-    for (int i = 0; i < plan->outputs.n; i++) turns->out_slot[i] = -1;
-    for (int i = 0; i < plan->slots.n; i++) {
-        const Slot *const slot = &plan->slots.at[i];
-        if (slot->kind == SLOT_input && slot->last >= 0 && in[slot->index]) {
-            turns->next_end[slot->index] = turns->ends[slot->last];
-            turns->ends[slot->last] = slot->index + 1;
-        }
-        if (slot->kind == SLOT_output && slot->first > 0 && out[slot->index]) {
-            turns->next_start[slot->index] = turns->starts[slot->first];
-            turns->starts[slot->first] = slot->index + 1;
-            turns->out_slot[slot->index] = i;
-        }
-    }
-}
-
-static Status build_turns(Executable *e) {
-    const Plan *const plan = e->plan;
-    const size_t in = (size_t)plan->inputs.n, out = (size_t)plan->outputs.n, steps = (size_t)plan->steps.n;
-    Turns *const turns = e->turns = mem_zero(sizeof *turns + (2 * steps + in + 2 * out) * sizeof(int) + in + out);
-    if (!turns) return ST_MEMORY;
-    turns->ends = (int *)(turns + 1);
-    turns->next_end = turns->ends + steps;
-    turns->starts = turns->next_end + in;
-    turns->next_start = turns->starts + steps;
-    turns->out_slot = turns->next_start + out;
-    bool *const marks = (bool *)(turns->out_slot + out);
-    list_turns(plan, turns, marks, marks + in);
-    return ST_OK;
-}
-
 /* What runs each step. */
 static Status build_rows(Executable *e) {
     if (e->plan->arenas.n > PLAN_DEVICES)
@@ -130,7 +87,7 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
         if (plan->steps.at[s].kernel) status = kernel_verify(plan->steps.at[s].kernel);
     if (status == ST_OK) status = build_codes(e, native, context);
     if (status == ST_OK) status = build_metas(e);
-    if (status == ST_OK) status = build_turns(e);
+    if (status == ST_OK) status = turns_new(plan, &e->turns);
     if (status != ST_OK) {
         executable_free(e);
         return status;
@@ -167,89 +124,7 @@ size_t executable_bytes(const Executable *e) {
     return bytes + (e->own_arena ? arena_bytes(e->plan->arena) : 0);
 }
 
-/* outputs ------------------------------------------------------------------------------------- */
-
-static const Meta *output_meta(const Launch *launch, int i) {
-    const Executable *const e = launch->e;
-    if (e->out_metas[i]) return e->out_metas[i];
-    const Meta *const meta = e->plan->outputs.at[i].meta;
-    int64_t sizes[MAX_RANK], strides[MAX_RANK];
-    for (int d = 0; d < meta->rank; d++) {
-        sizes[d] = launch_int(launch, meta->sizes[d]);
-        strides[d] = launch_int(launch, meta->strides[d]);
-    }
-    return meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, meta->wrapped);
-}
-
-static sn_tensor *make_output(const Launch *launch, int i) {
-    const PlanOutput *const output = &launch->e->plan->outputs.at[i];
-    if (output->kind == OUT_input) return launch->inputs[output->base];
-    const Meta *const meta = output_meta(launch, i);
-    if (!meta) return NULL;
-    if (output->kind == OUT_new) {
-        counts.allocations++;
-        return tensor_new(meta);
-    }
-    sn_tensor *const base =
-        output->kind == OUT_view_of_input ? launch->inputs[output->base] : launch->outs[output->base];
-    return tensor_view(base, meta, base->offset + launch_int(launch, output->offset));
-}
-
-static bool comes_late(const Launch *launch, int output) {
-    return launch->owned && launch->e->turns->out_slot[output] >= 0;
-}
-
-/* New ones first: views of outputs may come before their base. */
-static Status make_outputs(Launch *launch) {
-    const Plan *const plan = launch->e->plan;
-    for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < plan->outputs.n; i++) {
-            const OutKind kind = plan->outputs.at[i].kind;
-            if (kind == OUT_none || comes_late(launch, i))
-                launch->outs[i] = NULL;
-            else if ((kind == OUT_view_of_output) == (pass == 1) && !(launch->outs[i] = make_output(launch, i)))
-                return error_pending();
-        }
-    }
-    return ST_OK;
-}
-
-/* slots --------------------------------------------------------------------------------------- */
-
-static Status make_arenas(Launch *launch) {
-    const Plan *const plan = launch->e->plan;
-    for (int i = 0; i < plan->arenas.n; i++) {
-        const int64_t bytes = launch_int(launch, plan->arenas.at[i].bytes);
-        if (!bytes) continue;
-        counts.arena_allocations++;
-        launch->arenas[i] = storage_new(plan->arenas.at[i].device, (size_t)bytes);
-        if (!launch->arenas[i]) return ST_MEMORY;
-    }
-    return ST_OK;
-}
-
-/* NULL: no value in it has elements. */
-static char *arena_start(const Launch *launch, Device device) {
-    const Plan *const plan = launch->e->plan;
-    int i = 0;
-    while (plan->arenas.at[i].device != device) i++;
-    return launch->arenas[i] ? launch->arenas[i]->data : NULL;
-}
-
-static void place_slots(Launch *launch) {
-    const Plan *const plan = launch->e->plan;
-    for (int i = 0; i < plan->slots.n; i++) {
-        const Slot *const slot = &plan->slots.at[i];
-        char *at;
-        if (slot->kind == SLOT_input)
-            at = tensor_data(launch->inputs[slot->index]);
-        else if (slot->kind == SLOT_output)
-            at = launch->outs[slot->index] ? tensor_data(launch->outs[slot->index]) : NULL;
-        else if ((at = arena_start(launch, slot->meta->device)))
-            at += launch_int(launch, slot->offset);
-        launch->slots[i] = at;
-    }
-}
+/* running ------------------------------------------------------------------------------------- */
 
 static void count_writes(const Launch *launch) {
     for (int i = 0; i < launch->e->n_written; i++) tensor_written(launch->inputs[launch->e->written[i]]);
@@ -261,25 +136,6 @@ static Status check_writable(const Launch *launch) {
         if (launch->inputs[launch->e->written[i]]->storage->read_only)
             return error_raise(ST_VALUE, "a tensor in read-only memory would be written");
     return ST_OK;
-}
-
-static Status make_late_outputs(Launch *launch, int step) {
-    const Turns *const turns = launch->e->turns;
-    for (int i = turns->starts[step]; i; i = turns->next_start[i - 1]) {
-        sn_tensor *const made = launch->outs[i - 1] = make_output(launch, i - 1);
-        if (!made) return error_pending();
-        launch->slots[turns->out_slot[i - 1]] = tensor_data(made);
-    }
-    return ST_OK;
-}
-
-static void let_go(const Launch *launch, int step) {
-    const Turns *const turns = launch->e->turns;
-    for (int i = turns->ends[step]; i; i = turns->next_end[i - 1]) {
-        if (!launch->owned[i - 1]) continue;
-        tensor_release(launch->owned[i - 1]);
-        launch->owned[i - 1] = NULL;
-    }
 }
 
 static inline Status run_unwatched(Launch *launch, int s) {
@@ -319,8 +175,7 @@ static Status run_host_steps(Launch *launch) {
 /* Results are made first, and nothing goes before the end. */
 static Status repeat_steps(Launch *launch, Repeat *repeat) {
     TRY(repeat_arenas(repeat, launch));
-    TRY(make_outputs(launch));
-    place_slots(launch);
+    TRY(memory_of_call(launch));
     if (!repeat->of_host) TRY(run_host_steps(launch));
     TRY(repeat->row->repeat(launch, repeat));
     count_writes(launch);
@@ -347,17 +202,16 @@ static bool run_repeated(Launch *launch, Repeat *repeat, Status *status) {
     return repeats;
 }
 
-static Status run_steps(Launch *launch) {
+static Status run_steps(Launch *launch, Storage **blocks) {
     Status status = ST_OK;
     TRY(check_writable(launch));
     if (UNLIKELY(launch->e->repeat != NULL) && run_repeated(launch, launch->e->repeat, &status)) return status;
-    TRY(make_arenas(launch));
-    TRY(make_outputs(launch));
-    place_slots(launch);
+    TRY(memory_begin(launch, blocks));
+    const bool in_turns = launch->blocks || launch->owned;
     for (int s = 0; s < launch->e->plan->steps.n; s++) {
-        if (launch->owned) TRY(make_late_outputs(launch, s));
+        if (in_turns) TRY(memory_before(launch, s));
         TRY(launch->ns ? run_timed(launch, s) : run_step(launch, s));
-        if (launch->owned) let_go(launch, s);
+        if (in_turns) memory_after(launch, s);
     }
     count_writes(launch);
     return ST_OK;
@@ -371,15 +225,13 @@ enum { FEW_SLOTS = 64 };
 typedef struct LaunchHeld {
     Launch launch;
     void *few[FEW_SLOTS];
+    Storage *few_blocks[FEW_SLOTS];
     uint32_t fp;
 } LaunchHeld;
 
 static void launch_end(LaunchHeld *held) {
     fp_leave(held->fp);
-    for (int i = 0; i < held->launch.e->plan->arenas.n; i++)
-        if (held->launch.arenas[i]) storage_release(held->launch.arenas[i]);
-    for (int i = 0; held->launch.owned && i < held->launch.e->plan->inputs.n; i++)
-        if (held->launch.owned[i]) tensor_release(held->launch.owned[i]);
+    memory_end(&held->launch);
     if (UNLIKELY(held->launch.slots != held->few)) mem_free(held->launch.slots);
 }
 
@@ -390,8 +242,9 @@ static inline Status run_call(Executable *e, sn_tensor *const *inputs, sn_tensor
         .e = e, .inputs = inputs, .owned = owned, .symbols = symbols, .floats = floats, .outs = outs, .ns = ns};
     held.fp = fp_enter();
     const bool many = e->plan->slots.n > FEW_SLOTS;
-    held.launch.slots = many ? mem_alloc((size_t)e->plan->slots.n * sizeof(void *)) : held.few;
-    return held.launch.slots ? run_steps(&held.launch) : ST_MEMORY;
+    held.launch.slots = many ? mem_alloc(2 * (size_t)e->plan->slots.n * sizeof(void *)) : held.few;
+    Storage **const blocks = many ? (Storage **)(held.launch.slots + e->plan->slots.n) : held.few_blocks;
+    return held.launch.slots ? run_steps(&held.launch, blocks) : ST_MEMORY;
 }
 
 Status execute_steps(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,

@@ -6,13 +6,7 @@
 
 enum { PLAN_DEVICES = 8 }; /* of one plan; more run eagerly */
 
-/* When a call that owns inputs lets them go, and makes results: lists by step, of numbers and 1 (0: the end). */
-typedef struct Turns {
-    int *ends, *next_end; /* inputs whose last step this is; those that are written, or shown by results, have none */
-    int *starts, *next_start; /* new outputs whose first step this is, no view's base; others are made at the start */
-    int *out_slot;            /* of those; -1: made at the start */
-} Turns;
-
+typedef struct Turns Turns;   /* runtime/device/launch_memory.h */
 typedef struct Repeat Repeat; /* runtime/device/repeat.h */
 
 struct Executable {
@@ -24,7 +18,7 @@ struct Executable {
     const Meta **out_metas; /* by output, retained; NULL: symbolic */
     int n_written;
     int *written; /* the inputs that are */
-    struct Turns *turns;
+    Turns *turns;
     Repeat *repeat; /* NULL: every call runs step by step */
     char *function; /* the compiled function's name; NULL: eager's */
 };
@@ -39,6 +33,7 @@ typedef struct Launch { /* one call */
     int64_t *ns;                   /* by step: how long it took; NULL: nobody asks */
     void **slots;                  /* pointers, by slot */
     Storage *arenas[PLAN_DEVICES]; /* as the plan's; NULL: none needed */
+    Storage **blocks;              /* by slot, of arenas: memory that comes by step; NULL: it is in the arenas */
 } Launch;
 
 static inline int64_t launch_int(const Launch *launch, int64_t value) {

@@ -31,6 +31,7 @@ static sn_tensor *wrap_value(Launch *launch, const PlanValue *value) {
         sn_tensor *const of = slot->kind == SLOT_input ? launch->inputs[slot->index] : launch->outs[slot->index];
         return tensor_view(of, plain, of->offset + offset);
     }
+    if (launch->blocks) return tensor_from_storage(launch->blocks[value->slot], plain, offset);
     Storage *const arena = arena_of(launch, meta->device);
     const int64_t at = launch_int(launch, slot->offset) / dtype_bytes(meta->dtype);
     return arena ? tensor_from_storage(arena, plain, at + offset) : NULL;

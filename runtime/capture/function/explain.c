@@ -50,7 +50,8 @@ int64_t plan_moved_bytes(const Plan *plan) {
 
 int64_t plan_arena_bytes(const Plan *plan) {
     int64_t bytes = 0;
-    for (int i = 0; i < plan->arenas.n; i++) bytes += sym_hint(plan->env, plan->arenas.at[i].bytes);
+    for (int i = 0; i < plan->arenas.n; i++)
+        bytes += plan->by_step ? plan->arenas.at[i].most : sym_hint(plan->env, plan->arenas.at[i].bytes);
     return bytes;
 }
 

@@ -1,0 +1,29 @@
+/* launch_memory.h: the memory of a call (launch.h): its results and intermediates. execute.c calls it. */
+#ifndef SINTER_RUNTIME_LAUNCH_MEMORY_H
+#define SINTER_RUNTIME_LAUNCH_MEMORY_H
+#include "runtime/device/launch.h"
+
+/* Items (of one kind) whose turn a step is, by numbers and 1; 0: the end. */
+typedef struct TurnList {
+    int *first; /* by step */
+    int *next;  /* by item */
+} TurnList;
+
+/* When memory comes and goes. */
+struct Turns {
+    TurnList inputs_end;             /* that a call owns; those that are written, or shown by results, have no turn */
+    TurnList outputs_start;          /* new ones and views of them; others are made at the start */
+    TurnList slots_start, slots_end; /* of arenas */
+    int *out_slot;                   /* by output: of a new one */
+};
+Status turns_new(const Plan *plan, Turns **out); /* one block, for mem_free */
+
+/* At the start. `blocks`: room by slot, for calls whose memory comes by step. */
+Status memory_begin(Launch *launch, Storage **blocks);
+/* The same where arenas are there: results and places. */
+Status memory_of_call(Launch *launch);
+Status memory_before(Launch *launch, int step);
+void memory_after(const Launch *launch, int step);
+void memory_end(const Launch *launch);
+
+#endif
