@@ -33,7 +33,7 @@ int draft_buf(Draft *draft, const GVal *base, bool written) {
 
 /* templates ----------------------------------------------------------------------------------- */
 
-static Node *template_node(const Lower *l, const Cluster *cluster) {
+Node *template_node(const Lower *l, const Cluster *cluster) {
     for (int i = 0; i < cluster->nodes.n; i++)
         if (l->vals[cluster->nodes.at[i]->outs[0].id].kind == VAL_template) return cluster->nodes.at[i];
     return NULL;

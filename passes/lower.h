@@ -249,6 +249,7 @@ int again_at(const Cluster *cluster, const Node *node);
 bool cluster_has(const Lower *l, const Cluster *cluster, const GVal *base);
 /* used outside of the cluster */
 bool needs_memory(const Lower *l, const Cluster *cluster, const GVal *base);
+Node *template_node(const Lower *l, const Cluster *cluster); /* whose loops a template has; NULL: none */
 
 /* For bodies with an index of their own (gather, flip): the element of `arg` at a position of its
  * row-major space. */

@@ -151,10 +151,29 @@ static void swap_ready(Ready *ready, int a, int b) {
     ready->key[b] = key;
 }
 
-static void push_ready(Ready *ready, Group *group) {
+static int64_t stored_bytes(const Lower *l, const Cluster *cluster) {
+    int64_t bytes = 0;
+    for (int i = 0; i < cluster->nodes.n; i++)
+        for (int r = 0; r < cluster->nodes.at[i]->n_outs; r++) {
+            const GVal *const out = &cluster->nodes.at[i]->outs[r];
+            if (needs_memory(l, cluster, out)) bytes += meta_hint_bytes(l->env, out->base.meta);
+        }
+    return bytes;
+}
+
+/* As a place in the program: where the last node stands. A product with an epilogue that stores no more than it would:
+ * where the product stands, whose operands then go as early. */
+static int place_in_program(const Lower *l, const Group *group) {
+    const Cluster *const first = group->clusters.n ? group->clusters.at[0] : NULL;
+    const Node *const product = first && first->kind == VAL_template ? template_node(l, first) : NULL;
+    const bool small = product && stored_bytes(l, first) <= meta_hint_bytes(l->env, product->outs[0].base.meta);
+    return small ? product->id : group_last_node(group);
+}
+
+static void push_ready(const Lower *l, Ready *ready, Group *group) {
     int i = ready->n++;
     ready->at[i] = group;
-    ready->key[i] = group_last_node(group);
+    ready->key[i] = place_in_program(l, group);
     for (; i > 0 && ready->key[(i - 1) / 2] > ready->key[i]; i = (i - 1) / 2) swap_ready(ready, i, (i - 1) / 2);
 }
 
@@ -179,14 +198,14 @@ static void sort_groups(Lower *l) {
         for (int i = 0; i < next->n; i++) next->at[i]->mark++;
     }
     for (Group *group = group_order_first(l); group; group = group->next)
-        if (!group->mark) push_ready(&ready, group);
+        if (!group->mark) push_ready(l, &ready, group);
     l->groups.n = 0;
     while (ready.n) {
         Group *const group = pop_ready(&ready);
         if (group->clusters.n) VEC_PUSH(l->arena, &l->groups, group);
         const Groups *const next = group_neighbours(l, group, true);
         for (int i = 0; i < next->n; i++)
-            if (--next->at[i]->mark == 0) push_ready(&ready, next->at[i]);
+            if (--next->at[i]->mark == 0) push_ready(l, &ready, next->at[i]);
     }
 }
 

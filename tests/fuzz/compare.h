@@ -11,6 +11,7 @@ typedef struct FzResult {
     bool replayed;        /* some calls of mode REPLAY ran no body */
     int64_t ops_generated, ops;
     bool trained;             /* peak.c: a backward ran */
+    bool above;               /* it takes more than eager, within what an epilogue may */
     int64_t peak, eager_peak; /* bytes */
     char error[160];          /* the first one */
 } FzResult;
@@ -18,8 +19,7 @@ typedef struct FzResult {
 /* variant NULL: none. story NULL: not wanted; else the first difference, for people. */
 void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzResult *result, Text *story);
 
-/* peak.c: instead, whether it takes more memory than eager by more than a share of it. */
-enum { FZ_PEAK_SHARE = 7 };
+/* peak.c: instead, whether it takes more memory than eager. */
 void fz_peak(const FzProgram *p, uint64_t seed, bool symbolic, FzResult *result, Text *story);
 
 #endif
