@@ -23,7 +23,7 @@ static void list_inputs(const Plan *plan, Turns *turns, bool *stays) {
     }
     for (int i = 0; i < plan->inputs.n; i++) {
         const int last = plan->slots.at[i].last;
-        if (last >= 0 && !stays[i]) push_turn(&turns->inputs_end, last, i);
+        if (!stays[i]) push_turn(&turns->inputs_end, last < 0 ? 0 : last + 1, i);
     }
 }
 
@@ -64,9 +64,10 @@ static int *take_list(int *at, TurnList *list, size_t steps, size_t items) {
 Status turns_new(const Plan *plan, Turns **out) {
     const size_t in = (size_t)plan->inputs.n, outs = (size_t)plan->outputs.n, slots = (size_t)plan->slots.n;
     const size_t steps = (size_t)plan->steps.n;
-    Turns *const turns = *out = mem_zero(sizeof *turns + (4 * steps + in + 2 * outs + 2 * slots) * sizeof(int) + in);
+    Turns *const turns = *out =
+        mem_zero(sizeof *turns + (4 * steps + 1 + in + 2 * outs + 2 * slots) * sizeof(int) + in);
     if (!turns) return ST_MEMORY;
-    int *at = take_list((int *)(turns + 1), &turns->inputs_end, steps, in);
+    int *at = take_list((int *)(turns + 1), &turns->inputs_end, steps + 1, in);
     at = take_list(at, &turns->outputs_start, steps, outs);
     at = take_list(at, &turns->slots_start, steps, slots);
     at = take_list(at, &turns->slots_end, steps, slots);
@@ -162,8 +163,8 @@ static void place_slots(Launch *launch) {
     for (int i = 0; i < plan->slots.n; i++) {
         const Slot *const slot = &plan->slots.at[i];
         char *at;
-        if (slot->kind == SLOT_input)
-            at = tensor_data(launch->inputs[slot->index]);
+        if (slot->kind == SLOT_input) /* one that no step reads may be gone */
+            at = launch->owned && slot->first < 0 ? NULL : tensor_data(launch->inputs[slot->index]);
         else if (slot->kind == SLOT_output)
             at = launch->outs[slot->index] ? tensor_data(launch->outs[slot->index]) : NULL;
         else if (launch->blocks)
@@ -174,6 +175,15 @@ static void place_slots(Launch *launch) {
     }
 }
 
+static void let_go(const Launch *launch, int turn) {
+    const TurnList *const list = &launch->e->turns->inputs_end;
+    for (int i = list->first[turn]; i; i = list->next[i - 1]) {
+        if (!launch->owned[i - 1]) continue;
+        tensor_release(launch->owned[i - 1]);
+        launch->owned[i - 1] = NULL;
+    }
+}
+
 Status memory_of_call(Launch *launch) {
     TRY(make_outputs(launch));
     place_slots(launch);
@@ -181,6 +191,7 @@ Status memory_of_call(Launch *launch) {
 }
 
 Status memory_begin(Launch *launch, Storage **blocks) {
+    if (launch->owned) let_go(launch, 0);
     launch->blocks = launch->e->plan->by_step ? blocks : NULL;
     if (launch->blocks)
         memset(blocks, 0, (size_t)launch->e->plan->slots.n * sizeof *blocks);
@@ -212,18 +223,9 @@ Status memory_before(Launch *launch, int step) {
     return ST_OK;
 }
 
-static void let_go(const Launch *launch, int step) {
-    const TurnList *const list = &launch->e->turns->inputs_end;
-    for (int i = list->first[step]; i; i = list->next[i - 1]) {
-        if (!launch->owned[i - 1]) continue;
-        tensor_release(launch->owned[i - 1]);
-        launch->owned[i - 1] = NULL;
-    }
-}
-
 void memory_after(const Launch *launch, int step) {
     const TurnList *const list = &launch->e->turns->slots_end;
-    if (launch->owned) let_go(launch, step);
+    if (launch->owned) let_go(launch, step + 1);
     for (int i = launch->blocks ? list->first[step] : 0; i; i = list->next[i - 1]) drop_block(launch, i - 1);
 }
 

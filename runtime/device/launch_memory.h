@@ -11,7 +11,9 @@ typedef struct TurnList {
 
 /* When memory comes and goes. */
 struct Turns {
-    TurnList inputs_end;             /* that a call owns; those that are written, or shown by results, have no turn */
+    /* That a call owns: at 0 those that no step reads, behind step i at i + 1; those that are written, or shown by
+     * results, have no turn. */
+    TurnList inputs_end;
     TurnList outputs_start;          /* new ones and views of them; others are made at the start */
     TurnList slots_start, slots_end; /* of arenas */
     int *out_slot;                   /* by output: of a new one */
