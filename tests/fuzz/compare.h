@@ -11,7 +11,7 @@ typedef struct FzResult {
     bool replayed;        /* some calls of mode REPLAY ran no body */
     int64_t ops_generated, ops;
     bool trained;             /* peak.c: a backward ran */
-    bool above;               /* it takes more than eager, within what an epilogue may */
+    bool above, waits;        /* it takes more than eager; and more than what epilogues may */
     int64_t peak, eager_peak; /* bytes */
     char error[160];          /* the first one */
 } FzResult;

@@ -3,16 +3,18 @@
  * by one thread.
  *
  * Compiled it is no more than eager's, and SLOT_BYTES for each slot of the plans, whose places in an arena are whole
- * lines. One reason for more is a decision: an epilogue stores its results while the product's packed operands are
- * there, and eager computes them when these are gone. It saves a pass over the product, so it stays, and costs at most
- * what such a kernel stores beyond the product itself. */
+ * lines. Two reasons for more are decisions. An epilogue stores its results while the product's packed operands are
+ * there, and eager computes them when these are gone: it saves a pass over the product, so it stays, and costs at most
+ * what such kernels store beyond the products themselves. And a join of nests that stand near each other is done where
+ * one of them then waits for the other, with its operands (passes/far.c: a launch costs more): that may cost a share of
+ * 1 / JOINS_SHARE in a few nets, which main.c counts. */
 #include "runtime/base/bail.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/device/alloc_cpu.h"
 #include "tests/fuzz/compare.h"
 #include "tests/fuzz/run.h"
 
-enum { WARM_CALLS = 3, RETURNS = 8, SLOT_BYTES = 64 };
+enum { WARM_CALLS = 3, RETURNS = 8, SLOT_BYTES = 64, SMALL_BYTES = 512, RETAINED_EVERY = 8, JOINS_SHARE = 7 };
 
 static bool is_root(const FzRun *run, sn_tensor **out, int i) {
     for (int k = 0; k < i; k++)
@@ -20,8 +22,8 @@ static bool is_root(const FzRun *run, sn_tensor **out, int i) {
     return i < run->p->n_returns && out[i] && sn_requires_grad(out[i]);
 }
 
-/* How many results it went through. */
-static int go_back(const FzRun *run, sn_tensor **out) {
+/* How many results it went through; twice, if the history is kept the first time. */
+static int go_back(const FzRun *run, sn_tensor **out, bool twice) {
     sn_tensor *roots[RETURNS], *grads[RETURNS];
     int n = 0;
     for (int i = 0; run->p->outer_backward && i < RETURNS; i++) {
@@ -29,13 +31,14 @@ static int go_back(const FzRun *run, sn_tensor **out) {
         roots[n] = out[i];
         grads[n++] = sn_full_like(out[i], sn_float(0.75));
     }
+    if (n && twice) sn_backward_ex((sn_tensors){roots, n}, (sn_tensors){grads, n}, SN_RETAIN_GRAPH);
     if (n) sn_backward_ex((sn_tensors){roots, n}, (sn_tensors){grads, n}, 0);
     return n;
 }
 
 typedef struct Peak {
-    int64_t bytes;         /* beyond what was there */
-    int64_t slots, beside; /* allow() */
+    int64_t bytes;                /* beyond what was there */
+    int64_t slots, small, beside; /* allow() */
     bool failed, trained;
 } Peak;
 
@@ -47,6 +50,7 @@ static int64_t bytes_now(int64_t *most) {
 
 static Peak peak_of_call(FzRun *run, uint64_t seed) {
     FzSeen seen = {.failed = false};
+    const bool twice = seed % RETAINED_EVERY == 0;
     sn_tensor *in[FZ_INPUTS], *out[RETURNS] = {NULL};
     int n = 0;
     const sn_scope scope = sn_scope_begin();
@@ -60,7 +64,7 @@ static Peak peak_of_call(FzRun *run, uint64_t seed) {
     const int64_t before = bytes_now(&most);
     sn_call(run->fn, in, n, out, run->p->n_returns);
     if (run->p->region) sn_autocast_set(fz_device, SN_F32);
-    Peak peak = {.trained = !sn_check() && (!run->p->outer_backward || go_back(run, out) > 0)};
+    Peak peak = {.trained = !sn_check() && (!run->p->outer_backward || go_back(run, out, twice) > 0)};
     bytes_now(&most);
     peak.bytes = most - before;
     peak.failed = sn_check() != SN_OK;
@@ -83,16 +87,38 @@ static int64_t product_bytes(const Plan *plan, const Kernel *kernel) {
     return bytes;
 }
 
-/* Memory that comes with the step, beyond that of the product in it. */
-static int64_t stored_beside(const Plan *plan, int number) {
+/* Bytes of slots that come with a step, and are alive in a later one. */
+static int64_t alive_of(const Plan *plan, int number, int later) {
     const Step *const step = &plan->steps.at[number];
-    if (step->kind != STEP_kernel || !step->kernel->template) return 0;
-    int64_t bytes = -product_bytes(plan, step->kernel);
+    int64_t bytes = 0;
     for (int b = 0; b < step->kernel->n_bufs; b++) {
         const Slot *const slot = step->bufs[b] < 0 ? NULL : &plan->slots.at[step->bufs[b]];
-        if (slot && is_written(step->kernel, b) && slot->first == number) bytes += sym_hint(plan->env, slot->bytes);
+        if (!slot || !is_written(step->kernel, b) || slot->first != number) continue;
+        if (slot->kind == SLOT_output || slot->last >= later) bytes += sym_hint(plan->env, slot->bytes);
     }
-    return max_i64(bytes, 0);
+    return bytes;
+}
+
+/* While a product packs: what epilogues have stored, its own too, beyond the products. */
+static int64_t stored_beside(const Plan *plan, int number) {
+    int64_t bytes = 0;
+    for (int s = 0; s <= number; s++) {
+        const Step *const step = &plan->steps.at[s];
+        if (step->kind == STEP_kernel && step->kernel->template)
+            bytes += max_i64(alive_of(plan, s, number) - product_bytes(plan, step->kernel), 0);
+    }
+    return bytes;
+}
+
+/* Of arenas: eager's tensors of so few bytes lie in their headers' blocks, which are not counted. */
+static int64_t small_slots(const Plan *plan, int step) {
+    int64_t bytes = 0;
+    for (int i = 0; i < plan->slots.n; i++) {
+        const Slot *const slot = &plan->slots.at[i];
+        const int64_t own = sym_hint(plan->env, slot->bytes);
+        if (slot->kind == SLOT_arena && slot->first <= step && step <= slot->last && own <= SMALL_BYTES) bytes += own;
+    }
+    return bytes;
 }
 
 /* What compiled code may take beyond eager's peak: for slots, and for what is stored beside a product. */
@@ -102,7 +128,10 @@ static void allow(const sn_function *fn, Peak *peak) {
         for (int i = 0; i < info->n_plans; i++) {
             const Plan *const plan = info->plans[i];
             for (int s = 0; s < plan->slots.n; s++) peak->slots += plan->slots.at[s].kind == SLOT_arena;
-            for (int s = 0; s < plan->steps.n; s++) peak->beside = max_i64(peak->beside, stored_beside(plan, s));
+            for (int s = 0; s < plan->steps.n; s++) {
+                peak->beside = max_i64(peak->beside, stored_beside(plan, s));
+                peak->small = max_i64(peak->small, small_slots(plan, s));
+            }
         }
     }
 }
@@ -119,6 +148,18 @@ static Peak peak_of(const FzProgram *p, uint64_t seed, sn_compile_mode mode, sn_
     return peak;
 }
 
+/* Nets that take values to pieces, those of images and those of half dtypes: in them joins keep more than what they save.
+ * In others none may. */
+static bool joins_may_keep(const FzProgram *p) {
+    static const char *const ops[] = {"aten::cat",   "aten::slice.Tensor", "aten::narrow",     "aten::split.Tensor",
+                                      "aten::chunk", "aten::stack",        "aten::convolution"};
+    if (p->inputs[0].dtype != SN_F32) return true;
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < COUNT_OF(ops); k++)
+            if (p->steps[i].kind == FZ_op && !strcmp(p->steps[i].op, ops[k])) return true;
+    return false;
+}
+
 void fz_peak(const FzProgram *p, uint64_t seed, bool symbolic, FzResult *result, Text *story) {
     const sn_dynamic dynamic = symbolic ? SN_DYNAMIC_ALWAYS : SN_DYNAMIC_AUTO;
     const Peak eager = peak_of(p, seed, SN_COMPILE_EAGER, SN_DYNAMIC_AUTO);
@@ -126,9 +167,11 @@ void fz_peak(const FzProgram *p, uint64_t seed, bool symbolic, FzResult *result,
     *result = (FzResult){.errors = eager.failed, .trained = eager.trained && !eager.failed};
     if (!result->trained) return;
     result->eager_peak = eager.bytes, result->peak = compiled.bytes;
-    const int64_t most = eager.bytes + SLOT_BYTES * compiled.slots;
+    const int64_t most = eager.bytes + SLOT_BYTES * compiled.slots + compiled.small;
+    const int64_t joins = joins_may_keep(p) ? eager.bytes / JOINS_SHARE : 0;
     result->above = compiled.bytes > most;
-    result->differs = compiled.failed || compiled.bytes > most + compiled.beside;
+    result->waits = compiled.bytes > most + compiled.beside;
+    result->differs = compiled.failed || compiled.bytes > most + compiled.beside + joins;
     if (story)
         text_printf(story, "eager %lld bytes, compiled %lld in %lld slots, %lld beside a product\n",
                     (long long)eager.bytes, (long long)compiled.bytes, (long long)compiled.slots,
