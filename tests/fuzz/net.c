@@ -6,9 +6,10 @@
 #include "tests/fuzz/gen.h"
 
 /* v: a value of the net's sizes; c: a column or a row; w: a weight, u and d: one to and from the width of a block;
- * b: a value inside of a block; h: half a value, by columns; T: two values, one below the other; S: two in a new dim; o:
- * a bias. V, H: lists of two values, of two halves. n: a number; i: a dim; I: in a list; l: the last size; p, q: half
- * the width, the width; r, R: the rows, twice as many; z, a: 0, 1; k, K, m: [1, 1], [0, 0], [3, 3]; x: none; 0, 1: bools */
+ * b: a value inside of a block; h: half a value, by columns; T: two values, one below the other; S: two in a new dim;
+ * o: a bias. V, H: lists of two values, of two halves. n: a number; i: a dim; I: in a list; l: the last size; p, q:
+ * half the width, the width; r, R: the rows, twice as many; z, a: 0, 1; k, K, m: [1, 1], [0, 0], [3, 3]; x: none;
+ * 0, 1: bools */
 typedef struct Layer {
     const char *op, *args;
 } Layer;

@@ -148,8 +148,8 @@ static Peak peak_of(const FzProgram *p, uint64_t seed, sn_compile_mode mode, sn_
     return peak;
 }
 
-/* Nets that take values to pieces, those of images and those of half dtypes: in them joins keep more than what they save.
- * In others none may. */
+/* Nets that take values to pieces, those of images and those of half dtypes: in them joins keep more than what they
+ * save. In others none may. */
 static bool joins_may_keep(const FzProgram *p) {
     static const char *const ops[] = {"aten::cat",   "aten::slice.Tensor", "aten::narrow",     "aten::split.Tensor",
                                       "aten::chunk", "aten::stack",        "aten::convolution"};
