@@ -1,7 +1,7 @@
 /* test_optim_layouts.c: steps of optimizers over parameters that do not lie row-major: the bits are those of a
  * row-major one, eagerly, in a function that is the whole step, and behind one that is the forward alone; .grad and the
- * moments lie as torch's do (as the parameter, row-major where that has gaps), and the numbers are torch.optim's (2.15).
- */
+ * moments lie as those of torch do (as the parameter, row-major where that has gaps), the numbers are those of
+ * torch.optim (2.15). */
 #include <math.h>
 #include <string.h>
 
