@@ -32,6 +32,13 @@ int64_t dtype_largest(DType dtype) {
 }
 int64_t dtype_least(DType dtype) { return dtype == DT_u8 ? 0 : -dtype_largest(dtype) - 1; }
 
+double dtype_largest_float(DType dtype) {
+    return dtype == DT_f16    ? 65504
+           : dtype == DT_bf16 ? 0x1.fep127
+           : dtype == DT_f32  ? 0x1.fffffep127
+                              : 0x1.fffffffffffffp1023;
+}
+
 const char *stype_name(SType type) {
     static const char *const names[S_COUNT] = {"f32", "f64", "i32", "i64", "b"};
     return names[type];

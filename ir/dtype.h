@@ -31,6 +31,7 @@ static inline bool dtype_is_int(DType dtype) { return dtype_category(dtype) == C
 /* Of an int dtype: its least and its largest value. */
 int64_t dtype_least(DType dtype);
 int64_t dtype_largest(DType dtype);
+double dtype_largest_float(DType dtype); /* of a float dtype: its largest finite value */
 
 /* A float as an int [semantics B3], as casts of loop IR have it: cut towards 0, saturated, NaN 0. Never a cast of C,
  * which is undefined for what does not fit. Elements of i8, i16 and u8 are the low bits of an i32. */

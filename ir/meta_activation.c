@@ -1,22 +1,22 @@
 /* meta_activation.c: activations whose arguments must fit each other. */
+#include <math.h>
+
 #include "ir/meta_rules.h"
 
 MetaFn meta_unary_float_only, meta_backward_float, meta_glu;
 
-/* A number that is known now; one of the call is not looked at. */
-static bool is_below(const Arg *number, double limit) {
-    return (number->kind == ARG_float || number->kind == ARG_bool || (number->kind == ARG_int && !sym_is(number->i))) &&
-           arg_double(number) < limit;
-}
+static const FloatLimit not_negative = {0, INFINITY, .nan = true};
+
+/* A number that is known now: 0 never varies (OPF_branches). */
 static bool is_zero(const Arg *number) {
     return (number->kind == ARG_float || number->kind == ARG_int || number->kind == ARG_bool) &&
            arg_double(number) == 0;
 }
 
 Status meta_softshrink(MetaCall *call) {
-    if (is_below(&call->args[1], 0))
-        return meta_fail(call, ST_VALUE, "lambd must not be negative, but is %g", arg_double(&call->args[1]));
-    return meta_unary_float_only(call);
+    TRY(meta_unary_float_only(call));
+    return number_within(call, 1, (FloatLimit){0, dtype_largest_float(call->out[0].dtype)},
+                         "finite in the result's dtype and not negative");
 }
 
 Status meta_celu(MetaCall *call) {
@@ -26,15 +26,13 @@ Status meta_celu(MetaCall *call) {
 
 /* From the result only where its sign is the argument's. */
 Status meta_leaky_relu_backward(MetaCall *call) {
-    if (call->args[3].i && is_below(&call->args[2], 0))
-        return meta_fail(call, ST_VALUE, "negative_slope %g is negative: the result does not tell the argument",
-                         arg_double(&call->args[2]));
+    if (call->args[3].i)
+        TRY(number_within(call, 2, not_negative, "not negative: the result does not tell the argument"));
     return meta_backward_float(call);
 }
 Status meta_elu_backward(MetaCall *call) {
-    if (call->args[4].i && is_below(&call->args[1], 0))
-        return meta_fail(call, ST_VALUE, "alpha %g is negative: the result does not tell the argument",
-                         arg_double(&call->args[1]));
+    if (call->args[4].i)
+        TRY(number_within(call, 1, not_negative, "not negative: the result does not tell the argument"));
     return meta_backward_float(call);
 }
 

@@ -28,28 +28,6 @@ DType number_dtype(const Arg *number) {
     return number->kind == ARG_bool ? DT_bool : number->kind == ARG_int ? DT_i64 : DT_f32;
 }
 
-Status number_fits(const MetaCall *call, int arg, DType dtype) {
-    const Arg *const a = &call->args[arg];
-    if (!dtype_is_int(dtype)) return ST_OK;
-    const int64_t most = dtype_largest(dtype), least = dtype_least(dtype);
-    if (a->kind == ARG_float) {
-        if (a->f >= (double)least && a->f < (double)most + 1) return ST_OK;
-        return meta_fail(call, ST_VALUE, "%s %g can't be converted to %s", arg_name(call, arg), a->f,
-                         dtype_name(dtype));
-    }
-    if (a->kind != ARG_int ||
-        (sym_at_most(call->env, dtype == DT_u8 ? -most : least, a->i) && sym_at_most(call->env, a->i, most)))
-        return ST_OK;
-    return meta_fail(call, ST_VALUE, "%s %lld can't be converted to %s", arg_name(call, arg),
-                     (long long)sym_hint(call->env, a->i), dtype_name(dtype));
-}
-
-Status numbers_fit(const MetaCall *call, DType dtype) {
-    for (int i = 0; i < call->row->n_params; i++)
-        if (call->row->params[i].type == PT_scalar) TRY(number_fits(call, i, dtype));
-    return ST_OK;
-}
-
 DType default_float(DType dtype) { return dtype_is_float(dtype) ? dtype : DT_f32; }
 
 DType dtype_arg(const MetaCall *call, const char *name, DType fallback) {

@@ -1,4 +1,6 @@
 /* meta_compose.c: ops that are others put together, by the rules of those. */
+#include <math.h>
+
 #include "ir/meta_rules.h"
 
 MetaFn meta_repeat, meta_flip, meta_amax, meta_empty, meta_cat;
@@ -349,5 +351,5 @@ Status meta_cosine_similarity(MetaCall *call) {
     for (int d = 0; d < all.rank; d++)
         if (d != dim) sizes[n++] = all.sizes[d];
     out_plain(call, 0, e.common, all.device, sizes, n);
-    return ST_OK;
+    return number_within(call, 3, (FloatLimit){0, INFINITY}, "not negative");
 }

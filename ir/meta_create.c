@@ -106,7 +106,7 @@ Status meta_new_empty(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", self->dtype), device_arg(call, self->device)));
     out_contiguous(call, &call->out[0]);
-    return numbers_fit(call, call->out[0].dtype);
+    return ST_OK;
 }
 
 Status meta_new_empty_strided(MetaCall *call) {
@@ -119,12 +119,12 @@ Status meta_full(MetaCall *call) {
     const DType own = number_dtype(arg_named(call, "fill_value"));
     TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", own), device_arg(call, DEV_cpu)));
     out_contiguous(call, &call->out[0]);
-    return numbers_fit(call, call->out[0].dtype);
+    return ST_OK;
 }
 
 Status meta_scalar_tensor(MetaCall *call) {
     out_plain(call, 0, dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu), NULL, 0);
-    return numbers_fit(call, call->out[0].dtype);
+    return ST_OK;
 }
 
 /* The number of steps from start to before end: exact in ints, by double division else. */
@@ -156,6 +156,12 @@ static Status arange_count(const MetaCall *call, const Arg *start, const Arg *en
     return ST_OK;
 }
 
+/* What PyTorch adds the steps of a sequence up in. */
+static DType counts_in(DType dtype) {
+    if (dtype_is_int(dtype)) return DT_i64;
+    return dtype == DT_f64 ? DT_f64 : DT_f32;
+}
+
 Status meta_arange(MetaCall *call) {
     const int s = op_param_find(call->row, "start"), p = op_param_find(call->row, "step");
     const Arg zero = A_INT(0), one = A_INT(1);
@@ -166,6 +172,7 @@ Status meta_arange(MetaCall *call) {
     const bool floats = start->kind == ARG_float || end->kind == ARG_float || step->kind == ARG_float;
     out_plain(call, 0, dtype_arg(call, "dtype", floats ? DT_f32 : DT_i64), device_arg(call, DEV_cpu), &count, 1);
     if (call->out[0].dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
+    if (p >= 0) TRY(number_fits(call, p, counts_in(call->out[0].dtype)));
     return check_numel(call, &count, 1);
 }
 
@@ -175,7 +182,6 @@ Status meta_linspace(MetaCall *call) {
     if (steps < 0) return meta_fail(call, ST_ARGUMENT, "steps must not be negative, but is %lld", (long long)steps);
     out_plain(call, 0, dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu), &steps, 1);
     if (call->out[0].dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
-    TRY(numbers_fit(call, call->out[0].dtype));
     return check_numel(call, &steps, 1);
 }
 
@@ -183,7 +189,6 @@ Status meta_linspace(MetaCall *call) {
 static Status like_self(MetaCall *call, const Meta *self, const Meta *options) {
     out_set(&call->out[0], dtype_arg(call, "dtype", options->dtype), device_arg(call, options->device), self->sizes,
             self->rank);
-    TRY(numbers_fit(call, call->out[0].dtype));
     return apply_format(call, format_arg(call, MF_preserve), self);
 }
 

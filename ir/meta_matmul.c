@@ -74,7 +74,7 @@ Status meta_bmm_dtype(MetaCall *call) {
     return wide_result(call, 0);
 }
 
-/* alpha and beta must fit ints; self, of the result's dtype or the operands', broadcasts to the product. */
+/* self, of the result's dtype or the operands', broadcasts to the product. */
 static Status check_added(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     MetaOut *out = &call->out[0];
@@ -83,7 +83,6 @@ static Status check_added(MetaCall *call) {
     if (op_param_find(call->row, "out_dtype") >= 0) TRY(wide_result(call, 1));
     if (self->dtype != out->dtype) TRY(want_same_dtype(call, 0, 1));
     TRY(same_device(call, self, tensor_meta(call, 1)));
-    TRY(numbers_fit(call, dtype_is_int(self->dtype) ? DT_i64 : self->dtype));
     for (int i = 0; i < call->row->n_params; i++)
         if (self->rank < 3 && out->rank < 3 && call->row->params[i].type == PT_scalar &&
             call->args[i].kind == ARG_float &&

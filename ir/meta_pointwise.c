@@ -20,12 +20,6 @@ static Status refuse_bool(const MetaCall *call, DType common) {
     return meta_fail(call, ST_DTYPE, "%s must not be bool", arg_name(call, 0));
 }
 
-/* Numbers become the operand's dtype. */
-static Status refuse_bool_and_numbers(const MetaCall *call, DType common) {
-    TRY(refuse_bool(call, common));
-    return numbers_fit(call, common);
-}
-
 /* The usual shape of a rule: where `check` (NULL: anything goes) accepts the promoted dtype, the result has the one
  * that `result` makes of it. */
 typedef Status DTypeCheck(const MetaCall *call, DType common);
@@ -67,14 +61,13 @@ Status meta_modulo(MetaCall *call) { return keep_dtype(call, refuse_bool); }
 
 /* The operand's dtype; relu and neg refuse bool. */
 Status meta_unary(MetaCall *call) { return keep_dtype(call, NULL); }
-Status meta_unary_no_bool(MetaCall *call) { return keep_dtype(call, refuse_bool_and_numbers); }
+Status meta_unary_no_bool(MetaCall *call) { return keep_dtype(call, refuse_bool); }
 
-/* hardtanh: the limits are i64s, which need not be values of a narrow dtype. */
-static Status check_limits(const MetaCall *call, DType common) {
-    TRY(refuse_bool(call, common));
-    return numbers_fit(call, dtype_is_int(common) ? DT_i64 : common);
+/* What is put where self is not above is one of the results. */
+Status meta_threshold(MetaCall *call) {
+    TRY(keep_dtype(call, refuse_bool));
+    return number_fits(call, 2, call->out[0].dtype);
 }
-Status meta_hardtanh(MetaCall *call) { return keep_dtype(call, check_limits); }
 
 /* exp, sqrt...: ints and bools give the default float. */
 Status meta_unary_float(MetaCall *call) { return by_dtype(call, NULL, default_float); }
@@ -201,19 +194,8 @@ Status meta_where(MetaCall *call) {
     return elementwise_out(call, &e, promoted(&choices));
 }
 
-/* A number beyond all values of an int dtype is no bound of any; the other way round it has no effect (body_clamp). */
-static Status check_bound(const MetaCall *call, int i, bool low, DType common) {
-    const Arg *const a = &call->args[i];
-    if (a->kind != ARG_int || !dtype_is_int(common)) return ST_OK;
-    if (low ? sym_at_most(call->env, a->i, dtype_largest(common)) : sym_at_most(call->env, dtype_least(common), a->i))
-        return ST_OK;
-    return meta_fail(call, ST_VALUE, "%s %lld is outside the range of %s", low ? "min" : "max",
-                     (long long)sym_hint(call->env, a->i), dtype_name(common));
-}
-static Status check_min(const MetaCall *call, DType common) { return check_bound(call, 1, true, common); }
-static Status check_max(const MetaCall *call, DType common) { return check_bound(call, 1, false, common); }
-Status meta_clamp_min(MetaCall *call) { return keep_dtype(call, check_min); }
-Status meta_clamp_max(MetaCall *call) { return keep_dtype(call, check_max); }
+Status meta_clamp_min(MetaCall *call) { return keep_dtype(call, NULL); }
+Status meta_clamp_max(MetaCall *call) { return keep_dtype(call, NULL); }
 
 /* clamp: at least one limit; absent ones take no part. */
 Status meta_clamp(MetaCall *call) {
@@ -223,8 +205,6 @@ Status meta_clamp(MetaCall *call) {
         if (arg_given(call, i)) elementwise_add(call, &e, i);
     if (e.n == 1) return meta_fail(call, ST_ARGUMENT, "at least one of min and max must be given");
     TRY(refuse_bool(call, promoted(&e)));
-    TRY(check_bound(call, 1, true, promoted(&e)));
-    TRY(check_bound(call, 2, false, promoted(&e)));
     return elementwise_out(call, &e, promoted(&e));
 }
 
@@ -272,7 +252,7 @@ Status meta_addcdiv(MetaCall *call) {
 }
 
 /* *_backward: grad_output and what was saved, alike. */
-Status meta_backward(MetaCall *call) { return keep_dtype(call, refuse_bool_and_numbers); }
+Status meta_backward(MetaCall *call) { return keep_dtype(call, refuse_bool); }
 
 static Status need_floats(const MetaCall *call, DType common) {
     TRY(check_approximate(call));
@@ -298,7 +278,6 @@ Status meta_masked_fill(MetaCall *call) {
     if (e.in[1]->dtype != DT_bool)
         return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(e.in[1]->dtype));
     if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
-    TRY(number_fits(call, 2, e.in[0]->dtype));
     TRY(elementwise_out(call, &e, e.in[0]->dtype));
     out_contiguous(call, &call->out[0]);
     return ST_OK;
@@ -310,7 +289,7 @@ Status meta_fill(MetaCall *call) {
     const Meta *self = arg_meta(call, 0, &number), *value = arg_meta(call, 1, &number_value);
     if (value->rank) return meta_fail(call, ST_SHAPE, "value must have 0 dims, not sizes %s", SIZES(call, value));
     out_like(call, 0, self, self->dtype);
-    return number_fits(call, 1, self->dtype);
+    return ST_OK;
 }
 
 Status meta_tril(MetaCall *call) {

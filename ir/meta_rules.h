@@ -23,10 +23,13 @@ const Arg *arg_named(const MetaCall *call, const char *name); /* NULL: the row h
 static inline int list_length(const MetaCall *call, int i) { return call->row->params[i].suffix[1] - '0'; }
 static inline bool arg_given(const MetaCall *call, int i) { return call->args[i].kind != ARG_none; }
 DType number_dtype(const Arg *number); /* f32, i64 or bool */
-/* An argument that is a number becomes one of an int dtype only within its range (of u8 also as -1 to -255: the low
- * bits), as in PyTorch; other arguments and dtypes pass. */
+/* An argument that is a number becomes one of a dtype only within its range (of u8 also as -1 to -255: the low bits;
+ * infinities and NaN are numbers of float dtypes), as in PyTorch; other arguments pass. */
 Status number_fits(const MetaCall *call, int arg, DType dtype);
-Status numbers_fit(const MetaCall *call, DType dtype); /* all of the type Scalar */
+/* A number within limits, of which `what` tells the user: "from 0 to 1". What is bound at the call is guarded. */
+Status number_within(const MetaCall *call, int arg, FloatLimit limit, const char *what);
+/* By the row's column .limit, for a result of this dtype. */
+Status numbers_limited(const MetaCall *call, DType result);
 DType dtype_arg(const MetaCall *call, const char *name, DType fallback);
 DType default_float(DType dtype); /* itself, or f32 for ints and bool */
 

@@ -50,6 +50,12 @@ Status meta_topk(MetaCall *call) {
 /* Never asked: values decide how many positions there are (op_meta refuses OPF_host). */
 Status meta_nonzero(MetaCall *call) { return meta_fail(call, ST_INTERNAL, "the sizes of the result depend on values"); }
 
+/* How many numbers from 0 on PyTorch takes for those of a dtype (of bf16 it asks nothing). */
+static int64_t countable(DType dtype) {
+    if (dtype_is_float(dtype)) return dtype == DT_f16 ? 2049 : dtype == DT_f32 ? (1 << 24) + 1 : INT64_C(1) << 53;
+    return dtype == DT_i64 ? INT64_MAX : dtype_largest(dtype) + 1;
+}
+
 Status meta_randperm(MetaCall *call) {
     const Arg *const device = arg_named(call, "device");
     const int64_t n = call->args[0].i;
@@ -58,6 +64,9 @@ Status meta_randperm(MetaCall *call) {
     const DType dtype = dtype_arg(call, "dtype", DT_i64);
     if (dtype == DT_bool) return meta_fail(call, ST_DTYPE, "dtype must not be bool");
     TRY(check_numel(call, &n, 1));
+    if (!sym_at_most(call->env, n, countable(dtype)))
+        return meta_fail(call, ST_VALUE, "%s counts to %lld, but n is %s", dtype_name(dtype),
+                         (long long)countable(dtype), sizes_text(call, &n, 1).at);
     out_plain(call, 0, dtype, device->kind == ARG_int ? (Device)device->i : DEV_cpu, &n, 1);
     return ST_OK;
 }

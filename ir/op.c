@@ -204,7 +204,7 @@ static void row_init(OpRow *row) {
     if (row->alias_of) {
         const OpRow *of = row->alias_of;
         row->kind = of->kind, row->meta = of->meta, row->flags = of->flags, row->body = of->body;
-        row->samples = of->samples, row->check = of->check;
+        row->samples = of->samples, row->check = of->check, row->limit = of->limit;
         row->neutral = of->neutral, row->product = of->product;
     }
     if (row->check.param) row->flags |= OPF_check;

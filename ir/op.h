@@ -92,6 +92,17 @@ typedef enum BoundKind {
     BOUND_number   /* the parameter itself */
 } BoundKind;
 
+/* Which numbers of a row's Scalars PyTorch takes for values of the result's dtype: others are refused. Infinities and
+ * NaN are values of every float dtype. */
+typedef enum NumberLimit {
+    LIMIT_none,
+    LIMIT_dtype,   /* the dtype's own */
+    LIMIT_compute, /* the own ones of the dtype that it is computed in: of halves f32 [semantics B5] */
+    LIMIT_wide,    /* the dtype's own, of halves any: they become infinite */
+    LIMIT_narrow,  /* the dtype's own, of f32 any: it is computed in f64 */
+    LIMIT_reach /* of floats the dtype's own; an int limit must leave a value of the dtype between it and the other */
+} NumberLimit;
+
 /* The number that leaves self as it is as argument 1. */
 typedef enum Neutral { NEUTRAL_none, NEUTRAL_zero, NEUTRAL_one } Neutral;
 
@@ -224,6 +235,10 @@ struct OpRow {
         BoundUnit unit;
         const char *why; /* of UNIT_none */
     } bound;
+    struct {
+        NumberLimit kind;
+        const char *params; /* "min max"; NULL: those whose type is Scalar or float */
+    } limit;
     Neutral neutral;
     ProductArgs product;
     MetaFn *meta;
@@ -273,6 +288,8 @@ bool op_number_may_vary(const OpRow *row, const Param *param);
 /* What the positions in a checked parameter, or in element `item` of a list of them, must lie below; may be symbolic.
  * NO_INT: the row checks no positions, or the argument is none. */
 int64_t op_check_bound(const OpRow *row, const Arg *args, int item, SymEnv *env);
+/* Is a number that stands for parameter i limited by the row's column .limit? */
+bool op_limits_number(const OpRow *row, int i);
 /* Raises ST_UNSUPPORTED where an argument is a symbol or a runtime value and its parameter's number may not vary: the
  * row's rules would take it for a plain one. */
 Status op_numbers_check(const OpRow *row, const Arg *args);

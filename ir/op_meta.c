@@ -67,6 +67,7 @@ Status op_meta(MetaCall *call) {
     if (row->alias_of) call->row = row->alias_of;
     call->order = ORDER_none;
     Status status = call->row->meta(call);
+    if (status == ST_OK && row->limit.kind) status = numbers_limited(call, call->out[0].dtype);
     call->row = row;
     TRY(status);
     if (call->form == FORM_inplace) return check_inplace(call);

@@ -27,6 +27,7 @@ struct SymEnv {
     VEC(SymExpr) exprs;
     VEC(int64_t) frees;
     VEC(SymGuard) guards;
+    FloatLimits floats;
     ExprSlot *table;
     int room;
     int n_spares;
@@ -36,7 +37,7 @@ struct SymEnv {
 SymEnv *sym_env_new(Arena *arena) {
     SymEnv *const env = ARENA_NEW(arena, SymEnv);
     if (!env) return NULL;
-    env->arena = arena;
+    env->arena = env->floats.arena = arena;
     env->room = TABLE_ROOM;
     env->table = ARENA_ARRAY(arena, ExprSlot, env->room);
     return env->table ? env : NULL;
@@ -156,8 +157,11 @@ SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints) {
             node(copy, e->op, e->a, e->b);
     }
     for (int i = 0; copy && i < env->guards.n; i++) VEC_PUSH(arena, &copy->guards, env->guards.at[i]);
+    for (int i = 0; copy && i < env->floats.by.n; i++) VEC_PUSH(arena, &copy->floats.by, env->floats.by.at[i]);
     return copy;
 }
+
+FloatLimits *sym_floats(SymEnv *env) { return &env->floats; }
 
 /* the canonical order ------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #ifndef SINTER_IR_SYM_H
 #define SINTER_IR_SYM_H
 #include "runtime/base/arena.h"
+#include "ir/float_limit.h"
 #include "runtime/base/text.h"
 
 typedef struct SymEnv SymEnv;
@@ -95,6 +96,8 @@ bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *va
 /* What guards make of symbols: by[i] is the i-th free symbol or what it equals, for sym_move. Of scratch as many are
  * wanted. False: all stay. */
 bool sym_equalities(SymEnv *env, int64_t *by, int64_t *scratch);
+
+FloatLimits *sym_floats(SymEnv *env); /* what rules ask of the runtime floats beside it: guards, too */
 
 /* "s0*768+1"; plain numbers print as themselves. sym_parse reads what sym_print prints, making free symbols with
  * hint 2 as they first appear; *end is past the text read; raises ST_PARSE. */

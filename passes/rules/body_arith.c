@@ -252,7 +252,7 @@ BodyFn body_hardsigmoid, body_hardswish;
 /* A number saturates: one below or above all of an int dtype's values must not wrap to one of them. */
 static int bound(BodyCall *c, int arg) {
     const DType dtype = c->out_dtype;
-    if (!arg_is_number(&c->args[arg]) || !dtype_is_int(dtype) || dtype == DT_i64) return X(arg);
+    if (!arg_is_number(&c->args[arg]) || !dtype_is_int(dtype)) return X(arg);
     const int least = loop_const(c->lb, S_i64, 0, dtype_least(dtype));
     const int largest = loop_const(c->lb, S_i64, 0, dtype_largest(dtype));
     const int number = P2(max, c->number(c, arg, S_i64), least);
@@ -273,9 +273,10 @@ int body_clamp_max(BodyCall *c) {
     const int x = X(0);
     return smaller(c, x, bound(c, 1));
 }
+static int scalar_bound(BodyCall *c, int arg) { return dtype_is_int(c->out_dtype) ? bound(c, arg) : N(arg); }
 int body_hardtanh(BodyCall *c) {
     const int x = X(0);
-    return P2(min, P2(max, x, N(1)), N(2));
+    return P2(min, P2(max, x, scalar_bound(c, 1)), scalar_bound(c, 2));
 }
 int body_hardsigmoid(BodyCall *c) {
     const int x = X(0), shifted = P2(min, P2(max, P2(add, x, K(3)), K(0)), K(6));

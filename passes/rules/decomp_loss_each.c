@@ -81,7 +81,9 @@ Status decomp_mse_loss_backward(Builder *b, const OpRow *row, const Arg *args, V
 Status decomp_huber_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, &args[1]);
     const double delta = arg_double(&args[4]);
-    return by_slope(b, row, args, &p, E(b, clamp, V(pair_difference(b, &p)), F(-delta), F(delta)), outs);
+    Val *const z = pair_difference(b, &p);
+    const bool reached = delta <= dtype_largest_float(z->meta->dtype); /* beyond it no slope is limited */
+    return by_slope(b, row, args, &p, reached ? E(b, clamp, V(z), F(-delta), F(delta)) : z, outs);
 }
 /* z / beta between the corners, else 1 with its sign. A corner at 0 belongs to the side below; NaN stays. */
 Status decomp_smooth_l1_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

@@ -355,9 +355,16 @@ static Status fill_entry(EagerCall *ec, EagerEntry *entry) {
     return ST_OK;
 }
 
+static bool takes_limited_number(const EagerCall *ec) {
+    for (int i = 0; i < ec->row->n_params; i++)
+        if (op_limits_number(ec->row, i) && arg_is_number(&ec->call->args[i]) && eager_number_may_vary(ec, i))
+            return true;
+    return false;
+}
+
 /* Rules of pointwise ops look at numbers where ints are made of them, or say so; others ask for a probability. */
 static bool rechecks(const EagerCall *ec, const EagerEntry *entry) {
-    bool looks = ec->row->kind != KIND_pointwise || ec->row->flags & OPF_limits_numbers;
+    bool looks = ec->row->kind != KIND_pointwise || ec->row->flags & OPF_limits_numbers || takes_limited_number(ec);
     for (int i = 0; i < ec->n_tensors; i++) looks |= !dtype_is_float(ec->tensors[i]->base.meta->dtype);
     for (int i = 0; i < entry->n_outs; i++)
         looks |= !dtype_is_float((entry->sized ? entry->sized->outs[i].meta : entry->metas[i])->dtype);

@@ -94,7 +94,12 @@ static void other_list(Gen *g, const FzStep *step, const Param *param, FzArg *a)
 
 static void other_number(Gen *g, FzArg *a) {
     static const double floats[] = {0.0, -0.0, 1, -1, 2, 0.5, -0.5, 3, 0.3, 1e10, -2, 0.25, INFINITY};
+    static const double beyond[] = {65505, -7e4, 3.5e38, -1e39}; /* halves and f32 have no such numbers */
     static const int8_t ints[] = {0, 1, -1, 2, 3, -2, 7};
+    if (a->kind == FZ_float && gen_chance(g, 3)) {
+        a->f = beyond[gen_below(g, COUNT_OF(beyond))];
+        return;
+    }
     const bool is_float = gen_chance(g, 90) ? a->kind == FZ_float : a->kind != FZ_float;
     *a = is_float ? (FzArg){.kind = FZ_float, .f = floats[gen_below(g, COUNT_OF(floats))], .i = {1, -1}}
                   : (FzArg){.kind = FZ_int, .i = {ints[gen_below(g, COUNT_OF(ints))], -1}};

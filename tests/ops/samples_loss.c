@@ -15,13 +15,14 @@ const Samples samples_loss = {
                {"smooth_l1_loss: x[3] x[3] 1 -1", ST_VALUE, "beta"}),
 };
 const Samples samples_loss_backward = {
-    .good = LINES("mse_loss_backward: x[] x[4,5] x[4,5] 1", "mse_loss_backward: x[4,5] x[4,5] x[5] 0",
-                  "mse_loss_backward: x[] x[1] x[1] 2", "mse_loss_backward: x[0] x[0] x[0] 0",
-                  "huber_loss_backward: x[] x[4,5] x[4,5] 1 0.7", "huber_loss_backward: x[4,5] x[4,5] x[5] 0 1.5",
-                  "huber_loss_backward: x[0] x[0] x[0] 0 1", "huber_loss_backward: x[] x[1] x[1] 1 1",
-                  "smooth_l1_loss_backward: x[] x[4,5] x[4,5] 1 0.7",
-                  "smooth_l1_loss_backward: x[4,5] x[4,5] x[5] 0 1.5", "smooth_l1_loss_backward: x[] x[4] x[4] 2 0",
-                  "smooth_l1_loss_backward: x[0] x[0] x[0] 0 1", "smooth_l1_loss_backward: x[] x[1] x[1] 1 1"),
+    .good =
+        LINES("mse_loss_backward: x[] x[4,5] x[4,5] 1", "mse_loss_backward: x[4,5] x[4,5] x[5] 0",
+              "mse_loss_backward: x[] x[1] x[1] 2", "mse_loss_backward: x[0] x[0] x[0] 0",
+              "huber_loss_backward: x[] x[4,5] x[4,5] 1 0.7", "huber_loss_backward: x[4,5] x[4,5] x[5] 0 1.5",
+              "huber_loss_backward: x[0] x[0] x[0] 0 1", "huber_loss_backward: x[] x[1] x[1] 1 1",
+              "huber_loss_backward: x[4,5] x[4,5] x[4,5] 0 1e39", "smooth_l1_loss_backward: x[] x[4,5] x[4,5] 1 0.7",
+              "smooth_l1_loss_backward: x[4,5] x[4,5] x[5] 0 1.5", "smooth_l1_loss_backward: x[] x[4] x[4] 2 0",
+              "smooth_l1_loss_backward: x[0] x[0] x[0] 0 1", "smooth_l1_loss_backward: x[] x[1] x[1] 1 1"),
     .bad = BAD({"mse_loss_backward: x[] x[2,3] x[4] 1", ST_SHAPE, "[4]"},
                {"mse_loss_backward: x[] x[3] x[3] 5", ST_ARGUMENT, "reduction"}),
 };

@@ -23,6 +23,7 @@
  *   text        graphs of the row at every stage, and its kernels, print and parse back to the same bytes
  *   wrong       every kind of wrong argument, boxed, in every form: an error or a result
  *   stack       eagerly, forward and backward, on a thread of 64 KiB
+ *   limits      numbers that a dtype has not (column .limit): the largest is taken, what is above is a value error
  *   domain      bounds of checked positions: the last one below is taken, the bound is a value error
  *   errors      listed bad inputs give the listed error
  *   draw        the cases of --pairs have every pair
@@ -284,6 +285,7 @@ static const struct {
     {"wrong", check_wrong, EACH_host},
     {"stack", check_stack, EACH_host},
     {"domain", check_domain, 0},
+    {"limits", check_limits, EACH_dtype},
     {"vmap", check_vmap, 0},
     {"forward", check_forward, EACH_derivative},
     {"saves", check_saves, EACH_derivative},

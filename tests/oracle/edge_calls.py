@@ -8,7 +8,7 @@ says what shapes, dims and numbers they take. A new row needs one of the two, or
 
 import itertools
 import torch
-import edge_backwards, edge_layers, edge_norms, edge_views
+import edge_backwards, edge_layers, edge_norms, edge_numbers, edge_views
 from edge_values import *
 
 SHAPES = {
@@ -504,6 +504,10 @@ POINTWISE = {}
 
 
 def calls(name, func):
+    return edge_numbers.beyond(func, calls_of_row(name, func))
+
+
+def calls_of_row(name, func):
     if FAMILIES.get(family(name)):
         return FAMILIES[family(name)]()
     return pointwise(name, func) if is_pointwise(name) or family(name) in COMPOSED else []

@@ -310,6 +310,20 @@ static bool keeping_is_told_apart(void) {
     return compiled && last_path() == SN_PATH_EAGER;
 }
 
+static sn_status limited(sn_frame *f) { return sn_out(f, 0, sn_clamp_min(sn_in(f, 0), sn_in_value(f, 1))); }
+
+/* Not run again, the op would not see that f32 has no such number. */
+static bool refuses_what_no_f32_is(void) {
+    static const double numbers[] = {1.25, 2.25, 3.25, 4.25, 1e39};
+    sn_function *const fn = sn_compile(limited, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    sn_tensor *y = NULL;
+    for (int i = 0; i < COUNT_OF(numbers); i++) {
+        if (sn_check() != SN_OK) return false;
+        sn_call_values(fn, (sn_value[]){sn_val(F32(1, 24)), sn_float(numbers[i])}, 2, &y, 1);
+    }
+    return sn_error_take()->status == SN_ERR_VALUE;
+}
+
 static bool guarded_program(GuardId guard) {
     guard_dynamic =
         guard == GUARD_range || guard == GUARD_symbol || guard == GUARD_special ? SN_DYNAMIC_AUTO : SN_DYNAMIC_NEVER;
@@ -342,6 +356,8 @@ static bool guarded_program(GuardId guard) {
         return right(doubled, plain, 2, 3, 0);
     case GUARD_special:
         return right(powers, plain, 2.5, 3.0, 0);
+    case GUARD_limit:
+        return refuses_what_no_f32_is();
     case GUARD_range:
         return right(squeezed, small_batch, 2, 2, 0);
     case GUARD_symbol:

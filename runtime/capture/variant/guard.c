@@ -147,6 +147,20 @@ static bool inputs_fit(const GuardCheck *c) {
 
 /* Numbers and symbols ------------------------------------------------------------------------- */
 
+/* Of a number that an op would refuse, or takes in a way of its own. */
+static bool float_fits(const GuardCheck *c, int k, int64_t now) {
+    const FloatLimit *const limit = float_limits_find(sym_floats(c->variant->env), c->variant->numbers[k]);
+    double value;
+    memcpy(&value, &now, sizeof value);
+    if (!limit || float_limit_holds(limit, value) || is_off(GUARD_limit)) return true;
+    if (!c->why) return false;
+    reason_number(c->why, c->variant, c->trace, k);
+    guard_limit_print(c->why, limit);
+    text_puts(c->why, ", now ");
+    guard_number_print(c->why, now);
+    return false;
+}
+
 static bool number_fits(const GuardCheck *c, int k) {
     const Variant *const v = c->variant;
     const int rule = v->number_rules ? v->number_rules[k] : NUMBER_fixed;
@@ -160,7 +174,8 @@ static bool number_fits(const GuardCheck *c, int k) {
         }
         return false;
     }
-    if (rule == NUMBER_runtime_int || rule == NUMBER_runtime_float) return true;
+    if (rule == NUMBER_runtime_float) return float_fits(c, k, now);
+    if (rule == NUMBER_runtime_int) return true;
     if (expect_number(c, v->numbers[k], now) || is_off(GUARD_number)) return true;
     if (!c->why) return false;
     reason_number(c->why, v, c->trace, k);

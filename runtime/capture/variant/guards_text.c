@@ -25,6 +25,7 @@ typedef struct GuardView {
     VEC(const char *) names; /* of the numbers */
     VEC(uint8_t) rules;
     VEC(bool) guarded;
+    VEC(const FloatLimit *) limits; /* of floats that vary; NULL: none */
     VEC(SymGuard) relations;
     VEC(int64_t) outputs;
 } GuardView;
@@ -84,6 +85,20 @@ void guard_number_print(Text *text, int64_t bits) {
     }
 }
 
+static void print_float(Text *text, double value) {
+    int64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    guard_number_print(text, bits);
+}
+
+void guard_limit_print(Text *text, const FloatLimit *limit) {
+    text_puts(text, " from ");
+    print_float(text, limit->least);
+    text_puts(text, " to ");
+    print_float(text, limit->most);
+    text_printf(text, "%s%s", limit->infinite ? " or inf" : "", limit->nan ? " or nan" : "");
+}
+
 static void print_number(const GuardView *g, int k, Text *text) {
     const int rule = g->rules.at[k];
     text_printf(text, "  %s", g->names.at[k]);
@@ -96,6 +111,7 @@ static void print_number(const GuardView *g, int k, Text *text) {
         else
             guard_number_print(text, g->numbers.at[k]);
     }
+    if (g->limits.at[k]) guard_limit_print(text, g->limits.at[k]);
     text_puts(text, g->guarded.at[k] && rule != NUMBER_fixed ? " but special ones\n" : "\n");
 }
 
@@ -127,6 +143,8 @@ static void view_numbers(const Variant *v, Arena *arena, GuardView *g) {
         VEC_PUSH(arena, &g->names, v->number_names[k]);
         VEC_PUSH(arena, &g->rules, v->number_rules ? v->number_rules[k] : (uint8_t)NUMBER_fixed);
         VEC_PUSH(arena, &g->guarded, v->number_rules && v->number_guarded[k]);
+        const bool varies = v->number_rules && v->number_rules[k] == NUMBER_runtime_float;
+        VEC_PUSH(arena, &g->limits, varies ? float_limits_find(sym_floats(v->env), v->numbers[k]) : NULL);
     }
 }
 
@@ -295,6 +313,28 @@ static Status read_name(GuardReader *r) {
     return reader_expected(&r->in, "a number's op and argument");
 }
 
+static Status read_float(GuardReader *r, double *value) {
+    int64_t bits = 0;
+    TRY(guard_number_read(&r->in, r->view.env, &bits));
+    memcpy(value, &bits, sizeof bits);
+    return ST_OK;
+}
+
+/* *limit: NULL where the line has none. */
+static Status read_limit(GuardReader *r, const FloatLimit **limit) {
+    *limit = NULL;
+    if (!reader_eat(&r->in, " from ")) return ST_OK;
+    FloatLimit *const read = ARENA_NEW(r->arena, FloatLimit);
+    if (!read) return ST_MEMORY;
+    TRY(read_float(r, &read->least));
+    EAT(&r->in, " to ");
+    TRY(read_float(r, &read->most));
+    read->infinite = reader_eat(&r->in, " or inf");
+    read->nan = reader_eat(&r->in, " or nan");
+    *limit = read;
+    return ST_OK;
+}
+
 static Status guard_number(GuardReader *r) {
     int64_t value = 0;
     uint8_t rule;
@@ -308,6 +348,9 @@ static Status guard_number(GuardReader *r) {
         TRY(guard_number_read(&r->in, r->view.env, &value));
         rule = sym_is(value) ? NUMBER_expr : NUMBER_fixed;
     }
+    const FloatLimit *limit = NULL;
+    if (rule == NUMBER_runtime_float) TRY(read_limit(r, &limit));
+    VEC_PUSH(r->arena, &r->view.limits, limit);
     const bool guarded = reader_eat(&r->in, " but special ones");
     if (guarded && rule == NUMBER_fixed) return reader_expected(&r->in, "the end of the line before this");
     VEC_PUSH(r->arena, &r->view.numbers, value);
@@ -415,7 +458,10 @@ static void give_numbers(const GuardReader *r, Variant *v) {
     v->number_guarded = r->view.guarded.at;
     v->number_names = r->view.names.at;
     for (int k = 0; k < v->n_numbers; k++)
-        if (v->number_rules[k] == NUMBER_runtime_float) v->numbers[k] = v->n_runtime_floats++;
+        if (v->number_rules[k] == NUMBER_runtime_float) {
+            v->numbers[k] = v->n_runtime_floats++;
+            if (r->view.limits.at[k]) float_limits_add(sym_floats(v->env), v->numbers[k], *r->view.limits.at[k]);
+        }
 }
 
 Status guards_read(TextReader *in, Variant *v) {

@@ -9,6 +9,7 @@
  *     aten::view %0 size[1] == s0*2
  *     aten::mul.Tensor %1 other == 0.5
  *     aten::slice.Tensor %2 start: any int but special ones
+ *     aten::clamp %3 min: any float from -65504.0 to 65504.0 or inf or nan
  *     s0 <= 17
  *     outputs %0, %2
  *   }
@@ -33,6 +34,8 @@ Status guards_read(TextReader *in, Variant *variant);
 Status guard_number_read(TextReader *in, SymEnv *env, int64_t *value);
 /* A number of a trace: an int, or a float by its bits, with a point or an exponent. */
 void guard_number_print(Text *text, int64_t bits);
+/* " from -65504.0 to 65504.0 or inf or nan"; inf: of both signs. */
+void guard_limit_print(Text *text, const FloatLimit *limit);
 /* "s0*4 == s1", without a line's end. */
 void guard_relation_print(SymEnv *env, Text *text, const SymGuard *relation);
 Status guard_relation_read(TextReader *in, SymEnv *env, SymGuard *out);
