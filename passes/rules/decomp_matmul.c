@@ -127,13 +127,17 @@ Status decomp_baddbmm_dtype(Builder *b, const OpRow *row, const Arg *args, Val *
                          widely(b, &args[2], &args[3]), args[4], args[5]));
 }
 
-/* Key or value heads shared by groups of query heads, repeated; as many as those, not at all, whatever symbols they
- * are. */
+/* Whatever symbols they are: eager repeats none that are as many. */
+static bool same_heads(Builder *b, int64_t x, int64_t y) {
+    return builder_identical(b, x, y) || sym_same(b->env, x, y);
+}
+
+/* Key or value heads shared by groups of query heads, repeated. */
 static Val *repeat_heads(Builder *b, Val *x, int64_t heads) {
     if (!x) return NULL;
     const Meta *const meta = x->meta;
     const int h = meta->rank - 3;
-    if (h < 0 || sym_same(b->env, meta->sizes[h], heads)) return x;
+    if (h < 0 || same_heads(b, meta->sizes[h], heads)) return x;
     int64_t sizes[MAX_RANK];
     for (int d = 0, k = 0; d < meta->rank; d++) {
         sizes[k++] = meta->sizes[d];
@@ -227,7 +231,7 @@ static Val *shared_heads(const Attention *a, const OpRow *row, const Arg *args, 
     Builder *const b = a->b;
     const Meta *const of = args[i + 1].val->meta;
     const int64_t group = 2;
-    if (grad && !sym_same(b->env, of->sizes[1], grad->meta->sizes[1])) {
+    if (grad && !same_heads(b, of->sizes[1], grad->meta->sizes[1])) {
         const int64_t repeats = sym_div(b->env, grad->meta->sizes[1], of->sizes[1]);
         const int64_t sizes[] = {of->sizes[0], of->sizes[1], repeats, of->sizes[2], of->sizes[3]};
         grad = sum_over(b, reshaped(b, grad, sizes, 5), &group, 1, false);

@@ -40,7 +40,7 @@ static Status only_eager(DerivEmission *em, const char *what) {
     return error_raise(ST_UNSUPPORTED, "%s", what);
 }
 
-static bool sized_by_numbers(const Meta *meta) {
+static bool has_no_symbols(const Meta *meta) {
     bool symbols = false;
     for (int d = 0; d < meta->rank; d++) symbols |= sym_is(meta->sizes[d]) || sym_is(meta->strides[d]);
     return !symbols;
@@ -65,7 +65,7 @@ static sn_tensor *handle_of(DerivEmission *em, Val *val) {
         error_raise(ST_UNSUPPORTED, "a derivative of more than %d values", MAX_HANDLES);
         return NULL;
     }
-    if (!sized_by_numbers(meta) && !((const Graph *)em->builder)->trial) {
+    if (!has_no_symbols(meta) && !((const Graph *)em->builder)->trial) {
         only_eager(em, "the derivative of a user's op under symbolic sizes");
         return NULL;
     }

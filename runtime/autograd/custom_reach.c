@@ -14,7 +14,7 @@ enum { KEY_BITS = 20 };
 #define ANSWERED (1ull << 63)
 #define UNKNOWN  (1ull << 62)
 
-static uint64_t question_of(uint32_t needs, uint32_t results) {
+static uint64_t reach_key(uint32_t needs, uint32_t results) {
     return ANSWERED | (uint64_t)needs << 2 * KEY_BITS | (uint64_t)results << KEY_BITS;
 }
 
@@ -31,7 +31,7 @@ static Node *node_of(Graph *graph, const OpRow *row, const Arg *args) {
     return graph_append(graph, row, FORM_functional, own);
 }
 
-static Status reach_by_rule(Graph *graph, const Node *node, uint32_t needs, uint32_t results, uint32_t *reached) {
+static Status run_probe(Graph *graph, const Node *node, uint32_t needs, uint32_t results, uint32_t *reached) {
     bool wanted[MAX_ARGS] = {false};
     const Meta *arg_meta[MAX_ARGS] = {NULL}, *result_meta[MAX_OUTS] = {NULL};
     Val *grad_in[MAX_ARGS] = {NULL}, *values[MAX_OUTS] = {NULL}, *grads[MAX_OUTS] = {NULL};
@@ -59,7 +59,7 @@ static bool ask_rule(const OpRow *row, const Arg *args, uint32_t needs, uint32_t
     Capture *const capture = runtime_hooks.capture_suspend();
     Graph *const graph = arena ? graph_new(arena, row->base) : NULL;
     Node *const node = graph ? node_of(graph, row, args) : NULL;
-    const bool known = node && reach_by_rule(graph, node, needs, results, reached) == ST_OK;
+    const bool known = node && run_probe(graph, node, needs, results, reached) == ST_OK;
     runtime_hooks.capture_resume(capture);
     error_clear(); /* a backward that runs says it */
     arena_free(arena);
@@ -70,7 +70,7 @@ bool custom_derivative_reaches(const OpRow *row, const Arg *args, uint32_t needs
     DynamicOp *const op = (DynamicOp *)(uintptr_t)op_dynamic(row);
     *reached = needs;
     if (!op || !op->derivative || op->rule || op->n_written || row->n_params > KEY_BITS) return true;
-    const uint64_t key = question_of(needs, results), all = (1ull << KEY_BITS) - 1;
+    const uint64_t key = reach_key(needs, results), all = (1ull << KEY_BITS) - 1;
     uint64_t answer = atomic_load(&op->reached);
     if ((answer & ~(UNKNOWN | all)) != key) {
         uint32_t set = 0;

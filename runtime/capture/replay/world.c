@@ -70,7 +70,7 @@ static bool add_answers(WorldMaking *m, bool of_layout) {
 #define NO_NUMBER UINT32_MAX /* of a handle of a level, or of what came after all numbers: no tensor has it */
 
 /* Threads may learn the same tensor at once. */
-static uint32_t given_number(sn_tensor *t) {
+static uint32_t learnt_number(sn_tensor *t) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static uint32_t last;
     uint32_t number = NO_NUMBER;
@@ -86,7 +86,7 @@ static uint32_t given_number(sn_tensor *t) {
 
 static void give(WorldMaking *m, int slot) {
     sn_tensor *const t = slot_tensor(m, slot);
-    atomic_store(&m->world->given[slot], t ? given_number(t) : 0);
+    atomic_store(&m->world->given[slot], t ? learnt_number(t) : 0);
 }
 
 static void add_given(WorldMaking *m) {
