@@ -56,11 +56,11 @@ Status decomp_smooth_l1_loss(Builder *b, const OpRow *row, const Arg *args, Val 
     return reduced_each(b, E(b, where_self, V(E(b, lt_Tensor, V(z), F(beta))), V(curve), V(line)), &p, &args[2], outs);
 }
 
-/* -log(sigmoid(self target)), where e^-(self target) may overflow */
+/* log(1 + e^-(self target)); from 40 on that is the exponent, in f64, too. */
 Status decomp_soft_margin_loss(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const LossPair p = loss_pair(b, args);
-    Val *const log = E(b, log_sigmoid, V(E(b, mul_Tensor, V(p.self), V(p.target))));
-    return reduced_each(b, E(b, neg, V(log)), &p, &args[2], outs);
+    Val *const power = E(b, neg, V(E(b, mul_Tensor, V(p.self), V(p.target))));
+    return reduced_each(b, E(b, softplus, V(power), F(1), F(40)), &p, &args[2], outs);
 }
 
 /* The slope of a pair's difference z, times a share of grad_output. */

@@ -52,11 +52,6 @@ static uint32_t reached_results(const Reach *r, const TraceOp *op) {
     return results;
 }
 
-/* Of control flow with several results: what a body does only a run of the tape can tell. */
-static bool is_unknown(const Reach *r, const TraceOp *op) {
-    return op->row->flags & OPF_flow && op->n_outs > 1 && !*reached_base(r, op->first_value);
-}
-
 /* Arguments, in bits, that the rule gives gradients to. False: only a run of the tape can tell. */
 static bool reached_args(const Reach *r, const TraceStep *step, uint32_t results, uint32_t *reached) {
     const OpRow *const row = step->op->row;
@@ -88,7 +83,7 @@ bool reach_back(Reach *r) {
         const uint32_t results = step->needs ? reached_results(r, step->op) : 0;
         uint32_t args;
         if (!results || step->op->row->flags & OPF_nodiff) continue;
-        if (is_unknown(r, step->op) || !reached_args(r, step, results, &args)) return false;
+        if (!reached_args(r, step, results, &args)) return false;
         reach_operands(r, step->op, o, args);
     }
     return true;
