@@ -82,6 +82,10 @@ Status meta_view_scatter(MetaCall *call) {
         if (!sym_same(call->env, sizes->ints[i], src->sizes[i]))
             return meta_fail(call, ST_SHAPE, "a view of other sizes than the source's %s", SIZES(call, src));
     TRY(check_layout(call, sizes, &call->args[3]));
+    if (sym_same(call->env, self->numel, 0) &&
+        !sym_same(call->env, src->numel, 0)) /* no kernel runs for such a result */
+        return meta_fail(call, ST_VALUE, "src %s is written into self %s, which has no elements", SIZES(call, src),
+                         SIZES(call, self));
     if (self->dtype != src->dtype)
         return meta_fail(call, ST_DTYPE, "%s written into %s", dtype_name(src->dtype), dtype_name(self->dtype));
     MetaOut *const out = &call->out[0];

@@ -147,6 +147,9 @@ DerivFn *deriv_rule(const OpRow *row); /* NULL: not differentiable */
 /* false: the rule has no gradient for the argument where these results (bits) and no others have one. args: flags and
  * masks among them are read. */
 bool deriv_reaches(const OpRow *row, const Arg *args, int arg, uint32_t results);
+/* Results (bits) that have no elements, for their gradient was not asked for or is that of an absent argument: nothing
+ * leads back to them. */
+uint32_t deriv_left_out(const OpRow *row, const Arg *args);
 extern DerivFn *deriv_made; /* of rows made at run time; the runtime sets it */
 
 /* Decomposition of one op call into others, on any builder. */

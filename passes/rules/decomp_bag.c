@@ -36,6 +36,14 @@ static Val *known_bags(Builder *b, Val *bags, Val *indices, Val *offsets) {
     return known ? bags : bags_from(b, indices, offsets);
 }
 
+/* The row of grad of each index' bag; zeros of what lies in none: before the first bag (-1, there is none), or behind a
+ * last offset that ends the last one. */
+static Val *rows_of_bags(Builder *b, Val *grad, Val *bags) {
+    const int64_t around[] = {0, 0, 1, 1};
+    Val *const padded = E(b, constant_pad_nd, V(grad), A_INTS(around, 4));
+    return E(b, index_select, V(padded), I(0), V(E(b, add_Tensor, V(in_dtype(b, bags, DT_i64)), I(1))));
+}
+
 /* (grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse,
  * per_sample_weights, padding_idx) */
 Status decomp_embedding_bag_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -60,10 +68,10 @@ Status decomp_embedding_bag_dense_backward(Builder *b, const OpRow *row, const A
     const DType dtype = args[0].val->meta->dtype;
     if (args[7].i == BAG_max)
         return done1(outs, in_dtype(b, maxima_back(b, grad, args[3].val, args[4].val, args[5].i), dtype));
-    Val *const bags = in_dtype(b, args[2].val, DT_i64), *const by = widened(b, optional(&args[8]));
+    Val *const by = widened(b, optional(&args[8]));
     if (args[7].i == BAG_mean)
         grad = E(b, div_Tensor, V(grad), V(E(b, unsqueeze, V(E(b, clamp_min, args[3], I(1))), I(-1))));
-    Val *rows = E(b, index_select, V(grad), I(0), V(bags));
+    Val *rows = rows_of_bags(b, grad, args[2].val);
     if (by) rows = E(b, mul_Tensor, V(rows), V(E(b, unsqueeze, V(by), I(-1))));
     return done1(outs, in_dtype(b, E(b, embedding_dense_backward, V(rows), args[1], args[5], args[9], args[6]), dtype));
 }
@@ -72,8 +80,8 @@ Status decomp_embedding_bag_dense_backward(Builder *b, const OpRow *row, const A
 Status decomp_embedding_bag_weights_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const DType dtype = args[0].val->meta->dtype;
     const int64_t last = -1;
-    Val *const bags = in_dtype(b, known_bags(b, args[4].val, args[2].val, args[3].val), DT_i64);
-    Val *const grads = E(b, index_select, V(widened(b, args[0].val)), I(0), V(bags));
+    Val *const bags = known_bags(b, args[4].val, args[2].val, args[3].val);
+    Val *const grads = rows_of_bags(b, widened(b, args[0].val), bags);
     Val *const rows = E(b, index_select, V(widened(b, args[1].val)), I(0), V(in_dtype(b, args[2].val, DT_i64)));
     Val *sums = sum_over(b, E(b, mul_Tensor, V(grads), V(rows)), &last, 1, false);
     if (args[6].i >= 0) sums = E(b, where_self, V(E(b, eq_Scalar, args[2], args[6])), F(0), V(sums));

@@ -109,8 +109,9 @@ static Status batch_second_of(Deriv *d, BatchNormSecond *s) {
     double eps;
     TRY(deriv_number(d, 8, &eps));
     *s = (BatchNormSecond){.n = {.b = b, .under = beside_channels(rank)}, .own = own};
-    Val *at[3]; /* results that output_mask leaves out have no elements */
-    for (int i = 0; i < 3; i++) at[i] = d->args[9].ints[i] ? compute_of(b, d->grad_out[i]) : NULL;
+    const uint32_t left_out = deriv_left_out(d->row, d->args);
+    Val *at[3];
+    for (int i = 0; i < 3; i++) at[i] = left_out >> i & 1 ? NULL : compute_of(b, d->grad_out[i]);
     s->go = compute_of(b, saved(d, 0));
     s->u = at[0], s->v = per_channel(b, at[1], rank), s->z = per_channel(b, at[2], rank);
     Val *const spread = compute_of(b, saved(d, own ? 6 : 4));

@@ -133,11 +133,9 @@ typedef struct NormSecond {
 
 static NormSecond norm_second(Deriv *d, const LayerNormGrad *n) {
     Builder *const b = d->b;
+    const uint32_t left_out = deriv_left_out(d->row, d->args);
     Val *at[3];
-    for (int i = 0; i < 3; i++) { /* results that output_mask leaves out have no elements */
-        const Arg *const mask = &d->args[7];
-        at[i] = mask->kind != ARG_ints || mask->ints[i] ? compute_of(b, d->grad_out[i]) : NULL;
-    }
+    for (int i = 0; i < 3; i++) at[i] = left_out >> i & 1 ? NULL : compute_of(b, d->grad_out[i]);
     Val *const go = compute_of(b, saved(d, 0));
     return (NormSecond){go, n->weight ? mul(b, go, n->weight) : go, at[0], at[1], at[2]};
 }

@@ -62,12 +62,20 @@ static bool is_index(const OpRow *row, int arg) {
     return row->check.param && positions && !strcmp(row->check.param, row->params[arg].name);
 }
 
-/* Gradients that were not asked for: results without elements, to which nothing leads back. */
-static uint32_t left_out(const OpRow *row, const Arg *args) {
+/* Results that are the gradient of an argument, and so none where it is absent. */
+static const struct {
+    OpId row;
+    int result, arg;
+} gradients_of[] = {{OP_native_layer_norm_backward, 1, 5}, {OP_native_layer_norm_backward, 2, 6}};
+
+uint32_t deriv_left_out(const OpRow *row, const Arg *args) {
     const int at = row->n_out > 1 ? op_param_find(row, "output_mask") : -1;
     uint32_t results = 0;
     for (int i = 0; at >= 0 && args[at].kind == ARG_ints && i < args[at].n; i++)
         results |= (uint32_t)!args[at].ints[i] << i;
+    for (int i = 0; i < COUNT_OF(gradients_of); i++)
+        if (gradients_of[i].row == row->id && args[gradients_of[i].arg].kind == ARG_none)
+            results |= 1u << gradients_of[i].result;
     return results;
 }
 
@@ -76,7 +84,7 @@ static bool is_set(const OpRow *row, const Arg *args, const char *flag) {
 }
 
 bool deriv_reaches(const OpRow *row, const Arg *args, int arg, uint32_t results) {
-    results &= ~left_out(row, args);
+    results &= ~deriv_left_out(row, args);
     if (!results || is_index(row, arg)) return false;
     for (int i = 0; i < COUNT_OF(limited); i++)
         if (limited[i].row == row->id && limited[i].arg == arg && !is_set(row, args, limited[i].unless))

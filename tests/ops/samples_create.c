@@ -38,6 +38,7 @@ const Samples samples_none = {
                   "restride: x[3,4] [4,1] :f64", "restride: x[0] [1]", "zeros_strided: [3,4] [1,3] dtype=:x",
                   "zeros_strided: [0] [1] dtype=:f32", "view_of: x[3,4] [2,2] [4,1] 1", "view_of: x[1] [1] [1] 0",
                   "view_scatter: x[3,4] x[2,2] [2,2] [4,1] 1", "view_scatter: x[1] x[1] [1] [1] 0"),
+    .bad = BAD({"view_scatter: x[3,0] x[2,2] [2,2] [4,1] 1", ST_VALUE, "which has no elements"}),
 };
 const Samples samples_linspace = {
     .good = LINES("0 1 5", "-2.5 3 8", "3 3 1", "5 -5 0", "0 10 6 dtype=:i64", "0.5 2 4 dtype=:f64", "9.5 0 6 dtype=:x",

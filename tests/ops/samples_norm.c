@@ -47,6 +47,7 @@ const Samples samples_native_layer_norm = {
 const Samples samples_native_layer_norm_backward = {
     .good =
         LINES("x[4,5] x[4,5] [5] u[4,1] p[4,1] x[5] x[5] [1,1,1]", "x[4,5] x[4,5] [5] u[4,1] p[4,1] none none [1,0,0]",
+              "x[4,5] x[4,5] [5] u[4,1] p[4,1] none none [0,1,1]",
               "x[2,3,4] x[2,3,4] [3,4] u[2,1,1] p[2,1,1] x[3,4] none [1,1,0]",
               "x[1,1] x[1,1] [1] u[1,1] p[1,1] x[1] x[1] [1,1,1]"),
 };

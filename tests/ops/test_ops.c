@@ -11,6 +11,7 @@
  *   forward     tangents of every row with a derivative in f64, by central differences and beside its gradients
  *   saves       a derivative reads nothing that its row does not save
  *   reach       the arguments that a derivative gives a gradient to, by each set of results, are those foretold
+ *   takes       a backward refuses nothing that its forward returned, but for rows that takes.c lists
  *   leaves      a backward in a compiled function, from each result to each tensor alone, against eager's
  *   compiled    compiled against eager on the interpreter: equal bits
  *   symbolic    the same with all sizes symbolic, but for the rows that symbolic.c lists
@@ -40,6 +41,7 @@
 #include "runtime/cuda/cuda_native.h"
 #include "tests/ops/draw.h"
 #include "tests/ops/symbolic.h"
+#include "tests/ops/takes.h"
 #include "tests/ref/nan.h"
 
 static const char *only_row;
@@ -291,6 +293,7 @@ static const struct {
     {"saves", check_saves, EACH_derivative},
     {"leaves", check_leaves, EACH_derivative},
     {"reach", check_reach, EACH_derivative},
+    {"takes", check_takes, EACH_dtype | EACH_layout | EACH_derivative},
     {"precise", check_precise, 0},
     {"bools", check_bools, EACH_dtype | EACH_layout},
     {"numbers", check_numbers, EACH_dtype},
@@ -302,6 +305,7 @@ static void look_at_list(CaseFn *fn) {
     if (pairs) return;
     if (fn == check_symbolic) n_failed += symbolic_stale(only_row, SYMBOLIC_forward);
     if (fn == check_leaves) n_failed += symbolic_stale(only_row, SYMBOLIC_backward);
+    if (fn == check_takes) n_failed += takes_stale(only_row);
     if (fn == check_resized) n_failed += symbolic_stale(only_row, SYMBOLIC_resized);
 }
 
