@@ -44,17 +44,9 @@ static sn_sym numel_of(sn_tensor *t, const char *what) {
     return (sn_sym){symbols_numel(t)};
 }
 
-/* Where a replay function's view begins may follow from numbers of the call, and no expression is kept of it. */
-static bool is_placed(sn_tensor *t, sn_tensor **root, int64_t *distance) {
-    return !t->placeholder || (!symbols_current() && capture_place(t, root, distance));
-}
-
 static sn_sym offset_of(sn_tensor *t, const char *what) {
     if (tensor_valid(t, what) != ST_OK) return (sn_sym){0};
-    sn_tensor *root = t;
-    int64_t distance = 0;
-    if (!is_placed(t, &root, &distance) && tensor_ready(t, what) != ST_OK) return (sn_sym){0};
-    return (sn_sym){distance + (root ? query_ask(QUERY_storage_offset, root, 0) : 0)};
+    return (sn_sym){capture_storage_offset(t, what)};
 }
 
 sn_sym sn_sym_size(sn_tensor *t, int64_t dim) { return size_of(t, dim, "sn_sym_size"); }

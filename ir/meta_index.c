@@ -331,6 +331,46 @@ static Status scattered(MetaCall *call, OpId view) {
 Status meta_slice_scatter(MetaCall *call) { return scattered(call, OP_slice_Tensor); }
 Status meta_select_scatter(MetaCall *call) { return scattered(call, OP_select_int); }
 
+/* Which of several elements stays in a place nothing says: PyTorch refuses some such views and leaves others open. */
+static Status written_once(const MetaCall *call, const Arg *sizes, const Arg *strides) {
+    if (apart(call->env, sizes->ints, strides->ints, sizes->n)) return ST_OK;
+    return meta_fail(call, ST_ARGUMENT, "a view of sizes %s and strides %s has several elements in one place",
+                     sizes_text(call, sizes->ints, sizes->n).at, sizes_text(call, strides->ints, strides->n).at);
+}
+
+static bool all_plain(const int64_t *numbers, int n) {
+    bool plain = true;
+    for (int i = 0; i < n; i++) plain = plain && !sym_is(numbers[i]);
+    return plain;
+}
+
+/* Elements that a layout takes; INT64_MAX: more than can be counted; -1: that is not known. */
+static int64_t known_span(const int64_t *sizes, const int64_t *strides, int rank) {
+    int64_t span;
+    if (!all_plain(sizes, rank) || !all_plain(strides, rank)) return -1;
+    return meta_span(sizes, strides, rank, &span) ? span : INT64_MAX;
+}
+
+/* What is symbolic sn::view_scatter checks. */
+static Status inside_of_result(const MetaCall *call, const Arg *sizes, const Arg *strides, const Arg *offset) {
+    const MetaOut *const out = &call->out[0];
+    const int64_t at = offset->kind == ARG_int ? offset->i : 0;
+    const int64_t span = known_span(sizes->ints, strides->ints, sizes->n);
+    const int64_t room = known_span(out->sizes, out->strides, out->rank);
+    if (sym_is(at) || span <= 0 || room < 0 || (span <= room && at <= room - span)) return ST_OK;
+    return meta_fail(call, ST_VALUE, "the view of %lld elements from self's element %lld on leaves self's %lld",
+                     (long long)span, (long long)at, (long long)room);
+}
+
+/* (self, src, size, stride, storage_offset): the offset is told from self's first element. */
+Status meta_as_strided_scatter(MetaCall *call) {
+    const Arg *const sizes = &call->args[2], *const strides = &call->args[3];
+    TRY(scattered(call, OP_as_strided));
+    TRY(written_once(call, sizes, strides));
+    TRY(inside_of_result(call, sizes, strides, &call->args[4]));
+    return same_device(call, tensor_meta(call, 0), tensor_meta(call, 1));
+}
+
 Status meta_flip(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     const Arg *dims = &call->args[1];

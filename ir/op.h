@@ -67,6 +67,8 @@ enum {                      /* flags */
        OPF_flow = 1 << 27,           /* control flow: its bodies are graphs, as texts among its arguments */
        OPF_limits_numbers = 1 << 28, /* its meta rule refuses some floats, of results of any dtype */
        OPF_moves = 1 << 29,          /* each element of its result is one of its tensors', or a number's */
+       OPF_told_place = 1 << 30,     /* a composite whose last argument, an offset, counts from where the first one's
+                                        storage begins; its rules get it from that one's first element on */
        OPF_may_fail = OPF_check | OPF_user | OPF_flow
 };
 

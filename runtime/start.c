@@ -10,6 +10,7 @@
 #include "runtime/capture/function/stage_files.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_backward.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/capture_hooks.h"
@@ -86,6 +87,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .capture_make = capture_make,
         .capture_make_foreign = capture_make_foreign,
         .capture_is_inference = capture_is_inference,
+        .capture_tell_place = capture_tell_place,
         .capture_settle = capture_settle,
         .capture_end_segment = capture_end_segment,
         .capture_set_generator = capture_set_generator,

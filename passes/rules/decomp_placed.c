@@ -3,6 +3,7 @@
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_select_backward, decomp_slice_backward, decomp_diagonal_scatter, decomp_diagonal_backward, decomp_take;
+DecompFn decomp_as_strided_scatter;
 
 static Val *zeros_sized(Builder *b, const Arg *args) { return E(b, new_zeros, args[0], args[1]); }
 
@@ -34,6 +35,14 @@ Status decomp_diagonal_scatter(Builder *b, const OpRow *row, const Arg *args, Va
     Val *const src = in_dtype(b, args[1].val, args[0].val->meta->dtype);
     Val *const plain = E(b, clone, args[0], I(MF_contiguous)); /* its strides, too, where there is one element */
     return done1(outs, in_layout_of(b, row, args, 0, diagonal_put(b, plain, src, &args[2], &args[3])));
+}
+/* (self, src, size, stride, storage_offset): places are those of the result's own strides. */
+Status decomp_as_strided_scatter(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *const src = in_dtype(b, args[1].val, args[0].val->meta->dtype);
+    Val *const whole = in_layout_of(b, row, args, 0, args[0].val);
+    const bool none = src && sym_same(b->env, src->meta->numel, 0);
+    const Arg offset = args[4].kind == ARG_int && !none ? args[4] : I(0);
+    return done1(outs, E(b, view_scatter, V(whole), V(src), args[2], args[3], offset));
 }
 /* (grad_output, input_sizes, offset, dim1, dim2) */
 Status decomp_diagonal_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

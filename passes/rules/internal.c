@@ -20,10 +20,27 @@ static Val *zeros_like_meta(Builder *b, const Meta *meta) {
              I(meta->device));
 }
 
+/* The gradient of a value with gaps, in memory whose gaps are 0: what was written there nobody sees. */
+static Val *above_zeros(Builder *b, Val *grad, const Meta *meta, int64_t span) {
+    const Meta *const own = grad->meta;
+    Val *const zeros = E(b, zeros_strided, A_INTS(&span, 1), A_INTS(&(int64_t){1}, 1), I(own->dtype), I(own->device));
+    const Arg sizes = A_INTS(meta->sizes, meta->rank), strides = A_INTS(meta->strides, meta->rank);
+    return E(b, view_of, V(E(b, view_scatter, V(zeros), V(grad), sizes, strides, I(0))), sizes, strides, I(0));
+}
+
+static bool has_plain_layout(const Meta *meta) {
+    bool plain = true;
+    for (int i = 0; i < meta->rank; i++) plain = plain && !sym_is(meta->sizes[i]) && !sym_is(meta->strides[i]);
+    return plain;
+}
+
 /* A gradient in the layout of the value it belongs to, so that (size, stride, offset) name the same
  * elements. */
 static Val *in_layout_of(Builder *b, Val *grad, const Meta *meta) {
+    int64_t span;
     if (!grad) return NULL;
+    if (has_plain_layout(meta) && meta_span(meta->sizes, meta->strides, meta->rank, &span) && span > meta->numel)
+        return above_zeros(b, grad, meta, span);
     for (int i = 0; i < meta->rank; i++)
         if (grad->meta->strides[i] != meta->strides[i])
             return E(b, restride, V(grad), A_INTS(meta->strides, meta->rank));

@@ -41,7 +41,10 @@ typedef struct RuntimeHooks {
     /* capture: asked where state->capture or a placeholder says that there is one, or seldom */
     Status (*capture_make)(sn_tensor *t, const char *why); /* a placeholder's value is needed [semantics C2] */
     Status (*capture_make_foreign)(sn_tensor *t);          /* the same, of another thread's call only */
-    bool (*capture_is_inference)(sn_tensor *t);     /* a placeholder's value would be a tensor of inference mode */
+    bool (*capture_is_inference)(sn_tensor *t); /* a placeholder's value would be a tensor of inference mode */
+    /* *told: the offset in its first tensor's storage that the call gives, from that one's first element on; a capture
+     * guards where it begins */
+    Status (*capture_tell_place)(const OpCall *call, const Arg *given, Arg *told);
     Status (*capture_settle)(const char *why);      /* host code writes memory that any tensor may depend on */
     Status (*capture_end_segment)(const char *why); /* what comes now has its place behind all pending ops */
     Status (*capture_set_generator)(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks);

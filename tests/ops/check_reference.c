@@ -78,8 +78,9 @@ void check_reference(const Case *c) {
     sn_tensor *outs[MAX_LIST];
     int n;
     if (!ops_run(c, &call, outs, &n) || unset(c->row)) return;
-    /* as_strided names the storage, which a graph of one node does not have */
-    if (c->row->id == OP_as_strided && c->style.layout != LAYOUT_contiguous) return;
+    /* as_strided and its scatter name the storage, which a graph of one node does not have */
+    const bool by_storage = c->row->flags & (OPF_storage | OPF_told_place);
+    if (by_storage && c->style.layout != LAYOUT_contiguous) return;
     Arena *const arena = arena_new();
     evaluate(c, &call, arena, outs, n);
     arena_free(arena);

@@ -108,6 +108,15 @@ const Samples samples_diagonal_scatter = {
         LINES("x[4,4] x[4]", "x[3,5] x[3] 1", "x[5,3] x[3] -1", "x[2,3,4] x[3,2] 0 0 2", "x[0,3] x[0]", "x[1,1] x[1]"),
     .bad = BAD({"x[3,3] x[2]", ST_SHAPE, "diagonal"}, {"x[3] x[3]", ST_ARGUMENT, ""}),
 };
+const Samples samples_as_strided_scatter = {
+    .good = LINES("x[4,6] x[2,2] [2,2] [1,2]", "x[4,6] x[2,2] [2,2] [1,2] 20", "x[4,6] i64[2,3] [2,3] [1,3]",
+                  "x[4] x[0] [0] [1]", "x[1] x[1] [1] [1]", "x[] x[] [] []", "x[4,6] x[2] [2] [3]"),
+    .bad = BAD({"x[3,4] x[3] [2,2] [1,2]", ST_SHAPE, "src [3]"}, {"x[3,4] x[3] [3] [0]", ST_ARGUMENT, "strides [0]"},
+               {"x[3,4] x[2,2] [2,2] [1,1]", ST_ARGUMENT, "one place"},
+               {"x[3,4] x[2,2] [2,2] [1,20]", ST_VALUE, "leaves self's 12"},
+               {"x[3,4] x[2] [2] [1,1]", ST_ARGUMENT, "stride has 2"},
+               {"x[3,4] x[2] [2] [1] -1", ST_ARGUMENT, "storage_offset"}, {"x[0] x[1] [1] [1]", ST_VALUE, "self's 0"}),
+};
 const Samples samples_diagonal_backward = {
     .good =
         LINES("x[4] [4,4] 0 0 1", "x[3] [3,5] 1 0 1", "x[3,2] [2,3,4] 0 0 2", "x[0] [0,3] 0 0 1", "x[1] [1,1] 0 0 1"),

@@ -62,6 +62,35 @@ def strided():
             yield Call([x, size, stride, offset], {}, f"plain {said(x)} {size} {stride} {offset}")
 
 
+def strided_scatters():
+    """(self, src, size, stride, storage_offset)"""
+    for d in (torch.float32, torch.float64, torch.float16, torch.int64, torch.bool):
+        for n, size, stride, offset in [
+            ((), [], [], None),
+            ((2, 2), [2, 2], [1, 2], None),
+            ((2, 2), [2, 2], [3, 1], 1),
+            ((3,), [3], [2], 0),
+            ((0,), [0], [1], None),
+            ((0, 2), [0, 2], [1, 1], 99),
+            ((1,), [1], [0], 5),
+            ((2,), [2], [1], -1),
+            ((2,), [2], [-1], None),
+            ((2,), [2], [1, 1], None),
+            ((10,), [10], [1], None),
+            ((3,), [3], [0], 0),
+            ((2,), [3], [1], 0),
+            ((2, 2), [4], [1], 0),
+        ]:
+            yield Call([one(d, (2, 3)), one(d, n, 2), size, stride, offset], {}, f"plain {d} {size} {stride} {offset}")
+    x = one(torch.float32, (4, 6))
+    for of_x in (x.t(), x[1:, 1::2], x[:, :4], x[1].expand(3, 6)):
+        for offset in (None, 8, 0, 21):
+            yield Call([of_x, one(torch.float32, (2,), 3), [2], [1], offset], {}, f"plain {said(of_x)} {offset}")
+    for src in (one(torch.float64, (2,)), one(torch.int64, (2,)), one(torch.bool, (2,))):
+        yield Call([x, src, [2], [3], None], {}, f"mixed {said(src)}")
+    yield Call([one(torch.float32, (0,)), one(torch.float32, (1,)), [1], [1], None], {}, "plain no elements")
+
+
 def of(*lists, shapes=BOXES, **named):
     return lambda: made(boxes(shapes), *lists, word="plain ", **named)
 
@@ -340,6 +369,7 @@ FAMILIES = {
     "view_copy": of(SIZES),
     "view.dtype": of(TYPES),
     "as_strided": strided,
+    "as_strided_scatter": strided_scatters,
     "expand": of(WIDER),
     "broadcast_to": of(WIDER),
     "expand_copy": of(WIDER),

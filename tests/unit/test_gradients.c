@@ -264,6 +264,7 @@ static const Case cases[] = {
     {OP_constant_pad_nd, ARGS(X, DIMS(1, -1, 0, 2), F(3)), {S(ANY, 2, 2, 3)}},
     {OP_slice_scatter, ARGS(X, X, I(0), I(1), I(5), I(2)), {S(ANY, 2, 5, 2), S(ANY, 2, 2, 2)}},
     {OP_select_scatter, ARGS(X, X, I(1), I(1)), {S(ANY, 2, 2, 3), S(ANY, 1, 2)}},
+    {OP_as_strided_scatter, ARGS(X, X, DIMS(2, 2), DIMS(1, 3), I(2)), {S(ANY, 2, 3, 4), S(ANY, 2, 2, 2)}},
     {OP_diagonal_scatter, ARGS(X, X, I(1), I(0), I(2)), {S(ANY, 3, 3, 2, 4), S(ANY, 2, 2, 3)}},
     {OP_diag_embed, ARGS(X, I(-1), I(0), I(2)), {S(ANY, 2, 3, 2)}},
 

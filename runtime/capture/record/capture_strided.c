@@ -5,8 +5,12 @@
  * The base is what self is a view of with the same history: the walk ends at what was detached or made while gradients
  * were off. What reaches outside of the root's own elements, or whose root is not of this segment, breaks the graph. */
 #include "runtime/capture/record/capture_strided.h"
+#include "ir/meta_rules.h"
+#include "runtime/base/error.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/query.h"
+#include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
 
 typedef struct Strided {
@@ -115,4 +119,31 @@ bool capture_place(sn_tensor *t, sn_tensor **root, int64_t *distance) {
     const bool found = p && p->trace == c->trace && find_place(p->trace, p->value, t->base.meta->dtype, root, distance);
     capture_leave(c, entered);
     return found;
+}
+
+/* Where a replay function's view begins may follow from numbers of the call, and no expression is kept of it. */
+static bool is_placed(sn_tensor *t, sn_tensor **root, int64_t *distance) {
+    return !t->placeholder || (!symbols_current() && capture_place(t, root, distance));
+}
+
+int64_t capture_storage_offset(sn_tensor *t, const char *what) {
+    sn_tensor *root = t;
+    int64_t distance = 0;
+    if (!is_placed(t, &root, &distance) && tensor_ready(t, what) != ST_OK) return 0;
+    return distance + (root ? query_ask(QUERY_storage_offset, root, 0) : 0);
+}
+
+/* A self whose elements share places is copied to memory that begins with it. */
+Status capture_tell_place(const OpCall *call, const Arg *given, Arg *told) {
+    sn_tensor *const self = tensor_of(call->args[0].val);
+    const Meta *const meta = self ? self->base.meta : NULL;
+    const int64_t at = symbols_int(given);
+    if (!meta || at < 0 || !apart(NULL, meta->sizes, meta->strides, meta->rank)) return ST_OK;
+    const int64_t begin = capture_storage_offset(self, call->row->name);
+    TRY(error_pending());
+    if (at < begin && call->args[1].val && call->args[1].val->meta->numel)
+        return error_raise(ST_VALUE, "%s: storage_offset %lld lies before self's first element, at %lld",
+                           op_form_name(call->row, call->form), (long long)at, (long long)begin);
+    *told = A_INT(max_i64(at - begin, 0));
+    return ST_OK;
 }

@@ -16,5 +16,8 @@ const char *strided_view(const Capture *capture, const OpCall *call, const Arg *
 /* A pending t begins *distance elements after the first of *root, an argument, or (NULL) of a result's own memory.
  * False: only the tensor itself will tell. */
 bool capture_place(sn_tensor *t, sn_tensor **root, int64_t *distance);
+/* Where t begins in its storage, which is guarded; 0 and the error where t can't be made. */
+int64_t capture_storage_offset(sn_tensor *t, const char *what);
+Status capture_tell_place(const OpCall *call, const Arg *given, Arg *told);
 
 #endif
