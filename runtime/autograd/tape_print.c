@@ -126,9 +126,12 @@ static void print_edges(Text *text, const TapeNode *node) {
 static void print_saved(Text *text, const TapeNode *node) {
     int n;
     const TapeSaved *const saved = tape_node_saved(node, &n);
+    const char *separator = "; saved ";
     for (int i = 0; i < n; i++) {
         const sn_tensor *const t = saved[i].tensor;
-        text_puts(text, i ? ", " : "; saved ");
+        if (!t) continue; /* of a compiled node's, what steps that have run held */
+        text_puts(text, separator);
+        separator = ", ";
         meta_print(NULL, text, t->base.meta);
         if (saved[i].is_packed) {
             text_printf(text, " (%s)", saved[i].packed->class->name);

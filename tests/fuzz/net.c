@@ -127,10 +127,22 @@ static bool is_read(const FzProgram *p, int v) {
 
 static bool is_loose(const Gen *g, int v, const NetDims *dims) { return has_dims(g, v, dims) && !is_read(g->p, v); }
 
-/* Mostly what nothing has read, so that little is computed in vain; -1: none was found. `but`: another one. */
-static int value_of(Gen *g, const NetDims *dims, int but) {
-    for (int v = g->p->n_values - 1; v >= FZ_INPUTS; v--)
+typedef struct Net {
+    Gen *g;
+    bool images;
+    bool towers; /* several values grow side by side */
+    DType dtype; /* of inputs */
+} Net;
+
+/* Mostly what nothing has read, the newest or any, so that little is computed in vain; -1: none was found. `but`: another
+ * one. */
+static int value_of(const Net *net, const NetDims *dims, int but) {
+    Gen *const g = net->g;
+    const int n = g->p->n_values - FZ_INPUTS, from = net->towers && n ? (int)gen_below(g, n) : 0;
+    for (int i = 0; i < n; i++) {
+        const int v = FZ_INPUTS + (2 * n - 1 - i - from) % n;
         if (v != but && is_loose(g, v, dims) && gen_chance(g, 85)) return v;
+    }
     for (int i = 0; i < 40; i++) {
         const int v = gen_any(g);
         if (v >= 0 && has_dims(g, v, dims)) return v;
@@ -138,20 +150,14 @@ static int value_of(Gen *g, const NetDims *dims, int but) {
     return -1;
 }
 
-typedef struct Net {
-    Gen *g;
-    bool images;
-    DType dtype; /* of inputs */
-} Net;
-
 static int weight_of(const Net *net, const NetDims *dims) {
-    const int known = gen_chance(net->g, 50) ? value_of(net->g, dims, -1) : -1;
+    const int known = gen_chance(net->g, 50) ? value_of(net, dims, -1) : -1;
     return known >= 0 ? known : gen_value(net->g, net->dtype, dims->at, dims->rank, 0, -1);
 }
 
 static int operand(const Net *net, char what, int but) {
     const NetDims dims = dims_of(net->g, what, net->images);
-    return strchr("wudo", what) ? weight_of(net, &dims) : value_of(net->g, &dims, but);
+    return strchr("wudo", what) ? weight_of(net, &dims) : value_of(net, &dims, but);
 }
 
 static bool pair(const Net *net, char what, FzArg *arg) {
@@ -206,10 +212,9 @@ static bool add_layer(const Net *net, Layer layer) {
     return false;
 }
 
-/* Of images' branches none may be left that no backward reaches: all that is saved would stay for it. */
 static bool has_room(const Net *net) {
     const FzProgram *const p = net->g->p;
-    return p->n_steps < FZ_STEPS - (net->images ? 18 : 8) && p->n_values <= FZ_VALUES - (net->images ? 20 : 12);
+    return p->n_steps < FZ_STEPS - 8 && p->n_values <= FZ_VALUES - 12;
 }
 
 static void add_block(const Net *net) {
@@ -236,7 +241,7 @@ static int n_loose(const Net *net) {
     return n;
 }
 
-/* All that is loose, so that backwards reach every branch. */
+/* What is loose yet; branches that are not among these no backward reaches. */
 static void return_loose(const Net *net, const NetDims *dims) {
     FzProgram *const p = net->g->p;
     for (int v = FZ_INPUTS; v < p->n_values && p->n_returns < MOST_RETURNS; v++)
@@ -249,14 +254,23 @@ static void end_net(const Net *net, bool in_pieces) {
     Gen *const g = net->g;
     FzProgram *const p = g->p;
     for (int i = 0; in_pieces && i < ENDING && p->n_steps < FZ_STEPS - 4; i++) add_layer(net, pieces[i]);
-    for (int i = 0; i < 40 && p->n_steps < FZ_STEPS - 3 && n_loose(net) > 1; i++) add_layer(net, join);
+    const int branches = net->towers ? MOST_RETURNS : 1;
+    for (int i = 0; i < 40 && p->n_steps < FZ_STEPS - 3 && n_loose(net) > branches; i++) add_layer(net, join);
     const NetDims dims = dims_of(g, 'v', net->images);
-    const int last = value_of(g, &dims, -1);
+    const int last = value_of(net, &dims, -1);
     p->outer_backward = !gen_chance(g, 30) || last < 0 || !g->v[last].grad || !add_layer(net, sum);
     if (!p->outer_backward)
         p->steps[p->n_steps++] = (FzStep){.kind = FZ_backward, .value = p->steps[p->n_steps - 1].out};
     if (last >= 0) p->returns[p->n_returns++] = last;
     if (p->outer_backward && last >= 0) return_loose(net, &dims);
+}
+
+/* A value that is read, from which more are to come. */
+static void begin_tower(const Net *net) {
+    const NetDims dims = dims_of(net->g, 'v', net->images);
+    const int input = gen_value(net->g, net->dtype, dims.at, dims.rank, 0, -1);
+    FzStep step = {.kind = FZ_op, .op = "aten::tanh", .n_args = 1, .args = {{.kind = FZ_value, .value = input}}};
+    if (net->towers) gen_try(net->g, &step);
 }
 
 /* Large enough for each part to be counted (peak.c: SMALL_BYTES). */
@@ -281,11 +295,11 @@ void fz_generate_net(FzProgram *p, uint64_t seed) {
     g = (Gen){.p = p, .random = (seed + 1) * 0x9E3779B97F4A7C15u, .grad_on = true, .training = true};
     p->n_values = FZ_INPUTS;
     const bool in_pieces = gen_chance(&g, 40), half_dtype = gen_chance(&g, 12);
-    const Net net = {&g, !blocks && gen_chance(&g, 25), half_dtype ? halves[gen_below(&g, 2)] : DT_f32};
+    const Net net = {&g, !blocks && gen_chance(&g, 25), !blocks && gen_chance(&g, 25),
+                     half_dtype ? halves[gen_below(&g, 2)] : DT_f32};
     choose_sizes(&net, blocks);
     if (!half_dtype && gen_chance(&g, 15)) p->region = g.autocast = 1 + (int)gen_below(&g, 2);
-    const NetDims dims = dims_of(&g, 'v', net.images);
-    gen_value(&g, net.dtype, dims.at, dims.rank, 0, -1);
+    for (int n = net.towers ? 2 + (int)gen_below(&g, 2) : 1; n > 0; n--) begin_tower(&net);
     if (blocks)
         for (int n = 2 + (int)gen_below(&g, 6); n > 0 && has_room(&net); n--) add_block(&net);
     else

@@ -216,6 +216,63 @@ START_TEST(g3_what_no_result_comes_from_is_not_saved) {
 }
 END_TEST
 
+/* What a backward does not reach ------------------------------------------------------------------------------- */
+
+static sn_tensor *tower(sn_tensor *h, sn_tensor *const *weights) {
+    for (int i = 0; i < LAYERS; i++) h = sn_tanh(sn_matmul(h, weights[i]));
+    return h;
+}
+
+static sn_status two_towers(sn_frame *f) {
+    const Net *const net = sn_closure(f);
+    sn_out(f, 0, tower(sn_in(f, 0), net->attend));
+    return sn_out(f, 1, tower(sn_in(f, 0), net->attend + LAYERS));
+}
+
+typedef struct Branches {
+    int64_t held, between, left; /* after the forward, after the first tower's backward, after the second one's */
+    sn_tensor *first, *second;   /* gradients */
+} Branches;
+
+static Branches train_towers(sn_compile_mode mode, const Net *net) {
+    sn_function *const fn = sn_compile(two_towers, (void *)net, SN_COMPILE_OPTIONS(.mode = mode, .dynamic = dynamic));
+    Branches b = {0};
+    for (int step = 0; step < 3; step++) {
+        const sn_scope scope = sn_scope_begin();
+        for (int i = 0; i < 2 * LAYERS; i++) sn_grad_set(net->attend[i], NULL);
+        sn_tensor *const x = F32(1, ROWS, WIDTH), *out[2] = {NULL}, *const grad = F32(2, ROWS, WIDTH);
+        const int64_t before = begin_peak();
+        ck_assert_int_eq(sn_call(fn, (sn_tensor *[]){x}, 1, out, 2), SN_OK);
+        b.held = memory_now().current - before;
+        ck_assert_int_eq(sn_backward_ex(SN_TENSORS(out[0]), SN_TENSORS(grad), 0), SN_OK);
+        b.between = memory_now().current - before;
+        ck_assert_int_eq(sn_backward_ex(SN_TENSORS(out[1]), SN_TENSORS(grad), 0), SN_OK);
+        b.left = memory_now().current - before;
+        ck_assert_int_ne(sn_backward_ex(SN_TENSORS(out[0]), SN_TENSORS(grad), 0), SN_OK);
+        ck_assert_ptr_nonnull(strstr(sn_error_take()->message, "gone since the first backward"));
+        sn_scope_end(scope);
+    }
+    b.first = sn_keep(sn_clone(sn_grad(net->attend[0])));
+    b.second = sn_keep(sn_clone(sn_grad(net->attend[LAYERS])));
+    sn_function_free(fn);
+    return b;
+}
+
+/* As eager's nodes do, a launch keeps what the steps hold that no backward has run, and no more. */
+START_TEST(g5_what_a_branch_holds_goes_with_its_backward) {
+    static Net net;
+    net_fill(&net);
+    const Branches eager = train_towers(SN_COMPILE_EAGER, &net), compiled = train_towers(SN_COMPILE_VERIFY, &net);
+    ck_assert_msg(compiled.held <= eager.held && compiled.between <= eager.between && compiled.left <= eager.left,
+                  "%lld, %lld, %lld bytes, eager %lld, %lld, %lld", (long long)compiled.held,
+                  (long long)compiled.between, (long long)compiled.left, (long long)eager.held,
+                  (long long)eager.between, (long long)eager.left);
+    ck_assert_int_le(eager.between, eager.held - LAYERS / 2 * VALUE_BYTES);
+    ck_assert(same_bits(eager.first, compiled.first) && same_bits(eager.second, compiled.second));
+    sn_release(eager.first), sn_release(eager.second), sn_release(compiled.first), sn_release(compiled.second);
+}
+END_TEST
+
 /* Halves of a value, joined the other way round: sizes that are multiples of one expression. */
 static sn_status halves(sn_frame *f) {
     const Net *const net = sn_closure(f);
@@ -244,6 +301,7 @@ int main(int n, char **words) {
         g5_a_transformer_holds_what_is_saved_and_two_layers,
         g5_a_checkpoint_saves_memory_whatever_the_backward_is_asked_for,
         g3_what_no_result_comes_from_is_not_saved,
+        g5_what_a_branch_holds_goes_with_its_backward,
         g5_halves_lie_where_a_whole_was,
     };
     if (n > 1 && !strcmp(words[1], "symbolic")) dynamic = SN_DYNAMIC_ALWAYS;

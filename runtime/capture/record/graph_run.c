@@ -198,8 +198,15 @@ static Status run_node(const GraphRun *run, const Node *node) {
     return ST_OK;
 }
 
+static bool is_needed(const GraphRun *run, const Node *node) {
+    bool any = !run->needed;
+    for (int i = 0; !any && i < node->n_outs; i++) any = run->needed[node->outs[i].id];
+    return any;
+}
+
 Status graph_run_nodes(const GraphRun *run) {
-    for (const Node *node = run->graph->first; node; node = node->next) TRY(run_node(run, node));
+    for (const Node *node = run->graph->first; node; node = node->next)
+        if (is_needed(run, node)) TRY(run_node(run, node));
     return ST_OK;
 }
 

@@ -27,10 +27,11 @@ typedef struct GraphRun {
     const void *const *sites; /* by node id; NULL: the state's stays */
     bool seeded;              /* random ops take their numbers from `sequence` on, as in the graph's launch */
     uint64_t sequence;
+    const bool *needed; /* by value id: a node runs where one of its values is; NULL: all run */
 } GraphRun;
 int64_t graph_run_int(const GraphRun *run, int64_t v);
 Arg graph_run_arg(const GraphRun *run, Arg a); /* with tensors and plain numbers */
-/* Runs all nodes on the inputs that are in run->values. */
+/* Runs the nodes on the inputs that are in run->values. */
 Status graph_run_nodes(const GraphRun *run);
 
 #endif

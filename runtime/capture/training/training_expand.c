@@ -9,6 +9,7 @@
  * The nodes take the sequence numbers that eager's would have had, and the run ends at the inputs.
  * Partial sums are roots too, so they come first. */
 #include "runtime/capture/training/training_parts.h"
+#include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
 
 typedef struct Expansion {
@@ -42,7 +43,7 @@ static Status take_results(Expansion *e) {
         const HeldValue *const held = &p->held.at[i];
         if (!e->held[i] || held->again || held->watch < 0 || !p->watches.at[held->watch].output) continue;
         const TapeSaved *const watched = &e->l->watched[held->watch];
-        if (tensor_version(watched->tensor) != watched->version) continue;
+        if (!watched->tensor || tensor_version(watched->tensor) != watched->version) continue;
         const GVal *const whole = p->functional->outputs.at[p->watches.at[held->watch].index].value;
         sn_tensor *const t = view_from(e, held->value, whole, watched->tensor);
         TRY(error_pending());
@@ -72,7 +73,7 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
     return status;
 }
 
-/* Data for what the nodes hold, by the ops of the forward. */
+/* Data for what the nodes hold, by the ops of the forward; what only nodes hold that have run is gone. */
 static Status restore_saved(Expansion *e) {
     const TrainingLaunch *const l = e->l;
     const Training *const t = l->training;
@@ -88,7 +89,11 @@ static Status restore_saved(Expansion *e) {
     run.seeded = true;
     for (int i = 0; i < l->variant->n_bindings; i++)
         if (l->variant->bindings[i].kind == BIND_sequence) run.sequence = (uint64_t)l->symbols[i];
-    return run.values ? run_restore(e, &run) : ST_MEMORY;
+    bool *const needed = run.values ? training_needed(t, e->ran, e->used) : NULL;
+    run.needed = needed;
+    const Status status = needed ? run_restore(e, &run) : ST_MEMORY;
+    mem_free(needed);
+    return status;
 }
 
 /* A handle of the value, without history. */

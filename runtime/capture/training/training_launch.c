@@ -20,6 +20,20 @@ static void free_saved(TrainingLaunch *l) {
     l->n_saved = l->n_watched = 0;
 }
 
+/* But what is kept (find_kept). */
+static void free_others(TapeSaved *saved, const bool *kept, int n) {
+    for (int i = 0; i < n; i++) {
+        if (kept[i]) continue;
+        tensor_release(saved[i].tensor);
+        saved[i].tensor = NULL;
+    }
+}
+
+static void free_unkept(TrainingLaunch *l) {
+    free_others(l->saved, l->kept, l->n_saved);
+    free_others(l->watched, l->kept + l->n_saved, l->n_watched);
+}
+
 static void launch_release(void *context) {
     TrainingLaunch *const l = context;
     free_saved(l);
@@ -93,8 +107,31 @@ static bool all_used(const TrainingLaunch *l) {
     return true;
 }
 
+/* What steps that have not run yet hold, or look at: as eager's nodes keep what they hold until they have run. */
+static Status find_kept(TrainingLaunch *l) {
+    const Training *const t = l->training;
+    memset(l->kept, 0, (size_t)(l->n_saved + l->n_watched));
+    if (all_used(l)) return ST_OK;
+    bool *const needed = training_needed(t, NULL, l->used);
+    if (!needed) return ST_MEMORY;
+    for (int i = 0; i < l->n_saved; i++) l->kept[i] = needed[t->partition->restore->inputs.at[i]->id];
+    mem_free(needed);
+    for (int s = 0; s < t->tape.steps.n; s++) {
+        const TapeStep *const step = &t->tape.steps.at[s];
+        for (int i = 0; !l->used[s] && i < step->n_holds; i++) {
+            const int watch = t->tape.held.at[t->tape.holds.at[step->first_hold + i]].watch;
+            if (watch >= 0) l->kept[l->n_saved + watch] = true;
+        }
+    }
+    return ST_OK;
+}
+
+/* Behind find_kept. */
 static void free_used(TrainingLaunch *l) {
-    if (all_used(l)) free_saved(l);
+    if (all_used(l))
+        free_saved(l);
+    else
+        free_unkept(l);
 }
 
 /* Backward ------------------------------------------------------------------------------------ */
@@ -132,15 +169,16 @@ static Status gather(const TrainingLaunch *l, const BackwardCase *c, const TapeB
     return ST_OK;
 }
 
-/* Of the last backward: what is saved goes with the last step that reads it. */
+/* What no later backward reads goes with the last step that reads it; what none reads, at once. */
 static void hand_over(TrainingLaunch *l, const BackwardCase *c, sn_tensor **owned, int n) {
     for (int i = 0; i < n; i++) {
+        const int from = i >= c->n_saved ? -1 : c->saved ? c->saved[i] : i;
         owned[i] = NULL;
-        if (i >= c->n_saved) continue;
-        TapeSaved *const saved = &l->saved[c->saved ? c->saved[i] : i];
-        owned[i] = saved->tensor;
-        saved->tensor = NULL;
+        if (from < 0 || l->kept[from]) continue;
+        owned[i] = l->saved[from].tensor;
+        l->saved[from].tensor = NULL;
     }
+    free_unkept(l);
 }
 
 /* A case's inputs, room for what it may let go of, and its results. */
@@ -149,10 +187,10 @@ static Status run_case(TrainingLaunch *l, const BackwardCase *c, TapeBackward *c
     const Training *const t = l->training;
     if (!inputs || !owned || !outs) return ST_MEMORY;
     TRY(gather(l, c, call, inputs));
-    const bool last = !call->retain && all_used(l) && !executable_is_foreign(c->run);
-    if (last) hand_over(l, c, owned, c->n_saved + t->n_inputs + t->n_user);
-    TRY(last ? execute_last(c->run, inputs, owned, l->symbols, l->floats, outs)
-             : execute(c->run, inputs, l->symbols, l->floats, outs));
+    const bool lets_go = !call->retain && !executable_is_foreign(c->run);
+    if (lets_go) hand_over(l, c, owned, c->n_saved + t->n_inputs + t->n_user);
+    TRY(lets_go ? execute_last(c->run, inputs, owned, l->symbols, l->floats, outs)
+                : execute(c->run, inputs, l->symbols, l->floats, outs));
     for (int i = 0, k = 0; i < t->n_inputs; i++)
         if (c->needs[i]) call->grad_in[i] = outs[k++];
     return ST_OK;
@@ -168,9 +206,17 @@ static Status run_compiled(TrainingLaunch *l, const BackwardCase *c, TapeBackwar
     return run_case(l, c, call, inputs, owned, outs);
 }
 
+/* An earlier backward through other results may have let go of what only its steps hold, and this one's code might
+ * read in the place of an equal value. */
+static bool has_what_it_reads(const TrainingLaunch *l, const BackwardCase *c) {
+    for (int i = 0; i < c->n_saved; i++)
+        if (!l->saved[c->saved ? c->saved[i] : i].tensor) return false;
+    return true;
+}
+
 /* What a back end of the program's fails to compute, which it has noted, eager's nodes do. */
 static Status run_or_expand(TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
-    if (!case_code(c)) return training_expand(l, c, call);
+    if (!case_code(c) || !has_what_it_reads(l, c)) return training_expand(l, c, call);
     const Status status = run_compiled(l, c, call);
     if (status == ST_OK) training_note_call(c);
     if (status == ST_OK || !executable_is_foreign(case_code(c))) return status;
@@ -183,6 +229,7 @@ static Status launch_backward(void *context, TapeBackward *call) {
     const BackwardCase *const c = training_case(l->variant, l->training, l->symbols, call);
     if (!c) return error_pending();
     TRY(check_steps(l, c, call->retain));
+    if (!call->retain) TRY(find_kept(l));
     TRY(run_or_expand(l, c, call));
     if (!call->retain) free_used(l);
     return ST_OK;
@@ -200,13 +247,14 @@ static const TapeCompiled compiled_class = {.name = "Compiled",
 static TrainingLaunch *launch_new(Variant *v, Training *t, const int64_t *symbols, const double *floats) {
     const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n), n_ints = (size_t)(v->n_bindings + t->n_floats);
     TrainingLaunch *const l =
-        mem_zero(sizeof *l + n_saved * sizeof(TapeSaved) + n_ints * sizeof(int64_t) + (size_t)t->tape.steps.n);
+        mem_zero(sizeof *l + n_saved * (sizeof(TapeSaved) + 1) + n_ints * sizeof(int64_t) + (size_t)t->tape.steps.n);
     if (!l) return NULL;
     l->saved = (TapeSaved *)(l + 1);
     l->watched = l->saved + t->n_saved;
     l->symbols = (int64_t *)(l->watched + t->tape.watches.n);
     l->floats = (double *)(l->symbols + v->n_bindings);
     l->used = (bool *)(l->floats + t->n_floats);
+    l->kept = l->used + t->tape.steps.n;
     memcpy(l->symbols, symbols, sizeof *symbols * (size_t)v->n_bindings);
     if (t->n_floats) memcpy(l->floats, floats, sizeof *floats * (size_t)t->n_floats);
     variant_retain(v);
@@ -300,7 +348,18 @@ Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symb
 
 /* A second launch ----------------------------------------------------------------------------- */
 
-/* The first launch's handle of the same memory, with the version that it had then. */
+/* The first launch's handle of the same memory, with the version that it had then; where it has let go of that, the
+ * second one's handle has it, of an input. */
+static void take_watch(TapeSaved *to, const TapeSaved *from, const Watch *watch) {
+    if (!from->tensor) {
+        if (!watch->output) to->version = from->version;
+        return;
+    }
+    tensor_release(to->tensor);
+    *to = *from;
+    tensor_retain(to->tensor);
+}
+
 static void take_watched(TrainingLaunch *l, const TrainingLaunch *old) {
     const Variant *const v = l->variant, *const before = old->variant;
     for (int w = 0; w < l->n_watched; w++) {
@@ -308,10 +367,7 @@ static void take_watched(TrainingLaunch *l, const TrainingLaunch *old) {
         const int index = to->output ? variant_output_of(before, v->outputs[to->index]) : to->index;
         for (int k = 0; index >= 0 && k < old->n_watched; k++) {
             const Watch *const from = &before->training->tape.watches.at[k];
-            if (from->output != to->output || from->index != index) continue;
-            tensor_release(l->watched[w].tensor);
-            l->watched[w] = old->watched[k];
-            tensor_retain(l->watched[w].tensor);
+            if (from->output == to->output && from->index == index) take_watch(&l->watched[w], &old->watched[k], to);
         }
     }
 }
@@ -334,7 +390,7 @@ Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node,
     take_watched(l, old);
     take_used(l, old);
     node->sequence = was->sequence; /* what was recorded since then comes behind it */
-    free_used(l);
+    if (find_kept(l) == ST_OK) free_used(l);
     for (int i = 0; i < before->n_outputs; i++) {
         if (!before->training->out_tracked[i]) continue;
         now[i] = (TapeEdge){.target = node, .output = variant_output_of(variant, before->outputs[i])};

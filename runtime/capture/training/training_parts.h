@@ -97,10 +97,11 @@ static inline int hold_watch(const TapePlan *p, int hold) {
 typedef struct TrainingLaunch { /* context of one tape node */
     Variant *variant;           /* retained */
     Training *training;         /* of the variant: what it compiled, or its history alone */
-    TapeSaved *saved;           /* what backward reads; gone once all was used */
+    TapeSaved *saved;           /* what backward reads; gone (tensor NULL) once no step needs it */
     TapeSaved *watched;         /* by watch */
     int n_saved, n_watched;
     bool *used;        /* by step: a backward without retain has run eager's node */
+    bool *kept;        /* by saved value, then by watch: room for what is to stay (find_kept) */
     uint64_t sequence; /* before the segment's interval on the tape: one for each op with a number, its own */
     int64_t *symbols;
     double *floats;
@@ -127,6 +128,9 @@ void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran);
 bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node);
 /* By step: which of eager's nodes run for the gradients of a case; symbols: of the call, or NULL: as at capture. */
 bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols);
+/* By value id of the restoring graph: what the values that some steps hold are made of; with mem_free. Steps that are in
+ * `ran` (NULL: all) and not in `used` (NULL: none are). NULL raises. */
+bool *training_needed(const Training *t, const bool *ran, const bool *used);
 /* By step: which of eager's nodes the backwards inside of the segment run. */
 bool *tape_plan_used(const TapePlan *p, Arena *arena);
 

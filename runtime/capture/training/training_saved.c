@@ -6,6 +6,8 @@
  * again, whatever a caller that has it as a result writes there: what its policy saves is. */
 #include "runtime/capture/training/training_parts.h"
 
+#include "runtime/base/alloc.h"
+
 typedef struct RegionRead { /* of a checkpoint */
     const GVal *value;
     const Node *reader;
@@ -182,24 +184,40 @@ static void mark_live(void *context, GVal **slot) {
     if (*slot) ((bool *)context)[(*slot)->id] = true;
 }
 
-/* By value id: does a result, or a write, come from it? What else the body made is gone when it returns, and its nodes
- * of eager's tape with it. NULL raises. */
-static const bool *find_live(const Graph *g) {
+/* through: only by values that are marked there; NULL: by all. */
+static bool is_live(const bool *live, const bool *through, const Node *node) {
+    for (int i = 0; i < node->n_outs; i++)
+        if (live[node->outs[i].id] && (!through || through[node->outs[i].id])) return true;
+    return false;
+}
+
+/* And what those come from. */
+static void mark_behind(bool *live, const bool *through, const Graph *g) {
+    for (Node *node = g->last; node; node = node->prev)
+        if (is_live(live, through, node)) node_each_input(node, mark_live, live);
+}
+
+bool *training_needed(const Training *t, const bool *ran, const bool *used) {
+    const TapePlan *const p = &t->tape;
+    const Graph *const restore = t->partition ? t->partition->restore : NULL;
+    bool *const needed = mem_zero((size_t)(restore ? restore->n_vals : 0) + 1);
+    for (int s = 0; needed && restore && s < p->steps.n; s++) {
+        const TapeStep *const step = &p->steps.at[s];
+        for (int i = 0; (!ran || ran[s]) && !(used && used[s]) && i < step->n_holds; i++)
+            mark_live(needed, &restore->outputs.at[p->holds.at[step->first_hold + i]].value);
+    }
+    if (needed && restore) mark_behind(needed, NULL, restore);
+    return needed;
+}
+
+/* By value id: does a gradient come to it from a result, or a write? Other nodes of eager's tape are gone with their
+ * results when the body returns, also those whose results are read where none flows. NULL raises. */
+static const bool *find_live(const Graph *g, const bool *marks) {
     bool *const live = ARENA_ARRAY(g->arena, bool, g->n_vals + 1);
     for (int i = 0; live && i < g->outputs.n; i++) mark_live(live, &g->outputs.at[i].value);
     for (int i = 0; live && i < g->writes.n; i++) mark_live(live, &g->writes.at[i].value);
-    for (Node *node = g->last; live && node; node = node->prev) {
-        bool any = false;
-        for (int i = 0; i < node->n_outs; i++) any |= live[node->outs[i].id];
-        if (any) node_each_input(node, mark_live, live);
-    }
+    if (live) mark_behind(live, marks, g);
     return live;
-}
-
-static bool is_live(const bool *live, const Node *node) {
-    for (int i = 0; i < node->n_outs; i++)
-        if (live[node->outs[i].id]) return true;
-    return false;
 }
 
 Status tape_plan_make(Training *t, Graph *forward) {
@@ -208,7 +226,7 @@ Status tape_plan_make(Training *t, Graph *forward) {
     if (g) g->bail = NULL; /* it outlives the compile */
     p->marks = g ? joint_marks(g, t->want) : NULL;
     p->held_of = p->marks ? ARENA_ARRAY(g->arena, int, g->n_vals + 1) : NULL;
-    const bool *const live = p->held_of ? find_live(g) : NULL;
+    const bool *const live = p->held_of ? find_live(g, p->marks) : NULL;
     if (!live) return error_pending() ? error_pending() : ST_MEMORY;
     memset(p->held_of, -1, sizeof *p->held_of * (size_t)g->n_vals);
     const RegionReads *const regions = find_reads(p, t);
@@ -216,7 +234,7 @@ Status tape_plan_make(Training *t, Graph *forward) {
         TapeStep step = {.node = node, .needs = joint_needs(p->marks, node)};
         if (!step.needs) continue;
         step.number = p->n_recorded++;
-        if (!is_live(live, node)) continue;
+        if (!is_live(live, p->marks, node)) continue;
         step.first_hold = p->holds.n;
         hold_all(p, t, &step, regions);
         VEC_PUSH(g->arena, &p->steps, step);
