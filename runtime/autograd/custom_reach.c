@@ -4,9 +4,11 @@
  *
  *     my::f(x, y), both wanted  ->  body: sn_set_grad_of(f, 0, ...) alone  ->  x is reached, y is not
  *
- * The op keeps the answer for the arguments that are wanted and the results that have gradients. */
+ * The op keeps the answers, by hashes of what a body can ask: which arguments are wanted, which results have gradients,
+ * layouts of the arguments, and numbers. */
 #include "runtime/autograd/tape.h"
 #include "runtime/base/bail.h"
+#include "runtime/base/hash.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/hooks.h"
 
@@ -14,8 +16,10 @@ enum { KEY_BITS = 20 };
 #define ANSWERED (1ull << 63)
 #define UNKNOWN  (1ull << 62)
 
-static uint64_t reach_key(uint32_t needs, uint32_t results) {
-    return ANSWERED | (uint64_t)needs << 2 * KEY_BITS | (uint64_t)results << KEY_BITS;
+/* Of an answer all but the arguments that are reached. */
+static uint64_t reach_key(const OpRow *row, const Arg *args, uint32_t needs, uint32_t results) {
+    const uint64_t hash = hash_mix(custom_op_hash(row, args), (uint64_t)needs << 32 | results);
+    return ANSWERED | (hash << KEY_BITS & ~(ANSWERED | UNKNOWN));
 }
 
 /* The call as a node, whose tensors are inputs; NULL raises. */
@@ -70,12 +74,13 @@ bool custom_derivative_reaches(const OpRow *row, const Arg *args, uint32_t needs
     DynamicOp *const op = (DynamicOp *)(uintptr_t)op_dynamic(row);
     *reached = needs;
     if (!op || !op->derivative || op->rule || op->n_written || row->n_params > KEY_BITS) return true;
-    const uint64_t key = reach_key(needs, results), all = (1ull << KEY_BITS) - 1;
-    uint64_t answer = atomic_load(&op->reached);
+    const uint64_t key = reach_key(row, args, needs, results), all = (1ull << KEY_BITS) - 1;
+    _Atomic uint64_t *const kept = &op->reached[key >> KEY_BITS & (COUNT_OF(op->reached) - 1)];
+    uint64_t answer = atomic_load(kept);
     if ((answer & ~(UNKNOWN | all)) != key) {
         uint32_t set = 0;
         answer = key | (ask_rule(row, args, needs, results, &set) ? set : UNKNOWN);
-        atomic_store(&op->reached, answer);
+        atomic_store(kept, answer);
     }
     *reached = (uint32_t)(answer & all);
     return !(answer & UNKNOWN);

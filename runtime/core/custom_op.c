@@ -61,10 +61,14 @@ static uint64_t hash_arg(uint64_t hash, const Arg *arg) {
     return arg->kind == ARG_tensors ? hash : hash_mix(hash, (uint64_t)arg->i);
 }
 
-/* Layouts of the arguments, numbers, and layouts of the results. */
-static uint64_t hash_call(const OpCall *call) {
+uint64_t custom_op_hash(const OpRow *row, const Arg *args) {
     uint64_t hash = 1;
-    for (int i = 0; i < call->row->n_params; i++) hash = hash_arg(hash, &call->args[i]);
+    for (int i = 0; i < row->n_params; i++) hash = hash_arg(hash, &args[i]);
+    return hash;
+}
+
+static uint64_t hash_call(const OpCall *call) {
+    uint64_t hash = custom_op_hash(call->row, call->args);
     for (int i = 0; i < call->row->n_out; i++) hash = hash_mix(hash, (uintptr_t)call->outs[i]->base.meta);
     return hash | 1;
 }

@@ -23,12 +23,12 @@ struct DynamicOp {
     const DynamicOp *functional_of; /* the op whose `functional` this is, or NULL */
     /* Eager calls whose results were as the meta rule says: hashes of what that rule saw, by their low bits. */
     _Atomic uint64_t agreed[64];
-    _Atomic uint64_t reached; /* what its derivative last gave gradients to (autograd/custom_reach.c) */
-    int batch;                /* in which it was registered (custom_op_begin); 0: in none */
-    _Atomic bool withdrawn;   /* by the plug-in that registered it, which failed: no name finds it */
-    char *text;               /* the row's strings */
-    Expression *expression;   /* the row's, or NULL */
-    char *scalar;             /* its text, or NULL */
+    _Atomic uint64_t reached[16]; /* what its derivative gave gradients to (autograd/custom_reach.c) */
+    int batch;                    /* in which it was registered (custom_op_begin); 0: in none */
+    _Atomic bool withdrawn;       /* by the plug-in that registered it, which failed: no name finds it */
+    char *text;                   /* the row's strings */
+    Expression *expression;       /* the row's, or NULL */
+    char *scalar;                 /* its text, or NULL */
     Param params[MAX_ARGS];
 };
 
@@ -53,6 +53,8 @@ int custom_op_batch(BatchWithdraw *withdraw);
 void custom_op_own(const DynamicOp *op, MetaFn *symbolic, DerivFn *derivative);
 const DynamicOp *custom_op_at(int i); /* in order of registration; NULL past the last */
 
+/* Of what decides how the op's rules go: layouts of the tensors, and numbers. */
+uint64_t custom_op_hash(const OpRow *row, const Arg *args);
 /* Is a kernel's result what the meta rule said, which the ops after it were recorded with? Raises what both are. */
 Status custom_op_check_result(const OpRow *row, int result, const Meta *made, const Meta *said);
 
