@@ -21,7 +21,7 @@ typedef struct Scaled {
     Val *x, *by; /* with size-1 dims; NULL: 1 */
 } Scaled;
 Scaled scaled_over(Builder *b, Val *x, Arg dims, bool least);
-/* Of f64, which has no wider dtype; others as they are. */
+/* squarable(x), scaled where x is f64, which has no wider dtype. */
 Scaled scaled_f64(Builder *b, Val *x, Arg dims);
 /* y times what x was divided by, y: over the same dims. */
 Val *unscaled(Builder *b, Val *y, const Scaled *scale);

@@ -29,7 +29,7 @@ Scaled scaled_over(Builder *b, Val *x, Arg dims, bool least) {
     return (Scaled){E(b, div_Tensor, V(x), V(by)), by};
 }
 Scaled scaled_f64(Builder *b, Val *x, Arg dims) {
-    return x && x->meta->dtype == DT_f64 ? scaled_over(b, x, dims, false) : (Scaled){x, NULL};
+    return x && x->meta->dtype == DT_f64 ? scaled_over(b, x, dims, false) : (Scaled){squarable(b, x), NULL};
 }
 Val *unscaled(Builder *b, Val *y, const Scaled *scale) {
     if (!y || !scale->by) return y;

@@ -183,7 +183,7 @@ static Arg var_divisor(Builder *b, const Meta *x, const Arg *dims, const Arg *co
 /* By a power of two where squares may overflow. */
 static Val *variance_of(Builder *b, const Arg *args, Scaled *scale) {
     const Arg one = I(0), dims = args[1].kind == ARG_ints && args[1].n ? args[1] : A_NONE;
-    *scale = scaled_f64(b, squarable(b, args[0].val), dims);
+    *scale = scaled_f64(b, args[0].val, dims);
     Val *const x = scale->x;
     if (!x) return NULL;
     const Moments m = moments_over(b, x, dims, var_divisor(b, x->meta, &dims, &one), args[3]);

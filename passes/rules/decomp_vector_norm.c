@@ -13,7 +13,7 @@ static Arg dims_list(const Arg *dims) {
 
 /* sqrt(sum(x^2)): squares of f16 are added in f32, others in f64, f64's by a power of two. */
 static Val *euclidean(Builder *b, Val *x, Arg dims, Arg keepdim) {
-    const Scaled s = scaled_f64(b, squarable(b, x), dims);
+    const Scaled s = scaled_f64(b, x, dims);
     return unscaled(b, E(b, sqrt, V(E(b, sum_of_squares, V(s.x), dims, keepdim))), &s);
 }
 /* sum(|x|^p)^(1/p), powers of numbers near 1: of those that count, the largest, or the smallest where p is below 0 */
