@@ -496,7 +496,7 @@ static Status expand_parts(OpCall *call, CompositeParts *parts, void *context) {
 }
 
 /* Parts are temporaries of a scope of their own; results pass to the caller's. */
-static Status expand(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
+static Status expand_scoped(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
     sn_state *const state = state_get();
     TRY(check_composite(call, plain));
     const uint32_t depth = state->n_scopes;
@@ -514,7 +514,7 @@ static Status expand(OpCall *call, const Arg *plain, CompositeParts *parts, void
 /* The last argument is told from the first one's first element on. */
 static Status expand_told(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
     const int last = call->row->n_params - 1;
-    if (plain[last].kind != ARG_int) return expand(call, plain, parts, context);
+    if (plain[last].kind != ARG_int) return expand_scoped(call, plain, parts, context);
     OpCall told = *call;
     Arg args[MAX_ARGS], plain_args[MAX_ARGS];
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
@@ -522,7 +522,7 @@ static Status expand_told(OpCall *call, const Arg *plain, CompositeParts *parts,
     TRY(runtime_hooks.capture_tell_place(call, &call->args[last], &plain_args[last]));
     args[last] = plain_args[last];
     told.args = args;
-    const Status status = expand(&told, plain_args, parts, context);
+    const Status status = expand_scoped(&told, plain_args, parts, context);
     call->n_outs = told.n_outs;
     return status;
 }
@@ -530,7 +530,7 @@ static Status expand_told(OpCall *call, const Arg *plain, CompositeParts *parts,
 Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
     if (!decomp_rule(call->row)) return no_kernel(call, KEY_BIT(autograd));
     const bool placed = call->row->flags & OPF_told_place;
-    return (placed ? expand_told : expand)(call, plain, parts, context);
+    return (placed ? expand_told : expand_scoped)(call, plain, parts, context);
 }
 
 static bool is_there(const OpCall *call, const Val *val) {
