@@ -134,8 +134,8 @@ typedef struct Net {
     DType dtype; /* of inputs */
 } Net;
 
-/* Mostly what nothing has read, the newest or any, so that little is computed in vain; -1: none was found. `but`: another
- * one. */
+/* Mostly what nothing has read, the newest or any, so that little is computed in vain; -1: none was found. `but`:
+ * another one. */
 static int value_of(const Net *net, const NetDims *dims, int but) {
     Gen *const g = net->g;
     const int n = g->p->n_values - FZ_INPUTS, from = net->towers && n ? (int)gen_below(g, n) : 0;

@@ -179,8 +179,8 @@ static bool joins_may_keep(const FzProgram *p) {
     return false;
 }
 
-/* What steps hold that no backward has run is made again from values that are saved in its place: these stay. So much may
- * be left as the forward has saved less. */
+/* What steps hold that no backward has run is made again from values that are saved in its place: these stay. So much
+ * may be left as the forward has saved less. */
 static bool leaves_more(const Peak *compiled, const Peak *eager) {
     return compiled->left > eager->left + max_i64(eager->held - compiled->held, 0);
 }

@@ -128,8 +128,8 @@ void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran);
 bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node);
 /* By step: which of eager's nodes run for the gradients of a case; symbols: of the call, or NULL: as at capture. */
 bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols);
-/* By value id of the restoring graph: what the values that some steps hold are made of; with mem_free. Steps that are in
- * `ran` (NULL: all) and not in `used` (NULL: none are). NULL raises. */
+/* By value id of the restoring graph: what the values that some steps hold are made of; with mem_free. Steps that are
+ * in `ran` (NULL: all) and not in `used` (NULL: none are). NULL raises. */
 bool *training_needed(const Training *t, const bool *ran, const bool *used);
 /* By step: which of eager's nodes the backwards inside of the segment run. */
 bool *tape_plan_used(const TapePlan *p, Arena *arena);
