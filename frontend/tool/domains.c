@@ -11,7 +11,7 @@ typedef struct Narrowing {
 static void narrow(Narrowing *n, const Val *val, ValueDomain to) {
     if (!val) return;
     ValueDomain *const own = &n->at[((const GVal *)val)->id];
-    own->unit |= to.unit, own->leaf |= to.leaf, own->bags |= to.bags;
+    own->unit |= to.unit, own->leaf |= to.leaf, own->bags |= to.bags, own->closed |= to.closed;
     own->written |= to.written, own->untracked |= to.untracked;
     if (!to.counted) return;
     const int64_t least = own->counted && own->least > to.least ? own->least : to.least;
@@ -73,7 +73,9 @@ static void ask_bags(Narrowing *n, const Node *node, const Arg *indices) {
     const SymEnv *const env = n->graph->env;
     if (offsets && indices->kind == ARG_tensor) {
         const int64_t count = sym_eval(env, indices->val->meta->numel, n->symbols);
-        narrow(n, offsets->val, (ValueDomain){.counted = true, .bags = true, .past = count + 1});
+        const int last = op_param_find(node->row, "include_last_offset");
+        const bool closed = last >= 0 && node->args[last].i;
+        narrow(n, offsets->val, (ValueDomain){.counted = true, .bags = true, .closed = closed, .past = count + 1});
     }
     const Arg *const maxima = tensor_called(node, "maximum_indices");
     const int64_t rows = maxima ? op_check_bound(node->row, node->args, 0, n->graph->env) : NO_INT;
@@ -110,8 +112,9 @@ static bool is_input_memory(const Val *val) {
 static bool writes_input(const Node *node) { return node->form == FORM_inplace && is_input_memory(node->args[0].val); }
 
 static bool has_untracked(const Narrowing *n, const Node *node) {
-    const bool loop = node->row->flags & OPF_flow && !node->row->derivative; /* [semantics T3] */
-    bool any = node->form == FORM_out || loop || writes_input(node);
+    /* Loops [semantics T3], and what only passes make, behind autograd. */
+    const bool refuses = node->row->flags & (OPF_flow | OPF_internal) && !node->row->derivative;
+    bool any = node->form == FORM_out || (refuses && !(node->row->flags & OPF_nodiff)) || writes_input(node);
     for (int k = 0; k < node->n_outs; k++) any |= node->outs[k].base.meta && n->at[node->outs[k].id].untracked;
     return any;
 }

@@ -11,6 +11,7 @@ typedef struct ValueDomain {
     bool counted;        /* of ints: least to past - 1 */
     int64_t least, past; /* past > least */
     bool bags;           /* of ints: where bags begin among past - 1 positions: at 0, then never before */
+    bool closed;         /* of those: the last one is where the last bag ends */
     bool leaf;           /* gradients are asked for it */
     bool written;        /* its memory is written: as an input it is no leaf */
     bool untracked;      /* an op takes it, or what is computed of it, that refuses what requires gradients */

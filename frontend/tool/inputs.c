@@ -115,12 +115,13 @@ static sn_tensor *random_counts(sn_ints sizes, sn_dtype dtype, const ValueDomain
     return sn_to(sn_add_scalar(sn_floor(drawn), sn_int(domain->least)), dtype);
 }
 
-/* From 0 on, in steps that reach `end` behind the last. */
-static sn_tensor *evenly(sn_ints sizes, sn_dtype dtype, int64_t end) {
+/* From 0 on, in steps that reach `end` behind the last, or with it. */
+static sn_tensor *evenly(sn_ints sizes, sn_dtype dtype, int64_t end, bool with_last) {
     int64_t n = 1;
     for (int64_t d = 0; d < sizes.n; d++) n *= sizes.data[d];
-    sn_tensor *const steps = sn_arange(sn_int(n), SN_F64);
-    return sn_to(sn_view(sn_floor(sn_mul_scalar(steps, sn_float((double)end / (double)(n ? n : 1)))), sizes), dtype);
+    const int64_t parts = max_i64(n - with_last, 1);
+    sn_tensor *const ends = sn_mul_scalar(sn_arange(sn_int(n), SN_F64), sn_float((double)end));
+    return sn_to(sn_view(sn_floor(sn_div_scalar(ends, sn_float((double)parts))), sizes), dtype);
 }
 
 /* The same values on any device: they are drawn on the CPU. */
@@ -128,7 +129,7 @@ static sn_tensor *random_values(sn_ints sizes, DType dtype, const ValueDomain *d
     const DCategory category = dtype_category(dtype);
     if (category == CAT_float) return random_floats(sizes, (sn_dtype)dtype, domain->unit);
     if (category == CAT_bool) return sn_gt_scalar(sn_randn(sizes, SN_F32), sn_float(0));
-    if (domain->bags) return evenly(sizes, (sn_dtype)dtype, domain->past - 1);
+    if (domain->bags) return evenly(sizes, (sn_dtype)dtype, domain->past - 1, domain->closed);
     if (domain->counted) return random_counts(sizes, (sn_dtype)dtype, domain);
     return sn_to(sn_mul_scalar(sn_rand(sizes, SN_F32), sn_float(4)), (sn_dtype)dtype);
 }

@@ -24,7 +24,7 @@
 #include "runtime/core/element.h"
 #include "runtime/core/tensor.h"
 
-enum { PLAIN_ULPS = 4, GROWTH = 32, DRAWS = 4 };
+enum { PLAIN_ULPS = 4, GROWTH = 32, DRAWS = 16 };
 
 static bool is_narrow(DType dtype) { return dtype == DT_f32 || dtype == DT_f16 || dtype == DT_bf16; }
 
@@ -114,10 +114,20 @@ static double unit_scale(const OpRow *row, const Arg *args, DType dtype) {
     }
 }
 
-/* In the dtype that is stored; halves are rounded once more. */
-static double row_ulps(const OpRow *row, DType dtype) {
+static bool any_f64(const OpRow *row, const Arg *args) {
+    bool any = false;
+    for (int i = 0; i < row->n_params; i++) {
+        any |= args[i].kind == ARG_tensor && args[i].val && args[i].val->meta->dtype == DT_f64;
+        for (int k = 0; args[i].kind == ARG_tensors && k < args[i].n; k++)
+            any |= args[i].vals[k] && args[i].vals[k]->meta->dtype == DT_f64;
+    }
+    return any;
+}
+
+/* In the dtype that is stored; what is computed in a wider one, as halves are, is rounded once more. */
+static double row_ulps(const OpRow *row, const Arg *args, DType dtype) {
     const bool unstated = row->bound.unit == UNIT_unstated || row->bound.unit == UNIT_none;
-    return (unstated ? PLAIN_ULPS : row->bound.ulps) + (dtype == DT_f32 ? 0 : 0.5);
+    return (unstated ? PLAIN_ULPS : row->bound.ulps) + (dtype != DT_f32 || any_f64(row, args) ? 0.5 : 0);
 }
 
 /* How many elements one of n is made of: of sums n is smaller than what is summed, of products smaller than both
@@ -133,8 +143,8 @@ static double terms_of(const OpRow *row, const Arg *args, double n) {
 }
 
 /* Chains add one by one, other orders by lanes and chunks. Additions at positions may all meet one element. */
-static double growth_of(const Node *node, double terms) {
-    if (node->order == ORDER_index) return (double)node->args[0].val->meta->numel;
+static double growth_of(const Node *node, const Arg *args, double terms) {
+    if (node->order == ORDER_index) return (double)args[0].val->meta->numel;
     return node->order == ORDER_chain ? terms : 4 * sqrt(terms);
 }
 
@@ -197,14 +207,15 @@ static void say_how(const Locator *l, const HostValue *value, const HostValue *e
 static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args, const Measured *m, int k,
                             const Changes *changes) {
     const HostValue *const value = &m->value[k], *const exact = &m->exact[k];
-    const double growth = GROWTH + growth_of(node, terms_of(node->row, args, (double)value->n));
+    const double growth = GROWTH + growth_of(node, args, terms_of(node->row, args, (double)value->n));
     const double scale =
         fmax(unit_scale(node->row, args, value->dtype), has_tensors(node->row, args) ? 0 : largest(exact));
     for (int64_t i = 0; i < value->n; i++) {
         const double got = element_double(value->dtype, value->bytes + (size_t)i * (size_t)dtype_bytes(value->dtype));
         const HostError off = host_element_error(value->dtype, got, exact_at(exact, i));
         const double unit = host_last_place(value->dtype, fmax(scale, fabs(exact_at(exact, i))));
-        const double allowed = row_ulps(node->row, value->dtype) * unit + (changes ? growth * changes->at[k][i] : 0);
+        const double allowed =
+            row_ulps(node->row, args, value->dtype) * unit + (changes ? growth * changes->at[k][i] : 0);
         if (off.most <= allowed || isnan(allowed)) continue;
         say_how(l, value, exact, i, allowed);
         return i;
