@@ -10,6 +10,7 @@
 #include "ir/graph.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
+#include "runtime/core/tensor.h"
 
 const char *way_name(Way way, const TargetOptions *o) {
     static const char *const names[WAY_COUNT] = {"eager", "unfused", "fused", "f64"};
@@ -210,7 +211,34 @@ static void note_call(const TargetOptions *o, Way way, int call) {
     crash_note("verify", doing);
 }
 
+/* Positions that a program writes begin each call within their bounds. */
+typedef struct FirstInts {
+    sn_tensor *values[TARGET_INPUTS]; /* kept; NULL: no ints */
+    uint32_t version[TARGET_INPUTS];
+} FirstInts;
+
+static void first_ints_drop(FirstInts *first) {
+    for (int i = 0; i < TARGET_INPUTS; i++) sn_release(first->values[i]);
+    *first = (FirstInts){.values = {NULL}};
+}
+
+static void first_ints_take(FirstInts *first, const Target *t) {
+    first_ints_drop(first);
+    for (int i = 0; i < t->n_in; i++) {
+        const sn_dtype dtype = sn_dtype_of(t->in[i]);
+        if (!dtype_is_int((DType)dtype)) continue;
+        first->values[i] = input_copy(t->in[i], dtype);
+        first->version[i] = tensor_version(t->in[i]);
+    }
+}
+
+static void first_ints_put(const FirstInts *first, const Target *t) {
+    for (int i = 0; i < t->n_in; i++)
+        if (first->values[i] && tensor_version(t->in[i]) != first->version[i]) sn_copy_(t->in[i], first->values[i]);
+}
+
 static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) {
+    FirstInts first = {.values = {NULL}};
     Target reference = {0}, *const called = way == WAY_f64 ? &reference : t;
     sn_function *fn = NULL;
     for (int i = 0; i < WAY_CALLS && !sn_check(); i++) {
@@ -226,12 +254,17 @@ static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) 
         options.compile = way_options(o, way);
         if (!fn && !sn_check()) fn = target_compile(called, &options, options.compile.mode);
         if (sn_check()) break;
+        if (!i || o->vary)
+            first_ints_take(&first, called);
+        else
+            first_ints_put(&first, called);
         call_target(called, fn, &run->calls[i]);
         run->n_calls += !sn_check();
         if (!sn_check()) note_path(run);
     }
     if (sn_check()) take_error(run, t->exit_code);
     sn_function_free(fn);
+    first_ints_drop(&first);
     if (way == WAY_f64) target_close(&reference);
     crash_note("verify", NULL);
 }
