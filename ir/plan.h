@@ -109,7 +109,7 @@ typedef struct Plan {
     /* A call takes memory when a step writes it first, and gives it back behind the last step that reads it: as a whole
      * it would lie idle meanwhile. */
     bool by_step;
-    PlanOp *ops;           /* by id: kernels' instructions name them as their sources */
+    PlanOp *ops; /* by id: kernels' instructions name them as their sources */
     int n_ops;
     /* bytes that unfused execution would move less what this plan moves: for explain */
     int64_t saved_bytes;

@@ -112,8 +112,9 @@ static bool is_input_memory(const Val *val) {
 static bool writes_input(const Node *node) { return node->form == FORM_inplace && is_input_memory(node->args[0].val); }
 
 static bool has_untracked(const Narrowing *n, const Node *node) {
-    /* Loops [semantics T3], and what only passes make, behind autograd. */
-    const bool refuses = node->row->flags & (OPF_flow | OPF_internal) && !node->row->derivative;
+    /* Loops [semantics T3], what only passes make, behind autograd, and gradients that PyTorch has no gradient of. */
+    const OpKind kind = node->row->kind;
+    const bool refuses = !node->row->derivative && kind != KIND_composite && kind != KIND_view;
     bool any = node->form == FORM_out || (refuses && !(node->row->flags & OPF_nodiff)) || writes_input(node);
     for (int k = 0; k < node->n_outs; k++) any |= node->outs[k].base.meta && n->at[node->outs[k].id].untracked;
     return any;

@@ -142,9 +142,17 @@ static double terms_of(const OpRow *row, const Arg *args, double n) {
     return n > 0 ? fmax(1, fmax(most / n, sqrt(both / n))) : 1;
 }
 
-/* Chains add one by one, other orders by lanes and chunks. Additions at positions may all meet one element. */
+/* Additions at positions may all meet one element. */
+static double most_additions(const OpRow *row, const Arg *args) {
+    double most = 1;
+    for (int i = 0; i < row->n_params; i++)
+        if (args[i].kind == ARG_tensor && args[i].val) most = fmax(most, (double)args[i].val->meta->numel);
+    return most;
+}
+
+/* Chains add one by one, other orders by lanes and chunks. */
 static double growth_of(const Node *node, const Arg *args, double terms) {
-    if (node->order == ORDER_index) return (double)args[0].val->meta->numel;
+    if (node->order == ORDER_index) return most_additions(node->row, args);
     return node->order == ORDER_chain ? terms : 4 * sqrt(terms);
 }
 
@@ -208,6 +216,8 @@ static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args,
                             const Changes *changes) {
     const HostValue *const value = &m->value[k], *const exact = &m->exact[k];
     const double growth = GROWTH + growth_of(node, args, terms_of(node->row, args, (double)value->n));
+    /* Each rounds a sum so far, which may be as large as the last, by half a unit, and always the same way. */
+    const double rounded = changes && node->order == ORDER_index ? most_additions(node->row, args) / 2 : 0;
     const double scale =
         fmax(unit_scale(node->row, args, value->dtype), has_tensors(node->row, args) ? 0 : largest(exact));
     for (int64_t i = 0; i < value->n; i++) {
@@ -215,7 +225,7 @@ static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args,
         const HostError off = host_element_error(value->dtype, got, exact_at(exact, i));
         const double unit = host_last_place(value->dtype, fmax(scale, fabs(exact_at(exact, i))));
         const double allowed =
-            row_ulps(node->row, args, value->dtype) * unit + (changes ? growth * changes->at[k][i] : 0);
+            (row_ulps(node->row, args, value->dtype) + rounded) * unit + (changes ? growth * changes->at[k][i] : 0);
         if (off.most <= allowed || isnan(allowed)) continue;
         say_how(l, value, exact, i, allowed);
         return i;
