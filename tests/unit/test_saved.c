@@ -700,7 +700,9 @@ START_TEST(a_reused_address_is_another_tensor) {
         SN_CALL(fn, x);
         sn_scope_end(scope);
     }
+#ifndef __SANITIZE_ADDRESS__ /* it gives no address twice */
     ck_assert_int_gt(again, 0);
+#endif
     ck_assert_msg(sn_plan_save(fn, file_name(), NULL) == SN_OK, "%s", sn_error_take()->message);
     sn_function_free(other);
     sn_function_free(fn);
