@@ -65,22 +65,6 @@ Status number_within(const MetaCall *call, int arg, FloatLimit limit, const char
 
 /* the column .limit --------------------------------------------------------------------------- */
 
-static bool names(const char *list, const char *name) {
-    const size_t n = strlen(name);
-    for (const char *at = list; at && (at = strstr(at, name)); at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
-    return false;
-}
-
-/* An overload's numbers that stand for its row's tensors are named there, or free. */
-bool op_limits_number(const OpRow *row, int i) {
-    const Param *const param = &(row->alias_of ? row->alias_of : row)->params[i];
-    if (!row->limit.kind) return false;
-    if (row->limit.params) return names(row->limit.params, param->name);
-    return param->type == PT_scalar || param->type == PT_scalar_opt || param->type == PT_float ||
-           param->type == PT_float_opt;
-}
-
 /* Whose values a number must be one of; f64: of none. */
 static DType limiting_dtype(NumberLimit kind, DType result) {
     const bool half = result == DT_f16 || result == DT_bf16;

@@ -200,6 +200,27 @@ int op_device_param(const OpRow *row) {
     return i;
 }
 
+static bool lists_name(const char *list, const char *name) {
+    const size_t n = strlen(name);
+    for (const char *at = list; at && (at = strstr(at, name)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+    return false;
+}
+
+static bool is_limited(const OpRow *row, const Param *param) {
+    if (row->limit.params) return lists_name(row->limit.params, param->name);
+    return param->type == PT_scalar || param->type == PT_scalar_opt || param->type == PT_float ||
+           param->type == PT_float_opt;
+}
+
+/* An overload's numbers that stand for its row's tensors are named there, or free. */
+static uint32_t limited_args(const OpRow *row) {
+    const Param *const params = (row->alias_of ? row->alias_of : row)->params;
+    uint32_t args = 0;
+    for (int i = 0; row->limit.kind && i < row->n_params; i++) args |= (uint32_t)is_limited(row, &params[i]) << i;
+    return args;
+}
+
 static void row_init(OpRow *row) {
     if (row->alias_of) {
         const OpRow *of = row->alias_of;
@@ -219,6 +240,7 @@ static void row_init(OpRow *row) {
     pool_used += s.text_used;
     row->base = s.base, row->overload = s.overload, row->params = s.params;
     row->n_params = s.n_params, row->n_out = s.n_out, row->returns_list = s.returns_list;
+    row->limit.args = limited_args(row);
     row->shares = op_shares(row->params, row->n_params);
     row->options = find_options(row);
     row->device = op_device_param(row);

@@ -240,6 +240,7 @@ struct OpRow {
     struct {
         NumberLimit kind;
         const char *params; /* "min max"; NULL: those whose type is Scalar or float */
+        uint32_t args;      /* bits: for which of the row's parameters a number is limited */
     } limit;
     Neutral neutral;
     ProductArgs product;
@@ -291,7 +292,7 @@ bool op_number_may_vary(const OpRow *row, const Param *param);
  * NO_INT: the row checks no positions, or the argument is none. */
 int64_t op_check_bound(const OpRow *row, const Arg *args, int item, SymEnv *env);
 /* Is a number that stands for parameter i limited by the row's column .limit? */
-bool op_limits_number(const OpRow *row, int i);
+static inline bool op_limits_number(const OpRow *row, int i) { return row->limit.args >> i & 1; }
 /* Raises ST_UNSUPPORTED where an argument is a symbol or a runtime value and its parameter's number may not vary: the
  * row's rules would take it for a plain one. */
 Status op_numbers_check(const OpRow *row, const Arg *args);

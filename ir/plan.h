@@ -74,7 +74,7 @@ typedef struct PlanOp { /* an op of the lowered graph, for errors and explain */
 typedef struct PlanArena { /* the memory of one device for one call */
     Device device;
     int64_t bytes; /* may be symbolic; 64-byte aligned parts */
-    int64_t most;  /* bytes of slots that are alive at once, by the hints */
+    int64_t most;  /* of a call by step: bytes of slots that are alive at once, by the hints */
 } PlanArena;
 
 /* Two nests that the scheduler made one, or that it could have. */

@@ -487,6 +487,13 @@ int sym_range_known(SymRel rel, Range difference) {
     return -1;
 }
 
+int sym_plainly(SymEnv *env, SymRel rel, int64_t a, int64_t b, int64_t *difference) {
+    if (!sym_is(a) && !sym_is(b)) return sym_holds(rel, a, b);
+    *difference = sym_sub(env, a, b);
+    if (!sym_is(*difference)) return sym_holds(rel, *difference, 0);
+    return sym_range_known(rel, sym_range(env, *difference));
+}
+
 void sym_require(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
     for (int i = 0; i < env->guards.n; i++) {
         const SymGuard *const old = &env->guards.at[i];
@@ -496,10 +503,8 @@ void sym_require(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
 }
 
 bool sym_decide(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
-    if (!sym_is(a) && !sym_is(b)) return sym_holds(rel, a, b);
-    const int64_t difference = sym_sub(env, a, b);
-    if (!sym_is(difference)) return sym_holds(rel, difference, 0);
-    const int answer = sym_range_known(rel, sym_range(env, difference));
+    int64_t difference;
+    const int answer = sym_plainly(env, rel, a, b, &difference);
     if (answer >= 0) return answer;
     if (sym_holds(rel, sym_hint(env, a), sym_hint(env, b))) {
         sym_require(env, rel, a, b);

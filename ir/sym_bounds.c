@@ -197,10 +197,8 @@ static bool is_guarded(SymEnv *env, SymRel rel, int64_t difference) {
 }
 
 bool sym_known(SymEnv *env, SymRel rel, int64_t a, int64_t b) {
-    if (!sym_is(a) && !sym_is(b)) return sym_holds(rel, a, b);
-    const int64_t difference = sym_sub(env, a, b);
-    if (!sym_is(difference)) return sym_holds(rel, difference, 0);
-    const int answer = sym_range_known(rel, sym_range(env, difference));
+    int64_t difference;
+    const int answer = sym_plainly(env, rel, a, b, &difference);
     if (answer >= 0) return answer;
     return is_guarded(env, rel, difference) || known_loosely(env, rel, difference);
 }

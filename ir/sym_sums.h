@@ -29,6 +29,8 @@ bool sym_term_divide(const Term *term, const Term *by, Term *out);
 Range sym_range(const SymEnv *env, int64_t a);
 /* Whether difference rel 0: 1 true, 0 false, -1 not known. */
 int sym_range_known(SymRel rel, Range difference);
+/* Whether a rel b by structure and ranges alone, likewise; *difference: a - b where that leaves it open. */
+int sym_plainly(SymEnv *env, SymRel rel, int64_t a, int64_t b, int64_t *difference);
 /* Of plain numbers. */
 bool sym_holds(SymRel rel, int64_t a, int64_t b);
 int64_t sym_wrap_mul(int64_t a, int64_t b); /* modulo 2^64, and never an expression */

@@ -142,7 +142,8 @@ static int64_t most_idle(const Plan *plan) {
 
 static void choose_turns(Plan *plan) {
     plan->by_step = most_idle(plan) > (int64_t)SLOT_ALIGNMENT * plan->slots.n;
-    for (int i = 0; i < plan->arenas.n; i++) plan->arenas.at[i].most = most_alive(plan, plan->arenas.at[i].device);
+    for (int i = 0; plan->by_step && i < plan->arenas.n; i++)
+        plan->arenas.at[i].most = most_alive(plan, plan->arenas.at[i].device);
 }
 
 static void pack(Plan *plan, int64_t *work) {

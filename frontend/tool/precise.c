@@ -130,29 +130,29 @@ static double row_ulps(const OpRow *row, const Arg *args, DType dtype) {
     return (unstated ? PLAIN_ULPS : row->bound.ulps) + (dtype != DT_f32 || any_f64(row, args) ? 0.5 : 0);
 }
 
-/* How many elements one of n is made of: of sums n is smaller than what is summed, of products smaller than both
- * operands together. */
-static double terms_of(const OpRow *row, const Arg *args, double n) {
-    double most = 1, both = 1;
-    for (int i = 0; i < row->n_params; i++) {
-        const double numel = args[i].kind == ARG_tensor && args[i].val ? (double)args[i].val->meta->numel : 1;
-        most = fmax(most, numel);
-        if (!op_is_product(row) || i == row->product.a || i == row->product.b) both *= numel;
-    }
-    return n > 0 ? fmax(1, fmax(most / n, sqrt(both / n))) : 1;
+static double elements(const Arg *arg) {
+    return arg->kind == ARG_tensor && arg->val ? (double)arg->val->meta->numel : 1;
 }
 
-/* Additions at positions may all meet one element. */
-static double most_additions(const OpRow *row, const Arg *args) {
+/* Of the largest tensor. */
+static double most_elements(const OpRow *row, const Arg *args) {
     double most = 1;
-    for (int i = 0; i < row->n_params; i++)
-        if (args[i].kind == ARG_tensor && args[i].val) most = fmax(most, (double)args[i].val->meta->numel);
+    for (int i = 0; i < row->n_params; i++) most = fmax(most, elements(&args[i]));
     return most;
 }
 
-/* Chains add one by one, other orders by lanes and chunks. */
+/* How many elements one of n is made of: of sums n is smaller than what is summed, of products smaller than both
+ * operands together. */
+static double terms_of(const OpRow *row, const Arg *args, double n) {
+    double both = 1;
+    for (int i = 0; i < row->n_params; i++)
+        if (!op_is_product(row) || i == row->product.a || i == row->product.b) both *= elements(&args[i]);
+    return n > 0 ? fmax(1, fmax(most_elements(row, args) / n, sqrt(both / n))) : 1;
+}
+
+/* Chains add one by one, other orders by lanes and chunks. Additions at positions may all meet one element. */
 static double growth_of(const Node *node, const Arg *args, double terms) {
-    if (node->order == ORDER_index) return most_additions(node->row, args);
+    if (node->order == ORDER_index) return most_elements(node->row, args);
     return node->order == ORDER_chain ? terms : 4 * sqrt(terms);
 }
 
@@ -217,7 +217,7 @@ static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args,
     const HostValue *const value = &m->value[k], *const exact = &m->exact[k];
     const double growth = GROWTH + growth_of(node, args, terms_of(node->row, args, (double)value->n));
     /* Each rounds a sum so far, which may be as large as the last, by half a unit, and always the same way. */
-    const double rounded = changes && node->order == ORDER_index ? most_additions(node->row, args) / 2 : 0;
+    const double rounded = changes && node->order == ORDER_index ? most_elements(node->row, args) / 2 : 0;
     const double scale =
         fmax(unit_scale(node->row, args, value->dtype), has_tensors(node->row, args) ? 0 : largest(exact));
     for (int64_t i = 0; i < value->n; i++) {

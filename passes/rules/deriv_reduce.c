@@ -70,15 +70,23 @@ static Status var_divisor(Deriv *d, const Dims *dims, Arg *out) {
     return ST_OK;
 }
 
+/* factor g / (n - correction), and x - mean. */
+static Status var_parts(Deriv *d, const Dims *dims, double factor, Val **share, Val **away) {
+    Builder *const b = d->b;
+    Arg under;
+    TRY(var_divisor(d, dims, &under));
+    *away = centred(b, compute_of(b, saved(d, 0)), dims);
+    Val *const g = compute_of(b, restored(d, grad_of(d), dims));
+    *share = E(b, div_Tensor, V(factor == 1 ? g : mul_n(b, g, factor)), under);
+    return ST_OK;
+}
+
 /* 2 g (x - mean) / (n - correction) */
 Status deriv_var(Deriv *d) {
-    Builder *const b = d->b;
     const Dims dims = row_dims(d);
-    Arg under;
-    TRY(var_divisor(d, &dims, &under));
-    Val *const away = centred(b, compute_of(b, saved(d, 0)), &dims);
-    Val *const g = E(b, div_Tensor, V(mul_n(b, compute_of(b, restored(d, grad_of(d), &dims)), 2)), under);
-    return deriv_set(d, 0, mul(b, g, away));
+    Val *share, *away;
+    TRY(var_parts(d, &dims, 2, &share, &away));
+    return deriv_set(d, 0, mul(d->b, share, away));
 }
 
 /* x / y, and 0 where y is 0, with a slope of 0. */
@@ -92,12 +100,10 @@ static Val *quotient_or_zero(Builder *b, Val *x, Val *y) {
 Status deriv_std(Deriv *d) {
     Builder *const b = d->b;
     const Dims dims = row_dims(d);
-    Arg under;
-    TRY(var_divisor(d, &dims, &under));
-    Val *const away = centred(b, compute_of(b, saved(d, 0)), &dims);
-    Val *const g = E(b, div_Tensor, V(compute_of(b, restored(d, grad_of(d), &dims))), under);
+    Val *share, *away;
+    TRY(var_parts(d, &dims, 1, &share, &away));
     Val *const std = compute_of(b, restored(d, d->results[0], &dims));
-    return deriv_set(d, 0, mul(b, g, quotient_or_zero(b, away, std)));
+    return deriv_set(d, 0, mul(b, share, quotient_or_zero(b, away, std)));
 }
 
 Status deriv_dot(Deriv *d) {

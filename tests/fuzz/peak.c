@@ -9,7 +9,7 @@
  * read beside their operands. And a join of nests that stand near each other is done where one of them then waits for
  * the other, with its operands (passes/far.c: a launch costs more): that may cost a share of 1 / JOINS_SHARE in a few
  * nets, which main.c counts. Behind the backward, which goes through one result of several in every third net, no more
- * is left than eager leaves. */
+ * is left than eager leaves, but for what the forward has saved less (leaves_more). */
 #include "runtime/base/bail.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/device/alloc_cpu.h"
@@ -40,10 +40,9 @@ static int go_back(const FzRun *run, sn_tensor **out, bool alone, bool twice) {
 }
 
 typedef struct Peak {
-    int64_t bytes; /* beyond what was there */
-    int64_t held,
-        left; /* of these, behind the forward, and behind the backward: results, gradients, what steps that it has
-                           not run hold */
+    int64_t bytes;                /* beyond what was there */
+    int64_t held;                 /* of these, behind the forward */
+    int64_t left;                 /* behind the backward: results, gradients, what steps that it has not run hold */
     int64_t slots, small, beside; /* allow() */
     bool failed, trained;
 } Peak;

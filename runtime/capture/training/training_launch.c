@@ -389,8 +389,10 @@ Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node,
     if (!now) return ST_MEMORY;
     take_watched(l, old);
     take_used(l, old);
+    const Status kept = find_kept(l);
+    if (kept != ST_OK) return mem_free(now), kept;
+    free_used(l);
     node->sequence = was->sequence; /* what was recorded since then comes behind it */
-    if (find_kept(l) == ST_OK) free_used(l);
     for (int i = 0; i < before->n_outputs; i++) {
         if (!before->training->out_tracked[i]) continue;
         now[i] = (TapeEdge){.target = node, .output = variant_output_of(variant, before->outputs[i])};
