@@ -220,11 +220,29 @@ Status meta_nll_loss_forward(MetaCall *call) {
     return ST_OK;
 }
 
+/* One element, [] or [1]. */
+static Status want_one(const MetaCall *call, int arg, const char *name) {
+    const Meta *const one = tensor_meta(call, arg);
+    if (!one->rank || (one->rank == 1 && sym_same(call->env, one->sizes[0], 1))) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "%s must have one element, not the sizes %s", name, SIZES(call, one));
+}
+
+/* Of the unreduced loss of [N,C] one element per row, else one. */
+static Status want_grad_of_loss(const MetaCall *call, const Meta *self, int64_t reduction) {
+    const Meta *const grad = tensor_meta(call, 0);
+    if (reduction != REDUCTION_none || self->rank < 2) return want_one(call, 0, "grad_output");
+    if (grad->rank == 1 && sym_same(call->env, grad->sizes[0], self->sizes[0])) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "grad_output %s must have one element per row of self %s", SIZES(call, grad),
+                     SIZES(call, self));
+}
+
 Status meta_nll_loss_backward(MetaCall *call) {
     const Meta *self = tensor_meta(call, 1);
     int64_t reduction;
     TRY(check_reduction(call, &reduction));
     TRY(class_args(call, 1, 2, 3));
+    TRY(want_grad_of_loss(call, self, reduction));
+    TRY(want_one(call, 6, "total_weight"));
     out_same(call, 0, self, self->dtype);
     return ST_OK;
 }

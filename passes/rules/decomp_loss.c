@@ -52,6 +52,11 @@ Status decomp_nll_loss_forward(Builder *b, const OpRow *row, const Arg *args, Va
     return decomp_done(outs, 2, (Val *const[]){in_dtype(b, loss, dtype), in_dtype(b, total, dtype)});
 }
 
+/* One element for one row of classes, where [1] stands for []. */
+static Val *of_row(Builder *b, Val *one, int class_dim) {
+    return !class_dim && one && one->meta->rank ? E(b, squeeze_dim, V(one), I(0)) : one;
+}
+
 /* -weight grad at the target's class, 0 elsewhere and where ignored; mean: divided by the total
  * weight. */
 Status decomp_nll_loss_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
@@ -61,7 +66,7 @@ Status decomp_nll_loss_backward(Builder *b, const OpRow *row, const Arg *args, V
     const int64_t classes = self->meta->sizes[class_dim];
     Val *const safe = safe_target(b, args[2].val, class_dim + 1, &args[5], &ignored);
     if (args[4].i == REDUCTION_mean) grad = E(b, div_Tensor, V(grad), V(widened(b, args[6].val)));
-    Val *const minus = E(b, neg, V(grad));
+    Val *const minus = E(b, neg, V(of_row(b, grad, class_dim)));
     Val *const like = E(b, zeros_like, V(safe), I(minus ? minus->meta->dtype : DT_f32));
     Val *const weights = row_weights(b, optional(&args[3]), safe, NULL, like);
     Val *const rows = zero_where(b, ignored, E(b, mul_Tensor, V(minus), V(weights))); /* also of 1 / 0 */

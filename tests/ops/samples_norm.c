@@ -64,8 +64,13 @@ const Samples samples_nll_loss_forward = {
                {"x[5] i<5[2] none 1 -100", ST_SHAPE, "target"}),
 };
 const Samples samples_nll_loss_backward = {
-    .good =
-        LINES("w[] x[4,5] i<5[4] none 1 -100 w[]", "x[] x[4,5] i<5[4] w[5] 2 1 w[]", "x[4] x[4,5] i<5[4] none 0 2 w[]"),
+    .good = LINES("w[] x[4,5] i<5[4] none 1 -100 w[]", "x[] x[4,5] i<5[4] w[5] 2 1 w[]",
+                  "x[4] x[4,5] i<5[4] none 0 2 w[]", "x[1] x[4,5] i<5[4] none 2 -100 w[1]",
+                  "x[1] x[5] i<5[] none 0 -100 w[]", "w[] x[5] i<5[] none 1 -100 w[1]"),
+    .bad = BAD({"x[4] x[4,5] i<5[4] none 2 -100 w[]", ST_SHAPE, "grad_output"},
+               {"x[1] x[4,5] i<5[4] none 0 -100 w[]", ST_SHAPE, "grad_output"},
+               {"x[5] x[5] i<5[] none 0 -100 w[]", ST_SHAPE, "grad_output"},
+               {"x[] x[4,5] i<5[4] none 1 -100 w[4]", ST_SHAPE, "total_weight"}),
 };
 const Samples samples_nll_loss = {
     .good = LINES("x[4,5] i<5[4]", "x[4,5] i<5[4] w[5] 2 1", "x[4,5] i<5[4] none 0 2"),
