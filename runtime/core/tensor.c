@@ -30,8 +30,9 @@ static inline size_t block_bytes(int class) {
 
 void *tensor_block_new(int class) {
     void *const block = mem_aligned(HEADER_BYTES, block_bytes(class));
-    if (UNLIKELY(tracking_is_on()) && block) tracking_made(block, block_bytes(class));
-    return block;
+    if (LIKELY(!tracking_is_on()) || !block || tracking_made(block, block_bytes(class))) return block;
+    mem_free(block);
+    return NULL;
 }
 
 static inline void block_give(void *block, int class) {

@@ -33,11 +33,12 @@ static void take_out(TrackedTensor *tracked) {
     mem_free(tracked);
 }
 
-void tracking_made(void *block, size_t bytes) {
+bool tracking_made(void *block, size_t bytes) {
     memset(block, 0, sizeof(sn_tensor)); /* its count says that it is nobody's yet */
     pthread_mutex_lock(&lock);
     TrackedTensor *const tracked = mem_zero(sizeof *tracked);
-    if (tracked && map_set(&tracked_at, (uint64_t)(uintptr_t)block, tracked)) {
+    const bool is_tracked = tracked && map_set(&tracked_at, (uint64_t)(uintptr_t)block, tracked);
+    if (is_tracked) {
         tracked->tensor = block;
         tracked->bytes = bytes;
         tracked->made = state_get()->site;
@@ -46,6 +47,7 @@ void tracking_made(void *block, size_t bytes) {
         mem_free(tracked);
     }
     pthread_mutex_unlock(&lock);
+    return is_tracked;
 }
 
 static void forget(TrackedTensor *tracked) {

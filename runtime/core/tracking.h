@@ -25,8 +25,8 @@ static inline bool tracking_is_on(void) { return atomic_load_explicit(&tracking_
 /* Tensors that are made from now on by this state, and by those that begin later. Off: all is forgotten. */
 void tracking_set(sn_state *state, bool on);
 void tracking_check(sn_state *state, bool on); /* setting check_handles */
-/* By tensor.c. */
-void tracking_made(void *block, size_t bytes);
+/* By tensor.c. False: no memory for it, with the error pending; then the tensor is not made. */
+bool tracking_made(void *block, size_t bytes);
 /* True: the block has gone to the handles that ended, and is freed later. */
 bool tracking_gone(void *block);
 void tracking_ended(void *block); /* its handle; the block is still in use */

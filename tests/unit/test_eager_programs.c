@@ -281,6 +281,7 @@ END_TEST
 
 /* The first call of a size asks the rule and keeps nothing; blocks of new layouts come many at a time. */
 START_TEST(a_layout_of_a_new_size_makes_no_entry) {
+    keep_no_handles();
     const World all = world_flat(4096);
     int64_t made = 0;
     for (int i = 0; i < 300; i++) {

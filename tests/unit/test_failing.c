@@ -481,7 +481,7 @@ static bool calls(void *context, sn_tensor **out) {
     return *out != NULL;
 }
 
-START_TEST(a_compiled_call_survives) {
+static void call_survives(void) {
     Trial s = {.x = F32(1, 6, 7), .w = F32(2, 7, 5)};
     s.host.w = s.w;
     s.fn = sn_compile(small_net, &s.host, NULL);
@@ -489,6 +489,15 @@ START_TEST(a_compiled_call_survives) {
     for (int i = 0; i < 2; i++) ck_assert_ptr_nonnull(SN_CALL(s.fn, s.x));
     sweep(calls, &s, want);
     sn_function_free(s.fn);
+}
+
+START_TEST(a_compiled_call_survives) { call_survives(); }
+END_TEST
+
+/* What it notes of each tensor needs memory, too. */
+START_TEST(a_compiled_call_survives_with_handles_checked) {
+    ck_assert_int_eq(sn_setting_set("check_handles", "1"), SN_OK);
+    call_survives();
 }
 END_TEST
 
@@ -566,6 +575,7 @@ int main(void) {
         an_eager_step_survives_any_failing_allocation,
         a_capture_and_a_compile_survive,
         a_compiled_call_survives,
+        a_compiled_call_survives_with_handles_checked,
         a_compiled_training_step_survives,
         a_failing_quant_prepare_leaves_its_graph,
     };

@@ -198,6 +198,7 @@ enum { SETTLED = 800, ALL = 1600, SLACK = 2 << 20 };
 
 /* Without generated code, which the test above counts: that takes ten times as long. */
 START_TEST(freed_functions_leave_nothing) {
+    keep_no_handles();
     sn_logging_set(ignore, NULL, NULL);
     failpoint_set("codegen");
     int number = 1;
@@ -226,6 +227,7 @@ static void call_all(sn_function *fn, sn_tensor *x, sn_tensor *wide, int64_t i) 
 }
 
 START_TEST(memory_does_not_grow_with_calls) {
+    keep_no_handles();
     sn_function *const fns[] = {sn_compile(scaled_by_host, NULL, NULL),
                                 sn_compile(scaled_by_input, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY))};
     sn_logging_set(NULL, NULL, "");
@@ -254,6 +256,7 @@ END_TEST
 
 /* Each size comes again after 3,000 others: what is made of its own, with its second or its 17th call, comes late. */
 START_TEST(memory_does_not_grow_with_sizes) {
+    keep_no_handles();
     enum { N_SIZES = 3001, EARLY = 20000, CALLS = 17 * N_SIZES + 1000 };
     size_t resident = 0;
     EagerCounts before = {0};

@@ -687,6 +687,7 @@ END_TEST
 
 /* Tensors that are made where earlier ones were, which another function has been called with first, are others. */
 START_TEST(a_reused_address_is_another_tensor) {
+    keep_no_handles();
     sn_function *const other = sn_compile(small_or_large, NULL, REPLAY(0)), *const fn = sn_compile(small_or_large, NULL,
                                                                                                    REPLAY(0));
     int again = 0;
