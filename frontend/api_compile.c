@@ -1,7 +1,7 @@
 /* api_compile.c: the public functions of <sinter/compile.h>, thin over runtime/. */
 #include <sinter/compile.h>
 
-#include "frontend/back_ends.h"
+#include "frontend/backends.h"
 #include "frontend/options.h"
 #include "runtime/autograd/dynamic_mark.h"
 #include "runtime/base/alloc.h"
@@ -39,9 +39,9 @@ sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *o
     }
     sn_compile_options known = {0};
     if (options_take(&known, sizeof known, options, "sn_compile") != ST_OK) return NULL;
-    const BackEnd *const back_end = check_options(&known) == ST_OK ? back_end_named(known.backend) : NULL;
-    sn_function *const fn = back_end ? function_new(body, closure, &known) : NULL;
-    if (fn) fn->back_end = back_end;
+    const Backend *const backend = check_options(&known) == ST_OK ? backend_named(known.backend) : NULL;
+    sn_function *const fn = backend ? function_new(body, closure, &known) : NULL;
+    if (fn) fn->backend = backend;
     return fn;
 }
 

@@ -2,7 +2,7 @@
  * as a graph object; between compile_disarm and compile_arm nothing bails out of its code. */
 #include <stdio.h>
 
-#include "frontend/back_ends.h"
+#include "frontend/backends.h"
 #include "frontend/graph_handle.h"
 #include "passes/pattern.h"
 #include "passes/user_pass.h"

@@ -127,7 +127,7 @@ typedef struct Graph {
                                 which has no results of a forward: the saved values */
     struct Partition *parts; /* after `partition`: forward and backward; later passes run on both */
     struct Lower *lowering;  /* after `schedule`: what `lower` goes on from */
-    struct PlanFront *front; /* after `back_end`: who computes its last inputs; NULL: calls give all */
+    struct PlanFront *front; /* after `backend`: who computes its last inputs; NULL: calls give all */
     struct Plan *plan;       /* after `lower` */
 } Graph;
 

@@ -87,7 +87,7 @@ typedef struct PlanMerge {
 
 typedef struct PlanFront { /* inputs that no call gives: results of code that is not the library's */
     int n_in;              /* that a call gives; those behind them are the results */
-    const struct BackEndCode *code;
+    const struct BackendCode *code;
 } PlanFront;
 
 typedef struct Plan {

@@ -31,13 +31,13 @@ struct PassOptions {
     bool must_run;    /* eager's own programs: nothing stands behind them, so no failpoint */
     const char *skip; /* list of passes not run, or NULL */
     int limit;        /* bisect: run only so many passes; 0: all */
-    /* Told of each extension of the program's that changed the graph or computes it: "pass" or "back end", its name,
+    /* Told of each extension of the program's that changed the graph or computes it: "pass" or "backend", its name,
      * its version or NULL. NULL: nobody asks. */
     void (*took_part)(void *context, const char *kind, const char *name, const char *version);
     void *took_part_context;
-    /* back_end: gives code that computes the graph, which lives as long as the call; NULL, raised: it has none. NULL:
+    /* backend: gives code that computes the graph, which lives as long as the call; NULL, raised: it has none. NULL:
      * the library makes the code. */
-    const struct BackEndCode *(*computes)(void *context, Graph *graph);
+    const struct BackendCode *(*computes)(void *context, Graph *graph);
     void *computes_context;
     bool *ran; /* out, joint: by id of the nodes that it finds, whose rules were applied; NULL: nobody asks */
     PassTrace *trace;

@@ -46,7 +46,7 @@ typedef struct TargetOptions {
     const char *numbers[TARGET_NUMBERS]; /* "s0=16" */
     int n_inputs, n_numbers, n_out;
     bool outs_given;     /* n_out is --outputs */
-    const char *library; /* opened first: it registers ops, passes, back ends; NULL: none */
+    const char *library; /* opened first: it registers ops, passes, backends; NULL: none */
     bool grad;           /* float inputs require gradients */
     bool no_grad;        /* calls are made in grad mode off, as those of an inference plan */
     bool vary;           /* symbolic sizes differ from call to call: 8, 16, 24 */
@@ -61,7 +61,7 @@ bool target_is_plan(const char *name);
 bool target_is_file(const char *name); /* a text graph, a library's function or a saved plan */
 /* Opens a library for the life of the process; a plug-in is started. NULL raises. */
 void *target_library(const char *path);
-/* Opens what registers ops, passes or back ends: a library, whose constructors do, a plug-in, or a sample, whose work
+/* Opens what registers ops, passes or backends: a library, whose constructors do, a plug-in, or a sample, whose work
  * does. */
 Status target_extend(const char *path);
 /* True: the name is a file or library; errors are pending where it cannot be opened. */

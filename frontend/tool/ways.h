@@ -10,7 +10,7 @@
 
 enum { WAY_CALLS = 3 };
 typedef enum Way { WAY_eager, WAY_unfused, WAY_fused, WAY_f64, WAY_COUNT } Way;
-const char *way_name(Way way, const TargetOptions *o); /* fused: or the back end that the options name */
+const char *way_name(Way way, const TargetOptions *o); /* fused: or the backend that the options name */
 
 typedef enum ValueKind { VALUE_result, VALUE_gradient, VALUE_argument } ValueKind;
 typedef struct WayValues {

@@ -136,11 +136,11 @@ PassOptions compile_pass_options(const PassOptions *base, CompileReport *info) {
     }
     options.verify |= failpoint("verify_passes");
     options.fast |= request->fast;
-    options.unfused |= request->back_end && request->back_end->kind == BACK_unfused;
+    options.unfused |= request->backend && request->backend->kind == BACK_unfused;
     options.took_part = compile_note_extension;
     options.took_part_context = info;
-    if (request->back_end && request->back_end->kind == BACK_called) {
-        options.computes = back_end_code;
+    if (request->backend && request->backend->kind == BACK_called) {
+        options.computes = backend_code;
         options.computes_context = info;
     }
     return options;
@@ -192,8 +192,8 @@ Status compile_plan(Plan *plan, CompileReport *info, Executable **out) {
     static const NativeCode native = {.take = take_code, .give = code_give};
     const CompileRequest *const request = compile_request(info);
     if (request->autotune && compile_settle(plan, info) != ST_OK) error_clear(); /* said where code is generated */
-    const bool wanted = !request->back_end || request->back_end->kind != BACK_interpreter;
-    if (!wanted) snprintf(info->reason, sizeof info->reason, "the back end is %s", request->back_end->name);
+    const bool wanted = !request->backend || request->backend->kind != BACK_interpreter;
+    if (!wanted) snprintf(info->reason, sizeof info->reason, "the backend is %s", request->backend->name);
     code_hold(); /* what is there or made now is there for the executable */
     const bool interpreted = !wanted || code_generate(plan, info) != ST_OK;
     info->interpreted |= interpreted;

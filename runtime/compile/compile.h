@@ -4,7 +4,7 @@
 #ifndef SINTER_RUNTIME_COMPILE_H
 #define SINTER_RUNTIME_COMPILE_H
 #include "passes/passes.h"
-#include "runtime/compile/back_end.h"
+#include "runtime/compile/backend.h"
 #include "runtime/device/execute.h"
 
 typedef struct PassTime {
@@ -16,12 +16,12 @@ enum { MAX_PASS_TIMES = 24, MAX_PLANS = 2 };
 
 /* What a caller asks for. A variant keeps its own, which every compile for it answers. */
 typedef struct CompileRequest {
-    char function[48];       /* whose plans they are, for who watches their steps; "": nobody's */
-    int variant;             /* of that function */
-    bool repeat;             /* calls are one launch where the device has that (device/repeat.h) */
-    bool fast;               /* templates may round otherwise than eager */
-    bool autotune;           /* shapes of nests that were measured (tuning.h) */
-    const BackEnd *back_end; /* NULL: the library's generated code */
+    char function[48];      /* whose plans they are, for who watches their steps; "": nobody's */
+    int variant;            /* of that function */
+    bool repeat;            /* calls are one launch where the device has that (device/repeat.h) */
+    bool fast;              /* templates may round otherwise than eager */
+    bool autotune;          /* shapes of nests that were measured (tuning.h) */
+    const Backend *backend; /* NULL: the library's generated code */
 } CompileRequest;
 
 /* What came out. */
@@ -50,7 +50,7 @@ typedef struct CompileReport {
     const char *untuned;           /* why none is known; "" */
     char extensions[256];          /* of the program's that took part: "pass fuse 3\n"; "...": too many to name */
     bool unversioned;              /* one of them has no version, or is not named: nothing of these graphs is stored */
-    BackEndCode *codes;            /* that it gave: back_end_drop, when nothing runs them any more */
+    BackendCode *codes;            /* that it gave: backend_drop, when nothing runs them any more */
 } CompileReport;
 
 static inline const CompileRequest *compile_request(const CompileReport *report) {

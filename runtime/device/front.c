@@ -25,7 +25,7 @@ static bool is_as_said(const Executable *e, const Meta *want, const int64_t *sym
 }
 
 static Status check_result(const Executable *e, int i, const Meta *want, const int64_t *symbols, sn_tensor *got) {
-    if (!got || tensor_ready(got, "a back end") != ST_OK)
+    if (!got || tensor_ready(got, "a backend") != ST_OK)
         return error_pending() ? error_pending() : error_raise(ST_CALLBACK, "result %d is not set", i);
     if (is_as_said(e, want, symbols, got->base.meta)) return ST_OK;
     Text text = {0};
@@ -43,7 +43,7 @@ static void give_back(void *data, void *storage) {
     storage_release(storage);
 }
 
-/* Inputs are lent: the same memory, which the back end may not write. A failure runs the ops again, from them. */
+/* Inputs are lent: the same memory, which the backend may not write. A failure runs the ops again, from them. */
 static sn_tensor *lend_inputs(sn_tensor *t) {
     if (!t->storage) return t;
     Storage *const own = t->storage;
@@ -78,8 +78,8 @@ static Status run_code(const Executable *e, sn_tensor **all, sn_tensor **lent, c
     return ST_OK;
 }
 
-/* The error, in the name of the back end, which counts it. */
-static Status note_failure(BackEndCode *code, Status status) {
+/* The error, in the name of the backend, which counts it. */
+static Status note_failure(BackendCode *code, Status status) {
     char said[sizeof code->failure];
     snprintf(said, sizeof said, "%.255s", error_slot()->message);
     pthread_mutex_lock(&code->lock);
@@ -87,11 +87,11 @@ static Status note_failure(BackEndCode *code, Status status) {
     memcpy(code->failure, said, sizeof said);
     pthread_mutex_unlock(&code->lock);
     if (first)
-        LOG(graph_breaks, WARNING, "back end '%s' failed: %s", code->name, said);
+        LOG(graph_breaks, WARNING, "backend '%s' failed: %s", code->name, said);
     else
-        LOG(graph_breaks, INFO, "back end '%s' failed: %s", code->name, said);
+        LOG(graph_breaks, INFO, "backend '%s' failed: %s", code->name, said);
     error_clear();
-    return error_raise(status, "back end '%s' failed: %s", code->name, said);
+    return error_raise(status, "backend '%s' failed: %s", code->name, said);
 }
 
 static Status run_front(Executable *e, sn_tensor **all, sn_tensor **lent, sn_tensor *const *inputs,
@@ -107,7 +107,7 @@ static Status run_front(Executable *e, sn_tensor **all, sn_tensor **lent, sn_ten
     state->exclude |= KEY_BIT(api); /* which has seen the ops of the body */
     Status status = run_code(e, all, lent, symbols);
     status = status == ST_OK ? execute_steps(e, all, symbols, floats, outs)
-                             : note_failure((BackEndCode *)(uintptr_t)front->code, status);
+                             : note_failure((BackendCode *)(uintptr_t)front->code, status);
     scope_pop_passing(state, depth, outs, status == ST_OK ? e->n_outs : 0);
     return status;
 }

@@ -29,7 +29,7 @@ typedef struct ModeRow {
     const char *failpoint, *other; /* other: with every second seed; NULL: none */
     bool saved;                    /* later calls are those of a plan that was saved and loaded */
     bool one_launch;               /* on a device beside the CPU: where a plan can be one launch it is (sn_preset) */
-    bool extended;                 /* with what a program adds: passes, back ends, stances (extend.c) */
+    bool extended;                 /* with what a program adds: passes, backends, stances (extend.c) */
     sn_dynamic dynamic;
     bool background; /* code comes when it comes, at the latest before the calls that repeat settings; on the CPU, where
                         they are exact, too, numerics fast */
@@ -124,7 +124,7 @@ static void run_calls(const Calls *c, FzSeen *seen, FzResult *result) {
                                         .dynamic = mode ? mode->dynamic : SN_DYNAMIC_AUTO,
                                         .numerics = background && fz_device == SN_CPU ? SN_FAST : SN_EXACT,
                                         .preset = one_launch ? SN_PRESET_REDUCE_OVERHEAD : SN_PRESET_DEFAULT,
-                                        .backend = mode && mode->extended ? fz_back_end(c->seed) : NULL};
+                                        .backend = mode && mode->extended ? fz_backend(c->seed) : NULL};
     FzRun *const run = fz_run_new(p, &options);
     const bool counted = mode && !*mode->failpoint && !mode->one_launch && !background && !mode->extended &&
                          mode->mode == SN_COMPILE_VERIFY && !fz_has_state(p) &&

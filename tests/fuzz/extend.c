@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Back ends ----------------------------------------------------------------------------------- */
+/* Backends ----------------------------------------------------------------------------------- */
 
 static sn_function *runs_op_by_op(sn_graph *g, void *closure) {
     (void)closure;
@@ -57,7 +57,7 @@ static sn_function *fails_at_times(sn_graph *g, void *closure) {
     return sn_compile(runs_at_times, flaky, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER, .closure_free = free_flaky));
 }
 
-const char *fz_back_end(uint64_t seed) {
+const char *fz_backend(uint64_t seed) {
     static const char *const names[] = {NULL,    "aot_eager",   "op by op", "fails at times",
                                         "eager", "interpreter", "unfused"};
     static bool registered;

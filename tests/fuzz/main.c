@@ -26,7 +26,7 @@
  *   plan.c                  what can be saved is: later calls are those of the loaded plan
  *   user_ops.c              ops of the program's own, by a scalar expression, and that write an argument
  *   extend.c                runs programs once more, verified and replayed, with what a program adds: passes that
- *                           rewrite to the same bits, back ends (op by op; one that fails), stances, presets; asks a
+ *                           rewrite to the same bits, backends (op by op; one that fails), stances, presets; asks a
  *                           third of them for their stages, with and without those (shown.c)
  *   features.c              what programs are made of besides ops
  *

@@ -49,14 +49,14 @@ WRONG_PASS=pair reduce 0 f.sn -o small.sn "--library=$library"
 [ "$(grep -c '= aten::' small.sn)" = 2 ] && grep -q 'aten::mm' small.sn && grep -q 'aten::relu' small.sn ||
     complain "of a pair: $(cat small.sn)"
 
-# A process that dies, a function of a library, a back end.
+# A process that dies, a function of a library, a backend.
 WRONG_PASS=crash reduce 0 f.sn -o small.sn "--library=$library"
 has 'fails as before: signal 6$'
 [ "$(grep -c '= aten::' small.sn)" = 1 ] && grep -q 'aten::relu' small.sn || complain "of a crash: $(cat small.sn)"
 WRONG_PASS=relu reduce 0 "$library:layers" --input 'f32[40,8]' --input 'f32[8,8]' -o small.sn
 [ "$(grep -c '= aten::' small.sn)" = 1 ] || complain "of a function: $(cat small.sn)"
 reduce 0 f.sn -o small.sn "--library=$library" '--backend=one off'
-[ "$(grep -c '= aten::' small.sn)" = 1 ] || complain "of a back end: $(cat small.sn)"
+[ "$(grep -c '= aten::' small.sn)" = 1 ] || complain "of a backend: $(cat small.sn)"
 
 # By a command, which gets the file's name.
 cat >has_tanh.sh <<'TEXT'

@@ -113,16 +113,16 @@ unset WRONG_PASS
 # What a sample draws when it is opened changes no input.
 verify 0 f.sn --library=hello
 
-# A back end; an op of the library's.
+# A backend; an op of the library's.
 verify 0 mine.sn "--library=$library"
 verify 1 f.sn "--library=$library" '--backend=one off'
 has '^ +unfused +same '
 has '^ +one off +differ '
 has '^first op that differs, one off: aten::relu at f.sn:4$'
 verify 0 f.sn "--library=$library" '--backend=no code'
-has "^no code: back end 'no code' made no code"
+has "^no code: backend 'no code' made no code"
 verify 0 f.sn "--library=$library" '--backend=no code' --json
-has "\"notes\": \[\"no code: back end 'no code' made no code"
+has "\"notes\": \[\"no code: backend 'no code' made no code"
 verify 0 random.sn --json
 has '"notes": \["f64: none: aten::rand_like draws other numbers in f64"\]'
 verify 0 f.sn --json
@@ -234,5 +234,5 @@ verify 2 hello --grad
 verify 2 saved.plan
 has 'a saved plan has no body'
 verify 1 f.sn --backend=nobody
-has "no back end 'nobody'"
+has "no backend 'nobody'"
 exit $failed

@@ -1,4 +1,4 @@
-/* wrong.c: a library with mistakes made on purpose, for `sinter verify` and `sinter reduce`: a back end
+/* wrong.c: a library with mistakes made on purpose, for `sinter verify` and `sinter reduce`: a backend
  * that is off, one that makes no code, and the pass that WRONG_PASS names; and with an op that is right. */
 #include <sinter/sinter.h>
 #include <stdlib.h>

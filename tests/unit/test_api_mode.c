@@ -209,18 +209,18 @@ static sn_status adds(sn_frame *f) {
 
 /* What runs for them in compiled code is dispatched, but no call of the program's. */
 START_TEST(a2_17_code_that_calls_ops_is_not_seen) {
-    static const char *const back_ends[] = {"generated", "aot_eager", "interpreter", "eager"};
+    static const char *const backends[] = {"generated", "aot_eager", "interpreter", "eager"};
     const sn_op *const op = sn_op_register(SN_OP_DESC(.schema = "api::add_(Tensor(a!) x, Tensor y) -> Tensor(a!)",
                                                       .flags = SN_OP_PURE, .cpu = add_in_place));
     for (int i = 0; i < 4; i++) {
-        sn_function *const fn = sn_compile(adds, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.backend = back_ends[i]));
+        sn_function *const fn = sn_compile(adds, (void *)(uintptr_t)op, SN_COMPILE_OPTIONS(.backend = backends[i]));
         SN_CALL(fn, F32(1, 2, 3));
         SN_CALL(fn, F32(2, 2, 3));
         sn_api_mode_push(names, NULL);
         seen[0] = '\0';
         sn_tensor *const got = SN_CALL(fn, F32(3, 2, 3));
         sn_api_mode_pop();
-        ck_assert_msg(!strcmp(seen, "clone add_ relu "), "%s: %s", back_ends[i], seen);
+        ck_assert_msg(!strcmp(seen, "clone add_ relu "), "%s: %s", backends[i], seen);
         ck_assert(same_bits(got, sn_relu(sn_add(F32(3, 2, 3), F32(3, 2, 3)))));
         ck_assert_int_eq(last_path() == SN_PATH_EAGER, i == 3);
         sn_function_free(fn);

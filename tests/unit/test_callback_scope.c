@@ -1,5 +1,5 @@
 /* test_callback_scope.c: callbacks of every kind run in a scope of their own [semantics O1]: what they make ends with
- * it, what would end the thread's state is refused there, and a back end may not write what it was lent. */
+ * it, what would end the thread's state is refused there, and a backend may not write what it was lent. */
 #include <sinter/graph.h>
 
 #include "runtime/core/state.h"
@@ -99,7 +99,7 @@ START_TEST(o1_what_ends_the_threads_state_is_refused_in_callbacks) {
 }
 END_TEST
 
-/* a back end's inputs ------------------------------------------------------------------------------ */
+/* a backend's inputs ------------------------------------------------------------------------------ */
 
 static enum { WRITES, WRITES_pointer, WRITES_view, GIVES_input } does;
 
@@ -123,7 +123,7 @@ static void count(void *context, int level, const char *topic, const char *line)
     warnings += strstr(line, "read-only") != NULL;
 }
 
-START_TEST(t9_a_back_end_that_writes_its_inputs_is_noticed) {
+START_TEST(t9_a_backend_that_writes_its_inputs_is_noticed) {
     does = _i;
     sn_logging_set(count, NULL, "");
     sn_backend_register("writes", "1", make_writes, NULL);
@@ -145,6 +145,6 @@ END_TEST
 int main(void) {
     TCase *const tests = tcase_create("callback scope");
     tcase_add_loop_test(tests, o1_what_ends_the_threads_state_is_refused_in_callbacks, 0, KINDS * ACTS);
-    tcase_add_loop_test(tests, t9_a_back_end_that_writes_its_inputs_is_noticed, 0, GIVES_input + 1);
+    tcase_add_loop_test(tests, t9_a_backend_that_writes_its_inputs_is_noticed, 0, GIVES_input + 1);
     return suite_run("test_callback_scope", tests);
 }

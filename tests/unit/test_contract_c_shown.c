@@ -1,5 +1,5 @@
 /* What is shown is what runs [semantics C16]: texts of a function are those of its plans, whatever the options of the
- * compile were, and whatever passes, back ends and failpoints there are when they are asked for. */
+ * compile were, and whatever passes, backends and failpoints there are when they are asked for. */
 #include <stdio.h>
 
 #include "runtime/base/bail.h"
@@ -28,23 +28,23 @@ static void expect_shown(sn_function *fn, const char *stage, const char *part) {
 
 static sn_status exp_by_relu(sn_frame *f) { return sn_out(f, 0, sn_mul(sn_exp(sn_in(f, 0)), sn_relu(sn_in(f, 0)))); }
 
-static sn_function *called(sn_body body, const char *back_end) {
-    sn_function *const fn = sn_compile(body, NULL, SN_COMPILE_OPTIONS(.backend = back_end));
+static sn_function *called(sn_body body, const char *backend) {
+    sn_function *const fn = sn_compile(body, NULL, SN_COMPILE_OPTIONS(.backend = backend));
     for (int i = 0; i < 3; i++) SN_CALL(fn, F32(i, 3, 4));
     ck_assert_int_eq(sn_check(), SN_OK);
     return fn;
 }
 
-/* back ends ------------------------------------------------------------------------------------ */
+/* backends ------------------------------------------------------------------------------------ */
 
-START_TEST(c16_a_back_end_is_that_of_the_compile) {
+START_TEST(c16_a_backend_is_that_of_the_compile) {
     static const struct {
         const char *name, *llvm;
         int kernels;
     } rows[] = {{"generated", "define ", 1},
                 {"unfused", "define ", 3},
-                {"interpreter", "; the interpreter runs these loops: the back end is interpreter", 1},
-                {"eager", "nothing is compiled: the back end is eager", 0}};
+                {"interpreter", "; the interpreter runs these loops: the backend is interpreter", 1},
+                {"eager", "nothing is compiled: the backend is eager", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         sn_function *const fn = called(exp_by_relu, rows[i].name);
         char *const loops = shown(fn, "loops"), said[32];
@@ -67,7 +67,7 @@ static sn_function *op_by_op(sn_graph *g, void *closure) {
     return sn_graph_compile(g, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
 }
 
-START_TEST(c16_a_back_end_is_not_asked_again) {
+START_TEST(c16_a_backend_is_not_asked_again) {
     ck_assert_int_eq(sn_backend_register("shown", "1", op_by_op, NULL), SN_OK);
     sn_function *const fn = called(exp_by_relu, "shown");
     const int asked = n_asked;
@@ -229,8 +229,8 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        c16_a_back_end_is_that_of_the_compile,
-        c16_a_back_end_is_not_asked_again,
+        c16_a_backend_is_that_of_the_compile,
+        c16_a_backend_is_not_asked_again,
         c16_passes_are_those_that_ran,
         c16_a_trained_function_has_the_stages_of_its_joint_graph,
         c16_a_backward_of_another_key_is_shown,

@@ -268,7 +268,7 @@ static sn_function *make(sn_graph *g, void *closure) {
     leave();
     return sn_graph_compile(g, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
 }
-static sn_tensor *back_end(sn_tensor *x) {
+static sn_tensor *backend(sn_tensor *x) {
     static bool there;
     if (!there) there = sn_backend_register("left", "1", make, NULL) == SN_OK;
     return by_function(6, plain_body, SN_COMPILE_OPTIONS(.backend = "left"), sn_detach(x));
@@ -278,7 +278,7 @@ static sn_function *make_calling(sn_graph *g, void *closure) {
     return sn_compile(body, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
 }
 static sn_status graph_like_body(sn_frame *f) { return sn_out(f, 0, sn_mul(weight, sn_exp(sn_in(f, 0)))); }
-static sn_tensor *back_end_runs(sn_tensor *x) {
+static sn_tensor *backend_runs(sn_tensor *x) {
     static bool there;
     if (!there) there = sn_backend_register("runs", "1", make_calling, NULL) == SN_OK;
     const sn_scope scope = sn_no_grad_begin();
@@ -341,14 +341,14 @@ static const Kind kinds[] = {/* those that run once come last */
                              KIND(tensor_hook),
                              KIND(accumulated_hook),
                              KIND(overridden),
-                             LATER(back_end_runs),
+                             LATER(backend_runs),
                              KIND(cond_in_vmap),
                              KIND(map_in_checkpoint),
                              KIND(cond_in_function),
                              KIND(map_in_function),
                              ONCE(derivative_compiled),
                              ONCE(pass),
-                             ONCE(back_end)};
+                             ONCE(backend)};
 enum { N_ONCE = 3, KINDS = sizeof kinds / sizeof *kinds };
 
 /* the thread is whole ---------------------------------------------------------------------------- */
@@ -433,7 +433,7 @@ static void leave_in(const Kind *kind, int form) {
         ck_assert_msg(leaves(kind->run, x), "%s does not call back", kind->name);
         if (scope != SN_SCOPE_ROOT) ck_assert_int_eq(sn_scope_end(scope), SN_OK);
         const bool own = kind->run == user_mode || kind->run == api_mode || kind->run == pack || kind->run == unpack ||
-                         kind->run == back_end_runs;
+                         kind->run == backend_runs;
         if (own && scope == SN_SCOPE_ROOT) sn_scope_end(SN_SCOPE_ROOT); /* it has begun one */
         sn_tensor *const again = want ? want : kind->run(x);
         check_whole(kind, &context, n_scopes, did, again);

@@ -127,7 +127,7 @@ END_TEST
 static sn_status pass_rests(sn_graph *g, void *closure) { return (void)g, (void)closure, SN_OK; }
 static sn_status exp_of(sn_frame *f) { return sn_out(f, 0, sn_exp(sn_in(f, 0))); }
 
-START_TEST(a6_05_a_failed_start_leaves_no_passes_back_ends_and_devices) {
+START_TEST(a6_05_a_failed_start_leaves_no_passes_backends_and_devices) {
     sn_tensor *const x = F32(1, 5);
     sn_pass_register(SN_PASS_JOINT, pass_rests, NULL, "of the program", "1");
     for (int round = 0; round < 10; round++) { /* more than there is room for devices */
@@ -136,7 +136,7 @@ START_TEST(a6_05_a_failed_start_leaves_no_passes_back_ends_and_devices) {
         ck_assert_int_ne(sn_pass_remove("of a plug-in"), SN_OK);
         expect_error(SN_ERR_ARGUMENT, "there is no pass 'of a plug-in'");
         ck_assert_ptr_null(sn_compile(exp_of, NULL, SN_COMPILE_OPTIONS(.backend = "of_a_plugin")));
-        expect_error(SN_ERR_ARGUMENT, "there is no back end 'of_a_plugin'");
+        expect_error(SN_ERR_ARGUMENT, "there is no backend 'of_a_plugin'");
         sn_device_name((sn_device)65);
         expect_error(SN_ERR_ARGUMENT, "65 is no device");
     }
@@ -376,7 +376,7 @@ int main(void) {
     tcase_add_test(tests, a6_07_other_versions_are_refused_before_they_run);
     tcase_add_test(tests, a6_07_what_is_no_plugin_is_told);
     tcase_add_test(tests, a6_05_nothing_is_left_of_a_plugin_that_fails);
-    tcase_add_test(tests, a6_05_a_failed_start_leaves_no_passes_back_ends_and_devices);
+    tcase_add_test(tests, a6_05_a_failed_start_leaves_no_passes_backends_and_devices);
     tcase_add_test(tests, a6_05_a_start_leaves_no_modes_and_a_failed_one_no_overrides);
     tcase_add_test(tests, a6_05_a_plugin_is_started_once);
     tcase_add_test(tests, a6_05_a_plugin_is_built_and_loaded_at_run_time);

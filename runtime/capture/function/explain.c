@@ -237,13 +237,13 @@ static void fast_text(const CompileReport *info, Text *text) {
         text_puts(text, "  numerics fast changes nothing: all kernels of this graph are exact, as on cpu all are\n");
 }
 
-static void back_end_text(const Variant *v, Text *text) {
-    const BackEnd *const row = v->request.back_end;
+static void backend_text(const Variant *v, Text *text) {
+    const Backend *const row = v->request.backend;
     if (!row) return;
-    text_printf(text, "  back end %s", row->name);
+    text_printf(text, "  backend %s", row->name);
     if (v->info.codes) text_printf(text, ", version %s: its bits are its own", row->version ? row->version : "none");
     text_puts(text, "\n");
-    back_end_print_failures(&v->info, text);
+    backend_print_failures(&v->info, text);
 }
 
 static void graph_text(const Variant *v, Text *text) {
@@ -259,7 +259,7 @@ static void graph_text(const Variant *v, Text *text) {
     if (v->request.autotune)
         text_printf(text, "  preset max-autotune: %d of %d loop nests as measured%s%s\n", info->tuned, info->nests,
                     *info->untuned ? ": " : "", info->untuned);
-    back_end_text(v, text);
+    backend_text(v, text);
     for (const char *line = info->extensions; *line; line += strcspn(line, "\n") + 1)
         text_printf(text, "  took part: %.*s\n", (int)strcspn(line, "\n"), line);
     if (v->request.fast) fast_text(info, text);
@@ -357,8 +357,8 @@ void explain_text(sn_function *fn, Text *text) {
 
 /* Why the graph is not there as a stage leaves it. */
 static void put_missing(const Variant *v, Text *text) {
-    if (v->request.back_end && v->request.back_end->kind == BACK_eager)
-        text_puts(text, "# nothing is compiled: the back end is eager, each op runs by itself\n");
+    if (v->request.backend && v->request.backend->kind == BACK_eager)
+        text_puts(text, "# nothing is compiled: the backend is eager, each op runs by itself\n");
     else if (v->info.failure != BAIL_none)
         text_printf(text, "# %s: %s\n", bail_name(v->info.failure), v->info.reason);
     else

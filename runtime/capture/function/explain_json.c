@@ -134,7 +134,7 @@ static void graph_json(const Variant *v, Text *text) {
     text_puts(text, ", ");
     put_key(text, "extensions", info->extensions);
     text_puts(text, ", ");
-    put_key(text, "back_end", v->request.back_end ? v->request.back_end->name : "generated");
+    put_key(text, "back_end", v->request.backend ? v->request.backend->name : "generated");
     text_puts(text, ", ");
     put_key(text, "stages", v->stage_folder ? v->stage_folder : "");
     text_printf(text, ", \"waits\": %s", variant_waits(v) ? "true" : "false");

@@ -126,7 +126,7 @@ static Status write_about(const sn_function *fn, const Variant *v, const char *w
     text_printf(&text, "\ngraph: %d\nops: %d\ncompiled: %s\n", fn->variants.n, v->n_ops,
                 *why ? why : "the first call of this path");
     if (failure) text_printf(&text, "failed: %s\n", failure);
-    if (v->request.back_end) text_printf(&text, "back end: %s\n", v->request.back_end->name);
+    if (v->request.backend) text_printf(&text, "backend: %s\n", v->request.backend->name);
     text_printf(&path, "%s/about.txt", v->stage_folder);
     Status status = error_pending();
     if (status == ST_OK) status = file_write(text_str(&path), text_str(&text), text.n);
@@ -152,7 +152,7 @@ static bool has_text(const Plan *plan, DumpId id) {
 static bool is_of_plan(DumpId id) { return dump_row(id)->traits & DUMP_plan; }
 static bool is_of_training(DumpId id) { return id == DUMP_forward || id == DUMP_backward; }
 
-/* That it runs by; of what failed, or whose back end is eager, none. */
+/* That it runs by; of what failed, or whose backend is eager, none. */
 static int plans_of(const Variant *v, Plan *plans[MAX_PLANS]) {
     if (v->training) return training_plans(v, plans);
     plans[0] = v->info.graph ? v->info.graph->plan : NULL;

@@ -103,7 +103,7 @@ const char *function_note_foreign(sn_function *fn, const char *text) {
     if (!known && fn->foreign.n < MAX_FOREIGN && (known = arena_strdup(fn->arena, text)))
         VEC_PUSH(fn->arena, &fn->foreign, known);
     pthread_mutex_unlock(&fn->lock);
-    return known ? known : REASON_back_end_failed;
+    return known ? known : REASON_backend_failed;
 }
 
 void function_note_recompile(sn_function *fn, const char *text) {

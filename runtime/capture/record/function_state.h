@@ -41,7 +41,7 @@ struct sn_function {
     sn_body body;
     void *closure;
     sn_compile_options options;
-    const struct BackEnd *back_end; /* runtime/compile/back_end.h; NULL: of a file */
+    const struct Backend *backend; /* runtime/compile/backend.h; NULL: of a file */
     char *name;
     pthread_mutex_t lock;
     pthread_mutex_t compiling; /* one case is compiled once, also when threads meet it together;
@@ -55,7 +55,7 @@ struct sn_function {
     VEC(FailureRow) failures; /* segments that could not be compiled */
     VEC(FallbackRow) fallbacks;
     _Atomic int n_compiled;    /* segments, or cases of one, that were compiled or could not be */
-    VEC(const char *) foreign; /* errors of back ends, each once */
+    VEC(const char *) foreign; /* errors of backends, each once */
     int64_t limit_hits;
     Arena *call_arena; /* of the last call, kept for the next one */
     sn_stats stats;    /* under the lock */
@@ -77,10 +77,10 @@ CompileLock *compile_lock(sn_function *fn);
 void compile_unlock(sn_function *fn, CompileLock *lock);
 
 /* Why ops run eagerly, in a call that follows one which compiled their segment. */
-#define REASON_failed          "its segment could not be compiled"
-#define REASON_waits           "its code is being made in the background"
-#define REASON_back_end_eager  "the back end is eager"
-#define REASON_back_end_failed "its back end failed"
+#define REASON_failed         "its segment could not be compiled"
+#define REASON_waits          "its code is being made in the background"
+#define REASON_backend_eager  "the backend is eager"
+#define REASON_backend_failed "its backend failed"
 /* In the stance eager on recompile. */
 #define REASON_held_back "nothing that is compiled fits, and the stance is eager on recompile"
 

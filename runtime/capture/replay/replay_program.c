@@ -348,7 +348,7 @@ Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
     ReplayProgram *const p = match->program;
     Variant *const v = match->launch->variant;
     const Status status = launch(match, out);
-    const bool checks = status == ST_VALUE || v->info.codes; /* a failed check or back end: the body says which op */
+    const bool checks = status == ST_VALUE || v->info.codes; /* a failed check or backend: the body says which op */
     *ran = status == ST_OK || !checks || p->ordered || p->saved;
     if (!*ran) error_clear();
     if (status != ST_OK) return *ran ? status : ST_OK;

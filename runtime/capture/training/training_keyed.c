@@ -389,7 +389,7 @@ void training_cases_free(Training *t) {
     for (BackwardCase *c = atomic_load(&t->cases); c;) {
         BackwardCase *const next = atomic_load(&c->next);
         executable_free(c->run);
-        back_end_drop(&c->info);
+        backend_drop(&c->info);
         arena_free(c->arena);
         c = next;
     }

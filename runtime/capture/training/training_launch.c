@@ -214,7 +214,7 @@ static bool has_what_it_reads(const TrainingLaunch *l, const BackwardCase *c) {
     return true;
 }
 
-/* What a back end of the program's fails to compute, which it has noted, eager's nodes do. */
+/* What a backend of the program's fails to compute, which it has noted, eager's nodes do. */
 static Status run_or_expand(TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
     if (!case_code(c) || !has_what_it_reads(l, c)) return training_expand(l, c, call);
     const Status status = run_compiled(l, c, call);

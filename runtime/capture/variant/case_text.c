@@ -21,7 +21,7 @@ static const char *plan_unsaved(const Plan *plan) {
 }
 
 const char *case_refusal(const Variant *v) {
-    if (v->info.codes) return "a back end of the program's computes it";
+    if (v->info.codes) return "a backend of the program's computes it";
     if (!variant_code(v) || !v->info.n_plans) return "a segment could not be compiled";
     for (int i = 0; i < v->n_graph_inputs; i++)
         if (v->graph_inputs[i].base) return "written inputs share memory";

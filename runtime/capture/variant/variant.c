@@ -300,7 +300,7 @@ static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *mad
     graph_print(made->graph, &text);
     v->text = text.at;
     TRY(name_values(v, trace, made));
-    if (v->request.back_end && v->request.back_end->kind == BACK_eager) return ST_OK;
+    if (v->request.backend && v->request.backend->kind == BACK_eager) return ST_OK;
     bool training;
     TRY(capture_hooks.training_wanted(v, made, trace, &training));
     TRY(training ? capture_hooks.training_compile(v, made->graph, trace) : compile_passes(made->graph, &v->info));
@@ -328,7 +328,7 @@ void variant_free(Variant *v) {
     Arena *const arena = v->arena;
     mem_free(v->text);
     executable_free(v->run);
-    back_end_drop(&v->info);
+    backend_drop(&v->info);
     arena_free(arena);
 }
 
@@ -377,7 +377,7 @@ static void fill_request(sn_function *fn, Variant *v) {
     request->repeat = fn->options.preset == SN_PRESET_REDUCE_OVERHEAD;
     request->autotune = fn->options.preset == SN_PRESET_MAX_AUTOTUNE || setting_number(SET_max_autotune);
     request->fast = fn->options.numerics == SN_FAST;
-    if (fn->back_end && fn->back_end->kind != BACK_generated) request->back_end = fn->back_end;
+    if (fn->backend && fn->backend->kind != BACK_generated) request->backend = fn->backend;
     v->info.request = request;
     v->info.keeps_stages = true;
 }
@@ -455,7 +455,7 @@ static void note_found(const Variant *v, Trace *trace) {
     if (variant_waits(v))
         background_help(v->background);
     else if (!v->run)
-        trace->reason = v->request.back_end ? REASON_back_end_eager : REASON_failed;
+        trace->reason = v->request.backend ? REASON_backend_eager : REASON_failed;
 }
 
 /* A launch that a value is asked of gets a second one, beyond any limit: run eagerly, the value would have a history of

@@ -72,6 +72,6 @@ bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status) {
     Variant *const variant = variant_with(trace);
     if (variant) *status = variant_run_again(variant, trace);
     if (!variant || *status == ST_OK || !variant->info.codes) return variant != NULL;
-    error_clear(); /* its back end failed, which is noted */
+    error_clear(); /* its backend failed, which is noted */
     return false;
 }

@@ -1,9 +1,9 @@
-/* api_back_end.c: back ends: the library's, by name, and those that a program registers (sinter/graph.h). A program's
+/* api_backend.c: backends: the library's, by name, and those that a program registers (sinter/graph.h). A program's
  * gets a graph of its own, made of the text of what is compiled, and gives a function, which the code then is. */
 #include <pthread.h>
 #include <stdio.h>
 
-#include "frontend/back_ends.h"
+#include "frontend/backends.h"
 #include "frontend/graph_handle.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/function/function.h"
@@ -22,7 +22,7 @@ static Status run_function(void *context, sn_tensor *const *in, int n_in, sn_ten
 static void drop_function(void *fn) { function_free(fn); }
 
 typedef struct MakeCall {
-    const BackEnd *row;
+    const Backend *row;
     sn_graph *graph;
     sn_function *made;
 } MakeCall;
@@ -33,7 +33,7 @@ static void ask_program(void *argument) {
     call->made = ((sn_backend_fn)call->row->made_by)(call->graph, call->row->closure);
 }
 
-static Status make_function(const BackEnd *row, Graph *graph, BackEndCode *code) {
+static Status make_function(const Backend *row, Graph *graph, BackendCode *code) {
     Text text = {0};
     graph_print(graph, &text);
     sn_graph *const g = sn_graph_parse(text_str(&text), text.n);
@@ -57,7 +57,7 @@ static sn_function *run_op_by_op(sn_graph *g, void *closure) {
 }
 
 enum { OWN_ROWS = 5, MAX_ROWS = 64 };
-static BackEnd rows[MAX_ROWS] = {
+static Backend rows[MAX_ROWS] = {
     {.name = "generated", .version = "1", .kind = BACK_generated},
     {.name = "interpreter", .version = "1", .kind = BACK_interpreter},
     {.name = "eager", .version = "1", .kind = BACK_eager},
@@ -68,26 +68,26 @@ static int n_rows = OWN_ROWS;
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Under the lock. */
-static BackEnd *find_row(const char *name) {
+static Backend *find_row(const char *name) {
     for (int i = 0; i < n_rows; i++)
         if (*rows[i].name && !strcmp(rows[i].name, name)) return &rows[i];
     return NULL;
 }
 
-static const BackEnd *unknown_row(const char *name) {
+static const Backend *unknown_row(const char *name) {
     Text list = {0};
     for (int i = 0; i < n_rows; i++)
         if (*rows[i].name) text_printf(&list, "%s%s", i ? ", " : "", rows[i].name);
-    error_raise(ST_ARGUMENT, "sn_compile: there is no back end '%s'; back ends: %s", name, text_str(&list));
+    error_raise(ST_ARGUMENT, "sn_compile: there is no backend '%s'; backends: %s", name, text_str(&list));
     text_free(&list);
     return NULL;
 }
 
-const BackEnd *back_end_named(const char *name) {
+const Backend *backend_named(const char *name) {
     if (!name) return &rows[BACK_generated];
     pthread_mutex_lock(&rows_lock);
-    const BackEnd *const row = find_row(name);
-    const BackEnd *const found = row ? row : unknown_row(name);
+    const Backend *const row = find_row(name);
+    const Backend *const found = row ? row : unknown_row(name);
     pthread_mutex_unlock(&rows_lock);
     return found;
 }
@@ -101,15 +101,15 @@ static void withdraw_rows(int batch) {
 }
 
 static Status add_row(const char *name, const char *version, sn_backend_fn make, void *closure) {
-    if (find_row(name)) return error_raise(ST_ARGUMENT, "sn_backend_register: there is a back end '%s' already", name);
-    if (n_rows == MAX_ROWS) return error_raise(ST_UNSUPPORTED, "sn_backend_register: more than %d back ends", MAX_ROWS);
+    if (find_row(name)) return error_raise(ST_ARGUMENT, "sn_backend_register: there is a backend '%s' already", name);
+    if (n_rows == MAX_ROWS) return error_raise(ST_UNSUPPORTED, "sn_backend_register: more than %d backends", MAX_ROWS);
     char *const own = mem_strdup(name), *const text = version ? mem_strdup(version) : NULL;
     if (!own || (version && !text)) {
         mem_free(own);
         mem_free(text);
         return ST_MEMORY;
     }
-    rows[n_rows++] = (BackEnd){.name = own,
+    rows[n_rows++] = (Backend){.name = own,
                                .version = text,
                                .kind = BACK_called,
                                .make = make_function,

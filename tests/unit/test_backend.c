@@ -1,4 +1,4 @@
-/* Back ends [semantics T9]: the library's own by name, and what a program's gets, gives, and gets wrong. */
+/* Backends [semantics T9]: the library's own by name, and what a program's gets, gives, and gets wrong. */
 #include <stdio.h>
 
 #include "tests/unit/contract.h"
@@ -21,7 +21,7 @@ static sn_status aliased(sn_frame *f) {
     return sn_out(f, 3, sn_sum(x));
 }
 
-/* What a program's back end is asked, and how often it runs. */
+/* What a program's backend is asked, and how often it runs. */
 typedef struct Asked {
     int graphs, runs, n_in;
     char text[4096];
@@ -63,12 +63,12 @@ static sn_function *gets_graph(sn_graph *g, void *closure) {
 static void use_mine(void) {
     asked = (Asked){0};
     sn_backend_register("mine", "3", gets_graph, &asked);
-    if (sn_check()) expect_error(SN_ERR_ARGUMENT, "there is a back end 'mine' already");
+    if (sn_check()) expect_error(SN_ERR_ARGUMENT, "there is a backend 'mine' already");
 }
 
 static const char *const built_in[] = {"generated", "interpreter", "aot_eager", "eager", "unfused"};
 
-START_TEST(t9_the_librarys_back_ends_give_eagers_bits) {
+START_TEST(t9_the_librarys_backends_give_eagers_bits) {
     for (int i = 0; i < 5; i++)
         for (int mode = SN_COMPILE_VERIFY; mode <= SN_COMPILE_REPLAY; mode++) {
             const Twin twin = twin_new(softened, NULL, NULL,
@@ -84,32 +84,32 @@ START_TEST(t9_the_librarys_back_ends_give_eagers_bits) {
 }
 END_TEST
 
-START_TEST(t9_reasons_name_the_back_end) {
+START_TEST(t9_reasons_name_the_backend) {
     sn_function *const eager = sn_compile(softened, NULL, SN_COMPILE_OPTIONS(.backend = "eager"));
     sn_function *const slow = sn_compile(softened, NULL, SN_COMPILE_OPTIONS(.backend = "interpreter"));
     for (int i = 0; i < 3; i++) SN_CALL(slow, F32(1, 3, 5), F32(2, 5, 6));
-    ck_assert_str_eq(last_reason(), "the back end is interpreter");
+    ck_assert_str_eq(last_reason(), "the backend is interpreter");
     for (int i = 0; i < 3; i++) SN_CALL(eager, F32(1, 3, 5), F32(2, 5, 6));
-    ck_assert_str_eq(last_reason(), "the back end is eager");
-    ck_assert(has(sn_explain(eager), "ops: the back end is eager"));
+    ck_assert_str_eq(last_reason(), "the backend is eager");
+    ck_assert(has(sn_explain(eager), "ops: the backend is eager"));
     ck_assert(has(sn_dump(eager, "capture"), "aten::mm"));
     ck_assert_ptr_null(sn_compile(softened, NULL, SN_COMPILE_OPTIONS(.backend = "inductor")));
     expect_error(SN_ERR_ARGUMENT,
-                 "there is no back end 'inductor'; back ends: generated, interpreter, eager, unfused, aot_eager");
+                 "there is no backend 'inductor'; backends: generated, interpreter, eager, unfused, aot_eager");
     sn_function_free(eager);
     sn_function_free(slow);
 }
 END_TEST
 
-static void expect_aliased(const char *back_end, sn_compile_mode mode) {
-    const Twin twin = twin_new(aliased, NULL, NULL, SN_COMPILE_OPTIONS(.mode = mode, .backend = back_end));
+static void expect_aliased(const char *backend, sn_compile_mode mode) {
+    const Twin twin = twin_new(aliased, NULL, NULL, SN_COMPILE_OPTIONS(.mode = mode, .backend = backend));
     for (int call = 0; call < 4; call++) {
         sn_tensor *fast[] = {F32(call, 4, 4), F32(9, 4, 4)}, *slow[] = {F32(call, 4, 4), F32(9, 4, 4)}, *got[4],
                   *want[4];
         ck_assert_int_eq(sn_call(twin.fast, fast, 2, got, 4), SN_OK);
         ck_assert_int_eq(sn_call(twin.eager, slow, 2, want, 4), SN_OK);
         ck_assert(same_bits(fast[0], slow[0]));
-        for (int i = 0; i < 4; i++) ck_assert_msg(same_bits(got[i], want[i]), "%s: result %d", back_end, i);
+        for (int i = 0; i < 4; i++) ck_assert_msg(same_bits(got[i], want[i]), "%s: result %d", backend, i);
         sn_fill_(got[2], sn_float(7)); /* views are views of what they were */
         ck_assert_double_eq(sn_item(sn_select(sn_select(fast[1], 0, 1), 0, 0)), 7);
         sn_fill_(got[1], sn_float(8));
@@ -139,7 +139,7 @@ START_TEST(t9_it_gets_the_graph_and_its_function_runs) {
     ck_assert_int_eq(asked.runs, 2); /* all calls but the first */
     ck_assert_msg(has(asked.text, "aten::mm(") && has(asked.text, "f32[3,5]"), "%s", asked.text);
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
-    ck_assert(has(sn_explain(twin.fast), "back end mine, version 3: its bits are its own"));
+    ck_assert(has(sn_explain(twin.fast), "backend mine, version 3: its bits are its own"));
     asked.does = TWICE_as_large; /* and nobody says that they are wrong */
     sn_tensor *const x = F32(1, 3, 5), *const w = F32(9, 5, 6), *const once = SN_CALL(twin.eager, x, w);
     ck_assert(same_bits(SN_CALL(twin.fast, x, w), sn_add(once, once)));
@@ -167,8 +167,8 @@ START_TEST(t9_one_that_makes_nothing_is_the_reason) {
     for (asked.gives = GIVES_null; asked.gives <= GIVES_error; asked.gives++) {
         const Twin twin = twin_new(softened, NULL, NULL, SN_COMPILE_OPTIONS(.backend = "mine"));
         for (int i = 0; i < 3; i++) TWIN_CALL(twin, F32(i, 3, 5), F32(9, 5, 6));
-        const char *const why = asked.gives == GIVES_null ? "back end 'mine' made no code: it returned NULL"
-                                                          : "back end 'mine' made no code: no such chip";
+        const char *const why = asked.gives == GIVES_null ? "backend 'mine' made no code: it returned NULL"
+                                                          : "backend 'mine' made no code: no such chip";
         ck_assert_int_eq(last_path(), SN_PATH_EAGER);
         ck_assert_msg(has(sn_explain(twin.fast), why), "%s", sn_explain(twin.fast));
         sn_tensor *out;
@@ -207,11 +207,11 @@ START_TEST(t9_results_are_checked_and_failures_run_eagerly) {
         int does;
         const char *why;
     } rows[] = {
-        {FAILS, "back end 'mine' failed: the accelerator is on fire"},
-        {WRONG_dtype, "back end 'mine' failed: result 0 is f64[3,6], the graph says f32[3,6]"},
-        {WRONG_size, "back end 'mine' failed: result 0 is f32[6,6], the graph says f32[3,6]"},
-        {WRONG_stride, "back end 'mine' failed: result 0 is f32[3,6]{1,3}, the graph says f32[3,6]"},
-        {UNSET, "back end 'mine' failed: "},
+        {FAILS, "backend 'mine' failed: the accelerator is on fire"},
+        {WRONG_dtype, "backend 'mine' failed: result 0 is f64[3,6], the graph says f32[3,6]"},
+        {WRONG_size, "backend 'mine' failed: result 0 is f32[6,6], the graph says f32[3,6]"},
+        {WRONG_stride, "backend 'mine' failed: result 0 is f32[3,6]{1,3}, the graph says f32[3,6]"},
+        {UNSET, "backend 'mine' failed: "},
     };
     use_mine();
     asked.gives = GIVES_wrapped;
@@ -227,8 +227,8 @@ static sn_status loss(sn_frame *f) {
     return sn_out(f, 0, sn_sum(sn_mul(sn_tanh(sn_mm(sn_in(f, 0), sn_in(f, 1))), sn_in(f, 2))));
 }
 
-static void expect_gradients(const char *back_end, int fails) {
-    const Twin twin = twin_new(loss, NULL, NULL, SN_COMPILE_OPTIONS(.backend = back_end));
+static void expect_gradients(const char *backend, int fails) {
+    const Twin twin = twin_new(loss, NULL, NULL, SN_COMPILE_OPTIONS(.backend = backend));
     for (int call = 0; call < 4; call++) {
         sn_tensor *grads[2][2];
         for (int k = 0; k < 2; k++) {
@@ -239,10 +239,10 @@ static void expect_gradients(const char *back_end, int fails) {
             asked.does = OK;
             grads[k][0] = sn_grad(x), grads[k][1] = sn_grad(w);
         }
-        for (int k = 0; k < 2; k++) ck_assert_msg(same_bits(grads[0][k], grads[1][k]), "%s: gradient %d", back_end, k);
+        for (int k = 0; k < 2; k++) ck_assert_msg(same_bits(grads[0][k], grads[1][k]), "%s: gradient %d", backend, k);
     }
-    ck_assert_int_eq(last_path(), !strcmp(back_end, "eager") ? SN_PATH_EAGER : last_path());
-    ck_assert(!fails || has(sn_explain(twin.fast), "back end 'mine' failed 3 times, and what it computes ran eagerly"));
+    ck_assert_int_eq(last_path(), !strcmp(backend, "eager") ? SN_PATH_EAGER : last_path());
+    ck_assert(!fails || has(sn_explain(twin.fast), "backend 'mine' failed 3 times, and what it computes ran eagerly"));
     twin_free(twin);
 }
 
@@ -284,7 +284,7 @@ START_TEST(t9_a_backward_that_fails_runs_as_eagers) {
     }
     ck_assert_int_eq(asked.graphs, 2);
     ck_assert_int_eq(asked.runs, 3);
-    ck_assert(has(sn_explain(twin.fast), "back end 'backward fails' failed 3 times"));
+    ck_assert(has(sn_explain(twin.fast), "backend 'backward fails' failed 3 times"));
     ck_assert(has(sn_explain(twin.fast), "version none"));
     sn_function_free(asked.op_by_op);
     twin_free(twin);
@@ -303,7 +303,7 @@ START_TEST(t9_random_ops_run_eagerly) {
         ck_assert(same_bits(SN_CALL(twin.fast, F32(1, 6)), want));
     }
     ck_assert_int_eq(asked.graphs, 0);
-    ck_assert(has(sn_explain(twin.fast), "random ops, which a back end is not given"));
+    ck_assert(has(sn_explain(twin.fast), "random ops, which a backend is not given"));
     twin_free(twin);
 }
 END_TEST
@@ -314,7 +314,7 @@ START_TEST(t9_what_it_computes_is_in_no_plan) {
         sn_compile(softened, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY, .backend = "mine"));
     for (int i = 0; i < 3; i++) SN_CALL(fn, F32(i, 3, 5), F32(9 + i, 5, 6));
     ck_assert_int_eq(sn_plan_save(fn, "/nonexistent/plan", NULL), SN_ERR_UNSUPPORTED);
-    expect_error(SN_ERR_UNSUPPORTED, "a back end of the program's computes it");
+    expect_error(SN_ERR_UNSUPPORTED, "a backend of the program's computes it");
     sn_function_free(fn);
 }
 END_TEST
@@ -331,14 +331,14 @@ START_TEST(t9_bad_registrations_are_errors) {
     sn_backend_register("other", "1", NULL, NULL);
     expect_error(SN_ERR_ARGUMENT, "the callback is NULL");
     sn_backend_register("eager", "1", gets_graph, NULL);
-    expect_error(SN_ERR_ARGUMENT, "there is a back end 'eager' already");
+    expect_error(SN_ERR_ARGUMENT, "there is a backend 'eager' already");
 }
 END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        t9_the_librarys_back_ends_give_eagers_bits,
-        t9_reasons_name_the_back_end,
+        t9_the_librarys_backends_give_eagers_bits,
+        t9_reasons_name_the_backend,
         t9_writes_and_views_stay_the_librarys,
         t9_it_gets_the_graph_and_its_function_runs,
         t9_what_it_gives_may_be_compiled,
@@ -350,5 +350,5 @@ int main(void) {
         t9_what_it_computes_is_in_no_plan,
         t9_bad_registrations_are_errors,
     };
-    return contract_main("back ends", tests, sizeof tests / sizeof *tests);
+    return contract_main("backends", tests, sizeof tests / sizeof *tests);
 }

@@ -1,4 +1,4 @@
-/* back_end.c: the pass `back_end`: somebody else computes the graph's values (PassOptions.computes). What is handed out
+/* backend.c: the pass `back_end`: somebody else computes the graph's values (PassOptions.computes). What is handed out
  * is a copy of the graph without its ends: pure ops, whose results are the roots of what is returned or written back.
  * What stays has them as further inputs, and is only what the library keeps for itself [semantics T9]: views, copies
  * into results, write-backs, in the order that checks and aliases ask for.
@@ -41,11 +41,11 @@ static bool find_roots(const Graph *graph, ComputedRoots *roots) {
 
 /* What is no function of the inputs' values, or not to be said to who gets a graph of tensors. */
 static Status check_given(const Graph *graph) {
-    if (graph->n_random) return error_raise(ST_UNSUPPORTED, "random ops, which a back end is not given");
-    if (graph->runtime_floats.n) return error_raise(ST_UNSUPPORTED, "numbers that vary, which a back end is not given");
+    if (graph->n_random) return error_raise(ST_UNSUPPORTED, "random ops, which a backend is not given");
+    if (graph->runtime_floats.n) return error_raise(ST_UNSUPPORTED, "numbers that vary, which a backend is not given");
     for (const Node *node = graph->first; node; node = node->next)
         if (node->row->flags & (OPF_ordered | OPF_host))
-            return error_raise(ST_UNSUPPORTED, "%s, which a back end is not given", node->row->name);
+            return error_raise(ST_UNSUPPORTED, "%s, which a backend is not given", node->row->name);
     return ST_OK;
 }
 
@@ -102,7 +102,7 @@ bool pass_back_end(Graph *graph, const PassOptions *options) {
     if (!find_roots(graph, &roots) || !roots.n || check_given(graph) != ST_OK) return false;
     Graph *const given = copy_given(graph, &roots);
     const int n_in = graph->inputs.n;
-    const struct BackEndCode *const code = given ? options->computes(options->computes_context, given) : NULL;
+    const struct BackendCode *const code = given ? options->computes(options->computes_context, given) : NULL;
     PlanFront *const front = code ? ARENA_NEW(graph->arena, PlanFront) : NULL;
     if (!front || !put_inputs(graph, &roots)) return false;
     *front = (PlanFront){.n_in = n_in, .code = code};
