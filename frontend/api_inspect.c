@@ -63,7 +63,7 @@ static bool same_line(const HiddenCopy *a, const HiddenCopy *b, const char *wher
     return !strcmp(where, other);
 }
 
-static void put_copies(const HiddenCopies *h, int i, Text *text) {
+static void print_copies(const HiddenCopies *h, int i, Text *text) {
     char where[PLACE_ROOM];
     int64_t copies = 0, bytes = 0;
     site_name(h->at[i].site, where, sizeof where);
@@ -79,7 +79,7 @@ static void put_copies(const HiddenCopies *h, int i, Text *text) {
 const char *sn_hidden_copies_text(void) {
     const HiddenCopies *const h = &state_get()->hidden;
     Text text = {0};
-    for (int i = 0; i < h->n; i++) put_copies(h, i, &text);
+    for (int i = 0; i < h->n; i++) print_copies(h, i, &text);
     return state_text(state_get(), text.at);
 }
 

@@ -31,7 +31,7 @@ sn_status sn_plugin_seal(const char *path) {
 
 /* SN_REQUIRE ---------------------------------------------------------------------------------- */
 
-static void put_value(Text *text, const Arg *arg) {
+static void print_value(Text *text, const Arg *arg) {
     switch (arg->kind) {
     case ARG_tensor:
         if (arg->val)
@@ -64,7 +64,7 @@ static void put_value(Text *text, const Arg *arg) {
 }
 
 /* "; x = f32[3, 4], by = 2" */
-static void put_arguments(Text *text, const sn_frame *frame) {
+static void print_arguments(Text *text, const sn_frame *frame) {
     const OpRow *const row = frame->call ? frame->call->row : frame->deriv ? frame->deriv->row : NULL;
     for (int i = 0; i < frame->n_in; i++) {
         text_puts(text, i ? ", " : "; ");
@@ -72,7 +72,7 @@ static void put_arguments(Text *text, const sn_frame *frame) {
             text_printf(text, "%s = ", row->params[i].name);
         else
             text_printf(text, "argument %d = ", i);
-        put_value(text, &frame->in[i]);
+        print_value(text, &frame->in[i]);
     }
 }
 
@@ -82,7 +82,7 @@ sn_status sn_require_failed(sn_status status, const char *text, const char *cond
     const sn_frame *const frame = frame_running(state_get());
     Text values = {0};
     char where[256];
-    if (frame) put_arguments(&values, frame);
+    if (frame) print_arguments(&values, frame);
     error_raise((Status)status, "%.300s (%.200s is false%.400s)", text ? text : "", condition ? condition : "",
                 text_str(&values));
     text_free(&values);

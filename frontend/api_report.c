@@ -44,7 +44,7 @@ static void see(Report *r, const sn_tensor *t, int64_t *kind) {
     ++*kind;
 }
 
-static void put_node(Report *r, const TapeNode *node, const char *how, int i) {
+static void print_node(Report *r, const TapeNode *node, const char *how, int i) {
     text_printf(&r->nodes, "  #%llu ", (unsigned long long)node->sequence);
     node->class->name(node, &r->nodes);
     text_puts(&r->nodes, how);
@@ -60,12 +60,12 @@ static void look_at_node(void *context, const TapeNode *node) {
         r->n.by_tape += (saved[i].tensor == r->t) + (saved[i].memory == r->t);
         see(r, saved[i].memory, &r->n.saved_values);
         see(r, saved[i].tensor, &r->n.saved_values);
-        if (saved[i].tensor && saved[i].tensor->storage == r->t->storage) put_node(r, node, " has saved it as ", i);
+        if (saved[i].tensor && saved[i].tensor->storage == r->t->storage) print_node(r, node, " has saved it as ", i);
     }
     for (int i = 0; i < node->n_edges; i++) {
         if (!node->edges[i].leaf || node->edges[i].target != r->t) continue;
         r->n.by_tape++;
-        put_node(r, node, " adds to its .grad", -1);
+        print_node(r, node, " adds to its .grad", -1);
     }
 }
 
@@ -86,7 +86,7 @@ static const char *kind_name(const Report *r, const sn_tensor *t) {
     return "another";
 }
 
-static void put_site(Text *text, const char *how, const void *site) {
+static void print_site(Text *text, const char *how, const void *site) {
     char name[128];
     if (!site) return;
     site_name(site, name, sizeof name);
@@ -101,8 +101,8 @@ static void put_tracked(void *context, const TrackedTensor *tracked) {
     text_printf(&r->places, "  %s: ", kind_name(r, t));
     meta_print(NULL, &r->places, t->base.meta);
     if (t == r->t) text_puts(&r->places, ", itself");
-    put_site(&r->places, ", made at ", tracked->made);
-    put_site(&r->places, ", kept at ", tracked->kept);
+    print_site(&r->places, ", made at ", tracked->made);
+    print_site(&r->places, ", kept at ", tracked->kept);
     if (tensor_name(t, name, sizeof name)) text_printf(&r->places, ", '%s' of a dictionary", name);
     text_puts(&r->places, "\n");
 }
@@ -121,7 +121,7 @@ static void count(Report *r) {
     r->n.other_tensors = r->n.tensors - r->n.scope_handles - r->n.saved_values;
 }
 
-static void put_place(Text *text, const sn_tensor *t) {
+static void print_place(Text *text, const sn_tensor *t) {
     const Storage *const s = t->storage;
     meta_print(NULL, text, t->base.meta);
     if (t->keys & KEYS_SPARSE) {
@@ -140,7 +140,7 @@ static void put_place(Text *text, const sn_tensor *t) {
                 s->read_only ? ", read-only" : "");
 }
 
-static void put_keepers(Text *text, const sn_keepers *n) {
+static void print_keepers(Text *text, const sn_keepers *n) {
     text_printf(text,
                 "references: %lld: %lld of a scope, %lld of the tape, %lld of others (kept, dictionaries, "
                 "functions, other threads)\n",
@@ -150,7 +150,7 @@ static void put_keepers(Text *text, const sn_keepers *n) {
         (long long)n->tensors, (long long)n->scope_handles, (long long)n->saved_values, (long long)n->other_tensors);
 }
 
-static void put_maker(Text *text, const sn_tensor *t) {
+static void print_maker(Text *text, const sn_tensor *t) {
     const TapeNode *const node = t->autograd ? t->autograd->node : NULL;
     if (!node) {
         text_puts(text, tape_tracks(t) ? "a leaf that requires gradients\n" : "requires no gradients\n");
@@ -162,7 +162,7 @@ static void put_maker(Text *text, const sn_tensor *t) {
 }
 
 /* Up to the first key that does not pass the call on: a backend, or what expands a composite. */
-static void put_path(Text *text, const sn_tensor *t, const sn_op *op) {
+static void print_path(Text *text, const sn_tensor *t, const sn_op *op) {
     const sn_state *const state = state_get();
     OpForm form;
     const char *const name = sn_op_name(op);
@@ -198,15 +198,15 @@ const char *sn_tensor_report(sn_tensor *t, const sn_op *op, sn_keepers *keepers)
     if (ready_to_report(t) != ST_OK) return "";
     count(&r);
     mem_free(r.seen);
-    put_place(&text, t);
-    put_keepers(&text, &r.n);
-    put_maker(&text, t);
+    print_place(&text, t);
+    print_keepers(&text, &r.n);
+    print_maker(&text, t);
     if (r.places.n) text_printf(&text, "tensors of the storage, oldest first:\n%s", text_str(&r.places));
     text_free(&r.places);
     if (r.nodes.n) text_printf(&text, "nodes of the tape that hold it:\n%s", text_str(&r.nodes));
     text_free(&r.nodes);
     text_printf(&text, "keys: %s\n", sn_keys(t));
-    if (op) put_path(&text, t, op), text_puts(&text, "\n");
+    if (op) print_path(&text, t, op), text_puts(&text, "\n");
     if (r.full) return text_free(&text), error_raise(ST_MEMORY, "sn_tensor_report: memory is out"), "";
     if (keepers) options_give(&r.n, sizeof r.n, keepers);
     return state_text(state_get(), text.at);

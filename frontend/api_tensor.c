@@ -236,7 +236,7 @@ int64_t sn_item_int(sn_tensor *t) {
 }
 
 /* "grad_fn=<MulBackward0>" or "requires_grad=True", as far as there is one. */
-static void put_gradient(const sn_tensor *t, Text *text) {
+static void print_gradient(const sn_tensor *t, Text *text) {
     const TapeNode *const node = t->autograd ? t->autograd->node : NULL;
     if (node) {
         text_puts(text, "grad_fn=<");
@@ -253,7 +253,7 @@ const char *sn_repr(sn_tensor *t) {
     const bool sparse = sparse_parts(t) != NULL;
     if ((sparse ? tensor_alone(t, "sn_repr") : tensor_made(t, "sn_repr")) != ST_OK) return "";
     Text gradient = {0}, text = {0};
-    put_gradient(sparse ? sparse_parts(t)->values : t, &gradient); /* whose history it has */
+    print_gradient(sparse ? sparse_parts(t)->values : t, &gradient); /* whose history it has */
     const Status printed =
         sparse ? sparse_print(t, text_str(&gradient), &text) : tensor_print(t, text_str(&gradient), &text);
     text_free(&gradient);

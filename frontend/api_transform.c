@@ -107,7 +107,7 @@ static Status check_vmap(const sn_vmap_options *o, sn_tensors in, int n_out) {
     return ST_OK;
 }
 
-static void put_sizes(Text *text, const Meta *meta) {
+static void print_sizes(Text *text, const Meta *meta) {
     text_puts(text, "[");
     for (int d = 0; d < meta->rank; d++) text_printf(text, "%s%lld", d ? ", " : "", (long long)meta->sizes[d]);
     text_puts(text, "]");
@@ -115,7 +115,7 @@ static void put_sizes(Text *text, const Meta *meta) {
 
 static Status bad_dim(int64_t i, int64_t dim, const Meta *meta) {
     Text sizes = {0};
-    put_sizes(&sizes, meta);
+    print_sizes(&sizes, meta);
     const Status status =
         error_raise(ST_SHAPE, "sn_vmap: in_dims[%lld] is %lld, out of range for input %lld of sizes %s", (long long)i,
                     (long long)dim, (long long)i, text_str(&sizes));
@@ -125,8 +125,8 @@ static Status bad_dim(int64_t i, int64_t dim, const Meta *meta) {
 
 static Status other_size(sn_tensors in, int64_t first, int64_t size, int64_t i, int64_t other) {
     Text sizes = {0}, others = {0};
-    put_sizes(&sizes, in.data[first]->base.meta);
-    put_sizes(&others, in.data[i]->base.meta);
+    print_sizes(&sizes, in.data[first]->base.meta);
+    print_sizes(&others, in.data[i]->base.meta);
     const Status status = error_raise(
         ST_SHAPE, "sn_vmap: input %lld of sizes %s has %lld examples, input %lld of sizes %s has %lld",
         (long long)first, text_str(&sizes), (long long)size, (long long)i, text_str(&others), (long long)other);

@@ -161,7 +161,7 @@ static bool has_peaks(const ProfileTable *table) {
     return table->t->has_shapes && (table->options.peak_gflops > 0 || table->options.peak_gbs > 0);
 }
 
-static void put_heading(const ProfileTable *table, Text *out) {
+static void print_heading(const ProfileTable *table, Text *out) {
     const Timeline *const t = table->t;
     text_puts(out, "kind     calls    self ms  self %   total ms    mean us");
     if (t->n_work) text_puts(out, "  device ms  device %");
@@ -171,7 +171,7 @@ static void put_heading(const ProfileTable *table, Text *out) {
     text_puts(out, "  name\n");
 }
 
-static void put_row(const ProfileTable *table, const ProfileRow *row, Text *out) {
+static void print_row(const ProfileTable *table, const ProfileRow *row, Text *out) {
     const Timeline *const t = table->t;
     text_printf(out, "%-5s %8lld %10.3f %7.1f %10.3f %10.2f", profile_kind_name(row->kind), (long long)row->calls,
                 in_ms(row->self), percent(row->self, table->self), in_ms(row->total),
@@ -187,9 +187,9 @@ static void put_row(const ProfileTable *table, const ProfileRow *row, Text *out)
                 *row->detail ? " (" : "", row->detail, *row->detail ? ")" : "");
 }
 
-static void put_table(const ProfileTable *table, int n, Text *out) {
-    put_heading(table, out);
-    for (int i = 0; i < n; i++) put_row(table, table->rows.at[i], out);
+static void print_table(const ProfileTable *table, int n, Text *out) {
+    print_heading(table, out);
+    for (int i = 0; i < n; i++) print_row(table, table->rows.at[i], out);
     if (n < table->rows.n) text_printf(out, "and %d rows more\n", table->rows.n - n);
     text_printf(out, "%d spans of %d thread%s in %.3f ms, %.3f ms of them in spans", table->t->n_spans,
                 table->t->n_threads, table->t->n_threads == 1 ? "" : "s", in_ms(table->t->to - table->t->from),
@@ -201,18 +201,18 @@ static void put_table(const ProfileTable *table, int n, Text *out) {
 
 /* JSON ------------------------------------------------------------------------------------------ */
 
-static void put_string(Text *out, const char *key, const char *value) {
+static void print_string(Text *out, const char *key, const char *value) {
     text_printf(out, "\"%s\": ", key);
     text_json_string(out, value);
     text_puts(out, ", ");
 }
 
-static void put_json_row(const ProfileTable *table, const ProfileRow *row, Text *out) {
+static void print_json_row(const ProfileTable *table, const ProfileRow *row, Text *out) {
     text_puts(out, "{");
-    put_string(out, "kind", profile_kind_name(row->kind));
-    put_string(out, "name", row->name);
-    if (row->owner) put_string(out, "function", row->owner);
-    if (*row->detail) put_string(out, "detail", row->detail);
+    print_string(out, "kind", profile_kind_name(row->kind));
+    print_string(out, "name", row->name);
+    if (row->owner) print_string(out, "function", row->owner);
+    if (*row->detail) print_string(out, "detail", row->detail);
     text_printf(out,
                 "\"calls\": %lld, \"self_ns\": %lld, \"total_ns\": %lld, \"device_self_ns\": %lld, "
                 "\"device_total_ns\": %lld",
@@ -225,11 +225,11 @@ static void put_json_row(const ProfileTable *table, const ProfileRow *row, Text 
     text_puts(out, "}");
 }
 
-static void put_json(const ProfileTable *table, int n, Text *out) {
+static void print_json(const ProfileTable *table, int n, Text *out) {
     text_puts(out, "{\"rows\": [");
     for (int i = 0; i < n; i++) {
         text_puts(out, i ? ",\n" : "\n");
-        put_json_row(table, table->rows.at[i], out);
+        print_json_row(table, table->rows.at[i], out);
     }
     text_printf(out, "\n], \"span_ns\": %lld, \"dropped\": %lld}\n", (long long)(table->t->to - table->t->from),
                 (long long)table->t->dropped);
@@ -243,9 +243,9 @@ static Status fill_table(ProfileTable *table, Text *out) {
     const int most = table->options.rows < 0 ? table->rows.n : table->options.rows ? table->options.rows : ROWS;
     const int n = most < table->rows.n ? most : table->rows.n;
     if (table->options.json)
-        put_json(table, n, out);
+        print_json(table, n, out);
     else
-        put_table(table, n, out);
+        print_table(table, n, out);
     return error_pending();
 }
 

@@ -19,18 +19,18 @@ static void begin_entry(TraceText *trace, const char *phase, int process, int th
     trace->any = true;
 }
 
-static void put_name(Text *out, const char *name) {
+static void print_name(Text *out, const char *name) {
     text_puts(out, ", \"name\": ");
     text_json_string(out, name);
 }
 
-static void put_time(const TraceText *trace, const char *key, int64_t ns) {
+static void print_time(const TraceText *trace, const char *key, int64_t ns) {
     text_printf(trace->out, ", \"%s\": %lld.%03lld", key, (long long)(ns / 1000), (long long)(ns % 1000));
 }
 
 static void name_track(TraceText *trace, const char *what, int process, int thread, const char *name) {
     begin_entry(trace, "M", process, thread);
-    put_name(trace->out, what);
+    print_name(trace->out, what);
     text_puts(trace->out, ", \"args\": {\"name\": ");
     text_json_string(trace->out, name);
     text_puts(trace->out, "}}");
@@ -52,7 +52,7 @@ static void name_tracks(TraceText *trace) {
     }
 }
 
-static void put_text(Text *out, const char *key, Text *value, bool *any) {
+static void print_text(Text *out, const char *key, Text *value, bool *any) {
     if (value->n) {
         text_printf(out, "%s\"%s\": ", *any ? ", " : "", key);
         text_json_string(out, text_str(value));
@@ -61,64 +61,64 @@ static void put_text(Text *out, const char *key, Text *value, bool *any) {
     text_free(value);
 }
 
-static void put_amount(Text *out, const char *key, int64_t value, bool *any) {
+static void print_amount(Text *out, const char *key, int64_t value, bool *any) {
     if (!value) return;
     text_printf(out, "%s\"%s\": %lld", *any ? ", " : "", key, (long long)value);
     *any = true;
 }
 
-static void put_args(const Timeline *t, Text *out, const char *owner, const ProfileMore *more) {
+static void print_args(const Timeline *t, Text *out, const char *owner, const ProfileMore *more) {
     Text of = {0}, shapes = {0}, stack = {0};
     bool any = false;
     if (owner) text_puts(&of, owner);
     profile_print_shapes(more, &shapes);
     profile_print_stack(t, more, &stack);
     text_puts(out, ", \"args\": {");
-    put_text(out, "function", &of, &any);
-    put_text(out, "shapes", &shapes, &any);
-    put_text(out, "stack", &stack, &any);
-    if (more) put_amount(out, "bytes", more->bytes, &any);
-    if (more) put_amount(out, "flops", more->flops, &any);
-    if (more) put_amount(out, "memory", more->memory, &any);
+    print_text(out, "function", &of, &any);
+    print_text(out, "shapes", &shapes, &any);
+    print_text(out, "stack", &stack, &any);
+    if (more) print_amount(out, "bytes", more->bytes, &any);
+    if (more) print_amount(out, "flops", more->flops, &any);
+    if (more) print_amount(out, "memory", more->memory, &any);
     text_puts(out, "}}");
 }
 
-static void put_span(TraceText *trace, const TimelineSpan *span) {
+static void print_span(TraceText *trace, const TimelineSpan *span) {
     begin_entry(trace, "X", HOST, span->thread);
-    put_name(trace->out, span->name);
+    print_name(trace->out, span->name);
     text_printf(trace->out, ", \"cat\": \"%s\"", profile_kind_name(span->kind));
-    put_time(trace, "ts", max_i64(span->from - trace->t->from, 0));
-    put_time(trace, "dur", span->to - span->from);
-    put_args(trace->t, trace->out, span->owner, span->more);
+    print_time(trace, "ts", max_i64(span->from - trace->t->from, 0));
+    print_time(trace, "dur", span->to - span->from);
+    print_args(trace->t, trace->out, span->owner, span->more);
 }
 
 /* Arrows bind to the span that they lie in; two of the same thread must not begin at the same moment. */
-static void put_arrow(TraceText *trace, const char *phase, int process, int thread, int number, int64_t at) {
+static void print_arrow(TraceText *trace, const char *phase, int process, int thread, int number, int64_t at) {
     begin_entry(trace, phase, process, thread);
     text_printf(trace->out, ", \"cat\": \"launch\", \"name\": \"launch\", \"id\": %d", number);
-    put_time(trace, "ts", max_i64(at - trace->t->from, 0));
+    print_time(trace, "ts", max_i64(at - trace->t->from, 0));
     text_puts(trace->out, phase[0] == 'f' ? ", \"bp\": \"e\"}" : "}");
 }
 
-static void put_work(TraceText *trace, int i) {
+static void print_work(TraceText *trace, int i) {
     const TimelineWork *const work = &trace->t->work[i];
     begin_entry(trace, "X", DEVICES, work->stream);
-    put_name(trace->out, work->name);
+    print_name(trace->out, work->name);
     text_puts(trace->out, ", \"cat\": \"device\"");
-    put_time(trace, "ts", max_i64(work->from - trace->t->from, 0));
-    put_time(trace, "dur", work->to - work->from);
-    put_args(trace->t, trace->out, work->owner, NULL);
+    print_time(trace, "ts", max_i64(work->from - trace->t->from, 0));
+    print_time(trace, "dur", work->to - work->from);
+    print_args(trace->t, trace->out, work->owner, NULL);
     if (work->launched < 0) return;
     const TimelineSpan *const span = &trace->t->spans[work->launched];
-    put_arrow(trace, "s", HOST, span->thread, i + 1, span->from);
-    put_arrow(trace, "f", DEVICES, work->stream, i + 1, work->from);
+    print_arrow(trace, "s", HOST, span->thread, i + 1, span->from);
+    print_arrow(trace, "f", DEVICES, work->stream, i + 1, work->from);
 }
 
 void profile_trace(const Timeline *t, Text *out) {
     TraceText trace = {t, out, false};
     text_puts(out, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n");
     name_tracks(&trace);
-    for (int i = 0; i < t->n_spans; i++) put_span(&trace, &t->spans[i]);
-    for (int i = 0; i < t->n_work; i++) put_work(&trace, i);
+    for (int i = 0; i < t->n_spans; i++) print_span(&trace, &t->spans[i]);
+    for (int i = 0; i < t->n_work; i++) print_work(&trace, i);
     text_printf(out, "\n], \"otherData\": {\"dropped\": %lld}}\n", (long long)t->dropped);
 }

@@ -60,9 +60,9 @@ typedef struct PartWords {
 } PartWords;
 
 /* "const memory_f32 *b0" as a parameter, or a line of its own. */
-static void put_word(CudaSource *s, PartWords *words, CudaWordKind kind, int at, const char *format, ...)
+static void print_word(CudaSource *s, PartWords *words, CudaWordKind kind, int at, const char *format, ...)
     PRINTF_LIKE(5, 6);
-static void put_word(CudaSource *s, PartWords *words, CudaWordKind kind, int at, const char *format, ...) {
+static void print_word(CudaSource *s, PartWords *words, CudaWordKind kind, int at, const char *format, ...) {
     char word[96];
     va_list list;
     va_start(list, format);
@@ -72,32 +72,32 @@ static void put_word(CudaSource *s, PartWords *words, CudaWordKind kind, int at,
     text_printf(s->text, s->alone ? "%s, " : "    %s;\n", word);
 }
 
-static void put_bufs(CudaSource *s, const Uses *uses, PartWords *words) {
+static void print_bufs(CudaSource *s, const Uses *uses, PartWords *words) {
     for (int number = 0; number < s->n_bufs; number++)
         for (int b = 0; b < s->n_bufs; b++)
             if (uses->buf[b] && s->buf_number[b] == number)
-                put_word(s, words, CUDA_buf, b, "%smemory_%s *b%d", uses->written[b] ? "" : "const ",
-                         dtype_name(s->bufs[b].dtype), number);
+                print_word(s, words, CUDA_buf, b, "%smemory_%s *b%d", uses->written[b] ? "" : "const ",
+                           dtype_name(s->bufs[b].dtype), number);
 }
 
-static void put_spaces(CudaSource *s, PartWords *words) {
+static void print_spaces(CudaSource *s, PartWords *words) {
     const SpaceUse *const uses = words->spaces;
     for (int i = 0; i < words->n_spaces; i++) {
         char name[32], type[32];
         space_name(&uses[i], name), space_type(s->nest, &uses[i], type);
-        put_word(s, words, CUDA_space, i, "%s *%s", type, name);
+        print_word(s, words, CUDA_space, i, "%s *%s", type, name);
     }
 }
 
-static void put_words(CudaSource *s, const Uses *uses, int n_params, PartWords *words) {
-    put_bufs(s, uses, words);
+static void print_words(CudaSource *s, const Uses *uses, int n_params, PartWords *words) {
+    print_bufs(s, uses, words);
     for (int p = 0; p < n_params; p++)
-        if (uses->param[p]) put_word(s, words, CUDA_param, p, "int64_t p%d", p);
-    put_spaces(s, words);
-    if (cuda_is_flat(s->shape)) put_word(s, words, CUDA_count, 0, "int64_t n_last");
+        if (uses->param[p]) print_word(s, words, CUDA_param, p, "int64_t p%d", p);
+    print_spaces(s, words);
+    if (cuda_is_flat(s->shape)) print_word(s, words, CUDA_count, 0, "int64_t n_last");
     if (s->alone) return;
-    if (has_gathers(s->nest)) put_word(s, words, CUDA_check, 0, "int64_t check");
-    put_word(s, words, CUDA_range, 0, "int32_t first, end");
+    if (has_gathers(s->nest)) print_word(s, words, CUDA_check, 0, "int64_t check");
+    print_word(s, words, CUDA_range, 0, "int32_t first, end");
 }
 
 /* Of a function by itself the kernel's own numbers, else in the order in which instructions name them. */
@@ -112,72 +112,72 @@ static int *number_bufs(Arena *arena, const Nest *nest, int n, bool alone) {
 /* text ------------------------------------------------------------------------------------------- */
 
 /* One thread, or all of a block that meet later, do nothing. */
-static void put_guard(CudaSource *s, bool visible) {
+static void print_guard(CudaSource *s, bool visible) {
     if (!visible) return;
     if (s->live[0] == 'l')
-        put_line(s, "if (__syncthreads_or(failed->launch >= 0)) return;");
+        print_line(s, "if (__syncthreads_or(failed->launch >= 0)) return;");
     else
-        put_line(s, "if (failed->launch >= 0) return;");
+        print_line(s, "if (failed->launch >= 0) return;");
 }
 
 static const char *block_words(const CudaSource *s) { return s->alone ? "blockIdx.x" : "block"; }
 
-static void put_place_of_map(CudaSource *s) {
+static void print_place_of_map(CudaSource *s) {
     Words words;
     const int last = s->shape->n_outer_groups - 1;
     if (last == 0) {
-        put_line(s, "const int64_t i = 4 * thread_of(%s);", block_words(s));
-        put_line(s, "if (i >= n_last) return;");
+        print_line(s, "const int64_t i = 4 * thread_of(%s);", block_words(s));
+        print_line(s, "if (i >= n_last) return;");
     } else {
-        put_line(s, "const int64_t n_last = %s;", words_extent(&words, s, last, last + 1));
-        put_line(s, "int64_t w = thread_of(%s);", block_words(s));
-        put_line(s, "const int64_t i = 4 * remainder_of(&w, (n_last + 3) / 4);");
-        put_line(s, "if (w >= %s) return;", words_extent(&words, s, 0, last));
-        put_indices(s, 0, last, "w");
+        print_line(s, "const int64_t n_last = %s;", words_extent(&words, s, last, last + 1));
+        print_line(s, "int64_t w = thread_of(%s);", block_words(s));
+        print_line(s, "const int64_t i = 4 * remainder_of(&w, (n_last + 3) / 4);");
+        print_line(s, "if (w >= %s) return;", words_extent(&words, s, 0, last));
+        print_indices(s, 0, last, "w");
     }
-    put_line(s, "const int left = quad_of(n_last - i);");
+    print_line(s, "const int left = quad_of(n_last - i);");
 }
 
-static void put_place(CudaSource *s) {
+static void print_place(CudaSource *s) {
     Words words;
     const int outer = s->shape->n_outer_groups, l = outer + s->shape->n_s_groups;
     if (s->shape->mode == CUDA_map) {
-        put_place_of_map(s);
+        print_place_of_map(s);
         return;
     }
     if (s->shape->mode == CUDA_rows) {
-        put_line(s, "const int t = threadIdx.x & 15;");
-        put_line(s, "const int64_t me = thread_of(%s) >> 4;", block_words(s));
-        put_line(s, "const bool live = me < %s;", words_extent(&words, s, 0, outer));
-        put_line(s, "const int64_t n_l = %s;", words_extent(&words, s, l, s->shape->n_groups));
+        print_line(s, "const int t = threadIdx.x & 15;");
+        print_line(s, "const int64_t me = thread_of(%s) >> 4;", block_words(s));
+        print_line(s, "const bool live = me < %s;", words_extent(&words, s, 0, outer));
+        print_line(s, "const int64_t n_l = %s;", words_extent(&words, s, l, s->shape->n_groups));
     } else {
-        put_line(s, "const int64_t me = thread_of(%s);", block_words(s));
-        put_line(s, "if (me >= %s) return;", words_extent(&words, s, 0, outer));
+        print_line(s, "const int64_t me = thread_of(%s);", block_words(s));
+        print_line(s, "if (me >= %s) return;", words_extent(&words, s, 0, outer));
     }
-    if (l > outer) put_line(s, "const int64_t n_s = %s;", words_extent(&words, s, outer, l));
-    put_indices(s, 0, outer, s->shape->mode == CUDA_rows ? "live ? me : 0" : "me");
+    if (l > outer) print_line(s, "const int64_t n_s = %s;", words_extent(&words, s, outer, l));
+    print_indices(s, 0, outer, s->shape->mode == CUDA_rows ? "live ? me : 0" : "me");
 }
 
 static bool part_stores(const CudaPart *part) {
     return part->task == CUDA_all || part->task == CUDA_elements || part->task == CUDA_once || part->n_after;
 }
 
-static void put_part(CudaSource *s, const Uses *uses, int n_params, bool visible, PartWords *words) {
+static void print_part(CudaSource *s, const Uses *uses, int n_params, bool visible, PartWords *words) {
     text_puts(s->text, s->alone ? "(" : " {\n");
-    put_words(s, uses, n_params, words);
+    print_words(s, uses, n_params, words);
     if (s->alone)
         text_puts(s->text, "int32_t launch, Failed *failed) {\n");
     else
-        put_open(s, "METHOD void run(int block, int32_t launch, Failed *failed) const {");
+        print_open(s, "METHOD void run(int block, int32_t launch, Failed *failed) const {");
     if (s->alone) s->indent = 1;
-    put_guard(s, visible && part_stores(s->part));
+    print_guard(s, visible && part_stores(s->part));
     if (s->part->task == CUDA_all) {
-        put_place(s);
-        put_phases(s);
+        print_place(s);
+        print_phases(s);
     } else {
-        put_task(s);
+        print_task(s);
     }
-    put_close(s);
+    print_close(s);
     if (!s->alone) text_puts(s->text, "};\n");
 }
 
@@ -209,7 +209,7 @@ Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool
     if (!s.buf_number) return ST_MEMORY;
     if (n_spaces) words.n_spaces = split_spaces(nest, part, words.spaces);
     turns_find(&s);
-    put_part(&s, &uses, kernel->n_params, of->visible && of->visible[part->nest], &words);
+    print_part(&s, &uses, kernel->n_params, of->visible && of->visible[part->nest], &words);
     *out = (PartText){text.at ? arena_printf(arena, "%s", text.at) : NULL, words.n, words.at, words.spaces};
     text_free(&text);
     return out->at ? ST_OK : ST_MEMORY;

@@ -12,12 +12,12 @@ static bool is_root_of(const Inst *inst, const Phase *phase) {
     return inst->op == (phase->kind == PHASE_reduce ? LI_reduce : LI_store);
 }
 
-void put_needed(CudaSource *s, const Phase *phase, Turn turn) {
+void print_needed(CudaSource *s, const Phase *phase, Turn turn) {
     s->walk++;
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (!is_root_of(inst, phase)) continue;
-        put_value(s, inst->a, turn), put_value(s, inst->b, turn);
+        print_value(s, inst->a, turn), print_value(s, inst->b, turn);
     }
 }
 
@@ -28,65 +28,66 @@ static int64_t quad_stride(const CudaSource *s, const Inst *inst) {
 }
 
 /* The loads that `i` needs of a quad, each of four elements. */
-static void put_quad_loads(CudaSource *s, int i) {
+static void print_quad_loads(CudaSource *s, int i) {
     if (i < 0 || s->done[i] || s->walked[i] == s->walk || s->turn[i] != TURN_quad) return;
     const Inst *const inst = &s->nest->insts[i];
     s->walked[i] = s->walk;
     if (inst->op == LI_reduce) return;
-    put_quad_loads(s, inst->a), put_quad_loads(s, inst->b), put_quad_loads(s, inst->c);
+    print_quad_loads(s, inst->a), print_quad_loads(s, inst->b), print_quad_loads(s, inst->c);
     if (inst->op != LI_load) return;
     Words words, stride;
     s->loaded[i] = true;
-    put_line(s, "const Four<memory_%s> l%d = load_four(b%d + (%s), %s, left);", dtype_name(s->bufs[inst->buf].dtype), i,
-             s->buf_number[inst->buf], words_affine(&words, s, inst->at), words_int(&stride, quad_stride(s, inst)));
+    print_line(s, "const Four<memory_%s> l%d = load_four(b%d + (%s), %s, left);", dtype_name(s->bufs[inst->buf].dtype),
+               i, s->buf_number[inst->buf], words_affine(&words, s, inst->at),
+               words_int(&stride, quad_stride(s, inst)));
 }
 
-void put_quad_open(CudaSource *s, const Phase *phase) {
+void print_quad_open(CudaSource *s, const Phase *phase) {
     memset(s->loaded, 0, (size_t)s->nest->n_insts * sizeof *s->loaded);
     s->walk++;
     for (int i = phase->first; i < phase->first + phase->n && quad_group(s) >= 0; i++) {
         const Inst *const inst = &s->nest->insts[i];
-        if (is_root_of(inst, phase)) put_quad_loads(s, inst->a), put_quad_loads(s, inst->b);
+        if (is_root_of(inst, phase)) print_quad_loads(s, inst->a), print_quad_loads(s, inst->b);
     }
-    put_line(s, "#pragma unroll");
-    put_open(s, "for (int u = 0; u < %d; u++) {", CUDA_QUAD);
+    print_line(s, "#pragma unroll");
+    print_open(s, "for (int u = 0; u < %d; u++) {", CUDA_QUAD);
     s->in_quad = true;
     const int l = s->shape->n_outer_groups + s->shape->n_s_groups;
-    if (quad_group(s) < 0) put_indices(s, l, s->shape->n_groups, "u < left ? i + u : 0");
-    put_needed(s, phase, TURN_quad);
+    if (quad_group(s) < 0) print_indices(s, l, s->shape->n_groups, "u < left ? i + u : 0");
+    print_needed(s, phase, TURN_quad);
 }
 
-void put_quad_close(CudaSource *s) {
-    put_close(s);
+void print_quad_close(CudaSource *s) {
+    print_close(s);
     s->in_quad = false;
     forget(s, TURN_quad);
 }
 
 /* maps ------------------------------------------------------------------------------------------ */
 
-static void put_store(CudaSource *s, int i, const char *condition) {
+static void print_store(CudaSource *s, int i, const char *condition) {
     const Inst *const inst = &s->nest->insts[i];
     Words words;
-    put_line(s, "%sput_%s(b%d, %s, v%d);", condition, dtype_name(s->bufs[inst->buf].dtype), s->buf_number[inst->buf],
-             words_affine(&words, s, inst->at), inst->a);
+    print_line(s, "%sput_%s(b%d, %s, v%d);", condition, dtype_name(s->bufs[inst->buf].dtype), s->buf_number[inst->buf],
+               words_affine(&words, s, inst->at), inst->a);
 }
 
 /* What one thread of a row writes in place the others read as well: all of them before it does. */
-static void put_meeting(CudaSource *s, const Phase *phase, Turn turn) {
+static void print_meeting(CudaSource *s, const Phase *phase, Turn turn) {
     if (s->shape->mode != CUDA_rows || s->part->task != CUDA_all) return;
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (inst->op != LI_store || s->turn[i] > turn || !nest_loads_from(s->nest, inst->buf)) continue;
-        put_line(s, "__syncwarp();");
+        print_line(s, "__syncwarp();");
         return;
     }
 }
 
 /* Stores of elements that do not differ along the quad group are one thread's. */
-static void put_stores(CudaSource *s, const Phase *phase, Turn turn, const char *condition) {
-    put_meeting(s, phase, turn);
+static void print_stores(CudaSource *s, const Phase *phase, Turn turn, const char *condition) {
+    print_meeting(s, phase, turn);
     for (int i = phase->first; i < phase->first + phase->n; i++)
-        if (s->nest->insts[i].op == LI_store && s->turn[i] <= turn) put_store(s, i, condition);
+        if (s->nest->insts[i].op == LI_store && s->turn[i] <= turn) print_store(s, i, condition);
 }
 
 static bool stores_quads(const CudaSource *s, const Phase *phase) {
@@ -101,89 +102,89 @@ static bool is_quad_store(const CudaSource *s, int i) {
 }
 
 /* Four results at a time, where they lie along one group; else one by one. */
-static void put_quad_stores(CudaSource *s, const Phase *phase, const char *live) {
+static void print_quad_stores(CudaSource *s, const Phase *phase, const char *live) {
     const int end = phase->first + phase->n, group = quad_group(s);
     for (int i = phase->first; i < end && group >= 0; i++)
         if (is_quad_store(s, i))
-            put_line(s, "Four<memory_%s> r%d;", dtype_name(s->bufs[s->nest->insts[i].buf].dtype), i);
-    put_quad_open(s, phase);
+            print_line(s, "Four<memory_%s> r%d;", dtype_name(s->bufs[s->nest->insts[i].buf].dtype), i);
+    print_quad_open(s, phase);
     for (int i = phase->first; i < end; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (!is_quad_store(s, i)) continue;
         if (group >= 0)
-            put_line(s, "r%d.at[u] = to_%s(v%d);", i, dtype_name(s->bufs[inst->buf].dtype), inst->a);
+            print_line(s, "r%d.at[u] = to_%s(v%d);", i, dtype_name(s->bufs[inst->buf].dtype), inst->a);
         else
-            put_store(s, i, s->shape->mode == CUDA_rows ? "if (live && u < left) " : "if (u < left) ");
+            print_store(s, i, s->shape->mode == CUDA_rows ? "if (live && u < left) " : "if (u < left) ");
     }
-    put_quad_close(s);
+    print_quad_close(s);
     for (int i = phase->first; i < end && group >= 0; i++) {
         const Inst *const inst = &s->nest->insts[i];
         Words words, stride;
         if (is_quad_store(s, i))
-            put_line(s, "%sstore_four(b%d + (%s), %s, left, r%d);", live, s->buf_number[inst->buf],
-                     words_affine(&words, s, inst->at), words_int(&stride, quad_stride(s, inst)), i);
+            print_line(s, "%sstore_four(b%d + (%s), %s, left, r%d);", live, s->buf_number[inst->buf],
+                       words_affine(&words, s, inst->at), words_int(&stride, quad_stride(s, inst)), i);
     }
 }
 
 /* In the loop over S, if there is one. */
-void put_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once) {
-    put_stores(s, phase, TURN_s, once);
+void print_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once) {
+    print_stores(s, phase, TURN_s, once);
     if (!stores_quads(s, phase)) return;
-    put_line(s, "#pragma unroll 1");
-    put_open(s, "for (int64_t i = %s4 * t; i < %s; i += 64) {", from, to);
-    put_line(s, "const int left = quad_of(%s - i);", to);
-    put_quad_stores(s, phase, "if (live) ");
-    put_close(s);
+    print_line(s, "#pragma unroll 1");
+    print_open(s, "for (int64_t i = %s4 * t; i < %s; i += 64) {", from, to);
+    print_line(s, "const int left = quad_of(%s - i);", to);
+    print_quad_stores(s, phase, "if (live) ");
+    print_close(s);
 }
 
-void put_s_open(CudaSource *s) {
+void print_s_open(CudaSource *s) {
     const int first = s->shape->n_outer_groups;
     if (!s->shape->n_s_groups) return;
-    put_line(s, "#pragma unroll 1");
-    put_open(s, "for (int64_t s = 0; s < n_s; s++) {");
-    put_indices(s, first, first + s->shape->n_s_groups, "s");
+    print_line(s, "#pragma unroll 1");
+    print_open(s, "for (int64_t s = 0; s < n_s; s++) {");
+    print_indices(s, first, first + s->shape->n_s_groups, "s");
 }
 
-void put_s_close(CudaSource *s) {
-    if (s->shape->n_s_groups) put_close(s);
+void print_s_close(CudaSource *s) {
+    if (s->shape->n_s_groups) print_close(s);
     forget(s, TURN_s);
 }
 
-static void put_inner_map(CudaSource *s, const Phase *phase) {
-    put_s_open(s);
-    put_needed(s, phase, TURN_s);
+static void print_inner_map(CudaSource *s, const Phase *phase) {
+    print_s_open(s);
+    print_needed(s, phase, TURN_s);
     if (s->shape->mode == CUDA_rows)
-        put_row_stores(s, phase, "", "n_l", s->once);
+        print_row_stores(s, phase, "", "n_l", s->once);
     else
-        put_stores(s, phase, TURN_s, "");
-    put_s_close(s);
+        print_stores(s, phase, TURN_s, "");
+    print_s_close(s);
 }
 
-void put_s_stores(CudaSource *s, const Phase *phase) { put_stores(s, phase, TURN_s, ""); }
+void print_s_stores(CudaSource *s, const Phase *phase) { print_stores(s, phase, TURN_s, ""); }
 
-void put_once(CudaSource *s, const Phase *phase) {
-    put_needed(s, phase, TURN_outer);
-    put_stores(s, phase, TURN_outer, s->once);
+void print_once(CudaSource *s, const Phase *phase) {
+    print_needed(s, phase, TURN_outer);
+    print_stores(s, phase, TURN_outer, s->once);
 }
 
-static void put_map(CudaSource *s, const Phase *phase) {
-    put_needed(s, phase, TURN_outer);
+static void print_map(CudaSource *s, const Phase *phase) {
+    print_needed(s, phase, TURN_outer);
     if (s->shape->mode == CUDA_map) {
-        put_stores(s, phase, TURN_s, "if (i == 0) ");
-        if (stores_quads(s, phase)) put_quad_stores(s, phase, "");
+        print_stores(s, phase, TURN_s, "if (i == 0) ");
+        if (stores_quads(s, phase)) print_quad_stores(s, phase, "");
     } else if (phase->over_outer || !s->nest->n_inner) {
-        put_stores(s, phase, TURN_outer, s->once);
+        print_stores(s, phase, TURN_outer, s->once);
     } else {
-        put_inner_map(s, phase);
+        print_inner_map(s, phase);
     }
 }
 
-void put_phases(CudaSource *s) {
+void print_phases(CudaSource *s) {
     for (int p = 0; p < s->nest->n_phases; p++) {
         const Phase *const phase = &s->nest->phases[p];
         if (phase->kind == PHASE_reduce)
-            put_reductions(s, phase);
+            print_reductions(s, phase);
         else
-            put_map(s, phase);
+            print_map(s, phase);
     }
 }

@@ -6,7 +6,7 @@
 
 #include "codegen/cuda/source.h"
 
-void put_line(CudaSource *s, const char *format, ...) {
+void print_line(CudaSource *s, const char *format, ...) {
     char line[1200];
     va_list list;
     va_start(list, format);
@@ -15,7 +15,7 @@ void put_line(CudaSource *s, const char *format, ...) {
     text_printf(s->text, "%*s%s\n", line[0] == '#' ? 0 : 4 * s->indent, "", line);
 }
 
-void put_open(CudaSource *s, const char *format, ...) {
+void print_open(CudaSource *s, const char *format, ...) {
     char line[1200];
     va_list list;
     va_start(list, format);
@@ -24,7 +24,7 @@ void put_open(CudaSource *s, const char *format, ...) {
     text_printf(s->text, "%*s%s\n", 4 * s->indent++, "", line);
 }
 
-void put_close(CudaSource *s) { text_printf(s->text, "%*s}\n", 4 * --s->indent, ""); }
+void print_close(CudaSource *s) { text_printf(s->text, "%*s}\n", 4 * --s->indent, ""); }
 
 typedef struct Printed { /* what follows a name in the program */
     const char *name, *text;
@@ -123,7 +123,7 @@ static bool is_taken(const CudaPrinter *p, const char *name) {
 }
 
 /* The name under which this text stands in the program, where it is put if it does not. NULL: memory is out. */
-static const char *put_named(CudaPrinter *p, const char *head, const char *wanted, const char *text) {
+static const char *print_named(CudaPrinter *p, const char *head, const char *wanted, const char *text) {
     for (int i = 0; i < p->all.n; i++)
         if (!strcmp(p->all.at[i].text, text)) return p->all.at[i].name;
     const char *const name = is_taken(p, wanted) ? arena_printf(p->arena, "%s_%d", wanted, p->all.n) : wanted;
@@ -134,7 +134,7 @@ static const char *put_named(CudaPrinter *p, const char *head, const char *wante
 }
 
 /* The loop IR of a kernel, before its first text. */
-static void put_comment(CudaPrinter *p, const Kernel *kernel) {
+static void print_comment(CudaPrinter *p, const Kernel *kernel) {
     if (p->commented == kernel) return;
     p->commented = kernel;
     text_puts(p->text, "\n/*\n");
@@ -147,15 +147,15 @@ static const char *nest_name(const CudaKernel *of, const CudaPart *part) {
     return name ? name : "nest";
 }
 
-static Status put_alone(CudaPrinter *p, const PartList *list, CudaFunction *out) {
+static Status print_alone(CudaPrinter *p, const PartList *list, CudaFunction *out) {
     PartText part;
     list->at[0].check = 0;
     TRY(part_print(p->arena, list->of, &list->at[0], true, &part));
     int *const arguments = ARENA_ARRAY(p->arena, int, part.n_words + 1);
     if (!arguments) return ST_MEMORY;
     for (int i = 0; i < part.n_words; i++) arguments[i] = i;
-    put_comment(p, list->of->kernel);
-    *out = (CudaFunction){.name = put_named(p, "KERNEL", nest_name(list->of, &list->at[0]), part.at),
+    print_comment(p, list->of->kernel);
+    *out = (CudaFunction){.name = print_named(p, "KERNEL", nest_name(list->of, &list->at[0]), part.at),
                           .n_parts = 1,
                           .parts = list->at,
                           .n_words = part.n_words,
@@ -199,7 +199,7 @@ static Status find_tables(CudaPrinter *p, const PartList *list, TableList *out) 
         if (done[k] || list->at[k].level != step / list->n) continue;
         PartTable *const table = &out->at[out->n++];
         *table =
-            (PartTable){put_named(p, "struct", nest_name(list->of, &list->at[k]), texts[k].at), list->at[k].level, 0};
+            (PartTable){print_named(p, "struct", nest_name(list->of, &list->at[k]), texts[k].at), list->at[k].level, 0};
         if (!table->name) return ST_MEMORY;
         for (int i = k; i < list->n; i++) {
             if (done[i] || list->at[i].level != table->level || strcmp(texts[i].at, texts[k].at)) continue;
@@ -210,25 +210,25 @@ static Status find_tables(CudaPrinter *p, const PartList *list, TableList *out) 
     return ST_OK;
 }
 
-static void put_table_arguments(Text *text, const TableList *tables) {
+static void print_table_arguments(Text *text, const TableList *tables) {
     text_puts(text, "(");
     for (int t = 0; t < tables->n; t++)
         text_printf(text, "const __grid_constant__ Several<%s, %d> n%d,\n    ", tables->at[t].name, tables->at[t].n, t);
     text_puts(text, "int32_t launch, Failed *failed) {\n");
 }
 
-static void put_tables(CudaSource *s, const TableList *tables) {
+static void print_tables(CudaSource *s, const TableList *tables) {
     const int last = tables->at[tables->n - 1].level;
-    put_line(s, last ? "const int block = block_in_order(failed);" : "const int block = blockIdx.x;");
+    print_line(s, last ? "const int block = block_in_order(failed);" : "const int block = blockIdx.x;");
     for (int t = 0, first = 0; t < tables->n; t++) {
         if (tables->at[t].level != tables->at[first].level) first = t;
-        put_open(s, "%sif (block < n%d.end()) {", t ? "else " : "", t);
-        if (tables->at[t].level) put_line(s, "wait_for(n%d.first(), failed);", first);
-        put_line(s, "n%d.run(block, launch, failed);", t);
-        put_close(s);
+        print_open(s, "%sif (block < n%d.end()) {", t ? "else " : "", t);
+        if (tables->at[t].level) print_line(s, "wait_for(n%d.first(), failed);", first);
+        print_line(s, "n%d.run(block, launch, failed);", t);
+        print_close(s);
     }
-    if (last) put_line(s, "block_done(failed);");
-    put_close(s);
+    if (last) print_line(s, "block_done(failed);");
+    print_close(s);
 }
 
 /* Parts of a nest share it. */
@@ -261,24 +261,24 @@ static Status list_words(Arena *arena, const CudaKernel *of, const TableList *ta
     return ST_OK;
 }
 
-static Status put_several(CudaPrinter *p, const PartList *list, CudaFunction *out) {
+static Status print_several(CudaPrinter *p, const PartList *list, CudaFunction *out) {
     TableList tables;
     Text text = {0};
     const int level = list->at[0].level;
     for (int k = 0; k < list->n; k++) list->at[k].level -= level;
-    put_comment(p, list->of->kernel);
+    print_comment(p, list->of->kernel);
     TRY(find_tables(p, list, &tables));
     *out = (CudaFunction){.n_parts = list->n, .parts = tables.parts};
     TRY(list_words(p->arena, list->of, &tables, out));
-    put_table_arguments(&text, &tables);
-    put_tables(&(CudaSource){.text = &text, .indent = 1}, &tables);
+    print_table_arguments(&text, &tables);
+    print_tables(&(CudaSource){.text = &text, .indent = 1}, &tables);
     const char *const body = text.at ? arena_printf(p->arena, "%s", text.at) : NULL;
     text_free(&text);
-    out->name = body ? put_named(p, "KERNEL", list->of->kernel->name, body) : NULL;
+    out->name = body ? print_named(p, "KERNEL", list->of->kernel->name, body) : NULL;
     return out->name ? ST_OK : ST_MEMORY;
 }
 
-static Status put_kernel(CudaPrinter *p, const CudaKernel *of, CudaText *out) {
+static Status print_kernel(CudaPrinter *p, const CudaKernel *of, CudaText *out) {
     int left = 0;
     CudaPart *parts = parts_of(p->arena, of, &left);
     *out = (CudaText){0, ARENA_ARRAY(p->arena, CudaFunction, of->kernel->n_nests + 1)};
@@ -286,7 +286,7 @@ static Status put_kernel(CudaPrinter *p, const CudaKernel *of, CudaText *out) {
     while (left) {
         const PartList list = {of, parts_together(of, parts, left), parts};
         CudaFunction *const function = &out->functions[out->n++];
-        TRY(list.n == 1 ? put_alone(p, &list, function) : put_several(p, &list, function));
+        TRY(list.n == 1 ? print_alone(p, &list, function) : print_several(p, &list, function));
         parts += list.n, left -= list.n;
     }
     return ST_OK;
@@ -294,6 +294,6 @@ static Status put_kernel(CudaPrinter *p, const CudaKernel *of, CudaText *out) {
 
 Status cuda_print(Arena *arena, const CudaKernel *kernels, int n, CudaText *code, Text *text) {
     CudaPrinter p = {.arena = arena, .text = text};
-    for (int k = 0; k < n; k++) TRY(put_kernel(&p, &kernels[k], &code[k]));
+    for (int k = 0; k < n; k++) TRY(print_kernel(&p, &kernels[k], &code[k]));
     return ST_OK;
 }

@@ -57,159 +57,160 @@ static void find_reds(const CudaSource *s, const Phase *phase, CudaReds *reds) {
 }
 
 /* acc = acc with this element. */
-static void put_step(CudaSource *s, const CudaReds *reds, int r, const char *condition, const char *acc,
-                     const char *position) {
+static void print_step(CudaSource *s, const CudaReds *reds, int r, const char *condition, const char *acc,
+                       const char *position) {
     const Inst *const inst = &s->nest->insts[reds->inst[r]];
     const char *const name = reds->name[r];
     const RedKind kind = (RedKind)inst->prim;
     if (kind == RED_dot)
-        put_line(s, "%s%s = chain_%s(v%d, v%d, %s);", condition, acc, stype_name((SType)s->nest->insts[inst->a].type),
-                 inst->a, inst->b, acc);
+        print_line(s, "%s%s = chain_%s(v%d, v%d, %s);", condition, acc, stype_name((SType)s->nest->insts[inst->a].type),
+                   inst->a, inst->b, acc);
     else if (kind == RED_argmax || kind == RED_argmin)
-        put_line(s, "%s%s = join_%s(%s, element_%s(v%d, %s));", condition, acc, name, acc, name, inst->a, position);
+        print_line(s, "%s%s = join_%s(%s, element_%s(v%d, %s));", condition, acc, name, acc, name, inst->a, position);
     else
-        put_line(s, "%s%s = join_%s(%s, v%d);", condition, acc, name, acc, inst->a);
+        print_line(s, "%s%s = join_%s(%s, v%d);", condition, acc, name, acc, inst->a);
 }
 
 /* order L --------------------------------------------------------------------------------------- */
 
-static void put_lanes(CudaSource *s, const CudaReds *reds, int level) {
+static void print_lanes(CudaSource *s, const CudaReds *reds, int level) {
     for (int r = 0; r < reds->n; r++)
-        put_line(s, "red_%s a%d_%d[4] = {start_%s(), start_%s(), start_%s(), start_%s()};", reds->name[r],
-                 reds->inst[r], level, reds->name[r], reds->name[r], reds->name[r], reds->name[r]);
+        print_line(s, "red_%s a%d_%d[4] = {start_%s(), start_%s(), start_%s(), start_%s()};", reds->name[r],
+                   reds->inst[r], level, reds->name[r], reds->name[r], reds->name[r], reds->name[r]);
 }
 
-static void put_trees(CudaSource *s, const CudaReds *reds, int level) {
+static void print_trees(CudaSource *s, const CudaReds *reds, int level) {
     for (int r = 0; r < reds->n; r++) {
         const int i = reds->inst[r];
         if (level == 1)
-            put_line(s, "x%d_1 = tree_%s(a%d_1[0], a%d_1[1], a%d_1[2], a%d_1[3]);", i, reds->name[r], i, i, i, i);
+            print_line(s, "x%d_1 = tree_%s(a%d_1[0], a%d_1[1], a%d_1[2], a%d_1[3]);", i, reds->name[r], i, i, i, i);
         else
-            put_line(s,
-                     "x%d_%d = %s > (int64_t)1 << %d ? tree_%s(a%d_%d[0], a%d_%d[1], a%d_%d[2], a%d_%d[3]) : x%d_%d;",
-                     i, level, reds->count, CHUNK_BITS * (level - 1), reds->name[r], i, level, i, level, i, level, i,
-                     level, i, level - 1);
+            print_line(s,
+                       "x%d_%d = %s > (int64_t)1 << %d ? tree_%s(a%d_%d[0], a%d_%d[1], a%d_%d[2], a%d_%d[3]) : x%d_%d;",
+                       i, level, reds->count, CHUNK_BITS * (level - 1), reds->name[r], i, level, i, level, i, level, i,
+                       level, i, level - 1);
     }
 }
 
 /* The result of the chunk at c<level - 1> is an element of this level. */
-static void put_lane_of_chunk(CudaSource *s, const CudaReds *reds, int level) {
+static void print_lane_of_chunk(CudaSource *s, const CudaReds *reds, int level) {
     const int bits = CHUNK_BITS * (level - 1);
-    put_open(s, "if (%s > (int64_t)1 << %d && t == (int)(c%d >> %d & 15)) {", reds->count, bits, level - 1, bits + 2);
-    put_line(s, "#pragma unroll");
-    put_open(s, "for (int u = 0; u < 4; u++) {");
-    put_open(s, "if (u == (int)(c%d >> %d & 3)) {", level - 1, bits);
+    print_open(s, "if (%s > (int64_t)1 << %d && t == (int)(c%d >> %d & 15)) {", reds->count, bits, level - 1, bits + 2);
+    print_line(s, "#pragma unroll");
+    print_open(s, "for (int u = 0; u < 4; u++) {");
+    print_open(s, "if (u == (int)(c%d >> %d & 3)) {", level - 1, bits);
     for (int r = 0; r < reds->n; r++)
-        put_line(s, "a%d_%d[u] = join_%s(a%d_%d[u], x%d_%d);", reds->inst[r], level, reds->name[r], reds->inst[r],
-                 level, reds->inst[r], level - 1);
-    put_close(s), put_close(s), put_close(s);
+        print_line(s, "a%d_%d[u] = join_%s(a%d_%d[u], x%d_%d);", reds->inst[r], level, reds->name[r], reds->inst[r],
+                   level, reds->inst[r], level - 1);
+    print_close(s), print_close(s), print_close(s);
 }
 
 /* Four elements of a list that lies in a space. */
-static void put_listed(CudaSource *s, const CudaReds *reds) {
-    put_line(s, "#pragma unroll");
-    put_open(s, "for (int u = 0; u < 4; u++) {");
+static void print_listed(CudaSource *s, const CudaReds *reds) {
+    print_line(s, "#pragma unroll");
+    print_open(s, "for (int u = 0; u < 4; u++) {");
     for (int r = 0; r < reds->n; r++) {
         char name[32];
         const int i = reds->inst[r];
         space_name(&(SpaceUse){i, reds->stage}, name);
-        put_line(s, "if (u < left) a%d_1[u] = join_%s(a%d_1[u], %s[base + i + u]);", i, reds->name[r], i, name);
+        print_line(s, "if (u < left) a%d_1[u] = join_%s(a%d_1[u], %s[base + i + u]);", i, reds->name[r], i, name);
     }
-    put_close(s);
+    print_close(s);
 }
 
-static void put_elements(CudaSource *s, const CudaReds *reds) {
-    put_quad_open(s, reds->phase);
+static void print_elements(CudaSource *s, const CudaReds *reds) {
+    print_quad_open(s, reds->phase);
     for (int r = 0; r < reds->n; r++) {
         char acc[32];
         snprintf(acc, sizeof acc, "a%d_1[u]", reds->inst[r]);
-        put_step(s, reds, r, "if (u < left) ", acc, s->shape->n_s_groups ? "s * n_l + i + u" : "i + u");
+        print_step(s, reds, r, "if (u < left) ", acc, s->shape->n_s_groups ? "s * n_l + i + u" : "i + u");
     }
-    put_quad_close(s);
+    print_quad_close(s);
 }
 
-static void put_chunk(CudaSource *s, const CudaReds *reds, const char *from, const char *to) {
-    put_lanes(s, reds, 1);
-    put_line(s, "#pragma unroll 1");
-    put_open(s, "for (int64_t i = %s + 4 * t; i < %s; i += 64) {", from, to);
-    put_line(s, "const int left = quad_of(%s - i);", to);
+static void print_chunk(CudaSource *s, const CudaReds *reds, const char *from, const char *to) {
+    print_lanes(s, reds, 1);
+    print_line(s, "#pragma unroll 1");
+    print_open(s, "for (int64_t i = %s + 4 * t; i < %s; i += 64) {", from, to);
+    print_line(s, "const int left = quad_of(%s - i);", to);
     if (reds->listed)
-        put_listed(s, reds);
+        print_listed(s, reds);
     else
-        put_elements(s, reds);
-    put_close(s);
-    put_trees(s, reds, 1);
+        print_elements(s, reds);
+    print_close(s);
+    print_trees(s, reds, 1);
 }
 
 /* The elements from..to-1, which are one of this level. */
-static void put_level(CudaSource *s, const CudaReds *reds, int level, const char *from, const char *to) {
+static void print_level(CudaSource *s, const CudaReds *reds, int level, const char *from, const char *to) {
     char chunk[16], end[16];
     if (level == 1) {
-        put_chunk(s, reds, from, to);
+        print_chunk(s, reds, from, to);
         return;
     }
     snprintf(chunk, sizeof chunk, "c%d", level - 1);
     snprintf(end, sizeof end, "e%d", level - 1);
-    put_lanes(s, reds, level);
-    put_line(s, "#pragma unroll 1");
-    put_open(s, "for (int64_t %s = %s; %s < %s; %s += (int64_t)1 << %d) {", chunk, from, chunk, to, chunk,
-             CHUNK_BITS * (level - 1));
-    put_line(s, "const int64_t %s = least_of(%s + ((int64_t)1 << %d), %s);", end, chunk, CHUNK_BITS * (level - 1), to);
-    put_level(s, reds, level - 1, chunk, end);
-    put_lane_of_chunk(s, reds, level);
-    put_close(s);
-    put_trees(s, reds, level);
+    print_lanes(s, reds, level);
+    print_line(s, "#pragma unroll 1");
+    print_open(s, "for (int64_t %s = %s; %s < %s; %s += (int64_t)1 << %d) {", chunk, from, chunk, to, chunk,
+               CHUNK_BITS * (level - 1));
+    print_line(s, "const int64_t %s = least_of(%s + ((int64_t)1 << %d), %s);", end, chunk, CHUNK_BITS * (level - 1),
+               to);
+    print_level(s, reds, level - 1, chunk, end);
+    print_lane_of_chunk(s, reds, level);
+    print_close(s);
+    print_trees(s, reds, level);
 }
 
-static void put_order_l(CudaSource *s, const CudaReds *reds) {
+static void print_order_l(CudaSource *s, const CudaReds *reds) {
     for (int r = 0; r < reds->n; r++)
         for (int level = 1; level <= reds->l_levels; level++)
-            put_line(s, "red_%s x%d_%d = start_%s();", reds->name[r], reds->inst[r], level, reds->name[r]);
-    put_level(s, reds, reds->l_levels, "(int64_t)0", reds->count);
+            print_line(s, "red_%s x%d_%d = start_%s();", reds->name[r], reds->inst[r], level, reds->name[r]);
+    print_level(s, reds, reds->l_levels, "(int64_t)0", reds->count);
 }
 
 /* order S --------------------------------------------------------------------------------------- */
 
-static void put_sums(CudaSource *s, const CudaReds *reds) {
+static void print_sums(CudaSource *s, const CudaReds *reds) {
     for (int r = 0; r < reds->n; r++)
         for (int level = 0; level < reds->s_levels; level++)
-            put_line(s, "red_%s q%d_%d = start_%s();", reds->name[r], reds->inst[r], level, reds->name[r]);
+            print_line(s, "red_%s q%d_%d = start_%s();", reds->name[r], reds->inst[r], level, reds->name[r]);
 }
 
 /* After element s of S: full sums go up, unless they are the last. */
-static void put_carry(CudaSource *s, const CudaReds *reds) {
+static void print_carry(CudaSource *s, const CudaReds *reds) {
     if (reds->s_levels == 1) return;
     for (int level = 1; level < reds->s_levels; level++) {
         const int64_t mask = (INT64_C(1) << (S_BITS * level)) - 1;
-        put_open(s, "if ((s & %lld) == %lld%s) {", (long long)mask, (long long)mask,
-                 level == 1 ? " && s + 1 < n_s" : "");
+        print_open(s, "if ((s & %lld) == %lld%s) {", (long long)mask, (long long)mask,
+                   level == 1 ? " && s + 1 < n_s" : "");
         for (int r = 0; r < reds->n; r++)
-            put_line(s, "q%d_%d = join_%s(q%d_%d, q%d_%d), q%d_%d = start_%s();", reds->inst[r], level, reds->name[r],
-                     reds->inst[r], level, reds->inst[r], level - 1, reds->inst[r], level - 1, reds->name[r]);
+            print_line(s, "q%d_%d = join_%s(q%d_%d, q%d_%d), q%d_%d = start_%s();", reds->inst[r], level, reds->name[r],
+                       reds->inst[r], level, reds->inst[r], level - 1, reds->inst[r], level - 1, reds->name[r]);
     }
-    for (int level = 1; level < reds->s_levels; level++) put_close(s);
+    for (int level = 1; level < reds->s_levels; level++) print_close(s);
 }
 
-static void put_sums_end(CudaSource *s, const CudaReds *reds) {
+static void print_sums_end(CudaSource *s, const CudaReds *reds) {
     for (int r = 0; r < reds->n; r++)
         for (int level = 1; level < reds->s_levels; level++)
-            put_line(s, "if (n_s > %lld) q%d_0 = join_%s(q%d_%d, q%d_0);", 1ll << (S_BITS * level), reds->inst[r],
-                     reds->name[r], reds->inst[r], level, reds->inst[r]);
+            print_line(s, "if (n_s > %lld) q%d_0 = join_%s(q%d_%d, q%d_0);", 1ll << (S_BITS * level), reds->inst[r],
+                       reds->name[r], reds->inst[r], level, reds->inst[r]);
 }
 
 /* An element of S: of columns a value, of rows the result of L. */
-static void put_s_step(CudaSource *s, const CudaReds *reds) {
+static void print_s_step(CudaSource *s, const CudaReds *reds) {
     for (int r = 0; r < reds->n; r++) {
         const int i = reds->inst[r];
         char acc[32];
         snprintf(acc, sizeof acc, "q%d_0", i);
         if (s->shape->mode == CUDA_rows)
-            put_line(s, "q%d_0 = n_s > 1 ? join_%s(q%d_0, x%d_%d) : x%d_%d;", i, reds->name[r], i, i, reds->l_levels, i,
-                     reds->l_levels);
+            print_line(s, "q%d_0 = n_s > 1 ? join_%s(q%d_0, x%d_%d) : x%d_%d;", i, reds->name[r], i, i, reds->l_levels,
+                       i, reds->l_levels);
         else
-            put_step(s, reds, r, "", acc, "s");
+            print_step(s, reds, r, "", acc, "s");
     }
-    put_carry(s, reds);
+    print_carry(s, reds);
 }
 
 /* "q3_0", "x3_1": where a reduction's result is when it is done. */
@@ -220,110 +221,110 @@ static void result_words(const CudaReds *reds, int r, bool of_s, char words[32])
         snprintf(words, 32, "x%d_%d", reds->inst[r], reds->l_levels);
 }
 
-static void put_results(CudaSource *s, const CudaReds *reds, bool of_s) {
+static void print_results(CudaSource *s, const CudaReds *reds, bool of_s) {
     for (int r = 0; r < reds->n; r++) {
         const int i = reds->inst[r];
         char value[32];
         result_words(reds, r, of_s, value);
-        put_line(s, "const %s v%d = result_%s(%s);", type_words((SType)s->nest->insts[i].type), i, reds->name[r],
-                 value);
+        print_line(s, "const %s v%d = result_%s(%s);", type_words((SType)s->nest->insts[i].type), i, reds->name[r],
+                   value);
         s->done[i] = true;
     }
 }
 
-void put_reductions(CudaSource *s, const Phase *phase) {
+void print_reductions(CudaSource *s, const Phase *phase) {
     CudaReds reds;
     find_reds(s, phase, &reds);
-    put_needed(s, phase, TURN_outer);
-    if (s->shape->n_s_groups) put_sums(s, &reds);
-    put_s_open(s);
-    put_needed(s, phase, TURN_s);
-    if (s->shape->mode == CUDA_rows) put_order_l(s, &reds);
-    if (s->shape->n_s_groups) put_s_step(s, &reds);
-    put_s_close(s);
-    if (s->shape->n_s_groups) put_sums_end(s, &reds);
-    put_results(s, &reds, s->shape->n_s_groups > 0);
+    print_needed(s, phase, TURN_outer);
+    if (s->shape->n_s_groups) print_sums(s, &reds);
+    print_s_open(s);
+    print_needed(s, phase, TURN_s);
+    if (s->shape->mode == CUDA_rows) print_order_l(s, &reds);
+    if (s->shape->n_s_groups) print_s_step(s, &reds);
+    print_s_close(s);
+    if (s->shape->n_s_groups) print_sums_end(s, &reds);
+    print_results(s, &reds, s->shape->n_s_groups > 0);
 }
 
 /* parts of a reduction ---------------------------------------------------------------------------- */
 
 /* What a task has found goes to its place in the stage's spaces. */
-static void put_left(CudaSource *s, const CudaReds *reds, bool of_s, CudaStage stage) {
+static void print_left(CudaSource *s, const CudaReds *reds, bool of_s, CudaStage stage) {
     for (int r = 0; r < reds->n; r++) {
         char value[32], name[32];
         result_words(reds, r, of_s, value);
         space_name(&(SpaceUse){reds->inst[r], stage}, name);
-        put_line(s, "%s%s[me] = %s;", s->once, name, value);
+        print_line(s, "%s%s[me] = %s;", s->once, name, value);
     }
 }
 
-static void put_whole(CudaSource *s, const CudaReds *reds, bool of_s) {
-    put_results(s, reds, of_s);
+static void print_whole(CudaSource *s, const CudaReds *reds, bool of_s) {
+    print_results(s, reds, of_s);
     for (int r = 0; r < reds->n; r++) {
         char name[32];
         space_name(&(SpaceUse){reds->inst[r], CUDA_results}, name);
-        put_line(s, "%s%s[row] = v%d;", s->once, name, reds->inst[r]);
+        print_line(s, "%s%s[row] = v%d;", s->once, name, reds->inst[r]);
     }
 }
 
-void put_chunk_of_l(CudaSource *s, const Phase *phase) {
+void print_chunk_of_l(CudaSource *s, const Phase *phase) {
     CudaReds reds;
     find_reds(s, phase, &reds);
     reds.l_levels = 1;
     for (int r = 0; r < reds.n; r++)
-        put_line(s, "red_%s x%d_1 = start_%s();", reds.name[r], reds.inst[r], reds.name[r]);
-    put_needed(s, phase, TURN_s);
-    put_chunk(s, &reds, "from", "to");
-    put_left(s, &reds, false, CUDA_of_chunks);
+        print_line(s, "red_%s x%d_1 = start_%s();", reds.name[r], reds.inst[r], reds.name[r]);
+    print_needed(s, phase, TURN_s);
+    print_chunk(s, &reds, "from", "to");
+    print_left(s, &reds, false, CUDA_of_chunks);
 }
 
-void put_chunk_of_s(CudaSource *s, const Phase *phase) {
+void print_chunk_of_s(CudaSource *s, const Phase *phase) {
     CudaReds reds;
     find_reds(s, phase, &reds);
     reds.s_levels = 1;
-    put_needed(s, phase, TURN_outer);
-    put_sums(s, &reds);
-    put_line(s, "#pragma unroll 4");
-    put_open(s, "for (int64_t s = from; s < to; s++) {");
-    put_indices(s, s->shape->n_outer_groups, s->shape->n_groups, "s");
-    put_needed(s, phase, TURN_s);
+    print_needed(s, phase, TURN_outer);
+    print_sums(s, &reds);
+    print_line(s, "#pragma unroll 4");
+    print_open(s, "for (int64_t s = from; s < to; s++) {");
+    print_indices(s, s->shape->n_outer_groups, s->shape->n_groups, "s");
+    print_needed(s, phase, TURN_s);
     for (int r = 0; r < reds.n; r++) {
         char acc[32];
         snprintf(acc, sizeof acc, "q%d_0", reds.inst[r]);
-        put_step(s, &reds, r, "", acc, "s");
+        print_step(s, &reds, r, "", acc, "s");
     }
-    put_close(s);
-    put_left(s, &reds, true, CUDA_of_chunks);
+    print_close(s);
+    print_left(s, &reds, true, CUDA_of_chunks);
 }
 
 static int64_t chunks_at_most(int64_t n, int64_t each) { return n < 0 ? -1 : ceil_div(n, each); }
 
 /* A list of one stands as it is. */
-static void put_single(CudaSource *s, const CudaReds *reds, bool of_s) {
+static void print_single(CudaSource *s, const CudaReds *reds, bool of_s) {
     for (int r = 0; r < reds->n; r++) {
         char value[32], name[32];
         result_words(reds, r, of_s, value);
         space_name(&(SpaceUse){reds->inst[r], reds->stage}, name);
-        put_line(s, "if (%s == 1) %s = %s[base];", reds->count, value, name);
+        print_line(s, "if (%s == 1) %s = %s[base];", reds->count, value, name);
     }
 }
 
-void put_join_l(CudaSource *s, const Phase *phase) {
+void print_join_l(CudaSource *s, const Phase *phase) {
     CudaReds reds;
     const int l = s->shape->n_outer_groups + s->shape->n_s_groups;
     find_reds(s, phase, &reds);
     reds.l_levels = levels_for(chunks_at_most(total_of_groups(s->shape, l, s->shape->n_groups), CHUNK_L), CHUNK_BITS,
                                MOST_L_LEVELS - 1);
     reds.listed = true, reds.stage = CUDA_of_chunks, reds.count = "n_list";
-    put_order_l(s, &reds);
-    put_single(s, &reds, false);
+    print_order_l(s, &reds);
+    print_single(s, &reds, false);
     if (s->part->last)
-        put_whole(s, &reds, false);
+        print_whole(s, &reds, false);
     else
-        put_left(s, &reds, false, CUDA_of_l);
+        print_left(s, &reds, false, CUDA_of_l);
 }
 
-void put_join_s(CudaSource *s, const Phase *phase) {
+void print_join_s(CudaSource *s, const Phase *phase) {
     CudaReds reds;
     const bool rows = s->shape->mode == CUDA_rows;
     const int64_t n =
@@ -331,18 +332,18 @@ void put_join_s(CudaSource *s, const Phase *phase) {
     find_reds(s, phase, &reds);
     reds.s_levels = levels_for(rows ? n : chunks_at_most(n, CHUNK_S), S_BITS, MOST_S_LEVELS);
     reds.stage = rows ? CUDA_of_l : CUDA_of_chunks, reds.count = "n_s";
-    put_sums(s, &reds);
-    put_line(s, "#pragma unroll 8");
-    put_open(s, "for (int64_t s = 0; s < n_s; s++) {");
+    print_sums(s, &reds);
+    print_line(s, "#pragma unroll 8");
+    print_open(s, "for (int64_t s = 0; s < n_s; s++) {");
     for (int r = 0; r < reds.n; r++) {
         char name[32];
         const int i = reds.inst[r];
         space_name(&(SpaceUse){i, reds.stage}, name);
-        put_line(s, "q%d_0 = join_%s(q%d_0, %s[base + s * step]);", i, reds.name[r], i, name);
+        print_line(s, "q%d_0 = join_%s(q%d_0, %s[base + s * step]);", i, reds.name[r], i, name);
     }
-    put_carry(s, &reds);
-    put_close(s);
-    put_sums_end(s, &reds);
-    put_single(s, &reds, true);
-    put_whole(s, &reds, true);
+    print_carry(s, &reds);
+    print_close(s);
+    print_sums_end(s, &reds);
+    print_single(s, &reds, true);
+    print_whole(s, &reds, true);
 }

@@ -48,9 +48,9 @@ typedef struct PartText {
 } PartText;
 
 /* program.c */
-void put_line(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3);
-void put_open(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3); /* a line that ends in { */
-void put_close(CudaSource *s);
+void print_line(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3);
+void print_open(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3); /* a line that ends in { */
+void print_close(CudaSource *s);
 
 /* part.c */
 int part_words(const Kernel *kernel, const Nest *nest, CudaTask task); /* at most */
@@ -66,42 +66,42 @@ const char *words_extent(Words *words, const CudaSource *s, int first, int last)
 const char *type_words(SType type);                                               /* "v_f32" */
 void turns_find(CudaSource *s);
 /* The values of `inst` and what it needs, as far as this turn has them. */
-void put_value(CudaSource *s, int inst, Turn turn);
+void print_value(CudaSource *s, int inst, Turn turn);
 void forget(CudaSource *s, Turn from); /* values of this turn and later ones go out of scope */
 /* "const int64_t d0 = ...": the indices of groups first..last-1 at position `from` of them all. */
-void put_indices(CudaSource *s, int first, int last, const char *from);
+void print_indices(CudaSource *s, int first, int last, const char *from);
 
 /* split.c */
 void split_nest(const CudaKernel *of, const CudaPart *like, CudaPart *parts,
                 int *n); /* like: nest, level, check, shape */
 bool split_wanted(const CudaKernel *of, const Nest *nest, const CudaShape *shape, const int64_t *extent);
-void put_task(CudaSource *s);
+void print_task(CudaSource *s);
 int split_spaces(const Nest *nest, const CudaPart *part, SpaceUse *out); /* room for all reductions thrice */
 void space_name(const SpaceUse *use, char name[32]);
 int space_bytes_of(const Nest *nest, const SpaceUse *use);
 void space_type(const Nest *nest, const SpaceUse *use, char type[32]);
 
 /* phase.c */
-void put_phases(CudaSource *s);
-void put_once(CudaSource *s, const Phase *phase); /* a map over outer */
+void print_phases(CudaSource *s);
+void print_once(CudaSource *s, const Phase *phase); /* a map over outer */
 /* Stores along from..to-1 of a row's L; what does not differ along it under `once`. */
-void put_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once);
-void put_s_stores(CudaSource *s, const Phase *phase);
+void print_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once);
+void print_s_stores(CudaSource *s, const Phase *phase);
 int quad_group(const CudaSource *s); /* whose elements a thread has four of; -1: none, or several dims */
 /* The values that the phase's stores or reductions need, of this turn and earlier ones. */
-void put_needed(CudaSource *s, const Phase *phase, Turn turn);
+void print_needed(CudaSource *s, const Phase *phase, Turn turn);
 /* A loop over the four elements at `i`, of which `left` exist: loads before it, values in it. */
-void put_quad_open(CudaSource *s, const Phase *phase);
-void put_quad_close(CudaSource *s);
+void print_quad_open(CudaSource *s, const Phase *phase);
+void print_quad_close(CudaSource *s);
 /* The loop over S, where there is one. */
-void put_s_open(CudaSource *s);
-void put_s_close(CudaSource *s);
+void print_s_open(CudaSource *s);
+void print_s_close(CudaSource *s);
 
 /* reduce.c */
-void put_reductions(CudaSource *s, const Phase *phase);
-void put_chunk_of_l(CudaSource *s, const Phase *phase); /* from..to-1, to its space at `me` */
-void put_chunk_of_s(CudaSource *s, const Phase *phase);
-void put_join_l(CudaSource *s, const Phase *phase); /* n_list results from `base` on */
-void put_join_s(CudaSource *s, const Phase *phase); /* n_s results from `base` on, `step` apart */
+void print_reductions(CudaSource *s, const Phase *phase);
+void print_chunk_of_l(CudaSource *s, const Phase *phase); /* from..to-1, to its space at `me` */
+void print_chunk_of_s(CudaSource *s, const Phase *phase);
+void print_join_l(CudaSource *s, const Phase *phase); /* n_list results from `base` on */
+void print_join_s(CudaSource *s, const Phase *phase); /* n_s results from `base` on, `step` apart */
 
 #endif

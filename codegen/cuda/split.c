@@ -105,97 +105,98 @@ int split_spaces(const Nest *nest, const CudaPart *part, SpaceUse *out) {
 
 /* text -------------------------------------------------------------------------------------------- */
 
-static void put_sizes(CudaSource *s) {
+static void print_sizes(CudaSource *s) {
     Words words;
     const int outer = s->shape->n_outer_groups, l = outer + s->shape->n_s_groups;
-    put_line(s, "const int64_t n_outer = %s;", words_extent(&words, s, 0, outer));
+    print_line(s, "const int64_t n_outer = %s;", words_extent(&words, s, 0, outer));
     if (l > outer && s->part->task != CUDA_once)
-        put_line(s,
-                 s->part->task == CUDA_join_s && s->shape->mode == CUDA_columns ? "const int64_t n_s = (%s + 63) >> 6;"
-                                                                                : "const int64_t n_s = %s;",
-                 words_extent(&words, s, outer, l));
+        print_line(s,
+                   s->part->task == CUDA_join_s && s->shape->mode == CUDA_columns
+                       ? "const int64_t n_s = (%s + 63) >> 6;"
+                       : "const int64_t n_s = %s;",
+                   words_extent(&words, s, outer, l));
     if (l < s->shape->n_groups && s->part->task != CUDA_once && s->part->task != CUDA_join_s)
-        put_line(s, "const int64_t n_l = %s, n_list = (n_l + 1023) >> 10;",
-                 words_extent(&words, s, l, s->shape->n_groups));
+        print_line(s, "const int64_t n_l = %s, n_list = (n_l + 1023) >> 10;",
+                   words_extent(&words, s, l, s->shape->n_groups));
 }
 
 /* 16 threads a task: `row`, `s`; of chunks from..to-1 of L, of a list where it begins. */
-static void put_place_of_rows(CudaSource *s) {
+static void print_place_of_rows(CudaSource *s) {
     const bool chunks = s->part->task != CUDA_join_l, has_s = s->shape->n_s_groups > 0;
-    put_line(s, "const int t = threadIdx.x & 15;");
-    put_line(s, "const int64_t me = thread_of(block) >> 4;");
-    put_line(s, "const bool live = me < n_outer%s%s;", has_s ? " * n_s" : "", chunks ? " * n_list" : "");
-    put_line(s, "int64_t w = live ? me : 0;");
+    print_line(s, "const int t = threadIdx.x & 15;");
+    print_line(s, "const int64_t me = thread_of(block) >> 4;");
+    print_line(s, "const bool live = me < n_outer%s%s;", has_s ? " * n_s" : "", chunks ? " * n_list" : "");
+    print_line(s, "int64_t w = live ? me : 0;");
     if (chunks)
-        put_line(s, "const int64_t from = remainder_of(&w, n_list) << 10, to = least_of(from + 1024, n_l);");
+        print_line(s, "const int64_t from = remainder_of(&w, n_list) << 10, to = least_of(from + 1024, n_l);");
     else
-        put_line(s, "const int64_t base = w * n_list;");
-    if (has_s) put_line(s, "const int64_t s = remainder_of(&w, n_s);");
-    put_line(s, "const int64_t row = w;");
+        print_line(s, "const int64_t base = w * n_list;");
+    if (has_s) print_line(s, "const int64_t s = remainder_of(&w, n_s);");
+    print_line(s, "const int64_t row = w;");
 }
 
 /* A thread a task: `row`; of chunks from..to-1 of S, of a list where it begins and how far its elements are apart. */
-static void put_place_of_threads(CudaSource *s) {
+static void print_place_of_threads(CudaSource *s) {
     const bool chunks = s->part->task == CUDA_chunks || s->part->task == CUDA_elements;
-    put_line(s, "const int64_t me = thread_of(block);");
-    put_line(s, "if (me >= n_outer%s) return;", chunks ? " * ((n_s + 63) >> 6)" : "");
-    put_line(s, chunks ? "int64_t w = me;" : "const int64_t row = me;");
+    print_line(s, "const int64_t me = thread_of(block);");
+    print_line(s, "if (me >= n_outer%s) return;", chunks ? " * ((n_s + 63) >> 6)" : "");
+    print_line(s, chunks ? "int64_t w = me;" : "const int64_t row = me;");
     if (chunks) {
-        put_line(s, "const int64_t row = remainder_of(&w, n_outer);");
-        put_line(s, "const int64_t from = w << 6, to = least_of(from + 64, n_s);");
+        print_line(s, "const int64_t row = remainder_of(&w, n_outer);");
+        print_line(s, "const int64_t from = w << 6, to = least_of(from + 64, n_s);");
     } else if (s->part->task == CUDA_join_s) {
         const bool rows = s->shape->mode == CUDA_rows;
-        put_line(s, "const int64_t base = %s, step = %s;", rows ? "row * n_s" : "row", rows ? "1" : "n_outer");
+        print_line(s, "const int64_t base = %s, step = %s;", rows ? "row * n_s" : "row", rows ? "1" : "n_outer");
     }
 }
 
-static void put_after(CudaSource *s) {
-    for (int p = s->part->phase + 1; p <= s->part->phase + s->part->n_after; p++) put_once(s, &s->nest->phases[p]);
+static void print_after(CudaSource *s) {
+    for (int p = s->part->phase + 1; p <= s->part->phase + s->part->n_after; p++) print_once(s, &s->nest->phases[p]);
 }
 
-static void put_elements_of_s(CudaSource *s, const Phase *phase) {
+static void print_elements_of_s(CudaSource *s, const Phase *phase) {
     const int outer = s->shape->n_outer_groups;
-    put_needed(s, phase, TURN_outer);
-    put_line(s, "#pragma unroll 1");
-    put_open(s, "for (int64_t s = from; s < to; s++) {");
-    put_indices(s, outer, s->shape->n_groups, "s");
-    put_needed(s, phase, TURN_s);
-    put_s_stores(s, phase);
-    put_close(s);
+    print_needed(s, phase, TURN_outer);
+    print_line(s, "#pragma unroll 1");
+    print_open(s, "for (int64_t s = from; s < to; s++) {");
+    print_indices(s, outer, s->shape->n_groups, "s");
+    print_needed(s, phase, TURN_s);
+    print_s_stores(s, phase);
+    print_close(s);
 }
 
-static void put_of_rows(CudaSource *s, const Phase *phase) {
+static void print_of_rows(CudaSource *s, const Phase *phase) {
     const int outer = s->shape->n_outer_groups;
-    put_needed(s, phase, TURN_outer);
-    if (s->shape->n_s_groups) put_indices(s, outer, outer + s->shape->n_s_groups, "s");
-    put_needed(s, phase, TURN_s);
+    print_needed(s, phase, TURN_outer);
+    if (s->shape->n_s_groups) print_indices(s, outer, outer + s->shape->n_s_groups, "s");
+    print_needed(s, phase, TURN_s);
     if (s->part->task == CUDA_chunks)
-        put_chunk_of_l(s, phase);
+        print_chunk_of_l(s, phase);
     else
-        put_row_stores(s, phase, "from + ", "to", "if (live && t == 0 && from == 0) ");
+        print_row_stores(s, phase, "from + ", "to", "if (live && t == 0 && from == 0) ");
 }
 
-void put_task(CudaSource *s) {
+void print_task(CudaSource *s) {
     const CudaTask task = s->part->task;
     const Phase *const phase = &s->nest->phases[s->part->phase];
     const bool rows = s->shape->mode == CUDA_rows && task != CUDA_join_s && task != CUDA_once;
-    put_sizes(s);
+    print_sizes(s);
     if (rows)
-        put_place_of_rows(s);
+        print_place_of_rows(s);
     else
-        put_place_of_threads(s);
-    put_indices(s, 0, s->shape->n_outer_groups, "row");
+        print_place_of_threads(s);
+    print_indices(s, 0, s->shape->n_outer_groups, "row");
     if (task == CUDA_join_l)
-        put_join_l(s, phase);
+        print_join_l(s, phase);
     else if (task == CUDA_join_s)
-        put_join_s(s, phase);
+        print_join_s(s, phase);
     else if (task == CUDA_once)
-        put_once(s, phase);
+        print_once(s, phase);
     else if (rows)
-        put_of_rows(s, phase);
+        print_of_rows(s, phase);
     else if (task == CUDA_chunks)
-        put_chunk_of_s(s, phase);
+        print_chunk_of_s(s, phase);
     else
-        put_elements_of_s(s, phase);
-    put_after(s);
+        print_elements_of_s(s, phase);
+    print_after(s);
 }

@@ -106,7 +106,7 @@ void forget(CudaSource *s, Turn from) {
 
 /* instructions ---------------------------------------------------------------------------------- */
 
-static void put_float(Text *text, SType type, double value) {
+static void print_float(Text *text, SType type, double value) {
     if (type == S_f32 && isfinite(value)) {
         text_printf(text, "%af", (double)(float)value);
     } else if (isfinite(value)) {
@@ -123,12 +123,12 @@ static void put_float(Text *text, SType type, double value) {
     }
 }
 
-static void put_const(CudaSource *s, const Inst *inst) {
+static void print_const(CudaSource *s, const Inst *inst) {
     const SType type = (SType)inst->type;
     if (type == S_f32 && isfinite(inst->f) && !isfinite((float)inst->f))
-        put_float(s->text, type, (double)(float)inst->f);
+        print_float(s->text, type, (double)(float)inst->f);
     else if (type == S_f32 || type == S_f64)
-        put_float(s->text, type, inst->f);
+        print_float(s->text, type, inst->f);
     else if (type == S_b)
         text_printf(s->text, "%d", inst->i != 0);
     else if (inst->i == INT64_MIN)
@@ -137,7 +137,7 @@ static void put_const(CudaSource *s, const Inst *inst) {
         text_printf(s->text, "(%s)%" PRId64 "LL", type_words(type), inst->i);
 }
 
-static void put_prim(CudaSource *s, const Inst *inst) {
+static void print_prim(CudaSource *s, const Inst *inst) {
     const int typed = inst->prim == PRIM_select ? inst->b : inst->a;
     text_printf(s->text, "vec_%s_%s(v%d", prim_name((Prim)inst->prim), stype_name((SType)s->nest->insts[typed].type),
                 inst->a);
@@ -148,7 +148,7 @@ static void put_prim(CudaSource *s, const Inst *inst) {
 
 static const char *dtype_at(const CudaSource *s, const Inst *inst) { return dtype_name(s->bufs[inst->buf].dtype); }
 
-static void put_load(CudaSource *s, const Inst *inst, int i) {
+static void print_load(CudaSource *s, const Inst *inst, int i) {
     Words words;
     if (s->in_quad && quad_group(s) >= 0)
         text_printf(s->text, "of_%s(l%d.at[u])", dtype_at(s, inst), i);
@@ -158,26 +158,26 @@ static void put_load(CudaSource *s, const Inst *inst, int i) {
 }
 
 /* The index as it is used, or -1: it is out of bounds, or the element does not exist. */
-static void put_index(CudaSource *s, const Inst *inst, int i) {
+static void print_index(CudaSource *s, const Inst *inst, int i) {
     Words bound;
-    put_line(s, "const int64_t x%d = %schecked(v%d, %s, %s, %s, launch, %s%d, failed)%s;", i,
-             s->in_quad ? "u < left ? " : "", inst->a, words_int(&bound, inst->bound),
-             inst->wrap_negative ? "true" : "false", s->live, s->alone ? "" : "(int)check + ", i,
-             s->in_quad ? " : -1" : "");
+    print_line(s, "const int64_t x%d = %schecked(v%d, %s, %s, %s, launch, %s%d, failed)%s;", i,
+               s->in_quad ? "u < left ? " : "", inst->a, words_int(&bound, inst->bound),
+               inst->wrap_negative ? "true" : "false", s->live, s->alone ? "" : "(int)check + ", i,
+               s->in_quad ? " : -1" : "");
 }
 
-static void put_gather(CudaSource *s, const Inst *inst, int i) {
+static void print_gather(CudaSource *s, const Inst *inst, int i) {
     Words words, scale;
     text_printf(s->text, "x%d < 0 ? (%s)0 : get_%s(b%d, %s + %s * x%d)", i, type_words((SType)inst->type),
                 dtype_at(s, inst), s->buf_number[inst->buf], words_affine(&words, s, inst->at),
                 words_int(&scale, inst->scale), i);
 }
 
-static void put_expression(CudaSource *s, const Inst *inst, int i) {
+static void print_expression(CudaSource *s, const Inst *inst, int i) {
     Words words;
     switch ((LoopOp)inst->op) {
     case LI_const:
-        put_const(s, inst);
+        print_const(s, inst);
         break;
     case LI_param:
         text_printf(s->text, inst->type == S_f64 ? "double_of(p%d)" : "p%d", inst->param);
@@ -186,10 +186,10 @@ static void put_expression(CudaSource *s, const Inst *inst, int i) {
         text_puts(s->text, words_affine(&words, s, inst->at));
         break;
     case LI_load:
-        put_load(s, inst, i);
+        print_load(s, inst, i);
         break;
     case LI_gather:
-        put_gather(s, inst, i);
+        print_gather(s, inst, i);
         break;
     case LI_cast:
         if (s->nest->insts[inst->a].type == inst->type)
@@ -199,7 +199,7 @@ static void put_expression(CudaSource *s, const Inst *inst, int i) {
                         stype_name((SType)inst->type), inst->a);
         break;
     case LI_prim:
-        put_prim(s, inst);
+        print_prim(s, inst);
         break;
     case LI_reduce:
     case LI_store:
@@ -208,45 +208,45 @@ static void put_expression(CudaSource *s, const Inst *inst, int i) {
 }
 
 /* Operands have been put. */
-static void put_one(CudaSource *s, int i) {
+static void print_one(CudaSource *s, int i) {
     const Inst *const inst = &s->nest->insts[i];
     s->done[i] = true;
-    if (inst->op == LI_gather) put_index(s, inst, i);
+    if (inst->op == LI_gather) print_index(s, inst, i);
     text_printf(s->text, "%*sconst %s v%d = ", 4 * s->indent, "", type_words((SType)inst->type), i);
-    put_expression(s, inst, i);
+    print_expression(s, inst, i);
     text_puts(s->text, ";\n");
 }
 
 /* The result of a reduction that another part has made. */
-static void put_result(CudaSource *s, int i) {
+static void print_result(CudaSource *s, int i) {
     char name[32];
     space_name(&(SpaceUse){i, CUDA_results}, name);
     s->done[i] = true;
-    put_line(s, "const %s v%d = %s[row];", type_words((SType)s->nest->insts[i].type), i, name);
+    print_line(s, "const %s v%d = %s[row];", type_words((SType)s->nest->insts[i].type), i, name);
 }
 
-void put_value(CudaSource *s, int i, Turn turn) {
+void print_value(CudaSource *s, int i, Turn turn) {
     if (i < 0 || s->done[i] || s->walked[i] == s->walk) return;
     const Inst *const inst = &s->nest->insts[i];
     s->walked[i] = s->walk;
     if (inst->op == LI_reduce) {
-        if (s->part->task != CUDA_all) put_result(s, i);
+        if (s->part->task != CUDA_all) print_result(s, i);
         return;
     }
-    put_value(s, inst->a, turn), put_value(s, inst->b, turn), put_value(s, inst->c, turn);
-    if (s->turn[i] <= turn && inst->op != LI_store) put_one(s, i);
+    print_value(s, inst->a, turn), print_value(s, inst->b, turn), print_value(s, inst->c, turn);
+    if (s->turn[i] <= turn && inst->op != LI_store) print_one(s, i);
 }
 
-void put_indices(CudaSource *s, int first, int last, const char *from) {
+void print_indices(CudaSource *s, int first, int last, const char *from) {
     Words words;
     if (first == last) return;
-    if (last - first > 1) put_line(s, "int64_t w%d = %s;", first, from);
+    if (last - first > 1) print_line(s, "int64_t w%d = %s;", first, from);
     for (int g = last - 1; g > first; g--) {
-        put_line(s, "const int64_t n%d = %s, d%d = remainder_of(&w%d, n%d);", g, words_extent(&words, s, g, g + 1), g,
-                 first, g);
+        print_line(s, "const int64_t n%d = %s, d%d = remainder_of(&w%d, n%d);", g, words_extent(&words, s, g, g + 1), g,
+                   first, g);
     }
     if (last - first > 1)
-        put_line(s, "const int64_t d%d = w%d;", first, first);
+        print_line(s, "const int64_t d%d = w%d;", first, first);
     else
-        put_line(s, "const int64_t d%d = %s;", first, from);
+        print_line(s, "const int64_t d%d = %s;", first, from);
 }

@@ -71,25 +71,25 @@ static Figures figures_of(const BenchReport *r, const BenchProbes *probes) {
 
 static bool was_taken(const Figure *figure) { return figure->value > 0 || figure->zero; }
 
-static void put_figure(Text *text, const Figure *figure) {
+static void print_figure(Text *text, const Figure *figure) {
     const bool whole = double_is_i64(figure->value);
     text_printf(text, whole ? "%.0f" : "%.6g", figure->value);
 }
 
-static void put_json(Text *text, const char *name, const Figures *all, int threads) {
+static void print_json(Text *text, const char *name, const Figures *all, int threads) {
     text_puts(text, "{\"peer\": \"sinter\", \"row\": ");
     text_json_string(text, name);
     text_printf(text, ", \"threads\": %d", threads);
     for (int i = 0; i < all->n; i++) {
         if (!was_taken(&all->at[i])) continue;
         text_printf(text, ", \"%s\": ", all->at[i].key);
-        put_figure(text, &all->at[i]);
+        print_figure(text, &all->at[i]);
     }
     text_puts(text, "}\n");
 }
 
 /* A name with a comma or a quote is quoted (RFC 4180). */
-static void put_csv_name(Text *text, const char *name) {
+static void print_csv_name(Text *text, const char *name) {
     if (!strpbrk(name, ",\"\n")) {
         text_puts(text, name);
         return;
@@ -99,31 +99,31 @@ static void put_csv_name(Text *text, const char *name) {
     text_puts(text, "\"");
 }
 
-static void put_csv(Text *text, const char *name, const Figures *all, int threads) {
-    put_csv_name(text, name);
+static void print_csv(Text *text, const char *name, const Figures *all, int threads) {
+    print_csv_name(text, name);
     text_printf(text, ",%d", threads);
     for (int i = 0; i < all->n; i++) {
         text_puts(text, ",");
-        if (was_taken(&all->at[i])) put_figure(text, &all->at[i]);
+        if (was_taken(&all->at[i])) print_figure(text, &all->at[i]);
     }
     text_puts(text, "\n");
 }
 
 /* Text --------------------------------------------------------------------------------------- */
 
-static void put_rate(Text *text, const BenchReport *r) {
+static void print_rate(Text *text, const BenchReport *r) {
     const double rate = (double)r->moved_bytes / r->compiled.median * 1e-6;
     text_printf(text, "  %.0f GB/s, %.0f %% of a copy's %.0f", rate, 100 * rate / r->copy_gbs, r->copy_gbs);
 }
 
-static void put_product(Text *text, const BenchReport *r) {
+static void print_product(Text *text, const BenchReport *r) {
     const double flops = (double)r->product_flops;
     text_printf(text, "  %.0f GFLOP/s, %.0f %% of the probe in turn with it, %.0f %% best of best",
                 flops / r->compiled.median * 1e-6, flops / r->compiled.median * 1e-4 / r->fma,
                 flops / r->compiled.min * 1e-4 / r->fma_best);
 }
 
-static void put_pair(Text *text, const BenchReport *r) {
+static void print_pair(Text *text, const BenchReport *r) {
     text_printf(text, "eager %9.4f ms  compiled %9.4f ms (min %.4f, p90 %.4f, spread %.0f %%)", r->eager.median,
                 r->compiled.median, r->compiled.min, r->compiled.p90, 100 * r->compiled.spread);
     text_printf(text, "  %.2f times as fast (%.2f to %.2f)", r->speedup.median, r->speedup.low, r->speedup.high);
@@ -131,11 +131,11 @@ static void put_pair(Text *text, const BenchReport *r) {
     text_printf(text, "  kernels %lld  %lld bytes moved, %lld saved  peak bytes %lld, eager %lld  share %.2f",
                 (long long)r->kernels, (long long)r->moved_bytes, (long long)r->saved_bytes, (long long)r->peak,
                 (long long)r->eager_peak, r->share);
-    if (r->product_flops) put_product(text, r);
-    if (r->copy_gbs > 0) put_rate(text, r);
+    if (r->product_flops) print_product(text, r);
+    if (r->copy_gbs > 0) print_rate(text, r);
 }
 
-static void put_text(Text *text, const char *name, const BenchReport *r) {
+static void print_text(Text *text, const char *name, const BenchReport *r) {
     text_printf(text, "%-30s ", name);
     if (r->op.n)
         text_printf(text, "%10.1f ns per op (min %.1f, p90 %.1f, spread %.0f %%)", r->op.median, r->op.min, r->op.p90,
@@ -151,13 +151,13 @@ static void put_text(Text *text, const char *name, const BenchReport *r) {
         text_printf(text, "plan and code %.3f ms where another process compiled it (min %.3f), %.1f ms by itself",
                     r->warm.ms, r->warm.min_ms, r->warm.cold_ms);
     else
-        put_pair(text, r);
+        print_pair(text, r);
     text_puts(text, "\n");
 }
 
 /* Markdown ------------------------------------------------------------------------------------ */
 
-static void put_markdown(Text *text, const char *name, const BenchReport *r) {
+static void print_markdown(Text *text, const char *name, const BenchReport *r) {
     text_printf(text, "| %s | ", name);
     if (r->op.n)
         text_printf(text, "%.1f ns an op | | | %.0f %% | |\n", r->op.median, 100 * r->op.spread);
@@ -199,10 +199,10 @@ void bench_print_head(BenchFormat format, const BenchProbes *p) {
 void bench_print_row(BenchFormat format, const char *name, const BenchReport *report, const BenchProbes *probes) {
     const Figures all = figures_of(report, probes);
     Text text = {0};
-    if (format == FORMAT_text) put_text(&text, name, report);
-    if (format == FORMAT_json) put_json(&text, name, &all, probes->threads);
-    if (format == FORMAT_csv) put_csv(&text, name, &all, probes->threads);
-    if (format == FORMAT_markdown) put_markdown(&text, name, report);
+    if (format == FORMAT_text) print_text(&text, name, report);
+    if (format == FORMAT_json) print_json(&text, name, &all, probes->threads);
+    if (format == FORMAT_csv) print_csv(&text, name, &all, probes->threads);
+    if (format == FORMAT_markdown) print_markdown(&text, name, report);
     fputs(text_str(&text), stdout);
     fflush(stdout);
     text_free(&text);

@@ -60,7 +60,7 @@ static double x_of(const SizeAxes *axes, int64_t size) {
 /* What is above the picture is at its upper edge. */
 static double y_of(const SizeAxes *axes, double times) { return BOTTOM - fmin(times / axes->most, 1) * (BOTTOM - TOP); }
 
-static void put_axes(Text *svg, const SizeAxes *axes, const SizePoint *points, int n) {
+static void print_axes(Text *svg, const SizeAxes *axes, const SizePoint *points, int n) {
     for (int i = 0; i <= 4; i++) {
         const double times = axes->most * i / 4, y = y_of(axes, times);
         text_printf(svg, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", LEFT, y, RIGHT, y);
@@ -74,7 +74,7 @@ static void put_axes(Text *svg, const SizeAxes *axes, const SizePoint *points, i
                 LEFT, one, RIGHT, one);
 }
 
-static void put_points(Text *svg, const SizeAxes *axes, const SizePoint *points, int n) {
+static void print_points(Text *svg, const SizeAxes *axes, const SizePoint *points, int n) {
     text_puts(svg, "<polyline fill=\"none\" stroke=\"#06c\" points=\"");
     for (int i = 0; i < n; i++)
         text_printf(svg, "%s%.1f,%.1f", i ? " " : "", x_of(axes, points[i].size), y_of(axes, points[i].speedup.median));
@@ -100,8 +100,8 @@ Status curve_svg(const char *path, const char *name, const SizePoint *points, in
     text_printf(&svg, "<text x=\"%d\" y=\"24\">", LEFT);
     svg_words(&svg, name);
     text_puts(&svg, ": times as fast as eager, by size</text>\n");
-    put_axes(&svg, &axes, points, n);
-    put_points(&svg, &axes, points, n);
+    print_axes(&svg, &axes, points, n);
+    print_points(&svg, &axes, points, n);
     text_puts(&svg, "</svg>\n");
     return svg_write(path, &svg);
 }

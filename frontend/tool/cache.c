@@ -33,7 +33,7 @@ static void look_at_all(CacheView *v, void (*show)(CacheView *v, const DiskFile 
     }
 }
 
-static void put_string(Text *text, const char *key, const char *value) {
+static void print_string(Text *text, const char *key, const char *value) {
     text_printf(text, ", \"%s\": ", key);
     text_json_string(text, value);
 }
@@ -53,8 +53,8 @@ static void show_entry(CacheView *v, const DiskFile *file, const DiskLook *look)
     text_puts(&v->text, v->text.n > 1 ? ",\n {\"name\": " : "{\"name\": ");
     text_json_string(&v->text, file->name);
     text_printf(&v->text, ", \"bytes\": %lld, \"used\": %lld", (long long)file->bytes, (long long)file->used.tv_sec);
-    put_string(&v->text, "state", state_names[look->state]);
-    put_string(&v->text, look->state == DISK_whole ? "of" : "why", what);
+    print_string(&v->text, "state", state_names[look->state]);
+    print_string(&v->text, look->state == DISK_whole ? "of" : "why", what);
     text_puts(&v->text, "}");
 }
 

@@ -103,7 +103,7 @@ static void counts_print(Text *text, const CaseCounts *counts) {
         text_printf(text, "%s\"%s\": %lld", i ? ", " : "", fields[i].name, (long long)fields[i].count);
 }
 
-static void print_json(CasesReport *report, const CaseCounts *totals) {
+static void print_cases_json(CasesReport *report, const CaseCounts *totals) {
     Text text = {0};
     text_puts(&text, "{");
     counts_print(&text, totals);
@@ -210,7 +210,7 @@ int command_cases(const Command *self, int argc, char **argv) {
             code = report_error(error_pending() == ST_PARSE ? EXIT_wrong : EXIT_environment);
     qsort(report.overloads, (size_t)report.n_overloads, sizeof *report.overloads, by_name);
     if (report.json)
-        print_json(&report, &totals);
+        print_cases_json(&report, &totals);
     else
         print_lines(&report, &totals);
     const int unlike = report.edges_path ? print_unlike(&report) : 0;

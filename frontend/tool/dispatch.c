@@ -181,7 +181,7 @@ static Visits predict(const OpRow *row, uint64_t keys) {
     return visits;
 }
 
-static void put_visits(const OpRow *row, const Visits *visits, Text *text) {
+static void print_visits(const OpRow *row, const Visits *visits, Text *text) {
     text_printf(text, "%s:", row->name);
     for (int i = 0; i < visits->n; i++) text_printf(text, "%s %s", i ? "," : "", key_name(visits->at[i]));
 }
@@ -195,7 +195,7 @@ static void print_prediction(const DispatchJob *job, const Visits *visits) {
                  {"modes add", state->include},
                  {"modes take away", state->exclude}};
     Text text = {0};
-    put_visits(job->row, visits, &text);
+    print_visits(job->row, visits, &text);
     text_printf(&text, ", %s\n", visits->end ? visits->end : "and then there is no key: it is an error");
     for (int i = 0; i < COUNT_OF(lines); i++) {
         text_printf(&text, "  %s: ", lines[i].what);
@@ -210,7 +210,7 @@ static void print_prediction(const DispatchJob *job, const Visits *visits) {
 
 typedef struct Traced {
     char head[128]; /* "aten::mul.Tensor: " */
-    Text text;      /* as put_visits says it */
+    Text text;      /* as print_visits says it */
 } Traced;
 
 static void on_line(void *context, int level, const char *topic, const char *line) {
@@ -230,7 +230,7 @@ static int compare_trace(const DispatchJob *job, const Visits *visits) {
     const Status status = dispatch(job->row, FORM_functional, args, NULL, outs);
     sn_logging_set(NULL, NULL, "-dispatch");
     Text predicted = {0};
-    put_visits(job->row, visits, &predicted);
+    print_visits(job->row, visits, &predicted);
     const bool same = !strcmp(text_str(&predicted), text_str(&traced.text));
     printf("  the trace of a call: %s%s\n", text_str(&traced.text), same ? ", the same" : ", which differs");
     text_free(&predicted);

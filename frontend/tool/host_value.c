@@ -67,7 +67,7 @@ void host_value_type(const HostValue *value, Text *text) {
     text_puts(text, "]");
 }
 
-static void put_types(const HostValue *got, const HostValue *eager, Text *text) {
+static void print_types(const HostValue *got, const HostValue *eager, Text *text) {
     host_value_type(got, text);
     text_puts(text, ", eager ");
     host_value_type(eager, text);
@@ -80,7 +80,7 @@ static void put_types(const HostValue *got, const HostValue *eager, Text *text) 
     sizes_print(NULL, text, eager->strides, eager->rank);
 }
 
-static void put_element(const HostValue *value, int64_t i, Text *text) {
+static void print_element(const HostValue *value, int64_t i, Text *text) {
     const char *const at = value->bytes + (size_t)i * (size_t)dtype_bytes(value->dtype);
     if (dtype_is_float(value->dtype))
         text_printf(text, value->dtype == DT_f64 ? "%.17g" : "%.9g", element_double(value->dtype, at));
@@ -88,7 +88,7 @@ static void put_element(const HostValue *value, int64_t i, Text *text) {
         text_printf(text, "%lld", (long long)element_int(value->dtype, at));
 }
 
-static void put_index(const HostValue *value, int64_t i, Text *text) {
+static void print_index(const HostValue *value, int64_t i, Text *text) {
     int64_t index[MAX_RANK];
     for (int d = value->rank - 1; d >= 0; d--) index[d] = i % value->sizes[d], i /= value->sizes[d];
     sizes_print(NULL, text, index, value->rank);
@@ -98,15 +98,15 @@ void host_values_print(const HostValue *got, const HostValue *eager, Text *text)
     int64_t element, n;
     host_values_same(got, eager, &element, &n);
     if (element < 0) {
-        put_types(got, eager, text);
+        print_types(got, eager, text);
         return;
     }
     text_printf(text, "element %lld ", (long long)element);
-    put_index(got, element, text);
+    print_index(got, element, text);
     text_puts(text, ": ");
-    put_element(got, element, text);
+    print_element(got, element, text);
     text_puts(text, ", eager ");
-    put_element(eager, element, text);
+    print_element(eager, element, text);
     text_printf(text, "; %lld of %lld differ", (long long)n, (long long)got->n);
 }
 

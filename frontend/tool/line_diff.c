@@ -140,31 +140,31 @@ static bool next_hunk(const DiffSide *a, const DiffSide *b, int x, int y, DiffHu
     return true;
 }
 
-static void put_diff_line(Text *out, char sign, const DiffLine *line) {
+static void print_diff_line(Text *out, char sign, const DiffLine *line) {
     text_put(out, &sign, 1);
     text_put(out, line->at, line->n);
     text_puts(out, "\n");
 }
 
 /* "7,3"; of no lines the one before them, as diff has it. */
-static void put_range(Text *out, char sign, int from, int to) {
+static void print_range(Text *out, char sign, int from, int to) {
     text_printf(out, "%c%d", sign, to > from ? from + 1 : from);
     if (to - from != 1) text_printf(out, ",%d", to - from);
 }
 
-static void put_hunk(Text *out, const DiffSide *a, const DiffSide *b, const DiffHunk *h) {
+static void print_hunk(Text *out, const DiffSide *a, const DiffSide *b, const DiffHunk *h) {
     text_puts(out, "@@ ");
-    put_range(out, '-', h->from_a, h->to_a);
+    print_range(out, '-', h->from_a, h->to_a);
     text_puts(out, " ");
-    put_range(out, '+', h->from_b, h->to_b);
+    print_range(out, '+', h->from_b, h->to_b);
     text_puts(out, " @@\n");
     for (int x = h->from_a, y = h->from_b; x < h->to_a || y < h->to_b;) {
         if (x < h->to_a && a->changed[x])
-            put_diff_line(out, '-', &a->lines[x++]);
+            print_diff_line(out, '-', &a->lines[x++]);
         else if (y < h->to_b && b->changed[y])
-            put_diff_line(out, '+', &b->lines[y++]);
+            print_diff_line(out, '+', &b->lines[y++]);
         else
-            put_diff_line(out, ' ', &a->lines[x++]), y++;
+            print_diff_line(out, ' ', &a->lines[x++]), y++;
     }
 }
 
@@ -175,7 +175,7 @@ void line_diff(const char *a, const char *b, const char *name_a, const char *nam
         mark_changes(&from, &to);
         for (bool any = false; next_hunk(&from, &to, hunk.to_a, hunk.to_b, &hunk); any = true) {
             if (!any) text_printf(out, "--- %s\n+++ %s\n", name_a, name_b);
-            put_hunk(out, &from, &to, &hunk);
+            print_hunk(out, &from, &to, &hunk);
         }
     }
     free_side(&from);

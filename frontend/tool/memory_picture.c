@@ -37,7 +37,7 @@ static double most_of(const Json *list, const char *a, const char *b) {
     return most;
 }
 
-static void put_head(MemoryPicture *p, const char *words, int n, const Json *list) {
+static void print_head(MemoryPicture *p, const char *words, int n, const Json *list) {
     p->y += ROW;
     text_printf(p->svg, "<text x=\"4\" y=\"%d\" font-weight=\"bold\">%s</text>\n", p->y + 13, words);
     if (list && list->n > n)
@@ -46,7 +46,7 @@ static void put_head(MemoryPicture *p, const char *words, int n, const Json *lis
 }
 
 /* The end of a long one is cut off. */
-static void put_label(MemoryPicture *p, const char *words) {
+static void print_label(MemoryPicture *p, const char *words) {
     size_t n = strlen(words), shown = n;
     if (n > LETTERS)
         for (shown = LETTERS; shown && ((unsigned char)words[shown] & 0xc0) == 0x80;) shown--; /* whole letters */
@@ -55,7 +55,7 @@ static void put_label(MemoryPicture *p, const char *words) {
     text_puts(p->svg, shown < n ? "...</text>\n" : "</text>\n");
 }
 
-static void put_bar(MemoryPicture *p, double from, double length, const char *colour, const char *title) {
+static void print_bar(MemoryPicture *p, double from, double length, const char *colour, const char *title) {
     text_printf(p->svg,
                 "<rect class=\"block\" x=\"%.1f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\" stroke=\"white\" "
                 "stroke-width=\"0.5\"><title>",
@@ -64,20 +64,20 @@ static void put_bar(MemoryPicture *p, double from, double length, const char *co
     text_puts(p->svg, "</title></rect>\n");
 }
 
-static void put_classes(MemoryPicture *p, const Json *classes) {
+static void print_classes(MemoryPicture *p, const Json *classes) {
     const int n = rows_drawn(classes);
     const double most = most_of(classes, "bytes", "peak");
-    if (n) put_head(p, "Blocks by size: in use; most so far", n, classes);
+    if (n) print_head(p, "Blocks by size: in use; most so far", n, classes);
     for (int i = 0; i < n; i++, p->y += ROW) {
         const Json *const class = &classes->items[i];
         const double bytes = count_in(class, "bytes"), now = count_in(class, "current"), peak = count_in(class, "peak");
         char words[128];
         snprintf(words, sizeof words, "%.0f bytes", bytes);
-        put_label(p, words);
+        print_label(p, words);
         snprintf(words, sizeof words, "at most %.0f blocks of %.0f bytes", peak, bytes);
-        put_bar(p, 0, bytes * peak / most, peak_colour, words);
+        print_bar(p, 0, bytes * peak / most, peak_colour, words);
         snprintf(words, sizeof words, "%.0f blocks of %.0f bytes in use", now, bytes);
-        if (now > 0) put_bar(p, 0, bytes * now / most, used_colour, words);
+        if (now > 0) print_bar(p, 0, bytes * now / most, used_colour, words);
     }
 }
 
@@ -88,13 +88,13 @@ static const char *state_colour(const char *state) {
     return !strcmp(state, "free") ? free_colour : "#ffffff";
 }
 
-static void put_block(MemoryPicture *p, const Json *block, double *at, double most) {
+static void print_block(MemoryPicture *p, const Json *block, double *at, double most) {
     const char *const name = json_string(json_get(block, "state")), *const state = name ? name : "";
     const char *const site = json_string(json_get(block, "site"));
     const double bytes = count_in(block, "bytes");
     char title[512];
     snprintf(title, sizeof title, "%.0f bytes, %s%s%.300s", bytes, state, site ? ", " : "", site ? site : "");
-    put_bar(p, *at / most, bytes / most, state_colour(state), title);
+    print_bar(p, *at / most, bytes / most, state_colour(state), title);
     *at += bytes;
 }
 
@@ -106,29 +106,29 @@ static double segment_bytes(const Json *segment) {
     return bytes;
 }
 
-static void put_segments(MemoryPicture *p, const Json *segments) {
+static void print_segments(MemoryPicture *p, const Json *segments) {
     const int n = rows_drawn(segments);
     double most = 1;
     for (int i = 0; i < n; i++) {
         const double bytes = segment_bytes(&segments->items[i]);
         if (bytes > most) most = bytes;
     }
-    if (n) put_head(p, "Segments: blocks in use, waiting, free", n, segments);
+    if (n) print_head(p, "Segments: blocks in use, waiting, free", n, segments);
     for (int i = 0; i < n; i++, p->y += ROW) {
         const Json *const blocks = json_get(&segments->items[i], "blocks");
         char words[64];
         double at = 0;
         snprintf(words, sizeof words, "%.0f bytes", segment_bytes(&segments->items[i]));
-        put_label(p, words);
+        print_label(p, words);
         for (int k = 0; blocks && blocks->kind == JSON_list && k < blocks->n; k++)
-            put_block(p, &blocks->items[k], &at, most);
+            print_block(p, &blocks->items[k], &at, most);
     }
 }
 
-static void put_holders(MemoryPicture *p, const Json *holders) {
+static void print_holders(MemoryPicture *p, const Json *holders) {
     const int n = rows_drawn(holders);
     const double most = most_of(holders, "bytes", NULL);
-    if (n) put_head(p, "In use, by who asked for it", n, holders);
+    if (n) print_head(p, "In use, by who asked for it", n, holders);
     for (int i = 0; i < n; i++, p->y += ROW) {
         const Json *const holder = &holders->items[i], *const stack = json_get(holder, "stack");
         Text title = {0};
@@ -136,8 +136,8 @@ static void put_holders(MemoryPicture *p, const Json *holders) {
         for (int k = 0; stack && stack->kind == JSON_list && k < stack->n; k++)
             text_printf(&title, "%s%s", k ? " called by " : ": ", json_string(&stack->items[k]));
         const char *const first = stack && stack->n ? json_string(&stack->items[0]) : NULL;
-        put_label(p, first ? first : "elsewhere");
-        put_bar(p, 0, count_in(holder, "bytes") / most, used_colour, text_str(&title));
+        print_label(p, first ? first : "elsewhere");
+        print_bar(p, 0, count_in(holder, "bytes") / most, used_colour, text_str(&title));
         text_free(&title);
     }
 }
@@ -146,9 +146,9 @@ void memory_picture(const Json *snapshot, Text *svg) {
     Text rows = {0};
     MemoryPicture p = {&rows, ROW};
     const char *const device = json_string(json_get(snapshot, "device"));
-    put_segments(&p, json_get(snapshot, "segments"));
-    put_classes(&p, json_get(snapshot, "classes"));
-    put_holders(&p, json_get(snapshot, "held"));
+    print_segments(&p, json_get(snapshot, "segments"));
+    print_classes(&p, json_get(snapshot, "classes"));
+    print_holders(&p, json_get(snapshot, "held"));
     text_printf(svg,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" role=\"img\" "
                 "font-family=\"sans-serif\" font-size=\"11\" aria-label=\"memory\">\n<text x=\"4\" y=\"14\">Memory of ",

@@ -41,7 +41,7 @@ static Extent extent_of(const char *text, const char *end) {
     return extent;
 }
 
-static void put_box(Text *page, const ArenaSlot *slot, const Extent *extent) {
+static void print_box(Text *page, const ArenaSlot *slot, const Extent *extent) {
     const double step = (double)WIDTH / extent->steps, scale = (double)HEIGHT / (double)extent->bytes;
     const double x = MARGIN + step * slot->first, y = scale * (double)slot->at;
     text_printf(page,
@@ -67,7 +67,7 @@ void report_arena(Text *page, ReportTexts *texts, int graph, const char *part) {
                 WIDTH + 2 * MARGIN, HEIGHT + 30);
     ArenaSlot slot;
     for (const char *line = text; line < text + n; line = next_line(line, text + n))
-        if (read_slot(line, &slot)) put_box(page, &slot, &extent);
+        if (read_slot(line, &slot)) print_box(page, &slot, &extent);
     for (int i = 0; i < extent.steps; i++)
         text_printf(page, "<text x=\"%.1f\" y=\"%d\">step %d</text>\n", MARGIN + (double)WIDTH / extent.steps * i + 4,
                     HEIGHT + 18, i);

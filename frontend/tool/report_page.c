@@ -67,7 +67,7 @@ static void texts_free(ReportTexts *texts) {
 
 /* From the JSON of explain ---------------------------------------------------------------------- */
 
-static void put_string(Text *page, const Json *object, const char *key) {
+static void print_string(Text *page, const Json *object, const char *key) {
     const char *const string = json_string(json_get(object, key));
     if (string) svg_words(page, string);
 }
@@ -77,7 +77,7 @@ static long long count_of(const Json *object, const char *key) {
     return value ? (long long)double_to_i64(value->number) : 0;
 }
 
-static void put_item(Text *page, const Json *item) {
+static void print_item(Text *page, const Json *item) {
     text_puts(page, "<li>");
     if (json_string(item)) {
         svg_words(page, json_string(item));
@@ -97,28 +97,28 @@ static void put_item(Text *page, const Json *item) {
 }
 
 /* A branch of the tree: open where there is something. The title's plural is with an s behind the noun. */
-static void put_branch(Text *page, const char *noun, const char *rest, const Json *list) {
+static void print_branch(Text *page, const char *noun, const char *rest, const Json *list) {
     const int n = list ? list->n : 0;
     text_printf(page, "<li><details%s><summary>%d %s%s%s</summary><ul>\n", n ? " open" : "", n, noun,
                 n == 1 || !*noun ? "" : "s", rest);
-    for (int i = 0; i < n; i++) put_item(page, &list->items[i]);
+    for (int i = 0; i < n; i++) print_item(page, &list->items[i]);
     text_puts(page, "</ul></details></li>\n");
 }
 
-static void put_guards(Text *page, const Json *graph) {
+static void print_guards(Text *page, const Json *graph) {
     text_printf(page, "<li><details><summary>graph %lld: checked at each call</summary><pre>", count_of(graph, "id"));
-    put_string(page, graph, "guards");
+    print_string(page, graph, "guards");
     text_puts(page, "</pre></details></li>\n");
 }
 
-static void put_tree(Text *page, const Json *all) {
+static void print_tree(Text *page, const Json *all) {
     text_puts(page, "<h2>Guards, breaks and recompiles</h2>\n<ul class=\"tree\">\n");
-    put_branch(page, "break", "", json_get(all, "breaks"));
-    put_branch(page, "recompile", "", json_get(all, "recompiles"));
-    put_branch(page, "", "not compiled", json_get(all, "failures"));
-    put_branch(page, "", "run eagerly", json_get(all, "fallbacks"));
+    print_branch(page, "break", "", json_get(all, "breaks"));
+    print_branch(page, "recompile", "", json_get(all, "recompiles"));
+    print_branch(page, "", "not compiled", json_get(all, "failures"));
+    print_branch(page, "", "run eagerly", json_get(all, "fallbacks"));
     const Json *const graphs = json_get(all, "graphs");
-    for (int i = 0; graphs && i < graphs->n; i++) put_guards(page, &graphs->items[i]);
+    for (int i = 0; graphs && i < graphs->n; i++) print_guards(page, &graphs->items[i]);
     text_puts(page, "</ul>\n");
 }
 
@@ -134,7 +134,7 @@ double report_kernel_ns(const ReportTexts *texts, const char *kernel) {
 }
 
 /* Time and what passes through memory in it. */
-static void put_kernel_time(Text *page, const ReportTexts *texts, const Json *kernel) {
+static void print_kernel_time(Text *page, const ReportTexts *texts, const Json *kernel) {
     const char *const name = json_string(json_get(kernel, "name"));
     const double ns = name ? report_kernel_ns(texts, name) : 0;
     if (ns > 0)
@@ -144,32 +144,32 @@ static void put_kernel_time(Text *page, const ReportTexts *texts, const Json *ke
         text_puts(page, "<td>not run</td><td></td>");
 }
 
-static void put_kernel_row(Text *page, const ReportTexts *texts, const Json *kernel) {
+static void print_kernel_row(Text *page, const ReportTexts *texts, const Json *kernel) {
     const Json *const ops = json_get(kernel, "ops");
     text_puts(page, "<tr><td>");
-    put_string(page, kernel, "name");
+    print_string(page, kernel, "name");
     text_puts(page, "</td><td>");
-    put_string(page, kernel, "kind");
+    print_string(page, kernel, "kind");
     text_printf(page, "</td><td>%lld</td>", count_of(kernel, "bytes"));
-    put_kernel_time(page, texts, kernel);
+    print_kernel_time(page, texts, kernel);
     text_puts(page, "<td>");
     for (int i = 0; ops && i < ops->n; i++) text_printf(page, "%s%s", i ? ", " : "", json_string(&ops->items[i]));
     text_puts(page, "</td></tr>\n");
 }
 
-static void put_part(Text *page, const ReportTexts *texts, const Json *part) {
+static void print_part(Text *page, const ReportTexts *texts, const Json *part) {
     const Json *const kernels = json_get(part, "kernels");
     text_puts(page, "<table class=\"kernels\"><caption>");
-    put_string(page, part, "part");
+    print_string(page, part, "part");
     text_printf(page,
                 ": %lld bytes moved, %lld saved by fusion</caption><tr><th>kernel</th><th>kind</th><th>bytes</th>"
                 "<th>time of a run</th><th>moved</th><th>ops</th></tr>\n",
                 count_of(part, "moved_bytes"), count_of(part, "saved_bytes"));
-    for (int i = 0; kernels && i < kernels->n; i++) put_kernel_row(page, texts, &kernels->items[i]);
+    for (int i = 0; kernels && i < kernels->n; i++) print_kernel_row(page, texts, &kernels->items[i]);
     text_puts(page, "</table>\n");
 }
 
-static void put_times(Text *page, const Json *graph) {
+static void print_times(Text *page, const Json *graph) {
     static const char *const keys[] = {"trace_ms", "passes_ms", "lower_ms", "codegen_ms", "load_ms"};
     text_puts(page, "<p>Compiled in ms:");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -181,26 +181,26 @@ static void put_times(Text *page, const Json *graph) {
 
 enum { MOST_PARTS = 4 };
 
-static void put_graph(Text *page, ReportTexts *texts, const Json *graph) {
+static void print_graph(Text *page, ReportTexts *texts, const Json *graph) {
     const Json *const parts = json_get(graph, "parts");
     const char *names[MOST_PARTS];
     int n = 0;
     texts->parts = parts;
     text_printf(page, "<h2 id=\"g%lld\">Graph %lld: %lld ops, %lld kernels, %lld hits</h2>\n", count_of(graph, "id"),
                 count_of(graph, "id"), count_of(graph, "ops"), count_of(graph, "kernels"), count_of(graph, "hits"));
-    put_times(page, graph);
+    print_times(page, graph);
     for (int i = 0; parts && i < parts->n && n < MOST_PARTS; i++) {
-        put_part(page, texts, &parts->items[i]);
+        print_part(page, texts, &parts->items[i]);
         names[n++] = json_string(json_get(&parts->items[i], "part"));
     }
     text_puts(page, "<ul class=\"tree\">\n");
-    put_branch(page, "merge", " that fusion made", json_get(graph, "fused"));
-    put_branch(page, "merge", " that it refused", json_get(graph, "not_fused"));
+    print_branch(page, "merge", " that fusion made", json_get(graph, "fused"));
+    print_branch(page, "merge", " that it refused", json_get(graph, "not_fused"));
     text_puts(page, "</ul>\n");
     if (n) report_stages(page, texts, (int)count_of(graph, "id"), names, n);
 }
 
-static void put_memory(Text *page, const Json *memory) {
+static void print_memory(Text *page, const Json *memory) {
     if (!memory) return;
     text_puts(page, "<h2>Memory after the calls</h2>\n<figure class=\"memory\">");
     memory_picture(memory, page);
@@ -208,17 +208,17 @@ static void put_memory(Text *page, const Json *memory) {
               "<figcaption>blocks from 513 bytes on; smaller tensors lie in their handles</figcaption></figure>\n");
 }
 
-static void put_page(Text *page, ReportTexts *texts, const Json *all, const Json *memory) {
+static void print_page(Text *page, ReportTexts *texts, const Json *all, const Json *memory) {
     const Json *const graphs = json_get(all, "graphs");
     text_puts(page, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>");
-    put_string(page, all, "name");
+    print_string(page, all, "name");
     text_printf(page, "</title><style>%s</style></head>\n<body>\n<h1>", style);
-    put_string(page, all, "name");
+    print_string(page, all, "name");
     text_printf(page, "</h1>\n<p>%lld calls, %lld compiles, %lld recompiles, %d graphs</p>\n", count_of(all, "calls"),
                 count_of(all, "compiles"), count_of(all, "recompiles_count"), graphs ? graphs->n : 0);
-    put_tree(page, all);
-    for (int i = 0; graphs && i < graphs->n; i++) put_graph(page, texts, &graphs->items[i]);
-    put_memory(page, memory);
+    print_tree(page, all);
+    for (int i = 0; graphs && i < graphs->n; i++) print_graph(page, texts, &graphs->items[i]);
+    print_memory(page, memory);
     text_puts(page, "</body></html>\n");
 }
 
@@ -235,7 +235,7 @@ Status report_page(sn_function *fn, const ReportSeen *seen, Text *page) {
     texts.steps = json_get(parsed(arena, seen->profile, &status), "rows");
     const Json *const memory = parsed(arena, seen->memory, &status);
     const Json *const all = status == ST_OK ? parsed(arena, sn_explain_json(fn), &status) : NULL;
-    if (all) put_page(page, &texts, all, memory);
+    if (all) print_page(page, &texts, all, memory);
     texts_free(&texts);
     arena_free(arena);
     return status == ST_OK ? error_pending() : status;

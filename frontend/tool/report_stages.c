@@ -68,7 +68,7 @@ static int64_t result_bytes(const char *line, size_t n) {
 }
 
 /* Behind an op: its results' bytes, and its kernel's time. */
-static void put_cost(Text *page, const ReportTexts *texts, const char *kernel, int64_t bytes) {
+static void print_cost(Text *page, const ReportTexts *texts, const char *kernel, int64_t bytes) {
     const double ns = kernel ? report_kernel_ns(texts, kernel) : 0;
     if (!bytes && !(ns > 0)) return;
     text_puts(page, "<span class=\"cost\">");
@@ -86,11 +86,11 @@ typedef struct LinePlace {
     const char *anchor, *part;
 } LinePlace;
 
-static void put_line(Text *page, const char *line, size_t n, const LinePlace *place) {
+static void print_line(Text *page, const char *line, size_t n, const LinePlace *place) {
     const char *const kernel = memmem(line, n, " kernel=", 8);
     if (!kernel) {
         svg_escaped(page, line, n);
-        put_cost(page, place->texts, NULL, result_bytes(line, n));
+        print_cost(page, place->texts, NULL, result_bytes(line, n));
         text_puts(page, "\n");
         return;
     }
@@ -98,28 +98,28 @@ static void put_line(Text *page, const char *line, size_t n, const LinePlace *pl
     text_printf(page, "<a class=\"op\" href=\"#%s-k%d\">", place->anchor, number);
     svg_escaped(page, line, n);
     text_puts(page, "</a>");
-    put_cost(page, place->texts, kernel_so(place->texts, place->part, number), result_bytes(line, n));
+    print_cost(page, place->texts, kernel_so(place->texts, place->part, number), result_bytes(line, n));
     text_puts(page, "\n");
 }
 
-static void put_column(Text *page, const char *stage, const char *text, size_t n, const LinePlace *place) {
+static void print_column(Text *page, const char *stage, const char *text, size_t n, const LinePlace *place) {
     text_printf(page, "<section class=\"stage\"><h4>%s</h4><pre>", stage);
     for (size_t at = 0; at < n;) {
         const char *const newline = memchr(text + at, '\n', n - at);
         const size_t length = newline ? (size_t)(newline - text) - at : n - at;
-        put_line(page, text + at, length, place);
+        print_line(page, text + at, length, place);
         at += length + 1;
     }
     text_puts(page, "</pre></section>\n");
 }
 
-static void put_stage(Text *page, ReportTexts *texts, int graph, const char *stage, const char *part) {
+static void print_stage(Text *page, ReportTexts *texts, int graph, const char *stage, const char *part) {
     char asked[64], anchor[64];
     size_t n;
     snprintf(asked, sizeof asked, "%s+types+lines", stage);
     snprintf(anchor, sizeof anchor, "g%d-%s", graph, part);
     const char *const text = report_graph_of(report_text(texts, asked), graph, &n);
-    if (text) put_column(page, stage, text, n, &(LinePlace){texts, anchor, part});
+    if (text) print_column(page, stage, text, n, &(LinePlace){texts, anchor, part});
 }
 
 /* The kernels ----------------------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ static const char *cut(const char *text, size_t n, const char *head, const char 
     return found + 1;
 }
 
-static void put_text(Text *page, const char *title, const char *text, size_t n) {
+static void print_text(Text *page, const char *title, const char *text, size_t n) {
     if (!text) return;
     text_printf(page, "<details><summary>%s</summary><pre>", title);
     svg_escaped(page, text, n);
@@ -170,7 +170,7 @@ typedef struct Code { /* of a part */
     size_t n_llvm, n_assembly;
 } Code;
 
-static void put_kernel(Text *page, const ReportedKernel *kernel, const Code *code, const char *anchor) {
+static void print_kernel(Text *page, const ReportedKernel *kernel, const Code *code, const char *anchor) {
     char head[160];
     size_t n = 0;
     text_printf(page, "<article class=\"kernel\" id=\"%s-k%d\"><h4>", anchor, kernel->number);
@@ -180,15 +180,15 @@ static void put_kernel(Text *page, const ReportedKernel *kernel, const Code *cod
     text_puts(page, "</pre>\n");
     snprintf(head, sizeof head, "\ndefine void @%s", kernel->name);
     const char *const llvm = code->llvm ? cut(code->llvm, code->n_llvm, head, "\n}\n", &n) : NULL;
-    put_text(page, "LLVM", llvm, llvm ? n - 1 : 0);
+    print_text(page, "LLVM", llvm, llvm ? n - 1 : 0);
     snprintf(head, sizeof head, "\n%s:", kernel->name);
     const char *const assembly = code->assembly ? cut(code->assembly, code->n_assembly, head, ".Lfunc_end", &n) : NULL;
-    put_text(page, "assembly", assembly, assembly ? n - strlen("\n.Lfunc_end") : 0);
+    print_text(page, "assembly", assembly, assembly ? n - strlen("\n.Lfunc_end") : 0);
     text_puts(page, "</article>\n");
 }
 
 /* What runs native code has no texts; ops lead to it all the same. */
-static void put_native(Text *page, const Json *kernels, const char *anchor) {
+static void print_native(Text *page, const Json *kernels, const char *anchor) {
     for (int i = 0; kernels && i < kernels->n; i++) {
         const char *const kind = json_string(json_get(&kernels->items[i], "kind"));
         if (!kind || strcmp(kind, "native")) continue;
@@ -203,7 +203,7 @@ static const char *part_text(ReportTexts *texts, const char *stage, int graph, c
     return text ? report_part_of(text, n, part) : NULL;
 }
 
-static void put_kernels(Text *page, ReportTexts *texts, int graph, const char *part) {
+static void print_kernels(Text *page, ReportTexts *texts, int graph, const char *part) {
     size_t n;
     char anchor[64];
     Code code = {0};
@@ -212,20 +212,20 @@ static void put_kernels(Text *page, ReportTexts *texts, int graph, const char *p
     code.llvm = part_text(texts, "llvm", graph, part, &code.n_llvm);
     code.assembly = part_text(texts, "asm", graph, part, &code.n_assembly);
     const char *at = part_text(texts, "loops", graph, part, &n), *const end = at ? at + n : NULL;
-    while (at && next_kernel(&at, end, &kernel)) put_kernel(page, &kernel, &code, anchor);
-    put_native(page, kernels_of(texts, part), anchor);
+    while (at && next_kernel(&at, end, &kernel)) print_kernel(page, &kernel, &code, anchor);
+    print_native(page, kernels_of(texts, part), anchor);
 }
 
 void report_stages(Text *page, ReportTexts *texts, int graph, const char *const *parts, int n_parts) {
     static const char *const stages[] = {"capture", "functional", "joint", "decomposed"};
     const bool split = n_parts > 1;
     text_puts(page, "<div class=\"stages\">\n");
-    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) put_stage(page, texts, graph, stages[i], parts[0]);
-    for (int i = 0; i < n_parts; i++) put_stage(page, texts, graph, split ? parts[i] : "fused", parts[i]);
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) print_stage(page, texts, graph, stages[i], parts[0]);
+    for (int i = 0; i < n_parts; i++) print_stage(page, texts, graph, split ? parts[i] : "fused", parts[i]);
     text_puts(page, "</div>\n");
     for (int i = 0; i < n_parts; i++) {
         text_printf(page, "<h3>Kernels of %s</h3>\n", split ? parts[i] : "the graph");
-        put_kernels(page, texts, graph, parts[i]);
+        print_kernels(page, texts, graph, parts[i]);
         text_puts(page, "<h3>Arena</h3>\n");
         report_arena(page, texts, graph, parts[i]);
     }

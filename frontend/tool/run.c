@@ -28,7 +28,7 @@ static uint64_t digest(sn_tensor *t) {
 
 /* {"type": "f32[8,16]", "value": null, "digest": "..."}: the value of a single element, as text
  * where it is not finite. */
-static void put_result(Text *text, sn_tensor *t) {
+static void print_result(Text *text, sn_tensor *t) {
     text_puts(text, "{\"type\": \"");
     meta_print(NULL, text, t->base.meta);
     text_puts(text, "\", \"value\": ");
@@ -88,7 +88,7 @@ static int show_results_json(const RunJob *job, sn_function *fn, sn_tensor **out
                 sn_explain_json(fn));
     for (int i = 0; i < n_out; i++) {
         text_puts(&text, i ? ", " : "");
-        put_result(&text, out[i]);
+        print_result(&text, out[i]);
     }
     text_puts(&text, "]}");
     if (!sn_check()) puts(text_str(&text));

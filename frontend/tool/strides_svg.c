@@ -16,7 +16,7 @@ typedef struct StridesPicture {
     Text svg;
 } StridesPicture;
 
-static void put_cell(StridesPicture *p, int64_t column, int64_t row, int top, const char *fill, int64_t number) {
+static void print_cell(StridesPicture *p, int64_t column, int64_t row, int top, const char *fill, int64_t number) {
     const int64_t x = MARGIN + column * CELL_WIDTH, y = top + row * CELL_HEIGHT;
     text_printf(&p->svg, "<rect x=\"%lld\" y=\"%lld\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"#666\"/>\n",
                 (long long)x, (long long)y, CELL_WIDTH, CELL_HEIGHT, fill);
@@ -28,19 +28,19 @@ static const char *colour_of(const StridesPicture *p, int64_t element) {
     return colours[element / p->columns % COUNT_OF(colours)];
 }
 
-static void put_words(StridesPicture *p, int y, const char *words) {
+static void print_words(StridesPicture *p, int y, const char *words) {
     text_printf(&p->svg, "<text x=\"%d\" y=\"%d\">", MARGIN, y);
     svg_words(&p->svg, words);
     text_puts(&p->svg, "</text>\n");
 }
 
 /* What the view has of it, from its last element on, so that the first one that lies there gives the colour. */
-static void put_storage(StridesPicture *p) {
+static void print_storage(StridesPicture *p) {
     for (int64_t i = 0; i < p->elements; i++)
-        put_cell(p, i % STORAGE_COLUMNS, i / STORAGE_COLUMNS, p->storage_top, "white", i);
+        print_cell(p, i % STORAGE_COLUMNS, i / STORAGE_COLUMNS, p->storage_top, "white", i);
     for (int64_t i = p->view->meta->numel - 1; i >= 0; i--) {
         const int64_t offset = strides_offset(p->view, i);
-        put_cell(p, offset % STORAGE_COLUMNS, offset / STORAGE_COLUMNS, p->storage_top, colour_of(p, i), offset);
+        print_cell(p, offset % STORAGE_COLUMNS, offset / STORAGE_COLUMNS, p->storage_top, colour_of(p, i), offset);
     }
 }
 
@@ -48,11 +48,11 @@ static void draw(StridesPicture *p) {
     const int64_t wide = p->columns > STORAGE_COLUMNS ? p->columns : STORAGE_COLUMNS;
     const int64_t storage_rows = (p->elements + STORAGE_COLUMNS - 1) / STORAGE_COLUMNS;
     svg_begin(&p->svg, 2 * MARGIN + wide * CELL_WIDTH, p->storage_top + storage_rows * CELL_HEIGHT + MARGIN);
-    put_words(p, MARGIN + 8, p->view->title);
+    print_words(p, MARGIN + 8, p->view->title);
     for (int64_t i = 0; i < p->view->meta->numel; i++)
-        put_cell(p, i % p->columns, i / p->columns, 2 * MARGIN, colour_of(p, i), strides_offset(p->view, i));
-    put_words(p, p->storage_top - 8, "storage");
-    put_storage(p);
+        print_cell(p, i % p->columns, i / p->columns, 2 * MARGIN, colour_of(p, i), strides_offset(p->view, i));
+    print_words(p, p->storage_top - 8, "storage");
+    print_storage(p);
     text_puts(&p->svg, "</svg>\n");
 }
 

@@ -97,7 +97,7 @@ static bool error_of(const VerifyJob *job, Way way, int i, HostError *error) {
     return true;
 }
 
-static void put_error(const VerifyJob *job, Way way, int i, Text *text) {
+static void print_error(const VerifyJob *job, Way way, int i, Text *text) {
     HostError error;
     if (error_of(job, way, i, &error))
         text_printf(text, "  %10.3g  %8.3g", error.most, error.ulps);
@@ -105,7 +105,7 @@ static void put_error(const VerifyJob *job, Way way, int i, Text *text) {
         text_printf(text, "  %10s  %8s", "-", "-");
 }
 
-static void put_way_row(const VerifyJob *job, Way way, int i, Text *text) {
+static void print_way_row(const VerifyJob *job, Way way, int i, Text *text) {
     const int call = compares(way) ? differing_call(job, way, i) : -1;
     const bool ran = job->runs[way].n_calls > 0;
     text_printf(text, "%-12s %-9s", way_name(way, &job->target),
@@ -113,7 +113,7 @@ static void put_way_row(const VerifyJob *job, Way way, int i, Text *text) {
                 : !ran           ? "no call"
                 : call >= 0      ? "differ"
                                  : "same");
-    put_error(job, way, i, text);
+    print_error(job, way, i, text);
     text_puts(text, "\n");
     if (call < 0) return;
     text_printf(text, "%41s call %d: ", "", call + 1);
@@ -121,7 +121,7 @@ static void put_way_row(const VerifyJob *job, Way way, int i, Text *text) {
     text_puts(text, "\n");
 }
 
-static void put_value(const VerifyJob *job, int i, Text *text) {
+static void print_value(const VerifyJob *job, int i, Text *text) {
     char name[64];
     Text type = {0};
     const WayValues *const values = &job->runs[WAY_eager].calls[0];
@@ -129,7 +129,7 @@ static void put_value(const VerifyJob *job, int i, Text *text) {
     host_value_type(&values->at[i], &type);
     for (Way way = WAY_eager; way <= WAY_fused; way++) {
         text_printf(text, "%-23s %-17s ", way ? "" : name, way ? "" : text_str(&type));
-        put_way_row(job, way, i, text);
+        print_way_row(job, way, i, text);
     }
     text_free(&type);
 }
@@ -155,7 +155,7 @@ static const char *unfound(const VerifyJob *job) {
     return job->wrong && !job->no_locate && !job->first.found ? job->first.nothing : NULL;
 }
 
-static void put_notes(const VerifyJob *job, Text *text) {
+static void print_notes(const VerifyJob *job, Text *text) {
     for (Way way = WAY_eager; way < WAY_COUNT; way++) {
         Text note = {0};
         if (note_of(job, way, &note)) text_printf(text, "%s\n", text_str(&note));
@@ -165,7 +165,7 @@ static void put_notes(const VerifyJob *job, Text *text) {
     if (*job->imprecise.nothing) text_printf(text, "bounds: not looked at: %s\n", job->imprecise.nothing);
 }
 
-static void put_first(const VerifyJob *job, Text *text) {
+static void print_first(const VerifyJob *job, Text *text) {
     const Located *const first = &job->first;
     if (!first->found) return;
     text_printf(text, "first op that differs, %s%s: %s%s%s\n    %s\n    %s\n", way_name(job->wrong, &job->target),
@@ -173,42 +173,42 @@ static void put_first(const VerifyJob *job, Text *text) {
                 first->place, first->text, first->how);
 }
 
-static void put_imprecise(const VerifyJob *job, Text *text) {
+static void print_imprecise(const VerifyJob *job, Text *text) {
     const Located *const at = &job->imprecise;
     if (!at->found) return;
     text_printf(text, "first op beyond its bound: %s%s%s\n    %s\n    %s\n", at->op, *at->place ? " at " : "",
                 at->place, at->text, at->how);
 }
 
-static void put_table(const VerifyJob *job, Text *text) {
+static void print_table(const VerifyJob *job, Text *text) {
     text_printf(text, "%-23s %-17s %-12s %-9s  %10s  %8s\n", "value", "type", "way", "bits", "off f64 by", "ulps");
     for (int i = 0; i < count_values(job); i++)
-        if (is_shown(job, i)) put_value(job, i, text);
-    put_notes(job, text);
-    put_first(job, text);
-    put_imprecise(job, text);
+        if (is_shown(job, i)) print_value(job, i, text);
+    print_notes(job, text);
+    print_first(job, text);
+    print_imprecise(job, text);
 }
 
 /* JSON ---------------------------------------------------------------------------------------- */
 
-static void put_key(Text *text, const char *key, const char *value) {
+static void print_key(Text *text, const char *key, const char *value) {
     text_printf(text, "\"%s\": ", key);
     text_json_string(text, value);
 }
 
-static void put_measure(Text *text, const char *key, double value) {
+static void print_measure(Text *text, const char *key, double value) {
     text_printf(text, isfinite(value) ? ", \"%s\": %.9g" : ", \"%s\": \"%g\"", key, value);
 }
 
 /* Keys that are only there where the table has a number. */
-static void put_json_error(const VerifyJob *job, Way way, int i, Text *text) {
+static void print_json_error(const VerifyJob *job, Way way, int i, Text *text) {
     HostError error;
     if (!error_of(job, way, i, &error)) return;
-    put_measure(text, "off_f64", error.most);
-    put_measure(text, "ulps", error.ulps);
+    print_measure(text, "off_f64", error.most);
+    print_measure(text, "ulps", error.ulps);
 }
 
-static void put_json_way(const VerifyJob *job, Way way, int i, Text *text) {
+static void print_json_way(const VerifyJob *job, Way way, int i, Text *text) {
     const int call = differing_call(job, way, i);
     Text how = {0};
     if (call >= 0) host_values_print(&job->runs[way].calls[call].at[i], &job->runs[WAY_eager].calls[call].at[i], &how);
@@ -217,29 +217,29 @@ static void put_json_way(const VerifyJob *job, Way way, int i, Text *text) {
                 : call < 0              ? "true"
                                         : "false",
                 call + 1);
-    put_key(text, "how", text_str(&how));
-    put_json_error(job, way, i, text);
+    print_key(text, "how", text_str(&how));
+    print_json_error(job, way, i, text);
     text_puts(text, "}");
     text_free(&how);
 }
 
-static void put_json_value(const VerifyJob *job, int i, Text *text) {
+static void print_json_value(const VerifyJob *job, int i, Text *text) {
     char name[64];
     Text type = {0};
     const WayValues *const values = &job->runs[WAY_eager].calls[0];
     way_value_name(values, i, name, sizeof name);
     host_value_type(&values->at[i], &type);
     text_puts(text, "{");
-    put_key(text, "name", name);
+    print_key(text, "name", name);
     text_puts(text, ", ");
-    put_key(text, "type", text_str(&type));
+    print_key(text, "type", text_str(&type));
     text_free(&type);
-    put_json_error(job, WAY_eager, i, text);
-    for (Way way = WAY_unfused; way <= WAY_fused; way++) put_json_way(job, way, i, text);
+    print_json_error(job, WAY_eager, i, text);
+    for (Way way = WAY_unfused; way <= WAY_fused; way++) print_json_way(job, way, i, text);
     text_puts(text, "}");
 }
 
-static void put_json_notes(const VerifyJob *job, Text *text) {
+static void print_json_notes(const VerifyJob *job, Text *text) {
     const char *between = "";
     text_puts(text, "\"notes\": [");
     for (Way way = WAY_eager; way < WAY_COUNT; way++) {
@@ -269,35 +269,35 @@ static void put_json_notes(const VerifyJob *job, Text *text) {
     text_puts(text, "], ");
 }
 
-static void put_json_located(Text *text, const char *key, const Located *located) {
+static void print_json_located(Text *text, const char *key, const Located *located) {
     const char *const keys[] = {"op", "place", "text", "how"};
     const char *const values[] = {located->op, located->place, located->text, located->how};
     if (!located->found) return;
     text_printf(text, ", \"%s\": {", key);
     for (int i = 0; i < 4; i++) {
         text_puts(text, i ? ", " : "");
-        put_key(text, keys[i], values[i]);
+        print_key(text, keys[i], values[i]);
     }
     text_puts(text, "}");
 }
 
-static void put_json(const VerifyJob *job, Text *text) {
+static void print_json(const VerifyJob *job, Text *text) {
     int n = 0;
     text_puts(text, "{");
-    put_key(text, "target", job->target.name);
+    print_key(text, "target", job->target.name);
     text_puts(text, ", ");
-    put_key(text, "verdict", job->verdict);
+    print_key(text, "verdict", job->verdict);
     text_puts(text, ", \"values\": [");
     for (int i = 0; i < count_values(job); i++) {
         if (!is_shown(job, i)) continue;
         text_puts(text, n++ ? ", " : "");
-        put_json_value(job, i, text);
+        print_json_value(job, i, text);
     }
     text_puts(text, "], ");
-    put_json_notes(job, text);
-    put_key(text, "error", job->wrong ? job->runs[job->wrong].error.message : job->runs[WAY_eager].error.message);
-    put_json_located(text, "first", &job->first);
-    put_json_located(text, "beyond_bound", &job->imprecise);
+    print_json_notes(job, text);
+    print_key(text, "error", job->wrong ? job->runs[job->wrong].error.message : job->runs[WAY_eager].error.message);
+    print_json_located(text, "first", &job->first);
+    print_json_located(text, "beyond_bound", &job->imprecise);
     text_puts(text, "}\n");
 }
 
@@ -314,9 +314,9 @@ static int finish(const VerifyJob *job) {
     const WayRun *const eager = &job->runs[WAY_eager];
     const bool invalid = eager->error.status && !eager->n_calls && !job->wrong;
     if (job->json)
-        put_json(job, &text);
+        print_json(job, &text);
     else if (!invalid)
-        put_table(job, &text);
+        print_table(job, &text);
     fputs(text_str(&text), stdout);
     text_free(&text);
     if (invalid) return job->json ? eager->exit_code : report_run(eager);

@@ -72,7 +72,7 @@ static int by_bytes(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-static void put_saved(const SavedTable *table, Text *out) {
+static void print_saved(const SavedTable *table, Text *out) {
     const SavedRow *const total = &table->total;
     if (table->rows.n) {
         qsort(table->rows.at, (size_t)table->rows.n, sizeof *table->rows.at, by_bytes);
@@ -94,7 +94,7 @@ Status tape_print_saved(Text *text, sn_tensor *t) {
         tape_each(t, add_saved_node, &table);
     else
         tape_live_each(add_saved_node, &table);
-    if (!table.failed) put_saved(&table, text);
+    if (!table.failed) print_saved(&table, text);
     map_free(&table.seen);
     arena_free(table.arena);
     return table.failed ? error_pending() : ST_OK;

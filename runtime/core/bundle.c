@@ -22,7 +22,7 @@ static uint64_t digest_of(const char *kind, const FilePart *parts) {
     return hash;
 }
 
-static int print_line(char *line, const char *kind, const FilePart *parts, uint64_t digest) {
+static int print_bundle_line(char *line, const char *kind, const FilePart *parts, uint64_t digest) {
     int n = snprintf(line, BUNDLE_LINE, "sinter %.32s, format %d, version 0x%06x, digest %016" PRIx64, kind,
                      BUNDLE_FORMAT, SN_VERSION, digest);
     for (int i = 0; i < BUNDLE_PARTS; i++)
@@ -32,7 +32,7 @@ static int print_line(char *line, const char *kind, const FilePart *parts, uint6
 }
 
 size_t bundle_line(const char *kind, const FilePart parts[BUNDLE_PARTS], char line[BUNDLE_LINE]) {
-    return (size_t)print_line(line, kind, parts, digest_of(kind, parts));
+    return (size_t)print_bundle_line(line, kind, parts, digest_of(kind, parts));
 }
 
 Status bundle_save(const char *path, const char *kind, const FilePart parts[BUNDLE_PARTS]) {
@@ -63,7 +63,7 @@ static Status find_parts(Bundle *b, const char *path, const char *kind, size_t b
     if (known >= 2 && version != SN_VERSION) return refuse_file(path, kind, "another version wrote it");
     if (known != 6) return refuse_file(path, kind, "its first line is damaged");
     for (int i = 0; i < BUNDLE_PARTS; i++) b->parts[i].bytes = n[i];
-    const size_t start = (size_t)print_line(line, kind, b->parts, digest);
+    const size_t start = (size_t)print_bundle_line(line, kind, b->parts, digest);
     if (strncmp(b->content, line, start)) return refuse_file(path, kind, "its first line is damaged");
     if (start + n[0] + n[1] + n[2] != bytes) return refuse_file(path, kind, "its length is not what it says");
     const char *at = b->content + start;

@@ -74,7 +74,7 @@ static InternedMeta *lookup(Table *table, const WantedMeta *w) {
     return NULL;
 }
 
-static void put_meta(Table *table, InternedMeta *in) {
+static void print_meta(Table *table, InternedMeta *in) {
     size_t i = in->hash & (table->room - 1);
     while (atomic_load_explicit(&table->slots[i], memory_order_relaxed)) i = (i + 1) & (table->room - 1);
     atomic_store_explicit(&table->slots[i], in, memory_order_release);
@@ -89,7 +89,7 @@ static Table *roomier(Table *old) {
     table->room = room;
     for (size_t i = 0; old && i < old->room; i++) {
         InternedMeta *const in = atomic_load_explicit(&old->slots[i], memory_order_relaxed);
-        if (in) put_meta(table, in);
+        if (in) print_meta(table, in);
     }
     atomic_store_explicit(&staying, table, memory_order_release);
     return table;
@@ -208,7 +208,7 @@ void meta_stay(const Meta *meta) {
     Table *const table = does_stay(in) ? NULL : table_with_room();
     if (table) {
         unlink_counted(in);
-        put_meta(table, in);
+        print_meta(table, in);
         atomic_store_explicit(&in->stays, true, memory_order_relaxed);
     } else if (!does_stay(in)) {
         refs_add(&in->refs, 1); /* no memory for the table: held for ever */
@@ -342,7 +342,7 @@ static InternedMeta *insert(const WantedMeta *w) {
     const bool stays = table && table->n < FIRST_STAY;
     if (stays) {
         atomic_init(&in->stays, true);
-        put_meta(table, in);
+        print_meta(table, in);
     } else if (in && (!table || !link_counted(in))) {
         give_block(in);
         return NULL;

@@ -96,22 +96,22 @@ static Format decide(const ReprWalk *whole) {
 
 /* the text ------------------------------------------------------------------------------------ */
 
-static void put_spaces(Text *text, int64_t n) { text_printf(text, "%*s", (int)n, ""); }
+static void print_spaces(Text *text, int64_t n) { text_printf(text, "%*s", (int)n, ""); }
 
 static void put_element(const Format *f, const char *element, Text *text) {
     char value[400];
     const int n = print_element(f, element, value, sizeof value);
-    put_spaces(text, f->width > n ? f->width - n : 0);
+    print_spaces(text, f->width > n ? f->width - n : 0);
     text_puts(text, value);
 }
 
-static void put_vector(const Format *f, const ReprWalk *w, int indent, Text *text) {
+static void print_vector(const Format *f, const ReprWalk *w, int indent, Text *text) {
     const int64_t n = w->meta->sizes[w->dim], per_line = max_i64(1, (LINE_WIDTH - indent) / (f->width + 2));
     text_puts(text, "[");
     for (int64_t k = 0; k < printed_count(f, n); k++) {
         if (k && k % per_line == 0) {
             text_puts(text, ",\n");
-            put_spaces(text, indent + 1);
+            print_spaces(text, indent + 1);
         } else if (k)
             text_puts(text, ", ");
         const int64_t i = printed_index(f, n, k);
@@ -123,14 +123,14 @@ static void put_vector(const Format *f, const ReprWalk *w, int indent, Text *tex
     text_puts(text, "]");
 }
 
-static void put_tensor(const Format *f, const ReprWalk *w, int indent, Text *text) {
+static void print_tensor(const Format *f, const ReprWalk *w, int indent, Text *text) {
     const int rank = w->meta->rank - w->dim;
     if (!rank) {
         put_element(f, w->at, text);
         return;
     }
     if (rank == 1) {
-        put_vector(f, w, indent, text);
+        print_vector(f, w, indent, text);
         return;
     }
     const int64_t n = w->meta->sizes[w->dim];
@@ -138,13 +138,13 @@ static void put_tensor(const Format *f, const ReprWalk *w, int indent, Text *tex
     for (int64_t k = 0; k < printed_count(f, n); k++) {
         if (k) text_puts(text, ",");
         for (int i = 0; k && i < rank - 1; i++) text_puts(text, "\n");
-        if (k) put_spaces(text, indent + 1);
+        if (k) print_spaces(text, indent + 1);
         const int64_t i = printed_index(f, n, k);
         const ReprWalk part = inner(w, i < 0 ? 0 : i);
         if (i < 0)
             text_puts(text, "...");
         else
-            put_tensor(f, &part, indent + 1, text);
+            print_tensor(f, &part, indent + 1, text);
     }
     text_puts(text, "]");
 }
@@ -171,11 +171,11 @@ typedef struct Suffixes {
     bool apart;  /* the next one begins a line */
 } Suffixes;
 
-static void put_suffix(Suffixes *s, const char *suffix) {
+static void print_suffix(Suffixes *s, const char *suffix) {
     const size_t n = strlen(suffix);
     if (s->apart || s->line + n + 2 > LINE_WIDTH) {
         text_puts(s->text, ",\n");
-        put_spaces(s->text, INDENT);
+        print_spaces(s->text, INDENT);
         s->line = INDENT + n;
     } else {
         text_puts(s->text, ", ");
@@ -185,22 +185,22 @@ static void put_suffix(Suffixes *s, const char *suffix) {
     s->apart = false;
 }
 
-static void put_dtype(Suffixes *s, DType dtype) {
+static void print_dtype(Suffixes *s, DType dtype) {
     char text[40];
     snprintf(text, sizeof text, "dtype=%s", torch_dtype(dtype));
-    put_suffix(s, text);
+    print_suffix(s, text);
 }
 
-static void put_size(Suffixes *s, const Meta *meta) {
+static void print_size(Suffixes *s, const Meta *meta) {
     Text size = {0};
     text_puts(&size, "size=(");
     for (int d = 0; d < meta->rank; d++) text_printf(&size, "%s%lld", d ? ", " : "", (long long)meta->sizes[d]);
     text_puts(&size, meta->rank == 1 ? ",)" : ")");
-    put_suffix(s, text_str(&size));
+    print_suffix(s, text_str(&size));
     text_free(&size);
 }
 
-static void put_suffixes(sn_tensor *t, bool with_data, const char *gradient, Text *text) {
+static void print_suffixes(sn_tensor *t, bool with_data, const char *gradient, Text *text) {
     const Meta *const meta = t->base.meta;
     Suffixes s = {text, last_line(text)};
     const bool plain =
@@ -208,22 +208,22 @@ static void put_suffixes(sn_tensor *t, bool with_data, const char *gradient, Tex
     if (!device_is_host(meta->device)) {
         char device[DEVICE_NAME_MAX + 12];
         snprintf(device, sizeof device, "device='%s'", DEVICE_TEXT(meta->device));
-        put_suffix(&s, device);
+        print_suffix(&s, device);
     }
-    if (!with_data || (!meta->numel && meta->rank != 1)) put_size(&s, meta);
-    if (!plain) put_dtype(&s, meta->dtype);
-    if (gradient && *gradient) put_suffix(&s, gradient);
+    if (!with_data || (!meta->numel && meta->rank != 1)) print_size(&s, meta);
+    if (!plain) print_dtype(&s, meta->dtype);
+    if (gradient && *gradient) print_suffix(&s, gradient);
     text_puts(text, ")");
 }
 
 /* The whole of t's elements from its host copy, or itself. */
-static Status put_elements(sn_tensor *t, int indent, Text *text) {
+static Status print_elements(sn_tensor *t, int indent, Text *text) {
     if (!t->base.meta->numel) return text_puts(text, "[]"), ST_OK;
     sn_tensor *const here = tensor_on_host(t);
     if (!here) return error_pending();
     const ReprWalk whole = {here->base.meta, tensor_data(here), 0};
     const Format format = decide(&whole);
-    put_tensor(&format, &whole, indent, text);
+    print_tensor(&format, &whole, indent, text);
     tensor_release(here);
     return ST_OK;
 }
@@ -232,18 +232,18 @@ Status tensor_print(sn_tensor *t, const char *gradient, Text *text) {
     const bool with_data = t->storage != NULL;
     text_puts(text, "tensor(");
     if (with_data)
-        TRY(put_elements(t, INDENT, text));
+        TRY(print_elements(t, INDENT, text));
     else
         text_puts(text, "...");
-    put_suffixes(t, with_data, gradient, text);
+    print_suffixes(t, with_data, gradient, text);
     return ST_OK;
 }
 
-static Status put_part(const ReprPart *part, Text *text) {
+static Status print_part(const ReprPart *part, Text *text) {
     const Meta *const meta = part->tensor->base.meta;
     text_printf(text, "%s=tensor(", part->name);
-    TRY(put_elements(part->tensor, INDENT + (int)strlen(part->name) + 8, text));
-    if (!meta->numel) put_size(&(Suffixes){.text = text}, meta);
+    TRY(print_elements(part->tensor, INDENT + (int)strlen(part->name) + 8, text));
+    if (!meta->numel) print_size(&(Suffixes){.text = text}, meta);
     text_puts(text, ")");
     return ST_OK;
 }
@@ -252,17 +252,17 @@ Status tensor_print_parts(const sn_tensor *t, const ReprParts *parts, const char
     char entries[40], layout[64];
     text_puts(text, "tensor(");
     for (int i = 0; i < parts->n; i++) {
-        if (i) text_puts(text, ",\n"), put_spaces(text, INDENT);
-        TRY(put_part(&parts->at[i], text));
+        if (i) text_puts(text, ",\n"), print_spaces(text, INDENT);
+        TRY(print_part(&parts->at[i], text));
     }
     snprintf(entries, sizeof entries, "nnz=%lld", (long long)parts->entries);
     snprintf(layout, sizeof layout, "layout=%s", parts->layout);
     Suffixes s = {text, last_line(text), parts->apart};
-    put_size(&s, t->base.meta);
-    put_suffix(&s, entries);
-    if (t->base.meta->dtype != DT_f32) put_dtype(&s, t->base.meta->dtype);
-    put_suffix(&s, layout);
-    if (gradient && *gradient) put_suffix(&s, gradient);
+    print_size(&s, t->base.meta);
+    print_suffix(&s, entries);
+    if (t->base.meta->dtype != DT_f32) print_dtype(&s, t->base.meta->dtype);
+    print_suffix(&s, layout);
+    if (gradient && *gradient) print_suffix(&s, gradient);
     text_puts(text, ")");
     return ST_OK;
 }

@@ -91,7 +91,7 @@ static int by_bytes(const void *a, const void *b) {
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-static void put_sum(const HeldSum *sum, CachingSiteName *site_name, Text *out) {
+static void print_sum(const HeldSum *sum, CachingSiteName *site_name, Text *out) {
     text_printf(out, "{\"bytes\": %lld, \"blocks\": %lld, \"stack\": [", (long long)sum->bytes, (long long)sum->blocks);
     for (int i = 0; i < sum->stack->n; i++) {
         char name[256];
@@ -103,7 +103,7 @@ static void put_sum(const HeldSum *sum, CachingSiteName *site_name, Text *out) {
 }
 
 /* The lock is held: entries stay. */
-static void put_sums(HeldSums *all, CachingSiteName *site_name, Text *out) {
+static void print_sums(HeldSums *all, CachingSiteName *site_name, Text *out) {
     for (const HeldBlock *block = held; block; block = block->next) {
         HeldSum *const sum = sum_of(all, &block->stack);
         if (sum) sum->bytes += (int64_t)block->bytes, sum->blocks++;
@@ -111,7 +111,7 @@ static void put_sums(HeldSums *all, CachingSiteName *site_name, Text *out) {
     if (all->sums.n) qsort(all->sums.at, (size_t)all->sums.n, sizeof *all->sums.at, by_bytes);
     for (int i = 0; i < all->sums.n; i++) {
         text_puts(out, i ? ",\n  " : "\n  ");
-        put_sum(all->sums.at[i], site_name, out);
+        print_sum(all->sums.at[i], site_name, out);
     }
 }
 
@@ -119,7 +119,7 @@ void cpu_held_print(CachingSiteName *site_name, Text *out) {
     HeldSums all = {.arena = arena_new()};
     text_puts(out, "[");
     pthread_mutex_lock(&lock);
-    if (all.arena) put_sums(&all, site_name, out);
+    if (all.arena) print_sums(&all, site_name, out);
     pthread_mutex_unlock(&lock);
     text_puts(out, "]");
     map_free(&all.known);

@@ -2,7 +2,7 @@
  * which the policy of devices does not see, by size class. */
 #include "runtime/device/alloc_cpu.h"
 
-static void put_class(const CpuClass *class, Text *out) {
+static void print_class(const CpuClass *class, Text *out) {
     text_printf(out, "| %12lld | %11lld | %11lld | %11lld | %11lld |\n", (long long)class->bytes,
                 (long long)class->current, (long long)class->peak, (long long)class->total, (long long)class->kept);
 }
@@ -18,13 +18,13 @@ void cpu_summary(Text *out) {
     text_printf(out, "| %12s | %11s | %11s | %11s | %11s |\n", "", "current", "peak", "total", "kept");
     for (int i = 0; i < cpu_alloc_classes(); i++) {
         const CpuClass class = cpu_alloc_class(i);
-        if (class.total) put_class(&class, out);
+        if (class.total) print_class(&class, out);
     }
     text_puts(out, "blocks from there on:\n");
     caching_summary(large, out);
 }
 
-static void put_more(CachingSiteName *site_name, Text *out) {
+static void print_more(CachingSiteName *site_name, Text *out) {
     const char *before = "";
     text_puts(out, ",\n \"classes\": [");
     for (int i = 0; i < cpu_alloc_classes(); i++) {
@@ -41,5 +41,5 @@ static void put_more(CachingSiteName *site_name, Text *out) {
 
 void cpu_snapshot(CachingSiteName *site_name, Text *out) {
     Caching *const large = large_caching();
-    if (large) caching_snapshot(large, site_name, put_more, out);
+    if (large) caching_snapshot(large, site_name, print_more, out);
 }

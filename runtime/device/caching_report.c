@@ -88,7 +88,7 @@ void caching_raise_full(Caching *caching, size_t bytes, StreamKey stream) {
 
 /* the table ----------------------------------------------------------------------------------- */
 
-static void put_cell(Text *out, int64_t n, bool is_bytes) {
+static void print_cell(Text *out, int64_t n, bool is_bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     int unit = 0;
     double value = (double)n;
@@ -99,16 +99,16 @@ static void put_cell(Text *out, int64_t n, bool is_bytes) {
         text_printf(out, " | %11lld", (long long)n);
 }
 
-static void put_row(Text *out, const char *name, const CachingStat *stat, bool is_bytes) {
+static void print_row(Text *out, const char *name, const CachingStat *stat, bool is_bytes) {
     text_printf(out, "| %-23s", name);
-    put_cell(out, stat->current, is_bytes);
-    put_cell(out, stat->peak, is_bytes);
-    put_cell(out, stat->gained, is_bytes);
-    put_cell(out, stat->lost, is_bytes);
+    print_cell(out, stat->current, is_bytes);
+    print_cell(out, stat->peak, is_bytes);
+    print_cell(out, stat->gained, is_bytes);
+    print_cell(out, stat->lost, is_bytes);
     text_puts(out, " |\n");
 }
 
-static void put_rows(Text *out, CachingStat stats[CACHING_KINDS][MEASURE_COUNT], bool is_bytes) {
+static void print_rows(Text *out, CachingStat stats[CACHING_KINDS][MEASURE_COUNT], bool is_bytes) {
     static const char *const bytes[] = {"allocated memory", "active memory", "requested memory", "reserved memory",
                                         "non-releasable memory"};
     static const char *const counts[] = {"allocations", "active blocks", NULL, "reserved segments",
@@ -116,9 +116,9 @@ static void put_rows(Text *out, CachingStat stats[CACHING_KINDS][MEASURE_COUNT],
     for (int measure = 0; measure < MEASURE_COUNT; measure++) {
         const char *const name = (is_bytes ? bytes : counts)[measure];
         if (!name) continue;
-        put_row(out, name, &stats[CACHING_all][measure], is_bytes);
-        put_row(out, "      from large pool", &stats[CACHING_large][measure], is_bytes);
-        put_row(out, "      from small pool", &stats[CACHING_small][measure], is_bytes);
+        print_row(out, name, &stats[CACHING_all][measure], is_bytes);
+        print_row(out, "      from large pool", &stats[CACHING_large][measure], is_bytes);
+        print_row(out, "      from small pool", &stats[CACHING_small][measure], is_bytes);
     }
 }
 
@@ -130,7 +130,7 @@ void caching_summary(Caching *caching, Text *out) {
     text_printf(out, "memory of %s: retries after giving back: %lld, out of memory: %lld\n", caching->name,
                 (long long)stats.retries, (long long)stats.failures);
     text_printf(out, "| %-23s | %11s | %11s | %11s | %11s |\n", "", "current", "peak", "total", "freed");
-    put_rows(out, stats.bytes, true);
-    put_rows(out, stats.counts, false);
+    print_rows(out, stats.bytes, true);
+    print_rows(out, stats.counts, false);
     text_printf(out, "in use on the device, by anybody: %zu of %zu bytes\n", total - left, total);
 }

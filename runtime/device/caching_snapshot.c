@@ -20,67 +20,67 @@ typedef struct SnapshotWriter {
     Text *out;
 } SnapshotWriter;
 
-static void put_stat(Text *out, const char *name, const CachingStat *stat) {
+static void print_stat(Text *out, const char *name, const CachingStat *stat) {
     text_printf(out, "\"%s\": {\"current\": %lld, \"peak\": %lld, \"total\": %lld, \"freed\": %lld}", name,
                 (long long)stat->current, (long long)stat->peak, (long long)stat->gained, (long long)stat->lost);
 }
 
-static void put_statistics(Text *out, const CachingStats *stats) {
+static void print_statistics(Text *out, const CachingStats *stats) {
     static const char *const names[] = {"allocated", "active", "requested", "reserved", "non_releasable"};
     for (int measure = 0; measure < MEASURE_COUNT; measure++) {
         text_printf(out, "%s\n  \"%s\": {", measure ? "," : "", names[measure]);
-        put_stat(out, "bytes", &stats->bytes[CACHING_all][measure]);
+        print_stat(out, "bytes", &stats->bytes[CACHING_all][measure]);
         text_puts(out, ", ");
-        put_stat(out, "blocks", &stats->counts[CACHING_all][measure]);
+        print_stat(out, "blocks", &stats->counts[CACHING_all][measure]);
         text_puts(out, "}");
     }
 }
 
-static void put_stream(const SnapshotWriter *w, StreamKey stream) {
+static void print_stream(const SnapshotWriter *w, StreamKey stream) {
     char name[64];
     w->caching->source->stream_name(w->caching->context, stream, name, sizeof name);
     text_json_string(w->out, name);
 }
 
-static void put_waits(const SnapshotWriter *w, const MemoryBlock *block) {
+static void print_waits(const SnapshotWriter *w, const MemoryBlock *block) {
     int n = 0;
     text_puts(w->out, ", \"waits_for\": [");
     for (const StreamEvents *events = w->caching->events; events; events = events->next) {
         for (const MemoryUse *use = events->first; use; use = use->next_event) {
             if (use->block != block) continue;
             if (n++) text_puts(w->out, ", ");
-            put_stream(w, events->stream);
+            print_stream(w, events->stream);
         }
     }
     text_puts(w->out, "]");
 }
 
-static void put_site(const SnapshotWriter *w, const void *site) {
+static void print_site(const SnapshotWriter *w, const void *site) {
     char name[256];
     w->site_name(site, name, sizeof name);
     text_puts(w->out, ", \"site\": ");
     text_json_string(w->out, name);
 }
 
-static void put_block(const SnapshotWriter *w, const MemoryBlock *block) {
+static void print_block(const SnapshotWriter *w, const MemoryBlock *block) {
     static const char *const states[] = {
         [MEMORY_free] = "free", [MEMORY_used] = "used", [MEMORY_waiting] = "waiting", [MEMORY_unmapped] = "unmapped"};
     text_printf(w->out, "{\"state\": \"%s\", \"bytes\": %zu", states[block->state], block->bytes);
     if (block->state == MEMORY_used) text_printf(w->out, ", \"requested\": %zu", block->requested);
-    if (block->state == MEMORY_waiting) put_waits(w, block);
-    if (block->site && block->state != MEMORY_free && block->state != MEMORY_unmapped) put_site(w, block->site);
+    if (block->state == MEMORY_waiting) print_waits(w, block);
+    if (block->site && block->state != MEMORY_free && block->state != MEMORY_unmapped) print_site(w, block->site);
     text_puts(w->out, "}");
 }
 
-static void put_segment(const SnapshotWriter *w, const MemorySegment *segment) {
+static void print_segment(const SnapshotWriter *w, const MemorySegment *segment) {
     text_printf(w->out, "\n  {\"address\": %llu, \"bytes\": %zu, \"stream\": ", (unsigned long long)segment->at,
                 segment->bytes);
-    put_stream(w, segment->pool->stream);
+    print_stream(w, segment->pool->stream);
     text_printf(w->out, ", \"pool\": \"%s\", \"page\": %zu,\n   \"blocks\": [",
                 segment->pool->kind == CACHING_small ? "small" : "large", segment->page);
     for (const MemoryBlock *block = segment->first; block; block = block->next) {
         if (block != segment->first) text_puts(w->out, ",\n    ");
-        put_block(w, block);
+        print_block(w, block);
     }
     text_puts(w->out, "]}");
 }
@@ -96,11 +96,11 @@ void caching_snapshot(Caching *caching, CachingSiteName *site_name, CachingMore 
                 ", \"device_free\": %zu, \"device_total\": %zu, \"retries\": %lld, \"failures\": %lld,\n"
                 " \"statistics\": {",
                 left, total, (long long)caching->stats.retries, (long long)caching->stats.failures);
-    put_statistics(out, &caching->stats);
+    print_statistics(out, &caching->stats);
     text_puts(out, "},\n \"segments\": [");
     for (const MemorySegment *segment = caching->segments; segment; segment = segment->next) {
         if (segment != caching->segments) text_puts(out, ",");
-        put_segment(&w, segment);
+        print_segment(&w, segment);
     }
     text_puts(out, "]");
     if (more) more(site_name, out);

@@ -186,7 +186,7 @@ static int shared_with(FzRun *run, sn_tensor *t, int64_t *offset) {
     return i;
 }
 
-static void put_list(Text *to, const char *ends, sn_ints list) {
+static void print_list(Text *to, const char *ends, sn_ints list) {
     text_printf(to, "%c", ends[0]);
     for (int64_t d = 0; d < list.n; d++) text_printf(to, "%s%lld", d ? "," : "", (long long)list.data[d]);
     text_printf(to, "%c", ends[1]);
@@ -195,12 +195,12 @@ static void put_list(Text *to, const char *ends, sn_ints list) {
 /* f32[2,3]{3,1} memory 1+0 grad made: strides as they are, also where no element tells; whose memory; whether it
  * requires gradients, and is no leaf. Not sn_storage_offset: a view of a value that nobody can reach any more has
  * memory of its own, of the view's elements alone, in compiled code, and begins there; eager keeps the whole value. */
-static void put_head(FzRun *run, Text *to, sn_tensor *t) {
+static void print_head(FzRun *run, Text *to, sn_tensor *t) {
     int64_t distance;
     const int place = shared_with(run, t, &distance);
     text_puts(to, dtype_name((DType)sn_dtype_of(t)));
-    put_list(to, "[]", sn_sizes(t));
-    put_list(to, "{}", sn_strides(t));
+    print_list(to, "[]", sn_sizes(t));
+    print_list(to, "{}", sn_strides(t));
     text_printf(to, " memory %d+%lld%s%s", place, (long long)distance, sn_requires_grad(t) ? " grad" : "",
                 tape_is_leaf(t) ? "" : " made");
 }
@@ -210,7 +210,7 @@ static void see(FzRun *run, const char *what, int index, sn_tensor *t) {
     Text head = {0};
     text_printf(&head, "%s %d: ", what, index);
     if (t)
-        put_head(run, &head, t);
+        print_head(run, &head, t);
     else
         text_puts(&head, "none");
     text_puts(&seen->bytes, text_str(&head));
@@ -226,8 +226,8 @@ static void see_given(FzRun *run, int i) {
     sn_tensor *const t = run->inputs[i];
     Text *const story = &run->seen->story;
     text_printf(story, "given %d: %s", i, dtype_name((DType)sn_dtype_of(t)));
-    put_list(story, "[]", sn_sizes(t));
-    put_list(story, "{}", sn_strides(t));
+    print_list(story, "[]", sn_sizes(t));
+    print_list(story, "{}", sn_strides(t));
     text_printf(story, "+%lld = ", (long long)t->offset);
     for (size_t k = 0; fz_device == SN_CPU && k < t->storage->bytes; k++)
         text_printf(story, "%02x", ((const uint8_t *)t->storage->data)[k]);

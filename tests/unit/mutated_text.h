@@ -13,7 +13,7 @@ static inline uint32_t next_random(uint32_t below) {
     return (uint32_t)(random_state >> 33) % below;
 }
 
-static inline void put_range(Text *to, const char *text, size_t from, size_t end) {
+static inline void print_range(Text *to, const char *text, size_t from, size_t end) {
     text_put(to, text + from, end - from);
 }
 
@@ -31,9 +31,9 @@ static inline void change_number(const char *text, size_t n, Text *to) {
     size_t at = next_random((uint32_t)n), end;
     while (at < n && !is_digit_at(text, at)) at++;
     for (end = at; end < n && is_digit_at(text, end); end++) {}
-    put_range(to, text, 0, at);
+    print_range(to, text, 0, at);
     text_puts(to, others[next_random(COUNT_OF(others) - moderate_numbers)]);
-    put_range(to, text, end, n);
+    print_range(to, text, end, n);
 }
 
 /* A letter, a line gone, a line twice, two lines in each other's place, a word from elsewhere. */
@@ -43,22 +43,22 @@ static inline void change(const char *text, Text *to) {
     const size_t other = line_at(text, next_random((uint32_t)n)), other_end = line_end(text, other);
     switch (next_random(8)) {
     case 0:
-        put_range(to, text, 0, at);
+        print_range(to, text, 0, at);
         text_printf(to, "%c", letters[next_random(sizeof letters - 1)]);
-        put_range(to, text, at + 1, n);
+        print_range(to, text, at + 1, n);
         break;
     case 1:
-        put_range(to, text, 0, from);
-        put_range(to, text, end < n ? end : n, n);
+        print_range(to, text, 0, from);
+        print_range(to, text, end < n ? end : n, n);
         break;
     case 2:
-        put_range(to, text, 0, end);
-        put_range(to, text, from, n);
+        print_range(to, text, 0, end);
+        print_range(to, text, from, n);
         break;
     case 3: /* a line becomes another one */
-        put_range(to, text, 0, from);
-        put_range(to, text, other, other_end);
-        put_range(to, text, end, n);
+        print_range(to, text, 0, from);
+        print_range(to, text, other, other_end);
+        print_range(to, text, end, n);
         break;
     default:
         change_number(text, n, to);

@@ -120,7 +120,7 @@ int64_t variant_arena_bytes(const Variant *v) {
 
 /* Text ---------------------------------------------------------------------------------------- */
 
-static void put_indented(Text *text, const char *indent, const char *lines) {
+static void print_indented(Text *text, const char *indent, const char *lines) {
     while (*lines) {
         const size_t n = strcspn(lines, "\n");
         text_printf(text, "%s%.*s\n", indent, (int)n, lines);
@@ -273,7 +273,7 @@ static void graph_text(const Variant *v, Text *text) {
     text_puts(text, "  checked at each call, by the numbers of stage capture:\n");
     Text guards = {0};
     guards_print(v, &guards);
-    put_indented(text, "  ", text_str(&guards));
+    print_indented(text, "  ", text_str(&guards));
     text_free(&guards);
 }
 
@@ -356,7 +356,7 @@ void explain_text(sn_function *fn, Text *text) {
 /* Stages -------------------------------------------------------------------------------------- */
 
 /* Why the graph is not there as a stage leaves it. */
-static void put_missing(const Variant *v, Text *text) {
+static void print_missing(const Variant *v, Text *text) {
     if (v->request.backend && v->request.backend->kind == BACK_eager)
         text_puts(text, "# nothing is compiled: the backend is eager, each op runs by itself\n");
     else if (v->info.failure != BAIL_none)
@@ -365,11 +365,11 @@ static void put_missing(const Variant *v, Text *text) {
         text_puts(text, "# not kept: memory was out while it was compiled\n");
 }
 
-static void put_stage(const Variant *v, const Dump *dump, Text *text) {
+static void print_stage(const Variant *v, const Dump *dump, Text *text) {
     const Stage stage = dump_row(dump->id)->stage;
     Graph *const graph = v->training && stage == STAGE_scheduled ? NULL : v->info.stages[stage];
     if (!graph)
-        put_missing(v, text);
+        print_missing(v, text);
     else if (dump->id == DUMP_backward)
         text_puts(text, "# no backward of its own: gradients do not flow out of this segment\n");
     else
@@ -377,7 +377,7 @@ static void put_stage(const Variant *v, const Dump *dump, Text *text) {
 }
 
 /* Where the plan, or the code for this machine that is shown, is not what runs. */
-static void put_remark(const Variant *v, const Dump *dump, Text *text) {
+static void print_remark(const Variant *v, const Dump *dump, Text *text) {
     const unsigned traits = dump_row(dump->id)->traits;
     const char *const mark = dump_mark(dump);
     if (!variant_waits(v) && !v->run)
@@ -401,14 +401,14 @@ Status explain_variant(const Variant *v, const Dump *dump, Text *text) {
     if (!v->text && !of_plan)
         return error_raise(ST_UNSUPPORTED, "stage '%s': a plan of a file has no graph", dump_row(dump->id)->name);
     if (dump->id == DUMP_capture) return captured_text(v, dump, text);
-    if (of_plan && has_plan(v)) put_remark(v, dump, text);
+    if (of_plan && has_plan(v)) print_remark(v, dump, text);
     if (v->training && training_dump(v, dump, text)) return ST_OK;
     if (!of_plan)
-        put_stage(v, dump, text);
+        print_stage(v, dump, text);
     else if (has_plan(v))
         compile_dump_plan(v->text ? v->info.graph->plan : v->info.plans[0], dump, text);
     else
-        put_missing(v, text);
+        print_missing(v, text);
     return error_pending();
 }
 

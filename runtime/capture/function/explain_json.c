@@ -8,19 +8,19 @@
 
 static double ms(int64_t ns) { return (double)ns * 1e-6; }
 
-static void put_key(Text *text, const char *key, const char *value) {
+static void print_key(Text *text, const char *key, const char *value) {
     text_printf(text, "\"%s\": ", key);
     text_json_string(text, value);
 }
 
-static void put_number(Text *text, const char *key, int64_t value) {
+static void print_number(Text *text, const char *key, int64_t value) {
     text_printf(text, ", \"%s\": %lld", key, (long long)value);
 }
 
-static void put_ms(Text *text, const char *key, int64_t ns) { text_printf(text, ", \"%s\": %.4f", key, ms(ns)); }
+static void print_ms(Text *text, const char *key, int64_t ns) { text_printf(text, ", \"%s\": %.4f", key, ms(ns)); }
 
 /* What was fused, or not, of all parts: "forward: mm (%2) with sum (%3): no loop program; 64 bytes would be saved". */
-static void put_merges(const Variant *v, bool refused, Text *text) {
+static void print_merges(const Variant *v, bool refused, Text *text) {
     bool first = true;
     Text line = {0}, one = {0};
     text_puts(text, "[");
@@ -40,7 +40,7 @@ static void put_merges(const Variant *v, bool refused, Text *text) {
 static void kernel_json(const Plan *plan, int at, Text *text) {
     const Step *const step = &plan->steps.at[at];
     text_puts(text, "{");
-    put_key(text, "name", step_name(step));
+    print_key(text, "name", step_name(step));
     text_printf(text, ", \"kind\": \"%s\", \"ops\": [",
                 step->kind == STEP_copy     ? "copy"
                 : step->kind == STEP_native ? "native"
@@ -53,9 +53,9 @@ static void kernel_json(const Plan *plan, int at, Text *text) {
         text_json_string(text, row ? row->name : "?");
     }
     text_puts(text, "]");
-    put_number(text, "bytes", plan_step_bytes(plan, step));
+    print_number(text, "bytes", plan_step_bytes(plan, step));
     char *const remark = plan_step_remark(plan, at);
-    if (remark) text_puts(text, ", "), put_key(text, "remark", remark);
+    if (remark) text_puts(text, ", "), print_key(text, "remark", remark);
     mem_free(remark);
     text_puts(text, "}");
 }
@@ -63,26 +63,26 @@ static void kernel_json(const Plan *plan, int at, Text *text) {
 static void part_json(const Variant *v, int i, Text *text) {
     const Plan *const plan = v->info.plans[i];
     text_puts(text, "{");
-    put_key(text, "part", plan_part_name(v, i));
+    print_key(text, "part", plan_part_name(v, i));
     text_puts(text, ", \"kernels\": [");
     for (int k = 0; k < plan->steps.n; k++) {
         text_puts(text, k ? ", " : "");
         kernel_json(plan, k, text);
     }
     text_puts(text, "]");
-    put_number(text, "moved_bytes", plan_moved_bytes(plan));
-    put_number(text, "saved_bytes", plan->saved_bytes);
-    put_number(text, "arena_bytes", plan_arena_bytes(plan));
+    print_number(text, "moved_bytes", plan_moved_bytes(plan));
+    print_number(text, "saved_bytes", plan->saved_bytes);
+    print_number(text, "arena_bytes", plan_arena_bytes(plan));
     if (plan->n_again) {
-        put_number(text, "recomputed_ops", plan->n_again);
-        put_number(text, "recomputed_bytes", plan->again_bytes);
+        print_number(text, "recomputed_ops", plan->n_again);
+        print_number(text, "recomputed_bytes", plan->again_bytes);
     }
-    if (v->request.fast) put_number(text, "fast_kernels", plan_fast_steps(plan));
+    if (v->request.fast) print_number(text, "fast_kernels", plan_fast_steps(plan));
     RepeatReport report;
     if (plan_part_repeats(v, i, &report)) {
-        put_number(text, "graph_launches", report.launches);
+        print_number(text, "graph_launches", report.launches);
         text_puts(text, ", ");
-        put_key(text, "not_one_launch", report.why);
+        print_key(text, "not_one_launch", report.why);
     }
     text_puts(text, "}");
 }
@@ -94,10 +94,10 @@ static void saved_json(const Variant *v, Text *text) {
         Text type = {0};
         meta_print(saved.env, &type, saved.meta);
         text_puts(text, i ? ", {" : "{");
-        put_key(text, saved.name ? "input" : "op", saved.name ? saved.name : saved.op->name);
+        print_key(text, saved.name ? "input" : "op", saved.name ? saved.name : saved.op->name);
         text_puts(text, ", ");
-        put_key(text, "type", text_str(&type));
-        put_number(text, "bytes", meta_hint_bytes(saved.env, saved.meta));
+        print_key(text, "type", text_str(&type));
+        print_number(text, "bytes", meta_hint_bytes(saved.env, saved.meta));
         text_puts(text, "}");
         text_free(&type);
     }
@@ -106,19 +106,19 @@ static void saved_json(const Variant *v, Text *text) {
 
 static void times_json(const Variant *v, Text *text) {
     const CompileReport *const info = &v->info;
-    put_ms(text, "trace_ms", v->trace_ns);
-    put_ms(text, "passes_ms", info->passes_ns);
-    put_ms(text, "lower_ms", info->lower_ns);
-    put_ms(text, "codegen_ms", info->codegen_ns);
-    put_ms(text, "codegen_build_ms", info->build_ns);
-    put_ms(text, "codegen_optimise_ms", info->optimise_ns);
-    put_ms(text, "codegen_emit_ms", info->emit_ns);
-    put_ms(text, "load_ms", info->load_ns);
+    print_ms(text, "trace_ms", v->trace_ns);
+    print_ms(text, "passes_ms", info->passes_ns);
+    print_ms(text, "lower_ms", info->lower_ns);
+    print_ms(text, "codegen_ms", info->codegen_ns);
+    print_ms(text, "codegen_build_ms", info->build_ns);
+    print_ms(text, "codegen_optimise_ms", info->optimise_ns);
+    print_ms(text, "codegen_emit_ms", info->emit_ns);
+    print_ms(text, "load_ms", info->load_ns);
     text_puts(text, ", \"passes\": [");
     for (int i = 0; i < info->n_pass_times; i++) {
         text_puts(text, i ? ", {" : "{");
-        put_key(text, "name", info->pass_times[i].name);
-        put_ms(text, "ms", info->pass_times[i].ns);
+        print_key(text, "name", info->pass_times[i].name);
+        print_ms(text, "ms", info->pass_times[i].ns);
         text_puts(text, "}");
     }
     text_puts(text, "]");
@@ -132,21 +132,21 @@ static void graph_json(const Variant *v, Text *text) {
                 v->n_ops, info->kernels, v->dynamic ? "true" : "false", info->interpreted ? "true" : "false");
     text_printf(text, ", \"other_keys\": {\"n\": %d, \"kernels\": %d}", keys, kernels);
     text_puts(text, ", ");
-    put_key(text, "extensions", info->extensions);
+    print_key(text, "extensions", info->extensions);
     text_puts(text, ", ");
-    put_key(text, "back_end", v->request.backend ? v->request.backend->name : "generated");
+    print_key(text, "back_end", v->request.backend ? v->request.backend->name : "generated");
     text_puts(text, ", ");
-    put_key(text, "stages", v->stage_folder ? v->stage_folder : "");
+    print_key(text, "stages", v->stage_folder ? v->stage_folder : "");
     text_printf(text, ", \"waits\": %s", variant_waits(v) ? "true" : "false");
-    put_number(text, "hits", atomic_load(&v->hits));
-    put_number(text, "nests", info->nests);
-    put_number(text, "generated", info->generated);
-    put_number(text, "loaded", info->loaded);
-    put_number(text, "reused", info->reused);
-    put_number(text, "arena_bytes", variant_arena_bytes(v));
+    print_number(text, "hits", atomic_load(&v->hits));
+    print_number(text, "nests", info->nests);
+    print_number(text, "generated", info->generated);
+    print_number(text, "loaded", info->loaded);
+    print_number(text, "reused", info->reused);
+    print_number(text, "arena_bytes", variant_arena_bytes(v));
     times_json(v, text);
     text_puts(text, ", ");
-    put_key(text, "reason", info->reason);
+    print_key(text, "reason", info->reason);
     text_puts(text, ", \"parts\": [");
     for (int i = 0; i < info->n_plans; i++) {
         text_puts(text, i ? ", " : "");
@@ -155,9 +155,9 @@ static void graph_json(const Variant *v, Text *text) {
     text_puts(text, "]");
     saved_json(v, text);
     text_puts(text, ", \"not_fused\": ");
-    put_merges(v, true, text);
+    print_merges(v, true, text);
     text_puts(text, ", \"fused\": ");
-    put_merges(v, false, text);
+    print_merges(v, false, text);
     text_puts(text, ", \"guards\": ");
     Text guards = {0};
     guards_print(v, &guards);
@@ -173,10 +173,10 @@ static void breaks_json(const sn_function *fn, Text *text) {
         int64_t count;
         if (!explain_break(fn, i, where, sizeof where, &count)) continue;
         text_puts(text, i ? ", {" : "{");
-        put_key(text, "where", where);
+        print_key(text, "where", where);
         text_puts(text, ", ");
-        put_key(text, "reason", fn->breaks.at[i].reason);
-        put_number(text, "count", count);
+        print_key(text, "reason", fn->breaks.at[i].reason);
+        print_number(text, "count", count);
         text_puts(text, "}");
     }
     text_puts(text, "], \"recompiles\": [");
@@ -187,17 +187,17 @@ static void breaks_json(const sn_function *fn, Text *text) {
     text_puts(text, "], \"failures\": [");
     for (int i = 0; i < fn->failures.n; i++) {
         text_puts(text, i ? ", {" : "{");
-        put_key(text, "code", bail_name(fn->failures.at[i].code));
+        print_key(text, "code", bail_name(fn->failures.at[i].code));
         text_puts(text, ", ");
-        put_key(text, "reason", fn->failures.at[i].text);
+        print_key(text, "reason", fn->failures.at[i].text);
         text_puts(text, "}");
     }
     text_puts(text, "], \"fallbacks\": [");
     for (int i = 0; i < fn->fallbacks.n; i++) {
         text_puts(text, i ? ", {" : "{");
-        put_key(text, "reason", fn->fallbacks.at[i].reason);
-        put_number(text, "ops", fn->fallbacks.at[i].ops);
-        put_number(text, "calls", fn->fallbacks.at[i].calls);
+        print_key(text, "reason", fn->fallbacks.at[i].reason);
+        print_number(text, "ops", fn->fallbacks.at[i].ops);
+        print_number(text, "calls", fn->fallbacks.at[i].calls);
         text_puts(text, "}");
     }
     text_puts(text, "]");
@@ -208,16 +208,16 @@ void explain_json(sn_function *fn, Text *text) {
     sn_stats stats = fn->stats, *const s = &stats;
     replay_count(fn, s);
     text_puts(text, "{");
-    put_key(text, "name", fn->name);
-    put_number(text, "calls", s->calls);
-    put_number(text, "compiles", s->compiles);
-    put_number(text, "recompiles_count", s->recompiles);
-    put_number(text, "limit_hits", fn->limit_hits);
+    print_key(text, "name", fn->name);
+    print_number(text, "calls", s->calls);
+    print_number(text, "compiles", s->compiles);
+    print_number(text, "recompiles_count", s->recompiles);
+    print_number(text, "limit_hits", fn->limit_hits);
     text_printf(text, ", \"compiled_share\": %.4f", explain_share(s));
-    put_number(text, "ops_generated", s->ops_generated);
-    put_number(text, "ops_interpreted", s->ops_interpreted);
-    put_number(text, "ops_eager", s->ops_eager);
-    put_number(text, "ops_waiting", s->ops_waiting);
+    print_number(text, "ops_generated", s->ops_generated);
+    print_number(text, "ops_interpreted", s->ops_interpreted);
+    print_number(text, "ops_eager", s->ops_eager);
+    print_number(text, "ops_waiting", s->ops_waiting);
     text_puts(text, ", \"graphs\": [");
     for (int i = 0; i < fn->variants.n; i++) {
         text_puts(text, i ? ", " : "");

@@ -68,7 +68,7 @@ static long largest_number(const char *root) {
 enum { NAME_LETTERS = 64 };
 
 /* A function's name is any text: letters that a path may give another meaning become '_'. */
-static void put_safe_name(Text *path, const char *name) {
+static void print_safe_name(Text *path, const char *name) {
     for (int i = 0; name[i] && i < NAME_LETTERS; i++) {
         const char c = name[i];
         const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -83,7 +83,7 @@ static Status make_numbered(const char *root, const char *name, Text *path) {
     do {
         path->n = 0;
         text_printf(path, "%s/%04ld-", root, ++last_number);
-        put_safe_name(path, name);
+        print_safe_name(path, name);
         TRY(error_pending());
         if (!mkdir(text_str(path), 0777)) return ST_OK;
     } while (errno == EEXIST);

@@ -17,7 +17,7 @@
 #include "runtime/core/repr.h"
 
 /* Parts of lines are put under the first element: "h: tensor([[0., 1.],\n           [2., 3.]])". */
-static void put_shifted(Text *line, const char *value, int by) {
+static void print_shifted(Text *line, const char *value, int by) {
     for (const char *p = value; *p; p++) {
         text_printf(line, "%c", *p);
         if (*p == '\n') text_printf(line, "%*s", by, "");
@@ -32,7 +32,7 @@ void debug_print_line(const char *label, sn_tensor *t) {
     Text value = {0}, line = {0};
     if (tensor_print(t, NULL, &value) == ST_OK) {
         if (label) text_printf(&line, "%s: ", label);
-        put_shifted(&line, text_str(&value), (int)line.n);
+        print_shifted(&line, text_str(&value), (int)line.n);
         log_whole(LOG_print, LOG_INFO, text_str(&line));
     }
     text_free(&value);

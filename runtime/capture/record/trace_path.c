@@ -69,7 +69,7 @@ static const char *modes_name(const TraceOp *op) {
 
 static const char *name_of(const TrieNode *node) { return trace_op_name(&node->op); }
 
-static void put_difference(const Fork *fork, Text *text) {
+static void print_difference(const Fork *fork, Text *text) {
     const char *const argument = other_argument(&fork->taken->op, &fork->known->op);
     if (argument)
         text_printf(text, ", with another '%s' than before", argument);
@@ -90,7 +90,7 @@ void trace_new_path(const Trace *trace, Text *text) {
     }
     text_printf(text, " %s%s", fork.at->parent ? "after " : "as the first op", fork.at->parent ? name_of(fork.at) : "");
     if (same_name(fork.taken, fork.known))
-        put_difference(&fork, text);
+        print_difference(&fork, text);
     else
         text_printf(text, ", where %s%s before", fork.known ? name_of(fork.known) : "the segment ended",
                     !fork.known  ? ""

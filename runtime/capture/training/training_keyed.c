@@ -304,7 +304,7 @@ const Executable *training_backward(const Variant *v) {
 }
 
 /* "results 0, 2; wanted: inputs 1, 3; sums go on: inputs 1": what the key says. */
-static void put_places(Text *text, const char *head, const bool *at, int n) {
+static void print_places(Text *text, const char *head, const bool *at, int n) {
     const char *between = head;
     for (int i = 0; i < n; i++) {
         if (!at[i]) continue;
@@ -313,10 +313,10 @@ static void put_places(Text *text, const char *head, const bool *at, int n) {
     }
 }
 
-static void put_key(const Training *t, const BackwardCase *c, Text *text) {
-    put_places(text, "gradients of results ", c->defined, t->n_user);
-    put_places(text, "; wanted: inputs ", c->needs, t->n_inputs);
-    put_places(text, "; sums go on: inputs ", c->partial, t->n_inputs);
+static void print_key(const Training *t, const BackwardCase *c, Text *text) {
+    print_places(text, "gradients of results ", c->defined, t->n_user);
+    print_places(text, "; wanted: inputs ", c->needs, t->n_inputs);
+    print_places(text, "; sums go on: inputs ", c->partial, t->n_inputs);
     for (int i = 0; i < t->n_user; i++) {
         if (!c->defined[i] || !c->metas[i]) continue;
         text_printf(text, "; result %d: ", i);
@@ -341,7 +341,7 @@ void training_dump_keys(const Training *t, const Dump *dump, GraphNotes notes, T
     for (const BackwardCase *c = other_cases(t); c; c = next_case(c)) {
         if (!c->graph || atomic_load_explicit(&c->waits, memory_order_acquire)) continue;
         text_printf(text, "%s backward: ", mark);
-        put_key(t, c, text);
+        print_key(t, c, text);
         if (!case_code(c))
             text_printf(text, "%s goes by eager's nodes: %s\n", mark, c->info.reason);
         else if (plans)

@@ -6,7 +6,7 @@
 #include "runtime/capture/variant/guards_text.h"
 #include "runtime/core/tensor_names.h"
 
-static void put_op(Text *why, const TraceStep *step) {
+static void print_op(Text *why, const TraceStep *step) {
     char where[256];
     site_name(step->site, where, sizeof where);
     text_printf(why, "%s at %s", trace_op_name(step->op), where);
@@ -19,7 +19,7 @@ static const TraceStep *first_user(const Trace *trace, int input) {
     return NULL;
 }
 
-static void put_closed_over(Text *why, const Trace *trace, int i) {
+static void print_closed_over(Text *why, const Trace *trace, int i) {
     char name[128];
     const TraceStep *const user = first_user(trace, i);
     text_puts(why, "closed over");
@@ -27,7 +27,7 @@ static void put_closed_over(Text *why, const Trace *trace, int i) {
         text_printf(why, ": %s", name);
     } else if (user) {
         text_puts(why, " by ");
-        put_op(why, user);
+        print_op(why, user);
     }
 }
 
@@ -37,21 +37,21 @@ void reason_value(Text *why, const Trace *trace, int value) {
         return;
     }
     text_puts(why, "the result of ");
-    put_op(why, &trace->ops.at[trace->places.at[value].op]);
+    print_op(why, &trace->ops.at[trace->places.at[value].op]);
 }
 
 void reason_input(Text *why, const Variant *variant, const Trace *trace, int i) {
     const InputName name = trace->capture ? input_name(trace, i) : variant->inputs[i].name;
     const TraceInput *const in = &trace->inputs.at[i];
     if (trace->capture && name.kind == INPUT_closed_over)
-        put_closed_over(why, trace, i);
+        print_closed_over(why, trace, i);
     else if (trace->capture && name.kind == INPUT_earlier)
         reason_value(why, in->maker, in->maker_value);
     else
         input_name_print(why, name);
 }
 
-static void put_shared(Text *why, const Variant *variant, const Trace *trace, int with) {
+static void print_shared(Text *why, const Variant *variant, const Trace *trace, int with) {
     text_puts(why, with < 0 ? "memory of its own" : "the memory of ");
     if (with >= 0) reason_input(why, variant, trace, with);
 }
@@ -62,9 +62,9 @@ void reason_aliasing(Text *why, const Variant *variant, const Trace *trace, int 
     while (--now >= 0 && trace->inputs.at[now].storage_number != trace->inputs.at[i].storage_number) {}
     reason_input(why, variant, trace, i);
     text_puts(why, ": ");
-    put_shared(why, variant, trace, before);
+    print_shared(why, variant, trace, before);
     text_puts(why, ", now ");
-    put_shared(why, variant, trace, now);
+    print_shared(why, variant, trace, now);
 }
 
 void reason_number(Text *why, const Variant *variant, const Trace *trace, int k) {
@@ -75,7 +75,7 @@ void reason_number(Text *why, const Variant *variant, const Trace *trace, int k)
         return;
     }
     const NumberPlace place = trace_number_place(trace->ops.at[o].op, k);
-    put_op(why, &trace->ops.at[o]);
+    print_op(why, &trace->ops.at[o]);
     text_printf(why, ", %s", place.param->name);
     if (place.item >= 0) text_printf(why, "[%d]", place.item);
 }
