@@ -369,7 +369,7 @@ static int check_options(const Command *self, const Options *o) {
     if (useless(o)) return usage_error(self, useless(o), o->target.given);
     if (o->n_sizes && !(is_target(o) && !is_sample(o->names[0])))
         return usage_error(self, "--sizes is for a text graph, not for", o->n_names ? o->names[0] : "rows");
-    if (o->svg && !o->n_sizes) return usage_error(self, "goes with --sizes:", o->svg);
+    if (o->svg && !o->n_sizes) return usage_error(self, "--sizes must be given with", "--svg");
     if (o->against && (!o->n_names || is_file(o->names[0])))
         return usage_error(self, "--against wants rows or samples, not", o->n_names ? o->names[0] : "nothing");
     return EXIT_done;

@@ -322,7 +322,7 @@ int command_opt(const Command *self, int argc, char **argv) {
         if (!take_argument(&opt, &a)) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!opt.path) return usage_error(self, "no file given after", "opt");
-    if (*opt.then && !opt.joint) return usage_error(self, "goes with --joint", "--then");
+    if (*opt.then && !opt.joint) return usage_error(self, "--joint must be given with", "--then");
     opt.dump = dump_find(opt.stage, strlen(opt.stage));
     if (opt.dump == DUMP_COUNT) return unknown_stage(self, opt.stage);
     if (dump_row(opt.dump)->traits & DUMP_code) return usage_error(self, "code is not read:", opt.stage);

@@ -83,7 +83,7 @@ int command_plan(const Command *self, int argc, char **argv) {
         if (!(take_text(&a, "save", &save) || take_target(&a, &o))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!o.name) return usage_error(self, "a file is missing after", self->name);
-    if (!save && o.given) return usage_error(self, "goes with --save:", o.given);
+    if (!save && o.given) return usage_error(self, "--save must be given with", o.given);
     if (save && o.compile.mode)
         return usage_error(self, "what is saved is of mode replay, not", target_mode_name(o.compile.mode));
     return save ? save_target(self, &o, save) : print_file(o.name);

@@ -208,14 +208,21 @@ static void print_memory(Text *page, const Json *memory) {
               "<figcaption>blocks from 513 bytes on; smaller tensors lie in their handles</figcaption></figure>\n");
 }
 
+static void print_counted(Text *page, int64_t n, const char *what, const char *after) {
+    text_printf(page, "%lld %s%s%s", (long long)n, what, n == 1 ? "" : "s", after);
+}
+
 static void print_page(Text *page, ReportTexts *texts, const Json *all, const Json *memory) {
     const Json *const graphs = json_get(all, "graphs");
     text_puts(page, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>");
     print_string(page, all, "name");
     text_printf(page, "</title><style>%s</style></head>\n<body>\n<h1>", style);
     print_string(page, all, "name");
-    text_printf(page, "</h1>\n<p>%lld calls, %lld compiles, %lld recompiles, %d graphs</p>\n", count_of(all, "calls"),
-                count_of(all, "compiles"), count_of(all, "recompiles_count"), graphs ? graphs->n : 0);
+    text_puts(page, "</h1>\n<p>");
+    print_counted(page, count_of(all, "calls"), "call", ", ");
+    print_counted(page, count_of(all, "compiles"), "compile", ", ");
+    print_counted(page, count_of(all, "recompiles_count"), "recompile", ", ");
+    print_counted(page, graphs ? graphs->n : 0, "graph", "</p>\n");
     print_tree(page, all);
     for (int i = 0; graphs && i < graphs->n; i++) print_graph(page, texts, &graphs->items[i]);
     print_memory(page, memory);
