@@ -185,9 +185,14 @@ Status meta_loss(MetaCall *call) {
     return ST_OK;
 }
 
-/* [] or [1]: the target of a self of one row, [C]. */
+/* [] or [1]. */
+static bool has_one_element(const MetaCall *call, const Meta *meta) {
+    return !meta->rank || (meta->rank == 1 && sym_same(call->env, meta->sizes[0], 1));
+}
+
+/* The target of a self of one row, [C]. */
 static bool is_one_target(const MetaCall *call, const Meta *self, const Meta *target) {
-    return self->rank == 1 && target->rank == 1 && sym_same(call->env, target->sizes[0], 1);
+    return self->rank == 1 && has_one_element(call, target);
 }
 
 /* self [N,C] or [C] with target [N] or [], which may be [1]; weight [C]. */
@@ -220,10 +225,9 @@ Status meta_nll_loss_forward(MetaCall *call) {
     return ST_OK;
 }
 
-/* One element, [] or [1]. */
 static Status want_one(const MetaCall *call, int arg, const char *name) {
     const Meta *const one = tensor_meta(call, arg);
-    if (!one->rank || (one->rank == 1 && sym_same(call->env, one->sizes[0], 1))) return ST_OK;
+    if (has_one_element(call, one)) return ST_OK;
     return meta_fail(call, ST_SHAPE, "%s must have one element, not the sizes %s", name, SIZES(call, one));
 }
 

@@ -7,9 +7,14 @@ DecompFn decomp_nll_loss_forward, decomp_nll_loss_backward, decomp_nll_loss, dec
 
 static bool is_ignored(const Arg *ignore_index) { return ignore_index->kind == ARG_int; }
 
+/* One element for one row of classes, where [1] stands for []. */
+static Val *of_row(Builder *b, Val *one, int class_dim) {
+    return !class_dim && one && one->meta->rank ? E(b, squeeze_dim, V(one), I(0)) : one;
+}
+
 /* Targets with ignored ones made 0, and where they are; one target of one row of `rank` 1 may be [1]. */
 static Val *safe_target(Builder *b, Val *target, int rank, const Arg *ignore_index, Val **ignored) {
-    if (rank == 1 && target && target->meta->rank == 1) target = E(b, squeeze_dim, V(target), I(0));
+    target = of_row(b, target, rank - 1);
     *ignored = is_ignored(ignore_index) ? E(b, eq_Tensor, V(target), *ignore_index) : NULL;
     return *ignored ? E(b, where_self, V(*ignored), I(0), V(target)) : target;
 }
@@ -50,11 +55,6 @@ Status decomp_nll_loss_forward(Builder *b, const OpRow *row, const Arg *args, Va
     if (reduction != REDUCTION_none) loss = E(b, sum_dim_IntList, V(loss), A_NONE);
     if (reduction == REDUCTION_mean) loss = E(b, div_Tensor, V(loss), V(total));
     return decomp_done(outs, 2, (Val *const[]){in_dtype(b, loss, dtype), in_dtype(b, total, dtype)});
-}
-
-/* One element for one row of classes, where [1] stands for []. */
-static Val *of_row(Builder *b, Val *one, int class_dim) {
-    return !class_dim && one && one->meta->rank ? E(b, squeeze_dim, V(one), I(0)) : one;
 }
 
 /* -weight grad at the target's class, 0 elsewhere and where ignored; mean: divided by the total
