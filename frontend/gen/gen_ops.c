@@ -307,7 +307,7 @@ static const char header_head[] =
     "NULL on error. */\n"
     "#ifndef SINTER_OPS_H\n#define SINTER_OPS_H\n#include <sinter/tensor.h>\nSN_BEGIN\n";
 static const char source_head[] = "/* ops_api.c: generated from ir/ops.def: the functions of sinter/ops.h. */\n"
-                                  "#include \"frontend/ops_call.h\"\n\n";
+                                  "#include \"frontend/api/ops_call.h\"\n\n";
 
 static bool holds_already(const char *path, const Text *text) {
     FILE *const file = fopen(path, "r");

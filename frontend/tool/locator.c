@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "frontend/graph_handle.h"
+#include "frontend/api/graph_handle.h"
 #include "frontend/tool/inputs.h"
 #include "passes/passes.h"
 #include "runtime/base/text.h"

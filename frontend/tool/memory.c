@@ -1,7 +1,7 @@
-/* memory.c: `sinter memory`: what a snapshot of a device's memory says (frontend/memory_report.h). */
+/* memory.c: `sinter memory`: what a snapshot of a device's memory says (frontend/api/memory_report.h). */
 #include <stdio.h>
 
-#include "frontend/memory_report.h"
+#include "frontend/api/memory_report.h"
 #include "frontend/tool/arguments.h"
 #include "frontend/tool/memory_picture.h"
 #include "frontend/tool/svg.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "frontend/graph_handle.h"
-#include "frontend/sparse.h"
+#include "frontend/api/graph_handle.h"
+#include "frontend/api/sparse.h"
 #include "frontend/tool/inputs.h"
 #include "frontend/tool/sample.h"
 #include "ir/graph.h"

@@ -1,5 +1,5 @@
 /* custom_function.h: what the public functions of custom functions' bodies
- * (frontend/api_autograd.c) stand on. */
+ * (frontend/api/autograd.c) stand on. */
 #ifndef SINTER_RUNTIME_CUSTOM_FUNCTION_H
 #define SINTER_RUNTIME_CUSTOM_FUNCTION_H
 #include "runtime/core/frame.h"

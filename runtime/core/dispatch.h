@@ -28,7 +28,7 @@ typedef enum Key {
 #define KEYS_SLOT                                                                                                      \
     (((KEY_BIT(nested) << 1) - KEY_BIT(hip)) | KEY_BIT(named) | KEY_BIT(conjugate) | KEY_BIT(negative) |               \
      KEY_BIT(zero_tensor))
-/* Tensors of several others (frontend/sparse.h): above capture, which sees the ops on those. */
+/* Tensors of several others (frontend/api/sparse.h): above capture, which sees the ops on those. */
 #define KEYS_SPARSE (KEY_BIT(sparse) | KEY_BIT(sparse_csr))
 /* What a tensor or the thread may have and no segment's op: they run at once. */
 #define KEYS_UNCAPTURED (KEYS_SLOT | KEYS_SPARSE | KEY_BIT(fake))

@@ -1,5 +1,5 @@
 /* frame.h: a callback's view of its call; the accessors are public (sn_in, sn_out, ...:
- * frontend/api_frame.c).
+ * frontend/api/frame.c).
  *
  * One struct serves compiled functions, kernels and modes of the dispatcher, custom functions,
  * derivatives and hooks: who makes a frame fills the parts that its kind has. frame_run is the only

@@ -1,4 +1,4 @@
-/* caching_snapshot.c: a caching allocator as JSON, for `sinter memory` (frontend/memory_report.h reads it): statistics,
+/* caching_snapshot.c: a caching allocator as JSON, for `sinter memory` (memory_report.h reads it): statistics,
  * and all segments with all their blocks, oldest first. The sums of the blocks are the statistics' current numbers.
  *
  *   {"version": 1, "device": "cuda:0", "device_free": 41943040, "device_total": 67108864, "retries": 0, "failures": 0,

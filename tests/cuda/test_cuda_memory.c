@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/memory_report.h"
+#include "frontend/api/memory_report.h"
 #include "tests/cuda/emulated_control.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/dlpack.h"
+#include "frontend/api/dlpack.h"
 #include "tests/cuda/emulated_control.h"
 #include "tests/unit/public_check.h"
 #include "tests/unit/suite.h"

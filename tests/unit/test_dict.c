@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "frontend/dict.h"
+#include "frontend/api/dict.h"
 #include "runtime/base/file.h"
 #include "tests/unit/contract.h"
 

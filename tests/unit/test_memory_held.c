@@ -4,7 +4,7 @@
 #include <sinter/memory.h>
 #include <stdio.h>
 
-#include "frontend/memory_report.h"
+#include "frontend/api/memory_report.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/json.h"
 #include "runtime/device/alloc_cpu.h"

@@ -1,6 +1,6 @@
 /* test_memory_snapshot.c: a caching allocator as JSON, and what `sinter memory` says of it [acceptance 7.07, 7.08];
  * with something in the text changed at random it is refused, or another snapshot that is whole. */
-#include "frontend/memory_report.h"
+#include "frontend/api/memory_report.h"
 #include "runtime/base/json.h"
 #include "tests/unit/fake_memory.h"
 #include "tests/unit/mutated_text.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "frontend/profile.h"
+#include "frontend/api/profile.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/file.h"
 #include "runtime/base/json.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "frontend/dlpack.h"
+#include "frontend/api/dlpack.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/tensor.h"
 #include "runtime/device/alloc_cpu.h"

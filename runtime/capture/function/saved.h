@@ -10,7 +10,7 @@
  *
  * A function of mode replay has such a text if each of its calls was one segment that could be learnt; of one whose
  * results carry gradients it is the forward. How tensors are stored and files are read is its caller's
- * (frontend/api_plan.c). */
+ * (frontend/api/plan.c). */
 #ifndef SINTER_RUNTIME_SAVED_H
 #define SINTER_RUNTIME_SAVED_H
 #include "runtime/capture/replay/program_text.h"

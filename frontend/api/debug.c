@@ -1,0 +1,48 @@
+/* debug.c: modes that show what a program does (sinter/debug.h). */
+#include <sinter/debug.h>
+
+#include "runtime/capture/record/debug_print.h"
+#include "runtime/capture/record/segment.h"
+#include "runtime/core/dispatch.h"
+#include "runtime/transform/checkpoint.h"
+#include "runtime/transform/saved_hooks.h"
+
+/* In a captured body: what is pending is of before, and what follows runs as it is. */
+static Status begin_mode(const char *what) {
+    TRY(error_pending());
+    TRY(state_untraced(what));
+    Capture *const c = capture_current();
+    if (c) capture_note_break(c, what);
+    return capture_settle(what);
+}
+
+sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {
+    context_enter_at(__builtin_return_address(0));
+    Status status = begin_mode("sn_saved_hooks_set");
+    if (status == ST_OK && (!pack || !unpack))
+        status = error_raise(ST_ARGUMENT, "sn_saved_hooks_set: %s is NULL", pack ? "unpack" : "pack");
+    if (status == ST_OK && !state_get()->n_scopes)
+        status = error_raise(ST_STATE, "sn_saved_hooks_set: no scope is open whose end would end it");
+    if (status == ST_OK) status = saved_hooks_push(pack, unpack, closure);
+    context_note(state_get());
+    return (sn_status)status;
+}
+
+bool sn_anomaly_set(bool on) {
+    sn_state *const state = state_get();
+    context_enter_at(__builtin_return_address(0));
+    const bool before = state->include & KEY_BIT(anomaly);
+    if (on == before || begin_mode("sn_anomaly_set") != ST_OK) return before;
+    if (on)
+        state->include |= KEY_BIT(anomaly);
+    else
+        state->include &= ~KEY_BIT(anomaly);
+    context_note(state);
+    return before;
+}
+
+sn_status sn_debug_print(const char *label, sn_tensor *t) {
+    context_enter_at(__builtin_return_address(0));
+    const Status status = tensor_valid(t, "sn_debug_print");
+    return (sn_status)(status != ST_OK || checkpoint_runs_again() ? status : debug_print(label, t));
+}

@@ -1,0 +1,115 @@
+/* inspect.c: tensors and their memory, to look at (sinter/inspect.h); the tape is in grad_node.c. */
+#include <sinter/inspect.h>
+
+#include "frontend/lib/options.h"
+#include "runtime/capture/record/query.h"
+#include "runtime/capture/record/site.h"
+#include "runtime/core/dispatch.h"
+
+sn_layout sn_layout_of(sn_tensor *t) {
+    if (tensor_valid(t, "sn_layout_of") != ST_OK || !(t->keys & KEYS_SPARSE)) return SN_STRIDED;
+    return t->keys & KEY_BIT(sparse_csr) ? SN_SPARSE_CSR : SN_SPARSE_COO;
+}
+
+bool sn_is_contiguous_as(sn_tensor *t, sn_memory_format format) {
+    if (tensor_valid(t, "sn_is_contiguous_as") != ST_OK) return false;
+    if (format == SN_CONTIGUOUS_FORMAT) return sn_is_contiguous(t);
+    if (format != SN_CHANNELS_LAST && format != SN_CHANNELS_LAST_3D) {
+        error_raise(ST_ARGUMENT, "sn_is_contiguous_as: memory format %d is no order that a tensor can have",
+                    (int)format);
+        return false;
+    }
+    const sn_ints sizes = sn_sizes(t), strides = sn_strides(t);
+    return sizes.n == (format == SN_CHANNELS_LAST ? 4 : 5) &&
+           meta_is_channels_last(NULL, sizes.data, strides.data, (int)sizes.n);
+}
+
+/* With all that is pending done, where the tensor can have data. */
+static Status settled(sn_tensor *t, const char *what) {
+    context_enter_at(__builtin_return_address(0));
+    TRY(tensor_valid(t, what));
+    TRY(tensor_settle(what));
+    return tensor_handle_made(t, what);
+}
+
+/* The first line of the op at i; i itself where it is the first. */
+static int first_of_op(const HiddenCopies *h, int i) {
+    int first = 0;
+    while (h->at[first].row != h->at[i].row) first++;
+    return first;
+}
+
+int sn_hidden_copies(sn_copy_count *out, int room) {
+    const HiddenCopies *const h = &state_get()->hidden;
+    int n = 0;
+    for (int i = 0; i < h->n; i++) {
+        if (first_of_op(h, i) != i) continue;
+        sn_copy_count sum = {.op = h->at[i].row->name};
+        for (int k = i; k < h->n; k++)
+            if (h->at[k].row == h->at[i].row) sum.copies += h->at[k].copies, sum.bytes += h->at[k].bytes;
+        if (out && n < room) out[n] = sum;
+        n++;
+    }
+    return n;
+}
+
+enum { PLACE_ROOM = 256 };
+
+/* Calls of one line can have several places in the code. */
+static bool same_line(const HiddenCopy *a, const HiddenCopy *b, const char *where) {
+    char other[PLACE_ROOM];
+    if (a->row != b->row) return false;
+    site_name(b->site, other, sizeof other);
+    return !strcmp(where, other);
+}
+
+static void print_copies(const HiddenCopies *h, int i, Text *text) {
+    char where[PLACE_ROOM];
+    int64_t copies = 0, bytes = 0;
+    site_name(h->at[i].site, where, sizeof where);
+    for (int k = 0; k < h->n; k++) {
+        if (!same_line(&h->at[i], &h->at[k], where)) continue;
+        if (k < i) return; /* it is in a line above */
+        copies += h->at[k].copies, bytes += h->at[k].bytes;
+    }
+    text_printf(text, "%s at %s: %lld cop%s, %lld bytes\n", h->at[i].row->name, where, (long long)copies,
+                copies == 1 ? "y" : "ies", (long long)bytes);
+}
+
+const char *sn_hidden_copies_text(void) {
+    const HiddenCopies *const h = &state_get()->hidden;
+    Text text = {0};
+    for (int i = 0; i < h->n; i++) print_copies(h, i, &text);
+    return state_text(state_get(), text.at);
+}
+
+void sn_hidden_copies_reset(void) { state_get()->hidden.n = 0; }
+
+int64_t sn_use_count(sn_tensor *t) {
+    if (settled(t, "sn_use_count") != ST_OK) return 0;
+    return atomic_load_explicit(&t->refs, memory_order_acquire) - capture_references(t);
+}
+
+static sn_storage describe(const sn_tensor *t) {
+    const Storage *const s = t->storage;
+    sn_storage known = {.device = t->base.meta->device, .allocator = "none"};
+    if (!s) return known;
+    known.id = s;
+    known.bytes = (int64_t)s->bytes;
+    known.version = atomic_load_explicit(&s->version, memory_order_relaxed);
+    known.allocator = s->user_owned ? "program" : "caching allocator";
+    known.resizable = !s->user_owned;
+    known.read_only = s->read_only;
+    return known;
+}
+
+sn_status sn_storage_of(sn_tensor *t, sn_storage *out) {
+    if (!out || !out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_storage_of: out is NULL, or its size is 0");
+    const sn_storage none = {0};
+    Status status = settled(t, "sn_storage_of");
+    if (status == ST_OK && t->keys & KEYS_SPARSE)
+        status = error_raise(ST_UNSUPPORTED, "sn_storage_of: a sparse tensor has several, those of its parts");
+    const sn_storage known = status == ST_OK ? describe(t) : none;
+    options_give(&known, sizeof known, out);
+    return (sn_status)status;
+}

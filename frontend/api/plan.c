@@ -1,0 +1,192 @@
+/* plan.c: compiled functions as files (sinter/plan.h): the text of runtime/capture/function/saved.h and the tensors
+ * as safetensors, in one bundle. */
+#include <sinter/device.h>
+#include <sinter/ops.h>
+#include <sinter/plan.h>
+
+#include "frontend/api/dict.h"
+#include "frontend/lib/options.h"
+#include "passes/user_pass.h"
+#include "runtime/base/alloc.h"
+#include "runtime/capture/function/saved.h"
+#include "runtime/core/background.h"
+#include "runtime/core/bundle.h"
+#include "runtime/core/safetensors.h"
+
+/* Saving -------------------------------------------------------------------------------------- */
+
+static Status name_closed(SavedPlan *plan, const sn_plan_options *options) {
+    const sn_dict *const d = options->tensors;
+    for (int i = 0; i < plan->closed.n; i++) {
+        SavedTensor *const t = &plan->closed.at[i];
+        t->embedded = options->embed;
+        for (int k = 0; d && k < d->n; k++)
+            if (d->entries[k].tensor == t->tensor) t->name = d->entries[k].name;
+        if (!*t->name || strchr(t->name, '\n'))
+            return error_raise(ST_ARGUMENT, "sn_plan_save: a tensor's name is empty or has a line end");
+        for (int k = 0; k < i; k++)
+            if (!strcmp(plan->closed.at[k].name, t->name))
+                return error_raise(ST_ARGUMENT, "sn_plan_save: two tensors are named '%s'", t->name);
+    }
+    return ST_OK;
+}
+
+static Status check_embedded(const SavedPlan *plan, int i) {
+    const SavedTensor *const t = &plan->closed.at[i];
+    for (int k = 0; k < i; k++)
+        if (plan->closed.at[k].tensor->storage == t->tensor->storage)
+            return error_raise(ST_UNSUPPORTED,
+                               "sn_plan_save: '%s' and '%s' share memory, which would be lost in a file: do not embed, "
+                               "and give them to the load",
+                               plan->closed.at[k].name, t->name);
+    if (!t->meta->contiguous && meta_overlaps(t->meta))
+        return error_raise(ST_UNSUPPORTED, "sn_plan_save: '%s' overlaps itself: it cannot be embedded", t->name);
+    return ST_OK;
+}
+
+static Status print_tensors(const SavedPlan *plan, Text *out) {
+    const int n = plan->closed.n;
+    SafeTensor *const tensors = ARENA_ARRAY(plan->arena, SafeTensor, n + 1);
+    if (!tensors) return ST_MEMORY;
+    for (int i = 0; i < n; i++) {
+        TRY(check_embedded(plan, i));
+        TRY(dict_safe(plan->closed.at[i].tensor, plan->closed.at[i].name, "sn_plan_save", &tensors[i]));
+    }
+    safetensors_print(out, tensors, n, NULL, 0);
+    for (int i = 0; i < n; i++)
+        if (tensors[i].bytes) text_put(out, tensors[i].data, tensors[i].bytes);
+    return error_pending();
+}
+
+typedef struct PlanFile {
+    SavedPlan plan;
+    Text text, tensors;
+} PlanFile;
+
+static Status save(sn_function *fn, const char *path, const sn_plan_options *options, PlanFile *file) {
+    TRY(saved_collect(fn, &file->plan));
+    TRY(name_closed(&file->plan, options));
+    TRY(saved_print(fn, &file->plan, &file->text));
+    if (options->embed) TRY(print_tensors(&file->plan, &file->tensors));
+    const FilePart parts[BUNDLE_PARTS] = {
+        {text_str(&file->text), file->text.n}, {text_str(&file->tensors), file->tensors.n}, {"", 0}};
+    return bundle_save(path, "plan", parts);
+}
+
+sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options *options) {
+    sn_plan_options known = {0};
+    if (error_pending()) return (sn_status)error_pending();
+    if (!fn || !path)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_plan_save: the %s is NULL", fn ? "path" : "function");
+    if (state_outside_body("sn_plan_save") != ST_OK) return (sn_status)error_pending();
+    if (options_take(&known, sizeof known, options, "sn_plan_save") != ST_OK) return (sn_status)error_pending();
+    if (fn->background) background_wait(fn->background);
+    PlanFile file = {.plan.arena = arena_new()};
+    const sn_scope scope = sn_scope_begin();
+    sn_grad_mode_set(SN_GRAD_OFF); /* until the scope ends */
+    const Status status = file.plan.arena ? save(fn, path, &known, &file) : ST_MEMORY;
+    sn_scope_end(scope);
+    arena_free(file.plan.arena);
+    text_free(&file.text);
+    text_free(&file.tensors);
+    return (sn_status)status;
+}
+
+/* Loading ------------------------------------------------------------------------------------- */
+
+static bool is_as_saved(const Meta *a, const Meta *b) {
+    return a->device == b->device && a->wrapped == b->wrapped && meta_same_layout(a, b);
+}
+
+/* Of the innermost scope; NULL raises. */
+static sn_tensor *embedded_tensor(const SavedTensor *t, const SafeTensor *from) {
+    sn_tensor *const flat = sn_from_data(from->data, (sn_ints){from->sizes, from->rank}, (sn_dtype)from->dtype);
+    if (!flat || is_as_saved(flat->base.meta, t->meta)) return flat;
+    return sn_copy_(sn_empty_strided((sn_ints){t->meta->sizes, t->meta->rank},
+                                     (sn_ints){t->meta->strides, t->meta->rank}, (sn_dtype)t->meta->dtype),
+                    flat);
+}
+
+static Status refuse_tensor(const SavedTensor *t, const sn_tensor *given) {
+    Text text = {0};
+    text_printf(&text, "sn_plan_load: the plan closes over '%s', ", t->name);
+    meta_print(NULL, &text, t->meta);
+    if (given) {
+        text_puts(&text, "; it was given ");
+        meta_print(NULL, &text, given->base.meta);
+    } else {
+        text_puts(&text, ", which is not in options.tensors");
+    }
+    const Status status = error_raise(ST_ARGUMENT, "%s", text_str(&text));
+    text_free(&text);
+    return status;
+}
+
+static Status find_tensor(SavedTensor *t, const SafeFile *embedded, const sn_dict *given) {
+    const DictEntry *const entry = given ? dict_find(given, t->name) : NULL;
+    const SafeTensor *const stored = t->embedded && embedded ? safetensors_find(embedded, t->name) : NULL;
+    if (entry)
+        t->tensor = entry->tensor;
+    else if (stored && stored->dtype && !(t->tensor = embedded_tensor(t, stored)))
+        return error_pending();
+    if (!t->tensor) return refuse_tensor(t, NULL);
+    TRY(tensor_ready(t->tensor, "sn_plan_load"));
+    return is_as_saved(t->tensor->base.meta, t->meta) ? ST_OK : refuse_tensor(t, t->tensor);
+}
+
+static Status open_tensors(const Bundle *bundle, SafeFile **out) {
+    const FilePart *const part = &bundle->parts[BUNDLE_tensors];
+    if (!part->bytes) return ST_OK;
+    char *const copy = mem_alloc(part->bytes);
+    if (!copy) return ST_MEMORY;
+    memcpy(copy, part->at, part->bytes);
+    return safetensors_take(copy, part->bytes, out);
+}
+
+/* "pass fuse 3": a program that has the pass in another version would have made another plan. */
+static Status check_extension(const char *line, Arena *arena) {
+    char now[USER_PASS_TEXT];
+    const char *const last = strrchr(line, ' ');
+    if (strncmp(line, "pass ", 5) != 0 || !last || last < line + 5) return ST_OK;
+    char *const name = arena_printf(arena, "%.*s", (int)(last - line - 5), line + 5);
+    if (!name) return ST_MEMORY;
+    if (!user_pass_version(name, now) || !strcmp(now, last + 1)) return ST_OK;
+    return error_raise(ST_ARGUMENT, "sn_plan_load: the plan was made with version %s of pass '%s', which is %s here",
+                       last + 1, name, *now ? now : "without a version");
+}
+
+static Status load(const Bundle *bundle, const sn_dict *given, Arena *arena, SafeFile **embedded, sn_function **out) {
+    SavedPlan plan;
+    TRY(saved_parse_head(arena, bundle->text, &plan));
+    for (int i = 0; i < plan.extensions.n; i++) TRY(check_extension(plan.extensions.at[i], arena));
+    TRY(open_tensors(bundle, embedded));
+    for (int i = 0; i < plan.closed.n; i++) TRY(find_tensor(&plan.closed.at[i], *embedded, given));
+    return saved_parse(&plan, out);
+}
+
+static sn_function *load_bundle(const Bundle *bundle, const sn_dict *given, const char *path) {
+    SafeFile *embedded = NULL;
+    sn_function *fn = NULL;
+    Arena *const arena = arena_new();
+    const sn_scope scope = sn_scope_begin();
+    sn_grad_mode_set(SN_GRAD_OFF); /* until the scope ends */
+    const Status status = arena ? load(bundle, given, arena, &embedded, &fn) : ST_MEMORY;
+    if (status == ST_PARSE) error_add_path(path);
+    sn_scope_end(scope);
+    safetensors_close(embedded);
+    arena_free(arena);
+    return fn;
+}
+
+sn_function *sn_plan_load(const char *path, const sn_plan_options *options) {
+    sn_plan_options known = {0};
+    Bundle bundle;
+    if (error_pending()) return NULL;
+    if (!path) error_raise(ST_ARGUMENT, "sn_plan_load: the path is NULL");
+    if (!path || state_outside_body("sn_plan_load") != ST_OK) return NULL;
+    if (options_take(&known, sizeof known, options, "sn_plan_load") != ST_OK) return NULL;
+    if (bundle_open(path, "plan", &bundle) != ST_OK) return NULL;
+    sn_function *const fn = load_bundle(&bundle, known.tensors, path);
+    bundle_close(&bundle);
+    return fn;
+}

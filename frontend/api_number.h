@@ -1,9 +1,0 @@
-/* api_number.h: the boxed call's way to rows whose result is a number. */
-#ifndef SINTER_FRONTEND_API_NUMBER_H
-#define SINTER_FRONTEND_API_NUMBER_H
-#include "runtime/core/dispatch.h"
-
-/* args: normalised. */
-Status number_call(const OpRow *row, const Arg *args, sn_value *out);
-
-#endif
