@@ -1,0 +1,111 @@
+/* capture_refusal.c: reasons are asked for in the order in which they would matter: of the row, of the state of the
+ * thread, of the tensors, of the form. */
+#include "runtime/capture/record/capture_refusal.h"
+
+#include "runtime/core/custom_op.h"
+#include "runtime/core/override.h"
+#include "runtime/device/device.h"
+#include "runtime/eager/eager.h"
+#include "runtime/capture/record/capture_facts.h"
+#include "runtime/capture/record/capture_written.h"
+
+/* A user's op needs a meta rule and must be declared pure or ordered [semantics C12]. */
+static bool is_capturable(const OpRow *row) {
+    const DynamicOp *const custom = op_dynamic(row);
+    return custom ? (custom->meta || custom->functional_of || row->expression) &&
+                        custom->flags & (SN_OP_PURE | SN_OP_ORDERED)
+                  : row->meta != NULL;
+}
+
+const char *capture_row_refusal(const OpRow *row) {
+    if (row->flags & OPF_resizes) return "memory is resized";
+    if (row->flags & OPF_host) return "a value is needed on the host";
+    if (row->flags & OPF_bits) return "a view in another dtype";
+    if (row->returns_list && !(row->flags & OPF_flow)) return "an op that returns a list of tensors";
+    const DynamicOp *const custom = op_dynamic(row);
+    if (!is_capturable(row) && !(custom && custom->functional))
+        return "an op without a meta rule, or not declared pure";
+    if (custom && custom->n_written) return "a user's op that writes an argument";
+    if (!row->n_out) return "an op without results"; /* no graph holds one */
+    return NULL;
+}
+
+/* A row with a device argument runs on that device; its tensors may be on another. */
+static bool is_elsewhere(const OpCall *call) {
+    for (int i = 0; i < call->row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (a->kind == ARG_tensor && a->val && key_of_device(a->val->meta->device) & ~device_compiled()) return true;
+    }
+    return false;
+}
+
+/* Which device it is that no segment has ops of. */
+static const char *elsewhere_refusal(const OpCall *call) {
+    uint64_t keys = call->keys;
+    for (int i = 0; i < call->row->n_params; i++)
+        if (call->args[i].kind == ARG_tensor && call->args[i].val) keys |= tensor_of(call->args[i].val)->keys;
+    keys &= KEYS_BACKEND & ~device_compiled();
+    const DeviceRow *const device = keys ? device_of_key((Key)(63 - __builtin_clzll(keys))) : NULL;
+    return device && device->uncompiled ? device->uncompiled : "a tensor on a device without compiled code";
+}
+
+/* A device tells a wrong value later: its line is that of the op while that runs by itself. */
+static inline bool breaks_for_checks(const Capture *c, const OpCall *call) {
+    if (!(call->row->flags & OPF_check)) return false;
+    return c->eager_checks || (c->device_asserts && call->keys & KEYS_BACKEND & ~KEY_BIT(cpu));
+}
+
+/* What cannot be captured runs at once, after what is pending; NULL: it can. A row that the trie has an
+ * edge of was asked about before. */
+static inline const char *refusal_as_it_is(const Capture *c, const OpCall *call, const sn_state *state) {
+    const TrieNode *const likely = trie_newest(c->cursor);
+    const char *const never = likely && likely->op.row == call->row ? NULL : capture_row_refusal(call->row);
+    if (UNLIKELY(never != NULL)) return never;
+    if (UNLIKELY(state->modes != NULL)) return "a user mode is active";
+    if (UNLIKELY(capture_is_watched(state))) return "hooks of saved tensors, or anomaly mode, are active";
+    if (UNLIKELY(breaks_for_checks(c, call))) return "an op that checks values, with eager_checks or device_asserts";
+    if (override_covers(call->row)) return "the op is overridden";
+    if (UNLIKELY(call->keys & KEYS_UNCAPTURED)) return "a tensor whose key has no compiled code";
+    if (UNLIKELY(call->keys & KEYS_BACKEND & ~device_compiled()) ||
+        UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
+        return elsewhere_refusal(call);
+    return NULL;
+}
+
+/* Out tensors of other sizes than the result's are resized, which a segment cannot do. */
+static bool resizes(const OpCall *call) {
+    MetaOut metas[MAX_OUTS];
+    int n = call->row->n_out;
+    if (call_metas(call, 0, metas, &n) != ST_OK) return false;
+    for (int i = 0; i < n; i++) {
+        const Meta *const now = call->out_args[i]->base.meta;
+        if (now->rank != metas[i].rank || memcmp(now->sizes, metas[i].sizes, sizeof(int64_t) * (size_t)now->rank) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* More results than a step of a plan may have: gradients of control flow, by name. */
+static bool gives_many(const OpCall *call) {
+    const int of = call->row->flags & OPF_flow ? op_param_find(call->row, "of") : -1;
+    bool many = false;
+    for (int i = 0; of >= 0 && i < call->args[of].n; i++) many |= call->args[of].ints[i] >= MAX_OUTS;
+    return many;
+}
+
+/* More exactly, where that is known. */
+static const char *written_reason(Capture *c, const OpCall *call, const char *reason) {
+    const bool plain = !state_get()->modes && !override_covers(call->row);
+    const char *const why = plain ? capture_written_refusal(c, call) : NULL;
+    return why ? why : reason;
+}
+
+const char *capture_refusal(Capture *c, const OpCall *call) {
+    const sn_state *const state = state_get();
+    const char *const reason = refusal_as_it_is(c, call, state);
+    if (UNLIKELY(reason != NULL)) return written_reason(c, call, reason);
+    if (UNLIKELY(call->form == FORM_out && capture_out_tracks(c, call, state)))
+        return "an out form among ops that have gradients";
+    if (UNLIKELY(call->form == FORM_out) && resizes(call)) return "an out tensor is resized";
+    return UNLIKELY(gives_many(call)) ? "it has more than 8 results" : NULL;
+}
