@@ -64,13 +64,6 @@ __attribute__((constructor)) static void fill_hooks(void) {
     runtime_hooks = (RuntimeHooks){
         .runtime_start = runtime_start,
 
-        .device_allocate = device_allocate,
-        .device_free = device_free,
-        .device_drain = device_drain,
-        .device_copy = device_copy,
-        .device_fill = device_fill,
-        .device_body_begin = device_body_begin,
-        .device_body_end = device_body_end,
         .stream_uses_set = stream_uses_set,
         .cpu_alloc_bound = cpu_alloc_bound,
         .pool_threads_set = pool_threads_set,

@@ -52,7 +52,7 @@ sn_stream *sn_stream_current(sn_device device) {
 }
 
 sn_device sn_stream_device(const sn_stream *stream) {
-    return object_given(stream, "sn_stream_device", "stream") == ST_OK ? stream->row->device : -1;
+    return object_given(stream, "sn_stream_device", "stream") == ST_OK ? stream->row->memory.device : -1;
 }
 
 sn_status sn_stream_use(sn_stream *stream) {

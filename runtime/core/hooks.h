@@ -16,13 +16,6 @@ typedef struct RuntimeHooks {
     void (*runtime_start)(void);
 
     /* device */
-    void *(*device_allocate)(Device device, size_t bytes); /* NULL raises */
-    void (*device_free)(Device device, void *block, size_t bytes);
-    void (*device_drain)(Device device);
-    Status (*device_copy)(Device to_device, void *to, Device from_device, const void *from, size_t bytes);
-    Status (*device_fill)(Device device, void *block, int byte, size_t bytes);
-    Status (*device_body_begin)(Device device, bool writes); /* around a program's kernel of an op there */
-    void (*device_body_end)(Device device);
     void (*stream_uses_set)(sn_state *state, struct StreamUse *uses);
     void (*cpu_alloc_bound)(size_t bytes); /* setting memory_retain_mib */
     void (*pool_threads_set)(int threads); /* setting threads */

@@ -14,6 +14,7 @@
 #include "runtime/core/autocast.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/hooks.h"
+#include "runtime/core/memory.h"
 
 struct sn_override {
     const OpRow *row; /* NULL: a fallback */
@@ -72,12 +73,15 @@ static bool writes_visible(const OpCall *call) {
     return false;
 }
 
-static void end_body(const Device *device) { runtime_hooks.device_body_end(*device); }
+static void end_body(const Memory *const *memory) {
+    if ((*memory)->body_end) (*memory)->body_end(*memory);
+}
 
 static Status run_beside(const OpCall *call, sn_frame *frame, sn_body body) {
-    const Device device = call_device(call);
-    TRY(runtime_hooks.device_body_begin(device, writes_visible(call)));
-    __attribute__((cleanup(end_body), unused)) const Device begun = device;
+    const Memory *const memory = memory_needed(call_device(call));
+    if (!memory) return error_pending();
+    if (memory->body_begin) TRY(memory->body_begin(memory, writes_visible(call)));
+    __attribute__((cleanup(end_body), unused)) const Memory *const begun = memory;
     return run_at_once(frame, body);
 }
 

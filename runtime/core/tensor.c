@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/hooks.h"
+#include "runtime/core/memory.h"
 #include "runtime/core/tracking.h"
 
 enum { HEADER_BYTES = 64, KEEP = 1024 };
@@ -83,11 +84,11 @@ static inline sn_tensor *begin_tensor(sn_state *state, void *block, int class, c
     return t;
 }
 
-static Status fill_storage(Storage *storage, void *payload, int class, Device device, size_t bytes) {
-    *storage = (Storage){.device = device, .block = (uint8_t) class, .bytes = bytes};
+static Status fill_storage(Storage *storage, void *payload, int class, const Memory *memory, Device device,
+                           size_t bytes) {
+    *storage = (Storage){.device = device, .block = (uint8_t) class, .bytes = bytes, .memory = memory};
     atomic_init(&storage->refs, 1);
-    storage->data =
-        class == BLOCK_large || class == BLOCK_header ? runtime_hooks.device_allocate(device, bytes) : payload;
+    storage->data = class == BLOCK_large || class == BLOCK_header ? memory->allocate(memory, bytes) : payload;
     return storage->data ? ST_OK : ST_MEMORY;
 }
 
@@ -128,7 +129,7 @@ sn_tensor *tensor_new(const Meta *meta) {
     if (UNLIKELY(!block)) return NULL;
     sn_tensor *const t = begin_tensor(state, block, class, meta);
     Storage *const storage = storage_in(block);
-    if (UNLIKELY(fill_storage(storage, block + 2 * HEADER_BYTES, class, DEV_host, bytes) != ST_OK)) {
+    if (UNLIKELY(fill_storage(storage, block + 2 * HEADER_BYTES, class, memory_host(), DEV_host, bytes) != ST_OK)) {
         meta_release(meta);
         block_give(block, class);
         return NULL;
@@ -141,7 +142,7 @@ sn_tensor *tensor_new_zero(const Meta *meta) {
     sn_tensor *const t = tensor_new(meta);
     if (!t || !t->storage) return t;
     const Storage *const storage = t->storage;
-    return runtime_hooks.device_fill(storage->device, storage->data, 0, storage->bytes) == ST_OK ? t : NULL;
+    return memory_fill(storage->memory, storage->data, 0, storage->bytes) == ST_OK ? t : NULL;
 }
 
 sn_tensor *tensor_from_storage(Storage *storage, const Meta *meta, int64_t offset) {
@@ -346,8 +347,8 @@ sn_tensor *tensor_copy_to_host(sn_tensor *t) {
     const Meta *const meta =
         meta_intern(there->dtype, DEV_host, there->sizes, there->strides, there->rank, there->wrapped);
     sn_tensor *const copy = meta ? tensor_new(meta) : NULL;
-    if (!copy || runtime_hooks.device_copy(DEV_host, tensor_data(copy), there->device, tensor_data(t),
-                                           there->numel ? meta_bytes(meta) : 0) != ST_OK)
+    const size_t bytes = copy && there->numel ? meta_bytes(meta) : 0;
+    if (!copy || memory_copy(memory_host(), tensor_data(copy), t->storage->memory, tensor_data(t), bytes) != ST_OK)
         return NULL;
     if (!scope_take(state_get(), copy)) tensor_retain(copy);
     return copy;
@@ -364,9 +365,10 @@ sn_tensor *tensor_item(sn_tensor *t, const char *what) {
 /* storage ------------------------------------------------------------------------------------- */
 
 Storage *storage_new(Device device, size_t bytes) {
-    Storage *const storage = mem_alloc(sizeof *storage);
+    const Memory *const memory = memory_needed(device);
+    Storage *const storage = memory ? mem_alloc(sizeof *storage) : NULL;
     if (!storage) return NULL;
-    if (fill_storage(storage, NULL, BLOCK_header, device, bytes) == ST_OK) return storage;
+    if (fill_storage(storage, NULL, BLOCK_header, memory, device, bytes) == ST_OK) return storage;
     mem_free(storage);
     return NULL;
 }
@@ -379,6 +381,7 @@ Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free, 
                          .pointer_given = true,
                          .data = data,
                          .bytes = bytes,
+                         .memory = memory_of_device(device),
                          .free = free,
                          .context = context};
     atomic_init(&storage->refs, 1);
@@ -397,11 +400,11 @@ static bool data_is_payload(Storage *storage) {
 static void free_data(Storage *storage) {
     if (data_is_payload(storage)) return;
     if (!storage->user_owned) {
-        runtime_hooks.device_free(storage->device, storage->data, storage->bytes);
+        if (storage->data) storage->memory->free(storage->memory, storage->data, storage->bytes);
         return;
     }
     if (!storage->free) return;
-    if (!device_is_host(storage->device)) runtime_hooks.device_drain(storage->device);
+    memory_drain(storage->memory);
     storage->free(storage->data, storage->context);
 }
 
@@ -409,14 +412,15 @@ Status storage_resize(Storage *storage, size_t bytes) {
     if (storage->user_owned)
         return error_raise(ST_UNSUPPORTED, "memory of %zu bytes that the program owns cannot be resized",
                            storage->bytes);
-    void *const data = runtime_hooks.device_allocate(storage->device, bytes);
+    const Memory *const memory = storage->memory;
+    void *const data = memory->allocate(memory, bytes);
     if (!data) return ST_MEMORY;
     const size_t kept = storage->bytes < bytes ? storage->bytes : bytes;
-    Status status = runtime_hooks.device_copy(storage->device, data, storage->device, storage->data, kept);
+    Status status = memory_copy(memory, data, memory, storage->data, kept);
     if (status == ST_OK) /* an op that fails may leave it as it is */
-        status = runtime_hooks.device_fill(storage->device, (char *)data + kept, 0, bytes - kept);
+        status = memory_fill(memory, (char *)data + kept, 0, bytes - kept);
     if (status != ST_OK) {
-        runtime_hooks.device_free(storage->device, data, bytes);
+        memory->free(memory, data, bytes);
         return status;
     }
     free_data(storage);

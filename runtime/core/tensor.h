@@ -12,6 +12,8 @@
 #define SINTER_RUNTIME_TENSOR_H
 #include "runtime/core/meta_intern.h"
 
+typedef struct Memory Memory; /* runtime/core/memory.h */
+
 typedef struct Storage {
     _Atomic int32_t refs;
     _Atomic uint32_t version; /* bumped by every write; shared by all views */
@@ -22,7 +24,8 @@ typedef struct Storage {
     uint8_t block;
     void *data;
     size_t bytes;
-    sn_free_fn free; /* user memory; NULL: the allocator's */
+    const Memory *memory; /* its device's, with functions; NULL: of a device that has none */
+    sn_free_fn free;      /* user memory; NULL: the allocator's */
     void *context;
 } Storage;
 

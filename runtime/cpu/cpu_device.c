@@ -10,24 +10,24 @@
 #include "runtime/device/device.h"
 #include "runtime/eager/eager.h"
 
-static void *cpu_allocate(const DeviceRow *row, size_t bytes) {
-    (void)row;
+static void *cpu_allocate(const Memory *memory, size_t bytes) {
+    (void)memory;
     return cpu_alloc(bytes);
 }
 
-static void cpu_give_back(const DeviceRow *row, void *block, size_t bytes) {
-    (void)row;
+static void cpu_give_back(const Memory *memory, void *block, size_t bytes) {
+    (void)memory;
     cpu_free(block, bytes);
 }
 
-static Status cpu_copy_bytes(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
-    (void)row, (void)way;
+static Status cpu_copy_bytes(const Memory *memory, void *to, const void *from, size_t bytes, sn_copy_way way) {
+    (void)memory, (void)way;
     memcpy(to, from, bytes);
     return ST_OK;
 }
 
-static Status cpu_fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
-    (void)row;
+static Status cpu_fill(const Memory *memory, void *block, int byte, size_t bytes) {
+    (void)memory;
     memset(block, byte, bytes);
     return ST_OK;
 }
@@ -44,15 +44,15 @@ static Status cpu_properties(const DeviceRow *row, sn_device_properties *out) {
     return ST_OK;
 }
 
-static const DeviceRow cpu_row = {.name = "cpu",
-                                  .device = DEV_cpu,
+static const DeviceRow cpu_row = {.memory = {.device = DEV_cpu,
+                                             .allocate = cpu_allocate,
+                                             .free = cpu_give_back,
+                                             .copy = cpu_copy_bytes,
+                                             .fill = cpu_fill},
+                                  .name = "cpu",
                                   .key = KEY_cpu,
                                   .properties = cpu_properties,
-                                  .allocate = cpu_allocate,
-                                  .free = cpu_give_back,
                                   .caching = cpu_caching,
-                                  .copy = cpu_copy_bytes,
-                                  .fill = cpu_fill,
                                   .launch = cpu_launch,
                                   .repeat = cpu_repeat,
                                   .make_code = cpu_make_code,

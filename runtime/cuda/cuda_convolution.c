@@ -194,10 +194,10 @@ static Status launch_all(CudaDevice *device, ConvCall *c) {
     if (chunks == 1) return launch_chains(device, c, NULL);
     const int64_t at_once = min_i64(chunks, max_i64(WORKSPACE_MOST / each, 1));
     const size_t bytes = (size_t)((at_once + 1) * each);
-    char *const workspace = device->row.allocate(&device->row, bytes);
+    char *const workspace = device->row.memory.allocate(&device->row.memory, bytes);
     if (!workspace) return error_pending();
     const Status status = launch_chunks(device, c, chunks, workspace, at_once);
-    device->row.free(&device->row, workspace, bytes);
+    device->row.memory.free(&device->row.memory, workspace, bytes);
     return status;
 }
 

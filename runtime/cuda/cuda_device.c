@@ -106,16 +106,16 @@ static Status copy_entered(CudaDevice *device, void *to, const void *from, size_
     return cuda_wait(stream, "a copy");
 }
 
-static Status copy(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
-    CudaDevice *const device = cuda_device_of(row);
+static Status copy(const Memory *memory, void *to, const void *from, size_t bytes, sn_copy_way way) {
+    CudaDevice *const device = cuda_device_of_memory(memory);
     TRY(cuda_enter(device));
     const Status status = copy_entered(device, to, from, bytes, way);
     cuda_leave(device);
     return status;
 }
 
-static Status fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
-    CudaDevice *const device = cuda_device_of(row);
+static Status fill(const Memory *memory, void *block, int byte, size_t bytes) {
+    CudaDevice *const device = cuda_device_of_memory(memory);
     TRY(cuda_enter(device));
     CudaStream *const stream = cuda_stream(device);
     Status status = cuda_checks_settle(stream);
@@ -135,8 +135,8 @@ static Status synchronize(const DeviceRow *row) {
     return status;
 }
 
-static const DeviceRow *other(Device device) {
-    return device - DEV_cuda < CUDA_MOST_DEVICES ? &devices[device - DEV_cuda].row : NULL;
+static const Memory *other(Device device) {
+    return device - DEV_cuda < CUDA_MOST_DEVICES ? &devices[device - DEV_cuda].row.memory : NULL;
 }
 
 static int count(void) {
@@ -165,7 +165,7 @@ Status cuda_facts(int ordinal, CudaFacts *out) {
 
 static Status cuda_properties(const DeviceRow *row, sn_device_properties *out) {
     CudaFacts facts;
-    TRY(cuda_facts(row->device - DEV_cuda, &facts));
+    TRY(cuda_facts(row->memory.device - DEV_cuda, &facts));
     memcpy(out->name, facts.name, sizeof out->name);
     out->memory = facts.bytes;
     out->processors = facts.multiprocessors;
@@ -189,20 +189,21 @@ void cuda_start(void) {
         snprintf(device->name, sizeof device->name, "cuda:%d", i);
         pthread_mutex_init(&device->opening, NULL);
         pthread_mutex_init(&device->launches.lock, NULL);
-        device->row = (DeviceRow){.name = device->name,
-                                  .device = DEV_cuda + i,
+        device->row = (DeviceRow){.memory = {.device = DEV_cuda + i,
+                                             .other = other,
+                                             .allocate = cuda_allocate,
+                                             .free = cuda_free,
+                                             .copy = copy,
+                                             .fill = fill,
+                                             .drain = cuda_drain,
+                                             .body_begin = cuda_body_begin,
+                                             .body_end = cuda_body_end},
+                                  .name = device->name,
                                   .key = KEY_cuda,
-                                  .other = other,
                                   .count = count,
                                   .properties = cuda_properties,
-                                  .allocate = cuda_allocate,
-                                  .free = cuda_free,
                                   .caching = cuda_caching,
-                                  .copy = copy,
-                                  .fill = fill,
                                   .synchronize = synchronize,
-                                  .body_begin = cuda_body_begin,
-                                  .body_end = cuda_body_end,
                                   .streams = &cuda_streams,
                                   .launch = cuda_launch,
                                   .make_code = cuda_make_code,

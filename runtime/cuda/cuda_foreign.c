@@ -30,8 +30,8 @@ Status cuda_borrow(sn_stream *base, void *from) {
     return status;
 }
 
-void cuda_drain(const DeviceRow *row) {
-    CudaDevice *const device = cuda_device_of(row);
+void cuda_drain(const Memory *memory) {
+    CudaDevice *const device = cuda_device_of_memory(memory);
     if (device->lost || device->driver->CtxPushCurrent(device->context) != CU_success) return;
     device->driver->CtxSynchronize();
     cuda_leave(device);

@@ -49,7 +49,7 @@ static Status run_with_epilogue(CudaDevice *device, const Kernel *kernel, const 
     const size_t bytes =
         (size_t)(product->batches * per_batch) *
         (size_t)(product->wide ? stype_bytes(dtype_compute(product->dtype)) : dtype_bytes(product->dtype));
-    void *const workspace = bytes ? device->row.allocate(&device->row, bytes) : NULL;
+    void *const workspace = bytes ? device->row.memory.allocate(&device->row.memory, bytes) : NULL;
     if (!bytes) return ST_OK;
     if (!workspace) return error_pending();
     product->c = workspace;
@@ -58,7 +58,7 @@ static Status run_with_epilogue(CudaDevice *device, const Kernel *kernel, const 
     bound->params[kernel->n_params] = per_batch;
     Status status = launch_product(device, product);
     if (status == ST_OK) status = cuda_launch_nests(device, kernel, code, bound);
-    device->row.free(&device->row, workspace, bytes);
+    device->row.memory.free(&device->row.memory, workspace, bytes);
     return status;
 }
 

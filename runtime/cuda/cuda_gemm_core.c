@@ -129,7 +129,7 @@ static _Atomic(CuFunction) functions[CUDA_MOST_DEVICES][DT_COUNT][CORE_TILES][CO
 /* Two threads may come first: the program that they get is one. */
 static Status function_of(CudaDevice *device, const CudaCore *core, CuFunction *out) {
     _Atomic(CuFunction) *const kept =
-        &functions[device->row.device - DEV_cuda][core->dtype][core->tile][core->left][core->right];
+        &functions[device->row.memory.device - DEV_cuda][core->dtype][core->tile][core->left][core->right];
     if ((*out = atomic_load_explicit(kept, memory_order_acquire))) return ST_OK;
     CoreName name;
     CudaProgram *program;

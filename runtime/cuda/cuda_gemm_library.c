@@ -353,7 +353,7 @@ static void plan_call(LtCall *call, Attempt attempt) {
                         .a_batch = apart * (call->a.packed ? packed_elements(&call->a, call->k) : call->a.batch),
                         .b_batch = apart * (call->b.packed ? packed_elements(&call->b, call->k) : call->b.batch),
                         .d_batch = apart * (call->direct ? p->g.c_batch : m * call->n),
-                        .device = call->device->row.device - DEV_cuda,
+                        .device = call->device->row.memory.device - DEV_cuda,
                         .dtype = p->dtype,
                         .wide = p->wide && p->dtype != DT_f32,
                         .a_along_x = call->a.along_x,
@@ -363,7 +363,7 @@ static void plan_call(LtCall *call, Attempt attempt) {
 /* NULL: the library has no algorithm. */
 static Status choose(LtCall *call, LtUse **out) {
     LtUse *use = *out = NULL;
-    TRY(open_handle(call->device->row.device - DEV_cuda));
+    TRY(open_handle(call->device->row.memory.device - DEV_cuda));
     for (Attempt attempt = AS_IT_IS; attempt < ATTEMPTS; attempt++) {
         plan_call(call, attempt);
         TRY(find_use(&call->key, &use));
@@ -482,13 +482,13 @@ static void trace(const LtCall *call, const LtUse *use) {
 }
 
 static Status run(const LtCall *call, const LtUse *use) {
-    const DeviceRow *const row = &call->device->row;
+    const Memory *const memory = &call->device->row.memory;
     const LtPlaces at = places_of(call, use);
-    char *const workspace = at.bytes ? row->allocate(row, (size_t)at.bytes) : NULL;
+    char *const workspace = at.bytes ? memory->allocate(memory, (size_t)at.bytes) : NULL;
     if (at.bytes && !workspace) return error_pending();
     trace(call, use);
     const Status status = run_in(call, use, &at, workspace);
-    if (workspace) row->free(row, workspace, (size_t)at.bytes);
+    if (workspace) memory->free(memory, workspace, (size_t)at.bytes);
     return status;
 }
 

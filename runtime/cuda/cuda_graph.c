@@ -286,7 +286,7 @@ static Status run_all(Launch *launch, CudaRecording *r) {
 
 static void drop_blocks(CudaGraph *g) {
     for (int i = 0; i < g->n_blocks; i++)
-        if (g->blocks[i].at) g->device->row.free(&g->device->row, g->blocks[i].at, g->blocks[i].bytes);
+        if (g->blocks[i].at) g->device->row.memory.free(&g->device->row.memory, g->blocks[i].at, g->blocks[i].bytes);
     g->n_blocks = 0;
 }
 
@@ -296,7 +296,7 @@ static Status measure(Launch *launch, CudaGraph *g) {
     drop_blocks(g);
     TRY(run_all(launch, &r));
     for (int i = 0; i < g->n_blocks; i++) {
-        g->blocks[i].at = g->device->row.allocate(&g->device->row, g->blocks[i].bytes);
+        g->blocks[i].at = g->device->row.memory.allocate(&g->device->row.memory, g->blocks[i].bytes);
         if (!g->blocks[i].at) return error_pending();
     }
     g->measured = true;

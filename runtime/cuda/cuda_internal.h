@@ -45,6 +45,9 @@ struct CudaDevice {
 };
 
 static inline CudaDevice *cuda_device_of(const DeviceRow *row) { return (CudaDevice *)(uintptr_t)row; }
+static inline CudaDevice *cuda_device_of_memory(const Memory *memory) {
+    return cuda_device_of(device_of_memory(memory));
+}
 
 /* Opens the device and makes its context the thread's, until cuda_leave. Raises where the device is absent or lost. */
 Status cuda_enter(CudaDevice *device);

@@ -26,7 +26,7 @@ static Status launch_one(CudaDevice *device, const Kernel *kernel, const CudaSte
     cuda_fill(kernel, code->text, &(CudaBound){bound->bufs, bound->params}, &words);
     if (!words.n_blocks) return ST_OK;
     const size_t bytes = (size_t)words.space_bytes;
-    void *const space = bytes ? device->row.allocate(&device->row, bytes) : NULL;
+    void *const space = bytes ? device->row.memory.allocate(&device->row.memory, bytes) : NULL;
     if (bytes && !space) return error_pending();
     cuda_fill_space(code->text, (int64_t)(intptr_t)space, &words);
     for (; n < code->text->n_arguments; n++) values[n] = &words.at[code->text->arguments[n]];
@@ -34,7 +34,7 @@ static Status launch_one(CudaDevice *device, const Kernel *kernel, const CudaSte
     values[n++] = &number, values[n++] = &stream->checks.word;
     const CudaStart start = {code->function, (unsigned)words.n_blocks, CUDA_THREADS, 0, values};
     const Status status = cuda_launch_function(device, &start);
-    if (space) device->row.free(&device->row, space, bytes); /* in the stream's order */
+    if (space) device->row.memory.free(&device->row.memory, space, bytes); /* in the stream's order */
     return status;
 }
 

@@ -57,7 +57,7 @@ static void driver_give(void *context, uintptr_t at, size_t bytes) {
 /* expandable ones ----------------------------------------------------------------------------- */
 
 static CuMemLocation location_of(const CudaDevice *device) {
-    return (CuMemLocation){.type = CU_location_device, .id = device->row.device - DEV_cuda};
+    return (CuMemLocation){.type = CU_location_device, .id = device->row.memory.device - DEV_cuda};
 }
 
 static CuMemProperties properties_of(const CudaDevice *device) {
@@ -211,8 +211,8 @@ Status cuda_memory_open(CudaDevice *device) {
     return device->memory ? ST_OK : ST_MEMORY;
 }
 
-void *cuda_allocate(const DeviceRow *row, size_t bytes) {
-    CudaDevice *const device = cuda_device_of(row);
+void *cuda_allocate(const Memory *memory, size_t bytes) {
+    CudaDevice *const device = cuda_device_of_memory(memory);
     void *recorded;
     if (UNLIKELY(cuda_recording != NULL) && cuda_recorded_block(device, bytes, &recorded)) return recorded;
     if (cuda_enter(device) != ST_OK) return NULL;
@@ -221,10 +221,10 @@ void *cuda_allocate(const DeviceRow *row, size_t bytes) {
     return (void *)at;
 }
 
-void cuda_free(const DeviceRow *row, void *block, size_t bytes) {
+void cuda_free(const Memory *memory, void *block, size_t bytes) {
     (void)bytes;
-    if (UNLIKELY(cuda_recording != NULL) && cuda_recorded_give(cuda_device_of(row), block)) return;
-    caching_free(cuda_device_of(row)->memory, (uintptr_t)block);
+    if (UNLIKELY(cuda_recording != NULL) && cuda_recorded_give(cuda_device_of_memory(memory), block)) return;
+    caching_free(cuda_device_of_memory(memory)->memory, (uintptr_t)block);
 }
 
 Caching *cuda_caching(const DeviceRow *row) {

@@ -7,8 +7,8 @@
 Status cuda_memory_open(CudaDevice *device);
 /* The row's. A block belongs to the calling thread's stream: freed, it is reused in that stream's order, with no wait.
  * NULL raises. */
-void *cuda_allocate(const DeviceRow *row, size_t bytes);
-void cuda_free(const DeviceRow *row, void *block, size_t bytes);
+void *cuda_allocate(const Memory *memory, size_t bytes);
+void cuda_free(const Memory *memory, void *block, size_t bytes);
 Caching *cuda_caching(const DeviceRow *row); /* opens the device; NULL raises */
 
 #endif

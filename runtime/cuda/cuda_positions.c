@@ -38,7 +38,7 @@ static Status launch_counts(TrueCount *t) {
 static Status count_true(TrueCount *t, int64_t *n) {
     TRY(launch_counts(t));
     const int64_t *const counts = t->counts;
-    return t->device->row.copy(&t->device->row, n, counts + t->parts, sizeof *n, SN_COPY_TO_HOST);
+    return t->device->row.memory.copy(&t->device->row.memory, n, counts + t->parts, sizeof *n, SN_COPY_TO_HOST);
 }
 
 /* Makes the results for n positions and says where those of each dim go. */
@@ -64,11 +64,11 @@ static Status list_true(OpCall *call, MakeTrue *make) {
     t.p.n = meta->numel, t.p.rank = meta->rank;
     for (int d = 0; d < meta->rank; d++) t.p.size[d] = meta->sizes[d];
     cuda_dims(&t.p.dims, meta->sizes, meta->rank, 1, (const CudaStrides[]){meta->strides});
-    const DeviceRow *const row = &t.device->row;
+    const Memory *const memory = &t.device->row.memory;
     const size_t bytes = (size_t)(t.parts + 1) * sizeof(int64_t);
-    if (!(t.counts = row->allocate(row, bytes))) return error_pending();
+    if (!(t.counts = memory->allocate(memory, bytes))) return error_pending();
     const Status status = list_counted(call, &t, make);
-    row->free(row, t.counts, bytes);
+    memory->free(memory, t.counts, bytes);
     return status;
 }
 

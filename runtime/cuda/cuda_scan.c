@@ -19,7 +19,7 @@ static Status scan_elements(CudaDevice *device, DType dtype, CudaScan *s, void *
 
 static Status scan_by_chunks(CudaDevice *device, DType dtype, CudaScan *s, void *from, void *to) {
     const size_t bytes = (size_t)(s->lines * s->chunks * stype_bytes(dtype_compute(dtype)));
-    void *results = device->row.allocate(&device->row, bytes);
+    void *results = device->row.memory.allocate(&device->row.memory, bytes);
     if (!results) return error_pending();
     Status status = cuda_hand_launch(device, &(CudaHandLaunch){.kernel = HAND_scan_chunks,
                                                                .dtype = dtype,
@@ -30,7 +30,7 @@ static Status scan_by_chunks(CudaDevice *device, DType dtype, CudaScan *s, void 
             device, &(CudaHandLaunch){
                         .kernel = HAND_scan_results, .dtype = dtype, .threads = s->lines, HAND_VALUES(&results, s)});
     if (status == ST_OK) status = scan_elements(device, dtype, s, from, to, results);
-    device->row.free(&device->row, results, bytes);
+    device->row.memory.free(&device->row.memory, results, bytes);
     return status;
 }
 

@@ -99,11 +99,11 @@ static Status sort_index(CudaDevice *device, ScatterCall *c, char *workspace) {
 
 static Status launch_sorted(CudaDevice *device, ScatterCall *c) {
     const size_t bytes = cuda_sort_bytes(&c->sort, c->index_meta->dtype);
-    char *const workspace = device->row.allocate(&device->row, bytes);
+    char *const workspace = device->row.memory.allocate(&device->row.memory, bytes);
     if (!workspace) return error_pending();
     Status status = sort_index(device, c, workspace);
     if (status == ST_OK) status = launch_scatter(device, c);
-    device->row.free(&device->row, workspace, bytes);
+    device->row.memory.free(&device->row.memory, workspace, bytes);
     return status;
 }
 
@@ -229,7 +229,7 @@ static Status packed_copy(CudaDevice *device, const sn_tensor *t, void **copy, s
     const Meta *const meta = t->base.meta;
     int64_t strides[MAX_RANK];
     const size_t wanted = (size_t)(max_i64(meta->numel, 1) * dtype_bytes(meta->dtype));
-    void *const to = device->row.allocate(&device->row, wanted);
+    void *const to = device->row.memory.allocate(&device->row.memory, wanted);
     if (!to) return error_pending();
     *copy = to, *bytes = wanted;
     meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
@@ -257,8 +257,8 @@ static Status pack_rows(CudaDevice *device, const OpCall *call, GradRows *rows) 
 }
 
 static void drop_rows(CudaDevice *device, const GradRows *rows) {
-    if (rows->grad_bytes) device->row.free(&device->row, rows->grad, rows->grad_bytes);
-    if (rows->index_bytes) device->row.free(&device->row, rows->index, rows->index_bytes);
+    if (rows->grad_bytes) device->row.memory.free(&device->row.memory, rows->grad, rows->grad_bytes);
+    if (rows->index_bytes) device->row.memory.free(&device->row.memory, rows->index, rows->index_bytes);
 }
 
 static Status launch_rows(CudaDevice *device, ScatterCall *c, const GradRows *rows) {

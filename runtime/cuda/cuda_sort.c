@@ -50,7 +50,7 @@ Status cuda_sort_lines(CudaDevice *device, DType dtype, void *from, CudaSort *s,
 static Status sort_long(CudaDevice *device, DType dtype, CudaSort *s, void *from, void **to, char *given) {
     const size_t bytes = cuda_sort_bytes(s, dtype);
     const bool suffices = given && bytes <= 32 * (size_t)s->n;
-    char *const workspace = suffices ? given : device->row.allocate(&device->row, bytes);
+    char *const workspace = suffices ? given : device->row.memory.allocate(&device->row.memory, bytes);
     CudaSorted sorted;
     if (!workspace) return error_pending();
     Status status = cuda_sort_lines(device, dtype, from, s, workspace, &sorted);
@@ -59,7 +59,7 @@ static Status sort_long(CudaDevice *device, DType dtype, CudaSort *s, void *from
                                                             .dtype = dtype,
                                                             .threads = s->lines * s->kept,
                                                             HAND_VALUES(&from, &to[0], &to[1], &sorted.places, s)});
-    if (!suffices) device->row.free(&device->row, workspace, bytes);
+    if (!suffices) device->row.memory.free(&device->row.memory, workspace, bytes);
     return status;
 }
 

@@ -151,5 +151,4 @@ const StreamRow cuda_streams = {.own = own_stream,
                                 .copy_later = copy_later,
                                 .used = note_used,
                                 .lend = cuda_lend,
-                                .borrow = cuda_borrow,
-                                .drain = cuda_drain};
+                                .borrow = cuda_borrow};

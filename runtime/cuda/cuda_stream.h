@@ -92,7 +92,7 @@ Status cuda_event_elapsed(sn_event *from, sn_event *to, double *ms);
 /* cuda_foreign.c */
 Status cuda_lend(sn_stream *stream, void *to);
 Status cuda_borrow(sn_stream *stream, void *from);
-void cuda_drain(const DeviceRow *row);
+void cuda_drain(const Memory *memory);
 
 /* cuda_checks.c */
 Status cuda_checks_open(CudaStream *stream);

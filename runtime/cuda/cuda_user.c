@@ -53,7 +53,7 @@ static Status make_code(CudaDevice *device, const sn_kernel *kernel, UserCode *o
 
 /* Entered. */
 static Status code_for(CudaDevice *device, sn_kernel *kernel, CuFunction *out) {
-    UserCode *const code = &kernel->code[device->row.device - DEV_cuda];
+    UserCode *const code = &kernel->code[device->row.memory.device - DEV_cuda];
     pthread_mutex_lock(&kernel->making);
     const Status status = code->library ? ST_OK : make_code(device, kernel, code);
     *out = code->function;
@@ -103,15 +103,15 @@ void cuda_user_kernel_free(sn_kernel *kernel) {
 
 /* bodies ---------------------------------------------------------------------------------------- */
 
-Status cuda_body_begin(const DeviceRow *row, bool writes) {
-    CudaDevice *const device = cuda_device_of(row);
+Status cuda_body_begin(const Memory *memory, bool writes) {
+    CudaDevice *const device = cuda_device_of_memory(memory);
     TRY(cuda_enter(device));
     const Status status = writes ? cuda_checks_settle(cuda_stream(device)) : ST_OK;
     if (status != ST_OK) cuda_leave(device);
     return status;
 }
 
-void cuda_body_end(const DeviceRow *row) { cuda_leave(cuda_device_of(row)); }
+void cuda_body_end(const Memory *memory) { cuda_leave(cuda_device_of_memory(memory)); }
 
 /* The one that the frame's op runs on. */
 static Status device_of_frame(const sn_frame *f, const char *what, CudaDevice **out) {
@@ -212,7 +212,7 @@ static Status take_tensor(UserLaunch *launch, int i, sn_tensor *t) {
     if (!t) return error_raise(ST_ARGUMENT, "%s is given no tensor", WHERE(launch, i));
     TRY(tensor_ready(t, "sn_cuda_launch"));
     const Meta *const meta = t->base.meta;
-    if (meta->device != launch->device->row.device)
+    if (meta->device != launch->device->row.memory.device)
         return error_raise(ST_DEVICE, "%s is given a tensor on %s, and the op runs on %s", WHERE(launch, i),
                            DEVICE_TEXT(meta->device), launch->device->name);
     if (!points_to(p->type, meta->dtype))

@@ -14,7 +14,7 @@ Status cuda_user_launch(const sn_frame *f, sn_kernel *kernel, const sn_cuda_grid
 Status cuda_user_stream(const sn_frame *f, void **stream);
 
 /* The row's. Between them the device's context is the thread's. */
-Status cuda_body_begin(const DeviceRow *row, bool writes);
-void cuda_body_end(const DeviceRow *row);
+Status cuda_body_begin(const Memory *memory, bool writes);
+void cuda_body_end(const Memory *memory);
 
 #endif

@@ -16,50 +16,51 @@ typedef struct UserDevice {
 
 static UserDevice devices[SPARE_DEVICES];
 
-static const sn_device_desc *desc_of(const DeviceRow *row) { return &((const UserDevice *)row)->desc; }
+static const sn_device_desc *desc_of(const Memory *memory) { return &((const UserDevice *)memory)->desc; }
 
-static Status answer(const DeviceRow *row, const char *what, sn_status status) {
+static Status answer(const Memory *memory, const char *what, sn_status status) {
     if (LIKELY(status == SN_OK)) return ST_OK;
-    return error_raise(ST_DEVICE, "%s: its %s failed with status %d", row->name, what, (int)status);
+    return error_raise(ST_DEVICE, "%s: its %s failed with status %d", device_of_memory(memory)->name, what,
+                       (int)status);
 }
 
-static void *user_allocate(const DeviceRow *row, size_t bytes) {
-    const sn_device_desc *const desc = desc_of(row);
-    void *const memory = desc->allocate(desc->context, bytes ? bytes : 1);
-    if (!memory) error_raise(ST_MEMORY, "%s is out of memory: %zu bytes", row->name, bytes);
-    return memory;
+static void *user_allocate(const Memory *memory, size_t bytes) {
+    const sn_device_desc *const desc = desc_of(memory);
+    void *const block = desc->allocate(desc->context, bytes ? bytes : 1);
+    if (!block) error_raise(ST_MEMORY, "%s is out of memory: %zu bytes", device_of_memory(memory)->name, bytes);
+    return block;
 }
 
-static void user_give_back(const DeviceRow *row, void *block, size_t bytes) {
-    const sn_device_desc *const desc = desc_of(row);
+static void user_give_back(const Memory *memory, void *block, size_t bytes) {
+    const sn_device_desc *const desc = desc_of(memory);
     desc->free(desc->context, block, bytes ? bytes : 1);
 }
 
-static Status user_copy(const DeviceRow *row, void *to, const void *from, size_t bytes, sn_copy_way way) {
-    const sn_device_desc *const desc = desc_of(row);
-    return answer(row, "copy", desc->copy(desc->context, to, from, bytes, way));
+static Status user_copy(const Memory *memory, void *to, const void *from, size_t bytes, sn_copy_way way) {
+    const sn_device_desc *const desc = desc_of(memory);
+    return answer(memory, "copy", desc->copy(desc->context, to, from, bytes, way));
 }
 
 /* Without a function of the device's: pieces of the host's. */
-static Status fill_by_copies(const DeviceRow *row, char *block, int byte, size_t bytes) {
+static Status fill_by_copies(const Memory *memory, char *block, int byte, size_t bytes) {
     char piece[4096];
     memset(piece, byte, sizeof piece);
     for (size_t at = 0; at < bytes; at += sizeof piece) {
         const size_t n = bytes - at < sizeof piece ? bytes - at : sizeof piece;
-        TRY(user_copy(row, block + at, piece, n, SN_COPY_FROM_HOST));
+        TRY(user_copy(memory, block + at, piece, n, SN_COPY_FROM_HOST));
     }
     return ST_OK;
 }
 
-static Status user_fill(const DeviceRow *row, void *block, int byte, size_t bytes) {
-    const sn_device_desc *const desc = desc_of(row);
-    if (!desc->fill) return fill_by_copies(row, block, byte, bytes);
-    return answer(row, "fill", desc->fill(desc->context, block, byte, bytes));
+static Status user_fill(const Memory *memory, void *block, int byte, size_t bytes) {
+    const sn_device_desc *const desc = desc_of(memory);
+    if (!desc->fill) return fill_by_copies(memory, block, byte, bytes);
+    return answer(memory, "fill", desc->fill(desc->context, block, byte, bytes));
 }
 
 static Status synchronize(const DeviceRow *row) {
-    const sn_device_desc *const desc = desc_of(row);
-    return desc->synchronize ? answer(row, "synchronize", desc->synchronize(desc->context)) : ST_OK;
+    const sn_device_desc *const desc = desc_of(&row->memory);
+    return desc->synchronize ? answer(&row->memory, "synchronize", desc->synchronize(desc->context)) : ST_OK;
 }
 
 static void withdraw_devices(int batch) {
@@ -67,7 +68,7 @@ static void withdraw_devices(int batch) {
         if (devices[i].batch != batch) continue;
         devices[i].batch = 0;
         device_unregister(&devices[i].row);
-        device_name_withdraw(devices[i].row.device);
+        device_name_withdraw(devices[i].row.memory.device);
     }
 }
 
@@ -80,12 +81,12 @@ Device device_register_user(const sn_device_desc *desc) {
     if (device < 0) return -1;
     UserDevice *const user = &devices[device - DEV_spare];
     *user = (UserDevice){.desc = *desc,
-                         .row = {.device = device,
+                         .row = {.memory = {.device = device,
+                                            .allocate = user_allocate,
+                                            .free = user_give_back,
+                                            .copy = user_copy,
+                                            .fill = user_fill},
                                  .key = KEY_spare + (Key)(device - DEV_spare),
-                                 .allocate = user_allocate,
-                                 .free = user_give_back,
-                                 .copy = user_copy,
-                                 .fill = user_fill,
                                  .synchronize = synchronize}};
     user->row.name = device_text(device, &(DeviceText){{0}}); /* a registered one's lives on */
     snprintf(user->uncompiled, sizeof user->uncompiled, "a tensor on %s, for which there is no code generator",

@@ -141,7 +141,8 @@ static Status copy_between(Launch *launch, const Step *step) {
     if (!to) return error_pending();
     const Device there = from->base.meta->device;
     if (same_bytes(to->base.meta, from->base.meta))
-        return device_copy(step->device, tensor_data(to), there, tensor_data(from), (size_t)meta_bytes(to->base.meta));
+        return memory_copy(to->storage->memory, tensor_data(to), from->storage->memory, tensor_data(from),
+                           (size_t)meta_bytes(to->base.meta));
     const Arg args[] = {A_VAL(&to->base), A_VAL(&from->base), A_BOOL(false)};
     const Key key = device_row(device_is_host(there) ? step->device : there)->key;
     OpCall call = {

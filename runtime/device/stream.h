@@ -49,7 +49,6 @@ typedef struct StreamRow {
      * which no check fails any more; and the other way round. */
     Status (*lend)(sn_stream *stream, void *to);
     Status (*borrow)(sn_stream *stream, void *from);
-    void (*drain)(const DeviceRow *row); /* waits for all that was begun; raises nothing */
 } StreamRow;
 
 typedef struct StreamUse {

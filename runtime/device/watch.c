@@ -118,7 +118,7 @@ static int64_t began_at(const Watched *w) {
 }
 
 static void tell(const Watched *w) {
-    StepSeen seen = {w->function, w->name, w->row->device, w->stream, w->depth, elapsed_ns(w), w->place, 0};
+    StepSeen seen = {w->function, w->name, w->row->memory.device, w->stream, w->depth, elapsed_ns(w), w->place, 0};
     if (profiles && seen.ns >= 0 && !(seen.from = began_at(w))) seen.ns = -1;
     told(told_context, &seen);
 }

@@ -273,7 +273,7 @@ static Device device_beside(const OpCall *call);
 
 /* Of the key's devices the one where it runs. */
 static const DeviceRow *row_of_call(const DeviceRow *first, const OpCall *call) {
-    if (!first->other) return first;
+    if (!first->memory.other) return first;
     return device_row(call->n_outs ? call->outs[0]->base.meta->device : device_beside(call));
 }
 
@@ -487,7 +487,7 @@ static Device device_beside(const OpCall *call) {
         for (int k = 0; k < n; k++)
             if (vals[k] && !device_is_host(vals[k]->meta->device)) return vals[k]->meta->device;
     }
-    return device_of_key(call->key)->device;
+    return device_of_key(call->key)->memory.device;
 }
 
 static Status move_number(BesideCall *beside, Val **val) {
@@ -499,7 +499,8 @@ static Status move_number(BesideCall *beside, Val **val) {
     if (!there) return error_pending();
     beside->moved = true;
     *val = &there->base;
-    return device_copy(beside->device, tensor_data(there), DEV_host, tensor_data(t), (size_t)meta_bytes(meta));
+    return memory_copy(there->storage->memory, tensor_data(there), memory_host(), tensor_data(t),
+                       (size_t)meta_bytes(meta));
 }
 
 static Status move_numbers(BesideCall *beside, const OpCall *call) {
@@ -562,7 +563,7 @@ static sn_tensor *layout_of(const Meta *from, Device device) {
 static Status run_with_layout(OpCall *call, const Meta *from) {
     OpCall here = *call;
     Arg args[MAX_ARGS];
-    sn_tensor *const layout = layout_of(from, device_of_key(call->key)->device);
+    sn_tensor *const layout = layout_of(from, device_of_key(call->key)->memory.device);
     if (!layout) return error_pending();
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     args[0] = A_VAL(&layout->base);

@@ -15,7 +15,7 @@
 static size_t data_bytes(const Meta *meta) { return meta->numel ? meta_bytes(meta) : 0; }
 
 static Status copy_span(sn_tensor *to, sn_tensor *from) {
-    return device_copy(to->base.meta->device, tensor_data(to), from->base.meta->device, tensor_data(from),
+    return memory_copy(to->storage->memory, tensor_data(to), from->storage->memory, tensor_data(from),
                        data_bytes(from->base.meta));
 }
 
@@ -217,7 +217,7 @@ static Device device_there(const OpCall *call, const DeviceRow *row) {
             if (vals[k] && key_of_device(vals[k]->meta->device) == UINT64_C(1) << row->key)
                 return vals[k]->meta->device;
     }
-    return row->device;
+    return row->memory.device;
 }
 
 static Status run_on_host(HostCall *host, sn_tensor **outs, int *n_outs) {
@@ -249,7 +249,7 @@ Status eager_on_host(const OpCall *call, sn_tensor **outs, int *n_outs) {
     if (!host.list) return ST_MEMORY;
     ROOM_KEPT list = {few, host.list};
     const DeviceRow *const row = device_of_key(call->key);
-    if (!row || device_is_host(row->device))
+    if (!row || device_is_host(row->memory.device))
         return error_raise(ST_STATE, "%s: only a registered device's op can be run on the CPU", call->row->name);
     host.device = device_there(call, row);
     return run_on_host(&host, outs, n_outs);

@@ -10,7 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
 #include "runtime/capture/record/segment.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/memory.h"
 
 static const char *const names[] = {"sn_all_reduce", "sn_all_gather", "sn_reduce_scatter"};
 
@@ -106,7 +106,7 @@ static Status each_tensor(const RankMeeting *m, CollectiveKind kind) {
                      : kind == COLLECTIVE_gather ? all_rows(m, shares)
                                                  : part_of_sum(m, shares, own->mean);
         if (!m->outs[i]) return error_pending();
-        runtime_hooks.device_drain(m->outs[i]->base.meta->device); /* before others may write what was read */
+        memory_drain(m->outs[i]->storage->memory); /* before others may write what was read */
     }
     return ST_OK;
 }
@@ -133,7 +133,7 @@ static Status check_tensor(const sn_comm *rank, CollectiveKind kind, sn_tensor *
     if (kind == COLLECTIVE_scatter && meta->sizes[0] % rank_count(rank) != 0)
         return error_raise(ST_SHAPE, "%s: %lld rows do not go to %d ranks evenly", what, (long long)meta->sizes[0],
                            rank_count(rank));
-    runtime_hooks.device_drain(meta->device); /* others read it by their own streams */
+    memory_drain(t->storage->memory); /* others read it by their own streams */
     return ST_OK;
 }
 
