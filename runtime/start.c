@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include "runtime/autograd/autocast.h"
-#include "runtime/autograd/packer.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/function/explain.h"
@@ -21,11 +20,8 @@
 #include "runtime/capture/variant/variant.h"
 #include "runtime/core/hooks.h"
 #include "runtime/cpu/cpu_device.h"
-#include "runtime/cpu/pool.h"
 #include "runtime/cuda/cuda_device.h"
-#include "runtime/device/alloc_cpu.h"
 #include "runtime/device/device.h"
-#include "runtime/device/stream.h"
 #include "runtime/eager/eager.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
@@ -63,19 +59,6 @@ void runtime_start(void) {
 __attribute__((constructor)) static void fill_hooks(void) {
     runtime_hooks = (RuntimeHooks){
         .runtime_start = runtime_start,
-
-        .stream_uses_set = stream_uses_set,
-        .cpu_alloc_bound = cpu_alloc_bound,
-        .pool_threads_set = pool_threads_set,
-        .pool_threads = pool_threads,
-
-        .eager_cache_free = eager_cache_free,
-
-        .tape_meta_free = tape_meta_free,
-        .tape_blocks_trim = tape_blocks_trim,
-        .packers_pop_to = packers_pop_to,
-        .tape_view_end = tape_view_end,
-        .tape_saves_check = tape_saves_check,
 
         .capture_make = capture_make,
         .capture_make_foreign = capture_make_foreign,

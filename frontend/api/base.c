@@ -11,7 +11,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/device/alloc_cpu.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/segment.h"

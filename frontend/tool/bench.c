@@ -13,7 +13,7 @@
 #include "kernels/kernels.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/error.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 
 enum { MOST_THREADS = 256, MOST_REPEATS = 1000 };
 

@@ -8,7 +8,7 @@
 #include "kernels/kernels.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 
 enum { CALLS = 10, WARM = 3, MOST_CALLS = 1000000 };
 

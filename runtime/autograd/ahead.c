@@ -17,7 +17,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/core/custom_op.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/pool.h"
 #include "runtime/core/override.h"
 #include "runtime/core/profile.h"
 #include "runtime/device/watch.h"
@@ -224,7 +224,7 @@ static bool is_seen(const sn_state *state) {
 }
 
 AheadRun *ahead_new(TapeNode *const *waiting, int n) {
-    const int threads = is_seen(state_get()) ? 1 : runtime_hooks.pool_threads();
+    const int threads = is_seen(state_get()) ? 1 : pool_threads();
     if (threads < 2) return NULL;
     Arena *const arena = arena_new();
     AheadRun *const run = arena ? ARENA_NEW(arena, AheadRun) : NULL;

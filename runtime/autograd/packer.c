@@ -7,15 +7,6 @@ void packer_push(struct TapePacker *packer) {
     state->packer = packer;
 }
 
-void packers_pop_to(sn_state *state, struct TapePacker *until) {
-    while (state->packer && state->packer != until) {
-        struct TapePacker *const packer = state->packer;
-        state->packer = packer->outer;
-        packer->class->end(packer);
-    }
-    state->packer = until;
-}
-
 /* A custom function's saved values have theirs with them. */
 static Status take_history(sn_tensor *to, const sn_tensor *from) {
     const AutogradMeta *const meta = from->autograd;

@@ -22,26 +22,7 @@ typedef struct TapePackedClass {
     const sn_tensor *(*kept)(const TapePacked *packed);
 } TapePackedClass;
 
-struct TapePacker {
-    struct TapePacker *outer;
-    const struct TapePackerClass *class;
-};
-typedef struct TapePackerClass {
-    /* A tensor that a node saves, owned: *packed stays NULL where it is kept as it is, or by a packer further out.
-     * `from` is its history, which it does not have itself; NULL: none, or not known. */
-    Status (*pack)(struct TapePacker *packer, sn_tensor *t, const TapeEdge *from, TapePacked **packed);
-    void (*end)(struct TapePacker *packer); /* its scope has ended: frees it */
-    /* What will be packed next is a copy of t, which is about to be overwritten; or NULL. */
-    Status (*copied)(struct TapePacker *packer, const sn_tensor *t, const sn_tensor *copy);
-    /* `made` is what the row gives for t, perhaps since before the packer was there: no op is called; or NULL. */
-    Status (*shared)(struct TapePacker *packer, const OpRow *row, sn_tensor *t, const sn_tensor *made);
-    /* Does it choose what is kept by the op that makes it, so that nothing may be shared? NULL: it does not. */
-    bool (*chooses)(const struct TapePacker *packer);
-} TapePackerClass;
-
-void packer_push(struct TapePacker *packer);
-/* So that `until` is the innermost one; by the ends of scopes. */
-void packers_pop_to(sn_state *state, struct TapePacker *until);
+void packer_push(TapePacker *packer); /* TapePacker, and its class: core/ends.h */
 /* What a node has saved, just now. */
 Status packers_pack(TapeSaved *saved, int n, const TapeNode *node); /* node: an op's, or NULL */
 Status packers_copied(const sn_tensor *t, const sn_tensor *copy);

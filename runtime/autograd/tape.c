@@ -14,41 +14,60 @@ static _Atomic int64_t hook_ids;
 
 /* blocks -------------------------------------------------------------------------------------- */
 
+enum { TAPE_CLASSES = 16 };
+typedef struct TapeBlocks {
+    StatePart part; /* of the thread's state, with which they end */
+    struct {
+        void *first; /* linked through their first word */
+        int n;
+    } of[TAPE_CLASSES];
+} TapeBlocks;
+
+static void end_blocks(sn_state *state, StatePart *part) {
+    TapeBlocks *const blocks = (TapeBlocks *)part;
+    for (int class = 0; class < TAPE_CLASSES; class ++)
+        for (void *block = blocks->of[class].first, *next; block; block = next) {
+            next = *(void **)block;
+            mem_free(block);
+        }
+    mem_free(blocks);
+    state->tape_blocks = NULL;
+}
+
+/* NULL: memory is out, and what was freed goes back at once. */
+static COLD TapeBlocks *first_blocks(sn_state *state) {
+    TapeBlocks *const blocks = mem_zero(sizeof *blocks);
+    if (!blocks) return NULL;
+    blocks->part.end = end_blocks;
+    state_part_add(state, &blocks->part);
+    return state->tape_blocks = blocks;
+}
+
 void *tape_block_take(size_t bytes, uint16_t *class) {
     const size_t wanted = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
     *class = wanted < TAPE_CLASSES ? (uint16_t)wanted : TAPE_CLASSES;
     if (UNLIKELY(wanted >= TAPE_CLASSES)) return mem_alloc(bytes);
-    TapeBlocks *const blocks = &state_get()->tape_blocks[wanted];
-    void *const block = blocks->first;
+    TapeBlocks *const blocks = state_get()->tape_blocks;
+    void *const block = LIKELY(blocks != NULL) ? blocks->of[wanted].first : NULL;
     if (UNLIKELY(!block)) return mem_alloc(wanted * CLASS_BYTES);
-    blocks->first = *(void **)block;
-    blocks->n--;
+    blocks->of[wanted].first = *(void **)block;
+    blocks->of[wanted].n--;
     return block;
 }
 
 void tape_block_give(void *block, uint16_t class) {
 #ifndef SINTER_PLAIN_MALLOC
-    sn_state *const state = state_current;
-    if (LIKELY(class < TAPE_CLASSES && state && state->tape_blocks[class].n < KEEP)) {
-        *(void **)block = state->tape_blocks[class].first;
-        state->tape_blocks[class].first = block;
-        state->tape_blocks[class].n++;
+    sn_state *const state = LIKELY(class < TAPE_CLASSES) ? state_current : NULL;
+    TapeBlocks *blocks = LIKELY(state != NULL) ? state->tape_blocks : NULL;
+    if (UNLIKELY(!blocks && state)) blocks = first_blocks(state);
+    if (LIKELY(blocks && blocks->of[class].n < KEEP)) {
+        *(void **)block = blocks->of[class].first;
+        blocks->of[class].first = block;
+        blocks->of[class].n++;
         return;
     }
 #endif
     mem_free(block);
-}
-
-void tape_blocks_trim(sn_state *state) {
-    for (int class = 0; class < TAPE_CLASSES; class ++) {
-        TapeBlocks *const blocks = &state->tape_blocks[class];
-        while (blocks->first) {
-            void *const block = blocks->first;
-            blocks->first = *(void **)block;
-            mem_free(block);
-        }
-        blocks->n = 0;
-    }
 }
 
 /* nodes --------------------------------------------------------------------------------------- */
@@ -186,15 +205,7 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
 
 /* tensors ------------------------------------------------------------------------------------- */
 
-AutogradMeta *tape_meta(sn_tensor *t) {
-    if (t->autograd) return t->autograd;
-    uint16_t class;
-    AutogradMeta *const meta = tape_block_take(sizeof *meta, &class);
-    if (meta) *meta = (AutogradMeta){0};
-    return t->autograd = meta;
-}
-
-void tape_meta_free(AutogradMeta *meta) {
+static void free_meta(AutogradMeta *meta) {
     TapeNode *const node = meta->node;
     TapeView *const view = meta->view;
     sn_tensor *const base = meta->base;
@@ -205,6 +216,16 @@ void tape_meta_free(AutogradMeta *meta) {
     if (view) tape_view_release(view);
     tensor_release(base);
     tape_node_release(node);
+}
+
+static const HistoryClass history_of_tape = {.free = free_meta, .end_view = tape_view_end};
+
+AutogradMeta *tape_meta(sn_tensor *t) {
+    if (t->autograd) return t->autograd;
+    uint16_t class;
+    AutogradMeta *const meta = tape_block_take(sizeof *meta, &class);
+    if (meta) *meta = (AutogradMeta){.head.class = &history_of_tape};
+    return t->autograd = meta;
 }
 
 Status tape_requires_grad(sn_tensor *t, bool on) {

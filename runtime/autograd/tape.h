@@ -15,6 +15,7 @@
 #include "ir/alias.h"
 #include "passes/passes.h"
 #include "runtime/core/dispatch.h"
+#include "runtime/core/ends.h"
 #include "runtime/core/tensor.h"
 
 typedef struct TapeNode TapeNode;
@@ -35,6 +36,7 @@ typedef struct TapeHook {
 } TapeHook;
 
 typedef struct AutogradMeta {
+    HistoryHead head;    /* how it ends */
     TapeNode *node;      /* that made this tensor; NULL: a leaf */
     int output;          /* which of its results */
     bool requires_grad;  /* of a leaf */
@@ -202,7 +204,6 @@ static inline void tape_own(sn_state *state, sn_tensor *t) {
 }
 void *tape_block_take(size_t bytes, uint16_t *class); /* uninitialised; NULL raises */
 void tape_block_give(void *block, uint16_t class);
-void tape_blocks_trim(sn_state *state);
 
 /* The key's kernel and its row nodes (autograd.c). */
 size_t tape_args_bytes(const OpRow *row, const Arg *args);
@@ -217,8 +218,6 @@ Status tape_fill(sn_tensor *t, double value); /* in place, an op */
 /* Does the row's node save argument `arg` (or, with arg -1, result `result`) where the arguments
  * `needs` (bits) want gradients? */
 bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs);
-/* Whether a user's op names arguments and results of its own in `saves`, separated by commas or spaces. */
-Status tape_saves_check(const OpRow *row);
 void tape_row_name(const OpRow *row, Text *text); /* add.Tensor: AddBackward */
 /* Records the node of a call that does not run: outs are there, as handles without history; what
  * the node does not save needs no data. Its place in the order is `sequence`. */
@@ -353,7 +352,6 @@ void tape_live_remove(TapeNode *node);
 /* Calls visit for each node of this state, newest first, which may not free any. */
 void tape_live_each(void (*visit)(void *context, const TapeNode *node), void *context);
 
-void tape_meta_free(AutogradMeta *meta); /* of a tensor that is gone */
-void tape_start(void);                   /* registers the key's kernel */
+void tape_start(void); /* registers the key's kernel */
 
 #endif

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "ir/saves.h"
 #include "ir/schema.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
@@ -301,7 +302,7 @@ static Status parse(DynamicOp *op, const sn_op_desc *desc, Schema *schema) {
     op->row.device = op_device_param(&op->row);
     TRY(check_schema(schema, copy, name));
     custom_write_find(op, schema);
-    return runtime_hooks.tape_saves_check(&op->row);
+    return saves_check(&op->row);
 }
 
 static void register_kernels(const DynamicOp *op) {

@@ -15,22 +15,6 @@ typedef struct RuntimeHooks {
     /* start: every module's kernels and tables; once per process, before the first state is made */
     void (*runtime_start)(void);
 
-    /* device */
-    void (*stream_uses_set)(sn_state *state, struct StreamUse *uses);
-    void (*cpu_alloc_bound)(size_t bytes); /* setting memory_retain_mib */
-    void (*pool_threads_set)(int threads); /* setting threads */
-    int (*pool_threads)(void);             /* that it comes to: the tape has as many */
-
-    /* eager */
-    void (*eager_cache_free)(sn_state *state);
-
-    /* autograd */
-    void (*tape_meta_free)(struct AutogradMeta *meta); /* of a tensor that is gone */
-    void (*tape_blocks_trim)(sn_state *state);         /* a state dies */
-    void (*packers_pop_to)(sn_state *state, struct TapePacker *until);
-    void (*tape_view_end)(sn_tensor *t);          /* t is laid out anew: no view any more */
-    Status (*tape_saves_check)(const OpRow *row); /* of a user's op that is registered */
-
     /* capture: asked where state->capture or a placeholder says that there is one, or seldom */
     Status (*capture_make)(sn_tensor *t, const char *why); /* a placeholder's value is needed [semantics C2] */
     Status (*capture_make_foreign)(sn_tensor *t);          /* the same, of another thread's call only */

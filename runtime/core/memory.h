@@ -24,6 +24,8 @@ struct Memory {
     /* Waits for all that was begun and may still use memory; raises nothing. NULL: work is done when its call
      * returns. */
     void (*drain)(const Memory *memory);
+    /* What is free and may be kept for later: what is above is given back. NULL: no setting says how much. */
+    void (*keep_at_most)(const Memory *memory, size_t bytes);
     /* Around a kernel that the program has written for an op here, on its thread. writes: memory that others see. NULL:
      * nothing is to be done. */
     Status (*body_begin)(const Memory *memory, bool writes);

@@ -11,6 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/dispatch.h"
+#include "runtime/core/ends.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/tensor.h"
@@ -103,7 +104,7 @@ static COLD void leave_modes(sn_state *state, ScopeFrame frame) {
     scope_region_note(state);
     if (state->modes != frame.modes) user_modes_pop_to(state, KEY_mode, frame.modes);
     if (state->api_modes != frame.api_modes) user_modes_pop_to(state, KEY_api, frame.api_modes);
-    if (state->packer != frame.packer) runtime_hooks.packers_pop_to(state, frame.packer);
+    if (state->packer != frame.packer) packers_pop_to(state, frame.packer);
 }
 
 static inline void restore_state(sn_state *state, const ScopeFrame *frame) {
@@ -129,7 +130,7 @@ static void callback_end(sn_state *state, ScopeFrame *scope) {
 
 /* What is pending in a captured body runs on the streams that it was recorded under. */
 static COLD void restore_streams(sn_state *state) {
-    runtime_hooks.stream_uses_set(state, state->scopes[state->n_scopes - 1].streams);
+    stream_list_set(state, state->scopes[state->n_scopes - 1].streams);
 }
 
 void scope_keep_generator(sn_state *state) {
@@ -226,8 +227,8 @@ static void context_return(sn_state *state, const Context *outside) {
     if (state->flows > outside->flows) state->seed = state->flow_seed, state->sequence = state->flow_sequence;
     if (state->modes != outside->modes) user_modes_pop_to(state, KEY_mode, outside->modes);
     if (state->api_modes != outside->api_modes) user_modes_pop_to(state, KEY_api, outside->api_modes);
-    if (state->packer != outside->packer) runtime_hooks.packers_pop_to(state, outside->packer);
-    if (state->streams != outside->streams) runtime_hooks.stream_uses_set(state, outside->streams);
+    if (state->packer != outside->packer) packers_pop_to(state, outside->packer);
+    if (state->streams != outside->streams) stream_list_set(state, outside->streams);
     runtime_hooks.capture_return(state, outside);
     state->breaker = NULL;
     state->context = state->program = *outside;

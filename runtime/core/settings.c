@@ -19,7 +19,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/text.h"
 #include "runtime/core/disk_folder.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/memory.h"
+#include "runtime/core/pool.h"
 #include "runtime/core/jit_symbols.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
@@ -202,13 +203,13 @@ int setting_find(const char *name) {
 
 /* What process-wide settings do when they are set. */
 static Status apply_setting(int id, const Setting *setting) {
-    if (id == SET_threads) runtime_hooks.pool_threads_set((int)setting->number);
+    if (id == SET_threads) pool_threads_set((int)setting->number);
     if (id == SET_dispatch_trace) log_threshold[LOG_dispatch] = setting->number ? LOG_INFO : LOG_WARNING;
     if (id == SET_failpoints && !failpoint_set(setting->text))
         return error_raise(ST_VALUE, "setting failpoints: the list is too long; none is set");
     if (id == SET_track_tensors) tracking_set(state_current, setting->number != 0);
     if (id == SET_check_handles) tracking_check(state_current, setting->number != 0);
-    if (id == SET_memory_retain_mib) runtime_hooks.cpu_alloc_bound((size_t)setting->number << 20);
+    if (id == SET_memory_retain_mib) memory_host()->keep_at_most(memory_host(), (size_t)setting->number << 20);
     if (id == SET_cache_mib) disk_bytes_choose(setting->number << 20);
     if (id == SET_cache_dir) return disk_folder_choose(setting->text);
     if (id == SET_logs_file) return log_file_set(setting->text);

@@ -12,6 +12,7 @@
 #include "runtime/core/autocast.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/emission.h"
+#include "runtime/core/ends.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/profile.h"
 #include "runtime/core/tensor.h"
@@ -122,7 +123,6 @@ static void free_lists(sn_state *state) {
     mem_free(state->sites);
     meta_lent_free(state);
     tensor_blocks_trim(state);
-    runtime_hooks.tape_blocks_trim(state);
     hidden_copies_free(&state->hidden);
     mem_free(state->handles);
     mem_free(state->scopes);
@@ -137,8 +137,8 @@ static void state_free(sn_state *state) {
     autocast_region_end(state);
     scope_drop_root(state);
     profile_state_free(state);
-    runtime_hooks.stream_uses_set(state, NULL);
-    runtime_hooks.eager_cache_free(state);
+    stream_list_set(state, NULL);
+    state_parts_end(state);
     free_lists(state);
     const bool was_current = before == state || !before;
     state_current = was_current ? NULL : before;

@@ -38,11 +38,7 @@ typedef struct ScopeFrame {
 
 enum { BLOCK_header, BLOCK_small, BLOCK_medium, BLOCK_large, BLOCK_CLASSES }; /* tensor blocks, runtime/core/tensor.c */
 
-enum { TAPE_CLASSES = 16 }; /* blocks of tape nodes, in classes of 64 bytes, runtime/autograd/tape.c */
-typedef struct TapeBlocks {
-    void *first; /* linked through their first word */
-    int n;
-} TapeBlocks;
+typedef struct StatePart StatePart; /* runtime/core/ends.h */
 
 struct sn_state {
     ErrorSlot error;
@@ -79,18 +75,19 @@ struct sn_state {
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
      * says it */
     const char *breaker;
-    int last_path;             /* sn_path of the newest sn_call, for sn_last_call */
-    const char *last_reason;   /* lives as long as the function called */
-    struct EagerCache *eager;  /* one-op programs by signature */
-    struct LentMetas *lent;    /* layouts interned lately, runtime/core/meta_intern.c */
-    uint32_t level_ids;        /* as they were begun */
-    struct TextOwned *texts;   /* scope-owned strings, newest first */
-    uint64_t tape_sequence;    /* next sequence number of a tape node [semantics G1] */
-    uint32_t n_backwards;      /* into leaves, that run: one, and those that its callbacks run */
-    uint32_t failed_backwards; /* how many have failed so far, those of callbacks apart */
-    TapeBlocks tape_blocks[TAPE_CLASSES];
-    struct TapeNode *tape_dead; /* nodes that wait to be freed */
-    HiddenCopies hidden;        /* copies that ops made by themselves */
+    int last_path;                  /* sn_path of the newest sn_call, for sn_last_call */
+    const char *last_reason;        /* lives as long as the function called */
+    StatePart *parts;               /* of other modules, which end with the state: two of the next, say */
+    struct EagerCache *eager;       /* one-op programs by signature */
+    struct LentMetas *lent;         /* layouts interned lately, runtime/core/meta_intern.c */
+    uint32_t level_ids;             /* as they were begun */
+    struct TextOwned *texts;        /* scope-owned strings, newest first */
+    uint64_t tape_sequence;         /* next sequence number of a tape node [semantics G1] */
+    uint32_t n_backwards;           /* into leaves, that run: one, and those that its callbacks run */
+    uint32_t failed_backwards;      /* how many have failed so far, those of callbacks apart */
+    struct TapeBlocks *tape_blocks; /* free ones, runtime/autograd/tape.c; NULL: none yet */
+    struct TapeNode *tape_dead;     /* nodes that wait to be freed */
+    HiddenCopies hidden;            /* copies that ops made by themselves */
     Setting settings[SET_COUNT];
     sn_error taken; /* what sn_error_take handed out last, with its texts in taken_slot */
     ErrorSlot taken_slot;

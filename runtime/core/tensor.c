@@ -9,6 +9,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/core/dispatch.h"
+#include "runtime/core/ends.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/memory.h"
 #include "runtime/core/tracking.h"
@@ -244,7 +245,7 @@ void tensor_free(sn_tensor *t) {
     else
         block_give(t, BLOCK_header);
     if (LIKELY(storage != NULL)) storage_release(storage);
-    if (UNLIKELY(history != NULL)) runtime_hooks.tape_meta_free(history);
+    if (UNLIKELY(history != NULL)) history_class(history)->free(history);
 }
 
 static const Meta *meta_of_example(const Meta *all) {

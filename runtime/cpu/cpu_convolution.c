@@ -17,7 +17,7 @@
 
 #include "runtime/cpu/conv_sums.h"
 #include "runtime/cpu/cpu_copy.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 #include "runtime/device/alloc_cpu.h"
 
 enum { LEAST_COLUMNS = 64, /* a panel of the product's */ MOST_COLUMNS = 4096 };

@@ -10,7 +10,7 @@
 
 #include "runtime/cpu/conv_sums.h"
 #include "runtime/cpu/cpu_copy.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 #include "runtime/device/alloc_cpu.h"
 
 typedef struct WeightSum {

@@ -32,6 +32,11 @@ static Status cpu_fill(const Memory *memory, void *block, int byte, size_t bytes
     return ST_OK;
 }
 
+static void cpu_keep_at_most(const Memory *memory, size_t bytes) {
+    (void)memory;
+    cpu_alloc_bound(bytes);
+}
+
 static Caching *cpu_caching(const DeviceRow *row) {
     (void)row;
     return large_caching();
@@ -48,7 +53,8 @@ static const DeviceRow cpu_row = {.memory = {.device = DEV_cpu,
                                              .allocate = cpu_allocate,
                                              .free = cpu_give_back,
                                              .copy = cpu_copy_bytes,
-                                             .fill = cpu_fill},
+                                             .fill = cpu_fill,
+                                             .keep_at_most = cpu_keep_at_most},
                                   .name = "cpu",
                                   .key = KEY_cpu,
                                   .properties = cpu_properties,

@@ -6,7 +6,7 @@
 
 #include "ir/schema.h"
 #include "runtime/cpu/cpu_copy.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 #include "runtime/device/alloc_cpu.h"
 
 OpKernel cpu_embedding_bag;

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "runtime/device/alloc_cpu.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 
 enum { TILE_ROWS = 6, PARTS_PER_THREAD = 2, FEW_BYTES = 8 << 10 };
 static const double PART_FLOPS = 1e6; /* below this a part is not worth a thread */

@@ -8,7 +8,7 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/element.h"
 #include "runtime/cpu/cpu_copy.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/positions.h"
 

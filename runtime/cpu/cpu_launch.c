@@ -11,7 +11,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/cpu/cpu_code.h"
 #include "runtime/cpu/interp.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 #include "runtime/cpu/template.h"
 #include "runtime/device/launch_bind.h"
 #include "runtime/device/repeat.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/spatial.h"
 

@@ -48,7 +48,7 @@ void stream_uses_release(StreamUse *uses) {
 static StreamUse *use_new(sn_stream *stream, StreamUse *next) {
     StreamUse *const use = mem_alloc(sizeof *use);
     if (!use) return stream_uses_release(next), NULL;
-    *use = (StreamUse){.refs = 1, .stream = stream, .next = next};
+    *use = (StreamUse){.list.replace = stream_uses_set, .refs = 1, .stream = stream, .next = next};
     return use;
 }
 

@@ -10,6 +10,7 @@
 #define SINTER_RUNTIME_STREAM_H
 #include <sinter/stream.h>
 
+#include "runtime/core/ends.h"
 #include "runtime/core/state.h"
 #include "runtime/device/device.h"
 
@@ -52,6 +53,7 @@ typedef struct StreamRow {
 } StreamRow;
 
 typedef struct StreamUse {
+    StreamList list; /* how it takes another's place */
     _Atomic int refs;
     sn_stream *stream;
     struct StreamUse *next;

@@ -20,6 +20,7 @@
 #include "ir/sym.h"
 #include "kernels/kernels.h"
 #include "runtime/base/alloc.h"
+#include "runtime/core/ends.h"
 #include "runtime/device/execute.h"
 
 enum { USUAL_WORDS = 96, USUAL_TENSORS = 32, MAX_DIRECT = 3, EAGER_BUCKETS = 2048, EAGER_RECENT = 512 };
@@ -117,6 +118,7 @@ typedef struct EagerAges {
 } EagerAges;
 
 typedef struct EagerCache {
+    StatePart part; /* of the thread's state, with which it ends */
     EagerEntry *buckets[EAGER_BUCKETS];
     EagerEntry *recent[EAGER_RECENT]; /* by op */
     EagerAges needed, can_go;
@@ -242,7 +244,7 @@ void eager_serve(Key key);
 /* The call at a device's key, on the host: outs are there, the scope's. */
 Status eager_on_host(const OpCall *call, sn_tensor **outs, int *n_outs);
 
-void eager_cache_free(sn_state *state); /* one-op programs of a thread's state */
+void eager_cache_free(sn_state *state); /* one-op programs of a thread's state; for tests */
 Status eager_kernel(OpCall *call);      /* what a device registers for its key */
 void eager_start(void);                 /* registers the Meta device's kernel, which has no row: it runs nothing */
 

@@ -68,9 +68,31 @@ bool eager_cache_has_room(sn_state *state, bool is_program) {
     return true;
 }
 
+static void free_entries(const EagerAges *ages) {
+    for (EagerEntry *entry = ages->newest, *older; entry; entry = older) {
+        older = entry->older;
+        eager_entry_free(entry);
+    }
+}
+
+static void end_cache(sn_state *state, StatePart *part) {
+    EagerCache *const cache = (EagerCache *)part;
+    free_entries(&cache->needed);
+    free_entries(&cache->can_go);
+    mem_free(cache);
+    state->eager = NULL;
+}
+
+static EagerCache *cache_of(sn_state *state) {
+    if (LIKELY(state->eager != NULL) || !(state->eager = mem_zero(sizeof *state->eager))) return state->eager;
+    state->eager->part.end = end_cache;
+    state_part_add(state, &state->eager->part);
+    return state->eager;
+}
+
 bool eager_cache_insert(sn_state *state, EagerEntry *entry) {
-    if (!state->eager && !(state->eager = mem_zero(sizeof *state->eager))) return false;
-    EagerCache *const cache = state->eager;
+    EagerCache *const cache = cache_of(state);
+    if (!cache) return false;
     EagerEntry **const bucket = bucket_of(cache, entry);
     entry->next = *bucket;
     *bucket = entry;
@@ -91,18 +113,6 @@ EagerCounts eager_counts(const sn_state *state) {
     return (EagerCounts){cache->built, cache->sized, cache->n, cache->needed.bytes + can_go, can_go};
 }
 
-static void free_entries(const EagerAges *ages) {
-    for (EagerEntry *entry = ages->newest, *older; entry; entry = older) {
-        older = entry->older;
-        eager_entry_free(entry);
-    }
-}
-
 void eager_cache_free(sn_state *state) {
-    EagerCache *const cache = state->eager;
-    if (!cache) return;
-    free_entries(&cache->needed);
-    free_entries(&cache->can_go);
-    mem_free(cache);
-    state->eager = NULL;
+    if (state->eager) state_part_end(state, &state->eager->part);
 }

@@ -4,7 +4,7 @@
  * tensor is fine. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/ends.h"
 #include "runtime/eager/eager.h"
 
 static const char *written_name(const OpCall *call, int i) {
@@ -73,7 +73,7 @@ Status eager_resize(sn_tensor *out, const Meta *meta) {
                            (long long)out->offset);
     if ((size_t)needed > out->storage->bytes) TRY(storage_resize(out->storage, (size_t)needed));
     tensor_set_meta(out, meta);
-    if (out->autograd) runtime_hooks.tape_view_end(out);
+    if (out->autograd) history_class(out->autograd)->end_view(out);
     return ST_OK;
 }
 

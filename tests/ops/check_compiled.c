@@ -7,7 +7,7 @@
 #include "kernels/kernels.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/error.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 #include "runtime/device/execute.h"
 #include "tests/ops/ops.h"
 #include "tests/ops/symbolic.h"

@@ -1,6 +1,7 @@
 /* check_saves.c: a derivative reads what its row says that it saves [ir/ops/derivatives.def]. The rule runs on a graph
  * twice, once given all arguments and results, as the joint pass does, once only those that `saves` lists, as the tape
  * does: it must emit the same ops both times, for the gradient of each argument alone and for all. */
+#include "ir/saves.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/error.h"
 #include "tests/ops/rule_run.h"
@@ -34,7 +35,7 @@ static void compare(const Case *c, const SampleCall *call, uint32_t needs) {
 void check_saves(const Case *c) {
     SampleCall call;
     if (c->row->alias_of || !deriv_rule(c->row)) return;
-    if (tape_saves_check(c->row) != ST_OK) {
+    if (saves_check(c->row) != ST_OK) {
         ops_fail(c, "%s", sn_error_take()->message);
         return;
     }

@@ -12,7 +12,7 @@
 #include "runtime/core/jit_symbols.h"
 #include "runtime/core/settings.h"
 #include "runtime/core/state.h"
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 #include "tests/unit/contract.h"
 
 /* What the rest of the library sees of a setting, where that is not the number itself. */

@@ -6,7 +6,7 @@
  * a run while another thread's is going on, happens serially on the caller. After a fork the child
  * has no workers and starts its own. */
 #define _GNU_SOURCE /* sched_getaffinity */
-#include "runtime/cpu/pool.h"
+#include "runtime/core/pool.h"
 
 #include <pthread.h>
 #include <sched.h>

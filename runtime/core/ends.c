@@ -1,0 +1,27 @@
+/* ends.c: see ends.h. */
+#include "runtime/core/ends.h"
+
+void state_part_add(sn_state *state, StatePart *part) {
+    part->next = state->parts;
+    state->parts = part;
+}
+
+void state_part_end(sn_state *state, StatePart *part) {
+    StatePart **link = &state->parts;
+    while (*link != part) link = &(*link)->next;
+    *link = part->next;
+    part->end(state, part);
+}
+
+void state_parts_end(sn_state *state) {
+    while (state->parts) state_part_end(state, state->parts);
+}
+
+void packers_pop_to(sn_state *state, TapePacker *until) {
+    while (state->packer && state->packer != until) {
+        TapePacker *const packer = state->packer;
+        state->packer = packer->outer;
+        packer->class->end(packer);
+    }
+    state->packer = until;
+}
