@@ -30,7 +30,7 @@ static const char *name_of(sn_dtype dtype) {
 
 sn_dtype sn_autocast_set(sn_device device, sn_dtype dtype) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     const Key kind = device_kind(device, "sn_autocast_set");
     const sn_dtype before = kind ? now(state, kind) : SN_F32;
     if (!kind) return before;

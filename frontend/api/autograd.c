@@ -18,7 +18,7 @@ _Static_assert((int)SN_RETAIN_GRAPH == (int)TAPE_retain && (int)SN_CREATE_GRAPH 
 
 sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     const sn_grad_mode before = state->grad_mode;
     if (mode < SN_GRAD_ON || mode > SN_INFERENCE)
         error_raise(ST_ARGUMENT, "there is no grad mode %d", (int)mode);
@@ -29,7 +29,7 @@ sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
 }
 
 bool sn_requires_grad(sn_tensor *t) {
-    context_enter(state_get());
+    context_arrive(state_get());
     if (tensor_valid(t, "sn_requires_grad") != ST_OK || state_untraced("sn_requires_grad") != ST_OK) return false;
     const bool tracks = capture_requires_grad(t);
     query_showed(QUERY_requires_grad, t, 0, tracks);
@@ -59,19 +59,19 @@ static Status switch_grad(sn_tensor *t, bool on) {
 }
 
 sn_tensor *sn_requires_grad_(sn_tensor *t, bool on) {
-    context_enter(state_get());
+    context_arrive(state_get());
     return switch_grad(t, on) == ST_OK ? t : NULL;
 }
 
 sn_tensor *sn_grad(sn_tensor *t) {
-    context_enter(state_get());
+    context_arrive(state_get());
     return tensor_valid(t, "sn_grad") == ST_OK && state_untraced("sn_grad") == ST_OK && query_ask(QUERY_grad, t, 0)
                ? tape_grad(t)
                : NULL;
 }
 
 sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
-    context_enter(state_get());
+    context_arrive(state_get());
     Status status = tensor_valid(t, "sn_grad_set");
     if (status == ST_OK) status = state_untraced("sn_grad_set");
     if (status == ST_OK && grad) status = tensor_valid(grad, "sn_grad_set");
@@ -94,7 +94,7 @@ static Status check_tensors(sn_tensors list, bool optional, const char *what) {
 }
 
 static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, const char *what) {
-    context_enter(state_get());
+    context_arrive(state_get());
     TRY(state_untraced(what));
     TRY(error_pending());
     if (flags & ~(uint32_t)(SN_RETAIN_GRAPH | SN_CREATE_GRAPH | SN_ALLOW_UNUSED))
@@ -111,7 +111,7 @@ static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, con
 
 /* A run of the tape for the call at `site`: graph breaks and errors name that place. */
 static sn_status run_from(const void *site, const TapeRun *run) {
-    context_enter_at(site);
+    context_arrive_at(site);
     const Status status = tape_run(run);
     if (status != ST_OK) {
         /* A compiled backward is not run again op by op: what failed in it is known by the message. */
@@ -156,7 +156,7 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
 }
 
 static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, const char *what) {
-    context_enter(state_get());
+    context_arrive(state_get());
     /* Hooks belong to the node. */
     if (tensor_valid(t, what) != ST_OK || state_untraced(what) != ST_OK || capture_make(t, what) != ST_OK ||
         tensor_made(t, what) != ST_OK)
@@ -191,7 +191,7 @@ void sn_hook_remove(sn_tensor *t, int64_t id) {
 
 sn_status sn_custom_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in, sn_tensor **out,
                          int n_out) {
-    context_enter(state_get());
+    context_arrive(state_get());
     for (int i = 0; in && i < n_in; i++)
         if (in[i]) sn_requires_grad(in[i]); /* whether it is recorded, and what sn_needs_grad says */
     return (sn_status)custom_function_call(fn, closure, in, n_in, out, n_out);

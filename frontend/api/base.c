@@ -31,7 +31,7 @@ uint32_t sn_version(void) { return SN_VERSION; }
 
 sn_status sn_check(void) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     return (sn_status)state->error.status;
 }
 
@@ -52,7 +52,7 @@ static void name_places(ErrorSlot *slot) {
 
 const sn_error *sn_error_take(void) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     const ErrorSlot *const pending = error_slot();
     ErrorSlot *const slot = &state->taken_slot;
     if (pending->status != ST_OK && state->emission) state->emission->took = true;
@@ -120,7 +120,7 @@ sn_status sn_shutdown(void) {
 
 sn_status sn_setting_set(const char *name, const char *value) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     if (state->error.status != ST_OK) return (sn_status)state->error.status;
     if (!name) return (sn_status)error_raise(ST_ARGUMENT, "sn_setting_set: the name is NULL");
     Status status = state_untraced("sn_setting_set");
@@ -143,7 +143,7 @@ sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {
 }
 
 static sn_status set_generator(sn_rng rng, const char *outside, const char *breaks) {
-    context_enter(state_get());
+    context_arrive(state_get());
     Status status = error_pending();
     if (status == ST_OK) status = state_untraced(outside);
     return (sn_status)(status == ST_OK ? capture_set_generator(rng.seed, rng.sequence, outside, breaks) : status);
@@ -155,7 +155,7 @@ sn_status sn_seed(uint64_t seed) {
 
 sn_rng sn_rng_get(void) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     if (error_pending() != ST_OK || state_untraced("sn_rng_get") != ST_OK || capture_shows_generator() != ST_OK)
         return (sn_rng){0};
     return (sn_rng){.seed = state->seed, .sequence = state->sequence};
@@ -166,7 +166,7 @@ sn_status sn_rng_set(sn_rng rng) {
 }
 
 sn_scope sn_rng_fork_begin(void) {
-    context_enter(state_get());
+    context_arrive(state_get());
     const sn_scope mark =
         state_untraced("sn_rng_fork_begin") == ST_OK && error_pending() == ST_OK ? sn_scope_begin() : SN_SCOPE_ROOT;
     if (mark != SN_SCOPE_ROOT) scope_keep_generator(state_get());

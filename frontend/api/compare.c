@@ -43,7 +43,7 @@ static bool compare_read(sn_tensor *a, sn_tensor *b, const Tolerance *by) {
 }
 
 static bool compare_tensors(sn_tensor *a, sn_tensor *b, const Tolerance *by, const char *who, const void *site) {
-    context_enter_at(site);
+    context_arrive_at(site);
     if (tensor_ready(a, who) != ST_OK || tensor_ready(b, who) != ST_OK) return false;
     return alike(a, b) && compare_read(a, b, by);
 }

@@ -116,7 +116,7 @@ sn_status sn_tune(sn_function *fn) {
 
 sn_stance sn_stance_set(sn_stance stance) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     const sn_stance before = state->stance;
     if ((unsigned)stance > SN_STANCE_FAIL_ON_RECOMPILE)
         error_raise(ST_ARGUMENT, "sn_stance_set: there is no stance %d", (int)stance);
@@ -143,7 +143,7 @@ static Status check_numbers(const Arg *in, int n_in) {
 }
 
 static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, const void *site) {
-    context_enter_at(site);
+    context_arrive_at(site);
     Status status = check_lists(in, n_in, out, n_out);
     if (status == ST_OK) status = function_call(fn, in, n_in, out, n_out);
     if (status != ST_OK) error_set_site(site);

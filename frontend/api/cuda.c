@@ -6,7 +6,7 @@
 
 sn_kernel *sn_cuda_kernel(const char *source, const char *name) {
     sn_kernel *kernel = NULL;
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (error_pending() != ST_OK) return NULL;
     if (!source || !name || !*name) {
         error_raise(ST_ARGUMENT, "sn_cuda_kernel: the source or the kernel's name is NULL");

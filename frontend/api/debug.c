@@ -17,7 +17,7 @@ static Status begin_mode(const char *what) {
 }
 
 sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     Status status = begin_mode("sn_saved_hooks_set");
     if (status == ST_OK && (!pack || !unpack))
         status = error_raise(ST_ARGUMENT, "sn_saved_hooks_set: %s is NULL", pack ? "unpack" : "pack");
@@ -30,7 +30,7 @@ sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {
 
 bool sn_anomaly_set(bool on) {
     sn_state *const state = state_get();
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     const bool before = state->include & KEY_BIT(anomaly);
     if (on == before || begin_mode("sn_anomaly_set") != ST_OK) return before;
     if (on)
@@ -42,7 +42,7 @@ bool sn_anomaly_set(bool on) {
 }
 
 sn_status sn_debug_print(const char *label, sn_tensor *t) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     const Status status = tensor_valid(t, "sn_debug_print");
     return (sn_status)(status != ST_OK || checkpoint_runs_again() ? status : debug_print(label, t));
 }

@@ -64,7 +64,7 @@ sn_status sn_device_properties_of(sn_device device, sn_device_properties *out) {
 
 sn_device sn_default_device_set(sn_device device) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     const Device before = state->device;
     if (error_pending() == ST_OK && check_device(device, "sn_default_device_set") == ST_OK) state->device = device;
     context_note(state);
@@ -74,7 +74,7 @@ sn_device sn_default_device_set(sn_device device) {
 sn_device sn_default_device(void) { return state_get()->device; }
 
 sn_status sn_device_synchronize(sn_device device) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (check_device(device, "sn_device_synchronize") != ST_OK || tensor_settle("sn_device_synchronize") != ST_OK)
         return sn_check();
     return (sn_status)device_synchronize(device);

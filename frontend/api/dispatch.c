@@ -191,7 +191,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
 }
 
 static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results, const void *site) {
-    context_enter_at(site);
+    context_arrive_at(site);
     const Status status = call_form(op, in, n_in, results);
     if (status != ST_OK) error_set_site(site);
     return status;
@@ -340,7 +340,7 @@ static sn_status mode_changed(Status status) {
 }
 
 static Status check_mode(sn_body handler, const char *what) {
-    context_enter(state_get());
+    context_arrive(state_get());
     TRY(error_pending());
     return handler ? state_untraced(what) : error_raise(ST_ARGUMENT, "%s: the handler is NULL", what);
 }
@@ -352,7 +352,7 @@ sn_status sn_user_mode_push(sn_body handler, void *closure) {
 }
 
 sn_status sn_user_mode_pop(void) {
-    context_enter(state_get());
+    context_arrive(state_get());
     capture_note_event("sn_user_mode_pop");
     return mode_changed(user_mode_pop(KEY_mode));
 }
@@ -365,7 +365,7 @@ sn_status sn_api_mode_push(sn_body handler, void *closure) {
 }
 
 sn_status sn_api_mode_pop(void) {
-    context_enter(state_get());
+    context_arrive(state_get());
     capture_note_event("sn_api_mode_pop");
     return mode_changed(user_mode_pop(KEY_api));
 }

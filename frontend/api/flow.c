@@ -36,7 +36,7 @@ static Status check_keys(const char *op, sn_tensors in) {
 /* What all have; errors name the place of the call. */
 static Status flow_call(const char *op, const void *site, sn_tensors in, sn_tensor **out, int n_out, FlowCall *call) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
-    context_enter_at(site);
+    context_arrive_at(site);
     TRY(error_pending());
     TRY(check_lists(op, in, out, n_out));
     TRY(check_keys(op, in));

@@ -93,7 +93,7 @@ static Status func_grad(sn_body body, void *closure, const sn_func_grad_options 
 
 sn_status sn_func_grad(sn_body body, void *closure, const sn_func_grad_options *options, sn_tensors in, sn_tensor **out,
                        int n_out) {
-    const void *const site = context_enter_at(__builtin_return_address(0));
+    const void *const site = context_arrive_at(__builtin_return_address(0));
     return end(func_grad(body, closure, options, in, out, n_out), site, out, n_out);
 }
 
@@ -118,7 +118,7 @@ static Status func_vjp_of(sn_body body, void *closure, const sn_func_vjp_options
 
 sn_status sn_func_vjp(sn_body body, void *closure, const sn_func_vjp_options *options, sn_tensors in, sn_tensor **out,
                       int n_out) {
-    const void *const site = context_enter_at(__builtin_return_address(0));
+    const void *const site = context_arrive_at(__builtin_return_address(0));
     return end(func_vjp_of(body, closure, options, in, out, n_out), site, out, n_out);
 }
 
@@ -165,7 +165,7 @@ static Status func_jvp(sn_body body, void *closure, const sn_func_jvp_options *o
 
 sn_status sn_func_jvp(sn_body body, void *closure, const sn_func_jvp_options *options, sn_tensors in, sn_tensor **out,
                       int n_out) {
-    const void *const site = context_enter_at(__builtin_return_address(0));
+    const void *const site = context_arrive_at(__builtin_return_address(0));
     return end(func_jvp(body, closure, options, in, out, n_out), site, out, n_out);
 }
 
@@ -204,7 +204,7 @@ static Status jacobian(sn_body body, void *closure, const sn_jacobian_options *o
 
 sn_status sn_jacobian(sn_body body, void *closure, const sn_jacobian_options *options, sn_tensors in, sn_tensor **out,
                       int n_out) {
-    const void *const site = context_enter_at(__builtin_return_address(0));
+    const void *const site = context_arrive_at(__builtin_return_address(0));
     return end(jacobian(body, closure, options, in, out, n_out), site, out, n_out);
 }
 
@@ -243,6 +243,6 @@ static Status hessian(sn_body body, void *closure, const sn_jacobian_options *op
 
 sn_status sn_hessian(sn_body body, void *closure, const sn_jacobian_options *options, sn_tensors in, sn_tensor **out,
                      int n_out) {
-    const void *const site = context_enter_at(__builtin_return_address(0));
+    const void *const site = context_arrive_at(__builtin_return_address(0));
     return end(hessian(body, closure, options, in, out, n_out), site, out, n_out);
 }

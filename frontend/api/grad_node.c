@@ -17,7 +17,7 @@ static Status history_ready(sn_tensor *t, const char *what) {
 
 sn_grad_node *sn_grad_fn(sn_tensor *t) {
     TapeNode *node = NULL;
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (history_ready(t, "sn_grad_fn") != ST_OK || tape_node_of(t, &node) != ST_OK) return NULL;
     return (sn_grad_node *)(void *)node;
 }
@@ -107,7 +107,7 @@ sn_status sn_grad_node_saved(sn_grad_node *n, int i, sn_grad_saved *out) {
 
 const char *sn_grad_text(sn_tensor *t) {
     Text text = {0};
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (history_ready(t, "sn_grad_text") != ST_OK) return "";
     if (tape_view_is_due(t) && tape_view_refresh(t) != ST_OK) return "";
     if (tape_print_expanded(&text, t) != ST_OK) return text_free(&text), "";
@@ -116,7 +116,7 @@ const char *sn_grad_text(sn_tensor *t) {
 
 const char *sn_saved_text(sn_tensor *t) {
     Text text = {0};
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (error_pending() || (t ? history_ready(t, "sn_saved_text") : tensor_settle("sn_saved_text")) != ST_OK) return "";
     if (t && tape_view_is_due(t) && tape_view_refresh(t) != ST_OK) return "";
     if (tape_print_saved(&text, t) != ST_OK) return text_free(&text), "";

@@ -26,7 +26,7 @@ bool sn_is_contiguous_as(sn_tensor *t, sn_memory_format format) {
 
 /* With all that is pending done, where the tensor can have data. */
 static Status settled(sn_tensor *t, const char *what) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     TRY(tensor_valid(t, what));
     TRY(tensor_settle(what));
     return tensor_handle_made(t, what);

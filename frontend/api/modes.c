@@ -6,7 +6,7 @@
 
 static bool set_mode(uint64_t key, bool on) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     const bool before = state->include & key;
     if (on)
         state->include |= key;
@@ -18,7 +18,7 @@ static bool set_mode(uint64_t key, bool on) {
 
 /* In a captured body: what is pending is of before, and what follows runs as it is. */
 bool sn_fake_mode_set(bool on) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     const bool before = sn_fake_mode();
     if (on == before || error_pending() != ST_OK || state_untraced("sn_fake_mode_set") != ST_OK) return before;
     Capture *const c = capture_current();

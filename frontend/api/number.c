@@ -53,7 +53,7 @@ sn_sym sn_sym_size(sn_tensor *t, int64_t dim) { return size_of(t, dim, "sn_sym_s
 sn_sym sn_sym_stride(sn_tensor *t, int64_t dim) { return stride_of(t, dim, "sn_sym_stride"); }
 sn_sym sn_sym_numel(sn_tensor *t) { return numel_of(t, "sn_sym_numel"); }
 sn_sym sn_sym_storage_offset(sn_tensor *t) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     return offset_of(t, "sn_sym_storage_offset");
 }
 

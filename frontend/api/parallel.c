@@ -11,7 +11,7 @@ enum { MOST_RANKS = 256 };
 
 sn_status sn_ranks_run(int ranks, sn_rank_body body, void *closure, const sn_ranks_options *options) {
     sn_ranks_options known = {0};
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     Status status = error_pending();
     if (status == ST_OK) status = state_outside_body("sn_ranks_run");
     if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_ranks_run");
@@ -27,7 +27,7 @@ int sn_comm_rank(const sn_comm *comm) { return comm ? rank_index(comm) : -1; }
 int sn_comm_size(const sn_comm *comm) { return comm ? rank_count(comm) : 0; }
 
 static sn_tensor *collective(sn_comm *comm, CollectiveKind kind, sn_tensor *t, sn_reduction how, const void *site) {
-    context_enter_at(site);
+    context_arrive_at(site);
     if (how != SN_REDUCE_SUM && how != SN_REDUCE_MEAN) {
         error_raise(ST_ARGUMENT, "there is no reduction %d", (int)how);
         return NULL;
@@ -89,7 +89,7 @@ sn_status sn_data_parallel_sync(sn_data_parallel *dp, bool on) {
 }
 
 sn_status sn_data_parallel_finish(sn_data_parallel *dp) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     const Status status = check_parallel(dp, "sn_data_parallel_finish");
     return (sn_status)(status == ST_OK ? data_parallel_finish(dp) : status);
 }
@@ -125,7 +125,7 @@ static sn_tensor *sharded_part(sn_sharded *s, int i, const char *what) {
 sn_tensor *sn_sharded_at(sn_sharded *s, int i) { return sharded_part(s, i, "sn_sharded_at"); }
 
 sn_tensor *sn_sharded_whole(sn_sharded *s, int i) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     return error_pending() == ST_OK && sharded_part(s, i, "sn_sharded_whole") ? sharded_whole(s, i) : NULL;
 }
 
@@ -142,7 +142,7 @@ static Status check_sharded_call(const sn_sharded *s, sn_body body, sn_tensors i
 }
 
 sn_status sn_sharded_call(sn_sharded *s, sn_body body, void *closure, sn_tensors in, sn_tensor **out, int n_out) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
     const Status status = check_sharded_call(s, body, in, out, n_out);
     return (sn_status)(status == ST_OK ? sharded_call(s, body, closure, in, out, n_out) : status);

@@ -142,7 +142,7 @@ static Status attention_args(const sn_attention *a, sn_tensor *x) {
 }
 
 sn_tensor *sn_self_attention(const sn_attention *a, sn_tensor *x, bool causal) {
-    context_enter_at(__builtin_return_address(0)); /* of all its ops */
+    context_arrive_at(__builtin_return_address(0)); /* of all its ops */
     if (attention_args(a, x) != ST_OK) return NULL;
     Builder *const b = eager_builder();
     const sn_sym batch = sn_sym_size(x, 0), time = sn_sym_size(x, 1);

@@ -192,7 +192,7 @@ static Status ready_to_report(sn_tensor *t) {
 const char *sn_tensor_report(sn_tensor *t, const sn_op *op, sn_keepers *keepers) {
     Report r = {.t = t};
     Text text = {0};
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (keepers && !keepers->size) return error_raise(ST_ARGUMENT, "sn_tensor_report: the size of keepers is 0"), "";
     if (keepers) options_give(&r.n, sizeof r.n, keepers);
     if (ready_to_report(t) != ST_OK) return "";

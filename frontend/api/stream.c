@@ -57,7 +57,7 @@ sn_device sn_stream_device(const sn_stream *stream) {
 
 sn_status sn_stream_use(sn_stream *stream) {
     sn_state *const state = state_get();
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (object_given(stream, "sn_stream_use", "stream") != ST_OK) return sn_check();
     const Status status = stream_use(state, stream);
     context_note(state);
@@ -65,14 +65,14 @@ sn_status sn_stream_use(sn_stream *stream) {
 }
 
 sn_status sn_stream_synchronize(sn_stream *stream) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (settled(stream, "sn_stream_synchronize", "stream") != ST_OK) return sn_check();
     return (sn_status)stream_row(stream->row)->synchronize(stream);
 }
 
 bool sn_stream_query(sn_stream *stream) {
     bool done = false;
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (settled(stream, "sn_stream_query", "stream") != ST_OK) return false;
     return stream_row(stream->row)->query(stream, &done) == ST_OK && done;
 }
@@ -95,7 +95,7 @@ static Status same_device(const DeviceRow *a, const DeviceRow *b, const char *wh
 }
 
 sn_status sn_event_record(sn_event *event, sn_stream *stream) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (object_given(event, "sn_event_record", "event") != ST_OK ||
         settled(stream, "sn_event_record", "stream") != ST_OK ||
         same_device(event->row, stream->row, "sn_event_record", "event", "stream") != ST_OK)
@@ -104,7 +104,7 @@ sn_status sn_event_record(sn_event *event, sn_stream *stream) {
 }
 
 sn_status sn_stream_wait(sn_stream *stream, sn_event *event) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (object_given(event, "sn_stream_wait", "event") != ST_OK || settled(stream, "sn_stream_wait", "stream") != ST_OK)
         return sn_check();
     return (sn_status)stream_row(stream->row)->wait(stream, event);
@@ -112,20 +112,20 @@ sn_status sn_stream_wait(sn_stream *stream, sn_event *event) {
 
 bool sn_event_query(sn_event *event) {
     bool done = false;
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (settled(event, "sn_event_query", "event") != ST_OK) return false;
     return stream_row(event->row)->event_query(event, &done) == ST_OK && done;
 }
 
 sn_status sn_event_synchronize(sn_event *event) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (settled(event, "sn_event_synchronize", "event") != ST_OK) return sn_check();
     return (sn_status)stream_row(event->row)->event_synchronize(event);
 }
 
 double sn_event_elapsed(sn_event *from, sn_event *to) {
     double ms = NAN;
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (object_given(from, "sn_event_elapsed", "first event") != ST_OK ||
         settled(to, "sn_event_elapsed", "second event") != ST_OK ||
         same_device(from->row, to->row, "sn_event_elapsed", "first event", "second event") != ST_OK)
@@ -164,7 +164,7 @@ sn_tensor *sn_to_device_async(sn_tensor *x, sn_device device) {
 }
 
 sn_status sn_record_stream(sn_tensor *x, sn_stream *stream) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (settled(stream, "sn_record_stream", "stream") != ST_OK || tensor_ready(x, "sn_record_stream") != ST_OK)
         return sn_check();
     const DeviceRow *const row = x->storage ? device_row(x->storage->device) : NULL;

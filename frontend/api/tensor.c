@@ -140,7 +140,7 @@ static Status check_host(const sn_tensor *t, const char *what) {
 }
 
 const void *sn_data(sn_tensor *t, sn_dtype expected) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (tensor_ready(t, "sn_data") != ST_OK || check_host(t, "sn_data") != ST_OK ||
         check_layout(t, expected, "sn_data") != SN_OK)
         return NULL;
@@ -154,7 +154,7 @@ static Status check_writable(const sn_tensor *t, const char *what) {
 }
 
 void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (tensor_settle("sn_data_mut") != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
         check_host(t, "sn_data_mut") != ST_OK || check_layout(t, expected, "sn_data_mut") != SN_OK)
         return NULL;
@@ -165,14 +165,14 @@ void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
 }
 
 void *sn_data_raw(sn_tensor *t) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (tensor_settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
     t->storage->pointer_given = true;
     return tensor_data(t);
 }
 
 sn_status sn_touch(sn_tensor *t) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (tensor_settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
     tensor_written(t);
     return SN_OK;
@@ -185,7 +185,7 @@ static void append_element(void *context, const char *element, size_t bytes) {
 }
 
 sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (tensor_ready(t, "sn_read") != ST_OK) return sn_check();
     const Meta *const meta = t->base.meta;
     const size_t needed = (size_t)meta->numel * (size_t)dtype_bytes(meta->dtype);
@@ -205,7 +205,7 @@ sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
 }
 
 int64_t sn_storage_offset(sn_tensor *t) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     return tensor_made(t, "sn_storage_offset") == ST_OK ? t->offset : 0;
 }
 
@@ -216,7 +216,7 @@ static int64_t whole_number(double value) {
 }
 
 double sn_item(sn_tensor *t) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     sn_tensor *const item = tensor_item(t, "sn_item");
     if (!item) return (double)NAN;
     const double value = element_double(item->base.meta->dtype, tensor_data(item));
@@ -225,7 +225,7 @@ double sn_item(sn_tensor *t) {
 }
 
 int64_t sn_item_int(sn_tensor *t) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     sn_tensor *const item = tensor_item(t, "sn_item_int");
     if (!item) return 0;
     const DType dtype = item->base.meta->dtype;
@@ -248,7 +248,7 @@ static void print_gradient(const sn_tensor *t, Text *text) {
 }
 
 const char *sn_repr(sn_tensor *t) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (tensor_valid(t, "sn_repr") != ST_OK) return "";
     const bool sparse = sparse_parts(t) != NULL;
     if ((sparse ? tensor_alone(t, "sn_repr") : tensor_made(t, "sn_repr")) != ST_OK) return "";
@@ -283,7 +283,7 @@ static sn_tensor *fake_from_data(const Meta *meta) {
 }
 
 sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     if (error_pending() != ST_OK || check_sizes(sizes, dtype, "sn_from_data") != ST_OK) return NULL;
     const Meta *const meta = meta_intern_contiguous((DType)dtype, DEV_cpu, sizes.data, (int)sizes.n);
     if (!meta) return error_set_op("sn_from_data"), NULL;

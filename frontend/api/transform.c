@@ -86,7 +86,7 @@ static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_option
 
 sn_status sn_checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
                         sn_tensor **out, int n_out) {
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     return (sn_status)checkpoint(body, closure, options, in, out, n_out, __builtin_return_address(0));
 }
 
@@ -178,7 +178,7 @@ static Status vmap(sn_body body, void *closure, const sn_vmap_options *options, 
 
 sn_status sn_vmap(sn_body body, void *closure, const sn_vmap_options *options, sn_tensors in, sn_tensor **out,
                   int n_out) {
-    const void *const site = context_enter_at(__builtin_return_address(0));
+    const void *const site = context_arrive_at(__builtin_return_address(0));
     const Status status = vmap(body, closure, options, in, out, n_out);
     if (status != ST_OK) error_set_site(site);
     return (sn_status)status;

@@ -8,7 +8,7 @@
  *   program    sn_no_grad_begin, sn_cond(...)          state->program: grad off           <- context_note
  *     library    keys, an emission, a generator ...    state->context: whatever
  *       callback   a body: jumps to the program        state->outside: grad off
- *   program    its next call: context_enter            state->context = that, and what was in progress in
+ *   program    its next call: context_arrive           state->context = that, and what was in progress in
  *                                                      between (InProgress) is ended
  *
  * A jump is noticed by the stack: it grows down, so a call from above the callback's frame comes from outside of it. */

@@ -352,7 +352,7 @@ static sn_scope mark_of(const sn_state *state) {
 
 static sn_scope begin_scope(bool owned) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     if (state->n_scopes >= (1u << DEPTH_BITS) - 1) {
         error_raise(ST_STATE, "scopes are nested too deeply: %u are open", state->n_scopes);
         return SN_SCOPE_ROOT;
@@ -389,7 +389,7 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
 
 sn_status sn_scope_end(sn_scope mark) {
     sn_state *const state = state_get();
-    context_enter_at(__builtin_return_address(0)); /* what it holds ends here */
+    context_arrive_at(__builtin_return_address(0)); /* what it holds ends here */
     if (UNLIKELY(mark == SN_SCOPE_ROOT) && callback_depth(state)) scope_leave_left(state);
     if (UNLIKELY(mark == SN_SCOPE_ROOT) && !callback_depth(state)) {
         scope_drop_root(state);
@@ -403,7 +403,7 @@ sn_status sn_scope_end(sn_scope mark) {
 
 sn_tensor *sn_scope_return(sn_scope mark, sn_tensor *t) {
     sn_state *const state = state_get();
-    context_enter_at(__builtin_return_address(0));
+    context_arrive_at(__builtin_return_address(0));
     const uint32_t depth = depth_of(state, mark, "sn_scope_return");
     if (!depth) return NULL;
     if (t && UNLIKELY(t->flags & TF_error) && tracking_error(t, "sn_scope_return") != ST_OK) t = NULL;

@@ -95,7 +95,7 @@ static Status refuse_callback(const sn_state *state, const char *what) {
 
 Status state_outside_callback(const char *what) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     TRY(state_outside_body(what));
     return refuse_callback(state, what);
 }

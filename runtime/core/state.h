@@ -151,13 +151,13 @@ __attribute__((no_sanitize_address)) static inline bool callback_was_left(const 
     return callback_is_above(state) || (state->callback != CONTEXT_NO_CALLBACK && *state->callback != state->cookie);
 }
 /* Where the program calls the library. */
-static inline void context_enter(sn_state *state) {
+static inline void context_arrive(sn_state *state) {
     if (callback_is_above(state)) scope_leave_left(state);
 }
 /* The same, with the place of the call, which errors and breaks name; gives it back. */
-static inline const void *context_enter_at(const void *site) {
+static inline const void *context_arrive_at(const void *site) {
     sn_state *const state = state_get();
-    context_enter(state);
+    context_arrive(state);
     return state->site = site;
 }
 /* Ends all scopes above `depth` of them; those of ts (NULL allowed) that they hold pass to the
