@@ -46,8 +46,7 @@ struct AheadJob {
     TapeBackward call;
     Status status;
     ErrorSlot error;
-    /* the caller's modes */
-    uint64_t include, exclude;
+    Context context; /* of the caller, as the next two */
     const void *site;
     int64_t settings[SET_COUNT];
     sn_tensor **grad_in; /* by edge; owned when it is over */
@@ -79,8 +78,7 @@ void ahead_say(const TapeNode *node, const char *what) {
 }
 
 static void take_modes(sn_state *state, const AheadJob *job) {
-    state->include = job->include;
-    state->exclude = job->exclude;
+    context_take(state, &job->context);
     state->site = job->site;
     for (int i = 0; i < SET_COUNT; i++) state->settings[i].number = job->settings[i];
 }
@@ -288,7 +286,7 @@ static AheadJob *job_new(AheadRun *run, TapeNode *node, const bool *needs) {
     job->grad_in = (sn_tensor **)(job + 1);
     job->needs = (bool *)(job->grad_in + n);
     memcpy(job->needs, needs, n * sizeof *needs);
-    job->include = state->include, job->exclude = state->exclude, job->site = state->site;
+    job->context = state->context, job->site = state->site;
     for (int i = 0; i < SET_COUNT; i++) job->settings[i] = state->settings[i].number;
     return job;
 }

@@ -26,7 +26,6 @@ typedef struct Capture Capture;
 typedef struct Context {
 #define FIELD(type, name) type name;
 #include "runtime/core/context.def"
-#undef FIELD
 } Context;
 
 #define CONTEXT_NO_CALLBACK ((const volatile uint64_t *)UINTPTR_MAX) /* above every frame */
@@ -43,5 +42,8 @@ void in_progress_end(struct sn_state *state, InProgress *what); /* it has return
 
 /* The program has changed the context: this is what its code has from now on. */
 void context_note(struct sn_state *state);
+/* For work of another time or thread: the modes that are values (context.def) are what they were there. For a state
+ * that has no modes else, or until the end of the scope. */
+void context_take(struct sn_state *state, const Context *from);
 
 #endif

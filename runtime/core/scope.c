@@ -51,17 +51,7 @@ Status scope_push(sn_state *state, bool owned) {
     scope->of_program = false;
     scope->callback = NULL;
     scope->running = NULL;
-    scope->grad_mode = state->grad_mode;
-    scope->stance = state->stance;
-    scope->include = state->include;
-    scope->exclude = state->exclude;
-    scope->autocast = state->autocast;
-    scope->level = state->level;
-    scope->modes = state->modes;
-    scope->api_modes = state->api_modes;
-    scope->packer = state->packer;
-    scope->streams = state->streams;
-    scope->device = state->device;
+    scope->begun = state->context;
     scope->texts = state->texts;
     scope->forks = scope->ends = false; /* seed and sequence are of what forks */
     return ST_OK;
@@ -85,12 +75,45 @@ static void release_texts(sn_state *state, const TextOwned *until) {
     }
 }
 
-static inline bool leaves_modes(const sn_state *state, const ScopeFrame *frame) {
-    const uintptr_t others = ((uintptr_t)state->modes ^ (uintptr_t)frame->modes) |
-                             ((uintptr_t)state->api_modes ^ (uintptr_t)frame->api_modes) |
-                             ((uintptr_t)state->packer ^ (uintptr_t)frame->packer);
-    return others | (state->n_scopes + 1 < state->region);
+/* modes, as context.def says -------------------------------------------------------------------- */
+
+static void context_end_modes(sn_state *state, struct UserMode *until) { user_modes_pop_to(state, KEY_mode, until); }
+static void context_end_api_modes(sn_state *state, struct UserMode *until) { user_modes_pop_to(state, KEY_api, until); }
+static void context_end_packer(sn_state *state, struct TapePacker *until) { packers_pop_to(state, until); }
+/* What is pending in a captured body runs on the streams that it was recorded under. */
+static COLD void context_end_streams(sn_state *state, struct StreamUse *until) { stream_list_set(state, until); }
+
+#define END_value(name)
+#define END_stack(name)                                                                                                \
+    if (state->name != before->name) context_end_##name(state, before->name);
+#define END_open END_stack
+
+static COLD void end_stacks(sn_state *state, const Context *before) {
+#define MODE(type, name, at_end, replay) END_##at_end(name)
+#include "runtime/core/context.def"
 }
+
+#define DIFFERS_value(name) 0
+#define DIFFERS_stack(name) ((uintptr_t)state->name ^ (uintptr_t)before->name)
+#define DIFFERS_open(name)  0
+
+static inline bool stacks_differ(const sn_state *state, const Context *before) {
+#define MODE(type, name, at_end, replay) DIFFERS_##at_end(name) |
+    return
+#include "runtime/core/context.def"
+        false;
+}
+
+#define PUT_BACK_value(name) state->name = before->name;
+#define PUT_BACK_stack(name)
+#define PUT_BACK_open(name)
+
+static inline void put_values_back(sn_state *state, const Context *before) {
+#define MODE(type, name, at_end, replay) PUT_BACK_##at_end(name)
+#include "runtime/core/context.def"
+}
+
+void context_take(sn_state *state, const Context *from) { put_values_back(state, from); }
 
 void scope_region_note(sn_state *state) {
     const uint32_t range = profile_range_region(state);
@@ -98,24 +121,27 @@ void scope_region_note(sn_state *state) {
 }
 
 /* A program's code may run and open scopes: the frame's place is not its own any more. */
-static COLD void leave_modes(sn_state *state, ScopeFrame frame) {
+static COLD void leave_modes(sn_state *state, Context begun) {
     profile_ranges_end(state, state->n_scopes);
     if (state->n_scopes + 1 < state->cast_region) autocast_region_end(state);
     scope_region_note(state);
-    if (state->modes != frame.modes) user_modes_pop_to(state, KEY_mode, frame.modes);
-    if (state->api_modes != frame.api_modes) user_modes_pop_to(state, KEY_api, frame.api_modes);
-    if (state->packer != frame.packer) packers_pop_to(state, frame.packer);
+    end_stacks(state, &begun);
 }
 
-static inline void restore_state(sn_state *state, const ScopeFrame *frame) {
-    state->grad_mode = frame->grad_mode;
-    state->stance = frame->stance;
-    state->include = frame->include;
-    state->exclude = frame->exclude;
-    state->autocast = frame->autocast;
-    state->level = frame->level;
-    state->device = frame->device;
-    if (UNLIKELY(leaves_modes(state, frame))) leave_modes(state, *frame);
+static inline void restore_modes(sn_state *state, const Context *begun) {
+    put_values_back(state, begun);
+    if (UNLIKELY(stacks_differ(state, begun) || state->n_scopes + 1 < state->region)) leave_modes(state, *begun);
+}
+
+#define END_OPEN_value(name)
+#define END_OPEN_stack(name)
+#define END_OPEN_open(name)                                                                                            \
+    if (UNLIKELY(state->name != state->scopes[state->n_scopes - 1].begun.name))                                        \
+        context_end_##name(state, state->scopes[state->n_scopes - 1].begun.name);
+
+static inline void end_what_waits(sn_state *state) {
+#define MODE(type, name, at_end, replay) END_OPEN_##at_end(name)
+#include "runtime/core/context.def"
 }
 
 /* It runs no more: the program's code is that outside of it. */
@@ -126,11 +152,6 @@ static void callback_end(sn_state *state, ScopeFrame *scope) {
     state->program = state->outside[scope - state->scopes];
     state->callback = state->program.callback;
     state->cookie = state->program.cookie;
-}
-
-/* What is pending in a captured body runs on the streams that it was recorded under. */
-static COLD void restore_streams(sn_state *state) {
-    stream_list_set(state, state->scopes[state->n_scopes - 1].streams);
 }
 
 void scope_keep_generator(sn_state *state) {
@@ -160,11 +181,11 @@ typedef struct ScopeHeld {
 /* The innermost scope ends, but for what it holds. */
 static inline ScopeHeld end_scope(sn_state *state) {
     if (UNLIKELY(state->scopes[state->n_scopes - 1].forks)) restore_generator(state);
-    if (UNLIKELY(state->streams != state->scopes[state->n_scopes - 1].streams)) restore_streams(state);
+    end_what_waits(state);
     ScopeFrame *const scope = &state->scopes[--state->n_scopes];
     const ScopeHeld held = {scope->first, scope->texts};
     if (UNLIKELY(scope->callback != NULL)) callback_end(state, scope);
-    restore_state(state, scope);
+    restore_modes(state, &scope->begun);
     return held;
 }
 
@@ -225,10 +246,7 @@ static inline uint32_t callback_depth(const sn_state *state) {
 /* The context of code that the library called back, and that has gone: what differs outside ends. */
 static void context_return(sn_state *state, const Context *outside) {
     if (state->flows > outside->flows) state->seed = state->flow_seed, state->sequence = state->flow_sequence;
-    if (state->modes != outside->modes) user_modes_pop_to(state, KEY_mode, outside->modes);
-    if (state->api_modes != outside->api_modes) user_modes_pop_to(state, KEY_api, outside->api_modes);
-    if (state->packer != outside->packer) packers_pop_to(state, outside->packer);
-    if (state->streams != outside->streams) stream_list_set(state, outside->streams);
+    end_stacks(state, outside);
     runtime_hooks.capture_return(state, outside);
     state->breaker = NULL;
     state->context = state->program = *outside;

@@ -21,15 +21,7 @@ typedef struct ScopeFrame {
     const void *callback;
     const struct sn_frame *frame; /* the callback's */
     _Atomic int *running;         /* a count that this callback is part of until its scope ends; or NULL */
-    sn_grad_mode grad_mode;
-    sn_stance stance;
-    uint64_t include, exclude;
-    uint32_t autocast;
-    struct UserMode *modes, *api_modes;
-    struct TapePacker *packer;
-    struct Level *level;
-    struct StreamUse *streams;
-    Device device; /* the default one */
+    Context begun; /* what held when it began: its end puts the modes back */
     bool forks;    /* it ends with the generator as it began, which was: */
     uint64_t seed, sequence;
     bool ends;               /* that is being done */
@@ -47,7 +39,6 @@ struct sn_state {
         struct {
 #define FIELD(type, name) type name;
 #include "runtime/core/context.def"
-#undef FIELD
         };
     };
     Context program; /* what the program's code has: the same, but for what the library changes while it runs */

@@ -98,7 +98,7 @@ void stream_uses_set(sn_state *state, StreamUse *uses) {
 }
 
 Status stream_use(sn_state *state, sn_stream *stream) {
-    StreamUse *const mark = state->n_scopes ? state->scopes[state->n_scopes - 1].streams : NULL;
+    StreamUse *const mark = state->n_scopes ? state->scopes[state->n_scopes - 1].begun.streams : NULL;
     StreamUse *rest, *uses;
     if (!without(state->streams, mark, stream->row, &rest) || !(uses = use_new(stream, rest))) return ST_MEMORY;
     const Status status = before_change(state, uses);

@@ -24,7 +24,6 @@
 #include "runtime/capture/record/site.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/emission.h"
-#include "runtime/device/stream.h"
 
 typedef struct RegionOp {
     const OpRow *row;
@@ -63,10 +62,8 @@ typedef struct Region {
     TapeEdge *edges; /* its history */
     Arg *again_in;   /* of the run that goes on */
     sn_tensor **again_out;
-    uint64_t seed, sequence, include, exclude;
-    uint32_t autocast, flows; /* the latter: control flow around it */
-    Device device;
-    StreamUse *streams;
+    Context context;         /* of the forward */
+    uint64_t seed, sequence; /* the generator then */
     VEC(RegionOp) ops;
     VEC(Outside) outside;
     VEC(KeptResult) kept;
@@ -106,7 +103,6 @@ static void region_release(Region *r) {
     for (int i = 0; i < r->kept.n; i++) tensor_release(r->kept.at[i].tensor);
     for (int i = 0; i < r->slots.n; i++) tensor_release(r->slots.at[i].tensor);
     for (int i = 0; r->edges && i < r->n_in; i++) tape_edge_drop(&r->edges[i]);
-    stream_uses_release(r->streams);
     const sn_free_fn closure_free = r->call.closure_free;
     void *const closure = r->call.closure;
     arena_free(r->arena);
@@ -289,7 +285,7 @@ static bool wants_kept(const Region *r, const OpCall *call) {
     const Emission *const emission = state_get()->emission;
     if (emission && emission->traces) return false;
     if (call->row->flags & OPF_ordered) return true;
-    if (state_get()->flows != r->flows) return false;
+    if (state_get()->flows != r->context.flows) return false;
     if (call->form != FORM_functional || call->row->kind == KIND_view || call->row->returns_list) return false;
     return r->call.keeps && r->call.keeps(r->call.context, call->row->name);
 }
@@ -548,11 +544,9 @@ static void enter_modes(sn_state *state, const Region *r) {
     scope_keep_generator(state);
     state->seed = r->seed;
     state->sequence = r->sequence;
-    state_grad_mode_set(state, SN_GRAD_ON);
-    state->include = r->include | KEY_BIT(checkpoint);
-    state->exclude = r->exclude;
-    autocast_set(state, r->autocast);
-    state->device = r->device;
+    context_take(state, &r->context);
+    state->include |= KEY_BIT(checkpoint);
+    autocast_set(state, r->context.autocast);
 }
 
 static Status run_again_inside(Region *r, RegionRun *run, const char *node) {
@@ -632,12 +626,7 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
                   .again_out = ARENA_ARRAY(arena, sn_tensor *, n_out + 1),
                   .seed = state->seed,
                   .sequence = state->sequence,
-                  .include = state->include,
-                  .exclude = state->exclude,
-                  .autocast = state->autocast,
-                  .flows = state->flows,
-                  .device = state->device,
-                  .streams = stream_uses_retain(state->streams)};
+                  .context = state->context};
     r->call = *call;
     if (r->edges) memset(r->edges, 0, sizeof *r->edges * (size_t)(n_in + 1));
     if (call->made && r->made) memcpy(r->made, call->made, sizeof *r->made * (size_t)n_in);

@@ -9,11 +9,7 @@
 /* entering and leaving ------------------------------------------------------------------------ */
 
 Level level_new(sn_state *state, LevelKind kind) {
-    return (Level){.outer = state->level,
-                   .id = ++state->level_ids,
-                   .kind = kind,
-                   .grad_mode = state->grad_mode,
-                   .exclude = state->exclude};
+    return (Level){.outer = state->level, .id = ++state->level_ids, .kind = kind, .around = state->context};
 }
 
 /* Gradients of a level are its own: on, whatever they are outside. */
@@ -28,9 +24,9 @@ void level_leave(sn_state *state, const Level *level) {
     state->level = level->outer;
     if (!level->outer) state->include &= ~KEY_BIT(vmap);
     if (level->kind != LEVEL_grad) return;
-    const bool outer_is_off = level->grad_mode > state->grad_mode;
-    if (outer_is_off) state_grad_mode_set(state, level->grad_mode);
-    state->exclude |= level->exclude & (KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view));
+    const bool outer_is_off = level->around.grad_mode > state->grad_mode;
+    if (outer_is_off) state_grad_mode_set(state, level->around.grad_mode);
+    state->exclude |= level->around.exclude & (KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view));
 }
 
 Status level_run(sn_state *state, Level *level, sn_frame *frame, sn_body body) {

@@ -28,10 +28,8 @@ typedef struct Level {
     /* vmap */
     int64_t size, start; /* of the examples that run now; which of all is the first (chunks) */
     VmapRandom random;
-    /* grad: modes further out */
-    sn_grad_mode grad_mode;
-    uint64_t exclude;
-    bool quiet; /* nothing is recorded, its backward runs */
+    Context around; /* what held where it was made */
+    bool quiet;     /* grad: nothing is recorded, its backward runs */
 } Level;
 
 Level level_new(sn_state *state, LevelKind kind); /* inside of those that run; not entered */

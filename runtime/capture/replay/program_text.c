@@ -148,10 +148,11 @@ static void print_numbers(const ReplayProgram *p, Text *text) {
 
 void program_print(const ReplayProgram *p, int segment, ClosedOver closed, Text *text) {
     const World *const w = p->world;
-    text_printf(text, "program of segment %d, grad mode %s, keys %llu %llu", segment, grad_mode_word(w->grad_mode),
-                (unsigned long long)w->include, (unsigned long long)w->exclude);
-    if (w->autocast) text_printf(text, ", autocast %u", w->autocast);
-    if (w->device != DEV_cpu) text_printf(text, ", default device %s", DEVICE_TEXT(w->device));
+    text_printf(text, "program of segment %d, grad mode %s, keys %llu %llu", segment,
+                grad_mode_word(w->context.grad_mode), (unsigned long long)w->context.include,
+                (unsigned long long)w->context.exclude);
+    if (w->context.autocast) text_printf(text, ", autocast %u", w->context.autocast);
+    if (w->context.device != DEV_cpu) text_printf(text, ", default device %s", DEVICE_TEXT(w->context.device));
     text_printf(text, "%s\narguments %d\n", p->free_scalars && p->symbols ? ", free scalars" : "", w->n_in);
     if (p->symbols) print_frees(p->symbols, text);
     for (int i = 0; i < w->n_in; i++) print_argument(p, i, text);
@@ -193,7 +194,7 @@ static Status read_word64(ProgramReader *r, uint64_t *out) {
 static Status read_autocast(ProgramReader *r) {
     uint64_t word = 0;
     TRY(read_word64(r, &word));
-    r->program->world->autocast = (uint32_t)word;
+    r->program->world->context.autocast = (uint32_t)word;
     return word && word <= UINT32_MAX ? ST_OK : reader_expected(&r->in, "autocast's word before this");
 }
 
@@ -209,14 +210,14 @@ static Status read_program_head(ProgramReader *r, const SavedSegment *segments, 
     EAT(&r->in, ", grad mode ");
     while (mode <= SN_INFERENCE && !reader_eat(&r->in, grad_mode_word((sn_grad_mode)mode))) mode++;
     if (mode > SN_INFERENCE) return reader_expected(&r->in, "on, off or inference");
-    p->world->grad_mode = (sn_grad_mode)mode;
+    p->world->context.grad_mode = (sn_grad_mode)mode;
     EAT(&r->in, ", keys ");
     p->world->bodyless = true;
-    TRY(read_word64(r, &p->world->include));
+    TRY(read_word64(r, &p->world->context.include));
     EAT(&r->in, " ");
-    TRY(read_word64(r, &p->world->exclude));
+    TRY(read_word64(r, &p->world->context.exclude));
     if (reader_eat(&r->in, ", autocast ")) TRY(read_autocast(r));
-    if (reader_eat(&r->in, ", default device ") && !device_parse(r->in.at, &r->in.at, &p->world->device))
+    if (reader_eat(&r->in, ", default device ") && !device_parse(r->in.at, &r->in.at, &p->world->context.device))
         return reader_expected(&r->in, "a device");
     p->free_scalars = reader_eat(&r->in, ", free scalars");
     EAT(&r->in, "\narguments ");

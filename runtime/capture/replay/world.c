@@ -99,7 +99,6 @@ static void add_given(WorldMaking *m) {
 World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *in, int n_in, const char **why) {
     World *const w = ARENA_NEW(arena, World);
     if (!w) return NULL;
-    const sn_state *const state = state_get();
     const int n_asked = c->symbols->asked.n, room = trace->inputs.n + n_asked;
     *w = (World){.n_in = n_in,
                  .n_slots = n_in,
@@ -108,11 +107,7 @@ World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *
                  .given = ARENA_ARRAY(arena, GivenTensor, n_in + room),
                  .answers = ARENA_ARRAY(arena, Answer, n_asked),
                  .source = ARENA_ARRAY(arena, int, trace->inputs.n),
-                 .grad_mode = state->grad_mode,
-                 .include = state->include,
-                 .exclude = state->exclude,
-                 .autocast = state->autocast,
-                 .device = state->device};
+                 .context = state_get()->context};
     if (!w->found || !w->given || !w->answers || !w->source) return NULL;
     WorldMaking m = {w, in, c->symbols};
     bool fine = n_in <= MAX_SLOTS && add_inputs(&m, trace) && add_answers(&m, false);
@@ -193,32 +188,42 @@ const char *grad_mode_word(sn_grad_mode mode) {
 
 static void print_autocast(const World *w, const sn_state *state, Text *why) {
     text_puts(why, "autocast: ");
-    autocast_print(w->autocast, why);
+    autocast_print(w->context.autocast, why);
     text_puts(why, ", now ");
     autocast_print(state->autocast, why);
 }
 
 static bool mode_differs(const World *w, const sn_state *state, Text *why) {
+    const Context *const then = &w->context;
     if (!why) return false;
-    if (state->grad_mode != w->grad_mode)
-        text_printf(why, "grad mode: %s, now %s", grad_mode_word(w->grad_mode), grad_mode_word(state->grad_mode));
-    else if (state->autocast != w->autocast)
+    if (state->grad_mode != then->grad_mode)
+        text_printf(why, "grad mode: %s, now %s", grad_mode_word(then->grad_mode), grad_mode_word(state->grad_mode));
+    else if (state->autocast != then->autocast)
         print_autocast(w, state, why);
-    else if (state->device != w->device)
-        text_printf(why, "default device: %s, now %s", DEVICE_TEXT(w->device), DEVICE_TEXT(state->device));
+    else if (state->device != then->device)
+        text_printf(why, "default device: %s, now %s", DEVICE_TEXT(then->device), DEVICE_TEXT(state->device));
     else
         text_puts(why, state->api_modes ? "an API mode is active" : "a mode of the thread");
     return false;
 }
 
+#define HOLDS_same(name)   &&now->name == then->name
+#define HOLDS_keys(name)   &&(now->name & ~(bodyless ? KEY_BIT(api) : 0)) == then->name
+#define HOLDS_none(name)   &&!now->name
+#define HOLDS_unseen(name) &&(bodyless || !now->name)
+#define HOLDS_any(name)
+
+static inline bool context_holds(const Context *then, const Context *now, bool bodyless) {
+#define MODE(type, name, at_end, replay) HOLDS_##replay(name)
+    return true
+#include "runtime/core/context.def"
+        ;
+}
+
 bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *why) {
     const sn_state *const state = state_get();
     if (n_in != w->n_in) return false;
-    const uint64_t unseen = w->bodyless ? KEY_BIT(api) : 0;
-    if (state->grad_mode != w->grad_mode || (state->include & ~unseen) != w->include || state->exclude != w->exclude ||
-        state->autocast != w->autocast || state->device != w->device || state->modes ||
-        (state->api_modes && !w->bodyless))
-        return mode_differs(w, state, why);
+    if (!context_holds(&w->context, &state->context, w->bodyless)) return mode_differs(w, state, why);
     for (int i = 0; i < n_in; i++) at[i] = argument(in, i);
     for (int i = n_in; i < w->n_slots; i++) {
         const FoundTensor *const found = &w->found[i - n_in];

@@ -37,11 +37,8 @@ typedef struct World {
     GivenTensor *given; /* by slot */
     Answer *answers;    /* n_asked to ask again, then those of layout, n_answers in all */
     int *source;        /* by input of the trace: its slot */
-    sn_grad_mode grad_mode;
-    uint64_t include, exclude;
-    bool bodyless; /* of a saved plan: an API mode has nothing to see */
-    uint32_t autocast;
-    Device device; /* the default one */
+    Context context;    /* of the call that was learnt; context.def says what of it must hold again */
+    bool bodyless;      /* of a saved plan: an API mode has nothing to see */
 } World;
 
 /* Of a call that was this one segment. NULL: there is none; *why (static text), or memory is out. */
