@@ -34,6 +34,19 @@ typedef struct DimGroup {
 /* The dims first..last-1 in as few groups as its accesses allow, from the left. Returns how many there are. */
 int dims_merge(const Nest *nest, int first, int last, DimGroup *out);
 
+/* All dims of a nest in groups: outer ones first, then S, then L. */
+typedef struct DimGroups {
+    int n, n_outer, n_s;
+    const DimGroup *group;
+} DimGroups;
+/* "  dims (i0 i1) S (j0) L (j1)", a line; of no dims nothing. */
+void dims_print(const DimGroups *dims, const Nest *nest, Text *text);
+/* Reads that; the groups go to the caller's array of MAX_LOOP_DIMS. Raises ST_PARSE. */
+Status dims_parse(TextReader *in, const Nest *nest, DimGroup *group, DimGroups *out);
+/* Whether each dim is in one group that every access walks as one; outer groups before number `merges` hold one dim.
+ * Raises ST_INTERNAL. */
+Status dims_verify(const DimGroups *dims, const Nest *nest, int merges);
+
 /* How a phase of a row goes along it. */
 typedef enum RowWalk {
     WALK_none,      /* not along a row */

@@ -21,23 +21,6 @@ static const char *const walk_names[] = {
 
 /* printing ------------------------------------------------------------------------------------ */
 
-static void print_dims(const NestShape *shape, const Nest *nest, Text *text) {
-    if (!shape->n_groups) return;
-    text_puts(text, "  dims");
-    for (int g = 0; g < shape->n_groups; g++) {
-        const DimGroup *const group = &shape->group[g];
-        if (g == shape->n_outer_groups && shape->n_s_groups) text_puts(text, " S");
-        if (g == shape_L_first(shape)) text_puts(text, " L");
-        for (int d = group->first; d < group->first + group->n; d++) {
-            const bool outer = d < nest->n_outer;
-            text_printf(text, "%s%c%d", d == group->first ? " (" : " ", outer ? 'i' : 'j',
-                        outer ? d : d - nest->n_outer);
-        }
-        text_puts(text, ")");
-    }
-    text_puts(text, "\n");
-}
-
 static void print_walks(const NestShape *shape, Text *text) {
     for (int p = 0; p < shape->n_phases; p++) {
         if (shape->phase[p].walk == WALK_none) continue;
@@ -87,7 +70,8 @@ void shape_print(const NestShape *shape, const Nest *nest, Text *text) {
     if (shape->mode == SHAPE_panels) text_printf(text, " columns %d rows %d", shape->panel_columns, shape->panel_rows);
     if (shape->index_bits) text_printf(text, " index %d", shape->index_bits);
     text_puts(text, shape->masked ? " masked\n" : "\n");
-    print_dims(shape, nest, text);
+    const DimGroups dims = {shape->n_groups, shape->n_outer_groups, shape->n_s_groups, shape->group};
+    dims_print(&dims, nest, text);
     print_walks(shape, text);
     print_rows(shape, text);
     print_stream(shape, text);
@@ -112,39 +96,6 @@ static Status read_phase(TextReader *in, const NestShape *shape, int *out) {
 static bool begins(TextReader *in, const char *token) {
     reader_skip(in);
     return !strncmp(in->at, token, strlen(token));
-}
-
-static Status read_dim(TextReader *in, const Nest *nest, int d) {
-    const bool outer = d < nest->n_outer;
-    const char name[] = {outer ? 'i' : 'j', '\0'};
-    int number;
-    reader_skip(in);
-    if (d >= nest->n_outer + nest->n_inner || *in->at != name[0]) return reader_expected(in, "the next dim");
-    in->at++;
-    TRY(reader_count(in, &number));
-    return number == (outer ? d : d - nest->n_outer) ? ST_OK : reader_expected(in, "the next dim before this");
-}
-
-static Status read_group(TextReader *in, const Nest *nest, NestShape *shape) {
-    int first = 0, n = 0;
-    for (int g = 0; g < shape->n_groups; g++) first += shape->group[g].n;
-    EAT(in, "(");
-    do TRY(read_dim(in, nest, first + n++));
-    while (!reader_eat(in, ")"));
-    shape->group[shape->n_groups++] = group_of(nest, first, n);
-    return ST_OK;
-}
-
-static Status read_dims(TextReader *in, const Nest *nest, NestShape *shape) {
-    if (!reader_eat(in, "dims")) return ST_OK;
-    while (begins(in, "(")) TRY(read_group(in, nest, shape));
-    shape->n_outer_groups = shape->n_groups;
-    if (reader_eat(in, "S"))
-        while (begins(in, "(")) TRY(read_group(in, nest, shape));
-    shape->n_s_groups = shape->n_groups - shape->n_outer_groups;
-    if (reader_eat(in, "L"))
-        while (begins(in, "(")) TRY(read_group(in, nest, shape));
-    return ST_OK;
 }
 
 static Status read_mode(TextReader *in, NestShape *shape) {
@@ -238,7 +189,9 @@ Status shape_parse(Arena *arena, TextReader *in, const Nest *nest, NestShape **o
     if (nest->name && !reader_eat(in, nest->name)) return reader_expected(in, "the name of the next nest");
     EAT(in, "{");
     TRY(read_mode(in, shape));
-    TRY(read_dims(in, nest, shape));
+    DimGroups dims;
+    TRY(dims_parse(in, nest, shape->group, &dims));
+    shape->n_groups = dims.n, shape->n_outer_groups = dims.n_outer, shape->n_s_groups = dims.n_s;
     TRY(read_walks(in, shape));
     TRY(read_kept(in, shape));
     TRY(read_ahead(in, shape));

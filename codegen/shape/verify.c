@@ -22,34 +22,10 @@ static Status refuse_shape(const ShapeCheck *c, const char *part, int number, co
         if (!(condition)) return refuse_shape(c, part, number, why);                                                   \
     } while (0)
 
-/* Groups from *g on that cover dims first..last-1; `merges`: the first group that may hold several. */
-static Status check_groups(const ShapeCheck *c, int g, int end, int first, int last, int merges) {
-    for (; g < end; g++) {
-        const DimGroup *const group = &c->shape->group[g];
-        NEED(group->n > 0 && group->first == first && first + group->n <= last, "dims, group ", g, "not the next dims");
-        NEED(group->n == 1 || g >= merges, "dims, group ", g, "these dims run as loops of their own");
-        const DimGroup whole = group_of(c->nest, first, group->n);
-        NEED(group->coef == whole.coef && group->extent == whole.extent, "dims, group ", g, "another extent");
-        for (int n = 1; n < group->n; n++) {
-            const DimGroup inside = group_of(c->nest, first + group->n - n, n);
-            NEED(group_may_take(c->nest, inside.first - 1, &inside), "dims, group ", g,
-                 "not every access walks these dims as one");
-        }
-        first += group->n;
-    }
-    NEED(first == last, "dims", -1, "some are in no group");
-    return ST_OK;
-}
-
 static Status check_dims(const ShapeCheck *c) {
     const NestShape *const s = c->shape;
-    const int outer = c->nest->n_outer, l = outer + c->nest->n_s, end = outer + c->nest->n_inner;
-    NEED(s->n_groups <= MAX_LOOP_DIMS && s->n_outer_groups >= 0 && s->n_s_groups >= 0 &&
-             shape_L_first(s) <= s->n_groups,
-         "dims", -1, "more groups than there are");
-    TRY(check_groups(c, 0, s->n_outer_groups, 0, outer, s->n_outer_groups - !shape_is_rows(s)));
-    TRY(check_groups(c, s->n_outer_groups, shape_L_first(s), outer, l, 0));
-    return check_groups(c, shape_L_first(s), s->n_groups, l, end, 0);
+    const DimGroups dims = {s->n_groups, s->n_outer_groups, s->n_s_groups, s->group};
+    return dims_verify(&dims, c->nest, s->n_outer_groups - !shape_is_rows(s));
 }
 
 static bool copies_ok(int copies) { return copies == 1 || copies == 2 || copies == SHAPE_COPIES; }
