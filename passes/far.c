@@ -38,7 +38,8 @@ static int64_t bytes_of(const Wait *wait, const ValInfo *info) {
     return info->visible ? 0 : meta_hint_bytes(wait->l->env, meta);
 }
 
-/* Of a user: a node, or a cluster (Cluster.reader), which runs where its last node stands. */
+/* Where a user runs. It is the number of a node, or of a cluster (Cluster.reader), which runs where its last node
+ * stands. */
 static int user_place(const Lower *l, int user) {
     if (user < l->graph->n_nodes) return user;
     const Cluster *const cluster = l->cluster[user];

@@ -130,7 +130,7 @@ static void look_again(Lower *l) {
     }
 }
 
-/* Its metadata with the strides that it has in its slot. */
+/* The value's metadata with the strides that it has in its slot. */
 static const Meta *meta_in_slot(const Lower *l, const ValInfo *info) {
     const Meta *const meta = info->val->base.meta;
     bool same = true;

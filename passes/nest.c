@@ -473,7 +473,7 @@ static void store(Writer *w, const GVal *v) {
     put_store(w, draft_buf(w->draft, v, true), meta->dtype, at.at, info->offset, inst);
 }
 
-/* By way of f64, known or not. */
+/* The fill value in the type, rounded from f64 whether it is a constant or a parameter. */
 static int fill_value(const Writer *w, const Arg *fill, SType type) {
     const int param = number_param(w, fill);
     if (param < 0) return loop_double(w->lb, type, arg_double(fill));

@@ -108,7 +108,7 @@ static GVal *again(const Wave *w, GVal *value) {
     return copy ? copy : value;
 }
 
-/* Of the copy of a node: one of the region itself is in none. */
+/* The region of the copy of a node of `region`. Nodes of the region that runs again are copied into none. */
 static int copied_region(Wave *w, int region) {
     if (!region || w->top[region] == region) return 0;
     if (w->copied[region]) return w->copied[region];
@@ -117,7 +117,7 @@ static int copied_region(Wave *w, int region) {
     return w->copied[region] = w->graph->regions.n;
 }
 
-/* Its copy by another node, which has one already. */
+/* The copy of a value: the node that makes it was copied before. */
 static Val *again_val(void *context, Val *val) {
     const Wave *const w = context;
     return val ? &again(w, gval(val))->base : NULL;

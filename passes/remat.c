@@ -59,7 +59,7 @@ static Cluster *only_reader(const Lower *l, const Node *node) {
     return info->visible ? NULL : reader;
 }
 
-/* By more than its sizes; what it computes again reads it. */
+/* Does the cluster that computes again read the elements of the value, not its sizes alone? */
 static bool is_read_in(const Remat *remat, const ValInfo *info) {
     for (int u = 0; u < info->users.n; u++) {
         const int user = info->users.at[u];
@@ -177,7 +177,8 @@ static const Node *const *nodes_by_id(const Lower *l) {
     return by_id;
 }
 
-/* Inputs that the graph writes; what a scatter replaces in place, and what it makes, which may be replaced again. */
+/* By value id: its memory may be overwritten while the graph runs. So are inputs that the graph writes, what a scatter
+ * replaces in place, and a scatter's result, which the next scatter may replace. */
 static const bool *find_overwritten(const Lower *l) {
     bool *const overwritten = ARENA_ARRAY(l->arena, bool, l->graph->n_vals + 1);
     for (int i = 0; i < l->graph->writes.n; i++) overwritten[l->graph->writes.at[i].input->id] = true;

@@ -151,8 +151,8 @@ static void join_groups(Lower *l, Group *a, Group *b) {
     b->clusters.n = 0;
 }
 
-/* A single element, computed from single elements, that clusters besides `reader` use: it stays by
- * itself, so that none of its readers waits for another one. */
+/* Is c a single element, computed from single elements, that other clusters than `reader` read too? Such a cluster is
+ * joined with none of them, so that none of its readers waits for another one. */
 static bool is_shared_scalar(const Lower *l, const Cluster *c, const Cluster *reader) {
     if (c->kind != VAL_pointwise || c->full != 1 || reader->full == 1) return false;
     for (int i = 0; i < c->nodes.n; i++)

@@ -33,7 +33,7 @@ static bool reads_base(const Lower *l, const Cluster *cluster, const ValInfo *ba
     return false;
 }
 
-/* By others than these two, or by whoever called. */
+/* Do others than these two clusters read the value, or does the caller get it? */
 static bool is_needed_elsewhere(const TwoClusters *t, const ValInfo *base) {
     for (int u = 0; u < base->users.n; u++) {
         const Cluster *const user = t->l->cluster[base->users.at[u]];

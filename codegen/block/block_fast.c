@@ -16,7 +16,7 @@ typedef struct Planner {
 
 static bool compute_sized(DType dtype) { return dtype_bytes(dtype) == stype_bytes(dtype_compute(dtype)); }
 
-/* Of any size: left to the run. */
+/* Do positions follow the order of the elements? A plan for any size leaves that to be checked when it runs. */
 static bool is_contiguous(const Planner *p, const Affine *at) {
     const Nest *const nest = p->nest;
     int64_t expected = 1;

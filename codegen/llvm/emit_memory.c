@@ -374,7 +374,7 @@ static LLVMTypeRef row_type(Emitter *e, int i) {
     return type == S_b ? e->type.i8 : emit_scalar(e, type);
 }
 
-/* Of an element: ragged rows are walked from anywhere. */
+/* A row is aligned as its elements are: the loop over a ragged row may begin anywhere. */
 static unsigned row_align(Emitter *e, int i) { return (unsigned)stype_bytes((SType)e->nest->insts[i].type); }
 
 void emit_row_keep(Emitter *e, int i) {

@@ -114,7 +114,7 @@ const char *sn_op_tags(const sn_op *op) {
     return state_text(state_get(), text.at);
 }
 
-/* Its number; -1 raised. */
+/* The number of the tag; -1 raised. */
 static int known_tag(const char *tag, const char *what) {
     const int found = error_pending() == ST_OK ? op_tag_find(tag) : -1;
     if (found >= 0 || error_pending() != ST_OK) return found;

@@ -217,7 +217,7 @@ typedef struct GraphPasses {
     bool lent;
 } GraphPasses;
 
-/* Of a lent graph: those that keep the stage and the ends. */
+/* A lent graph (in a pass) takes only passes that keep its stage, its inputs and its outputs. */
 static Status check_lent(const PassList *list) {
     PassList kept;
     TRY(passes_list("simplify", &kept));

@@ -251,7 +251,7 @@ static bool on_host(const TapeNode *node) {
     return true;
 }
 
-/* Its kernels are the library's, on any thread. */
+/* May another thread run the node? Its kernels must be the library's own, on the host, without random numbers. */
 static bool may_run_elsewhere(const TapeNode *node) {
     if (has_user_code(node) || (node->dropped && node->saves) || !on_host(node)) return false;
     return node->streams == state_get()->streams && !(tape_node_row(node)->flags & OPF_random);

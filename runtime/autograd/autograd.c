@@ -254,7 +254,7 @@ static bool same_place(const TapeEdge *a, const TapeEdge *b) {
     return to->target == other->target && (to->leaf || to->output == other->output);
 }
 
-/* Its operands are its only list. */
+/* Fills the flow for a node of control flow: its operands are the edges behind those of the parameters. */
 static void enter_flow(const TapeNode *node, const TapeBackward *call, DerivFlow *flow) {
     const int first = row_node(node)->row->n_params, n = node->n_edges - first;
     *flow = (DerivFlow){.n_results = node->n_outs};
@@ -432,7 +432,7 @@ static Status save_results(Recording *r, const SavePlan *plan) {
 
 static bool differentiable(const OpRow *row) { return !(row->flags & OPF_nodiff); }
 
-/* By a tensor, or by the dtype that it is asked for: cumsum_(x, 0, dtype=bf16). */
+/* Does an operand have another float dtype, or does the call ask for one: cumsum_(x, 0, dtype=bf16)? */
 static bool mixes_floats(const OpCall *call, DType dtype) {
     for (int i = 1; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
@@ -469,7 +469,8 @@ static Status attach_results(Recording *r) {
     return ST_OK;
 }
 
-/* Its bodies run again in backward, with the numbers that they now draw. */
+/* Notes the generator for a node of control flow: backward runs the bodies again, with the numbers that they now
+ * draw. */
 static void note_generator(const Recording *r) {
     const OpRow *const row = r->call->row;
     const sn_state *const state = state_get();

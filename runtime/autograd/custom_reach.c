@@ -16,7 +16,7 @@ enum { KEY_BITS = 20 };
 #define ANSWERED (1ull << 63)
 #define UNKNOWN  (1ull << 62)
 
-/* Of an answer all but the arguments that are reached. */
+/* The key of a kept answer: all of it but the bits of the arguments that are reached. */
 static uint64_t reach_key(const OpRow *row, const Arg *args, uint32_t needs, uint32_t results) {
     const uint64_t hash = hash_mix(custom_op_hash(row, args), (uint64_t)needs << 32 | results);
     return ANSWERED | (hash << KEY_BITS & ~(ANSWERED | UNKNOWN));

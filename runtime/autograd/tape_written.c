@@ -33,7 +33,7 @@ static Status attach_unknown(const OpCall *call, sn_tensor *t) {
 
 /* users' ops ------------------------------------------------------------------------------------ */
 
-/* Of recorded writes, also by way of views. */
+/* How many recorded writes t has had, those through its views included. */
 static uint32_t generation_of(const sn_tensor *t) {
     const sn_tensor *const base = tape_view_base(t);
     const AutogradMeta *const meta = base ? base->autograd : t->autograd;

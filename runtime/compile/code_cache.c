@@ -27,7 +27,7 @@
 #include "runtime/core/jit_symbols.h"
 #include "runtime/core/profile.h"
 
-/* Of a nest. */
+/* By what the code of a nest is found. */
 typedef struct CodeKey {
     uint64_t hash;
     uint64_t tuned; /* its shape, where it is not the decided one (Step.tuned); 0: it is */

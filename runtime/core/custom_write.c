@@ -30,7 +30,8 @@ void custom_write_note(const OpCall *call, const DynamicOp *op, const Meta **met
     }
 }
 
-/* A copy that a graph's op writes could not pass it on. */
+/* A kernel may not change the layout of what it writes: a graph hands it a copy, which could not pass a new layout
+ * on. */
 static Status check_layout(const OpCall *call, const DynamicOp *op, int arg, const Meta *before) {
     const Val *const val = call->args[arg].val;
     if (!val || val->meta == before) return ST_OK;

@@ -388,7 +388,7 @@ static ProfileSpan profile_op(const OpRow *row, OpForm form, const Arg *args) {
     return span;
 }
 
-/* By itself: a call that nobody profiles pays for a branch. */
+/* Not inline, so that a call that nobody profiles pays for a branch alone. */
 static COLD Status dispatch_profiled(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
                                      sn_tensor **outs) {
     __attribute__((cleanup(profile_end))) ProfileSpan span = profile_op(row, form, args);

@@ -136,7 +136,7 @@ static inline Arg arg_tensor_opt(sn_tensor *t) { return t ? A_VAL(&t->base) : A_
 /* Refuses a write to a tensor of inference mode outside of that mode, where what is written was pending when the op was
  * called, and is made now. */
 Status dispatch_check_inference(const OpCall *call);
-/* What it raises. */
+/* Raises the error of an op that inference mode forbids. */
 Status dispatch_inference_error(const OpRow *row, OpForm form);
 
 #endif

@@ -233,7 +233,7 @@ static COLD void free_handle(sn_tensor *t) {
     tensor_release(inner);
 }
 
-/* Its history last: a closure_free there may leave by a jump. */
+/* The tensor's history goes last: a closure_free there may leave by a jump. */
 void tensor_free(sn_tensor *t) {
     struct AutogradMeta *const history = t->autograd;
     Storage *const storage = t->storage;

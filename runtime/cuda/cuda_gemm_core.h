@@ -28,14 +28,14 @@ typedef struct CudaProduct {
     DType dtype;  /* of A and B */
     bool wide;    /* C is of the compute type, not of `dtype` */
     bool visible; /* others see C: it is not written after a failed check */
-    bool fast;    /* of f32: it need not have a core's bits */
+    bool fast;    /* f32 may be summed in any order: the bits of a core are not asked for */
     int64_t batches;
     const void *a, *b;
     void *c;
     CudaGemm g;
 } CudaProduct;
 
-/* Operands change places where that makes A the short one. */
+/* Chooses the kernel. Exchanges the operands (C^T = B^T A^T) where A becomes the smaller one by that. */
 CudaCore cuda_core_choose(CudaProduct *product, int multiprocessors);
 /* "product_f32_128x128_kx" */
 typedef struct CoreName {

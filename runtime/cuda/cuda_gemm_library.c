@@ -264,7 +264,7 @@ static Status find_use(const LtKey *key, LtUse **out) {
     return ST_OK;
 }
 
-/* Those that are kept stay. */
+/* Frees a use that is not in the cache. */
 static void give_use(LtUse *use) {
     if (use && !use->kept) free_use(use);
 }

@@ -263,7 +263,7 @@ static Status run_step(Launch *launch, CudaGraph *g, int s) {
     return step->kind == STEP_copy ? set_number(launch, g, step) : launch_native(launch, step);
 }
 
-/* Of a call that runs step by step. */
+/* Runs one step of a call that is no single launch, and times it where somebody watches. */
 static Status run_measured(Launch *launch, CudaGraph *g, int s) {
     __attribute__((cleanup(watch_step_end))) StepWatch watched =
         watch_is_on() ? watch_step_of(launch, g, s) : (StepWatch){0};

@@ -22,7 +22,8 @@ static void reach_along(const OpCall *call, int n, CudaWindows *w) {
     }
 }
 
-/* Of the forward op, from `in` to `out`, of n spatial dims; adaptive: those that no list speaks of. */
+/* The windows of a forward op with n spatial dims. adaptive: they follow from the sizes of `in` and `out`; else the
+ * call's lists give them. */
 static CudaWindows windows_of(const OpCall *call, const Meta *in, const Meta *out, int n, bool adaptive) {
     const int lead = in->rank - n;
     CudaWindows w = {.images = lead > 1 ? in->sizes[0] : 1,

@@ -29,7 +29,7 @@ static void segment_forget(MemorySegment *segment) {
     mem_free(segment);
 }
 
-/* Of one block, without addresses. NULL raises. */
+/* A segment of one block, which has no addresses yet. NULL raises. */
 static MemorySegment *segment_new(MemoryPool *pool, size_t bytes, size_t page, MemoryState state) {
     MemorySegment *const segment = mem_zero(sizeof *segment);
     if (!segment) return NULL;

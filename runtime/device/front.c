@@ -56,7 +56,7 @@ static sn_tensor *lend_inputs(sn_tensor *t) {
     return handle;
 }
 
-/* What it gives may be what it was lent; a graph's result has memory of its own. */
+/* Copies a result that is one of the lent tensors: a graph's result has memory of its own. */
 static Status own_result(sn_tensor **got) {
     if (!*got || !(*got)->storage || !(*got)->storage->read_only) return ST_OK;
     Val *const copy = E(eager_builder(), clone, A_VAL(&(*got)->base), A_NONE);

@@ -13,16 +13,16 @@
 enum { FUNCTION_ROOM = 48, NAME_ROOM = 64, TELL_EVERY = 1024, DEVICES_TIMED = 16 };
 
 struct Watched {
-    Watched *next; /* of the queue, or of those to be used again */
+    Watched *next; /* in the queue of those to be told, or in the list of unused ones */
     const DeviceRow *row;
     sn_event *from, *to; /* NULL: the device gave none */
     sn_stream *stream;
     int depth;
-    bool timed; /* `from` is recorded, then `to` */
+    bool timed; /* `from` was recorded before the step, `to` behind it */
     bool is_over;
-    bool untold; /* nobody watches any more */
+    bool untold; /* nobody watches any more: it is not told */
     char function[FUNCTION_ROOM], name[NAME_ROOM];
-    /* of a profile, as long as that */
+    /* what the profile knows of the step; valid as long as that profile */
     ProfilePlace place;
 };
 

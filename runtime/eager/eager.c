@@ -271,7 +271,7 @@ static inline Status run_view(EagerCall *ec, sn_tensor *base, int n, const Meta 
 
 static Device device_beside(const OpCall *call);
 
-/* Of the key's devices the one where it runs. */
+/* The device where the call runs. A key may serve several devices. */
 static const DeviceRow *row_of_call(const DeviceRow *first, const OpCall *call) {
     if (!first->memory.other) return first;
     return device_row(call->n_outs ? call->outs[0]->base.meta->device : device_beside(call));

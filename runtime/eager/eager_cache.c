@@ -60,7 +60,8 @@ static void shrink_entries(EagerCache *cache, const EagerEntry *kept) {
         drop_oldest(cache, &cache->needed);
 }
 
-/* A call of a size takes one step through the entries: where all of them are in use, none is made for it. */
+/* Makes room for an entry of one size by dropping the oldest that is not in use. If all were used since they were last
+ * looked at, there is no room: the call looks at one of them and makes no entry. */
 bool eager_cache_has_room(sn_state *state, bool is_program) {
     EagerCache *const cache = state->eager;
     while (cache && cache->can_go.bytes >= EAGER_MOST_CAN_GO)

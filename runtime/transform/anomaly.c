@@ -4,7 +4,7 @@
 
 #include "runtime/core/dispatch.h"
 
-/* By ops that nobody sees. */
+/* Looks for a nan with ops that no mode sees. */
 static Status find_nan(sn_tensor *t, bool *found) {
     if (!t->storage || !dtype_is_float(t->base.meta->dtype) || !t->base.meta->numel) return ST_OK;
     Val *const each = E(eager_builder(), isnan, A_VAL(&t->base));

@@ -186,7 +186,8 @@ static Status enter_outside(RegionRun *run, sn_tensor *t) {
     return map_set(&run->known, storage_key(t->storage), place) ? ST_OK : ST_MEMORY;
 }
 
-/* By the forward; what a run again reads, and did not make, was checked before. */
+/* The forward reads t, memory from outside of the region. A second run need not note that: what it reads from outside
+ * was checked before it began. */
 static Status note_read(RegionRun *run, const OpRow *reader, sn_tensor *t) {
     if (run->again || !t->storage || made_inside_of(run, t->storage)) return ST_OK;
     const uintptr_t known = (uintptr_t)map_get(&run->known, storage_key(t->storage));
@@ -477,7 +478,7 @@ static Storage *copied_storage(RegionRun *run, Storage *of) {
     return copy->storage;
 }
 
-/* Of what the region made in a part before. */
+/* Replaces a tensor that an earlier part of the region made by a copy. */
 static Status copy_made(RegionRun *run, sn_tensor **t) {
     Storage *const copy = copied_storage(run, (*t)->storage);
     *t = copy ? tensor_from_storage(copy, (*t)->base.meta, (*t)->offset) : NULL;
@@ -674,7 +675,7 @@ static Status region_body(const CheckpointCall *call, const Arg *in, int n_in, s
     return frame_run(&frame, call->body);
 }
 
-/* Of the forward nothing is left but what must not be computed again. */
+/* Ends the forward: it keeps only what must not be computed again. */
 static void finish(Region *r) {
     for (int i = 0; i < r->slots.n; i++) {
         SlotValue *const at = &r->slots.at[i];

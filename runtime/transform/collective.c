@@ -47,7 +47,7 @@ static Status offers_differ(const RankMeeting *m, int rank) {
     return ST_ARGUMENT;
 }
 
-/* The same error on all of them. */
+/* Checks that all ranks called the same op alike; if not, each rank gets the same error. */
 static Status check_offers(const RankMeeting *m) {
     for (int k = 1; k < m->n_ranks; k++) {
         const RankOffer *const a = m->offers[0], *const b = m->offers[k];

@@ -10,7 +10,7 @@
 #include "runtime/core/custom_write.h"
 #include "runtime/eager/eager.h"
 
-/* Its value would have to be there. */
+/* Refuses an op that needs the values of a tensor. */
 static Status refuse(const OpCall *call, const char *why) {
     return error_raise(ST_UNSUPPORTED, "%s: %s, and a fake tensor has none", op_form_name(call->row, call->form), why);
 }

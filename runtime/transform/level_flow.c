@@ -9,7 +9,7 @@
 
 static bool is_op(const OpCall *call, OpId op) { return call->row == op_row(op); }
 
-/* Its bodies are all its strings. */
+/* Does one of the bodies draw random numbers? The strings among the arguments are the bodies. */
 static bool flow_draws(const OpCall *call) {
     bool any = false;
     for (int i = 0; i < call->row->n_params; i++)

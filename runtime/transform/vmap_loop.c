@@ -65,7 +65,8 @@ static Status give(const VmapLoop *l, int n_outs) {
     return vmap_give(l->call, l->level, outs, n_outs);
 }
 
-/* Each round begins with the number that the first had; together they take one. */
+/* same: all rounds draw the same random numbers. Each of them starts from the generator's number of the first, so that
+ * together they use up as many as one round. */
 static Status run_rounds(VmapLoop *l, bool same, int *n_outs) {
     const sn_state *const state = state_get();
     const uint64_t sequence = state->sequence;

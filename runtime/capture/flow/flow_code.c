@@ -248,7 +248,7 @@ bool flow_code_serves(const FlowCode *code) {
     return true;
 }
 
-/* Its random ops draw what they would one by one. */
+/* Runs the code. Its random ops draw the numbers that they would draw one by one. */
 Status flow_code_run(const FlowCode *code, sn_tensor *const *in, sn_tensor **out) {
     sn_state *const state = state_get();
     const int64_t symbols[] = {(int64_t)state->seed, (int64_t)state->sequence};

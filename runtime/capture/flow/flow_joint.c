@@ -113,10 +113,10 @@ static Status cond_joint(JointRun *run, FlowBody *bodies, bool *done) {
 
 /* Scan ------------------------------------------------------------------------------------------------- */
 
-typedef struct Slices { /* of the gradient of what is scanned, by argument */
-    sn_tensor *total;   /* NULL: nothing came */
-    int n;              /* how many came */
-    int64_t last;       /* where the last one did */
+typedef struct Slices { /* the gradient of one scanned argument comes as slices, one a round */
+    sn_tensor *total;   /* the whole gradient, into which the slices go */
+    int n;              /* how many slices came */
+    int64_t last;       /* the position of the last slice */
     sn_tensor *slice;
 } Slices;
 
@@ -264,7 +264,7 @@ static Status take_gradients(ScanJoint *s, int64_t round, FlowBack *back) {
     return ST_OK;
 }
 
-/* Of the first round's carries: what a copy was made of has its own sum. */
+/* Takes the gradients of the first round's carries. A carry that was copied goes on in the sum of its original. */
 static Status take_first(ScanJoint *s) {
     for (int i = 0; i < s->n_carry; i++) {
         const int64_t result = result_of(s->run, &s->map, i);
@@ -287,7 +287,7 @@ static Status back_round(ScanJoint *s, int64_t round, FlowBack *back, bool *done
     return *done ? take_gradients(s, round, back) : ST_OK;
 }
 
-/* What the round before made goes, where this one has used it up. */
+/* Frees what the round before made where this round has used it up. */
 static void settle_round(ScanJoint *s, const FlowBack *back) {
     sn_state *const state = state_get();
     for (int i = 0; i < s->map.n; i++) {

@@ -13,10 +13,10 @@ typedef struct StridedView { /* the same view, by numbers that a graph can hold 
  * made plain. */
 const char *strided_view(const Capture *capture, const OpCall *call, const Arg *symbolic, StridedView *view);
 
-/* A pending t begins *distance elements after the first of *root, an argument, or (NULL) of a result's own memory.
- * False: only the tensor itself will tell. */
+/* Where a pending t will begin: *distance elements behind the first one of *root, an argument; *root is NULL where t
+ * has memory of its own. False: that is not known before t is computed. */
 bool capture_place(sn_tensor *t, sn_tensor **root, int64_t *distance);
-/* Where t begins in its storage, which is guarded; 0 and the error where t can't be made. */
+/* Returns where t begins in its storage, and guards it; 0 where t can't be computed, which raises. */
 int64_t capture_storage_offset(sn_tensor *t, const char *what);
 Status capture_tell_place(const OpCall *call, const Arg *given, Arg *told);
 

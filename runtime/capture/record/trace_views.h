@@ -37,10 +37,10 @@ static inline void trace_note_input(Trace *trace, TraceInput *in, int input) {
 static inline bool trace_is_noted(const Trace *trace, Operand at) {
     return at >= 0 && trace->places.at[at].history.base != at;
 }
-/* A view, older than the last recorded write to its base, that no op has looked at since? */
+/* Is the value a stale view: was its base written after it was made, and has no op read the view since? */
 bool trace_is_stale(const Trace *trace, int value);
-/* May a recorded op write into it, as far as the tape is concerned (tape_check_inplace)? */
+/* Does the tape allow a recorded op to write into the operand (tape_check_inplace)? */
 Status trace_check_inplace(const Trace *trace, Operand operand);
-/* Is it of inference mode? A view is what its base is. */
+/* Was the operand made in inference mode? A view counts as its base does. */
 bool trace_is_inference(const Trace *trace, Operand operand);
 #endif

@@ -459,7 +459,7 @@ static bool make_symbols(ProgramReader *r) {
     return s->env && s->in && s->metas && s->ints && s->pinned && s->read;
 }
 
-/* Its cases say what it writes, and what a run of it draws. */
+/* The cases of its segment say what the program writes and how many random numbers a run draws. */
 static Status take_cases(ReplayProgram *p) {
     p->written = ARENA_ARRAY(p->arena, bool, p->world->n_slots + 1);
     if (!p->written) return ST_MEMORY;

@@ -24,7 +24,7 @@ static bool find_match(ReplayCall *call, ReplayMatch *match) {
     return p != NULL;
 }
 
-/* In what the call differs from what was learnt last. */
+/* Logs in what the call differs from the one that was learnt last. */
 static COLD void say_miss(const sn_function *fn, const Arg *in, int n_in) {
     const ReplayProgram *const newest = atomic_load_explicit(&fn->programs, memory_order_acquire);
     Text why = {0};
@@ -60,7 +60,8 @@ static Variant *variant_of(const Trace *trace) {
     return v;
 }
 
-/* Its version goes up at the call of the op. */
+/* Is a view of an input mutated (t_)? The input's version goes up at the call of the op, which a replay would not
+ * do. */
 static bool relays_an_input(const Trace *trace) {
     for (int i = 0; trace->relaid && i < trace->ops.n; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
@@ -169,7 +170,7 @@ static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_te
     return why || !v || !v->training ? why : "gradients flow out of it";
 }
 
-/* There is no room for another case. */
+/* Warns that the function has learnt as many calls as it may. */
 static void say_full(const sn_function *fn, const Arg *in, int n_in) {
     Text why = {0};
     program_print_miss(atomic_load(&fn->programs), in, n_in, &why);
@@ -216,7 +217,7 @@ static Status refuse_call(ReplayCall *call) {
     return status;
 }
 
-/* What was bound for this call, for the next one like it. */
+/* Keeps what was bound for this call, for the next call like it. */
 static void keep_line(sn_function *fn, const ReplayMatch *match) {
     pthread_mutex_lock(&fn->lock);
     if (fn->n_replay < MAX_CASES && program_add_line(match)) fn->n_replay++;

@@ -98,7 +98,8 @@ static bool size_fits(const SymEnv *env, int64_t want, int64_t got) {
     return sym_is(want) ? got >= sym_expr(env, want)->b : got == want;
 }
 
-/* Of what is contiguous a stride that is an expression is what the sizes behind it make. */
+/* Does a contiguous tensor have these strides? A stride that is an expression must be the product of the sizes behind
+ * it. */
 static bool row_major_fits(const Meta *want, const Meta *got) {
     uint64_t step = 1; /* of what is empty it may be beyond any memory */
     for (int d = want->rank - 1; d >= 0; d--) {
@@ -150,7 +151,7 @@ static bool input_fits(const Symbols *s, const Arg *in, int i) {
 /* Strides may be free, but what they make overlap must not be written: the body says which op would. */
 static bool overlaps(const sn_tensor *t) { return t && !t->base.meta->contiguous && meta_overlaps(t->base.meta); }
 
-/* Of a plan it is known which inputs it writes. */
+/* May the call write the slot's memory? A saved plan knows which inputs it writes. */
 static bool may_write(const ReplayProgram *p, int slot) { return p->written ? p->written[slot] : p->writes; }
 
 static bool slot_fits(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, int i) {
@@ -266,7 +267,7 @@ static Variant *find_variant(const ReplayProgram *p, const Trace *trace) {
     return v;
 }
 
-/* Of a call that no line knows. */
+/* Binds a launch for a call that no line knows. */
 static bool bind_anew(const ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
     int64_t values[MAX_CASE_SYMBOLS];
     if (!p->symbols || !inputs_fit(p, call->in, match)) return false;
@@ -517,7 +518,7 @@ void program_print_miss(const ReplayProgram *p, const Arg *in, int n_in, Text *t
     text_free(&why);
 }
 
-/* In what a call differs from what the program takes: the same steps as bind_anew's. */
+/* Says in what a call differs from what the program takes. The steps are those of bind_anew. */
 
 static void differs_by_input(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, int i, Text *why) {
     const World *const w = p->world;

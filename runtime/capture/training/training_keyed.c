@@ -200,7 +200,7 @@ static void drop_later(BackgroundJob *job) {
     mem_free(job);
 }
 
-/* By the worker; meanwhile the case expands. False: there is none. */
+/* The worker makes the code; meanwhile the case expands into eager's nodes. False: there is no worker. */
 static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
     if (!v->background || compile_settle(plan, &c->info) != ST_OK) return false;
     LaterCase *const later = mem_alloc(sizeof *later);
@@ -292,7 +292,7 @@ const BackwardCase *training_case(Variant *v, Training *t, const int64_t *symbol
     return c;
 }
 
-/* Without the usual one, which is part of the graph that they are other keys of. */
+/* The cases behind the first. That one, the usual case, is part of the graph of the forward and is shown there. */
 static const BackwardCase *other_cases(const Training *t) {
     const BackwardCase *const usual = t ? first_case(t) : NULL;
     return usual ? next_case(usual) : NULL;
@@ -303,7 +303,7 @@ const Executable *training_backward(const Variant *v) {
     return usual ? case_code(usual) : NULL;
 }
 
-/* "results 0, 2; wanted: inputs 1, 3; sums go on: inputs 1": what the key says. */
+/* Prints a part of a key: "; wanted: inputs 1, 3" lists the places where `at` is true. */
 static void print_places(Text *text, const char *head, const bool *at, int n) {
     const char *between = head;
     for (int i = 0; i < n; i++) {

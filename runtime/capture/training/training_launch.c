@@ -57,7 +57,7 @@ static Status step_used_twice(const TapeStep *step) {
     return status;
 }
 
-/* Of a hold: the name of eager's node, or what the checkpoint says that read it. */
+/* How an error names who holds the value: eager's node, or the checkpoint that read it. */
 static void holder_name(const TapeStep *step, const HeldValue *held, const Node *reader, Text *name) {
     char site[256];
     if (!reader) {

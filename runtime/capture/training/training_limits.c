@@ -23,7 +23,7 @@ typedef struct Limits {
     const char *why;
 } Limits;
 
-/* Of a composite: its parts give views, and save nothing. */
+/* A composite whose parts are views saves nothing. */
 static bool gives_views(const OpRow *row) { return row->shares || row->flags & OPF_maybe_copy; }
 
 /* detach */

@@ -109,7 +109,7 @@ typedef struct TrainingLaunch { /* context of one tape node */
 
 /* training_keyed.c. No backward has run the usual case, but some have run others. */
 bool training_usual_idle(const Training *t);
-/* Those others, as the stage has them, each under a line with its key. */
+/* Prints the backwards of the other keys as they are at the dump's stage, each below a line that says its key. */
 void training_dump_keys(const Training *t, const Dump *dump, GraphNotes notes, Text *text);
 
 /* training_saved.c: fills t->tape; adds what the tape holds as kept outputs of the joint graph, whose
@@ -131,10 +131,10 @@ bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, cons
 /* By value id of the restoring graph: what the values that some steps hold are made of; with mem_free. Steps that are
  * in `ran` (NULL: all) and not in `used` (NULL: none are). NULL raises. */
 bool *training_needed(const Training *t, const bool *ran, const bool *used);
-/* By step: which of eager's nodes the backwards inside of the segment run. */
+/* A table by step: does a backward inside of the segment run eager's node of it? */
 bool *tape_plan_used(const TapePlan *p, Arena *arena);
 
-/* Of a case that is published, which is constant but for this. */
+/* Notes that a backward has run the case. A published case is constant but for this. */
 static inline void training_note_call(const BackwardCase *c) {
     _Atomic bool *const called = &((BackwardCase *)c)->called;
     if (UNLIKELY(!atomic_load_explicit(called, memory_order_relaxed)))
@@ -151,15 +151,15 @@ void training_cases_free(Training *t);
 /* A case is made in these steps, the usual one with the forward, others under the lock. The key that a call shows; call
  * NULL: the usual one. NULL: no memory. */
 BackwardCase *training_case_new(const Training *t, Arena *arena, const TapeBackward *call);
-/* What its backward is made for. */
+/* Fills spec with what the case's backward is to compute. */
 Status training_case_spec(const Training *t, const BackwardCase *c, Arena *arena, JointSpec *spec);
-/* Of its planned backward: which saved values it reads, in order (NULL: all), and the layouts of the inputs after them:
- * the partial sums, then the gradients. */
+/* Takes from the case's planned backward which saved values it reads, in order (NULL: all), and the layouts of the
+ * inputs after them: first the partial sums, then the gradients. */
 Status training_case_planned(const Training *t, BackwardCase *c, const Graph *backward, const int *saved, int n_saved);
-/* Its code; without, a launch's node expands into eager's. */
+/* Makes the case's code. A case without code expands a launch's node into eager's nodes. */
 void training_case_compile(BackwardCase *c, Plan *plan, CompileReport *info);
 void training_case_add(Training *t, BackwardCase *c);
-/* A metadata with the launch's sizes. */
+/* The metadata with the sizes of this launch in place of symbols. */
 const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols);
 
 /* training_expand.c: a TapeCompiled's expand: eager's nodes take the launch's place for good. */

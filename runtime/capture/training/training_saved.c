@@ -99,7 +99,7 @@ static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *val
 
 static int outer_of(const Graph *g, int region) { return g->regions.at[region - 1]; }
 
-/* By a checkpoint further in. */
+/* Does the step hold the value's memory already, because an inner checkpoint reads it? */
 static bool is_held_for(const TapePlan *p, const TapeStep *step, const GVal *value) {
     for (int i = 0; i < step->n_holds; i++) {
         const HeldValue *const held = &p->held.at[p->holds.at[step->first_hold + i]];

@@ -176,7 +176,7 @@ static int64_t shifted_for(const Dynamic *d, Example of) {
     return 0;
 }
 
-/* Of one place in an older call, this one and one made up: the stride of a dim that lies around dim `inner`. */
+/* The stride that a dim around dim `inner` has where memory is dense, in the three calls of an Example. */
 static Example around(const Dynamic *d, int input, int inner) {
     const Meta *const now = d->trace->inputs.at[input].meta, *const before = before_meta(d, input);
     const Meta *const older = d->older ? d->older->inputs[input].meta : before;

@@ -27,7 +27,7 @@ const char *guard_name(GuardId guard) {
     return names[guard];
 }
 
-/* By a test. */
+/* Has a test turned the guard off? */
 static bool is_off(GuardId guard) { return disabled >> guard & 1; }
 
 typedef struct GuardedInput {

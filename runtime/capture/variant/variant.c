@@ -362,7 +362,7 @@ static void write_stages(const sn_function *fn, Variant *v, const Trace *trace, 
     text_free(&why);
 }
 
-/* What it will be, unless another thread compiles one meanwhile: for names only. */
+/* The number that the next variant gets, unless another thread compiles one meanwhile. Names alone depend on it. */
 static int next_id(sn_function *fn) {
     pthread_mutex_lock(&fn->lock);
     const int id = fn->variants.n;

@@ -141,7 +141,7 @@ static int memory_of(const Trace *trace, Operand o) {
     return operand_is_input(root) ? -1 - trace->inputs.at[operand_input(root)].storage_number : root;
 }
 
-/* That of an input was counted at the call. */
+/* Counts a handle that became a view as a write of the memory; a write of an input was counted at the call. */
 static void count_relaid(const Trace *trace, const TraceOp *op, int *by_value) {
     const int memory = memory_of(trace, op->operands[0]);
     if (memory >= 0) by_value[memory]++;

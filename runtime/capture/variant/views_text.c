@@ -4,7 +4,7 @@
 #include "runtime/base/error.h"
 #include "runtime/capture/variant/variant_views.h"
 
-/* Of one argument's memory, and of nothing else. */
+/* Does the row give a view of its first argument, a tensor, and read no other tensor? */
 static bool is_view_row(const OpRow *row) {
     if (row->kind != KIND_view || row->alias_of || row->flags & (OPF_user | OPF_bits | OPF_storage)) return false;
     for (int i = 0; i < row->n_params; i++)
