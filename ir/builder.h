@@ -33,7 +33,7 @@ Status emit_write(Builder *builder, Val *to, Val *from);
 
 /* E(b, mul_Tensor, V(x), V(y)): the short way, used by all rules. */
 #define E(builder, op, ...)                                                                                            \
-    emit1((builder), OP_##op, (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
+    emit1((builder), OP_ID(op), (const Arg[]){__VA_ARGS__}, COUNT_OF(((const Arg[]){__VA_ARGS__})))
 #define V A_VAL
 #define I A_INT
 #define F A_FLOAT

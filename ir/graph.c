@@ -239,7 +239,7 @@ static Node *failed(Graph *graph) {
  * sn::view_of the value that the tape has as the base, told from there: args gets its arguments. */
 static Status enter_strided(Graph *graph, const Arg *given, Arg *args) {
     MetaOut out;
-    MetaCall call = {.row = op_row(OP_as_strided), .args = given, .env = graph->env, .out = &out, .n_out = 1};
+    MetaCall call = {.row = OP_ROW(as_strided), .args = given, .env = graph->env, .out = &out, .n_out = 1};
     TRY(op_meta(&call)); /* what is wrong is said of as_strided */
     const GVal *base = gval(given[0].val);
     int64_t self_from_base = 0, base_from_root = 0;
@@ -267,7 +267,7 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
     Arg places[4];
     if (counts_from_storage(row, form, args)) {
         if (enter_strided(graph, args, places) != ST_OK) return failed(graph);
-        row = op_row(OP_view_of);
+        row = OP_ROW(view_of);
         args = places;
     }
     node->row = row;

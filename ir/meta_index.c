@@ -328,8 +328,8 @@ static Status scattered(MetaCall *call, OpId view) {
     return ST_OK;
 }
 
-Status meta_slice_scatter(MetaCall *call) { return scattered(call, OP_slice_Tensor); }
-Status meta_select_scatter(MetaCall *call) { return scattered(call, OP_select_int); }
+Status meta_slice_scatter(MetaCall *call) { return scattered(call, OP_ID(slice_Tensor)); }
+Status meta_select_scatter(MetaCall *call) { return scattered(call, OP_ID(select_int)); }
 
 /* Which of several elements stays in a place nothing says: PyTorch refuses some such views and leaves others open. */
 static Status written_once(const MetaCall *call, const Arg *sizes, const Arg *strides) {
@@ -365,7 +365,7 @@ static Status inside_of_result(const MetaCall *call, const Arg *sizes, const Arg
 /* (self, src, size, stride, storage_offset): the offset is told from self's first element. */
 Status meta_as_strided_scatter(MetaCall *call) {
     const Arg *const sizes = &call->args[2], *const strides = &call->args[3];
-    TRY(scattered(call, OP_as_strided));
+    TRY(scattered(call, OP_ID(as_strided)));
     TRY(written_once(call, sizes, strides));
     TRY(inside_of_result(call, sizes, strides, &call->args[4]));
     return same_device(call, tensor_meta(call, 0), tensor_meta(call, 1));
@@ -437,7 +437,7 @@ static Status fits_diagonal(MetaCall *call, const Meta *whole, int src, int offs
     const Val val = {whole};
     const Arg *const own = call->args, of_whole[] = {A_VAL((Val *)&val), own[offset], own[offset + 1], own[offset + 2]};
     const OpRow *const row = call->row;
-    call->row = op_row(OP_diagonal), call->args = of_whole;
+    call->row = OP_ROW(diagonal), call->args = of_whole;
     const Status status = meta_diagonal(call);
     call->row = row, call->args = own;
     TRY(status);

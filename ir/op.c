@@ -2,7 +2,7 @@
  *
  * Parsing happens at the first question, under pthread_once, into static memory, so that asking for a row never fails.
  * A row whose schema does not parse is a bug of the table: it keeps no parameters, and tests/ops names it. */
-#include "ir/op.h"
+#include "ir/op_ids.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,6 +11,25 @@
 #include "ir/schema.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
+
+/* Where the rows stand: in the order of the table, without the gaps that ids have. */
+enum {
+#define OP(id, ...)    ROW_##id,
+#define ALIAS(id, ...) ROW_##id,
+#include "ir/ops.def"
+#undef OP
+#undef ALIAS
+    ROW_COUNT
+};
+#define ID(id, number) HIDDEN const OpId op_id_##id = (number); /* OP_ID */
+#include "ir/op_ids.def"
+#undef ID
+#define ID(...) +1
+_Static_assert(ROW_COUNT == 0
+#include "ir/op_ids.def"
+               ,
+               "a row that op_ids.cmake doesn't see: each begins its line");
+#undef ID
 
 /* The meta rules. */
 #define META(rule)                  MetaFn meta_##rule;
@@ -35,11 +54,11 @@
 #define RULES_decomposition(rule, body)  RULES(decomposition, rule, #body)
 #define RULES_composite(rule, body)      RULES(composite, rule, #body)
 #define RULES_number(body_)              .kind = KIND_number, .body = #body_
-#define COLUMNS(id_, schema_, doc_, ...) [OP_##id_] = {.id = OP_##id_, .schema = schema_, .doc = doc_, __VA_ARGS__},
+#define COLUMNS(id_, schema_, doc_, ...) [ROW_##id_] = {.id = OP_##id_, .schema = schema_, .doc = doc_, __VA_ARGS__},
 #define OP(id, schema, doc, kind, samples_, ...)                                                                       \
     COLUMNS(id, schema, doc, RULES_##kind, .samples = #samples_, __VA_ARGS__)
-#define ALIAS(id, schema, doc, of, ...) COLUMNS(id, schema, doc, .alias_of = &op_rows[OP_##of], __VA_ARGS__)
-OpRow op_rows[OP_COUNT] = {
+#define ALIAS(id, schema, doc, of, ...) COLUMNS(id, schema, doc, .alias_of = &rows[ROW_##of], __VA_ARGS__)
+static OpRow rows[ROW_COUNT] = {
 #include "ir/ops.def"
 };
 #undef OP
@@ -47,16 +66,16 @@ OpRow op_rows[OP_COUNT] = {
 
 static const struct {
     const char *rule, *saves;
-} derivatives[OP_COUNT] = {
-#define DERIV(id, rule, saves) [OP_##id] = {#rule, saves},
+} derivatives[ROW_COUNT] = {
+#define DERIV(id, rule, saves) [ROW_##id] = {#rule, saves},
 #include "ir/ops/derivatives.def"
 #undef DERIV
 };
 
 static const struct {
     CastPolicy policy, list;
-} casts[OP_COUNT] = {
-#define CAST(id, policy, list) [OP_##id] = {CAST_##policy, CAST_##list},
+} casts[ROW_COUNT] = {
+#define CAST(id, policy, list) [ROW_##id] = {CAST_##policy, CAST_##list},
 #include "ir/ops/autocast.def"
 #undef CAST
 };
@@ -65,8 +84,8 @@ static const struct {
     double ulps;
     BoundUnit unit;
     const char *why;
-} bounds[OP_COUNT] = {
-#define BOUND(id, ulps, unit, why) [OP_##id] = {ulps, UNIT_##unit, why},
+} bounds[ROW_COUNT] = {
+#define BOUND(id, ulps, unit, why) [ROW_##id] = {ulps, UNIT_##unit, why},
 #include "ir/ops/bounds.def"
 #undef BOUND
 };
@@ -75,16 +94,6 @@ const char *cast_policy_name(CastPolicy policy) {
     static const char *const words[] = {"none", "lower", "f32", "f32_dtype", "promote"};
     return words[policy];
 }
-
-enum {
-    ROWS = 0
-#define OP(...)    +1
-#define ALIAS(...) +1
-#include "ir/ops.def"
-#undef OP
-#undef ALIAS
-};
-_Static_assert(ROWS == (int)OP_COUNT, "a row that op_ids.cmake doesn't see: each begins its line");
 
 /* Room for names, defaults and the schemas of three forms of every row. */
 enum {
@@ -96,28 +105,42 @@ enum {
 #undef ALIAS
 };
 static _Alignas(16) char text_pool[TEXT_BYTES];
-static Param param_pool[OP_COUNT][MAX_ARGS];
-static const char *form_names[OP_COUNT][FORM_COUNT];
-static const char *form_schemas[OP_COUNT][FORM_COUNT];
+static Param param_pool[ROW_COUNT][MAX_ARGS];
+static const char *form_names[ROW_COUNT][FORM_COUNT];
+static const char *form_schemas[ROW_COUNT][FORM_COUNT];
 
 enum { NAME_SLOTS = 8192 };
-_Static_assert(OP_COUNT *FORM_COUNT * 2 <= NAME_SLOTS, "the table of names is too small");
+_Static_assert(ROW_COUNT *FORM_COUNT * 2 <= NAME_SLOTS, "the table of names is too small");
 typedef struct NameSlot {
     const char *name; /* without "aten::" */
-    uint16_t op;
+    uint16_t place;   /* of the row in the table */
     uint8_t form;
 } NameSlot;
 static NameSlot names[NAME_SLOTS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 _Atomic bool op_rows_ready;
+const OpRow *op_rows_by_id[OP_IDS];
+
+int op_row_count(void) { return ROW_COUNT; }
+
+const OpRow *op_row_at(int i) {
+    op_rows_init();
+    return &rows[i];
+}
+
+/* Where the row stands; -1: a program's own. */
+static int row_place(const OpRow *row) {
+    const uintptr_t from = (uintptr_t)row - (uintptr_t)rows;
+    return from < sizeof rows ? (int)(from / sizeof *rows) : -1;
+}
 
 static uint64_t name_hash(const char *name, size_t n) { return hash_bytes(7, name, n); }
 
-static void name_add(const char *name, OpId op, OpForm form) {
+static void name_add(const char *name, int place, OpForm form) {
     if (!strncmp(name, "aten::", 6)) name += 6;
     size_t slot = name_hash(name, strlen(name)) % NAME_SLOTS;
     while (names[slot].name) slot = (slot + 1) % NAME_SLOTS;
-    names[slot] = (NameSlot){name, (uint16_t)op, (uint8_t)form};
+    names[slot] = (NameSlot){name, (uint16_t)place, (uint8_t)form};
 }
 
 static size_t pool_used;
@@ -221,7 +244,8 @@ static uint32_t limited_args(const OpRow *row) {
     return args;
 }
 
-static void row_init(OpRow *row) {
+static void row_init(int place) {
+    OpRow *const row = &rows[place];
     if (row->alias_of) {
         const OpRow *of = row->alias_of;
         row->kind = of->kind, row->meta = of->meta, row->flags = of->flags, row->body = of->body;
@@ -229,13 +253,13 @@ static void row_init(OpRow *row) {
         row->neutral = of->neutral, row->product = of->product;
     }
     if (row->check.param) row->flags |= OPF_check;
-    const OpId worker = row->alias_of ? row->alias_of->id : row->id;
+    const int worker = row->alias_of ? row_place(row->alias_of) : place;
     row->derivative = derivatives[worker].rule;
     row->saves = derivatives[worker].saves ? derivatives[worker].saves : "";
     row->autocast = casts[worker].policy, row->autocast_list = casts[worker].list;
     row->bound.ulps = bounds[worker].ulps, row->bound.unit = bounds[worker].unit, row->bound.why = bounds[worker].why;
     pool_used = (pool_used + 15) & ~(size_t)15;
-    Schema s = {.params = param_pool[row->id], .text = text_pool + pool_used};
+    Schema s = {.params = param_pool[place], .text = text_pool + pool_used};
     if (schema_parse(row->schema, &s) != ST_OK) return;
     pool_used += s.text_used;
     row->base = s.base, row->overload = s.overload, row->params = s.params;
@@ -245,7 +269,7 @@ static void row_init(OpRow *row) {
     row->options = find_options(row);
     row->device = op_device_param(row);
     if (row->alias_of && reads_number(row)) row->flags |= OPF_host;
-    const char **name = form_names[row->id], **schema = form_schemas[row->id];
+    const char **name = form_names[place], **schema = form_schemas[place];
     row->name = name[FORM_functional] = full_name(&s, "", s.overload);
     row->schema = schema[FORM_functional] =
         pool_print("%s%s%s%s", strstr(row->schema, "::") ? "" : "aten::", row->schema, "", "");
@@ -254,12 +278,12 @@ static void row_init(OpRow *row) {
     for (int form = 0; form < FORM_COUNT; form++) {
         if (!name[form]) continue;
         if (form != FORM_functional) schema[form] = written_schema(row, (OpForm)form, name[form]);
-        name_add(name[form], row->id, (OpForm)form);
+        name_add(name[form], place, (OpForm)form);
     }
 }
 
 static void table_init(void) {
-    for (int i = 0; i < OP_COUNT; i++) row_init(&op_rows[i]);
+    for (int i = 0; i < ROW_COUNT; i++) op_rows_by_id[rows[i].id] = &rows[i], row_init(i);
     atomic_store_explicit(&op_rows_ready, true, memory_order_release);
 }
 
@@ -278,18 +302,18 @@ const OpRow *op_find(const char *name, size_t n, OpForm *form) {
     op_rows_init();
     const NameSlot *const found = find_slot(name, n);
     if (form) *form = found ? (OpForm)found->form : FORM_functional;
-    if (found) return &op_rows[found->op];
+    if (found) return &rows[found->place];
     return op_find_made ? op_find_made(name, n) : NULL;
 }
 
 const char *op_form_name(const OpRow *row, OpForm form) {
-    if (row->id < 0 || row->id >= OP_COUNT || row != &op_rows[row->id]) return row->name; /* a user's op */
-    return form_names[row->id][form] ? form_names[row->id][form] : row->name;
+    const int place = row_place(row);
+    return place >= 0 && form_names[place][form] ? form_names[place][form] : row->name;
 }
 
 const char *op_form_schema(const OpRow *row, OpForm form) {
-    if (row->id < 0 || row->id >= OP_COUNT || row != &op_rows[row->id]) return row->schema;
-    return form_schemas[row->id][form] ? form_schemas[row->id][form] : row->schema;
+    const int place = row_place(row);
+    return place >= 0 && form_schemas[place][form] ? form_schemas[place][form] : row->schema;
 }
 
 /* Most names differ at once: a call of strcmp costs rules of views more than they do. */

@@ -1,7 +1,7 @@
 /* op.h: the op table. ir/ops.def (and the family files it includes) is the only list of ops; everything that needs to
  * know something about an op asks its row. See the head of ops.def for the columns. Only op.c and the tables of rules
- * paste rows; all other code sees their ids (op_ids.def, which the build writes when one comes or goes), so that an
- * edit of a row rebuilds a few files. */
+ * paste rows, and only code that names ops includes their ids (op_ids.h), so that an edit of a row, or a new one,
+ * rebuilds a few files. */
 #ifndef SINTER_IR_OP_H
 #define SINTER_IR_OP_H
 #include <stdatomic.h>
@@ -15,12 +15,10 @@ enum {
     MAX_LIST = 1024 /* room for the results of a Tensor[] op */
 };
 
-typedef enum OpId {
-#define ID(id) OP_##id,
-#include "ir/op_ids.def"
-#undef ID
-    OP_COUNT
-} OpId;
+/* The number of a row: op_ids.h has their names. Those of the table are below OP_IDS, with gaps; those of ops that the
+ * program registers begin there. */
+typedef int OpId;
+enum { OP_IDS = 4096 };
 
 typedef enum OpKind {
     KIND_pointwise,     /* body_x: a scalar graph, one value per element of the broadcast inputs (passes/) */
@@ -266,13 +264,26 @@ struct OpRow {
 };
 enum { N_OPTIONS = 4 };
 
-extern OpRow op_rows[OP_COUNT]; /* op_row's */
+extern const OpRow *op_rows_by_id[OP_IDS]; /* op_row's */
 extern _Atomic bool op_rows_ready;
 void op_rows_init(void);
 static inline const OpRow *op_row(OpId id) {
     if (UNLIKELY(!atomic_load_explicit(&op_rows_ready, memory_order_acquire))) op_rows_init();
-    return &op_rows[id];
+    return op_rows_by_id[id];
 }
+/* OP_ROW(add_Tensor), OP_ID(add_Tensor): the row and its number by name, where no constant is needed. The number is a
+ * symbol of op.c's: an op that comes or goes rebuilds nothing that names others so. */
+#define OP_ID(name)                                                                                                    \
+    ({                                                                                                                 \
+        extern HIDDEN const OpId op_id_##name;                                                                         \
+        op_id_##name;                                                                                                  \
+    })
+#define OP_ROW(name) op_row(OP_ID(name))
+/* The rows of the table, in its order: i from 0 to op_row_count() - 1. */
+int op_row_count(void);
+const OpRow *op_row_at(int i);
+/* A program's own, registered at run time (custom_op.h): no row of the table. */
+static inline bool op_is_made(const OpRow *row) { return row->id >= OP_IDS; }
 /* "aten::add.Tensor", "add.Tensor", "aten::add_.Tensor", "aten::add.out"; *form says which form was named. Ops made at
  * run time come after the table's, through the hook that the runtime sets at start-up. */
 const OpRow *op_find(const char *name, size_t n, OpForm *form);

@@ -1,17 +1,26 @@
-# op_ids.cmake: ID(add_Tensor) for every row of ops.def, in its order, into OUTPUT, which is written only when an id comes or
-# goes: what includes it (everything, through op.h) is not rebuilt when a row's columns change.
+# op_ids.cmake: ID(add_Tensor, 3) for every row of ops.def into OUTPUT, which is written only when an id comes or goes: what
+# includes it (through op_ids.h) is not rebuilt when a row's columns change. Each family has 128 numbers of its own, so that
+# a row at the end of a family renumbers no other.
 #   cmake -DROOT=. -DOUTPUT=op_ids.def -P op_ids.cmake
 file(READ ${ROOT}/ir/ops.def list)
 string(REGEX MATCHALL "\n#include \"[a-z_/]+\\.def\"" families "${list}")
 set(ids "/* The ids of ir/ops.def, written by ir/op_ids.cmake. */\n")
+set(first 0)
 foreach(family ${families})
   string(REGEX REPLACE ".*\"(.*)\"" "\\1" family ${family})
   file(READ ${ROOT}/${family} rows)
   string(REGEX MATCHALL "\n(OP|ALIAS)\\([A-Za-z0-9_]+" rows "${rows}")
+  list(LENGTH rows n)
+  if(n GREATER 128)
+    message(FATAL_ERROR "${family} has ${n} rows, and a family has 128 numbers: divide it by topic")
+  endif()
+  set(number ${first})
   foreach(row ${rows})
     string(REGEX REPLACE ".*\\(" "" id ${row})
-    string(APPEND ids "ID(${id})\n")
+    string(APPEND ids "ID(${id}, ${number})\n")
+    math(EXPR number "${number} + 1")
   endforeach()
+  math(EXPR first "${first} + 128")
 endforeach()
 set(before "")
 if(EXISTS ${OUTPUT})

@@ -37,9 +37,9 @@ static void near_names(Text *text, const char *name) {
     const int most = near_most(wanted);
     int listed = 0;
     for (int far = 0; far <= most && !listed; far++)
-        for (int id = 0; id < OP_COUNT && listed < MAX_NEAR; id++)
+        for (int id = 0; id < op_row_count() && listed < MAX_NEAR; id++)
             for (int form = FORM_functional; form <= FORM_inplace && listed < MAX_NEAR; form++) {
-                const OpRow *const row = op_row((OpId)id);
+                const OpRow *const row = op_row_at(id);
                 if (row->flags & OPF_internal || (form == FORM_inplace && !row->inplace)) continue;
                 if (far_from(row, (OpForm)form, wanted) != far) continue;
                 text_printf(text, "%s%s", listed++ ? ", " : "; there is ", short_name(op_form_name(row, (OpForm)form)));

@@ -56,11 +56,11 @@ int op_tag_find(const char *name) {
     return -1;
 }
 
-static uint8_t recorded[OP_COUNT][FORM_COUNT]; /* bits of Recorded */
+static uint8_t recorded[OP_IDS][FORM_COUNT]; /* bits of Recorded */
 
 static const OpRow *listed_row(int i, OpForm *form) {
     const OpRow *const row = op_find(listed[i].name, strlen(listed[i].name), form);
-    return row && row->id < OP_COUNT ? row : NULL;
+    return row && !op_is_made(row) ? row : NULL;
 }
 
 static void fill_recorded(void) {
@@ -74,7 +74,7 @@ static void fill_recorded(void) {
 static bool is_recorded(const OpRow *row, OpForm form, Recorded tag) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fill_recorded);
-    return row->id < OP_COUNT && recorded[row->id][form] & tag;
+    return !op_is_made(row) && recorded[row->id][form] & tag;
 }
 
 bool op_has_tag(const OpRow *row, OpForm form, int tag) {
@@ -87,9 +87,9 @@ bool op_has_tag(const OpRow *row, OpForm form, int tag) {
 
 int op_tag_members(int tag, bool of_core) {
     int n = 0;
-    for (int id = 0; id < OP_COUNT; id++)
+    for (int id = 0; id < op_row_count(); id++)
         for (int form = 0; form < FORM_COUNT; form++) {
-            const OpRow *const row = op_row((OpId)id);
+            const OpRow *const row = op_row_at(id);
             const bool core = is_recorded(row, (OpForm)form, RECORDED_core);
             if (row->flags & OPF_internal || (!core && (of_core || form != FORM_functional))) continue;
             n += op_has_tag(row, (OpForm)form, tag);

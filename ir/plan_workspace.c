@@ -2,6 +2,7 @@
  * pass `memory` packs it and a call allocates nothing for it. Eager calls have none: kernels then take it themselves
  * (OpCall.workspace). */
 #include "ir/plan.h"
+#include "ir/op_ids.h"
 
 typedef int64_t WorkspaceRule(SymEnv *env, const Arg *args);
 
@@ -12,9 +13,9 @@ static int64_t sorted_line(SymEnv *env, const Arg *args) {
     return sym_mul(env, n, 4 * (int64_t)sizeof(int64_t));
 }
 
-static WorkspaceRule *const rules[OP_COUNT] = {[OP_sort_stable] = sorted_line, [OP_topk] = sorted_line};
+static WorkspaceRule *const rules[OP_IDS] = {[OP_sort_stable] = sorted_line, [OP_topk] = sorted_line};
 
 int64_t workspace_bytes(SymEnv *env, const OpRow *row, const Arg *args) {
-    WorkspaceRule *const rule = row->id < OP_COUNT ? rules[row->id] : NULL;
+    WorkspaceRule *const rule = !op_is_made(row) ? rules[row->id] : NULL;
     return rule ? rule(env, args) : 0;
 }

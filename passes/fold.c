@@ -14,6 +14,7 @@
  *
  * Views must not be cut before differentiation (detach is one): the pass takes joint graphs. */
 #include "passes/internal.h"
+#include "ir/op_ids.h"
 #include "runtime/base/error.h"
 
 #include <math.h>
@@ -93,10 +94,10 @@ static GVal *fold_neutral(Fold *fold, Node *node) {
 /* into zeros ---------------------------------------------------------------------------------- */
 
 typedef enum ZerosRole { ZEROS_none, ZEROS_made, ZEROS_slice, ZEROS_select } ZerosRole;
-static const uint8_t zeros_roles[OP_COUNT] = {
+static const uint8_t zeros_roles[OP_IDS] = {
     [OP_full] = ZEROS_made, [OP_slice_scatter] = ZEROS_slice, [OP_select_scatter] = ZEROS_select};
 
-static ZerosRole zeros_role(const Node *node) { return node->row->id < OP_COUNT ? zeros_roles[node->row->id] : 0; }
+static ZerosRole zeros_role(const Node *node) { return !op_is_made(node->row) ? zeros_roles[node->row->id] : 0; }
 
 static bool is_zeros(const GVal *value) {
     if (!value->def || zeros_role(value->def) != ZEROS_made) return false;

@@ -411,7 +411,7 @@ Status joint_append(Graph *forward, const JointSpec *spec) {
                         [G_earlier] = A_VALS(NULL, 0),
                         [G_of] = A_INTS(NULL, 0),
                         [G_create_graph] = A_BOOL(false)};
-    Node *const node = graph_append(forward, op_row(OP_gradients), FORM_functional, args);
+    Node *const node = graph_append(forward, OP_ROW(gradients), FORM_functional, args);
     for (int i = 0; node && i < node->n_outs; i++) graph_output(forward, &node->outs[i]);
     graph_number(forward);
     return error_pending();

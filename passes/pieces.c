@@ -2,6 +2,7 @@
  * slice_scatter, select_scatter. Parts are Copies into the result's memory; those of cat touch
  * disjoint elements. */
 #include "passes/lower.h"
+#include "ir/op_ids.h"
 
 BodyFn body_pieces;
 
@@ -16,13 +17,13 @@ typedef struct PiecesRow {
     bool independent;
 } PiecesRow;
 
-static const PiecesRow rows[OP_COUNT] = {[OP_cat] = {cat_pieces, true},
-                                         [OP_constant_pad_nd] = {pad_pieces, false},
-                                         [OP_slice_scatter] = {slice_scatter_pieces, false},
-                                         [OP_select_scatter] = {select_scatter_pieces, false}};
+static const PiecesRow rows[OP_IDS] = {[OP_cat] = {cat_pieces, true},
+                                       [OP_constant_pad_nd] = {pad_pieces, false},
+                                       [OP_slice_scatter] = {slice_scatter_pieces, false},
+                                       [OP_select_scatter] = {select_scatter_pieces, false}};
 
 static const PiecesRow *pieces_row(const Node *node) {
-    const PiecesRow *const row = node->row->id < OP_COUNT ? &rows[node->row->id] : NULL;
+    const PiecesRow *const row = !op_is_made(node->row) ? &rows[node->row->id] : NULL;
     return row && row->pieces ? row : NULL;
 }
 

@@ -4,6 +4,8 @@
 #     do: it takes every generated header for changed.)
 #  2. The files generated from the rows, which all code includes, stay untouched when a doc, a body, a derivative or a flag
 #     changes: both generators run here on edited copies of the rows, op.c compiled anew for one of them.
+#  3. A row more at the end of a family is a number more and renumbers no other op, and at most 60 objects of the library
+#     read the numbers, the family or the functions made of it.
 set -eu
 ninja=$1 cmake=$2 cc=$3 root=$4 build=$5
 shift 5
@@ -35,6 +37,21 @@ for file in pointwise derivatives; do
     ! cmp -s "$work/ir/ops/$file.def" "$root/ir/ops/$file.def" || fail "the edits of $file.def found no row: adapt them"
 done
 [ "$(diff "$rows" "$root/ir/ops/pointwise.def" | grep -c '^<')" = 3 ] || fail "three edits of pointwise.def were meant"
+
+sed '$ a OP(nobodys_op, "nobodys_op(Tensor self) -> Tensor", "", pointwise(unary, exp), unary)' \
+    "$root/ir/ops/pointwise.def" >"$rows.more"
+mkdir "$work/more"
+cp -R "$root/ir" "$work/more/ir"
+mv "$rows.more" "$work/more/ir/ops/pointwise.def"
+"$cmake" -DROOT="$work/more" -DOUTPUT="$work/more_ids" -P "$root/ir/op_ids.cmake"
+diff "$build/generated/ir/op_ids.def" "$work/more_ids" >"$work/ids" && fail "a new row has no number"
+[ "$(grep -c '^[<>]' "$work/ids")" = 1 ] || { cat "$work/ids"; fail "a row at the end of its family renumbers others"; }
+awk '/^[^ ].*: #deps/ { object = $1; live = !/STALE/ && object !~ /^(tests|samples)\/|\/(sinter|gen_ops)\.dir\// }
+     /^ / && live && /(op_ids|ops\/pointwise)\.def$|include\/sinter\/ops\.h$/ { print object }' "$work/deps" |
+    sort -u >"$work/readers"
+n=$(wc -l <"$work/readers")
+[ "$n" -ge 1 ] && [ "$n" -le 60 ] || { cat "$work/readers"; fail "a new op rebuilds $n objects of the library, not 60"; }
+echo "a new op of pointwise.def: $n objects of the library"
 
 untouched() { # FILE COMMAND...: the file is as it was, and not written
     file=$1

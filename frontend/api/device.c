@@ -85,7 +85,7 @@ sn_tensor *sn_to_device(sn_tensor *x, sn_device device) {
     if (tensor_valid(x, "sn_to_device") != ST_OK || check_device(device, "sn_to_device") != ST_OK) return NULL;
     if (query_ask(QUERY_device, x, 0) == device) return x;
     const Arg args[] = {A_VAL(&x->base), A_NONE, A_NONE, A_INT(device), A_NONE, A_BOOL(false), A_NONE};
-    return ops_call1(OP__to_copy, FORM_functional, args, true, NULL);
+    return ops_call1(OP_ID(_to_copy), FORM_functional, args, true, NULL);
 }
 
 sn_status sn_run_on_cpu(sn_frame *f) {

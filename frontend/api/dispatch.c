@@ -19,20 +19,22 @@ struct sn_op {
     OpForm form;
 };
 
-static sn_op handles[OP_COUNT][FORM_COUNT];
+static sn_op handles[OP_IDS][FORM_COUNT];
 enum { MAX_HANDLES = 4096 };
 static sn_op user_handles[MAX_HANDLES]; /* written when registered */
 
 static void fill_handles(void) {
-    for (int op = 0; op < OP_COUNT; op++)
-        for (int form = 0; form < FORM_COUNT; form++) handles[op][form] = (sn_op){op_row((OpId)op), (OpForm)form};
+    for (int i = 0; i < op_row_count(); i++) {
+        const OpRow *const row = op_row_at(i);
+        for (int form = 0; form < FORM_COUNT; form++) handles[row->id][form] = (sn_op){row, (OpForm)form};
+    }
 }
 
 static const sn_op *op_handle(const OpRow *row, OpForm form) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fill_handles);
-    if (row->id < OP_COUNT) return &handles[row->id][form];
-    sn_op *const op = &user_handles[row->id - OP_COUNT];
+    if (!op_is_made(row)) return &handles[row->id][form];
+    sn_op *const op = &user_handles[row->id - OP_IDS];
     if (!op->row) *op = (sn_op){row, form};
     return op;
 }
@@ -94,7 +96,7 @@ static void list_row(Text *text, const OpRow *row, bool first) {
 const char *sn_op_list(void) {
     Text text = {0};
     text_puts(&text, "[");
-    for (int i = 0; i < OP_COUNT; i++) list_row(&text, op_row((OpId)i), i == 0);
+    for (int i = 0; i < op_row_count(); i++) list_row(&text, op_row_at(i), i == 0);
     for (int i = 0; custom_op_at(i); i++)
         if (!custom_op_at(i)->withdrawn) list_row(&text, &custom_op_at(i)->row, false);
     text_puts(&text, "\n]\n");

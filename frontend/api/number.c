@@ -1,6 +1,7 @@
 /* number.c: numbers of tensors: sn_sym_* (sinter/compile.h), and the rows of KIND_number, which boxed calls reach:
  * number_<body> answers from metadata, or waits for the value. */
 #include "frontend/api/number.h"
+#include "ir/op_ids.h"
 
 #include <sinter/compile.h>
 #include <sinter/inspect.h>
@@ -139,7 +140,7 @@ static Status number_item(const OpRow *row, const Arg *args, sn_value *out) {
 #define NUMBER_number(body)              number_##body
 #define ALIAS(...)
 #define OP(id, schema, doc, kind, ...) [OP_##id] = NUMBER_##kind,
-static NumberFn *const numbers[OP_COUNT] = {
+static NumberFn *const numbers[OP_IDS] = {
 #include "ir/ops.def"
 };
 #undef OP

@@ -6,6 +6,7 @@
 #include <sinter/ops.h>
 
 #include "frontend/api/optim.h"
+#include "ir/op_ids.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
 #include "runtime/autograd/tape.h"

@@ -330,10 +330,10 @@ static Status sparse_other(OpCall *call) { return with_rule(call, no_rule); }
 
 static void register_at(Key key) {
     dispatch_fallback(key, sparse_other);
-    dispatch_register(op_row(OP_mm), key, sparse_mm);
-    dispatch_register(op_row(OP_mv), key, sparse_mv);
-    dispatch_register(op_row(OP_addmm), key, sparse_addmm);
-    dispatch_register(op_row(OP_add_Tensor), key, sparse_add);
+    dispatch_register(OP_ROW(mm), key, sparse_mm);
+    dispatch_register(OP_ROW(mv), key, sparse_mv);
+    dispatch_register(OP_ROW(addmm), key, sparse_addmm);
+    dispatch_register(OP_ROW(add_Tensor), key, sparse_add);
 }
 
 static void start_all(void) {

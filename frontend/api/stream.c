@@ -160,7 +160,7 @@ sn_tensor *sn_to_device_async(sn_tensor *x, sn_device device) {
     if (tensor_valid(x, "sn_to_device_async") != ST_OK || !row_for(device, "sn_to_device_async")) return NULL;
     if (query_ask(QUERY_device, x, 0) == device) return x;
     const Arg args[] = {A_VAL(&x->base), A_NONE, A_NONE, A_INT(device), A_NONE, A_BOOL(true), A_NONE};
-    return ops_call1(OP__to_copy, FORM_functional, args, true, NULL);
+    return ops_call1(OP_ID(_to_copy), FORM_functional, args, true, NULL);
 }
 
 sn_status sn_record_stream(sn_tensor *x, sn_stream *stream) {

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "frontend/cases/cases.h"
+#include "ir/op_ids.h"
 #include "runtime/base/error.h"
 #include "runtime/core/tensor.h"
 

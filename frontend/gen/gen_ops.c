@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "ir/schema.h"
+#include "ir/op_ids.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
@@ -264,8 +265,8 @@ static void call_print(Text *text, const OpRow *row, Style style, const char *id
     }
 }
 
-static const char *op_ids[OP_COUNT] = {
-#define ID(id) [OP_##id] = #id,
+static const char *op_ids[OP_IDS] = {
+#define ID(id, _) [OP_##id] = #id,
 #include "ir/op_ids.def"
 #undef ID
 };
@@ -307,7 +308,7 @@ static const char header_head[] =
     "NULL on error. */\n"
     "#ifndef SINTER_OPS_H\n#define SINTER_OPS_H\n#include <sinter/tensor.h>\nSN_BEGIN\n";
 static const char source_head[] = "/* ops_api.c: generated from ir/ops.def: the functions of sinter/ops.h. */\n"
-                                  "#include \"frontend/api/ops_call.h\"\n\n";
+                                  "#include \"frontend/api/ops_call.h\"\n#include \"ir/op_ids.h\"\n\n";
 
 static bool holds_already(const char *path, const Text *text) {
     FILE *const file = fopen(path, "r");
@@ -332,9 +333,9 @@ int main(int argc, char **argv) {
     const bool source = output == OUTPUT_source;
     Text text = {0};
     text_puts(&text, source ? source_head : header_head);
-    for (int i = 0; i < OP_COUNT; i++) {
-        const OpRow *row = op_row((OpId)i);
-        if (!row->name) return fprintf(stderr, "gen_ops: row %s: %s\n", op_ids[i], error_slot()->message), 1;
+    for (int i = 0; i < op_row_count(); i++) {
+        const OpRow *row = op_row_at(i);
+        if (!row->name) return fprintf(stderr, "gen_ops: row %s: %s\n", op_ids[row->id], error_slot()->message), 1;
         row_print(&text, row, output);
     }
     if (!source) text_puts(&text, "SN_END\n#endif\n");

@@ -122,7 +122,7 @@ int command_doctor(const Command *self, int argc, char **argv) {
     fact(&report, "isa in use", isa_name(isa_used()));
     fact_int(&report, "cores", sysconf(_SC_NPROCESSORS_ONLN));
     fact_int(&report, "page bytes", sysconf(_SC_PAGESIZE));
-    fact_int(&report, "ops", OP_COUNT);
+    fact_int(&report, "ops", op_row_count());
     llvm_facts(&report);
     cuda_facts_all(&report);
     nvrtc_facts(&report);

@@ -93,8 +93,8 @@ int edges_unlike(const EdgeTable *table, const char *op, bool subset, FILE *to) 
 int edges_left_out(const EdgeTable *table, bool (*replayed)(const void *context, const char *op), const void *context,
                    FILE *to) {
     int n = 0;
-    for (OpId id = 0; id < OP_COUNT; id++) {
-        const char *const op = op_row(id)->name;
+    for (int id = 0; id < op_row_count(); id++) {
+        const char *const op = op_row_at(id)->name;
         const bool absent = line_of(table, op, "absent") != NULL;
         if (absent != replayed(context, op)) continue;
         fprintf(to, "%s has %s\n", op, absent ? "recorded calls, and a line that it is absent" : "no recorded call");

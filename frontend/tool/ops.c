@@ -110,16 +110,16 @@ static bool is_named(const OpRow *row, const char *name) {
 static void text_autocast(Text *text) {
     for (CastPolicy policy = CAST_lower; policy <= CAST_promote; policy++) {
         text_printf(text, "%s\n", cast_policy_name(policy));
-        for (int id = 0; id < OP_COUNT; id++) {
-            const OpRow *const row = op_row((OpId)id);
+        for (int id = 0; id < op_row_count(); id++) {
+            const OpRow *const row = op_row_at(id);
             if (row->autocast != policy) continue;
             const bool same = row->autocast_list == policy;
             text_printf(text, same ? "    %s\n" : "  * %-36s %s\n", row->name, cast_policy_name(row->autocast_list));
         }
     }
     text_puts(text, "none: all others, of which PyTorch's list for the CPU has\n");
-    for (int id = 0; id < OP_COUNT; id++) {
-        const OpRow *const row = op_row((OpId)id);
+    for (int id = 0; id < op_row_count(); id++) {
+        const OpRow *const row = op_row_at(id);
         if (row->autocast == CAST_none && row->autocast_list != CAST_none)
             text_printf(text, "  * %-36s %s\n", row->name, cast_policy_name(row->autocast_list));
     }
@@ -127,8 +127,8 @@ static void text_autocast(Text *text) {
 
 static void json_autocast(Text *text) {
     bool first = true;
-    for (int id = 0; id < OP_COUNT; id++) {
-        const OpRow *const row = op_row((OpId)id);
+    for (int id = 0; id < op_row_count(); id++) {
+        const OpRow *const row = op_row_at(id);
         if (row->autocast == CAST_none && row->autocast_list == CAST_none) continue;
         text_printf(text, "%s{\"name\": \"%s\", \"autocast\": \"%s\", \"autocast_cpu_list\": \"%s\"}",
                     first ? "[" : ",\n ", row->name, cast_policy_name(row->autocast),
@@ -154,8 +154,8 @@ static int print_decompositions(bool json) {
     if (json) printf("[");
     for (int k = 0, n = 0; k < COUNT_OF(split); k++) {
         if (!json) printf("%s\n", says[k]);
-        for (int id = 0; id < OP_COUNT; id++) {
-            const OpRow *const row = op_row((OpId)id);
+        for (int id = 0; id < op_row_count(); id++) {
+            const OpRow *const row = op_row_at(id);
             if (row->kind != split[k] || row->alias_of || row->flags & OPF_internal) continue;
             printf(json ? "%s{\"name\": \"%s\", \"kind\": \"%s\", \"rule\": \"%s\"}" : "%s    %-52s %s%s\n",
                    json && n ? ",\n " : "", row->name, json ? op_kind_name(row->kind) : row->body,
@@ -198,8 +198,8 @@ static int print_rows(const char *name, bool json) {
     Text text = {0};
     int shown = 0;
     if (json) text_puts(&text, "[");
-    for (int id = 0; id < OP_COUNT; id++) {
-        const OpRow *const row = op_row((OpId)id);
+    for (int id = 0; id < op_row_count(); id++) {
+        const OpRow *const row = op_row_at(id);
         if (!is_named(row, name)) continue;
         if (json) text_puts(&text, shown ? ",\n " : "");
         (json ? json_row : text_row)(&text, row);

@@ -26,8 +26,8 @@ static bool is_core(const OpRow *row) {
 
 /* Rows whose flag `core` disagrees with the list; of an alias the row that does the work has the flag. */
 static void list_misflagged(Text *text, bool json, int *n) {
-    for (int id = 0; id < OP_COUNT; id++) {
-        const OpRow *const row = op_row((OpId)id);
+    for (int id = 0; id < op_row_count(); id++) {
+        const OpRow *const row = op_row_at(id);
         if (row->alias_of || is_core(row) == ((row->flags & OPF_core) != 0)) continue;
         text_printf(text, json ? "%s\"%s\"" : "%s%s", *n ? ", " : "", row->name);
         ++*n;

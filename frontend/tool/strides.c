@@ -22,8 +22,8 @@ static const OpRow *find_view(const char *name, size_t n) {
     char full[128];
     snprintf(full, sizeof full, "aten::%.*s", (int)n, name);
     const OpRow *row = op_find(full, strlen(full), &form);
-    for (int id = 0; !row && id < OP_COUNT; id++)
-        if (is_base(op_row((OpId)id), name, n)) row = op_row((OpId)id);
+    for (int id = 0; !row && id < op_row_count(); id++)
+        if (is_base(op_row_at(id), name, n)) row = op_row_at(id);
     if (!row)
         error_raise(ST_ARGUMENT, "'%.*s' is no op", (int)n, name);
     else if (row->kind != KIND_view || row->returns_list || form != FORM_functional)

@@ -1,6 +1,7 @@
 /* decomp_bag.c: what surrounds the kernel of _embedding_bag: its composites and its gradients. Each index' gradient is
  * that of its bag; they are added up by row as those of embedding. */
 #include "ir/schema.h"
+#include "ir/op_ids.h"
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_embedding_bag, decomp_embedding_bag_padding_idx, decomp_embedding_bag_backward;

@@ -2,6 +2,7 @@
  * them: moments_over all dims but the channels', or over (channel in group, position). Where running statistics follow
  * the batch's, the composites write them as ops of their own. */
 #include "passes/rules/decomp.h"
+#include "ir/op_ids.h"
 
 DecompFn decomp_native_batch_norm, decomp_native_batch_norm_functional, decomp_batch_norm_with_update;
 DecompFn decomp_batch_norm, decomp_instance_norm, decomp_group_norm;

@@ -1,5 +1,6 @@
 /* decomp_compose.c: ops that are others put together. */
 #include "ir/schema.h"
+#include "ir/op_ids.h"
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_roll, decomp_tile, decomp_rot90, decomp_diag_embed, decomp_count_nonzero, decomp_nansum, decomp_aminmax;

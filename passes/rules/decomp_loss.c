@@ -1,6 +1,7 @@
 /* decomp_loss.c: losses. nll_loss reads self[i, target[i]] by gather, whose index is checked;
  * ignored targets read class 0 and count 0. Sums are over rows in order L. */
 #include "ir/schema.h"
+#include "ir/op_ids.h"
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_nll_loss_forward, decomp_nll_loss_backward, decomp_nll_loss, decomp_cross_entropy, decomp_mse_loss;

@@ -1,5 +1,6 @@
 /* decomp_misc.c: composites of arithmetic and reductions. */
 #include "passes/rules/decomp.h"
+#include "ir/op_ids.h"
 
 DecompFn decomp_square, decomp_max, decomp_min, decomp_max_dim, decomp_min_dim, decomp_var_default, decomp_var_dim,
     decomp_std_default, decomp_std_dim, decomp_var_mean, decomp_var_mean_default, decomp_var_mean_dim, decomp_logsumexp,

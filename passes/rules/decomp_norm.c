@@ -5,6 +5,7 @@
 #include <float.h>
 
 #include "passes/rules/decomp.h"
+#include "ir/op_ids.h"
 
 DecompFn decomp_fused_rms_norm, decomp_rms_norm;
 DecompFn decomp_softmax, decomp_safe_softmax, decomp_log_softmax, decomp_softmax_backward, decomp_log_softmax_backward;

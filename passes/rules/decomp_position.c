@@ -4,6 +4,7 @@
  *
  *     x[:, i, j]  with x [a, b, c]  reads  x viewed [a, b * c]  at  i * c + j  of dim 1 */
 #include "passes/rules/decomp.h"
+#include "ir/op_ids.h"
 
 typedef struct Merged {
     Val *self;   /* [before..., merged dims, after...] */

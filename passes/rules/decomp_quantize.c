@@ -2,6 +2,7 @@
  * 0-dim tensors, or tensors that broadcast along a dim. The arithmetic
  * is PyTorch's, in f32 (f64 of f64), where the ints in between are exact. */
 #include "passes/rules/decomp.h"
+#include "ir/op_ids.h"
 
 DecompFn decomp_fake_quantize, decomp_fake_quantize_qparams, decomp_fake_quantize_channel, decomp_fake_quantize_mask,
     decomp_fake_quantize_enabled, decomp_fake_quantize_channel_mask, decomp_quantize, decomp_quantize_qparams,

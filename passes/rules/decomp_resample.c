@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "passes/rules/decomp.h"
+#include "ir/op_ids.h"
 #include "passes/rules/deriv.h"
 
 DecompFn decomp_upsample_nearest, decomp_upsample_nearest_backward, decomp_upsample_linear;

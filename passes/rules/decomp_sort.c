@@ -1,5 +1,6 @@
 /* decomp_sort.c: forms of sort; permutations and choices by chance from uniform numbers. */
 #include "passes/rules/decomp.h"
+#include "ir/op_ids.h"
 
 DecompFn decomp_sort, decomp_argsort, decomp_argsort_stable, decomp_msort, decomp_randperm;
 DecompFn decomp_bernoulli, decomp_bernoulli_p, decomp_bernoulli_Tensor;

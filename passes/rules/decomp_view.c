@@ -1,6 +1,7 @@
 /* decomp_view.c: composites that are views, or copies where no view exists; casts that change
  * nothing return their argument itself. */
 #include "passes/rules/decomp.h"
+#include "ir/op_ids.h"
 
 #include "runtime/base/room.h"
 

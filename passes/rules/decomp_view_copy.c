@@ -1,5 +1,6 @@
 /* decomp_view_copy.c: views as copies, row-major. */
 #include "ir/schema.h"
+#include "ir/op_ids.h"
 #include "passes/rules/decomp.h"
 
 #define COPY_OF(view)                                                                                                  \

@@ -1,6 +1,7 @@
 /* decomp_window.c: pads as what lies before, the middle and what lies after, dim by dim; their gradients, dim by dim
  * too, add what lay before to the middle and then what lay after [B2.9]; pools without indices and of one dim. */
 #include "passes/rules/decomp.h"
+#include "ir/op_ids.h"
 
 DecompFn decomp_reflection_pad, decomp_replication_pad, decomp_reflection_pad_backward;
 DecompFn decomp_replication_pad_backward, decomp_max_pool, decomp_max_pool1d, decomp_avg_pool1d;

@@ -1,6 +1,7 @@
 /* deriv_convolution.c: a convolution is linear in input, in weight and in bias, so every derivative is a convolution
  * or a part of its backward. */
 #include "passes/rules/deriv.h"
+#include "ir/op_ids.h"
 
 /* Parts of convolution_backward(grad_output, input, weight) with the geometry of `rest`: stride, padding, dilation,
  * transposed, output_padding, groups. */

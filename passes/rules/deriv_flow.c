@@ -5,6 +5,7 @@
  *
  * Random ops inside have the forward's numbers, so they give what they gave. */
 #include "passes/passes.h"
+#include "ir/op_ids.h"
 #include "runtime/base/error.h"
 
 DerivFn deriv_cond, deriv_scan; /* deriv_table.c has them */

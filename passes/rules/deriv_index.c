@@ -1,6 +1,7 @@
 /* deriv_index.c: derivatives of reads and writes at positions: a read's gradient is added at the
  * positions (in ascending order of position, [semantics B2]), a write's is read from them. */
 #include "passes/rules/deriv.h"
+#include "ir/op_ids.h"
 
 /* (weight, indices, padding_idx, scale_grad_by_freq, sparse) */
 Status deriv_embedding(Deriv *d) {

@@ -1,5 +1,6 @@
 /* deriv_norm.c: derivatives of softmax, layer_norm and losses. */
 #include "ir/schema.h"
+#include "ir/op_ids.h"
 #include "passes/rules/deriv.h"
 
 /* softmax ------------------------------------------------------------------------------------- */

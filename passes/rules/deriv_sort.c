@@ -2,6 +2,7 @@
  * element is made of the products of the others, which are right beside zeros, NaN and what overflows, and may be
  * differentiated again. */
 #include "passes/rules/deriv.h"
+#include "ir/op_ids.h"
 
 static Arg one_dim(const Arg *dim) { return A_INTS(&dim->i, 1); }
 

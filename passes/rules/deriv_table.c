@@ -1,8 +1,9 @@
 /* deriv_table.c: the derivative of each row that ir/ops/derivatives.def lists; aliases never reach the tape (their row
  * does). */
 #include "passes/rules/deriv.h"
+#include "ir/op_ids.h"
 
-static DerivFn *const rules[OP_COUNT] = {
+static DerivFn *const rules[OP_IDS] = {
 #define DERIV(id, rule, saves) [OP_##id] = deriv_##rule,
 #include "ir/ops/derivatives.def"
 #undef DERIV
@@ -11,7 +12,7 @@ static DerivFn *const rules[OP_COUNT] = {
 DerivFn *deriv_made;
 
 DerivFn *deriv_rule(const OpRow *row) {
-    if (row->id >= OP_COUNT) return row->derivative ? deriv_made : NULL;
+    if (op_is_made(row)) return row->derivative ? deriv_made : NULL;
     return rules[row->alias_of ? row->alias_of->id : row->id];
 }
 

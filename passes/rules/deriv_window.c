@@ -1,6 +1,7 @@
 /* deriv_window.c: derivatives of pads, pools and columns. All are linear in what they read, given where they read it:
  * the derivative of a backward is the forward, or a read at the indices that it added at. */
 #include "passes/rules/deriv.h"
+#include "ir/op_ids.h"
 
 typedef struct WindowPair {
     OpId forward, backward;

@@ -1,6 +1,7 @@
 /* rules.c: the tables of bodies and decompositions, pasted from the op table: a row whose rule
  * nobody wrote does not link. */
 #include "passes/passes.h"
+#include "ir/op_ids.h"
 
 #define ALIAS(...)
 #define DECLARE_pointwise(meta, rule)     BodyFn body_##rule;
@@ -25,7 +26,7 @@
 BodyFn body_expression;
 BodyFn *body_rule(const OpRow *row) {
     if (row->expression) return body_expression;
-    static BodyFn *const table[OP_COUNT] = {
+    static BodyFn *const table[OP_IDS] = {
 #include "ir/ops.def"
     };
     return table[row->alias_of ? row->alias_of->id : row->id];
@@ -41,7 +42,7 @@ BodyFn *body_rule(const OpRow *row) {
 #define DECOMP_number(rule)              NULL
 #define OP(id, schema, doc, kind, ...)   [OP_##id] = DECOMP_##kind,
 DecompFn *decomp_rule(const OpRow *row) {
-    static DecompFn *const table[OP_COUNT] = {
+    static DecompFn *const table[OP_IDS] = {
 #include "ir/ops.def"
     };
     return table[row->alias_of ? row->alias_of->id : row->id];

@@ -70,7 +70,7 @@ static sn_tensor *shared_cast(Casting *c, sn_tensor *leaf, DType to) {
     sn_tensor *const kept = autocast_kept(state, leaf, to);
     sn_tensor *const value = kept ? kept : cast_to_keep(state, leaf, to);
     if (kept) state->casts_shared++;
-    const OpRow *const row = op_row(OP__to_copy);
+    const OpRow *const row = OP_ROW(_to_copy);
     if (!value || packers_shared(row, leaf, value) != ST_OK) return NULL;
     if (state->grad_mode != SN_GRAD_ON) return value;
     sn_tensor *use = tensor_view(value, value->base.meta, value->offset);

@@ -17,10 +17,10 @@
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 
-static SavePlan plans[OP_COUNT]; /* what rows save */
+static SavePlan plans[OP_IDS]; /* what rows save */
 
 static const SavePlan *plan_of(const OpRow *row, SavePlan *room) {
-    if (LIKELY(row->id < OP_COUNT)) return &plans[row->id];
+    if (LIKELY(!op_is_made(row))) return &plans[row->id];
     *room = (SavePlan){0};
     saves_parse(row, room);
     return room;
@@ -237,7 +237,7 @@ static bool overwrites(const RowNode *row) {
 }
 
 static Status run_rule(const RowNode *row, Deriv *d) {
-    DerivFn *const rule = deriv_rule(overwrites(row) ? op_row(OP_overwrite) : row->row);
+    DerivFn *const rule = deriv_rule(overwrites(row) ? OP_ROW(overwrite) : row->row);
     if (rule) return rule(d);
     return error_raise(ST_UNSUPPORTED, "%s has no derivative rule", row->row->name);
 }
@@ -580,7 +580,7 @@ Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *
 
 static Status copy_into(sn_tensor *to, sn_tensor *from) {
     sn_tensor *written;
-    return tape_dispatch(op_row(OP_copy), FORM_inplace, (const Arg[]){V(&to->base), V(&from->base), A_BOOL(false)},
+    return tape_dispatch(OP_ROW(copy), FORM_inplace, (const Arg[]){V(&to->base), V(&from->base), A_BOOL(false)},
                          &written);
 }
 
@@ -606,16 +606,16 @@ Status tape_fill(sn_tensor *t, double value) {
     const Arg number = A_FLOAT(value);
     sn_tensor *written;
     if (UNLIKELY(tensor_is_batched(t)))
-        return dispatch(op_row(OP_fill_Scalar), FORM_inplace, (const Arg[]){V(&t->base), number}, NULL, &written);
+        return dispatch(OP_ROW(fill_Scalar), FORM_inplace, (const Arg[]){V(&t->base), number}, NULL, &written);
     sn_tensor *const scalar = tensor_scalar(&number, t->base.meta->dtype);
     return scalar ? copy_into(t, scalar) : error_pending();
 }
 
 void tape_start(void) {
-    for (int op = 0; op < OP_COUNT; op++) {
-        const OpRow *const row = op_row((OpId)op);
-        if (row && !row->alias_of) saves_parse(row, &plans[op]);
-        if (row && row->flags & OPF_resizes) dispatch_register(row, KEY_autograd, kernel_resizes);
+    for (int i = 0; i < op_row_count(); i++) {
+        const OpRow *const row = op_row_at(i);
+        if (!row->alias_of) saves_parse(row, &plans[row->id]);
+        if (row->flags & OPF_resizes) dispatch_register(row, KEY_autograd, kernel_resizes);
     }
     dispatch_fallback(KEY_autograd, tape_kernel);
 }

@@ -111,7 +111,7 @@ static TapeViewOp view_op(const OpCall *call, Arg *room) {
         return (TapeViewOp){.row = call->row, .args = call->args, .no_grad = no_grad};
     memcpy(room, call->args, (size_t)call->row->n_params * sizeof *room);
     room[3] = A_INT(tape_offset(call));
-    return (TapeViewOp){.row = op_row(OP_view_of), .args = room, .no_grad = no_grad};
+    return (TapeViewOp){.row = OP_ROW(view_of), .args = room, .no_grad = no_grad};
 }
 
 /* What an out form writes is no view, also where it shares the argument's storage already. */
@@ -133,7 +133,7 @@ Status tape_view_note(OpCall *call) {
 Status tape_view_alone(sn_tensor *t, bool no_grad) {
     sn_state *const state = state_get();
     const Arg self = A_NONE;
-    const TapeViewOp op = {.row = op_row(OP_alias), .args = &self, .no_grad = no_grad};
+    const TapeViewOp op = {.row = OP_ROW(alias), .args = &self, .no_grad = no_grad};
     TRY(scope_push(state, false));
     sn_tensor *const base = tensor_view(t, t->base.meta, t->offset);
     Status status = base ? ST_OK : error_pending();
@@ -202,14 +202,14 @@ static Status copy_view(sn_tensor *t, sn_tensor **out) {
     sn_tensor *const base = tape_view_base(t);
     const bool row_major = t->base.meta->contiguous; /* else results follow its layout, which a clone keeps */
     if (base && row_major && copies(t->autograd->view)) return copy_steps(t->autograd->view, base, out);
-    return dispatch(op_row(OP_clone), FORM_functional, (const Arg[]){A_VAL(&t->base), A_NONE}, NULL, out);
+    return dispatch(OP_ROW(clone), FORM_functional, (const Arg[]){A_VAL(&t->base), A_NONE}, NULL, out);
 }
 
 Status tape_lay_out(sn_tensor **t, const Meta *meta) {
     if (meta_same_layout(meta, (*t)->base.meta)) return ST_OK;
     const Arg args[] = {A_VAL(&(*t)->base), A_INTS(meta->sizes, meta->rank), A_INTS(meta->strides, meta->rank),
                         A_INT(0)};
-    return tape_dispatch(op_row(OP_as_strided), FORM_functional, args, t);
+    return tape_dispatch(OP_ROW(as_strided), FORM_functional, args, t);
 }
 
 Status tape_view_copy(sn_tensor *t, sn_tensor **out) {

@@ -38,6 +38,7 @@ typedef enum Status {
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define LIKELY(x)       __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)     __builtin_expect(!!(x), 0)
+#define HIDDEN          __attribute__((visibility("hidden"))) /* of extern declarations, which -fvisibility skips */
 #define COLD            __attribute__((noinline, cold))
 #define NOINLINE        __attribute__((noinline))
 /* A static function that costs as much to call as to run, where a compiler would not think so. */

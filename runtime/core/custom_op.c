@@ -24,7 +24,7 @@ static _Atomic int n_ops;
 
 const DynamicOp *custom_op_at(int i) { return i >= 0 && i < atomic_load(&n_ops) ? atomic_load(&ops[i]) : NULL; }
 
-const DynamicOp *op_dynamic(const OpRow *row) { return row->id >= OP_COUNT ? (const DynamicOp *)row : NULL; }
+const DynamicOp *op_dynamic(const OpRow *row) { return op_is_made(row) ? (const DynamicOp *)row : NULL; }
 
 static const OpRow *find_dynamic(const char *name, size_t n) {
     const DynamicOp *op;
@@ -415,7 +415,7 @@ void custom_op_end(OpBatch batch, bool failed) {
 static void publish_op(DynamicOp *op) {
     op->batch = override_batch;
     const int i = atomic_load(&n_ops);
-    op->row.id = (OpId)(OP_COUNT + i);
+    op->row.id = OP_IDS + i;
     register_kernels(op);
     atomic_store(&ops[i], op);
     atomic_store(&n_ops, i + 1);

@@ -1,5 +1,5 @@
 /* custom_op.h: ops registered at run time. They live as long as the process; their rows are KIND_kernel with ids from
- * OP_COUNT up, and their rules are the user's bodies. */
+ * OP_IDS up, and their rules are the user's bodies. */
 #ifndef SINTER_RUNTIME_CUSTOM_OP_H
 #define SINTER_RUNTIME_CUSTOM_OP_H
 #include "ir/expression.h"

@@ -24,7 +24,7 @@ enum { MAX_DYNAMIC = 4096 };
 typedef _Atomic(OpKernel *) Entry;
 
 _Atomic uint32_t dispatch_epoch = 1;
-static Entry table[OP_COUNT][KEY_COUNT];
+static Entry table[OP_IDS][KEY_COUNT];
 static _Atomic(Entry *) dynamic[MAX_DYNAMIC]; /* KEY_COUNT of each row made at run time */
 static Entry fallbacks[KEY_COUNT];
 
@@ -85,8 +85,8 @@ uint64_t key_of_device(Device device) {
 /* the table ----------------------------------------------------------------------------------- */
 
 static Entry *entries_of(const OpRow *row) {
-    if (LIKELY(row->id < OP_COUNT)) return table[row->id];
-    return atomic_load_explicit(&dynamic[row->id - OP_COUNT], memory_order_acquire);
+    if (LIKELY(!op_is_made(row))) return table[row->id];
+    return atomic_load_explicit(&dynamic[row->id - OP_IDS], memory_order_acquire);
 }
 
 static inline OpKernel *entry_at(Entry *entries, Key key) {
@@ -95,10 +95,10 @@ static inline OpKernel *entry_at(Entry *entries, Key key) {
 }
 
 void dispatch_composites(uint64_t keys, OpKernel *kernel) {
-    for (int op = 0; op < OP_COUNT; op++) {
-        const OpRow *const row = op_row((OpId)op);
-        for (int key = 0; key < KEY_COUNT && row && row->kind == KIND_composite && !row->alias_of; key++)
-            if (keys >> key & 1) atomic_store(&table[op][key], kernel);
+    for (int i = 0; i < op_row_count(); i++) {
+        const OpRow *const row = op_row_at(i);
+        for (int key = 0; key < KEY_COUNT && row->kind == KIND_composite && !row->alias_of; key++)
+            if (keys >> key & 1) atomic_store(&table[row->id][key], kernel);
     }
 }
 
@@ -128,7 +128,7 @@ void dispatch_register(const OpRow *row, Key key, OpKernel *kernel) {
     Entry *entries = entries_of(row);
     if (!entries) { /* a row made at run time, before anybody can call it */
         if (!kernel || !(entries = mem_zero(KEY_COUNT * sizeof *entries))) return;
-        atomic_store_explicit(&dynamic[row->id - OP_COUNT], entries, memory_order_release);
+        atomic_store_explicit(&dynamic[row->id - OP_IDS], entries, memory_order_release);
     }
     atomic_store(&entries[key], kernel);
     atomic_fetch_add(&dispatch_epoch, 1);
@@ -424,7 +424,7 @@ static Status emit_eagerly(Builder *self, const OpRow *row, const Arg *args, Val
 static Status write_eagerly(Builder *self, Val *to, Val *from) {
     (void)self;
     sn_tensor *written;
-    return dispatch(op_row(OP_copy), FORM_inplace, (const Arg[]){A_VAL(to), A_VAL(from), A_BOOL(0)}, NULL, &written);
+    return dispatch(OP_ROW(copy), FORM_inplace, (const Arg[]){A_VAL(to), A_VAL(from), A_BOOL(0)}, NULL, &written);
 }
 
 Builder *eager_builder(void) {
@@ -470,14 +470,14 @@ static Status check_composite(OpCall *call, const Arg *plain) {
 /* In place: the expansion's result is copied into self. */
 static Status write_composite(OpCall *call) {
     const Arg args[3] = {call->args[0], A_VAL(&call->outs[0]->base), A_BOOL(0)};
-    return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, call->outs);
+    return dispatch(OP_ROW(copy), FORM_inplace, args, NULL, call->outs);
 }
 
 /* Out: into the given tensors, resized where needed. */
 static Status write_outs(OpCall *call) {
     for (int i = 0; i < call->row->n_out; i++) {
         const Arg args[2] = {A_VAL(&call->outs[i]->base), A_NONE};
-        TRY(dispatch(op_row(OP_clone), FORM_out, args, &call->out_args[i], &call->outs[i]));
+        TRY(dispatch(OP_ROW(clone), FORM_out, args, &call->out_args[i], &call->outs[i]));
     }
     return ST_OK;
 }

@@ -70,8 +70,9 @@ static const DeviceRow cpu_row = {.memory = {.device = DEV_cpu,
 void cpu_start(void) {
     device_register(&cpu_row);
     dispatch_fallback(KEY_cpu, eager_kernel);
-    for (int op = 0; op < OP_COUNT; op++) { /* results of unknown sizes or in self's place: no program, the kernel */
-        const OpRow *const row = op_row((OpId)op);
+    for (int op = 0; op < op_row_count();
+         op++) { /* results of unknown sizes or in self's place: no program, the kernel */
+        const OpRow *const row = op_row_at(op);
         if (row->flags & OPF_host && row->kind == KIND_kernel && !row->alias_of)
             dispatch_register(row, KEY_cpu, cpu_kernel(row));
     }

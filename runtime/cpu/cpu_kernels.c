@@ -2,6 +2,7 @@
  * does not link. Outputs exist and are written whole through their strides; arguments are normalised, ready and on the
  * CPU. */
 #include "runtime/cpu/cpu_device.h"
+#include "ir/op_ids.h"
 
 #define DECLARE_kernel(meta, body) OpKernel cpu_##body;
 #define DECLARE_pointwise(meta, body)
@@ -23,10 +24,10 @@
 #define CPU_composite(meta, body)      NULL
 #define CPU_number(body)               NULL
 #define OP(id, schema, doc, kind, ...) [OP_##id] = CPU_##kind,
-static OpKernel *const kernels[OP_COUNT] = {
+static OpKernel *const kernels[OP_IDS] = {
 #include "ir/ops.def"
 };
 #undef OP
 #undef ALIAS
 
-OpKernel *cpu_kernel(const OpRow *row) { return row->id < OP_COUNT ? kernels[row->id] : NULL; }
+OpKernel *cpu_kernel(const OpRow *row) { return !op_is_made(row) ? kernels[row->id] : NULL; }

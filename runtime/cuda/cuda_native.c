@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/prelude.h"
+#include "ir/op_ids.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/cuda/cuda_code.h"
@@ -77,9 +78,9 @@ CudaDevice *cuda_hand_device(const OpCall *call) {
 
 /* rows ------------------------------------------------------------------------------------------ */
 
-static OpKernel *const natives[OP_COUNT] = {
+static OpKernel *const natives[OP_IDS] = {
 #define CUDA_NATIVE(op, body) [OP_##op] = cuda_##body,
 #include "runtime/cuda/cuda_native.def"
 };
 
-OpKernel *cuda_native(const OpRow *row) { return row->id < OP_COUNT ? natives[row->id] : NULL; }
+OpKernel *cuda_native(const OpRow *row) { return !op_is_made(row) ? natives[row->id] : NULL; }

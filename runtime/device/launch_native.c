@@ -75,7 +75,7 @@ static Status take_result(sn_tensor *made, sn_tensor *out) {
     const Arg copy[] = {A_VAL(&out->base), A_VAL(&made->base), A_BOOL(false)};
     const uint32_t version = tensor_version(out);
     sn_tensor *written;
-    const Status status = dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written);
+    const Status status = dispatch(OP_ROW(copy), FORM_inplace, copy, NULL, &written);
     if (out->storage) atomic_store(&out->storage->version, version);
     return status;
 }
@@ -145,8 +145,7 @@ static Status copy_between(Launch *launch, const Step *step) {
                            (size_t)meta_bytes(to->base.meta));
     const Arg args[] = {A_VAL(&to->base), A_VAL(&from->base), A_BOOL(false)};
     const Key key = device_row(device_is_host(there) ? step->device : there)->key;
-    OpCall call = {
-        .row = op_row(OP_copy), .form = FORM_inplace, .args = args, .outs = &written, .n_outs = 1, .key = key};
+    OpCall call = {.row = OP_ROW(copy), .form = FORM_inplace, .args = args, .outs = &written, .n_outs = 1, .key = key};
     return dispatch_entry(call.row, key)(&call);
 }
 

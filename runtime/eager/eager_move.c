@@ -24,7 +24,7 @@ static Status copy_on_host(sn_tensor *to, sn_tensor *from) {
     const Arg args[] = {A_VAL(&to->base), A_VAL(&from->base), A_BOOL(false)};
     sn_tensor *outs[MAX_OUTS];
     const Key key = device_row(DEV_host)->key;
-    OpCall call = {.row = op_row(OP_copy), .form = FORM_inplace, .args = args, .outs = outs, .n_outs = 1, .key = key};
+    OpCall call = {.row = OP_ROW(copy), .form = FORM_inplace, .args = args, .outs = outs, .n_outs = 1, .key = key};
     return dispatch_entry(call.row, key)(&call);
 }
 
@@ -116,8 +116,8 @@ static OpKernel *kernel_of(const OpRow *row) {
 }
 
 void eager_serve(Key key) {
-    for (int op = 0; op < OP_COUNT; op++) {
-        const OpRow *const row = op_row((OpId)op);
+    for (int op = 0; op < op_row_count(); op++) {
+        const OpRow *const row = op_row_at(op);
         OpKernel *const kernel = row->alias_of ? NULL : kernel_of(row);
         if (kernel) dispatch_register(row, key, kernel);
     }

@@ -32,7 +32,7 @@ static sn_tensor *copy_of(sn_tensor *t, Key key) {
     const Meta *const plain = meta_intern_contiguous(meta->dtype, meta->device, meta->sizes, meta->rank);
     sn_tensor *const copy = plain ? tensor_new(plain) : NULL;
     if (!copy) return NULL;
-    const OpRow *const row = op_row(OP_copy);
+    const OpRow *const row = OP_ROW(copy);
     const Arg args[] = {A_VAL(&copy->base), A_VAL(&t->base), A_BOOL(0)};
     sn_tensor *outs[MAX_OUTS];
     OpCall call = {.row = row, .form = FORM_inplace, .args = args, .outs = outs, .n_outs = 1, .key = key};
@@ -78,7 +78,7 @@ Status eager_resize(sn_tensor *out, const Meta *meta) {
 }
 
 static sn_tensor *clone_of(sn_tensor *self, Key key) {
-    const OpRow *const row = op_row(OP_clone);
+    const OpRow *const row = OP_ROW(clone);
     const Arg args[] = {A_VAL(&self->base), A_NONE};
     sn_tensor *outs[MAX_OUTS];
     OpCall call = {.row = row, .args = args, .outs = outs, .n_outs = 1, .key = key};

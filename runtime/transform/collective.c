@@ -67,15 +67,15 @@ static Status in_place(OpId op, sn_tensor *t, Arg with, Arg more) {
 static sn_tensor *sum_of(sn_tensor *const *shares, int n, bool mean) {
     sn_tensor *const sum = tape_clone(shares[0], NULL);
     for (int k = 1; sum && k < n; k++)
-        if (in_place(OP_add_Tensor, sum, V(&shares[k]->base), A_INT(1)) != ST_OK) return NULL;
-    if (sum && mean && in_place(OP_div_Tensor, sum, A_INT(n), A_NONE) != ST_OK) return NULL;
+        if (in_place(OP_ID(add_Tensor), sum, V(&shares[k]->base), A_INT(1)) != ST_OK) return NULL;
+    if (sum && mean && in_place(OP_ID(div_Tensor), sum, A_INT(n), A_NONE) != ST_OK) return NULL;
     return sum;
 }
 
 static sn_tensor *share_rows(sn_tensor *t, int64_t first, int64_t n) {
     const Arg args[] = {V(&t->base), A_INT(0), A_INT(first), A_INT(first + n), A_INT(1)};
     sn_tensor *rows = NULL;
-    return tape_dispatch(op_row(OP_slice_Tensor), FORM_functional, args, &rows) == ST_OK ? rows : NULL;
+    return tape_dispatch(OP_ROW(slice_Tensor), FORM_functional, args, &rows) == ST_OK ? rows : NULL;
 }
 
 static sn_tensor *part_of_sum(const RankMeeting *m, sn_tensor **shares, bool mean) {
@@ -91,7 +91,7 @@ static sn_tensor *all_rows(const RankMeeting *m, sn_tensor *const *shares) {
     for (int k = 0; vals && k < m->n_ranks; k++) vals[k] = &shares[k]->base;
     const Arg args[] = {A_VALS(vals, m->n_ranks), A_INT(0)};
     sn_tensor *all = NULL;
-    return vals && tape_dispatch(op_row(OP_cat), FORM_functional, args, &all) == ST_OK ? all : NULL;
+    return vals && tape_dispatch(OP_ROW(cat), FORM_functional, args, &all) == ST_OK ? all : NULL;
 }
 
 static Status each_tensor(const RankMeeting *m, CollectiveKind kind) {

@@ -64,7 +64,7 @@ static Status set_gradient(sn_tensor *leaf, sn_tensor *grad) {
     sn_tensor *const there = tape_grad(leaf), *written;
     if (!there || tape_tracks(there)) return tape_grad_set(leaf, grad);
     const Arg args[] = {V(&there->base), V(&grad->base), A_BOOL(false)};
-    return tape_dispatch(op_row(OP_copy), FORM_inplace, args, &written);
+    return tape_dispatch(OP_ROW(copy), FORM_inplace, args, &written);
 }
 
 static Status reduce_bucket(sn_data_parallel *dp) {

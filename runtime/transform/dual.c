@@ -126,7 +126,7 @@ static Status copy_outside(const Level *level, sn_tensor *to, sn_tensor *from) {
     TRY(scope_push(state, false));
     level_leave(state, level);
     const Arg args[] = {A_VAL(&to->base), A_VAL(&from->base), A_BOOL(0)};
-    const Status status = dispatch(op_row(OP_copy), FORM_inplace, args, NULL, &written);
+    const Status status = dispatch(OP_ROW(copy), FORM_inplace, args, NULL, &written);
     scope_pop(state);
     return status;
 }
@@ -142,7 +142,7 @@ static Status zero_tangent(const Level *level, sn_tensor *t) {
     TRY(scope_push(state, false));
     level_leave(state, level);
     const Arg args[] = {A_VAL(&tangent->base), A_FLOAT(0)};
-    const Status status = dispatch(op_row(OP_fill_Scalar), FORM_inplace, args, NULL, &written);
+    const Status status = dispatch(OP_ROW(fill_Scalar), FORM_inplace, args, NULL, &written);
     scope_pop(state);
     return status;
 }

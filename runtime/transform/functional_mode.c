@@ -97,8 +97,7 @@ static Status run_functional(const OpCall *call, sn_tensor **outs, int *n_outs) 
 /* Memory takes a value: below every mode. */
 static Status memory_take(sn_tensor *to, sn_tensor *value) {
     sn_tensor *written;
-    return tape_dispatch(op_row(OP_copy), FORM_inplace, (const Arg[]){V(&to->base), V(&value->base), A_BOOL(0)},
-                         &written);
+    return tape_dispatch(OP_ROW(copy), FORM_inplace, (const Arg[]){V(&to->base), V(&value->base), A_BOOL(0)}, &written);
 }
 
 /* What a write of value into the view t makes of its base. */
@@ -106,7 +105,7 @@ static Status scatter(sn_tensor *base, const sn_tensor *t, sn_tensor *value, sn_
     const Meta *const meta = t->base.meta;
     const Arg args[] = {V(&base->base), V(&value->base), A_INTS(meta->sizes, meta->rank),
                         A_INTS(meta->strides, meta->rank), A_INT(t->offset - base->offset)};
-    return dispatch(op_row(OP_view_scatter), FORM_functional, args, NULL, out);
+    return dispatch(OP_ROW(view_scatter), FORM_functional, args, NULL, out);
 }
 
 static Status write(sn_tensor *t, sn_tensor *value) {

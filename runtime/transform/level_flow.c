@@ -18,8 +18,8 @@ static bool flow_draws(const OpCall *call) {
 }
 
 static FlowCall flow_call_of(const OpCall *call) {
-    const bool cond = is_op(call, OP_cond) || is_op(call, OP_cond_backward);
-    return (FlowCall){.op = cond ? "sn_cond" : is_op(call, OP_while_loop) ? "sn_while_loop" : "sn_scan"};
+    const bool cond = is_op(call, OP_ID(cond)) || is_op(call, OP_ID(cond_backward));
+    return (FlowCall){.op = cond ? "sn_cond" : is_op(call, OP_ID(while_loop)) ? "sn_while_loop" : "sn_scan"};
 }
 
 /* examples ------------------------------------------------------------------------------------ */
@@ -38,7 +38,7 @@ static Val *alone(const Level *one, Val *val) {
 }
 
 static OpKernel *kernel_of(const OpCall *call) {
-    return is_op(call, OP_cond) ? flow_cond_op : is_op(call, OP_scan) ? flow_scan_op : flow_while_op;
+    return is_op(call, OP_ID(cond)) ? flow_cond_op : is_op(call, OP_ID(scan)) ? flow_scan_op : flow_while_op;
 }
 
 static Status run_alone(const OpCall *call, OneExample *example, sn_tensor **outs, int *n) {
@@ -118,8 +118,8 @@ Status vmap_flow(OpCall *call, const Level *level) {
 
 /* Whether the level itself can say which branch runs. */
 static bool decides(const OpCall *call) {
-    if (is_op(call, OP_scan) || is_op(call, OP_scan_backward)) return true;
-    return !is_op(call, OP_while_loop) && flow_is_known(tensor_of(call->args[0].val));
+    if (is_op(call, OP_ID(scan)) || is_op(call, OP_ID(scan_backward))) return true;
+    return !is_op(call, OP_ID(while_loop)) && flow_is_known(tensor_of(call->args[0].val));
 }
 
 static bool tracks_any(const OpCall *call) {
@@ -143,11 +143,11 @@ static Status run_here(OpCall *call) {
 
 Status grad_flow(OpCall *call) {
     if (!tracks_any(call)) return redispatch(call);
-    if (is_op(call, OP_while_loop))
+    if (is_op(call, OP_ID(while_loop)))
         return error_raise(ST_ARGUMENT,
                            "sn_while_loop: an operand requires gradients, which a loop of unknown length does not "
                            "give: use sn_scan");
-    const bool again = is_op(call, OP_cond_backward) || is_op(call, OP_scan_backward);
+    const bool again = is_op(call, OP_ID(cond_backward)) || is_op(call, OP_ID(scan_backward));
     if (again)
         return error_raise(ST_UNSUPPORTED,
                            "%s: gradients of its gradient, where the predicate differs from example to example",
@@ -158,7 +158,7 @@ Status grad_flow(OpCall *call) {
 /* tangents ------------------------------------------------------------------------------------ */
 
 Status dual_flow(OpCall *call) {
-    if (is_op(call, OP_cond_backward) || is_op(call, OP_scan_backward) || !decides(call))
+    if (is_op(call, OP_ID(cond_backward)) || is_op(call, OP_ID(scan_backward)) || !decides(call))
         return error_raise(ST_UNSUPPORTED, "%s: tangents, where the predicate differs from example to example",
                            flow_call_of(call).op);
     return run_here(call);

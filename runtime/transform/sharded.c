@@ -93,9 +93,9 @@ static sn_tensor *flat_padded(sn_tensor *t, int64_t n) {
     const int64_t sizes[] = {t->base.meta->numel}, pads[] = {0, n - t->base.meta->numel};
     sn_tensor *const dense = tape_clone(t, NULL);
     if (!dense) return NULL;
-    sn_tensor *const flat = flat_op(OP_view, (const Arg[]){V(&dense->base), A_INTS(sizes, 1)});
+    sn_tensor *const flat = flat_op(OP_ID(view), (const Arg[]){V(&dense->base), A_INTS(sizes, 1)});
     if (!flat || !pads[1]) return flat;
-    return flat_op(OP_constant_pad_nd, (const Arg[]){V(&flat->base), A_INTS(pads, 2), A_INT(0)});
+    return flat_op(OP_ID(constant_pad_nd), (const Arg[]){V(&flat->base), A_INTS(pads, 2), A_INT(0)});
 }
 
 static int64_t part_size(const sn_comm *rank, int64_t numel) {
@@ -114,7 +114,7 @@ static Status take_part(sn_sharded *s, sn_tensor *param) {
     sn_tensor *const flat = flat_padded(param, n * rank_count(s->rank));
     if (!flat) return error_pending();
     sn_tensor *const rows =
-        flat_op(OP_slice_Tensor, (const Arg[]){V(&flat->base), A_INT(0), A_INT(first), A_INT(first + n), A_INT(1)});
+        flat_op(OP_ID(slice_Tensor), (const Arg[]){V(&flat->base), A_INT(0), A_INT(first), A_INT(first + n), A_INT(1)});
     sn_tensor *const part = rows ? tape_clone(rows, NULL) : NULL;
     if (!part) return error_pending();
     ShardedParam *const to = &s->params[s->n++];
@@ -187,8 +187,8 @@ static sn_tensor *cast_again(ShardedCall *c, int param, DType dtype) {
     if (*kept && (*kept)->base.meta->dtype == dtype) return *kept;
     const Arg given[] = {V(&c->whole[param]->base), A_INT(dtype)};
     Arg args[MAX_ARGS];
-    if (op_args_normalize(op_row(OP__to_copy), given, COUNT_OF(given), args) != ST_OK) return NULL;
-    sn_tensor *const cast = flat_op(OP__to_copy, args);
+    if (op_args_normalize(OP_ROW(_to_copy), given, COUNT_OF(given), args) != ST_OK) return NULL;
+    sn_tensor *const cast = flat_op(OP_ID(_to_copy), args);
     if (!cast || *kept) return cast;
     tape_own(state_get(), cast);
     return *kept = cast;
@@ -230,7 +230,7 @@ static int param_cast_to(const ShardedCall *c, const sn_tensor *t, const TapeEdg
         node = node->edges[0].target;
         row = node ? tape_node_row(node) : NULL;
     }
-    int i = row == op_row(OP__to_copy) ? 0 : c->of->n;
+    int i = row == OP_ROW(_to_copy) ? 0 : c->of->n;
     while (i < c->of->n && !is_cast_of(c, i, node)) i++;
     return i;
 }

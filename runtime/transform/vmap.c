@@ -25,7 +25,7 @@ static Status write_through(OpCall *call) {
         sn_tensor *const to = call_written(call, i);
         if (call->form == FORM_out) TRY(check_same_sizes(call, to->base.meta, outs[i]->base.meta));
         const Arg args[] = {A_VAL(&to->base), A_VAL(&outs[i]->base), A_BOOL(0)};
-        TRY(dispatch(op_row(OP_copy), FORM_inplace, args, NULL, &call->outs[i]));
+        TRY(dispatch(OP_ROW(copy), FORM_inplace, args, NULL, &call->outs[i]));
     }
     return ST_OK;
 }

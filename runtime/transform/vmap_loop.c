@@ -14,8 +14,8 @@ typedef struct VmapLoop {
 } VmapLoop;
 
 static void say_once(const OpRow *row) {
-    static _Atomic uint8_t said[OP_COUNT];
-    if (row->id < OP_COUNT && atomic_exchange(&said[row->id], 1)) return;
+    static _Atomic uint8_t said[OP_IDS];
+    if (!op_is_made(row) && atomic_exchange(&said[row->id], 1)) return;
     LOG(vmap, WARNING, "sn_vmap: %s has no batching rule: it runs once for each example", row->name);
 }
 

@@ -137,8 +137,8 @@ static Status run_view(Rule *r) {
 
 /* The row of the same reduction that names dims. */
 static const OpRow *row_of_dims(const OpRow *row) {
-    for (int i = 0; i < OP_COUNT; i++) {
-        const OpRow *const other = op_row((OpId)i);
+    for (int i = 0; i < op_row_count(); i++) {
+        const OpRow *const other = op_row_at(i);
         if (other->alias_of || other->kind != row->kind || body_rule(other) != body_rule(row)) continue;
         if (vmap_names_dims(other) && other->meta == row->meta && other->n_out == 1) return other;
     }
@@ -263,14 +263,14 @@ static Status run_product(Rule *r) {
         Val *const x = all_of(r, a), *const y = all_of(r, b);
         Val *plus = self ? addend(r, self, 3, false) : NULL;
         if (plus && plus->meta->rank == 4) plus = merged(plus);
-        return give_product(r, !x || !y ? NULL : product_of(r, OP_bmm, OP_baddbmm, plus, merged(x), merged(y)));
+        return give_product(r, !x || !y ? NULL : product_of(r, OP_ID(bmm), OP_ID(baddbmm), plus, merged(x), merged(y)));
     }
     if (rank != 2) return run_loop(r);
     if (!level_inner(r->level, b) && (!self || (self->meta->rank < 2 && !level_inner(r->level, self))) &&
         level_inner(r->level, a))
-        return give_product(r, product_of(r, OP_mm, OP_addmm, self, merged(all_of(r, a)), b));
+        return give_product(r, product_of(r, OP_ID(mm), OP_ID(addmm), self, merged(all_of(r, a)), b));
     Val *const plus = self ? addend(r, self, 2, true) : NULL;
-    return give_product(r, product_of(r, OP_bmm, OP_baddbmm, plus, all_of(r, a), all_of(r, b)));
+    return give_product(r, product_of(r, OP_ID(bmm), OP_ID(baddbmm), plus, all_of(r, a), all_of(r, b)));
 }
 
 /* the rule of a row --------------------------------------------------------------------------- */

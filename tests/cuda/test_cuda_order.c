@@ -3,7 +3,7 @@
  * chunk or part of a line, merges, NaN and zeros of both signs, other layouts; what failed checks leave alone. */
 #include <stdio.h>
 
-#include "ir/op.h"
+#include "ir/op_ids.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/cuda/cuda_native.h"
 #include "tests/cuda/emulated_control.h"
@@ -40,8 +40,8 @@ static void expect_same(const char *name, sn_tensor *gpu, sn_tensor *cpu) {
 /* rows ----------------------------------------------------------------------------------------- */
 
 START_TEST(every_row_has_a_kernel) {
-    for (int id = 0; id < OP_COUNT; id++) {
-        const OpRow *const row = op_row((OpId)id);
+    for (int id = 0; id < op_row_count(); id++) {
+        const OpRow *const row = op_row_at(id);
         if (row->kind == KIND_kernel && !row->alias_of && !op_is_product(row))
             ck_assert_msg(cuda_native(row) != NULL, "%s has no kernel on cuda", row->name);
     }

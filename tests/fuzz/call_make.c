@@ -290,7 +290,7 @@ static bool has_form(const OpRow *row, OpForm form) {
 
 static void choose_op(WildCall *call, const char *only) {
     do {
-        call->row = op_row((OpId)roll(OP_COUNT));
+        call->row = op_row_at(roll(op_row_count()));
         call->form = (OpForm)roll(FORM_COUNT);
     } while (call->row->flags & OPF_internal || !has_form(call->row, call->form) ||
              (only && strcmp(only, call->row->name) != 0));

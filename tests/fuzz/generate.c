@@ -380,13 +380,13 @@ typedef struct FormRow {
     OpForm form;
 } FormRow;
 
-static FormRow forms[OP_COUNT * FORM_COUNT];
+static FormRow forms[OP_IDS * FORM_COUNT];
 static int n_forms;
 
 static void list_forms(void) {
     if (n_forms) return;
-    for (int i = 0; i < OP_COUNT; i++) {
-        const OpRow *const row = op_row((OpId)i);
+    for (int i = 0; i < op_row_count(); i++) {
+        const OpRow *const row = op_row_at(i);
         if (row->flags & (OPF_internal | OPF_host | OPF_bits)) continue; /* bits: NaNs show theirs */
         forms[n_forms++] = (FormRow){row, FORM_functional};
         if (row->inplace) forms[n_forms++] = (FormRow){row, FORM_inplace};

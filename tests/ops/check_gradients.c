@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
+#include "ir/op_ids.h"
 #include "tests/ops/ops.h"
 
 enum { MOST = 512 };

@@ -1,5 +1,6 @@
 /* samples.c: the table of samples by row, and how a line of them becomes tensors and arguments. */
 #include "tests/ops/samples.h"
+#include "ir/op_ids.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 #undef OP
 
 #define OP(id, schema, doc, kind, samples, ...) [OP_##id] = &samples_##samples,
-static const Samples *const table[OP_COUNT] = {
+static const Samples *const table[OP_IDS] = {
 #include "ir/ops.def"
 };
 #undef OP

@@ -31,6 +31,7 @@
  *
  * tests/unit/test_gradients.c has more cases of the derivative rules. */
 #include "tests/ops/ops.h"
+#include "ir/op_ids.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -162,11 +163,11 @@ static void run_row(const OpRow *row, int what, CaseFn *fn) {
 }
 
 void ops_each(int what, CaseFn *fn) {
-    for (int id = 0; id < OP_COUNT; id++) {
-        const OpRow *const row = op_row((OpId)id);
+    for (int id = 0; id < op_row_count(); id++) {
+        const OpRow *const row = op_row_at(id);
         if (only_row && strcmp(only_row, row->name)) continue;
         const bool native = what & EACH_native && row->kind == KIND_kernel && !row->alias_of;
-        if (id != OP_gradients && (native || what & EACH_host || !(row->flags & OPF_host))) run_row(row, what, fn);
+        if (row->id != OP_gradients && (native || what & EACH_host || !(row->flags & OPF_host))) run_row(row, what, fn);
     }
 }
 
@@ -318,8 +319,8 @@ static bool run_mode(const char *name) {
 }
 
 static bool is_row(const char *name) {
-    for (int id = 0; id < OP_COUNT; id++)
-        if (!strcmp(name, op_row((OpId)id)->name)) return true;
+    for (int id = 0; id < op_row_count(); id++)
+        if (!strcmp(name, op_row_at(id)->name)) return true;
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* conv_eval.c: convolution and the gradients of it by plain loops over doubles: every product that there is, scattered
  * to where it belongs. */
 #include "runtime/base/alloc.h"
+#include "ir/op_ids.h"
 #include "runtime/base/error.h"
 #include "tests/ref/plan_eval.h"
 

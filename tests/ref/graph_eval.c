@@ -1,6 +1,7 @@
 /* graph_eval.c: see graph_eval.h. Values are kept by dense id; arguments are copied with graph
  * values replaced by tensors and expressions by numbers. Nodes of no_grad mode run in it. */
 #include "tests/ref/graph_eval.h"
+#include "ir/op_ids.h"
 
 #include "runtime/base/error.h"
 

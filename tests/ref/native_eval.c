@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
+#include "ir/op_ids.h"
 #include "runtime/base/error.h"
 #include "tests/ref/native_window.h"
 

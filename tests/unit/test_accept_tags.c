@@ -78,9 +78,9 @@ static void same_tags(TagList *list, const OpRow *row, OpForm form) {
 START_TEST(a2_13_tags_are_those_that_pytorch_gives) {
     static TagList list;
     read_tags(&list);
-    for (int id = 0; id < OP_COUNT; id++)
+    for (int id = 0; id < op_row_count(); id++)
         for (OpForm form = FORM_functional; form < FORM_COUNT; form++) {
-            const OpRow *const row = op_row((OpId)id);
+            const OpRow *const row = op_row_at(id);
             const bool exists = form == FORM_functional || (form == FORM_out ? row->out != NULL : row->inplace);
             if (exists && !(row->flags & OPF_internal)) same_tags(&list, row, form);
         }

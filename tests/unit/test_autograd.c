@@ -8,6 +8,7 @@
 #include <sinter/memory.h>
 
 #include "runtime/autograd/custom_function.h"
+#include "ir/op_ids.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"

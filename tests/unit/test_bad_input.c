@@ -477,8 +477,8 @@ static sn_value odd_value(const Param *param) {
 
 START_TEST(numbers_for_tensors) {
     const sn_scope scope = sn_scope_begin();
-    for (int id = 0; id < OP_COUNT; id++) {
-        const OpRow *const row = op_row((OpId)id);
+    for (int id = 0; id < op_row_count(); id++) {
+        const OpRow *const row = op_row_at(id);
         sn_value in[MAX_ARGS], out[MAX_LIST];
         for (int i = 0; i < row->n_params; i++) in[i] = odd_value(&row->params[i]);
         int n_out = MAX_LIST;

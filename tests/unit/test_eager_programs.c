@@ -1,6 +1,7 @@
 /* test_eager_programs.c: eager's programs do not grow with the numbers that ops are called with, nor beyond a bound of
  * bytes. Programs are counted, never timed; what they give is what a compiled function gives. */
 #include "runtime/base/alloc.h"
+#include "ir/op_ids.h"
 #include "runtime/base/bail.h"
 #include "runtime/core/state.h"
 #include "runtime/eager/eager.h"

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "ir/loop.h"
-#include "ir/op.h"
+#include "ir/op_ids.h"
 #include "tests/unit/contract.h"
 
 enum { N = 5, RESULTS = 2 * N };

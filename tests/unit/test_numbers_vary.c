@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "ir/builder.h"
+#include "ir/op_ids.h"
 #include "ir/graph.h"
 #include "runtime/base/error.h"
 #include "tests/unit/contract.h"

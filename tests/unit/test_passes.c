@@ -5,6 +5,7 @@
 #include <sinter/autograd.h>
 
 #include "passes/passes.h"
+#include "ir/op_ids.h"
 #include "runtime/base/error.h"
 #include "runtime/device/execute.h"
 #include "tests/ref/graph_eval.h"

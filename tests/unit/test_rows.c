@@ -64,8 +64,8 @@ START_TEST(pytorchs_schemas_keep_every_byte) {
 END_TEST
 
 START_TEST(every_schema_parses_and_marks_what_it_writes) {
-    for (int id = 0; id < OP_COUNT; id++) {
-        const OpRow *const row = op_row((OpId)id);
+    for (int id = 0; id < op_row_count(); id++) {
+        const OpRow *const row = op_row_at(id);
         for (int form = 0; form < FORM_COUNT; form++) {
             const bool exists =
                 form == FORM_functional || (form == FORM_inplace && row->inplace) || (form == FORM_out && row->out);
@@ -136,8 +136,8 @@ static sn_tensor *call_form(const OpRow *row, OpForm form, sn_tensor *first, sn_
 
 START_TEST(every_form_of_a_row_agrees) {
     int checked = 0;
-    for (int id = 0; id < OP_COUNT; id++) {
-        const OpRow *const row = op_row((OpId)id);
+    for (int id = 0; id < op_row_count(); id++) {
+        const OpRow *const row = op_row_at(id);
         if (row->alias_of || row->kind != KIND_pointwise || !row->inplace || !row->out || row->flags & OPF_random ||
             !takes_tensors_only(row))
             continue;

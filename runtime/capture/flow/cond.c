@@ -117,7 +117,7 @@ static Status record_cond(CondRun *run, sn_tensor *pred, FlowRecord *record) {
     const char *const yes = flow_text(&run->branches[1]), *const no = flow_text(&run->branches[0]);
     if (!yes || !no) return ST_MEMORY;
     Arg args[] = {A_VAL(&pred->base), A_NONE, A_INT(run->call->n_in), A_STR(yes), A_STR(no), A_INT(0), A_INT(0)};
-    return flow_record_op(record, op_row(OP_cond), args, 1, bodies, 2);
+    return flow_record_op(record, OP_ROW(cond), args, 1, bodies, 2);
 }
 
 /* Inside of transforms: the taken branch runs itself. */

@@ -200,7 +200,7 @@ static Status enter_gradients(const ScanJoint *s, int64_t round, FlowBack *back,
 
 static Status add_in_place(sn_tensor *to, Arg what) {
     sn_tensor *written;
-    return dispatch(op_row(OP_add_Tensor), FORM_inplace, (const Arg[]){V(&to->base), what, I(1)}, NULL, &written);
+    return dispatch(OP_ROW(add_Tensor), FORM_inplace, (const Arg[]){V(&to->base), what, I(1)}, NULL, &written);
 }
 
 static bool is_scanned(const ScanJoint *s, int i) {
@@ -230,7 +230,7 @@ static Status take_slice(ScanJoint *s, int i, int64_t round, sn_tensor *grad) {
     if (!place) return error_pending();
     if (s->run->sums[result_of(s->run, &s->map, i)]) return add_in_place(tensor_of(place), V(&grad->base));
     const Arg copy[] = {V(place), V(&grad->base), A_BOOL(false)};
-    return dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written);
+    return dispatch(OP_ROW(copy), FORM_inplace, copy, NULL, &written);
 }
 
 /* Each slice comes as a whole tensor of zeros but for itself: a place of another one is added 0 to, which turns -0 into
@@ -358,7 +358,7 @@ static Status run_joint(JointRun *run, bool cond, bool *done) {
 
 Status flow_joint_run(OpCall *op, bool *done) {
     sn_state *const state = state_get();
-    const bool cond = op->row == op_row(OP_cond_backward);
+    const bool cond = op->row == OP_ROW(cond_backward);
     const uint64_t seed = state->seed, sequence = state->sequence;
     JointRun run;
     *done = false;

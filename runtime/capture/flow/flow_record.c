@@ -1,5 +1,6 @@
 /* flow_record.c: control flow as an op of a graph: whether it can be one, its operands, its launch. */
 #include "runtime/autograd/tape.h"
+#include "ir/op_ids.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/capture.h"
@@ -102,7 +103,7 @@ static Status fill(sn_tensor *result, sn_tensor *from) {
     const Arg copy[] = {A_VAL(&result->base), A_VAL(&from->base), A_BOOL(false)};
     const uint32_t version = tensor_version(result);
     sn_tensor *written;
-    TRY(dispatch(op_row(OP_copy), FORM_inplace, copy, NULL, &written));
+    TRY(dispatch(OP_ROW(copy), FORM_inplace, copy, NULL, &written));
     if (result->storage) atomic_store_explicit(&result->storage->version, version, memory_order_relaxed);
     return ST_OK;
 }

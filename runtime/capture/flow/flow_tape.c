@@ -155,8 +155,8 @@ static Status enter_operands(FlowBackward *b) {
 
 /* Its arguments are the forward's, by name, but for the operands. */
 static Status run_again(FlowBackward *b, sn_tensor **outs) {
-    const bool cond = b->op->row == op_row(OP_cond_backward);
-    const OpRow *const row = op_row(cond ? OP_cond : OP_scan);
+    const bool cond = b->op->row == OP_ROW(cond_backward);
+    const OpRow *const row = op_row(cond ? OP_ID(cond) : OP_ID(scan));
     sn_state *const state = state_get();
     const uint64_t seed = state->seed, sequence = state->sequence;
     Arg args[MAX_ARGS];
@@ -274,9 +274,9 @@ static void serve(OpId op, OpKernel *on_key, OpKernel *below_key) {
 }
 
 void flow_start(void) {
-    serve(OP_cond, cond_on_tape, cond_below);
-    serve(OP_while_loop, flow_while_op, flow_while_op);
-    serve(OP_scan, scan_on_tape, scan_below);
-    serve(OP_cond_backward, backward_on_tape, flow_backward_op);
-    serve(OP_scan_backward, backward_on_tape, flow_backward_op);
+    serve(OP_ID(cond), cond_on_tape, cond_below);
+    serve(OP_ID(while_loop), flow_while_op, flow_while_op);
+    serve(OP_ID(scan), scan_on_tape, scan_below);
+    serve(OP_ID(cond_backward), backward_on_tape, flow_backward_op);
+    serve(OP_ID(scan_backward), backward_on_tape, flow_backward_op);
 }

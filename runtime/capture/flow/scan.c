@@ -208,7 +208,7 @@ static Status record_scan(ScanRun *run, FlowRecord *record) {
     Arg args[] = {
         A_NONE,   A_INT(call->n_in), A_INT(scan->n_carry), A_INT(scan->dim), A_BOOL(scan->reverse), A_STR(body),
         A_INT(0), A_INT(0)};
-    return flow_record_op(record, op_row(OP_scan), args, 0, bodies, 1);
+    return flow_record_op(record, OP_ROW(scan), args, 0, bodies, 1);
 }
 
 /* Inside of transforms the body runs itself for each slice, whose number is known. */

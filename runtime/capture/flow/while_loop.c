@@ -194,7 +194,7 @@ static Status record_loop(LoopRun *run, FlowRecord *record) {
     if (!test || !body) return ST_MEMORY;
     Arg args[] = {A_NONE,  A_INT(run->call->n_in), A_INT(run->max_iterations), A_STR(test), A_STR(body), A_INT(0),
                   A_INT(0)};
-    return flow_record_op(record, op_row(OP_while_loop), args, 0, bodies, 2);
+    return flow_record_op(record, OP_ROW(while_loop), args, 0, bodies, 2);
 }
 
 Status flow_while(const FlowCall *call, const FlowBodies *loop, int64_t max_iterations) {

@@ -109,6 +109,6 @@ Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     if (!metas) return ST_MEMORY;
     for (int i = 0; i < n; i++)
         if (!(metas[i] = tape_grad_meta(tensor_of(args[2].vals[i])))) return ST_MEMORY;
-    const OpCall call = {.row = op_row(OP_gradients), .args = args, .outs = outs, .n_outs = n};
+    const OpCall call = {.row = OP_ROW(gradients), .args = args, .outs = outs, .n_outs = n};
     return capture_record(c, &call, args, metas, NULL);
 }

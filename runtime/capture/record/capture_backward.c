@@ -100,7 +100,7 @@ static Status accumulate(sn_tensor *leaf, sn_tensor *grad) {
     const Arg args[] = {A_VAL(&old->base), A_VAL(&grad->base), A_INT(1)};
     sn_tensor *sum;
     __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
-    return dispatch(op_row(OP_add_Tensor), FORM_inplace, args, NULL, &sum);
+    return dispatch(OP_ROW(add_Tensor), FORM_inplace, args, NULL, &sum);
 }
 
 static Status record_run(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) {

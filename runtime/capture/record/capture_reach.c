@@ -57,7 +57,7 @@ static bool reached_args(const Reach *r, const TraceStep *step, uint32_t results
     const OpRow *const row = step->op->row;
     Arg args[MAX_ARGS];
     *reached = 0;
-    if (UNLIKELY(row->id >= OP_COUNT && step->op->form == FORM_functional)) {
+    if (UNLIKELY(op_is_made(row) && step->op->form == FORM_functional)) {
         if (trace_args(r->trace, step->op, args, NULL) != ST_OK) return false;
         return custom_derivative_reaches(row, args, step->needs, results, reached);
     }

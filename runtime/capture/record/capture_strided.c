@@ -81,7 +81,7 @@ static void set_view(const OpCall *call, const Arg *symbolic, const Strided *sel
     view->args[3] = A_INT(number);
     if (!given || view->from_storage) view->symbolic[3] = view->args[3];
     view->call = *call;
-    view->call.row = op_row(OP_view_of);
+    view->call.row = OP_ROW(view_of);
     view->call.args = view->args;
 }
 

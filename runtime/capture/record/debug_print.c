@@ -54,7 +54,7 @@ static sn_tensor *copy_now(sn_tensor *t) {
     const Arg args[] = {A_VAL(&t->base), A_NONE};
     sn_tensor *copy = NULL;
     __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
-    return dispatch(op_row(OP_clone), FORM_functional, args, NULL, &copy) == ST_OK ? copy : NULL;
+    return dispatch(OP_ROW(clone), FORM_functional, args, NULL, &copy) == ST_OK ? copy : NULL;
 }
 
 static Status print_captured(Capture *c, const char *label, sn_tensor *t) {

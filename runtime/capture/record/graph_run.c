@@ -221,7 +221,7 @@ static Status run_all(BoundRun *r, Graph *graph, sn_tensor **outs) {
         sn_tensor *const to = run->values[graph->writes.at[i].input->id];
         sn_tensor *const from = run->values[graph->writes.at[i].value->id], *written;
         const Arg args[] = {A_VAL(&to->base), A_VAL(&from->base), A_BOOL(false)};
-        TRY(dispatch(op_row(OP_copy), FORM_inplace, args, NULL, &written));
+        TRY(dispatch(OP_ROW(copy), FORM_inplace, args, NULL, &written));
     }
     return ST_OK;
 }

@@ -147,7 +147,7 @@ static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
     const Arg args[] = {A_VAL(&copy->base), A_VAL(&grad->base), A_BOOL(false)};
     sn_tensor *out;
     __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
-    return dispatch(op_row(OP_copy), FORM_inplace, args, NULL, &out) == ST_OK ? out : NULL;
+    return dispatch(OP_ROW(copy), FORM_inplace, args, NULL, &out) == ST_OK ? out : NULL;
 }
 
 enum { FEW_TENSORS = 64 };

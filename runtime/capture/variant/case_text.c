@@ -10,7 +10,7 @@
 
 /* Printing ------------------------------------------------------------------------------------ */
 
-static bool is_user_op(const OpRow *row) { return row && row->id >= OP_COUNT; }
+static bool is_user_op(const OpRow *row) { return row && op_is_made(row); }
 
 static const char *plan_unsaved(const Plan *plan) {
     for (int s = 0; s < plan->slots.n; s++)
