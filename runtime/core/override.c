@@ -74,13 +74,12 @@ static bool writes_visible(const OpCall *call) {
 }
 
 static void end_body(const Memory *const *memory) {
-    if ((*memory)->body_end) (*memory)->body_end(*memory);
+    if (*memory && (*memory)->body_end) (*memory)->body_end(*memory);
 }
 
 static Status run_beside(const OpCall *call, sn_frame *frame, sn_body body) {
-    const Memory *const memory = memory_needed(call_device(call));
-    if (!memory) return error_pending();
-    if (memory->body_begin) TRY(memory->body_begin(memory, writes_visible(call)));
+    const Memory *const memory = memory_of_device(call_device(call)); /* a device may have none */
+    if (memory && memory->body_begin) TRY(memory->body_begin(memory, writes_visible(call)));
     __attribute__((cleanup(end_body), unused)) const Memory *const begun = memory;
     return run_at_once(frame, body);
 }
