@@ -8,6 +8,7 @@
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/autograd/custom_function.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/transform/checkpoint.h"
@@ -51,8 +52,8 @@ static Status switch_grad(sn_tensor *t, bool on) {
         return error_raise(ST_UNSUPPORTED,
                            "sn_requires_grad_: gradients of a sparse tensor belong to sn_sparse_values");
     if (state_get()->capture && sn_requires_grad(t) != on) {
-        capture_note_event("sn_requires_grad_ changes a tensor");
-        TRY(tensor_settle("sn_requires_grad_ changes a tensor"));
+        capture_note_event(BREAK_TEXT(requires_grad_changes));
+        TRY(tensor_settle(BREAK_TEXT(requires_grad_changes)));
         if (t->placeholder) TRY(tensor_ready(t, "sn_requires_grad_"));
     }
     return tape_requires_grad(t, on);
@@ -79,7 +80,7 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     if (status == ST_OK) status = tensor_alone(t, "sn_grad_set");
     if (status == ST_OK && grad) status = tensor_alone(grad, "sn_grad_set");
     if (status == ST_OK) status = capture_note_grad(t);
-    if (status == ST_OK) capture_note_event("sn_grad_set in the body");
+    if (status == ST_OK) capture_note_event(BREAK_TEXT(grad_set));
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
 }
 

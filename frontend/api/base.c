@@ -11,6 +11,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/device/alloc_cpu.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/pool.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture_events.h"
@@ -150,7 +151,7 @@ static sn_status set_generator(sn_rng rng, const char *outside, const char *brea
 }
 
 sn_status sn_seed(uint64_t seed) {
-    return set_generator((sn_rng){.seed = seed}, "sn_seed in the body", "sn_seed after random ops");
+    return set_generator((sn_rng){.seed = seed}, BREAK_TEXT(seed_in_body), BREAK_TEXT(seed_after));
 }
 
 sn_rng sn_rng_get(void) {
@@ -161,9 +162,7 @@ sn_rng sn_rng_get(void) {
     return (sn_rng){.seed = state->seed, .sequence = state->sequence};
 }
 
-sn_status sn_rng_set(sn_rng rng) {
-    return set_generator(rng, "sn_rng_set in the body", "sn_rng_set, after random ops, to what none of them had");
-}
+sn_status sn_rng_set(sn_rng rng) { return set_generator(rng, BREAK_TEXT(rng_set_in_body), BREAK_TEXT(rng_set_after)); }
 
 sn_scope sn_rng_fork_begin(void) {
     context_arrive(state_get());

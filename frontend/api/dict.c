@@ -8,6 +8,7 @@
 #include "runtime/base/text.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_events.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/safetensors.h"
 #include "runtime/core/tensor_names.h"
 
@@ -60,7 +61,7 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     if (!d || !name) return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
     TRY(tensor_valid(t, "sn_dict_set"));
     TRY(state_untraced("sn_dict_set"));
-    capture_note_event("a dictionary is changed in the body");
+    capture_note_event(BREAK_TEXT(dict_changed));
     DictEntry *const entry = (DictEntry *)dict_find(d, name);
     TRY(tensor_named(t, name));
     if (!entry) {

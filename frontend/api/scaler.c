@@ -12,6 +12,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/breaks.h"
 
 typedef union Round {
     struct {
@@ -167,7 +168,7 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
     sn_logical_or_(s->found_inf, optim_on_device_of(found, s->found_inf));
     sn_grad_mode_set(before);
     TRY((Status)sn_scope_end(scope));
-    capture_note_event("a scaler unscales in the body");
+    capture_note_event(BREAK_TEXT(scaler_unscales));
     TRY(capture_note_words(o->scaling.words));
     TRY(capture_note_words(s->at.words));
     o->scaling = (Scaling){.scaler = s->number, .unscaled = s->at.round, .empty = !range.most};
@@ -183,7 +184,7 @@ sn_status sn_scaler_unscale(sn_scaler *s, sn_optim *o) {
 sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *o) {
     if (check_scaling(s, o, "sn_scaler_found_inf") != ST_OK) return NULL;
     if (s->options.disabled) return NULL;
-    capture_note_event("a scaler's round is asked for in the body");
+    capture_note_event(BREAK_TEXT(scaler_asked));
     if (is_unscaled(s, o)) return o->found_inf;
     error_raise(ST_STATE, "sn_scaler_found_inf: this optimizer of %s was not unscaled since the last sn_scaler_update",
                 o->maker);
@@ -208,7 +209,7 @@ static Status scaler_step(sn_scaler *s, sn_optim *o) {
                            o->maker);
     if (is_due(s, o)) TRY(unscale(s, o));
     TRY((Status)optim_step(o, o->found_inf));
-    capture_note_event("a scaler steps in the body");
+    capture_note_event(BREAK_TEXT(scaler_steps));
     TRY(capture_note_words(o->scaling.words));
     o->scaling.stepped = s->at.round;
     return ST_OK;
@@ -245,7 +246,7 @@ sn_status sn_scaler_update(sn_scaler *s) {
     sn_grad_mode_set(before);
     const sn_status status = sn_scope_end(scope);
     if (status != SN_OK) return status;
-    capture_note_event("a scaler's round ends in the body");
+    capture_note_event(BREAK_TEXT(scaler_ends));
     const Status noted = capture_note_words(s->at.words);
     if (noted != ST_OK) return (sn_status)noted;
     s->at = (Round){.round = s->at.round + 1};

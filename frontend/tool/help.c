@@ -62,6 +62,7 @@ void help_all(FILE *to) {
     fputc('\n', to);
     for (const Command *c = commands; c->name; c++) fprintf(to, "  %-8s %s\n", c->name, c->doc);
     fputs("\n`sinter help COMMAND` or `sinter COMMAND --help`: its options and an example; `sinter --version`.\n"
+          "`sinter help breaks`: why ops do not run compiled, and what to do; `sinter help SB101`: one reason.\n"
           "A TARGET is a sample's name, a text graph (f.sn, or - for stdin), library.so:symbol or a saved plan.\n"
           "exit codes: 0 done, 1 wrong input or result, 2 wrong usage, 3 file or environment\n",
           to);
@@ -108,6 +109,7 @@ int command_help(const Command *self, int argc, char **argv) {
         if (!(take_flag(&a, "man", &man) || take_name(&a, &name))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (man) return name ? usage_error(self, "the page is of all commands, not of", name) : help_man();
+    if (name && help_breaks(name)) return EXIT_done;
     const Command *const command = name ? command_find(name) : NULL;
     if (name && !command) return unknown_command(name);
     if (command)

@@ -37,6 +37,8 @@ const NoteRow *command_note(const Command *command, const NoteRow *after);
 void help_all(FILE *to);
 void help_command(FILE *to, const Command *command);
 int help_man(void); /* all of it as a manual page */
+/* `sinter help breaks`, or one row by its code: why ops do not run compiled. False: there is no such code. */
+bool help_breaks(const char *code);
 
 /* report.c. All of these print to stderr; those that give an exit code are for `return`. */
 int usage_error(const Command *command, const char *problem, const char *what);

@@ -9,6 +9,7 @@
 #include "runtime/autograd/packer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/hooks.h"
 
 typedef struct CustomNode {
@@ -20,8 +21,6 @@ typedef struct CustomNode {
 } CustomNode;
 
 static CustomNode *custom_of(const TapeNode *node) { return tape_node_extra((TapeNode *)node); }
-/* Why a compiled function's graph ends at a call. */
-#define NODE_OF_ITS_OWN "a function with a backward of its own is a node of the tape, and runs by itself"
 
 static const char *name_of(const sn_custom *fn) { return fn->name ? fn->name : "custom function"; }
 
@@ -124,7 +123,7 @@ static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn
         return error_raise(ST_ARGUMENT, "%s: the list of %d %s is NULL", name_of(fn), out ? n_in : n_out,
                            out ? "inputs" : "outputs");
     for (int i = 0; i < n_in; i++)
-        if (in[i]) TRY(tensor_made_for(in[i], name_of(fn), NODE_OF_ITS_OWN));
+        if (in[i]) TRY(tensor_made_for(in[i], name_of(fn), BREAK_TEXT(own_node)));
     return ST_OK;
 }
 
@@ -148,7 +147,7 @@ static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, 
  * history. */
 static Status separate(const char *name, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) {
-        TRY(tensor_made_for(out[i], name, NODE_OF_ITS_OWN));
+        TRY(tensor_made_for(out[i], name, BREAK_TEXT(own_node)));
         bool shared = false;
         for (int k = 0; k < n_in; k++) shared |= in[k] == out[i];
         for (int k = 0; k < i; k++) shared |= out[k] == out[i];
@@ -191,7 +190,7 @@ static Status settle_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
  * place yet. */
 static Status take_place(TapeNode *node) {
     sn_state *const state = state_get();
-    if (state->capture) TRY(runtime_hooks.capture_end_segment(NODE_OF_ITS_OWN));
+    if (state->capture) TRY(runtime_hooks.capture_end_segment(BREAK_TEXT(own_node)));
     node->sequence = ++state->tape_sequence;
     return ST_OK;
 }

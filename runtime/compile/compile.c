@@ -14,6 +14,7 @@
 #include "runtime/compile/code_cache.h"
 #include "runtime/compile/llvm_module.h"
 #include "runtime/compile/tuning.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/profile.h"
 
 static void arena_bail(void *context) { bail(context, BAIL_memory, "out of memory while compiling"); }
@@ -178,7 +179,7 @@ static void note_alone(const Plan *plan, CompileReport *info) {
     const Step *first;
     info->alone = plan_eager_steps(plan, &first);
     if (!first) return;
-    snprintf(info->alone_why, sizeof info->alone_why, "%s runs by itself: %s", first->row->name, first->why);
+    snprintf(info->alone_why, sizeof info->alone_why, BREAK_TEXT(alone), first->row->name, first->why);
     LOG(compile, INFO, "%s", info->alone_why);
 }
 

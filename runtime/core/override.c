@@ -12,6 +12,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/memory.h"
@@ -255,7 +256,7 @@ Status frame_redispatch(sn_frame *frame) {
 
 Status user_mode_push(Key key, sn_body handler, void *closure) {
     sn_state *const state = state_get();
-    if (key == KEY_mode) TRY(tensor_settle("a user mode begins")); /* what came before it is not its business */
+    if (key == KEY_mode) TRY(tensor_settle(BREAK_TEXT(user_mode_begins))); /* what came before it is not its business */
     UserMode *const mode = mem_alloc(sizeof *mode);
     if (!mode) return ST_MEMORY;
     UserMode **const stack = stack_of(state, key);

@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/ends.h"
 #include "runtime/core/frame.h"
@@ -166,8 +167,7 @@ void scope_keep_generator(sn_state *state) {
 static COLD void restore_generator(sn_state *state) {
     state->scopes[state->n_scopes - 1].ends = true;
     const ScopeFrame scope = state->scopes[state->n_scopes - 1];
-    runtime_hooks.capture_set_generator(scope.seed, scope.sequence, "sn_rng_fork_begin in the body",
-                                        "the end of sn_rng_fork_begin's scope");
+    runtime_hooks.capture_set_generator(scope.seed, scope.sequence, BREAK_TEXT(fork_in_body), BREAK_TEXT(fork_ends));
     state->seed = scope.seed;
     state->sequence = scope.sequence;
 }

@@ -8,6 +8,7 @@
 #include "runtime/core/tensor.h"
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/ends.h"
 #include "runtime/core/hooks.h"
@@ -311,9 +312,7 @@ static Status flush_for(sn_tensor *t, const char *what, const char *why) {
     return status;
 }
 
-Status tensor_ready(sn_tensor *t, const char *what) {
-    return tensor_ready_for(t, what, "a value is needed on the host");
-}
+Status tensor_ready(sn_tensor *t, const char *what) { return tensor_ready_for(t, what, BREAK_TEXT(host_value)); }
 
 Status tensor_ready_for(sn_tensor *t, const char *what, const char *why) {
     TRY(tensor_valid(t, what));
@@ -329,7 +328,7 @@ Status tensor_ready_for(sn_tensor *t, const char *what, const char *why) {
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what, DEVICE_TEXT(t->base.meta->device));
 }
 
-Status tensor_made(sn_tensor *t, const char *what) { return tensor_made_for(t, what, "a value is needed on the host"); }
+Status tensor_made(sn_tensor *t, const char *what) { return tensor_made_for(t, what, BREAK_TEXT(host_value)); }
 
 Status tensor_made_for(sn_tensor *t, const char *what, const char *why) {
     TRY(tensor_valid(t, what));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/core/breaks.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
 
@@ -89,8 +90,7 @@ Device device_register_user(const sn_device_desc *desc) {
                                  .key = KEY_spare + (Key)(device - DEV_spare),
                                  .synchronize = synchronize}};
     user->row.name = device_text(device, &(DeviceText){{0}}); /* a registered one's lives on */
-    snprintf(user->uncompiled, sizeof user->uncompiled, "a tensor on %s, for which there is no code generator",
-             user->row.name);
+    snprintf(user->uncompiled, sizeof user->uncompiled, BREAK_TEXT(device_of_user), user->row.name);
     user->row.uncompiled = user->uncompiled;
     user->batch = custom_op_batch(withdraw_devices);
     device_register(&user->row);

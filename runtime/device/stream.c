@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/tensor.h"
 
@@ -82,7 +83,7 @@ static bool is_felt(const StreamUse *uses) {
 
 static Status before_change(const sn_state *state, const StreamUse *uses) {
     if (!state->capture || !(is_felt(state->streams) || is_felt(uses))) return ST_OK;
-    return runtime_hooks.capture_end_segment("the current stream changes");
+    return runtime_hooks.capture_end_segment(BREAK_TEXT(stream_changes));
 }
 
 static void replace_uses(sn_state *state, StreamUse *uses) {

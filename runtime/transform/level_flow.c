@@ -6,6 +6,7 @@
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/transform/vmap.h"
+#include "runtime/core/breaks.h"
 
 static bool is_op(const OpCall *call, OpId op) { return call->row == op_row(op); }
 
@@ -94,7 +95,7 @@ static Status loop_alone(OpCall *call, const Level *level) {
     FlowRun around = {0};
     int n = 0;
     TRY(state_untraced(flow.op));
-    TRY(flow_pause(&flow, "random numbers differ from example to example", &around));
+    TRY(flow_pause(&flow, BREAK_TEXT(flow_random_differs), &around));
     Val **const parts = mem_zero((size_t)(MAX_LIST * level->size + 1) * sizeof *parts);
     Status status = parts ? run_all_alone(call, level, parts, &n) : ST_MEMORY;
     if (status == ST_OK) status = give_parts(call, level, parts, n);
@@ -134,8 +135,7 @@ static bool tracks_any(const OpCall *call) {
 static Status run_here(OpCall *call) {
     FlowCall flow = flow_call_of(call);
     FlowRun around = {0};
-    if (state_get()->capture && flow_draws(call))
-        TRY(flow_pause(&flow, "random numbers inside of a transform", &around));
+    if (state_get()->capture && flow_draws(call)) TRY(flow_pause(&flow, BREAK_TEXT(flow_random), &around));
     const Status status = kernel_of(call)(call);
     capture_unpause(around.paused);
     return status;

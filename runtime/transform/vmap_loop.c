@@ -1,6 +1,7 @@
 /* vmap_loop.c: an op without a batching rule: example by example, said once. */
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/hooks.h"
 #include "runtime/transform/vmap.h"
 
@@ -72,7 +73,8 @@ static Status run_rounds(VmapLoop *l, bool same, int *n_outs) {
     const uint64_t sequence = state->sequence;
     for (int64_t i = 0; i < l->n; i++) {
         if (i && same && state->sequence != sequence)
-            TRY(runtime_hooks.capture_set_generator(state->seed, sequence, "sn_vmap", "sn_vmap"));
+            TRY(runtime_hooks.capture_set_generator(state->seed, sequence, BREAK_TEXT(vmap_loop),
+                                                    BREAK_TEXT(vmap_loop)));
         TRY(round_of(l, i, n_outs));
     }
     return ST_OK;

@@ -134,11 +134,13 @@ START_TEST(breaks_and_recompiles_say_where_and_why) {
     if (strstr(where, ".c:")) ck_assert_str_eq(where, line); /* libdw is there */
     ck_assert_int_eq(get(row, "count")->i, 4);
     ck_assert(has(json_string(get(row, "reason")), "host"));
+    ck_assert_str_eq(json_string(get(row, "code")), "SB101");
     ck_assert(get(json, "recompiles")->n >= 1);
     ck_assert_str_eq(json_string(&get(json, "recompiles")->items[0]), "argument 0: f32[4], now f32[5]");
     const Json *const fallbacks = get(json, "fallbacks"); /* the second size's first calls */
     ck_assert_int_eq(fallbacks->n, 1);
     ck_assert(has(json_string(get(&fallbacks->items[0], "reason")), "first run"));
+    ck_assert_str_eq(json_string(get(&fallbacks->items[0], "code")), "SB212");
     ck_assert_int_eq(get(&fallbacks->items[0], "ops")->i, get(json, "ops_eager")->i);
     arena_free(arena);
     sn_function_free(fn);

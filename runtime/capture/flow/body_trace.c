@@ -7,6 +7,7 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/symbols.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/emission.h"
 
@@ -95,9 +96,9 @@ static Status check_written(const BodyEmission *em, const OpCall *call, const Va
 static const char *body_refusal(const OpCall *call) {
     const OpRow *const row = call->row;
     if (!row->returns_list && capture_row_refusal(row)) return capture_row_refusal(row);
-    if (row->flags & OPF_ordered) return "an op with effects";
-    if (call->keys & KEYS_UNCAPTURED) return "a tensor whose key has no compiled code";
-    return op_dynamic(row) ? "a user's op" : NULL;
+    if (row->flags & OPF_ordered) return BREAK_TEXT(flow_ordered);
+    if (call->keys & KEYS_UNCAPTURED) return BREAK_TEXT(own_key);
+    return op_dynamic(row) ? BREAK_TEXT(flow_user_op) : NULL;
 }
 
 static uint8_t body_modes(void) {
@@ -210,9 +211,9 @@ static Status take_reason(FlowBody *body, Status status) {
 
 /* Whoever sees each op as it runs sees those of bodies, once. */
 static const char *state_refusal(const sn_state *state) {
-    if (state->autocast) return "an autocast region";
-    if (state->modes || state->api_modes) return "a user mode is active";
-    return state->include & KEY_BIT(anomaly) ? "anomaly mode looks at each result" : NULL;
+    if (state->autocast) return BREAK_TEXT(flow_autocast);
+    if (state->modes || state->api_modes) return BREAK_TEXT(user_mode);
+    return state->include & KEY_BIT(anomaly) ? BREAK_TEXT(anomaly) : NULL;
 }
 
 Status body_trace(FlowBody *body, const Meta *const *params) {

@@ -5,6 +5,7 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/element.h"
 #include "runtime/core/emission.h"
 
@@ -17,7 +18,7 @@ static uint64_t derived_seed(uint64_t seed, uint64_t number) {
 Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
     Capture *const capture = state_get()->capture;
     if (!capture) return ST_OK;
-    const char *const why = arena_printf(capture->arena, "control flow runs eagerly: %s", reason ? reason : "");
+    const char *const why = arena_printf(capture->arena, BREAK_TEXT(flow_eager), reason ? reason : "");
     if (!why) return ST_MEMORY;
     capture_breaks(call->op);
     capture_note_break(capture, why);

@@ -6,6 +6,7 @@
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/hooks.h"
 
 /* numbers ------------------------------------------------------------------------------------- */
@@ -21,8 +22,8 @@ static Status count_one(const FlowRun *run) {
     sn_state *const state = state_get();
     const int64_t none[] = {0};
     if (state->sequence != run->sequence)
-        return runtime_hooks.capture_set_generator(run->seed, run->sequence + 1, "control flow inside of a transform",
-                                                   "control flow inside of a transform");
+        return runtime_hooks.capture_set_generator(run->seed, run->sequence + 1, BREAK_TEXT(flow_in_transform),
+                                                   BREAK_TEXT(flow_in_transform));
     TRY(scope_push(state, false));
     state->level = NULL;
     state->include &= ~KEY_BIT(vmap);
@@ -66,7 +67,7 @@ Status flow_level_begin(const FlowCall *call, const FlowBody *const *bodies, int
     *run = (FlowRun){0};
     for (int k = 0; k < n_bodies; k++) {
         if (!bodies[k]->graph) reason = bodies[k]->reason;
-        if (state->capture && body_draws(bodies[k])) reason = "random numbers inside of a transform";
+        if (state->capture && body_draws(bodies[k])) reason = BREAK_TEXT(flow_random);
     }
     TRY(error_pending());
     if (state->emission || (state->capture && !reason)) {

@@ -5,6 +5,7 @@
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/emission.h"
 
 /* What can be recorded ---------------------------------------------------------------------------- */
@@ -22,13 +23,13 @@ bool flow_traces_again(void) { return state_get()->capture != NULL; }
 static const char *tensor_refusal(sn_tensor *t) {
     const sn_state *const state = state_get();
     if (state->emission || !state->capture || state->level) return NULL;
-    return device_has_executor(t->base.meta->device) ? NULL : "what it uses is on a device without compiled code";
+    return device_has_executor(t->base.meta->device) ? NULL : BREAK_TEXT(flow_device);
 }
 
 Status flow_record_inputs(FlowRecord *record) {
     const FlowCall *const call = record->call;
     TRY(error_pending());
-    if (call->n_out > MAX_OUTS && flow_captures()) record->reason = "it has more than 8 results";
+    if (call->n_out > MAX_OUTS && flow_captures()) record->reason = BREAK_TEXT(many_results);
     for (int i = 0; i < call->n_in; i++) {
         if (!call->in[i]) return error_raise(ST_ARGUMENT, "%s: input %d is NULL", call->op, i);
         TRY(tensor_valid(call->in[i], call->op));
@@ -40,7 +41,7 @@ Status flow_record_inputs(FlowRecord *record) {
 /* A reason outlives the body. */
 static const char *lasting(const char *reason) {
     const Capture *const capture = state_get()->capture;
-    return capture ? arena_strdup(capture->arena, reason) : "a body in it cannot be traced";
+    return capture ? arena_strdup(capture->arena, reason) : BREAK_TEXT(flow_untraced);
 }
 
 Status flow_record_body(FlowRecord *record, FlowBody *body, const Meta *const *params) {
@@ -57,10 +58,10 @@ void flow_record_tape(FlowRecord *record, const FlowBody *const *bodies, int n_b
     FlowMarks marks;
     if (record->reason || state->emission || state->level) return;
     flow_marks(record->call, bodies, n_bodies, true, &marks);
-    if (!state->capture && !one) record->reason = "nothing is recorded";
+    if (!state->capture && !one) record->reason = BREAK_TEXT(flow_not_recorded);
     if (!state->capture || state->grad_mode != SN_GRAD_ON) return;
-    if (marks.n_tracked && !one) record->reason = "a result of it requires no gradient, and others do";
-    if (marks.n_tracked > MAX_OUTS) record->reason = "more than 8 tensors that it uses require gradients";
+    if (marks.n_tracked && !one) record->reason = BREAK_TEXT(flow_part_grad);
+    if (marks.n_tracked > MAX_OUTS) record->reason = BREAK_TEXT(flow_many_grads);
 }
 
 Status flow_record_op(FlowRecord *record, const OpRow *row, Arg *args, int operands, const FlowBody *const *bodies,

@@ -8,6 +8,7 @@
 #include "runtime/capture/training/training.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/capture/record/site.h"
+#include "runtime/core/breaks.h"
 
 static double ms(int64_t ns) { return (double)ns * 1e-6; }
 
@@ -253,7 +254,7 @@ static void graph_text(const Variant *v, Text *text) {
                 info->interpreted ? ", interpreted" : "", (long long)atomic_load(&v->hits),
                 plural(atomic_load(&v->hits)));
     if (v->stage_folder) text_printf(text, "  stages in %s\n", v->stage_folder);
-    if (variant_waits(v)) text_puts(text, "  " REASON_waits "\n");
+    if (variant_waits(v)) text_printf(text, "  %s\n", BREAK_TEXT(waits));
     if (info->interpreted && info->failure != BAIL_none)
         text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
     if (v->request.autotune)

@@ -166,6 +166,11 @@ static void graph_json(const Variant *v, Text *text) {
     text_puts(text, "}");
 }
 
+static void print_code(Text *text, BreakId id) {
+    text_puts(text, ", ");
+    print_key(text, "code", break_code(id).text);
+}
+
 static void breaks_json(const sn_function *fn, Text *text) {
     text_puts(text, "\"breaks\": [");
     for (int i = 0; i < fn->breaks.n; i++) {
@@ -176,6 +181,7 @@ static void breaks_json(const sn_function *fn, Text *text) {
         print_key(text, "where", where);
         text_puts(text, ", ");
         print_key(text, "reason", fn->breaks.at[i].reason);
+        print_code(text, fn->breaks.at[i].id);
         print_number(text, "count", count);
         text_puts(text, "}");
     }
@@ -196,6 +202,7 @@ static void breaks_json(const sn_function *fn, Text *text) {
     for (int i = 0; i < fn->fallbacks.n; i++) {
         text_puts(text, i ? ", {" : "{");
         print_key(text, "reason", fn->fallbacks.at[i].reason);
+        print_code(text, break_find(fn->fallbacks.at[i].reason));
         print_number(text, "ops", fn->fallbacks.at[i].ops);
         print_number(text, "calls", fn->fallbacks.at[i].calls);
         text_puts(text, "}");

@@ -11,6 +11,7 @@
 #include "runtime/capture/function/captured_graph.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/core/background.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/capture/record/symbols.h"
@@ -88,7 +89,7 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
     return frame_run(&frame, fn->body);
 }
 
-static const char *reason_of(const Trace *trace) { return trace->reason ? trace->reason : "an error ended the call"; }
+static const char *reason_of(const Trace *trace) { return trace->reason ? trace->reason : BREAK_TEXT(error_ended); }
 
 static void count_fallback(sn_function *fn, const char *reason, int64_t ops, int64_t calls) {
     for (int i = 0; i < fn->fallbacks.n; i++) {
@@ -416,7 +417,7 @@ static Status check_strict(sn_function *fn) {
 
 /* A callee that is to run as it is: capture pauses, once everything that it may look at is made. */
 static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    static const char why[] = "a callee in mode SN_COMPILE_EAGER";
+    const char *const why = BREAK_TEXT(eager_callee);
     capture_breaks(fn->name);
     capture_note_break(state_get()->capture, why);
     TRY(capture_settle(why));
@@ -445,9 +446,6 @@ static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor *
                        where, c->break_reason ? c->break_reason : "");
 }
 
-/* What a segment's node saves is one thing, which nobody packs. */
-static const char REASON_packed[] = "what is saved for a backward is packed, by a checkpoint or by hooks";
-
 static void report_eager(sn_function *fn, sn_state *state, const char *reason) {
     const bool locked = lock_shared(&fn->lock);
     fn->stats.calls++;
@@ -473,17 +471,17 @@ static Status refuse_uncaptured(const sn_function *fn) {
 
 /* Why the body runs op by op; NULL: it is captured. */
 static inline const char *eager_reason(const sn_function *fn, const sn_state *state) {
-    if (UNLIKELY(state->level != NULL)) return "inside of sn_vmap or a transform like it"; /* its ops are the level's */
-    if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) return "compiling is switched off";
-    if (UNLIKELY(state->stance == SN_STANCE_FORCE_EAGER)) return "the stance is force eager";
-    if (UNLIKELY(state->packer != NULL)) return REASON_packed;
+    if (UNLIKELY(state->level != NULL)) return BREAK_TEXT(transformed); /* its ops are the level's */
+    if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) return BREAK_TEXT(switched_off);
+    if (UNLIKELY(state->stance == SN_STANCE_FORCE_EAGER)) return BREAK_TEXT(forced);
+    if (UNLIKELY(state->packer != NULL)) return BREAK_TEXT(packed);
     if (LIKELY(!(state->include & (KEY_BIT(fake) | KEY_BIT(anomaly))))) return NULL;
-    return state->include & KEY_BIT(fake) ? "in fake mode nothing is computed" : "anomaly mode looks at each result";
+    return state->include & KEY_BIT(fake) ? BREAK_TEXT(fake) : BREAK_TEXT(anomaly);
 }
 
 /* Part of a body that goes into a graph. */
 static COLD Status call_emitted(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    if (fn->options.mode == SN_COMPILE_EAGER) TRY(state_untraced("a callee in mode SN_COMPILE_EAGER"));
+    if (fn->options.mode == SN_COMPILE_EAGER) TRY(state_untraced(BREAK_TEXT(eager_callee)));
     return run_body(fn, in, n_in, out, n_out, NULL);
 }
 

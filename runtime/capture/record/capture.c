@@ -7,6 +7,7 @@
 #include "runtime/capture/record/capture.h"
 
 #include "runtime/autograd/tape.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/emission.h"
 #include "runtime/capture/record/capture_arguments.h"
 #include "runtime/capture/record/capture_bound.h"
@@ -27,7 +28,7 @@
 static Status refresh_views(Capture *c, const OpCall *call, const sn_state *state) {
     if (state->grad_mode != SN_GRAD_ON || call->row->flags & OPF_nodiff || !tape_views_are_due(call)) return ST_OK;
     capture_breaks_at(call);
-    TRY(capture_flush(c, "a view of what was written since", state->site));
+    TRY(capture_flush(c, BREAK_TEXT(old_view), state->site));
     capture_breaks(NULL);
     Capture *const suspended = capture_suspend();
     const Status status = tape_views_refresh(call);
@@ -44,8 +45,7 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
     Trace *const trace = c->trace;
     TRY(capture_record(c, &view.call, view.symbolic, NULL, outside));
     if (!*outside && view.from_storage)
-        trace->from_storage = c->relays ? "aten::as_strided_ counts from where the storage begins"
-                                        : "aten::as_strided counts from where the storage begins";
+        trace->from_storage = c->relays ? BREAK_TEXT(from_storage_in_place) : BREAK_TEXT(from_storage);
     return *outside ? capture_make_arguments(c, call, function_note_limit(c->fn, false)) : ST_OK;
 }
 

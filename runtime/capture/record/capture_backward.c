@@ -11,6 +11,7 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/breaks.h"
 
 enum { MAX_LEAVES = 1024 };
 
@@ -182,9 +183,9 @@ static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
 /* Why it is a break. The results of sn_gradients are what eager's rules happen to make, layout and memory included; a
  * captured backward only knows .grad's. */
 static const char *break_reason(const TapeRun *run) {
-    if (run->flags & TAPE_create) return "a backward that makes a graph of its own";
-    if (run->flags & TAPE_retain) return "a backward that retains the graph";
-    return run->xs ? "gradients that are returned" : "a backward that reaches outside of the segment";
+    if (run->flags & TAPE_create) return BREAK_TEXT(backward_creates);
+    if (run->flags & TAPE_retain) return BREAK_TEXT(backward_retains);
+    return run->xs ? BREAK_TEXT(gradients_returned) : BREAK_TEXT(backward_reaches);
 }
 
 bool capture_run(const TapeRun *run, Status *status) {

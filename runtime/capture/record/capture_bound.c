@@ -2,6 +2,7 @@
 #include "runtime/capture/record/capture_bound.h"
 
 #include "runtime/capture/record/segment.h"
+#include "runtime/core/breaks.h"
 
 /* Bytes of inputs that nobody holds any more but this pending work. */
 static int64_t held_bytes(const Trace *trace) {
@@ -21,13 +22,11 @@ static bool repeats_effects(const Trace *trace, const OpCall *call) {
 }
 
 const char *capture_bound_reached(const Trace *trace, const OpCall *call, const sn_state *state) {
-    if (UNLIKELY(repeats_effects(trace, call))) return "an op with effects, and one that may fail or writes";
-    if (UNLIKELY(call->row->flags & OPF_ordered && trace->prints.n)) return "an op with effects behind sn_debug_print";
+    if (UNLIKELY(repeats_effects(trace, call))) return BREAK_TEXT(effects_beside);
+    if (UNLIKELY(call->row->flags & OPF_ordered && trace->prints.n)) return BREAK_TEXT(effects_print);
     if (LIKELY(!capture_bound_is_near(trace, state))) return NULL;
-    if (trace->ops.n >= state->settings[SET_pending_ops].number) return "too many ops are pending";
-    return held_bytes(trace) > state->settings[SET_pending_mib].number << 20
-               ? "too many bytes are held by pending work only"
-               : NULL;
+    if (trace->ops.n >= state->settings[SET_pending_ops].number) return BREAK_TEXT(many_ops);
+    return held_bytes(trace) > state->settings[SET_pending_mib].number << 20 ? BREAK_TEXT(many_bytes) : NULL;
 }
 
 Status capture_end_at_bound(Capture *c, const OpCall *call, const char *bound) {

@@ -2,6 +2,7 @@
  * thread, of the tensors, of the form. */
 #include "runtime/capture/record/capture_refusal.h"
 
+#include "runtime/core/breaks.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
 #include "runtime/device/device.h"
@@ -18,15 +19,14 @@ static bool is_capturable(const OpRow *row) {
 }
 
 const char *capture_row_refusal(const OpRow *row) {
-    if (row->flags & OPF_resizes) return "memory is resized";
-    if (row->flags & OPF_host) return "a value is needed on the host";
-    if (row->flags & OPF_bits) return "a view in another dtype";
-    if (row->returns_list && !(row->flags & OPF_flow)) return "an op that returns a list of tensors";
+    if (row->flags & OPF_resizes) return BREAK_TEXT(resized);
+    if (row->flags & OPF_host) return BREAK_TEXT(host_value);
+    if (row->flags & OPF_bits) return BREAK_TEXT(other_dtype_view);
+    if (row->returns_list && !(row->flags & OPF_flow)) return BREAK_TEXT(tensor_list);
     const DynamicOp *const custom = op_dynamic(row);
-    if (!is_capturable(row) && !(custom && custom->functional))
-        return "an op without a meta rule, or not declared pure";
-    if (custom && custom->n_written) return "a user's op that writes an argument";
-    if (!row->n_out) return "an op without results"; /* no graph holds one */
+    if (!is_capturable(row) && !(custom && custom->functional)) return BREAK_TEXT(no_meta_rule);
+    if (custom && custom->n_written) return BREAK_TEXT(writes_argument);
+    if (!row->n_out) return BREAK_TEXT(no_results); /* no graph holds one */
     return NULL;
 }
 
@@ -46,7 +46,7 @@ static const char *elsewhere_refusal(const OpCall *call) {
         if (call->args[i].kind == ARG_tensor && call->args[i].val) keys |= tensor_of(call->args[i].val)->keys;
     keys &= KEYS_BACKEND & ~device_compiled();
     const DeviceRow *const device = keys ? device_of_key((Key)(63 - __builtin_clzll(keys))) : NULL;
-    return device && device->uncompiled ? device->uncompiled : "a tensor on a device without compiled code";
+    return device && device->uncompiled ? device->uncompiled : BREAK_TEXT(device_without_code);
 }
 
 /* A device tells a wrong value later: its line is that of the op while that runs by itself. */
@@ -61,11 +61,11 @@ static inline const char *refusal_as_it_is(const Capture *c, const OpCall *call,
     const TrieNode *const likely = trie_newest(c->cursor);
     const char *const never = likely && likely->op.row == call->row ? NULL : capture_row_refusal(call->row);
     if (UNLIKELY(never != NULL)) return never;
-    if (UNLIKELY(state->modes != NULL)) return "a user mode is active";
-    if (UNLIKELY(capture_is_watched(state))) return "hooks of saved tensors, or anomaly mode, are active";
-    if (UNLIKELY(breaks_for_checks(c, call))) return "an op that checks values, with eager_checks or device_asserts";
-    if (override_covers(call->row)) return "the op is overridden";
-    if (UNLIKELY(call->keys & KEYS_UNCAPTURED)) return "a tensor whose key has no compiled code";
+    if (UNLIKELY(state->modes != NULL)) return BREAK_TEXT(user_mode);
+    if (UNLIKELY(capture_is_watched(state))) return BREAK_TEXT(watched);
+    if (UNLIKELY(breaks_for_checks(c, call))) return BREAK_TEXT(value_check);
+    if (override_covers(call->row)) return BREAK_TEXT(overridden);
+    if (UNLIKELY(call->keys & KEYS_UNCAPTURED)) return BREAK_TEXT(own_key);
     if (UNLIKELY(call->keys & KEYS_BACKEND & ~device_compiled()) ||
         UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
         return elsewhere_refusal(call);
@@ -104,8 +104,7 @@ const char *capture_refusal(Capture *c, const OpCall *call) {
     const sn_state *const state = state_get();
     const char *const reason = refusal_as_it_is(c, call, state);
     if (UNLIKELY(reason != NULL)) return written_reason(c, call, reason);
-    if (UNLIKELY(call->form == FORM_out && capture_out_tracks(c, call, state)))
-        return "an out form among ops that have gradients";
-    if (UNLIKELY(call->form == FORM_out) && resizes(call)) return "an out tensor is resized";
-    return UNLIKELY(gives_many(call)) ? "it has more than 8 results" : NULL;
+    if (UNLIKELY(call->form == FORM_out && capture_out_tracks(c, call, state))) return BREAK_TEXT(out_grad);
+    if (UNLIKELY(call->form == FORM_out) && resizes(call)) return BREAK_TEXT(out_resized);
+    return UNLIKELY(gives_many(call)) ? BREAK_TEXT(many_results) : NULL;
 }

@@ -9,6 +9,7 @@
 #include "runtime/capture/record/trace_views.h"
 
 #include "runtime/autograd/tape.h"
+#include "runtime/core/breaks.h"
 
 static bool tracks_anything(const Trace *trace) {
     if (trace->tracked_writes || trace->gradients) return true;
@@ -19,8 +20,8 @@ static bool tracks_anything(const Trace *trace) {
 
 static const char *relayout_refusal(const Capture *c, const sn_tensor *self) {
     const struct Placeholder *const p = self->placeholder;
-    if (!p || p->trace != c->trace) return "the layout of an older tensor changes in place";
-    return tracks_anything(c->trace) ? "a layout changes in place among ops that have gradients" : NULL;
+    if (!p || p->trace != c->trace) return BREAK_TEXT(relayout_old);
+    return tracks_anything(c->trace) ? BREAK_TEXT(relayout_grad) : NULL;
 }
 
 static Status break_for(Capture *c, const char *op, sn_tensor *self, const char *reason) {

@@ -12,6 +12,7 @@
 #include "runtime/capture/record/query.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
+#include "runtime/core/breaks.h"
 
 typedef struct Strided {
     sn_tensor *base;
@@ -90,12 +91,12 @@ const char *strided_view(const Capture *c, const OpCall *call, const Arg *symbol
     sn_tensor *const t = tensor_of(call->args[0].val);
     Strided self;
     int64_t span;
-    if (!t || !find_self(c->trace, t, &self)) return "as_strided of an earlier segment's value";
+    if (!t || !find_self(c->trace, t, &self)) return BREAK_TEXT(strided_earlier);
     const bool tracks = !self.whole && capture_requires_grad(t); /* that may end the segment, whose value self is */
-    if (tracks || !find_self(c->trace, t, &self)) return "as_strided of a view with a gradient";
-    if (!is_sane(size, stride, &span)) return "as_strided of no valid layout";
+    if (tracks || !find_self(c->trace, t, &self)) return BREAK_TEXT(strided_grad);
+    if (!is_sane(size, stride, &span)) return BREAK_TEXT(strided_layout);
     const int64_t at = offset->kind == ARG_int ? offset->i - self.storage : self.offset;
-    if (!is_inside(self.root, at, span)) return "as_strided reaches beyond its argument";
+    if (!is_inside(self.root, at, span)) return BREAK_TEXT(strided_reach);
     set_view(call, symbolic, &self, at, view);
     return NULL;
 }

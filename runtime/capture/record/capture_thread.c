@@ -12,6 +12,7 @@
  * no other one: the dispatcher makes foreign arguments before a key runs, and what user code asks for from within a
  * running segment is an error. A call ends under `touching`, for placeholders live in its arena. */
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/emission.h"
 
 #include <pthread.h>
@@ -83,9 +84,9 @@ Status capture_take_over_error(Capture *c) {
 static Status run_for_owner(Capture *c, Trace *trace) {
     const bool current = trace == c->trace;
     if (current) {
-        capture_count_break(c, "another thread asks for a value", state_get()->site);
+        capture_count_break(c, BREAK_TEXT(other_thread_asks), state_get()->site);
         trace->end = c->cursor;
-        trace->reason = "another thread asked for a value";
+        trace->reason = BREAK_TEXT(other_thread_asked);
         if (trace->writes) TRY(capture_before_write(c, NULL));
     }
     const Status status = trace_run_eager(trace);
@@ -105,7 +106,7 @@ static Status flush_locked(Capture *c, sn_tensor *t) {
     struct Level *level;
     Capture *const own = capture_suspend_levels(&level);
     state->held = c;
-    capture_note_outside(c, "another thread asked for a value");
+    capture_note_outside(c, BREAK_TEXT(other_thread_asked));
     const Status status = run_for_owner(c, p->trace);
     state->held = NULL;
     capture_resume_levels(own, level);

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/override.h"
 
@@ -29,13 +30,12 @@ static bool arg_shows(Capture *c, const Arg *arg, uintptr_t memory) {
 /* NULL: copies show what the argument does. */
 static const char *not_alone(Capture *c, const OpCall *call, int written) {
     sn_tensor *const t = tensor_of(call->args[written].val);
-    if (!t || capture_make_earlier(c, t) != ST_OK) return "a user's op that writes an argument, which is not there";
+    if (!t || capture_make_earlier(c, t) != ST_OK) return BREAK_TEXT(writes_absent);
     for (int i = 0; i < call->row->n_params; i++)
-        if (i != written && arg_shows(c, &call->args[i], memory_number(c->trace, t)))
-            return "a user's op that writes an argument, whose memory another argument shows";
+        if (i != written && arg_shows(c, &call->args[i], memory_number(c->trace, t))) return BREAK_TEXT(writes_shared);
     const Meta *const meta = t->base.meta;
     if (meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank)) return NULL;
-    return "a user's op that writes an argument, which has gaps between its elements";
+    return BREAK_TEXT(writes_gaps);
 }
 
 static bool is_tracked(const Arg *arg) {
@@ -50,10 +50,9 @@ static bool is_tracked(const Arg *arg) {
 static const char *tape_decides(const DynamicOp *op, const OpCall *call) {
     const sn_grad_mode mode = state_get()->grad_mode;
     for (int i = 0; mode != SN_INFERENCE && i < op->n_written; i++)
-        if (capture_is_inference(tensor_of(call->args[op->written[i]].val)))
-            return "a user's op that writes an argument, which is a tensor of inference mode";
+        if (capture_is_inference(tensor_of(call->args[op->written[i]].val))) return BREAK_TEXT(writes_inference);
     for (int i = 0; mode == SN_GRAD_ON && i < call->row->n_params; i++)
-        if (is_tracked(&call->args[i])) return "a user's op that writes an argument, where one requires gradients";
+        if (is_tracked(&call->args[i])) return BREAK_TEXT(writes_grad);
     return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/lock.h"
 #include "runtime/capture/record/site.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/settings.h"
 
 Arena *function_arena_take(sn_function *fn) {
@@ -87,7 +88,8 @@ const char *function_note_break(sn_function *fn, const char *reason, const void 
     if (!words) {
         fn->stats.breaks++;
         words = break_words(breaker, reason);
-        if (words) VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = words, .site = site, .count = 1}));
+        const BreakId known = break_find(reason), id = known ? known : BREAK_user_break;
+        if (words) VEC_PUSH(fn->arena, &fn->breaks, ((BreakRow){.reason = words, .id = id, .site = site, .count = 1}));
     }
     pthread_mutex_unlock(&fn->lock);
     return words;
@@ -103,7 +105,7 @@ const char *function_note_foreign(sn_function *fn, const char *text) {
     if (!known && fn->foreign.n < MAX_FOREIGN && (known = arena_strdup(fn->arena, text)))
         VEC_PUSH(fn->arena, &fn->foreign, known);
     pthread_mutex_unlock(&fn->lock);
-    return known ? known : REASON_backend_failed;
+    return known ? known : BREAK_TEXT(backend_failed);
 }
 
 void function_note_recompile(sn_function *fn, const char *text) {
@@ -133,9 +135,7 @@ const char *function_note_limit(sn_function *fn, bool failed) {
             full ? (int)setting_number(SET_accumulated_recompile_limit) : function_recompile_limit(fn),
             full ? "compiled segments: the accumulated recompile limit"
                  : "variants of one segment: the recompile limit");
-    return failed ? REASON_failed
-           : full ? "the accumulated recompile limit is reached; new paths run eagerly"
-                  : "the recompile limit is reached; this case runs eagerly";
+    return failed ? BREAK_TEXT(failed) : full ? BREAK_TEXT(accumulated_limit) : BREAK_TEXT(recompile_limit);
 }
 
 int function_recompile_limit(const sn_function *fn) {

@@ -10,10 +10,12 @@
 #include <sinter/compile.h>
 
 #include "runtime/base/bail.h"
+#include "runtime/core/breaks.h"
 #include "runtime/capture/record/trace.h"
 
 typedef struct BreakRow { /* one kind of graph break seen */
     char *reason;         /* "aten::item: a value is needed on the host" */
+    BreakId id;
     const void *site;
     int64_t count;
 } BreakRow;
@@ -75,14 +77,6 @@ struct sn_function {
 typedef struct CompileLock CompileLock;
 CompileLock *compile_lock(sn_function *fn);
 void compile_unlock(sn_function *fn, CompileLock *lock);
-
-/* Why ops run eagerly, in a call that follows one which compiled their segment. */
-#define REASON_failed         "its segment could not be compiled"
-#define REASON_waits          "its code is being made in the background"
-#define REASON_backend_eager  "the backend is eager"
-#define REASON_backend_failed "its backend failed"
-/* In the stance eager on recompile. */
-#define REASON_held_back "nothing that is compiled fits, and the stance is eager on recompile"
 
 /* Memory of one call, kept for the next. NULL raises. */
 Arena *function_arena_take(sn_function *fn);

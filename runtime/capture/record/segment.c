@@ -21,6 +21,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
@@ -96,7 +97,7 @@ void capture_return(sn_state *state, const Context *outside) {
     Capture *const c = outside->capture;
     if (!c || !is_in_progress(state, c) || !c->running) return;
     capture_fail_running(c);
-    capture_note_outside(c, "a callback did not return");
+    capture_note_outside(c, BREAK_TEXT(callback_left));
     capture_begin_trace(c);
 }
 
@@ -329,7 +330,7 @@ Status trace_run_late(Trace *trace, const sn_tensor *asked) {
     }
     if (trace->variant) {
         trace->state = TRACE_eager;
-        trace->reason = trace->waits ? REASON_waits : "a value was asked for that no variant of its segment gives";
+        trace->reason = trace->waits ? BREAK_TEXT(waits) : BREAK_TEXT(late_value);
     }
     return trace_run_eager(trace);
 }
@@ -379,18 +380,18 @@ static Status run_instead(Trace *trace, Status status) {
     /* A check or a user's kernel failed and nothing was committed: eager says which op [semantics C8]. */
     trace->state = TRACE_eager;
     if (trace->ordered) {
-        trace->reason = "an op beside one with effects failed";
+        trace->reason = BREAK_TEXT(effect_failed);
         return run_until_effect(trace, status);
     }
     error_clear();
-    trace->reason = trace->foreign ? trace->foreign : "a value check failed or memory ran out";
+    trace->reason = trace->foreign ? trace->foreign : BREAK_TEXT(check_failed);
     return trace_run_eager(trace);
 }
 
 /* None of its ops has run, nor will. */
 static Status refuse(Trace *trace, Status status) {
     trace->state = TRACE_failed;
-    trace->reason = "the stance is fail on recompile";
+    trace->reason = BREAK_TEXT(refused);
     fail_values(trace);
     return status;
 }
@@ -404,7 +405,7 @@ static Status run_trace(Trace *trace) {
     status = capture_hooks.variant_admit(trace);
     if (status != ST_OK) return refuse(trace, status);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
-    trace->reason = trace->waits ? REASON_waits : "the first run of its case, compiled afterwards";
+    trace->reason = trace->waits ? BREAK_TEXT(waits) : BREAK_TEXT(first_run);
     status = run_eager(trace, trace->ops.n, last_uses(trace));
     trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
     return status;
@@ -570,7 +571,7 @@ Status capture_make(sn_tensor *t, const char *reason) {
     return status;
 }
 
-Status capture_flush_tensor(sn_tensor *t) { return capture_make(t, "a value is needed on the host"); }
+Status capture_flush_tensor(sn_tensor *t) { return capture_make(t, BREAK_TEXT(host_value)); }
 
 Status capture_flush_behind_error(Capture *c, const char *reason, const void *site) {
     ErrorSlot *const slot = error_slot();
@@ -616,6 +617,6 @@ Status capture_shows_generator(void) {
     if (!c) return ST_OK;
     if (symbols_current() && c->fn->options.full_graph)
         return error_raise(ST_STRICT, "%s: sn_rng_get in the body, which replay would not run", c->fn->name);
-    capture_note_outside(c, "sn_rng_get in the body");
+    capture_note_outside(c, BREAK_TEXT(rng_get));
     return ST_OK;
 }

@@ -9,6 +9,7 @@
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant.h"
+#include "runtime/core/breaks.h"
 
 enum { MAX_CASES = 64 }; /* that a function learns */
 
@@ -100,17 +101,17 @@ static bool writes_what_it_made(const Capture *c, const Trace *trace) {
 
 static const char *replay_refusal(const Capture *c, const Trace *trace, const Variant *v, int n_out) {
     for (int i = 0; i < c->traces.n; i++)
-        if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return "the graph breaks";
+        if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return BREAK_TEXT(breaks);
     if (c->outside) return c->outside;
     if (!v) return NULL; /* not yet: the next call may do */
     if (trace->from_storage) return trace->from_storage;
-    if (trace->gradients) return "sn_backward sets .grad, which replay would not";
-    if (relays_an_input(trace)) return "a view of an input changes its layout in place";
-    if (writes_what_it_made(c, trace)) return "it writes a tensor that its body makes of host memory";
+    if (trace->gradients) return BREAK_TEXT(sets_grad);
+    if (relays_an_input(trace)) return BREAK_TEXT(relays_input);
+    if (writes_what_it_made(c, trace)) return BREAK_TEXT(writes_made);
     if (v->n_graph_inputs > MAX_REPLAY_TENSORS || v->n_outputs > MAX_REPLAY_TENSORS || n_out > MAX_REPLAY_TENSORS)
-        return "too many tensors";
+        return BREAK_TEXT(many_tensors);
     for (int i = 0; i < v->n_graph_inputs; i++)
-        if (v->graph_inputs[i].base) return "written inputs share memory";
+        if (v->graph_inputs[i].base) return BREAK_TEXT(shared_writes);
     return NULL;
 }
 
@@ -166,8 +167,8 @@ static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_te
         call->forward = false;
     }
     if (why) note_unsaved(fn, why);
-    if (trace->prints.n) note_unsaved(fn, "sn_debug_print in its body, which a file does not hold");
-    return why || !v || !v->training ? why : "gradients flow out of it";
+    if (trace->prints.n) note_unsaved(fn, BREAK_TEXT(prints));
+    return why || !v || !v->training ? why : BREAK_TEXT(gradients_flow);
 }
 
 /* Warns that the function has learnt as many calls as it may. */
@@ -191,7 +192,7 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
     const char *const why = trace        ? learn(&call, c, trace, out)
                             : c->outside ? c->outside
                             : learnt     ? NULL
-                                         : "its body calls no op";
+                                         : BREAK_TEXT(no_op);
     if (why && !trace) note_unsaved(fn, why);
     const bool full = !why && trace && learnt == MAX_CASES && !find_match(&call, &match);
     const bool say = (why || full) && !fn->mode_said;

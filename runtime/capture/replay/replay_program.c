@@ -10,6 +10,7 @@
 #include "runtime/capture/variant/guard.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/capture/variant/variant_views.h"
+#include "runtime/core/breaks.h"
 
 ReplayProgram **program_next(ReplayProgram *program) { return &program->next; }
 bool program_prints(const ReplayProgram *p) { return p->n_prints > 0; }
@@ -422,11 +423,11 @@ ReplayProgram *program_new(Arena *arena, const Capture *c, const Trace *trace, V
     p->forward = v->training != NULL;
     ReplayMatch match = {.program = p, .launch = &match.bound};
     if (!find_results(p, trace, out))
-        *why = "it returns an input";
+        *why = BREAK_TEXT(returns_input);
     else if (!keeps_results_only(p, trace))
-        *why = "tensors are kept beside the results";
+        *why = BREAK_TEXT(keeps_tensors);
     else if (!world_fits(world, c->in, world->n_in, match.at, NULL))
-        *why = "its body changes what it asked of a tensor";
+        *why = BREAK_TEXT(changes_answer);
     if (*why) return NULL;
     const CallKeySpec spec = key_spec(p);
     call_key_make(&spec, c->in, match.at, &match.key);

@@ -8,6 +8,7 @@
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/user_guard.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/breaks.h"
 
 /* Making one ---------------------------------------------------------------------------------- */
 
@@ -117,7 +118,7 @@ World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *
         add_given(&m);
         return w;
     }
-    *why = "too many tensors";
+    *why = BREAK_TEXT(many_tensors);
     world_free(w);
     return NULL;
 }

@@ -13,6 +13,7 @@
 #include "runtime/capture/variant/variant_views.h"
 
 #include "runtime/autograd/tape.h"
+#include "runtime/core/breaks.h"
 
 typedef struct History {
     Variant *variant;
@@ -20,8 +21,6 @@ typedef struct History {
     Graph *graph; /* a copy of the captured one */
     const uint32_t *needs;
 } History;
-
-static const char refusal[] = "results whose history goes on after a captured backward";
 
 /* The copy's nodes have the numbers of the captured ones. */
 static void leave_out_writes(Graph *graph, const uint32_t *needs) {
@@ -41,12 +40,13 @@ static Status check_results(const Training *t, const bool *used) {
     for (int i = 0; i < t->n_user; i++) {
         if (!t->out_tracked[i]) continue;
         const GVal *const value = g->outputs.at[i].value;
-        if (!p->marks[value->id]) return error_raise(ST_UNSUPPORTED, refusal);
+        if (!p->marks[value->id]) return error_raise(ST_UNSUPPORTED, "%s", BREAK_TEXT(history_goes_on));
         reached[value->id] = true;
     }
     tape_plan_walk(p, NO_WATCH, reached, ran);
     for (int s = 0; s < p->steps.n; s++)
-        if (ran[s] && !used[s] && p->steps.at[s].n_holds) return error_raise(ST_UNSUPPORTED, refusal);
+        if (ran[s] && !used[s] && p->steps.at[s].n_holds)
+            return error_raise(ST_UNSUPPORTED, "%s", BREAK_TEXT(history_goes_on));
     return ST_OK;
 }
 
@@ -100,7 +100,8 @@ Status training_history(Variant *v, Graph *graph, const TapeNeeds *tape, const T
     CompileReport info = {0};
     const Status status = compile_guarded(copy, plan, &history, &info);
     const Status raised =
-        status == ST_OK ? ST_OK : error_raise(ST_UNSUPPORTED, "%s", info.reason[0] ? info.reason : refusal);
+        status == ST_OK ? ST_OK
+                        : error_raise(ST_UNSUPPORTED, "%s", info.reason[0] ? info.reason : BREAK_TEXT(history_goes_on));
     if (raised != ST_OK) return raised;
     pthread_mutex_init(&t->lock, NULL);
     v->history = t;

@@ -13,8 +13,10 @@
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/capture_hooks.h"
 #include "runtime/core/background.h"
+#include "runtime/core/breaks.h"
 
 enum { MAX_CASES = 8 };
+_Static_assert(MAX_CASES == 8, "row many_keys of runtime/core/breaks.def says 8");
 
 const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
@@ -266,11 +268,11 @@ static const BackwardCase *make_case(Variant *v, Training *t, const int64_t *sym
     BackwardCase *const c = case_new(t, symbols, call);
     if (!c) return NULL;
     if (!t->partition)
-        refuse(c, "a backward inside has used up its history");
+        refuse(c, "%s", BREAK_TEXT(history_used));
     else if (t->n_cases >= MAX_CASES)
-        refuse(c, "a backward is compiled for %d other keys at most", MAX_CASES);
+        refuse(c, "%s", BREAK_TEXT(many_keys));
     else if ((c->held_back = holds_back()))
-        refuse(c, "%s", REASON_held_back);
+        refuse(c, "%s", BREAK_TEXT(held_back));
     else
         make_code(v, symbols, c);
     t->n_cases += !c->held_back;

@@ -8,6 +8,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/training/training.h"
 #include "runtime/capture/variant/variant.h"
+#include "runtime/core/breaks.h"
 
 typedef struct Limits {
     Graph *graph;
@@ -100,11 +101,11 @@ static void check_history(Limits *l, const Node *node, const GVal *to) {
     const int class = l->class_of[to->id];
     const bool input = class < l->graph->inputs.n;
     if (needs_of(l, node)) {
-        if (input) l->why = "an input takes a history from what is written to it";
-        if (l->detached[to->id]) l->why = "a write with a history to a detached view";
-        if (l->parted[class]) l->why = "a write with a history to memory that an _unsafe_view shares";
+        if (input) l->why = BREAK_TEXT(input_takes_history);
+        if (l->detached[to->id]) l->why = BREAK_TEXT(detached_write);
+        if (l->parted[class]) l->why = BREAK_TEXT(parted_write);
     } else if (l->history[class]) {
-        if (!input) l->why = "a write that the tape does not see, to what has a history";
+        if (!input) l->why = BREAK_TEXT(unseen_write);
         l->unseen |= !(node->modes & (NODE_no_grad | NODE_inference));
     }
 }
@@ -115,7 +116,7 @@ static void check_writes(Limits *l, const Node *node) {
     for (int i = 0; i < n; i++) {
         const GVal *const to = gval(node->args[first + i].val);
         if (!to) continue;
-        if (l->saved[l->class_of[to->id]]) l->why = "a write to what the tape saved: its backward is an error";
+        if (l->saved[l->class_of[to->id]]) l->why = BREAK_TEXT(saved_written);
         check_history(l, node, to);
     }
 }
@@ -127,14 +128,14 @@ static bool lacks_derivative(const Node *node) {
 static void check_nodes(Limits *l) {
     for (const Node *node = l->graph->first; node; node = node->next) {
         if (node->row->flags & OPF_gradients) {
-            if (l->unseen) l->why = "a leaf written through a detached view before its backward";
+            if (l->unseen) l->why = BREAK_TEXT(leaf_written);
             memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
         }
         if (node->form != FORM_functional) check_writes(l, node);
         if (node->region) note_region(l, node);
-        if (node->modes & NODE_rest) l->why = "a checkpoint that a break cut in two reads what it made before";
+        if (node->modes & NODE_rest) l->why = BREAK_TEXT(cut_checkpoint);
         if (!needs_of(l, node)) continue;
-        if (lacks_derivative(node)) l->why = "an op without a derivative among those that need one";
+        if (lacks_derivative(node)) l->why = BREAK_TEXT(no_derivative);
         note_saved(l, node);
         for (int i = 0; i < node->n_outs; i++)
             l->history[l->class_of[node->outs[i].id]] |= dtype_is_float(node->outs[i].base.meta->dtype);
@@ -147,7 +148,7 @@ static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs)
         for (int k = 0; inputs[i].base && k < trace->inputs.n; k++)
             if (trace->inputs.at[k].requires_grad &&
                 trace->inputs.at[k].storage_number == trace->inputs.at[inputs[i].touched].storage_number)
-                l->why = "inputs that share memory and require gradients";
+                l->why = BREAK_TEXT(shared_inputs);
 }
 
 const char *training_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs) {
@@ -161,7 +162,7 @@ const char *training_refusal(Graph *graph, const TapeNeeds *tape, const Trace *t
                 .detached = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
                 .parted = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
     if (!l.class_of || !l.saved || !l.region || !l.history || !l.detached || !l.parted || !l.uses)
-        return "out of memory";
+        return BREAK_TEXT(limits_memory);
     find_classes(&l, trace, inputs);
     for (int i = 0; i < graph->inputs.n; i++) l.history[l.class_of[graph->inputs.at[i]->id]] |= tape->want[i];
     check_nodes(&l);

@@ -18,6 +18,7 @@
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/dynamic.h"
 #include "runtime/capture/variant/variant_views.h"
+#include "runtime/core/breaks.h"
 #include "runtime/core/profile.h"
 
 enum { MAX_SYMBOLS = 512 };
@@ -455,7 +456,7 @@ static void note_found(const Variant *v, Trace *trace) {
     if (variant_waits(v))
         background_help(v->background);
     else if (!v->run)
-        trace->reason = v->request.backend ? REASON_backend_eager : REASON_failed;
+        trace->reason = v->request.backend ? BREAK_TEXT(backend_eager) : BREAK_TEXT(failed);
 }
 
 /* A launch that a value is asked of gets a second one, beyond any limit: run eagerly, the value would have a history of
@@ -501,7 +502,7 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
         return;
     }
     if (is_held_back(trace)) {
-        trace->reason = REASON_held_back;
+        trace->reason = BREAK_TEXT(held_back);
         return;
     }
     atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);
@@ -513,6 +514,6 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
         publish_variant(fn, end, v, trace, first);
     else {
         atomic_fetch_add(&end->failures, 1);
-        trace->reason = REASON_failed;
+        trace->reason = BREAK_TEXT(failed);
     }
 }
