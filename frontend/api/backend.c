@@ -7,6 +7,7 @@
 #include "frontend/api/graph_handle.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/function/function.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 
@@ -29,7 +30,7 @@ typedef struct MakeCall {
 
 static void ask_program(void *argument) {
     MakeCall *const call = argument;
-    state_get()->exclude |= KEY_BIT(api);
+    context_enter_scope(state_get(), CONTEXT_below_api);
     call->made = ((sn_backend_fn)call->row->made_by)(call->graph, call->row->closure);
 }
 

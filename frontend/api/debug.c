@@ -33,10 +33,7 @@ bool sn_anomaly_set(bool on) {
     context_arrive_at(__builtin_return_address(0));
     const bool before = state->include & KEY_BIT(anomaly);
     if (on == before || begin_mode("sn_anomaly_set") != ST_OK) return before;
-    if (on)
-        state->include |= KEY_BIT(anomaly);
-    else
-        state->include &= ~KEY_BIT(anomaly);
+    context_key_set(state, KEY_BIT(anomaly), on);
     context_note(state);
     return before;
 }

@@ -8,10 +8,7 @@ static bool set_mode(uint64_t key, bool on) {
     sn_state *const state = state_get();
     context_arrive(state);
     const bool before = state->include & key;
-    if (on)
-        state->include |= key;
-    else
-        state->include &= ~key;
+    context_key_set(state, key, on);
     context_note(state);
     return before;
 }

@@ -7,6 +7,7 @@
 #include "passes/pattern.h"
 #include "passes/user_pass.h"
 #include "runtime/base/alloc.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 
@@ -20,7 +21,7 @@ typedef struct PassCall {
 
 static void run_pass(void *argument) {
     PassCall *const call = argument;
-    state_get()->exclude |= KEY_BIT(api);
+    context_enter_scope(state_get(), CONTEXT_below_api);
     call->said = ((sn_pass_fn)call->pass->fn)(call->graph, call->pass->closure);
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/hooks.h"
 
@@ -55,10 +56,9 @@ static bool is_kept(const Casting *c, const sn_tensor *t, DType to) {
 
 /* The cast without history: whoever uses it records one. */
 static sn_tensor *cast_to_keep(sn_state *state, sn_tensor *leaf, DType to) {
-    const uint64_t before = state->exclude;
-    state->exclude |= KEY_BIT(autograd) | KEY_BIT(checkpoint); /* it may be one that is kept already */
+    const ContextSaved saved = context_enter(state, CONTEXT_kept_cast);
     sn_tensor *const value = cast(leaf, to);
-    state->exclude = before;
+    context_leave(&saved);
     if (!value) return NULL;
     state->casts_made++;
     autocast_keep(state, leaf, value);
@@ -153,7 +153,7 @@ static Status pass_on(sn_state *state, OpCall *call) {
 }
 
 static Status pass_below(sn_state *state, OpCall *call) {
-    __attribute__((cleanup(autocast_back), unused)) const uint64_t before = autocast_leave_out(state);
+    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved = context_enter(state, CONTEXT_parts);
     return pass_on(state, call);
 }
 
@@ -171,7 +171,7 @@ static Status run_cast(Casting *c, OpCall *call) {
     sn_state *const state = c->state;
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
-    autocast_leave_out(state);
+    context_enter_scope(state, CONTEXT_parts);
     memcpy(c->args, call->args, sizeof *c->args * (size_t)call->row->n_params);
     const Status status = call_cast(c, call);
     for (int i = 0; status != ST_OK && i < call->row->n_out; i++) call->outs[i] = NULL;

@@ -14,6 +14,7 @@
 #include "runtime/autograd/packer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 
@@ -274,8 +275,8 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
     if (!rc.results) return ST_MEMORY;
     ROOM_KEPT results = {rc.few, rc.results};
     TRY(unpack(node, call, &rc));
-    /* until the engine closes this node's scope */
-    state_get()->exclude |= KEYS_OF_CALLS | (call->hidden ? KEY_BIT(autograd) : 0);
+    context_enter_scope(state_get(), CONTEXT_parts); /* which the engine closes */
+    if (call->hidden) context_enter_scope(state_get(), CONTEXT_below_tape);
     memset(rc.grad_in, 0, sizeof rc.grad_in);
     gather_needs(row, call, rc.needs);
     rc.d = (Deriv){.b = eager_builder(),
@@ -396,7 +397,7 @@ static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item
     if (LIKELY(!r->written || t->storage != r->written->storage)) return save_value(r, t, item, list_item);
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    if (LIKELY(!state->level)) state->exclude |= KEY_BIT(autograd);
+    if (LIKELY(!state->level)) context_enter_scope(state, CONTEXT_below_tape);
     sn_tensor *const copy = tape_clone(t, NULL);
     Status status = copy ? packers_copied(t, copy) : error_pending();
     if (status == ST_OK) status = save_value(r, copy, item, list_item);
@@ -490,7 +491,8 @@ static Status record_into(Recording *r, const SavePlan *plan) {
     r->node->saves = r->row->n_saved > 0;
     sn_state *const state = state_get();
     if (UNLIKELY(state->include & KEY_BIT(anomaly))) tape_site_note(state, r->node);
-    if (UNLIKELY(state->packer != NULL) && !state->level) TRY(packers_pack(r->row->saved, r->row->n_saved, r->node));
+    if (UNLIKELY(state->packer != NULL) && !state->level)
+        TRY(packers_pack(state->packer, r->row->saved, r->row->n_saved, r->node));
     return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
 }
 
@@ -510,7 +512,8 @@ Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_ou
     if (status == ST_OK) status = save_arguments(&r, plan);
     if (status == ST_OK) status = attach_results(&r);
     if (status == ST_OK) status = save_results(&r, plan);
-    if (status == ST_OK && state_get()->packer) status = packers_pack(r.row->saved, r.row->n_saved, r.node);
+    struct TapePacker *const packer = state_get()->packer;
+    if (status == ST_OK && packer) status = packers_pack(packer, r.row->saved, r.row->n_saved, r.node);
     r.node->saves = r.row->n_saved > 0;
     tape_node_release(r.node);
     return status;
@@ -571,10 +574,9 @@ static Status kernel_resizes(OpCall *call) {
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs) {
     sn_state *const state = state_get();
     if (UNLIKELY(state->level != NULL)) return dispatch(row, form, args, NULL, outs);
-    const uint64_t before = state->exclude;
-    state->exclude |= ~(KEYS_KERNEL | KEY_BIT(autograd));
+    const ContextSaved saved = context_enter(state, CONTEXT_tape);
     const Status status = dispatch(row, form, args, NULL, outs);
-    state->exclude = before;
+    context_leave(&saved);
     return status;
 }
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/core/context_enter.h"
 
 struct TapeView {
     _Atomic int32_t refs;
@@ -167,7 +168,7 @@ Status tape_view_refresh(sn_tensor *t) {
     if (!stale(meta)) return ST_OK;
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    state->grad_mode = SN_GRAD_ON;
+    context_enter_scope(state, CONTEXT_recorded);
     sn_tensor *fresh;
     Status status = replay(meta->view, meta->base, &fresh);
     if (status == ST_OK && fresh->autograd && fresh->autograd->node)

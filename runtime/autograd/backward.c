@@ -18,6 +18,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/room.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/profile.h"
@@ -189,7 +190,7 @@ static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
     TRY(note_use(e, *sum));
     const bool in_place =
         !e->create && sole(*sum) && (*sum)->base.meta == grad->base.meta && !meta_overlaps(grad->base.meta);
-    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
+    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved = context_enter(e->state, CONTEXT_parts);
     TRY(dispatch(OP_ROW(add_Tensor), in_place ? FORM_inplace : FORM_functional, args, NULL, &total));
     if (in_place) return ST_OK;
     tape_own(e->state, total);
@@ -537,7 +538,7 @@ static Status add_to_grad(Engine *e, sn_tensor *leaf, sn_tensor *sum) {
     sn_tensor **const grad = &leaf->autograd->grad;
     const Arg args[] = {V(&(*grad)->base), V(&sum->base), A_INT(1)};
     sn_tensor *total;
-    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
+    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved = context_enter(e->state, CONTEXT_parts);
     TRY(dispatch(OP_ROW(add_Tensor), e->create ? FORM_functional : FORM_inplace, args, NULL, &total));
     return e->create ? replace(e, grad, total) : ST_OK;
 }

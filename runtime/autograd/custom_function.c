@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/hooks.h"
 
 typedef struct CustomNode {
@@ -127,10 +128,7 @@ static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn
     return ST_OK;
 }
 
-static void mode_back(const sn_grad_mode *before) { state_get()->grad_mode = *before; }
-
 static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, const Arg *args, sn_tensor **out) {
-    sn_state *const state = state_get();
     sn_frame frame = {.what = name_of(fn),
                       .closure = closure,
                       .in = args,
@@ -138,8 +136,8 @@ static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, 
                       .out = out,
                       .n_out = call->n_outputs,
                       .custom = call};
-    __attribute__((cleanup(mode_back))) const sn_grad_mode before = state->grad_mode;
-    if (before == SN_GRAD_ON) state_grad_mode_set(state, SN_GRAD_OFF);
+    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved =
+        context_enter(state_get(), CONTEXT_forward);
     return frame_run(&frame, fn->forward);
 }
 
@@ -204,7 +202,8 @@ static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn
         tape_note_meta(node, &node->out_meta[i], out[i]->base.meta);
         if (dtype_is_float(out[i]->base.meta->dtype)) TRY(tape_attach(out[i], node, i));
     }
-    return state_get()->packer ? packers_pack(custom_of(node)->saved, custom_of(node)->n_saved, NULL) : ST_OK;
+    struct TapePacker *const packer = state_get()->packer;
+    return packer ? packers_pack(packer, custom_of(node)->saved, custom_of(node)->n_saved, NULL) : ST_OK;
 }
 
 static bool any_tracked(sn_tensor *const *in, int n_in) {

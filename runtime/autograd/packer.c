@@ -13,9 +13,9 @@ static Status take_history(sn_tensor *to, const sn_tensor *from) {
     return meta && meta->node ? tape_attach(to, meta->node, meta->output) : ST_OK;
 }
 
-static Status pack_one(TapeSaved *saved, const TapeEdge *from) {
+static Status pack_one(struct TapePacker *packer, TapeSaved *saved, const TapeEdge *from) {
     TapePacked *packed = NULL;
-    for (struct TapePacker *p = state_get()->packer; p && !packed; p = p->outer)
+    for (struct TapePacker *p = packer; p && !packed; p = p->outer)
         TRY(p->class->pack(p, saved->tensor, from, &packed));
     if (!packed) return ST_OK;
     sn_tensor *const bare = tensor_without_data(saved->tensor->base.meta);
@@ -31,11 +31,11 @@ static Status pack_one(TapeSaved *saved, const TapeEdge *from) {
     return ST_OK;
 }
 
-Status packers_pack(TapeSaved *saved, int n, const TapeNode *node) {
+Status packers_pack(struct TapePacker *packer, TapeSaved *saved, int n, const TapeNode *node) {
     for (int i = 0; i < n; i++) {
         const bool argument = node && saved[i].arg >= 0 && saved[i].item < 0;
         const TapeEdge *const from = argument ? &node->edges[saved[i].arg] : NULL;
-        if (!saved[i].is_packed && !saved[i].memory) TRY(pack_one(&saved[i], from));
+        if (!saved[i].is_packed && !saved[i].memory) TRY(pack_one(packer, &saved[i], from));
     }
     return ST_OK;
 }

@@ -24,7 +24,8 @@ typedef struct TapePackedClass {
 
 void packer_push(TapePacker *packer); /* TapePacker, and its class: core/ends.h */
 /* What a node has saved, just now. */
-Status packers_pack(TapeSaved *saved, int n, const TapeNode *node); /* node: an op's, or NULL */
+/* By `packer` and those further out; node: an op's, or NULL. */
+Status packers_pack(struct TapePacker *packer, TapeSaved *saved, int n, const TapeNode *node);
 Status packers_copied(const sn_tensor *t, const sn_tensor *copy);
 Status packers_shared(const OpRow *row, sn_tensor *t, const sn_tensor *made);
 bool packers_choose(void);

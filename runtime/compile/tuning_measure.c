@@ -5,6 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/compile/code_cache.h"
 #include "runtime/compile/tuning_parts.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 
@@ -200,7 +201,7 @@ Status tuning_measure(Plan *plan, int *tried, int *faster) {
     Measuring m = {.arena = arena_new(), .plan = plan};
     if (!m.arena) return ST_MEMORY;
     TRY(scope_push(state, false));
-    state_grad_mode_set(state, SN_GRAD_OFF); /* until the scope ends */
+    context_enter_scope(state, CONTEXT_library);
     const Status status = measure_plan(&m, tried, faster);
     scope_pop(state);
     arena_free(m.arena);

@@ -17,8 +17,8 @@
 #include <sinter/autograd.h>
 #include <sinter/compile.h>
 
-#include "ir/device.h"
 #include "runtime/base/base.h"
+#include "runtime/core/keys.h"
 
 /* runtime/capture/record/capture.h: the recording or matching in progress on this thread */
 typedef struct Capture Capture;
@@ -27,6 +27,38 @@ typedef struct Context {
 #define FIELD(type, name) type name;
 #include "runtime/core/context.def"
 } Context;
+
+/* What a reason changes beside keys. */
+typedef enum ContextChange {
+    OFF_gradients = 1,      /* grad mode off, also in inference mode */
+    OFF_recording = 1 << 1, /* off where it was on; inference mode stays */
+    OFF_inference = 1 << 2, /* off in inference mode, on stays on */
+    ON_gradients = 1 << 3,
+    OFF_autocast = 1 << 4,    /* a region of its own may begin */
+    OFF_saved_hooks = 1 << 5, /* who keeps what is saved */
+    OFF_levels = 1 << 6       /* transforms */
+} ContextChange;
+
+typedef enum ContextReason {
+#define REASON(name, keys, changes) CONTEXT_##name,
+#include "runtime/core/context_reasons.def"
+} ContextReason;
+
+typedef struct ContextRow {
+    uint64_t keys;
+    int changes;
+} ContextRow;
+static const ContextRow context_rows[] = {
+#define REASON(name, keys, changes) {keys, changes},
+#include "runtime/core/context_reasons.def"
+};
+
+/* What context_leave puts back: of the context, what the reason's row changes. */
+typedef struct ContextSaved {
+    struct sn_state *state;
+    ContextReason reason;
+    Context context;
+} ContextSaved;
 
 #define CONTEXT_NO_CALLBACK ((const volatile uint64_t *)UINTPTR_MAX) /* above every frame */
 

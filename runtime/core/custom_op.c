@@ -13,6 +13,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/room.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
@@ -219,8 +220,7 @@ static Status meta_rule(MetaCall *call) {
     Capture *const capture = runtime_hooks.capture_suspend(); /* ops of the body are none of the function's */
     Status status = scope_push(state, false);
     if (status == ST_OK) {
-        autocast_use(state, 0);
-        state->exclude |= KEY_BIT(api); /* what the rule asks is no call of the program's; the scope puts it back */
+        context_enter_scope(state, CONTEXT_meta_rule);
         status = ask_body(call);
         scope_pop(state);
     }

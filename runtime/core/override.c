@@ -13,6 +13,7 @@
 #include "runtime/base/room.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/memory.h"
@@ -60,7 +61,8 @@ static bool computes(Key key) { return KEYS_KERNEL >> key & 1; }
  * recorded, they would run later, and be differentiated then. */
 static Status run_at_once(sn_frame *frame, sn_body body) {
     Capture *const paused = runtime_hooks.capture_pause();
-    __attribute__((cleanup(autocast_end_off), unused)) const AutocastHeld held = autocast_off(state_get());
+    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved =
+        context_enter(state_get(), CONTEXT_kernel);
     const Status status = frame_run(frame, body);
     runtime_hooks.capture_unpause(paused);
     return status;
@@ -210,17 +212,14 @@ void override_withdraw(int batch) {
 
 /* user modes ---------------------------------------------------------------------------------- */
 
-static const uint64_t above_modes = ~((KEY_BIT(mode) << 1) - 1);
-
 static UserMode **stack_of(sn_state *state, Key key) { return key == KEY_api ? &state->api_modes : &state->modes; }
 
 /* Below an API mode an op is one call: its parts, and what kernels and rules call, are no calls of the program's. */
 static Status redispatch_unseen(OpCall *call) {
-    sn_state *const state = state_get();
-    const uint64_t before = state->exclude;
-    if (call->key == KEY_api) state->exclude |= KEY_BIT(api);
+    if (call->key != KEY_api) return redispatch(call);
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_below_api);
     const Status status = redispatch(call);
-    state->exclude = (state->exclude & ~KEY_BIT(api)) | (before & KEY_BIT(api));
+    context_leave(&saved);
     return status;
 }
 
@@ -228,14 +227,15 @@ static Status run_mode(OpCall *call) {
     sn_state *const state = state_get();
     UserMode **const stack = stack_of(state, call->key), *const mode = *stack;
     if (!mode) return redispatch_unseen(call);
-    const uint64_t exclude = state->exclude, include = state->include;
+    const uint64_t key = UINT64_C(1) << call->key;
+    const ContextSaved saved = context_enter(state, call->key == KEY_mode ? CONTEXT_below_modes : CONTEXT_handler);
     *stack = mode->outer;
-    if (call->key == KEY_mode) state->exclude |= above_modes;
-    if (!mode->outer) state->include &= ~(UINT64_C(1) << call->key);
+    context_key_set(state, key, mode->outer);
     const Status status = body_kernel(call, mode->handler, mode->closure);
+    mode->outer = *stack; /* the handler may have ended it */
     *stack = mode;
-    state->exclude = exclude;
-    state->include = include;
+    context_key_set(state, key, true);
+    context_leave(&saved);
     return status;
 }
 

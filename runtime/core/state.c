@@ -110,14 +110,6 @@ sn_state *sn_state_use(sn_state *state) {
     return state_outside_body("sn_state_use") == ST_OK ? state_use(state) : NULL;
 }
 
-void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
-    state->grad_mode = mode;
-    if (mode == SN_INFERENCE)
-        state->exclude |= KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view);
-    else
-        state->exclude &= ~(KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view));
-}
-
 static void free_lists(sn_state *state) {
     mem_free(state->casts);
     mem_free(state->sites);

@@ -21,8 +21,8 @@ typedef struct ScopeFrame {
     const void *callback;
     const struct sn_frame *frame; /* the callback's */
     _Atomic int *running;         /* a count that this callback is part of until its scope ends; or NULL */
-    Context begun; /* what held when it began: its end puts the modes back */
-    bool forks;    /* it ends with the generator as it began, which was: */
+    Context begun;                /* what held when it began: its end puts the modes back */
+    bool forks;                   /* it ends with the generator as it began, which was: */
     uint64_t seed, sequence;
     bool ends;               /* that is being done */
     struct TextOwned *texts; /* newest text when it began */
@@ -100,8 +100,19 @@ const void *state_memory_site(void);
 sn_state *state_use(sn_state *state);
 /* Hands a string to the innermost scope; NULL gives "". */
 const char *state_text(sn_state *state, char *malloced);
-/* The mode, and the key that inference leaves out. */
-void state_grad_mode_set(sn_state *state, sn_grad_mode mode);
+/* The mode, and the keys that inference leaves out. */
+static inline void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
+    state->grad_mode = mode;
+    if (mode == SN_INFERENCE)
+        state->exclude |= KEYS_OF_GRADIENTS;
+    else
+        state->exclude &= ~KEYS_OF_GRADIENTS;
+}
+
+/* A key that no mode's value says is on. */
+static inline void context_key_set(sn_state *state, uint64_t key, bool on) {
+    state->include = on ? state->include | key : state->include & ~key;
+}
 
 /* Raises inside of sn_vmap, sn_func_grad...: for functions whose bodies do not run on handles of levels. */
 Status state_outside_vmap(const char *what);

@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/room.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/device/launch.h"
 
 enum { FEW_INPUTS = 64 };
@@ -102,9 +103,7 @@ static Status run_front(Executable *e, sn_tensor **all, sn_tensor **lent, sn_ten
     memcpy(all, inputs, sizeof *all * (size_t)front->n_in);
     TRY(scope_push(state, false));
     const uint32_t depth = state->n_scopes - 1;
-    state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the modes back */
-    autocast_use(state, 0);
-    state->exclude |= KEY_BIT(api); /* which has seen the ops of the body */
+    context_enter_scope(state, CONTEXT_code);
     Status status = run_code(e, all, lent, symbols);
     status = status == ST_OK ? execute_steps(e, all, symbols, floats, outs)
                              : note_failure((BackendCode *)(uintptr_t)front->code, status);

@@ -2,6 +2,7 @@
  * between devices, on tensors over the values' places in the slots; and an op that does not lower, by eager. */
 #include "runtime/base/room.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
@@ -152,8 +153,7 @@ static Status copy_between(Launch *launch, const Step *step) {
 Status launch_native(Launch *launch, const Step *step) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    state_grad_mode_set(state, SN_GRAD_OFF); /* the scope's end puts the mode back, and the keys */
-    autocast_leave_out(state);
+    context_enter_scope(state, CONTEXT_library);
     const Status status = step->kind == STEP_copy ? copy_between(launch, step) : call_native(launch, step);
     scope_pop(state);
     return status;

@@ -2,6 +2,7 @@
  * T7]. */
 #include "runtime/transform/anomaly.h"
 
+#include "runtime/core/context_enter.h"
 #include "runtime/core/dispatch.h"
 
 /* Looks for a nan with ops that no mode sees. */
@@ -19,8 +20,7 @@ static Status find_nan(sn_tensor *t, bool *found) {
 static Status has_nan(sn_tensor *t, bool *found) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    state->exclude |= ~KEYS_KERNEL;
-    state->packer = NULL;
+    context_enter_scope(state, CONTEXT_unwatched);
     const Status status = find_nan(t, found);
     scope_pop(state);
     return status;
@@ -48,11 +48,9 @@ static Status find_in_results(const OpCall *call) {
 
 /* The parts of an op are its own. */
 static Status run_unseen(OpCall *call) {
-    sn_state *const state = state_get();
-    const uint64_t before = state->exclude;
-    state->exclude |= KEY_BIT(anomaly);
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_below_anomaly);
     const Status status = redispatch(call);
-    state->exclude = (state->exclude & ~KEY_BIT(anomaly)) | (before & KEY_BIT(anomaly));
+    context_leave(&saved);
     return status;
 }
 

@@ -23,6 +23,7 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/site.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/emission.h"
 
 typedef struct RegionOp {
@@ -173,11 +174,7 @@ static Status keep_outside(RegionRun *run, sn_tensor *t) {
     *outside = (Outside){.saved = {.arg = -1, .item = -1, .result = -1}};
     TRY(tape_save(&outside->saved, t));
     r->outside.n++;
-    struct TapePacker *const own = state_get()->packer;
-    state_get()->packer = run->packer.outer;
-    const Status status = packers_pack(&outside->saved, 1, NULL);
-    state_get()->packer = own;
-    return status;
+    return packers_pack(run->packer.outer, &outside->saved, 1, NULL);
 }
 
 static Status enter_outside(RegionRun *run, sn_tensor *t) {
@@ -369,11 +366,11 @@ static Status see_op(OpCall *call) {
     TRY(before_op(call, first, &gives, &kept));
     /* What a program's kernel calls is its own; what an op calls, too. */
     sn_state *const state = state_get();
-    const uint64_t before = state->exclude, sequence = state->sequence;
-    state->exclude |= KEY_BIT(checkpoint);
+    const uint64_t sequence = state->sequence;
+    const ContextSaved saved = context_enter(state, CONTEXT_below_checkpoint);
     for (RegionRun *run = first; run; run = outer_of(run)) run->call = call;
     const Status status = gives ? give_kept(gives, call, kept) : redispatch(call);
-    state->exclude = (state->exclude & ~KEY_BIT(checkpoint)) | (before & KEY_BIT(checkpoint));
+    context_leave(&saved);
     for (RegionRun *run = first; run; run = outer_of(run)) run->call = NULL;
     return status == ST_OK ? after_op(call, first, state->sequence - sequence) : status;
 }
@@ -546,7 +543,7 @@ static void enter_modes(sn_state *state, const Region *r) {
     state->seed = r->seed;
     state->sequence = r->sequence;
     context_take(state, &r->context);
-    state->include |= KEY_BIT(checkpoint);
+    context_key_set(state, KEY_BIT(checkpoint), true);
     autocast_set(state, r->context.autocast);
 }
 
@@ -568,7 +565,8 @@ static Status run_again(Region *r, const char *node) {
     __attribute__((cleanup(resume_capture), unused)) Capture *const paused = capture_pause();
     const uint64_t sequence = state->tape_sequence;
     TRY(scope_push(state, false));
-    state->packer = NULL; /* this thread may be in the forward of another region, which has no part in this */
+    context_enter_scope(state,
+                        CONTEXT_again); /* the thread may be in another region's forward: it has no part in this */
     RegionRun *const run = run_new(r, true);
     const Status status = run ? run_again_inside(r, run, node) : ST_MEMORY;
     scope_pop(state);
@@ -692,7 +690,7 @@ static Status run_forward(Region *r, const Arg *in, sn_tensor **out) {
     if (!run) return ST_MEMORY;
     packer_push(&run->packer);
     TRY(note_inputs(run, in));
-    state->include |= KEY_BIT(checkpoint);
+    context_key_set(state, KEY_BIT(checkpoint), true);
     TRY(region_body(&r->call, in, r->n_in, out, r->n_out));
     finish(r);
     return ST_OK;

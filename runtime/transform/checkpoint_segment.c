@@ -13,6 +13,7 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/transform/checkpoint.h"
 
@@ -220,7 +221,7 @@ static Status run_op(StepsTree *tree, const StepsOp *op, const StepsValues *valu
 static Status run_region(Steps *steps, const bool *made, const StepsValues *values);
 
 static Status run_all(sn_frame *frame, Steps *steps, const StepsValues *values) {
-    autocast_leave_out(state_get()); /* its casts are ops among these; the end of the scope puts it back */
+    context_enter_scope(state_get(), CONTEXT_parts); /* casts are ops among these */
     for (int i = 0; i < frame->n_in; i++)
         if (frame->in[i].val) *value_at(values, steps->in.at[i]) = tensor_of(frame->in[i].val);
     for (int i = 0; i < steps->ops.n; i++) {

@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/memory.h"
 
 static const char *const names[] = {"sn_all_reduce", "sn_all_gather", "sn_reduce_scatter"};
@@ -151,8 +152,7 @@ static Status run_outside(sn_comm *rank, CollectiveKind kind, const RankOffer *o
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
-    state_grad_mode_set(state, SN_GRAD_OFF);
-    state->exclude |= ~KEYS_KERNEL; /* modes see the program's ops */
+    context_enter_scope(state, CONTEXT_unwatched); /* modes see the program's ops */
     const Status status = rank_meet(rank, offer, outs, uses[kind]);
     scope_pop_passing(state, depth, outs, status == ST_OK ? offer->n : 0);
     return status;

@@ -11,6 +11,7 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/frame.h"
 #include "runtime/transform/collective.h"
 
@@ -84,7 +85,7 @@ static Status reduce_bucket(sn_data_parallel *dp) {
 static Status next_bucket(sn_data_parallel *dp) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    state_grad_mode_set(state, SN_GRAD_OFF);
+    context_enter_scope(state, CONTEXT_library);
     const Status status = reduce_bucket(dp);
     scope_pop(state);
     TRY(status);

@@ -3,6 +3,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/transform/dual.h"
+#include "runtime/core/context_enter.h"
 
 static bool saves_nothing(const OpRow *row) { return !row->saves || !*row->saves; }
 
@@ -261,7 +262,7 @@ static Status by_two_vjps(const DualCall *call, sn_tensor **out) {
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
     level_enter(state, &t.level);
-    state->exclude |= KEYS_OF_CALLS;
+    context_enter_scope(state, CONTEXT_parts);
     const Status status = differentiate(&t, out);
     for (int k = 0; k < call->n && status == ST_OK; k++)
         if (out[k]) TRY(level_give(out[k]));

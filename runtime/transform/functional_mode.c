@@ -14,11 +14,9 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/room.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/eager/eager.h"
-
-/* The key itself and all above it. */
-static const uint64_t above = ~(KEY_BIT(functionalize) - 1);
 
 /* All of its memory, from the first element to the last, is in t. */
 static bool is_whole(const sn_tensor *t) {
@@ -160,7 +158,7 @@ static Status functionalize(OpCall *call) {
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
-    state->exclude |= above;
+    context_enter_scope(state, CONTEXT_below_modes);
     const Status status = run_below(call);
     const bool fresh = status == ST_OK && call->form == FORM_functional;
     scope_pop_passing(state, depth, call->outs, fresh ? call->n_outs : 0);

@@ -4,6 +4,7 @@
 #include "runtime/autograd/packer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/core/context_enter.h"
 
 typedef struct HookPacker {
     struct TapePacker packer;
@@ -23,9 +24,7 @@ static void hooks_resume(Capture *const *paused) { capture_unpause(*paused); }
 static Status run_hook(const char *what, sn_body body, void *closure, sn_tensor *in, sn_tensor **out) {
     const Arg arg = A_VAL(&in->base);
     sn_frame frame = {.what = what, .closure = closure, .in = &arg, .n_in = 1, .out = out, .n_out = 1};
-    sn_state *const state = state_get();
-    state->packer = NULL; /* until the scope that the caller opened ends */
-    state_grad_mode_set(state, SN_GRAD_OFF);
+    context_enter_scope(state_get(), CONTEXT_hook); /* which the caller opened */
     __attribute__((cleanup(hooks_resume), unused)) Capture *const paused = capture_pause();
     return frame_run(&frame, body);
 }

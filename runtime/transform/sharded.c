@@ -13,6 +13,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/refs.h"
 #include "runtime/base/room.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/frame.h"
 #include "runtime/transform/collective.h"
 
@@ -146,7 +147,7 @@ static Status gather_plainly(sn_sharded *s, int first, int n, sn_tensor **whole)
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
-    state_grad_mode_set(state, SN_GRAD_OFF);
+    context_enter_scope(state, CONTEXT_library);
     const Status status = gather_parts(s, first, n, whole);
     scope_pop_passing(state, depth, whole, status == ST_OK ? n : 0);
     return status;
@@ -390,7 +391,7 @@ sn_tensor *sharded_whole(sn_sharded *s, int i) {
 static Status take_parts(sn_sharded *s, sn_tensors params) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    state_grad_mode_set(state, SN_GRAD_OFF);
+    context_enter_scope(state, CONTEXT_library);
     Status status = ST_OK;
     for (int64_t i = 0; i < params.n && status == ST_OK; i++) status = take_part(s, params.data[i]);
     scope_pop(state);

@@ -198,8 +198,7 @@ static Status run_reduction(Rule *r) {
 /* Parts are called at this level again. */
 static Status run_parts(Rule *r) {
     sn_state *const state = state_get();
-    state->level = (Level *)(uintptr_t)r->level;
-    state->include |= KEY_BIT(vmap);
+    level_enter(state, (Level *)(uintptr_t)r->level);
     return composite_expand(r->call, r->call->args, NULL, NULL);
 }
 

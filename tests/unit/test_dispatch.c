@@ -235,6 +235,37 @@ START_TEST(modes_see_every_op_inner_first) {
 }
 END_TEST
 
+/* Further out than the handler's own is the mode that it ends. */
+static sn_status ends_a_mode(sn_frame *f) {
+    sn_status (**const pop)(void) = sn_closure(f);
+    note("ends;");
+    if (*pop) ck_assert_int_eq((*pop)(), SN_OK);
+    *pop = NULL;
+    return sn_redispatch(f);
+}
+
+START_TEST(a_handler_may_end_a_mode_further_out) {
+    sn_tensor *const x = pair(1, 2);
+    for (int api = 0; api < 2; api++) {
+        sn_status (*const push)(sn_body, void *) = api ? sn_api_mode_push : sn_user_mode_push;
+        sn_status (*pop)(void) = api ? sn_api_mode_pop : sn_user_mode_pop;
+        const sn_scope scope = sn_scope_begin();
+        push(logger, "first:");
+        push(logger, "second:");
+        push(ends_a_mode, &pop);
+        for (int call = 0; call < 2; call++) {
+            reset();
+            ck_assert(first(scale(x, 2)) == 2);
+            ck_assert(strstr(trace, "ends;") && strstr(trace, "first:test::scale") && !strstr(trace, "second:"));
+        }
+        sn_scope_end(scope);
+        reset();
+        scale(x, 2);
+        ck_assert_str_eq(trace, "cpu;");
+    }
+}
+END_TEST
+
 static sn_status forgets_its_output(sn_frame *f) {
     (void)f;
     return SN_OK;
@@ -373,6 +404,7 @@ int main(void) {
     tcase_add_test(tc, the_meta_device_asks_the_meta_rule);
     tcase_add_test(tc, mixed_devices_name_both);
     tcase_add_test(tc, modes_see_every_op_inner_first);
+    tcase_add_test(tc, a_handler_may_end_a_mode_further_out);
     tcase_add_test(tc, callbacks_are_checked);
     tcase_add_test(tc, results_pass_out_of_the_callbacks_scope);
     tcase_add_test(tc, a2_02_the_highest_key_runs);
