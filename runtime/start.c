@@ -5,9 +5,6 @@
 #include "runtime/autograd/autocast.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/flow/flow.h"
-#include "runtime/capture/function/explain.h"
-#include "runtime/capture/function/stage_files.h"
-#include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_backward.h"
@@ -16,8 +13,6 @@
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/relayout.h"
 #include "runtime/capture/record/segment.h"
-#include "runtime/capture/training/training.h"
-#include "runtime/capture/variant/variant.h"
 #include "runtime/core/hooks.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
@@ -85,27 +80,7 @@ __attribute__((constructor)) static void fill_hooks(void) {
 
 __attribute__((constructor)) static void fill_capture_hooks(void) {
     capture_hooks = (CaptureHooks){
-        .variant_run_segment = variant_run_segment,
-        .variant_run_late = variant_run_late,
-        .variant_admit = variant_admit,
-
         .checkpoint_segment = checkpoint_segment,
         .checkpoint_made = checkpoint_made,
-
-        .training_wanted = training_wanted,
-        .training_compile = training_compile,
-        .training_make_code = training_make_code,
-        .training_settle = training_settle,
-        .training_run = training_run,
-        .training_attach = training_attach,
-        .training_take_place = training_take_place,
-        .training_free = training_free,
-        .training_body_refusal = training_body_refusal,
-
-        .capture_call_site = capture_call_site,
-        .capture_abandon = capture_abandon,
-        .explain_log = explain_log,
-        .stage_files_write = stage_files_write,
-        .stage_files_backward = stage_files_backward,
     };
 }

@@ -42,7 +42,7 @@ static const Layer layers[] = {
                       "kernels/kernels.h kernels/cuda/ codegen/codegen.h codegen/cuda/"},
     {"runtime/autograd/",
      "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ ir/ frontend/sinter/ passes/passes.h passes/rules/"},
-    /* record < flow, variant < training, replay < function; what goes up is a row of capture/record/capture_hooks.h */
+    /* record < flow, variant < training, replay < function; what goes up is called through the function in hand */
     {"runtime/capture/record/", BELOW_CAPTURE},
     {"runtime/capture/flow/", BELOW_CAPTURE " runtime/capture/record/ passes/passes.h"},
     {"runtime/capture/variant/", BELOW_CAPTURE " runtime/capture/record/"},

@@ -211,7 +211,7 @@ sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
     for (int i = 0; i < fn->variants.n; i++) {
         const Variant *const v = fn->variants.at[i];
         stats.kernels += v->info.kernels;
-        stats.trace_ns += v->trace_ns;
+        stats.trace_ns += v->origin.trace_ns;
         stats.passes_ns += v->info.passes_ns + v->info.lower_ns;
         stats.codegen_ns += v->info.codegen_ns + v->info.load_ns;
         const int64_t arena = variant_arena_bytes(v);

@@ -11,7 +11,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/capture/flow/flow.h"
-#include "runtime/capture/record/capture_hooks.h"
+#include "runtime/capture/record/tape_limits.h"
 #include "runtime/compile/compile.h"
 #include "runtime/core/override.h"
 
@@ -155,7 +155,7 @@ static Status check_tape(Graph *graph, const bool *want) {
     uint32_t *const needs = ARENA_ARRAY(graph->arena, uint32_t, graph->n_nodes + 1);
     if (!needs) return ST_MEMORY;
     TRY(flow_graph_needs(graph, want, needs));
-    const char *const why = capture_hooks.training_body_refusal(graph, want, needs);
+    const char *const why = tape_limits_refusal(graph, &(TapeNeeds){want, needs}, NULL, NULL);
     return why ? error_raise(ST_UNSUPPORTED, "%s", why) : ST_OK;
 }
 

@@ -121,7 +121,7 @@ Status captured_graph(const CapturedCall *call, const Variant *variant, Arena *a
                       sn_tensor ***closed) {
     Made m = {.call = call, .variant = variant};
     TRY(graph_parse(arena, variant->text, strlen(variant->text), &m.graph));
-    dump_sites(m.graph, variant->sites);
+    dump_sites(m.graph, variant->origin.sites);
     TRY(find_inputs(&m));
     TRY(order_inputs(&m));
     TRY(order_outputs(&m));
@@ -143,13 +143,13 @@ static Status put_in_order(const Variant *v, Graph *graph) {
     const int n = graph->inputs.n;
     graph->inputs.at = NULL;
     graph->inputs.n = graph->inputs.room = 0;
-    for (int i = 0; i < v->n_arguments; i++) {
+    for (int i = 0; i < v->origin.n_arguments; i++) {
         const char *const name = input_name_word(graph->arena, (InputName){INPUT_argument, i});
         GVal *const used = name ? input_called(inputs, n, name) : NULL;
         if (!name) return ST_MEMORY;
         if (used)
             VEC_PUSH(graph->arena, &graph->inputs, used);
-        else if (v->arguments[i] && !graph_input(graph, name, v->arguments[i]))
+        else if (v->origin.arguments[i] && !graph_input(graph, name, v->origin.arguments[i]))
             return ST_MEMORY;
     }
     for (int i = 0; i < n; i++)
@@ -162,7 +162,7 @@ Status captured_text(const Variant *variant, const Dump *dump, Text *text) {
     Arena *const arena = arena_new();
     Graph *graph = NULL;
     Status status = arena ? graph_parse(arena, variant->text, strlen(variant->text), &graph) : ST_MEMORY;
-    if (status == ST_OK) dump_sites(graph, variant->sites);
+    if (status == ST_OK) dump_sites(graph, variant->origin.sites);
     if (status == ST_OK) status = put_in_order(variant, graph);
     if (status == ST_OK) graph_print_notes(graph, dump_notes(dump, site_name), text);
     arena_free(arena);

@@ -207,7 +207,7 @@ static void merges_text(const Variant *v, int part, bool refused, Text *text) {
 
 static void times_text(const Variant *v, Text *text) {
     const CompileReport *const info = &v->info;
-    text_printf(text, "  ms: trace %.3f, passes %.3f, lower %.3f (", ms(v->trace_ns), ms(info->passes_ns),
+    text_printf(text, "  ms: trace %.3f, passes %.3f, lower %.3f (", ms(v->origin.trace_ns), ms(info->passes_ns),
                 ms(info->lower_ns));
     for (int i = 0; i < info->n_pass_times; i++)
         text_printf(text, "%s%s %.3f", i ? ", " : "", info->pass_times[i].name, ms(info->pass_times[i].ns));
@@ -249,11 +249,11 @@ static void backend_text(const Variant *v, Text *text) {
 
 static void graph_text(const Variant *v, Text *text) {
     const CompileReport *const info = &v->info;
-    text_printf(text, "graph %d: %d op%s, %d kernel%s%s%s, hit %lld time%s\n", v->id, v->n_ops, plural(v->n_ops),
-                info->kernels, plural(info->kernels), v->dynamic ? ", symbolic sizes" : "",
-                info->interpreted ? ", interpreted" : "", (long long)atomic_load(&v->hits),
-                plural(atomic_load(&v->hits)));
-    if (v->stage_folder) text_printf(text, "  stages in %s\n", v->stage_folder);
+    text_printf(text, "graph %d: %d op%s, %d kernel%s%s%s, hit %lld time%s\n", v->id, v->segment.n_ops,
+                plural(v->segment.n_ops), info->kernels, plural(info->kernels),
+                v->symbols.dynamic ? ", symbolic sizes" : "", info->interpreted ? ", interpreted" : "",
+                (long long)atomic_load(&v->hits), plural(atomic_load(&v->hits)));
+    if (v->origin.stage_folder) text_printf(text, "  stages in %s\n", v->origin.stage_folder);
     if (variant_waits(v)) text_printf(text, "  %s\n", BREAK_TEXT(waits));
     if (info->interpreted && info->failure != BAIL_none)
         text_printf(text, "  no generated code: %s: %s\n", bail_name(info->failure), info->reason);
@@ -381,7 +381,7 @@ static void print_stage(const Variant *v, const Dump *dump, Text *text) {
 static void print_remark(const Variant *v, const Dump *dump, Text *text) {
     const unsigned traits = dump_row(dump->id)->traits;
     const char *const mark = dump_mark(dump);
-    if (!variant_waits(v) && !v->run)
+    if (!variant_waits(v) && !v->code.run)
         text_printf(text, "%s no call runs this: %s: %s\n", mark, bail_name(v->info.failure), v->info.reason);
     else if (v->info.interpreted && traits & DUMP_machine && dump->machine == dump_of(dump->id).machine)
         text_printf(text, "%s the interpreter runs these loops: %s\n", mark, v->info.reason);

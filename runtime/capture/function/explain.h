@@ -10,7 +10,7 @@ void explain_json(sn_function *fn, Text *text);
 Status explain_dump(sn_function *fn, const char *stage, Text *text);
 Status explain_variant(const Variant *v, const Dump *dump, Text *text); /* of one */
 /* Log topics graph, guards, fusion, output_code, aot_graphs: what was just compiled. */
-void explain_log(const sn_function *fn, const Variant *v);
+extern const VariantWatcher explain_watcher;
 
 /* What the two forms share. */
 int64_t plan_step_bytes(const Plan *plan, const Step *step); /* read and written, by the hints */

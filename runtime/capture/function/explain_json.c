@@ -106,7 +106,7 @@ static void saved_json(const Variant *v, Text *text) {
 
 static void times_json(const Variant *v, Text *text) {
     const CompileReport *const info = &v->info;
-    print_ms(text, "trace_ms", v->trace_ns);
+    print_ms(text, "trace_ms", v->origin.trace_ns);
     print_ms(text, "passes_ms", info->passes_ns);
     print_ms(text, "lower_ms", info->lower_ns);
     print_ms(text, "codegen_ms", info->codegen_ns);
@@ -129,14 +129,15 @@ static void graph_json(const Variant *v, Text *text) {
     int kernels;
     const int keys = training_keys(v, &kernels);
     text_printf(text, "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s", v->id,
-                v->n_ops, info->kernels, v->dynamic ? "true" : "false", info->interpreted ? "true" : "false");
+                v->segment.n_ops, info->kernels, v->symbols.dynamic ? "true" : "false",
+                info->interpreted ? "true" : "false");
     text_printf(text, ", \"other_keys\": {\"n\": %d, \"kernels\": %d}", keys, kernels);
     text_puts(text, ", ");
     print_key(text, "extensions", info->extensions);
     text_puts(text, ", ");
     print_key(text, "back_end", v->request.backend ? v->request.backend->name : "generated");
     text_puts(text, ", ");
-    print_key(text, "stages", v->stage_folder ? v->stage_folder : "");
+    print_key(text, "stages", v->origin.stage_folder ? v->origin.stage_folder : "");
     text_printf(text, ", \"waits\": %s", variant_waits(v) ? "true" : "false");
     print_number(text, "hits", atomic_load(&v->hits));
     print_number(text, "nests", info->nests);

@@ -64,7 +64,7 @@ static void log_code(const sn_function *fn, const Variant *v) {
     log_text(LOG_output_code, fn, v, &text);
 }
 
-void explain_log(const sn_function *fn, const Variant *v) {
+static void log_ready(const sn_function *fn, const Variant *v) {
     if (log_on(LOG_graph, LOG_INFO)) {
         Text text = {0};
         captured_text(v, &(Dump){.id = DUMP_capture}, &text);
@@ -79,3 +79,5 @@ void explain_log(const sn_function *fn, const Variant *v) {
     if (log_on(LOG_fusion, LOG_INFO)) log_fusion(fn, v);
     if (log_on(LOG_output_code, LOG_INFO)) log_code(fn, v);
 }
+
+const VariantWatcher explain_watcher = {.ready = log_ready};

@@ -9,6 +9,8 @@
 #include "runtime/base/log.h"
 #include "runtime/autograd/dynamic_mark.h"
 #include "runtime/capture/function/captured_graph.h"
+#include "runtime/capture/function/explain.h"
+#include "runtime/capture/function/stage_files.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/core/background.h"
 #include "runtime/core/breaks.h"
@@ -20,8 +22,11 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/site.h"
 #include "runtime/capture/record/trace_views.h"
+#include "runtime/capture/training/training.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/core/profile.h"
+
+static const FunctionClass function_class; /* below */
 
 /* Making and freeing -------------------------------------------------------------------------- */
 
@@ -37,6 +42,7 @@ sn_function *function_new(sn_body body, void *closure, const sn_compile_options 
     Arena *const arena = arena_new();
     sn_function *const fn = mem_zero(sizeof *fn);
     if (!arena || !fn) goto fail;
+    fn->class = &function_class;
     fn->body = body;
     fn->closure = closure;
     if (options) fn->options = *options;
@@ -292,14 +298,16 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     return status;
 }
 
+static void abandon_call(Capture *c);
+
 /* The body's frames go by an exception, or those of a segment with a user's kernel: what was pending runs now. */
 static void close_call(Capture *const *open) {
     if (LIKELY(!*open)) return;
     if (!(*open)->final) scope_leave_inside(state_get(), (*open)->in_progress.n_scopes);
-    capture_abandon(*open);
+    abandon_call(*open);
 }
 
-static void call_left(InProgress *call) { capture_abandon((Capture *)call); }
+static void call_left(InProgress *call) { abandon_call((Capture *)call); }
 
 /* Its frame holds a gap that no call from outside of the body reaches below unless it goes deep: whoever looks from
  * above the gap's end sees that the body was left (segment.c). */
@@ -330,9 +338,7 @@ __attribute__((no_sanitize_address)) OWN_FRAME static Status call_captured(sn_fu
     return status;
 }
 
-const void *capture_call_site(void) { return (const void *)call_captured; }
-
-void capture_abandon(Capture *c) {
+static void abandon_call(Capture *c) {
     sn_function *const fn = c->fn;
     LOG(general, WARNING, "%s: its body did not return (a jump or an exception); what was pending runs now", fn->name);
     c->frame = NULL;
@@ -356,6 +362,15 @@ void capture_abandon(Capture *c) {
     if (c->final) atomic_fetch_sub(&fn->running, 1);
     function_arena_give(fn, c->arena);
 }
+
+static const FunctionClass function_class = {
+    .run_segment = variant_run_segment,
+    .run_late = variant_run_late,
+    .admit = variant_admit,
+    .choose_kind = training_choose_kind,
+    .abandon = abandon_call,
+    .frame_of = (const void *)call_captured,
+    .watchers = (const VariantWatcher *const[]){&stage_files_watcher, &explain_watcher, NULL}};
 
 /* The one segment that this call was, and nothing beside it. */
 static Status only_trace(const sn_function *fn, const Capture *c, const Trace **only) {

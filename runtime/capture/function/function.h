@@ -16,8 +16,4 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *arena, 
 
 void function_report(sn_function *fn); /* SINTER_REPORT, when it is freed */
 
-/* Of capture_hooks.h: the function whose frame a capture belongs to; ends a call whose body will not return. */
-const void *capture_call_site(void);
-void capture_abandon(Capture *capture);
-
 #endif

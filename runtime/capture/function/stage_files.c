@@ -96,7 +96,7 @@ static Status make_folder(const sn_function *fn, Variant *v, const char *root) {
     pthread_mutex_lock(&choosing);
     Status status = make_numbered(root, fn->name, &path);
     pthread_mutex_unlock(&choosing);
-    if (status == ST_OK && !(v->stage_folder = arena_strdup(v->arena, text_str(&path)))) status = ST_MEMORY;
+    if (status == ST_OK && !(v->origin.stage_folder = arena_strdup(v->arena, text_str(&path)))) status = ST_MEMORY;
     text_free(&path);
     return status;
 }
@@ -112,7 +112,7 @@ static const char *suffix_of(DumpId id) {
 /* part: "-1", of what has several; "". */
 static Status write_stage(const Variant *v, DumpId id, const char *part, const Text *text) {
     Text path = {0};
-    text_printf(&path, "%s/%02d-%s%s%s", v->stage_folder, id, dump_row(id)->name, part, suffix_of(id));
+    text_printf(&path, "%s/%02d-%s%s%s", v->origin.stage_folder, id, dump_row(id)->name, part, suffix_of(id));
     Status status = error_pending();
     if (status == ST_OK) status = file_write(text_str(&path), text_str(text), text->n);
     text_free(&path);
@@ -123,11 +123,11 @@ static Status write_about(const sn_function *fn, const Variant *v, const char *w
     Text text = {0}, path = {0};
     text_puts(&text, "function: ");
     text_json_string(&text, fn->name);
-    text_printf(&text, "\ngraph: %d\nops: %d\ncompiled: %s\n", fn->variants.n, v->n_ops,
+    text_printf(&text, "\ngraph: %d\nops: %d\ncompiled: %s\n", fn->variants.n, v->segment.n_ops,
                 *why ? why : "the first call of this path");
     if (failure) text_printf(&text, "failed: %s\n", failure);
     if (v->request.backend) text_printf(&text, "backend: %s\n", v->request.backend->name);
-    text_printf(&path, "%s/about.txt", v->stage_folder);
+    text_printf(&path, "%s/about.txt", v->origin.stage_folder);
     Status status = error_pending();
     if (status == ST_OK) status = file_write(text_str(&path), text_str(&text), text.n);
     text_free(&text);
@@ -187,13 +187,20 @@ static Status write_stages(const Variant *v, bool failed) {
 
 static const char *root_now(void) { return setting_text(state_get(), SET_trace); }
 
-void stage_files_write(const sn_function *fn, Variant *v, const char *why, const char *failure) {
-    const char *const root = root_now();
-    if (!*root || !v->text || error_pending() != ST_OK) return;
+static void write_files(const sn_function *fn, Variant *v, const char *root, const char *why, const char *failure) {
     Status status = make_folder(fn, v, root);
     if (status == ST_OK) status = write_about(fn, v, why, failure);
     if (status == ST_OK) status = write_stages(v, failure != NULL);
     if (status != ST_OK) warn(root);
+}
+
+static void write_made(const sn_function *fn, Variant *v, const Trace *trace, bool again, const char *failure) {
+    const char *const root = root_now();
+    if (!*root) return;
+    Text why = {0};
+    if (again) variant_print_news(trace, &why);
+    if (v->text && error_pending() == ST_OK) write_files(fn, v, root, text_str(&why), failure);
+    text_free(&why);
 }
 
 static Status write_backward(const Variant *v, const char *part, Graph *backward) {
@@ -214,9 +221,11 @@ static Status write_backward(const Variant *v, const char *part, Graph *backward
     return ST_OK;
 }
 
-void stage_files_backward(const Variant *v, int number, Graph *backward) {
+static void write_made_backward(const Variant *v, int number, Graph *backward) {
     char part[32];
-    if (!v->stage_folder || error_pending() != ST_OK) return;
+    if (!v->origin.stage_folder || error_pending() != ST_OK) return;
     snprintf(part, sizeof part, "-%d", number);
     if (write_backward(v, part, backward) != ST_OK) warn(root_now());
 }
+
+const VariantWatcher stage_files_watcher = {.made = write_made, .backward = write_made_backward};

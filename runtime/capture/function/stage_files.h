@@ -12,10 +12,7 @@
 #define SINTER_RUNTIME_STAGE_FILES_H
 #include "runtime/capture/variant/variant.h"
 
-/* Of a variant that nobody else sees yet; sets its stage_folder. why: another one does not do; "": it is the first.
- * failure: why there is no code; NULL: it was compiled. */
-void stage_files_write(const sn_function *fn, Variant *variant, const char *why, const char *failure);
-/* Of another backward of its graph, which is planned. */
-void stage_files_backward(const Variant *variant, int number, Graph *backward);
+/* Sets the stage_folder of variants that are made. */
+extern const VariantWatcher stage_files_watcher;
 
 #endif

@@ -39,7 +39,27 @@ typedef struct FallbackRow { /* ops that no compiled call sequence ran, by reaso
     int64_t calls; /* that ran their body as it is: nobody counted its ops */
 } FallbackRow;
 
+/* What record and variant ask of the layers above them is asked of the function, which has it from who made it. */
+typedef struct VariantWatcher {
+    /* One was made, or could not be (failure: why), and nobody else sees it yet. again: the function has others. */
+    void (*made)(const sn_function *fn, Variant *variant, const Trace *trace, bool again, const char *failure);
+    void (*ready)(const sn_function *fn, const Variant *variant); /* its code is there; or NULL */
+    /* Another backward of its graph was planned; or NULL. */
+    void (*backward)(const Variant *variant, int number, Graph *backward);
+} VariantWatcher;
+struct TraceGraph;
+typedef struct FunctionClass {
+    bool (*run_segment)(Trace *trace, Status *status); /* the compiled run of a segment; these three: variant.h */
+    bool (*run_late)(Trace *trace, const sn_tensor *asked, Status *status);
+    Status (*admit)(const Trace *trace);
+    Status (*choose_kind)(Variant *variant, const struct TraceGraph *made, const Trace *trace); /* of a new variant */
+    void (*abandon)(Capture *capture);     /* ends a call whose body will not return */
+    const void *frame_of;                  /* the function whose frame such a call has */
+    const VariantWatcher *const *watchers; /* NULL ends them */
+} FunctionClass;
+
 struct sn_function {
+    const FunctionClass *class;
     sn_body body;
     void *closure;
     sn_compile_options options;

@@ -59,21 +59,21 @@ void capture_unpause(Capture *capture) {
 Capture *capture_current(void) {
     Capture *const c = state_get()->capture;
     if (LIKELY(!c || !capture_was_left(c))) return c;
-    capture_hooks.capture_abandon(c);
+    c->fn->class->abandon(c);
     return NULL;
 }
 
 /* Calls whose eager callee was left, and they with it. */
 static void abandon_paused(const sn_state *state) {
-    while (state->paused && frame_was_left(state->paused->cfa, capture_hooks.capture_call_site()))
-        capture_hooks.capture_abandon(state->paused);
+    while (state->paused && frame_was_left(state->paused->cfa, state->paused->fn->class->frame_of))
+        state->paused->fn->class->abandon(state->paused);
 }
 
 Capture *capture_current_exactly(void) {
     Capture *const c = capture_current();
     if (!c) abandon_paused(state_get());
-    if (!c || !frame_was_left(c->cfa, capture_hooks.capture_call_site())) return c;
-    capture_hooks.capture_abandon(c);
+    if (!c || !frame_was_left(c->cfa, c->fn->class->frame_of)) return c;
+    c->fn->class->abandon(c);
     return NULL;
 }
 
@@ -325,7 +325,7 @@ Status trace_run_late(Trace *trace, const sn_tensor *asked) {
     if (trace->ordered) return error_raise(ST_INTERNAL, "a value of a segment with effects was left unmade");
     Status status;
     if (may_run_again(trace)) {
-        if (capture_hooks.variant_run_late(trace, asked, &status)) return status;
+        if (trace->capture->fn->class->run_late(trace, asked, &status)) return status;
         TRY(error_pending());
     }
     if (trace->variant) {
@@ -401,8 +401,9 @@ static Status run_trace(Trace *trace) {
     if (trace->writes) TRY(capture_before_write(c, NULL));
     TRY(mark_needed(trace));
     Status status;
-    if (capture_hooks.variant_run_segment(trace, &status)) return trace->variant ? status : run_instead(trace, status);
-    status = capture_hooks.variant_admit(trace);
+    if (trace->capture->fn->class->run_segment(trace, &status))
+        return trace->variant ? status : run_instead(trace, status);
+    status = trace->capture->fn->class->admit(trace);
     if (status != ST_OK) return refuse(trace, status);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
     trace->reason = trace->waits ? BREAK_TEXT(waits) : BREAK_TEXT(first_run);

@@ -464,11 +464,11 @@ static Status take_cases(ReplayProgram *p) {
     p->written = ARENA_ARRAY(p->arena, bool, p->world->n_slots + 1);
     if (!p->written) return ST_MEMORY;
     for (const Variant *v = atomic_load(&p->end->variants); v; v = v->next) {
-        p->writes |= v->writes;
+        p->writes |= v->segment.writes;
         for (int i = 0; i < v->n_graph_inputs; i++)
             p->written[p->world->source[v->graph_inputs[i].touched]] |= v->info.plans[0]->inputs.at[i].written;
-        p->n_random = v->n_random;
-        p->n_ops = v->n_ops;
+        p->n_random = v->segment.n_random;
+        p->n_ops = v->segment.n_ops;
     }
     return ST_OK;
 }

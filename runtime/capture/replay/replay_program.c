@@ -61,10 +61,12 @@ static bool keep_launch(const ReplayProgram *p, BoundLaunch *launch) {
     const Variant *const v = launch->variant;
     launch->source = arena_copy(p->arena, launch->source, sizeof(int) * (size_t)v->n_graph_inputs);
     launch->result = arena_copy(p->arena, launch->result, sizeof(int) * (size_t)program_shown(p));
-    launch->symbols = arena_copy(p->arena, launch->symbols, sizeof(int64_t) * (size_t)v->n_bindings);
-    launch->floats = arena_copy(p->arena, launch->floats, sizeof(double) * (size_t)v->n_runtime_floats);
-    launch->numbers = v->n_views ? arena_copy(p->arena, launch->numbers, sizeof(int64_t) * (size_t)p->n_numbers) : NULL;
-    return launch->source && launch->result && launch->symbols && launch->floats && (launch->numbers || !v->n_views);
+    launch->symbols = arena_copy(p->arena, launch->symbols, sizeof(int64_t) * (size_t)v->symbols.n_bindings);
+    launch->floats = arena_copy(p->arena, launch->floats, sizeof(double) * (size_t)v->attributes.n_runtime_floats);
+    launch->numbers =
+        v->aliasing.n_views ? arena_copy(p->arena, launch->numbers, sizeof(int64_t) * (size_t)p->n_numbers) : NULL;
+    return launch->source && launch->result && launch->symbols && launch->floats &&
+           (launch->numbers || !v->aliasing.n_views);
 }
 
 bool program_add_line(const ReplayMatch *match) {
@@ -79,8 +81,8 @@ static bool bind_launch(const ReplayProgram *p, Variant *v, const Trace *trace, 
     *bound = (BoundLaunch){.variant = v,
                            .source = source,
                            .result = result,
-                           .symbols = ARENA_ARRAY(arena, int64_t, v->n_bindings),
-                           .floats = ARENA_ARRAY(arena, double, v->n_runtime_floats),
+                           .symbols = ARENA_ARRAY(arena, int64_t, v->symbols.n_bindings),
+                           .floats = ARENA_ARRAY(arena, double, v->attributes.n_runtime_floats),
                            .numbers = trace->numbers.at};
     if (!source || !result || !bound->symbols || !bound->floats) return false;
     for (int i = 0; i < v->n_graph_inputs; i++) source[i] = p->world->source[v->graph_inputs[i].touched];
@@ -245,10 +247,10 @@ static bool make_trace(const ReplayProgram *p, const ReplayCall *call, const Rep
  * been seen to vary is known only if it comes from the inputs. */
 static bool numbers_known(const ReplayProgram *p, const Variant *v) {
     if (!p->free_scalars) return true;
-    for (int k = 0; v->number_rules && k < v->n_numbers; k++) {
+    for (int k = 0; v->attributes.rules && k < v->attributes.n; k++) {
         const struct NumberSource *const source = &p->numbers[k];
-        if (v->number_rules[k] == NUMBER_runtime_float && source->input < 0) return false;
-        if (v->number_rules[k] == NUMBER_runtime_int && !sym_is(source->value)) return false;
+        if (v->attributes.rules[k] == NUMBER_runtime_float && source->input < 0) return false;
+        if (v->attributes.rules[k] == NUMBER_runtime_int && !sym_is(source->value)) return false;
     }
     return true;
 }
@@ -299,11 +301,11 @@ bool program_match(ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
 /* The generator's numbers are those of this launch. */
 static const int64_t *symbols_now(const BoundLaunch *l, int64_t *room) {
     const Variant *const v = l->variant;
-    if (!v->n_random) return l->symbols;
-    memcpy(room, l->symbols, sizeof *room * (size_t)v->n_bindings);
-    for (int i = 0; i < v->n_bindings; i++) {
-        if (v->bindings[i].kind == BIND_seed) room[i] = (int64_t)state_get()->seed;
-        if (v->bindings[i].kind == BIND_sequence) room[i] = (int64_t)state_get()->sequence;
+    if (!v->segment.n_random) return l->symbols;
+    memcpy(room, l->symbols, sizeof *room * (size_t)v->symbols.n_bindings);
+    for (int i = 0; i < v->symbols.n_bindings; i++) {
+        if (v->symbols.bindings[i].kind == BIND_seed) room[i] = (int64_t)state_get()->seed;
+        if (v->symbols.bindings[i].kind == BIND_sequence) room[i] = (int64_t)state_get()->sequence;
     }
     return room;
 }
@@ -316,7 +318,7 @@ static Status launch_quietly(const ReplayMatch *match, sn_tensor **outs, sn_tens
     for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = match->at[l->source[i]];
     TRY(variant_execute(v, inputs, symbols_now(l, room), l->floats, outs));
     TRY(variant_note_views(v, l->numbers, inputs, outs));
-    state_get()->sequence += (uint64_t)v->n_random;
+    state_get()->sequence += (uint64_t)v->segment.n_random;
     for (int i = 0; i < match->program->n_out; i++) out[i] = l->result[i] < 0 ? NULL : outs[l->result[i]];
     return ST_OK;
 }

@@ -29,19 +29,18 @@ bool *training_tracked(const Variant *v, const Trace *trace) {
     return tracked;
 }
 
-Status training_wanted(Variant *v, const TraceGraph *made, const Trace *trace, bool *wanted) {
-    *wanted = false;
-    bool any = false;
+Status training_choose_kind(Variant *v, const TraceGraph *made, const Trace *trace) {
+    bool any = false, wanted = false;
     for (int i = 0; i < trace->inputs.n; i++) any |= trace->inputs.at[i].requires_grad;
     if (!any) return ST_OK;
     TapeNeeds tape;
     TRY(find_needs(made, trace, &tape));
-    const char *const why = training_refusal(made->graph, &tape, trace, v->graph_inputs);
+    const char *const why = tape_limits_refusal(made->graph, &tape, trace, v->graph_inputs);
     if (why) return error_raise(ST_UNSUPPORTED, "%s", why);
-    for (int i = 0; i < v->n_outputs; i++) *wanted |= trace_tracked(trace, v->outputs[i], trace->ops.n);
-    if (!*wanted || !trace->gradients) return ST_OK;
-    *wanted = false;
-    return training_history(v, made->graph, &tape, trace);
+    for (int i = 0; i < v->n_outputs; i++) wanted |= trace_tracked(trace, v->outputs[i], trace->ops.n);
+    if (!wanted) return ST_OK;
+    v->kind = trace->gradients ? &training_history_kind : &training_kind;
+    return trace->gradients ? training_history(v, made->graph, &tape, trace) : ST_OK;
 }
 
 /* Compiling ----------------------------------------------------------------------------------- */
@@ -106,13 +105,13 @@ static Status settle_variant(Variant *v, Status status) {
     return status;
 }
 
-Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
+static Status compile_training(Variant *v, Graph *graph, const Trace *trace) {
     Training *const t = ARENA_NEW(v->arena, Training);
     if (!t) return ST_MEMORY;
     t->want = wants_gradients(graph, v->graph_inputs, trace);
     t->n_inputs = graph->inputs.n;
     t->n_user = graph->outputs.n;
-    t->n_floats = v->n_runtime_floats;
+    t->n_floats = v->attributes.n_runtime_floats;
     t->out_tracked = training_tracked(v, trace);
     if (!t->want || !t->out_tracked) return ST_MEMORY;
     TrainingSplit split = {.variant = v, .graph = graph, .training = t};
@@ -129,12 +128,12 @@ Status training_compile(Variant *v, Graph *graph, const Trace *trace) {
     return settle_variant(v, training_case_planned(t, t->usual, t->partition->backward, NULL, t->n_saved));
 }
 
-Status training_settle(Variant *v) {
+static Status settle_training(Variant *v) {
     TRY(compile_settle(v->training->forward_plan, &v->info));
     return compile_settle(v->training->backward_plan, &v->info);
 }
 
-Status training_make_code(Variant *v, CompileReport *info, Executable **run) {
+static Status make_training_code(Variant *v, CompileReport *info, Executable **run) {
     Training *const t = v->training;
     info->part = "forward";
     TRY(compile_plan(t->forward_plan, info, run));
@@ -190,7 +189,23 @@ bool training_saved_at(const Variant *v, int i, SavedValue *out) {
     return true;
 }
 
-void training_free(Training *t) {
-    if (!t) return;
-    training_cases_free(t);
+static void free_training(Variant *v) {
+    if (v->training) training_cases_free(v->training);
 }
+
+const VariantKind training_kind = {.compile = compile_training,
+                                   .settle = settle_training,
+                                   .make_code = make_training_code,
+                                   .run = training_run,
+                                   .take_place = training_take_place,
+                                   .free = free_training};
+
+static void free_history(Variant *v) {
+    if (v->history) training_cases_free(v->history);
+}
+
+const VariantKind training_history_kind = {.compile = variant_plain_compile,
+                                           .settle = variant_plain_settle,
+                                           .make_code = variant_plain_make_code,
+                                           .run = training_run_with_history,
+                                           .free = free_history};

@@ -59,8 +59,8 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
     const uint64_t seed = state->seed, sequence = state->sequence;
     const sn_grad_mode mode = state->grad_mode;
     for (int i = 0; i < graph->inputs.n; i++) run->values[graph->inputs.at[i]->id] = l->saved[i].tensor;
-    for (int i = 0; i < l->variant->n_bindings; i++)
-        if (l->variant->bindings[i].kind == BIND_seed) state->seed = (uint64_t)l->symbols[i];
+    for (int i = 0; i < l->variant->symbols.n_bindings; i++)
+        if (l->variant->symbols.bindings[i].kind == BIND_seed) state->seed = (uint64_t)l->symbols[i];
     state->grad_mode = SN_GRAD_OFF;
     __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state);
     Status status = graph_run_nodes(run);
@@ -87,8 +87,8 @@ static Status restore_saved(Expansion *e) {
     run.graph = t->partition->restore;
     run.values = ARENA_ARRAY(run.arena, sn_tensor *, run.graph->n_vals + 1);
     run.seeded = true;
-    for (int i = 0; i < l->variant->n_bindings; i++)
-        if (l->variant->bindings[i].kind == BIND_sequence) run.sequence = (uint64_t)l->symbols[i];
+    for (int i = 0; i < l->variant->symbols.n_bindings; i++)
+        if (l->variant->symbols.bindings[i].kind == BIND_sequence) run.sequence = (uint64_t)l->symbols[i];
     bool *const needed = run.values ? training_needed(t, e->ran, e->used) : NULL;
     run.needed = needed;
     const Status status = needed ? run_restore(e, &run) : ST_MEMORY;
@@ -165,9 +165,9 @@ static TapeNode *recorded(const Expansion *e, const Node *node) {
 static void give_generator(const Expansion *e, const Node *node, Arg *args) {
     const Variant *const v = e->l->variant;
     if (!(node->row->flags & OPF_flow)) return;
-    for (int i = 0; i < v->n_bindings; i++) {
-        if (v->bindings[i].kind == BIND_seed) args[op_param_find(node->row, "seed")] = A_INT(e->l->symbols[i]);
-        if (v->bindings[i].kind == BIND_sequence)
+    for (int i = 0; i < v->symbols.n_bindings; i++) {
+        if (v->symbols.bindings[i].kind == BIND_seed) args[op_param_find(node->row, "seed")] = A_INT(e->l->symbols[i]);
+        if (v->symbols.bindings[i].kind == BIND_sequence)
             args[op_param_find(node->row, "number")] = A_INT(e->l->symbols[i] + node->random);
     }
 }

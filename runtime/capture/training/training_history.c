@@ -91,7 +91,7 @@ Status training_history(Variant *v, Graph *graph, const TapeNeeds *tape, const T
     t->want = (bool *)tape->want;
     t->n_inputs = graph->inputs.n;
     t->n_user = graph->outputs.n;
-    t->n_floats = v->n_runtime_floats;
+    t->n_floats = v->attributes.n_runtime_floats;
     t->n_symbols = sym_free_count(graph->env);
     t->out_tracked = training_tracked(v, trace);
     t->written = ARENA_ARRAY(v->arena, bool, t->n_inputs + 1);

@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/core/background.h"
 #include "runtime/core/breaks.h"
 
@@ -156,7 +155,7 @@ static Status plan_case(void *context) {
                       .bail = job->graph->bail,
                       .options = &options};
     TRY(training_case_spec(t, c, c->arena, &spec.joint));
-    if (job->variant->dynamic)
+    if (job->variant->symbols.dynamic)
         spec.joint.grad_meta = NULL; /* of symbolic sizes they come as the outputs are laid out */
     KeyedBackward *const keyed = keyed_build(c->arena, &spec);
     if (!keyed) return error_pending() ? error_pending() : ST_UNSUPPORTED;
@@ -204,10 +203,10 @@ static void drop_later(BackgroundJob *job) {
 
 /* The worker makes the code; meanwhile the case expands into eager's nodes. False: there is no worker. */
 static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
-    if (!v->background || compile_settle(plan, &c->info) != ST_OK) return false;
+    if (!v->code.background || compile_settle(plan, &c->info) != ST_OK) return false;
     LaterCase *const later = mem_alloc(sizeof *later);
     if (!later) return false;
-    *later = (LaterCase){{.owner = v->background, .make = make_later, .drop = drop_later}, v, c, plan};
+    *later = (LaterCase){{.owner = v->code.background, .make = make_later, .drop = drop_later}, v, c, plan};
     variant_retain(v);
     atomic_store_explicit(&c->waits, true, memory_order_relaxed); /* nobody sees it yet */
     if (background_run(&later->job)) return true;
@@ -224,7 +223,7 @@ static void make_code(Variant *v, const int64_t *symbols, BackwardCase *c) {
     if (planned) {
         Plan *const plan = job.backward->plan;
         c->graph = job.backward;
-        capture_hooks.stage_files_backward(v, v->training->n_cases + 1, job.backward);
+        variant_tell_backward(v, v->training->n_cases + 1, job.backward);
         if (!compile_later(v, c, plan)) training_case_compile(c, plan, &c->info);
     }
     error_clear();
@@ -257,7 +256,7 @@ static bool may_compile(const Training *t) { return t->partition && t->n_cases <
  * layout serves no other: into strides of 0 nothing can be copied. */
 static const BackwardCase *find_again(const Variant *v, const Training *t, const int64_t *symbols,
                                       const TapeBackward *call) {
-    const BackwardCase *const c = find_case(t, symbols, call, !v->dynamic);
+    const BackwardCase *const c = find_case(t, symbols, call, !v->symbols.dynamic);
     return c || (may_compile(t) && !holds_back()) ? c : find_without_code(t, symbols, call);
 }
 

@@ -245,17 +245,18 @@ static const TapeCompiled compiled_class = {.name = "Compiled",
 /* Forward ------------------------------------------------------------------------------------- */
 
 static TrainingLaunch *launch_new(Variant *v, Training *t, const int64_t *symbols, const double *floats) {
-    const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n), n_ints = (size_t)(v->n_bindings + t->n_floats);
+    const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n),
+                 n_ints = (size_t)(v->symbols.n_bindings + t->n_floats);
     TrainingLaunch *const l =
         mem_zero(sizeof *l + n_saved * (sizeof(TapeSaved) + 1) + n_ints * sizeof(int64_t) + (size_t)t->tape.steps.n);
     if (!l) return NULL;
     l->saved = (TapeSaved *)(l + 1);
     l->watched = l->saved + t->n_saved;
     l->symbols = (int64_t *)(l->watched + t->tape.watches.n);
-    l->floats = (double *)(l->symbols + v->n_bindings);
+    l->floats = (double *)(l->symbols + v->symbols.n_bindings);
     l->used = (bool *)(l->floats + t->n_floats);
     l->kept = l->used + t->tape.steps.n;
-    memcpy(l->symbols, symbols, sizeof *symbols * (size_t)v->n_bindings);
+    memcpy(l->symbols, symbols, sizeof *symbols * (size_t)v->symbols.n_bindings);
     if (t->n_floats) memcpy(l->floats, floats, sizeof *floats * (size_t)t->n_floats);
     variant_retain(v);
     l->variant = v;
@@ -307,7 +308,7 @@ static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *s
                           sn_tensor **outs, sn_tensor **all, sn_tensor **tracked) {
     const Training *const t = v->training;
     if (!all || !tracked) return ST_MEMORY;
-    TRY(execute(v->run, inputs, symbols, floats, all));
+    TRY(execute(v->code.run, inputs, symbols, floats, all));
     variant_count_writes(v, inputs, all);
     TrainingLaunch *const l = launch_new(v, v->training, symbols, floats);
     if (!l) return error_pending();
@@ -333,8 +334,8 @@ Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols
     return run_forward(v, inputs, symbols, floats, outs, all, tracked);
 }
 
-Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                       sn_tensor *const *outs) {
+static Status attach_history(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                             sn_tensor *const *outs) {
     Training *const t = v->history;
     sn_tensor *few[FEW_TENSORS];
     sn_tensor **const tracked = ROOM(few, t->n_user);
@@ -344,6 +345,12 @@ Status training_attach(Variant *v, sn_tensor *const *inputs, const int64_t *symb
     const Status status = l ? add_node(l, tracked, inputs) : ST_MEMORY;
     room_give(few, tracked);
     return status;
+}
+
+Status training_run_with_history(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                                 sn_tensor **outs) {
+    TRY(variant_plain_run(v, inputs, symbols, floats, outs));
+    return attach_history(v, inputs, symbols, floats, outs);
 }
 
 /* A second launch ----------------------------------------------------------------------------- */

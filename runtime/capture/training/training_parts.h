@@ -1,9 +1,9 @@
 /* training_parts.h: what the files of a trained segment share.
  *
- *   training.c          compiles forward and backward       training_limits.c  what must run eagerly
- *   training_saved.c    what eager's tape would hold        training_launch.c  a launch and its tape node
- *   training_keyed.c    the backward of one key             training_expand.c  eager's nodes instead
- *   training_checked.c  what may be read where it lies      training_history.c what a captured backward left */
+ *   training.c          the two kinds, and how compiled     training_launch.c  a launch and its tape node
+ *   training_saved.c    what eager's tape would hold        training_expand.c  eager's nodes instead
+ *   training_keyed.c    the backward of one key             training_history.c what a captured backward left
+ *   training_checked.c  what may be read where it lies */
 #ifndef SINTER_RUNTIME_TRAINING_PARTS_H
 #define SINTER_RUNTIME_TRAINING_PARTS_H
 #include <pthread.h>

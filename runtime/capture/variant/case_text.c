@@ -25,7 +25,8 @@ const char *case_refusal(const Variant *v) {
     if (!variant_code(v) || !v->info.n_plans) return "a segment could not be compiled";
     for (int i = 0; i < v->n_graph_inputs; i++)
         if (v->graph_inputs[i].base) return "written inputs share memory";
-    if (v->n_bindings > MAX_CASE_SYMBOLS || v->n_graph_inputs > MAX_CASE_TENSORS || v->n_outputs > MAX_CASE_TENSORS)
+    if (v->symbols.n_bindings > MAX_CASE_SYMBOLS || v->n_graph_inputs > MAX_CASE_TENSORS ||
+        v->n_outputs > MAX_CASE_TENSORS)
         return "too many tensors or sizes";
     if (!views_have_text(v)) return "it calls an op of the program's own";
     return plan_unsaved(v->info.plans[0]);
@@ -43,7 +44,7 @@ static Status print_plan_of(const Variant *v, Text *text) {
     Status status = arena ? graph_parse(arena, v->text, strlen(v->text), &graph) : ST_MEMORY;
     if (status == ST_OK && (status = compile_passes(graph, &info)) != ST_OK && status != ST_MEMORY)
         status = error_raise(ST_UNSUPPORTED, "its forward alone does not compile: %s", info.reason);
-    if (status == ST_OK && sym_free_count(graph->env) != v->n_bindings)
+    if (status == ST_OK && sym_free_count(graph->env) != v->symbols.n_bindings)
         status = error_raise(ST_INTERNAL, "the forward's plan has other symbols than its guards");
     if (status == ST_OK) plan_print(graph->plan, text);
     arena_free(arena);
@@ -51,7 +52,7 @@ static Status print_plan_of(const Variant *v, Text *text) {
 }
 
 Status case_print(const Variant *v, const InputName *names, Text *text) {
-    text_printf(text, "case %d ops, random %d\ngraph inputs", v->n_ops, v->n_random);
+    text_printf(text, "case %d ops, random %d\ngraph inputs", v->segment.n_ops, v->segment.n_random);
     for (int i = 0; i < v->n_graph_inputs; i++) text_printf(text, "%s%d", i ? ", " : " ", v->graph_inputs[i].touched);
     text_puts(text, "\noutputs");
     for (int i = 0; i < v->n_outputs; i++)
@@ -116,49 +117,51 @@ static bool plan_output_is_view(const Plan *plan, int i) {
 
 /* NULL: there are no symbols. */
 static const int64_t *equalities(const Variant *v) {
-    const int n = v->env ? sym_free_count(v->env) : 0;
+    const int n = v->symbols.env ? sym_free_count(v->symbols.env) : 0;
     int64_t *const by = n ? ARENA_ARRAY(v->arena, int64_t, 2 * n) : NULL;
-    if (by) sym_equalities(v->env, by, by + n);
+    if (by) sym_equalities(v->symbols.env, by, by + n);
     return by;
 }
 
 /* What an executor relies on, which guards and lists say. */
 static const char *disagreement(const Variant *v, CaseShape shape, const Plan *plan) {
-    if (v->n_inputs != shape.n_inputs || v->n_numbers != shape.n_numbers) return "guards of another segment";
+    if (v->n_inputs != shape.n_inputs || v->attributes.n != shape.n_numbers) return "guards of another segment";
     if (v->n_graph_inputs != plan->inputs.n || v->n_outputs > plan->outputs.n) return "lists of another plan";
-    if (v->n_runtime_floats != plan->floats.n) return "guards of other floats than the plan's";
-    if (v->n_bindings > MAX_CASE_SYMBOLS || plan->outputs.n > MAX_CASE_TENSORS) return "too many symbols or outputs";
+    if (v->attributes.n_runtime_floats != plan->floats.n) return "guards of other floats than the plan's";
+    if (v->symbols.n_bindings > MAX_CASE_SYMBOLS || plan->outputs.n > MAX_CASE_TENSORS)
+        return "too many symbols or outputs";
     const int64_t *const by = equalities(v);
     for (int i = 0; i < plan->inputs.n; i++) {
-        if (!metas_agree(v->env, by, plan->slots.at[i].meta, v->inputs[v->graph_inputs[i].touched].meta))
+        if (!metas_agree(v->symbols.env, by, plan->slots.at[i].meta, v->inputs[v->graph_inputs[i].touched].meta))
             return "an input that is not what its guard checks";
-        if (plan->inputs.at[i].written && !v->writes) return "guards that know of no write";
+        if (plan->inputs.at[i].written && !v->segment.writes) return "guards that know of no write";
         for (int k = 0; k < i; k++)
             if (v->graph_inputs[i].touched == v->graph_inputs[k].touched) return "an input twice";
     }
-    for (int i = 0; i < v->n_views; i++)
-        if (v->views[i].ops.n && !plan_output_is_view(plan, v->views[i].output)) return "views of another plan";
+    for (int i = 0; i < v->aliasing.n_views; i++)
+        if (v->aliasing.views[i].ops.n && !plan_output_is_view(plan, v->aliasing.views[i].output))
+            return "views of another plan";
     return NULL;
 }
 
 static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
     Plan *plan;
     EAT(in, "case ");
-    TRY(reader_count(in, &v->n_ops));
+    TRY(reader_count(in, &v->segment.n_ops));
     EAT(in, " ops, random ");
-    TRY(reader_count(in, &v->n_random));
+    TRY(reader_count(in, &v->segment.n_random));
     EAT(in, "\n");
     TRY(read_graph_inputs(in, shape, v));
     TRY(read_case_outputs(in, v));
     TRY(views_read(in, shape.n_numbers, v));
     TRY(plan_parse(v->arena, in->at, &in->at, &plan));
-    v->env = plan->env;
+    v->symbols.env = plan->env;
     TRY(guards_read(in, v));
     const char *const wrong = disagreement(v, shape, plan);
     if (wrong) return reader_fail(in, "%s", wrong);
-    v->dynamic = v->n_bindings > 0;
+    v->symbols.dynamic = v->symbols.n_bindings > 0;
     v->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
-    const Status status = compile_plan(plan, &v->info, &v->run);
+    const Status status = compile_plan(plan, &v->info, &v->code.run);
     return status == ST_OK ? status : error_raise(status, "plan: %s", v->info.reason); /* a compile leaves none */
 }
 

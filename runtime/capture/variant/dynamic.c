@@ -50,7 +50,7 @@ typedef struct Dynamic {
 
 /* No two alike, nor near what sizes are or one another. */
 static Status make_up(Dynamic *d) {
-    const int n = d->older ? sym_free_count(d->older->env) : 0;
+    const int n = d->older ? sym_free_count(d->older->symbols.env) : 0;
     d->made_up = ARENA_ARRAY(d->arena, int64_t, n);
     for (int i = 0; d->made_up && i < n; i++) d->made_up[i] = 1009 + 64 * i;
     return d->made_up ? ST_OK : ST_MEMORY;
@@ -58,7 +58,7 @@ static Status make_up(Dynamic *d) {
 
 /* `older`: what the older variant has at this place. */
 static Example example(const Dynamic *d, int64_t before, int64_t now, int64_t older) {
-    return (Example){before, now, d->older ? sym_eval(d->older->env, older, d->made_up) : before};
+    return (Example){before, now, d->older ? sym_eval(d->older->symbols.env, older, d->made_up) : before};
 }
 
 static bool same_example(Example a, Example b) {
@@ -81,7 +81,7 @@ static int64_t symbol_for(Dynamic *d, Example of, int64_t lower_bound, SymBindin
 }
 
 static const Meta *before_meta(const Dynamic *d, int input) {
-    return d->older ? d->older->example_metas[input] : d->trace->inputs.at[input].meta;
+    return d->older ? d->older->origin.metas[input] : d->trace->inputs.at[input].meta;
 }
 
 /* What an earlier segment made has the marks of the arguments whose sizes it has: a guess, as any. */
@@ -313,10 +313,10 @@ static int64_t learnt_int(Dynamic *d, int k, NumberRange range, int64_t now) {
 
 /* Of a trace that is an example beside an older one, or the only one; 0: the number stays what it is. */
 static int64_t varying_int(Dynamic *d, int k, NumberRange range, int64_t before, int64_t now) {
-    const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] != NUMBER_fixed;
+    const bool varied = d->older && d->older->attributes.rules && d->older->attributes.rules[k] != NUMBER_fixed;
     if (range == RANGE_size && (now < 2 || (before < 2 && !varied))) return 0;
     if (!d->single && before == now && !varied) return 0;
-    const Example of = example(d, before, now, d->older ? d->older->numbers[k] : before);
+    const Example of = example(d, before, now, d->older ? d->older->attributes.at[k] : before);
     int64_t symbolic = now < 2 ? 0 : learnt_int(d, k, range, now);
     if (!symbolic) symbolic = product_for(d, of);
     if (d->single) return now < 2 ? 0 : symbolic; /* one example: only what equals a size follows it */
@@ -338,7 +338,7 @@ static void plan_int(Dynamic *d, int k, NumberRange range, int64_t before, int64
 }
 
 static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
-    const bool varied = d->older && d->older->number_rules && d->older->number_rules[k] == NUMBER_runtime_float;
+    const bool varied = d->older && d->older->attributes.rules && d->older->attributes.rules[k] == NUMBER_runtime_float;
     const struct NumberSource *const source = first_source(d, k);
     const bool varies = source && source->input != SOURCE_value; /* a number of the call, or of its sizes */
     if (!varies && before == now && !varied) return;
@@ -348,7 +348,7 @@ static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
 
 static void plan_number(Dynamic *d, const TraceOp *op, int k) {
     const int64_t now = d->trace->numbers.at[k];
-    const int64_t before = d->older ? d->older->example_numbers[k] : now;
+    const int64_t before = d->older ? d->older->origin.numbers[k] : now;
     const NumberPlace place = trace_number_place(op, k);
     if (!place.param || !may_vary(op, place.param)) return;
     d->plan->number_guarded[k] = is_guarded(op, place.param);

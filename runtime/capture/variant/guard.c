@@ -55,7 +55,7 @@ typedef struct GuardCheck {
 } GuardCheck;
 
 static bool expect_number(const GuardCheck *c, int64_t want, int64_t got) {
-    return sym_is(want) ? sym_eval(c->variant->env, want, c->symbols) == got : want == got;
+    return sym_is(want) ? sym_eval(c->variant->symbols.env, want, c->symbols) == got : want == got;
 }
 
 static bool same_meta(const GuardCheck *c, const Meta *want, const Meta *got) {
@@ -75,7 +75,7 @@ static bool other_meta_fits(const GuardCheck *c, int input) {
     if (!c->why) return false;
     reason_input(c->why, c->variant, c->trace, input);
     text_puts(c->why, ": ");
-    meta_print(c->variant->env, c->why, want);
+    meta_print(c->variant->symbols.env, c->why, want);
     text_puts(c->why, ", now ");
     meta_print(NULL, c->why, got);
     return false;
@@ -138,9 +138,9 @@ static bool inputs_fit(const GuardCheck *c) {
         const TraceInput *const input = &c->trace->inputs.at[i];
         if (UNLIKELY(guard->meta != input->meta) && !other_meta_fits(c, i)) return false;
         if (UNLIKELY(!same_flags(guard, input)) && !guard_flags_fit(v, c->trace, i, c->why)) return false;
-        if (v->writes && !offset_fits(c, i)) return false;
+        if (v->segment.writes && !offset_fits(c, i)) return false;
     }
-    if (!v->writes || !inputs_overlap(c->trace) || is_off(GUARD_overlap)) return true;
+    if (!v->segment.writes || !inputs_overlap(c->trace) || is_off(GUARD_overlap)) return true;
     if (c->why) text_puts(c->why, "written memory lies in two wrapped blocks");
     return false;
 }
@@ -149,7 +149,8 @@ static bool inputs_fit(const GuardCheck *c) {
 
 /* Of a number that an op would refuse, or takes in a way of its own. */
 static bool float_fits(const GuardCheck *c, int k, int64_t now) {
-    const FloatLimit *const limit = float_limits_find(sym_floats(c->variant->env), c->variant->numbers[k]);
+    const FloatLimit *const limit =
+        float_limits_find(sym_floats(c->variant->symbols.env), c->variant->attributes.at[k]);
     double value;
     memcpy(&value, &now, sizeof value);
     if (!limit || float_limit_holds(limit, value) || is_off(GUARD_limit)) return true;
@@ -163,9 +164,9 @@ static bool float_fits(const GuardCheck *c, int k, int64_t now) {
 
 static bool number_fits(const GuardCheck *c, int k) {
     const Variant *const v = c->variant;
-    const int rule = v->number_rules ? v->number_rules[k] : NUMBER_fixed;
+    const int rule = v->attributes.rules ? v->attributes.rules[k] : NUMBER_fixed;
     const int64_t now = c->trace->numbers.at[k];
-    if (rule != NUMBER_fixed && v->number_guarded[k] && number_is_special(rule == NUMBER_runtime_float, now) &&
+    if (rule != NUMBER_fixed && v->attributes.guarded[k] && number_is_special(rule == NUMBER_runtime_float, now) &&
         !is_off(GUARD_special)) {
         if (c->why) {
             reason_number(c->why, v, c->trace, k);
@@ -176,14 +177,14 @@ static bool number_fits(const GuardCheck *c, int k) {
     }
     if (rule == NUMBER_runtime_float) return float_fits(c, k, now);
     if (rule == NUMBER_runtime_int) return true;
-    if (expect_number(c, v->numbers[k], now) || is_off(GUARD_number)) return true;
+    if (expect_number(c, v->attributes.at[k], now) || is_off(GUARD_number)) return true;
     if (!c->why) return false;
     reason_number(c->why, v, c->trace, k);
     text_puts(c->why, ": ");
-    if (sym_is(v->numbers[k]))
-        sym_print(v->env, c->why, v->numbers[k]);
+    if (sym_is(v->attributes.at[k]))
+        sym_print(v->symbols.env, c->why, v->attributes.at[k]);
     else
-        guard_number_print(c->why, v->numbers[k]);
+        guard_number_print(c->why, v->attributes.at[k]);
     text_puts(c->why, ", now ");
     guard_number_print(c->why, now);
     return false;
@@ -191,8 +192,8 @@ static bool number_fits(const GuardCheck *c, int k) {
 
 static bool numbers_fit(const GuardCheck *c) {
     const Variant *const v = c->variant;
-    for (int k = 0; k < v->n_numbers; k++) {
-        if (!v->number_rules && v->numbers[k] == c->trace->numbers.at[k]) continue;
+    for (int k = 0; k < v->attributes.n; k++) {
+        if (!v->attributes.rules && v->attributes.at[k] == c->trace->numbers.at[k]) continue;
         if (!number_fits(c, k)) return false;
     }
     return true;
@@ -200,9 +201,9 @@ static bool numbers_fit(const GuardCheck *c) {
 
 static bool ranges_fit(const GuardCheck *c) {
     const Variant *const v = c->variant;
-    for (int i = 0; i < v->n_bindings; i++) {
-        const SymExpr *const s = sym_expr(v->env, sym_free_at(v->env, i));
-        if (v->bindings[i].kind >= BIND_seed || c->symbols[i] >= s->b || is_off(GUARD_range)) continue;
+    for (int i = 0; i < v->symbols.n_bindings; i++) {
+        const SymExpr *const s = sym_expr(v->symbols.env, sym_free_at(v->symbols.env, i));
+        if (v->symbols.bindings[i].kind >= BIND_seed || c->symbols[i] >= s->b || is_off(GUARD_range)) continue;
         if (!c->why) return false;
         reason_symbol(c->why, v, c->trace, i);
         text_printf(c->why, ": at least %lld, now %lld", (long long)s->b, (long long)c->symbols[i]);
@@ -212,7 +213,7 @@ static bool ranges_fit(const GuardCheck *c) {
 }
 
 static bool symbols_fit(const GuardCheck *c) {
-    const SymEnv *const env = c->variant->env;
+    const SymEnv *const env = c->variant->symbols.env;
     for (int i = 0; i < sym_guard_count(env); i++) {
         const SymGuard *const guard = sym_guard_at(env, i);
         if (sym_guard_holds(env, guard, c->symbols) || is_off(GUARD_symbol)) continue;
@@ -229,8 +230,8 @@ static bool symbols_fit(const GuardCheck *c) {
 /* All ----------------------------------------------------------------------------------------- */
 
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why) {
-    for (int v = 0; v < variant->n_values; v++)
-        if (((trace->marks[v] & VALUE_output && !variant->provides[v]) ||
+    for (int v = 0; v < variant->segment.n_values; v++)
+        if (((trace->marks[v] & VALUE_output && !variant->segment.provides[v]) ||
              (trace->views && trace_lacks_view(trace, variant, v))) &&
             !is_off(GUARD_output)) {
             if (why) reason_value(why, trace, v), text_puts(why, " is needed now");
@@ -245,9 +246,9 @@ bool variant_fits(const Variant *variant, const Trace *trace, Text *why) {
         return false;
     }
     int64_t symbols[MAX_SYMBOLS];
-    if (variant->n_bindings) variant_bind(variant, trace, symbols);
+    if (variant->symbols.n_bindings) variant_bind(variant, trace, symbols);
     const GuardCheck check = {variant, trace, symbols, why};
     return inputs_fit(&check) && numbers_fit(&check) &&
-           (!variant->n_bindings || (ranges_fit(&check) && symbols_fit(&check))) &&
+           (!variant->symbols.n_bindings || (ranges_fit(&check) && symbols_fit(&check))) &&
            guard_outputs_fit(variant, trace, why);
 }

@@ -138,30 +138,31 @@ static void print_view(const GuardView *g, Text *text) {
 }
 
 static void view_numbers(const Variant *v, Arena *arena, GuardView *g) {
-    for (int k = 0; k < v->n_numbers; k++) {
-        VEC_PUSH(arena, &g->numbers, v->numbers[k]);
-        VEC_PUSH(arena, &g->names, v->number_names[k]);
-        VEC_PUSH(arena, &g->rules, v->number_rules ? v->number_rules[k] : (uint8_t)NUMBER_fixed);
-        VEC_PUSH(arena, &g->guarded, v->number_rules && v->number_guarded[k]);
-        const bool varies = v->number_rules && v->number_rules[k] == NUMBER_runtime_float;
-        VEC_PUSH(arena, &g->limits, varies ? float_limits_find(sym_floats(v->env), v->numbers[k]) : NULL);
+    for (int k = 0; k < v->attributes.n; k++) {
+        VEC_PUSH(arena, &g->numbers, v->attributes.at[k]);
+        VEC_PUSH(arena, &g->names, v->origin.number_names[k]);
+        VEC_PUSH(arena, &g->rules, v->attributes.rules ? v->attributes.rules[k] : (uint8_t)NUMBER_fixed);
+        VEC_PUSH(arena, &g->guarded, v->attributes.rules && v->attributes.guarded[k]);
+        const bool varies = v->attributes.rules && v->attributes.rules[k] == NUMBER_runtime_float;
+        VEC_PUSH(arena, &g->limits, varies ? float_limits_find(sym_floats(v->symbols.env), v->attributes.at[k]) : NULL);
     }
 }
 
 static GuardView view_of_variant(const Variant *v, Arena *arena, const InputName *names) {
-    GuardView g = {.env = v->env, .epoch = v->epoch, .writes = v->writes};
+    GuardView g = {.env = v->symbols.env, .epoch = v->epoch, .writes = v->segment.writes};
     for (int i = 0; i < v->n_inputs; i++) {
         VEC_PUSH(arena, &g.inputs, v->inputs[i]);
         if (names && g.inputs.n > i) g.inputs.at[i].name = names[i];
     }
-    for (int i = 0; i < v->n_bindings; i++) {
-        const bool sized = v->bindings[i].kind <= BIND_stride && g.inputs.n == v->n_inputs;
-        VEC_PUSH(arena, &g.bindings, v->bindings[i]);
-        VEC_PUSH(arena, &g.sources, sized ? g.inputs.at[v->bindings[i].input].name : (InputName){0});
-        VEC_PUSH(arena, &g.bounds, sym_expr(v->env, sym_free_at(v->env, i))->b);
+    for (int i = 0; i < v->symbols.n_bindings; i++) {
+        const bool sized = v->symbols.bindings[i].kind <= BIND_stride && g.inputs.n == v->n_inputs;
+        VEC_PUSH(arena, &g.bindings, v->symbols.bindings[i]);
+        VEC_PUSH(arena, &g.sources, sized ? g.inputs.at[v->symbols.bindings[i].input].name : (InputName){0});
+        VEC_PUSH(arena, &g.bounds, sym_expr(v->symbols.env, sym_free_at(v->symbols.env, i))->b);
     }
     view_numbers(v, arena, &g);
-    for (int i = 0; v->env && i < sym_guard_count(v->env); i++) VEC_PUSH(arena, &g.relations, *sym_guard_at(v->env, i));
+    for (int i = 0; v->symbols.env && i < sym_guard_count(v->symbols.env); i++)
+        VEC_PUSH(arena, &g.relations, *sym_guard_at(v->symbols.env, i));
     return g;
 }
 
@@ -169,8 +170,8 @@ void guards_print(const Variant *v, Text *text) {
     Arena *const arena = arena_new();
     if (!arena) return;
     GuardView g = view_of_variant(v, arena, NULL);
-    for (int i = 0; i < v->n_values; i++)
-        if (v->provides[i]) VEC_PUSH(arena, &g.outputs, (int64_t)v->value_ids[i]);
+    for (int i = 0; i < v->segment.n_values; i++)
+        if (v->segment.provides[i]) VEC_PUSH(arena, &g.outputs, (int64_t)v->origin.value_ids[i]);
     print_view(&g, text);
     arena_free(arena);
 }
@@ -445,37 +446,40 @@ static Status give_bindings(const GuardReader *r, Variant *v) {
         if (b->kind == BIND_number && (b->input < 0 || b->input >= r->view.numbers.n))
             return reader_expected(&r->in, "before this the number of each symbol");
     }
-    v->bindings = r->view.bindings.at;
-    v->n_bindings = r->view.bindings.n;
-    return v->n_bindings == sym_free_count(v->env) ? ST_OK : reader_expected(&r->in, "every symbol before this");
+    v->symbols.bindings = r->view.bindings.at;
+    v->symbols.n_bindings = r->view.bindings.n;
+    return v->symbols.n_bindings == sym_free_count(v->symbols.env)
+               ? ST_OK
+               : reader_expected(&r->in, "every symbol before this");
 }
 
 /* Floats that vary are the plan's, in their order. */
 static void give_numbers(const GuardReader *r, Variant *v) {
-    v->n_numbers = r->view.numbers.n;
-    v->numbers = r->view.numbers.at;
-    v->number_rules = r->view.rules.at;
-    v->number_guarded = r->view.guarded.at;
-    v->number_names = r->view.names.at;
-    for (int k = 0; k < v->n_numbers; k++)
-        if (v->number_rules[k] == NUMBER_runtime_float) {
-            v->numbers[k] = v->n_runtime_floats++;
-            if (r->view.limits.at[k]) float_limits_add(sym_floats(v->env), v->numbers[k], *r->view.limits.at[k]);
+    v->attributes.n = r->view.numbers.n;
+    v->attributes.at = r->view.numbers.at;
+    v->attributes.rules = r->view.rules.at;
+    v->attributes.guarded = r->view.guarded.at;
+    v->origin.number_names = r->view.names.at;
+    for (int k = 0; k < v->attributes.n; k++)
+        if (v->attributes.rules[k] == NUMBER_runtime_float) {
+            v->attributes.at[k] = v->attributes.n_runtime_floats++;
+            if (r->view.limits.at[k])
+                float_limits_add(sym_floats(v->symbols.env), v->attributes.at[k], *r->view.limits.at[k]);
         }
 }
 
 Status guards_read(TextReader *in, Variant *v) {
-    GuardReader r = {.arena = v->arena, .in = *in, .view.env = v->env, .known = true};
+    GuardReader r = {.arena = v->arena, .in = *in, .view.env = v->symbols.env, .known = true};
     TRY(read_view(&r));
     TRY(error_pending());
     *in = r.in;
-    v->writes = r.view.writes;
+    v->segment.writes = r.view.writes;
     v->inputs = r.view.inputs.at;
     v->n_inputs = r.view.inputs.n;
     give_numbers(&r, v);
     for (int i = 0; i < r.view.relations.n; i++) {
         const SymGuard *const g = &r.view.relations.at[i];
-        sym_require(v->env, g->rel, g->a, g->b);
+        sym_require(v->symbols.env, g->rel, g->a, g->b);
     }
     return give_bindings(&r, v);
 }

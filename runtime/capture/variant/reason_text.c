@@ -71,7 +71,7 @@ void reason_number(Text *why, const Variant *variant, const Trace *trace, int k)
     int o = 0;
     while (o < trace->ops.n && k >= trace->ops.at[o].op->first_number + trace->ops.at[o].op->n_numbers) o++;
     if (!trace->capture || o == trace->ops.n) { /* a call without a body has no lines */
-        text_puts(why, variant->number_names[k]);
+        text_puts(why, variant->origin.number_names[k]);
         return;
     }
     const NumberPlace place = trace_number_place(trace->ops.at[o].op, k);
@@ -81,7 +81,7 @@ void reason_number(Text *why, const Variant *variant, const Trace *trace, int k)
 }
 
 void reason_symbol(Text *why, const Variant *variant, const Trace *trace, int i) {
-    const SymBinding *const b = &variant->bindings[i];
+    const SymBinding *const b = &variant->symbols.bindings[i];
     if (b->kind == BIND_number) {
         reason_number(why, variant, trace, b->input);
     } else if (b->kind <= BIND_stride) {
@@ -99,10 +99,10 @@ static bool depends_on(const SymEnv *env, int64_t a, int64_t symbol) {
 }
 
 void reason_relation(Text *why, const Variant *variant, const Trace *trace, const SymGuard *relation) {
-    const SymEnv *const env = variant->env;
+    const SymEnv *const env = variant->symbols.env;
     const char *between = " (";
-    guard_relation_print(variant->env, why, relation);
-    for (int i = 0; i < variant->n_bindings; i++) {
+    guard_relation_print(variant->symbols.env, why, relation);
+    for (int i = 0; i < variant->symbols.n_bindings; i++) {
         const int64_t symbol = sym_free_at(env, i);
         if (!depends_on(env, relation->a, symbol) && !depends_on(env, relation->b, symbol)) continue;
         text_printf(why, "%ss%d: ", between, i);

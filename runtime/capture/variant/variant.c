@@ -8,7 +8,6 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
-#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/variant/guard.h"
 #include "runtime/core/background.h"
 #include "runtime/autograd/tape.h"
@@ -28,8 +27,8 @@ static const int64_t *sizes_or_strides(const Meta *meta, int kind) {
 }
 
 void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) {
-    for (int i = 0; i < variant->n_bindings; i++) {
-        const SymBinding *const b = &variant->bindings[i];
+    for (int i = 0; i < variant->symbols.n_bindings; i++) {
+        const SymBinding *const b = &variant->symbols.bindings[i];
         if (b->kind == BIND_seed)
             symbols[i] = (int64_t)trace->seed;
         else if (b->kind == BIND_sequence)
@@ -62,9 +61,9 @@ static double float_of(int64_t bits) {
 }
 
 void variant_bind_floats(const Variant *variant, const Trace *trace, double *floats) {
-    for (int k = 0; variant->n_runtime_floats && k < variant->n_numbers; k++)
-        if (variant->number_rules[k] == NUMBER_runtime_float)
-            floats[variant->numbers[k]] = float_of(trace->numbers.at[k]);
+    for (int k = 0; variant->attributes.n_runtime_floats && k < variant->attributes.n; k++)
+        if (variant->attributes.rules[k] == NUMBER_runtime_float)
+            floats[variant->attributes.at[k]] = float_of(trace->numbers.at[k]);
 }
 
 static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
@@ -88,19 +87,19 @@ static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *cons
                                   const double *floats, sn_tensor **outs) {
     sn_tensor *few[FEW_RESULTS], **const all = ROOM(few, n);
     if (!all) return ST_MEMORY;
-    const Status status = execute(variant->run, inputs, symbols, floats, all);
+    const Status status = execute(variant->code.run, inputs, symbols, floats, all);
     if (status == ST_OK) memcpy(outs, all, sizeof *outs * (size_t)variant->n_outputs);
     room_give(few, all);
     return status;
 }
 
-static Status run_variant(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                          sn_tensor **outs) {
-    const int n = executable_outputs(variant->run);
-    TRY(LIKELY(n == variant->n_outputs) ? execute(variant->run, inputs, symbols, floats, outs)
+Status variant_plain_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                         sn_tensor **outs) {
+    const int n = executable_outputs(variant->code.run);
+    TRY(LIKELY(n == variant->n_outputs) ? execute(variant->code.run, inputs, symbols, floats, outs)
                                         : execute_with_wholes(variant, n, inputs, symbols, floats, outs));
     variant_count_writes(variant, inputs, outs);
-    return variant->history ? capture_hooks.training_attach(variant, inputs, symbols, floats, outs) : ST_OK;
+    return ST_OK;
 }
 
 Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
@@ -108,8 +107,7 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
     sn_state *const state = state_get();
     const bool inference = state->grad_mode == SN_INFERENCE;
     if (inference) state_grad_mode_set(state, SN_GRAD_OFF);
-    const Status status = variant->training ? capture_hooks.training_run(variant, inputs, symbols, floats, outs)
-                                            : run_variant(variant, inputs, symbols, floats, outs);
+    const Status status = variant->kind->run(variant, inputs, symbols, floats, outs);
     if (inference) state_grad_mode_set(state, SN_INFERENCE);
     if (status == ST_OK) finish_results(variant, outs);
     return status;
@@ -119,8 +117,9 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
  * launch (the trace has its first one's variant) takes the first one's place, also at the call's end. */
 static void keep_place(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
     if (trace->capture->final && !trace->variant) return; /* nobody asks */
-    if (!variant->training) state_get()->tape_sequence += 2 * (uint64_t)trace->ops.n + 1;
-    for (int i = 0; variant->training && !trace->node && i < variant->n_outputs; i++)
+    const bool is_node = variant->kind->take_place != NULL;
+    if (!is_node) state_get()->tape_sequence += 2 * (uint64_t)trace->ops.n + 1;
+    for (int i = 0; is_node && !trace->node && i < variant->n_outputs; i++)
         if (outs[i] && outs[i]->autograd) trace->node = outs[i]->autograd->node;
     if (trace->node) tape_node_retain(trace->node);
 }
@@ -129,7 +128,7 @@ static Status run_inside(Variant *variant, Trace *trace) {
     Arena *const arena = trace->capture->arena;
     sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, variant->n_graph_inputs);
     sn_tensor **const outs = ARENA_ARRAY(arena, sn_tensor *, variant->n_outputs);
-    double *const floats = ARENA_ARRAY(arena, double, variant->n_runtime_floats);
+    double *const floats = ARENA_ARRAY(arena, double, variant->attributes.n_runtime_floats);
     if (!inputs || !outs || !floats) return ST_MEMORY;
     int64_t symbols[MAX_SYMBOLS];
     variant_bind(variant, trace, symbols);
@@ -163,8 +162,7 @@ Status variant_run_again(Variant *variant, Trace *trace) {
     state->tape_sequence = trace->tape_sequence;
     Status status = variant_run(variant, trace);
     state->tape_sequence = sequence;
-    if (status == ST_OK && node && trace->node)
-        status = capture_hooks.training_take_place(node, was, trace->node, variant);
+    if (status == ST_OK && node && trace->node) status = variant->kind->take_place(node, was, trace->node, variant);
     if (node) tape_node_release(node);
     trace->variant = variant;
     return status == ST_OK ? trace_note_views(trace, variant) : status;
@@ -174,8 +172,8 @@ Status variant_run_again(Variant *variant, Trace *trace) {
 
 static int count_free_sizes(const Variant *variant) {
     int n = 0;
-    for (int i = 0; i < variant->n_bindings; i++)
-        n += variant->bindings[i].kind == BIND_size || variant->bindings[i].kind == BIND_stride;
+    for (int i = 0; i < variant->symbols.n_bindings; i++)
+        n += variant->symbols.bindings[i].kind == BIND_size || variant->symbols.bindings[i].kind == BIND_stride;
     return n;
 }
 
@@ -187,7 +185,7 @@ static Variant *most_general_like(const Trace *trace) {
         if (found && count_free_sizes(v) <= count_free_sizes(found)) continue;
         bool same_kinds = true; /* only sizes, strides and numbers may differ to generalise */
         for (int i = 0; i < v->n_inputs && same_kinds; i++) {
-            const Meta *const a = v->example_metas[i], *const b = trace->inputs.at[i].meta;
+            const Meta *const a = v->origin.metas[i], *const b = trace->inputs.at[i].meta;
             same_kinds = a->dtype == b->dtype && a->rank == b->rank && guard_flags_fit(v, trace, i, NULL);
         }
         if (same_kinds && guard_outputs_fit(v, trace, NULL)) found = v;
@@ -196,12 +194,12 @@ static Variant *most_general_like(const Trace *trace) {
 }
 
 static Status copy_arguments(Variant *v, const Capture *c) {
-    v->n_arguments = c->n_in;
-    v->arguments = ARENA_ARRAY(v->arena, const Meta *, c->n_in);
-    if (!v->arguments) return ST_MEMORY;
+    v->origin.n_arguments = c->n_in;
+    v->origin.arguments = ARENA_ARRAY(v->arena, const Meta *, c->n_in);
+    if (!v->origin.arguments) return ST_MEMORY;
     for (int i = 0; i < c->n_in; i++)
-        if (c->in[i].kind == ARG_tensor && c->in[i].val) v->arguments[i] = c->in[i].val->meta;
-    metas_stay(v->arguments, v->n_arguments);
+        if (c->in[i].kind == ARG_tensor && c->in[i].val) v->origin.arguments[i] = c->in[i].val->meta;
+    metas_stay(v->origin.arguments, v->origin.n_arguments);
     return ST_OK;
 }
 
@@ -209,7 +207,7 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan, con
     v->n_inputs = trace->inputs.n;
     v->n_storages = trace->n_storages;
     v->inputs = ARENA_ARRAY(v->arena, InputGuard, v->n_inputs);
-    v->example_metas = ARENA_ARRAY(v->arena, const Meta *, v->n_inputs);
+    v->origin.metas = ARENA_ARRAY(v->arena, const Meta *, v->n_inputs);
     for (int i = 0; i < v->n_inputs; i++) {
         const TraceInput *const in = &trace->inputs.at[i];
         v->inputs[i] = (InputGuard){.meta = plan->metas[i],
@@ -219,19 +217,19 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan, con
                                     .storage = in->storage_number,
                                     .alias_offset = trace_alias_offset(trace, i),
                                     .name = names[i]};
-        v->example_metas[i] = in->meta;
+        v->origin.metas[i] = in->meta;
         meta_stay(in->meta);
     }
-    v->n_numbers = trace->numbers.n;
-    v->numbers = plan->numbers;
-    v->number_rules = plan->dynamic ? plan->number_rules : NULL;
-    v->number_guarded = plan->number_guarded;
-    v->example_numbers = arena_copy(v->arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n);
-    v->n_runtime_floats = plan->n_runtime_floats;
-    v->dynamic = plan->dynamic;
-    v->env = plan->env;
-    v->bindings = plan->bindings.at;
-    v->n_bindings = plan->bindings.n;
+    v->attributes.n = trace->numbers.n;
+    v->attributes.at = plan->numbers;
+    v->attributes.rules = plan->dynamic ? plan->number_rules : NULL;
+    v->attributes.guarded = plan->number_guarded;
+    v->origin.numbers = arena_copy(v->arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n);
+    v->attributes.n_runtime_floats = plan->n_runtime_floats;
+    v->symbols.dynamic = plan->dynamic;
+    v->symbols.env = plan->env;
+    v->symbols.bindings = plan->bindings.at;
+    v->symbols.n_bindings = plan->bindings.n;
 }
 
 static void note_inference(Variant *v, const Trace *trace) {
@@ -247,14 +245,14 @@ static void copy_outputs(Variant *v, const Trace *trace, const TraceGraph *made)
     v->n_graph_inputs = made->n_inputs;
     v->outputs = made->outputs;
     v->n_outputs = made->n_outputs;
-    v->n_values = trace->values.n;
-    v->provides = arena_alloc(v->arena, (size_t)v->n_values);
-    for (int i = 0; i < v->n_outputs; i++) v->provides[v->outputs[i]] = 1;
-    v->writes = trace->writes;
-    v->n_ops = trace->ops.n;
-    v->sites = ARENA_ARRAY(v->arena, const void *, v->n_ops);
-    for (int i = 0; v->sites && i < v->n_ops; i++) v->sites[i] = trace->ops.at[i].site;
-    v->n_random = trace->n_random;
+    v->segment.n_values = trace->values.n;
+    v->segment.provides = arena_alloc(v->arena, (size_t)v->segment.n_values);
+    for (int i = 0; i < v->n_outputs; i++) v->segment.provides[v->outputs[i]] = 1;
+    v->segment.writes = trace->writes;
+    v->segment.n_ops = trace->ops.n;
+    v->origin.sites = ARENA_ARRAY(v->arena, const void *, v->segment.n_ops);
+    for (int i = 0; v->origin.sites && i < v->segment.n_ops; i++) v->origin.sites[i] = trace->ops.at[i].site;
+    v->segment.n_random = trace->n_random;
     v->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
 }
 
@@ -273,40 +271,49 @@ static const char *number_name(Arena *arena, const TraceOp *op, const Node *node
 /* As the text of the capture graph, just printed, calls them. */
 static Status name_values(Variant *v, const Trace *trace, const TraceGraph *made) {
     const int n_in = made->graph->inputs.n;
-    v->number_names = ARENA_ARRAY(v->arena, const char *, v->n_numbers);
-    v->value_ids = ARENA_ARRAY(v->arena, int, v->n_values);
-    if (!v->number_names || !v->value_ids) return ST_MEMORY;
-    for (int i = 0; i < v->n_values; i++) v->value_ids[i] = made->values[i]->id - n_in;
+    v->origin.number_names = ARENA_ARRAY(v->arena, const char *, v->attributes.n);
+    v->origin.value_ids = ARENA_ARRAY(v->arena, int, v->segment.n_values);
+    if (!v->origin.number_names || !v->origin.value_ids) return ST_MEMORY;
+    for (int i = 0; i < v->segment.n_values; i++) v->origin.value_ids[i] = made->values[i]->id - n_in;
     for (int i = 0; i < trace->ops.n; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
         for (int k = op->first_number; k < op->first_number + op->n_numbers; k++)
-            if (!(v->number_names[k] = number_name(v->arena, op, made->nodes[i], k, n_in))) return ST_MEMORY;
+            if (!(v->origin.number_names[k] = number_name(v->arena, op, made->nodes[i], k, n_in))) return ST_MEMORY;
     }
     return ST_OK;
 }
 
-Status variant_make_code(Variant *v, CompileReport *info, Executable **run) {
-    if (v->training) return capture_hooks.training_make_code(v, info, run);
+Status variant_plain_compile(Variant *v, Graph *graph, const Trace *trace) { return compile_passes(graph, &v->info); }
+
+Status variant_plain_settle(Variant *v) { return compile_settle(v->info.graph->plan, &v->info); }
+
+Status variant_plain_make_code(Variant *v, CompileReport *info, Executable **run) {
     return compile_plan(info->graph->plan, info, run);
 }
 
+const VariantKind variant_plain = {.compile = variant_plain_compile,
+                                   .settle = variant_plain_settle,
+                                   .make_code = variant_plain_make_code,
+                                   .run = variant_plain_run};
+
 static Status settle_plans(Variant *v) {
-    TRY(v->training ? capture_hooks.training_settle(v) : compile_settle(v->info.graph->plan, &v->info));
-    atomic_store_explicit(&v->waits, true, memory_order_relaxed); /* nobody sees it yet */
+    TRY(v->kind->settle(v));
+    atomic_store_explicit(&v->code.waits, true, memory_order_relaxed); /* nobody sees it yet */
     return ST_OK;
 }
 
-static Status compile_into(Variant *v, const Trace *trace, const TraceGraph *made) {
+static Status compile_into(const sn_function *fn, Variant *v, const Trace *trace, const TraceGraph *made) {
     Text text = {0};
     graph_print(made->graph, &text);
     v->text = text.at;
     TRY(name_values(v, trace, made));
     if (v->request.backend && v->request.backend->kind == BACK_eager) return ST_OK;
-    bool training;
-    TRY(capture_hooks.training_wanted(v, made, trace, &training));
-    TRY(training ? capture_hooks.training_compile(v, made->graph, trace) : compile_passes(made->graph, &v->info));
-    return v->background ? settle_plans(v) : variant_make_code(v, &v->info, &v->run);
+    TRY(fn->class->choose_kind(v, made, trace));
+    TRY(v->kind->compile(v, made->graph, trace));
+    return v->code.background ? settle_plans(v) : v->kind->make_code(v, &v->info, &v->code.run);
 }
+
+static const VariantWatcher *const nobody; /* of a variant that a file has */
 
 Variant *variant_new(void) {
     Arena *const arena = arena_new();
@@ -315,6 +322,8 @@ Variant *variant_new(void) {
         arena_free(arena);
         return NULL;
     }
+    v->kind = &variant_plain;
+    v->watchers = &nobody;
     v->arena = arena;
     atomic_init(&v->refs, 1);
     return v;
@@ -324,11 +333,10 @@ void variant_retain(Variant *v) { atomic_fetch_add_explicit(&v->refs, 1, memory_
 
 void variant_free(Variant *v) {
     if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) != 1) return;
-    capture_hooks.training_free(v->training);
-    capture_hooks.training_free(v->history);
+    if (v->kind->free) v->kind->free(v);
     Arena *const arena = v->arena;
     mem_free(v->text);
-    executable_free(v->run);
+    executable_free(v->code.run);
     backend_drop(&v->info);
     arena_free(arena);
 }
@@ -345,7 +353,7 @@ static Status make_graph(sn_function *fn, const Trace *trace, const Variant *old
 
 /* What differs from the variant that it generalises, else from the newest, or where the path leaves those that are
  * known. */
-static void print_news(const Trace *trace, Text *why) {
+void variant_print_news(const Trace *trace, Text *why) {
     const Variant *const newest = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
     const Variant *const older = most_general_like(trace);
     if (newest)
@@ -354,13 +362,20 @@ static void print_news(const Trace *trace, Text *why) {
         trace_new_path(trace, why);
 }
 
-/* Where the setting trace wants them. again: there are others; failure: why there is no code. */
-static void write_stages(const sn_function *fn, Variant *v, const Trace *trace, bool again, const char *failure) {
-    Text why = {0};
-    if (!*setting_text(state_get(), SET_trace)) return;
-    if (again) print_news(trace, &why);
-    capture_hooks.stage_files_write(fn, v, text_str(&why), failure);
-    text_free(&why);
+/* again: there are others; failure: why there is no code. */
+static void tell_made(const sn_function *fn, Variant *v, const Trace *trace, bool again, const char *failure) {
+    for (const VariantWatcher *const *w = v->watchers; *w; w++)
+        if ((*w)->made) (*w)->made(fn, v, trace, again, failure);
+}
+
+void variant_tell_ready(const sn_function *fn, const Variant *v) {
+    for (const VariantWatcher *const *w = v->watchers; *w; w++)
+        if ((*w)->ready) (*w)->ready(fn, v);
+}
+
+void variant_tell_backward(const Variant *v, int number, Graph *backward) {
+    for (const VariantWatcher *const *w = v->watchers; *w; w++)
+        if ((*w)->backward) (*w)->backward(v, number, backward);
 }
 
 /* The number that the next variant gets, unless another thread compiles one meanwhile. Names alone depend on it. */
@@ -388,8 +403,9 @@ static void fill_request(sn_function *fn, Variant *v) {
 static Status make_variant(sn_function *fn, const Trace *trace, const Variant *older, Variant **out) {
     Variant *const v = variant_new();
     if (!v) return ST_MEMORY;
+    v->watchers = fn->class->watchers;
     v->end = trace->end;
-    v->background = fn->background;
+    v->code.background = fn->background;
     fill_request(fn, v);
     SymPlan plan;
     TraceGraph made;
@@ -403,9 +419,9 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
         status = copy_arguments(v, trace->capture);
         if (status == ST_OK) status = variant_plan_views(v, trace);
         if (status == ST_OK) status = variant_plan_writes(v, trace);
-        if (status == ST_OK) status = compile_into(v, trace, &made);
-        v->n_bindings = plan.bindings.n;
-        v->bindings = plan.bindings.at;
+        if (status == ST_OK) status = compile_into(fn, v, trace, &made);
+        v->symbols.n_bindings = plan.bindings.n;
+        v->symbols.bindings = plan.bindings.at;
     }
     if (status != ST_OK) {
         const BailCode raised = status == ST_MEMORY ? BAIL_memory : BAIL_unsupported; /* before any pass ran */
@@ -413,7 +429,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
             function_note_failure(fn, trace->end, v->info.failure != BAIL_none ? v->info.failure : raised,
                                   v->info.reason[0] ? v->info.reason : error_slot()->message);
         error_clear();
-        if (!older) write_stages(fn, v, trace, false, v->info.reason[0] ? v->info.reason : "before any pass ran");
+        if (!older) tell_made(fn, v, trace, false, v->info.reason[0] ? v->info.reason : "before any pass ran");
         variant_free(v);
         return status;
     }
@@ -428,10 +444,10 @@ static int count_variants(const TrieNode *end) {
 }
 
 static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace, bool first) {
-    write_stages(fn, v, trace, !first || count_variants(end), NULL);
+    tell_made(fn, v, trace, !first || count_variants(end), NULL);
     pthread_mutex_lock(&fn->lock);
     v->id = fn->variants.n;
-    v->trace_ns = trace->ended_ns - trace->started_ns;
+    v->origin.trace_ns = trace->ended_ns - trace->started_ns;
     VEC_PUSH(fn->arena, &fn->variants, v);
     v->next = atomic_load_explicit(&end->variants, memory_order_relaxed);
     atomic_store_explicit(&end->variants, v, memory_order_release);
@@ -442,20 +458,20 @@ static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Tr
     if (variant_waits(v))
         variant_finish(fn, v);
     else
-        capture_hooks.explain_log(fn, v);
+        variant_tell_ready(fn, v);
 }
 
 static void note_recompile(sn_function *fn, const Trace *trace) {
     Text why = {0};
-    print_news(trace, &why);
+    variant_print_news(trace, &why);
     function_note_recompile(fn, text_str(&why));
     text_free(&why);
 }
 
 static void note_found(const Variant *v, Trace *trace) {
     if (variant_waits(v))
-        background_help(v->background);
-    else if (!v->run)
+        background_help(v->code.background);
+    else if (!v->code.run)
         trace->reason = v->request.backend ? BREAK_TEXT(backend_eager) : BREAK_TEXT(failed);
 }
 
@@ -475,7 +491,7 @@ Status variant_admit(const Trace *trace) {
     const sn_function *const fn = trace->capture->fn;
     if (!has_stance(trace, SN_STANCE_FAIL_ON_RECOMPILE) || trace->waits || is_limited(fn, trace)) return ST_OK;
     Text why = {0};
-    print_news(trace, &why);
+    variant_print_news(trace, &why);
     const Status status = error_raise(ST_STRICT, "%s: the stance is fail on recompile, and this is not compiled: %s",
                                       fn->name, text_str(&why));
     text_free(&why);

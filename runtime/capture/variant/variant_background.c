@@ -3,7 +3,6 @@
  * its own, and puts it in its place by one store: calls before that find a variant that waits and run eagerly, calls
  * after it launch the code. */
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/compile/llvm_module.h"
 #include "runtime/core/background.h"
@@ -20,17 +19,17 @@ static void put_in_place(sn_function *fn, Variant *v, const CompileReport *info,
     pthread_mutex_lock(&fn->lock);
     v->info = *info;
     v->info.interpreted &= run != NULL;
-    v->run = run;
+    v->code.run = run;
     if (!run) atomic_fetch_add(&v->end->failures, 1);
-    atomic_store_explicit(&v->waits, false, memory_order_release);
+    atomic_store_explicit(&v->code.waits, false, memory_order_release);
     pthread_mutex_unlock(&fn->lock);
-    if (run) capture_hooks.explain_log(fn, v);
+    if (run) variant_tell_ready(fn, v);
 }
 
 static void make_code(BackgroundJob *job) {
     VariantJob *const later = (VariantJob *)job;
     Executable *run = NULL;
-    if (variant_make_code(later->variant, &later->info, &run) != ST_OK) run = NULL;
+    if (later->variant->kind->make_code(later->variant, &later->info, &run) != ST_OK) run = NULL;
     put_in_place(later->fn, later->variant, &later->info, run);
 }
 
@@ -45,7 +44,7 @@ static bool give_to_worker(sn_function *fn, Variant *v) {
         error_clear();
         return false;
     }
-    *later = (VariantJob){{.owner = v->background, .make = make_code, .drop = drop_job}, fn, v, v->info};
+    *later = (VariantJob){{.owner = v->code.background, .make = make_code, .drop = drop_job}, fn, v, v->info};
     variant_retain(v);
     llvm_module_before_worker();
     if (background_run(&later->job)) return true;
@@ -57,6 +56,6 @@ void variant_finish(sn_function *fn, Variant *v) {
     if (give_to_worker(fn, v)) return;
     CompileReport info = v->info;
     Executable *run = NULL;
-    if (variant_make_code(v, &info, &run) != ST_OK) run = NULL;
+    if (v->kind->make_code(v, &info, &run) != ST_OK) run = NULL;
     put_in_place(fn, v, &info, run);
 }

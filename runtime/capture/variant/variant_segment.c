@@ -13,7 +13,7 @@ static Variant *find_variant(Trace *trace) {
     bool waits = false;
     for (; v; v = v->next) {
         const bool later = variant_waits(v);
-        if (!(later || v->run) || !variant_fits(v, trace, NULL)) continue;
+        if (!(later || v->code.run) || !variant_fits(v, trace, NULL)) continue;
         if (!later) break;
         waits = true;
     }
@@ -24,7 +24,7 @@ static Variant *find_variant(Trace *trace) {
 static void mark_asked(Trace *trace, const sn_tensor *asked) {
     for (int v = 0; v < trace->values.n; v++) {
         const sn_tensor *const t = trace->values.at[v];
-        if (trace->variant->provides[v]) trace->marks[v] |= VALUE_needed;
+        if (trace->variant->segment.provides[v]) trace->marks[v] |= VALUE_needed;
         if (!t || !t->placeholder) continue;
         if (asked ? t == asked : atomic_load_explicit(&t->refs, memory_order_acquire) > 1)
             trace->marks[v] |= VALUE_needed;

@@ -18,12 +18,13 @@
 
 bool trace_lacks_view(const Trace *trace, const Variant *variant, int value) {
     const int viewed = trace_viewed(trace, value);
-    return viewed >= 0 && trace->marks[value] & VALUE_waits && variant->provides[viewed] && !variant->provides[value];
+    return viewed >= 0 && trace->marks[value] & VALUE_waits && variant->segment.provides[viewed] &&
+           !variant->segment.provides[value];
 }
 
 bool trace_leaves_unmade(const Trace *trace, const Variant *variant, int value) {
     const int viewed = trace_viewed(trace, value);
-    if (viewed < 0 || trace->marks[value] & VALUE_output || variant->provides[viewed]) return false;
+    if (viewed < 0 || trace->marks[value] & VALUE_output || variant->segment.provides[viewed]) return false;
     for (int v = viewed; v < trace->values.n; v++)
         if (v != value && trace->marks[v] & VALUE_alive && (v == viewed || trace_viewed(trace, v) == viewed))
             return true;
@@ -47,20 +48,20 @@ static OutputView plan_view(const Variant *v, const Trace *trace, int output) {
 
 Status variant_plan_views(Variant *v, const Trace *trace) {
     if (!trace->views) return ST_OK;
-    v->views = ARENA_ARRAY(v->arena, OutputView, v->n_outputs);
-    if (!v->views) return ST_MEMORY;
+    v->aliasing.views = ARENA_ARRAY(v->arena, OutputView, v->n_outputs);
+    if (!v->aliasing.views) return ST_MEMORY;
     for (int i = 0; i < v->n_outputs; i++) {
         const OutputView view = plan_view(v, trace, i);
         if (!view.ops.n) continue;
-        v->views[v->n_views] = view;
-        v->views[v->n_views++].no_grad = view.ops.at[0]->modes & NODE_no_grad;
+        v->aliasing.views[v->aliasing.n_views] = view;
+        v->aliasing.views[v->aliasing.n_views++].no_grad = view.ops.at[0]->modes & NODE_no_grad;
     }
     return error_pending();
 }
 
 bool variant_view_is_stale(const Variant *v, int output) {
-    for (int i = 0; i < v->n_views; i++)
-        if (v->views[i].output == output) return v->views[i].stale;
+    for (int i = 0; i < v->aliasing.n_views; i++)
+        if (v->aliasing.views[i].output == output) return v->aliasing.views[i].stale;
     return false;
 }
 
@@ -112,8 +113,8 @@ static Status note_view(const int64_t *numbers, const OutputView *view, sn_tenso
 static bool is_of_file(const Variant *v) { return !v->text; }
 
 Status variant_note_views(const Variant *v, const int64_t *numbers, sn_tensor *const *inputs, sn_tensor *const *outs) {
-    for (int i = 0; i < v->n_views; i++) {
-        const OutputView *const view = &v->views[i];
+    for (int i = 0; i < v->aliasing.n_views; i++) {
+        const OutputView *const view = &v->aliasing.views[i];
         sn_tensor *const self = view->input >= 0 ? inputs[view->input] : view->base >= 0 ? outs[view->base] : NULL;
         sn_tensor *const t = outs[view->output];
         if (is_of_file(v) && t && self) TRY(check_view(view, numbers, t, self));
@@ -123,8 +124,8 @@ Status variant_note_views(const Variant *v, const int64_t *numbers, sn_tensor *c
 }
 
 Status trace_note_views(const Trace *trace, const Variant *v) {
-    for (int i = 0; i < v->n_views; i++) {
-        const OutputView *const view = &v->views[i];
+    for (int i = 0; i < v->aliasing.n_views; i++) {
+        const OutputView *const view = &v->aliasing.views[i];
         sn_tensor *const self = view->input >= 0  ? trace->inputs.at[view->input].tensor
                                 : view->base >= 0 ? trace->values.at[v->outputs[view->base]]
                                                   : NULL;
@@ -162,7 +163,7 @@ static void count_op(const Trace *trace, const TraceOp *op, int *by_value, int *
 
 static void add_count(Variant *v, int input, int output, int *uncounted) {
     const WriteCount count = {input, output, *uncounted};
-    if (*uncounted > 0) v->counts[v->n_counts++] = count;
+    if (*uncounted > 0) v->aliasing.counts[v->aliasing.n_counts++] = count;
     *uncounted = 0;
 }
 
@@ -170,8 +171,8 @@ Status variant_plan_writes(Variant *v, const Trace *trace) {
     if (!trace->writes && !trace->relaid) return ST_OK;
     int *const by_value = ARENA_ARRAY(v->arena, int, trace->values.n), *const by_storage = ARENA_ARRAY(
                                                                            v->arena, int, trace->n_storages);
-    v->counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
-    if (!by_value || !by_storage || !v->counts) return ST_MEMORY;
+    v->aliasing.counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
+    if (!by_value || !by_storage || !v->aliasing.counts) return ST_MEMORY;
     for (int i = 0; i < trace->ops.n; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
         if (op->relaid)
@@ -190,8 +191,8 @@ Status variant_plan_writes(Variant *v, const Trace *trace) {
 }
 
 void variant_count_writes(const Variant *v, sn_tensor *const *inputs, sn_tensor *const *outs) {
-    for (int i = 0; i < v->n_counts; i++) {
-        const WriteCount *const count = &v->counts[i];
+    for (int i = 0; i < v->aliasing.n_counts; i++) {
+        const WriteCount *const count = &v->aliasing.counts[i];
         sn_tensor *const t = count->input >= 0 ? inputs[count->input] : outs[count->output];
         for (int k = 0; t && k < count->uncounted; k++) tensor_written(t);
     }

@@ -13,9 +13,9 @@ static bool is_view_row(const OpRow *row) {
 }
 
 bool views_have_text(const Variant *v) {
-    for (int i = 0; i < v->n_views; i++)
-        for (int k = 0; k < v->views[i].ops.n; k++)
-            if (!is_view_row(v->views[i].ops.at[k]->row)) return false;
+    for (int i = 0; i < v->aliasing.n_views; i++)
+        for (int k = 0; k < v->aliasing.views[i].ops.n; k++)
+            if (!is_view_row(v->aliasing.views[i].ops.at[k]->row)) return false;
     return true;
 }
 
@@ -23,7 +23,7 @@ bool views_have_text(const Variant *v) {
 
 static void print_view_op(const Variant *v, const TraceOp *op, Text *text) {
     Arg args[MAX_ARGS];
-    trace_numbers(op, v->example_numbers, args);
+    trace_numbers(op, v->origin.numbers, args);
     text_printf(text, "  %s(", op->row->name);
     for (int i = 1; i < op->row->n_params; i++) {
         if (i > 1) text_puts(text, ", ");
@@ -44,13 +44,13 @@ static void print_output_view(const Variant *v, const OutputView *view, Text *te
 }
 
 void views_print(const Variant *v, Text *text) {
-    for (int i = 0; i < v->n_counts; i++) {
-        const WriteCount *const count = &v->counts[i];
+    for (int i = 0; i < v->aliasing.n_counts; i++) {
+        const WriteCount *const count = &v->aliasing.counts[i];
         const bool input = count->input >= 0;
         text_printf(text, "writes of %s %d: %d\n", input ? "input" : "output", input ? count->input : count->output,
                     count->uncounted);
     }
-    for (int i = 0; i < v->n_views; i++) print_output_view(v, &v->views[i], text);
+    for (int i = 0; i < v->aliasing.n_views; i++) print_output_view(v, &v->aliasing.views[i], text);
 }
 
 /* Parsing ------------------------------------------------------------------------------------- */
@@ -81,10 +81,11 @@ static Status read_writes(ViewReader *r) {
     EAT(r->in, ": ");
     TRY(reader_count(r->in, &count.uncounted));
     EAT(r->in, "\n");
-    if (count.uncounted / MAX_OUTS > r->variant->n_ops) return reader_expected(r->in, "fewer writes before this");
-    if (r->variant->n_counts == r->variant->n_graph_inputs + r->variant->n_outputs)
+    if (count.uncounted / MAX_OUTS > r->variant->segment.n_ops)
+        return reader_expected(r->in, "fewer writes before this");
+    if (r->variant->aliasing.n_counts == r->variant->n_graph_inputs + r->variant->n_outputs)
         return reader_expected(r->in, "a line for each memory before this");
-    r->variant->counts[r->variant->n_counts++] = count;
+    r->variant->aliasing.counts[r->variant->aliasing.n_counts++] = count;
     return ST_OK;
 }
 
@@ -176,27 +177,28 @@ static Status read_output_view(ViewReader *r) {
         EAT(r->in, "\n");
         TRY(read_view_ops(r, &view));
     }
-    for (int i = 0; i < r->variant->n_views; i++)
-        if (r->variant->views[i].output == view.output) return reader_expected(r->in, "each output once before this");
-    r->variant->views[r->variant->n_views++] = view;
+    for (int i = 0; i < r->variant->aliasing.n_views; i++)
+        if (r->variant->aliasing.views[i].output == view.output)
+            return reader_expected(r->in, "each output once before this");
+    r->variant->aliasing.views[r->variant->aliasing.n_views++] = view;
     return ST_OK;
 }
 
 /* A base is no view: the tape goes from one to the other. */
 static Status check_bases(const ViewReader *r) {
     const Variant *const v = r->variant;
-    for (int i = 0; i < v->n_views; i++)
-        for (int k = 0; k < v->n_views; k++)
-            if (v->views[i].base == v->views[k].output)
+    for (int i = 0; i < v->aliasing.n_views; i++)
+        for (int k = 0; k < v->aliasing.n_views; k++)
+            if (v->aliasing.views[i].base == v->aliasing.views[k].output)
                 return reader_expected(r->in, "views of what is no view itself before this");
     return ST_OK;
 }
 
 Status views_read(TextReader *in, int n_numbers, Variant *v) {
     ViewReader r = {.in = in, .variant = v, .numbers = graph_new(v->arena, "numbers"), .n_numbers = n_numbers};
-    v->counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
-    v->views = ARENA_ARRAY(v->arena, OutputView, v->n_outputs);
-    if (!r.numbers || !v->counts || !v->views) return ST_MEMORY;
+    v->aliasing.counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
+    v->aliasing.views = ARENA_ARRAY(v->arena, OutputView, v->n_outputs);
+    if (!r.numbers || !v->aliasing.counts || !v->aliasing.views) return ST_MEMORY;
     while (reader_eat(in, "writes of ")) TRY(read_writes(&r));
     while (reader_eat(in, "view ")) TRY(read_output_view(&r));
     return check_bases(&r);

@@ -1,13 +1,13 @@
-/* training_limits.c: what eager's tape would do that a compiled segment cannot: such segments run
+/* tape_limits.c: what eager's tape would do that a compiled segment cannot: such segments run
  * eagerly.
  *
  * Values that share memory form one class (views, aliases among inputs). A tracked op that saves a
  * value marks its class; a later write into a marked class is what eager's version check finds in
  * backward [semantics G3]. sn::gradients uses up what its roots reach: marks end there
  * (training_history.c: what that leaves to results). */
+#include "runtime/capture/record/tape_limits.h"
+
 #include "runtime/autograd/tape.h"
-#include "runtime/capture/training/training.h"
-#include "runtime/capture/variant/variant.h"
 #include "runtime/core/breaks.h"
 
 typedef struct Limits {
@@ -151,7 +151,7 @@ static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs)
                 l->why = BREAK_TEXT(shared_inputs);
 }
 
-const char *training_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs) {
+const char *tape_limits_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs) {
     Limits l = {.graph = graph,
                 .tape = tape,
                 .uses = graph_use_counts(graph),
@@ -168,8 +168,4 @@ const char *training_refusal(Graph *graph, const TapeNeeds *tape, const Trace *t
     check_nodes(&l);
     check_bases(&l, trace, inputs);
     return l.why;
-}
-
-const char *training_body_refusal(Graph *graph, const bool *want, const uint32_t *needs) {
-    return training_refusal(graph, &(TapeNeeds){want, needs}, NULL, NULL);
 }
