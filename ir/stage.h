@@ -17,8 +17,9 @@ typedef enum DumpId {
 
 enum {
     DUMP_plan = 1,    /* of a plan, not of a graph */
-    DUMP_machine = 2, /* differs between machines: "shapes@v3" */
-    DUMP_code = 4     /* generated from what parses back; does not parse itself */
+    DUMP_machine = 2, /* differs between CPUs: "shapes@v3" */
+    DUMP_code = 4,    /* generated from what parses back; does not parse itself */
+    DUMP_gpu = 8      /* differs between GPUs: "shapes@sm_90" */
 };
 
 typedef struct DumpRow {

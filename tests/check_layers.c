@@ -54,7 +54,8 @@ static const Layer layers[] = {
     {"frontend/api/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h frontend/sinter/ frontend/lib/"},
     /* written as a user would: what it lacks becomes public, or the file is in api/ */
     {"frontend/lib/", "runtime/base/ frontend/sinter/"},
-    {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ frontend/ samples/work.h"},
+    {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ codegen/cuda/ frontend/ "
+                       "samples/work.h"},
     {"frontend/sinter/", ""},
     {"samples/", "frontend/sinter/"},
     {"tests/", "runtime/ ir/ kernels/ passes/ codegen/ frontend/ tests/"},

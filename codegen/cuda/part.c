@@ -44,13 +44,6 @@ static bool has_gathers(const Nest *nest) {
     return false;
 }
 
-int part_words(const Kernel *kernel, const Nest *nest, CudaTask task) {
-    int n = kernel->n_params + 2 + has_gathers(nest);
-    for (int i = 0; i < nest->n_insts; i++) n += accesses_buf(&nest->insts[i]);
-    for (int i = 0; i < nest->n_insts && task != CUDA_all; i++) n += 3 * (nest->insts[i].op == LI_reduce);
-    return n;
-}
-
 /* words ------------------------------------------------------------------------------------------ */
 
 typedef struct PartWords {
@@ -94,7 +87,7 @@ static void print_words(CudaSource *s, const Uses *uses, int n_params, PartWords
     for (int p = 0; p < n_params; p++)
         if (uses->param[p]) print_word(s, words, CUDA_param, p, "int64_t p%d", p);
     print_spaces(s, words);
-    if (cuda_is_flat(s->shape)) print_word(s, words, CUDA_count, 0, "int64_t n_last");
+    if (cuda_mapping_is_flat(s->mapping)) print_word(s, words, CUDA_count, 0, "int64_t n_last");
     if (s->alone) return;
     if (has_gathers(s->nest)) print_word(s, words, CUDA_check, 0, "int64_t check");
     print_word(s, words, CUDA_range, 0, "int32_t first, end");
@@ -114,52 +107,14 @@ static int *number_bufs(Arena *arena, const Nest *nest, int n, bool alone) {
 /* One thread, or all of a block that meet later, do nothing. */
 static void print_guard(CudaSource *s, bool visible) {
     if (!visible) return;
-    if (s->live[0] == 'l')
+    if (s->shared)
         print_line(s, "if (__syncthreads_or(failed->launch >= 0)) return;");
     else
         print_line(s, "if (failed->launch >= 0) return;");
 }
 
-static const char *block_words(const CudaSource *s) { return s->alone ? "blockIdx.x" : "block"; }
-
-static void print_place_of_map(CudaSource *s) {
-    Words words;
-    const int last = s->shape->n_outer_groups - 1;
-    if (last == 0) {
-        print_line(s, "const int64_t i = 4 * thread_of(%s);", block_words(s));
-        print_line(s, "if (i >= n_last) return;");
-    } else {
-        print_line(s, "const int64_t n_last = %s;", words_extent(&words, s, last, last + 1));
-        print_line(s, "int64_t w = thread_of(%s);", block_words(s));
-        print_line(s, "const int64_t i = 4 * remainder_of(&w, (n_last + 3) / 4);");
-        print_line(s, "if (w >= %s) return;", words_extent(&words, s, 0, last));
-        print_indices(s, 0, last, "w");
-    }
-    print_line(s, "const int left = quad_of(n_last - i);");
-}
-
-static void print_place(CudaSource *s) {
-    Words words;
-    const int outer = s->shape->n_outer_groups, l = outer + s->shape->n_s_groups;
-    if (s->shape->mode == CUDA_map) {
-        print_place_of_map(s);
-        return;
-    }
-    if (s->shape->mode == CUDA_rows) {
-        print_line(s, "const int t = threadIdx.x & 15;");
-        print_line(s, "const int64_t me = thread_of(%s) >> 4;", block_words(s));
-        print_line(s, "const bool live = me < %s;", words_extent(&words, s, 0, outer));
-        print_line(s, "const int64_t n_l = %s;", words_extent(&words, s, l, s->shape->n_groups));
-    } else {
-        print_line(s, "const int64_t me = thread_of(%s);", block_words(s));
-        print_line(s, "if (me >= %s) return;", words_extent(&words, s, 0, outer));
-    }
-    if (l > outer) print_line(s, "const int64_t n_s = %s;", words_extent(&words, s, outer, l));
-    print_indices(s, 0, outer, s->shape->mode == CUDA_rows ? "live ? me : 0" : "me");
-}
-
 static bool part_stores(const CudaPart *part) {
-    return part->task == CUDA_all || part->task == CUDA_elements || part->task == CUDA_once || part->n_after;
+    return part->task == CUDA_whole || part->task == CUDA_elements || part->task == CUDA_once || part->n_after;
 }
 
 static void print_part(CudaSource *s, const Uses *uses, int n_params, bool visible, PartWords *words) {
@@ -171,12 +126,7 @@ static void print_part(CudaSource *s, const Uses *uses, int n_params, bool visib
         print_open(s, "METHOD void run(int block, int32_t launch, Failed *failed) const {");
     if (s->alone) s->indent = 1;
     print_guard(s, visible && part_stores(s->part));
-    if (s->part->task == CUDA_all) {
-        print_place(s);
-        print_phases(s);
-    } else {
-        print_task(s);
-    }
+    print_task(s);
     print_close(s);
     if (!s->alone) text_puts(s->text, "};\n");
 }
@@ -191,12 +141,12 @@ Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool
                     .nest = nest,
                     .bufs = kernel->bufs,
                     .n_bufs = kernel->n_bufs,
-                    .shape = &part->shape,
+                    .mapping = &part->mapping,
+                    .part = part,
+                    .shared = cuda_part_is_shared(part),
                     .indent = 1,
                     .alone = alone};
-    const bool rows = part->shape.mode == CUDA_rows && part->task != CUDA_join_s && part->task != CUDA_once;
-    const int n_spaces = part->task == CUDA_all ? 0 : 3 * nest->n_insts;
-    s.part = part, s.live = rows ? "live" : "true", s.once = rows ? "if (live && t == 0) " : "";
+    const int n_spaces = part->task == CUDA_whole ? 0 : 3 * nest->n_insts;
     PartWords words = {ARENA_ARRAY(arena, CudaWord, kernel->n_bufs + kernel->n_params + 4 + n_spaces),
                        .spaces = ARENA_ARRAY(arena, SpaceUse, n_spaces + 1)};
     s.turn = ARENA_ARRAY(arena, Turn, n + 1);

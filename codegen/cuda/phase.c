@@ -1,13 +1,6 @@
 /* phase.c: loops over elements and the phases in them. */
 #include "codegen/cuda/source.h"
 
-int quad_group(const CudaSource *s) {
-    const CudaShape *const shape = s->shape;
-    const int l = shape->n_outer_groups + shape->n_s_groups;
-    if (shape->mode == CUDA_map) return shape->n_outer_groups - 1;
-    return shape->mode == CUDA_rows && shape->n_groups == l + 1 ? l : -1;
-}
-
 static bool is_root_of(const Inst *inst, const Phase *phase) {
     return inst->op == (phase->kind == PHASE_reduce ? LI_reduce : LI_store);
 }
@@ -24,7 +17,7 @@ void print_needed(CudaSource *s, const Phase *phase, Turn turn) {
 /* quads ----------------------------------------------------------------------------------------- */
 
 static int64_t quad_stride(const CudaSource *s, const Inst *inst) {
-    return inst->at->coef[s->shape->group[quad_group(s)].coef];
+    return inst->at->coef[s->mapping->group[cuda_mapping_quad_group(s->mapping)].coef];
 }
 
 /* The loads that `i` needs of a quad, each of four elements. */
@@ -45,15 +38,15 @@ static void print_quad_loads(CudaSource *s, int i) {
 void print_quad_open(CudaSource *s, const Phase *phase) {
     memset(s->loaded, 0, (size_t)s->nest->n_insts * sizeof *s->loaded);
     s->walk++;
-    for (int i = phase->first; i < phase->first + phase->n && quad_group(s) >= 0; i++) {
+    for (int i = phase->first; i < phase->first + phase->n && cuda_mapping_quad_group(s->mapping) >= 0; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (is_root_of(inst, phase)) print_quad_loads(s, inst->a), print_quad_loads(s, inst->b);
     }
     print_line(s, "#pragma unroll");
     print_open(s, "for (int u = 0; u < %d; u++) {", CUDA_QUAD);
     s->in_quad = true;
-    const int l = s->shape->n_outer_groups + s->shape->n_s_groups;
-    if (quad_group(s) < 0) print_indices(s, l, s->shape->n_groups, "u < left ? i + u : 0");
+    const int l = s->mapping->n_outer_groups + s->mapping->n_s_groups;
+    if (cuda_mapping_quad_group(s->mapping) < 0) print_indices(s, l, s->mapping->n_groups, "u < left ? i + u : 0");
     print_needed(s, phase, TURN_quad);
 }
 
@@ -74,7 +67,7 @@ static void print_store(CudaSource *s, int i, const char *condition) {
 
 /* What one thread of a row writes in place the others read as well: all of them before it does. */
 static void print_meeting(CudaSource *s, const Phase *phase, Turn turn) {
-    if (s->shape->mode != CUDA_rows || s->part->task != CUDA_all) return;
+    if (s->mapping->mode != CUDA_rows || s->part->task != CUDA_whole) return;
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (inst->op != LI_store || s->turn[i] > turn || !nest_loads_from(s->nest, inst->buf)) continue;
@@ -103,7 +96,7 @@ static bool is_quad_store(const CudaSource *s, int i) {
 
 /* Four results at a time, where they lie along one group; else one by one. */
 static void print_quad_stores(CudaSource *s, const Phase *phase, const char *live) {
-    const int end = phase->first + phase->n, group = quad_group(s);
+    const int end = phase->first + phase->n, group = cuda_mapping_quad_group(s->mapping);
     for (int i = phase->first; i < end && group >= 0; i++)
         if (is_quad_store(s, i))
             print_line(s, "Four<memory_%s> r%d;", dtype_name(s->bufs[s->nest->insts[i].buf].dtype), i);
@@ -114,7 +107,7 @@ static void print_quad_stores(CudaSource *s, const Phase *phase, const char *liv
         if (group >= 0)
             print_line(s, "r%d.at[u] = to_%s(v%d);", i, dtype_name(s->bufs[inst->buf].dtype), inst->a);
         else
-            print_store(s, i, s->shape->mode == CUDA_rows ? "if (live && u < left) " : "if (u < left) ");
+            print_store(s, i, s->mapping->mode == CUDA_rows ? "if (live && u < left) " : "if (u < left) ");
     }
     print_quad_close(s);
     for (int i = phase->first; i < end && group >= 0; i++) {
@@ -138,23 +131,23 @@ void print_row_stores(CudaSource *s, const Phase *phase, const char *from, const
 }
 
 void print_s_open(CudaSource *s) {
-    const int first = s->shape->n_outer_groups;
-    if (!s->shape->n_s_groups) return;
+    const int first = s->mapping->n_outer_groups;
+    if (!s->mapping->n_s_groups) return;
     print_line(s, "#pragma unroll 1");
     print_open(s, "for (int64_t s = 0; s < n_s; s++) {");
-    print_indices(s, first, first + s->shape->n_s_groups, "s");
+    print_indices(s, first, first + s->mapping->n_s_groups, "s");
 }
 
 void print_s_close(CudaSource *s) {
-    if (s->shape->n_s_groups) print_close(s);
+    if (s->mapping->n_s_groups) print_close(s);
     forget(s, TURN_s);
 }
 
 static void print_inner_map(CudaSource *s, const Phase *phase) {
     print_s_open(s);
     print_needed(s, phase, TURN_s);
-    if (s->shape->mode == CUDA_rows)
-        print_row_stores(s, phase, "", "n_l", s->once);
+    if (s->mapping->mode == CUDA_rows)
+        print_row_stores(s, phase, "", "n_l", once_condition(s));
     else
         print_stores(s, phase, TURN_s, "");
     print_s_close(s);
@@ -164,27 +157,17 @@ void print_s_stores(CudaSource *s, const Phase *phase) { print_stores(s, phase, 
 
 void print_once(CudaSource *s, const Phase *phase) {
     print_needed(s, phase, TURN_outer);
-    print_stores(s, phase, TURN_outer, s->once);
+    print_stores(s, phase, TURN_outer, once_condition(s));
 }
 
-static void print_map(CudaSource *s, const Phase *phase) {
+void print_map(CudaSource *s, const Phase *phase) {
     print_needed(s, phase, TURN_outer);
-    if (s->shape->mode == CUDA_map) {
+    if (s->mapping->mode == CUDA_map) {
         print_stores(s, phase, TURN_s, "if (i == 0) ");
         if (stores_quads(s, phase)) print_quad_stores(s, phase, "");
     } else if (phase->over_outer || !s->nest->n_inner) {
-        print_stores(s, phase, TURN_outer, s->once);
+        print_stores(s, phase, TURN_outer, once_condition(s));
     } else {
         print_inner_map(s, phase);
-    }
-}
-
-void print_phases(CudaSource *s) {
-    for (int p = 0; p < s->nest->n_phases; p++) {
-        const Phase *const phase = &s->nest->phases[p];
-        if (phase->kind == PHASE_reduce)
-            print_reductions(s, phase);
-        else
-            print_map(s, phase);
     }
 }

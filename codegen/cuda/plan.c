@@ -20,7 +20,7 @@ static const int64_t *hints_of(Arena *arena, const Plan *plan, const Kernel *ker
     return hint;
 }
 
-Status cuda_plan_kernel(Arena *arena, const Plan *plan, const Step *step, CudaKernel *out) {
+Status cuda_plan_kernel(Arena *arena, const Plan *plan, const Step *step, const Machine *machine, CudaKernel *out) {
     const Kernel *const given = step->kernel;
     const Kernel *const kernel = given->template && given->n_nests ? cuda_epilogue(arena, plan, given) : given;
     bool *const visible = ARENA_ARRAY(arena, bool, given->n_nests + 1);
@@ -29,25 +29,28 @@ Status cuda_plan_kernel(Arena *arena, const Plan *plan, const Step *step, CudaKe
     *out = (CudaKernel){kernel, visible, hints_of(arena, plan, kernel, given->n_params)};
     if (!out->hint) return ST_MEMORY;
     const char *const why = cuda_refusal(out);
-    return why ? error_raise(ST_UNSUPPORTED, "%s: %s", kernel->name, why) : ST_OK;
+    if (why) return error_raise(ST_UNSUPPORTED, "%s: %s", kernel->name, why);
+    out->mapping = cuda_mapping_decide(arena, out, machine);
+    return out->mapping ? ST_OK : ST_MEMORY;
 }
 
-static Status print_all(Arena *arena, const Plan *plan, Text *text) {
+static Status print_all(Arena *arena, const Plan *plan, const Machine *machine, Text *text) {
     CudaKernel *const kernels = ARENA_ARRAY(arena, CudaKernel, plan->steps.n + 1);
     CudaText *const code = ARENA_ARRAY(arena, CudaText, plan->steps.n + 1);
     int n = 0;
     if (!kernels || !code) return ST_MEMORY;
     for (int s = 0; s < plan->steps.n; s++) {
         const Step *const step = &plan->steps.at[s];
-        if (step->kind == STEP_kernel && step->kernel->n_nests) TRY(cuda_plan_kernel(arena, plan, step, &kernels[n++]));
+        if (step->kind == STEP_kernel && step->kernel->n_nests)
+            TRY(cuda_plan_kernel(arena, plan, step, machine, &kernels[n++]));
     }
     if (!n) text_puts(text, "// no kernel of it is made of loops\n");
     return cuda_print(arena, kernels, n, code, text);
 }
 
-void cuda_dump(const Plan *plan, Text *text) {
+void cuda_dump(const Plan *plan, const Machine *machine, Text *text) {
     Arena *const arena = arena_new();
-    if (arena && print_all(arena, plan, text) != ST_OK) {
+    if (arena && print_all(arena, plan, machine, text) != ST_OK) {
         text_printf(text, "// no code: %s\n", error_slot()->message);
         error_clear();
     }

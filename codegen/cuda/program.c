@@ -1,30 +1,6 @@
-/* program.c: kernels as the functions of a program. A kernel's nests are the parts of one launch, as far as its words
- * have room and its blocks may count themselves; functions and kinds of parts are printed without their names first,
- * so that equal ones are found. */
-#include <stdarg.h>
-#include <stdio.h>
-
+/* program.c: kernels as the functions of a program, one for each launch of the mapping. Functions and kinds of parts
+ * are printed without their names first, so that equal ones are found. */
 #include "codegen/cuda/source.h"
-
-void print_line(CudaSource *s, const char *format, ...) {
-    char line[1200];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(line, sizeof line, format, list);
-    va_end(list);
-    text_printf(s->text, "%*s%s\n", line[0] == '#' ? 0 : 4 * s->indent, "", line);
-}
-
-void print_open(CudaSource *s, const char *format, ...) {
-    char line[1200];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(line, sizeof line, format, list);
-    va_end(list);
-    text_printf(s->text, "%*s%s\n", 4 * s->indent++, "", line);
-}
-
-void print_close(CudaSource *s) { text_printf(s->text, "%*s}\n", 4 * --s->indent, ""); }
 
 typedef struct Printed { /* what follows a name in the program */
     const char *name, *text;
@@ -43,76 +19,6 @@ typedef struct PartList {
     int n;
     CudaPart *at;
 } PartList;
-
-const char *cuda_refusal(const CudaKernel *kernel) {
-    const Kernel *const k = kernel->kernel;
-    for (int i = 0; i < k->n_nests; i++)
-        if (part_words(k, &k->nests[i], CUDA_all) > CUDA_MOST_WORDS) return "more buffers than a launch takes";
-    return NULL;
-}
-
-/* functions of a kernel --------------------------------------------------------------------------- */
-
-static int64_t hint_of(const CudaKernel *of, int64_t value) {
-    return !sym_is(value) ? value : of->hint ? of->hint[sym_id(value)] : 1;
-}
-
-static void hint_extents(const CudaKernel *of, const Nest *nest, int64_t *extent) {
-    for (int d = 0; d < nest->n_outer + nest->n_inner; d++) extent[d] = hint_of(of, nest->extent[d]);
-}
-
-static int64_t blocks_of(const CudaKernel *of, const CudaPart *part) {
-    const Nest *const nest = &of->kernel->nests[part->nest];
-    int64_t extent[MAX_LOOP_DIMS];
-    hint_extents(of, nest, extent);
-    return cuda_blocks(part, nest, extent);
-}
-
-static int nest_parts(const CudaKernel *of, const CudaPart *at, CudaPart *parts) {
-    const Nest *const nest = &of->kernel->nests[at->nest];
-    int64_t extent[MAX_LOOP_DIMS], blocks = 0;
-    CudaPart whole = *at;
-    int n = 1;
-    hint_extents(of, nest, extent);
-    cuda_shape(nest, &whole.shape);
-    if (split_wanted(of, nest, &whole.shape, extent)) {
-        split_nest(of, &whole, parts, &n);
-        for (int p = 0; p < n; p++) blocks += cuda_blocks(&parts[p], nest, extent);
-        if (blocks <= CUDA_ORDERED_BLOCKS && n * part_words(of->kernel, nest, CUDA_chunks) <= CUDA_MOST_WORDS) return n;
-    }
-    parts[0] = whole;
-    return 1;
-}
-
-/* Each sees what earlier ones stored, unless the kernel says that there is nothing to see. */
-static CudaPart *parts_of(Arena *arena, const CudaKernel *of, int *n) {
-    const Kernel *const kernel = of->kernel;
-    CudaPart *parts = NULL;
-    int check = 0, level = 0, room = 0;
-    *n = 0;
-    for (int k = 0; k < kernel->n_nests; k++) room += 3 * kernel->nests[k].n_phases;
-    if (!(parts = ARENA_ARRAY(arena, CudaPart, room + 1))) return NULL;
-    for (int k = 0; k < kernel->n_nests; k++) {
-        *n += nest_parts(of, &(CudaPart){.nest = k, .level = level, .check = check}, parts + *n);
-        check += kernel->nests[k].n_insts;
-        if (!kernel->independent) level = parts[*n - 1].level + 1;
-    }
-    return parts;
-}
-
-/* How many of the parts are one launch: at least one. */
-static int parts_together(const CudaKernel *of, const CudaPart *parts, int n) {
-    int64_t blocks = 0;
-    int words = 0, nest = 0, k = 0; /* nest: where the last one begins, whose parts stay together */
-    for (; k < n; k++) {
-        if (parts[k].nest != parts[nest].nest) nest = k;
-        words += part_words(of->kernel, &of->kernel->nests[parts[k].nest], parts[k].task);
-        blocks += blocks_of(of, &parts[k]);
-        const bool waits = parts[k].level != parts[0].level;
-        if (nest && (words > CUDA_MOST_WORDS || (waits && blocks > CUDA_ORDERED_BLOCKS))) return nest;
-    }
-    return k;
-}
 
 /* text --------------------------------------------------------------------------------------------- */
 
@@ -149,13 +55,14 @@ static const char *nest_name(const CudaKernel *of, const CudaPart *part) {
 
 static Status print_alone(CudaPrinter *p, const PartList *list, CudaFunction *out) {
     PartText part;
-    list->at[0].check = 0;
+    list->at[0].check = 0; /* no other nest is there */
     TRY(part_print(p->arena, list->of, &list->at[0], true, &part));
     int *const arguments = ARENA_ARRAY(p->arena, int, part.n_words + 1);
     if (!arguments) return ST_MEMORY;
     for (int i = 0; i < part.n_words; i++) arguments[i] = i;
     print_comment(p, list->of->kernel);
     *out = (CudaFunction){.name = print_named(p, "KERNEL", nest_name(list->of, &list->at[0]), part.at),
+                          .threads = list->at[0].mapping.threads,
                           .n_parts = 1,
                           .parts = list->at,
                           .n_words = part.n_words,
@@ -264,11 +171,9 @@ static Status list_words(Arena *arena, const CudaKernel *of, const TableList *ta
 static Status print_several(CudaPrinter *p, const PartList *list, CudaFunction *out) {
     TableList tables;
     Text text = {0};
-    const int level = list->at[0].level;
-    for (int k = 0; k < list->n; k++) list->at[k].level -= level;
     print_comment(p, list->of->kernel);
     TRY(find_tables(p, list, &tables));
-    *out = (CudaFunction){.n_parts = list->n, .parts = tables.parts};
+    *out = (CudaFunction){.threads = list->at[0].mapping.threads, .n_parts = list->n, .parts = tables.parts};
     TRY(list_words(p->arena, list->of, &tables, out));
     print_table_arguments(&text, &tables);
     print_tables(&(CudaSource){.text = &text, .indent = 1}, &tables);
@@ -279,15 +184,15 @@ static Status print_several(CudaPrinter *p, const PartList *list, CudaFunction *
 }
 
 static Status print_kernel(CudaPrinter *p, const CudaKernel *of, CudaText *out) {
-    int left = 0;
-    CudaPart *parts = parts_of(p->arena, of, &left);
+    const CudaMapping *const mapping = of->mapping;
+    CudaPart *const parts = arena_copy(p->arena, mapping->parts, (size_t)mapping->n * sizeof *parts);
     *out = (CudaText){0, ARENA_ARRAY(p->arena, CudaFunction, of->kernel->n_nests + 1)};
     if (!parts || !out->functions) return ST_MEMORY;
-    while (left) {
-        const PartList list = {of, parts_together(of, parts, left), parts};
+    for (int first = 0; first < mapping->n;) {
+        const PartList list = {of, cuda_mapping_launch_parts(mapping, first), parts + first};
         CudaFunction *const function = &out->functions[out->n++];
         TRY(list.n == 1 ? print_alone(p, &list, function) : print_several(p, &list, function));
-        parts += list.n, left -= list.n;
+        first += list.n;
     }
     return ST_OK;
 }

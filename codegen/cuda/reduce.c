@@ -23,10 +23,10 @@ typedef struct CudaReds {
     CudaStage stage;
 } CudaReds;
 
-static int64_t total_of_groups(const CudaShape *shape, int first, int last) {
+static int64_t total_of_groups(const CudaNestMapping *mapping, int first, int last) {
     int64_t total = 1;
     for (int g = first; g < last; g++)
-        if (total < 0 || shape->group[g].extent < 0 || !mul_ok(total, shape->group[g].extent, &total)) total = -1;
+        if (total < 0 || mapping->group[g].extent < 0 || !mul_ok(total, mapping->group[g].extent, &total)) total = -1;
     return total;
 }
 
@@ -38,8 +38,8 @@ static int levels_for(int64_t n, int bits, int most) {
 }
 
 static void find_reds(const CudaSource *s, const Phase *phase, CudaReds *reds) {
-    const CudaShape *const shape = s->shape;
-    const int l = shape->n_outer_groups + shape->n_s_groups;
+    const CudaNestMapping *const mapping = s->mapping;
+    const int l = mapping->n_outer_groups + mapping->n_s_groups;
     bool ordered = false;
     *reds = (CudaReds){.phase = phase, .count = "n_l"};
     for (int i = phase->first; i < phase->first + phase->n; i++) {
@@ -50,8 +50,8 @@ static void find_reds(const CudaSource *s, const Phase *phase, CudaReds *reds) {
                  stype_name((SType)s->nest->insts[inst->a].type));
         reds->inst[reds->n++] = i;
     }
-    const int64_t n_l = ordered ? total_of_groups(shape, l, shape->n_groups) : 0;
-    const int64_t n_s = ordered ? total_of_groups(shape, shape->n_outer_groups, l) : 0;
+    const int64_t n_l = ordered ? total_of_groups(mapping, l, mapping->n_groups) : 0;
+    const int64_t n_s = ordered ? total_of_groups(mapping, mapping->n_outer_groups, l) : 0;
     reds->l_levels = levels_for(n_l, CHUNK_BITS, MOST_L_LEVELS);
     reds->s_levels = levels_for(n_s, S_BITS, MOST_S_LEVELS);
 }
@@ -123,7 +123,7 @@ static void print_elements(CudaSource *s, const CudaReds *reds) {
     for (int r = 0; r < reds->n; r++) {
         char acc[32];
         snprintf(acc, sizeof acc, "a%d_1[u]", reds->inst[r]);
-        print_step(s, reds, r, "if (u < left) ", acc, s->shape->n_s_groups ? "s * n_l + i + u" : "i + u");
+        print_step(s, reds, r, "if (u < left) ", acc, s->mapping->n_s_groups ? "s * n_l + i + u" : "i + u");
     }
     print_quad_close(s);
 }
@@ -204,7 +204,7 @@ static void print_s_step(CudaSource *s, const CudaReds *reds) {
         const int i = reds->inst[r];
         char acc[32];
         snprintf(acc, sizeof acc, "q%d_0", i);
-        if (s->shape->mode == CUDA_rows)
+        if (s->mapping->mode == CUDA_rows)
             print_line(s, "q%d_0 = n_s > 1 ? join_%s(q%d_0, x%d_%d) : x%d_%d;", i, reds->name[r], i, i, reds->l_levels,
                        i, reds->l_levels);
         else
@@ -236,14 +236,14 @@ void print_reductions(CudaSource *s, const Phase *phase) {
     CudaReds reds;
     find_reds(s, phase, &reds);
     print_needed(s, phase, TURN_outer);
-    if (s->shape->n_s_groups) print_sums(s, &reds);
+    if (s->mapping->n_s_groups) print_sums(s, &reds);
     print_s_open(s);
     print_needed(s, phase, TURN_s);
-    if (s->shape->mode == CUDA_rows) print_order_l(s, &reds);
-    if (s->shape->n_s_groups) print_s_step(s, &reds);
+    if (s->mapping->mode == CUDA_rows) print_order_l(s, &reds);
+    if (s->mapping->n_s_groups) print_s_step(s, &reds);
     print_s_close(s);
-    if (s->shape->n_s_groups) print_sums_end(s, &reds);
-    print_results(s, &reds, s->shape->n_s_groups > 0);
+    if (s->mapping->n_s_groups) print_sums_end(s, &reds);
+    print_results(s, &reds, s->mapping->n_s_groups > 0);
 }
 
 /* parts of a reduction ---------------------------------------------------------------------------- */
@@ -254,7 +254,7 @@ static void print_left(CudaSource *s, const CudaReds *reds, bool of_s, CudaStage
         char value[32], name[32];
         result_words(reds, r, of_s, value);
         space_name(&(SpaceUse){reds->inst[r], stage}, name);
-        print_line(s, "%s%s[me] = %s;", s->once, name, value);
+        print_line(s, "%s%s[me] = %s;", once_condition(s), name, value);
     }
 }
 
@@ -263,7 +263,7 @@ static void print_whole(CudaSource *s, const CudaReds *reds, bool of_s) {
     for (int r = 0; r < reds->n; r++) {
         char name[32];
         space_name(&(SpaceUse){reds->inst[r], CUDA_results}, name);
-        print_line(s, "%s%s[row] = v%d;", s->once, name, reds->inst[r]);
+        print_line(s, "%s%s[row] = v%d;", once_condition(s), name, reds->inst[r]);
     }
 }
 
@@ -286,7 +286,7 @@ void print_chunk_of_s(CudaSource *s, const Phase *phase) {
     print_sums(s, &reds);
     print_line(s, "#pragma unroll 4");
     print_open(s, "for (int64_t s = from; s < to; s++) {");
-    print_indices(s, s->shape->n_outer_groups, s->shape->n_groups, "s");
+    print_indices(s, s->mapping->n_outer_groups, s->mapping->n_groups, "s");
     print_needed(s, phase, TURN_s);
     for (int r = 0; r < reds.n; r++) {
         char acc[32];
@@ -311,14 +311,14 @@ static void print_single(CudaSource *s, const CudaReds *reds, bool of_s) {
 
 void print_join_l(CudaSource *s, const Phase *phase) {
     CudaReds reds;
-    const int l = s->shape->n_outer_groups + s->shape->n_s_groups;
+    const int l = s->mapping->n_outer_groups + s->mapping->n_s_groups;
     find_reds(s, phase, &reds);
-    reds.l_levels = levels_for(chunks_at_most(total_of_groups(s->shape, l, s->shape->n_groups), CHUNK_L), CHUNK_BITS,
-                               MOST_L_LEVELS - 1);
+    reds.l_levels = levels_for(chunks_at_most(total_of_groups(s->mapping, l, s->mapping->n_groups), CHUNK_L),
+                               CHUNK_BITS, MOST_L_LEVELS - 1);
     reds.listed = true, reds.stage = CUDA_of_chunks, reds.count = "n_list";
     print_order_l(s, &reds);
     print_single(s, &reds, false);
-    if (s->part->last)
+    if (cuda_part_has_results(s->part, s->nest))
         print_whole(s, &reds, false);
     else
         print_left(s, &reds, false, CUDA_of_l);
@@ -326,9 +326,9 @@ void print_join_l(CudaSource *s, const Phase *phase) {
 
 void print_join_s(CudaSource *s, const Phase *phase) {
     CudaReds reds;
-    const bool rows = s->shape->mode == CUDA_rows;
+    const bool rows = s->mapping->mode == CUDA_rows;
     const int64_t n =
-        total_of_groups(s->shape, s->shape->n_outer_groups, s->shape->n_outer_groups + s->shape->n_s_groups);
+        total_of_groups(s->mapping, s->mapping->n_outer_groups, s->mapping->n_outer_groups + s->mapping->n_s_groups);
     find_reds(s, phase, &reds);
     reds.s_levels = levels_for(rows ? n : chunks_at_most(n, CHUNK_S), S_BITS, MOST_S_LEVELS);
     reds.stage = rows ? CUDA_of_l : CUDA_of_chunks, reds.count = "n_s";

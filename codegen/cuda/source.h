@@ -1,9 +1,16 @@
 /* source.h: inside codegen/cuda: one nest becomes text.
  *
- *   program.c  kernels as functions          part.c   a part: its words, where a thread is, its phases
- *   phase.c    maps and loops                reduce.c  reductions in orders L and S
- *   split.c    nests as several parts
- *   value.c    instructions                  shape.c   what a thread is    words.c  what a launch is given
+ *   program.c    kernels as functions
+ *   part.c       a part: its words, what it does
+ *   task.c       a whole nest, or a task of one that is split
+ *   reduce.c     reductions in orders L and S
+ *   phase.c      maps and loops
+ *   value.c      instructions
+ *   workspace.c  where results of tasks lie
+ *   lines.c      lines
+ *
+ * Each uses those below it. All spell what the part says; nothing is decided here (mapping.h). words.c says what a
+ * launch is given.
  *
  * An instruction's value is `v<number>` in the text, declared where it is first needed in a scope that its users see.
  * `turn` says where: once for an outer index, once for an index of S, or once for each of the four elements that a
@@ -19,18 +26,18 @@ typedef struct CudaSource {
     const Nest *nest;
     const Buf *bufs;
     int n_bufs;
-    const CudaShape *shape;
-    Turn *turn;   /* per instruction */
-    bool *done;   /* per instruction: its value is in scope */
-    bool *loaded; /* per instruction: four elements of it are in scope */
-    int *walked;  /* per instruction: the last walk over operands that came by */
-    int walk;     /* the number of this one: values used twice would double it each time */
+    const CudaNestMapping *mapping; /* of the part */
+    Turn *turn;                     /* per instruction */
+    bool *done;                     /* per instruction: its value is in scope */
+    bool *loaded;                   /* per instruction: four elements of it are in scope */
+    int *walked;                    /* per instruction: the last walk over operands that came by */
+    int walk;                       /* the number of this one: values used twice would double it each time */
     int indent;
     bool in_quad; /* inside the loop over the four elements */
     bool alone;   /* it is a function by itself */
     const CudaPart *part;
-    const char *live, *once; /* conditions: the thread's row exists; what one thread of a row does */
-    const int *buf_number;   /* by the kernel's: its name in the text */
+    bool shared;           /* 16 threads have one task together */
+    const int *buf_number; /* by the kernel's: its name in the text */
 } CudaSource;
 
 /* A piece of workspace that a part takes. */
@@ -47,14 +54,19 @@ typedef struct PartText {
     const SpaceUse *spaces;
 } PartText;
 
-/* program.c */
+/* lines.c */
 void print_line(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3);
 void print_open(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3); /* a line that ends in { */
 void print_close(CudaSource *s);
+/* What is so where the thread's task exists, and what one thread of a task does. */
+static inline const char *live_condition(const CudaSource *s) { return s->shared ? "live" : "true"; }
+static inline const char *once_condition(const CudaSource *s) { return s->shared ? "if (live && t == 0) " : ""; }
 
-/* part.c */
-int part_words(const Kernel *kernel, const Nest *nest, CudaTask task); /* at most */
-Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool alone, PartText *out);
+/* workspace.c */
+int split_spaces(const Nest *nest, const CudaPart *part, SpaceUse *out); /* room for all reductions thrice */
+void space_name(const SpaceUse *use, char name[32]);
+int space_bytes_of(const Nest *nest, const SpaceUse *use);
+void space_type(const Nest *nest, const SpaceUse *use, char type[32]);
 
 /* value.c */
 typedef struct Words {
@@ -71,23 +83,12 @@ void forget(CudaSource *s, Turn from); /* values of this turn and later ones go 
 /* "const int64_t d0 = ...": the indices of groups first..last-1 at position `from` of them all. */
 void print_indices(CudaSource *s, int first, int last, const char *from);
 
-/* split.c */
-void split_nest(const CudaKernel *of, const CudaPart *like, CudaPart *parts,
-                int *n); /* like: nest, level, check, shape */
-bool split_wanted(const CudaKernel *of, const Nest *nest, const CudaShape *shape, const int64_t *extent);
-void print_task(CudaSource *s);
-int split_spaces(const Nest *nest, const CudaPart *part, SpaceUse *out); /* room for all reductions thrice */
-void space_name(const SpaceUse *use, char name[32]);
-int space_bytes_of(const Nest *nest, const SpaceUse *use);
-void space_type(const Nest *nest, const SpaceUse *use, char type[32]);
-
 /* phase.c */
-void print_phases(CudaSource *s);
+void print_map(CudaSource *s, const Phase *phase);
 void print_once(CudaSource *s, const Phase *phase); /* a map over outer */
 /* Stores along from..to-1 of a row's L; what does not differ along it under `once`. */
 void print_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once);
 void print_s_stores(CudaSource *s, const Phase *phase);
-int quad_group(const CudaSource *s); /* whose elements a thread has four of; -1: none, or several dims */
 /* The values that the phase's stores or reductions need, of this turn and earlier ones. */
 void print_needed(CudaSource *s, const Phase *phase, Turn turn);
 /* A loop over the four elements at `i`, of which `left` exist: loads before it, values in it. */
@@ -103,5 +104,11 @@ void print_chunk_of_l(CudaSource *s, const Phase *phase); /* from..to-1, to its 
 void print_chunk_of_s(CudaSource *s, const Phase *phase);
 void print_join_l(CudaSource *s, const Phase *phase); /* n_list results from `base` on */
 void print_join_s(CudaSource *s, const Phase *phase); /* n_s results from `base` on, `step` apart */
+
+/* task.c */
+void print_task(CudaSource *s);
+
+/* part.c */
+Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool alone, PartText *out);
 
 #endif

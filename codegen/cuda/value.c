@@ -33,7 +33,7 @@ const char *words_int(Words *words, int64_t value) {
 
 /* An index variable: of the quad group the first of four, or this one of them. */
 static const char *index_words(Words *words, const CudaSource *s, int group) {
-    if (group != quad_group(s))
+    if (group != cuda_mapping_quad_group(s->mapping))
         add_words(words, 0, "d%d", group);
     else
         add_words(words, 0, "%s", s->in_quad ? "(i + u)" : "i");
@@ -44,8 +44,8 @@ const char *words_affine(Words *words, const CudaSource *s, const Affine *at) {
     Words part;
     size_t n = 0;
     if (at->offset) n = add_words(words, n, "%s", words_int(&part, at->offset));
-    for (int g = 0; g < s->shape->n_groups; g++) {
-        const int64_t coefficient = at->coef[s->shape->group[g].coef];
+    for (int g = 0; g < s->mapping->n_groups; g++) {
+        const int64_t coefficient = at->coef[s->mapping->group[g].coef];
         if (!coefficient) continue;
         n = add_words(words, n, "%s", n ? " + " : "");
         if (coefficient != 1) n = add_words(words, n, "%s * ", words_int(&part, coefficient));
@@ -59,7 +59,7 @@ const char *words_extent(Words *words, const CudaSource *s, int first, int last)
     Words part;
     size_t n = 0;
     for (int g = first; g < last; g++) {
-        const DimGroup *const group = &s->shape->group[g];
+        const DimGroup *const group = &s->mapping->group[g];
         for (int d = group->first; d < group->first + group->n; d++) {
             if (s->nest->extent[d] == 1) continue;
             const bool wide = n || sym_is(s->nest->extent[d]);
@@ -75,16 +75,16 @@ const char *words_extent(Words *words, const CudaSource *s, int first, int last)
 
 static Turn later(Turn a, Turn b) { return a > b ? a : b; }
 
-static Turn turn_of_group(const CudaShape *shape, int g) {
-    if (g < shape->n_outer_groups)
-        return shape->mode == CUDA_map && g == shape->n_outer_groups - 1 ? TURN_quad : TURN_outer;
-    return g < shape->n_outer_groups + shape->n_s_groups ? TURN_s : TURN_quad;
+static Turn turn_of_group(const CudaNestMapping *mapping, int g) {
+    if (g < mapping->n_outer_groups)
+        return mapping->mode == CUDA_map && g == mapping->n_outer_groups - 1 ? TURN_quad : TURN_outer;
+    return g < mapping->n_outer_groups + mapping->n_s_groups ? TURN_s : TURN_quad;
 }
 
-static Turn turn_of_place(const CudaShape *shape, const Affine *at) {
+static Turn turn_of_place(const CudaNestMapping *mapping, const Affine *at) {
     Turn turn = TURN_outer;
-    for (int g = 0; at && g < shape->n_groups; g++)
-        if (at->coef[shape->group[g].coef]) turn = later(turn, turn_of_group(shape, g));
+    for (int g = 0; at && g < mapping->n_groups; g++)
+        if (at->coef[mapping->group[g].coef]) turn = later(turn, turn_of_group(mapping, g));
     return turn;
 }
 
@@ -92,7 +92,7 @@ void turns_find(CudaSource *s) {
     for (int i = 0; i < s->nest->n_insts; i++) {
         const Inst *const inst = &s->nest->insts[i];
         const int operand[3] = {inst->a, inst->b, inst->c};
-        Turn turn = turn_of_place(s->shape, inst->at);
+        Turn turn = turn_of_place(s->mapping, inst->at);
         for (int k = 0; k < 3; k++)
             if (operand[k] >= 0 && inst->op != LI_reduce) turn = later(turn, s->turn[operand[k]]);
         s->turn[i] = turn;
@@ -150,7 +150,7 @@ static const char *dtype_at(const CudaSource *s, const Inst *inst) { return dtyp
 
 static void print_load(CudaSource *s, const Inst *inst, int i) {
     Words words;
-    if (s->in_quad && quad_group(s) >= 0)
+    if (s->in_quad && cuda_mapping_quad_group(s->mapping) >= 0)
         text_printf(s->text, "of_%s(l%d.at[u])", dtype_at(s, inst), i);
     else
         text_printf(s->text, "get_%s(b%d, %s)", dtype_at(s, inst), s->buf_number[inst->buf],
@@ -162,7 +162,7 @@ static void print_index(CudaSource *s, const Inst *inst, int i) {
     Words bound;
     print_line(s, "const int64_t x%d = %schecked(v%d, %s, %s, %s, launch, %s%d, failed)%s;", i,
                s->in_quad ? "u < left ? " : "", inst->a, words_int(&bound, inst->bound),
-               inst->wrap_negative ? "true" : "false", s->live, s->alone ? "" : "(int)check + ", i,
+               inst->wrap_negative ? "true" : "false", live_condition(s), s->alone ? "" : "(int)check + ", i,
                s->in_quad ? " : -1" : "");
 }
 
@@ -230,7 +230,7 @@ void print_value(CudaSource *s, int i, Turn turn) {
     const Inst *const inst = &s->nest->insts[i];
     s->walked[i] = s->walk;
     if (inst->op == LI_reduce) {
-        if (s->part->task != CUDA_all) print_result(s, i);
+        if (s->part->task != CUDA_whole) print_result(s, i);
         return;
     }
     print_value(s, inst->a, turn), print_value(s, inst->b, turn), print_value(s, inst->c, turn);

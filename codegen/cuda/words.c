@@ -15,10 +15,10 @@ static void count_blocks(const Kernel *kernel, const CudaFunction *f, const int6
     out->n_blocks = end;
 }
 
-static const CudaShape *shape_of(const CudaFunction *f, int nest) {
+static const CudaNestMapping *mapping_of(const CudaFunction *f, int nest) {
     int p = 0;
     while (f->parts[p].nest != nest) p++;
-    return &f->parts[p].shape;
+    return &f->parts[p].mapping;
 }
 
 static void count_spaces(const Kernel *kernel, const CudaFunction *f, const int64_t *params, CudaGiven *out) {
@@ -30,7 +30,7 @@ static void count_spaces(const Kernel *kernel, const CudaFunction *f, const int6
         const Nest *const nest = &kernel->nests[space->nest];
         for (int d = 0; d < nest->n_outer + nest->n_inner; d++) extent[d] = int_of(nest->extent[d], params);
         out->spaces[i] = out->space_bytes;
-        const int64_t n = cuda_space_count(shape_of(f, space->nest), nest, extent, space->stage);
+        const int64_t n = cuda_workspace_count(mapping_of(f, space->nest), nest, extent, space->stage);
         out->space_bytes += round_up(n * space->bytes, ALIGNED);
     }
 }

@@ -8,16 +8,38 @@ static const Machine machines[] = {
 #define MACHINE(name, level, lanes, near, ahead, keep, stream, fma, doc)                                               \
     {#name, level, lanes, near, ahead, keep, stream, fma},
 #include "codegen/shape/machine.def"
-#undef MACHINE
+};
+static const Machine gpu_machines[] = {
+#define GPU_MACHINE(name_, capability_, threads_, few, ordered, words_, doc)                                           \
+    {.name = #name_,                                                                                                   \
+     .capability = capability_,                                                                                        \
+     .threads = threads_,                                                                                              \
+     .words = words_,                                                                                                  \
+     .few_threads = few,                                                                                               \
+     .ordered_blocks = ordered},
+#include "codegen/shape/machine.def"
 };
 
 const Machine *machine_at(int i) { return i >= 0 && i < COUNT_OF(machines) ? &machines[i] : NULL; }
+const Machine *machine_gpu_at(int i) { return i >= 0 && i < COUNT_OF(gpu_machines) ? &gpu_machines[i] : NULL; }
+const Machine *machine_gpu(void) { return &gpu_machines[COUNT_OF(gpu_machines) - 1]; }
+
+const Machine *machine_of_capability(int capability) {
+    int i = COUNT_OF(gpu_machines) - 1;
+    while (i > 0 && gpu_machines[i].capability > capability) i--;
+    return &gpu_machines[i];
+}
+
+static const Machine *any_machine(int i) {
+    return i < COUNT_OF(machines) ? machine_at(i) : machine_gpu_at(i - COUNT_OF(machines));
+}
 
 const Machine *machine_find(const char *name, size_t n) {
-    for (int i = 0; i < COUNT_OF(machines); i++)
-        if (strlen(machines[i].name) == n && !memcmp(machines[i].name, name, n)) return &machines[i];
+    const Machine *m;
+    for (int i = 0; (m = any_machine(i)); i++)
+        if (strlen(m->name) == n && !memcmp(m->name, name, n)) return m;
     Text list = {0};
-    for (int i = 0; i < COUNT_OF(machines); i++) text_printf(&list, "%s%s", i ? ", " : "", machines[i].name);
+    for (int i = 0; (m = any_machine(i)); i++) text_printf(&list, "%s%s", i ? ", " : "", m->name);
     error_raise(ST_ARGUMENT, "machine '%.*s' is unknown; machines: %s", (int)n, name, text_str(&list));
     text_free(&list);
     return NULL;
@@ -55,15 +77,50 @@ bool machine_calls(const Machine *machine, int prim, SType type) {
     }
 }
 
+/* text ------------------------------------------------------------------------------------------ */
+
 void machine_print(const Machine *m, Text *text) {
-    text_printf(text, "machine %s: lanes %d, near %lld, ahead %lld, keep %lld, stream %lld%s\n", m->name, m->lanes,
-                (long long)m->near_bytes, (long long)m->ahead_bytes, (long long)m->keep_bytes,
-                (long long)m->stream_bytes, m->fma ? ", fma" : "");
+    if (machine_is_gpu(m))
+        text_printf(text, "machine %s: threads %d, few %lld, ordered %lld, words %d\n", m->name, m->threads,
+                    (long long)m->few_threads, (long long)m->ordered_blocks, m->words);
+    else
+        text_printf(text, "machine %s: lanes %d, near %lld, ahead %lld, keep %lld, stream %lld%s\n", m->name, m->lanes,
+                    (long long)m->near_bytes, (long long)m->ahead_bytes, (long long)m->keep_bytes,
+                    (long long)m->stream_bytes, m->fma ? ", fma" : "");
 }
 
-static Status read_bytes(TextReader *in, int64_t *out) {
+static Status read_size(TextReader *in, int64_t *out) {
     TRY(reader_int(in, out));
-    return *out < 0 ? reader_expected(in, "a number of bytes before this") : ST_OK;
+    return *out < 0 ? reader_expected(in, "a number that is not negative before this") : ST_OK;
+}
+
+static Status read_cpu(TextReader *in, Machine *m) {
+    const Machine known = *m;
+    EAT(in, ": lanes");
+    TRY(reader_count(in, &m->lanes));
+    if (m->lanes != known.lanes) return reader_expected(in, "the lanes of this machine before this");
+    EAT(in, ", near");
+    TRY(read_size(in, &m->near_bytes));
+    EAT(in, ", ahead");
+    TRY(read_size(in, &m->ahead_bytes));
+    EAT(in, ", keep");
+    TRY(read_size(in, &m->keep_bytes));
+    EAT(in, ", stream");
+    TRY(read_size(in, &m->stream_bytes));
+    return reader_eat(in, ", fma") == known.fma ? ST_OK : reader_expected(in, "what this machine has before this");
+}
+
+static Status read_gpu(TextReader *in, Machine *m) {
+    const int most = m->words;
+    EAT(in, ": threads");
+    TRY(reader_count(in, &m->threads));
+    EAT(in, ", few");
+    TRY(read_size(in, &m->few_threads));
+    EAT(in, ", ordered");
+    TRY(read_size(in, &m->ordered_blocks));
+    EAT(in, ", words");
+    TRY(reader_count(in, &m->words));
+    return m->words <= most ? ST_OK : reader_expected(in, "at most the words of this machine before this");
 }
 
 Status machine_parse(TextReader *in, Machine *out) {
@@ -74,18 +131,7 @@ Status machine_parse(TextReader *in, Machine *out) {
     const Machine *const known = machine_find(name, n);
     if (!known) return error_pending();
     Machine m = *known;
-    EAT(in, ": lanes");
-    TRY(reader_count(in, &m.lanes));
-    if (m.lanes != known->lanes) return reader_expected(in, "the lanes of this machine before this");
-    EAT(in, ", near");
-    TRY(read_bytes(in, &m.near_bytes));
-    EAT(in, ", ahead");
-    TRY(read_bytes(in, &m.ahead_bytes));
-    EAT(in, ", keep");
-    TRY(read_bytes(in, &m.keep_bytes));
-    EAT(in, ", stream");
-    TRY(read_bytes(in, &m.stream_bytes));
-    if (reader_eat(in, ", fma") != known->fma) return reader_expected(in, "what this machine has before this");
+    TRY((machine_is_gpu(&m) ? read_gpu : read_cpu)(in, &m));
     *out = m;
     return ST_OK;
 }

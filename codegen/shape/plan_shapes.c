@@ -10,8 +10,6 @@
  * A kernel without nests, a product that stores its tile, has no shape. */
 #include "codegen/shape/plan_shapes.h"
 
-#include "runtime/base/error.h"
-
 Status plan_shape(Plan *plan, const Machine *machine) {
     for (int i = 0; i < plan->steps.n; i++) {
         Step *const step = &plan->steps.at[i];
@@ -34,7 +32,6 @@ const NestShape *plan_shape_of(const Plan *plan, const Step *step, int nest, con
 
 void shapes_print(const Plan *plan, const Machine *machine, Text *text) {
     Arena *const arena = arena_new();
-    machine_print(machine, text);
     for (int i = 0; arena && i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
         if (step->kind != STEP_kernel) continue;
@@ -47,38 +44,20 @@ void shapes_print(const Plan *plan, const Machine *machine, Text *text) {
     arena_free(arena);
 }
 
-static Status reprint_kernel(Arena *arena, TextReader *in, const Machine *given, const Machine *wanted, Text *out) {
-    Kernel *kernel;
-    TRY(kernel_parse(arena, in->at, &in->at, &kernel));
-    TRY(kernel_verify(kernel));
-    kernel_print(kernel, out);
+NestShape **shapes_decide(Arena *arena, const Kernel *kernel, const Machine *machine) {
+    NestShape **const shapes = ARENA_ARRAY(arena, NestShape *, kernel->n_nests + 1);
+    for (int k = 0; shapes && k < kernel->n_nests; k++)
+        if (!(shapes[k] = shape_decide(arena, &kernel->nests[k], kernel->bufs, machine))) return NULL;
+    return shapes;
+}
+
+Status shapes_parse(Arena *arena, TextReader *in, const Kernel *kernel, const Machine *machine, NestShape ***out) {
+    NestShape **const shapes = ARENA_ARRAY(arena, NestShape *, kernel->n_nests + 1);
+    if (!shapes) return ST_MEMORY;
     for (int k = 0; k < kernel->n_nests; k++) {
-        const Nest *const nest = &kernel->nests[k];
-        NestShape *shape;
-        TRY(shape_parse(arena, in, nest, &shape));
-        TRY(shape_verify(shape, nest, kernel->bufs, given));
-        if (wanted && !(shape = shape_decide(arena, nest, kernel->bufs, wanted))) return ST_MEMORY;
-        shape_print(shape, nest, out);
+        TRY(shape_parse(arena, in, &kernel->nests[k], &shapes[k]));
+        TRY(shape_verify(shapes[k], &kernel->nests[k], kernel->bufs, machine));
     }
+    *out = shapes;
     return ST_OK;
-}
-
-static Status reprint(Arena *arena, TextReader *in, const Machine *wanted, Text *out) {
-    Machine given;
-    TRY(machine_parse(in, &given));
-    machine_print(wanted ? wanted : &given, out);
-    for (;;) {
-        reader_skip(in);
-        if (strncmp(in->at, "kernel ", 7)) return ST_OK;
-        TRY(reprint_kernel(arena, in, &given, wanted, out));
-    }
-}
-
-Status shapes_reprint(const char *text, const char **end, const Machine *machine, Text *out) {
-    TextReader in = {.what = "shapes", .between = BETWEEN_comments, .start = text, .at = text};
-    Arena *const arena = arena_new();
-    const Status status = arena ? reprint(arena, &in, machine, out) : ST_MEMORY;
-    if (status == ST_OK) *end = in.at;
-    arena_free(arena);
-    return status;
 }

@@ -1,4 +1,5 @@
-/* plan_shapes.h: the shapes of a whole plan: decided into it, printed as the stage "shapes", read back. */
+/* plan_shapes.h: the shapes of a whole plan: decided into it, printed, read back (the stage "shapes" of a
+ * CPU; codegen/cuda/plan_mappings.h has it for any machine). */
 #ifndef SINTER_CODEGEN_SHAPE_PLAN_SHAPES_H
 #define SINTER_CODEGEN_SHAPE_PLAN_SHAPES_H
 #include "codegen/shape/shape.h"
@@ -10,10 +11,12 @@ Status plan_shape(Plan *plan, const Machine *machine);
  * is out. */
 const NestShape *plan_shape_of(const Plan *plan, const Step *step, int nest, const Machine *machine, Arena *arena);
 
-/* The machine, then each kernel as loop IR with the shapes of its nests. */
+/* Each kernel of the plan as loop IR with the shapes of its nests. */
 void shapes_print(const Plan *plan, const Machine *machine, Text *text);
-/* Reads that, checks every kernel and shape, and prints it again; with `machine`, in the shapes decided for that one.
- * Raises ST_PARSE, or ST_INTERNAL for a shape that does not fit its nest. */
-Status shapes_reprint(const char *text, const char **end, const Machine *machine, Text *out);
+/* The shapes of a kernel's nests, which are read and checked. Raises ST_PARSE, or ST_INTERNAL for one that does not fit
+ * its nest. */
+Status shapes_parse(Arena *arena, TextReader *in, const Kernel *kernel, const Machine *machine, NestShape ***out);
+/* NULL: memory is out. */
+NestShape **shapes_decide(Arena *arena, const Kernel *kernel, const Machine *machine);
 
 #endif

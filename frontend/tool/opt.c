@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "codegen/shape/plan_shapes.h"
+#include "codegen/cuda/plan_mappings.h"
 #include "frontend/tool/arguments.h"
 #include "frontend/tool/target.h"
 #include "passes/passes.h"
@@ -39,7 +39,7 @@ static Status reprint_plan(const OptRun *opt, const char *text, const char **end
 }
 
 static Status reprint_shapes(const OptRun *opt, const char *text, const char **end, Text *out) {
-    return shapes_reprint(text, end, opt->machine, out);
+    return mappings_reprint(text, end, opt->machine, out);
 }
 
 static Status reprint_guards(const OptRun *opt, const char *text, const char **end, Text *out) {
@@ -72,7 +72,7 @@ static void print_result(const OptRun *opt, Graph *graph) {
     }
     Text text = {0};
     if (opt->machine)
-        shapes_print(graph->plan, opt->machine, &text);
+        mappings_print(graph->plan, opt->machine, &text);
     else
         plan_print(graph->plan, &text);
     fputs(text_str(&text), stdout);

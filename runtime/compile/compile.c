@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/plan_mappings.h"
 #include "codegen/shape/plan_shapes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
@@ -230,10 +231,17 @@ GraphNotes dump_notes(const Dump *dump, PlaceName *place) {
 }
 
 static Status parse_machine(const char *name, size_t n, Dump *dump) {
-    if (!(dump_row(dump->id)->traits & DUMP_machine))
-        return error_raise(ST_ARGUMENT, "stage '%s' is the same on every machine", dump_row(dump->id)->name);
-    dump->machine = machine_find(name, n);
-    return dump->machine ? ST_OK : error_pending();
+    const DumpRow *const row = dump_row(dump->id);
+    if (!(row->traits & (DUMP_machine | DUMP_gpu)))
+        return error_raise(ST_ARGUMENT, "stage '%s' is the same on every machine", row->name);
+    const Machine *const machine = machine_find(name, n);
+    if (!machine) return error_pending();
+    if (!(row->traits & (machine_is_gpu(machine) ? DUMP_gpu : DUMP_machine)))
+        return error_raise(ST_ARGUMENT, "stage '%s' is of a %s, but machine '%s' is a %s", row->name,
+                           machine_is_gpu(machine) ? "CPU" : "GPU", machine->name,
+                           machine_is_gpu(machine) ? "GPU" : "CPU");
+    dump->machine = machine;
+    return ST_OK;
 }
 
 static Status parse_note(const char *name, size_t n, Dump *dump) {
@@ -302,14 +310,14 @@ void compile_dump_plan(Plan *plan, const Dump *dump, Text *text) {
         plan_print_memory(plan, text);
         return;
     case DUMP_shapes:
-        shapes_print(plan, dump->machine, text);
+        mappings_print(plan, dump->machine, text);
         return;
     case DUMP_llvm:
     case DUMP_asm:
         print_code(plan, dump->machine, dump->id == DUMP_asm, text);
         return;
     case DUMP_cuda:
-        cuda_dump(plan, text);
+        cuda_dump(plan, machine_is_gpu(dump->machine) ? dump->machine : machine_gpu(), text);
         return;
     default:
         plan_print(plan, text);

@@ -81,7 +81,8 @@ void compile_arm(Graph *graph, Bail *exit);
 /* The same for compiling: bails and raised errors end up in info, and nothing stays pending. */
 Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileReport *info);
 
-/* Which text of stages.def, of which machine: "shapes" is of the one that runs, "shapes@v3" of a named one. What graphs
+/* Which text of stages.def, of which machine: "shapes" is of the CPU that runs, "shapes@v3" and
+ * "shapes@sm_90" of a named one. What graphs
  * say beside: "joint+types+lines". */
 typedef struct Dump {
     DumpId id;

@@ -234,12 +234,13 @@ static bool is_mine(const CudaJob *job, int s) {
 
 static Status list_kernels(CudaJob *job) {
     const Plan *const plan = job->e->plan;
+    const Machine *const machine = machine_of_capability(job->device->arch);
     job->kernels = ARENA_ARRAY(job->arena, CudaKernel, plan->steps.n + 1);
     job->code = ARENA_ARRAY(job->arena, CudaText, plan->steps.n + 1);
     if (!job->kernels || !job->code) return ST_MEMORY;
     for (int s = 0; s < plan->steps.n; s++)
         if (is_mine(job, s) && plan->steps.at[s].kernel->n_nests)
-            TRY(cuda_plan_kernel(job->arena, plan, &plan->steps.at[s], &job->kernels[job->n++]));
+            TRY(cuda_plan_kernel(job->arena, plan, &plan->steps.at[s], machine, &job->kernels[job->n++]));
     return ST_OK;
 }
 

@@ -32,7 +32,7 @@ static Status launch_one(CudaDevice *device, const Kernel *kernel, const CudaSte
     for (; n < code->text->n_arguments; n++) values[n] = &words.at[code->text->arguments[n]];
     int32_t number = code->checked ? cuda_checks_add(stream, code->checked) : 0;
     values[n++] = &number, values[n++] = &stream->checks.word;
-    const CudaStart start = {code->function, (unsigned)words.n_blocks, CUDA_THREADS, 0, values};
+    const CudaStart start = {code->function, (unsigned)words.n_blocks, (unsigned)code->text->threads, 0, values};
     const Status status = cuda_launch_function(device, &start);
     if (space) device->row.memory.free(&device->row.memory, space, bytes); /* in the stream's order */
     return status;

@@ -1,0 +1,25 @@
+/* lines.c: lines of a program, indented. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "codegen/cuda/source.h"
+
+void print_line(CudaSource *s, const char *format, ...) {
+    char line[1200];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    text_printf(s->text, "%*s%s\n", line[0] == '#' ? 0 : 4 * s->indent, "", line);
+}
+
+void print_open(CudaSource *s, const char *format, ...) {
+    char line[1200];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    text_printf(s->text, "%*s%s\n", 4 * s->indent++, "", line);
+}
+
+void print_close(CudaSource *s) { text_printf(s->text, "%*s}\n", 4 * --s->indent, ""); }

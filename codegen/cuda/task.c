@@ -1,0 +1,158 @@
+/* task.c: what a part does: a whole nest, phase after phase, or one task of a nest that is split (mapping.h). */
+#include "codegen/cuda/source.h"
+
+/* a whole nest ------------------------------------------------------------------------------------ */
+
+static const char *block_words(const CudaSource *s) { return s->alone ? "blockIdx.x" : "block"; }
+
+static void print_place_of_map(CudaSource *s) {
+    Words words;
+    const int last = s->mapping->n_outer_groups - 1;
+    if (last == 0) {
+        print_line(s, "const int64_t i = 4 * thread_of(%s);", block_words(s));
+        print_line(s, "if (i >= n_last) return;");
+    } else {
+        print_line(s, "const int64_t n_last = %s;", words_extent(&words, s, last, last + 1));
+        print_line(s, "int64_t w = thread_of(%s);", block_words(s));
+        print_line(s, "const int64_t i = 4 * remainder_of(&w, (n_last + 3) / 4);");
+        print_line(s, "if (w >= %s) return;", words_extent(&words, s, 0, last));
+        print_indices(s, 0, last, "w");
+    }
+    print_line(s, "const int left = quad_of(n_last - i);");
+}
+
+static void print_place_of_nest(CudaSource *s) {
+    Words words;
+    const int outer = s->mapping->n_outer_groups, l = outer + s->mapping->n_s_groups;
+    if (s->mapping->mode == CUDA_map) {
+        print_place_of_map(s);
+        return;
+    }
+    if (s->mapping->mode == CUDA_rows) {
+        print_line(s, "const int t = threadIdx.x & 15;");
+        print_line(s, "const int64_t me = thread_of(%s) >> 4;", block_words(s));
+        print_line(s, "const bool live = me < %s;", words_extent(&words, s, 0, outer));
+        print_line(s, "const int64_t n_l = %s;", words_extent(&words, s, l, s->mapping->n_groups));
+    } else {
+        print_line(s, "const int64_t me = thread_of(%s);", block_words(s));
+        print_line(s, "if (me >= %s) return;", words_extent(&words, s, 0, outer));
+    }
+    if (l > outer) print_line(s, "const int64_t n_s = %s;", words_extent(&words, s, outer, l));
+    print_indices(s, 0, outer, s->mapping->mode == CUDA_rows ? "live ? me : 0" : "me");
+}
+
+static void print_phases(CudaSource *s) {
+    for (int p = 0; p < s->nest->n_phases; p++) {
+        const Phase *const phase = &s->nest->phases[p];
+        if (phase->kind == PHASE_reduce)
+            print_reductions(s, phase);
+        else
+            print_map(s, phase);
+    }
+}
+
+/* a task ------------------------------------------------------------------------------------------ */
+
+static void print_sizes(CudaSource *s) {
+    Words words;
+    const int outer = s->mapping->n_outer_groups, l = outer + s->mapping->n_s_groups;
+    print_line(s, "const int64_t n_outer = %s;", words_extent(&words, s, 0, outer));
+    if (l > outer && s->part->task != CUDA_once)
+        print_line(s,
+                   s->part->task == CUDA_join_s && s->mapping->mode == CUDA_columns
+                       ? "const int64_t n_s = (%s + 63) >> 6;"
+                       : "const int64_t n_s = %s;",
+                   words_extent(&words, s, outer, l));
+    if (l < s->mapping->n_groups && s->part->task != CUDA_once && s->part->task != CUDA_join_s)
+        print_line(s, "const int64_t n_l = %s, n_list = (n_l + 1023) >> 10;",
+                   words_extent(&words, s, l, s->mapping->n_groups));
+}
+
+/* 16 threads a task: `row`, `s`; of chunks from..to-1 of L, of a list where it begins. */
+static void print_place_of_rows(CudaSource *s) {
+    const bool chunks = s->part->task != CUDA_join_l, has_s = s->mapping->n_s_groups > 0;
+    print_line(s, "const int t = threadIdx.x & 15;");
+    print_line(s, "const int64_t me = thread_of(block) >> 4;");
+    print_line(s, "const bool live = me < n_outer%s%s;", has_s ? " * n_s" : "", chunks ? " * n_list" : "");
+    print_line(s, "int64_t w = live ? me : 0;");
+    if (chunks)
+        print_line(s, "const int64_t from = remainder_of(&w, n_list) << 10, to = least_of(from + 1024, n_l);");
+    else
+        print_line(s, "const int64_t base = w * n_list;");
+    if (has_s) print_line(s, "const int64_t s = remainder_of(&w, n_s);");
+    print_line(s, "const int64_t row = w;");
+}
+
+/* A thread a task: `row`; of chunks from..to-1 of S, of a list where it begins and how far its elements are apart. */
+static void print_place_of_threads(CudaSource *s) {
+    const bool chunks = s->part->task == CUDA_chunks || s->part->task == CUDA_elements;
+    print_line(s, "const int64_t me = thread_of(block);");
+    print_line(s, "if (me >= n_outer%s) return;", chunks ? " * ((n_s + 63) >> 6)" : "");
+    print_line(s, chunks ? "int64_t w = me;" : "const int64_t row = me;");
+    if (chunks) {
+        print_line(s, "const int64_t row = remainder_of(&w, n_outer);");
+        print_line(s, "const int64_t from = w << 6, to = least_of(from + 64, n_s);");
+    } else if (s->part->task == CUDA_join_s) {
+        const bool rows = s->mapping->mode == CUDA_rows;
+        print_line(s, "const int64_t base = %s, step = %s;", rows ? "row * n_s" : "row", rows ? "1" : "n_outer");
+    }
+}
+
+static void print_after(CudaSource *s) {
+    for (int p = s->part->phase + 1; p <= s->part->phase + s->part->n_after; p++) print_once(s, &s->nest->phases[p]);
+}
+
+static void print_elements_of_s(CudaSource *s, const Phase *phase) {
+    const int outer = s->mapping->n_outer_groups;
+    print_needed(s, phase, TURN_outer);
+    print_line(s, "#pragma unroll 1");
+    print_open(s, "for (int64_t s = from; s < to; s++) {");
+    print_indices(s, outer, s->mapping->n_groups, "s");
+    print_needed(s, phase, TURN_s);
+    print_s_stores(s, phase);
+    print_close(s);
+}
+
+static void print_of_rows(CudaSource *s, const Phase *phase) {
+    const int outer = s->mapping->n_outer_groups;
+    print_needed(s, phase, TURN_outer);
+    if (s->mapping->n_s_groups) print_indices(s, outer, outer + s->mapping->n_s_groups, "s");
+    print_needed(s, phase, TURN_s);
+    if (s->part->task == CUDA_chunks)
+        print_chunk_of_l(s, phase);
+    else
+        print_row_stores(s, phase, "from + ", "to", "if (live && t == 0 && from == 0) ");
+}
+
+static void print_one_task(CudaSource *s) {
+    const CudaTask task = s->part->task;
+    const Phase *const phase = &s->nest->phases[s->part->phase];
+    print_sizes(s);
+    if (s->shared)
+        print_place_of_rows(s);
+    else
+        print_place_of_threads(s);
+    print_indices(s, 0, s->mapping->n_outer_groups, "row");
+    if (task == CUDA_join_l)
+        print_join_l(s, phase);
+    else if (task == CUDA_join_s)
+        print_join_s(s, phase);
+    else if (task == CUDA_once)
+        print_once(s, phase);
+    else if (s->shared)
+        print_of_rows(s, phase);
+    else if (task == CUDA_chunks)
+        print_chunk_of_s(s, phase);
+    else
+        print_elements_of_s(s, phase);
+    print_after(s);
+}
+
+void print_task(CudaSource *s) {
+    if (s->part->task == CUDA_whole) {
+        print_place_of_nest(s);
+        print_phases(s);
+    } else {
+        print_one_task(s);
+    }
+}
