@@ -50,12 +50,9 @@ sn_tensor *sn_clip_grad_norm(sn_dict *d, double max_norm) {
         return NULL;
     }
     Grads all = {mem_zero((size_t)d->n * sizeof(sn_tensor *) + 1), mem_zero((size_t)d->n * sizeof(sn_tensor *) + 1), 0};
-    const sn_scope scope = sn_scope_begin();
-    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
-    autocast_leave_out(state_get()); /* until the scope ends: norms are those of the gradients as they are */
+    const sn_scope scope = scope_begin_library();
     sn_tensor *total = NULL;
     if (all.grad && all.norm && take_grads(d, &all) == ST_OK) total = clip(&all, max_norm);
-    sn_grad_mode_set(before);
     mem_free(all.grad);
     mem_free(all.norm);
     return sn_scope_return(scope, total);

@@ -154,7 +154,7 @@ sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
 sn_status sn_dict_copy(sn_dict *to, sn_dict *from) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!to || !from) return (sn_status)error_raise(ST_ARGUMENT, "sn_dict_copy: a dictionary is NULL");
-    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    const sn_scope scope = scope_begin_library();
     for (int i = 0; i < to->n; i++) {
         sn_tensor *const source = sn_dict_get(from, to->entries[i].name);
         if (!source) break;
@@ -163,8 +163,7 @@ sn_status sn_dict_copy(sn_dict *to, sn_dict *from) {
         else
             error_raise(ST_SHAPE, "sn_dict_copy: the sizes of '%s' differ", to->entries[i].name);
     }
-    sn_grad_mode_set(before);
-    return sn_check();
+    return sn_scope_end(scope);
 }
 
 /* files --------------------------------------------------------------------------------------- */
@@ -189,7 +188,7 @@ sn_dict *sn_dict_load(const char *path) {
     }
     if (safetensors_open(path, &file) != ST_OK) return NULL;
     sn_dict *d = sn_dict_new();
-    const sn_scope scope = sn_scope_begin();
+    const sn_scope scope = scope_begin_own();
     if (d && load_into(d, file) != ST_OK) {
         sn_dict_free(d);
         d = NULL;
@@ -236,7 +235,7 @@ sn_status sn_dict_save(sn_dict *d, const char *path) {
     if (!d || !path) return (sn_status)error_raise(ST_ARGUMENT, "sn_dict_save: the dictionary or the path is NULL");
     SafeTensor *const tensors = mem_alloc((size_t)(d->n + d->n_opaque + 1) * sizeof *tensors);
     const char *(*const metadata)[2] = mem_alloc((size_t)(d->n_metadata + 1) * sizeof *metadata);
-    const sn_scope scope = sn_scope_begin();
+    const sn_scope scope = scope_begin_own();
     Status status = tensors && metadata ? list_all(d, tensors) : ST_MEMORY;
     if (status == ST_OK) {
         list_metadata(d, metadata);

@@ -67,7 +67,7 @@ sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
     if (!arena) return NULL;
     Graph *graph;
     sn_tensor **closed;
-    const sn_scope scope = sn_scope_begin();
+    const sn_scope scope = scope_begin_own();
     const Status status = function_capture(fn, (const Arg *)(const void *)in, n_in, arena, &graph, &closed);
     sn_scope_end(scope);
     sn_graph *const g = status == ST_OK ? wrap_graph(arena, graph) : NULL;

@@ -85,7 +85,7 @@ Status observer_add(sn_observer *o, sn_tensor *t) {
     const DType dtype = (DType)sn_dtype_of(t);
     if (!dtype_is_float(dtype))
         return error_raise(ST_DTYPE, "sn_observer_observe: the tensor must have floats, not %s", dtype_name(dtype));
-    const sn_scope scope = sn_scope_begin();
+    const sn_scope scope = scope_begin_own();
     const Status status = add_floats(o, t);
     sn_scope_end(scope);
     return status;

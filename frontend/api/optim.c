@@ -224,10 +224,8 @@ static sn_optim *optim_new(const sn_dict *d, double lr, const sn_optim *kind) {
     sn_optim *o = error_pending() == ST_OK ? mem_alloc(sizeof *o) : NULL;
     if (!o) return NULL;
     *o = *kind;
-    const sn_scope scope = sn_scope_begin();
-    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    const sn_scope scope = scope_begin_library();
     const Status status = make_optim(o, d, lr);
-    sn_grad_mode_set(before);
     sn_scope_end(scope);
     if (status == ST_OK) return o;
     sn_optim_free(o);
@@ -268,13 +266,10 @@ sn_status sn_optim_zero_grad(sn_optim *o) {
 }
 
 sn_status optim_step(sn_optim *o, sn_tensor *keep) {
-    const sn_scope scope = sn_scope_begin();
-    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
-    autocast_leave_out(state_get()); /* until the scope ends: a step computes in the dtype of its state */
+    const sn_scope scope = scope_begin_library();
     o->keep = keep;
     o->step(o);
     o->keep = NULL;
-    sn_grad_mode_set(before);
     return sn_scope_end(scope);
 }
 

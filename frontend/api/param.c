@@ -29,11 +29,9 @@ static sn_tensor *named_param(sn_dict *d, const char *name, const char *part, sn
 
 /* Uniform in [-bound, bound), as a new leaf. */
 static sn_tensor *uniform(sn_ints size, double bound) {
-    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    const sn_scope scope = scope_begin_library();
     sn_tensor *const unit = sn_rand(size, SN_F32);
-    sn_tensor *const t = sn_sub_scalar(sn_mul_scalar(unit, sn_float(2 * bound)), sn_float(bound));
-    sn_grad_mode_set(before);
-    return t;
+    return sn_scope_return(scope, sn_sub_scalar(sn_mul_scalar(unit, sn_float(2 * bound)), sn_float(bound)));
 }
 
 /* What every builder asks of its arguments; sizes of at least 1. */
@@ -53,7 +51,7 @@ sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out,
     const Status bad = builder_args("sn_param_linear", d, name, SN_INTS(in, out));
     if (bad != ST_OK) return (sn_status)bad;
     const double bound = 1 / sqrt((double)in);
-    const sn_scope scope = sn_scope_begin();
+    const sn_scope scope = scope_begin_own();
     sn_tensor *const w = named_param(d, name, "weight", uniform(SN_INTS(out, in), bound));
     sn_tensor *const b = w && bias ? named_param(d, name, "bias", uniform(SN_INTS(out), bound)) : NULL;
     sn_scope_end(scope);
@@ -66,7 +64,7 @@ sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out,
 
 sn_tensor *sn_param_embedding(sn_dict *d, const char *name, int64_t rows, int64_t width) {
     if (builder_args("sn_param_embedding", d, name, SN_INTS(rows, width)) != ST_OK) return NULL;
-    const sn_scope scope = sn_scope_begin();
+    const sn_scope scope = scope_begin_own();
     sn_tensor *const weight = named_param(d, name, "weight", sn_randn(SN_INTS(rows, width), SN_F32));
     return sn_scope_end(scope) == SN_OK ? weight : NULL;
 }
@@ -76,7 +74,7 @@ sn_status sn_param_layer_norm(sn_dict *d, const char *name, int64_t width, sn_te
     if (bias) *bias = NULL;
     const Status bad = builder_args("sn_param_layer_norm", d, name, SN_INTS(width));
     if (bad != ST_OK) return (sn_status)bad;
-    const sn_scope scope = sn_scope_begin();
+    const sn_scope scope = scope_begin_own();
     sn_tensor *const w = named_param(d, name, "weight", sn_ones(SN_INTS(width), SN_F32));
     sn_tensor *const b = w && bias ? named_param(d, name, "bias", sn_zeros(SN_INTS(width), SN_F32)) : NULL;
     const sn_status status = sn_scope_end(scope);
@@ -106,7 +104,7 @@ sn_status sn_param_attention(sn_dict *d, const char *name, int64_t width, int64_
                                       "sn_param_attention: '%s': a width of %lld is no multiple of %lld heads", name,
                                       (long long)width, (long long)heads);
     sn_attention made = {.size = sizeof made, .heads = heads};
-    const sn_scope scope = sn_scope_begin();
+    const sn_scope scope = scope_begin_own();
     attention_params(d, name, width, bias, &made);
     const sn_status status = sn_scope_end(scope);
     if (status == SN_OK) *out = made;

@@ -82,8 +82,7 @@ sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options 
     if (options_take(&known, sizeof known, options, "sn_plan_save") != ST_OK) return (sn_status)error_pending();
     if (fn->background) background_wait(fn->background);
     PlanFile file = {.plan.arena = arena_new()};
-    const sn_scope scope = sn_scope_begin();
-    sn_grad_mode_set(SN_GRAD_OFF); /* until the scope ends */
+    const sn_scope scope = scope_begin_library();
     const Status status = file.plan.arena ? save(fn, path, &known, &file) : ST_MEMORY;
     sn_scope_end(scope);
     arena_free(file.plan.arena);
@@ -168,8 +167,7 @@ static sn_function *load_bundle(const Bundle *bundle, const sn_dict *given, cons
     SafeFile *embedded = NULL;
     sn_function *fn = NULL;
     Arena *const arena = arena_new();
-    const sn_scope scope = sn_scope_begin();
-    sn_grad_mode_set(SN_GRAD_OFF); /* until the scope ends */
+    const sn_scope scope = scope_begin_library();
     const Status status = arena ? load(bundle, given, arena, &embedded, &fn) : ST_MEMORY;
     if (status == ST_PARSE) error_add_path(path);
     sn_scope_end(scope);

@@ -180,7 +180,7 @@ void sn_quantizer_free(sn_quantizer *q) {
 
 /* Integers have neither infinities nor NaN. */
 static Status check_finite(const QuantProduct *p) {
-    const sn_scope scope = sn_scope_begin();
+    const sn_scope scope = scope_begin_own();
     const bool finite = sn_item_int(sn_all(sn_isfinite(sn_detach(p->given))));
     TRY((Status)sn_scope_end(scope));
     return finite ? ST_OK

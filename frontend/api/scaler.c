@@ -74,10 +74,8 @@ sn_scaler *sn_scaler_new(const sn_scaler_options *options) {
     sn_scaler *const s = mem_zero(sizeof *s);
     if (!s) return NULL;
     *s = (sn_scaler){.options = taken, .number = atomic_fetch_add(&numbers, 1) + 1, .at = {.round = 1}};
-    const sn_scope scope = sn_scope_begin();
-    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    const sn_scope scope = scope_begin_library();
     const Status status = make_state(s);
-    sn_grad_mode_set(before);
     sn_scope_end(scope);
     if (status == ST_OK) return s;
     sn_scaler_free(s);
@@ -156,9 +154,7 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
                            "sn_scaler_unscale: this optimizer of %s was unscaled since the last "
                            "sn_scaler_update",
                            o->maker);
-    const sn_scope scope = sn_scope_begin();
-    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
-    autocast_leave_out(state_get()); /* until the scope ends: gradients stay what they are */
+    const sn_scope scope = scope_begin_library();
     const GradRange range = unscale_all(s, o);
     sn_tensor *const found = o->found_inf;
     if (range.most)
@@ -166,7 +162,6 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
     else
         sn_zero_(found);
     sn_logical_or_(s->found_inf, optim_on_device_of(found, s->found_inf));
-    sn_grad_mode_set(before);
     TRY((Status)sn_scope_end(scope));
     capture_note_event(BREAK_TEXT(scaler_unscales));
     TRY(capture_note_words(o->scaling.words));
@@ -240,10 +235,8 @@ sn_status sn_scaler_update(sn_scaler *s) {
     if (!s->at.unscaled)
         return (sn_status)error_raise(
             ST_STATE, "sn_scaler_update: no optimizer was unscaled or stepped since the last sn_scaler_update");
-    const sn_scope scope = sn_scope_begin();
-    const sn_grad_mode before = sn_grad_mode_set(SN_GRAD_OFF);
+    const sn_scope scope = scope_begin_library();
     update(s);
-    sn_grad_mode_set(before);
     const sn_status status = sn_scope_end(scope);
     if (status != SN_OK) return status;
     capture_note_event(BREAK_TEXT(scaler_ends));

@@ -37,20 +37,6 @@ void autocast_set(sn_state *state, uint32_t word) {
     if (!word && state->cast_region == state->n_scopes + 1) autocast_region_end(state);
 }
 
-AutocastHeld autocast_off(sn_state *state) {
-    const AutocastHeld held = {state->autocast, state->include, state->exclude};
-    if (UNLIKELY(held.word)) autocast_use(state, 0);
-    return held;
-}
-
-void autocast_end_off(const AutocastHeld *held) {
-    sn_state *const state = state_get();
-    if (LIKELY(!held->word)) return;
-    state->autocast = held->word;
-    state->include |= held->include & KEY_BIT(autocast);
-    state->exclude |= held->exclude & KEY_BIT(autocast);
-}
-
 void autocast_print(uint32_t word, Text *text) {
     if (!word) text_puts(text, "off");
     for (int key = 1, n = 0; key < KEY_COUNT && KEYS_BACKEND >> key & 1; key++) {

@@ -41,24 +41,4 @@ void autocast_keep(sn_state *state, sn_tensor *leaf, sn_tensor *value);
 /* Of the leaves whose casts are kept now: how many, and the bytes of the casts. */
 int64_t autocast_kept_bytes(const sn_state *state);
 
-/* Off for a program's kernel, which may begin a region of its own. autocast_end_off: a variable's cleanup. */
-typedef struct AutocastHeld {
-    uint32_t word;
-    uint64_t include, exclude;
-} AutocastHeld;
-AutocastHeld autocast_off(sn_state *state);
-void autocast_end_off(const AutocastHeld *held);
-
-/* Left out for what runs below it: the parts of an op, rules of derivatives, ops that were recorded. For a scope, or
- * with autocast_back as a variable's cleanup. */
-static inline uint64_t autocast_leave_out(sn_state *state) {
-    const uint64_t before = state->exclude;
-    state->exclude |= KEYS_OF_CALLS;
-    return before;
-}
-static inline void autocast_back(const uint64_t *before) {
-    sn_state *const state = state_get();
-    state->exclude = (state->exclude & ~KEYS_OF_CALLS) | (*before & KEYS_OF_CALLS);
-}
-
 #endif

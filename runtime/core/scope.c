@@ -11,6 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/ends.h"
 #include "runtime/core/frame.h"
@@ -46,6 +47,7 @@ Status scope_push(sn_state *state, bool owned) {
     if (UNLIKELY(state->n_scopes == state->room_scopes) && !grow_scopes(state)) return ST_MEMORY;
     ScopeFrame *const scope = &state->scopes[state->n_scopes++];
     scope->nested = state->n_scopes > 1 ? scope[-1].nested : 0;
+    scope->of_library = state->n_scopes > 1 && scope[-1].of_library;
     scope->first = state->n_handles;
     scope->generation = state->generation++;
     scope->owned = owned;
@@ -230,6 +232,7 @@ static inline void context_note_end(sn_state *state) {
 void scope_callback_begin(sn_state *state, const void *cfa, volatile uint64_t *guard) {
     ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
     scope->callback = cfa;
+    scope->of_library = false;
     state->outside[state->n_scopes - 1] = state->program;
     *guard = state->cookie = ++state->callbacks;
     state->callback = guard;
@@ -368,7 +371,7 @@ static sn_scope mark_of(const sn_state *state) {
     return (uint64_t)state->scopes[state->n_scopes - 1].generation << 32 | id << DEPTH_BITS | state->n_scopes;
 }
 
-static sn_scope begin_scope(bool owned) {
+static sn_scope begin_scope(bool owned, bool library) {
     sn_state *const state = state_get();
     context_arrive(state);
     if (state->n_scopes >= (1u << DEPTH_BITS) - 1) {
@@ -376,12 +379,21 @@ static sn_scope begin_scope(bool owned) {
         return SN_SCOPE_ROOT;
     }
     if (scope_push(state, owned) != ST_OK) return SN_SCOPE_ROOT;
-    state->scopes[state->n_scopes - 1].of_program = true;
+    ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
+    scope->of_library |= library;
+    scope->of_program = !scope->of_library;
     return mark_of(state);
 }
 
-sn_scope sn_scope_begin(void) { return begin_scope(false); }
-sn_scope sn_scope_begin_owned(void) { return begin_scope(true); }
+sn_scope sn_scope_begin(void) { return begin_scope(false, false); }
+sn_scope sn_scope_begin_owned(void) { return begin_scope(true, false); }
+
+sn_scope scope_begin_own(void) { return begin_scope(false, true); }
+sn_scope scope_begin_library(void) {
+    const sn_scope mark = scope_begin_own();
+    if (mark != SN_SCOPE_ROOT) context_enter_scope(state_get(), CONTEXT_library);
+    return mark;
+}
 
 /* 1-based depth of a mark's scope; 0 raises. */
 static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {

@@ -16,6 +16,7 @@ typedef struct ScopeFrame {
     uint32_t generation; /* checked against the mark */
     bool owned;          /* sn_scope_begin_owned: results go to the caller */
     bool of_program;     /* sn_scope_begin and its like; else the library opened it for itself, or around a callback */
+    bool of_library;     /* scope_begin_library, and what the library opens in there by public functions */
     uint16_t nested;     /* callbacks that run here, one in the other */
     /* opened around a callback, whose frame ends here: user code inside may not end it */
     const void *callback;
@@ -128,6 +129,10 @@ Status state_untraced(const char *what);
 /* Internal scopes: cheap, and temporaries inside are released at the end, also inside an owned
  * scope. */
 Status scope_push(sn_state *state, bool owned);
+/* For a function of the library that is made of public ones, instead of sn_scope_begin: a callback that does not return
+ * ends it and the scopes in it, too. sn_scope_end and sn_scope_return end it. */
+sn_scope scope_begin_own(void);
+sn_scope scope_begin_library(void);         /* in the context CONTEXT_library */
 void scope_pop(sn_state *state);            /* the innermost; restores modes, releases its handles and texts */
 void scope_region_note(sn_state *state);    /* after a change of what state->region is of */
 void scope_keep_generator(sn_state *state); /* the innermost one's end puts back what the generator is now */

@@ -448,6 +448,47 @@ END_TEST
 START_TEST(a_thread_is_whole_behind_one_that_left_a_compile) { leave_in(&kinds[_i / FORMS], _i % FORMS); }
 END_TEST
 
+/* Functions of the library that are made of ops: their scopes and their mode end with them, also where a user's mode
+ * leaves that sees the ops. */
+static sn_dict *params;
+static sn_optim *optimizer;
+static sn_tensor *steps(sn_tensor *t) { return sn_optim_step(optimizer) == SN_OK ? t : NULL; }
+static sn_tensor *clips(sn_tensor *t) { return sn_clip_grad_norm(params, 1e-3) ? t : NULL; }
+static sn_tensor *copies(sn_tensor *t) { return sn_dict_copy(params, params) == SN_OK ? t : NULL; }
+static sn_tensor *builds(sn_tensor *t) {
+    sn_dict *const d = sn_dict_new();
+    sn_tensor *w, *b;
+    const sn_status status = sn_param_linear(d, "l", 2, 2, &w, &b);
+    sn_dict_free(d);
+    return status == SN_OK ? t : NULL;
+}
+static Run *const made_of_ops[] = {steps, clips, copies, builds};
+
+START_TEST(a_thread_is_whole_behind_a_mode_that_left_a_function_of_the_library) {
+    make_world();
+    params = sn_dict_new();
+    sn_tensor *const w = sn_requires_grad_(sn_clone(sn_detach(x)), true);
+    sn_dict_set(params, "w", w);
+    optimizer = sn_adam(params, 0.1, 0);
+    sn_grad_set(w, sn_detach(x));
+    sn_user_mode_push(passes_on, NULL);
+    for (way = 0; way < WAYS; way++) {
+        const Context context = state_get()->context;
+        const uint32_t n_scopes = state_get()->n_scopes;
+        const Kind kind = {.name = "a function of the library", .run = made_of_ops[_i]};
+        ck_assert_msg(leaves(kind.run, x), "%d calls no mode", _i);
+        sn_check();
+        check_context(&kind, "the thread's context", state_get()->context, context);
+        check_context(&kind, "the program's context", state_get()->program, context);
+        ck_assert_uint_eq(state_get()->n_scopes, n_scopes);
+        ck_assert_msg(kind.run(x) != NULL, "%s", sn_error_take()->message);
+    }
+    sn_user_mode_pop();
+    sn_optim_free(optimizer);
+    sn_dict_free(params);
+}
+END_TEST
+
 /* The same in the body of a function, which goes on. */
 static const Kind *inner;
 static bool leaving;
@@ -499,6 +540,8 @@ END_TEST
 int main(void) {
     TCase *const tests = tcase_create("left");
     tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, a_thread_is_whole_behind_a_mode_that_left_a_function_of_the_library, 0,
+                        sizeof made_of_ops / sizeof *made_of_ops);
     tcase_add_loop_test(tests, a_thread_is_whole_behind_a_callback_that_left, 0, KINDS - N_ONCE);
     tcase_add_loop_test(tests, a_thread_is_whole_behind_one_that_left_a_compile, (KINDS - N_ONCE) * FORMS,
                         KINDS * FORMS);

@@ -7,6 +7,7 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/breaks.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/hooks.h"
 
 /* numbers ------------------------------------------------------------------------------------- */
@@ -25,8 +26,7 @@ static Status count_one(const FlowRun *run) {
         return runtime_hooks.capture_set_generator(run->seed, run->sequence + 1, BREAK_TEXT(flow_in_transform),
                                                    BREAK_TEXT(flow_in_transform));
     TRY(scope_push(state, false));
-    state->level = NULL;
-    state->include &= ~KEY_BIT(vmap);
+    context_enter_scope(state, CONTEXT_below_levels);
     const bool drawn = E(eager_builder(), rand, A_INTS(none, 1), A_NONE, A_NONE, A_NONE, A_NONE) != NULL;
     scope_pop(state);
     return drawn ? ST_OK : error_pending();

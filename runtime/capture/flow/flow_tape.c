@@ -10,6 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/capture.h"
+#include "runtime/core/context_enter.h"
 
 /* What requires gradients ------------------------------------------------------------------------- */
 
@@ -75,11 +76,9 @@ static Status scan_on_tape(OpCall *op) { return on_tape(op, flow_scan_op, flow_s
 
 /* Below the tape: what the bodies record is nobody's. */
 static Status below(OpCall *op, OpKernel *each) {
-    sn_state *const state = state_get();
-    const uint64_t before = state->exclude;
-    state->exclude |= KEY_BIT(autograd);
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_below_tape);
     const Status status = each(op);
-    state->exclude = before;
+    context_leave(&saved);
     return status;
 }
 
@@ -228,19 +227,11 @@ static Status go_back(FlowBackward *b) {
 /* As the forward ran: with gradients on, outside of a region or of what looks at what is saved. */
 static Status with_tape(FlowBackward *b) {
     sn_state *const state = state_get();
-    const uint64_t exclude = state->exclude;
-    const sn_grad_mode mode = state->grad_mode;
-    struct TapePacker *const packer = state->packer;
     TRY(scope_push(state, false));
     const uint32_t depth = state->n_scopes - 1;
-    state->exclude &= ~KEY_BIT(autograd);
-    state->packer = NULL;
-    state_grad_mode_set(state, SN_GRAD_ON);
+    context_enter_scope(state, CONTEXT_again);
     const Status status = go_back(b);
     scope_pop_passing(state, depth, b->op->outs, status == ST_OK ? b->n : 0);
-    state_grad_mode_set(state, mode);
-    state->packer = packer;
-    state->exclude = exclude;
     return status;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
+#include "runtime/core/context_enter.h"
 
 enum { MAX_LEAVES = 1024 };
 
@@ -100,8 +101,25 @@ static Status accumulate(sn_tensor *leaf, sn_tensor *grad) {
     }
     const Arg args[] = {A_VAL(&old->base), A_VAL(&grad->base), A_INT(1)};
     sn_tensor *sum;
-    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
     return dispatch(OP_ROW(add_Tensor), FORM_inplace, args, NULL, &sum);
+}
+
+static Status accumulate_all(sn_tensor *const *leaves, sn_tensor *const *grads, int n) {
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_library);
+    Status status = ST_OK;
+    for (int i = 0; i < n && status == ST_OK; i++) status = accumulate(leaves[i], grads[i]);
+    context_leave(&saved);
+    return status;
+}
+
+static Status find_roots(const TapeRun *run, Val **roots, Val **grads) {
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_library);
+    for (int i = 0; i < run->n_roots; i++) {
+        roots[i] = &run->roots[i]->base;
+        grads[i] = run->grads && run->grads[i] ? &run->grads[i]->base : E(eager_builder(), ones_like, V(roots[i]));
+    }
+    context_leave(&saved);
+    return error_pending();
 }
 
 static Status record_run(Capture *c, const TapeRun *run, sn_tensor **leaves, int n) {
@@ -110,16 +128,7 @@ static Status record_run(Capture *c, const TapeRun *run, sn_tensor **leaves, int
     Val **const xs = ARENA_ARRAY(c->arena, Val *, n);
     sn_tensor **const outs = ARENA_ARRAY(c->arena, sn_tensor *, n);
     if (!roots || !grads || !xs || !outs) return ST_MEMORY;
-    sn_state *const state = state_get();
-    const sn_grad_mode mode = state->grad_mode;
-    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state);
-    state->grad_mode = SN_GRAD_OFF;
-    for (int i = 0; i < run->n_roots; i++) {
-        roots[i] = &run->roots[i]->base;
-        grads[i] = run->grads && run->grads[i] ? &run->grads[i]->base : E(eager_builder(), ones_like, V(roots[i]));
-    }
-    state->grad_mode = mode;
-    if (error_pending()) return error_pending();
+    TRY(find_roots(run, roots, grads));
     for (int i = 0; i < n; i++) xs[i] = &leaves[i]->base;
     const Arg args[] = {A_VALS(roots, run->n_roots),
                         A_VALS(grads, run->n_roots),
@@ -129,11 +138,7 @@ static Status record_run(Capture *c, const TapeRun *run, sn_tensor **leaves, int
                         A_BOOL(false)};
     TRY(capture_gradients(c, args, outs, n));
     c->trace->gradients = true;
-    state->grad_mode = SN_GRAD_OFF;
-    Status status = ST_OK;
-    for (int i = 0; i < n && status == ST_OK; i++) status = accumulate(leaves[i], outs[i]);
-    state->grad_mode = mode;
-    return status;
+    return accumulate_all(leaves, outs, n);
 }
 
 /* The engine adds to gradients in place. */

@@ -6,6 +6,7 @@
 #include "ir/builder.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/core/breaks.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_write.h"
 #include "runtime/core/override.h"
 
@@ -86,10 +87,8 @@ static Status call_functional(const DynamicOp *op, OpCall *call) {
 bool capture_written(Capture *c, OpCall *call, Status *status) {
     const DynamicOp *const op = op_dynamic(call->row);
     if (!becomes_functional(c, op, call)) return false;
-    sn_state *const state = state_get();
-    const uint64_t before = state->exclude;
-    state->exclude |= ~((KEY_BIT(capture) << 1) - 1); /* the call has passed the keys above */
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_below_calls);
     *status = call_functional(op, call);
-    state->exclude = before;
+    context_leave(&saved);
     return true;
 }

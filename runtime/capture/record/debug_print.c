@@ -14,6 +14,7 @@
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/repr.h"
 
 /* Parts of lines are put under the first element: "h: tensor([[0., 1.],\n           [2., 3.]])". */
@@ -53,7 +54,6 @@ void debug_print_noted(const Trace *trace, bool failed) {
 static sn_tensor *copy_now(sn_tensor *t) {
     const Arg args[] = {A_VAL(&t->base), A_NONE};
     sn_tensor *copy = NULL;
-    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
     return dispatch(OP_ROW(clone), FORM_functional, args, NULL, &copy) == ST_OK ? copy : NULL;
 }
 
@@ -80,7 +80,7 @@ Status debug_print(const char *label, sn_tensor *t) {
     Capture *const c = capture_current();
     if (!c || state->modes || tensor_is_batched(t)) return print_now(label, t);
     TRY(scope_push(state, false));
-    state_grad_mode_set(state, SN_GRAD_OFF);
+    context_enter_scope(state, CONTEXT_library);
     const Status status = print_captured(c, label, t);
     scope_pop(state);
     return status;

@@ -22,6 +22,7 @@
 #include "runtime/base/log.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
@@ -201,7 +202,7 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step) {
     sn_tensor *const *const values = trace->values.at + op->first_value;
     sn_state *const state = state_get();
     state_grad_mode_set(state, grad_mode_of(op->modes));
-    autocast_leave_out(state); /* its casts are ops before it */
+    context_enter_scope(state, CONTEXT_parts); /* casts are ops before it */
     state->site = step->site;
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)step->random;
     if (all_bound(op, values))

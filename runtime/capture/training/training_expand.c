@@ -11,6 +11,7 @@
 #include "runtime/capture/training/training_parts.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/context_enter.h"
 
 typedef struct Expansion {
     const TrainingLaunch *l;
@@ -57,17 +58,15 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
     const Graph *const graph = run->graph;
     sn_state *const state = state_get();
     const uint64_t seed = state->seed, sequence = state->sequence;
-    const sn_grad_mode mode = state->grad_mode;
     for (int i = 0; i < graph->inputs.n; i++) run->values[graph->inputs.at[i]->id] = l->saved[i].tensor;
     for (int i = 0; i < l->variant->symbols.n_bindings; i++)
         if (l->variant->symbols.bindings[i].kind == BIND_seed) state->seed = (uint64_t)l->symbols[i];
-    state->grad_mode = SN_GRAD_OFF;
-    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state);
+    const ContextSaved saved = context_enter(state, CONTEXT_library);
     Status status = graph_run_nodes(run);
     for (int i = 0; i < graph->outputs.n && status == ST_OK; i++)
         e->held[i] = run->values[graph->outputs.at[i].value->id];
     if (status == ST_OK) status = take_results(e);
-    state->grad_mode = mode;
+    context_leave(&saved);
     state->seed = seed;
     state->sequence = sequence;
     return status;
@@ -331,9 +330,7 @@ Status training_become(void *launch, const TapeEdge *edges, TapeEdge *now) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
     Expansion e;
-    const sn_grad_mode mode = state->grad_mode;
     const Status status = expansion_begin(&e, launch, edges) ? become(&e, now) : ST_MEMORY;
-    state->grad_mode = mode;
     arena_free(e.run.arena);
     scope_pop(state);
     return status;

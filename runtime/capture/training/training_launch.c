@@ -13,6 +13,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/room.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/context_enter.h"
 
 static void free_saved(TrainingLaunch *l) {
     for (int i = 0; i < l->n_saved; i++) tensor_release(l->saved[i].tensor);
@@ -146,7 +147,8 @@ static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
     if (!copy) return NULL;
     const Arg args[] = {A_VAL(&copy->base), A_VAL(&grad->base), A_BOOL(false)};
     sn_tensor *out;
-    __attribute__((cleanup(autocast_back), unused)) const uint64_t keys = autocast_leave_out(state_get());
+    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved =
+        context_enter(state_get(), CONTEXT_parts);
     return dispatch(OP_ROW(copy), FORM_inplace, args, NULL, &out) == ST_OK ? out : NULL;
 }
 
@@ -293,13 +295,12 @@ static Status save_values(TrainingLaunch *l, sn_tensor *const *inputs, sn_tensor
 static Status add_node(TrainingLaunch *l, sn_tensor **tracked, sn_tensor *const *inputs) {
     const Training *const t = l->training;
     sn_state *const state = state_get();
-    const sn_grad_mode mode = state->grad_mode;
     l->sequence = state->tape_sequence;
     state->tape_sequence += (uint64_t)t->tape.n_recorded;
-    state->grad_mode = SN_GRAD_ON; /* whether gradients flow is in the graph, not in the mode at the
-                                      segment's end */
+    /* whether gradients flow is in the graph, not in the mode at the segment's end */
+    const ContextSaved saved = context_enter(state, CONTEXT_recorded);
     const Status status = tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);
-    state->grad_mode = mode;
+    context_leave(&saved);
     return status;
 }
 

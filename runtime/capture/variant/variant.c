@@ -10,6 +10,7 @@
 #include "runtime/base/room.h"
 #include "runtime/capture/variant/guard.h"
 #include "runtime/core/background.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_graph.h"
@@ -104,11 +105,9 @@ Status variant_plain_run(Variant *variant, sn_tensor *const *inputs, const int64
 
 Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                        sn_tensor **outs) {
-    sn_state *const state = state_get();
-    const bool inference = state->grad_mode == SN_INFERENCE;
-    if (inference) state_grad_mode_set(state, SN_GRAD_OFF);
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_launch);
     const Status status = variant->kind->run(variant, inputs, symbols, floats, outs);
-    if (inference) state_grad_mode_set(state, SN_INFERENCE);
+    context_leave(&saved);
     if (status == ST_OK) finish_results(variant, outs);
     return status;
 }

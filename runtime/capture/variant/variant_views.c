@@ -13,6 +13,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/trace_views.h"
+#include "runtime/core/context_enter.h"
 
 /* Memory -------------------------------------------------------------------------------------- */
 
@@ -80,7 +81,7 @@ static Status apply_ops(const OutputView *view, const int64_t *numbers, sn_tenso
 static Status check_view(const OutputView *view, const int64_t *numbers, const sn_tensor *t, sn_tensor *self) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
-    state_grad_mode_set(state, SN_GRAD_OFF); /* until the scope ends */
+    context_enter_scope(state, CONTEXT_library);
     sn_tensor *made = NULL;
     Status status = apply_ops(view, numbers, self, &made);
     if (status == ST_OK && (t == self || made->storage != t->storage || made->offset != t->offset ||
