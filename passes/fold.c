@@ -1,16 +1,4 @@
-/* fold.c: peepholes, one walk in program order. Every rule keeps bits, dtype, sizes
- * and strides:
- *
- *   P1 view chains   a view that shows the same memory (offset, sizes, strides) as a value it views:
- *                    that value. So transposes of transposes, views and expands to the same sizes go.
- *   P2 view of view  view(view(x, a), b) of a contiguous x: view(x, b).
- *   P3 copies        clone, _to_copy, copy, restride that change neither dtype nor layout: their
- *                    source. Outputs get their own memory back by own_outputs.
- *   P4 neutral       x * 1, x / 1, x - 0 in x's dtype and layout: x. A NaN stays a NaN, -0 stays -0
- *                    [semantics B1]. Not x + 0 nor x - -0 (-0 + 0 is +0), not x * 0 (NaN, -0).
- *   P5 scattered     a view of sn::view_scatter at the same place, of src's layout: src.
- *   P6 into zeros    slice_scatter (step 1) and select_scatter into a full of 0: a constant_pad_nd, which reads none;
- *                    the zeros of all gradients of slices are one value, that would be alive all the time.
+/* fold.c: peepholes, one walk in program order: rows of fold.def, which says what each rule is of and does.
  *
  * Views must not be cut before differentiation (detach is one): the pass takes joint graphs. */
 #include "passes/internal.h"
@@ -43,7 +31,6 @@ static bool is_reshape(const Node *node) { return node->form == FORM_functional 
 /* The inner view's source takes its place; the node stays. A size of -1 follows from the count of elements, which a
  * guard may know as a number in the one and as a symbol in the other. */
 static GVal *fold_view_of_view(Fold *fold, Node *node) {
-    if (!is_reshape(node)) return NULL;
     const GVal *const inner = gval(node->args[0].val);
     if (!inner->def || !is_reshape(inner->def)) return NULL;
     Val *const source = inner->def->args[0].val;
@@ -66,7 +53,6 @@ static GVal *fold_scattered(Fold *fold, Node *node) {
 /* copies and neutral numbers ------------------------------------------------------------------ */
 
 static GVal *fold_copy(Fold *fold, Node *node) {
-    if (!(node->row->flags & OPF_copy)) return NULL;
     int last = node->row->n_params - 1;
     while (last > 0 && node->row->params[last].type != PT_tensor) last--;
     if (node->args[last].kind != ARG_tensor) return NULL;
@@ -80,12 +66,8 @@ static bool plain(const Arg *arg) {
 }
 
 static GVal *fold_neutral(Fold *fold, Node *node) {
-    if (!node->row->neutral || node->n_args < 2 || node->args[0].kind != ARG_tensor) return NULL;
-    const Arg *const other = &node->args[1];
-    const double number = node->row->neutral == NEUTRAL_one;
-    if (!arg_is_number(other) || other->kind == ARG_runtime || arg_double(other) != number ||
-        signbit(arg_double(other)))
-        return NULL;
+    const double number = node->row->neutral == NEUTRAL_one, other = arg_double(&node->args[1]);
+    if (!node->row->neutral || other != number || signbit(other)) return NULL;
     if (node->n_args > 2 && !plain(&node->args[2])) return NULL;
     GVal *const source = gval(node->args[0].val);
     return meta_equal(source->base.meta, node->outs[0].base.meta) ? source : NULL;
@@ -93,57 +75,99 @@ static GVal *fold_neutral(Fold *fold, Node *node) {
 
 /* into zeros ---------------------------------------------------------------------------------- */
 
-typedef enum ZerosRole { ZEROS_none, ZEROS_made, ZEROS_slice, ZEROS_select } ZerosRole;
-static const uint8_t zeros_roles[OP_IDS] = {
-    [OP_full] = ZEROS_made, [OP_slice_scatter] = ZEROS_slice, [OP_select_scatter] = ZEROS_select};
-
-static ZerosRole zeros_role(const Node *node) { return !op_is_made(node->row) ? zeros_roles[node->row->id] : 0; }
-
-static bool is_zeros(const GVal *value) {
-    if (!value->def || zeros_role(value->def) != ZEROS_made) return false;
-    const Arg *const fill = &value->def->args[1];
-    return arg_is_number(fill) && fill->kind != ARG_runtime && arg_double(fill) == 0 && !signbit(arg_double(fill));
-}
-
 /* Where `src` begins and how many are behind it; neither is a cut, or not known. */
-static bool fold_pads(Fold *fold, const Node *node, int dim, const Meta *src, int64_t *before, int64_t *after) {
+static bool fold_pads(Fold *fold, const Node *node, int dim, bool selects, int64_t *before, int64_t *after) {
     SymEnv *const env = fold->graph->env;
     const int64_t size = node->outs[0].base.meta->sizes[dim], at = node->args[3].i;
-    const bool selects = zeros_role(node) == ZEROS_select;
     if (!selects && node->args[5].kind == ARG_int && node->args[5].i != 1) return false;
     if (!selects)
         *before = slice_position(env, &node->args[3], 0, size);
     else
         *before = sym_less(env, at, 0) ? sym_add(env, size, at) : at;
-    *after = sym_sub(env, size, sym_add(env, *before, selects ? 1 : src->sizes[dim]));
+    *after = sym_sub(env, size, sym_add(env, *before, selects ? 1 : node->args[1].val->meta->sizes[dim]));
     return sym_least(env, *before) >= 0 && sym_least(env, *after) >= 0;
 }
 
 /* New values have number 0, for which nothing stands: that of an input, or of an op without operands. */
-static GVal *fold_into_zeros(Fold *fold, Node *node) {
-    const ZerosRole role = zeros_role(node);
-    if (role < ZEROS_slice || !is_zeros(gval(node->args[0].val))) return NULL;
+static GVal *into_zeros(Fold *fold, Node *node, bool selects) {
     Builder *const b = &fold->graph->builder;
     const Meta *const meta = node->outs[0].base.meta;
     int64_t pads[2 * MAX_RANK] = {0};
     const int dim = (int)dim_wrap(node->args[2].i, meta->rank), last = meta->rank - 1 - dim;
     Val *src = node->args[1].val;
     if (src->meta->dtype != meta->dtype) return NULL;
-    if (!fold_pads(fold, node, dim, src->meta, &pads[2 * last], &pads[2 * last + 1])) return NULL;
+    if (!fold_pads(fold, node, dim, selects, &pads[2 * last], &pads[2 * last + 1])) return NULL;
     const NewNodes saved = nodes_like(fold->graph, node, node);
-    if (role == ZEROS_select) src = E(b, unsqueeze, A_VAL(src), A_INT(dim));
+    if (selects) src = E(b, unsqueeze, A_VAL(src), A_INT(dim));
     Val *const padded = E(b, constant_pad_nd, A_VAL(src), A_INTS(pads, 2 * (last + 1)), A_INT(0));
     nodes_restore(fold->graph, saved);
     return padded && meta_equal(padded->meta, meta) ? gval(padded) : NULL;
 }
 
-typedef GVal *Peephole(Fold *fold, Node *node); /* what stands for the node's one result, or NULL */
-static Peephole *const peepholes[] = {fold_view_chain, fold_view_of_view, fold_scattered,
-                                      fold_copy,       fold_neutral,      fold_into_zeros};
+static GVal *fold_slice_into_zeros(Fold *fold, Node *node) { return into_zeros(fold, node, false); }
+static GVal *fold_select_into_zeros(Fold *fold, Node *node) { return into_zeros(fold, node, true); }
+
+/* rows ---------------------------------------------------------------------------------------- */
+
+typedef bool OperandFits(const Arg *arg);
+static bool operand_any(const Arg *arg) { return true; }
+static bool operand_tensor(const Arg *arg) { return arg && arg->kind == ARG_tensor && arg->val; }
+static bool operand_number(const Arg *arg) { return arg && arg_is_number(arg) && arg->kind != ARG_runtime; }
+
+enum { NO_FILL = -1 };
+/* Which argument every element of its result is. */
+static int fill_argument(const OpRow *row) {
+    static const int8_t filled[OP_IDS] = {
+#define FOLD(ops, first, second, rule)
+#define FILLED(op, argument) [OP_##op] = (argument) + 1,
+#include "passes/fold.def"
+#undef FOLD
+#undef FILLED
+    };
+    return op_is_made(row) ? NO_FILL : filled[row->id] - 1;
+}
+
+static bool operand_zeros(const Arg *arg) {
+    const Node *const made = operand_tensor(arg) ? gval(arg->val)->def : NULL;
+    const int fill = made ? fill_argument(made->row) : NO_FILL;
+    if (fill == NO_FILL || !operand_number(&made->args[fill])) return false;
+    const double number = arg_double(&made->args[fill]);
+    return number == 0 && !signbit(number);
+}
+
+typedef struct FoldOps {
+    uint32_t flags; /* any of them; 0: of any row */
+    int op;         /* 1 + its id; 0: any */
+} FoldOps;
+
+typedef struct FoldRow {
+    FoldOps ops;
+    OperandFits *first, *second;
+    GVal *(*rule)(Fold *fold, Node *node); /* what stands for the node's one result, or NULL */
+} FoldRow;
+
+#define ALL        .flags = 0
+#define FLAG(name) .flags = OPF_##name
+#define OP(name)   .op = OP_##name + 1
+static const FoldRow fold_rows[] = {
+#define FOLD(ops, first, second, rule) {{ops}, operand_##first, operand_##second, fold_##rule},
+#define FILLED(op, argument)
+#include "passes/fold.def"
+#undef FOLD
+#undef FILLED
+};
+
+static bool row_fits(const FoldRow *fold, const Node *node) {
+    const OpRow *const row = node->row;
+    if (fold->ops.flags && !(row->flags & fold->ops.flags)) return false;
+    if (fold->ops.op && (op_is_made(row) || row->id != fold->ops.op - 1)) return false;
+    return fold->first(node->n_args > 0 ? &node->args[0] : NULL) &&
+           fold->second(node->n_args > 1 ? &node->args[1] : NULL);
+}
 
 static bool fold_node(Fold *fold, Node *node) {
-    for (int i = 0; i < COUNT_OF(peepholes); i++) {
-        GVal *const value = peepholes[i](fold, node);
+    for (int i = 0; i < COUNT_OF(fold_rows); i++) {
+        GVal *const value = row_fits(&fold_rows[i], node) ? fold_rows[i].rule(fold, node) : NULL;
         if (!value) continue;
         fold->table[node->outs[0].id] = value;
         return true;

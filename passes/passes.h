@@ -1,6 +1,10 @@
 /* passes.h: graph to graph, graph to plan, and the rule tables of derivatives, decompositions and scalar bodies.
  * A pass is a row in passes.def and one function, true if it changed the graph; failures bail (graph->bail) or, where
- * a graph has none, raise. One runner skips, times, verifies, logs and dumps. */
+ * a graph has none, raise. One runner skips, times, verifies, logs and dumps.
+ *
+ * A pass names no op: it asks a flag or column of the op's row (ir/op.h). Ops are named by rules (rules/), peepholes
+ * (fold.def) and where one is emitted. It asks no setting, so that the same graph and options give the same code: what
+ * a caller wants comes with PassOptions. tests/check_forbidden.c holds both. */
 #ifndef SINTER_PASSES_PASSES_H
 #define SINTER_PASSES_PASSES_H
 #include "ir/flow_limits.h"

@@ -1,6 +1,5 @@
-/* pieces.c: ops whose result is put together from parts, one nest per part: cat, constant_pad_nd,
- * slice_scatter, select_scatter. Parts are Copies into the result's memory; those of cat touch
- * disjoint elements. */
+/* pieces.c: ops whose result is put together from parts, one nest per part: rows of rules/pieces.def. Parts are Copies
+ * into the result's memory. */
 #include "passes/lower.h"
 #include "ir/op_ids.h"
 
@@ -17,10 +16,11 @@ typedef struct PiecesRow {
     bool independent;
 } PiecesRow;
 
-static const PiecesRow rows[OP_IDS] = {[OP_cat] = {cat_pieces, true},
-                                       [OP_constant_pad_nd] = {pad_pieces, false},
-                                       [OP_slice_scatter] = {slice_scatter_pieces, false},
-                                       [OP_select_scatter] = {select_scatter_pieces, false}};
+static const PiecesRow rows[OP_IDS] = {
+#define PIECES(op, name, independent) [OP_##op] = {name##_pieces, independent},
+#include "passes/rules/pieces.def"
+#undef PIECES
+};
 
 static const PiecesRow *pieces_row(const Node *node) {
     const PiecesRow *const row = !op_is_made(node->row) ? &rows[node->row->id] : NULL;

@@ -3,14 +3,16 @@
  * and columns: ir/op.h). Counted in the folders of the library, comments left out:
  *
  *   id      a row compared with an op: ->id == OP_x, case OP_x
+ *   op      an op named in a table of a pass or of codegen: [OP_x] = ..., OP_ROW(x)
  *   name    a row's base, name, overload or body compared as text
  *   schema  a schema searched as text: what it says is parsed (Param, OpRow)
  *   passes  a list of passes: a pipeline has a row in passes/passes.def
  *   stage   a stage told by its name: it has an id (ir/stages.def)
+ *   setting a setting asked for by ir, kernels, passes or codegen
  *   getenv  a variable of the environment: runtime/base/environment.h says which programs read none
  *
- * Usage: check_forbidden ROOT. Exceptions stand in the table, each with its reason; more than it allows is an error,
- * and so is an exception that nothing needs any more. */
+ * Where one is broken, what to do instead is said. Usage: check_forbidden ROOT. Exceptions stand in the table, each
+ * with its reason; more than it allows is an error, and so is an exception that nothing needs any more. */
 #define _XOPEN_SOURCE 700
 #include <ctype.h>
 #include <regex.h>
@@ -22,23 +24,37 @@
 
 typedef struct Rule {
     const char *name, *pattern;
-    const char *own; /* prefixes of files where it is right, separated by spaces */
+    const char *own;     /* prefixes of files where it is right, separated by spaces */
+    const char *instead; /* what to do, said where it is broken */
     regex_t compiled;
+    bool broken;
 } Rule;
 
+#define ASK_THE_ROW                                                                                                    \
+    "generic code names no op: ask its row for a flag or a column (ir/op.h; a new one is a column of ir/ops.def or a " \
+    "row of a table), or write a rule in passes/rules; a peephole is a row of passes/fold.def"
+
 static Rule rules[] = {
-    {"id", "(->|\\.)id [!=]= OP_[A-Za-z_]|case OP_[A-Za-z_]+:", "passes/rules/ passes/template_"},
+    {"id", "(->|\\.)id [!=]= OP_[A-Za-z_]|case OP_[A-Za-z_]+:", "passes/rules/ passes/template_", ASK_THE_ROW},
+    {"op", "\\[OP_[a-z_][A-Za-z_]*\\] *=|\\<OP_(ROW|ID)\\(", "ir/ runtime/ frontend/ kernels/ passes/rules/",
+     ASK_THE_ROW},
     {"name",
      "(str|mem)n?(case)?cmp\\(.*row->(base|name|overload|body|meta_rule)\\>|"
      "(str|mem)n?cmp\\(.*op_form_name\\(",
-     ""},
-    {"schema", "str(str|chr|rchr|pbrk|spn|cspn)\\([^,]*schema\\>", "ir/schema.c ir/op.c"},
+     "", ASK_THE_ROW},
+    {"schema", "str(str|chr|rchr|pbrk|spn|cspn)\\([^,]*schema\\>", "ir/schema.c ir/op.c",
+     "a schema is parsed once: ask Param and OpRow (ir/op.h)"},
     {"passes", "\"[a-z_,]*(functionalize|joint|decompose|fold|cse|dce|partition|reinplace|schedule|lower),[a-z_]",
-     "codegen/llvm/"},
+     "codegen/llvm/", "a list of passes is a pipeline: a row of passes/passes.def"},
     {"stage",
      "(str|mem)n?cmp\\(.*\"(capture|functional|joint|decomposed|fused|forward|backward|loops|shapes|llvm|asm|guards)\"",
-     ""},
-    {"getenv", "\\<(secure_)?getenv\\(|\\<environ\\>", "runtime/base/environment."},
+     "", "a stage has an id: ir/stages.def"},
+    {"setting", "\\<(setting_(number|text|flag)|SET_[a-z_]+)\\>", "runtime/ frontend/",
+     "ir, kernels, passes and codegen cannot ask a setting, so that a graph's code depends on what is passed alone: "
+     "who "
+     "calls them asks, and what they need comes with PassOptions or the options of codegen"},
+    {"getenv", "\\<(secure_)?getenv\\(|\\<environ\\>", "runtime/base/environment.",
+     "the environment is read by runtime/base/environment.h: a setting is a row of runtime/core/settings.def"},
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
 
@@ -50,6 +66,7 @@ typedef struct Exception {
 } Exception;
 
 static Exception exceptions[] = {
+    {"op", "passes/joint.c", 1, "the node of gradients that it appends, which it expands"},
     {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
     {"name", "frontend/tool/strides.c", 1, "`sinter strides`: as above"},
     {"name", "frontend/tool/bench", 2, "rows of the benchmarks, no ops"},
@@ -74,12 +91,13 @@ static Exception *exception_for(const Rule *rule, const char *path) {
     return NULL;
 }
 
-static void find(const Rule *rule, const char *path, int line, const char *text) {
+static void find(Rule *rule, const char *path, int line, const char *text) {
     regmatch_t match;
     for (; !regexec(&rule->compiled, text, 1, &match, 0); text += match.rm_eo) {
         Exception *const exception = exception_for(rule, path);
         if (exception && ++exception->found <= exception->most) continue;
         printf("%s:%d: %s: %.*s\n", path, line, rule->name, (int)(match.rm_eo - match.rm_so), text + match.rm_so);
+        rule->broken = true;
         problems++;
     }
 }
@@ -121,6 +139,8 @@ int main(int argc, char **argv) {
         printf("nothing needs this exception\n");
         problems++;
     }
+    for (int i = 0; i < N_RULES; i++)
+        if (rules[i].broken) printf("%s: %s\n", rules[i].name, rules[i].instead);
     printf("%d problems\n", problems);
     return problems != 0;
 }
