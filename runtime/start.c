@@ -41,6 +41,7 @@ static void start_all(void) {
     fake_mode_start();
     functional_mode_start();
     capture_start();
+    relayout_start();
     checkpoint_start();
     anomaly_start();
     flow_start();
@@ -66,7 +67,6 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .capture_follow = capture_follow,
         .capture_run = capture_run,
         .flow_launch = flow_launch,
-        .relayout = relayout,
         .capture_current_exactly = capture_current_exactly,
         .capture_suspend = capture_suspend,
         .capture_resume = capture_resume,

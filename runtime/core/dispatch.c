@@ -360,6 +360,18 @@ static bool is_batched(const Arg *self) {
     return self->kind == ARG_tensor && self->val && tensor_is_batched(tensor_of(self->val));
 }
 
+/* The in-place form of a view writes nothing: the handle changes, whatever its keys are. row may be an alias, whose
+ * name errors say. */
+static COLD Status change_handle(const OpRow *row, const Arg *args, sn_tensor **outs) {
+    OpCall call = {.row = row,
+                   .form = FORM_inplace,
+                   .args = args,
+                   .outs = outs,
+                   .n_outs = 1,
+                   .key = KEY_ad_inplace_or_view};
+    return dispatch_entry(row->alias_of ? row->alias_of : row, call.key)(&call);
+}
+
 static ALWAYS_INLINE Status dispatch_call(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
                                           sn_tensor **outs) {
     Arg full[MAX_ARGS];
@@ -370,7 +382,7 @@ static ALWAYS_INLINE Status dispatch_call(const OpRow *row, OpForm form, const A
         args = full;
     }
     if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view) && !is_batched(&args[0]))
-        return runtime_hooks.relayout(row, args, outs);
+        return change_handle(row, args, outs);
     if (UNLIKELY(form == FORM_out && row->options)) args = options_of_out(row, args, out_args[0], full);
     OpCall call = op_call(row, form, args, out_args, outs);
     Status status;

@@ -29,7 +29,6 @@ typedef struct RuntimeHooks {
     bool (*capture_follow)(sn_state *state, OpCall *call, Status *status);
     bool (*capture_run)(const struct TapeRun *run, Status *status); /* takes a backward over, or not */
     Status (*flow_launch)(OpCall *call); /* a step of control flow, whose results are there */
-    Status (*relayout)(const OpRow *row, const Arg *args, sn_tensor **outs); /* in-place form of a view */
     Capture *(*capture_current_exactly)(void);
     Capture *(*capture_suspend)(void);
     void (*capture_resume)(Capture *capture);

@@ -72,17 +72,26 @@ static Status relayout_inside(const OpRow *row, const Arg *args) {
     return changed;
 }
 
-Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs) {
+static Status relayout(OpCall *call) {
     sn_state *const state = state_get();
     TRY(error_pending());
+    const OpRow *const row = call->row;
+    const Arg *const args = call->args;
     TRY(state_untraced(op_form_name(row, FORM_inplace)));
-    outs[0] = NULL;
+    call->outs[0] = NULL;
     if (args[0].kind != ARG_tensor || tensor_valid(tensor_of(args[0].val), row->name) != ST_OK) return error_pending();
     TRY(scope_push(state, false));
     const Status status = relayout_inside(row, args);
     scope_pop(state);
-    if (status == ST_OK) return outs[0] = tensor_of(args[0].val), ST_OK;
+    if (status == ST_OK) return call->outs[0] = tensor_of(args[0].val), ST_OK;
     error_set_op(op_form_name(row, FORM_inplace));
     error_set_site(state->site);
     return status;
+}
+
+void relayout_start(void) {
+    for (int i = 0; i < op_row_count(); i++) {
+        const OpRow *const row = op_row_at(i);
+        if (row->kind == KIND_view && !row->alias_of) dispatch_register(row, KEY_ad_inplace_or_view, relayout);
+    }
 }

@@ -4,8 +4,7 @@
 #define SINTER_RUNTIME_RELAYOUT_H
 #include "runtime/capture/record/capture.h"
 
-/* The in-place form of a view row: the handle changes. */
-Status relayout(const OpRow *row, const Arg *args, sn_tensor **outs);
+void relayout_start(void);
 /* self is about to change its layout in place. *recorded: it is a result of the current segment and
  * the view that it becomes is to be recorded; else self is made, and the view is not to be captured. */
 Status capture_relayout(const OpRow *row, sn_tensor *self, bool *recorded);
