@@ -7,13 +7,10 @@
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_strided.h"
-#include "runtime/capture/record/capture_backward.h"
-#include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/capture_hooks.h"
-#include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/relayout.h"
-#include "runtime/capture/record/segment.h"
 #include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/device/device.h"
@@ -29,6 +26,7 @@
 
 static void start_all(void) {
     dispatch_start();
+    tracer_start();
     override_start();
     custom_op_start();
     custom_derivative_start();
@@ -56,25 +54,8 @@ __attribute__((constructor)) static void fill_hooks(void) {
     runtime_hooks = (RuntimeHooks){
         .runtime_start = runtime_start,
 
-        .capture_make = capture_make,
-        .capture_make_foreign = capture_make_foreign,
-        .capture_is_inference = capture_is_inference,
         .capture_tell_place = capture_tell_place,
-        .capture_settle = capture_settle,
-        .capture_end_segment = capture_end_segment,
-        .capture_set_generator = capture_set_generator,
-        .capture_note_fork = capture_note_fork,
-        .capture_follow = capture_follow,
-        .capture_run = capture_run,
         .flow_launch = flow_launch,
-        .capture_current_exactly = capture_current_exactly,
-        .capture_suspend = capture_suspend,
-        .capture_resume = capture_resume,
-        .capture_pause = capture_pause,
-        .capture_unpause = capture_unpause,
-        .capture_leave_for_callback = capture_leave_for_callback,
-        .capture_return = capture_return,
-        .capture_enter_after_callback = capture_enter_after_callback,
     };
 }
 

@@ -51,7 +51,7 @@ static Status switch_grad(sn_tensor *t, bool on) {
     if (t->keys & KEYS_SPARSE)
         return error_raise(ST_UNSUPPORTED,
                            "sn_requires_grad_: gradients of a sparse tensor belong to sn_sparse_values");
-    if (state_get()->capture && sn_requires_grad(t) != on) {
+    if (tracer_recording(state_get()) && sn_requires_grad(t) != on) {
         capture_note_event(BREAK_TEXT(requires_grad_changes));
         TRY(tensor_settle(BREAK_TEXT(requires_grad_changes)));
         if (t->placeholder) TRY(tensor_ready(t, "sn_requires_grad_"));

@@ -18,7 +18,7 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/site.h"
 #include "runtime/core/background.h"
-#include "runtime/core/emission.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
 
@@ -56,7 +56,7 @@ const sn_error *sn_error_take(void) {
     context_arrive(state);
     const ErrorSlot *const pending = error_slot();
     ErrorSlot *const slot = &state->taken_slot;
-    if (pending->status != ST_OK && state->emission) state->emission->took = true;
+    if (pending->status != ST_OK && state->tracer) state->tracer->took = true;
     if (pending->status != ST_OK)
         *slot = *pending;
     else
@@ -147,7 +147,7 @@ static sn_status set_generator(sn_rng rng, const char *outside, const char *brea
     context_arrive(state_get());
     Status status = error_pending();
     if (status == ST_OK) status = state_untraced(outside);
-    return (sn_status)(status == ST_OK ? capture_set_generator(rng.seed, rng.sequence, outside, breaks) : status);
+    return (sn_status)(status == ST_OK ? tracer_set_generator(rng.seed, rng.sequence, outside, breaks) : status);
 }
 
 sn_status sn_seed(uint64_t seed) {

@@ -193,7 +193,7 @@ sn_tensor *sn_call1(sn_function *fn, sn_tensors in) {
 
 sn_status sn_graph_break(const char *reason) {
     if (state_untraced("sn_graph_break") != ST_OK) return sn_check();
-    Capture *const capture = state_get()->capture;
+    Capture *const capture = capture_of(state_get()->tracer);
     if (!capture || error_pending()) return (sn_status)error_pending();
     char *const text = arena_strdup(capture->arena, reason ? reason : "sn_graph_break");
     return (sn_status)capture_flush(capture, text ? text : "sn_graph_break", __builtin_return_address(0));

@@ -2,7 +2,7 @@
  * outputs; counts checked. */
 #include <sinter/compile.h>
 
-#include "runtime/core/emission.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/override.h"
 #include "runtime/capture/record/query.h"
@@ -119,7 +119,8 @@ sn_status sn_guard_add(sn_frame *f, const char *name, int64_t (*read)(void *clos
                                       : !name ? "name"
                                               : "reader");
     const sn_state *const state = state_get();
-    const Capture *const c = state->emission ? state->emission->around : state->capture; /* of a traced body */
+    const Tracer *const t = state->tracer;
+    const Capture *const c = capture_of(tracer_symbolic(state) ? t->around : t); /* of a traced body */
     const UserGuard *const guard = c ? user_guard_of(c->fn, name, read, closure) : NULL;
     if (guard) query_ask(QUERY_guard, NULL, user_guard_handle(guard));
     return sn_check();

@@ -16,7 +16,7 @@
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 
 typedef struct Casting {
     sn_state *state;
@@ -148,7 +148,7 @@ static int open_dtype(const Casting *c) {
 /* Below this key: the next step of a captured body, or the keys that are left. */
 static Status pass_on(sn_state *state, OpCall *call) {
     Status status;
-    if (state->capture && runtime_hooks.capture_follow(state, call, &status)) return status;
+    if (tracer_follow(state, call, &status)) return status;
     return redispatch(call);
 }
 

@@ -20,10 +20,10 @@
 #include "runtime/base/room.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/frame.h"
-#include "runtime/core/hooks.h"
 #include "runtime/core/profile.h"
 #include "runtime/device/stream.h"
 #include "runtime/core/autocast.h"
+#include "runtime/core/tracer.h"
 
 enum { SMALL = 8, BLOCK_ENTRIES = 64 };
 
@@ -828,11 +828,29 @@ static Status run_engine(Engine *e) {
     return status;
 }
 
+static Status make_foreign(const Tracer *own, sn_tensor *const *ts, int n) {
+    for (int i = 0; ts && i < n; i++) {
+        const struct Placeholder *const p = ts[i] ? ts[i]->placeholder : NULL;
+        if (p && p->tracer != own) TRY(tracer_flush_foreign(ts[i]));
+    }
+    return ST_OK;
+}
+
+/* By what records it, once what others have to give is there; or it failed. */
+static bool taken_over(const sn_state *state, const TapeRun *run, Status *status) {
+    Tracer *const recording = tracer_recording(state);
+    *status = make_foreign(recording, run->roots, run->n_roots);
+    if (*status == ST_OK) *status = make_foreign(recording, run->xs, run->n_xs);
+    if (*status == ST_OK) *status = make_foreign(recording, run->grads, run->n_roots);
+    if (*status != ST_OK) return true;
+    return recording && recording->is->backward(recording, run, status);
+}
+
 Status tape_run(const TapeRun *run) {
     TRY(error_pending());
     Status status = ST_OK;
-    if (!(run->flags & TAPE_level) && runtime_hooks.capture_run(run, &status)) return status;
     sn_state *const state = state_get();
+    if (!(run->flags & TAPE_level) && taken_over(state, run, &status)) return status;
     Engine *const e = engine_new(run, state);
     if (!e) return ST_MEMORY;
     in_progress_begin(state, &e->in_progress, engine_left);

@@ -13,13 +13,12 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/compile/compile.h"
 #include "runtime/core/custom_op.h"
-#include "runtime/core/emission.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 
 enum { MAX_HANDLES = 512 };
 
-typedef struct DerivEmission {
-    Emission emission; /* first */
+typedef struct DerivTracer {
+    Tracer tracer; /* first */
     Builder *builder;
     bool eager_only; /* what the body asked for a graph cannot say */
     int n;
@@ -27,16 +26,16 @@ typedef struct DerivEmission {
         sn_tensor *tensor; /* retained */
         Val *val;
     } at[MAX_HANDLES];
-} DerivEmission;
+} DerivTracer;
 
-static Val *val_of(const DerivEmission *em, const sn_tensor *t) {
-    for (int i = 0; i < em->n; i++)
-        if (em->at[i].tensor == t) return em->at[i].val;
+static Val *val_of(const DerivTracer *dt, const sn_tensor *t) {
+    for (int i = 0; i < dt->n; i++)
+        if (dt->at[i].tensor == t) return dt->at[i].val;
     return NULL;
 }
 
-static Status only_eager(DerivEmission *em, const char *what) {
-    em->eager_only = true;
+static Status only_eager(DerivTracer *dt, const char *what) {
+    dt->eager_only = true;
     return error_raise(ST_UNSUPPORTED, "%s", what);
 }
 
@@ -58,55 +57,57 @@ static const Meta *hinted_meta(const SymEnv *env, const Meta *meta) {
 
 /* A handle for a value of the graph, owned by the innermost scope; NULL raises. What a trial decides of symbols binds
  * nobody: its body sees the sizes of the call. */
-static sn_tensor *handle_of(DerivEmission *em, Val *val) {
+static sn_tensor *handle_of(DerivTracer *dt, Val *val) {
     const Meta *const meta = val->meta;
-    if (em->n == MAX_HANDLES) {
-        em->eager_only = true;
+    if (dt->n == MAX_HANDLES) {
+        dt->eager_only = true;
         error_raise(ST_UNSUPPORTED, "a derivative of more than %d values", MAX_HANDLES);
         return NULL;
     }
-    if (!has_no_symbols(meta) && !((const Graph *)em->builder)->trial) {
-        only_eager(em, "the derivative of a user's op under symbolic sizes");
+    if (!has_no_symbols(meta) && !((const Graph *)dt->builder)->trial) {
+        only_eager(dt, "the derivative of a user's op under symbolic sizes");
         return NULL;
     }
-    const Meta *const plain = hinted_meta(em->builder->env, meta);
+    const Meta *const plain = hinted_meta(dt->builder->env, meta);
     sn_tensor *const t = plain ? tensor_without_data(plain) : NULL;
     if (!t) return NULL;
-    em->at[em->n].tensor = tensor_retained(t);
-    em->at[em->n++].val = val;
+    dt->at[dt->n].tensor = tensor_retained(t);
+    dt->at[dt->n++].val = val;
     return t;
 }
 
-static Status emitted_arg(DerivEmission *em, Arg *arg) {
-    if (arg->kind == ARG_tensors) return only_eager(em, "a derivative with an op on a list of tensors");
+static Status emitted_arg(DerivTracer *dt, Arg *arg) {
+    if (arg->kind == ARG_tensors) return only_eager(dt, "a derivative with an op on a list of tensors");
     if (arg->kind != ARG_tensor || !arg->val) return ST_OK;
-    arg->val = val_of(em, tensor_of(arg->val));
-    return arg->val ? ST_OK : only_eager(em, "a derivative that reads a tensor which is not its own");
+    arg->val = val_of(dt, tensor_of(arg->val));
+    return arg->val ? ST_OK : only_eager(dt, "a derivative that reads a tensor which is not its own");
 }
 
-static Status derivative_op(Emission *emission, OpCall *call) {
-    DerivEmission *const em = (DerivEmission *)emission;
+static Status derivative_op(Tracer *self, OpCall *call) {
+    DerivTracer *const dt = (DerivTracer *)self;
     const OpRow *const row = call->row;
     TRY(error_pending());
     if (call->form != FORM_functional || row->flags & (OPF_host | OPF_random) || row->returns_list)
-        return only_eager(em, "a derivative that writes, draws or reads a value");
+        return only_eager(dt, "a derivative that writes, draws or reads a value");
     /* A backward that is cut, pruned and made per key would not keep their number. */
-    if (row->flags & OPF_ordered) return only_eager(em, "a derivative with an op that has effects");
+    if (row->flags & OPF_ordered) return only_eager(dt, "a derivative with an op that has effects");
     Arg args[MAX_ARGS];
     for (int i = 0; i < row->n_params; i++) {
         args[i] = call->args[i];
-        TRY(emitted_arg(em, &args[i]));
+        TRY(emitted_arg(dt, &args[i]));
     }
     Val *outs[MAX_OUTS] = {0};
     sn_state *const state = state_get();
     const uint64_t include = state->include; /* the meta rule of a user's op suspends a capture, and there is none */
-    const Status status = em->builder->emit(em->builder, row, args, outs);
+    const Status status = dt->builder->emit(dt->builder, row, args, outs);
     state->include = include;
     TRY(status);
     for (int i = 0; i < row->n_out; i++)
-        if (!(call->outs[i] = handle_of(em, outs[i]))) return error_pending();
+        if (!(call->outs[i] = handle_of(dt, outs[i]))) return error_pending();
     return ST_OK;
 }
+
+static const TracerClass derivative_class = {.follow = tracer_follows_none, .op = derivative_op, .symbolic = true};
 
 /* The rule's own values as handles: arguments, results, gradients. */
 typedef struct Handles {
@@ -115,22 +116,22 @@ typedef struct Handles {
     const Meta *arg_meta[MAX_ARGS]; /* what a gradient must be */
 } Handles;
 
-static Status as_handle(DerivEmission *em, Val *val, Val **out) {
-    sn_tensor *const t = val ? handle_of(em, val) : NULL;
+static Status as_handle(DerivTracer *dt, Val *val, Val **out) {
+    sn_tensor *const t = val ? handle_of(dt, val) : NULL;
     *out = t ? &t->base : NULL;
     return val && !t ? error_pending() : ST_OK;
 }
 
-static Status make_handles(DerivEmission *em, const Deriv *d, Handles *h) {
+static Status make_handles(DerivTracer *dt, const Deriv *d, Handles *h) {
     for (int i = 0; i < d->row->n_params; i++) {
         h->args[i] = d->args[i];
-        if (h->args[i].kind == ARG_tensors) return only_eager(em, "the derivative of a user's op on a list of tensors");
-        if (h->args[i].kind == ARG_tensor) TRY(as_handle(em, d->args[i].val, &h->args[i].val));
-        if (d->arg_meta[i] && !(h->arg_meta[i] = hinted_meta(em->builder->env, d->arg_meta[i]))) return ST_MEMORY;
+        if (h->args[i].kind == ARG_tensors) return only_eager(dt, "the derivative of a user's op on a list of tensors");
+        if (h->args[i].kind == ARG_tensor) TRY(as_handle(dt, d->args[i].val, &h->args[i].val));
+        if (d->arg_meta[i] && !(h->arg_meta[i] = hinted_meta(dt->builder->env, d->arg_meta[i]))) return ST_MEMORY;
     }
     for (int i = 0; i < d->row->n_out; i++) {
-        TRY(as_handle(em, d->results[i], &h->results[i]));
-        TRY(as_handle(em, d->grad_out[i], &h->grad_out[i]));
+        TRY(as_handle(dt, d->results[i], &h->results[i]));
+        TRY(as_handle(dt, d->grad_out[i], &h->grad_out[i]));
     }
     return ST_OK;
 }
@@ -157,9 +158,9 @@ static Status run_eagerly(Deriv *d) {
 }
 
 /* The body on handles; its gradients as values of the graph. */
-static Status run_on_handles(DerivEmission *em, Deriv *d) {
+static Status run_on_handles(DerivTracer *dt, Deriv *d) {
     Handles h = {.results = {0}};
-    TRY(make_handles(em, d, &h));
+    TRY(make_handles(dt, d, &h));
     Val *grads[MAX_ARGS] = {0};
     Deriv own = *d;
     own.args = h.args;
@@ -170,9 +171,9 @@ static Status run_on_handles(DerivEmission *em, Deriv *d) {
     Status status = run_body(&own);
     for (int i = 0; i < d->row->n_params; i++) {
         if (!grads[i]) continue;
-        d->grad_in[i] = val_of(em, tensor_of(grads[i]));
+        d->grad_in[i] = val_of(dt, tensor_of(grads[i]));
         tensor_release(tensor_of(grads[i]));
-        if (!d->grad_in[i] && status == ST_OK) status = only_eager(em, "a gradient that is a tensor from elsewhere");
+        if (!d->grad_in[i] && status == ST_OK) status = only_eager(dt, "a gradient that is a tensor from elsewhere");
     }
     return status;
 }
@@ -180,28 +181,27 @@ static Status run_on_handles(DerivEmission *em, Deriv *d) {
 /* No bail may cross the user's frames: the exit is closed while the body runs. */
 static Status run_emitting(Deriv *d) {
     sn_state *const state = state_get();
-    DerivEmission *const em = mem_zero(sizeof *em);
-    if (!em) return ST_MEMORY;
-    em->emission.call = derivative_op;
-    em->builder = d->b;
+    DerivTracer *const dt = mem_zero(sizeof *dt);
+    if (!dt) return ST_MEMORY;
+    dt->tracer.is = &derivative_class;
+    dt->builder = d->b;
     Graph *const graph = (Graph *)d->b;
     Bail *const exit = compile_disarm(graph);
-    Capture *const capture = runtime_hooks.capture_suspend();
-    struct Emission *const before = state->emission;
+    Tracer *const watching = tracer_suspend(), *const before = state->tracer;
     Status status = scope_push(state, false);
     if (status == ST_OK) {
-        state->emission = &em->emission;
+        state->tracer = &dt->tracer;
         state->include |= KEY_BIT(capture);
         state->exclude |= KEYS_OF_CALLS;
-        status = run_on_handles(em, d);
-        state->emission = before;
+        status = run_on_handles(dt, d);
+        state->tracer = before;
         scope_pop(state); /* and the keys as they were */
     }
-    runtime_hooks.capture_resume(capture);
+    tracer_resume(watching);
     compile_arm(graph, exit);
-    for (int i = 0; i < em->n; i++) tensor_release(em->at[i].tensor);
-    d->eager_only = em->eager_only;
-    mem_free(em);
+    for (int i = 0; i < dt->n; i++) tensor_release(dt->at[i].tensor);
+    d->eager_only = dt->eager_only;
+    mem_free(dt);
     return status;
 }
 

@@ -11,7 +11,7 @@
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/context_enter.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 
 typedef struct CustomNode {
     sn_custom fn;
@@ -188,7 +188,7 @@ static Status settle_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
  * place yet. */
 static Status take_place(TapeNode *node) {
     sn_state *const state = state_get();
-    if (state->capture) TRY(runtime_hooks.capture_end_segment(BREAK_TEXT(own_node)));
+    TRY(tracer_effect((TracerEffect){.kind = EFFECT_order, .what = BREAK_TEXT(own_node)}));
     node->sequence = ++state->tape_sequence;
     return ST_OK;
 }

@@ -10,7 +10,7 @@
 #include "runtime/base/bail.h"
 #include "runtime/base/hash.h"
 #include "runtime/core/custom_op.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 
 enum { KEY_BITS = 20 };
 #define ANSWERED (1ull << 63)
@@ -60,11 +60,11 @@ static Status run_probe(Graph *graph, const Node *node, uint32_t needs, uint32_t
 
 static bool ask_rule(const OpRow *row, const Arg *args, uint32_t needs, uint32_t results, uint32_t *reached) {
     Arena *const arena = arena_new();
-    Capture *const capture = runtime_hooks.capture_suspend();
+    Tracer *const watching = tracer_suspend();
     Graph *const graph = arena ? graph_new(arena, row->base) : NULL;
     Node *const node = graph ? node_of(graph, row, args) : NULL;
     const bool known = node && run_probe(graph, node, needs, results, reached) == ST_OK;
-    runtime_hooks.capture_resume(capture);
+    tracer_resume(watching);
     error_clear(); /* a backward that runs says it */
     arena_free(arena);
     return known;

@@ -6,7 +6,7 @@
  * stays. So the scope of a callback keeps the context that the program's own code outside had, whole:
  *
  *   program    sn_no_grad_begin, sn_cond(...)          state->program: grad off           <- context_note
- *     library    keys, an emission, a generator ...    state->context: whatever
+ *     library    keys, a tracer, a generator ...    state->context: whatever
  *       callback   a body: jumps to the program        state->outside: grad off
  *   program    its next call: context_arrive           state->context = that, and what was in progress in
  *                                                      between (InProgress) is ended
@@ -20,8 +20,7 @@
 #include "runtime/base/base.h"
 #include "runtime/core/keys.h"
 
-/* runtime/capture/record/capture.h: the recording or matching in progress on this thread */
-typedef struct Capture Capture;
+typedef struct Tracer Tracer; /* runtime/core/tracer.h */
 
 typedef struct Context {
 #define FIELD(type, name) type name;

@@ -15,7 +15,7 @@
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_write.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/override.h"
 
 enum { MAX_OPS = 4096 };
@@ -217,14 +217,14 @@ static Status meta_rule(MetaCall *call) {
         return error_raise(ST_UNSUPPORTED, "%s has no meta rule: its results are known only when it runs",
                            call->row->name);
     sn_state *const state = state_get();
-    Capture *const capture = runtime_hooks.capture_suspend(); /* ops of the body are none of the function's */
+    Tracer *const watching = tracer_suspend(); /* ops of the body are none of the function's */
     Status status = scope_push(state, false);
     if (status == ST_OK) {
         context_enter_scope(state, CONTEXT_meta_rule);
         status = ask_body(call);
         scope_pop(state);
     }
-    runtime_hooks.capture_resume(capture);
+    tracer_resume(watching);
     return status;
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 #include "runtime/core/profile.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/tracking.h"
 
 enum { MAX_DYNAMIC = 4096 };
@@ -153,7 +154,7 @@ static Status unusable(const OpCall *call, int i, const sn_tensor *t) {
 static inline Status add_tensor(const OpCall *call, int i, Val *val, uint64_t *keys) {
     sn_tensor *const t = (sn_tensor *)val;
     if (UNLIKELY(!t || t->flags & TF_error)) return unusable(call, i, t);
-    if (UNLIKELY(t->placeholder != NULL)) TRY(runtime_hooks.capture_make_foreign(t));
+    if (UNLIKELY(t->placeholder != NULL)) TRY(tracer_make_foreign(t));
     *keys |= t->keys;
     return ST_OK;
 }
@@ -169,7 +170,7 @@ static Status add_outs(const OpCall *call, uint64_t *keys) {
     for (int i = 0; i < call->row->n_out; i++) {
         sn_tensor *const out = call->out_args[i];
         if (!out) return error_raise(ST_ARGUMENT, "argument 'out' is NULL");
-        if (UNLIKELY(out->placeholder != NULL)) TRY(runtime_hooks.capture_make_foreign(out));
+        if (UNLIKELY(out->placeholder != NULL)) TRY(tracer_make_foreign(out));
         *keys |= out->keys;
     }
     return ST_OK;
@@ -331,7 +332,7 @@ Status dispatch_inference_error(const OpRow *row, OpForm form) {
 /* What is pending its capture asks about where the op is recorded; not of one that other ops stand for there. */
 static bool is_inference(const OpRow *row, sn_tensor *t) {
     if (LIKELY(!t->placeholder)) return t->flags & TF_inference;
-    return (row->alias_of || row->kind == KIND_composite) && runtime_hooks.capture_is_inference(t);
+    return (row->alias_of || row->kind == KIND_composite) && tracer_is_inference(t);
 }
 
 /* Who reads a tensor of inference mode relies on its never changing: it has no version that could tell. */
@@ -387,13 +388,13 @@ static ALWAYS_INLINE Status dispatch_call(const OpRow *row, OpForm form, const A
     OpCall call = op_call(row, form, args, out_args, outs);
     Status status;
     sn_state *const state = state_get();
-    if (!state->capture || !runtime_hooks.capture_follow(state, &call, &status)) status = start(&call);
+    if (!tracer_follow(state, &call, &status)) status = start(&call);
     return LIKELY(status == ST_OK) ? ST_OK : finish_call(&call, status);
 }
 
 /* What a body records or matches runs with its segment. */
 static ProfileSpan profile_op(const OpRow *row, OpForm form, const Arg *args) {
-    if (LIKELY(!profile_is_on()) || state_get()->capture) return (ProfileSpan){0};
+    if (LIKELY(!profile_is_on()) || tracer_recording(state_get())) return (ProfileSpan){0};
     const ProfileKind kind = row->flags & (OPF_copy | OPF_across) ? PROFILE_copy : PROFILE_op;
     const ProfileSpan span = profile_begin(kind, op_form_name(row, form), NULL);
     profile_note_arguments(&span, row, args);
@@ -514,7 +515,7 @@ static Status expand_scoped(OpCall *call, const Arg *plain, CompositeParts *part
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
     const char *const outer = state->composite;
-    if (state->capture && !outer) state->composite = op_form_name(call->row, call->form);
+    if (!outer && tracer_recording(state)) state->composite = op_form_name(call->row, call->form);
     const OpRow *const whole = hidden_copy_begin(state, call->row);
     const Status status = expand_parts(call, parts, context);
     hidden_copy_end(state, whole);

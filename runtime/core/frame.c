@@ -4,9 +4,9 @@
 
 #include <unwind.h>
 
-#include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 #include "runtime/core/tensor.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/tracking.h"
 
 /* What the callback owes: a status, no pending error, every output. */
@@ -203,12 +203,12 @@ Status frame_run(sn_frame *frame, sn_body body) {
     sn_state *const state = state_get();
     TRY(enter_scope(frame->what, state));
     const uint32_t depth = state->n_scopes - 1;
-    Capture *const left = UNLIKELY(state->held != NULL) ? runtime_hooks.capture_leave_for_callback(state) : NULL;
+    Tracer *const paused = tracer_callback_begin(state);
     const void *const site = state->site;
     BodyRun run = {.frame = frame, .body = body};
     begin_body(frame, &state->scopes[depth]);
     run_guarded(state, run_frame_body, &run);
-    if (UNLIKELY(left != NULL)) runtime_hooks.capture_enter_after_callback(left);
+    tracer_callback_end(paused);
     const Status status = check_result(frame, run.returned);
     if (status != ST_OK) frame_drop_outs(frame);
     leave_scope(state, depth, site);

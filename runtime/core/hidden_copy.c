@@ -6,6 +6,7 @@
 #include "runtime/core/meta_intern.h"
 #include "runtime/core/state.h"
 #include "runtime/core/tensor.h"
+#include "runtime/core/tracer.h"
 
 const OpRow *hidden_copy_begin(sn_state *state, const OpRow *row) {
     HiddenCopies *const h = &state->hidden;
@@ -44,7 +45,7 @@ void hidden_copies_free(HiddenCopies *h) {
 void hidden_copy_note(const sn_tensor *from, const sn_tensor *to) {
     sn_state *const state = state_get();
     HiddenCopies *const h = &state->hidden;
-    if (!h->outermost || state->capture || !only_strides(from->base.meta, to->base.meta)) return;
+    if (!h->outermost || tracer_recording(state) || !only_strides(from->base.meta, to->base.meta)) return;
     HiddenCopy *const copy = copies_of(h, h->outermost, state->site);
     if (!copy) return;
     copy->copies++;

@@ -15,7 +15,7 @@
 #include "runtime/core/breaks.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_write.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/memory.h"
 
 struct sn_override {
@@ -60,11 +60,11 @@ static bool computes(Key key) { return KEYS_KERNEL >> key & 1; }
 /* What a backend's kernel does is below autocast and the tape: the op has its own derivative. Were the kernel's ops
  * recorded, they would run later, and be differentiated then. */
 static Status run_at_once(sn_frame *frame, sn_body body) {
-    Capture *const paused = runtime_hooks.capture_pause();
+    Tracer *const paused = tracer_pause();
     __attribute__((cleanup(context_leave), unused)) const ContextSaved saved =
         context_enter(state_get(), CONTEXT_kernel);
     const Status status = frame_run(frame, body);
-    runtime_hooks.capture_unpause(paused);
+    tracer_unpause(paused);
     return status;
 }
 

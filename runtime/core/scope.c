@@ -15,7 +15,7 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/ends.h"
 #include "runtime/core/frame.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/tensor.h"
 #include "runtime/core/tracking.h"
 #include "runtime/core/override.h"
@@ -162,14 +162,14 @@ void scope_keep_generator(sn_state *state) {
     scope->forks = true;
     scope->seed = state->seed;
     scope->sequence = state->sequence;
-    runtime_hooks.capture_note_fork();
+    tracer_effect((TracerEffect){.kind = EFFECT_fork});
 }
 
 /* Also where an error is pending. */
 static COLD void restore_generator(sn_state *state) {
     state->scopes[state->n_scopes - 1].ends = true;
     const ScopeFrame scope = state->scopes[state->n_scopes - 1];
-    runtime_hooks.capture_set_generator(scope.seed, scope.sequence, BREAK_TEXT(fork_in_body), BREAK_TEXT(fork_ends));
+    tracer_set_generator(scope.seed, scope.sequence, BREAK_TEXT(fork_in_body), BREAK_TEXT(fork_ends));
     state->seed = scope.seed;
     state->sequence = scope.sequence;
 }
@@ -250,7 +250,7 @@ static inline uint32_t callback_depth(const sn_state *state) {
 static void context_return(sn_state *state, const Context *outside) {
     if (state->flows > outside->flows) state->seed = state->flow_seed, state->sequence = state->flow_sequence;
     end_stacks(state, outside);
-    runtime_hooks.capture_return(state, outside);
+    tracer_return(state, outside);
     state->breaker = NULL;
     state->context = state->program = *outside;
     log_function_swap(outside->logged);
@@ -275,7 +275,7 @@ COLD void scope_leave_left(sn_state *state) {
         if (!callback_is_above(state) && !frame_callback_was_left(state->scopes[depth - 1].callback)) break;
         leave_callback(state, depth - 1);
     }
-    runtime_hooks.capture_current_exactly();
+    tracer_exactly();
 }
 
 /* ends ---------------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/dispatch.h"
-#include "runtime/core/emission.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/ends.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/profile.h"
@@ -76,7 +76,7 @@ sn_state *state_use(sn_state *state) {
 }
 
 Status state_outside_body(const char *what) {
-    if (!runtime_hooks.capture_current_exactly()) return ST_OK;
+    if (!tracer_exactly()) return ST_OK;
     return error_raise(ST_STATE, "%s: not inside a compiled function", what);
 }
 
@@ -101,8 +101,7 @@ Status state_outside_callback(const char *what) {
 }
 
 Status state_untraced(const char *what) {
-    const Emission *const emission = state_get()->emission;
-    if (LIKELY(!emission || !emission->traces)) return ST_OK;
+    if (LIKELY(!tracer_refuses(state_get()))) return ST_OK;
     return error_raise(ST_UNSUPPORTED, "%s", what);
 }
 
@@ -143,7 +142,7 @@ static void state_free(sn_state *state) {
 const void *state_memory_site(void) { return setting_number(SET_memory_sites) ? state_get()->site : NULL; }
 
 void sn_state_free(sn_state *state) {
-    if (state && state->capture)
+    if (state && tracer_recording(state))
         error_raise(ST_STATE, "sn_state_free: a compiled function runs in this state");
     else if (!state || refuse_callback(state, "sn_state_free") == ST_OK)
         state_free(state);

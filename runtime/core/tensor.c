@@ -11,7 +11,7 @@
 #include "runtime/core/breaks.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/ends.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/memory.h"
 #include "runtime/core/tracking.h"
 
@@ -164,7 +164,7 @@ void tensor_set_meta(sn_tensor *t, const Meta *meta) {
     const Meta *const before = t->base.meta;
     meta_retain(meta);
     t->base.meta = meta;
-    if (state_get()->capture) meta_stay(before);
+    if (tracer_recording(state_get())) meta_stay(before);
     meta_release(before);
 }
 
@@ -282,9 +282,7 @@ void tensor_written(sn_tensor *t) {
     if (t->storage) atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
 }
 
-Status tensor_settle(const char *why) {
-    return UNLIKELY(state_get()->capture != NULL) ? runtime_hooks.capture_settle(why) : ST_OK;
-}
+Status tensor_settle(const char *why) { return tracer_settle(why); }
 
 Status tensor_valid(const sn_tensor *t, const char *what) {
     if (LIKELY(t && !(t->flags & TF_error))) return error_pending();
@@ -307,7 +305,7 @@ Status tensor_alone(const sn_tensor *t, const char *what) {
 static Status flush_for(sn_tensor *t, const char *what, const char *why) {
     sn_state *const state = state_get();
     if (!state->breaker) state->breaker = what;
-    const Status status = runtime_hooks.capture_make(t, why);
+    const Status status = tracer_make(t, why);
     state->breaker = NULL;
     return status;
 }
@@ -318,7 +316,7 @@ Status tensor_ready_for(sn_tensor *t, const char *what, const char *why) {
     TRY(tensor_valid(t, what));
     TRY(state_untraced(what));
     TRY(tensor_alone(t, what));
-    if (UNLIKELY(t->placeholder != NULL || state_get()->capture != NULL)) TRY(flush_for(t, what, why));
+    if (UNLIKELY(t->placeholder != NULL || tracer_recording(state_get()))) TRY(flush_for(t, what, why));
     if (UNLIKELY(t->keys & KEYS_SPARSE))
         return error_raise(ST_UNSUPPORTED, "%s: a sparse tensor has no memory of its own: sn_to_dense", what);
     if (t->storage) return ST_OK;

@@ -5,7 +5,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/core/breaks.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/tensor.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -82,8 +82,8 @@ static bool is_felt(const StreamUse *uses) {
 }
 
 static Status before_change(const sn_state *state, const StreamUse *uses) {
-    if (!state->capture || !(is_felt(state->streams) || is_felt(uses))) return ST_OK;
-    return runtime_hooks.capture_end_segment(BREAK_TEXT(stream_changes));
+    if (!tracer_recording(state) || !(is_felt(state->streams) || is_felt(uses))) return ST_OK;
+    return tracer_effect((TracerEffect){.kind = EFFECT_order, .what = BREAK_TEXT(stream_changes)});
 }
 
 static void replace_uses(sn_state *state, StreamUse *uses) {

@@ -7,7 +7,6 @@
  * A value's layout may leave gaps (a slice of a larger tensor): what lies in them is read and written back as it was.
  * eager_on_host runs a device's op on the host, for devices that have no kernel for it. */
 #include "runtime/base/room.h"
-#include "runtime/core/hooks.h"
 #include "runtime/device/device.h"
 #include "runtime/device/stream.h"
 #include "runtime/eager/eager.h"

@@ -24,7 +24,7 @@
 #include "runtime/capture/record/site.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
-#include "runtime/core/emission.h"
+#include "runtime/core/tracer.h"
 
 typedef struct RegionOp {
     const OpRow *row;
@@ -280,8 +280,7 @@ static Status note_op(RegionRun *run, const OpCall *call, int *kept) {
  * the body is one op, which a graph has in the place of its bodies' ops; where a body is traced its ops make nothing,
  * and a result kept of them would be something to close over when it is traced again. */
 static bool wants_kept(const Region *r, const OpCall *call) {
-    const Emission *const emission = state_get()->emission;
-    if (emission && emission->traces) return false;
+    if (tracer_refuses(state_get())) return false;
     if (call->row->flags & OPF_ordered) return true;
     if (state_get()->flows != r->context.flows) return false;
     if (call->form != FORM_functional || call->row->kind == KIND_view || call->row->returns_list) return false;
@@ -556,13 +555,13 @@ static Status run_again_inside(Region *r, RegionRun *run, const char *node) {
     return check_filled(run, node);
 }
 
-static void resume_capture(Capture *const *paused) { capture_unpause(*paused); }
+static void resume_capture(Tracer *const *paused) { tracer_unpause(*paused); }
 
 static Status run_again(Region *r, const char *node) {
     sn_state *const state = state_get();
     if (!r->finished) return error_raise(ST_STATE, "sn_checkpoint: a value of a region whose forward failed");
     TRY(check_outside(r));
-    __attribute__((cleanup(resume_capture), unused)) Capture *const paused = capture_pause();
+    __attribute__((cleanup(resume_capture), unused)) Tracer *const paused = tracer_pause();
     const uint64_t sequence = state->tape_sequence;
     TRY(scope_push(state, false));
     context_enter_scope(state,

@@ -3,7 +3,7 @@
 #include "runtime/transform/level.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/core/emission.h"
+#include "runtime/core/tracer.h"
 #include "runtime/transform/vmap.h"
 
 /* entering and leaving ------------------------------------------------------------------------ */
@@ -68,8 +68,7 @@ static bool is_stray(const void *levels, const Val *val) {
 }
 
 static Status check_stray(const OpCall *call, const Level *levels) {
-    const Emission *const emission = state_get()->emission;
-    if (UNLIKELY(emission && emission->traces)) return ST_OK; /* the op that the body becomes has them, and is asked */
+    if (tracer_refuses(state_get())) return ST_OK; /* the op that the body becomes has them, and is asked */
     if (LIKELY(!any_tensor(call, is_stray, levels))) return ST_OK;
     return error_raise(ST_STATE,
                        "%s: a tensor of an sn_vmap (or another transform) that has ended, or of one further in; its "

@@ -100,7 +100,7 @@ static Status loop_alone(OpCall *call, const Level *level) {
     Status status = parts ? run_all_alone(call, level, parts, &n) : ST_MEMORY;
     if (status == ST_OK) status = give_parts(call, level, parts, n);
     mem_free(parts);
-    capture_unpause(around.paused);
+    tracer_unpause(around.paused);
     return status;
 }
 
@@ -135,9 +135,9 @@ static bool tracks_any(const OpCall *call) {
 static Status run_here(OpCall *call) {
     FlowCall flow = flow_call_of(call);
     FlowRun around = {0};
-    if (state_get()->capture && flow_draws(call)) TRY(flow_pause(&flow, BREAK_TEXT(flow_random), &around));
+    if (tracer_recording(state_get()) && flow_draws(call)) TRY(flow_pause(&flow, BREAK_TEXT(flow_random), &around));
     const Status status = kernel_of(call)(call);
-    capture_unpause(around.paused);
+    tracer_unpause(around.paused);
     return status;
 }
 

@@ -5,8 +5,8 @@
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/frame.h"
-#include "runtime/core/hooks.h"
 #include "runtime/transform/level_flow.h"
+#include "runtime/core/tracer.h"
 
 /* writing ------------------------------------------------------------------------------------- */
 
@@ -158,7 +158,7 @@ static Status join_parts(const VmapSpec *spec, Val **parts, int n_parts, Val **r
 /* Each part draws the numbers that it would among all. */
 static Status rewind_generator(const sn_state *state, uint64_t sequence) {
     if (state->sequence == sequence) return ST_OK;
-    return runtime_hooks.capture_set_generator(state->seed, sequence, BREAK_TEXT(vmap_chunks), BREAK_TEXT(vmap_chunks));
+    return tracer_set_generator(state->seed, sequence, BREAK_TEXT(vmap_chunks), BREAK_TEXT(vmap_chunks));
 }
 
 static Status run_parts(const VmapSpec *spec, int64_t size, int n_parts, Val **parts) {

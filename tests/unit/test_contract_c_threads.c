@@ -403,7 +403,7 @@ START_TEST(c13_an_exception_flushes_as_it_passes) {
         out.target = (const char *)__builtin_frame_address(0);
         if (!setjmp(out.by_jump)) SN_CALL(fn, x);
         ck_assert(memory[0] == (float)(2 + i)); /* flushed as it passed */
-        ck_assert_ptr_null(state_get()->capture);
+        ck_assert_ptr_null(state_get()->tracer);
         ck_assert_int_eq(sn_check(), SN_OK); /* the next call */
         ck_assert_uint_eq(state_get()->n_scopes, scopes);
         ck_assert_int_eq(state_get()->grad_mode, SN_GRAD_ON);
@@ -454,7 +454,7 @@ START_TEST(c13_marks_end_what_a_jump_left) {
         if (!setjmp(out.by_jump)) SN_CALL(fn, x);
         ck_assert(deep_work(x) == 2 * (10 + 4 * (i + 1)) + 1);
         ck_assert_int_eq(sn_scope_end(out.outside), SN_OK);
-        ck_assert_ptr_null(state_get()->capture);
+        ck_assert_ptr_null(state_get()->tracer);
         ck_assert_int_eq(warnings, i + 1);
         ck_assert(memory[0] == (float)(2 + i));
     }

@@ -427,7 +427,7 @@ static void sweep(Action *action, void *context, sn_tensor *want) {
         mem_fail_after(-1);
         const bool reached = mem_count() - before > n;
         ck_assert_uint_eq(state->n_scopes, scopes);
-        ck_assert_ptr_null(state->capture);
+        ck_assert_ptr_null(state->tracer);
         const sn_status status = sn_error_take()->status;
         ck_assert_msg(ok == (status == SN_OK), "allocation %lld: %d and status %d", (long long)n, ok, status);
         if (ok) ck_assert_msg(same_bits(got, want), "allocation %lld: wrong result", (long long)n);

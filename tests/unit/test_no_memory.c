@@ -341,7 +341,7 @@ static void *run_failing(void *context) {
     run->status = error->status;
     snprintf(run->message, sizeof run->message, "%s", error->message);
     run->right = error->status == SN_OK ? same_bits(got, run->want) : error->status == SN_ERR_MEMORY;
-    run->settled = !state_get()->capture && sn_scope_end(scope) == SN_OK;
+    run->settled = !state_get()->tracer && sn_scope_end(scope) == SN_OK;
     return NULL;
 }
 

@@ -9,32 +9,31 @@
 #include "runtime/capture/record/symbols.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/custom_op.h"
-#include "runtime/core/emission.h"
 
-typedef struct BodyEmission {
-    Emission emission; /* first */
+typedef struct BodyTracer {
+    Tracer tracer; /* first */
     FlowBody *body;
     Map values;               /* tensor -> GVal */
     VEC(sn_tensor *) handles; /* retained, so that no address comes twice */
-} BodyEmission;
+} BodyTracer;
 
-static GVal *traced_value(const BodyEmission *em, const sn_tensor *t) {
-    return map_get(&em->values, (uint64_t)(uintptr_t)t);
+static GVal *traced_value(const BodyTracer *bt, const sn_tensor *t) {
+    return map_get(&bt->values, (uint64_t)(uintptr_t)t);
 }
 
-static Status know_value(BodyEmission *em, sn_tensor *t, GVal *value) {
-    return map_set(&em->values, (uint64_t)(uintptr_t)t, value) ? ST_OK : ST_MEMORY;
+static Status know_value(BodyTracer *bt, sn_tensor *t, GVal *value) {
+    return map_set(&bt->values, (uint64_t)(uintptr_t)t, value) ? ST_OK : ST_MEMORY;
 }
 
 /* A handle for a value, owned by the innermost scope; NULL raises. */
-static sn_tensor *traced_handle(BodyEmission *em, GVal *value) {
+static sn_tensor *traced_handle(BodyTracer *bt, GVal *value) {
     const Meta *const meta = value->base.meta;
     const Meta *const plain =
         meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, meta->wrapped);
     sn_tensor *const t = plain ? tensor_without_data(plain) : NULL;
-    if (!t || !VEC_ROOM(em->body->arena, &em->handles)) return NULL;
-    em->handles.at[em->handles.n++] = tensor_retained(t);
-    return know_value(em, t, value) == ST_OK ? t : NULL;
+    if (!t || !VEC_ROOM(bt->body->arena, &bt->handles)) return NULL;
+    bt->handles.at[bt->handles.n++] = tensor_retained(t);
+    return know_value(bt, t, value) == ST_OK ? t : NULL;
 }
 
 /* The graph outlives layouts that nobody else holds. */
@@ -48,28 +47,28 @@ static GVal *traced_input(const FlowBody *body, const char *name, const Meta *me
 }
 
 /* What the body closes over becomes an input at its first use. */
-static Status value_for(BodyEmission *em, sn_tensor *t, GVal **out) {
-    FlowBody *const body = em->body;
-    if ((*out = traced_value(em, t))) return ST_OK;
+static Status value_for(BodyTracer *bt, sn_tensor *t, GVal **out) {
+    FlowBody *const body = bt->body;
+    if ((*out = traced_value(bt, t))) return ST_OK;
     TRY(tensor_valid(t, body->op));
     const char *const name = arena_printf(body->arena, "closed%d", body->closed.n);
     if (!VEC_ROOM(body->arena, &body->closed) || !(*out = traced_input(body, name, t->base.meta))) return ST_MEMORY;
     body->closed.at[body->closed.n++] = tensor_retained(t);
-    return know_value(em, t, *out);
+    return know_value(bt, t, *out);
 }
 
-static Status traced_arg(BodyEmission *em, Arg *arg) {
+static Status traced_arg(BodyTracer *bt, Arg *arg) {
     GVal *value = NULL;
     if (arg->kind == ARG_tensor && arg->val) {
-        TRY(value_for(em, tensor_of(arg->val), &value));
+        TRY(value_for(bt, tensor_of(arg->val), &value));
         arg->val = &value->base;
     }
     if (arg->kind != ARG_tensors) return ST_OK;
-    Val **const vals = ARENA_ARRAY(em->body->arena, Val *, arg->n + 1);
+    Val **const vals = ARENA_ARRAY(bt->body->arena, Val *, arg->n + 1);
     if (!vals) return ST_MEMORY;
     for (int i = 0; i < arg->n; i++) {
         if (!arg->vals[i]) continue;
-        TRY(value_for(em, tensor_of(arg->vals[i]), &value));
+        TRY(value_for(bt, tensor_of(arg->vals[i]), &value));
         vals[i] = &value->base;
     }
     arg->vals = vals;
@@ -83,10 +82,10 @@ static const GVal *memory_root(const GVal *value) {
 }
 
 /* Memory from outside is not written [semantics T2]. */
-static Status check_written(const BodyEmission *em, const OpCall *call, const Val *val) {
+static Status check_written(const BodyTracer *bt, const OpCall *call, const Val *val) {
     const GVal *const root = memory_root(gval((Val *)(uintptr_t)val));
     if (root->def) return ST_OK;
-    const FlowBody *const body = em->body;
+    const FlowBody *const body = bt->body;
     const bool closed = root->index >= body->n_in;
     return error_raise(ST_ARGUMENT, "%s: %s writes into %s %d (by %s), which is not its own", body->op, body->what,
                        closed ? "closed over tensor" : "its input", closed ? root->index - body->n_in : root->index,
@@ -106,11 +105,11 @@ static uint8_t body_modes(void) {
     return mode == SN_GRAD_OFF ? NODE_no_grad : mode == SN_INFERENCE ? NODE_inference : 0;
 }
 
-static Status give_results(BodyEmission *em, OpCall *call, Node *node) {
+static Status give_results(BodyTracer *bt, OpCall *call, Node *node) {
     call->n_outs = call->form == FORM_functional ? node->n_outs : call->row->n_out;
     for (int i = 0; i < call->n_outs; i++) {
         if (call->form == FORM_functional)
-            call->outs[i] = traced_handle(em, &node->outs[i]);
+            call->outs[i] = traced_handle(bt, &node->outs[i]);
         else
             call->outs[i] = call_written(call, i);
         if (!call->outs[i]) return ST_MEMORY;
@@ -118,43 +117,46 @@ static Status give_results(BodyEmission *em, OpCall *call, Node *node) {
     return ST_OK;
 }
 
-static Status trace_op(Emission *emission, OpCall *call) {
-    BodyEmission *const em = (BodyEmission *)emission;
-    FlowBody *const body = em->body;
+static Status trace_op(Tracer *self, OpCall *call) {
+    BodyTracer *const bt = (BodyTracer *)self;
+    FlowBody *const body = bt->body;
     const OpRow *const row = call->row;
     TRY(error_pending());
     const char *const refusal = body_refusal(call);
     if (refusal) return error_raise(ST_UNSUPPORTED, "%s: %s", op_form_name(row, call->form), refusal);
     Arg args[MAX_ARGS + MAX_OUTS];
     TRY(symbols_traced_args(call, args));
-    for (int i = 0; i < row->n_params; i++) TRY(traced_arg(em, &args[i]));
+    for (int i = 0; i < row->n_params; i++) TRY(traced_arg(bt, &args[i]));
     const bool is_out = call->form == FORM_out;
     for (int i = 0; is_out && i < row->n_out; i++) {
         args[row->n_params + i] = A_VAL(&call->out_args[i]->base);
-        TRY(traced_arg(em, &args[row->n_params + i]));
-        TRY(check_written(em, call, args[row->n_params + i].val));
+        TRY(traced_arg(bt, &args[row->n_params + i]));
+        TRY(check_written(bt, call, args[row->n_params + i].val));
     }
-    if (call->form == FORM_inplace) TRY(check_written(em, call, args[0].val));
+    if (call->form == FORM_inplace) TRY(check_written(bt, call, args[0].val));
     body->graph->modes = body_modes();
     body->graph->random = body->graph->n_random;
     body->graph->n_random += (row->flags & OPF_random) != 0;
     Node *const node = graph_append(body->graph, row, call->form, args);
     if (!node || !VEC_ROOM(body->arena, &body->sites)) return error_pending() ? error_pending() : ST_MEMORY;
     body->sites.at[body->sites.n++] = state_get()->site;
-    return give_results(em, call, node);
+    return give_results(bt, call, node);
 }
+
+static const TracerClass body_class = {
+    .follow = tracer_follows_none, .op = trace_op, .symbolic = true, .refuses = true};
 
 /* Running the body once ------------------------------------------------------------------------- */
 
-static Status run_on_handles(BodyEmission *em, const Meta *const *params) {
-    FlowBody *const body = em->body;
+static Status run_on_handles(BodyTracer *bt, const Meta *const *params) {
+    FlowBody *const body = bt->body;
     Arg *const in = ARENA_ARRAY(body->arena, Arg, body->n_in + 1);
     sn_tensor **const outs = ARENA_ARRAY(body->arena, sn_tensor *, body->n_out + 1);
     if (!in || !outs) return ST_MEMORY;
     for (int i = 0; i < body->n_in; i++) {
         const char *const name = arena_printf(body->arena, "x%d", i);
         GVal *const value = traced_input(body, name, params[i]);
-        sn_tensor *const t = value ? traced_handle(em, value) : NULL;
+        sn_tensor *const t = value ? traced_handle(bt, value) : NULL;
         if (!t) return ST_MEMORY;
         in[i] = A_VAL(&t->base);
     }
@@ -163,37 +165,36 @@ static Status run_on_handles(BodyEmission *em, const Meta *const *params) {
     TRY(frame_run(&frame, body->run));
     for (int i = 0; i < body->n_out; i++) {
         GVal *value = NULL;
-        TRY(value_for(em, outs[i], &value));
+        TRY(value_for(bt, outs[i], &value));
         graph_output(body->graph, value);
     }
     graph_number(body->graph);
     return ST_OK;
 }
 
-static void emission_end(BodyEmission *em) {
-    for (int i = 0; i < em->handles.n; i++) tensor_release(em->handles.at[i]);
-    map_free(&em->values);
+static void body_tracer_end(BodyTracer *bt) {
+    for (int i = 0; i < bt->handles.n; i++) tensor_release(bt->handles.at[i]);
+    map_free(&bt->values);
 }
 
-static Status run_traced(BodyEmission *em, const Meta *const *params) {
+static Status run_traced(BodyTracer *bt, const Meta *const *params) {
     sn_state *const state = state_get();
     const uint64_t seed = state->seed, sequence = state->sequence, include = state->include;
-    Capture *const capture = capture_suspend();
-    struct Emission *const before = state->emission;
-    em->emission.around = capture ? capture : before ? before->around : NULL;
+    Tracer *const watching = tracer_suspend(), *const before = state->tracer;
+    bt->tracer.around = watching ? watching : before ? before->around : NULL;
     Status status = scope_push(state, false);
     if (status == ST_OK) {
         const uint32_t depth = state->n_scopes - 1;
-        state->emission = &em->emission;
+        state->tracer = &bt->tracer;
         state->level = NULL; /* a level's handle is a tensor like others: one example's, or what it stands for */
         state->include = (state->include & ~KEY_BIT(vmap)) | KEY_BIT(capture);
-        status = run_on_handles(em, params);
-        if (status == ST_OK && em->emission.took) status = error_raise(ST_UNSUPPORTED, "it takes an error");
-        state->emission = before;
+        status = run_on_handles(bt, params);
+        if (status == ST_OK && bt->tracer.took) status = error_raise(ST_UNSUPPORTED, "it takes an error");
+        state->tracer = before;
         scope_pop_to(state, depth); /* and the keys and modes as they were */
     }
     state->seed = seed, state->sequence = sequence;
-    capture_resume(capture);
+    tracer_resume(watching);
     state->include = include; /* a trace around this one has the key without a capture */
     return status;
 }
@@ -220,9 +221,9 @@ Status body_trace(FlowBody *body, const Meta *const *params) {
     if (!(body->arena = arena_new())) return ST_MEMORY;
     if ((body->reason = state_refusal(state_get()))) return ST_OK;
     if (!(body->graph = graph_new(body->arena, "body"))) return ST_MEMORY;
-    BodyEmission em = {.emission = {.call = trace_op, .traces = true}, .body = body};
-    const Status status = run_traced(&em, params);
-    emission_end(&em);
+    BodyTracer bt = {.tracer = {.is = &body_class}, .body = body};
+    const Status status = run_traced(&bt, params);
+    body_tracer_end(&bt);
     return status == ST_OK ? ST_OK : take_reason(body, status);
 }
 

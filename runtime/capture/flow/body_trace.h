@@ -10,6 +10,7 @@
 #include "ir/graph.h"
 #include "runtime/base/hash.h"
 #include "runtime/core/frame.h"
+#include "runtime/core/tracer.h"
 
 typedef struct FlowCode FlowCode; /* flow_code.c */
 typedef struct FlowBody {

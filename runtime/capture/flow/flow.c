@@ -7,7 +7,6 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/element.h"
-#include "runtime/core/emission.h"
 
 /* Two rounds, so that neighbouring numbers of neighbouring seeds have nothing in common. */
 static uint64_t derived_seed(uint64_t seed, uint64_t number) {
@@ -16,7 +15,7 @@ static uint64_t derived_seed(uint64_t seed, uint64_t number) {
 
 /* Everything that a body may look at is made. */
 Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
-    Capture *const capture = state_get()->capture;
+    Capture *const capture = capture_of(state_get()->tracer);
     if (!capture) return ST_OK;
     const char *const why = arena_printf(capture->arena, BREAK_TEXT(flow_eager), reason ? reason : "");
     if (!why) return ST_MEMORY;
@@ -24,7 +23,7 @@ Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
     capture_note_break(capture, why);
     TRY(capture_settle(why));
     capture_breaks(NULL);
-    run->paused = capture_pause();
+    run->paused = tracer_pause();
     return ST_OK;
 }
 
@@ -62,7 +61,7 @@ Status flow_begin(const FlowCall *call, const char *reason, FlowRun *run) {
     *run = (FlowRun){0};
     for (int i = 0; i < call->n_out; i++) call->out[i] = NULL;
     TRY(error_pending());
-    if (state->emission) return error_raise(ST_UNSUPPORTED, "%s: %s", call->op, reason ? reason : "in a body");
+    if (tracer_symbolic(state)) return error_raise(ST_UNSUPPORTED, "%s: %s", call->op, reason ? reason : "in a body");
     for (int i = 0; i < call->n_in; i++)
         if (!call->in[i]) return error_raise(ST_ARGUMENT, "%s: input %d is NULL", call->op, i);
     TRY(flow_pause(call, reason, run));
@@ -81,7 +80,7 @@ Status flow_end(const FlowCall *call, const FlowRun *run, Status status) {
     state->seed = run->seed;
     state->sequence = run->sequence + (status == ST_OK);
     state->flows--;
-    capture_unpause(run->paused);
+    tracer_unpause(run->paused);
     for (int i = 0; status == ST_OK && i < call->n_out; i++) capture_hooks.checkpoint_made(call->out[i]);
     for (int i = 0; status != ST_OK && i < call->n_out; i++) call->out[i] = NULL;
     return status;

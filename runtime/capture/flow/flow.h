@@ -40,7 +40,7 @@ Status flow_scan(const FlowCall *call, const FlowScan *scan); /* n_carry 0: a ma
 
 /* Around each of them: capture pauses, and the generator is one of the op's own [semantics T1]. */
 typedef struct FlowRun {
-    Capture *paused;
+    Tracer *paused;
     bool counts; /* of ops that a graph gets, at a transform's level */
     uint64_t seed, sequence, own_seed;
 } FlowRun;
@@ -57,7 +57,7 @@ void flow_count_begin(FlowRun *run); /* the generator as it is, and one more tha
 void flow_take_generator(FlowRun *run);
 void flow_counts(FlowRun *run);
 Status flow_level_end(const FlowCall *call, const FlowRun *run, Status status);
-Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run); /* a capture, until capture_unpause */
+Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run); /* a capture, until tracer_unpause */
 Status flow_level_inputs(const FlowCall *call);
 /* Raises where one has no graph, of which an op could be made. */
 Status flow_level_graphs(const FlowCall *call, const FlowBody *const *bodies, int n_bodies);

@@ -210,7 +210,7 @@ const char *flow_text(FlowBody *body) {
     graph_print(body->graph, &text);
     pthread_mutex_lock(&codes_lock);
     FlowCode *const code = error_pending() == ST_OK ? code_of(body, text_str(&text)) : NULL;
-    if (code && state->capture && !state->emission) keep_code(code); /* what is traced has copies */
+    if (code && tracer_recording(state)) keep_code(code); /* what is traced has copies */
     pthread_mutex_unlock(&codes_lock);
     text_free(&text);
     return code ? code->text : NULL;

@@ -8,7 +8,7 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/context_enter.h"
-#include "runtime/core/hooks.h"
+#include "runtime/core/tracer.h"
 
 /* numbers ------------------------------------------------------------------------------------- */
 
@@ -23,8 +23,8 @@ static Status count_one(const FlowRun *run) {
     sn_state *const state = state_get();
     const int64_t none[] = {0};
     if (state->sequence != run->sequence)
-        return runtime_hooks.capture_set_generator(run->seed, run->sequence + 1, BREAK_TEXT(flow_in_transform),
-                                                   BREAK_TEXT(flow_in_transform));
+        return tracer_set_generator(run->seed, run->sequence + 1, BREAK_TEXT(flow_in_transform),
+                                    BREAK_TEXT(flow_in_transform));
     TRY(scope_push(state, false));
     context_enter_scope(state, CONTEXT_below_levels);
     const bool drawn = E(eager_builder(), rand, A_INTS(none, 1), A_NONE, A_NONE, A_NONE, A_NONE) != NULL;
@@ -35,7 +35,7 @@ static Status count_one(const FlowRun *run) {
 Status flow_level_end(const FlowCall *call, const FlowRun *run, Status status) {
     sn_state *const state = state_get();
     state->flows--;
-    if (status == ST_OK && state->capture && !state->flows) status = count_one(run);
+    if (status == ST_OK && !state->flows && tracer_recording(state)) status = count_one(run);
     for (int i = 0; status != ST_OK && i < call->n_out; i++) call->out[i] = NULL;
     return status;
 }
@@ -67,10 +67,10 @@ Status flow_level_begin(const FlowCall *call, const FlowBody *const *bodies, int
     *run = (FlowRun){0};
     for (int k = 0; k < n_bodies; k++) {
         if (!bodies[k]->graph) reason = bodies[k]->reason;
-        if (state->capture && body_draws(bodies[k])) reason = BREAK_TEXT(flow_random);
+        if (tracer_recording(state) && body_draws(bodies[k])) reason = BREAK_TEXT(flow_random);
     }
     TRY(error_pending());
-    if (state->emission || (state->capture && !reason)) {
+    if (tracer_symbolic(state) || (state->tracer && !reason)) {
         flow_counts(run);
         return ST_OK;
     }
@@ -83,7 +83,7 @@ Status flow_level_leave(const FlowCall *call, const FlowRun *run, Status status)
     sn_state *const state = state_get();
     state->flows--;
     if (!run->counts) state->seed = run->seed, state->sequence = run->sequence;
-    capture_unpause(run->paused);
+    tracer_unpause(run->paused);
     for (int i = 0; i < call->n_out; i++) call->out[i] = NULL;
     return status;
 }
@@ -112,11 +112,11 @@ Status flow_level_graphs(const FlowCall *call, const FlowBody *const *bodies, in
 bool flow_tracks(sn_tensor *t) {
     for (; tensor_is_batched(t); t = t->inner)
         if (tape_tracks(t)) return true;
-    return state_get()->capture ? capture_requires_grad(t) : tape_tracks(t);
+    return tracer_recording(state_get()) ? capture_requires_grad(t) : tape_tracks(t);
 }
 
 bool flow_is_known(const sn_tensor *pred) {
-    if (state_get()->emission || !pred) return false;
+    if (tracer_symbolic(state_get()) || !pred) return false;
     while (tensor_is_batched(pred)) pred = pred->inner;
     return pred->base.meta->numel == 1;
 }

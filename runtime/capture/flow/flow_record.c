@@ -6,7 +6,7 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/breaks.h"
-#include "runtime/core/emission.h"
+#include "runtime/core/tracer.h"
 
 /* What can be recorded ---------------------------------------------------------------------------- */
 
@@ -15,14 +15,14 @@ bool flow_records(void) {
     return flow_captures() || (state->grad_mode == SN_GRAD_ON && !state->level);
 }
 
-bool flow_captures(void) { return state_get()->emission || state_get()->capture; }
+bool flow_captures(void) { return state_get()->tracer != NULL; }
 
-bool flow_traces_again(void) { return state_get()->capture != NULL; }
+bool flow_traces_again(void) { return tracer_recording(state_get()) != NULL; }
 
 /* Eager has no graph. */
 static const char *tensor_refusal(sn_tensor *t) {
     const sn_state *const state = state_get();
-    if (state->emission || !state->capture || state->level) return NULL;
+    if (!tracer_recording(state) || state->level) return NULL;
     return device_has_executor(t->base.meta->device) ? NULL : BREAK_TEXT(flow_device);
 }
 
@@ -40,7 +40,7 @@ Status flow_record_inputs(FlowRecord *record) {
 
 /* A reason outlives the body. */
 static const char *lasting(const char *reason) {
-    const Capture *const capture = state_get()->capture;
+    const Capture *const capture = capture_of(state_get()->tracer);
     return capture ? arena_strdup(capture->arena, reason) : BREAK_TEXT(flow_untraced);
 }
 
@@ -56,10 +56,10 @@ Status flow_record_body(FlowRecord *record, FlowBody *body, const Meta *const *p
 void flow_record_tape(FlowRecord *record, const FlowBody *const *bodies, int n_bodies, bool one) {
     const sn_state *const state = state_get();
     FlowMarks marks;
-    if (record->reason || state->emission || state->level) return;
+    if (record->reason || tracer_symbolic(state) || state->level) return;
     flow_marks(record->call, bodies, n_bodies, true, &marks);
-    if (!state->capture && !one) record->reason = BREAK_TEXT(flow_not_recorded);
-    if (!state->capture || state->grad_mode != SN_GRAD_ON) return;
+    if (!state->tracer && !one) record->reason = BREAK_TEXT(flow_not_recorded);
+    if (!state->tracer || state->grad_mode != SN_GRAD_ON) return;
     if (marks.n_tracked && !one) record->reason = BREAK_TEXT(flow_part_grad);
     if (marks.n_tracked > MAX_OUTS) record->reason = BREAK_TEXT(flow_many_grads);
 }

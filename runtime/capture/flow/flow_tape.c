@@ -40,7 +40,7 @@ static void mark_operand(FlowOperands *o, sn_tensor *t) {
 void flow_marks(const FlowCall *call, const FlowBody *const *bodies, int n_bodies, bool recorded, FlowMarks *marks) {
     FlowOperands o = {.recorded = recorded, .marks = marks};
     *marks = (FlowMarks){.n_tracked = 0};
-    if (recorded && state_get()->emission) return; /* of a traced body nothing is known yet */
+    if (recorded && tracer_symbolic(state_get())) return; /* of a traced body nothing is known yet */
     for (int i = 0; i < call->n_in; i++) mark_operand(&o, call->in[i]);
     for (int k = 0; k < n_bodies; k++)
         for (int i = 0; i < bodies[k]->closed.n; i++) mark_operand(&o, bodies[k]->closed.at[i]);

@@ -163,7 +163,7 @@ static Status loop_at_level(LoopRun *run) {
     const FlowBody *const bodies[] = {&run->test, &run->body};
     const sn_state *const state = state_get();
     FlowRun around;
-    bool differs = state->emission != NULL;
+    bool differs = tracer_symbolic(state) != NULL;
     TRY(flow_level_inputs(run->call));
     TRY(trace_bodies(run, run->call->in));
     TRY(check_gradients(run));

@@ -240,7 +240,8 @@ static void release_all(Capture *c) {
 }
 
 static void init_capture(Capture *c, sn_function *fn, Arena *arena) {
-    *c = (Capture){.fn = fn,
+    *c = (Capture){.tracer = {.is = &capture_class},
+                   .fn = fn,
                    .arena = arena,
                    .owner = state_get(),
                    .eager_checks = fn->options.eager_checks,
@@ -273,7 +274,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     c->in = in;
     c->n_in = n_in;
     TRY(learn_symbols(fn, c));
-    capture_resume(c);
+    tracer_resume(&c->tracer);
     Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
     c->final = true;
     atomic_fetch_add(&fn->running, 1); /* as its body did until now: what follows runs kernels */
@@ -285,7 +286,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
         status = capture_flush(c, NULL, NULL);
     /* Values of earlier segments that are kept beyond the call are made now. */
     if (status == ST_OK) status = capture_settle(NULL);
-    capture_suspend();
+    tracer_suspend();
     if (status == ST_OK) compile_pending(fn, c);
     /* A graph that is asked for is no call: nobody's results are to be found again. */
     const bool teaches = fn->options.mode == SN_COMPILE_REPLAY && !c->for_graph;
@@ -307,7 +308,7 @@ static void close_call(Capture *const *open) {
     abandon_call(*open);
 }
 
-static void call_left(InProgress *call) { abandon_call((Capture *)call); }
+static void call_left(InProgress *call) { abandon_call((Capture *)((char *)call - offsetof(Capture, in_progress))); }
 
 /* Its frame holds a gap that no call from outside of the body reaches below unless it goes deep: whoever looks from
  * above the gap's end sees that the body was left (segment.c). */
@@ -345,17 +346,17 @@ static void abandon_call(Capture *c) {
     c->n_in = 0; /* its caller may be gone */
     sn_state *const state = state_get();
     in_progress_end(state, &c->in_progress);
-    if (state->held == c) capture_unlock_left(c);
-    if (state->paused == c) state->paused = c->paused;
+    if (state->held == &c->tracer) capture_unlock_left(c);
+    if (state->paused == &c->tracer) state->paused = c->tracer.paused;
     state->composite = NULL;
-    state->capture = c; /* also where a kernel of a running segment was left */
+    state->tracer = &c->tracer; /* also where a kernel of a running segment was left */
     if (c->running) {
         capture_fail_running(c);
     } else {
         capture_flush_behind_error(c, NULL, NULL);
         capture_settle(NULL);
     }
-    capture_suspend();
+    tracer_suspend();
     report(fn, c);
     release_all(c);
     symbols_free(c->symbols);
@@ -396,7 +397,11 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, G
     if (fn->saved) return error_raise(ST_UNSUPPORTED, "%s: no graph: it is a plan of a file", fn->name);
     if (fn->options.mode == SN_COMPILE_EAGER)
         return error_raise(ST_UNSUPPORTED, "%s: no graph: its mode is SN_COMPILE_EAGER", fn->name);
-    if (state_get()->capture) return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
+    if (tracer_recording(state_get()))
+        return error_raise(ST_STATE, "%s: captured inside a compiled function", fn->name);
+    if (tracer_symbolic(state_get()))
+        return error_raise(ST_UNSUPPORTED, "%s: no graph: it is asked for in a body that becomes a part of one",
+                           fn->name);
     Arena *const arena = function_arena_take(fn);
     if (!arena) return ST_MEMORY;
     Capture capture;
@@ -434,19 +439,19 @@ static Status check_strict(sn_function *fn) {
 static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     const char *const why = BREAK_TEXT(eager_callee);
     capture_breaks(fn->name);
-    capture_note_break(state_get()->capture, why);
+    capture_note_break(capture_of(state_get()->tracer), why);
     TRY(capture_settle(why));
     capture_breaks(NULL);
-    Capture *const paused = capture_pause();
+    Tracer *const paused = tracer_pause();
     const Status status = run_body(fn, in, n_in, out, n_out, NULL);
-    capture_unpause(paused);
+    tracer_unpause(paused);
     return status;
 }
 
 /* Inside another compiled function [semantics C11]: the ops become the caller's; what the callee demands of its
  * ops, eager checks and an unbroken graph, holds for them. */
 static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    Capture *const c = state_get()->capture;
+    Capture *const c = capture_of(state_get()->tracer);
     if (fn->options.mode == SN_COMPILE_EAGER) return call_paused(fn, in, n_in, out, n_out);
     const bool eager_checks = c->eager_checks;
     const int breaks = c->n_breaks;
@@ -515,7 +520,7 @@ static ALWAYS_INLINE Status call_compiled(sn_function *fn, const Arg *in, int n_
 
 static ALWAYS_INLINE Status call_by_state(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     sn_state *const state = state_get();
-    if (UNLIKELY(state->emission != NULL)) return call_emitted(fn, in, n_in, out, n_out);
+    if (tracer_symbolic(state)) return call_emitted(fn, in, n_in, out, n_out);
     if (UNLIKELY(capture_current() != NULL)) return call_inlined(fn, in, n_in, out, n_out);
     if (fn->saved) return call_saved(fn, in, n_in, out, n_out);
     const char *const reason = eager_reason(fn, state);
@@ -530,7 +535,7 @@ static COLD Status call_seen(sn_function *fn, const Arg *in, int n_in, sn_tensor
     __attribute__((cleanup(profile_end))) ProfileSpan span = {0};
     const char *const outer = log_function_swap(fn->name);
     state_get()->logged = fn->name;
-    if (profile_is_on() && !capture_current() && !state_get()->emission)
+    if (profile_is_on() && !capture_current() && !tracer_symbolic(state_get()))
         span = profile_begin_named(PROFILE_call, fn->name, NULL);
     const Status status = call_by_state(fn, in, n_in, out, n_out);
     state_get()->logged = outer;

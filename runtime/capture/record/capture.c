@@ -8,7 +8,7 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/core/breaks.h"
-#include "runtime/core/emission.h"
+#include "runtime/core/tracer.h"
 #include "runtime/capture/record/capture_arguments.h"
 #include "runtime/capture/record/capture_bound.h"
 #include "runtime/capture/record/capture_record.h"
@@ -30,9 +30,9 @@ static Status refresh_views(Capture *c, const OpCall *call, const sn_state *stat
     capture_breaks_at(call);
     TRY(capture_flush(c, BREAK_TEXT(old_view), state->site));
     capture_breaks(NULL);
-    Capture *const suspended = capture_suspend();
+    Tracer *const suspended = tracer_suspend();
     const Status status = tape_views_refresh(call);
-    capture_resume(suspended);
+    tracer_resume(suspended);
     return status;
 }
 
@@ -90,8 +90,6 @@ static Status capture_symbolic(Capture *c, OpCall *call) {
 }
 
 Status capture_op(OpCall *call) {
-    sn_state *const state = state_get();
-    if (UNLIKELY(state->emission != NULL)) return state->emission->call(state->emission, call);
     Capture *const c = capture_current();
     if (!c) return redispatch_excluding(call, KEY_BIT(capture));
     Status status;
@@ -99,10 +97,7 @@ Status capture_op(OpCall *call) {
     return UNLIKELY(c->symbols != NULL) ? capture_symbolic(c, call) : capture_call(c, call, call->args);
 }
 
-void capture_start(void) {
-    dispatch_fallback(KEY_capture, capture_op);
-    dispatch_composites(KEY_BIT(capture), symbols_composite);
-}
+void capture_start(void) { dispatch_composites(KEY_BIT(capture), symbols_composite); }
 
 Status capture_gradients(Capture *c, const Arg *args, sn_tensor **outs, int n) {
     const Meta **const metas = ARENA_ARRAY(c->arena, const Meta *, n);

@@ -13,6 +13,7 @@
 #define SINTER_RUNTIME_CAPTURE_H
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/trace.h"
+#include "runtime/core/tracer.h"
 
 typedef struct OutsideOps { /* that ran at once, beside the segments */
     const char *reason;
@@ -20,14 +21,14 @@ typedef struct OutsideOps { /* that ran at once, beside the segments */
 } OutsideOps;
 
 struct Capture {
-    InProgress in_progress; /* first */
+    Tracer tracer; /* first */
+    InProgress in_progress;
     sn_function *fn;
     pthread_mutex_t lock; /* of all below, see runtime/capture/record/capture_thread.c */
     bool lock_taken;      /* else the process had one thread when it was entered */
     bool running;         /* a segment: its user code may not wait for another one's values */
     bool relays;          /* what is recorded has TraceOp.relaid */
     const sn_state *owner;
-    Capture *paused;             /* the capture that had been paused before this one was */
     ErrorSlot *failed_elsewhere; /* raised while another thread ran a segment, or NULL */
     const void *frame;           /* of the sn_call that owns it; NULL: whether it was left is not asked */
     volatile uint64_t *cookie;   /* in that frame: a number that later frames overwrite */
@@ -59,6 +60,12 @@ struct Capture {
     int n_in;
 };
 
+extern const TracerClass capture_class;
+/* NULL: it is another watcher, or none. */
+static inline Capture *capture_of(const Tracer *tracer) {
+    return tracer && tracer->is == &capture_class ? (Capture *)(uintptr_t)tracer : NULL;
+}
+
 /* Makes the data of a value of an earlier segment; the current one may end for it. */
 Status capture_make_earlier(Capture *capture, sn_tensor *tensor);
 /* Notes that the call does something beside its segments. The first reason is kept: others mostly follow from it. */
@@ -71,16 +78,13 @@ int capture_references(const sn_tensor *t);
 /* sn_requires_grad: of a pending value too. */
 bool capture_requires_grad(sn_tensor *tensor);
 bool capture_is_inference(sn_tensor *tensor); /* likewise: made in inference mode */
-/* The kernel of KEY_capture: records or matches one op. */
+/* Records or matches an op that has come to the key. */
 Status capture_op(OpCall *call);
-/* A call in a body, before the walk through its keys. True: it is the one that the trie expects, the walk would have
- * ended in capture_op, and the step is taken; *status is its outcome. False: nothing has happened. */
-bool capture_follow(sn_state *state, OpCall *call, Status *status);
 /* Records sn::gradients(roots, grads, leaves); outs: n placeholders laid out as the
  * tape lays out .grad. */
 Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, int n);
 /* Why no call of a row is captured; NULL: calls are. */
 const char *capture_row_refusal(const OpRow *row);
-void capture_start(void); /* registers the key's kernels */
+void capture_start(void); /* registers the key's kernel of composites */
 
 #endif

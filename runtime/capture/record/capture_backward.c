@@ -154,14 +154,6 @@ static Status before_accumulation(Capture *c, const TapeRun *run) {
     return ST_OK;
 }
 
-static Status make_foreign(const Capture *c, sn_tensor *const *ts, int n) {
-    for (int i = 0; ts && i < n; i++) {
-        const struct Placeholder *const p = ts[i] ? ts[i]->placeholder : NULL;
-        if (p && p->capture != c) TRY(capture_flush_foreign(ts[i]));
-    }
-    return ST_OK;
-}
-
 /* What the caller gives may be an earlier segment's value; to make it may end the roots' segment. */
 static Status make_grads(Capture *c, const TapeRun *run) {
     for (int i = 0; run->grads && i < run->n_roots; i++)
@@ -193,13 +185,7 @@ static const char *break_reason(const TapeRun *run) {
     return run->xs ? BREAK_TEXT(gradients_returned) : BREAK_TEXT(backward_reaches);
 }
 
-bool capture_run(const TapeRun *run, Status *status) {
-    Capture *const c = state_get()->capture;
-    *status = make_foreign(c, run->roots, run->n_roots);
-    if (*status == ST_OK) *status = make_foreign(c, run->xs, run->n_xs);
-    if (*status == ST_OK) *status = make_foreign(c, run->grads, run->n_roots);
-    if (*status != ST_OK) return true;
-    if (!c) return false;
+bool capture_run(Capture *c, const TapeRun *run, Status *status) {
     const bool entered = capture_enter(c);
     const bool recorded = record_pending(c, run, status);
     capture_leave(c, entered);
@@ -212,9 +198,9 @@ bool capture_run(const TapeRun *run, Status *status) {
     if (*status == ST_OK) *status = make_all(run->xs, run->n_xs);
     if (*status == ST_OK) *status = make_all(run->grads, run->n_roots);
     if (*status != ST_OK) return true;
-    Capture *const suspended = capture_suspend();
+    Tracer *const suspended = tracer_suspend();
     *status = before_accumulation(c, run);
     if (*status == ST_OK) *status = tape_run(run);
-    capture_resume(suspended);
+    tracer_resume(suspended);
     return true;
 }

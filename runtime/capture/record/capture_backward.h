@@ -9,7 +9,7 @@ Status gradients_run(const Arg *args, sn_tensor **outs);
 /* A segment that runs again does not repeat its captured backward (op number `gradients`): what the
  * backward used up of the history is used up in the new one. */
 Status capture_use_up(const Trace *trace, int gradients);
-/* Takes a backward over while this thread captures (true); what it cannot record runs as a break. */
-bool capture_run(const TapeRun *run, Status *status);
+/* Takes a backward over (true: always); what it cannot record runs as a break. */
+bool capture_run(Capture *capture, const TapeRun *run, Status *status);
 
 #endif

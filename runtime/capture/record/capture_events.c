@@ -18,7 +18,7 @@ static bool is_undecided(const Capture *c) { return c->trace->ops.n != 0; }
 
 /* The capture whose current segment may still fail, with its lock; NULL, without: an event is final. */
 static Capture *enter_undecided(bool *entered) {
-    Capture *const c = state_get()->capture;
+    Capture *const c = capture_of(state_get()->tracer);
     if (!c) return NULL;
     *entered = capture_enter(c);
     if (is_undecided(c)) return c;
@@ -67,7 +67,7 @@ Status capture_note_hook(sn_tensor *t, int64_t id) {
 }
 
 void capture_note_event(const char *what) {
-    Capture *const c = state_get()->capture;
+    Capture *const c = capture_of(state_get()->tracer);
     if (!c) return;
     const bool entered = capture_enter(c);
     capture_note_outside(c, what);

@@ -24,9 +24,9 @@ typedef struct TensorFact {
 } TensorFact;
 
 static bool ask_fact(sn_tensor *t, const TensorFact *fact) {
-    Capture *const c = state_get()->capture;
+    Capture *const c = capture_of(state_get()->tracer);
     const struct Placeholder *const other = t->placeholder;
-    if (other && other->capture != c) return capture_flush_foreign(t) == ST_OK && fact->of_made(t);
+    if (other && other->tracer != state_get()->tracer) return tracer_flush_foreign(t) == ST_OK && fact->of_made(t);
     const bool entered = c && capture_enter(c);
     const bool written = fact->may_be_written && c && c->trace->tracked_writes;
     bool holds = !written || capture_flush_tensor(t) == ST_OK;

@@ -25,7 +25,8 @@ static int in_call(Capture *c, const sn_tensor *t) {
 
 int capture_references(const sn_tensor *t) {
     const sn_state *const state = state_get();
-    int n = state->capture ? in_call(state->capture, t) : 0;
-    for (Capture *c = state->paused; c; c = c->paused) n += in_call(c, t);
+    Capture *const c = capture_of(state->tracer);
+    int n = c ? in_call(c, t) : 0;
+    for (const Tracer *waits = state->paused; waits; waits = waits->paused) n += in_call(capture_of(waits), t);
     return n;
 }

@@ -36,7 +36,7 @@ Status capture_relayout(const OpRow *row, sn_tensor *self, bool *recorded) {
     Capture *const c = capture_current();
     const struct Placeholder *const p = self->placeholder;
     *recorded = false;
-    if (p && p->capture != c) return capture_flush_foreign(self);
+    if (p && capture_of(p->tracer) != c) return tracer_flush_foreign(self);
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
     const char *const reason = relayout_refusal(c, self);

@@ -5,7 +5,6 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/log.h"
-#include "runtime/core/emission.h"
 #include "runtime/core/override.h"
 #include "runtime/eager/eager.h"
 #include "runtime/capture/record/capture_bound.h"
@@ -26,7 +25,7 @@ static ALWAYS_INLINE sn_tensor *placeholder_new(Capture *c, sn_state *state, con
     Trace *const trace = c->trace;
     struct Placeholder *const p = arena_take(c->arena, sizeof *p);
     if (UNLIKELY(!p || !value_room(c, trace))) return NULL;
-    *p = (struct Placeholder){.capture = c, .trace = trace, .value = trace->values.n};
+    *p = (struct Placeholder){.tracer = &c->tracer, .trace = trace, .value = trace->values.n};
     const bool inference = modes & NODE_inference;
     const uint64_t backend = LIKELY(meta->device == DEV_cpu) ? KEY_BIT(cpu) : key_of_device(meta->device);
     const uint64_t keys = backend | (inference ? 0 : KEY_BIT(autograd));
@@ -164,8 +163,8 @@ static inline bool match(Capture *c, const OpCall *call, const TraceOp *op, cons
 static inline bool is_plain(const Capture *c, const sn_state *state, const OpCall *call) {
     const uint64_t asked = KEY_BIT(capture) | KEYS_OF_CALLS | KEY_BIT(vmap);
     const uint64_t keys = state->include & ((~state->exclude & asked) | KEY_BIT(anomaly)); /* is_watched */
-    const uintptr_t special = (uintptr_t)state->emission | (uintptr_t)state->modes | (uintptr_t)state->packer |
-                              (uintptr_t)c->symbols | (uintptr_t)c->region;
+    const uintptr_t special =
+        (uintptr_t)state->modes | (uintptr_t)state->packer | (uintptr_t)c->symbols | (uintptr_t)c->region;
     return keys == KEY_BIT(capture) && !special && state->error.status == ST_OK && !capture_was_left(c) &&
            !(call->row->flags & OPF_check && (c->eager_checks || c->device_asserts)) && !override_covers(call->row) &&
            !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set();
@@ -201,8 +200,8 @@ static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *st
     return true;
 }
 
-bool capture_follow(sn_state *state, OpCall *call, Status *status) {
-    Capture *const c = state->capture;
+bool capture_follow(Tracer *self, sn_state *state, OpCall *call, Status *status) {
+    Capture *const c = (Capture *)self;
     if (UNLIKELY(!is_plain(c, state, call))) return false;
     const bool entered = UNLIKELY(!__libc_single_threaded) && capture_enter(c);
     const bool followed = follow_expected(c, call, state, status);

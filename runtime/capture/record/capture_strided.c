@@ -113,8 +113,8 @@ static bool find_place(const Trace *trace, Operand self, DType dtype, sn_tensor 
 }
 
 bool capture_place(sn_tensor *t, sn_tensor **root, int64_t *distance) {
-    Capture *const c = state_get()->capture;
-    if (!c || t->placeholder->capture != c) return false;
+    Capture *const c = capture_of(state_get()->tracer);
+    if (!c || t->placeholder->tracer != &c->tracer) return false;
     const bool entered = capture_enter(c);
     const struct Placeholder *const p = t->placeholder; /* another thread may have made it meanwhile */
     const bool found = p && p->trace == c->trace && find_place(p->trace, p->value, t->base.meta->dtype, root, distance);

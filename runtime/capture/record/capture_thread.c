@@ -8,12 +8,12 @@
  *   owner    [record] body [record] body ........ waits ........ body [record]
  *   other                                [touch: lock, run, bind, unlock]
  *
- * Order of locks: `touching`, then one capture's lock, then a function's. A thread that holds a capture's lock asks for
- * no other one: the dispatcher makes foreign arguments before a key runs, and what user code asks for from within a
- * running segment is an error. A call ends under `touching`, for placeholders live in its arena. */
+ * Order of locks: that of tracer_foreign_begin, one capture's, then a function's. A thread that holds a capture's lock
+ * asks for no other one: the dispatcher makes foreign arguments before a key runs, and what user code asks for from
+ * within a running segment is an error. A call ends under the first, for placeholders live in its arena. */
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/core/breaks.h"
-#include "runtime/core/emission.h"
+#include "runtime/core/tracer.h"
 
 #include <pthread.h>
 
@@ -22,16 +22,14 @@
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/segment.h"
 
-static pthread_mutex_t touching = PTHREAD_MUTEX_INITIALIZER;
-
 /* While the process has one thread nobody else can ask; user code cannot start one while this holds. */
 bool capture_enter(Capture *c) {
     sn_state *const state = state_get();
-    if (state->held == c) return false;
+    if (state->held == &c->tracer) return false;
     const bool alone = __libc_single_threaded;
     if (!alone) pthread_mutex_lock(&c->lock);
     c->lock_taken = !alone;
-    state->held = c;
+    state->held = &c->tracer;
     return true;
 }
 
@@ -45,26 +43,21 @@ void capture_unlock_left(Capture *c) {
     sn_state *const state = state_get();
     const bool is_foreign = c->owner != state;
     capture_leave(c, true);
-    if (is_foreign) pthread_mutex_unlock(&touching);
+    if (is_foreign) tracer_foreign_end();
 }
 
-Capture *capture_leave_for_callback(sn_state *state) {
-    Capture *const c = state->held;
-    if (!c || c->owner != state || !c->running) return NULL;
+bool capture_pause(Capture *c) {
+    if (c->owner != state_get() || !c->running) return false;
     capture_leave(c, true);
-    return c;
-}
-
-void capture_enter_after_callback(Capture *c) {
-    if (c) capture_enter(c);
+    return true;
 }
 
 void capture_retire_begin(const sn_state *state) {
-    if (!state->held) pthread_mutex_lock(&touching);
+    if (!state->held) tracer_foreign_begin();
 }
 
 void capture_retire_end(const sn_state *state) {
-    if (!state->held) pthread_mutex_unlock(&touching);
+    if (!state->held) tracer_foreign_end();
 }
 
 /* What failed in the owner's place is the owner's error too. */
@@ -104,8 +97,8 @@ static Status flush_locked(Capture *c, sn_tensor *t) {
     if (c->running) return error_raise(ST_STATE, "a tensor whose value its own thread is computing right now");
     sn_state *const state = state_get();
     struct Level *level;
-    Capture *const own = capture_suspend_levels(&level);
-    state->held = c;
+    Tracer *const own = capture_suspend_levels(&level);
+    state->held = &c->tracer;
     capture_note_outside(c, BREAK_TEXT(other_thread_asked));
     const Status status = run_for_owner(c, p->trace);
     state->held = NULL;
@@ -113,28 +106,10 @@ static Status flush_locked(Capture *c, sn_tensor *t) {
     return status;
 }
 
-Status capture_flush_foreign(sn_tensor *t) {
-    if (state_get()->held)
-        return error_raise(ST_STATE, "a tensor of another thread's call has no value yet, and this "
-                                     "one is running a segment");
-    TRY(error_pending());
-    pthread_mutex_lock(&touching);
-    const struct Placeholder *const p = t->placeholder;
-    Capture *const c = p ? p->capture : NULL;
-    Status status = ST_OK;
-    if (c) {
-        pthread_mutex_lock(&c->lock);
-        c->lock_taken = true;
-        status = flush_locked(c, t);
-        pthread_mutex_unlock(&c->lock);
-    }
-    pthread_mutex_unlock(&touching);
+Status capture_value_elsewhere(Capture *c, sn_tensor *t) {
+    pthread_mutex_lock(&c->lock);
+    c->lock_taken = true;
+    const Status status = flush_locked(c, t);
+    pthread_mutex_unlock(&c->lock);
     return status;
-}
-
-Status capture_make_foreign(sn_tensor *t) {
-    const struct Placeholder *const p = t->placeholder;
-    const Emission *const emission = state_get()->emission;
-    if (emission && emission->traces) return ST_OK; /* nothing runs: an input of the body, pending or not */
-    return p && p->capture != state_get()->capture ? capture_flush_foreign(t) : ST_OK;
 }

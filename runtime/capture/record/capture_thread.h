@@ -6,9 +6,8 @@
 /* The lock, for which the owner enters (true: now, so it leaves), and which is not held while user code runs. */
 bool capture_enter(Capture *capture);
 void capture_leave(Capture *capture, bool entered);
-/* Around a callback: what is to be entered again, or NULL. */
-Capture *capture_leave_for_callback(sn_state *state);
-void capture_enter_after_callback(Capture *capture);
+/* Before a callback: true: the lock is given back, and entered again after it. */
+bool capture_pause(Capture *capture);
 /* The lock of a capture that a callback was left with, and of its asking for another thread's. */
 void capture_unlock_left(Capture *capture);
 /* Around the end of a call, whose placeholders go. */
@@ -16,9 +15,7 @@ void capture_retire_begin(const sn_state *state);
 void capture_retire_end(const sn_state *state);
 /* The owner's: what went wrong while another thread ran one of its segments. */
 Status capture_take_over_error(Capture *capture);
-/* Makes the data of another thread's placeholder. */
-Status capture_flush_foreign(sn_tensor *tensor);
-/* The same if it is one that this thread's call does not compute: keys and history come with it. */
-Status capture_make_foreign(sn_tensor *tensor);
+/* For another thread, or outside of the call, under tracer_foreign_begin: t, which may have its value meanwhile. */
+Status capture_value_elsewhere(Capture *capture, sn_tensor *t);
 
 #endif

@@ -67,9 +67,9 @@ static Status print_captured(Capture *c, const char *label, sn_tensor *t) {
 
 static Status print_now(const char *label, sn_tensor *t) {
     TRY(tensor_ready(t, "sn_debug_print"));
-    Capture *const paused = capture_pause();
+    Tracer *const paused = tracer_pause();
     debug_print_line(label, t);
-    capture_unpause(paused);
+    tracer_unpause(paused);
     return ST_OK;
 }
 

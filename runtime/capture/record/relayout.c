@@ -59,11 +59,11 @@ static Status relayout_inside(const OpRow *row, const Arg *args) {
     TRY(capture_relayout(row, self, &recorded));
     const bool checked = !recorded && !(row->flags & OPF_nodiff) && state_get()->grad_mode == SN_GRAD_ON;
     if (checked && tape_tracks(self)) TRY(tape_check_inplace(self));
-    Capture *const suspended = recorded ? NULL : capture_suspend();
+    Tracer *const suspended = recorded ? NULL : tracer_suspend();
     if (recorded) capture_relays(!(row->flags & OPF_nodiff));
     const Status status = dispatch(row, FORM_functional, args, NULL, &view);
     if (recorded) capture_relays(false);
-    if (suspended) capture_resume(suspended);
+    if (suspended) tracer_resume(suspended);
     TRY(status);
     Capture *const c = capture_current();
     const bool entered = c && capture_enter(c); /* another thread that ends the segment binds the handles */

@@ -28,54 +28,17 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/core/profile.h"
 
-Capture *capture_suspend(void) {
-    sn_state *const state = state_get();
-    Capture *const capture = state->capture;
-    state->capture = NULL;
-    state->include &= ~KEY_BIT(capture);
-    return capture;
-}
-
-void capture_resume(Capture *capture) {
-    sn_state *const state = state_get();
-    state->capture = capture;
-    if (capture) state->include |= KEY_BIT(capture);
-}
-
-Capture *capture_pause(void) {
-    Capture *const capture = capture_suspend();
-    sn_state *const state = state_get();
-    if (!capture) return NULL;
-    capture->paused = state->paused;
-    state->paused = capture;
-    return capture;
-}
-
-void capture_unpause(Capture *capture) {
-    if (!capture) return;
-    state_get()->paused = capture->paused;
-    capture_resume(capture);
-}
-
 Capture *capture_current(void) {
-    Capture *const c = state_get()->capture;
+    Capture *const c = capture_of(state_get()->tracer);
     if (LIKELY(!c || !capture_was_left(c))) return c;
     c->fn->class->abandon(c);
     return NULL;
 }
 
-/* Calls whose eager callee was left, and they with it. */
-static void abandon_paused(const sn_state *state) {
-    while (state->paused && frame_was_left(state->paused->cfa, state->paused->fn->class->frame_of))
-        state->paused->fn->class->abandon(state->paused);
-}
-
-Capture *capture_current_exactly(void) {
-    Capture *const c = capture_current();
-    if (!c) abandon_paused(state_get());
-    if (!c || !frame_was_left(c->cfa, c->fn->class->frame_of)) return c;
+static bool end_if_left(Capture *c) {
+    if (!capture_was_left(c) && !frame_was_left(c->cfa, c->fn->class->frame_of)) return false;
     c->fn->class->abandon(c);
-    return NULL;
+    return true;
 }
 
 void capture_fail_running(Capture *c) {
@@ -93,13 +56,21 @@ static bool is_in_progress(const sn_state *state, const Capture *c) {
     return at != NULL;
 }
 
-void capture_return(sn_state *state, const Context *outside) {
-    if (state->held && state->held != outside->held) capture_unlock_left(state->held);
-    Capture *const c = outside->capture;
-    if (!c || !is_in_progress(state, c) || !c->running) return;
+/* A segment of a call that goes on, whose kernel was left, cannot run again: its values are errors. */
+static void fail_if_running(Capture *c) {
+    if (!is_in_progress(state_get(), c) || !c->running) return;
     capture_fail_running(c);
     capture_note_outside(c, BREAK_TEXT(callback_left));
     capture_begin_trace(c);
+}
+
+bool capture_left(Capture *c, TracerLeft how) {
+    if (how == LEFT_perhaps) return end_if_left(c);
+    if (how == LEFT_holding)
+        capture_unlock_left(c);
+    else
+        fail_if_running(c);
+    return true;
 }
 
 enum { LIKELY_OPS = 32 };
@@ -453,19 +424,19 @@ static void undo(const Trace *trace) {
     state_get()->sequence = trace->sequence + (uint64_t)drawn;
 }
 
-Capture *capture_suspend_levels(struct Level **level) {
+Tracer *capture_suspend_levels(struct Level **level) {
     sn_state *const state = state_get();
     *level = state->level;
     state->level = NULL;
     state->include &= ~KEY_BIT(vmap);
-    return capture_suspend();
+    return tracer_suspend();
 }
 
-void capture_resume_levels(Capture *capture, struct Level *level) {
+void capture_resume_levels(Tracer *suspended, struct Level *level) {
     sn_state *const state = state_get();
     state->level = level;
     if (level) state->include |= KEY_BIT(vmap);
-    capture_resume(capture);
+    tracer_resume(suspended);
 }
 
 static Status flush(Capture *c, const char *reason, const void *site) {
@@ -478,7 +449,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
         profile_note_stage("trace", trace->started_ns);
     }
     struct Level *level;
-    Capture *const suspended = capture_suspend_levels(&level);
+    Tracer *const suspended = capture_suspend_levels(&level);
     c->running = true;
     const Status status = run_trace(trace);
     c->running = false;
@@ -502,7 +473,7 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
 /* Earlier segments: all values that wait, or one. */
 static Status run_again(Capture *c, const sn_tensor *asked) {
     struct Level *level;
-    Capture *const suspended = capture_suspend_levels(&level);
+    Tracer *const suspended = capture_suspend_levels(&level);
     c->running = true;
     const Status status = asked ? trace_run_late(asked->placeholder->trace, asked) : capture_before_write(c, NULL);
     c->running = false;
@@ -520,11 +491,6 @@ Status capture_settle(const char *why) {
     if (status == ST_OK) status = run_again(c, NULL);
     capture_leave(c, entered);
     return status;
-}
-
-Status capture_end_segment(const char *why) {
-    Capture *const c = capture_current();
-    return c ? capture_flush(c, why, state_get()->site) : ST_OK;
 }
 
 void capture_note_break(Capture *c, const char *reason) {
@@ -563,7 +529,7 @@ Status capture_make(sn_tensor *t, const char *reason) {
     Capture *const c = capture_current();
     const struct Placeholder *const p = t->placeholder;
     if (c) capture_note_outside(c, reason);
-    if (p && p->capture != c) return capture_flush_foreign(t);
+    if (p && capture_of(p->tracer) != c) return tracer_flush_foreign(t);
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
     if (!p) note_asked(c, t);
@@ -598,20 +564,12 @@ static Status before_generator(Capture *c, uint64_t seed, uint64_t sequence, con
     return ST_OK;
 }
 
-Status capture_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks) {
-    sn_state *const state = state_get();
-    Capture *const c = capture_current();
-    Status status = ST_OK;
-    if (c) {
-        capture_note_outside(c, outside);
-        const bool entered = capture_enter(c);
-        status = before_generator(c, seed, sequence, breaks);
-        capture_leave(c, entered);
-    }
-    if (status != ST_OK) return status;
-    state->seed = seed;
-    state->sequence = sequence;
-    return ST_OK;
+Status capture_before_generator(Capture *c, const TracerEffect *to) {
+    capture_note_outside(c, to->what);
+    const bool entered = capture_enter(c);
+    const Status status = before_generator(c, to->seed, to->sequence, to->breaks);
+    capture_leave(c, entered);
+    return status;
 }
 
 Status capture_shows_generator(void) {

@@ -8,8 +8,6 @@ Status capture_flush(Capture *capture, const char *reason, const void *site);
 /* The same where an error may be pending: the ops before it have had their effects in eager, so they have here. One of
  * them may fail: then its error is the first one. */
 Status capture_flush_behind_error(Capture *capture, const char *reason, const void *site);
-/* The same of this thread's capture, if there is one. */
-Status capture_end_segment(const char *why);
 /* Makes a tensor's data exist and current. */
 Status capture_flush_tensor(sn_tensor *tensor);
 /* The same where it is not a value that is read; reason: static text of the break. */
@@ -32,9 +30,7 @@ static inline void capture_breaks_at(const OpCall *call) {
 }
 /* Host code of a body is about to see it. */
 Status capture_shows_generator(void);
-/* Sets the state's generator; random ops that are pending keep their numbers. outside: what is said of a call that does
- * it; breaks: of the segment, where it ends for it. */
-Status capture_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks);
+Status capture_before_generator(Capture *capture, const TracerEffect *to); /* it is about to be set */
 /* Runs all that is pending and makes every value still held: host code writes memory next. */
 Status capture_settle(const char *why);
 /* With capture suspended: values of ended segments that are unmade but may be asked for are made, before something
@@ -51,25 +47,15 @@ __attribute__((no_sanitize_address)) static inline bool capture_was_left(const C
     if ((const char *)__builtin_dwarf_cfa() > (const char *)c->frame) return true;
     return *c->cookie != c->cookie_value;
 }
-/* The same, by walking the stack where the cheap signs say nothing: for calls that would be errors
- * inside of a body. A microsecond. */
-Capture *capture_current_exactly(void);
 /* A new, empty segment; NULL when memory is out. */
 Trace *capture_begin_trace(Capture *capture);
-/* A callback was left, and `outside` is the context of the code that goes on: the lock that it held is given back, and
- * a segment of a call that goes on, whose kernel it was, cannot run again: its values are errors. */
-void capture_return(sn_state *state, const Context *outside);
+/* As tracer.h says; by walking the stack where the cheap signs say nothing. */
+bool capture_left(Capture *capture, TracerLeft how);
 /* A segment whose kernel did not return: some of its ops may have written. */
 void capture_fail_running(Capture *capture);
-/* Suspends capture on this thread, so that ops run; returns what capture_resume takes. */
-Capture *capture_suspend(void);
-void capture_resume(Capture *capture);
-/* The same for the run of a segment, whose ops were recorded below all levels of transforms: no level is entered. */
-Capture *capture_suspend_levels(struct Level **level);
-void capture_resume_levels(Capture *capture, struct Level *level);
-/* The same around user code that runs at once and may not return; NULL: there is no capture. */
-Capture *capture_pause(void);
-void capture_unpause(Capture *capture);
+/* tracer_suspend for the run of a segment, whose ops were recorded below all levels: none of transforms is entered. */
+Tracer *capture_suspend_levels(struct Level **level);
+void capture_resume_levels(Tracer *suspended, struct Level *level);
 /* Runs the ops of a trace eagerly, in order, binding all of its values. */
 Status trace_run_eager(Trace *trace);
 /* Makes values that a compiled run left unmade: `asked`, or (NULL) all that somebody may ask for. A variant that gives

@@ -4,11 +4,11 @@
 
 #include "runtime/compile/compile.h"
 #include "runtime/base/alloc.h"
-#include "runtime/core/emission.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/override.h"
 
 static Symbols *learning(void) {
-    const Capture *const c = state_get()->capture;
+    const Capture *const c = capture_of(state_get()->tracer);
     return c ? c->symbols : NULL;
 }
 
@@ -18,8 +18,9 @@ Symbols *symbols_current(void) {
 }
 
 Symbols *symbols_asked(void) {
-    const struct Emission *const emission = state_get()->emission;
-    Symbols *const s = emission && emission->around ? emission->around->symbols : learning();
+    const Tracer *const symbolic = tracer_symbolic(state_get());
+    const Capture *const around = symbolic ? capture_of(symbolic->around) : NULL;
+    Symbols *const s = around ? around->symbols : learning();
     return s && !s->sizes_only ? s : NULL;
 }
 

@@ -6,10 +6,11 @@
 #include "ir/alias.h"
 #include "runtime/base/arena.h"
 #include "runtime/capture/record/trie.h"
-#include "runtime/core/tensor.h"
+#include "runtime/core/tracer.h"
 
 typedef struct Variant Variant; /* runtime/capture/variant/variant.h */
 typedef struct Trace Trace;
+typedef struct Capture Capture; /* runtime/capture/record/capture.h */
 /* Of a value at the end of its segment. */
 enum {
     VALUE_needed = 1, /* held, asked for, or used by later segments */
@@ -19,15 +20,6 @@ enum {
     VALUE_waits = 8  /* and may still ask: more of the call follows */
 };
 typedef struct Symbols Symbols; /* runtime/capture/record/symbols.h */
-
-/* Hangs on a tensor whose data is not computed yet. */
-struct Placeholder {
-    struct Capture *capture;
-    Trace *trace;
-    int value;
-    /* in replay functions: sizes as expressions of the inputs'; NULL: plain */
-    const Meta *symbolic;
-};
 
 /* History of a value or input, as eager's tape has it once the ops recorded so far have run (ir/alias.h):
  *

@@ -1,0 +1,67 @@
+/* capture_tracer.c: what a captured call is to the rest of the library: a tracer (runtime/core/tracer.h). That a call
+ * was left behind is noticed where it is looked for (capture_current): then there is none. */
+#include "runtime/capture/record/capture.h"
+#include "runtime/capture/record/capture_backward.h"
+#include "runtime/capture/record/capture_events.h"
+#include "runtime/capture/record/capture_step.h"
+#include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/segment.h"
+
+static Status take_op(Tracer *self, OpCall *call) {
+    (void)self;
+    return capture_op(call);
+}
+
+static bool take_backward(Tracer *self, const TapeRun *run, Status *status) {
+    return capture_run((Capture *)self, run, status);
+}
+
+static Status give_value(Tracer *self, sn_tensor *t, const char *why) {
+    return why ? capture_make(t, why) : capture_value_elsewhere((Capture *)self, t);
+}
+
+static bool answer_query(Tracer *self, TracerFact fact, sn_tensor *t) {
+    (void)self;
+    return fact == FACT_inference && capture_is_inference(t);
+}
+
+static bool let_go(Tracer *self) { return capture_pause((Capture *)self); }
+static void take_again(Tracer *self) { capture_enter((Capture *)self); }
+static bool notice_left(Tracer *self, TracerLeft how) { return capture_left((Capture *)self, how); }
+
+/* effects ------------------------------------------------------------------------------------- */
+
+typedef Status CaptureEffect(Capture *c, const TracerEffect *e);
+
+static Status effect_write(Capture *c, const TracerEffect *e) {
+    (void)c;
+    return capture_settle(e->what);
+}
+
+static Status effect_order(Capture *c, const TracerEffect *e) { return capture_flush(c, e->what, state_get()->site); }
+
+static Status effect_fork(Capture *c, const TracerEffect *e) {
+    (void)c, (void)e;
+    capture_note_fork();
+    return ST_OK;
+}
+
+static Status note_effect(Tracer *self, const TracerEffect *e) {
+    static CaptureEffect *const effects[] = {[EFFECT_write] = effect_write,
+                                             [EFFECT_order] = effect_order,
+                                             [EFFECT_generator] = capture_before_generator,
+                                             [EFFECT_fork] = effect_fork};
+    (void)self;
+    Capture *const c = capture_current();
+    return c ? effects[e->kind](c, e) : ST_OK;
+}
+
+const TracerClass capture_class = {.follow = capture_follow,
+                                   .op = take_op,
+                                   .backward = take_backward,
+                                   .value = give_value,
+                                   .effect = note_effect,
+                                   .query = answer_query,
+                                   .pause = let_go,
+                                   .resume = take_again,
+                                   .left = notice_left};

@@ -1,0 +1,111 @@
+/* tracer.c: see tracer.h. */
+#include "runtime/core/tracer.h"
+
+#include <pthread.h>
+
+#include "runtime/base/error.h"
+
+static Status traced_op(OpCall *call) {
+    Tracer *const t = state_get()->tracer;
+    return t ? t->is->op(t, call) : redispatch_excluding(call, KEY_BIT(capture));
+}
+
+void tracer_start(void) { dispatch_fallback(KEY_capture, traced_op); }
+
+bool tracer_follows_none(Tracer *self, sn_state *state, OpCall *call, Status *status) {
+    (void)self, (void)state, (void)call, (void)status;
+    return false;
+}
+
+/* A symbolic one stays: its handles have no values for ops that would run. */
+Tracer *tracer_suspend(void) {
+    sn_state *const state = state_get();
+    Tracer *const recording = tracer_recording(state);
+    if (recording) state->tracer = NULL;
+    state->include &= ~KEY_BIT(capture);
+    return recording;
+}
+
+void tracer_resume(Tracer *suspended) {
+    if (!suspended) return;
+    sn_state *const state = state_get();
+    state->tracer = suspended;
+    state->include |= KEY_BIT(capture);
+}
+
+Tracer *tracer_pause(void) {
+    Tracer *const paused = tracer_suspend();
+    sn_state *const state = state_get();
+    if (!paused) return NULL;
+    paused->paused = state->paused;
+    state->paused = paused;
+    return paused;
+}
+
+void tracer_unpause(Tracer *paused) {
+    if (!paused) return;
+    state_get()->paused = paused->paused;
+    tracer_resume(paused);
+}
+
+Tracer *tracer_exactly(void) {
+    const sn_state *const state = state_get();
+    Tracer *const recording = tracer_recording(state);
+    if (recording && !recording->is->left(recording, LEFT_perhaps)) return recording;
+    while (state->paused && state->paused->is->left(state->paused, LEFT_perhaps)) {} /* each with its eager callee */
+    return NULL;
+}
+
+void tracer_return(sn_state *state, const Context *outside) {
+    Tracer *const held = state->held, *const outer = outside->tracer;
+    if (held && held != outside->held) held->is->left(held, LEFT_holding);
+    if (outer && !outer->is->symbolic) outer->is->left(outer, LEFT_running);
+}
+
+/* values -------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t touching = PTHREAD_MUTEX_INITIALIZER;
+
+void tracer_foreign_begin(void) { pthread_mutex_lock(&touching); }
+void tracer_foreign_end(void) { pthread_mutex_unlock(&touching); }
+
+Status tracer_flush_foreign(sn_tensor *t) {
+    if (state_get()->held)
+        return error_raise(ST_STATE, "a tensor of another thread's call has no value yet, and this "
+                                     "one is running a segment");
+    TRY(error_pending());
+    tracer_foreign_begin();
+    const struct Placeholder *const p = t->placeholder;
+    const Status status = p ? p->tracer->is->value(p->tracer, t, NULL) : ST_OK;
+    tracer_foreign_end();
+    return status;
+}
+
+Status tracer_make_foreign(sn_tensor *t) {
+    const struct Placeholder *const p = t->placeholder;
+    const sn_state *const state = state_get();
+    if (tracer_refuses(state)) return ST_OK; /* nothing runs: an input of the body, pending or not */
+    return p && p->tracer != state->tracer ? tracer_flush_foreign(t) : ST_OK;
+}
+
+Status tracer_make(sn_tensor *t, const char *why) {
+    Tracer *const recording = tracer_recording(state_get());
+    if (recording) return recording->is->value(recording, t, why);
+    return t->placeholder ? tracer_flush_foreign(t) : ST_OK;
+}
+
+bool tracer_is_inference(sn_tensor *t) {
+    Tracer *const recording = tracer_recording(state_get());
+    const struct Placeholder *const p = t->placeholder;
+    if (p && p->tracer == recording) return recording->is->query(recording, FACT_inference, t);
+    return (!p || tracer_flush_foreign(t) == ST_OK) && t->flags & TF_inference;
+}
+
+Status tracer_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks) {
+    sn_state *const state = state_get();
+    TRY(tracer_effect((TracerEffect){
+        .kind = EFFECT_generator, .what = outside, .breaks = breaks, .seed = seed, .sequence = sequence}));
+    state->seed = seed;
+    state->sequence = sequence;
+    return ST_OK;
+}

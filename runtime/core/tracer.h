@@ -1,0 +1,142 @@
+/* tracer.h: what watches the calls of a thread, in core's terms. The innermost one is the thread's `tracer`
+ * (context.def); its class has the functions that the library calls.
+ *
+ *   class              made by                          an op becomes                    its results
+ *   capture_class      capture/record, for sn_call      a step of a segment, run later   placeholders of the tracer
+ *   body_class         capture/flow, for control flow   a node of the body's graph       handles without values
+ *   derivative_class   autograd, for a user's rule      a node of a joint graph          handles without values
+ *
+ * The last two are symbolic: nothing that they watch runs. Calls meet their tracer at the key capture. */
+#ifndef SINTER_RUNTIME_TRACER_H
+#define SINTER_RUNTIME_TRACER_H
+#include "runtime/core/dispatch.h"
+
+struct TapeRun; /* runtime/autograd/tape.h */
+
+/* What the program is about to do beside its ops, or has done, while ops may be pending. */
+typedef enum EffectKind {
+    EFFECT_write,     /* host code writes memory that any tensor may depend on */
+    EFFECT_order,     /* what comes has its place behind all pending ops */
+    EFFECT_generator, /* it is set to seed and sequence; breaks: why the segment ends, where it does */
+    EFFECT_fork       /* the end of the innermost scope will put the generator back */
+} EffectKind;
+typedef struct TracerEffect {
+    EffectKind kind;
+    const char *what, *breaks; /* static texts, for reports */
+    uint64_t seed, sequence;
+} TracerEffect;
+
+/* What is asked of a tensor whose value may be pending. */
+typedef enum TracerFact { FACT_inference /* it would be a tensor of inference mode */ } TracerFact;
+
+/* How it was left by a jump or an exception. */
+typedef enum TracerLeft {
+    LEFT_perhaps, /* the stack says whether: then it ends, and it is true */
+    LEFT_holding, /* in a callback, with its lock, which it gives back */
+    LEFT_running  /* in a callback that ran in the middle of its work, if one did: that work has failed */
+} TracerLeft;
+
+typedef struct TracerClass {
+    /* Before a call's walk through its keys. True: it is the one that the tracer expects and is taken, with *status;
+     * false: nothing has happened. */
+    bool (*follow)(Tracer *self, sn_state *state, OpCall *call, Status *status);
+    Status (*op)(Tracer *self, OpCall *call); /* a call that has come to the key */
+
+    /* Those below a symbolic class does not have: it has no values, and what the program does beside its ops is none of
+     * its own. */
+
+    /* Takes a backward over, or not. */
+    bool (*backward)(Tracer *self, const struct TapeRun *run, Status *status);
+    /* t is needed, which may be pending [semantics C2]: in code that it watches (why: static text), or (why NULL) under
+     * the lock of those who ask for what another thread's or an outer tracer has. */
+    Status (*value)(Tracer *self, sn_tensor *t, const char *why);
+    Status (*effect)(Tracer *self, const TracerEffect *effect);
+    bool (*query)(Tracer *self, TracerFact fact, sn_tensor *t);
+    /* A callback of the program's runs in the middle of its work. True: it holds nothing until `resume`. */
+    bool (*pause)(Tracer *self);
+    void (*resume)(Tracer *self);
+    bool (*left)(Tracer *self, TracerLeft how);
+
+    bool symbolic; /* its tensors stand for values that are not there, and nothing runs */
+    bool refuses;  /* what no graph can say is ST_UNSUPPORTED there, since the body may run instead */
+} TracerClass;
+
+/* Hangs on a tensor whose value its tracer has not given yet. */
+struct Placeholder {
+    Tracer *tracer;
+    struct Trace *trace;  /* that gives it, */
+    int value;            /* as its result of this number */
+    const Meta *symbolic; /* in replay functions: sizes as expressions of the inputs'; NULL: plain */
+};
+
+struct Tracer {
+    const TracerClass *is;
+    Tracer *paused; /* of one that waits: the one that waited before it */
+    Tracer *around; /* of a symbolic one: that of the call which it is a part of, whose symbolic ints it may be given */
+    bool took;      /* its body took an error (sn_error_take), and goes on as it would not with values */
+};
+
+/* What records calls that will run, or NULL. */
+static inline Tracer *tracer_recording(const sn_state *state) {
+    Tracer *const t = state->tracer;
+    return t && !t->is->symbolic ? t : NULL;
+}
+static inline Tracer *tracer_symbolic(const sn_state *state) {
+    Tracer *const t = state->tracer;
+    return UNLIKELY(t != NULL) && t->is->symbolic ? t : NULL;
+}
+/* A body is watched whose handles are all that there is. */
+static inline bool tracer_refuses(const sn_state *state) {
+    return UNLIKELY(state->tracer != NULL) && state->tracer->is->refuses;
+}
+static inline bool tracer_follow(sn_state *state, OpCall *call, Status *status) {
+    Tracer *const t = state->tracer;
+    return t && t->is->follow(t, state, call, status);
+}
+bool tracer_follows_none(Tracer *self, sn_state *state, OpCall *call, Status *status); /* of classes that expect none */
+
+/* Ops run, instead of being recorded, until tracer_resume takes what this returns. */
+Tracer *tracer_suspend(void);
+void tracer_resume(Tracer *suspended);
+/* The same around user code that runs at once and may not return; NULL: nothing records. */
+Tracer *tracer_pause(void);
+void tracer_unpause(Tracer *paused);
+
+/* What records calls, unless its body was left, which is noticed here; else NULL. A microsecond. */
+Tracer *tracer_exactly(void);
+/* A callback was left, and `outside` is the context of the code that goes on. */
+void tracer_return(sn_state *state, const Context *outside);
+/* Around a callback: what tracer_callback_end takes. */
+static inline Tracer *tracer_callback_begin(const sn_state *state) {
+    Tracer *const held = state->held;
+    return UNLIKELY(held != NULL) && held->is->pause(held) ? held : NULL;
+}
+static inline void tracer_callback_end(Tracer *paused) {
+    if (UNLIKELY(paused != NULL)) paused->is->resume(paused);
+}
+
+/* The value of t, which may be pending, and all that a pending write may change of it. */
+Status tracer_make(sn_tensor *t, const char *why);
+/* The same if it is one that the thread's tracer does not give: keys and history come with it. */
+Status tracer_make_foreign(sn_tensor *t);
+/* What does, under a lock that all who do so share, and for which the end of a tracer with placeholders waits. */
+Status tracer_flush_foreign(sn_tensor *t);
+void tracer_foreign_begin(void);
+void tracer_foreign_end(void);
+bool tracer_is_inference(sn_tensor *t); /* pending or not */
+
+static inline Status tracer_effect(TracerEffect effect) {
+    Tracer *const t = tracer_recording(state_get());
+    return UNLIKELY(t != NULL) ? t->is->effect(t, &effect) : ST_OK;
+}
+/* Host code is about to write memory that any tensor may depend on: what is pending runs first. */
+static inline Status tracer_settle(const char *why) {
+    return tracer_effect((TracerEffect){.kind = EFFECT_write, .what = why});
+}
+/* Sets the state's generator; random ops that are pending keep their numbers. outside: what is said of a call that does
+ * it; breaks: of the segment, where it ends for it. */
+Status tracer_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks);
+
+void tracer_start(void); /* registers the key's kernel */
+
+#endif
