@@ -102,16 +102,6 @@ static void find(Rule *rule, const char *path, int line, const char *text) {
     }
 }
 
-/* Blanks comments out; *inside: the line begins in one. */
-static void cut_comments(char *text, bool *inside) {
-    for (char *at = text; *at; at++) {
-        if (!*inside && at[0] == '/' && at[1] == '*') *inside = true;
-        const bool ends = *inside && at[0] == '*' && at[1] == '/';
-        if (*inside && *at != '\n') *at = ' ';
-        if (ends) at[1] = ' ', at++, *inside = false;
-    }
-}
-
 static void check_file(const char *root, const char *path) {
     char full[4096], text[4096];
     snprintf(full, sizeof full, "%s/%s", root, path);

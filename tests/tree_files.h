@@ -35,4 +35,14 @@ static inline void each_file(const char *root, const char *folder, const char *e
     if (dir) closedir(dir);
 }
 
+/* Blanks comments out; *inside: the line begins in one. */
+static inline void cut_comments(char *text, bool *inside) {
+    for (char *at = text; *at; at++) {
+        if (!*inside && at[0] == '/' && at[1] == '*') *inside = true;
+        const bool ends = *inside && at[0] == '*' && at[1] == '/';
+        if (*inside && *at != '\n') *at = ' ';
+        if (ends) at[1] = ' ', at++, *inside = false;
+    }
+}
+
 #endif

@@ -78,7 +78,7 @@ void ahead_say(const TapeNode *node, const char *what) {
 }
 
 static void take_modes(sn_state *state, const AheadJob *job) {
-    context_take(state, &job->context);
+    scope_take_context(state, &job->context);
     state->site = job->site;
     for (int i = 0; i < SET_COUNT; i++) state->settings[i].number = job->settings[i];
 }

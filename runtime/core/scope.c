@@ -116,7 +116,7 @@ static inline void put_values_back(sn_state *state, const Context *before) {
 #include "runtime/core/context.def"
 }
 
-void context_take(sn_state *state, const Context *from) { put_values_back(state, from); }
+void scope_take_context(sn_state *state, const Context *from) { put_values_back(state, from); }
 
 void scope_region_note(sn_state *state) {
     const uint32_t range = profile_range_region(state);

@@ -1,0 +1,110 @@
+/* check_context.c: who writes a mode of a thread. Fields of the context that context.def has as MODE are changed by the
+ * one mechanism (core/context_enter.h, by a reason; the end of a scope; what a jump has left) and by the mode's own
+ * module, which the table below names: a mode is turned on there. Anyone else says context_enter.
+ *
+ * Counted in the folders of the library, comments left out: an assignment to state->FIELD or state_get()->FIELD. A new
+ * row of context.def is guarded as soon as it is there; with a module of its own it gets a line here.
+ *
+ * Usage: check_context ROOT. A line of the table that no assignment needs is an error. */
+#define _XOPEN_SOURCE 700
+#include <regex.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/tree_files.h"
+
+static const char *const modes[] = {
+#define MODE(type, name, at_end, replay) #name,
+#include "runtime/core/context.def"
+};
+enum { N_MODES = sizeof modes / sizeof *modes };
+
+static const char *const mechanism[] = {"runtime/core/context_enter.h", "runtime/core/state.h", "runtime/core/scope.c"};
+
+typedef struct Home {
+    const char *mode, *file;
+    int found;
+} Home;
+
+static Home homes[] = {
+    {"include", "runtime/core/autocast.c"},
+    {"include", "runtime/core/override.c"},
+    {"include", "runtime/transform/level.c"},
+    {"include", "runtime/capture/record/segment.c"}, /* the key of what watches; levels while a segment runs */
+    {"include", "runtime/capture/flow/body_trace.c"},
+    {"include", "runtime/autograd/custom_derivative.c"},
+    {"exclude", "runtime/core/autocast.c"},
+    {"exclude", "runtime/transform/level.c"},
+    {"exclude", "runtime/autograd/custom_derivative.c"},
+    {"packer", "runtime/autograd/packer.c"},
+    {"packer", "runtime/core/ends.c"},
+    {"level", "runtime/transform/level.c"},
+    {"level", "runtime/capture/record/segment.c"},
+    {"level", "runtime/capture/flow/body_trace.c"},
+    {"streams", "runtime/device/stream.c"},
+    {"grad_mode", "runtime/transform/level.c"}, /* back to that of further out */
+    {"stance", "frontend/api/compile.c"},
+    {"autocast", "runtime/core/autocast.c"},
+    {"device", "frontend/api/device.c"},
+};
+enum { N_HOMES = sizeof homes / sizeof *homes };
+
+static regex_t written;
+static int problems;
+
+static bool is_mode(const char *field, size_t n) {
+    for (int i = 0; i < N_MODES; i++)
+        if (strlen(modes[i]) == n && !strncmp(field, modes[i], n)) return true;
+    return false;
+}
+
+static bool is_at_home(const char *path, const char *field, size_t n) {
+    for (size_t i = 0; i < sizeof mechanism / sizeof *mechanism; i++)
+        if (!strcmp(path, mechanism[i])) return true;
+    for (int i = 0; i < N_HOMES; i++)
+        if (!strcmp(path, homes[i].file) && strlen(homes[i].mode) == n && !strncmp(field, homes[i].mode, n))
+            return ++homes[i].found;
+    return false;
+}
+
+static void find(const char *path, int line, const char *text) {
+    regmatch_t match[5];
+    for (; !regexec(&written, text, 5, match, 0); text += match[0].rm_eo) {
+        const char *const field = text + match[3].rm_so;
+        const size_t n = (size_t)(match[3].rm_eo - match[3].rm_so);
+        if (!is_mode(field, n) || is_at_home(path, field, n)) continue;
+        printf("%s:%d: the mode %.*s is written: context_enter with a reason of runtime/core/context_reasons.def, or a "
+               "home in tests/check_context.c\n",
+               path, line, (int)n, field);
+        problems++;
+    }
+}
+
+static void check_file(const char *root, const char *path) {
+    char full[4096], text[4096];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    FILE *const file = fopen(full, "r");
+    if (!file) return;
+    bool inside = false;
+    for (int line = 1; fgets(text, sizeof text, file); line++) {
+        cut_comments(text, &inside);
+        find(path, line, text);
+    }
+    fclose(file);
+}
+
+int main(int argc, char **argv) {
+    static const char *const folders[] = {"runtime/", "frontend/"};
+    if (argc != 2) return fprintf(stderr, "usage: check_context ROOT\n"), 2;
+    if (regcomp(&written, "state(_get\\(\\))?->(context\\.)?([a-z_]+) *([|&^]?=[^=]|\\+\\+|--)", REG_EXTENDED))
+        return fprintf(stderr, "a bad pattern\n"), 2;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) each_file(argv[1], folders[i], " c h ", check_file);
+    for (int i = 0; i < N_HOMES; i++) {
+        if (homes[i].found) continue;
+        printf("%s does not write %s\n", homes[i].file, homes[i].mode);
+        problems++;
+    }
+    printf("%d modes, %d problems\n", N_MODES, problems);
+    return problems != 0;
+}
