@@ -34,40 +34,47 @@ static void end_blocks(sn_state *state, StatePart *part) {
     state->tape_blocks = NULL;
 }
 
-/* NULL: memory is out, and what was freed goes back at once. */
-static COLD TapeBlocks *first_blocks(sn_state *state) {
-    TapeBlocks *const blocks = mem_zero(sizeof *blocks);
-    if (!blocks) return NULL;
-    blocks->part.end = end_blocks;
-    state_part_add(state, &blocks->part);
-    return state->tape_blocks = blocks;
+static COLD void *fresh_block(size_t bytes, size_t wanted) {
+    return mem_alloc(wanted < TAPE_CLASSES ? wanted * CLASS_BYTES : bytes);
 }
 
 void *tape_block_take(size_t bytes, uint16_t *class) {
     const size_t wanted = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
     *class = wanted < TAPE_CLASSES ? (uint16_t)wanted : TAPE_CLASSES;
-    if (UNLIKELY(wanted >= TAPE_CLASSES)) return mem_alloc(bytes);
-    TapeBlocks *const blocks = state_get()->tape_blocks;
-    void *const block = LIKELY(blocks != NULL) ? blocks->of[wanted].first : NULL;
-    if (UNLIKELY(!block)) return mem_alloc(wanted * CLASS_BYTES);
+    TapeBlocks *const blocks = LIKELY(state_current != NULL) ? state_current->tape_blocks : NULL;
+    if (UNLIKELY(wanted >= TAPE_CLASSES || !blocks)) return fresh_block(bytes, wanted);
+    void *const block = blocks->of[wanted].first;
+    if (UNLIKELY(!block)) return fresh_block(bytes, wanted);
     blocks->of[wanted].first = *(void **)block;
     blocks->of[wanted].n--;
     return block;
 }
 
-void tape_block_give(void *block, uint16_t class) {
+static inline bool keep_block(TapeBlocks *blocks, void *block, uint16_t class) {
+    if (UNLIKELY(blocks->of[class].n >= KEEP)) return false;
+    *(void **)block = blocks->of[class].first;
+    blocks->of[class].first = block;
+    blocks->of[class].n++;
+    return true;
+}
+
+/* The lists are made with the thread's first free block; where memory is out for that, it goes. */
+static COLD void give_first(void *block, uint16_t class) {
+    sn_state *const state = state_current;
 #ifndef SINTER_PLAIN_MALLOC
-    sn_state *const state = LIKELY(class < TAPE_CLASSES) ? state_current : NULL;
-    TapeBlocks *blocks = LIKELY(state != NULL) ? state->tape_blocks : NULL;
-    if (UNLIKELY(!blocks && state)) blocks = first_blocks(state);
-    if (LIKELY(blocks && blocks->of[class].n < KEEP)) {
-        *(void **)block = blocks->of[class].first;
-        blocks->of[class].first = block;
-        blocks->of[class].n++;
+    if (class < TAPE_CLASSES && state && !state->tape_blocks && (state->tape_blocks = mem_zero(sizeof(TapeBlocks)))) {
+        state->tape_blocks->part.end = end_blocks;
+        state_part_add(state, &state->tape_blocks->part);
+        keep_block(state->tape_blocks, block, class);
         return;
     }
 #endif
     mem_free(block);
+}
+
+void tape_block_give(void *block, uint16_t class) {
+    TapeBlocks *const blocks = LIKELY(state_current != NULL) ? state_current->tape_blocks : NULL;
+    if (UNLIKELY(class >= TAPE_CLASSES || !blocks) || !keep_block(blocks, block, class)) give_first(block, class);
 }
 
 /* nodes --------------------------------------------------------------------------------------- */
