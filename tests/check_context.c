@@ -31,6 +31,7 @@ static Home homes[] = {
     {"include", "runtime/core/autocast.c"},
     {"include", "runtime/core/override.c"},
     {"include", "runtime/transform/level.c"},
+    {"include", "runtime/core/tracer.c"}, /* the key of what watches */
     {"include", "runtime/capture/record/segment.c"}, /* the key of what watches; levels while a segment runs */
     {"include", "runtime/capture/flow/body_trace.c"},
     {"include", "runtime/autograd/custom_derivative.c"},

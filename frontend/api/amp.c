@@ -47,9 +47,9 @@ sn_status sn_autocast_stats_get(sn_autocast_stats *out) {
     if (!out) return (sn_status)error_raise(ST_ARGUMENT, "sn_autocast_stats_get: NULL argument");
     if (!out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_autocast_stats_get: its size is 0");
     const sn_state *const state = state_get();
-    const sn_autocast_stats stats = {.casts = state->casts_made,
-                                     .shared = state->casts_shared,
-                                     .kept = state->n_casts,
+    const sn_autocast_stats stats = {.casts = state->casts.made,
+                                     .shared = state->casts.shared,
+                                     .kept = state->casts.n,
                                      .kept_bytes = autocast_kept_bytes(state)};
     options_give(&stats, sizeof stats, out);
     return SN_OK;

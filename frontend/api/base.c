@@ -55,7 +55,7 @@ const sn_error *sn_error_take(void) {
     sn_state *const state = state_get();
     context_arrive(state);
     const ErrorSlot *const pending = error_slot();
-    ErrorSlot *const slot = &state->taken_slot;
+    ErrorSlot *const slot = &state->taken.slot;
     if (pending->status != ST_OK && state->tracer) state->tracer->took = true;
     if (pending->status != ST_OK)
         *slot = *pending;
@@ -63,14 +63,14 @@ const sn_error *sn_error_take(void) {
         slot->message[0] = slot->op[0] = slot->where[0] = '\0',
         slot->site = slot->caller = slot->cause = slot->made = slot->ended = NULL;
     name_places(slot);
-    state->taken = (sn_error){.size = sizeof state->taken,
-                              .status = (sn_status)pending->status,
-                              .code = pending->status == ST_OK ? 0 : pending->code,
-                              .message = slot->message,
-                              .op = slot->op,
-                              .where = slot->where};
+    state->taken.error = (sn_error){.size = sizeof state->taken.error,
+                                    .status = (sn_status)pending->status,
+                                    .code = pending->status == ST_OK ? 0 : pending->code,
+                                    .message = slot->message,
+                                    .op = slot->op,
+                                    .where = slot->where};
     error_clear();
-    return &state->taken;
+    return &state->taken.error;
 }
 
 sn_status sn_fail(sn_status status, const char *message) {

@@ -226,8 +226,8 @@ sn_status sn_last_call(sn_call_report *out) {
     if (!out) return (sn_status)error_raise(ST_ARGUMENT, "sn_last_call: NULL argument");
     if (!out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_last_call: its size is 0");
     const sn_state *const state = state_get();
-    const sn_call_report report = {.path = (sn_path)state->last_path,
-                                   .reason = state->last_reason ? state->last_reason : ""};
+    const sn_call_report report = {.path = (sn_path)state->last_call.path,
+                                   .reason = state->last_call.reason ? state->last_call.reason : ""};
     options_give(&report, sizeof report, out);
     return SN_OK;
 }

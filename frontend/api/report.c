@@ -72,8 +72,8 @@ static void look_at_node(void *context, const TapeNode *node) {
 /* Handles first: a leaf that is saved is one of them. Views of t hold it as their base. */
 static void look_at_scopes(Report *r) {
     const sn_state *const state = state_get();
-    for (uint32_t i = 0; i < state->n_handles; i++) {
-        const sn_tensor *const t = state->handles[i];
+    for (uint32_t i = 0; i < state->handles.n; i++) {
+        const sn_tensor *const t = state->handles.at[i];
         if (t && t->storage) see(r, t, &r->n.scope_handles);
         if (t && t->autograd && t->autograd->base == r->t) r->n.by_tape++;
     }

@@ -60,7 +60,7 @@ static sn_tensor *cast_to_keep(sn_state *state, sn_tensor *leaf, DType to) {
     sn_tensor *const value = cast(leaf, to);
     context_leave(&saved);
     if (!value) return NULL;
-    state->casts_made++;
+    state->casts.made++;
     autocast_keep(state, leaf, value);
     return value;
 }
@@ -69,7 +69,7 @@ static sn_tensor *shared_cast(Casting *c, sn_tensor *leaf, DType to) {
     sn_state *const state = c->state;
     sn_tensor *const kept = autocast_kept(state, leaf, to);
     sn_tensor *const value = kept ? kept : cast_to_keep(state, leaf, to);
-    if (kept) state->casts_shared++;
+    if (kept) state->casts.shared++;
     const OpRow *const row = OP_ROW(_to_copy);
     if (!value || packers_shared(row, leaf, value) != ST_OK) return NULL;
     if (state->grad_mode != SN_GRAD_ON) return value;
@@ -78,14 +78,14 @@ static sn_tensor *shared_cast(Casting *c, sn_tensor *leaf, DType to) {
     const Arg given[] = {A_VAL(&leaf->base), A_INT(to)};
     Arg args[MAX_ARGS];
     if (op_args_normalize(row, given, COUNT_OF(given), args) != ST_OK) return NULL;
-    return tape_record(row, args, &use, 1, state->tape_sequence + 1) == ST_OK ? use : NULL;
+    return tape_record(row, args, &use, 1, state->tape.sequence + 1) == ST_OK ? use : NULL;
 }
 
 static Val *cast_one(Casting *c, Val *val, DType to) {
     if (!differs(c, val, to)) return val;
     sn_tensor *const t = tensor_of(val);
     if (is_kept(c, t, to)) return (Val *)shared_cast(c, t, to);
-    c->state->casts_made += !is_captured(c->state);
+    c->state->casts.made += !is_captured(c->state);
     return (Val *)cast(t, to);
 }
 

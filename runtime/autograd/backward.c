@@ -785,7 +785,7 @@ static Status give_found(Engine *e, Status status) {
 
 /* For who keeps something from one leaf's hook to the next (data_parallel.c): it is out of date if the run failed. */
 static void count_end(sn_state *state, bool failed) {
-    if (--state->n_backwards == 0) state->failed_backwards += failed;
+    if (--state->tape.n_backwards == 0) state->tape.failed_backwards += failed;
 }
 
 static void engine_free(Engine *e) {
@@ -854,7 +854,7 @@ Status tape_run(const TapeRun *run) {
     Engine *const e = engine_new(run, state);
     if (!e) return ST_MEMORY;
     in_progress_begin(state, &e->in_progress, engine_left);
-    if (!e->selective) state->n_backwards++;
+    if (!e->selective) state->tape.n_backwards++;
     __attribute__((cleanup(profile_end))) ProfileSpan span =
         profile_is_on() ? profile_begin(PROFILE_rule, "backward", NULL) : (ProfileSpan){0};
     status = run_engine(e);

@@ -189,7 +189,7 @@ static Status settle_saved(CustomNode *custom, sn_tensor *const *out, int n_out)
 static Status take_place(TapeNode *node) {
     sn_state *const state = state_get();
     TRY(tracer_effect((TracerEffect){.kind = EFFECT_order, .what = BREAK_TEXT(own_node)}));
-    node->sequence = ++state->tape_sequence;
+    node->sequence = ++state->tape.sequence;
     return ST_OK;
 }
 

@@ -31,7 +31,7 @@ static void end_blocks(sn_state *state, StatePart *part) {
             mem_free(block);
         }
     mem_free(blocks);
-    state->tape_blocks = NULL;
+    state->tape.blocks = NULL;
 }
 
 static COLD void *fresh_block(size_t bytes, size_t wanted) {
@@ -41,7 +41,7 @@ static COLD void *fresh_block(size_t bytes, size_t wanted) {
 void *tape_block_take(size_t bytes, uint16_t *class) {
     const size_t wanted = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
     *class = wanted < TAPE_CLASSES ? (uint16_t)wanted : TAPE_CLASSES;
-    TapeBlocks *const blocks = LIKELY(state_current != NULL) ? state_current->tape_blocks : NULL;
+    TapeBlocks *const blocks = LIKELY(state_current != NULL) ? state_current->tape.blocks : NULL;
     if (UNLIKELY(wanted >= TAPE_CLASSES || !blocks)) return fresh_block(bytes, wanted);
     void *const block = blocks->of[wanted].first;
     if (UNLIKELY(!block)) return fresh_block(bytes, wanted);
@@ -62,10 +62,10 @@ static inline bool keep_block(TapeBlocks *blocks, void *block, uint16_t class) {
 static COLD void give_first(void *block, uint16_t class) {
     sn_state *const state = state_current;
 #ifndef SINTER_PLAIN_MALLOC
-    if (class < TAPE_CLASSES && state && !state->tape_blocks && (state->tape_blocks = mem_zero(sizeof(TapeBlocks)))) {
-        state->tape_blocks->part.end = end_blocks;
-        state_part_add(state, &state->tape_blocks->part);
-        keep_block(state->tape_blocks, block, class);
+    if (class < TAPE_CLASSES && state && !state->tape.blocks && (state->tape.blocks = mem_zero(sizeof(TapeBlocks)))) {
+        state->tape.blocks->part.end = end_blocks;
+        state_part_add(state, &state->tape.blocks->part);
+        keep_block(state->tape.blocks, block, class);
         return;
     }
 #endif
@@ -73,7 +73,7 @@ static COLD void give_first(void *block, uint16_t class) {
 }
 
 void tape_block_give(void *block, uint16_t class) {
-    TapeBlocks *const blocks = LIKELY(state_current != NULL) ? state_current->tape_blocks : NULL;
+    TapeBlocks *const blocks = LIKELY(state_current != NULL) ? state_current->tape.blocks : NULL;
     if (UNLIKELY(class >= TAPE_CLASSES || !blocks) || !keep_block(blocks, block, class)) give_first(block, class);
 }
 
@@ -96,7 +96,7 @@ TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_args, int n_o
     node->out_meta = tape_arg_metas(node) + n_args;
     node->extra = node->out_meta + n_outs;
     sn_state *const state = state_get();
-    node->sequence = ++state->tape_sequence;
+    node->sequence = ++state->tape.sequence;
     node->streams = stream_uses_retain(state->streams);
     node->state = state->id;
     tape_live_add(node);
@@ -158,17 +158,17 @@ static void free_one(TapeNode *node) {
 void tape_node_release(TapeNode *node) {
     if (!node || !last_reference(node)) return;
     sn_state *const state = state_get();
-    node->dead = state->tape_dead;
-    state->tape_dead = node;
+    node->dead = state->tape.dead;
+    state->tape.dead = node;
     if (state->tape_freeing) return;
     state->tape_freeing = true;
-    while (state->tape_dead) {
-        TapeNode *const next = state->tape_dead;
+    while (state->tape.dead) {
+        TapeNode *const next = state->tape.dead;
         if (!next->dies) {
             begin_end(next);
             continue; /* others may be before it now */
         }
-        state->tape_dead = next->dead;
+        state->tape.dead = next->dead;
         free_one(next);
     }
     state->tape_freeing = false;
@@ -193,7 +193,7 @@ Status tape_node_link(TapeNode *node, int i, sn_tensor *t) {
     TapeEdge *const edge = &node->edges[i];
     TRY(tape_edge_set(edge, t));
     const TapeNode *const target = edge->leaf ? NULL : edge->target;
-    if (UNLIKELY(target && target->sequence > node->sequence)) node->sequence = ++state_get()->tape_sequence;
+    if (UNLIKELY(target && target->sequence > node->sequence)) node->sequence = ++state_get()->tape.sequence;
     return ST_OK;
 }
 

@@ -13,14 +13,14 @@ typedef struct TapeSites {
 } TapeSites;
 
 void tape_site_note(sn_state *state, const TapeNode *node) {
-    if (!state->sites && !(state->sites = mem_zero(sizeof *state->sites))) {
+    if (!state->tape.sites && !(state->tape.sites = mem_zero(sizeof *state->tape.sites))) {
         error_clear(); /* memory is out, and the op has run: its place will not be known */
         return;
     }
-    state->sites->at[node->sequence % MOST_SITES] = (struct TapeSite){node->sequence, state->site};
+    state->tape.sites->at[node->sequence % MOST_SITES] = (struct TapeSite){node->sequence, state->site};
 }
 
 const void *tape_site_of(const sn_state *state, const TapeNode *node) {
-    const struct TapeSite *const at = state->sites ? &state->sites->at[node->sequence % MOST_SITES] : NULL;
+    const struct TapeSite *const at = state->tape.sites ? &state->tape.sites->at[node->sequence % MOST_SITES] : NULL;
     return at && at->sequence == node->sequence && node->state == state->id ? at->site : NULL;
 }

@@ -32,9 +32,9 @@ void autocast_use(sn_state *state, uint32_t word) {
 
 void autocast_set(sn_state *state, uint32_t word) {
     autocast_use(state, word);
-    if (word && !state->cast_region) state->cast_region = state->n_scopes + 1;
+    if (word && !state->casts.region) state->casts.region = state->n_scopes + 1;
     scope_region_note(state);
-    if (!word && state->cast_region == state->n_scopes + 1) autocast_region_end(state);
+    if (!word && state->casts.region == state->n_scopes + 1) autocast_region_end(state);
 }
 
 void autocast_print(uint32_t word, Text *text) {
@@ -52,23 +52,24 @@ static void drop_kept(KeptCast *kept) {
 }
 
 void autocast_region_end(sn_state *state) {
-    state->cast_region = 0;
+    state->casts.region = 0;
     scope_region_note(state);
-    for (int i = 0; state->n_casts; i++) {
-        if (!state->casts[i].leaf) continue;
-        drop_kept(&state->casts[i]);
-        state->casts[i].leaf = NULL;
-        state->n_casts--;
+    for (int i = 0; state->casts.n; i++) {
+        if (!state->casts.kept[i].leaf) continue;
+        drop_kept(&state->casts.kept[i]);
+        state->casts.kept[i].leaf = NULL;
+        state->casts.n--;
     }
 }
 
 /* The leaf's slot, or the empty one where it would be. */
 static KeptCast *cast_slot(const sn_state *state, const sn_tensor *leaf, DType dtype) {
-    const int mask = state->room_casts - 1;
+    const int mask = state->casts.room - 1;
     int i = (int)(hash_mix((uint64_t)dtype, (uint64_t)(uintptr_t)leaf) & (uint64_t)mask);
-    while (state->casts[i].leaf && (state->casts[i].leaf != leaf || state->casts[i].value->base.meta->dtype != dtype))
+    while (state->casts.kept[i].leaf &&
+           (state->casts.kept[i].leaf != leaf || state->casts.kept[i].value->base.meta->dtype != dtype))
         i = (i + 1) & mask;
-    return &state->casts[i];
+    return &state->casts.kept[i];
 }
 
 /* Neither was written since, nor laid out anew. */
@@ -79,15 +80,15 @@ static bool still_right(const KeptCast *kept) {
 }
 
 sn_tensor *autocast_kept(const sn_state *state, const sn_tensor *leaf, DType dtype) {
-    const KeptCast *const kept = state->n_casts ? cast_slot(state, leaf, dtype) : NULL;
+    const KeptCast *const kept = state->casts.n ? cast_slot(state, leaf, dtype) : NULL;
     return kept && kept->leaf && still_right(kept) ? kept->value : NULL;
 }
 
 static bool grow_casts(sn_state *state) {
-    const int before = state->room_casts, room = before ? 2 * before : 32;
-    KeptCast *const old = state->casts, *const fresh = mem_zero((size_t)room * sizeof *fresh);
+    const int before = state->casts.room, room = before ? 2 * before : 32;
+    KeptCast *const old = state->casts.kept, *const fresh = mem_zero((size_t)room * sizeof *fresh);
     if (!fresh) return false;
-    state->casts = fresh, state->room_casts = room;
+    state->casts.kept = fresh, state->casts.room = room;
     for (int i = 0; i < before; i++)
         if (old[i].leaf) *cast_slot(state, old[i].leaf, old[i].value->base.meta->dtype) = old[i];
     mem_free(old);
@@ -95,13 +96,13 @@ static bool grow_casts(sn_state *state) {
 }
 
 void autocast_keep(sn_state *state, sn_tensor *leaf, sn_tensor *value) {
-    if (!state->cast_region) return;
-    if (2 * state->n_casts >= state->room_casts && !grow_casts(state)) return error_clear();
+    if (!state->casts.region) return;
+    if (2 * state->casts.n >= state->casts.room && !grow_casts(state)) return error_clear();
     KeptCast *const kept = cast_slot(state, leaf, value->base.meta->dtype);
     if (kept->leaf)
         drop_kept(kept);
     else
-        state->n_casts++;
+        state->casts.n++;
     tensor_retain(leaf), tensor_retain(value), meta_retain(leaf->base.meta);
     *kept = (KeptCast){.leaf = leaf,
                        .value = value,
@@ -114,7 +115,7 @@ void autocast_keep(sn_state *state, sn_tensor *leaf, sn_tensor *value) {
 
 int64_t autocast_kept_bytes(const sn_state *state) {
     int64_t bytes = 0;
-    for (int i = 0; i < state->room_casts; i++)
-        if (state->casts[i].leaf) bytes += (int64_t)meta_bytes(state->casts[i].value->base.meta);
+    for (int i = 0; i < state->casts.room; i++)
+        if (state->casts.kept[i].leaf) bytes += (int64_t)meta_bytes(state->casts.kept[i].value->base.meta);
     return bytes;
 }

@@ -130,13 +130,13 @@ static COLD ProfileLog *log_new(sn_state *state) {
     if (log) log = join_profile(log);
     unraised_end(&u);
     if (!log) return NULL;
-    if (state->profile) leave_log(state->profile);
-    return state->profile = log;
+    if (state->profile.log) leave_log(state->profile.log);
+    return state->profile.log = log;
 }
 
 /* Of the profile that is on; NULL: memory is out, or it is over just now. */
 static inline ProfileLog *log_of(sn_state *state) {
-    ProfileLog *const log = state->profile;
+    ProfileLog *const log = state->profile.log;
     const bool fits = log && log->generation == atomic_load_explicit(&generation, memory_order_relaxed);
     return LIKELY(fits) ? log : log_new(state);
 }
@@ -365,27 +365,29 @@ Status profile_range(sn_state *state, const char *name) {
     if (!profile_is_on()) return ST_OK;
     OpenRange *const range = mem_alloc(sizeof *range);
     if (!range) return ST_MEMORY;
-    *range = (OpenRange){state->ranges, profile_begin_named(PROFILE_range, name, NULL), state->n_scopes};
-    state->ranges = range;
+    *range = (OpenRange){state->profile.ranges, profile_begin_named(PROFILE_range, name, NULL), state->n_scopes};
+    state->profile.ranges = range;
     scope_region_note(state);
     return ST_OK;
 }
 
 void profile_ranges_end(sn_state *state, uint32_t n_scopes) {
-    while (state->ranges && state->ranges->n_scopes > n_scopes) {
-        OpenRange *const range = state->ranges;
-        state->ranges = range->next;
+    while (state->profile.ranges && state->profile.ranges->n_scopes > n_scopes) {
+        OpenRange *const range = state->profile.ranges;
+        state->profile.ranges = range->next;
         profile_end(&range->span);
         mem_free(range);
     }
 }
 
-uint32_t profile_range_region(const sn_state *state) { return state->ranges ? state->ranges->n_scopes + 1 : 0; }
+uint32_t profile_range_region(const sn_state *state) {
+    return state->profile.ranges ? state->profile.ranges->n_scopes + 1 : 0;
+}
 
 void profile_state_free(sn_state *state) {
     profile_ranges_end(state, 0);
-    if (state->profile) leave_log(state->profile);
-    state->profile = NULL;
+    if (state->profile.log) leave_log(state->profile.log);
+    state->profile.log = NULL;
 }
 
 /* a profile ------------------------------------------------------------------------------------- */

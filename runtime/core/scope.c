@@ -48,7 +48,7 @@ Status scope_push(sn_state *state, bool owned) {
     ScopeFrame *const scope = &state->scopes[state->n_scopes++];
     scope->nested = state->n_scopes > 1 ? scope[-1].nested : 0;
     scope->of_library = state->n_scopes > 1 && scope[-1].of_library;
-    scope->first = state->n_handles;
+    scope->first = state->handles.n;
     scope->generation = state->generation++;
     scope->owned = owned;
     scope->of_program = false;
@@ -61,8 +61,8 @@ Status scope_push(sn_state *state, bool owned) {
 }
 
 static void release_handles(sn_state *state, uint32_t first) {
-    while (state->n_handles > first) {
-        sn_tensor *const t = state->handles[--state->n_handles];
+    while (state->handles.n > first) {
+        sn_tensor *const t = state->handles.at[--state->handles.n];
         if (!t) continue;
         tensor_set_scope_place(t, 0);
         tensor_release(t);
@@ -120,13 +120,13 @@ void scope_take_context(sn_state *state, const Context *from) { put_values_back(
 
 void scope_region_note(sn_state *state) {
     const uint32_t range = profile_range_region(state);
-    state->region = state->cast_region > range ? state->cast_region : range;
+    state->region = state->casts.region > range ? state->casts.region : range;
 }
 
 /* A program's code may run and open scopes: the frame's place is not its own any more. */
 static COLD void leave_modes(sn_state *state, Context begun) {
     profile_ranges_end(state, state->n_scopes);
-    if (state->n_scopes + 1 < state->cast_region) autocast_region_end(state);
+    if (state->n_scopes + 1 < state->casts.region) autocast_region_end(state);
     scope_region_note(state);
     end_stacks(state, &begun);
 }
@@ -292,23 +292,23 @@ void scope_drop_root(sn_state *state) {
 }
 
 static bool grow_handles(sn_state *state) {
-    const uint32_t room = state->room_handles ? state->room_handles * 2 : 256;
-    sn_tensor **const handles = mem_resize(state->handles, room * sizeof *handles);
+    const uint32_t room = state->handles.room ? state->handles.room * 2 : 256;
+    sn_tensor **const handles = mem_resize(state->handles.at, room * sizeof *handles);
     if (!handles) return false;
-    state->handles = handles;
-    state->room_handles = room;
+    state->handles.at = handles;
+    state->handles.room = room;
     return true;
 }
 
 static void warn_root(sn_state *state) {
-    if (state->root_warned || state->n_handles < (uint64_t)state->settings[SET_root_scope_warning].number) return;
+    if (state->root_warned || state->handles.n < (uint64_t)state->settings[SET_root_scope_warning].number) return;
     state->root_warned = true;
     LOG(memory, WARNING, "%u results are held by the root scope; open a scope (sn_scope_begin) around repeated work",
-        state->n_handles);
+        state->handles.n);
 }
 
 static bool push_handle(sn_state *state, sn_tensor *t) {
-    if (UNLIKELY(state->n_handles == state->room_handles) && !grow_handles(state)) {
+    if (UNLIKELY(state->handles.n == state->handles.room) && !grow_handles(state)) {
         tensor_release(t);
         return false;
     }
@@ -324,16 +324,16 @@ bool scope_adopt(sn_state *state, sn_tensor *t) {
 
 bool scope_take(sn_state *state, sn_tensor *t) {
     const uint32_t slot = tensor_scope_slot(t); /* of none: beyond all */
-    if (slot >= state->n_handles || state->handles[slot] != t) return false;
+    if (slot >= state->handles.n || state->handles.at[slot] != t) return false;
     tensor_set_scope_place(t, 0);
     if (slot >= floor_of(state)) {
-        sn_tensor *const last = state->handles[--state->n_handles];
+        sn_tensor *const last = state->handles.at[--state->handles.n];
         if (last != t) {
-            state->handles[slot] = last;
+            state->handles.at[slot] = last;
             if (last) tensor_set_scope_place(last, slot + 1);
         }
     } else {
-        state->handles[slot] = NULL;
+        state->handles.at[slot] = NULL;
     }
     return true;
 }

@@ -110,12 +110,12 @@ sn_state *sn_state_use(sn_state *state) {
 }
 
 static void free_lists(sn_state *state) {
-    mem_free(state->casts);
-    mem_free(state->sites);
+    mem_free(state->casts.kept);
+    mem_free(state->tape.sites);
     meta_lent_free(state);
     tensor_blocks_trim(state);
     hidden_copies_free(&state->hidden);
-    mem_free(state->handles);
+    mem_free(state->handles.at);
     mem_free(state->scopes);
     mem_free(state->outside);
     settings_free(state);

@@ -33,6 +33,49 @@ enum { BLOCK_header, BLOCK_small, BLOCK_medium, BLOCK_large, BLOCK_CLASSES }; /*
 
 typedef struct StatePart StatePart; /* runtime/core/ends.h */
 
+/* Parts of a thread's state, each of the module that uses it. */
+
+typedef struct CastsKept { /* runtime/core/autocast.h */
+    uint32_t region;       /* 1 + the scopes that were open where the outermost region began; 0: there is none */
+    struct KeptCast *kept; /* of its leaves */
+    int n, room;
+    int64_t made, shared; /* counted since the state was made */
+} CastsKept;
+
+typedef struct BlocksKept {     /* tensor blocks for reuse, runtime/core/tensor.c */
+    void *first[BLOCK_CLASSES]; /* linked through their first word */
+    int n[BLOCK_CLASSES];
+} BlocksKept;
+
+typedef struct HandlesHeld { /* results of all open scopes, in order: runtime/core/scope.c */
+    sn_tensor **at;
+    uint32_t n, room;
+} HandlesHeld;
+
+typedef struct TapeState {     /* runtime/autograd */
+    uint64_t sequence;         /* next sequence number of a node [semantics G1] */
+    uint32_t n_backwards;      /* into leaves, that run: one, and those that its callbacks run */
+    uint32_t failed_backwards; /* how many have failed so far, those of callbacks apart */
+    struct TapeBlocks *blocks; /* free ones, runtime/autograd/tape.c; NULL: none yet */
+    struct TapeNode *dead;     /* nodes that wait to be freed */
+    struct TapeSites *sites;   /* of the calls that anomaly mode saw recorded; NULL: none yet */
+} TapeState;
+
+typedef struct ProfileState { /* runtime/core/profile.h */
+    struct ProfileLog *log;   /* of its newest profile; NULL: none yet */
+    struct OpenRange *ranges; /* innermost first */
+} ProfileState;
+
+typedef struct ErrorTaken { /* what sn_error_take handed out last, with its texts */
+    sn_error error;
+    ErrorSlot slot;
+} ErrorTaken;
+
+typedef struct LastCall { /* the newest sn_call, for sn_last_call */
+    int path;             /* its sn_path */
+    const char *reason;   /* lives as long as the function called */
+} LastCall;
+
 struct sn_state {
     ErrorSlot error;
     union { /* what holds now */
@@ -44,22 +87,16 @@ struct sn_state {
     };
     Context program; /* what the program's code has: the same, but for what the library changes while it runs */
     InProgress *in_progress;
-    uint64_t callbacks;     /* as they were begun: the numbers in their frames */
-    uint32_t cast_region;   /* 1 + the scopes that were open where the outermost region began; 0: there is none */
-    uint32_t region;        /* the larger of cast_region and that of the newest range of a profile */
-    struct KeptCast *casts; /* of its leaves */
-    int n_casts, room_casts;
-    int64_t casts_made, casts_shared; /* counted since the state was made */
-    sn_tensor **handles;              /* results of all open scopes, in order */
-    uint32_t n_handles, room_handles;
+    uint64_t callbacks; /* as they were begun: the numbers in their frames */
+    uint32_t region;    /* the larger of casts.region and that of the newest range of a profile */
+    CastsKept casts;
+    HandlesHeld handles;
     ScopeFrame *scopes;
     Context *outside; /* by scope, of a callback's: that of the code that called the library, which called back */
     uint32_t n_scopes, room_scopes, generation;
     uint32_t id; /* part of every mark: a mark of another state is noticed */
     bool root_warned;
-    void *free_blocks[BLOCK_CLASSES]; /* tensor blocks kept for reuse, linked through their first
-                                         word */
-    int n_free_blocks[BLOCK_CLASSES];
+    BlocksKept blocks;
     uint64_t seed, sequence;           /* the default generator: Philox(seed, sequence, element) */
     uint64_t flow_seed, flow_sequence; /* the generator where the outermost control flow of what runs now began */
     /* return address of the user's current op call: for graph breaks and errors */
@@ -67,25 +104,17 @@ struct sn_state {
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
      * says it */
     const char *breaker;
-    int last_path;                  /* sn_path of the newest sn_call, for sn_last_call */
-    const char *last_reason;        /* lives as long as the function called */
-    StatePart *parts;               /* of other modules, which end with the state: two of the next, say */
-    struct EagerCache *eager;       /* one-op programs by signature */
-    struct LentMetas *lent;         /* layouts interned lately, runtime/core/meta_intern.c */
-    uint32_t level_ids;             /* as they were begun */
-    struct TextOwned *texts;        /* scope-owned strings, newest first */
-    uint64_t tape_sequence;         /* next sequence number of a tape node [semantics G1] */
-    uint32_t n_backwards;           /* into leaves, that run: one, and those that its callbacks run */
-    uint32_t failed_backwards;      /* how many have failed so far, those of callbacks apart */
-    struct TapeBlocks *tape_blocks; /* free ones, runtime/autograd/tape.c; NULL: none yet */
-    struct TapeNode *tape_dead;     /* nodes that wait to be freed */
-    HiddenCopies hidden;            /* copies that ops made by themselves */
+    LastCall last_call;
+    StatePart *parts;         /* of other modules, which end with the state: two of the next, say */
+    struct EagerCache *eager; /* one-op programs by signature */
+    struct LentMetas *lent;   /* layouts interned lately, runtime/core/meta_intern.c */
+    uint32_t level_ids;       /* as they were begun */
+    struct TextOwned *texts;  /* scope-owned strings, newest first */
+    TapeState tape;
+    HiddenCopies hidden; /* copies that ops made by themselves */
     Setting settings[SET_COUNT];
-    sn_error taken; /* what sn_error_take handed out last, with its texts in taken_slot */
-    ErrorSlot taken_slot;
-    struct TapeSites *sites;    /* of the calls that anomaly mode saw recorded; NULL: none yet */
-    struct ProfileLog *profile; /* of its newest profile, runtime/core/profile.h; NULL: none yet */
-    struct OpenRange *ranges;   /* innermost first */
+    ErrorTaken taken;
+    ProfileState profile;
 };
 
 extern HOT_THREAD_LOCAL sn_state *state_current;

@@ -41,10 +41,10 @@ void *tensor_block_new(int class) {
 static inline void block_give(void *block, int class) {
 #ifndef SINTER_PLAIN_MALLOC
     sn_state *const state = state_current;
-    if (LIKELY(state && state->n_free_blocks[class] < KEEP)) {
-        *(void **)block = state->free_blocks[class];
-        state->free_blocks[class] = block;
-        state->n_free_blocks[class]++;
+    if (LIKELY(state && state->blocks.n[class] < KEEP)) {
+        *(void **)block = state->blocks.first[class];
+        state->blocks.first[class] = block;
+        state->blocks.n[class]++;
         return;
     }
 #endif
@@ -56,17 +56,17 @@ static inline void block_give(void *block, int class) {
 /* Full lists of nothing: every block is the allocator's. */
 void tensor_blocks_track(sn_state *state, bool on) {
     tensor_blocks_trim(state);
-    for (int class = 0; on && class < BLOCK_CLASSES; class ++) state->n_free_blocks[class] = KEEP;
+    for (int class = 0; on && class < BLOCK_CLASSES; class ++) state->blocks.n[class] = KEEP;
 }
 
 void tensor_blocks_trim(sn_state *state) {
     for (int class = 0; class < BLOCK_CLASSES; class ++) {
-        while (state->free_blocks[class]) {
-            void *const block = state->free_blocks[class];
-            state->free_blocks[class] = *(void **)block;
+        while (state->blocks.first[class]) {
+            void *const block = state->blocks.first[class];
+            state->blocks.first[class] = *(void **)block;
             mem_free(block);
         }
-        state->n_free_blocks[class] = 0;
+        state->blocks.n[class] = 0;
     }
 }
 

@@ -76,8 +76,8 @@ static inline void tensor_set_scope_place(sn_tensor *t, uint32_t place) {
 
 /* Into the innermost scope, which has room for it. */
 static inline void scope_put(sn_state *state, sn_tensor *t) {
-    tensor_set_scope_place(t, state->n_handles + 1);
-    state->handles[state->n_handles++] = t;
+    tensor_set_scope_place(t, state->handles.n + 1);
+    state->handles.at[state->handles.n++] = t;
 }
 
 /* All return tensors owned by the innermost scope, NULL on error. */
@@ -129,17 +129,17 @@ void tensor_set_meta(sn_tensor *t, const Meta *meta);
 /* A block of a class: the thread's newest free one, or memory. */
 void *tensor_block_new(int class);
 static inline void *tensor_block_take(sn_state *state, int class) {
-    void *const block = state->free_blocks[class];
+    void *const block = state->blocks.first[class];
     if (UNLIKELY(!block)) return tensor_block_new(class);
-    state->free_blocks[class] = *(void **)block;
-    state->n_free_blocks[class]--;
+    state->blocks.first[class] = *(void **)block;
+    state->blocks.n[class]--;
     return block;
 }
 
 /* To the innermost scope goes one reference; NULL when memory is out. */
 static inline sn_tensor *tensor_adopt(sn_state *state, sn_tensor *t) {
     const bool plain = state->n_scopes && !state->scopes[state->n_scopes - 1].owned;
-    if (UNLIKELY(!plain || state->n_handles == state->room_handles)) return scope_adopt(state, t) ? t : NULL;
+    if (UNLIKELY(!plain || state->handles.n == state->handles.room)) return scope_adopt(state, t) ? t : NULL;
     scope_put(state, t);
     return t;
 }

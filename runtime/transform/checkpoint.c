@@ -312,7 +312,7 @@ static Status give_kept(const RegionRun *run, OpCall *call, int kept) {
     }
     sn_state *const state = state_get();
     if (state->grad_mode != SN_GRAD_ON || call->row->flags & OPF_nodiff) return ST_OK;
-    return tape_record(call->row, call->args, call->outs, call->n_outs, ++state->tape_sequence);
+    return tape_record(call->row, call->args, call->outs, call->n_outs, ++state->tape.sequence);
 }
 
 /* What the forward saved is there. A body passes errors on, and has ended soon. */
@@ -562,14 +562,14 @@ static Status run_again(Region *r, const char *node) {
     if (!r->finished) return error_raise(ST_STATE, "sn_checkpoint: a value of a region whose forward failed");
     TRY(check_outside(r));
     __attribute__((cleanup(resume_capture), unused)) Tracer *const paused = tracer_pause();
-    const uint64_t sequence = state->tape_sequence;
+    const uint64_t sequence = state->tape.sequence;
     TRY(scope_push(state, false));
     context_enter_scope(state,
                         CONTEXT_again); /* the thread may be in another region's forward: it has no part in this */
     RegionRun *const run = run_new(r, true);
     const Status status = run ? run_again_inside(r, run, node) : ST_MEMORY;
     scope_pop(state);
-    state->tape_sequence = sequence; /* of nodes that are gone */
+    state->tape.sequence = sequence; /* of nodes that are gone */
     return status;
 }
 

@@ -96,7 +96,7 @@ static Status next_bucket(sn_data_parallel *dp) {
 }
 
 static void forget_failed(sn_data_parallel *dp) {
-    const uint32_t failed = state_get()->failed_backwards;
+    const uint32_t failed = state_get()->tape.failed_backwards;
     if (dp->failed == failed) return;
     for (int i = 0; i < dp->n; i++) dp->params[i].ready = false;
     dp->failed = failed, dp->next = 0;
@@ -145,7 +145,7 @@ static Status add_param(sn_data_parallel *dp, sn_tensor *leaf) {
 sn_data_parallel *data_parallel_new(sn_comm *rank, sn_tensors params, const sn_data_parallel_options *options) {
     sn_data_parallel *const dp = mem_zero(sizeof *dp + (size_t)params.n * sizeof *dp->params);
     if (!dp) return NULL;
-    dp->rank = rank, dp->options = *options, dp->synced = true, dp->failed = state_get()->failed_backwards;
+    dp->rank = rank, dp->options = *options, dp->synced = true, dp->failed = state_get()->tape.failed_backwards;
     if (!dp->options.bucket_bytes) dp->options.bucket_bytes = 25 << 20;
     rank_retain(rank);
     dp->grads = mem_zero((size_t)(2 * params.n + 1) * sizeof *dp->grads);

@@ -83,9 +83,9 @@ START_TEST(o1_calls_leave_one_handle_each) {
     sn_function *const fn = sn_compile(hundred, NULL, NULL);
     sn_tensor *const x = F32(1, 4);
     for (int i = 0; i < 4; i++) {
-        const uint32_t before = state_get()->n_handles;
+        const uint32_t before = state_get()->handles.n;
         SN_CALL(fn, x);
-        ck_assert_uint_eq(state_get()->n_handles, before + 1);
+        ck_assert_uint_eq(state_get()->handles.n, before + 1);
     }
     sn_function_free(fn);
 }

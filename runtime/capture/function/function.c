@@ -178,8 +178,8 @@ static void report(sn_function *fn, const Capture *c) {
     }
     unlock_shared(&fn->lock, locked);
     sn_state *const state = state_get();
-    state->last_path = ran.path;
-    state->last_reason = ran.reason;
+    state->last_call.path = ran.path;
+    state->last_call.reason = ran.reason;
 }
 
 static bool is_pending(const Trace *trace) { return trace->compile && trace->state == TRACE_eager; }
@@ -471,8 +471,8 @@ static void report_eager(sn_function *fn, sn_state *state, const char *reason) {
     fn->stats.calls++;
     count_fallback(fn, reason, 0, 1);
     unlock_shared(&fn->lock, locked);
-    state->last_path = SN_PATH_EAGER;
-    state->last_reason = reason;
+    state->last_call.path = SN_PATH_EAGER;
+    state->last_call.reason = reason;
 }
 
 /* Only the body's ops know what to do with it. */

@@ -28,10 +28,10 @@ const UserGuard *user_guard_of(sn_function *fn, const char *name, int64_t (*read
 
 int64_t user_guard_read(const UserGuard *guard) {
     const sn_state *const state = state_get();
-    const uint32_t handles = state->n_handles, scopes = state->n_scopes;
+    const uint32_t handles = state->handles.n, scopes = state->n_scopes;
     const Status before = error_pending();
     const int64_t now = guard->read(guard->closure);
-    if (state_get() != state || state->n_handles != handles || state->n_scopes != scopes || error_pending() != before)
+    if (state_get() != state || state->handles.n != handles || state->n_scopes != scopes || error_pending() != before)
         error_raise(ST_STATE, "sn_guard_add: guard '%s' calls Sinter, and it is read in the middle of a call",
                     guard->name);
     return now;

@@ -344,8 +344,8 @@ static Status launch(const ReplayMatch *match, sn_tensor **out) {
 static COLD void count_alone(ReplayProgram *p, const CompileReport *info, sn_state *state) {
     const int64_t n = min_i64(info->alone, p->n_ops);
     atomic_fetch_add_explicit(&p->alone[info->interpreted], n, memory_order_relaxed);
-    state->last_path = SN_PATH_MIXED;
-    if (!info->interpreted) state->last_reason = info->alone_why;
+    state->last_call.path = SN_PATH_MIXED;
+    if (!info->interpreted) state->last_call.reason = info->alone_why;
 }
 
 Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
@@ -357,8 +357,8 @@ Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
     if (!*ran) error_clear();
     if (status != ST_OK) return *ran ? status : ST_OK;
     sn_state *const state = state_get();
-    state->last_path = v->info.interpreted ? SN_PATH_INTERPRETED : SN_PATH_COMPILED;
-    state->last_reason = v->info.interpreted ? v->info.reason : "";
+    state->last_call.path = v->info.interpreted ? SN_PATH_INTERPRETED : SN_PATH_COMPILED;
+    state->last_call.reason = v->info.interpreted ? v->info.reason : "";
     atomic_fetch_add_explicit(&p->hits[v->info.interpreted], 1, memory_order_relaxed);
     if (UNLIKELY(v->info.alone)) count_alone(p, &v->info, state);
     atomic_fetch_add_explicit(&v->hits, 1, memory_order_relaxed);

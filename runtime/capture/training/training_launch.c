@@ -295,8 +295,8 @@ static Status save_values(TrainingLaunch *l, sn_tensor *const *inputs, sn_tensor
 static Status add_node(TrainingLaunch *l, sn_tensor **tracked, sn_tensor *const *inputs) {
     const Training *const t = l->training;
     sn_state *const state = state_get();
-    l->sequence = state->tape_sequence;
-    state->tape_sequence += (uint64_t)t->tape.n_recorded;
+    l->sequence = state->tape.sequence;
+    state->tape.sequence += (uint64_t)t->tape.n_recorded;
     /* whether gradients flow is in the graph, not in the mode at the segment's end */
     const ContextSaved saved = context_enter(state, CONTEXT_recorded);
     const Status status = tape_add_compiled(tracked, t->n_user, inputs, t->n_inputs, &compiled_class, l);

@@ -117,7 +117,7 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
 static void keep_place(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
     if (trace->capture->final && !trace->variant) return; /* nobody asks */
     const bool is_node = variant->kind->take_place != NULL;
-    if (!is_node) state_get()->tape_sequence += 2 * (uint64_t)trace->ops.n + 1;
+    if (!is_node) state_get()->tape.sequence += 2 * (uint64_t)trace->ops.n + 1;
     for (int i = 0; is_node && !trace->node && i < variant->n_outputs; i++)
         if (outs[i] && outs[i]->autograd) trace->node = outs[i]->autograd->node;
     if (trace->node) tape_node_retain(trace->node);
@@ -136,7 +136,7 @@ static Status run_inside(Variant *variant, Trace *trace) {
         inputs[i] = graph_input_tensor(&variant->graph_inputs[i], trace);
         if (!inputs[i]) return ST_MEMORY;
     }
-    trace->tape_sequence = state_get()->tape_sequence;
+    trace->tape_sequence = state_get()->tape.sequence;
     TRY(variant_execute(variant, inputs, symbols, floats, outs));
     keep_place(variant, trace, outs);
     bind_outputs(variant, trace, outs);
@@ -156,11 +156,11 @@ Status variant_run_again(Variant *variant, Trace *trace) {
     sn_state *const state = state_get();
     const Variant *const was = trace->variant;
     TapeNode *const node = trace->node;
-    const uint64_t sequence = state->tape_sequence;
+    const uint64_t sequence = state->tape.sequence;
     trace->node = NULL;
-    state->tape_sequence = trace->tape_sequence;
+    state->tape.sequence = trace->tape_sequence;
     Status status = variant_run(variant, trace);
-    state->tape_sequence = sequence;
+    state->tape.sequence = sequence;
     if (status == ST_OK && node && trace->node) status = variant->kind->take_place(node, was, trace->node, variant);
     if (node) tape_node_release(node);
     trace->variant = variant;
