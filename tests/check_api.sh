@@ -1,8 +1,9 @@
 #!/bin/sh
 # check_api.sh LIBSINTER ROOT GENERATED CC: the public headers against the library.
 #  1. every function that a header declares is exported, and the other way round;
-#  2. each exported function outside the generated ops.h has one row in frontend/capture_class.def, with a class that
-#     semantics C3 lists, and no row is left over; the header's [class] says the same;
+#  2. each exported function outside the generated ops.h has one row in frontend/api.def, with a class that
+#     semantics C3 lists and an entry that goes with it, and no row is left over; the header's [class] says the same; and
+#     its body begins with API_ENTER of its own name, or has none where the entry is `none`;
 #  3. what messages, hints and help call sn_... or SN_... is declared: nobody is sent to a function that does not exist;
 #  4. each header alone is C11 without a warning, and a program that names every declared function links and runs.
 lib=$1 root=$2 generated=$3 cc=$4
@@ -28,8 +29,8 @@ comm -13 "$work/declared" "$work/exported" >"$work/unknown"
 complain "declared in a header, not exported" "$work/missing"
 complain "exported, declared in no header" "$work/unknown"
 
-classes="$root/frontend/capture_class.def"
-sed -n 's/^CLASS(\(sn_[A-Za-z0-9_]*\), \([a-z]*\))$/\1 \2/p' "$classes" >"$work/rows"
+sed -n 's/^API(\(sn_[A-Za-z0-9_]*\), \([a-z]*\), \([a-z]*\))$/\1 \2 \3/p' "$root/frontend/api.def" >"$work/entries"
+awk '{ print $1, $2 }' "$work/entries" >"$work/rows"
 awk '{ print $1 }' "$work/rows" | sort >"$work/classed"
 uniq -d "$work/classed" >"$work/twice"
 grep -vE ' (op|event|meta|flush|neutral|refused)$' "$work/rows" >"$work/odd"
@@ -43,7 +44,22 @@ complain "classed twice" "$work/twice"
 complain "not a capture class" "$work/odd"
 awk -f "$root/tests/api_tags.awk" "$root"/frontend/sinter/*.h | sort >"$work/tagged"
 sort "$work/rows" | comm -3 - "$work/tagged" >"$work/untrue"
-complain "capture_class.def, and (to the right) what the header says" "$work/untrue"
+complain "api.def, and (to the right) what the header says" "$work/untrue"
+
+allowed='(op|flush) (place|here|enter)|event (place|here|enter)|(meta|neutral) (place|here|enter|none)'
+grep -vE " ($allowed|refused (outside|alone|enter))$" "$work/entries" >"$work/odd_entry"
+complain "not an entry for that class" "$work/odd_entry"
+# A query without an entry asks the frame of the callback that calls it.
+awk '/ meta none$/ { print $1 }' "$work/entries" | while read -r name; do
+    grep -qE "\b$name\(sn_frame \*" "$root"/frontend/sinter/*.h || echo "$name"
+done >"$work/unentered"
+complain "a query of no frame whose entry is none" "$work/unentered"
+awk '$3 != "none" { print $1 }' "$work/entries" | sort >"$work/entering"
+awk -f "$root/tests/api_entries.awk" "$root"/frontend/api/*.c "$root"/frontend/lib/*.c | sort >"$work/entered"
+comm -23 "$work/entering" "$work/entered" >"$work/without"
+comm -13 "$work/entering" "$work/entered" >"$work/beside"
+complain "the body has no API_ENTER of its name, which its row in api.def asks for" "$work/without"
+complain "an API_ENTER that no row asks for" "$work/beside"
 
 cat "$root"/frontend/sinter/*.h "$generated"/sinter/*.h | grep -oE '\b(sn|SN)_[A-Za-z0-9_]+' | sort -u >"$work/public"
 find "$root/frontend" "$root/runtime" "$root/passes" -name gen -prune -o -name '*.[ch]' -print -o -name '*.def' -print |

@@ -51,7 +51,8 @@ static const Layer layers[] = {
     {"runtime/capture/function/", BELOW_CAPTURE " runtime/capture/"},
     {"runtime/transform/", BELOW_CAPTURE " runtime/capture/ passes/passes.h"},
     {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
-    {"frontend/api/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h frontend/sinter/ frontend/lib/"},
+    {"frontend/api/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h frontend/sinter/ frontend/lib/ "
+                      "frontend/api.def"},
     /* written as a user would: what it lacks becomes public, or the file is in api/ */
     {"frontend/lib/", "runtime/base/ frontend/sinter/"},
     {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ codegen/cuda/ frontend/ "

@@ -25,7 +25,7 @@ sources=$(find frontend ir passes codegen kernels runtime -name '*.c' | wc -l)
 [ "$of" -ge $((sources * 90 / 100)) ] || complain "the map says of $of of $sources sources which tests show them"
 
 frontend/gen/docs.sh frontend/sinter/*.h "$2" "$work/docs"
-for name in $(sed -nE 's/^CLASS\((sn_[a-z0-9_]+), .*/\1/p' frontend/capture_class.def); do
+for name in $(sed -nE 's/^API\((sn_[a-z0-9_]+), .*/\1/p' frontend/api.def); do
   grep -qF "\`$name\`" "$work/docs/index.md" || complain "$name is on no page"
 done
 ops=$(grep -cE 'aten::[A-Za-z0-9_.]+\(.*\*/$' "$2")

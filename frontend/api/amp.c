@@ -1,6 +1,7 @@
 /* amp.c: mixed precision (sinter/amp.h). */
 #include <sinter/amp.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/core/autocast.h"
 
@@ -20,6 +21,7 @@ static sn_dtype now(const sn_state *state, Key kind) {
 }
 
 sn_dtype sn_autocast_get(sn_device device) {
+    API_ENTER(sn_autocast_get);
     const Key kind = device_kind(device, "sn_autocast_get");
     return kind ? now(state_get(), kind) : SN_F32;
 }
@@ -29,8 +31,8 @@ static const char *name_of(sn_dtype dtype) {
 }
 
 sn_dtype sn_autocast_set(sn_device device, sn_dtype dtype) {
+    API_ENTER(sn_autocast_set);
     sn_state *const state = state_get();
-    context_arrive(state);
     const Key kind = device_kind(device, "sn_autocast_set");
     const sn_dtype before = kind ? now(state, kind) : SN_F32;
     if (!kind) return before;
@@ -39,11 +41,12 @@ sn_dtype sn_autocast_set(sn_device device, sn_dtype dtype) {
                     (int)dtype);
     else
         autocast_set(state, autocast_word(state->autocast, kind, (DType)dtype));
-    context_note(state);
+    api_changed(&entered);
     return before;
 }
 
 sn_status sn_autocast_stats_get(sn_autocast_stats *out) {
+    API_ENTER(sn_autocast_stats_get);
     if (!out) return (sn_status)error_raise(ST_ARGUMENT, "sn_autocast_stats_get: NULL argument");
     if (!out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_autocast_stats_get: its size is 0");
     const sn_state *const state = state_get();

@@ -3,6 +3,7 @@
 #include <sinter/autograd.h>
 #include <sinter/dispatch.h>
 
+#include "frontend/api/enter.h"
 #include "runtime/capture/record/query.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_events.h"
@@ -18,19 +19,19 @@ _Static_assert((int)SN_RETAIN_GRAPH == (int)TAPE_retain && (int)SN_CREATE_GRAPH 
                "flags are passed on as they are");
 
 sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
+    API_ENTER(sn_grad_mode_set);
     sn_state *const state = state_get();
-    context_arrive(state);
     const sn_grad_mode before = state->grad_mode;
     if (mode < SN_GRAD_ON || mode > SN_INFERENCE)
         error_raise(ST_ARGUMENT, "there is no grad mode %d", (int)mode);
     else
         state_grad_mode_set(state, mode);
-    context_note(state);
+    api_changed(&entered);
     return before;
 }
 
 bool sn_requires_grad(sn_tensor *t) {
-    context_arrive(state_get());
+    API_ENTER(sn_requires_grad);
     if (tensor_valid(t, "sn_requires_grad") != ST_OK || state_untraced("sn_requires_grad") != ST_OK) return false;
     const bool tracks = capture_requires_grad(t);
     query_showed(QUERY_requires_grad, t, 0, tracks);
@@ -38,6 +39,7 @@ bool sn_requires_grad(sn_tensor *t) {
 }
 
 sn_scope sn_no_grad_begin(void) {
+    API_ENTER(sn_no_grad_begin);
     const sn_scope mark = sn_scope_begin();
     if (mark != SN_SCOPE_ROOT) sn_grad_mode_set(SN_GRAD_OFF);
     return mark;
@@ -60,19 +62,19 @@ static Status switch_grad(sn_tensor *t, bool on) {
 }
 
 sn_tensor *sn_requires_grad_(sn_tensor *t, bool on) {
-    context_arrive(state_get());
+    API_ENTER(sn_requires_grad_);
     return switch_grad(t, on) == ST_OK ? t : NULL;
 }
 
 sn_tensor *sn_grad(sn_tensor *t) {
-    context_arrive(state_get());
+    API_ENTER(sn_grad);
     return tensor_valid(t, "sn_grad") == ST_OK && state_untraced("sn_grad") == ST_OK && query_ask(QUERY_grad, t, 0)
                ? tape_grad(t)
                : NULL;
 }
 
 sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
-    context_arrive(state_get());
+    API_ENTER(sn_grad_set);
     Status status = tensor_valid(t, "sn_grad_set");
     if (status == ST_OK) status = state_untraced("sn_grad_set");
     if (status == ST_OK && grad) status = tensor_valid(grad, "sn_grad_set");
@@ -95,7 +97,6 @@ static Status check_tensors(sn_tensors list, bool optional, const char *what) {
 }
 
 static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, const char *what) {
-    context_arrive(state_get());
     TRY(state_untraced(what));
     TRY(error_pending());
     if (flags & ~(uint32_t)(SN_RETAIN_GRAPH | SN_CREATE_GRAPH | SN_ALLOW_UNUSED))
@@ -110,9 +111,9 @@ static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, con
     return grads.data ? check_tensors(grads, true, what) : ST_OK;
 }
 
-/* A run of the tape for the call at `site`: graph breaks and errors name that place. */
-static sn_status run_from(const void *site, const TapeRun *run) {
-    context_arrive_at(site);
+/* Graph breaks and errors name the place of the call. */
+static sn_status run_tape(const TapeRun *run) {
+    const void *const site = state_get()->site;
     const Status status = tape_run(run);
     if (status != ST_OK) {
         /* A compiled backward is not run again op by op: what failed in it is known by the message. */
@@ -122,24 +123,27 @@ static sn_status run_from(const void *site, const TapeRun *run) {
     return (sn_status)status;
 }
 
-static sn_status backward(sn_tensors roots, sn_tensors grads, uint32_t flags, const void *site) {
+static sn_status backward(sn_tensors roots, sn_tensors grads, uint32_t flags) {
     const Status status = check_call(roots, grads, flags, "sn_backward");
     if (status != ST_OK) return (sn_status)status;
     if (checkpoint_refuse("sn_backward") != ST_OK) return (sn_status)error_pending();
     const TapeRun run = {.roots = roots.data, .n_roots = (int)roots.n, .grads = grads.data, .flags = flags};
-    return run_from(site, &run);
+    return run_tape(&run);
 }
 
 sn_status sn_backward(sn_tensor *root) {
+    API_ENTER(sn_backward);
     sn_tensor *const roots[] = {root};
-    return backward((sn_tensors){roots, 1}, (sn_tensors){NULL, 0}, 0, __builtin_return_address(0));
+    return backward((sn_tensors){roots, 1}, (sn_tensors){NULL, 0}, 0);
 }
 
 sn_status sn_backward_ex(sn_tensors roots, sn_tensors grads, uint32_t flags) {
-    return backward(roots, grads, flags, __builtin_return_address(0));
+    API_ENTER(sn_backward_ex);
+    return backward(roots, grads, flags);
 }
 
 sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_t flags, sn_tensor **out) {
+    API_ENTER(sn_gradients);
     for (int64_t i = 0; out && i < xs.n; i++) out[i] = NULL;
     Status status = check_call(ys, grad_ys, flags, "sn_gradients");
     if (status == ST_OK && (xs.n < 1 || xs.n > INT32_MAX || !xs.data || !out))
@@ -153,11 +157,10 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
                          .n_xs = (int)xs.n,
                          .out = out,
                          .flags = flags};
-    return run_from(__builtin_return_address(0), &run);
+    return run_tape(&run);
 }
 
 static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, const char *what) {
-    context_arrive(state_get());
     /* Hooks belong to the node. */
     if (tensor_valid(t, what) != ST_OK || state_untraced(what) != ST_OK || capture_make(t, what) != ST_OK ||
         tensor_made(t, what) != ST_OK)
@@ -175,14 +178,17 @@ static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, c
 }
 
 int64_t sn_hook_add(sn_tensor *t, sn_body hook, void *closure) {
+    API_ENTER(sn_hook_add);
     return add_hook(t, false, hook, closure, "sn_hook_add");
 }
 
 int64_t sn_post_accumulate_hook_add(sn_tensor *leaf, sn_body hook, void *closure) {
+    API_ENTER(sn_post_accumulate_hook_add);
     return add_hook(leaf, true, hook, closure, "sn_post_accumulate_hook_add");
 }
 
 void sn_hook_remove(sn_tensor *t, int64_t id) {
+    API_ENTER(sn_hook_remove);
     if (!t) return;
     capture_note_event("sn_hook_remove");
     tape_hook_remove(t, id);
@@ -192,7 +198,7 @@ void sn_hook_remove(sn_tensor *t, int64_t id) {
 
 sn_status sn_custom_call(const sn_custom *fn, void *closure, sn_tensor *const *in, int n_in, sn_tensor **out,
                          int n_out) {
-    context_arrive(state_get());
+    API_ENTER(sn_custom_call);
     for (int i = 0; in && i < n_in; i++)
         if (in[i]) sn_requires_grad(in[i]); /* whether it is recorded, and what sn_needs_grad says */
     return (sn_status)custom_function_call(fn, closure, in, n_in, out, n_out);

@@ -1,9 +1,10 @@
-/* base.c: errors, process, settings, logging, seed (sinter/base.h). Scopes are in
- * runtime/core/scope.c, states in runtime/core/state.c: their public functions are the implementation. */
+/* base.c: errors, process, settings, logging, seed (sinter/base.h). Scopes and
+ * states are in scope.c. */
 #include <sinter/base.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/query.h"
@@ -31,8 +32,8 @@ SAME(SN_ERR_INTERNAL, ST_INTERNAL);
 uint32_t sn_version(void) { return SN_VERSION; }
 
 sn_status sn_check(void) {
+    API_ENTER(sn_check);
     sn_state *const state = state_get();
-    context_arrive(state);
     return (sn_status)state->error.status;
 }
 
@@ -52,8 +53,8 @@ static void name_places(ErrorSlot *slot) {
 }
 
 const sn_error *sn_error_take(void) {
+    API_ENTER(sn_error_take);
     sn_state *const state = state_get();
-    context_arrive(state);
     const ErrorSlot *const pending = error_slot();
     ErrorSlot *const slot = &state->taken.slot;
     if (pending->status != ST_OK && state->tracer) state->tracer->took = true;
@@ -79,7 +80,8 @@ sn_status sn_fail(sn_status status, const char *message) {
 }
 
 int sn_finish(void) {
-    if (state_outside_callback("sn_finish") != ST_OK) return 1;
+    API_ENTER(sn_finish);
+    if (entered.refused) return 1;
     const bool failed = sn_check() != SN_OK;
     if (failed) {
         const sn_error *const error = sn_error_take();
@@ -105,12 +107,14 @@ sn_status sn_init(const sn_init_options *options) {
     const Status taken = options_take(&known, sizeof known, options, "sn_init");
     if (taken != ST_OK) return (sn_status)taken;
     if (known.ignore_environment) environment_ignore(); /* before a state */
-    if (state_outside_body("sn_init") != ST_OK) return sn_check();
+    API_ENTER(sn_init);
+    if (entered.refused) return sn_check();
     return options ? init_with(&known) : sn_check();
 }
 
 sn_status sn_shutdown(void) {
-    if (state_outside_callback("sn_shutdown") != ST_OK) return sn_check();
+    API_ENTER(sn_shutdown);
+    if (entered.refused) return sn_check();
     background_shutdown();
     sn_scope_end(SN_SCOPE_ROOT);
     pool_threads_set(1);
@@ -120,8 +124,8 @@ sn_status sn_shutdown(void) {
 }
 
 sn_status sn_setting_set(const char *name, const char *value) {
+    API_ENTER(sn_setting_set);
     sn_state *const state = state_get();
-    context_arrive(state);
     if (state->error.status != ST_OK) return (sn_status)state->error.status;
     if (!name) return (sn_status)error_raise(ST_ARGUMENT, "sn_setting_set: the name is NULL");
     Status status = state_untraced("sn_setting_set");
@@ -130,6 +134,7 @@ sn_status sn_setting_set(const char *name, const char *value) {
 }
 
 const char *sn_setting_get(const char *name) {
+    API_ENTER(sn_setting_get);
     const int setting = name ? setting_find(name) : -1;
     if (!name) error_raise(ST_ARGUMENT, "sn_setting_get: the name is NULL");
     if (setting < 0) return "";
@@ -138,34 +143,38 @@ const char *sn_setting_get(const char *name) {
 }
 
 sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {
+    API_ENTER(sn_logging_set);
     if (topics && log_topics_set(topics) != ST_OK) return sn_check();
     log_handler_set(log, context);
     return sn_check();
 }
 
 static sn_status set_generator(sn_rng rng, const char *outside, const char *breaks) {
-    context_arrive(state_get());
     Status status = error_pending();
     if (status == ST_OK) status = state_untraced(outside);
     return (sn_status)(status == ST_OK ? tracer_set_generator(rng.seed, rng.sequence, outside, breaks) : status);
 }
 
 sn_status sn_seed(uint64_t seed) {
+    API_ENTER(sn_seed);
     return set_generator((sn_rng){.seed = seed}, BREAK_TEXT(seed_in_body), BREAK_TEXT(seed_after));
 }
 
 sn_rng sn_rng_get(void) {
+    API_ENTER(sn_rng_get);
     sn_state *const state = state_get();
-    context_arrive(state);
     if (error_pending() != ST_OK || state_untraced("sn_rng_get") != ST_OK || capture_shows_generator() != ST_OK)
         return (sn_rng){0};
     return (sn_rng){.seed = state->seed, .sequence = state->sequence};
 }
 
-sn_status sn_rng_set(sn_rng rng) { return set_generator(rng, BREAK_TEXT(rng_set_in_body), BREAK_TEXT(rng_set_after)); }
+sn_status sn_rng_set(sn_rng rng) {
+    API_ENTER(sn_rng_set);
+    return set_generator(rng, BREAK_TEXT(rng_set_in_body), BREAK_TEXT(rng_set_after));
+}
 
 sn_scope sn_rng_fork_begin(void) {
-    context_arrive(state_get());
+    API_ENTER(sn_rng_fork_begin);
     const sn_scope mark =
         state_untraced("sn_rng_fork_begin") == ST_OK && error_pending() == ST_OK ? sn_scope_begin() : SN_SCOPE_ROOT;
     if (mark != SN_SCOPE_ROOT) scope_keep_generator(state_get());

@@ -3,6 +3,7 @@
 #include <sinter/device.h>
 #include <sinter/ops.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/dict.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
@@ -41,6 +42,7 @@ static sn_tensor *clip(const Grads *all, double max_norm) {
 }
 
 sn_tensor *sn_clip_grad_norm(sn_dict *d, double max_norm) {
+    API_ENTER(sn_clip_grad_norm);
     if (error_pending() != ST_OK) return NULL;
     if (!d || !(max_norm >= 0)) {
         if (d)

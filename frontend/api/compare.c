@@ -2,6 +2,7 @@
 #include <math.h>
 #include <sinter/tensor.h>
 
+#include "frontend/api/enter.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/element.h"
 #include "runtime/core/state.h"
@@ -42,16 +43,17 @@ static bool compare_read(sn_tensor *a, sn_tensor *b, const Tolerance *by) {
     return same;
 }
 
-static bool compare_tensors(sn_tensor *a, sn_tensor *b, const Tolerance *by, const char *who, const void *site) {
-    context_arrive_at(site);
+static bool compare_tensors(sn_tensor *a, sn_tensor *b, const Tolerance *by, const char *who) {
     if (tensor_ready(a, who) != ST_OK || tensor_ready(b, who) != ST_OK) return false;
     return alike(a, b) && compare_read(a, b, by);
 }
 
 bool sn_equal(sn_tensor *a, sn_tensor *b) {
-    return compare_tensors(a, b, &(Tolerance){.exact = true}, "sn_equal", __builtin_return_address(0));
+    API_ENTER(sn_equal);
+    return compare_tensors(a, b, &(Tolerance){.exact = true}, "sn_equal");
 }
 
 bool sn_allclose(sn_tensor *a, sn_tensor *b, double rtol, double atol) {
-    return compare_tensors(a, b, &(Tolerance){rtol, atol, false}, "sn_allclose", __builtin_return_address(0));
+    API_ENTER(sn_allclose);
+    return compare_tensors(a, b, &(Tolerance){rtol, atol, false}, "sn_allclose");
 }

@@ -1,6 +1,7 @@
 /* compile.c: the public functions of <sinter/compile.h>, thin over runtime/. */
 #include <sinter/compile.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/backends.h"
 #include "frontend/lib/options.h"
 #include "runtime/autograd/dynamic_mark.h"
@@ -46,6 +47,7 @@ sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *o
 }
 
 void sn_function_free(sn_function *fn) {
+    API_ENTER(sn_function_free);
     if (fn && atomic_load(&fn->running)) scope_leave_left(state_get());
     if (fn && atomic_load(&fn->running)) {
         error_raise(ST_STATE, "sn_function_free: function '%s' is running", fn->name);
@@ -107,22 +109,23 @@ static Status tune(sn_function *fn) {
 }
 
 sn_status sn_tune(sn_function *fn) {
+    API_ENTER(sn_tune);
     if (error_pending()) return (sn_status)error_pending();
     if (!fn) return (sn_status)error_raise(ST_ARGUMENT, "sn_tune: the function is NULL");
-    if (state_outside_body("sn_tune") != ST_OK) return (sn_status)error_pending();
+    if (entered.refused) return (sn_status)error_pending();
     if (fn->background) background_wait(fn->background);
     return (sn_status)tune(fn);
 }
 
 sn_stance sn_stance_set(sn_stance stance) {
+    API_ENTER(sn_stance_set);
     sn_state *const state = state_get();
-    context_arrive(state);
     const sn_stance before = state->stance;
     if ((unsigned)stance > SN_STANCE_FAIL_ON_RECOMPILE)
         error_raise(ST_ARGUMENT, "sn_stance_set: there is no stance %d", (int)stance);
-    else if (state_outside_body("sn_stance_set") == ST_OK)
+    else if (!entered.refused)
         state->stance = stance;
-    context_note(state);
+    api_changed(&entered);
     return before;
 }
 
@@ -142,8 +145,8 @@ static Status check_numbers(const Arg *in, int n_in) {
     return ST_OK;
 }
 
-static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, const void *site) {
-    context_arrive_at(site);
+static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    const void *const site = state_get()->site;
     Status status = check_lists(in, n_in, out, n_out);
     if (status == ST_OK) status = function_call(fn, in, n_in, out, n_out);
     if (status != ST_OK) error_set_site(site);
@@ -152,51 +155,55 @@ static sn_status call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out,
 
 enum { MAX_STACK_ARGS = 64 };
 
-static sn_status call_args(sn_function *fn, sn_tensors in, Arg *args, sn_tensor **out, int n_out, const void *site) {
+static sn_status call_args(sn_function *fn, sn_tensors in, Arg *args, sn_tensor **out, int n_out) {
     const int n_in = (int)in.n;
     for (int i = 0; i < n_in; i++) {
         sn_tensor *const t = in.data ? in.data[i] : NULL;
         if (!t && !error_pending()) error_raise(ST_ARGUMENT, "sn_call: argument %d is NULL", i);
         args[i] = A_VAL(t ? &t->base : NULL);
     }
-    return call(fn, args, n_in, out, n_out, site);
+    return call(fn, args, n_in, out, n_out);
 }
 
-static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out, const void *site) {
+static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out) {
     Arg few[MAX_STACK_ARGS];
     if (in.n < 0 || in.n > INT32_MAX)
         return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %lld inputs", (long long)in.n);
-    if (in.n <= MAX_STACK_ARGS) return call_args(fn, in, few, out, n_out, site);
+    if (in.n <= MAX_STACK_ARGS) return call_args(fn, in, few, out, n_out);
     Arg *const many = mem_alloc((size_t)in.n * sizeof *many);
-    const sn_status status = many ? call_args(fn, in, many, out, n_out, site) : SN_ERR_MEMORY;
+    const sn_status status = many ? call_args(fn, in, many, out, n_out) : SN_ERR_MEMORY;
     mem_free(many);
     return status;
 }
 
 sn_status sn_call(sn_function *fn, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
-    return call_tensors(fn, (sn_tensors){in, n_in}, out, n_out, __builtin_return_address(0));
+    API_ENTER(sn_call);
+    return call_tensors(fn, (sn_tensors){in, n_in}, out, n_out);
 }
 
 sn_status sn_call_values(sn_function *fn, const sn_value *in, int n_in, sn_tensor **out, int n_out) {
-    const void *const site = __builtin_return_address(0);
+    API_ENTER(sn_call_values);
+    const void *const site = state_get()->site;
     const Status status = check_numbers((const Arg *)in, n_in);
-    if (status == ST_OK) return call(fn, (const Arg *)in, n_in, out, n_out, site);
+    if (status == ST_OK) return call(fn, (const Arg *)in, n_in, out, n_out);
     error_set_site(site);
     return (sn_status)status;
 }
 
 sn_tensor *sn_call1(sn_function *fn, sn_tensors in) {
+    API_ENTER(sn_call1);
     sn_tensor *out = NULL;
-    call_tensors(fn, in, &out, 1, __builtin_return_address(0));
+    call_tensors(fn, in, &out, 1);
     return out;
 }
 
 sn_status sn_graph_break(const char *reason) {
+    API_ENTER(sn_graph_break);
     if (state_untraced("sn_graph_break") != ST_OK) return sn_check();
     Capture *const capture = capture_of(state_get()->tracer);
     if (!capture || error_pending()) return (sn_status)error_pending();
     char *const text = arena_strdup(capture->arena, reason ? reason : "sn_graph_break");
-    return (sn_status)capture_flush(capture, text ? text : "sn_graph_break", __builtin_return_address(0));
+    return (sn_status)capture_flush(capture, text ? text : "sn_graph_break", state_get()->site);
 }
 
 /* What happened ------------------------------------------------------------------------------- */
@@ -243,18 +250,21 @@ static bool given(const void *argument, const char *what) {
 }
 
 const char *sn_explain(sn_function *fn) {
+    API_ENTER(sn_explain);
     Text text = {0};
     if (given(fn, "sn_explain: the function")) explain_text(fn, &text);
     return give_text(&text);
 }
 
 const char *sn_explain_json(sn_function *fn) {
+    API_ENTER(sn_explain_json);
     Text text = {0};
     if (given(fn, "sn_explain_json: the function")) explain_json(fn, &text);
     return give_text(&text);
 }
 
 const char *sn_dump(sn_function *fn, const char *stage) {
+    API_ENTER(sn_dump);
     Text text = {0};
     if (given(fn, "sn_dump: the function") && given(stage, "sn_dump: the stage")) explain_dump(fn, stage, &text);
     return give_text(&text);

@@ -1,12 +1,13 @@
 /* cuda.c: kernels of a program's own on CUDA devices (sinter/cuda.h). */
 #include <sinter/cuda.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/cuda/cuda_user.h"
 
 sn_kernel *sn_cuda_kernel(const char *source, const char *name) {
+    API_ENTER(sn_cuda_kernel);
     sn_kernel *kernel = NULL;
-    context_arrive_at(__builtin_return_address(0));
     if (error_pending() != ST_OK) return NULL;
     if (!source || !name || !*name) {
         error_raise(ST_ARGUMENT, "sn_cuda_kernel: the source or the kernel's name is NULL");

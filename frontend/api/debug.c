@@ -1,6 +1,7 @@
 /* debug.c: modes that show what a program does (sinter/debug.h). */
 #include <sinter/debug.h>
 
+#include "frontend/api/enter.h"
 #include "runtime/capture/record/debug_print.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/dispatch.h"
@@ -17,29 +18,29 @@ static Status begin_mode(const char *what) {
 }
 
 sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_saved_hooks_set);
     Status status = begin_mode("sn_saved_hooks_set");
     if (status == ST_OK && (!pack || !unpack))
         status = error_raise(ST_ARGUMENT, "sn_saved_hooks_set: %s is NULL", pack ? "unpack" : "pack");
     if (status == ST_OK && !state_get()->n_scopes)
         status = error_raise(ST_STATE, "sn_saved_hooks_set: no scope is open whose end would end it");
     if (status == ST_OK) status = saved_hooks_push(pack, unpack, closure);
-    context_note(state_get());
+    api_changed(&entered);
     return (sn_status)status;
 }
 
 bool sn_anomaly_set(bool on) {
+    API_ENTER(sn_anomaly_set);
     sn_state *const state = state_get();
-    context_arrive_at(__builtin_return_address(0));
     const bool before = state->include & KEY_BIT(anomaly);
     if (on == before || begin_mode("sn_anomaly_set") != ST_OK) return before;
     context_key_set(state, KEY_BIT(anomaly), on);
-    context_note(state);
+    api_changed(&entered);
     return before;
 }
 
 sn_status sn_debug_print(const char *label, sn_tensor *t) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_debug_print);
     const Status status = tensor_valid(t, "sn_debug_print");
     return (sn_status)(status != ST_OK || checkpoint_runs_again() ? status : debug_print(label, t));
 }

@@ -3,6 +3,7 @@
 #include <sinter/ops.h>
 #include <stdio.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/ops_call.h"
 #include "frontend/lib/options.h"
 #include "runtime/capture/record/query.h"
@@ -12,8 +13,9 @@
 #include "runtime/eager/eager.h"
 
 sn_device sn_device_register(const sn_device_desc *desc) {
+    API_ENTER(sn_device_register);
     sn_device_desc known = {0};
-    if (state_outside_body("sn_device_register") != ST_OK) return -1;
+    if (entered.refused) return -1;
     if (!desc) return error_raise(ST_ARGUMENT, "sn_device_register: the description is NULL"), -1;
     if (options_take(&known, sizeof known, desc, "sn_device_register") != ST_OK) return -1;
     const Device device = device_register_user(&known);
@@ -27,6 +29,7 @@ static Status check_device(sn_device device, const char *what) {
 }
 
 const char *sn_device_name(sn_device device) {
+    API_ENTER(sn_device_name);
     if (check_device(device, "sn_device_name") != ST_OK) return "";
     Text text = {0};
     text_puts(&text, DEVICE_TEXT(device));
@@ -63,25 +66,28 @@ sn_status sn_device_properties_of(sn_device device, sn_device_properties *out) {
 }
 
 sn_device sn_default_device_set(sn_device device) {
+    API_ENTER(sn_default_device_set);
     sn_state *const state = state_get();
-    context_arrive(state);
     const Device before = state->device;
     if (error_pending() == ST_OK && check_device(device, "sn_default_device_set") == ST_OK) state->device = device;
-    context_note(state);
+    api_changed(&entered);
     return before;
 }
 
-sn_device sn_default_device(void) { return state_get()->device; }
+sn_device sn_default_device(void) {
+    API_ENTER(sn_default_device);
+    return state_get()->device;
+}
 
 sn_status sn_device_synchronize(sn_device device) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_device_synchronize);
     if (check_device(device, "sn_device_synchronize") != ST_OK || tensor_settle("sn_device_synchronize") != ST_OK)
         return sn_check();
     return (sn_status)device_synchronize(device);
 }
 
 sn_tensor *sn_to_device(sn_tensor *x, sn_device device) {
-    OPS_SITE();
+    API_ENTER(sn_to_device);
     if (tensor_valid(x, "sn_to_device") != ST_OK || check_device(device, "sn_to_device") != ST_OK) return NULL;
     if (query_ask(QUERY_device, x, 0) == device) return x;
     const Arg args[] = {A_VAL(&x->base), A_NONE, A_NONE, A_INT(device), A_NONE, A_BOOL(false), A_NONE};
@@ -89,6 +95,7 @@ sn_tensor *sn_to_device(sn_tensor *x, sn_device device) {
 }
 
 sn_status sn_run_on_cpu(sn_frame *f) {
+    API_ENTER(sn_run_on_cpu);
     if (!f || !f->call) return (sn_status)error_raise(ST_STATE, "sn_run_on_cpu: the frame is not an op's");
     if (error_pending() != ST_OK) return sn_check();
     frame_drop_outs(f);

@@ -2,6 +2,7 @@
 #include <sinter/device.h>
 #include <sinter/ops.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/dict.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/escape.h"
@@ -79,7 +80,10 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     return ST_OK;
 }
 
-sn_status sn_dict_set(sn_dict *d, const char *name, sn_tensor *t) { return (sn_status)dict_set(d, name, t); }
+sn_status sn_dict_set(sn_dict *d, const char *name, sn_tensor *t) {
+    API_ENTER(sn_dict_set);
+    return (sn_status)dict_set(d, name, t);
+}
 
 int sn_dict_count(sn_dict *d) { return d ? d->n : 0; }
 
@@ -152,6 +156,7 @@ sn_tensor *sn_dict_get(sn_dict *d, const char *name) {
 
 /* Values in place, below autograd's sight. */
 sn_status sn_dict_copy(sn_dict *to, sn_dict *from) {
+    API_ENTER(sn_dict_copy);
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!to || !from) return (sn_status)error_raise(ST_ARGUMENT, "sn_dict_copy: a dictionary is NULL");
     const sn_scope scope = scope_begin_library();
@@ -180,6 +185,7 @@ static Status load_into(sn_dict *d, const SafeFile *file) {
 }
 
 sn_dict *sn_dict_load(const char *path) {
+    API_ENTER(sn_dict_load);
     SafeFile *file;
     if (error_pending() != ST_OK) return NULL;
     if (!path) {
@@ -231,6 +237,7 @@ static void list_metadata(const sn_dict *d, const char *(*out)[2]) {
 }
 
 sn_status sn_dict_save(sn_dict *d, const char *path) {
+    API_ENTER(sn_dict_save);
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!d || !path) return (sn_status)error_raise(ST_ARGUMENT, "sn_dict_save: the dictionary or the path is NULL");
     SafeTensor *const tensors = mem_alloc((size_t)(d->n + d->n_opaque + 1) * sizeof *tensors);

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sinter/dispatch.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/number.h"
 #include "frontend/api/op_check.h"
 #include "frontend/api/ops_call.h"
@@ -94,6 +95,7 @@ static void list_row(Text *text, const OpRow *row, bool first) {
 }
 
 const char *sn_op_list(void) {
+    API_ENTER(sn_op_list);
     Text text = {0};
     text_puts(&text, "[");
     for (int i = 0; i < op_row_count(); i++) list_row(&text, op_row_at(i), i == 0);
@@ -109,6 +111,7 @@ const char *sn_op_kind(const sn_op *op) {
 }
 
 const char *sn_op_tags(const sn_op *op) {
+    API_ENTER(sn_op_tags);
     Text text = {0};
     if (!op) return error_raise(ST_ARGUMENT, "sn_op_tags: the op is NULL"), "";
     for (int i = 0; i < op_tag_count(); i++)
@@ -192,8 +195,8 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
     return dispatch(op->row, op->form, args, op->form == FORM_out ? written : NULL, results->at);
 }
 
-static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results, const void *site) {
-    context_arrive_at(site);
+static Status call_op(const sn_op *op, const sn_value *in, int n_in, Results *results) {
+    const void *const site = state_get()->site;
     const Status status = call_form(op, in, n_in, results);
     if (status != ST_OK) error_set_site(site);
     return status;
@@ -204,9 +207,10 @@ static sn_value result_value(const sn_op *op, const Results *results, int i) {
 }
 
 sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *out, int *n_out) {
+    API_ENTER(sn_op_call);
     const int room = n_out ? *n_out : 0;
     __attribute__((cleanup(results_give))) Results results = {.n = 0};
-    Status status = call_op(op, in, n_in, &results, __builtin_return_address(0));
+    Status status = call_op(op, in, n_in, &results);
     if (status == ST_OK && results.n > room)
         status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
     for (int i = 0; out && i < room; i++)
@@ -216,8 +220,9 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
 }
 
 sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
+    API_ENTER(sn_op_call1);
     __attribute__((cleanup(results_give))) Results results = {.n = 0};
-    const Status status = call_op(op, in, n_in, &results, __builtin_return_address(0));
+    const Status status = call_op(op, in, n_in, &results);
     if (status != ST_OK || !results.n) return NULL;
     if (op->row->kind != KIND_number) return results.at[0];
     error_raise(ST_ARGUMENT, "sn_op_call1: the result of %s is a number, which sn_op_call gives", op->row->name);
@@ -227,7 +232,8 @@ sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
 /* user ops, overrides, modes ------------------------------------------------------------------ */
 
 const sn_op *sn_op_register(const sn_op_desc *desc) {
-    if (state_outside_body("sn_op_register") != ST_OK) return NULL;
+    API_ENTER(sn_op_register);
+    if (entered.refused) return NULL;
     const DynamicOp *const op = custom_op_register(desc);
     return op ? op_handle(&op->row, FORM_functional) : NULL;
 }
@@ -262,7 +268,8 @@ int sn_expr_call(sn_expr *e, const char *function, const int *parts, int n) {
 }
 
 sn_status sn_op_check(const sn_op *op, const sn_op_sample *samples, int n) {
-    if (error_pending() != ST_OK || state_outside_body("sn_op_check") != ST_OK) return (sn_status)error_pending();
+    API_ENTER(sn_op_check);
+    if (error_pending() != ST_OK || entered.refused) return (sn_status)error_pending();
     if (!op || n < 0 || (n && !samples))
         return (sn_status)error_raise(ST_ARGUMENT, "sn_op_check: the op or its samples are NULL (%d samples)", n);
     if (op->form != FORM_functional || op->row->returns_list || op->row->kind == KIND_number)
@@ -314,6 +321,7 @@ static sn_override *refuse_number(const OpRow *row) {
 }
 
 sn_override *sn_op_override(const sn_op *op, sn_key key, sn_body kernel, void *closure) {
+    API_ENTER(sn_op_override);
     if (op && op->row->kind == KIND_number) return refuse_number(op->row);
     if (op) return override(op->row->alias_of ? op->row->alias_of : op->row, key, kernel, closure, "sn_op_override");
     error_raise(ST_ARGUMENT, "sn_op_override: the op is NULL");
@@ -321,10 +329,12 @@ sn_override *sn_op_override(const sn_op *op, sn_key key, sn_body kernel, void *c
 }
 
 sn_override *sn_fallback_set(sn_key key, sn_body kernel, void *closure) {
+    API_ENTER(sn_fallback_set);
     return override(NULL, key, kernel, closure, "sn_fallback_set");
 }
 
 void sn_override_free(sn_override *o) {
+    API_ENTER(sn_override_free);
     capture_note_event("sn_override_free");
     override_free(o);
 }
@@ -336,45 +346,47 @@ const sn_op *sn_frame_op(sn_frame *f) {
 }
 
 /* A mode is pushed or popped: the program's code has it from now on. */
-static sn_status mode_changed(Status status) {
-    context_note(state_get());
+static sn_status mode_changed(const ApiEntered *entered, Status status) {
+    api_changed(entered);
     return (sn_status)status;
 }
 
 static Status check_mode(sn_body handler, const char *what) {
-    context_arrive(state_get());
     TRY(error_pending());
     return handler ? state_untraced(what) : error_raise(ST_ARGUMENT, "%s: the handler is NULL", what);
 }
 
 sn_status sn_user_mode_push(sn_body handler, void *closure) {
+    API_ENTER(sn_user_mode_push);
     Status status = check_mode(handler, "sn_user_mode_push");
     if (status == ST_OK) status = capture_before_event("sn_user_mode_push");
-    return status == ST_OK ? mode_changed(user_mode_push(KEY_mode, handler, closure)) : (sn_status)status;
+    return status == ST_OK ? mode_changed(&entered, user_mode_push(KEY_mode, handler, closure)) : (sn_status)status;
 }
 
 sn_status sn_user_mode_pop(void) {
-    context_arrive(state_get());
+    API_ENTER(sn_user_mode_pop);
     capture_note_event("sn_user_mode_pop");
-    return mode_changed(user_mode_pop(KEY_mode));
+    return mode_changed(&entered, user_mode_pop(KEY_mode));
 }
 
 sn_status sn_api_mode_push(sn_body handler, void *closure) {
+    API_ENTER(sn_api_mode_push);
     const Status status = check_mode(handler, "sn_api_mode_push");
     if (status != ST_OK) return (sn_status)status;
     capture_note_event("sn_api_mode_push");
-    return mode_changed(user_mode_push(KEY_api, handler, closure));
+    return mode_changed(&entered, user_mode_push(KEY_api, handler, closure));
 }
 
 sn_status sn_api_mode_pop(void) {
-    context_arrive(state_get());
+    API_ENTER(sn_api_mode_pop);
     capture_note_event("sn_api_mode_pop");
-    return mode_changed(user_mode_pop(KEY_api));
+    return mode_changed(&entered, user_mode_pop(KEY_api));
 }
 
 /* texts --------------------------------------------------------------------------------------- */
 
 const char *sn_dispatch_dump(const sn_op *op) {
+    API_ENTER(sn_dispatch_dump);
     if (!op) return error_raise(ST_ARGUMENT, "sn_dispatch_dump: the op is NULL"), "";
     const OpRow *const row = op->row->alias_of ? op->row->alias_of : op->row;
     Text text = {0};
@@ -392,6 +404,7 @@ const char *sn_dispatch_dump(const sn_op *op) {
 }
 
 const char *sn_keys(sn_tensor *t) {
+    API_ENTER(sn_keys);
     if (tensor_valid(t, "sn_keys") != ST_OK) return "";
     Text text = {0};
     keys_print(&text, (uint64_t)query_ask(QUERY_keys, t, 0));
@@ -407,7 +420,7 @@ static Status check_slot(sn_key key, int internal) {
 }
 
 sn_tensor *sn_with_key(sn_tensor *t, sn_key key) {
-    OPS_SITE();
+    API_ENTER(sn_with_key);
     const int internal = key_of_public(key);
     if (tensor_made(t, "sn_with_key") != ST_OK || check_slot(key, internal) != ST_OK) return NULL;
     sn_tensor *const other = tensor_alias(t);

@@ -1,6 +1,7 @@
 /* dlpack.c: tensors from and to other libraries without a copy (sinter/tensor.h). */
 #include <sinter/tensor.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/dlpack.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/tensor.h"
@@ -72,6 +73,7 @@ static sn_tensor *take(DLManagedTensorVersioned *m) {
 }
 
 sn_tensor *sn_from_dlpack(struct DLManagedTensorVersioned *m) {
+    API_ENTER(sn_from_dlpack);
     return error_pending() != ST_OK || check(m) != ST_OK ? NULL : take(m);
 }
 
@@ -89,6 +91,7 @@ static Status borrow(Device device, void *stream) {
 }
 
 sn_tensor *sn_from_dlpack_on(struct DLManagedTensorVersioned *m, void *stream) {
+    API_ENTER(sn_from_dlpack_on);
     if (error_pending() != ST_OK || check(m) != ST_OK) return NULL;
     return borrow(dlpack_place(m->dl_tensor.device), stream) == ST_OK ? take(m) : NULL;
 }
@@ -130,12 +133,14 @@ static Status ready(sn_tensor *t, sn_stream **mine) {
 }
 
 struct DLManagedTensorVersioned *sn_to_dlpack(sn_tensor *t) {
+    API_ENTER(sn_to_dlpack);
     sn_stream *mine;
     if (ready(t, &mine) != ST_OK || (mine && mine->row->streams->synchronize(mine) != ST_OK)) return NULL;
     return lend(t);
 }
 
 struct DLManagedTensorVersioned *sn_to_dlpack_on(sn_tensor *t, void *stream) {
+    API_ENTER(sn_to_dlpack_on);
     sn_stream *mine;
     if (ready(t, &mine) != ST_OK || (mine && mine->row->streams->lend(mine, stream) != ST_OK)) return NULL;
     return lend(t);

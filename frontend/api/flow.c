@@ -1,6 +1,7 @@
 /* flow.c: control flow as ops (sinter/transform.h), thin over runtime/capture/flow. */
 #include <sinter/transform.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/capture/flow/flow.h"
 
@@ -34,9 +35,8 @@ static Status check_keys(const char *op, sn_tensors in) {
 }
 
 /* What all have; errors name the place of the call. */
-static Status flow_call(const char *op, const void *site, sn_tensors in, sn_tensor **out, int n_out, FlowCall *call) {
+static Status flow_call(const char *op, sn_tensors in, sn_tensor **out, int n_out, FlowCall *call) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
-    context_arrive_at(site);
     TRY(error_pending());
     TRY(check_lists(op, in, out, n_out));
     TRY(check_keys(op, in));
@@ -53,10 +53,11 @@ static void *or_else(void *closure, void *otherwise) { return closure ? closure 
 
 sn_status sn_cond(sn_tensor *pred, sn_body if_true, sn_body if_false, void *closure, const sn_cond_options *options,
                   sn_tensors in, sn_tensor **out, int n_out) {
-    const void *const site = __builtin_return_address(0);
+    API_ENTER(sn_cond);
+    const void *const site = state_get()->site;
     sn_cond_options known = {0};
     FlowCall call;
-    Status status = flow_call("sn_cond", site, in, out, n_out, &call);
+    Status status = flow_call("sn_cond", in, out, n_out, &call);
     if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_cond");
     if (status == ST_OK) status = check_body("sn_cond", "if_true", if_true);
     if (status == ST_OK) status = check_body("sn_cond", "if_false", if_false);
@@ -66,10 +67,11 @@ sn_status sn_cond(sn_tensor *pred, sn_body if_true, sn_body if_false, void *clos
 
 sn_status sn_while_loop(sn_body condition, sn_body body, void *closure, const sn_while_options *options, sn_tensors in,
                         sn_tensor **out, int n_out) {
-    const void *const site = __builtin_return_address(0);
+    API_ENTER(sn_while_loop);
+    const void *const site = state_get()->site;
     sn_while_options known = {0};
     FlowCall call;
-    Status status = flow_call("sn_while_loop", site, in, out, n_out, &call);
+    Status status = flow_call("sn_while_loop", in, out, n_out, &call);
     if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_while_loop");
     if (status == ST_OK) status = check_body("sn_while_loop", "condition", condition);
     if (status == ST_OK) status = check_body("sn_while_loop", "body", body);
@@ -93,10 +95,11 @@ static Status check_scan(const FlowCall *call, const FlowScan *scan) {
 
 sn_status sn_scan(sn_body body, void *closure, const sn_scan_options *options, sn_tensors in, sn_tensor **out,
                   int n_out) {
-    const void *const site = __builtin_return_address(0);
+    API_ENTER(sn_scan);
+    const void *const site = state_get()->site;
     sn_scan_options known = {0};
     FlowCall call;
-    Status status = flow_call("sn_scan", site, in, out, n_out, &call);
+    Status status = flow_call("sn_scan", in, out, n_out, &call);
     if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_scan");
     const FlowScan scan = {.body = body,
                            .closure = closure,
@@ -110,10 +113,11 @@ sn_status sn_scan(sn_body body, void *closure, const sn_scan_options *options, s
 
 sn_status sn_map(sn_body body, void *closure, const sn_map_options *options, sn_tensors in, sn_tensor **out,
                  int n_out) {
-    const void *const site = __builtin_return_address(0);
+    API_ENTER(sn_map);
+    const void *const site = state_get()->site;
     sn_map_options known = {0};
     FlowCall call;
-    Status status = flow_call("sn_map", site, in, out, n_out, &call);
+    Status status = flow_call("sn_map", in, out, n_out, &call);
     if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_map");
     const FlowScan scan = {.body = body, .closure = closure, .dim = known.dim, .what = "the body"};
     if (status == ST_OK) status = check_scan(&call, &scan);

@@ -2,6 +2,7 @@
  * outputs; counts checked. */
 #include <sinter/compile.h>
 
+#include "frontend/api/enter.h"
 #include "runtime/core/tracer.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/override.h"
@@ -107,11 +108,13 @@ sn_status sn_out(sn_frame *f, int i, sn_tensor *t) {
 }
 
 sn_status sn_redispatch(sn_frame *f) {
+    API_ENTER(sn_redispatch);
     if (!f) return (sn_status)error_raise(ST_ARGUMENT, "the frame is NULL");
     return (sn_status)frame_redispatch(f);
 }
 
 sn_status sn_guard_add(sn_frame *f, const char *name, int64_t (*read)(void *closure), void *closure) {
+    API_ENTER(sn_guard_add);
     if (error_pending()) return (sn_status)error_pending();
     if (!f || !name || !read)
         return (sn_status)error_raise(ST_ARGUMENT, "sn_guard_add: the %s is NULL",

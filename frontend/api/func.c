@@ -2,6 +2,7 @@
  * and how many of the results are derivatives. */
 #include <sinter/transform.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/transform.h"
 #include "frontend/lib/options.h"
 #include "runtime/base/alloc.h"
@@ -93,7 +94,8 @@ static Status func_grad(sn_body body, void *closure, const sn_func_grad_options 
 
 sn_status sn_func_grad(sn_body body, void *closure, const sn_func_grad_options *options, sn_tensors in, sn_tensor **out,
                        int n_out) {
-    const void *const site = context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_func_grad);
+    const void *const site = state_get()->site;
     return end(func_grad(body, closure, options, in, out, n_out), site, out, n_out);
 }
 
@@ -118,7 +120,8 @@ static Status func_vjp_of(sn_body body, void *closure, const sn_func_vjp_options
 
 sn_status sn_func_vjp(sn_body body, void *closure, const sn_func_vjp_options *options, sn_tensors in, sn_tensor **out,
                       int n_out) {
-    const void *const site = context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_func_vjp);
+    const void *const site = state_get()->site;
     return end(func_vjp_of(body, closure, options, in, out, n_out), site, out, n_out);
 }
 
@@ -165,7 +168,8 @@ static Status func_jvp(sn_body body, void *closure, const sn_func_jvp_options *o
 
 sn_status sn_func_jvp(sn_body body, void *closure, const sn_func_jvp_options *options, sn_tensors in, sn_tensor **out,
                       int n_out) {
-    const void *const site = context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_func_jvp);
+    const void *const site = state_get()->site;
     return end(func_jvp(body, closure, options, in, out, n_out), site, out, n_out);
 }
 
@@ -204,7 +208,8 @@ static Status jacobian(sn_body body, void *closure, const sn_jacobian_options *o
 
 sn_status sn_jacobian(sn_body body, void *closure, const sn_jacobian_options *options, sn_tensors in, sn_tensor **out,
                       int n_out) {
-    const void *const site = context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_jacobian);
+    const void *const site = state_get()->site;
     return end(jacobian(body, closure, options, in, out, n_out), site, out, n_out);
 }
 
@@ -243,6 +248,7 @@ static Status hessian(sn_body body, void *closure, const sn_jacobian_options *op
 
 sn_status sn_hessian(sn_body body, void *closure, const sn_jacobian_options *options, sn_tensors in, sn_tensor **out,
                      int n_out) {
-    const void *const site = context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_hessian);
+    const void *const site = state_get()->site;
     return end(hessian(body, closure, options, in, out, n_out), site, out, n_out);
 }

@@ -1,6 +1,7 @@
 /* grad_node.c: the tape, to walk along and to list (sinter/inspect.h). A sn_grad_node is a TapeNode. */
 #include <sinter/inspect.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/text.h"
@@ -16,8 +17,8 @@ static Status history_ready(sn_tensor *t, const char *what) {
 }
 
 sn_grad_node *sn_grad_fn(sn_tensor *t) {
+    API_ENTER(sn_grad_fn);
     TapeNode *node = NULL;
-    context_arrive_at(__builtin_return_address(0));
     if (history_ready(t, "sn_grad_fn") != ST_OK || tape_node_of(t, &node) != ST_OK) return NULL;
     return (sn_grad_node *)(void *)node;
 }
@@ -55,6 +56,7 @@ static sn_grad_info info_of(const TapeNode *node) {
 }
 
 sn_status sn_grad_node_get(sn_grad_node *n, sn_grad_info *out) {
+    API_ENTER(sn_grad_node_get);
     const Status status = check(n, out, out ? out->size : 0, "sn_grad_node_get");
     if (status != ST_OK) return (sn_status)status;
     const sn_grad_info info = info_of(tape_of(n));
@@ -63,6 +65,7 @@ sn_status sn_grad_node_get(sn_grad_node *n, sn_grad_info *out) {
 }
 
 sn_status sn_grad_node_edge(sn_grad_node *n, int i, sn_grad_edge *out) {
+    API_ENTER(sn_grad_node_edge);
     static const char what[] = "sn_grad_node_edge";
     sn_grad_edge known = {0};
     const TapeEdge *edge = NULL;
@@ -97,6 +100,7 @@ static Status saved_at(const TapeNode *node, int i, sn_grad_saved *known) {
 }
 
 sn_status sn_grad_node_saved(sn_grad_node *n, int i, sn_grad_saved *out) {
+    API_ENTER(sn_grad_node_saved);
     sn_grad_saved known = {0};
     Status status = check(n, out, out ? out->size : 0, "sn_grad_node_saved");
     if (status != ST_OK) return (sn_status)status;
@@ -106,8 +110,8 @@ sn_status sn_grad_node_saved(sn_grad_node *n, int i, sn_grad_saved *out) {
 }
 
 const char *sn_grad_text(sn_tensor *t) {
+    API_ENTER(sn_grad_text);
     Text text = {0};
-    context_arrive_at(__builtin_return_address(0));
     if (history_ready(t, "sn_grad_text") != ST_OK) return "";
     if (tape_view_is_due(t) && tape_view_refresh(t) != ST_OK) return "";
     if (tape_print_expanded(&text, t) != ST_OK) return text_free(&text), "";
@@ -115,8 +119,8 @@ const char *sn_grad_text(sn_tensor *t) {
 }
 
 const char *sn_saved_text(sn_tensor *t) {
+    API_ENTER(sn_saved_text);
     Text text = {0};
-    context_arrive_at(__builtin_return_address(0));
     if (error_pending() || (t ? history_ready(t, "sn_saved_text") : tensor_settle("sn_saved_text")) != ST_OK) return "";
     if (t && tape_view_is_due(t) && tape_view_refresh(t) != ST_OK) return "";
     if (tape_print_saved(&text, t) != ST_OK) return text_free(&text), "";
@@ -140,6 +144,7 @@ static void list_node(void *context, const TapeNode *node) {
 }
 
 int64_t sn_live_nodes(sn_grad_info *nodes, int64_t room) {
+    API_ENTER(sn_live_nodes);
     Listing list = {.at = nodes, .room = nodes ? room : 0, .size = nodes && room > 0 ? nodes[0].size : sizeof *nodes};
     if (error_pending() != ST_OK) return 0;
     if (room < 0 || !list.size) {

@@ -2,6 +2,7 @@
  * those for nodes. */
 #include <stdio.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/graph_handle.h"
 #include "frontend/lib/options.h"
 #include "passes/passes.h"
@@ -55,6 +56,7 @@ static Status keep_closed(sn_graph *g, sn_tensor *const *closed) {
 }
 
 sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
+    API_ENTER(sn_graph_capture);
     if (!fn) {
         error_raise(ST_ARGUMENT, "sn_graph_capture: the function is NULL");
         return NULL;
@@ -198,6 +200,7 @@ sn_function *sn_graph_compile(sn_graph *g, const sn_compile_options *options) {
 }
 
 const char *sn_graph_text(sn_graph *g) {
+    API_ENTER(sn_graph_text);
     if (!g) return error_raise(ST_ARGUMENT, "sn_graph_text: the graph is NULL"), "";
     Text text = {0};
     graph_print(g->graph, &text);
@@ -238,6 +241,7 @@ static Status run_graph_passes(void *context) {
 }
 
 sn_status sn_graph_run(sn_graph *g, const char *passes) {
+    API_ENTER(sn_graph_run);
     if (!g || !passes) return (sn_status)error_raise(ST_ARGUMENT, "sn_graph_run: NULL argument");
     Bail exit;
     GraphPasses run = {g->graph, passes, g->lent};

@@ -2,6 +2,7 @@
  * that stand for a tensor. */
 #include <stdio.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/graph_handle.h"
 #include "passes/internal.h"
 
@@ -368,6 +369,7 @@ static Status check_bindable(const sn_node *n, const sn_tensor *t) {
 }
 
 sn_status sn_node_bind(sn_node *n, sn_tensor *t) {
+    API_ENTER(sn_node_bind);
     Status status = check_bindable(n, t);
     if (status == ST_OK) status = graph_is_own(n->graph, "sn_node_bind");
     if (status == ST_OK) status = tensor_ready(t, "sn_node_bind");
@@ -375,6 +377,7 @@ sn_status sn_node_bind(sn_node *n, sn_tensor *t) {
 }
 
 sn_node *sn_graph_bind(sn_graph *g, const char *name, sn_tensor *t) {
+    API_ENTER(sn_graph_bind);
     if (!g || !name || !t) {
         if (!error_pending()) error_raise(ST_ARGUMENT, "sn_graph_bind: NULL argument");
         return NULL;

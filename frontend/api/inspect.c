@@ -1,17 +1,20 @@
 /* inspect.c: tensors and their memory, to look at (sinter/inspect.h); the tape is in grad_node.c. */
 #include <sinter/inspect.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/capture/record/query.h"
 #include "runtime/capture/record/site.h"
 #include "runtime/core/dispatch.h"
 
 sn_layout sn_layout_of(sn_tensor *t) {
+    API_ENTER(sn_layout_of);
     if (tensor_valid(t, "sn_layout_of") != ST_OK || !(t->keys & KEYS_SPARSE)) return SN_STRIDED;
     return t->keys & KEY_BIT(sparse_csr) ? SN_SPARSE_CSR : SN_SPARSE_COO;
 }
 
 bool sn_is_contiguous_as(sn_tensor *t, sn_memory_format format) {
+    API_ENTER(sn_is_contiguous_as);
     if (tensor_valid(t, "sn_is_contiguous_as") != ST_OK) return false;
     if (format == SN_CONTIGUOUS_FORMAT) return sn_is_contiguous(t);
     if (format != SN_CHANNELS_LAST && format != SN_CHANNELS_LAST_3D) {
@@ -26,7 +29,6 @@ bool sn_is_contiguous_as(sn_tensor *t, sn_memory_format format) {
 
 /* With all that is pending done, where the tensor can have data. */
 static Status settled(sn_tensor *t, const char *what) {
-    context_arrive_at(__builtin_return_address(0));
     TRY(tensor_valid(t, what));
     TRY(tensor_settle(what));
     return tensor_handle_made(t, what);
@@ -40,6 +42,7 @@ static int first_of_op(const HiddenCopies *h, int i) {
 }
 
 int sn_hidden_copies(sn_copy_count *out, int room) {
+    API_ENTER(sn_hidden_copies);
     const HiddenCopies *const h = &state_get()->hidden;
     int n = 0;
     for (int i = 0; i < h->n; i++) {
@@ -77,15 +80,20 @@ static void print_copies(const HiddenCopies *h, int i, Text *text) {
 }
 
 const char *sn_hidden_copies_text(void) {
+    API_ENTER(sn_hidden_copies_text);
     const HiddenCopies *const h = &state_get()->hidden;
     Text text = {0};
     for (int i = 0; i < h->n; i++) print_copies(h, i, &text);
     return state_text(state_get(), text.at);
 }
 
-void sn_hidden_copies_reset(void) { state_get()->hidden.n = 0; }
+void sn_hidden_copies_reset(void) {
+    API_ENTER(sn_hidden_copies_reset);
+    state_get()->hidden.n = 0;
+}
 
 int64_t sn_use_count(sn_tensor *t) {
+    API_ENTER(sn_use_count);
     if (settled(t, "sn_use_count") != ST_OK) return 0;
     return atomic_load_explicit(&t->refs, memory_order_acquire) - capture_references(t);
 }
@@ -104,6 +112,7 @@ static sn_storage describe(const sn_tensor *t) {
 }
 
 sn_status sn_storage_of(sn_tensor *t, sn_storage *out) {
+    API_ENTER(sn_storage_of);
     if (!out || !out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_storage_of: out is NULL, or its size is 0");
     const sn_storage none = {0};
     Status status = settled(t, "sn_storage_of");

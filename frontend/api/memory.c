@@ -2,6 +2,7 @@
  * caching one. */
 #include <sinter/memory.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/capture/record/site.h"
 #include "runtime/core/state.h"
@@ -62,6 +63,7 @@ sn_status sn_memory_get(sn_device device, sn_memory *out) {
 }
 
 const char *sn_memory_summary(sn_device device) {
+    API_ENTER(sn_memory_summary);
     Caching *const caching = caching_of(device, "sn_memory_summary");
     Text text = {0};
     if (caching && device == SN_CPU)
@@ -72,6 +74,7 @@ const char *sn_memory_summary(sn_device device) {
 }
 
 const char *sn_memory_snapshot(sn_device device) {
+    API_ENTER(sn_memory_snapshot);
     Caching *const caching = caching_of(device, "sn_memory_snapshot");
     Text text = {0};
     if (caching && device == SN_CPU)

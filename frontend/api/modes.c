@@ -1,32 +1,36 @@
 /* modes.c: fake and functional mode (sinter/dispatch.h). */
 #include <sinter/dispatch.h>
 
+#include "frontend/api/enter.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/dispatch.h"
 
-static bool set_mode(uint64_t key, bool on) {
+static bool set_mode(const ApiEntered *entered, uint64_t key, bool on) {
     sn_state *const state = state_get();
-    context_arrive(state);
     const bool before = state->include & key;
     context_key_set(state, key, on);
-    context_note(state);
+    api_changed(entered);
     return before;
 }
 
 /* In a captured body: what is pending is of before, and what follows runs as it is. */
 bool sn_fake_mode_set(bool on) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_fake_mode_set);
     const bool before = sn_fake_mode();
     if (on == before || error_pending() != ST_OK || state_untraced("sn_fake_mode_set") != ST_OK) return before;
     Capture *const c = capture_current();
     if (c) capture_note_break(c, "sn_fake_mode_set");
     if (capture_settle("sn_fake_mode_set") != ST_OK) return before;
-    return set_mode(KEY_BIT(fake), on);
+    return set_mode(&entered, KEY_BIT(fake), on);
 }
 
-bool sn_fake_mode(void) { return state_get()->include & KEY_BIT(fake); }
+bool sn_fake_mode(void) {
+    API_ENTER(sn_fake_mode);
+    return state_get()->include & KEY_BIT(fake);
+}
 
 bool sn_is_fake(sn_tensor *t) {
+    API_ENTER(sn_is_fake);
     if (tensor_valid(t, "sn_is_fake") != ST_OK || (t->placeholder && tensor_ready(t, "sn_is_fake") != ST_OK))
         return false;
     return tensor_is_fake(t);
@@ -34,7 +38,11 @@ bool sn_is_fake(sn_tensor *t) {
 
 /* Graphs mean the same in it and outside. */
 bool sn_functional_mode_set(bool on) {
-    return error_pending() == ST_OK ? set_mode(KEY_BIT(functionalize), on) : sn_functional_mode();
+    API_ENTER(sn_functional_mode_set);
+    return error_pending() == ST_OK ? set_mode(&entered, KEY_BIT(functionalize), on) : sn_functional_mode();
 }
 
-bool sn_functional_mode(void) { return state_get()->include & KEY_BIT(functionalize); }
+bool sn_functional_mode(void) {
+    API_ENTER(sn_functional_mode);
+    return state_get()->include & KEY_BIT(functionalize);
+}

@@ -1,5 +1,6 @@
 /* number.c: numbers of tensors: sn_sym_* (sinter/compile.h), and the rows of KIND_number, which boxed calls reach:
  * number_<body> answers from metadata, or waits for the value. */
+#include "frontend/api/enter.h"
 #include "frontend/api/number.h"
 #include "ir/op_ids.h"
 
@@ -50,21 +51,37 @@ static sn_sym offset_of(sn_tensor *t, const char *what) {
     return (sn_sym){capture_storage_offset(t, what)};
 }
 
-sn_sym sn_sym_size(sn_tensor *t, int64_t dim) { return size_of(t, dim, "sn_sym_size"); }
-sn_sym sn_sym_stride(sn_tensor *t, int64_t dim) { return stride_of(t, dim, "sn_sym_stride"); }
-sn_sym sn_sym_numel(sn_tensor *t) { return numel_of(t, "sn_sym_numel"); }
+sn_sym sn_sym_size(sn_tensor *t, int64_t dim) {
+    API_ENTER(sn_sym_size);
+    return size_of(t, dim, "sn_sym_size");
+}
+sn_sym sn_sym_stride(sn_tensor *t, int64_t dim) {
+    API_ENTER(sn_sym_stride);
+    return stride_of(t, dim, "sn_sym_stride");
+}
+sn_sym sn_sym_numel(sn_tensor *t) {
+    API_ENTER(sn_sym_numel);
+    return numel_of(t, "sn_sym_numel");
+}
 sn_sym sn_sym_storage_offset(sn_tensor *t) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_sym_storage_offset);
     return offset_of(t, "sn_sym_storage_offset");
 }
 
 sn_sym sn_sym_int(int64_t value) {
+    API_ENTER(sn_sym_int);
     if (symbols_know(value)) return (sn_sym){value};
     error_raise(ST_ARGUMENT, "sn_sym_int: %lld stands for no symbolic int of this call", (long long)value);
     return (sn_sym){0};
 }
-int64_t sn_sym_arg(sn_sym s) { return s.bits; }
-int64_t sn_sym_value(sn_sym s) { return symbols_concrete(s.bits); }
+int64_t sn_sym_arg(sn_sym s) {
+    API_ENTER(sn_sym_arg);
+    return s.bits;
+}
+int64_t sn_sym_value(sn_sym s) {
+    API_ENTER(sn_sym_value);
+    return symbols_concrete(s.bits);
+}
 
 static int64_t (*const sym_ops[128])(SymEnv *env, int64_t a, int64_t b) = {
     ['+'] = sym_add, ['-'] = sym_sub, ['*'] = sym_mul, ['/'] = sym_div, ['%'] = sym_mod};
@@ -76,6 +93,7 @@ static Status check_divisor(SymEnv *env, sn_sym a, char op, sn_sym b) {
 }
 
 sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
+    API_ENTER(sn_sym_op);
     const Symbols *const symbols = symbols_current();
     SymEnv *const env = symbols ? symbols->env : NULL;
     if (op < 0 || !sym_ops[(int)op])

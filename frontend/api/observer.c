@@ -4,6 +4,7 @@
 #include <math.h>
 #include <sinter/ops.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/observer.h"
 #include "frontend/lib/options.h"
 #include "runtime/base/alloc.h"
@@ -92,8 +93,8 @@ Status observer_add(sn_observer *o, sn_tensor *t) {
 }
 
 sn_status sn_observer_observe(sn_observer *o, sn_tensor *t) {
-    const Status status = state_outside_body("sn_observer_observe");
-    return (sn_status)(status == ST_OK ? observer_add(o, t) : status);
+    API_ENTER(sn_observer_observe);
+    return (sn_status)(entered.refused ? error_pending() : observer_add(o, t));
 }
 
 /* what follows -------------------------------------------------------------------------------- */
@@ -121,6 +122,7 @@ static sn_qparams qparams_of(const sn_observer_options *o, float min, float max)
 }
 
 sn_status sn_observer_qparams(sn_observer *o, sn_qparams *out) {
+    API_ENTER(sn_observer_qparams);
     if (out) *out = (sn_qparams){0};
     const Status status = check_seen(o, "sn_observer_qparams");
     if (status != ST_OK) return (sn_status)status;
@@ -133,6 +135,7 @@ sn_status sn_observer_qparams(sn_observer *o, sn_qparams *out) {
 }
 
 sn_status sn_observer_range(sn_observer *o, double *min, double *max) {
+    API_ENTER(sn_observer_range);
     if (min) *min = NAN;
     if (max) *max = NAN;
     const Status status = check_seen(o, "sn_observer_range");

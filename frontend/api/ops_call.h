@@ -4,6 +4,7 @@
 #define SINTER_FRONTEND_OPS_CALL_H
 #include <sinter/ops.h>
 
+#include "frontend/api/enter.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/core/state.h"
 
@@ -18,7 +19,11 @@
 #define TEXT(string) ((string) ? A_STR(string) : A_NONE)
 
 /* Every public op function says where it was called from: graph breaks and errors name the place. */
-#define OPS_SITE() (state_get()->site = __builtin_return_address(0))
+#define OPS_SITE()                                                                                                     \
+    do {                                                                                                               \
+        sn_state *const state = state_get();                                                                           \
+        if (!api_is_nested(state)) state->site = __builtin_return_address(0);                                          \
+    } while (0)
 
 /* Kinds and numbers that only graphs have are no public values. */
 Status ops_values(const OpRow *row, OpForm form, const Arg *in, int n);

@@ -5,6 +5,7 @@
 #include <sinter/device.h>
 #include <sinter/ops.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/optim.h"
 #include "ir/op_ids.h"
 #include "runtime/base/alloc.h"
@@ -233,20 +234,24 @@ static sn_optim *optim_new(const sn_dict *d, double lr, const sn_optim *kind) {
 }
 
 sn_optim *sn_sgd(sn_dict *d, double lr, double momentum) {
+    API_ENTER(sn_sgd);
     return optim_new(d, lr, &(sn_optim){.step = sgd_step, .maker = "sn_sgd", .momentum = momentum});
 }
 
 sn_optim *sn_adamw(sn_dict *d, double lr, double weight_decay) {
+    API_ENTER(sn_adamw);
     return optim_new(d, lr, &(sn_optim){.step = adam_step, .maker = "sn_adamw", .weight_decay = weight_decay});
 }
 
 sn_optim *sn_adam(sn_dict *d, double lr, double weight_decay) {
+    API_ENTER(sn_adam);
     return optim_new(
         d, lr,
         &(sn_optim){.step = adam_step, .maker = "sn_adam", .weight_decay = weight_decay, .decays_gradient = true});
 }
 
 void sn_optim_free(sn_optim *o) {
+    API_ENTER(sn_optim_free);
     if (!o) return;
     sn_dict_free(o->params);
     sn_dict_free(o->state);
@@ -260,6 +265,7 @@ void sn_optim_free(sn_optim *o) {
 /* use ----------------------------------------------------------------------------------------- */
 
 sn_status sn_optim_zero_grad(sn_optim *o) {
+    API_ENTER(sn_optim_zero_grad);
     if (!o) return (sn_status)error_raise(ST_ARGUMENT, "sn_optim_zero_grad: the optimizer is NULL");
     for (int i = 0; i < o->params->n; i++) sn_grad_set(o->params->entries[i].tensor, NULL);
     return sn_check();
@@ -274,6 +280,7 @@ sn_status optim_step(sn_optim *o, sn_tensor *keep) {
 }
 
 sn_status sn_optim_step(sn_optim *o) {
+    API_ENTER(sn_optim_step);
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!o) return (sn_status)error_raise(ST_ARGUMENT, "sn_optim_step: the optimizer is NULL");
     return optim_step(o, NULL);

@@ -1,6 +1,7 @@
 /* parallel.c: ranks and what they do together (sinter/parallel.h), thin over runtime/transform. */
 #include <sinter/parallel.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/transform/collective.h"
@@ -10,10 +11,9 @@
 enum { MOST_RANKS = 256 };
 
 sn_status sn_ranks_run(int ranks, sn_rank_body body, void *closure, const sn_ranks_options *options) {
+    API_ENTER(sn_ranks_run);
     sn_ranks_options known = {0};
-    context_arrive_at(__builtin_return_address(0));
     Status status = error_pending();
-    if (status == ST_OK) status = state_outside_body("sn_ranks_run");
     if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_ranks_run");
     if (status == ST_OK && (ranks < 1 || ranks > MOST_RANKS))
         status = error_raise(ST_ARGUMENT, "sn_ranks_run: %d ranks, not 1 to %d", ranks, MOST_RANKS);
@@ -26,8 +26,7 @@ sn_status sn_ranks_run(int ranks, sn_rank_body body, void *closure, const sn_ran
 int sn_comm_rank(const sn_comm *comm) { return comm ? rank_index(comm) : -1; }
 int sn_comm_size(const sn_comm *comm) { return comm ? rank_count(comm) : 0; }
 
-static sn_tensor *collective(sn_comm *comm, CollectiveKind kind, sn_tensor *t, sn_reduction how, const void *site) {
-    context_arrive_at(site);
+static sn_tensor *collective(sn_comm *comm, CollectiveKind kind, sn_tensor *t, sn_reduction how) {
     if (how != SN_REDUCE_SUM && how != SN_REDUCE_MEAN) {
         error_raise(ST_ARGUMENT, "there is no reduction %d", (int)how);
         return NULL;
@@ -36,13 +35,16 @@ static sn_tensor *collective(sn_comm *comm, CollectiveKind kind, sn_tensor *t, s
 }
 
 sn_tensor *sn_all_reduce(sn_comm *comm, sn_tensor *t, sn_reduction how) {
-    return collective(comm, COLLECTIVE_reduce, t, how, __builtin_return_address(0));
+    API_ENTER(sn_all_reduce);
+    return collective(comm, COLLECTIVE_reduce, t, how);
 }
 sn_tensor *sn_all_gather(sn_comm *comm, sn_tensor *t) {
-    return collective(comm, COLLECTIVE_gather, t, SN_REDUCE_SUM, __builtin_return_address(0));
+    API_ENTER(sn_all_gather);
+    return collective(comm, COLLECTIVE_gather, t, SN_REDUCE_SUM);
 }
 sn_tensor *sn_reduce_scatter(sn_comm *comm, sn_tensor *t, sn_reduction how) {
-    return collective(comm, COLLECTIVE_scatter, t, how, __builtin_return_address(0));
+    API_ENTER(sn_reduce_scatter);
+    return collective(comm, COLLECTIVE_scatter, t, how);
 }
 
 /* What adds hooks, or is told of a rank, is no part of a graph. */
@@ -59,6 +61,7 @@ static Status check_new(sn_comm *comm, sn_tensors params, const char *what) {
 /* averaging ---------------------------------------------------------------------------------------- */
 
 sn_data_parallel *sn_data_parallel_new(sn_comm *comm, sn_tensors params, const sn_data_parallel_options *options) {
+    API_ENTER(sn_data_parallel_new);
     sn_data_parallel_options known = {0};
     if (check_new(comm, params, "sn_data_parallel_new") != ST_OK ||
         options_take(&known, sizeof known, options, "sn_data_parallel_new") != ST_OK)
@@ -71,6 +74,7 @@ sn_data_parallel *sn_data_parallel_new(sn_comm *comm, sn_tensors params, const s
 }
 
 void sn_data_parallel_free(sn_data_parallel *dp) {
+    API_ENTER(sn_data_parallel_free);
     if (!dp) return;
     capture_note_event("sn_data_parallel_free");
     data_parallel_free(dp);
@@ -83,13 +87,14 @@ static Status check_parallel(const sn_data_parallel *dp, const char *what) {
 }
 
 sn_status sn_data_parallel_sync(sn_data_parallel *dp, bool on) {
+    API_ENTER(sn_data_parallel_sync);
     const Status status = check_parallel(dp, "sn_data_parallel_sync");
     if (status == ST_OK) data_parallel_sync(dp, on);
     return (sn_status)status;
 }
 
 sn_status sn_data_parallel_finish(sn_data_parallel *dp) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_data_parallel_finish);
     const Status status = check_parallel(dp, "sn_data_parallel_finish");
     return (sn_status)(status == ST_OK ? data_parallel_finish(dp) : status);
 }
@@ -103,6 +108,7 @@ int sn_data_parallel_bucket(const sn_data_parallel *dp, int i) {
 /* parts -------------------------------------------------------------------------------------------- */
 
 sn_sharded *sn_sharded_new(sn_comm *comm, sn_tensors params, const sn_sharded_options *options) {
+    API_ENTER(sn_sharded_new);
     sn_sharded_options known = {0};
     if (check_new(comm, params, "sn_sharded_new") != ST_OK ||
         options_take(&known, sizeof known, options, "sn_sharded_new") != ST_OK)
@@ -111,6 +117,7 @@ sn_sharded *sn_sharded_new(sn_comm *comm, sn_tensors params, const sn_sharded_op
 }
 
 void sn_sharded_free(sn_sharded *s) {
+    API_ENTER(sn_sharded_free);
     if (!s) return;
     capture_note_event("sn_sharded_free");
     sharded_free(s);
@@ -125,7 +132,7 @@ static sn_tensor *sharded_part(sn_sharded *s, int i, const char *what) {
 sn_tensor *sn_sharded_at(sn_sharded *s, int i) { return sharded_part(s, i, "sn_sharded_at"); }
 
 sn_tensor *sn_sharded_whole(sn_sharded *s, int i) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_sharded_whole);
     return error_pending() == ST_OK && sharded_part(s, i, "sn_sharded_whole") ? sharded_whole(s, i) : NULL;
 }
 
@@ -142,7 +149,7 @@ static Status check_sharded_call(const sn_sharded *s, sn_body body, sn_tensors i
 }
 
 sn_status sn_sharded_call(sn_sharded *s, sn_body body, void *closure, sn_tensors in, sn_tensor **out, int n_out) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_sharded_call);
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
     const Status status = check_sharded_call(s, body, in, out, n_out);
     return (sn_status)(status == ST_OK ? sharded_call(s, body, closure, in, out, n_out) : status);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <sinter/ops.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/dict.h"
 #include "ir/builder.h"
 #include "runtime/autograd/tape.h"
@@ -11,6 +12,7 @@
 #include "runtime/core/state.h"
 
 sn_tensor *sn_param(sn_dict *d, const char *name, sn_tensor *init) {
+    API_ENTER(sn_param);
     if (tensor_valid(init, "sn_param") != ST_OK) return NULL;
     if (!tape_is_leaf(init) || tape_view_base(init)) init = sn_detach(init);
     if (!sn_requires_grad_(init, true)) return NULL;
@@ -46,6 +48,7 @@ static Status builder_args(const char *builder, const sn_dict *d, const char *na
 }
 
 sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out, sn_tensor **weight, sn_tensor **bias) {
+    API_ENTER(sn_param_linear);
     if (weight) *weight = NULL;
     if (bias) *bias = NULL;
     const Status bad = builder_args("sn_param_linear", d, name, SN_INTS(in, out));
@@ -63,6 +66,7 @@ sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out,
 }
 
 sn_tensor *sn_param_embedding(sn_dict *d, const char *name, int64_t rows, int64_t width) {
+    API_ENTER(sn_param_embedding);
     if (builder_args("sn_param_embedding", d, name, SN_INTS(rows, width)) != ST_OK) return NULL;
     const sn_scope scope = scope_begin_own();
     sn_tensor *const weight = named_param(d, name, "weight", sn_randn(SN_INTS(rows, width), SN_F32));
@@ -70,6 +74,7 @@ sn_tensor *sn_param_embedding(sn_dict *d, const char *name, int64_t rows, int64_
 }
 
 sn_status sn_param_layer_norm(sn_dict *d, const char *name, int64_t width, sn_tensor **weight, sn_tensor **bias) {
+    API_ENTER(sn_param_layer_norm);
     if (weight) *weight = NULL;
     if (bias) *bias = NULL;
     const Status bad = builder_args("sn_param_layer_norm", d, name, SN_INTS(width));
@@ -96,6 +101,7 @@ static void attention_params(sn_dict *d, const char *name, int64_t width, bool b
 }
 
 sn_status sn_param_attention(sn_dict *d, const char *name, int64_t width, int64_t heads, bool bias, sn_attention *out) {
+    API_ENTER(sn_param_attention);
     const Status bad = builder_args("sn_param_attention", d, name, SN_INTS(width, heads));
     if (bad != ST_OK) return (sn_status)bad;
     if (!out) return (sn_status)error_raise(ST_ARGUMENT, "sn_param_attention: out is NULL");
@@ -140,7 +146,7 @@ static Status attention_args(const sn_attention *a, sn_tensor *x) {
 }
 
 sn_tensor *sn_self_attention(const sn_attention *a, sn_tensor *x, bool causal) {
-    context_arrive_at(__builtin_return_address(0)); /* of all its ops */
+    API_ENTER(sn_self_attention);
     if (attention_args(a, x) != ST_OK) return NULL;
     Builder *const b = eager_builder();
     const sn_sym batch = sn_sym_size(x, 0), time = sn_sym_size(x, 1);

@@ -4,6 +4,7 @@
 #include <sinter/ops.h>
 #include <sinter/plan.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/dict.h"
 #include "frontend/lib/options.h"
 #include "passes/user_pass.h"
@@ -74,11 +75,12 @@ static Status save(sn_function *fn, const char *path, const sn_plan_options *opt
 }
 
 sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options *options) {
+    API_ENTER(sn_plan_save);
     sn_plan_options known = {0};
     if (error_pending()) return (sn_status)error_pending();
     if (!fn || !path)
         return (sn_status)error_raise(ST_ARGUMENT, "sn_plan_save: the %s is NULL", fn ? "path" : "function");
-    if (state_outside_body("sn_plan_save") != ST_OK) return (sn_status)error_pending();
+    if (entered.refused) return (sn_status)error_pending();
     if (options_take(&known, sizeof known, options, "sn_plan_save") != ST_OK) return (sn_status)error_pending();
     if (fn->background) background_wait(fn->background);
     PlanFile file = {.plan.arena = arena_new()};
@@ -177,11 +179,12 @@ static sn_function *load_bundle(const Bundle *bundle, const sn_dict *given, cons
 }
 
 sn_function *sn_plan_load(const char *path, const sn_plan_options *options) {
+    API_ENTER(sn_plan_load);
     sn_plan_options known = {0};
     Bundle bundle;
     if (error_pending()) return NULL;
     if (!path) error_raise(ST_ARGUMENT, "sn_plan_load: the path is NULL");
-    if (!path || state_outside_body("sn_plan_load") != ST_OK) return NULL;
+    if (!path || entered.refused) return NULL;
     if (options_take(&known, sizeof known, options, "sn_plan_load") != ST_OK) return NULL;
     if (bundle_open(path, "plan", &bundle) != ST_OK) return NULL;
     sn_function *const fn = load_bundle(&bundle, known.tensors, path);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "frontend/api/enter.h"
 #include "passes/passes.h"
 #include "runtime/base/error.h"
 #include "runtime/core/frame.h"
@@ -10,13 +11,15 @@
 #include "runtime/core/state.h"
 
 sn_status sn_plugin_load(const char *path) {
-    if (error_pending() != ST_OK || state_outside_body("sn_plugin_load") != ST_OK) return (sn_status)error_pending();
+    API_ENTER(sn_plugin_load);
+    if (error_pending() != ST_OK || entered.refused) return (sn_status)error_pending();
     if (!path) return (sn_status)error_raise(ST_ARGUMENT, "sn_plugin_load: the path is NULL");
     return (sn_status)plugin_load(path);
 }
 
 sn_status sn_plugin_build(const char *const *sources, int n) {
-    if (error_pending() != ST_OK || state_outside_body("sn_plugin_build") != ST_OK) return (sn_status)error_pending();
+    API_ENTER(sn_plugin_build);
+    if (error_pending() != ST_OK || entered.refused) return (sn_status)error_pending();
     for (int i = 0; i < n; i++)
         if (!sources || !sources[i])
             return (sn_status)error_raise(ST_ARGUMENT, "sn_plugin_build: source %d is NULL", i);

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "frontend/api/profile.h"
 #include "runtime/base/alloc.h"
@@ -62,8 +63,9 @@ static Status begin_profile(sn_profile *p, const sn_profile_options *o) {
 }
 
 sn_profile *sn_profile_start(const sn_profile_options *options) {
+    API_ENTER(sn_profile_start);
     sn_profile_options o = {0};
-    if (state_outside_body("sn_profile_start") != ST_OK || error_pending()) return NULL;
+    if (entered.refused || error_pending()) return NULL;
     if (options_take(&o, sizeof o, options, "sn_profile_start") != ST_OK) return NULL;
     sn_profile *const p = mem_zero(sizeof *p);
     if (p && begin_profile(p, &o) == ST_OK) return p;
@@ -97,6 +99,7 @@ void sn_profile_free(sn_profile *p) {
 }
 
 sn_status sn_profile_range(const char *name) {
+    API_ENTER(sn_profile_range);
     if (error_pending()) return (sn_status)error_pending();
     if (!name) return (sn_status)error_raise(ST_ARGUMENT, "sn_profile_range: the name is NULL");
     return (sn_status)profile_range(state_get(), name);
@@ -138,6 +141,7 @@ static Status check_table(const sn_profile_table_options *o) {
 }
 
 const char *sn_profile_table(sn_profile *p, const sn_profile_table_options *options) {
+    API_ENTER(sn_profile_table);
     const Timeline *const t = timeline(p, "sn_profile_table");
     sn_profile_table_options o = {0};
     Text text = {0};
@@ -147,6 +151,7 @@ const char *sn_profile_table(sn_profile *p, const sn_profile_table_options *opti
 }
 
 const char *sn_profile_hints(sn_profile *p) {
+    API_ENTER(sn_profile_hints);
     const Timeline *const t = timeline(p, "sn_profile_hints");
     Text text = {0};
     if (t) profile_hints(t, &text);
@@ -154,6 +159,7 @@ const char *sn_profile_hints(sn_profile *p) {
 }
 
 const char *sn_profile_trace(sn_profile *p) {
+    API_ENTER(sn_profile_trace);
     const Timeline *const t = timeline(p, "sn_profile_trace");
     Text text = {0};
     if (t) profile_trace(t, &text);

@@ -4,6 +4,7 @@
 #include <sinter/ops.h>
 #include <string.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/graph_handle.h"
 #include "frontend/lib/options.h"
 #include "frontend/lib/quantizer.h"
@@ -149,7 +150,8 @@ static void take_back(sn_quantizer *q) {
 }
 
 sn_quantizer *sn_quant_prepare(sn_graph *g, const sn_quant_options *options) {
-    if (state_outside_body("sn_quant_prepare") != ST_OK) return NULL;
+    API_ENTER(sn_quant_prepare);
+    if (entered.refused) return NULL;
     if (!g) {
         error_raise(ST_ARGUMENT, "sn_quant_prepare: the graph is NULL");
         return NULL;
@@ -233,7 +235,6 @@ static Status drop_observers(sn_quantizer *q) {
 }
 
 static Status check_stage(const sn_quantizer *q, QuantStage last, const char *what) {
-    TRY(state_outside_body(what));
     if (!q) return error_raise(ST_ARGUMENT, "%s: the quantizer is NULL", what);
     if (q->stage <= last) return ST_OK;
     return error_raise(ST_STATE, "%s: its products are %s already", what,
@@ -270,7 +271,8 @@ static Status fake_product(sn_quantizer *q, QuantProduct *p) {
 }
 
 sn_status sn_quant_fake(sn_quantizer *q) {
-    Status status = check_stage(q, QUANT_observed, "sn_quant_fake");
+    API_ENTER(sn_quant_fake);
+    Status status = entered.refused ? error_pending() : check_stage(q, QUANT_observed, "sn_quant_fake");
     if (status == ST_OK) status = take_params(q);
     for (int i = 0; status == ST_OK && i < q->n_products; i++) status = fake_product(q, &q->products[i]);
     if (status == ST_OK) status = drop_observers(q);
@@ -304,7 +306,8 @@ static void drop_weights(sn_quantizer *q) {
 }
 
 sn_status sn_quant_convert(sn_quantizer *q) {
-    Status status = check_stage(q, QUANT_fake, "sn_quant_convert");
+    API_ENTER(sn_quant_convert);
+    Status status = entered.refused ? error_pending() : check_stage(q, QUANT_fake, "sn_quant_convert");
     if (status == ST_OK && q->stage == QUANT_observed) status = take_params(q);
     for (int i = 0; status == ST_OK && i < q->n_products; i++) status = quant_convert_product(q, &q->products[i]);
     if (status != ST_OK) return (sn_status)status;

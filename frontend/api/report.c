@@ -2,6 +2,7 @@
 #include <sinter/dispatch.h>
 #include <sinter/inspect.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
@@ -190,9 +191,9 @@ static Status ready_to_report(sn_tensor *t) {
 }
 
 const char *sn_tensor_report(sn_tensor *t, const sn_op *op, sn_keepers *keepers) {
+    API_ENTER(sn_tensor_report);
     Report r = {.t = t};
     Text text = {0};
-    context_arrive_at(__builtin_return_address(0));
     if (keepers && !keepers->size) return error_raise(ST_ARGUMENT, "sn_tensor_report: the size of keepers is 0"), "";
     if (keepers) options_give(&r.n, sizeof r.n, keepers);
     if (ready_to_report(t) != ST_OK) return "";

@@ -7,6 +7,7 @@
 #include <sinter/ops.h>
 #include <stdatomic.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/optim.h"
 #include "frontend/lib/options.h"
 #include "runtime/base/alloc.h"
@@ -68,6 +69,7 @@ static Status make_state(sn_scaler *s) {
 }
 
 sn_scaler *sn_scaler_new(const sn_scaler_options *options) {
+    API_ENTER(sn_scaler_new);
     static _Atomic uint64_t numbers;
     sn_scaler_options taken = {0};
     if (error_pending() != ST_OK || take_options(options, &taken) != ST_OK) return NULL;
@@ -83,6 +85,7 @@ sn_scaler *sn_scaler_new(const sn_scaler_options *options) {
 }
 
 void sn_scaler_free(sn_scaler *s) {
+    API_ENTER(sn_scaler_free);
     if (!s) return;
     capture_forget_words(s->at.words);
     sn_dict_free(s->state);
@@ -172,11 +175,13 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
 }
 
 sn_status sn_scaler_unscale(sn_scaler *s, sn_optim *o) {
+    API_ENTER(sn_scaler_unscale);
     const Status status = check_scaling(s, o, "sn_scaler_unscale");
     return (sn_status)(status == ST_OK && !s->options.disabled ? unscale(s, o) : status);
 }
 
 sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *o) {
+    API_ENTER(sn_scaler_found_inf);
     if (check_scaling(s, o, "sn_scaler_found_inf") != ST_OK) return NULL;
     if (s->options.disabled) return NULL;
     capture_note_event(BREAK_TEXT(scaler_asked));
@@ -189,6 +194,7 @@ sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *o) {
 /* scale, step, update ------------------------------------------------------------------------- */
 
 sn_tensor *sn_scaler_scale(sn_scaler *s, sn_tensor *loss) {
+    API_ENTER(sn_scaler_scale);
     if (error_pending() != ST_OK || tensor_valid(loss, "sn_scaler_scale") != ST_OK) return NULL;
     if (s && s->options.disabled) return loss;
     if (s) return sn_mul(loss, optim_on_device_of(s->scale, loss));
@@ -210,7 +216,10 @@ static Status scaler_step(sn_scaler *s, sn_optim *o) {
     return ST_OK;
 }
 
-sn_status sn_scaler_step(sn_scaler *s, sn_optim *o) { return (sn_status)scaler_step(s, o); }
+sn_status sn_scaler_step(sn_scaler *s, sn_optim *o) {
+    API_ENTER(sn_scaler_step);
+    return (sn_status)scaler_step(s, o);
+}
 
 static sn_tensor *times(sn_tensor *scale, double factor) {
     return sn_to(sn_mul_scalar(sn_to(scale, SN_F64), sn_float(factor)), SN_F32);
@@ -229,6 +238,7 @@ static void update(const sn_scaler *s) {
 }
 
 sn_status sn_scaler_update(sn_scaler *s) {
+    API_ENTER(sn_scaler_update);
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!s) return (sn_status)error_raise(ST_ARGUMENT, "sn_scaler_update: the scaler is NULL");
     if (s->options.disabled) return SN_OK;

@@ -1,4 +1,5 @@
 /* sparse.c: sparse tensors (sinter/sparse.h): making them, their parts, conversions. */
+#include "frontend/api/enter.h"
 #include "frontend/api/ops_call.h"
 #include "frontend/api/sparse.h"
 
@@ -45,7 +46,7 @@ static Status check_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes, 
 }
 
 sn_tensor *sn_sparse_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes) {
-    OPS_SITE();
+    API_ENTER(sn_sparse_coo);
     if (check_coo(positions, values, sizes, "sn_sparse_coo") != ST_OK) return NULL;
     return sparse_new(&(SparseParts){.values = values, .positions = positions}, sizes.data, (int)sizes.n);
 }
@@ -82,7 +83,7 @@ static Status check_csr(sn_tensor *rows, sn_tensor *columns, sn_tensor *values, 
 }
 
 sn_tensor *sn_sparse_csr(sn_tensor *rows, sn_tensor *columns, sn_tensor *values, sn_ints sizes) {
-    OPS_SITE();
+    API_ENTER(sn_sparse_csr);
     if (check_csr(rows, columns, values, sizes, "sn_sparse_csr") != ST_OK) return NULL;
     const SparseParts parts = {.values = values, .rows = rows, .columns = columns, .coalesced = true};
     return sparse_new(&parts, sizes.data, 2);
@@ -105,18 +106,22 @@ static sn_tensor *needed_part(sn_tensor *t, sn_tensor *found, const char *what) 
 }
 
 sn_tensor *sn_sparse_values(sn_tensor *t) {
+    API_ENTER(sn_sparse_values);
     const SparseParts *const parts = parts_of(t, "sn_sparse_values");
     return parts ? parts->values : NULL;
 }
 sn_tensor *sn_sparse_positions(sn_tensor *t) {
+    API_ENTER(sn_sparse_positions);
     const SparseParts *const parts = parts_of(t, "sn_sparse_positions");
     return parts ? needed_part(t, parts->positions, "sn_sparse_positions") : NULL;
 }
 sn_tensor *sn_sparse_rows(sn_tensor *t) {
+    API_ENTER(sn_sparse_rows);
     const SparseParts *const parts = parts_of(t, "sn_sparse_rows");
     return parts ? needed_part(t, parts->rows, "sn_sparse_rows") : NULL;
 }
 sn_tensor *sn_sparse_columns(sn_tensor *t) {
+    API_ENTER(sn_sparse_columns);
     const SparseParts *const parts = parts_of(t, "sn_sparse_columns");
     return parts ? needed_part(t, parts->columns, "sn_sparse_columns") : NULL;
 }
@@ -164,12 +169,12 @@ static sn_tensor *csr_of_dense(sn_tensor *t) {
 }
 
 sn_tensor *sn_coalesce(sn_tensor *t) {
-    OPS_SITE();
+    API_ENTER(sn_coalesce);
     return parts_of(t, "sn_coalesce") ? convert(t, "sn_coalesce", sparse_coalesced) : NULL;
 }
 
 sn_tensor *sn_to_dense(sn_tensor *t) {
-    OPS_SITE();
+    API_ENTER(sn_to_dense);
     if (tensor_valid(t, "sn_to_dense") != ST_OK) return NULL;
     return sparse_parts(t) ? convert(t, "sn_to_dense", sparse_dense) : t;
 }
@@ -185,13 +190,13 @@ static Status check_dense(sn_tensor *t, const char *what, bool matrix) {
 }
 
 sn_tensor *sn_to_sparse(sn_tensor *t) {
-    OPS_SITE();
+    API_ENTER(sn_to_sparse);
     if (check_dense(t, "sn_to_sparse", false) != ST_OK) return NULL;
     return convert(t, "sn_to_sparse", sparse_parts(t) ? sparse_to_coo : coo_of_dense);
 }
 
 sn_tensor *sn_to_sparse_csr(sn_tensor *t) {
-    OPS_SITE();
+    API_ENTER(sn_to_sparse_csr);
     if (check_dense(t, "sn_to_sparse_csr", true) != ST_OK) return NULL;
     return convert(t, "sn_to_sparse_csr", sparse_parts(t) ? sparse_to_csr : csr_of_dense);
 }

@@ -3,6 +3,7 @@
 #include <sinter/ops.h>
 #include <sinter/stream.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/ops_call.h"
 #include "runtime/capture/record/query.h"
 #include "runtime/device/stream.h"
@@ -47,6 +48,7 @@ sn_stream *sn_stream_own(sn_device device) {
 }
 
 sn_stream *sn_stream_current(sn_device device) {
+    API_ENTER(sn_stream_current);
     const DeviceRow *const row = row_for(device, "sn_stream_current");
     return row && tensor_settle("sn_stream_current") == ST_OK ? stream_current(row) : NULL;
 }
@@ -56,23 +58,23 @@ sn_device sn_stream_device(const sn_stream *stream) {
 }
 
 sn_status sn_stream_use(sn_stream *stream) {
+    API_ENTER(sn_stream_use);
     sn_state *const state = state_get();
-    context_arrive_at(__builtin_return_address(0));
     if (object_given(stream, "sn_stream_use", "stream") != ST_OK) return sn_check();
     const Status status = stream_use(state, stream);
-    context_note(state);
+    api_changed(&entered);
     return (sn_status)status;
 }
 
 sn_status sn_stream_synchronize(sn_stream *stream) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_stream_synchronize);
     if (settled(stream, "sn_stream_synchronize", "stream") != ST_OK) return sn_check();
     return (sn_status)stream_row(stream->row)->synchronize(stream);
 }
 
 bool sn_stream_query(sn_stream *stream) {
+    API_ENTER(sn_stream_query);
     bool done = false;
-    context_arrive_at(__builtin_return_address(0));
     if (settled(stream, "sn_stream_query", "stream") != ST_OK) return false;
     return stream_row(stream->row)->query(stream, &done) == ST_OK && done;
 }
@@ -95,7 +97,7 @@ static Status same_device(const DeviceRow *a, const DeviceRow *b, const char *wh
 }
 
 sn_status sn_event_record(sn_event *event, sn_stream *stream) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_event_record);
     if (object_given(event, "sn_event_record", "event") != ST_OK ||
         settled(stream, "sn_event_record", "stream") != ST_OK ||
         same_device(event->row, stream->row, "sn_event_record", "event", "stream") != ST_OK)
@@ -104,28 +106,28 @@ sn_status sn_event_record(sn_event *event, sn_stream *stream) {
 }
 
 sn_status sn_stream_wait(sn_stream *stream, sn_event *event) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_stream_wait);
     if (object_given(event, "sn_stream_wait", "event") != ST_OK || settled(stream, "sn_stream_wait", "stream") != ST_OK)
         return sn_check();
     return (sn_status)stream_row(stream->row)->wait(stream, event);
 }
 
 bool sn_event_query(sn_event *event) {
+    API_ENTER(sn_event_query);
     bool done = false;
-    context_arrive_at(__builtin_return_address(0));
     if (settled(event, "sn_event_query", "event") != ST_OK) return false;
     return stream_row(event->row)->event_query(event, &done) == ST_OK && done;
 }
 
 sn_status sn_event_synchronize(sn_event *event) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_event_synchronize);
     if (settled(event, "sn_event_synchronize", "event") != ST_OK) return sn_check();
     return (sn_status)stream_row(event->row)->event_synchronize(event);
 }
 
 double sn_event_elapsed(sn_event *from, sn_event *to) {
+    API_ENTER(sn_event_elapsed);
     double ms = NAN;
-    context_arrive_at(__builtin_return_address(0));
     if (object_given(from, "sn_event_elapsed", "first event") != ST_OK ||
         settled(to, "sn_event_elapsed", "second event") != ST_OK ||
         same_device(from->row, to->row, "sn_event_elapsed", "first event", "second event") != ST_OK)
@@ -143,7 +145,7 @@ static Status check_host(const sn_tensor *x, const char *what) {
 
 /* Row-major: pinned memory is for copies of bytes as they lie. */
 sn_tensor *sn_pin(sn_tensor *x, sn_device device) {
-    OPS_SITE();
+    API_ENTER(sn_pin);
     const DeviceRow *const row = row_for(device, "sn_pin");
     if (!row || tensor_ready(x, "sn_pin") != ST_OK || check_host(x, "sn_pin") != ST_OK) return NULL;
     if (!row->streams || pinned_is(x)) return x;
@@ -153,10 +155,13 @@ sn_tensor *sn_pin(sn_tensor *x, sn_device device) {
     return pinned ? sn_copy_(pinned, sn_detach(x)) : NULL;
 }
 
-bool sn_is_pinned(sn_tensor *x) { return tensor_ready(x, "sn_is_pinned") == ST_OK && pinned_is(x); }
+bool sn_is_pinned(sn_tensor *x) {
+    API_ENTER(sn_is_pinned);
+    return tensor_ready(x, "sn_is_pinned") == ST_OK && pinned_is(x);
+}
 
 sn_tensor *sn_to_device_async(sn_tensor *x, sn_device device) {
-    OPS_SITE();
+    API_ENTER(sn_to_device_async);
     if (tensor_valid(x, "sn_to_device_async") != ST_OK || !row_for(device, "sn_to_device_async")) return NULL;
     if (query_ask(QUERY_device, x, 0) == device) return x;
     const Arg args[] = {A_VAL(&x->base), A_NONE, A_NONE, A_INT(device), A_NONE, A_BOOL(true), A_NONE};
@@ -164,7 +169,7 @@ sn_tensor *sn_to_device_async(sn_tensor *x, sn_device device) {
 }
 
 sn_status sn_record_stream(sn_tensor *x, sn_stream *stream) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_record_stream);
     if (settled(stream, "sn_record_stream", "stream") != ST_OK || tensor_ready(x, "sn_record_stream") != ST_OK)
         return sn_check();
     const DeviceRow *const row = x->storage ? device_row(x->storage->device) : NULL;

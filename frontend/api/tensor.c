@@ -4,6 +4,7 @@
 #include <sinter/tensor.h>
 #include <stdio.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/sparse.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/element.h"
@@ -39,6 +40,7 @@ static bool has_ended(const sn_tensor *t, const char *what) {
 }
 
 sn_tensor *sn_keep(sn_tensor *t) {
+    API_ENTER(sn_keep);
     if (!t || state_untraced("sn_keep") != ST_OK || has_ended(t, "sn_keep")) return NULL;
     tracking_kept(t, __builtin_return_address(0));
     sn_state *const state = state_get();
@@ -49,6 +51,7 @@ sn_tensor *sn_keep(sn_tensor *t) {
 }
 
 sn_tensor *sn_retain(sn_tensor *t) {
+    API_ENTER(sn_retain);
     if (!t || state_untraced("sn_retain") != ST_OK || has_ended(t, "sn_retain")) return NULL;
     tracking_kept(t, __builtin_return_address(0));
     tensor_retain(t);
@@ -56,6 +59,7 @@ sn_tensor *sn_retain(sn_tensor *t) {
 }
 
 void sn_release(sn_tensor *t) {
+    API_ENTER(sn_release);
     if (!t || has_ended(t, "sn_release")) return;
     if (LIKELY(!tracking_is_on())) return tensor_release(t);
     sn_state *const state = state_get();
@@ -71,9 +75,13 @@ static const Meta *meta_of(sn_tensor *t, const char *what) {
     return tensor_valid(t, what) == ST_OK ? t->base.meta : NULL;
 }
 
-int64_t sn_rank(sn_tensor *t) { return meta_of(t, "sn_rank") ? query_ask(QUERY_rank, t, 0) : 0; }
+int64_t sn_rank(sn_tensor *t) {
+    API_ENTER(sn_rank);
+    return meta_of(t, "sn_rank") ? query_ask(QUERY_rank, t, 0) : 0;
+}
 
 int64_t sn_size(sn_tensor *t, int64_t dim) {
+    API_ENTER(sn_size);
     const Meta *const meta = meta_of(t, "sn_size");
     if (!meta) return 0;
     query_ask(QUERY_rank, t, 0);
@@ -88,18 +96,21 @@ static void show_sizes(sn_tensor *t) {
 }
 
 int64_t sn_numel(sn_tensor *t) {
+    API_ENTER(sn_numel);
     const Meta *const meta = meta_of(t, "sn_numel");
     if (meta) show_sizes(t);
     return meta ? meta->numel : 0;
 }
 
 sn_ints sn_sizes(sn_tensor *t) {
+    API_ENTER(sn_sizes);
     const Meta *const meta = meta_of(t, "sn_sizes");
     if (meta) show_sizes(t);
     return meta ? (sn_ints){meta->sizes, meta->rank} : (sn_ints){0};
 }
 
 sn_ints sn_strides(sn_tensor *t) {
+    API_ENTER(sn_strides);
     const Meta *const meta = meta_of(t, "sn_strides");
     for (int d = 0; meta && d < meta->rank; d++) query_ask(QUERY_stride, t, d);
     if (meta) query_ask(QUERY_rank, t, 0);
@@ -107,18 +118,26 @@ sn_ints sn_strides(sn_tensor *t) {
 }
 
 sn_dtype sn_dtype_of(sn_tensor *t) {
+    API_ENTER(sn_dtype_of);
     return meta_of(t, "sn_dtype_of") ? (sn_dtype)query_ask(QUERY_dtype, t, 0) : SN_DTYPE_DEFAULT;
 }
 
 sn_device sn_device_of(sn_tensor *t) {
+    API_ENTER(sn_device_of);
     return meta_of(t, "sn_device_of") ? (sn_device)query_ask(QUERY_device, t, 0) : -1;
 }
 
-bool sn_is_contiguous(sn_tensor *t) { return meta_of(t, "sn_is_contiguous") && query_ask(QUERY_contiguous, t, 0); }
+bool sn_is_contiguous(sn_tensor *t) {
+    API_ENTER(sn_is_contiguous);
+    return meta_of(t, "sn_is_contiguous") && query_ask(QUERY_contiguous, t, 0);
+}
 
 /* values -------------------------------------------------------------------------------------- */
 
-bool sn_ok(sn_tensor *t) { return t && !(t->flags & TF_error); }
+bool sn_ok(sn_tensor *t) {
+    API_ENTER(sn_ok);
+    return t && !(t->flags & TF_error);
+}
 
 static sn_status check_layout(sn_tensor *t, sn_dtype expected, const char *what) {
     const Meta *const meta = t->base.meta;
@@ -140,7 +159,7 @@ static Status check_host(const sn_tensor *t, const char *what) {
 }
 
 const void *sn_data(sn_tensor *t, sn_dtype expected) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_data);
     if (tensor_ready(t, "sn_data") != ST_OK || check_host(t, "sn_data") != ST_OK ||
         check_layout(t, expected, "sn_data") != SN_OK)
         return NULL;
@@ -154,7 +173,7 @@ static Status check_writable(const sn_tensor *t, const char *what) {
 }
 
 void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_data_mut);
     if (tensor_settle("sn_data_mut") != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
         check_host(t, "sn_data_mut") != ST_OK || check_layout(t, expected, "sn_data_mut") != SN_OK)
         return NULL;
@@ -165,14 +184,14 @@ void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
 }
 
 void *sn_data_raw(sn_tensor *t) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_data_raw);
     if (tensor_settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
     t->storage->pointer_given = true;
     return tensor_data(t);
 }
 
 sn_status sn_touch(sn_tensor *t) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_touch);
     if (tensor_settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
     tensor_written(t);
     return SN_OK;
@@ -185,7 +204,7 @@ static void append_element(void *context, const char *element, size_t bytes) {
 }
 
 sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_read);
     if (tensor_ready(t, "sn_read") != ST_OK) return sn_check();
     const Meta *const meta = t->base.meta;
     const size_t needed = (size_t)meta->numel * (size_t)dtype_bytes(meta->dtype);
@@ -205,7 +224,7 @@ sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
 }
 
 int64_t sn_storage_offset(sn_tensor *t) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_storage_offset);
     return tensor_made(t, "sn_storage_offset") == ST_OK ? t->offset : 0;
 }
 
@@ -216,7 +235,7 @@ static int64_t whole_number(double value) {
 }
 
 double sn_item(sn_tensor *t) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_item);
     sn_tensor *const item = tensor_item(t, "sn_item");
     if (!item) return (double)NAN;
     const double value = element_double(item->base.meta->dtype, tensor_data(item));
@@ -225,7 +244,7 @@ double sn_item(sn_tensor *t) {
 }
 
 int64_t sn_item_int(sn_tensor *t) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_item_int);
     sn_tensor *const item = tensor_item(t, "sn_item_int");
     if (!item) return 0;
     const DType dtype = item->base.meta->dtype;
@@ -248,7 +267,7 @@ static void print_gradient(const sn_tensor *t, Text *text) {
 }
 
 const char *sn_repr(sn_tensor *t) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_repr);
     if (tensor_valid(t, "sn_repr") != ST_OK) return "";
     const bool sparse = sparse_parts(t) != NULL;
     if ((sparse ? tensor_alone(t, "sn_repr") : tensor_made(t, "sn_repr")) != ST_OK) return "";
@@ -283,7 +302,7 @@ static sn_tensor *fake_from_data(const Meta *meta) {
 }
 
 sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
-    context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_from_data);
     if (error_pending() != ST_OK || check_sizes(sizes, dtype, "sn_from_data") != ST_OK) return NULL;
     const Meta *const meta = meta_intern_contiguous((DType)dtype, DEV_cpu, sizes.data, (int)sizes.n);
     if (!meta) return error_set_op("sn_from_data"), NULL;
@@ -356,7 +375,10 @@ static sn_tensor *wrap_blob(const sn_blob *blob, bool whole) {
     return t;
 }
 
-sn_tensor *sn_wrap(const sn_blob *blob) { return wrap_blob(blob, true); }
+sn_tensor *sn_wrap(const sn_blob *blob) {
+    API_ENTER(sn_wrap);
+    return wrap_blob(blob, true);
+}
 
 /* Many tensors of one block -------------------------------------------------------------------- */
 
@@ -417,6 +439,7 @@ static Status check_parts(const sn_blob *block, const sn_part *parts, int64_t n,
 }
 
 sn_status sn_wrap_many(const sn_blob *block, const sn_part *parts, int64_t n, sn_tensor **out) {
+    API_ENTER(sn_wrap_many);
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     for (int64_t i = 0; out && i < n; i++) out[i] = NULL;

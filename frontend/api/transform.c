@@ -1,6 +1,7 @@
 /* transform.c: functions of functions (sinter/transform.h), thin over runtime/transform. */
 #include <sinter/transform.h>
 
+#include "frontend/api/enter.h"
 #include "frontend/api/transform.h"
 #include "frontend/lib/options.h"
 #include "runtime/base/room.h"
@@ -62,7 +63,7 @@ static bool is_saved(void *context, const char *op) {
 }
 
 static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
-                         sn_tensor **out, int n_out, const void *site) {
+                         sn_tensor **out, int n_out) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
     sn_checkpoint_options known = {0};
     TRY(options_take(&known, sizeof known, options, "sn_checkpoint"));
@@ -80,14 +81,14 @@ static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_option
                                  .closure_free = known.closure_free,
                                  .keeps = known.save || known.policy ? is_saved : NULL,
                                  .context = &known,
-                                 .site = site};
+                                 .site = state_get()->site};
     return checkpoint_call(&call, args, (int)in.n, out, n_out);
 }
 
 sn_status sn_checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,
                         sn_tensor **out, int n_out) {
-    context_arrive_at(__builtin_return_address(0));
-    return (sn_status)checkpoint(body, closure, options, in, out, n_out, __builtin_return_address(0));
+    API_ENTER(sn_checkpoint);
+    return (sn_status)checkpoint(body, closure, options, in, out, n_out);
 }
 
 /* vmap ---------------------------------------------------------------------------------------- */
@@ -178,7 +179,8 @@ static Status vmap(sn_body body, void *closure, const sn_vmap_options *options, 
 
 sn_status sn_vmap(sn_body body, void *closure, const sn_vmap_options *options, sn_tensors in, sn_tensor **out,
                   int n_out) {
-    const void *const site = context_arrive_at(__builtin_return_address(0));
+    API_ENTER(sn_vmap);
+    const void *const site = state_get()->site;
     const Status status = vmap(body, closure, options, in, out, n_out);
     if (status != ST_OK) error_set_site(site);
     return (sn_status)status;

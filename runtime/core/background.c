@@ -72,7 +72,7 @@ static bool has_any(uint64_t owner) { return is_running(owner) || find(owner, &(
 static void drop(BackgroundJob *job) {
     sn_state *const own = job->state;
     job->drop(job);
-    sn_state_free(own);
+    state_free(own);
 }
 
 static void do_job(BackgroundJob *job) {
@@ -179,7 +179,7 @@ static bool start_worker(void) {
 /* asking -------------------------------------------------------------------------------------- */
 
 bool background_run(BackgroundJob *job) {
-    job->state = sn_state_new();
+    job->state = state_new();
     job->function = log_function();
     const bool made = job->state && settings_copy(job->state, state_get()) == ST_OK;
     pthread_mutex_lock(&lock);
@@ -187,7 +187,7 @@ bool background_run(BackgroundJob *job) {
     if (given) append(job);
     pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
-    if (!given) sn_state_free(job->state);
+    if (!given) state_free(job->state);
     if (!made) error_clear();
     return given;
 }

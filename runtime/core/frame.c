@@ -137,7 +137,7 @@ static Status enter_scope(const char *what, sn_state *state) {
 /* With scopes and modes as they were for it, also where it left another state in place. What handles are told of their
  * end is the call at `site`, which called back. */
 static void leave_scope(sn_state *state, uint32_t depth, const void *site) {
-    if (state_current != state) sn_state_use(state);
+    if (state_current != state) state_use(state);
     if (UNLIKELY(tracking_is_on())) state->site = site;
     scope_pop_to(state, depth);
 }

@@ -253,6 +253,7 @@ static void context_return(sn_state *state, const Context *outside) {
     tracer_return(state, outside);
     state->breaker = NULL;
     state->context = state->program = *outside;
+    state->inside = NULL;
     log_function_swap(outside->logged);
 }
 
@@ -364,16 +365,14 @@ const char *state_text(sn_state *state, char *malloced) {
     return malloced;
 }
 
-/* public -------------------------------------------------------------------------------------- */
+/* by marks ------------------------------------------------------------------------------------ */
 
 static sn_scope mark_of(const sn_state *state) {
     const uint64_t id = state->id & ((1u << ID_BITS) - 1);
     return (uint64_t)state->scopes[state->n_scopes - 1].generation << 32 | id << DEPTH_BITS | state->n_scopes;
 }
 
-static sn_scope begin_scope(bool owned, bool library) {
-    sn_state *const state = state_get();
-    context_arrive(state);
+static sn_scope begin_scope(sn_state *state, bool owned, bool library) {
     if (state->n_scopes >= (1u << DEPTH_BITS) - 1) {
         error_raise(ST_STATE, "scopes are nested too deeply: %u are open", state->n_scopes);
         return SN_SCOPE_ROOT;
@@ -385,10 +384,8 @@ static sn_scope begin_scope(bool owned, bool library) {
     return mark_of(state);
 }
 
-sn_scope sn_scope_begin(void) { return begin_scope(false, false); }
-sn_scope sn_scope_begin_owned(void) { return begin_scope(true, false); }
-
-sn_scope scope_begin_own(void) { return begin_scope(false, true); }
+sn_scope scope_begin(sn_state *state, bool owned) { return begin_scope(state, owned, false); }
+sn_scope scope_begin_own(void) { return begin_scope(state_get(), false, true); }
 sn_scope scope_begin_library(void) {
     const sn_scope mark = scope_begin_own();
     if (mark != SN_SCOPE_ROOT) context_enter_scope(state_get(), CONTEXT_library);
@@ -417,9 +414,7 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
     return 0;
 }
 
-sn_status sn_scope_end(sn_scope mark) {
-    sn_state *const state = state_get();
-    context_arrive_at(__builtin_return_address(0)); /* what it holds ends here */
+sn_status scope_end(sn_state *state, sn_scope mark) {
     if (UNLIKELY(mark == SN_SCOPE_ROOT) && callback_depth(state)) scope_leave_left(state);
     if (UNLIKELY(mark == SN_SCOPE_ROOT) && !callback_depth(state)) {
         scope_drop_root(state);
@@ -431,9 +426,7 @@ sn_status sn_scope_end(sn_scope mark) {
     return (sn_status)state->error.status;
 }
 
-sn_tensor *sn_scope_return(sn_scope mark, sn_tensor *t) {
-    sn_state *const state = state_get();
-    context_arrive_at(__builtin_return_address(0));
+sn_tensor *scope_return(sn_state *state, sn_scope mark, sn_tensor *t) {
     const uint32_t depth = depth_of(state, mark, "sn_scope_return");
     if (!depth) return NULL;
     if (t && UNLIKELY(t->flags & TF_error) && tracking_error(t, "sn_scope_return") != ST_OK) t = NULL;

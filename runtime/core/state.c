@@ -27,14 +27,12 @@ static sn_state emergency = {
     .program.callback = CONTEXT_NO_CALLBACK}; /* handed out when a state cannot be made; an error is pending then, so
                               nothing runs in it */
 
-static void state_free(sn_state *state);
-
 /* At the thread's end; it may not ask for the current state, which would make another one. */
 static void free_own(void *state) { state_free(state); }
 
 static void make_key(void) { pthread_key_create(&own_key, free_own); }
 
-sn_state *sn_state_new(void) {
+sn_state *state_new(void) {
     runtime_hooks.runtime_start();
     sn_state *const state = mem_zero(sizeof *state);
     if (!state) return NULL;
@@ -49,7 +47,7 @@ sn_state *sn_state_new(void) {
 static sn_state *own_state(void) {
     pthread_once(&key_once, make_key);
     sn_state *state = pthread_getspecific(own_key);
-    if (!state && (state = sn_state_new())) pthread_setspecific(own_key, state);
+    if (!state && (state = state_new())) pthread_setspecific(own_key, state);
     return state;
 }
 
@@ -88,7 +86,7 @@ Status state_outside_vmap(const char *what) {
                        what);
 }
 
-static Status refuse_callback(const sn_state *state, const char *what) {
+Status state_no_callback(const sn_state *state, const char *what) {
     if (state->callback == CONTEXT_NO_CALLBACK) return ST_OK;
     return error_raise(ST_STATE, "%s: not in a callback, which the library has called", what);
 }
@@ -97,16 +95,12 @@ Status state_outside_callback(const char *what) {
     sn_state *const state = state_get();
     context_arrive(state);
     TRY(state_outside_body(what));
-    return refuse_callback(state, what);
+    return state_no_callback(state, what);
 }
 
 Status state_untraced(const char *what) {
     if (LIKELY(!tracer_refuses(state_get()))) return ST_OK;
     return error_raise(ST_UNSUPPORTED, "%s", what);
-}
-
-sn_state *sn_state_use(sn_state *state) {
-    return state_outside_body("sn_state_use") == ST_OK ? state_use(state) : NULL;
 }
 
 static void free_lists(sn_state *state) {
@@ -121,7 +115,7 @@ static void free_lists(sn_state *state) {
     settings_free(state);
 }
 
-static void state_free(sn_state *state) {
+void state_free(sn_state *state) {
     if (!state || state == &emergency) return;
     sn_state *const before = state_current;
     enter(state); /* what dies below belongs to it */
@@ -140,10 +134,3 @@ static void state_free(sn_state *state) {
 }
 
 const void *state_memory_site(void) { return setting_number(SET_memory_sites) ? state_get()->site : NULL; }
-
-void sn_state_free(sn_state *state) {
-    if (state && tracer_recording(state))
-        error_raise(ST_STATE, "sn_state_free: a compiled function runs in this state");
-    else if (!state || refuse_callback(state, "sn_state_free") == ST_OK)
-        state_free(state);
-}

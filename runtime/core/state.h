@@ -101,6 +101,7 @@ struct sn_state {
     uint64_t flow_seed, flow_sequence; /* the generator where the outermost control flow of what runs now began */
     /* return address of the user's current op call: for graph breaks and errors */
     const void *site;
+    const volatile uint64_t *inside; /* the callback in which a public function runs that keeps its site; NULL: none */
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
      * says it */
     const char *breaker;
@@ -126,8 +127,10 @@ static inline sn_state *state_get(void) { return LIKELY(state_current) ? state_c
 /* The user's call, for who notes what asks for memory; NULL: the setting memory_sites is off. */
 const void *state_memory_site(void);
 
-/* sn_state_use, wherever it is called. */
+/* sn_state_new and its like, wherever they are called. NULL: memory is out. */
+sn_state *state_new(void);
 sn_state *state_use(sn_state *state);
+void state_free(sn_state *state); /* NULL allowed */
 /* Hands a string to the innermost scope; NULL gives "". */
 const char *state_text(sn_state *state, char *malloced);
 /* The mode, and the keys that inference leaves out. */
@@ -150,6 +153,7 @@ Status state_outside_vmap(const char *what);
 Status state_outside_body(const char *what);
 /* Raises in any callback: what ends the thread's scopes or its state would end those of the library's own, too. */
 Status state_outside_callback(const char *what);
+Status state_no_callback(const sn_state *state, const char *what);
 /* Raises where a body of control flow is traced: what a graph cannot say, for which the body itself then runs. */
 Status state_untraced(const char *what);
 
@@ -165,6 +169,10 @@ sn_scope scope_begin_library(void);         /* in the context CONTEXT_library */
 void scope_pop(sn_state *state);            /* the innermost; restores modes, releases its handles and texts */
 void scope_region_note(sn_state *state);    /* after a change of what state->region is of */
 void scope_keep_generator(sn_state *state); /* the innermost one's end puts back what the generator is now */
+/* Those of the program, by marks: sn_scope_begin and its like. */
+sn_scope scope_begin(sn_state *state, bool owned);
+sn_status scope_end(sn_state *state, sn_scope mark);
+sn_tensor *scope_return(sn_state *state, sn_scope mark, sn_tensor *t);
 /* So that `depth` are open; the root's results stay. */
 void scope_pop_to(sn_state *state, uint32_t depth);
 void scope_drop_root(sn_state *state); /* every scope, and what the root one holds */
@@ -189,12 +197,6 @@ __attribute__((no_sanitize_address)) static inline bool callback_was_left(const 
 /* Where the program calls the library. */
 static inline void context_arrive(sn_state *state) {
     if (callback_is_above(state)) scope_leave_left(state);
-}
-/* The same, with the place of the call, which errors and breaks name; gives it back. */
-static inline const void *context_arrive_at(const void *site) {
-    sn_state *const state = state_get();
-    context_arrive(state);
-    return state->site = site;
 }
 /* Ends all scopes above `depth` of them; those of ts (NULL allowed) that they hold pass to the
  * scope that is then the innermost. */

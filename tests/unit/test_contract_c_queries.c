@@ -1,5 +1,5 @@
 /* test_contract_c_queries.c: what a query has shown to a body is a guard of the replayed call [semantics C6, C7]. Every
- * function of class `meta` in frontend/capture_class.def has a probe here, else a test fails by its name: the body's
+ * function of class `meta` in frontend/api.def has a probe here, else a test fails by its name: the body's
  * result depends on the answer, the answer changes between calls, and the replayed call must see it. */
 #include "tests/unit/contract.h"
 #include "tests/unit/suite.h"
@@ -136,9 +136,9 @@ START_TEST(c7_every_query_has_a_probe) {
 #define neutral                NULL
 #define refused                NULL
 #define meta                   ""
-#define CLASS(function, class) (class) ? #function : NULL,
-#include "frontend/capture_class.def"
-#undef CLASS
+#define API(function, class, entry) (class) ? #function : NULL,
+#include "frontend/api.def"
+#undef API
 #undef op
 #undef event
 #undef flush

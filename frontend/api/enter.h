@@ -1,0 +1,80 @@
+/* enter.h: how a public function begins, by its row of frontend/api.def:
+ *
+ *   sn_op *sn_op_register(const sn_op_desc *desc) {
+ *       API_ENTER(sn_op_register);               refused, outside: raises inside a compiled function
+ *       if (entered.refused) return NULL;
+ *       ...
+ *
+ * In the function itself, whose return address is in the program. The entry is a constant: where it says `enter`, a
+ * look at the thread's innermost callback is all that is left.
+ *
+ * `place`: a function may be made of other public ones (sn_clip_grad_norm). While it runs, these keep its place, but
+ * for those that a callback of the program calls: they are the program's. So the thread's state says in which one
+ * such a function runs (`inside`), and who finds itself in the same one is `nested`: called by the library. */
+#ifndef SINTER_FRONTEND_ENTER_H
+#define SINTER_FRONTEND_ENTER_H
+#include "runtime/core/state.h"
+
+/* What an entry does. */
+enum {
+    API_ENDS_LEFT = 1,
+    API_TAKES_PLACE = 2,
+    API_KEEPS_PLACE = 4,
+    API_NOT_IN_BODY = 8,
+    API_NOT_IN_CALLBACK = 16,
+    API_none = 0,
+    API_enter = API_ENDS_LEFT,
+    API_here = API_enter | API_TAKES_PLACE,
+    API_place = API_here | API_KEEPS_PLACE,
+    API_outside = API_place | API_NOT_IN_BODY,
+    API_alone = API_enter | API_NOT_IN_CALLBACK,
+};
+
+typedef enum ApiEntry {
+#define API(function, class, entry) API_OF_##function = API_##entry,
+#include "frontend/api.def"
+#undef API
+} ApiEntry;
+
+typedef struct ApiEntered {
+    bool refused;                             /* an error says so */
+    bool nested;                              /* another public function calls it */
+    sn_state *state;                          /* that keeps the place; else NULL */
+    const volatile uint64_t *inside, *before; /* in which callback it runs; what the context said before */
+} ApiEntered;
+
+static inline bool api_is_nested(const sn_state *state) { return UNLIKELY(state->inside == state->callback); }
+
+/* Inlined, so that its return address is the function's. */
+static inline __attribute__((always_inline)) ApiEntered api_enter(ApiEntry entry, const char *function) {
+    ApiEntered entered = {false};
+    sn_state *const state = entry & API_TAKES_PLACE ? state_get() : state_current;
+    if (entry & API_ENDS_LEFT && LIKELY(state)) context_arrive(state); /* who has no state has left nothing */
+    entered.nested = state && api_is_nested(state);
+    if (entry & API_TAKES_PLACE && !entered.nested) state->site = __builtin_return_address(0);
+    if (entry & API_KEEPS_PLACE) {
+        entered.state = state, entered.before = state->inside;
+        entered.inside = state->inside = state->callback;
+    }
+    if (entry & API_NOT_IN_CALLBACK)
+        entered.refused = state_outside_callback(function) != ST_OK;
+    else if (entry & API_NOT_IN_BODY)
+        entered.refused = state_outside_body(function) != ST_OK;
+    return entered;
+}
+
+/* What a jump has put back meanwhile stays. */
+static inline __attribute__((always_inline)) void api_leave(const ApiEntered *entered) {
+    if (entered->state && entered->state->inside == entered->inside) entered->state->inside = entered->before;
+}
+
+/* The function has changed the context: its caller has it from now on (context.h). The library changes its own as it
+ * likes, since a jump ends what that changed. */
+static inline void api_changed(const ApiEntered *entered) {
+    if (!entered->nested) context_note(state_get());
+}
+
+#define API_ENTER(function)                                                                                            \
+    const ApiEntered entered __attribute__((cleanup(api_leave))) = api_enter(API_OF_##function, #function)
+
+#endif

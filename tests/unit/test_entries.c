@@ -1,0 +1,143 @@
+/* test_entries.c: what a public function begins with (frontend/api.def): the place of a call stays that of the program,
+ * also where the function is made of others; and the first call after a jump [semantics C13] answers for the caller. */
+#include <setjmp.h>
+#include <stdio.h>
+
+#include "runtime/capture/record/site.h"
+#include "runtime/core/state.h"
+#include "tests/unit/contract.h"
+
+static const char *place(void) {
+    static char name[256];
+    site_name(state_get()->site, name, sizeof name);
+    return name;
+}
+
+#define HERE_(line) "test_entries.c:" #line
+#define HERE(line)  HERE_(line)
+/* The place that the thread knows of is that of the call. */
+#define KEEPS_PLACE(call)                                                                                              \
+    do {                                                                                                               \
+        (void)(call);                                                                                                  \
+        ck_assert_str_eq(place(), HERE(__LINE__));                                                                     \
+        ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);                                            \
+    } while (0)
+
+START_TEST(a_function_made_of_others_keeps_its_place) {
+    sn_dict *const d = sn_dict_new(), *const copy = sn_dict_new();
+    sn_tensor *weight, *bias;
+    sn_attention attention = {.size = sizeof attention};
+    KEEPS_PLACE(sn_param_linear(d, "a", 4, 3, &weight, &bias));
+    KEEPS_PLACE(sn_param_embedding(d, "e", 4, 3));
+    KEEPS_PLACE(sn_param_layer_norm(d, "n", 4, NULL, NULL));
+    KEEPS_PLACE(sn_param_attention(d, "s", 4, 2, true, &attention));
+    KEEPS_PLACE(sn_self_attention(&attention, F32(3, 1, 2, 4), true));
+    KEEPS_PLACE(sn_param_linear(copy, "a", 4, 3, NULL, NULL));
+    sn_optim *const adam = sn_adam(d, 0.1, 0.01);
+    sn_scaler *const scaler = sn_scaler_new(NULL);
+    KEEPS_PLACE(sn_sgd(d, 0.1, 0.9));
+    KEEPS_PLACE(sn_scaler_new(NULL));
+    sn_tensor *const loss = sn_sum(sn_linear(F32(4, 2, 4), weight, bias));
+    sn_tensor *scaled;
+    KEEPS_PLACE(scaled = sn_scaler_scale(scaler, loss));
+    KEEPS_PLACE(sn_backward(scaled));
+    KEEPS_PLACE(sn_clip_grad_norm(d, 1));
+    KEEPS_PLACE(sn_scaler_unscale(scaler, adam));
+    KEEPS_PLACE(sn_scaler_step(scaler, adam));
+    KEEPS_PLACE(sn_scaler_update(scaler));
+    KEEPS_PLACE(sn_optim_step(adam));
+    KEEPS_PLACE(sn_allclose(weight, weight, 0, 0));
+    KEEPS_PLACE(sn_to_dense(sn_to_sparse(F32(5, 3, 3))));
+    sn_optim_free(adam);
+    sn_scaler_free(scaler);
+    sn_dict_free(copy);
+    sn_dict_free(d);
+}
+END_TEST
+
+/* What a callback sees of the place: before its own call, and behind it. */
+static char seen[2][256];
+static bool jumps;
+static jmp_buf out;
+
+static sn_status mode(sn_frame *f) {
+    snprintf(seen[0], sizeof seen[0], "%s", place());
+    const sn_status status = sn_redispatch(f);
+    sn_neg(sn_result(f, 0)), snprintf(seen[1], sizeof seen[1], "%s", place());
+    if (jumps) sn_grad_mode_set(SN_GRAD_OFF), sn_autocast_set(SN_CPU, SN_BF16), longjmp(out, 1);
+    return status;
+}
+enum { MODE_CALLS_AT = __LINE__ - 4 };
+
+/* Its calls are the program's, and have places of their own; the rest of the outer one has its again. */
+START_TEST(a_callback_has_places_of_its_own) {
+    char own[64];
+    sn_dict *const d = sn_dict_new();
+    sn_param(d, "w", F32(1, 4));
+    sn_backward(sn_sum(sn_mul(sn_dict_at(d, 0), sn_dict_at(d, 0))));
+    jumps = false;
+    ck_assert_int_eq(sn_user_mode_push(mode, NULL), SN_OK);
+    sn_clip_grad_norm(d, 1);
+    ck_assert_int_eq(sn_user_mode_pop(), SN_OK);
+    snprintf(own, sizeof own, "test_entries.c:%d", MODE_CALLS_AT);
+    ck_assert_str_eq(seen[1], own);
+    KEEPS_PLACE(sn_clip_grad_norm(d, 1));
+    KEEPS_PLACE(sn_neg(F32(1, 4)));
+    sn_dict_free(d);
+}
+END_TEST
+
+static void jump_out_of_mode(sn_dict *d) {
+    jumps = true;
+    ck_assert_int_eq(sn_user_mode_push(mode, NULL), SN_OK);
+    if (!setjmp(out)) {
+        sn_clip_grad_norm(d, 1);
+        ck_abort_msg("nothing jumped");
+    }
+    jumps = false;
+}
+
+/* Functions that give what belongs to a scope, or say what a mode is, as the first call of all. */
+typedef bool Answers(sn_tensor *t);
+static bool autocast_is_off(sn_tensor *t) { return sn_autocast_get(SN_CPU) == SN_F32; }
+static bool size_is_known(sn_tensor *t) { return sn_size(t, 0) == 4; }
+static bool text_stays(sn_tensor *t) {
+    const char *const keys = sn_keys(t);
+    sn_check();
+    return strstr(keys, "cpu") != NULL;
+}
+static bool list_stays(sn_tensor *t) {
+    const char *const ops = sn_op_list();
+    sn_check();
+    return strstr(ops, "aten::add") != NULL;
+}
+static bool wrapped_stays(sn_tensor *t) {
+    static float data[4] = {1, 2, 3, 4};
+    sn_tensor *const w = sn_wrap(SN_BLOB(.data = data, .bytes = sizeof data, .sizes = SN_INTS(4), .dtype = SN_F32));
+    sn_check();
+    ck_assert_msg(w, "%s", sn_error_take()->message);
+    return ((const float *)sn_data(w, SN_F32))[3] == 4;
+}
+static Answers *const answers[] = {autocast_is_off, size_is_known, text_stays, list_stays, wrapped_stays};
+
+START_TEST(the_first_call_after_a_jump_is_the_callers) {
+    sn_dict *const d = sn_dict_new();
+    sn_tensor *const w = sn_param(d, "w", F32(1, 4));
+    sn_backward(sn_sum(sn_mul(w, w)));
+    const uint32_t scopes = state_get()->n_scopes;
+    jump_out_of_mode(d);
+    ck_assert(answers[_i](w));
+    ck_assert_uint_eq(state_get()->n_scopes, scopes);
+    ck_assert_int_eq(sn_user_mode_pop(), SN_OK);
+    KEEPS_PLACE(sn_neg(w));
+    sn_dict_free(d);
+}
+END_TEST
+
+int main(void) {
+    TCase *const tests = tcase_create("entries");
+    tcase_add_test(tests, a_function_made_of_others_keeps_its_place);
+    tcase_add_test(tests, a_callback_has_places_of_its_own);
+    tcase_add_loop_test(tests, the_first_call_after_a_jump_is_the_callers, 0, sizeof answers / sizeof *answers);
+    return suite_run("entries", tests);
+}
