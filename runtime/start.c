@@ -40,6 +40,7 @@ static void start_all(void) {
     functional_mode_start();
     capture_start();
     relayout_start();
+    capture_strided_start();
     checkpoint_start();
     anomaly_start();
     flow_start();
@@ -54,7 +55,6 @@ __attribute__((constructor)) static void fill_hooks(void) {
     runtime_hooks = (RuntimeHooks){
         .runtime_start = runtime_start,
 
-        .capture_tell_place = capture_tell_place,
         .flow_launch = flow_launch,
     };
 }

@@ -364,12 +364,8 @@ static bool is_batched(const Arg *self) {
 /* The in-place form of a view writes nothing: the handle changes, whatever its keys are. row may be an alias, whose
  * name errors say. */
 static COLD Status change_handle(const OpRow *row, const Arg *args, sn_tensor **outs) {
-    OpCall call = {.row = row,
-                   .form = FORM_inplace,
-                   .args = args,
-                   .outs = outs,
-                   .n_outs = 1,
-                   .key = KEY_ad_inplace_or_view};
+    OpCall call = {
+        .row = row, .form = FORM_inplace, .args = args, .outs = outs, .n_outs = 1, .key = KEY_ad_inplace_or_view};
     return dispatch_entry(row->alias_of ? row->alias_of : row, call.key)(&call);
 }
 
@@ -532,7 +528,9 @@ static Status expand_told(OpCall *call, const Arg *plain, CompositeParts *parts,
     Arg args[MAX_ARGS], plain_args[MAX_ARGS];
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     memcpy(plain_args, plain, sizeof *plain * (size_t)call->row->n_params);
-    TRY(runtime_hooks.capture_tell_place(call, &call->args[last], &plain_args[last]));
+    OpCall place = *call;
+    place.workspace = &plain_args[last];
+    TRY(dispatch_entry(call->row, KEY_ad_inplace_or_view)(&place));
     args[last] = plain_args[last];
     told.args = args;
     const Status status = expand_scoped(&told, plain_args, parts, context);

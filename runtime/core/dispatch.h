@@ -26,7 +26,9 @@ typedef struct OpCall {
     int n_outs;                 /* results so far: row->n_out, or the length of a Tensor[] */
     uint64_t keys;              /* this call's key set; redispatch clears from the running key up */
     Key key;                    /* the running key */
-    void *workspace;            /* a native kernel's, where a plan has it (ir/plan_workspace.c); NULL: its own */
+    /* A native kernel's, where a plan has it (ir/plan_workspace.c); NULL: its own. At ad_inplace_or_view the Arg that a
+     * row of OPF_told_place is told. */
+    void *workspace;
 } OpCall;
 typedef Status OpKernel(OpCall *call);
 

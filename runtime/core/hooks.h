@@ -15,10 +15,6 @@ typedef struct RuntimeHooks {
     /* start: every module's kernels and tables; once per process, before the first state is made */
     void (*runtime_start)(void);
 
-    /* capture */
-    /* *told: the offset in its first tensor's storage that the call gives, from that one's first element on; a capture
-     * guards where it begins */
-    Status (*capture_tell_place)(const OpCall *call, const Arg *given, Arg *told);
     Status (*flow_launch)(OpCall *call); /* a step of control flow, whose results are there */
 } RuntimeHooks;
 
