@@ -27,12 +27,13 @@
 #ifndef SINTER_IR_LOOP_H
 #define SINTER_IR_LOOP_H
 #include "ir/dtype.h"
+#include "ir/order.h"
 #include "ir/sym.h"
 #include "ir/template.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/text.h"
 
-enum { MAX_LOOP_DIMS = 12, CHUNK_L = 1024, LANES_L = 64, CHUNK_S = 64 };
+enum { MAX_LOOP_DIMS = 12 };
 enum { MAX_PHASE_REDS = 16 }; /* reductions in one phase: their accumulators live in registers */
 
 typedef enum Prim {

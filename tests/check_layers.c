@@ -19,7 +19,7 @@ typedef struct Layer {
 static const Layer layers[] = {
     {"runtime/base/", ""},
     {"ir/", "runtime/base/"},
-    {"kernels/", "runtime/base/ ir/dtype.h ir/dtype.def ir/scalar.def"},
+    {"kernels/", "runtime/base/ ir/dtype.h ir/dtype.def ir/order.h ir/scalar.def"},
     {"passes/", "runtime/base/ ir/"},
     {"codegen/", "runtime/base/ ir/"},
     {"codegen/shape/", "runtime/base/ ir/"},

@@ -37,6 +37,8 @@ enum {
     CUDA_MOST_WORDS = CUDA_ARGUMENT_BYTES / 8 - 2 /* with the launch's number and the word of checks */
 };
 
+_Static_assert(CUDA_ROW_THREADS *CUDA_QUAD == LANES_L, "the threads of a row have the lanes of order L");
+
 typedef enum CudaMode { CUDA_map, CUDA_rows, CUDA_columns } CudaMode;
 
 typedef struct CudaNestMapping {

@@ -124,7 +124,7 @@ void print_row_stores(CudaSource *s, const Phase *phase, const char *from, const
     print_stores(s, phase, TURN_s, once);
     if (!stores_quads(s, phase)) return;
     print_line(s, "#pragma unroll 1");
-    print_open(s, "for (int64_t i = %s4 * t; i < %s; i += 64) {", from, to);
+    print_open(s, "for (int64_t i = %s%d * t; i < %s; i += %d) {", from, CUDA_QUAD, to, LANES_L);
     print_line(s, "const int left = quad_of(%s - i);", to);
     print_quad_stores(s, phase, "if (live) ");
     print_close(s);

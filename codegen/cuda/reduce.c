@@ -11,7 +11,7 @@
 
 #include "codegen/cuda/source.h"
 
-enum { MOST_L_LEVELS = 4, CHUNK_BITS = 10, S_BITS = 6, MOST_S_LEVELS = 7 };
+enum { MOST_L_LEVELS = 4 }; /* of which the first is that of elements: 2^40 of them, more than a device has */
 
 typedef struct CudaReds {
     const Phase *phase;
@@ -30,13 +30,6 @@ static int64_t total_of_groups(const CudaNestMapping *mapping, int first, int la
     return total;
 }
 
-/* Of `bits` each, for n elements; n < 0: the most. */
-static int levels_for(int64_t n, int bits, int most) {
-    int levels = 1;
-    while (levels < most && (n < 0 || n > INT64_C(1) << (bits * levels))) levels++;
-    return levels;
-}
-
 static void find_reds(const CudaSource *s, const Phase *phase, CudaReds *reds) {
     const CudaNestMapping *const mapping = s->mapping;
     const int l = mapping->n_outer_groups + mapping->n_s_groups;
@@ -52,8 +45,8 @@ static void find_reds(const CudaSource *s, const Phase *phase, CudaReds *reds) {
     }
     const int64_t n_l = ordered ? total_of_groups(mapping, l, mapping->n_groups) : 0;
     const int64_t n_s = ordered ? total_of_groups(mapping, mapping->n_outer_groups, l) : 0;
-    reds->l_levels = levels_for(n_l, CHUNK_BITS, MOST_L_LEVELS);
-    reds->s_levels = levels_for(n_s, S_BITS, MOST_S_LEVELS);
+    reds->l_levels = order_levels(n_l, CHUNK_L_BITS, MOST_L_LEVELS);
+    reds->s_levels = order_levels(n_s, CHUNK_S_BITS, S_LEVELS);
 }
 
 /* acc = acc with this element. */
@@ -87,14 +80,14 @@ static void print_trees(CudaSource *s, const CudaReds *reds, int level) {
         else
             print_line(s,
                        "x%d_%d = %s > (int64_t)1 << %d ? tree_%s(a%d_%d[0], a%d_%d[1], a%d_%d[2], a%d_%d[3]) : x%d_%d;",
-                       i, level, reds->count, CHUNK_BITS * (level - 1), reds->name[r], i, level, i, level, i, level, i,
-                       level, i, level - 1);
+                       i, level, reds->count, CHUNK_L_BITS * (level - 1), reds->name[r], i, level, i, level, i, level,
+                       i, level, i, level - 1);
     }
 }
 
 /* The result of the chunk at c<level - 1> is an element of this level. */
 static void print_lane_of_chunk(CudaSource *s, const CudaReds *reds, int level) {
-    const int bits = CHUNK_BITS * (level - 1);
+    const int bits = CHUNK_L_BITS * (level - 1);
     print_open(s, "if (%s > (int64_t)1 << %d && t == (int)(c%d >> %d & 15)) {", reds->count, bits, level - 1, bits + 2);
     print_line(s, "#pragma unroll");
     print_open(s, "for (int u = 0; u < 4; u++) {");
@@ -131,7 +124,7 @@ static void print_elements(CudaSource *s, const CudaReds *reds) {
 static void print_chunk(CudaSource *s, const CudaReds *reds, const char *from, const char *to) {
     print_lanes(s, reds, 1);
     print_line(s, "#pragma unroll 1");
-    print_open(s, "for (int64_t i = %s + 4 * t; i < %s; i += 64) {", from, to);
+    print_open(s, "for (int64_t i = %s + %d * t; i < %s; i += %d) {", from, CUDA_QUAD, to, LANES_L);
     print_line(s, "const int left = quad_of(%s - i);", to);
     if (reds->listed)
         print_listed(s, reds);
@@ -153,8 +146,8 @@ static void print_level(CudaSource *s, const CudaReds *reds, int level, const ch
     print_lanes(s, reds, level);
     print_line(s, "#pragma unroll 1");
     print_open(s, "for (int64_t %s = %s; %s < %s; %s += (int64_t)1 << %d) {", chunk, from, chunk, to, chunk,
-               CHUNK_BITS * (level - 1));
-    print_line(s, "const int64_t %s = least_of(%s + ((int64_t)1 << %d), %s);", end, chunk, CHUNK_BITS * (level - 1),
+               CHUNK_L_BITS * (level - 1));
+    print_line(s, "const int64_t %s = least_of(%s + ((int64_t)1 << %d), %s);", end, chunk, CHUNK_L_BITS * (level - 1),
                to);
     print_level(s, reds, level - 1, chunk, end);
     print_lane_of_chunk(s, reds, level);
@@ -181,7 +174,7 @@ static void print_sums(CudaSource *s, const CudaReds *reds) {
 static void print_carry(CudaSource *s, const CudaReds *reds) {
     if (reds->s_levels == 1) return;
     for (int level = 1; level < reds->s_levels; level++) {
-        const int64_t mask = (INT64_C(1) << (S_BITS * level)) - 1;
+        const int64_t mask = order_S_elements(level) - 1;
         print_open(s, "if ((s & %lld) == %lld%s) {", (long long)mask, (long long)mask,
                    level == 1 ? " && s + 1 < n_s" : "");
         for (int r = 0; r < reds->n; r++)
@@ -194,8 +187,8 @@ static void print_carry(CudaSource *s, const CudaReds *reds) {
 static void print_sums_end(CudaSource *s, const CudaReds *reds) {
     for (int r = 0; r < reds->n; r++)
         for (int level = 1; level < reds->s_levels; level++)
-            print_line(s, "if (n_s > %lld) q%d_0 = join_%s(q%d_%d, q%d_0);", 1ll << (S_BITS * level), reds->inst[r],
-                       reds->name[r], reds->inst[r], level, reds->inst[r]);
+            print_line(s, "if (n_s > %lld) q%d_0 = join_%s(q%d_%d, q%d_0);", (long long)order_S_elements(level),
+                       reds->inst[r], reds->name[r], reds->inst[r], level, reds->inst[r]);
 }
 
 /* An element of S: of columns a value, of rows the result of L. */
@@ -313,8 +306,8 @@ void print_join_l(CudaSource *s, const Phase *phase) {
     CudaReds reds;
     const int l = s->mapping->n_outer_groups + s->mapping->n_s_groups;
     find_reds(s, phase, &reds);
-    reds.l_levels = levels_for(chunks_at_most(total_of_groups(s->mapping, l, s->mapping->n_groups), CHUNK_L),
-                               CHUNK_BITS, MOST_L_LEVELS - 1);
+    reds.l_levels = order_levels(chunks_at_most(total_of_groups(s->mapping, l, s->mapping->n_groups), CHUNK_L),
+                                 CHUNK_L_BITS, MOST_L_LEVELS - 1);
     reds.listed = true, reds.stage = CUDA_of_chunks, reds.count = "n_list";
     print_order_l(s, &reds);
     print_single(s, &reds, false);
@@ -330,7 +323,7 @@ void print_join_s(CudaSource *s, const Phase *phase) {
     const int64_t n =
         total_of_groups(s->mapping, s->mapping->n_outer_groups, s->mapping->n_outer_groups + s->mapping->n_s_groups);
     find_reds(s, phase, &reds);
-    reds.s_levels = levels_for(rows ? n : chunks_at_most(n, CHUNK_S), S_BITS, MOST_S_LEVELS);
+    reds.s_levels = order_levels(rows ? n : chunks_at_most(n, CHUNK_S), CHUNK_S_BITS, S_LEVELS);
     reds.stage = rows ? CUDA_of_l : CUDA_of_chunks, reds.count = "n_s";
     print_sums(s, &reds);
     print_line(s, "#pragma unroll 8");

@@ -57,15 +57,14 @@ static void print_sizes(CudaSource *s) {
     Words words;
     const int outer = s->mapping->n_outer_groups, l = outer + s->mapping->n_s_groups;
     print_line(s, "const int64_t n_outer = %s;", words_extent(&words, s, 0, outer));
-    if (l > outer && s->part->task != CUDA_once)
-        print_line(s,
-                   s->part->task == CUDA_join_s && s->mapping->mode == CUDA_columns
-                       ? "const int64_t n_s = (%s + 63) >> 6;"
-                       : "const int64_t n_s = %s;",
-                   words_extent(&words, s, outer, l));
+    const char *const n_s = l > outer && s->part->task != CUDA_once ? words_extent(&words, s, outer, l) : NULL;
+    if (n_s && s->part->task == CUDA_join_s && s->mapping->mode == CUDA_columns)
+        print_line(s, "const int64_t n_s = (%s + %d) >> %d;", n_s, CHUNK_S - 1, CHUNK_S_BITS);
+    else if (n_s)
+        print_line(s, "const int64_t n_s = %s;", n_s);
     if (l < s->mapping->n_groups && s->part->task != CUDA_once && s->part->task != CUDA_join_s)
-        print_line(s, "const int64_t n_l = %s, n_list = (n_l + 1023) >> 10;",
-                   words_extent(&words, s, l, s->mapping->n_groups));
+        print_line(s, "const int64_t n_l = %s, n_list = (n_l + %d) >> %d;",
+                   words_extent(&words, s, l, s->mapping->n_groups), CHUNK_L - 1, CHUNK_L_BITS);
 }
 
 /* 16 threads a task: `row`, `s`; of chunks from..to-1 of L, of a list where it begins. */
@@ -76,7 +75,8 @@ static void print_place_of_rows(CudaSource *s) {
     print_line(s, "const bool live = me < n_outer%s%s;", has_s ? " * n_s" : "", chunks ? " * n_list" : "");
     print_line(s, "int64_t w = live ? me : 0;");
     if (chunks)
-        print_line(s, "const int64_t from = remainder_of(&w, n_list) << 10, to = least_of(from + 1024, n_l);");
+        print_line(s, "const int64_t from = remainder_of(&w, n_list) << %d, to = least_of(from + %d, n_l);",
+                   CHUNK_L_BITS, CHUNK_L);
     else
         print_line(s, "const int64_t base = w * n_list;");
     if (has_s) print_line(s, "const int64_t s = remainder_of(&w, n_s);");
@@ -87,11 +87,14 @@ static void print_place_of_rows(CudaSource *s) {
 static void print_place_of_threads(CudaSource *s) {
     const bool chunks = s->part->task == CUDA_chunks || s->part->task == CUDA_elements;
     print_line(s, "const int64_t me = thread_of(block);");
-    print_line(s, "if (me >= n_outer%s) return;", chunks ? " * ((n_s + 63) >> 6)" : "");
+    if (chunks)
+        print_line(s, "if (me >= n_outer * ((n_s + %d) >> %d)) return;", CHUNK_S - 1, CHUNK_S_BITS);
+    else
+        print_line(s, "if (me >= n_outer) return;");
     print_line(s, chunks ? "int64_t w = me;" : "const int64_t row = me;");
     if (chunks) {
         print_line(s, "const int64_t row = remainder_of(&w, n_outer);");
-        print_line(s, "const int64_t from = w << 6, to = least_of(from + 64, n_s);");
+        print_line(s, "const int64_t from = w << %d, to = least_of(from + %d, n_s);", CHUNK_S_BITS, CHUNK_S);
     } else if (s->part->task == CUDA_join_s) {
         const bool rows = s->mapping->mode == CUDA_rows;
         print_line(s, "const int64_t base = %s, step = %s;", rows ? "row * n_s" : "row", rows ? "1" : "n_outer");

@@ -20,7 +20,6 @@ typedef LLVMValueRef Value;
 enum {
     MAX_REDS = MAX_PHASE_REDS,
     MAX_UNROLL = SHAPE_COPIES,
-    FOLD_LEVELS = 4,
     EMIT_MAX_BUFS = 256,
     EMIT_MAX_PARAMS = 256,
     EMIT_MAX_PARTS = 256

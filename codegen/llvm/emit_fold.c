@@ -10,16 +10,16 @@
 
 #include <stdio.h>
 
-enum { FOLD_LANES_AT = 64, FOLD_LEVEL_BYTES = 64 * 8 };
+enum { FOLD_LANES_AT = 64, FOLD_LEVEL_BYTES = LANES_L * 8 };
 
 static LLVMTypeRef fold_type(Emitter *e, const Inst *red) { return emit_scalar(e, e->nest->insts[red->a].type); }
 
 Value fold_new(Emitter *e, const Inst *red) {
-    return emit_entry_alloca(e, e->type.i8, FOLD_LANES_AT + FOLD_LEVELS * FOLD_LEVEL_BYTES, 64);
+    return emit_entry_alloca(e, e->type.i8, FOLD_LANES_AT + L_LEVELS * FOLD_LEVEL_BYTES, 64);
 }
 
 void fold_reset(Emitter *e, Value state) {
-    const LLVMTypeRef counts = LLVMVectorType(e->type.i64, FOLD_LEVELS);
+    const LLVMTypeRef counts = LLVMVectorType(e->type.i64, L_LEVELS);
     LLVMSetAlignment(LLVMBuildStore(e->b, emit_zero(counts), state), 64);
 }
 

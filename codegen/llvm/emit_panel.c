@@ -16,8 +16,8 @@ typedef struct PanelNest {
     const Phase *phase;
     const Inst *red[PANEL_REDS];
     int id[PANEL_REDS], n, levels;
-    Value acc[SHAPE_S_LEVELS][PANEL_REDS]; /* arrays, of a panel's columns */
-    Value column, width, total;            /* first column, columns, S rows */
+    Value acc[S_LEVELS][PANEL_REDS]; /* arrays, of a panel's columns */
+    Value column, width, total;      /* first column, columns, S rows */
 } PanelNest;
 
 static void collect(const Emitter *e, PanelNest *p) {
@@ -117,9 +117,9 @@ static void reduce(Emitter *e, const PanelNest *p, int level, Value from, Value 
     Loop loop;
     emit_loop_begin(e, &loop, from, to);
     emit_loop_body(e, &loop);
-    reduce(e, p, level - 1, loop.i, emit_least(e, emit_add(e, loop.i, shape_S_rows(level)), to));
+    reduce(e, p, level - 1, loop.i, emit_least(e, emit_add(e, loop.i, order_S_elements(level)), to));
     join(e, p, level);
-    emit_loop_end(e, &loop, shape_S_rows(level), NULL);
+    emit_loop_end(e, &loop, order_S_elements(level), NULL);
 }
 
 /* The phases after the reductions, vector by vector. */

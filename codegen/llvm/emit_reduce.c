@@ -469,7 +469,7 @@ Acc red_start(Emitter *e, const Inst *red, int level, Value total) {
     if (level == 0 || red->prim != RED_dot || !float_acc(e, red)) return acc;
     const Value minus = emit_splat(e, LLVMConstReal(emit_scalar(e, acc_type(e, red)), -0.0));
     const Value others = emit_add(e, total, -1); /* unsigned: no rows at all are not a single chunk */
-    const Value single = LLVMBuildICmp(e->b, LLVMIntULT, others, emit_const(e, shape_S_rows(level)), "");
+    const Value single = LLVMBuildICmp(e->b, LLVMIntULT, others, emit_const(e, order_S_elements(level)), "");
     acc.v = LLVMBuildSelect(e->b, single, minus, acc.v, "");
     return acc;
 }
@@ -509,7 +509,7 @@ static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value 
         one_row(e, reds, &acc);
     } else {
         Columns part;
-        const Value end = emit_least(e, emit_add(e, loop.i, shape_S_rows(level)), to);
+        const Value end = emit_least(e, emit_add(e, loop.i, order_S_elements(level)), to);
         reduce_S(e, reds, level - 1, loop.i, end, total, &part);
         for (int r = 0; r < reds->n; r++)
             for (int c = 0; c < e->side.n; c++) acc.at[r][c] = red_join(e, reds->inst[r], acc.at[r][c], part.at[r][c]);
@@ -518,7 +518,7 @@ static void reduce_S(Emitter *e, const Reds *reds, int level, Value from, Value 
     int n = 0;
     for (int r = 0; r < reds->n; r++)
         for (int c = 0; c < e->side.n; c++) push_next(next, &n, acc.at[r][c]);
-    emit_loop_end(e, &loop, shape_S_rows(level), next);
+    emit_loop_end(e, &loop, order_S_elements(level), next);
 }
 
 /* What the phase leaves: the value or the position; of no elements at all position 0. */

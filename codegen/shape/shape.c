@@ -38,10 +38,7 @@ int shape_S_levels(const NestShape *shape, const Nest *nest, const Phase *phase)
     for (int i = phase->first; i < phase->first + phase->n; i++)
         some |= nest->insts[i].op == LI_reduce && red_is_ordered(nest, &nest->insts[i]);
     if (!some) return 1;
-    if (rows < 0) return SHAPE_S_LEVELS;
-    int levels = 1;
-    while (levels < SHAPE_S_LEVELS && shape_S_rows(levels) < rows) levels++;
-    return levels;
+    return order_levels(rows, CHUNK_S_BITS, S_LEVELS);
 }
 
 int shape_next_dim(const Nest *nest) {

@@ -19,8 +19,7 @@ enum {
     SHARED_VECTORS = 8,   /* at most, that a call of a shared primitive passes, in registers */
     PANEL_REDS = 4,       /* at most, of panels */
     PANEL_COLUMNS = 1024, /* likewise: their sums are on the stack, an array for each reduction and level */
-    PANEL_ROWS = 4,       /* likewise, added at once */
-    SHAPE_S_LEVELS = 7    /* at most, of sums of 64: any number of rows that fits memory, as the interpreter has it */
+    PANEL_ROWS = 4        /* likewise, added at once */
 };
 
 typedef enum ShapeMode { SHAPE_columns, SHAPE_panels, SHAPE_rows } ShapeMode;
@@ -102,8 +101,6 @@ int64_t shape_L_total(const NestShape *shape);
 int64_t shape_S_total(const NestShape *shape);
 /* Levels of sums of 64 that the phase's reductions over S need; 1: their order is free, or 64 rows are all. */
 int shape_S_levels(const NestShape *shape, const Nest *nest, const Phase *phase);
-/* Rows that one sum of a level below takes in: 64 to the level's power. */
-static inline int64_t shape_S_rows(int level) { return INT64_C(1) << (6 * level); }
 /* Whether the reduction's bits depend on the order of its elements [semantics B2]. */
 bool red_is_ordered(const Nest *nest, const Inst *red);
 static inline int shape_L_first(const NestShape *shape) { return shape->n_outer_groups + shape->n_s_groups; }

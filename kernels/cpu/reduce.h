@@ -6,9 +6,10 @@
  * max, min, any, all and ints give the same in any order; they use the shape all the same. */
 #ifndef SINTER_KERNELS_CPU_REDUCE_H
 #define SINTER_KERNELS_CPU_REDUCE_H
+#include "ir/order.h"
 #include "kernels/cpu/prims.h"
 
-enum { RED_LANES = 64, RED_VECTORS = RED_LANES / LANES };
+enum { RED_LANES = LANES_L, RED_VECTORS = RED_LANES / LANES };
 
 #define ADD(a, b)      ((a) + (b))
 #define MULTIPLY(a, b) ((a) * (b))
@@ -22,11 +23,11 @@ enum { RED_LANES = 64, RED_VECTORS = RED_LANES / LANES };
         typedef e_##T All __attribute__((ext_vector_type(RED_LANES)));                                                 \
         All all;                                                                                                       \
         memcpy(&all, lanes, sizeof all);                                                                               \
-        HALVE(T, 32, a, all, OP)                                                                                       \
-        HALVE(T, 16, b, a, OP)                                                                                         \
-        HALVE(T, 8, c, b, OP)                                                                                          \
-        HALVE(T, 4, d, c, OP)                                                                                          \
-        HALVE(T, 2, e, d, OP)                                                                                          \
+        HALVE(T, RED_LANES / 2, a, all, OP)                                                                            \
+        HALVE(T, RED_LANES / 4, b, a, OP)                                                                              \
+        HALVE(T, RED_LANES / 8, c, b, OP)                                                                              \
+        HALVE(T, RED_LANES / 16, d, c, OP)                                                                             \
+        HALVE(T, RED_LANES / 32, e, d, OP)                                                                             \
         return OP(e.x, e.y);                                                                                           \
     }
 #define PAIR_TREES(T) PAIR_TREE(sum, T, ADD) PAIR_TREE(prod, T, MULTIPLY)

@@ -12,7 +12,6 @@
 #include "runtime/cpu/interp.h"
 
 enum { GROUP_outer, GROUP_inner, GROUP_none };
-enum { S_LEVELS = 7, L_LEVELS = 4 };
 
 typedef struct Kernels { /* the kernel table, resolved once per instruction set */
     BlockFn *prim[PRIM_COUNT][S_COUNT];

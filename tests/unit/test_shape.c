@@ -2,7 +2,6 @@
  * nests' shapes, what the verifier and the reader refuse. */
 #include "codegen/shape/plan_shapes.h"
 #include "runtime/base/error.h"
-#include "runtime/cpu/interp_frame.h"
 #include "tests/ref/random_nest.h"
 #include "tests/ref/random_shape.h"
 #include "tests/unit/suite.h"
@@ -274,14 +273,10 @@ START_TEST(texts_that_are_none_are_refused) {
 }
 END_TEST
 
-START_TEST(sums_of_any_length_have_the_interpreters_levels) { ck_assert_int_eq(SHAPE_S_LEVELS, S_LEVELS); }
-END_TEST
-
 int main(void) {
     TCase *tests = tcase_create("shape");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, machines_print_and_parse);
-    tcase_add_test(tests, sums_of_any_length_have_the_interpreters_levels);
     tcase_add_test(tests, random_shapes_print_and_parse);
     tcase_add_test(tests, dims_that_are_walked_as_one_are_one_loop);
     tcase_add_test(tests, bounds_of_the_machine_count);
