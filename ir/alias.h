@@ -34,7 +34,7 @@ static inline GVal *view_root(const GVal *value) {
 
 /* Does the tape, where gradients are on, have a view by this row as one of what it views? What was detached is a base
  * of its own, and so is what _unsafe_view gives. */
-static inline bool tape_notes(const OpRow *row) { return !(row->flags & (OPF_nodiff | OPF_new_base)); }
+static inline bool tape_notes(const OpRow *row) { return !(row->flags & OPF_nodiff || row->role == ROLE_new_base); }
 
 /* The same of a view made in these modes (NODE_): one that was made while gradients were off is written and read
  * through its base, but takes no history from it. */
@@ -45,7 +45,7 @@ static inline bool tape_keeps(const OpRow *row, uint8_t modes) {
 /* Of the arguments that have a history (bits), those that make the tape record an op; 0: it does not. modes: NODE_.
  * Of a comparison in place it is what is overwritten. */
 static inline uint32_t op_recorded(const OpRow *row, OpForm form, uint8_t modes, uint32_t tracked) {
-    if (modes & (NODE_no_grad | NODE_inference) || row->flags & OPF_gradients) return 0;
+    if (modes & (NODE_no_grad | NODE_inference) || row->role == ROLE_gradients) return 0;
     if (!(row->flags & OPF_nodiff)) return tracked;
     return form == FORM_inplace ? tracked & 1 : 0;
 }

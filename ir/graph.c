@@ -203,7 +203,7 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     for (int i = 0; i < node->n_args; i++) node->args[i] = arg_copy(graph->arena, &args[i]);
     if (node->form == FORM_out && row->options && args[row->n_params].kind == ARG_tensor)
         op_args_take_options(row, args[row->n_params].val->meta, node->args);
-    if (row->flags & OPF_bits)
+    if (row->role == ROLE_bits)
         return error_raise(ST_UNSUPPORTED, "%s: graphs hold no views in another dtype", row->name);
     MetaCall call;
     MetaOut few[FEW_OUTS];
@@ -258,7 +258,7 @@ static Status enter_strided(Graph *graph, const Arg *given, Arg *args) {
 }
 
 static bool counts_from_storage(const OpRow *row, OpForm form, const Arg *args) {
-    return row->flags & OPF_storage && form == FORM_functional && args[0].kind == ARG_tensor;
+    return row->role == ROLE_storage && form == FORM_functional && args[0].kind == ARG_tensor;
 }
 
 Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args) {

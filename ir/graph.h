@@ -62,7 +62,7 @@ struct Node {
 /* What a node with NODE_puts puts where it lies in memory; NULL: the node has none, or only shows it (a view). */
 static inline const GVal *node_put(const Node *node) {
     if (!(node->modes & NODE_puts) || node->row->kind == KIND_view) return NULL;
-    return gval(node->args[node->row->flags & OPF_puts ? 1 : 0].val);
+    return gval(node->args[node->row->role == ROLE_puts ? 1 : 0].val);
 }
 
 /* A number among a graph's arguments: the value of a free symbol. */

@@ -114,7 +114,7 @@ static Status check_node(const Reaching *r) {
     const Arg *const args = node->args;
     if (!names_memory(node->row)) return ST_OK;
     const RootPlace self = args[0].kind == ARG_tensor ? place_of(r, args[0].val) : (RootPlace){0};
-    if (node->row->flags & OPF_puts) {
+    if (node->row->role == ROLE_puts) {
         const RootPlace result = node->form == FORM_inplace ? self : (RootPlace){&node->outs[0], 0};
         return check_view(r, result, &args[2], &args[3], args[4].i);
     }

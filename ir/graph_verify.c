@@ -57,10 +57,11 @@ static Status check_stage(Verify *v) {
     const OpRow *row = v->node->row;
     if (v->node->form != FORM_functional && !v->stage->forms)
         return verify_fail(v, "only functional forms are allowed");
-    if (row->flags & OPF_gradients && !v->stage->gradients) return verify_fail(v, "must be expanded before this stage");
+    if (row->role == ROLE_gradients && !v->stage->gradients)
+        return verify_fail(v, "must be expanded before this stage");
     if (!(v->stage->kinds & (1u << row->kind))) return verify_fail(v, "must be decomposed at this stage");
-    if (row->flags & OPF_storage) return verify_fail(v, "counts from where a storage begins, which no graph knows");
-    if (v->node->modes & NODE_puts && row->kind != KIND_view && !(row->flags & (OPF_puts | OPF_copy)))
+    if (row->role == ROLE_storage) return verify_fail(v, "counts from where a storage begins, which no graph knows");
+    if (v->node->modes & NODE_puts && row->kind != KIND_view && !(row->flags & OPF_copy || row->role == ROLE_puts))
         return verify_fail(v, "puts no value into memory");
     if (row->flags & OPF_random && v->node->random >= v->graph->n_random)
         return verify_fail(v, "random=%d, but the graph takes %d sequence numbers", v->node->random,

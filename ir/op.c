@@ -248,7 +248,7 @@ static void row_init(int place) {
     OpRow *const row = &rows[place];
     if (row->alias_of) {
         const OpRow *of = row->alias_of;
-        row->kind = of->kind, row->meta = of->meta, row->flags = of->flags, row->body = of->body;
+        row->kind = of->kind, row->meta = of->meta, row->flags = of->flags, row->role = of->role, row->body = of->body;
         row->samples = of->samples, row->check = of->check, row->limit = of->limit;
         row->neutral = of->neutral, row->product = of->product;
     }

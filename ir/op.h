@@ -41,34 +41,39 @@ enum {                      /* flags */
                           its row has a number */
        OPF_maybe_copy = 32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
        OPF_internal = 64,   /* sn:: rows that only the IR uses */
-       OPF_bits = 256,      /* a view in another dtype: no graph holds one, it breaks */
        OPF_ordered = 128,   /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
        OPF_user = 512,      /* registered by the program: its kernel may fail for reasons of its own */
        /* traits that passes and the runtime ask for */
-       OPF_gradients = 1 << 10,    /* asks for gradients: the joint pass expands it */
        OPF_fresh = 1 << 11,        /* reads no element of any argument: they give sizes and numbers */
        OPF_fills = 1 << 12,        /* reads no element of self: it gives sizes and dtype of what is filled */
        OPF_copy = 1 << 13,         /* the values of its last tensor argument, in a dtype and layout of their own */
        OPF_reshape = 1 << 14,      /* a view of all elements, in row-major order, at the sizes that argument 1 gives */
        OPF_places = 1 << 15,       /* names a part of self's memory by strides and an offset */
-       OPF_puts = 1 << 16,         /* (self, src, size, stride, offset): self with that part replaced by src */
-       OPF_storage = 1 << 17,      /* its offset counts from where the storage begins */
-       OPF_new_base = 1 << 18,     /* a view whose result the tape takes for a base, as if it had memory of its own */
        OPF_none_of_none = 1 << 19, /* an empty list of dims reduces none */
        OPF_product = 1 << 20,      /* a composite whose parts save arguments, never the result */
        OPF_slices = 1 << 21,       /* reads slices of its first argument at the positions in its checked one */
        OPF_branches = 1 << 22,     /* its rule computes some numbers in ways of their own: they are guarded */
        OPF_across = 1 << 23,       /* copies: its tensors may be on two devices */
        OPF_unset = 1 << 24,        /* memory whose elements are not set: no code runs */
-       OPF_resizes = 1 << 25,      /* in place it gives self other sizes, and more memory where they need it */
        OPF_passes_numbers = 1 << 26, /* its rule only computes with its floats and scalars */
        OPF_flow = 1 << 27,           /* control flow: its bodies are graphs, as texts among its arguments */
        OPF_limits_numbers = 1 << 28, /* its meta rule refuses some floats, of results of any dtype */
        OPF_moves = 1 << 29,          /* each element of its result is one of its tensors', or a number's */
-       OPF_told_place = 1 << 30,     /* a composite whose last argument, an offset, counts from where the first one's
-                                        storage begins; its rules get it from that one's first element on */
        OPF_may_fail = OPF_check | OPF_user | OPF_flow
 };
+
+/* What one row alone is, where generic code asks for it: a trait that a second row could have is a flag. */
+typedef enum OpRole {
+    ROLE_none,
+    ROLE_bits,      /* a view in another dtype: no graph holds one, it breaks */
+    ROLE_gradients, /* asks for gradients: the joint pass expands it */
+    ROLE_puts,      /* (self, src, size, stride, offset): self with that part replaced by src */
+    ROLE_storage,   /* its offset counts from where the storage begins */
+    ROLE_new_base,  /* a view whose result the tape takes for a base, as if it had memory of its own */
+    ROLE_resizes,   /* in place it gives self other sizes, and more memory where they need it */
+    ROLE_told_place /* a composite whose last argument, an offset, counts from where the first one's storage begins; its
+                       rules get it from that one's first element on */
+} OpRole;
 
 /* OPF_check: what the values of a parameter are checked to be. */
 typedef enum CheckKind {
@@ -244,6 +249,7 @@ struct OpRow {
     ProductArgs product;
     MetaFn *meta;
     uint32_t flags;
+    OpRole role;
     const char *meta_rule;  /* the bare word of the rule; NULL of an alias */
     const char *body;       /* the bare word of the rule; NULL of a view */
     const char *derivative; /* the bare word; NULL: not differentiable */

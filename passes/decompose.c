@@ -92,7 +92,7 @@ static bool decompose_node(GraphExpansion *x, Node *node) {
 
 static bool has_parts(const Node *node, bool composites_only) {
     const OpKind kind = node->row->kind;
-    if (node->row->flags & OPF_gradients) return false;
+    if (node->row->role == ROLE_gradients) return false;
     return kind == KIND_composite || (!composites_only && (kind == KIND_decomposition || is_empty_read(node)));
 }
 

@@ -42,7 +42,7 @@ static GVal *fold_view_of_view(Fold *fold, Node *node) {
 
 static GVal *fold_scattered(Fold *fold, Node *node) {
     const GVal *const out = node->outs, *const base = value_viewed(out);
-    if (!base || !base->def || !(base->def->row->flags & OPF_puts)) return NULL;
+    if (!base || !base->def || base->def->row->role != ROLE_puts) return NULL;
     const Arg *const args = base->def->args;
     const bool same_place = out->offset == args[4].i && args[2].n == out->base.meta->rank &&
                             !memcmp(args[2].ints, out->base.meta->sizes, sizeof(int64_t) * (size_t)args[2].n) &&

@@ -77,7 +77,7 @@ static GVal *replay(Rewrite *rewrite, const Alias *alias, Node *before) {
     Graph *const graph = rewrite->graph;
     const Store *const store = &rewrite->stores.at[alias->storage];
     if (alias->parent < 0) return store->base;
-    if (alias->view->row->flags & OPF_new_base && alias->version == store->version) return alias->now;
+    if (alias->view->row->role == ROLE_new_base && alias->version == store->version) return alias->now;
     GVal *const parent = replay(rewrite, &rewrite->aliases[alias->parent], before);
     if (!parent) return NULL;
     Arg args[MAX_ARGS];
@@ -92,7 +92,7 @@ static GVal *replay(Rewrite *rewrite, const Alias *alias, Node *before) {
 
 /* Eager's tape looks at a view when an op that it records takes it: what others read is replayed for them alone. */
 static bool looks_at_histories(const Node *node) {
-    return !node || node->row->flags & OPF_gradients || op_recorded(node->row, FORM_functional, node->modes, 1);
+    return !node || node->row->role == ROLE_gradients || op_recorded(node->row, FORM_functional, node->modes, 1);
 }
 
 /* The functional value of an alias at its storage's version; NULL raised. */
@@ -175,7 +175,7 @@ static Val *coerced(Graph *graph, Val *given, const Meta *layout, bool strides_t
 
 /* _unsafe_view of a whole temporary: no view to the tape, so what is written has the history of the write alone. */
 static bool is_other_shape(const Rewrite *rewrite, const Alias *alias) {
-    if (alias->parent < 0 || !(alias->view->row->flags & OPF_new_base)) return false;
+    if (alias->parent < 0 || alias->view->row->role != ROLE_new_base) return false;
     const Store *const store = &rewrite->stores.at[alias->storage];
     return rewrite->aliases[alias->parent].parent < 0 && store->input < 0 && store->base->base.meta->contiguous &&
            alias->meta->contiguous;
@@ -360,7 +360,7 @@ static void finish_writes(Rewrite *rewrite) {
 
 static Status rewrite_node(Rewrite *rewrite, Node *node) {
     if (node->form != FORM_functional) return rewrite_form(rewrite, node);
-    if (node->row->flags & OPF_gradients) return rewrite_gradients(rewrite, node);
+    if (node->row->role == ROLE_gradients) return rewrite_gradients(rewrite, node);
     TRY(record_results(rewrite, node));
     FunctionalizeRead read = {rewrite, node, false};
     node_each_input(node, read_slot, &read);

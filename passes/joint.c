@@ -323,10 +323,10 @@ static Status expand_all(Graph *graph, bool *ran) {
         const bool *now = NULL;
         Node *const last = node->prev;
         next = node->next;
-        if (!(node->row->flags & OPF_gradients)) continue;
+        if (node->row->role != ROLE_gradients) continue;
         const Status status = expand_gradients(graph, node, ran ? &now : NULL);
         for (int i = 0; now && i < n; i++) /* ids are of the last numbering; those of expanded nodes of an older one */
-            ran[i] |= !(nodes[i]->row->flags & OPF_gradients) && now[nodes[i]->id];
+            ran[i] |= nodes[i]->row->role != ROLE_gradients && now[nodes[i]->id];
         TRY(status);
         /* What a later backward goes through is what the forward made. */
         if (graph->regions.n && !node->args[G_create_graph].i) TRY(recompute_regions(graph, last, next));
@@ -336,7 +336,7 @@ static Status expand_all(Graph *graph, bool *ran) {
 
 static bool has_gradients(const Graph *graph) {
     for (const Node *node = graph->first; node; node = node->next)
-        if (node->row->flags & OPF_gradients) return true;
+        if (node->row->role == ROLE_gradients) return true;
     return false;
 }
 

@@ -20,7 +20,8 @@ static Status check_ops(const Graph *graph, const char *what) {
     if (!led) return ST_MEMORY;
     led[graph->last->id] = true;
     for (Node *node = graph->last; node; node = node->prev) {
-        if (node->form != FORM_functional || node->row->flags & (OPF_ordered | OPF_host | OPF_random | OPF_gradients))
+        if (node->form != FORM_functional || node->row->flags & (OPF_ordered | OPF_host | OPF_random) ||
+            node->row->role == ROLE_gradients)
             return error_raise(ST_ARGUMENT, "%s: %s has an effect: no pattern has it", what,
                                op_form_name(node->row, node->form));
         if (!led[node->id])
@@ -68,7 +69,8 @@ Status pattern_check_replacement(const Pattern *pattern, const Graph *replacemen
         if (!replacement->outputs.at[i].value)
             return error_raise(ST_ARGUMENT, "%s: result %d of the replacement is None", what, i);
     for (const Node *node = replacement->first; node; node = node->next)
-        if (node->form != FORM_functional || node->row->flags & (OPF_ordered | OPF_host | OPF_random | OPF_gradients))
+        if (node->form != FORM_functional || node->row->flags & (OPF_ordered | OPF_host | OPF_random) ||
+            node->row->role == ROLE_gradients)
             return error_raise(ST_ARGUMENT, "%s: %s has an effect: no replacement has it", what,
                                op_form_name(node->row, node->form));
     return ST_OK;

@@ -94,7 +94,7 @@ static void find_stays(Wave *w) {
 
 static bool may_copy(const Node *node) {
     return node->form == FORM_functional && !(node->modes & NODE_saved) &&
-           !(node->row->flags & (OPF_ordered | OPF_host | OPF_gradients));
+           !(node->row->flags & (OPF_ordered | OPF_host) || node->row->role == ROLE_gradients);
 }
 
 /* Is it one that is computed again? */

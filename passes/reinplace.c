@@ -107,7 +107,7 @@ bool pass_reinplace(Graph *graph, const PassOptions *options) {
     find_families(&families);
     bool changed = false;
     for (Node *node = graph->first; node; node = node->next) {
-        if (!(node->row->flags & OPF_puts) || node->form != FORM_functional || !can_write(&families, node)) continue;
+        if (node->row->role != ROLE_puts || node->form != FORM_functional || !can_write(&families, node)) continue;
         node->form = FORM_inplace;
         node->outs[0].alias = 0;
         families.input[families.root[node->outs[0].id]] = families.input[families.root[gval(node->args[0].val)->id]];

@@ -91,7 +91,7 @@ static void look_at_value(Lower *l, GVal *v) {
     info->kind = v->def ? kind_of(l, v->def) : VAL_input;
     if (info->kind == VAL_view) {
         look_at_view(l, info, v);
-    } else if (v->def && !(v->def->row->flags & OPF_puts) &&
+    } else if (v->def && v->def->row->role != ROLE_puts &&
                !meta_is_dense(l->env, meta->sizes, meta->strides, meta->rank)) {
         int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank + 1);
         row_major(l->env, meta->sizes, meta->rank, strides);

@@ -88,7 +88,7 @@ static void ask_bags(Narrowing *n, const Node *node, const Arg *indices) {
 
 static void ask_domain(Narrowing *n, const Node *node) {
     const OpRow *const row = node->row;
-    if (row->flags & OPF_gradients) narrow_all(n, &node->args[2], (ValueDomain){.leaf = true});
+    if (row->role == ROLE_gradients) narrow_all(n, &node->args[2], (ValueDomain){.leaf = true});
     if (!row->check.param) return;
     const Arg *const checked = &node->args[op_param_find(row->alias_of ? row->alias_of : row, row->check.param)];
     if (checked->kind != ARG_tensor && checked->kind != ARG_tensors) return;

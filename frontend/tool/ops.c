@@ -25,9 +25,9 @@ static void json_string(Text *text, const char *key, const char *value) {
 static const struct {
     uint32_t bit;
     const char *name;
-} flag_names[] = {{OPF_core, "core"},         {OPF_random, "random"},   {OPF_check, "check"},
-                  {OPF_nodiff, "nodiff"},     {OPF_host, "host"},       {OPF_bits, "bits"},
-                  {OPF_internal, "internal"}, {OPF_ordered, "ordered"}, {OPF_maybe_copy, "maybe_copy"}};
+} flag_names[] = {
+    {OPF_core, "core"}, {OPF_random, "random"},     {OPF_check, "check"},     {OPF_nodiff, "nodiff"},
+    {OPF_host, "host"}, {OPF_internal, "internal"}, {OPF_ordered, "ordered"}, {OPF_maybe_copy, "maybe_copy"}};
 
 /* A rule's word, or NULL where the row does without. */
 static const char *rule_of(const OpRow *row, const char *word) {
@@ -35,9 +35,11 @@ static const char *rule_of(const OpRow *row, const char *word) {
 }
 
 static void json_flags(Text *text, const OpRow *row) {
+    int n = 0;
     text_puts(text, "\"flags\": [");
-    for (int i = 0, n = 0; i < COUNT_OF(flag_names); i++)
+    for (int i = 0; i < COUNT_OF(flag_names); i++)
         if (row->flags & flag_names[i].bit) text_printf(text, "%s\"%s\"", n++ ? ", " : "", flag_names[i].name);
+    if (row->role == ROLE_bits) text_printf(text, "%s\"bits\"", n ? ", " : "");
     text_puts(text, "], ");
 }
 

@@ -234,7 +234,8 @@ static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args,
 }
 
 static bool measures(const Node *node) {
-    const uint32_t apart = OPF_random | OPF_unset | OPF_host | OPF_flow | OPF_gradients | OPF_ordered | OPF_bits;
+    const uint32_t apart = OPF_random | OPF_unset | OPF_host | OPF_flow | OPF_ordered;
+    if (node->row->role == ROLE_gradients || node->row->role == ROLE_bits) return false;
     return !(node->row->flags & apart) && !node->row->returns_list && node->n_outs <= MAX_OUTS;
 }
 
@@ -312,7 +313,8 @@ static Status unrunnable(const Node *node) {
 }
 
 static bool runs_alone(const Node *node) {
-    return !(node->row->flags & (OPF_gradients | OPF_flow)) && !node->row->returns_list && node->form != FORM_out;
+    return !(node->row->flags & OPF_flow || node->row->role == ROLE_gradients) && !node->row->returns_list &&
+           node->form != FORM_out;
 }
 
 static Status run_nodes(const Locator *l, const GraphRun *run) {

@@ -364,7 +364,7 @@ static Status make_node(Recording *r, const SavePlan *plan) {
     row->args = (Arg *)(row + 1);
     row->saved = (TapeSaved *)(row->args + n_params);
     tape_args_copy(call->row, call->args, row->args, row->saved + n_saved);
-    if (UNLIKELY(call->row->flags & OPF_storage)) row->args[3] = A_INT(tape_offset(call));
+    if (UNLIKELY(call->row->role == ROLE_storage)) row->args[3] = A_INT(tape_offset(call));
     return ST_OK;
 }
 
@@ -617,7 +617,7 @@ void tape_start(void) {
     for (int i = 0; i < op_row_count(); i++) {
         const OpRow *const row = op_row_at(i);
         if (!row->alias_of) saves_parse(row, &plans[row->id]);
-        if (row->flags & OPF_resizes) dispatch_register(row, KEY_autograd, kernel_resizes);
+        if (row->role == ROLE_resizes) dispatch_register(row, KEY_autograd, kernel_resizes);
     }
     dispatch_fallback(KEY_autograd, tape_kernel);
 }

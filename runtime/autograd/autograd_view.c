@@ -108,7 +108,7 @@ static Status set_step(sn_tensor *t, sn_tensor *self, const TapeViewOp *op) {
 /* as_strided counts from where the storage begins, views of the tape from the first element of what they view. */
 static TapeViewOp view_op(const OpCall *call, Arg *room) {
     const bool no_grad = state_get()->grad_mode != SN_GRAD_ON;
-    if (LIKELY(!(call->row->flags & OPF_storage)))
+    if (LIKELY(call->row->role != ROLE_storage))
         return (TapeViewOp){.row = call->row, .args = call->args, .no_grad = no_grad};
     memcpy(room, call->args, (size_t)call->row->n_params * sizeof *room);
     room[3] = A_INT(tape_offset(call));

@@ -1,7 +1,7 @@
 /* breaks.h: why ops of a compiled function do not run as compiled code: rows of breaks.def, each with a stable code, a
  * text and what to do about it. A reason is passed on as the text of its row, or as text made of it:
  *
- *   if (row->flags & OPF_resizes) return BREAK_TEXT(resized);
+ *   if (row->role == ROLE_resizes) return BREAK_TEXT(resized);
  *   text_printf(&text, BREAK_TEXT(flow_eager), why); */
 #ifndef SINTER_RUNTIME_BREAKS_H
 #define SINTER_RUNTIME_BREAKS_H

@@ -540,7 +540,7 @@ static Status expand_told(OpCall *call, const Arg *plain, CompositeParts *parts,
 
 Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
     if (!decomp_rule(call->row)) return no_kernel(call, KEY_BIT(autograd));
-    const bool placed = call->row->flags & OPF_told_place;
+    const bool placed = call->row->role == ROLE_told_place;
     return (placed ? expand_told : expand_scoped)(call, plain, parts, context);
 }
 

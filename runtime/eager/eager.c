@@ -261,7 +261,7 @@ static Status run_bits(const EagerCall *ec, sn_tensor *base, const Meta *meta) {
 }
 
 static inline Status run_view(EagerCall *ec, sn_tensor *base, int n, const Meta *const *metas, const int64_t *offsets) {
-    if (UNLIKELY(ec->row->flags & OPF_bits)) return run_bits(ec, base, metas[0]);
+    if (UNLIKELY(ec->row->role == ROLE_bits)) return run_bits(ec, base, metas[0]);
     for (int i = 0; i < n; i++)
         if (!(ec->call->outs[i] = tensor_view(base, metas[i], base->offset + offsets[i]))) return error_pending();
     if (UNLIKELY(ec->call->row->flags & OPF_places)) TRY(check_inside(ec->call));

@@ -171,7 +171,9 @@ static bool put_arg(KeyCall *k, int i) {
 }
 
 /* Rules that speak of a count of results or in the program's own words take plain numbers. */
-static bool takes_sizes(const OpRow *row) { return !(row->flags & (OPF_user | OPF_resizes)) && !row->returns_list; }
+static bool takes_sizes(const OpRow *row) {
+    return !(row->flags & OPF_user || row->role == ROLE_resizes) && !row->returns_list;
+}
 
 bool eager_sized_key(const EagerCall *ec, SizedKey *key) {
     KeyCall k = {.ec = ec, .key = key, .at = 1};

@@ -206,7 +206,7 @@ static Status call_dual(DualOp *op) {
     const bool nodiff = call->row->flags & OPF_nodiff;
     if (!any || nodiff) return run_values(op);
     if (call->row->flags & OPF_flow) return dual_flow(call);
-    if (call->form == FORM_out || (call->form == FORM_inplace && call->row->flags & OPF_resizes))
+    if (call->form == FORM_out || (call->form == FORM_inplace && call->row->role == ROLE_resizes))
         return refuse_out(call);
     if (!dual_has_rule(call->row)) return composite_expand(call, call->args, NULL, NULL);
     if (call->form == FORM_inplace) return write_self(op);

@@ -22,7 +22,7 @@ static int count_tensors(const DualCall *call) {
 }
 
 /* As the tape has it, from self's first element: of a tangent, which lies elsewhere, that says something else. */
-static bool names_memory(const OpRow *row) { return row->flags & (OPF_places | OPF_storage); }
+static bool names_memory(const OpRow *row) { return row->flags & OPF_places || row->role == ROLE_storage; }
 
 static bool is_linear(const DualCall *call) {
     if (call->row->kind == KIND_view) return !names_memory(call->row);
@@ -109,7 +109,7 @@ static Status rule_begin(RuleCall *r, const DualCall *call) {
     r->grad_list = (Val **)(r->result_meta + n);
     memset(r->grad_in, 0, sizeof r->grad_in);
     memcpy(r->args, call->args, sizeof *r->args * (size_t)call->row->n_params);
-    if (call->row->flags & OPF_storage)
+    if (call->row->role == ROLE_storage)
         r->args[3] = A_INT(tape_offset(&(OpCall){.row = call->row, .args = call->args}));
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
@@ -149,7 +149,8 @@ static Status run_rule(RuleCall *r) {
 /* No parameter says which element of an argument makes which of the result. */
 static bool is_elementwise(const DualCall *call) {
     const OpRow *const row = call->row;
-    if (row->kind != KIND_pointwise || call->n != 1 || row->flags & (OPF_places | OPF_puts | OPF_slices)) return false;
+    if (row->kind != KIND_pointwise || call->n != 1 || row->flags & (OPF_places | OPF_slices) || row->role == ROLE_puts)
+        return false;
     const Meta *const result = call->outs[0]->base.meta;
     for (int i = 0; i < row->n_params; i++) {
         const Arg *const arg = &call->args[i];

@@ -48,7 +48,7 @@ static Status give_written(const OpCall *call, const EagerMetas *metas) {
 }
 
 static Status fake_kernel(OpCall *call) {
-    if (call->row->flags & OPF_resizes) return refuse(call, BREAK_TEXT(resized));
+    if (call->row->role == ROLE_resizes) return refuse(call, BREAK_TEXT(resized));
     if (call->row->flags & OPF_host) return refuse(call, "the sizes of its results follow from values");
     if (!call->row->meta) return refuse(call, "without a meta rule it has to compute values");
     TRY(check_fake_targets(call));

@@ -144,7 +144,7 @@ static Status run_written(OpCall *call) {
 static bool stays_as_it_is(const OpCall *call) {
     const DynamicOp *const custom = op_dynamic(call->row);
     const uint64_t backends = call->keys & KEYS_BACKEND; /* several: a copy from one device to another */
-    return call->row->flags & OPF_resizes || (custom && custom->n_written) || backends & (backends - 1);
+    return call->row->role == ROLE_resizes || (custom && custom->n_written) || backends & (backends - 1);
 }
 
 static Status run_below(OpCall *call) {

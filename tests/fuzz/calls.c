@@ -153,7 +153,7 @@ static void see_error(Seen *seen) {
 
 static void see_all(Seen *seen, const Trial *trial, sn_tensor *const *outs) {
     const WildCall *const call = &trial->call;
-    const bool unset = call->row->flags & (OPF_unset | OPF_resizes);
+    const bool unset = call->row->flags & OPF_unset || call->row->role == ROLE_resizes;
     text_puts(&seen->text, text_str(trial->numbers));
     for (int i = 0; i < trial->n_out; i++) see(seen, "result", i, outs[i], unset);
     for (int i = 0; i < call->n_tensors; i++) see(seen, "input", i, call->tensors[i], unset);

@@ -387,7 +387,7 @@ static void list_forms(void) {
     if (n_forms) return;
     for (int i = 0; i < op_row_count(); i++) {
         const OpRow *const row = op_row_at(i);
-        if (row->flags & (OPF_internal | OPF_host | OPF_bits)) continue; /* bits: NaNs show theirs */
+        if (row->flags & (OPF_internal | OPF_host) || row->role == ROLE_bits) continue; /* bits: NaNs show theirs */
         forms[n_forms++] = (FormRow){row, FORM_functional};
         if (row->inplace) forms[n_forms++] = (FormRow){row, FORM_inplace};
         if (row->out) forms[n_forms++] = (FormRow){row, FORM_out};

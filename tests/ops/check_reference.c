@@ -45,7 +45,7 @@ static void compare(const Case *c, int i, DType coarsest, sn_tensor *got, sn_ten
 
 /* Unset memory has no reference, nor what no graph holds. */
 static bool unset(const OpRow *row) {
-    return row->flags & OPF_bits || (row->kind == KIND_kernel && !strcmp(row->body, "empty"));
+    return row->role == ROLE_bits || (row->kind == KIND_kernel && !strcmp(row->body, "empty"));
 }
 
 static void evaluate(const Case *c, const SampleCall *call, Arena *arena, sn_tensor **outs, int n) {
@@ -79,7 +79,7 @@ void check_reference(const Case *c) {
     int n;
     if (!ops_run(c, &call, outs, &n) || unset(c->row)) return;
     /* as_strided and its scatter name the storage, which a graph of one node does not have */
-    const bool by_storage = c->row->flags & (OPF_storage | OPF_told_place);
+    const bool by_storage = c->row->role == ROLE_storage || c->row->role == ROLE_told_place;
     if (by_storage && c->style.layout != LAYOUT_contiguous) return;
     Arena *const arena = arena_new();
     evaluate(c, &call, arena, outs, n);

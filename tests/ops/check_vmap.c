@@ -132,7 +132,7 @@ void check_vmap(const Case *c) {
         return;
     }
     /* a number that counts from where the storage begins is another place in each example */
-    const bool by_storage = c->row->flags & OPF_told_place;
+    const bool by_storage = c->row->role == ROLE_told_place;
     for (int i = 0; i < MOST_EXAMPLES; i++) {
         Case one = *c;
         one.style.seed += (uint64_t)i * 77;

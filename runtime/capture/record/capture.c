@@ -61,7 +61,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     const char *const bound = capture_bound_reached(c->trace, call, state);
     if (UNLIKELY(bound != NULL)) TRY(capture_end_at_bound(c, call, bound));
     TRY(refresh_views(c, call, state));
-    if (UNLIKELY(call->row->flags & OPF_storage)) return record_strided(c, call, symbolic, outside);
+    if (UNLIKELY(call->row->role == ROLE_storage)) return record_strided(c, call, symbolic, outside);
     TRY(capture_record(c, call, symbolic, NULL, outside));
     if (LIKELY(!*outside)) return ST_OK;
     return capture_make_arguments(c, call, function_note_limit(c->fn, false));

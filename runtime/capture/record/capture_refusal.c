@@ -19,9 +19,9 @@ static bool is_capturable(const OpRow *row) {
 }
 
 const char *capture_row_refusal(const OpRow *row) {
-    if (row->flags & OPF_resizes) return BREAK_TEXT(resized);
+    if (row->role == ROLE_resizes) return BREAK_TEXT(resized);
     if (row->flags & OPF_host) return BREAK_TEXT(host_value);
-    if (row->flags & OPF_bits) return BREAK_TEXT(other_dtype_view);
+    if (row->role == ROLE_bits) return BREAK_TEXT(other_dtype_view);
     if (row->returns_list && !(row->flags & OPF_flow)) return BREAK_TEXT(tensor_list);
     const DynamicOp *const custom = op_dynamic(row);
     if (!is_capturable(row) && !(custom && custom->functional)) return BREAK_TEXT(no_meta_rule);

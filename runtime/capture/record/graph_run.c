@@ -153,7 +153,7 @@ static Status run_list(const Node *node, const Arg *args, sn_tensor **outs) {
 }
 
 static Status run_row_now(const Node *node, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs) {
-    if (node->row->flags & OPF_gradients) return gradients_run(args, outs);
+    if (node->row->role == ROLE_gradients) return gradients_run(args, outs);
     if (node->row->returns_list) return run_list(node, args, outs);
     return dispatch(node->row, node->form, args, node->form == FORM_out ? out_args : NULL, outs);
 }

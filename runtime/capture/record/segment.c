@@ -134,7 +134,7 @@ static uint8_t marks_of(const Trace *trace, const sn_tensor *t) {
 static void mark_gradients(Trace *trace) {
     for (int i = 0; i < trace->ops.n; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
-        if (!(op->row->flags & OPF_gradients)) continue;
+        if (op->row->role != ROLE_gradients) continue;
         for (int k = 0; k < op->n_outs; k++) trace->marks[op->first_value + k] |= VALUE_needed;
     }
 }
@@ -177,13 +177,13 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step) {
     state->site = step->site;
     if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)step->random;
     if (all_bound(op, values))
-        return op->row->flags & OPF_gradients ? capture_use_up(trace, (int)(step - trace->ops.at)) : ST_OK;
+        return op->row->role == ROLE_gradients ? capture_use_up(trace, (int)(step - trace->ops.at)) : ST_OK;
     Arg args[MAX_ARGS];
     sn_tensor *out_args[MAX_OUTS], *few[MAX_OUTS] = {NULL}; /* sn::gradients has many */
     sn_tensor **const outs = op->n_outs <= MAX_OUTS ? few : ARENA_ARRAY(trace->capture->arena, sn_tensor *, op->n_outs);
     if (!outs) return ST_MEMORY;
     TRY(trace_args(trace, op, args, out_args));
-    if (op->row->flags & OPF_gradients)
+    if (op->row->role == ROLE_gradients)
         TRY(run_gradients(args, step->site, outs));
     else
         TRY(dispatch(op->row, op->form, args, op->form == FORM_out ? out_args : NULL, outs));
@@ -244,7 +244,7 @@ static void drop_used_by(Trace *trace, const int *last, int i) {
     for (int k = 0; k < op->n_operands; k++)
         if (op->operands[k] >= 0) drop_used(trace, last, op->operands[k], i);
     for (int k = 0; k < op->n_outs; k++) drop_used(trace, last, op->first_value + k, i);
-    if (!(op->row->flags & OPF_gradients)) return;
+    if (op->row->role != ROLE_gradients) return;
     for (int v = 0; v < op->first_value; v++) drop_used(trace, last, v, i); /* what the tape held until here */
 }
 

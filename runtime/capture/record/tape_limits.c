@@ -52,7 +52,7 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
             if (!memory) continue;
             l->class_of[id] = l->class_of[memory->id];
             l->detached[id] = l->detached[memory->id] || is_cut(node);
-            if (node->row->flags & OPF_new_base) l->parted[l->class_of[id]] |= !is_temporary(l, memory);
+            if (node->row->role == ROLE_new_base) l->parted[l->class_of[id]] |= !is_temporary(l, memory);
         }
 }
 
@@ -127,7 +127,7 @@ static bool lacks_derivative(const Node *node) {
 
 static void check_nodes(Limits *l) {
     for (const Node *node = l->graph->first; node; node = node->next) {
-        if (node->row->flags & OPF_gradients) {
+        if (node->row->role == ROLE_gradients) {
             if (l->unseen) l->why = BREAK_TEXT(leaf_written);
             memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
         }

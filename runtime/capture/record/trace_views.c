@@ -147,11 +147,11 @@ void trace_forget_input(Trace *trace, int input) {
 /* As tape_view_refresh: a view that an op's history begins at has one of its own from then on. */
 static bool looks_at(const TraceStep *step, int value) {
     const TraceOp *const op = step->op;
-    if (!step->needs && !(op->row->flags & OPF_gradients)) return false;
+    if (!step->needs && op->row->role != ROLE_gradients) return false;
     const Operand *operand = op->operands;
     for (int i = 0; i < op->row->n_params; i++) {
         const Arg *const a = &op->args[i];
-        const bool linked = a->kind == ARG_tensors || step->needs >> i & 1 || op->row->flags & OPF_gradients;
+        const bool linked = a->kind == ARG_tensors || step->needs >> i & 1 || op->row->role == ROLE_gradients;
         for (int n = a->kind == ARG_tensors ? a->n : a->kind == ARG_tensor; n > 0; n--)
             if (*operand++ == value && linked) return true;
     }

@@ -58,7 +58,7 @@ static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
     const Meta *meta = value->base.meta;
     for (const Node *put = put_by(value); put; put = put_by(&put->outs[0])) {
         const Arg *const sizes = &put->args[2], *const strides = &put->args[3];
-        if (put->row->flags & OPF_puts)
+        if (put->row->role == ROLE_puts)
             return meta_new(p->functional->arena, p->functional->env, meta->dtype, meta->device, sizes->ints,
                             strides->ints, sizes->n);
         meta = put->outs[0].base.meta;

@@ -6,7 +6,9 @@
 
 /* Does the row give a view of its first argument, a tensor, and read no other tensor? */
 static bool is_view_row(const OpRow *row) {
-    if (row->kind != KIND_view || row->alias_of || row->flags & (OPF_user | OPF_bits | OPF_storage)) return false;
+    if (row->kind != KIND_view || row->alias_of || row->flags & OPF_user || row->role == ROLE_bits ||
+        row->role == ROLE_storage)
+        return false;
     for (int i = 0; i < row->n_params; i++)
         if ((row->params[i].type == PT_tensor) != (i == 0)) return false;
     return row->n_params > 0 && row->n_out == 1 && !row->returns_list;
