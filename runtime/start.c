@@ -6,7 +6,6 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/relayout.h"
 #include "runtime/core/hooks.h"
@@ -40,7 +39,6 @@ static void start_all(void) {
     functional_mode_start();
     capture_start();
     relayout_start();
-    capture_strided_start();
     checkpoint_start();
     anomaly_start();
     flow_start();

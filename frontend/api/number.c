@@ -7,7 +7,7 @@
 #include <sinter/compile.h>
 #include <sinter/inspect.h>
 
-#include "runtime/capture/record/capture_strided.h"
+#include "runtime/core/tracer.h"
 #include "runtime/capture/record/query.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/core/element.h"
@@ -48,7 +48,7 @@ static sn_sym numel_of(sn_tensor *t, const char *what) {
 
 static sn_sym offset_of(sn_tensor *t, const char *what) {
     if (tensor_valid(t, what) != ST_OK) return (sn_sym){0};
-    return (sn_sym){capture_storage_offset(t, what)};
+    return (sn_sym){tracer_storage_offset(t, what)};
 }
 
 sn_sym sn_sym_size(sn_tensor *t, int64_t dim) {

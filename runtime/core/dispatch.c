@@ -10,12 +10,12 @@
 
 #include <stdio.h>
 
+#include "ir/meta_rules.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/room.h"
 #include "runtime/core/element.h"
-#include "runtime/core/hooks.h"
 #include "runtime/core/override.h"
 #include "runtime/core/profile.h"
 #include "runtime/core/tracer.h"
@@ -520,6 +520,22 @@ static Status expand_scoped(OpCall *call, const Arg *plain, CompositeParts *part
     return status == ST_OK ? error_pending() : status;
 }
 
+/* *told: the offset in its first tensor's storage that the call gives, from that one's first element on. A self whose
+ * elements share places is copied to memory that begins with it. */
+static Status tell_place(const OpCall *call, const Arg *given, Arg *told) {
+    sn_tensor *const self = tensor_of(call->args[0].val);
+    const Meta *const meta = self ? self->base.meta : NULL;
+    const int64_t at = tracer_int(given);
+    if (!meta || at < 0 || !apart(NULL, meta->sizes, meta->strides, meta->rank)) return ST_OK;
+    const int64_t begin = tracer_storage_offset(self, call->row->name);
+    TRY(error_pending());
+    if (at < begin && call->args[1].val && call->args[1].val->meta->numel)
+        return error_raise(ST_VALUE, "%s: storage_offset %lld lies before self's first element, at %lld",
+                           op_form_name(call->row, call->form), (long long)at, (long long)begin);
+    *told = A_INT(max_i64(at - begin, 0));
+    return ST_OK;
+}
+
 /* The last argument is told from the first one's first element on. */
 static Status expand_told(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
     const int last = call->row->n_params - 1;
@@ -528,9 +544,7 @@ static Status expand_told(OpCall *call, const Arg *plain, CompositeParts *parts,
     Arg args[MAX_ARGS], plain_args[MAX_ARGS];
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     memcpy(plain_args, plain, sizeof *plain * (size_t)call->row->n_params);
-    OpCall place = *call;
-    place.workspace = &plain_args[last];
-    TRY(dispatch_entry(call->row, KEY_ad_inplace_or_view)(&place));
+    TRY(tell_place(call, &call->args[last], &plain_args[last]));
     args[last] = plain_args[last];
     told.args = args;
     const Status status = expand_scoped(&told, plain_args, parts, context);

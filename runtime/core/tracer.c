@@ -94,10 +94,34 @@ Status tracer_make(sn_tensor *t, const char *why) {
     return t->placeholder ? tracer_flush_foreign(t) : ST_OK;
 }
 
+static int64_t asked(Tracer *tracer, TracerQuery query) {
+    tracer->is->query(tracer, &query);
+    return query.answer;
+}
+
+/* Whom the code that runs now may be a part of. */
+static Tracer *tracer_of_call(void) {
+    Tracer *const t = state_get()->tracer;
+    return t && t->is->symbolic ? t->around : t;
+}
+
+int64_t tracer_storage_offset(sn_tensor *t, const char *what) {
+    Tracer *const call = tracer_of_call();
+    if (call) return asked(call, (TracerQuery){.asked = ASKED_storage_offset, .tensor = t, .what = what});
+    if (t->placeholder && tensor_ready(t, what) != ST_OK) return 0;
+    while (tensor_is_batched(t)) t = t->inner;
+    return t->offset;
+}
+
+int64_t tracer_int(const Arg *arg) {
+    Tracer *const call = tracer_of_call();
+    return call ? asked(call, (TracerQuery){.asked = ASKED_int, .arg = arg}) : arg->i;
+}
+
 bool tracer_is_inference(sn_tensor *t) {
     Tracer *const recording = tracer_recording(state_get());
     const struct Placeholder *const p = t->placeholder;
-    if (p && p->tracer == recording) return recording->is->query(recording, FACT_inference, t);
+    if (p && p->tracer == recording) return asked(recording, (TracerQuery){.asked = ASKED_inference, .tensor = t}) != 0;
     return (!p || tracer_flush_foreign(t) == ST_OK) && t->flags & TF_inference;
 }
 

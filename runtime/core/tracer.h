@@ -26,8 +26,19 @@ typedef struct TracerEffect {
     uint64_t seed, sequence;
 } TracerEffect;
 
-/* What is asked of a tensor whose value may be pending. */
-typedef enum TracerFact { FACT_inference /* it would be a tensor of inference mode */ } TracerFact;
+/* What is asked of what may be pending, or stand for an expression; of a symbolic tracer: of the one around it. */
+typedef enum TracerAsked {
+    ASKED_inference,      /* would `tensor` be one of inference mode? */
+    ASKED_storage_offset, /* where `tensor` begins in its storage, which is guarded; made where that cannot be told */
+    ASKED_int             /* the value of `arg`, which is guarded where it stands for an expression */
+} TracerAsked;
+typedef struct TracerQuery {
+    TracerAsked asked;
+    sn_tensor *tensor;
+    const Arg *arg;
+    const char *what; /* for errors */
+    int64_t answer;
+} TracerQuery;
 
 /* How it was left by a jump or an exception. */
 typedef enum TracerLeft {
@@ -51,7 +62,7 @@ typedef struct TracerClass {
      * the lock of those who ask for what another thread's or an outer tracer has. */
     Status (*value)(Tracer *self, sn_tensor *t, const char *why);
     Status (*effect)(Tracer *self, const TracerEffect *effect);
-    bool (*query)(Tracer *self, TracerFact fact, sn_tensor *t);
+    void (*query)(Tracer *self, TracerQuery *query); /* fills in the answer */
     /* A callback of the program's runs in the middle of its work. True: it holds nothing until `resume`. */
     bool (*pause)(Tracer *self);
     void (*resume)(Tracer *self);
@@ -123,7 +134,9 @@ Status tracer_make_foreign(sn_tensor *t);
 Status tracer_flush_foreign(sn_tensor *t);
 void tracer_foreign_begin(void);
 void tracer_foreign_end(void);
-bool tracer_is_inference(sn_tensor *t); /* pending or not */
+bool tracer_is_inference(sn_tensor *t);                        /* pending or not */
+int64_t tracer_storage_offset(sn_tensor *t, const char *what); /* 0 and the error where t cannot be made */
+int64_t tracer_int(const Arg *arg);
 
 static inline Status tracer_effect(TracerEffect effect) {
     Tracer *const t = tracer_recording(state_get());

@@ -133,27 +133,3 @@ int64_t capture_storage_offset(sn_tensor *t, const char *what) {
     if (!is_placed(t, &root, &distance) && tensor_ready(t, what) != ST_OK) return 0;
     return distance + (root ? query_ask(QUERY_storage_offset, root, 0) : 0);
 }
-
-/* The offset in its first tensor's storage that the call gives, from that one's first element on; a capture guards where
- * it begins. A self whose elements share places is copied to memory that begins with it. */
-static Status tell_place(OpCall *call) {
-    const Arg *const given = &call->args[call->row->n_params - 1];
-    sn_tensor *const self = tensor_of(call->args[0].val);
-    const Meta *const meta = self ? self->base.meta : NULL;
-    const int64_t at = symbols_int(given);
-    if (!meta || at < 0 || !apart(NULL, meta->sizes, meta->strides, meta->rank)) return ST_OK;
-    const int64_t begin = capture_storage_offset(self, call->row->name);
-    TRY(error_pending());
-    if (at < begin && call->args[1].val && call->args[1].val->meta->numel)
-        return error_raise(ST_VALUE, "%s: storage_offset %lld lies before self's first element, at %lld",
-                           op_form_name(call->row, call->form), (long long)at, (long long)begin);
-    *(Arg *)call->workspace = A_INT(max_i64(at - begin, 0));
-    return ST_OK;
-}
-
-void capture_strided_start(void) {
-    for (int i = 0; i < op_row_count(); i++) {
-        const OpRow *const row = op_row_at(i);
-        if (row->flags & OPF_told_place && !row->alias_of) dispatch_register(row, KEY_ad_inplace_or_view, tell_place);
-    }
-}

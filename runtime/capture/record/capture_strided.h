@@ -18,6 +18,5 @@ const char *strided_view(const Capture *capture, const OpCall *call, const Arg *
 bool capture_place(sn_tensor *t, sn_tensor **root, int64_t *distance);
 /* Returns where t begins in its storage, and guards it; 0 where t can't be computed, which raises. */
 int64_t capture_storage_offset(sn_tensor *t, const char *what);
-void capture_strided_start(void); /* rows of OPF_told_place */
 
 #endif

@@ -4,8 +4,10 @@
 #include "runtime/capture/record/capture_backward.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/capture_step.h"
+#include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/capture/record/symbols.h"
 
 static Status take_op(Tracer *self, OpCall *call) {
     (void)self;
@@ -20,9 +22,11 @@ static Status give_value(Tracer *self, sn_tensor *t, const char *why) {
     return why ? capture_make(t, why) : capture_value_elsewhere((Capture *)self, t);
 }
 
-static bool answer_query(Tracer *self, TracerFact fact, sn_tensor *t) {
+static void answer_query(Tracer *self, TracerQuery *q) {
     (void)self;
-    return fact == FACT_inference && capture_is_inference(t);
+    q->answer = q->asked == ASKED_inference        ? capture_is_inference(q->tensor)
+                : q->asked == ASKED_storage_offset ? capture_storage_offset(q->tensor, q->what)
+                                                   : symbols_int(q->arg);
 }
 
 static bool let_go(Tracer *self) { return capture_pause((Capture *)self); }
