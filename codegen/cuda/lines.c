@@ -1,4 +1,4 @@
-/* lines.c: lines of a program, indented. */
+/* lines.c: lines of a program, indented, and names of types in them. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -23,3 +23,8 @@ void print_open(CudaSource *s, const char *format, ...) {
 }
 
 void print_close(CudaSource *s) { text_printf(s->text, "%*s}\n", 4 * --s->indent, ""); }
+
+const char *type_words(SType type) {
+    static const char *const words[S_COUNT] = {"v_f32", "v_f64", "v_i32", "v_i64", "v_b"};
+    return words[type];
+}

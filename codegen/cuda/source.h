@@ -7,7 +7,7 @@
  *   phase.c      maps and loops
  *   value.c      instructions
  *   workspace.c  where results of tasks lie
- *   lines.c      lines
+ *   lines.c      lines, names of types
  *
  * Each uses those below it. All spell what the part says; nothing is decided here (mapping.h). words.c says what a
  * launch is given.
@@ -58,6 +58,7 @@ typedef struct PartText {
 void print_line(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3);
 void print_open(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3); /* a line that ends in { */
 void print_close(CudaSource *s);
+const char *type_words(SType type); /* "v_f32" */
 /* What is so where the thread's task exists, and what one thread of a task does. */
 static inline const char *live_condition(const CudaSource *s) { return s->shared ? "live" : "true"; }
 static inline const char *once_condition(const CudaSource *s) { return s->shared ? "if (live && t == 0) " : ""; }
@@ -75,7 +76,6 @@ typedef struct Words {
 const char *words_int(Words *words, int64_t value); /* "768", "p3" */
 const char *words_affine(Words *words, const CudaSource *s, const Affine *at);
 const char *words_extent(Words *words, const CudaSource *s, int first, int last); /* product over groups */
-const char *type_words(SType type);                                               /* "v_f32" */
 void turns_find(CudaSource *s);
 /* The values of `inst` and what it needs, as far as this turn has them. */
 void print_value(CudaSource *s, int inst, Turn turn);

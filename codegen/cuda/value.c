@@ -7,11 +7,6 @@
 
 #include "codegen/cuda/source.h"
 
-const char *type_words(SType type) {
-    static const char *const words[S_COUNT] = {"v_f32", "v_f64", "v_i32", "v_i64", "v_b"};
-    return words[type];
-}
-
 /* ints ------------------------------------------------------------------------------------------ */
 
 static size_t add_words(Words *words, size_t at, const char *format, ...) PRINTF_LIKE(3, 4);
