@@ -27,7 +27,7 @@ typedef struct OpCall {
     uint64_t keys;              /* this call's key set; redispatch clears from the running key up */
     Key key;                    /* the running key */
     /* A native kernel's, where a plan has it (ir/plan_workspace.c); NULL: its own. At ad_inplace_or_view the Arg that a
-     * row of OPF_told_place is told. */
+     * row of ROLE_told_place is told. */
     void *workspace;
 } OpCall;
 typedef Status OpKernel(OpCall *call);
