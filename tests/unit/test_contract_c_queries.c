@@ -130,12 +130,12 @@ enum { PROBES = sizeof probes / sizeof *probes };
 
 START_TEST(c7_every_query_has_a_probe) {
     static const char *const queries[] = {
-#define op                     NULL
-#define event                  NULL
-#define flush                  NULL
-#define neutral                NULL
-#define refused                NULL
-#define meta                   ""
+#define op                          NULL
+#define event                       NULL
+#define flush                       NULL
+#define neutral                     NULL
+#define refused                     NULL
+#define meta                        ""
 #define API(function, class, entry) (class) ? #function : NULL,
 #include "frontend/api.def"
 #undef API
