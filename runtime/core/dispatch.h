@@ -26,8 +26,7 @@ typedef struct OpCall {
     int n_outs;                 /* results so far: row->n_out, or the length of a Tensor[] */
     uint64_t keys;              /* this call's key set; redispatch clears from the running key up */
     Key key;                    /* the running key */
-    /* A native kernel's, where a plan has it (ir/plan_workspace.c); NULL: its own. At ad_inplace_or_view the Arg that a
-     * row of ROLE_told_place is told. */
+    /* A native kernel's, where a plan has it (ir/plan_workspace.c); NULL: its own */
     void *workspace;
 } OpCall;
 typedef Status OpKernel(OpCall *call);
