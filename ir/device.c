@@ -37,12 +37,12 @@ const char *device_text(Device device, DeviceText *text) {
     if (device == DEV_cpu) return "cpu";
     if (device == DEV_meta) return "meta";
     if (device >= DEV_cuda)
-        snprintf(text->room, sizeof text->room, "cuda:%d", (int)(device - DEV_cuda));
+        snprintf(text->buffer, sizeof text->buffer, "cuda:%d", (int)(device - DEV_cuda));
     else if (device_exists(device))
         return names[device - DEV_spare];
     else
-        snprintf(text->room, sizeof text->room, "device %d", (int)device);
-    return text->room;
+        snprintf(text->buffer, sizeof text->buffer, "device %d", (int)device);
+    return text->buffer;
 }
 
 static size_t word_length(const char *text) {

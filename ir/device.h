@@ -25,7 +25,7 @@ void device_executor_set(Device device);
 bool device_exists(int64_t device); /* cpu, meta, any cuda, and what is registered */
 /* The name, of cuda:i in room. */
 typedef struct DeviceText {
-    char room[DEVICE_NAME_MAX + 1];
+    char buffer[DEVICE_NAME_MAX + 1];
 } DeviceText;
 const char *device_text(Device device, DeviceText *text);
 #define DEVICE_TEXT(device) device_text(device, &(DeviceText){{0}})

@@ -11,7 +11,7 @@ bool float_limit_holds(const FloatLimit *limit, double value) {
 }
 
 void float_limits_add(FloatLimits *limits, int64_t i, FloatLimit limit) {
-    while (limits->by.n <= i && VEC_ROOM(limits->arena, &limits->by)) limits->by.at[limits->by.n++] = no_limit;
+    while (limits->by.n <= i && VEC_GROW(limits->arena, &limits->by)) limits->by.at[limits->by.n++] = no_limit;
     if (i >= limits->by.n) return; /* out of memory, which is pending */
     FloatLimit *const known = &limits->by.at[i];
     if (limit.least > known->least) known->least = limit.least;

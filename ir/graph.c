@@ -93,8 +93,8 @@ Graph *graph_new(Arena *arena, const char *name) {
 
 /* Where the name stands among those of the inputs, or would; NULL: there is no room for any. */
 static const char **name_place(const Graph *graph, const char *name) {
-    const size_t last = (size_t)graph->names.room - 1;
-    if (!graph->names.room) return NULL;
+    const size_t last = (size_t)graph->names.capacity - 1;
+    if (!graph->names.capacity) return NULL;
     for (size_t i = hash_bytes(5, name, strlen(name));; i++) {
         const char **const place = &graph->names.at[i & last];
         if (!*place || !strcmp(*place, name)) return place;
@@ -107,12 +107,12 @@ static bool name_taken(const Graph *graph, const char *name) {
 }
 
 static void take_name(Graph *graph, const char *name) {
-    if (2 * (graph->names.n + 1) > graph->names.room) {
-        const int room = graph->names.room ? 2 * graph->names.room : 16;
-        const char **const at = ARENA_ARRAY(graph->arena, const char *, room);
+    if (2 * (graph->names.n + 1) > graph->names.capacity) {
+        const int capacity = graph->names.capacity ? 2 * graph->names.capacity : 16;
+        const char **const at = ARENA_ARRAY(graph->arena, const char *, capacity);
         if (!at) return;
         graph->names.at = at;
-        graph->names.room = room;
+        graph->names.capacity = capacity;
         for (int i = 0; i < graph->inputs.n; i++)
             *name_place(graph, graph->inputs.at[i]->name) = graph->inputs.at[i]->name;
     }
@@ -170,15 +170,15 @@ static const Meta *meta_of_out(Graph *graph, MetaOut *out) {
 enum { FEW_OUTS = 2 };
 /* Runs the meta rule; `few` has room for FEW_OUTS results; that of a Tensor[] grows to what the rule asks for. */
 static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *args, MetaOut *few, MetaCall *call) {
-    int room = row->returns_list ? 16 : row->n_out;
+    int capacity = row->returns_list ? 16 : row->n_out;
     for (;;) {
-        MetaOut *const outs = room <= FEW_OUTS ? few : ARENA_ARRAY(graph->arena, MetaOut, room);
+        MetaOut *const outs = capacity <= FEW_OUTS ? few : ARENA_ARRAY(graph->arena, MetaOut, capacity);
         if (!outs) return ST_MEMORY;
-        for (int i = 0; i < room; i++) outs[i].alias = -1, outs[i].offset = 0;
-        *call = (MetaCall){.row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = room};
+        for (int i = 0; i < capacity; i++) outs[i].alias = -1, outs[i].offset = 0;
+        *call = (MetaCall){.row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = capacity};
         TRY(op_meta(call));
-        if (call->n_out <= room) return ST_OK;
-        room = call->n_out;
+        if (call->n_out <= capacity) return ST_OK;
+        capacity = call->n_out;
     }
 }
 

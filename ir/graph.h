@@ -103,7 +103,7 @@ typedef struct Graph {
     VEC(GVal *) inputs;
     struct {
         const char **at;
-        int n, room;
+        int n, capacity;
     } names; /* of the inputs, by hash; room is a power of two, more than half of it free */
     VEC(IntInput) int_inputs;
     VEC(Output) outputs;
@@ -161,8 +161,8 @@ Arg arg_map_vals(Arena *arena, Arg arg, Val *(*map)(void *context, Val *val), vo
 void graph_print(Graph *graph, Text *text);
 /* The same with a comment behind each node, which is skipped where the text is read back. */
 typedef struct GraphNotes {
-    bool types;                                              /* of its results, and which op it is a part of */
-    void (*place)(const void *site, char *out, size_t room); /* names Node.site; NULL: no places */
+    bool types;                                                  /* of its results, and which op it is a part of */
+    void (*place)(const void *site, char *out, size_t capacity); /* names Node.site; NULL: no places */
 } GraphNotes;
 void graph_print_notes(Graph *graph, GraphNotes notes, Text *text);
 /* errors name line and column */

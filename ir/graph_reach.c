@@ -66,7 +66,7 @@ static int64_t span_of(const int64_t *sizes, const int64_t *strides, int rank) {
 }
 
 /* How much memory there is before and behind the root's first element. */
-static bool room_of(const Reaching *r, const GVal *root, int64_t *before, int64_t *behind) {
+static bool extent_around(const Reaching *r, const GVal *root, int64_t *before, int64_t *behind) {
     const Meta *const meta = root->base.meta;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     *before = 0;
@@ -104,7 +104,7 @@ static Status check_view(const Reaching *r, RootPlace place, const Arg *size, co
         return error_raise(ST_UNSUPPORTED, "%s: what self is a view of depends on its strides", name);
     if (!place.root || !known_number(r, sym_add(r->graph->env, place.offset, offset), &from)) return ST_OK;
     if (r->before && !place.root->def) return want_memory(r, place.root->index, from, span), ST_OK;
-    if (!room_of(r, place.root, &before, &behind)) return ST_OK;
+    if (!extent_around(r, place.root, &before, &behind)) return ST_OK;
     const bool fits = from >= -before && from <= behind && span <= behind - from;
     return fits ? ST_OK : outside(r, from, span, before, behind);
 }

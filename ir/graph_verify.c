@@ -91,10 +91,10 @@ static bool same_meta(const Meta *meta, const MetaOut *out) {
 static Status check_meta(Verify *v) {
     const Node *node = v->node;
     Graph *graph = v->graph;
-    const int room = node->n_outs ? node->n_outs : 1;
-    MetaOut *outs = ARENA_ARRAY(graph->arena, MetaOut, room);
+    const int capacity = node->n_outs ? node->n_outs : 1;
+    MetaOut *outs = ARENA_ARRAY(graph->arena, MetaOut, capacity);
     if (!outs) return v->status = ST_MEMORY;
-    for (int i = 0; i < room; i++) outs[i].alias = -1;
+    for (int i = 0; i < capacity; i++) outs[i].alias = -1;
     MetaCall call = {.row = node->row,
                      .form = node->form,
                      .args = node->args,

@@ -79,8 +79,8 @@ static Status size_along(const MetaCall *call, const ConvParams *g, int i, int64
         const int64_t spread = sym_mul(env, sym_sub(env, size, 1), g->stride[i]);
         *out = sym_add(env, sym_sub(env, sym_add(env, spread, reach), around), g->output_padding[i] + 1);
     } else {
-        const int64_t room = sym_sub(env, sym_sub(env, sym_add(env, size, around), reach), 1);
-        *out = sym_less(env, room, 0) ? 0 : sym_add(env, sym_div(env, room, g->stride[i]), 1);
+        const int64_t capacity = sym_sub(env, sym_sub(env, sym_add(env, size, around), reach), 1);
+        *out = sym_less(env, capacity, 0) ? 0 : sym_add(env, sym_div(env, capacity, g->stride[i]), 1);
     }
     if (!sym_less(env, *out, 1)) return ST_OK;
     return meta_fail(

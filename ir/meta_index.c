@@ -356,10 +356,10 @@ static Status inside_of_result(const MetaCall *call, const Arg *sizes, const Arg
     const MetaOut *const out = &call->out[0];
     const int64_t at = offset->kind == ARG_int ? offset->i : 0;
     const int64_t span = known_span(sizes->ints, strides->ints, sizes->n);
-    const int64_t room = known_span(out->sizes, out->strides, out->rank);
-    if (sym_is(at) || span <= 0 || room < 0 || (span <= room && at <= room - span)) return ST_OK;
+    const int64_t capacity = known_span(out->sizes, out->strides, out->rank);
+    if (sym_is(at) || span <= 0 || capacity < 0 || (span <= capacity && at <= capacity - span)) return ST_OK;
     return meta_fail(call, ST_VALUE, "the view of %lld elements from self's element %lld on leaves self's %lld",
-                     (long long)span, (long long)at, (long long)room);
+                     (long long)span, (long long)at, (long long)capacity);
 }
 
 /* (self, src, size, stride, storage_offset): the offset is told from self's first element. */

@@ -16,8 +16,8 @@ typedef struct SlotReach {
     const Plan *plan;
     const int64_t *symbols;
     Arena *arena;
-    int64_t *room;   /* by slot: bytes */
-    int *new_output; /* by output that is new: its slot */
+    int64_t *slot_bytes; /* by slot: bytes */
+    int *new_output;     /* by output that is new: its slot */
     int step;
     const Kernel *kernel;
     int64_t extent[MAX_LOOP_DIMS]; /* of the nest looked at */
@@ -51,21 +51,21 @@ static bool bytes_of_layout(const SlotReach *r, const Meta *meta, int64_t offset
     return true;
 }
 
-static Status find_room(SlotReach *r, int i) {
+static Status find_slot_bytes(SlotReach *r, int i) {
     const Slot *const slot = &r->plan->slots.at[i];
     const bool arena = slot->kind == SLOT_arena;
     const Meta *const meta = slot->kind == SLOT_output ? r->plan->outputs.at[slot->index].meta : slot->meta;
     Wide bytes;
     if (!arena && !bytes_of_layout(r, meta, 0, &bytes))
         return error_raise(ST_INTERNAL, "plan, slot %d: no layout of a tensor", i);
-    r->room[i] = arena ? value_now(r, slot->bytes) : (int64_t)bytes;
+    r->slot_bytes[i] = arena ? value_now(r, slot->bytes) : (int64_t)bytes;
     if (!arena || slot->first < 0) return ST_OK;
     const int64_t offset = value_now(r, slot->offset);
     for (int k = 0; k < r->plan->arenas.n; k++) {
         if (r->plan->arenas.at[k].device != slot->meta->device) continue;
         const int64_t whole = value_now(r, r->plan->arenas.at[k].bytes);
-        if (is_size(offset) && offset % 64 == 0 && is_size(r->room[i]) && is_size(whole) &&
-            offset + r->room[i] <= whole)
+        if (is_size(offset) && offset % 64 == 0 && is_size(r->slot_bytes[i]) && is_size(whole) &&
+            offset + r->slot_bytes[i] <= whole)
             return ST_OK;
     }
     return error_raise(ST_INTERNAL, "plan, slot %d: not in its arena", i);
@@ -85,7 +85,7 @@ static Status check_view(const SlotReach *r, int i) {
     const Meta *const base = r->plan->slots.at[slot].meta;
     Wide bytes;
     if (base->dtype == out->meta->dtype && base->device == out->meta->device &&
-        bytes_of_layout(r, out->meta, value_now(r, out->offset), &bytes) && bytes <= r->room[slot])
+        bytes_of_layout(r, out->meta, value_now(r, out->offset), &bytes) && bytes <= r->slot_bytes[slot])
         return ST_OK;
     return error_raise(ST_INTERNAL, "plan, output %d: a view of more than there is", i);
 }
@@ -94,7 +94,7 @@ static Status check_place_of(const SlotReach *r, const Val *val) {
     Wide bytes;
     if (!val) return ST_OK;
     const PlanValue *const value = plan_value(val);
-    if (bytes_of_layout(r, val->meta, value_now(r, value->offset), &bytes) && bytes <= r->room[value->slot])
+    if (bytes_of_layout(r, val->meta, value_now(r, value->offset), &bytes) && bytes <= r->slot_bytes[value->slot])
         return ST_OK;
     return refuse_reach(r, "a value that leaves its slot");
 }
@@ -115,9 +115,9 @@ static int64_t kernel_now(const SlotReach *r, int64_t v) {
     return sym_is(v) ? value_now(r, r->kernel->params[sym_id(v)]) : v;
 }
 
-static bool in_room(const SlotReach *r, int buf, Wide low, Wide high) {
+static bool within_slot(const SlotReach *r, int buf, Wide low, Wide high) {
     const int slot = r->plan->steps.at[r->step].bufs[buf];
-    return low >= 0 && (high + 1) * dtype_bytes(r->kernel->bufs[buf].dtype) <= r->room[slot];
+    return low >= 0 && (high + 1) * dtype_bytes(r->kernel->bufs[buf].dtype) <= r->slot_bytes[slot];
 }
 
 static bool add_term(Wide *low, Wide *high, int64_t factor, int64_t count) {
@@ -148,7 +148,7 @@ static bool stays_inside(const SlotReach *r, const Nest *nest, const Inst *inst)
         if (bound == 0) return true; /* no index is in range */
         if (!is_size(bound) || !add_term(&low, &high, kernel_now(r, inst->scale), bound)) return false;
     }
-    return in_room(r, inst->buf, low, high);
+    return within_slot(r, inst->buf, low, high);
 }
 
 static bool runs(const SlotReach *r, const Nest *nest, const Inst *inst) {
@@ -182,7 +182,7 @@ static Status check_operand(const SlotReach *r, const TemplateUse *use, int numb
         if (!add_term(&low, &high, kernel_now(r, operand->stride[d]), size))
             return refuse_reach(r, "an operand's stride");
     }
-    return in_room(r, operand->buf, low, high) ? ST_OK : refuse_reach(r, "an operand that leaves its slot");
+    return within_slot(r, operand->buf, low, high) ? ST_OK : refuse_reach(r, "an operand that leaves its slot");
 }
 
 static Status check_kernel_reach(SlotReach *r, const Step *step) {
@@ -201,7 +201,7 @@ static Status check_all(SlotReach *r) {
     for (int i = 0; i < r->plan->slots.n; i++) {
         const Slot *const slot = &r->plan->slots.at[i];
         if (slot->kind == SLOT_output) r->new_output[slot->index] = i;
-        TRY(find_room(r, i));
+        TRY(find_slot_bytes(r, i));
     }
     for (int i = 0; i < r->plan->outputs.n; i++) TRY(check_view(r, i));
     for (r->step = 0; r->step < r->plan->steps.n; r->step++) {
@@ -213,8 +213,8 @@ static Status check_all(SlotReach *r) {
 
 Status plan_check_reach(const Plan *plan, const int64_t *symbols) {
     SlotReach r = {.plan = plan, .symbols = symbols, .arena = arena_new()};
-    r.room = r.arena ? ARENA_ARRAY(r.arena, int64_t, plan->slots.n + 1) : NULL;
-    r.new_output = r.room ? ARENA_ARRAY(r.arena, int, plan->outputs.n + 1) : NULL;
+    r.slot_bytes = r.arena ? ARENA_ARRAY(r.arena, int64_t, plan->slots.n + 1) : NULL;
+    r.new_output = r.slot_bytes ? ARENA_ARRAY(r.arena, int, plan->outputs.n + 1) : NULL;
     const Status status = r.new_output ? check_all(&r) : ST_MEMORY;
     arena_free(r.arena);
     return status;

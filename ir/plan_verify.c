@@ -328,13 +328,13 @@ static bool fill_symbols(const Plan *plan, int round, int64_t *symbols) {
 static Status check_arena(const Plan *plan) {
     const int n = plan->slots.n + 1, n_symbols = plan->env ? sym_free_count(plan->env) : 0;
     SlotRange *const ranges = mem_alloc(sizeof *ranges * (size_t)n);
-    const SlotRange **const room = mem_alloc(sizeof *room * 3 * (size_t)n);
+    const SlotRange **const buffer = mem_alloc(sizeof *buffer * 3 * (size_t)n);
     int64_t *const symbols = mem_alloc(sizeof *symbols * (size_t)(n_symbols + 1));
-    Sweep sweep = {.ranges = ranges, .by_first = room, .by_last = room + n, .alive = room + 2 * n};
-    Status status = ranges && room && symbols ? ST_OK : ST_MEMORY;
+    Sweep sweep = {.ranges = ranges, .by_first = buffer, .by_last = buffer + n, .alive = buffer + 2 * n};
+    Status status = ranges && buffer && symbols ? ST_OK : ST_MEMORY;
     for (int round = 0; status == ST_OK && round < (n_symbols ? ROUNDS : 1); round++)
         if (fill_symbols(plan, round, symbols)) status = check_ranges(plan, symbols, &sweep);
-    mem_free(ranges), mem_free(room), mem_free(symbols);
+    mem_free(ranges), mem_free(buffer), mem_free(symbols);
     return status;
 }
 

@@ -124,9 +124,9 @@ static Status read_word(SchemaReader *r, const char **out, size_t *n) {
     return ST_OK;
 }
 
-static void append_text(char *text, size_t room, const char *more, size_t n) {
+static void append_text(char *text, size_t capacity, const char *more, size_t n) {
     const size_t used = strlen(text);
-    if (used + n + 1 > room) return;
+    if (used + n + 1 > capacity) return;
     memcpy(text + used, more, n);
     text[used + n] = 0;
 }
@@ -142,17 +142,17 @@ static Status read_alias(SchemaReader *r, const char **out) {
 }
 
 /* "[2]?"; in normal form a length is 1, since an int may stand for a list of any, or left out: of bools. */
-static Status read_suffix(SchemaReader *r, char *normal, size_t room, const char **out) {
+static Status read_suffix(SchemaReader *r, char *normal, size_t capacity, const char **out) {
     const char *const begin = r->at;
     while (*r->at == '?' || *r->at == '[') {
         if (*r->at == '?') {
-            append_text(normal, room, "?", 1), r->at++;
+            append_text(normal, capacity, "?", 1), r->at++;
             continue;
         }
         const bool one = r->at[1] != ']' && !strcmp(normal, "int");
         const char *close = strchr(r->at, ']');
         if (!close) return schema_fail(r, "a list type is not closed");
-        append_text(normal, room, one ? "[1]" : "[]", one ? 3 : 2);
+        append_text(normal, capacity, one ? "[1]" : "[]", one ? 3 : 2);
         r->at = close + 1;
     }
     *out = r->at == begin ? "" : keep(r, begin, (size_t)(r->at - begin));

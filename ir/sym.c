@@ -15,7 +15,7 @@
 
 #include "runtime/base/hash.h"
 
-enum { TABLE_ROOM = 256, SPARES = 4 };
+enum { FIRST_TABLE_SLOTS = 256, SPARES = 4 };
 #define FAR (-SYM_LEAST) /* ranges saturate here */
 
 typedef struct ExprSlot {
@@ -29,7 +29,7 @@ struct SymEnv {
     VEC(SymGuard) guards;
     FloatLimits floats;
     ExprSlot *table;
-    int room;
+    int capacity;
     int n_spares;
     Poly spares[SPARES]; /* room of sums that are done: what sums are made of is not kept */
 };
@@ -38,8 +38,8 @@ SymEnv *sym_env_new(Arena *arena) {
     SymEnv *const env = ARENA_NEW(arena, SymEnv);
     if (!env) return NULL;
     env->arena = env->floats.arena = arena;
-    env->room = TABLE_ROOM;
-    env->table = ARENA_ARRAY(arena, ExprSlot, env->room);
+    env->capacity = FIRST_TABLE_SLOTS;
+    env->table = ARENA_ARRAY(arena, ExprSlot, env->capacity);
     return env->table ? env : NULL;
 }
 
@@ -110,7 +110,7 @@ static uint64_t expr_hash(SymOp op, int64_t a, int64_t b) {
 
 static ExprSlot *expr_slot(const SymEnv *env, SymOp op, int64_t a, int64_t b) {
     for (uint64_t i = expr_hash(op, a, b);; i++) {
-        ExprSlot *const slot = &env->table[i & (uint64_t)(env->room - 1)];
+        ExprSlot *const slot = &env->table[i & (uint64_t)(env->capacity - 1)];
         if (!slot->id) return slot;
         const SymExpr *const e = &env->exprs.at[slot->id - 1];
         if (e->op == op && e->a == a && e->b == b) return slot;
@@ -118,8 +118,8 @@ static ExprSlot *expr_slot(const SymEnv *env, SymOp op, int64_t a, int64_t b) {
 }
 
 static void grow_table(SymEnv *env) {
-    env->room *= 2;
-    env->table = ARENA_ARRAY(env->arena, ExprSlot, env->room);
+    env->capacity *= 2;
+    env->table = ARENA_ARRAY(env->arena, ExprSlot, env->capacity);
     if (!env->table) return;
     for (int i = 0; i < env->exprs.n; i++) {
         const SymExpr *const e = &env->exprs.at[i];
@@ -133,7 +133,7 @@ static int64_t intern(SymEnv *env, SymOp op, int64_t a, int64_t b, int64_t hint)
     const int id = env->exprs.n;
     VEC_PUSH(env->arena, &env->exprs, ((SymExpr){.op = op, .a = a, .b = b, .hint = hint}));
     slot->id = id + 1;
-    if (env->exprs.n * 2 > env->room) grow_table(env);
+    if (env->exprs.n * 2 > env->capacity) grow_table(env);
     return sym_make(id);
 }
 
@@ -192,7 +192,7 @@ static Poly poly_new(SymEnv *env) {
 }
 
 void sym_poly_done(SymEnv *env, const Poly *poly) {
-    if (poly->terms.room && env->n_spares < SPARES) env->spares[env->n_spares++] = *poly;
+    if (poly->terms.capacity && env->n_spares < SPARES) env->spares[env->n_spares++] = *poly;
 }
 
 static void poly_add_term(SymEnv *env, Poly *poly, const Term *term) {

@@ -128,13 +128,13 @@ typedef struct ClusterParts {
 
 /* A node made of pieces becomes one cluster per piece; false: it can't be. */
 static bool expand_pieces(Lower *l, Cluster *cluster, ClusterParts *parts) {
-    enum { ROOM = 1024 };
+    enum { SMALL_ARRAY = 1024 };
     if (cluster->kind != VAL_pieces) {
         VEC_PUSH(l->arena, &parts->clusters, cluster);
         return true;
     }
-    Copy *const copies = ARENA_ARRAY(l->arena, Copy, ROOM);
-    const int n = pieces_of(l, cluster->nodes.at[0], copies, ROOM);
+    Copy *const copies = ARENA_ARRAY(l->arena, Copy, SMALL_ARRAY);
+    const int n = pieces_of(l, cluster->nodes.at[0], copies, SMALL_ARRAY);
     if (n < 0) return false;
     for (int i = 0; i < n; i++) {
         Cluster *const part = ARENA_NEW(l->arena, Cluster);

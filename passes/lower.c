@@ -278,7 +278,7 @@ static void fill_call(Lower *l) {
     }
     plan->front = graph->front;
     plan->floats.at = graph->runtime_floats.at;
-    plan->floats.n = plan->floats.room = graph->runtime_floats.n;
+    plan->floats.n = plan->floats.capacity = graph->runtime_floats.n;
     plan->seed = graph->seed;
     plan->sequence = graph->sequence;
     plan->n_random = graph->n_random;

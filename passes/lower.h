@@ -295,6 +295,6 @@ void call_step(Lower *l, Node *node, StepKind kind, Step *step);
 void lower_alone(Lower *l, const Group *group, const char *why);
 bool pieces_known(const Node *node);
 bool pieces_independent(const Node *node);
-int pieces_of(Lower *l, Node *node, Copy *copies, int room); /* their number */
+int pieces_of(Lower *l, Node *node, Copy *copies, int capacity); /* their number */
 
 #endif

@@ -5,11 +5,11 @@
 
 BodyFn body_pieces;
 
-typedef int PiecesFn(Lower *l, Node *node, Copy *copies, int room);
-static int cat_pieces(Lower *l, Node *node, Copy *copies, int room);
-static int pad_pieces(Lower *l, Node *node, Copy *copies, int room);
-static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int room);
-static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int room);
+typedef int PiecesFn(Lower *l, Node *node, Copy *copies, int capacity);
+static int cat_pieces(Lower *l, Node *node, Copy *copies, int capacity);
+static int pad_pieces(Lower *l, Node *node, Copy *copies, int capacity);
+static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int capacity);
+static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int capacity);
 
 typedef struct PiecesRow {
     PiecesFn *pieces;
@@ -29,7 +29,9 @@ static const PiecesRow *pieces_row(const Node *node) {
 
 bool pieces_known(const Node *node) { return pieces_row(node) != NULL; }
 bool pieces_independent(const Node *node) { return pieces_row(node)->independent; }
-int pieces_of(Lower *l, Node *node, Copy *copies, int room) { return pieces_row(node)->pieces(l, node, copies, room); }
+int pieces_of(Lower *l, Node *node, Copy *copies, int capacity) {
+    return pieces_row(node)->pieces(l, node, copies, capacity);
+}
 
 /* All of `from` to the result's elements that start at `offset` with these strides. */
 static Copy piece(Node *node, GVal *from, int64_t offset, const int64_t *strides) {
@@ -47,7 +49,7 @@ static Copy piece(Node *node, GVal *from, int64_t offset, const int64_t *strides
 
 static int64_t wrapped(int64_t dim, int rank) { return sym_is(dim) ? dim : dim_wrap(dim, rank); }
 
-static int cat_pieces(Lower *l, Node *node, Copy *copies, int room) {
+static int cat_pieces(Lower *l, Node *node, Copy *copies, int capacity) {
     const Arg *const list = &node->args[0];
     const int64_t *const strides = val_info(l, &node->outs[0])->strides;
     const int rank = node->outs[0].base.meta->rank;
@@ -55,7 +57,7 @@ static int cat_pieces(Lower *l, Node *node, Copy *copies, int room) {
     const int64_t dim = given < 0 || given >= rank ? 0 : given; /* any, of nothing but [0] */
     int64_t at = 0;
     int n = 0;
-    if (list->n > room) return -1;
+    if (list->n > capacity) return -1;
     for (int i = 0; i < list->n; i++) {
         GVal *const part = gval(list->vals[i]);
         if (part->base.meta->rank != rank) continue; /* PyTorch lets [0] stand for nothing */
@@ -81,9 +83,9 @@ static Copy filled(Lower *l, Node *node, Arg value) {
 static int64_t cut_by(SymEnv *env, int64_t pad) { return sym_less(env, pad, 0) ? sym_sub(env, 0, pad) : 0; }
 
 /* Pads come in pairs, last dim first; negative ones cut. */
-static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
+static int pad_pieces(Lower *l, Node *node, Copy *copies, int capacity) {
     const Arg *const value = &node->args[2];
-    if (room < 2 || !arg_is_number(value)) return -1;
+    if (capacity < 2 || !arg_is_number(value)) return -1;
     GVal *const self = gval(node->args[0].val);
     const Meta *const meta = self->base.meta;
     const Arg *const pad = &node->args[1];
@@ -106,11 +108,11 @@ static int pad_pieces(Lower *l, Node *node, Copy *copies, int room) {
     return 2;
 }
 
-static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
+static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int capacity) {
     const Meta *const meta = node->outs[0].base.meta;
     const int64_t dim = wrapped(node->args[2].i, meta->rank), size = meta->sizes[dim];
     const int64_t step = node->args[5].kind == ARG_int ? sym_concrete(l->env, node->args[5].i) : 1;
-    if (room < 2) return -1;
+    if (capacity < 2) return -1;
     const int64_t start = slice_position(l->env, &node->args[3], 0, size);
     const ValInfo *const info = val_info(l, &node->outs[0]);
     int64_t *const strides = arena_copy(l->arena, info->strides, sizeof(int64_t) * (size_t)meta->rank);
@@ -120,11 +122,11 @@ static int slice_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
     return 2;
 }
 
-static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int room) {
+static int select_scatter_pieces(Lower *l, Node *node, Copy *copies, int capacity) {
     const Meta *const meta = node->outs[0].base.meta;
     const int64_t dim = wrapped(node->args[2].i, meta->rank);
     int64_t index = node->args[3].i;
-    if (room < 2) return -1;
+    if (capacity < 2) return -1;
     if (sym_less(l->env, index, 0)) index = sym_add(l->env, meta->sizes[dim], index);
     const ValInfo *const info = val_info(l, &node->outs[0]);
     int64_t *const strides = ARENA_ARRAY(l->arena, int64_t, meta->rank);

@@ -139,7 +139,7 @@ static Status read_head(PlanReader *r) {
     TRY(read_random(r));
     TRY(read_floats(r));
     r->plan->floats.at = r->numbers->runtime_floats.at;
-    r->plan->floats.n = r->plan->floats.room = r->numbers->runtime_floats.n;
+    r->plan->floats.n = r->plan->floats.capacity = r->numbers->runtime_floats.n;
     return read_guards(r);
 }
 

@@ -339,7 +339,7 @@ static Group *reader_of_scalars(const Lower *l, const Group *group) {
 static void prepend_group(Lower *l, Group *to, Group *head) {
     const Group rest = *to;
     to->clusters.at = NULL;
-    to->clusters.n = to->clusters.room = 0;
+    to->clusters.n = to->clusters.capacity = 0;
     append_group(l, to, head);
     for (int i = 0; i < rest.clusters.n; i++) VEC_PUSH(l->arena, &to->clusters, rest.clusters.at[i]);
     to->independent = false;

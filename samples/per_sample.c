@@ -16,9 +16,9 @@ static sn_status loss_of(sn_frame *f) { /* parameters, x [INPUTS], its class [] 
     return sn_out(f, 0, sn_cross_entropy(sn_linear(h, sn_in(f, 2), sn_in(f, 3)), class));
 }
 
-static sn_tensors inputs_of(sn_frame *f, sn_tensor **room) {
-    for (int i = 0; i < N_PARAMS + 2; i++) room[i] = sn_in(f, i);
-    return (sn_tensors){room, N_PARAMS + 2};
+static sn_tensors inputs_of(sn_frame *f, sn_tensor **buffer) {
+    for (int i = 0; i < N_PARAMS + 2; i++) buffer[i] = sn_in(f, i);
+    return (sn_tensors){buffer, N_PARAMS + 2};
 }
 
 static sn_status give_all(sn_frame *f, sn_status status, sn_tensor **grads) {
@@ -27,10 +27,10 @@ static sn_status give_all(sn_frame *f, sn_status status, sn_tensor **grads) {
 }
 
 static sn_status grads_of_one(sn_frame *f) {
-    sn_tensor *room[N_PARAMS + 2], *grads[N_PARAMS];
+    sn_tensor *buffer[N_PARAMS + 2], *grads[N_PARAMS];
     return give_all(f,
                     sn_func_grad(loss_of, NULL, SN_FUNC_GRAD_OPTIONS(.argnums = SN_INTS(0, 1, 2, 3)),
-                                 inputs_of(f, room), grads, N_PARAMS),
+                                 inputs_of(f, buffer), grads, N_PARAMS),
                     grads);
 }
 

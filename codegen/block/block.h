@@ -1,6 +1,6 @@
 /* block.h: a nest as a flat step array, run by runtime/cpu/interp.c with the block kernels.
  *
- * Values live in slots: pointers to blocks of BLOCK_ROOM elements of the value's type. A value is
+ * Values live in slots: pointers to blocks of BLOCK_ELEMENTS elements of the value's type. A value is
  *   uniform  constants and parameters: filled once per run;
  *   narrow   varies with the outer dims only, in a nest with inner dims: one element per outer
  *            position of a tile;
@@ -18,7 +18,7 @@
 #define SINTER_CODEGEN_BLOCK_H
 #include "codegen/codegen.h"
 
-enum { BLOCK_ROOM = CHUNK_L, BLOCK_FAST_PTRS = 24, BLOCK_FAST_STEPS = 12 };
+enum { BLOCK_ELEMENTS = CHUNK_L, BLOCK_FAST_PTRS = 24, BLOCK_FAST_STEPS = 12 };
 
 typedef enum BlockOp {
     BO_const,
@@ -75,10 +75,10 @@ typedef struct BlockFast {
     uint8_t out, a, b, c;
 } BlockFast;
 
-/* The fast path: a nest without inner dims, of at most BLOCK_ROOM elements known now, whose places
+/* The fast path: a nest without inner dims, of at most BLOCK_ELEMENTS elements known now, whose places
  * are all contiguous or one element, in compute dtypes, without gathers. Pointers: first the
  * buffers' places, then blocks in this program. Where some size is a parameter, a run finds whether its places are
- * contiguous and its elements at most BLOCK_ROOM. */
+ * contiguous and its elements at most BLOCK_ELEMENTS. */
 typedef struct BlockFastPath {
     int32_t n;     /* elements, or how many at most; 0: there is no fast path */
     bool any_size; /* a run counts them */

@@ -38,7 +38,7 @@ static int16_t new_slot(BlockEmitter *e, SType type) {
     return (int16_t)(e->slots.n - 1);
 }
 
-static int64_t block_bytes(SType type) { return (int64_t)stype_bytes(type) * BLOCK_ROOM; }
+static int64_t block_bytes(SType type) { return (int64_t)stype_bytes(type) * BLOCK_ELEMENTS; }
 
 /* A slot that holds its block to the end. */
 static int16_t fixed_slot(BlockEmitter *e, SType type) {

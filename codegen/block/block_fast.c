@@ -36,13 +36,13 @@ static bool count_elements(Planner *p) {
     for (int i = 0; i < nest->n_outer; i++) {
         if (sym_is(nest->extent[i])) {
             p->fast->any_size = true;
-            p->n = BLOCK_ROOM;
+            p->n = BLOCK_ELEMENTS;
             return true;
         }
-        if (nest->extent[i] > BLOCK_ROOM) return false;
+        if (nest->extent[i] > BLOCK_ELEMENTS) return false;
         p->n *= nest->extent[i];
     }
-    return p->n > 0 && p->n <= BLOCK_ROOM;
+    return p->n > 0 && p->n <= BLOCK_ELEMENTS;
 }
 
 static bool place_ok(const Planner *p, const Inst *inst) {

@@ -119,9 +119,9 @@ static LLVMTypeRef prim_result(Emitter *e, int prim, SType type) {
     return rows[prim].compare ? emit_vector(e, S_b) : emit_vector(e, type);
 }
 
-const char *emit_prim_symbol(char *room, int prim, SType type) {
-    snprintf(room, 64, "sn_%s_%s", rows[prim].name, stype_name(type));
-    return room;
+const char *emit_prim_symbol(char *buffer, int prim, SType type) {
+    snprintf(buffer, 64, "sn_%s_%s", rows[prim].name, stype_name(type));
+    return buffer;
 }
 
 /* Bools order as 0 < 1; LLVM's signed compare of i1 would have -1. */

@@ -32,21 +32,22 @@ static void cost_insts(const Decider *d) {
 }
 
 /* What phase `phase` needs of instruction i, whose values may be kept from the phase that made them first. */
-static void keep_visit(const Decider *d, int i, int phase, int64_t *room) {
+static void keep_visit(const Decider *d, int i, int phase, int64_t *capacity) {
     NestShape *const shape = d->shape;
     if (i < 0 || !d->nest->insts[i].inner || d->seen[i] || shape->inst[i].kept_in >= 0) return;
     const Inst *const inst = &d->nest->insts[i];
     const bool earlier = d->first_phase[i] >= 0 && d->first_phase[i] < phase;
     const int64_t bytes = row_bytes(shape, inst);
-    if (earlier && d->cost[i] > KEEP_ABOVE && bytes <= *room) {
-        *room -= bytes;
+    if (earlier && d->cost[i] > KEEP_ABOVE && bytes <= *capacity) {
+        *capacity -= bytes;
         shape->inst[i].kept_in = (int16_t)d->first_phase[i];
         shape->kept[shape->n_kept++] = (int16_t)i;
         return;
     }
     d->seen[i] = true;
     if (d->first_phase[i] < 0) d->first_phase[i] = phase;
-    keep_visit(d, inst->a, phase, room), keep_visit(d, inst->b, phase, room), keep_visit(d, inst->c, phase, room);
+    keep_visit(d, inst->a, phase, capacity), keep_visit(d, inst->b, phase, capacity),
+        keep_visit(d, inst->c, phase, capacity);
 }
 
 void kept_decide(Decider *d) {
@@ -54,13 +55,13 @@ void kept_decide(Decider *d) {
     for (int i = 0; i < n; i++) d->first_phase[i] = -1;
     if (!row_may_keep(d->shape)) return;
     cost_insts(d);
-    int64_t room = d->machine->keep_bytes;
+    int64_t capacity = d->machine->keep_bytes;
     for (int p = 0; p < d->nest->n_phases; p++) {
         const Phase *const phase = &d->nest->phases[p];
         memset(d->seen, 0, sizeof *d->seen * (size_t)n);
         for (int i = phase->first; i < phase->first + phase->n; i++) {
             const Inst *const inst = &d->nest->insts[i];
-            if (is_root(inst)) keep_visit(d, inst->a, p, &room), keep_visit(d, inst->b, p, &room);
+            if (is_root(inst)) keep_visit(d, inst->a, p, &capacity), keep_visit(d, inst->b, p, &capacity);
         }
     }
 }

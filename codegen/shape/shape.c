@@ -50,9 +50,9 @@ int shape_next_dim(const Nest *nest) {
 NestShape *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine) {
     Decider d = {.nest = nest, .bufs = bufs, .machine = machine, .shape = shape_new(arena, nest)};
     const size_t n = (size_t)nest->n_insts;
-    char *const room = d.shape ? arena_alloc(arena, n * (2 * sizeof(int) + sizeof(bool)) + 1) : NULL;
-    if (!room) return NULL;
-    d.cost = (int *)room, d.first_phase = d.cost + n, d.seen = (bool *)(d.first_phase + n);
+    char *const buffer = d.shape ? arena_alloc(arena, n * (2 * sizeof(int) + sizeof(bool)) + 1) : NULL;
+    if (!buffer) return NULL;
+    d.cost = (int *)buffer, d.first_phase = d.cost + n, d.seen = (bool *)(d.first_phase + n);
     d.shape->lanes = machine->lanes;
     groups_decide(nest, d.shape);
     kept_decide(&d);

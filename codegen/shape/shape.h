@@ -92,7 +92,7 @@ typedef struct NestShape {
 NestShape *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine);
 /* Other shapes of the nest than the decided one, which shape_verify accepts: to be measured. How many, at most room. */
 int shape_variants(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine, const NestShape *decided,
-                   NestShape **out, int room);
+                   NestShape **out, int capacity);
 /* Whether emitters may spell it; raises ST_INTERNAL saying what does not fit. */
 Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, const Machine *machine);
 

@@ -121,9 +121,9 @@ static void settle_shared(NestShape *shape, const Nest *nest, const Machine *mac
 }
 
 int shape_variants(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine, const NestShape *decided,
-                   NestShape **out, int room) {
+                   NestShape **out, int capacity) {
     int n = 0;
-    for (int i = 0; i < COUNT_OF(edits) && n < room; i++) {
+    for (int i = 0; i < COUNT_OF(edits) && n < capacity; i++) {
         NestShape *const shape = copy_shape(arena, nest, decided);
         if (!shape) return n;
         if (!edits[i].edit(shape, edits[i].value)) continue;

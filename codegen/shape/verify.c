@@ -97,7 +97,7 @@ static bool phase_makes(const ShapeCheck *c, int number, int wanted, bool *neede
     return false;
 }
 
-static Status check_kept(const ShapeCheck *c, bool *room) {
+static Status check_kept(const ShapeCheck *c, bool *buffer) {
     int64_t bytes = 0;
     int n = 0;
     for (int i = 0; i < c->nest->n_insts; i++) n += c->shape->inst[i].kept_in >= 0;
@@ -107,7 +107,7 @@ static Status check_kept(const ShapeCheck *c, bool *room) {
         const int phase = c->shape->inst[i].kept_in;
         NEED(row_may_keep(c->shape), "keep %", i, "only rows of one known length are kept");
         NEED(c->nest->insts[i].inner && !is_root(&c->nest->insts[i]), "keep %", i, "not a value of a row");
-        NEED(phase < c->nest->n_phases && phase_makes(c, phase, i, room), "keep %", i, "that phase does not make it");
+        NEED(phase < c->nest->n_phases && phase_makes(c, phase, i, buffer), "keep %", i, "that phase does not make it");
         bytes += row_bytes(c->shape, &c->nest->insts[i]);
     }
     NEED(bytes <= c->machine->keep_bytes, "keep", -1, "more bytes than the machine keeps");
@@ -153,9 +153,9 @@ Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, c
     TRY(check_panels(c));
     TRY(check_index(c));
     TRY(check_walks(c));
-    bool *const room = mem_zero((size_t)nest->n_insts + 1);
-    const Status kept = room ? check_kept(c, room) : ST_MEMORY;
-    mem_free(room);
+    bool *const buffer = mem_zero((size_t)nest->n_insts + 1);
+    const Status kept = buffer ? check_kept(c, buffer) : ST_MEMORY;
+    mem_free(buffer);
     TRY(kept);
     TRY(check_insts(c));
     return check_stream(c);

@@ -34,11 +34,11 @@ const DictEntry *dict_find(const sn_dict *d, const char *name) {
 }
 
 static Status append_entry(sn_dict *d, const char *name, sn_tensor *t) {
-    if (d->n == d->room) {
-        const int room = d->room ? d->room * 2 : 16;
-        DictEntry *const entries = mem_resize(d->entries, (size_t)room * sizeof *entries);
+    if (d->n == d->capacity) {
+        const int capacity = d->capacity ? d->capacity * 2 : 16;
+        DictEntry *const entries = mem_resize(d->entries, (size_t)capacity * sizeof *entries);
         if (!entries) return ST_MEMORY;
-        d->entries = entries, d->room = room;
+        d->entries = entries, d->capacity = capacity;
     }
     char *const copy = mem_strdup(name);
     if (!copy) return ST_MEMORY;

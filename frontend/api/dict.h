@@ -23,7 +23,7 @@ typedef struct DictNote {
 
 struct sn_dict {
     DictEntry *entries;
-    int n, room;
+    int n, capacity;
     NameIndex names; /* of the entries */
     DictOpaque *opaque;
     int n_opaque;

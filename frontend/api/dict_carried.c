@@ -26,9 +26,9 @@ static void remove_note(sn_dict *d, DictNote *note) {
 }
 
 static Status append_note(sn_dict *d, DictNote note) {
-    DictNote *const room = mem_resize(d->metadata, (size_t)(d->n_metadata + 1) * sizeof *room);
-    if (room) d->metadata = room;
-    if (!room || !note.key || !note.value) return ST_MEMORY;
+    DictNote *const buffer = mem_resize(d->metadata, (size_t)(d->n_metadata + 1) * sizeof *buffer);
+    if (buffer) d->metadata = buffer;
+    if (!buffer || !note.key || !note.value) return ST_MEMORY;
     d->metadata[d->n_metadata++] = note;
     return ST_OK;
 }

@@ -11,7 +11,7 @@
 #include "runtime/capture/record/query.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
 
@@ -167,11 +167,11 @@ typedef struct Results {
 
 /* Goes by results_give. */
 static Status results_take(const sn_op *op, Results *results) {
-    results->at = ROOM(results->few, op->row->returns_list ? MAX_LIST : op->row->n_out);
+    results->at = SMALL_ARRAY(results->few, op->row->returns_list ? MAX_LIST : op->row->n_out);
     return results->at ? ST_OK : ST_MEMORY;
 }
 static void results_give(const Results *results) {
-    if (results->at) room_give(results->few, results->at);
+    if (results->at) small_array_free(results->few, results->at);
 }
 
 static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *results) {
@@ -208,12 +208,12 @@ static sn_value result_value(const sn_op *op, const Results *results, int i) {
 
 sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *out, int *n_out) {
     API_ENTER(sn_op_call);
-    const int room = n_out ? *n_out : 0;
+    const int capacity = n_out ? *n_out : 0;
     __attribute__((cleanup(results_give))) Results results = {.n = 0};
     Status status = call_op(op, in, n_in, &results);
-    if (status == ST_OK && results.n > room)
-        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, room);
-    for (int i = 0; out && i < room; i++)
+    if (status == ST_OK && results.n > capacity)
+        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, capacity);
+    for (int i = 0; out && i < capacity; i++)
         out[i] = status == ST_OK && i < results.n ? result_value(op, &results, i) : (sn_value){.kind = SN_KIND_NONE};
     if (n_out) *n_out = status == ST_OK ? results.n : 0;
     return (sn_status)status;

@@ -59,17 +59,17 @@ static FuncSpec spec_of(const char *what, sn_body body, void *closure, sn_tensor
 
 /* Derivatives, then as many outputs as there is room for; of the body's first n_ys at least. */
 static Status run_vjp(FuncSpec *spec, sn_tensor **out, int n_out) {
-    const int room = n_out - spec->n_args;
-    if (room < 0)
+    const int capacity = n_out - spec->n_args;
+    if (capacity < 0)
         return error_raise(ST_ARGUMENT, "%s: out has room for %d, there are %d gradients", spec->what, n_out,
                            spec->n_args);
-    spec->n_outs = room > spec->n_ys ? room : spec->n_ys;
+    spec->n_outs = capacity > spec->n_ys ? capacity : spec->n_ys;
     sn_tensor **const outs = mem_zero(sizeof *outs * (size_t)spec->n_outs);
     if (!outs) return ST_MEMORY;
     spec->grads = out;
     spec->outs = outs;
     const Status status = func_vjp(spec);
-    for (int i = 0; i < room; i++) out[spec->n_args + i] = outs[i];
+    for (int i = 0; i < capacity; i++) out[spec->n_args + i] = outs[i];
     mem_free(outs);
     return status;
 }
@@ -147,8 +147,8 @@ static Status func_jvp(sn_body body, void *closure, const sn_func_jvp_options *o
     TRY(begin("sn_func_jvp", body, in, out, n_out));
     TRY(options_take(&o, sizeof o, options, "sn_func_jvp"));
     TRY(check_tangents(&o, in, n_out));
-    const int n_tangents = o.n_tangents ? o.n_tangents : n_out, room = n_out - n_tangents;
-    const int n_outs = room > n_tangents ? room : n_tangents;
+    const int n_tangents = o.n_tangents ? o.n_tangents : n_out, capacity = n_out - n_tangents;
+    const int n_outs = capacity > n_tangents ? capacity : n_tangents;
     sn_tensor **const outs = mem_zero(sizeof *outs * (size_t)n_outs);
     if (!outs) return ST_MEMORY;
     const Status status = dual_run(&(DualSpec){.what = "sn_func_jvp",
@@ -161,7 +161,7 @@ static Status func_jvp(sn_body body, void *closure, const sn_func_jvp_options *o
                                                .outs = outs,
                                                .tangent = out,
                                                .n_tangents = n_tangents});
-    for (int i = 0; i < room; i++) out[n_tangents + i] = outs[i];
+    for (int i = 0; i < capacity; i++) out[n_tangents + i] = outs[i];
     mem_free(outs);
     return status;
 }

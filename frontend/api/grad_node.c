@@ -129,26 +129,27 @@ const char *sn_saved_text(sn_tensor *t) {
 
 typedef struct Listing {
     sn_grad_info *at;
-    int64_t n, room;
+    int64_t n, capacity;
     size_t size; /* of one, as the program has it */
 } Listing;
 
 static void list_node(void *context, const TapeNode *node) {
     Listing *const list = context;
     const int64_t i = list->n++;
-    if (i >= list->room) return;
+    if (i >= list->capacity) return;
     const sn_grad_info info = info_of(node);
     char *const to = (char *)list->at + (size_t)i * list->size;
     memcpy(to, &list->size, sizeof list->size);
     options_give(&info, sizeof info, to);
 }
 
-int64_t sn_live_nodes(sn_grad_info *nodes, int64_t room) {
+int64_t sn_live_nodes(sn_grad_info *nodes, int64_t capacity) {
     API_ENTER(sn_live_nodes);
-    Listing list = {.at = nodes, .room = nodes ? room : 0, .size = nodes && room > 0 ? nodes[0].size : sizeof *nodes};
+    Listing list = {
+        .at = nodes, .capacity = nodes ? capacity : 0, .size = nodes && capacity > 0 ? nodes[0].size : sizeof *nodes};
     if (error_pending() != ST_OK) return 0;
-    if (room < 0 || !list.size) {
-        error_raise(ST_ARGUMENT, "sn_live_nodes: room for %lld nodes of %zu bytes", (long long)room, list.size);
+    if (capacity < 0 || !list.size) {
+        error_raise(ST_ARGUMENT, "sn_live_nodes: room for %lld nodes of %zu bytes", (long long)capacity, list.size);
         return 0;
     }
     tape_live_each(list_node, &list);

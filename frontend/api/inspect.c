@@ -41,7 +41,7 @@ static int first_of_op(const HiddenCopies *h, int i) {
     return first;
 }
 
-int sn_hidden_copies(sn_copy_count *out, int room) {
+int sn_hidden_copies(sn_copy_count *out, int capacity) {
     API_ENTER(sn_hidden_copies);
     const HiddenCopies *const h = &state_get()->hidden;
     int n = 0;
@@ -50,24 +50,24 @@ int sn_hidden_copies(sn_copy_count *out, int room) {
         sn_copy_count sum = {.op = h->at[i].row->name};
         for (int k = i; k < h->n; k++)
             if (h->at[k].row == h->at[i].row) sum.copies += h->at[k].copies, sum.bytes += h->at[k].bytes;
-        if (out && n < room) out[n] = sum;
+        if (out && n < capacity) out[n] = sum;
         n++;
     }
     return n;
 }
 
-enum { PLACE_ROOM = 256 };
+enum { PLACE_BYTES = 256 };
 
 /* Calls of one line can have several places in the code. */
 static bool same_line(const HiddenCopy *a, const HiddenCopy *b, const char *where) {
-    char other[PLACE_ROOM];
+    char other[PLACE_BYTES];
     if (a->row != b->row) return false;
     site_name(b->site, other, sizeof other);
     return !strcmp(where, other);
 }
 
 static void print_copies(const HiddenCopies *h, int i, Text *text) {
-    char where[PLACE_ROOM];
+    char where[PLACE_BYTES];
     int64_t copies = 0, bytes = 0;
     site_name(h->at[i].site, where, sizeof where);
     for (int k = 0; k < h->n; k++) {

@@ -112,7 +112,7 @@ sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more) {
 
 static void free_list(sn_tensor **const *list) { mem_free(*list); }
 
-int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
+int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t capacity) {
     const OpRow *const row = op_row(op);
     Arg full[MAX_ARGS];
     int n = 0;
@@ -121,9 +121,9 @@ int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room) {
     __attribute__((cleanup(free_list))) sn_tensor **const outs = mem_alloc(MAX_LIST * sizeof *outs);
     if (!outs) status = ST_MEMORY;
     if (status == ST_OK) status = dispatch_list(row, full, outs, &n);
-    if (status == ST_OK && n > room)
-        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n, (long long)room);
-    for (int64_t i = 0; i < room; i++) out[i] = status == ST_OK && i < n ? outs[i] : NULL;
+    if (status == ST_OK && n > capacity)
+        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n, (long long)capacity);
+    for (int64_t i = 0; i < capacity; i++) out[i] = status == ST_OK && i < n ? outs[i] : NULL;
     if (status == ST_OK) return n;
     failed();
     return -1;

@@ -38,6 +38,6 @@ sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tenso
 /* Several: the first is returned, the others go to *more[i] where that is not NULL. */
 sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more);
 /* Tensor[]: fills out and returns the count; -1 on error, or where room is too small. */
-int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t room);
+int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t capacity);
 
 #endif

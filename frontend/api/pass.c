@@ -108,39 +108,39 @@ static bool find_match(const Pattern *pattern, Graph *graph, Node *from, Match *
     return false;
 }
 
-static int give_match(sn_graph *g, const Match *match, sn_node **found, int room) {
+static int give_match(sn_graph *g, const Match *match, sn_node **found, int capacity) {
     const Graph *const pattern = match->pattern->graph;
     int n = 0;
     for (int i = 0; i < pattern->inputs.n; i++, n++) {
         GVal *const value = match->values[pattern->inputs.at[i]->id];
-        if (n < room) found[n] = value->def ? graph_handle(g, value->def, NULL) : graph_handle(g, NULL, value);
+        if (n < capacity) found[n] = value->def ? graph_handle(g, value->def, NULL) : graph_handle(g, NULL, value);
     }
     for (int i = 0; i < pattern->n_nodes; i++, n++)
-        if (n < room) found[n] = graph_handle(g, match->nodes[i], NULL);
+        if (n < capacity) found[n] = graph_handle(g, match->nodes[i], NULL);
     return error_pending() ? -1 : n;
 }
 
-static int match_text(sn_graph *g, const char *text, sn_node *after, sn_node **found, int room) {
+static int match_text(sn_graph *g, const char *text, sn_node *after, sn_node **found, int capacity) {
     PatternText read;
     Match match;
     int n = -1;
     if (read_pattern(text, "sn_graph_match", &read) == ST_OK) {
         graph_number(g->graph);
         Node *const from = after && after->node ? after->node->next : g->graph->first;
-        n = find_match(&read.pattern, g->graph, from, &match) ? give_match(g, &match, found, room) : 0;
+        n = find_match(&read.pattern, g->graph, from, &match) ? give_match(g, &match, found, capacity) : 0;
     }
     arena_free(read.arena);
     return error_pending() ? -1 : n;
 }
 
-int sn_graph_match(sn_graph *g, const char *pattern, sn_node *after, sn_node **found, int room) {
+int sn_graph_match(sn_graph *g, const char *pattern, sn_node *after, sn_node **found, int capacity) {
     if (error_pending()) return -1;
-    if (!g || room < 0 || (room && !found)) {
+    if (!g || capacity < 0 || (capacity && !found)) {
         error_raise(ST_ARGUMENT, "sn_graph_match: %s", g ? "no room for what is found" : "the graph is NULL");
         return -1;
     }
     if (after && graph_check_node(g, after, "sn_graph_match: `after`") != ST_OK) return -1;
-    return match_text(g, pattern, after, found, room);
+    return match_text(g, pattern, after, found, capacity);
 }
 
 /* Behind what was put in: what a replacement gives is no new match. */

@@ -78,7 +78,7 @@ static bool is_copy_work(const Timeline *t, const TimelineWork *work) {
     return work->launched >= 0 && t->spans[work->launched].kind == PROFILE_copy;
 }
 
-static bool make_room(HintFacts *f) {
+static bool grow_capacity(HintFacts *f) {
     f->host.at = ARENA_ARRAY(f->arena, Stretch, f->t->n_spans + 1);
     f->device.at = ARENA_ARRAY(f->arena, Stretch, f->t->n_work + 1);
     f->copies.at = ARENA_ARRAY(f->arena, Stretch, f->t->n_work + 1);
@@ -232,7 +232,7 @@ static void hint_host(HintFacts *f) {
 }
 
 static void hint_all(HintFacts *f) {
-    if (!make_room(f)) return;
+    if (!grow_capacity(f)) return;
     collect_times(f);
     const HostTimes h = host_times(f->t);
     if (f->device.n + f->copies.n)

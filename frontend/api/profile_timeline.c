@@ -46,7 +46,7 @@ typedef struct TimelineReader {
     Timeline *t;
     Map places; /* of spans by their events, 1 + the index */
     const void **streams;
-    int room; /* for spans: as many events as there were when they were counted */
+    int capacity; /* for spans: as many events as there were when they were counted */
 } TimelineReader;
 
 static int event_number(const TimelineReader *r, const ProfileEvent *event) {
@@ -81,7 +81,7 @@ static Status read_threads(TimelineReader *r, const Profile *p) {
         const ProfileThread thread = profile_thread(p, i);
         ProfileWalk walk = profile_walk(&thread);
         for (const ProfileEvent *event; (event = profile_next(&walk));)
-            if (r->t->n_spans < r->room) TRY(read_event(r, event, i)); /* threads go on meanwhile */
+            if (r->t->n_spans < r->capacity) TRY(read_event(r, event, i)); /* threads go on meanwhile */
     }
     return ST_OK;
 }
@@ -112,7 +112,7 @@ static Status read_profile(TimelineReader *r, const Profile *p, Arena *arena) {
     const ProfileWork *const work = profile_work(p, &n_work);
     t->n_threads = profile_threads(p);
     for (int i = 0; i < t->n_threads; i++) n_spans += profile_thread(p, i).n_events;
-    r->room = (int)min_i64(n_spans, INT32_MAX);
+    r->capacity = (int)min_i64(n_spans, INT32_MAX);
     t->spans = ARENA_ARRAY(arena, TimelineSpan, n_spans + 1);
     t->work = ARENA_ARRAY(arena, TimelineWork, n_work + 1);
     r->streams = ARENA_ARRAY(arena, const void *, n_work + 1);

@@ -23,7 +23,7 @@ typedef struct Report {
     Text places; /* of tensors of the storage, where they are tracked */
     sn_keepers n;
     SeenTensor *seen; /* tensors of the storage, each once */
-    int n_seen, room;
+    int n_seen, capacity;
     bool full; /* memory ran out */
 } Report;
 
@@ -32,14 +32,14 @@ static void see(Report *r, const sn_tensor *t, int64_t *kind) {
     if (!t || t->storage != r->t->storage) return;
     for (int i = 0; i < r->n_seen; i++)
         if (r->seen[i].tensor == t) return;
-    if (r->n_seen == r->room) {
-        const int room = r->room ? 2 * r->room : 32;
-        SeenTensor *const bigger = mem_resize(r->seen, (size_t)room * sizeof *bigger);
+    if (r->n_seen == r->capacity) {
+        const int capacity = r->capacity ? 2 * r->capacity : 32;
+        SeenTensor *const bigger = mem_resize(r->seen, (size_t)capacity * sizeof *bigger);
         if (!bigger) {
             r->full = true;
             return;
         }
-        r->seen = bigger, r->room = room;
+        r->seen = bigger, r->capacity = capacity;
     }
     r->seen[r->n_seen++] = (SeenTensor){t, kind};
     ++*kind;

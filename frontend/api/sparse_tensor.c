@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/element.h"
 
 /* handles ------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include "frontend/api/enter.h"
 #include "frontend/api/transform.h"
 #include "frontend/lib/options.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/base/text.h"
 #include "runtime/capture/record/query.h"
 #include "runtime/core/frame.h"
@@ -69,12 +69,12 @@ static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_option
     TRY(options_take(&known, sizeof known, options, "sn_checkpoint"));
     Status status = transform_check_lists("sn_checkpoint", body, in, out, n_out);
     if (status == ST_OK) status = check_saved_names(known.save);
-    Arg few[16], *const args = status == ST_OK ? ROOM(few, in.n) : NULL;
+    Arg few[16], *const args = status == ST_OK ? SMALL_ARRAY(few, in.n) : NULL;
     if (!args) {
         closure_free_run(known.closure_free, closure); /* nobody will run it */
         return status == ST_OK ? ST_MEMORY : status;
     }
-    ROOM_KEPT kept = {few, args};
+    SMALL_ARRAY_OWNER kept = {few, args};
     for (int64_t i = 0; i < in.n; i++) args[i] = arg_tensor_opt(in.data[i]);
     const CheckpointCall call = {.body = body,
                                  .closure = closure,

@@ -131,14 +131,14 @@ static void name_print(Text *text, const OpRow *row, Style style) {
 /* The name of result i in the schema ("(Tensor values, Tensor indices)"), or result<i>. */
 static void result_name(Text *text, const OpRow *row, int i) {
     Param params[MAX_ARGS];
-    char *const room = mem_alloc(strlen(row->schema) + 64);
-    Schema schema = {.params = params, .text = room};
-    if (!room || schema_parse(row->schema, &schema) != ST_OK) exit(1);
+    char *const buffer = mem_alloc(strlen(row->schema) + 64);
+    Schema schema = {.params = params, .text = buffer};
+    if (!buffer || schema_parse(row->schema, &schema) != ST_OK) exit(1);
     if (*schema.results[i].name)
         text_puts(text, schema.results[i].name);
     else
         text_printf(text, "result%d", i);
-    mem_free(room);
+    mem_free(buffer);
 }
 
 static void declaration(Text *text, const OpRow *row, Style style) {
@@ -159,7 +159,7 @@ static void declaration(Text *text, const OpRow *row, Style style) {
         text_printf(text, "%ssn_tensor **", separator);
         result_name(text, row, i);
     }
-    if (row->returns_list) text_printf(text, "%ssn_tensor **out, int64_t room", separator);
+    if (row->returns_list) text_printf(text, "%ssn_tensor **out, int64_t capacity", separator);
     if (!*separator && !row->returns_list) text_puts(text, "void");
     text_puts(text, ")");
 }
@@ -251,7 +251,7 @@ static void call_print(Text *text, const OpRow *row, Style style, const char *id
         text_puts(text, "};\n");
     }
     if (row->returns_list) {
-        text_printf(text, "    OPS_SITE();\n    return ops_list(OP_%s, args, out, room);\n", id);
+        text_printf(text, "    OPS_SITE();\n    return ops_list(OP_%s, args, out, capacity);\n", id);
     } else if (row->n_out == 1 || writes_out(style)) {
         text_printf(text, "    OPS_SITE();\n    return ops_call1(OP_%s, FORM_%s, args, %s, %s);\n", id, form,
                     is_plain(row, style) ? "true" : "false", writes_out(style) ? "written" : "NULL");

@@ -3,24 +3,24 @@
 
 #include "runtime/base/error.h"
 
-Status options_take(void *known, size_t room, const void *given, const char *what) {
+Status options_take(void *known, size_t capacity, const void *given, const char *what) {
     if (!given) return ST_OK;
     size_t size;
     memcpy(&size, given, sizeof size);
     if (size < sizeof size)
         return error_raise(ST_ARGUMENT, "%s: options of size %zu; SN_..._OPTIONS(...) sets it", what, size);
     const unsigned char *const bytes = given;
-    for (size_t i = room; i < size; i++)
+    for (size_t i = capacity; i < size; i++)
         if (bytes[i])
             return error_raise(ST_UNSUPPORTED, "%s: options of %zu bytes, byte %zu set; this library knows %zu", what,
-                               size, i, room);
-    memcpy(known, given, size < room ? size : room);
+                               size, i, capacity);
+    memcpy(known, given, size < capacity ? size : capacity);
     return ST_OK;
 }
 
-void options_give(const void *known, size_t room, void *out) {
+void options_give(const void *known, size_t capacity, void *out) {
     size_t size;
     memcpy(&size, out, sizeof size);
-    memcpy(out, known, size < room ? size : room);
+    memcpy(out, known, size < capacity ? size : capacity);
     memcpy(out, &size, sizeof size);
 }

@@ -41,7 +41,7 @@ typedef struct sn_copy_count {
 } sn_copy_count;
 /* Of this state since the last reset, by op, the first to copy first; out: room for so many. Returns how many ops there
    are. Compiled code, whose kernels read through strides, is not counted, nor are backwards. [neutral] */
-int sn_hidden_copies(sn_copy_count *out, int room);
+int sn_hidden_copies(sn_copy_count *out, int capacity);
 void sn_hidden_copies_reset(void);
 /* The same by op and line, "aten::reshape at model.c:12: 3 copies, 144 bytes", a line each; "" where there are none.
    Lives as long as the scope. [neutral] */
@@ -129,8 +129,8 @@ const char *sn_grad_text(sn_tensor *t);
    bytes: memory that no row above has, so that they add up; shared: what another node has as well; of leaves: not
    through views of them. A compiled function is one node. Lives as long as the scope. [flush] */
 const char *sn_saved_text(sn_tensor *t);
-/* Nodes that this state recorded and something still holds, newest first: fills nodes[0] to nodes[room - 1] as
+/* Nodes that this state recorded and something still holds, newest first: fills nodes[0] to nodes[capacity - 1] as
    nodes[0].size says, and returns how many there are. What a compiled function recorded is one. [neutral] */
-int64_t sn_live_nodes(sn_grad_info *nodes, int64_t room);
+int64_t sn_live_nodes(sn_grad_info *nodes, int64_t capacity);
 SN_END
 #endif

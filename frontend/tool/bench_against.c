@@ -94,10 +94,10 @@ static bool compare_row(const Against *a, const char *name) {
 }
 
 /* BUILD is a build folder or its program. */
-static bool find_program(const char *build, char *path, size_t room) {
+static bool find_program(const char *build, char *path, size_t capacity) {
     struct stat info;
-    snprintf(path, room, "%s", build);
-    if (!stat(path, &info) && S_ISDIR(info.st_mode)) snprintf(path, room, "%s/bin/sinter", build);
+    snprintf(path, capacity, "%s", build);
+    if (!stat(path, &info) && S_ISDIR(info.st_mode)) snprintf(path, capacity, "%s/bin/sinter", build);
     return !stat(path, &info) && S_ISREG(info.st_mode) && info.st_mode & S_IXUSR;
 }
 

@@ -27,9 +27,9 @@ static void say(int signal) {
 
 /* On a stack of its own: what came may be the end of the thread's. */
 static void watch(void) {
-    static char room[1 << 16];
+    static char buffer[1 << 16];
     struct sigaction action = {.sa_handler = say, .sa_flags = SA_ONSTACK};
-    sigaltstack(&(stack_t){.ss_sp = room, .ss_size = sizeof room}, NULL);
+    sigaltstack(&(stack_t){.ss_sp = buffer, .ss_size = sizeof buffer}, NULL);
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < COUNT_OF(fatal); i++) sigaction(fatal[i], &action, &before[i]);
     watches = true;

@@ -24,11 +24,11 @@ static EdgeLine *line_of(const EdgeTable *table, const char *op, const char *par
 }
 
 static EdgeLine *line_add(EdgeTable *table) {
-    if (table->n == table->room) {
-        const int room = table->room ? 2 * table->room : 256;
-        EdgeLine *const more = realloc(table->lines, (size_t)room * sizeof *more);
+    if (table->n == table->capacity) {
+        const int capacity = table->capacity ? 2 * table->capacity : 256;
+        EdgeLine *const more = realloc(table->lines, (size_t)capacity * sizeof *more);
         if (!more) return NULL;
-        table->lines = more, table->room = room;
+        table->lines = more, table->capacity = capacity;
     }
     table->lines[table->n] = (EdgeLine){0};
     return &table->lines[table->n++];

@@ -19,7 +19,7 @@ typedef struct EdgeLine {
 } EdgeLine;
 typedef struct EdgeTable {
     EdgeLine *lines;
-    int n, room;
+    int n, capacity;
 } EdgeTable;
 
 Status edges_read(EdgeTable *table, const char *path); /* raises what is wrong with it, with the line */

@@ -13,19 +13,19 @@
 /* What is said of it -------------------------------------------------------------------------- */
 
 /* Line `line` of a text, without blanks before it. */
-static void copy_line(const char *text, int line, char *out, size_t room) {
+static void copy_line(const char *text, int line, char *out, size_t capacity) {
     while (--line > 0 && text) text = (text = strchr(text, '\n')) ? text + 1 : NULL;
     if (!text) text = "";
     text += strspn(text, " ");
-    snprintf(out, room, "%.*s", (int)strcspn(text, "\n"), text);
+    snprintf(out, capacity, "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-static void name_place(const Locator *l, const Node *node, char *out, size_t room) {
+static void name_place(const Locator *l, const Node *node, char *out, size_t capacity) {
     char site[256] = "";
     if (node->site) site_name(node->site, site, sizeof site);
     const size_t n = strlen(l->graph->name);
     const bool own = l->source && !strncmp(site, l->graph->name, n) && site[n] == ':';
-    snprintf(out, room, "%s%s", own ? l->source : "", own ? site + n : site);
+    snprintf(out, capacity, "%s%s", own ? l->source : "", own ? site + n : site);
 }
 
 /* The i-th node of the text, which was read again: its line is that of the text. */

@@ -30,10 +30,10 @@ int command_plugin(const Command *self, int argc, char **argv) {
 /* opcheck ------------------------------------------------------------------------------------- */
 
 /* "lib.so:my::op": the name begins behind the first ".so:". */
-static bool split_target(const char *target, char *path, size_t room, const char **name) {
+static bool split_target(const char *target, char *path, size_t capacity, const char **name) {
     const char *const end = strstr(target, ".so:");
-    if (!end || (size_t)(end - target) + 4 > room) return false;
-    snprintf(path, room, "%.*s", (int)(end - target) + 3, target);
+    if (!end || (size_t)(end - target) + 4 > capacity) return false;
+    snprintf(path, capacity, "%.*s", (int)(end - target) + 3, target);
     *name = end + 4;
     return true;
 }

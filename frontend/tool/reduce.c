@@ -18,7 +18,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/file.h"
 
-enum { MAX_PASSED = 64, PATH_ROOM = 1024 };
+enum { MAX_PASSED = 64, PATH_BYTES = 1024 };
 
 typedef struct ReduceJob {
     TargetOptions target;
@@ -26,8 +26,9 @@ typedef struct ReduceJob {
     int seconds;
     char *passed[MAX_PASSED]; /* options of the target, "--backend=x"; mem_free */
     int n_passed;
-    char folder[PATH_ROOM], file[PATH_ROOM], said[PATH_ROOM]; /* a scratch folder; the candidate, what was said of it */
-    char program[PATH_ROOM];
+    char folder[PATH_BYTES], file[PATH_BYTES],
+        said[PATH_BYTES]; /* a scratch folder; the candidate, what was said of it */
+    char program[PATH_BYTES];
     char failure[64]; /* of the beginning: "differ", "error", "signal 6"; "exit 0" of --by */
     int runs;
 } ReduceJob;
@@ -61,32 +62,32 @@ static void run_test(const ReduceJob *job) {
     _exit(EXIT_environment);
 }
 
-static void read_verdict(const ReduceJob *job, char *out, size_t room) {
+static void read_verdict(const ReduceJob *job, char *out, size_t capacity) {
     static const char key[] = "\"verdict\": \"";
     char *said;
     size_t n;
-    snprintf(out, room, "invalid");
+    snprintf(out, capacity, "invalid");
     if (file_read(job->said, &said, &n) != ST_OK) {
         error_clear();
         return;
     }
     const char *const found = strstr(said, key);
-    if (found) snprintf(out, room, "%.*s", (int)strcspn(found + sizeof key - 1, "\""), found + sizeof key - 1);
+    if (found) snprintf(out, capacity, "%.*s", (int)strcspn(found + sizeof key - 1, "\""), found + sizeof key - 1);
     mem_free(said);
 }
 
-static void name_failure(const ReduceJob *job, int status, char *out, size_t room) {
+static void name_failure(const ReduceJob *job, int status, char *out, size_t capacity) {
     if (WIFSIGNALED(status))
-        snprintf(out, room, WTERMSIG(status) == SIGALRM ? "more than %d s" : "signal %d",
+        snprintf(out, capacity, WTERMSIG(status) == SIGALRM ? "more than %d s" : "signal %d",
                  WTERMSIG(status) == SIGALRM ? job->seconds : WTERMSIG(status));
     else if (job->by)
-        snprintf(out, room, "exit code %d", WEXITSTATUS(status));
+        snprintf(out, capacity, "exit code %d", WEXITSTATUS(status));
     else
-        read_verdict(job, out, room);
+        read_verdict(job, out, capacity);
 }
 
 /* How it fails: "same", "differ", "signal 6"... Raises where there is no process or file. */
-static Status test_text(ReduceJob *job, const char *text, char *out, size_t room) {
+static Status test_text(ReduceJob *job, const char *text, char *out, size_t capacity) {
     int status = 0;
     TRY(file_write(job->file, text, strlen(text)));
     fflush(NULL);
@@ -100,7 +101,7 @@ static Status test_text(ReduceJob *job, const char *text, char *out, size_t room
     running = 0;
     kill(-child, SIGKILL); /* what it left behind */
     job->runs++;
-    name_failure(job, status, out, room);
+    name_failure(job, status, out, capacity);
     return ST_OK;
 }
 

@@ -12,10 +12,10 @@
 
 /* Usage ------------------------------------------------------------------------------------------ */
 
-const char *did_you_mean(char *room, size_t size, const char *dashes, const NearName *near) {
-    room[0] = '\0';
-    if (near->best[0]) snprintf(room, size, "; did you mean '%s%s'?", dashes, near->best);
-    return room;
+const char *did_you_mean(char *buffer, size_t size, const char *dashes, const NearName *near) {
+    buffer[0] = '\0';
+    if (near->best[0]) snprintf(buffer, size, "; did you mean '%s%s'?", dashes, near->best);
+    return buffer;
 }
 
 /* "sinter opt:", as what begins an error. */

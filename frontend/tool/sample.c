@@ -12,19 +12,19 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
 
-bool program_folder(char *out, size_t room) {
-    const ssize_t n = readlink("/proc/self/exe", out, room - 1);
+bool program_folder(char *out, size_t capacity) {
+    const ssize_t n = readlink("/proc/self/exe", out, capacity - 1);
     if (n <= 0) return false;
     out[n] = '\0';
     *strrchr(out, '/') = '\0';
     return true;
 }
 
-static bool sample_path(const char *name, char *out, size_t room) {
+static bool sample_path(const char *name, char *out, size_t capacity) {
     char folder[900];
     if (!*name || *name == '.' || strchr(name, '/')) return false;
     if (!program_folder(folder, sizeof folder)) return false;
-    snprintf(out, room, "%s/samples/%s", folder, name);
+    snprintf(out, capacity, "%s/samples/%s", folder, name);
     return access(out, X_OK) == 0;
 }
 

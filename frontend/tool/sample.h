@@ -5,7 +5,7 @@
 #include "frontend/tool/target.h"
 
 /* Of this program, without a slash at its end. */
-bool program_folder(char *out, size_t room);
+bool program_folder(char *out, size_t capacity);
 bool sample_exists(const char *name);
 /* A symbol of its module, which stays open; NULL: dlerror says why. */
 void *sample_symbol(const char *name, const char *symbol);

@@ -9,7 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 
-enum { MAX_SYMBOL_ROOM = 256, SIZES_SEEN = 64 };
+enum { MAX_SYMBOL_SIZES = 256, SIZES_SEEN = 64 };
 
 typedef struct Shrink {
     char *text;
@@ -150,10 +150,10 @@ static void change_arguments(Graph *graph, const NumberChange *how) {
 }
 
 static int64_t number_of_symbol(const Graph *graph, const NumberChange *how, int64_t number) {
-    int64_t symbols[MAX_SYMBOL_ROOM];
-    for (int i = 0; i < MAX_SYMBOL_ROOM; i++) symbols[i] = how->to;
-    return sym_is(number) && sym_free_count(graph->env) <= MAX_SYMBOL_ROOM ? sym_eval(graph->env, number, symbols)
-                                                                           : number;
+    int64_t symbols[MAX_SYMBOL_SIZES];
+    for (int i = 0; i < MAX_SYMBOL_SIZES; i++) symbols[i] = how->to;
+    return sym_is(number) && sym_free_count(graph->env) <= MAX_SYMBOL_SIZES ? sym_eval(graph->env, number, symbols)
+                                                                            : number;
 }
 
 static bool make_numbers(Graph *graph, int64_t a, int64_t b) {

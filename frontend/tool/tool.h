@@ -48,7 +48,7 @@ int unknown_stage(const Command *command, const char *name); /* of --stage: list
 int usage_error_near(const Command *command, const char *problem, const char *what, const char *dashes,
                      const NearName *near);
 /* That guess alone, or nothing. */
-const char *did_you_mean(char *room, size_t size, const char *dashes, const NearName *near);
+const char *did_you_mean(char *buffer, size_t size, const char *dashes, const NearName *near);
 /* Prints the pending error as "sinter: message (op, where)", clears it, returns `code`. One of a text that
  * source_note knows begins with the place, and shows the line:
  *

@@ -25,14 +25,14 @@ sn_compile_options way_options(const TargetOptions *o, Way way) {
     return options;
 }
 
-void way_value_name(const WayValues *v, int i, char *out, size_t room) {
+void way_value_name(const WayValues *v, int i, char *out, size_t capacity) {
     const int input = (i - v->n_results) % (v->n_inputs + !v->n_inputs);
     if (i < v->n_results)
-        snprintf(out, room, "result %d", i);
+        snprintf(out, capacity, "result %d", i);
     else if (i < v->n_results + v->n_inputs)
-        snprintf(out, room, "gradient of argument %d", input);
+        snprintf(out, capacity, "gradient of argument %d", input);
     else
-        snprintf(out, room, "argument %d afterwards", input);
+        snprintf(out, capacity, "argument %d afterwards", input);
 }
 
 /* Targets ------------------------------------------------------------------------------------- */

@@ -21,7 +21,7 @@ typedef struct WayValues {
 } WayValues;
 static inline int way_values_count(const WayValues *v) { return v->n_results + 2 * v->n_inputs; }
 /* "result 0", "gradient of argument 1", "argument 0 afterwards". */
-void way_value_name(const WayValues *v, int i, char *out, size_t room);
+void way_value_name(const WayValues *v, int i, char *out, size_t capacity);
 
 typedef struct WayRun {
     WayValues calls[WAY_CALLS];

@@ -17,7 +17,7 @@ typedef struct CudaSort {
     int64_t lines, n, kept;
     int64_t from, values, indices; /* strides along a line */
     int64_t slots, parts;          /* of a part, a power of two; parts of a line */
-    int64_t room;                  /* of a line in workspace */
+    int64_t capacity;              /* of a line in workspace */
     int descending;
 } CudaSort;
 

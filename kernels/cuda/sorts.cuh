@@ -83,7 +83,7 @@ KERNEL __launch_bounds__(256) sort_tiles(const Element *from, Element *values, i
         int64_t first[3];
         if (at.i == s.n || rank >= s.kept) continue;
         if (to_keys) {
-            const int64_t to = at.line * s.room + at.part * least_of(s.slots, s.kept) + rank;
+            const int64_t to = at.line * s.capacity + at.part * least_of(s.slots, s.kept) + rank;
             to_keys[to] = keys[slot], to_places[to] = places[slot];
             continue;
         }
@@ -111,7 +111,7 @@ KERNEL sort_merge(const Key *keys, const int32_t *places, Key *to_keys, int32_t 
     int64_t line = thread_number();
     int64_t own = remainder_of(&line, width);
     if (line >= s.lines || failed->launch >= 0) return;
-    const int64_t stored = least_of(run, s.kept), begin = line * s.room, merged = least_of(2 * run, s.kept);
+    const int64_t stored = least_of(run, s.kept), begin = line * s.capacity, merged = least_of(2 * run, s.kept);
     int64_t number = own;
     own = remainder_of(&number, stored);
     const int64_t at = begin + number * stored + own, other = number ^ 1;
@@ -128,7 +128,7 @@ KERNEL sort_store(const Element *from, Element *values, int64_t *indices, const 
     int64_t line = thread_number(), first[3];
     const int64_t rank = remainder_of(&line, s.kept);
     if (line >= s.lines || failed->launch >= 0) return;
-    const int64_t place = places[line * s.room + rank];
+    const int64_t place = places[line * s.capacity + rank];
     place_in<3>(s.dims, line, first);
     values[first[1] + rank * s.values] = moved_element(from[first[0] + place * s.from]);
     indices[first[2] + rank * s.indices] = place;

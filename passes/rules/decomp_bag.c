@@ -23,9 +23,9 @@ Status decomp_embedding_bag_padding_idx(Builder *b, const OpRow *row, const Arg 
 
 /* The bag of each index: how many bags have begun by then, less one. */
 static Val *bags_from(Builder *b, Val *indices, Val *offsets) {
-    const int64_t n = indices->meta->sizes[0], room = sym_add(b->env, n, 1), count = offsets->meta->sizes[0];
+    const int64_t n = indices->meta->sizes[0], capacity = sym_add(b->env, n, 1), count = offsets->meta->sizes[0];
     const Arg device = I(indices->meta->device);
-    Val *const none = E(b, full, A_INTS(&room, 1), I(0), I(DT_i64), A_NONE, device);
+    Val *const none = E(b, full, A_INTS(&capacity, 1), I(0), I(DT_i64), A_NONE, device);
     Val *const one = E(b, full, A_INTS(&count, 1), I(1), I(DT_i64), A_NONE, device);
     Val *const begun = E(b, index_add, V(none), I(0), V(offsets), V(one));
     Val *const all = E(b, sub_Tensor, V(E(b, cumsum, V(begun), I(0))), I(1));

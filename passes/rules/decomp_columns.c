@@ -22,8 +22,8 @@ static Line line_of(Builder *b, const Arg *lists, int i, int64_t size) {
               .dilation = of_list(b, &lists[1], i),
               .padding = of_list(b, &lists[2], i),
               .stride = of_list(b, &lists[3], i)};
-    const int64_t room = sym_add(env, l.size, 2 * l.padding - l.dilation * (l.kernel - 1) - 1);
-    l.blocks = sym_add(env, sym_div(env, room, l.stride), 1);
+    const int64_t capacity = sym_add(env, l.size, 2 * l.padding - l.dilation * (l.kernel - 1) - 1);
+    l.blocks = sym_add(env, sym_div(env, capacity, l.stride), 1);
     return l;
 }
 

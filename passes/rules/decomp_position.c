@@ -250,8 +250,8 @@ Status decomp_masked_scatter_backward(Builder *b, const OpRow *row, const Arg *a
     const Masked m = masked_of(b, args[0].val, args[1].val);
     int64_t numel = 1;
     for (int i = 0; i < args[2].n; i++) numel = sym_mul(b->env, numel, args[2].ints[i]);
-    const int64_t room = sym_add(b->env, numel, 1);
-    Val *const zeros = zeros_of_sizes(b, args[0].val->meta, &room, 1);
+    const int64_t capacity = sym_add(b->env, numel, 1);
+    Val *const zeros = zeros_of_sizes(b, args[0].val->meta, &capacity, 1);
     Val *const at = E(b, where_self, V(m.mask), V(m.place), I(numel));
     Val *const written = E(b, scatter_src, V(zeros), I(0), V(at), V(m.x));
     Val *const ones = E(b, slice_Tensor, V(written), I(0), I(0), I(numel));

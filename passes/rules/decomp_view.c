@@ -3,7 +3,7 @@
 #include "passes/rules/decomp.h"
 #include "ir/op_ids.h"
 
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 
 DecompFn decomp_reshape, decomp_flatten, decomp_contiguous, decomp_to, decomp_narrow, decomp_view_as, decomp_reshape_as;
 DecompFn decomp_expand_as, decomp_broadcast_to, decomp_movedim, decomp_unflatten, decomp_split, decomp_split_with_sizes;
@@ -191,11 +191,11 @@ Status decomp_stack(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
         for (int d = 0; d < rank; d++) sizes[d] = d == dim ? args[0].n : first->sizes[d - (d > dim)];
         return done1(outs, E(b, _unsafe_view, V(E(b, cat, args[0], I(dim))), A_INTS(sizes, rank)));
     }
-    Val *few[32], **const parts = ROOM(few, args[0].n);
+    Val *few[32], **const parts = SMALL_ARRAY(few, args[0].n);
     bool made = parts != NULL;
     for (int i = 0; made && i < args[0].n; i++) made = (parts[i] = E(b, unsqueeze, V(args[0].vals[i]), I(dim)));
     Val *const joined = made ? E(b, cat, A_VALS(parts, args[0].n), I(dim)) : NULL;
-    room_give(few, parts);
+    small_array_free(few, parts);
     return done1(outs, joined);
 }
 

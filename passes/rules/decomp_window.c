@@ -138,22 +138,22 @@ Status decomp_max_pool(Builder *b, const OpRow *row, const Arg *args, Val **outs
 typedef struct TwoDims {
     int64_t at[2];
 } TwoDims;
-static Arg two_dims(const Arg *one, int64_t first, TwoDims *room) {
+static Arg two_dims(const Arg *one, int64_t first, TwoDims *buffer) {
     const int n = one->kind == ARG_int ? 1 : one->n;
-    room->at[0] = first;
-    if (n) room->at[1] = one->kind == ARG_int ? one->i : one->ints[0];
-    return A_INTS(room->at, n ? 2 : 0);
+    buffer->at[0] = first;
+    if (n) buffer->at[1] = one->kind == ARG_int ? one->i : one->ints[0];
+    return A_INTS(buffer->at, n ? 2 : 0);
 }
 
 static Val *below_one(Builder *b, Val *x) { return E(b, unsqueeze, V(x), I(-2)); }
 static Val *without_one(Builder *b, Val *x) { return E(b, squeeze_dim, V(x), I(-2)); }
 
 Status decomp_max_pool1d(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    TwoDims rooms[4];
+    TwoDims buffers[4];
     Val *both[2] = {NULL}, *results[2];
-    const Arg full[] = {V(below_one(b, args[0].val)),     two_dims(&args[1], 1, &rooms[0]),
-                        two_dims(&args[2], 1, &rooms[1]), two_dims(&args[3], 0, &rooms[2]),
-                        two_dims(&args[4], 1, &rooms[3]), args[5]};
+    const Arg full[] = {V(below_one(b, args[0].val)),       two_dims(&args[1], 1, &buffers[0]),
+                        two_dims(&args[2], 1, &buffers[1]), two_dims(&args[3], 0, &buffers[2]),
+                        two_dims(&args[4], 1, &buffers[3]), args[5]};
     TRY(emit(b, OP_max_pool2d_with_indices, full, COUNT_OF(full), both));
     results[0] = without_one(b, both[0]);
     if (row->n_out > 1) results[1] = without_one(b, both[1]);
@@ -161,9 +161,9 @@ Status decomp_max_pool1d(Builder *b, const OpRow *row, const Arg *args, Val **ou
 }
 
 Status decomp_avg_pool1d(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    TwoDims rooms[3];
-    Val *const mean = E(b, avg_pool2d, V(below_one(b, args[0].val)), two_dims(&args[1], 1, &rooms[0]),
-                        two_dims(&args[2], 1, &rooms[1]), two_dims(&args[3], 0, &rooms[2]), args[4], args[5]);
+    TwoDims buffers[3];
+    Val *const mean = E(b, avg_pool2d, V(below_one(b, args[0].val)), two_dims(&args[1], 1, &buffers[0]),
+                        two_dims(&args[2], 1, &buffers[1]), two_dims(&args[3], 0, &buffers[2]), args[4], args[5]);
     return done1(outs, without_one(b, mean));
 }
 
@@ -173,7 +173,7 @@ Status decomp_adaptive_avg_pool(Builder *b, const OpRow *row, const Arg *args, V
 }
 
 Status decomp_adaptive_avg_pool1d(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    TwoDims room;
+    TwoDims buffer;
     Val *const x = below_one(b, args[0].val);
-    return done1(outs, without_one(b, E(b, _adaptive_avg_pool2d, V(x), two_dims(&args[1], 1, &room))));
+    return done1(outs, without_one(b, E(b, _adaptive_avg_pool2d, V(x), two_dims(&args[1], 1, &buffer))));
 }

@@ -37,7 +37,7 @@ static void list_gradients(const Deriv *d, FlowLists *lists) {
     }
 }
 
-static Status check_room(const Deriv *d, const Arg *operands) {
+static Status check_rank_left(const Deriv *d, const Arg *operands) {
     if (operands->n <= FLOW_OPERANDS && d->flow->n_results <= FLOW_RESULTS) return ST_OK;
     return error_raise(ST_UNSUPPORTED, "%s: %d operands and %d results, of at most %d and %d", d->row->name,
                        operands->n, d->flow->n_results, FLOW_OPERANDS, FLOW_RESULTS);
@@ -62,7 +62,7 @@ static Status flow_backward(Deriv *d, OpId op) {
     FlowLists lists = {.n_results = 0};
     Arg args[MAX_ARGS];
     Val *outs[FLOW_OPERANDS] = {NULL};
-    TRY(check_room(d, operands));
+    TRY(check_rank_left(d, operands));
     list_operands(d, operands->n, &lists);
     list_gradients(d, &lists);
     if (!lists.n_results) return ST_OK;

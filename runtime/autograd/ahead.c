@@ -242,7 +242,7 @@ void ahead_free(AheadRun *run) {
     arena_free(run->arena);
 }
 
-bool ahead_has_room(const AheadRun *run) { return run->n_jobs < run->most_jobs; }
+bool ahead_has_capacity(const AheadRun *run) { return run->n_jobs < run->most_jobs; }
 
 static bool on_host(const TapeNode *node) {
     const Meta *const *const metas = tape_arg_metas(node);

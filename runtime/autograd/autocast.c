@@ -91,24 +91,24 @@ static Val *cast_one(Casting *c, Val *val, DType to) {
 
 /* arguments ----------------------------------------------------------------------------------- */
 
-static Status cast_list(Casting *c, Arg *arg, Val **room, DType to) {
+static Status cast_list(Casting *c, Arg *arg, Val **buffer, DType to) {
     for (int k = 0; k < arg->n; k++) {
-        room[k] = cast_one(c, arg->vals[k], to);
-        if (!room[k] && arg->vals[k]) return error_pending();
+        buffer[k] = cast_one(c, arg->vals[k], to);
+        if (!buffer[k] && arg->vals[k]) return error_pending();
     }
-    arg->vals = room;
+    arg->vals = buffer;
     return ST_OK;
 }
 
 static Status cast_args(Casting *c, DType to) {
     const int items = call_list_items(c->call);
     if (items && !(c->lists = mem_alloc((size_t)items * sizeof *c->lists))) return ST_MEMORY;
-    Val **room = c->lists;
+    Val **buffer = c->lists;
     for (int i = 0; i < c->call->row->n_params; i++) {
         Arg *const arg = &c->args[i];
         if (arg->kind == ARG_tensors) {
-            TRY(cast_list(c, arg, room, to));
-            room += arg->n;
+            TRY(cast_list(c, arg, buffer, to));
+            buffer += arg->n;
         }
         if (arg->kind != ARG_tensor || !arg->val) continue;
         if (!(arg->val = cast_one(c, arg->val, to))) return error_pending();

@@ -13,25 +13,25 @@
 #include "ir/saves.h"
 #include "runtime/autograd/packer.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 
 static SavePlan plans[OP_IDS]; /* what rows save */
 
-static const SavePlan *plan_of(const OpRow *row, SavePlan *room) {
+static const SavePlan *plan_of(const OpRow *row, SavePlan *buffer) {
     if (LIKELY(!op_is_made(row))) return &plans[row->id];
-    *room = (SavePlan){0};
-    saves_parse(row, room);
-    return room;
+    *buffer = (SavePlan){0};
+    saves_parse(row, buffer);
+    return buffer;
 }
 
 static inline bool is_due(const SaveItem *item, uint32_t needs) { return !item->when || (item->when & needs); }
 
 bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs) {
-    SavePlan room;
-    const SavePlan *const plan = plan_of(row->alias_of ? row->alias_of : row, &room);
+    SavePlan buffer;
+    const SavePlan *const plan = plan_of(row->alias_of ? row->alias_of : row, &buffer);
     for (int i = 0; i < plan->n; i++)
         if (plan->items[i].arg == arg && plan->items[i].result == result && is_due(&plan->items[i], needs)) return true;
     return false;
@@ -271,9 +271,9 @@ static Status row_backward(TapeNode *node, TapeBackward *call) {
     RowCall rc;
     DerivFlow flow;
     Val *wide;
-    rc.results = ROOM(rc.few, node->n_outs);
+    rc.results = SMALL_ARRAY(rc.few, node->n_outs);
     if (!rc.results) return ST_MEMORY;
-    ROOM_KEPT results = {rc.few, rc.results};
+    SMALL_ARRAY_OWNER results = {rc.few, rc.results};
     TRY(unpack(node, call, &rc));
     context_enter_scope(state_get(), CONTEXT_parts); /* which the engine closes */
     if (call->hidden) context_enter_scope(state_get(), CONTEXT_below_tape);
@@ -340,7 +340,7 @@ static inline uint32_t tracked_args(const OpCall *call) {
 }
 
 /* How many saved tensors the plan can come to for this call. */
-static int saves_room(const OpCall *call, const SavePlan *plan) {
+static int saves_capacity(const OpCall *call, const SavePlan *plan) {
     int n = 0;
     for (int i = 0; i < plan->n; i++) {
         const int arg = plan->items[i].arg;
@@ -351,7 +351,7 @@ static int saves_room(const OpCall *call, const SavePlan *plan) {
 
 static Status make_node(Recording *r, const SavePlan *plan) {
     const OpCall *const call = r->call;
-    const int n_params = call->row->n_params, n_saved = saves_room(call, plan);
+    const int n_params = call->row->n_params, n_saved = saves_capacity(call, plan);
     const size_t fixed = sizeof(RowNode) + (size_t)n_params * sizeof(Arg) + (size_t)n_saved * sizeof(TapeSaved);
     const int n_outs = call->row->returns_list ? MAX_LIST : call->row->n_out;
     r->node = tape_node_new(call->row->flags & OPF_flow ? &flow_class : &row_class, n_params + call_list_items(call),
@@ -504,8 +504,8 @@ Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_ou
                    .n_outs = n_outs};
     Recording r = {.call = &call, .needs = tracked_args(&call)};
     if (!r.needs) return ST_OK;
-    SavePlan room;
-    const SavePlan *const plan = plan_of(call.row, &room);
+    SavePlan buffer;
+    const SavePlan *const plan = plan_of(call.row, &buffer);
     TRY(make_node(&r, plan));
     r.node->sequence = sequence;
     Status status = set_edges(&r);
@@ -528,8 +528,8 @@ static Status record_op(OpCall *call, uint32_t needs) {
         return error_raise(ST_UNSUPPORTED,
                            "an argument requires gradients, and out forms record none; use the functional form");
     }
-    SavePlan room;
-    const SavePlan *const plan = plan_of(call->row, &room);
+    SavePlan buffer;
+    const SavePlan *const plan = plan_of(call->row, &buffer);
     TRY(make_node(&r, plan));
     const Status status = record_into(&r, plan);
     tape_node_release(r.node);

@@ -106,13 +106,13 @@ static Status set_step(sn_tensor *t, sn_tensor *self, const TapeViewOp *op) {
 }
 
 /* as_strided counts from where the storage begins, views of the tape from the first element of what they view. */
-static TapeViewOp view_op(const OpCall *call, Arg *room) {
+static TapeViewOp view_op(const OpCall *call, Arg *buffer) {
     const bool no_grad = state_get()->grad_mode != SN_GRAD_ON;
     if (LIKELY(call->row->role != ROLE_storage))
         return (TapeViewOp){.row = call->row, .args = call->args, .no_grad = no_grad};
-    memcpy(room, call->args, (size_t)call->row->n_params * sizeof *room);
-    room[3] = A_INT(tape_offset(call));
-    return (TapeViewOp){.row = OP_ROW(view_of), .args = room, .no_grad = no_grad};
+    memcpy(buffer, call->args, (size_t)call->row->n_params * sizeof *buffer);
+    buffer[3] = A_INT(tape_offset(call));
+    return (TapeViewOp){.row = OP_ROW(view_of), .args = buffer, .no_grad = no_grad};
 }
 
 /* What an out form writes is no view, also where it shares the argument's storage already. */
@@ -120,8 +120,8 @@ Status tape_view_note(OpCall *call) {
     if (call->row->n_params == 0 || call->args[0].kind != ARG_tensor) return ST_OK;
     if (call->form == FORM_out || !tape_notes(call->row)) return ST_OK;
     sn_tensor *const self = tensor_of(call->args[0].val);
-    Arg room[MAX_ARGS];
-    TapeViewOp op = view_op(call, room);
+    Arg buffer[MAX_ARGS];
+    TapeViewOp op = view_op(call, buffer);
     for (int i = 0; i < call->n_outs; i++) {
         sn_tensor *const out = call->outs[i];
         if (!out || out == self || out->storage != self->storage || tape_view_base(out)) continue;

@@ -17,7 +17,7 @@
 #include "runtime/autograd/ahead.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/profile.h"
@@ -52,7 +52,7 @@ struct Engine {
     EntryBlock *blocks, *last_block;
     Map elsewhere; /* by slot: entries whose slot is another run's */
     TapeEntry **heap;
-    int n_heap, room_heap;
+    int n_heap, heap_capacity;
     sn_tensor **found; /* selective: by x, owned */
     int n_found;
     StreamUse *streams; /* the caller's */
@@ -142,11 +142,11 @@ static void entry_close(Engine *e, TapeEntry *entry) {
 static bool newer(const TapeEntry *a, const TapeEntry *b) { return a->node->sequence > b->node->sequence; }
 
 static Status heap_push(Engine *e, TapeEntry *entry) {
-    if (e->n_heap == e->room_heap) {
-        const int room = e->room_heap ? e->room_heap * 2 : 64;
-        TapeEntry **const heap = mem_resize(e->heap, (size_t)room * sizeof *heap);
+    if (e->n_heap == e->heap_capacity) {
+        const int capacity = e->heap_capacity ? e->heap_capacity * 2 : 64;
+        TapeEntry **const heap = mem_resize(e->heap, (size_t)capacity * sizeof *heap);
         if (!heap) return ST_MEMORY;
-        e->heap = heap, e->room_heap = room;
+        e->heap = heap, e->heap_capacity = capacity;
     }
     int at = e->n_heap++;
     for (int up; at > 0 && newer(entry, e->heap[up = (at - 1) / 2]); at = up) e->heap[at] = e->heap[up];
@@ -302,9 +302,9 @@ static Status run_hooks(Engine *e, const TapeEdge *at, sn_tensor **grad) {
     int n = 0, k = 0;
     int64_t few[FEW_HOOKS];
     for (const TapeHook *hook = tape_hooks(at); hook; hook = hook->next) n++;
-    int64_t *const ids = ROOM(few, n);
+    int64_t *const ids = SMALL_ARRAY(few, n);
     if (!ids) return ST_MEMORY;
-    ROOM_KEPT kept = {few, ids};
+    SMALL_ARRAY_OWNER kept = {few, ids};
     for (const TapeHook *hook = tape_hooks(at); hook; hook = hook->next) ids[k++] = hook->id;
     return run_each(e, at, ids, n, grad);
 }
@@ -504,7 +504,7 @@ static void start_ahead(Engine *e, TapeEntry *entry) {
 static COLD void look_ahead(Engine *e, const TapeEntry *turn) {
     if (!e->looked) count_run(e, turn);
     if (!e->ahead || e->switched) return;
-    for (int i = 0; i < e->n_heap && i < LOOK_AT && ahead_has_room(e->ahead); i++)
+    for (int i = 0; i < e->n_heap && i < LOOK_AT && ahead_has_capacity(e->ahead); i++)
         if (!e->heap[i]->ahead && ahead_allowed(e->ahead, e->heap[i]->node, turn->node)) start_ahead(e, e->heap[i]);
 }
 
@@ -880,13 +880,13 @@ static Status reach_from(Engine *e, sn_tensor *const *roots, int n) {
     return reach_all(e);
 }
 
-int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int room) {
+int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int capacity) {
     Engine e = {.state = state_get()};
     int n = 0;
     const Status status = reach_from(&e, roots, n_roots);
     for (EntryBlock *block = e.blocks; status == ST_OK && block; block = block->next)
         for (int i = 0; i < block->n; i++)
-            if (block->entries[i].leaf && n++ < room) leaves[n - 1] = block->entries[i].leaf;
+            if (block->entries[i].leaf && n++ < capacity) leaves[n - 1] = block->entries[i].leaf;
     engine_close(&e);
     return status == ST_OK ? n : -1;
 }

@@ -16,7 +16,7 @@
 typedef struct CustomNode {
     sn_custom fn;
     void *closure;
-    int n_saved, room_saved;
+    int n_saved, saved_capacity;
     TapeSaved *saved;
     uint32_t autocast; /* of the call, which backward has as well [semantics T7] */
 } CustomNode;
@@ -265,11 +265,11 @@ Status custom_save(sn_frame *f, sn_tensor *t) {
     TRY(tensor_made(t, "sn_save"));
     if (!call->tracked) return ST_OK;
     CustomNode *const custom = custom_of(call->node);
-    if (custom->n_saved == custom->room_saved) {
-        const int room = custom->room_saved ? custom->room_saved * 2 : 4;
-        TapeSaved *const saved = mem_resize(custom->saved, (size_t)room * sizeof *saved);
+    if (custom->n_saved == custom->saved_capacity) {
+        const int capacity = custom->saved_capacity ? custom->saved_capacity * 2 : 4;
+        TapeSaved *const saved = mem_resize(custom->saved, (size_t)capacity * sizeof *saved);
         if (!saved) return ST_MEMORY;
-        custom->saved = saved, custom->room_saved = room;
+        custom->saved = saved, custom->saved_capacity = capacity;
     }
     TRY(tape_save_check(t));
     tensor_retain(t);

@@ -7,20 +7,20 @@
 
 typedef struct TapeWalk {
     TapeNode **nodes;
-    int n, room;
+    int n, capacity;
     Storage **storages;
-    int n_storages, room_storages;
+    int n_storages, storages_capacity;
     int64_t bytes;
     bool expands; /* compiled nodes on the way; status: of that */
     Status status;
 } TapeWalk;
 
-static bool grow(void **at, int n, int *room, size_t item) {
-    if (n < *room) return true;
-    const int wanted = *room ? *room * 2 : 64;
+static bool grow(void **at, int n, int *capacity, size_t item) {
+    if (n < *capacity) return true;
+    const int wanted = *capacity ? *capacity * 2 : 64;
     void *const bigger = mem_resize(*at, (size_t)wanted * item);
     if (!bigger) return false;
-    *at = bigger, *room = wanted;
+    *at = bigger, *capacity = wanted;
     return true;
 }
 
@@ -51,7 +51,7 @@ static bool add_node(TapeWalk *walk, int after, TapeNode *node) {
     }
     for (int i = low; i < walk->n && walk->nodes[i]->sequence == node->sequence; i++)
         if (walk->nodes[i] == node) return true;
-    if (!grow((void **)&walk->nodes, walk->n, &walk->room, sizeof *walk->nodes)) return false;
+    if (!grow((void **)&walk->nodes, walk->n, &walk->capacity, sizeof *walk->nodes)) return false;
     memmove(walk->nodes + low + 1, walk->nodes + low, (size_t)(walk->n - low) * sizeof *walk->nodes);
     walk->nodes[low] = node;
     walk->n++;
@@ -76,7 +76,7 @@ static void add_storages(TapeWalk *walk, const TapeNode *node) {
     for (int i = 0; i < n; i++) {
         const sn_tensor *const kept = tape_saved_kept(&saved[i]);
         if (!kept || !kept->storage) continue;
-        if (!grow((void **)&walk->storages, walk->n_storages, &walk->room_storages, sizeof *walk->storages)) return;
+        if (!grow((void **)&walk->storages, walk->n_storages, &walk->storages_capacity, sizeof *walk->storages)) return;
         walk->storages[walk->n_storages++] = kept->storage;
     }
 }

@@ -10,10 +10,10 @@ enum { FIRST_CHUNK = 16 << 10, ALIGNMENT = 16 };
 
 struct ArenaChunk {
     ArenaChunk *next;
-    size_t room;
+    size_t capacity;
 };
 _Static_assert(sizeof(ArenaChunk) % ALIGNMENT == 0, "blocks begin behind the header");
-static const size_t LARGEST_ROOM = HUGE_PAGE - sizeof(ArenaChunk);
+static const size_t LARGEST_CHUNK = HUGE_PAGE - sizeof(ArenaChunk);
 
 Arena *arena_new(void) {
     Arena *const arena = mem_zero(sizeof *arena);
@@ -40,22 +40,22 @@ void arena_on_failure(Arena *arena, ArenaBail *bail, void *context) {
 static void open_chunk(Arena *arena, ArenaChunk *chunk) {
     arena->chunks = chunk;
     arena->at = (char *)(chunk + 1);
-    arena->end = arena->at + chunk->room;
+    arena->end = arena->at + chunk->capacity;
 }
 
 void *arena_grow(Arena *arena, size_t bytes) {
-    size_t room = arena->chunks ? arena->chunks->room * 2 : FIRST_CHUNK;
-    if (room > LARGEST_ROOM) room = LARGEST_ROOM;
-    if (room < bytes) room = bytes;
-    const size_t whole = sizeof(ArenaChunk) + room;
+    size_t capacity = arena->chunks ? arena->chunks->capacity * 2 : FIRST_CHUNK;
+    if (capacity > LARGEST_CHUNK) capacity = LARGEST_CHUNK;
+    if (capacity < bytes) capacity = bytes;
+    const size_t whole = sizeof(ArenaChunk) + capacity;
     ArenaChunk *const chunk = whole < HUGE_PAGE ? mem_alloc(whole) : mem_huge(whole);
     if (!chunk) {
         if (arena->bail) arena->bail(arena->bail_context);
         return NULL;
     }
-    *chunk = (ArenaChunk){.next = arena->chunks, .room = room};
+    *chunk = (ArenaChunk){.next = arena->chunks, .capacity = capacity};
     open_chunk(arena, chunk);
-    arena->total += room;
+    arena->total += capacity;
     return arena_take(arena, bytes);
 }
 
@@ -70,7 +70,7 @@ void arena_reset(Arena *arena) {
     if (!kept) return;
     for (ArenaChunk *chunk = kept->next; chunk;) {
         ArenaChunk *const next = chunk->next;
-        arena->total -= chunk->room;
+        arena->total -= chunk->capacity;
         mem_free(chunk);
         chunk = next;
     }
@@ -100,13 +100,13 @@ char *arena_printf(Arena *arena, const char *format, ...) {
 
 size_t arena_bytes(const Arena *arena) { return arena->total; }
 
-bool vec_reserve(Arena *arena, void **at, int n, int *room, size_t item_bytes) {
-    if (n < *room) return true;
-    const int more = *room ? *room * 2 : 8;
+bool vec_reserve(Arena *arena, void **at, int n, int *capacity, size_t item_bytes) {
+    if (n < *capacity) return true;
+    const int more = *capacity ? *capacity * 2 : 8;
     void *const block = arena_take(arena, item_bytes * (size_t)more);
     if (!block) return false;
     if (n) memcpy(block, *at, item_bytes * (size_t)n);
     *at = block;
-    *room = more;
+    *capacity = more;
     return true;
 }

@@ -43,19 +43,19 @@ size_t arena_bytes(const Arena *arena);
 #define VEC(type)                                                                                                      \
     struct {                                                                                                           \
         type *at;                                                                                                      \
-        int n, room;                                                                                                   \
+        int n, capacity;                                                                                               \
     }
-#define VEC_PUSH(arena, vec, item) (VEC_ROOM(arena, vec) ? (void)((vec)->at[(vec)->n++] = (item)) : (void)0)
+#define VEC_PUSH(arena, vec, item) (VEC_GROW(arena, vec) ? (void)((vec)->at[(vec)->n++] = (item)) : (void)0)
 /* Room for one more item; false when memory is out. */
-#define VEC_ROOM(arena, vec)                                                                                           \
-    (LIKELY((vec)->n < (vec)->room) ||                                                                                 \
-     vec_reserve((arena), (void **)&(vec)->at, (vec)->n, &(vec)->room, sizeof *(vec)->at))
+#define VEC_GROW(arena, vec)                                                                                           \
+    (LIKELY((vec)->n < (vec)->capacity) ||                                                                             \
+     vec_reserve((arena), (void **)&(vec)->at, (vec)->n, &(vec)->capacity, sizeof *(vec)->at))
 /* The place of the next item, to be filled there and then counted (n++); NULL: memory is out. */
-#define VEC_NEXT(arena, vec) (VEC_ROOM(arena, vec) ? &(vec)->at[(vec)->n] : NULL)
+#define VEC_NEXT(arena, vec) (VEC_GROW(arena, vec) ? &(vec)->at[(vec)->n] : NULL)
 /* Room for n items in an empty array, where that many are likely; does nothing when memory is out. */
 #define VEC_START(arena, vec, count)                                                                                   \
-    ((vec)->at = arena_take((arena), sizeof *(vec)->at * (count)), (vec)->room = (vec)->at ? (count) : 0)
+    ((vec)->at = arena_take((arena), sizeof *(vec)->at * (count)), (vec)->capacity = (vec)->at ? (count) : 0)
 /* Makes room for one more; false when memory is out. */
-bool vec_reserve(Arena *arena, void **at, int n, int *room, size_t item_bytes);
+bool vec_reserve(Arena *arena, void **at, int n, int *capacity, size_t item_bytes);
 
 #endif

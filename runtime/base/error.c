@@ -161,10 +161,10 @@ void error_append(ErrorSlot *slot, const char *format, ...) {
 
 void error_add_path(const char *path) { error_append(error_slot(), " in '%s'", path); }
 
-const char *error_op_suffix(const char *message, const char *op, char *room, size_t size) {
+const char *error_op_suffix(const char *message, const char *op, char *buffer, size_t size) {
     if (!op[0] || strstr(message, op)) return "";
-    snprintf(room, size, " [%s]", op);
-    return room;
+    snprintf(buffer, size, " [%s]", op);
+    return buffer;
 }
 
 const char *status_name(Status status) {

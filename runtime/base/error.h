@@ -54,7 +54,7 @@ void error_add_cause(const char *text, const void *site);
 /* The message ends in the places of these calls, once the error is taken. */
 void error_set_life(const void *made, const void *ended);
 /* " [op]" where the message does not say it, else "". */
-const char *error_op_suffix(const char *message, const char *op, char *room, size_t size);
+const char *error_op_suffix(const char *message, const char *op, char *buffer, size_t size);
 /* Makes `slot` the thread's (NULL: the thread's own); returns the previous one. */
 ErrorSlot *error_slot_use(ErrorSlot *slot);
 /* The status' public name: "argument", "shape"... */

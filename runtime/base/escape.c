@@ -62,13 +62,13 @@ static int spell(const char *at, const char *keep, char shown[8]) {
     return 1;
 }
 
-void escape_text(char *to, size_t room, const char *text, const char *keep) {
+void escape_text(char *to, size_t capacity, const char *text, const char *keep) {
     char shown[8];
     size_t used = 0;
     for (int taken; *text; text += taken) {
         taken = spell(text, keep, shown);
         const size_t n = strlen(shown);
-        if (used + n >= room) break;
+        if (used + n >= capacity) break;
         memcpy(to + used, shown, n);
         used += n;
     }

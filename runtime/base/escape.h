@@ -10,6 +10,6 @@ int utf8_length(const char *at);
 bool utf8_valid(const char *text);
 /* Copies `text` with control characters and bytes that are no UTF-8 spelt as \n, \t or \x1b, and a backslash as two, so
  * that what was meant can be read back; characters in `keep` ("\n\t") stay. As many whole characters as fit. */
-void escape_text(char *to, size_t room, const char *text, const char *keep);
+void escape_text(char *to, size_t capacity, const char *text, const char *keep);
 
 #endif

@@ -19,25 +19,25 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t n) {
 static uint64_t stored(uint64_t key) { return key ? key : 1; } /* 0 marks a free slot */
 
 static size_t slot_of(const Map *map, uint64_t key) {
-    size_t i = (size_t)hash_mix(0, key) & (map->room - 1);
-    while (map->keys[i] && map->keys[i] != key) i = (i + 1) & (map->room - 1);
+    size_t i = (size_t)hash_mix(0, key) & (map->capacity - 1);
+    while (map->keys[i] && map->keys[i] != key) i = (i + 1) & (map->capacity - 1);
     return i;
 }
 
-void *map_get(const Map *map, uint64_t key) { return map->room ? map->values[slot_of(map, stored(key))] : NULL; }
+void *map_get(const Map *map, uint64_t key) { return map->capacity ? map->values[slot_of(map, stored(key))] : NULL; }
 
 /* Removed keys go on the way: a map whose keys come and go stays as it is. */
 static bool grow(Map *map) {
     size_t live = 0;
-    for (size_t i = 0; i < map->room; i++) live += map->keys[i] && map->values[i];
-    Map bigger = {.room = !map->room ? 16 : live * 4 > map->room ? map->room * 2 : map->room};
-    bigger.keys = mem_zero(bigger.room * sizeof *bigger.keys);
-    bigger.values = mem_zero(bigger.room * sizeof *bigger.values);
+    for (size_t i = 0; i < map->capacity; i++) live += map->keys[i] && map->values[i];
+    Map bigger = {.capacity = !map->capacity ? 16 : live * 4 > map->capacity ? map->capacity * 2 : map->capacity};
+    bigger.keys = mem_zero(bigger.capacity * sizeof *bigger.keys);
+    bigger.values = mem_zero(bigger.capacity * sizeof *bigger.values);
     if (!bigger.keys || !bigger.values) {
         map_free(&bigger);
         return false;
     }
-    for (size_t i = 0; i < map->room; i++) {
+    for (size_t i = 0; i < map->capacity; i++) {
         if (!map->keys[i] || !map->values[i]) continue;
         const size_t slot = slot_of(&bigger, map->keys[i]);
         bigger.keys[slot] = map->keys[i];
@@ -50,17 +50,17 @@ static bool grow(Map *map) {
 }
 
 static bool removed(const Map *map, uint64_t key) {
-    if (map->room) map->values[slot_of(map, stored(key))] = NULL;
+    if (map->capacity) map->values[slot_of(map, stored(key))] = NULL;
     return true;
 }
 
 bool map_set(Map *map, uint64_t key, void *value) {
-    if (!value) return removed(map, key);                    /* which needs no memory */
-    if (map->room && map->keys[slot_of(map, stored(key))]) { /* nor does this */
+    if (!value) return removed(map, key);                        /* which needs no memory */
+    if (map->capacity && map->keys[slot_of(map, stored(key))]) { /* nor does this */
         map->values[slot_of(map, stored(key))] = value;
         return true;
     }
-    if ((map->n + 1) * 2 > map->room && !grow(map)) return false;
+    if ((map->n + 1) * 2 > map->capacity && !grow(map)) return false;
     const size_t slot = slot_of(map, stored(key));
     map->n++;
     map->keys[slot] = stored(key);

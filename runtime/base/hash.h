@@ -13,7 +13,7 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t n);
 typedef struct Map {
     uint64_t *keys;
     void **values;
-    size_t n, room;
+    size_t n, capacity;
 } Map;
 void *map_get(const Map *map, uint64_t key); /* NULL when absent */
 /* value NULL removes, which never fails; false when memory is out */

@@ -12,18 +12,18 @@ int name_index_find(const NameIndex *index, const char *name) {
     return i;
 }
 
-static Status make_room(NameIndex *index) {
-    if (index->n < index->room) return ST_OK;
-    const int room = index->room ? index->room * 2 : 16;
-    IndexedName *const at = mem_resize(index->at, (size_t)room * sizeof *at);
+static Status grow_capacity(NameIndex *index) {
+    if (index->n < index->capacity) return ST_OK;
+    const int capacity = index->capacity ? index->capacity * 2 : 16;
+    IndexedName *const at = mem_resize(index->at, (size_t)capacity * sizeof *at);
     if (!at) return ST_MEMORY;
-    index->at = at, index->room = room;
+    index->at = at, index->capacity = capacity;
     return ST_OK;
 }
 
 Status name_index_add(NameIndex *index, const char *name) {
     const uint64_t hash = hash_name(name);
-    TRY(make_room(index));
+    TRY(grow_capacity(index));
     index->at[index->n] = (IndexedName){name, newest(index, hash)};
     if (!map_set(&index->first, hash, (void *)(intptr_t)(index->n + 1))) return ST_MEMORY;
     index->n++;

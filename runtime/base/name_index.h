@@ -12,7 +12,7 @@ typedef struct IndexedName {
 typedef struct NameIndex {
     Map first; /* from a hash to the newest place + 1 */
     IndexedName *at;
-    int n, room;
+    int n, capacity;
 } NameIndex;
 
 int name_index_find(const NameIndex *index, const char *name); /* -1: absent; the newest of equal ones */

@@ -10,13 +10,13 @@
 #include "runtime/base/escape.h"
 
 static bool reserve(Text *text, size_t more) {
-    if (text->n + more + 1 <= text->room) return true;
-    size_t room = text->room ? text->room * 2 : 256;
-    while (room < text->n + more + 1) room *= 2;
-    char *const block = mem_resize(text->at, room);
+    if (text->n + more + 1 <= text->capacity) return true;
+    size_t capacity = text->capacity ? text->capacity * 2 : 256;
+    while (capacity < text->n + more + 1) capacity *= 2;
+    char *const block = mem_resize(text->at, capacity);
     if (!block) return false;
     text->at = block;
-    text->room = room;
+    text->capacity = capacity;
     return true;
 }
 

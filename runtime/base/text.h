@@ -6,7 +6,7 @@
 
 typedef struct Text {
     char *at; /* NUL-terminated once anything was printed */
-    size_t n, room;
+    size_t n, capacity;
 } Text;
 
 void text_printf(Text *text, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -20,7 +20,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/compile/code_disk.h"
 #include "runtime/compile/llvm_module.h"
 #include "runtime/compile/loader.h"
@@ -137,14 +137,14 @@ static void shrink_code(void) {
 }
 
 NestFn *code_take(const Nest *nest, const Buf *bufs, uint64_t tuned) {
-    int64_t few[1024], *const words = ROOM(few, nest_words(nest, bufs, NULL, NULL));
+    int64_t few[1024], *const words = SMALL_ARRAY(few, nest_words(nest, bufs, NULL, NULL));
     if (!words) return NULL;
     const CodeKey key = key_of(nest, bufs, tuned, words);
     pthread_mutex_lock(&lock);
     Function *const found = find_locked(&key);
     if (found && found->module->users++ == 0) unused_remove(found->module);
     pthread_mutex_unlock(&lock);
-    room_give(few, words);
+    small_array_free(few, words);
     return found ? found->fn : NULL;
 }
 

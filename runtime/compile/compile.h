@@ -90,7 +90,7 @@ typedef struct Dump {
     bool types, lines;
 } Dump;
 /* Names the place of a call (site.h is above). */
-typedef void PlaceName(const void *site, char *out, size_t room);
+typedef void PlaceName(const void *site, char *out, size_t capacity);
 GraphNotes dump_notes(const Dump *dump, PlaceName *place);
 /* What begins a remark in such a text. */
 static inline const char *dump_mark(const Dump *dump) {

@@ -30,14 +30,14 @@ static Status compile_request(const CodegenRequest *request, CodegenResult *resu
     return status == ST_OK ? ST_OK : error_raise(status, "compiling with LLVM: %s", result->message);
 }
 
-static void find_path(char *path, size_t room) {
+static void find_path(char *path, size_t capacity) {
     const char *set = environment("SINTER_LLVM_MODULE");
     if (set && *set) {
-        snprintf(path, room, "%s", set);
+        snprintf(path, capacity, "%s", set);
         return;
     }
     Dl_info here;
-    snprintf(path, room, "libsinter-llvm.so");
+    snprintf(path, capacity, "libsinter-llvm.so");
     if (!dladdr((void *)&inner, &here) || !here.dli_fname) return;
     char self[2048] = {0};
     const char *file = here.dli_fname;
@@ -45,9 +45,9 @@ static void find_path(char *path, size_t room) {
         file = self; /* this program, named as its caller pleased */
     const char *const slash = strrchr(file, '/');
     const int folder = slash ? (int)(slash - file) + 1 : 0;
-    snprintf(path, room, "%.*slibsinter-llvm.so", folder, file);
+    snprintf(path, capacity, "%.*slibsinter-llvm.so", folder, file);
     if (access(path, R_OK) != 0) /* a program that has the library inside: bin/ beside lib/ */
-        snprintf(path, room, "%.*s../lib/libsinter-llvm.so", folder, file);
+        snprintf(path, capacity, "%.*s../lib/libsinter-llvm.so", folder, file);
 }
 
 static void PRINTF_LIKE(1, 2) because(const char *format, ...) {

@@ -10,7 +10,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/compile/code_cache.h"
 #include "runtime/core/disk_folder.h"
 #include "runtime/core/state.h"
@@ -25,7 +25,7 @@ typedef struct TunedNest {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static TunedNest *nests;
-static int n_nests, room_nests;
+static int n_nests, nests_capacity;
 static char file[DISK_PATH];
 static bool was_read;
 
@@ -41,7 +41,7 @@ static void forget_nests(void) {
     for (int i = 0; i < n_nests; i++) mem_free(nests[i].shape);
     mem_free(nests);
     nests = NULL;
-    n_nests = room_nests = 0;
+    n_nests = nests_capacity = 0;
 }
 
 static Status put_nest(uint64_t hash, int n_words, const char *shape, size_t n) {
@@ -55,11 +55,11 @@ static Status put_nest(uint64_t hash, int n_words, const char *shape, size_t n) 
         known->shape = own;
         return ST_OK;
     }
-    if (n_nests == room_nests) {
-        const int more = room_nests ? 2 * room_nests : 64;
+    if (n_nests == nests_capacity) {
+        const int more = nests_capacity ? 2 * nests_capacity : 64;
         TunedNest *const larger = mem_resize(nests, (size_t)more * sizeof *nests);
         if (!larger) return mem_free(own), ST_MEMORY;
-        nests = larger, room_nests = more;
+        nests = larger, nests_capacity = more;
     }
     nests[n_nests++] = (TunedNest){hash, n_words, own};
     return ST_OK;
@@ -162,16 +162,16 @@ int tuning_count(void) {
 /* The file ------------------------------------------------------------------------------------ */
 
 /* Where it is, or is to be; false: nowhere. */
-static bool name_file(bool create, char *name, size_t room) {
+static bool name_file(bool create, char *name, size_t capacity) {
     const char *const wanted = setting_text(state_get(), SET_tuning_file);
     DiskFolder folder;
-    int n = snprintf(name, room, "%s", wanted);
+    int n = snprintf(name, capacity, "%s", wanted);
     if (!*wanted && !disk_folder_open(create, &folder)) return false;
     if (!*wanted) {
-        n = snprintf(name, room, "%s/tuning", folder.path);
+        n = snprintf(name, capacity, "%s/tuning", folder.path);
         disk_folder_close(&folder);
     }
-    return n >= 0 && (size_t)n < room;
+    return n >= 0 && (size_t)n < capacity;
 }
 
 static void read_file(void) {

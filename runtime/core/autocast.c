@@ -64,7 +64,7 @@ void autocast_region_end(sn_state *state) {
 
 /* The leaf's slot, or the empty one where it would be. */
 static KeptCast *cast_slot(const sn_state *state, const sn_tensor *leaf, DType dtype) {
-    const int mask = state->casts.room - 1;
+    const int mask = state->casts.capacity - 1;
     int i = (int)(hash_mix((uint64_t)dtype, (uint64_t)(uintptr_t)leaf) & (uint64_t)mask);
     while (state->casts.kept[i].leaf &&
            (state->casts.kept[i].leaf != leaf || state->casts.kept[i].value->base.meta->dtype != dtype))
@@ -85,10 +85,10 @@ sn_tensor *autocast_kept(const sn_state *state, const sn_tensor *leaf, DType dty
 }
 
 static bool grow_casts(sn_state *state) {
-    const int before = state->casts.room, room = before ? 2 * before : 32;
-    KeptCast *const old = state->casts.kept, *const fresh = mem_zero((size_t)room * sizeof *fresh);
+    const int before = state->casts.capacity, capacity = before ? 2 * before : 32;
+    KeptCast *const old = state->casts.kept, *const fresh = mem_zero((size_t)capacity * sizeof *fresh);
     if (!fresh) return false;
-    state->casts.kept = fresh, state->casts.room = room;
+    state->casts.kept = fresh, state->casts.capacity = capacity;
     for (int i = 0; i < before; i++)
         if (old[i].leaf) *cast_slot(state, old[i].leaf, old[i].value->base.meta->dtype) = old[i];
     mem_free(old);
@@ -97,7 +97,7 @@ static bool grow_casts(sn_state *state) {
 
 void autocast_keep(sn_state *state, sn_tensor *leaf, sn_tensor *value) {
     if (!state->casts.region) return;
-    if (2 * state->casts.n >= state->casts.room && !grow_casts(state)) return error_clear();
+    if (2 * state->casts.n >= state->casts.capacity && !grow_casts(state)) return error_clear();
     KeptCast *const kept = cast_slot(state, leaf, value->base.meta->dtype);
     if (kept->leaf)
         drop_kept(kept);
@@ -115,7 +115,7 @@ void autocast_keep(sn_state *state, sn_tensor *leaf, sn_tensor *value) {
 
 int64_t autocast_kept_bytes(const sn_state *state) {
     int64_t bytes = 0;
-    for (int i = 0; i < state->casts.room; i++)
+    for (int i = 0; i < state->casts.capacity; i++)
         if (state->casts.kept[i].leaf) bytes += (int64_t)meta_bytes(state->casts.kept[i].value->base.meta);
     return bytes;
 }

@@ -11,7 +11,7 @@
 #include "ir/schema.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_write.h"
@@ -77,9 +77,9 @@ static uint64_t hash_call(const OpCall *call) {
 
 static Status check_layouts(OpCall *call, const DynamicOp *op) {
     int n = op->row.n_out;
-    MetaOut few[2], *const said = ROOM(few, n);
+    MetaOut few[2], *const said = SMALL_ARRAY(few, n);
     if (!said) return ST_MEMORY;
-    ROOM_KEPT kept = {few, said};
+    SMALL_ARRAY_OWNER kept = {few, said};
     TRY(call_metas(call, 0, said, &n));
     for (int i = 0; i < n; i++) {
         if (op->result_of[i] >= 0) continue;
@@ -250,11 +250,12 @@ Status custom_op_check_result(const OpRow *row, int result, const Meta *made, co
 
 /* registration -------------------------------------------------------------------------------- */
 
-static Status full_name(const Schema *schema, char *name, size_t room) {
+static Status full_name(const Schema *schema, char *name, size_t capacity) {
     const bool overloaded = schema->overload[0] != '\0';
-    const int n =
-        snprintf(name, room, "%s::%s%s%s", schema->name_space, schema->base, overloaded ? "." : "", schema->overload);
-    return n > 0 && (size_t)n < room ? ST_OK : error_raise(ST_ARGUMENT, "the name of op %s is too long", schema->base);
+    const int n = snprintf(name, capacity, "%s::%s%s%s", schema->name_space, schema->base, overloaded ? "." : "",
+                           schema->overload);
+    return n > 0 && (size_t)n < capacity ? ST_OK
+                                         : error_raise(ST_ARGUMENT, "the name of op %s is too long", schema->base);
 }
 
 static Status check_schema(const Schema *schema, const char *text, const char *name) {
@@ -274,14 +275,14 @@ static Status check_schema(const Schema *schema, const char *text, const char *n
 }
 
 static Status parse(DynamicOp *op, const sn_op_desc *desc, Schema *schema) {
-    const size_t n = strlen(desc->schema), name_room = 256;
-    op->text = mem_zero(2 * n + 65 + name_room);
+    const size_t n = strlen(desc->schema), name_capacity = 256;
+    op->text = mem_zero(2 * n + 65 + name_capacity);
     if (!op->text) return ST_MEMORY;
     char *const copy = op->text, *const name = copy + n + 1;
     memcpy(copy, desc->schema, n + 1);
-    *schema = (Schema){.params = op->params, .text = name + name_room};
+    *schema = (Schema){.params = op->params, .text = name + name_capacity};
     TRY(schema_parse(copy, schema));
-    TRY(full_name(schema, name, name_room));
+    TRY(full_name(schema, name, name_capacity));
     op->row = (OpRow){.name = name,
                       .base = schema->base,
                       .overload = schema->overload,

@@ -5,7 +5,7 @@
 
 #include "ir/builder.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 
 /* The argument that a result is, by the letter that both have; -1: it is new. */
 static int argument_written(const Schema *schema, const Param *result) {
@@ -106,9 +106,9 @@ static Status said_by(const DynamicOp *op) {
 /* Those of the op's results that are new, then what was written. */
 static Status functional_metas(MetaCall *call) {
     const DynamicOp *const self = op_dynamic(call->row), *const op = self->functional_of;
-    MetaOut few[2], *const own = ROOM(few, op->row.n_out);
+    MetaOut few[2], *const own = SMALL_ARRAY(few, op->row.n_out);
     if (!own) return ST_MEMORY;
-    ROOM_KEPT kept = {few, own};
+    SMALL_ARRAY_OWNER kept = {few, own};
     if (op->n_fresh) {
         MetaCall of_op = *call;
         of_op.row = &op->row;
@@ -156,8 +156,8 @@ static sn_status run_on_copies(sn_frame *frame) {
 /* registration --------------------------------------------------------------------------------- */
 
 /* "my::add_", "functional" or "my::add_.x", "x_functional" */
-static const char *functional_overload(const DynamicOp *op, char *text, size_t room) {
-    snprintf(text, room, "%s%sfunctional", op->row.overload, *op->row.overload ? "_" : "");
+static const char *functional_overload(const DynamicOp *op, char *text, size_t capacity) {
+    snprintf(text, capacity, "%s%sfunctional", op->row.overload, *op->row.overload ? "_" : "");
     return text;
 }
 
@@ -172,10 +172,11 @@ static bool is_functional(const DynamicOp *op) {
 }
 
 /* Without the letters of what shares memory. */
-static Schema functional_schema(const DynamicOp *op, const Schema *schema, Param *params, char *overload, size_t room) {
+static Schema functional_schema(const DynamicOp *op, const Schema *schema, Param *params, char *overload,
+                                size_t capacity) {
     Schema own = {.name_space = schema->name_space,
                   .base = schema->base,
-                  .overload = functional_overload(op, overload, room),
+                  .overload = functional_overload(op, overload, capacity),
                   .n_params = schema->n_params,
                   .params = params};
     for (int i = 0; i < schema->n_params; i++) {

@@ -165,13 +165,13 @@ static const char *read_open(int fd, char **content, size_t *bytes) {
     if (fstat(fd, &at)) return "it cannot be read";
     const char *const why = suspicion(&at);
     if (why) return why;
-    char *const room = mem_alloc((size_t)at.st_size + 1);
-    if (!room) return "out of memory";
-    if (!read_whole(fd, room, (size_t)at.st_size)) {
-        mem_free(room);
+    char *const buffer = mem_alloc((size_t)at.st_size + 1);
+    if (!buffer) return "out of memory";
+    if (!read_whole(fd, buffer, (size_t)at.st_size)) {
+        mem_free(buffer);
         return "it cannot be read";
     }
-    *content = room;
+    *content = buffer;
     *bytes = (size_t)at.st_size;
     return NULL;
 }
@@ -233,15 +233,15 @@ static void remove_if_old(const DiskFolder *folder, const char *name, const stru
 
 typedef struct DiskList {
     DiskFile *at;
-    int n, room;
+    int n, capacity;
 } DiskList;
 
 static bool list_file(DiskList *list, const char *name, const struct stat *at) {
-    if (list->n == list->room) {
-        const int room = list->room ? list->room * 2 : 64;
-        DiskFile *const more = mem_resize(list->at, (size_t)room * sizeof *more);
+    if (list->n == list->capacity) {
+        const int capacity = list->capacity ? list->capacity * 2 : 64;
+        DiskFile *const more = mem_resize(list->at, (size_t)capacity * sizeof *more);
         if (!more) return false;
-        list->at = more, list->room = room;
+        list->at = more, list->capacity = capacity;
     }
     DiskFile *const file = &list->at[list->n++];
     *file = (DiskFile){.bytes = at->st_size, .used = at->st_mtim};

@@ -14,7 +14,7 @@
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/element.h"
 #include "runtime/core/override.h"
 #include "runtime/core/profile.h"
@@ -464,11 +464,11 @@ const Meta *meta_intern_out(const MetaOut *out) {
 /* The meta rule says what is wrong with the arguments, and how many results a Tensor[] has. */
 static Status check_composite(OpCall *call, const Arg *plain) {
     const OpForm form = call->form == FORM_inplace ? FORM_inplace : FORM_functional;
-    const int room = call->row->returns_list ? 1 : call->row->n_out;
-    MetaOut few[2], *const outs = ROOM(few, room);
+    const int capacity = call->row->returns_list ? 1 : call->row->n_out;
+    MetaOut few[2], *const outs = SMALL_ARRAY(few, capacity);
     if (!outs) return ST_MEMORY;
-    ROOM_KEPT kept = {few, outs};
-    MetaCall meta = {.row = call->row, .form = form, .args = plain, .out = outs, .n_out = room};
+    SMALL_ARRAY_OWNER kept = {few, outs};
+    MetaCall meta = {.row = call->row, .form = form, .args = plain, .out = outs, .n_out = capacity};
     TRY(op_meta(&meta));
     if (meta.n_out > MAX_LIST)
         return error_raise(ST_UNSUPPORTED, "%s: %d results; at most %d", call->row->name, meta.n_out, MAX_LIST);
@@ -492,9 +492,9 @@ static Status write_outs(OpCall *call) {
 }
 
 static Status expand_parts(OpCall *call, CompositeParts *parts, void *context) {
-    Val *few[MAX_OUTS], **const outs = ROOM(few, call->n_outs);
+    Val *few[MAX_OUTS], **const outs = SMALL_ARRAY(few, call->n_outs);
     if (!outs) return ST_MEMORY;
-    ROOM_KEPT kept = {few, outs};
+    SMALL_ARRAY_OWNER kept = {few, outs};
     memset(outs, 0, sizeof *outs * (size_t)call->n_outs);
     Status status =
         parts ? parts(context, call, outs) : decomp_rule(call->row)(eager_builder(), call->row, call->args, outs);

@@ -22,11 +22,11 @@ void hidden_copy_end(sn_state *state, const OpRow *before) {
 static HiddenCopy *copies_of(HiddenCopies *h, const OpRow *row, const void *site) {
     for (int i = 0; i < h->n; i++)
         if (h->at[i].row == row && h->at[i].site == site) return &h->at[i];
-    if (h->n == h->room) {
-        const int room = h->room ? 2 * h->room : 8;
-        HiddenCopy *const at = mem_resize(h->at, (size_t)room * sizeof *at);
+    if (h->n == h->capacity) {
+        const int capacity = h->capacity ? 2 * h->capacity : 8;
+        HiddenCopy *const at = mem_resize(h->at, (size_t)capacity * sizeof *at);
         if (!at) return error_clear(), NULL;
-        h->at = at, h->room = room;
+        h->at = at, h->capacity = capacity;
     }
     h->at[h->n] = (HiddenCopy){.row = row, .site = site};
     return &h->at[h->n++];

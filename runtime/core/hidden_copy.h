@@ -13,7 +13,7 @@ typedef struct HiddenCopy {
 } HiddenCopy;
 typedef struct HiddenCopies {
     HiddenCopy *at;
-    int n, room;
+    int n, capacity;
     const struct OpRow *outermost; /* that is being expanded; NULL: none */
     uint32_t depth;                /* of scopes when it began: one that was jumped out of counts no longer */
 } HiddenCopies;

@@ -97,7 +97,7 @@ static size_t bytes_in(const struct iovec *parts, int n) {
 }
 
 /* Beyond the limit a signal would end the program. */
-static bool has_room(off_t before, size_t bytes) {
+static bool has_capacity(off_t before, size_t bytes) {
     struct rlimit limit;
     return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
            (uint64_t)before + bytes <= limit.rlim_cur;
@@ -107,7 +107,7 @@ static bool has_room(off_t before, size_t bytes) {
 static bool append_all(JitFile *file, struct iovec *parts, int n, char *why) {
     const off_t before = lseek(file->fd, 0, SEEK_END);
     size_t left = bytes_in(parts, n);
-    if (!has_room(before, left)) return shut(file, strerror(EFBIG), why);
+    if (!has_capacity(before, left)) return shut(file, strerror(EFBIG), why);
     while (left) {
         const ssize_t written = writev(file->fd, parts, n);
         if (written < 0 && errno == EINTR) continue;

@@ -23,12 +23,12 @@ enum { FIRST_STAY = 4096, USUAL_RANK = 4, BLOCKS = 64 };
 
 typedef struct Table {
     struct Table *older;
-    size_t room, n;
+    size_t capacity, n;
     _Atomic(InternedMeta *) slots[];
 } Table;
 
 typedef struct Chains {
-    size_t room, n;
+    size_t capacity, n;
     InternedMeta **at;
 } Chains;
 
@@ -66,7 +66,7 @@ static bool equal(const InternedMeta *in, const WantedMeta *w) {
 /* staying ------------------------------------------------------------------------------------- */
 
 static InternedMeta *lookup(Table *table, const WantedMeta *w) {
-    for (size_t i = table ? w->hash & (table->room - 1) : 0; table; i = (i + 1) & (table->room - 1)) {
+    for (size_t i = table ? w->hash & (table->capacity - 1) : 0; table; i = (i + 1) & (table->capacity - 1)) {
         InternedMeta *const in = atomic_load_explicit(&table->slots[i], memory_order_acquire);
         if (!in) return NULL;
         if (equal(in, w)) return in;
@@ -75,19 +75,19 @@ static InternedMeta *lookup(Table *table, const WantedMeta *w) {
 }
 
 static void print_meta(Table *table, InternedMeta *in) {
-    size_t i = in->hash & (table->room - 1);
-    while (atomic_load_explicit(&table->slots[i], memory_order_relaxed)) i = (i + 1) & (table->room - 1);
+    size_t i = in->hash & (table->capacity - 1);
+    while (atomic_load_explicit(&table->slots[i], memory_order_relaxed)) i = (i + 1) & (table->capacity - 1);
     atomic_store_explicit(&table->slots[i], in, memory_order_release);
     table->n++;
 }
 
-static Table *roomier(Table *old) {
-    const size_t room = old ? old->room * 2 : 1024;
-    Table *const table = mem_zero(sizeof *table + room * sizeof table->slots[0]);
+static Table *doubled_table(Table *old) {
+    const size_t capacity = old ? old->capacity * 2 : 1024;
+    Table *const table = mem_zero(sizeof *table + capacity * sizeof table->slots[0]);
     if (!table) return NULL;
     table->older = old;
-    table->room = room;
-    for (size_t i = 0; old && i < old->room; i++) {
+    table->capacity = capacity;
+    for (size_t i = 0; old && i < old->capacity; i++) {
         InternedMeta *const in = atomic_load_explicit(&old->slots[i], memory_order_relaxed);
         if (in) print_meta(table, in);
     }
@@ -96,9 +96,9 @@ static Table *roomier(Table *old) {
 }
 
 /* The table with room for one more; NULL raises. */
-static Table *table_with_room(void) {
+static Table *table_that_fits(void) {
     Table *const table = atomic_load_explicit(&staying, memory_order_relaxed);
-    return !table || table->n * 2 >= table->room ? roomier(table) : table;
+    return !table || table->n * 2 >= table->capacity ? doubled_table(table) : table;
 }
 
 /* blocks: those of usual ranks are of one size and come from chunks, under the lock -------------- */
@@ -137,21 +137,21 @@ static void give_block(InternedMeta *in) {
 
 /* counted ------------------------------------------------------------------------------------- */
 
-static InternedMeta **place_of(uint64_t hash) { return &counted.at[hash & (counted.room - 1)]; }
+static InternedMeta **place_of(uint64_t hash) { return &counted.at[hash & (counted.capacity - 1)]; }
 
 static InternedMeta *lookup_counted(const WantedMeta *w) {
-    InternedMeta *in = counted.room ? *place_of(w->hash) : NULL;
+    InternedMeta *in = counted.capacity ? *place_of(w->hash) : NULL;
     while (in && !equal(in, w)) in = in->next;
     return in;
 }
 
 static bool more_chains(void) {
     const Chains old = counted;
-    const size_t room = old.room ? old.room * 2 : 1024;
-    InternedMeta **const at = mem_zero(room * sizeof *at);
+    const size_t capacity = old.capacity ? old.capacity * 2 : 1024;
+    InternedMeta **const at = mem_zero(capacity * sizeof *at);
     if (!at) return false;
-    counted = (Chains){room, old.n, at};
-    for (size_t i = 0; i < old.room; i++)
+    counted = (Chains){capacity, old.n, at};
+    for (size_t i = 0; i < old.capacity; i++)
         for (InternedMeta *in = old.at[i], *next; in; in = next) {
             next = in->next;
             in->next = *place_of(in->hash);
@@ -162,7 +162,7 @@ static bool more_chains(void) {
 }
 
 static bool link_counted(InternedMeta *in) {
-    if (counted.n >= counted.room && !more_chains()) return false;
+    if (counted.n >= counted.capacity && !more_chains()) return false;
     in->next = *place_of(in->hash);
     *place_of(in->hash) = in;
     counted.n++;
@@ -205,7 +205,7 @@ void meta_stay(const Meta *meta) {
     InternedMeta *const in = meta ? meta_counted(meta) : NULL;
     if (!in) return;
     const bool locked = lock_shared(&lock);
-    Table *const table = does_stay(in) ? NULL : table_with_room();
+    Table *const table = does_stay(in) ? NULL : table_that_fits();
     if (table) {
         unlink_counted(in);
         print_meta(table, in);
@@ -338,7 +338,7 @@ static InternedMeta *intern_new(const WantedMeta *w) {
 /* With one reference of the caller's, unless it stays. */
 static InternedMeta *insert(const WantedMeta *w) {
     InternedMeta *const in = intern_new(w);
-    Table *const table = in ? table_with_room() : NULL;
+    Table *const table = in ? table_that_fits() : NULL;
     const bool stays = table && table->n < FIRST_STAY;
     if (stays) {
         atomic_init(&in->stays, true);

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/context_enter.h"
@@ -125,9 +125,9 @@ static Status check_replaced(const OpCall *call, sn_tensor *const *outs, const c
 Status body_kernel(OpCall *call, sn_body body, void *closure) {
     Arg args[MAX_ARGS + MAX_OUTS];
     const int n_outs = call->row->returns_list ? MAX_LIST : call->row->n_out;
-    sn_tensor *few[MAX_OUTS], **const outs = ROOM(few, n_outs);
+    sn_tensor *few[MAX_OUTS], **const outs = SMALL_ARRAY(few, n_outs);
     if (!outs) return ST_MEMORY;
-    ROOM_KEPT kept = {few, outs};
+    SMALL_ARRAY_OWNER kept = {few, outs};
     const bool list = call->row->returns_list, out = call->form == FORM_out;
     const int n_out_args = out ? args_of_out(call, args) : 0;
     sn_frame frame = {.what = op_form_name(call->row, call->form),

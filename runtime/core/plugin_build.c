@@ -63,10 +63,10 @@ static bool ends_in(const char *path, const char *ending) {
 }
 
 /* "scale" of "kernels/scale.cu"; false: no name of C's. */
-static bool base_name(const char *path, char *name, size_t room) {
+static bool base_name(const char *path, char *name, size_t capacity) {
     const char *const slash = strrchr(path, '/'), *const begin = slash ? slash + 1 : path;
     const size_t n = strlen(begin) - 3;
-    if (!n || n >= room || (begin[0] >= '0' && begin[0] <= '9')) return false;
+    if (!n || n >= capacity || (begin[0] >= '0' && begin[0] <= '9')) return false;
     for (size_t i = 0; i < n; i++)
         if (begin[i] != '_' && !(begin[i] >= '0' && begin[i] <= '9') &&
             !((begin[i] | 32) >= 'a' && (begin[i] | 32) <= 'z'))

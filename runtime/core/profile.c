@@ -26,7 +26,7 @@ typedef struct ProfileLog {
     uint64_t generation;     /* of the profile */
     ProfileChunk *first, *last;
     _Atomic int64_t n;
-    int room;           /* left in the last chunk */
+    int capacity;       /* left in the last chunk */
     ProfileEvent *open; /* the innermost */
     int64_t latest;     /* when a span began or ended last */
     int n_open;
@@ -42,7 +42,7 @@ struct Profile {
     ProfileLog *logs, **end;
     int n_logs;
     ProfileWork *work;
-    int64_t n_work, room_work;
+    int64_t n_work, work_capacity;
     int64_t began, ended, dropped;
 };
 
@@ -57,7 +57,7 @@ _Atomic bool profile_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Profile *recording; /* under the lock */
 static _Atomic uint64_t generation;
-static _Atomic int64_t room_left, dropped;
+static _Atomic int64_t capacity_left, dropped;
 
 /* Nothing that fails here is the program's. */
 typedef struct Unraised {
@@ -143,7 +143,7 @@ static inline ProfileLog *log_of(sn_state *state) {
 
 static COLD bool add_chunk(ProfileLog *log) {
     Unraised u;
-    if (atomic_fetch_sub(&room_left, CHUNK_EVENTS) < CHUNK_EVENTS) return false;
+    if (atomic_fetch_sub(&capacity_left, CHUNK_EVENTS) < CHUNK_EVENTS) return false;
     unraised_begin(&u);
     ProfileChunk *const chunk = chunk_new(&log->options);
     unraised_end(&u);
@@ -153,24 +153,24 @@ static COLD bool add_chunk(ProfileLog *log) {
     else
         log->first = chunk;
     log->last = chunk;
-    log->room = CHUNK_EVENTS;
+    log->capacity = CHUNK_EVENTS;
     return true;
 }
 
 /* Not seen before it is published. */
 static inline ProfileEvent *take_event(ProfileLog *log) {
-    if (UNLIKELY(!log->room) && !add_chunk(log)) {
+    if (UNLIKELY(!log->capacity) && !add_chunk(log)) {
         atomic_fetch_add(&dropped, 1);
         return NULL;
     }
-    const int at = CHUNK_EVENTS - log->room;
+    const int at = CHUNK_EVENTS - log->capacity;
     ProfileEvent *const event = &log->last->events[at];
     event->more = log->last->more ? &log->last->more[at] : NULL;
     return event;
 }
 
 static inline void publish(ProfileLog *log) {
-    log->room--;
+    log->capacity--;
     atomic_store_explicit(&log->n, atomic_load_explicit(&log->n, memory_order_relaxed) + 1, memory_order_release);
 }
 
@@ -336,12 +336,12 @@ void profile_note_bytes(const ProfileSpan *span, int64_t bytes, int64_t flops) {
 /* work of devices ------------------------------------------------------------------------------- */
 
 static bool grow_work(Profile *p) {
-    const int64_t room = p->room_work ? 2 * p->room_work : 256;
+    const int64_t capacity = p->work_capacity ? 2 * p->work_capacity : 256;
     ProfileWork *const work =
-        p->n_work < p->options.most_events ? mem_resize(p->work, (size_t)room * sizeof *work) : NULL;
+        p->n_work < p->options.most_events ? mem_resize(p->work, (size_t)capacity * sizeof *work) : NULL;
     if (!work) return false;
     p->work = work;
-    p->room_work = room;
+    p->work_capacity = capacity;
     return true;
 }
 
@@ -350,7 +350,7 @@ void profile_note_work(const ProfileWork *work) {
     unraised_begin(&u);
     pthread_mutex_lock(&lock);
     Profile *const p = recording && work->place.profile == atomic_load(&generation) ? recording : NULL;
-    if (p && (p->n_work < p->room_work || grow_work(p)))
+    if (p && (p->n_work < p->work_capacity || grow_work(p)))
         p->work[p->n_work++] = *work;
     else
         atomic_fetch_add(&dropped, 1);
@@ -406,7 +406,7 @@ static bool begin_recording(Profile *p) {
     if (free) {
         recording = p;
         atomic_fetch_add(&generation, 1);
-        atomic_store(&room_left, p->options.most_events);
+        atomic_store(&capacity_left, p->options.most_events);
         atomic_store(&dropped, 0);
         p->began = clock_ns();
         atomic_store(&profile_on, true);

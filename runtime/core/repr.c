@@ -66,14 +66,14 @@ static void look_at_element(Format *f, const char *element) {
     f->any = true;
 }
 
-static int print_element(const Format *f, const char *element, char *text, size_t room) {
-    if (f->dtype == DT_bool) return snprintf(text, room, "%s", *element ? "True" : "False");
-    if (!dtype_is_float(f->dtype)) return snprintf(text, room, "%lld", (long long)element_int(f->dtype, element));
+static int print_element(const Format *f, const char *element, char *text, size_t capacity) {
+    if (f->dtype == DT_bool) return snprintf(text, capacity, "%s", *element ? "True" : "False");
+    if (!dtype_is_float(f->dtype)) return snprintf(text, capacity, "%lld", (long long)element_int(f->dtype, element));
     const double value = element_double(f->dtype, element);
-    if (isnan(value)) return snprintf(text, room, "nan");
-    if (isinf(value)) return snprintf(text, room, value < 0 ? "-inf" : "inf");
-    if (f->scientific) return snprintf(text, room, "%.4e", value);
-    return f->integers ? snprintf(text, room, "%.0f.", value) : snprintf(text, room, "%.4f", value);
+    if (isnan(value)) return snprintf(text, capacity, "nan");
+    if (isinf(value)) return snprintf(text, capacity, value < 0 ? "-inf" : "inf");
+    if (f->scientific) return snprintf(text, capacity, "%.4e", value);
+    return f->integers ? snprintf(text, capacity, "%.0f.", value) : snprintf(text, capacity, "%.4f", value);
 }
 
 static void measure_element(Format *f, const char *element) {

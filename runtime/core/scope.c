@@ -33,18 +33,18 @@ static uint32_t floor_of(const sn_state *state) {
 }
 
 static bool grow_scopes(sn_state *state) {
-    const uint32_t room = state->room_scopes ? state->room_scopes * 2 : 16;
-    Context *const outside = mem_resize(state->outside, room * sizeof *outside);
+    const uint32_t capacity = state->scopes_capacity ? state->scopes_capacity * 2 : 16;
+    Context *const outside = mem_resize(state->outside, capacity * sizeof *outside);
     if (outside) state->outside = outside;
-    ScopeFrame *const scopes = outside ? mem_resize(state->scopes, room * sizeof *scopes) : NULL;
+    ScopeFrame *const scopes = outside ? mem_resize(state->scopes, capacity * sizeof *scopes) : NULL;
     if (!scopes) return false;
     state->scopes = scopes;
-    state->room_scopes = room;
+    state->scopes_capacity = capacity;
     return true;
 }
 
 Status scope_push(sn_state *state, bool owned) {
-    if (UNLIKELY(state->n_scopes == state->room_scopes) && !grow_scopes(state)) return ST_MEMORY;
+    if (UNLIKELY(state->n_scopes == state->scopes_capacity) && !grow_scopes(state)) return ST_MEMORY;
     ScopeFrame *const scope = &state->scopes[state->n_scopes++];
     scope->nested = state->n_scopes > 1 ? scope[-1].nested : 0;
     scope->of_library = state->n_scopes > 1 && scope[-1].of_library;
@@ -293,11 +293,11 @@ void scope_drop_root(sn_state *state) {
 }
 
 static bool grow_handles(sn_state *state) {
-    const uint32_t room = state->handles.room ? state->handles.room * 2 : 256;
-    sn_tensor **const handles = mem_resize(state->handles.at, room * sizeof *handles);
+    const uint32_t capacity = state->handles.capacity ? state->handles.capacity * 2 : 256;
+    sn_tensor **const handles = mem_resize(state->handles.at, capacity * sizeof *handles);
     if (!handles) return false;
     state->handles.at = handles;
-    state->handles.room = room;
+    state->handles.capacity = capacity;
     return true;
 }
 
@@ -309,7 +309,7 @@ static void warn_root(sn_state *state) {
 }
 
 static bool push_handle(sn_state *state, sn_tensor *t) {
-    if (UNLIKELY(state->handles.n == state->handles.room) && !grow_handles(state)) {
+    if (UNLIKELY(state->handles.n == state->handles.capacity) && !grow_handles(state)) {
         tensor_release(t);
         return false;
     }

@@ -38,7 +38,7 @@ typedef struct StatePart StatePart; /* runtime/core/ends.h */
 typedef struct CastsKept { /* runtime/core/autocast.h */
     uint32_t region;       /* 1 + the scopes that were open where the outermost region began; 0: there is none */
     struct KeptCast *kept; /* of its leaves */
-    int n, room;
+    int n, capacity;
     int64_t made, shared; /* counted since the state was made */
 } CastsKept;
 
@@ -49,7 +49,7 @@ typedef struct BlocksKept {     /* tensor blocks for reuse, runtime/core/tensor.
 
 typedef struct HandlesHeld { /* results of all open scopes, in order: runtime/core/scope.c */
     sn_tensor **at;
-    uint32_t n, room;
+    uint32_t n, capacity;
 } HandlesHeld;
 
 typedef struct TapeState {     /* runtime/autograd */
@@ -93,7 +93,7 @@ struct sn_state {
     HandlesHeld handles;
     ScopeFrame *scopes;
     Context *outside; /* by scope, of a callback's: that of the code that called the library, which called back */
-    uint32_t n_scopes, room_scopes, generation;
+    uint32_t n_scopes, scopes_capacity, generation;
     uint32_t id; /* part of every mark: a mark of another state is noticed */
     bool root_warned;
     BlocksKept blocks;

@@ -139,7 +139,7 @@ static inline void *tensor_block_take(sn_state *state, int class) {
 /* To the innermost scope goes one reference; NULL when memory is out. */
 static inline sn_tensor *tensor_adopt(sn_state *state, sn_tensor *t) {
     const bool plain = state->n_scopes && !state->scopes[state->n_scopes - 1].owned;
-    if (UNLIKELY(!plain || state->handles.n == state->handles.room)) return scope_adopt(state, t) ? t : NULL;
+    if (UNLIKELY(!plain || state->handles.n == state->handles.capacity)) return scope_adopt(state, t) ? t : NULL;
     scope_put(state, t);
     return t;
 }

@@ -44,10 +44,10 @@ void tensor_unnamed(const sn_tensor *t, const char *name) {
     pthread_mutex_unlock(&lock);
 }
 
-bool tensor_name(const sn_tensor *t, char *out, size_t room) {
+bool tensor_name(const sn_tensor *t, char *out, size_t capacity) {
     pthread_mutex_lock(&lock);
     const Name *const name = map_get(&names, address_of(t));
-    if (name) snprintf(out, room, "%s", name->text);
+    if (name) snprintf(out, capacity, "%s", name->text);
     pthread_mutex_unlock(&lock);
     return name != NULL;
 }

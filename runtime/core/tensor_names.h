@@ -5,7 +5,7 @@
 
 Status tensor_named(const sn_tensor *t, const char *name); /* an entry holds it */
 void tensor_unnamed(const sn_tensor *t, const char *name); /* does not any more */
-/* The newest such name, cut to `room`; false: no entry holds it. */
-bool tensor_name(const sn_tensor *t, char *out, size_t room);
+/* The newest such name, cut to `capacity`; false: no entry holds it. */
+bool tensor_name(const sn_tensor *t, char *out, size_t capacity);
 
 #endif

@@ -69,7 +69,7 @@ void conv_splat(char *to, const char *value, int bytes, int64_t n) {
 static void left_out_block(const ConvGeometry *g, const char *values, const char *patch, const char *mask, char *sum,
                            int64_t n) {
     static const char zero[8];
-    BlockRoom next;
+    BlockBuffer next;
     kernel_table()->prim(PRIM_fma, g->type)(next.at, values, patch, sum, n);
     for (int64_t i = 0; i < n; i++)
         if (memcmp(mask + i * g->bytes, zero, (size_t)g->bytes))
@@ -77,7 +77,7 @@ static void left_out_block(const ConvGeometry *g, const char *values, const char
 }
 
 void add_left_out(const ConvGeometry *g, const char *value, const char *patch, const char *mask, char *sum, int64_t n) {
-    BlockRoom values;
+    BlockBuffer values;
     conv_splat(values.at, value, g->bytes, min_i64(n, BLOCK));
     for (int64_t i = 0; i < n; i += BLOCK)
         left_out_block(g, values.at, patch + i * g->bytes, mask + i * g->bytes, sum + i * g->bytes,
@@ -92,7 +92,7 @@ void add_elements(const ConvGeometry *g, char *to, const char *from, int64_t n) 
 
 void add_number(const ConvGeometry *g, char *to, const char *number, int64_t n) {
     BlockFn *const add = kernel_table()->prim(PRIM_add, g->type);
-    BlockRoom numbers;
+    BlockBuffer numbers;
     conv_splat(numbers.at, number, g->bytes, min_i64(n, BLOCK));
     for (int64_t i = 0; i < n; i += BLOCK)
         add(to + i * g->bytes, to + i * g->bytes, numbers.at, NULL, min_i64(BLOCK, n - i));

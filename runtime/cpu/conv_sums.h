@@ -36,9 +36,9 @@ typedef struct Chunk {
 Status conv_multiply(const Chunk *c);
 
 /* A block of the compute type. */
-typedef struct BlockRoom {
+typedef struct BlockBuffer {
     _Alignas(64) char at[BLOCK * 8];
-} BlockRoom;
+} BlockBuffer;
 void conv_splat(char *to, const char *value, int bytes, int64_t n);
 /* sum = fma(*value, patch, sum) where the mask is not 0. */
 void add_left_out(const ConvGeometry *g, const char *value, const char *patch, const char *mask, char *sum, int64_t n);

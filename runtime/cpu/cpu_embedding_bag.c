@@ -20,21 +20,21 @@ typedef struct Bags {
     DType type;     /* the compute type's dtype */
     char *out;      /* [count, length] */
     int64_t *sizes, *from;
-    int64_t each; /* bags of one part */
-    char *rooms;  /* of parts: a row each */
+    int64_t each;  /* bags of one part */
+    char *buffers; /* of parts: a row each */
 } Bags;
 
 static int64_t bag_end(const Bags *b, int64_t bag) { return bag + 1 < b->count ? b->offsets[bag + 1] : b->n; }
 
-/* A row in the compute type: its own memory, or `room`. */
-static const void *row_of(const Bags *b, int64_t index, void *room) {
+/* A row in the compute type: its own memory, or `capacity`. */
+static const void *row_of(const Bags *b, int64_t index, void *buffer) {
     const Meta *const meta = b->weight->base.meta;
     char *const at = (char *)tensor_data(b->weight) + index * meta->strides[0] * dtype_bytes(meta->dtype);
     if (meta->dtype == b->type && (meta->strides[1] == 1 || b->length < 2)) return at;
     const int64_t one = 1;
-    const StridedSpan to = {room, b->type, &one}, from = {at, meta->dtype, &meta->strides[1]};
+    const StridedSpan to = {buffer, b->type, &one}, from = {at, meta->dtype, &meta->strides[1]};
     span_copy(&to, &from, &b->length, 1);
-    return room;
+    return buffer;
 }
 
 #define TYPE       float
@@ -49,8 +49,8 @@ static const void *row_of(const Bags *b, int64_t index, void *room) {
 static void join_bags(void *context, int part) {
     const Bags *const b = context;
     const int64_t last = min_i64((part + 1) * b->each, b->count);
-    void *const room = b->rooms + part * b->length * (int64_t)sizeof(double);
-    for (int64_t bag = part * b->each; bag < last; bag++) (b->type == DT_f64 ? join_f64 : join_f32)(b, bag, room);
+    void *const buffer = b->buffers + part * b->length * (int64_t)sizeof(double);
+    for (int64_t bag = part * b->each; bag < last; bag++) (b->type == DT_f64 ? join_f64 : join_f32)(b, bag, buffer);
 }
 
 /* Lists of ints as i64 ------------------------------------------------------------------------ */
@@ -143,10 +143,10 @@ static Status join_all(OpCall *call, Bags *b, Blocks *blocks) {
     int64_t *const bag_of = block_zero(blocks, b->n, sizeof *bag_of);
     const int parts = b->n * b->length >= 1 << 16 ? (int)min_i64(pool_threads(), b->count) : 1;
     b->each = ceil_div(max_i64(b->count, 1), parts);
-    b->rooms = block_zero(blocks, parts * b->length, sizeof(double));
+    b->buffers = block_zero(blocks, parts * b->length, sizeof(double));
     if (by) b->by = compute_buffer(by, &by_bytes);
     if (by) block_kept(blocks, (void *)(uintptr_t)b->by, by_bytes);
-    if (!b->indices || !b->offsets || !b->sizes || !b->from || !b->out || !bag_of || !b->rooms || (by && !b->by))
+    if (!b->indices || !b->offsets || !b->sizes || !b->from || !b->out || !bag_of || !b->buffers || (by && !b->by))
         return ST_MEMORY;
     TRY(check_indices(call->row, b));
     TRY(check_offsets(call->row, b, offsets->base.meta->numel));

@@ -13,13 +13,13 @@ static void NAME(most_row)(const Bags *b, int64_t bag, int64_t index, const TYPE
         if (first || row[c] > most[c]) most[c] = row[c], b->from[bag * b->length + c] = index;
 }
 
-static void NAME(join)(const Bags *b, int64_t bag, void *room) {
+static void NAME(join)(const Bags *b, int64_t bag, void *buffer) {
     TYPE *const out = (TYPE *)(void *)b->out + bag * b->length;
     int64_t size = 0;
     for (int64_t i = b->offsets[bag]; i < bag_end(b, bag); i++) {
         const int64_t index = b->indices[i];
         if (index == b->padding) continue;
-        const TYPE *const row = row_of(b, index, room);
+        const TYPE *const row = row_of(b, index, buffer);
         if (b->mode == BAG_max)
             NAME(most_row)(b, bag, index, row, out, size == 0);
         else

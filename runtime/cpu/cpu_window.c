@@ -10,39 +10,39 @@
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/spatial.h"
 
-WindowRoom room_read(const sn_tensor *t) {
-    WindowRoom room;
-    room.at = compute_buffer(t, &room.owned_bytes);
-    return room;
+WindowBuffer buffer_read(const sn_tensor *t) {
+    WindowBuffer buffer;
+    buffer.at = compute_buffer(t, &buffer.owned_bytes);
+    return buffer;
 }
 
-static size_t room_bytes(const sn_tensor *of) {
+static size_t buffer_bytes(const sn_tensor *of) {
     const Meta *const meta = of->base.meta;
     return (size_t)max_i64(meta->numel, 1) * (size_t)dtype_bytes(compute_dtype(meta->dtype));
 }
 
-WindowRoom room_write(const sn_tensor *out) {
+WindowBuffer buffer_write(const sn_tensor *out) {
     const Meta *const meta = out->base.meta;
-    if (meta->contiguous && compute_dtype(meta->dtype) == meta->dtype) return (WindowRoom){tensor_data(out), 0};
-    const size_t bytes = room_bytes(out);
+    if (meta->contiguous && compute_dtype(meta->dtype) == meta->dtype) return (WindowBuffer){tensor_data(out), 0};
+    const size_t bytes = buffer_bytes(out);
     void *const at = cpu_alloc(bytes);
-    return (WindowRoom){at, at ? bytes : 0};
+    return (WindowBuffer){at, at ? bytes : 0};
 }
 
-void room_zero(WindowRoom room, const sn_tensor *of) {
-    if (of->base.meta->numel) memset(room.at, 0, room_bytes(of));
+void buffer_zero(WindowBuffer buffer, const sn_tensor *of) {
+    if (of->base.meta->numel) memset(buffer.at, 0, buffer_bytes(of));
 }
 
-void room_free(WindowRoom room) {
-    if (room.owned_bytes) cpu_free(room.at, room.owned_bytes);
+void buffer_free(WindowBuffer buffer) {
+    if (buffer.owned_bytes) cpu_free(buffer.at, buffer.owned_bytes);
 }
 
-void room_store(WindowRoom room, sn_tensor *out) {
-    if (!room.owned_bytes) return;
+void buffer_store(WindowBuffer buffer, sn_tensor *out) {
+    if (!buffer.owned_bytes) return;
     const Meta *const meta = out->base.meta;
     int64_t strides[MAX_RANK];
     meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    const StridedSpan from = {room.at, compute_dtype(meta->dtype), strides}, to = span_of(out);
+    const StridedSpan from = {buffer.at, compute_dtype(meta->dtype), strides}, to = span_of(out);
     span_copy(&to, &from, meta->sizes, meta->rank);
 }
 
@@ -204,16 +204,16 @@ static void run_planes(const Windows *w, PlaneFn *plane) {
 
 /* from -> to by the plane function of to's compute type; zeroed: it adds. */
 static Status run_windows(Windows *w, const sn_tensor *from, sn_tensor *to, PlaneFn *const *planes, bool zeroed) {
-    const WindowRoom x = room_read(from), y = x.at ? room_write(to) : (WindowRoom){NULL, 0};
+    const WindowBuffer x = buffer_read(from), y = x.at ? buffer_write(to) : (WindowBuffer){NULL, 0};
     if (y.at) {
         w->from = x.at;
         w->to = y.at;
-        if (zeroed) room_zero(y, to);
+        if (zeroed) buffer_zero(y, to);
         run_planes(w, planes[dtype_compute(to->base.meta->dtype)]);
-        room_store(y, to);
+        buffer_store(y, to);
     }
-    room_free(y);
-    room_free(x);
+    buffer_free(y);
+    buffer_free(x);
     return y.at ? ST_OK : ST_MEMORY;
 }
 
@@ -225,11 +225,11 @@ Status cpu_max_pool(OpCall *call) {
     Windows w;
     Status status = ST_MEMORY;
     if (windows_of(call, self->base.meta, out->base.meta, pool_dims(call, 1), false, &w)) {
-        const WindowRoom at = room_write(index);
+        const WindowBuffer at = buffer_write(index);
         w.index = at.at;
         if (at.at) status = run_windows(&w, self, out, max_planes, false);
-        if (status == ST_OK) room_store(at, index);
-        room_free(at);
+        if (status == ST_OK) buffer_store(at, index);
+        buffer_free(at);
     }
     windows_free(&w);
     return status;
@@ -249,11 +249,11 @@ Status cpu_max_pool_backward(OpCall *call) {
     Windows w;
     Status status = ST_MEMORY;
     if (windows_of(call, out->base.meta, grad->base.meta, pool_dims(call, 2), false, &w)) {
-        const WindowRoom at = room_read(tensor_arg(call, 7));
+        const WindowBuffer at = buffer_read(tensor_arg(call, 7));
         w.index = at.at;
         if (at.at) status = indices_fit(call, &w);
         if (at.at && status == ST_OK) status = run_windows(&w, grad, out, max_backs, true);
-        room_free(at);
+        buffer_free(at);
     }
     windows_free(&w);
     return status;

@@ -6,15 +6,15 @@
 #include "runtime/cpu/cpu_copy.h"
 
 /* Row-major elements of the compute type: a tensor's own memory where it is that, else a buffer. */
-typedef struct WindowRoom {
+typedef struct WindowBuffer {
     void *at;
     size_t owned_bytes;
-} WindowRoom;
-WindowRoom room_read(const sn_tensor *t);             /* .at NULL: raised */
-WindowRoom room_write(const sn_tensor *out);          /* elements are not set */
-void room_zero(WindowRoom room, const sn_tensor *of); /* all of them 0 */
-void room_store(WindowRoom room, sn_tensor *out);     /* rounds into out where the room is not its own memory */
-void room_free(WindowRoom room);
+} WindowBuffer;
+WindowBuffer buffer_read(const sn_tensor *t);               /* .at NULL: raised */
+WindowBuffer buffer_write(const sn_tensor *out);            /* elements are not set */
+void buffer_zero(WindowBuffer buffer, const sn_tensor *of); /* all of them 0 */
+void buffer_store(WindowBuffer buffer, sn_tensor *out);     /* rounds into out where the buffer is not its own memory */
+void buffer_free(WindowBuffer buffer);
 
 /* Where the windows of one dim lie: window i reads lo[i], lo[i] + step ... below hi[i]. */
 typedef struct Axis {

@@ -51,7 +51,7 @@ static const Kernels *kernels_now(void) {
 
 typedef struct InterpScratch {
     char *at;
-    size_t room;
+    size_t capacity;
     bool busy; /* a run inside a run takes a block of its own */
 } InterpScratch;
 
@@ -64,12 +64,12 @@ static void scratch_key_make(void) { pthread_key_create(&scratch_key, scratch_fr
 
 static char *scratch_take(size_t bytes) {
     if (scratch.busy) return mem_aligned(SCRATCH_ALIGN, bytes);
-    if (UNLIKELY(bytes > scratch.room)) {
+    if (UNLIKELY(bytes > scratch.capacity)) {
         char *const block = mem_aligned(SCRATCH_ALIGN, bytes);
         if (!block) return NULL;
         mem_free(scratch.at);
         scratch.at = block;
-        scratch.room = bytes;
+        scratch.capacity = bytes;
         pthread_once(&scratch_once, scratch_key_make);
         pthread_setspecific(scratch_key, block);
     }

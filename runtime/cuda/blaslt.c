@@ -52,11 +52,11 @@ static void open_once(void) {
     if (library)
         is_open = open_functions(library);
     else
-        library_because(&reason, "there is no cuBLASLt (%.200s); " HOW_TO_GET, absent.room);
+        library_because(&reason, "there is no cuBLASLt (%.200s); " HOW_TO_GET, absent.buffer);
 }
 
 const Blaslt *blaslt_find(const char **why) {
     pthread_once(&once, open_once);
-    *why = reason.room;
+    *why = reason.buffer;
     return is_open ? &table : NULL;
 }

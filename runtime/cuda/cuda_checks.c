@@ -41,13 +41,13 @@ enum { FIRST_KEPT = 1 << 30 };
 static struct {
     pthread_mutex_t lock;
     const CudaChecked **at; /* by number; NULL: free */
-    int n, room;
+    int n, capacity;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool grow_kept(void) {
-    const int room = 2 * kept.room + 64;
-    const CudaChecked **const grown = mem_resize(kept.at, (size_t)room * sizeof *grown);
-    if (grown) kept.at = grown, kept.room = room;
+    const int capacity = 2 * kept.capacity + 64;
+    const CudaChecked **const grown = mem_resize(kept.at, (size_t)capacity * sizeof *grown);
+    if (grown) kept.at = grown, kept.capacity = capacity;
     return grown != NULL;
 }
 
@@ -56,7 +56,7 @@ int32_t cuda_checks_keep(const CudaChecked *checked) {
     int at = 0;
     pthread_mutex_lock(&kept.lock);
     while (at < kept.n && kept.at[at]) at++;
-    if (at == kept.n && (kept.n < kept.room || grow_kept())) kept.at[kept.n++] = NULL;
+    if (at == kept.n && (kept.n < kept.capacity || grow_kept())) kept.at[kept.n++] = NULL;
     if (at < kept.n) hold_checked(kept.at[at] = checked);
     pthread_mutex_unlock(&kept.lock);
     return FIRST_KEPT + at;

@@ -26,11 +26,11 @@ static CudaDevice *device_of(const sn_event *event) { return cuda_device_of(even
 /* words: under the lock of the device's launches ------------------------------------------------ */
 
 static bool words_push(CudaWords *words, CuAddress word) {
-    if (words->n == words->room) {
-        const int room = words->room ? 2 * words->room : WORDS_AT_ONCE;
-        CuAddress *const at = mem_resize(words->at, (size_t)room * sizeof *at);
+    if (words->n == words->capacity) {
+        const int capacity = words->capacity ? 2 * words->capacity : WORDS_AT_ONCE;
+        CuAddress *const at = mem_resize(words->at, (size_t)capacity * sizeof *at);
         if (!at) return false;
-        words->at = at, words->room = room;
+        words->at = at, words->capacity = capacity;
     }
     words->at[words->n++] = word;
     return true;

@@ -95,9 +95,9 @@ static const struct {
 } lies_words[CORE_LIES] = {{'k', "ALONG_K"}, {'x', "ALONG_X"}, {'a', "ANYHOW"}};
 
 const char *cuda_core_name(const CudaCore *core, CoreName *name) {
-    snprintf(name->room, sizeof name->room, "product_%s_%dx%d_%c%c", dtype_name(core->dtype), tiles[core->tile].m,
+    snprintf(name->buffer, sizeof name->buffer, "product_%s_%dx%d_%c%c", dtype_name(core->dtype), tiles[core->tile].m,
              tiles[core->tile].n, lies_words[core->left].letter, lies_words[core->right].letter);
-    return name->room;
+    return name->buffer;
 }
 
 void cuda_core_print(Text *text, const CudaCore *core) {
@@ -137,7 +137,7 @@ static Status function_of(CudaDevice *device, const CudaCore *core, CuFunction *
     cuda_core_print(&source, core);
     Status status = source.at ? cuda_program(device, cuda_core_name(core, &name), &source, &program) : ST_MEMORY;
     text_free(&source);
-    if (status == ST_OK) status = cuda_program_function(device, program, name.room, out);
+    if (status == ST_OK) status = cuda_program_function(device, program, name.buffer, out);
     if (status == ST_OK) atomic_store_explicit(kept, *out, memory_order_release);
     return status;
 }

@@ -39,7 +39,7 @@ typedef struct CudaProduct {
 CudaCore cuda_core_choose(CudaProduct *product, int multiprocessors);
 /* "product_f32_128x128_kx" */
 typedef struct CoreName {
-    char room[40];
+    char buffer[40];
 } CoreName;
 const char *cuda_core_name(const CudaCore *core, CoreName *name);
 /* The text after the prelude. */

@@ -284,7 +284,7 @@ typedef struct Side {
     const void *at;
     int64_t x, k, batch, x_step, k_step;
     bool along_x, packed;
-    int64_t x_room, ld; /* as the library sees it */
+    int64_t x_extent, ld; /* as the library sees it */
 } Side;
 
 typedef struct LtCall {
@@ -307,12 +307,12 @@ static bool lies_well(const Side *side, int64_t batches, int bytes) {
            (batches == 1 || (side->batch >= 0 && by_16(side->batch, bytes)));
 }
 
-static void place_side(Side *side, int64_t k, int64_t x_room) {
-    side->x_room = x_room;
-    side->ld = side->packed ? (side->along_x ? x_room : k) : side->along_x ? side->k_step : side->x_step;
+static void place_side(Side *side, int64_t k, int64_t x_extent) {
+    side->x_extent = x_extent;
+    side->ld = side->packed ? (side->along_x ? x_extent : k) : side->along_x ? side->k_step : side->x_step;
 }
 
-static int64_t packed_elements(const Side *side, int64_t k) { return side->x_room * k; }
+static int64_t packed_elements(const Side *side, int64_t k) { return side->x_extent * k; }
 
 static int result_bytes(const CudaProduct *p) { return p->wide ? 4 : dtype_bytes(p->dtype); }
 
@@ -402,7 +402,7 @@ static Status move(const LtCall *call, DType dtype, const void *from, void *to, 
 
 static Status pack_side(const LtCall *call, const Side *side, void *to) {
     CudaMove m = {.batches = call->product->batches,
-                  .rows = side->x_room,
+                  .rows = side->x_extent,
                   .columns = call->k,
                   .from_rows = side->x,
                   .from_columns = side->k,
@@ -413,8 +413,8 @@ static Status pack_side(const LtCall *call, const Side *side, void *to) {
                   .to_row = call->k,
                   .to_column = 1};
     if (side->along_x) {
-        m.rows = call->k, m.columns = side->x_room, m.from_rows = side->k, m.from_columns = side->x;
-        m.from_row = side->k_step, m.from_column = side->x_step, m.to_row = side->x_room;
+        m.rows = call->k, m.columns = side->x_extent, m.from_rows = side->k, m.from_columns = side->x;
+        m.from_row = side->k_step, m.from_column = side->x_step, m.to_row = side->x_extent;
     }
     return move(call, call->product->dtype, side->at, to, m, false);
 }

@@ -33,7 +33,7 @@ typedef struct CudaGraph {
     int captures, failures;
     GraphNode *nodes;
     GraphBlock *blocks;
-    int n_nodes, node_room, n_blocks, block_room;
+    int n_nodes, node_capacity, n_blocks, block_capacity;
     int *first_node, *first_block; /* by step, and behind the last one */
     /* What the nodes have now. */
     CuAddress word;
@@ -69,11 +69,11 @@ CudaStream *cuda_recorded_stream(const CudaDevice *device) {
 }
 
 static bool note_block(CudaGraph *g, size_t bytes) {
-    if (g->n_blocks == g->block_room) {
-        const int room = 2 * g->block_room + 8;
-        GraphBlock *const grown = mem_resize(g->blocks, (size_t)room * sizeof *grown);
+    if (g->n_blocks == g->block_capacity) {
+        const int capacity = 2 * g->block_capacity + 8;
+        GraphBlock *const grown = mem_resize(g->blocks, (size_t)capacity * sizeof *grown);
         if (!grown) return false;
-        g->blocks = grown, g->block_room = room;
+        g->blocks = grown, g->block_capacity = capacity;
     }
     g->blocks[g->n_blocks++] = (GraphBlock){NULL, bytes};
     return true;
@@ -119,11 +119,11 @@ bool cuda_recorded_foreign(const CudaDevice *device) {
 }
 
 static GraphNode *add_node(CudaGraph *g) {
-    if (g->n_nodes == g->node_room) {
-        const int room = 2 * g->node_room + 16;
-        GraphNode *const grown = mem_resize(g->nodes, (size_t)room * sizeof *grown);
+    if (g->n_nodes == g->node_capacity) {
+        const int capacity = 2 * g->node_capacity + 16;
+        GraphNode *const grown = mem_resize(g->nodes, (size_t)capacity * sizeof *grown);
         if (!grown) return NULL;
-        g->nodes = grown, g->node_room = room;
+        g->nodes = grown, g->node_capacity = capacity;
     }
     return &g->nodes[g->n_nodes++];
 }

@@ -19,7 +19,7 @@ enum { CUDA_IDLE_EVENTS = 64 };
 
 typedef struct CudaWords { /* for events: failed checks, on the device */
     CuAddress *at;
-    int n, room;
+    int n, capacity;
 } CudaWords;
 
 struct CudaDevice {

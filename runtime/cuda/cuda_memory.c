@@ -173,13 +173,13 @@ static int stream_number(CudaDevice *device, const CudaStream *stream) {
     return number;
 }
 
-static void stream_name(void *context, StreamKey key, char *room, size_t size) {
+static void stream_name(void *context, StreamKey key, char *buffer, size_t size) {
     CudaDevice *const device = context;
     const int number = stream_number(device, key);
     if (number)
-        snprintf(room, size, "stream %d of %s", number, device->name);
+        snprintf(buffer, size, "stream %d of %s", number, device->name);
     else
-        snprintf(room, size, "%s's own stream", device->name);
+        snprintf(buffer, size, "%s's own stream", device->name);
 }
 
 static CachingConfig config_of_settings(void) {

@@ -7,14 +7,14 @@ Status cuda_sort_plan(const OpRow *row, CudaSort *s) {
                            (long long)s->n, INT32_MAX);
     for (s->slots = 2; s->slots < s->n && s->slots < CUDA_SORT_TILE;) s->slots *= 2;
     s->parts = ceil_div(s->n, s->slots);
-    s->room = min_i64(s->n, s->parts * min_i64(s->slots, s->kept));
+    s->capacity = min_i64(s->n, s->parts * min_i64(s->slots, s->kept));
     return ST_OK;
 }
 
 static int64_t key_bytes(DType dtype) { return max_i64(stype_bytes(dtype_compute(dtype)), 4); }
 
 size_t cuda_sort_bytes(const CudaSort *s, DType dtype) {
-    return (size_t)(2 * s->lines * round_up(s->room, 2) * (key_bytes(dtype) + (int64_t)sizeof(int32_t)));
+    return (size_t)(2 * s->lines * round_up(s->capacity, 2) * (key_bytes(dtype) + (int64_t)sizeof(int32_t)));
 }
 
 static Status launch_tiles(CudaDevice *device, DType dtype, CudaSort *s, void *from, void *const *to) {
@@ -27,7 +27,7 @@ static Status launch_tiles(CudaDevice *device, DType dtype, CudaSort *s, void *f
 }
 
 Status cuda_sort_lines(CudaDevice *device, DType dtype, void *from, CudaSort *s, char *workspace, CudaSorted *out) {
-    const int64_t n = s->lines * round_up(s->room, 2);
+    const int64_t n = s->lines * round_up(s->capacity, 2);
     char *const places_at = workspace + 2 * n * key_bytes(dtype);
     void *keys[2] = {workspace, workspace + n * key_bytes(dtype)};
     void *places[2] = {places_at, places_at + n * (int64_t)sizeof(int32_t)};

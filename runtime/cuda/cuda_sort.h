@@ -9,7 +9,7 @@ enum { CUDA_SORT_TILE = 1024 };
 Status cuda_sort_plan(const OpRow *row, CudaSort *sort);
 size_t cuda_sort_bytes(const CudaSort *sort, DType dtype); /* of workspace */
 
-typedef struct CudaSorted { /* by line, `room` apart */
+typedef struct CudaSorted { /* by line, `capacity` apart */
     void *keys;             /* in the dtype's compute type; ints are their own keys */
     void *places;           /* i32 */
 } CudaSorted;

@@ -143,19 +143,19 @@ typedef struct UserLaunch {
 
 /* "my::op: kernel 'k', parameter 'x'" */
 typedef struct WhereText {
-    char room[256];
+    char buffer[256];
 } WhereText;
 static const char *where(const UserLaunch *launch, int i, WhereText *text) {
-    snprintf(text->room, sizeof text->room, "%s: kernel '%s', parameter '%s'", launch->frame->what,
+    snprintf(text->buffer, sizeof text->buffer, "%s: kernel '%s', parameter '%s'", launch->frame->what,
              launch->kernel->name, launch->kernel->signature.at[i].name);
-    return text->room;
+    return text->buffer;
 }
 #define WHERE(launch, i) where(launch, i, &(WhereText){{0}})
 
 static const char *type_text(const CudaParameter *p, WhereText *text) {
-    snprintf(text->room, sizeof text->room, "%s%s%s", p->pointer && !p->written ? "const " : "", p->type->words,
+    snprintf(text->buffer, sizeof text->buffer, "%s%s%s", p->pointer && !p->written ? "const " : "", p->type->words,
              p->pointer ? " *" : "");
-    return text->room;
+    return text->buffer;
 }
 #define TYPE_TEXT(p) type_text(p, &(WhereText){{0}})
 

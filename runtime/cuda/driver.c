@@ -72,12 +72,12 @@ static void open_once(void) {
     if (library)
         is_open = open_library(library);
     else
-        library_because(&reason, "there is no NVIDIA driver (%.400s); " HOW_TO_GET, absent.room);
+        library_because(&reason, "there is no NVIDIA driver (%.400s); " HOW_TO_GET, absent.buffer);
 }
 
 const Driver *driver_find(const char **why) {
     pthread_once(&once, open_once);
-    *why = reason.room;
+    *why = reason.buffer;
     return is_open ? &driver : NULL;
 }
 
@@ -92,10 +92,10 @@ const char *driver_text(CuResult result, DriverText *text) {
     driver.GetErrorName(result, &name);
     driver.GetErrorString(result, &says);
     if (name)
-        snprintf(text->room, sizeof text->room, "%s (%s)", name, says ? says : "");
+        snprintf(text->buffer, sizeof text->buffer, "%s (%s)", name, says ? says : "");
     else
-        snprintf(text->room, sizeof text->room, "result %d", result);
-    return text->room;
+        snprintf(text->buffer, sizeof text->buffer, "result %d", result);
+    return text->buffer;
 }
 
 typedef enum Fate { FATE_stays, FATE_lost } Fate;

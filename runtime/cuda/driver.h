@@ -38,7 +38,7 @@ const Driver *driver_find(const char **why);
 
 /* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)" */
 typedef struct DriverText {
-    char room[160];
+    char buffer[160];
 } DriverText;
 const char *driver_text(CuResult result, DriverText *text); /* of a driver that was found */
 bool driver_lost(CuResult result);                          /* the context is gone with all that it held */

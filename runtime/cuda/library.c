@@ -31,7 +31,7 @@ static const struct {
 bool library_because(LibraryReason *why, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(why->room, sizeof why->room, format, args);
+    vsnprintf(why->buffer, sizeof why->buffer, format, args);
     va_end(args);
     return false;
 }

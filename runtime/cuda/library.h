@@ -22,7 +22,7 @@ typedef struct LibraryPlaces {
 } LibraryPlaces;
 
 typedef struct LibraryReason {
-    char room[512];
+    char buffer[512];
 } LibraryReason;
 
 /* NULL and *why where there is none; what is opened stays open. */

@@ -58,12 +58,12 @@ static void open_once(void) {
     if (library)
         is_open = open_functions(library);
     else
-        library_because(&reason, "there is no NVRTC (%.200s); " HOW_TO_GET, absent.room);
+        library_because(&reason, "there is no NVRTC (%.200s); " HOW_TO_GET, absent.buffer);
 }
 
 const Nvrtc *nvrtc_find(const char **why) {
     pthread_once(&once, open_once);
-    *why = reason.room;
+    *why = reason.buffer;
     return is_open ? &nvrtc : NULL;
 }
 
@@ -120,11 +120,11 @@ static char *log_of(NvrtcProgram program) {
 
 /* What was refused, and behind it why, line by line as a comment. Nothing is said of a file that cannot be written: the
  * compiler's own words matter more. */
-static bool keep_refused(const char *source, const char *name, const char *log, char *path, size_t room) {
+static bool keep_refused(const char *source, const char *name, const char *log, char *path, size_t buffer) {
     const char *const folder = setting_text(state_get(), SET_dump_dir);
     if (!folder[0]) return false;
     Text text = {0};
-    snprintf(path, room, "%s/%s.cu", folder, name);
+    snprintf(path, buffer, "%s/%s.cu", folder, name);
     text_printf(&text, "%s\n", source);
     for (const char *line = log; *line; line += strcspn(line, "\n") + 1) {
         text_printf(&text, "// %.*s\n", (int)strcspn(line, "\n"), line);
@@ -138,10 +138,10 @@ static bool keep_refused(const char *source, const char *name, const char *log, 
 }
 
 /* From the first line that is an error, on one line. */
-static void say_shortly(const char *log, char *line, size_t room) {
+static void say_shortly(const char *log, char *line, size_t buffer) {
     const char *error = strstr(log, "error");
     while (error && error > log && error[-1] != '\n') error--;
-    snprintf(line, room, "%s", error ? error : log);
+    snprintf(line, buffer, "%s", error ? error : log);
     for (char *at = line; (at = strchr(at, '\n'));) *at = at[1] ? ';' : '\0';
 }
 

@@ -45,7 +45,7 @@ typedef struct MemorySource {
     /* For all work on the device. False: nobody can say when it ends (the device is lost). Raises nothing. */
     bool (*wait)(void *context);
     void (*left)(void *context, size_t *bytes, size_t *total); /* for anybody on the device */
-    void (*stream_name)(void *context, StreamKey stream, char *room, size_t size);
+    void (*stream_name)(void *context, StreamKey stream, char *buffer, size_t size);
     const void *(*site)(void); /* the user's call that asks for memory; NULL: it is not noted */
 } MemorySource;
 
@@ -110,7 +110,7 @@ void caching_stats(Caching *caching, CachingStats *out);
 void caching_peak_begin(Caching *caching);                         /* peaks are those of what is current now */
 void caching_left(Caching *caching, size_t *bytes, size_t *total); /* of the device, for anybody */
 /* All of it as JSON (caching_snapshot.c). site_name: "train.c:57" */
-typedef void CachingSiteName(const void *site, char *out, size_t room);
+typedef void CachingSiteName(const void *site, char *out, size_t capacity);
 /* more: members behind the others (", \"name\": ..."); NULL: none. */
 typedef void CachingMore(CachingSiteName *site_name, Text *out);
 void caching_snapshot(Caching *caching, CachingSiteName *site_name, CachingMore *more, Text *out);

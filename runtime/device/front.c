@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "runtime/base/log.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/device/launch.h"
@@ -114,7 +114,8 @@ static Status run_front(Executable *e, sn_tensor **all, sn_tensor **lent, sn_ten
 Status front_execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                      sn_tensor **outs) {
     sn_tensor *few[FEW_INPUTS], *few_lent[FEW_INPUTS];
-    sn_tensor **const all = ROOM(few, e->plan->inputs.n), **const lent = ROOM(few_lent, e->plan->front->n_in);
-    ROOM_KEPT kept = {few, all}, kept_lent = {few_lent, lent};
+    sn_tensor **const all = SMALL_ARRAY(few, e->plan->inputs.n),
+                      **const lent = SMALL_ARRAY(few_lent, e->plan->front->n_in);
+    SMALL_ARRAY_OWNER kept = {few, all}, kept_lent = {few_lent, lent};
     return run_front(e, all, lent, inputs, symbols, floats, outs);
 }

@@ -1,17 +1,17 @@
 /* launch_bind.c: see launch_bind.h and template_run.h. */
 #include "runtime/device/template_run.h"
 
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 
 bool bound_begin(Bound *bound, const Kernel *kernel) {
-    bound->bufs = ROOM(bound->few_bufs, kernel->n_bufs);
-    bound->params = ROOM(bound->few_params, kernel->n_params + 1);
+    bound->bufs = SMALL_ARRAY(bound->few_bufs, kernel->n_bufs);
+    bound->params = SMALL_ARRAY(bound->few_params, kernel->n_params + 1);
     return bound->bufs && bound->params;
 }
 
 void bound_end(Bound *bound) {
-    room_give(bound->few_bufs, bound->bufs);
-    room_give(bound->few_params, bound->params);
+    small_array_free(bound->few_bufs, bound->bufs);
+    small_array_free(bound->few_params, bound->params);
 }
 
 void bound_fill(const Launch *launch, const Step *step, Bound *bound) {

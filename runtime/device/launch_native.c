@@ -1,6 +1,6 @@
 /* launch_native.c: a step of a plan that is no kernel: the device's native kernel of an op, a user's op, or a copy
  * between devices, on tensors over the values' places in the slots; and an op that does not lower, by eager. */
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
@@ -126,8 +126,8 @@ static Status call_native(Launch *launch, const Step *step) {
     int64_t few_ints[32];
     int n = 0;
     for (int i = 0; i < step->row->n_params; i++) n += step->args[i].n;
-    Wrapped wrapped = {.launch = launch, .list = ROOM(few_values, n), .ints = ROOM(few_ints, n)};
-    ROOM_KEPT list = {few_values, wrapped.list}, ints = {few_ints, wrapped.ints};
+    Wrapped wrapped = {.launch = launch, .list = SMALL_ARRAY(few_values, n), .ints = SMALL_ARRAY(few_ints, n)};
+    SMALL_ARRAY_OWNER list = {few_values, wrapped.list}, ints = {few_ints, wrapped.ints};
     return wrapped.list && wrapped.ints ? call_wrapped(&wrapped, step) : ST_MEMORY;
 }
 

@@ -28,10 +28,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Pinned *kept; /* newest first */
 static size_t kept_bytes;
 
-static size_t room_for(size_t bytes) {
-    size_t room = LEAST_BYTES;
-    while (room < bytes) room *= 2;
-    return room;
+static size_t pinned_bytes(size_t bytes) {
+    size_t capacity = LEAST_BYTES;
+    while (capacity < bytes) capacity *= 2;
+    return capacity;
 }
 
 static bool has_passed(const Pinned *pinned) {
@@ -79,9 +79,9 @@ static Pinned *pinned_new(const DeviceRow *row, size_t bytes) {
 
 static Pinned *pinned_take(const DeviceRow *row, size_t bytes) {
     pthread_mutex_lock(&lock);
-    Pinned *const found = find_kept(row, room_for(bytes));
+    Pinned *const found = find_kept(row, pinned_bytes(bytes));
     pthread_mutex_unlock(&lock);
-    if (!found) return pinned_new(row, room_for(bytes));
+    if (!found) return pinned_new(row, pinned_bytes(bytes));
     forget_uses(found);
     return found;
 }

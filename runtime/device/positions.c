@@ -6,11 +6,11 @@ Status view_scatter_check(const OpCall *call) {
     const sn_tensor *const out = call->outs[0];
     const Meta *const part = tensor_of(call->args[1].val)->base.meta;
     int64_t span;
-    const double bytes = dtype_bytes(part->dtype), room = (double)out->storage->bytes;
+    const double bytes = dtype_bytes(part->dtype), capacity = (double)out->storage->bytes;
     if (!part->numel) return ST_OK;
     const bool fits = meta_span(part->sizes, call->args[3].ints, part->rank, &span) &&
                       ((double)out->offset + (double)call->args[4].i) >= 0 &&
-                      ((double)out->offset + (double)call->args[4].i + (double)span) * bytes <= room;
+                      ((double)out->offset + (double)call->args[4].i + (double)span) * bytes <= capacity;
     return fits ? ST_OK : error_raise(ST_VALUE, "%s: the view leaves self's memory", call->row->name);
 }
 

@@ -10,7 +10,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 
-enum { FUNCTION_ROOM = 48, NAME_ROOM = 64, TELL_EVERY = 1024, DEVICES_TIMED = 16 };
+enum { FUNCTION_BYTES = 48, NAME_BYTES = 64, TELL_EVERY = 1024, DEVICES_TIMED = 16 };
 
 struct Watched {
     Watched *next; /* in the queue of those to be told, or in the list of unused ones */
@@ -21,7 +21,7 @@ struct Watched {
     bool timed; /* `from` was recorded before the step, `to` behind it */
     bool is_over;
     bool untold; /* nobody watches any more: it is not told */
-    char function[FUNCTION_ROOM], name[NAME_ROOM];
+    char function[FUNCTION_BYTES], name[NAME_BYTES];
     /* what the profile knows of the step; valid as long as that profile */
     ProfilePlace place;
 };
@@ -223,8 +223,8 @@ static Watched *take_watched(const DeviceRow *row) {
     return w ? w : watched_new(row);
 }
 
-static void copy_name(char *to, size_t room, const char *name) {
-    const size_t n = strnlen(name, room - 1);
+static void copy_name(char *to, size_t capacity, const char *name) {
+    const size_t n = strnlen(name, capacity - 1);
     memcpy(to, name, n);
     to[n] = 0;
 }

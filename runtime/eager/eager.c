@@ -9,7 +9,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/fpenv.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/device/device.h"
 #include "runtime/device/launch.h"
 #include "runtime/device/watch.h"
@@ -17,25 +17,25 @@
 /* signatures ---------------------------------------------------------------------------------- */
 
 /* More room for a signature with long lists: *at moves to the heap. No room at all once memory was out. */
-static COLD bool more_room(void **at, int *room, const void *usual, size_t item) {
-    void *const wider = *room ? mem_alloc((size_t)*room * 2 * item) : NULL;
-    if (!wider) return *room = 0, false;
-    memcpy(wider, *at, (size_t)*room * item);
+static COLD bool more_capacity(void **at, int *buffer, const void *usual, size_t item) {
+    void *const wider = *buffer ? mem_alloc((size_t)*buffer * 2 * item) : NULL;
+    if (!wider) return *buffer = 0, false;
+    memcpy(wider, *at, (size_t)*buffer * item);
     if (*at != usual) mem_free(*at);
     *at = wider;
-    *room *= 2;
+    *buffer *= 2;
     return true;
 }
 
 static COLD bool more_words(EagerCall *ec) {
-    return more_room((void **)&ec->words, &ec->words_room, ec->usual_words, sizeof *ec->words);
+    return more_capacity((void **)&ec->words, &ec->words_capacity, ec->usual_words, sizeof *ec->words);
 }
 static COLD bool more_tensors(EagerCall *ec) {
-    return more_room((void **)&ec->tensors, &ec->tensors_room, ec->usual_tensors, sizeof *ec->tensors);
+    return more_capacity((void **)&ec->tensors, &ec->tensors_capacity, ec->usual_tensors, sizeof *ec->tensors);
 }
 
 static inline void put_word(EagerCall *ec, uint64_t word) {
-    if (LIKELY(ec->n_words < ec->words_room) || more_words(ec)) ec->words[ec->n_words] = word;
+    if (LIKELY(ec->n_words < ec->words_capacity) || more_words(ec)) ec->words[ec->n_words] = word;
     ec->n_words++;
 }
 
@@ -47,7 +47,7 @@ static inline bool same_tensor(const sn_tensor *a, const sn_tensor *b) {
 static inline int number_of(EagerCall *ec, sn_tensor *t) {
     for (int i = 0; i < ec->n_tensors; i++)
         if (same_tensor(ec->tensors[i], t)) return i;
-    if (UNLIKELY(ec->n_tensors == ec->tensors_room) && !more_tensors(ec)) return -1;
+    if (UNLIKELY(ec->n_tensors == ec->tensors_capacity) && !more_tensors(ec)) return -1;
     ec->tensors[ec->n_tensors] = t;
     return ec->n_tensors++;
 }
@@ -111,7 +111,7 @@ static inline Status sign(EagerCall *ec) {
     put_word(ec, (uint64_t)(uintptr_t)ec->row ^ (uint64_t)call->form);
     for (int i = 0; i < ec->row->n_params; i++) TRY(put_arg(ec, i));
     for (int i = 0; call->form == FORM_out && i < ec->row->n_out; i++) TRY(put_tensor(ec, call->out_args[i]));
-    return LIKELY(ec->n_words <= ec->words_room) ? ST_OK : ST_MEMORY;
+    return LIKELY(ec->n_words <= ec->words_capacity) ? ST_OK : ST_MEMORY;
 }
 
 /* lookup -------------------------------------------------------------------------------------- */
@@ -298,10 +298,10 @@ static Status recheck(EagerEntry *entry, const EagerCall *ec) {
     int64_t *const checked = entry->checked;
     if (entry->is_checked && !memcmp(checked, ec->floats, floats) && !memcmp(checked + ec->n_floats, ec->ints, ints))
         return ST_OK;
-    MetaOut few[2], *const outs = ROOM(few, ec->row->n_out);
+    MetaOut few[2], *const outs = SMALL_ARRAY(few, ec->row->n_out);
     int n = ec->row->n_out;
     const Status status = outs ? call_metas(ec->call, 0, outs, &n) : ST_MEMORY;
-    room_give(few, outs);
+    small_array_free(few, outs);
     TRY(status);
     memcpy(checked, ec->floats, floats);
     memcpy(checked + ec->n_floats, ec->ints, ints);
@@ -404,7 +404,7 @@ static COLD Status run_unknown(EagerCall *ec) {
     SizedKey key;
     EagerEntry *sized;
     if (is_layout_only(ec)) {
-        const bool again = eager_count_seen(state, ec) && eager_cache_has_room(state, false);
+        const bool again = eager_count_seen(state, ec) && eager_cache_has_capacity(state, false);
         return again ? build_and_run(ec, true) : run_new_layout(ec);
     }
     do {
@@ -462,8 +462,8 @@ static Status run_call(OpCall *call) {
     ec.exact = false;
     ec.n_sizes = 0;
     ec.plain_numbers = false;
-    ec.tensors = ec.usual_tensors, ec.tensors_room = USUAL_TENSORS;
-    ec.words = ec.usual_words, ec.words_room = USUAL_WORDS;
+    ec.tensors = ec.usual_tensors, ec.tensors_capacity = USUAL_TENSORS;
+    ec.words = ec.usual_words, ec.words_capacity = USUAL_WORDS;
     const Status status = LIKELY(call->form == FORM_functional) ? run_functional(&ec) : run_form(call, &ec);
     if (UNLIKELY(ec.tensors != ec.usual_tensors)) mem_free(ec.tensors);
     if (UNLIKELY(ec.words != ec.usual_words)) mem_free(ec.words);
@@ -532,9 +532,9 @@ static Status run_beside(OpCall *call) {
     Val *few[32];
     int n = 0;
     for (int i = 0; i < call->row->n_params; i++) n += call->args[i].kind == ARG_tensors ? call->args[i].n : 0;
-    BesideCall beside = {.list = ROOM(few, n), .device = device_beside(call)};
+    BesideCall beside = {.list = SMALL_ARRAY(few, n), .device = device_beside(call)};
     if (!beside.list) return ST_MEMORY;
-    ROOM_KEPT list = {few, beside.list};
+    SMALL_ARRAY_OWNER list = {few, beside.list};
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));

@@ -33,9 +33,9 @@ typedef struct EagerCall {
     OpCall *call;
     const OpRow *row;
     sn_tensor **tensors; /* distinct tensors among args, then out_args */
-    int n_tensors, tensors_room;
+    int n_tensors, tensors_capacity;
     uint64_t *words; /* the signature */
-    int n_words, words_room;
+    int n_words, words_capacity;
     uint64_t hash; /* of the words, where no entry was at hand */
     bool exact;    /* all numbers are in the signature */
     int n_floats, n_ints;
@@ -145,7 +145,7 @@ EagerCounts eager_counts(const sn_state *state);
 enum { EAGER_MOST_BYTES = 16 << 20, EAGER_MOST_CAN_GO = 1 << 20 }; /* of all entries, and of those that can go */
 /* Before an entry that can go is made. False: it is not to be, all that there is room for was used since it was last
  * looked at. A program is made at most once in many calls: the oldest gives way. */
-bool eager_cache_has_room(sn_state *state, bool is_program);
+bool eager_cache_has_capacity(sn_state *state, bool is_program);
 
 /* eager_build.c: the whole question, for numbers that are not among the most frequent. */
 bool eager_number_may_vary(const EagerCall *ec, int i);

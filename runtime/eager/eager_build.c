@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "passes/passes.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/compile/compile.h"
 #include "runtime/eager/eager.h"
 #include "runtime/device/launch.h"
@@ -24,15 +24,15 @@ static Status take_result(EagerResult *result, const MetaOut *out) {
 }
 
 Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *metas) {
-    const int room = call->row->returns_list ? MAX_LIST : call->row->n_out;
-    MetaOut few[2], *const outs = ROOM(few, room);
-    int n = room;
+    const int capacity = call->row->returns_list ? MAX_LIST : call->row->n_out;
+    MetaOut few[2], *const outs = SMALL_ARRAY(few, capacity);
+    int n = capacity;
     metas->at = NULL;
     Status status = !outs ? ST_MEMORY : call_metas(call, base_offset, outs, &n);
     metas->n = call->row->returns_list ? n : call->row->n_out;
-    if (status == ST_OK && !(metas->at = ROOM(metas->few, metas->n))) status = ST_MEMORY;
+    if (status == ST_OK && !(metas->at = SMALL_ARRAY(metas->few, metas->n))) status = ST_MEMORY;
     for (int i = 0; i < metas->n && status == ST_OK; i++) status = take_result(&metas->at[i], &outs[i]);
-    room_give(few, outs);
+    small_array_free(few, outs);
     return status;
 }
 

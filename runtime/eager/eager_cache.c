@@ -62,7 +62,7 @@ static void shrink_entries(EagerCache *cache, const EagerEntry *kept) {
 
 /* Makes room for an entry of one size by dropping the oldest that is not in use. If all were used since they were last
  * looked at, there is no room: the call looks at one of them and makes no entry. */
-bool eager_cache_has_room(sn_state *state, bool is_program) {
+bool eager_cache_has_capacity(sn_state *state, bool is_program) {
     EagerCache *const cache = state->eager;
     while (cache && cache->can_go.bytes >= EAGER_MOST_CAN_GO)
         if (!drop_oldest(cache, &cache->can_go) && !is_program) return false;

@@ -131,9 +131,9 @@ static void free_blocks(Direct *direct) {
 
 static bool copy_block(Direct *to, const Direct *from, int i) {
     const int bytes = from->constant_each[i];
-    const size_t room = (size_t)to->constant_n * (size_t)bytes;
-    if (!(to->constant[i] = mem_aligned(64, room))) return false;
-    to->constant_bytes += room;
+    const size_t capacity = (size_t)to->constant_n * (size_t)bytes;
+    if (!(to->constant[i] = mem_aligned(64, capacity))) return false;
+    to->constant_bytes += capacity;
     to->number[i].is_filled = false;
     if (!from->number[i].from) fill_bytes(to->constant[i], bytes, from->constant[i], to->constant_n);
     return true;

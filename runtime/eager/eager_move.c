@@ -6,7 +6,7 @@
  *
  * A value's layout may leave gaps (a slice of a larger tensor): what lies in them is read and written back as it was.
  * eager_on_host runs a device's op on the host, for devices that have no kernel for it. */
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/device/device.h"
 #include "runtime/device/stream.h"
 #include "runtime/eager/eager.h"
@@ -225,11 +225,11 @@ static Status run_on_host(HostCall *host, sn_tensor **outs, int *n_outs) {
     const Key key = device_row(DEV_host)->key;
     OpKernel *const kernel = dispatch_entry(there->row, key);
     if (!kernel) return error_raise(ST_UNSUPPORTED, "%s: the CPU has no kernel for it", there->row->name);
-    const int room = there->row->returns_list ? MAX_LIST : MAX_OUTS;
-    sn_tensor *few[MAX_OUTS], **const made = ROOM(few, room);
+    const int capacity = there->row->returns_list ? MAX_LIST : MAX_OUTS;
+    sn_tensor *few[MAX_OUTS], **const made = SMALL_ARRAY(few, capacity);
     if (!made) return ST_MEMORY;
-    ROOM_KEPT kept = {few, made};
-    memset(made, 0, sizeof *made * (size_t)room);
+    SMALL_ARRAY_OWNER kept = {few, made};
+    memset(made, 0, sizeof *made * (size_t)capacity);
     OpCall here = *there;
     here.args = host->args;
     here.out_args = there->form == FORM_out ? host->out_args : NULL;
@@ -244,9 +244,9 @@ Status eager_on_host(const OpCall *call, sn_tensor **outs, int *n_outs) {
     Val *few[32];
     int n = 0;
     for (int i = 0; i < call->row->n_params; i++) n += call->args[i].kind == ARG_tensors ? call->args[i].n : 0;
-    HostCall host = {.there = call, .list = ROOM(few, n)};
+    HostCall host = {.there = call, .list = SMALL_ARRAY(few, n)};
     if (!host.list) return ST_MEMORY;
-    ROOM_KEPT list = {few, host.list};
+    SMALL_ARRAY_OWNER list = {few, host.list};
     const DeviceRow *const row = device_of_key(call->key);
     if (!row || device_is_host(row->memory.device))
         return error_raise(ST_STATE, "%s: only a registered device's op can be run on the CPU", call->row->name);

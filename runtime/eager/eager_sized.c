@@ -307,6 +307,6 @@ Status eager_sized_again(sn_state *state, EagerCall *ec, EagerEntry *sized, cons
     const int n = eager_count_seen(state, ec);
     if (asked("one_size")) return ST_OK;
     if (!metas && !builds_each(ec)) return ST_OK;
-    if (metas) return n && eager_cache_has_room(state, false) ? insert_copy(state, ec, sized, metas) : ST_OK;
-    return n == OFTEN && !sized->n_ints && eager_cache_has_room(state, true) ? insert_program(state, ec) : ST_OK;
+    if (metas) return n && eager_cache_has_capacity(state, false) ? insert_copy(state, ec, sized, metas) : ST_OK;
+    return n == OFTEN && !sized->n_ints && eager_cache_has_capacity(state, true) ? insert_program(state, ec) : ST_OK;
 }

@@ -169,7 +169,7 @@ void checkpoint_made(const sn_tensor *t) {
 /* KeptResult as what a node saves: packed by a region further out, where that made it. */
 static Status keep_outside(RegionRun *run, sn_tensor *t) {
     Region *const r = run->region;
-    if (!VEC_ROOM(r->arena, &r->outside)) return ST_MEMORY;
+    if (!VEC_GROW(r->arena, &r->outside)) return ST_MEMORY;
     Outside *const outside = &r->outside.at[r->outside.n];
     *outside = (Outside){.saved = {.arg = -1, .item = -1, .result = -1}};
     TRY(tape_save(&outside->saved, t));
@@ -271,7 +271,7 @@ static Status note_op(RegionRun *run, const OpCall *call, int *kept) {
         run->op++;
         return ST_OK;
     }
-    if (!VEC_ROOM(r->arena, &r->ops)) return ST_MEMORY;
+    if (!VEC_GROW(r->arena, &r->ops)) return ST_MEMORY;
     r->ops.at[r->ops.n++] = (RegionOp){call->row, call->form, shape, state_get()->site, -1, 0, 0};
     return ST_OK;
 }
@@ -292,7 +292,7 @@ static Status keep_results(RegionRun *run, const OpCall *call, uint64_t drawn) {
     RegionOp *const op = &r->ops.at[r->ops.n - 1];
     op->kept = r->kept.n, op->drawn = drawn;
     for (int i = 0; i < call->n_outs; i++) {
-        if (!VEC_ROOM(r->arena, &r->kept)) return ST_MEMORY;
+        if (!VEC_GROW(r->arena, &r->kept)) return ST_MEMORY;
         sn_tensor *const alias = call->outs[i] ? tensor_alias(call->outs[i]) : NULL;
         if (call->outs[i] && !alias) return ST_MEMORY;
         r->kept.at[r->kept.n++] = (KeptResult){alias, alias ? tensor_version(alias) : 0};
@@ -394,7 +394,7 @@ static void slot_release(TapePacked *packed) {
 static const TapePackedClass slot_class;
 
 static Status new_slot(Region *r, sn_tensor *t, TapePacked **packed) {
-    RegionSlot *const slot = VEC_ROOM(r->arena, &r->slots) ? mem_alloc(sizeof *slot) : NULL;
+    RegionSlot *const slot = VEC_GROW(r->arena, &r->slots) ? mem_alloc(sizeof *slot) : NULL;
     if (!slot) return ST_MEMORY;
     *slot = (RegionSlot){.packed.class = &slot_class, .region = r, .slot = r->slots.n};
     r->slots.at[r->slots.n] = (SlotValue){0};
@@ -469,7 +469,7 @@ static Storage *copied_storage(RegionRun *run, Storage *of) {
     const Meta *const bytes = meta_intern_contiguous(DT_u8, of->device, (const int64_t[]){(int64_t)of->bytes}, 1);
     sn_tensor *const whole = bytes ? tensor_from_storage(of, bytes, 0) : NULL;
     sn_tensor *const copy = whole ? tape_clone(whole, NULL) : NULL;
-    if (!copy || !VEC_ROOM(run->region->arena, &run->copies)) return NULL;
+    if (!copy || !VEC_GROW(run->region->arena, &run->copies)) return NULL;
     run->copies.at[run->copies.n++] = (MadeCopy){of, copy->storage};
     return copy->storage;
 }

@@ -236,11 +236,11 @@ static sn_status steps_body(sn_frame *frame) {
     Steps *const steps = frame->closure;
     const StepsTree *const tree = steps->tree;
     const size_t n_made = (size_t)tree->n_values, n_outer = (size_t)tree->outer.n;
-    sn_tensor **const room = mem_zero((n_made + n_outer + 1) * sizeof *room);
-    if (!room) return (sn_status)ST_MEMORY;
-    const StepsValues values = {room, room + n_made};
+    sn_tensor **const buffer = mem_zero((n_made + n_outer + 1) * sizeof *buffer);
+    if (!buffer) return (sn_status)ST_MEMORY;
+    const StepsValues values = {buffer, buffer + n_made};
     const Status status = run_all(frame, steps, &values);
-    mem_free(room);
+    mem_free(buffer);
     return (sn_status)status;
 }
 
@@ -303,9 +303,9 @@ static sn_tensor *operand_now(const Trace *trace, Operand o) {
 }
 
 static Status run_tree(const Trace *trace, StepsTree *tree, Steps *steps) {
-    sn_tensor **const room = ARENA_ARRAY(trace->capture->arena, sn_tensor *, tree->n_values + tree->outer.n + 1);
-    if (!room) return ST_MEMORY;
-    const StepsValues values = {room, room + tree->n_values};
+    sn_tensor **const buffer = ARENA_ARRAY(trace->capture->arena, sn_tensor *, tree->n_values + tree->outer.n + 1);
+    if (!buffer) return ST_MEMORY;
+    const StepsValues values = {buffer, buffer + tree->n_values};
     for (int i = 0; i < tree->outer.n; i++) values.outer[i] = operand_now(trace, tree->outer.at[i]);
     bool *const made = ARENA_ARRAY(trace->capture->arena, bool, steps->in.n + 1);
     if (!made) return ST_MEMORY;

@@ -8,7 +8,7 @@
 
 #include "runtime/autograd/custom_function.h"
 #include "runtime/base/alloc.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/memory.h"
@@ -87,8 +87,8 @@ static sn_tensor *part_of_sum(const RankMeeting *m, sn_tensor **shares, bool mea
 }
 
 static sn_tensor *all_rows(const RankMeeting *m, sn_tensor *const *shares) {
-    Val *few[16], **const vals = ROOM(few, m->n_ranks);
-    ROOM_KEPT kept = {few, vals};
+    Val *few[16], **const vals = SMALL_ARRAY(few, m->n_ranks);
+    SMALL_ARRAY_OWNER kept = {few, vals};
     for (int k = 0; vals && k < m->n_ranks; k++) vals[k] = &shares[k]->base;
     const Arg args[] = {A_VALS(vals, m->n_ranks), A_INT(0)};
     sn_tensor *all = NULL;
@@ -98,8 +98,8 @@ static sn_tensor *all_rows(const RankMeeting *m, sn_tensor *const *shares) {
 static Status each_tensor(const RankMeeting *m, CollectiveKind kind) {
     TRY(check_offers(m));
     const RankOffer *const own = m->offers[m->rank];
-    sn_tensor *few[16], **const shares = ROOM(few, m->n_ranks);
-    ROOM_KEPT kept = {few, shares};
+    sn_tensor *few[16], **const shares = SMALL_ARRAY(few, m->n_ranks);
+    SMALL_ARRAY_OWNER kept = {few, shares};
     if (!shares) return ST_MEMORY;
     for (int i = 0; i < own->n; i++) {
         for (int k = 0; k < m->n_ranks; k++) shares[k] = m->offers[k]->tensors[i];

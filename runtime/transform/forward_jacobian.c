@@ -14,15 +14,15 @@ static sn_status one_column(sn_frame *f) {
     const JacobianColumns *const c = f->closure;
     const FuncSpec *const spec = c->spec;
     const int n = spec->n_in, m = spec->n_outs;
-    sn_tensor **const room = mem_zero(sizeof *room * (size_t)(2 * n + 2 * m)), **const tangents = room + n;
+    sn_tensor **const buffer = mem_zero(sizeof *buffer * (size_t)(2 * n + 2 * m)), **const tangents = buffer + n;
     sn_tensor **const outs = tangents + n, **const found = outs + m;
-    if (!room) return (sn_status)ST_MEMORY;
-    for (int i = 0; i < n; i++) room[i] = f->in[i].kind == ARG_tensor ? tensor_of(f->in[i].val) : NULL;
+    if (!buffer) return (sn_status)ST_MEMORY;
+    for (int i = 0; i < n; i++) buffer[i] = f->in[i].kind == ARG_tensor ? tensor_of(f->in[i].val) : NULL;
     tangents[c->which] = tensor_of(f->in[n].val);
     const Status status = dual_run(&(DualSpec){.what = spec->what,
                                                .body = spec->body,
                                                .closure = spec->closure,
-                                               .in = room,
+                                               .in = buffer,
                                                .tangents = tangents,
                                                .n_in = n,
                                                .n_outs = m,
@@ -33,7 +33,7 @@ static sn_status one_column(sn_frame *f) {
         f->out[i] = found[i];
         tensor_retain(found[i]);
     }
-    mem_free(room);
+    mem_free(buffer);
     return (sn_status)status;
 }
 

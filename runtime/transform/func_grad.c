@@ -189,19 +189,19 @@ static Status start_of(FuncRun *r, int i, sn_tensor **grad) {
 
 static Status run_back(FuncRun *r) {
     const FuncSpec *const spec = r->spec;
-    sn_tensor **const rooms = mem_zero(sizeof *rooms * (size_t)(2 * spec->n_ys + 1)),
-                      **const grads = rooms + spec->n_ys;
-    Status status = rooms ? ST_OK : ST_MEMORY;
+    sn_tensor **const buffers = mem_zero(sizeof *buffers * (size_t)(2 * spec->n_ys + 1)),
+                      **const grads = buffers + spec->n_ys;
+    Status status = buffers ? ST_OK : ST_MEMORY;
     int n = 0;
     for (int i = 0; i < spec->n_ys && status == ST_OK; i++) {
         sn_tensor *grad = NULL;
         status = start_of(r, i, &grad);
         if (status != ST_OK || !grad || !leads_back(r, r->ys[i])) continue;
-        rooms[n] = r->ys[i];
+        buffers[n] = r->ys[i];
         grads[n++] = grad;
     }
-    if (status == ST_OK) status = gradients_at(r, rooms, grads, n, 0);
-    mem_free(rooms);
+    if (status == ST_OK) status = gradients_at(r, buffers, grads, n, 0);
+    mem_free(buffers);
     return status;
 }
 

@@ -13,7 +13,7 @@
 #include "runtime/transform/functional_mode.h"
 
 #include "runtime/autograd/tape.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/eager/eager.h"
@@ -78,9 +78,9 @@ static Status lay_out_results(const OpCall *call, sn_tensor **outs, int n_outs) 
 static Status run_functional(const OpCall *call, sn_tensor **outs, int *n_outs) {
     Arg args[MAX_ARGS];
     bool copied = false;
-    Val *few[32], **const list = ROOM(few, call_list_items(call));
+    Val *few[32], **const list = SMALL_ARRAY(few, call_list_items(call));
     if (!list) return ST_MEMORY;
-    ROOM_KEPT kept = {few, list};
+    SMALL_ARRAY_OWNER kept = {few, list};
     TRY(read_views(call, args, list, &copied));
     OpCall functional = *call;
     functional.form = FORM_functional;

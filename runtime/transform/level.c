@@ -132,16 +132,16 @@ Status level_args_take(LevelArgs *a, const OpCall *call, const Level *level, Lev
     a->lists = NULL;
     const int items = call_list_items(call);
     if (items && !(a->lists = mem_zero(sizeof *a->lists * (size_t)items))) return ST_MEMORY;
-    Val **room = a->lists;
+    Val **buffer = a->lists;
     memcpy(a->args, call->args, sizeof *a->args * (size_t)call->row->n_params);
     for (int i = 0; i < call->row->n_params; i++) {
         Arg *const arg = &a->args[i];
         if (arg->kind == ARG_tensor && arg->val && !(arg->val = map(level, arg->val))) return error_pending();
         if (arg->kind != ARG_tensors) continue;
         for (int k = 0; k < arg->n; k++)
-            if (arg->vals[k] && !(room[k] = map(level, arg->vals[k]))) return error_pending();
-        arg->vals = room;
-        room += arg->n;
+            if (arg->vals[k] && !(buffer[k] = map(level, arg->vals[k]))) return error_pending();
+        arg->vals = buffer;
+        buffer += arg->n;
     }
     for (int i = 0; call->out_args && i < call->row->n_out; i++)
         if (!(a->out_args[i] = tensor_of(map(level, &call->out_args[i]->base)))) return error_pending();

@@ -12,7 +12,7 @@
 #include "runtime/autograd/packer.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/refs.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/frame.h"
 #include "runtime/transform/collective.h"
@@ -133,8 +133,8 @@ static sn_tensor *whole_of(const ShardedParam *param, sn_tensor *gathered) {
 
 /* Parameters from `first` on, in the innermost scope. */
 static Status gather_parts(sn_sharded *s, int first, int n, sn_tensor **whole) {
-    sn_tensor *few[16], **const parts = ROOM(few, n);
-    ROOM_KEPT kept = {few, parts};
+    sn_tensor *few[16], **const parts = SMALL_ARRAY(few, n);
+    SMALL_ARRAY_OWNER kept = {few, parts};
     if (!parts) return ST_MEMORY;
     for (int i = 0; i < n; i++) parts[i] = s->params[first + i].part;
     TRY(collective_run(s->rank, COLLECTIVE_gather, parts, n, false, whole));
@@ -298,8 +298,8 @@ static Status flat_gradients(const ShardedCall *c, sn_frame *f, sn_tensor **grad
 static sn_status scatter_gradients(sn_frame *f) {
     ShardedCall *const c = f->closure;
     const int n = c->of->n;
-    sn_tensor *few[32], **const grads = ROOM(few, 2 * n), **const parts = grads + n;
-    ROOM_KEPT kept = {few, grads};
+    sn_tensor *few[32], **const grads = SMALL_ARRAY(few, 2 * n), **const parts = grads + n;
+    SMALL_ARRAY_OWNER kept = {few, grads};
     if (!grads) return SN_ERR_MEMORY;
     if (state_get()->grad_mode == SN_GRAD_ON)
         return (sn_status)error_raise(ST_UNSUPPORTED, "sn_sharded_call: gradients of gradients (SN_CREATE_GRAPH)");
@@ -320,8 +320,8 @@ static void node_ends(void *closure, void *context) {
 
 static Status unshard(ShardedCall *c, sn_tensor **whole) {
     sn_sharded *const s = c->of;
-    sn_tensor *few[16], **const parts = ROOM(few, s->n);
-    ROOM_KEPT kept = {few, parts};
+    sn_tensor *few[16], **const parts = SMALL_ARRAY(few, s->n);
+    SMALL_ARRAY_OWNER kept = {few, parts};
     if (!parts) return ST_MEMORY;
     for (int i = 0; i < s->n; i++) parts[i] = s->params[i].part;
     const sn_custom fn = {.size = sizeof fn,
@@ -347,12 +347,12 @@ static Status check_unwritten(sn_tensor *const *whole, const uint32_t *versions,
 
 static Status call_inside(ShardedCall *c, sn_frame *frame, sn_body body, sn_tensors in) {
     const int n = c->of->n;
-    sn_tensor *few_whole[16], **const whole = ROOM(few_whole, n);
-    ROOM_KEPT kept_whole = {few_whole, whole};
-    Arg few[16], *const args = ROOM(few, in.n + n);
-    ROOM_KEPT kept = {few, args};
-    uint32_t few_versions[16], *const versions = ROOM(few_versions, n);
-    ROOM_KEPT kept_versions = {few_versions, versions};
+    sn_tensor *few_whole[16], **const whole = SMALL_ARRAY(few_whole, n);
+    SMALL_ARRAY_OWNER kept_whole = {few_whole, whole};
+    Arg few[16], *const args = SMALL_ARRAY(few, in.n + n);
+    SMALL_ARRAY_OWNER kept = {few, args};
+    uint32_t few_versions[16], *const versions = SMALL_ARRAY(few_versions, n);
+    SMALL_ARRAY_OWNER kept_versions = {few_versions, versions};
     if (!whole || !args || !versions) return ST_MEMORY;
     TRY(unshard(c, whole));
     for (int64_t i = 0; i < in.n; i++) args[i] = arg_tensor_opt(in.data[i]);

@@ -144,12 +144,12 @@ static Status run_chunk(const VmapSpec *spec, Level *level, int64_t all, sn_tens
 }
 
 /* Results of all parts, of which each has n_out. */
-static Status join_parts(const VmapSpec *spec, Val **parts, int n_parts, Val **room) {
+static Status join_parts(const VmapSpec *spec, Val **parts, int n_parts, Val **buffer) {
     for (int i = 0; i < spec->n_out; i++) {
         const int64_t dim = spec->out_dims ? spec->out_dims[i] : 0;
-        for (int k = 0; k < n_parts; k++) room[k] = parts[k * spec->n_out + i];
+        for (int k = 0; k < n_parts; k++) buffer[k] = parts[k * spec->n_out + i];
         const bool one = n_parts == 1 || dim == SN_NO_INT;
-        spec->out[i] = tensor_of(one ? room[0] : E(eager_builder(), cat, A_VALS(room, n_parts), I(dim)));
+        spec->out[i] = tensor_of(one ? buffer[0] : E(eager_builder(), cat, A_VALS(buffer, n_parts), I(dim)));
         if (!spec->out[i]) return error_pending();
     }
     return ST_OK;

@@ -37,7 +37,7 @@ Status vmap_args_take(VmapArgs *a, const Level *level, const OpCall *call, int r
     *a = (VmapArgs){.level = level, .call = call, .rows = level->size};
     const int items = call_list_items(call);
     if (items && !(a->lists = mem_alloc(sizeof *a->lists * (size_t)items))) return ST_MEMORY;
-    Val **room = a->lists;
+    Val **buffer = a->lists;
     memcpy(a->args, call->args, sizeof *a->args * (size_t)call->row->n_params);
     for (int i = 0; i < call->row->n_params; i++) {
         Arg *const arg = &a->args[i];
@@ -45,11 +45,11 @@ Status vmap_args_take(VmapArgs *a, const Level *level, const OpCall *call, int r
             return error_pending();
         if (arg->kind != ARG_tensors) continue;
         for (int k = 0; k < arg->n; k++) {
-            room[k] = aligned(level, arg->vals[k], rank, expand);
-            if (!room[k] && arg->vals[k]) return error_pending();
+            buffer[k] = aligned(level, arg->vals[k], rank, expand);
+            if (!buffer[k] && arg->vals[k]) return error_pending();
         }
-        arg->vals = room;
-        room += arg->n;
+        arg->vals = buffer;
+        buffer += arg->n;
     }
     return ST_OK;
 }
@@ -94,31 +94,31 @@ bool vmap_names_dims(const OpRow *row) {
 }
 
 /* Room for n ints; NULL: there is none. */
-static int64_t *ints_room(VmapArgs *a, int n) {
+static int64_t *ints_buffer(VmapArgs *a, int n) {
     if (a->n_ints + n > COUNT_OF(a->ints)) return NULL;
-    int64_t *const room = &a->ints[a->n_ints];
+    int64_t *const buffer = &a->ints[a->n_ints];
     a->n_ints += n;
-    return room;
+    return buffer;
 }
 
 /* Counted from the end it is the same. */
 static int64_t further(int64_t dim) { return dim < 0 ? dim : dim + 1; }
 
 static bool shift_list(VmapArgs *a, Arg *arg) {
-    int64_t *const room = ints_room(a, arg->n);
-    for (int k = 0; room && k < arg->n; k++) room[k] = further(arg->ints[k]);
-    arg->ints = room;
-    return room != NULL;
+    int64_t *const buffer = ints_buffer(a, arg->n);
+    for (int k = 0; buffer && k < arg->n; k++) buffer[k] = further(arg->ints[k]);
+    arg->ints = buffer;
+    return buffer != NULL;
 }
 
 /* Where an absent or empty list stands for all dims. */
 static bool list_all(VmapArgs *a, Arg *arg) {
     const Val *const self = a->call->args[0].kind == ARG_tensor ? a->call->args[0].val : NULL;
     const int rank = self ? self->meta->rank : 0;
-    int64_t *const room = rank ? ints_room(a, rank) : NULL;
-    for (int d = 0; room && d < rank; d++) room[d] = d + 1;
-    *arg = A_INTS(room, rank);
-    return room != NULL;
+    int64_t *const buffer = rank ? ints_buffer(a, rank) : NULL;
+    for (int d = 0; buffer && d < rank; d++) buffer[d] = d + 1;
+    *arg = A_INTS(buffer, rank);
+    return buffer != NULL;
 }
 
 bool vmap_args_shift(VmapArgs *a) {
@@ -142,11 +142,11 @@ bool vmap_args_shift(VmapArgs *a) {
 }
 
 static bool put_front(VmapArgs *a, Arg *arg, int64_t first) {
-    int64_t *const room = ints_room(a, arg->n + 1);
-    if (!room) return false;
-    room[0] = first;
-    if (arg->n) memcpy(room + 1, arg->ints, sizeof *room * (size_t)arg->n);
-    *arg = A_INTS(room, arg->n + 1);
+    int64_t *const buffer = ints_buffer(a, arg->n + 1);
+    if (!buffer) return false;
+    buffer[0] = first;
+    if (arg->n) memcpy(buffer + 1, arg->ints, sizeof *buffer * (size_t)arg->n);
+    *arg = A_INTS(buffer, arg->n + 1);
     return true;
 }
 

@@ -26,19 +26,19 @@ static Val *example(const VmapLoop *l, Val *val, int64_t i) {
 }
 
 static Status take_example(VmapLoop *l, int64_t i) {
-    Val **room = l->lists;
+    Val **buffer = l->lists;
     for (int k = 0; k < l->call->row->n_params; k++) {
         Arg *const arg = &l->args[k];
         *arg = l->call->args[k];
         if (arg->kind == ARG_tensor && arg->val && !(arg->val = example(l, arg->val, i))) return error_pending();
         if (arg->kind != ARG_tensors) continue;
         for (int j = 0; j < arg->n; j++)
-            if (arg->vals[j] && !(room[j] = example(l, arg->vals[j], i)))
+            if (arg->vals[j] && !(buffer[j] = example(l, arg->vals[j], i)))
                 return error_pending();
             else if (!arg->vals[j])
-                room[j] = NULL;
-        arg->vals = room;
-        room += arg->n;
+                buffer[j] = NULL;
+        arg->vals = buffer;
+        buffer += arg->n;
     }
     return ST_OK;
 }

@@ -4,8 +4,8 @@
 
 #include "gpt.h"
 
-static const char *name_of(char *to, size_t room, int64_t layer, const char *part) {
-    snprintf(to, room, "h%lld.%s", (long long)layer, part);
+static const char *name_of(char *to, size_t capacity, int64_t layer, const char *part) {
+    snprintf(to, capacity, "h%lld.%s", (long long)layer, part);
     return to;
 }
 

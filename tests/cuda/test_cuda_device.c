@@ -28,9 +28,9 @@ static bool same(sn_tensor *a, sn_tensor *b) {
     expect_ok();
     const size_t bytes = (size_t)sn_numel(a) * 8;
     char *const x = calloc(1, bytes + 1), *const y = calloc(1, bytes + 1);
-    const size_t room = (size_t)sn_numel(a) * element_bytes(sn_dtype_of(a));
-    const bool equal = sn_numel(a) == sn_numel(b) && sn_dtype_of(a) == sn_dtype_of(b) && sn_read(a, x, room) == SN_OK &&
-                       sn_read(b, y, room) == SN_OK && !memcmp(x, y, bytes);
+    const size_t capacity = (size_t)sn_numel(a) * element_bytes(sn_dtype_of(a));
+    const bool equal = sn_numel(a) == sn_numel(b) && sn_dtype_of(a) == sn_dtype_of(b) &&
+                       sn_read(a, x, capacity) == SN_OK && sn_read(b, y, capacity) == SN_OK && !memcmp(x, y, bytes);
     free(x), free(y);
     expect_ok();
     return equal;

@@ -157,26 +157,27 @@ static const char *param_name(int i) {
     return name;
 }
 
-static sn_ints sizes_of(int i, int64_t *room) {
-    room[0] = 3 + i % 5, room[1] = 8 + i;
-    return (sn_ints){room, 2};
+static sn_ints sizes_of(int i, int64_t *buffer) {
+    buffer[0] = 3 + i % 5, buffer[1] = 8 + i;
+    return (sn_ints){buffer, 2};
 }
 
 static int set_gradients(Net *net, int call, sn_tensor **in) {
-    int64_t room[2];
+    int64_t buffer[2];
     for (int i = 0; i < TENSORS; i++)
-        sn_grad_set(sn_dict_get(net->params, param_name(i)), given(net, (uint64_t)(100 * call + i), sizes_of(i, room)));
+        sn_grad_set(sn_dict_get(net->params, param_name(i)),
+                    given(net, (uint64_t)(100 * call + i), sizes_of(i, buffer)));
     (void)in;
     return 0;
 }
 
 START_TEST(a5_15_adamw_over_20_tensors_is_1_launch) {
     Net nets[2] = NETS;
-    int64_t room[2];
+    int64_t buffer[2];
     for (int k = 0; k < 2; k++) {
         nets[k].params = sn_dict_new();
         for (int i = 0; i < TENSORS; i++)
-            sn_param(nets[k].params, param_name(i), given(&nets[k], (uint64_t)i, sizes_of(i, room)));
+            sn_param(nets[k].params, param_name(i), given(&nets[k], (uint64_t)i, sizes_of(i, buffer)));
         nets[k].optim = sn_adamw(nets[k].params, 1e-2, 0.1), nets[k].no_result = true;
     }
     ck_assert_int_eq(launches_of(optimize, nets, set_gradients), 1);

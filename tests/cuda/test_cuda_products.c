@@ -215,12 +215,12 @@ static void compile_core(CudaCore core, int arch) {
     ck_assert_msg(cuda_compile_verbose(text_str(&text), cuda_core_name(&core, &name), arch, &code) == ST_OK, "%s",
                   sn_error_take()->message);
     const int registers = number_before(code.log, " registers");
-    if (getenv("PRODUCT_REGISTERS")) printf("sm_%d %s: %d registers\n", arch, name.room, registers);
+    if (getenv("PRODUCT_REGISTERS")) printf("sm_%d %s: %d registers\n", arch, name.buffer, registers);
     ck_assert_msg(!number_before(code.log, " bytes spill stores") && !number_before(code.log, " bytes spill loads"),
                   "%s", code.log);
     ck_assert_msg(!strstr(code.log, "warning"), "%s", code.log);
     const int most = stype_bytes(dtype_compute(core.dtype)) == 8 ? 256 : 128; /* of 65,536: a block's share */
-    ck_assert_msg(registers <= most, "%s: %d registers", name.room, registers);
+    ck_assert_msg(registers <= most, "%s: %d registers", name.buffer, registers);
     cuda_code_free(&code);
     text_free(&text);
 }

@@ -218,9 +218,9 @@ static void start_zygote(Bytes head) {
 
 /* False: it is gone. */
 static bool ask_zygote(Request files, int *status) {
-    char room[CMSG_SPACE(sizeof files)] = {0}, byte = 0;
+    char buffer[CMSG_SPACE(sizeof files)] = {0}, byte = 0;
     struct iovec one = {&byte, 1};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = buffer, .msg_controllen = sizeof buffer};
     struct cmsghdr *const control = CMSG_FIRSTHDR(&message);
     *control = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     control->cmsg_len = CMSG_LEN(sizeof files);
@@ -270,7 +270,7 @@ static uint64_t hash(uint64_t h, const char *at, size_t n) {
     return h;
 }
 
-static void object_path(char *path, size_t room, Bytes text) {
+static void object_path(char *path, size_t capacity, Bytes text) {
     const char *const set = getenv("EMULATED_CUDA_CACHE"), *const folder = set && *set ? set : EMULATOR_CACHE;
     const Bytes words = bytes_of_file(EMULATOR_WORDS);
     const size_t first = strcspn(text.at, "\n");
@@ -280,7 +280,7 @@ static void object_path(char *path, size_t room, Bytes text) {
     h = hash(h, level(), strlen(level()));
     free(words.at);
     mkdir(folder, 0777);
-    snprintf(path, room, "%s/%016llx.o", folder, (unsigned long long)h);
+    snprintf(path, capacity, "%s/%016llx.o", folder, (unsigned long long)h);
 }
 
 static Outcome compile(Bytes text, size_t head) {

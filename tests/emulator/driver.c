@@ -162,8 +162,8 @@ static CuResult emulated_DeviceGet(CuDevice *device, int ordinal) {
     return end(ordinal >= 0 && ordinal < n_devices() ? CU_success : CU_invalid_device);
 }
 
-static CuResult emulated_DeviceGetName(char *name, int room, CuDevice device) {
-    snprintf(name, (size_t)room, "emulated GPU %d", device);
+static CuResult emulated_DeviceGetName(char *name, int capacity, CuDevice device) {
+    snprintf(name, (size_t)capacity, "emulated GPU %d", device);
     return CU_success;
 }
 

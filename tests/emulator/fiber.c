@@ -94,9 +94,9 @@ static void live(void) {
 
 /* faults --------------------------------------------------------------------------------------- */
 
-static int put_thread(char *text, size_t room, const Fiber *fiber) {
+static int put_thread(char *text, size_t capacity, const Fiber *fiber) {
     const Dim3 t = fiber->thread;
-    return snprintf(text, room, "thread (%u,%u,%u)", t.x, t.y, t.z);
+    return snprintf(text, capacity, "thread (%u,%u,%u)", t.x, t.y, t.z);
 }
 
 static void tell(const Fiber *fiber, const char *format, va_list arguments) {

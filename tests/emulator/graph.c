@@ -44,15 +44,15 @@ static GpuGraph *graphs[GRAPHS];
 static GpuExec *execs[GRAPHS];
 static GpuCapture *captures[16];
 
-static void *put(void **places, int room, void *what) {
-    for (int i = 0; what && i < room; i++)
+static void *put(void **places, int capacity, void *what) {
+    for (int i = 0; what && i < capacity; i++)
         if (!places[i]) return places[i] = what;
     free(what);
     return NULL;
 }
 
-static void **place(void **places, int room, const void *what) {
-    for (int i = 0; what && i < room; i++)
+static void **place(void **places, int capacity, const void *what) {
+    for (int i = 0; what && i < capacity; i++)
         if (places[i] == what) return &places[i];
     return NULL;
 }

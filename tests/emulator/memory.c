@@ -46,19 +46,19 @@ GpuBlock *gpu_block_at(Gpu *gpu, CuAddress address, size_t n) {
     return NULL;
 }
 
-static bool is_free(const Gpu *gpu, size_t at, size_t room) {
-    if (at + room > gpu_blocks_size()) return false;
+static bool is_free(const Gpu *gpu, size_t at, size_t capacity) {
+    if (at + capacity > gpu_blocks_size()) return false;
     for (int i = 0; i < gpu->n_blocks; i++) {
         const GpuBlock *const b = &gpu->blocks[i];
-        if (at < b->at + b->bytes + GPU_GRAIN && b->at < at + room + GPU_GRAIN) return false;
+        if (at < b->at + b->bytes + GPU_GRAIN && b->at < at + capacity + GPU_GRAIN) return false;
     }
     return true;
 }
 
-static bool find_place(Gpu *gpu, size_t room, size_t *at) {
+static bool find_place(Gpu *gpu, size_t capacity, size_t *at) {
     for (int round = 0; round < 2; round++) {
-        for (*at = round ? 0 : gpu->next; *at + room <= gpu_blocks_size(); *at += GPU_GRAIN)
-            if (is_free(gpu, *at, room)) return true;
+        for (*at = round ? 0 : gpu->next; *at + capacity <= gpu_blocks_size(); *at += GPU_GRAIN)
+            if (is_free(gpu, *at, capacity)) return true;
     }
     return false;
 }

@@ -24,9 +24,9 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 static bool receive(int *files) {
-    char room[CMSG_SPACE(FILES * sizeof *files)], byte;
+    char buffer[CMSG_SPACE(FILES * sizeof *files)], byte;
     struct iovec one = {&byte, 1};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = buffer, .msg_controllen = sizeof buffer};
     if (recvmsg(ZYGOTE_SOCKET, &message, MSG_CMSG_CLOEXEC) != 1) return false;
     const struct cmsghdr *const control = CMSG_FIRSTHDR(&message);
     if (!control || control->cmsg_len != CMSG_LEN(FILES * sizeof *files)) return false;

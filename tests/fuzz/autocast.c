@@ -23,15 +23,15 @@ static void name_dtype(const OpRow *row, Arg *args) {
         if (row->params[i].type == PT_dtype_opt && args[i].kind == ARG_none) args[i] = A_INT(DT_f32);
 }
 
-void gen_autocast(const Gen *g, const OpRow *row, Arg *args, GenCasts *room) {
+void gen_autocast(const Gen *g, const OpRow *row, Arg *args, GenCasts *buffer) {
     if (!g->autocast || row->autocast == CAST_none) return;
     if (row->autocast == CAST_f32_dtype) return name_dtype(row, args);
     const DType to = target(row, args, dtypes[g->autocast]);
     for (int i = 0; i < row->n_params; i++) {
         if (!is_cast(&args[i], to)) continue;
-        room->metas[i] = *args[i].val->meta;
-        room->metas[i].dtype = to;
-        room->vals[i] = (Val){.meta = &room->metas[i]};
-        args[i].val = &room->vals[i];
+        buffer->metas[i] = *args[i].val->meta;
+        buffer->metas[i].dtype = to;
+        buffer->vals[i] = (Val){.meta = &buffer->metas[i]};
+        args[i].val = &buffer->vals[i];
     }
 }

@@ -145,7 +145,7 @@ static size_t change(char *at, size_t n) {
 }
 
 /* The text or the key's words are changed, and the first line is made to fit. */
-static bool change_and_sign(const CachedCase *c, char *room) {
+static bool change_and_sign(const CachedCase *c, char *buffer) {
     char line[BUNDLE_LINE], *const copy = mem_alloc(c->bytes);
     Bundle b;
     size_t words = 0;
@@ -155,13 +155,13 @@ static bool change_and_sign(const CachedCase *c, char *room) {
     if (last) sscanf(last, "\nwords %zu", &words);
     FilePart *const text = &b.parts[BUNDLE_text], *const objects = &b.parts[BUNDLE_objects];
     if (roll(2)) {
-        memcpy(room, text->at, text->bytes);
-        *text = (FilePart){room, change(room, text->bytes)};
+        memcpy(buffer, text->at, text->bytes);
+        *text = (FilePart){buffer, change(buffer, text->bytes)};
     } else {
-        memcpy(room, objects->at, words);
-        const size_t changed = change(room, words);
-        memcpy(room + changed, (const char *)objects->at + words, objects->bytes - words);
-        *objects = (FilePart){room, changed + objects->bytes - words};
+        memcpy(buffer, objects->at, words);
+        const size_t changed = change(buffer, words);
+        memcpy(buffer + changed, (const char *)objects->at + words, objects->bytes - words);
+        *objects = (FilePart){buffer, changed + objects->bytes - words};
     }
     const FilePart all[] = {{line, bundle_line("code", b.parts, line)}, *text, *objects};
     const bool written = file_replace(c->path, all, COUNT_OF(all)) == ST_OK;
@@ -169,9 +169,9 @@ static bool change_and_sign(const CachedCase *c, char *room) {
     return written;
 }
 
-static bool change_blindly(const CachedCase *c, char *room) {
-    memcpy(room, c->entry, c->bytes);
-    const FilePart all = {room, change(room, c->bytes)};
+static bool change_blindly(const CachedCase *c, char *buffer) {
+    memcpy(buffer, c->entry, c->bytes);
+    const FilePart all = {buffer, change(buffer, c->bytes)};
     return file_replace(c->path, &all, 1) == ST_OK;
 }
 
@@ -185,8 +185,8 @@ static bool is_as_written(const CachedCase *c) {
     return same;
 }
 
-static CacheEnd meet_changed(const CachedCase *c, int64_t i, char *room) {
-    if (!(i % 2 ? change_and_sign(c, room) : change_blindly(c, room))) return END_crashed;
+static CacheEnd meet_changed(const CachedCase *c, int64_t i, char *buffer) {
+    if (!(i % 2 ? change_and_sign(c, buffer) : change_blindly(c, buffer))) return END_crashed;
     const bool as_written = is_as_written(c);
     const CacheEnd end = process_end(c, i % LLVM_EVERY == 0);
     if (end == END_taken && !as_written) return END_wrong;
@@ -217,15 +217,15 @@ int fz_cache(int64_t n, uint64_t seed, bool json) {
         if (!begin_case(&cases[k])) return fprintf(stderr, "fuzz: no entry of function %d\n", k), 2;
         most = cases[k].bytes > most ? cases[k].bytes : most;
     }
-    char *const room = calloc(2 * most + 4096, MOST_CHANGES);
+    char *const buffer = calloc(2 * most + 4096, MOST_CHANGES);
     for (int64_t i = 0; i < n; i++) {
         const CachedCase *const c = &cases[roll(COUNT_OF(cases))];
-        const CacheEnd end = meet_changed(c, i, room);
+        const CacheEnd end = meet_changed(c, i, buffer);
         ends[end]++;
         if (end >= END_wrong) keep_changed(c, i, end);
     }
     for (int k = 0; k < COUNT_OF(cases); k++) end_case(&cases[k]);
-    free(room);
+    free(buffer);
     print_ends(n, ends, json);
     return ends[END_wrong] || ends[END_crashed];
 }

@@ -60,7 +60,7 @@ typedef struct GenCasts {
     Val vals[MAX_ARGS];
     Meta metas[MAX_ARGS];
 } GenCasts;
-void gen_autocast(const Gen *g, const OpRow *row, Arg *args, GenCasts *room);
+void gen_autocast(const Gen *g, const OpRow *row, Arg *args, GenCasts *buffer);
 
 /* vary.c: which arguments of the program's steps differ between its calls. */
 void gen_varies(Gen *g);

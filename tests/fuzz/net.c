@@ -212,7 +212,7 @@ static bool add_layer(const Net *net, Layer layer) {
     return false;
 }
 
-static bool has_room(const Net *net) {
+static bool has_capacity(const Net *net) {
     const FzProgram *const p = net->g->p;
     return p->n_steps < FZ_STEPS - 8 && p->n_values <= FZ_VALUES - 12;
 }
@@ -301,9 +301,9 @@ void fz_generate_net(FzProgram *p, uint64_t seed) {
     if (!half_dtype && gen_chance(&g, 15)) p->region = g.autocast = 1 + (int)gen_below(&g, 2);
     for (int n = net.towers ? 2 + (int)gen_below(&g, 2) : 1; n > 0; n--) begin_tower(&net);
     if (blocks)
-        for (int n = 2 + (int)gen_below(&g, 6); n > 0 && has_room(&net); n--) add_block(&net);
+        for (int n = 2 + (int)gen_below(&g, 6); n > 0 && has_capacity(&net); n--) add_block(&net);
     else
-        for (int n = 4 + (int)gen_below(&g, 80); n > 0 && has_room(&net); n--) add_any(&net, in_pieces);
+        for (int n = 4 + (int)gen_below(&g, 80); n > 0 && has_capacity(&net); n--) add_any(&net, in_pieces);
     end_net(&net, in_pieces && !net.images);
     gen_regions(&g);
 }

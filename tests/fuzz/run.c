@@ -100,7 +100,7 @@ static bool is_shared(const FzProgram *p, int i) {
     return false;
 }
 
-enum { ROOM = 192 }; /* elements of a block before and behind the part that its first input is */
+enum { SMALL_ARRAY = 192 }; /* elements of a block before and behind the part that its first input is */
 
 /* A row-major part of a block. */
 static sn_tensor *part_of(sn_tensor *block, int64_t at, sn_ints sizes) {
@@ -111,18 +111,18 @@ static sn_tensor *part_of(sn_tensor *block, int64_t at, sn_ints sizes) {
 
 static sn_tensor *make_shared(FzRun *run, int i, const int64_t *sizes, uint64_t *s) {
     const FzInput *const in = &run->p->inputs[i];
-    int64_t n = 2 * ROOM, all = 1;
+    int64_t n = 2 * SMALL_ARRAY, all = 1;
     for (int d = 0; d < in->rank; d++) all *= sizes[d];
     n += all;
     run->blocks[i] = fresh(in, &n, 1, s);
-    return part_of(run->blocks[i], ROOM, (sn_ints){sizes, in->rank});
+    return part_of(run->blocks[i], SMALL_ARRAY, (sn_ints){sizes, in->rank});
 }
 
 /* Offsets that some guard, alignment or vector may take for one another. */
 static sn_tensor *shifted(const FzRun *run, const FzInput *in, uint64_t *s) {
     static const int16_t by[] = {0, 64, 1, 0, -64, 128, 65, 2, -1, 16, 192, -192};
     const sn_ints sizes = sn_sizes(run->inputs[in->alias]);
-    return part_of(run->blocks[in->alias], ROOM + by[fz_next(s) % (sizeof by / sizeof *by)], sizes);
+    return part_of(run->blocks[in->alias], SMALL_ARRAY + by[fz_next(s) % (sizeof by / sizeof *by)], sizes);
 }
 
 sn_tensor *fz_make_input(FzRun *run, int i, uint64_t *s) {

@@ -182,9 +182,9 @@ static int64_t number(Reader *r) {
     return value;
 }
 
-static int index_below(Reader *r, int room) {
+static int index_below(Reader *r, int capacity) {
     const int64_t value = number(r);
-    if (value < 0 || value >= room) r->bad = true;
+    if (value < 0 || value >= capacity) r->bad = true;
     return r->bad ? 0 : (int)value;
 }
 
@@ -198,11 +198,11 @@ static FzInt parse_int(Reader *r) {
     return out;
 }
 
-static int parse_ints(Reader *r, FzInt *out, int room) {
+static int parse_ints(Reader *r, FzInt *out, int capacity) {
     int n = 0;
     if (!take(r, "[")) r->bad = true;
     while (!r->bad && !take(r, "]")) {
-        if (n == room || (n && !take(r, ","))) r->bad = true;
+        if (n == capacity || (n && !take(r, ","))) r->bad = true;
         if (!r->bad) out[n++] = parse_int(r);
     }
     return n;
@@ -213,10 +213,10 @@ static int parse_value(Reader *r) {
     return r->bad ? 0 : index_below(r, FZ_VALUES);
 }
 
-static void parse_word(Reader *r, char *out, size_t room) {
+static void parse_word(Reader *r, char *out, size_t capacity) {
     size_t n = 0;
     skip(r);
-    while (*r->at && !strchr(" \n", *r->at) && n + 1 < room) out[n++] = *r->at++;
+    while (*r->at && !strchr(" \n", *r->at) && n + 1 < capacity) out[n++] = *r->at++;
     out[n] = 0;
     if (!n) r->bad = true;
 }

@@ -45,7 +45,7 @@ static sn_status body(sn_frame *f) {
 }
 
 /* The wanted results at x + by t, as doubles one behind the other; false: the op refused. */
-static bool values_at(Forward *w, double by, double *to, int64_t room) {
+static bool values_at(Forward *w, double by, double *to, int64_t capacity) {
     const sn_scope scope = sn_scope_begin();
     sn_tensor *tensors[SAMPLE_TENSORS], *outs[MAX_LIST];
     SampleCall call;
@@ -59,8 +59,8 @@ static bool values_at(Forward *w, double by, double *to, int64_t room) {
     bool good = sample_run(&call, outs, &n) == ST_OK;
     for (int i = 0; i < w->n_wanted && good; i++) {
         const int64_t count = sn_numel(outs[w->slots[i]]);
-        good = count <= room && sn_read(outs[w->slots[i]], to, (size_t)count * sizeof *to) == SN_OK;
-        to += count, room -= count;
+        good = count <= capacity && sn_read(outs[w->slots[i]], to, (size_t)count * sizeof *to) == SN_OK;
+        to += count, capacity -= count;
     }
     sn_scope_end(scope);
     return good;

@@ -150,14 +150,14 @@ static void check_both(const Case *c, const Resize *resize, Resized *resized) {
 }
 
 /* Each size above 1 of the call's tensors, once. */
-static int distinct_sizes(const SampleCall *call, int64_t *sizes, int room) {
+static int distinct_sizes(const SampleCall *call, int64_t *sizes, int capacity) {
     int n = 0;
     for (int i = 0; i < call->n_tensors; i++) {
         const Meta *const meta = call->tensors[i]->base.meta;
         for (int d = 0; d < meta->rank; d++) {
             int k = 0;
             while (k < n && sizes[k] != meta->sizes[d]) k++;
-            if (meta->sizes[d] > 1 && k == n && n < room) sizes[n++] = meta->sizes[d];
+            if (meta->sizes[d] > 1 && k == n && n < capacity) sizes[n++] = meta->sizes[d];
         }
     }
     return n;

@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "tests/ops/ops.h"
 
-enum { SMALL_STACK = 64 << 10, ROOM_BYTES = 1 << 20, PAINT = 0xA5 };
+enum { SMALL_STACK = 64 << 10, STACK_BYTES = 1 << 20, PAINT = 0xA5 };
 
 static sn_tensor *outs[MAX_LIST]; /* not on the stack that is measured */
 static SampleCall call;
@@ -36,16 +36,16 @@ static void *run_measured(void *context) {
 /* Bytes from the end of the thread's stack to the deepest one that was written; its own data and TLS count. */
 static size_t bytes_used(const unsigned char *stack) {
     size_t clean = 0;
-    while (clean < ROOM_BYTES && stack[clean] == PAINT) clean++;
-    return ROOM_BYTES - clean;
+    while (clean < STACK_BYTES && stack[clean] == PAINT) clean++;
+    return STACK_BYTES - clean;
 }
 
 static size_t run_on(unsigned char *stack, Case *c) {
     pthread_attr_t attributes;
     pthread_t thread;
-    memset(stack, PAINT, ROOM_BYTES);
+    memset(stack, PAINT, STACK_BYTES);
     pthread_attr_init(&attributes);
-    pthread_attr_setstack(&attributes, stack + ROOM_BYTES - SMALL_STACK, SMALL_STACK);
+    pthread_attr_setstack(&attributes, stack + STACK_BYTES - SMALL_STACK, SMALL_STACK);
     if (pthread_create(&thread, &attributes, run_measured, c)) return 0;
     pthread_join(thread, NULL);
     pthread_attr_destroy(&attributes);
@@ -56,7 +56,7 @@ void check_stack(const Case *c) {
     static unsigned char *stack;
     Case leaves = *c;
     leaves.style.leaves = true;
-    if (!stack) stack = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (!stack) stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED) return;
     const size_t used = run_on(stack, &leaves);
     if (used) ops_count(); /* also where it is an error: that, too, has to fit */

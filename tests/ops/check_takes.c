@@ -162,12 +162,12 @@ static void take_resized(const Case *c, int64_t only, int64_t to, bool ints) {
 }
 
 /* Sizes above 1 of the call's tensors, each once. */
-static int sizes_of(const SampleCall *call, int64_t *sizes, int room) {
+static int sizes_of(const SampleCall *call, int64_t *sizes, int capacity) {
     int n = 0;
     for (int i = 0; i < call->n_tensors; i++) {
         const Meta *const meta = call->tensors[i]->base.meta;
         for (int d = 0; d < meta->rank; d++) {
-            bool is_new = meta->sizes[d] > 1 && n < room;
+            bool is_new = meta->sizes[d] > 1 && n < capacity;
             for (int k = 0; k < n; k++) is_new = is_new && sizes[k] != meta->sizes[d];
             if (is_new) sizes[n++] = meta->sizes[d];
         }

@@ -59,11 +59,11 @@ static void check_nesting(TraceSpan *spans, int n) {
 }
 
 static char *read_input(size_t *n) {
-    size_t room = 1 << 20;
-    char *text = malloc(room);
+    size_t capacity = 1 << 20;
+    char *text = malloc(capacity);
     *n = 0;
-    for (size_t got; text && (got = fread(text + *n, 1, room - *n, stdin)) > 0;)
-        if ((*n += got) == room) text = realloc(text, room *= 2);
+    for (size_t got; text && (got = fread(text + *n, 1, capacity - *n, stdin)) > 0;)
+        if ((*n += got) == capacity) text = realloc(text, capacity *= 2);
     return text;
 }
 

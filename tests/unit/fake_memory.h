@@ -169,9 +169,9 @@ static inline void fake_left(void *context, size_t *bytes, size_t *total) {
     *bytes = fake.total - fake.used, *total = fake.total;
 }
 
-static inline void fake_stream_name(void *context, StreamKey stream, char *room, size_t size) {
+static inline void fake_stream_name(void *context, StreamKey stream, char *buffer, size_t size) {
     (void)context;
-    snprintf(room, size, "stream %d", fake_number(stream));
+    snprintf(buffer, size, "stream %d", fake_number(stream));
 }
 
 static inline const void *fake_site(void) { return fake.site; }

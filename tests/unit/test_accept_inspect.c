@@ -242,14 +242,14 @@ static sn_grad_edge edge_of(sn_grad_node *n, int i) {
 }
 
 /* The names that lead from n along first inputs that have a history, and the leaves on the way. */
-static void walk(sn_grad_node *n, char *to, size_t room) {
+static void walk(sn_grad_node *n, char *to, size_t capacity) {
     while (n) {
         const sn_grad_info info = info_of(n);
-        snprintf(to + strlen(to), room - strlen(to), "%s ", info.name);
+        snprintf(to + strlen(to), capacity - strlen(to), "%s ", info.name);
         sn_grad_node *next = NULL;
         for (int i = 0; i < info.edges; i++) {
             const sn_grad_edge edge = edge_of(n, i);
-            if (edge.leaf) snprintf(to + strlen(to), room - strlen(to), "AccumulateGrad ");
+            if (edge.leaf) snprintf(to + strlen(to), capacity - strlen(to), "AccumulateGrad ");
             if (edge.node) ck_assert_int_lt(info_of(edge.node).sequence, info.sequence);
             if (!next) next = edge.node;
         }

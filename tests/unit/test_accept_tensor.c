@@ -46,7 +46,7 @@ END_TEST
 /* A layout of up to 4 dims, by chance. Strides are free: 0, odd, overlapping. */
 typedef struct Layout {
     int rank;
-    int64_t sizes[4], strides[4], offset, room; /* room: elements up to the last one */
+    int64_t sizes[4], strides[4], offset, capacity; /* room: elements up to the last one */
 } Layout;
 static int64_t draw(uint64_t *state, int64_t n) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -54,10 +54,10 @@ static int64_t draw(uint64_t *state, int64_t n) {
 }
 static Layout random_layout(uint64_t *state) {
     Layout l = {.rank = 1 + (int)draw(state, 4), .offset = draw(state, 5)};
-    l.room = l.offset;
+    l.capacity = l.offset;
     for (int d = 0; d < l.rank; d++) {
         l.sizes[d] = 1 + draw(state, 4), l.strides[d] = draw(state, 7);
-        l.room += (l.sizes[d] - 1) * l.strides[d];
+        l.capacity += (l.sizes[d] - 1) * l.strides[d];
     }
     return l;
 }
@@ -80,7 +80,7 @@ START_TEST(a1_05_an_elements_address_follows_from_offset_and_strides) {
     for (int round = 0; round < 200; round++) {
         const sn_scope scope = sn_scope_begin();
         const Layout l = random_layout(&state);
-        sn_tensor *const base = F32((uint64_t)round, l.room + 1);
+        sn_tensor *const base = F32((uint64_t)round, l.capacity + 1);
         sn_tensor *const v = sn_as_strided(base, (sn_ints){l.sizes, l.rank}, (sn_ints){l.strides, l.rank}, l.offset);
         ck_assert_msg(v != NULL, "%s", sn_error_take()->message);
         const float *const memory = sn_data_raw(base);

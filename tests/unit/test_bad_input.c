@@ -239,8 +239,8 @@ START_TEST(questions_about_nothing) {
     expect_error(SN_ERR_ARGUMENT, "sn_rank");
     ck_assert(isnan(sn_item(F32(1, 3))));
     expect_error(SN_ERR_SHAPE, "3");
-    float room[2];
-    ck_assert_int_ne(sn_read(F32(1, 3), room, sizeof room), SN_OK);
+    float buffer[2];
+    ck_assert_int_ne(sn_read(F32(1, 3), buffer, sizeof buffer), SN_OK);
     expect_error(SN_ERR_ARGUMENT, "12");
     ck_assert_ptr_null(sn_data(F32(1, 3), SN_F64));
     expect_error(SN_ERR_DTYPE, "f32");

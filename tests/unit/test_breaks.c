@@ -8,9 +8,9 @@
 #include "tests/unit/contract.h"
 
 /* As code makes it of the row. */
-static void fill(char *text, size_t room, const BreakReason *row) {
+static void fill(char *text, size_t capacity, const BreakReason *row) {
     const int id = (int)(row - break_reasons);
-    snprintf(text, room, row->text, id == BREAK_called ? "sn_touch" : "one", "two");
+    snprintf(text, capacity, row->text, id == BREAK_called ? "sn_touch" : "one", "two");
 }
 
 START_TEST(each_text_is_its_rows) {

@@ -434,11 +434,11 @@ END_TEST
 static bool keeps(int i, bool store) {
     DiskCode code = {0};
     DiskKey key = {0};
-    static char room[100000];
+    static char buffer[100000];
     text_printf(&key.text, "entry %d\n", i);
     ck_assert(disk_key_done(&key));
     const bool taken = !store && disk_take(&key, &code);
-    if (store) disk_store(&key, &(FilePart){room, sizeof room});
+    if (store) disk_store(&key, &(FilePart){buffer, sizeof buffer});
     mem_free(code.at);
     disk_key_free(&key);
     return taken;

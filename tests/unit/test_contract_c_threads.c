@@ -437,9 +437,9 @@ END_TEST
 
 /* Goes so deep, over memory that it leaves alone, that no cheap sign of the jump is overwritten. */
 __attribute__((noinline)) static double deep_work(sn_tensor *x) {
-    volatile char room[1 << 16];
-    room[0] = 1;
-    return sn_item(sn_sum(sn_mul_scalar(x, sn_float(2)))) + room[0];
+    volatile char buffer[1 << 16];
+    buffer[0] = 1;
+    return sn_item(sn_sum(sn_mul_scalar(x, sn_float(2)))) + buffer[0];
 }
 
 /* What is called in between gets the right values, the mark of a scope outside ends it exactly. */

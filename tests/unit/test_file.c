@@ -12,11 +12,11 @@
 #include "runtime/base/error.h"
 #include "tests/unit/process.h"
 
-static char path_room[4][512];
+static char path_buffer[4][512];
 
 static const char *in_folder(int slot, const char *name) {
-    snprintf(path_room[slot], sizeof path_room[slot], "%s/%s", process_folder, name);
-    return path_room[slot];
+    snprintf(path_buffer[slot], sizeof path_buffer[slot], "%s/%s", process_folder, name);
+    return path_buffer[slot];
 }
 
 static void expect_content(const char *path, const char *content) {
@@ -93,9 +93,9 @@ START_TEST(a_link_behind_proc_is_no_open_file) {
     char link[600];
     write_text(in_folder(0, "real"), "before");
     ck_assert_int_eq(symlink("real", in_folder(1, "link")), 0);
-    snprintf(link, sizeof link, "/proc/self/root%s", path_room[1]);
+    snprintf(link, sizeof link, "/proc/self/root%s", path_buffer[1]);
     write_text(link, "after");
-    expect_content(path_room[0], "after");
+    expect_content(path_buffer[0], "after");
     folder_end();
 }
 END_TEST
@@ -198,14 +198,14 @@ static void *write_many(void *letter) {
     char text[LETTERS];
     intptr_t failed = 0;
     memset(text, *(const char *)letter, sizeof text);
-    for (int i = 0; i < WRITES; i++) failed += file_write(path_room[0], text, sizeof text) != ST_OK;
+    for (int i = 0; i < WRITES; i++) failed += file_write(path_buffer[0], text, sizeof text) != ST_OK;
     return (void *)failed;
 }
 
 static void expect_whole(void) {
     char *text;
     size_t bytes;
-    ck_assert_int_eq(file_read(path_room[0], &text, &bytes), ST_OK);
+    ck_assert_int_eq(file_read(path_buffer[0], &text, &bytes), ST_OK);
     ck_assert_uint_eq(bytes, LETTERS);
     ck_assert_uint_eq(strspn(text, text[0] == 'a' ? "a" : "b"), LETTERS);
     mem_free(text);

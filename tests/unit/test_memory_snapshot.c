@@ -6,8 +6,8 @@
 #include "tests/unit/mutated_text.h"
 #include "tests/unit/suite.h"
 
-static void name_site(const void *site, char *out, size_t room) {
-    snprintf(out, room, "train.c:%d", (int)(uintptr_t)site);
+static void name_site(const void *site, char *out, size_t capacity) {
+    snprintf(out, capacity, "train.c:%d", (int)(uintptr_t)site);
 }
 
 static uintptr_t take_at(Caching *caching, size_t bytes, int stream, int line) {

@@ -7,8 +7,8 @@
 #include "tests/unit/contract.h"
 
 /* Reads a schema, prints it, and compares the bytes. */
-static Schema round_trip(const char *text, Param *params, char *room) {
-    Schema schema = {.params = params, .text = room};
+static Schema round_trip(const char *text, Param *params, char *buffer) {
+    Schema schema = {.params = params, .text = buffer};
     Text printed = {0};
     ck_assert_msg(schema_parse(text, &schema) == ST_OK, "%s: %s", text, sn_error_take()->message);
     schema_print(&printed, &schema);
@@ -54,9 +54,9 @@ START_TEST(pytorchs_schemas_keep_every_byte) {
         "attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool "
         "enable_gqa=False) -> Tensor"};
     Param params[MAX_ARGS];
-    char room[1024];
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) round_trip(texts[i], params, room);
-    const Schema schema = round_trip(texts[1], params, room);
+    char buffer[1024];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) round_trip(texts[i], params, buffer);
+    const Schema schema = round_trip(texts[1], params, buffer);
     ck_assert_str_eq(params[3].alias, "a!");
     ck_assert_str_eq(schema.results[1].alias, "b!");
     ck_assert_str_eq(schema.results[1].name, "indices");
@@ -72,8 +72,8 @@ START_TEST(every_schema_parses_and_marks_what_it_writes) {
             if (!exists) continue;
             const char *const text = op_form_schema(row, (OpForm)form);
             Param params[MAX_ARGS + MAX_OUTS];
-            char *const room = malloc(strlen(text) + 64);
-            const Schema schema = round_trip(text, params, room);
+            char *const buffer = malloc(strlen(text) + 64);
+            const Schema schema = round_trip(text, params, buffer);
             const int n_params = op_form_params(row, (OpForm)form);
             ck_assert_int_eq(schema.n_params, n_params + (form == FORM_out ? row->n_out : 0));
             for (int i = 0; i < n_params; i++) {
@@ -84,7 +84,7 @@ START_TEST(every_schema_parses_and_marks_what_it_writes) {
             /* a composite's parts may write what its functional form names */
             if (form != FORM_functional || row->kind != KIND_composite)
                 ck_assert_msg((form != FORM_functional) == (strstr(text, "!)") != NULL), "%s", text);
-            free(room);
+            free(buffer);
         }
     }
 }
@@ -101,9 +101,9 @@ START_TEST(defaults_are_exact_or_refused) {
         {"float n=99999999999999999999", A_FLOAT(1e20)},        {"int n=9223372036854775808", A_DEFAULT},
         {"Scalar n=-99999999999999999999", A_DEFAULT}};
     for (int i = 0; i < COUNT_OF(defaults); i++) {
-        char text[128], room[256];
+        char text[128], buffer[256];
         Param params[2];
-        Schema schema = {.params = params, .text = room};
+        Schema schema = {.params = params, .text = buffer};
         snprintf(text, sizeof text, "own::f(%s) -> Tensor", defaults[i].text);
         const Status status = schema_parse(text, &schema);
         const Arg *const want = &defaults[i].value, *const got = &params[0].fallback;

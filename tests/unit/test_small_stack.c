@@ -6,7 +6,7 @@
 
 #include "tests/unit/contract.h"
 
-enum { PROMISED = 256 << 10, ROOM_BYTES = 8 << 20, PAINT = 0xA5 };
+enum { PROMISED = 256 << 10, STACK_BYTES = 8 << 20, PAINT = 0xA5 };
 
 typedef sn_status Build(sn_frame *f);
 
@@ -48,20 +48,20 @@ static void *compile_and_run(void *context) {
 }
 
 static size_t bytes_used(StackRun *run) {
-    unsigned char *const stack = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *const stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(stack, MAP_FAILED);
-    memset(stack, PAINT, ROOM_BYTES);
+    memset(stack, PAINT, STACK_BYTES);
     pthread_attr_t attributes;
     pthread_t thread;
     pthread_attr_init(&attributes);
-    pthread_attr_setstack(&attributes, stack + ROOM_BYTES - PROMISED, PROMISED);
+    pthread_attr_setstack(&attributes, stack + STACK_BYTES - PROMISED, PROMISED);
     ck_assert_int_eq(pthread_create(&thread, &attributes, compile_and_run, run), 0);
     pthread_join(thread, NULL);
     pthread_attr_destroy(&attributes);
     size_t clean = 0;
-    while (clean < ROOM_BYTES && stack[clean] == PAINT) clean++;
-    munmap(stack, ROOM_BYTES);
-    return ROOM_BYTES - clean;
+    while (clean < STACK_BYTES && stack[clean] == PAINT) clean++;
+    munmap(stack, STACK_BYTES);
+    return STACK_BYTES - clean;
 }
 
 static void fits(Build *body, bool training, const char *what) {

@@ -63,14 +63,14 @@ START_TEST(addresses_follow_strides) {
     srand(11);
     for (int round = 0; round < 200; round++) {
         const int rank = 1 + rand() % 4;
-        int64_t sizes[4], strides[4], at[4], offset = rand() % 5, room = offset;
+        int64_t sizes[4], strides[4], at[4], offset = rand() % 5, capacity = offset;
         for (int d = 0; d < rank; d++) {
             sizes[d] = 1 + rand() % 4, strides[d] = rand() % 7, at[d] = rand() % sizes[d];
-            room += (sizes[d] - 1) * strides[d];
+            capacity += (sizes[d] - 1) * strides[d];
         }
-        float *const memory = malloc((size_t)(room + 1) * sizeof *memory);
-        for (int64_t i = 0; i <= room; i++) memory[i] = (float)i;
-        sn_tensor *const base = sn_from_data(memory, SIZES(room + 1), SN_F32);
+        float *const memory = malloc((size_t)(capacity + 1) * sizeof *memory);
+        for (int64_t i = 0; i <= capacity; i++) memory[i] = (float)i;
+        sn_tensor *const base = sn_from_data(memory, SIZES(capacity + 1), SN_F32);
         sn_tensor *const v = tensor_view(base, meta_intern(DT_f32, DEV_cpu, sizes, strides, rank, false), offset);
         float got[256];
         ck_assert_int_eq(sn_read(v, got, (size_t)sn_numel(v) * 4), SN_OK);

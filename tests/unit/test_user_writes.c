@@ -243,12 +243,13 @@ static sn_status writes_a_copy(sn_frame *f) { /* of the first input; the op's re
 }
 
 /* Which inputs require gradients: bits. */
-static sn_tensor *call_and_differentiate(sn_function *fn, int which, sn_tensor **leaves, char *error, size_t room) {
+static sn_tensor *call_and_differentiate(sn_function *fn, int which, sn_tensor **leaves, char *error, size_t capacity) {
     for (int i = 0; i < 2; i++) leaves[i] = which >> i & 1 ? LEAF(i, 6) : F32(i, 6);
     sn_tensor *const y = sn_call1(fn, (sn_tensors){leaves, 2});
     *error = '\0';
     ck_assert_msg(y != NULL, "%s", sn_error_take()->message);
-    if (sn_requires_grad(y) && sn_backward(sn_sum(y)) != SN_OK) snprintf(error, room, "%s", sn_error_take()->message);
+    if (sn_requires_grad(y) && sn_backward(sn_sum(y)) != SN_OK)
+        snprintf(error, capacity, "%s", sn_error_take()->message);
     return y;
 }
 

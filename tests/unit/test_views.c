@@ -478,11 +478,11 @@ static sn_status writes_twice(sn_frame *f) {
 }
 
 /* w * t saves t, which is then written: the error tells both versions. */
-static void version_error(sn_tensor *t, char *text, size_t room) {
+static void version_error(sn_tensor *t, char *text, size_t capacity) {
     sn_tensor *const loss = sn_sum(sn_mul(LEAF(2, 1), t));
     sn_neg_(t);
     ck_assert_int_ne(sn_backward(loss), SN_OK);
-    strncpy(text, sn_error_take()->message, room - 1);
+    strncpy(text, sn_error_take()->message, capacity - 1);
 }
 
 START_TEST(g3_versions_count_every_write_of_a_segment) {

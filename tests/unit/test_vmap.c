@@ -126,10 +126,10 @@ END_TEST
 static sn_status asks(sn_frame *f) {
     const char *const what = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0);
-    char room[64];
+    char buffer[64];
     if (!strcmp(what, "sn_item")) sn_item(sn_sum(x));
     if (!strcmp(what, "sn_data")) sn_data(x, SN_F32);
-    if (!strcmp(what, "sn_read")) sn_read(x, room, 16);
+    if (!strcmp(what, "sn_read")) sn_read(x, buffer, 16);
     if (!strcmp(what, "sn_repr")) sn_repr(x);
     if (!strcmp(what, "sn_data_mut")) sn_data_mut(x, SN_F32);
     if (!strcmp(what, "sn_touch")) sn_touch(x);

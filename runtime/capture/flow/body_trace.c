@@ -31,7 +31,7 @@ static sn_tensor *traced_handle(BodyTracer *bt, GVal *value) {
     const Meta *const plain =
         meta_intern(meta->dtype, meta->device, meta->sizes, meta->strides, meta->rank, meta->wrapped);
     sn_tensor *const t = plain ? tensor_without_data(plain) : NULL;
-    if (!t || !VEC_ROOM(bt->body->arena, &bt->handles)) return NULL;
+    if (!t || !VEC_GROW(bt->body->arena, &bt->handles)) return NULL;
     bt->handles.at[bt->handles.n++] = tensor_retained(t);
     return know_value(bt, t, value) == ST_OK ? t : NULL;
 }
@@ -52,7 +52,7 @@ static Status value_for(BodyTracer *bt, sn_tensor *t, GVal **out) {
     if ((*out = traced_value(bt, t))) return ST_OK;
     TRY(tensor_valid(t, body->op));
     const char *const name = arena_printf(body->arena, "closed%d", body->closed.n);
-    if (!VEC_ROOM(body->arena, &body->closed) || !(*out = traced_input(body, name, t->base.meta))) return ST_MEMORY;
+    if (!VEC_GROW(body->arena, &body->closed) || !(*out = traced_input(body, name, t->base.meta))) return ST_MEMORY;
     body->closed.at[body->closed.n++] = tensor_retained(t);
     return know_value(bt, t, *out);
 }
@@ -138,7 +138,7 @@ static Status trace_op(Tracer *self, OpCall *call) {
     body->graph->random = body->graph->n_random;
     body->graph->n_random += (row->flags & OPF_random) != 0;
     Node *const node = graph_append(body->graph, row, call->form, args);
-    if (!node || !VEC_ROOM(body->arena, &body->sites)) return error_pending() ? error_pending() : ST_MEMORY;
+    if (!node || !VEC_GROW(body->arena, &body->sites)) return error_pending() ? error_pending() : ST_MEMORY;
     body->sites.at[body->sites.n++] = state_get()->site;
     return give_results(bt, call, node);
 }

@@ -235,7 +235,7 @@ Status flow_body_read(FlowBody *body, const char *text, bool compiled, Val *cons
     for (int i = body->n_in; i < body->graph->inputs.n; i++) {
         sn_tensor *const t = tensor_of(*(*closed)++);
         TRY(flow_ready(body->op, t));
-        if (!VEC_ROOM(body->arena, &body->closed)) return ST_MEMORY;
+        if (!VEC_GROW(body->arena, &body->closed)) return ST_MEMORY;
         body->closed.at[body->closed.n++] = tensor_retained(t);
     }
     return ST_OK;

@@ -152,18 +152,18 @@ static ScanRun scan_of(const FlowCall *call, const FlowScan *scan) {
     return run;
 }
 
-static Status with_room(ScanRun *run) {
+static Status run_with_memory(ScanRun *run) {
     sn_state *const state = state_get();
     const FlowCall *const call = run->call;
-    sn_tensor **const room = mem_zero((size_t)(2 * call->n_in + call->n_out + 1) * sizeof *room);
-    run->carry = room, run->in = room + call->n_in, run->out = room + 2 * call->n_in;
-    Status status = room ? scope_push(state, false) : ST_MEMORY;
+    sn_tensor **const buffer = mem_zero((size_t)(2 * call->n_in + call->n_out + 1) * sizeof *buffer);
+    run->carry = buffer, run->in = buffer + call->n_in, run->out = buffer + 2 * call->n_in;
+    Status status = buffer ? scope_push(state, false) : ST_MEMORY;
     if (status == ST_OK) {
         const uint32_t depth = state->n_scopes - 1;
         status = run_scan(run);
         scope_pop_passing(state, depth, call->out, status == ST_OK ? call->n_out : 0);
     }
-    mem_free(room);
+    mem_free(buffer);
     mem_free(run->ys);
     return status;
 }
@@ -220,7 +220,7 @@ static Status scan_at_level(ScanRun *run) {
     TRY(trace_round(run, &(FlowRecord){0}));
     TRY(flow_level_begin(run->call, bodies, 1, &around));
     run->body.itself = true;
-    return flow_end(run->call, &around, with_room(run));
+    return flow_end(run->call, &around, run_with_memory(run));
 }
 
 Status flow_scan(const FlowCall *call, const FlowScan *scan) {
@@ -239,7 +239,7 @@ Status flow_scan(const FlowCall *call, const FlowScan *scan) {
         if (done) return status;
     }
     TRY(flow_begin(call, record.reason, &around));
-    const Status status = with_room(&run);
+    const Status status = run_with_memory(&run);
     body_trace_free(&run.body);
     return flow_end(call, &around, status);
 }
@@ -281,7 +281,7 @@ Status flow_scan_run(OpCall *op, bool compiled) {
     Status status = read_body(&run, op, compiled);
     op->n_outs = call.n_out = run.body.n_out;
     if (status == ST_OK) status = flow_op_begin(&call, &around);
-    if (status == ST_OK) status = flow_end(&call, &around, with_room(&run));
+    if (status == ST_OK) status = flow_end(&call, &around, run_with_memory(&run));
     body_trace_free(&run.body);
     return status;
 }

@@ -114,9 +114,9 @@ static Status run_loop(LoopRun *run, sn_tensor **carry, sn_tensor **next) {
 
 static Status with_carries(LoopRun *run) {
     const int n = run->call->n_in;
-    sn_tensor **const room = mem_zero((size_t)(2 * n + 1) * sizeof *room);
-    const Status status = room ? run_loop(run, room, room + n) : ST_MEMORY;
-    mem_free(room);
+    sn_tensor **const buffer = mem_zero((size_t)(2 * n + 1) * sizeof *buffer);
+    const Status status = buffer ? run_loop(run, buffer, buffer + n) : ST_MEMORY;
+    mem_free(buffer);
     return status;
 }
 

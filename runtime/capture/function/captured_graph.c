@@ -91,7 +91,7 @@ static GVal *value_of(const Made *m, const Output *outputs, const sn_tensor *t) 
 static Status order_outputs(Made *m) {
     const Output *const before = m->graph->outputs.at;
     m->graph->outputs.at = NULL;
-    m->graph->outputs.n = m->graph->outputs.room = 0;
+    m->graph->outputs.n = m->graph->outputs.capacity = 0;
     int n = m->call->n_out;
     while (n && !m->call->out[n - 1]) n--;
     for (int i = 0; i < n; i++) {
@@ -142,7 +142,7 @@ static Status put_in_order(const Variant *v, Graph *graph) {
     GVal *const *const inputs = graph->inputs.at;
     const int n = graph->inputs.n;
     graph->inputs.at = NULL;
-    graph->inputs.n = graph->inputs.room = 0;
+    graph->inputs.n = graph->inputs.capacity = 0;
     for (int i = 0; i < v->origin.n_arguments; i++) {
         const char *const name = input_name_word(graph->arena, (InputName){INPUT_argument, i});
         GVal *const used = name ? input_called(inputs, n, name) : NULL;

@@ -298,9 +298,9 @@ static bool same_break(const BreakRow *row, const char *where, const BreakRow *o
     return !strcmp(where, there);
 }
 
-bool explain_break(const sn_function *fn, int i, char *where, size_t room, int64_t *count) {
+bool explain_break(const sn_function *fn, int i, char *where, size_t capacity, int64_t *count) {
     const BreakRow *const row = &fn->breaks.at[i];
-    site_name(row->site, where, room);
+    site_name(row->site, where, capacity);
     for (int k = 0; k < i; k++)
         if (same_break(row, where, &fn->breaks.at[k])) return false;
     *count = row->count;

@@ -28,7 +28,7 @@ const char *plan_part_stage(const Variant *v, int i); /* whose text has its valu
 bool plan_merge_next(const Plan *plan, bool refused, int *i, Text *line);
 /* Break row i as texts list it: of rows with the same place and words only the first, with all their calls. False: not
  * that one. */
-bool explain_break(const sn_function *fn, int i, char *where, size_t room, int64_t *count);
+bool explain_break(const sn_function *fn, int i, char *where, size_t capacity, int64_t *count);
 int explain_breaks(const sn_function *fn);     /* that are listed */
 int64_t variant_arena_bytes(const Variant *v); /* the most that one launch takes, by the hints */
 

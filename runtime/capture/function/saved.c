@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "runtime/base/error.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/core/frame.h"
 
@@ -89,7 +89,7 @@ Status saved_collect(sn_function *fn, SavedPlan *plan) {
 static Status print_cases(const ReplayProgram *p, ClosedOver closed, Text *text) {
     const CaseShape shape = program_shape(p);
     const Variant *const newest = atomic_load(&program_end(p)->variants);
-    InputName few[FEW_INPUTS], *const names = ROOM(few, shape.n_inputs);
+    InputName few[FEW_INPUTS], *const names = SMALL_ARRAY(few, shape.n_inputs);
     int n = 0;
     Status status = names ? ST_OK : ST_MEMORY;
     if (names) program_input_names(p, closed, names);
@@ -100,7 +100,7 @@ static Status print_cases(const ReplayProgram *p, ClosedOver closed, Text *text)
         for (int i = 0; i < n; i++) v = v->next;
         status = case_print(v, names, text);
     }
-    room_give(few, names);
+    small_array_free(few, names);
     return status;
 }
 

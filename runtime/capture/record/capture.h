@@ -39,7 +39,7 @@ struct Capture {
     Trace *trace;
     TrieNode *cursor;
     StorageSlot *map; /* by hash: the storages that the current trace has touched */
-    uint32_t map_room, stamp;
+    uint32_t map_capacity, stamp;
     struct CaptureRegion *region; /* the innermost checkpoint that the body is in, see region.h */
     Symbols *symbols;             /* of a replay function's call; else NULL: numbers are as they are */
     sn_tensor *wanted;            /* the placeholder whose value a break asks for */

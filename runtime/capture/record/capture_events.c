@@ -29,7 +29,7 @@ static Capture *enter_undecided(bool *entered) {
 static Status note(Capture *c, TraceEvent event) {
     Trace *const trace = c->trace;
     event.after = trace->ops.n;
-    if (!VEC_ROOM(c->arena, &trace->events)) return ST_MEMORY;
+    if (!VEC_GROW(c->arena, &trace->events)) return ST_MEMORY;
     trace->events.at[trace->events.n++] = event;
     return ST_OK;
 }
@@ -121,7 +121,7 @@ Status capture_note_print(Capture *c, const char *label, sn_tensor *value) {
     Trace *const trace = c->trace;
     const char *const kept = label ? arena_strdup(c->arena, label) : NULL;
     Status status = ST_MEMORY;
-    if ((kept || !label) && VEC_ROOM(c->arena, &trace->prints))
+    if ((kept || !label) && VEC_GROW(c->arena, &trace->prints))
         status = note(c, (TraceEvent){.kind = EVENT_print, .tensor = value, .label = kept});
     if (status == ST_OK) {
         tensor_retain(value);

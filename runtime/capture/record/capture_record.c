@@ -75,21 +75,21 @@ typedef struct InferredResults {
 } InferredResults;
 
 /* The results as the rule gives them. */
-static Status infer_anew(const OpCall *call, InferredResults *room, FreshResults *out, int *n) {
+static Status infer_anew(const OpCall *call, InferredResults *buffer, FreshResults *out, int *n) {
     MetaOut metas[MAX_OUTS];
     *n = call->row->returns_list ? MAX_OUTS : call->row->n_out;
     TRY(call_metas(call, 0, metas, n));
-    *out = (FreshResults){.metas = room->metas};
+    *out = (FreshResults){.metas = buffer->metas};
     for (int i = 0; i < *n; i++) {
-        if (!(room->metas[i] = meta_intern_out(&metas[i]))) return ST_MEMORY;
-        room->alias[i] = (AliasFact){metas[i].alias, metas[i].offset};
-        if (metas[i].alias >= 0) out->alias = room->alias;
+        if (!(buffer->metas[i] = meta_intern_out(&metas[i]))) return ST_MEMORY;
+        buffer->alias[i] = (AliasFact){metas[i].alias, metas[i].offset};
+        if (metas[i].alias >= 0) out->alias = buffer->alias;
     }
     return ST_OK;
 }
 
 /* From the edge, or by the meta rule. */
-static Status infer(Capture *c, TrieNode *node, const OpCall *call, const OpSplit *s, InferredResults *room,
+static Status infer(Capture *c, TrieNode *node, const OpCall *call, const OpSplit *s, InferredResults *buffer,
                     FreshResults *out) {
     const MetaEntry *const seen = trie_metas(node, s->metas, s->numbers);
     if (seen) {
@@ -97,10 +97,10 @@ static Status infer(Capture *c, TrieNode *node, const OpCall *call, const OpSpli
         return ST_OK;
     }
     int n;
-    TRY(infer_anew(call, room, out, &n));
+    TRY(infer_anew(call, buffer, out, &n));
     pthread_mutex_lock(&c->fn->lock);
     set_outs(node, call->form == FORM_functional ? n : 0);
-    if (trie_metas_room(node)) {
+    if (trie_metas_fit(node)) {
         const ExpectedArg *const args = capture_expected_args(c->fn->arena, call, s);
         metas_stay(s->metas, node->op.n_operands);
         metas_stay(out->metas, node->op.n_outs);
@@ -121,9 +121,9 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
     if (!node) return full && *full ? ST_OK : ST_MEMORY;
     TRY(capture_check_recorded(c->trace, &node->op));
     FreshResults results = {.metas = given};
-    InferredResults room;
+    InferredResults buffer;
     if (!given)
-        TRY(infer(c, node, call, &s, &room, &results));
+        TRY(infer(c, node, call, &s, &buffer, &results));
     else
         know_outs(c, node, call->n_outs);
     TRY(capture_step(c, state_get(), call, node, s.numbers, &results));

@@ -16,15 +16,15 @@
 #include "runtime/capture/record/trace_views.h"
 
 /* Room for one more value, and its place: the two grow together. */
-static inline bool value_room(Capture *c, Trace *trace) {
-    return LIKELY(trace->values.n < trace->values.room) ||
-           (VEC_ROOM(c->arena, &trace->places) && VEC_ROOM(c->arena, &trace->values));
+static inline bool value_capacity(Capture *c, Trace *trace) {
+    return LIKELY(trace->values.n < trace->values.capacity) ||
+           (VEC_GROW(c->arena, &trace->places) && VEC_GROW(c->arena, &trace->values));
 }
 
 static ALWAYS_INLINE sn_tensor *placeholder_new(Capture *c, sn_state *state, const Meta *meta, uint8_t modes) {
     Trace *const trace = c->trace;
     struct Placeholder *const p = arena_take(c->arena, sizeof *p);
-    if (UNLIKELY(!p || !value_room(c, trace))) return NULL;
+    if (UNLIKELY(!p || !value_capacity(c, trace))) return NULL;
     *p = (struct Placeholder){.tracer = &c->tracer, .trace = trace, .value = trace->values.n};
     const bool inference = modes & NODE_inference;
     const uint64_t backend = LIKELY(meta->device == DEV_cpu) ? KEY_BIT(cpu) : key_of_device(meta->device);
@@ -98,7 +98,7 @@ static void note_flags(Capture *c, const OpRow *row) {
 static ALWAYS_INLINE Status advance(Capture *c, sn_state *state, const OpCall *call, TrieNode *node,
                                     const int64_t *numbers, const FreshResults *results) {
     Trace *const trace = c->trace;
-    if (UNLIKELY(!VEC_ROOM(c->arena, &trace->ops))) return ST_MEMORY;
+    if (UNLIKELY(!VEC_GROW(c->arena, &trace->ops))) return ST_MEMORY;
     const uint32_t needs = trace_needs(trace, &node->op);
     TRY(LIKELY(call->form == FORM_functional) ? give_results(c, state, call, &node->op, results, needs != 0)
                                               : give_written(c, call, &node->op, needs != 0));

@@ -7,17 +7,17 @@
 #include "runtime/capture/record/trace_views.h"
 
 static inline StorageSlot *map_slot(const Capture *c, const Storage *storage) {
-    uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)storage) & (c->map_room - 1);
-    while (c->map[i].stamp == c->stamp && c->map[i].storage != storage) i = (i + 1) & (c->map_room - 1);
+    uint32_t i = (uint32_t)hash_mix(0, (uint64_t)(uintptr_t)storage) & (c->map_capacity - 1);
+    while (c->map[i].stamp == c->stamp && c->map[i].storage != storage) i = (i + 1) & (c->map_capacity - 1);
     return &c->map[i];
 }
 
 COLD static bool map_grow(Capture *c) {
-    const uint32_t room = c->map_room ? c->map_room * 2 : 64, old = c->map_room;
-    StorageSlot *const before = c->map, *const fresh = arena_alloc(c->arena, sizeof *fresh * room);
+    const uint32_t capacity = c->map_capacity ? c->map_capacity * 2 : 64, old = c->map_capacity;
+    StorageSlot *const before = c->map, *const fresh = arena_alloc(c->arena, sizeof *fresh * capacity);
     if (!fresh) return false;
     c->map = fresh;
-    c->map_room = room;
+    c->map_capacity = capacity;
     for (uint32_t i = 0; i < old; i++)
         if (before[i].stamp == c->stamp) *map_slot(c, before[i].storage) = before[i];
     return true;
@@ -59,7 +59,7 @@ static inline void fill_input(TraceInput *input, sn_tensor *t, int storage_numbe
 Status capture_touch(Capture *c, sn_tensor *t, Operand *out) {
     Trace *const trace = c->trace;
     const int n = trace->inputs.n;
-    if (UNLIKELY((uint32_t)n * 2 >= c->map_room) && !map_grow(c)) return ST_MEMORY;
+    if (UNLIKELY((uint32_t)n * 2 >= c->map_capacity) && !map_grow(c)) return ST_MEMORY;
     StorageSlot *const slot = map_slot(c, t->storage);
     const int older = UNLIKELY(slot->stamp == c->stamp) ? slot->newest_input : -1;
     const int found = older >= 0 ? find_input(trace, older, t) : -1;

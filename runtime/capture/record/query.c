@@ -73,7 +73,7 @@ void query_showed(QueryId query, sn_tensor *t, int64_t at, int64_t answer) {
     if (!s || (t && !t->placeholder && !t->storage)) return; /* a traced body's handle is what it is */
     if (t) specialise(t, query, at);
     if ((t && t->placeholder) || is_known(s, query, t, at)) return;
-    if (!VEC_ROOM(s->arena, &s->asked)) {
+    if (!VEC_GROW(s->arena, &s->asked)) {
         error_clear();
         capture_note_event(BREAK_TEXT(asked_memory));
         return;

@@ -101,7 +101,7 @@ static bool stack_is_large(void) {
     return above < stack->bytes && above >= LIBDW_BYTES;
 }
 
-static bool by_line(uint64_t address, char *out, size_t room) {
+static bool by_line(uint64_t address, char *out, size_t capacity) {
     if (!stack_is_large()) return false;
     pthread_once(&once, open_libdw);
     if (!dw.session) return false;
@@ -111,20 +111,20 @@ static bool by_line(uint64_t address, char *out, size_t room) {
     int number = 0;
     if (!file || dw.line_number(line, &number)) return false;
     const char *const base = strrchr(file, '/');
-    snprintf(out, room, "%s:%d", base ? base + 1 : file, number);
+    snprintf(out, capacity, "%s:%d", base ? base + 1 : file, number);
     return true;
 }
 
-static void by_symbol(const void *site, char *out, size_t room) {
+static void by_symbol(const void *site, char *out, size_t capacity) {
     Dl_info info;
     if (!dladdr(site, &info)) {
-        snprintf(out, room, "%p", site);
+        snprintf(out, capacity, "%p", site);
         return;
     }
     const char *const slash = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
     const char *const module = slash ? slash + 1 : info.dli_fname ? info.dli_fname : "?";
     const void *const base = info.dli_sname ? info.dli_saddr : info.dli_fbase;
-    snprintf(out, room, "%s%s%s+0x%zx", module, info.dli_sname ? ":" : "", info.dli_sname ? info.dli_sname : "",
+    snprintf(out, capacity, "%s%s%s+0x%zx", module, info.dli_sname ? ":" : "", info.dli_sname ? info.dli_sname : "",
              (size_t)((const char *)site - (const char *)base));
 }
 
@@ -148,21 +148,21 @@ const void *site_of_text(const char *text) {
     return found;
 }
 
-static bool by_text(const char *site, char *out, size_t room) {
+static bool by_text(const char *site, char *out, size_t capacity) {
     if (!texts || site < texts || site >= texts + texts_used) return false;
-    snprintf(out, room, "%s", site);
+    snprintf(out, capacity, "%s", site);
     return true;
 }
 
-void site_name(const void *site, char *out, size_t room) {
+void site_name(const void *site, char *out, size_t capacity) {
     out[0] = '\0';
     if (!site) {
-        snprintf(out, room, "an unknown place");
+        snprintf(out, capacity, "an unknown place");
         return;
     }
     const char *const call = (const char *)site - 1; /* a return address is just past its call */
     pthread_mutex_lock(&lock);
-    const bool found = by_text(site, out, room) || by_line((uint64_t)(uintptr_t)call, out, room);
+    const bool found = by_text(site, out, capacity) || by_line((uint64_t)(uintptr_t)call, out, capacity);
     pthread_mutex_unlock(&lock);
-    if (!found) by_symbol(call, out, room);
+    if (!found) by_symbol(call, out, capacity);
 }

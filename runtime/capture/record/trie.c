@@ -90,7 +90,7 @@ static int count_entries(const TrieNode *node) {
     return n;
 }
 
-bool trie_metas_room(const TrieNode *node) { return count_entries(node) < MAX_META_ENTRIES; }
+bool trie_metas_fit(const TrieNode *node) { return count_entries(node) < MAX_META_ENTRIES; }
 
 void trie_metas_add(Arena *arena, TrieNode *node, const MetaEntry *entry) {
     const TraceOp *const op = &node->op;

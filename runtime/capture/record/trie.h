@@ -103,7 +103,7 @@ TrieNode *trie_find(const TrieNode *node, const TraceOp *op, uint64_t hash);
 /* Under the function's lock; the arena is the function's. NULL when memory is out. */
 TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t hash, int id);
 const MetaEntry *trie_metas(const TrieNode *node, const Meta *const *in, const int64_t *numbers);
-bool trie_metas_room(const TrieNode *node); /* else entries are no use: numbers that change with every call */
+bool trie_metas_fit(const TrieNode *node); /* else entries are no use: numbers that change with every call */
 /* `args` are the arena's already. */
 void trie_metas_add(Arena *arena, TrieNode *node, const MetaEntry *entry);
 

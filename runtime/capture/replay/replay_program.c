@@ -299,24 +299,24 @@ bool program_match(ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
 /* Launch -------------------------------------------------------------------------------------- */
 
 /* The generator's numbers are those of this launch. */
-static const int64_t *symbols_now(const BoundLaunch *l, int64_t *room) {
+static const int64_t *symbols_now(const BoundLaunch *l, int64_t *buffer) {
     const Variant *const v = l->variant;
     if (!v->segment.n_random) return l->symbols;
-    memcpy(room, l->symbols, sizeof *room * (size_t)v->symbols.n_bindings);
+    memcpy(buffer, l->symbols, sizeof *buffer * (size_t)v->symbols.n_bindings);
     for (int i = 0; i < v->symbols.n_bindings; i++) {
-        if (v->symbols.bindings[i].kind == BIND_seed) room[i] = (int64_t)state_get()->seed;
-        if (v->symbols.bindings[i].kind == BIND_sequence) room[i] = (int64_t)state_get()->sequence;
+        if (v->symbols.bindings[i].kind == BIND_seed) buffer[i] = (int64_t)state_get()->seed;
+        if (v->symbols.bindings[i].kind == BIND_sequence) buffer[i] = (int64_t)state_get()->sequence;
     }
-    return room;
+    return buffer;
 }
 
 static Status launch_quietly(const ReplayMatch *match, sn_tensor **outs, sn_tensor **out) {
     const BoundLaunch *const l = match->launch;
     Variant *const v = l->variant;
     sn_tensor *inputs[MAX_REPLAY_TENSORS];
-    int64_t room[MAX_CASE_SYMBOLS];
+    int64_t buffer[MAX_CASE_SYMBOLS];
     for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = match->at[l->source[i]];
-    TRY(variant_execute(v, inputs, symbols_now(l, room), l->floats, outs));
+    TRY(variant_execute(v, inputs, symbols_now(l, buffer), l->floats, outs));
     TRY(variant_note_views(v, l->numbers, inputs, outs));
     state_get()->sequence += (uint64_t)v->segment.n_random;
     for (int i = 0; i < match->program->n_out; i++) out[i] = l->result[i] < 0 ? NULL : outs[l->result[i]];

@@ -100,12 +100,12 @@ static void add_given(WorldMaking *m) {
 World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *in, int n_in, const char **why) {
     World *const w = ARENA_NEW(arena, World);
     if (!w) return NULL;
-    const int n_asked = c->symbols->asked.n, room = trace->inputs.n + n_asked;
+    const int n_asked = c->symbols->asked.n, capacity = trace->inputs.n + n_asked;
     *w = (World){.n_in = n_in,
                  .n_slots = n_in,
                  .n_inputs = trace->inputs.n,
-                 .found = ARENA_ARRAY(arena, FoundTensor, room),
-                 .given = ARENA_ARRAY(arena, GivenTensor, n_in + room),
+                 .found = ARENA_ARRAY(arena, FoundTensor, capacity),
+                 .given = ARENA_ARRAY(arena, GivenTensor, n_in + capacity),
                  .answers = ARENA_ARRAY(arena, Answer, n_asked),
                  .source = ARENA_ARRAY(arena, int, trace->inputs.n),
                  .context = state_get()->context};

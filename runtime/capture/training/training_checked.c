@@ -43,18 +43,18 @@ typedef struct NeedBuffers { /* by value id, by step, by held value */
 } NeedBuffers;
 
 /* By held value: no step that may run before this memory is checked holds it. */
-static const bool *find_checked(const Training *t, int watch, const NeedBuffers *room) {
+static const bool *find_checked(const Training *t, int watch, const NeedBuffers *buffer) {
     const TapePlan *const p = &t->tape;
-    memset(room->reached, false, sizeof(bool) * (size_t)p->functional->n_vals);
-    memset(room->ran, false, sizeof(bool) * (size_t)p->steps.n);
-    memset(room->checked, true, sizeof(bool) * (size_t)p->held.n);
+    memset(buffer->reached, false, sizeof(bool) * (size_t)p->functional->n_vals);
+    memset(buffer->ran, false, sizeof(bool) * (size_t)p->steps.n);
+    memset(buffer->checked, true, sizeof(bool) * (size_t)p->held.n);
     for (int i = 0; i < t->n_user; i++)
-        if (t->out_tracked[i]) room->reached[p->functional->outputs.at[i].value->id] = true;
-    tape_plan_walk(p, watch, room->reached, room->ran);
+        if (t->out_tracked[i]) buffer->reached[p->functional->outputs.at[i].value->id] = true;
+    tape_plan_walk(p, watch, buffer->reached, buffer->ran);
     for (int s = 0; s < p->steps.n; s++)
-        for (int i = 0; room->ran[s] && i < p->steps.at[s].n_holds; i++)
-            room->checked[p->holds.at[p->steps.at[s].first_hold + i]] = false;
-    return room->checked;
+        for (int i = 0; buffer->ran[s] && i < p->steps.at[s].n_holds; i++)
+            buffer->checked[p->holds.at[p->steps.at[s].first_hold + i]] = false;
+    return buffer->checked;
 }
 
 static const GVal *memory_at(const TapePlan *p, bool output, int index) {
@@ -77,13 +77,13 @@ Status tape_plan_check(const Training *t, Graph *joint) {
     const int n_held = t->tape.held.n, n_inputs = joint->n_forward_inputs;
     const int n_places = n_inputs + joint->n_forward_outputs, n_cells = n_held * n_places;
     bool *const table = ARENA_ARRAY(joint->arena, bool, n_cells + 1);
-    const NeedBuffers room = {ARENA_ARRAY(joint->arena, bool, t->tape.functional->n_vals + 1),
-                              ARENA_ARRAY(joint->arena, bool, t->tape.steps.n + 1),
-                              ARENA_ARRAY(joint->arena, bool, n_held + 1)};
-    if (!table || !room.reached || !room.ran || !room.checked) return ST_MEMORY;
+    const NeedBuffers buffer = {ARENA_ARRAY(joint->arena, bool, t->tape.functional->n_vals + 1),
+                                ARENA_ARRAY(joint->arena, bool, t->tape.steps.n + 1),
+                                ARENA_ARRAY(joint->arena, bool, n_held + 1)};
+    if (!table || !buffer.reached || !buffer.ran || !buffer.checked) return ST_MEMORY;
     for (int place = 0; place < n_places; place++) {
         const int watch = watch_at(&t->tape, n_inputs, place);
-        const bool *const checked = watch < 0 ? NULL : find_checked(t, watch, &room);
+        const bool *const checked = watch < 0 ? NULL : find_checked(t, watch, &buffer);
         for (int i = 0; checked && i < n_held; i++) table[i * n_places + place] = checked[i];
     }
     for (int i = 0; i < n_held; i++) joint->outputs.at[joint->outputs.n - n_held + i].checked = table + i * n_places;

@@ -211,11 +211,11 @@ static Status find_roots(const Expansion *e, const BackwardCase *c, const TapeBa
     const Training *const t = e->l->training;
     Arena *const arena = e->run.arena;
     const Graph *const g = e->run.graph;
-    const int room = t->n_inputs + t->n_user + 1;
-    *r = (Roots){.roots = ARENA_ARRAY(arena, sn_tensor *, room),
-                 .grads = ARENA_ARRAY(arena, sn_tensor *, room),
-                 .xs = ARENA_ARRAY(arena, sn_tensor *, room),
-                 .got = ARENA_ARRAY(arena, sn_tensor *, room)};
+    const int capacity = t->n_inputs + t->n_user + 1;
+    *r = (Roots){.roots = ARENA_ARRAY(arena, sn_tensor *, capacity),
+                 .grads = ARENA_ARRAY(arena, sn_tensor *, capacity),
+                 .xs = ARENA_ARRAY(arena, sn_tensor *, capacity),
+                 .got = ARENA_ARRAY(arena, sn_tensor *, capacity)};
     if (!r->roots || !r->grads || !r->xs || !r->got) return ST_MEMORY;
     for (int i = 0; i < t->n_inputs; i++) {
         if (!c->needs[i]) continue;

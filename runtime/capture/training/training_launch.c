@@ -11,7 +11,7 @@
 #include "runtime/capture/variant/variant.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
 
@@ -202,9 +202,9 @@ static Status run_compiled(TrainingLaunch *l, const BackwardCase *c, TapeBackwar
     const Training *const t = l->training;
     const int n = c->n_saved + t->n_inputs + t->n_user;
     sn_tensor *few_in[FEW_TENSORS], *few_owned[FEW_TENSORS], *few_out[FEW_TENSORS];
-    sn_tensor **const inputs = ROOM(few_in, n), **const owned = ROOM(few_owned, n);
-    sn_tensor **const outs = ROOM(few_out, t->n_inputs);
-    ROOM_KEPT in = {few_in, inputs}, own = {few_owned, owned}, out = {few_out, outs};
+    sn_tensor **const inputs = SMALL_ARRAY(few_in, n), **const owned = SMALL_ARRAY(few_owned, n);
+    sn_tensor **const outs = SMALL_ARRAY(few_out, t->n_inputs);
+    SMALL_ARRAY_OWNER in = {few_in, inputs}, own = {few_owned, owned}, out = {few_out, outs};
     return run_case(l, c, call, inputs, owned, outs);
 }
 
@@ -329,9 +329,9 @@ Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols
                     sn_tensor **outs) {
     const Training *const t = v->training;
     sn_tensor *few_all[FEW_TENSORS], *few_tracked[FEW_TENSORS];
-    sn_tensor **const all = ROOM(few_all, t->n_forward + t->n_saved);
-    sn_tensor **const tracked = ROOM(few_tracked, t->n_user);
-    ROOM_KEPT every = {few_all, all}, those = {few_tracked, tracked};
+    sn_tensor **const all = SMALL_ARRAY(few_all, t->n_forward + t->n_saved);
+    sn_tensor **const tracked = SMALL_ARRAY(few_tracked, t->n_user);
+    SMALL_ARRAY_OWNER every = {few_all, all}, those = {few_tracked, tracked};
     return run_forward(v, inputs, symbols, floats, outs, all, tracked);
 }
 
@@ -339,12 +339,12 @@ static Status attach_history(Variant *v, sn_tensor *const *inputs, const int64_t
                              sn_tensor *const *outs) {
     Training *const t = v->history;
     sn_tensor *few[FEW_TENSORS];
-    sn_tensor **const tracked = ROOM(few, t->n_user);
+    sn_tensor **const tracked = SMALL_ARRAY(few, t->n_user);
     TrainingLaunch *const l = tracked ? launch_new(v, t, symbols, floats) : NULL;
     for (int s = 0; l && s < t->tape.steps.n; s++) l->used[s] = t->tape.steps.at[s].n_holds > 0;
     for (int i = 0; l && i < t->n_user; i++) tracked[i] = t->out_tracked[i] ? outs[i] : NULL;
     const Status status = l ? add_node(l, tracked, inputs) : ST_MEMORY;
-    room_give(few, tracked);
+    small_array_free(few, tracked);
     return status;
 }
 

@@ -7,7 +7,7 @@
 #include "runtime/capture/record/capture.h"
 
 #include "runtime/base/alloc.h"
-#include "runtime/base/room.h"
+#include "runtime/base/small_array.h"
 #include "runtime/capture/variant/guard.h"
 #include "runtime/core/background.h"
 #include "runtime/core/context_enter.h"
@@ -86,11 +86,11 @@ enum { FEW_RESULTS = 32 };
 /* Behind the variant's results come wholes that some of these view (passes/functionalize.c), which nobody asked for. */
 static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *const *inputs, const int64_t *symbols,
                                   const double *floats, sn_tensor **outs) {
-    sn_tensor *few[FEW_RESULTS], **const all = ROOM(few, n);
+    sn_tensor *few[FEW_RESULTS], **const all = SMALL_ARRAY(few, n);
     if (!all) return ST_MEMORY;
     const Status status = execute(variant->code.run, inputs, symbols, floats, all);
     if (status == ST_OK) memcpy(outs, all, sizeof *outs * (size_t)variant->n_outputs);
-    room_give(few, all);
+    small_array_free(few, all);
     return status;
 }
 
