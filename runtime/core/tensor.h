@@ -35,7 +35,7 @@ enum {                   /* sn_tensor.flags */
                             as NULL */
        TF_batched = 8,   /* a handle of a level (runtime/transform): of sn_vmap, one example of many, */
        TF_whole = 16,    /* or of another, which has the same sizes as what it stands for */
-       TF_learnt = 4     /* a replay function was called with it (capture/replay/world.h) */
+       TF_learnt = 4     /* a replay function was called with it (capture/replay/replay_guards.h) */
 };
 
 struct AutogradMeta; /* runtime/autograd/tape.h; NULL until needed */

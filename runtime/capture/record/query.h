@@ -2,8 +2,8 @@
  *
  *   if (sn_requires_grad(m->w)) y = a(x); else y = b(x);      asked: requires_grad of w: 0
  *
- * The answers of a call that replay learns are guards of the replayed call (world.h). Of a placeholder nothing is
- * recorded: what it is follows from what the body's ops were given, and that is guarded; where its sizes are
+ * The answers of a call that replay learns are guards of the replayed call (replay_guards.h). Of a placeholder nothing
+ * is recorded: what it is follows from what the body's ops were given, and that is guarded; where its sizes are
  * expressions, they are specialised to what was shown (runtime/capture/record/symbols.h). */
 #ifndef SINTER_RUNTIME_QUERY_H
 #define SINTER_RUNTIME_QUERY_H

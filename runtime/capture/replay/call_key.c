@@ -17,9 +17,9 @@ static int64_t scalar_word(const CallKeySpec *spec, const Arg *in, int i) {
 }
 
 /* They hash to different bits. Spares comparing all pairs. */
-bool call_key_distinct(const World *world, sn_tensor *const *at) {
+bool call_key_distinct(const ReplayGuards *guards, sn_tensor *const *at) {
     uint64_t seen[16] = {0};
-    for (int i = 0; i < world->n_slots; i++) {
+    for (int i = 0; i < guards->n_slots; i++) {
         if (!at[i]) continue;
         const uint64_t hash = (uint64_t)(uintptr_t)at[i]->storage * UINT64_C(0x9e3779b97f4a7c15) >> 54;
         if (seen[hash >> 6] >> (hash & 63) & 1) return false;
@@ -58,7 +58,7 @@ static inline bool slot_is(const CallKeySpec *spec, const Arg *in, const sn_tens
 }
 
 bool call_key_is(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, const CallKey *want) {
-    const int n = spec->world->n_slots;
+    const int n = spec->guards->n_slots;
     for (int i = 0; i < n; i++)
         if (!slot_is(spec, in, at[i], i, &want->slots[i])) return false;
     return want->epoch == atomic_load_explicit(&dispatch_epoch, memory_order_relaxed) &&
@@ -66,14 +66,14 @@ bool call_key_is(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, c
 }
 
 void call_key_make(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, CallKey *key) {
-    const int n = spec->world->n_slots;
+    const int n = spec->guards->n_slots;
     for (int i = 0; i < n; i++) {
         const sn_tensor *const t = at[i];
         key->slots[i] =
             t ? (SlotKey){.meta = t->base.meta, .kind = ARG_tensor, .flags = flags_of(t), .storage = i, .twin = i}
               : (SlotKey){.kind = in[i].kind, .word = scalar_word(spec, in, i), .storage = i, .twin = i};
     }
-    if (!call_key_distinct(spec->world, at))
+    if (!call_key_distinct(spec->guards, at))
         for (int i = 0; i < n; i++) find_shared(spec, at, i, &key->slots[i]);
     key->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
     key->overlap = spec->writes && any_overlap(at, n);

@@ -10,7 +10,7 @@
 #define SINTER_RUNTIME_CALL_KEY_H
 #include <stddef.h>
 
-#include "runtime/capture/replay/world.h"
+#include "runtime/capture/replay/replay_guards.h"
 
 enum { SLOT_requires_grad = 1, SLOT_is_leaf = 2, SLOT_inference = 4 };
 
@@ -34,17 +34,17 @@ static inline size_t call_key_bytes(int n_slots) {
 }
 
 typedef struct CallKeySpec { /* of a program */
-    const World *world;
+    const ReplayGuards *guards;
     const bool *read; /* by call input: the body has read the scalar */
     bool writes;      /* memory that is visible outside */
 } CallKeySpec;
 
 /* Whether no two tensors lie in one storage, for sure: then every slot is the first of its storage, and has no twin. */
-bool call_key_distinct(const World *world, sn_tensor *const *at);
+bool call_key_distinct(const ReplayGuards *guards, sn_tensor *const *at);
 /* Whether a call of distinct tensors has this key. Like making it and comparing, but nothing is stored: bytes that are
  * written one by one and read back as vectors at once wait for every store. */
 bool call_key_is(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, const CallKey *want);
-/* at: see world_fits. */
+/* at: see replay_guards_hold. */
 void call_key_make(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, CallKey *key);
 /* Without what they share: the same tensor or scalar, as far as guards go. */
 static inline bool slot_key_same(const SlotKey *a, const SlotKey *b) {

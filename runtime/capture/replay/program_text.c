@@ -25,7 +25,7 @@ static bool argument_refused(const ReplayProgram *p, int i, Text *why) {
         text_printf(why, "argument %d is a list or a string", i);
         return true;
     }
-    if (!atomic_load(&p->world->given[i])) return false;
+    if (!atomic_load(&p->guards->given[i])) return false;
     text_printf(why, "argument %d was the same tensor in every call of a case (", i);
     if (slot->meta) meta_print(NULL, why, slot->meta);
     text_puts(why, "), which the body may have closed over: call it with another one, too");
@@ -33,7 +33,7 @@ static bool argument_refused(const ReplayProgram *p, int i, Text *why) {
 }
 
 bool program_refusal(const ReplayProgram *p, Text *why) {
-    const World *const w = p->world;
+    const ReplayGuards *const w = p->guards;
     for (int i = 0; i < w->n_in; i++)
         if (argument_refused(p, i, why)) return true;
     for (int i = w->n_in; i < w->n_slots; i++) {
@@ -53,11 +53,11 @@ bool program_refusal(const ReplayProgram *p, Text *why) {
     return false;
 }
 
-int program_closed_over(const ReplayProgram *p) { return p->world->n_slots - p->world->n_in; }
-sn_tensor *program_closed_at(const ReplayProgram *p, int i) { return p->world->found[i].bound; }
+int program_closed_over(const ReplayProgram *p) { return p->guards->n_slots - p->guards->n_in; }
+sn_tensor *program_closed_at(const ReplayProgram *p, int i) { return p->guards->found[i].bound; }
 TrieNode *program_end(const ReplayProgram *p) { return p->end; }
 CaseShape program_shape(const ReplayProgram *p) {
-    return (CaseShape){.n_inputs = p->world->n_inputs, .n_numbers = p->n_numbers};
+    return (CaseShape){.n_inputs = p->guards->n_inputs, .n_numbers = p->n_numbers};
 }
 
 static int closed_number(ClosedOver closed, const sn_tensor *t) {
@@ -67,7 +67,7 @@ static int closed_number(ClosedOver closed, const sn_tensor *t) {
 }
 
 void program_input_names(const ReplayProgram *p, ClosedOver closed, InputName *names) {
-    const World *const w = p->world;
+    const ReplayGuards *const w = p->guards;
     for (int i = 0; i < w->n_inputs; i++) {
         const int slot = w->source[i];
         names[i] = slot < w->n_in
@@ -116,7 +116,7 @@ static void print_argument(const ReplayProgram *p, int i, Text *text) {
     text_puts(text, "\n");
 }
 
-static void print_world(const World *w, ClosedOver closed, Text *text) {
+static void print_replay_guards(const ReplayGuards *w, ClosedOver closed, Text *text) {
     for (int i = w->n_in; i < w->n_slots; i++)
         text_printf(text, "closed over %d\n", closed_number(closed, w->found[i - w->n_in].bound));
     for (int i = 0; i < w->n_asked; i++)
@@ -147,7 +147,7 @@ static void print_numbers(const ReplayProgram *p, Text *text) {
 }
 
 void program_print(const ReplayProgram *p, int segment, ClosedOver closed, Text *text) {
-    const World *const w = p->world;
+    const ReplayGuards *const w = p->guards;
     text_printf(text, "program of segment %d, grad mode %s, keys %llu %llu", segment,
                 grad_mode_word(w->context.grad_mode), (unsigned long long)w->context.include,
                 (unsigned long long)w->context.exclude);
@@ -156,7 +156,7 @@ void program_print(const ReplayProgram *p, int segment, ClosedOver closed, Text 
     text_printf(text, "%s\narguments %d\n", p->free_scalars && p->symbols ? ", free scalars" : "", w->n_in);
     if (p->symbols) print_frees(p->symbols, text);
     for (int i = 0; i < w->n_in; i++) print_argument(p, i, text);
-    print_world(w, closed, text);
+    print_replay_guards(w, closed, text);
     if (p->symbols) print_relations(p->symbols, text);
     text_puts(text, "twins");
     for (int i = 0; i < w->n_slots; i++) text_printf(text, "%s%d", i ? ", " : " ", (int)p->first->slots[i].twin);
@@ -194,7 +194,7 @@ static Status read_word64(ProgramReader *r, uint64_t *out) {
 static Status read_autocast(ProgramReader *r) {
     uint64_t word = 0;
     TRY(read_word64(r, &word));
-    r->program->world->context.autocast = (uint32_t)word;
+    r->program->guards->context.autocast = (uint32_t)word;
     return word && word <= UINT32_MAX ? ST_OK : reader_expected(&r->in, "autocast's word before this");
 }
 
@@ -206,24 +206,24 @@ static Status read_program_head(ProgramReader *r, const SavedSegment *segments, 
     if (segment >= n_segments) return reader_expected(&r->in, "a segment of the file before this");
     p->end = segments[segment].end;
     p->n_numbers = p->n_sources = segments[segment].shape.n_numbers;
-    p->world->n_inputs = segments[segment].shape.n_inputs;
+    p->guards->n_inputs = segments[segment].shape.n_inputs;
     EAT(&r->in, ", grad mode ");
     while (mode <= SN_INFERENCE && !reader_eat(&r->in, grad_mode_word((sn_grad_mode)mode))) mode++;
     if (mode > SN_INFERENCE) return reader_expected(&r->in, "on, off or inference");
-    p->world->context.grad_mode = (sn_grad_mode)mode;
+    p->guards->context.grad_mode = (sn_grad_mode)mode;
     EAT(&r->in, ", keys ");
-    p->world->bodyless = true;
-    TRY(read_word64(r, &p->world->context.include));
+    p->guards->bodyless = true;
+    TRY(read_word64(r, &p->guards->context.include));
     EAT(&r->in, " ");
-    TRY(read_word64(r, &p->world->context.exclude));
+    TRY(read_word64(r, &p->guards->context.exclude));
     if (reader_eat(&r->in, ", autocast ")) TRY(read_autocast(r));
-    if (reader_eat(&r->in, ", default device ") && !device_parse(r->in.at, &r->in.at, &p->world->context.device))
+    if (reader_eat(&r->in, ", default device ") && !device_parse(r->in.at, &r->in.at, &p->guards->context.device))
         return reader_expected(&r->in, "a device");
     p->free_scalars = reader_eat(&r->in, ", free scalars");
     EAT(&r->in, "\narguments ");
-    TRY(reader_count(&r->in, &p->world->n_in));
+    TRY(reader_count(&r->in, &p->guards->n_in));
     EAT(&r->in, "\n");
-    return p->world->n_in <= MAX_SLOTS ? ST_OK : reader_expected(&r->in, "fewer arguments before this");
+    return p->guards->n_in <= MAX_SLOTS ? ST_OK : reader_expected(&r->in, "fewer arguments before this");
 }
 
 static Status read_free(ProgramReader *r) {
@@ -325,7 +325,7 @@ static Status check_frees(ProgramReader *r) {
 }
 
 static Status read_closed(ProgramReader *r) {
-    World *const w = r->program->world;
+    ReplayGuards *const w = r->program->guards;
     int number;
     TRY(reader_count(&r->in, &number));
     EAT(&r->in, "\n");
@@ -339,14 +339,14 @@ static Status read_closed(ProgramReader *r) {
     return ST_OK;
 }
 
-static bool is_answer(const World *w, const Answer *a) {
+static bool is_answer(const ReplayGuards *w, const Answer *a) {
     if (a->query == QUERY_COUNT || a->query == QUERY_guard || query_of_layout(a->query)) return false;
     if (a->query == QUERY_setting) return a->slot == -1 && a->at >= 0 && a->at < SET_COUNT;
     return a->slot >= 0 && a->slot < w->n_slots;
 }
 
 static Status read_asked(ProgramReader *r) {
-    World *const w = r->program->world;
+    ReplayGuards *const w = r->program->guards;
     Answer a = {.query = 0};
     int64_t slot;
     while (a.query < QUERY_COUNT && !reader_eat(&r->in, query_name(a.query))) a.query++;
@@ -385,7 +385,7 @@ static Status read_list(ProgramReader *r, const char *head, int n, int below, in
 }
 
 static Status read_slots(ProgramReader *r) {
-    World *const w = r->program->world;
+    ReplayGuards *const w = r->program->guards;
     while (reader_eat(&r->in, "closed over ")) TRY(read_closed(r));
     while (reader_eat(&r->in, "asked ")) TRY(read_asked(r));
     while (reader_eat(&r->in, "guard ")) TRY(read_relation(r));
@@ -439,7 +439,7 @@ static Status read_program_results(ProgramReader *r) {
 }
 
 static bool make_symbols(ProgramReader *r) {
-    const int n_in = r->program->world->n_in;
+    const int n_in = r->program->guards->n_in;
     Arena *const arena = arena_new();
     Symbols *const s = arena ? ARENA_NEW(arena, Symbols) : NULL;
     if (!s) {
@@ -461,12 +461,12 @@ static bool make_symbols(ProgramReader *r) {
 
 /* The cases of its segment say what the program writes and how many random numbers a run draws. */
 static Status take_cases(ReplayProgram *p) {
-    p->written = ARENA_ARRAY(p->arena, bool, p->world->n_slots + 1);
+    p->written = ARENA_ARRAY(p->arena, bool, p->guards->n_slots + 1);
     if (!p->written) return ST_MEMORY;
     for (const Variant *v = atomic_load(&p->end->variants); v; v = v->next) {
         p->writes |= v->segment.writes;
         for (int i = 0; i < v->n_graph_inputs; i++)
-            p->written[p->world->source[v->graph_inputs[i].touched]] |= v->info.plans[0]->inputs.at[i].written;
+            p->written[p->guards->source[v->graph_inputs[i].touched]] |= v->info.plans[0]->inputs.at[i].written;
         p->n_random = v->segment.n_random;
         p->n_ops = v->segment.n_ops;
     }
@@ -478,8 +478,8 @@ static Status read_program(ProgramReader *r, const SavedSegment *segments, int n
     TRY(read_program_head(r, segments, n_segments));
     if (!make_symbols(r)) return ST_MEMORY;
     while (reader_eat(&r->in, "s")) TRY(read_free(r));
-    for (int i = 0; i < p->world->n_in; i++) TRY(read_argument(r, i));
-    r->n_slots = p->world->n_slots = p->world->n_in;
+    for (int i = 0; i < p->guards->n_in; i++) TRY(read_argument(r, i));
+    r->n_slots = p->guards->n_slots = p->guards->n_in;
     TRY(read_slots(r));
     TRY(read_numbers(r));
     TRY(check_frees(r));
@@ -496,14 +496,14 @@ Status program_parse(TextReader *in, const SavedSegment *segments, int n_segment
     if (p) {
         p->arena = arena;
         p->saved = true;
-        p->world = ARENA_NEW(arena, World);
+        p->guards = ARENA_NEW(arena, ReplayGuards);
         r.first = ARENA_NEW(arena, CallKey);
     }
-    if (p && p->world) {
-        p->world->found = ARENA_ARRAY(arena, FoundTensor, MAX_SLOTS);
-        p->world->answers = ARENA_ARRAY(arena, Answer, MAX_SLOTS);
+    if (p && p->guards) {
+        p->guards->found = ARENA_ARRAY(arena, FoundTensor, MAX_SLOTS);
+        p->guards->answers = ARENA_ARRAY(arena, Answer, MAX_SLOTS);
     }
-    if (!p || !p->world || !r.first || !p->world->found || !p->world->answers) {
+    if (!p || !p->guards || !r.first || !p->guards->found || !p->guards->answers) {
         arena_free(arena);
         return ST_MEMORY;
     }

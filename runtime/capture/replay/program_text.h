@@ -7,7 +7,7 @@
  *     argument 0: f32[s0,64]
  *     argument 1: float any                  or a number; "unread": the body did not look
  *     closed over 0                          the slots behind the arguments
- *     asked requires_grad of slot 2 at 0: 0  answers of queries (world.h)
+ *     asked requires_grad of slot 2 at 0: 0  answers of queries (replay_guards.h)
  *     guard s0*64 == 512
  *     twins 0, 1, 2                          by slot: the first one with the same tensor
  *     inputs 0, 2                            by input of the trace: its slot

@@ -4,7 +4,7 @@
 #include "runtime/base/log.h"
 #include "runtime/capture/variant/guard.h"
 #include "runtime/capture/replay/replay_program.h"
-#include "runtime/capture/replay/world.h"
+#include "runtime/capture/replay/replay_guards.h"
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_views.h"
@@ -118,10 +118,10 @@ static const char *replay_refusal(const Capture *c, const Trace *trace, const Va
 static ReplayProgram *make_program(Capture *c, const Trace *trace, Variant *v, const ReplayCall *call,
                                    sn_tensor *const *out, const char **why) {
     Arena *const arena = arena_new();
-    World *const world = arena ? world_new(arena, c, trace, call->in, call->n_in, why) : NULL;
-    ReplayProgram *const p = world ? program_new(arena, c, trace, v, world, out, call->n_out, why) : NULL;
+    ReplayGuards *const guards = arena ? replay_guards_new(arena, c, trace, call->in, call->n_in, why) : NULL;
+    ReplayProgram *const p = guards ? program_new(arena, c, trace, v, guards, out, call->n_out, why) : NULL;
     if (p) return p;
-    if (world) world_free(world);
+    if (guards) replay_guards_free(guards);
     arena_free(arena);
     return NULL;
 }

@@ -6,14 +6,14 @@
 
 typedef struct ReplayLine {
     struct ReplayLine *next; /* older */
-    const CallKey *key;      /* as long as the world's slots */
+    const CallKey *key;      /* as long as the guards' slots */
     BoundLaunch launch;
 } ReplayLine;
 
 struct ReplayProgram {
     ReplayProgram *next;
-    Arena *arena; /* its own */
-    World *world; /* its source: by trace input */
+    Arena *arena;         /* its own */
+    ReplayGuards *guards; /* its source: by trace input */
     _Atomic(ReplayLine *) lines;
     const CallKey *first; /* of the call that it was made of */
     Symbols *symbols;     /* expressions, guards, the inputs as they may vary; NULL: they may not */

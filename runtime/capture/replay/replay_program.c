@@ -30,27 +30,27 @@ void program_count(const ReplayProgram *p, sn_stats *stats) {
 /* Lines --------------------------------------------------------------------------------------- */
 
 static CallKeySpec key_spec(const ReplayProgram *p) {
-    return (CallKeySpec){.world = p->world, .read = p->read, .writes = p->writes};
+    return (CallKeySpec){.guards = p->guards, .read = p->read, .writes = p->writes};
 }
 
 /* NULL: there is none yet, and match->key is what it would have. */
 static const ReplayLine *find_line(const ReplayProgram *p, const Arg *in, ReplayMatch *match) {
     const CallKeySpec spec = key_spec(p);
     const ReplayLine *line = atomic_load_explicit(&p->lines, memory_order_acquire);
-    const bool distinct = call_key_distinct(p->world, match->at);
+    const bool distinct = call_key_distinct(p->guards, match->at);
     while (distinct && line && !call_key_is(&spec, in, match->at, line->key)) line = line->next;
     if (LIKELY(distinct && line)) return line;
     call_key_make(&spec, in, match->at, &match->key);
-    const size_t bytes = call_key_bytes(p->world->n_slots);
+    const size_t bytes = call_key_bytes(p->guards->n_slots);
     while (line && memcmp(line->key, &match->key, bytes) != 0) line = line->next;
     return line;
 }
 
 static bool add_line(ReplayProgram *p, const CallKey *key, const BoundLaunch *launch) {
     ReplayLine *const line = ARENA_NEW(p->arena, ReplayLine);
-    const CallKey *const kept = arena_copy(p->arena, key, call_key_bytes(p->world->n_slots));
+    const CallKey *const kept = arena_copy(p->arena, key, call_key_bytes(p->guards->n_slots));
     if (!line || !kept) return false;
-    for (int i = 0; i < p->world->n_slots; i++) meta_stay(kept->slots[i].meta);
+    for (int i = 0; i < p->guards->n_slots; i++) meta_stay(kept->slots[i].meta);
     *line = (ReplayLine){atomic_load_explicit(&p->lines, memory_order_relaxed), kept, *launch};
     atomic_store_explicit(&p->lines, line, memory_order_release);
     return true;
@@ -85,7 +85,7 @@ static bool bind_launch(const ReplayProgram *p, Variant *v, const Trace *trace, 
                            .floats = ARENA_ARRAY(arena, double, v->attributes.n_runtime_floats),
                            .numbers = trace->numbers.at};
     if (!source || !result || !bound->symbols || !bound->floats) return false;
-    for (int i = 0; i < v->n_graph_inputs; i++) source[i] = p->world->source[v->graph_inputs[i].touched];
+    for (int i = 0; i < v->n_graph_inputs; i++) source[i] = p->guards->source[v->graph_inputs[i].touched];
     for (int i = 0; i < program_shown(p); i++) {
         result[i] = p->result[i] < 0 ? -1 : variant_output_of(v, p->result[i]);
         if (p->result[i] >= 0 && result[i] < 0) return false;
@@ -159,13 +159,13 @@ static bool may_write(const ReplayProgram *p, int slot) { return p->written ? p-
 
 static bool slot_fits(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, int i) {
     const SlotKey *const now = &match->key.slots[i], *const first = &p->first->slots[i];
-    const bool argument = i < p->world->n_in;
+    const bool argument = i < p->guards->n_in;
     const bool fits = argument ? input_fits(p->symbols, in, i) : now->meta == first->meta;
     return fits && now->twin == first->twin && !(argument && may_write(p, i) && overlaps(match->at[i]));
 }
 
 static bool inputs_fit(const ReplayProgram *p, const Arg *in, const ReplayMatch *match) {
-    for (int i = 0; i < p->world->n_slots; i++)
+    for (int i = 0; i < p->guards->n_slots; i++)
         if (!slot_fits(p, in, match, i)) return false;
     return true;
 }
@@ -222,7 +222,7 @@ static int64_t number_now(const ReplayProgram *p, int k, const Arg *in, const in
 /* False: memory is out, which is raised, or a tensor has no data. */
 static bool make_trace(const ReplayProgram *p, const ReplayCall *call, const ReplayMatch *match, const int64_t *values,
                        Trace *trace) {
-    const int n_inputs = p->world->n_inputs;
+    const int n_inputs = p->guards->n_inputs;
     *trace = (Trace){.end = p->end,
                      .marks = p->marks,
                      .n_random = p->n_random,
@@ -233,7 +233,7 @@ static bool make_trace(const ReplayProgram *p, const ReplayCall *call, const Rep
     trace->numbers.at = ARENA_ARRAY(call->arena, int64_t, p->n_numbers);
     if (!trace->inputs.at || !trace->numbers.at) return false;
     for (int i = 0; i < n_inputs; i++) {
-        const int slot = p->world->source[i];
+        const int slot = p->guards->source[i];
         if (!match->at[slot]->storage) return false;
         set_input(p, trace, i, match->at[slot], &match->key.slots[slot]);
     }
@@ -287,7 +287,7 @@ static bool bind_anew(const ReplayProgram *p, ReplayCall *call, ReplayMatch *mat
 
 bool program_match(ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
     if (p->forward != call->forward || p->n_out != call->n_out ||
-        !world_fits(p->world, call->in, call->n_in, match->at, NULL))
+        !replay_guards_hold(p->guards, call->in, call->n_in, match->at, NULL))
         return false;
     match->program = p;
     const ReplayLine *const line = find_line(p, call->in, match);
@@ -395,11 +395,12 @@ static bool keep_labels(ReplayProgram *p, const Trace *trace) {
     return p->labels != NULL;
 }
 
-static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Trace *trace, World *world, int n_out) {
+static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Trace *trace, ReplayGuards *guards,
+                                       int n_out) {
     ReplayProgram *const p = ARENA_NEW(arena, ReplayProgram);
     if (!p) return NULL;
     p->arena = arena;
-    p->world = world;
+    p->guards = guards;
     p->end = trace->end;
     p->n_out = n_out;
     p->n_ops = trace->ops.n;
@@ -409,7 +410,7 @@ static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Tra
     p->n_numbers = trace->numbers.n;
     p->n_sources = trace->sources.n;
     p->n_values = trace->values.n;
-    p->read = arena_copy(arena, c->symbols->read, sizeof(bool) * (size_t)world->n_in);
+    p->read = arena_copy(arena, c->symbols->read, sizeof(bool) * (size_t)guards->n_in);
     p->numbers = arena_copy(arena, trace->sources.at, sizeof *p->numbers * (size_t)trace->sources.n);
     p->first_numbers = arena_copy(arena, trace->numbers.at, sizeof *p->first_numbers * (size_t)trace->numbers.n);
     p->marks = arena_copy(arena, trace->marks, (size_t)p->n_values);
@@ -418,9 +419,9 @@ static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Tra
     return p->read && p->numbers && p->first_numbers && p->marks && p->result && keep_labels(p, trace) ? p : NULL;
 }
 
-ReplayProgram *program_new(Arena *arena, const Capture *c, const Trace *trace, Variant *v, World *world,
+ReplayProgram *program_new(Arena *arena, const Capture *c, const Trace *trace, Variant *v, ReplayGuards *guards,
                            sn_tensor *const *out, int n_out, const char **why) {
-    ReplayProgram *const p = program_allocate(arena, c, trace, world, n_out);
+    ReplayProgram *const p = program_allocate(arena, c, trace, guards, n_out);
     if (!p) return NULL;
     p->forward = v->training != NULL;
     ReplayMatch match = {.program = p, .launch = &match.bound};
@@ -428,7 +429,7 @@ ReplayProgram *program_new(Arena *arena, const Capture *c, const Trace *trace, V
         *why = BREAK_TEXT(returns_input);
     else if (!keeps_results_only(p, trace))
         *why = BREAK_TEXT(keeps_tensors);
-    else if (!world_fits(world, c->in, world->n_in, match.at, NULL))
+    else if (!replay_guards_hold(guards, c->in, guards->n_in, match.at, NULL))
         *why = BREAK_TEXT(changes_answer);
     if (*why) return NULL;
     const CallKeySpec spec = key_spec(p);
@@ -476,11 +477,11 @@ void program_take_symbols(ReplayProgram *p, Capture *c) {
 }
 
 void program_meet(ReplayProgram *newer, ReplayProgram *older) {
-    if (newer->end == older->end) world_meet(newer->world, older->world);
+    if (newer->end == older->end) replay_guards_widen(newer->guards, older->guards);
 }
 
 void program_free(ReplayProgram *p) {
-    world_free(p->world);
+    replay_guards_free(p->guards);
     symbols_free(p->symbols);
     arena_free(p->arena);
 }
@@ -490,12 +491,12 @@ void program_free(ReplayProgram *p) {
 /* The first slot that differs from the newest line's; n_slots: none. */
 static int first_miss(const ReplayProgram *p, const CallKey *now, int from) {
     const CallKey *const want = atomic_load(&p->lines)->key;
-    while (from < p->world->n_slots && slot_key_same(&want->slots[from], &now->slots[from])) from++;
+    while (from < p->guards->n_slots && slot_key_same(&want->slots[from], &now->slots[from])) from++;
     return from;
 }
 
 void program_print_miss(const ReplayProgram *p, const Arg *in, int n_in, Text *text) {
-    const World *const w = p->world;
+    const ReplayGuards *const w = p->guards;
     if (n_in != w->n_in) {
         text_printf(text, "%d arguments, now %d", w->n_in, n_in);
         return;
@@ -503,14 +504,14 @@ void program_print_miss(const ReplayProgram *p, const Arg *in, int n_in, Text *t
     ReplayMatch match = {0};
     for (int i = 0; i < n_in; i++) match.at[i] = in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
     Text why = {0};
-    const bool fits = world_fits(w, in, n_in, match.at, &why);
-    World arguments = *w;
+    const bool fits = replay_guards_hold(w, in, n_in, match.at, &why);
+    ReplayGuards arguments = *w;
     if (!fits) arguments.n_slots = n_in; /* only these are known */
-    const CallKeySpec spec = {.world = &arguments, .read = p->read, .writes = p->writes};
+    const CallKeySpec spec = {.guards = &arguments, .read = p->read, .writes = p->writes};
     call_key_make(&spec, in, match.at, &match.key);
     const int miss = first_miss(p, &match.key, 0);
     if (miss < arguments.n_slots) {
-        world_slot_print(w, miss, text);
+        replay_slot_print(w, miss, text);
         text_puts(text, ": ");
         slot_key_print(&atomic_load(&p->lines)->key->slots[miss], text);
         text_puts(text, ", now ");
@@ -524,8 +525,8 @@ void program_print_miss(const ReplayProgram *p, const Arg *in, int n_in, Text *t
 /* Says in what a call differs from what the program takes. The steps are those of bind_anew. */
 
 static void differs_by_input(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, int i, Text *why) {
-    const World *const w = p->world;
-    world_slot_print(w, i, why);
+    const ReplayGuards *const w = p->guards;
+    replay_slot_print(w, i, why);
     if (match->key.slots[i].twin != p->first->slots[i].twin) {
         text_puts(why, match->key.slots[i].twin != i ? ": the same tensor as another one" : ": another tensor");
         return;
@@ -544,7 +545,7 @@ static void differs_by_input(const ReplayProgram *p, const Arg *in, const Replay
 }
 
 static bool inputs_differ(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, Text *why) {
-    for (int i = 0; i < p->world->n_slots; i++) {
+    for (int i = 0; i < p->guards->n_slots; i++) {
         if (slot_fits(p, in, match, i)) continue;
         differs_by_input(p, in, match, i, why);
         return true;
@@ -581,12 +582,12 @@ void program_print_refusal(const ReplayProgram *p, ReplayCall *call, Text *why) 
     ReplayMatch match;
     int64_t values[MAX_CASE_SYMBOLS];
     Trace trace;
-    if (call->n_in != p->world->n_in || call->n_out != p->n_out) {
-        text_printf(why, "%d arguments and %d results, now %d and %d", p->world->n_in, p->n_out, call->n_in,
+    if (call->n_in != p->guards->n_in || call->n_out != p->n_out) {
+        text_printf(why, "%d arguments and %d results, now %d and %d", p->guards->n_in, p->n_out, call->n_in,
                     call->n_out);
         return;
     }
-    if (!world_fits(p->world, call->in, call->n_in, match.at, why)) return;
+    if (!replay_guards_hold(p->guards, call->in, call->n_in, match.at, why)) return;
     const CallKeySpec spec = key_spec(p);
     call_key_make(&spec, call->in, match.at, &match.key);
     if (inputs_differ(p, call->in, &match, why)) return;

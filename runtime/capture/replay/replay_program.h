@@ -1,9 +1,9 @@
 /* replay_program.h: a captured call as a function of its inputs [semantics C6].
  *
- * A program says how to do a call again for other inputs: the tensors that it stands on (world.h), which sizes are free
- * and where every number of the trace comes from (runtime/capture/record/symbols.h), what must hold. Replaying one is
- * what the body would do, without the body: the trace is put together from the inputs, any variant whose guards hold is
- * bound to it and launched.
+ * A program says how to do a call again for other inputs: the tensors that it stands on (replay_guards.h), which sizes
+ * are free and where every number of the trace comes from (runtime/capture/record/symbols.h), what must hold. Replaying
+ * one is what the body would do, without the body: the trace is put together from the inputs, any variant whose guards
+ * hold is bound to it and launched.
  *
  * Its lines are an inline cache of that: the key of a call (call_key.h) with the launch that was bound for it. A call
  * that has the key of a line needs no guards and no trace. Where nothing is known to be free a program has lines only.
@@ -44,11 +44,11 @@ typedef struct ReplayMatch {
     CallKey key;
 } ReplayMatch;
 
-/* Of a call that was this one segment and ran as `variant`, in its world; a line for it included. Everything lies in
- * `arena`, which the program owns from then on, as it does the world. NULL: there is none; *why (static text), or
+/* Of a call that was this one segment and ran as `variant`, with its guards; a line for it included. Everything lies in
+ * `arena`, which the program owns from then on, as it does the guards. NULL: there is none; *why (static text), or
  * memory is out. */
-ReplayProgram *program_new(Arena *arena, const Capture *capture, const Trace *trace, Variant *variant, World *world,
-                           sn_tensor *const *out, int n_out, const char **why);
+ReplayProgram *program_new(Arena *arena, const Capture *capture, const Trace *trace, Variant *variant,
+                           ReplayGuards *guards, sn_tensor *const *out, int n_out, const char **why);
 /* What is free follows from the capture's symbols, which the program takes over if they can serve. */
 void program_take_symbols(ReplayProgram *program, Capture *capture);
 void program_free(ReplayProgram *program);
@@ -61,7 +61,7 @@ Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran);
 /* Keeps a launch that was bound for a call, for the next one with this key. Under the function's lock; false: memory is
  * out. */
 bool program_add_line(const ReplayMatch *match);
-/* A newer call of the same ops shows which slots of both worlds are meant (world_meet). */
+/* A newer call of the same ops shows which slots of both are meant (replay_guards_widen). */
 void program_meet(ReplayProgram *newer, ReplayProgram *older);
 
 ReplayProgram **program_next(ReplayProgram *program); /* the link of a list */

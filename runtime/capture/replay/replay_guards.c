@@ -1,5 +1,5 @@
-/* world.c: see world.h. */
-#include "runtime/capture/replay/world.h"
+/* replay_guards.c: see replay_guards.h. */
+#include "runtime/capture/replay/replay_guards.h"
 
 #include <pthread.h>
 
@@ -12,19 +12,19 @@
 
 /* Making one ---------------------------------------------------------------------------------- */
 
-typedef struct WorldMaking {
-    World *world;
+typedef struct ReplayGuardsBuild {
+    ReplayGuards *guards;
     const Arg *in;
     const Symbols *symbols;
-} WorldMaking;
+} ReplayGuardsBuild;
 
 static sn_tensor *argument(const Arg *in, int i) {
     return in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
 }
 
-static sn_tensor *slot_tensor(const WorldMaking *m, int slot) {
-    if (slot < m->world->n_in) return argument(m->in, slot);
-    const FoundTensor *const found = &m->world->found[slot - m->world->n_in];
+static sn_tensor *slot_tensor(const ReplayGuardsBuild *m, int slot) {
+    if (slot < m->guards->n_in) return argument(m->in, slot);
+    const FoundTensor *const found = &m->guards->found[slot - m->guards->n_in];
     return found->bound ? found->bound : tape_grad(slot_tensor(m, found->owner));
 }
 
@@ -38,8 +38,8 @@ static sn_tensor *owner_of(const Symbols *s, const sn_tensor *t) {
 }
 
 /* -1: there is no room for it. */
-static int slot_of(WorldMaking *m, sn_tensor *t) {
-    World *const w = m->world;
+static int slot_of(ReplayGuardsBuild *m, sn_tensor *t) {
+    ReplayGuards *const w = m->guards;
     for (int i = 0; i < w->n_slots; i++)
         if (slot_tensor(m, i) == t) return i;
     sn_tensor *const owner = owner_of(m->symbols, t);
@@ -50,14 +50,14 @@ static int slot_of(WorldMaking *m, sn_tensor *t) {
     return w->n_slots++;
 }
 
-static bool add_inputs(WorldMaking *m, const Trace *trace) {
+static bool add_inputs(ReplayGuardsBuild *m, const Trace *trace) {
     for (int i = 0; i < trace->inputs.n; i++)
-        if ((m->world->source[i] = slot_of(m, trace->inputs.at[i].tensor)) < 0) return false;
+        if ((m->guards->source[i] = slot_of(m, trace->inputs.at[i].tensor)) < 0) return false;
     return true;
 }
 
-static bool add_answers(WorldMaking *m, bool of_layout) {
-    World *const w = m->world;
+static bool add_answers(ReplayGuardsBuild *m, bool of_layout) {
+    ReplayGuards *const w = m->guards;
     for (int i = 0; i < m->symbols->asked.n; i++) {
         const Asked *const a = &m->symbols->asked.at[i];
         if (query_of_layout(a->query) != of_layout) continue;
@@ -85,32 +85,33 @@ static uint32_t learnt_number(sn_tensor *t) {
     return number;
 }
 
-static void give(WorldMaking *m, int slot) {
+static void give(ReplayGuardsBuild *m, int slot) {
     sn_tensor *const t = slot_tensor(m, slot);
-    atomic_store(&m->world->given[slot], t ? learnt_number(t) : 0);
+    atomic_store(&m->guards->given[slot], t ? learnt_number(t) : 0);
 }
 
-static void add_given(WorldMaking *m) {
-    World *const w = m->world;
+static void add_given(ReplayGuardsBuild *m) {
+    ReplayGuards *const w = m->guards;
     for (int i = 0; i < w->n_inputs; i++) give(m, w->source[i]);
     for (int i = 0; i < w->n_answers; i++)
         if (w->answers[i].slot >= 0) give(m, w->answers[i].slot);
 }
 
-World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *in, int n_in, const char **why) {
-    World *const w = ARENA_NEW(arena, World);
+ReplayGuards *replay_guards_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *in, int n_in,
+                                const char **why) {
+    ReplayGuards *const w = ARENA_NEW(arena, ReplayGuards);
     if (!w) return NULL;
     const int n_asked = c->symbols->asked.n, capacity = trace->inputs.n + n_asked;
-    *w = (World){.n_in = n_in,
-                 .n_slots = n_in,
-                 .n_inputs = trace->inputs.n,
-                 .found = ARENA_ARRAY(arena, FoundTensor, capacity),
-                 .given = ARENA_ARRAY(arena, GivenTensor, n_in + capacity),
-                 .answers = ARENA_ARRAY(arena, Answer, n_asked),
-                 .source = ARENA_ARRAY(arena, int, trace->inputs.n),
-                 .context = state_get()->context};
+    *w = (ReplayGuards){.n_in = n_in,
+                        .n_slots = n_in,
+                        .n_inputs = trace->inputs.n,
+                        .found = ARENA_ARRAY(arena, FoundTensor, capacity),
+                        .given = ARENA_ARRAY(arena, GivenTensor, n_in + capacity),
+                        .answers = ARENA_ARRAY(arena, Answer, n_asked),
+                        .source = ARENA_ARRAY(arena, int, trace->inputs.n),
+                        .context = state_get()->context};
     if (!w->found || !w->given || !w->answers || !w->source) return NULL;
-    WorldMaking m = {w, in, c->symbols};
+    ReplayGuardsBuild m = {w, in, c->symbols};
     bool fine = n_in <= MAX_SLOTS && add_inputs(&m, trace) && add_answers(&m, false);
     w->n_asked = w->n_answers;
     fine = fine && add_answers(&m, true);
@@ -119,17 +120,17 @@ World *world_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *
         return w;
     }
     *why = BREAK_TEXT(many_tensors);
-    world_free(w);
+    replay_guards_free(w);
     return NULL;
 }
 
-void world_free(World *w) {
+void replay_guards_free(ReplayGuards *w) {
     for (int i = 0; i < w->n_slots - w->n_in; i++) tensor_release(w->found[i].bound);
 }
 
 /* A call -------------------------------------------------------------------------------------- */
 
-void world_slot_print(const World *w, int slot, Text *text) {
+void replay_slot_print(const ReplayGuards *w, int slot, Text *text) {
     int closed = 0;
     if (slot < w->n_in) {
         text_printf(text, "argument %d", slot);
@@ -142,17 +143,17 @@ void world_slot_print(const World *w, int slot, Text *text) {
         return;
     }
     text_puts(text, ".grad of ");
-    world_slot_print(w, found->owner, text);
+    replay_slot_print(w, found->owner, text);
 }
 
-static bool differs(const World *w, int slot, Text *why, const char *what) {
+static bool differs(const ReplayGuards *w, int slot, Text *why, const char *what) {
     if (!why) return false;
-    world_slot_print(w, slot, why);
+    replay_slot_print(w, slot, why);
     text_puts(why, what);
     return false;
 }
 
-static bool answer_differs(const World *w, const Answer *a, int64_t now, Text *why) {
+static bool answer_differs(const ReplayGuards *w, const Answer *a, int64_t now, Text *why) {
     if (!why) return false;
     if (a->query == QUERY_guard)
         text_printf(why, "guard '%s'", user_guard_at(a->at)->name);
@@ -160,18 +161,18 @@ static bool answer_differs(const World *w, const Answer *a, int64_t now, Text *w
         text_puts(why, query_name(a->query));
     if (a->slot >= 0) {
         text_puts(why, " of ");
-        world_slot_print(w, a->slot, why);
+        replay_slot_print(w, a->slot, why);
     }
     text_printf(why, ": %lld, now %lld", (long long)a->answer, (long long)now);
     return false;
 }
 
-static bool is_given(const World *w, int slot, sn_tensor *const *at) {
+static bool is_given(const ReplayGuards *w, int slot, sn_tensor *const *at) {
     const uint32_t only = atomic_load_explicit(&w->given[slot], memory_order_relaxed);
     return !only || (at[slot] && at[slot]->flags & TF_learnt && at[slot]->learnt == only);
 }
 
-static bool answers_hold(const World *w, sn_tensor *const *at, Text *why) {
+static bool answers_hold(const ReplayGuards *w, sn_tensor *const *at, Text *why) {
     for (int i = 0; i < w->n_asked; i++) {
         const Answer *const a = &w->answers[i];
         const sn_tensor *const t = a->slot >= 0 ? at[a->slot] : NULL;
@@ -187,14 +188,14 @@ const char *grad_mode_word(sn_grad_mode mode) {
     return words[mode];
 }
 
-static void print_autocast(const World *w, const sn_state *state, Text *why) {
+static void print_autocast(const ReplayGuards *w, const sn_state *state, Text *why) {
     text_puts(why, "autocast: ");
     autocast_print(w->context.autocast, why);
     text_puts(why, ", now ");
     autocast_print(state->autocast, why);
 }
 
-static bool mode_differs(const World *w, const sn_state *state, Text *why) {
+static bool mode_differs(const ReplayGuards *w, const sn_state *state, Text *why) {
     const Context *const then = &w->context;
     if (!why) return false;
     if (state->grad_mode != then->grad_mode)
@@ -221,7 +222,7 @@ static inline bool context_holds(const Context *then, const Context *now, bool b
         ;
 }
 
-bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *why) {
+bool replay_guards_hold(const ReplayGuards *w, const Arg *in, int n_in, sn_tensor **at, Text *why) {
     const sn_state *const state = state_get();
     if (n_in != w->n_in) return false;
     if (!context_holds(&w->context, &state->context, w->bodyless)) return mode_differs(w, state, why);
@@ -238,14 +239,14 @@ bool world_fits(const World *w, const Arg *in, int n_in, sn_tensor **at, Text *w
 
 /* Slots that are meant ------------------------------------------------------------------------ */
 
-static bool same_slot(const World *a, const World *b, int slot) {
+static bool same_slot(const ReplayGuards *a, const ReplayGuards *b, int slot) {
     if (slot < a->n_in) return true;
     const FoundTensor *const x = &a->found[slot - a->n_in], *const y = &b->found[slot - b->n_in];
     return x->bound == y->bound && (x->bound || (x->owner == y->owner && same_slot(a, b, x->owner)));
 }
 
 /* Used for the same by both. */
-static bool same_use(const World *a, const World *b, int slot) {
+static bool same_use(const ReplayGuards *a, const ReplayGuards *b, int slot) {
     for (int i = 0; i < a->n_inputs; i++)
         if ((a->source[i] == slot) != (b->source[i] == slot)) return false;
     for (int i = 0; i < a->n_answers; i++) {
@@ -256,7 +257,7 @@ static bool same_use(const World *a, const World *b, int slot) {
     return true;
 }
 
-void world_meet(World *newer, World *older) {
+void replay_guards_widen(ReplayGuards *newer, ReplayGuards *older) {
     if (newer->n_in != older->n_in || newer->n_inputs != older->n_inputs || newer->n_answers != older->n_answers)
         return;
     const int n = newer->n_slots < older->n_slots ? newer->n_slots : older->n_slots;

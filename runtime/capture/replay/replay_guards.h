@@ -1,4 +1,4 @@
-/* world.h: what a replayed call stands on beside its arguments' metadata [semantics C6, C7, G4].
+/* replay_guards.h: what a replayed call stands on beside its arguments' metadata [semantics C6, C7, G4].
  *
  * Its tensors are slots: the arguments, in order; then what the body found by itself, by first use: closed-over
  * tensors, bound by identity, and .grad slots, looked up at each call.
@@ -9,8 +9,8 @@
  *
  * Answers are what queries showed to the body (query.def): each is asked again before a replay, and must be the
  * same. */
-#ifndef SINTER_RUNTIME_WORLD_H
-#define SINTER_RUNTIME_WORLD_H
+#ifndef SINTER_RUNTIME_REPLAY_GUARDS_H
+#define SINTER_RUNTIME_REPLAY_GUARDS_H
 #include "runtime/capture/record/query.h"
 
 enum { MAX_SLOTS = 512 };
@@ -30,7 +30,7 @@ typedef struct Answer {
     int64_t at, answer;
 } Answer;
 
-typedef struct World {
+typedef struct ReplayGuards {
     int n_in, n_slots, n_inputs;
     int n_asked, n_answers;
     FoundTensor *found; /* by slot - n_in */
@@ -39,19 +39,20 @@ typedef struct World {
     int *source;        /* by input of the trace: its slot */
     Context context;    /* of the call that was learnt; context.def says what of it must hold again */
     bool bodyless;      /* of a saved plan: an API mode has nothing to see */
-} World;
+} ReplayGuards;
 
 /* Of a call that was this one segment. NULL: there is none; *why (static text), or memory is out. */
-World *world_new(Arena *arena, const Capture *capture, const Trace *trace, const Arg *in, int n_in, const char **why);
+ReplayGuards *replay_guards_new(Arena *arena, const Capture *capture, const Trace *trace, const Arg *in, int n_in,
+                                const char **why);
 /* Lets go of what is bound. */
-void world_free(World *world);
-/* Is the calling thread in this world, called so? Then `at`, with room for n_slots, are the tensors by slot (NULL: no
- * tensor). If not and `why` is given: what differs. */
-bool world_fits(const World *world, const Arg *in, int n_in, sn_tensor **at, Text *why);
+void replay_guards_free(ReplayGuards *guards);
+/* Do the guards hold in the calling thread, called so? Then `at`, with room for n_slots, are the tensors by slot (NULL:
+ * no tensor). If not and `why` is given: what differs. */
+bool replay_guards_hold(const ReplayGuards *guards, const Arg *in, int n_in, sn_tensor **at, Text *why);
 /* Another call of the same ops shows by another tensor in a slot that the slot is meant, not what was closed over. */
-void world_meet(World *newer, World *older);
+void replay_guards_widen(ReplayGuards *newer, ReplayGuards *older);
 /* "argument 1", "closed over 0", ".grad of closed over 0". */
-void world_slot_print(const World *world, int slot, Text *text);
+void replay_slot_print(const ReplayGuards *guards, int slot, Text *text);
 const char *grad_mode_word(sn_grad_mode mode); /* "on", "off", "inference" */
 
 #endif
