@@ -8,7 +8,7 @@
 #include "runtime/capture/replay/replay.h"
 #include "runtime/core/frame.h"
 
-enum { MAX_PROGRAMS = 64, FEW_INPUTS = 16 };
+enum { MAX_SPECIALIZED = 64, FEW_INPUTS = 16 };
 
 /* Saving -------------------------------------------------------------------------------------- */
 
@@ -18,11 +18,11 @@ static Status refuse_as(Status status, const sn_function *fn, const char *why) {
 static Status refuse_function(const sn_function *fn, const char *why) { return refuse_as(ST_UNSUPPORTED, fn, why); }
 
 /* Oldest first: how many. */
-static int list_programs(sn_function *fn, ReplayProgram **programs) {
-    ReplayProgram *p = atomic_load_explicit(&fn->programs, memory_order_acquire);
+static int list_specialized(sn_function *fn, SpecializedCall **specialized) {
+    SpecializedCall *p = atomic_load_explicit(&fn->specialized, memory_order_acquire);
     int n = 0;
-    for (ReplayProgram *at = p; at && n < MAX_PROGRAMS; at = *program_next(at)) n++;
-    for (int i = n; i-- > 0; p = *program_next(p)) programs[i] = p;
+    for (SpecializedCall *at = p; at && n < MAX_SPECIALIZED; at = *specialized_next(at)) n++;
+    for (int i = n; i-- > 0; p = *specialized_next(p)) specialized[i] = p;
     return n;
 }
 
@@ -34,25 +34,25 @@ static Status check_function(const sn_function *fn) {
     if (fn->not_saved) return refuse_function(fn, fn->not_saved);
     const FailureRow *const failure = fn->failures.n ? &fn->failures.at[0] : NULL;
     if (failure) return refuse_as(failure_status(failure, ST_UNSUPPORTED), fn, failure->text);
-    if (!atomic_load(&fn->programs))
+    if (!atomic_load(&fn->specialized))
         return refuse_function(fn, fn->background ? "no call has run the code that was made in the background: call it "
                                                     "once more"
                                                   : "no call of it has been compiled");
     return ST_OK;
 }
 
-static Status check_cases(const sn_function *fn, const ReplayProgram *p) {
-    for (const Variant *v = atomic_load(&program_end(p)->variants); v; v = v->next) {
+static Status check_cases(const sn_function *fn, const SpecializedCall *p) {
+    for (const Variant *v = atomic_load(&specialized_end(p)->variants); v; v = v->next) {
         const char *const why = case_refusal(v);
         if (why) return refuse_function(fn, why);
     }
     return ST_OK;
 }
 
-static Status check_program(const sn_function *fn, const ReplayProgram *p) {
+static Status check_specialized(const sn_function *fn, const SpecializedCall *p) {
     Text why = {0};
     Status status = ST_OK;
-    if (program_refusal(p, &why)) status = refuse_function(fn, text_str(&why));
+    if (specialized_refusal(p, &why)) status = refuse_function(fn, text_str(&why));
     text_free(&why);
     return status == ST_OK ? check_cases(fn, p) : status;
 }
@@ -63,9 +63,9 @@ static bool is_listed(const SavedPlan *plan, const sn_tensor *t) {
     return false;
 }
 
-static Status list_closed(SavedPlan *plan, const ReplayProgram *p) {
-    for (int i = 0; i < program_closed_over(p); i++) {
-        sn_tensor *const t = program_closed_at(p, i);
+static Status list_closed(SavedPlan *plan, const SpecializedCall *p) {
+    for (int i = 0; i < specialized_closed_over(p); i++) {
+        sn_tensor *const t = specialized_closed_at(p, i);
         if (is_listed(plan, t)) continue;
         const SavedTensor saved = {
             .name = arena_printf(plan->arena, "closed%d", plan->closed.n), .meta = t->base.meta, .tensor = t};
@@ -75,24 +75,24 @@ static Status list_closed(SavedPlan *plan, const ReplayProgram *p) {
 }
 
 Status saved_collect(sn_function *fn, SavedPlan *plan) {
-    ReplayProgram *programs[MAX_PROGRAMS];
+    SpecializedCall *specialized[MAX_SPECIALIZED];
     TRY(check_function(fn));
     plan->name = arena_strdup(plan->arena, fn->name);
-    const int n = list_programs(fn, programs);
+    const int n = list_specialized(fn, specialized);
     for (int i = 0; i < n; i++) {
-        TRY(check_program(fn, programs[i]));
-        TRY(list_closed(plan, programs[i]));
+        TRY(check_specialized(fn, specialized[i]));
+        TRY(list_closed(plan, specialized[i]));
     }
     return error_pending();
 }
 
-static Status print_cases(const ReplayProgram *p, ClosedOver closed, Text *text) {
-    const CaseShape shape = program_shape(p);
-    const Variant *const newest = atomic_load(&program_end(p)->variants);
+static Status print_cases(const SpecializedCall *p, ClosedOver closed, Text *text) {
+    const CaseShape shape = specialized_shape(p);
+    const Variant *const newest = atomic_load(&specialized_end(p)->variants);
     InputName few[FEW_INPUTS], *const names = SMALL_ARRAY(few, shape.n_inputs);
     int n = 0;
     Status status = names ? ST_OK : ST_MEMORY;
-    if (names) program_input_names(p, closed, names);
+    if (names) specialized_input_names(p, closed, names);
     for (const Variant *v = newest; v; v = v->next) n++;
     text_printf(text, "segment inputs %d, numbers %d\n", shape.n_inputs, shape.n_numbers);
     while (n-- > 0 && status == ST_OK) { /* oldest first */
@@ -104,21 +104,21 @@ static Status print_cases(const ReplayProgram *p, ClosedOver closed, Text *text)
     return status;
 }
 
-/* The first program of the same ops. */
-static int first_like(ReplayProgram *const *programs, int i) {
+/* The first one of the same ops. */
+static int first_like(SpecializedCall *const *specialized, int i) {
     int k = 0;
-    while (program_end(programs[k]) != program_end(programs[i])) k++;
+    while (specialized_end(specialized[k]) != specialized_end(specialized[i])) k++;
     return k;
 }
 
-static Status print_programs(ReplayProgram *const *programs, int n, ClosedOver closed, Text *text) {
-    int segments[MAX_PROGRAMS], n_segments = 0;
+static Status print_all_specialized(SpecializedCall *const *specialized, int n, ClosedOver closed, Text *text) {
+    int segments[MAX_SPECIALIZED], n_segments = 0;
     for (int i = 0; i < n; i++) {
-        const int first = first_like(programs, i);
+        const int first = first_like(specialized, i);
         segments[i] = first < i ? segments[first] : n_segments++;
-        if (first == i) TRY(print_cases(programs[i], closed, text));
+        if (first == i) TRY(print_cases(specialized[i], closed, text));
     }
-    for (int i = 0; i < n; i++) program_print(programs[i], segments[i], closed, text);
+    for (int i = 0; i < n; i++) specialized_print(specialized[i], segments[i], closed, text);
     return ST_OK;
 }
 
@@ -145,8 +145,8 @@ static Status print_extensions(const sn_function *fn, Text *text) {
 }
 
 static Status print_locked(sn_function *fn, const SavedPlan *plan, Text *text) {
-    ReplayProgram *programs[MAX_PROGRAMS];
-    const int n = list_programs(fn, programs);
+    SpecializedCall *specialized[MAX_SPECIALIZED];
+    const int n = list_specialized(fn, specialized);
     sn_tensor **const tensors = ARENA_ARRAY(plan->arena, sn_tensor *, plan->closed.n + 1);
     if (!tensors) return ST_MEMORY;
     text_printf(text, "plan %s\n", plan->name);
@@ -159,12 +159,12 @@ static Status print_locked(sn_function *fn, const SavedPlan *plan, Text *text) {
     }
     TRY(print_extensions(fn, text));
     for (int i = 0; i < n; i++) {
-        TRY(check_program(fn, programs[i]));
-        for (int k = 0; k < program_closed_over(programs[i]); k++)
-            if (!is_listed(plan, program_closed_at(programs[i], k)))
+        TRY(check_specialized(fn, specialized[i]));
+        for (int k = 0; k < specialized_closed_over(specialized[i]); k++)
+            if (!is_listed(plan, specialized_closed_at(specialized[i], k)))
                 return error_raise(ST_STATE, "function '%s' is called while it is saved", fn->name);
     }
-    TRY(print_programs(programs, n, (ClosedOver){tensors, plan->closed.n}, text));
+    TRY(print_all_specialized(specialized, n, (ClosedOver){tensors, plan->closed.n}, text));
     text_puts(text, "end\n");
     return error_pending();
 }
@@ -263,19 +263,19 @@ static Status read_segment(TextReader *in, sn_function *fn, SavedSegment *segmen
 }
 
 static Status read_function(SavedPlan *plan, ClosedOver closed, sn_function *fn) {
-    SavedSegment segments[MAX_PROGRAMS];
+    SavedSegment segments[MAX_SPECIALIZED];
     TextReader *const in = &plan->rest;
     int n_segments = 0, n_programs = 0;
     while (reader_eat(in, "segment inputs ")) {
-        if (n_segments == MAX_PROGRAMS) return reader_expected(in, "fewer segments before this");
+        if (n_segments == MAX_SPECIALIZED) return reader_expected(in, "fewer segments before this");
         TRY(read_segment(in, fn, &segments[n_segments++]));
     }
     while (!strncmp(in->at, "program ", 8)) {
-        ReplayProgram *p;
-        if (n_programs++ == MAX_PROGRAMS) return reader_expected(in, "fewer programs before this");
-        TRY(program_parse(in, segments, n_segments, closed, &p));
-        *program_next(p) = atomic_load(&fn->programs);
-        atomic_store(&fn->programs, p);
+        SpecializedCall *p;
+        if (n_programs++ == MAX_SPECIALIZED) return reader_expected(in, "fewer programs before this");
+        TRY(specialized_parse(in, segments, n_segments, closed, &p));
+        *specialized_next(p) = atomic_load(&fn->specialized);
+        atomic_store(&fn->specialized, p);
     }
     EAT(in, "end\n");
     return *in->at || !n_programs ? reader_expected(in, "nothing behind the programs") : ST_OK;

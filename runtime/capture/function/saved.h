@@ -5,7 +5,7 @@
  *     extension pass fuse 3                            what of the program's took part, by name and version
  *     segment inputs 3, numbers 1                      an op sequence, with the cases compiled for it,
  *     case ...                                         oldest first (case_text.h)
- *     program of segment 0 ...                         calls that are this segment (program_text.h)
+ *     program of segment 0 ...                         calls that are this segment (specialized_text.h)
  *     end
  *
  * A function of mode replay has such a text if each of its calls was one segment that could be learnt; of one whose
@@ -13,7 +13,7 @@
  * (frontend/api/plan.c). */
 #ifndef SINTER_RUNTIME_SAVED_H
 #define SINTER_RUNTIME_SAVED_H
-#include "runtime/capture/replay/program_text.h"
+#include "runtime/capture/replay/specialized_text.h"
 #include "runtime/capture/function/function.h"
 
 typedef struct SavedTensor {

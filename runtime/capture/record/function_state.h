@@ -83,12 +83,12 @@ struct sn_function {
     sn_stats stats;    /* under the lock */
     bool limit_said, mode_said;
     uint64_t background; /* whose code is made by a worker, core/background.h; 0: at the end of the call */
-    _Atomic(struct ReplayProgram *)
-        programs; /* of mode replay, newest first: runtime/capture/replay/replay_program.h */
+    _Atomic(struct SpecializedCall *)
+        specialized; /* of mode replay, newest first: runtime/capture/replay/specialized_call.h */
     _Atomic int64_t replays;
     struct UserGuard *guards; /* user_guard.h; in the arena, under the lock */
-    const char *not_saved;    /* why a call of mode replay has no program: it cannot be saved; or NULL */
-    bool saved;               /* of a file: there is no body, only programs */
+    const char *not_saved;    /* why a call of mode replay is not specialized: it cannot be saved; or NULL */
+    bool saved;               /* of a file: there is no body, only specialized calls */
     _Atomic int running;      /* bodies, and what follows them in captured calls; 0: it may be freed */
     int n_replay;             /* calls that these have learnt */
 };

@@ -66,7 +66,7 @@ static void open_libdw(void) {
     if (dw.session && (dw.report(dw.session, getpid()) || dw.report_end(dw.session, NULL, NULL))) dw.session = NULL;
 }
 
-static DwarfLine *find_line(DwflModule *module, uint64_t address) {
+static DwarfLine *find_cache_entry(DwflModule *module, uint64_t address) {
     uint64_t bias = 0;
     DwarfUnit *unit = NULL;
     while ((unit = dw.next_unit(module, unit, &bias)))
@@ -106,7 +106,7 @@ static bool by_line(uint64_t address, char *out, size_t capacity) {
     pthread_once(&once, open_libdw);
     if (!dw.session) return false;
     DwflModule *const module = dw.module(dw.session, address);
-    DwarfLine *const line = module ? find_line(module, address) : NULL;
+    DwarfLine *const line = module ? find_cache_entry(module, address) : NULL;
     const char *const file = line ? dw.line_file(line, NULL, NULL) : NULL;
     int number = 0;
     if (!file || dw.line_number(line, &number)) return false;

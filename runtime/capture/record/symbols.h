@@ -23,7 +23,7 @@ typedef struct SymSource {
 } SymSource;
 
 struct Symbols {
-    Arena *arena; /* its own: a replay program takes it over */
+    Arena *arena; /* its own: a specialized call takes it over */
     SymEnv *env;
     int n_in;
     const Arg *in;           /* the call's, as the body sees them: a number's n is 1 + its index here */

@@ -1,4 +1,4 @@
-/* call_key.h: what guards look at, of one call of a replay function: by it a program knows a call again.
+/* call_key.h: what guards look at, of one call of a replay function: by it a specialized call is known again.
  *
  *     slot 0   f32[8,6]                         storage 0     an argument
  *     slot 1   0.5                                            a scalar that the body has read
@@ -33,7 +33,7 @@ static inline size_t call_key_bytes(int n_slots) {
     return offsetof(CallKey, slots) + (size_t)n_slots * sizeof(SlotKey);
 }
 
-typedef struct CallKeySpec { /* of a program */
+typedef struct CallKeySpec { /* of a specialized call */
     const ReplayGuards *guards;
     const bool *read; /* by call input: the body has read the scalar */
     bool writes;      /* memory that is visible outside */

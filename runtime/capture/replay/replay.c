@@ -1,9 +1,9 @@
-/* replay.c: see replay.h. Programs are a list, newest first, published under the function's lock. */
+/* replay.c: see replay.h. Specialized calls are a list, newest first, published under the function's lock. */
 #include "runtime/capture/replay/replay.h"
 
 #include "runtime/base/log.h"
 #include "runtime/capture/variant/guard.h"
-#include "runtime/capture/replay/replay_program.h"
+#include "runtime/capture/replay/specialized_call.h"
 #include "runtime/capture/replay/replay_guards.h"
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/symbols.h"
@@ -18,19 +18,19 @@ static bool is_verified_now(sn_function *fn) {
     return every > 0 && atomic_fetch_add(&fn->replays, 1) % every == every - 1;
 }
 
-/* By the newest program that runs it. */
-static bool find_match(ReplayCall *call, ReplayMatch *match) {
-    ReplayProgram *p = atomic_load_explicit(&call->fn->programs, memory_order_acquire);
-    while (p && !program_match(p, call, match)) p = *program_next(p);
+/* By the newest one that runs it. */
+static bool find_match(ReplayCall *call, SpecializedMatch *match) {
+    SpecializedCall *p = atomic_load_explicit(&call->fn->specialized, memory_order_acquire);
+    while (p && !specialized_match(p, call, match)) p = *specialized_next(p);
     return p != NULL;
 }
 
 /* Logs in what the call differs from the one that was learnt last. */
 static COLD void say_miss(const sn_function *fn, const Arg *in, int n_in) {
-    const ReplayProgram *const newest = atomic_load_explicit(&fn->programs, memory_order_acquire);
+    const SpecializedCall *const newest = atomic_load_explicit(&fn->specialized, memory_order_acquire);
     Text why = {0};
     if (!newest) return;
-    program_print_miss(newest, in, n_in, &why);
+    specialized_print_miss(newest, in, n_in, &why);
     LOG(guards, INFO, "%s: the body runs: %s", fn->name, text_str(&why));
     text_free(&why);
 }
@@ -38,17 +38,17 @@ static COLD void say_miss(const sn_function *fn, const Arg *in, int n_in) {
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
     if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out};
-    ReplayMatch match; /* large: not cleared */
+    SpecializedMatch match; /* large: not cleared */
     Status status = ST_OK;
     const bool found = find_match(&call, &match);
-    if (found && !is_verified_now(fn)) status = program_launch(&match, out, ran);
+    if (found && !is_verified_now(fn)) status = specialized_launch(&match, out, ran);
     if (UNLIKELY(!found && log_on(LOG_guards, LOG_INFO))) say_miss(fn, in, n_in);
     if (call.arena) function_arena_give(fn, call.arena);
     return status;
 }
 
 void replay_count(const sn_function *fn, sn_stats *stats) {
-    for (ReplayProgram *p = atomic_load(&fn->programs); p; p = *program_next(p)) program_count(p, stats);
+    for (SpecializedCall *p = atomic_load(&fn->specialized); p; p = *specialized_next(p)) specialized_count(p, stats);
 }
 
 /* Learning ------------------------------------------------------------------------------------ */
@@ -115,40 +115,41 @@ static const char *replay_refusal(const Capture *c, const Trace *trace, const Va
     return NULL;
 }
 
-static ReplayProgram *make_program(Capture *c, const Trace *trace, Variant *v, const ReplayCall *call,
-                                   sn_tensor *const *out, const char **why) {
+static SpecializedCall *make_specialized(Capture *c, const Trace *trace, Variant *v, const ReplayCall *call,
+                                         sn_tensor *const *out, const char **why) {
     Arena *const arena = arena_new();
     ReplayGuards *const guards = arena ? replay_guards_new(arena, c, trace, call->in, call->n_in, why) : NULL;
-    ReplayProgram *const p = guards ? program_new(arena, c, trace, v, guards, out, call->n_out, why) : NULL;
+    SpecializedCall *const p = guards ? specialized_new(arena, c, trace, v, guards, out, call->n_out, why) : NULL;
     if (p) return p;
     if (guards) replay_guards_free(guards);
     arena_free(arena);
     return NULL;
 }
 
-static void publish_program(sn_function *fn, ReplayProgram *p) {
-    *program_next(p) = atomic_load_explicit(&fn->programs, memory_order_relaxed);
-    atomic_store_explicit(&fn->programs, p, memory_order_release);
+static void publish_specialized(sn_function *fn, SpecializedCall *p) {
+    *specialized_next(p) = atomic_load_explicit(&fn->specialized, memory_order_relaxed);
+    atomic_store_explicit(&fn->specialized, p, memory_order_release);
 }
 
-/* A program that is known already may run the call now: its segment has a new variant, or the call has shown that a
- * slot is meant. Then the call is a line of that one. */
-static const char *learn_program(ReplayCall *call, Capture *c, const Trace *trace, Variant *v, sn_tensor *const *out) {
+/* A specialized call that is known already may run the call now: its segment has a new variant, or the call has shown
+ * that a slot is meant. Then the call is a cache entry of that one. */
+static const char *learn_specialized(ReplayCall *call, Capture *c, const Trace *trace, Variant *v,
+                                     sn_tensor *const *out) {
     sn_function *const fn = call->fn;
     const char *why = NULL;
-    ReplayMatch match;
+    SpecializedMatch match;
     if (call->forward && find_match(call, &match)) return NULL;
-    ReplayProgram *const made = make_program(c, trace, v, call, out, &why);
+    SpecializedCall *const made = make_specialized(c, trace, v, call, out, &why);
     if (!made) return why;
-    for (ReplayProgram *p = atomic_load(&fn->programs); p; p = *program_next(p)) program_meet(made, p);
+    for (SpecializedCall *p = atomic_load(&fn->specialized); p; p = *specialized_next(p)) specialized_widen(made, p);
     if (!find_match(call, &match)) {
-        program_take_symbols(made, c);
-        publish_program(fn, made);
+        specialized_take_symbols(made, c);
+        publish_specialized(fn, made);
         fn->n_replay++;
         return NULL;
     }
-    if (match.launch == &match.bound && program_add_line(&match)) fn->n_replay++;
-    program_free(made);
+    if (match.launch == &match.bound && specialized_cache(&match)) fn->n_replay++;
+    specialized_free(made);
     return NULL;
 }
 
@@ -163,7 +164,7 @@ static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_te
     const char *why = replay_refusal(c, trace, v, call->n_out);
     if (!why && v && fn->n_replay < MAX_CASES) {
         call->forward = v->training != NULL;
-        why = learn_program(call, c, trace, v, out);
+        why = learn_specialized(call, c, trace, v, out);
         call->forward = false;
     }
     if (why) note_unsaved(fn, why);
@@ -174,7 +175,7 @@ static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_te
 /* Warns that the function has learnt as many calls as it may. */
 static void say_full(const sn_function *fn, const Arg *in, int n_in) {
     Text why = {0};
-    program_print_miss(atomic_load(&fn->programs), in, n_in, &why);
+    specialized_print_miss(atomic_load(&fn->specialized), in, n_in, &why);
     LOG(compile, WARNING, "%s: replay mode has learnt %d cases; further ones run in verify: %s", fn->name, MAX_CASES,
         text_str(&why));
     text_free(&why);
@@ -185,7 +186,7 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
     for (int i = 0; i < c->traces.n && !trace; i++)
         if (c->traces.at[i]->ops.n) trace = c->traces.at[i];
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out, .arena = c->arena};
-    ReplayMatch match;
+    SpecializedMatch match;
     if (state_get()->api_modes) return; /* a call of its own kind: the others are as they were */
     pthread_mutex_lock(&fn->lock);
     const int learnt = fn->n_replay;
@@ -208,9 +209,9 @@ static Status refuse_call(ReplayCall *call) {
     Text why = {0};
     const char *between = "";
     if (!call->arena && !(call->arena = function_arena_take(call->fn))) return ST_MEMORY;
-    for (ReplayProgram *p = atomic_load(&call->fn->programs); p; p = *program_next(p), between = "; ") {
+    for (SpecializedCall *p = atomic_load(&call->fn->specialized); p; p = *specialized_next(p), between = "; ") {
         text_puts(&why, between);
-        program_print_refusal(p, call, &why);
+        specialized_print_refusal(p, call, &why);
     }
     const Status status =
         error_raise(ST_ARGUMENT, "plan %s: no case fits this call: %s", call->fn->name, text_str(&why));
@@ -219,20 +220,20 @@ static Status refuse_call(ReplayCall *call) {
 }
 
 /* Keeps what was bound for this call, for the next call like it. */
-static void keep_line(sn_function *fn, const ReplayMatch *match) {
+static void keep_cache_entry(sn_function *fn, const SpecializedMatch *match) {
     pthread_mutex_lock(&fn->lock);
-    if (fn->n_replay < MAX_CASES && program_add_line(match)) fn->n_replay++;
+    if (fn->n_replay < MAX_CASES && specialized_cache(match)) fn->n_replay++;
     pthread_mutex_unlock(&fn->lock);
 }
 
 Status replay_run(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out};
-    ReplayMatch match; /* large: not cleared */
+    SpecializedMatch match; /* large: not cleared */
     bool ran;
     Status status;
     if (find_match(&call, &match)) {
-        if (match.launch == &match.bound) keep_line(fn, &match);
-        status = program_launch(&match, out, &ran);
+        if (match.launch == &match.bound) keep_cache_entry(fn, &match);
+        status = specialized_launch(&match, out, &ran);
     } else {
         status = error_pending() ? error_pending() : refuse_call(&call);
     }
@@ -241,8 +242,8 @@ Status replay_run(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int
 }
 
 void replay_free(sn_function *fn) {
-    for (ReplayProgram *p = atomic_load(&fn->programs), *next; p; p = next) {
-        next = *program_next(p);
-        program_free(p);
+    for (SpecializedCall *p = atomic_load(&fn->specialized), *next; p; p = next) {
+        next = *specialized_next(p);
+        specialized_free(p);
     }
 }

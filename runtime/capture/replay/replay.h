@@ -1,13 +1,13 @@
 /* replay.h: mode `replay`: a call whose guards pass does not run the body at all [semantics C6].
  *
- * A program (replay_program.h) is learnt from a verified call that was one compiled segment: which call inputs and
- * which closed-over tensors (bound by identity, retained) feed the graph, and which graph outputs are the results.
- * Calls that were learnt are lines of its cache; it runs other sizes and scalars too. */
+ * A specialized call (specialized_call.h) is learnt from a verified call that was one compiled segment: which call
+ * inputs and which closed-over tensors (bound by identity, retained) feed the graph, and which graph outputs are the
+ * results. Calls that were learnt are entries of its cache; it runs other sizes and scalars too. */
 #ifndef SINTER_RUNTIME_REPLAY_H
 #define SINTER_RUNTIME_REPLAY_H
 #include "runtime/capture/record/capture.h"
 
-/* Runs the call by a program if one fits: *ran tells. */
+/* Runs the call by a specialized one if one fits: *ran tells. */
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran);
 /* A call of a saved plan: an error that names the guards where no case fits. */
 Status replay_run(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out);

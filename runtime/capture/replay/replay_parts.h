@@ -1,20 +1,21 @@
-/* replay_parts.h: what a program is, for the files that run it (replay_program.c) and that save it (program_text.c). */
+/* replay_parts.h: what a specialized call is, for the files that run it (specialized_call.c) and that save it
+ * (specialized_text.c). */
 #ifndef SINTER_RUNTIME_REPLAY_PARTS_H
 #define SINTER_RUNTIME_REPLAY_PARTS_H
 #include "runtime/capture/record/symbols.h"
-#include "runtime/capture/replay/replay_program.h"
+#include "runtime/capture/replay/specialized_call.h"
 
-typedef struct ReplayLine {
-    struct ReplayLine *next; /* older */
-    const CallKey *key;      /* as long as the guards' slots */
+typedef struct CallCacheEntry {
+    struct CallCacheEntry *next; /* older */
+    const CallKey *key;          /* as long as the guards' slots */
     BoundLaunch launch;
-} ReplayLine;
+} CallCacheEntry;
 
-struct ReplayProgram {
-    ReplayProgram *next;
+struct SpecializedCall {
+    SpecializedCall *next;
     Arena *arena;         /* its own */
     ReplayGuards *guards; /* its source: by trace input */
-    _Atomic(ReplayLine *) lines;
+    _Atomic(CallCacheEntry *) entries;
     const CallKey *first; /* of the call that it was made of */
     Symbols *symbols;     /* expressions, guards, the inputs as they may vary; NULL: they may not */
     TrieNode *end;

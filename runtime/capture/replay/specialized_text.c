@@ -1,5 +1,5 @@
-/* program_text.c: see program_text.h. */
-#include "runtime/capture/replay/program_text.h"
+/* specialized_text.c: see specialized_text.h. */
+#include "runtime/capture/replay/specialized_text.h"
 
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ static bool is_known_kind(int kind) {
            kind == ARG_default;
 }
 
-static bool argument_refused(const ReplayProgram *p, int i, Text *why) {
+static bool argument_refused(const SpecializedCall *p, int i, Text *why) {
     const SlotKey *const slot = &p->first->slots[i];
     if (!is_known_kind(slot->kind)) {
         text_printf(why, "argument %d is a list or a string", i);
@@ -32,7 +32,7 @@ static bool argument_refused(const ReplayProgram *p, int i, Text *why) {
     return true;
 }
 
-bool program_refusal(const ReplayProgram *p, Text *why) {
+bool specialized_refusal(const SpecializedCall *p, Text *why) {
     const ReplayGuards *const w = p->guards;
     for (int i = 0; i < w->n_in; i++)
         if (argument_refused(p, i, why)) return true;
@@ -53,10 +53,10 @@ bool program_refusal(const ReplayProgram *p, Text *why) {
     return false;
 }
 
-int program_closed_over(const ReplayProgram *p) { return p->guards->n_slots - p->guards->n_in; }
-sn_tensor *program_closed_at(const ReplayProgram *p, int i) { return p->guards->found[i].bound; }
-TrieNode *program_end(const ReplayProgram *p) { return p->end; }
-CaseShape program_shape(const ReplayProgram *p) {
+int specialized_closed_over(const SpecializedCall *p) { return p->guards->n_slots - p->guards->n_in; }
+sn_tensor *specialized_closed_at(const SpecializedCall *p, int i) { return p->guards->found[i].bound; }
+TrieNode *specialized_end(const SpecializedCall *p) { return p->end; }
+CaseShape specialized_shape(const SpecializedCall *p) {
     return (CaseShape){.n_inputs = p->guards->n_inputs, .n_numbers = p->n_numbers};
 }
 
@@ -66,7 +66,7 @@ static int closed_number(ClosedOver closed, const sn_tensor *t) {
     return i;
 }
 
-void program_input_names(const ReplayProgram *p, ClosedOver closed, InputName *names) {
+void specialized_input_names(const SpecializedCall *p, ClosedOver closed, InputName *names) {
     const ReplayGuards *const w = p->guards;
     for (int i = 0; i < w->n_inputs; i++) {
         const int slot = w->source[i];
@@ -88,7 +88,7 @@ static void print_frees(const Symbols *s, Text *text) {
 }
 
 /* symbols NULL: as it was in the first call. */
-static void print_argument(const ReplayProgram *p, int i, Text *text) {
+static void print_argument(const SpecializedCall *p, int i, Text *text) {
     const SlotKey *const first = &p->first->slots[i];
     const Symbols *const s = p->symbols;
     text_printf(text, "argument %d: ", i);
@@ -132,7 +132,7 @@ static void print_relations(const Symbols *s, Text *text) {
     }
 }
 
-static void print_numbers(const ReplayProgram *p, Text *text) {
+static void print_numbers(const SpecializedCall *p, Text *text) {
     text_puts(text, "\nnumbers");
     for (int k = 0; k < p->n_numbers; k++) {
         const int64_t value = p->symbols ? p->numbers[k].value : p->first_numbers[k];
@@ -146,7 +146,7 @@ static void print_numbers(const ReplayProgram *p, Text *text) {
     }
 }
 
-void program_print(const ReplayProgram *p, int segment, ClosedOver closed, Text *text) {
+void specialized_print(const SpecializedCall *p, int segment, ClosedOver closed, Text *text) {
     const ReplayGuards *const w = p->guards;
     text_printf(text, "program of segment %d, grad mode %s, keys %llu %llu", segment,
                 grad_mode_word(w->context.grad_mode), (unsigned long long)w->context.include,
@@ -176,7 +176,7 @@ void program_print(const ReplayProgram *p, int segment, ClosedOver closed, Text 
 
 typedef struct ProgramReader {
     TextReader in;
-    ReplayProgram *program;
+    SpecializedCall *specialized;
     Symbols *symbols;
     CallKey *first; /* room for MAX_SLOTS */
     ClosedOver closed;
@@ -194,12 +194,12 @@ static Status read_word64(ProgramReader *r, uint64_t *out) {
 static Status read_autocast(ProgramReader *r) {
     uint64_t word = 0;
     TRY(read_word64(r, &word));
-    r->program->guards->context.autocast = (uint32_t)word;
+    r->specialized->guards->context.autocast = (uint32_t)word;
     return word && word <= UINT32_MAX ? ST_OK : reader_expected(&r->in, "autocast's word before this");
 }
 
-static Status read_program_head(ProgramReader *r, const SavedSegment *segments, int n_segments) {
-    ReplayProgram *const p = r->program;
+static Status read_specialized_head(ProgramReader *r, const SavedSegment *segments, int n_segments) {
+    SpecializedCall *const p = r->specialized;
     int segment, mode = SN_GRAD_ON;
     EAT(&r->in, "program of segment ");
     TRY(reader_count(&r->in, &segment));
@@ -325,7 +325,7 @@ static Status check_frees(ProgramReader *r) {
 }
 
 static Status read_closed(ProgramReader *r) {
-    ReplayGuards *const w = r->program->guards;
+    ReplayGuards *const w = r->specialized->guards;
     int number;
     TRY(reader_count(&r->in, &number));
     EAT(&r->in, "\n");
@@ -346,7 +346,7 @@ static bool is_answer(const ReplayGuards *w, const Answer *a) {
 }
 
 static Status read_asked(ProgramReader *r) {
-    ReplayGuards *const w = r->program->guards;
+    ReplayGuards *const w = r->specialized->guards;
     Answer a = {.query = 0};
     int64_t slot;
     while (a.query < QUERY_COUNT && !reader_eat(&r->in, query_name(a.query))) a.query++;
@@ -385,13 +385,13 @@ static Status read_list(ProgramReader *r, const char *head, int n, int below, in
 }
 
 static Status read_slots(ProgramReader *r) {
-    ReplayGuards *const w = r->program->guards;
+    ReplayGuards *const w = r->specialized->guards;
     while (reader_eat(&r->in, "closed over ")) TRY(read_closed(r));
     while (reader_eat(&r->in, "asked ")) TRY(read_asked(r));
     while (reader_eat(&r->in, "guard ")) TRY(read_relation(r));
-    int *const twins = ARENA_ARRAY(r->program->arena, int, w->n_slots + 1);
-    w->source = ARENA_ARRAY(r->program->arena, int, w->n_inputs + 1);
-    w->given = ARENA_ARRAY(r->program->arena, GivenTensor, w->n_slots + 1);
+    int *const twins = ARENA_ARRAY(r->specialized->arena, int, w->n_slots + 1);
+    w->source = ARENA_ARRAY(r->specialized->arena, int, w->n_inputs + 1);
+    w->given = ARENA_ARRAY(r->specialized->arena, GivenTensor, w->n_slots + 1);
     if (!twins || !w->source || !w->given) return ST_MEMORY;
     TRY(read_list(r, "twins", w->n_slots, w->n_slots, twins));
     for (int i = 0; i < w->n_slots; i++) r->first->slots[i].twin = twins[i];
@@ -412,7 +412,7 @@ static Status read_number_source(ProgramReader *r, struct NumberSource *source) 
 }
 
 static Status read_numbers(ProgramReader *r) {
-    ReplayProgram *const p = r->program;
+    SpecializedCall *const p = r->specialized;
     p->numbers = ARENA_ARRAY(p->arena, struct NumberSource, p->n_numbers + 1);
     if (!p->numbers) return ST_MEMORY;
     EAT(&r->in, "numbers");
@@ -430,16 +430,16 @@ static Status read_program_results(ProgramReader *r) {
     while (reader_eat(&r->in, results.n ? ", " : " ")) {
         int value = -1;
         if (!reader_eat(&r->in, "none")) TRY(reader_count(&r->in, &value));
-        VEC_PUSH(r->program->arena, &results, value);
+        VEC_PUSH(r->specialized->arena, &results, value);
     }
     EAT(&r->in, "\n");
-    r->program->result = results.at;
-    r->program->n_out = results.n;
+    r->specialized->result = results.at;
+    r->specialized->n_out = results.n;
     return results.n <= MAX_REPLAY_TENSORS ? error_pending() : reader_expected(&r->in, "fewer results before this");
 }
 
 static bool make_symbols(ProgramReader *r) {
-    const int n_in = r->program->guards->n_in;
+    const int n_in = r->specialized->guards->n_in;
     Arena *const arena = arena_new();
     Symbols *const s = arena ? ARENA_NEW(arena, Symbols) : NULL;
     if (!s) {
@@ -454,13 +454,13 @@ static bool make_symbols(ProgramReader *r) {
                    .ints = ARENA_ARRAY(arena, int64_t, n_in + 1),
                    .pinned = ARENA_ARRAY(arena, bool, n_in + 1),
                    .read = ARENA_ARRAY(arena, bool, n_in + 1)};
-    r->program->symbols = r->symbols = s;
-    r->program->read = s->read;
+    r->specialized->symbols = r->symbols = s;
+    r->specialized->read = s->read;
     return s->env && s->in && s->metas && s->ints && s->pinned && s->read;
 }
 
-/* The cases of its segment say what the program writes and how many random numbers a run draws. */
-static Status take_cases(ReplayProgram *p) {
+/* The cases of its segment say what the call writes and how many random numbers a run draws. */
+static Status take_cases(SpecializedCall *p) {
     p->written = ARENA_ARRAY(p->arena, bool, p->guards->n_slots + 1);
     if (!p->written) return ST_MEMORY;
     for (const Variant *v = atomic_load(&p->end->variants); v; v = v->next) {
@@ -474,8 +474,8 @@ static Status take_cases(ReplayProgram *p) {
 }
 
 static Status read_program(ProgramReader *r, const SavedSegment *segments, int n_segments) {
-    ReplayProgram *const p = r->program;
-    TRY(read_program_head(r, segments, n_segments));
+    SpecializedCall *const p = r->specialized;
+    TRY(read_specialized_head(r, segments, n_segments));
     if (!make_symbols(r)) return ST_MEMORY;
     while (reader_eat(&r->in, "s")) TRY(read_free(r));
     for (int i = 0; i < p->guards->n_in; i++) TRY(read_argument(r, i));
@@ -488,11 +488,11 @@ static Status read_program(ProgramReader *r, const SavedSegment *segments, int n
     return take_cases(p);
 }
 
-Status program_parse(TextReader *in, const SavedSegment *segments, int n_segments, ClosedOver closed,
-                     ReplayProgram **out) {
+Status specialized_parse(TextReader *in, const SavedSegment *segments, int n_segments, ClosedOver closed,
+                         SpecializedCall **out) {
     Arena *const arena = arena_new();
-    ReplayProgram *const p = arena ? ARENA_NEW(arena, ReplayProgram) : NULL;
-    ProgramReader r = {.in = *in, .program = p, .closed = closed};
+    SpecializedCall *const p = arena ? ARENA_NEW(arena, SpecializedCall) : NULL;
+    ProgramReader r = {.in = *in, .specialized = p, .closed = closed};
     if (p) {
         p->arena = arena;
         p->saved = true;
@@ -512,7 +512,7 @@ Status program_parse(TextReader *in, const SavedSegment *segments, int n_segment
         *in = r.in;
         *out = p;
     } else {
-        program_free(p);
+        specialized_free(p);
     }
     return status;
 }

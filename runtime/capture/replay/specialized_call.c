@@ -1,5 +1,5 @@
-/* replay_program.c: see replay_program.h. A program never changes but for its lines, which are added under the
- * function's lock and read without it, and its counts. */
+/* specialized_call.c: see specialized_call.h. A specialized call never changes but for its cache entries, which are
+ * added under the function's lock and read without it, and its counts. */
 #include "runtime/capture/replay/replay_parts.h"
 
 #include "runtime/autograd/tape.h"
@@ -12,13 +12,13 @@
 #include "runtime/capture/variant/variant_views.h"
 #include "runtime/core/breaks.h"
 
-ReplayProgram **program_next(ReplayProgram *program) { return &program->next; }
-bool program_prints(const ReplayProgram *p) { return p->n_prints > 0; }
+SpecializedCall **specialized_next(SpecializedCall *specialized) { return &specialized->next; }
+bool specialized_prints(const SpecializedCall *p) { return p->n_prints > 0; }
 
 /* Results of the call, and what it prints. */
-static int program_shown(const ReplayProgram *p) { return p->n_out + p->n_prints; }
+static int shown_results(const SpecializedCall *p) { return p->n_out + p->n_prints; }
 
-void program_count(const ReplayProgram *p, sn_stats *stats) {
+void specialized_count(const SpecializedCall *p, sn_stats *stats) {
     const int64_t generated = atomic_load(&p->hits[0]), interpreted = atomic_load(&p->hits[1]);
     stats->calls += generated + interpreted;
     const int64_t alone[] = {atomic_load(&p->alone[0]), atomic_load(&p->alone[1])};
@@ -29,38 +29,38 @@ void program_count(const ReplayProgram *p, sn_stats *stats) {
 
 /* Lines --------------------------------------------------------------------------------------- */
 
-static CallKeySpec key_spec(const ReplayProgram *p) {
+static CallKeySpec key_spec(const SpecializedCall *p) {
     return (CallKeySpec){.guards = p->guards, .read = p->read, .writes = p->writes};
 }
 
 /* NULL: there is none yet, and match->key is what it would have. */
-static const ReplayLine *find_line(const ReplayProgram *p, const Arg *in, ReplayMatch *match) {
+static const CallCacheEntry *find_cache_entry(const SpecializedCall *p, const Arg *in, SpecializedMatch *match) {
     const CallKeySpec spec = key_spec(p);
-    const ReplayLine *line = atomic_load_explicit(&p->lines, memory_order_acquire);
+    const CallCacheEntry *entry = atomic_load_explicit(&p->entries, memory_order_acquire);
     const bool distinct = call_key_distinct(p->guards, match->at);
-    while (distinct && line && !call_key_is(&spec, in, match->at, line->key)) line = line->next;
-    if (LIKELY(distinct && line)) return line;
+    while (distinct && entry && !call_key_is(&spec, in, match->at, entry->key)) entry = entry->next;
+    if (LIKELY(distinct && entry)) return entry;
     call_key_make(&spec, in, match->at, &match->key);
     const size_t bytes = call_key_bytes(p->guards->n_slots);
-    while (line && memcmp(line->key, &match->key, bytes) != 0) line = line->next;
-    return line;
+    while (entry && memcmp(entry->key, &match->key, bytes) != 0) entry = entry->next;
+    return entry;
 }
 
-static bool add_line(ReplayProgram *p, const CallKey *key, const BoundLaunch *launch) {
-    ReplayLine *const line = ARENA_NEW(p->arena, ReplayLine);
+static bool add_cache_entry(SpecializedCall *p, const CallKey *key, const BoundLaunch *launch) {
+    CallCacheEntry *const entry = ARENA_NEW(p->arena, CallCacheEntry);
     const CallKey *const kept = arena_copy(p->arena, key, call_key_bytes(p->guards->n_slots));
-    if (!line || !kept) return false;
+    if (!entry || !kept) return false;
     for (int i = 0; i < p->guards->n_slots; i++) meta_stay(kept->slots[i].meta);
-    *line = (ReplayLine){atomic_load_explicit(&p->lines, memory_order_relaxed), kept, *launch};
-    atomic_store_explicit(&p->lines, line, memory_order_release);
+    *entry = (CallCacheEntry){atomic_load_explicit(&p->entries, memory_order_relaxed), kept, *launch};
+    atomic_store_explicit(&p->entries, entry, memory_order_release);
     return true;
 }
 
-/* A copy in the program's arena of what was bound in that of a call. */
-static bool keep_launch(const ReplayProgram *p, BoundLaunch *launch) {
+/* A copy in its own arena of what was bound in that of a call. */
+static bool keep_launch(const SpecializedCall *p, BoundLaunch *launch) {
     const Variant *const v = launch->variant;
     launch->source = arena_copy(p->arena, launch->source, sizeof(int) * (size_t)v->n_graph_inputs);
-    launch->result = arena_copy(p->arena, launch->result, sizeof(int) * (size_t)program_shown(p));
+    launch->result = arena_copy(p->arena, launch->result, sizeof(int) * (size_t)shown_results(p));
     launch->symbols = arena_copy(p->arena, launch->symbols, sizeof(int64_t) * (size_t)v->symbols.n_bindings);
     launch->floats = arena_copy(p->arena, launch->floats, sizeof(double) * (size_t)v->attributes.n_runtime_floats);
     launch->numbers =
@@ -69,15 +69,15 @@ static bool keep_launch(const ReplayProgram *p, BoundLaunch *launch) {
            (launch->numbers || !v->aliasing.n_views);
 }
 
-bool program_add_line(const ReplayMatch *match) {
+bool specialized_cache(const SpecializedMatch *match) {
     BoundLaunch launch = *match->launch;
-    return keep_launch(match->program, &launch) && add_line(match->program, &match->key, &launch);
+    return keep_launch(match->specialized, &launch) && add_cache_entry(match->specialized, &match->key, &launch);
 }
 
 /* Bound for a trace, in an arena. False: memory is out, or the variant does not give a result. */
-static bool bind_launch(const ReplayProgram *p, Variant *v, const Trace *trace, Arena *arena, BoundLaunch *bound) {
+static bool bind_launch(const SpecializedCall *p, Variant *v, const Trace *trace, Arena *arena, BoundLaunch *bound) {
     int *const source = ARENA_ARRAY(arena, int, v->n_graph_inputs), *const result =
-                                                                        ARENA_ARRAY(arena, int, program_shown(p));
+                                                                        ARENA_ARRAY(arena, int, shown_results(p));
     *bound = (BoundLaunch){.variant = v,
                            .source = source,
                            .result = result,
@@ -86,7 +86,7 @@ static bool bind_launch(const ReplayProgram *p, Variant *v, const Trace *trace, 
                            .numbers = trace->numbers.at};
     if (!source || !result || !bound->symbols || !bound->floats) return false;
     for (int i = 0; i < v->n_graph_inputs; i++) source[i] = p->guards->source[v->graph_inputs[i].touched];
-    for (int i = 0; i < program_shown(p); i++) {
+    for (int i = 0; i < shown_results(p); i++) {
         result[i] = p->result[i] < 0 ? -1 : variant_output_of(v, p->result[i]);
         if (p->result[i] >= 0 && result[i] < 0) return false;
     }
@@ -155,22 +155,22 @@ static bool input_fits(const Symbols *s, const Arg *in, int i) {
 static bool overlaps(const sn_tensor *t) { return t && !t->base.meta->contiguous && meta_overlaps(t->base.meta); }
 
 /* May the call write the slot's memory? A saved plan knows which inputs it writes. */
-static bool may_write(const ReplayProgram *p, int slot) { return p->written ? p->written[slot] : p->writes; }
+static bool may_write(const SpecializedCall *p, int slot) { return p->written ? p->written[slot] : p->writes; }
 
-static bool slot_fits(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, int i) {
+static bool slot_fits(const SpecializedCall *p, const Arg *in, const SpecializedMatch *match, int i) {
     const SlotKey *const now = &match->key.slots[i], *const first = &p->first->slots[i];
     const bool argument = i < p->guards->n_in;
     const bool fits = argument ? input_fits(p->symbols, in, i) : now->meta == first->meta;
     return fits && now->twin == first->twin && !(argument && may_write(p, i) && overlaps(match->at[i]));
 }
 
-static bool inputs_fit(const ReplayProgram *p, const Arg *in, const ReplayMatch *match) {
+static bool inputs_fit(const SpecializedCall *p, const Arg *in, const SpecializedMatch *match) {
     for (int i = 0; i < p->guards->n_slots; i++)
         if (!slot_fits(p, in, match, i)) return false;
     return true;
 }
 
-static void bind_symbols(const ReplayProgram *p, const Arg *in, int64_t *values) {
+static void bind_symbols(const SpecializedCall *p, const Arg *in, int64_t *values) {
     for (int i = 0; i < p->symbols->frees.n; i++) {
         const SymSource *const source = &p->symbols->frees.at[i];
         const Arg *const arg = &in[source->input];
@@ -180,7 +180,7 @@ static void bind_symbols(const ReplayProgram *p, const Arg *in, int64_t *values)
     }
 }
 
-static bool guards_hold(const ReplayProgram *p, const int64_t *values) {
+static bool guards_hold(const SpecializedCall *p, const int64_t *values) {
     const SymEnv *const env = p->symbols->env;
     for (int i = 0; i < sym_guard_count(env); i++)
         if (!sym_guard_holds(env, sym_guard_at(env, i), values)) return false;
@@ -196,12 +196,12 @@ static int storage_number(Trace *trace, int input) {
 }
 
 /* A saved plan records no gradients: it runs where eager would record none, and then nothing else depends on them. */
-static int flags_now(const ReplayProgram *p, const SlotKey *key) {
+static int flags_now(const SpecializedCall *p, const SlotKey *key) {
     const bool records = state_get()->grad_mode == SN_GRAD_ON;
     return !p->saved ? key->flags : key->flags & (SLOT_inference | (records ? SLOT_requires_grad : 0));
 }
 
-static void set_input(const ReplayProgram *p, Trace *trace, int i, sn_tensor *t, const SlotKey *key) {
+static void set_input(const SpecializedCall *p, Trace *trace, int i, sn_tensor *t, const SlotKey *key) {
     const int flags = flags_now(p, key);
     trace->inputs.at[i] = (TraceInput){.tensor = t,
                                        .meta = key->meta,
@@ -213,15 +213,15 @@ static void set_input(const ReplayProgram *p, Trace *trace, int i, sn_tensor *t,
     trace->inputs.at[i].storage_number = storage_number(trace, i);
 }
 
-static int64_t number_now(const ReplayProgram *p, int k, const Arg *in, const int64_t *values) {
+static int64_t number_now(const SpecializedCall *p, int k, const Arg *in, const int64_t *values) {
     const struct NumberSource *const source = &p->numbers[k];
     if (source->input >= 0) return in[source->input].i; /* a float, by bits */
     return sym_eval(p->symbols->env, source->value, values);
 }
 
 /* False: memory is out, which is raised, or a tensor has no data. */
-static bool make_trace(const ReplayProgram *p, const ReplayCall *call, const ReplayMatch *match, const int64_t *values,
-                       Trace *trace) {
+static bool make_trace(const SpecializedCall *p, const ReplayCall *call, const SpecializedMatch *match,
+                       const int64_t *values, Trace *trace) {
     const int n_inputs = p->guards->n_inputs;
     *trace = (Trace){.end = p->end,
                      .marks = p->marks,
@@ -245,7 +245,7 @@ static bool make_trace(const ReplayProgram *p, const ReplayCall *call, const Rep
 
 /* Host code may have looked into a value that it passed on (sn_in_value): where scalars are free, a number that has
  * been seen to vary is known only if it comes from the inputs. */
-static bool numbers_known(const ReplayProgram *p, const Variant *v) {
+static bool numbers_known(const SpecializedCall *p, const Variant *v) {
     if (!p->free_scalars) return true;
     for (int k = 0; v->attributes.rules && k < v->attributes.n; k++) {
         const struct NumberSource *const source = &p->numbers[k];
@@ -255,7 +255,7 @@ static bool numbers_known(const ReplayProgram *p, const Variant *v) {
     return true;
 }
 
-static bool is_replayable(const ReplayProgram *p, const Variant *v) {
+static bool is_replayable(const SpecializedCall *p, const Variant *v) {
     if (!variant_code(v) || (v->training && !p->forward) || v->n_graph_inputs > MAX_REPLAY_TENSORS ||
         v->n_outputs > MAX_REPLAY_TENSORS)
         return false;
@@ -264,14 +264,14 @@ static bool is_replayable(const ReplayProgram *p, const Variant *v) {
     return true;
 }
 
-static Variant *find_variant(const ReplayProgram *p, const Trace *trace) {
+static Variant *find_variant(const SpecializedCall *p, const Trace *trace) {
     Variant *v = atomic_load_explicit(&p->end->variants, memory_order_acquire);
     while (v && (!is_replayable(p, v) || !numbers_known(p, v) || !variant_fits(v, trace, NULL))) v = v->next;
     return v;
 }
 
-/* Binds a launch for a call that no line knows. */
-static bool bind_anew(const ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
+/* Binds a launch for a call that no entry knows. */
+static bool bind_anew(const SpecializedCall *p, ReplayCall *call, SpecializedMatch *match) {
     int64_t values[MAX_CASE_SYMBOLS];
     if (!p->symbols || !inputs_fit(p, call->in, match)) return false;
     bind_symbols(p, call->in, values);
@@ -285,14 +285,14 @@ static bool bind_anew(const ReplayProgram *p, ReplayCall *call, ReplayMatch *mat
     return !p->saved || case_reaches(v, match->bound.symbols) == ST_OK;
 }
 
-bool program_match(ReplayProgram *p, ReplayCall *call, ReplayMatch *match) {
+bool specialized_match(SpecializedCall *p, ReplayCall *call, SpecializedMatch *match) {
     if (p->forward != call->forward || p->n_out != call->n_out ||
         !replay_guards_hold(p->guards, call->in, call->n_in, match->at, NULL))
         return false;
-    match->program = p;
-    const ReplayLine *const line = find_line(p, call->in, match);
-    if (UNLIKELY(!line)) return bind_anew(p, call, match);
-    match->launch = &line->launch;
+    match->specialized = p;
+    const CallCacheEntry *const entry = find_cache_entry(p, call->in, match);
+    if (UNLIKELY(!entry)) return bind_anew(p, call, match);
+    match->launch = &entry->launch;
     return true;
 }
 
@@ -310,7 +310,7 @@ static const int64_t *symbols_now(const BoundLaunch *l, int64_t *buffer) {
     return buffer;
 }
 
-static Status launch_quietly(const ReplayMatch *match, sn_tensor **outs, sn_tensor **out) {
+static Status launch_quietly(const SpecializedMatch *match, sn_tensor **outs, sn_tensor **out) {
     const BoundLaunch *const l = match->launch;
     Variant *const v = l->variant;
     sn_tensor *inputs[MAX_REPLAY_TENSORS];
@@ -319,13 +319,13 @@ static Status launch_quietly(const ReplayMatch *match, sn_tensor **outs, sn_tens
     TRY(variant_execute(v, inputs, symbols_now(l, buffer), l->floats, outs));
     TRY(variant_note_views(v, l->numbers, inputs, outs));
     state_get()->sequence += (uint64_t)v->segment.n_random;
-    for (int i = 0; i < match->program->n_out; i++) out[i] = l->result[i] < 0 ? NULL : outs[l->result[i]];
+    for (int i = 0; i < match->specialized->n_out; i++) out[i] = l->result[i] < 0 ? NULL : outs[l->result[i]];
     return ST_OK;
 }
 
 /* What is printed has a scope of its own, for nobody else has it. */
-static COLD Status launch_and_print(const ReplayMatch *match, sn_tensor **outs, sn_tensor **out) {
-    const ReplayProgram *const p = match->program;
+static COLD Status launch_and_print(const SpecializedMatch *match, sn_tensor **outs, sn_tensor **out) {
+    const SpecializedCall *const p = match->specialized;
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
@@ -336,20 +336,21 @@ static COLD Status launch_and_print(const ReplayMatch *match, sn_tensor **outs, 
     return status;
 }
 
-static Status launch(const ReplayMatch *match, sn_tensor **out) {
+static Status launch(const SpecializedMatch *match, sn_tensor **out) {
     sn_tensor *outs[MAX_REPLAY_TENSORS];
-    return UNLIKELY(match->program->n_prints) ? launch_and_print(match, outs, out) : launch_quietly(match, outs, out);
+    return UNLIKELY(match->specialized->n_prints) ? launch_and_print(match, outs, out)
+                                                  : launch_quietly(match, outs, out);
 }
 
-static COLD void count_alone(ReplayProgram *p, const CompileReport *info, sn_state *state) {
+static COLD void count_alone(SpecializedCall *p, const CompileReport *info, sn_state *state) {
     const int64_t n = min_i64(info->alone, p->n_ops);
     atomic_fetch_add_explicit(&p->alone[info->interpreted], n, memory_order_relaxed);
     state->last_call.path = SN_PATH_MIXED;
     if (!info->interpreted) state->last_call.reason = info->alone_why;
 }
 
-Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
-    ReplayProgram *const p = match->program;
+Status specialized_launch(const SpecializedMatch *match, sn_tensor **out, bool *ran) {
+    SpecializedCall *const p = match->specialized;
     Variant *const v = match->launch->variant;
     const Status status = launch(match, out);
     const bool checks = status == ST_VALUE || v->info.codes; /* a failed check or backend: the body says which op */
@@ -367,7 +368,7 @@ Status program_launch(const ReplayMatch *match, sn_tensor **out, bool *ran) {
 
 /* Making one ---------------------------------------------------------------------------------- */
 
-static bool find_results(ReplayProgram *p, const Trace *trace, sn_tensor *const *out) {
+static bool find_results(SpecializedCall *p, const Trace *trace, sn_tensor *const *out) {
     for (int i = 0; i < p->n_out; i++) {
         p->result[i] = -1;
         for (int v = 0; out[i] && v < trace->values.n; v++)
@@ -379,14 +380,14 @@ static bool find_results(ReplayProgram *p, const Trace *trace, sn_tensor *const 
 }
 
 /* Values that outlive the call are results, one each; false: others are kept too. */
-static bool keeps_results_only(const ReplayProgram *p, const Trace *trace) {
+static bool keeps_results_only(const SpecializedCall *p, const Trace *trace) {
     int results = 0;
-    for (int i = 0; i < program_shown(p); i++) results += p->result[i] >= 0;
+    for (int i = 0; i < shown_results(p); i++) results += p->result[i] >= 0;
     for (int k = 0; k < trace->values.n; k++) results -= trace->marks[k] & VALUE_needed;
     return results >= 0;
 }
 
-static bool keep_labels(ReplayProgram *p, const Trace *trace) {
+static bool keep_labels(SpecializedCall *p, const Trace *trace) {
     p->labels = ARENA_ARRAY(p->arena, const char *, p->n_prints);
     for (int k = 0; p->labels && k < p->n_prints; k++) {
         const char *const label = trace->prints.at[k].label;
@@ -395,9 +396,9 @@ static bool keep_labels(ReplayProgram *p, const Trace *trace) {
     return p->labels != NULL;
 }
 
-static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Trace *trace, ReplayGuards *guards,
-                                       int n_out) {
-    ReplayProgram *const p = ARENA_NEW(arena, ReplayProgram);
+static SpecializedCall *specialized_alloc(Arena *arena, const Capture *c, const Trace *trace, ReplayGuards *guards,
+                                          int n_out) {
+    SpecializedCall *const p = ARENA_NEW(arena, SpecializedCall);
     if (!p) return NULL;
     p->arena = arena;
     p->guards = guards;
@@ -415,16 +416,16 @@ static ReplayProgram *program_allocate(Arena *arena, const Capture *c, const Tra
     p->first_numbers = arena_copy(arena, trace->numbers.at, sizeof *p->first_numbers * (size_t)trace->numbers.n);
     p->marks = arena_copy(arena, trace->marks, (size_t)p->n_values);
     p->n_prints = trace->prints.n;
-    p->result = ARENA_ARRAY(arena, int, program_shown(p));
+    p->result = ARENA_ARRAY(arena, int, shown_results(p));
     return p->read && p->numbers && p->first_numbers && p->marks && p->result && keep_labels(p, trace) ? p : NULL;
 }
 
-ReplayProgram *program_new(Arena *arena, const Capture *c, const Trace *trace, Variant *v, ReplayGuards *guards,
-                           sn_tensor *const *out, int n_out, const char **why) {
-    ReplayProgram *const p = program_allocate(arena, c, trace, guards, n_out);
+SpecializedCall *specialized_new(Arena *arena, const Capture *c, const Trace *trace, Variant *v, ReplayGuards *guards,
+                                 sn_tensor *const *out, int n_out, const char **why) {
+    SpecializedCall *const p = specialized_alloc(arena, c, trace, guards, n_out);
     if (!p) return NULL;
     p->forward = v->training != NULL;
-    ReplayMatch match = {.program = p, .launch = &match.bound};
+    SpecializedMatch match = {.specialized = p, .launch = &match.bound};
     if (!find_results(p, trace, out))
         *why = BREAK_TEXT(returns_input);
     else if (!keeps_results_only(p, trace))
@@ -434,8 +435,8 @@ ReplayProgram *program_new(Arena *arena, const Capture *c, const Trace *trace, V
     if (*why) return NULL;
     const CallKeySpec spec = key_spec(p);
     call_key_make(&spec, c->in, match.at, &match.key);
-    if (!bind_launch(p, v, trace, arena, &match.bound) || !program_add_line(&match)) return NULL;
-    p->first = atomic_load_explicit(&p->lines, memory_order_relaxed)->key;
+    if (!bind_launch(p, v, trace, arena, &match.bound) || !specialized_cache(&match)) return NULL;
+    p->first = atomic_load_explicit(&p->entries, memory_order_relaxed)->key;
     return p;
 }
 
@@ -445,7 +446,7 @@ static bool mentions(const SymEnv *env, int64_t value, int64_t symbol) {
     return e->op != SYM_free && (mentions(env, e->a, symbol) || mentions(env, e->b, symbol));
 }
 
-static bool is_passed_on(const ReplayProgram *p, int input) {
+static bool is_passed_on(const SpecializedCall *p, int input) {
     const Symbols *const s = p->symbols;
     for (int k = 0; k < p->n_numbers; k++)
         if (p->numbers[k].input == input ||
@@ -455,7 +456,7 @@ static bool is_passed_on(const ReplayProgram *p, int input) {
 }
 
 /* A scalar that the body read and gave to no op is not known to be without effect. */
-static void settle_scalars(ReplayProgram *p) {
+static void settle_scalars(SpecializedCall *p) {
     Symbols *const s = p->symbols;
     for (int i = 0; i < s->n_in; i++) {
         const int kind = s->in[i].kind;
@@ -467,7 +468,7 @@ static void settle_scalars(ReplayProgram *p) {
     }
 }
 
-void program_take_symbols(ReplayProgram *p, Capture *c) {
+void specialized_take_symbols(SpecializedCall *p, Capture *c) {
     Symbols *const s = c->symbols;
     if (s->lost || s->frees.n > MAX_CASE_SYMBOLS || p->n_numbers != p->n_sources) return;
     p->symbols = s;
@@ -476,11 +477,11 @@ void program_take_symbols(ReplayProgram *p, Capture *c) {
     c->symbols = NULL;
 }
 
-void program_meet(ReplayProgram *newer, ReplayProgram *older) {
+void specialized_widen(SpecializedCall *newer, SpecializedCall *older) {
     if (newer->end == older->end) replay_guards_widen(newer->guards, older->guards);
 }
 
-void program_free(ReplayProgram *p) {
+void specialized_free(SpecializedCall *p) {
     replay_guards_free(p->guards);
     symbols_free(p->symbols);
     arena_free(p->arena);
@@ -488,20 +489,20 @@ void program_free(ReplayProgram *p) {
 
 /* Why a call does not fit --------------------------------------------------------------------- */
 
-/* The first slot that differs from the newest line's; n_slots: none. */
-static int first_miss(const ReplayProgram *p, const CallKey *now, int from) {
-    const CallKey *const want = atomic_load(&p->lines)->key;
+/* The first slot that differs from the newest entry's; n_slots: none. */
+static int first_miss(const SpecializedCall *p, const CallKey *now, int from) {
+    const CallKey *const want = atomic_load(&p->entries)->key;
     while (from < p->guards->n_slots && slot_key_same(&want->slots[from], &now->slots[from])) from++;
     return from;
 }
 
-void program_print_miss(const ReplayProgram *p, const Arg *in, int n_in, Text *text) {
+void specialized_print_miss(const SpecializedCall *p, const Arg *in, int n_in, Text *text) {
     const ReplayGuards *const w = p->guards;
     if (n_in != w->n_in) {
         text_printf(text, "%d arguments, now %d", w->n_in, n_in);
         return;
     }
-    ReplayMatch match = {0};
+    SpecializedMatch match = {0};
     for (int i = 0; i < n_in; i++) match.at[i] = in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
     Text why = {0};
     const bool fits = replay_guards_hold(w, in, n_in, match.at, &why);
@@ -513,7 +514,7 @@ void program_print_miss(const ReplayProgram *p, const Arg *in, int n_in, Text *t
     if (miss < arguments.n_slots) {
         replay_slot_print(w, miss, text);
         text_puts(text, ": ");
-        slot_key_print(&atomic_load(&p->lines)->key->slots[miss], text);
+        slot_key_print(&atomic_load(&p->entries)->key->slots[miss], text);
         text_puts(text, ", now ");
         slot_key_print(&match.key.slots[miss], text);
     } else {
@@ -522,9 +523,9 @@ void program_print_miss(const ReplayProgram *p, const Arg *in, int n_in, Text *t
     text_free(&why);
 }
 
-/* Says in what a call differs from what the program takes. The steps are those of bind_anew. */
+/* Says in what a call differs from what it takes. The steps are those of bind_anew. */
 
-static void differs_by_input(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, int i, Text *why) {
+static void differs_by_input(const SpecializedCall *p, const Arg *in, const SpecializedMatch *match, int i, Text *why) {
     const ReplayGuards *const w = p->guards;
     replay_slot_print(w, i, why);
     if (match->key.slots[i].twin != p->first->slots[i].twin) {
@@ -544,7 +545,7 @@ static void differs_by_input(const ReplayProgram *p, const Arg *in, const Replay
         text_puts(why, ", which overlaps itself and is written");
 }
 
-static bool inputs_differ(const ReplayProgram *p, const Arg *in, const ReplayMatch *match, Text *why) {
+static bool inputs_differ(const SpecializedCall *p, const Arg *in, const SpecializedMatch *match, Text *why) {
     for (int i = 0; i < p->guards->n_slots; i++) {
         if (slot_fits(p, in, match, i)) continue;
         differs_by_input(p, in, match, i, why);
@@ -553,7 +554,7 @@ static bool inputs_differ(const ReplayProgram *p, const Arg *in, const ReplayMat
     return false;
 }
 
-static bool guards_differ(const ReplayProgram *p, const int64_t *values, Text *why) {
+static bool guards_differ(const SpecializedCall *p, const int64_t *values, Text *why) {
     static const char *const rel[] = {"==", "!=", "<", "<="};
     const SymEnv *const env = p->symbols->env;
     for (int i = 0; i < sym_guard_count(env); i++) {
@@ -570,7 +571,7 @@ static bool guards_differ(const ReplayProgram *p, const int64_t *values, Text *w
     return false;
 }
 
-static void cases_differ(const ReplayProgram *p, const Trace *trace, Text *why) {
+static void cases_differ(const SpecializedCall *p, const Trace *trace, Text *why) {
     const char *between = "";
     for (const Variant *v = atomic_load(&p->end->variants); v; v = v->next, between = "; or ") {
         text_puts(why, between);
@@ -578,8 +579,8 @@ static void cases_differ(const ReplayProgram *p, const Trace *trace, Text *why) 
     }
 }
 
-void program_print_refusal(const ReplayProgram *p, ReplayCall *call, Text *why) {
-    ReplayMatch match;
+void specialized_print_refusal(const SpecializedCall *p, ReplayCall *call, Text *why) {
+    SpecializedMatch match;
     int64_t values[MAX_CASE_SYMBOLS];
     Trace trace;
     if (call->n_in != p->guards->n_in || call->n_out != p->n_out) {
