@@ -161,7 +161,7 @@ void graph_write(Graph *graph, GVal *input, GVal *value) {
 }
 
 static const Meta *meta_of_out(Graph *graph, MetaOut *out) {
-    meta_settle(graph->env, out);
+    meta_specialize_small(graph->env, out);
     Meta *meta = meta_new(graph->arena, graph->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
     if (meta) meta->wrapped = out->wrapped;
     return meta;

@@ -106,7 +106,7 @@ static Status check_meta(Verify *v) {
     if (call.order != node->order)
         return verify_fail(v, "order %s, the rule says %s", order_name(node->order), order_name(call.order));
     for (int i = 0; i < node->n_outs; i++) {
-        meta_settle(graph->env, &outs[i]);
+        meta_specialize_small(graph->env, &outs[i]);
         if (!same_meta(node->outs[i].base.meta, &outs[i]))
             return verify_fail(v, "result %d is not what the meta rule says", i);
     }

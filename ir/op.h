@@ -348,6 +348,6 @@ void op_args_take_options(const OpRow *row, const Meta *out, Arg *args);
 Status op_meta(MetaCall *call);
 /* Layouts depend on sizes and strides of 0 and 1, and what looks for these is not guarded: an expression that may
  * become one is one by its hint, or never [semantics C5]. So are the results of every node and step. */
-void meta_settle(SymEnv *env, MetaOut *out);
+void meta_specialize_small(SymEnv *env, MetaOut *out);
 
 #endif

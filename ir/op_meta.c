@@ -74,12 +74,12 @@ Status op_meta(MetaCall *call) {
     return call->form == FORM_out ? check_out(call) : ST_OK;
 }
 
-static void settle_sizes(SymEnv *env, int64_t *list, int n) {
+static void specialize_small(SymEnv *env, int64_t *list, int n) {
     for (int d = 0; d < n; d++)
         if (sym_is(list[d]) && sym_less(env, list[d], 2)) list[d] = sym_concrete(env, list[d]);
 }
 
-void meta_settle(SymEnv *env, MetaOut *out) {
-    settle_sizes(env, out->sizes, out->rank);
-    settle_sizes(env, out->strides, out->rank);
+void meta_specialize_small(SymEnv *env, MetaOut *out) {
+    specialize_small(env, out->sizes, out->rank);
+    specialize_small(env, out->strides, out->rank);
 }

@@ -48,7 +48,7 @@ static Status rewrite_node(const Equal *e, Node *node) {
     TRY(op_meta(&call));
     for (int i = 0; i < node->n_outs; i++) {
         GVal *const out = &node->outs[i];
-        meta_settle(e->graph->env, &outs[i]);
+        meta_specialize_small(e->graph->env, &outs[i]);
         out->offset = outs[i].offset;
         const Meta *const old = out->base.meta;
         Meta *const made = meta_new(e->graph->arena, e->graph->env, outs[i].dtype, outs[i].device, outs[i].sizes,

@@ -156,7 +156,7 @@ static Val *value_in_slot(void *context, Val *val) {
 /* steps --------------------------------------------------------------------------------------- */
 
 /* Where it runs: what has all its values. */
-static void settle_device(const Lower *l, const Node *node, Step *step) {
+static void check_executor(const Lower *l, const Node *node, Step *step) {
     if (device_has_executor(step->device)) return;
     bail(l->graph->bail, BAIL_unsupported, "%s on %s: this device has no executor of plans",
          node ? node->row->name : "a copy", DEVICE_TEXT(step->device));
@@ -221,7 +221,7 @@ void call_step(Lower *l, Node *node, StepKind kind, Step *step) {
     step->args = ARENA_ARRAY(l->arena, Arg, node->n_args + 1);
     for (int i = 0; i < node->n_args; i++) step->args[i] = arg_map_vals(l->arena, node->args[i], value_in_slot, l);
     give_generator(l, node, step);
-    settle_device(l, node, step);
+    check_executor(l, node, step);
     check_devices(l, node, step);
     if (step->kind == STEP_native) step->workspace = workspace_slot(l, step);
 }
@@ -245,7 +245,7 @@ static const char *kernel_step(Lower *l, const Group *group, Step *step) {
         step->device = device;
         known = true;
     }
-    settle_device(l, node, step);
+    check_executor(l, node, step);
     return NULL;
 }
 

@@ -41,7 +41,7 @@ static int place_of(const JointSplit *split, const GVal *value) {
 }
 
 /* A kept value that is a caller's memory itself, which is not checked before it is read, is saved as a copy. This is
- * settled for all kept values before the first one asks for places. */
+ * decided for all kept values before the first one asks for places. */
 static void leave_place(JointSplit *split, const Output *kept) {
     const GVal *const root = view_root(kept->value);
     for (int at = place_of(split, root); at >= 0 && !kept->checked[at]; at = place_of(split, root)) {

@@ -116,7 +116,7 @@ static NestShape *copy_shape(Arena *arena, const Nest *nest, const NestShape *fr
 }
 
 /* Which primitives are one function for all copies follows from how many there are. */
-static void settle_shared(NestShape *shape, const Nest *nest, const Machine *machine) {
+static void refresh_shared(NestShape *shape, const Nest *nest, const Machine *machine) {
     for (int i = 0; i < shape->n_insts; i++) shape->inst[i].shared = shared_may(nest, shape, machine, i);
 }
 
@@ -127,7 +127,7 @@ int shape_variants(Arena *arena, const Nest *nest, const Buf *bufs, const Machin
         NestShape *const shape = copy_shape(arena, nest, decided);
         if (!shape) return n;
         if (!edits[i].edit(shape, edits[i].value)) continue;
-        settle_shared(shape, nest, machine);
+        refresh_shared(shape, nest, machine);
         if (shape_verify(shape, nest, bufs, machine) == ST_OK)
             out[n++] = shape;
         else

@@ -55,7 +55,7 @@ static Status switch_grad(sn_tensor *t, bool on) {
                            "sn_requires_grad_: gradients of a sparse tensor belong to sn_sparse_values");
     if (tracer_recording(state_get()) && sn_requires_grad(t) != on) {
         capture_note_event(BREAK_TEXT(requires_grad_changes));
-        TRY(tensor_settle(BREAK_TEXT(requires_grad_changes)));
+        TRY(tensor_materialize_all(BREAK_TEXT(requires_grad_changes)));
         if (t->placeholder) TRY(tensor_ready(t, "sn_requires_grad_"));
     }
     return tape_requires_grad(t, on);
@@ -163,7 +163,7 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
 static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, const char *what) {
     /* Hooks belong to the node. */
     if (tensor_valid(t, what) != ST_OK || state_untraced(what) != ST_OK || capture_make(t, what) != ST_OK ||
-        tensor_made(t, what) != ST_OK)
+        tensor_materialize(t, what) != ST_OK)
         return 0;
     if (!hook) {
         error_raise(ST_ARGUMENT, "%s: the hook is NULL", what);

@@ -14,7 +14,7 @@ static Status begin_mode(const char *what) {
     TRY(state_untraced(what));
     Capture *const c = capture_current();
     if (c) capture_note_break(c, what);
-    return capture_settle(what);
+    return capture_materialize_all(what);
 }
 
 sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {

@@ -81,7 +81,8 @@ sn_device sn_default_device(void) {
 
 sn_status sn_device_synchronize(sn_device device) {
     API_ENTER(sn_device_synchronize);
-    if (check_device(device, "sn_device_synchronize") != ST_OK || tensor_settle("sn_device_synchronize") != ST_OK)
+    if (check_device(device, "sn_device_synchronize") != ST_OK ||
+        tensor_materialize_all("sn_device_synchronize") != ST_OK)
         return sn_check();
     return (sn_status)device_synchronize(device);
 }

@@ -422,7 +422,7 @@ static Status check_slot(sn_key key, int internal) {
 sn_tensor *sn_with_key(sn_tensor *t, sn_key key) {
     API_ENTER(sn_with_key);
     const int internal = key_of_public(key);
-    if (tensor_made(t, "sn_with_key") != ST_OK || check_slot(key, internal) != ST_OK) return NULL;
+    if (tensor_materialize(t, "sn_with_key") != ST_OK || check_slot(key, internal) != ST_OK) return NULL;
     sn_tensor *const other = tensor_alias(t);
     if (!other) return NULL;
     if (key)

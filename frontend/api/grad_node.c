@@ -13,7 +13,7 @@ static TapeNode *tape_of(sn_grad_node *n) { return (TapeNode *)(void *)n; }
 static Status history_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
     TRY(capture_make(t, what));
-    return tensor_handle_made(t, what);
+    return tensor_handle_materialize(t, what);
 }
 
 sn_grad_node *sn_grad_fn(sn_tensor *t) {
@@ -121,7 +121,8 @@ const char *sn_grad_text(sn_tensor *t) {
 const char *sn_saved_text(sn_tensor *t) {
     API_ENTER(sn_saved_text);
     Text text = {0};
-    if (error_pending() || (t ? history_ready(t, "sn_saved_text") : tensor_settle("sn_saved_text")) != ST_OK) return "";
+    if (error_pending() || (t ? history_ready(t, "sn_saved_text") : tensor_materialize_all("sn_saved_text")) != ST_OK)
+        return "";
     if (t && tape_view_is_due(t) && tape_view_refresh(t) != ST_OK) return "";
     if (tape_print_saved(&text, t) != ST_OK) return text_free(&text), "";
     return state_text(state_get(), text.at);

@@ -28,10 +28,10 @@ bool sn_is_contiguous_as(sn_tensor *t, sn_memory_format format) {
 }
 
 /* With all that is pending done, where the tensor can have data. */
-static Status settled(sn_tensor *t, const char *what) {
+static Status flushed(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
-    TRY(tensor_settle(what));
-    return tensor_handle_made(t, what);
+    TRY(tensor_materialize_all(what));
+    return tensor_handle_materialize(t, what);
 }
 
 /* The first line of the op at i; i itself where it is the first. */
@@ -94,7 +94,7 @@ void sn_hidden_copies_reset(void) {
 
 int64_t sn_use_count(sn_tensor *t) {
     API_ENTER(sn_use_count);
-    if (settled(t, "sn_use_count") != ST_OK) return 0;
+    if (flushed(t, "sn_use_count") != ST_OK) return 0;
     return atomic_load_explicit(&t->refs, memory_order_acquire) - capture_references(t);
 }
 
@@ -115,7 +115,7 @@ sn_status sn_storage_of(sn_tensor *t, sn_storage *out) {
     API_ENTER(sn_storage_of);
     if (!out || !out->size) return (sn_status)error_raise(ST_ARGUMENT, "sn_storage_of: out is NULL, or its size is 0");
     const sn_storage none = {0};
-    Status status = settled(t, "sn_storage_of");
+    Status status = flushed(t, "sn_storage_of");
     if (status == ST_OK && t->keys & KEYS_SPARSE)
         status = error_raise(ST_UNSUPPORTED, "sn_storage_of: a sparse tensor has several, those of its parts");
     const sn_storage known = status == ST_OK ? describe(t) : none;

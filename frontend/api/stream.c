@@ -26,9 +26,9 @@ static Status object_given(const void *object, const char *what, const char *nam
 }
 
 /* What was recorded in a body comes before. */
-static Status settled(const void *object, const char *what, const char *name) {
+static Status flushed(const void *object, const char *what, const char *name) {
     TRY(object_given(object, what, name));
-    return tensor_settle(what);
+    return tensor_materialize_all(what);
 }
 
 /* streams -------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ sn_stream *sn_stream_own(sn_device device) {
 sn_stream *sn_stream_current(sn_device device) {
     API_ENTER(sn_stream_current);
     const DeviceRow *const row = row_for(device, "sn_stream_current");
-    return row && tensor_settle("sn_stream_current") == ST_OK ? stream_current(row) : NULL;
+    return row && tensor_materialize_all("sn_stream_current") == ST_OK ? stream_current(row) : NULL;
 }
 
 sn_device sn_stream_device(const sn_stream *stream) {
@@ -68,14 +68,14 @@ sn_status sn_stream_use(sn_stream *stream) {
 
 sn_status sn_stream_synchronize(sn_stream *stream) {
     API_ENTER(sn_stream_synchronize);
-    if (settled(stream, "sn_stream_synchronize", "stream") != ST_OK) return sn_check();
+    if (flushed(stream, "sn_stream_synchronize", "stream") != ST_OK) return sn_check();
     return (sn_status)stream_row(stream->row)->synchronize(stream);
 }
 
 bool sn_stream_query(sn_stream *stream) {
     API_ENTER(sn_stream_query);
     bool done = false;
-    if (settled(stream, "sn_stream_query", "stream") != ST_OK) return false;
+    if (flushed(stream, "sn_stream_query", "stream") != ST_OK) return false;
     return stream_row(stream->row)->query(stream, &done) == ST_OK && done;
 }
 
@@ -99,7 +99,7 @@ static Status same_device(const DeviceRow *a, const DeviceRow *b, const char *wh
 sn_status sn_event_record(sn_event *event, sn_stream *stream) {
     API_ENTER(sn_event_record);
     if (object_given(event, "sn_event_record", "event") != ST_OK ||
-        settled(stream, "sn_event_record", "stream") != ST_OK ||
+        flushed(stream, "sn_event_record", "stream") != ST_OK ||
         same_device(event->row, stream->row, "sn_event_record", "event", "stream") != ST_OK)
         return sn_check();
     return (sn_status)stream_row(event->row)->record(event, stream);
@@ -107,7 +107,7 @@ sn_status sn_event_record(sn_event *event, sn_stream *stream) {
 
 sn_status sn_stream_wait(sn_stream *stream, sn_event *event) {
     API_ENTER(sn_stream_wait);
-    if (object_given(event, "sn_stream_wait", "event") != ST_OK || settled(stream, "sn_stream_wait", "stream") != ST_OK)
+    if (object_given(event, "sn_stream_wait", "event") != ST_OK || flushed(stream, "sn_stream_wait", "stream") != ST_OK)
         return sn_check();
     return (sn_status)stream_row(stream->row)->wait(stream, event);
 }
@@ -115,13 +115,13 @@ sn_status sn_stream_wait(sn_stream *stream, sn_event *event) {
 bool sn_event_query(sn_event *event) {
     API_ENTER(sn_event_query);
     bool done = false;
-    if (settled(event, "sn_event_query", "event") != ST_OK) return false;
+    if (flushed(event, "sn_event_query", "event") != ST_OK) return false;
     return stream_row(event->row)->event_query(event, &done) == ST_OK && done;
 }
 
 sn_status sn_event_synchronize(sn_event *event) {
     API_ENTER(sn_event_synchronize);
-    if (settled(event, "sn_event_synchronize", "event") != ST_OK) return sn_check();
+    if (flushed(event, "sn_event_synchronize", "event") != ST_OK) return sn_check();
     return (sn_status)stream_row(event->row)->event_synchronize(event);
 }
 
@@ -129,7 +129,7 @@ double sn_event_elapsed(sn_event *from, sn_event *to) {
     API_ENTER(sn_event_elapsed);
     double ms = NAN;
     if (object_given(from, "sn_event_elapsed", "first event") != ST_OK ||
-        settled(to, "sn_event_elapsed", "second event") != ST_OK ||
+        flushed(to, "sn_event_elapsed", "second event") != ST_OK ||
         same_device(from->row, to->row, "sn_event_elapsed", "first event", "second event") != ST_OK)
         return NAN;
     return stream_row(from->row)->elapsed(from, to, &ms) == ST_OK ? ms : NAN;
@@ -170,7 +170,7 @@ sn_tensor *sn_to_device_async(sn_tensor *x, sn_device device) {
 
 sn_status sn_record_stream(sn_tensor *x, sn_stream *stream) {
     API_ENTER(sn_record_stream);
-    if (settled(stream, "sn_record_stream", "stream") != ST_OK || tensor_ready(x, "sn_record_stream") != ST_OK)
+    if (flushed(stream, "sn_record_stream", "stream") != ST_OK || tensor_ready(x, "sn_record_stream") != ST_OK)
         return sn_check();
     const DeviceRow *const row = x->storage ? device_row(x->storage->device) : NULL;
     if (!row || row != stream->row)

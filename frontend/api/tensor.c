@@ -174,7 +174,7 @@ static Status check_writable(const sn_tensor *t, const char *what) {
 
 void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
     API_ENTER(sn_data_mut);
-    if (tensor_settle("sn_data_mut") != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
+    if (tensor_materialize_all("sn_data_mut") != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
         check_host(t, "sn_data_mut") != ST_OK || check_layout(t, expected, "sn_data_mut") != SN_OK)
         return NULL;
     if (check_writable(t, "sn_data_mut") != ST_OK) return NULL;
@@ -185,14 +185,14 @@ void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
 
 void *sn_data_raw(sn_tensor *t) {
     API_ENTER(sn_data_raw);
-    if (tensor_settle("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
+    if (tensor_materialize_all("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
     t->storage->pointer_given = true;
     return tensor_data(t);
 }
 
 sn_status sn_touch(sn_tensor *t) {
     API_ENTER(sn_touch);
-    if (tensor_settle("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
+    if (tensor_materialize_all("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
     tensor_written(t);
     return SN_OK;
 }
@@ -225,7 +225,7 @@ sn_status sn_read(sn_tensor *t, void *to, size_t bytes) {
 
 int64_t sn_storage_offset(sn_tensor *t) {
     API_ENTER(sn_storage_offset);
-    return tensor_made(t, "sn_storage_offset") == ST_OK ? t->offset : 0;
+    return tensor_materialize(t, "sn_storage_offset") == ST_OK ? t->offset : 0;
 }
 
 static int64_t whole_number(double value) {
@@ -270,7 +270,7 @@ const char *sn_repr(sn_tensor *t) {
     API_ENTER(sn_repr);
     if (tensor_valid(t, "sn_repr") != ST_OK) return "";
     const bool sparse = sparse_parts(t) != NULL;
-    if ((sparse ? tensor_alone(t, "sn_repr") : tensor_made(t, "sn_repr")) != ST_OK) return "";
+    if ((sparse ? tensor_alone(t, "sn_repr") : tensor_materialize(t, "sn_repr")) != ST_OK) return "";
     Text gradient = {0}, text = {0};
     print_gradient(sparse ? sparse_parts(t)->values : t, &gradient); /* whose history it has */
     const Status printed =

@@ -124,7 +124,7 @@ static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn
         return error_raise(ST_ARGUMENT, "%s: the list of %d %s is NULL", name_of(fn), out ? n_in : n_out,
                            out ? "inputs" : "outputs");
     for (int i = 0; i < n_in; i++)
-        if (in[i]) TRY(tensor_made_for(in[i], name_of(fn), BREAK_TEXT(own_node)));
+        if (in[i]) TRY(tensor_materialize_for(in[i], name_of(fn), BREAK_TEXT(own_node)));
     return ST_OK;
 }
 
@@ -145,7 +145,7 @@ static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, 
  * history. */
 static Status separate(const char *name, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) {
-        TRY(tensor_made_for(out[i], name, BREAK_TEXT(own_node)));
+        TRY(tensor_materialize_for(out[i], name, BREAK_TEXT(own_node)));
         bool shared = false;
         for (int k = 0; k < n_in; k++) shared |= in[k] == out[i];
         for (int k = 0; k < i; k++) shared |= out[k] == out[i];
@@ -161,7 +161,7 @@ static int index_of(sn_tensor *const *list, int n, const sn_tensor *t) {
 
 /* What a body saves need be no argument, so it has its history with it. A result has none: the node must not hold
  * itself. */
-static Status settle_function(TapeSaved *saved) {
+static Status detach_saved(TapeSaved *saved) {
     TapeEdge edge = {0};
     if (saved->result < 0) TRY(tape_edge_set(&edge, saved->tensor));
     sn_tensor *const kept = tape_kept(saved->tensor);
@@ -175,11 +175,11 @@ static Status settle_function(TapeSaved *saved) {
 }
 
 /* Until now the node has held the tensors that the body named. */
-static Status settle_saved(CustomNode *custom, sn_tensor *const *out, int n_out) {
+static Status detach_all_saved(CustomNode *custom, sn_tensor *const *out, int n_out) {
     for (int i = 0; i < custom->n_saved; i++) {
         TapeSaved *const saved = &custom->saved[i];
         saved->result = (int16_t)index_of(out, n_out, saved->tensor);
-        TRY(settle_function(saved));
+        TRY(detach_saved(saved));
     }
     return ST_OK;
 }
@@ -196,7 +196,7 @@ static Status take_place(TapeNode *node) {
 static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     TRY(separate(name_of(&custom_of(node)->fn), in, n_in, out, n_out));
     TRY(take_place(node));
-    TRY(settle_saved(custom_of(node), out, n_out));
+    TRY(detach_all_saved(custom_of(node), out, n_out));
     for (int i = 0; i < n_in; i++) TRY(tape_node_link(node, i, in[i]));
     for (int i = 0; i < n_out; i++) {
         tape_note_meta(node, &node->out_meta[i], out[i]->base.meta);
@@ -262,7 +262,7 @@ Status custom_save(sn_frame *f, sn_tensor *t) {
     CustomCall *const call = f->custom;
     if (!call || call->backward)
         return error_raise(ST_STATE, "%s: sn_save belongs into a custom function's forward", f->what);
-    TRY(tensor_made(t, "sn_save"));
+    TRY(tensor_materialize(t, "sn_save"));
     if (!call->tracked) return ST_OK;
     CustomNode *const custom = custom_of(call->node);
     if (custom->n_saved == custom->saved_capacity) {
@@ -311,7 +311,7 @@ Status custom_set_grad_of(sn_frame *f, int input, sn_tensor *grad) {
     TRY(check_index(f, "argument", input, f->custom->n_inputs));
     TapeBackward *const call = f->custom->call;
     if (!grad || !call->needs[input]) return ST_OK;
-    TRY(tensor_made(grad, "sn_set_grad_of"));
+    TRY(tensor_materialize(grad, "sn_set_grad_of"));
     const TapeEdge *const edge = &f->custom->node->edges[input];
     const Meta *const meta =
         edge->leaf ? ((sn_tensor *)edge->target)->base.meta : ((TapeNode *)edge->target)->out_meta[edge->output];

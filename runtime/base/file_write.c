@@ -24,7 +24,7 @@ typedef struct FileJob {
     const char *path;
     const FilePart *parts;
     int n;
-    bool settle;      /* wait for the disk */
+    bool synced;      /* wait for the disk */
     mode_t mode;      /* of a file that is made; what umask says is taken off */
     const mode_t *as; /* the mode that it ends with, or NULL */
 } FileJob;
@@ -59,7 +59,7 @@ static int write_parts(const FileJob *job, int fd) {
 static int fill_and_close(const FileJob *job, int fd) {
     int error = write_parts(job, fd);
     if (!error && job->as && fchmod(fd, *job->as)) error = errno;
-    if (!error && job->settle && fsync(fd)) error = errno;
+    if (!error && job->synced && fsync(fd)) error = errno;
     if (close(fd) && !error) error = errno;
     return error;
 }
@@ -207,11 +207,11 @@ static int find_target(const char *path, FileTarget *target) {
 
 static bool is_in_place(const FileTarget *target) { return target->kind == FILE_special || target->open_file; }
 
-static int write_file(const char *path, const FilePart *parts, int n, bool settle) {
+static int write_file(const char *path, const FilePart *parts, int n, bool synced) {
     FileTarget target;
     const int error = find_target(path, &target);
     if (error) return error;
-    FileJob job = {.folder = AT_FDCWD, .path = target.path, .parts = parts, .n = n, .settle = settle, .mode = 0666};
+    FileJob job = {.folder = AT_FDCWD, .path = target.path, .parts = parts, .n = n, .synced = synced, .mode = 0666};
     if (is_in_place(&target)) return write_in_place(&job);
     if (target.kind == FILE_absent) return replace_file(&job);
     job.mode = 0600, job.as = &target.mode;

@@ -40,7 +40,7 @@ static void note(CompileReport *info, BailCode code, const char *text) {
 
 /* An error that a pass raised instead of bailing ends here too: nothing stays pending after a
  * compile. */
-static Status settle_info(Status status, CompileReport *info) {
+static Status end_report(Status status, CompileReport *info) {
     if (status == ST_OK) return ST_OK;
     if (info->failure == BAIL_none)
         note(info, status == ST_MEMORY ? BAIL_memory : BAIL_unsupported, error_slot()->message);
@@ -78,7 +78,7 @@ Status compile_exit(Graph *graph, Status (*step)(void *context), void *context, 
 Status compile_guarded(Graph *graph, Status (*step)(void *context), void *context, CompileReport *info) {
     Bail exit;
     const Status status = compile_exit(graph, step, context, &exit);
-    if (exit.code == BAIL_none) return settle_info(status, info);
+    if (exit.code == BAIL_none) return end_report(status, info);
     note(info, exit.code, exit.message);
     return status;
 }
@@ -170,7 +170,7 @@ static NestFn *take_code(void *context, const Nest *nest) {
     return NULL;
 }
 
-static Status settle_executable(Executable *e, const CompileReport *info) {
+static Status finish_executable(Executable *e, const CompileReport *info) {
     const CompileRequest *const request = compile_request(info);
     TRY(executable_name(e, request->function));
     return request->repeat ? executable_repeat(e) : ST_OK;
@@ -193,23 +193,24 @@ Status compile_plan(Plan *plan, CompileReport *info, Executable **out) {
      * never wrong. */
     static const NativeCode native = {.take = take_code, .give = code_give};
     const CompileRequest *const request = compile_request(info);
-    if (request->autotune && compile_settle(plan, info) != ST_OK) error_clear(); /* said where code is generated */
+    if (request->autotune && compile_prepare_plan(plan, info) != ST_OK)
+        error_clear(); /* said where code is generated */
     const bool wanted = !request->backend || request->backend->kind != BACK_interpreter;
     if (!wanted) snprintf(info->reason, sizeof info->reason, "the backend is %s", request->backend->name);
     code_hold(); /* what is there or made now is there for the executable */
     const bool interpreted = !wanted || code_generate(plan, info) != ST_OK;
     info->interpreted |= interpreted;
     Status status = executable_new(plan, false, interpreted ? NULL : &native, plan, out);
-    if (status == ST_OK) status = settle_executable(*out, info);
+    if (status == ST_OK) status = finish_executable(*out, info);
     if (status != ST_OK) {
         executable_free(*out);
         *out = NULL;
     }
     code_let_go();
-    return settle_info(status, info);
+    return end_report(status, info);
 }
 
-Status compile_settle(Plan *plan, CompileReport *info) {
+Status compile_prepare_plan(Plan *plan, CompileReport *info) {
     if (plan->machine != code_machine()) TRY(plan_shape(plan, code_machine()));
     if (compile_request(info)->autotune) tuning_apply(plan, info);
     return ST_OK;

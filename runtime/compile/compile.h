@@ -65,7 +65,7 @@ Status compile_passes(Graph *graph, CompileReport *info);
 /* Code for a plan whose graph went through the passes; adds to info. *out, or fails as compile_passes does. */
 Status compile_plan(Plan *plan, CompileReport *info, Executable **out);
 /* What compile_plan would add to a plan: from then on that only reads it, in whatever thread. */
-Status compile_settle(Plan *plan, CompileReport *info);
+Status compile_prepare_plan(Plan *plan, CompileReport *info);
 /* Options that note each pass' time in `info`; `base` may be NULL. */
 PassOptions compile_pass_options(const PassOptions *base, CompileReport *info);
 /* For PassOptions.took_part; context: the CompileReport. */

@@ -103,7 +103,7 @@ static bool take_from(const DiskFolder *folder, const DiskKey *key, DiskCode *ou
 }
 
 /* Whatever failed here, the compile goes on. */
-static void settle_error(Status before) {
+static void restore_error(Status before) {
     if (before == ST_OK) error_clear();
 }
 
@@ -116,7 +116,7 @@ bool disk_take(const DiskKey *key, DiskCode *out) {
     }
     const bool taken = take_from(&folder, key, out);
     disk_folder_close(&folder);
-    settle_error(before);
+    restore_error(before);
     return taken;
 }
 
@@ -173,7 +173,7 @@ void disk_store(const DiskKey *key, const FilePart *code) {
     note_count(stored ? DISK_stored : DISK_not_stored, key, stored ? NULL : why);
     if (!stored) warn_of_folder(&folder, why);
     disk_folder_close(&folder);
-    settle_error(before);
+    restore_error(before);
 }
 
 /* for the tool -------------------------------------------------------------------------------- */

@@ -282,7 +282,7 @@ void tensor_written(sn_tensor *t) {
     if (t->storage) atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
 }
 
-Status tensor_settle(const char *why) { return tracer_settle(why); }
+Status tensor_materialize_all(const char *why) { return tracer_settle(why); }
 
 Status tensor_valid(const sn_tensor *t, const char *what) {
     if (LIKELY(t && !(t->flags & TF_error))) return error_pending();
@@ -326,15 +326,17 @@ Status tensor_ready_for(sn_tensor *t, const char *what, const char *why) {
     return error_raise(ST_DEVICE, "%s: a tensor on the %s device has no data", what, DEVICE_TEXT(t->base.meta->device));
 }
 
-Status tensor_made(sn_tensor *t, const char *what) { return tensor_made_for(t, what, BREAK_TEXT(host_value)); }
+Status tensor_materialize(sn_tensor *t, const char *what) {
+    return tensor_materialize_for(t, what, BREAK_TEXT(host_value));
+}
 
-Status tensor_made_for(sn_tensor *t, const char *what, const char *why) {
+Status tensor_materialize_for(sn_tensor *t, const char *what, const char *why) {
     TRY(tensor_valid(t, what));
     TRY(tensor_alone(t, what));
     return t->storage || t->placeholder ? tensor_ready_for(t, what, why) : state_untraced(what);
 }
 
-Status tensor_handle_made(sn_tensor *t, const char *what) {
+Status tensor_handle_materialize(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
     const bool bare = !t->placeholder && (!t->storage || t->keys & KEYS_SPARSE);
     return bare ? ST_OK : tensor_ready(t, what);

@@ -16,7 +16,7 @@ static Status clear_word(CudaStream *stream) {
 }
 
 Status cuda_checks_open(CudaStream *stream) {
-    pthread_mutex_init(&stream->checks.settling, NULL);
+    pthread_mutex_init(&stream->checks.reading, NULL);
     CudaDevice *const device = stream->device;
     TRY(cuda_answer(device, "memory for checks",
                     device->driver->MemAlloc(&stream->checks.word, sizeof(CudaFailed) + sizeof(CudaOrder))));
@@ -128,7 +128,7 @@ Status cuda_checks_raise(CudaDevice *device, const CudaFailed *failed) {
 }
 
 /* Launches that come meanwhile stay open. */
-static Status settle_locked(CudaStream *stream, CudaFailed *failed) {
+static Status read_locked(CudaStream *stream, CudaFailed *failed) {
     const Driver *const driver = stream->device->driver;
     const int open = atomic_load(&stream->checks.open);
     if (!open) return ST_OK;
@@ -140,11 +140,11 @@ static Status settle_locked(CudaStream *stream, CudaFailed *failed) {
     return ST_OK;
 }
 
-Status cuda_checks_settle(CudaStream *stream) {
+Status cuda_checks_read(CudaStream *stream) {
     CudaFailed failed = {.launch = -1};
     if (LIKELY(!atomic_load(&stream->checks.open))) return ST_OK;
-    pthread_mutex_lock(&stream->checks.settling);
-    const Status status = settle_locked(stream, &failed);
-    pthread_mutex_unlock(&stream->checks.settling);
+    pthread_mutex_lock(&stream->checks.reading);
+    const Status status = read_locked(stream, &failed);
+    pthread_mutex_unlock(&stream->checks.reading);
     return status == ST_OK ? cuda_checks_raise(stream->device, &failed) : status;
 }

@@ -95,7 +95,7 @@ void cuda_leave(const CudaDevice *device) { device->driver->CtxPopCurrent(&(CuCo
 static Status copy_entered(CudaDevice *device, void *to, const void *from, size_t bytes, sn_copy_way way) {
     const Driver *const driver = device->driver;
     CudaStream *const stream = cuda_stream(device);
-    TRY(cuda_checks_settle(stream));
+    TRY(cuda_checks_read(stream));
     const CuAddress there = (CuAddress)(uintptr_t)to, here = (CuAddress)(uintptr_t)from;
     if (way == SN_COPY_WITHIN)
         return cuda_answer(device, "a copy", driver->MemcpyDtoDAsync(there, here, bytes, stream->handle));
@@ -118,7 +118,7 @@ static Status fill(const Memory *memory, void *block, int byte, size_t bytes) {
     CudaDevice *const device = cuda_device_of_memory(memory);
     TRY(cuda_enter(device));
     CudaStream *const stream = cuda_stream(device);
-    Status status = cuda_checks_settle(stream);
+    Status status = cuda_checks_read(stream);
     if (status == ST_OK)
         status = cuda_answer(
             device, "a fill",

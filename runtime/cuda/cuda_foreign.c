@@ -16,7 +16,7 @@ static Status one_after(CudaDevice *device, CuStream first, CuStream then) {
 Status cuda_lend(sn_stream *base, void *to) {
     CudaStream *const stream = (CudaStream *)base;
     TRY(cuda_enter(stream->device));
-    Status status = cuda_checks_settle(stream);
+    Status status = cuda_checks_read(stream);
     if (status == ST_OK) status = one_after(stream->device, stream->handle, to);
     cuda_leave(stream->device);
     return status;

@@ -35,7 +35,7 @@ Status cuda_wait(CudaStream *stream, const char *what) {
 Status cuda_launched(CudaStream *stream) {
     if (LIKELY(!setting_number(SET_launch_blocking)) || cuda_recording)
         return ST_OK; /* a recorded stream runs nothing */
-    TRY(cuda_checks_settle(stream));
+    TRY(cuda_checks_read(stream));
     return cuda_wait(stream, "a kernel");
 }
 
@@ -46,7 +46,7 @@ Status cuda_wait_all(CudaDevice *device) {
     pthread_mutex_unlock(&device->launches.lock);
     Status status = ST_OK;
     for (CudaStream *stream = streams; stream; stream = stream->next) {
-        Status one = cuda_checks_settle(stream);
+        Status one = cuda_checks_read(stream);
         if (one == ST_OK) one = cuda_wait(stream, "the wait");
         if (status == ST_OK) status = one;
     }
@@ -78,7 +78,7 @@ static sn_stream *new_stream(const DeviceRow *row) {
 static Status synchronize_stream(sn_stream *base) {
     CudaStream *const stream = (CudaStream *)base;
     TRY(cuda_enter(stream->device));
-    Status status = cuda_checks_settle(stream);
+    Status status = cuda_checks_read(stream);
     if (status == ST_OK) status = cuda_wait(stream, "the wait");
     cuda_leave(stream->device);
     return status;

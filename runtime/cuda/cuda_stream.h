@@ -52,7 +52,7 @@ enum { CUDA_OPEN_CHECKS = 1024 }; /* launches that can be told apart; of more of
 typedef struct CudaChecks { /* of a stream */
     CuAddress word;         /* a CudaFailed on the device, a CudaOrder behind it */
     _Atomic int open;       /* launches that may have failed since the stream was waited for, its own and others' */
-    pthread_mutex_t settling;
+    pthread_mutex_t reading;
 } CudaChecks;
 
 typedef struct CudaLaunches { /* of a device: those that may have failed, by number */
@@ -103,7 +103,7 @@ int32_t cuda_checks_keep(const CudaChecked *checked);
 void cuda_checks_unkeep(int32_t number);
 void cuda_checks_may_fail(CudaStream *stream); /* what was launched has kept ones */
 /* Where launches may have failed: waits for them, and raises the first that has. */
-Status cuda_checks_settle(CudaStream *stream);
+Status cuda_checks_read(CudaStream *stream);
 /* The error of what a word says; ST_OK: it says nothing. */
 Status cuda_checks_raise(CudaDevice *device, const CudaFailed *failed);
 void cuda_checked_drop(const CudaChecked *checked);

@@ -106,7 +106,7 @@ void cuda_user_kernel_free(sn_kernel *kernel) {
 Status cuda_body_begin(const Memory *memory, bool writes) {
     CudaDevice *const device = cuda_device_of_memory(memory);
     TRY(cuda_enter(device));
-    const Status status = writes ? cuda_checks_settle(cuda_stream(device)) : ST_OK;
+    const Status status = writes ? cuda_checks_read(cuda_stream(device)) : ST_OK;
     if (status != ST_OK) cuda_leave(device);
     return status;
 }

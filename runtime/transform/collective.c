@@ -144,7 +144,7 @@ static Status leave_graph(const char *what) {
     TRY(state_untraced(what));
     Capture *const c = capture_current();
     if (c) capture_note_break(c, what);
-    return capture_settle(what);
+    return capture_materialize_all(what);
 }
 
 static Status run_outside(sn_comm *rank, CollectiveKind kind, const RankOffer *offer, sn_tensor **outs) {

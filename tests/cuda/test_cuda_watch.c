@@ -13,7 +13,7 @@ static sn_tensor *there(int64_t rows, int64_t columns) {
     return sn_to_device(sn_randn(SN_INTS(rows, columns), SN_F32), GPU);
 }
 
-static void settled(void) { ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK); }
+static void synchronize(void) { ck_assert_int_eq(sn_device_synchronize(GPU), SN_OK); }
 
 /* Each step has been a launch since. */
 static void expect_launches(int64_t before) {
@@ -27,7 +27,7 @@ static void expect_launches(int64_t before) {
 START_TEST(eager_ops_are_steps) {
     sn_tensor *const x = there(6, 40), *places;
     sn_sort(sn_exp(sn_add(x, x)), 1, false, &places); /* their programs are made */
-    settled();
+    synchronize();
     const int64_t before = emulated().launches;
     watched_begin();
     sn_tensor *const y = sn_exp(sn_add(x, x));
@@ -36,7 +36,7 @@ START_TEST(eager_ops_are_steps) {
         watch_passed();
         ck_assert_int_eq(n_watched, 0);
     }
-    settled();
+    synchronize();
     ck_assert_int_eq(n_watched, 3);
     watch_end();
     ck_assert_int_eq(n_watched, 3);
@@ -51,7 +51,7 @@ END_TEST
 START_TEST(steps_are_told_with_their_stream) {
     sn_stream *const side = sn_stream_new(GPU);
     sn_tensor *const x = there(6, 40);
-    settled();
+    synchronize();
     watched_begin();
     const sn_scope scope = sn_scope_begin();
     ck_assert_int_eq(sn_stream_use(side), SN_OK);
@@ -62,7 +62,7 @@ START_TEST(steps_are_told_with_their_stream) {
     ck_assert_int_eq(n_watched, 2);
     ck_assert_ptr_eq(watched[0].stream, side);
     ck_assert_ptr_eq(watched[1].stream, sn_stream_own(GPU));
-    settled();
+    synchronize();
     sn_stream_free(side);
 }
 END_TEST
@@ -73,12 +73,12 @@ static sn_status scans(sn_frame *f) {
 }
 
 static int call_watched(sn_function *fn, sn_tensor *x, int64_t *launches) {
-    settled();
+    synchronize();
     const int64_t before = emulated().launches;
     watched_begin();
     SN_CALL(fn, x);
     expect_ok();
-    settled();
+    synchronize();
     watch_end();
     *launches = emulated().launches - before;
     return n_watched;
@@ -159,7 +159,7 @@ START_TEST(kernels_of_the_program_are_steps) {
     int64_t launches;
     sn_op_call1(op, &in, 1);
     for (int call = 0; call < 2; call++) SN_CALL(fn, x);
-    settled();
+    synchronize();
     const int64_t before = emulated().launches;
     watched_begin();
     sn_op_call1(op, &in, 1);
@@ -181,7 +181,7 @@ END_TEST
 START_TEST(a_device_without_events_runs_on) {
     sn_tensor *const x = there(6, 40), *const want = sn_exp(sn_to_device(x, SN_CPU));
     sn_exp(x);
-    settled();
+    synchronize();
     if (!is_emulated()) return;
     for (int after = 0; after < 3; after++) { /* the one before, the one behind, none */
         fail_next("EventRecord", 2 /* out of memory */, after);

@@ -97,7 +97,7 @@ static bool take_plan(FzRun *run, const ModeRow *mode, uint64_t seed) {
     const FzPlanWay way = (FzPlanWay)(seed / 20 % FZ_PLAN_WAYS);
     const bool saved = !mode || fz_run_save(run, way);
     if (mode && seed / 10 % 2) failpoint_set("codegen");
-    if (saved) fz_run_settle(run, way);
+    if (saved) fz_run_freeze(run, way);
     if (saved && mode) fz_run_load(run, way);
     if (mode) failpoint_set("");
     return saved;

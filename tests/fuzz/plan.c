@@ -66,7 +66,7 @@ void fz_run_load(FzRun *run, FzPlanWay way) {
 }
 
 /* The same, or another one of the same metadata, which a plan asks for. */
-static void settle_held(FzRun *run, int i, bool replace) {
+static void freeze_held(FzRun *run, int i, bool replace) {
     uint64_t s = 77 + (uint64_t)i;
     if (run->no_leaves && run->p->inputs[i].grad) sn_requires_grad_(run->inputs[i], false);
     if (!replace) return;
@@ -74,12 +74,12 @@ static void settle_held(FzRun *run, int i, bool replace) {
     run->inputs[i] = sn_keep(fz_make_input(run, i, &s));
 }
 
-void fz_run_settle(FzRun *run, FzPlanWay way) {
+void fz_run_freeze(FzRun *run, FzPlanWay way) {
     const sn_scope scope = sn_scope_begin();
-    run->settled = true;
+    run->frozen = true;
     run->no_leaves = !run->p->no_grad || sets_grad_mode(run->p);
     run->apart = way == FZ_plan_embedded;
     for (int i = 0; i < run->p->n_inputs; i++)
-        if (run->p->inputs[i].held) settle_held(run, i, way == FZ_plan_given_others || way == FZ_plan_replaced);
+        if (run->p->inputs[i].held) freeze_held(run, i, way == FZ_plan_given_others || way == FZ_plan_replaced);
     sn_scope_end(scope);
 }

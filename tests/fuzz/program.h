@@ -265,7 +265,7 @@ bool fz_can_be_saved(const FzProgram *p);
 /* Saves the function, of mode REPLAY, as a file. False: it has no plan. */
 bool fz_run_save(FzRun *run, FzPlanWay way);
 /* The calls that follow are as those of a plan are: also eager's, beside which they are seen. */
-void fz_run_settle(FzRun *run, FzPlanWay way);
+void fz_run_freeze(FzRun *run, FzPlanWay way);
 /* The calls that follow are those of the plan that was saved. */
 void fz_run_load(FzRun *run, FzPlanWay way);
 

@@ -492,7 +492,7 @@ static void outer_backward(FzRun *run, sn_tensor **out) {
 
 static void go_on_outside(FzRun *run, sn_tensor **out) {
     sn_tensor *const factor =
-        sn_requires_grad_(sn_full((sn_ints){NULL, 0}, sn_float(1.5), SN_F32), !fz_state_settled(run));
+        sn_requires_grad_(sn_full((sn_ints){NULL, 0}, sn_float(1.5), SN_F32), !fz_state_frozen(run));
     if (run->p->outer_write) outer_write(run, out, factor);
     if (run->p->outer_backward) outer_backward(run, out);
     if (run->p->outer_write) see(run, "grad of the factor", 0, sn_grad(factor));
@@ -589,7 +589,7 @@ static void run_call(FzRun *run, int setting, uint64_t seed, FzSeen *seen) {
     see_printed(run);
     text_printf(&seen->bytes, "hooks %d %d\n", run->n_packed, run->n_hooked);
     text_printf(&seen->story, "%d saved tensors packed, %d hooks of gradients run\n", run->n_packed, run->n_hooked);
-    if (ok && !run->settled) { /* a plan has no body whose ops a mode could see */
+    if (ok && !run->frozen) { /* a plan has no body whose ops a mode could see */
         text_printf(&seen->bytes, "ops that an API mode saw: %d\n", run->n_passed_on);
         text_printf(&seen->story, "ops that an API mode saw: %d\n", run->n_passed_on);
     }

@@ -45,7 +45,7 @@ struct FzRun {
     sn_optim *optim;
     sn_scaler *scaler; /* NULL: steps are plain */
     /* A plan takes the calls from now on (plan.c). */
-    bool settled;   /* no metadata of held tensors changes any more, nor a setting */
+    bool frozen;    /* no metadata of held tensors changes any more, nor a setting */
     bool no_leaves; /* inputs require no gradients */
     bool apart;     /* the plan has held tensors of its own: these stay as they are, and are not looked at */
 };
@@ -61,7 +61,7 @@ void fz_run_region(FzRun *run, int at);
 
 /* state.c. Held tensors, those of calls before: into run->inputs, changed from outside; a fresh one at first. */
 void fz_state_begin(FzRun *run, uint64_t seed);
-bool fz_state_settled(const FzRun *run); /* whether metadata of held tensors stays: a plan is made of these calls */
+bool fz_state_frozen(const FzRun *run); /* whether metadata of held tensors stays: a plan is made of these calls */
 /* After a call that failed nobody knows how far it came: the next one has tensors of its own. */
 void fz_state_forget(FzRun *run);
 void fz_state_free(FzRun *run);

@@ -80,14 +80,14 @@ static sn_tensor *number_like(sn_tensor *t, uint64_t *s) {
 }
 
 /* The first calls, after which a plan may be saved, see leaves as they are declared. */
-bool fz_state_settled(const FzRun *run) {
+bool fz_state_frozen(const FzRun *run) {
     enum { FIRST_CALLS = 6 };
-    return run->settled || (fz_has_state(run->p) && run->n_calls <= FIRST_CALLS);
+    return run->frozen || (fz_has_state(run->p) && run->n_calls <= FIRST_CALLS);
 }
 
 /* What a program does with a leaf between two steps; only its values where it is to stay one. */
 static void change_leaf(const FzRun *run, sn_tensor *t, uint64_t *s) {
-    const bool stays = fz_state_settled(run);
+    const bool stays = fz_state_frozen(run);
     if (run->scaler && fz_next(s) % 4 == 0) {
         sn_grad_set(t, sn_full_like(t, sn_float(fz_next(s) % 2 ? (double)INFINITY : -(double)NAN)));
         return;
@@ -150,7 +150,7 @@ void fz_state_begin(FzRun *run, uint64_t seed) {
     if (first) make_optimizer(run);
     if (!run->callee)
         run->callee = sn_compile(scale, run, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER, .name = "callee"));
-    sn_setting_set("pending_mib", (run->n_calls - 1) % 5 || run->settled ? "1024" : "9");
+    sn_setting_set("pending_mib", (run->n_calls - 1) % 5 || run->frozen ? "1024" : "9");
     run->n_callee_calls = 0;
 }
 

@@ -57,7 +57,7 @@ static void call_compiled(Twin twin, uint64_t seed) {
     ck_assert_msg(last_path() == SN_PATH_COMPILED, "path %d: %s", last_path(), last_reason());
 }
 
-static void settle(sn_function *fn) { ck_assert_int_eq(sn_function_wait(fn), SN_OK); }
+static void wait_for_code(sn_function *fn) { ck_assert_int_eq(sn_function_wait(fn), SN_OK); }
 
 /* The swap ------------------------------------------------------------------------------------ */
 
@@ -75,7 +75,7 @@ START_TEST(calls_run_eagerly_until_their_code_is_there) {
     expect_explained(twin.fast, "  its code is being made in the background\n");
     ck_assert_ptr_null(strstr(sn_explain(twin.fast), "not from a compiled call sequence"));
     background_test(plain);
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     call_compiled(twin, 4);
     stats = stats_of(twin.fast);
     ck_assert_int_eq(stats.ops_waiting, 9);
@@ -96,14 +96,14 @@ START_TEST(a_new_case_waits_beside_one_that_runs) {
     Host host = {.number = 2.5};
     const Twin twin = twin_behind(numbered, &host, SN_COMPILE_VERIFY);
     TWIN_CALL(twin, F32(0, 5, 40));
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     background_test(held);
     TWIN_CALL(twin, F32(1, 6, 40));
     TWIN_CALL(twin, F32(2, 6, 40));
     expect_waits();
     call_compiled(twin, 3);
     background_test(plain);
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     TWIN_CALL(twin, F32(4, 7, 40)); /* of any size now */
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
     ck_assert_int_eq(stats_of(twin.fast).compiles, 2);
@@ -119,7 +119,7 @@ START_TEST(replay_learns_when_there_is_code) {
     call_waits(twin, 1);
     ck_assert_int_eq(host.bodies, 2);
     background_test(plain);
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     for (uint64_t i = 2; i < 6; i++) call_compiled(twin, i); /* two of them teach that its argument is meant */
     ck_assert_int_eq(host.bodies, 4);
     twin_free(twin);
@@ -154,9 +154,9 @@ START_TEST(gradients_before_and_after) {
     for (uint64_t i = 0; i < 3; i++) same_gradient(twin, i, true);
     expect_waits();
     background_test(plain);
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     same_gradient(twin, 3, true);
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     expect_explained(twin.fast, "backward compiled for 1 other key:"); /* for a gradient of strides 0 */
     background_test(held);
     same_gradient(twin, 4, false); /* a backward of another key runs as eager's nodes until there is code */
@@ -164,7 +164,7 @@ START_TEST(gradients_before_and_after) {
     same_gradient(twin, 5, false);
     expect_explained(twin.fast, "for 1 other key:");
     background_test(plain);
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     same_gradient(twin, 6, false);
     expect_explained(twin.fast, "backward compiled for 2 other keys:");
     twin_free(twin);
@@ -176,7 +176,7 @@ START_TEST(a_backward_after_the_function_was_freed) {
     Host host = {.number = 4.25};
     const Twin twin = twin_behind(two_results, &host, SN_COMPILE_VERIFY);
     same_gradient(twin, 0, true);
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     sn_tensor *const x = LEAF(7, 4, 9), *const w = LEAF(8, 4, 9), *out[2];
     ck_assert_int_eq(sn_call(twin.fast, (sn_tensor *[]){x, w}, 2, out, 2), SN_OK);
     sn_tensor *const want = gradient(twin.eager, 7, false);
@@ -216,7 +216,7 @@ START_TEST(threads_call_what_is_swapped_in) {
         ck_assert_ptr_nonnull(sn_explain(fn));
         pass_ms(1);
     }
-    settle(fn);
+    wait_for_code(fn);
     for (int i = 0; i < CALLERS; i++) pthread_join(threads[i], NULL);
     const sn_stats stats = stats_of(fn);
     ck_assert_int_eq(stats.compiles, 1);
@@ -259,7 +259,7 @@ START_TEST(shutting_down_waits_for_code) {
     call_compiled(runs, 1);
     call_compiled(queued, 1);
     TWIN_CALL(runs, F32(1, 6, 40)); /* with another worker */
-    settle(runs.fast);
+    wait_for_code(runs.fast);
     TWIN_CALL(runs, F32(1, 6, 40));
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
     twin_free(runs);
@@ -338,7 +338,7 @@ static void forks_while(BackgroundTest how, double number) {
     if (how.slow_ns) until_running();
     expect_child(twin);
     background_test(plain);
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     call_compiled(twin, 1);
     twin_free(twin);
 }
@@ -356,7 +356,7 @@ static bool runs_out_at(int n) {
     const Twin twin = twin_behind(numbered, &host, SN_COMPILE_VERIFY);
     background_test((BackgroundTest){.fail_after = n + 1});
     TWIN_CALL(twin, F32(0, 5, 40));
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     background_test(plain);
     ck_assert_int_eq(sn_check(), SN_OK);
     for (uint64_t i = 1; i < 3; i++) TWIN_CALL(twin, F32(i, 5, 40));
@@ -385,7 +385,7 @@ static void fails_at(const char *point, double number) {
     const Twin twin = twin_behind(numbered, &host, SN_COMPILE_VERIFY);
     failpoint_set(point);
     TWIN_CALL(twin, F32(0, 5, 40));
-    settle(twin.fast);
+    wait_for_code(twin.fast);
     failpoint_set(NULL);
     ck_assert_int_eq(sn_check(), SN_OK);
     TWIN_CALL(twin, F32(1, 5, 40));
@@ -412,7 +412,7 @@ START_TEST(full_graph_hears_of_it) {
     background_test(held);
     ck_assert_ptr_nonnull(SN_CALL(fn, F32(0, 5, 40)));
     background_test((BackgroundTest){.fail_after = 1});
-    settle(fn);
+    wait_for_code(fn);
     background_test(plain);
     ck_assert_ptr_null(SN_CALL(fn, F32(1, 5, 40)));
     expect_error(SN_ERR_MEMORY, "full_graph, but nothing was compiled: out of memory");
@@ -448,7 +448,7 @@ END_TEST
 START_TEST(nothing_to_wait_for) {
     Host host = {.number = 106.5};
     sn_function *const fn = sn_compile(numbered, &host, NULL);
-    settle(fn);
+    wait_for_code(fn);
     ck_assert_int_eq(sn_function_wait(NULL), SN_ERR_ARGUMENT);
     expect_error(SN_ERR_ARGUMENT, "sn_function_wait");
     sn_function_free(fn);

@@ -6,7 +6,7 @@
 
 typedef struct Host {
     sn_tensor *w;
-    int asks; /* which unmade value the body goes on with; 0: none */
+    int asks; /* which elided value the body goes on with; 0: none */
 } Host;
 
 static sn_status early_results(sn_frame *f) {

@@ -13,7 +13,7 @@ static uint64_t derived_seed(uint64_t seed, uint64_t number) {
     return hash_mix(hash_mix(seed + 0x9E3779B97F4A7C15u, number), number ^ (seed << 1 | seed >> 63));
 }
 
-/* Everything that a body may look at is made. */
+/* Everything that a body may look at is materialized. */
 Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
     Capture *const capture = capture_of(state_get()->tracer);
     if (!capture) return ST_OK;
@@ -21,7 +21,7 @@ Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
     if (!why) return ST_MEMORY;
     capture_breaks(call->op);
     capture_note_break(capture, why);
-    TRY(capture_settle(why));
+    TRY(capture_materialize_all(why));
     capture_breaks(NULL);
     run->paused = tracer_pause();
     return ST_OK;

@@ -288,7 +288,7 @@ static Status back_round(ScanJoint *s, int64_t round, FlowBack *back, bool *done
 }
 
 /* Frees what the round before made where this round has used it up. */
-static void settle_round(ScanJoint *s, const FlowBack *back) {
+static void replace_round(ScanJoint *s, const FlowBack *back) {
     sn_state *const state = state_get();
     for (int i = 0; i < s->map.n; i++) {
         sn_tensor *const old = s->made[i];
@@ -311,7 +311,7 @@ static Status back_rounds(ScanJoint *s, bool *done) {
         const Status status = back_round(s, round, &back, done);
         scope_pop_passing(state, depth, back.got, status == ST_OK ? s->map.n : 0);
         TRY(status);
-        settle_round(s, &back);
+        replace_round(s, &back);
     }
     if (!*done) return ST_OK;
     TRY(take_first(s));

@@ -219,7 +219,7 @@ static void release_values(Capture *c) {
             sn_tensor *const t = trace->values.at[v];
             if (!t) continue;
             atomic_store_explicit(&t->placeholder, NULL,
-                                  memory_order_relaxed); /* unmade and held by nobody who may ask: the arena goes */
+                                  memory_order_relaxed); /* elided and held by nobody who may ask: the arena goes */
             tensor_release(t);
         }
         for (int k = 0; k < trace->inputs.n && !c->for_graph; k++) tensor_release(trace->inputs.at[k].tensor);
@@ -284,8 +284,8 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
         capture_flush_behind_error(c, NULL, NULL);
     else
         status = capture_flush(c, NULL, NULL);
-    /* Values of earlier segments that are kept beyond the call are made now. */
-    if (status == ST_OK) status = capture_settle(NULL);
+    /* Values of earlier segments that are kept beyond the call are materialized now. */
+    if (status == ST_OK) status = capture_materialize_all(NULL);
     tracer_suspend();
     if (status == ST_OK) compile_pending(fn, c);
     /* A graph that is asked for is no call: nobody's results are to be found again. */
@@ -354,7 +354,7 @@ static void abandon_call(Capture *c) {
         capture_fail_running(c);
     } else {
         capture_flush_behind_error(c, NULL, NULL);
-        capture_settle(NULL);
+        capture_materialize_all(NULL);
     }
     tracer_suspend();
     report(fn, c);
@@ -435,12 +435,12 @@ static Status check_strict(sn_function *fn) {
     return ST_OK;
 }
 
-/* A callee that is to run as it is: capture pauses, once everything that it may look at is made. */
+/* A callee that is to run as it is: capture pauses, once everything that it may look at is materialized. */
 static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     const char *const why = BREAK_TEXT(eager_callee);
     capture_breaks(fn->name);
     capture_note_break(capture_of(state_get()->tracer), why);
-    TRY(capture_settle(why));
+    TRY(capture_materialize_all(why));
     capture_breaks(NULL);
     Tracer *const paused = tracer_pause();
     const Status status = run_body(fn, in, n_in, out, n_out, NULL);

@@ -49,7 +49,7 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
     return *outside ? capture_make_arguments(c, call, function_note_limit(c->fn, false)) : ST_OK;
 }
 
-/* *outside: it is to run at once, and everything is made for it. */
+/* *outside: it is to run at once, and everything is materialized for it. */
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();

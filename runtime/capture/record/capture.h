@@ -49,12 +49,12 @@ struct Capture {
     int n_breaks;             /* of this call, a segment that had begun or not */
     const char *break_reason; /* of the last one, in words; or NULL */
     const void *break_site;
-    bool for_graph;      /* the caller wants its graph: any number of outputs, and inputs stay until it has that */
-    bool eager_checks;   /* of the running function, or of a callee that is being inlined */
-    bool device_asserts; /* the setting */
-    bool settles;        /* host code may look at any value next: all that are held are made */
-    bool final;          /* the body has returned and its scope has ended */
-    sn_tensor **results; /* what the body returned; NULL entries: absent */
+    bool for_graph;        /* the caller wants its graph: any number of outputs, and inputs stay until it has that */
+    bool eager_checks;     /* of the running function, or of a callee that is being inlined */
+    bool device_asserts;   /* the setting */
+    bool materializes_all; /* host code may look at any value next: all that are held are materialized */
+    bool final;            /* the body has returned and its scope has ended */
+    sn_tensor **results;   /* what the body returned; NULL entries: absent */
     int n_results;
     const Arg *in; /* the call's arguments */
     int n_in;

@@ -36,7 +36,7 @@ static Status note(Capture *c, TraceEvent event) {
 
 static Status note_grad(Capture *c, sn_tensor *leaf) {
     sn_tensor *const before = tape_grad(leaf);
-    /* A value of the segment is held by it already, and would be made if anybody else held it. */
+    /* A value of the segment is held by it already, and would be materialized if anybody else held it. */
     const bool own = before && before->placeholder && before->placeholder->trace == c->trace;
     /* Only for the case that memory runs out, none is held: an old gradient goes at once, as in eager [semantics
      * G5]. */
@@ -193,16 +193,16 @@ static bool is_kept_end(const Trace *trace, int at) {
 
 bool capture_undo_events(const Trace *trace) {
     const int random = first_random_op(trace);
-    bool settled = false, ended = false;
+    bool reseeded = false, ended = false;
     for (int i = trace->events.n - 1; i >= 0; i--) {
         const TraceEvent *const event = &trace->events.at[i];
         if (event->after <= trace->n_done) continue;
         if (!ended && is_kept_end(trace, i)) set_generator(event->to), ended = true; /* whatever came before */
         if (ended && event->kind == EVENT_seed) continue;
         undo(event);
-        settled |= event->kind == EVENT_seed && event->after <= random;
+        reseeded |= event->kind == EVENT_seed && event->after <= random;
     }
-    return settled || ended;
+    return reseeded || ended;
 }
 
 void capture_forget_events(Trace *trace) {

@@ -15,23 +15,24 @@ static bool placeholder_tracks(const struct Placeholder *p) {
 }
 
 static bool placeholder_is_inference(const struct Placeholder *p) { return trace_is_inference(p->trace, p->value); }
-static bool made_in_inference(const sn_tensor *t) { return t->flags & TF_inference; }
+static bool materialized_is_inference(const sn_tensor *t) { return t->flags & TF_inference; }
 
 typedef struct TensorFact {
     bool (*of_pending)(const struct Placeholder *p);
-    bool (*of_made)(const sn_tensor *t);
+    bool (*of_materialized)(const sn_tensor *t);
     bool may_be_written; /* a write that tracks may have changed it */
 } TensorFact;
 
 static bool ask_fact(sn_tensor *t, const TensorFact *fact) {
     Capture *const c = capture_of(state_get()->tracer);
     const struct Placeholder *const other = t->placeholder;
-    if (other && other->tracer != state_get()->tracer) return tracer_flush_foreign(t) == ST_OK && fact->of_made(t);
+    if (other && other->tracer != state_get()->tracer)
+        return tracer_flush_foreign(t) == ST_OK && fact->of_materialized(t);
     const bool entered = c && capture_enter(c);
     const bool written = fact->may_be_written && c && c->trace->tracked_writes;
     bool holds = !written || capture_flush_tensor(t) == ST_OK;
     const struct Placeholder *const p = t->placeholder;
-    holds = holds && (p ? fact->of_pending(p) : fact->of_made(t));
+    holds = holds && (p ? fact->of_pending(p) : fact->of_materialized(t));
     if (c) capture_leave(c, entered);
     return holds;
 }
@@ -41,7 +42,7 @@ bool capture_requires_grad(sn_tensor *t) {
     return ask_fact(t, &(TensorFact){placeholder_tracks, tape_tracks, .may_be_written = true});
 }
 bool capture_is_inference(sn_tensor *t) {
-    return ask_fact(t, &(TensorFact){placeholder_is_inference, made_in_inference});
+    return ask_fact(t, &(TensorFact){placeholder_is_inference, materialized_is_inference});
 }
 
 static bool tracks(const sn_tensor *t) {

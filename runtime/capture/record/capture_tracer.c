@@ -39,7 +39,7 @@ typedef Status CaptureEffect(Capture *c, const TracerEffect *e);
 
 static Status effect_write(Capture *c, const TracerEffect *e) {
     (void)c;
-    return capture_settle(e->what);
+    return capture_materialize_all(e->what);
 }
 
 static Status effect_order(Capture *c, const TracerEffect *e) { return capture_flush(c, e->what, state_get()->site); }

@@ -4,7 +4,7 @@
  * scopes (returned, kept, a leaf's .grad), the value that a break asks for, and every value still in
  * scope where the segment writes memory and more code may follow (it could not be recomputed later),
  * holds an op with effects (which happen once), or where host code may look at anything. Other
- * placeholders are left unmade. Asking for one later computes it from the segment's inputs [semantics C2]: a variant
+ * placeholders are elided. Asking for one later computes it from the segment's inputs [semantics C2]: a variant
  * with that result too is launched in the place of the one that ran, on the tape as well; only where there is none do
  * the ops run eagerly. */
 #include "runtime/capture/record/segment.h"
@@ -120,7 +120,7 @@ static inline bool is_needed(const Trace *trace, const sn_tensor *t) {
     for (int i = 0; i < c->n_results; i++)
         if (c->results[i] == t) return true;
     const bool in_scope = tensor_in_scope(t);
-    const bool all = trace->ordered || ((trace->writes || c->settles) && !c->final);
+    const bool all = trace->ordered || ((trace->writes || c->materializes_all) && !c->final);
     return t == c->wanted || all || others > in_scope;
 }
 
@@ -307,7 +307,7 @@ Status trace_run_late(Trace *trace, const sn_tensor *asked) {
     return trace_run_eager(trace);
 }
 
-static bool is_unmade(const Trace *trace) {
+static bool is_elided(const Trace *trace) {
     if (trace->state != TRACE_compiled && trace->state != TRACE_interpreted) return false;
     for (int v = 0; v < trace->values.n; v++) {
         const sn_tensor *const value = trace->values.at[v];
@@ -325,7 +325,7 @@ static bool has_input_in(const Trace *trace, const Storage *storage) {
 Status capture_before_write(Capture *c, const Storage *storage) {
     for (int t = 0; t < c->traces.n - 1; t++) {
         Trace *const trace = c->traces.at[t];
-        if (is_unmade(trace) && (!storage || has_input_in(trace, storage))) TRY(trace_run_late(trace, NULL));
+        if (is_elided(trace) && (!storage || has_input_in(trace, storage))) TRY(trace_run_late(trace, NULL));
     }
     return ST_OK;
 }
@@ -395,7 +395,7 @@ void trace_drop_node(Trace *trace) {
     trace->node = NULL;
 }
 
-/* Memory that only the records of this call hold goes at once, as in eager; what is unmade and may
+/* Memory that only the records of this call hold goes at once, as in eager; what is elided and may
  * still be asked for keeps its segment's inputs. */
 static void drop_dead(Trace *trace) {
     if (may_be_asked(trace)) return;
@@ -481,13 +481,13 @@ static Status run_again(Capture *c, const sn_tensor *asked) {
     return status;
 }
 
-Status capture_settle(const char *why) {
+Status capture_materialize_all(const char *why) {
     Capture *const c = capture_current();
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
-    c->settles = true;
+    c->materializes_all = true;
     Status status = capture_flush(c, why, state_get()->site);
-    c->settles = false;
+    c->materializes_all = false;
     if (status == ST_OK) status = run_again(c, NULL);
     capture_leave(c, entered);
     return status;

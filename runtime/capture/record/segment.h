@@ -31,10 +31,10 @@ static inline void capture_breaks_at(const OpCall *call) {
 /* Host code of a body is about to see it. */
 Status capture_shows_generator(void);
 Status capture_before_generator(Capture *capture, const TracerEffect *to); /* it is about to be set */
-/* Runs all that is pending and makes every value still held: host code writes memory next. */
-Status capture_settle(const char *why);
-/* With capture suspended: values of ended segments that are unmade but may be asked for are made, before something
- * writes memory (NULL: any) that they may depend on. */
+/* Runs all that is pending and materializes every value still held: host code writes memory next. */
+Status capture_materialize_all(const char *why);
+/* With capture suspended: values of ended segments that are elided but may be asked for are materialized, before
+ * something writes memory (NULL: any) that they may depend on. */
 Status capture_before_write(Capture *capture, const Storage *storage);
 /* This thread's capture, or NULL. A call that a longjmp or an exception left behind is noticed here: what it had
  * pending runs, it is reported, and the thread captures no more [semantics C13]. */
@@ -58,8 +58,9 @@ Tracer *capture_suspend_levels(struct Level **level);
 void capture_resume_levels(Tracer *suspended, struct Level *level);
 /* Runs the ops of a trace eagerly, in order, binding all of its values. */
 Status trace_run_eager(Trace *trace);
-/* Makes values that a compiled run left unmade: `asked`, or (NULL) all that somebody may ask for. A variant that gives
- * them, compiled now if there is none, takes the place of the one that ran; where none can, the ops run eagerly. */
+/* Materializes values that a compiled run elided: `asked`, or (NULL) all that somebody may ask for. A variant that
+ * gives them, compiled now if there is none, takes the place of the one that ran; where none can, the ops run
+ * eagerly. */
 Status trace_run_late(Trace *trace, const sn_tensor *asked);
 void trace_drop_node(Trace *trace);
 void trace_mark_asked(Trace *trace, const sn_tensor *t); /* if it is a value of the ended trace: it is needed */

@@ -287,7 +287,7 @@ static void record_numbers(Capture *c, const OpRow *row, const Arg *symbolic) {
 }
 
 /* Where the row's rules take no symbol the number specialises. */
-static Status settle_number(Symbols *s, const OpRow *row, int i, Arg *arg) {
+static Status specialize_number(Symbols *s, const OpRow *row, int i, Arg *arg) {
     if (op_number_may_vary(row, &row->params[i])) return ST_OK;
     if (arg->kind == ARG_int) arg->i = sym_concrete(s->env, arg->i);
     if (arg->kind != ARG_ints) return ST_OK;
@@ -312,7 +312,7 @@ static Arg *mirror_args(Symbols *s, const OpCall *call, const Arg *symbolic) {
         *arg = symbolic[i];
         if (arg->kind == ARG_int) *arg = A_INT(expression_of(s, &symbolic[i]));
         if (arg->kind == ARG_float) arg->n = 0;
-        if (settle_number(s, call->row, i, arg) != ST_OK) return NULL;
+        if (specialize_number(s, call->row, i, arg) != ST_OK) return NULL;
         if (arg->kind == ARG_tensor) arg->val = mirror(s, arg->val);
         if (arg->kind != ARG_tensors) continue;
         Val **const vals = ARENA_ARRAY(s->arena, Val *, arg->n);
@@ -432,7 +432,7 @@ static Status expand_mirrored(void *symbols, const OpCall *call, Val **outs) {
         args[i] = call->args[i];
         if (args[i].kind == ARG_float) symbols_pin(&args[i]), args[i].n = 0; /* rules branch on it */
         if (args[i].kind == ARG_int) args[i] = A_INT(expression_of(s, &call->args[i]));
-        TRY(settle_number(s, call->row, i, &args[i]));
+        TRY(specialize_number(s, call->row, i, &args[i]));
         if (!map_vals(s, &args[i], to_mirror, s)) return ST_MEMORY;
     }
     TRY(decomp_rule(call->row)(&builder.base, call->row, args, outs));

@@ -135,7 +135,7 @@ struct Trace { /* one segment of one call */
     bool compile;                 /* ran eagerly; wants a variant after the return */
     bool waits;                   /* ran eagerly; has a variant whose code is being made */
     Variant *variant;             /* that ran it */
-    struct TapeNode *node;        /* of a trained launch; retained while a value is unmade */
+    struct TapeNode *node;        /* of a trained launch; retained while a value is elided */
     uint64_t tape_sequence;       /* before the launch: where eager's nodes would stand */
     int64_t started_ns, ended_ns; /* of recording; 0: no op was new */
     /* why it ran eagerly or interpreted; text that outlives the call, or NULL */

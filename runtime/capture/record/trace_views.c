@@ -1,6 +1,6 @@
 /* trace_views.c: views among the values of a segment, as memory and as the tape knows them.
  *
- * Memory: what a segment leaves unmade is made later in memory of its own. So a value that has a needed view is needed
+ * Memory: what a segment elides is materialized later in memory of its own. So a value that has a needed view is needed
  * itself, if it or another view of it may still be asked for:
  *
  *     h = x * x;  v = h[0];  sn_item(v);  v += 1;  h is asked for        v and h are one memory

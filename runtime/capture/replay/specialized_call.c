@@ -456,7 +456,7 @@ static bool is_passed_on(const SpecializedCall *p, int input) {
 }
 
 /* A scalar that the body read and gave to no op is not known to be without effect. */
-static void settle_scalars(SpecializedCall *p) {
+static void pin_scalars(SpecializedCall *p) {
     Symbols *const s = p->symbols;
     for (int i = 0; i < s->n_in; i++) {
         const int kind = s->in[i].kind;
@@ -472,7 +472,7 @@ void specialized_take_symbols(SpecializedCall *p, Capture *c) {
     Symbols *const s = c->symbols;
     if (s->lost || s->frees.n > MAX_CASE_SYMBOLS || p->n_numbers != p->n_sources) return;
     p->symbols = s;
-    settle_scalars(p);
+    pin_scalars(p);
     symbols_forget_asked(s);
     c->symbols = NULL;
 }

@@ -98,7 +98,7 @@ static Status split_graphs(void *context) {
     return s->usual->ran ? ST_OK : ST_MEMORY;
 }
 
-static Status settle_variant(Variant *v, Status status) {
+static Status keep_failure(Variant *v, Status status) {
     if (status == ST_OK || v->info.failure != BAIL_none) return status;
     v->info.failure = BAIL_unsupported;
     memcpy(v->info.reason, error_slot()->message, sizeof v->info.reason - 1);
@@ -125,12 +125,12 @@ static Status compile_training(Variant *v, Graph *graph, const Trace *trace) {
     t->n_symbols = sym_free_count(graph->env);
     t->n_saved = t->partition->n_saved;
     t->usual = split.usual;
-    return settle_variant(v, training_case_planned(t, t->usual, t->partition->backward, NULL, t->n_saved));
+    return keep_failure(v, training_case_planned(t, t->usual, t->partition->backward, NULL, t->n_saved));
 }
 
-static Status settle_training(Variant *v) {
-    TRY(compile_settle(v->training->forward_plan, &v->info));
-    return compile_settle(v->training->backward_plan, &v->info);
+static Status prepare_training(Variant *v) {
+    TRY(compile_prepare_plan(v->training->forward_plan, &v->info));
+    return compile_prepare_plan(v->training->backward_plan, &v->info);
 }
 
 static Status make_training_code(Variant *v, CompileReport *info, Executable **run) {
@@ -194,7 +194,7 @@ static void free_training(Variant *v) {
 }
 
 const VariantKind training_kind = {.compile = compile_training,
-                                   .settle = settle_training,
+                                   .prepare = prepare_training,
                                    .make_code = make_training_code,
                                    .run = training_run,
                                    .take_place = training_take_place,
@@ -205,7 +205,7 @@ static void free_history(Variant *v) {
 }
 
 const VariantKind training_history_kind = {.compile = variant_plain_compile,
-                                           .settle = variant_plain_settle,
+                                           .prepare = variant_plain_prepare,
                                            .make_code = variant_plain_make_code,
                                            .run = training_run_with_history,
                                            .free = free_history};

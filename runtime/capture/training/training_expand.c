@@ -127,7 +127,7 @@ static const GVal *saved_value(const Node *node, const TapeSaved *saved) {
 
 /* Versions are those of the launch, and of the memory where the caller sees the value, whatever it was made again
  * from. */
-static void settle_saved(const Expansion *e, const TapeStep *step, TapeSaved *saved) {
+static void restore_version(const Expansion *e, const TapeStep *step, TapeSaved *saved) {
     const TapePlan *const p = &e->l->training->tape;
     const int held = p->held_of[saved_value(step->node, saved)->id];
     int watch = -1;
@@ -140,7 +140,7 @@ static void settle_saved(const Expansion *e, const TapeStep *step, TapeSaved *sa
 }
 
 /* What a backward has used up is gone, and where it has used up all, what was watched too. */
-static void settle_node(const Expansion *e, TapeNode *node, int s) {
+static void restore_node(const Expansion *e, TapeNode *node, int s) {
     const TapeStep *const step = &e->l->training->tape.steps.at[s];
     if (e->used && e->used[s] && step->n_holds) {
         tape_node_drop(node);
@@ -148,7 +148,7 @@ static void settle_node(const Expansion *e, TapeNode *node, int s) {
     }
     int n;
     TapeSaved *const saved = (TapeSaved *)node->class->saved(node, &n);
-    for (int i = 0; i < n; i++) settle_saved(e, step, &saved[i]);
+    for (int i = 0; i < n; i++) restore_version(e, step, &saved[i]);
 }
 
 /* The node of a step; NULL: none of its arguments has a history. */
@@ -184,7 +184,7 @@ static Status record_step(Expansion *e, int s) {
     give_generator(e, node, args);
     TRY(tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)step->number));
     TapeNode *const made = recorded(e, node);
-    if (made) settle_node(e, made, s);
+    if (made) restore_node(e, made, s);
     return ST_OK;
 }
 

@@ -203,7 +203,7 @@ static void drop_later(BackgroundJob *job) {
 
 /* The worker makes the code; meanwhile the case expands into eager's nodes. False: there is no worker. */
 static bool compile_later(Variant *v, BackwardCase *c, Plan *plan) {
-    if (!v->code.background || compile_settle(plan, &c->info) != ST_OK) return false;
+    if (!v->code.background || compile_prepare_plan(plan, &c->info) != ST_OK) return false;
     LaterCase *const later = mem_alloc(sizeof *later);
     if (!later) return false;
     *later = (LaterCase){{.owner = v->code.background, .make = make_later, .drop = drop_later}, v, c, plan};

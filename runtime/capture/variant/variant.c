@@ -70,7 +70,7 @@ void variant_bind_floats(const Variant *variant, const Trace *trace, double *flo
 static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const *outs) {
     for (int i = 0; i < variant->n_outputs; i++) {
         sn_tensor *const value = trace->values.at[variant->outputs[i]];
-        if (outs[i] && value->placeholder && !trace_leaves_unmade(trace, variant, variant->outputs[i]))
+        if (outs[i] && value->placeholder && !trace_elides(trace, variant, variant->outputs[i]))
             tensor_bind(value, outs[i]);
     }
 }
@@ -284,19 +284,19 @@ static Status name_values(Variant *v, const Trace *trace, const TraceGraph *made
 
 Status variant_plain_compile(Variant *v, Graph *graph, const Trace *trace) { return compile_passes(graph, &v->info); }
 
-Status variant_plain_settle(Variant *v) { return compile_settle(v->info.graph->plan, &v->info); }
+Status variant_plain_prepare(Variant *v) { return compile_prepare_plan(v->info.graph->plan, &v->info); }
 
 Status variant_plain_make_code(Variant *v, CompileReport *info, Executable **run) {
     return compile_plan(info->graph->plan, info, run);
 }
 
 const VariantKind variant_plain = {.compile = variant_plain_compile,
-                                   .settle = variant_plain_settle,
+                                   .prepare = variant_plain_prepare,
                                    .make_code = variant_plain_make_code,
                                    .run = variant_plain_run};
 
-static Status settle_plans(Variant *v) {
-    TRY(v->kind->settle(v));
+static Status prepare_plans(Variant *v) {
+    TRY(v->kind->prepare(v));
     atomic_store_explicit(&v->code.waits, true, memory_order_relaxed); /* nobody sees it yet */
     return ST_OK;
 }
@@ -309,7 +309,7 @@ static Status compile_into(const sn_function *fn, Variant *v, const Trace *trace
     if (v->request.backend && v->request.backend->kind == BACK_eager) return ST_OK;
     TRY(fn->class->choose_kind(v, made, trace));
     TRY(v->kind->compile(v, made->graph, trace));
-    return v->code.background ? settle_plans(v) : v->kind->make_code(v, &v->info, &v->code.run);
+    return v->code.background ? prepare_plans(v) : v->kind->make_code(v, &v->info, &v->code.run);
 }
 
 static const VariantWatcher *const nobody; /* of a variant that a file has */

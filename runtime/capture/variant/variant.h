@@ -78,7 +78,7 @@ typedef struct VariantCode {
  * a captured backward left to its results. Each is called through its variant. */
 typedef struct VariantKind {
     Status (*compile)(Variant *variant, Graph *graph, const Trace *trace); /* to plans; a fresh one's */
-    Status (*settle)(Variant *variant);                                    /* compile_settle for all of them */
+    Status (*prepare)(Variant *variant);                                   /* compile_prepare_plan for all of them */
     /* Code of the plans: *run is what a launch runs; adds to info. Once. */
     Status (*make_code)(Variant *variant, CompileReport *info, Executable **run);
     Status (*run)(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
@@ -145,7 +145,7 @@ Status variant_run_again(Variant *variant, Trace *trace);
 /* Of FunctionClass. Launches the newest variant that fits the trace: *status; trace->variant is set if it ran. False:
  * none fits. */
 bool variant_run_segment(Trace *trace, Status *status);
-/* For a trace whose variant has run: launches another one, which also gives `asked`, a value that the first left unmade
+/* For a trace whose variant has run: launches another one, which also gives `asked`, a value that the first elided
  * (NULL: all values that somebody holds). Returns as above. */
 bool variant_run_late(Trace *trace, const sn_tensor *asked, Status *status);
 /* Of FunctionClass, where no variant fits: raises ST_STRICT where the thread's stance refuses to compile one. */
@@ -155,7 +155,7 @@ Status variant_admit(const Trace *trace);
 void variant_compile(sn_function *fn, Trace *trace, bool first);
 /* Parts of variant_plain, for kinds that differ from it in others. */
 Status variant_plain_compile(Variant *variant, Graph *graph, const Trace *trace);
-Status variant_plain_settle(Variant *variant);
+Status variant_plain_prepare(Variant *variant);
 Status variant_plain_make_code(Variant *variant, CompileReport *info, Executable **run);
 Status variant_plain_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                          sn_tensor **outs);

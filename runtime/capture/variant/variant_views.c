@@ -1,6 +1,6 @@
 /* variant_views.c: which results of a variant are views, in three respects.
  *
- * Memory: what runtime/capture/record/trace_views.c marks as viewed is provided, or left unmade.
+ * Memory: what runtime/capture/record/trace_views.c marks as viewed is provided, or elided.
  *
  * The tape: code makes memory and metadata; which view ops lead from the base to a result is noted
  * after the launch, as eager's tape notes it, so that a later write through the result reaches the
@@ -23,7 +23,7 @@ bool trace_lacks_view(const Trace *trace, const Variant *variant, int value) {
            !variant->segment.provides[value];
 }
 
-bool trace_leaves_unmade(const Trace *trace, const Variant *variant, int value) {
+bool trace_elides(const Trace *trace, const Variant *variant, int value) {
     const int viewed = trace_viewed(trace, value);
     if (viewed < 0 || trace->marks[value] & VALUE_output || variant->segment.provides[viewed]) return false;
     for (int v = viewed; v < trace->values.n; v++)

@@ -1,4 +1,4 @@
-/* variant_views.h: views among a variant's results: what is left unmade, what the tape notes of them, versions. */
+/* variant_views.h: views among a variant's results: what is elided, what the tape notes of them, versions. */
 #ifndef SINTER_RUNTIME_VARIANT_VIEWS_H
 #define SINTER_RUNTIME_VARIANT_VIEWS_H
 #include "runtime/capture/variant/variant.h"
@@ -20,7 +20,7 @@ bool trace_lacks_view(const Trace *trace, const Variant *variant, int value);
 /* Does this view stay a placeholder although the variant gives it? Yes, where nobody has asked for it and the variant
  * does not give the value that it views. That value, if it is asked for later, is computed into new memory; the view
  * must lie in the same memory, so it is made then, too. */
-bool trace_leaves_unmade(const Trace *trace, const Variant *variant, int value);
+bool trace_elides(const Trace *trace, const Variant *variant, int value);
 /* Which outputs of the variant are views, and of what. */
 Status variant_plan_views(Variant *variant, const Trace *trace);
 /* Gives the views among the results the history of views: after a launch for the trace, whose
