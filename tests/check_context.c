@@ -31,15 +31,15 @@ static Home homes[] = {
     {"include", "runtime/core/autocast.c"},
     {"include", "runtime/core/override.c"},
     {"include", "runtime/transform/level.c"},
-    {"include", "runtime/core/tracer.c"}, /* the key of what watches */
+    {"include", "runtime/core/tracer.c"},            /* the key of what watches */
     {"include", "runtime/capture/record/segment.c"}, /* the key of what watches; levels while a segment runs */
     {"include", "runtime/capture/flow/body_trace.c"},
     {"include", "runtime/autograd/custom_derivative.c"},
     {"exclude", "runtime/core/autocast.c"},
     {"exclude", "runtime/transform/level.c"},
     {"exclude", "runtime/autograd/custom_derivative.c"},
-    {"packer", "runtime/autograd/packer.c"},
-    {"packer", "runtime/core/ends.c"},
+    {"saved_hooks", "runtime/autograd/saved_hooks.c"},
+    {"saved_hooks", "runtime/core/ends.c"},
     {"level", "runtime/transform/level.c"},
     {"level", "runtime/capture/record/segment.c"},
     {"level", "runtime/capture/flow/body_trace.c"},

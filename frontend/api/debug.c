@@ -6,7 +6,7 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/transform/checkpoint.h"
-#include "runtime/transform/saved_hooks.h"
+#include "runtime/transform/user_saved_hooks.h"
 
 /* In a captured body: what is pending is of before, and what follows runs as it is. */
 static Status begin_mode(const char *what) {
@@ -24,7 +24,7 @@ sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {
         status = error_raise(ST_ARGUMENT, "sn_saved_hooks_set: %s is NULL", pack ? "unpack" : "pack");
     if (status == ST_OK && !state_get()->n_scopes)
         status = error_raise(ST_STATE, "sn_saved_hooks_set: no scope is open whose end would end it");
-    if (status == ST_OK) status = saved_hooks_push(pack, unpack, closure);
+    if (status == ST_OK) status = user_saved_hooks_push(pack, unpack, closure);
     api_changed(&entered);
     return (sn_status)status;
 }

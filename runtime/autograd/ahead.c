@@ -216,7 +216,7 @@ static bool make_lists(AheadRun *run, TapeNode *const *waiting, int n) {
 /* a run ----------------------------------------------------------------------------------------- */
 
 static bool is_seen(const sn_state *state) {
-    return state->modes || state->api_modes || state->packer || state->level || state->tracer ||
+    return state->modes || state->api_modes || state->saved_hooks || state->level || state->tracer ||
            state->include & KEY_BIT(anomaly) || atomic_load_explicit(&override_count, memory_order_relaxed) ||
            watch_is_on() || profile_is_on() || failpoints_set();
 }

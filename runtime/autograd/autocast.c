@@ -10,7 +10,7 @@
  * forms) is passed on as it is. A program's op without a policy passes through: its parts have theirs. */
 #include "runtime/autograd/autocast.h"
 
-#include "runtime/autograd/packer.h"
+#include "runtime/autograd/saved_hooks.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
@@ -51,7 +51,7 @@ static bool is_captured(const sn_state *state) { return state->include & ~state-
 static bool is_kept(const Casting *c, const sn_tensor *t, DType to) {
     return !tensor_is_batched(t) && to == c->lower && t->base.meta->dtype == DT_f32 && tape_is_wanted_leaf(t) &&
            !t->autograd->view && !t->placeholder && c->state->grad_mode != SN_INFERENCE && !is_captured(c->state) &&
-           !(UNLIKELY(c->state->packer != NULL) && packers_choose());
+           !(UNLIKELY(c->state->saved_hooks != NULL) && saved_hooks_choose());
 }
 
 /* The cast without history: whoever uses it records one. */
@@ -71,7 +71,7 @@ static sn_tensor *shared_cast(Casting *c, sn_tensor *leaf, DType to) {
     sn_tensor *const value = kept ? kept : cast_to_keep(state, leaf, to);
     if (kept) state->casts.shared++;
     const OpRow *const row = OP_ROW(_to_copy);
-    if (!value || packers_shared(row, leaf, value) != ST_OK) return NULL;
+    if (!value || saved_hooks_shared(row, leaf, value) != ST_OK) return NULL;
     if (state->grad_mode != SN_GRAD_ON) return value;
     sn_tensor *use = tensor_view(value, value->base.meta, value->offset);
     if (!use) return NULL;

@@ -11,7 +11,7 @@
 #include <ctype.h>
 
 #include "ir/saves.h"
-#include "runtime/autograd/packer.h"
+#include "runtime/autograd/saved_hooks.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/small_array.h"
 #include "runtime/core/context_enter.h"
@@ -196,7 +196,7 @@ static Status written_since(const TapeNode *node, const TapeSaved *saved) {
 static COLD Status unpack_one(const TapeNode *node, const TapeSaved *saved, TapeSaved *out) {
     __attribute__((cleanup(text_free))) Text name = {0}; /* unpacking may run a program's code */
     row_name(node, &name);
-    return packed_unpack(saved, text_str(&name), out);
+    return saved_hooks_unpack(saved, text_str(&name), out);
 }
 
 static Status unpack(TapeNode *node, const TapeBackward *call, RowCall *rc) {
@@ -399,7 +399,7 @@ static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item
     TRY(scope_push(state, false));
     if (LIKELY(!state->level)) context_enter_scope(state, CONTEXT_below_tape);
     sn_tensor *const copy = tape_clone(t, NULL);
-    Status status = copy ? packers_copied(t, copy) : error_pending();
+    Status status = copy ? saved_hooks_copied(t, copy) : error_pending();
     if (status == ST_OK) status = save_value(r, copy, item, list_item);
     scope_pop(state);
     return status;
@@ -491,8 +491,8 @@ static Status record_into(Recording *r, const SavePlan *plan) {
     r->node->saves = r->row->n_saved > 0;
     sn_state *const state = state_get();
     if (UNLIKELY(state->include & KEY_BIT(anomaly))) tape_site_note(state, r->node);
-    if (UNLIKELY(state->packer != NULL) && !state->level)
-        TRY(packers_pack(state->packer, r->row->saved, r->row->n_saved, r->node));
+    if (UNLIKELY(state->saved_hooks != NULL) && !state->level)
+        TRY(saved_hooks_pack(state->saved_hooks, r->row->saved, r->row->n_saved, r->node));
     return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
 }
 
@@ -512,8 +512,8 @@ Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_ou
     if (status == ST_OK) status = save_arguments(&r, plan);
     if (status == ST_OK) status = attach_results(&r);
     if (status == ST_OK) status = save_results(&r, plan);
-    struct TapePacker *const packer = state_get()->packer;
-    if (status == ST_OK && packer) status = packers_pack(packer, r.row->saved, r.row->n_saved, r.node);
+    struct SavedHooks *const hooks = state_get()->saved_hooks;
+    if (status == ST_OK && hooks) status = saved_hooks_pack(hooks, r.row->saved, r.row->n_saved, r.node);
     r.node->saves = r.row->n_saved > 0;
     tape_node_release(r.node);
     return status;

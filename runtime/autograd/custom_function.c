@@ -6,7 +6,7 @@
  * and the output gradients. */
 #include "runtime/autograd/custom_function.h"
 
-#include "runtime/autograd/packer.h"
+#include "runtime/autograd/saved_hooks.h"
 #include "runtime/base/alloc.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
@@ -51,7 +51,7 @@ static Status unpack(TapeNode *node, bool create_graph, sn_tensor **values) {
         const TapeSaved *saved = &custom->saved[i];
         TapeSaved unpacked;
         if (UNLIKELY(saved->is_packed)) {
-            TRY(packed_unpack(saved, name_of(&custom->fn), &unpacked));
+            TRY(saved_hooks_unpack(saved, name_of(&custom->fn), &unpacked));
             saved = &unpacked;
         }
         TRY(tape_saved_check(saved, name_of(&custom->fn)));
@@ -202,8 +202,8 @@ static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn
         tape_note_meta(node, &node->out_meta[i], out[i]->base.meta);
         if (dtype_is_float(out[i]->base.meta->dtype)) TRY(tape_attach(out[i], node, i));
     }
-    struct TapePacker *const packer = state_get()->packer;
-    return packer ? packers_pack(packer, custom_of(node)->saved, custom_of(node)->n_saved, NULL) : ST_OK;
+    struct SavedHooks *const hooks = state_get()->saved_hooks;
+    return hooks ? saved_hooks_pack(hooks, custom_of(node)->saved, custom_of(node)->n_saved, NULL) : ST_OK;
 }
 
 static bool any_tracked(sn_tensor *const *in, int n_in) {

@@ -84,7 +84,7 @@ typedef struct TapeSaved {
     sn_tensor *tensor; /* owned; NULL: nothing; is_packed: metadata and history only */
     union {
         sn_tensor *memory;         /* whose version counts, where tensor is a copy of what is there; owned, or NULL */
-        struct TapePacked *packed; /* who has the value (packer.h); owned */
+        struct TapePacked *packed; /* who has the value (saved_hooks.h); owned */
     };
     uint32_t version;
     int16_t arg, item; /* argument (and list item), or -1 */

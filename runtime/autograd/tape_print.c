@@ -3,7 +3,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
-#include "runtime/autograd/packer.h"
+#include "runtime/autograd/saved_hooks.h"
 
 typedef struct TapeWalk {
     TapeNode **nodes;

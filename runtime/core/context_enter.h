@@ -30,7 +30,7 @@ static ALWAYS_INLINE void context_change_mode(sn_state *state, int changes) {
 static ALWAYS_INLINE void context_enter_scope(sn_state *state, ContextReason reason) {
     const ContextRow row = context_rows[reason];
     if (row.changes & CHANGES_mode) context_change_mode(state, row.changes);
-    if (row.changes & OFF_saved_hooks) state->packer = NULL;
+    if (row.changes & OFF_saved_hooks) state->saved_hooks = NULL;
     if (row.changes & OFF_levels) {
         state->level = NULL;
         state->include &= ~KEY_BIT(vmap);
@@ -58,7 +58,7 @@ static ALWAYS_INLINE void context_leave(const ContextSaved *saved) {
         state->grad_mode = before->grad_mode;
         context_keys_back(&state->exclude, before->exclude, KEYS_OF_GRADIENTS);
     }
-    if (row.changes & OFF_saved_hooks) state->packer = before->packer;
+    if (row.changes & OFF_saved_hooks) state->saved_hooks = before->saved_hooks;
     if (row.changes & OFF_levels) {
         state->level = before->level;
         context_keys_back(&state->include, before->include, KEY_BIT(vmap));

@@ -17,11 +17,11 @@ void state_parts_end(sn_state *state) {
     while (state->parts) state_part_end(state, state->parts);
 }
 
-void packers_pop_to(sn_state *state, TapePacker *until) {
-    while (state->packer && state->packer != until) {
-        TapePacker *const packer = state->packer;
-        state->packer = packer->outer;
-        packer->class->end(packer);
+void saved_hooks_pop_to(sn_state *state, SavedHooks *until) {
+    while (state->saved_hooks && state->saved_hooks != until) {
+        SavedHooks *const hooks = state->saved_hooks;
+        state->saved_hooks = hooks->outer;
+        hooks->class->end(hooks);
     }
-    state->packer = until;
+    state->saved_hooks = until;
 }

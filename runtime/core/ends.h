@@ -2,7 +2,7 @@
  * carries the function that ends it, and core, which has only a pointer to it, calls that.
  *
  *   state->parts     StatePart    the eager cache, the tape's free blocks   the state dies
- *   state->packer    TapePacker   checkpoints, hooks of saved tensors       a scope ends
+ *   state->packer    SavedHooks   checkpoints, hooks of saved tensors       a scope ends
  *   state->streams   StreamList   which stream is in use, by device         a scope ends
  *   t->autograd      HistoryHead  history, gradient, view                   the tensor dies, or is no view any more */
 #ifndef SINTER_RUNTIME_ENDS_H
@@ -18,27 +18,27 @@ void state_part_add(sn_state *state, StatePart *part);
 void state_part_end(sn_state *state, StatePart *part);
 void state_parts_end(sn_state *state); /* the newest first, those too that are added meanwhile */
 
-/* Who keeps what tape nodes save (autograd/packer.h): a stack, innermost first. */
+/* Who keeps what tape nodes save (autograd/saved_hooks.h): a stack, innermost first. */
 struct TapeEdge;
 struct TapePacked;
-typedef struct TapePacker {
-    struct TapePacker *outer;
-    const struct TapePackerClass *class;
-} TapePacker;
-typedef struct TapePackerClass {
-    /* A tensor that a node saves, owned: *packed stays NULL where it is kept as it is, or by a packer further out.
+typedef struct SavedHooks {
+    struct SavedHooks *outer;
+    const struct SavedHooksClass *class;
+} SavedHooks;
+typedef struct SavedHooksClass {
+    /* A tensor that a node saves, owned: *packed stays NULL where it is kept as it is, or by hooks further out.
      * `from` is its history, which it does not have itself; NULL: none, or not known. */
-    Status (*pack)(TapePacker *packer, sn_tensor *t, const struct TapeEdge *from, struct TapePacked **packed);
-    void (*end)(TapePacker *packer); /* its scope has ended: frees it */
+    Status (*pack)(SavedHooks *hooks, sn_tensor *t, const struct TapeEdge *from, struct TapePacked **packed);
+    void (*end)(SavedHooks *hooks); /* its scope has ended: frees it */
     /* What will be packed next is a copy of t, which is about to be overwritten; or NULL. */
-    Status (*copied)(TapePacker *packer, const sn_tensor *t, const sn_tensor *copy);
-    /* `made` is what the row gives for t, perhaps since before the packer was there: no op is called; or NULL. */
-    Status (*shared)(TapePacker *packer, const OpRow *row, sn_tensor *t, const sn_tensor *made);
+    Status (*copied)(SavedHooks *hooks, const sn_tensor *t, const sn_tensor *copy);
+    /* `made` is what the row gives for t, perhaps since before the hooks were there: no op is called; or NULL. */
+    Status (*shared)(SavedHooks *hooks, const OpRow *row, sn_tensor *t, const sn_tensor *made);
     /* Does it choose what is kept by the op that makes it, so that nothing may be shared? NULL: it does not. */
-    bool (*chooses)(const TapePacker *packer);
-} TapePackerClass;
+    bool (*chooses)(const SavedHooks *hooks);
+} SavedHooksClass;
 /* So that `until` is the innermost one; by the ends of scopes. */
-void packers_pop_to(sn_state *state, TapePacker *until);
+void saved_hooks_pop_to(sn_state *state, SavedHooks *until);
 
 /* A list of streams in use (device/stream.h). */
 typedef struct StreamList {

@@ -82,7 +82,7 @@ static void release_texts(sn_state *state, const TextOwned *until) {
 
 static void context_end_modes(sn_state *state, struct UserMode *until) { user_modes_pop_to(state, KEY_mode, until); }
 static void context_end_api_modes(sn_state *state, struct UserMode *until) { user_modes_pop_to(state, KEY_api, until); }
-static void context_end_packer(sn_state *state, struct TapePacker *until) { packers_pop_to(state, until); }
+static void context_end_saved_hooks(sn_state *state, struct SavedHooks *until) { saved_hooks_pop_to(state, until); }
 /* What is pending in a captured body runs on the streams that it was recorded under. */
 static COLD void context_end_streams(sn_state *state, struct StreamUse *until) { stream_list_set(state, until); }
 

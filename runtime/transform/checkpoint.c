@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-#include "runtime/autograd/packer.h"
+#include "runtime/autograd/saved_hooks.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/hash.h"
@@ -78,7 +78,7 @@ typedef struct MadeCopy {
 } MadeCopy;
 
 typedef struct RegionRun { /* the forward, or a run for the slots */
-    struct TapePacker packer;
+    struct SavedHooks saved_hooks;
     Region *region;
     bool again;
     bool enough;          /* all slots are full: the body is to end */
@@ -110,17 +110,17 @@ static void region_release(Region *r) {
     closure_free_run(closure_free, closure);
 }
 
-static const TapePackerClass run_class;
+static const SavedHooksClass run_class;
 
 /* The innermost region that this thread is in; those of hooks lie between. */
-static RegionRun *innermost(struct TapePacker *packer) {
-    while (packer && packer->class != &run_class) packer = packer->outer;
-    return (RegionRun *)packer;
+static RegionRun *innermost(struct SavedHooks *hooks) {
+    while (hooks && hooks->class != &run_class) hooks = hooks->outer;
+    return (RegionRun *)hooks;
 }
-static RegionRun *outer_of(const RegionRun *run) { return innermost(run->packer.outer); }
+static RegionRun *outer_of(const RegionRun *run) { return innermost(run->saved_hooks.outer); }
 
 bool checkpoint_runs_again(void) {
-    const RegionRun *run = innermost(state_get()->packer);
+    const RegionRun *run = innermost(state_get()->saved_hooks);
     while (run && !run->again) run = outer_of(run);
     return run != NULL;
 }
@@ -128,23 +128,23 @@ bool checkpoint_runs_again(void) {
 static RegionRun *run_new(Region *region, bool again) {
     RegionRun *const run = mem_alloc(sizeof *run);
     if (!run) return NULL;
-    *run = (RegionRun){.packer.class = &run_class, .region = region, .again = again};
+    *run = (RegionRun){.saved_hooks.class = &run_class, .region = region, .again = again};
     refs_add(&region->refs, 1);
     return run;
 }
 
-static void run_end(struct TapePacker *packer) {
-    RegionRun *const run = (RegionRun *)packer;
+static void run_end(struct SavedHooks *hooks) {
+    RegionRun *const run = (RegionRun *)hooks;
     map_free(&run->known);
     region_release(run->region);
     mem_free(run);
 }
 
-static bool checkpoint_runs(void) { return innermost(state_get()->packer) != NULL; }
+static bool checkpoint_runs(void) { return innermost(state_get()->saved_hooks) != NULL; }
 
 Status checkpoint_refuse(const char *what) {
     Capture *const c = capture_current();
-    if (!(c && region_current(c)) && (LIKELY(!state_get()->packer) || !checkpoint_runs())) return ST_OK;
+    if (!(c && region_current(c)) && (LIKELY(!state_get()->saved_hooks) || !checkpoint_runs())) return ST_OK;
     return error_raise(ST_STATE, "%s: not in the body of sn_checkpoint, whose second run would do it again", what);
 }
 
@@ -163,7 +163,7 @@ static Status note_made(RegionRun *run, const sn_tensor *t) {
 void checkpoint_made(const sn_tensor *t) {
     Capture *const c = capture_current();
     if (c) region_made(c, t, NULL);
-    for (RegionRun *run = innermost(state_get()->packer); run; run = outer_of(run)) note_made(run, t);
+    for (RegionRun *run = innermost(state_get()->saved_hooks); run; run = outer_of(run)) note_made(run, t);
 }
 
 /* KeptResult as what a node saves: packed by a region further out, where that made it. */
@@ -174,7 +174,7 @@ static Status keep_outside(RegionRun *run, sn_tensor *t) {
     *outside = (Outside){.saved = {.arg = -1, .item = -1, .result = -1}};
     TRY(tape_save(&outside->saved, t));
     r->outside.n++;
-    return packers_pack(run->packer.outer, &outside->saved, 1, NULL);
+    return saved_hooks_pack(run->saved_hooks.outer, &outside->saved, 1, NULL);
 }
 
 static Status enter_outside(RegionRun *run, sn_tensor *t) {
@@ -358,7 +358,7 @@ static Status after_op(OpCall *call, RegionRun *first, uint64_t drawn) {
 
 /* The key's kernel: every op of a region, once composites are their parts. */
 static Status see_op(OpCall *call) {
-    RegionRun *const first = innermost(state_get()->packer);
+    RegionRun *const first = innermost(state_get()->saved_hooks);
     if (!first || call->row->kind == KIND_composite) return redispatch(call);
     const RegionRun *gives;
     int kept;
@@ -419,28 +419,28 @@ static bool is_result(const OpCall *call, const sn_tensor *t) {
     return false;
 }
 
-static Status run_pack(struct TapePacker *packer, sn_tensor *t, const TapeEdge *from, TapePacked **packed) {
-    RegionRun *const run = (RegionRun *)packer;
+static Status run_pack(struct SavedHooks *hooks, sn_tensor *t, const TapeEdge *from, TapePacked **packed) {
+    RegionRun *const run = (RegionRun *)hooks;
     if (!t->storage || !(made_inside_of(run, t->storage) || is_result(run->call, t))) return ST_OK;
     return run->again ? fill_slot(run, t) : new_slot(run->region, t, packed);
 }
 
-static Status run_copied(struct TapePacker *packer, const sn_tensor *t, const sn_tensor *copy) {
-    RegionRun *const run = (RegionRun *)packer;
+static Status run_copied(struct SavedHooks *hooks, const sn_tensor *t, const sn_tensor *copy) {
+    RegionRun *const run = (RegionRun *)hooks;
     return t->storage && made_inside_of(run, t->storage) ? note_made(run, copy) : ST_OK;
 }
 
 /* A kept cast counts as one that the region makes: the second run makes it of the leaf, which it reads. */
-static Status run_shared(struct TapePacker *packer, const OpRow *row, sn_tensor *t, const sn_tensor *made) {
-    RegionRun *const run = (RegionRun *)packer;
+static Status run_shared(struct SavedHooks *hooks, const OpRow *row, sn_tensor *t, const sn_tensor *made) {
+    RegionRun *const run = (RegionRun *)hooks;
     if (run->call) return ST_OK; /* a program's kernel has it, like all that it calls */
     TRY(note_read(run, row, t));
     return note_made(run, made);
 }
 
-static bool run_chooses(const struct TapePacker *packer) { return ((const RegionRun *)packer)->region->call.keeps; }
+static bool run_chooses(const struct SavedHooks *hooks) { return ((const RegionRun *)hooks)->region->call.keeps; }
 
-static const TapePackerClass run_class = {
+static const SavedHooksClass run_class = {
     .pack = run_pack, .end = run_end, .copied = run_copied, .shared = run_shared, .chooses = run_chooses};
 
 /* the second run --------------------------------------------------------------------------------------------------- */
@@ -488,7 +488,7 @@ static Status again_input(RegionRun *run, int i, Arg *arg) {
     const TapeSaved *const saved = &r->outside.at[r->in_outside[i]].saved;
     const TapeEdge *const edge = &r->edges[i];
     TapeSaved value = *saved;
-    if (saved->is_packed) TRY(packed_unpack(saved, "sn_checkpoint", &value));
+    if (saved->is_packed) TRY(saved_hooks_unpack(saved, "sn_checkpoint", &value));
     sn_tensor *t = value.tensor;
     if (r->made[i]) {
         TRY(copy_made(run, &t)); /* the run may write it, and another one comes after */
@@ -550,7 +550,7 @@ static Status run_again_inside(Region *r, RegionRun *run, const char *node) {
     sn_state *const state = state_get();
     memset(r->again_out, 0, (size_t)r->n_out * sizeof(sn_tensor *));
     enter_modes(state, r);
-    packer_push(&run->packer);
+    saved_hooks_push(&run->saved_hooks);
     TRY(again_frame(run, r->again_in, r->again_out));
     return check_filled(run, node);
 }
@@ -687,7 +687,7 @@ static Status run_forward(Region *r, const Arg *in, sn_tensor **out) {
     RegionRun *const run = run_new(r, false);
     region_release(r); /* the run's, which ends with the scope: a body need not return */
     if (!run) return ST_MEMORY;
-    packer_push(&run->packer);
+    saved_hooks_push(&run->saved_hooks);
     TRY(note_inputs(run, in));
     context_key_set(state, KEY_BIT(checkpoint), true);
     TRY(region_body(&r->call, in, r->n_in, out, r->n_out));
@@ -748,6 +748,6 @@ Status checkpoint_call(const CheckpointCall *call, const Arg *in, int n_in, sn_t
     const sn_state *const state = state_get();
     if (state->level || state->modes || state->api_modes) return call_plainly(call, in, n_in, out, n_out);
     Capture *const c = capture_current();
-    const bool captured = c && !state->packer; /* else its ops run one by one, and the hooks see what eager's do */
+    const bool captured = c && !state->saved_hooks; /* else its ops run one by one, and the hooks see what eager's do */
     return captured ? call_captured(c, call, in, n_in, out, n_out) : call_eagerly(call, in, n_in, out, n_out);
 }

@@ -9,7 +9,7 @@
 #include "runtime/transform/sharded.h"
 
 #include "runtime/autograd/custom_function.h"
-#include "runtime/autograd/packer.h"
+#include "runtime/autograd/saved_hooks.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/refs.h"
 #include "runtime/base/small_array.h"
@@ -155,10 +155,10 @@ static Status gather_plainly(sn_sharded *s, int first, int n, sn_tensor **whole)
 
 /* packed values ---------------------------------------------------------------------------------- */
 
-typedef struct ShardedPacker {
-    struct TapePacker packer;
+typedef struct ShardedHooks {
+    struct SavedHooks saved_hooks;
     ShardedCall *call;
-} ShardedPacker;
+} ShardedHooks;
 
 typedef struct ShardedPacked {
     TapePacked packed;
@@ -202,12 +202,13 @@ static sn_tensor *unpack_part(TapePacked *packed, const Meta *meta, const char *
     return whole ? tensor_from_storage(whole->storage, meta, whole->offset + p->offset) : NULL;
 }
 
-static void packed_release(TapePacked *packed) {
+static void sharded_packed_release(TapePacked *packed) {
     call_release(((ShardedPacked *)packed)->call);
     mem_free(packed);
 }
 
-static const TapePackedClass packed_class = {.name = "sharded", .unpack = unpack_part, .release = packed_release};
+static const TapePackedClass sharded_packed_class = {
+    .name = "sharded", .unpack = unpack_part, .release = sharded_packed_release};
 
 static int param_at(const ShardedCall *c, const Storage *storage) {
     int i = 0;
@@ -236,14 +237,14 @@ static int param_cast_to(const ShardedCall *c, const sn_tensor *t, const TapeEdg
     return i;
 }
 
-static Status pack_part(struct TapePacker *packer, sn_tensor *t, const TapeEdge *from, TapePacked **packed) {
-    ShardedCall *const c = ((ShardedPacker *)packer)->call;
+static Status pack_part(struct SavedHooks *hooks, sn_tensor *t, const TapeEdge *from, TapePacked **packed) {
+    ShardedCall *const c = ((ShardedHooks *)hooks)->call;
     int i = param_at(c, t->storage);
     const bool cast = i == c->of->n;
     if (cast && (i = param_cast_to(c, t, from)) == c->of->n) return ST_OK;
     ShardedPacked *const made = mem_alloc(sizeof *made);
     if (!made) return ST_MEMORY;
-    *made = (ShardedPacked){.packed.class = &packed_class,
+    *made = (ShardedPacked){.packed.class = &sharded_packed_class,
                             .call = c,
                             .param = i,
                             .cast = cast,
@@ -253,19 +254,19 @@ static Status pack_part(struct TapePacker *packer, sn_tensor *t, const TapeEdge 
     return ST_OK;
 }
 
-static void packer_end(struct TapePacker *packer) {
-    call_release(((ShardedPacker *)packer)->call);
-    mem_free(packer);
+static void sharded_hooks_end(struct SavedHooks *hooks) {
+    call_release(((ShardedHooks *)hooks)->call);
+    mem_free(hooks);
 }
 
-static const TapePackerClass packer_class = {.pack = pack_part, .end = packer_end};
+static const SavedHooksClass sharded_hooks_class = {.pack = pack_part, .end = sharded_hooks_end};
 
-static Status push_packer(ShardedCall *c) {
-    ShardedPacker *const made = mem_alloc(sizeof *made);
+static Status push_sharded_hooks(ShardedCall *c) {
+    ShardedHooks *const made = mem_alloc(sizeof *made);
     if (!made) return ST_MEMORY;
-    *made = (ShardedPacker){.packer.class = &packer_class, .call = c};
+    *made = (ShardedHooks){.saved_hooks.class = &sharded_hooks_class, .call = c};
     refs_add(&c->refs, 1);
-    packer_push(&made->packer);
+    saved_hooks_push(&made->saved_hooks);
     return ST_OK;
 }
 
@@ -332,7 +333,7 @@ static Status unshard(ShardedCall *c, sn_tensor **whole) {
     refs_add(&c->refs, 1);
     TRY(custom_function_call(&fn, c, parts, s->n, whole, s->n));
     tell(c, SN_UNSHARD_FORWARD);
-    return push_packer(c);
+    return push_sharded_hooks(c);
 }
 
 /* calls ------------------------------------------------------------------------------------------ */

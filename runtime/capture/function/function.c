@@ -494,7 +494,7 @@ static inline const char *eager_reason(const sn_function *fn, const sn_state *st
     if (UNLIKELY(state->level != NULL)) return BREAK_TEXT(transformed); /* its ops are the level's */
     if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) return BREAK_TEXT(switched_off);
     if (UNLIKELY(state->stance == SN_STANCE_FORCE_EAGER)) return BREAK_TEXT(forced);
-    if (UNLIKELY(state->packer != NULL)) return BREAK_TEXT(packed);
+    if (UNLIKELY(state->saved_hooks != NULL)) return BREAK_TEXT(packed);
     if (LIKELY(!(state->include & (KEY_BIT(fake) | KEY_BIT(anomaly))))) return NULL;
     return state->include & KEY_BIT(fake) ? BREAK_TEXT(fake) : BREAK_TEXT(anomaly);
 }

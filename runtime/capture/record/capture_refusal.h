@@ -8,7 +8,7 @@
 const char *capture_refusal(Capture *capture, const OpCall *call);
 /* By what sees each op as it runs. */
 static inline bool capture_is_watched(const sn_state *state) {
-    return state->packer || state->include & KEY_BIT(anomaly);
+    return state->saved_hooks || state->include & KEY_BIT(anomaly);
 }
 
 #endif

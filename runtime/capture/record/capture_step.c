@@ -164,7 +164,7 @@ static inline bool is_plain(const Capture *c, const sn_state *state, const OpCal
     const uint64_t asked = KEY_BIT(capture) | KEYS_OF_CALLS | KEY_BIT(vmap);
     const uint64_t keys = state->include & ((~state->exclude & asked) | KEY_BIT(anomaly)); /* is_watched */
     const uintptr_t special =
-        (uintptr_t)state->modes | (uintptr_t)state->packer | (uintptr_t)c->symbols | (uintptr_t)c->region;
+        (uintptr_t)state->modes | (uintptr_t)state->saved_hooks | (uintptr_t)c->symbols | (uintptr_t)c->region;
     return keys == KEY_BIT(capture) && !special && state->error.status == ST_OK && !capture_was_left(c) &&
            !(call->row->flags & OPF_check && (c->eager_checks || c->device_asserts)) && !override_covers(call->row) &&
            !log_on(LOG_dispatch, LOG_INFO) && !failpoints_set();

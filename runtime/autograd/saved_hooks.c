@@ -1,10 +1,10 @@
-/* packer.c: see packer.h. */
-#include "runtime/autograd/packer.h"
+/* saved_hooks.c: see saved_hooks.h. */
+#include "runtime/autograd/saved_hooks.h"
 
-void packer_push(struct TapePacker *packer) {
+void saved_hooks_push(struct SavedHooks *hooks) {
     sn_state *const state = state_get();
-    packer->outer = state->packer;
-    state->packer = packer;
+    hooks->outer = state->saved_hooks;
+    state->saved_hooks = hooks;
 }
 
 /* A custom function's saved values have theirs with them. */
@@ -13,10 +13,9 @@ static Status take_history(sn_tensor *to, const sn_tensor *from) {
     return meta && meta->node ? tape_attach(to, meta->node, meta->output) : ST_OK;
 }
 
-static Status pack_one(struct TapePacker *packer, TapeSaved *saved, const TapeEdge *from) {
+static Status pack_one(struct SavedHooks *hooks, TapeSaved *saved, const TapeEdge *from) {
     TapePacked *packed = NULL;
-    for (struct TapePacker *p = packer; p && !packed; p = p->outer)
-        TRY(p->class->pack(p, saved->tensor, from, &packed));
+    for (struct SavedHooks *p = hooks; p && !packed; p = p->outer) TRY(p->class->pack(p, saved->tensor, from, &packed));
     if (!packed) return ST_OK;
     sn_tensor *const bare = tensor_without_data(saved->tensor->base.meta);
     if (!bare || take_history(bare, saved->tensor) != ST_OK) {
@@ -31,35 +30,35 @@ static Status pack_one(struct TapePacker *packer, TapeSaved *saved, const TapeEd
     return ST_OK;
 }
 
-Status packers_pack(struct TapePacker *packer, TapeSaved *saved, int n, const TapeNode *node) {
+Status saved_hooks_pack(struct SavedHooks *hooks, TapeSaved *saved, int n, const TapeNode *node) {
     for (int i = 0; i < n; i++) {
         const bool argument = node && saved[i].arg >= 0 && saved[i].item < 0;
         const TapeEdge *const from = argument ? &node->edges[saved[i].arg] : NULL;
-        if (!saved[i].is_packed && !saved[i].memory) TRY(pack_one(packer, &saved[i], from));
+        if (!saved[i].is_packed && !saved[i].memory) TRY(pack_one(hooks, &saved[i], from));
     }
     return ST_OK;
 }
 
-Status packers_copied(const sn_tensor *t, const sn_tensor *copy) {
-    for (struct TapePacker *p = state_get()->packer; p; p = p->outer)
+Status saved_hooks_copied(const sn_tensor *t, const sn_tensor *copy) {
+    for (struct SavedHooks *p = state_get()->saved_hooks; p; p = p->outer)
         if (p->class->copied) TRY(p->class->copied(p, t, copy));
     return ST_OK;
 }
 
-Status packers_shared(const OpRow *row, sn_tensor *t, const sn_tensor *made) {
-    for (struct TapePacker *p = state_get()->packer; p; p = p->outer)
+Status saved_hooks_shared(const OpRow *row, sn_tensor *t, const sn_tensor *made) {
+    for (struct SavedHooks *p = state_get()->saved_hooks; p; p = p->outer)
         if (p->class->shared) TRY(p->class->shared(p, row, t, made));
     return ST_OK;
 }
 
-bool packers_choose(void) {
+bool saved_hooks_choose(void) {
     bool any = false;
-    for (const struct TapePacker *p = state_get()->packer; p; p = p->outer)
+    for (const struct SavedHooks *p = state_get()->saved_hooks; p; p = p->outer)
         any |= p->class->chooses && p->class->chooses(p);
     return any;
 }
 
-Status packed_unpack(const TapeSaved *packed, const char *node, TapeSaved *out) {
+Status saved_hooks_unpack(const TapeSaved *packed, const char *node, TapeSaved *out) {
     *out = *packed;
     out->is_packed = false;
     out->packed = NULL;

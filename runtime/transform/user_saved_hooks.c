@@ -1,23 +1,24 @@
-/* saved_hooks.c: see saved_hooks.h. Hooks run outside of everything: no packer, no gradients, no capture. */
-#include "runtime/transform/saved_hooks.h"
+/* user_saved_hooks.c: see user_saved_hooks.h. Hooks run outside of everything: no saved-tensor hooks, no gradients, no
+ * capture. */
+#include "runtime/transform/user_saved_hooks.h"
 
-#include "runtime/autograd/packer.h"
+#include "runtime/autograd/saved_hooks.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/context_enter.h"
 
-typedef struct HookPacker {
-    struct TapePacker packer;
+typedef struct UserSavedHooks {
+    struct SavedHooks saved_hooks;
     sn_body pack, unpack;
     void *closure;
-} HookPacker;
+} UserSavedHooks;
 
-typedef struct HookPacked {
+typedef struct UserPacked {
     TapePacked packed;
     TapeSaved kept; /* what the hook gave */
     sn_body unpack;
     void *closure;
-} HookPacked;
+} UserPacked;
 
 static void hooks_resume(Tracer *const *paused) { tracer_unpause(*paused); }
 
@@ -29,14 +30,14 @@ static Status run_hook(const char *what, sn_body body, void *closure, sn_tensor 
     return frame_run(&frame, body);
 }
 
-static const TapePackedClass hook_class;
+static const TapePackedClass user_packed_class;
 
-static Status pack_by_hook(const HookPacker *h, sn_tensor *t, TapePacked **packed) {
+static Status pack_by_hook(const UserSavedHooks *h, sn_tensor *t, TapePacked **packed) {
     sn_tensor *out = NULL;
     TRY(run_hook("the pack hook of saved tensors", h->pack, h->closure, t, &out));
-    HookPacked *const made = mem_alloc(sizeof *made);
+    UserPacked *const made = mem_alloc(sizeof *made);
     if (!made) return ST_MEMORY;
-    *made = (HookPacked){.packed.class = &hook_class,
+    *made = (UserPacked){.packed.class = &user_packed_class,
                          .kept = {.arg = -1, .item = -1, .result = -1},
                          .unpack = h->unpack,
                          .closure = h->closure};
@@ -48,21 +49,21 @@ static Status pack_by_hook(const HookPacker *h, sn_tensor *t, TapePacked **packe
     return ST_OK;
 }
 
-static Status hook_pack(struct TapePacker *packer, sn_tensor *t, const TapeEdge *from, TapePacked **packed) {
+static Status hook_pack(struct SavedHooks *hooks, sn_tensor *t, const TapeEdge *from, TapePacked **packed) {
     sn_state *const state = state_get();
     if (tape_is_wanted_leaf(t) || !t->storage) return ST_OK;
     TRY(scope_push(state, false));
-    const Status status = pack_by_hook((HookPacker *)packer, t, packed);
+    const Status status = pack_by_hook((UserSavedHooks *)hooks, t, packed);
     scope_pop(state);
     return status;
 }
 
-static void hook_end(struct TapePacker *packer) { mem_free(packer); }
+static void hook_end(struct SavedHooks *hooks) { mem_free(hooks); }
 
-static const TapePackerClass hooks_class = {.pack = hook_pack, .end = hook_end};
+static const SavedHooksClass user_hooks_class = {.pack = hook_pack, .end = hook_end};
 
 static void hook_release(TapePacked *packed) {
-    tape_saved_drop(&((HookPacked *)packed)->kept);
+    tape_saved_drop(&((UserPacked *)packed)->kept);
     mem_free(packed);
 }
 
@@ -79,7 +80,7 @@ static Status check_unpacked(const sn_tensor *t, const Meta *meta, const char *n
 }
 
 static sn_tensor *hook_unpack(TapePacked *packed, const Meta *meta, const char *node) {
-    const HookPacked *const p = (const HookPacked *)packed;
+    const UserPacked *const p = (const UserPacked *)packed;
     sn_state *const state = state_get();
     const uint32_t depth = state->n_scopes;
     sn_tensor *out = NULL;
@@ -92,15 +93,16 @@ static sn_tensor *hook_unpack(TapePacked *packed, const Meta *meta, const char *
     return handle;
 }
 
-static const sn_tensor *hook_kept(const TapePacked *packed) { return ((const HookPacked *)packed)->kept.tensor; }
+static const sn_tensor *hook_kept(const TapePacked *packed) { return ((const UserPacked *)packed)->kept.tensor; }
 
-static const TapePackedClass hook_class = {
+static const TapePackedClass user_packed_class = {
     .name = "hooks", .unpack = hook_unpack, .release = hook_release, .kept = hook_kept};
 
-Status saved_hooks_push(sn_body pack, sn_body unpack, void *closure) {
-    HookPacker *const made = mem_alloc(sizeof *made);
+Status user_saved_hooks_push(sn_body pack, sn_body unpack, void *closure) {
+    UserSavedHooks *const made = mem_alloc(sizeof *made);
     if (!made) return ST_MEMORY;
-    *made = (HookPacker){.packer.class = &hooks_class, .pack = pack, .unpack = unpack, .closure = closure};
-    packer_push(&made->packer);
+    *made =
+        (UserSavedHooks){.saved_hooks.class = &user_hooks_class, .pack = pack, .unpack = unpack, .closure = closure};
+    saved_hooks_push(&made->saved_hooks);
     return ST_OK;
 }
