@@ -7,7 +7,7 @@
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_hooks.h"
-#include "runtime/capture/record/relayout.h"
+#include "runtime/capture/record/metadata_mutation.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/tracer.h"
 #include "runtime/cpu/cpu_device.h"
@@ -38,7 +38,7 @@ static void start_all(void) {
     fake_mode_start();
     functional_mode_start();
     capture_start();
-    relayout_start();
+    metadata_mutation_start();
     checkpoint_start();
     anomaly_start();
     flow_start();

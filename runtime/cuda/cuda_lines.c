@@ -39,7 +39,7 @@ int64_t cuda_dims_numel(const CudaDims *dims) {
     return n;
 }
 
-Status cuda_move(CudaDevice *device, const CudaRelayout *move) {
+Status cuda_move(CudaDevice *device, const CudaStridedMove *move) {
     CudaDims dims;
     cuda_dims(&dims, move->sizes, move->rank, 2, (const CudaStrides[]){move->to_strides, move->from_strides});
     void *to = move->to, *from = move->from;

@@ -12,14 +12,14 @@ void cuda_dims(CudaDims *dims, const int64_t *sizes, int rank, int n_operands, c
 void cuda_line_dims(CudaDims *dims, const Meta *meta, int dim, int n_operands, const CudaStrides *strides);
 int64_t cuda_dims_numel(const CudaDims *dims);
 
-typedef struct CudaRelayout {
+typedef struct CudaStridedMove {
     DType dtype;
     const int64_t *sizes;
     int rank;
     void *to, *from;
     CudaStrides to_strides, from_strides;
     bool in_order; /* elements of `to` may lie in one place */
-} CudaRelayout;
-Status cuda_move(CudaDevice *device, const CudaRelayout *move); /* entered */
+} CudaStridedMove;
+Status cuda_move(CudaDevice *device, const CudaStridedMove *move); /* entered */
 
 #endif

@@ -233,13 +233,13 @@ static Status packed_copy(CudaDevice *device, const sn_tensor *t, void **copy, s
     if (!to) return error_pending();
     *copy = to, *bytes = wanted;
     meta_contiguous_strides(NULL, meta->sizes, meta->rank, strides);
-    return cuda_move(device, &(CudaRelayout){.dtype = meta->dtype,
-                                             .sizes = meta->sizes,
-                                             .rank = meta->rank,
-                                             .to = to,
-                                             .from = tensor_data(t),
-                                             .to_strides = strides,
-                                             .from_strides = meta->strides});
+    return cuda_move(device, &(CudaStridedMove){.dtype = meta->dtype,
+                                                .sizes = meta->sizes,
+                                                .rank = meta->rank,
+                                                .to = to,
+                                                .from = tensor_data(t),
+                                                .to_strides = strides,
+                                                .from_strides = meta->strides});
 }
 
 static Status pack_rows(CudaDevice *device, const OpCall *call, GradRows *rows) {

@@ -7,22 +7,22 @@ static Status launch_both(CudaDevice *device, const OpCall *call, const Meta *vi
                            *const out = call->outs[0];
     const Meta *const base = out->base.meta, *const part = src->base.meta;
     if (tensor_data(out) != tensor_data(self))
-        TRY(cuda_move(device, &(CudaRelayout){.dtype = base->dtype,
-                                              .sizes = base->sizes,
-                                              .rank = base->rank,
-                                              .to = tensor_data(out),
-                                              .from = tensor_data(self),
-                                              .to_strides = base->strides,
-                                              .from_strides = self->base.meta->strides}));
+        TRY(cuda_move(device, &(CudaStridedMove){.dtype = base->dtype,
+                                                 .sizes = base->sizes,
+                                                 .rank = base->rank,
+                                                 .to = tensor_data(out),
+                                                 .from = tensor_data(self),
+                                                 .to_strides = base->strides,
+                                                 .from_strides = self->base.meta->strides}));
     return cuda_move(device,
-                     &(CudaRelayout){.dtype = base->dtype,
-                                     .sizes = part->sizes,
-                                     .rank = part->rank,
-                                     .to = (char *)tensor_data(out) + call->args[4].i * dtype_bytes(base->dtype),
-                                     .from = tensor_data(src),
-                                     .to_strides = call->args[3].ints,
-                                     .from_strides = part->strides,
-                                     .in_order = meta_overlaps(view)});
+                     &(CudaStridedMove){.dtype = base->dtype,
+                                        .sizes = part->sizes,
+                                        .rank = part->rank,
+                                        .to = (char *)tensor_data(out) + call->args[4].i * dtype_bytes(base->dtype),
+                                        .from = tensor_data(src),
+                                        .to_strides = call->args[3].ints,
+                                        .from_strides = part->strides,
+                                        .in_order = meta_overlaps(view)});
 }
 
 /* (self, src, size, stride, offset) */

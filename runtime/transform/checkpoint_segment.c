@@ -285,7 +285,7 @@ static bool may_run(const Trace *trace, int region, int first, int end) {
     for (int i = first; i < end; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
         tracked |= trace->ops.at[i].needs != 0;
-        if (op->relaid || op_dynamic(op->row)) return false;
+        if (op->mutates_metadata || op_dynamic(op->row)) return false;
         if (op->row->returns_list && !(op->row->flags & OPF_flow)) return false; /* control flow has few results */
         if (op->row->flags & OPF_ordered || op->row->role == ROLE_gradients) return false;
     }

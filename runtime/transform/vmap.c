@@ -32,7 +32,7 @@ static Status write_through(OpCall *call) {
 }
 
 /* unsqueeze_ and the like: the handle becomes what the view is. */
-static Status relay(OpCall *call) {
+static Status mutate_handle(OpCall *call) {
     sn_tensor *view = NULL, *const self = tensor_of(call->args[0].val);
     TRY(dispatch(call->row, FORM_functional, call->args, NULL, &view));
     tensor_batched_become(self, view);
@@ -71,7 +71,7 @@ static Status run_written(OpCall *call, const Level *level) {
 
 Status vmap_op(OpCall *call, const Level *level) {
     if (call->form == FORM_inplace && call->row->kind == KIND_view && tensor_is_batched(tensor_of(call->args[0].val)))
-        return relay(call);
+        return mutate_handle(call);
     return level_has(call, level) ? run_written(call, level) : run_at(call, level, false);
 }
 

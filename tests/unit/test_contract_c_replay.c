@@ -523,7 +523,7 @@ static sn_status wants_gradients(sn_frame *f) {
     return sn_out(f, 1, sn_exp(sn_in(f, 0)));
 }
 
-static sn_status relays_a_view(sn_frame *f) { /* a write of the input, for versions */
+static sn_status mutates_a_view(sn_frame *f) { /* a write of the input, for versions */
     ((Host *)sn_closure(f))->runs++;
     sn_tensor *const view = sn_unsqueeze(sn_in(f, 0), 0);
     sn_t_(view);
@@ -537,7 +537,7 @@ static const struct Verified {
 } verified[] = {{returns_an_input, "it returns an input"},
                 {sets_gradients, "sn_backward"},
                 {wants_gradients, "gradients flow out"},
-                {relays_a_view, "changes its layout"}};
+                {mutates_a_view, "changes its layout"}};
 enum { VERIFIED = sizeof verified / sizeof *verified };
 
 static void count_reason(void *context, int level, const char *topic, const char *line) {

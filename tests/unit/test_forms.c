@@ -110,7 +110,7 @@ END_TEST
 
 /* in-place forms of views: the handle changes ------------------------------------------------- */
 
-static sn_status relay_result(sn_frame *f) {
+static sn_status mutate_result(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const h = sn_mul_scalar(x, sn_float(2));
     sn_tensor *const row = sn_select(h, 0, 1);
     if (sn_t_(h) != h) return sn_check();
@@ -125,7 +125,7 @@ static sn_status relay_result(sn_frame *f) {
 }
 
 START_TEST(a_result_changes_its_layout_compiled) {
-    const Twin twin = twin_new(relay_result, NULL, NULL, SN_COMPILE_OPTIONS(.full_graph = true));
+    const Twin twin = twin_new(mutate_result, NULL, NULL, SN_COMPILE_OPTIONS(.full_graph = true));
     for (int i = 0; i < 3; i++) {
         sn_tensor *in[] = {F32((uint64_t)i, 2, 3)}, *want[3], *got[3];
         ck_assert_int_eq(sn_call(twin.eager, in, 1, want, 3), SN_OK);
@@ -141,7 +141,7 @@ START_TEST(a_result_changes_its_layout_compiled) {
 }
 END_TEST
 
-static sn_status relay_input(sn_frame *f) {
+static sn_status mutate_input(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const y = sn_exp(x);
     sn_t_(x);
     return sn_out(f, 0, sn_mm(x, y));
@@ -150,7 +150,7 @@ static sn_status relay_input(sn_frame *f) {
 /* An older tensor breaks the graph: what was made of it before keeps its sizes, the caller's handle has the new
  * ones. */
 START_TEST(an_input_changes_its_layout_after_a_break) {
-    const Twin twin = twin_new(relay_input, NULL, NULL, NULL);
+    const Twin twin = twin_new(mutate_input, NULL, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         sn_tensor *const a = F32((uint64_t)i, 2, 3), *const b = F32((uint64_t)i, 2, 3);
         ck_assert(same_bits(SN_CALL(twin.eager, a), SN_CALL(twin.fast, b)));
@@ -161,7 +161,7 @@ START_TEST(an_input_changes_its_layout_after_a_break) {
 }
 END_TEST
 
-static sn_status relay_tracked(sn_frame *f) {
+static sn_status mutate_tracked(sn_frame *f) {
     sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(2));
     sn_tensor *const row = sn_select(h, 0, 0);
     sn_t_(h);
@@ -171,7 +171,7 @@ static sn_status relay_tracked(sn_frame *f) {
 
 /* Gradients are those of the functional program [G5]; the figures are PyTorch's. */
 START_TEST(gradients_go_through_a_changed_layout) {
-    const Twin twin = twin_new(relay_tracked, NULL, NULL, NULL);
+    const Twin twin = twin_new(mutate_tracked, NULL, NULL, NULL);
     const float weights[] = {0, 1, 2, 3, 4, 5}, expected[] = {0, 12, 24, 2, 6, 10};
     sn_tensor *const three = sn_full(SN_INTS(), sn_float(3), SN_F32);
     sn_tensor *const w = sn_from_data(weights, SN_INTS(3, 2), SN_F32);

@@ -45,7 +45,7 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
     Trace *const trace = c->trace;
     TRY(capture_record(c, &view.call, view.symbolic, NULL, outside));
     if (!*outside && view.from_storage)
-        trace->from_storage = c->relays ? BREAK_TEXT(from_storage_in_place) : BREAK_TEXT(from_storage);
+        trace->from_storage = c->mutates_metadata ? BREAK_TEXT(from_storage_in_place) : BREAK_TEXT(from_storage);
     return *outside ? capture_make_arguments(c, call, function_note_limit(c->fn, false)) : ST_OK;
 }
 

@@ -24,10 +24,10 @@ struct Capture {
     Tracer tracer; /* first */
     InProgress in_progress;
     sn_function *fn;
-    pthread_mutex_t lock; /* of all below, see runtime/capture/record/capture_thread.c */
-    bool lock_taken;      /* else the process had one thread when it was entered */
-    bool running;         /* a segment: its user code may not wait for another one's values */
-    bool relays;          /* what is recorded has TraceOp.relaid */
+    pthread_mutex_t lock;  /* of all below, see runtime/capture/record/capture_thread.c */
+    bool lock_taken;       /* else the process had one thread when it was entered */
+    bool running;          /* a segment: its user code may not wait for another one's values */
+    bool mutates_metadata; /* what is recorded has TraceOp.mutates_metadata */
     const sn_state *owner;
     ErrorSlot *failed_elsewhere; /* raised while another thread ran a segment, or NULL */
     const void *frame;           /* of the sn_call that owns it; NULL: whether it was left is not asked */

@@ -37,7 +37,7 @@ static TrieNode *follow(Capture *c, const OpCall *call, const OpSplit *s, bool *
     const TraceOp op = {.row = call->row,
                         .form = call->form,
                         .modes = capture_modes(state_get()) | place.modes,
-                        .relaid = c->relays,
+                        .mutates_metadata = c->mutates_metadata,
                         .region = place.region,
                         .random = random_of(c, call),
                         .args = call->args,

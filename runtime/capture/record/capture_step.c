@@ -46,7 +46,7 @@ Status capture_check_written(const Trace *trace, const TraceOp *op) {
 static ALWAYS_INLINE Status give_results(Capture *c, sn_state *state, const OpCall *call, const TraceOp *op,
                                          const FreshResults *results, bool recorded) {
     Trace *const trace = c->trace;
-    trace->relaid |= op->relaid;
+    trace->mutates_metadata |= op->mutates_metadata;
     for (int i = 0, n = op->n_outs; i < n; i++) {
         const Meta *const meta = results->metas[i];
         sn_tensor *const t = placeholder_new(c, state, meta, op->modes);
@@ -179,7 +179,7 @@ static inline bool is_undisturbed(const Capture *c, const sn_state *state) {
 static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *state, Status *status) {
     TrieNode *const node = trie_newest(c->cursor);
     const MetaEntry *const entry = node ? trie_newest_metas(node) : NULL;
-    const uint32_t manner = trie_manner(call->form, capture_modes(state), c->relays);
+    const uint32_t manner = trie_manner(call->form, capture_modes(state), c->mutates_metadata);
     if (UNLIKELY(!entry || !is_undisturbed(c, state) || node->op.row != call->row || node->manner != manner ||
                  (call->row->flags & OPF_random && node->op.random != c->trace->random) || !entry->args ||
                  (call->form == FORM_out && capture_out_tracks(c, call, state))))

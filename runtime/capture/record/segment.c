@@ -191,7 +191,7 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step) {
         TRY(custom_op_check_result(op->row, i, outs[i]->base.meta, values[i]->base.meta));
     for (int i = 0; i < op->n_outs; i++)
         if (values[i]->placeholder) tensor_bind(values[i], outs[i]);
-    if (op->relaid && !trace->variant && !operand_is_input(trace_root(trace, op->first_value)))
+    if (op->mutates_metadata && !trace->variant && !operand_is_input(trace_root(trace, op->first_value)))
         tensor_written(values[0]); /* of an input at the call; of a launch's results by it */
     return ST_OK;
 }

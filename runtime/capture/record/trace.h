@@ -124,7 +124,7 @@ struct Trace { /* one segment of one call */
     bool views;             /* a view is among the ops */
     bool tracked_inputs;    /* an input has a history, or begins one: without, no value does */
     bool writes;            /* an in-place or out form is among the ops */
-    bool relaid;            /* the in-place form of a view is */
+    bool mutates_metadata;  /* the in-place form of a view is */
     bool tracked_writes;    /* one whose operands require gradients: aliases may track now */
     bool gradients;         /* sn::gradients is */
     /* What is said of an as_strided whose place depends on where its argument begins in the storage; NULL: none. */

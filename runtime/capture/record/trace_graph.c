@@ -133,7 +133,7 @@ const TraceOp *trace_maker(const Trace *trace, Operand value) {
 const char *trace_op_name(const TraceOp *op) {
     const bool strided = op->row->flags & OPF_places && op->row->flags & OPF_internal;
     const OpRow *const row = strided ? OP_ROW(as_strided) : op->row;
-    return op_form_name(row, op->relaid ? FORM_inplace : op->form);
+    return op_form_name(row, op->mutates_metadata ? FORM_inplace : op->form);
 }
 
 static Val *operand_at(const Trace *trace, Operand o) {

@@ -16,7 +16,8 @@ typedef struct Fork {
 } Fork;
 
 static bool same_name(const TrieNode *a, const TrieNode *b) {
-    return a && b && a->op.row == b->op.row && a->op.form == b->op.form && a->op.relaid == b->op.relaid;
+    return a && b && a->op.row == b->op.row && a->op.form == b->op.form &&
+           a->op.mutates_metadata == b->op.mutates_metadata;
 }
 
 /* Of the other children the oldest, of the same op where there is one. The list has the newest first. */

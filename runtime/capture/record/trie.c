@@ -9,8 +9,8 @@ enum { MAX_META_ENTRIES = 16 };
 TrieNode *trie_root(Arena *arena) { return ARENA_NEW(arena, TrieNode); }
 
 uint64_t trie_hash(const TraceOp *op) {
-    uint64_t h =
-        hash_mix((uint64_t)(uintptr_t)op->row, (uint64_t)op->form << 9 | (uint64_t)op->relaid << 8 | op->modes);
+    uint64_t h = hash_mix((uint64_t)(uintptr_t)op->row,
+                          (uint64_t)op->form << 9 | (uint64_t)op->mutates_metadata << 8 | op->modes);
     for (int i = 0; i < op->n_operands; i++) h = hash_mix(h, (uint64_t)(uint32_t)op->operands[i]);
     for (int i = 0; i < op->n_fixed; i++) h = hash_mix(h, (uint64_t)op->fixed[i]);
     if (op->region) h = hash_mix(h, (uint64_t)op->region);
@@ -31,10 +31,10 @@ static inline bool same_operands(const TraceOp *a, const TraceOp *b) {
 }
 
 static inline bool same_op(const TraceOp *a, const TraceOp *b) {
-    return a->row == b->row && a->form == b->form && a->modes == b->modes && a->relaid == b->relaid &&
-           a->region == b->region && a->random == b->random && a->n_operands == b->n_operands &&
-           a->n_fixed == b->n_fixed && a->n_numbers == b->n_numbers && same_operands(a, b) &&
-           same_words(a->fixed, b->fixed, a->n_fixed);
+    return a->row == b->row && a->form == b->form && a->modes == b->modes &&
+           a->mutates_metadata == b->mutates_metadata && a->region == b->region && a->random == b->random &&
+           a->n_operands == b->n_operands && a->n_fixed == b->n_fixed && a->n_numbers == b->n_numbers &&
+           same_operands(a, b) && same_words(a->fixed, b->fixed, a->n_fixed);
 }
 
 TrieNode *trie_find(const TrieNode *node, const TraceOp *op, uint64_t hash) {
@@ -55,7 +55,7 @@ TrieNode *trie_add(Arena *arena, TrieNode *node, const TraceOp *op, uint64_t has
     if (!child) return NULL;
     child->hash = hash;
     child->op = *op;
-    child->manner = trie_manner(op->form, op->modes, op->relaid) | (op->region ? MANNER_in_region : 0);
+    child->manner = trie_manner(op->form, op->modes, op->mutates_metadata) | (op->region ? MANNER_in_region : 0);
     child->op.operands = arena_copy(arena, op->operands, sizeof *op->operands * (size_t)op->n_operands);
     child->op.fixed = arena_copy(arena, op->fixed, sizeof *op->fixed * (size_t)op->n_fixed);
     if (!child->op.operands || !child->op.fixed) return NULL;

@@ -30,11 +30,11 @@ static inline int operand_input(Operand o) { return -1 - o; }
 typedef struct TraceOp {
     const OpRow *row;
     OpForm form;
-    uint8_t modes;   /* NODE_ bits of ir/graph.h */
-    bool relaid;     /* a view that its argument's handle becomes (t_): counts as a write */
-    int region;      /* the checkpoint that it is in, as Trace.regions has it; 0: none */
-    int random;      /* of a random op: its sequence number, counted from the segment's first one */
-    const Arg *args; /* row->n_params: kinds, lengths, and what is structure */
+    uint8_t modes;         /* NODE_ bits of ir/graph.h */
+    bool mutates_metadata; /* a view that its argument's handle becomes (t_): counts as a write */
+    int region;            /* the checkpoint that it is in, as Trace.regions has it; 0: none */
+    int random;            /* of a random op: its sequence number, counted from the segment's first one */
+    const Arg *args;       /* row->n_params: kinds, lengths, and what is structure */
     int n_operands;
     const Operand *operands; /* tensors in argument order (lists flattened), then out tensors */
     int n_fixed;
@@ -84,10 +84,10 @@ struct MetaEntry {
     const ExpectedArg *args; /* row->n_params, then out tensors; NULL: not to be compared so */
 };
 
-/* Form, modes and relaid in one word. */
+/* Form, modes and mutates_metadata in one word. */
 #define MANNER_in_region (1u << 31)
-static inline uint32_t trie_manner(OpForm form, uint8_t modes, bool relaid) {
-    return (uint32_t)form << 16 | (uint32_t)relaid << 8 | modes;
+static inline uint32_t trie_manner(OpForm form, uint8_t modes, bool mutates_metadata) {
+    return (uint32_t)form << 16 | (uint32_t)mutates_metadata << 8 | modes;
 }
 
 TrieNode *trie_root(Arena *arena);

@@ -63,10 +63,10 @@ static Variant *variant_of(const Trace *trace) {
 
 /* Is a view of an input mutated (t_)? The input's version goes up at the call of the op, which a replay would not
  * do. */
-static bool relays_an_input(const Trace *trace) {
-    for (int i = 0; trace->relaid && i < trace->ops.n; i++) {
+static bool mutates_an_input(const Trace *trace) {
+    for (int i = 0; trace->mutates_metadata && i < trace->ops.n; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
-        if (op->relaid && operand_is_input(trace_root(trace, op->first_value))) return true;
+        if (op->mutates_metadata && operand_is_input(trace_root(trace, op->first_value))) return true;
     }
     return false;
 }
@@ -106,7 +106,7 @@ static const char *replay_refusal(const Capture *c, const Trace *trace, const Va
     if (!v) return NULL; /* not yet: the next call may do */
     if (trace->from_storage) return trace->from_storage;
     if (trace->gradients) return BREAK_TEXT(sets_grad);
-    if (relays_an_input(trace)) return BREAK_TEXT(relays_input);
+    if (mutates_an_input(trace)) return BREAK_TEXT(relays_input);
     if (writes_what_it_made(c, trace)) return BREAK_TEXT(writes_made);
     if (v->n_graph_inputs > MAX_REPLAY_TENSORS || v->n_outputs > MAX_REPLAY_TENSORS || n_out > MAX_REPLAY_TENSORS)
         return BREAK_TEXT(many_tensors);

@@ -144,7 +144,7 @@ static int memory_of(const Trace *trace, Operand o) {
 }
 
 /* Counts a handle that became a view as a write of the memory; a write of an input was counted at the call. */
-static void count_relaid(const Trace *trace, const TraceOp *op, int *by_value) {
+static void count_mutation(const Trace *trace, const TraceOp *op, int *by_value) {
     const int memory = memory_of(trace, op->operands[0]);
     if (memory >= 0) by_value[memory]++;
 }
@@ -169,15 +169,15 @@ static void add_count(Variant *v, int input, int output, int *uncounted) {
 }
 
 Status variant_plan_writes(Variant *v, const Trace *trace) {
-    if (!trace->writes && !trace->relaid) return ST_OK;
+    if (!trace->writes && !trace->mutates_metadata) return ST_OK;
     int *const by_value = ARENA_ARRAY(v->arena, int, trace->values.n), *const by_storage = ARENA_ARRAY(
                                                                            v->arena, int, trace->n_storages);
     v->aliasing.counts = ARENA_ARRAY(v->arena, WriteCount, v->n_graph_inputs + v->n_outputs);
     if (!by_value || !by_storage || !v->aliasing.counts) return ST_MEMORY;
     for (int i = 0; i < trace->ops.n; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
-        if (op->relaid)
-            count_relaid(trace, op, by_value);
+        if (op->mutates_metadata)
+            count_mutation(trace, op, by_value);
         else
             count_op(trace, op, by_value, by_storage);
     }

@@ -1,10 +1,10 @@
-/* capture_relayout.c: a handle changes its layout in place inside a call (runtime/autograd/relayout.c). A result of the
- * current segment does so by name only: the view is recorded, the two placeholders exchange. What comes from outside
- * of the segment, or may have been saved by an op of it that has a history, breaks the graph: versions and saved
- * values are the tape's then. */
+/* capture_metadata.c: a handle changes its layout in place inside a call (runtime/capture/record/metadata_mutation.c).
+ * A result of the current segment does so by name only: the view is recorded, the two placeholders exchange. What comes
+ * from outside of the segment, or may have been saved by an op of it that has a history, breaks the graph: versions and
+ * saved values are the tape's then. */
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_thread.h"
-#include "runtime/capture/record/relayout.h"
+#include "runtime/capture/record/metadata_mutation.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_views.h"
 
@@ -18,7 +18,7 @@ static bool tracks_anything(const Trace *trace) {
     return false;
 }
 
-static const char *relayout_refusal(const Capture *c, const sn_tensor *self) {
+static const char *mutation_refusal(const Capture *c, const sn_tensor *self) {
     const struct Placeholder *const p = self->placeholder;
     if (!p || p->trace != c->trace) return BREAK_TEXT(relayout_old);
     return tracks_anything(c->trace) ? BREAK_TEXT(relayout_grad) : NULL;
@@ -32,23 +32,23 @@ static Status break_for(Capture *c, const char *op, sn_tensor *self, const char 
     return capture_flush_tensor(self);
 }
 
-Status capture_relayout(const OpRow *row, sn_tensor *self, bool *recorded) {
+Status capture_mutation(const OpRow *row, sn_tensor *self, bool *recorded) {
     Capture *const c = capture_current();
     const struct Placeholder *const p = self->placeholder;
     *recorded = false;
     if (p && capture_of(p->tracer) != c) return tracer_flush_foreign(self);
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
-    const char *const reason = relayout_refusal(c, self);
+    const char *const reason = mutation_refusal(c, self);
     const Status status = reason ? break_for(c, op_form_name(row, FORM_inplace), self, reason) : ST_OK;
     *recorded = !reason;
     capture_leave(c, entered);
     return status;
 }
 
-void capture_relays(bool on) {
+void capture_mutates(bool on) {
     Capture *const c = capture_current();
-    if (c) c->relays = on;
+    if (c) c->mutates_metadata = on;
 }
 
 static void replace(sn_tensor **at, sn_tensor *old, sn_tensor *now) {
@@ -79,7 +79,7 @@ void capture_exchanged(sn_tensor *self, sn_tensor *old) {
     capture_leave(c, entered);
 }
 
-void capture_relaid(sn_tensor *self) {
+void capture_mutated(sn_tensor *self) {
     Capture *const c = capture_current();
     if (!c) return;
     const bool entered = capture_enter(c);

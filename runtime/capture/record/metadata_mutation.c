@@ -1,5 +1,5 @@
-/* relayout.c: in-place forms of views (t_, unsqueeze_, as_strided_, detach_). They write no memory: the handle changes
- * what it stands for.
+/* metadata_mutation.c: in-place forms of views (t_, unsqueeze_, as_strided_, detach_). They write no memory: the handle
+ * changes what it stands for.
  *
  *   h.t_()   v = t(h) by the functional row, recorded or run as any other; then h and v exchange what they stand
  *            for: h is the view, v, a temporary, what h was. Views of h, its history and records of a capture that
@@ -7,7 +7,7 @@
  *
  * So no graph, pass or backend ever sees such a form, and gradients are those of the functional program [semantics G5].
  * As in PyTorch the version goes up (not by detach_), so that a backward which saved h says so. */
-#include "runtime/capture/record/relayout.h"
+#include "runtime/capture/record/metadata_mutation.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/segment.h"
@@ -30,7 +30,7 @@ static void exchange(sn_tensor *a, sn_tensor *b) {
 }
 
 /* A leaf keeps its place in histories, its gradient and its hooks. */
-static Status relayout_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) {
+static Status mutate_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) {
     if (row->flags & OPF_nodiff) return tape_requires_grad(self, false);
     tensor_set_meta(self, view->base.meta);
     self->offset = view->offset;
@@ -39,7 +39,7 @@ static Status relayout_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) 
 
 static Status change(const OpRow *row, sn_tensor *self, sn_tensor *view, bool recorded) {
     if (!recorded && tape_is_wanted_leaf(self)) {
-        TRY(relayout_leaf(row, self, view));
+        TRY(mutate_leaf(row, self, view));
     } else {
         exchange(self, view);
         tape_view_of_old(self, view);
@@ -47,22 +47,22 @@ static Status change(const OpRow *row, sn_tensor *self, sn_tensor *view, bool re
     }
     if (row->flags & OPF_nodiff) return ST_OK;
     if (self->placeholder)
-        capture_relaid(self);
+        capture_mutated(self);
     else
         tensor_written(self);
     return ST_OK;
 }
 
-static Status relayout_inside(const OpRow *row, const Arg *args) {
+static Status mutate_inside(const OpRow *row, const Arg *args) {
     sn_tensor *const self = tensor_of(args[0].val), *view = NULL;
     bool recorded = false;
-    TRY(capture_relayout(row, self, &recorded));
+    TRY(capture_mutation(row, self, &recorded));
     const bool checked = !recorded && !(row->flags & OPF_nodiff) && state_get()->grad_mode == SN_GRAD_ON;
     if (checked && tape_tracks(self)) TRY(tape_check_inplace(self));
     Tracer *const suspended = recorded ? NULL : tracer_suspend();
-    if (recorded) capture_relays(!(row->flags & OPF_nodiff));
+    if (recorded) capture_mutates(!(row->flags & OPF_nodiff));
     const Status status = dispatch(row, FORM_functional, args, NULL, &view);
-    if (recorded) capture_relays(false);
+    if (recorded) capture_mutates(false);
     if (suspended) tracer_resume(suspended);
     TRY(status);
     Capture *const c = capture_current();
@@ -72,7 +72,7 @@ static Status relayout_inside(const OpRow *row, const Arg *args) {
     return changed;
 }
 
-static Status relayout(OpCall *call) {
+static Status mutate_metadata(OpCall *call) {
     sn_state *const state = state_get();
     TRY(error_pending());
     const OpRow *const row = call->row;
@@ -81,7 +81,7 @@ static Status relayout(OpCall *call) {
     call->outs[0] = NULL;
     if (args[0].kind != ARG_tensor || tensor_valid(tensor_of(args[0].val), row->name) != ST_OK) return error_pending();
     TRY(scope_push(state, false));
-    const Status status = relayout_inside(row, args);
+    const Status status = mutate_inside(row, args);
     scope_pop(state);
     if (status == ST_OK) return call->outs[0] = tensor_of(args[0].val), ST_OK;
     error_set_op(op_form_name(row, FORM_inplace));
@@ -89,9 +89,9 @@ static Status relayout(OpCall *call) {
     return status;
 }
 
-void relayout_start(void) {
+void metadata_mutation_start(void) {
     for (int i = 0; i < op_row_count(); i++) {
         const OpRow *const row = op_row_at(i);
-        if (row->kind == KIND_view && !row->alias_of) dispatch_register(row, KEY_ad_inplace_or_view, relayout);
+        if (row->kind == KIND_view && !row->alias_of) dispatch_register(row, KEY_ad_inplace_or_view, mutate_metadata);
     }
 }
