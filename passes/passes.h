@@ -98,15 +98,15 @@ typedef struct Partition {
 /* "why not fused": one line per refused pair, in order; for explain and the fusion log. */
 const char *plan_refusals(Plan *plan);
 
-/* The backward of one key, from the values that a partition saved: what eager's tape holds is made
+/* The backward of one signature, from the values that a partition saved: what eager's tape holds is made
  * again by `restore`, the rules' ops follow. functional: as joint_expand left it; kept: the ids in it
  * of restore's outputs. NULL, raised, where a rule reads what the tape does not hold. */
-typedef struct KeyedBackward {
+typedef struct SpecializedBackward {
     Graph *graph; /* inputs: saved values, present partial sums, defined gradients */
     int n_saved;
     int *saved; /* by input: which saved value */
-} KeyedBackward;
-typedef struct KeyedSpec {
+} SpecializedBackward;
+typedef struct SpecializeSpec {
     Graph *functional;
     const Graph *restore;
     const int *kept;
@@ -114,8 +114,8 @@ typedef struct KeyedSpec {
     JointSpec joint;
     Bail *bail; /* the exit of the compile */
     const PassOptions *options;
-} KeyedSpec;
-KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec);
+} SpecializeSpec;
+SpecializedBackward *specialize_backward(Arena *arena, const SpecializeSpec *spec);
 
 /* rules --------------------------------------------------------------------------------------- */
 

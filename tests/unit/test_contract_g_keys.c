@@ -22,7 +22,7 @@ static int keys_of(const sn_function *fn, int *kernels) {
     *kernels = 0;
     for (int i = 0; i < fn->variants.n; i++) {
         int k;
-        n += training_keys(fn->variants.at[i], &k);
+        n += training_signatures(fn->variants.at[i], &k);
         *kernels += k;
     }
     return n;

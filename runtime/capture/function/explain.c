@@ -184,12 +184,12 @@ static void saved_text(const Variant *v, Text *text) {
     }
     if (n) text_printf(text, "    %d tensor%s, %lld bytes\n", n, plural(n), (long long)all);
     int kernels;
-    const int keys = training_keys(v, &kernels);
+    const int keys = training_signatures(v, &kernels);
     if (keys)
         text_printf(text, "  backward compiled for %d other key%s: %d kernel%s\n", keys, plural(keys), kernels,
                     plural(kernels));
     const char *why;
-    for (int i = 0; (why = training_keys_refused(v, i, &n)); i++)
+    for (int i = 0; (why = training_signatures_refused(v, i, &n)); i++)
         text_printf(text, "  backward runs as eager's nodes for %d other key%s: %s\n", n, plural(n), why);
 }
 

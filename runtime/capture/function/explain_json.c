@@ -127,7 +127,7 @@ static void times_json(const Variant *v, Text *text) {
 static void graph_json(const Variant *v, Text *text) {
     const CompileReport *const info = &v->info;
     int kernels;
-    const int keys = training_keys(v, &kernels);
+    const int keys = training_signatures(v, &kernels);
     text_printf(text, "{\"id\": %d, \"ops\": %d, \"kernels\": %d, \"dynamic\": %s, \"interpreted\": %s", v->id,
                 v->segment.n_ops, info->kernels, v->symbols.dynamic ? "true" : "false",
                 info->interpreted ? "true" : "false");

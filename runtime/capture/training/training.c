@@ -49,7 +49,7 @@ typedef struct TrainingSplit {
     Variant *variant;
     Graph *graph;
     Training *training;
-    BackwardCase *usual;
+    BackwardSpecialization *default_one;
 } TrainingSplit;
 
 /* Writes of memory that carries no gradient are fine: expanding then needs what was there before. */
@@ -79,8 +79,8 @@ static Status split_graphs(void *context) {
     TRY(passes_run(s->graph, "user_captured,functionalize", &options));
     TRY(note_writes(t, s->graph));
     t->n_forward = s->graph->outputs.n;
-    s->usual = training_case_new(t, s->graph->arena, NULL);
-    if (!s->usual) return ST_MEMORY;
+    s->default_one = training_specialization_new(t, s->graph->arena, NULL);
+    if (!s->default_one) return ST_MEMORY;
     const int64_t start = clock_ns();
     TRY(joint_expand(s->graph));
     TRY(tape_plan_make(t, s->graph));
@@ -88,14 +88,14 @@ static Status split_graphs(void *context) {
     GVal **const values = values_by_id(s->graph);
     if (!options.ran || !values) return ST_MEMORY;
     JointSpec spec;
-    TRY(training_case_spec(t, s->usual, s->graph->arena, &spec));
+    TRY(training_specialization_spec(t, s->default_one, s->graph->arena, &spec));
     TRY(joint_append(s->graph, &spec));
     TRY(tape_plan_keep(t, s->graph, values));
     compile_note_time(&s->variant->info, "tape", clock_ns() - start);
     s->variant->info.passes_ns += clock_ns() - start;
     TRY(passes_run(s->graph, "parts", &options));
-    s->usual->ran = tape_plan_by_step(&t->tape, s->graph->arena, options.ran);
-    return s->usual->ran ? ST_OK : ST_MEMORY;
+    s->default_one->ran = tape_plan_by_step(&t->tape, s->graph->arena, options.ran);
+    return s->default_one->ran ? ST_OK : ST_MEMORY;
 }
 
 static Status keep_failure(Variant *v, Status status) {
@@ -124,8 +124,9 @@ static Status compile_training(Variant *v, Graph *graph, const Trace *trace) {
     t->backward_plan = t->partition->backward->plan;
     t->n_symbols = sym_free_count(graph->env);
     t->n_saved = t->partition->n_saved;
-    t->usual = split.usual;
-    return keep_failure(v, training_case_planned(t, t->usual, t->partition->backward, NULL, t->n_saved));
+    t->default_one = split.default_one;
+    return keep_failure(v,
+                        training_specialization_planned(t, t->default_one, t->partition->backward, NULL, t->n_saved));
 }
 
 static Status prepare_training(Variant *v) {
@@ -137,8 +138,8 @@ static Status make_training_code(Variant *v, CompileReport *info, Executable **r
     Training *const t = v->training;
     info->part = "forward";
     TRY(compile_plan(t->forward_plan, info, run));
-    training_case_compile(t->usual, t->backward_plan, info);
-    training_case_add(t, t->usual);
+    training_specialization_compile(t->default_one, t->backward_plan, info);
+    training_specialization_add(t, t->default_one);
     return ST_OK;
 }
 
@@ -153,14 +154,14 @@ bool training_dump(const Variant *v, const Dump *dump, Text *text) {
         if (both) text_puts(text, part ? "# backward\n" : "# forward\n");
         if (plans && part && !variant_waits(v) && !training_backward(v))
             text_printf(text, "%s no call runs it: the backward goes by eager's nodes\n", dump_mark(dump));
-        if (part && training_usual_idle(t))
+        if (part && training_default_idle(t))
             text_printf(text, "%s no call has run it: gradients came of other keys\n", dump_mark(dump));
         if (plans)
             compile_dump_plan(graph->plan, dump, text);
         else
             graph_print_notes(graph, notes, text);
     }
-    if (both || dump->id == DUMP_backward) training_dump_keys(t, dump, notes, text);
+    if (both || dump->id == DUMP_backward) training_dump_signatures(t, dump, notes, text);
     return true;
 }
 
@@ -190,7 +191,7 @@ bool training_saved_at(const Variant *v, int i, SavedValue *out) {
 }
 
 static void free_training(Variant *v) {
-    if (v->training) training_cases_free(v->training);
+    if (v->training) training_specializations_free(v->training);
 }
 
 const VariantKind training_kind = {.compile = compile_training,
@@ -201,7 +202,7 @@ const VariantKind training_kind = {.compile = compile_training,
                                    .free = free_training};
 
 static void free_history(Variant *v) {
-    if (v->history) training_cases_free(v->history);
+    if (v->history) training_specializations_free(v->history);
 }
 
 const VariantKind training_history_kind = {.compile = variant_plain_compile,

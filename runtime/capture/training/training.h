@@ -1,8 +1,8 @@
 /* training.h: a segment whose results carry gradients: a forward and a backward executable, split
  * by the partitioner, and one tape node per launch.
  *
- * The backward compiled with it serves the usual key: every differentiable result has a gradient, all
- * are wanted, no partial sums exist. Other keys get a compiled backward of their own on first need
+ * The backward compiled with it serves the default signature: every differentiable result has a gradient, all
+ * are wanted, no partial sums exist. Other signatures get a compiled backward of their own on first need
  * [semantics G1]; create_graph, and what has no code, expands into eager's nodes, made from the saved
  * values [semantics G3]. */
 #ifndef SINTER_RUNTIME_TRAINING_H
@@ -34,14 +34,14 @@ Status training_run_with_history(Variant *variant, sn_tensor *const *inputs, con
 /* Prints a stage of the two graphs that run: forward, backward, fused and those of plans; false: not one of them. */
 bool training_dump(const Variant *variant, const Dump *dump, Text *text);
 void training_print_joint(const Variant *variant, Text *text); /* the graph that was split into the two */
-/* Those of the usual forward and backward; how many. */
+/* Those of the forward and the default backward; how many. */
 int training_plans(const Variant *variant, Plan *plans[MAX_PLANS]);
-/* The usual backward, NULL: there is none. */
+/* The default backward, NULL: there is none. */
 const Executable *training_backward(const Variant *v);
-/* For how many keys beside the usual one a backward was compiled, and its kernels. */
-int training_keys(const Variant *variant, int *kernels);
-/* Why the backward of n further keys runs as eager's nodes: the at-th reason, NULL past the last. */
-const char *training_keys_refused(const Variant *variant, int at, int *n);
+/* For how many signatures beside the default one a backward was compiled, and its kernels. */
+int training_signatures(const Variant *variant, int *kernels);
+/* Why the backward of n further signatures runs as eager's nodes: the at-th reason, NULL past the last. */
+const char *training_signatures_refused(const Variant *variant, int at, int *n);
 /* How many tensors a launch saves for its backward; NULL: 0. */
 int training_saved(const Training *training);
 /* What forward keeps for backward, by number; false past the last. */

@@ -207,7 +207,7 @@ static void add_root(Roots *r, sn_tensor *root, sn_tensor *grad) {
     r->grads[r->n++] = grad;
 }
 
-static Status find_roots(const Expansion *e, const BackwardCase *c, const TapeBackward *call, Roots *r) {
+static Status find_roots(const Expansion *e, const BackwardSpecialization *c, const TapeBackward *call, Roots *r) {
     const Training *const t = e->l->training;
     Arena *const arena = e->run.arena;
     const Graph *const g = e->run.graph;
@@ -231,7 +231,7 @@ static Status find_roots(const Expansion *e, const BackwardCase *c, const TapeBa
     return ST_OK;
 }
 
-static Status run_nodes(const Expansion *e, const BackwardCase *c, TapeBackward *call) {
+static Status run_nodes(const Expansion *e, const BackwardSpecialization *c, TapeBackward *call) {
     Roots r;
     TRY(find_roots(e, c, call, &r));
     const TapeRun run = {.roots = r.roots,
@@ -260,7 +260,7 @@ static bool expansion_begin(Expansion *e, const TrainingLaunch *l, const TapeEdg
     return e->run.values != NULL;
 }
 
-Status training_expand(const TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
+Status training_expand(const TrainingLaunch *l, const BackwardSpecialization *c, TapeBackward *call) {
     Expansion e;
     Status status = expansion_begin(&e, l, call->edges) ? ST_OK : ST_MEMORY;
     e.ran = c->ran, e.needs = c->needs;

@@ -53,13 +53,13 @@ static Status check_results(const Training *t, const bool *used) {
 /* Without code: a layout is no matter. */
 static Status make_usual(Training *t, Arena *arena) {
     const Graph *const g = t->tape.functional;
-    BackwardCase *const c = training_case_new(t, arena, NULL);
+    BackwardSpecialization *const c = training_specialization_new(t, arena, NULL);
     if (!c || !(c->ran = tape_plan_ran(t, arena, c, NULL))) return error_pending() ? error_pending() : ST_MEMORY;
     c->env = g->env;
     c->first_guard = sym_guard_count(g->env);
     for (int i = 0; i < t->n_user; i++)
         if (t->out_tracked[i]) c->metas[i] = g->outputs.at[i].value->base.meta;
-    training_case_add(t, c);
+    training_specialization_add(t, c);
     return ST_OK;
 }
 

@@ -89,7 +89,7 @@ static Status check_hold(const TrainingLaunch *l, const TapeStep *step, int hold
 }
 
 /* As eager's engine meets them: the newest first; those before an error have run. */
-static Status check_steps(TrainingLaunch *l, const BackwardCase *c, bool retain) {
+static Status check_steps(TrainingLaunch *l, const BackwardSpecialization *c, bool retain) {
     const TapePlan *const p = &l->training->tape;
     for (int s = p->steps.n - 1; s >= 0; s--) {
         const TapeStep *const step = &p->steps.at[s];
@@ -154,7 +154,8 @@ static sn_tensor *laid_out(sn_tensor *grad, const Meta *want) {
 
 enum { FEW_TENSORS = 64 };
 
-static Status gather(const TrainingLaunch *l, const BackwardCase *c, const TapeBackward *call, sn_tensor **to) {
+static Status gather(const TrainingLaunch *l, const BackwardSpecialization *c, const TapeBackward *call,
+                     sn_tensor **to) {
     const Training *const t = l->training;
     int n = 0;
     for (int i = 0; i < c->n_saved; i++) to[n++] = l->saved[c->saved ? c->saved[i] : i].tensor;
@@ -172,7 +173,7 @@ static Status gather(const TrainingLaunch *l, const BackwardCase *c, const TapeB
 }
 
 /* What no later backward reads goes with the last step that reads it; what none reads, at once. */
-static void hand_over(TrainingLaunch *l, const BackwardCase *c, sn_tensor **owned, int n) {
+static void hand_over(TrainingLaunch *l, const BackwardSpecialization *c, sn_tensor **owned, int n) {
     for (int i = 0; i < n; i++) {
         const int from = i >= c->n_saved ? -1 : c->saved ? c->saved[i] : i;
         owned[i] = NULL;
@@ -183,8 +184,8 @@ static void hand_over(TrainingLaunch *l, const BackwardCase *c, sn_tensor **owne
     free_unkept(l);
 }
 
-/* A case's inputs, room for what it may let go of, and its results. */
-static Status run_case(TrainingLaunch *l, const BackwardCase *c, TapeBackward *call, sn_tensor **inputs,
+/* A specialization's inputs, room for what it may let go of, and its results. */
+static Status run_case(TrainingLaunch *l, const BackwardSpecialization *c, TapeBackward *call, sn_tensor **inputs,
                        sn_tensor **owned, sn_tensor **outs) {
     const Training *const t = l->training;
     if (!inputs || !owned || !outs) return ST_MEMORY;
@@ -198,7 +199,7 @@ static Status run_case(TrainingLaunch *l, const BackwardCase *c, TapeBackward *c
     return ST_OK;
 }
 
-static Status run_compiled(TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
+static Status run_compiled(TrainingLaunch *l, const BackwardSpecialization *c, TapeBackward *call) {
     const Training *const t = l->training;
     const int n = c->n_saved + t->n_inputs + t->n_user;
     sn_tensor *few_in[FEW_TENSORS], *few_owned[FEW_TENSORS], *few_out[FEW_TENSORS];
@@ -210,25 +211,25 @@ static Status run_compiled(TrainingLaunch *l, const BackwardCase *c, TapeBackwar
 
 /* An earlier backward through other results may have let go of what only its steps hold, and this one's code might
  * read in the place of an equal value. */
-static bool has_what_it_reads(const TrainingLaunch *l, const BackwardCase *c) {
+static bool has_what_it_reads(const TrainingLaunch *l, const BackwardSpecialization *c) {
     for (int i = 0; i < c->n_saved; i++)
         if (!l->saved[c->saved ? c->saved[i] : i].tensor) return false;
     return true;
 }
 
 /* What a backend of the program's fails to compute, which it has noted, eager's nodes do. */
-static Status run_or_expand(TrainingLaunch *l, const BackwardCase *c, TapeBackward *call) {
-    if (!case_code(c) || !has_what_it_reads(l, c)) return training_expand(l, c, call);
+static Status run_or_expand(TrainingLaunch *l, const BackwardSpecialization *c, TapeBackward *call) {
+    if (!specialization_code(c) || !has_what_it_reads(l, c)) return training_expand(l, c, call);
     const Status status = run_compiled(l, c, call);
     if (status == ST_OK) training_note_call(c);
-    if (status == ST_OK || !executable_is_foreign(case_code(c))) return status;
+    if (status == ST_OK || !executable_is_foreign(specialization_code(c))) return status;
     error_clear();
     return training_expand(l, c, call);
 }
 
 static Status launch_backward(void *context, TapeBackward *call) {
     TrainingLaunch *const l = context;
-    const BackwardCase *const c = training_case(l->variant, l->training, l->symbols, call);
+    const BackwardSpecialization *const c = training_specialization(l->variant, l->training, l->symbols, call);
     if (!c) return error_pending();
     TRY(check_steps(l, c, call->retain));
     if (!call->retain) TRY(find_kept(l));

@@ -2,7 +2,7 @@
  *
  *   training.c          the two kinds, and how compiled     training_launch.c  a launch and its tape node
  *   training_saved.c    what eager's tape would hold        training_expand.c  eager's nodes instead
- *   training_keyed.c    the backward of one key             training_history.c what a captured backward left
+ *   training_specialize.c    the backward of one signature             training_history.c what a captured backward left
  *   training_checked.c  what may be read where it lies */
 #ifndef SINTER_RUNTIME_TRAINING_PARTS_H
 #define SINTER_RUNTIME_TRAINING_PARTS_H
@@ -49,23 +49,24 @@ typedef struct TapePlan {
     int *held_of; /* by value id: number in `held`, or -1 */
 } TapePlan;
 
-/* One key and its backward. Immutable once published. */
-typedef struct BackwardCase BackwardCase;
-struct BackwardCase {
-    _Atomic(BackwardCase *) next;
-    Arena *arena;  /* of a later case; NULL: the variant's */
+/* A signature and the backward for it. Immutable once published. */
+typedef struct BackwardSpecialization BackwardSpecialization;
+struct BackwardSpecialization {
+    _Atomic(BackwardSpecialization *) next;
+    Arena *arena;  /* of a later specialization; NULL: the variant's */
     bool *defined; /* by user output: has a gradient */
     bool *needs;   /* by graph input: its gradient is wanted */
     bool *partial; /* by graph input: a sum is continued */
     /* by user output: layout of its gradient, of symbols where the variant has some */
     const Meta **metas;
-    const Meta **sums;  /* by graph input: layout of its partial sum, where one is continued */
-    const SymEnv *env;  /* of those; a later case has a copy of the variant's */
-    int first_guard;    /* the guards of env from here on are the case's own */
-    bool *ran;          /* by step: eager's node runs */
-    _Atomic bool waits; /* its code is being made in another thread: until then it has none */
-    Executable *run;    /* NULL: expands; case_code loads it */
-    Graph *graph;       /* of a later case, as its passes left it, with its plan: for dumps; NULL: it was not planned */
+    const Meta **sums;   /* by graph input: layout of its partial sum, where one is continued */
+    const SymEnv *env;   /* of those; a later specialization has a copy of the variant's */
+    int first_guard;     /* the guards of env from here on are the specialization's own */
+    bool *ran;           /* by step: eager's node runs */
+    _Atomic bool waits;  /* its code is being made in another thread: until then it has none */
+    Executable *run;     /* NULL: expands; specialization_code loads it */
+    Graph *graph;        /* of a later specialization, as its passes left it, with its plan: for dumps; NULL: it was not
+                  planned */
     _Atomic bool called; /* a backward has run its code */
     bool held_back;      /* has no code since a stance wanted none: serves calls in that stance only */
     int n_saved;
@@ -83,10 +84,11 @@ struct Training {
     bool *want, *written; /* by graph input */
     int n_inputs, n_symbols, n_floats;
     TapePlan tape;
-    _Atomic(BackwardCase *) cases; /* the usual one first: every gradient defined and wanted, no sums */
-    BackwardCase *usual;           /* also before it is there, with its code */
-    int n_cases;                   /* beside it */
-    pthread_mutex_t lock;          /* of making cases */
+    _Atomic(BackwardSpecialization *)
+        specializations;                 /* the default one first: every gradient defined and wanted, no sums */
+    BackwardSpecialization *default_one; /* also before it is there, with its code */
+    int n_specializations;               /* beside it */
+    pthread_mutex_t lock;                /* of making specializations */
 };
 
 /* The watch that a hold looks at; -1: none. */
@@ -107,10 +109,11 @@ typedef struct TrainingLaunch { /* context of one tape node */
     double *floats;
 } TrainingLaunch;
 
-/* training_keyed.c. No backward has run the usual case, but some have run others. */
-bool training_usual_idle(const Training *t);
-/* Prints the backwards of the other keys as they are at the dump's stage, each below a line that says its key. */
-void training_dump_keys(const Training *t, const Dump *dump, GraphNotes notes, Text *text);
+/* training_specialize.c. No backward has run the default specialization, but some have run others. */
+bool training_default_idle(const Training *t);
+/* Prints the backwards of the other signatures as they are at the dump's stage, each below a line that says its
+ * signature. */
+void training_dump_signatures(const Training *t, const Dump *dump, GraphNotes notes, Text *text);
 
 /* training_saved.c: fills t->tape; adds what the tape holds as kept outputs of the joint graph, whose
  * forward values are those of `forward` (the functional graph was copied from it). */
@@ -126,45 +129,48 @@ enum { NO_WATCH = -2 };
 void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran);
 /* A table by node id of the functional graph, by step; NULL where that is. */
 bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node);
-/* By step: which of eager's nodes run for the gradients of a case; symbols: of the call, or NULL: as at capture. */
-bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols);
+/* By step: which of eager's nodes run for the gradients of a specialization; symbols: of the call, or NULL: as at
+ * capture. */
+bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardSpecialization *c, const int64_t *symbols);
 /* By value id of the restoring graph: what the values that some steps hold are made of; with mem_free. Steps that are
  * in `ran` (NULL: all) and not in `used` (NULL: none are). NULL raises. */
 bool *training_needed(const Training *t, const bool *ran, const bool *used);
 /* A table by step: does a backward inside of the segment run eager's node of it? */
 bool *tape_plan_used(const TapePlan *p, Arena *arena);
 
-/* Notes that a backward has run the case. A published case is constant but for this. */
-static inline void training_note_call(const BackwardCase *c) {
-    _Atomic bool *const called = &((BackwardCase *)c)->called;
+/* Notes that a backward has run the specialization. A published specialization is constant but for this. */
+static inline void training_note_call(const BackwardSpecialization *c) {
+    _Atomic bool *const called = &((BackwardSpecialization *)c)->called;
     if (UNLIKELY(!atomic_load_explicit(called, memory_order_relaxed)))
         atomic_store_explicit(called, true, memory_order_relaxed);
 }
 
-static inline Executable *case_code(const BackwardCase *c) {
+static inline Executable *specialization_code(const BackwardSpecialization *c) {
     return atomic_load_explicit(&c->waits, memory_order_acquire) ? NULL : c->run;
 }
 
-/* training_keyed.c: the case of a call, made on first need; NULL raises. */
-const BackwardCase *training_case(Variant *v, Training *t, const int64_t *symbols, const TapeBackward *call);
-void training_cases_free(Training *t);
-/* A case is made in these steps, the usual one with the forward, others under the lock. The key that a call shows; call
- * NULL: the usual one. NULL: no memory. */
-BackwardCase *training_case_new(const Training *t, Arena *arena, const TapeBackward *call);
-/* Fills spec with what the case's backward is to compute. */
-Status training_case_spec(const Training *t, const BackwardCase *c, Arena *arena, JointSpec *spec);
-/* Takes from the case's planned backward which saved values it reads, in order (NULL: all), and the layouts of the
- * inputs after them: first the partial sums, then the gradients. */
-Status training_case_planned(const Training *t, BackwardCase *c, const Graph *backward, const int *saved, int n_saved);
-/* Makes the case's code. A case without code expands a launch's node into eager's nodes. */
-void training_case_compile(BackwardCase *c, Plan *plan, CompileReport *info);
-void training_case_add(Training *t, BackwardCase *c);
+/* training_specialize.c: the specialization of a call, made on first need; NULL raises. */
+const BackwardSpecialization *training_specialization(Variant *v, Training *t, const int64_t *symbols,
+                                                      const TapeBackward *call);
+void training_specializations_free(Training *t);
+/* A specialization is made in these steps, the default one with the forward, others under the lock. The signature that
+ * a call shows; call NULL: the default one. NULL: no memory. */
+BackwardSpecialization *training_specialization_new(const Training *t, Arena *arena, const TapeBackward *call);
+/* Fills spec with what the specialization's backward is to compute. */
+Status training_specialization_spec(const Training *t, const BackwardSpecialization *c, Arena *arena, JointSpec *spec);
+/* Takes from the specialization's planned backward which saved values it reads, in order (NULL: all), and the layouts
+ * of the inputs after them: first the partial sums, then the gradients. */
+Status training_specialization_planned(const Training *t, BackwardSpecialization *c, const Graph *backward,
+                                       const int *saved, int n_saved);
+/* Makes the specialization's code. One without code expands a launch's node into eager's nodes. */
+void training_specialization_compile(BackwardSpecialization *c, Plan *plan, CompileReport *info);
+void training_specialization_add(Training *t, BackwardSpecialization *c);
 /* The metadata with the sizes of this launch in place of symbols. */
 const Meta *training_meta(const SymEnv *env, const Meta *meta, const int64_t *symbols);
 
 /* training_expand.c: a TapeCompiled's expand: eager's nodes take the launch's place for good. */
 Status training_become(void *launch, const TapeEdge *edges, TapeEdge *now);
 /* Eager's nodes for one call, and the engine on them. */
-Status training_expand(const TrainingLaunch *l, const BackwardCase *c, TapeBackward *call);
+Status training_expand(const TrainingLaunch *l, const BackwardSpecialization *c, TapeBackward *call);
 
 #endif

@@ -276,12 +276,12 @@ bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node) {
     return steps;
 }
 
-bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardCase *c, const int64_t *symbols) {
+bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardSpecialization *c, const int64_t *symbols) {
     const TapePlan *const p = &t->tape;
     Arena *const trial = arena_new();
     SymEnv *const env = trial ? trial_env(p, trial, symbols) : NULL;
     JointSpec spec;
-    const bool known = env && training_case_spec(t, c, trial, &spec) == ST_OK;
+    const bool known = env && training_specialization_spec(t, c, trial, &spec) == ST_OK;
     spec.grad_meta = NULL;
     bool *const ran = tape_plan_by_step(p, arena, known ? joint_ran(p->functional, trial, env, &spec) : NULL);
     arena_free(trial);

@@ -1,4 +1,4 @@
-/* keyed.c: a backward graph for one key [semantics G1]: which output gradients are defined and how
+/* specialize_backward.c: a backward graph for one signature [semantics G1]: which output gradients are defined and how
  * they are laid out, which partial sums are continued, which gradients are wanted.
  *
  *     functional + rules for the key    saved --restore--> what the tape holds --rules--> gradients
@@ -8,13 +8,13 @@
 #include "passes/copy.h"
 #include "runtime/base/error.h"
 
-typedef struct KeyedBuild {
-    const KeyedSpec *spec;
-    KeyedBackward *out;
+typedef struct SpecializeBuild {
+    const SpecializeSpec *spec;
+    SpecializedBackward *out;
     Graph *joint;
     GVal **held; /* by kept value: in the joint graph */
     GraphCopy rules, restored;
-} KeyedBuild;
+} SpecializeBuild;
 
 static GVal *by_id(const Graph *graph, int id) {
     if (id < graph->inputs.n) return graph->inputs.at[id];
@@ -23,7 +23,7 @@ static GVal *by_id(const Graph *graph, int id) {
     return NULL;
 }
 
-static bool apply_rules(KeyedBuild *k, Arena *arena) {
+static bool apply_rules(SpecializeBuild *k, Arena *arena) {
     const int n = k->spec->restore->outputs.n;
     Graph *const forward = graph_copy(k->spec->functional, arena);
     k->held = ARENA_ARRAY(arena, GVal *, n + 1);
@@ -38,7 +38,7 @@ static bool apply_rules(KeyedBuild *k, Arena *arena) {
 }
 
 /* Marks what the gradients need down to what the tape holds. */
-static bool need_gradients(KeyedBuild *k) {
+static bool need_gradients(SpecializeBuild *k) {
     Graph *const joint = k->joint;
     if (!copy_init(&k->rules, k->out->graph, joint)) return false;
     for (int i = 0; i < k->spec->restore->outputs.n; i++) k->rules.map[k->held[i]->id] = k->held[i];
@@ -53,7 +53,7 @@ static bool need_gradients(KeyedBuild *k) {
 }
 
 /* The part of the restoring graph that makes those. */
-static bool restore_values(KeyedBuild *k) {
+static bool restore_values(SpecializeBuild *k) {
     Graph *const from = (Graph *)k->spec->restore;
     if (!copy_init(&k->restored, k->out->graph, from)) return false;
     for (int i = 0; i < from->outputs.n; i++)
@@ -68,14 +68,14 @@ static bool restore_values(KeyedBuild *k) {
     return copy_needed(&k->restored, from);
 }
 
-static bool append_rules(KeyedBuild *k) {
+static bool append_rules(SpecializeBuild *k) {
     for (int i = 0; i < k->spec->restore->outputs.n; i++)
         k->rules.map[k->held[i]->id] = k->restored.map[k->spec->restore->outputs.at[i].value->id];
     return copy_gradients(&k->rules, k->joint);
 }
 
-KeyedBackward *keyed_build(Arena *arena, const KeyedSpec *spec) {
-    KeyedBuild k = {.spec = spec, .out = ARENA_NEW(arena, KeyedBackward)};
+SpecializedBackward *specialize_backward(Arena *arena, const SpecializeSpec *spec) {
+    SpecializeBuild k = {.spec = spec, .out = ARENA_NEW(arena, SpecializedBackward)};
     if (!k.out) return NULL;
     k.out->saved = ARENA_ARRAY(arena, int, spec->restore->inputs.n + 1);
     k.out->graph = graph_beside(spec->functional, arena, "backward");
