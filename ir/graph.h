@@ -85,10 +85,10 @@ typedef enum OutKind {
 } OutKind;
 typedef struct Output {
     GVal *value;
-    OutKind kind;   /* how the caller's result relates to memory */
-    int base;       /* number of the input or output for views; OUT_kept: the input whose memory it is, or -1 */
-    int64_t offset; /* views: elements from the base's offset; sizes and strides are value's meta */
-    bool held;      /* of a joint graph: eager's tape holds the caller's memory, and checks it for writes */
+    OutKind kind;    /* how the caller's result relates to memory */
+    int base;        /* number of the input or output for views; OUT_kept: the input whose memory it is, or -1 */
+    int64_t offset;  /* views: elements from the base's offset; sizes and strides are value's meta */
+    bool tape_saved; /* of a joint graph: eager's tape holds the caller's memory, and checks it for writes */
     /* OUT_kept: by forward input, then by forward output: is that memory checked for writes before this is read? */
     const bool *checked;
 } Output;

@@ -552,7 +552,7 @@ static Status read_output(Parser *p) {
         TRY(read_value(p, &output.value));
         output.kind = OUT_new;
         if (reader_eat(&p->in, "kept")) TRY(read_kept(p, &output));
-        output.held = reader_eat(&p->in, "held");
+        output.tape_saved = reader_eat(&p->in, "held");
     }
     if (output.kind != OUT_kept) TRY(read_memory(p, &output));
     VEC_PUSH(p->arena, &p->graph->outputs, output);

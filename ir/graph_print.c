@@ -201,7 +201,7 @@ static void kept_print(Text *text, const Graph *graph, const Output *output) {
 static void output_print(Text *text, const Graph *graph, const Output *output) {
     val_print(text, graph, output->value ? &output->value->base : NULL);
     if (output->kind == OUT_kept) kept_print(text, graph, output);
-    if (output->held) text_puts(text, " held");
+    if (output->tape_saved) text_puts(text, " held");
     const bool is_input = output->kind == OUT_input, of_input = output->kind == OUT_view_of_input;
     if (!is_input && !of_input && output->kind != OUT_view_of_output) return;
     text_puts(text, is_input ? " is " : " views ");

@@ -83,7 +83,7 @@ static int64_t weight(const JointSplit *split, const GVal *value) {
     if (value->def && value->def->row->kind == KIND_view) return FLOW_MANY;
     const int64_t numel = sym_hint(split->joint->env, value->base.meta->numel);
     const int64_t bytes = max_i64(1, numel) * dtype_bytes(value->base.meta->dtype);
-    const bool there = stays_in_place(split, value) || held_output(split, value) >= 0;
+    const bool there = stays_in_place(split, value) || tape_saved_output(split, value) >= 0;
     return min_i64(bytes, FLOW_MANY >> 8) * 4 - (there ? 1 : 0);
 }
 
@@ -131,7 +131,7 @@ static bool cut_graph(JointSplit *split) {
 
 /* A saved value as an output of the forward: in the memory of a result that eager's tape holds, else in its own. */
 static Output saved_output(const JointSplit *split, GVal *value) {
-    const int there = held_output(split, value);
+    const int there = tape_saved_output(split, value);
     return there >= 0 ? (Output){.value = value, .kind = OUT_view_of_output, .base = there}
                       : (Output){.value = value, .kind = OUT_new};
 }

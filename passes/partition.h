@@ -28,6 +28,6 @@ bool partition_places(JointSplit *split);
 bool stays_in_place(const JointSplit *split, const GVal *value);
 /* A result of the caller's, in memory that eager's tape checks for writes: the backward may read it there. Its number,
  * or -1. */
-int held_output(const JointSplit *split, const GVal *value);
+int tape_saved_output(const JointSplit *split, const GVal *value);
 
 #endif

@@ -20,11 +20,11 @@ static bool find_eager(JointSplit *split) {
     return true;
 }
 
-int held_output(const JointSplit *split, const GVal *value) {
+int tape_saved_output(const JointSplit *split, const GVal *value) {
     if (split->eager && value->def && value->def->merged) return -1;
     for (int i = 0; i < split->n_user; i++) {
         const Output *const output = &split->joint->outputs.at[i];
-        if (output->value == value && output->kind == OUT_new && (output->held || !split->eager)) return i;
+        if (output->value == value && output->kind == OUT_new && (output->tape_saved || !split->eager)) return i;
     }
     return -1;
 }
@@ -36,7 +36,7 @@ bool stays_in_place(const JointSplit *split, const GVal *value) {
 /* Number of the forward input or (after those) output whose memory a value may be read in; -1: none. */
 static int place_of(const JointSplit *split, const GVal *value) {
     if (stays_in_place(split, value)) return value->index;
-    const int output = held_output(split, value);
+    const int output = tape_saved_output(split, value);
     return output < 0 ? -1 : split->joint->n_forward_inputs + output;
 }
 
@@ -48,7 +48,7 @@ static void leave_place(JointSplit *split, const Output *kept) {
         if (at < split->joint->n_forward_inputs)
             split->eager[root->id] = false;
         else
-            split->joint->outputs.at[at - split->joint->n_forward_inputs].held = false;
+            split->joint->outputs.at[at - split->joint->n_forward_inputs].tape_saved = false;
     }
 }
 

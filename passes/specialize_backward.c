@@ -12,7 +12,7 @@ typedef struct SpecializeBuild {
     const SpecializeSpec *spec;
     SpecializedBackward *out;
     Graph *joint;
-    GVal **held; /* by kept value: in the joint graph */
+    GVal **tape_saved; /* by kept value: in the joint graph */
     GraphCopy rules, restored;
 } SpecializeBuild;
 
@@ -26,13 +26,13 @@ static GVal *by_id(const Graph *graph, int id) {
 static bool apply_rules(SpecializeBuild *k, Arena *arena) {
     const int n = k->spec->restore->outputs.n;
     Graph *const forward = graph_copy(k->spec->functional, arena);
-    k->held = ARENA_ARRAY(arena, GVal *, n + 1);
-    if (!forward || !k->held) return false;
+    k->tape_saved = ARENA_ARRAY(arena, GVal *, n + 1);
+    if (!forward || !k->tape_saved) return false;
     forward->bail = k->spec->bail;
     forward->env = forward->builder.env = k->spec->env;
     /* What is restored is read; it may be what was computed again. */
     for (Node *node = forward->first; node; node = node->next) node->region = 0;
-    for (int i = 0; i < n; i++) k->held[i] = by_id(forward, k->spec->kept[i]);
+    for (int i = 0; i < n; i++) k->tape_saved[i] = by_id(forward, k->spec->kept[i]);
     k->joint = forward;
     return joint_append(forward, &k->spec->joint) == ST_OK && passes_run(forward, "joint", k->spec->options) == ST_OK;
 }
@@ -41,7 +41,7 @@ static bool apply_rules(SpecializeBuild *k, Arena *arena) {
 static bool need_gradients(SpecializeBuild *k) {
     Graph *const joint = k->joint;
     if (!copy_init(&k->rules, k->out->graph, joint)) return false;
-    for (int i = 0; i < k->spec->restore->outputs.n; i++) k->rules.map[k->held[i]->id] = k->held[i];
+    for (int i = 0; i < k->spec->restore->outputs.n; i++) k->rules.map[k->tape_saved[i]->id] = k->tape_saved[i];
     copy_need_gradients(&k->rules, joint);
     for (int i = 0; i < joint->n_forward_inputs; i++) {
         const int id = joint->inputs.at[i]->id;
@@ -57,7 +57,7 @@ static bool restore_values(SpecializeBuild *k) {
     Graph *const from = (Graph *)k->spec->restore;
     if (!copy_init(&k->restored, k->out->graph, from)) return false;
     for (int i = 0; i < from->outputs.n; i++)
-        if (k->rules.needed[k->held[i]->id]) copy_need(&k->restored, from->outputs.at[i].value);
+        if (k->rules.needed[k->tape_saved[i]->id]) copy_need(&k->restored, from->outputs.at[i].value);
     copy_need_inputs(&k->restored, from, NULL);
     for (int i = 0; i < from->inputs.n; i++) {
         const GVal *const input = from->inputs.at[i];
@@ -70,7 +70,7 @@ static bool restore_values(SpecializeBuild *k) {
 
 static bool append_rules(SpecializeBuild *k) {
     for (int i = 0; i < k->spec->restore->outputs.n; i++)
-        k->rules.map[k->held[i]->id] = k->restored.map[k->spec->restore->outputs.at[i].value->id];
+        k->rules.map[k->tape_saved[i]->id] = k->restored.map[k->spec->restore->outputs.at[i].value->id];
     return copy_gradients(&k->rules, k->joint);
 }
 

@@ -18,8 +18,8 @@ typedef struct Expansion {
     const bool *ran, *needs; /* which steps to record, by which inputs */
     const bool *used;        /* steps that have given up what they held; NULL: none */
     const TapeEdge *edges;
-    GraphRun run;     /* of the functional graph; values: the handles */
-    sn_tensor **held; /* by held value; NULL: not needed */
+    GraphRun run;           /* of the functional graph; values: the handles */
+    sn_tensor **tape_saved; /* by tape-saved value; NULL: not needed */
 } Expansion;
 
 /* `value` as a view of t, which is `whole`; NULL: it is none, or an error is pending. */
@@ -40,15 +40,16 @@ static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *w
  * then that memory, whose next write they notice. What a checkpoint makes again is none's. */
 static Status take_results(Expansion *e) {
     const TapePlan *const p = &e->l->training->tape;
-    for (int i = 0; i < p->held.n; i++) {
-        const HeldValue *const held = &p->held.at[i];
-        if (!e->held[i] || held->again || held->watch < 0 || !p->watches.at[held->watch].output) continue;
-        const TapeSaved *const watched = &e->l->watched[held->watch];
-        if (!watched->tensor || tensor_version(watched->tensor) != watched->version) continue;
-        const GVal *const whole = p->functional->outputs.at[p->watches.at[held->watch].index].value;
-        sn_tensor *const t = view_from(e, held->value, whole, watched->tensor);
+    for (int i = 0; i < p->tape_saved.n; i++) {
+        const TapeSavedValue *const tape_saved = &p->tape_saved.at[i];
+        if (!e->tape_saved[i] || tape_saved->again || tape_saved->check < 0 || !p->checks.at[tape_saved->check].output)
+            continue;
+        const TapeSaved *const checked_memory = &e->l->checked_memory[tape_saved->check];
+        if (!checked_memory->tensor || tensor_version(checked_memory->tensor) != checked_memory->version) continue;
+        const GVal *const whole = p->functional->outputs.at[p->checks.at[tape_saved->check].index].value;
+        sn_tensor *const t = view_from(e, tape_saved->value, whole, checked_memory->tensor);
         TRY(error_pending());
-        if (t) e->held[i] = t;
+        if (t) e->tape_saved[i] = t;
     }
     return ST_OK;
 }
@@ -64,7 +65,7 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
     const ContextSaved saved = context_enter(state, CONTEXT_library);
     Status status = graph_run_nodes(run);
     for (int i = 0; i < graph->outputs.n && status == ST_OK; i++)
-        e->held[i] = run->values[graph->outputs.at[i].value->id];
+        e->tape_saved[i] = run->values[graph->outputs.at[i].value->id];
     if (status == ST_OK) status = take_results(e);
     context_leave(&saved);
     state->seed = seed;
@@ -78,9 +79,9 @@ static Status restore_saved(Expansion *e) {
     const Training *const t = l->training;
     bool any = false;
     for (int s = 0; s < t->tape.steps.n; s++)
-        any |= e->ran[s] && t->tape.steps.at[s].n_holds && !(e->used && e->used[s]);
-    e->held = ARENA_ARRAY(e->run.arena, sn_tensor *, t->tape.held.n + 1);
-    if (!e->held) return ST_MEMORY;
+        any |= e->ran[s] && t->tape.steps.at[s].n_saves && !(e->used && e->used[s]);
+    e->tape_saved = ARENA_ARRAY(e->run.arena, sn_tensor *, t->tape.tape_saved.n + 1);
+    if (!e->tape_saved) return ST_MEMORY;
     if (!any) return ST_OK;
     GraphRun run = e->run;
     run.graph = t->partition->restore;
@@ -99,8 +100,8 @@ static Status restore_saved(Expansion *e) {
 static sn_tensor *handle_of(const Expansion *e, const GVal *value) {
     sn_tensor **const slot = &e->run.values[value->id];
     if (*slot) return *slot;
-    const int held = e->l->training->tape.held_of[value->id];
-    const sn_tensor *const data = held >= 0 ? e->held[held] : NULL;
+    const int tape_saved = e->l->training->tape.tape_saved_of[value->id];
+    const sn_tensor *const data = tape_saved >= 0 ? e->tape_saved[tape_saved] : NULL;
     if (data) return *slot = tensor_from_storage(data->storage, data->base.meta, data->offset);
     const Meta *const meta = training_meta(e->run.graph->env, value->base.meta, e->l->symbols);
     return *slot = meta ? tensor_without_data(meta) : NULL;
@@ -129,20 +130,20 @@ static const GVal *saved_value(const Node *node, const TapeSaved *saved) {
  * from. */
 static void restore_version(const Expansion *e, const TapeStep *step, TapeSaved *saved) {
     const TapePlan *const p = &e->l->training->tape;
-    const int held = p->held_of[saved_value(step->node, saved)->id];
-    int watch = -1;
-    for (int i = step->first_hold; i < step->first_hold + step->n_holds; i++)
-        if (p->holds.at[i] == held && !p->readers.at[i]) watch = hold_watch(p, i);
-    if (watch < 0) return;
-    const TapeSaved *const watched = &e->l->watched[watch];
-    saved->memory = tensor_retained(watched->tensor);
-    saved->version = watched->version;
+    const int tape_saved = p->tape_saved_of[saved_value(step->node, saved)->id];
+    int check = -1;
+    for (int i = step->first_save; i < step->first_save + step->n_saves; i++)
+        if (p->step_saves.at[i] == tape_saved && !p->readers.at[i]) check = version_check_at(p, i);
+    if (check < 0) return;
+    const TapeSaved *const checked_memory = &e->l->checked_memory[check];
+    saved->memory = tensor_retained(checked_memory->tensor);
+    saved->version = checked_memory->version;
 }
 
-/* What a backward has used up is gone, and where it has used up all, what was watched too. */
+/* What a backward has used up is gone, and where it has used up all, what was checked too. */
 static void restore_node(const Expansion *e, TapeNode *node, int s) {
     const TapeStep *const step = &e->l->training->tape.steps.at[s];
-    if (e->used && e->used[s] && step->n_holds) {
+    if (e->used && e->used[s] && step->n_saves) {
         tape_node_drop(node);
         return;
     }
@@ -293,9 +294,9 @@ static void put_leaves(const Expansion *e, const Node *node, TapeNode *made) {
     }
     TapeSaved *const saved = (TapeSaved *)made->class->saved(made, &n);
     for (int i = 0; i < n; i++) {
-        void *held = saved[i].tensor;
-        put_leaf(e, saved_value(node, &saved[i]), &held);
-        saved[i].tensor = held;
+        void *tape_saved = saved[i].tensor;
+        put_leaf(e, saved_value(node, &saved[i]), &tape_saved);
+        saved[i].tensor = tape_saved;
     }
 }
 

@@ -43,9 +43,9 @@ static Status check_results(const Training *t, const bool *used) {
         if (!p->marks[value->id]) return error_raise(ST_UNSUPPORTED, "%s", BREAK_TEXT(history_goes_on));
         reached[value->id] = true;
     }
-    tape_plan_walk(p, NO_WATCH, reached, ran);
+    tape_plan_walk(p, NO_VERSION_CHECK, reached, ran);
     for (int s = 0; s < p->steps.n; s++)
-        if (ran[s] && !used[s] && p->steps.at[s].n_holds)
+        if (ran[s] && !used[s] && p->steps.at[s].n_saves)
             return error_raise(ST_UNSUPPORTED, "%s", BREAK_TEXT(history_goes_on));
     return ST_OK;
 }
@@ -64,9 +64,9 @@ static Status make_usual(Training *t, Arena *arena) {
 }
 
 /* What nothing holds may be written. */
-static void watch_nothing(TapePlan *p) {
-    p->watches.n = 0;
-    for (int i = 0; i < p->held.n; i++) p->held.at[i].watch = -1;
+static void drop_version_checks(TapePlan *p) {
+    p->checks.n = 0;
+    for (int i = 0; i < p->tape_saved.n; i++) p->tape_saved.at[i].check = -1;
 }
 
 static Status plan(void *context) {
@@ -79,7 +79,7 @@ static Status plan(void *context) {
     TRY(passes_run(graph, "functionalize", &options));
     TRY(joint_expand(graph));
     TRY(tape_plan_make(t, graph));
-    watch_nothing(&t->tape);
+    drop_version_checks(&t->tape);
     TRY(check_results(t, tape_plan_used(&t->tape, graph->arena)));
     return make_usual(t, graph->arena);
 }

@@ -17,8 +17,8 @@
 
 static void free_saved(TrainingLaunch *l) {
     for (int i = 0; i < l->n_saved; i++) tensor_release(l->saved[i].tensor);
-    for (int i = 0; i < l->n_watched; i++) tensor_release(l->watched[i].tensor);
-    l->n_saved = l->n_watched = 0;
+    for (int i = 0; i < l->n_checked_memory; i++) tensor_release(l->checked_memory[i].tensor);
+    l->n_saved = l->n_checked_memory = 0;
 }
 
 /* But what is kept (find_kept). */
@@ -32,7 +32,7 @@ static void free_others(TapeSaved *saved, const bool *kept, int n) {
 
 static void free_unkept(TrainingLaunch *l) {
     free_others(l->saved, l->kept, l->n_saved);
-    free_others(l->watched, l->kept + l->n_saved, l->n_watched);
+    free_others(l->checked_memory, l->kept + l->n_saved, l->n_checked_memory);
 }
 
 static void launch_release(void *context) {
@@ -59,11 +59,11 @@ static Status step_used_twice(const TapeStep *step) {
 }
 
 /* How an error names who holds the value: eager's node, or the checkpoint that read it. */
-static void holder_name(const TapeStep *step, const HeldValue *held, const Node *reader, Text *name) {
+static void saver_name(const TapeStep *step, const TapeSavedValue *tape_saved, const Node *reader, Text *name) {
     char site[256];
     if (!reader) {
         tape_row_name(step->node->row, name);
-    } else if (reader == held->value->def) { /* a policy saved it */
+    } else if (reader == tape_saved->value->def) { /* a policy saved it */
         text_puts(name, "sn_checkpoint");
     } else {
         site_name(reader->site, site, sizeof site);
@@ -71,19 +71,19 @@ static void holder_name(const TapeStep *step, const HeldValue *held, const Node 
     }
 }
 
-static Status check_hold(const TrainingLaunch *l, const TapeStep *step, int hold) {
+static Status check_version(const TrainingLaunch *l, const TapeStep *step, int save) {
     const TapePlan *const p = &l->training->tape;
-    const HeldValue *const held = &p->held.at[p->holds.at[hold]];
-    const int watch = hold_watch(p, hold);
-    if (watch < 0) return ST_OK;
-    const TapeSaved *const watched = &l->watched[watch];
-    const uint32_t now = tensor_version(watched->tensor);
-    if (now == watched->version) return ST_OK;
-    const Meta *const meta = training_meta(p->functional->env, held->meta, l->symbols);
+    const TapeSavedValue *const tape_saved = &p->tape_saved.at[p->step_saves.at[save]];
+    const int check = version_check_at(p, save);
+    if (check < 0) return ST_OK;
+    const TapeSaved *const checked_memory = &l->checked_memory[check];
+    const uint32_t now = tensor_version(checked_memory->tensor);
+    if (now == checked_memory->version) return ST_OK;
+    const Meta *const meta = training_meta(p->functional->env, tape_saved->meta, l->symbols);
     if (!meta) return error_pending();
     Text name = {0};
-    holder_name(step, held, p->readers.at[hold], &name);
-    const Status status = tape_saved_error(meta, text_str(&name), now, watched->version);
+    saver_name(step, tape_saved, p->readers.at[save], &name);
+    const Status status = tape_saved_error(meta, text_str(&name), now, checked_memory->version);
     text_free(&name);
     return status;
 }
@@ -93,9 +93,9 @@ static Status check_steps(TrainingLaunch *l, const BackwardSpecialization *c, bo
     const TapePlan *const p = &l->training->tape;
     for (int s = p->steps.n - 1; s >= 0; s--) {
         const TapeStep *const step = &p->steps.at[s];
-        if (!c->ran[s] || !step->n_holds) continue;
+        if (!c->ran[s] || !step->n_saves) continue;
         if (l->used[s]) return step_used_twice(step);
-        for (int i = 0; i < step->n_holds; i++) TRY(check_hold(l, step, step->first_hold + i));
+        for (int i = 0; i < step->n_saves; i++) TRY(check_version(l, step, step->first_save + i));
         if (!retain) l->used[s] = true;
     }
     return ST_OK;
@@ -104,14 +104,14 @@ static Status check_steps(TrainingLaunch *l, const BackwardSpecialization *c, bo
 static bool all_used(const TrainingLaunch *l) {
     const TapePlan *const p = &l->training->tape;
     for (int s = 0; s < p->steps.n; s++)
-        if (p->steps.at[s].n_holds && !l->used[s]) return false;
+        if (p->steps.at[s].n_saves && !l->used[s]) return false;
     return true;
 }
 
 /* What steps that have not run yet hold, or look at: as eager's nodes keep what they hold until they have run. */
 static Status find_kept(TrainingLaunch *l) {
     const Training *const t = l->training;
-    memset(l->kept, 0, (size_t)(l->n_saved + l->n_watched));
+    memset(l->kept, 0, (size_t)(l->n_saved + l->n_checked_memory));
     if (all_used(l)) return ST_OK;
     bool *const needed = training_needed(t, NULL, l->used);
     if (!needed) return ST_MEMORY;
@@ -119,9 +119,9 @@ static Status find_kept(TrainingLaunch *l) {
     mem_free(needed);
     for (int s = 0; s < t->tape.steps.n; s++) {
         const TapeStep *const step = &t->tape.steps.at[s];
-        for (int i = 0; !l->used[s] && i < step->n_holds; i++) {
-            const int watch = t->tape.held.at[t->tape.holds.at[step->first_hold + i]].watch;
-            if (watch >= 0) l->kept[l->n_saved + watch] = true;
+        for (int i = 0; !l->used[s] && i < step->n_saves; i++) {
+            const int check = t->tape.tape_saved.at[t->tape.step_saves.at[step->first_save + i]].check;
+            if (check >= 0) l->kept[l->n_saved + check] = true;
         }
     }
     return ST_OK;
@@ -248,14 +248,14 @@ static const TapeCompiled compiled_class = {.name = "Compiled",
 /* Forward ------------------------------------------------------------------------------------- */
 
 static TrainingLaunch *launch_new(Variant *v, Training *t, const int64_t *symbols, const double *floats) {
-    const size_t n_saved = (size_t)(t->n_saved + t->tape.watches.n),
+    const size_t n_saved = (size_t)(t->n_saved + t->tape.checks.n),
                  n_ints = (size_t)(v->symbols.n_bindings + t->n_floats);
     TrainingLaunch *const l =
         mem_zero(sizeof *l + n_saved * (sizeof(TapeSaved) + 1) + n_ints * sizeof(int64_t) + (size_t)t->tape.steps.n);
     if (!l) return NULL;
     l->saved = (TapeSaved *)(l + 1);
-    l->watched = l->saved + t->n_saved;
-    l->symbols = (int64_t *)(l->watched + t->tape.watches.n);
+    l->checked_memory = l->saved + t->n_saved;
+    l->symbols = (int64_t *)(l->checked_memory + t->tape.checks.n);
     l->floats = (double *)(l->symbols + v->symbols.n_bindings);
     l->used = (bool *)(l->floats + t->n_floats);
     l->kept = l->used + t->tape.steps.n;
@@ -267,12 +267,12 @@ static TrainingLaunch *launch_new(Variant *v, Training *t, const int64_t *symbol
     return l;
 }
 
-/* Results are watched by handles of their own: a node must not hold what holds it. */
-static Status watch(TrainingLaunch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
+/* Versions of results are checked by handles of their own: a node must not hold what holds it. */
+static Status note_versions(TrainingLaunch *l, sn_tensor *const *inputs, sn_tensor *const *outs) {
     const Training *const t = l->training;
-    for (; l->n_watched < t->tape.watches.n; l->n_watched++) {
-        const Watch *const w = &t->tape.watches.at[l->n_watched];
-        TapeSaved *const to = &l->watched[l->n_watched];
+    for (; l->n_checked_memory < t->tape.checks.n; l->n_checked_memory++) {
+        const VersionCheck *const w = &t->tape.checks.at[l->n_checked_memory];
+        TapeSaved *const to = &l->checked_memory[l->n_checked_memory];
         if (!w->output) {
             TRY(tape_save(to, inputs[w->index]));
             continue;
@@ -289,7 +289,7 @@ static Status save_values(TrainingLaunch *l, sn_tensor *const *inputs, sn_tensor
         const int from = t->partition->saved_inputs[i];
         TRY(tape_save(&l->saved[i], from >= 0 ? inputs[from] : outs[extra++]));
     }
-    return watch(l, inputs, outs);
+    return note_versions(l, inputs, outs);
 }
 
 /* tracked: the results that carry gradients; NULL: one does not. */
@@ -342,7 +342,7 @@ static Status attach_history(Variant *v, sn_tensor *const *inputs, const int64_t
     sn_tensor *few[FEW_TENSORS];
     sn_tensor **const tracked = SMALL_ARRAY(few, t->n_user);
     TrainingLaunch *const l = tracked ? launch_new(v, t, symbols, floats) : NULL;
-    for (int s = 0; l && s < t->tape.steps.n; s++) l->used[s] = t->tape.steps.at[s].n_holds > 0;
+    for (int s = 0; l && s < t->tape.steps.n; s++) l->used[s] = t->tape.steps.at[s].n_saves > 0;
     for (int i = 0; l && i < t->n_user; i++) tracked[i] = t->out_tracked[i] ? outs[i] : NULL;
     const Status status = l ? add_node(l, tracked, inputs) : ST_MEMORY;
     small_array_free(few, tracked);
@@ -359,9 +359,9 @@ Status training_run_with_history(Variant *v, sn_tensor *const *inputs, const int
 
 /* The first launch's handle of the same memory, with the version that it had then; where it has let go of that, the
  * second one's handle has it, of an input. */
-static void take_watch(TapeSaved *to, const TapeSaved *from, const Watch *watch) {
+static void take_version(TapeSaved *to, const TapeSaved *from, const VersionCheck *check) {
     if (!from->tensor) {
-        if (!watch->output) to->version = from->version;
+        if (!check->output) to->version = from->version;
         return;
     }
     tensor_release(to->tensor);
@@ -369,14 +369,15 @@ static void take_watch(TapeSaved *to, const TapeSaved *from, const Watch *watch)
     tensor_retain(to->tensor);
 }
 
-static void take_watched(TrainingLaunch *l, const TrainingLaunch *old) {
+static void take_versions(TrainingLaunch *l, const TrainingLaunch *old) {
     const Variant *const v = l->variant, *const before = old->variant;
-    for (int w = 0; w < l->n_watched; w++) {
-        const Watch *const to = &v->training->tape.watches.at[w];
+    for (int w = 0; w < l->n_checked_memory; w++) {
+        const VersionCheck *const to = &v->training->tape.checks.at[w];
         const int index = to->output ? variant_output_of(before, v->outputs[to->index]) : to->index;
-        for (int k = 0; index >= 0 && k < old->n_watched; k++) {
-            const Watch *const from = &before->training->tape.watches.at[k];
-            if (from->output == to->output && from->index == index) take_watch(&l->watched[w], &old->watched[k], to);
+        for (int k = 0; index >= 0 && k < old->n_checked_memory; k++) {
+            const VersionCheck *const from = &before->training->tape.checks.at[k];
+            if (from->output == to->output && from->index == index)
+                take_version(&l->checked_memory[w], &old->checked_memory[k], to);
         }
     }
 }
@@ -396,7 +397,7 @@ Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node,
     TrainingLaunch *const l = tape_compiled_context(node);
     TapeEdge *const now = mem_zero((size_t)was->n_outs * sizeof *now);
     if (!now) return ST_MEMORY;
-    take_watched(l, old);
+    take_versions(l, old);
     take_used(l, old);
     const Status kept = find_kept(l);
     if (kept != ST_OK) return mem_free(now), kept;

@@ -19,34 +19,35 @@ typedef struct TapeStep {
     uint32_t needs; /* bits of arguments */
     int number;     /* among all ops that eager records, also those that no result comes from, which are no steps: the
                        same for every set of results that the segment may have */
-    int first_hold, n_holds;
+    int first_save, n_saves;
 } TapeStep;
 
-typedef struct HeldValue { /* a value that some node holds */
+typedef struct TapeSavedValue { /* a value that some node holds */
     const GVal *value;
     const Meta *meta; /* of eager's tensor: what was written through a view is held as that view */
-    int watch;        /* whose memory it is, if a caller can write it; -1: the segment's own, or nobody looks */
+    int check;        /* whose memory it is, if a caller can write it; -1: the segment's own, or nobody looks */
     bool again;       /* some node's checkpoint computes it again */
-} HeldValue;
+} TapeSavedValue;
 
-typedef struct Watch { /* memory of the caller */
+typedef struct VersionCheck { /* memory of the caller */
     bool output;
     int index; /* of the graph input, or of the forward's output */
-} Watch;
+} VersionCheck;
 
 typedef struct TapePlan {
     Graph *functional; /* composites expanded; its values have ids */
     const bool *marks; /* by value id: carries a gradient */
     VEC(TapeStep) steps;
-    int n_recorded; /* ops with a number */
-    VEC(int) holds; /* numbers in `held`, by step */
-    /* By hold: NULL, or the node of its checkpoint that read it: it is checked like what the step holds, since all that
+    int n_recorded;      /* ops with a number */
+    VEC(int) step_saves; /* numbers in `tape_saved`, by step */
+    /* By number: NULL, or the node of its checkpoint that read it: it is checked like what the step holds, since all
+     * that
        the step holds of the checkpoint's is computed again from it. */
     VEC(const Node *) readers;
-    VEC(bool) again;     /* by hold: the step's checkpoint computes it again, whatever was written to it since */
-    VEC(HeldValue) held; /* in the order of the joint graph's kept outputs */
-    VEC(Watch) watches;
-    int *held_of; /* by value id: number in `held`, or -1 */
+    VEC(bool) again; /* by number: the step's checkpoint computes it again, whatever was written to it since */
+    VEC(TapeSavedValue) tape_saved; /* in the order of the joint graph's kept outputs */
+    VEC(VersionCheck) checks;
+    int *tape_saved_of; /* by value id: number in `tape_saved`, or -1 */
 } TapePlan;
 
 /* A signature and the backward for it. Immutable once published. */
@@ -91,19 +92,19 @@ struct Training {
     pthread_mutex_t lock;                /* of making specializations */
 };
 
-/* The watch that a hold looks at; -1: none. */
-static inline int hold_watch(const TapePlan *p, int hold) {
-    return p->again.at[hold] ? -1 : p->held.at[p->holds.at[hold]].watch;
+/* The version check of what a step saves; -1: none. */
+static inline int version_check_at(const TapePlan *p, int save) {
+    return p->again.at[save] ? -1 : p->tape_saved.at[p->step_saves.at[save]].check;
 }
 
 typedef struct TrainingLaunch { /* context of one tape node */
     Variant *variant;           /* retained */
     Training *training;         /* of the variant: what it compiled, or its history alone */
     TapeSaved *saved;           /* what backward reads; gone (tensor NULL) once no step needs it */
-    TapeSaved *watched;         /* by watch */
-    int n_saved, n_watched;
+    TapeSaved *checked_memory;  /* by version check */
+    int n_saved, n_checked_memory;
     bool *used;        /* by step: a backward without retain has run eager's node */
-    bool *kept;        /* by saved value, then by watch: room for what is to stay (find_kept) */
+    bool *kept;        /* by saved value, then by version check: room for what is to stay (find_kept) */
     uint64_t sequence; /* before the segment's interval on the tape: one for each op with a number, its own */
     int64_t *symbols;
     double *floats;
@@ -123,10 +124,10 @@ Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values);
 const GVal *tape_plan_memory(const GVal *value);
 /* training_checked.c: fills Output.checked of the kept outputs. */
 Status tape_plan_check(const Training *t, Graph *joint);
-/* Marks the values and steps that a backward from what is reached may come to, but for steps that hold the watched
+/* Marks the values and steps that a backward from what is reached may come to, but for steps that save the checked
  * memory and what lies behind them. reached: by value id. */
-enum { NO_WATCH = -2 };
-void tape_plan_walk(const TapePlan *p, int watch, bool *reached, bool *ran);
+enum { NO_VERSION_CHECK = -2 };
+void tape_plan_walk(const TapePlan *p, int check, bool *reached, bool *ran);
 /* A table by node id of the functional graph, by step; NULL where that is. */
 bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node);
 /* By step: which of eager's nodes run for the gradients of a specialization; symbols: of the call, or NULL: as at

@@ -1,9 +1,9 @@
 /* training_saved.c: what eager's tape would hold of a segment [semantics G3]. The functional graph's
  * ops are those that the tape records; which arguments and results a node saves is in the op's row.
- * A held value is watched if it is memory that the caller has: an input, or what a result of the
- * segment is made of, also where an op wrote it there in place. What an in-place op overwrites the tape saves
- * as a copy, so an input that the segment writes is not watched for its old value. Nor is what a checkpoint computes
- * again, whatever a caller that has it as a result writes there: what its policy saves is. */
+ * The version of a value that the tape would save is checked if it is memory that the caller has: an input, or what a
+ * result of the segment is made of, also where an op wrote it there in place. What an in-place op overwrites the tape
+ * saves as a copy, so an input that the segment writes is not checked for its old value. Nor is what a checkpoint
+ * computes again, whatever a caller that has it as a result writes there: what its policy saves is. */
 #include "runtime/capture/training/training_parts.h"
 
 #include "runtime/base/alloc.h"
@@ -35,22 +35,22 @@ const GVal *tape_plan_memory(const GVal *value) {
     return memory;
 }
 
-static int add_watch(TapePlan *p, bool output, int index) {
-    for (int i = 0; i < p->watches.n; i++)
-        if (p->watches.at[i].output == output && p->watches.at[i].index == index) return i;
-    const Watch watch = {output, index};
-    VEC_PUSH(p->functional->arena, &p->watches, watch);
-    return p->watches.n - 1;
+static int add_version_check(TapePlan *p, bool output, int index) {
+    for (int i = 0; i < p->checks.n; i++)
+        if (p->checks.at[i].output == output && p->checks.at[i].index == index) return i;
+    const VersionCheck check = {output, index};
+    VEC_PUSH(p->functional->arena, &p->checks, check);
+    return p->checks.n - 1;
 }
 
-static int watch_of(TapePlan *p, const Training *t, const GVal *value) {
+static int version_check_of(TapePlan *p, const Training *t, const GVal *value) {
     const Graph *const g = p->functional;
     const GVal *const root = tape_plan_memory(value);
     for (int i = 0; i < g->writes.n; i++)
-        if (view_root(g->writes.at[i].value) == root) return add_watch(p, false, g->writes.at[i].input->index);
-    if (!root->def) return t->written[root->index] ? -1 : add_watch(p, false, root->index);
+        if (view_root(g->writes.at[i].value) == root) return add_version_check(p, false, g->writes.at[i].input->index);
+    if (!root->def) return t->written[root->index] ? -1 : add_version_check(p, false, root->index);
     for (int i = 0; i < g->outputs.n; i++)
-        if (g->outputs.at[i].value && view_root(g->outputs.at[i].value) == root) return add_watch(p, true, i);
+        if (g->outputs.at[i].value && view_root(g->outputs.at[i].value) == root) return add_version_check(p, true, i);
     return -1;
 }
 
@@ -76,67 +76,68 @@ static bool is_again(const TapePlan *p, const TapeStep *step, const GVal *value)
     return maker && graph_top_region(p->functional, maker) == top && !is_kept_result(maker);
 }
 
-static HeldValue *held_value(TapePlan *p, const GVal *value) {
-    int *const number = &p->held_of[value->id];
+static TapeSavedValue *tape_saved_value(TapePlan *p, const GVal *value) {
+    int *const number = &p->tape_saved_of[value->id];
     if (*number < 0) {
-        const HeldValue held = {.value = value, .meta = meta_where_put(p, value), .watch = -1};
-        *number = p->held.n;
-        VEC_PUSH(p->functional->arena, &p->held, held);
+        const TapeSavedValue tape_saved = {.value = value, .meta = meta_where_put(p, value), .check = -1};
+        *number = p->tape_saved.n;
+        VEC_PUSH(p->functional->arena, &p->tape_saved, tape_saved);
     }
-    return &p->held.at[*number];
+    return &p->tape_saved.at[*number];
 }
 
-static void hold(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const Node *reader) {
+static void save(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const Node *reader) {
     const bool again = !reader && is_again(p, step, value);
-    HeldValue *const held = held_value(p, value);
-    held->again |= again;
-    if (!again && held->watch < 0) held->watch = watch_of(p, t, value);
-    VEC_PUSH(p->functional->arena, &p->holds, p->held_of[value->id]);
+    TapeSavedValue *const tape_saved = tape_saved_value(p, value);
+    tape_saved->again |= again;
+    if (!again && tape_saved->check < 0) tape_saved->check = version_check_of(p, t, value);
+    VEC_PUSH(p->functional->arena, &p->step_saves, p->tape_saved_of[value->id]);
     VEC_PUSH(p->functional->arena, &p->readers, reader);
     VEC_PUSH(p->functional->arena, &p->again, again);
-    step->n_holds++;
+    step->n_saves++;
 }
 
 static int outer_of(const Graph *g, int region) { return g->regions.at[region - 1]; }
 
 /* Does the step hold the value's memory already, because an inner checkpoint reads it? */
-static bool is_held_for(const TapePlan *p, const TapeStep *step, const GVal *value) {
-    for (int i = 0; i < step->n_holds; i++) {
-        const HeldValue *const held = &p->held.at[p->holds.at[step->first_hold + i]];
-        if (p->readers.at[step->first_hold + i] && tape_plan_memory(held->value) == tape_plan_memory(value))
+static bool is_saved_for(const TapePlan *p, const TapeStep *step, const GVal *value) {
+    for (int i = 0; i < step->n_saves; i++) {
+        const TapeSavedValue *const tape_saved = &p->tape_saved.at[p->step_saves.at[step->first_save + i]];
+        if (p->readers.at[step->first_save + i] && tape_plan_memory(tape_saved->value) == tape_plan_memory(value))
             return true;
     }
     return false;
 }
 
 /* A value of the checkpoint that the step is in is computed again, once, from what that read. */
-static void hold_again(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
+static void save_again(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
     const int top = regions ? graph_top_region(p->functional, step->node) : 0;
     if (!top || graph_top_region(p->functional, tape_plan_memory(value)->def) != top) return;
-    for (int i = 0; i < step->n_holds; i++)
-        if (p->readers.at[step->first_hold + i]) return;
+    for (int i = 0; i < step->n_saves; i++)
+        if (p->readers.at[step->first_save + i]) return;
     for (int r = step->node->region; r; r = outer_of(p->functional, r)) /* eager runs the innermost one first */
         for (int i = 0; i < regions[r].n; i++)
-            if (!is_held_for(p, step, regions[r].at[i].value))
-                hold(p, t, step, regions[r].at[i].value, regions[r].at[i].reader);
+            if (!is_saved_for(p, step, regions[r].at[i].value))
+                save(p, t, step, regions[r].at[i].value, regions[r].at[i].reader);
 }
 
-static void hold_saved(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
-    hold_again(p, t, step, value, regions);
-    hold(p, t, step, value, NULL);
+static void save_with_region(TapePlan *p, const Training *t, TapeStep *step, const GVal *value,
+                             const RegionReads *regions) {
+    save_again(p, t, step, value, regions);
+    save(p, t, step, value, NULL);
 }
 
-static void hold_all(TapePlan *p, const Training *t, TapeStep *step, const RegionReads *regions) {
+static void save_all(TapePlan *p, const Training *t, TapeStep *step, const RegionReads *regions) {
     const Node *const node = step->node;
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
         if (!tape_row_saves(node->row, i, -1, step->needs)) continue;
-        if (a->kind == ARG_tensor && a->val) hold_saved(p, t, step, gval(a->val), regions);
+        if (a->kind == ARG_tensor && a->val) save_with_region(p, t, step, gval(a->val), regions);
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) hold_saved(p, t, step, gval(a->vals[k]), regions);
+            if (a->vals[k]) save_with_region(p, t, step, gval(a->vals[k]), regions);
     }
     for (int i = 0; i < node->n_outs; i++)
-        if (tape_row_saves(node->row, -1, i, step->needs)) hold_saved(p, t, step, &node->outs[i], regions);
+        if (tape_row_saves(node->row, -1, i, step->needs)) save_with_region(p, t, step, &node->outs[i], regions);
 }
 
 /* The first node of a checkpoint that reads memory from outside of it which a caller has. */
@@ -146,7 +147,7 @@ static void note_outside_read(void *context, GVal **slot) {
     if (!*slot) return;
     const GVal *const memory = tape_plan_memory(*slot);
     if (graph_top_region(p->functional, memory->def) == graph_top_region(p->functional, walk->node)) return;
-    if (watch_of(p, walk->training, *slot) < 0) return;
+    if (version_check_of(p, walk->training, *slot) < 0) return;
     RegionReads *const reads = &walk->reads[walk->region];
     for (int i = 0; i < reads->n; i++)
         if (tape_plan_memory(reads->at[i].value) == memory) return;
@@ -159,7 +160,7 @@ static void note_kept_results(const RegionWalk *walk) {
     TapePlan *const p = walk->plan;
     for (int i = 0; is_kept_result(walk->node) && i < walk->node->n_outs; i++) {
         const GVal *const value = &walk->node->outs[i];
-        if (watch_of(p, walk->training, value) < 0) continue;
+        if (version_check_of(p, walk->training, value) < 0) continue;
         const RegionRead read = {value, walk->node};
         VEC_PUSH(p->functional->arena, &walk->reads[walk->region], read);
     }
@@ -203,8 +204,8 @@ bool *training_needed(const Training *t, const bool *ran, const bool *used) {
     bool *const needed = mem_zero((size_t)(restore ? restore->n_vals : 0) + 1);
     for (int s = 0; needed && restore && s < p->steps.n; s++) {
         const TapeStep *const step = &p->steps.at[s];
-        for (int i = 0; (!ran || ran[s]) && !(used && used[s]) && i < step->n_holds; i++)
-            mark_live(needed, &restore->outputs.at[p->holds.at[step->first_hold + i]].value);
+        for (int i = 0; (!ran || ran[s]) && !(used && used[s]) && i < step->n_saves; i++)
+            mark_live(needed, &restore->outputs.at[p->step_saves.at[step->first_save + i]].value);
     }
     if (needed && restore) mark_behind(needed, NULL, restore);
     return needed;
@@ -225,18 +226,18 @@ Status tape_plan_make(Training *t, Graph *forward) {
     Graph *const g = p->functional = graph_copy(forward, forward->arena);
     if (g) g->bail = NULL; /* it outlives the compile */
     p->marks = g ? joint_marks(g, t->want) : NULL;
-    p->held_of = p->marks ? ARENA_ARRAY(g->arena, int, g->n_vals + 1) : NULL;
-    const bool *const live = p->held_of ? find_live(g, p->marks) : NULL;
+    p->tape_saved_of = p->marks ? ARENA_ARRAY(g->arena, int, g->n_vals + 1) : NULL;
+    const bool *const live = p->tape_saved_of ? find_live(g, p->marks) : NULL;
     if (!live) return error_pending() ? error_pending() : ST_MEMORY;
-    memset(p->held_of, -1, sizeof *p->held_of * (size_t)g->n_vals);
+    memset(p->tape_saved_of, -1, sizeof *p->tape_saved_of * (size_t)g->n_vals);
     const RegionReads *const regions = find_reads(p, t);
     for (const Node *node = g->first; node; node = node->next) {
         TapeStep step = {.node = node, .needs = joint_needs(p->marks, node)};
         if (!step.needs) continue;
         step.number = p->n_recorded++;
         if (!is_live(live, p->marks, node)) continue;
-        step.first_hold = p->holds.n;
-        hold_all(p, t, &step, regions);
+        step.first_save = p->step_saves.n;
+        save_all(p, t, &step, regions);
         VEC_PUSH(g->arena, &p->steps, step);
     }
     return error_pending();
@@ -244,18 +245,18 @@ Status tape_plan_make(Training *t, Graph *forward) {
 
 /* A value that eager's tape holds, and whose memory that is: passes may make one value of it and of an input or a
  * result that are other tensors in eager, with writes of their own. */
-static Output kept_output(Graph *joint, GVal *held) {
-    const GVal *const root = view_root(held);
+static Output kept_output(Graph *joint, GVal *tape_saved) {
+    const GVal *const root = view_root(tape_saved);
     for (int i = 0; i < joint->n_forward_outputs; i++) {
         Output *const output = &joint->outputs.at[i];
-        output->held |= output->value && view_root(output->value) == root;
+        output->tape_saved |= output->value && view_root(output->value) == root;
     }
-    return (Output){.value = held, .kind = OUT_kept, .base = root->def ? -1 : root->index};
+    return (Output){.value = tape_saved, .kind = OUT_kept, .base = root->def ? -1 : root->index};
 }
 
 Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values) {
-    for (int i = 0; i < t->tape.held.n; i++) {
-        const Output kept = kept_output(joint, values[t->tape.held.at[i].value->id]);
+    for (int i = 0; i < t->tape.tape_saved.n; i++) {
+        const Output kept = kept_output(joint, values[t->tape.tape_saved.at[i].value->id]);
         VEC_PUSH(joint->arena, &joint->outputs, kept);
     }
     return error_pending() ? error_pending() : tape_plan_check(t, joint);

@@ -145,11 +145,11 @@ static Status plan_specialization(void *context) {
     SpecializeJob *const job = context;
     const Training *const t = job->variant->training;
     BackwardSpecialization *const c = job->made;
-    int *const kept = ARENA_ARRAY(c->arena, int, t->tape.held.n + 1);
+    int *const kept = ARENA_ARRAY(c->arena, int, t->tape.tape_saved.n + 1);
     const SymEnv *const variant_env = t->tape.functional->env;
     SymEnv *const env = sym_env_copy(variant_env, c->arena, job->symbols);
     if (!kept || !env || error_pending()) return ST_MEMORY;
-    for (int i = 0; i < t->tape.held.n; i++) kept[i] = t->tape.held.at[i].value->id;
+    for (int i = 0; i < t->tape.tape_saved.n; i++) kept[i] = t->tape.tape_saved.at[i].value->id;
     const PassOptions options = compile_pass_options(NULL, &c->info);
     SpecializeSpec spec = {.functional = t->tape.functional,
                            .restore = t->partition->restore,
