@@ -53,7 +53,7 @@ sn_status sn_autocast_stats_get(sn_autocast_stats *out) {
     const sn_autocast_stats stats = {.casts = state->casts.made,
                                      .shared = state->casts.shared,
                                      .kept = state->casts.n,
-                                     .kept_bytes = autocast_kept_bytes(state)};
+                                     .kept_bytes = autocast_cached_bytes(state)};
     options_give(&stats, sizeof stats, out);
     return SN_OK;
 }

@@ -48,28 +48,28 @@ static bool is_captured(const sn_state *state) { return state->include & ~state-
 /* A parameter that eager ops use. Each use has a cast of its own in a captured body, where cse merges them; in a
  * checkpoint that is told what to save, for casts are among the ops that it is told of; and inside of a transform, for
  * what the body is given there are handles of a level, without memory. */
-static bool is_kept(const Casting *c, const sn_tensor *t, DType to) {
+static bool is_cacheable(const Casting *c, const sn_tensor *t, DType to) {
     return !tensor_is_batched(t) && to == c->lower && t->base.meta->dtype == DT_f32 && tape_is_wanted_leaf(t) &&
            !t->autograd->view && !t->placeholder && c->state->grad_mode != SN_INFERENCE && !is_captured(c->state) &&
            !(UNLIKELY(c->state->saved_hooks != NULL) && saved_hooks_choose());
 }
 
 /* The cast without history: whoever uses it records one. */
-static sn_tensor *cast_to_keep(sn_state *state, sn_tensor *leaf, DType to) {
+static sn_tensor *cast_to_cache(sn_state *state, sn_tensor *leaf, DType to) {
     const ContextSaved saved = context_enter(state, CONTEXT_kept_cast);
     sn_tensor *const value = cast(leaf, to);
     context_leave(&saved);
     if (!value) return NULL;
     state->casts.made++;
-    autocast_keep(state, leaf, value);
+    autocast_cache(state, leaf, value);
     return value;
 }
 
 static sn_tensor *shared_cast(Casting *c, sn_tensor *leaf, DType to) {
     sn_state *const state = c->state;
-    sn_tensor *const kept = autocast_kept(state, leaf, to);
-    sn_tensor *const value = kept ? kept : cast_to_keep(state, leaf, to);
-    if (kept) state->casts.shared++;
+    sn_tensor *const cached = autocast_cached(state, leaf, to);
+    sn_tensor *const value = cached ? cached : cast_to_cache(state, leaf, to);
+    if (cached) state->casts.shared++;
     const OpRow *const row = OP_ROW(_to_copy);
     if (!value || saved_hooks_shared(row, leaf, value) != ST_OK) return NULL;
     if (state->grad_mode != SN_GRAD_ON) return value;
@@ -84,7 +84,7 @@ static sn_tensor *shared_cast(Casting *c, sn_tensor *leaf, DType to) {
 static Val *cast_one(Casting *c, Val *val, DType to) {
     if (!differs(c, val, to)) return val;
     sn_tensor *const t = tensor_of(val);
-    if (is_kept(c, t, to)) return (Val *)shared_cast(c, t, to);
+    if (is_cacheable(c, t, to)) return (Val *)shared_cast(c, t, to);
     c->state->casts.made += !is_captured(c->state);
     return (Val *)cast(t, to);
 }

@@ -16,7 +16,7 @@ enum { KEY_BITS = 20 };
 #define ANSWERED (1ull << 63)
 #define UNKNOWN  (1ull << 62)
 
-/* The key of a kept answer: all of it but the bits of the arguments that are reached. */
+/* The key of a cached answer: all of it but the bits of the arguments that are reached. */
 static uint64_t reach_key(const OpRow *row, const Arg *args, uint32_t needs, uint32_t results) {
     const uint64_t hash = hash_mix(custom_op_hash(row, args), (uint64_t)needs << 32 | results);
     return ANSWERED | (hash << KEY_BITS & ~(ANSWERED | UNKNOWN));
@@ -75,12 +75,12 @@ bool custom_derivative_reaches(const OpRow *row, const Arg *args, uint32_t needs
     *reached = needs;
     if (!op || !op->derivative || op->rule || op->n_written || row->n_params > KEY_BITS) return true;
     const uint64_t key = reach_key(row, args, needs, results), all = (1ull << KEY_BITS) - 1;
-    _Atomic uint64_t *const kept = &op->reached[key >> KEY_BITS & (COUNT_OF(op->reached) - 1)];
-    uint64_t answer = atomic_load(kept);
+    _Atomic uint64_t *const cached = &op->reached[key >> KEY_BITS & (COUNT_OF(op->reached) - 1)];
+    uint64_t answer = atomic_load(cached);
     if ((answer & ~(UNKNOWN | all)) != key) {
         uint32_t set = 0;
         answer = key | (ask_rule(row, args, needs, results, &set) ? set : UNKNOWN);
-        atomic_store(kept, answer);
+        atomic_store(cached, answer);
     }
     *reached = (uint32_t)(answer & all);
     return !(answer & UNKNOWN);

@@ -325,7 +325,7 @@ static Status load_code(const WantedCode *wanted, const FilePart *object, Compil
 }
 
 /* What is there but does not load goes, and code is made anew; what says why then is that. */
-static bool load_kept(const WantedCode *wanted, const DiskKey *key, CompileReport *info) {
+static bool load_cached(const WantedCode *wanted, const DiskKey *key, CompileReport *info) {
     const int64_t start = clock_ns();
     DiskCode code;
     const bool taken = disk_take(key, &code);
@@ -414,7 +414,7 @@ static Status generate(const WantedCode *wanted, const Plan *plan, const Machine
     const bool has_key = !plan->unversioned && code_disk_key(&request, text_str(&by), &key);
     text_free(&by);
     Status status = ST_OK;
-    if (!has_key || !load_kept(wanted, &key, info))
+    if (!has_key || !load_cached(wanted, &key, info))
         status = compile_code(wanted, &request, has_key ? &key : NULL, info);
     code_disk_key_free(&key);
     return status;

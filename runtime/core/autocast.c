@@ -1,4 +1,4 @@
-/* autocast.c: see autocast.h. Kept casts are a table by the leaf's address, which grows at half full and is emptied
+/* autocast.c: see autocast.h. Cached casts are a table by the leaf's address, which grows at half full and is emptied
  * whole. */
 #include "runtime/core/autocast.h"
 
@@ -45,77 +45,78 @@ void autocast_print(uint32_t word, Text *text) {
     }
 }
 
-static void drop_kept(KeptCast *kept) {
-    tensor_release(kept->leaf);
-    tensor_release(kept->value);
-    meta_release(kept->meta);
+static void drop_cached(CachedCast *cached) {
+    tensor_release(cached->leaf);
+    tensor_release(cached->value);
+    meta_release(cached->meta);
 }
 
 void autocast_region_end(sn_state *state) {
     state->casts.region = 0;
     scope_region_note(state);
     for (int i = 0; state->casts.n; i++) {
-        if (!state->casts.kept[i].leaf) continue;
-        drop_kept(&state->casts.kept[i]);
-        state->casts.kept[i].leaf = NULL;
+        if (!state->casts.cached[i].leaf) continue;
+        drop_cached(&state->casts.cached[i]);
+        state->casts.cached[i].leaf = NULL;
         state->casts.n--;
     }
 }
 
 /* The leaf's slot, or the empty one where it would be. */
-static KeptCast *cast_slot(const sn_state *state, const sn_tensor *leaf, DType dtype) {
+static CachedCast *cast_slot(const sn_state *state, const sn_tensor *leaf, DType dtype) {
     const int mask = state->casts.capacity - 1;
     int i = (int)(hash_mix((uint64_t)dtype, (uint64_t)(uintptr_t)leaf) & (uint64_t)mask);
-    while (state->casts.kept[i].leaf &&
-           (state->casts.kept[i].leaf != leaf || state->casts.kept[i].value->base.meta->dtype != dtype))
+    while (state->casts.cached[i].leaf &&
+           (state->casts.cached[i].leaf != leaf || state->casts.cached[i].value->base.meta->dtype != dtype))
         i = (i + 1) & mask;
-    return &state->casts.kept[i];
+    return &state->casts.cached[i];
 }
 
 /* Neither was written since, nor laid out anew. */
-static bool still_right(const KeptCast *kept) {
-    const sn_tensor *const leaf = kept->leaf;
-    return kept->version == tensor_version(leaf) && kept->meta == leaf->base.meta && kept->storage == leaf->storage &&
-           kept->offset == leaf->offset && kept->value_version == tensor_version(kept->value);
+static bool still_right(const CachedCast *cached) {
+    const sn_tensor *const leaf = cached->leaf;
+    return cached->version == tensor_version(leaf) && cached->meta == leaf->base.meta &&
+           cached->storage == leaf->storage && cached->offset == leaf->offset &&
+           cached->value_version == tensor_version(cached->value);
 }
 
-sn_tensor *autocast_kept(const sn_state *state, const sn_tensor *leaf, DType dtype) {
-    const KeptCast *const kept = state->casts.n ? cast_slot(state, leaf, dtype) : NULL;
-    return kept && kept->leaf && still_right(kept) ? kept->value : NULL;
+sn_tensor *autocast_cached(const sn_state *state, const sn_tensor *leaf, DType dtype) {
+    const CachedCast *const cached = state->casts.n ? cast_slot(state, leaf, dtype) : NULL;
+    return cached && cached->leaf && still_right(cached) ? cached->value : NULL;
 }
 
 static bool grow_casts(sn_state *state) {
     const int before = state->casts.capacity, capacity = before ? 2 * before : 32;
-    KeptCast *const old = state->casts.kept, *const fresh = mem_zero((size_t)capacity * sizeof *fresh);
+    CachedCast *const old = state->casts.cached, *const fresh = mem_zero((size_t)capacity * sizeof *fresh);
     if (!fresh) return false;
-    state->casts.kept = fresh, state->casts.capacity = capacity;
+    state->casts.cached = fresh, state->casts.capacity = capacity;
     for (int i = 0; i < before; i++)
         if (old[i].leaf) *cast_slot(state, old[i].leaf, old[i].value->base.meta->dtype) = old[i];
     mem_free(old);
     return true;
 }
 
-void autocast_keep(sn_state *state, sn_tensor *leaf, sn_tensor *value) {
+void autocast_cache(sn_state *state, sn_tensor *leaf, sn_tensor *value) {
     if (!state->casts.region) return;
     if (2 * state->casts.n >= state->casts.capacity && !grow_casts(state)) return error_clear();
-    KeptCast *const kept = cast_slot(state, leaf, value->base.meta->dtype);
-    if (kept->leaf)
-        drop_kept(kept);
+    CachedCast *const cached = cast_slot(state, leaf, value->base.meta->dtype);
+    if (cached->leaf)
+        drop_cached(cached);
     else
         state->casts.n++;
     tensor_retain(leaf), tensor_retain(value), meta_retain(leaf->base.meta);
-    *kept = (KeptCast){.leaf = leaf,
-                       .value = value,
-                       .meta = leaf->base.meta,
-                       .storage = leaf->storage,
-                       .offset = leaf->offset,
-                       .version = tensor_version(leaf),
-                       .value_version = tensor_version(value)};
+    *cached = (CachedCast){.leaf = leaf,
+                           .value = value,
+                           .meta = leaf->base.meta,
+                           .storage = leaf->storage,
+                           .offset = leaf->offset,
+                           .version = tensor_version(leaf),
+                           .value_version = tensor_version(value)};
 }
 
-int64_t autocast_kept_bytes(const sn_state *state) {
+int64_t autocast_cached_bytes(const sn_state *state) {
     int64_t bytes = 0;
     for (int i = 0; i < state->casts.capacity; i++)
-        if (state->casts.kept[i].leaf) bytes += (int64_t)meta_bytes(state->casts.kept[i].value->base.meta);
+        if (state->casts.cached[i].leaf) bytes += (int64_t)meta_bytes(state->casts.cached[i].value->base.meta);
     return bytes;
 }

@@ -104,7 +104,7 @@ Status state_untraced(const char *what) {
 }
 
 static void free_lists(sn_state *state) {
-    mem_free(state->casts.kept);
+    mem_free(state->casts.cached);
     mem_free(state->tape.sites);
     meta_lent_free(state);
     tensor_blocks_trim(state);

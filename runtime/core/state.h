@@ -35,12 +35,12 @@ typedef struct StatePart StatePart; /* runtime/core/ends.h */
 
 /* Parts of a thread's state, each of the module that uses it. */
 
-typedef struct CastsKept { /* runtime/core/autocast.h */
-    uint32_t region;       /* 1 + the scopes that were open where the outermost region began; 0: there is none */
-    struct KeptCast *kept; /* of its leaves */
+typedef struct CastCache {     /* runtime/core/autocast.h */
+    uint32_t region;           /* 1 + the scopes that were open where the outermost region began; 0: there is none */
+    struct CachedCast *cached; /* of its leaves */
     int n, capacity;
     int64_t made, shared; /* counted since the state was made */
-} CastsKept;
+} CastCache;
 
 typedef struct BlocksKept {     /* tensor blocks for reuse, runtime/core/tensor.c */
     void *first[BLOCK_CLASSES]; /* linked through their first word */
@@ -89,7 +89,7 @@ struct sn_state {
     InProgress *in_progress;
     uint64_t callbacks; /* as they were begun: the numbers in their frames */
     uint32_t region;    /* the larger of casts.region and that of the newest range of a profile */
-    CastsKept casts;
+    CastCache casts;
     HandlesHeld handles;
     ScopeFrame *scopes;
     Context *outside; /* by scope, of a callback's: that of the code that called the library, which called back */

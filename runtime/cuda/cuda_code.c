@@ -116,13 +116,13 @@ void cuda_program_give(CudaProgram *program) {
     pthread_mutex_unlock(&lock);
 }
 
-static Status enter_program(CudaProgram *program, bool kept) {
+static Status enter_program(CudaProgram *program, bool cached) {
     pthread_mutex_lock(&lock);
     program->next = map_get(&by_hash, program->hash);
     const bool entered = map_set(&by_hash, program->hash, program);
     counts.programs += entered;
-    counts.compiled += entered && !kept;
-    counts.loaded += entered && kept;
+    counts.compiled += entered && !cached;
+    counts.loaded += entered && cached;
     pthread_mutex_unlock(&lock);
     return entered ? ST_OK : ST_MEMORY;
 }
@@ -145,7 +145,7 @@ static Status load_code(CudaDevice *device, const CudaCode *code, CuLibrary *lib
 }
 
 /* What is there but does not load goes, unless it was the device that failed. */
-static bool load_kept(CudaDevice *device, const DiskKey *key, CuLibrary *library) {
+static bool load_cached(CudaDevice *device, const DiskKey *key, CuLibrary *library) {
     CudaCode code;
     if (!cuda_disk_take(key, &code)) return false;
     const bool loaded = load_code(device, &code, library) == ST_OK;
@@ -172,29 +172,29 @@ typedef struct WantedProgram {
     bool stored; /* on disk, and looked for there */
 } WantedProgram;
 
-static Status load_program(CudaDevice *device, const WantedProgram *wanted, CuLibrary *library, bool *kept) {
+static Status load_program(CudaDevice *device, const WantedProgram *wanted, CuLibrary *library, bool *cached) {
     const char *const name = wanted->name;
     const Text *const source = wanted->source;
     DiskKey key = {0};
     const bool has_key = wanted->stored && cuda_disk_key(device->arch, name, source, &key);
-    *kept = has_key && load_kept(device, &key, library);
-    const Status status = *kept ? ST_OK : load_compiled(device, name, source, has_key ? &key : NULL, library);
+    *cached = has_key && load_cached(device, &key, library);
+    const Status status = *cached ? ST_OK : load_compiled(device, name, source, has_key ? &key : NULL, library);
     disk_key_free(&key);
     return status;
 }
 
 static Status make_program(CudaDevice *device, uint64_t hash, const WantedProgram *wanted, CudaProgram **out) {
-    bool kept;
+    bool cached;
     CudaProgram *const program = mem_zero(sizeof *program);
     char *const text = mem_strdup(wanted->source->at);
-    Status status = program && text ? load_program(device, wanted, &program->library, &kept) : ST_MEMORY;
+    Status status = program && text ? load_program(device, wanted, &program->library, &cached) : ST_MEMORY;
     if (status != ST_OK) {
         mem_free(program);
         mem_free(text);
         return status;
     }
     program->hash = hash, program->device = device, program->source = text, program->users = 1;
-    if ((status = enter_program(program, kept)) != ST_OK) unload(program);
+    if ((status = enter_program(program, cached)) != ST_OK) unload(program);
     *out = program;
     return status;
 }

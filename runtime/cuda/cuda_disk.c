@@ -39,25 +39,25 @@ static void print_maker(const Nvrtc *nvrtc, char maker[MAKER_BYTES]) {
     snprintf(maker, MAKER_BYTES, "NVRTC %d.%d", nvrtc->major, nvrtc->minor);
 }
 
-static const char *made_by_another(const DiskCode *kept) {
+static const char *made_by_another(const DiskCode *cached) {
     char maker[MAKER_BYTES];
-    if (kept->bytes <= MAKER_BYTES) return "it is too short";
+    if (cached->bytes <= MAKER_BYTES) return "it is too short";
     if (!nvrtc_opened()) return NULL;
     print_maker(nvrtc_opened(), maker);
-    return memcmp(kept->at, maker, MAKER_BYTES) ? "another NVRTC made it" : NULL;
+    return memcmp(cached->at, maker, MAKER_BYTES) ? "another NVRTC made it" : NULL;
 }
 
 bool cuda_disk_take(const DiskKey *key, CudaCode *out) {
-    DiskCode kept;
-    if (!disk_take(key, &kept)) return false;
-    const char *const why = made_by_another(&kept);
+    DiskCode cached;
+    if (!disk_take(key, &cached)) return false;
+    const char *const why = made_by_another(&cached);
     if (why) {
         disk_unloadable(key, why);
-        mem_free(kept.at);
+        mem_free(cached.at);
         return false;
     }
-    memmove(kept.at, kept.at + MAKER_BYTES, kept.bytes - MAKER_BYTES);
-    *out = (CudaCode){.bytes = kept.at, .n = kept.bytes - MAKER_BYTES};
+    memmove(cached.at, cached.at + MAKER_BYTES, cached.bytes - MAKER_BYTES);
+    *out = (CudaCode){.bytes = cached.at, .n = cached.bytes - MAKER_BYTES};
     return true;
 }
 

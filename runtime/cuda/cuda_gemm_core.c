@@ -128,9 +128,9 @@ static _Atomic(CuFunction) functions[CUDA_MOST_DEVICES][DT_COUNT][CORE_TILES][CO
 
 /* Two threads may come first: the program that they get is one. */
 static Status function_of(CudaDevice *device, const CudaCore *core, CuFunction *out) {
-    _Atomic(CuFunction) *const kept =
+    _Atomic(CuFunction) *const cached =
         &functions[device->row.memory.device - DEV_cuda][core->dtype][core->tile][core->left][core->right];
-    if ((*out = atomic_load_explicit(kept, memory_order_acquire))) return ST_OK;
+    if ((*out = atomic_load_explicit(cached, memory_order_acquire))) return ST_OK;
     CoreName name;
     CudaProgram *program;
     Text source = {0};
@@ -138,7 +138,7 @@ static Status function_of(CudaDevice *device, const CudaCore *core, CuFunction *
     Status status = source.at ? cuda_program(device, cuda_core_name(core, &name), &source, &program) : ST_MEMORY;
     text_free(&source);
     if (status == ST_OK) status = cuda_program_function(device, program, name.buffer, out);
-    if (status == ST_OK) atomic_store_explicit(kept, *out, memory_order_release);
+    if (status == ST_OK) atomic_store_explicit(cached, *out, memory_order_release);
     return status;
 }
 

@@ -22,7 +22,7 @@ enum {
     ALIGNED = 16,
     APART = 256,               /* parts of the workspace */
     MOST_WORKSPACE = 32 << 20, /* of an algorithm */
-    MOST_KEPT = 4096
+    MOST_CACHED = 4096
 };
 
 bool cuda_library_serves(DType dtype, bool fast) {
@@ -56,7 +56,7 @@ typedef struct LtPin {
 typedef struct LtUse {
     LtKey key;
     struct LtUse *next;
-    bool kept;
+    bool cached;
     const LtPin *pin;
     BlasltDesc desc;
     BlasltLayout a, b, d; /* a: the library's first operand, which is B */
@@ -66,7 +66,7 @@ typedef struct LtUse {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all below */
 static Map pins, uses;
-static int n_kept;
+static int n_cached;
 static BlasltHandle handles[CUDA_MOST_DEVICES];
 
 static const Blaslt *library(void) {
@@ -241,12 +241,12 @@ static Status check_use(LtUse *use) {
     return status == LT_no_memory ? library_refused(&use->key, "a check", status) : ST_OK;
 }
 
-static void keep_use(LtUse *use) {
+static void cache_use(LtUse *use) {
     const uint64_t hash = hash_of(&use->key);
-    if (n_kept == MOST_KEPT) return;
+    if (n_cached == MOST_CACHED) return;
     use->next = map_get(&uses, hash);
-    use->kept = map_set(&uses, hash, use);
-    n_kept += use->kept;
+    use->cached = map_set(&uses, hash, use);
+    n_cached += use->cached;
 }
 
 static Status find_use(const LtKey *key, LtUse **out) {
@@ -259,14 +259,14 @@ static Status find_use(const LtKey *key, LtUse **out) {
     use->pin = pin;
     const Status status = pin->has ? check_use(use) : ST_OK;
     if (status != ST_OK) return free_use(use), status;
-    keep_use(use);
+    cache_use(use);
     *out = use;
     return ST_OK;
 }
 
 /* Frees a use that is not in the cache. */
 static void give_use(LtUse *use) {
-    if (use && !use->kept) free_use(use);
+    if (use && !use->cached) free_use(use);
 }
 
 static Status open_handle(int device) {

@@ -35,10 +35,10 @@ static Status make_function(CudaDevice *device, CudaHandKernel kernel, DType dty
 }
 
 static Status find_function(CudaDevice *device, CudaHandKernel kernel, DType dtype, CuFunction *out) {
-    _Atomic(CuFunction) *const kept = &functions[device->row.memory.device - DEV_cuda][kernel][dtype];
-    if (LIKELY((*out = atomic_load(kept)) != NULL)) return ST_OK;
+    _Atomic(CuFunction) *const cached = &functions[device->row.memory.device - DEV_cuda][kernel][dtype];
+    if (LIKELY((*out = atomic_load(cached)) != NULL)) return ST_OK;
     TRY(make_function(device, kernel, dtype, out));
-    atomic_store(kept, *out);
+    atomic_store(cached, *out);
     return ST_OK;
 }
 

@@ -1,12 +1,12 @@
-/* alloc_cpu.c: the CPU's caching allocator. A freed block is kept and handed out again: a fresh 32 MiB block costs
- * 16 ms of page faults, 2 ms with huge pages, a kept one nothing.
+/* alloc_cpu.c: the CPU's caching allocator. A freed block is cached and handed out again: a fresh 32 MiB block costs
+ * 16 ms of page faults, 2 ms with huge pages, a cached one nothing.
  *
  *   below 2 MiB   lists of blocks of a class: 8 classes per power of two (at most 12.5 % waste), from 64 bytes
  *   from there    the policy of all devices (caching.h) over the system's memory, aligned to 2 MiB and advised to be
  *                 huge pages; a segment is as large as what it is taken for (alloc_cpu_large.c)
  *
  * The lists keep at most `bound` bytes, and the policy what they leave of it when a block comes back there; the rest
- * goes back to the system at once. Under sanitizers, and with SINTER_PLAIN_MALLOC=1, nothing is kept. */
+ * goes back to the system at once. Under sanitizers, and with SINTER_PLAIN_MALLOC=1, nothing is cached. */
 #include "runtime/device/alloc_cpu.h"
 
 #include <pthread.h>
@@ -17,16 +17,16 @@
 enum { STEPS = 8, CLASSES = 16 * STEPS, ALIGNMENT = 64 }; /* classes: up to 4 MiB */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *kept[CLASSES];           /* linked through their first word */
+static void *cached[CLASSES];         /* linked through their first word */
 static CpuClass known[CLASSES];       /* what is counted of them; `bytes` aside */
 static const size_t UNSET = SIZE_MAX; /* a bound that nobody has asked for yet: the setting's initial value */
-static size_t kept_bytes, bound = SIZE_MAX;
+static size_t cached_bytes, bound = SIZE_MAX;
 static _Atomic int64_t current, peak, reserved;
 
 #ifdef SINTER_PLAIN_MALLOC
-static bool keeps(void) { return false; }
+static bool caches(void) { return false; }
 #else
-static bool keeps(void) { return !setting_initial(SET_plain_malloc); }
+static bool caches(void) { return !setting_initial(SET_plain_malloc); }
 #endif
 
 /* The class of a size and, rounded up, the bytes of its blocks. */
@@ -71,11 +71,11 @@ static COLD void uncount_block(CpuClass *class) {
 
 static void *pop(int class, size_t rounded) {
     pthread_mutex_lock(&lock);
-    void *const block = kept[class];
+    void *const block = cached[class];
     if (block) {
-        kept[class] = *(void **)block;
-        kept_bytes -= rounded;
-        known[class].kept--;
+        cached[class] = *(void **)block;
+        cached_bytes -= rounded;
+        known[class].cached--;
     }
     count_block(&known[class]);
     pthread_mutex_unlock(&lock);
@@ -95,7 +95,7 @@ void *cpu_alloc(size_t bytes) {
         error_raise(ST_MEMORY, "out of memory: %zu bytes", bytes);
         return NULL;
     }
-    void *const block = !keeps()             ? fresh(bytes)
+    void *const block = !caches()            ? fresh(bytes)
                         : bytes >= HUGE_PAGE ? large_alloc(bytes)
                                              : allocate_small(bytes, &counted);
     if (block) count_bytes((int64_t)counted);
@@ -111,13 +111,13 @@ static size_t bound_now(void) {
 
 static bool push(void *block, int class, size_t rounded) {
     pthread_mutex_lock(&lock);
-    const bool fits = kept_bytes + rounded <= bound_now();
+    const bool fits = cached_bytes + rounded <= bound_now();
     known[class].current--;
     if (fits) {
-        *(void **)block = kept[class];
-        kept[class] = block;
-        kept_bytes += rounded;
-        known[class].kept++;
+        *(void **)block = cached[class];
+        cached[class] = block;
+        cached_bytes += rounded;
+        known[class].cached++;
     }
     pthread_mutex_unlock(&lock);
     return fits;
@@ -133,7 +133,7 @@ static void free_small(void *block, size_t bytes) {
 static void free_large(void *block, size_t bytes) {
     count_bytes(-(int64_t)bytes);
     pthread_mutex_lock(&lock);
-    const size_t most = bound_now() > kept_bytes ? bound - kept_bytes : 0;
+    const size_t most = bound_now() > cached_bytes ? bound - cached_bytes : 0;
     pthread_mutex_unlock(&lock);
     large_free(block, most);
 }
@@ -141,7 +141,7 @@ static void free_large(void *block, size_t bytes) {
 void cpu_free(void *block, size_t bytes) {
     if (!block) return;
     if (UNLIKELY(atomic_load_explicit(&cpu_held, memory_order_relaxed))) cpu_held_forget(block);
-    if (!keeps()) {
+    if (!caches()) {
         count_bytes(-(int64_t)bytes);
         block_give_back(block, bytes);
     } else if (bytes >= HUGE_PAGE) {
@@ -156,15 +156,15 @@ static size_t bytes_of_class(int class) {
     return power + (size_t)(class % STEPS) * (power / STEPS);
 }
 
-/* Frees kept blocks, largest classes first, until at most `most` bytes are kept. */
+/* Frees cached blocks, largest classes first, until at most `most` bytes are cached. */
 static void shrink_blocks(size_t most) {
     pthread_mutex_lock(&lock);
     for (int class = CLASSES - 1; class >= 0; class --) {
-        while (kept[class] && kept_bytes > most) {
-            void *const block = kept[class];
-            kept[class] = *(void **)block;
-            kept_bytes -= bytes_of_class(class);
-            known[class].kept--;
+        while (cached[class] && cached_bytes > most) {
+            void *const block = cached[class];
+            cached[class] = *(void **)block;
+            cached_bytes -= bytes_of_class(class);
+            known[class].cached--;
             block_give_back(block, bytes_of_class(class));
         }
     }

@@ -15,7 +15,7 @@ void cpu_alloc_stats(int64_t *now, int64_t *most, int64_t *held);
 typedef struct CpuClass {
     int64_t bytes;                /* of a block */
     int64_t current, peak, total; /* blocks in use, most so far, all that were given */
-    int64_t kept;                 /* for the next one that asks */
+    int64_t cached;               /* for the next one that asks */
 } CpuClass;
 int cpu_alloc_classes(void);
 CpuClass cpu_alloc_class(int class);

@@ -4,7 +4,7 @@
 
 static void print_class(const CpuClass *class, Text *out) {
     text_printf(out, "| %12lld | %11lld | %11lld | %11lld | %11lld |\n", (long long)class->bytes,
-                (long long)class->current, (long long)class->peak, (long long)class->total, (long long)class->kept);
+                (long long)class->current, (long long)class->peak, (long long)class->total, (long long)class->cached);
 }
 
 void cpu_summary(Text *out) {
@@ -32,7 +32,7 @@ static void print_more(CachingSiteName *site_name, Text *out) {
         if (!class.total) continue;
         text_printf(out, "%s\n  {\"bytes\": %lld, \"current\": %lld, \"peak\": %lld, \"total\": %lld, \"kept\": %lld}",
                     before, (long long)class.bytes, (long long)class.current, (long long)class.peak,
-                    (long long)class.total, (long long)class.kept);
+                    (long long)class.total, (long long)class.cached);
         before = ",";
     }
     text_puts(out, "],\n \"held\": ");

@@ -1,5 +1,5 @@
 /* pinned.c: host memory that devices read and write by themselves: see stream.h. The driver takes long to pin memory,
- * so what is freed is kept and given out again for the same device and size (powers of two), when each copy that was
+ * so what is freed is cached and given out again for the same device and size (powers of two), when each copy that was
  * begun with it has passed its event: one for each stream, which moves along. */
 #include <pthread.h>
 
@@ -8,7 +8,7 @@
 #include "runtime/device/stream.h"
 
 enum { LEAST_BYTES = 4096 };
-static const size_t most_kept = (size_t)256 << 20;
+static const size_t most_cached = (size_t)256 << 20;
 
 typedef struct PinnedUse {
     sn_stream *stream;
@@ -21,12 +21,12 @@ typedef struct Pinned {
     void *data;
     size_t bytes;
     PinnedUse *uses;
-    struct Pinned *next; /* among what is kept */
+    struct Pinned *next; /* in the cache */
 } Pinned;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static Pinned *kept; /* newest first */
-static size_t kept_bytes;
+static Pinned *cached; /* newest first */
+static size_t cached_bytes;
 
 static size_t pinned_bytes(size_t bytes) {
     size_t capacity = LEAST_BYTES;
@@ -56,13 +56,13 @@ static void pinned_drop(Pinned *pinned) {
 }
 
 /* Out of the list: one of this size for the row, or (row NULL) any; NULL: none that has passed. */
-static Pinned *find_kept(const DeviceRow *row, size_t bytes) {
-    for (Pinned **at = &kept; *at; at = &(*at)->next) {
+static Pinned *find_cached(const DeviceRow *row, size_t bytes) {
+    for (Pinned **at = &cached; *at; at = &(*at)->next) {
         Pinned *const pinned = *at;
         if (row && (pinned->row != row || pinned->bytes != bytes)) continue;
         if (!has_passed(pinned)) continue;
         *at = pinned->next;
-        kept_bytes -= pinned->bytes;
+        cached_bytes -= pinned->bytes;
         return pinned;
     }
     return NULL;
@@ -79,7 +79,7 @@ static Pinned *pinned_new(const DeviceRow *row, size_t bytes) {
 
 static Pinned *pinned_take(const DeviceRow *row, size_t bytes) {
     pthread_mutex_lock(&lock);
-    Pinned *const found = find_kept(row, pinned_bytes(bytes));
+    Pinned *const found = find_cached(row, pinned_bytes(bytes));
     pthread_mutex_unlock(&lock);
     if (!found) return pinned_new(row, pinned_bytes(bytes));
     forget_uses(found);
@@ -91,10 +91,10 @@ static void pinned_give(void *data, void *context) {
     (void)data;
     Pinned *const pinned = context;
     pthread_mutex_lock(&lock);
-    pinned->next = kept;
-    kept = pinned;
-    kept_bytes += pinned->bytes;
-    for (Pinned *oldest; kept_bytes > most_kept && (oldest = find_kept(NULL, 0));) pinned_drop(oldest);
+    pinned->next = cached;
+    cached = pinned;
+    cached_bytes += pinned->bytes;
+    for (Pinned *oldest; cached_bytes > most_cached && (oldest = find_cached(NULL, 0));) pinned_drop(oldest);
     pthread_mutex_unlock(&lock);
 }
 

@@ -46,16 +46,16 @@ START_TEST(a7_04_the_summary_counts_blocks_by_size) {
     ck_assert_int_eq(now.current - before.current, 3);
     ck_assert_int_eq(now.total - before.total, 8);
     ck_assert_int_eq(now.peak, before.current + 5);
-    ck_assert_int_eq(now.kept, max_i64(before.kept, 5) - 3);
+    ck_assert_int_eq(now.cached, max_i64(before.cached, 5) - 3);
     char row[80];
     snprintf(row, sizeof row, "| %12d | %11d | %11d | %11d | %11d |\n", (int)BLOCK_BYTES, (int)now.current,
-             (int)now.peak, (int)now.total, (int)now.kept);
+             (int)now.peak, (int)now.total, (int)now.cached);
     ck_assert_msg(strstr(sn_memory_summary(SN_CPU), row) != NULL, "no %s in %s", row, sn_memory_summary(SN_CPU));
     ck_assert_int_eq(sn_memory_reset_peak(SN_CPU), SN_OK);
     ck_assert_int_eq(class_of_bytes(BLOCK_BYTES).peak, now.current);
     sn_scope_end(scope);
     ck_assert_int_eq(sn_memory_trim(SN_CPU), SN_OK);
-    ck_assert_int_eq(class_of_bytes(BLOCK_BYTES).kept, 0);
+    ck_assert_int_eq(class_of_bytes(BLOCK_BYTES).cached, 0);
 }
 END_TEST
 
