@@ -1,4 +1,4 @@
-/* captured_graph.c: see captured_graph.h. The capture graph has its inputs by first touch and its outputs by value;
+/* captured_graph.c: see captured_graph.h. The capture graph has its inputs by first use and its outputs by value;
  * both are put in the order of the call. */
 #include "runtime/capture/function/captured_graph.h"
 #include "runtime/capture/record/site.h"
@@ -7,7 +7,7 @@ typedef struct Made {
     const CapturedCall *call;
     const Variant *variant;
     Graph *graph;
-    GVal **touched;   /* by input of the trace; NULL: the graph has none for it */
+    GVal **captured;  /* by input of the trace; NULL: the graph has none for it */
     GVal **arguments; /* by argument; NULL: a number, or absent */
 } Made;
 
@@ -22,7 +22,7 @@ static int argument_of(const CapturedCall *call, const sn_tensor *t) {
     return -1;
 }
 
-static int touched_of(const CapturedCall *call, const sn_tensor *t) {
+static int captured_of(const CapturedCall *call, const sn_tensor *t) {
     for (int i = 0; i < call->trace->inputs.n; i++)
         if (call->trace->inputs.at[i].tensor == t) return i;
     return -1;
@@ -30,14 +30,14 @@ static int touched_of(const CapturedCall *call, const sn_tensor *t) {
 
 static Status find_inputs(Made *m) {
     const Variant *const v = m->variant;
-    m->touched = ARENA_ARRAY(m->graph->arena, GVal *, m->call->trace->inputs.n);
+    m->captured = ARENA_ARRAY(m->graph->arena, GVal *, m->call->trace->inputs.n);
     m->arguments = ARENA_ARRAY(m->graph->arena, GVal *, m->call->n_in);
-    if (!m->touched || !m->arguments) return ST_MEMORY;
+    if (!m->captured || !m->arguments) return ST_MEMORY;
     for (int i = 0; i < v->n_graph_inputs; i++) {
         if (v->graph_inputs[i].base)
             return error_raise(ST_UNSUPPORTED, "%s: no graph of its arguments: written inputs share memory",
                                m->call->trace->capture->fn->name);
-        m->touched[v->graph_inputs[i].touched] = m->graph->inputs.at[i];
+        m->captured[v->graph_inputs[i].captured] = m->graph->inputs.at[i];
     }
     return ST_OK;
 }
@@ -55,8 +55,8 @@ static Status put_arguments(Made *m) {
     for (int i = 0; i < m->call->n_in; i++) {
         const sn_tensor *const t = argument(m->call, i);
         if (!t) continue;
-        const int k = argument_of(m->call, t) == i ? touched_of(m->call, t) : -1;
-        GVal *const value = k >= 0 ? m->touched[k] : NULL;
+        const int k = argument_of(m->call, t) == i ? captured_of(m->call, t) : -1;
+        GVal *const value = k >= 0 ? m->captured[k] : NULL;
         const char *const name = arena_printf(m->graph->arena, "x%d", i);
         if (!value) meta_stay(t->base.meta);
         m->arguments[i] = put_input(m, value, name, value ? value->base.meta : t->base.meta);
@@ -68,9 +68,9 @@ static Status put_arguments(Made *m) {
 static Status put_closed_over(Made *m) {
     const Trace *const trace = m->call->trace;
     for (int k = 0, n = 0; k < trace->inputs.n; k++) {
-        if (!m->touched[k] || argument_of(m->call, trace->inputs.at[k].tensor) >= 0) continue;
+        if (!m->captured[k] || argument_of(m->call, trace->inputs.at[k].tensor) >= 0) continue;
         const char *const name = arena_printf(m->graph->arena, "closed%d", n++);
-        if (!put_input(m, m->touched[k], name, m->touched[k]->base.meta)) return ST_MEMORY;
+        if (!put_input(m, m->captured[k], name, m->captured[k]->base.meta)) return ST_MEMORY;
     }
     return ST_OK;
 }
@@ -84,8 +84,8 @@ static Status order_inputs(Made *m) {
 static GVal *value_of(const Made *m, const Output *outputs, const sn_tensor *t) {
     for (int i = 0; i < m->variant->n_outputs; i++)
         if (m->call->trace->values.at[m->variant->outputs[i]] == t) return outputs[i].value;
-    const int argument = argument_of(m->call, t), k = touched_of(m->call, t);
-    return argument >= 0 ? m->arguments[argument] : k >= 0 ? m->touched[k] : NULL;
+    const int argument = argument_of(m->call, t), k = captured_of(m->call, t);
+    return argument >= 0 ? m->arguments[argument] : k >= 0 ? m->captured[k] : NULL;
 }
 
 static Status order_outputs(Made *m) {
@@ -110,9 +110,9 @@ static sn_tensor **closed_over(const Made *m) {
     sn_tensor **const closed = ARENA_ARRAY(m->graph->arena, sn_tensor *, m->graph->inputs.n);
     for (int k = 0; closed && k < trace->inputs.n; k++) {
         sn_tensor *const t = trace->inputs.at[k].tensor;
-        if (!m->touched[k] || argument_of(m->call, t) >= 0) continue;
+        if (!m->captured[k] || argument_of(m->call, t) >= 0) continue;
         tensor_retain(t);
-        closed[m->touched[k]->index] = t;
+        closed[m->captured[k]->index] = t;
     }
     return closed;
 }

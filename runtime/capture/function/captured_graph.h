@@ -1,7 +1,7 @@
 /* captured_graph.h: the graph of a call, to be called as the function was [semantics C15].
  *
  * Its inputs are the arguments that are tensors, in their order, unused ones included (%x0, %x2: named by their place
- * in the call; numbers are constants of the graph), then what the function closed over, by first touch (%closed0). Its
+ * in the call; numbers are constants of the graph), then what the function closed over, by first use (%closed0). Its
  * outputs are the function's. */
 #ifndef SINTER_RUNTIME_CAPTURED_GRAPH_H
 #define SINTER_RUNTIME_CAPTURED_GRAPH_H

@@ -38,7 +38,7 @@ struct Capture {
     VEC(Trace *) traces; /* in order; the last one is current */
     Trace *trace;
     TrieNode *cursor;
-    StorageSlot *map; /* by hash: the storages that the current trace has touched */
+    StorageSlot *map; /* by hash: the storages that the current trace has captured */
     uint32_t map_capacity, stamp;
     struct CaptureRegion *region; /* the innermost checkpoint that the body is in, see region.h */
     Symbols *symbols;             /* of a replay function's call; else NULL: numbers are as they are */

@@ -3,7 +3,7 @@
 #define SINTER_RUNTIME_CAPTURE_ARGUMENTS_H
 #include "runtime/capture/record/capture.h"
 
-/* Before anything is touched: behind pending writes that ends the segment, whose values are earlier ones then. */
+/* Before any input is captured: behind pending writes that ends the segment, whose values are earlier ones then. */
 Status capture_make_earlier_arguments(Capture *capture, const OpCall *call);
 /* The call runs at once, for a reason: what is pending comes first, and all that the call reads is made. */
 Status capture_make_arguments(Capture *capture, const OpCall *call, const char *reason);

@@ -9,7 +9,7 @@
 #include "runtime/capture/record/capture_arguments.h"
 #include "runtime/capture/record/capture_split.h"
 #include "runtime/capture/record/capture_step.h"
-#include "runtime/capture/record/capture_touch.h"
+#include "runtime/capture/record/capture_input.h"
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/region.h"
 #include "runtime/capture/record/symbols.h"
@@ -132,8 +132,8 @@ static Status record_touching(Capture *c, const OpCall *call, const Arg *symboli
 
 Status capture_record(Capture *c, const OpCall *call, const Arg *symbolic, const Meta *const *given, bool *full) {
     if (UNLIKELY(c->traces.n > 1)) TRY(capture_make_earlier_arguments(c, call));
-    const int touched = c->trace->inputs.n;
+    const int captured = c->trace->inputs.n;
     const Status status = record_touching(c, call, symbolic, given, full);
-    if (status != ST_OK || (full && *full)) capture_untouch(c, touched);
+    if (status != ST_OK || (full && *full)) capture_drop_inputs(c, captured);
     return status;
 }

@@ -1,7 +1,7 @@
 /* capture_split.c: walks a call's arguments twice alike: what capture_split numbers, capture_expected_args looks up. */
 #include "runtime/capture/record/capture_split.h"
 
-#include "runtime/capture/record/capture_touch.h"
+#include "runtime/capture/record/capture_input.h"
 #include "runtime/capture/record/trace_graph.h"
 
 /* A tensor argument as an operand: a value of this trace, or an input. */
@@ -9,7 +9,7 @@ static inline Status operand_of(Capture *c, sn_tensor *t, Operand *out) {
     *out = OPERAND_ABSENT;
     if (UNLIKELY(!t)) return ST_OK;
     const struct Placeholder *const p = t->placeholder;
-    if (UNLIKELY(!p)) return capture_touch(c, t, out);
+    if (UNLIKELY(!p)) return capture_input(c, t, out);
     *out = p->value;
     return ST_OK;
 }

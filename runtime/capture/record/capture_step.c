@@ -11,7 +11,7 @@
 #include "runtime/capture/record/capture_facts.h"
 #include "runtime/capture/record/capture_split.h"
 #include "runtime/capture/record/capture_thread.h"
-#include "runtime/capture/record/capture_touch.h"
+#include "runtime/capture/record/capture_input.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_views.h"
 
@@ -116,7 +116,7 @@ Status capture_step(Capture *c, sn_state *state, const OpCall *call, TrieNode *n
 
 /* The expected step: the newest child with its newest metadata -------------------------------- */
 
-/* Operands are numbered by first touch, so the expected one says where t must be. */
+/* Operands are numbered by first use, so the expected one says where t must be. */
 static inline bool match_tensor(Capture *c, Operand want, const Meta *meta, sn_tensor *t) {
     if (UNLIKELY(!t)) return want == OPERAND_ABSENT;
     if (t->base.meta != meta) return false;
@@ -127,7 +127,7 @@ static inline bool match_tensor(Capture *c, Operand want, const Meta *meta, sn_t
     if (input < trace->inputs.n) return trace->inputs.at[input].tensor == t;
     Operand found;
     return !t->placeholder && !(t->flags & TF_error) && !(t->keys & KEYS_UNCAPTURED) &&
-           capture_touch(c, t, &found) == ST_OK && found == want;
+           capture_input(c, t, &found) == ST_OK && found == want;
 }
 
 /* Lists, and what is of one kind only. */
@@ -184,9 +184,9 @@ static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *st
                  (call->row->flags & OPF_random && node->op.random != c->trace->random) || !entry->args ||
                  (call->form == FORM_out && capture_out_tracks(c, call, state))))
         return false;
-    const int touched = c->trace->inputs.n;
+    const int captured = c->trace->inputs.n;
     if (UNLIKELY(!match(c, call, &node->op, entry))) {
-        capture_untouch(c, touched);
+        capture_drop_inputs(c, captured);
         return false;
     }
     *status = capture_check_recorded(c->trace, &node->op);
@@ -194,7 +194,7 @@ static ALWAYS_INLINE bool follow_expected(Capture *c, OpCall *call, sn_state *st
         *status = advance(c, state, call, node, entry->numbers, &(FreshResults){entry->out, entry->alias});
     if (UNLIKELY(call->row->returns_list)) call->n_outs = node->op.n_outs;
     if (LIKELY(*status == ST_OK)) return true;
-    capture_untouch(c, touched);
+    capture_drop_inputs(c, captured);
     error_set_op(op_form_name(call->row, call->form));
     error_set_site(state->site);
     return true;

@@ -1,5 +1,5 @@
 /* input_name.h: what a caller knows an input of a segment by [semantics C15]: the argument of the call (sn_in(f, 0)),
- * what the body closed over (numbered by first touch in the segment), or a value of an earlier segment of the call. */
+ * what the body closed over (numbered by first use in the segment), or a value of an earlier segment of the call. */
 #ifndef SINTER_RUNTIME_INPUT_NAME_H
 #define SINTER_RUNTIME_INPUT_NAME_H
 #include "runtime/base/text_reader.h"

@@ -41,8 +41,8 @@ static void find_classes(Limits *l, const Trace *trace, const GraphInput *inputs
     for (int i = 0; i < graph->n_vals; i++) l->class_of[i] = i;
     for (int i = 0; inputs && i < graph->inputs.n; i++)
         for (int k = 0; k < i; k++)
-            if (trace->inputs.at[inputs[i].touched].storage_number ==
-                trace->inputs.at[inputs[k].touched].storage_number)
+            if (trace->inputs.at[inputs[i].captured].storage_number ==
+                trace->inputs.at[inputs[k].captured].storage_number)
                 l->class_of[graph->inputs.at[i]->id] = l->class_of[graph->inputs.at[k]->id];
     for (const Node *node = graph->first; node; node = node->next)
         for (int i = 0; i < node->n_outs; i++) {
@@ -147,7 +147,7 @@ static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs)
     for (int i = 0; inputs && i < l->graph->inputs.n; i++)
         for (int k = 0; inputs[i].base && k < trace->inputs.n; k++)
             if (trace->inputs.at[k].requires_grad &&
-                trace->inputs.at[k].storage_number == trace->inputs.at[inputs[i].touched].storage_number)
+                trace->inputs.at[k].storage_number == trace->inputs.at[inputs[i].captured].storage_number)
                 l->why = BREAK_TEXT(shared_inputs);
 }
 

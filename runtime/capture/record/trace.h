@@ -39,9 +39,9 @@ enum { NO_HISTORY = INT_MAX };
 
 typedef struct TraceInput {
     sn_tensor *tensor; /* retained until the call ends */
-    const Meta *meta;  /* as it was when first touched, like all below */
+    const Meta *meta;  /* as it was when captured, like all below */
     Storage *storage;
-    int storage_number; /* by first touch within the segment */
+    int storage_number; /* by first use within the segment */
     int same_storage;   /* the input before this one of the same storage, or -1 */
     int64_t offset;
     bool requires_grad, is_leaf, inference;
@@ -53,7 +53,7 @@ typedef struct TraceInput {
 typedef struct StorageSlot {
     const Storage *storage;
     int32_t number, newest_input;
-    uint32_t stamp; /* of the trace that touched it; another one: the slot is free */
+    uint32_t stamp; /* of the trace that captured it; another one: the slot is free */
 } StorageSlot;
 
 typedef enum TraceState { TRACE_pending, TRACE_compiled, TRACE_interpreted, TRACE_eager, TRACE_failed } TraceState;
@@ -119,14 +119,14 @@ struct Trace { /* one segment of one call */
     int random;              /* of those, the next op's */
     int n_done;              /* ops that had run when a run op by op ended */
     VEC(TraceEvent) events;
-    VEC(TracePrint) prints; /* of its EVENT_print, for replays */
-    struct Sight *sights;   /* by value, of trace_views.c; NULL: not asked for */
-    bool views;             /* a view is among the ops */
-    bool tracked_inputs;    /* an input has a history, or begins one: without, no value does */
-    bool writes;            /* an in-place or out form is among the ops */
-    bool mutates_metadata;  /* the in-place form of a view is */
-    bool tracked_writes;    /* one whose operands require gradients: aliases may track now */
-    bool gradients;         /* sn::gradients is */
+    VEC(TracePrint) prints;              /* of its EVENT_print, for replays */
+    struct VisibleValue *visible_values; /* by value, of trace_views.c; NULL: not asked for */
+    bool views;                          /* a view is among the ops */
+    bool tracked_inputs;                 /* an input has a history, or begins one: without, no value does */
+    bool writes;                         /* an in-place or out form is among the ops */
+    bool mutates_metadata;               /* the in-place form of a view is */
+    bool tracked_writes;                 /* one whose operands require gradients: aliases may track now */
+    bool gradients;                      /* sn::gradients is */
     /* What is said of an as_strided whose place depends on where its argument begins in the storage; NULL: none. */
     const char *from_storage;
     bool fallible;                /* an op that may fail for its values is, or a user's */

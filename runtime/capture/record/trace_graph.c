@@ -1,4 +1,4 @@
-/* trace_graph.c: a trace becomes the capture graph: inputs in order of first touch, one node per
+/* trace_graph.c: a trace becomes the capture graph: inputs in order of first use, one node per
  * op.
  *
  * Inputs that share a storage which the segment may write become as_strided views of one 1-D base
@@ -82,7 +82,7 @@ static Status add_group(GraphMaking *m, int first) {
     meta_stay(meta);
     GVal *const base = graph_input(m->graph, arena_printf(m->arena, "m%d", head->storage_number), meta);
     VEC_PUSH(m->arena, &m->graph_inputs,
-             ((GraphInput){.touched = first, .base = true, .base_offset = low - head->offset, .meta = meta}));
+             ((GraphInput){.captured = first, .base = true, .base_offset = low - head->offset, .meta = meta}));
     for (int i = first; i < trace->inputs.n; i++) {
         const TraceInput *const input = &trace->inputs.at[i];
         if (input->storage_number != head->storage_number) continue;
@@ -103,7 +103,7 @@ static Status add_inputs(GraphMaking *m) {
             continue;
         }
         m->inputs[i] = graph_input(m->graph, input_name_word(m->arena, m->names[i]), m->plan->metas[i]);
-        VEC_PUSH(m->arena, &m->graph_inputs, ((GraphInput){.touched = i}));
+        VEC_PUSH(m->arena, &m->graph_inputs, ((GraphInput){.captured = i}));
     }
     return ST_OK;
 }

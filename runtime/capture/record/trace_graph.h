@@ -14,7 +14,7 @@ void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args); /* all
 Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args);
 /* Where a graph input comes from when a variant is launched. */
 typedef struct GraphInput {
-    int touched;         /* the trace's input of this number */
+    int captured;        /* the trace's input of this number */
     bool base;           /* the whole storage of that input as a 1-D tensor: its aliases are views of it */
     int64_t base_offset; /* base: first element, relative to the storage */
     const Meta *meta;    /* base: of the 1-D tensor */
@@ -22,7 +22,7 @@ typedef struct GraphInput {
 
 typedef enum NumberRule { NUMBER_fixed, NUMBER_expr, NUMBER_runtime_int, NUMBER_runtime_float } NumberRule;
 
-/* A free symbol's source: a size or stride of a touched tensor, or a number of the trace. */
+/* A free symbol's source: a size or stride of a captured input, or a number of the trace. */
 typedef struct SymBinding {
     enum { BIND_size, BIND_stride, BIND_number, BIND_seed, BIND_sequence } kind;
     int input, dim; /* number: its index in `input` */

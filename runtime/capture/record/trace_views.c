@@ -46,44 +46,49 @@ TracePlace trace_place(Trace *trace, const TraceOp *op, const AliasFact *alias) 
 
 /* Memory -------------------------------------------------------------------------------------- */
 
-typedef struct Sight { /* of one value */
-    int viewed;        /* the value that it views, through other views; -1: none */
-    int base;          /* what a view of it views; -1: an input */
-    int n_seen;        /* values that view it and may be asked for */
-    bool below;        /* a needed value views it */
-} Sight;
+typedef struct VisibleValue { /* of one value */
+    int viewed;               /* the value that it views, through other views; -1: none */
+    int base;                 /* what a view of it views; -1: an input */
+    int n_seen;               /* values that view it and may be asked for */
+    bool below;               /* a needed value views it */
+} VisibleValue;
 
-static Sight sight_of(const Trace *trace, int value) {
+static VisibleValue visible_value_of(const Trace *trace, int value) {
     const Operand memory = trace->places.at[value].memory;
-    if (memory == OPERAND_ABSENT) return (Sight){.viewed = -1, .base = value};
-    const int viewed = operand_is_input(memory) ? -1 : trace->sights[memory].base;
-    return (Sight){.viewed = viewed, .base = tape_notes(trace_maker(trace, value)->row) ? viewed : value};
+    if (memory == OPERAND_ABSENT) return (VisibleValue){.viewed = -1, .base = value};
+    const int viewed = operand_is_input(memory) ? -1 : trace->visible_values[memory].base;
+    return (VisibleValue){.viewed = viewed, .base = tape_notes(trace_maker(trace, value)->row) ? viewed : value};
 }
 
 static Status find_viewed(Trace *trace) {
-    trace->sights = ARENA_ARRAY(trace->capture->arena, Sight, trace->values.n);
-    if (!trace->sights) return ST_MEMORY;
-    for (int v = 0; v < trace->values.n; v++) trace->sights[v] = sight_of(trace, v);
+    trace->visible_values = ARENA_ARRAY(trace->capture->arena, VisibleValue, trace->values.n);
+    if (!trace->visible_values) return ST_MEMORY;
+    for (int v = 0; v < trace->values.n; v++) trace->visible_values[v] = visible_value_of(trace, v);
     return ST_OK;
 }
 
-int trace_viewed(const Trace *trace, int value) { return trace->sights ? trace->sights[value].viewed : -1; }
+int trace_viewed(const Trace *trace, int value) {
+    return trace->visible_values ? trace->visible_values[value].viewed : -1;
+}
 
 Status trace_mark_viewed(Trace *trace) {
     if (!trace->views || !trace->marks) return ST_OK;
-    if (!trace->sights) TRY(find_viewed(trace));
-    Sight *const sights = trace->sights;
-    for (int v = 0; v < trace->values.n; v++) sights[v].n_seen = sights[v].below = 0;
+    if (!trace->visible_values) TRY(find_viewed(trace));
+    VisibleValue *const visible_values = trace->visible_values;
+    for (int v = 0; v < trace->values.n; v++) visible_values[v].n_seen = visible_values[v].below = 0;
     for (int v = trace->values.n - 1; v >= 0; v--)
-        if (sights[v].viewed >= 0 && (trace->marks[v] || sights[v].n_seen)) sights[sights[v].viewed].n_seen++;
+        if (visible_values[v].viewed >= 0 && (trace->marks[v] || visible_values[v].n_seen))
+            visible_values[visible_values[v].viewed].n_seen++;
     for (int v = trace->values.n - 1; v >= 0; v--) {
-        const int viewed = sights[v].viewed;
-        if (viewed < 0 || !(trace->marks[v] & VALUE_output || sights[v].below)) continue;
-        sights[viewed].below = true;
-        if (trace->marks[viewed] & VALUE_alive || sights[viewed].n_seen > 1) trace->marks[viewed] |= VALUE_viewed;
+        const int viewed = visible_values[v].viewed;
+        if (viewed < 0 || !(trace->marks[v] & VALUE_output || visible_values[v].below)) continue;
+        visible_values[viewed].below = true;
+        if (trace->marks[viewed] & VALUE_alive || visible_values[viewed].n_seen > 1)
+            trace->marks[viewed] |= VALUE_viewed;
     }
     for (int v = 0; v < trace->values.n; v++)
-        if (sights[v].viewed >= 0 && trace->marks[v] & VALUE_waits && trace->marks[sights[v].viewed] & VALUE_output)
+        if (visible_values[v].viewed >= 0 && trace->marks[v] & VALUE_waits &&
+            trace->marks[visible_values[v].viewed] & VALUE_output)
             trace->marks[v] |= VALUE_viewed;
     return ST_OK;
 }

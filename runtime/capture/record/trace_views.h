@@ -22,7 +22,7 @@ static inline uint32_t trace_needs(const Trace *trace, const TraceOp *op) {
 }
 /* The op that comes next is recorded by the tape, and writes `at`: that has a history, and what shares it. */
 void trace_note_write(Trace *trace, Operand at);
-/* The history of an input that is being touched, the newest; and that is taken back. */
+/* The history of an input that is being captured, the newest; and that is taken back. */
 void trace_join_input(Trace *trace, int input);
 void trace_forget_input(Trace *trace, int input);
 static inline void trace_note_input(Trace *trace, TraceInput *in, int input) {

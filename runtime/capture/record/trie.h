@@ -19,7 +19,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/core/dispatch.h"
 
-/* An operand as the segment sees it: value v of an earlier op, or the k-th tensor touched (-1 - k). */
+/* An operand as the segment sees it: value v of an earlier op, or the k-th captured input (-1 - k). */
 typedef int32_t Operand;
 enum { OPERAND_ABSENT = INT32_MIN };
 static inline bool operand_is_input(Operand o) { return o < 0 && o != OPERAND_ABSENT; }

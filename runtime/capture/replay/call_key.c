@@ -36,7 +36,7 @@ static void find_shared(const CallKeySpec *spec, sn_tensor *const *at, int i, Sl
             key->word = spec->writes ? at[i]->offset - at[k]->offset : 0;
         }
         if (at[k] != at[i]) continue;
-        key->twin = k;
+        key->alias = k;
         return;
     }
 }
@@ -50,7 +50,7 @@ static bool any_overlap(sn_tensor *const *at, int n) {
     return false;
 }
 
-/* A slot that shares nothing. The first of its storage has no twin, and a tensor no word. */
+/* A slot that shares nothing. The first of its storage has no alias, and a tensor no word. */
 static inline bool slot_is(const CallKeySpec *spec, const Arg *in, const sn_tensor *t, int i, const SlotKey *want) {
     if (want->storage != i) return false;
     if (LIKELY(t)) return want->meta == t->base.meta && want->flags == flags_of(t);
@@ -70,8 +70,8 @@ void call_key_make(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at,
     for (int i = 0; i < n; i++) {
         const sn_tensor *const t = at[i];
         key->slots[i] =
-            t ? (SlotKey){.meta = t->base.meta, .kind = ARG_tensor, .flags = flags_of(t), .storage = i, .twin = i}
-              : (SlotKey){.kind = in[i].kind, .word = scalar_word(spec, in, i), .storage = i, .twin = i};
+            t ? (SlotKey){.meta = t->base.meta, .kind = ARG_tensor, .flags = flags_of(t), .storage = i, .alias = i}
+              : (SlotKey){.kind = in[i].kind, .word = scalar_word(spec, in, i), .storage = i, .alias = i};
     }
     if (!call_key_distinct(spec->guards, at))
         for (int i = 0; i < n; i++) find_shared(spec, at, i, &key->slots[i]);

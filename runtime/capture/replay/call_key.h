@@ -19,8 +19,8 @@ typedef struct SlotKey { /* without padding */
     /* A scalar's bits, 0 of one that the body has not read. Where memory is written: how many elements behind the first
      * tensor of the same storage it lies. */
     int64_t word;
-    int32_t kind, flags;   /* ArgKind, SLOT_ */
-    int32_t storage, twin; /* the first slot of the same storage; with the same tensor */
+    int32_t kind, flags;    /* ArgKind, SLOT_ */
+    int32_t storage, alias; /* the first slot of the same storage; with the same tensor */
 } SlotKey;
 
 typedef struct CallKey {
@@ -39,7 +39,8 @@ typedef struct CallKeySpec { /* of a specialized call */
     bool writes;      /* memory that is visible outside */
 } CallKeySpec;
 
-/* Whether no two tensors lie in one storage, for sure: then every slot is the first of its storage, and has no twin. */
+/* Whether no two tensors lie in one storage, for sure: then every slot is the first of its storage, and has no
+ * alias. */
 bool call_key_distinct(const ReplayGuards *guards, sn_tensor *const *at);
 /* Whether a call of distinct tensors has this key. Like making it and comparing, but nothing is stored: bytes that are
  * written one by one and read back as vectors at once wait for every store. */

@@ -85,7 +85,7 @@ static bool bind_launch(const SpecializedCall *p, Variant *v, const Trace *trace
                            .floats = ARENA_ARRAY(arena, double, v->attributes.n_runtime_floats),
                            .numbers = trace->numbers.at};
     if (!source || !result || !bound->symbols || !bound->floats) return false;
-    for (int i = 0; i < v->n_graph_inputs; i++) source[i] = p->guards->source[v->graph_inputs[i].touched];
+    for (int i = 0; i < v->n_graph_inputs; i++) source[i] = p->guards->source[v->graph_inputs[i].captured];
     for (int i = 0; i < shown_results(p); i++) {
         result[i] = p->result[i] < 0 ? -1 : variant_output_of(v, p->result[i]);
         if (p->result[i] >= 0 && result[i] < 0) return false;
@@ -161,7 +161,7 @@ static bool slot_fits(const SpecializedCall *p, const Arg *in, const Specialized
     const SlotKey *const now = &match->key.slots[i], *const first = &p->first->slots[i];
     const bool argument = i < p->guards->n_in;
     const bool fits = argument ? input_fits(p->symbols, in, i) : now->meta == first->meta;
-    return fits && now->twin == first->twin && !(argument && may_write(p, i) && overlaps(match->at[i]));
+    return fits && now->alias == first->alias && !(argument && may_write(p, i) && overlaps(match->at[i]));
 }
 
 static bool inputs_fit(const SpecializedCall *p, const Arg *in, const SpecializedMatch *match) {
@@ -528,8 +528,8 @@ void specialized_print_miss(const SpecializedCall *p, const Arg *in, int n_in, T
 static void differs_by_input(const SpecializedCall *p, const Arg *in, const SpecializedMatch *match, int i, Text *why) {
     const ReplayGuards *const w = p->guards;
     replay_slot_print(w, i, why);
-    if (match->key.slots[i].twin != p->first->slots[i].twin) {
-        text_puts(why, match->key.slots[i].twin != i ? ": the same tensor as another one" : ": another tensor");
+    if (match->key.slots[i].alias != p->first->slots[i].alias) {
+        text_puts(why, match->key.slots[i].alias != i ? ": the same tensor as another one" : ": another tensor");
         return;
     }
     text_puts(why, ": ");

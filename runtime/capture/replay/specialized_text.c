@@ -159,7 +159,7 @@ void specialized_print(const SpecializedCall *p, int segment, ClosedOver closed,
     print_replay_guards(w, closed, text);
     if (p->symbols) print_relations(p->symbols, text);
     text_puts(text, "twins");
-    for (int i = 0; i < w->n_slots; i++) text_printf(text, "%s%d", i ? ", " : " ", (int)p->first->slots[i].twin);
+    for (int i = 0; i < w->n_slots; i++) text_printf(text, "%s%d", i ? ", " : " ", (int)p->first->slots[i].alias);
     text_puts(text, "\ninputs");
     for (int i = 0; i < w->n_inputs; i++) text_printf(text, "%s%d", i ? ", " : " ", w->source[i]);
     print_numbers(p, text);
@@ -389,12 +389,12 @@ static Status read_slots(ProgramReader *r) {
     while (reader_eat(&r->in, "closed over ")) TRY(read_closed(r));
     while (reader_eat(&r->in, "asked ")) TRY(read_asked(r));
     while (reader_eat(&r->in, "guard ")) TRY(read_relation(r));
-    int *const twins = ARENA_ARRAY(r->specialized->arena, int, w->n_slots + 1);
+    int *const aliases = ARENA_ARRAY(r->specialized->arena, int, w->n_slots + 1);
     w->source = ARENA_ARRAY(r->specialized->arena, int, w->n_inputs + 1);
     w->given = ARENA_ARRAY(r->specialized->arena, GivenTensor, w->n_slots + 1);
-    if (!twins || !w->source || !w->given) return ST_MEMORY;
-    TRY(read_list(r, "twins", w->n_slots, w->n_slots, twins));
-    for (int i = 0; i < w->n_slots; i++) r->first->slots[i].twin = twins[i];
+    if (!aliases || !w->source || !w->given) return ST_MEMORY;
+    TRY(read_list(r, "twins", w->n_slots, w->n_slots, aliases));
+    for (int i = 0; i < w->n_slots; i++) r->first->slots[i].alias = aliases[i];
     TRY(read_list(r, "inputs", w->n_inputs, w->n_slots, w->source));
     for (int i = 0; i < w->n_inputs; i++)
         if (!r->first->slots[w->source[i]].meta) return reader_expected(&r->in, "inputs that are tensors before this");
@@ -466,7 +466,7 @@ static Status take_cases(SpecializedCall *p) {
     for (const Variant *v = atomic_load(&p->end->variants); v; v = v->next) {
         p->writes |= v->segment.writes;
         for (int i = 0; i < v->n_graph_inputs; i++)
-            p->written[p->guards->source[v->graph_inputs[i].touched]] |= v->info.plans[0]->inputs.at[i].written;
+            p->written[p->guards->source[v->graph_inputs[i].captured]] |= v->info.plans[0]->inputs.at[i].written;
         p->n_random = v->segment.n_random;
         p->n_ops = v->segment.n_ops;
     }

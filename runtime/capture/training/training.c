@@ -9,7 +9,7 @@
 
 static bool *wants_gradients(const Graph *graph, const GraphInput *inputs, const Trace *trace) {
     bool *const want = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
-    for (int i = 0; want && i < graph->inputs.n; i++) want[i] = trace->inputs.at[inputs[i].touched].requires_grad;
+    for (int i = 0; want && i < graph->inputs.n; i++) want[i] = trace->inputs.at[inputs[i].captured].requires_grad;
     return want;
 }
 

@@ -53,7 +53,7 @@ static Status print_plan_of(const Variant *v, Text *text) {
 
 Status case_print(const Variant *v, const InputName *names, Text *text) {
     text_printf(text, "case %d ops, random %d\ngraph inputs", v->segment.n_ops, v->segment.n_random);
-    for (int i = 0; i < v->n_graph_inputs; i++) text_printf(text, "%s%d", i ? ", " : " ", v->graph_inputs[i].touched);
+    for (int i = 0; i < v->n_graph_inputs; i++) text_printf(text, "%s%d", i ? ", " : " ", v->graph_inputs[i].captured);
     text_puts(text, "\noutputs");
     for (int i = 0; i < v->n_outputs; i++)
         text_printf(text, "%s%d%s", i ? ", " : " ", v->outputs[i], v->inference && v->inference[i] ? " inference" : "");
@@ -71,8 +71,8 @@ static Status read_graph_inputs(TextReader *in, CaseShape shape, Variant *v) {
     EAT(in, "graph inputs");
     while (reader_eat(in, inputs.n ? ", " : " ")) {
         GraphInput input = {0};
-        TRY(reader_count(in, &input.touched));
-        if (input.touched >= shape.n_inputs) return reader_expected(in, "an input of the segment before this");
+        TRY(reader_count(in, &input.captured));
+        if (input.captured >= shape.n_inputs) return reader_expected(in, "an input of the segment before this");
         VEC_PUSH(v->arena, &inputs, input);
     }
     EAT(in, "\n");
@@ -132,11 +132,11 @@ static const char *disagreement(const Variant *v, CaseShape shape, const Plan *p
         return "too many symbols or outputs";
     const int64_t *const by = equalities(v);
     for (int i = 0; i < plan->inputs.n; i++) {
-        if (!metas_agree(v->symbols.env, by, plan->slots.at[i].meta, v->inputs[v->graph_inputs[i].touched].meta))
+        if (!metas_agree(v->symbols.env, by, plan->slots.at[i].meta, v->inputs[v->graph_inputs[i].captured].meta))
             return "an input that is not what its guard checks";
         if (plan->inputs.at[i].written && !v->segment.writes) return "guards that know of no write";
         for (int k = 0; k < i; k++)
-            if (v->graph_inputs[i].touched == v->graph_inputs[k].touched) return "an input twice";
+            if (v->graph_inputs[i].captured == v->graph_inputs[k].captured) return "an input twice";
     }
     for (int i = 0; i < v->aliasing.n_views; i++)
         if (v->aliasing.views[i].ops.n && !plan_output_is_view(plan, v->aliasing.views[i].output))

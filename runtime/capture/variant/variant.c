@@ -50,9 +50,9 @@ int variant_output_of(const Variant *variant, int value) {
 /* Launch -------------------------------------------------------------------------------------- */
 
 static sn_tensor *graph_input_tensor(const GraphInput *in, const Trace *trace) {
-    const TraceInput *const touched = &trace->inputs.at[in->touched];
-    if (!in->base) return touched->tensor;
-    return tensor_from_storage(touched->storage, in->meta, touched->offset + in->base_offset);
+    const TraceInput *const captured = &trace->inputs.at[in->captured];
+    if (!in->base) return captured->tensor;
+    return tensor_from_storage(captured->storage, in->meta, captured->offset + in->base_offset);
 }
 
 static double float_of(int64_t bits) {

@@ -8,12 +8,12 @@
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/compile/compile.h"
 
-/* What a touched tensor must be. Static variants compare the interned metadata; dynamic ones sizes
+/* What a captured input must be. Static variants compare the interned metadata; dynamic ones sizes
  * and strides. */
 typedef struct InputGuard {
     const Meta *meta; /* static: interned; dynamic: symbolic, in the variant's arena */
     bool requires_grad, is_leaf, inference, wrapped;
-    int storage;          /* number of its storage by first touch: the alias guard */
+    int storage;          /* number of its storage by first use: the alias guard */
     int64_t alias_offset; /* elements from the offset of the first input of the same storage */
     InputName name;       /* in the call that it was compiled for */
 } InputGuard;
@@ -111,7 +111,7 @@ struct Variant {
     bool *inference; /* by output: of inference mode; NULL: none */
     VariantSegment segment;
     VariantAliasing aliasing;
-    char *text; /* the capture graph, for dumps; its inputs by first touch; NULL: of a file */
+    char *text; /* the capture graph, for dumps; its inputs by first use; NULL: of a file */
     VariantOrigin origin;
     VariantCode code;
     struct Training *training; /* split forward and backward, NULL: none wanted */

@@ -183,7 +183,7 @@ Status variant_plan_writes(Variant *v, const Trace *trace) {
     }
     for (int s = 0; s < trace->n_storages; s++) by_storage[s]--; /* the launch's own */
     for (int i = 0; i < v->n_graph_inputs; i++)
-        add_count(v, i, -1, &by_storage[trace->inputs.at[v->graph_inputs[i].touched].storage_number]);
+        add_count(v, i, -1, &by_storage[trace->inputs.at[v->graph_inputs[i].captured].storage_number]);
     for (int i = 0; i < v->n_outputs; i++) {
         const int memory = memory_of(trace, v->outputs[i]);
         if (memory >= 0) add_count(v, -1, i, &by_value[memory]);

@@ -1,6 +1,6 @@
-/* capture_touch.c: inputs of the current trace, found by their storage: a map from a storage to its
+/* capture_input.c: inputs of the current trace, found by their storage: a map from a storage to its
  * number and the newest input of it; older ones follow by `same_storage`. */
-#include "runtime/capture/record/capture_touch.h"
+#include "runtime/capture/record/capture_input.h"
 
 #include "runtime/base/hash.h"
 #include "runtime/autograd/tape.h"
@@ -56,7 +56,7 @@ static inline void fill_input(TraceInput *input, sn_tensor *t, int storage_numbe
     input->maker_value = 0;
 }
 
-Status capture_touch(Capture *c, sn_tensor *t, Operand *out) {
+Status capture_input(Capture *c, sn_tensor *t, Operand *out) {
     Trace *const trace = c->trace;
     const int n = trace->inputs.n;
     if (UNLIKELY((uint32_t)n * 2 >= c->map_capacity) && !map_grow(c)) return ST_MEMORY;
@@ -83,7 +83,7 @@ Status capture_touch(Capture *c, sn_tensor *t, Operand *out) {
     return ST_OK;
 }
 
-void capture_untouch(Capture *c, int n) {
+void capture_drop_inputs(Capture *c, int n) {
     Trace *const trace = c->trace;
     while (trace->inputs.n > n) {
         const TraceInput *const input = &trace->inputs.at[--trace->inputs.n];
