@@ -7,7 +7,7 @@
  * when its k stride is 1 and it needs no conversion. Tiles are 6 x 64 (v4) and 6 x 16 (v3) f32. All panels pass over
  * one block of k before the next begins, so that a block of A stays in L2. Where B's k stride is 1 (a linear layer)
  * and A has fewer rows than B has columns, C^T = B^T A^T is computed instead: A is packed, B is read in place, and
- * tiles are turned back at the end (64x768x3072 takes half the time of packing B). With at most 24 rows (96 where B
+ * tiles are transposed back at the end (64x768x3072 takes half the time of packing B). With at most 24 rows (96 where B
  * can be walked in place) B is read in place or packed on the way, in pieces of L1, or of L2 where its stride is a
  * multiple of 4 KiB. While a panel is walked its tiles ask for the next one, line by line, so that it is in L2 when
  * its turn comes (5 % on a Xeon whose L3 is far). packed_b serves every row split and thread; it holds one B (batch
@@ -57,7 +57,7 @@ static GemmPlan plan_straight(const GemmCall *call) {
 }
 
 /* Packing the rows of A instead of B, which is read in place, where they are fewer and fill registers. */
-static bool turns(const GemmCall *call) {
+static bool wants_transpose(const GemmCall *call) {
     const int64_t rows = call->part_rows;
     const int64_t lanes = 4 * isa_lanes(isa_used()) / stype_bytes(dtype_compute(call->dtype));
     return call->b_row == 1 && call->b_col != 1 && !call->packed_b && rows > THIN_ROWS && rows < call->n &&
@@ -65,25 +65,26 @@ static bool turns(const GemmCall *call) {
 }
 
 /* C^T = B^T A^T for `rows` of the call from row_begin on. */
-static GemmCall turn(const GemmCall *call, int64_t rows) {
+static GemmCall transposed_call(const GemmCall *call, int64_t rows) {
     const int64_t bytes = dtype_bytes(call->dtype), begin = call->row_begin;
-    GemmCall turned = *call;
-    turned.m = turned.part_rows = turned.row_end = call->n, turned.row_begin = 0, turned.n = rows;
-    turned.a = call->b, turned.b = (const char *)call->a + begin * call->a_row * bytes;
-    turned.a_row = call->b_col, turned.a_col = call->b_row, turned.a_batch = call->b_batch;
-    turned.b_row = call->a_col, turned.b_col = call->a_row, turned.b_batch = call->a_batch;
-    turned.c = call->c ? (char *)call->c + begin * call->c_row * bytes : NULL;
-    turned.c_row = call->c_col, turned.c_col = call->c_row;
-    return turned;
+    GemmCall transposed = *call;
+    transposed.m = transposed.part_rows = transposed.row_end = call->n, transposed.row_begin = 0, transposed.n = rows;
+    transposed.a = call->b, transposed.b = (const char *)call->a + begin * call->a_row * bytes;
+    transposed.a_row = call->b_col, transposed.a_col = call->b_row, transposed.a_batch = call->b_batch;
+    transposed.b_row = call->a_col, transposed.b_col = call->a_row, transposed.b_batch = call->a_batch;
+    transposed.c = call->c ? (char *)call->c + begin * call->c_row * bytes : NULL;
+    transposed.c_row = call->c_col, transposed.c_col = call->c_row;
+    return transposed;
 }
 
 static GemmPlan plan_of(const GemmCall *call) {
-    if (!turns(call)) return plan_straight(call);
-    const GemmCall turned = turn(call, call->part_rows);
-    GemmPlan plan = plan_straight(&turned);
-    plan.turned = true;
+    if (!wants_transpose(call)) return plan_straight(call);
+    const GemmCall transposed = transposed_call(call, call->part_rows);
+    GemmPlan plan = plan_straight(&transposed);
+    plan.transposed = true;
     plan.row = call->row_begin;
-    plan.at_turned = take_bytes(&plan.bytes, plan.panel * turned_ld(&plan) * stype_bytes(dtype_compute(call->dtype)));
+    plan.at_transposed =
+        take_bytes(&plan.bytes, plan.panel * transposed_ld(&plan) * stype_bytes(dtype_compute(call->dtype)));
     return plan;
 }
 
@@ -103,7 +104,7 @@ void gemm(const GemmCall *call) {
     const int64_t rows = call->row_end - call->row_begin;
     assert(rows <= call->part_rows);
     const GemmPlan plan = plan_of(call);
-    const GemmCall planned = plan.turned ? turn(call, rows) : *call;
+    const GemmCall planned = plan.transposed ? transposed_call(call, rows) : *call;
     level()->run(&planned, &plan);
 }
 

@@ -140,7 +140,7 @@ static int64_t most_idle(const Plan *plan) {
     return most;
 }
 
-static void choose_turns(Plan *plan) {
+static void choose_by_step(Plan *plan) {
     plan->by_step = most_idle(plan) > (int64_t)SLOT_ALIGNMENT * plan->slots.n;
     for (int i = 0; plan->by_step && i < plan->arenas.n; i++)
         plan->arenas.at[i].most = most_alive(plan, plan->arenas.at[i].device);
@@ -163,6 +163,6 @@ bool pass_memory(Graph *graph, const PassOptions *options) {
         return false;
     }
     pack(graph->plan, &graph->lowering->work.places);
-    if (!options->must_run) choose_turns(graph->plan); /* eager's own have few steps */
+    if (!options->must_run) choose_by_step(graph->plan); /* eager's own have few steps */
     return true;
 }

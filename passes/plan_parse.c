@@ -420,7 +420,7 @@ static Status read_slot(PlanReader *r) {
 }
 
 /* Of all arenas or of none. */
-static Status read_turns(PlanReader *r, int64_t *most) {
+static Status read_by_step(PlanReader *r, int64_t *most) {
     const bool by_step = reader_eat(&r->in, ", by step ");
     if (r->plan->arenas.n && by_step != r->plan->by_step) return reader_expected(&r->in, "what the arena before says");
     r->plan->by_step = by_step;
@@ -442,7 +442,7 @@ static Status read_memory(PlanReader *r) {
         if (device < 0) device = DEV_host;
         TRY(read_sym(r, &bytes));
         EAT(&r->in, " bytes");
-        TRY(read_turns(r, &most));
+        TRY(read_by_step(r, &most));
         EAT(&r->in, "\n");
         const int known = r->plan->arenas.n, arena = plan_arena(r->plan, device);
         if (arena != known || (known == 0) != device_is_host(device)) return reader_expected(&at, "the next device");

@@ -2,8 +2,8 @@
  * its turn.
  *
  * What is the shape's choice (codegen/shape/stream.c, rows.c); here is how. Stores past the caches need addresses
- * that are aligned to whole vectors: tested at run time, once per row or per turn of the column loop. A fence at the
- * end orders them before the join of the threads.
+ * that are aligned to whole vectors: tested at run time, once per row or per iteration of the column loop. A fence at
+ * the end orders them before the join of the threads.
  *
  * What a nest stores beyond the machine's `stream` (half of the last cache, 16 MiB at most) goes past the caches; the
  * longest reduction of a row, or the phase after the first, fetches the next row. On one Sapphire Rapids core (f32,

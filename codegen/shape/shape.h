@@ -49,7 +49,7 @@ Status dims_verify(const DimGroups *dims, const Nest *nest, int merges);
 /* How a phase of a row goes along it. */
 typedef enum RowWalk {
     WALK_none,      /* not along a row */
-    WALK_copies,    /* stores: whole vectors, `copies` a turn, then a masked tail */
+    WALK_copies,    /* stores: whole vectors, `copies` an iteration, then a masked tail */
     WALK_masked,    /* stores: one body for whole and partial vectors */
     WALK_registers, /* a reduction: the 64 lanes' sums in registers, one copy of the body for each vector of them */
     WALK_memory     /* a reduction: sums in memory, the body once */
@@ -73,7 +73,7 @@ typedef struct NestShape {
     ShapeMode mode;
     int lanes;
     int copies;  /* columns: vectors side by side: 1, 2, 4 */
-    bool masked; /* columns: one loop whose last turn lacks lanes; else whole vectors, then a masked loop */
+    bool masked; /* columns: one loop whose last iteration lacks lanes; else whole vectors, then a masked loop */
     int panel_columns, panel_rows; /* panels: columns whose sums are kept at once, rows of memory added at once */
     int index_bits; /* rows whose L dims are no one loop: of the positions that are taken apart, 32 or 64; else 0 */
     int n_groups, n_outer_groups, n_s_groups;

@@ -6,8 +6,8 @@
  *      | |tile   |       |   rows in blocks of      carry: accumulators of a block of rows x one panel, or one
  *      v |.......|       |   BLOCK_ROWS             slab when k needs several blocks, where C cannot hold them
  *
- * A product with fewer rows than columns and k contiguous in B (a linear layer) is computed turned, C^T = B^T A^T: then
- * B is read where it lies, and the smaller A is packed. */
+ * A product with fewer rows than columns and k contiguous in B (a linear layer) is computed transposed, C^T = B^T A^T:
+ * then B is read where it lies, and the smaller A is packed. */
 #ifndef SINTER_KERNELS_CPU_GEMM_H
 #define SINTER_KERNELS_CPU_GEMM_H
 #include "kernels/kernels.h"
@@ -28,17 +28,17 @@ enum {
 typedef struct GemmPlan {
     bool thin;           /* B read in place or packed by THIN_K */
     bool pack_a;         /* A is not of the compute type or its k stride is not 1 */
-    bool turned;         /* C^T = B^T A^T is computed: tiles are turned back at the end */
-    int64_t row;         /* turned: of C's first row, where the call's columns begin */
+    bool transposed;     /* C^T = B^T A^T is computed: tiles are transposed back at the end */
+    int64_t row;         /* transposed: of C's first row, where the call's columns begin */
     int64_t rows;        /* of a block */
     int64_t panel;       /* columns of a panel */
     int64_t slab_panels; /* panels packed at once */
     int64_t a_ld;        /* elements per packed row of A */
-    size_t at_total, at_part, at_turned, at_a, at_b, bytes; /* workspace offsets and size */
+    size_t at_total, at_part, at_transposed, at_a, at_b, bytes; /* workspace offsets and size */
 } GemmPlan;
 
-/* Elements per row of a turned block; a line more than it needs keeps the rows out of each other's cache sets. */
-static inline int64_t turned_ld(const GemmPlan *plan) { return round_up(plan->rows, 16) + 16; }
+/* Elements per row of a transposed block; a line more than it needs keeps the rows out of each other's cache sets. */
+static inline int64_t transposed_ld(const GemmPlan *plan) { return round_up(plan->rows, 16) + 16; }
 
 typedef struct GemmLevel {
     void (*run)(const GemmCall *call, const GemmPlan *plan);

@@ -5,7 +5,7 @@
  *           never cross a chunk of the order
  *   panel   one panel x one block of rows over a block of k
  *   tile    1-6 rows x up to TILE_VECTORS registers: the fma chains
- *   finish  hands a finished tile (if turned: the turned panel) to the caller's function or stores it */
+ *   finish  hands a finished tile (if transposed: the transposed panel) to the caller's function or stores it */
 #define N(name) PASTE(PASTE(name, _), T)
 #define E       PASTE(e_, T)
 #define V       PASTE(r_, T)
@@ -157,7 +157,7 @@ typedef struct N(Panel) {
     bool direct;               /* total is C itself */
 } N(Panel);
 
-/* Rows (or, turned, columns) of B fall into the same few cache sets. */
+/* Rows (or, transposed, columns) of B fall into the same few cache sets. */
 static bool N(crowded)(const GemmCall *call) {
     const int64_t stride = call->b_row == 1 ? call->b_col : call->b_row;
     return stride * (int64_t)sizeof(E) % 4096 == 0;
@@ -198,8 +198,8 @@ static void N(deliver)(const N(Panel) * p, const GemmTile *tile) {
         return;
     }
     const int64_t bytes = element_bytes[call->dtype];
-    const int64_t c_row = p->plan->turned ? call->c_col : call->c_row;
-    const int64_t c_col = p->plan->turned ? call->c_row : call->c_col;
+    const int64_t c_row = p->plan->transposed ? call->c_col : call->c_row;
+    const int64_t c_col = p->plan->transposed ? call->c_row : call->c_col;
     StoreFn *const store = PASTE(kernel_table_, KERNEL_LEVEL).store(call->dtype);
     char *const c = (char *)call->c + (tile->batch * call->c_batch + tile->column * c_col) * bytes;
     for (int64_t i = 0; i < tile->rows; i++)
@@ -214,7 +214,7 @@ static void N(finish)(const N(Panel) * p, int64_t first, int64_t rows) {
 }
 
 /* The rows of a panel become columns, in C itself where its rows are contiguous. */
-static void N(finish_turned)(const N(Panel) * p) {
+static void N(finish_transposed)(const N(Panel) * p) {
     const GemmCall *const call = p->call;
     if (!call->tile && (size_t)element_bytes[call->dtype] == sizeof(E) && call->c_row == 1) {
         E *const c = (E *)call->c + p->batch * call->c_batch + p->row;
@@ -222,8 +222,8 @@ static void N(finish_turned)(const N(Panel) * p) {
         (p->total, p->ld, c + p->column * call->c_col, call->c_col, p->rows, p->columns);
         return;
     }
-    const int64_t ld = turned_ld(p->plan), row = p->plan->row + p->column;
-    E *const at = (E *)((char *)call->workspace + p->plan->at_turned);
+    const int64_t ld = transposed_ld(p->plan), row = p->plan->row + p->column;
+    E *const at = (E *)((char *)call->workspace + p->plan->at_transposed);
     N(transpose)(p->total, p->ld, at, ld, p->rows, p->columns);
     N(deliver)(p, &(GemmTile){at, ld, row, p->row, p->columns, p->rows, p->batch});
 }
@@ -252,9 +252,9 @@ static void N(panel)(const N(Panel) * p, int64_t from, int64_t until) {
             (rows, p->columns, now, p->a + i * p->a_ld + k0, p->a_ld, b, step, acc, ld, k0 % CHUNK_K != 0,
              soon + t * (now / SOON_K) * LINE_BYTES);
             if (!first_chunk && (last || end % CHUNK_K == 0)) N(add_part)(p, i, rows);
-            if (last && !p->direct && !p->plan->turned) N(finish)(p, i, rows);
+            if (last && !p->direct && !p->plan->transposed) N(finish)(p, i, rows);
         }
-        if (last && !p->direct && p->plan->turned) N(finish_turned)(p);
+        if (last && !p->direct && p->plan->transposed) N(finish_transposed)(p);
         k0 = end;
     } while (k0 < until);
 }

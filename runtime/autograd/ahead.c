@@ -257,11 +257,11 @@ static bool may_run_elsewhere(const TapeNode *node) {
     return node->streams == state_get()->streams && !(tape_node_row(node)->flags & OPF_random);
 }
 
-bool ahead_allowed(AheadRun *run, const TapeNode *node, const TapeNode *turn) {
+bool ahead_allowed(AheadRun *run, const TapeNode *node, const TapeNode *current) {
     const Counted *const counted = ahead_is_large(node) ? map_get(&run->counted, counted_key(node)) : NULL;
     if (!counted || counted->uses || is_seen(state_get())) return false; /* a callback may have begun a mode */
     if (run->hooks != tape_hooks_added()) list_user_code(run);
-    while (run->n_user_code && run->user_code[run->n_user_code - 1] > turn->sequence) run->n_user_code--;
+    while (run->n_user_code && run->user_code[run->n_user_code - 1] > current->sequence) run->n_user_code--;
     if (run->n_user_code && run->user_code[run->n_user_code - 1] >= node->sequence) return false;
     return may_run_elsewhere(node);
 }

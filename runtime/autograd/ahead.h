@@ -18,9 +18,9 @@ static inline bool ahead_is_large(const TapeNode *node) {
 AheadRun *ahead_new(TapeNode *const *waiting, int n);
 void ahead_free(AheadRun *run); /* its jobs are freed */
 bool ahead_has_capacity(const AheadRun *run);
-/* May the node's rule run now, while `turn` has its turn? All that gives it gradients has run, it is large and built
+/* May the node's rule run now, while `current` has its turn? All that gives it gradients has run, it is large and built
  * in, and no user code comes before it, which could write what it has saved. */
-bool ahead_allowed(AheadRun *run, const TapeNode *node, const TapeNode *turn);
+bool ahead_allowed(AheadRun *run, const TapeNode *node, const TapeNode *current);
 /* The node has run, and delivered. */
 void ahead_passed(AheadRun *run, const TapeNode *node);
 

@@ -479,13 +479,13 @@ static Status run_node(Engine *e, TapeEntry *entry) {
 
 enum { LOOK_AT = 8 }; /* nodes that wait, the newest more or less */
 
-static void count_run(Engine *e, const TapeEntry *turn) {
+static void count_run(Engine *e, const TapeEntry *current) {
     TapeNode **const waiting = e->create ? NULL : mem_alloc((size_t)(e->n_heap + 1) * sizeof *waiting);
     e->looked = true;
     if (e->create) return;
     if (!waiting) return error_clear();
     for (int i = 0; i < e->n_heap; i++) waiting[i] = e->heap[i]->node;
-    waiting[e->n_heap] = turn->node;
+    waiting[e->n_heap] = current->node;
     e->ahead = ahead_new(waiting, e->n_heap + 1);
     mem_free(waiting);
 }
@@ -501,11 +501,11 @@ static void start_ahead(Engine *e, TapeEntry *entry) {
 }
 
 /* Beside the node whose turn it is: others that have all of their gradients. */
-static COLD void look_ahead(Engine *e, const TapeEntry *turn) {
-    if (!e->looked) count_run(e, turn);
+static COLD void look_ahead(Engine *e, const TapeEntry *current) {
+    if (!e->looked) count_run(e, current);
     if (!e->ahead || e->switched) return;
     for (int i = 0; i < e->n_heap && i < LOOK_AT && ahead_has_capacity(e->ahead); i++)
-        if (!e->heap[i]->ahead && ahead_allowed(e->ahead, e->heap[i]->node, turn->node)) start_ahead(e, e->heap[i]);
+        if (!e->heap[i]->ahead && ahead_allowed(e->ahead, e->heap[i]->node, current->node)) start_ahead(e, e->heap[i]);
 }
 
 /* leaves -------------------------------------------------------------------------------------- */

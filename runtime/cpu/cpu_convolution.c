@@ -131,15 +131,15 @@ static void store_sums(const Sum *s, int64_t channel, int64_t first, int64_t n, 
     const Places places = places_of(s);
     const int64_t line = places.whole ? patches_per_image(&s->patches) : s->patches.columns[2];
     const int64_t apart = places.strides[2], each = meta->strides[1];
-    const bool turned = each == 1 && apart != 1 && s->rows > 1 && compute_dtype(meta->dtype) == meta->dtype;
+    const bool transposed = each == 1 && apart != 1 && s->rows > 1 && compute_dtype(meta->dtype) == meta->dtype;
     StoreFn *const store = kernel_table()->store(meta->dtype);
     for (int64_t x = 0, some; x < n; x += some) {
         some = min_i64(n - x, line - (first + x) % line);
         char *const to = (char *)tensor_data(s->out) +
                          (source_at(s, &places, first + x) + channel * each) * dtype_bytes(meta->dtype);
         const char *const from = sums + x * s->g->bytes;
-        if (turned) copy_turned(to, apart, from, n, some, s->rows, s->g->bytes);
-        for (int64_t m = 0; m < s->rows && !turned; m++)
+        if (transposed) copy_transposed(to, apart, from, n, some, s->rows, s->g->bytes);
+        for (int64_t m = 0; m < s->rows && !transposed; m++)
             store(to + m * each * dtype_bytes(meta->dtype), apart, from + m * n * s->g->bytes, some);
     }
 }
@@ -258,7 +258,7 @@ static void use_taps(Sum *s, const ConvTables *w) {
 }
 
 /* weight [groups * channels, rows, kernel] as [groups][rows][channels][taps of the phase] */
-static void turn_weight(const Sum *s, const char *weight, char *to) {
+static void transpose_weight(const Sum *s, const char *weight, char *to) {
     const int64_t taps = patches_taps(&s->patches), kernel = kernel_size(s->g);
     const int bytes = s->g->bytes;
     for (int64_t g = 0; g < s->g->groups; g++)
@@ -295,7 +295,7 @@ static Status run_phases(Sum *s, const char *weight, ConvTables *w) {
             s->patches.columns[d] = ceil_div(sizes[d] - first[d], g->stride[d]);
         }
         use_taps(s, w);
-        turn_weight(s, weight, w->weight);
+        transpose_weight(s, weight, w->weight);
         s->weight = w->weight;
         TRY(run_sum(s));
     }
@@ -340,7 +340,7 @@ static void held_end(ConvOperands *h) {
 }
 
 static Status convolve_into(Sum *s, const sn_tensor *source, const sn_tensor *weight, const sn_tensor *bias,
-                            bool turned, ConvOperands *h) {
+                            bool transposed, ConvOperands *h) {
     const ConvGeometry *const g = s->g;
     const Meta *const meta = source->base.meta;
     const int64_t plane = conv_plane(meta, s->patches.size);
@@ -350,19 +350,19 @@ static Status convolve_into(Sum *s, const sn_tensor *source, const sn_tensor *we
     TRY(plain_begin(weight, &h->weight));
     if (bias) TRY(bias_begin(bias, g, &h->bias));
     if (!all_finite(h->weight.at, g->type, weight->base.meta->numel)) TRY(ones_begin(s, &h->ones));
-    TRY(work_begin(g, turned ? weight->base.meta->numel : 0, &h->work));
+    TRY(work_begin(g, transposed ? weight->base.meta->numel : 0, &h->work));
     s->patches.source = h->source.at, s->patches.bytes = g->bytes;
     s->patches.channel_stride = plane, s->patches.batch_stride = plane * meta->sizes[1];
     s->bias = h->bias.at, s->ones = h->ones.at;
-    return turned ? run_phases(s, h->weight.at, &h->work) : run_plain(s, h->weight.at, &h->work);
+    return transposed ? run_phases(s, h->weight.at, &h->work) : run_plain(s, h->weight.at, &h->work);
 }
 
-static Status run_convolution(OpCall *call, const char *source, bool turned, const sn_tensor *bias) {
+static Status run_convolution(OpCall *call, const char *source, bool transposed, const sn_tensor *bias) {
     const sn_tensor *const weight = named_tensor(call, "weight");
     const ConvGeometry g = conv_geometry(call, weight->base.meta->sizes);
     Sum s = {.g = &g, .out = call->outs[0]};
     ConvOperands held = {0};
-    const Status status = convolve_into(&s, named_tensor(call, source), weight, bias, turned, &held);
+    const Status status = convolve_into(&s, named_tensor(call, source), weight, bias, transposed, &held);
     held_end(&held);
     return status;
 }

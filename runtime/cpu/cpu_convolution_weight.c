@@ -46,7 +46,7 @@ static void gather_left(const WeightSum *s, int64_t group, int64_t first, int64_
 }
 
 /* from [n][k] to [k][n] */
-static void turn(const char *from, char *to, int64_t n, int64_t k, int bytes) {
+static void transpose(const char *from, char *to, int64_t n, int64_t k, int bytes) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < k; j++) memcpy(to + (j * n + i) * bytes, from + (i * k + j) * bytes, (size_t)bytes);
 }
@@ -58,9 +58,9 @@ static void left_out(const WeightSum *s, int64_t q0, int64_t n, int64_t first, i
     const int bytes = s->g->bytes;
     Patches mask = s->patches;
     mask.source = s->ones, mask.batch_stride = mask.channel_stride = 0;
-    turn(w->patch, w->columns, n, k, bytes);
+    transpose(w->patch, w->columns, n, k, bytes);
     for (int64_t q = 0; q < n; q++) patches_row(&mask, 0, (q0 + q) % taps, first, k, w->patch + q * k * bytes);
-    turn(w->patch, w->mask, n, k, bytes);
+    transpose(w->patch, w->mask, n, k, bytes);
     for (int64_t m = 0; m < s->rows; m++) {
         memset(to + m * to_ld * bytes, 0, (size_t)(n * bytes));
         for (int64_t i = 0; i < k; i++)

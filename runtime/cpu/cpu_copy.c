@@ -66,7 +66,7 @@ static void copy_dims(const StridedSpan *to, const StridedSpan *from, const int6
 }
 
 /* One dim is dense in `from`, another in `to`: channels_last and back. */
-void copy_turned(char *to, int64_t to_ld, const char *from, int64_t from_ld, int64_t n, int64_t m, int bytes) {
+void copy_transposed(char *to, int64_t to_ld, const char *from, int64_t from_ld, int64_t n, int64_t m, int bytes) {
     if (bytes == 4 || bytes == 8)
         kernel_transpose(bytes, from, from_ld, to, to_ld, m, n);
     else
@@ -109,14 +109,16 @@ static bool is_apart(const StridedSpan *to, const StridedSpan *from, const CopyD
     return t + (uintptr_t)(dims_reach(d, d->to) * bytes) <= f || f + (uintptr_t)(dims_reach(d, d->from) * bytes) <= t;
 }
 
-static void turn_dims(const CopyDims *d, int dim, int turned, int dense, char *to, const char *from, int bytes) {
-    while (dim == turned || dim == dense) dim++;
+static void transpose_dims(const CopyDims *d, int dim, int transposed, int dense, char *to, const char *from,
+                           int bytes) {
+    while (dim == transposed || dim == dense) dim++;
     if (dim >= d->n) {
-        copy_turned(to, d->to[turned], from, d->from[dense], d->sizes[turned], d->sizes[dense], bytes);
+        copy_transposed(to, d->to[transposed], from, d->from[dense], d->sizes[transposed], d->sizes[dense], bytes);
         return;
     }
     for (int64_t i = 0; i < d->sizes[dim]; i++)
-        turn_dims(d, dim + 1, turned, dense, to + i * d->to[dim] * bytes, from + i * d->from[dim] * bytes, bytes);
+        transpose_dims(d, dim + 1, transposed, dense, to + i * d->to[dim] * bytes, from + i * d->from[dim] * bytes,
+                       bytes);
 }
 
 void span_copy(const StridedSpan *to, const StridedSpan *from, const int64_t *sizes, int rank) {
@@ -124,10 +126,10 @@ void span_copy(const StridedSpan *to, const StridedSpan *from, const int64_t *si
     for (int i = 0; i < rank; i++)
         if (!sizes[i]) return;
     join_dims(to, from, sizes, rank, &d);
-    const int turned = unit_dim(&d, d.from), dense = unit_dim(&d, d.to), bytes = dtype_bytes(to->dtype);
+    const int transposed = unit_dim(&d, d.from), dense = unit_dim(&d, d.to), bytes = dtype_bytes(to->dtype);
     const bool same = to->dtype == from->dtype && to->dtype != DT_bool;
-    if (same && turned >= 0 && dense >= 0 && turned != dense && is_apart(to, from, &d, bytes))
-        turn_dims(&d, 0, turned, dense, to->at, from->at, bytes);
+    if (same && transposed >= 0 && dense >= 0 && transposed != dense && is_apart(to, from, &d, bytes))
+        transpose_dims(&d, 0, transposed, dense, to->at, from->at, bytes);
     else
         copy_dims(&(StridedSpan){to->at, to->dtype, d.to}, &(StridedSpan){from->at, from->dtype, d.from}, d.sizes, d.n);
 }

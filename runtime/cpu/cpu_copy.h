@@ -17,7 +17,7 @@ StridedSpan span_of(const sn_tensor *t);
 /* to[i] = from[i] for every index of sizes; equal dtypes keep bits. */
 void span_copy(const StridedSpan *to, const StridedSpan *from, const int64_t *sizes, int rank);
 /* to[k * to_ld + j] = from[j * from_ld + k] for k < n, j < m; not in the same memory. */
-void copy_turned(char *to, int64_t to_ld, const char *from, int64_t from_ld, int64_t n, int64_t m, int bytes);
+void copy_transposed(char *to, int64_t to_ld, const char *from, int64_t from_ld, int64_t n, int64_t m, int bytes);
 /* Every element of `to` is the number, cast to its dtype. */
 void span_fill(const StridedSpan *to, const Arg *number, const int64_t *sizes, int rank);
 /* out gets a's elements; sizes are out's. */

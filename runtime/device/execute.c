@@ -87,7 +87,7 @@ Status executable_new(Plan *plan, bool own_arena, const NativeCode *native, void
         if (plan->steps.at[s].kernel) status = kernel_verify(plan->steps.at[s].kernel);
     if (status == ST_OK) status = build_codes(e, native, context);
     if (status == ST_OK) status = build_metas(e);
-    if (status == ST_OK) status = turns_new(plan, &e->turns);
+    if (status == ST_OK) status = lifetimes_new(plan, &e->lifetimes);
     if (status != ST_OK) {
         executable_free(e);
         return status;
@@ -113,7 +113,7 @@ void executable_free(Executable *e) {
     mem_free(e->out_metas);
     mem_free(e->rows);
     mem_free(e->written);
-    mem_free(e->turns);
+    mem_free(e->lifetimes);
     mem_free(e->function);
     mem_free(e);
 }
@@ -207,11 +207,11 @@ static Status run_steps(Launch *launch, Storage **blocks) {
     TRY(check_writable(launch));
     if (UNLIKELY(launch->e->repeat != NULL) && run_repeated(launch, launch->e->repeat, &status)) return status;
     TRY(memory_begin(launch, blocks));
-    const bool in_turns = launch->blocks || launch->owned;
+    const bool by_step = launch->blocks || launch->owned;
     for (int s = 0; s < launch->e->plan->steps.n; s++) {
-        if (in_turns) TRY(memory_before(launch, s));
+        if (by_step) TRY(memory_before(launch, s));
         TRY(launch->ns ? run_timed(launch, s) : run_step(launch, s));
-        if (in_turns) memory_after(launch, s);
+        if (by_step) memory_after(launch, s);
     }
     count_writes(launch);
     return ST_OK;

@@ -6,8 +6,8 @@
 
 enum { PLAN_DEVICES = 8 }; /* of one plan; more run eagerly */
 
-typedef struct Turns Turns;   /* runtime/device/launch_memory.h */
-typedef struct Repeat Repeat; /* runtime/device/repeat.h */
+typedef struct StepLifetimes StepLifetimes; /* runtime/device/launch_memory.h */
+typedef struct Repeat Repeat;               /* runtime/device/repeat.h */
 
 struct Executable {
     Plan *plan;
@@ -18,7 +18,7 @@ struct Executable {
     const Meta **out_metas; /* by output, retained; NULL: symbolic */
     int n_written;
     int *written; /* the inputs that are */
-    Turns *turns;
+    StepLifetimes *lifetimes;
     Repeat *repeat; /* NULL: every call runs step by step */
     char *function; /* the compiled function's name; NULL: eager's */
 };

@@ -10,12 +10,12 @@
 
 /* turns --------------------------------------------------------------------------------------- */
 
-static void push_turn(const TurnList *list, int step, int item) {
+static void push_lifetime(const StepLists *list, int step, int item) {
     list->next[item] = list->first[step];
     list->first[step] = item + 1;
 }
 
-static void list_inputs(const Plan *plan, Turns *turns, bool *stays) {
+static void list_inputs(const Plan *plan, StepLifetimes *lifetimes, bool *stays) {
     for (int i = 0; i < plan->inputs.n; i++) stays[i] = plan->inputs.at[i].written;
     for (int i = 0; i < plan->outputs.n; i++) {
         const PlanOutput *const output = &plan->outputs.at[i];
@@ -23,58 +23,58 @@ static void list_inputs(const Plan *plan, Turns *turns, bool *stays) {
     }
     for (int i = 0; i < plan->inputs.n; i++) {
         const int last = plan->slots.at[i].last;
-        if (!stays[i]) push_turn(&turns->inputs_end, last < 0 ? 0 : last + 1, i);
+        if (!stays[i]) push_lifetime(&lifetimes->inputs_end, last < 0 ? 0 : last + 1, i);
     }
 }
 
-static void list_slots(const Plan *plan, Turns *turns) {
+static void list_slots(const Plan *plan, StepLifetimes *lifetimes) {
     for (int i = 0; i < plan->slots.n; i++) {
         const Slot *const slot = &plan->slots.at[i];
-        if (slot->kind == SLOT_output) turns->out_slot[slot->index] = i;
+        if (slot->kind == SLOT_output) lifetimes->out_slot[slot->index] = i;
         if (slot->kind != SLOT_arena || slot->first < 0) continue;
-        push_turn(&turns->slots_start, slot->first, i);
-        push_turn(&turns->slots_end, slot->last, i);
+        push_lifetime(&lifetimes->slots_start, slot->first, i);
+        push_lifetime(&lifetimes->slots_end, slot->last, i);
     }
 }
 
 /* Where the memory of a new output, or of a view of one, is written first; 0: it is there from the start. */
-static int first_step(const Plan *plan, const Turns *turns, int output) {
+static int first_step(const Plan *plan, const StepLifetimes *lifetimes, int output) {
     const PlanOutput *const out = &plan->outputs.at[output];
     const int base = out->kind == OUT_view_of_output ? out->base : output;
     if (plan->outputs.at[base].kind != OUT_new) return 0;
-    return max_i64(plan->slots.at[turns->out_slot[base]].first, 0);
+    return max_i64(plan->slots.at[lifetimes->out_slot[base]].first, 0);
 }
 
 /* A list begins with what was put there last: views come behind their bases. */
-static void list_outputs(const Plan *plan, Turns *turns) {
+static void list_outputs(const Plan *plan, StepLifetimes *lifetimes) {
     for (int bases = 0; bases < 2; bases++) {
         for (int i = 0; i < plan->outputs.n; i++) {
-            const int first = first_step(plan, turns, i);
+            const int first = first_step(plan, lifetimes, i);
             if (first > 0 && (plan->outputs.at[i].kind == OUT_new) == (bases == 1))
-                push_turn(&turns->outputs_start, first, i);
+                push_lifetime(&lifetimes->outputs_start, first, i);
         }
     }
 }
 
-static int *take_list(int *at, TurnList *list, size_t steps, size_t items) {
-    *list = (TurnList){at, at + steps};
+static int *take_list(int *at, StepLists *list, size_t steps, size_t items) {
+    *list = (StepLists){at, at + steps};
     return at + steps + items;
 }
 
-Status turns_new(const Plan *plan, Turns **out) {
+Status lifetimes_new(const Plan *plan, StepLifetimes **out) {
     const size_t in = (size_t)plan->inputs.n, outs = (size_t)plan->outputs.n, slots = (size_t)plan->slots.n;
     const size_t steps = (size_t)plan->steps.n;
-    Turns *const turns = *out =
-        mem_zero(sizeof *turns + (4 * steps + 1 + in + 2 * outs + 2 * slots) * sizeof(int) + in);
-    if (!turns) return ST_MEMORY;
-    int *at = take_list((int *)(turns + 1), &turns->inputs_end, steps + 1, in);
-    at = take_list(at, &turns->outputs_start, steps, outs);
-    at = take_list(at, &turns->slots_start, steps, slots);
-    at = take_list(at, &turns->slots_end, steps, slots);
-    turns->out_slot = at;
-    list_inputs(plan, turns, (bool *)(at + outs));
-    list_slots(plan, turns);
-    list_outputs(plan, turns);
+    StepLifetimes *const lifetimes = *out =
+        mem_zero(sizeof *lifetimes + (4 * steps + 1 + in + 2 * outs + 2 * slots) * sizeof(int) + in);
+    if (!lifetimes) return ST_MEMORY;
+    int *at = take_list((int *)(lifetimes + 1), &lifetimes->inputs_end, steps + 1, in);
+    at = take_list(at, &lifetimes->outputs_start, steps, outs);
+    at = take_list(at, &lifetimes->slots_start, steps, slots);
+    at = take_list(at, &lifetimes->slots_end, steps, slots);
+    lifetimes->out_slot = at;
+    list_inputs(plan, lifetimes, (bool *)(at + outs));
+    list_slots(plan, lifetimes);
+    list_outputs(plan, lifetimes);
     return ST_OK;
 }
 
@@ -107,7 +107,7 @@ static sn_tensor *make_output(const Launch *launch, int i) {
 }
 
 static bool comes_late(const Launch *launch, int output) {
-    return launch->blocks && first_step(launch->e->plan, launch->e->turns, output) > 0;
+    return launch->blocks && first_step(launch->e->plan, launch->e->lifetimes, output) > 0;
 }
 
 /* New ones first: views of outputs may come before their base. */
@@ -126,12 +126,12 @@ static Status make_outputs(Launch *launch) {
 }
 
 static Status make_late_outputs(Launch *launch, int step) {
-    const Turns *const turns = launch->e->turns;
-    for (int i = turns->outputs_start.first[step]; i; i = turns->outputs_start.next[i - 1]) {
+    const StepLifetimes *const lifetimes = launch->e->lifetimes;
+    for (int i = lifetimes->outputs_start.first[step]; i; i = lifetimes->outputs_start.next[i - 1]) {
         sn_tensor *const made = launch->outs[i - 1] = make_output(launch, i - 1);
         if (!made) return error_pending();
         if (launch->e->plan->outputs.at[i - 1].kind == OUT_new)
-            launch->slots[turns->out_slot[i - 1]] = tensor_data(made);
+            launch->slots[lifetimes->out_slot[i - 1]] = tensor_data(made);
     }
     return ST_OK;
 }
@@ -175,9 +175,9 @@ static void place_slots(Launch *launch) {
     }
 }
 
-static void let_go(const Launch *launch, int turn) {
-    const TurnList *const list = &launch->e->turns->inputs_end;
-    for (int i = list->first[turn]; i; i = list->next[i - 1]) {
+static void let_go(const Launch *launch, int step_of_end) {
+    const StepLists *const list = &launch->e->lifetimes->inputs_end;
+    for (int i = list->first[step_of_end]; i; i = list->next[i - 1]) {
         if (!launch->owned[i - 1]) continue;
         tensor_release(launch->owned[i - 1]);
         launch->owned[i - 1] = NULL;
@@ -216,7 +216,7 @@ static void drop_block(const Launch *launch, int i) {
 }
 
 Status memory_before(Launch *launch, int step) {
-    const TurnList *const list = &launch->e->turns->slots_start;
+    const StepLists *const list = &launch->e->lifetimes->slots_start;
     if (!launch->blocks) return ST_OK;
     TRY(make_late_outputs(launch, step));
     for (int i = list->first[step]; i; i = list->next[i - 1]) TRY(make_block(launch, i - 1));
@@ -224,7 +224,7 @@ Status memory_before(Launch *launch, int step) {
 }
 
 void memory_after(const Launch *launch, int step) {
-    const TurnList *const list = &launch->e->turns->slots_end;
+    const StepLists *const list = &launch->e->lifetimes->slots_end;
     if (launch->owned) let_go(launch, step + 1);
     for (int i = launch->blocks ? list->first[step] : 0; i; i = list->next[i - 1]) drop_block(launch, i - 1);
 }

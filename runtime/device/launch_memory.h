@@ -4,21 +4,21 @@
 #include "runtime/device/launch.h"
 
 /* Items (of one kind) whose turn a step is, by numbers and 1; 0: the end. */
-typedef struct TurnList {
+typedef struct StepLists {
     int *first; /* by step */
     int *next;  /* by item */
-} TurnList;
+} StepLists;
 
 /* When memory comes and goes. */
-struct Turns {
+struct StepLifetimes {
     /* That a call owns: at 0 those that no step reads, behind step i at i + 1; those that are written, or shown by
      * results, have no turn. */
-    TurnList inputs_end;
-    TurnList outputs_start;          /* new ones and views of them; others are made at the start */
-    TurnList slots_start, slots_end; /* of arenas */
-    int *out_slot;                   /* by output: of a new one */
+    StepLists inputs_end;
+    StepLists outputs_start;          /* new ones and views of them; others are made at the start */
+    StepLists slots_start, slots_end; /* of arenas */
+    int *out_slot;                    /* by output: of a new one */
 };
-Status turns_new(const Plan *plan, Turns **out); /* one block, for mem_free */
+Status lifetimes_new(const Plan *plan, StepLifetimes **out); /* one block, for mem_free */
 
 /* At the start. `blocks`: room by slot, for calls whose memory comes by step. */
 Status memory_begin(Launch *launch, Storage **blocks);
