@@ -311,26 +311,26 @@ static void N(rows)(const N(Panel) * block, int64_t first, int64_t end) {
 static void N(slab)(const GemmCall *call, const GemmPlan *plan, int64_t batch, int64_t first, int64_t end,
                     const E *packed) {
     const int64_t bytes = element_bytes[call->dtype];
-    char *const space = call->workspace;
+    char *const workspace = call->workspace;
     const char *const a = (const char *)call->a + batch * call->a_batch * bytes;
     for (int64_t row = call->row_begin; row < call->row_end; row += plan->rows) {
         const int64_t rows = min_i64(plan->rows, call->row_end - row);
         const char *const a_rows = a + row * call->a_row * bytes;
-        if (plan->pack_a) N(pack_a)(call, a_rows, rows, plan->a_ld, (E *)(space + plan->at_a));
+        if (plan->pack_a) N(pack_a)(call, a_rows, rows, plan->a_ld, (E *)(workspace + plan->at_a));
         N(rows)
         (&(N(Panel)){.call = call,
                      .plan = plan,
                      .row = row,
                      .rows = rows,
                      .batch = batch,
-                     .a = plan->pack_a ? (const E *)(space + plan->at_a) : (const E *)a_rows,
+                     .a = plan->pack_a ? (const E *)(workspace + plan->at_a) : (const E *)a_rows,
                      .a_ld = plan->pack_a ? plan->a_ld : call->a_row,
                      .b = (const char *)call->b + batch * call->b_batch * bytes,
                      .packed = packed,
                      .next = packed,
-                     .total = (E *)(space + plan->at_total),
-                     .part = (E *)(space + plan->at_part),
-                     .scratch = (E *)(space + plan->at_b)},
+                     .total = (E *)(workspace + plan->at_total),
+                     .part = (E *)(workspace + plan->at_part),
+                     .scratch = (E *)(workspace + plan->at_b)},
          first, end);
     }
 }

@@ -26,15 +26,15 @@ static Status launch_one(CudaDevice *device, const Kernel *kernel, const CudaSte
     cuda_fill(kernel, code->text, &(CudaBound){bound->bufs, bound->params}, &words);
     if (!words.n_blocks) return ST_OK;
     const size_t bytes = (size_t)words.space_bytes;
-    void *const space = bytes ? device->row.memory.allocate(&device->row.memory, bytes) : NULL;
-    if (bytes && !space) return error_pending();
-    cuda_fill_space(code->text, (int64_t)(intptr_t)space, &words);
+    void *const workspace = bytes ? device->row.memory.allocate(&device->row.memory, bytes) : NULL;
+    if (bytes && !workspace) return error_pending();
+    cuda_fill_space(code->text, (int64_t)(intptr_t)workspace, &words);
     for (; n < code->text->n_arguments; n++) values[n] = &words.at[code->text->arguments[n]];
     int32_t number = code->checked ? cuda_checks_add(stream, code->checked) : 0;
     values[n++] = &number, values[n++] = &stream->checks.word;
     const CudaStart start = {code->function, (unsigned)words.n_blocks, (unsigned)code->text->threads, 0, values};
     const Status status = cuda_launch_function(device, &start);
-    if (space) device->row.memory.free(&device->row.memory, space, bytes); /* in the stream's order */
+    if (workspace) device->row.memory.free(&device->row.memory, workspace, bytes); /* in the stream's order */
     return status;
 }
 
