@@ -1,4 +1,4 @@
-/* cse.c: common subexpressions: a walk in program order with a hash of each node; the first of
+/* cse.c: common subexpressions: a traversal in program order with a hash of each node; the first of
  * equal nodes stays.
  *
  * Equal means: same row, equal arguments (bits of numbers, same values after replacement), same

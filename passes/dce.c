@@ -1,4 +1,4 @@
-/* dce.c: dead code elimination, one walk from the last node to the first: a node stays if a result
+/* dce.c: dead code elimination, one traversal from the last node to the first: a node stays if a result
  * is used, if it has an effect (an in-place or out form, an answer on the host), or if it checks
  * values: eager raises an index error also where nobody reads the result [semantics C8]. A removed
  * random op keeps its sequence number: n_random stays [B6]. */

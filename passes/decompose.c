@@ -1,5 +1,5 @@
 /* decompose.c: rows of KIND_decomposition and KIND_composite become what their rule emits, to a
- * fixpoint: the walk goes on at the first node that a rule emitted. The parts keep their op's call
+ * fixpoint: the traversal goes on at the first node that a rule emitted. The parts keep their op's call
  * site, modes and random index, and name it as their origin.
  *
  * A rule keeps dtype and sizes. Where its last result has other strides than the op's meta rule
@@ -36,7 +36,8 @@ static Val *in_layout(Graph *graph, Val *value, const Meta *layout) {
     return E(&graph->builder, restride, V(value), A_INTS(layout->strides, layout->rank));
 }
 
-/* What stands for results that are gone, by value id: uses come later, and are replaced when the walk gets to them. */
+/* What stands for results that are gone, by value id: uses come later, and are replaced when the traversal gets to
+ * them. */
 typedef struct GraphExpansion {
     Graph *graph;
     VEC(GVal *) by;

@@ -1,4 +1,4 @@
-/* fold.c: peepholes, one walk in program order: rows of fold.def, which says what each rule is of and does.
+/* fold.c: peepholes, one traversal in program order: rows of fold.def, which says what each rule is of and does.
  *
  * Views must not be cut before differentiation (detach is one): the pass takes joint graphs. */
 #include "passes/internal.h"

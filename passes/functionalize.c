@@ -356,7 +356,7 @@ static void finish_writes(Rewrite *rewrite) {
     }
 }
 
-/* the walk ------------------------------------------------------------------------------------ */
+/* traversal ------------------------------------------------------------------------------------ */
 
 static Status rewrite_node(Rewrite *rewrite, Node *node) {
     if (node->form != FORM_functional) return rewrite_form(rewrite, node);

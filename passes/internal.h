@@ -18,7 +18,7 @@ typedef struct NewNodes {
 NewNodes nodes_like(Graph *graph, const Node *node, Node *before);
 void nodes_restore(Graph *graph, NewNodes saved);
 
-/* Replaces values by others in one walk over the graph, following chains; tables are indexed by
+/* Replaces values by others in one traversal of the graph, following chains; tables are indexed by
  * dense value id. */
 GVal *replaced(GVal *const *table, GVal *value);
 void replace_uses(Graph *graph, Node *node, GVal *const *table); /* the node's tensor arguments */

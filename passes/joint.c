@@ -11,7 +11,7 @@
  *               first stands, then sum = add(sum, next)
  *
  * A gradient that nothing contributed to stays undefined. Nodes made in no_grad or inference mode,
- * ops without a derivative (detach, comparisons) and values that are not floats end the walk. The
+ * ops without a derivative (detach, comparisons) and values that are not floats end the traversal. The
  * graph is the rules' builder, so the ops are those that eager emits. sn::gradients nodes are
  * expanded in program order, each through what stands before it: with create_graph, a later one
  * differentiates the earlier one's ops. What checkpoints made is then computed again (recompute.c). */
@@ -202,7 +202,7 @@ static NewNodes rule_nodes(Graph *graph, const Node *node, Node *before) {
     return saved;
 }
 
-static Status walk_back(Tape *tape, uint8_t modes) {
+static Status traverse_back(Tape *tape, uint8_t modes) {
     Graph *const graph = tape->graph;
     for (Node *node = tape->last; node; node = node->prev) {
         if (!differentiable(node) || !has_gradient(tape, node)) continue;
@@ -308,7 +308,7 @@ static Status expand_gradients(Graph *graph, Node *node, const bool **ran) {
     nodes_restore(graph, saved);
     TRY(status);
     if (node->args[G_create_graph].i) TRY(refuse_flow(&tape));
-    TRY(walk_back(&tape, modes));
+    TRY(traverse_back(&tape, modes));
     return put_gradients(&tape, node, uses);
 }
 
@@ -464,6 +464,6 @@ const bool *joint_ran(Graph *functional, Arena *arena, SymEnv *env, const JointS
     if (!graph || (spec ? joint_append(graph, spec) != ST_OK : !all)) return NULL;
     const Status status = spec ? expand_gradients(graph, graph->last, &ran) : expand_all(graph, all);
     if (status == ST_MEMORY) return NULL;
-    error_clear(); /* a rule's error ends the walk, as it ends the backward */
+    error_clear(); /* a rule's error ends the traversal, as it ends the backward */
     return ran;
 }

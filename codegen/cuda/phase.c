@@ -6,7 +6,7 @@ static bool is_root_of(const Inst *inst, const Phase *phase) {
 }
 
 void print_needed(CudaSource *s, const Phase *phase, Turn turn) {
-    s->walk++;
+    s->strategy++;
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (!is_root_of(inst, phase)) continue;
@@ -22,9 +22,9 @@ static int64_t quad_stride(const CudaSource *s, const Inst *inst) {
 
 /* The loads that `i` needs of a quad, each of four elements. */
 static void print_quad_loads(CudaSource *s, int i) {
-    if (i < 0 || s->done[i] || s->walked[i] == s->walk || s->turn[i] != TURN_quad) return;
+    if (i < 0 || s->done[i] || s->walked[i] == s->strategy || s->turn[i] != TURN_quad) return;
     const Inst *const inst = &s->nest->insts[i];
-    s->walked[i] = s->walk;
+    s->walked[i] = s->strategy;
     if (inst->op == LI_reduce) return;
     print_quad_loads(s, inst->a), print_quad_loads(s, inst->b), print_quad_loads(s, inst->c);
     if (inst->op != LI_load) return;
@@ -37,7 +37,7 @@ static void print_quad_loads(CudaSource *s, int i) {
 
 void print_quad_open(CudaSource *s, const Phase *phase) {
     memset(s->loaded, 0, (size_t)s->nest->n_insts * sizeof *s->loaded);
-    s->walk++;
+    s->strategy++;
     for (int i = phase->first; i < phase->first + phase->n && cuda_mapping_quad_group(s->mapping) >= 0; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (is_root_of(inst, phase)) print_quad_loads(s, inst->a), print_quad_loads(s, inst->b);

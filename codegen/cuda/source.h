@@ -31,7 +31,7 @@ typedef struct CudaSource {
     bool *done;                     /* per instruction: its value is in scope */
     bool *loaded;                   /* per instruction: four elements of it are in scope */
     int *walked;                    /* per instruction: the last walk over operands that came by */
-    int walk;                       /* the number of this one: values used twice would double it each time */
+    int strategy;                   /* the number of this one: values used twice would double it each time */
     int indent;
     bool in_quad; /* inside the loop over the four elements */
     bool alone;   /* it is a function by itself */

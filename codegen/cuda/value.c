@@ -221,9 +221,9 @@ static void print_result(CudaSource *s, int i) {
 }
 
 void print_value(CudaSource *s, int i, Turn turn) {
-    if (i < 0 || s->done[i] || s->walked[i] == s->walk) return;
+    if (i < 0 || s->done[i] || s->walked[i] == s->strategy) return;
     const Inst *const inst = &s->nest->insts[i];
-    s->walked[i] = s->walk;
+    s->walked[i] = s->strategy;
     if (inst->op == LI_reduce) {
         if (s->part->task != CUDA_whole) print_result(s, i);
         return;

@@ -173,8 +173,8 @@ void emit_fetch_ahead(Emitter *e, int copy); /* at the frame's vector, the `copy
 /* emit_reduce.c */
 void emit_reduce_phase(Emitter *e, const Phase *phase); /* leaves the results in memo */
 typedef void EmitBody(Emitter *e, void *context);       /* called with the frame set to one vector */
-void emit_walk_L(Emitter *e, EmitBody *body, void *context);
-void emit_walk_S(Emitter *e, EmitBody *body, void *context); /* frame set to one S row */
+void emit_loop_L(Emitter *e, EmitBody *body, void *context);
+void emit_loop_S(Emitter *e, EmitBody *body, void *context); /* frame set to one S row */
 void emit_set_S(Emitter *e, Value row);
 Value emit_lanes_below(Emitter *e, Value end, Value at); /* the mask of lanes at + k < end */
 Value emit_least(Emitter *e, Value x, Value y);

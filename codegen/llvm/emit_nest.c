@@ -221,7 +221,7 @@ static void stores_of_contexts(Emitter *e, void *context) {
     emit_stores(e, context);
 }
 
-static void stores_of_row(Emitter *e, void *context) { emit_walk_L(e, emit_stores, context); }
+static void stores_of_row(Emitter *e, void *context) { emit_loop_L(e, emit_stores, context); }
 
 static bool has_inner_loops(const Emitter *e, const Phase *phase) { return !phase->over_outer && e->nest->n_inner > 0; }
 
@@ -229,7 +229,7 @@ static void emit_map_phase(Emitter *e, const Phase *phase) {
     if (!has_inner_loops(e, phase))
         stores_of_contexts(e, (void *)phase);
     else
-        emit_walk_S(e, shape_is_rows(e->shape) ? stores_of_row : stores_of_contexts, (void *)phase);
+        emit_loop_S(e, shape_is_rows(e->shape) ? stores_of_row : stores_of_contexts, (void *)phase);
 }
 
 void emit_phases_from(Emitter *e, int first) {

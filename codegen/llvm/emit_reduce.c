@@ -185,7 +185,7 @@ static void mark_full(Emitter *e, Value at, Value end) {
 }
 
 /* One body for whole and partial vectors: for long bodies, whose every copy costs compile time. */
-static void walk_either(Emitter *e, EmitBody *body, void *context, Value total) {
+static void loop_either(Emitter *e, EmitBody *body, void *context, Value total) {
     Loop loop;
     emit_loop_begin(e, &loop, emit_const(e, 0), total);
     emit_loop_body(e, &loop);
@@ -198,7 +198,7 @@ static void walk_either(Emitter *e, EmitBody *body, void *context, Value total) 
 }
 
 /* Rows that begin `lead` elements after an aligned address: vectors from there on. */
-static void walk_aligned(Emitter *e, EmitBody *body, void *context, Value total) {
+static void is_aligned_loop(Emitter *e, EmitBody *body, void *context, Value total) {
     Loop loop;
     emit_loop_begin(e, &loop, LLVMBuildNeg(e->b, e->stream.lead, ""), total);
     emit_loop_body(e, &loop);
@@ -215,16 +215,16 @@ static void walk_aligned(Emitter *e, EmitBody *body, void *context, Value total)
     leave_L(e);
 }
 
-void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
+void emit_loop_L(Emitter *e, EmitBody *body, void *context) {
     const int64_t plain = shape_L_total(e->shape);
     const Value total = emit_L_total(e);
     const PhaseShape *shape = &e->shape->phase[e->phase];
     if (e->stream.lead && emit_streams_in(e, &e->nest->phases[e->phase])) {
-        walk_aligned(e, body, context, total);
+        is_aligned_loop(e, body, context, total);
         return;
     }
-    if (shape->walk == WALK_masked) {
-        walk_either(e, body, context, total);
+    if (shape->strategy == STRATEGY_masked) {
+        loop_either(e, body, context, total);
         return;
     }
     const int64_t step = (int64_t)shape->copies * e->lanes;
@@ -252,7 +252,7 @@ void emit_walk_L(Emitter *e, EmitBody *body, void *context) {
     leave_L(e);
 }
 
-void emit_walk_S(Emitter *e, EmitBody *body, void *context) {
+void emit_loop_S(Emitter *e, EmitBody *body, void *context) {
     const Value total = emit_S_total(e);
     Loop loop;
     emit_loop_begin(e, &loop, emit_const(e, 0), total);
@@ -408,7 +408,7 @@ static void chunk(Emitter *e, const Reds *reds, Value from, Value end, int64_t p
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < parts_of(e); p++) parts.at[r][p] = red_identity(e, reds->inst[r], true);
     const int rest = plain < 0 ? -1 : (int)(plain % LANES_L);
-    if (e->shape->phase[e->phase].walk == WALK_memory) {
+    if (e->shape->phase[e->phase].strategy == STRATEGY_memory) {
         rest_in_memory(e, reds, from, end, plain >= 0 && plain % e->lanes == 0 ? LANES_whole : LANES_either, &parts);
     } else {
         if (plain < 0 || plain >= LANES_L) from = groups_in_registers(e, reds, from, end, &parts);

@@ -50,7 +50,7 @@ void kept_decide(Decider *d);
 void ahead_decide(Decider *d);
 void stream_decide(Decider *d);
 void columns_decide(Decider *d);
-void walks_decide(Decider *d);
+void strategies_decide(Decider *d);
 
 /* cost.c: in simple instructions, of one vector */
 int nest_cost(const Decider *d);

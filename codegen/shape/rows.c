@@ -105,16 +105,16 @@ void ahead_decide(Decider *d) {
 
 static PhaseShape reduction(const Decider *d, int cost) {
     const int vectors = LANES_L / d->machine->lanes;
-    return (PhaseShape){.walk = cost * vectors > MAX_COPIES_COST ? WALK_memory : WALK_registers};
+    return (PhaseShape){.strategy = cost * vectors > MAX_COPIES_COST ? STRATEGY_memory : STRATEGY_registers};
 }
 
 static PhaseShape stores(const Decider *d, int cost) {
     const int64_t row = shape_L_total(d->shape);
     const bool is_long = cost >= LONG_BODY;
-    if (is_long && (row < 0 || row % d->machine->lanes)) return (PhaseShape){.walk = WALK_masked};
+    if (is_long && (row < 0 || row % d->machine->lanes)) return (PhaseShape){.strategy = STRATEGY_masked};
     int copies = is_long ? 1 : SHAPE_COPIES;
     while (copies > 1 && row >= 0 && row % (copies * d->machine->lanes)) copies /= 2;
-    return (PhaseShape){WALK_copies, copies};
+    return (PhaseShape){STRATEGY_copies, copies};
 }
 
 bool narrow_may(const NestShape *shape) {
@@ -122,7 +122,7 @@ bool narrow_may(const NestShape *shape) {
     return row >= 0 && row < INT32_MAX - LANES_L;
 }
 
-void walks_decide(Decider *d) {
+void strategies_decide(Decider *d) {
     if (!shape_is_rows(d->shape)) return;
     if (shape_splits_rows(d->shape)) d->shape->index_bits = narrow_may(d->shape) ? 32 : 64;
     for (int p = 0; p < d->nest->n_phases; p++) {

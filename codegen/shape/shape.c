@@ -59,6 +59,6 @@ NestShape *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const M
     ahead_decide(&d);
     stream_decide(&d);
     columns_decide(&d);
-    walks_decide(&d);
+    strategies_decide(&d);
     return d.shape;
 }

@@ -47,17 +47,17 @@ Status dims_parse(TextReader *in, const Nest *nest, DimGroup *group, DimGroups *
 Status dims_verify(const DimGroups *dims, const Nest *nest, int merges);
 
 /* How a phase of a row goes along it. */
-typedef enum RowWalk {
-    WALK_none,      /* not along a row */
-    WALK_copies,    /* stores: whole vectors, `copies` an iteration, then a masked tail */
-    WALK_masked,    /* stores: one body for whole and partial vectors */
-    WALK_registers, /* a reduction: the 64 lanes' sums in registers, one copy of the body for each vector of them */
-    WALK_memory     /* a reduction: sums in memory, the body once */
-} RowWalk;
+typedef enum LoopStrategy {
+    STRATEGY_none,      /* not along a row */
+    STRATEGY_copies,    /* stores: whole vectors, `copies` an iteration, then a masked tail */
+    STRATEGY_masked,    /* stores: one body for whole and partial vectors */
+    STRATEGY_registers, /* a reduction: the 64 lanes' sums in registers, one copy of the body for each vector of them */
+    STRATEGY_memory     /* a reduction: sums in memory, the body once */
+} LoopStrategy;
 
 typedef struct PhaseShape {
-    RowWalk walk;
-    int copies; /* of WALK_copies: 1, 2, 4 */
+    LoopStrategy strategy;
+    int copies; /* of STRATEGY_copies: 1, 2, 4 */
 } PhaseShape;
 
 typedef struct InstShape {

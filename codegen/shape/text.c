@@ -16,16 +16,18 @@
 #include "codegen/shape/parts.h"
 
 static const char *const mode_names[] = {"columns", "panels", "rows"};
-static const char *const walk_names[] = {
-    [WALK_copies] = "copies", [WALK_masked] = "masked", [WALK_registers] = "registers", [WALK_memory] = "memory"};
+static const char *const strategy_names[] = {[STRATEGY_copies] = "copies",
+                                             [STRATEGY_masked] = "masked",
+                                             [STRATEGY_registers] = "registers",
+                                             [STRATEGY_memory] = "memory"};
 
 /* printing ------------------------------------------------------------------------------------ */
 
-static void print_walks(const NestShape *shape, Text *text) {
+static void print_strategies(const NestShape *shape, Text *text) {
     for (int p = 0; p < shape->n_phases; p++) {
-        if (shape->phase[p].walk == WALK_none) continue;
-        text_printf(text, "  phase %d %s", p, walk_names[shape->phase[p].walk]);
-        if (shape->phase[p].walk == WALK_copies) text_printf(text, " %d", shape->phase[p].copies);
+        if (shape->phase[p].strategy == STRATEGY_none) continue;
+        text_printf(text, "  phase %d %s", p, strategy_names[shape->phase[p].strategy]);
+        if (shape->phase[p].strategy == STRATEGY_copies) text_printf(text, " %d", shape->phase[p].copies);
         text_puts(text, "\n");
     }
 }
@@ -72,7 +74,7 @@ void shape_print(const NestShape *shape, const Nest *nest, Text *text) {
     text_puts(text, shape->masked ? " masked\n" : "\n");
     const DimGroups dims = {shape->n_groups, shape->n_outer_groups, shape->n_s_groups, shape->group};
     dims_print(&dims, nest, text);
-    print_walks(shape, text);
+    print_strategies(shape, text);
     print_rows(shape, text);
     print_stream(shape, text);
     print_shared(shape, text);
@@ -121,14 +123,14 @@ static Status read_mode(TextReader *in, NestShape *shape) {
     }
 }
 
-static Status read_walks(TextReader *in, NestShape *shape) {
+static Status read_strategies(TextReader *in, NestShape *shape) {
     while (begins(in, "phase")) {
-        int p, walk = WALK_copies;
+        int p, strategy = STRATEGY_copies;
         TRY(read_phase(in, shape, &p));
-        while (walk < COUNT_OF(walk_names) && !reader_eat(in, walk_names[walk])) walk++;
-        if (walk == COUNT_OF(walk_names)) return reader_expected(in, "copies, masked, registers or memory");
-        shape->phase[p].walk = (RowWalk)walk;
-        if (walk == WALK_copies) TRY(reader_count(in, &shape->phase[p].copies));
+        while (strategy < COUNT_OF(strategy_names) && !reader_eat(in, strategy_names[strategy])) strategy++;
+        if (strategy == COUNT_OF(strategy_names)) return reader_expected(in, "copies, masked, registers or memory");
+        shape->phase[p].strategy = (LoopStrategy)strategy;
+        if (strategy == STRATEGY_copies) TRY(reader_count(in, &shape->phase[p].copies));
     }
     return ST_OK;
 }
@@ -192,7 +194,7 @@ Status shape_parse(Arena *arena, TextReader *in, const Nest *nest, NestShape **o
     DimGroups dims;
     TRY(dims_parse(in, nest, shape->group, &dims));
     shape->n_groups = dims.n, shape->n_outer_groups = dims.n_outer, shape->n_s_groups = dims.n_s;
-    TRY(read_walks(in, shape));
+    TRY(read_strategies(in, shape));
     TRY(read_kept(in, shape));
     TRY(read_ahead(in, shape));
     TRY(read_stream(in, shape));

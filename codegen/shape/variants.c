@@ -38,23 +38,23 @@ static bool leave_panels(NestShape *shape, int value) {
     return true;
 }
 
-static bool set_walk_copies(NestShape *shape, int value) {
+static bool set_strategy_copies(NestShape *shape, int value) {
     bool changed = false;
     for (int p = 0; p < shape->n_phases; p++) {
         PhaseShape *const phase = &shape->phase[p];
-        if (phase->walk != WALK_copies && phase->walk != WALK_masked) continue;
-        changed |= phase->walk != WALK_copies || phase->copies != value;
-        *phase = (PhaseShape){WALK_copies, value};
+        if (phase->strategy != STRATEGY_copies && phase->strategy != STRATEGY_masked) continue;
+        changed |= phase->strategy != STRATEGY_copies || phase->copies != value;
+        *phase = (PhaseShape){STRATEGY_copies, value};
     }
     return changed;
 }
 
-static bool set_walk_masked(NestShape *shape, int value) {
+static bool set_strategy_masked(NestShape *shape, int value) {
     (void)value;
     bool changed = false;
     for (int p = 0; p < shape->n_phases; p++) {
-        if (shape->phase[p].walk != WALK_copies) continue;
-        shape->phase[p] = (PhaseShape){WALK_masked, 0};
+        if (shape->phase[p].strategy != STRATEGY_copies) continue;
+        shape->phase[p] = (PhaseShape){STRATEGY_masked, 0};
         changed = true;
     }
     return changed;
@@ -64,8 +64,10 @@ static bool set_sums(NestShape *shape, int value) {
     bool changed = false;
     for (int p = 0; p < shape->n_phases; p++) {
         PhaseShape *const phase = &shape->phase[p];
-        if ((phase->walk != WALK_registers && phase->walk != WALK_memory) || phase->walk == (RowWalk)value) continue;
-        phase->walk = (RowWalk)value;
+        if ((phase->strategy != STRATEGY_registers && phase->strategy != STRATEGY_memory) ||
+            phase->strategy == (LoopStrategy)value)
+            continue;
+        phase->strategy = (LoopStrategy)value;
         changed = true;
     }
     return changed;
@@ -94,12 +96,24 @@ static const struct {
     ShapeEdit *edit;
     int value;
 } edits[] = {
-    {set_copies, 1},      {set_copies, 2},          {set_copies, 4},
-    {set_masked, 0},      {set_masked, 1},          {set_panel_rows, 1},
-    {set_panel_rows, 2},  {set_panel_columns, 256}, {set_panel_columns, 512},
-    {leave_panels, 4},    {set_walk_copies, 1},     {set_walk_copies, 2},
-    {set_walk_copies, 4}, {set_walk_masked, 0},     {drop_stream, 0},
-    {drop_ahead, 0},      {set_sums, WALK_memory},  {set_sums, WALK_registers},
+    {set_copies, 1},
+    {set_copies, 2},
+    {set_copies, 4},
+    {set_masked, 0},
+    {set_masked, 1},
+    {set_panel_rows, 1},
+    {set_panel_rows, 2},
+    {set_panel_columns, 256},
+    {set_panel_columns, 512},
+    {leave_panels, 4},
+    {set_strategy_copies, 1},
+    {set_strategy_copies, 2},
+    {set_strategy_copies, 4},
+    {set_strategy_masked, 0},
+    {drop_stream, 0},
+    {drop_ahead, 0},
+    {set_sums, STRATEGY_memory},
+    {set_sums, STRATEGY_registers},
 };
 
 static NestShape *copy_shape(Arena *arena, const Nest *nest, const NestShape *from) {

@@ -66,16 +66,17 @@ static Status check_mode(const ShapeCheck *c) {
     return ST_OK;
 }
 
-static Status check_walks(const ShapeCheck *c) {
+static Status check_strategies(const ShapeCheck *c) {
     for (int p = 0; p < c->nest->n_phases; p++) {
-        const PhaseShape *const walk = &c->shape->phase[p];
+        const PhaseShape *const strategy = &c->shape->phase[p];
         const bool along = shape_is_rows(c->shape) && !c->nest->phases[p].over_outer;
-        const bool stores = walk->walk == WALK_copies || walk->walk == WALK_masked;
-        const bool reduces = walk->walk == WALK_registers || walk->walk == WALK_memory;
+        const bool stores = strategy->strategy == STRATEGY_copies || strategy->strategy == STRATEGY_masked;
+        const bool reduces = strategy->strategy == STRATEGY_registers || strategy->strategy == STRATEGY_memory;
         NEED((stores || reduces) == along, "phase ", p, along ? "goes along a row, in one way" : "has no row");
         NEED(!along || reduces == (c->nest->phases[p].kind == PHASE_reduce), "phase ", p,
              "stores go in copies or masked, reductions in registers or memory");
-        NEED(walk->walk == WALK_copies ? copies_ok(walk->copies) : walk->copies == 0, "phase ", p, "wrong copies");
+        NEED(strategy->strategy == STRATEGY_copies ? copies_ok(strategy->copies) : strategy->copies == 0, "phase ", p,
+             "wrong copies");
     }
     return ST_OK;
 }
@@ -152,7 +153,7 @@ Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, c
     TRY(check_dims(c));
     TRY(check_panels(c));
     TRY(check_index(c));
-    TRY(check_walks(c));
+    TRY(check_strategies(c));
     bool *const buffer = mem_zero((size_t)nest->n_insts + 1);
     const Status kept = buffer ? check_kept(c, buffer) : ST_MEMORY;
     mem_free(buffer);

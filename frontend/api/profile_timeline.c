@@ -79,8 +79,8 @@ static Status read_event(TimelineReader *r, const ProfileEvent *event, int threa
 static Status read_threads(TimelineReader *r, const Profile *p) {
     for (int i = 0; i < r->t->n_threads; i++) {
         const ProfileThread thread = profile_thread(p, i);
-        ProfileWalk walk = profile_walk(&thread);
-        for (const ProfileEvent *event; (event = profile_next(&walk));)
+        ProfileIterator iterator = profile_iterate(&thread);
+        for (const ProfileEvent *event; (event = profile_next(&iterator));)
             if (r->t->n_spans < r->capacity) TRY(read_event(r, event, i)); /* threads go on meanwhile */
     }
     return ST_OK;

@@ -1,7 +1,7 @@
 /* backward.c: the engine [semantics G1]. Nodes wait in a heap by sequence number; the newest runs
  * first, so when a node's turn comes, everything that uses its results has run and its gradients
  * are complete. Contributions are added left to right as they arrive. Leaves collect theirs in the
- * same way and get them in .grad at the end, in the order in which the walk first reached them.
+ * same way and get them in .grad at the end, in the order in which the traversal first reached them.
  *
  *   heap: [#9 Sum]  ->  #9 runs, gives #8 a gradient  ->  heap: [#8 Mul] -> ... -> leaves
  *
@@ -728,7 +728,7 @@ static Status seed(Engine *e) {
 
 /* a run --------------------------------------------------------------------------------------- */
 
-static Status walk(Engine *e) {
+static Status run_nodes(Engine *e) {
     TRY(seed(e));
     while (e->n_heap) {
         TapeEntry *const entry = heap_pop(e);
@@ -823,7 +823,7 @@ static Engine *engine_new(const TapeRun *run, sn_state *state) {
 static Status run_engine(Engine *e) {
     TRY(scope_push(e->state, false));
     if (!(e->run->flags & TAPE_level)) state_grad_mode_set(e->state, e->create ? SN_GRAD_ON : SN_GRAD_OFF);
-    const Status status = walk(e);
+    const Status status = run_nodes(e);
     scope_pop(e->state);
     return status;
 }

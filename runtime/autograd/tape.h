@@ -284,7 +284,7 @@ typedef struct TapeRun {
 } TapeRun;
 Status tape_run(const TapeRun *run);
 
-/* For capture of a backward: leaves that the roots reach, in the order that a walk first touches
+/* For capture of a backward: leaves that the roots reach, in the order that a traversal first touches
  * them; borrowed. Returns how many there are, filling at most `capacity`. */
 int tape_leaves(sn_tensor *const *roots, int n_roots, sn_tensor **leaves, int capacity);
 /* What the tensors reach has given up what it saved, as after a backward without retain. */

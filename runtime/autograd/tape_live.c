@@ -1,5 +1,5 @@
-/* tape_live.c: the tape's nodes, to look at: those that are alive, by the state that made them, and the walk from a
- * tensor along their edges.
+/* tape_live.c: the tape's nodes, to look at: those that are alive, by the state that made them, and the traversal from
+ * a tensor along their edges.
  *
  * Lists of nodes are by state, several states to a list: a thread takes the lock of its own, which others rarely want,
  * and none while there is one thread. */
@@ -60,7 +60,7 @@ void tape_live_each(void (*visit)(void *context, const TapeNode *node), void *co
     unlock_shared(&list->lock, locked);
 }
 
-/* the walk ------------------------------------------------------------------------------------ */
+/* traversal ------------------------------------------------------------------------------------ */
 
 Status tape_edge_follow(const TapeEdge *edge, const TapeEdge **now) {
     *now = tape_edge_now(edge);

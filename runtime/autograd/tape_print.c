@@ -5,7 +5,7 @@
 #include "runtime/base/text.h"
 #include "runtime/autograd/saved_hooks.h"
 
-typedef struct TapeWalk {
+typedef struct TapeTraversal {
     TapeNode **nodes;
     int n, capacity;
     Storage **storages;
@@ -13,7 +13,7 @@ typedef struct TapeWalk {
     int64_t bytes;
     bool expands; /* compiled nodes on the way; status: of that */
     Status status;
-} TapeWalk;
+} TapeTraversal;
 
 static bool grow(void **at, int n, int *capacity, size_t item) {
     if (n < *capacity) return true;
@@ -40,21 +40,22 @@ static int unique(void *at, int n) {
 
 /* Sequence numbers fall along edges, so a list kept sorted by them, walked from the front, meets
  * every node once. */
-static bool add_node(TapeWalk *walk, int after, TapeNode *node) {
-    int low = after, high = walk->n;
+static bool add_node(TapeTraversal *traversal, int after, TapeNode *node) {
+    int low = after, high = traversal->n;
     while (low < high) {
         const int middle = (low + high) / 2;
-        if (walk->nodes[middle]->sequence > node->sequence)
+        if (traversal->nodes[middle]->sequence > node->sequence)
             low = middle + 1;
         else
             high = middle;
     }
-    for (int i = low; i < walk->n && walk->nodes[i]->sequence == node->sequence; i++)
-        if (walk->nodes[i] == node) return true;
-    if (!grow((void **)&walk->nodes, walk->n, &walk->capacity, sizeof *walk->nodes)) return false;
-    memmove(walk->nodes + low + 1, walk->nodes + low, (size_t)(walk->n - low) * sizeof *walk->nodes);
-    walk->nodes[low] = node;
-    walk->n++;
+    for (int i = low; i < traversal->n && traversal->nodes[i]->sequence == node->sequence; i++)
+        if (traversal->nodes[i] == node) return true;
+    if (!grow((void **)&traversal->nodes, traversal->n, &traversal->capacity, sizeof *traversal->nodes)) return false;
+    memmove(traversal->nodes + low + 1, traversal->nodes + low,
+            (size_t)(traversal->n - low) * sizeof *traversal->nodes);
+    traversal->nodes[low] = node;
+    traversal->n++;
     return true;
 }
 
@@ -70,40 +71,42 @@ int64_t tape_saved_bytes(const TapeSaved *saved) {
     return meta ? meta->numel * dtype_bytes(meta->dtype) : 0;
 }
 
-static void add_storages(TapeWalk *walk, const TapeNode *node) {
+static void add_storages(TapeTraversal *traversal, const TapeNode *node) {
     int n;
     const TapeSaved *const saved = tape_node_saved(node, &n);
     for (int i = 0; i < n; i++) {
         const sn_tensor *const kept = tape_saved_kept(&saved[i]);
         if (!kept || !kept->storage) continue;
-        if (!grow((void **)&walk->storages, walk->n_storages, &walk->storages_capacity, sizeof *walk->storages)) return;
-        walk->storages[walk->n_storages++] = kept->storage;
+        if (!grow((void **)&traversal->storages, traversal->n_storages, &traversal->storages_capacity,
+                  sizeof *traversal->storages))
+            return;
+        traversal->storages[traversal->n_storages++] = kept->storage;
     }
 }
 
 /* An edge to what now stands for its target is followed to there. */
-static bool add_target(TapeWalk *walk, int after, const TapeEdge *edge) {
+static bool add_target(TapeTraversal *traversal, int after, const TapeEdge *edge) {
     const TapeEdge *now = tape_edge_now(edge);
-    if (walk->expands && (walk->status = tape_edge_follow(edge, &now)) != ST_OK) return false;
-    return !now->target || now->leaf || add_node(walk, after, now->target);
+    if (traversal->expands && (traversal->status = tape_edge_follow(edge, &now)) != ST_OK) return false;
+    return !now->target || now->leaf || add_node(traversal, after, now->target);
 }
 
-static void walk_from(TapeWalk *walk, sn_tensor *t) {
+static void traverse_from(TapeTraversal *traversal, sn_tensor *t) {
     if (!t || !tape_tracks(t) || !t->autograd->node) return;
-    if (!add_target(walk, 0, &(TapeEdge){.target = t->autograd->node, .output = t->autograd->output})) return;
-    for (int i = 0; i < walk->n; i++) {
-        const TapeNode *const node = walk->nodes[i];
+    if (!add_target(traversal, 0, &(TapeEdge){.target = t->autograd->node, .output = t->autograd->output})) return;
+    for (int i = 0; i < traversal->n; i++) {
+        const TapeNode *const node = traversal->nodes[i];
         for (int k = 0; k < node->n_edges; k++)
-            if (!add_target(walk, i + 1, &node->edges[k])) return;
-        add_storages(walk, node);
+            if (!add_target(traversal, i + 1, &node->edges[k])) return;
+        add_storages(traversal, node);
     }
-    walk->n_storages = unique(walk->storages, walk->n_storages);
-    for (int i = 0; i < walk->n_storages; i++) walk->bytes += (int64_t)walk->storages[i]->bytes;
+    traversal->n_storages = unique(traversal->storages, traversal->n_storages);
+    for (int i = 0; i < traversal->n_storages; i++) traversal->bytes += (int64_t)traversal->storages[i]->bytes;
 }
 
-static void walk_end(TapeWalk *walk) {
-    mem_free(walk->nodes);
-    mem_free(walk->storages);
+static void traversal_end(TapeTraversal *traversal) {
+    mem_free(traversal->nodes);
+    mem_free(traversal->storages);
 }
 
 static void print_edges(Text *text, const TapeNode *node) {
@@ -144,34 +147,34 @@ static void print_saved(Text *text, const TapeNode *node) {
 }
 
 static Status print_history(Text *text, sn_tensor *t, bool expands) {
-    TapeWalk walk = {.expands = expands};
-    walk_from(&walk, t);
-    for (int i = 0; i < walk.n; i++) {
-        text_printf(text, "#%llu ", (unsigned long long)walk.nodes[i]->sequence);
-        walk.nodes[i]->class->name(walk.nodes[i], text);
-        print_edges(text, walk.nodes[i]);
-        print_saved(text, walk.nodes[i]);
+    TapeTraversal traversal = {.expands = expands};
+    traverse_from(&traversal, t);
+    for (int i = 0; i < traversal.n; i++) {
+        text_printf(text, "#%llu ", (unsigned long long)traversal.nodes[i]->sequence);
+        traversal.nodes[i]->class->name(traversal.nodes[i], text);
+        print_edges(text, traversal.nodes[i]);
+        print_saved(text, traversal.nodes[i]);
         text_puts(text, "\n");
     }
-    text_printf(text, "%d nodes, %lld bytes saved\n", walk.n, (long long)walk.bytes);
-    walk_end(&walk);
-    return walk.status;
+    text_printf(text, "%d nodes, %lld bytes saved\n", traversal.n, (long long)traversal.bytes);
+    traversal_end(&traversal);
+    return traversal.status;
 }
 
 void tape_print(Text *text, sn_tensor *t) { print_history(text, t, false); }
 Status tape_print_expanded(Text *text, sn_tensor *t) { return print_history(text, t, true); }
 
 void tape_each(sn_tensor *t, void (*visit)(void *context, const TapeNode *node), void *context) {
-    TapeWalk walk = {0};
-    walk_from(&walk, t);
-    for (int i = 0; i < walk.n; i++) visit(context, walk.nodes[i]);
-    walk_end(&walk);
+    TapeTraversal traversal = {0};
+    traverse_from(&traversal, t);
+    for (int i = 0; i < traversal.n; i++) visit(context, traversal.nodes[i]);
+    traversal_end(&traversal);
 }
 
 TapeTotals tape_totals(sn_tensor *t) {
-    TapeWalk walk = {0};
-    walk_from(&walk, t);
-    const TapeTotals totals = {.nodes = walk.n, .saved_bytes = walk.bytes};
-    walk_end(&walk);
+    TapeTraversal traversal = {0};
+    traverse_from(&traversal, t);
+    const TapeTotals totals = {.nodes = traversal.n, .saved_bytes = traversal.bytes};
+    traversal_end(&traversal);
     return totals;
 }

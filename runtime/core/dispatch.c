@@ -1,4 +1,4 @@
-/* dispatch.c: the table and the walk through a call's keys.
+/* dispatch.c: the table and the traversal of a call's keys.
  *
  *   sn_add(x, y)   keys {cpu, autograd}   x requires grad; thread state adds or takes keys away
  *     autograd     the tape's fallback    records a node, redispatches to {cpu}
@@ -228,7 +228,7 @@ static Status check_devices(OpCall *call) {
     return ST_OK;
 }
 
-/* the walk ------------------------------------------------------------------------------------ */
+/* traversal ------------------------------------------------------------------------------------ */
 
 static Status no_kernel(const OpCall *call, uint64_t keys) {
     const char *const name = op_form_name(call->row, call->form);

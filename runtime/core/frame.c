@@ -21,25 +21,25 @@ static Status check_result(const sn_frame *frame, sn_status returned) {
 
 /* Is a frame still there? --------------------------------------------------------------------- */
 
-typedef struct StackWalk {
+typedef struct StackUnwind {
     const char *cfa;
     const void *function;
     bool inside, found, passed;
-} StackWalk;
+} StackUnwind;
 
 static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *to) {
-    StackWalk *const walk = to;
+    StackUnwind *const unwind = to;
     const char *const end_of_callee = (const char *)_Unwind_GetCFA(context);
-    walk->found |= walk->inside && end_of_callee == walk->cfa;
-    walk->passed |= end_of_callee > walk->cfa;
-    walk->inside = _Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(context)) == walk->function;
-    return walk->found || walk->passed ? _URC_NORMAL_STOP : _URC_NO_REASON;
+    unwind->found |= unwind->inside && end_of_callee == unwind->cfa;
+    unwind->passed |= end_of_callee > unwind->cfa;
+    unwind->inside = _Unwind_FindEnclosingFunction((void *)_Unwind_GetIP(context)) == unwind->function;
+    return unwind->found || unwind->passed ? _URC_NORMAL_STOP : _URC_NO_REASON;
 }
 
 bool frame_was_left(const void *cfa, const void *function) {
-    StackWalk walk = {.cfa = cfa, .function = function};
-    if (cfa) _Unwind_Backtrace(visit_frame, &walk);
-    return walk.passed && !walk.found;
+    StackUnwind unwind = {.cfa = cfa, .function = function};
+    if (cfa) _Unwind_Backtrace(visit_frame, &unwind);
+    return unwind.passed && !unwind.found;
 }
 
 /* Running ------------------------------------------------------------------------------------- */

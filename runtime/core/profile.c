@@ -470,19 +470,19 @@ ProfileThread profile_thread(const Profile *p, int i) {
     return (ProfileThread){log, atomic_load_explicit(&log->n, memory_order_acquire)};
 }
 
-ProfileWalk profile_walk(const ProfileThread *thread) {
+ProfileIterator profile_iterate(const ProfileThread *thread) {
     /* Of a log without events its thread may make the first chunk just now. */
-    return (ProfileWalk){.chunk = thread->n_events ? thread->log->first : NULL, .n = thread->n_events};
+    return (ProfileIterator){.chunk = thread->n_events ? thread->log->first : NULL, .n = thread->n_events};
 }
 
-const ProfileEvent *profile_next(ProfileWalk *walk) {
-    if (!walk->n) return NULL;
-    if (walk->at == CHUNK_EVENTS) {
-        walk->chunk = atomic_load_explicit(&walk->chunk->next, memory_order_acquire);
-        walk->at = 0;
+const ProfileEvent *profile_next(ProfileIterator *iterator) {
+    if (!iterator->n) return NULL;
+    if (iterator->at == CHUNK_EVENTS) {
+        iterator->chunk = atomic_load_explicit(&iterator->chunk->next, memory_order_acquire);
+        iterator->at = 0;
     }
-    walk->n--;
-    return &walk->chunk->events[walk->at++];
+    iterator->n--;
+    return &iterator->chunk->events[iterator->at++];
 }
 
 const ProfileWork *profile_work(const Profile *p, int64_t *n) {

@@ -132,12 +132,12 @@ typedef struct ProfileThread {
 int profile_threads(const Profile *profile);
 ProfileThread profile_thread(const Profile *profile, int i); /* in the order in which they came */
 /* In the order of `from`... of profile_begin; next to be passed on, NULL at first. */
-typedef struct ProfileWalk {
+typedef struct ProfileIterator {
     const struct ProfileChunk *chunk;
     int64_t at, n;
-} ProfileWalk;
-ProfileWalk profile_walk(const ProfileThread *thread);
-const ProfileEvent *profile_next(ProfileWalk *walk); /* NULL: the end */
+} ProfileIterator;
+ProfileIterator profile_iterate(const ProfileThread *thread);
+const ProfileEvent *profile_next(ProfileIterator *iterator); /* NULL: the end */
 const ProfileWork *profile_work(const Profile *profile, int64_t *n);
 int64_t profile_dropped(const Profile *profile);
 int64_t profile_began(const Profile *profile); /* clock_ns() */

@@ -22,14 +22,14 @@ typedef struct Format {
     int width;
 } Format;
 
-typedef struct ReprWalk { /* a sub-tensor: dims from `dim` on, at `at` */
+typedef struct SubTensor { /* a sub-tensor: dims from `dim` on, at `at` */
     const Meta *meta;
     const char *at;
     int dim;
-} ReprWalk;
+} SubTensor;
 
-static ReprWalk inner(const ReprWalk *w, int64_t i) {
-    return (ReprWalk){w->meta, w->at + i * w->meta->strides[w->dim] * dtype_bytes(w->meta->dtype), w->dim + 1};
+static SubTensor inner(const SubTensor *w, int64_t i) {
+    return (SubTensor){w->meta, w->at + i * w->meta->strides[w->dim] * dtype_bytes(w->meta->dtype), w->dim + 1};
 }
 
 /* Which indices of a dim are printed: printed_index is -1 where the dots stand. */
@@ -44,7 +44,7 @@ static int64_t printed_index(const Format *f, int64_t n, int64_t k) {
 
 typedef void Visit(Format *f, const char *element);
 
-static void each_printed(Format *f, const ReprWalk *w, Visit *visit) {
+static void each_printed(Format *f, const SubTensor *w, Visit *visit) {
     if (w->dim == w->meta->rank) {
         visit(f, w->at);
         return;
@@ -52,7 +52,7 @@ static void each_printed(Format *f, const ReprWalk *w, Visit *visit) {
     const int64_t n = w->meta->sizes[w->dim];
     for (int64_t k = 0; k < printed_count(f, n); k++) {
         const int64_t i = printed_index(f, n, k);
-        const ReprWalk part = inner(w, i < 0 ? 0 : i);
+        const SubTensor part = inner(w, i < 0 ? 0 : i);
         if (i >= 0) each_printed(f, &part, visit);
     }
 }
@@ -84,7 +84,7 @@ static void measure_element(Format *f, const char *element) {
     f->width = n > f->width ? n : f->width;
 }
 
-static Format decide(const ReprWalk *whole) {
+static Format decide(const SubTensor *whole) {
     Format f = {.dtype = whole->meta->dtype, .summarize = whole->meta->numel > THRESHOLD, .integers = true, .width = 1};
     if (dtype_is_float(f.dtype)) {
         each_printed(&f, whole, look_at_element);
@@ -105,7 +105,7 @@ static void put_element(const Format *f, const char *element, Text *text) {
     text_puts(text, value);
 }
 
-static void print_vector(const Format *f, const ReprWalk *w, int indent, Text *text) {
+static void print_vector(const Format *f, const SubTensor *w, int indent, Text *text) {
     const int64_t n = w->meta->sizes[w->dim], per_line = max_i64(1, (LINE_WIDTH - indent) / (f->width + 2));
     text_puts(text, "[");
     for (int64_t k = 0; k < printed_count(f, n); k++) {
@@ -123,7 +123,7 @@ static void print_vector(const Format *f, const ReprWalk *w, int indent, Text *t
     text_puts(text, "]");
 }
 
-static void print_tensor(const Format *f, const ReprWalk *w, int indent, Text *text) {
+static void print_tensor(const Format *f, const SubTensor *w, int indent, Text *text) {
     const int rank = w->meta->rank - w->dim;
     if (!rank) {
         put_element(f, w->at, text);
@@ -140,7 +140,7 @@ static void print_tensor(const Format *f, const ReprWalk *w, int indent, Text *t
         for (int i = 0; k && i < rank - 1; i++) text_puts(text, "\n");
         if (k) print_spaces(text, indent + 1);
         const int64_t i = printed_index(f, n, k);
-        const ReprWalk part = inner(w, i < 0 ? 0 : i);
+        const SubTensor part = inner(w, i < 0 ? 0 : i);
         if (i < 0)
             text_puts(text, "...");
         else
@@ -221,7 +221,7 @@ static Status print_elements(sn_tensor *t, int indent, Text *text) {
     if (!t->base.meta->numel) return text_puts(text, "[]"), ST_OK;
     sn_tensor *const here = tensor_on_host(t);
     if (!here) return error_pending();
-    const ReprWalk whole = {here->base.meta, tensor_data(here), 0};
+    const SubTensor whole = {here->base.meta, tensor_data(here), 0};
     const Format format = decide(&whole);
     print_tensor(&format, &whole, indent, text);
     tensor_release(here);

@@ -168,13 +168,13 @@ static void resolve_place(InterpFrame *f, const NestDims *dims, int number, void
     }
 }
 
-static bool walks_evenly(const AccessPlace *place, int g, int slow, int fast, int64_t extent) {
+static bool steps_evenly(const AccessPlace *place, int g, int slow, int fast, int64_t extent) {
     return place->stride[g][slow] == place->stride[g][fast] * extent;
 }
 
-static bool all_walk_evenly(const InterpFrame *f, int g, int slow, int fast, int64_t extent) {
+static bool all_step_evenly(const InterpFrame *f, int g, int slow, int fast, int64_t extent) {
     for (int i = 0; i < f->program->n_accesses; i++)
-        if (!walks_evenly(&f->places[i], g, slow, fast, extent)) return false;
+        if (!steps_evenly(&f->places[i], g, slow, fast, extent)) return false;
     return true;
 }
 
@@ -190,7 +190,7 @@ static void make_group(InterpFrame *f, int g, const int64_t *extent, int n) {
         group->total *= extent[i];
         if (extent[i] == 1) continue;
         const int last = group->n - 1;
-        if (last >= 0 && all_walk_evenly(f, g, last, i, extent[i])) {
+        if (last >= 0 && all_step_evenly(f, g, last, i, extent[i])) {
             group->extent[last] *= extent[i];
             move_dim(f, g, last, i);
             continue;
@@ -204,7 +204,7 @@ static void find_flat(const GroupDims *group, AccessPlace *place, int g) {
     place->flat[g] = true;
     place->flat_stride[g] = group->n ? place->stride[g][group->n - 1] : 0;
     for (int i = 0; i + 1 < group->n; i++)
-        if (!walks_evenly(place, g, i, i + 1, group->extent[i + 1])) place->flat[g] = false;
+        if (!steps_evenly(place, g, i, i + 1, group->extent[i + 1])) place->flat[g] = false;
 }
 
 static void resolve_frame(InterpFrame *f, const int64_t *lo, const int64_t *hi, void *const *bufs) {

@@ -5,16 +5,16 @@
  * buffer. */
 #include "runtime/cpu/interp_frame.h"
 
-typedef struct SpanWalk { /* the runs of one span, in order */
+typedef struct SpanIterator { /* the runs of one span, in order */
     const GroupDims *group;
     const int64_t *stride;
     int64_t index[MAX_LOOP_DIMS];
     int64_t left, offset, step, run;
     int64_t rows, row_step; /* as many whole runs of the last dim as follow each other evenly */
-} SpanWalk;
+} SpanIterator;
 
 /* Where the next run starts (offset), its step and length. False: the span is done. */
-static bool walk_run(SpanWalk *w) {
+static bool span_next_run(SpanIterator *w) {
     if (w->left <= 0) return false;
     w->rows = 1;
     if (!w->group) { /* one run for the whole span */
@@ -42,8 +42,8 @@ static bool walk_run(SpanWalk *w) {
     return true;
 }
 
-static SpanWalk walk_begin(const InterpFrame *f, const AccessPlace *place, GroupSpan span) {
-    SpanWalk w = {.left = span.n};
+static SpanIterator span_begin(const InterpFrame *f, const AccessPlace *place, GroupSpan span) {
+    SpanIterator w = {.left = span.n};
     if (span.group == GROUP_none) return w;
     if (place->flat[span.group]) {
         w.step = place->flat_stride[span.group];
@@ -70,7 +70,7 @@ typedef void RectFn(const InterpFrame *f, const AccessPlace *place, char *block,
 
 /* A fast span of several rows: one rectangle of those for each slow position. */
 static void each_fast_row(const InterpFrame *f, const AccessPlace *place, char *block, MoveRect rect,
-                          const SpanWalk *fast, RectFn *visit) {
+                          const SpanIterator *fast, RectFn *visit) {
     const int64_t slow_n = rect.rows, slow_step = rect.row_step, slow_pitch = rect.pitch;
     rect.rows = fast->rows;
     rect.row_step = fast->row_step;
@@ -80,9 +80,10 @@ static void each_fast_row(const InterpFrame *f, const AccessPlace *place, char *
 
 static void each_rect(const InterpFrame *f, const AccessPlace *place, const Shape *shape, char *block, RectFn *visit) {
     int64_t row = 0;
-    for (SpanWalk slow = walk_begin(f, place, shape->slow); walk_run(&slow); row += slow.run * slow.rows) {
+    for (SpanIterator slow = span_begin(f, place, shape->slow); span_next_run(&slow); row += slow.run * slow.rows) {
         int64_t column = 0;
-        for (SpanWalk fast = walk_begin(f, place, shape->fast); walk_run(&fast); column += fast.run * fast.rows) {
+        for (SpanIterator fast = span_begin(f, place, shape->fast); span_next_run(&fast);
+             column += fast.run * fast.rows) {
             for (int64_t again = 0; again < slow.rows; again++) {
                 MoveRect rect = {.at = (row + again * slow.run) * shape->fast.n + column,
                                  .pitch = shape->fast.n,
@@ -102,9 +103,9 @@ static void each_rect(const InterpFrame *f, const AccessPlace *place, const Shap
 
 void *frame_contiguous(InterpFrame *f, int access, const Shape *shape) {
     const AccessPlace *const place = &f->places[access];
-    SpanWalk fast = walk_begin(f, place, shape->fast), slow = walk_begin(f, place, shape->slow);
-    if (!walk_run(&fast) || fast.left || fast.rows > 1) return NULL;
-    if (!walk_run(&slow) || slow.left || slow.rows > 1) return NULL;
+    SpanIterator fast = span_begin(f, place, shape->fast), slow = span_begin(f, place, shape->slow);
+    if (!span_next_run(&fast) || fast.left || fast.rows > 1) return NULL;
+    if (!span_next_run(&slow) || slow.left || slow.rows > 1) return NULL;
     if (fast.run > 1 && fast.step != 1) return NULL;
     if (slow.run > 1 && slow.step != fast.run) return NULL;
     return place->base + (place->offset + slow.offset + fast.offset) * place->bytes;

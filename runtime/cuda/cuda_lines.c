@@ -2,7 +2,8 @@
 #include "runtime/cuda/cuda_lines.h"
 
 /* Whether every operand goes on from the last element of dim d's row to the next. */
-static bool walks_on(const CudaDims *dims, int last, int64_t size, int n_operands, const CudaStrides *strides, int d) {
+static bool dims_continue(const CudaDims *dims, int last, int64_t size, int n_operands, const CudaStrides *strides,
+                          int d) {
     for (int k = 0; k < n_operands; k++)
         if (dims->stride[k][last] != (strides[k] ? strides[k][d] : 0) * size) return false;
     return true;
@@ -12,7 +13,7 @@ void cuda_dims(CudaDims *dims, const int64_t *sizes, int rank, int n_operands, c
     int n = 0;
     for (int d = 0; d < rank; d++) {
         if (sizes[d] == 1) continue;
-        const bool joins = n && walks_on(dims, n - 1, sizes[d], n_operands, strides, d);
+        const bool joins = n && dims_continue(dims, n - 1, sizes[d], n_operands, strides, d);
         const int at = joins ? n - 1 : n++;
         dims->size[at] = joins ? dims->size[at] * sizes[d] : sizes[d];
         for (int k = 0; k < n_operands; k++) dims->stride[k][at] = strides[k] ? strides[k][d] : 0;

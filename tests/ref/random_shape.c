@@ -25,10 +25,10 @@ static void change_columns(NestShape *shape, Dice *dice) {
 
 static void change_index(NestShape *shape, Dice *dice) { shape->index_bits = 32 * roll(dice, 3); }
 
-static void change_walk(NestShape *shape, Dice *dice) {
+static void change_strategy(NestShape *shape, Dice *dice) {
     PhaseShape *const phase = &shape->phase[roll(dice, shape->n_phases)];
-    phase->walk = (RowWalk)roll(dice, WALK_memory + 1);
-    phase->copies = phase->walk == WALK_copies ? some_copies(dice) : 0;
+    phase->strategy = (LoopStrategy)roll(dice, STRATEGY_memory + 1);
+    phase->copies = phase->strategy == STRATEGY_copies ? some_copies(dice) : 0;
 }
 
 static void change_kept(NestShape *shape, Dice *dice) {
@@ -79,8 +79,8 @@ static void split_group(NestShape *shape, Dice *dice) {
 }
 
 typedef void Change(NestShape *shape, Dice *dice);
-static Change *const changes[] = {change_columns, change_index,  change_walk,   change_kept,
-                                  change_ahead,   change_stream, change_shared, split_group};
+static Change *const changes[] = {change_columns, change_index,  change_strategy, change_kept,
+                                  change_ahead,   change_stream, change_shared,   split_group};
 
 static NestShape *copy(Arena *arena, const Nest *nest, const NestShape *shape) {
     Text text = {0};

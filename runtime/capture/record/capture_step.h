@@ -29,7 +29,7 @@ static inline Status capture_check_recorded(const Trace *trace, const TraceOp *o
 Status capture_step(Capture *capture, sn_state *state, const OpCall *call, TrieNode *node, const int64_t *numbers,
                     const FreshResults *results);
 
-/* A call in a body, before the walk through its keys. True: it is the one that the trie expects, the walk would have
+/* A call in a body, before the traversal of its keys. True: it is the one that the trie expects, the walk would have
  * ended at the capture key, and the step is taken; *status is its outcome. False: nothing has happened. */
 bool capture_follow(Tracer *self, sn_state *state, OpCall *call, Status *status);
 

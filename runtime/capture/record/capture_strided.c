@@ -2,8 +2,9 @@
  * which a graph doesn't know: what is recorded is sn::view_of its base, told from the base's first element. So a
  * function keeps its code when its input starts elsewhere and the distance stays.
  *
- * The base is what self is a view of with the same history: the walk ends at what was detached or made while gradients
- * were off. What reaches outside of the root's own elements, or whose root is not of this segment, breaks the graph. */
+ * The base is what self is a view of with the same history: the traversal ends at what was detached or made while
+ * gradients were off. What reaches outside of the root's own elements, or whose root is not of this segment, breaks the
+ * graph. */
 #include "runtime/capture/record/capture_strided.h"
 #include "ir/meta_rules.h"
 #include "runtime/base/error.h"

@@ -27,7 +27,7 @@ static void reach_args(const TapeStep *step, bool *reached) {
     }
 }
 
-void tape_plan_walk(const TapePlan *p, int check, bool *reached, bool *ran) {
+void tape_plan_reach(const TapePlan *p, int check, bool *reached, bool *ran) {
     for (int s = p->steps.n - 1; s >= 0; s--) {
         const TapeStep *const step = &p->steps.at[s];
         bool any = false;
@@ -50,7 +50,7 @@ static const bool *find_checked(const Training *t, int check, const NeedBuffers 
     memset(buffer->checked, true, sizeof(bool) * (size_t)p->tape_saved.n);
     for (int i = 0; i < t->n_user; i++)
         if (t->out_tracked[i]) buffer->reached[p->functional->outputs.at[i].value->id] = true;
-    tape_plan_walk(p, check, buffer->reached, buffer->ran);
+    tape_plan_reach(p, check, buffer->reached, buffer->ran);
     for (int s = 0; s < p->steps.n; s++)
         for (int i = 0; buffer->ran[s] && i < p->steps.at[s].n_saves; i++)
             buffer->checked[p->step_saves.at[p->steps.at[s].first_save + i]] = false;

@@ -43,7 +43,7 @@ static Status check_results(const Training *t, const bool *used) {
         if (!p->marks[value->id]) return error_raise(ST_UNSUPPORTED, "%s", BREAK_TEXT(history_goes_on));
         reached[value->id] = true;
     }
-    tape_plan_walk(p, NO_VERSION_CHECK, reached, ran);
+    tape_plan_reach(p, NO_VERSION_CHECK, reached, ran);
     for (int s = 0; s < p->steps.n; s++)
         if (ran[s] && !used[s] && p->steps.at[s].n_saves)
             return error_raise(ST_UNSUPPORTED, "%s", BREAK_TEXT(history_goes_on));

@@ -127,7 +127,7 @@ Status tape_plan_check(const Training *t, Graph *joint);
 /* Marks the values and steps that a backward from what is reached may come to, but for steps that save the checked
  * memory and what lies behind them. reached: by value id. */
 enum { NO_VERSION_CHECK = -2 };
-void tape_plan_walk(const TapePlan *p, int check, bool *reached, bool *ran);
+void tape_plan_reach(const TapePlan *p, int check, bool *reached, bool *ran);
 /* A table by node id of the functional graph, by step; NULL where that is. */
 bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node);
 /* By step: which of eager's nodes run for the gradients of a specialization; symbols: of the call, or NULL: as at

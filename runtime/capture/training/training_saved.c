@@ -14,13 +14,13 @@ typedef struct RegionRead { /* of a checkpoint */
 } RegionRead;
 typedef VEC(RegionRead) RegionReads;
 
-typedef struct RegionWalk {
+typedef struct RegionTraversal {
     TapePlan *plan;
     const Training *training;
     RegionReads *reads; /* by region */
     const Node *node;
     int region; /* that the node is in, or one around that */
-} RegionWalk;
+} RegionTraversal;
 
 /* The node that puts what a written form made into its target's memory; NULL: it is that memory. */
 static const Node *put_by(const GVal *value) {
@@ -142,27 +142,27 @@ static void save_all(TapePlan *p, const Training *t, TapeStep *step, const Regio
 
 /* The first node of a checkpoint that reads memory from outside of it which a caller has. */
 static void note_outside_read(void *context, GVal **slot) {
-    RegionWalk *const walk = context;
-    TapePlan *const p = walk->plan;
+    RegionTraversal *const traversal = context;
+    TapePlan *const p = traversal->plan;
     if (!*slot) return;
     const GVal *const memory = tape_plan_memory(*slot);
-    if (graph_top_region(p->functional, memory->def) == graph_top_region(p->functional, walk->node)) return;
-    if (version_check_of(p, walk->training, *slot) < 0) return;
-    RegionReads *const reads = &walk->reads[walk->region];
+    if (graph_top_region(p->functional, memory->def) == graph_top_region(p->functional, traversal->node)) return;
+    if (version_check_of(p, traversal->training, *slot) < 0) return;
+    RegionReads *const reads = &traversal->reads[traversal->region];
     for (int i = 0; i < reads->n; i++)
         if (tape_plan_memory(reads->at[i].value) == memory) return;
-    const RegionRead read = {*slot, walk->node};
+    const RegionRead read = {*slot, traversal->node};
     VEC_PUSH(p->functional->arena, reads, read);
 }
 
 /* What a checkpoint has saved by a policy and a caller has, too. */
-static void note_kept_results(const RegionWalk *walk) {
-    TapePlan *const p = walk->plan;
-    for (int i = 0; is_kept_result(walk->node) && i < walk->node->n_outs; i++) {
-        const GVal *const value = &walk->node->outs[i];
-        if (version_check_of(p, walk->training, value) < 0) continue;
-        const RegionRead read = {value, walk->node};
-        VEC_PUSH(p->functional->arena, &walk->reads[walk->region], read);
+static void note_kept_results(const RegionTraversal *traversal) {
+    TapePlan *const p = traversal->plan;
+    for (int i = 0; is_kept_result(traversal->node) && i < traversal->node->n_outs; i++) {
+        const GVal *const value = &traversal->node->outs[i];
+        if (version_check_of(p, traversal->training, value) < 0) continue;
+        const RegionRead read = {value, traversal->node};
+        VEC_PUSH(p->functional->arena, &traversal->reads[traversal->region], read);
     }
 }
 
@@ -171,12 +171,13 @@ static RegionReads *find_reads(TapePlan *p, const Training *t) {
     Graph *const g = p->functional;
     RegionReads *const reads = g->regions.n ? ARENA_ARRAY(g->arena, RegionReads, g->regions.n + 1) : NULL;
     for (Node *node = g->first; reads && node; node = node->next) {
-        RegionWalk walk = {p, t, reads, node, node->region};
-        for (; walk.region; walk.region = outer_of(g, walk.region)) node_each_input(node, note_outside_read, &walk);
+        RegionTraversal traversal = {p, t, reads, node, node->region};
+        for (; traversal.region; traversal.region = outer_of(g, traversal.region))
+            node_each_input(node, note_outside_read, &traversal);
     }
     for (Node *node = g->first; reads && node; node = node->next) {
-        RegionWalk walk = {p, t, reads, node, node->region};
-        for (; walk.region; walk.region = outer_of(g, walk.region)) note_kept_results(&walk);
+        RegionTraversal traversal = {p, t, reads, node, node->region};
+        for (; traversal.region; traversal.region = outer_of(g, traversal.region)) note_kept_results(&traversal);
     }
     return reads;
 }
