@@ -168,7 +168,7 @@ void emit_stream_end(Emitter *e);
 bool emit_streams_in(const Emitter *e, const Phase *phase);
 bool emit_may_stream(const Emitter *e, int inst);
 void emit_stream_store(Emitter *e, int inst, Value v, Value pointer);
-void emit_fetch_ahead(Emitter *e, int copy); /* at the frame's vector, the `copy`-th of an iteration */
+void emit_prefetch(Emitter *e, int copy); /* at the frame's vector, the `copy`-th of an iteration */
 
 /* emit_reduce.c */
 void emit_reduce_phase(Emitter *e, const Phase *phase); /* leaves the results in memo */

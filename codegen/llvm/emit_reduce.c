@@ -191,7 +191,7 @@ static void loop_either(Emitter *e, EmitBody *body, void *context, Value total) 
     emit_loop_body(e, &loop);
     set_L(e, loop.i, total);
     mark_full(e, loop.i, total);
-    emit_fetch_ahead(e, 0);
+    emit_prefetch(e, 0);
     body(e, context);
     emit_loop_end(e, &loop, e->lanes, NULL);
     leave_L(e);
@@ -209,7 +209,7 @@ static void is_aligned_loop(Emitter *e, EmitBody *body, void *context, Value tot
     mark_full(e, loop.i, total);
     const Value begun = LLVMBuildICmp(e->b, LLVMIntSGE, loop.i, emit_const(e, 0), "");
     e->frame.full = LLVMBuildAnd(e->b, e->frame.full, begun, "");
-    emit_fetch_ahead(e, 0);
+    emit_prefetch(e, 0);
     body(e, context);
     emit_loop_end(e, &loop, e->lanes, NULL);
     leave_L(e);
@@ -235,7 +235,7 @@ void emit_loop_L(Emitter *e, EmitBody *body, void *context) {
         emit_loop_body(e, &loop);
         for (int i = 0; i < shape->copies; i++) {
             set_L(e, emit_add(e, loop.i, (int64_t)i * e->lanes), NULL);
-            emit_fetch_ahead(e, i);
+            emit_prefetch(e, i);
             body(e, context);
         }
         emit_loop_end(e, &loop, step, NULL);
@@ -312,7 +312,7 @@ static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value
     emit_loop_body(e, &loop);
     for (int p = 0; p < n_parts; p++) {
         set_L(e, emit_add(e, loop.i, (int64_t)p * e->lanes), NULL);
-        emit_fetch_ahead(e, p);
+        emit_prefetch(e, p);
         for (int r = 0; r < reds->n; r++) parts->at[r][p] = red_step(e, reds->inst[r], parts->at[r][p]);
     }
     Value next[COUNT_OF(loop.carried)];
@@ -377,7 +377,7 @@ static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Va
     emit_loop_body(e, &loop);
     set_L(e, loop.i, lanes == LANES_whole ? NULL : end);
     if (lanes == LANES_either) mark_full(e, loop.i, end);
-    emit_fetch_ahead(e, 0);
+    emit_prefetch(e, 0);
     emit_lockstep(e);
     const Value lane = LLVMBuildAnd(e->b, loop.i, emit_const(e, LANES_L - 1), "");
     for (int r = 0; r < reds->n; r++) {

@@ -96,9 +96,9 @@ static void fetch(Emitter *e, Value pointer) {
     emit_intrinsic(e, "llvm.prefetch", types, 1, args, 4);
 }
 
-void emit_fetch_ahead(Emitter *e, int copy) {
+void emit_prefetch(Emitter *e, int copy) {
     for (int i = 0; i < e->nest->n_insts; i++) {
-        if (e->shape->inst[i].ahead_in != e->phase) continue;
+        if (e->shape->inst[i].prefetch_in != e->phase) continue;
         const Inst *inst = &e->nest->insts[i];
         if (copy * e->lanes * dtype_bytes(e->bufs[inst->buf].dtype) % LINE) continue;
         fetch(e, emit_next_address(e, i, emit_int(e, inst->at->coef[shape_next_dim(e->nest)])));

@@ -5,8 +5,8 @@
 #include "runtime/base/error.h"
 
 static const Machine machines[] = {
-#define MACHINE(name, level, lanes, near, ahead, keep, stream, fma, doc)                                               \
-    {#name, level, lanes, near, ahead, keep, stream, fma},
+#define MACHINE(name, level, lanes, near, prefetch, keep, stream, fma, doc)                                            \
+    {#name, level, lanes, near, prefetch, keep, stream, fma},
 #include "codegen/shape/machine.def"
 };
 static const Machine gpu_machines[] = {
@@ -85,7 +85,7 @@ void machine_print(const Machine *m, Text *text) {
                     (long long)m->few_threads, (long long)m->ordered_blocks, m->words);
     else
         text_printf(text, "machine %s: lanes %d, near %lld, ahead %lld, keep %lld, stream %lld%s\n", m->name, m->lanes,
-                    (long long)m->near_bytes, (long long)m->ahead_bytes, (long long)m->keep_bytes,
+                    (long long)m->near_bytes, (long long)m->prefetch_bytes, (long long)m->keep_bytes,
                     (long long)m->stream_bytes, m->fma ? ", fma" : "");
 }
 
@@ -102,7 +102,7 @@ static Status read_cpu(TextReader *in, Machine *m) {
     EAT(in, ", near");
     TRY(read_size(in, &m->near_bytes));
     EAT(in, ", ahead");
-    TRY(read_size(in, &m->ahead_bytes));
+    TRY(read_size(in, &m->prefetch_bytes));
     EAT(in, ", keep");
     TRY(read_size(in, &m->keep_bytes));
     EAT(in, ", stream");

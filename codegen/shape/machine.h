@@ -8,7 +8,7 @@
 typedef struct Machine {
     const char *name;
     int level, lanes; /* of a CPU */
-    int64_t near_bytes, ahead_bytes, keep_bytes, stream_bytes;
+    int64_t near_bytes, prefetch_bytes, keep_bytes, stream_bytes;
     bool fma;
     int capability; /* of a GPU; 0: it is a CPU */
     int threads, words;

@@ -29,7 +29,7 @@ bool shared_may(const Nest *nest, const NestShape *shape, const Machine *machine
 /* rows.c */
 bool row_may_keep(const NestShape *shape); /* rows of one known length */
 int64_t row_bytes(const NestShape *shape, const Inst *inst);
-bool ahead_may(const Nest *nest, const NestShape *shape, int inst);
+bool prefetch_may(const Nest *nest, const NestShape *shape, int inst);
 bool narrow_may(const NestShape *shape); /* 32 bits hold all positions of a row, and those of its last vector */
 
 /* stream.c */
@@ -47,7 +47,7 @@ typedef struct Decider {
     int *first_phase; /* per instruction: phase that needs it first; -1: none of a row's */
 } Decider;
 void kept_decide(Decider *d);
-void ahead_decide(Decider *d);
+void prefetch_decide(Decider *d);
 void stream_decide(Decider *d);
 void columns_decide(Decider *d);
 void strategies_decide(Decider *d);

@@ -1,8 +1,8 @@
-/* rows.c: how a row is run, and what of it is kept for its later phases or fetched before its turn.
+/* rows.c: how a row is run, and what of it is kept for its later phases or prefetched.
  *
- * Kept: values that cost more to make again than to load, while there is room for rows of them. Ahead: while a phase of
- * a row computes from the cache, memory would idle; the longest reduction, if one is long, else the phase after the
- * first use, fetches the next row's loads. */
+ * Kept: values that cost more to make again than to load, while there is room for rows of them. Prefetched: while a
+ * phase of a row computes from the cache, memory would idle; the longest reduction, if one is long, else the phase
+ * after the first use, fetches the next row's loads. */
 #include "codegen/shape/parts.h"
 
 enum {
@@ -66,14 +66,16 @@ void kept_decide(Decider *d) {
     }
 }
 
-bool ahead_may(const Nest *nest, const NestShape *shape, int i) {
+bool prefetch_may(const Nest *nest, const NestShape *shape, int i) {
     const Inst *const inst = &nest->insts[i];
     const int dim = shape_next_dim(nest), lanes_along = lane_group(shape, nest);
     return row_may_keep(shape) && dim >= 0 && lanes_along >= 0 && inst->op == LI_load && inst->inner &&
            inst->at->coef[shape->group[lanes_along].coef] == 1 && inst->at->coef[dim] != 0;
 }
 
-static bool is_ahead(const Decider *d, int i) { return ahead_may(d->nest, d->shape, i) && d->first_phase[i] >= 0; }
+static bool is_prefetched(const Decider *d, int i) {
+    return prefetch_may(d->nest, d->shape, i) && d->first_phase[i] >= 0;
+}
 
 /* -1: there is no other phase, and the loads of the row themselves keep memory busy. */
 static int fetching_phase(const Decider *d, int first) {
@@ -89,17 +91,17 @@ static int fetching_phase(const Decider *d, int first) {
     return inner < 2 ? -1 : best >= 0 ? best : after;
 }
 
-void ahead_decide(Decider *d) {
+void prefetch_decide(Decider *d) {
     NestShape *const shape = d->shape;
     if (!row_may_keep(shape) || shape_next_dim(d->nest) < 0) return;
     int64_t bytes = 0;
     for (int i = 0; i < d->nest->n_insts; i++)
-        if (is_ahead(d, i)) bytes += shape_L_total(shape) * dtype_bytes(d->bufs[d->nest->insts[i].buf].dtype);
-    if (bytes <= 0 || bytes > d->machine->ahead_bytes) return;
+        if (is_prefetched(d, i)) bytes += shape_L_total(shape) * dtype_bytes(d->bufs[d->nest->insts[i].buf].dtype);
+    if (bytes <= 0 || bytes > d->machine->prefetch_bytes) return;
     for (int i = 0; i < d->nest->n_insts; i++) {
-        if (!is_ahead(d, i)) continue;
-        shape->inst[i].ahead_in = (int16_t)fetching_phase(d, d->first_phase[i]);
-        shape->near |= shape->inst[i].ahead_in >= 0 && bytes <= d->machine->near_bytes;
+        if (!is_prefetched(d, i)) continue;
+        shape->inst[i].prefetch_in = (int16_t)fetching_phase(d, d->first_phase[i]);
+        shape->near |= shape->inst[i].prefetch_in >= 0 && bytes <= d->machine->near_bytes;
     }
 }
 

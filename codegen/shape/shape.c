@@ -12,7 +12,7 @@ NestShape *shape_new(Arena *arena, const Nest *nest) {
     shape->phase = (PhaseShape *)(block + sizeof *shape);
     shape->inst = (InstShape *)(block + sizeof *shape + phases);
     shape->kept = (int16_t *)(block + sizeof *shape + phases + insts);
-    for (int i = 0; i < nest->n_insts; i++) shape->inst[i] = (InstShape){.kept_in = -1, .ahead_in = -1};
+    for (int i = 0; i < nest->n_insts; i++) shape->inst[i] = (InstShape){.kept_in = -1, .prefetch_in = -1};
     return shape;
 }
 
@@ -56,7 +56,7 @@ NestShape *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const M
     d.shape->lanes = machine->lanes;
     groups_decide(nest, d.shape);
     kept_decide(&d);
-    ahead_decide(&d);
+    prefetch_decide(&d);
     stream_decide(&d);
     columns_decide(&d);
     strategies_decide(&d);

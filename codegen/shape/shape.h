@@ -61,10 +61,10 @@ typedef struct PhaseShape {
 } PhaseShape;
 
 typedef struct InstShape {
-    int16_t kept_in;  /* the phase that fills a buffer with a row's values, for later ones; -1: none */
-    int16_t ahead_in; /* a load: the phase that fetches the next row's; -1: none */
-    bool streams;     /* a store: past the caches, where the addresses of the call allow */
-    bool shared;      /* a library primitive: one function for all copies, wherever it is used */
+    int16_t kept_in;     /* the phase that fills a buffer with a row's values, for later ones; -1: none */
+    int16_t prefetch_in; /* a load: the phase that fetches the next row's; -1: none */
+    bool streams;        /* a store: past the caches, where the addresses of the call allow */
+    bool shared;         /* a library primitive: one function for all copies, wherever it is used */
 } InstShape;
 
 typedef enum StreamWhen { STREAM_never, STREAM_always, STREAM_when } StreamWhen;

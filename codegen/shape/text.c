@@ -40,8 +40,8 @@ static void print_rows(const NestShape *shape, Text *text) {
     if (shape->n_kept) text_puts(text, "\n");
     int n = 0;
     for (int i = 0; i < shape->n_insts; i++)
-        if (shape->inst[i].ahead_in >= 0)
-            text_printf(text, "%s%%%d phase %d", n++ ? ", " : "  ahead ", i, shape->inst[i].ahead_in);
+        if (shape->inst[i].prefetch_in >= 0)
+            text_printf(text, "%s%%%d phase %d", n++ ? ", " : "  ahead ", i, shape->inst[i].prefetch_in);
     if (n) text_puts(text, shape->near ? " near\n" : "\n");
 }
 
@@ -148,13 +148,13 @@ static Status read_kept(TextReader *in, NestShape *shape) {
     return ST_OK;
 }
 
-static Status read_ahead(TextReader *in, NestShape *shape) {
+static Status read_prefetch(TextReader *in, NestShape *shape) {
     if (!reader_eat(in, "ahead")) return ST_OK;
     do {
         int i, p;
         TRY(read_inst(in, shape, &i));
         TRY(read_phase(in, shape, &p));
-        shape->inst[i].ahead_in = (int16_t)p;
+        shape->inst[i].prefetch_in = (int16_t)p;
     } while (reader_eat(in, ","));
     shape->near = reader_eat(in, "near");
     return ST_OK;
@@ -196,7 +196,7 @@ Status shape_parse(Arena *arena, TextReader *in, const Nest *nest, NestShape **o
     shape->n_groups = dims.n, shape->n_outer_groups = dims.n_outer, shape->n_s_groups = dims.n_s;
     TRY(read_strategies(in, shape));
     TRY(read_kept(in, shape));
-    TRY(read_ahead(in, shape));
+    TRY(read_prefetch(in, shape));
     TRY(read_stream(in, shape));
     TRY(read_shared(in, shape));
     EAT(in, "}");

@@ -81,12 +81,12 @@ static bool drop_stream(NestShape *shape, int value) {
     return true;
 }
 
-static bool drop_ahead(NestShape *shape, int value) {
+static bool drop_prefetch(NestShape *shape, int value) {
     (void)value;
     bool changed = false;
     for (int i = 0; i < shape->n_insts; i++) {
-        changed |= shape->inst[i].ahead_in >= 0;
-        shape->inst[i].ahead_in = -1;
+        changed |= shape->inst[i].prefetch_in >= 0;
+        shape->inst[i].prefetch_in = -1;
     }
     shape->near = false;
     return changed;
@@ -111,7 +111,7 @@ static const struct {
     {set_strategy_copies, 4},
     {set_strategy_masked, 0},
     {drop_stream, 0},
-    {drop_ahead, 0},
+    {drop_prefetch, 0},
     {set_sums, STRATEGY_memory},
     {set_sums, STRATEGY_registers},
 };

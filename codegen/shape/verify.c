@@ -116,21 +116,21 @@ static Status check_kept(const ShapeCheck *c, bool *buffer) {
 }
 
 static Status check_insts(const ShapeCheck *c) {
-    bool ahead = false, streams = false;
+    bool prefetch = false, streams = false;
     for (int i = 0; i < c->nest->n_insts; i++) {
         const InstShape *const inst = &c->shape->inst[i];
-        if (inst->ahead_in >= 0) {
-            NEED(ahead_may(c->nest, c->shape, i), "ahead %", i, "not a load along rows that have a next one");
-            NEED(inst->ahead_in < c->nest->n_phases && !c->nest->phases[inst->ahead_in].over_outer, "ahead %", i,
+        if (inst->prefetch_in >= 0) {
+            NEED(prefetch_may(c->nest, c->shape, i), "ahead %", i, "not a load along rows that have a next one");
+            NEED(inst->prefetch_in < c->nest->n_phases && !c->nest->phases[inst->prefetch_in].over_outer, "ahead %", i,
                  "not a phase that goes along a row");
         }
         NEED(!inst->streams || stream_may(c->nest, c->bufs, c->shape, i), "stream %", i,
              "not a store of whole vectors to memory that is not read");
         NEED(!inst->shared || shared_may(c->nest, c->shape, c->machine, i), "shared %", i,
              "not a library primitive of 4-byte elements, for vectors side by side without inner dims");
-        ahead |= inst->ahead_in >= 0, streams |= inst->streams;
+        prefetch |= inst->prefetch_in >= 0, streams |= inst->streams;
     }
-    NEED(ahead || !c->shape->near, "ahead", -1, "nothing is fetched");
+    NEED(prefetch || !c->shape->near, "ahead", -1, "nothing is fetched");
     NEED(streams == (c->shape->stream != STREAM_never), "stream", -1, "no store, or no condition");
     return ST_OK;
 }

@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-#include "runtime/autograd/ahead.h"
+#include "runtime/autograd/engine_workers.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/small_array.h"
@@ -35,7 +35,7 @@ struct TapeEntry {
     bool stop;         /* the run ends here: gradients are collected, nothing goes on */
     sn_tensor **grads; /* by result, owned; a leaf has one */
     sn_tensor *one;    /* grads of a node with one result */
-    AheadJob *ahead;   /* its rule, which a worker runs before its turn; or NULL */
+    WorkerJob *worker; /* its rule, which a worker runs before its turn; or NULL */
 };
 
 typedef struct EntryBlock {
@@ -55,10 +55,10 @@ struct Engine {
     int n_heap, heap_capacity;
     sn_tensor **found; /* selective: by x, owned */
     int n_found;
-    StreamUse *streams; /* the caller's */
-    bool switched;      /* some node's are others */
-    bool looked;        /* whether workers can help is known: */
-    AheadRun *ahead;    /* they can; or NULL */
+    StreamUse *streams;     /* the caller's */
+    bool switched;          /* some node's are others */
+    bool looked;            /* whether workers can help is known: */
+    EngineWorkers *workers; /* they can; or NULL */
 };
 
 /* entries ------------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static void slot_leave(const Engine *e, TapeSlot *slot) {
 }
 
 static void entry_close(Engine *e, TapeEntry *entry) {
-    if (UNLIKELY(entry->ahead != NULL)) ahead_job_free(entry->ahead);
+    if (UNLIKELY(entry->worker != NULL)) worker_job_free(entry->worker);
     const int n = entry->node ? entry->node->n_outs : 1;
     for (int i = 0; i < n; i++) tensor_release(entry->grads[i]);
     if (entry->grads != &entry->one) mem_free(entry->grads);
@@ -399,35 +399,35 @@ static Status enter_streams(Engine *e, const TapeEntry *entry) {
     return ST_OK;
 }
 
-static COLD Status deliver_all(Engine *e, const TapeNode *node, AheadJob *job) {
-    TRY(ahead_finish(job));
+static COLD Status deliver_all(Engine *e, const TapeNode *node, WorkerJob *job) {
+    TRY(worker_finish(job));
     for (int i = 0; i < node->n_edges; i++) {
-        sn_tensor *const grad = ahead_give(job, i);
+        sn_tensor *const grad = worker_result(job, i);
         if (grad) TRY(deliver(e, &node->edges[i], grad, false));
     }
     return error_pending();
 }
 
 /* The turn of a node that a worker has run, or is running. */
-static COLD Status finish_ahead(Engine *e, TapeEntry *entry) {
+static COLD Status finish_worker(Engine *e, TapeEntry *entry) {
     TapeNode *const node = entry->node;
     if (UNLIKELY(e->selective)) collect_xs(e, entry);
     TRY(scope_push(e->state, false));
-    Status status = deliver_all(e, node, entry->ahead);
+    Status status = deliver_all(e, node, entry->worker);
     scope_pop(e->state);
-    ahead_job_free(entry->ahead);
-    entry->ahead = NULL;
+    worker_job_free(entry->worker);
+    entry->worker = NULL;
     release_grads(entry);
     if (!e->retain && status == ST_OK && node->saves) tape_node_drop(node);
-    ahead_passed(e->ahead, node);
+    engine_workers_passed(e->workers, node);
     return status;
 }
 
 /* No worker has come to it: it runs like any other. */
-static inline bool is_ahead(TapeEntry *entry) {
-    if (LIKELY(!entry->ahead) || !ahead_take_back(entry->ahead)) return entry->ahead != NULL;
-    ahead_job_free(entry->ahead);
-    entry->ahead = NULL;
+static inline bool is_on_worker(TapeEntry *entry) {
+    if (LIKELY(!entry->worker) || !worker_take_back(entry->worker)) return entry->worker != NULL;
+    worker_job_free(entry->worker);
+    entry->worker = NULL;
     return false;
 }
 
@@ -451,8 +451,8 @@ static COLD Status call_profiled(Engine *e, TapeEntry *entry, CallArrays *arrays
 
 static Status run_node(Engine *e, TapeEntry *entry) {
     TapeNode *const node = entry->node;
-    if (UNLIKELY(is_ahead(entry))) return finish_ahead(e, entry);
-    if (UNLIKELY(e->ahead != NULL)) ahead_say(node, "begins in its turn");
+    if (UNLIKELY(is_on_worker(entry))) return finish_worker(e, entry);
+    if (UNLIKELY(e->workers != NULL)) engine_workers_log(node, "begins in its turn");
     if (UNLIKELY(e->switched || node->streams != e->state->streams)) TRY(enter_streams(e, entry));
     for (int i = 0; UNLIKELY(node->hooks != NULL) && i < node->n_outs; i++)
         TRY(run_hooks(e, &(TapeEdge){.target = node, .output = i}, &entry->grads[i]));
@@ -468,9 +468,9 @@ static Status run_node(Engine *e, TapeEntry *entry) {
     }
     release_grads(entry);
     if (!e->retain && status == ST_OK && node->saves) tape_node_drop(node);
-    if (UNLIKELY(e->ahead != NULL)) {
-        ahead_say(node, "ends in its turn");
-        ahead_passed(e->ahead, node);
+    if (UNLIKELY(e->workers != NULL)) {
+        engine_workers_log(node, "ends in its turn");
+        engine_workers_passed(e->workers, node);
     }
     return status;
 }
@@ -486,26 +486,27 @@ static void count_run(Engine *e, const TapeEntry *current) {
     if (!waiting) return error_clear();
     for (int i = 0; i < e->n_heap; i++) waiting[i] = e->heap[i]->node;
     waiting[e->n_heap] = current->node;
-    e->ahead = ahead_new(waiting, e->n_heap + 1);
+    e->workers = engine_workers_new(waiting, e->n_heap + 1);
     mem_free(waiting);
 }
 
-static void start_ahead(Engine *e, TapeEntry *entry) {
+static void start_worker(Engine *e, TapeEntry *entry) {
     const TapeNode *const node = entry->node;
     CallArrays arrays;
     bool any = false;
     if (arrays_begin(&arrays, node->n_edges) != ST_OK) return error_clear();
     for (int i = 0; i < node->n_edges; i++) any |= arrays.needs[i] = edge_wanted(e, &node->edges[i]);
-    if (any) entry->ahead = ahead_start(e->ahead, entry->node, entry->grads, arrays.needs, e->retain);
+    if (any) entry->worker = worker_start(e->workers, entry->node, entry->grads, arrays.needs, e->retain);
     arrays_end(&arrays);
 }
 
 /* Beside the node whose turn it is: others that have all of their gradients. */
-static COLD void look_ahead(Engine *e, const TapeEntry *current) {
+static COLD void look_for_work(Engine *e, const TapeEntry *current) {
     if (!e->looked) count_run(e, current);
-    if (!e->ahead || e->switched) return;
-    for (int i = 0; i < e->n_heap && i < LOOK_AT && ahead_has_capacity(e->ahead); i++)
-        if (!e->heap[i]->ahead && ahead_allowed(e->ahead, e->heap[i]->node, current->node)) start_ahead(e, e->heap[i]);
+    if (!e->workers || e->switched) return;
+    for (int i = 0; i < e->n_heap && i < LOOK_AT && engine_workers_have_capacity(e->workers); i++)
+        if (!e->heap[i]->worker && engine_workers_allow(e->workers, e->heap[i]->node, current->node))
+            start_worker(e, e->heap[i]);
 }
 
 /* leaves -------------------------------------------------------------------------------------- */
@@ -732,7 +733,7 @@ static Status run_nodes(Engine *e) {
     TRY(seed(e));
     while (e->n_heap) {
         TapeEntry *const entry = heap_pop(e);
-        if (UNLIKELY(e->n_heap && ahead_is_large(e->heap[0]->node))) look_ahead(e, entry);
+        if (UNLIKELY(e->n_heap && worker_is_worth(e->heap[0]->node))) look_for_work(e, entry);
         TRY(run_node(e, entry));
     }
     if (UNLIKELY(e->switched)) TRY(stream_uses_join(e->state, e->streams));
@@ -748,7 +749,7 @@ static void engine_close(Engine *e) {
         mem_free(block);
         block = next;
     }
-    if (UNLIKELY(e->ahead != NULL)) ahead_free(e->ahead);
+    if (UNLIKELY(e->workers != NULL)) engine_workers_free(e->workers);
     map_free(&e->elsewhere);
     mem_free(e->heap);
     stream_uses_release(e->streams);

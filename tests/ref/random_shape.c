@@ -45,8 +45,8 @@ static void change_kept(NestShape *shape, Dice *dice) {
     shape->n_kept = n;
 }
 
-static void change_ahead(NestShape *shape, Dice *dice) {
-    shape->inst[roll(dice, shape->n_insts)].ahead_in = (int16_t)(roll(dice, shape->n_phases + 1) - 1);
+static void change_prefetch(NestShape *shape, Dice *dice) {
+    shape->inst[roll(dice, shape->n_insts)].prefetch_in = (int16_t)(roll(dice, shape->n_phases + 1) - 1);
     shape->near = roll(dice, 2);
 }
 
@@ -79,8 +79,8 @@ static void split_group(NestShape *shape, Dice *dice) {
 }
 
 typedef void Change(NestShape *shape, Dice *dice);
-static Change *const changes[] = {change_columns, change_index,  change_strategy, change_kept,
-                                  change_ahead,   change_stream, change_shared,   split_group};
+static Change *const changes[] = {change_columns,  change_index,  change_strategy, change_kept,
+                                  change_prefetch, change_stream, change_shared,   split_group};
 
 static NestShape *copy(Arena *arena, const Nest *nest, const NestShape *shape) {
     Text text = {0};

@@ -169,7 +169,7 @@ START_TEST(bounds_of_the_machine_count) {
     ck_assert_ptr_null(strstr(text, "keep"));
     ck_assert_ptr_nonnull(strstr(text, "ahead %0 phase 0\n"));
     ck_assert_ptr_null(strstr(text, "stream"));
-    m.keep_bytes = 512, m.ahead_bytes = 511;
+    m.keep_bytes = 512, m.prefetch_bytes = 511;
     text = text_of(shape_decide(arena, kernel->nests, kernel->bufs, &m), kernel->nests);
     ck_assert_ptr_nonnull(strstr(text, "keep"));
     ck_assert_ptr_null(strstr(text, "ahead"));

@@ -1,12 +1,13 @@
-/* ahead.c: see ahead.h. When two large nodes wait, what is left of the run is counted once: how often each node is used
- * by others that have not run. A node whose count is 0 has all of its gradients, whatever its place in the order.
+/* engine_workers.c: see engine_workers.h. When two large nodes wait, what is left of the run is counted once: how often
+ * each node is used by others that have not run. A node whose count is 0 has all of its gradients, whatever its place
+ * in the order.
  *
  *   #9 Add  ->  heap: [#8 Sin, #5 Gelu]     #8 runs here, #5 on a worker; then #7, #6 and, at its turn, what #5 gave
  *
  * Nodes with user code (hooks, custom functions, compiled functions, packed values, a program's kernels) run in their
  * turn on the caller's thread, and nothing that comes behind them before that: while a callback runs, which may write,
  * add hooks to older nodes or fork, no job is out. */
-#include "runtime/autograd/ahead.h"
+#include "runtime/autograd/engine_workers.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ typedef struct Counted {
     int uses; /* edges of nodes that have not run */
 } Counted;
 
-struct AheadRun {
+struct EngineWorkers {
     Arena *arena;
     Map counted; /* by node */
     VEC(Counted *) order;
@@ -38,9 +39,9 @@ struct AheadRun {
 };
 
 typedef enum JobState { JOB_queued, JOB_running, JOB_over } JobState;
-struct AheadJob {
-    AheadJob *next; /* in the queue */
-    AheadRun *run;
+struct WorkerJob {
+    WorkerJob *next; /* in the queue */
+    EngineWorkers *run;
     TapeNode *node;
     JobState state; /* under the lock */
     TapeBackward call;
@@ -58,18 +59,18 @@ struct AheadJob {
 enum { MOST_WORKERS = 15 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, over = PTHREAD_COND_INITIALIZER;
-static AheadJob *first, *last; /* under the lock */
+static WorkerJob *first, *last; /* under the lock */
 static int n_workers;
 
-static AheadJob *next_job(void) {
-    AheadJob *const job = first;
+static WorkerJob *next_job(void) {
+    WorkerJob *const job = first;
     first = job->next;
     if (!first) last = NULL;
     job->state = JOB_running;
     return job;
 }
 
-void ahead_say(const TapeNode *node, const char *what) {
+void engine_workers_log(const TapeNode *node, const char *what) {
     if (LIKELY(!log_on(LOG_autograd, LOG_DEBUG))) return;
     Text name = {0};
     node->class->name(node, &name);
@@ -77,13 +78,13 @@ void ahead_say(const TapeNode *node, const char *what) {
     text_free(&name);
 }
 
-static void take_modes(sn_state *state, const AheadJob *job) {
+static void take_modes(sn_state *state, const WorkerJob *job) {
     scope_take_context(state, &job->context);
     state->site = job->site;
     for (int i = 0; i < SET_COUNT; i++) state->settings[i].number = job->settings[i];
 }
 
-static Status run_ahead(AheadJob *job, sn_state *state) {
+static Status run_on_worker(WorkerJob *job, sn_state *state) {
     TRY(scope_push(state, false));
     const Status status = job->node->class->backward(job->node, &job->call);
     for (int i = 0; i < job->node->n_edges; i++) {
@@ -94,13 +95,13 @@ static Status run_ahead(AheadJob *job, sn_state *state) {
     return status;
 }
 
-static void run_job(AheadJob *job) {
+static void run_job(WorkerJob *job) {
     sn_state *const state = state_get();
     take_modes(state, job);
     state_grad_mode_set(state, SN_GRAD_OFF);
-    ahead_say(job->node, "begins on a worker");
-    job->status = run_ahead(job, state);
-    ahead_say(job->node, "ends on a worker");
+    engine_workers_log(job->node, "begins on a worker");
+    job->status = run_on_worker(job, state);
+    engine_workers_log(job->node, "ends on a worker");
     if (job->status == ST_OK) return;
     job->error = *error_slot();
     error_clear();
@@ -111,7 +112,7 @@ static void *worker(void *nothing) {
     pthread_mutex_lock(&lock);
     for (;;) {
         while (!first) pthread_cond_wait(&wake, &lock);
-        AheadJob *const job = next_job();
+        WorkerJob *const job = next_job();
         pthread_mutex_unlock(&lock);
         run_job(job);
         pthread_mutex_lock(&lock);
@@ -147,7 +148,7 @@ static bool have_workers(int n) {
 
 static uint64_t counted_key(const TapeNode *node) { return (uint64_t)(uintptr_t)node; }
 
-static Counted *count_node(AheadRun *run, const TapeNode *node) {
+static Counted *count_node(EngineWorkers *run, const TapeNode *node) {
     Counted *counted = map_get(&run->counted, counted_key(node));
     if (counted) return counted;
     if (!(counted = ARENA_NEW(run->arena, Counted)) || !map_set(&run->counted, counted_key(node), counted)) return NULL;
@@ -162,7 +163,7 @@ static const TapeNode *node_at(const TapeEdge *edge) {
     return now->leaf ? NULL : now->target;
 }
 
-static bool count_all(AheadRun *run, TapeNode *const *waiting, int n) {
+static bool count_all(EngineWorkers *run, TapeNode *const *waiting, int n) {
     for (int i = 0; i < n; i++)
         if (!count_node(run, waiting[i])) return false;
     for (int i = 0; i < run->order.n; i++) {
@@ -197,7 +198,7 @@ static int by_number(const void *a, const void *b) {
 }
 
 /* All that was counted lives: edges from what the run holds lead to it. */
-static void list_user_code(AheadRun *run) {
+static void list_user_code(EngineWorkers *run) {
     run->hooks = tape_hooks_added();
     run->n_user_code = 0;
     for (int i = 0; i < run->order.n; i++)
@@ -206,7 +207,7 @@ static void list_user_code(AheadRun *run) {
     qsort(run->user_code, (size_t)run->n_user_code, sizeof *run->user_code, by_number);
 }
 
-static bool make_lists(AheadRun *run, TapeNode *const *waiting, int n) {
+static bool make_lists(EngineWorkers *run, TapeNode *const *waiting, int n) {
     if (!count_all(run, waiting, n)) return false;
     if (!(run->user_code = ARENA_ARRAY(run->arena, uint64_t, run->order.n + 1))) return false;
     list_user_code(run);
@@ -221,11 +222,11 @@ static bool is_seen(const sn_state *state) {
            watch_is_on() || profile_is_on() || failpoints_set();
 }
 
-AheadRun *ahead_new(TapeNode *const *waiting, int n) {
+EngineWorkers *engine_workers_new(TapeNode *const *waiting, int n) {
     const int threads = is_seen(state_get()) ? 1 : pool_threads();
     if (threads < 2) return NULL;
     Arena *const arena = arena_new();
-    AheadRun *const run = arena ? ARENA_NEW(arena, AheadRun) : NULL;
+    EngineWorkers *const run = arena ? ARENA_NEW(arena, EngineWorkers) : NULL;
     if (run) {
         run->arena = arena;
         run->most_jobs = threads - 1 < MOST_WORKERS ? threads - 1 : MOST_WORKERS;
@@ -237,12 +238,12 @@ AheadRun *ahead_new(TapeNode *const *waiting, int n) {
     return NULL;
 }
 
-void ahead_free(AheadRun *run) {
+void engine_workers_free(EngineWorkers *run) {
     map_free(&run->counted);
     arena_free(run->arena);
 }
 
-bool ahead_has_capacity(const AheadRun *run) { return run->n_jobs < run->most_jobs; }
+bool engine_workers_have_capacity(const EngineWorkers *run) { return run->n_jobs < run->most_jobs; }
 
 static bool on_host(const TapeNode *node) {
     const Meta *const *const metas = tape_arg_metas(node);
@@ -257,8 +258,8 @@ static bool may_run_elsewhere(const TapeNode *node) {
     return node->streams == state_get()->streams && !(tape_node_row(node)->flags & OPF_random);
 }
 
-bool ahead_allowed(AheadRun *run, const TapeNode *node, const TapeNode *current) {
-    const Counted *const counted = ahead_is_large(node) ? map_get(&run->counted, counted_key(node)) : NULL;
+bool engine_workers_allow(EngineWorkers *run, const TapeNode *node, const TapeNode *current) {
+    const Counted *const counted = worker_is_worth(node) ? map_get(&run->counted, counted_key(node)) : NULL;
     if (!counted || counted->uses || is_seen(state_get())) return false; /* a callback may have begun a mode */
     if (run->hooks != tape_hooks_added()) list_user_code(run);
     while (run->n_user_code && run->user_code[run->n_user_code - 1] > current->sequence) run->n_user_code--;
@@ -266,7 +267,7 @@ bool ahead_allowed(AheadRun *run, const TapeNode *node, const TapeNode *current)
     return may_run_elsewhere(node);
 }
 
-void ahead_passed(AheadRun *run, const TapeNode *node) {
+void engine_workers_passed(EngineWorkers *run, const TapeNode *node) {
     for (int k = 0; k < node->n_edges; k++) {
         const TapeNode *const to = node_at(&node->edges[k]);
         Counted *const counted = to ? map_get(&run->counted, counted_key(to)) : NULL;
@@ -276,9 +277,9 @@ void ahead_passed(AheadRun *run, const TapeNode *node) {
 
 /* a job ----------------------------------------------------------------------------------------- */
 
-static AheadJob *job_new(AheadRun *run, TapeNode *node, const bool *needs) {
+static WorkerJob *job_new(EngineWorkers *run, TapeNode *node, const bool *needs) {
     const size_t n = (size_t)node->n_edges;
-    AheadJob *const job = mem_zero(sizeof *job + n * (sizeof(sn_tensor *) + sizeof(bool)));
+    WorkerJob *const job = mem_zero(sizeof *job + n * (sizeof(sn_tensor *) + sizeof(bool)));
     if (!job) return NULL;
     const sn_state *const state = state_get();
     job->run = run;
@@ -291,8 +292,9 @@ static AheadJob *job_new(AheadRun *run, TapeNode *node, const bool *needs) {
     return job;
 }
 
-AheadJob *ahead_start(AheadRun *run, TapeNode *node, sn_tensor *const *grad_out, const bool *needs, bool retain) {
-    AheadJob *const job = job_new(run, node, needs);
+WorkerJob *worker_start(EngineWorkers *run, TapeNode *node, sn_tensor *const *grad_out, const bool *needs,
+                        bool retain) {
+    WorkerJob *const job = job_new(run, node, needs);
     if (!job) {
         error_clear();
         return NULL;
@@ -311,11 +313,11 @@ AheadJob *ahead_start(AheadRun *run, TapeNode *node, sn_tensor *const *grad_out,
     return taken ? job : NULL;
 }
 
-bool ahead_take_back(AheadJob *job) {
+bool worker_take_back(WorkerJob *job) {
     pthread_mutex_lock(&lock);
     const bool queued = job->state == JOB_queued;
     if (queued) {
-        AheadJob **at = &first, *before = NULL;
+        WorkerJob **at = &first, *before = NULL;
         while (*at != job) before = *at, at = &before->next;
         *at = job->next;
         if (last == job) last = before;
@@ -325,27 +327,27 @@ bool ahead_take_back(AheadJob *job) {
     return queued;
 }
 
-static void wait_for(AheadJob *job) {
+static void wait_for(WorkerJob *job) {
     pthread_mutex_lock(&lock);
     while (job->state != JOB_over) pthread_cond_wait(&over, &lock);
     pthread_mutex_unlock(&lock);
 }
 
-Status ahead_finish(AheadJob *job) {
+Status worker_finish(WorkerJob *job) {
     wait_for(job);
     if (job->status != ST_OK) *error_slot() = job->error;
     return job->status;
 }
 
-sn_tensor *ahead_give(AheadJob *job, int edge) {
+sn_tensor *worker_result(WorkerJob *job, int edge) {
     sn_tensor *const grad = job->grad_in[edge];
     if (!grad || tensor_in_scope(grad)) return grad; /* what passes through is held by others as well */
     job->grad_in[edge] = NULL;
     return scope_adopt(state_get(), grad) ? grad : NULL;
 }
 
-void ahead_job_free(AheadJob *job) {
-    if (!ahead_take_back(job)) wait_for(job);
+void worker_job_free(WorkerJob *job) {
+    if (!worker_take_back(job)) wait_for(job);
     for (int i = 0; i < job->node->n_edges; i++) tensor_release(job->grad_in[i]);
     job->run->n_jobs--;
     mem_free(job);
