@@ -239,7 +239,7 @@ const char *try_nest(Lower *l, Cluster *cluster, const Plain *a, const Plain *b)
 /* order.c: how many of the graph's writes its nest could store where they go: it reads no other element there */
 int writes_in_place(Lower *l, const Cluster *cluster);
 /* schedule.c: for explain: `from` and `to` became one nest, or (why) did not, and what that saves */
-void note_merge(Lower *l, const Node *from, const Node *to, int64_t bytes, const char *why);
+void record_merge(Lower *l, const Node *from, const Node *to, int64_t bytes, const char *why);
 /* remat.c: where clusters are final, and groups have one each */
 void rematerialize(Lower *l);
 

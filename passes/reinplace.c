@@ -34,7 +34,7 @@ typedef struct ReinplaceRead {
     Families *families;
     int at;
 } ReinplaceRead;
-static void note_read(void *context, GVal **slot) {
+static void record_read(void *context, GVal **slot) {
     const ReinplaceRead *const read = context;
     if (*slot) read->families->last_read[read->families->root[(*slot)->id]] = read->at;
 }
@@ -52,7 +52,7 @@ static void find_families(Families *f) {
             f->root[out->id] = memory ? f->root[memory->id] : out->id;
         }
         ReinplaceRead read = {f, node->id};
-        node_each_input(node, note_read, &read);
+        node_each_input(node, record_read, &read);
     }
     for (int i = 0; i < graph->outputs.n; i++) {
         const Output *const output = &graph->outputs.at[i];

@@ -98,7 +98,7 @@ static bool pays(const Remat *remat, const GVal *value) {
     const int64_t bytes = bytes_of(remat, value);
     if (remat->refused || remat->kept > bytes) return false;
     if (remat->read <= 2 * bytes) return true;
-    note_merge(remat->l, value->def, remat->to->nodes.at[0], 2 * bytes - remat->read, "");
+    record_merge(remat->l, value->def, remat->to->nodes.at[0], 2 * bytes - remat->read, "");
     return false;
 }
 

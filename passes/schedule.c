@@ -60,7 +60,7 @@ static void chain_effects(Lower *l) {
     }
 }
 
-void note_merge(Lower *l, const Node *from, const Node *to, int64_t bytes, const char *why) {
+void record_merge(Lower *l, const Node *from, const Node *to, int64_t bytes, const char *why) {
     if (l->merges.n >= MAX_MERGES) return;
     const int inputs = l->graph->inputs.n;
     const PlanMerge merge = {from->row, to->row, from->outs[0].id - inputs, to->outs[0].id - inputs, bytes, why};
@@ -68,7 +68,7 @@ void note_merge(Lower *l, const Node *from, const Node *to, int64_t bytes, const
 }
 
 static void refuse_merge(Lower *l, const Cluster *a, const Cluster *b, const char *why) {
-    note_merge(l, a->nodes.at[a->nodes.n - 1], b->nodes.at[0], traffic_saved(l, a, b), why);
+    record_merge(l, a->nodes.at[a->nodes.n - 1], b->nodes.at[0], traffic_saved(l, a, b), why);
 }
 
 /* merging ------------------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ static bool try_merge(Lower *l, Cluster *a, Cluster *b) {
         refuse_merge(l, a, b, why);
         return false;
     }
-    note_merge(l, a->nodes.at[a->nodes.n - 1], b->nodes.at[0], saved, NULL);
+    record_merge(l, a->nodes.at[a->nodes.n - 1], b->nodes.at[0], saved, NULL);
     both->group->clusters.at[0] = both;
     join_groups(l, a->group, b->group);
     return true;

@@ -95,7 +95,7 @@ static const GVal *memory_root(const GVal *value) {
     return value;
 }
 
-static void note_written(const Node *node, bool *written) {
+static void record_written(const Node *node, bool *written) {
     const int first = node->form == FORM_out ? node->row->n_params : 0;
     const int end = node->form == FORM_out ? node->n_args : node->form == FORM_inplace;
     for (int i = first; i < end; i++) {
@@ -119,7 +119,7 @@ static EndFacts facts_of(const Graph *graph, int i) {
     return facts;
 }
 
-static bool note_facts(const Graph *graph, GraphFacts *facts) {
+static bool record_facts(const Graph *graph, GraphFacts *facts) {
     Arena *const arena = graph->arena;
     *facts = (GraphFacts){.n_inputs = graph->inputs.n,
                           .n_ints = graph->int_inputs.n,
@@ -131,7 +131,7 @@ static bool note_facts(const Graph *graph, GraphFacts *facts) {
                           .outputs = ARENA_ARRAY(arena, EndFacts, graph->outputs.n + 1),
                           .writes = ARENA_ARRAY(arena, EndFacts, graph->writes.n + 1)};
     if (!facts->inputs || !facts->written || !facts->outputs || !facts->writes) return false;
-    for (const Node *node = graph->first; node; node = node->next) note_written(node, facts->written);
+    for (const Node *node = graph->first; node; node = node->next) record_written(node, facts->written);
     for (int i = 0; i < graph->outputs.n; i++) facts->outputs[i] = facts_of(graph, i);
     for (int i = 0; i < graph->writes.n; i++)
         facts->writes[i] =
@@ -178,7 +178,7 @@ static Status check_graph(Graph *graph, Stage stage, const GraphFacts *before, i
     GraphFacts now;
     graph_number(graph);
     TRY(graph_verify(graph, stage));
-    if (!note_facts(graph, &now)) return ST_MEMORY;
+    if (!record_facts(graph, &now)) return ST_MEMORY;
     if (count_random(graph) > n_random) now.n_random = -1;
     return check_facts(before, &now, stage == STAGE_capture);
 }
@@ -194,7 +194,7 @@ static Status run_pass(const UserPass *pass, Graph *graph, const PassOptions *op
     GraphFacts before;
     const uint64_t hash = graph_hash(graph);
     const int n_random = count_random(graph);
-    if (!note_facts(graph, &before)) return ST_MEMORY;
+    if (!record_facts(graph, &before)) return ST_MEMORY;
     Status status = pass->run(pass, graph);
     if (status == ST_OK) status = error_pending();
     if (status != ST_OK) return blame(pass, "failed", status);

@@ -33,7 +33,7 @@ for name in $names; do
 done
 
 # Who passes a reason on, who returns one, and where one is kept. A public function's name is row `called`.
-takes='capture_(flush|flush_behind_error|end_segment|note_break|count_break|note_outside|note_event|before_event|make|materialize_all|set_generator|make_arguments)|tensor_materialize_all|tensor_(materialize|ready)_for|flow_(pause|begin)|note_unsaved'
+takes='capture_(flush|flush_behind_error|end_segment|record_break|count_break|record_outside|record_event|before_event|make|materialize_all|set_generator|make_arguments)|tensor_materialize_all|tensor_(materialize|ready)_for|flow_(pause|begin)|record_unsaved'
 grep -rnE "\<($takes)\(.*\"" runtime frontend --include='*.c' --include='*.h' |
     grep -vE '"sn_[a-z0-9_]*"|error_raise|:[0-9]+: *(/\*| \*)' >>"$found"
 # ADMITTED: errors of a plan that is saved or read, and words in texts that are printed.

@@ -54,7 +54,7 @@ static Status switch_grad(sn_tensor *t, bool on) {
         return error_raise(ST_UNSUPPORTED,
                            "sn_requires_grad_: gradients of a sparse tensor belong to sn_sparse_values");
     if (tracer_recording(state_get()) && sn_requires_grad(t) != on) {
-        capture_note_event(BREAK_TEXT(requires_grad_changes));
+        capture_record_event(BREAK_TEXT(requires_grad_changes));
         TRY(tensor_materialize_all(BREAK_TEXT(requires_grad_changes)));
         if (t->placeholder) TRY(tensor_ready(t, "sn_requires_grad_"));
     }
@@ -81,8 +81,8 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     if (status == ST_OK) status = checkpoint_refuse("sn_grad_set");
     if (status == ST_OK) status = tensor_alone(t, "sn_grad_set");
     if (status == ST_OK && grad) status = tensor_alone(grad, "sn_grad_set");
-    if (status == ST_OK) status = capture_note_grad(t);
-    if (status == ST_OK) capture_note_event(BREAK_TEXT(grad_set));
+    if (status == ST_OK) status = capture_record_grad(t);
+    if (status == ST_OK) capture_record_event(BREAK_TEXT(grad_set));
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
 }
 
@@ -170,7 +170,7 @@ static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, c
         return 0;
     }
     const int64_t id = tape_hook_add(t, after, hook, closure);
-    if (id && capture_note_hook(t, id) != ST_OK) {
+    if (id && capture_record_hook(t, id) != ST_OK) {
         tape_hook_remove(t, id);
         return 0;
     }
@@ -190,7 +190,7 @@ int64_t sn_post_accumulate_hook_add(sn_tensor *leaf, sn_body hook, void *closure
 void sn_hook_remove(sn_tensor *t, int64_t id) {
     API_ENTER(sn_hook_remove);
     if (!t) return;
-    capture_note_event("sn_hook_remove");
+    capture_record_event("sn_hook_remove");
     tape_hook_remove(t, id);
 }
 

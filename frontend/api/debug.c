@@ -13,7 +13,7 @@ static Status begin_mode(const char *what) {
     TRY(error_pending());
     TRY(state_untraced(what));
     Capture *const c = capture_current();
-    if (c) capture_note_break(c, what);
+    if (c) capture_record_break(c, what);
     return capture_materialize_all(what);
 }
 

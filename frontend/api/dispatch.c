@@ -335,7 +335,7 @@ sn_override *sn_fallback_set(sn_key key, sn_body kernel, void *closure) {
 
 void sn_override_free(sn_override *o) {
     API_ENTER(sn_override_free);
-    capture_note_event("sn_override_free");
+    capture_record_event("sn_override_free");
     override_free(o);
 }
 
@@ -365,7 +365,7 @@ sn_status sn_user_mode_push(sn_body handler, void *closure) {
 
 sn_status sn_user_mode_pop(void) {
     API_ENTER(sn_user_mode_pop);
-    capture_note_event("sn_user_mode_pop");
+    capture_record_event("sn_user_mode_pop");
     return mode_changed(&entered, user_mode_pop(KEY_mode));
 }
 
@@ -373,13 +373,13 @@ sn_status sn_api_mode_push(sn_body handler, void *closure) {
     API_ENTER(sn_api_mode_push);
     const Status status = check_mode(handler, "sn_api_mode_push");
     if (status != ST_OK) return (sn_status)status;
-    capture_note_event("sn_api_mode_push");
+    capture_record_event("sn_api_mode_push");
     return mode_changed(&entered, user_mode_push(KEY_api, handler, closure));
 }
 
 sn_status sn_api_mode_pop(void) {
     API_ENTER(sn_api_mode_pop);
-    capture_note_event("sn_api_mode_pop");
+    capture_record_event("sn_api_mode_pop");
     return mode_changed(&entered, user_mode_pop(KEY_api));
 }
 

@@ -69,7 +69,7 @@ static bool read_block(const Json *object, SnapshotBlock *out) {
 
 /* sums ---------------------------------------------------------------------------------------- */
 
-static void note_largest(SnapshotSums *sums, const SnapshotBlock *block) {
+static void record_largest(SnapshotSums *sums, const SnapshotBlock *block) {
     int i = LARGEST;
     while (i > 0 && sums->largest[i - 1].bytes < block->bytes) i--;
     if (i == LARGEST) return;
@@ -99,7 +99,7 @@ static Status add_snapshot_block(SnapshotSums *sums, const SnapshotBlock *block,
     if (!add_ok(*bytes, block->bytes, bytes) || *bytes > MOST) return damaged("its blocks are too large");
     sums->counts[block->state]++;
     if (block->state == STATE_used) sums->requested += block->requested;
-    if (block->state == STATE_used || block->state == STATE_waiting) note_largest(sums, block);
+    if (block->state == STATE_used || block->state == STATE_waiting) record_largest(sums, block);
     if (block->state == STATE_waiting) note_held(sums, block);
     if (block->state != STATE_free) return ST_OK;
     const int64_t stuck = stuck_bytes(block, page, alone);

@@ -19,7 +19,7 @@ bool sn_fake_mode_set(bool on) {
     const bool before = sn_fake_mode();
     if (on == before || error_pending() != ST_OK || state_untraced("sn_fake_mode_set") != ST_OK) return before;
     Capture *const c = capture_current();
-    if (c) capture_note_break(c, "sn_fake_mode_set");
+    if (c) capture_record_break(c, "sn_fake_mode_set");
     if (capture_materialize_all("sn_fake_mode_set") != ST_OK) return before;
     return set_mode(&entered, KEY_BIT(fake), on);
 }

@@ -51,7 +51,7 @@ void sn_observer_free(sn_observer *o) {
 
 /* what was seen ------------------------------------------------------------------------------- */
 
-static Status note_values(sn_observer *o, const float *values, int64_t n) {
+static Status record_values(sn_observer *o, const float *values, int64_t n) {
     float min = INFINITY, max = -INFINITY;
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(values[i])) continue;
@@ -75,7 +75,7 @@ static Status add_floats(sn_observer *o, sn_tensor *t) {
     float *const values = mem_alloc(bytes);
     if (!values) return ST_MEMORY;
     Status status = (Status)sn_read(sn_to(sn_detach(t), SN_F32), values, bytes);
-    if (status == ST_OK) status = note_values(o, values, n);
+    if (status == ST_OK) status = record_values(o, values, n);
     mem_free(values);
     return status;
 }
@@ -102,7 +102,7 @@ sn_status sn_observer_observe(sn_observer *o, sn_tensor *t) {
 static Status check_seen(const sn_observer *o, const char *what) {
     if (error_pending()) return error_pending();
     if (!o) return error_raise(ST_ARGUMENT, "%s: the observer is NULL", what);
-    capture_note_event(BREAK_TEXT(observer_asked));
+    capture_record_event(BREAK_TEXT(observer_asked));
     return o->seen ? ST_OK : error_raise(ST_STATE, "%s: the observer has seen no value yet", what);
 }
 

@@ -76,7 +76,7 @@ sn_data_parallel *sn_data_parallel_new(sn_comm *comm, sn_tensors params, const s
 void sn_data_parallel_free(sn_data_parallel *dp) {
     API_ENTER(sn_data_parallel_free);
     if (!dp) return;
-    capture_note_event("sn_data_parallel_free");
+    capture_record_event("sn_data_parallel_free");
     data_parallel_free(dp);
 }
 
@@ -119,7 +119,7 @@ sn_sharded *sn_sharded_new(sn_comm *comm, sn_tensors params, const sn_sharded_op
 void sn_sharded_free(sn_sharded *s) {
     API_ENTER(sn_sharded_free);
     if (!s) return;
-    capture_note_event("sn_sharded_free");
+    capture_record_event("sn_sharded_free");
     sharded_free(s);
 }
 

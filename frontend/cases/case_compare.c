@@ -194,7 +194,7 @@ static void say_element(const Values *v, int64_t e, Text *why) {
     if (v->exact) text_printf(why, " (%.9g in f64)", v->exact[e]);
 }
 
-static void note_element(const Values *v, int64_t e, CaseDiffs *diffs, Text *why) {
+static void record_element(const Values *v, int64_t e, CaseDiffs *diffs, Text *why) {
     if (diffs->shown++ >= MOST_SHOWN) return;
     if (diffs->shown > 1) text_puts(why, "; ");
     say_element(v, e, why);
@@ -210,7 +210,7 @@ static bool count_values(const Values *v, const CaseTolerance *tolerance, Text *
         if (close && !sign) continue;
         const bool off = !close && v->exact && (is_off_reference(v, e, tolerance) || is_cancelled(v, e, tolerance));
         *(sign ? &diffs->signs : off ? &diffs->off : &diffs->wrong) += 1;
-        note_element(v, e, diffs, why);
+        record_element(v, e, diffs, why);
     }
     return diffs->wrong == wrong;
 }

@@ -141,7 +141,7 @@ static bool same_as_loop(const MappedCall *m, sn_tensor *const *outs, Text *why)
 }
 
 /* What sn_vmap says that it cannot do is no difference. */
-static void note_error(const MappedCall *m, CaseMapped *mapped, Text *why) {
+static void record_error(const MappedCall *m, CaseMapped *mapped, Text *why) {
     const sn_error *const error = sn_error_take();
     const bool says = error->status == SN_ERR_UNSUPPORTED || error->status == SN_ERR_STATE;
     const bool refused = says && strstr(error->message, "sn_vmap");
@@ -160,7 +160,7 @@ static void run_way(MappedCall *m, CaseMapped *mapped, Text *why) {
         mapped->alone++;
     } else if (sn_vmap(map_body, m, SN_VMAP_OPTIONS(.in_dims = {dims, m->n_in}), (sn_tensors){m->in, m->n_in}, outs,
                        m->n_tensors) != SN_OK) {
-        note_error(m, mapped, why);
+        record_error(m, mapped, why);
     } else {
         const bool same = same_as_loop(m, outs, why);
         mapped->same += same, mapped->differing += !same;

@@ -26,7 +26,7 @@ typedef struct CasesReport {
 } CasesReport;
 
 /* Each once. */
-static void note_op(Text *list, const char *op) {
+static void record_one_op(Text *list, const char *op) {
     const size_t n = strlen(op);
     for (const char *at = text_str(list); (at = strstr(at, op)); at += n)
         if ((at == text_str(list) || at[-1] == ' ') && (!at[n] || at[n] == ' ')) return;
@@ -39,12 +39,12 @@ static void on_log(void *context, int level, const char *topic, const char *line
     char op[96];
     if (!to || to - from >= (ptrdiff_t)sizeof op) return;
     snprintf(op, sizeof op, "%.*s", (int)(to - from), from);
-    note_op(&((CasesReport *)context)->loops, op);
+    record_one_op(&((CasesReport *)context)->loops, op);
 }
 
 static void on_finding(void *context, const CaseFinding *f) {
     CasesReport *report = context;
-    if (report->edges_path && f->part) edges_note(&report->edges, f);
+    if (report->edges_path && f->part) edges_record(&report->edges, f);
     if (!report->json) {
         if (!report->quiet && f->part)
             fprintf(stderr, "%s %s %lld: %s: %s\n", f->op, f->part, (long long)f->count, f->note, f->why);
@@ -75,9 +75,9 @@ static void on_counted(void *context, const char *op, const CaseCounts *counts) 
     CasesReport *const report = context;
     Overload *overload = overload_of(report, op);
     if (overload) case_counts_add(&overload->counts, counts);
-    if (counts->unmapped_ways) note_op(&report->unmapped, op);
-    if (counts->alone_ways) note_op(&report->alone, op);
-    if (counts->not_mapped) note_op(&report->not_mapped, op);
+    if (counts->unmapped_ways) record_one_op(&report->unmapped, op);
+    if (counts->alone_ways) record_one_op(&report->alone, op);
+    if (counts->not_mapped) record_one_op(&report->not_mapped, op);
 }
 
 static int by_name(const void *a, const void *b) {

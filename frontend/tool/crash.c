@@ -35,7 +35,7 @@ static void watch(void) {
     watches = true;
 }
 
-void crash_note(const char *command, const char *doing) {
+void crash_record(const char *command, const char *doing) {
     if (!doing && watches) put_back();
     if (!doing) return;
     snprintf(line, sizeof line, "sinter %.32s: ended by a signal %.255s\n", command, doing);

@@ -4,6 +4,6 @@
 #define SINTER_TOOL_CRASH_H
 
 /* "in call 2 of the way 'fused'"; cut at 255 bytes. NULL: nothing is to be said any more. */
-void crash_note(const char *command, const char *doing);
+void crash_record(const char *command, const char *doing);
 
 #endif

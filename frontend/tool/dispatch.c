@@ -93,7 +93,7 @@ static Status take_arguments(const DispatchJob *job, Arg *args) {
     Graph *graph;
     Text text = {0};
     Status status = write_call(job, &text);
-    source_note("<call>", text_str(&text));
+    source_remember("<call>", text_str(&text));
     if (status == ST_OK) status = graph_parse(job->arena, text_str(&text), text.n, &graph);
     text_free(&text);
     TRY(status);

@@ -64,7 +64,7 @@ Status edges_read(EdgeTable *table, const char *path) {
     return status;
 }
 
-void edges_note(EdgeTable *table, const CaseFinding *finding) {
+void edges_record(EdgeTable *table, const CaseFinding *finding) {
     EdgeLine *line = line_of(table, finding->op, finding->part);
     if (!line && (line = line_add(table))) {
         snprintf(line->op, sizeof line->op, "%s", finding->op);

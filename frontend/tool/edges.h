@@ -23,7 +23,7 @@ typedef struct EdgeTable {
 } EdgeTable;
 
 Status edges_read(EdgeTable *table, const char *path); /* raises what is wrong with it, with the line */
-void edges_note(EdgeTable *table, const CaseFinding *finding);
+void edges_record(EdgeTable *table, const CaseFinding *finding);
 /* Prints what is not as the table says of op, as lines that it would need; how many such lines there are. */
 int edges_unlike(const EdgeTable *table, const char *op, bool subset, FILE *to);
 /* Prints rows of the op table that were not replayed and have no line for it, or were and have one; how many. */

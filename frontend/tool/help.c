@@ -20,7 +20,7 @@ const OptionRow option_rows[] = {
 #undef OPTION
     {.name = NULL}};
 
-static const NoteRow note_rows[] = {
+static const NoteRow record_rows[] = {
 #define NOTE(of, title, text) {#of, title, text},
 #include "frontend/tool/notes.def"
 #undef NOTE
@@ -46,7 +46,7 @@ const OptionRow *command_option(const Command *command, const OptionRow *after) 
 }
 
 const NoteRow *command_note(const Command *command, const NoteRow *after) {
-    const NoteRow *row = after ? after + 1 : note_rows;
+    const NoteRow *row = after ? after + 1 : record_rows;
     while (row->of && strcmp(row->of, command->name)) row++;
     return row->of ? row : NULL;
 }

@@ -104,7 +104,7 @@ static void cut_end(CutRun *run) {
     mem_free(run->compiled);
 }
 
-static void note_difference(const Locator *l, const HostValue *got, const HostValue *eager) {
+static void record_difference(const Locator *l, const HostValue *got, const HostValue *eager) {
     Text text = {0};
     host_values_print(got, eager, &text);
     snprintf(l->out->how, sizeof l->out->how, "%s", text_str(&text));
@@ -125,7 +125,7 @@ static int first_output(const Locator *l, int last, bool all) {
         int64_t element, n;
         for (int i = 0; i < n_out && ran && first < 0; i++)
             if (!host_values_same(&run.compiled[i], &run.eager[i], &element, &n)) first = i;
-        if (ran && first >= 0) note_difference(l, &run.compiled[first], &run.eager[first]);
+        if (ran && first >= 0) record_difference(l, &run.compiled[first], &run.eager[first]);
     }
     error_clear();
     cut_end(&run);

@@ -298,7 +298,7 @@ static int run_file(const OptRun *opt) {
     char *text = NULL;
     size_t n = 0;
     if (input_read(opt->path, &text, &n) != ST_OK) return report_error(EXIT_environment);
-    source_note(opt->path, text);
+    source_remember(opt->path, text);
     const Status status = run_text(opt, text);
     mem_free(text);
     return status == ST_OK ? EXIT_done : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);

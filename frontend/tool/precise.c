@@ -161,7 +161,7 @@ typedef struct Changes {
     double *at[MAX_OUTS];
 } Changes;
 
-static void note_changes(Changes *changes, const HostValue *exact, sn_tensor *const *outs, int n) {
+static void record_changes(Changes *changes, const HostValue *exact, sn_tensor *const *outs, int n) {
     for (int k = 0; k < n; k++) {
         HostValue drawn = host_value(exact[k].dtype ? outs[k] : NULL);
         for (int64_t i = 0; drawn.dtype == DT_f64 && drawn.n == exact[k].n && i < drawn.n; i++) {
@@ -183,7 +183,7 @@ static Status find_changes(Exactly *e, const Arg *args, const HostValue *exact, 
     for (int i = 0; i < DRAWS; i++) {
         sn_tensor *outs[MAX_OUTS] = {NULL};
         const sn_scope scope = sn_scope_begin();
-        if (run_exactly(e, args, outs) == ST_OK) note_changes(changes, exact, outs, n);
+        if (run_exactly(e, args, outs) == ST_OK) record_changes(changes, exact, outs, n);
         error_clear();
         sn_scope_end(scope);
     }

@@ -67,7 +67,7 @@ static struct {
     int skipped; /* lines before the piece that is read */
 } source;
 
-void source_note(const char *path, const char *text) {
+void source_remember(const char *path, const char *text) {
     mem_free(source.text);
     source.path = strcmp(path, "-") ? path : "<stdin>";
     source.text = mem_strdup(text);

@@ -116,7 +116,7 @@ static Status check_plain(const Graph *graph) {
 static Status print_view(Arena *arena, const char *text, const char *svg, char **steps, int n) {
     Graph *graph;
     const char *const type = *steps++;
-    source_note("<view>", text);
+    source_remember("<view>", text);
     TRY(graph_parse(arena, text, strlen(text), &graph));
     TRY(check_plain(graph));
     print_layout(type, graph->inputs.at[0]);

@@ -113,7 +113,7 @@ static sn_graph *prepared_graph(const TargetOptions *o, const char *text, size_t
     sn_graph *const made = error_pending() != ST_OK ? NULL
                            : changed                ? sn_graph_parse(text_str(&print), print.n)
                                                     : sn_graph_parse(text, n);
-    source_note(o->name, made && changed ? "" : text); /* lines are those of the text that was parsed */
+    source_remember(o->name, made && changed ? "" : text); /* lines are those of the text that was parsed */
     text_free(&print);
     arena_free(arena);
     return made;

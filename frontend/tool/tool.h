@@ -50,14 +50,14 @@ int usage_error_near(const Command *command, const char *problem, const char *wh
 /* That guess alone, or nothing. */
 const char *did_you_mean(char *buffer, size_t size, const char *dashes, const NearName *near);
 /* Prints the pending error as "sinter: message (op, where)", clears it, returns `code`. One of a text that
- * source_note knows begins with the place, and shows the line:
+ * source_remember knows begins with the place, and shows the line:
  *
  *     f.sn:2:8: error: aten::mm: mat2 [4, 8] does not match self [4, 8]: 8 != 4
  *         2 |   %0 = aten::mm(%x, %w)
  *           |        ^~~~~~~~ */
 int report_error(int code);
 /* Errors of texts are those of this one from now on; it is copied. */
-void source_note(const char *path, const char *text);
+void source_remember(const char *path, const char *text);
 /* Lines of a piece of that text are counted from its own start: so many stand before it. */
 void source_skip(int lines);
 

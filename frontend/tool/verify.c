@@ -48,7 +48,7 @@ static bool same_error(const ErrorSlot *a, const ErrorSlot *b) {
     return a->status == b->status && !strcmp(a->message, b->message);
 }
 
-static void note_wrong(VerifyJob *job, Way way, int call, const char *verdict) {
+static void record_wrong(VerifyJob *job, Way way, int call, const char *verdict) {
     if (job->wrong && (job->wrong_call <= call || !strcmp(job->verdict, "differ"))) return;
     job->wrong = way, job->wrong_call = call;
     job->verdict = verdict;
@@ -59,10 +59,10 @@ static void judge(VerifyJob *job) {
     job->verdict = eager->status ? "invalid" : "same";
     for (Way way = WAY_unfused; way <= WAY_fused; way++) {
         const WayRun *const run = &job->runs[way];
-        if (!same_error(&run->error, eager)) note_wrong(job, way, run->n_calls, "error");
+        if (!same_error(&run->error, eager)) record_wrong(job, way, run->n_calls, "error");
         for (int i = 0; i < count_values(job); i++) {
             const int call = differing_call(job, way, i);
-            if (call >= 0) note_wrong(job, way, call, "differ");
+            if (call >= 0) record_wrong(job, way, call, "differ");
         }
     }
 }

@@ -191,7 +191,7 @@ static void call_target(const Target *t, sn_function *fn, WayValues *out) {
     sn_scope_end(scope);
 }
 
-static void note_path(WayRun *run) {
+static void record_path(WayRun *run) {
     sn_call_report report = {.size = sizeof report};
     if (sn_last_call(&report) != SN_OK) return;
     run->path = report.path;
@@ -205,10 +205,10 @@ static void take_error(WayRun *run, int exit_code) {
 }
 
 /* A call that ends the process is in no table. */
-static void note_call(const TargetOptions *o, Way way, int call) {
+static void record_call(const TargetOptions *o, Way way, int call) {
     char doing[96];
     snprintf(doing, sizeof doing, "in call %d of the way '%.48s'", call + 1, way_name(way, o));
-    crash_note("verify", doing);
+    crash_record("verify", doing);
 }
 
 /* Positions that a program writes begin each call within their bounds. */
@@ -242,7 +242,7 @@ static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) 
     Target reference = {0}, *const called = way == WAY_f64 ? &reference : t;
     sn_function *fn = NULL;
     for (int i = 0; i < WAY_CALLS && !sn_check(); i++) {
-        note_call(o, way, i);
+        record_call(o, way, i);
         if (i && o->vary) target_inputs(o, t, DEFAULT_SIZE * (i + 1));
         if (way == WAY_f64 && (!i || o->vary) && !sn_check()) {
             sn_function_free(fn);
@@ -260,13 +260,13 @@ static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) 
             first_ints_put(&first, called);
         call_target(called, fn, &run->calls[i]);
         run->n_calls += !sn_check();
-        if (!sn_check()) note_path(run);
+        if (!sn_check()) record_path(run);
     }
     if (sn_check()) take_error(run, t->exit_code);
     sn_function_free(fn);
     first_ints_drop(&first);
     if (way == WAY_f64) target_close(&reference);
-    crash_note("verify", NULL);
+    crash_record("verify", NULL);
 }
 
 void way_run(const TargetOptions *o, Way way, WayRun *run) {

@@ -373,7 +373,7 @@ static Status set_edges(Recording *r) {
     int item = call->row->n_params;
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
-        if (arg->kind == ARG_tensor && arg->val) tape_note_meta(r->node, &tape_arg_metas(r->node)[i], arg->val->meta);
+        if (arg->kind == ARG_tensor && arg->val) tape_record_meta(r->node, &tape_arg_metas(r->node)[i], arg->val->meta);
         if (r->needs >> i & 1 && arg->kind == ARG_tensor) TRY(tape_node_link(r->node, i, tensor_of(arg->val)));
         for (int k = 0; arg->kind == ARG_tensors && k < arg->n; k++)
             TRY(tape_node_link(r->node, item++, tensor_of(arg->vals[k])));
@@ -444,7 +444,7 @@ static bool mixes_floats(const OpCall *call, DType dtype) {
     return false;
 }
 
-static Status note_wide(Recording *r) {
+static Status record_wide(Recording *r) {
     const DType dtype = r->written->base.meta->dtype;
     if (LIKELY(!mixes_floats(r->call, dtype)) || !differentiable(r->call->row)) return ST_OK;
     OpCall functional = *r->call;
@@ -463,7 +463,7 @@ static Status attach_results(Recording *r) {
     for (int i = 0; i < r->call->n_outs; i++) {
         sn_tensor *const t = r->call->outs[i];
         if (!t) continue;
-        tape_note_meta(r->node, &r->node->out_meta[i], t->base.meta);
+        tape_record_meta(r->node, &r->node->out_meta[i], t->base.meta);
         if (!dtype_is_float(t->base.meta->dtype)) continue;
         TRY(r->written ? tape_attach_written(t, r->node) : tape_attach(t, r->node, i));
     }
@@ -472,7 +472,7 @@ static Status attach_results(Recording *r) {
 
 /* Notes the generator for a node of control flow: backward runs the bodies again, with the numbers that they now
  * draw. */
-static void note_generator(const Recording *r) {
+static void record_generator(const Recording *r) {
     const OpRow *const row = r->call->row;
     const sn_state *const state = state_get();
     if (LIKELY(!(row->flags & OPF_flow))) return;
@@ -481,19 +481,19 @@ static void note_generator(const Recording *r) {
 }
 
 static Status record_into(Recording *r, const SavePlan *plan) {
-    note_generator(r);
+    record_generator(r);
     TRY(set_edges(r));
     TRY(save_arguments(r, plan));
-    if (r->written) TRY(note_wide(r));
+    if (r->written) TRY(record_wide(r));
     TRY(redispatch(r->call));
     TRY(attach_results(r));
     TRY(save_results(r, plan));
     r->node->saves = r->row->n_saved > 0;
     sn_state *const state = state_get();
-    if (UNLIKELY(state->include & KEY_BIT(anomaly))) tape_site_note(state, r->node);
+    if (UNLIKELY(state->include & KEY_BIT(anomaly))) tape_site_record(state, r->node);
     if (UNLIKELY(state->saved_hooks != NULL) && !state->level)
         TRY(saved_hooks_pack(state->saved_hooks, r->row->saved, r->row->n_saved, r->node));
-    return r->call->row->kind == KIND_view ? tape_view_note(r->call) : ST_OK;
+    return r->call->row->kind == KIND_view ? tape_view_record(r->call) : ST_OK;
 }
 
 Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_outs, uint64_t sequence) {
@@ -559,7 +559,7 @@ Status tape_kernel(OpCall *call) {
     if (UNLIKELY(needs)) return record_op(call, needs);
     if (UNLIKELY(on && call->form == FORM_out && writes_tracked(call))) return record_op(call, needs);
     TRY(redispatch(call));
-    return UNLIKELY(call->row->kind == KIND_view) ? tape_view_note(call) : ST_OK;
+    return UNLIKELY(call->row->kind == KIND_view) ? tape_view_record(call) : ST_OK;
 }
 
 /* As in PyTorch in every mode: a history does not know of other sizes. */

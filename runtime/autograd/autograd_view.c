@@ -116,7 +116,7 @@ static TapeViewOp view_op(const OpCall *call, Arg *buffer) {
 }
 
 /* What an out form writes is no view, also where it shares the argument's storage already. */
-Status tape_view_note(OpCall *call) {
+Status tape_view_record(OpCall *call) {
     if (call->row->n_params == 0 || call->args[0].kind != ARG_tensor) return ST_OK;
     if (call->form == FORM_out || !tape_notes(call->row)) return ST_OK;
     sn_tensor *const self = tensor_of(call->args[0].val);

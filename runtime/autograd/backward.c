@@ -174,8 +174,8 @@ static bool sole(const sn_tensor *t) {
 }
 
 /* Where streams change, a gradient is used on another one than its memory is of. */
-static Status note_use(const Engine *e, sn_tensor *grad) {
-    return LIKELY(!e->switched) || !grad ? ST_OK : stream_note_use(grad);
+static Status record_use(const Engine *e, sn_tensor *grad) {
+    return LIKELY(!e->switched) || !grad ? ST_OK : stream_record_use(grad);
 }
 
 /* *sum += grad; *sum owns. In place only into memory that nobody else can see. */
@@ -187,7 +187,7 @@ static Status accumulate(Engine *e, sn_tensor **sum, sn_tensor *grad) {
     }
     const Arg args[] = {V(&(*sum)->base), V(&grad->base), A_INT(1)};
     sn_tensor *total;
-    TRY(note_use(e, *sum));
+    TRY(record_use(e, *sum));
     const bool in_place =
         !e->create && sole(*sum) && (*sum)->base.meta == grad->base.meta && !meta_overlaps(grad->base.meta);
     __attribute__((cleanup(context_leave), unused)) const ContextSaved saved = context_enter(e->state, CONTEXT_parts);
@@ -395,7 +395,7 @@ static void collect_xs(Engine *e, const TapeEntry *entry) {
 static Status enter_streams(Engine *e, const TapeEntry *entry) {
     e->switched = true;
     if (entry->node->streams != e->state->streams) TRY(stream_uses_join(e->state, entry->node->streams));
-    for (int i = 0; i < entry->node->n_outs; i++) TRY(note_use(e, entry->grads[i]));
+    for (int i = 0; i < entry->node->n_outs; i++) TRY(record_use(e, entry->grads[i]));
     return ST_OK;
 }
 
@@ -547,7 +547,7 @@ static Status add_to_grad(Engine *e, sn_tensor *leaf, sn_tensor *sum) {
 static Status finish_leaf(Engine *e, TapeEntry *entry) {
     sn_tensor *const leaf = entry->leaf;
     if (!entry->one) return ST_OK;
-    TRY(note_use(e, entry->one));
+    TRY(record_use(e, entry->one));
     if (UNLIKELY(leaf->autograd->hooks != NULL))
         TRY(run_hooks(e, &(TapeEdge){.target = leaf, .leaf = true}, &entry->one));
     if (e->selective) {
@@ -775,7 +775,7 @@ static Status give_found(Engine *e, Status status) {
                 ST_ARGUMENT, "nothing leads from the roots to tensor %d of xs; pass SN_ALLOW_UNUSED to get NULL", i);
     for (int i = 0; i < e->run->n_xs; i++) {
         e->run->out[i] = NULL;
-        if (status == ST_OK) status = note_use(e, e->found[i]);
+        if (status == ST_OK) status = record_use(e, e->found[i]);
         if (status == ST_OK && e->found[i])
             e->run->out[i] = give_tensor(e, e->found[i]);
         else

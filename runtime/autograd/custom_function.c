@@ -199,7 +199,7 @@ static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn
     TRY(detach_all_saved(custom_of(node), out, n_out));
     for (int i = 0; i < n_in; i++) TRY(tape_node_link(node, i, in[i]));
     for (int i = 0; i < n_out; i++) {
-        tape_note_meta(node, &node->out_meta[i], out[i]->base.meta);
+        tape_record_meta(node, &node->out_meta[i], out[i]->base.meta);
         if (dtype_is_float(out[i]->base.meta->dtype)) TRY(tape_attach(out[i], node, i));
     }
     struct SavedHooks *const hooks = state_get()->saved_hooks;
@@ -392,7 +392,7 @@ Status tape_add_compiled(sn_tensor **outs, int n_outs, sn_tensor *const *inputs,
     for (int i = 0; i < n_inputs && status == ST_OK; i++) status = tape_node_link(node, i, inputs[i]);
     for (int i = 0; i < n_outs && status == ST_OK; i++) {
         if (!outs[i]) continue;
-        tape_note_meta(node, &node->out_meta[i], outs[i]->base.meta);
+        tape_record_meta(node, &node->out_meta[i], outs[i]->base.meta);
         if (dtype_is_float(outs[i]->base.meta->dtype)) status = tape_attach(outs[i], node, i);
     }
     tape_node_release(node);

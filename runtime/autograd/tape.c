@@ -205,7 +205,7 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output) {
     meta->node = node;
     meta->output = output;
     if (!node->out_meta[output]) /* a copy that stands for the result may be laid out otherwise */
-        tape_note_meta(node, &node->out_meta[output], t->base.meta);
+        tape_record_meta(node, &node->out_meta[output], t->base.meta);
     tape_node_release(before);
     return ST_OK;
 }

@@ -167,7 +167,7 @@ TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_args, int n_o
 /* By argument, of which there are n_args; NULL: none was noted. */
 static inline const Meta **tape_arg_metas(const TapeNode *node) { return (const Meta **)(node->edges + node->n_edges); }
 /* at: one of node's places for metas. */
-static inline void tape_note_meta(TapeNode *node, const Meta **at, const Meta *meta) {
+static inline void tape_record_meta(TapeNode *node, const Meta **at, const Meta *meta) {
     InternedMeta *const in = meta_counted(meta);
     if (UNLIKELY(in != NULL)) {
         refs_add(&in->refs, 1);
@@ -230,7 +230,7 @@ OpKernel tape_kernel; /* of the key: records a node where the call needs one, an
 Status tape_dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor **outs);
 
 /* views (autograd_view.c) --------------------------------------------------------------------- */
-Status tape_view_note(OpCall *call); /* results of a view op that share their argument's storage */
+Status tape_view_record(OpCall *call); /* results of a view op that share their argument's storage */
 typedef struct TapeViewOp {
     const OpRow *row;
     const Arg *args; /* [0], the tensor, is not read */
@@ -330,7 +330,7 @@ Status tape_print_saved(Text *text, sn_tensor *t);
 /* Calls visit for each node reachable from t, newest first; compiled ones are not expanded. */
 void tape_each(sn_tensor *t, void (*visit)(void *context, const TapeNode *node), void *context);
 /* tape_sites.c: where the program called what nodes record, in anomaly mode. NULL: not known. */
-void tape_site_note(sn_state *state, const TapeNode *node);
+void tape_site_record(sn_state *state, const TapeNode *node);
 const void *tape_site_of(const sn_state *state, const TapeNode *node);
 /* What it has saved; none once it is dropped. */
 static inline const TapeSaved *tape_node_saved(const TapeNode *node, int *n) {

@@ -12,7 +12,7 @@ typedef struct TapeSites {
     } at[MOST_SITES];
 } TapeSites;
 
-void tape_site_note(sn_state *state, const TapeNode *node) {
+void tape_site_record(sn_state *state, const TapeNode *node) {
     if (!state->tape.sites && !(state->tape.sites = mem_zero(sizeof *state->tape.sites))) {
         error_clear(); /* memory is out, and the op has run: its place will not be known */
         return;

@@ -2,7 +2,7 @@
 #include "runtime/autograd/tape_written.h"
 
 Status tape_attach_written(sn_tensor *t, TapeNode *node) {
-    tape_note_meta(node, &node->out_meta[0], t->base.meta);
+    tape_record_meta(node, &node->out_meta[0], t->base.meta);
     if (t->autograd && t->autograd->view) return tape_view_rebase(t, node);
     TRY(tape_attach(t, node, 0));
     t->autograd->generation++;

@@ -29,7 +29,7 @@ const BackendCode *backend_code(void *context, Graph *graph) {
         raise_refused(row);
         return NULL;
     }
-    compile_note_extension(info, "backend", row->name, row->version);
+    compile_record_extension(info, "backend", row->name, row->version);
     pthread_mutex_init(&code->lock, NULL);
     code->next = info->codes;
     return info->codes = code;

@@ -319,7 +319,7 @@ static Status load_code(const WantedCode *wanted, const FilePart *object, Compil
     if (status == ST_OK && jit_symbols_on()) tell_names(wanted, code, info);
     if (status == ST_OK && (status = publish_code(wanted, code)) == ST_MEMORY) why = BAIL_memory;
     info->load_ns += clock_ns() - start;
-    profile_note_stage("load", start);
+    profile_record_stage("load", start);
     if (status == ST_OK) return ST_OK;
     return code_fail(info, status, why, error_slot()->message);
 }
@@ -330,7 +330,7 @@ static bool load_cached(const WantedCode *wanted, const DiskKey *key, CompileRep
     DiskCode code;
     const bool taken = disk_take(key, &code);
     info->load_ns += clock_ns() - start;
-    profile_note_stage("load", start);
+    profile_record_stage("load", start);
     if (!taken) return false;
     CompileReport trial = *info;
     const bool loaded = load_code(wanted, &(FilePart){code.at, code.bytes}, &trial) == ST_OK;
@@ -380,7 +380,7 @@ static Status compile_code(const WantedCode *wanted, const CodegenRequest *reque
     const int64_t start = clock_ns();
     const Status status = llvm->compile(request, &result);
     info->codegen_ns += clock_ns() - start;
-    profile_note_stage("codegen", start);
+    profile_record_stage("codegen", start);
     info->build_ns += result.times.build_ns;
     info->optimise_ns += result.times.passes_ns;
     info->emit_ns += result.times.emit_ns;

@@ -86,7 +86,7 @@ Status compile_guarded(Graph *graph, Status (*step)(void *context), void *contex
 /* Times, for explain -------------------------------------------------------------------------- */
 
 /* The two parts of a joint graph run the same passes: their times add up. */
-void compile_note_time(CompileReport *info, const char *name, int64_t ns) {
+void compile_record_time(CompileReport *info, const char *name, int64_t ns) {
     for (int i = 0; i < info->n_pass_times; i++)
         if (!strcmp(info->pass_times[i].name, name)) {
             info->pass_times[i].ns += ns;
@@ -108,15 +108,15 @@ static void keep_stage(CompileReport *report, Stage stage, Graph *graph) {
     report->passes_ns += clock_ns() - start;
 }
 
-static void note_pass(void *context, const PassRow *pass, Graph *graph, int64_t ns) {
+static void record_pass(void *context, const PassRow *pass, Graph *graph, int64_t ns) {
     CompileReport *const info = context;
-    compile_note_time(info, pass->name, ns);
+    compile_record_time(info, pass->name, ns);
     keep_stage(info, pass->out, graph);
     *(pass_plans(pass) ? &info->lower_ns : &info->passes_ns) += ns;
-    if (profile_is_on()) profile_note(PROFILE_stage, pass->name, NULL, clock_ns() - ns, clock_ns());
+    if (profile_is_on()) profile_record(PROFILE_stage, pass->name, NULL, clock_ns() - ns, clock_ns());
 }
 
-void compile_note_extension(void *context, const char *kind, const char *name, const char *version) {
+void compile_record_extension(void *context, const char *kind, const char *name, const char *version) {
     CompileReport *const info = context;
     char line[sizeof info->extensions];
     const size_t n = strlen(info->extensions);
@@ -133,13 +133,13 @@ PassOptions compile_pass_options(const PassOptions *base, CompileReport *info) {
     const CompileRequest *const request = compile_request(info);
     PassOptions options = base ? *base : (PassOptions){0};
     if (!options.trace) {
-        options.trace = note_pass;
+        options.trace = record_pass;
         options.trace_context = info;
     }
     options.verify |= failpoint("verify_passes");
     options.fast |= request->fast;
     options.unfused |= request->backend && request->backend->kind == BACK_unfused;
-    options.took_part = compile_note_extension;
+    options.took_part = compile_record_extension;
     options.took_part_context = info;
     if (request->backend && request->backend->kind == BACK_called) {
         options.computes = backend_code;
@@ -176,7 +176,7 @@ static Status finish_executable(Executable *e, const CompileReport *info) {
     return request->repeat ? executable_repeat(e) : ST_OK;
 }
 
-static void note_alone(const Plan *plan, CompileReport *info) {
+static void record_alone(const Plan *plan, CompileReport *info) {
     const Step *first;
     info->alone = plan_eager_steps(plan, &first);
     if (!first) return;
@@ -186,7 +186,7 @@ static void note_alone(const Plan *plan, CompileReport *info) {
 
 Status compile_plan(Plan *plan, CompileReport *info, Executable **out) {
     info->kernels += plan->steps.n;
-    if (!info->n_plans) note_alone(plan, info);
+    if (!info->n_plans) record_alone(plan, info);
     plan->extensions = info->extensions, plan->unversioned = info->unversioned;
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,

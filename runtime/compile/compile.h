@@ -69,8 +69,8 @@ Status compile_prepare_plan(Plan *plan, CompileReport *info);
 /* Options that note each pass' time in `info`; `base` may be NULL. */
 PassOptions compile_pass_options(const PassOptions *base, CompileReport *info);
 /* For PassOptions.took_part; context: the CompileReport. */
-void compile_note_extension(void *info, const char *kind, const char *name, const char *version);
-void compile_note_time(CompileReport *info, const char *name, int64_t ns);
+void compile_record_extension(void *info, const char *kind, const char *name, const char *version);
+void compile_record_time(CompileReport *info, const char *name, int64_t ns);
 
 /* Runs `step(context)` under the exit. An error that it raises stays pending; a bail leaves none,
  * but its code and message in `exit`. What the step owns outside the arena would leak there. */

@@ -62,7 +62,7 @@ static void open_module(void) {
     const int64_t start = clock_ns();
     find_path(path, sizeof path);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    profile_note_stage("open LLVM", start);
+    profile_record_stage("open LLVM", start);
     if (!handle) {
         because("%s", dlerror());
         return;

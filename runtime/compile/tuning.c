@@ -293,7 +293,7 @@ void tuning_apply(Plan *plan, CompileReport *info) {
     pthread_mutex_unlock(&lock);
 }
 
-Status tuning_note(const Nest *nest, const Buf *bufs, const NestShape *shape) {
+Status tuning_record(const Nest *nest, const Buf *bufs, const NestShape *shape) {
     uint64_t hash;
     Text text = {0};
     const int n_words = nest_words(nest, bufs, NULL, &hash);

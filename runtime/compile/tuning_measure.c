@@ -166,7 +166,7 @@ static void compare_round(Measuring *m, int round, const int64_t *ns) {
 }
 
 /* The decided shape, too: that it was measured, and is the fastest. */
-static Status note_step(const Measuring *m, int s, int *tried, int *faster) {
+static Status record_one_step(const Measuring *m, int s, int *tried, int *faster) {
     const TunedStep *const tuned = &m->steps[s];
     const Step *const step = &m->plan->steps.at[s];
     for (int k = 0; k < tuned->n; k++) {
@@ -174,7 +174,7 @@ static Status note_step(const Measuring *m, int s, int *tried, int *faster) {
         const bool other = tuned->best >= 0 && tuned->best < tuned->n_variants[k];
         const NestShape *const shape =
             other ? tuned->variant[k][tuned->best] : shape_decide(m->arena, nest, step->kernel->bufs, code_machine());
-        TRY(shape ? tuning_note(nest, step->kernel->bufs, shape) : ST_MEMORY);
+        TRY(shape ? tuning_record(nest, step->kernel->bufs, shape) : ST_MEMORY);
         ++*tried;
         *faster += other;
     }
@@ -191,7 +191,7 @@ static Status measure_plan(Measuring *m, int *tried, int *faster) {
         TRY(run_round(m, round, best));
         compare_round(m, round, best);
     }
-    for (int s = 0; s < m->plan->steps.n; s++) TRY(note_step(m, s, tried, faster));
+    for (int s = 0; s < m->plan->steps.n; s++) TRY(record_one_step(m, s, tried, faster));
     return ST_OK;
 }
 

@@ -33,7 +33,7 @@ void autocast_use(sn_state *state, uint32_t word) {
 void autocast_set(sn_state *state, uint32_t word) {
     autocast_use(state, word);
     if (word && !state->casts.region) state->casts.region = state->n_scopes + 1;
-    scope_region_note(state);
+    scope_region_record(state);
     if (!word && state->casts.region == state->n_scopes + 1) autocast_region_end(state);
 }
 
@@ -53,7 +53,7 @@ static void drop_cached(CachedCast *cached) {
 
 void autocast_region_end(sn_state *state) {
     state->casts.region = 0;
-    scope_region_note(state);
+    scope_region_record(state);
     for (int i = 0; state->casts.n; i++) {
         if (!state->casts.cached[i].leaf) continue;
         drop_cached(&state->casts.cached[i]);

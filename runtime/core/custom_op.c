@@ -110,7 +110,7 @@ static Status check_results(OpCall *call, DynamicOp *op) {
 Status custom_op_kernel(OpCall *call) {
     DynamicOp *const op = (DynamicOp *)(uintptr_t)op_dynamic(call->row);
     const Meta *metas[MAX_ARGS]; /* of what it writes */
-    if (op->functional) custom_write_note(call, op, metas);
+    if (op->functional) custom_write_record(call, op, metas);
     TRY(body_kernel(call, call->key == KEY_cuda ? op->cuda : op->cpu, op->closure));
     if (op->functional) TRY(custom_write_check(call, op, metas));
     const bool is_node = op->flags && (!op->n_written || (op->functional && op->n_fresh));

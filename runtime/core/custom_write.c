@@ -23,7 +23,7 @@ void custom_write_find(DynamicOp *op, const Schema *schema) {
     }
 }
 
-void custom_write_note(const OpCall *call, const DynamicOp *op, const Meta **metas) {
+void custom_write_record(const OpCall *call, const DynamicOp *op, const Meta **metas) {
     for (int i = 0; i < op->n_written; i++) {
         const Val *const val = call->args[op->written[i]].val; /* of an op with a functional: a tensor, or absent */
         metas[i] = val ? val->meta : NULL;

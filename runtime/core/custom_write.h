@@ -15,9 +15,9 @@ void custom_write_find(DynamicOp *op, const Schema *schema);
 /* The functional op of one that is PURE and says enough of its results; *out NULL: it has none. */
 Status custom_write_functional(const DynamicOp *op, const Schema *schema, DynamicOp **out);
 /* What the op returned where the schema says an argument; and what it writes is laid out as before its kernel ran:
- * metas, of custom_write_note. */
+ * metas, of custom_write_record. */
 Status custom_write_check(const OpCall *call, const DynamicOp *op, const Meta *const *metas);
-void custom_write_note(const OpCall *call, const DynamicOp *op, const Meta **metas);
+void custom_write_record(const OpCall *call, const DynamicOp *op, const Meta **metas);
 /* The meta rule of an op none of whose results is new: each is an argument. */
 Status custom_write_metas(MetaCall *call);
 /* Gives the results of the call that are arguments. */

@@ -393,7 +393,7 @@ static ProfileSpan profile_op(const OpRow *row, OpForm form, const Arg *args) {
     if (LIKELY(!profile_is_on()) || tracer_recording(state_get())) return (ProfileSpan){0};
     const ProfileKind kind = row->flags & (OPF_copy | OPF_across) ? PROFILE_copy : PROFILE_op;
     const ProfileSpan span = profile_begin(kind, op_form_name(row, form), NULL);
-    profile_note_arguments(&span, row, args);
+    profile_record_arguments(&span, row, args);
     return span;
 }
 
@@ -402,7 +402,7 @@ static COLD Status dispatch_profiled(const OpRow *row, OpForm form, const Arg *a
                                      sn_tensor **outs) {
     __attribute__((cleanup(profile_end))) ProfileSpan span = profile_op(row, form, args);
     const Status status = dispatch_call(row, form, args, out_args, outs);
-    if (status == ST_OK) profile_note_results(&span, row, args, outs, row->n_out);
+    if (status == ST_OK) profile_record_results(&span, row, args, outs, row->n_out);
     return status;
 }
 
@@ -415,7 +415,7 @@ Status dispatch_list(const OpRow *row, const Arg *args, sn_tensor **outs, int *n
     __attribute__((cleanup(profile_end))) ProfileSpan span = profile_op(row, FORM_functional, args);
     OpCall call = op_call(row, FORM_functional, args, NULL, outs);
     TRY(finish_call(&call, start(&call)));
-    profile_note_results(&span, row, args, outs, call.n_outs);
+    profile_record_results(&span, row, args, outs, call.n_outs);
     *n_outs = call.n_outs;
     return ST_OK;
 }
@@ -426,7 +426,7 @@ static Status emit_eagerly(Builder *self, const OpRow *row, const Arg *args, Val
     (void)self;
     const Status status = dispatch(row, FORM_functional, args, NULL, (sn_tensor **)outs);
     if (UNLIKELY(row->flags & OPF_copy) && status == ST_OK && args[0].kind == ARG_tensor)
-        hidden_copy_note(tensor_of(args[0].val), tensor_of(*outs));
+        hidden_copy_record(tensor_of(args[0].val), tensor_of(*outs));
     return status;
 }
 

@@ -42,7 +42,7 @@ void hidden_copies_free(HiddenCopies *h) {
     *h = (HiddenCopies){0};
 }
 
-void hidden_copy_note(const sn_tensor *from, const sn_tensor *to) {
+void hidden_copy_record(const sn_tensor *from, const sn_tensor *to) {
     sn_state *const state = state_get();
     HiddenCopies *const h = &state->hidden;
     if (!h->outermost || tracer_recording(state) || !only_strides(from->base.meta, to->base.meta)) return;

@@ -22,7 +22,7 @@ typedef struct HiddenCopies {
 const struct OpRow *hidden_copy_begin(sn_state *state, const struct OpRow *row);
 void hidden_copy_end(sn_state *state, const struct OpRow *before);
 /* A part has copied `from` into `to`. Where memory is out it is not counted. */
-void hidden_copy_note(const sn_tensor *from, const sn_tensor *to);
+void hidden_copy_record(const sn_tensor *from, const sn_tensor *to);
 void hidden_copies_free(HiddenCopies *h);
 
 #endif

@@ -263,7 +263,7 @@ void profile_end(ProfileSpan *span) {
     if (--log->n_open == 0 && UNLIKELY(log->is_left)) log_release(log);
 }
 
-void profile_note(ProfileKind kind, const char *name, const char *owner, int64_t from, int64_t to) {
+void profile_record(ProfileKind kind, const char *name, const char *owner, int64_t from, int64_t to) {
     ProfileLog *const log = log_of(state_get());
     ProfileEvent *const event = log && name ? take_event(log) : NULL;
     if (!event) return;
@@ -282,7 +282,7 @@ ProfilePlace profile_place(const char *name, const char *owner) {
 
 /* what is asked for ----------------------------------------------------------------------------- */
 
-static void note_shape(ProfileMore *more, const Val *val) {
+static void record_shape(ProfileMore *more, const Val *val) {
     if (!val || more->n_shapes == PROFILE_SHAPES) return;
     meta_retain(val->meta);
     more->shapes[more->n_shapes++] = val->meta;
@@ -296,14 +296,14 @@ static ProfileMore *wanted_shapes(const ProfileSpan *span) {
     return span->event && span->log->options.shapes ? span->event->more : NULL;
 }
 
-void profile_note_arguments(const ProfileSpan *span, const OpRow *row, const Arg *args) {
+void profile_record_arguments(const ProfileSpan *span, const OpRow *row, const Arg *args) {
     ProfileMore *const more = wanted_shapes(span);
     if (LIKELY(!more)) return;
     for (int i = 0; i < row->n_params; i++) {
-        if (args[i].kind == ARG_tensor) note_shape(more, args[i].val);
+        if (args[i].kind == ARG_tensor) record_shape(more, args[i].val);
         if (args[i].kind == ARG_tensor && !moves_nothing(row)) more->bytes += val_bytes(args[i].val);
         for (int k = 0; args[i].kind == ARG_tensors && k < args[i].n; k++) {
-            note_shape(more, args[i].vals[k]);
+            record_shape(more, args[i].vals[k]);
             if (!moves_nothing(row)) more->bytes += val_bytes(args[i].vals[k]);
         }
     }
@@ -321,14 +321,14 @@ static int64_t flops_of(const OpRow *row, const Arg *args, const sn_tensor *out)
     return row->kind == KIND_pointwise ? meta->numel : 0;
 }
 
-void profile_note_results(const ProfileSpan *span, const OpRow *row, const Arg *args, sn_tensor *const *outs, int n) {
+void profile_record_results(const ProfileSpan *span, const OpRow *row, const Arg *args, sn_tensor *const *outs, int n) {
     ProfileMore *const more = wanted_shapes(span);
     if (LIKELY(!more) || moves_nothing(row)) return;
     for (int i = 0; i < n; i++) more->bytes += outs[i] ? val_bytes(&outs[i]->base) : 0;
     if (n && outs[0]) more->flops = flops_of(row, args, outs[0]);
 }
 
-void profile_note_bytes(const ProfileSpan *span, int64_t bytes, int64_t flops) {
+void profile_record_bytes(const ProfileSpan *span, int64_t bytes, int64_t flops) {
     ProfileMore *const more = wanted_shapes(span);
     if (more) more->bytes = bytes, more->flops = flops;
 }
@@ -345,7 +345,7 @@ static bool grow_work(Profile *p) {
     return true;
 }
 
-void profile_note_work(const ProfileWork *work) {
+void profile_record_work(const ProfileWork *work) {
     Unraised u;
     unraised_begin(&u);
     pthread_mutex_lock(&lock);
@@ -367,7 +367,7 @@ Status profile_range(sn_state *state, const char *name) {
     if (!range) return ST_MEMORY;
     *range = (OpenRange){state->profile.ranges, profile_begin_named(PROFILE_range, name, NULL), state->n_scopes};
     state->profile.ranges = range;
-    scope_region_note(state);
+    scope_region_record(state);
     return ST_OK;
 }
 

@@ -102,20 +102,20 @@ ProfileSpan profile_begin(ProfileKind kind, const char *name, const char *owner)
 ProfileSpan profile_begin_named(ProfileKind kind, const char *name, const char *owner);
 void profile_end(ProfileSpan *span); /* also where the profile has ended meanwhile; the span is empty then */
 /* One that is over, in what is open now: as much of it as is behind the spans before. */
-void profile_note(ProfileKind kind, const char *name, const char *owner, int64_t from, int64_t to);
+void profile_record(ProfileKind kind, const char *name, const char *owner, int64_t from, int64_t to);
 /* The same of a stage of compiling that ends now. */
-static inline void profile_note_stage(const char *name, int64_t from) {
-    if (profile_is_on()) profile_note(PROFILE_stage, name, NULL, from, clock_ns());
+static inline void profile_record_stage(const char *name, int64_t from) {
+    if (profile_is_on()) profile_record(PROFILE_stage, name, NULL, from, clock_ns());
 }
 /* Of an op: what its arguments and results are, where options ask for it; behind profile_begin, before profile_end. */
-void profile_note_arguments(const ProfileSpan *span, const OpRow *row, const Arg *args);
-void profile_note_results(const ProfileSpan *span, const OpRow *row, const Arg *args, sn_tensor *const *outs, int n);
+void profile_record_arguments(const ProfileSpan *span, const OpRow *row, const Arg *args);
+void profile_record_results(const ProfileSpan *span, const OpRow *row, const Arg *args, sn_tensor *const *outs, int n);
 static inline bool profile_asks_more(const ProfileSpan *span) { return span->event && span->event->more; }
-void profile_note_bytes(const ProfileSpan *span, int64_t bytes, int64_t flops);
+void profile_record_bytes(const ProfileSpan *span, int64_t bytes, int64_t flops);
 /* By who measures devices' steps: what a step that begins now has, of one profile, as long as that; profile 0: of none.
  * Later, its work, under a lock of its own; dropped where that profile is over. */
 ProfilePlace profile_place(const char *name, const char *owner);
-void profile_note_work(const ProfileWork *work);
+void profile_record_work(const ProfileWork *work);
 
 /* Ranges end with the scope that is the innermost now. ST_STATE: no scope is open. */
 Status profile_range(sn_state *state, const char *name);

@@ -118,7 +118,7 @@ static inline void put_values_back(sn_state *state, const Context *before) {
 
 void scope_take_context(sn_state *state, const Context *from) { put_values_back(state, from); }
 
-void scope_region_note(sn_state *state) {
+void scope_region_record(sn_state *state) {
     const uint32_t range = profile_range_region(state);
     state->region = state->casts.region > range ? state->casts.region : range;
 }
@@ -127,7 +127,7 @@ void scope_region_note(sn_state *state) {
 static COLD void leave_modes(sn_state *state, Context begun) {
     profile_ranges_end(state, state->n_scopes);
     if (state->n_scopes + 1 < state->casts.region) autocast_region_end(state);
-    scope_region_note(state);
+    scope_region_record(state);
     end_stacks(state, &begun);
 }
 

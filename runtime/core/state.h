@@ -167,7 +167,7 @@ Status scope_push(sn_state *state, bool owned);
 sn_scope scope_begin_own(void);
 sn_scope scope_begin_library(void);         /* in the context CONTEXT_library */
 void scope_pop(sn_state *state);            /* the innermost; restores modes, releases its handles and texts */
-void scope_region_note(sn_state *state);    /* after a change of what state->region is of */
+void scope_region_record(sn_state *state);  /* after a change of what state->region is of */
 void scope_keep_generator(sn_state *state); /* the innermost one's end puts back what the generator is now */
 /* Those of the program, by marks: sn_scope_begin and its like. */
 sn_scope scope_begin(sn_state *state, bool owned);

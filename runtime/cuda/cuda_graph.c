@@ -68,7 +68,7 @@ CudaStream *cuda_recorded_stream(const CudaDevice *device) {
     return r && r->mode != RECORD_measure && r->graph->device == device ? &r->graph->device->recorded : NULL;
 }
 
-static bool note_block(CudaGraph *g, size_t bytes) {
+static bool record_block(CudaGraph *g, size_t bytes) {
     if (g->n_blocks == g->block_capacity) {
         const int capacity = 2 * g->block_capacity + 8;
         GraphBlock *const grown = mem_resize(g->blocks, (size_t)capacity * sizeof *grown);
@@ -84,7 +84,7 @@ bool cuda_recorded_block(const CudaDevice *device, size_t bytes, void **block) {
     if (LIKELY(!r) || r->graph->device != device) return false;
     CudaGraph *const g = r->graph;
     *block = NULL;
-    if (r->mode == RECORD_measure) return !note_block(g, bytes);
+    if (r->mode == RECORD_measure) return !record_block(g, bytes);
     if (r->block < g->n_blocks && g->blocks[r->block].at && bytes <= g->blocks[r->block].bytes)
         *block = g->blocks[r->block++].at;
     else {
@@ -129,7 +129,7 @@ static GraphNode *add_node(CudaGraph *g) {
 }
 
 /* The launch is the newest thing in the captured stream, which says its node. */
-static Status note_launch(CudaRecording *r, const CudaStart *start) {
+static Status record_launch(CudaRecording *r, const CudaStart *start) {
     CudaDevice *const device = r->graph->device;
     CuCaptureStatus state = 0;
     const CuGraphNode *last = NULL;
@@ -167,7 +167,7 @@ Status cuda_recorded_launch(CudaDevice *device, const CudaStart *start) {
     CudaRecording *const r = cuda_recording;
     if (r->mode == RECORD_patch) return patch_node(r, start);
     TRY(cuda_launch_now(device, start));
-    return r->mode == RECORD_capture ? note_launch(r, start) : ST_OK;
+    return r->mode == RECORD_capture ? record_launch(r, start) : ST_OK;
 }
 
 /* keys ------------------------------------------------------------------------------------------ */

@@ -129,7 +129,7 @@ static Status copy_later(sn_stream *base, void *to, const void *from, size_t byt
     return status;
 }
 
-static Status note_used(const DeviceRow *row, void *block, sn_stream *stream) {
+static Status record_used(const DeviceRow *row, void *block, sn_stream *stream) {
     return caching_used(cuda_device_of(row)->memory, (uintptr_t)block, stream);
 }
 
@@ -149,6 +149,6 @@ const StreamRow cuda_streams = {.own = own_stream,
                                 .host_take = host_take,
                                 .host_give = host_give,
                                 .copy_later = copy_later,
-                                .used = note_used,
+                                .used = record_used,
                                 .lend = cuda_lend,
                                 .borrow = cuda_borrow};

@@ -99,7 +99,7 @@ void *cpu_alloc(size_t bytes) {
                         : bytes >= HUGE_PAGE ? large_alloc(bytes)
                                              : allocate_small(bytes, &counted);
     if (block) count_bytes((int64_t)counted);
-    if (UNLIKELY(state_memory_site() != NULL) && block) cpu_held_note(block, counted);
+    if (UNLIKELY(state_memory_site() != NULL) && block) cpu_held_record(block, counted);
     return block;
 }
 

@@ -23,7 +23,7 @@ void cpu_alloc_peak_begin(void); /* `peak` is from now on that of what is curren
 
 /* alloc_cpu_held.c: who asked for the blocks that are in use, while the setting memory_sites is on. */
 extern _Atomic int64_t cpu_held; /* blocks noted */
-void cpu_held_note(void *block, size_t bytes);
+void cpu_held_record(void *block, size_t bytes);
 void cpu_held_forget(void *block);
 /* JSON, [{"bytes": 8192, "blocks": 2, "stack": ["train.c:57", "main.c:3"]}, ...]: by stack, most bytes first. */
 void cpu_held_print(CachingSiteName *site_name, Text *out);

@@ -29,7 +29,7 @@ static void enter_held(void *block, HeldBlock *made) {
     atomic_fetch_add(&cpu_held, 1);
 }
 
-void cpu_held_note(void *block, size_t bytes) {
+void cpu_held_record(void *block, size_t bytes) {
     ErrorSlot unsaid = {.status = ST_OK}; /* the block is there all the same */
     ErrorSlot *const said = error_slot_use(&unsaid);
     HeldBlock *const made = mem_alloc(sizeof *made);

@@ -172,7 +172,7 @@ void caching_free(Caching *caching, uintptr_t at) {
 Status caching_used(Caching *caching, uintptr_t at, StreamKey stream) {
     pthread_mutex_lock(&caching->lock);
     MemoryBlock *const block = block_of_address(caching, at);
-    const Status status = block ? events_note(caching, block, stream) : ST_OK;
+    const Status status = block ? events_append(caching, block, stream) : ST_OK;
     pthread_mutex_unlock(&caching->lock);
     return status;
 }

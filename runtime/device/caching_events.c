@@ -16,7 +16,7 @@ static bool is_noted(const MemoryBlock *block, StreamKey stream) {
     return block->segment->pool->stream == stream;
 }
 
-Status events_note(Caching *caching, MemoryBlock *block, StreamKey stream) {
+Status events_append(Caching *caching, MemoryBlock *block, StreamKey stream) {
     if (is_noted(block, stream)) return ST_OK;
     if (!events_of(caching, stream)) {
         StreamEvents *const events = mem_zero(sizeof *events);

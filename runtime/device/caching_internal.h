@@ -106,7 +106,7 @@ void segment_give(Caching *caching, MemorySegment *segment); /* a plain one, who
 /* caching_events.c ---------------------------------------------------------------------------- */
 
 /* The block has work on the stream; the memory that its event will need is made here, as a free cannot fail. */
-Status events_note(Caching *caching, MemoryBlock *block, StreamKey stream);
+Status events_append(Caching *caching, MemoryBlock *block, StreamKey stream);
 /* Of a block that is freed: marks of the streams that have used it. */
 void events_record(Caching *caching, MemoryBlock *block);
 void events_look(Caching *caching); /* blocks whose events have passed are free */

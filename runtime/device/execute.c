@@ -149,7 +149,7 @@ static COLD Status run_watched(Launch *launch, int s) {
         watch_step_begin(launch->e->function, step_name(&launch->e->plan->steps.at[s]), launch->e->rows[s]);
     if (profile_asks_more(&watched.span)) {
         const StepCost cost = step_cost(launch, &launch->e->plan->steps.at[s]);
-        profile_note_bytes(&watched.span, cost.bytes, cost.flops);
+        profile_record_bytes(&watched.span, cost.bytes, cost.flops);
     }
     return run_unwatched(launch, s);
 }

@@ -80,7 +80,7 @@ static Status run_code(const Executable *e, sn_tensor **all, sn_tensor **lent, c
 }
 
 /* The error, in the name of the backend, which counts it. */
-static Status note_failure(BackendCode *code, Status status) {
+static Status record_failure(BackendCode *code, Status status) {
     char said[sizeof code->failure];
     snprintf(said, sizeof said, "%.255s", error_slot()->message);
     pthread_mutex_lock(&code->lock);
@@ -106,7 +106,7 @@ static Status run_front(Executable *e, sn_tensor **all, sn_tensor **lent, sn_ten
     context_enter_scope(state, CONTEXT_code);
     Status status = run_code(e, all, lent, symbols);
     status = status == ST_OK ? execute_steps(e, all, symbols, floats, outs)
-                             : note_failure((BackendCode *)(uintptr_t)front->code, status);
+                             : record_failure((BackendCode *)(uintptr_t)front->code, status);
     scope_pop_passing(state, depth, outs, status == ST_OK ? e->n_outs : 0);
     return status;
 }

@@ -121,7 +121,7 @@ bool pinned_can_copy(const sn_tensor *to, const sn_tensor *from) {
 }
 
 /* Behind what was begun on the stream until now; the memory may be used by several threads. */
-static Status note_use(Pinned *pinned, sn_stream *stream) {
+static Status record_use(Pinned *pinned, sn_stream *stream) {
     const StreamRow *const row = stream_row(stream->row);
     PinnedUse *use = pinned->uses;
     while (use && use->stream != stream) use = use->next;
@@ -145,7 +145,7 @@ Status pinned_copy(sn_tensor *to, const sn_tensor *from, size_t bytes) {
     TRY(row->streams->copy_later(stream, tensor_data(to), tensor_data(from), bytes,
                                  down ? SN_COPY_TO_HOST : SN_COPY_FROM_HOST));
     pthread_mutex_lock(&lock);
-    const Status status = note_use(pinned, stream);
+    const Status status = record_use(pinned, stream);
     pthread_mutex_unlock(&lock);
     if (status != ST_OK) row->streams->synchronize(stream);
     return status;

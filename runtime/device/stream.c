@@ -149,7 +149,7 @@ Status stream_uses_join(sn_state *state, StreamUse *uses) {
     return status;
 }
 
-Status stream_note_use(sn_tensor *t) {
+Status stream_record_use(sn_tensor *t) {
     const DeviceRow *const row = t->storage ? device_row(t->storage->device) : NULL;
     if (!row || !row->streams || !t->storage->data) return ST_OK;
     sn_stream *const stream = stream_current(row);

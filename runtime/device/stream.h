@@ -83,7 +83,7 @@ void stream_uses_release(StreamUse *uses);
 /* The same, and on each device whose stream changes the new one waits for all that the old one has. */
 Status stream_uses_join(sn_state *state, StreamUse *uses);
 /* The tensor's memory is used on its device's stream of the state. */
-Status stream_note_use(sn_tensor *t);
+Status stream_record_use(sn_tensor *t);
 
 /* pinned.c ------------------------------------------------------------------------------------ */
 

@@ -167,14 +167,14 @@ static Status begin_for(StepWatcher *watcher, void *context, bool is_profile) {
 
 Status watch_begin(StepWatcher *watcher, void *context) { return begin_for(watcher, context, false); }
 
-static void note_seen(void *unused, const StepSeen *seen) {
+static void record_seen(void *unused, const StepSeen *seen) {
     (void)unused;
     const ProfileWork work = {
         .place = seen->place, .device = seen->device, .stream = seen->stream, .from = seen->from, .ns = seen->ns};
-    profile_note_work(&work);
+    profile_record_work(&work);
 }
 
-Status watch_profile(void) { return begin_for(note_seen, NULL, true); }
+Status watch_profile(void) { return begin_for(record_seen, NULL, true); }
 
 static void drop_origins(void) {
     while (n_origins) {

@@ -275,7 +275,7 @@ static int tensor_like(const OneNode *one, const Meta *meta) {
     return -1;
 }
 
-static Status note_results(const OneNode *one, EagerEntry *entry) {
+static Status record_outputs(const OneNode *one, EagerEntry *entry) {
     EagerSized *const sized = entry->sized = mem_zero(sizeof *sized);
     if (!sized) return ST_MEMORY;
     sized->env = one->graph->env;
@@ -294,7 +294,7 @@ static Status make_program(OneNode *one, EagerEntry *entry) {
     const Status status = one->graph ? compile_exit(one->graph, make_plan, one, &exit) : ST_MEMORY;
     if (exit.code != BAIL_none) error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
     TRY(status);
-    if (ec->n_sizes) TRY(note_results(one, entry));
+    if (ec->n_sizes) TRY(record_outputs(one, entry));
     return executable_new(one->graph->plan, true, NULL, NULL, &entry->run);
 }
 

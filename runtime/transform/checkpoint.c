@@ -155,7 +155,7 @@ static bool made_inside_of(const RegionRun *run, const Storage *storage) {
     return map_get(&run->known, storage_key(storage)) == &made_inside;
 }
 
-static Status note_made(RegionRun *run, const sn_tensor *t) {
+static Status record_made(RegionRun *run, const sn_tensor *t) {
     if (!t || !t->storage || map_get(&run->known, storage_key(t->storage))) return ST_OK;
     return map_set(&run->known, storage_key(t->storage), &made_inside) ? ST_OK : ST_MEMORY;
 }
@@ -163,7 +163,7 @@ static Status note_made(RegionRun *run, const sn_tensor *t) {
 void checkpoint_made(const sn_tensor *t) {
     Capture *const c = capture_current();
     if (c) region_made(c, t, NULL);
-    for (RegionRun *run = innermost(state_get()->saved_hooks); run; run = outer_of(run)) note_made(run, t);
+    for (RegionRun *run = innermost(state_get()->saved_hooks); run; run = outer_of(run)) record_made(run, t);
 }
 
 /* KeptResult as what a node saves: packed by a region further out, where that made it. */
@@ -185,7 +185,7 @@ static Status enter_outside(RegionRun *run, sn_tensor *t) {
 
 /* The forward reads t, memory from outside of the region. A second run need not note that: what it reads from outside
  * was checked before it began. */
-static Status note_read(RegionRun *run, const OpRow *reader, sn_tensor *t) {
+static Status record_read(RegionRun *run, const OpRow *reader, sn_tensor *t) {
     if (run->again || !t->storage || made_inside_of(run, t->storage)) return ST_OK;
     const uintptr_t known = (uintptr_t)map_get(&run->known, storage_key(t->storage));
     if (!known) TRY(enter_outside(run, t));
@@ -194,12 +194,12 @@ static Status note_read(RegionRun *run, const OpRow *reader, sn_tensor *t) {
     return ST_OK;
 }
 
-static Status note_reads(RegionRun *run, const OpCall *call) {
+static Status record_reads(RegionRun *run, const OpCall *call) {
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor && a->val) TRY(note_read(run, call->row, tensor_of(a->val)));
+        if (a->kind == ARG_tensor && a->val) TRY(record_read(run, call->row, tensor_of(a->val)));
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
-            if (a->vals[k]) TRY(note_read(run, call->row, tensor_of(a->vals[k])));
+            if (a->vals[k]) TRY(record_read(run, call->row, tensor_of(a->vals[k])));
     }
     return ST_OK;
 }
@@ -259,7 +259,7 @@ static Status op_differs(const RegionRun *run, const OpCall *call) {
 
 /* A forward's op is noted, one of a run again is to be the same. *kept: the place of its results, which are not
  * computed; -1. */
-static Status note_op(RegionRun *run, const OpCall *call, int *kept) {
+static Status record_one_op(RegionRun *run, const OpCall *call, int *kept) {
     Region *const r = run->region;
     *kept = -1;
     const uint64_t shape = shape_of(call);
@@ -339,8 +339,8 @@ static Status before_op(OpCall *call, RegionRun *first, const RegionRun **gives,
     for (RegionRun *run = first; run; run = outer_of(run)) {
         int at;
         if (is_full(run)) return end_early(run);
-        TRY(note_op(run, call, &at));
-        TRY(note_reads(run, call));
+        TRY(record_one_op(run, call, &at));
+        TRY(record_reads(run, call));
         TRY(region_each_written(call, check_write, run));
         if (at >= 0) *gives = run, *kept = at;
     }
@@ -350,7 +350,7 @@ static Status before_op(OpCall *call, RegionRun *first, const RegionRun **gives,
 static Status after_op(OpCall *call, RegionRun *first, uint64_t drawn) {
     for (RegionRun *run = first; run; run = outer_of(run)) {
         for (int i = 0; call->form == FORM_functional && i < call->n_outs; i++)
-            if (call->outs[i] && is_fresh(call, call->outs[i])) TRY(note_made(run, call->outs[i]));
+            if (call->outs[i] && is_fresh(call, call->outs[i])) TRY(record_made(run, call->outs[i]));
         if (!run->again && wants_kept(run->region, call)) TRY(keep_results(run, call, drawn));
     }
     return ST_OK;
@@ -427,15 +427,15 @@ static Status run_pack(struct SavedHooks *hooks, sn_tensor *t, const TapeEdge *f
 
 static Status run_copied(struct SavedHooks *hooks, const sn_tensor *t, const sn_tensor *copy) {
     RegionRun *const run = (RegionRun *)hooks;
-    return t->storage && made_inside_of(run, t->storage) ? note_made(run, copy) : ST_OK;
+    return t->storage && made_inside_of(run, t->storage) ? record_made(run, copy) : ST_OK;
 }
 
 /* A kept cast counts as one that the region makes: the second run makes it of the leaf, which it reads. */
 static Status run_shared(struct SavedHooks *hooks, const OpRow *row, sn_tensor *t, const sn_tensor *made) {
     RegionRun *const run = (RegionRun *)hooks;
     if (run->call) return ST_OK; /* a program's kernel has it, like all that it calls */
-    TRY(note_read(run, row, t));
-    return note_made(run, made);
+    TRY(record_read(run, row, t));
+    return record_made(run, made);
 }
 
 static bool run_chooses(const struct SavedHooks *hooks) { return ((const RegionRun *)hooks)->region->call.keeps; }
@@ -492,7 +492,7 @@ static Status again_input(RegionRun *run, int i, Arg *arg) {
     sn_tensor *t = value.tensor;
     if (r->made[i]) {
         TRY(copy_made(run, &t)); /* the run may write it, and another one comes after */
-        TRY(note_made(run, t));
+        TRY(record_made(run, t));
     } else if (!edge->leaf && t->storage && !(t = tensor_from_storage(t->storage, t->base.meta, t->offset)))
         return ST_MEMORY;
     if (edge->target && !edge->leaf) TRY(tape_attach(t, edge->target, edge->output));
@@ -636,13 +636,13 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
 
 static Status keep_input(RegionRun *run, int i, sn_tensor *t) {
     if (!run->region->made[i]) return keep_outside(run, t);
-    TRY(note_made(run, t));
+    TRY(record_made(run, t));
     TRY(copy_made(run, &t));
     return keep_outside(run, t);
 }
 
 /* The inputs are what is kept first. */
-static Status note_inputs(RegionRun *run, const Arg *in) {
+static Status record_inputs(RegionRun *run, const Arg *in) {
     Region *const r = run->region;
     for (int i = 0; i < r->n_in; i++) {
         r->in[i] = in[i];
@@ -688,7 +688,7 @@ static Status run_forward(Region *r, const Arg *in, sn_tensor **out) {
     region_release(r); /* the run's, which ends with the scope: a body need not return */
     if (!run) return ST_MEMORY;
     saved_hooks_push(&run->saved_hooks);
-    TRY(note_inputs(run, in));
+    TRY(record_inputs(run, in));
     context_key_set(state, KEY_BIT(checkpoint), true);
     TRY(region_body(&r->call, in, r->n_in, out, r->n_out));
     finish(r);

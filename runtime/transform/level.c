@@ -181,7 +181,7 @@ static bool shows_outside(const OpCall *call, const Level *level) {
 }
 
 /* What a user's op writes among its arguments has a new version, too. */
-static void note_written(const OpCall *call, const Level *level) {
+static void record_written(const OpCall *call, const Level *level) {
     for (int i = 0; call->form == FORM_functional && call->row->flags & OPF_user && i < call->row->n_params; i++) {
         const bool written = call->args[i].kind == ARG_tensor && param_is_written(&call->row->params[i]);
         if (written && level_inner(level, call->args[i].val)) tensor_written(tensor_of(call->args[i].val));
@@ -190,7 +190,7 @@ static void note_written(const OpCall *call, const Level *level) {
 
 Status level_wrap_results(OpCall *call, const Level *level, sn_tensor *const *outs, int n) {
     call->n_outs = n;
-    note_written(call, level);
+    record_written(call, level);
     for (int i = 0; i < n; i++) {
         if (call->form == FORM_functional) {
             call->outs[i] = outs[i] ? tensor_wrapped(outs[i], level->id, viewed(call, level)) : NULL;

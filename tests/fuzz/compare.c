@@ -192,7 +192,7 @@ static void free_seen(FzSeen *seen, int n) {
     for (int i = 0; i < n; i++) fz_seen_free(&seen[i]);
 }
 
-static void note_error(const FzSeen *seen, FzResult *result) {
+static void record_error(const FzSeen *seen, FzResult *result) {
     const char *const at = strstr(text_str(&seen->story), ": error ");
     if (!seen->failed || result->errors) return;
     result->errors = true;
@@ -257,7 +257,7 @@ void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzR
     sn_profile *const profile = begin_profile(seed);
     *result = (FzResult){.differs = false};
     run_calls(&(Calls){p, variant, .seed = seed}, want, result);
-    for (int i = 0; i < n; i++) note_error(&want[i], result);
+    for (int i = 0; i < n; i++) record_error(&want[i], result);
     for (int m = 0; m < (int)(sizeof modes / sizeof *modes); m++)
         if (takes_mode(&modes[m], p, variant, want))
             compare_mode(&(Calls){p, variant, &modes[m], modes[m].saved, seed}, want, result, story);

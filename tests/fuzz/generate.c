@@ -242,7 +242,7 @@ static const GenVal *shares_with(const Gen *g, const FzStep *step, const OpRow *
 }
 
 /* What is known of results besides their metadata. */
-static void note_results(Gen *g, const FzStep *step, const OpRow *row, OpForm form, const MetaOut *outs) {
+static void record_outputs(Gen *g, const FzStep *step, const OpRow *row, OpForm form, const MetaOut *outs) {
     const bool grad = g->grad_on && any_grad(g, step) && !(row->flags & OPF_nodiff);
     for (int i = 0; i < step->n_out; i++) {
         GenVal *const out = &g->v[step->out + i];
@@ -267,7 +267,7 @@ static void note_change(Gen *g, int handle, const MetaOut *changed) {
 }
 
 /* Fills step->out and what is known of the results; false: the op would fail. */
-static bool note_step(Gen *g, FzStep *step) {
+static bool record_one_step(Gen *g, FzStep *step) {
     MetaOut outs[GEN_OUTS] = {0}; /* of the first setting, then of the second */
     OpForm form;
     const OpRow *const row = op_find(step->op, strlen(step->op), &form);
@@ -288,14 +288,14 @@ static bool note_step(Gen *g, FzStep *step) {
         changed[s] = outs[0];
     }
     if (!writes_allowed(g, step, row, form)) return false;
-    note_results(g, step, row, form, outs);
+    record_outputs(g, step, row, form, outs);
     g->p->n_values = first + step->n_out;
     if (changes_handle(row, form)) note_change(g, g->v[first].handle, changed);
     return true;
 }
 
 bool gen_try(Gen *g, FzStep *step) {
-    if (g->p->n_steps >= FZ_STEPS || !note_step(g, step)) return false;
+    if (g->p->n_steps >= FZ_STEPS || !record_one_step(g, step)) return false;
     g->p->steps[g->p->n_steps++] = *step;
     return true;
 }

@@ -8,7 +8,7 @@ static char seen[2048];
 static void note(const char *text) { strncat(seen, text, sizeof seen - strlen(seen) - 1); }
 
 /* "aten::mm" and "aten::add_.Tensor": "mm", "add_" */
-static void note_op(sn_frame *f) {
+static void record_one_op(sn_frame *f) {
     const char *const name = sn_op_name(sn_frame_op(f));
     char base[64];
     snprintf(base, sizeof base, "%s", strstr(name, "::") + 2);
@@ -28,7 +28,7 @@ static void note_sizes(sn_tensor *t) {
 
 static sn_status tracks_shapes(sn_frame *f) {
     if (sn_redispatch(f) != SN_OK) return sn_check();
-    note_op(f);
+    record_one_op(f);
     note(": [");
     for (int i = 0, n = 0; i < sn_in_count(f); i++)
         if (sn_in_value(f, i).kind == SN_KIND_TENSOR) {
@@ -43,7 +43,7 @@ static sn_status tracks_shapes(sn_frame *f) {
 
 static sn_status names(sn_frame *f) {
     if (sn_closure(f)) note(sn_closure(f));
-    note_op(f);
+    record_one_op(f);
     note(" ");
     return sn_redispatch(f);
 }

@@ -20,7 +20,7 @@ Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
     const char *const why = arena_printf(capture->arena, BREAK_TEXT(flow_eager), reason ? reason : "");
     if (!why) return ST_MEMORY;
     capture_breaks(call->op);
-    capture_note_break(capture, why);
+    capture_record_break(capture, why);
     TRY(capture_materialize_all(why));
     capture_breaks(NULL);
     run->paused = tracer_pause();

@@ -439,7 +439,7 @@ static Status check_strict(sn_function *fn) {
 static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     const char *const why = BREAK_TEXT(eager_callee);
     capture_breaks(fn->name);
-    capture_note_break(capture_of(state_get()->tracer), why);
+    capture_record_break(capture_of(state_get()->tracer), why);
     TRY(capture_materialize_all(why));
     capture_breaks(NULL);
     Tracer *const paused = tracer_pause();

@@ -46,7 +46,7 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(capture_record(c, &view.call, view.symbolic, NULL, outside));
     if (!*outside && view.from_storage)
         trace->from_storage = c->mutates_metadata ? BREAK_TEXT(from_storage_in_place) : BREAK_TEXT(from_storage);
-    return *outside ? capture_make_arguments(c, call, function_note_limit(c->fn, false)) : ST_OK;
+    return *outside ? capture_make_arguments(c, call, function_record_limit(c->fn, false)) : ST_OK;
 }
 
 /* *outside: it is to run at once, and everything is materialized for it. */
@@ -64,7 +64,7 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     if (UNLIKELY(call->row->role == ROLE_storage)) return record_strided(c, call, symbolic, outside);
     TRY(capture_record(c, call, symbolic, NULL, outside));
     if (LIKELY(!*outside)) return ST_OK;
-    return capture_make_arguments(c, call, function_note_limit(c->fn, false));
+    return capture_make_arguments(c, call, function_record_limit(c->fn, false));
 }
 
 static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {

@@ -69,7 +69,7 @@ static inline Capture *capture_of(const Tracer *tracer) {
 /* Makes the data of a value of an earlier segment; the current one may end for it. */
 Status capture_make_earlier(Capture *capture, sn_tensor *tensor);
 /* Notes that the call does something beside its segments. The first reason is kept: others mostly follow from it. */
-static inline void capture_note_outside(Capture *capture, const char *reason) {
+static inline void capture_record_outside(Capture *capture, const char *reason) {
     const char *none = NULL;
     atomic_compare_exchange_strong(&capture->outside, &none, reason);
 }

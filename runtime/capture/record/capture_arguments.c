@@ -59,7 +59,7 @@ static void count_outside(Capture *c, const OpCall *call, const char *reason) {
 
 Status capture_make_arguments(Capture *c, const OpCall *call, const char *reason) {
     capture_breaks_at(call);
-    capture_note_break(c, reason);
+    capture_record_break(c, reason);
     count_outside(c, call, reason);
     TRY(may_write(call) ? capture_materialize_all(reason) : capture_flush(c, reason, state_get()->site));
     const Status status = each_tensor(c, call, make_pending);

@@ -96,7 +96,7 @@ Status capture_use_up(const Trace *trace, int gradients) {
 static Status accumulate(sn_tensor *leaf, sn_tensor *grad) {
     sn_tensor *const old = tape_grad(leaf);
     if (!old) {
-        TRY(capture_note_grad(leaf));
+        TRY(capture_record_grad(leaf));
         return tape_grad_set(leaf, grad);
     }
     const Arg args[] = {A_VAL(&old->base), A_VAL(&grad->base), A_INT(1)};
@@ -191,7 +191,7 @@ bool capture_run(Capture *c, const TapeRun *run, Status *status) {
     capture_leave(c, entered);
     if (recorded) return true;
     capture_breaks(run->xs ? "sn_gradients" : "sn_backward");
-    capture_note_break(c, break_reason(run));
+    capture_record_break(c, break_reason(run));
     *status = capture_flush(c, break_reason(run), state_get()->site);
     capture_breaks(NULL);
     if (*status == ST_OK) *status = make_all(run->roots, run->n_roots);

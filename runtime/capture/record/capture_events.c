@@ -34,7 +34,7 @@ static Status note(Capture *c, TraceEvent event) {
     return ST_OK;
 }
 
-static Status note_grad(Capture *c, sn_tensor *leaf) {
+static Status record_grad(Capture *c, sn_tensor *leaf) {
     sn_tensor *const before = tape_grad(leaf);
     /* A value of the segment is held by it already, and would be materialized if anybody else held it. */
     const bool own = before && before->placeholder && before->placeholder->trace == c->trace;
@@ -47,16 +47,16 @@ static Status note_grad(Capture *c, sn_tensor *leaf) {
     return ST_OK;
 }
 
-Status capture_note_grad(sn_tensor *leaf) {
+Status capture_record_grad(sn_tensor *leaf) {
     bool entered;
     Capture *const c = enter_undecided(&entered);
     if (!c) return ST_OK;
-    const Status status = note_grad(c, leaf);
+    const Status status = record_grad(c, leaf);
     capture_leave(c, entered);
     return status;
 }
 
-Status capture_note_hook(sn_tensor *t, int64_t id) {
+Status capture_record_hook(sn_tensor *t, int64_t id) {
     bool entered;
     Capture *const c = enter_undecided(&entered);
     if (!c) return ST_OK;
@@ -66,16 +66,16 @@ Status capture_note_hook(sn_tensor *t, int64_t id) {
     return status;
 }
 
-void capture_note_event(const char *what) {
+void capture_record_event(const char *what) {
     Capture *const c = capture_of(state_get()->tracer);
     if (!c) return;
     const bool entered = capture_enter(c);
-    capture_note_outside(c, what);
+    capture_record_outside(c, what);
     capture_leave(c, entered);
 }
 
 /* By the program, or by the end of a scope, which sets it to what it was when that began. */
-Status capture_note_seed(void) {
+Status capture_record_seed(void) {
     bool entered;
     const sn_state *const state = state_get();
     const ScopeFrame *const scope = state->n_scopes ? &state->scopes[state->n_scopes - 1] : NULL;
@@ -88,7 +88,7 @@ Status capture_note_seed(void) {
     return status;
 }
 
-Status capture_note_words(uint64_t *words) {
+Status capture_record_words(uint64_t *words) {
     bool entered;
     Capture *const c = enter_undecided(&entered);
     if (!c) return ST_OK;
@@ -108,7 +108,7 @@ void capture_forget_words(const uint64_t *words) {
     capture_leave(c, entered);
 }
 
-void capture_note_fork(void) {
+void capture_record_fork(void) {
     bool entered;
     Capture *const c = enter_undecided(&entered);
     if (!c) return;
@@ -116,7 +116,7 @@ void capture_note_fork(void) {
     capture_leave(c, entered);
 }
 
-Status capture_note_print(Capture *c, const char *label, sn_tensor *value) {
+Status capture_record_print(Capture *c, const char *label, sn_tensor *value) {
     const bool entered = capture_enter(c);
     Trace *const trace = c->trace;
     const char *const kept = label ? arena_strdup(c->arena, label) : NULL;
@@ -132,7 +132,7 @@ Status capture_note_print(Capture *c, const char *label, sn_tensor *value) {
 }
 
 Status capture_before_event(const char *what) {
-    capture_note_event(what);
+    capture_record_event(what);
     bool entered;
     Capture *const c = enter_undecided(&entered);
     if (!c) return ST_OK;

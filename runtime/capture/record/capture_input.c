@@ -75,7 +75,7 @@ Status capture_input(Capture *c, sn_tensor *t, Operand *out) {
     slot->newest_input = n;
     slot->stamp = c->stamp;
     fill_input(input, t, number, older);
-    trace_note_input(trace, input, n);
+    trace_record_input(trace, input, n);
     tensor_retain(t);
     if (UNLIKELY(c->traces.n > 1)) find_maker(c, input);
     trace->inputs.n = n + 1;

@@ -26,7 +26,7 @@ static const char *mutation_refusal(const Capture *c, const sn_tensor *self) {
 
 static Status break_for(Capture *c, const char *op, sn_tensor *self, const char *reason) {
     capture_breaks(op);
-    capture_note_break(c, reason);
+    capture_record_break(c, reason);
     TRY(capture_materialize_all(reason));
     capture_breaks(NULL);
     return capture_flush_tensor(self);

@@ -70,7 +70,7 @@ static Status give_written(Capture *c, const OpCall *call, const TraceOp *op, bo
     c->trace->writes = true;
     c->trace->tracked_writes |= recorded && !(op->row->flags & OPF_nodiff);
     if (recorded && op->form == FORM_inplace && dtype_is_float(call->args[0].val->meta->dtype))
-        trace_note_write(c->trace, op->operands[0]);
+        trace_record_write(c->trace, op->operands[0]);
     for (int i = 0; i < call->row->n_out; i++) call->outs[i] = call_written(call, i);
     return ST_OK;
 }
@@ -86,7 +86,7 @@ static void take_sequence(Capture *c) {
     if (++trace->random > trace->n_random) trace->n_random = trace->random;
 }
 
-static void note_flags(Capture *c, const OpRow *row) {
+static void record_flags(Capture *c, const OpRow *row) {
     if (row->flags & OPF_random) take_sequence(c);
     if (row->flags & OPF_ordered)
         c->trace->ordered = true;
@@ -104,7 +104,7 @@ static ALWAYS_INLINE Status advance(Capture *c, sn_state *state, const OpCall *c
                                               : give_written(c, call, &node->op, needs != 0));
     for (int i = 0, n = node->op.n_numbers; i < n; i++) VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
     trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state->site, needs, trace->random};
-    if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) note_flags(c, call->row);
+    if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) record_flags(c, call->row);
     c->cursor = node;
     return ST_OK;
 }

@@ -99,7 +99,7 @@ static Status flush_locked(Capture *c, sn_tensor *t) {
     struct Level *level;
     Tracer *const own = capture_suspend_levels(&level);
     state->held = &c->tracer;
-    capture_note_outside(c, BREAK_TEXT(other_thread_asked));
+    capture_record_outside(c, BREAK_TEXT(other_thread_asked));
     const Status status = run_for_owner(c, p->trace);
     state->held = NULL;
     capture_resume_levels(own, level);

@@ -46,11 +46,11 @@ static Status effect_order(Capture *c, const TracerEffect *e) { return capture_f
 
 static Status effect_fork(Capture *c, const TracerEffect *e) {
     (void)c, (void)e;
-    capture_note_fork();
+    capture_record_fork();
     return ST_OK;
 }
 
-static Status note_effect(Tracer *self, const TracerEffect *e) {
+static Status record_effect(Tracer *self, const TracerEffect *e) {
     static CaptureEffect *const effects[] = {[EFFECT_write] = effect_write,
                                              [EFFECT_order] = effect_order,
                                              [EFFECT_generator] = capture_before_generator,
@@ -64,7 +64,7 @@ const TracerClass capture_class = {.follow = capture_follow,
                                    .op = take_op,
                                    .backward = take_backward,
                                    .value = give_value,
-                                   .effect = note_effect,
+                                   .effect = record_effect,
                                    .query = answer_query,
                                    .pause = let_go,
                                    .resume = take_again,

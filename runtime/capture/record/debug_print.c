@@ -60,7 +60,7 @@ static sn_tensor *copy_now(sn_tensor *t) {
 static Status print_captured(Capture *c, const char *label, sn_tensor *t) {
     sn_tensor *const copy = copy_now(t);
     if (!copy) return error_pending();
-    if (copy->placeholder) return capture_note_print(c, label, copy);
+    if (copy->placeholder) return capture_record_print(c, label, copy);
     debug_print_line(label, copy); /* it could not be recorded, and all before it has run */
     return ST_OK;
 }

@@ -66,7 +66,7 @@ static bool says(const BreakRow *row, const char *breaker, const char *reason) {
     return !strcmp(row->reason + n + (n ? 2 : 0), reason);
 }
 
-const char *function_note_break(sn_function *fn, const char *reason, const void *site) {
+const char *function_record_break(sn_function *fn, const char *reason, const void *site) {
     sn_state *const state = state_get();
     const char *const breaker = state->breaker;
     state->breaker = NULL;
@@ -97,7 +97,7 @@ const char *function_note_break(sn_function *fn, const char *reason, const void 
 
 enum { MAX_FOREIGN = 32 }; /* texts that are kept: one may have an address in it */
 
-const char *function_note_foreign(sn_function *fn, const char *text) {
+const char *function_record_foreign(sn_function *fn, const char *text) {
     const char *known = NULL;
     pthread_mutex_lock(&fn->lock);
     for (int i = 0; i < fn->foreign.n && !known; i++)
@@ -108,14 +108,14 @@ const char *function_note_foreign(sn_function *fn, const char *text) {
     return known ? known : BREAK_TEXT(backend_failed);
 }
 
-void function_note_recompile(sn_function *fn, const char *text) {
+void function_record_recompile(sn_function *fn, const char *text) {
     LOG(recompiles, INFO, "%s: %s", fn->name, text);
     pthread_mutex_lock(&fn->lock);
     if (fn->recompiles.n < 256) VEC_PUSH(fn->arena, &fn->recompiles, ((RecompileRow){.text = mem_strdup(text)}));
     pthread_mutex_unlock(&fn->lock);
 }
 
-void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text) {
+void function_record_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text) {
     LOG(compile, WARNING, "%s: a segment runs eagerly: %s: %s", fn->name, bail_name(code), text);
     pthread_mutex_lock(&fn->lock);
     VEC_PUSH(fn->arena, &fn->failures, ((FailureRow){.code = code, .text = arena_strdup(fn->arena, text)}));
@@ -123,7 +123,7 @@ void function_note_failure(sn_function *fn, TrieNode *end, BailCode code, const 
     pthread_mutex_unlock(&fn->lock);
 }
 
-const char *function_note_limit(sn_function *fn, bool failed) {
+const char *function_record_limit(sn_function *fn, bool failed) {
     const bool full = function_is_full(fn);
     pthread_mutex_lock(&fn->lock);
     fn->limit_hits++;

@@ -75,7 +75,7 @@ void query_showed(QueryId query, sn_tensor *t, int64_t at, int64_t answer) {
     if ((t && t->placeholder) || is_known(s, query, t, at)) return;
     if (!VEC_GROW(s->arena, &s->asked)) {
         error_clear();
-        capture_note_event(BREAK_TEXT(asked_memory));
+        capture_record_event(BREAK_TEXT(asked_memory));
         return;
     }
     if (t) tensor_retain(t);

@@ -179,7 +179,7 @@ static bool is_rest(const Capture *c, const CaptureRegion *outermost, const sn_t
     return !(t->placeholder && t->placeholder->trace == c->trace) && is_made(c, outermost, t, &saved);
 }
 
-static bool note_rest(Capture *c, const CaptureRegion *outermost, const Val *val) {
+static bool record_rest(Capture *c, const CaptureRegion *outermost, const Val *val) {
     const sn_tensor *const t = val ? tensor_of((Val *)val) : NULL;
     if (!t || !is_rest(c, outermost, t)) return false;
     VEC_PUSH(c->arena, &c->trace->rest, t);
@@ -194,8 +194,8 @@ static bool reads_rest(Capture *c, const OpCall *call) {
     if (LIKELY(outermost->first_trace == c->traces.n - 1 && !outermost->beside.n)) return false;
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor) found |= note_rest(c, outermost, a->val);
-        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) found |= note_rest(c, outermost, a->vals[k]);
+        if (a->kind == ARG_tensor) found |= record_rest(c, outermost, a->val);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) found |= record_rest(c, outermost, a->vals[k]);
     }
     return found;
 }

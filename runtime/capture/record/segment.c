@@ -60,7 +60,7 @@ static bool is_in_progress(const sn_state *state, const Capture *c) {
 static void fail_if_running(Capture *c) {
     if (!is_in_progress(state_get(), c) || !c->running) return;
     capture_fail_running(c);
-    capture_note_outside(c, BREAK_TEXT(callback_left));
+    capture_record_outside(c, BREAK_TEXT(callback_left));
     capture_begin_trace(c);
 }
 
@@ -446,7 +446,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
     trace->end = c->cursor;
     if (trace->started_ns) {
         trace->ended_ns = clock_ns();
-        profile_note_stage("trace", trace->started_ns);
+        profile_record_stage("trace", trace->started_ns);
     }
     struct Level *level;
     Tracer *const suspended = capture_suspend_levels(&level);
@@ -493,9 +493,9 @@ Status capture_materialize_all(const char *why) {
     return status;
 }
 
-void capture_note_break(Capture *c, const char *reason) {
+void capture_record_break(Capture *c, const char *reason) {
     const bool entered = capture_enter(c);
-    capture_note_outside(c, reason);
+    capture_record_outside(c, reason);
     if (!c->trace->ops.n) capture_count_break(c, reason, state_get()->site);
     capture_leave(c, entered);
 }
@@ -518,7 +518,7 @@ void trace_mark_asked(Trace *trace, const sn_tensor *t) {
 }
 
 /* In the call that records a segment its values are all made; that one was asked for is noted for its code. */
-static void note_asked(const Capture *c, const sn_tensor *t) {
+static void record_asked(const Capture *c, const sn_tensor *t) {
     for (int i = 0; i < c->traces.n; i++)
         if (c->traces.at[i]->compile) trace_mark_asked(c->traces.at[i], t);
 }
@@ -528,11 +528,11 @@ static void note_asked(const Capture *c, const sn_tensor *t) {
 Status capture_make(sn_tensor *t, const char *reason) {
     Capture *const c = capture_current();
     const struct Placeholder *const p = t->placeholder;
-    if (c) capture_note_outside(c, reason);
+    if (c) capture_record_outside(c, reason);
     if (p && capture_of(p->tracer) != c) return tracer_flush_foreign(t);
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
-    if (!p) note_asked(c, t);
+    if (!p) record_asked(c, t);
     Status status = capture_take_over_error(c);
     if (status == ST_OK) status = flush_own(c, t, reason);
     capture_leave(c, entered);
@@ -559,13 +559,13 @@ static bool is_inside(const Trace *trace, uint64_t seed, uint64_t sequence) {
 static Status before_generator(Capture *c, uint64_t seed, uint64_t sequence, const char *breaks) {
     const bool inside = !c->trace->n_random || is_inside(c->trace, seed, sequence);
     if (!inside) TRY(capture_flush_behind_error(c, breaks, state_get()->site));
-    TRY(capture_note_seed());
+    TRY(capture_record_seed());
     if (c->trace->n_random) c->trace->random = (int)(sequence - c->trace->sequence);
     return ST_OK;
 }
 
 Status capture_before_generator(Capture *c, const TracerEffect *to) {
-    capture_note_outside(c, to->what);
+    capture_record_outside(c, to->what);
     const bool entered = capture_enter(c);
     const Status status = before_generator(c, to->seed, to->sequence, to->breaks);
     capture_leave(c, entered);
@@ -577,6 +577,6 @@ Status capture_shows_generator(void) {
     if (!c) return ST_OK;
     if (symbols_current() && c->fn->options.full_graph)
         return error_raise(ST_STRICT, "%s: sn_rng_get in the body, which replay would not run", c->fn->name);
-    capture_note_outside(c, BREAK_TEXT(rng_get));
+    capture_record_outside(c, BREAK_TEXT(rng_get));
     return ST_OK;
 }

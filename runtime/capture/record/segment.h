@@ -14,12 +14,12 @@ Status capture_flush_tensor(sn_tensor *tensor);
 Status capture_make(sn_tensor *tensor, const char *reason);
 /* The call is about to do something beside its segments: a break also where nothing is pending, for which the flush
  * that follows would note none. */
-void capture_note_break(Capture *capture, const char *reason);
+void capture_record_break(Capture *capture, const char *reason);
 /* Of the function, and of this call. */
 static inline void capture_count_break(Capture *capture, const char *reason, const void *site) {
     capture->n_breaks++;
     capture->break_site = site;
-    capture->break_reason = function_note_break(capture->fn, reason, site);
+    capture->break_reason = function_record_break(capture->fn, reason, site);
 }
 /* Names what causes the next break, for its reason: an op, a public function; NULL: nothing does. */
 static inline void capture_breaks(const char *breaker) { state_get()->breaker = breaker; }

@@ -70,7 +70,7 @@ static bool saves_result(const Limits *l, const Node *node, int i) {
                                              : tape_row_saves(node->row, -1, i, needs_of(l, node));
 }
 
-static void note_saved(Limits *l, const Node *node) {
+static void record_saved(Limits *l, const Node *node) {
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
         if (!saves_arg(l, node, i)) continue;
@@ -83,16 +83,16 @@ static void note_saved(Limits *l, const Node *node) {
 }
 
 /* What a checkpoint reads from outside it reads again, which is checked like what is saved. */
-static void note_region_read(Limits *l, int top, const Val *val) {
+static void record_region_read(Limits *l, int top, const Val *val) {
     const int class = val ? l->class_of[gval((Val *)val)->id] : -1;
     if (val && l->region[class] != top) l->saved[class] = true;
 }
-static void note_region(Limits *l, const Node *node) {
+static void record_region(Limits *l, const Node *node) {
     const int top = graph_top_region(l->graph, node);
     for (int i = 0; top && i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
-        if (a->kind == ARG_tensor) note_region_read(l, top, a->val);
-        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) note_region_read(l, top, a->vals[k]);
+        if (a->kind == ARG_tensor) record_region_read(l, top, a->val);
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) record_region_read(l, top, a->vals[k]);
     }
 }
 
@@ -132,11 +132,11 @@ static void check_nodes(Limits *l) {
             memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
         }
         if (node->form != FORM_functional) check_writes(l, node);
-        if (node->region) note_region(l, node);
+        if (node->region) record_region(l, node);
         if (node->modes & NODE_rest) l->why = BREAK_TEXT(cut_checkpoint);
         if (!needs_of(l, node)) continue;
         if (lacks_derivative(node)) l->why = BREAK_TEXT(no_derivative);
-        note_saved(l, node);
+        record_saved(l, node);
         for (int i = 0; i < node->n_outs; i++)
             l->history[l->class_of[node->outs[i].id]] |= dtype_is_float(node->outs[i].base.meta->dtype);
     }

@@ -20,7 +20,7 @@ typedef struct GraphMaking {
     int next_number;
 } GraphMaking;
 
-static void note_written(GraphMaking *m, const TraceOp *op) {
+static void record_written(GraphMaking *m, const TraceOp *op) {
     const int first = op->form == FORM_inplace ? 0 : op->n_operands - op->row->n_out,
               last = op->form == FORM_inplace ? 1 : op->n_operands;
     for (int k = first; op->form != FORM_functional && k < last; k++) {
@@ -34,7 +34,7 @@ static bool find_written(GraphMaking *m) {
     const Trace *const trace = m->trace;
     m->written = ARENA_ARRAY(m->arena, bool, trace->n_storages + 1);
     if (!m->written) return false;
-    for (int i = 0; trace->writes && i < trace->ops.n; i++) note_written(m, trace->ops.at[i].op);
+    for (int i = 0; trace->writes && i < trace->ops.n; i++) record_written(m, trace->ops.at[i].op);
     return true;
 }
 

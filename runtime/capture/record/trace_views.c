@@ -111,7 +111,7 @@ uint32_t trace_find_needs(const Trace *trace, const TraceOp *op) {
     return op_recorded(op->row, op->form, op->modes, tracked);
 }
 
-void trace_note_write(Trace *trace, Operand at) {
+void trace_record_write(Trace *trace, Operand at) {
     const Operand base = trace_history(trace, at)->base;
     history_of(trace, base)->written = trace->ops.n + 1;
     for (at = base; at != OPERAND_ABSENT;) {

@@ -21,11 +21,11 @@ static inline uint32_t trace_needs(const Trace *trace, const TraceOp *op) {
     return trace->tracked_inputs ? trace_find_needs(trace, op) : 0;
 }
 /* The op that comes next is recorded by the tape, and writes `at`: that has a history, and what shares it. */
-void trace_note_write(Trace *trace, Operand at);
+void trace_record_write(Trace *trace, Operand at);
 /* The history of an input that is being captured, the newest; and that is taken back. */
 void trace_join_input(Trace *trace, int input);
 void trace_forget_input(Trace *trace, int input);
-static inline void trace_note_input(Trace *trace, TraceInput *in, int input) {
+static inline void trace_record_input(Trace *trace, TraceInput *in, int input) {
     in->history.base = -1 - input;
     in->history.next = OPERAND_ABSENT;
     in->history.since = in->requires_grad ? 0 : NO_HISTORY;

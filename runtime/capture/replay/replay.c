@@ -153,7 +153,7 @@ static const char *learn_specialized(ReplayCall *call, Capture *c, const Trace *
     return NULL;
 }
 
-static void note_unsaved(sn_function *fn, const char *why) {
+static void record_unsaved(sn_function *fn, const char *why) {
     if (!fn->not_saved) fn->not_saved = arena_strdup(fn->arena, why);
 }
 
@@ -167,8 +167,8 @@ static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_te
         why = learn_specialized(call, c, trace, v, out);
         call->forward = false;
     }
-    if (why) note_unsaved(fn, why);
-    if (trace->prints.n) note_unsaved(fn, BREAK_TEXT(prints));
+    if (why) record_unsaved(fn, why);
+    if (trace->prints.n) record_unsaved(fn, BREAK_TEXT(prints));
     return why || !v || !v->training ? why : BREAK_TEXT(gradients_flow);
 }
 
@@ -194,7 +194,7 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
                             : c->outside ? c->outside
                             : learnt     ? NULL
                                          : BREAK_TEXT(no_op);
-    if (why && !trace) note_unsaved(fn, why);
+    if (why && !trace) record_unsaved(fn, why);
     const bool full = !why && trace && learnt == MAX_CASES && !find_match(&call, &match);
     const bool say = (why || full) && !fn->mode_said;
     if (say) fn->mode_said = true;

@@ -317,7 +317,7 @@ static Status launch_quietly(const SpecializedMatch *match, sn_tensor **outs, sn
     int64_t buffer[MAX_CASE_SYMBOLS];
     for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = match->at[l->source[i]];
     TRY(variant_execute(v, inputs, symbols_now(l, buffer), l->floats, outs));
-    TRY(variant_note_views(v, l->numbers, inputs, outs));
+    TRY(variant_record_views(v, l->numbers, inputs, outs));
     state_get()->sequence += (uint64_t)v->segment.n_random;
     for (int i = 0; i < match->specialized->n_out; i++) out[i] = l->result[i] < 0 ? NULL : outs[l->result[i]];
     return ST_OK;

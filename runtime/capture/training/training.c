@@ -53,7 +53,7 @@ typedef struct TrainingSplit {
 } TrainingSplit;
 
 /* Writes of memory that carries no gradient are fine: expanding then needs what was there before. */
-static Status note_writes(Training *t, const Graph *graph) {
+static Status record_writes(Training *t, const Graph *graph) {
     t->written = ARENA_ARRAY(graph->arena, bool, graph->inputs.n);
     if (!t->written) return ST_MEMORY;
     for (int i = 0; i < graph->writes.n; i++) {
@@ -77,7 +77,7 @@ static Status split_graphs(void *context) {
     Training *const t = s->training;
     PassOptions options = compile_pass_options(NULL, &s->variant->info);
     TRY(passes_run(s->graph, "user_captured,functionalize", &options));
-    TRY(note_writes(t, s->graph));
+    TRY(record_writes(t, s->graph));
     t->n_forward = s->graph->outputs.n;
     s->default_one = training_specialization_new(t, s->graph->arena, NULL);
     if (!s->default_one) return ST_MEMORY;
@@ -91,7 +91,7 @@ static Status split_graphs(void *context) {
     TRY(training_specialization_spec(t, s->default_one, s->graph->arena, &spec));
     TRY(joint_append(s->graph, &spec));
     TRY(tape_plan_keep(t, s->graph, values));
-    compile_note_time(&s->variant->info, "tape", clock_ns() - start);
+    compile_record_time(&s->variant->info, "tape", clock_ns() - start);
     s->variant->info.passes_ns += clock_ns() - start;
     TRY(passes_run(s->graph, "parts", &options));
     s->default_one->ran = tape_plan_by_step(&t->tape, s->graph->arena, options.ran);

@@ -221,7 +221,7 @@ static bool has_what_it_reads(const TrainingLaunch *l, const BackwardSpecializat
 static Status run_or_expand(TrainingLaunch *l, const BackwardSpecialization *c, TapeBackward *call) {
     if (!specialization_code(c) || !has_what_it_reads(l, c)) return training_expand(l, c, call);
     const Status status = run_compiled(l, c, call);
-    if (status == ST_OK) training_note_call(c);
+    if (status == ST_OK) training_record_call(c);
     if (status == ST_OK || !executable_is_foreign(specialization_code(c))) return status;
     error_clear();
     return training_expand(l, c, call);

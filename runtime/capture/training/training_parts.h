@@ -140,7 +140,7 @@ bool *training_needed(const Training *t, const bool *ran, const bool *used);
 bool *tape_plan_used(const TapePlan *p, Arena *arena);
 
 /* Notes that a backward has run the specialization. A published specialization is constant but for this. */
-static inline void training_note_call(const BackwardSpecialization *c) {
+static inline void training_record_call(const BackwardSpecialization *c) {
     _Atomic bool *const called = &((BackwardSpecialization *)c)->called;
     if (UNLIKELY(!atomic_load_explicit(called, memory_order_relaxed)))
         atomic_store_explicit(called, true, memory_order_relaxed);

@@ -141,7 +141,7 @@ static void save_all(TapePlan *p, const Training *t, TapeStep *step, const Regio
 }
 
 /* The first node of a checkpoint that reads memory from outside of it which a caller has. */
-static void note_outside_read(void *context, GVal **slot) {
+static void record_outside_read(void *context, GVal **slot) {
     RegionTraversal *const traversal = context;
     TapePlan *const p = traversal->plan;
     if (!*slot) return;
@@ -156,7 +156,7 @@ static void note_outside_read(void *context, GVal **slot) {
 }
 
 /* What a checkpoint has saved by a policy and a caller has, too. */
-static void note_kept_results(const RegionTraversal *traversal) {
+static void record_kept_results(const RegionTraversal *traversal) {
     TapePlan *const p = traversal->plan;
     for (int i = 0; is_kept_result(traversal->node) && i < traversal->node->n_outs; i++) {
         const GVal *const value = &traversal->node->outs[i];
@@ -173,11 +173,11 @@ static RegionReads *find_reads(TapePlan *p, const Training *t) {
     for (Node *node = g->first; reads && node; node = node->next) {
         RegionTraversal traversal = {p, t, reads, node, node->region};
         for (; traversal.region; traversal.region = outer_of(g, traversal.region))
-            node_each_input(node, note_outside_read, &traversal);
+            node_each_input(node, record_outside_read, &traversal);
     }
     for (Node *node = g->first; reads && node; node = node->next) {
         RegionTraversal traversal = {p, t, reads, node, node->region};
-        for (; traversal.region; traversal.region = outer_of(g, traversal.region)) note_kept_results(&traversal);
+        for (; traversal.region; traversal.region = outer_of(g, traversal.region)) record_kept_results(&traversal);
     }
     return reads;
 }

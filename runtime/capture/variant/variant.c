@@ -164,7 +164,7 @@ Status variant_run_again(Variant *variant, Trace *trace) {
     if (status == ST_OK && node && trace->node) status = variant->kind->take_place(node, was, trace->node, variant);
     if (node) tape_node_release(node);
     trace->variant = variant;
-    return status == ST_OK ? trace_note_views(trace, variant) : status;
+    return status == ST_OK ? trace_record_views(trace, variant) : status;
 }
 
 /* Compiling ----------------------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan, con
     v->symbols.n_bindings = plan->bindings.n;
 }
 
-static void note_inference(Variant *v, const Trace *trace) {
+static void record_inference(Variant *v, const Trace *trace) {
     for (int i = 0; i < v->n_outputs; i++) {
         if (!trace_is_inference(trace, v->outputs[i])) continue;
         if (!v->inference) v->inference = ARENA_ARRAY(v->arena, bool, v->n_outputs);
@@ -414,7 +414,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     if (status == ST_OK) {
         copy_guards(v, trace, &plan, made.names);
         copy_outputs(v, trace, &made);
-        note_inference(v, trace);
+        record_inference(v, trace);
         status = copy_arguments(v, trace->capture);
         if (status == ST_OK) status = variant_plan_views(v, trace);
         if (status == ST_OK) status = variant_plan_writes(v, trace);
@@ -425,8 +425,8 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     if (status != ST_OK) {
         const BailCode raised = status == ST_MEMORY ? BAIL_memory : BAIL_unsupported; /* before any pass ran */
         if (!older) /* else the case is tried as it is */
-            function_note_failure(fn, trace->end, v->info.failure != BAIL_none ? v->info.failure : raised,
-                                  v->info.reason[0] ? v->info.reason : error_slot()->message);
+            function_record_failure(fn, trace->end, v->info.failure != BAIL_none ? v->info.failure : raised,
+                                    v->info.reason[0] ? v->info.reason : error_slot()->message);
         error_clear();
         if (!older) tell_made(fn, v, trace, false, v->info.reason[0] ? v->info.reason : "before any pass ran");
         variant_free(v);
@@ -460,14 +460,14 @@ static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Tr
         variant_tell_ready(fn, v);
 }
 
-static void note_recompile(sn_function *fn, const Trace *trace) {
+static void record_recompile(sn_function *fn, const Trace *trace) {
     Text why = {0};
     variant_print_news(trace, &why);
-    function_note_recompile(fn, text_str(&why));
+    function_record_recompile(fn, text_str(&why));
     text_free(&why);
 }
 
-static void note_found(const Variant *v, Trace *trace) {
+static void record_found(const Variant *v, Trace *trace) {
     if (variant_waits(v))
         background_help(v->code.background);
     else if (!v->code.run)
@@ -507,13 +507,13 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
     for (const Variant *v = newest; v; v = v->next)
         if (variant_fits(v, trace, NULL)) { /* another thread, an earlier round of this call, or code still to come */
-            note_found(v, trace);
+            record_found(v, trace);
             return;
         }
     const bool limited = is_limited(fn, trace);
-    if (newest || (!first && !limited)) note_recompile(fn, trace);
+    if (newest || (!first && !limited)) record_recompile(fn, trace);
     if (limited) {
-        trace->reason = function_note_limit(fn, end->failures > 0);
+        trace->reason = function_record_limit(fn, end->failures > 0);
         return;
     }
     if (is_held_back(trace)) {

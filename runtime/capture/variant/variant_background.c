@@ -15,7 +15,7 @@ typedef struct VariantJob {
 } VariantJob;
 
 static void put_in_place(sn_function *fn, Variant *v, const CompileReport *info, Executable *run) {
-    if (!run) function_note_failure(fn, v->end, info->failure, info->reason);
+    if (!run) function_record_failure(fn, v->end, info->failure, info->reason);
     pthread_mutex_lock(&fn->lock);
     v->info = *info;
     v->info.interpreted &= run != NULL;

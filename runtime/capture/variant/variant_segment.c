@@ -36,14 +36,14 @@ bool variant_run_segment(Trace *trace, Status *status) {
     if (!variant) return false;
     *status = variant_run(variant, trace);
     if (*status != ST_OK) {
-        if (variant->info.codes) trace->foreign = function_note_foreign(trace->capture->fn, error_slot()->message);
+        if (variant->info.codes) trace->foreign = function_record_foreign(trace->capture->fn, error_slot()->message);
         return true;
     }
     trace->variant = variant;
     trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
     if (variant->info.interpreted) trace->reason = variant->info.reason;
     atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
-    *status = trace_note_views(trace, variant);
+    *status = trace_record_views(trace, variant);
     return true;
 }
 

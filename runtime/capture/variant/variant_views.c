@@ -91,7 +91,7 @@ static Status check_view(const OutputView *view, const int64_t *numbers, const s
     return status;
 }
 
-static Status note_ops(const int64_t *numbers, const OutputView *view, sn_tensor *t, sn_tensor *self) {
+static Status record_ops(const int64_t *numbers, const OutputView *view, sn_tensor *t, sn_tensor *self) {
     TapeView *made = tape_view_of(self);
     for (int i = view->ops.n - 1; i >= 0; i--) {
         const TraceOp *const op = view->ops.at[i];
@@ -105,32 +105,33 @@ static Status note_ops(const int64_t *numbers, const OutputView *view, sn_tensor
     return ST_OK;
 }
 
-static Status note_view(const int64_t *numbers, const OutputView *view, sn_tensor *t, sn_tensor *self) {
+static Status record_view(const int64_t *numbers, const OutputView *view, sn_tensor *t, sn_tensor *self) {
     if (!t || !t->storage || tape_view_base(t)) return ST_OK;
-    if (self && self->storage) return note_ops(numbers, view, t, self);
+    if (self && self->storage) return record_ops(numbers, view, t, self);
     return view->no_grad || tape_tracks(t) ? tape_view_alone(t, view->no_grad) : ST_OK;
 }
 
 static bool is_of_file(const Variant *v) { return !v->text; }
 
-Status variant_note_views(const Variant *v, const int64_t *numbers, sn_tensor *const *inputs, sn_tensor *const *outs) {
+Status variant_record_views(const Variant *v, const int64_t *numbers, sn_tensor *const *inputs,
+                            sn_tensor *const *outs) {
     for (int i = 0; i < v->aliasing.n_views; i++) {
         const OutputView *const view = &v->aliasing.views[i];
         sn_tensor *const self = view->input >= 0 ? inputs[view->input] : view->base >= 0 ? outs[view->base] : NULL;
         sn_tensor *const t = outs[view->output];
         if (is_of_file(v) && t && self) TRY(check_view(view, numbers, t, self));
-        TRY(note_view(numbers, view, t, self));
+        TRY(record_view(numbers, view, t, self));
     }
     return ST_OK;
 }
 
-Status trace_note_views(const Trace *trace, const Variant *v) {
+Status trace_record_views(const Trace *trace, const Variant *v) {
     for (int i = 0; i < v->aliasing.n_views; i++) {
         const OutputView *const view = &v->aliasing.views[i];
         sn_tensor *const self = view->input >= 0  ? trace->inputs.at[view->input].tensor
                                 : view->base >= 0 ? trace->values.at[v->outputs[view->base]]
                                                   : NULL;
-        TRY(note_view(trace->numbers.at, view, trace->values.at[v->outputs[view->output]], self));
+        TRY(record_view(trace->numbers.at, view, trace->values.at[v->outputs[view->output]], self));
     }
     return ST_OK;
 }

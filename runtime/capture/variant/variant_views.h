@@ -25,9 +25,9 @@ bool trace_elides(const Trace *trace, const Variant *variant, int value);
 Status variant_plan_views(Variant *variant, const Trace *trace);
 /* Gives the views among the results the history of views: after a launch for the trace, whose
  * values are bound; or for results alone (inputs by trace input, none of them a base of others). */
-Status trace_note_views(const Trace *trace, const Variant *variant);
-Status variant_note_views(const Variant *variant, const int64_t *numbers, sn_tensor *const *inputs,
-                          sn_tensor *const *outs);
+Status trace_record_views(const Trace *trace, const Variant *variant);
+Status variant_record_views(const Variant *variant, const int64_t *numbers, sn_tensor *const *inputs,
+                            sn_tensor *const *outs);
 /* An output that is a view, written through its base since it was last looked at, has no history of its own: it is made
  * from that of the base, if that is an output too, when it is first asked for, as in eager. */
 bool variant_view_is_stale(const Variant *variant, int output);
