@@ -94,7 +94,7 @@ static Status find_products(sn_quantizer *q, Text *left_out) {
 }
 
 /* What nobody hears of would be a model that is as slow and as large as before. */
-static void say_left_out(const sn_quantizer *q, const Text *left_out) {
+static void report_left_out(const sn_quantizer *q, const Text *left_out) {
     if (q->n_products && left_out->n)
         LOG(general, INFO, "sn_quant_prepare: products that stay as they are%s", text_str(left_out));
     if (!q->n_products)
@@ -105,7 +105,7 @@ static void say_left_out(const sn_quantizer *q, const Text *left_out) {
 static Status quant_find(sn_quantizer *q) {
     Text left_out = {0};
     const Status status = find_products(q, &left_out);
-    if (status == ST_OK) say_left_out(q, &left_out);
+    if (status == ST_OK) report_left_out(q, &left_out);
     text_free(&left_out);
     return status;
 }

@@ -75,7 +75,7 @@ static void put_shown(const char *line) {
         fputs("(its end)", stdout);
 }
 
-static void say_difference(DiffJob *job, const char *what, const char *a, const char *b) {
+static void report_difference(DiffJob *job, const char *what, const char *a, const char *b) {
     const char *in_a, *in_b;
     const int line = first_difference(a, b, &in_a, &in_b);
     if (!line) return;
@@ -94,7 +94,7 @@ static Status diff_files(DiffJob *job, const char *what, const char *path_a, con
     Text text = {0};
     Status status = file_read(path_a, &a, &n);
     if (status == ST_OK) status = file_read(path_b, &b, &n);
-    if (status == ST_OK) say_difference(job, what, a, b);
+    if (status == ST_OK) report_difference(job, what, a, b);
     if (status == ST_OK && !job->brief) line_diff(a, b, path_a, path_b, &text);
     fputs(text_str(&text), stdout);
     text_free(&text);
@@ -103,7 +103,7 @@ static Status diff_files(DiffJob *job, const char *what, const char *path_a, con
     return status == ST_OK ? error_pending() : status;
 }
 
-static void say_only(DiffJob *job, const char *folder, const char *name) {
+static void report_only(DiffJob *job, const char *folder, const char *name) {
     printf("only in %s: %s\n", folder, name);
     job->differ = true;
 }
@@ -143,13 +143,13 @@ static Status diff_graphs(DiffJob *job, const char *graph, const char *a, const 
         const char *const file = in_a.at[i]->d_name;
         if (!is_wanted(job, file)) continue;
         if (find_name(&in_b, file) < 0)
-            say_only(job, a, file);
+            report_only(job, a, file);
         else
             status = diff_one(job, graph, a, b, file);
     }
     for (int i = 0; i < in_b.n && status == ST_OK; i++)
         if (is_wanted(job, in_b.at[i]->d_name) && find_name(&in_a, in_b.at[i]->d_name) < 0)
-            say_only(job, b, in_b.at[i]->d_name);
+            report_only(job, b, in_b.at[i]->d_name);
     free_names(&in_a);
     free_names(&in_b);
     return status;
@@ -184,7 +184,7 @@ static int find_graph(const NameList *list, const char *function, int order) {
 static Status diff_graph(DiffJob *job, const NameList *in_a, int i, const NameList *in_b) {
     const char *const name = in_a->at[i]->d_name, *const function = function_of(name);
     const int order = order_of(in_a, i), k = find_graph(in_b, function, order);
-    if (k < 0) return say_only(job, job->a, name), ST_OK;
+    if (k < 0) return report_only(job, job->a, name), ST_OK;
     Text graph = {0};
     char *const a = path_in(job->a, name), *const b = path_in(job->b, in_b->at[k]->d_name);
     text_printf(&graph, "%s, graph %d", function, order);
@@ -207,7 +207,8 @@ static Status diff_folders(DiffJob *job, const NameList *in_a, const NameList *i
         if (function_of(in_a->at[i]->d_name)) TRY(diff_graph(job, in_a, i, in_b));
     for (int i = 0; i < in_b->n; i++) {
         const char *const function = function_of(in_b->at[i]->d_name);
-        if (function && find_graph(in_a, function, order_of(in_b, i)) < 0) say_only(job, job->b, in_b->at[i]->d_name);
+        if (function && find_graph(in_a, function, order_of(in_b, i)) < 0)
+            report_only(job, job->b, in_b->at[i]->d_name);
     }
     return ST_OK;
 }

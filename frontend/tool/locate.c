@@ -158,14 +158,14 @@ static Status locate_backward(Locator *l) {
     TRY(locator_seed(l, results));
     const Node *const node = find_node(l);
     l->out->backward = node != NULL;
-    if (node) locator_say(l, node);
+    if (node) locator_report(l, node);
     return ST_OK;
 }
 
 static Status locate_in(Locator *l, Target *t, int call) {
     TRY(locator_take(l, t, call));
     const Node *const node = find_node(l);
-    if (node) locator_say(l, node);
+    if (node) locator_report(l, node);
     if (node || !l->gradients) return ST_OK;
     return locate_backward(l);
 }

@@ -29,7 +29,7 @@ static void name_place(const Locator *l, const Node *node, char *out, size_t cap
 }
 
 /* The i-th node of the text, which was read again: its line is that of the text. */
-void locator_say(const Locator *l, const Node *node) {
+void locator_report(const Locator *l, const Node *node) {
     Arena *const arena = arena_new();
     Graph *graph;
     Text text = {0};

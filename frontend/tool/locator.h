@@ -30,6 +30,6 @@ Status locator_seed(Locator *l, sn_tensor *const *results);
 /* What the graph of the text gives eagerly, for the sizes; room TARGET_OUTPUTS. */
 Status locator_run(const Locator *l, sn_tensor **results);
 /* Notes the node as what was found: its op, its place, its line. */
-void locator_say(const Locator *l, const Node *node);
+void locator_report(const Locator *l, const Node *node);
 
 #endif

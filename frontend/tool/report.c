@@ -19,7 +19,7 @@ const char *did_you_mean(char *buffer, size_t size, const char *dashes, const Ne
 }
 
 /* "sinter opt:", as what begins an error. */
-static void say_who(const char *command) {
+static void report_who(const char *command) {
     fprintf(stderr, "%ssinter%s%s:%s", colour_begin(stderr, COLOUR_error), command ? " " : "", command ? command : "",
             colour_end(stderr));
 }
@@ -27,7 +27,7 @@ static void say_who(const char *command) {
 int usage_error_near(const Command *command, const char *problem, const char *what, const char *dashes,
                      const NearName *near) {
     char guess[128];
-    say_who(command->name);
+    report_who(command->name);
     fprintf(stderr, " %s '%s'%s\n", problem, what, did_you_mean(guess, sizeof guess, dashes, near));
     fprintf(stderr, "usage: sinter %s%s%s%s; sinter %s --help lists all\n", command->name, *command->names ? " " : "",
             command->names, command_option(command, NULL) ? " [OPTION...]" : "", command->name);
@@ -42,7 +42,7 @@ int unknown_command(const char *name) {
     char guess[128];
     NearName near = near_begin(name);
     for (const Command *c = commands; c->name; c++) near_offer(&near, c->name);
-    say_who(NULL);
+    report_who(NULL);
     fprintf(stderr, " '%s' is no command%s\nusage: sinter COMMAND ...; sinter --help lists all\n", name,
             did_you_mean(guess, sizeof guess, "", &near));
     return EXIT_usage;
@@ -52,7 +52,7 @@ int unknown_stage(const Command *command, const char *name) {
     char guess[128];
     NearName near = near_begin(name);
     for (int i = 0; i < DUMP_COUNT; i++) near_offer(&near, dump_row(i)->name);
-    say_who(command->name);
+    report_who(command->name);
     fprintf(stderr, " unknown stage '%s'%s; stages:", name, did_you_mean(guess, sizeof guess, "", &near));
     for (int i = 0; i < DUMP_COUNT; i++) fprintf(stderr, "%s %s", i ? "," : "", dump_row(i)->name);
     fputc('\n', stderr);
@@ -155,7 +155,7 @@ int report_error(int code) {
         return code;
     }
     char op[128];
-    say_who(NULL);
+    report_who(NULL);
     fprintf(stderr, " %s error: %s%s%s%s\n", status_name((Status)error->status), error->message,
             error_op_suffix(error->message, error->op, op, sizeof op), where ? " at " : "", where ? error->where : "");
     return code;

@@ -32,7 +32,7 @@ static void write_files(const JitCode *code, Complaints *complaints) {
     if (chosen & TELL_dump) jit_dump_add(code, dump_folder, complaints->dump);
 }
 
-static void say_complaints(const Complaints *complaints) {
+static void report_complaints(const Complaints *complaints) {
     if (complaints->map[0]) LOG(general, WARNING, "setting jit_symbols: perf-map: %s", complaints->map);
     if (complaints->dump[0]) LOG(general, WARNING, "setting jit_symbols: jitdump: %s", complaints->dump);
 }
@@ -49,7 +49,7 @@ static void in_child(void) {
     jit_dump_end(false); /* it is the parent's */
     for (const JitCode *code = first_code; code; code = code->next) write_files(code, &complaints);
     pthread_mutex_unlock(&told_lock);
-    say_complaints(&complaints);
+    report_complaints(&complaints);
 }
 
 static void watch_forks(void) { pthread_atfork(before_fork, after_fork, in_child); }
@@ -135,7 +135,7 @@ JitCode *jit_code_tell(const JitSymbol *symbols, int n) {
     write_files(code, &complaints);
     if ((atomic_load(&jit_symbols_chosen) & TELL_gdb) && !jit_gdb_add(code)) error_clear();
     pthread_mutex_unlock(&told_lock);
-    say_complaints(&complaints);
+    report_complaints(&complaints);
     return code;
 }
 

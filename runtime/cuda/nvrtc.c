@@ -138,7 +138,7 @@ static bool keep_refused(const char *source, const char *name, const char *log, 
 }
 
 /* From the first line that is an error, on one line. */
-static void say_shortly(const char *log, char *line, size_t buffer) {
+static void report_shortly(const char *log, char *line, size_t buffer) {
     const char *error = strstr(log, "error");
     while (error && error > log && error[-1] != '\n') error--;
     snprintf(line, buffer, "%s", error ? error : log);
@@ -148,7 +148,7 @@ static void say_shortly(const char *log, char *line, size_t buffer) {
 static Status refused(const char *source, const char *name, NvrtcResult result, const char *log) {
     char path[4096], says[500];
     const bool kept = keep_refused(source, name, log, path, sizeof path);
-    say_shortly(log, says, sizeof says);
+    report_shortly(log, says, sizeof says);
     return error_raise(ST_INTERNAL, "NVRTC %d.%d refuses '%s': %s: %s%s%.300s", nvrtc.major, nvrtc.minor, name,
                        nvrtc.GetErrorString(result), says[0] ? says : "it says nothing more",
                        kept ? "; the source is " : "; SINTER_DUMP_DIR=folder keeps the source", kept ? path : "");

@@ -43,7 +43,7 @@ static bool holds_anything(const Caching *caching, StreamKey stream) {
 }
 
 /* The names of other streams that hold free or waiting blocks. */
-static void say_streams(const Caching *caching, StreamKey stream, Text *out) {
+static void report_streams(const Caching *caching, StreamKey stream, Text *out) {
     const char *before = "";
     for (const MemoryPool *pool = caching->pools; pool; pool = pool->next) {
         char name[64];
@@ -57,7 +57,7 @@ static void say_streams(const Caching *caching, StreamKey stream, Text *out) {
     }
 }
 
-static void say_hint(const Caching *caching, const CachingFacts *facts, StreamKey stream, Text *out) {
+static void report_hint(const Caching *caching, const CachingFacts *facts, StreamKey stream, Text *out) {
     switch (caching_hint(facts)) {
     case HINT_fragmented:
         text_printf(out, "; %zu bytes are free, but in pieces", facts->gaps);
@@ -66,7 +66,7 @@ static void say_hint(const Caching *caching, const CachingFacts *facts, StreamKe
         break;
     case HINT_streams:
         text_printf(out, "; %zu bytes are kept for work on other streams: ", facts->elsewhere + facts->waiting);
-        say_streams(caching, stream, out);
+        report_streams(caching, stream, out);
         break;
     case HINT_full:
         break;
@@ -77,7 +77,7 @@ void caching_raise_full(Caching *caching, size_t bytes, StreamKey stream) {
     const CachingFacts facts = gather(caching, bytes, stream);
     Text hint = {0};
     caching->stats.failures++;
-    say_hint(caching, &facts, stream, &hint);
+    report_hint(caching, &facts, stream, &hint);
     error_raise(ST_MEMORY,
                 "%s is out of memory: %zu bytes asked for, %zu of %zu free on the device; allocated: %zu, reserved: "
                 "%zu, largest free block: %zu bytes%s",

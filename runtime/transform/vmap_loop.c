@@ -14,7 +14,7 @@ typedef struct VmapLoop {
     Val **lists;
 } VmapLoop;
 
-static void say_once(const OpRow *row) {
+static void report_once(const OpRow *row) {
     static _Atomic uint8_t said[OP_IDS];
     if (!op_is_made(row) && atomic_exchange(&said[row->id], 1)) return;
     LOG(vmap, WARNING, "sn_vmap: %s has no batching rule: it runs once for each example", row->name);
@@ -88,7 +88,7 @@ Status vmap_loop(OpCall *call, const Level *level, bool same) {
     __attribute__((cleanup(loop_end))) VmapLoop l = {.call = call, .level = level, .n = level->size};
     const int items = call_list_items(call);
     int n_outs = 0;
-    if (!same || call->row->flags & OPF_flow) say_once(call->row);
+    if (!same || call->row->flags & OPF_flow) report_once(call->row);
     if (!l.n)
         return error_raise(ST_UNSUPPORTED, "%s: sn_vmap over no examples: it runs once for each", call->row->name);
     if (items && !(l.lists = mem_alloc(sizeof *l.lists * (size_t)items))) return ST_MEMORY;

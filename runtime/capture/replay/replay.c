@@ -26,7 +26,7 @@ static bool find_match(ReplayCall *call, SpecializedMatch *match) {
 }
 
 /* Logs in what the call differs from the one that was learnt last. */
-static COLD void say_miss(const sn_function *fn, const Arg *in, int n_in) {
+static COLD void report_miss(const sn_function *fn, const Arg *in, int n_in) {
     const SpecializedCall *const newest = atomic_load_explicit(&fn->specialized, memory_order_acquire);
     Text why = {0};
     if (!newest) return;
@@ -42,7 +42,7 @@ Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int
     Status status = ST_OK;
     const bool found = find_match(&call, &match);
     if (found && !is_verified_now(fn)) status = specialized_launch(&match, out, ran);
-    if (UNLIKELY(!found && log_on(LOG_guards, LOG_INFO))) say_miss(fn, in, n_in);
+    if (UNLIKELY(!found && log_on(LOG_guards, LOG_INFO))) report_miss(fn, in, n_in);
     if (call.arena) function_arena_give(fn, call.arena);
     return status;
 }
@@ -173,7 +173,7 @@ static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_te
 }
 
 /* Warns that the function has learnt as many calls as it may. */
-static void say_full(const sn_function *fn, const Arg *in, int n_in) {
+static void report_full(const sn_function *fn, const Arg *in, int n_in) {
     Text why = {0};
     specialized_print_miss(atomic_load(&fn->specialized), in, n_in, &why);
     LOG(compile, WARNING, "%s: replay mode has learnt %d cases; further ones run in verify: %s", fn->name, MAX_CASES,
@@ -199,7 +199,7 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
     const bool say = (why || full) && !fn->mode_said;
     if (say) fn->mode_said = true;
     pthread_mutex_unlock(&fn->lock);
-    if (say && full) say_full(fn, in, n_in);
+    if (say && full) report_full(fn, in, n_in);
     if (say && why) LOG(compile, WARNING, "%s: replay mode turned into verify: %s", fn->name, why);
 }
 
