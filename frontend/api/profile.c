@@ -34,7 +34,7 @@ static int64_t memory_now(void) {
     return now;
 }
 
-static void tell_program(void *context, const ProfileEvent *event, bool begins) {
+static void notify_program(void *context, const ProfileEvent *event, bool begins) {
     const sn_profile *const p = context;
     sn_profile_span span = {.kind = (sn_profile_kind)event->kind,
                             .name = event->name,
@@ -51,7 +51,7 @@ static Status begin_profile(sn_profile *p, const sn_profile_options *o) {
                                   .stacks = o->stacks,
                                   .memory_now = o->memory ? memory_now : NULL,
                                   .most_events = o->most ? o->most : MOST_SPANS,
-                                  .seen = o->seen ? tell_program : NULL,
+                                  .seen = o->seen ? notify_program : NULL,
                                   .context = p};
     if (o->most < 0)
         return error_raise(ST_ARGUMENT, "sn_profile_start: most %lld: spans to keep, 0: the default",

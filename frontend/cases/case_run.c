@@ -397,7 +397,7 @@ static void run_mapped(CaseRun *run, const Outcome *outcome, CaseCounts *counts)
 
 /* edges ----------------------------------------------------------------------------------------- */
 
-static void tell_edge(CaseRun *run, const char *part, int64_t count) {
+static void report_edge(CaseRun *run, const char *part, int64_t count) {
     const char *const note = json_string(json_get(run->spec, "note"));
     run->options->found(run->options->context, &(CaseFinding){.file = run->path,
                                                               .op = run->op,
@@ -421,11 +421,11 @@ static bool check_part(CaseRun *run, const Outcome *outcome, const char *name,
         run->exact = NULL;
     }
     const CaseDiffs diffs = run->diffs;
-    if (!right) tell_edge(run, name, max_i64(diffs.wrong, 1));
-    if (diffs.off) tell_edge(run, "further", diffs.off);
-    if (diffs.signs) tell_edge(run, "zero", diffs.signs);
-    if (diffs.none) tell_edge(run, "none", diffs.none);
-    if (diffs.strides) tell_edge(run, "strides", diffs.strides);
+    if (!right) report_edge(run, name, max_i64(diffs.wrong, 1));
+    if (diffs.off) report_edge(run, "further", diffs.off);
+    if (diffs.signs) report_edge(run, "zero", diffs.signs);
+    if (diffs.none) report_edge(run, "none", diffs.none);
+    if (diffs.strides) report_edge(run, "strides", diffs.strides);
     return right && !diffs.off && !diffs.signs && !diffs.none && !diffs.strides;
 }
 
@@ -448,11 +448,11 @@ static bool run_edge_case(CaseRun *run, Outcome *outcome) {
     if (status == ST_OK) {
         if (!refuses) return check_edges(run, outcome);
         text_printf(&run->why, "PyTorch: %s", json_string(json_get(run->spec, "error")));
-        return tell_edge(run, "accepted", 1), false;
+        return report_edge(run, "accepted", 1), false;
     }
     text_puts(&run->why, sn_error_take()->message);
     outcome->n_outs = 0;
-    if (!refuses) return tell_edge(run, "refused", 1), false;
+    if (!refuses) return report_edge(run, "refused", 1), false;
     text_free(&run->why);
     return true;
 }
@@ -470,7 +470,7 @@ static void run_case(CaseRun *run, const CaseOptions *options, CaseCounts *count
         passed = run_edge_case(run, outcome);
         if (options->compiled && outcome->n_outs && outcome->call.row->kind != KIND_number) {
             counts->compiled++;
-            if (!compiled_agrees(run, outcome, counts)) counts->compiled_differing++, tell_edge(run, "compiled", 1);
+            if (!compiled_agrees(run, outcome, counts)) counts->compiled_differing++, report_edge(run, "compiled", 1);
         }
     } else if (json_get(run->spec, "error")) {
         passed = run_error_case(run, outcome);

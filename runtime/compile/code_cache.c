@@ -295,7 +295,7 @@ static Status code_fail(CompileReport *info, Status status, int code, const char
 }
 
 /* "k0_tanh_mul.f.graph2": as kernels are called in dumps, graphs in sn_explain. */
-static void tell_names(const WantedCode *wanted, LoadedCode *code, const CompileReport *info) {
+static void register_names(const WantedCode *wanted, LoadedCode *code, const CompileReport *info) {
     const int n = wanted->nests.n;
     const char **const shown = ARENA_ARRAY(wanted->arena, const char *, n);
     const char *behind = "";
@@ -308,7 +308,7 @@ static void tell_names(const WantedCode *wanted, LoadedCode *code, const Compile
         shown[i] = arena_printf(wanted->arena, "%s%s", name ? name : wanted->names.at[i], behind);
         if (!shown[i]) return;
     }
-    if (shown && behind) loader_tell(code, &(LoaderNames){n, wanted->names.at, shown, behind});
+    if (shown && behind) loader_register(code, &(LoaderNames){n, wanted->names.at, shown, behind});
 }
 
 static Status load_code(const WantedCode *wanted, const FilePart *object, CompileReport *info) {
@@ -316,7 +316,7 @@ static Status load_code(const WantedCode *wanted, const FilePart *object, Compil
     const int64_t start = clock_ns();
     BailCode why = BAIL_load;
     Status status = loader_load(object->at, object->bytes, &code, &why);
-    if (status == ST_OK && jit_symbols_on()) tell_names(wanted, code, info);
+    if (status == ST_OK && jit_symbols_on()) register_names(wanted, code, info);
     if (status == ST_OK && (status = publish_code(wanted, code)) == ST_MEMORY) why = BAIL_memory;
     info->load_ns += clock_ns() - start;
     profile_record_stage("load", start);

@@ -326,7 +326,7 @@ static void shown_name(Text *text, const char *name, const LoaderNames *names) {
     text_printf(text, "%s%s", name, names->behind);
 }
 
-void loader_tell(LoadedCode *code, const LoaderNames *names) {
+void loader_register(LoadedCode *code, const LoaderNames *names) {
     if (!jit_symbols_on() || code->told) return;
     const size_t n = (size_t)code->n_symbols;
     JitSymbol *const symbols = mem_alloc(n * sizeof *symbols);
@@ -335,7 +335,7 @@ void loader_tell(LoadedCode *code, const LoaderNames *names) {
         shown_name(&shown[i], code->symbols[i].name, names);
         symbols[i] = (JitSymbol){text_str(&shown[i]), code->symbols[i].address, code->symbols[i].bytes};
     }
-    if (symbols && shown) code->told = jit_code_tell(symbols, code->n_symbols);
+    if (symbols && shown) code->told = jit_code_register(symbols, code->n_symbols);
     for (size_t i = 0; shown && i < n; i++) text_free(&shown[i]);
     mem_free(shown);
     mem_free(symbols);

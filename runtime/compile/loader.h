@@ -23,7 +23,7 @@ typedef struct LoaderNames {
     const char *const *names, *const *shown;
     const char *behind;
 } LoaderNames;
-void loader_tell(LoadedCode *code, const LoaderNames *names);
+void loader_register(LoadedCode *code, const LoaderNames *names);
 void loader_free(LoadedCode *code); /* nobody may be running in it */
 
 #endif

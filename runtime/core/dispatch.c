@@ -522,7 +522,7 @@ static Status expand_scoped(OpCall *call, const Arg *plain, CompositeParts *part
 
 /* *told: the offset in its first tensor's storage that the call gives, from that one's first element on. A self whose
  * elements share places is copied to memory that begins with it. */
-static Status tell_place(const OpCall *call, const Arg *given, Arg *told) {
+static Status report_place(const OpCall *call, const Arg *given, Arg *told) {
     sn_tensor *const self = tensor_of(call->args[0].val);
     const Meta *const meta = self ? self->base.meta : NULL;
     const int64_t at = tracer_int(given);
@@ -537,14 +537,14 @@ static Status tell_place(const OpCall *call, const Arg *given, Arg *told) {
 }
 
 /* The last argument is told from the first one's first element on. */
-static Status expand_told(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
+static Status expand_resolved(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
     const int last = call->row->n_params - 1;
     if (plain[last].kind != ARG_int) return expand_scoped(call, plain, parts, context);
     OpCall told = *call;
     Arg args[MAX_ARGS], plain_args[MAX_ARGS];
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     memcpy(plain_args, plain, sizeof *plain * (size_t)call->row->n_params);
-    TRY(tell_place(call, &call->args[last], &plain_args[last]));
+    TRY(report_place(call, &call->args[last], &plain_args[last]));
     args[last] = plain_args[last];
     told.args = args;
     const Status status = expand_scoped(&told, plain_args, parts, context);
@@ -555,7 +555,7 @@ static Status expand_told(OpCall *call, const Arg *plain, CompositeParts *parts,
 Status composite_expand(OpCall *call, const Arg *plain, CompositeParts *parts, void *context) {
     if (!decomp_rule(call->row)) return no_kernel(call, KEY_BIT(autograd));
     const bool placed = call->row->role == ROLE_told_place;
-    return (placed ? expand_told : expand_scoped)(call, plain, parts, context);
+    return (placed ? expand_resolved : expand_scoped)(call, plain, parts, context);
 }
 
 static bool is_there(const OpCall *call, const Val *val) {

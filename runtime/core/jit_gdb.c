@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/core/jit_told.h"
+#include "runtime/core/jit_registered.h"
 
 enum { JIT_VERSION = 1, JIT_NOTHING = 0, JIT_ADDED = 1, JIT_REMOVED = 2 };
 

@@ -23,7 +23,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/environment.h"
-#include "runtime/core/jit_told.h"
+#include "runtime/core/jit_registered.h"
 #include "runtime/core/settings.h"
 
 enum { JITDUMP_MAGIC = 0x4a695444, JITDUMP_VERSION = 1, JITDUMP_LOAD = 0, JITDUMP_CLOSE = 3 };

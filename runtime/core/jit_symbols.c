@@ -8,17 +8,17 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
-#include "runtime/core/jit_told.h"
+#include "runtime/core/jit_registered.h"
 
-enum { TELL_map = 1, TELL_dump = 2, TELL_gdb = 4 };
+enum { REGISTER_map = 1, REGISTER_dump = 2, REGISTER_gdb = 4 };
 
 static const struct {
     const char *word;
     int bit;
-} words[] = {{"perf-map", TELL_map}, {"jitdump", TELL_dump}, {"gdb", TELL_gdb}};
+} words[] = {{"perf-map", REGISTER_map}, {"jitdump", REGISTER_dump}, {"gdb", REGISTER_gdb}};
 
 atomic_int jit_symbols_chosen;
-static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
 static JitCode *first_code;
 static char dump_folder[JIT_PATH];
 
@@ -28,8 +28,8 @@ typedef struct Complaints {
 
 static void write_files(const JitCode *code, Complaints *complaints) {
     const int chosen = atomic_load(&jit_symbols_chosen);
-    if (chosen & TELL_map) jit_map_add(code, complaints->map);
-    if (chosen & TELL_dump) jit_dump_add(code, dump_folder, complaints->dump);
+    if (chosen & REGISTER_map) jit_map_add(code, complaints->map);
+    if (chosen & REGISTER_dump) jit_dump_add(code, dump_folder, complaints->dump);
 }
 
 static void report_complaints(const Complaints *complaints) {
@@ -39,8 +39,8 @@ static void report_complaints(const Complaints *complaints) {
 
 /* Forks ------------------------------------------------------------------------------------------ */
 
-static void before_fork(void) { pthread_mutex_lock(&told_lock); }
-static void after_fork(void) { pthread_mutex_unlock(&told_lock); }
+static void before_fork(void) { pthread_mutex_lock(&registered_lock); }
+static void after_fork(void) { pthread_mutex_unlock(&registered_lock); }
 
 /* Nothing here allocates. */
 static void in_child(void) {
@@ -48,7 +48,7 @@ static void in_child(void) {
     jit_map_end();
     jit_dump_end(false); /* it is the parent's */
     for (const JitCode *code = first_code; code; code = code->next) write_files(code, &complaints);
-    pthread_mutex_unlock(&told_lock);
+    pthread_mutex_unlock(&registered_lock);
     report_complaints(&complaints);
 }
 
@@ -56,11 +56,11 @@ static void watch_forks(void) { pthread_atfork(before_fork, after_fork, in_child
 
 /* The process ends, or the library is closed. */
 __attribute__((destructor)) static void finish(void) {
-    pthread_mutex_lock(&told_lock);
+    pthread_mutex_lock(&registered_lock);
     jit_map_end();
     jit_dump_end(true);
     atomic_store(&jit_symbols_chosen, 0);
-    pthread_mutex_unlock(&told_lock);
+    pthread_mutex_unlock(&registered_lock);
 }
 
 /* The setting ------------------------------------------------------------------------------------ */
@@ -84,20 +84,20 @@ Status jit_symbols_choose(const char *list) {
         at += n + (at[n] == ',');
     }
     if (chosen) pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&told_lock);
-    if (!(chosen & TELL_map)) jit_map_end();
-    if (!(chosen & TELL_dump)) jit_dump_end(true);
+    pthread_mutex_lock(&registered_lock);
+    if (!(chosen & REGISTER_map)) jit_map_end();
+    if (!(chosen & REGISTER_dump)) jit_dump_end(true);
     atomic_store(&jit_symbols_chosen, chosen);
-    pthread_mutex_unlock(&told_lock);
+    pthread_mutex_unlock(&registered_lock);
     return ST_OK;
 }
 
 Status jit_dump_folder_choose(const char *path) {
     if (strlen(path) >= sizeof dump_folder)
         return error_raise(ST_ARGUMENT, "setting jit_dump_dir: a path of more than %d bytes", JIT_PATH - 1);
-    pthread_mutex_lock(&told_lock);
+    pthread_mutex_lock(&registered_lock);
     memcpy(dump_folder, path, strlen(path) + 1);
-    pthread_mutex_unlock(&told_lock);
+    pthread_mutex_unlock(&registered_lock);
     return ST_OK;
 }
 
@@ -121,30 +121,30 @@ static JitCode *copy_code(const JitSymbol *symbols, int n) {
     return code;
 }
 
-JitCode *jit_code_tell(const JitSymbol *symbols, int n) {
+JitCode *jit_code_register(const JitSymbol *symbols, int n) {
     Complaints complaints = {0};
     JitCode *const code = n ? copy_code(symbols, n) : NULL;
     if (!code) {
         error_clear();
         return NULL;
     }
-    pthread_mutex_lock(&told_lock);
+    pthread_mutex_lock(&registered_lock);
     code->next = first_code;
     if (first_code) first_code->previous = code;
     first_code = code;
     write_files(code, &complaints);
-    if ((atomic_load(&jit_symbols_chosen) & TELL_gdb) && !jit_gdb_add(code)) error_clear();
-    pthread_mutex_unlock(&told_lock);
+    if ((atomic_load(&jit_symbols_chosen) & REGISTER_gdb) && !jit_gdb_add(code)) error_clear();
+    pthread_mutex_unlock(&registered_lock);
     report_complaints(&complaints);
     return code;
 }
 
 void jit_code_forget(JitCode *code) {
     if (!code) return;
-    pthread_mutex_lock(&told_lock);
+    pthread_mutex_lock(&registered_lock);
     *(code->previous ? &code->previous->next : &first_code) = code->next;
     if (code->next) code->next->previous = code->previous;
     jit_gdb_remove(code);
-    pthread_mutex_unlock(&told_lock);
+    pthread_mutex_unlock(&registered_lock);
     mem_free(code);
 }

@@ -32,7 +32,7 @@ static inline bool jit_symbols_on(void) {
 }
 /* Copies the names. Whitespace and what else a line of a map or a debugger's command cannot have is '_' there. NULL:
  * nobody was told (memory); nothing is pending. */
-JitCode *jit_code_tell(const JitSymbol *symbols, int n);
+JitCode *jit_code_register(const JitSymbol *symbols, int n);
 void jit_code_forget(JitCode *code); /* before it is unmapped */
 
 #endif

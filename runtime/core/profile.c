@@ -218,7 +218,7 @@ static COLD void end_more(ProfileMore *more, const ProfileOptions *o) {
     if (o->memory_now) more->memory = o->memory_now() - more->memory;
 }
 
-static COLD void tell_seen(const ProfileLog *log, const ProfileEvent *event, bool begins) {
+static COLD void report_seen(const ProfileLog *log, const ProfileEvent *event, bool begins) {
     if (profile_is_on() && log->generation == atomic_load(&generation))
         log->options.seen(log->options.context, event, begins);
 }
@@ -235,7 +235,7 @@ static ProfileSpan begin_in(sn_state *state, ProfileLog *log, ProfileKind kind, 
     log->n_open++;
     event->from = log->latest = clock_ns();
     publish(log);
-    if (UNLIKELY(log->options.seen != NULL)) tell_seen(log, event, true);
+    if (UNLIKELY(log->options.seen != NULL)) report_seen(log, event, true);
     return (ProfileSpan){log, event};
 }
 
@@ -258,7 +258,7 @@ void profile_end(ProfileSpan *span) {
     if (UNLIKELY(event->more != NULL)) end_more(event->more, &log->options);
     log->latest = clock_ns();
     atomic_store_explicit(&event->to, log->latest, memory_order_release);
-    if (UNLIKELY(log->options.seen != NULL)) tell_seen(log, event, false);
+    if (UNLIKELY(log->options.seen != NULL)) report_seen(log, event, false);
     log->open = event->outer;
     if (--log->n_open == 0 && UNLIKELY(log->is_left)) log_release(log);
 }

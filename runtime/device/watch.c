@@ -125,7 +125,7 @@ static void tell(const Watched *w) {
 
 static bool has_passed(const Watched *w) { return !w->timed || stream_row(w->row)->passed(w->to); }
 
-static void tell_all(bool waits) {
+static void report_all(bool waits) {
     while (first && first->is_over && (waits || has_passed(first))) {
         Watched *const w = pop();
         tell(w);
@@ -183,19 +183,19 @@ static void drop_origins(void) {
     }
 }
 
-static void tell_locked(bool waits) {
+static void report_locked(bool waits) {
     pthread_mutex_lock(&lock);
-    if (told) tell_all(waits);
+    if (told) report_all(waits);
     pthread_mutex_unlock(&lock);
 }
 
-void watch_tell(void) { tell_locked(true); }
-void watch_passed(void) { tell_locked(false); }
+void watch_report(void) { report_locked(true); }
+void watch_passed(void) { report_locked(false); }
 
 void watch_end(void) {
     atomic_store(&watch_on, false);
     pthread_mutex_lock(&lock);
-    if (told) tell_all(true);
+    if (told) report_all(true);
     leave_all();
     drop_spare();
     drop_origins();
@@ -217,7 +217,7 @@ static Watched *watched_new(const DeviceRow *row) {
 
 static Watched *take_watched(const DeviceRow *row) {
     pthread_mutex_lock(&lock);
-    if (++n_begun % TELL_EVERY == 0 && told) tell_all(false);
+    if (++n_begun % TELL_EVERY == 0 && told) report_all(false);
     Watched *const w = take_spare(row);
     pthread_mutex_unlock(&lock);
     return w ? w : watched_new(row);

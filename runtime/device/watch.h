@@ -3,7 +3,7 @@
  *   static void seen(void *context, const StepSeen *step);
  *   TRY(watch_begin(seen, context));   one watcher at a time; without one a step pays a branch
  *   ...
- *   device_synchronize(device);        tells what has passed; watch_tell waits for the rest
+ *   device_synchronize(device);        tells what has passed; watch_report waits for the rest
  *   watch_end();                       and tells it
  *
  * A step is one of a plan's (compiled, or eager's of one op), a graph of launches that runs as one, an eager op's
@@ -37,7 +37,7 @@ typedef void StepWatcher(void *context, const StepSeen *step);
 
 Status watch_begin(StepWatcher *watcher, void *context); /* ST_STATE: somebody watches */
 Status watch_profile(void);                              /* the steps go to the profile that is on */
-void watch_tell(void);   /* waits for all steps that are over for the host, and tells them */
+void watch_report(void); /* waits for all steps that are over for the host, and tells them */
 void watch_passed(void); /* the same, without waiting: up to the first that its device still has */
 void watch_end(void);    /* tells; a step that another thread is in goes untold */
 

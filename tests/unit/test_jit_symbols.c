@@ -268,7 +268,7 @@ static void *tell_many(void *number) {
     for (int i = 0; i < TOLD; i++) {
         const JitSymbol symbol = {name, (const char *)(uintptr_t)tell_many + i % 8, 8};
         snprintf(name, sizeof name, "f%d.%d", *(int *)number, i);
-        codes[i] = jit_code_tell(&symbol, 1);
+        codes[i] = jit_code_register(&symbol, 1);
         if (i >= 8) jit_code_forget(codes[i - 8]);
     }
     for (int i = TOLD - 8; i < TOLD; i++) jit_code_forget(codes[i]);
@@ -326,7 +326,7 @@ START_TEST(a_full_disk_leaves_files_that_can_be_read) {
     const Twin twin = twin_new(trained, NULL, NULL, NULL);
     TWIN_CALL(twin, F32(1, 64), F32(2, 64));
     static const char much[1 << 20]; /* more than Check's own file of messages has, which the limit is for, too */
-    jit_code_forget(jit_code_tell(&(JitSymbol){"much", much, sizeof much}, 1));
+    jit_code_forget(jit_code_register(&(JitSymbol){"much", much, sizeof much}, 1));
     both_read();
     const int n = map.n;
     struct stat is;
@@ -362,13 +362,13 @@ START_TEST(lines_of_others_of_this_process_stay) {
     FILE *const file = fopen(map_path, "w");
     ck_assert(file && fputs("10 8 another\n", file) >= 0 && !fclose(file));
     tell("perf-map");
-    jit_code_forget(jit_code_tell(&(JitSymbol){"ours", (const void *)(uintptr_t)tell, 16}, 1));
+    jit_code_forget(jit_code_register(&(JitSymbol){"ours", (const void *)(uintptr_t)tell, 16}, 1));
     ck_assert(read_perf_map(getpid(), &map) && map.n == 2 && named_so(&map, "another"));
     tell("");
     const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}}; /* of an earlier process of this number */
     ck_assert_int_eq(utimensat(AT_FDCWD, map_path, old, 0), 0);
     tell("perf-map");
-    jit_code_forget(jit_code_tell(&(JitSymbol){"ours", (const void *)(uintptr_t)tell, 16}, 1));
+    jit_code_forget(jit_code_register(&(JitSymbol){"ours", (const void *)(uintptr_t)tell, 16}, 1));
     ck_assert(read_perf_map(getpid(), &map) && map.n == 1);
 }
 END_TEST
@@ -413,7 +413,7 @@ START_TEST(debuggers_have_a_list_of_what_is_mapped) {
     ck_assert_uint_eq(__jit_debug_descriptor.version, 1);
     ck_assert_int_eq(count_debugged(), 0);
     const JitSymbol symbols[2] = {{"first", (const void *)(uintptr_t)0x1000, 64}, {"other", (const void *)0x2000, 5}};
-    JitCode *const one = jit_code_tell(symbols, 2), *const two = jit_code_tell(symbols, 1);
+    JitCode *const one = jit_code_register(symbols, 2), *const two = jit_code_register(symbols, 1);
     ck_assert_int_eq(count_debugged(), 2);
     const DebuggedCode *const of_one = __jit_debug_descriptor.first->next;
     const Elf64_Sym *const other = symbol_so(of_one->image, "other");

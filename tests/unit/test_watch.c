@@ -43,7 +43,7 @@ START_TEST(steps_of_functions_are_those_launched) {
     watched_begin();
     int64_t before = execute_counts()->launches;
     sn_tensor *const y = SN_CALL(fn, a, b);
-    watch_tell();
+    watch_report();
     const int forward = n_watched;
     ck_assert_int_ge(forward, 2);
     ck_assert_int_eq(execute_counts()->launches - before, forward);

@@ -61,7 +61,7 @@ void capture_retire_end(const sn_state *state) {
 }
 
 /* What failed in the owner's place is the owner's error too. */
-static void tell_owner(Capture *c) {
+static void notify_owner(Capture *c) {
     c->failed_elsewhere = ARENA_NEW(c->arena, ErrorSlot);
     if (c->failed_elsewhere) *c->failed_elsewhere = *error_slot();
 }
@@ -85,7 +85,7 @@ static Status run_for_owner(Capture *c, Trace *trace) {
     const Status status = trace_run_eager(trace);
     if (!current) return status;
     trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
-    if (status != ST_OK) tell_owner(c);
+    if (status != ST_OK) notify_owner(c);
     return capture_begin_trace(c) ? status : ST_MEMORY;
 }
 

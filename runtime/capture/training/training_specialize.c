@@ -226,7 +226,7 @@ static void make_code(Variant *v, const int64_t *symbols, BackwardSpecialization
     if (planned) {
         Plan *const plan = job.backward->plan;
         c->graph = job.backward;
-        variant_tell_backward(v, v->training->n_specializations + 1, job.backward);
+        variant_report_backward(v, v->training->n_specializations + 1, job.backward);
         if (!compile_later(v, c, plan)) training_specialization_compile(c, plan, &c->info);
     }
     error_clear();

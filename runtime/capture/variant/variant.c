@@ -362,17 +362,17 @@ void variant_print_news(const Trace *trace, Text *why) {
 }
 
 /* again: there are others; failure: why there is no code. */
-static void tell_made(const sn_function *fn, Variant *v, const Trace *trace, bool again, const char *failure) {
+static void report_made(const sn_function *fn, Variant *v, const Trace *trace, bool again, const char *failure) {
     for (const VariantWatcher *const *w = v->watchers; *w; w++)
         if ((*w)->made) (*w)->made(fn, v, trace, again, failure);
 }
 
-void variant_tell_ready(const sn_function *fn, const Variant *v) {
+void variant_report_ready(const sn_function *fn, const Variant *v) {
     for (const VariantWatcher *const *w = v->watchers; *w; w++)
         if ((*w)->ready) (*w)->ready(fn, v);
 }
 
-void variant_tell_backward(const Variant *v, int number, Graph *backward) {
+void variant_report_backward(const Variant *v, int number, Graph *backward) {
     for (const VariantWatcher *const *w = v->watchers; *w; w++)
         if ((*w)->backward) (*w)->backward(v, number, backward);
 }
@@ -428,7 +428,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
             function_record_failure(fn, trace->end, v->info.failure != BAIL_none ? v->info.failure : raised,
                                     v->info.reason[0] ? v->info.reason : error_slot()->message);
         error_clear();
-        if (!older) tell_made(fn, v, trace, false, v->info.reason[0] ? v->info.reason : "before any pass ran");
+        if (!older) report_made(fn, v, trace, false, v->info.reason[0] ? v->info.reason : "before any pass ran");
         variant_free(v);
         return status;
     }
@@ -443,7 +443,7 @@ static int count_variants(const TrieNode *end) {
 }
 
 static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Trace *trace, bool first) {
-    tell_made(fn, v, trace, !first || count_variants(end), NULL);
+    report_made(fn, v, trace, !first || count_variants(end), NULL);
     pthread_mutex_lock(&fn->lock);
     v->id = fn->variants.n;
     v->origin.trace_ns = trace->ended_ns - trace->started_ns;
@@ -457,7 +457,7 @@ static void publish_variant(sn_function *fn, TrieNode *end, Variant *v, const Tr
     if (variant_waits(v))
         variant_finish(fn, v);
     else
-        variant_tell_ready(fn, v);
+        variant_report_ready(fn, v);
 }
 
 static void record_recompile(sn_function *fn, const Trace *trace) {

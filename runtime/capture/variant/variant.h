@@ -162,8 +162,8 @@ Status variant_plain_run(Variant *variant, sn_tensor *const *inputs, const int64
 /* What differs from the variant that a new one generalises, else from the newest, or where the path leaves those that
  * are known: of a trace that nothing fits, for watchers that are told that one was made. */
 void variant_print_news(const Trace *trace, Text *why);
-void variant_tell_ready(const sn_function *fn, const Variant *variant);
-void variant_tell_backward(const Variant *variant, int number, Graph *backward);
+void variant_report_ready(const sn_function *fn, const Variant *variant);
+void variant_report_backward(const Variant *variant, int number, Graph *backward);
 /* variant_background.c: of a variant that is published and waits: its code is made by the worker, or where there is
  * none now. */
 void variant_finish(sn_function *fn, Variant *variant);

@@ -23,7 +23,7 @@ static void put_in_place(sn_function *fn, Variant *v, const CompileReport *info,
     if (!run) atomic_fetch_add(&v->end->failures, 1);
     atomic_store_explicit(&v->code.waits, false, memory_order_release);
     pthread_mutex_unlock(&fn->lock);
-    if (run) variant_tell_ready(fn, v);
+    if (run) variant_report_ready(fn, v);
 }
 
 static void make_code(BackgroundJob *job) {

@@ -1,6 +1,6 @@
-/* jit_told.h: the parts of jit_symbols.c: who is told. All are called under its lock. */
-#ifndef SINTER_RUNTIME_JIT_TOLD_H
-#define SINTER_RUNTIME_JIT_TOLD_H
+/* jit_registered.h: the parts of jit_symbols.c: who is told. All are called under its lock. */
+#ifndef SINTER_RUNTIME_JIT_REGISTERED_H
+#define SINTER_RUNTIME_JIT_REGISTERED_H
 #include "runtime/core/jit_symbols.h"
 
 /* gdb's interface has its layout; gdb and lldb read it in this process' memory. */
