@@ -191,7 +191,7 @@ Status graph_find_reach(Graph *graph, const int64_t *symbols, int64_t *before, i
 Status graph_check_symbols(Graph *graph);
 /* Makes ints behind the inputs of symbols that none gives: those of a part of a function, whose numbers came from
  * before it. */
-Status graph_give_symbols(Graph *graph);
+Status graph_assign_symbols(Graph *graph);
 /* Whether there is anything to check. */
 bool graph_names_memory(const Graph *graph);
 

@@ -29,7 +29,7 @@ static void lower_part(Lower *l, const Group *of, Cluster *cluster) {
 }
 
 /* What stayed inside of the nest is read by another step from now on. */
-static void give_slots(Lower *l, const Node *node) {
+static void release_slots(Lower *l, const Node *node) {
     for (int r = 0; r < node->n_outs; r++) {
         ValInfo *const home = val_info(l, val_info(l, &node->outs[r])->home);
         if (home->slot < 0) home->slot = new_slot(l, SLOT_arena, -1, home->val->base.meta);
@@ -41,7 +41,7 @@ static Cluster *cluster_of_one(Lower *l, Node *node) {
     one->kind = val_info(l, &node->outs[0])->kind;
     VEC_PUSH(l->arena, &one->nodes, node);
     l->cluster[node->id] = one;
-    give_slots(l, node);
+    release_slots(l, node);
     return one;
 }
 
@@ -60,7 +60,7 @@ void lower_alone(Lower *l, const Group *group, const char *why) {
         lower_nodes(l, group, cluster);
     } else {
         if (!op_runs_alone(node->row)) lower_bail(l, node, why);
-        give_slots(l, node);
+        release_slots(l, node);
         Step step;
         call_step(l, node, STEP_eager, &step);
         step.write_back = group->write_back;

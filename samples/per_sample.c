@@ -21,24 +21,24 @@ static sn_tensors inputs_of(sn_frame *f, sn_tensor **buffer) {
     return (sn_tensors){buffer, N_PARAMS + 2};
 }
 
-static sn_status give_all(sn_frame *f, sn_status status, sn_tensor **grads) {
+static sn_status return_all(sn_frame *f, sn_status status, sn_tensor **grads) {
     for (int i = 0; i < N_PARAMS && status == SN_OK; i++) status = sn_out(f, i, grads[i]);
     return status;
 }
 
 static sn_status grads_of_one(sn_frame *f) {
     sn_tensor *buffer[N_PARAMS + 2], *grads[N_PARAMS];
-    return give_all(f,
-                    sn_func_grad(loss_of, NULL, SN_FUNC_GRAD_OPTIONS(.argnums = SN_INTS(0, 1, 2, 3)),
-                                 inputs_of(f, buffer), grads, N_PARAMS),
-                    grads);
+    return return_all(f,
+                      sn_func_grad(loss_of, NULL, SN_FUNC_GRAD_OPTIONS(.argnums = SN_INTS(0, 1, 2, 3)),
+                                   inputs_of(f, buffer), grads, N_PARAMS),
+                      grads);
 }
 
 static sn_status grads_of_each(sn_frame *f) { /* x [EXAMPLES, INPUTS], classes; the same parameters for all */
     sn_tensor *const *p = sn_closure(f), *grads[N_PARAMS];
     const sn_vmap_options *each = SN_VMAP_OPTIONS(.in_dims = SN_INTS(SN_NO_INT, SN_NO_INT, SN_NO_INT, SN_NO_INT, 0, 0));
     const sn_tensors in = SN_TENSORS(p[0], p[1], p[2], p[3], sn_in(f, 0), sn_in(f, 1));
-    return give_all(f, sn_vmap(grads_of_one, NULL, each, in, grads, N_PARAMS), grads);
+    return return_all(f, sn_vmap(grads_of_one, NULL, each, in, grads, N_PARAMS), grads);
 }
 
 void sample_work(SampleWork *work) {

@@ -230,7 +230,7 @@ typedef struct SlotPool {
 
 static int size_class(SType type) { return stype_bytes(type) == 1 ? 0 : stype_bytes(type) == 4 ? 1 : 2; }
 
-static void give_slot(BlockEmitter *e, SlotPool *pool, int16_t slot) {
+static void free_slot(BlockEmitter *e, SlotPool *pool, int16_t slot) {
     const int size = size_class((SType)e->slots.at[slot].type);
     if (pool->n[size] < COUNT_OF(pool->free[size])) pool->free[size][pool->n[size]++] = e->slots.at[slot].offset;
 }
@@ -272,7 +272,7 @@ static void place_region(BlockEmitter *e, int first, int n, int64_t base, int64_
                 for (int k = 0; k < 4; k++)
                     if (slots[k] >= 0 && moving[slots[k]] && last[slots[k]] == i && (k < 3 || !in_place)) {
                         moving[slots[k]] = false;
-                        give_slot(e, &pool, slots[k]);
+                        free_slot(e, &pool, slots[k]);
                     }
         }
     }

@@ -141,7 +141,7 @@ static LLVMTargetMachineRef take_machine(int isa) {
     return taken;
 }
 
-static void give_machine(int isa, LLVMTargetMachineRef machine) {
+static void return_machine(int isa, LLVMTargetMachineRef machine) {
     pthread_mutex_lock(&machines_lock);
     for (int i = 0; i < IDLE_MACHINES && machine; i++) {
         if (idle_machines[isa][i]) continue;
@@ -208,7 +208,7 @@ static void close_job(ModuleJob *job) {
         if (e->unit.parts[i]) LLVMDisposeModule(e->unit.parts[i]);
     if (e->unit.module) LLVMDisposeModule(e->unit.module);
     if (e->unit.context) LLVMContextDispose(e->unit.context);
-    if (job->machine) give_machine(job->request->machine->level, job->machine);
+    if (job->machine) return_machine(job->request->machine->level, job->machine);
     if (e->arena) arena_free(e->arena);
     error_clear(); /* the module's own slot: the message is in the result */
 }

@@ -54,6 +54,6 @@ sn_status sn_autocast_stats_get(sn_autocast_stats *out) {
                                      .shared = state->casts.shared,
                                      .kept = state->casts.n,
                                      .kept_bytes = autocast_cached_bytes(state)};
-    options_give(&stats, sizeof stats, out);
+    options_copy_out(&stats, sizeof stats, out);
     return SN_OK;
 }

@@ -225,7 +225,7 @@ sn_status sn_function_stats(sn_function *fn, sn_stats *out) {
         if (arena > stats.arena_bytes) stats.arena_bytes = arena;
     }
     pthread_mutex_unlock(&fn->lock);
-    options_give(&stats, sizeof stats, out);
+    options_copy_out(&stats, sizeof stats, out);
     return SN_OK;
 }
 
@@ -235,11 +235,11 @@ sn_status sn_last_call(sn_call_report *out) {
     const sn_state *const state = state_get();
     const sn_call_report report = {.path = (sn_path)state->last_call.path,
                                    .reason = state->last_call.reason ? state->last_call.reason : ""};
-    options_give(&report, sizeof report, out);
+    options_copy_out(&report, sizeof report, out);
     return SN_OK;
 }
 
-static const char *give_text(Text *text) {
+static const char *return_text(Text *text) {
     if (!text->at) return "";
     return state_text(state_get(), text->at);
 }
@@ -253,21 +253,21 @@ const char *sn_explain(sn_function *fn) {
     API_ENTER(sn_explain);
     Text text = {0};
     if (given(fn, "sn_explain: the function")) explain_text(fn, &text);
-    return give_text(&text);
+    return return_text(&text);
 }
 
 const char *sn_explain_json(sn_function *fn) {
     API_ENTER(sn_explain_json);
     Text text = {0};
     if (given(fn, "sn_explain_json: the function")) explain_json(fn, &text);
-    return give_text(&text);
+    return return_text(&text);
 }
 
 const char *sn_dump(sn_function *fn, const char *stage) {
     API_ENTER(sn_dump);
     Text text = {0};
     if (given(fn, "sn_dump: the function") && given(stage, "sn_dump: the stage")) explain_dump(fn, stage, &text);
-    return give_text(&text);
+    return return_text(&text);
 }
 
 const char *sn_stage_name(int i) { return dump_row(i) ? dump_row(i)->name : NULL; }

@@ -61,7 +61,7 @@ sn_status sn_device_properties_of(sn_device device, sn_device_properties *out) {
     if (!row && device >= DEV_cuda) error_raise(ST_DEVICE, "%s: there is no %s", what, known.name);
     if (row && row->properties) row->properties(row, &known);
     if (error_pending() != ST_OK) return error_set_op(what), sn_check();
-    options_give(&known, sizeof known, out);
+    options_copy_out(&known, sizeof known, out);
     return SN_OK;
 }
 

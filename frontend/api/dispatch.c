@@ -165,12 +165,12 @@ typedef struct Results {
     sn_tensor *few[MAX_OUTS];
 } Results;
 
-/* Goes by results_give. */
+/* Goes by results_free. */
 static Status results_take(const sn_op *op, Results *results) {
     results->at = SMALL_ARRAY(results->few, op->row->returns_list ? MAX_LIST : op->row->n_out);
     return results->at ? ST_OK : ST_MEMORY;
 }
-static void results_give(const Results *results) {
+static void results_free(const Results *results) {
     if (results->at) small_array_free(results->few, results->at);
 }
 
@@ -209,7 +209,7 @@ static sn_value result_value(const sn_op *op, const Results *results, int i) {
 sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *out, int *n_out) {
     API_ENTER(sn_op_call);
     const int capacity = n_out ? *n_out : 0;
-    __attribute__((cleanup(results_give))) Results results = {.n = 0};
+    __attribute__((cleanup(results_free))) Results results = {.n = 0};
     Status status = call_op(op, in, n_in, &results);
     if (status == ST_OK && results.n > capacity)
         status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, capacity);
@@ -221,7 +221,7 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
 
 sn_tensor *sn_op_call1(const sn_op *op, const sn_value *in, int n_in) {
     API_ENTER(sn_op_call1);
-    __attribute__((cleanup(results_give))) Results results = {.n = 0};
+    __attribute__((cleanup(results_free))) Results results = {.n = 0};
     const Status status = call_op(op, in, n_in, &results);
     if (status != ST_OK || !results.n) return NULL;
     if (op->row->kind != KIND_number) return results.at[0];

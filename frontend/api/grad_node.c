@@ -60,7 +60,7 @@ sn_status sn_grad_node_get(sn_grad_node *n, sn_grad_info *out) {
     const Status status = check(n, out, out ? out->size : 0, "sn_grad_node_get");
     if (status != ST_OK) return (sn_status)status;
     const sn_grad_info info = info_of(tape_of(n));
-    options_give(&info, sizeof info, out);
+    options_copy_out(&info, sizeof info, out);
     return SN_OK;
 }
 
@@ -78,7 +78,7 @@ sn_status sn_grad_node_edge(sn_grad_node *n, int i, sn_grad_edge *out) {
         known.node = (sn_grad_node *)edge->target;
         known.output = edge->output;
     }
-    options_give(&known, sizeof known, out);
+    options_copy_out(&known, sizeof known, out);
     return (sn_status)status;
 }
 
@@ -105,7 +105,7 @@ sn_status sn_grad_node_saved(sn_grad_node *n, int i, sn_grad_saved *out) {
     Status status = check(n, out, out ? out->size : 0, "sn_grad_node_saved");
     if (status != ST_OK) return (sn_status)status;
     status = saved_at(tape_of(n), i, &known);
-    options_give(&known, sizeof known, out);
+    options_copy_out(&known, sizeof known, out);
     return (sn_status)status;
 }
 
@@ -141,7 +141,7 @@ static void list_node(void *context, const TapeNode *node) {
     const sn_grad_info info = info_of(node);
     char *const to = (char *)list->at + (size_t)i * list->size;
     memcpy(to, &list->size, sizeof list->size);
-    options_give(&info, sizeof info, to);
+    options_copy_out(&info, sizeof info, to);
 }
 
 int64_t sn_live_nodes(sn_grad_info *nodes, int64_t capacity) {

@@ -119,6 +119,6 @@ sn_status sn_storage_of(sn_tensor *t, sn_storage *out) {
     if (status == ST_OK && t->keys & KEYS_SPARSE)
         status = error_raise(ST_UNSUPPORTED, "sn_storage_of: a sparse tensor has several, those of its parts");
     const sn_storage known = status == ST_OK ? describe(t) : none;
-    options_give(&known, sizeof known, out);
+    options_copy_out(&known, sizeof known, out);
     return (sn_status)status;
 }

@@ -58,7 +58,7 @@ sn_status sn_memory_get(sn_device device, sn_memory *out) {
     if (!caching) return sn_check();
     memory_of(caching, &known);
     if (device == SN_CPU) cpu_alloc_stats(&known.current, &known.peak, &known.reserved); /* small blocks as well */
-    options_give(&known, sizeof known, out);
+    options_copy_out(&known, sizeof known, out);
     return sn_check();
 }
 

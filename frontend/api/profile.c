@@ -125,7 +125,7 @@ static const Timeline *timeline(sn_profile *p, const char *what) {
     return p->arena || make_timeline(p) == ST_OK ? &p->timeline : NULL;
 }
 
-static const char *give_answer(Text *text) {
+static const char *return_answer(Text *text) {
     if (!error_pending()) return state_text(state_get(), text->at);
     text_free(text);
     return "";
@@ -147,7 +147,7 @@ const char *sn_profile_table(sn_profile *p, const sn_profile_table_options *opti
     Text text = {0};
     if (!t || options_take(&o, sizeof o, options, "sn_profile_table") != ST_OK || check_table(&o) != ST_OK) return "";
     profile_table(t, &o, &text);
-    return give_answer(&text);
+    return return_answer(&text);
 }
 
 const char *sn_profile_hints(sn_profile *p) {
@@ -155,7 +155,7 @@ const char *sn_profile_hints(sn_profile *p) {
     const Timeline *const t = timeline(p, "sn_profile_hints");
     Text text = {0};
     if (t) profile_hints(t, &text);
-    return give_answer(&text);
+    return return_answer(&text);
 }
 
 const char *sn_profile_trace(sn_profile *p) {
@@ -163,7 +163,7 @@ const char *sn_profile_trace(sn_profile *p) {
     const Timeline *const t = timeline(p, "sn_profile_trace");
     Text text = {0};
     if (t) profile_trace(t, &text);
-    return give_answer(&text);
+    return return_answer(&text);
 }
 
 sn_status sn_profile_trace_save(sn_profile *p, const char *path) {

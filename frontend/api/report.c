@@ -195,7 +195,7 @@ const char *sn_tensor_report(sn_tensor *t, const sn_op *op, sn_keepers *keepers)
     Report r = {.t = t};
     Text text = {0};
     if (keepers && !keepers->size) return error_raise(ST_ARGUMENT, "sn_tensor_report: the size of keepers is 0"), "";
-    if (keepers) options_give(&r.n, sizeof r.n, keepers);
+    if (keepers) options_copy_out(&r.n, sizeof r.n, keepers);
     if (ready_to_report(t) != ST_OK) return "";
     count(&r);
     mem_free(r.seen);
@@ -209,6 +209,6 @@ const char *sn_tensor_report(sn_tensor *t, const sn_op *op, sn_keepers *keepers)
     text_printf(&text, "keys: %s\n", sn_keys(t));
     if (op) print_path(&text, t, op), text_puts(&text, "\n");
     if (r.full) return text_free(&text), error_raise(ST_MEMORY, "sn_tensor_report: memory is out"), "";
-    if (keepers) options_give(&r.n, sizeof r.n, keepers);
+    if (keepers) options_copy_out(&r.n, sizeof r.n, keepers);
     return state_text(state_get(), text.at);
 }

@@ -39,7 +39,7 @@ sn_stream *sn_stream_new(sn_device device) {
 }
 
 void sn_stream_free(sn_stream *stream) {
-    if (stream) stream_give(stream);
+    if (stream) stream_release(stream);
 }
 
 sn_stream *sn_stream_own(sn_device device) {

@@ -18,7 +18,7 @@ Status options_take(void *known, size_t capacity, const void *given, const char 
     return ST_OK;
 }
 
-void options_give(const void *known, size_t capacity, void *out) {
+void options_copy_out(const void *known, size_t capacity, void *out) {
     size_t size;
     memcpy(&size, out, sizeof size);
     memcpy(out, known, size < capacity ? size : capacity);

@@ -9,6 +9,6 @@
  * not know. */
 Status options_take(void *known, size_t capacity, const void *given, const char *what);
 /* The other way: known, of `capacity` bytes, as far as *out has room by its size, which stays. */
-void options_give(const void *known, size_t capacity, void *out);
+void options_copy_out(const void *known, size_t capacity, void *out);
 
 #endif

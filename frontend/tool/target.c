@@ -93,7 +93,7 @@ static Status move_inputs(Arena *arena, Graph *graph, Device device) {
 static Status prepare_graph(const TargetOptions *o, Arena *arena, Graph *graph, bool *changed) {
     const int ints = graph->int_inputs.n;
     if (o->device_given) TRY(move_inputs(arena, graph, o->device));
-    TRY(graph_give_symbols(graph));
+    TRY(graph_assign_symbols(graph));
     *changed = o->device_given || graph->int_inputs.n != ints;
     return ST_OK;
 }

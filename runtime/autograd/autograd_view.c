@@ -51,7 +51,7 @@ TapeView *tape_view_step(TapeView *parent, const TapeViewOp *op) {
 void tape_view_release(TapeView *view) {
     while (view && atomic_fetch_sub(&view->refs, 1) == 1) {
         TapeView *const parent = view->parent;
-        tape_block_give(view, view->block);
+        tape_block_free(view, view->block);
         view = parent;
     }
 }

@@ -66,7 +66,7 @@ static Status unpack(TapeNode *node, bool create_graph, sn_tensor **values) {
 }
 
 /* Gradients were retained past the end of the frame's scope; one that a scope holds needs no more. */
-static void give_to_scope(sn_tensor **grad) {
+static void return_to_scope(sn_tensor **grad) {
     sn_tensor *const t = *grad;
     if (!t) return;
     if (tensor_in_scope(t))
@@ -83,7 +83,7 @@ typedef struct BackwardHeld { /* also where the body does not return */
 
 static void backward_end(const BackwardHeld *held) {
     mem_free(held->values);
-    for (int i = 0; i < held->node->n_edges; i++) give_to_scope(&held->call->grad_in[i]);
+    for (int i = 0; i < held->node->n_edges; i++) return_to_scope(&held->call->grad_in[i]);
 }
 
 static Status custom_backward(TapeNode *node, TapeBackward *call) {

@@ -59,7 +59,7 @@ static inline bool keep_block(TapeBlocks *blocks, void *block, uint16_t class) {
 }
 
 /* The lists are made with the thread's first free block; where memory is out for that, it goes. */
-static COLD void give_first(void *block, uint16_t class) {
+static COLD void return_first(void *block, uint16_t class) {
     sn_state *const state = state_current;
 #ifndef SINTER_PLAIN_MALLOC
     if (class < TAPE_CLASSES && state && !state->tape.blocks && (state->tape.blocks = mem_zero(sizeof(TapeBlocks)))) {
@@ -72,9 +72,9 @@ static COLD void give_first(void *block, uint16_t class) {
     mem_free(block);
 }
 
-void tape_block_give(void *block, uint16_t class) {
+void tape_block_free(void *block, uint16_t class) {
     TapeBlocks *const blocks = LIKELY(state_current != NULL) ? state_current->tape.blocks : NULL;
-    if (UNLIKELY(class >= TAPE_CLASSES || !blocks) || !keep_block(blocks, block, class)) give_first(block, class);
+    if (UNLIKELY(class >= TAPE_CLASSES || !blocks) || !keep_block(blocks, block, class)) return_first(block, class);
 }
 
 /* nodes --------------------------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ static void free_one(TapeNode *node) {
     mem_free(node->instead);
     free_hooks(node->hooks);
     stream_uses_release(node->streams);
-    tape_block_give(node, node->block);
+    tape_block_free(node, node->block);
 }
 
 /* A release below one of this thread adds to its list instead of recursing. A closure_free that leaves by a jump leaves
@@ -219,7 +219,7 @@ static void free_meta(AutogradMeta *meta) {
     tensor_release(meta->grad);
     if (UNLIKELY(meta->hooks != NULL)) free_hooks(meta->hooks);
     if (UNLIKELY(meta->marks != NULL)) mem_free(meta->marks);
-    tape_block_give(meta, (sizeof *meta + CLASS_BYTES - 1) / CLASS_BYTES);
+    tape_block_free(meta, (sizeof *meta + CLASS_BYTES - 1) / CLASS_BYTES);
     if (view) tape_view_release(view);
     tensor_release(base);
     tape_node_release(node);

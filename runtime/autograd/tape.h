@@ -203,7 +203,7 @@ static inline void tape_own(sn_state *state, sn_tensor *t) {
     if (!innermost || !scope_take(state, t)) tensor_retain(t);
 }
 void *tape_block_take(size_t bytes, uint16_t *class); /* uninitialised; NULL raises */
-void tape_block_give(void *block, uint16_t class);
+void tape_block_free(void *block, uint16_t class);
 
 /* The key's kernel and its row nodes (autograd.c). */
 size_t tape_args_bytes(const OpRow *row, const Arg *args);

@@ -148,7 +148,7 @@ NestFn *code_take(const Nest *nest, const Buf *bufs, uint64_t tuned) {
     return found ? found->fn : NULL;
 }
 
-void code_give(NestFn *fn) {
+void code_release(NestFn *fn) {
     pthread_mutex_lock(&lock);
     Module *const module = ((Function *)map_get(&by_fn, key_of_fn(fn)))->module;
     if (--module->users == 0) unused_add(module);

@@ -9,7 +9,7 @@
  * given back as often as it was taken. What nobody has is kept for equal nests to come, up to CODE_MOST_UNUSED bytes.
  * Thread-safe, as all of these. */
 NestFn *code_take(const Nest *nest, const Buf *bufs, uint64_t tuned);
-void code_give(NestFn *fn);
+void code_release(NestFn *fn);
 enum { CODE_MOST_UNUSED = 2 << 20 };
 /* Between them no code goes. */
 void code_hold(void);

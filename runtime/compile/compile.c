@@ -191,7 +191,7 @@ Status compile_plan(Plan *plan, CompileReport *info, Executable **out) {
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */
-    static const NativeCode native = {.take = take_code, .give = code_give};
+    static const NativeCode native = {.take = take_code, .give = code_release};
     const CompileRequest *const request = compile_request(info);
     if (request->autotune && compile_prepare_plan(plan, info) != ST_OK)
         error_clear(); /* said where code is generated */

@@ -126,7 +126,7 @@ static InternedMeta *take_block(int rank) {
     return block;
 }
 
-static void give_block(InternedMeta *in) {
+static void free_block(InternedMeta *in) {
     if (in->meta.rank > USUAL_RANK) {
         mem_free(in);
         return;
@@ -196,7 +196,7 @@ void meta_drop(InternedMeta *in) {
     const bool dies = !does_stay(in) && refs_add(&in->refs, -1) == 1;
     if (dies) {
         unlink_counted(in);
-        give_block(in);
+        free_block(in);
     }
     unlock_shared(&lock, locked);
 }
@@ -344,7 +344,7 @@ static InternedMeta *insert(const WantedMeta *w) {
         atomic_init(&in->stays, true);
         print_meta(table, in);
     } else if (in && (!table || !link_counted(in))) {
-        give_block(in);
+        free_block(in);
         return NULL;
     }
     return in;

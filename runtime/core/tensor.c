@@ -38,7 +38,7 @@ void *tensor_block_new(int class) {
     return NULL;
 }
 
-static inline void block_give(void *block, int class) {
+static inline void block_put_back(void *block, int class) {
 #ifndef SINTER_PLAIN_MALLOC
     sn_state *const state = state_current;
     if (LIKELY(state && state->blocks.n[class] < KEEP)) {
@@ -133,7 +133,7 @@ sn_tensor *tensor_new(const Meta *meta) {
     Storage *const storage = storage_in(block);
     if (UNLIKELY(fill_storage(storage, block + 2 * HEADER_BYTES, class, memory_host(), DEV_host, bytes) != ST_OK)) {
         meta_release(meta);
-        block_give(block, class);
+        block_put_back(block, class);
         return NULL;
     }
     t->storage = storage;
@@ -230,7 +230,7 @@ sn_tensor *tensor_scalar(const Arg *number, DType dtype) {
 
 static COLD void free_handle(sn_tensor *t) {
     sn_tensor *const inner = t->inner;
-    block_give(t, BLOCK_header);
+    block_put_back(t, BLOCK_header);
     tensor_release(inner);
 }
 
@@ -244,7 +244,7 @@ void tensor_free(sn_tensor *t) {
     else if (UNLIKELY(tensor_is_batched(t)))
         free_handle(t);
     else
-        block_give(t, BLOCK_header);
+        block_put_back(t, BLOCK_header);
     if (LIKELY(storage != NULL)) storage_release(storage);
     if (UNLIKELY(history != NULL)) history_class(history)->free(history);
 }
@@ -438,5 +438,5 @@ void storage_release(Storage *storage) {
     if (storage->block == BLOCK_header)
         mem_free(storage);
     else
-        block_give(block_of(storage), storage->block);
+        block_put_back(block_of(storage), storage->block);
 }

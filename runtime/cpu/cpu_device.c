@@ -15,7 +15,7 @@ static void *cpu_allocate(const Memory *memory, size_t bytes) {
     return cpu_alloc(bytes);
 }
 
-static void cpu_give_back(const Memory *memory, void *block, size_t bytes) {
+static void cpu_trim_back(const Memory *memory, void *block, size_t bytes) {
     (void)memory;
     cpu_free(block, bytes);
 }
@@ -51,7 +51,7 @@ static Status cpu_properties(const DeviceRow *row, sn_device_properties *out) {
 
 static const DeviceRow cpu_row = {.memory = {.device = DEV_cpu,
                                              .allocate = cpu_allocate,
-                                             .free = cpu_give_back,
+                                             .free = cpu_trim_back,
                                              .copy = cpu_copy_bytes,
                                              .fill = cpu_fill,
                                              .keep_at_most = cpu_keep_at_most},

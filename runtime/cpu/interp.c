@@ -77,7 +77,7 @@ static char *scratch_take(size_t bytes) {
     return scratch.at;
 }
 
-static void scratch_give(char *block) {
+static void scratch_release(char *block) {
     if (block == scratch.at)
         scratch.busy = false;
     else
@@ -132,7 +132,7 @@ static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs,
         BlockFn *const fn = s->op == BO_prim ? k->prim[s->prim][s->from] : k->cast[s->from][s->type];
         fn(at[s->out], at[s->a], at[s->b], at[s->c], n);
     }
-    if (block) scratch_give(block);
+    if (block) scratch_release(block);
     return true;
 }
 
@@ -471,5 +471,5 @@ void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *p
         fill_uniforms(&f);
         run_tiles(&f);
     }
-    scratch_give(block);
+    scratch_release(block);
 }

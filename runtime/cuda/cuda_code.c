@@ -107,7 +107,7 @@ static CudaProgram *take_program(const CudaDevice *device, uint64_t hash, const 
     return found;
 }
 
-void cuda_program_give(CudaProgram *program) {
+void cuda_program_release(CudaProgram *program) {
     pthread_mutex_lock(&lock);
     if (--program->users == 0) {
         unused_add(program);
@@ -364,7 +364,7 @@ Status cuda_make_code(const DeviceRow *row, Executable *e, const NativeCode *nat
         if (status == ST_OK) status = fill_steps(&job);
         cuda_leave(job.device);
     }
-    if (job.program) cuda_program_give(job.program); /* its steps hold it */
+    if (job.program) cuda_program_release(job.program); /* its steps hold it */
     text_free(&job.source);
     arena_free(job.arena);
     return status;
@@ -376,8 +376,8 @@ void cuda_drop_code(void *step) {
         mem_free((void *)(uintptr_t)code->launches[k].text);
         cuda_checked_drop(code->launches[k].checked);
     }
-    if (code->program) cuda_program_give(code->program);
-    if (code->core_program) cuda_program_give(code->core_program);
+    if (code->program) cuda_program_release(code->program);
+    if (code->core_program) cuda_program_release(code->core_program);
     mem_free(code);
 }
 

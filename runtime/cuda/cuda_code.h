@@ -31,7 +31,7 @@ CudaCodeCounts cuda_code_counts(void);
 
 /* A program of this text after the prelude, compiled if there is none; held until it is given back. Entered. */
 Status cuda_program(CudaDevice *device, const char *name, const Text *source, CudaProgram **out);
-void cuda_program_give(CudaProgram *program);
+void cuda_program_release(CudaProgram *program);
 Status cuda_program_function(CudaDevice *device, const CudaProgram *program, const char *name, CuFunction *out);
 
 /* cuda_launch.c */

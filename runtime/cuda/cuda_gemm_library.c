@@ -265,7 +265,7 @@ static Status find_use(const LtKey *key, LtUse **out) {
 }
 
 /* Frees a use that is not in the cache. */
-static void give_use(LtUse *use) {
+static void release_use(LtUse *use) {
     if (use && !use->cached) free_use(use);
 }
 
@@ -369,7 +369,7 @@ static Status choose(LtCall *call, LtUse **out) {
         TRY(find_use(&call->key, &use));
         if (use->taken) return *out = use, ST_OK;
         const bool has = use->pin->has;
-        give_use(use);
+        release_use(use);
         if (!has) return ST_OK;
     }
     return library_refused(&call->key, "its own algorithm", LT_not_supported);
@@ -517,6 +517,6 @@ Status cuda_library_launch(CudaDevice *device, const CudaProduct *product, bool 
     if (status != ST_OK || !use) return status;
     *done = true;
     status = run(&call, use);
-    give_use(use);
+    release_use(use);
     return status;
 }

@@ -438,7 +438,7 @@ static void drop(void *recorded) {
     }
     forget_nodes(g);
     drop_blocks(g);
-    if (g->set_program) cuda_program_give(g->set_program);
+    if (g->set_program) cuda_program_release(g->set_program);
     mem_free(g->nodes);
     mem_free(g->blocks);
     mem_free(g->first_node);

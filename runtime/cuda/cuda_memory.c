@@ -48,7 +48,7 @@ static SourceAnswer driver_take(void *context, size_t bytes, uintptr_t *at) {
     return answer;
 }
 
-static void driver_give(void *context, uintptr_t at, size_t bytes) {
+static void driver_free(void *context, uintptr_t at, size_t bytes) {
     CudaDevice *const device = context;
     (void)bytes;
     if (enter_quietly(device)) leave_with(device, device->driver->MemFree(at));
@@ -193,7 +193,7 @@ static CachingConfig config_of_settings(void) {
 
 Status cuda_memory_open(CudaDevice *device) {
     static const MemorySource source = {.take = driver_take,
-                                        .give = driver_give,
+                                        .give = driver_free,
                                         .page = page_bytes,
                                         .reserve = address_reserve,
                                         .unreserve = address_unreserve,

@@ -109,7 +109,7 @@ static void *host_take(const DeviceRow *row, size_t bytes) {
 }
 
 /* Nobody can be told. */
-static void host_give(const DeviceRow *row, void *memory) {
+static void host_free(const DeviceRow *row, void *memory) {
     CudaDevice *const device = cuda_device_of(row);
     if (device->lost || device->driver->CtxPushCurrent(device->context) != CU_success) return;
     device->driver->MemFreeHost(memory);
@@ -147,7 +147,7 @@ const StreamRow cuda_streams = {.own = own_stream,
                                 .event_synchronize = cuda_event_synchronize,
                                 .elapsed = cuda_event_elapsed,
                                 .host_take = host_take,
-                                .host_give = host_give,
+                                .host_free = host_free,
                                 .copy_later = copy_later,
                                 .used = record_used,
                                 .lend = cuda_lend,

@@ -17,7 +17,7 @@ static SourceAnswer system_take(void *context, size_t bytes, uintptr_t *at) {
     return SOURCE_full;
 }
 
-static void system_give(void *context, uintptr_t at, size_t bytes) {
+static void system_free(void *context, uintptr_t at, size_t bytes) {
     (void)context, (void)bytes;
     mem_free((void *)at);
 }
@@ -43,7 +43,7 @@ static _Atomic(Caching *) large;
 /* Events and pages of addresses are nothing that anybody asks for here. */
 static void make_large(void) {
     static const MemorySource source = {.take = system_take,
-                                        .give = system_give,
+                                        .give = system_free,
                                         .wait = nothing_to_wait_for,
                                         .left = system_left,
                                         .stream_name = the_only_stream,

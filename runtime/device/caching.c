@@ -101,7 +101,7 @@ static SourceAnswer obtain_any(Caching *caching, MemoryPool *pool, size_t bytes,
 /* Back to where it was before anybody had it. */
 static void put_back(Caching *caching, MemoryBlock *block) {
     if (caching->config.direct) {
-        segment_give(caching, block->segment);
+        segment_free(caching, block->segment);
     } else {
         block_join(caching, block);
         block_show(caching, block);
@@ -142,7 +142,7 @@ uintptr_t caching_allocate(Caching *caching, size_t bytes, StreamKey stream) {
 
 /* Kept by nobody, it goes back when no work can be on it; where the device is lost it stays. */
 static void release_direct(Caching *caching, MemoryBlock *block) {
-    if (caching->source->wait(caching->context)) segment_give(caching, block->segment);
+    if (caching->source->wait(caching->context)) segment_free(caching, block->segment);
 }
 
 void block_release(Caching *caching, MemoryBlock *block) {

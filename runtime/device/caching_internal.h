@@ -101,7 +101,7 @@ void segments_trim(Caching *caching, size_t most);
 void segments_delete(Caching *caching);
 /* Of a source's block that is kept by nobody: a segment that is one block. */
 SourceAnswer segment_take(Caching *caching, MemoryPool *pool, size_t bytes, MemoryBlock **out);
-void segment_give(Caching *caching, MemorySegment *segment); /* a plain one, whose one block is not in the pool */
+void segment_free(Caching *caching, MemorySegment *segment); /* a plain one, whose one block is not in the pool */
 
 /* caching_events.c ---------------------------------------------------------------------------- */
 

@@ -65,7 +65,7 @@ SourceAnswer segment_take(Caching *caching, MemoryPool *pool, size_t bytes, Memo
     return answer;
 }
 
-void segment_give(Caching *caching, MemorySegment *segment) {
+void segment_free(Caching *caching, MemorySegment *segment) {
     caching->source->give(caching->context, segment->at, segment->bytes);
     caching_count(caching, segment->pool->kind, MEASURE_reserved, -(int64_t)segment->bytes, -1);
     segment_unlink(caching, segment);
@@ -218,7 +218,7 @@ static void trim_segment(Caching *caching, MemorySegment *segment) {
         shrink_segment(caching, segment);
     } else if (segment->first->state == MEMORY_free && !segment->first->next) {
         block_hide(caching, segment->first);
-        segment_give(caching, segment);
+        segment_free(caching, segment);
     }
 }
 

@@ -32,7 +32,7 @@ static void *user_allocate(const Memory *memory, size_t bytes) {
     return block;
 }
 
-static void user_give_back(const Memory *memory, void *block, size_t bytes) {
+static void user_release(const Memory *memory, void *block, size_t bytes) {
     const sn_device_desc *const desc = desc_of(memory);
     desc->free(desc->context, block, bytes ? bytes : 1);
 }
@@ -84,7 +84,7 @@ Device device_register_user(const sn_device_desc *desc) {
     *user = (UserDevice){.desc = *desc,
                          .row = {.memory = {.device = device,
                                             .allocate = user_allocate,
-                                            .free = user_give_back,
+                                            .free = user_release,
                                             .copy = user_copy,
                                             .fill = user_fill},
                                  .key = KEY_spare + (Key)(device - DEV_spare),

@@ -51,7 +51,7 @@ static void forget_uses(Pinned *pinned) {
 
 static void pinned_drop(Pinned *pinned) {
     forget_uses(pinned);
-    stream_row(pinned->row)->host_give(pinned->row, pinned->data);
+    stream_row(pinned->row)->host_free(pinned->row, pinned->data);
     mem_free(pinned);
 }
 
@@ -87,7 +87,7 @@ static Pinned *pinned_take(const DeviceRow *row, size_t bytes) {
 }
 
 /* The storage's last holder is gone. */
-static void pinned_give(void *data, void *context) {
+static void pinned_release(void *data, void *context) {
     (void)data;
     Pinned *const pinned = context;
     pthread_mutex_lock(&lock);
@@ -104,14 +104,14 @@ sn_tensor *pinned_tensor(const Meta *meta, Device device) {
     sn_tensor *const t = tensor_without_data(meta);
     Pinned *const pinned = t ? pinned_take(row, meta_bytes(meta)) : NULL;
     if (!pinned) return NULL;
-    Storage *const storage = storage_wrap(DEV_host, pinned->data, meta_bytes(meta), pinned_give, pinned);
-    if (!storage) return pinned_give(NULL, pinned), NULL;
+    Storage *const storage = storage_wrap(DEV_host, pinned->data, meta_bytes(meta), pinned_release, pinned);
+    if (!storage) return pinned_release(NULL, pinned), NULL;
     tensor_set_storage(t, storage, 0);
     storage_release(storage);
     return t;
 }
 
-bool pinned_is(const sn_tensor *t) { return t->storage && t->storage->free == pinned_give; }
+bool pinned_is(const sn_tensor *t) { return t->storage && t->storage->free == pinned_release; }
 
 static const DeviceRow *row_of(const sn_tensor *t) { return device_row(t->base.meta->device); }
 

@@ -24,7 +24,7 @@ sn_stream *stream_take(const DeviceRow *row) {
     return stream;
 }
 
-void stream_give(sn_stream *stream) {
+void stream_release(sn_stream *stream) {
     pthread_mutex_lock(&lock);
     stream->taken = false;
     pthread_mutex_unlock(&lock);

@@ -42,7 +42,7 @@ typedef struct StreamRow {
     Status (*elapsed)(sn_event *from, sn_event *to, double *ms); /* ST_STATE: not recorded, or not done */
     /* Host memory that the device reads and writes by itself; NULL raises. */
     void *(*host_take)(const DeviceRow *row, size_t bytes);
-    void (*host_give)(const DeviceRow *row, void *memory);
+    void (*host_free)(const DeviceRow *row, void *memory);
     Status (*copy_later)(sn_stream *stream, void *to, const void *from, size_t bytes, sn_copy_way way); /* with such */
     /* Work on the stream uses the block as well: it is given out again when that is done. */
     Status (*used)(const DeviceRow *row, void *block, sn_stream *stream);
@@ -64,7 +64,7 @@ static inline const StreamRow *stream_row(const DeviceRow *row) { return row->st
 
 /* NULL raises. */
 sn_stream *stream_take(const DeviceRow *row);
-void stream_give(sn_stream *stream);
+void stream_release(sn_stream *stream);
 sn_stream *stream_current(const DeviceRow *row); /* the thread's; NULL raises */
 /* The stream is its device's until the innermost scope ends. */
 Status stream_use(sn_state *state, sn_stream *stream);

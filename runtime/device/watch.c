@@ -59,7 +59,7 @@ static Watched *take_spare(const DeviceRow *row) {
     return w;
 }
 
-static void give_spare(Watched *w) {
+static void release_spare(Watched *w) {
     w->next = spare;
     spare = w;
 }
@@ -129,7 +129,7 @@ static void report_all(bool waits) {
     while (first && first->is_over && (waits || has_passed(first))) {
         Watched *const w = pop();
         tell(w);
-        give_spare(w);
+        release_spare(w);
     }
 }
 
@@ -138,7 +138,7 @@ static void leave_all(void) {
     while (first) {
         Watched *const w = pop();
         w->untold = true;
-        if (w->is_over) give_spare(w);
+        if (w->is_over) release_spare(w);
     }
 }
 
@@ -302,7 +302,7 @@ static void end_watched(Watched *w) {
     depth--;
     pthread_mutex_lock(&lock);
     w->is_over = true;
-    if (w->untold) give_spare(w);
+    if (w->untold) release_spare(w);
     pthread_mutex_unlock(&lock);
 }
 

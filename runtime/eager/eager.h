@@ -213,10 +213,10 @@ typedef struct EagerMetas {
     EagerResult *at;
     EagerResult few[MAX_OUTS];
 } EagerMetas;
-static inline void eager_metas_give(const EagerMetas *metas) {
+static inline void eager_metas_free(const EagerMetas *metas) {
     if (UNLIKELY(metas->at && metas->at != metas->few)) mem_free(metas->at);
 }
-#define METAS_OF_CALL __attribute__((cleanup(eager_metas_give))) EagerMetas
+#define METAS_OF_CALL __attribute__((cleanup(eager_metas_free))) EagerMetas
 Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *out);
 /* Of a call that nothing runs (on the meta device, of fake tensors): as if its views were made of their bases. */
 Status eager_metas_alone(const OpCall *call, EagerMetas *out);

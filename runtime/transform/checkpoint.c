@@ -302,7 +302,7 @@ static Status keep_results(RegionRun *run, const OpCall *call, uint64_t drawn) {
 }
 
 /* In place of the op: handles of what it gave, and its node, whose values go into slots like those of others. */
-static Status give_kept(const RegionRun *run, OpCall *call, int kept) {
+static Status release_kept(const RegionRun *run, OpCall *call, int kept) {
     const Region *const r = run->region;
     state_get()->sequence += r->ops.at[run->op - 1].drawn;
     for (int i = 0; i < call->n_outs; i++) {
@@ -368,7 +368,7 @@ static Status see_op(OpCall *call) {
     const uint64_t sequence = state->sequence;
     const ContextSaved saved = context_enter(state, CONTEXT_below_checkpoint);
     for (RegionRun *run = first; run; run = outer_of(run)) run->call = call;
-    const Status status = gives ? give_kept(gives, call, kept) : redispatch(call);
+    const Status status = gives ? release_kept(gives, call, kept) : redispatch(call);
     context_leave(&saved);
     for (RegionRun *run = first; run; run = outer_of(run)) run->call = NULL;
     return status == ST_OK ? after_op(call, first, state->sequence - sequence) : status;

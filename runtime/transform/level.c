@@ -116,7 +116,7 @@ Status level_check_targets(const OpCall *call, const Level *level) {
 
 /* handles ------------------------------------------------------------------------------------- */
 
-Status level_give(sn_tensor *t) {
+Status level_return(sn_tensor *t) {
     if (tensor_in_scope(t)) return ST_OK;
     tensor_retain(t);
     return scope_adopt(state_get(), t) ? ST_OK : ST_MEMORY;

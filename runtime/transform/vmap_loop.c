@@ -63,7 +63,7 @@ static Status give(const VmapLoop *l, int n_outs) {
         outs[k] = results[0] ? tensor_of(E(eager_builder(), stack, A_VALS(results, l->n), I(0))) : NULL;
         if (!outs[k] && results[0]) return error_pending();
     }
-    return vmap_give(l->call, l->level, outs, n_outs);
+    return vmap_return(l->call, l->level, outs, n_outs);
 }
 
 /* same: all rounds draw the same random numbers. Each of them starts from the generator's number of the first, so that

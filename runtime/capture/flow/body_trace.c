@@ -105,7 +105,7 @@ static uint8_t body_modes(void) {
     return mode == SN_GRAD_OFF ? NODE_no_grad : mode == SN_INFERENCE ? NODE_inference : 0;
 }
 
-static Status give_results(BodyTracer *bt, OpCall *call, Node *node) {
+static Status return_results(BodyTracer *bt, OpCall *call, Node *node) {
     call->n_outs = call->form == FORM_functional ? node->n_outs : call->row->n_out;
     for (int i = 0; i < call->n_outs; i++) {
         if (call->form == FORM_functional)
@@ -140,7 +140,7 @@ static Status trace_op(Tracer *self, OpCall *call) {
     Node *const node = graph_append(body->graph, row, call->form, args);
     if (!node || !VEC_GROW(body->arena, &body->sites)) return error_pending() ? error_pending() : ST_MEMORY;
     body->sites.at[body->sites.n++] = state_get()->site;
-    return give_results(bt, call, node);
+    return return_results(bt, call, node);
 }
 
 static const TracerClass body_class = {

@@ -38,7 +38,7 @@ static sn_tensor *operand_of_result(const JointRun *run, int result) {
 }
 
 /* What nothing came to is zeros. */
-static Status joint_give(const JointRun *run) {
+static Status joint_return(const JointRun *run) {
     for (int k = 0; k < run->n_results; k++) {
         sn_tensor *const sum = run->sums[k] ? run->sums[k] : flow_no_gradient(operand_of_result(run, k));
         if (!(run->op->outs[k] = sum)) return ST_MEMORY;
@@ -96,7 +96,7 @@ static Status cond_branch(JointRun *run, const FlowBody *body, const InputMap *m
     for (int k = 0; k < body->n_out; k++) back.grads[k] = run->grads[k];
     TRY(flow_code_back(body->code, &back, done));
     for (int i = 0; *done && i < map->n; i++) take_sum(run, map, i, &back);
-    return *done ? joint_give(run) : ST_OK;
+    return *done ? joint_return(run) : ST_OK;
 }
 
 static Status cond_joint(JointRun *run, FlowBody *bodies, bool *done) {
@@ -317,7 +317,7 @@ static Status back_rounds(ScanJoint *s, bool *done) {
     TRY(take_first(s));
     for (int i = 0; i < s->map.n; i++)
         if (is_scanned(s, i)) TRY(slices_end(s, i));
-    return joint_give(s->run);
+    return joint_return(s->run);
 }
 
 static int64_t scan_length(const JointRun *run, int n_carry, int64_t dim) {

@@ -123,7 +123,7 @@ static sn_tensor *stacked(const ScanRun *run, int k) {
     return tensor_of(all);
 }
 
-static Status give_results(const ScanRun *run) {
+static Status return_results(const ScanRun *run) {
     const FlowCall *const call = run->call;
     for (int k = 0; k < call->n_out; k++) {
         const bool carried = k < run->scan->n_carry;
@@ -142,7 +142,7 @@ static Status run_scan(ScanRun *run) {
     const int64_t n_ys = (run->call->n_out - run->scan->n_carry) * run->length;
     if (!(run->ys = mem_zero((size_t)(n_ys + 1) * sizeof *run->ys))) return ST_MEMORY;
     for (int64_t i = 0; i < run->length; i++) TRY(one_step(run, run->scan->reverse ? run->length - 1 - i : i));
-    return give_results(run);
+    return return_results(run);
 }
 
 static ScanRun scan_of(const FlowCall *call, const FlowScan *scan) {

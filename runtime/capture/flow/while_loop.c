@@ -95,7 +95,7 @@ static Status rounds(const LoopRun *run, sn_tensor **carry, sn_tensor **next) {
 }
 
 /* A carry that no round changed is. */
-static Status give_carries(const LoopRun *run, sn_tensor *const *carry) {
+static Status return_carries(const LoopRun *run, sn_tensor *const *carry) {
     for (int i = 0; i < run->call->n_in; i++) {
         run->call->out[i] = is_given(run, carry[i]) ? tape_clone(carry[i], NULL) : carry[i];
         if (!run->call->out[i]) return error_pending() ? error_pending() : ST_MEMORY;
@@ -109,7 +109,7 @@ static Status run_loop(LoopRun *run, sn_tensor **carry, sn_tensor **next) {
     if (!run->test.arena) TRY(trace_bodies(run, carry));
     TRY(check_gradients(run));
     TRY(rounds(run, carry, next));
-    return give_carries(run, carry);
+    return return_carries(run, carry);
 }
 
 static Status with_carries(LoopRun *run) {

@@ -335,7 +335,7 @@ __attribute__((no_sanitize_address)) OWN_FRAME static Status call_captured(sn_fu
         open = NULL;
         in_progress_end(state_get(), &capture->in_progress);
     }
-    function_arena_give(fn, arena);
+    function_arena_release(fn, arena);
     return status;
 }
 
@@ -361,7 +361,7 @@ static void abandon_call(Capture *c) {
     release_all(c);
     symbols_free(c->symbols);
     if (c->final) atomic_fetch_sub(&fn->running, 1);
-    function_arena_give(fn, c->arena);
+    function_arena_release(fn, c->arena);
 }
 
 static const FunctionClass function_class = {
@@ -414,7 +414,7 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, G
     if (status == ST_OK) status = graph_of(fn, call.trace, &variant);
     if (status == ST_OK) status = captured_graph(&call, variant, made, graph, closed);
     release_inputs(&capture);
-    function_arena_give(fn, arena);
+    function_arena_release(fn, arena);
     return status;
 }
 

@@ -18,7 +18,7 @@ static bool take_backward(Tracer *self, const TapeRun *run, Status *status) {
     return capture_run((Capture *)self, run, status);
 }
 
-static Status give_value(Tracer *self, sn_tensor *t, const char *why) {
+static Status return_value(Tracer *self, sn_tensor *t, const char *why) {
     return why ? capture_make(t, why) : capture_value_elsewhere((Capture *)self, t);
 }
 
@@ -63,7 +63,7 @@ static Status record_effect(Tracer *self, const TracerEffect *e) {
 const TracerClass capture_class = {.follow = capture_follow,
                                    .op = take_op,
                                    .backward = take_backward,
-                                   .value = give_value,
+                                   .value = return_value,
                                    .effect = record_effect,
                                    .query = answer_query,
                                    .pause = let_go,

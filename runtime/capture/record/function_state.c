@@ -16,7 +16,7 @@ Arena *function_arena_take(sn_function *fn) {
     return spare ? spare : arena_new();
 }
 
-void function_arena_give(sn_function *fn, Arena *arena) {
+void function_arena_release(sn_function *fn, Arena *arena) {
     arena_reset(arena);
     const bool locked = lock_shared(&fn->lock);
     Arena *const extra = fn->call_arena ? arena : NULL;

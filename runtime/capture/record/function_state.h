@@ -100,7 +100,7 @@ void compile_unlock(sn_function *fn, CompileLock *lock);
 
 /* Memory of one call, kept for the next. NULL raises. */
 Arena *function_arena_take(sn_function *fn);
-void function_arena_give(sn_function *fn, Arena *arena);
+void function_arena_release(sn_function *fn, Arena *arena);
 
 /* Takes the state's breaker. The reason in words, which lives as long as fn; NULL: memory is out. */
 const char *function_record_break(sn_function *fn, const char *reason, const void *site);

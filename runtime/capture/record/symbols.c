@@ -332,7 +332,7 @@ static bool agrees(const Symbols *s, const MetaOut *out, const Meta *meta) {
     return same;
 }
 
-static bool give_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
+static bool return_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
     if (!agrees(s, out, t->base.meta)) return false;
     Meta *const meta = meta_new(s->arena, s->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
     if (!meta) return false;
@@ -349,7 +349,7 @@ static bool record_metas(Symbols *s, const OpCall *call, const Arg *symbolic, co
     MetaCall meta = {
         .row = call->row, .form = call->form, .args = args, .env = s->env, .out = metas, .n_out = call->row->n_out};
     bool fine = op_meta(&meta) == ST_OK && (op->n_outs == 0 || op->n_outs == meta.n_out);
-    for (int i = 0; fine && i < op->n_outs; i++) fine = give_meta(s, &metas[i], call->outs[i]);
+    for (int i = 0; fine && i < op->n_outs; i++) fine = return_meta(s, &metas[i], call->outs[i]);
     return fine;
 }
 

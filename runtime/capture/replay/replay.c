@@ -43,7 +43,7 @@ Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int
     const bool found = find_match(&call, &match);
     if (found && !is_verified_now(fn)) status = specialized_launch(&match, out, ran);
     if (UNLIKELY(!found && log_on(LOG_guards, LOG_INFO))) report_miss(fn, in, n_in);
-    if (call.arena) function_arena_give(fn, call.arena);
+    if (call.arena) function_arena_release(fn, call.arena);
     return status;
 }
 
@@ -237,7 +237,7 @@ Status replay_run(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int
     } else {
         status = error_pending() ? error_pending() : refuse_call(&call);
     }
-    if (call.arena) function_arena_give(fn, call.arena);
+    if (call.arena) function_arena_release(fn, call.arena);
     return status;
 }
 

@@ -162,7 +162,7 @@ static TapeNode *recorded(const Expansion *e, const Node *node) {
 }
 
 /* The generator that the launch gave to control flow. */
-static void give_generator(const Expansion *e, const Node *node, Arg *args) {
+static void return_generator(const Expansion *e, const Node *node, Arg *args) {
     const Variant *const v = e->l->variant;
     if (!(node->row->flags & OPF_flow)) return;
     for (int i = 0; i < v->symbols.n_bindings; i++) {
@@ -182,7 +182,7 @@ static Status record_step(Expansion *e, int s) {
     for (int i = 0; i < node->n_outs; i++) outs[i] = handle_of(e, &node->outs[i]);
     TRY(error_pending());
     for (int i = 0; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
-    give_generator(e, node, args);
+    return_generator(e, node, args);
     TRY(tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)step->number));
     TapeNode *const made = recorded(e, node);
     if (made) restore_node(e, made, s);

@@ -38,7 +38,7 @@ static void drop_job(BackgroundJob *job) {
     mem_free(job);
 }
 
-static bool give_to_worker(sn_function *fn, Variant *v) {
+static bool hand_to_worker(sn_function *fn, Variant *v) {
     VariantJob *const later = mem_alloc(sizeof *later);
     if (!later) {
         error_clear();
@@ -53,7 +53,7 @@ static bool give_to_worker(sn_function *fn, Variant *v) {
 }
 
 void variant_finish(sn_function *fn, Variant *v) {
-    if (give_to_worker(fn, v)) return;
+    if (hand_to_worker(fn, v)) return;
     CompileReport info = v->info;
     Executable *run = NULL;
     if (v->kind->make_code(v, &info, &run) != ST_OK) run = NULL;
