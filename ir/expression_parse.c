@@ -132,7 +132,7 @@ typedef struct ExprSign {
     const char *sign, *function;
 } ExprSign;
 
-static const char *take_sign(ExprReader *r, const ExprSign *signs, int n) {
+static const char *consume_sign(ExprReader *r, const ExprSign *signs, int n) {
     for (int i = 0; i < n; i++)
         if (took(r, signs[i].sign)) return signs[i].function;
     return NULL;
@@ -143,7 +143,7 @@ static int read_chain(ExprReader *r, const ExprSign *signs, int n, int (*operand
     int x = operand(r);
     while (x >= 0) {
         skip_blanks(r);
-        const char *const place = r->at, *const function = take_sign(r, signs, n);
+        const char *const place = r->at, *const function = consume_sign(r, signs, n);
         if (!function) break;
         x = operation(r, place, function, x, operand(r));
     }
@@ -165,7 +165,7 @@ static int read_compare(ExprReader *r) {
     if (++r->depth > MAX_EXPR_DEPTH) return parse_fail(r, "too many parentheses are open");
     int x = read_sum(r);
     skip_blanks(r);
-    const char *const place = r->at, *const function = x < 0 ? NULL : take_sign(r, signs, COUNT_OF(signs));
+    const char *const place = r->at, *const function = x < 0 ? NULL : consume_sign(r, signs, COUNT_OF(signs));
     if (function) x = operation(r, place, function, x, read_sum(r));
     r->depth--;
     return x;

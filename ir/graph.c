@@ -106,7 +106,7 @@ static bool name_taken(const Graph *graph, const char *name) {
     return place && *place;
 }
 
-static void take_name(Graph *graph, const char *name) {
+static void consume_name(Graph *graph, const char *name) {
     if (2 * (graph->names.n + 1) > graph->names.capacity) {
         const int capacity = graph->names.capacity ? 2 * graph->names.capacity : 16;
         const char **const at = ARENA_ARRAY(graph->arena, const char *, capacity);
@@ -135,7 +135,7 @@ GVal *graph_input(Graph *graph, const char *name, const Meta *meta) {
     const char *const own = input ? free_name(graph, name) : NULL;
     if (!own) return NULL;
     *input = (GVal){.base.meta = meta, .index = graph->inputs.n, .alias = -1, .name = own};
-    take_name(graph, own);
+    consume_name(graph, own);
     VEC_PUSH(graph->arena, &graph->inputs, input);
     return input;
 }
@@ -202,7 +202,7 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     if (!node->args) return ST_MEMORY;
     for (int i = 0; i < node->n_args; i++) node->args[i] = arg_copy(graph->arena, &args[i]);
     if (node->form == FORM_out && row->options && args[row->n_params].kind == ARG_tensor)
-        op_args_take_options(row, args[row->n_params].val->meta, node->args);
+        op_args_fill_options(row, args[row->n_params].val->meta, node->args);
     if (row->role == ROLE_bits)
         return error_raise(ST_UNSUPPORTED, "%s: graphs hold no views in another dtype", row->name);
     MetaCall call;

@@ -343,7 +343,7 @@ Status op_args_normalize(const OpRow *row, const Arg *given, int n_given, Arg *a
 /* The same for arguments in the order of a form's schema, without its out tensors. */
 Status op_args_of_form(const OpRow *row, OpForm form, const Arg *given, int n_given, Arg *args);
 /* The options of a row that has them, from the tensor that its out form writes. */
-void op_args_take_options(const OpRow *row, const Meta *out, Arg *args);
+void op_args_fill_options(const OpRow *row, const Meta *out, Arg *args);
 /* Runs the meta rule of the row (its alias' for aliases); in-place and out forms check what they write to. */
 Status op_meta(MetaCall *call);
 /* Layouts depend on sizes and strides of 0 and 1, and what looks for these is not guarded: an expression that may

@@ -230,7 +230,7 @@ Status op_args_of_form(const OpRow *row, OpForm form, const Arg *given, int n_gi
     return form == FORM_inplace ? check_written(row, &args[0]) : ST_OK;
 }
 
-void op_args_take_options(const OpRow *row, const Meta *out, Arg *args) {
+void op_args_fill_options(const OpRow *row, const Meta *out, Arg *args) {
     const int dtype = row->options, device = row->options + 2;
     args[dtype] = A_INT(out->dtype);
     args[device] = A_INT(out->device);

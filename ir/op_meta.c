@@ -11,7 +11,7 @@ static bool equal_sizes(SymEnv *env, const Meta *a, const MetaOut *b) {
 }
 
 /* The result of a written form is what was written: its dtype and strides, the rule's sizes. */
-static void take_layout(MetaOut *out, const Meta *written) {
+static void adopt_layout(MetaOut *out, const Meta *written) {
     out->dtype = written->dtype;
     memcpy(out->strides, written->strides, sizeof *out->strides * (size_t)written->rank);
 }
@@ -25,7 +25,7 @@ static Status check_inplace(MetaCall *call) {
     if (!equal_sizes(call->env, meta, out))
         return meta_fail(call, ST_SHAPE, "self has sizes %s, the result %s", SIZES(call, meta),
                          sizes_text(call, out->sizes, out->rank).at);
-    take_layout(out, meta);
+    adopt_layout(out, meta);
     out->alias = 0;
     return ST_OK;
 }
@@ -47,7 +47,7 @@ static Status check_out(MetaCall *call) {
         if (call->row->kind != KIND_pointwise || call->row->flags & OPF_check)
             TRY(check_same(call, call->out[i].dtype, meta->dtype));
         if (equal_sizes(call->env, meta, &call->out[i]))
-            take_layout(&call->out[i], meta);
+            adopt_layout(&call->out[i], meta);
         else if (call->row->options) /* as PyTorch: the format is that of a result of its own */
             out_contiguous(call, &call->out[i]);
         call->out[i].dtype = meta->dtype;

@@ -26,7 +26,7 @@ static const GemmLevel *level(void) {
 
 enum { SLAB_BYTES = 4 << 20 }; /* of packed panels at once, if one panel is not more */
 
-static size_t take_bytes(size_t *bytes, int64_t need) {
+static size_t reserve_bytes(size_t *bytes, int64_t need) {
     const size_t at = *bytes;
     *bytes += (size_t)round_up(need, 64);
     return at;
@@ -47,12 +47,12 @@ static GemmPlan plan_straight(const GemmCall *call) {
     const int64_t panel_bytes = max_i64(1, call->k) * PANEL_BYTES;
     plan.slab_panels = plan.thin ? panels : max_i64(1, min_i64(panels, SLAB_BYTES / panel_bytes));
     const int64_t carried = call->k > BLOCK_K && !plan.thin ? plan.slab_panels : 1;
-    plan.at_total = take_bytes(&plan.bytes, plan.rows * carried * PANEL_BYTES);
-    plan.at_part = take_bytes(&plan.bytes, call->k > CHUNK_K ? plan.rows * carried * PANEL_BYTES : 0);
-    plan.at_a = take_bytes(&plan.bytes, plan.pack_a ? plan.rows * plan.a_ld * size : 0);
+    plan.at_total = reserve_bytes(&plan.bytes, plan.rows * carried * PANEL_BYTES);
+    plan.at_part = reserve_bytes(&plan.bytes, call->k > CHUNK_K ? plan.rows * carried * PANEL_BYTES : 0);
+    plan.at_a = reserve_bytes(&plan.bytes, plan.pack_a ? plan.rows * plan.a_ld * size : 0);
     const int64_t packed =
         plan.thin ? min_i64(BLOCK_K, max_i64(1, call->k)) * PANEL_BYTES : plan.slab_panels * panel_bytes;
-    plan.at_b = take_bytes(&plan.bytes, call->packed_b ? 0 : packed);
+    plan.at_b = reserve_bytes(&plan.bytes, call->packed_b ? 0 : packed);
     return plan;
 }
 
@@ -84,7 +84,7 @@ static GemmPlan plan_of(const GemmCall *call) {
     plan.transposed = true;
     plan.row = call->row_begin;
     plan.at_transposed =
-        take_bytes(&plan.bytes, plan.panel * transposed_ld(&plan) * stype_bytes(dtype_compute(call->dtype)));
+        reserve_bytes(&plan.bytes, plan.panel * transposed_ld(&plan) * stype_bytes(dtype_compute(call->dtype)));
     return plan;
 }
 

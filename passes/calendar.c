@@ -24,7 +24,7 @@ void calendar_place(Calendar *calendar, Slot *slot) {
     }
 }
 
-static void take_memory(Calendar *calendar, const Slots *slots) {
+static void alloc_memory(Calendar *calendar, const Slots *slots) {
     for (int i = 0; i < slots->n; i++) VEC_PUSH(calendar->arena, &calendar->found, slots->at[i]);
 }
 
@@ -50,8 +50,8 @@ static const Slots *all_sorted(Calendar *calendar) {
 const Slots *calendar_together(Calendar *calendar, const Slot *slot) {
     if (number_together(calendar, slot) > calendar->all.n / 16) return all_sorted(calendar);
     calendar->found.n = 0;
-    for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) take_memory(calendar, &calendar->alive[i]);
-    for (int step = slot->first + 1; step <= slot->last; step++) take_memory(calendar, &calendar->starts[step]);
+    for (int i = slot->first + calendar->n_steps; i > 0; i /= 2) alloc_memory(calendar, &calendar->alive[i]);
+    for (int step = slot->first + 1; step <= slot->last; step++) alloc_memory(calendar, &calendar->starts[step]);
     if (calendar->found.n > 1) qsort(calendar->found.at, (size_t)calendar->found.n, sizeof(Slot *), by_offset);
     return &calendar->found;
 }

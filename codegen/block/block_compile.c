@@ -235,7 +235,7 @@ static void free_slot(BlockEmitter *e, SlotPool *pool, int16_t slot) {
     if (pool->n[size] < COUNT_OF(pool->free[size])) pool->free[size][pool->n[size]++] = e->slots.at[slot].offset;
 }
 
-static void take_slot(BlockEmitter *e, SlotPool *pool, int16_t slot, int64_t *top) {
+static void alloc_slot(BlockEmitter *e, SlotPool *pool, int16_t slot, int64_t *top) {
     const SType type = (SType)e->slots.at[slot].type;
     const int size = size_class(type);
     if (pool->n[size]) {
@@ -265,7 +265,7 @@ static void place_region(BlockEmitter *e, int first, int n, int64_t base, int64_
         const bool in_place = steps[i].op == BO_prim && steps[i].from == steps[i].type;
         for (int pass = 0; pass < 2; pass++) {
             if (pass == (in_place ? 1 : 0) && steps[i].out >= 0 && e->slots.at[steps[i].out].offset < 0) {
-                take_slot(e, &pool, steps[i].out, &top);
+                alloc_slot(e, &pool, steps[i].out, &top);
                 moving[steps[i].out] = true;
             }
             if (pass == (in_place ? 0 : 1))

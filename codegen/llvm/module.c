@@ -130,7 +130,7 @@ enum { IDLE_MACHINES = 4 };
 static pthread_mutex_t machines_lock = PTHREAD_MUTEX_INITIALIZER;
 static LLVMTargetMachineRef idle_machines[ISA_COUNT][IDLE_MACHINES];
 
-static LLVMTargetMachineRef take_machine(int isa) {
+static LLVMTargetMachineRef consume_machine(int isa) {
     LLVMTargetMachineRef taken = NULL;
     pthread_mutex_lock(&machines_lock);
     for (int i = 0; i < IDLE_MACHINES && !taken; i++) {
@@ -155,7 +155,7 @@ static void return_machine(int isa, LLVMTargetMachineRef machine) {
 static Status open_machine(ModuleJob *job) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, initialise);
-    job->machine = take_machine(job->request->machine->level);
+    job->machine = consume_machine(job->request->machine->level);
     if (job->machine) return ST_OK;
     LLVMTargetRef target;
     char *text = NULL;

@@ -72,7 +72,7 @@ static Status refuse_group(const Nest *nest, int group, const char *why) {
 static bool walked_as_one(const Nest *nest, const DimGroup *group) {
     for (int n = 1; n < group->n; n++) {
         const DimGroup inside = group_of(nest, group->first + group->n - n, n);
-        if (!group_may_take(nest, inside.first - 1, &inside)) return false;
+        if (!group_may_add(nest, inside.first - 1, &inside)) return false;
     }
     return true;
 }

@@ -13,7 +13,7 @@ static bool steps_whole(int64_t coefficient, int64_t of_group, const DimGroup *g
     return group->n == 1 && of_group == 1 && coefficient == extent[group->coef];
 }
 
-bool group_may_take(const Nest *nest, int d, const DimGroup *group) {
+bool group_may_add(const Nest *nest, int d, const DimGroup *group) {
     if (nest->extent[d] == 1 || group->extent == 1) return true;
     for (int i = 0; i < nest->n_insts; i++) {
         const Affine *const at = nest->insts[i].at;
@@ -50,7 +50,7 @@ static int group_dims(const Nest *nest, int first, int last, Merge merge, DimGro
     int n = 0, n_out = 0;
     for (int d = last - 1; d >= first; d--) {
         const bool may = n > 0 && (merge == MERGE_all || (merge == MERGE_last && n == 1));
-        if (!may || !group_may_take(nest, d, &found[n - 1])) found[n++] = empty_before(d + 1);
+        if (!may || !group_may_add(nest, d, &found[n - 1])) found[n++] = empty_before(d + 1);
         absorb(&found[n - 1], d, nest->extent[d]);
     }
     while (n > 0) out[n_out++] = found[--n];

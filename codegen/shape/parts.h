@@ -18,7 +18,7 @@ NestShape *shape_new(Arena *arena, const Nest *nest); /* nothing decided; NULL: 
 /* groups.c */
 /* The dims first..first+n-1 as a group of the shape: which dim counts, and the extent. */
 DimGroup group_of(const Nest *nest, int first, int n);
-bool group_may_take(const Nest *nest, int dim, const DimGroup *group); /* the group begins at dim + 1 */
+bool group_may_add(const Nest *nest, int dim, const DimGroup *group); /* the group begins at dim + 1 */
 void groups_decide(const Nest *nest, NestShape *shape);
 int lane_group(const NestShape *shape, const Nest *nest); /* along which whole vectors run; -1: they are taken apart */
 

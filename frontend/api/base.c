@@ -104,7 +104,7 @@ static sn_status init_with(const sn_init_options *options) {
 
 sn_status sn_init(const sn_init_options *options) {
     sn_init_options known = {0};
-    const Status taken = options_take(&known, sizeof known, options, "sn_init");
+    const Status taken = options_copy_in(&known, sizeof known, options, "sn_init");
     if (taken != ST_OK) return (sn_status)taken;
     if (known.ignore_environment) environment_ignore(); /* before a state */
     API_ENTER(sn_init);

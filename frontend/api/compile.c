@@ -39,7 +39,7 @@ sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *o
         return NULL;
     }
     sn_compile_options known = {0};
-    if (options_take(&known, sizeof known, options, "sn_compile") != ST_OK) return NULL;
+    if (options_copy_in(&known, sizeof known, options, "sn_compile") != ST_OK) return NULL;
     const Backend *const backend = check_options(&known) == ST_OK ? backend_named(known.backend) : NULL;
     sn_function *const fn = backend ? function_new(body, closure, &known) : NULL;
     if (fn) fn->backend = backend;

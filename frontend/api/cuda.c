@@ -25,7 +25,7 @@ sn_status sn_cuda_launch(sn_frame *f, sn_kernel *kernel, const sn_cuda_grid *gri
     if (error_pending() != ST_OK) return sn_check();
     if (!kernel || !grid || n < 0 || (n && !arguments))
         return (sn_status)error_raise(ST_ARGUMENT, "sn_cuda_launch: the kernel, its grid or its arguments are NULL");
-    if (options_take(&known, sizeof known, grid, "sn_cuda_launch") != ST_OK) return sn_check();
+    if (options_copy_in(&known, sizeof known, grid, "sn_cuda_launch") != ST_OK) return sn_check();
     return (sn_status)cuda_user_launch(f, kernel, &known, (const Arg *)(const void *)arguments, n);
 }
 

@@ -17,7 +17,7 @@ sn_device sn_device_register(const sn_device_desc *desc) {
     sn_device_desc known = {0};
     if (entered.refused) return -1;
     if (!desc) return error_raise(ST_ARGUMENT, "sn_device_register: the description is NULL"), -1;
-    if (options_take(&known, sizeof known, desc, "sn_device_register") != ST_OK) return -1;
+    if (options_copy_in(&known, sizeof known, desc, "sn_device_register") != ST_OK) return -1;
     const Device device = device_register_user(&known);
     if (device < 0) return error_set_op("sn_device_register"), -1;
     eager_serve(device_row(device)->key);

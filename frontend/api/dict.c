@@ -181,7 +181,7 @@ static Status load_into(sn_dict *d, const SafeFile *file) {
         if (!t) return error_pending();
         TRY(dict_set(d, from->name, t));
     }
-    return dict_take_carried(d, file);
+    return dict_adopt_carried(d, file);
 }
 
 sn_dict *sn_dict_load(const char *path) {

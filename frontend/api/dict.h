@@ -40,7 +40,7 @@ Status dict_see(Map *seen, const sn_tensor *t, bool *first);
 Status dict_safe(sn_tensor *t, const char *name, const char *what, SafeTensor *out);
 
 /* dict_carried.c: what is carried beside the entries. */
-Status dict_take_carried(sn_dict *d, const SafeFile *file); /* once, of a dictionary that has the file's tensors */
+Status dict_adopt_carried(sn_dict *d, const SafeFile *file); /* once, of a dictionary that has the file's tensors */
 const DictOpaque *dict_find_opaque(const sn_dict *d, const char *name);
 void dict_drop_opaque(sn_dict *d, const char *name);
 void dict_free_carried(sn_dict *d);

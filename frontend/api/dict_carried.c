@@ -123,7 +123,7 @@ const char *sn_dict_opaque(sn_dict *d, int i) {
 
 /* both ---------------------------------------------------------------------------------------- */
 
-Status dict_take_carried(sn_dict *d, const SafeFile *file) {
+Status dict_adopt_carried(sn_dict *d, const SafeFile *file) {
     int carried = 0;
     for (int i = 0; file->metadata && i < file->metadata->n; i++)
         TRY(set_note(d, file->metadata->items[i].key, file->metadata->items[i].string));

@@ -166,7 +166,7 @@ typedef struct Results {
 } Results;
 
 /* Goes by results_free. */
-static Status results_take(const sn_op *op, Results *results) {
+static Status results_alloc(const sn_op *op, Results *results) {
     results->at = SMALL_ARRAY(results->few, op->row->returns_list ? MAX_LIST : op->row->n_out);
     return results->at ? ST_OK : ST_MEMORY;
 }
@@ -185,7 +185,7 @@ static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *
     }
     Arg args[MAX_ARGS];
     const Arg *const given = (const Arg *)(const void *)in;
-    TRY(results_take(op, results));
+    TRY(results_alloc(op, results));
     TRY(ops_values(op->row, op->form, given, n_in));
     TRY(op_args_of_form(op->row, op->form, given, n_in, args));
     results->n = op->row->n_out;

@@ -58,7 +58,7 @@ sn_status sn_cond(sn_tensor *pred, sn_body if_true, sn_body if_false, void *clos
     sn_cond_options known = {0};
     FlowCall call;
     Status status = flow_call("sn_cond", in, out, n_out, &call);
-    if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_cond");
+    if (status == ST_OK) status = options_copy_in(&known, sizeof known, options, "sn_cond");
     if (status == ST_OK) status = check_body("sn_cond", "if_true", if_true);
     if (status == ST_OK) status = check_body("sn_cond", "if_false", if_false);
     const FlowBodies branches = {if_true, if_false, closure, or_else(known.false_closure, closure)};
@@ -72,7 +72,7 @@ sn_status sn_while_loop(sn_body condition, sn_body body, void *closure, const sn
     sn_while_options known = {0};
     FlowCall call;
     Status status = flow_call("sn_while_loop", in, out, n_out, &call);
-    if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_while_loop");
+    if (status == ST_OK) status = options_copy_in(&known, sizeof known, options, "sn_while_loop");
     if (status == ST_OK) status = check_body("sn_while_loop", "condition", condition);
     if (status == ST_OK) status = check_body("sn_while_loop", "body", body);
     if (status == ST_OK && in.n != n_out)
@@ -100,7 +100,7 @@ sn_status sn_scan(sn_body body, void *closure, const sn_scan_options *options, s
     sn_scan_options known = {0};
     FlowCall call;
     Status status = flow_call("sn_scan", in, out, n_out, &call);
-    if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_scan");
+    if (status == ST_OK) status = options_copy_in(&known, sizeof known, options, "sn_scan");
     const FlowScan scan = {.body = body,
                            .closure = closure,
                            .n_carry = known.carries ? known.carries : 1,
@@ -118,7 +118,7 @@ sn_status sn_map(sn_body body, void *closure, const sn_map_options *options, sn_
     sn_map_options known = {0};
     FlowCall call;
     Status status = flow_call("sn_map", in, out, n_out, &call);
-    if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_map");
+    if (status == ST_OK) status = options_copy_in(&known, sizeof known, options, "sn_map");
     const FlowScan scan = {.body = body, .closure = closure, .dim = known.dim, .what = "the body"};
     if (status == ST_OK) status = check_scan(&call, &scan);
     return flow_done(site, status == ST_OK ? flow_scan(&call, &scan) : status);

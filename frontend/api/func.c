@@ -27,7 +27,7 @@ static Status check_argument(const char *what, const Arguments *a, int64_t i, sn
 }
 
 /* NULL: the first `usual` inputs. */
-static Status take_arguments(const char *what, Arguments *a, sn_ints argnums, int64_t usual, sn_tensors in) {
+static Status consume_arguments(const char *what, Arguments *a, sn_ints argnums, int64_t usual, sn_tensors in) {
     const int64_t n = argnums.data ? argnums.n : usual;
     a->n = 0;
     if (n < 1 || n > MAX_ARGUMENTS)
@@ -85,8 +85,8 @@ static Status func_grad(sn_body body, void *closure, const sn_func_grad_options 
     sn_func_grad_options o = {0};
     Arguments a;
     TRY(begin("sn_func_grad", body, in, out, n_out));
-    TRY(options_take(&o, sizeof o, options, "sn_func_grad"));
-    TRY(take_arguments("sn_func_grad", &a, o.argnums, 1, in));
+    TRY(options_copy_in(&o, sizeof o, options, "sn_func_grad"));
+    TRY(consume_arguments("sn_func_grad", &a, o.argnums, 1, in));
     FuncSpec spec = spec_of("sn_func_grad", body, closure, in, &a);
     spec.n_ys = 1;
     return run_vjp(&spec, out, n_out);
@@ -104,8 +104,8 @@ static Status func_vjp_of(sn_body body, void *closure, const sn_func_vjp_options
     sn_func_vjp_options o = {0};
     Arguments a;
     TRY(begin("sn_func_vjp", body, in, out, n_out));
-    TRY(options_take(&o, sizeof o, options, "sn_func_vjp"));
-    TRY(take_arguments("sn_func_vjp", &a, o.argnums, in.n, in));
+    TRY(options_copy_in(&o, sizeof o, options, "sn_func_vjp"));
+    TRY(consume_arguments("sn_func_vjp", &a, o.argnums, in.n, in));
     if (o.cotangents.n < 1 || o.cotangents.n > MAX_LIST || !o.cotangents.data)
         return error_raise(ST_ARGUMENT,
                            "sn_func_vjp: options.cotangents has %lld entries; one for each output, at least 1",
@@ -145,7 +145,7 @@ static Status func_jvp(sn_body body, void *closure, const sn_func_jvp_options *o
                        int n_out) {
     sn_func_jvp_options o = {0};
     TRY(begin("sn_func_jvp", body, in, out, n_out));
-    TRY(options_take(&o, sizeof o, options, "sn_func_jvp"));
+    TRY(options_copy_in(&o, sizeof o, options, "sn_func_jvp"));
     TRY(check_tangents(&o, in, n_out));
     const int n_tangents = o.n_tangents ? o.n_tangents : n_out, capacity = n_out - n_tangents;
     const int n_outs = capacity > n_tangents ? capacity : n_tangents;
@@ -199,8 +199,8 @@ static Status jacobian(sn_body body, void *closure, const sn_jacobian_options *o
     Arguments a;
     int n = 0;
     TRY(begin("sn_jacobian", body, in, out, n_out));
-    TRY(options_take(&o, sizeof o, options, "sn_jacobian"));
-    TRY(take_arguments("sn_jacobian", &a, o.argnums, 1, in));
+    TRY(options_copy_in(&o, sizeof o, options, "sn_jacobian"));
+    TRY(consume_arguments("sn_jacobian", &a, o.argnums, 1, in));
     TRY(count_outs("sn_jacobian", n_out, a.n, &n));
     FuncSpec spec = spec_of("sn_jacobian", body, closure, in, &a);
     return run_jacobian(&spec, o.forward, n, out);
@@ -238,8 +238,8 @@ static Status hessian(sn_body body, void *closure, const sn_jacobian_options *op
     Arguments a;
     int n = 0;
     TRY(begin("sn_hessian", body, in, out, n_out));
-    TRY(options_take(&o, sizeof o, options, "sn_hessian"));
-    TRY(take_arguments("sn_hessian", &a, o.argnums, 1, in));
+    TRY(options_copy_in(&o, sizeof o, options, "sn_hessian"));
+    TRY(consume_arguments("sn_hessian", &a, o.argnums, 1, in));
     TRY(count_outs("sn_hessian", n_out, a.n * a.n, &n));
     const FuncSpec inner = spec_of("sn_hessian", body, closure, in, &a);
     FuncSpec spec = spec_of("sn_hessian", first_derivatives, &(First){&inner, n}, in, &a);

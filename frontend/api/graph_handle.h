@@ -52,6 +52,6 @@ Status graph_bind_known(sn_graph *g);
 /* Raises in the name of `what` where the graph is lent. */
 Status graph_is_own(const sn_graph *g, const char *what);
 /* Takes back an op that was put in and that nothing uses; cannot fail. */
-void graph_take_out(sn_node *n);
+void graph_remove_node(sn_node *n);
 
 #endif

@@ -141,7 +141,7 @@ sn_node *sn_graph_insert(sn_graph *g, sn_node *before, const char *op, sn_node *
     return made;
 }
 
-void graph_take_out(sn_node *n) {
+void graph_remove_node(sn_node *n) {
     graph_remove(n->graph->graph, n->node);
     graph_number(n->graph->graph);
 }

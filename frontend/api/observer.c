@@ -19,8 +19,8 @@ struct sn_observer {
     Histogram histogram;
 };
 
-static Status take_observer_options(const sn_observer_options *given, sn_observer_options *o) {
-    TRY(options_take(o, sizeof *o, given, "sn_observer_new"));
+static Status consume_observer_options(const sn_observer_options *given, sn_observer_options *o) {
+    TRY(options_copy_in(o, sizeof *o, given, "sn_observer_new"));
     if (!o->dtype) o->dtype = SN_U8;
     if (o->averaging == 0) o->averaging = 0.01;
     if (o->bins == 0) o->bins = 2048;
@@ -37,7 +37,7 @@ static Status take_observer_options(const sn_observer_options *given, sn_observe
 
 sn_observer *sn_observer_new(const sn_observer_options *options) {
     sn_observer_options o = {0};
-    if (error_pending() || take_observer_options(options, &o) != ST_OK) return NULL;
+    if (error_pending() || consume_observer_options(options, &o) != ST_OK) return NULL;
     sn_observer *const made = mem_alloc(sizeof *made);
     if (made) *made = (sn_observer){.options = o, .histogram = {.bins = o.bins}};
     return made;

@@ -14,7 +14,7 @@ sn_status sn_ranks_run(int ranks, sn_rank_body body, void *closure, const sn_ran
     API_ENTER(sn_ranks_run);
     sn_ranks_options known = {0};
     Status status = error_pending();
-    if (status == ST_OK) status = options_take(&known, sizeof known, options, "sn_ranks_run");
+    if (status == ST_OK) status = options_copy_in(&known, sizeof known, options, "sn_ranks_run");
     if (status == ST_OK && (ranks < 1 || ranks > MOST_RANKS))
         status = error_raise(ST_ARGUMENT, "sn_ranks_run: %d ranks, not 1 to %d", ranks, MOST_RANKS);
     if (status == ST_OK && (!body || known.timeout_ms < 0))
@@ -64,7 +64,7 @@ sn_data_parallel *sn_data_parallel_new(sn_comm *comm, sn_tensors params, const s
     API_ENTER(sn_data_parallel_new);
     sn_data_parallel_options known = {0};
     if (check_new(comm, params, "sn_data_parallel_new") != ST_OK ||
-        options_take(&known, sizeof known, options, "sn_data_parallel_new") != ST_OK)
+        options_copy_in(&known, sizeof known, options, "sn_data_parallel_new") != ST_OK)
         return NULL;
     if (known.bucket_bytes < 0) {
         error_raise(ST_ARGUMENT, "sn_data_parallel_new: bucket_bytes is %lld", (long long)known.bucket_bytes);
@@ -111,7 +111,7 @@ sn_sharded *sn_sharded_new(sn_comm *comm, sn_tensors params, const sn_sharded_op
     API_ENTER(sn_sharded_new);
     sn_sharded_options known = {0};
     if (check_new(comm, params, "sn_sharded_new") != ST_OK ||
-        options_take(&known, sizeof known, options, "sn_sharded_new") != ST_OK)
+        options_copy_in(&known, sizeof known, options, "sn_sharded_new") != ST_OK)
         return NULL;
     return sharded_new(comm, params, &known);
 }

@@ -81,7 +81,7 @@ sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options 
     if (!fn || !path)
         return (sn_status)error_raise(ST_ARGUMENT, "sn_plan_save: the %s is NULL", fn ? "path" : "function");
     if (entered.refused) return (sn_status)error_pending();
-    if (options_take(&known, sizeof known, options, "sn_plan_save") != ST_OK) return (sn_status)error_pending();
+    if (options_copy_in(&known, sizeof known, options, "sn_plan_save") != ST_OK) return (sn_status)error_pending();
     if (fn->background) background_wait(fn->background);
     PlanFile file = {.plan.arena = arena_new()};
     const sn_scope scope = scope_begin_library();
@@ -141,7 +141,7 @@ static Status open_tensors(const Bundle *bundle, SafeFile **out) {
     char *const copy = mem_alloc(part->bytes);
     if (!copy) return ST_MEMORY;
     memcpy(copy, part->at, part->bytes);
-    return safetensors_take(copy, part->bytes, out);
+    return safetensors_adopt(copy, part->bytes, out);
 }
 
 /* "pass fuse 3": a program that has the pass in another version would have made another plan. */
@@ -185,7 +185,7 @@ sn_function *sn_plan_load(const char *path, const sn_plan_options *options) {
     if (error_pending()) return NULL;
     if (!path) error_raise(ST_ARGUMENT, "sn_plan_load: the path is NULL");
     if (!path || entered.refused) return NULL;
-    if (options_take(&known, sizeof known, options, "sn_plan_load") != ST_OK) return NULL;
+    if (options_copy_in(&known, sizeof known, options, "sn_plan_load") != ST_OK) return NULL;
     if (bundle_open(path, "plan", &bundle) != ST_OK) return NULL;
     sn_function *const fn = load_bundle(&bundle, known.tensors, path);
     bundle_close(&bundle);

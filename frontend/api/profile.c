@@ -66,7 +66,7 @@ sn_profile *sn_profile_start(const sn_profile_options *options) {
     API_ENTER(sn_profile_start);
     sn_profile_options o = {0};
     if (entered.refused || error_pending()) return NULL;
-    if (options_take(&o, sizeof o, options, "sn_profile_start") != ST_OK) return NULL;
+    if (options_copy_in(&o, sizeof o, options, "sn_profile_start") != ST_OK) return NULL;
     sn_profile *const p = mem_zero(sizeof *p);
     if (p && begin_profile(p, &o) == ST_OK) return p;
     mem_free(p);
@@ -145,7 +145,8 @@ const char *sn_profile_table(sn_profile *p, const sn_profile_table_options *opti
     const Timeline *const t = timeline(p, "sn_profile_table");
     sn_profile_table_options o = {0};
     Text text = {0};
-    if (!t || options_take(&o, sizeof o, options, "sn_profile_table") != ST_OK || check_table(&o) != ST_OK) return "";
+    if (!t || options_copy_in(&o, sizeof o, options, "sn_profile_table") != ST_OK || check_table(&o) != ST_OK)
+        return "";
     profile_table(t, &o, &text);
     return return_answer(&text);
 }

@@ -30,7 +30,7 @@ static const char *why_not_f32(sn_node *n) {
 }
 
 /* A weight as it is, or its transpose, of f32. */
-static const char *take_weight(QuantProduct *p, sn_node *operand, int rank) {
+static const char *adopt_weight(QuantProduct *p, sn_node *operand, int rank) {
     p->weight = operand;
     p->transposed = is_op(operand, "aten::t");
     p->input = p->transposed ? sn_node_in(operand, 0) : operand;
@@ -42,24 +42,24 @@ static const char *take_weight(QuantProduct *p, sn_node *operand, int rank) {
 }
 
 /* These give why a product cannot be converted, or NULL and *x. */
-static const char *take_linear(QuantProduct *p, sn_node *n, sn_node **x) {
+static const char *consume_linear(QuantProduct *p, sn_node *n, sn_node **x) {
     const bool adds = is_op(n, "aten::addmm");
     if (adds && !(arg_is(n, "beta", 1) && arg_is(n, "alpha", 1))) return "beta or alpha is not 1";
     *p = (QuantProduct){.node = n, .bias = adds ? sn_node_in(n, 0) : NULL};
     *x = sn_node_in(n, adds);
-    return take_weight(p, sn_node_in(n, adds + 1), 2);
+    return adopt_weight(p, sn_node_in(n, adds + 1), 2);
 }
 
-static const char *take_image(QuantProduct *p, sn_node *n, sn_node **x) {
+static const char *adopt_image(QuantProduct *p, sn_node *n, sn_node **x) {
     const char *const why = quant_image_refuses(n);
     if (why) return why;
     *p = (QuantProduct){.node = n, .image = true, .bias = sn_node_in_count(n) == 3 ? sn_node_in(n, 2) : NULL};
     *x = sn_node_in(n, 0);
-    return take_weight(p, sn_node_in(n, 1), 4);
+    return adopt_weight(p, sn_node_in(n, 1), 4);
 }
 
-static const char *take_product(QuantProduct *p, sn_node *n, sn_node **x) {
-    const char *const why = is_op(n, "aten::convolution") ? take_image(p, n, x) : take_linear(p, n, x);
+static const char *choose_product(QuantProduct *p, sn_node *n, sn_node **x) {
+    const char *const why = is_op(n, "aten::convolution") ? adopt_image(p, n, x) : consume_linear(p, n, x);
     return why ? why : why_not_f32(*x);
 }
 
@@ -84,7 +84,7 @@ static Status find_products(sn_quantizer *q, Text *left_out) {
         sn_node *const n = sn_graph_node(q->graph, i), *x;
         if (!is_product(n)) continue;
         QuantProduct *const p = &q->products[q->n_products];
-        const char *const why = take_product(p, n, &x);
+        const char *const why = choose_product(p, n, &x);
         if (why) text_printf(left_out, "; %%%d %s: %s", i, sn_node_op(n), why);
         if (why) continue;
         if (!(p->x = value_of_node(q, x))) return ST_MEMORY;
@@ -112,11 +112,11 @@ static Status quant_find(sn_quantizer *q) {
 
 /* observers ----------------------------------------------------------------------------------- */
 
-static Status take_quant_options(sn_quantizer *q, const sn_quant_options *given) {
+static Status consume_quant_options(sn_quantizer *q, const sn_quant_options *given) {
     static const sn_observer_options whole = {.size = sizeof whole};
     static const sn_observer_options weight = {.size = sizeof weight, .dtype = SN_I8, .symmetric = true};
     sn_quant_options o = {0};
-    TRY(options_take(&o, sizeof o, given, "sn_quant_prepare"));
+    TRY(options_copy_in(&o, sizeof o, given, "sn_quant_prepare"));
     q->activation = o.activation ? *o.activation : whole;
     q->weight = o.weight ? *o.weight : weight;
     q->activation.size = q->weight.size = sizeof q->weight;
@@ -136,7 +136,7 @@ static Status observe_value(sn_quantizer *q, QuantProduct *p) {
 }
 
 static Status prepare(sn_quantizer *q, const sn_quant_options *options) {
-    TRY(take_quant_options(q, options));
+    TRY(consume_quant_options(q, options));
     TRY(quant_observe_op());
     TRY(quant_find(q));
     for (int i = 0; i < q->n_products; i++) TRY(observe_value(q, &q->products[i]));
@@ -145,7 +145,7 @@ static Status prepare(sn_quantizer *q, const sn_quant_options *options) {
 
 static void take_back(sn_quantizer *q) {
     for (int i = 0; i < q->n_values; i++)
-        if (q->values[i]->observe) graph_take_out(q->values[i]->observe);
+        if (q->values[i]->observe) graph_remove_node(q->values[i]->observe);
     sn_quantizer_free(q);
 }
 
@@ -199,7 +199,7 @@ static Status weight_params(sn_quantizer *q, QuantProduct *p) {
 }
 
 /* Before anything is edited: an observer that has seen nothing leaves the graph as it is. */
-static Status take_params(sn_quantizer *q) {
+static Status consume_params(sn_quantizer *q) {
     for (int i = 0; i < q->n_values; i++)
         TRY((Status)sn_observer_qparams(q->values[i]->observer, &q->values[i]->params));
     for (int i = 0; i < q->n_products; i++) {
@@ -273,7 +273,7 @@ static Status fake_product(sn_quantizer *q, QuantProduct *p) {
 sn_status sn_quant_fake(sn_quantizer *q) {
     API_ENTER(sn_quant_fake);
     Status status = entered.refused ? error_pending() : check_stage(q, QUANT_observed, "sn_quant_fake");
-    if (status == ST_OK) status = take_params(q);
+    if (status == ST_OK) status = consume_params(q);
     for (int i = 0; status == ST_OK && i < q->n_products; i++) status = fake_product(q, &q->products[i]);
     if (status == ST_OK) status = drop_observers(q);
     if (status == ST_OK) q->stage = QUANT_fake;
@@ -308,7 +308,7 @@ static void drop_weights(sn_quantizer *q) {
 sn_status sn_quant_convert(sn_quantizer *q) {
     API_ENTER(sn_quant_convert);
     Status status = entered.refused ? error_pending() : check_stage(q, QUANT_fake, "sn_quant_convert");
-    if (status == ST_OK && q->stage == QUANT_observed) status = take_params(q);
+    if (status == ST_OK && q->stage == QUANT_observed) status = consume_params(q);
     for (int i = 0; status == ST_OK && i < q->n_products; i++) status = quant_convert_product(q, &q->products[i]);
     if (status != ST_OK) return (sn_status)status;
     q->stage = QUANT_converted;

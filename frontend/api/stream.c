@@ -35,7 +35,7 @@ static Status flushed(const void *object, const char *what, const char *name) {
 
 sn_stream *sn_stream_new(sn_device device) {
     const DeviceRow *const row = row_for(device, "sn_stream_new");
-    return row ? stream_take(row) : NULL;
+    return row ? stream_acquire(row) : NULL;
 }
 
 void sn_stream_free(sn_stream *stream) {

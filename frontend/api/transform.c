@@ -66,7 +66,7 @@ static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_option
                          sn_tensor **out, int n_out) {
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
     sn_checkpoint_options known = {0};
-    TRY(options_take(&known, sizeof known, options, "sn_checkpoint"));
+    TRY(options_copy_in(&known, sizeof known, options, "sn_checkpoint"));
     Status status = transform_check_lists("sn_checkpoint", body, in, out, n_out);
     if (status == ST_OK) status = check_saved_names(known.save);
     Arg few[16], *const args = status == ST_OK ? SMALL_ARRAY(few, in.n) : NULL;
@@ -159,7 +159,7 @@ static Status vmap(sn_body body, void *closure, const sn_vmap_options *options, 
     int64_t size = 0;
     for (int i = 0; out && i < n_out; i++) out[i] = NULL;
     TRY(transform_check_lists("sn_vmap", body, in, out, n_out));
-    TRY(options_take(&o, sizeof o, options, "sn_vmap"));
+    TRY(options_copy_in(&o, sizeof o, options, "sn_vmap"));
     TRY(check_vmap(&o, in, n_out));
     TRY(count_examples(&o, in, &size));
     const VmapSpec spec = {.body = body,

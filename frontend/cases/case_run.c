@@ -109,7 +109,7 @@ static Status call_eagerly(const CaseRun *run, const CaseCall *call, sn_value *v
     return (Status)status;
 }
 
-static Status take_outs(Outcome *outcome, const sn_value *values, int n) {
+static Status adopt_outs(Outcome *outcome, const sn_value *values, int n) {
     for (int i = 0; i < n; i++) {
         outcome->outs[i] = values[i].kind == SN_KIND_TENSOR ? values[i].tensor : NULL;
         outcome->values[i] = values[i];
@@ -124,7 +124,7 @@ static Status run_eager(CaseRun *run, Outcome *outcome, CaseFloats floats) {
     TRY(prepare_case(run, outcome, floats));
     sn_grad_mode_set(json_get(run->spec, "grad") ? SN_GRAD_ON : SN_GRAD_OFF);
     TRY(call_eagerly(run, &outcome->call, values, &n));
-    TRY(take_outs(outcome, values, n));
+    TRY(adopt_outs(outcome, values, n));
     return json_get(run->spec, "grad") ? run_backward(run, outcome) : ST_OK;
 }
 

@@ -3,7 +3,7 @@
 
 #include "runtime/base/error.h"
 
-Status options_take(void *known, size_t capacity, const void *given, const char *what) {
+Status options_copy_in(void *known, size_t capacity, const void *given, const char *what) {
     if (!given) return ST_OK;
     size_t size;
     memcpy(&size, given, sizeof size);

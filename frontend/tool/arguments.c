@@ -58,7 +58,7 @@ static bool find_word(CommandLine *a) {
 }
 
 /* --name=value or --name value */
-static bool take_value(CommandLine *a, const char *equals) {
+static bool consume_value(CommandLine *a, const char *equals) {
     const bool wants = a->option->value[0] != '\0';
     if (!wants && equals) return arguments_refuse(a, "takes no value:");
     if (!wants) return true;
@@ -67,7 +67,7 @@ static bool take_value(CommandLine *a, const char *equals) {
     return !has_words(a->option) || find_word(a);
 }
 
-static bool take_option(CommandLine *a) {
+static bool consume_option(CommandLine *a) {
     const char *const name = a->typed + 2, *const equals = strchr(name, '=');
     const size_t n = equals ? (size_t)(equals - name) : strlen(name);
     if (!strcmp(a->typed, "--help") || !strcmp(a->typed, "-h")) {
@@ -76,7 +76,7 @@ static bool take_option(CommandLine *a) {
     }
     if (a->typed[1] == '-') a->option = find_row(a->command, name, n);
     if (!strcmp(a->typed, "-o")) a->option = find_row(a->command, "out", 3);
-    return a->option ? take_value(a, equals) : refuse_unknown(a, name, n);
+    return a->option ? consume_value(a, equals) : refuse_unknown(a, name, n);
 }
 
 bool arguments_next(CommandLine *a) {
@@ -85,7 +85,7 @@ bool arguments_next(CommandLine *a) {
     a->option = NULL;
     if (a->only_names || a->typed[0] != '-' || !a->typed[1]) return true;
     a->value = NULL;
-    if (strcmp(a->typed, "--")) return take_option(a);
+    if (strcmp(a->typed, "--")) return consume_option(a);
     a->only_names = true;
     return arguments_next(a);
 }
@@ -94,13 +94,13 @@ bool arguments_next(CommandLine *a) {
 
 bool is_option(const CommandLine *a, const char *name) { return a->option && !strcmp(a->option->name, name); }
 
-bool take_flag(const CommandLine *a, const char *name, bool *set) { return is_option(a, name) && (*set = true); }
+bool consume_flag(const CommandLine *a, const char *name, bool *set) { return is_option(a, name) && (*set = true); }
 
-bool take_text(const CommandLine *a, const char *name, const char **text) {
+bool consume_text(const CommandLine *a, const char *name, const char **text) {
     return is_option(a, name) && (*text = a->value) != NULL;
 }
 
-bool take_word(const CommandLine *a, const char *name, int *word) {
+bool consume_word(const CommandLine *a, const char *name, int *word) {
     if (!is_option(a, name)) return false;
     *word = a->word;
     return true;
@@ -112,7 +112,7 @@ static void refuse_range(CommandLine *a, double least, double most) {
     end_with(a, usage_error(a->command, problem, a->value));
 }
 
-bool take_count(CommandLine *a, const char *name, int least, int most, int *count) {
+bool consume_count(CommandLine *a, const char *name, int least, int most, int *count) {
     char *end;
     if (!is_option(a, name)) return false;
     const long read = strtol(a->value, &end, 10);
@@ -123,7 +123,7 @@ bool take_count(CommandLine *a, const char *name, int least, int most, int *coun
     return true;
 }
 
-bool take_number(CommandLine *a, const char *name, double least, double most, double *number) {
+bool consume_number(CommandLine *a, const char *name, double least, double most, double *number) {
     char *end;
     if (!is_option(a, name)) return false;
     const double read = strtod(a->value, &end);
@@ -134,7 +134,7 @@ bool take_number(CommandLine *a, const char *name, double least, double most, do
     return true;
 }
 
-bool take_name(const CommandLine *a, const char **text) {
+bool consume_name(const CommandLine *a, const char **text) {
     if (a->option || *text) return false;
     *text = a->value;
     return true;

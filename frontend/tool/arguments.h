@@ -3,7 +3,8 @@
  *
  *     CommandLine a = arguments_begin(self, argc, argv);
  *     while (arguments_next(&a))
- *         if (!(take_flag(&a, "json", &json) || take_count(&a, "limit", 0, 99, &most) || take_name(&a, &path)))
+ *         if (!(consume_flag(&a, "json", &json) || consume_count(&a, "limit", 0, 99, &most) || consume_name(&a,
+ *         &path)))
  *             arguments_refuse(&a, "unexpected");
  *     if (a.ended) return a.code; */
 #ifndef SINTER_TOOL_ARGUMENTS_H
@@ -32,13 +33,13 @@ bool arguments_refuse(CommandLine *a, const char *problem);
 
 /* True: this argument is that option, and was taken or refused. */
 bool is_option(const CommandLine *a, const char *name);
-bool take_flag(const CommandLine *a, const char *name, bool *set);
-bool take_text(const CommandLine *a, const char *name, const char **text);
-bool take_word(const CommandLine *a, const char *name, int *word);
-bool take_count(CommandLine *a, const char *name, int least, int most, int *count);
+bool consume_flag(const CommandLine *a, const char *name, bool *set);
+bool consume_text(const CommandLine *a, const char *name, const char **text);
+bool consume_word(const CommandLine *a, const char *name, int *word);
+bool consume_count(CommandLine *a, const char *name, int least, int most, int *count);
 /* 1e9 is a number; it lies in least..most. */
-bool take_number(CommandLine *a, const char *name, double least, double most, double *number);
+bool consume_number(CommandLine *a, const char *name, double least, double most, double *number);
 /* The first name goes to *text, which is NULL before; a second is not taken. */
-bool take_name(const CommandLine *a, const char **text);
+bool consume_name(const CommandLine *a, const char **text);
 
 #endif

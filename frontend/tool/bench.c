@@ -298,50 +298,51 @@ static int run_rows(const Options *o) {
 }
 
 /* Rows go to a device, too: it is no option of targets alone. */
-static bool take_target_option(CommandLine *a, Options *o) {
+static bool consume_target_option(CommandLine *a, Options *o) {
     const char *const given = o->target.given;
-    if (!a->option || !take_target(a, &o->target)) return false;
+    if (!a->option || !consume_target(a, &o->target)) return false;
     if (is_option(a, "device")) o->target.given = given, o->device_name = a->value;
     return true;
 }
 
-static bool take_folder(CommandLine *a, Options *o) {
-    if (!take_text(a, "cache", &o->cache)) return false;
+static bool choose_folder(CommandLine *a, Options *o) {
+    if (!consume_text(a, "cache", &o->cache)) return false;
     if (sn_setting_set("cache_dir", o->cache) != SN_OK) arguments_refuse(a, "no folder:");
     return true;
 }
 
-static bool take_sizes(CommandLine *a, Options *o) {
+static bool consume_sizes(CommandLine *a, Options *o) {
     if (!is_option(a, "sizes")) return false;
     if (!(o->n_sizes = curve_sizes(a->value, o->sizes))) arguments_refuse(a, "sizes are written as 8,4k,1M, not");
     return true;
 }
 
-static bool take_how(CommandLine *a, BenchHow *how) {
-    return take_number(a, "seconds", 1e-6, 1e6, &how->seconds) ||
-           take_count(a, "warmup", 0, MOST_REPEATS, &how->warmup) ||
-           take_count(a, "repeats", 1, MOST_REPEATS, &how->repeats);
+static bool consume_how(CommandLine *a, BenchHow *how) {
+    return consume_number(a, "seconds", 1e-6, 1e6, &how->seconds) ||
+           consume_count(a, "warmup", 0, MOST_REPEATS, &how->warmup) ||
+           consume_count(a, "repeats", 1, MOST_REPEATS, &how->repeats);
 }
 
-static bool take_output(CommandLine *a, Options *o) {
+static bool consume_output(CommandLine *a, Options *o) {
     int format;
-    if (take_word(a, "format", &format)) return o->format = (BenchFormat)format, true;
-    return take_flag(a, "json", &o->json) || take_text(a, "svg", &o->svg) || take_flag(a, "cold", &o->cold) ||
-           take_number(a, "at-least", 1e-9, 1e9, &o->at_least);
+    if (consume_word(a, "format", &format)) return o->format = (BenchFormat)format, true;
+    return consume_flag(a, "json", &o->json) || consume_text(a, "svg", &o->svg) || consume_flag(a, "cold", &o->cold) ||
+           consume_number(a, "at-least", 1e-9, 1e9, &o->at_least);
 }
 
-static bool take_builds(CommandLine *a, Options *o) {
-    return take_count(a, "rounds", 1, 99, &o->rounds) || take_text(a, "against", &o->against) ||
-           take_text(a, "compare", &o->compare);
+static bool consume_builds(CommandLine *a, Options *o) {
+    return consume_count(a, "rounds", 1, 99, &o->rounds) || consume_text(a, "against", &o->against) ||
+           consume_text(a, "compare", &o->compare);
 }
 
-static void take_argument(CommandLine *a, Options *o) {
+static void consume_argument(CommandLine *a, Options *o) {
     double bytes = (double)o->bytes;
     if (!a->option)
         o->names[o->n_names++] = (char *)a->value;
-    else if (!(take_how(a, &o->how) || take_output(a, o) || take_builds(a, o) || take_sizes(a, o) ||
-               take_number(a, "bytes", 1, 1e12, &bytes) || take_count(a, "threads", 1, MOST_THREADS, &o->threads) ||
-               take_folder(a, o) || take_target_option(a, o)))
+    else if (!(consume_how(a, &o->how) || consume_output(a, o) || consume_builds(a, o) || consume_sizes(a, o) ||
+               consume_number(a, "bytes", 1, 1e12, &bytes) ||
+               consume_count(a, "threads", 1, MOST_THREADS, &o->threads) || choose_folder(a, o) ||
+               consume_target_option(a, o)))
         arguments_refuse(a, "unexpected");
     o->bytes = (int64_t)bytes;
     if (o->json) o->format = FORMAT_json;
@@ -388,7 +389,7 @@ int command_bench(const Command *self, int argc, char **argv) {
                  .argc = argc};
     sn_setting_set("cache_dir", "off"); /* what is timed cold compiles */
     CommandLine a = arguments_begin(self, argc, argv);
-    while (arguments_next(&a)) take_argument(&a, &o);
+    while (arguments_next(&a)) consume_argument(&a, &o);
     if (a.ended) return a.code;
     snprintf(threads, sizeof threads, "%d", o.threads);
     if (sn_setting_set("threads", threads) != SN_OK) return report_error(EXIT_usage);

@@ -132,7 +132,7 @@ static void release_gradients(sn_tensor **grads) {
     for (int i = 0; i < WORK_OUTPUTS; i++) sn_release(grads[i]);
 }
 
-static void take_stats(sn_function *fn, BenchReport *report) {
+static void read_stats(sn_function *fn, BenchReport *report) {
     sn_stats s = {.size = sizeof s};
     sn_function_stats(fn, &s);
     const int64_t ops = s.ops_generated + s.ops_interpreted + s.ops_eager;
@@ -158,7 +158,7 @@ static void bench_overhead(const Work *w, const BenchHow *how, BenchReport *repo
     sn_function_free(r.fn);
 }
 
-static void take_probe(double *fma, int n, BenchReport *report) {
+static void probe_once(double *fma, int n, BenchReport *report) {
     qsort(fma, (size_t)n, sizeof *fma, bench_by_value);
     report->fma = fma[n / 2], report->fma_best = fma[n - 1];
 }
@@ -175,10 +175,10 @@ void bench_pair(const Work *w, const BenchHow *how, sn_compile_mode first, sn_co
     report->speedup = ratio_of(r[0].samples, r[1].samples, r[1].n);
     report->eager = timing_of(r[0].samples, r[0].n);
     report->compiled = timing_of(r[1].samples, r[1].n);
-    if (report->product_flops && r[0].n) take_probe(fma, r[0].n, report);
+    if (report->product_flops && r[0].n) probe_once(fma, r[0].n, report);
     report->eager_peak = peak_bytes(&r[0]);
     report->peak = peak_bytes(&r[1]);
-    take_stats(r[1].fn, report);
+    read_stats(r[1].fn, report);
     sn_function_free(r[0].fn);
     sn_function_free(r[1].fn);
     release_gradients(grads);

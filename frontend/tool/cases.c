@@ -181,10 +181,10 @@ static int read_options(CommandLine *a, CaseOptions *options, CasesReport *repor
     while (arguments_next(a)) {
         if (!a->option)
             a->argv[n_files++] = (char *)a->value;
-        else if (!(take_flag(a, "json", &report->json) || take_flag(a, "quiet", &report->quiet) ||
-                   take_flag(a, "eager-only", &eager) || take_flag(a, "subset", &report->subset) ||
-                   take_text(a, "edges", &report->edges_path) || take_flag(a, "vmap", &options->mapped) ||
-                   take_text(a, "op", &options->op)))
+        else if (!(consume_flag(a, "json", &report->json) || consume_flag(a, "quiet", &report->quiet) ||
+                   consume_flag(a, "eager-only", &eager) || consume_flag(a, "subset", &report->subset) ||
+                   consume_text(a, "edges", &report->edges_path) || consume_flag(a, "vmap", &options->mapped) ||
+                   consume_text(a, "op", &options->op)))
             arguments_refuse(a, "unexpected");
     }
     options->compiled = !eager;

@@ -163,7 +163,7 @@ static Status locate_backward(Locator *l) {
 }
 
 static Status locate_in(Locator *l, Target *t, int call) {
-    TRY(locator_take(l, t, call));
+    TRY(locator_load(l, t, call));
     const Node *const node = find_node(l);
     if (node) locator_report(l, node);
     if (node || !l->gradients) return ST_OK;

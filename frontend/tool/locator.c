@@ -61,7 +61,7 @@ static void name_text_sites(Graph *graph) {
 }
 
 /* l->graph: with the places of a graph of the target, as the text that it prints. */
-static Status take_graph(Locator *l, sn_graph *graph, const char *source) {
+static Status consume_graph(Locator *l, sn_graph *graph, const char *source) {
     const char *const printed = arena_strdup(l->arena, sn_graph_text(graph));
     if (!printed) return ST_MEMORY;
     l->source = source;
@@ -135,7 +135,7 @@ Status locator_run(const Locator *l, sn_tensor **results) {
 
 /* Of the target ------------------------------------------------------------------------------- */
 
-static Status take_inputs(Locator *l, sn_tensor *const *in, int n) {
+static Status consume_inputs(Locator *l, sn_tensor *const *in, int n) {
     for (int i = 0; i < n; i++) {
         l->in[i] = input_copy(in[i], sn_dtype_of(in[i]));
         if (!l->in[i]) return error_pending();
@@ -144,7 +144,7 @@ static Status take_inputs(Locator *l, sn_tensor *const *in, int n) {
     return ST_OK;
 }
 
-Status locator_take(Locator *l, Target *t, int call) {
+Status locator_load(Locator *l, Target *t, int call) {
     sn_tensor *in[TARGET_INPUTS];
     int n = 0;
     if (call && l->o->vary) target_inputs(l->o, t, DEFAULT_SIZE * (call + 1));
@@ -154,8 +154,8 @@ Status locator_take(Locator *l, Target *t, int call) {
     const bool own = t->graph && target_is_file(l->o->name) && !l->o->device_given;
     if (graph == t->graph) l->numbers = t->numbers;
     l->gradients = (t->backward || l->o->grad) && !t->asks_gradients;
-    Status status = take_inputs(l, in, n);
-    if (status == ST_OK) status = take_graph(l, graph, own ? l->o->name : NULL);
+    Status status = consume_inputs(l, in, n);
+    if (status == ST_OK) status = consume_graph(l, graph, own ? l->o->name : NULL);
     way_graph_free(t, graph);
     return status;
 }

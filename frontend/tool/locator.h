@@ -20,7 +20,7 @@ typedef struct Locator {
 } Locator;
 
 /* Takes the graph of an open target and copies of what its call `call` is given. What was taken is locator_end's. */
-Status locator_take(Locator *l, Target *t, int call);
+Status locator_load(Locator *l, Target *t, int call);
 void locator_end(Locator *l);
 /* The graph without writes and composites, and with the ops of the gradients of its inputs that require some. */
 Status locator_join(Locator *l);

@@ -160,7 +160,7 @@ static int64_t processor_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void take_time(void *context, const PassRow *pass, Graph *graph, int64_t ns) {
+static void record_time(void *context, const PassRow *pass, Graph *graph, int64_t ns) {
     Times *const times = context;
     const int64_t since = times->last;
     times->last = processor_ns();
@@ -202,7 +202,7 @@ static Status run_lists(void *context) {
     const PassOptions options = {.verify = !run->times,
                                  .skip = opt->skip,
                                  .limit = opt->most,
-                                 .trace = run->times   ? take_time
+                                 .trace = run->times   ? record_time
                                           : opt->trace ? trace_pass
                                                        : NULL,
                                  .trace_context = run->times ? (void *)run->times : stderr};
@@ -304,22 +304,22 @@ static int run_file(const OptRun *opt) {
     return status == ST_OK ? EXIT_done : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);
 }
 
-static bool take_argument(OptRun *opt, CommandLine *a) {
+static bool consume_argument(OptRun *opt, CommandLine *a) {
     const struct {
         const char *name, **value;
     } texts[] = {{"passes", &opt->passes}, {"skip", &opt->skip},       {"stage", &opt->stage}, {"joint", &opt->joint},
                  {"then", &opt->then},     {"library", &opt->library}, {"machine", &opt->on}};
     for (int i = 0; i < COUNT_OF(texts); i++)
-        if (take_text(a, texts[i].name, texts[i].value)) return true;
-    return take_flag(a, "trace", &opt->trace) || take_flag(a, "times", &opt->times) ||
-           take_count(a, "limit", 0, INT_MAX, &opt->most) || take_name(a, &opt->path);
+        if (consume_text(a, texts[i].name, texts[i].value)) return true;
+    return consume_flag(a, "trace", &opt->trace) || consume_flag(a, "times", &opt->times) ||
+           consume_count(a, "limit", 0, INT_MAX, &opt->most) || consume_name(a, &opt->path);
 }
 
 int command_opt(const Command *self, int argc, char **argv) {
     OptRun opt = {.passes = "", .skip = "", .then = "", .stage = "capture"};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!take_argument(&opt, &a)) arguments_refuse(&a, "unexpected");
+        if (!consume_argument(&opt, &a)) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!opt.path) return usage_error(self, "no file given after", "opt");
     if (*opt.then && !opt.joint) return usage_error(self, "--joint must be given with", "--then");

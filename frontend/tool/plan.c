@@ -25,7 +25,7 @@ static Status print_tensors(const FilePart *part) {
     char *const copy = mem_alloc(part->bytes);
     if (!copy) return ST_MEMORY;
     memcpy(copy, part->at, part->bytes);
-    TRY(safetensors_take(copy, part->bytes, &file));
+    TRY(safetensors_adopt(copy, part->bytes, &file));
     for (int i = 0; i < file->n; i++) print_tensor(&file->tensors[i]);
     safetensors_close(file);
     return ST_OK;
@@ -80,7 +80,7 @@ int command_plan(const Command *self, int argc, char **argv) {
     const char *save = NULL;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(take_text(&a, "save", &save) || take_target(&a, &o))) arguments_refuse(&a, "unexpected");
+        if (!(consume_text(&a, "save", &save) || consume_target(&a, &o))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!o.name) return usage_error(self, "a file is missing after", self->name);
     if (!save && o.given) return usage_error(self, "--save must be given with", o.given);

@@ -347,7 +347,7 @@ static Status run_each(const Locator *l) {
 
 static Status look_in(Locator *l, Target *t) {
     sn_tensor *results[TARGET_OUTPUTS] = {NULL};
-    TRY(locator_take(l, t, 0));
+    TRY(locator_load(l, t, 0));
     if (l->gradients) TRY(locator_run(l, results));
     TRY(locator_join(l));
     if (l->gradients) TRY(locator_seed(l, results));

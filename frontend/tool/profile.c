@@ -21,16 +21,16 @@ typedef struct ProfileJob {
     bool eager;
 } ProfileJob;
 
-static bool take_flags(CommandLine *a, ProfileJob *job) {
-    return take_flag(a, "shapes", &job->options.shapes) || take_flag(a, "stacks", &job->options.stacks) ||
-           take_flag(a, "memory", &job->options.memory) || take_flag(a, "json", &job->table.json) ||
-           take_flag(a, "eager", &job->eager);
+static bool consume_flags(CommandLine *a, ProfileJob *job) {
+    return consume_flag(a, "shapes", &job->options.shapes) || consume_flag(a, "stacks", &job->options.stacks) ||
+           consume_flag(a, "memory", &job->options.memory) || consume_flag(a, "json", &job->table.json) ||
+           consume_flag(a, "eager", &job->eager);
 }
 
-static bool take_values(CommandLine *a, ProfileJob *job, int *sort) {
-    return take_text(a, "trace", &job->trace) || take_text(a, "snapshot", &job->snapshot) ||
-           take_word(a, "sort", sort) || take_count(a, "rows", 1, MOST_CALLS, &job->table.rows) ||
-           take_count(a, "calls", 1, MOST_CALLS, &job->calls) || take_count(a, "warm", 0, MOST_CALLS, &job->warm);
+static bool adopt_values(CommandLine *a, ProfileJob *job, int *sort) {
+    return consume_text(a, "trace", &job->trace) || consume_text(a, "snapshot", &job->snapshot) ||
+           consume_word(a, "sort", sort) || consume_count(a, "rows", 1, MOST_CALLS, &job->table.rows) ||
+           consume_count(a, "calls", 1, MOST_CALLS, &job->calls) || consume_count(a, "warm", 0, MOST_CALLS, &job->warm);
 }
 
 /* False: it ends with *code. */
@@ -38,7 +38,7 @@ static bool parse_profile(const Command *self, int argc, char **argv, ProfileJob
     int sort = SN_PROFILE_BY_SELF;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(take_flags(&a, job) || take_values(&a, job, &sort) || take_target(&a, &job->target)))
+        if (!(consume_flags(&a, job) || adopt_values(&a, job, &sort) || consume_target(&a, &job->target)))
             arguments_refuse(&a, "unexpected");
     job->table.sort = (sn_profile_sort)sort;
     job->table.by_shapes = job->options.shapes, job->table.by_stack = job->options.stacks;

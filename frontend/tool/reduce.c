@@ -219,11 +219,11 @@ static void pass_library(ReduceJob *job) {
     job->passed[job->n_passed++] = text.at;
 }
 
-static bool take_reduce(ReduceJob *job, CommandLine *a) {
-    if (take_text(a, "out", &job->out) || take_text(a, "by", &job->by) ||
-        take_count(a, "seconds", 1, 86400, &job->seconds))
+static bool consume_reduce(ReduceJob *job, CommandLine *a) {
+    if (consume_text(a, "out", &job->out) || consume_text(a, "by", &job->by) ||
+        consume_count(a, "seconds", 1, 86400, &job->seconds))
         return true;
-    if (!take_target(a, &job->target)) return false;
+    if (!consume_target(a, &job->target)) return false;
     pass_on(job, a);
     return true;
 }
@@ -241,7 +241,7 @@ int command_reduce(const Command *self, int argc, char **argv) {
     ReduceJob job = {.target.n_out = 1, .seconds = 60};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!take_reduce(&job, &a)) arguments_refuse(&a, "unexpected");
+        if (!consume_reduce(&job, &a)) arguments_refuse(&a, "unexpected");
     int code = a.ended ? a.code : check_arguments(self, &job);
     if (!a.ended && code == EXIT_done) {
         if (!strcmp(job.target.name, "-") && keep_stdin() != ST_OK) code = report_error(EXIT_environment);

@@ -116,9 +116,10 @@ static bool parse(const Command *self, int argc, char **argv, RunJob *job, int *
     const bool runs = !strcmp(self->name, "run");
     CommandLine a = arguments_begin(self, argc, argv);
     while (!job->own && arguments_next(&a)) {
-        if (!(take_flag(&a, "json", &job->json) || take_text(&a, "stage", &job->stage) ||
-              take_text(&a, "machine", &job->machine) || take_flag(&a, "types", &job->types) ||
-              take_flag(&a, "lines", &job->lines) || take_text(&a, "out", &job->out) || take_target(&a, &job->target)))
+        if (!(consume_flag(&a, "json", &job->json) || consume_text(&a, "stage", &job->stage) ||
+              consume_text(&a, "machine", &job->machine) || consume_flag(&a, "types", &job->types) ||
+              consume_flag(&a, "lines", &job->lines) || consume_text(&a, "out", &job->out) ||
+              consume_target(&a, &job->target)))
             arguments_refuse(&a, "unexpected");
         else if (runs && job->target.name && is_sample(job))
             job->own = a.at;

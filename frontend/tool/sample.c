@@ -90,7 +90,7 @@ static int run_silently(const char *path) {
 }
 
 /* What the functions of a sample report: *text, malloc'd. */
-static int take_reports(const char *name, const char *report, char **text) {
+static int collect_reports(const char *name, const char *report, char **text) {
     char path[1024], file[] = "/tmp/sinter-report-XXXXXX";
     if (!sample_path(name, path, sizeof path)) return no_such_target(name);
     const int fd = mkstemp(file);
@@ -107,7 +107,7 @@ static int take_reports(const char *name, const char *report, char **text) {
 
 int report_sample(const char *name, const char *report) {
     char *text = NULL;
-    const int code = take_reports(name, report, &text);
+    const int code = collect_reports(name, report, &text);
     if (text) fputs(text, stdout);
     mem_free(text);
     return code;
@@ -131,7 +131,7 @@ static void print_functions(const char *lines) {
 
 int explain_sample_json(const char *name) {
     char *lines = NULL;
-    const int code = take_reports(name, "explain-json", &lines);
+    const int code = collect_reports(name, "explain-json", &lines);
     if (lines) print_functions(lines);
     mem_free(lines);
     return code;

@@ -47,27 +47,27 @@ static void add_number(CommandLine *a, TargetOptions *o) {
 }
 
 /* Values whose words are in the order of their enum. */
-static bool take_words(CommandLine *a, TargetOptions *o) {
+static bool consume_words(CommandLine *a, TargetOptions *o) {
     int word;
-    if (take_word(a, "mode", &word)) return o->compile.mode = (sn_compile_mode)word, true;
-    if (take_word(a, "dynamic", &word)) return o->compile.dynamic = (sn_dynamic)word, true;
-    if (take_word(a, "numerics", &word)) return o->compile.numerics = (sn_numerics)word, true;
+    if (consume_word(a, "mode", &word)) return o->compile.mode = (sn_compile_mode)word, true;
+    if (consume_word(a, "dynamic", &word)) return o->compile.dynamic = (sn_dynamic)word, true;
+    if (consume_word(a, "numerics", &word)) return o->compile.numerics = (sn_numerics)word, true;
     return false;
 }
 
-bool take_target(CommandLine *a, TargetOptions *o) {
-    if (take_name(a, &o->name)) return true;
+bool consume_target(CommandLine *a, TargetOptions *o) {
+    if (consume_name(a, &o->name)) return true;
     if (is_option(a, "input"))
         add_input_type(a, o);
     else if (is_option(a, "number"))
         add_number(a, o);
     else if (is_option(a, "device"))
         read_device(a, o);
-    else if (take_count(a, "outputs", 0, TARGET_OUTPUTS, &o->n_out))
+    else if (consume_count(a, "outputs", 0, TARGET_OUTPUTS, &o->n_out))
         o->outs_given = true;
-    else if (!(take_words(a, o) || take_text(a, "backend", &o->compile.backend) ||
-               take_text(a, "library", &o->library) || take_flag(a, "grad", &o->grad) ||
-               take_flag(a, "no-grad", &o->no_grad) || take_flag(a, "vary", &o->vary)))
+    else if (!(consume_words(a, o) || consume_text(a, "backend", &o->compile.backend) ||
+               consume_text(a, "library", &o->library) || consume_flag(a, "grad", &o->grad) ||
+               consume_flag(a, "no-grad", &o->no_grad) || consume_flag(a, "vary", &o->vary)))
         return false;
     o->given = a->typed;
     return true;
@@ -228,7 +228,7 @@ bool target_open(const TargetOptions *o, Target *out) {
     return true;
 }
 
-static void take_work(Target *out, void (*make)(SampleWork *work)) {
+static void acquire_work(Target *out, void (*make)(SampleWork *work)) {
     SampleWork work = {0};
     make(&work);
     out->exit_code = EXIT_wrong;
@@ -251,7 +251,7 @@ bool target_open_sample(const char *name, Target *out) {
     }
     void (*make)(SampleWork * work);
     memcpy(&make, &symbol, sizeof make);
-    take_work(out, make);
+    acquire_work(out, make);
     return true;
 }
 

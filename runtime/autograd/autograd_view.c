@@ -36,7 +36,7 @@ TapeView *tape_view_of(const sn_tensor *self) { return view_retain(self->autogra
 TapeView *tape_view_step(TapeView *parent, const TapeViewOp *op) {
     const size_t list = (size_t)op->row->n_params * sizeof(Arg);
     uint16_t block;
-    TapeView *const view = tape_block_take(sizeof *view + list + tape_args_bytes(op->row, op->args), &block);
+    TapeView *const view = tape_block_alloc(sizeof *view + list + tape_args_bytes(op->row, op->args), &block);
     if (!view) {
         tape_view_release(parent);
         return NULL;

@@ -8,7 +8,7 @@ void saved_hooks_push(struct SavedHooks *hooks) {
 }
 
 /* A custom function's saved values have theirs with them. */
-static Status take_history(sn_tensor *to, const sn_tensor *from) {
+static Status adopt_history(sn_tensor *to, const sn_tensor *from) {
     const AutogradMeta *const meta = from->autograd;
     return meta && meta->node ? tape_attach(to, meta->node, meta->output) : ST_OK;
 }
@@ -18,7 +18,7 @@ static Status pack_one(struct SavedHooks *hooks, TapeSaved *saved, const TapeEdg
     for (struct SavedHooks *p = hooks; p && !packed; p = p->outer) TRY(p->class->pack(p, saved->tensor, from, &packed));
     if (!packed) return ST_OK;
     sn_tensor *const bare = tensor_without_data(saved->tensor->base.meta);
-    if (!bare || take_history(bare, saved->tensor) != ST_OK) {
+    if (!bare || adopt_history(bare, saved->tensor) != ST_OK) {
         packed->class->release(packed);
         return ST_MEMORY;
     }
@@ -64,7 +64,7 @@ Status saved_hooks_unpack(const TapeSaved *packed, const char *node, TapeSaved *
     out->packed = NULL;
     out->tensor = packed->packed->class->unpack(packed->packed, packed->tensor->base.meta, node);
     if (out->tensor) out->version = tensor_version(out->tensor);
-    return out->tensor ? take_history(out->tensor, packed->tensor) : error_pending();
+    return out->tensor ? adopt_history(out->tensor, packed->tensor) : error_pending();
 }
 
 void tape_saved_drop(TapeSaved *saved) {

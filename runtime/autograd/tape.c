@@ -38,7 +38,7 @@ static COLD void *fresh_block(size_t bytes, size_t wanted) {
     return mem_alloc(wanted < TAPE_CLASSES ? wanted * CLASS_BYTES : bytes);
 }
 
-void *tape_block_take(size_t bytes, uint16_t *class) {
+void *tape_block_alloc(size_t bytes, uint16_t *class) {
     const size_t wanted = (bytes + CLASS_BYTES - 1) / CLASS_BYTES;
     *class = wanted < TAPE_CLASSES ? (uint16_t)wanted : TAPE_CLASSES;
     TapeBlocks *const blocks = LIKELY(state_current != NULL) ? state_current->tape.blocks : NULL;
@@ -83,7 +83,7 @@ TapeNode *tape_node_new(const TapeClass *class, int n_edges, int n_args, int n_o
     const size_t metas = (size_t)(n_args + n_outs) * sizeof(Meta *);
     const size_t head = sizeof(TapeNode) + (size_t)n_edges * sizeof(TapeEdge) + metas;
     uint16_t block;
-    char *const memory = tape_block_take(head + extra, &block);
+    char *const memory = tape_block_alloc(head + extra, &block);
     if (!memory) return NULL;
     memset(memory, 0, head);
     TapeNode *const node = (TapeNode *)memory;
@@ -230,7 +230,7 @@ static const HistoryClass history_of_tape = {.free = free_meta, .end_view = tape
 AutogradMeta *tape_meta(sn_tensor *t) {
     if (t->autograd) return t->autograd;
     uint16_t class;
-    AutogradMeta *const meta = tape_block_take(sizeof *meta, &class);
+    AutogradMeta *const meta = tape_block_alloc(sizeof *meta, &class);
     if (meta) *meta = (AutogradMeta){.head.class = &history_of_tape};
     return t->autograd = meta;
 }

@@ -56,11 +56,11 @@ void *arena_grow(Arena *arena, size_t bytes) {
     *chunk = (ArenaChunk){.next = arena->chunks, .capacity = capacity};
     open_chunk(arena, chunk);
     arena->total += capacity;
-    return arena_take(arena, bytes);
+    return arena_alloc_raw(arena, bytes);
 }
 
 void *arena_alloc(Arena *arena, size_t bytes) {
-    void *const block = arena ? arena_take(arena, bytes) : NULL; /* none where memory was out */
+    void *const block = arena ? arena_alloc_raw(arena, bytes) : NULL; /* none where memory was out */
     return block ? memset(block, 0, bytes) : NULL;
 }
 
@@ -79,7 +79,7 @@ void arena_reset(Arena *arena) {
 }
 
 void *arena_copy(Arena *arena, const void *from, size_t bytes) {
-    void *const to = arena_take(arena, bytes);
+    void *const to = arena_alloc_raw(arena, bytes);
     if (to && bytes) memcpy(to, from, bytes);
     return to;
 }
@@ -103,7 +103,7 @@ size_t arena_bytes(const Arena *arena) { return arena->total; }
 bool vec_reserve(Arena *arena, void **at, int n, int *capacity, size_t item_bytes) {
     if (n < *capacity) return true;
     const int more = *capacity ? *capacity * 2 : 8;
-    void *const block = arena_take(arena, item_bytes * (size_t)more);
+    void *const block = arena_alloc_raw(arena, item_bytes * (size_t)more);
     if (!block) return false;
     if (n) memcpy(block, *at, item_bytes * (size_t)n);
     *at = block;

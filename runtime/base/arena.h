@@ -21,9 +21,9 @@ void arena_free(Arena *arena);
 void arena_reset(Arena *arena); /* everything made so far is gone; memory is kept for reuse */
 void arena_on_failure(Arena *arena, ArenaBail *bail, void *context);
 void *arena_alloc(Arena *arena, size_t bytes); /* zeroed, 16-byte aligned */
-void *arena_grow(Arena *arena, size_t bytes);  /* for arena_take: a block of a new chunk */
+void *arena_grow(Arena *arena, size_t bytes);  /* for arena_alloc_raw: a block of a new chunk */
 /* Uninitialised, 16-byte aligned. */
-static inline void *arena_take(Arena *arena, size_t bytes) {
+static inline void *arena_alloc_raw(Arena *arena, size_t bytes) {
     const size_t rounded = (bytes + 15) & ~(size_t)15;
     char *const block = arena->at;
     if (UNLIKELY((size_t)(arena->end - block) < rounded)) return arena_grow(arena, rounded);
@@ -54,7 +54,7 @@ size_t arena_bytes(const Arena *arena);
 #define VEC_NEXT(arena, vec) (VEC_GROW(arena, vec) ? &(vec)->at[(vec)->n] : NULL)
 /* Room for n items in an empty array, where that many are likely; does nothing when memory is out. */
 #define VEC_START(arena, vec, count)                                                                                   \
-    ((vec)->at = arena_take((arena), sizeof *(vec)->at * (count)), (vec)->capacity = (vec)->at ? (count) : 0)
+    ((vec)->at = arena_alloc_raw((arena), sizeof *(vec)->at * (count)), (vec)->capacity = (vec)->at ? (count) : 0)
 /* Makes room for one more; false when memory is out. */
 bool vec_reserve(Arena *arena, void **at, int n, int *capacity, size_t item_bytes);
 

@@ -136,7 +136,7 @@ static void shrink_code(void) {
     }
 }
 
-NestFn *code_take(const Nest *nest, const Buf *bufs, uint64_t tuned) {
+NestFn *code_acquire(const Nest *nest, const Buf *bufs, uint64_t tuned) {
     int64_t few[1024], *const words = SMALL_ARRAY(few, nest_words(nest, bufs, NULL, NULL));
     if (!words) return NULL;
     const CodeKey key = key_of(nest, bufs, tuned, words);
@@ -328,7 +328,7 @@ static Status load_code(const WantedCode *wanted, const FilePart *object, Compil
 static bool load_cached(const WantedCode *wanted, const DiskKey *key, CompileReport *info) {
     const int64_t start = clock_ns();
     DiskCode code;
-    const bool taken = disk_take(key, &code);
+    const bool taken = disk_load(key, &code);
     info->load_ns += clock_ns() - start;
     profile_record_stage("load", start);
     if (!taken) return false;

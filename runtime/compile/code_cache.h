@@ -8,7 +8,7 @@
 /* The code of a nest, in the shape that `tuned` says (Step.tuned), if it is there, else NULL; it stays until it was
  * given back as often as it was taken. What nobody has is kept for equal nests to come, up to CODE_MOST_UNUSED bytes.
  * Thread-safe, as all of these. */
-NestFn *code_take(const Nest *nest, const Buf *bufs, uint64_t tuned);
+NestFn *code_acquire(const Nest *nest, const Buf *bufs, uint64_t tuned);
 void code_release(NestFn *fn);
 enum { CODE_MOST_UNUSED = 2 << 20 };
 /* Between them no code goes. */

@@ -159,13 +159,13 @@ static Status run_passes(void *context) {
     return passes_run(job->graph, "compile", &options);
 }
 
-static NestFn *take_code(void *context, const Nest *nest) {
+static NestFn *acquire_code(void *context, const Nest *nest) {
     const Plan *const plan = context;
     for (int i = 0; i < plan->steps.n; i++) {
         const Step *const step = &plan->steps.at[i];
         const Kernel *const kernel = step->kernel;
         if (kernel && nest >= kernel->nests && nest < kernel->nests + kernel->n_nests)
-            return code_take(nest, kernel->bufs, step->tuned ? step->tuned[nest - kernel->nests] : 0);
+            return code_acquire(nest, kernel->bufs, step->tuned ? step->tuned[nest - kernel->nests] : 0);
     }
     return NULL;
 }
@@ -191,7 +191,7 @@ Status compile_plan(Plan *plan, CompileReport *info, Executable **out) {
     if (info->n_plans < MAX_PLANS) info->plans[info->n_plans++] = plan;
     /* Without generated code the interpreter runs the same kernels with the same bits: slower,
      * never wrong. */
-    static const NativeCode native = {.take = take_code, .give = code_release};
+    static const NativeCode native = {.take = acquire_code, .give = code_release};
     const CompileRequest *const request = compile_request(info);
     if (request->autotune && compile_prepare_plan(plan, info) != ST_OK)
         error_clear(); /* said where code is generated */

@@ -71,7 +71,7 @@ static Status find_parts(Bundle *b, const char *path, const char *kind, size_t b
     return digest_of(kind, b->parts) == digest ? ST_OK : refuse_file(path, kind, "it is damaged");
 }
 
-Status bundle_take(char *content, size_t bytes, const char *path, const char *kind, bool *other, Bundle *out) {
+Status bundle_adopt(char *content, size_t bytes, const char *path, const char *kind, bool *other, Bundle *out) {
     Bundle b = {.content = content};
     bool unused;
     Status status = find_parts(&b, path, kind, bytes, other ? other : &unused);
@@ -91,7 +91,7 @@ Status bundle_open(const char *path, const char *kind, Bundle *out) {
     char *content;
     size_t bytes;
     TRY(file_read(path, &content, &bytes));
-    return bundle_take(content, bytes, path, kind, NULL, out);
+    return bundle_adopt(content, bytes, path, kind, NULL, out);
 }
 
 void bundle_close(Bundle *b) {

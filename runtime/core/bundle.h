@@ -26,7 +26,7 @@ Status bundle_save(const char *path, const char *kind, const FilePart parts[BUND
 Status bundle_open(const char *path, const char *kind, Bundle *out);
 /* The same of a content that file_read or the like gave, and takes it. *other, which may be NULL: it is refused for its
  * format or version alone. */
-Status bundle_take(char *content, size_t bytes, const char *path, const char *kind, bool *other, Bundle *out);
+Status bundle_adopt(char *content, size_t bytes, const char *path, const char *kind, bool *other, Bundle *out);
 void bundle_close(Bundle *bundle);
 
 #endif

@@ -80,7 +80,7 @@ static bool copy_code(const FilePart *objects, const DiskKey *key, DiskCode *out
     return out->at;
 }
 
-static bool take_from(const DiskFolder *folder, const DiskKey *key, DiskCode *out) {
+static bool load_from(const DiskFolder *folder, const DiskKey *key, DiskCode *out) {
     char name[DISK_NAME], *content;
     size_t bytes;
     const char *why;
@@ -91,7 +91,7 @@ static bool take_from(const DiskFolder *folder, const DiskKey *key, DiskCode *ou
     }
     bool other = false;
     Bundle bundle;
-    if (bundle_take(content, bytes, name, "code", &other, &bundle) != ST_OK) {
+    if (bundle_adopt(content, bytes, name, "code", &other, &bundle) != ST_OK) {
         record_count(other ? DISK_other : DISK_damaged, key, error_slot()->message);
         return false;
     }
@@ -107,14 +107,14 @@ static void restore_error(Status before) {
     if (before == ST_OK) error_clear();
 }
 
-bool disk_take(const DiskKey *key, DiskCode *out) {
+bool disk_load(const DiskKey *key, DiskCode *out) {
     DiskFolder folder;
     const Status before = error_pending();
     if (!disk_folder_open(false, &folder)) {
         if (!folder.off) record_count(folder.absent ? DISK_absent : DISK_refused, key, folder.why);
         return false;
     }
-    const bool taken = take_from(&folder, key, out);
+    const bool taken = load_from(&folder, key, out);
     disk_folder_close(&folder);
     restore_error(before);
     return taken;
@@ -206,7 +206,7 @@ bool disk_look(const DiskFolder *folder, const char *name, DiskLook *out) {
         snprintf(out->why, sizeof out->why, "%s", refused ? refused : "");
         return refused;
     }
-    if (bundle_take(content, bytes, name, "code", &other, &bundle) == ST_OK) {
+    if (bundle_adopt(content, bytes, name, "code", &other, &bundle) == ST_OK) {
         look_into(&bundle, name, out);
         bundle_close(&bundle);
         return true;

@@ -2,7 +2,7 @@
  *
  *   DiskKey key = {.text = "...what it is of, by words...", .words = its structure};
  *   disk_key_done(&key);
- *   if (disk_take(&key, &code)) ... load it; if that fails: disk_unloadable(&key, why) ...
+ *   if (disk_load(&key, &code)) ... load it; if that fails: disk_unloadable(&key, why) ...
  *   else ... make code; disk_store(&key, &code);
  *   disk_key_free(&key);
  *
@@ -30,7 +30,7 @@ bool disk_key_done(DiskKey *key);
 void disk_key_free(DiskKey *key);
 
 /* out->at: mem_free. False: a miss. */
-bool disk_take(const DiskKey *key, DiskCode *out);
+bool disk_load(const DiskKey *key, DiskCode *out);
 void disk_unloadable(const DiskKey *key, const char *why); /* what was taken is of no use: it goes */
 void disk_store(const DiskKey *key, const FilePart *code);
 

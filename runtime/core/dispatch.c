@@ -289,7 +289,7 @@ static Status finish_call(OpCall *call, Status status) {
 /* The tensor that a creation row's out form writes decides the dtype and the device. */
 static const Arg *options_of_out(const OpRow *row, const Arg *args, const sn_tensor *out, Arg *full) {
     memcpy(full, args, sizeof *full * (size_t)row->n_params);
-    if (out) op_args_take_options(row, out->base.meta, full);
+    if (out) op_args_fill_options(row, out->base.meta, full);
     return full;
 }
 

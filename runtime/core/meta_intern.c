@@ -118,7 +118,7 @@ static bool more_blocks(void) {
     return chunk != NULL;
 }
 
-static InternedMeta *take_block(int rank) {
+static InternedMeta *alloc_block(int rank) {
     if (rank > USUAL_RANK) return mem_alloc(bytes_of_rank(rank));
     if (!spare_blocks && !more_blocks()) return NULL;
     InternedMeta *const block = spare_blocks;
@@ -313,7 +313,7 @@ static InternedMeta *intern_new(const WantedMeta *w) {
         return NULL;
     }
     const size_t list = (size_t)w->rank * sizeof(int64_t);
-    InternedMeta *const in = take_block(w->rank);
+    InternedMeta *const in = alloc_block(w->rank);
     if (!in) return NULL;
     if (list) memcpy(in->numbers, w->sizes, list);
     if (list) memcpy(in->numbers + w->rank, w->strides, list);

@@ -158,7 +158,7 @@ static COLD bool add_chunk(ProfileLog *log) {
 }
 
 /* Not seen before it is published. */
-static inline ProfileEvent *take_event(ProfileLog *log) {
+static inline ProfileEvent *consume_event(ProfileLog *log) {
     if (UNLIKELY(!log->capacity) && !add_chunk(log)) {
         atomic_fetch_add(&dropped, 1);
         return NULL;
@@ -210,7 +210,7 @@ static const char *log_name(ProfileLog *log, const char *name) {
 /* spans ----------------------------------------------------------------------------------------- */
 
 static COLD void begin_more(ProfileMore *more, const sn_state *state, const ProfileOptions *o) {
-    if (o->stacks) user_stack_take(state, &more->stack);
+    if (o->stacks) user_stack_capture(state, &more->stack);
     if (o->memory_now) more->memory = o->memory_now();
 }
 
@@ -224,7 +224,7 @@ static COLD void report_seen(const ProfileLog *log, const ProfileEvent *event, b
 }
 
 static ProfileSpan begin_in(sn_state *state, ProfileLog *log, ProfileKind kind, const char *name, const char *owner) {
-    ProfileEvent *const event = LIKELY(log != NULL) && name ? take_event(log) : NULL;
+    ProfileEvent *const event = LIKELY(log != NULL) && name ? consume_event(log) : NULL;
     if (UNLIKELY(!event)) return (ProfileSpan){0};
     event->name = name;
     event->owner = owner;
@@ -265,7 +265,7 @@ void profile_end(ProfileSpan *span) {
 
 void profile_record(ProfileKind kind, const char *name, const char *owner, int64_t from, int64_t to) {
     ProfileLog *const log = log_of(state_get());
-    ProfileEvent *const event = log && name ? take_event(log) : NULL;
+    ProfileEvent *const event = log && name ? consume_event(log) : NULL;
     if (!event) return;
     event->name = name, event->owner = owner, event->outer = log->open, event->kind = kind;
     event->from = max_i64(from, log->latest);

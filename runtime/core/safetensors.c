@@ -116,7 +116,7 @@ static Status read_header(SafeFile *file) {
     return check_tiling(file, 8 + length);
 }
 
-Status safetensors_take(char *content, size_t bytes, SafeFile **out) {
+Status safetensors_adopt(char *content, size_t bytes, SafeFile **out) {
     SafeFile *const file = mem_zero(sizeof *file);
     Status status = ST_MEMORY;
     if (file) *file = (SafeFile){.content = content, .bytes = bytes, .arena = arena_new()};
@@ -134,7 +134,7 @@ Status safetensors_open(const char *path, SafeFile **out) {
     char *content;
     size_t bytes;
     TRY(file_read(path, &content, &bytes));
-    const Status status = safetensors_take(content, bytes, out);
+    const Status status = safetensors_adopt(content, bytes, out);
     if (status == ST_PARSE) error_add_path(path);
     return status;
 }

@@ -34,7 +34,7 @@ typedef struct SafeFile {
  * dtype has is nobody's to say, so its shape is not held against its bytes. */
 Status safetensors_open(const char *path, SafeFile **out);
 /* The same of what is in memory already: takes over the malloc'd content, also where it fails. */
-Status safetensors_take(char *content, size_t bytes, SafeFile **out);
+Status safetensors_adopt(char *content, size_t bytes, SafeFile **out);
 void safetensors_close(SafeFile *file); /* NULL is allowed */
 const SafeTensor *safetensors_find(const SafeFile *file, const char *name);
 

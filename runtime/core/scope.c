@@ -116,7 +116,7 @@ static inline void put_values_back(sn_state *state, const Context *before) {
 #include "runtime/core/context.def"
 }
 
-void scope_take_context(sn_state *state, const Context *from) { put_values_back(state, from); }
+void scope_consume_context(sn_state *state, const Context *from) { put_values_back(state, from); }
 
 void scope_region_record(sn_state *state) {
     const uint32_t range = profile_range_region(state);
@@ -323,7 +323,7 @@ bool scope_adopt(sn_state *state, sn_tensor *t) {
     return push_handle(state, t);
 }
 
-bool scope_take(sn_state *state, sn_tensor *t) {
+bool scope_consume(sn_state *state, sn_tensor *t) {
     const uint32_t slot = tensor_scope_slot(t); /* of none: beyond all */
     if (slot >= state->handles.n || state->handles.at[slot] != t) return false;
     tensor_set_scope_place(t, 0);
@@ -346,7 +346,7 @@ void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, in
     sn_tensor *small[16], **taken = n <= 16 ? small : mem_alloc((size_t)n * sizeof *taken);
     int n_taken = 0;
     for (int i = 0; i < n && taken; i++)
-        if (ts[i] && tensor_in_scope(ts[i]) && tensor_scope_slot(ts[i]) >= first && scope_take(state, ts[i]))
+        if (ts[i] && tensor_in_scope(ts[i]) && tensor_scope_slot(ts[i]) >= first && scope_consume(state, ts[i]))
             taken[n_taken++] = ts[i];
     while (state->n_scopes > depth) scope_pop(state);
     for (int i = 0; i < n_taken; i++) scope_adopt(state, taken[i]);
@@ -432,7 +432,7 @@ sn_tensor *scope_return(sn_state *state, sn_scope mark, sn_tensor *t) {
     if (t && UNLIKELY(t->flags & TF_error) && tracking_error(t, "sn_scope_return") != ST_OK) t = NULL;
     const uint32_t first = state->scopes[depth - 1].first;
     const bool passes = t && !(tensor_in_scope(t) && tensor_scope_slot(t) < first);
-    if (passes && !scope_take(state, t)) tensor_retain(t);
+    if (passes && !scope_consume(state, t)) tensor_retain(t);
     scope_pop_to(state, depth - 1);
     context_note_end(state);
     return !passes || scope_adopt(state, t) ? t : NULL;

@@ -96,7 +96,7 @@ static Status fill_storage(Storage *storage, void *payload, int class, const Mem
 
 sn_tensor *tensor_without_data(const Meta *meta) {
     sn_state *const state = state_get();
-    void *const block = tensor_block_take(state, BLOCK_header);
+    void *const block = tensor_block_alloc(state, BLOCK_header);
     return block ? tensor_adopt(state, begin_tensor(state, block, BLOCK_header, meta)) : NULL;
 }
 
@@ -127,7 +127,7 @@ sn_tensor *tensor_new(const Meta *meta) {
     sn_state *const state = state_get();
     const size_t bytes = meta_bytes(meta);
     const int class = block_class(bytes);
-    char *const block = tensor_block_take(state, class);
+    char *const block = tensor_block_alloc(state, class);
     if (UNLIKELY(!block)) return NULL;
     sn_tensor *const t = begin_tensor(state, block, class, meta);
     Storage *const storage = storage_in(block);
@@ -191,7 +191,7 @@ static void become_handle(sn_tensor *t, const sn_tensor *of, sn_tensor *inner) {
 }
 
 sn_tensor *tensor_alias(const sn_tensor *t) {
-    sn_tensor *const alias = tensor_block_take(state_get(), BLOCK_header);
+    sn_tensor *const alias = tensor_block_alloc(state_get(), BLOCK_header);
     if (UNLIKELY(!alias)) return NULL;
     meta_retain(t->base.meta);
     *alias = (sn_tensor){
@@ -350,7 +350,7 @@ sn_tensor *tensor_copy_to_host(sn_tensor *t) {
     const size_t bytes = copy && there->numel ? meta_bytes(meta) : 0;
     if (!copy || memory_copy(memory_host(), tensor_data(copy), t->storage->memory, tensor_data(t), bytes) != ST_OK)
         return NULL;
-    if (!scope_take(state_get(), copy)) tensor_retain(copy);
+    if (!scope_consume(state_get(), copy)) tensor_retain(copy);
     return copy;
 }
 

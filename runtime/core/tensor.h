@@ -128,7 +128,7 @@ void tensor_set_meta(sn_tensor *t, const Meta *meta);
 
 /* A block of a class: the thread's newest free one, or memory. */
 void *tensor_block_new(int class);
-static inline void *tensor_block_take(sn_state *state, int class) {
+static inline void *tensor_block_alloc(sn_state *state, int class) {
     void *const block = state->blocks.first[class];
     if (UNLIKELY(!block)) return tensor_block_new(class);
     state->blocks.first[class] = *(void **)block;
@@ -147,7 +147,7 @@ static inline sn_tensor *tensor_adopt(sn_state *state, sn_tensor *t) {
 /* A tensor whose value is not computed yet: the scope holds it, and the caller a second reference. */
 static ALWAYS_INLINE sn_tensor *tensor_pending(sn_state *state, const Meta *meta, bool inference, uint64_t keys,
                                                struct Placeholder *placeholder) {
-    sn_tensor *const t = tensor_block_take(state, BLOCK_header);
+    sn_tensor *const t = tensor_block_alloc(state, BLOCK_header);
     if (UNLIKELY(!t)) return NULL;
     meta_retain(meta);
     *t = (sn_tensor){.base = {meta},

@@ -9,7 +9,7 @@ typedef struct FrameUnwind {
     bool is_there; /* at the program's call */
 } FrameUnwind;
 
-static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *to) {
+static _Unwind_Reason_Code record_frame(struct _Unwind_Context *context, void *to) {
     FrameUnwind *const unwind = to;
     const void *const at = (const void *)_Unwind_GetIP(context);
     unwind->is_there |= at == unwind->site;
@@ -18,10 +18,10 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *to)
 }
 
 /* A call that has returned, or a place that is no code (site.h), is not on the stack: it alone is known. */
-void user_stack_take(const sn_state *state, UserStack *stack) {
+void user_stack_capture(const sn_state *state, UserStack *stack) {
     FrameUnwind unwind = {stack, state->site, false};
     stack->n = 0;
     if (!state->site) return;
-    _Unwind_Backtrace(take_frame, &unwind);
+    _Unwind_Backtrace(record_frame, &unwind);
     if (!stack->n) stack->frames[stack->n++] = state->site;
 }

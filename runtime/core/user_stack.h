@@ -11,6 +11,6 @@ typedef struct UserStack {
     const void *frames[USER_FRAMES]; /* return addresses, innermost first; of deeper ones the outermost are left out */
 } UserStack;
 /* n 0: nobody has called anything. */
-void user_stack_take(const sn_state *state, UserStack *stack);
+void user_stack_capture(const sn_state *state, UserStack *stack);
 
 #endif

@@ -62,7 +62,7 @@ static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
 static void scratch_free(void *block) { mem_free(block); }
 static void scratch_key_make(void) { pthread_key_create(&scratch_key, scratch_free); }
 
-static char *scratch_take(size_t bytes) {
+static char *scratch_alloc(size_t bytes) {
     if (scratch.busy) return mem_aligned(SCRATCH_ALIGN, bytes);
     if (UNLIKELY(bytes > scratch.capacity)) {
         char *const block = mem_aligned(SCRATCH_ALIGN, bytes);
@@ -120,7 +120,7 @@ static bool run_fast(const BlockProgram *p, const Kernels *k, void *const *bufs,
     if (!n) return false;
     for (int i = 0; i < fast->n_places; i++) at[i] = (char *)bufs[fast->place[i].buf] + fast->place[i].offset;
     char *block = NULL;
-    if (fast->n_scratch && !(block = scratch_take((size_t)fast->n_scratch * BLOCK * 8))) return false;
+    if (fast->n_scratch && !(block = scratch_alloc((size_t)fast->n_scratch * BLOCK * 8))) return false;
     char *next = block;
     for (int i = fast->n_places; i < fast->n_ptrs; i++) {
         at[i] = fast->constant[i] ? (char *)p + fast->constant[i] : next;
@@ -454,7 +454,7 @@ void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *p
                 const int64_t *hi, NestError *error) {
     const Kernels *const kernels = kernels_now();
     if (program->fast.n && is_whole(program, params, lo, hi) && run_fast(program, kernels, bufs, params)) return;
-    char *const block = scratch_take(frame_bytes(program));
+    char *const block = scratch_alloc(frame_bytes(program));
     if (!block) {
         error->inst = INTERP_NO_MEMORY;
         return;

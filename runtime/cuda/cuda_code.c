@@ -98,7 +98,7 @@ static void shrink_locked(void) {
     }
 }
 
-static CudaProgram *take_program(const CudaDevice *device, uint64_t hash, const char *source) {
+static CudaProgram *consume_program(const CudaDevice *device, uint64_t hash, const char *source) {
     pthread_mutex_lock(&lock);
     CudaProgram *const found = find_locked(device, hash, source);
     if (found && found->users++ == 0) unused_remove(found);
@@ -147,7 +147,7 @@ static Status load_code(CudaDevice *device, const CudaCode *code, CuLibrary *lib
 /* What is there but does not load goes, unless it was the device that failed. */
 static bool load_cached(CudaDevice *device, const DiskKey *key, CuLibrary *library) {
     CudaCode code;
-    if (!cuda_disk_take(key, &code)) return false;
+    if (!cuda_disk_load(key, &code)) return false;
     const bool loaded = load_code(device, &code, library) == ST_OK;
     cuda_code_free(&code);
     if (loaded) return true;
@@ -201,7 +201,7 @@ static Status make_program(CudaDevice *device, uint64_t hash, const WantedProgra
 
 static Status find_wanted(CudaDevice *device, const WantedProgram *wanted, CudaProgram **out) {
     const uint64_t hash = hash_of(device, wanted->source);
-    *out = take_program(device, hash, wanted->source->at);
+    *out = consume_program(device, hash, wanted->source->at);
     return *out ? ST_OK : make_program(device, hash, wanted, out);
 }
 

@@ -47,9 +47,9 @@ static const char *made_by_another(const DiskCode *cached) {
     return memcmp(cached->at, maker, MAKER_BYTES) ? "another NVRTC made it" : NULL;
 }
 
-bool cuda_disk_take(const DiskKey *key, CudaCode *out) {
+bool cuda_disk_load(const DiskKey *key, CudaCode *out) {
     DiskCode cached;
-    if (!disk_take(key, &cached)) return false;
+    if (!disk_load(key, &cached)) return false;
     const char *const why = made_by_another(&cached);
     if (why) {
         disk_unloadable(key, why);

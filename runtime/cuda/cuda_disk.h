@@ -8,7 +8,7 @@
 /* Of a program's text after the prelude. arch: 90. False: memory is out, which is not raised. */
 bool cuda_disk_key(int arch, const char *name, const Text *source, DiskKey *key);
 /* Without opening NVRTC: where it is open, only code of its version is taken. The caller frees it. */
-bool cuda_disk_take(const DiskKey *key, CudaCode *out);
+bool cuda_disk_load(const DiskKey *key, CudaCode *out);
 void cuda_disk_store(const DiskKey *key, const CudaCode *code);
 
 #endif

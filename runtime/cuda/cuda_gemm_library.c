@@ -160,7 +160,7 @@ static uint32_t config(const BlasltAlgo *algo, BlasltConfigAttribute attribute) 
 }
 
 /* The first one that adds up each result in one go. */
-static void take_algorithm(LtPin *pin, const BlasltHeuristic *found, int n) {
+static void choose_algorithm(LtPin *pin, const BlasltHeuristic *found, int n) {
     for (int i = 0; i < n && !pin->has; i++) {
         const BlasltAlgo *const algo = &found[i].algo;
         if (found[i].state != LT_success || config(algo, LT_algo_splits) > 1 ||
@@ -197,7 +197,7 @@ static BlasltStatus ask(const LtUse *use, LtPin *pin) {
         status = lt->MatmulAlgoGetHeuristic(handles[use->key.device], use->desc, use->a, use->b, use->d, use->d,
                                             preference, MANY, found, &n);
     lt->MatmulPreferenceDestroy(preference);
-    if (status == LT_success) take_algorithm(pin, found, n);
+    if (status == LT_success) choose_algorithm(pin, found, n);
     return status == LT_not_supported ? LT_success : status;
 }
 

@@ -38,7 +38,7 @@ static SourceAnswer answer_of(CudaDevice *device, const char *what, CuResult res
 
 /* segments ------------------------------------------------------------------------------------ */
 
-static SourceAnswer driver_take(void *context, size_t bytes, uintptr_t *at) {
+static SourceAnswer driver_alloc(void *context, size_t bytes, uintptr_t *at) {
     CudaDevice *const device = context;
     CuAddress address = 0;
     if (cuda_enter(device) != ST_OK) return SOURCE_failed;
@@ -120,7 +120,7 @@ static void page_unmap(void *context, uintptr_t at, size_t bytes) {
 
 /* events -------------------------------------------------------------------------------------- */
 
-static CuResult take_event(CudaDevice *device, CuEvent *event) {
+static CuResult consume_event(CudaDevice *device, CuEvent *event) {
     if (!device->n_idle_events) return device->driver->EventCreate(event, CU_event_no_timing);
     *event = device->idle_events[--device->n_idle_events];
     return CU_success;
@@ -131,7 +131,7 @@ static bool stream_record(void *context, StreamKey key, void **event) {
     const CudaStream *const stream = key;
     CuEvent made = NULL;
     if (!enter_quietly(device)) return false;
-    CuResult result = take_event(device, &made);
+    CuResult result = consume_event(device, &made);
     if (result != CU_success) return leave_with(device, result);
     result = device->driver->EventRecord(made, stream->handle);
     if (result != CU_success) device->driver->EventDestroy(made);
@@ -192,7 +192,7 @@ static CachingConfig config_of_settings(void) {
 }
 
 Status cuda_memory_open(CudaDevice *device) {
-    static const MemorySource source = {.take = driver_take,
+    static const MemorySource source = {.take = driver_alloc,
                                         .give = driver_free,
                                         .page = page_bytes,
                                         .reserve = address_reserve,

@@ -95,7 +95,7 @@ static Status query_stream(sn_stream *base, bool *done) {
     return status;
 }
 
-static void *host_take(const DeviceRow *row, size_t bytes) {
+static void *host_alloc(const DeviceRow *row, size_t bytes) {
     CudaDevice *const device = cuda_device_of(row);
     void *memory = NULL;
     if (cuda_enter(device) != ST_OK) return NULL;
@@ -146,7 +146,7 @@ const StreamRow cuda_streams = {.own = own_stream,
                                 .passed = cuda_event_passed,
                                 .event_synchronize = cuda_event_synchronize,
                                 .elapsed = cuda_event_elapsed,
-                                .host_take = host_take,
+                                .host_alloc = host_alloc,
                                 .host_free = host_free,
                                 .copy_later = copy_later,
                                 .used = record_used,

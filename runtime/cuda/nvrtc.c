@@ -154,7 +154,7 @@ static Status refused(const char *source, const char *name, NvrtcResult result, 
                        kept ? "; the source is " : "; SINTER_DUMP_DIR=folder keeps the source", kept ? path : "");
 }
 
-static Status take_code(NvrtcProgram program, const char *name, CudaCode *code) {
+static Status acquire_code(NvrtcProgram program, const char *name, CudaCode *code) {
     NvrtcResult result = nvrtc.GetCUBINSize(program, &code->n);
     code->bytes = result == NVRTC_success ? mem_alloc(code->n) : NULL;
     if (result == NVRTC_success && !code->bytes) return ST_MEMORY;
@@ -168,7 +168,7 @@ static Status compile_created(NvrtcProgram program, const char *source, const ch
                               CudaCode *code) {
     const NvrtcResult result = compile_program(program, arch, verbose);
     if (!(code->log = log_of(program))) return ST_MEMORY;
-    return result == NVRTC_success ? take_code(program, name, code) : refused(source, name, result, code->log);
+    return result == NVRTC_success ? acquire_code(program, name, code) : refused(source, name, result, code->log);
 }
 
 /* The compiler folds constants: under the program's own rounding it would fold others. */

@@ -35,7 +35,7 @@ void cpu_held_record(void *block, size_t bytes) {
     HeldBlock *const made = mem_alloc(sizeof *made);
     if (made) {
         *made = (HeldBlock){.bytes = bytes};
-        user_stack_take(state_get(), &made->stack);
+        user_stack_capture(state_get(), &made->stack);
         pthread_mutex_lock(&lock);
         enter_held(block, made);
         pthread_mutex_unlock(&lock);

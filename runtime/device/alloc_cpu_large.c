@@ -9,7 +9,7 @@
 #include "runtime/core/state.h"
 #include "runtime/device/alloc_cpu.h"
 
-static SourceAnswer system_take(void *context, size_t bytes, uintptr_t *at) {
+static SourceAnswer system_alloc(void *context, size_t bytes, uintptr_t *at) {
     (void)context;
     *at = (uintptr_t)mem_huge(bytes);
     if (*at) return SOURCE_done;
@@ -42,7 +42,7 @@ static _Atomic(Caching *) large;
 
 /* Events and pages of addresses are nothing that anybody asks for here. */
 static void make_large(void) {
-    static const MemorySource source = {.take = system_take,
+    static const MemorySource source = {.take = system_alloc,
                                         .give = system_free,
                                         .wait = nothing_to_wait_for,
                                         .left = system_left,

@@ -100,7 +100,7 @@ SourceAnswer segments_grow(Caching *caching, MemoryPool *pool, size_t bytes, boo
 void segments_trim(Caching *caching, size_t most);
 void segments_delete(Caching *caching);
 /* Of a source's block that is kept by nobody: a segment that is one block. */
-SourceAnswer segment_take(Caching *caching, MemoryPool *pool, size_t bytes, MemoryBlock **out);
+SourceAnswer segment_alloc(Caching *caching, MemoryPool *pool, size_t bytes, MemoryBlock **out);
 void segment_free(Caching *caching, MemorySegment *segment); /* a plain one, whose one block is not in the pool */
 
 /* caching_events.c ---------------------------------------------------------------------------- */

@@ -58,7 +58,7 @@ static SourceAnswer segment_open(Caching *caching, TakeAddresses *take, MemorySe
 
 /* plain ones ---------------------------------------------------------------------------------- */
 
-SourceAnswer segment_take(Caching *caching, MemoryPool *pool, size_t bytes, MemoryBlock **out) {
+SourceAnswer segment_alloc(Caching *caching, MemoryPool *pool, size_t bytes, MemoryBlock **out) {
     MemorySegment *const segment = segment_new(pool, bytes, 0, MEMORY_free);
     const SourceAnswer answer = segment_open(caching, caching->source->take, segment);
     if (answer == SOURCE_done) *out = segment->first;
@@ -208,7 +208,7 @@ static void shrink_segment(Caching *caching, MemorySegment *segment) {
 
 SourceAnswer segments_grow(Caching *caching, MemoryPool *pool, size_t bytes, bool tight, MemoryBlock **out) {
     if (caching->page) return expand_segment(caching, pool, bytes, out);
-    const SourceAnswer answer = segment_take(caching, pool, segment_bytes(bytes, tight), out);
+    const SourceAnswer answer = segment_alloc(caching, pool, segment_bytes(bytes, tight), out);
     if (answer == SOURCE_done) block_show(caching, *out);
     return answer;
 }

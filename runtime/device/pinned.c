@@ -71,13 +71,13 @@ static Pinned *find_cached(const DeviceRow *row, size_t bytes) {
 static Pinned *pinned_new(const DeviceRow *row, size_t bytes) {
     Pinned *const pinned = mem_zero(sizeof *pinned);
     if (!pinned) return NULL;
-    *pinned = (Pinned){.row = row, .data = stream_row(row)->host_take(row, bytes), .bytes = bytes};
+    *pinned = (Pinned){.row = row, .data = stream_row(row)->host_alloc(row, bytes), .bytes = bytes};
     if (pinned->data) return pinned;
     mem_free(pinned);
     return NULL;
 }
 
-static Pinned *pinned_take(const DeviceRow *row, size_t bytes) {
+static Pinned *pinned_alloc(const DeviceRow *row, size_t bytes) {
     pthread_mutex_lock(&lock);
     Pinned *const found = find_cached(row, pinned_bytes(bytes));
     pthread_mutex_unlock(&lock);
@@ -102,7 +102,7 @@ sn_tensor *pinned_tensor(const Meta *meta, Device device) {
     const DeviceRow *const row = device_row(device);
     if (!row || !row->streams) return tensor_new(meta);
     sn_tensor *const t = tensor_without_data(meta);
-    Pinned *const pinned = t ? pinned_take(row, meta_bytes(meta)) : NULL;
+    Pinned *const pinned = t ? pinned_alloc(row, meta_bytes(meta)) : NULL;
     if (!pinned) return NULL;
     Storage *const storage = storage_wrap(DEV_host, pinned->data, meta_bytes(meta), pinned_release, pinned);
     if (!storage) return pinned_release(NULL, pinned), NULL;

@@ -11,7 +11,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sn_stream *all; /* that were ever made for the program */
 
-sn_stream *stream_take(const DeviceRow *row) {
+sn_stream *stream_acquire(const DeviceRow *row) {
     pthread_mutex_lock(&lock);
     sn_stream *stream = all;
     while (stream && (stream->taken || stream->row != row)) stream = stream->next;

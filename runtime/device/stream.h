@@ -41,7 +41,7 @@ typedef struct StreamRow {
     Status (*event_synchronize)(sn_event *event);
     Status (*elapsed)(sn_event *from, sn_event *to, double *ms); /* ST_STATE: not recorded, or not done */
     /* Host memory that the device reads and writes by itself; NULL raises. */
-    void *(*host_take)(const DeviceRow *row, size_t bytes);
+    void *(*host_alloc)(const DeviceRow *row, size_t bytes);
     void (*host_free)(const DeviceRow *row, void *memory);
     Status (*copy_later)(sn_stream *stream, void *to, const void *from, size_t bytes, sn_copy_way way); /* with such */
     /* Work on the stream uses the block as well: it is given out again when that is done. */
@@ -63,7 +63,7 @@ extern const StreamRow stream_plain; /* stream_plain.c: done at once */
 static inline const StreamRow *stream_row(const DeviceRow *row) { return row->streams ? row->streams : &stream_plain; }
 
 /* NULL raises. */
-sn_stream *stream_take(const DeviceRow *row);
+sn_stream *stream_acquire(const DeviceRow *row);
 void stream_release(sn_stream *stream);
 sn_stream *stream_current(const DeviceRow *row); /* the thread's; NULL raises */
 /* The stream is its device's until the innermost scope ends. */

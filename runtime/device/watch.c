@@ -51,7 +51,7 @@ static HOT_THREAD_LOCAL int depth; /* steps that this thread is in */
 
 /* under the lock -------------------------------------------------------------------------------- */
 
-static Watched *take_spare(const DeviceRow *row) {
+static Watched *acquire_spare(const DeviceRow *row) {
     Watched **at = &spare;
     while (*at && (*at)->row != row) at = &(*at)->next;
     Watched *const w = *at;
@@ -218,7 +218,7 @@ static Watched *watched_new(const DeviceRow *row) {
 static Watched *take_watched(const DeviceRow *row) {
     pthread_mutex_lock(&lock);
     if (++n_begun % TELL_EVERY == 0 && told) report_all(false);
-    Watched *const w = take_spare(row);
+    Watched *const w = acquire_spare(row);
     pthread_mutex_unlock(&lock);
     return w ? w : watched_new(row);
 }

@@ -18,7 +18,7 @@
 
 /* metas --------------------------------------------------------------------------------------- */
 
-static Status take_result(EagerResult *result, const MetaOut *out) {
+static Status consume_result(EagerResult *result, const MetaOut *out) {
     *result = (EagerResult){meta_intern_out(out), out->offset, out->alias};
     return result->meta ? ST_OK : error_pending();
 }
@@ -31,7 +31,7 @@ Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *metas) {
     Status status = !outs ? ST_MEMORY : call_metas(call, base_offset, outs, &n);
     metas->n = call->row->returns_list ? n : call->row->n_out;
     if (status == ST_OK && !(metas->at = SMALL_ARRAY(metas->few, metas->n))) status = ST_MEMORY;
-    for (int i = 0; i < metas->n && status == ST_OK; i++) status = take_result(&metas->at[i], &outs[i]);
+    for (int i = 0; i < metas->n && status == ST_OK; i++) status = consume_result(&metas->at[i], &outs[i]);
     small_array_free(few, outs);
     return status;
 }

@@ -34,7 +34,7 @@ static void op_end(DualOp *op) {
 }
 
 /* Whether there are any. */
-static Status take_tangents(DualOp *op, bool *any) {
+static Status consume_tangents(DualOp *op, bool *any) {
     const OpCall *const call = op->call;
     int item = call->row->n_params;
     op->tangents = mem_zero(sizeof *op->tangents * (size_t)(item + call_list_items(call) + 1));
@@ -95,7 +95,7 @@ static Status run_functional(DualOp *op) {
     const OpRow *const row = op->call->row;
     const uint32_t depth = state->n_scopes;
     sn_tensor *passing[2 * MAX_OUTS];
-    TRY(level_args_take(&op->a, op->call, op->level, level_unwrap));
+    TRY(level_args_map(&op->a, op->call, op->level, level_unwrap));
     TRY(scope_push(state, false));
     level_leave(state, op->level);
     op->n = row->n_out;
@@ -202,7 +202,7 @@ static Status refuse_out(const OpCall *call) {
 static Status call_dual(DualOp *op) {
     OpCall *const call = op->call;
     bool any = false;
-    TRY(take_tangents(op, &any));
+    TRY(consume_tangents(op, &any));
     const bool nodiff = call->row->flags & OPF_nodiff;
     if (!any || nodiff) return run_values(op);
     if (call->row->flags & OPF_flow) return dual_flow(call);

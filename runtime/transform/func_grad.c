@@ -32,7 +32,7 @@ static Val *as_handle(const Level *level, Val *val) {
 
 static Status record(OpCall *call, const Level *level) {
     __attribute__((cleanup(level_args_end))) LevelArgs a = {0};
-    TRY(level_args_take(&a, call, level, as_handle));
+    TRY(level_args_map(&a, call, level, as_handle));
     OpCall own = *call;
     own.args = a.args;
     own.out_args = call->out_args ? a.out_args : NULL;

@@ -93,7 +93,7 @@ static Status run_functional(const OpCall *call, sn_tensor **outs, int *n_outs) 
 }
 
 /* Memory takes a value: below every mode. */
-static Status memory_take(sn_tensor *to, sn_tensor *value) {
+static Status memory_alloc(sn_tensor *to, sn_tensor *value) {
     sn_tensor *written;
     return tape_dispatch(OP_ROW(copy), FORM_inplace, (const Arg[]){V(&to->base), V(&value->base), A_BOOL(0)}, &written);
 }
@@ -113,9 +113,9 @@ static Status write(sn_tensor *t, sn_tensor *value) {
         value = tensor_of(E(eager_builder(), _to_copy, A_VAL(&value->base), A_INT(dtype)));
     if (!value) return error_pending();
     /* A base whose elements may share memory takes no value as a whole: which of them would stand? */
-    if (!base || base->base.meta->dtype != dtype || meta_overlaps(base->base.meta)) return memory_take(t, value);
+    if (!base || base->base.meta->dtype != dtype || meta_overlaps(base->base.meta)) return memory_alloc(t, value);
     TRY(scatter(base, t, value, &whole));
-    return memory_take(base, whole);
+    return memory_alloc(base, whole);
 }
 
 /* An out tensor that is resized is one anyway. */

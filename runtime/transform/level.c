@@ -128,7 +128,7 @@ sn_tensor *level_input(const Level *level, sn_tensor *x) {
     return t;
 }
 
-Status level_args_take(LevelArgs *a, const OpCall *call, const Level *level, LevelMap *map) {
+Status level_args_map(LevelArgs *a, const OpCall *call, const Level *level, LevelMap *map) {
     a->lists = NULL;
     const int items = call_list_items(call);
     if (items && !(a->lists = mem_zero(sizeof *a->lists * (size_t)items))) return ST_MEMORY;
@@ -157,7 +157,7 @@ Status level_run_inner(const OpCall *call, const Level *level, sn_tensor **outs,
     sn_state *const state = state_get();
     const OpRow *const row = call->row;
     *n = row->n_out;
-    TRY(level_args_take(&a, call, level, level_unwrap));
+    TRY(level_args_map(&a, call, level, level_unwrap));
     const uint32_t depth = state->n_scopes;
     TRY(scope_push(state, false));
     level_leave(state, level);

@@ -67,7 +67,7 @@ typedef struct LevelArgs {
     Val **lists; /* of list arguments; owned */
 } LevelArgs;
 typedef Val *LevelMap(const Level *level, Val *val); /* NULL raises */
-Status level_args_take(LevelArgs *a, const OpCall *call, const Level *level, LevelMap *map);
+Status level_args_map(LevelArgs *a, const OpCall *call, const Level *level, LevelMap *map);
 void level_args_end(LevelArgs *a);
 LevelMap level_unwrap; /* what val stands for, or val */
 /* The call on what its handles stand for, a level further out, in a scope of its own; n results, of which there is room

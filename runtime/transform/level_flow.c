@@ -46,7 +46,7 @@ static Status run_alone(const OpCall *call, OneExample *example, sn_tensor **out
     __attribute__((cleanup(level_args_end))) LevelArgs a = {0};
     sn_state *const state = state_get();
     Level *const one = &example->level;
-    TRY(level_args_take(&a, call, one, alone));
+    TRY(level_args_map(&a, call, one, alone));
     OpCall own = *call;
     own.args = a.args, own.outs = outs;
     TRY(scope_push(state, false));

@@ -46,7 +46,7 @@ typedef struct VmapArgs {
 } VmapArgs;
 /* Copies call's arguments with all examples in the place of one. rank: what has fewer dims gets some of size 1 behind
  * the batch dim; expand: what is no example is repeated. vmap_args_end frees. */
-Status vmap_args_take(VmapArgs *a, const Level *level, const OpCall *call, int rank, bool expand);
+Status vmap_args_align(VmapArgs *a, const Level *level, const OpCall *call, int rank, bool expand);
 void vmap_args_end(VmapArgs *a);
 /* Dims that arguments name, one further; false: the op names none. all_too: an empty list stands for all. */
 bool vmap_args_shift(VmapArgs *a);

@@ -33,7 +33,7 @@ static Val *aligned(const Level *level, Val *val, int rank, bool expand) {
     return all;
 }
 
-Status vmap_args_take(VmapArgs *a, const Level *level, const OpCall *call, int rank, bool expand) {
+Status vmap_args_align(VmapArgs *a, const Level *level, const OpCall *call, int rank, bool expand) {
     *a = (VmapArgs){.level = level, .call = call, .rows = level->size};
     const int items = call_list_items(call);
     if (items && !(a->lists = mem_alloc(sizeof *a->lists * (size_t)items))) return ST_MEMORY;

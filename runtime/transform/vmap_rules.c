@@ -40,7 +40,7 @@ static bool prepare(VmapArgs *a, int way) {
 /* True: it ran, or failed, as *status says. */
 static bool attempt_of(Rule *r, int way, int rank, Status *status) {
     __attribute__((cleanup(vmap_args_end))) VmapArgs a = {0};
-    *status = vmap_args_take(&a, r->level, r->call, rank, way & WAY_expand);
+    *status = vmap_args_align(&a, r->level, r->call, rank, way & WAY_expand);
     if (*status != ST_OK) return true;
     if (!prepare(&a, way) || !vmap_args_fit(&a, &r->one)) return false;
     *status = vmap_args_run(&a, r->call);
@@ -365,7 +365,7 @@ static Status draw_all(Rule *r) {
     __attribute__((cleanup(vmap_args_end))) VmapArgs a = {0};
     OpCall *const call = r->call;
     sn_tensor *outs[MAX_OUTS] = {0};
-    TRY(vmap_args_take(&a, r->level, call, vmap_rank(call), true));
+    TRY(vmap_args_align(&a, r->level, call, vmap_rank(call), true));
     TRY(place_chunk(&a));
     a.rows += r->level->start;
     vmap_args_enlarge(&a);

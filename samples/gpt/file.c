@@ -41,7 +41,7 @@ sn_status gpt_save(const GptTraining *t, const char *path) {
     return sn_scope_end(scope);
 }
 
-static void take_numbers(GptTraining *t, sn_dict *file) {
+static void consume_numbers(GptTraining *t, sn_dict *file) {
     int64_t numbers[3] = {0};
     sn_read(sn_dict_get(file, "training.numbers"), numbers, sizeof numbers);
     if (sn_check()) return;
@@ -60,7 +60,7 @@ sn_status gpt_resume(GptTraining *t, const char *path) {
     take_all(t->model.params, file, "param");
     take_all(sn_optim_dict(t->optim), file, "optim");
     sn_scope_end(scope); /* whose end restores modes; the generator is none of them */
-    if (!sn_check()) take_numbers(t, file);
+    if (!sn_check()) consume_numbers(t, file);
     sn_dict_free(file);
     return sn_check();
 }

@@ -150,7 +150,7 @@ static bool change_and_sign(const CachedCase *c, char *buffer) {
     Bundle b;
     size_t words = 0;
     memcpy(copy, c->entry, c->bytes);
-    if (bundle_take(copy, c->bytes, "entry", "code", NULL, &b) != ST_OK) return false;
+    if (bundle_adopt(copy, c->bytes, "entry", "code", NULL, &b) != ST_OK) return false;
     const char *const last = strstr(b.text, "\nwords ");
     if (last) sscanf(last, "\nwords %zu", &words);
     FilePart *const text = &b.parts[BUNDLE_text], *const objects = &b.parts[BUNDLE_objects];

@@ -183,7 +183,7 @@ static bool infer(Gen *g, const FzStep *step, int s, MetaOut *outs, int *n) {
     for (int i = 0; i < written; i++) args[row->n_params + i] = given[plain + i];
     GenCasts casts;
     if (status == ST_OK && form == FORM_functional) gen_autocast(g, row, args, &casts);
-    if (written && row->options) op_args_take_options(row, given[plain].val->meta, args);
+    if (written && row->options) op_args_fill_options(row, given[plain].val->meta, args);
     MetaCall call = {.row = row, .form = form, .args = args, .out = outs};
     if (changes_handle(row, form)) call.form = FORM_functional;
     call.n_out = row->returns_list ? *n : row->n_out;

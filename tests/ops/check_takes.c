@@ -175,7 +175,7 @@ static int sizes_of(const SampleCall *call, int64_t *sizes, int capacity) {
     return n;
 }
 
-static void take_sizes(const Case *c, const SampleCall *call) {
+static void consume_sizes(const Case *c, const SampleCall *call) {
     int64_t sizes[MAX_RANK];
     const int n = sizes_of(call, sizes, MAX_RANK);
     for (int i = 0; i < n; i++)
@@ -193,5 +193,5 @@ void check_takes(const Case *c) {
     take_masks(c, "as it is", &call);
     if (c->style.layout != LAYOUT_contiguous) return;
     take_channels_last(c, &call);
-    take_sizes(c, &call);
+    consume_sizes(c, &call);
 }

@@ -255,7 +255,7 @@ static void takes_all(Seen *seen, const void *unused) {
         DiskKey key = {0};
         text_printf(&key.text, "entry %d\n", i);
         ck_assert(disk_key_done(&key));
-        if (disk_take(&key, &code)) {
+        if (disk_load(&key, &code)) {
             seen->loaded += code.bytes == 1 << 18 && code.at[0] == 'x' && !memcmp(code.at, code.at + 1, code.bytes - 1);
             mem_free(code.at);
         }
@@ -437,7 +437,7 @@ static bool keeps(int i, bool store) {
     static char buffer[100000];
     text_printf(&key.text, "entry %d\n", i);
     ck_assert(disk_key_done(&key));
-    const bool taken = !store && disk_take(&key, &code);
+    const bool taken = !store && disk_load(&key, &code);
     if (store) disk_store(&key, &(FilePart){buffer, sizeof buffer});
     mem_free(code.at);
     disk_key_free(&key);
@@ -493,7 +493,7 @@ static void runs_out_of_memory(Seen *seen, const void *unused) {
             mem_fail_after(n);
             const bool done = disk_key_done(&key);
             if (done && store) disk_store(&key, &(FilePart){"code", 4});
-            if (done && !store) seen->loaded += disk_take(&key, &code);
+            if (done && !store) seen->loaded += disk_load(&key, &code);
             mem_fail_after(-1);
             seen->right &= sn_check() == SN_OK && (!code.at || !memcmp(code.at, "code", 4));
             mem_free(code.at);

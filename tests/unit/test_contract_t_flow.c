@@ -243,12 +243,12 @@ START_TEST(t2_results_require_gradients_if_they_do_in_either_branch) {
 END_TEST
 
 static sn_status take_ninth(sn_frame *f) { return sn_out(f, 0, sn_index_select(sn_in(f, 0), 0, sn_closure(f))); }
-static sn_status take_first(sn_frame *f) { return sn_out(f, 0, sn_narrow(sn_in(f, 0), 0, 0, 1)); }
+static sn_status consume_first(sn_frame *f) { return sn_out(f, 0, sn_narrow(sn_in(f, 0), 0, 0, 1)); }
 
 START_TEST(t2_only_the_taken_branch_fails_on_values) {
     sn_tensor *const x = F32(1, 8), *const index = sn_from_data((const int64_t[]){9}, SN_INTS(1), SN_I64);
-    ck_assert_ptr_nonnull(cond1(false, take_ninth, take_first, index, x));
-    ck_assert_ptr_null(cond1(true, take_ninth, take_first, index, x));
+    ck_assert_ptr_nonnull(cond1(false, take_ninth, consume_first, index, x));
+    ck_assert_ptr_null(cond1(true, take_ninth, consume_first, index, x));
     expect_error(SN_ERR_VALUE, "index");
 }
 END_TEST
@@ -484,7 +484,7 @@ END_TEST
 static sn_status checked(sn_frame *f) {
     Weights *const w = sn_closure(f);
     sn_tensor *const x = sn_in(f, 0), *y = NULL;
-    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(0)), take_ninth, take_first, w->v, NULL, SN_TENSORS(x), &y, 1);
+    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(0)), take_ninth, consume_first, w->v, NULL, SN_TENSORS(x), &y, 1);
     sn_add_scalar_(w->w, sn_float(1));
     return sn_out(f, 0, y);
 }

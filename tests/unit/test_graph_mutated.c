@@ -25,7 +25,7 @@ static uint64_t draw(uint64_t below) {
 /* The texts -------------------------------------------------------------------------------------- */
 
 /* From a line that begins with "graph" to the next line "}". */
-static void take_graph(const char *file) {
+static void consume_graph(const char *file) {
     char whole[1 << 16];
     FILE *const f = fopen(file, "r");
     const size_t n = f ? fread(whole, 1, sizeof whole - 1, f) : 0;
@@ -40,7 +40,7 @@ static void take_graph(const char *file) {
 static void load(void) {
     glob_t found;
     ck_assert_int_eq(glob(SINTER_SOURCE_DIR "/tests/golden/*/*.sn", 0, NULL, &found), 0);
-    for (size_t i = 0; i < found.gl_pathc; i++) take_graph(found.gl_pathv[i]);
+    for (size_t i = 0; i < found.gl_pathc; i++) consume_graph(found.gl_pathv[i]);
     globfree(&found);
     ck_assert_int_ge(n_graphs, 40);
 }

@@ -200,7 +200,7 @@ static Status run_traced(BodyTracer *bt, const Meta *const *params) {
 }
 
 /* What no graph can say is a reason, anything else the call's error. */
-static Status take_reason(FlowBody *body, Status status) {
+static Status consume_reason(FlowBody *body, Status status) {
     if (status != ST_UNSUPPORTED) return status;
     const char *const message = error_slot()->message;
     body->reason = arena_strdup(body->arena, message ? message : "");
@@ -224,7 +224,7 @@ Status body_trace(FlowBody *body, const Meta *const *params) {
     BodyTracer bt = {.tracer = {.is = &body_class}, .body = body};
     const Status status = run_traced(&bt, params);
     body_tracer_end(&bt);
-    return status == ST_OK ? ST_OK : take_reason(body, status);
+    return status == ST_OK ? ST_OK : consume_reason(body, status);
 }
 
 void body_trace_free(FlowBody *body) {

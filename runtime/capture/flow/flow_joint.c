@@ -84,7 +84,7 @@ static void enter_input_of(const JointRun *run, const InputMap *map, int i, Flow
     back->sums[i] = result >= 0 ? run->sums[result] : NULL;
 }
 
-static void take_sum(JointRun *run, const InputMap *map, int i, const FlowBack *back) {
+static void consume_sum(JointRun *run, const InputMap *map, int i, const FlowBack *back) {
     if (back->want[i] && back->got[i]) run->sums[result_of(run, map, i)] = back->got[i];
 }
 
@@ -95,7 +95,7 @@ static Status cond_branch(JointRun *run, const FlowBody *body, const InputMap *m
     for (int i = 0; i < map->n; i++) enter_input_of(run, map, i, &back);
     for (int k = 0; k < body->n_out; k++) back.grads[k] = run->grads[k];
     TRY(flow_code_back(body->code, &back, done));
-    for (int i = 0; *done && i < map->n; i++) take_sum(run, map, i, &back);
+    for (int i = 0; *done && i < map->n; i++) consume_sum(run, map, i, &back);
     return *done ? joint_return(run) : ST_OK;
 }
 
@@ -220,7 +220,7 @@ static sn_tensor *slices_part(sn_tensor *t, int64_t dim, int64_t from, int64_t t
 }
 
 /* What comes is put in its place; into a sum that was there it is added. */
-static Status take_slice(ScanJoint *s, int i, int64_t round, sn_tensor *grad) {
+static Status consume_slice(ScanJoint *s, int i, int64_t round, sn_tensor *grad) {
     Slices *const slices = &s->slices[i];
     sn_tensor *const total = slices->total, *written;
     slices->last = slice_of_round(s, round);
@@ -253,19 +253,19 @@ static Status slices_end(ScanJoint *s, int i) {
     return ST_OK;
 }
 
-static Status take_gradients(ScanJoint *s, int64_t round, FlowBack *back) {
+static Status consume_gradients(ScanJoint *s, int64_t round, FlowBack *back) {
     for (int i = 0; i < s->map.n; i++) {
         if (i < s->n_carry) s->of_carry[i] = back->got[i];
-        if (i >= s->run->call.n_in) take_sum(s->run, &s->map, i, back);
+        if (i >= s->run->call.n_in) consume_sum(s->run, &s->map, i, back);
         if (!is_scanned(s, i)) continue;
-        if (back->got[i]) TRY(take_slice(s, i, round, back->got[i]));
+        if (back->got[i]) TRY(consume_slice(s, i, round, back->got[i]));
         back->got[i] = NULL; /* it is in its place */
     }
     return ST_OK;
 }
 
 /* Takes the gradients of the first round's carries. A carry that was copied goes on in the sum of its original. */
-static Status take_first(ScanJoint *s) {
+static Status consume_first(ScanJoint *s) {
     for (int i = 0; i < s->n_carry; i++) {
         const int64_t result = result_of(s->run, &s->map, i);
         if (result < 0 || !s->of_carry[i]) continue;
@@ -284,7 +284,7 @@ static Status back_round(ScanJoint *s, int64_t round, FlowBack *back, bool *done
     TRY(enter_round(s, round, back));
     TRY(enter_gradients(s, round, back, &any));
     if (any) TRY(flow_code_back(s->body->code, back, done));
-    return *done ? take_gradients(s, round, back) : ST_OK;
+    return *done ? consume_gradients(s, round, back) : ST_OK;
 }
 
 /* Frees what the round before made where this round has used it up. */
@@ -294,7 +294,7 @@ static void replace_round(ScanJoint *s, const FlowBack *back) {
         sn_tensor *const old = s->made[i];
         if (i >= s->n_carry && !back->got[i]) continue;
         s->made[i] = back->got[i];
-        if (old && old != back->got[i] && scope_take(state, old)) tensor_release(old);
+        if (old && old != back->got[i] && scope_consume(state, old)) tensor_release(old);
     }
 }
 
@@ -314,7 +314,7 @@ static Status back_rounds(ScanJoint *s, bool *done) {
         replace_round(s, &back);
     }
     if (!*done) return ST_OK;
-    TRY(take_first(s));
+    TRY(consume_first(s));
     for (int i = 0; i < s->map.n; i++)
         if (is_scanned(s, i)) TRY(slices_end(s, i));
     return joint_return(s->run);

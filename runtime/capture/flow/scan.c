@@ -38,7 +38,7 @@ static Val *slice_at(sn_tensor *t, int64_t dim, int64_t i) {
     return E(eager_builder(), select_int, V(&t->base), I(dim), I(i));
 }
 
-static Status take_slices(ScanRun *run, int64_t i) {
+static Status consume_slices(ScanRun *run, int64_t i) {
     const FlowCall *const call = run->call;
     for (int k = 0; k < run->scan->n_carry; k++) run->in[k] = run->carry[k];
     for (int k = run->scan->n_carry; k < call->n_in; k++) {
@@ -81,7 +81,7 @@ static Status one_step(ScanRun *run, int64_t i) {
     const int n = run->body.n_out, n_carry = run->scan->n_carry;
     TRY(scope_push(state, false));
     const uint32_t depth = state->n_scopes - 1;
-    Status status = take_slices(run, i);
+    Status status = consume_slices(run, i);
     if (status == ST_OK) status = flow_body_run(&run->body, run->in, run->out);
     scope_pop_passing(state, depth, run->out, status == ST_OK ? n : 0);
     TRY(status);

@@ -76,7 +76,7 @@ static Status one_round(const LoopRun *run, sn_tensor **carry, sn_tensor **next)
     TRY(check_round(run, carry, next));
     for (int i = 0; i < n; i++) {
         sn_tensor *const old = carry[i];
-        if (!is_given(run, old) && scope_take(state, old)) tensor_release(old);
+        if (!is_given(run, old) && scope_consume(state, old)) tensor_release(old);
         carry[i] = next[i];
     }
     return ST_OK;

@@ -314,7 +314,7 @@ static void call_left(InProgress *call) { abandon_call((Capture *)((char *)call 
  * above the gap's end sees that the body was left (segment.c). */
 __attribute__((no_sanitize_address)) OWN_FRAME static Status call_captured(sn_function *fn, const Arg *in, int n_in,
                                                                            sn_tensor **out, int n_out) {
-    Arena *const arena = function_arena_take(fn);
+    Arena *const arena = function_arena_acquire(fn);
     if (!arena) return ST_MEMORY;
     Capture *const capture = ARENA_NEW(arena, Capture); /* outlives a body that jumps out */
     static _Atomic uint64_t calls = UINT64_C(0x5117e45117e4);
@@ -402,7 +402,7 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, G
     if (tracer_symbolic(state_get()))
         return error_raise(ST_UNSUPPORTED, "%s: no graph: it is asked for in a body that becomes a part of one",
                            fn->name);
-    Arena *const arena = function_arena_take(fn);
+    Arena *const arena = function_arena_acquire(fn);
     if (!arena) return ST_MEMORY;
     Capture capture;
     init_capture(&capture, fn, arena);

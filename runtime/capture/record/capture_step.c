@@ -23,7 +23,7 @@ static inline bool value_capacity(Capture *c, Trace *trace) {
 
 static ALWAYS_INLINE sn_tensor *placeholder_new(Capture *c, sn_state *state, const Meta *meta, uint8_t modes) {
     Trace *const trace = c->trace;
-    struct Placeholder *const p = arena_take(c->arena, sizeof *p);
+    struct Placeholder *const p = arena_alloc_raw(c->arena, sizeof *p);
     if (UNLIKELY(!p || !value_capacity(c, trace))) return NULL;
     *p = (struct Placeholder){.tracer = &c->tracer, .trace = trace, .value = trace->values.n};
     const bool inference = modes & NODE_inference;
@@ -75,7 +75,7 @@ static Status return_written(Capture *c, const OpCall *call, const TraceOp *op, 
     return ST_OK;
 }
 
-static void take_sequence(Capture *c) {
+static void consume_sequence(Capture *c) {
     sn_state *const state = state_get();
     Trace *const trace = c->trace;
     if (!trace->n_random) {
@@ -87,7 +87,7 @@ static void take_sequence(Capture *c) {
 }
 
 static void record_flags(Capture *c, const OpRow *row) {
-    if (row->flags & OPF_random) take_sequence(c);
+    if (row->flags & OPF_random) consume_sequence(c);
     if (row->flags & OPF_ordered)
         c->trace->ordered = true;
     else

@@ -8,7 +8,7 @@
 #include "runtime/core/breaks.h"
 #include "runtime/core/settings.h"
 
-Arena *function_arena_take(sn_function *fn) {
+Arena *function_arena_acquire(sn_function *fn) {
     const bool locked = lock_shared(&fn->lock);
     Arena *const spare = fn->call_arena;
     fn->call_arena = NULL;

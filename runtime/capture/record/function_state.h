@@ -99,7 +99,7 @@ CompileLock *compile_lock(sn_function *fn);
 void compile_unlock(sn_function *fn, CompileLock *lock);
 
 /* Memory of one call, kept for the next. NULL raises. */
-Arena *function_arena_take(sn_function *fn);
+Arena *function_arena_acquire(sn_function *fn);
 void function_arena_release(sn_function *fn, Arena *arena);
 
 /* Takes the state's breaker. The reason in words, which lives as long as fn; NULL: memory is out. */

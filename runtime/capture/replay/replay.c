@@ -208,7 +208,7 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
 static Status refuse_call(ReplayCall *call) {
     Text why = {0};
     const char *between = "";
-    if (!call->arena && !(call->arena = function_arena_take(call->fn))) return ST_MEMORY;
+    if (!call->arena && !(call->arena = function_arena_acquire(call->fn))) return ST_MEMORY;
     for (SpecializedCall *p = atomic_load(&call->fn->specialized); p; p = *specialized_next(p), between = "; ") {
         text_puts(&why, between);
         specialized_print_refusal(p, call, &why);

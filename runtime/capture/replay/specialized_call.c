@@ -276,7 +276,7 @@ static bool bind_anew(const SpecializedCall *p, ReplayCall *call, SpecializedMat
     if (!p->symbols || !inputs_fit(p, call->in, match)) return false;
     bind_symbols(p, call->in, values);
     if (!guards_hold(p, values)) return false;
-    if (!call->arena && !(call->arena = function_arena_take(call->fn))) return false;
+    if (!call->arena && !(call->arena = function_arena_acquire(call->fn))) return false;
     Trace trace;
     if (!make_trace(p, call, match, values, &trace)) return false;
     Variant *const v = find_variant(p, &trace);

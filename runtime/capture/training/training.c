@@ -198,7 +198,7 @@ const VariantKind training_kind = {.compile = compile_training,
                                    .prepare = prepare_training,
                                    .make_code = make_training_code,
                                    .run = training_run,
-                                   .take_place = training_take_place,
+                                   .take_place = training_replace,
                                    .free = free_training};
 
 static void free_history(Variant *v) {

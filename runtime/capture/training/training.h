@@ -27,7 +27,7 @@ bool *training_tracked(const Variant *variant, const Trace *trace);
 /* Of training_kind. Launches the forward and records the node; outs as execute gives them. */
 Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                     sn_tensor **outs);
-Status training_take_place(struct TapeNode *was, const Variant *before, struct TapeNode *node, const Variant *variant);
+Status training_replace(struct TapeNode *was, const Variant *before, struct TapeNode *node, const Variant *variant);
 /* Of training_history_kind: and the node of variant->history. */
 Status training_run_with_history(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
                                  const double *floats, sn_tensor **outs);

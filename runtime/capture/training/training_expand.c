@@ -38,7 +38,7 @@ static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *w
 
 /* A value that the caller has as a result, and has not written, is taken from there: what derivatives save of it is
  * then that memory, whose next write they notice. What a checkpoint makes again is none's. */
-static Status take_results(Expansion *e) {
+static Status consume_results(Expansion *e) {
     const TapePlan *const p = &e->l->training->tape;
     for (int i = 0; i < p->tape_saved.n; i++) {
         const TapeSavedValue *const tape_saved = &p->tape_saved.at[i];
@@ -66,7 +66,7 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
     Status status = graph_run_nodes(run);
     for (int i = 0; i < graph->outputs.n && status == ST_OK; i++)
         e->tape_saved[i] = run->values[graph->outputs.at[i].value->id];
-    if (status == ST_OK) status = take_results(e);
+    if (status == ST_OK) status = consume_results(e);
     context_leave(&saved);
     state->seed = seed;
     state->sequence = sequence;

@@ -383,7 +383,7 @@ static void take_versions(TrainingLaunch *l, const TrainingLaunch *old) {
 }
 
 /* The first launch has no steps for what none of its results comes from. */
-static void take_used(TrainingLaunch *l, const TrainingLaunch *old) {
+static void adopt_used(TrainingLaunch *l, const TrainingLaunch *old) {
     const TapePlan *const p = &l->training->tape, *const before = &old->training->tape;
     for (int s = 0, from = 0; s < p->steps.n; s++) {
         while (from < before->steps.n && before->steps.at[from].number < p->steps.at[s].number) from++;
@@ -392,13 +392,13 @@ static void take_used(TrainingLaunch *l, const TrainingLaunch *old) {
     }
 }
 
-Status training_take_place(TapeNode *was, const Variant *before, TapeNode *node, const Variant *variant) {
+Status training_replace(TapeNode *was, const Variant *before, TapeNode *node, const Variant *variant) {
     const TrainingLaunch *const old = tape_compiled_context(was);
     TrainingLaunch *const l = tape_compiled_context(node);
     TapeEdge *const now = mem_zero((size_t)was->n_outs * sizeof *now);
     if (!now) return ST_MEMORY;
     take_versions(l, old);
-    take_used(l, old);
+    adopt_used(l, old);
     const Status kept = find_kept(l);
     if (kept != ST_OK) return mem_free(now), kept;
     free_used(l);
