@@ -31,7 +31,7 @@ static const char *parse_item(const OpRow *row, const char *at, SaveItem *item) 
     return at;
 }
 
-void saves_parse(const OpRow *row, SavePlan *plan) {
+void saves_parse(const OpRow *row, SaveSpec *plan) {
     for (const char *at = row->saves; at && *at && plan->n < MAX_SAVES;) {
         at += strspn(at, " ,");
         if (!*at) break;

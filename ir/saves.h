@@ -10,12 +10,12 @@ typedef struct SaveItem {
     int16_t arg, result; /* one of them, the other -1 */
     uint32_t when;       /* bits of arguments: saved if any of their gradients is wanted; 0: always */
 } SaveItem;
-typedef struct SavePlan {
+typedef struct SaveSpec {
     int n;
     SaveItem items[MAX_SAVES];
-} SavePlan;
+} SaveSpec;
 
-void saves_parse(const OpRow *row, SavePlan *plan); /* into one without items; skips what saves_check refuses */
+void saves_parse(const OpRow *row, SaveSpec *plan); /* into one without items; skips what saves_check refuses */
 Status saves_check(const OpRow *row);               /* of a user's op: raises ST_ARGUMENT where it is no such list */
 
 #endif

@@ -32,12 +32,12 @@ static size_t reserve_bytes(size_t *bytes, int64_t need) {
     return at;
 }
 
-static GemmPlan plan_straight(const GemmCall *call) {
+static GemmBlocking block_straight(const GemmCall *call) {
     const SType compute = dtype_compute(call->dtype);
     const int64_t size = stype_bytes(compute);
     const bool native = dtype_bytes(call->dtype) == size;
     const int64_t rows = call->part_rows;
-    GemmPlan plan = {.panel = PANEL_BYTES / size};
+    GemmBlocking plan = {.panel = PANEL_BYTES / size};
     const bool spread = native && call->b_col == 1 && call->b_row * size % 4096 != 0;
     plan.thin = rows <= (spread ? THIN_ROWS_SPREAD : THIN_ROWS) && !call->packed_b;
     plan.pack_a = !native || call->a_col != 1;
@@ -77,10 +77,10 @@ static GemmCall transposed_call(const GemmCall *call, int64_t rows) {
     return transposed;
 }
 
-static GemmPlan plan_of(const GemmCall *call) {
-    if (!wants_transpose(call)) return plan_straight(call);
+static GemmBlocking plan_of(const GemmCall *call) {
+    if (!wants_transpose(call)) return block_straight(call);
     const GemmCall transposed = transposed_call(call, call->part_rows);
-    GemmPlan plan = plan_straight(&transposed);
+    GemmBlocking plan = block_straight(&transposed);
     plan.transposed = true;
     plan.row = call->row_begin;
     plan.at_transposed =
@@ -91,19 +91,19 @@ static GemmPlan plan_of(const GemmCall *call) {
 size_t gemm_workspace(const GemmCall *call) { return plan_of(call).bytes; }
 
 size_t gemm_packed_bytes(const GemmCall *call) {
-    const GemmPlan plan = plan_straight(call);
+    const GemmBlocking plan = block_straight(call);
     return (size_t)(ceil_div(call->n, plan.panel) * call->k) * PANEL_BYTES;
 }
 
 void gemm_pack_b(const GemmCall *call, void *packed) {
-    const GemmPlan plan = plan_straight(call);
+    const GemmBlocking plan = block_straight(call);
     level()->pack_b(call, &plan, packed);
 }
 
 void gemm(const GemmCall *call) {
     const int64_t rows = call->row_end - call->row_begin;
     assert(rows <= call->part_rows);
-    const GemmPlan plan = plan_of(call);
+    const GemmBlocking plan = plan_of(call);
     const GemmCall planned = plan.transposed ? transposed_call(call, rows) : *call;
     level()->run(&planned, &plan);
 }

@@ -90,14 +90,14 @@ INLINE int64_t mac_one_i64(int64_t a, int64_t b, int64_t acc) { return a * b + a
 #undef T
 #undef WIDTH
 
-static void run_gemm(const GemmCall *call, const GemmPlan *plan) {
-    void (*const runs[S_COUNT])(const GemmCall *, const GemmPlan *) = {
+static void run_gemm(const GemmCall *call, const GemmBlocking *plan) {
+    void (*const runs[S_COUNT])(const GemmCall *, const GemmBlocking *) = {
         [S_f32] = run_f32, [S_f64] = run_f64, [S_i32] = run_i32, [S_i64] = run_i64};
     runs[compute_type[call->dtype]](call, plan);
 }
 
-static void pack_b(const GemmCall *call, const GemmPlan *plan, void *packed) {
-    void (*const packs[S_COUNT])(const GemmCall *, const GemmPlan *, void *) = {
+static void pack_b(const GemmCall *call, const GemmBlocking *plan, void *packed) {
+    void (*const packs[S_COUNT])(const GemmCall *, const GemmBlocking *, void *) = {
         [S_f32] = pack_all_f32, [S_f64] = pack_all_f64, [S_i32] = pack_all_i32, [S_i64] = pack_all_i64};
     packs[compute_type[call->dtype]](call, plan, packed);
 }

@@ -25,7 +25,7 @@ enum {
     CHUNK_K = 4096 /* of the canonical order */
 };
 
-typedef struct GemmPlan {
+typedef struct GemmBlocking {
     bool thin;           /* B read in place or packed by THIN_K */
     bool pack_a;         /* A is not of the compute type or its k stride is not 1 */
     bool transposed;     /* C^T = B^T A^T is computed: tiles are transposed back at the end */
@@ -35,14 +35,14 @@ typedef struct GemmPlan {
     int64_t slab_panels; /* panels packed at once */
     int64_t a_ld;        /* elements per packed row of A */
     size_t at_total, at_part, at_transposed, at_a, at_b, bytes; /* workspace offsets and size */
-} GemmPlan;
+} GemmBlocking;
 
 /* Elements per row of a transposed block; a line more than it needs keeps the rows out of each other's cache sets. */
-static inline int64_t transposed_ld(const GemmPlan *plan) { return round_up(plan->rows, 16) + 16; }
+static inline int64_t transposed_ld(const GemmBlocking *plan) { return round_up(plan->rows, 16) + 16; }
 
 typedef struct GemmLevel {
-    void (*run)(const GemmCall *call, const GemmPlan *plan);
-    void (*pack_b)(const GemmCall *call, const GemmPlan *plan, void *packed);
+    void (*run)(const GemmCall *call, const GemmBlocking *plan);
+    void (*pack_b)(const GemmCall *call, const GemmBlocking *plan, void *packed);
     void (*transpose)(int bytes, const void *from, int64_t from_ld, void *to, int64_t to_ld, int64_t rows,
                       int64_t columns);
 } GemmLevel;

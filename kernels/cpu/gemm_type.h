@@ -136,7 +136,7 @@ static void N(pack_a)(const GemmCall *call, const char *from, int64_t rows, int6
     for (int64_t i = 0; i < rows; i++) load(to + i * ld, from + i * call->a_row * bytes, call->a_col, call->k);
 }
 
-static void N(pack_all)(const GemmCall *call, const GemmPlan *plan, void *packed) {
+static void N(pack_all)(const GemmCall *call, const GemmBlocking *plan, void *packed) {
     const int64_t bytes = element_bytes[call->dtype];
     for (int64_t j = 0; j < call->n; j += plan->panel) N(pack_panel)
     (call, (const char *)call->b + j * call->b_col * bytes, call->k, min_i64(plan->panel, call->n - j), plan->panel,
@@ -146,7 +146,7 @@ static void N(pack_all)(const GemmCall *call, const GemmPlan *plan, void *packed
 /* One panel of columns for one block of rows. */
 typedef struct N(Panel) {
     const GemmCall *call;
-    const GemmPlan *plan;
+    const GemmBlocking *plan;
     const E *a; /* first row of the block */
     int64_t a_ld, row, rows, column, columns, batch;
     const char *b;             /* B[0, column] as the caller has it */
@@ -308,7 +308,7 @@ static void N(rows)(const N(Panel) * block, int64_t first, int64_t end) {
 }
 
 /* All rows of the call for the panels of one slab; `packed` is its first panel or NULL. */
-static void N(slab)(const GemmCall *call, const GemmPlan *plan, int64_t batch, int64_t first, int64_t end,
+static void N(slab)(const GemmCall *call, const GemmBlocking *plan, int64_t batch, int64_t first, int64_t end,
                     const E *packed) {
     const int64_t bytes = element_bytes[call->dtype];
     char *const workspace = call->workspace;
@@ -335,7 +335,7 @@ static void N(slab)(const GemmCall *call, const GemmPlan *plan, int64_t batch, i
     }
 }
 
-static void N(run)(const GemmCall *call, const GemmPlan *plan) {
+static void N(run)(const GemmCall *call, const GemmBlocking *plan) {
     const int64_t rows = call->row_end - call->row_begin, bytes = element_bytes[call->dtype];
     const bool small = !call->tile && !call->packed_b && (size_t)bytes == sizeof(E) &&
                        rows * call->n * call->k <= 512 && rows * call->n <= 512 && call->k <= 512;

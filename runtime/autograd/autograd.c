@@ -18,11 +18,11 @@
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
 
-static SavePlan plans[OP_IDS]; /* what rows save */
+static SaveSpec plans[OP_IDS]; /* what rows save */
 
-static const SavePlan *plan_of(const OpRow *row, SavePlan *buffer) {
+static const SaveSpec *plan_of(const OpRow *row, SaveSpec *buffer) {
     if (LIKELY(!op_is_made(row))) return &plans[row->id];
-    *buffer = (SavePlan){0};
+    *buffer = (SaveSpec){0};
     saves_parse(row, buffer);
     return buffer;
 }
@@ -30,8 +30,8 @@ static const SavePlan *plan_of(const OpRow *row, SavePlan *buffer) {
 static inline bool is_due(const SaveItem *item, uint32_t needs) { return !item->when || (item->when & needs); }
 
 bool tape_row_saves(const OpRow *row, int arg, int result, uint32_t needs) {
-    SavePlan buffer;
-    const SavePlan *const plan = plan_of(row->alias_of ? row->alias_of : row, &buffer);
+    SaveSpec buffer;
+    const SaveSpec *const plan = plan_of(row->alias_of ? row->alias_of : row, &buffer);
     for (int i = 0; i < plan->n; i++)
         if (plan->items[i].arg == arg && plan->items[i].result == result && is_due(&plan->items[i], needs)) return true;
     return false;
@@ -340,7 +340,7 @@ static inline uint32_t tracked_args(const OpCall *call) {
 }
 
 /* How many saved tensors the plan can come to for this call. */
-static int saves_capacity(const OpCall *call, const SavePlan *plan) {
+static int saves_capacity(const OpCall *call, const SaveSpec *plan) {
     int n = 0;
     for (int i = 0; i < plan->n; i++) {
         const int arg = plan->items[i].arg;
@@ -349,7 +349,7 @@ static int saves_capacity(const OpCall *call, const SavePlan *plan) {
     return n;
 }
 
-static Status make_node(Recording *r, const SavePlan *plan) {
+static Status make_node(Recording *r, const SaveSpec *plan) {
     const OpCall *const call = r->call;
     const int n_params = call->row->n_params, n_saved = saves_capacity(call, plan);
     const size_t fixed = sizeof(RowNode) + (size_t)n_params * sizeof(Arg) + (size_t)n_saved * sizeof(TapeSaved);
@@ -405,7 +405,7 @@ static Status save_argument(Recording *r, Val *val, SaveItem item, int list_item
     return status;
 }
 
-static Status save_arguments(Recording *r, const SavePlan *plan) {
+static Status save_arguments(Recording *r, const SaveSpec *plan) {
     for (int i = 0; i < plan->n; i++) {
         const SaveItem item = plan->items[i];
         if (item.arg < 0 || !is_due(&item, r->needs)) continue;
@@ -417,7 +417,7 @@ static Status save_arguments(Recording *r, const SavePlan *plan) {
 }
 
 /* A saved result is another handle of its data, without history: else the node would hold itself. */
-static Status save_results(Recording *r, const SavePlan *plan) {
+static Status save_results(Recording *r, const SaveSpec *plan) {
     for (int i = 0; i < plan->n; i++) {
         const SaveItem item = plan->items[i];
         if (item.result < 0 || !is_due(&item, r->needs) || item.result >= r->call->n_outs) continue;
@@ -480,7 +480,7 @@ static void record_generator(const Recording *r) {
     r->row->args[op_param_find(row, "number")] = A_INT((int64_t)state->sequence);
 }
 
-static Status record_into(Recording *r, const SavePlan *plan) {
+static Status record_into(Recording *r, const SaveSpec *plan) {
     record_generator(r);
     TRY(set_edges(r));
     TRY(save_arguments(r, plan));
@@ -504,8 +504,8 @@ Status tape_record(const OpRow *row, const Arg *args, sn_tensor **outs, int n_ou
                    .n_outs = n_outs};
     Recording r = {.call = &call, .needs = tracked_args(&call)};
     if (!r.needs) return ST_OK;
-    SavePlan buffer;
-    const SavePlan *const plan = plan_of(call.row, &buffer);
+    SaveSpec buffer;
+    const SaveSpec *const plan = plan_of(call.row, &buffer);
     TRY(make_node(&r, plan));
     r.node->sequence = sequence;
     Status status = set_edges(&r);
@@ -528,8 +528,8 @@ static Status record_op(OpCall *call, uint32_t needs) {
         return error_raise(ST_UNSUPPORTED,
                            "an argument requires gradients, and out forms record none; use the functional form");
     }
-    SavePlan buffer;
-    const SavePlan *const plan = plan_of(call->row, &buffer);
+    SaveSpec buffer;
+    const SaveSpec *const plan = plan_of(call->row, &buffer);
     TRY(make_node(&r, plan));
     const Status status = record_into(&r, plan);
     tape_node_release(r.node);

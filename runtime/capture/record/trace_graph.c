@@ -10,7 +10,7 @@
 typedef struct GraphMaking {
     const Trace *trace;
     Arena *arena;
-    SymPlan *plan;
+    TraceSymbols *plan;
     Graph *graph;
     GVal **inputs, **values; /* by trace input and value */
     Node **nodes;            /* by op */
@@ -264,7 +264,7 @@ static const char *word_of(Arena *arena, const char *name) {
     return word;
 }
 
-Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out) {
+Status trace_graph(const Trace *trace, Arena *arena, TraceSymbols *plan, TraceGraph *out) {
     *out = (TraceGraph){.graph = graph_new(arena, word_of(arena, trace->capture->fn->name))};
     GraphMaking m = {.trace = trace,
                      .arena = arena,

@@ -28,7 +28,7 @@ typedef struct SymBinding {
     int input, dim; /* number: its index in `input` */
 } SymBinding;
 
-typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph; static: as they
+typedef struct TraceSymbols { /* how the trace's metadata and numbers enter the graph; static: as they
                             are */
     SymEnv *env;
     const Meta **metas;    /* by trace input; sizes and strides may be symbolic */
@@ -38,7 +38,7 @@ typedef struct SymPlan { /* how the trace's metadata and numbers enter the graph
     bool dynamic;
     int n_runtime_floats;
     VEC(SymBinding) bindings; /* by free symbol */
-} SymPlan;
+} TraceSymbols;
 typedef struct TraceGraph {
     Graph *graph;
     GraphInput *inputs; /* by graph input */
@@ -62,6 +62,6 @@ typedef struct NumberPlace {
 } NumberPlace;
 NumberPlace trace_number_place(const TraceOp *op, int number);
 /* Raises where the trace has no graph (aliases of different dtypes that are written...). */
-Status trace_graph(const Trace *trace, Arena *arena, SymPlan *plan, TraceGraph *out);
+Status trace_graph(const Trace *trace, Arena *arena, TraceSymbols *plan, TraceGraph *out);
 
 #endif

@@ -83,18 +83,18 @@ static Status split_graphs(void *context) {
     if (!s->default_one) return ST_MEMORY;
     const int64_t start = clock_ns();
     TRY(joint_expand(s->graph));
-    TRY(tape_plan_make(t, s->graph));
+    TRY(tape_table_make(t, s->graph));
     options.ran = ARENA_ARRAY(s->graph->arena, bool, s->graph->n_nodes + 2); /* and of sn::gradients */
     GVal **const values = values_by_id(s->graph);
     if (!options.ran || !values) return ST_MEMORY;
     JointSpec spec;
     TRY(training_specialization_spec(t, s->default_one, s->graph->arena, &spec));
     TRY(joint_append(s->graph, &spec));
-    TRY(tape_plan_keep(t, s->graph, values));
+    TRY(tape_table_keep(t, s->graph, values));
     compile_record_time(&s->variant->info, "tape", clock_ns() - start);
     s->variant->info.passes_ns += clock_ns() - start;
     TRY(passes_run(s->graph, "parts", &options));
-    s->default_one->ran = tape_plan_by_step(&t->tape, s->graph->arena, options.ran);
+    s->default_one->ran = tape_table_by_step(&t->tape, s->graph->arena, options.ran);
     return s->default_one->ran ? ST_OK : ST_MEMORY;
 }
 

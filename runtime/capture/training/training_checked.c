@@ -7,7 +7,7 @@
  *     cos(x);  y = sin(2 * x)      none comes to cos, whose result is dropped: x may be written, 2 * x is saved */
 #include "runtime/capture/training/training_parts.h"
 
-static bool step_saves(const TapePlan *p, const TapeStep *step, int check) {
+static bool step_saves(const TapeTable *p, const TapeStep *step, int check) {
     bool any = false;
     for (int i = 0; i < step->n_saves; i++) any |= version_check_at(p, step->first_save + i) == check;
     return any;
@@ -27,7 +27,7 @@ static void reach_args(const TapeStep *step, bool *reached) {
     }
 }
 
-void tape_plan_reach(const TapePlan *p, int check, bool *reached, bool *ran) {
+void tape_table_reach(const TapeTable *p, int check, bool *reached, bool *ran) {
     for (int s = p->steps.n - 1; s >= 0; s--) {
         const TapeStep *const step = &p->steps.at[s];
         bool any = false;
@@ -44,26 +44,26 @@ typedef struct NeedBuffers { /* by value id, by step, by tape-saved value */
 
 /* By tape-saved value: no step that may run before this memory is checked holds it. */
 static const bool *find_checked(const Training *t, int check, const NeedBuffers *buffer) {
-    const TapePlan *const p = &t->tape;
+    const TapeTable *const p = &t->tape;
     memset(buffer->reached, false, sizeof(bool) * (size_t)p->functional->n_vals);
     memset(buffer->ran, false, sizeof(bool) * (size_t)p->steps.n);
     memset(buffer->checked, true, sizeof(bool) * (size_t)p->tape_saved.n);
     for (int i = 0; i < t->n_user; i++)
         if (t->out_tracked[i]) buffer->reached[p->functional->outputs.at[i].value->id] = true;
-    tape_plan_reach(p, check, buffer->reached, buffer->ran);
+    tape_table_reach(p, check, buffer->reached, buffer->ran);
     for (int s = 0; s < p->steps.n; s++)
         for (int i = 0; buffer->ran[s] && i < p->steps.at[s].n_saves; i++)
             buffer->checked[p->step_saves.at[p->steps.at[s].first_save + i]] = false;
     return buffer->checked;
 }
 
-static const GVal *memory_at(const TapePlan *p, bool output, int index) {
+static const GVal *memory_at(const TapeTable *p, bool output, int index) {
     const GVal *const value = output ? p->functional->outputs.at[index].value : p->functional->inputs.at[index];
-    return value ? tape_plan_memory(value) : NULL;
+    return value ? tape_table_memory(value) : NULL;
 }
 
 /* The version check of a forward input (from 0) or output (from n_inputs) of the joint graph; -1: none. */
-static int version_check_place(const TapePlan *p, int n_inputs, int place) {
+static int version_check_place(const TapeTable *p, int n_inputs, int place) {
     const bool output = place >= n_inputs;
     const GVal *const memory = memory_at(p, output, output ? place - n_inputs : place);
     for (int w = 0; w < p->checks.n; w++) {
@@ -73,7 +73,7 @@ static int version_check_place(const TapePlan *p, int n_inputs, int place) {
     return -1;
 }
 
-Status tape_plan_check(const Training *t, Graph *joint) {
+Status tape_table_check(const Training *t, Graph *joint) {
     const int n_tape_saved = t->tape.tape_saved.n, n_inputs = joint->n_forward_inputs;
     const int n_places = n_inputs + joint->n_forward_outputs, n_cells = n_tape_saved * n_places;
     bool *const table = ARENA_ARRAY(joint->arena, bool, n_cells + 1);

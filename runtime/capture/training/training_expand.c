@@ -39,7 +39,7 @@ static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *w
 /* A value that the caller has as a result, and has not written, is taken from there: what derivatives save of it is
  * then that memory, whose next write they notice. What a checkpoint makes again is none's. */
 static Status consume_results(Expansion *e) {
-    const TapePlan *const p = &e->l->training->tape;
+    const TapeTable *const p = &e->l->training->tape;
     for (int i = 0; i < p->tape_saved.n; i++) {
         const TapeSavedValue *const tape_saved = &p->tape_saved.at[i];
         if (!e->tape_saved[i] || tape_saved->again || tape_saved->check < 0 || !p->checks.at[tape_saved->check].output)
@@ -129,7 +129,7 @@ static const GVal *saved_value(const Node *node, const TapeSaved *saved) {
 /* Versions are those of the launch, and of the memory where the caller sees the value, whatever it was made again
  * from. */
 static void restore_version(const Expansion *e, const TapeStep *step, TapeSaved *saved) {
-    const TapePlan *const p = &e->l->training->tape;
+    const TapeTable *const p = &e->l->training->tape;
     const int tape_saved = p->tape_saved_of[saved_value(step->node, saved)->id];
     int check = -1;
     for (int i = step->first_save; i < step->first_save + step->n_saves; i++)

@@ -32,7 +32,7 @@ static void leave_out_writes(Graph *graph, const uint32_t *needs) {
 
 /* Does some result lead to a step that still holds something? */
 static Status check_results(const Training *t, const bool *used) {
-    const TapePlan *const p = &t->tape;
+    const TapeTable *const p = &t->tape;
     const Graph *const g = p->functional;
     bool *const reached = ARENA_ARRAY(g->arena, bool, g->n_vals + 1);
     bool *const ran = ARENA_ARRAY(g->arena, bool, p->steps.n + 1);
@@ -43,7 +43,7 @@ static Status check_results(const Training *t, const bool *used) {
         if (!p->marks[value->id]) return error_raise(ST_UNSUPPORTED, "%s", BREAK_TEXT(history_goes_on));
         reached[value->id] = true;
     }
-    tape_plan_reach(p, NO_VERSION_CHECK, reached, ran);
+    tape_table_reach(p, NO_VERSION_CHECK, reached, ran);
     for (int s = 0; s < p->steps.n; s++)
         if (ran[s] && !used[s] && p->steps.at[s].n_saves)
             return error_raise(ST_UNSUPPORTED, "%s", BREAK_TEXT(history_goes_on));
@@ -54,7 +54,7 @@ static Status check_results(const Training *t, const bool *used) {
 static Status make_usual(Training *t, Arena *arena) {
     const Graph *const g = t->tape.functional;
     BackwardSpecialization *const c = training_specialization_new(t, arena, NULL);
-    if (!c || !(c->ran = tape_plan_ran(t, arena, c, NULL))) return error_pending() ? error_pending() : ST_MEMORY;
+    if (!c || !(c->ran = tape_table_ran(t, arena, c, NULL))) return error_pending() ? error_pending() : ST_MEMORY;
     c->env = g->env;
     c->first_guard = sym_guard_count(g->env);
     for (int i = 0; i < t->n_user; i++)
@@ -64,7 +64,7 @@ static Status make_usual(Training *t, Arena *arena) {
 }
 
 /* What nothing holds may be written. */
-static void drop_version_checks(TapePlan *p) {
+static void drop_version_checks(TapeTable *p) {
     p->checks.n = 0;
     for (int i = 0; i < p->tape_saved.n; i++) p->tape_saved.at[i].check = -1;
 }
@@ -78,9 +78,9 @@ static Status plan(void *context) {
     const PassOptions options = compile_pass_options(NULL, &h->variant->info);
     TRY(passes_run(graph, "functionalize", &options));
     TRY(joint_expand(graph));
-    TRY(tape_plan_make(t, graph));
+    TRY(tape_table_make(t, graph));
     drop_version_checks(&t->tape);
-    TRY(check_results(t, tape_plan_used(&t->tape, graph->arena)));
+    TRY(check_results(t, tape_table_used(&t->tape, graph->arena)));
     return make_usual(t, graph->arena);
 }
 

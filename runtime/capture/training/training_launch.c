@@ -72,7 +72,7 @@ static void saver_name(const TapeStep *step, const TapeSavedValue *tape_saved, c
 }
 
 static Status check_version(const TrainingLaunch *l, const TapeStep *step, int save) {
-    const TapePlan *const p = &l->training->tape;
+    const TapeTable *const p = &l->training->tape;
     const TapeSavedValue *const tape_saved = &p->tape_saved.at[p->step_saves.at[save]];
     const int check = version_check_at(p, save);
     if (check < 0) return ST_OK;
@@ -90,7 +90,7 @@ static Status check_version(const TrainingLaunch *l, const TapeStep *step, int s
 
 /* As eager's engine meets them: the newest first; those before an error have run. */
 static Status check_steps(TrainingLaunch *l, const BackwardSpecialization *c, bool retain) {
-    const TapePlan *const p = &l->training->tape;
+    const TapeTable *const p = &l->training->tape;
     for (int s = p->steps.n - 1; s >= 0; s--) {
         const TapeStep *const step = &p->steps.at[s];
         if (!c->ran[s] || !step->n_saves) continue;
@@ -102,7 +102,7 @@ static Status check_steps(TrainingLaunch *l, const BackwardSpecialization *c, bo
 }
 
 static bool all_used(const TrainingLaunch *l) {
-    const TapePlan *const p = &l->training->tape;
+    const TapeTable *const p = &l->training->tape;
     for (int s = 0; s < p->steps.n; s++)
         if (p->steps.at[s].n_saves && !l->used[s]) return false;
     return true;
@@ -384,7 +384,7 @@ static void take_versions(TrainingLaunch *l, const TrainingLaunch *old) {
 
 /* The first launch has no steps for what none of its results comes from. */
 static void adopt_used(TrainingLaunch *l, const TrainingLaunch *old) {
-    const TapePlan *const p = &l->training->tape, *const before = &old->training->tape;
+    const TapeTable *const p = &l->training->tape, *const before = &old->training->tape;
     for (int s = 0, from = 0; s < p->steps.n; s++) {
         while (from < before->steps.n && before->steps.at[from].number < p->steps.at[s].number) from++;
         const bool both = from < before->steps.n && before->steps.at[from].number == p->steps.at[s].number;

@@ -34,7 +34,7 @@ typedef struct VersionCheck { /* memory of the caller */
     int index; /* of the graph input, or of the forward's output */
 } VersionCheck;
 
-typedef struct TapePlan {
+typedef struct TapeTable {
     Graph *functional; /* composites expanded; its values have ids */
     const bool *marks; /* by value id: carries a gradient */
     VEC(TapeStep) steps;
@@ -48,7 +48,7 @@ typedef struct TapePlan {
     VEC(TapeSavedValue) tape_saved; /* in the order of the joint graph's kept outputs */
     VEC(VersionCheck) checks;
     int *tape_saved_of; /* by value id: number in `tape_saved`, or -1 */
-} TapePlan;
+} TapeTable;
 
 /* A signature and the backward for it. Immutable once published. */
 typedef struct BackwardSpecialization BackwardSpecialization;
@@ -84,7 +84,7 @@ struct Training {
     bool *out_tracked;    /* by user output: carries a gradient */
     bool *want, *written; /* by graph input */
     int n_inputs, n_symbols, n_floats;
-    TapePlan tape;
+    TapeTable tape;
     _Atomic(BackwardSpecialization *)
         specializations;                 /* the default one first: every gradient defined and wanted, no sums */
     BackwardSpecialization *default_one; /* also before it is there, with its code */
@@ -93,7 +93,7 @@ struct Training {
 };
 
 /* The version check of what a step saves; -1: none. */
-static inline int version_check_at(const TapePlan *p, int save) {
+static inline int version_check_at(const TapeTable *p, int save) {
     return p->again.at[save] ? -1 : p->tape_saved.at[p->step_saves.at[save]].check;
 }
 
@@ -118,26 +118,26 @@ void training_dump_signatures(const Training *t, const Dump *dump, GraphNotes no
 
 /* training_saved.c: fills t->tape; adds what the tape holds as kept outputs of the joint graph, whose
  * forward values are those of `forward` (the functional graph was copied from it). */
-Status tape_plan_make(Training *t, Graph *forward);
-Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values);
+Status tape_table_make(Training *t, Graph *forward);
+Status tape_table_keep(const Training *t, Graph *joint, GVal *const *values);
 /* The value that stands for the memory of a value of the functional graph. */
-const GVal *tape_plan_memory(const GVal *value);
+const GVal *tape_table_memory(const GVal *value);
 /* training_checked.c: fills Output.checked of the kept outputs. */
-Status tape_plan_check(const Training *t, Graph *joint);
+Status tape_table_check(const Training *t, Graph *joint);
 /* Marks the values and steps that a backward from what is reached may come to, but for steps that save the checked
  * memory and what lies behind them. reached: by value id. */
 enum { NO_VERSION_CHECK = -2 };
-void tape_plan_reach(const TapePlan *p, int check, bool *reached, bool *ran);
+void tape_table_reach(const TapeTable *p, int check, bool *reached, bool *ran);
 /* A table by node id of the functional graph, by step; NULL where that is. */
-bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node);
+bool *tape_table_by_step(const TapeTable *p, Arena *arena, const bool *by_node);
 /* By step: which of eager's nodes run for the gradients of a specialization; symbols: of the call, or NULL: as at
  * capture. */
-bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardSpecialization *c, const int64_t *symbols);
+bool *tape_table_ran(const Training *t, Arena *arena, const BackwardSpecialization *c, const int64_t *symbols);
 /* By value id of the restoring graph: what the values that some steps hold are made of; with mem_free. Steps that are
  * in `ran` (NULL: all) and not in `used` (NULL: none are). NULL raises. */
 bool *training_needed(const Training *t, const bool *ran, const bool *used);
 /* A table by step: does a backward inside of the segment run eager's node of it? */
-bool *tape_plan_used(const TapePlan *p, Arena *arena);
+bool *tape_table_used(const TapeTable *p, Arena *arena);
 
 /* Notes that a backward has run the specialization. A published specialization is constant but for this. */
 static inline void training_record_call(const BackwardSpecialization *c) {

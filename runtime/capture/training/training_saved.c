@@ -15,7 +15,7 @@ typedef struct RegionRead { /* of a checkpoint */
 typedef VEC(RegionRead) RegionReads;
 
 typedef struct RegionTraversal {
-    TapePlan *plan;
+    TapeTable *plan;
     const Training *training;
     RegionReads *reads; /* by region */
     const Node *node;
@@ -29,13 +29,13 @@ static const Node *put_by(const GVal *value) {
     return NULL;
 }
 
-const GVal *tape_plan_memory(const GVal *value) {
+const GVal *tape_table_memory(const GVal *value) {
     const GVal *memory = view_root(value);
     for (const Node *put = put_by(memory); put; put = put_by(memory)) memory = &put->outs[0];
     return memory;
 }
 
-static int add_version_check(TapePlan *p, bool output, int index) {
+static int add_version_check(TapeTable *p, bool output, int index) {
     for (int i = 0; i < p->checks.n; i++)
         if (p->checks.at[i].output == output && p->checks.at[i].index == index) return i;
     const VersionCheck check = {output, index};
@@ -43,9 +43,9 @@ static int add_version_check(TapePlan *p, bool output, int index) {
     return p->checks.n - 1;
 }
 
-static int version_check_of(TapePlan *p, const Training *t, const GVal *value) {
+static int version_check_of(TapeTable *p, const Training *t, const GVal *value) {
     const Graph *const g = p->functional;
-    const GVal *const root = tape_plan_memory(value);
+    const GVal *const root = tape_table_memory(value);
     for (int i = 0; i < g->writes.n; i++)
         if (view_root(g->writes.at[i].value) == root) return add_version_check(p, false, g->writes.at[i].input->index);
     if (!root->def) return t->written[root->index] ? -1 : add_version_check(p, false, root->index);
@@ -54,7 +54,7 @@ static int version_check_of(TapePlan *p, const Training *t, const GVal *value) {
     return -1;
 }
 
-static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
+static const Meta *meta_where_put(TapeTable *p, const GVal *value) {
     const Meta *meta = value->base.meta;
     for (const Node *put = put_by(value); put; put = put_by(&put->outs[0])) {
         const Arg *const sizes = &put->args[2], *const strides = &put->args[3];
@@ -70,13 +70,13 @@ static const Meta *meta_where_put(TapePlan *p, const GVal *value) {
 static bool is_kept_result(const Node *node) { return node->modes & NODE_saved || node->row->flags & OPF_ordered; }
 
 /* Does the checkpoint that the step is in? */
-static bool is_again(const TapePlan *p, const TapeStep *step, const GVal *value) {
+static bool is_again(const TapeTable *p, const TapeStep *step, const GVal *value) {
     const int top = graph_top_region(p->functional, step->node);
-    const Node *const maker = top ? tape_plan_memory(value)->def : NULL;
+    const Node *const maker = top ? tape_table_memory(value)->def : NULL;
     return maker && graph_top_region(p->functional, maker) == top && !is_kept_result(maker);
 }
 
-static TapeSavedValue *tape_saved_value(TapePlan *p, const GVal *value) {
+static TapeSavedValue *tape_saved_value(TapeTable *p, const GVal *value) {
     int *const number = &p->tape_saved_of[value->id];
     if (*number < 0) {
         const TapeSavedValue tape_saved = {.value = value, .meta = meta_where_put(p, value), .check = -1};
@@ -86,7 +86,7 @@ static TapeSavedValue *tape_saved_value(TapePlan *p, const GVal *value) {
     return &p->tape_saved.at[*number];
 }
 
-static void save(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const Node *reader) {
+static void save(TapeTable *p, const Training *t, TapeStep *step, const GVal *value, const Node *reader) {
     const bool again = !reader && is_again(p, step, value);
     TapeSavedValue *const tape_saved = tape_saved_value(p, value);
     tape_saved->again |= again;
@@ -100,19 +100,19 @@ static void save(TapePlan *p, const Training *t, TapeStep *step, const GVal *val
 static int outer_of(const Graph *g, int region) { return g->regions.at[region - 1]; }
 
 /* Does the step hold the value's memory already, because an inner checkpoint reads it? */
-static bool is_saved_for(const TapePlan *p, const TapeStep *step, const GVal *value) {
+static bool is_saved_for(const TapeTable *p, const TapeStep *step, const GVal *value) {
     for (int i = 0; i < step->n_saves; i++) {
         const TapeSavedValue *const tape_saved = &p->tape_saved.at[p->step_saves.at[step->first_save + i]];
-        if (p->readers.at[step->first_save + i] && tape_plan_memory(tape_saved->value) == tape_plan_memory(value))
+        if (p->readers.at[step->first_save + i] && tape_table_memory(tape_saved->value) == tape_table_memory(value))
             return true;
     }
     return false;
 }
 
 /* A value of the checkpoint that the step is in is computed again, once, from what that read. */
-static void save_again(TapePlan *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
+static void save_again(TapeTable *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
     const int top = regions ? graph_top_region(p->functional, step->node) : 0;
-    if (!top || graph_top_region(p->functional, tape_plan_memory(value)->def) != top) return;
+    if (!top || graph_top_region(p->functional, tape_table_memory(value)->def) != top) return;
     for (int i = 0; i < step->n_saves; i++)
         if (p->readers.at[step->first_save + i]) return;
     for (int r = step->node->region; r; r = outer_of(p->functional, r)) /* eager runs the innermost one first */
@@ -121,13 +121,13 @@ static void save_again(TapePlan *p, const Training *t, TapeStep *step, const GVa
                 save(p, t, step, regions[r].at[i].value, regions[r].at[i].reader);
 }
 
-static void save_with_region(TapePlan *p, const Training *t, TapeStep *step, const GVal *value,
+static void save_with_region(TapeTable *p, const Training *t, TapeStep *step, const GVal *value,
                              const RegionReads *regions) {
     save_again(p, t, step, value, regions);
     save(p, t, step, value, NULL);
 }
 
-static void save_all(TapePlan *p, const Training *t, TapeStep *step, const RegionReads *regions) {
+static void save_all(TapeTable *p, const Training *t, TapeStep *step, const RegionReads *regions) {
     const Node *const node = step->node;
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
@@ -143,21 +143,21 @@ static void save_all(TapePlan *p, const Training *t, TapeStep *step, const Regio
 /* The first node of a checkpoint that reads memory from outside of it which a caller has. */
 static void record_outside_read(void *context, GVal **slot) {
     RegionTraversal *const traversal = context;
-    TapePlan *const p = traversal->plan;
+    TapeTable *const p = traversal->plan;
     if (!*slot) return;
-    const GVal *const memory = tape_plan_memory(*slot);
+    const GVal *const memory = tape_table_memory(*slot);
     if (graph_top_region(p->functional, memory->def) == graph_top_region(p->functional, traversal->node)) return;
     if (version_check_of(p, traversal->training, *slot) < 0) return;
     RegionReads *const reads = &traversal->reads[traversal->region];
     for (int i = 0; i < reads->n; i++)
-        if (tape_plan_memory(reads->at[i].value) == memory) return;
+        if (tape_table_memory(reads->at[i].value) == memory) return;
     const RegionRead read = {*slot, traversal->node};
     VEC_PUSH(p->functional->arena, reads, read);
 }
 
 /* What a checkpoint has saved by a policy and a caller has, too. */
 static void record_kept_results(const RegionTraversal *traversal) {
-    TapePlan *const p = traversal->plan;
+    TapeTable *const p = traversal->plan;
     for (int i = 0; is_kept_result(traversal->node) && i < traversal->node->n_outs; i++) {
         const GVal *const value = &traversal->node->outs[i];
         if (version_check_of(p, traversal->training, value) < 0) continue;
@@ -167,7 +167,7 @@ static void record_kept_results(const RegionTraversal *traversal) {
 }
 
 /* By region; NULL: there are none. What it reads is checked before what it has saved. */
-static RegionReads *find_reads(TapePlan *p, const Training *t) {
+static RegionReads *find_reads(TapeTable *p, const Training *t) {
     Graph *const g = p->functional;
     RegionReads *const reads = g->regions.n ? ARENA_ARRAY(g->arena, RegionReads, g->regions.n + 1) : NULL;
     for (Node *node = g->first; reads && node; node = node->next) {
@@ -200,7 +200,7 @@ static void mark_behind(bool *live, const bool *through, const Graph *g) {
 }
 
 bool *training_needed(const Training *t, const bool *ran, const bool *used) {
-    const TapePlan *const p = &t->tape;
+    const TapeTable *const p = &t->tape;
     const Graph *const restore = t->partition ? t->partition->restore : NULL;
     bool *const needed = mem_zero((size_t)(restore ? restore->n_vals : 0) + 1);
     for (int s = 0; needed && restore && s < p->steps.n; s++) {
@@ -222,8 +222,8 @@ static const bool *find_live(const Graph *g, const bool *marks) {
     return live;
 }
 
-Status tape_plan_make(Training *t, Graph *forward) {
-    TapePlan *const p = &t->tape;
+Status tape_table_make(Training *t, Graph *forward) {
+    TapeTable *const p = &t->tape;
     Graph *const g = p->functional = graph_copy(forward, forward->arena);
     if (g) g->bail = NULL; /* it outlives the compile */
     p->marks = g ? joint_marks(g, t->want) : NULL;
@@ -255,16 +255,16 @@ static Output kept_output(Graph *joint, GVal *tape_saved) {
     return (Output){.value = tape_saved, .kind = OUT_kept, .base = root->def ? -1 : root->index};
 }
 
-Status tape_plan_keep(const Training *t, Graph *joint, GVal *const *values) {
+Status tape_table_keep(const Training *t, Graph *joint, GVal *const *values) {
     for (int i = 0; i < t->tape.tape_saved.n; i++) {
         const Output kept = kept_output(joint, values[t->tape.tape_saved.at[i].value->id]);
         VEC_PUSH(joint->arena, &joint->outputs, kept);
     }
-    return error_pending() ? error_pending() : tape_plan_check(t, joint);
+    return error_pending() ? error_pending() : tape_table_check(t, joint);
 }
 
 /* A copy of the functional graph's symbols for a trial; symbols: of a call, or NULL: as at capture. */
-static SymEnv *trial_env(const TapePlan *p, Arena *arena, const int64_t *symbols) {
+static SymEnv *trial_env(const TapeTable *p, Arena *arena, const int64_t *symbols) {
     const SymEnv *const env = p->functional->env;
     int64_t *const hints = ARENA_ARRAY(arena, int64_t, sym_free_count(env) + 1);
     for (int i = 0; hints && i < sym_free_count(env); i++)
@@ -272,28 +272,28 @@ static SymEnv *trial_env(const TapePlan *p, Arena *arena, const int64_t *symbols
     return hints ? sym_env_copy(env, arena, hints) : NULL;
 }
 
-bool *tape_plan_by_step(const TapePlan *p, Arena *arena, const bool *by_node) {
+bool *tape_table_by_step(const TapeTable *p, Arena *arena, const bool *by_node) {
     bool *const steps = by_node ? ARENA_ARRAY(arena, bool, p->steps.n + 1) : NULL;
     for (int s = 0; steps && s < p->steps.n; s++) steps[s] = by_node[p->steps.at[s].node->id];
     return steps;
 }
 
-bool *tape_plan_ran(const Training *t, Arena *arena, const BackwardSpecialization *c, const int64_t *symbols) {
-    const TapePlan *const p = &t->tape;
+bool *tape_table_ran(const Training *t, Arena *arena, const BackwardSpecialization *c, const int64_t *symbols) {
+    const TapeTable *const p = &t->tape;
     Arena *const trial = arena_new();
     SymEnv *const env = trial ? trial_env(p, trial, symbols) : NULL;
     JointSpec spec;
     const bool known = env && training_specialization_spec(t, c, trial, &spec) == ST_OK;
     spec.grad_meta = NULL;
-    bool *const ran = tape_plan_by_step(p, arena, known ? joint_ran(p->functional, trial, env, &spec) : NULL);
+    bool *const ran = tape_table_by_step(p, arena, known ? joint_ran(p->functional, trial, env, &spec) : NULL);
     arena_free(trial);
     return ran;
 }
 
-bool *tape_plan_used(const TapePlan *p, Arena *arena) {
+bool *tape_table_used(const TapeTable *p, Arena *arena) {
     Arena *const trial = arena_new();
     SymEnv *const env = trial ? trial_env(p, trial, NULL) : NULL;
-    bool *const used = tape_plan_by_step(p, arena, env ? joint_ran(p->functional, trial, env, NULL) : NULL);
+    bool *const used = tape_table_by_step(p, arena, env ? joint_ran(p->functional, trial, env, NULL) : NULL);
     arena_free(trial);
     return used;
 }

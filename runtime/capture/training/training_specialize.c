@@ -235,7 +235,7 @@ static void make_code(Variant *v, const int64_t *symbols, BackwardSpecialization
 static BackwardSpecialization *specialization_new(const Training *t, const int64_t *symbols, const TapeBackward *call) {
     Arena *const arena = arena_new();
     BackwardSpecialization *const c = training_specialization_new(t, arena, call);
-    if (c) c->ran = tape_plan_ran(t, arena, c, symbols);
+    if (c) c->ran = tape_table_ran(t, arena, c, symbols);
     if (c && c->ran) {
         c->arena = arena;
         return c;

@@ -42,7 +42,7 @@ typedef struct Dynamic {
     bool always; /* all sizes */
     bool single; /* this trace is the only example of what a symbol is */
     Arena *arena;
-    SymPlan *plan;
+    TraceSymbols *plan;
     int64_t *made_up; /* values of the older variant's symbols */
     VEC(Known) known;
     int64_t *learnt; /* by free symbol of what the capture has learnt: what it is here; NO_INT: no input has it */
@@ -380,7 +380,7 @@ static Status bind_learnt(Dynamic *d) {
     return ST_OK;
 }
 
-static Status plan_static(const Trace *trace, SymPlan *plan) {
+static Status plan_static(const Trace *trace, TraceSymbols *plan) {
     for (int i = 0; i < trace->inputs.n; i++) plan->metas[i] = trace->inputs.at[i].meta;
     return ST_OK;
 }
@@ -392,13 +392,14 @@ static bool has_floats_list(const Trace *trace) {
     return false;
 }
 
-Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena, SymPlan *out) {
+Status trace_symbols_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena,
+                          TraceSymbols *out) {
     const sn_dynamic mode = fn->options.dynamic;
-    *out = (SymPlan){.env = sym_env_new(arena),
-                     .metas = ARENA_ARRAY(arena, const Meta *, trace->inputs.n),
-                     .numbers = arena_copy(arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n),
-                     .number_rules = arena_alloc(arena, (size_t)trace->numbers.n),
-                     .number_guarded = ARENA_ARRAY(arena, bool, trace->numbers.n)};
+    *out = (TraceSymbols){.env = sym_env_new(arena),
+                          .metas = ARENA_ARRAY(arena, const Meta *, trace->inputs.n),
+                          .numbers = arena_copy(arena, trace->numbers.at, sizeof(int64_t) * (size_t)trace->numbers.n),
+                          .number_rules = arena_alloc(arena, (size_t)trace->numbers.n),
+                          .number_guarded = ARENA_ARRAY(arena, bool, trace->numbers.n)};
     if (!out->env || !out->metas || !out->numbers || !out->number_rules || !out->number_guarded) return ST_MEMORY;
     const bool always = mode == SN_DYNAMIC_ALWAYS && !older;
     const bool single = !older && (always || has_marks(trace));

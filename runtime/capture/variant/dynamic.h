@@ -5,6 +5,7 @@
 
 /* Static for the first trace of an end (or symbolic sizes throughout with SN_DYNAMIC_ALWAYS), else what differs from
  * `older` becomes symbols and runtime numbers. */
-Status sym_plan_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena, SymPlan *out);
+Status trace_symbols_make(const sn_function *fn, const Trace *trace, const Variant *older, Arena *arena,
+                          TraceSymbols *out);
 
 #endif

@@ -202,7 +202,7 @@ static Status copy_arguments(Variant *v, const Capture *c) {
     return ST_OK;
 }
 
-static void copy_guards(Variant *v, const Trace *trace, const SymPlan *plan, const InputName *names) {
+static void copy_guards(Variant *v, const Trace *trace, const TraceSymbols *plan, const InputName *names) {
     v->n_inputs = trace->inputs.n;
     v->n_storages = trace->n_storages;
     v->inputs = ARENA_ARRAY(v->arena, InputGuard, v->n_inputs);
@@ -340,13 +340,13 @@ void variant_free(Variant *v) {
     arena_free(arena);
 }
 
-static Status make_graph(sn_function *fn, const Trace *trace, const Variant *older, Variant *v, SymPlan *plan,
+static Status make_graph(sn_function *fn, const Trace *trace, const Variant *older, Variant *v, TraceSymbols *plan,
                          TraceGraph *made) {
     if (failpoint("capture")) {
         v->info.failure = BAIL_failpoint;
         return error_raise(ST_INTERNAL, "failpoint capture");
     }
-    TRY(sym_plan_make(fn, trace, older, v->arena, plan));
+    TRY(trace_symbols_make(fn, trace, older, v->arena, plan));
     return trace_graph(trace, v->arena, plan, made);
 }
 
@@ -406,7 +406,7 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     v->end = trace->end;
     v->code.background = fn->background;
     fill_request(fn, v);
-    SymPlan plan;
+    TraceSymbols plan;
     TraceGraph made;
     __attribute__((cleanup(profile_end))) ProfileSpan span =
         profile_is_on() ? profile_begin_named(PROFILE_stage, "compile", fn->name) : (ProfileSpan){0};
