@@ -18,7 +18,7 @@
 #define SINTER_CODEGEN_BLOCK_H
 #include "codegen/codegen.h"
 
-enum { BLOCK_ELEMENTS = CHUNK_L, BLOCK_FAST_PTRS = 24, BLOCK_FAST_STEPS = 12 };
+enum { BLOCK_ELEMENTS = CHUNK_L, BLOCK_FAST_PTRS = 24, BLOCK_FAST_INSTS = 12 };
 
 typedef enum BlockOp {
     BO_const,
@@ -33,7 +33,7 @@ typedef enum BlockOp {
     BO_store
 } BlockOp;
 
-typedef struct BlockStep {
+typedef struct BlockInst {
     uint8_t op;           /* BlockOp */
     uint8_t type;         /* SType of the result; reduce, store: of the operand */
     uint8_t from;         /* prim, cast: SType of the operands */
@@ -49,7 +49,7 @@ typedef struct BlockStep {
         double f;
         int64_t i;
     };
-} BlockStep;
+} BlockInst;
 
 typedef struct BlockAccess {
     int16_t buf; /* -1: an index */
@@ -91,7 +91,7 @@ typedef struct BlockFastPath {
                                           of scratch memory */
     int16_t param[BLOCK_FAST_PTRS];    /* 1 + the parameter that fills such a block on each run; 0: none */
     uint8_t n_scratch;
-    BlockFast step[BLOCK_FAST_STEPS];
+    BlockFast step[BLOCK_FAST_INSTS];
 } BlockFastPath;
 
 enum { VARIANT_keep, VARIANT_again, VARIANT_COUNT };
@@ -107,8 +107,8 @@ struct BlockProgram {
     BlockFastPath fast;
 };
 
-static inline const BlockStep *block_steps(const BlockProgram *p) {
-    return (const BlockStep *)((const char *)p + p->steps);
+static inline const BlockInst *block_insts(const BlockProgram *p) {
+    return (const BlockInst *)((const char *)p + p->steps);
 }
 static inline const BlockAccess *block_accesses(const BlockProgram *p) {
     return (const BlockAccess *)((const char *)p + p->accesses);

@@ -13,7 +13,7 @@ typedef struct BlockEmitter {
     Arena *arena;
     const Nest *nest;
     const Buf *bufs;
-    VEC(BlockStep) steps;
+    VEC(BlockInst) steps;
     VEC(BlockAccess) accesses;
     VEC(BlockSlot) slots;
     VEC(BlockPhase) phases;
@@ -22,7 +22,7 @@ typedef struct BlockEmitter {
     int16_t *expanded;         /* by instruction: slot of its expansion in this phase, -1 */
     int16_t *access;           /* by instruction, -1 */
     int16_t *state;            /* by instruction: reduction number */
-    VEC(BlockStep) head, body; /* of the phase being written */
+    VEC(BlockInst) head, body; /* of the phase being written */
     int64_t scratch;
     int n_reductions;
 } BlockEmitter;
@@ -65,7 +65,7 @@ static int16_t access_of(BlockEmitter *e, int number) {
 
 static void expand(BlockEmitter *e, int number) {
     const SType type = (SType)e->nest->insts[number].type;
-    BlockStep step = {
+    BlockInst step = {
         .op = BO_expand, .type = (uint8_t)type, .wide = true, .b = -1, .c = -1, .access = -1, .direct = -1};
     step.a = e->fixed[number];
     step.out = e->expanded[number] = fixed_slot(e, type);
@@ -82,12 +82,12 @@ static int16_t operand_slot(BlockEmitter *e, int number, bool for_wide) {
     return e->expanded[number];
 }
 
-static BlockStep step_of(BlockEmitter *e, int number, bool wide) {
+static BlockInst step_of(BlockEmitter *e, int number, bool wide) {
     static const uint8_t ops[] = {[LI_const] = BO_const, [LI_param] = BO_param,   [LI_index] = BO_index,
                                   [LI_load] = BO_load,   [LI_gather] = BO_gather, [LI_prim] = BO_prim,
                                   [LI_cast] = BO_cast,   [LI_reduce] = BO_reduce, [LI_store] = BO_store};
     const Inst *const inst = &e->nest->insts[number];
-    BlockStep step = {
+    BlockInst step = {
         .op = ops[inst->op], .type = inst->type, .prim = inst->prim, .wide = wide, .direct = -1, .out = -1};
     step.a = operand_slot(e, inst->a, wide);
     step.b = operand_slot(e, inst->b, wide);
@@ -116,7 +116,7 @@ static void emit_wide(BlockEmitter *e, int number, bool again) {
     const Inst *const inst = &e->nest->insts[number];
     if (e->wide[number] >= 0) return;
     if (again) emit_operands(e, inst);
-    BlockStep step = step_of(e, number, true);
+    BlockInst step = step_of(e, number, true);
     if (inst->op == LI_reduce)
         step.out = e->fixed[number];
     else if (inst->op != LI_store)
@@ -125,7 +125,7 @@ static void emit_wide(BlockEmitter *e, int number, bool again) {
 }
 
 static void emit_narrow(BlockEmitter *e, int number) {
-    BlockStep step = step_of(e, number, false);
+    BlockInst step = step_of(e, number, false);
     step.out = e->fixed[number];
     VEC_PUSH(e->arena, &e->head, step);
 }
@@ -134,7 +134,7 @@ static void clear(int16_t *slots, int n) {
     for (int i = 0; i < n; i++) slots[i] = -1;
 }
 
-static void append_steps(BlockEmitter *e, const BlockStep *steps, int n) {
+static void append_steps(BlockEmitter *e, const BlockInst *steps, int n) {
     for (int i = 0; i < n; i++) VEC_PUSH(e->arena, &e->steps, steps[i]);
 }
 
@@ -165,19 +165,19 @@ static void emit_phase(BlockEmitter *e, const Phase *phase, bool again) {
 
 /* aliasing ------------------------------------------------------------------------------------ */
 
-static bool uses(const BlockStep *step, int16_t slot) { return step->a == slot || step->b == slot || step->c == slot; }
+static bool uses(const BlockInst *step, int16_t slot) { return step->a == slot || step->b == slot || step->c == slot; }
 
 static bool is_compute_dtype(DType dtype) { return dtype_bytes(dtype) == stype_bytes(dtype_compute(dtype)); }
 
 /* A load may point into its buffer unless something is stored, or written directly, before its last
  * use: the buffer may be the one stored to, at the same index. */
 static void mark_aliases(BlockEmitter *e, int first, int n) {
-    BlockStep *const steps = e->steps.at + first;
+    BlockInst *const steps = e->steps.at + first;
     int first_write = n;
     for (int i = n - 1; i >= 0; i--)
         if (steps[i].op == BO_store) first_write = i;
     for (int i = 0; i < n; i++) {
-        BlockStep *const load = &steps[i];
+        BlockInst *const load = &steps[i];
         if (load->op != BO_load || !is_compute_dtype((DType)e->accesses.at[load->access].dtype)) continue;
         load->alias = true;
         for (int k = first_write + 1; k < n; k++)
@@ -185,7 +185,7 @@ static void mark_aliases(BlockEmitter *e, int first, int n) {
     }
 }
 
-static bool reads_alias(const BlockStep *steps, int n, const BlockStep *step) {
+static bool reads_alias(const BlockInst *steps, int n, const BlockInst *step) {
     for (int i = 0; i < n; i++)
         if (steps[i].op == BO_load && steps[i].alias && uses(step, steps[i].out)) return true;
     return false;
@@ -193,7 +193,7 @@ static bool reads_alias(const BlockStep *steps, int n, const BlockStep *step) {
 
 /* Loads whose value is read in a later phase than one that stores are copied too. */
 static void unalias_across_phases(BlockEmitter *e, int first) {
-    BlockStep *const steps = e->steps.at;
+    BlockInst *const steps = e->steps.at;
     int *const writes = ARENA_ARRAY(e->arena, int, e->steps.n + 1); /* before each step */
     for (int i = first; writes && i < e->steps.n; i++)
         writes[i + 1] = writes[i] + (steps[i].op == BO_store || steps[i].direct >= 0);
@@ -207,7 +207,7 @@ static void unalias_across_phases(BlockEmitter *e, int first) {
 /* The step that makes the first stored value may write it in place, if nothing reads buffer memory
  * after it. */
 static void mark_direct(BlockEmitter *e, int first, int n) {
-    BlockStep *const steps = e->steps.at + first;
+    BlockInst *const steps = e->steps.at + first;
     int store = 0;
     while (store < n && steps[store].op != BO_store) store++;
     if (store == n || !is_compute_dtype((DType)e->accesses.at[steps[store].access].dtype)) return;
@@ -247,7 +247,7 @@ static void alloc_slot(BlockEmitter *e, SlotPool *pool, int16_t slot, int64_t *t
 }
 
 static void place_region(BlockEmitter *e, int first, int n, int64_t base, int64_t *highest) {
-    const BlockStep *const steps = e->steps.at + first;
+    const BlockInst *const steps = e->steps.at + first;
     int *const last = ARENA_ARRAY(e->arena, int, e->slots.n + 1);
     int64_t top = base;
     SlotPool pool = {0};
@@ -289,7 +289,7 @@ static void emit_uniform(BlockEmitter *e) {
         e->fixed[i] = fixed_slot(e, (SType)inst->type);
         if (inst->op == LI_reduce) e->state[i] = (int16_t)e->n_reductions++;
         if (!is_uniform(inst)) continue;
-        BlockStep step = step_of(e, i, false);
+        BlockInst step = step_of(e, i, false);
         step.out = e->fixed[i];
         VEC_PUSH(e->arena, &e->steps, step);
     }
@@ -334,7 +334,7 @@ static int32_t lay(BlockProgram *program, size_t *at, const void *from, size_t b
 /* Lays everything out behind the header; with program NULL only measures. */
 static size_t assemble(const BlockEmitter *e, BlockProgram *header, BlockProgram *program) {
     size_t at = (sizeof *header + 63) / 64 * 64;
-    header->steps = lay(program, &at, e->steps.at, sizeof(BlockStep) * (size_t)e->steps.n);
+    header->steps = lay(program, &at, e->steps.at, sizeof(BlockInst) * (size_t)e->steps.n);
     header->accesses = lay(program, &at, e->accesses.at, sizeof(BlockAccess) * (size_t)e->accesses.n);
     header->slots = lay(program, &at, e->slots.at, sizeof(BlockSlot) * (size_t)e->slots.n);
     header->phases = lay(program, &at, e->phases.at, sizeof(BlockPhase) * (size_t)e->phases.n);

@@ -63,7 +63,7 @@ static int add_place(Planner *p, const Inst *inst) {
 static bool shape_ok(const Planner *p) {
     const Nest *const nest = p->nest;
     const int last = nest->n_insts - 1;
-    if (nest->n_inner || nest->n_phases != 1 || nest->n_insts > BLOCK_FAST_STEPS || last < 1) return false;
+    if (nest->n_inner || nest->n_phases != 1 || nest->n_insts > BLOCK_FAST_INSTS || last < 1) return false;
     for (int i = 0; i < nest->n_insts; i++) {
         const Inst *const inst = &nest->insts[i];
         if (inst->op == LI_load && place_ok(p, inst)) continue;

@@ -1,12 +1,12 @@
 /* block_print.c: a block program as text, for dumps: one line a step, slots as v<n>. */
 #include "codegen/block/block.h"
 
-static void print_operands(Text *text, const BlockStep *step) {
+static void print_operands(Text *text, const BlockInst *step) {
     const int16_t operands[3] = {step->a, step->b, step->c};
     for (int i = 0; i < 3 && operands[i] >= 0; i++) text_printf(text, "%sv%d", i ? ", " : " ", operands[i]);
 }
 
-static void print_step(const BlockProgram *p, Text *text, const BlockStep *step) {
+static void print_step(const BlockProgram *p, Text *text, const BlockInst *step) {
     static const char *const names[] = {"const", "param", "index",  "load",   "gather",
                                         "prim",  "cast",  "expand", "reduce", "store"};
     text_puts(text, "    ");
@@ -31,7 +31,7 @@ static void print_step(const BlockProgram *p, Text *text, const BlockStep *step)
 static void print_steps(const BlockProgram *p, Text *text, const char *title, int first, int n) {
     if (!n) return;
     text_printf(text, "  %s:\n", title);
-    for (int i = 0; i < n; i++) print_step(p, text, &block_steps(p)[first + i]);
+    for (int i = 0; i < n; i++) print_step(p, text, &block_insts(p)[first + i]);
 }
 
 void block_print(const BlockProgram *p, Text *text) {

@@ -274,7 +274,7 @@ static void lay_frame(InterpFrame *f, char *at) {
 
 /* steps --------------------------------------------------------------------------------------- */
 
-static void fill_uniform(InterpFrame *f, const BlockStep *step, int64_t n) {
+static void fill_uniform(InterpFrame *f, const BlockInst *step, int64_t n) {
     char value[8] __attribute__((aligned(8)));
     if (step->op == BO_param)
         memcpy(value, &f->params[step->number], 8);
@@ -290,7 +290,7 @@ static void fill_uniform(InterpFrame *f, const BlockStep *step, int64_t n) {
 }
 
 /* Rows: each value as often as its row is long; columns: all values once per row. */
-static void run_expand(InterpFrame *f, const BlockStep *step, int64_t n) {
+static void run_expand(InterpFrame *f, const BlockInst *step, int64_t n) {
     const int size = stype_bytes((SType)step->type);
     const char *const from = f->slot[step->a];
     char *const out = f->home[step->out];
@@ -302,7 +302,7 @@ static void run_expand(InterpFrame *f, const BlockStep *step, int64_t n) {
         for (int64_t r = 0; r < tile; r++) load(out + r * each * size, from + r * size, 0, each);
 }
 
-static void run_compute(InterpFrame *f, const BlockStep *step, const Shape *shape) {
+static void run_compute(InterpFrame *f, const BlockInst *step, const Shape *shape) {
     void *out = f->home[step->out];
     if (step->direct >= 0) {
         void *const there = frame_contiguous(f, step->direct, shape);
@@ -317,7 +317,7 @@ static void run_compute(InterpFrame *f, const BlockStep *step, const Shape *shap
 
 /* False: a gather missed. */
 static bool run_steps(InterpFrame *f, int first, int n) {
-    for (const BlockStep *step = f->steps + first; step < f->steps + first + n; step++) {
+    for (const BlockInst *step = f->steps + first; step < f->steps + first + n; step++) {
         const Shape *const shape = step->wide ? &f->wide : &f->narrow;
         if (UNLIKELY(shape->n == 0)) continue; /* rows without elements */
         switch ((BlockOp)step->op) {
@@ -391,7 +391,7 @@ static bool run_phase(InterpFrame *f, const BlockPhase *phase) {
     if (f->group[GROUP_inner].total) set_block(f, 0); /* the longest block: expansions fill it */
     if (!run_steps(f, phase->head, phase->n_head)) return false;
     if (!phase->reduce) return run_body(f, phase);
-    const BlockStep *const body = f->steps + phase->body;
+    const BlockInst *const body = f->steps + phase->body;
     for (int i = 0; i < phase->n_body; i++)
         if (body[i].op == BO_reduce) reduction_begin(f, &f->reductions[body[i].number]);
     if (!run_body(f, phase)) return false;
@@ -464,7 +464,7 @@ void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *p
     f.params = params;
     f.kernels = kernels;
     f.error = error;
-    f.steps = block_steps(program);
+    f.steps = block_insts(program);
     lay_frame(&f, block);
     resolve_frame(&f, lo, hi, bufs);
     if (f.group[GROUP_outer].total > 0) {

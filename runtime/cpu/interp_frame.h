@@ -64,7 +64,7 @@ typedef struct InterpFrame {
     const BlockProgram *program;
     const int64_t *params;
     const Kernels *kernels;
-    const BlockStep *steps;
+    const BlockInst *steps;
     GroupDims group[2];
     int64_t n_l;  /* elements of the L dims */
     bool columns; /* the layout of order S alone */
@@ -81,15 +81,15 @@ typedef struct InterpFrame {
 } InterpFrame;
 
 /* interp_move.c */
-void frame_load(InterpFrame *f, const BlockStep *step, const Shape *shape);
-bool frame_gather(InterpFrame *f, const BlockStep *step, const Shape *shape); /* false: an index missed */
-void frame_index(InterpFrame *f, const BlockStep *step, const Shape *shape);
-void frame_store(InterpFrame *f, const BlockStep *step, const Shape *shape);
+void frame_load(InterpFrame *f, const BlockInst *step, const Shape *shape);
+bool frame_gather(InterpFrame *f, const BlockInst *step, const Shape *shape); /* false: an index missed */
+void frame_index(InterpFrame *f, const BlockInst *step, const Shape *shape);
+void frame_store(InterpFrame *f, const BlockInst *step, const Shape *shape);
 void *frame_contiguous(InterpFrame *f, int access, const Shape *shape); /* NULL: not one contiguous run */
 /* interp_reduce.c */
 void reduction_begin(InterpFrame *f, Reduction *r);
-void reduction_step(InterpFrame *f, const BlockStep *step);
-void reduction_end(InterpFrame *f, const BlockStep *step);
+void reduction_step(InterpFrame *f, const BlockInst *step);
+void reduction_end(InterpFrame *f, const BlockInst *step);
 
 static inline DType dtype_of(SType type) {
     static const DType dtypes[S_COUNT] = {DT_f32, DT_f64, DT_i32, DT_i64, DT_bool};

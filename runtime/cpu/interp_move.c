@@ -163,7 +163,7 @@ static void load_rect(const InterpFrame *f, const AccessPlace *place, char *bloc
         load(to + r * rect->pitch * size, from + r * rect->row_step * place->bytes, rect->step, rect->columns);
 }
 
-void frame_load(InterpFrame *f, const BlockStep *step, const Shape *shape) {
+void frame_load(InterpFrame *f, const BlockInst *step, const Shape *shape) {
     f->slot[step->out] = f->home[step->out];
     if (step->alias) {
         void *const there = frame_contiguous(f, step->access, shape);
@@ -184,7 +184,7 @@ static void index_rect(const InterpFrame *f, const AccessPlace *place, char *blo
             to[r * rect->pitch + c] = rect->offset + r * rect->row_step + c * rect->step;
 }
 
-void frame_index(InterpFrame *f, const BlockStep *step, const Shape *shape) {
+void frame_index(InterpFrame *f, const BlockInst *step, const Shape *shape) {
     f->slot[step->out] = f->home[step->out];
     each_rect(f, &f->places[step->access], shape, f->home[step->out], index_rect);
 }
@@ -192,7 +192,7 @@ void frame_index(InterpFrame *f, const BlockStep *step, const Shape *shape) {
 static int64_t resolve(const InterpFrame *f, int64_t v) { return sym_is(v) ? f->params[sym_id(v)] : v; }
 
 /* Adds index * scale to the offsets; false at the first index out of range. */
-static bool add_indices(InterpFrame *f, const BlockStep *step, int64_t n) {
+static bool add_indices(InterpFrame *f, const BlockInst *step, int64_t n) {
     const BlockAccess *const access = &block_accesses(f->program)[step->access];
     const int64_t scale = resolve(f, access->scale), bound = resolve(f, access->bound);
     const int64_t *const index = f->slot[step->a];
@@ -222,7 +222,7 @@ static void pick(const InterpFrame *f, char *to, const char *from, int bytes, in
         PICK(uint64_t)
 }
 
-bool frame_gather(InterpFrame *f, const BlockStep *step, const Shape *shape) {
+bool frame_gather(InterpFrame *f, const BlockInst *step, const Shape *shape) {
     const AccessPlace *const place = &f->places[step->access];
     char *const out = f->home[step->out];
     each_rect(f, place, shape, (char *)f->offsets, index_rect);
@@ -249,7 +249,7 @@ static void store_rect(const InterpFrame *f, const AccessPlace *place, char *blo
         store(to + r * rect->row_step * place->bytes, rect->step, from + r * rect->pitch * size, rect->columns);
 }
 
-void frame_store(InterpFrame *f, const BlockStep *step, const Shape *shape) {
+void frame_store(InterpFrame *f, const BlockInst *step, const Shape *shape) {
     const AccessPlace *const place = &f->places[step->access];
     char *const value = f->slot[step->a];
     void *const there = frame_contiguous(f, step->access, shape);

@@ -151,7 +151,7 @@ static void reduce_rows(InterpFrame *f, Reduction *r, const char *a, const char 
     }
 }
 
-void reduction_step(InterpFrame *f, const BlockStep *step) {
+void reduction_step(InterpFrame *f, const BlockInst *step) {
     Reduction *const r = &f->reductions[step->number];
     const char *const a = f->slot[step->a], *const b = step->b >= 0 ? f->slot[step->b] : NULL;
     const int size = stype_bytes(r->type);
@@ -172,7 +172,7 @@ void reduction_step(InterpFrame *f, const BlockStep *step) {
     }
 }
 
-void reduction_end(InterpFrame *f, const BlockStep *step) {
+void reduction_end(InterpFrame *f, const BlockInst *step) {
     Reduction *const r = &f->reductions[step->number];
     char *const out = f->home[step->out];
     f->slot[step->out] = out;

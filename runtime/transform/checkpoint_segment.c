@@ -108,7 +108,7 @@ static bool copy_arg(Arena *arena, Arg *a) {
 
 static bool copy_op(const StepsCopy *c, Steps *steps, int at) {
     Arena *const arena = c->tree->arena;
-    const TraceStep *const step = &c->trace->ops.at[at];
+    const TracedOp *const step = &c->trace->ops.at[at];
     const TraceOp *const op = step->op;
     StepsOp *const to = VEC_NEXT(arena, &steps->ops);
     if (!to) return false;

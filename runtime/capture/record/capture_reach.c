@@ -1,7 +1,7 @@
 /* capture_reach.c: what a backward reaches through the pending ops, exactly as eager's tape would: a leaf
  * that it does not reach gets no gradient, so its .grad stays as it is [semantics G4].
  *
- * From the roots back over the ops that the tape records (TraceStep.needs). What is marked are bases, since a view that
+ * From the roots back over the ops that the tape records (TracedOp.needs). What is marked are bases, since a view that
  * is read shows all that was written to its base before. Detaching, integers, comparisons and ops without gradients end
  * a history (TraceHistory):
  *
@@ -53,7 +53,7 @@ static uint32_t reached_results(const Reach *r, const TraceOp *op) {
 }
 
 /* Arguments, in bits, that the rule gives gradients to. False: only a run of the tape can tell. */
-static bool reached_args(const Reach *r, const TraceStep *step, uint32_t results, uint32_t *reached) {
+static bool reached_args(const Reach *r, const TracedOp *step, uint32_t results, uint32_t *reached) {
     const OpRow *const row = step->op->row;
     Arg args[MAX_ARGS];
     *reached = 0;
@@ -79,7 +79,7 @@ static void reach_operands(Reach *r, const TraceOp *op, int before, uint32_t arg
 
 bool reach_back(Reach *r) {
     for (int o = r->n_ops - 1; o >= 0; o--) {
-        const TraceStep *const step = &r->trace->ops.at[o];
+        const TracedOp *const step = &r->trace->ops.at[o];
         const uint32_t results = step->needs ? reached_results(r, step->op) : 0;
         uint32_t args;
         if (!results || step->op->row->flags & OPF_nodiff) continue;

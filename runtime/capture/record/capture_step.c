@@ -103,7 +103,7 @@ static ALWAYS_INLINE Status advance(Capture *c, sn_state *state, const OpCall *c
     TRY(LIKELY(call->form == FORM_functional) ? return_results(c, state, call, &node->op, results, needs != 0)
                                               : return_written(c, call, &node->op, needs != 0));
     for (int i = 0, n = node->op.n_numbers; i < n; i++) VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
-    trace->ops.at[trace->ops.n++] = (TraceStep){&node->op, state->site, needs, trace->random};
+    trace->ops.at[trace->ops.n++] = (TracedOp){&node->op, state->site, needs, trace->random};
     if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) record_flags(c, call->row);
     c->cursor = node;
     return ST_OK;

@@ -168,7 +168,7 @@ static Status run_gradients(const Arg *args, const void *site, sn_tensor **outs)
     return status;
 }
 
-static Status run_op_inside(const Trace *trace, const TraceStep *step) {
+static Status run_op_inside(const Trace *trace, const TracedOp *step) {
     const TraceOp *const op = step->op;
     sn_tensor *const *const values = trace->values.at + op->first_value;
     sn_state *const state = state_get();
@@ -198,7 +198,7 @@ static Status run_op_inside(const Trace *trace, const TraceStep *step) {
 
 /* An op runs in the mode of its own call, not in that of the flush; the scope's end puts that one back. The computed
  * handles go once placeholders have taken their places. */
-static Status run_op(const Trace *trace, const TraceStep *step) {
+static Status run_op(const Trace *trace, const TracedOp *step) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
     const Status status = run_op_inside(trace, step);
@@ -250,7 +250,7 @@ static void drop_used_by(Trace *trace, const int *last, int i) {
 
 /* The next op, or all of a checkpoint; *ran: how many, of those that failed how many before. */
 static Status run_next(Trace *trace, const int *last, int *ran) {
-    const TraceStep *const step = &trace->ops.at[trace->n_done];
+    const TracedOp *const step = &trace->ops.at[trace->n_done];
     *ran = 0;
     if (last && step->op->region) TRY(capture_hooks.checkpoint_segment(trace, trace->n_done, last, ran));
     if (*ran) return ST_OK;

@@ -4,7 +4,7 @@
 #define SINTER_RUNTIME_TAPE_LIMITS_H
 #include "runtime/capture/record/trace_graph.h"
 
-/* Which ops of a captured graph eager's tape records, as the trace says (TraceStep.needs). */
+/* Which ops of a captured graph eager's tape records, as the trace says (TracedOp.needs). */
 typedef struct TapeNeeds {
     const bool *want;      /* by graph input: it has a history */
     const uint32_t *needs; /* by node id: the arguments (bits) for which it is recorded; 0: it is not */

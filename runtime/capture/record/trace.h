@@ -58,12 +58,12 @@ typedef struct StorageSlot {
 
 typedef enum TraceState { TRACE_pending, TRACE_compiled, TRACE_interpreted, TRACE_eager, TRACE_failed } TraceState;
 
-typedef struct TraceStep {
+typedef struct TracedOp {
     const TraceOp *op; /* of a trie node */
     const void *site;  /* return address of the user's call */
     uint32_t needs;    /* the arguments (bits) for which eager's tape records it; 0: it does not */
     int random;        /* where the generator stands before it, counted from Trace.sequence */
-} TraceStep;
+} TracedOp;
 
 typedef struct Generator {
     uint64_t seed, sequence;
@@ -104,7 +104,7 @@ struct Trace { /* one segment of one call */
     Capture *capture;
     TraceState state;
     TrieNode *end;
-    VEC(TraceStep) ops;
+    VEC(TracedOp) ops;
     VEC(TraceInput) inputs;
     VEC(int64_t) numbers;
     VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */

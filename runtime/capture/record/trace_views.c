@@ -150,7 +150,7 @@ void trace_forget_input(Trace *trace, int input) {
 }
 
 /* As tape_view_refresh: a view that an op's history begins at has one of its own from then on. */
-static bool looks_at(const TraceStep *step, int value) {
+static bool looks_at(const TracedOp *step, int value) {
     const TraceOp *const op = step->op;
     if (!step->needs && op->row->role != ROLE_gradients) return false;
     const Operand *operand = op->operands;

@@ -7,14 +7,14 @@
  *     cos(x);  y = sin(2 * x)      none comes to cos, whose result is dropped: x may be written, 2 * x is saved */
 #include "runtime/capture/training/training_parts.h"
 
-static bool step_saves(const TapeTable *p, const TapeStep *step, int check) {
+static bool step_saves(const TapeTable *p, const TapeRecord *step, int check) {
     bool any = false;
     for (int i = 0; i < step->n_saves; i++) any |= version_check_at(p, step->first_save + i) == check;
     return any;
 }
 
 /* The arguments of a step that its rule passes gradients to. */
-static void reach_args(const TapeStep *step, bool *reached) {
+static void reach_args(const TapeRecord *step, bool *reached) {
     const Node *const node = step->node;
     uint32_t results = 0;
     for (int i = 0; i < node->n_outs && i < 32; i++) results |= (uint32_t)reached[node->outs[i].id] << i;
@@ -29,7 +29,7 @@ static void reach_args(const TapeStep *step, bool *reached) {
 
 void tape_table_reach(const TapeTable *p, int check, bool *reached, bool *ran) {
     for (int s = p->steps.n - 1; s >= 0; s--) {
-        const TapeStep *const step = &p->steps.at[s];
+        const TapeRecord *const step = &p->steps.at[s];
         bool any = false;
         for (int i = 0; i < step->node->n_outs; i++) any |= reached[step->node->outs[i].id];
         if (!any || (check != NO_VERSION_CHECK && step_saves(p, step, check))) continue;

@@ -128,7 +128,7 @@ static const GVal *saved_value(const Node *node, const TapeSaved *saved) {
 
 /* Versions are those of the launch, and of the memory where the caller sees the value, whatever it was made again
  * from. */
-static void restore_version(const Expansion *e, const TapeStep *step, TapeSaved *saved) {
+static void restore_version(const Expansion *e, const TapeRecord *step, TapeSaved *saved) {
     const TapeTable *const p = &e->l->training->tape;
     const int tape_saved = p->tape_saved_of[saved_value(step->node, saved)->id];
     int check = -1;
@@ -142,7 +142,7 @@ static void restore_version(const Expansion *e, const TapeStep *step, TapeSaved 
 
 /* What a backward has used up is gone, and where it has used up all, what was checked too. */
 static void restore_node(const Expansion *e, TapeNode *node, int s) {
-    const TapeStep *const step = &e->l->training->tape.steps.at[s];
+    const TapeRecord *const step = &e->l->training->tape.steps.at[s];
     if (e->used && e->used[s] && step->n_saves) {
         tape_node_drop(node);
         return;
@@ -173,7 +173,7 @@ static void return_generator(const Expansion *e, const Node *node, Arg *args) {
 }
 
 static Status record_step(Expansion *e, int s) {
-    const TapeStep *const step = &e->l->training->tape.steps.at[s];
+    const TapeRecord *const step = &e->l->training->tape.steps.at[s];
     const Node *const node = step->node;
     Arg args[MAX_ARGS];
     sn_tensor **const outs = ARENA_ARRAY(e->run.arena, sn_tensor *, node->n_outs + 1);

@@ -50,7 +50,7 @@ static const TapeSaved *launch_saved(void *context, int *n) {
 
 /* Checks -------------------------------------------------------------------------------------- */
 
-static Status step_used_twice(const TapeStep *step) {
+static Status step_used_twice(const TapeRecord *step) {
     Text name = {0};
     tape_row_name(step->node->row, &name);
     const Status status = tape_used_twice(text_str(&name));
@@ -59,7 +59,7 @@ static Status step_used_twice(const TapeStep *step) {
 }
 
 /* How an error names who holds the value: eager's node, or the checkpoint that read it. */
-static void saver_name(const TapeStep *step, const TapeSavedValue *tape_saved, const Node *reader, Text *name) {
+static void saver_name(const TapeRecord *step, const TapeSavedValue *tape_saved, const Node *reader, Text *name) {
     char site[256];
     if (!reader) {
         tape_row_name(step->node->row, name);
@@ -71,7 +71,7 @@ static void saver_name(const TapeStep *step, const TapeSavedValue *tape_saved, c
     }
 }
 
-static Status check_version(const TrainingLaunch *l, const TapeStep *step, int save) {
+static Status check_version(const TrainingLaunch *l, const TapeRecord *step, int save) {
     const TapeTable *const p = &l->training->tape;
     const TapeSavedValue *const tape_saved = &p->tape_saved.at[p->step_saves.at[save]];
     const int check = version_check_at(p, save);
@@ -92,7 +92,7 @@ static Status check_version(const TrainingLaunch *l, const TapeStep *step, int s
 static Status check_steps(TrainingLaunch *l, const BackwardSpecialization *c, bool retain) {
     const TapeTable *const p = &l->training->tape;
     for (int s = p->steps.n - 1; s >= 0; s--) {
-        const TapeStep *const step = &p->steps.at[s];
+        const TapeRecord *const step = &p->steps.at[s];
         if (!c->ran[s] || !step->n_saves) continue;
         if (l->used[s]) return step_used_twice(step);
         for (int i = 0; i < step->n_saves; i++) TRY(check_version(l, step, step->first_save + i));
@@ -118,7 +118,7 @@ static Status find_kept(TrainingLaunch *l) {
     for (int i = 0; i < l->n_saved; i++) l->kept[i] = needed[t->partition->restore->inputs.at[i]->id];
     mem_free(needed);
     for (int s = 0; s < t->tape.steps.n; s++) {
-        const TapeStep *const step = &t->tape.steps.at[s];
+        const TapeRecord *const step = &t->tape.steps.at[s];
         for (int i = 0; !l->used[s] && i < step->n_saves; i++) {
             const int check = t->tape.tape_saved.at[t->tape.step_saves.at[step->first_save + i]].check;
             if (check >= 0) l->kept[l->n_saved + check] = true;

@@ -14,13 +14,13 @@
 
 /* Eager's tape, as a table: the functional graph's ops that it records, in order, and which values
  * their nodes hold. */
-typedef struct TapeStep {
+typedef struct TapeRecord {
     const Node *node;
     uint32_t needs; /* bits of arguments */
     int number;     /* among all ops that eager records, also those that no result comes from, which are no steps: the
                        same for every set of results that the segment may have */
     int first_save, n_saves;
-} TapeStep;
+} TapeRecord;
 
 typedef struct TapeSavedValue { /* a value that some node holds */
     const GVal *value;
@@ -37,7 +37,7 @@ typedef struct VersionCheck { /* memory of the caller */
 typedef struct TapeTable {
     Graph *functional; /* composites expanded; its values have ids */
     const bool *marks; /* by value id: carries a gradient */
-    VEC(TapeStep) steps;
+    VEC(TapeRecord) steps;
     int n_recorded;      /* ops with a number */
     VEC(int) step_saves; /* numbers in `tape_saved`, by step */
     /* By number: NULL, or the node of its checkpoint that read it: it is checked like what the step holds, since all

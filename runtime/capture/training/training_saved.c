@@ -70,7 +70,7 @@ static const Meta *meta_where_put(TapeTable *p, const GVal *value) {
 static bool is_kept_result(const Node *node) { return node->modes & NODE_saved || node->row->flags & OPF_ordered; }
 
 /* Does the checkpoint that the step is in? */
-static bool is_again(const TapeTable *p, const TapeStep *step, const GVal *value) {
+static bool is_again(const TapeTable *p, const TapeRecord *step, const GVal *value) {
     const int top = graph_top_region(p->functional, step->node);
     const Node *const maker = top ? tape_table_memory(value)->def : NULL;
     return maker && graph_top_region(p->functional, maker) == top && !is_kept_result(maker);
@@ -86,7 +86,7 @@ static TapeSavedValue *tape_saved_value(TapeTable *p, const GVal *value) {
     return &p->tape_saved.at[*number];
 }
 
-static void save(TapeTable *p, const Training *t, TapeStep *step, const GVal *value, const Node *reader) {
+static void save(TapeTable *p, const Training *t, TapeRecord *step, const GVal *value, const Node *reader) {
     const bool again = !reader && is_again(p, step, value);
     TapeSavedValue *const tape_saved = tape_saved_value(p, value);
     tape_saved->again |= again;
@@ -100,7 +100,7 @@ static void save(TapeTable *p, const Training *t, TapeStep *step, const GVal *va
 static int outer_of(const Graph *g, int region) { return g->regions.at[region - 1]; }
 
 /* Does the step hold the value's memory already, because an inner checkpoint reads it? */
-static bool is_saved_for(const TapeTable *p, const TapeStep *step, const GVal *value) {
+static bool is_saved_for(const TapeTable *p, const TapeRecord *step, const GVal *value) {
     for (int i = 0; i < step->n_saves; i++) {
         const TapeSavedValue *const tape_saved = &p->tape_saved.at[p->step_saves.at[step->first_save + i]];
         if (p->readers.at[step->first_save + i] && tape_table_memory(tape_saved->value) == tape_table_memory(value))
@@ -110,7 +110,8 @@ static bool is_saved_for(const TapeTable *p, const TapeStep *step, const GVal *v
 }
 
 /* A value of the checkpoint that the step is in is computed again, once, from what that read. */
-static void save_again(TapeTable *p, const Training *t, TapeStep *step, const GVal *value, const RegionReads *regions) {
+static void save_again(TapeTable *p, const Training *t, TapeRecord *step, const GVal *value,
+                       const RegionReads *regions) {
     const int top = regions ? graph_top_region(p->functional, step->node) : 0;
     if (!top || graph_top_region(p->functional, tape_table_memory(value)->def) != top) return;
     for (int i = 0; i < step->n_saves; i++)
@@ -121,13 +122,13 @@ static void save_again(TapeTable *p, const Training *t, TapeStep *step, const GV
                 save(p, t, step, regions[r].at[i].value, regions[r].at[i].reader);
 }
 
-static void save_with_region(TapeTable *p, const Training *t, TapeStep *step, const GVal *value,
+static void save_with_region(TapeTable *p, const Training *t, TapeRecord *step, const GVal *value,
                              const RegionReads *regions) {
     save_again(p, t, step, value, regions);
     save(p, t, step, value, NULL);
 }
 
-static void save_all(TapeTable *p, const Training *t, TapeStep *step, const RegionReads *regions) {
+static void save_all(TapeTable *p, const Training *t, TapeRecord *step, const RegionReads *regions) {
     const Node *const node = step->node;
     for (int i = 0; i < node->row->n_params; i++) {
         const Arg *const a = &node->args[i];
@@ -204,7 +205,7 @@ bool *training_needed(const Training *t, const bool *ran, const bool *used) {
     const Graph *const restore = t->partition ? t->partition->restore : NULL;
     bool *const needed = mem_zero((size_t)(restore ? restore->n_vals : 0) + 1);
     for (int s = 0; needed && restore && s < p->steps.n; s++) {
-        const TapeStep *const step = &p->steps.at[s];
+        const TapeRecord *const step = &p->steps.at[s];
         for (int i = 0; (!ran || ran[s]) && !(used && used[s]) && i < step->n_saves; i++)
             mark_live(needed, &restore->outputs.at[p->step_saves.at[step->first_save + i]].value);
     }
@@ -233,7 +234,7 @@ Status tape_table_make(Training *t, Graph *forward) {
     memset(p->tape_saved_of, -1, sizeof *p->tape_saved_of * (size_t)g->n_vals);
     const RegionReads *const regions = find_reads(p, t);
     for (const Node *node = g->first; node; node = node->next) {
-        TapeStep step = {.node = node, .needs = joint_needs(p->marks, node)};
+        TapeRecord step = {.node = node, .needs = joint_needs(p->marks, node)};
         if (!step.needs) continue;
         step.number = p->n_recorded++;
         if (!is_live(live, p->marks, node)) continue;

@@ -6,13 +6,13 @@
 #include "runtime/capture/variant/guards_text.h"
 #include "runtime/core/tensor_names.h"
 
-static void print_op(Text *why, const TraceStep *step) {
+static void print_op(Text *why, const TracedOp *step) {
     char where[256];
     site_name(step->site, where, sizeof where);
     text_printf(why, "%s at %s", trace_op_name(step->op), where);
 }
 
-static const TraceStep *first_user(const Trace *trace, int input) {
+static const TracedOp *first_user(const Trace *trace, int input) {
     for (int o = 0; o < trace->ops.n; o++)
         for (int k = 0; k < trace->ops.at[o].op->n_operands; k++)
             if (trace->ops.at[o].op->operands[k] == -1 - input) return &trace->ops.at[o];
@@ -21,7 +21,7 @@ static const TraceStep *first_user(const Trace *trace, int input) {
 
 static void print_closed_over(Text *why, const Trace *trace, int i) {
     char name[128];
-    const TraceStep *const user = first_user(trace, i);
+    const TracedOp *const user = first_user(trace, i);
     text_puts(why, "closed over");
     if (tensor_name(trace->inputs.at[i].tensor, name, sizeof name)) {
         text_printf(why, ": %s", name);
