@@ -1,7 +1,7 @@
 /* alias.h: memory and history: whose memory a result has, and whether the tape records an op.
  *
  * A meta rule says of every result which argument's memory it shows, and where (MetaOut.alias, offset). That is kept
- * with the value when its op is recorded (GVal.alias; TracePlace and TraceHistory in runtime/capture) and read from
+ * with the value when its op is recorded (GVal.alias; TraceMemory and TraceHistory in runtime/capture) and read from
  * there:
  *
  *     %0 = aten::slice(%x, 0, 2, 4)    memory %x, 6 elements on      root %x at 6, as %x has 3 columns

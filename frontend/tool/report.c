@@ -122,7 +122,7 @@ static void print_line(int line, int column) {
     fprintf(stderr, "%s\n", colour_end(stderr));
 }
 
-static void report_at(ErrorPlace place, const char *message) {
+static void report_at(TextPosition place, const char *message) {
     const int line = place.line + source.skipped;
     const char *const end = colour_end(stderr);
     fprintf(stderr, "%s%s:%d:%d:%s %serror:%s %s\n", colour_begin(stderr, COLOUR_heading), source.path, line,
@@ -140,7 +140,7 @@ static bool is_own_place(const char *site) {
 
 int report_error(int code) {
     const bool own = is_own_place(error_slot()->site);
-    ErrorPlace place = error_slot()->place;
+    TextPosition place = error_slot()->place;
     const int lead = error_slot()->lead;
     const sn_error *const error = sn_error_take();
     const bool where = error->where[0] && !own;

@@ -53,7 +53,7 @@ static ErrorSlot *begin_error(Status status) {
     slot->op[0] = slot->where[0] = '\0';
     slot->site = slot->cause = slot->made = slot->ended = NULL;
     slot->caller = caller_outside();
-    slot->place = (ErrorPlace){0};
+    slot->place = (TextPosition){0};
     return slot;
 }
 
@@ -78,7 +78,7 @@ Status error_raise_lines(Status status, const char *lead, const char *lines) {
     return status;
 }
 
-Status error_raise_at(ErrorPlace place, const char *message, const char *format, ...) {
+Status error_raise_at(TextPosition place, const char *message, const char *format, ...) {
     char lead[128];
     va_list args;
     va_start(args, format);

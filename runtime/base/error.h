@@ -9,9 +9,9 @@
 #include "runtime/base/base.h"
 
 /* Of a text that was read, from 1; 0: it is no error of a text. */
-typedef struct ErrorPlace {
+typedef struct TextPosition {
     int line, column;
-} ErrorPlace;
+} TextPosition;
 
 typedef struct ErrorSlot {
     Status status;            /* ST_OK: nothing pending */
@@ -23,7 +23,7 @@ typedef struct ErrorSlot {
     const void *caller;       /* the same where there is no site of the program's (caller.h), or NULL */
     const void *cause;        /* a call whose place ends the message, or NULL */
     const void *made, *ended; /* calls in which the handle was made that it is about, and in which it ended; or NULL */
-    ErrorPlace place;
+    TextPosition place;
     int lead; /* so many letters of the message say the place */
 } ErrorSlot;
 
@@ -33,7 +33,7 @@ Status error_raise(Status status, const char *format, ...) PRINTF_LIKE(2, 3);
 /* The words of a callback or a compiler behind ours; their lines stay. */
 Status error_raise_lines(Status status, const char *lead, const char *lines);
 /* ST_PARSE; the format is that of the words before `message`, which say the place. */
-Status error_raise_at(ErrorPlace place, const char *message, const char *format, ...) PRINTF_LIKE(3, 4);
+Status error_raise_at(TextPosition place, const char *message, const char *format, ...) PRINTF_LIKE(3, 4);
 ErrorSlot *error_slot(void);                           /* the thread's slot, made on first need, never NULL */
 extern HOT_THREAD_LOCAL ErrorSlot *error_slot_current; /* NULL: none was needed yet */
 /* ST_OK or the pending error's status. */

@@ -90,7 +90,7 @@ Status reader_fail(const TextReader *r, const char *format, ...) {
     va_start(list, format);
     vsnprintf(message, sizeof message, format, list);
     va_end(list);
-    const ErrorPlace place = {.line = line, .column = column};
+    const TextPosition place = {.line = line, .column = column};
     return r->what ? error_raise_at(place, message, "%s, line %d: ", r->what, line)
                    : error_raise_at(place, message, "line %d, column %d: ", line, column);
 }

@@ -52,7 +52,7 @@ static ALWAYS_INLINE Status return_results(Capture *c, sn_state *state, const Op
         sn_tensor *const t = placeholder_new(c, state, meta, op->modes);
         if (UNLIKELY(!t)) return ST_MEMORY;
         call->outs[i] = t;
-        TracePlace *const place = &trace->places.at[trace->places.n];
+        TraceMemory *const place = &trace->places.at[trace->places.n];
         trace_own_place(trace, op, place);
         if (UNLIKELY(results->alias && results->alias[i].arg >= 0)) {
             *place = trace_place(trace, op, &results->alias[i]);

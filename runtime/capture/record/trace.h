@@ -91,14 +91,14 @@ typedef struct TracePrint {
 
 /* Memory and history of a value (ir/alias.h): as its op's meta rule says when it is recorded, and what was recorded
  * since. */
-typedef struct TracePlace {
+typedef struct TraceMemory {
     Operand memory; /* the value or input that it shows; OPERAND_ABSENT: memory of its own */
     Operand root;   /* whose memory it is in the end; itself */
     TraceHistory history;
     int op;         /* that made it, in Trace.ops */
     int64_t offset; /* elements from the root's first one */
     bool inference; /* a tensor of inference mode; a view is what its root is */
-} TracePlace;
+} TraceMemory;
 
 struct Trace { /* one segment of one call */
     Capture *capture;
@@ -109,7 +109,7 @@ struct Trace { /* one segment of one call */
     VEC(int64_t) numbers;
     VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */
     VEC(sn_tensor *) values;          /* fresh results in order, each retained */
-    VEC(TracePlace) places;           /* of the values; a replay's trace has none */
+    VEC(TraceMemory) places;          /* of the values; a replay's trace has none */
     VEC(int) regions;                 /* checkpoints that its ops are in, as Graph.regions */
     VEC(const sn_tensor *) rest;      /* inputs that the outermost region made before a break, retained by `inputs` */
     uint8_t *marks;                   /* by value: VALUE_; made at the segment's end */
@@ -146,7 +146,7 @@ struct Trace { /* one segment of one call */
 static inline Operand trace_root(const Trace *trace, Operand at) { return at < 0 ? at : trace->places.at[at].root; }
 /* Of the next value, a result of the op that is recorded: it has memory of its own, or shows what `alias` says. Written
  * field by field: a whole one would be put together on the stack and read back at once, which waits for every store. */
-static inline void trace_own_place(const Trace *trace, const TraceOp *op, TracePlace *out) {
+static inline void trace_own_place(const Trace *trace, const TraceOp *op, TraceMemory *out) {
     const int value = trace->places.n, at = trace->ops.n;
     out->memory = OPERAND_ABSENT;
     out->root = value;
@@ -158,6 +158,6 @@ static inline void trace_own_place(const Trace *trace, const TraceOp *op, TraceP
     out->offset = 0;
     out->inference = op->modes & NODE_inference;
 }
-TracePlace trace_place(Trace *trace, const TraceOp *op, const AliasFact *alias); /* trace_views.c */
+TraceMemory trace_place(Trace *trace, const TraceOp *op, const AliasFact *alias); /* trace_views.c */
 
 #endif

@@ -30,8 +30,8 @@ static TraceHistory join_history(Trace *trace, Operand view, Operand of) {
     return joined;
 }
 
-TracePlace trace_place(Trace *trace, const TraceOp *op, const AliasFact *alias) {
-    TracePlace place;
+TraceMemory trace_place(Trace *trace, const TraceOp *op, const AliasFact *alias) {
+    TraceMemory place;
     trace_own_place(trace, op, &place);
     const Operand memory = operand_of_arg(op, alias->arg);
     if (memory == OPERAND_ABSENT) return place;
