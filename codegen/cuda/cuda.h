@@ -4,28 +4,28 @@
  *   kernel -- cuda_mapping_decide --> CudaMapping -- cuda_print --> text after cuda_prelude
  *
  * A part is what a range of a launch's blocks does: a nest or a task of it (mapping.h). A function of one part takes
- * its words one by one; of several, a table of words for each kind of part, as parts with equal text are one kind
- * (AdamW over 20 tensors: one text, 20 rows). After the words come the number of the launch (int32) and the stream's
- * word of failed checks (Failed * of kernels/cuda/reduce.cuh, an Order behind it). Blocks are numbered in x. Sizes are
- * the call's: nothing but the nest's own numbers is in the text. */
+ * its arguments one by one; of several, a table of arguments for each kind of part, as parts with equal text are one
+ * kind (AdamW over 20 tensors: one text, 20 rows). After the arguments come the number of the launch (int32) and the
+ * stream's word of failed checks (Failed * of kernels/cuda/reduce.cuh, an Order behind it). Blocks are numbered in x.
+ * Sizes are the call's: nothing but the nest's own numbers is in the text. */
 #ifndef SINTER_CODEGEN_CUDA_H
 #define SINTER_CODEGEN_CUDA_H
 #include "codegen/cuda/mapping.h"
 #include "ir/plan.h"
 
-typedef enum CudaWordKind {             /* 8 bytes each */
-                            CUDA_buf,   /* `at` of the kernel's */
-                            CUDA_param, /* likewise; a float's bits */
-                            CUDA_count, /* elements along the outer dims of a part's nest */
-                            CUDA_check, /* of a part */
-                            CUDA_space, /* a piece of workspace: `at` of the function's */
-                            CUDA_range  /* two int32: the first block of a part, and the one behind its last */
-} CudaWordKind;
+typedef enum KernelArgKind {             /* 8 bytes each */
+                             CUDA_buf,   /* `at` of the kernel's */
+                             CUDA_param, /* likewise; a float's bits */
+                             CUDA_count, /* elements along the outer dims of a part's nest */
+                             CUDA_check, /* of a part */
+                             CUDA_space, /* a piece of workspace: `at` of the function's */
+                             CUDA_range  /* two int32: the first block of a part, and the one behind its last */
+} KernelArgKind;
 
-typedef struct CudaWord {
-    CudaWordKind kind;
+typedef struct KernelArg {
+    KernelArgKind kind;
     int part, at;
-} CudaWord;
+} KernelArg;
 
 typedef struct CudaSpace { /* of a reduction: what it has left at a stage, by task */
     int nest, inst;
@@ -36,10 +36,11 @@ typedef struct CudaSpace { /* of a reduction: what it has left at a stage, by ta
 /* One launch. */
 typedef struct CudaFunction {
     const char *name;
-    int threads;                                 /* of a block */
-    int n_parts, n_words, n_spaces, n_arguments; /* argument i: the words from argument[i] up to the next one's */
+    int threads; /* of a block */
+    int n_parts, n_args, n_spaces,
+        n_arguments; /* parameter i of the C function: the arguments from arguments[i] up to the next one's */
     const CudaPart *parts;
-    const CudaWord *words;
+    const KernelArg *args;
     const CudaSpace *spaces;
     const int *arguments;
 } CudaFunction;
@@ -49,17 +50,17 @@ typedef struct CudaBound { /* a call's */
     const int64_t *params; /* likewise */
 } CudaBound;
 
-typedef struct CudaGiven {
+typedef struct KernelArgs {
     int64_t n_blocks;    /* 0: nothing is to be done */
     int64_t space_bytes; /* of workspace that the launch needs */
-    int64_t at[CUDA_MOST_WORDS];
-    int64_t counts[CUDA_MOST_WORDS]; /* by part: elements along the outer dims */
-    int32_t ends[CUDA_MOST_WORDS];   /* the block behind it */
-    int64_t spaces[CUDA_MOST_WORDS]; /* by space: its offset */
-} CudaGiven;
-void cuda_fill(const Kernel *kernel, const CudaFunction *function, const CudaBound *bound, CudaGiven *out);
+    int64_t at[KERNEL_MOST_ARGS];
+    int64_t counts[KERNEL_MOST_ARGS]; /* by part: elements along the outer dims */
+    int32_t ends[KERNEL_MOST_ARGS];   /* the block behind it */
+    int64_t spaces[KERNEL_MOST_ARGS]; /* by space: its offset */
+} KernelArgs;
+void cuda_fill(const Kernel *kernel, const CudaFunction *function, const CudaBound *bound, KernelArgs *out);
 /* Where its workspace lies. */
-void cuda_fill_space(const CudaFunction *function, int64_t address, CudaGiven *out);
+void cuda_fill_space(const CudaFunction *function, int64_t address, KernelArgs *out);
 
 typedef struct CudaText {
     int n; /* launches, in order */

@@ -24,7 +24,7 @@ void print_open(CudaSource *s, const char *format, ...) {
 
 void print_close(CudaSource *s) { text_printf(s->text, "%*s}\n", 4 * --s->indent, ""); }
 
-const char *type_words(SType type) {
-    static const char *const words[S_COUNT] = {"v_f32", "v_f64", "v_i32", "v_i64", "v_b"};
-    return words[type];
+const char *type_text(SType type) {
+    static const char *const args[S_COUNT] = {"v_f32", "v_f64", "v_i32", "v_i64", "v_b"};
+    return args[type];
 }

@@ -78,7 +78,7 @@ static int decide_parts(const CudaKernel *of, const CudaPart *whole, const Machi
     if (of->split != CUDA_split_none && cuda_may_split(nest) && split_pays(of, nest, whole, machine)) {
         const int n = split_nest(nest, whole, parts);
         if (count_blocks_of(of, parts, n) <= machine->ordered_blocks &&
-            n * cuda_mapping_words(of->kernel, nest, CUDA_chunks) <= machine->words)
+            n * cuda_mapping_args(of->kernel, nest, CUDA_chunks) <= machine->words)
             return n;
     }
     parts[0] = *whole;
@@ -103,13 +103,13 @@ static void decide_nests(const CudaKernel *of, const Machine *machine, CudaMappi
 /* How many of n parts are one launch: at least one. Those of a nest stay together. */
 static int parts_together(const CudaKernel *of, const Machine *machine, const CudaPart *parts, int n) {
     int64_t blocks = 0;
-    int words = 0, nest = 0, k = 0; /* nest: where the last one begins */
+    int args = 0, nest = 0, k = 0; /* nest: where the last one begins */
     for (; k < n; k++) {
         if (parts[k].nest != parts[nest].nest) nest = k;
-        words += cuda_mapping_words(of->kernel, &of->kernel->nests[parts[k].nest], parts[k].task);
+        args += cuda_mapping_args(of->kernel, &of->kernel->nests[parts[k].nest], parts[k].task);
         blocks += count_blocks_of(of, &parts[k], 1);
         const bool waits = parts[k].level != parts[0].level;
-        if (nest && (words > machine->words || (waits && blocks > machine->ordered_blocks))) return nest;
+        if (nest && (args > machine->words || (waits && blocks > machine->ordered_blocks))) return nest;
     }
     return k;
 }

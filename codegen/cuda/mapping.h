@@ -34,7 +34,7 @@ enum {
     CUDA_WARP = 32,
     CUDA_MOST_THREADS = 1024, /* of a block */
     CUDA_ARGUMENT_BYTES = 4096,
-    CUDA_MOST_WORDS = CUDA_ARGUMENT_BYTES / 8 - 2 /* with the launch's number and the word of checks */
+    KERNEL_MOST_ARGS = CUDA_ARGUMENT_BYTES / 8 - 2 /* with the launch's number and the word of checks */
 };
 
 _Static_assert(CUDA_ROW_THREADS *CUDA_QUAD == LANES_L, "the threads of a row have the lanes of order L");
@@ -99,8 +99,8 @@ Status cuda_mapping_parse(Arena *arena, TextReader *in, const Kernel *kernel, Cu
 CudaMapping *cuda_mapping_new(Arena *arena, const Kernel *kernel); /* no part yet, room for all; NULL: memory is out */
 CudaMode cuda_mode_of(const Nest *nest);                           /* the one that there is for it */
 bool cuda_may_split(const Nest *nest);
-/* Words that a part of the nest takes, at most. */
-int cuda_mapping_words(const Kernel *kernel, const Nest *nest, CudaTask task);
+/* Kernel arguments that a part of the nest takes, at most. */
+int cuda_mapping_args(const Kernel *kernel, const Nest *nest, CudaTask task);
 /* How many parts are one launch, from number `first` on. */
 int cuda_mapping_launch_parts(const CudaMapping *mapping, int first);
 /* Whether 16 threads have one task together. */
@@ -109,7 +109,7 @@ bool cuda_part_is_shared(const CudaPart *part);
 bool cuda_part_has_results(const CudaPart *part, const Nest *nest);
 /* Whose elements a thread has four of; -1: none, or several dims. */
 int cuda_mapping_quad_group(const CudaNestMapping *mapping);
-/* A map whose outer dims are one: how many elements it has is a word, so that maps of any size are one text. */
+/* A map whose outer dims are one: how many elements it has is an argument, so that maps of any size are one text. */
 bool cuda_mapping_is_flat(const CudaNestMapping *mapping);
 
 int64_t cuda_extent_product(const int64_t *extent, int first, int last);

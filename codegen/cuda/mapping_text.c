@@ -14,8 +14,8 @@
  * that have the results. */
 #include "codegen/cuda/mapping.h"
 
-static const char *const mode_words[] = {"map", "rows", "columns"};
-static const char *const task_words[CUDA_TASKS] = {"whole", "chunks", "join_l", "join_s", "once", "elements"};
+static const char *const mode_names[] = {"map", "rows", "columns"};
+static const char *const task_names[CUDA_TASKS] = {"whole", "chunks", "join_l", "join_s", "once", "elements"};
 
 /* printing ---------------------------------------------------------------------------------------- */
 
@@ -26,7 +26,7 @@ static int parts_of_nest(const CudaMapping *mapping, int first) {
 }
 
 static void print_task_line(const CudaPart *part, Text *text) {
-    text_printf(text, "  level %d %s", part->level, task_words[part->task]);
+    text_printf(text, "  level %d %s", part->level, task_names[part->task]);
     if (part->task != CUDA_whole) text_printf(text, " phase %d", part->phase);
     if (part->n_after) text_printf(text, " after %d", part->n_after);
     text_puts(text, "\n");
@@ -36,7 +36,7 @@ static void print_nest(const CudaPart *parts, int n, const Nest *nest, Text *tex
     const CudaNestMapping *const m = &parts->mapping;
     const DimGroups dims = {m->n_groups, m->n_outer_groups, m->n_s_groups, m->group};
     text_printf(text, "shape %s%s{\n", nest->name ? nest->name : "", nest->name ? " " : "");
-    text_printf(text, "  %s launch %d threads %d\n", mode_words[m->mode], m->launch, m->threads);
+    text_printf(text, "  %s launch %d threads %d\n", mode_names[m->mode], m->launch, m->threads);
     dims_print(&dims, nest, text);
     for (int k = 0; k < n; k++) print_task_line(&parts[k], text);
     text_puts(text, "}\n");
@@ -54,8 +54,8 @@ void cuda_mapping_print(const CudaMapping *mapping, const Kernel *kernel, Text *
 /* parsing ----------------------------------------------------------------------------------------- */
 
 static Status read_mode(TextReader *in, CudaMode *out) {
-    for (int m = 0; m < COUNT_OF(mode_words); m++)
-        if (reader_eat(in, mode_words[m])) {
+    for (int m = 0; m < COUNT_OF(mode_names); m++)
+        if (reader_eat(in, mode_names[m])) {
             *out = (CudaMode)m;
             return ST_OK;
         }
@@ -64,7 +64,7 @@ static Status read_mode(TextReader *in, CudaMode *out) {
 
 static Status read_task(TextReader *in, const Nest *nest, CudaPart *out) {
     int task = 0;
-    while (task < CUDA_TASKS && !reader_eat(in, task_words[task])) task++;
+    while (task < CUDA_TASKS && !reader_eat(in, task_names[task])) task++;
     if (task == CUDA_TASKS) return reader_expected(in, "whole, chunks, join_l, join_s, once or elements");
     out->task = (CudaTask)task;
     if (task == CUDA_whole) return ST_OK;

@@ -101,13 +101,13 @@ static Status check_order(const MappingCheck *c, const CudaPart *parts, const Cu
 static Status check_launch(const MappingCheck *c, int first, int n) {
     const CudaPart *const parts = &c->mapping->parts[first];
     const Nest *const nest = &c->kernel->nests[parts->nest];
-    int words = 0;
+    int args = 0;
     for (int k = 0; k < n; k++) {
-        words += cuda_mapping_words(c->kernel, &c->kernel->nests[parts[k].nest], parts[k].task);
+        args += cuda_mapping_args(c->kernel, &c->kernel->nests[parts[k].nest], parts[k].task);
         if (parts[k].level < 0 || parts[k].level >= n)
             return refuse_nest(&c->kernel->nests[parts[k].nest], "level", "not below the launch's number of tasks");
     }
-    return words <= c->machine->words ? ST_OK : refuse_nest(nest, "launch", "more words than the machine takes");
+    return args <= c->machine->words ? ST_OK : refuse_nest(nest, "launch", "more words than the machine takes");
 }
 
 static bool same_groups(const CudaNestMapping *a, const CudaNestMapping *b) {

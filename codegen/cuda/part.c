@@ -1,5 +1,5 @@
-/* part.c: a part as text: the words that it takes, where a thread is in it, its phases. A nest's buffers are numbered
- * among themselves, so that nests that differ in nothing but which buffers they have are one text. */
+/* part.c: a part as text: the arguments that it takes, where a thread is in it, its phases. A nest's buffers are
+ * numbered among themselves, so that nests that differ in nothing but which buffers they have are one text. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -44,53 +44,53 @@ static bool has_gathers(const Nest *nest) {
     return false;
 }
 
-/* words ------------------------------------------------------------------------------------------ */
+/* arguments -------------------------------------------------------------------------------------- */
 
-typedef struct PartWords {
-    CudaWord *at;
+typedef struct PartArgs {
+    KernelArg *at;
     int n, n_spaces;
     SpaceUse *spaces;
-} PartWords;
+} PartArgs;
 
 /* "const memory_f32 *b0" as a parameter, or a line of its own. */
-static void print_word(CudaSource *s, PartWords *words, CudaWordKind kind, int at, const char *format, ...)
+static void print_kernel_arg(CudaSource *s, PartArgs *args, KernelArgKind kind, int at, const char *format, ...)
     PRINTF_LIKE(5, 6);
-static void print_word(CudaSource *s, PartWords *words, CudaWordKind kind, int at, const char *format, ...) {
-    char word[96];
+static void print_kernel_arg(CudaSource *s, PartArgs *args, KernelArgKind kind, int at, const char *format, ...) {
+    char arg[96];
     va_list list;
     va_start(list, format);
-    vsnprintf(word, sizeof word, format, list);
+    vsnprintf(arg, sizeof arg, format, list);
     va_end(list);
-    words->at[words->n++] = (CudaWord){.kind = kind, .at = at};
-    text_printf(s->text, s->alone ? "%s, " : "    %s;\n", word);
+    args->at[args->n++] = (KernelArg){.kind = kind, .at = at};
+    text_printf(s->text, s->alone ? "%s, " : "    %s;\n", arg);
 }
 
-static void print_bufs(CudaSource *s, const Uses *uses, PartWords *words) {
+static void print_bufs(CudaSource *s, const Uses *uses, PartArgs *args) {
     for (int number = 0; number < s->n_bufs; number++)
         for (int b = 0; b < s->n_bufs; b++)
             if (uses->buf[b] && s->buf_number[b] == number)
-                print_word(s, words, CUDA_buf, b, "%smemory_%s *b%d", uses->written[b] ? "" : "const ",
-                           dtype_name(s->bufs[b].dtype), number);
+                print_kernel_arg(s, args, CUDA_buf, b, "%smemory_%s *b%d", uses->written[b] ? "" : "const ",
+                                 dtype_name(s->bufs[b].dtype), number);
 }
 
-static void print_spaces(CudaSource *s, PartWords *words) {
-    const SpaceUse *const uses = words->spaces;
-    for (int i = 0; i < words->n_spaces; i++) {
+static void print_spaces(CudaSource *s, PartArgs *args) {
+    const SpaceUse *const uses = args->spaces;
+    for (int i = 0; i < args->n_spaces; i++) {
         char name[32], type[32];
         space_name(&uses[i], name), space_type(s->nest, &uses[i], type);
-        print_word(s, words, CUDA_space, i, "%s *%s", type, name);
+        print_kernel_arg(s, args, CUDA_space, i, "%s *%s", type, name);
     }
 }
 
-static void print_words(CudaSource *s, const Uses *uses, int n_params, PartWords *words) {
-    print_bufs(s, uses, words);
+static void print_kernel_args(CudaSource *s, const Uses *uses, int n_params, PartArgs *args) {
+    print_bufs(s, uses, args);
     for (int p = 0; p < n_params; p++)
-        if (uses->param[p]) print_word(s, words, CUDA_param, p, "int64_t p%d", p);
-    print_spaces(s, words);
-    if (cuda_mapping_is_flat(s->mapping)) print_word(s, words, CUDA_count, 0, "int64_t n_last");
+        if (uses->param[p]) print_kernel_arg(s, args, CUDA_param, p, "int64_t p%d", p);
+    print_spaces(s, args);
+    if (cuda_mapping_is_flat(s->mapping)) print_kernel_arg(s, args, CUDA_count, 0, "int64_t n_last");
     if (s->alone) return;
-    if (has_gathers(s->nest)) print_word(s, words, CUDA_check, 0, "int64_t check");
-    print_word(s, words, CUDA_range, 0, "int32_t first, end");
+    if (has_gathers(s->nest)) print_kernel_arg(s, args, CUDA_check, 0, "int64_t check");
+    print_kernel_arg(s, args, CUDA_range, 0, "int32_t first, end");
 }
 
 /* Of a function by itself the kernel's own numbers, else in the order in which instructions name them. */
@@ -117,9 +117,9 @@ static bool part_stores(const CudaPart *part) {
     return part->task == CUDA_whole || part->task == CUDA_elements || part->task == CUDA_once || part->n_after;
 }
 
-static void print_part(CudaSource *s, const Uses *uses, int n_params, bool visible, PartWords *words) {
+static void print_part(CudaSource *s, const Uses *uses, int n_params, bool visible, PartArgs *args) {
     text_puts(s->text, s->alone ? "(" : " {\n");
-    print_words(s, uses, n_params, words);
+    print_kernel_args(s, uses, n_params, args);
     if (s->alone)
         text_puts(s->text, "int32_t launch, Failed *failed) {\n");
     else
@@ -147,20 +147,20 @@ Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool
                     .indent = 1,
                     .alone = alone};
     const int n_spaces = part->task == CUDA_whole ? 0 : 3 * nest->n_insts;
-    PartWords words = {ARENA_ARRAY(arena, CudaWord, kernel->n_bufs + kernel->n_params + 4 + n_spaces),
-                       .spaces = ARENA_ARRAY(arena, SpaceUse, n_spaces + 1)};
+    PartArgs args = {ARENA_ARRAY(arena, KernelArg, kernel->n_bufs + kernel->n_params + 4 + n_spaces),
+                     .spaces = ARENA_ARRAY(arena, SpaceUse, n_spaces + 1)};
     s.turn = ARENA_ARRAY(arena, Turn, n + 1);
     s.done = ARENA_ARRAY(arena, bool, n + 1), s.loaded = ARENA_ARRAY(arena, bool, n + 1);
     s.walked = ARENA_ARRAY(arena, int, n + 1);
-    if (!uses.buf || !uses.written || !uses.param || !words.at || !words.spaces || !s.turn || !s.done || !s.loaded ||
+    if (!uses.buf || !uses.written || !uses.param || !args.at || !args.spaces || !s.turn || !s.done || !s.loaded ||
         !s.walked)
         return ST_MEMORY;
     s.buf_number = number_bufs(arena, nest, kernel->n_bufs, alone);
     if (!s.buf_number) return ST_MEMORY;
-    if (n_spaces) words.n_spaces = split_spaces(nest, part, words.spaces);
+    if (n_spaces) args.n_spaces = split_spaces(nest, part, args.spaces);
     turns_find(&s);
-    print_part(&s, &uses, kernel->n_params, of->visible && of->visible[part->nest], &words);
-    *out = (PartText){text.at ? arena_printf(arena, "%s", text.at) : NULL, words.n, words.at, words.spaces};
+    print_part(&s, &uses, kernel->n_params, of->visible && of->visible[part->nest], &args);
+    *out = (PartText){text.at ? arena_printf(arena, "%s", text.at) : NULL, args.n, args.at, args.spaces};
     text_free(&text);
     return out->at ? ST_OK : ST_MEMORY;
 }

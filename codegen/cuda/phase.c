@@ -28,11 +28,10 @@ static void print_quad_loads(CudaSource *s, int i) {
     if (inst->op == LI_reduce) return;
     print_quad_loads(s, inst->a), print_quad_loads(s, inst->b), print_quad_loads(s, inst->c);
     if (inst->op != LI_load) return;
-    Words words, stride;
+    CExpr expr, stride;
     s->loaded[i] = true;
     print_line(s, "const Four<memory_%s> l%d = load_four(b%d + (%s), %s, left);", dtype_name(s->bufs[inst->buf].dtype),
-               i, s->buf_number[inst->buf], words_affine(&words, s, inst->at),
-               words_int(&stride, quad_stride(s, inst)));
+               i, s->buf_number[inst->buf], expr_affine(&expr, s, inst->at), expr_int(&stride, quad_stride(s, inst)));
 }
 
 void print_quad_open(CudaSource *s, const Phase *phase) {
@@ -60,9 +59,9 @@ void print_quad_close(CudaSource *s) {
 
 static void print_store(CudaSource *s, int i, const char *condition) {
     const Inst *const inst = &s->nest->insts[i];
-    Words words;
+    CExpr expr;
     print_line(s, "%sput_%s(b%d, %s, v%d);", condition, dtype_name(s->bufs[inst->buf].dtype), s->buf_number[inst->buf],
-               words_affine(&words, s, inst->at), inst->a);
+               expr_affine(&expr, s, inst->at), inst->a);
 }
 
 /* What one thread of a row writes in place the others read as well: all of them before it does. */
@@ -112,10 +111,10 @@ static void print_quad_stores(CudaSource *s, const Phase *phase, const char *liv
     print_quad_close(s);
     for (int i = phase->first; i < end && group >= 0; i++) {
         const Inst *const inst = &s->nest->insts[i];
-        Words words, stride;
+        CExpr expr, stride;
         if (is_quad_store(s, i))
             print_line(s, "%sstore_four(b%d + (%s), %s, left, r%d);", live, s->buf_number[inst->buf],
-                       words_affine(&words, s, inst->at), words_int(&stride, quad_stride(s, inst)), i);
+                       expr_affine(&expr, s, inst->at), expr_int(&stride, quad_stride(s, inst)), i);
     }
 }
 

@@ -57,17 +57,17 @@ static Status print_alone(CudaPrinter *p, const PartList *list, CudaFunction *ou
     PartText part;
     list->at[0].check = 0; /* no other nest is there */
     TRY(part_print(p->arena, list->of, &list->at[0], true, &part));
-    int *const arguments = ARENA_ARRAY(p->arena, int, part.n_words + 1);
+    int *const arguments = ARENA_ARRAY(p->arena, int, part.n_args + 1);
     if (!arguments) return ST_MEMORY;
-    for (int i = 0; i < part.n_words; i++) arguments[i] = i;
+    for (int i = 0; i < part.n_args; i++) arguments[i] = i;
     print_comment(p, list->of->kernel);
     *out = (CudaFunction){.name = print_named(p, "KERNEL", nest_name(list->of, &list->at[0]), part.at),
                           .threads = list->at[0].mapping.threads,
                           .n_parts = 1,
                           .parts = list->at,
-                          .n_words = part.n_words,
-                          .words = part.words,
-                          .n_arguments = part.n_words,
+                          .n_args = part.n_args,
+                          .args = part.args,
+                          .n_arguments = part.n_args,
                           .arguments = arguments};
     return out->name ? ST_OK : ST_MEMORY;
 }
@@ -146,25 +146,25 @@ static int add_space(const CudaKernel *of, CudaFunction *out, CudaSpace *spaces,
     return out->n_spaces++;
 }
 
-static Status list_words(Arena *arena, const CudaKernel *of, const TableList *tables, CudaFunction *out) {
+static Status list_kernel_args(Arena *arena, const CudaKernel *of, const TableList *tables, CudaFunction *out) {
     int n = 0, part = 0;
-    for (int k = 0; k < out->n_parts; k++) n += tables->texts[k].n_words;
-    CudaWord *const words = ARENA_ARRAY(arena, CudaWord, n + 1);
+    for (int k = 0; k < out->n_parts; k++) n += tables->texts[k].n_args;
+    KernelArg *const args = ARENA_ARRAY(arena, KernelArg, n + 1);
     int *const arguments = ARENA_ARRAY(arena, int, tables->n + 1);
     CudaSpace *const spaces = ARENA_ARRAY(arena, CudaSpace, n + 1);
-    if (!words || !arguments || !spaces) return ST_MEMORY;
+    if (!args || !arguments || !spaces) return ST_MEMORY;
     for (int t = 0; t < tables->n; t++) {
-        arguments[t] = out->n_words;
+        arguments[t] = out->n_args;
         for (int k = 0; k < tables->at[t].n; k++, part++)
-            for (int i = 0; i < tables->texts[part].n_words; i++) {
-                words[out->n_words] = tables->texts[part].words[i];
-                CudaWord *const word = &words[out->n_words++];
-                word->part = part;
-                if (word->kind == CUDA_space)
-                    word->at = add_space(of, out, spaces, &tables->texts[part].spaces[word->at], out->parts[part].nest);
+            for (int i = 0; i < tables->texts[part].n_args; i++) {
+                args[out->n_args] = tables->texts[part].args[i];
+                KernelArg *const arg = &args[out->n_args++];
+                arg->part = part;
+                if (arg->kind == CUDA_space)
+                    arg->at = add_space(of, out, spaces, &tables->texts[part].spaces[arg->at], out->parts[part].nest);
             }
     }
-    out->words = words, out->spaces = spaces, out->arguments = arguments, out->n_arguments = tables->n;
+    out->args = args, out->spaces = spaces, out->arguments = arguments, out->n_arguments = tables->n;
     return ST_OK;
 }
 
@@ -174,7 +174,7 @@ static Status print_several(CudaPrinter *p, const PartList *list, CudaFunction *
     print_comment(p, list->of->kernel);
     TRY(find_tables(p, list, &tables));
     *out = (CudaFunction){.threads = list->at[0].mapping.threads, .n_parts = list->n, .parts = tables.parts};
-    TRY(list_words(p->arena, list->of, &tables, out));
+    TRY(list_kernel_args(p->arena, list->of, &tables, out));
     print_table_arguments(&text, &tables);
     print_tables(&(CudaSource){.text = &text, .indent = 1}, &tables);
     const char *const body = text.at ? arena_printf(p->arena, "%s", text.at) : NULL;

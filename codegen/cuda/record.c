@@ -25,7 +25,7 @@ static bool accesses_buf(const Inst *inst) {
     return inst->op == LI_load || inst->op == LI_gather || inst->op == LI_store;
 }
 
-int cuda_mapping_words(const Kernel *kernel, const Nest *nest, CudaTask task) {
+int cuda_mapping_args(const Kernel *kernel, const Nest *nest, CudaTask task) {
     int n = kernel->n_params + 2;
     bool gathers = false;
     for (int i = 0; i < nest->n_insts; i++) {
@@ -39,7 +39,7 @@ int cuda_mapping_words(const Kernel *kernel, const Nest *nest, CudaTask task) {
 const char *cuda_refusal(const CudaKernel *kernel) {
     const Kernel *const k = kernel->kernel;
     for (int i = 0; i < k->n_nests; i++)
-        if (cuda_mapping_words(k, &k->nests[i], CUDA_whole) > CUDA_MOST_WORDS)
+        if (cuda_mapping_args(k, &k->nests[i], CUDA_whole) > KERNEL_MOST_ARGS)
             return "more buffers than a launch takes";
     return NULL;
 }

@@ -207,19 +207,19 @@ static void print_s_step(CudaSource *s, const CudaReds *reds) {
 }
 
 /* "q3_0", "x3_1": where a reduction's result is when it is done. */
-static void result_words(const CudaReds *reds, int r, bool of_s, char words[32]) {
+static void result_text(const CudaReds *reds, int r, bool of_s, char expr[32]) {
     if (of_s)
-        snprintf(words, 32, "q%d_0", reds->inst[r]);
+        snprintf(expr, 32, "q%d_0", reds->inst[r]);
     else
-        snprintf(words, 32, "x%d_%d", reds->inst[r], reds->l_levels);
+        snprintf(expr, 32, "x%d_%d", reds->inst[r], reds->l_levels);
 }
 
 static void print_results(CudaSource *s, const CudaReds *reds, bool of_s) {
     for (int r = 0; r < reds->n; r++) {
         const int i = reds->inst[r];
         char value[32];
-        result_words(reds, r, of_s, value);
-        print_line(s, "const %s v%d = result_%s(%s);", type_words((SType)s->nest->insts[i].type), i, reds->name[r],
+        result_text(reds, r, of_s, value);
+        print_line(s, "const %s v%d = result_%s(%s);", type_text((SType)s->nest->insts[i].type), i, reds->name[r],
                    value);
         s->done[i] = true;
     }
@@ -245,7 +245,7 @@ void print_reductions(CudaSource *s, const Phase *phase) {
 static void print_left(CudaSource *s, const CudaReds *reds, bool of_s, CudaStage stage) {
     for (int r = 0; r < reds->n; r++) {
         char value[32], name[32];
-        result_words(reds, r, of_s, value);
+        result_text(reds, r, of_s, value);
         space_name(&(SpaceUse){reds->inst[r], stage}, name);
         print_line(s, "%s%s[me] = %s;", once_condition(s), name, value);
     }
@@ -296,7 +296,7 @@ static int64_t chunks_at_most(int64_t n, int64_t each) { return n < 0 ? -1 : cei
 static void print_single(CudaSource *s, const CudaReds *reds, bool of_s) {
     for (int r = 0; r < reds->n; r++) {
         char value[32], name[32];
-        result_words(reds, r, of_s, value);
+        result_text(reds, r, of_s, value);
         space_name(&(SpaceUse){reds->inst[r], reds->stage}, name);
         print_line(s, "if (%s == 1) %s = %s[base];", reds->count, value, name);
     }

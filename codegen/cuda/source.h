@@ -1,7 +1,7 @@
 /* source.h: inside codegen/cuda: one nest becomes text.
  *
  *   program.c    kernels as functions
- *   part.c       a part: its words, what it does
+ *   part.c       a part: its arguments, what it does
  *   task.c       a whole nest, or a task of one that is split
  *   reduce.c     reductions in orders L and S
  *   phase.c      maps and loops
@@ -9,8 +9,8 @@
  *   workspace.c  where results of tasks lie
  *   lines.c      lines, names of types
  *
- * Each uses those below it. All spell what the part says; nothing is decided here (mapping.h). words.c says what a
- * launch is given.
+ * Each uses those below it. All spell what the part says; nothing is decided here (mapping.h). kernel_args.c says what
+ * a launch is given.
  *
  * An instruction's value is `v<number>` in the text, declared where it is first needed in a scope that its users see.
  * `turn` says where: once for an outer index, once for an index of S, or once for each of the four elements that a
@@ -46,11 +46,12 @@ typedef struct SpaceUse {
     CudaStage stage;
 } SpaceUse;
 
-/* A part as text: what follows its name, as a function by itself or as a struct of words that has a method `run`. */
+/* A part as text: what follows its name, as a function by itself or as a struct of arguments that has a method
+ * `run`. */
 typedef struct PartText {
     const char *at;
-    int n_words;
-    const CudaWord *words; /* of part 0; `at` of a space: of `spaces` */
+    int n_args;
+    const KernelArg *args; /* of part 0; `at` of a space: of `spaces` */
     const SpaceUse *spaces;
 } PartText;
 
@@ -58,7 +59,7 @@ typedef struct PartText {
 void print_line(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3);
 void print_open(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3); /* a line that ends in { */
 void print_close(CudaSource *s);
-const char *type_words(SType type); /* "v_f32" */
+const char *type_text(SType type); /* "v_f32" */
 /* What is so where the thread's task exists, and what one thread of a task does. */
 static inline const char *live_condition(const CudaSource *s) { return s->shared ? "live" : "true"; }
 static inline const char *once_condition(const CudaSource *s) { return s->shared ? "if (live && t == 0) " : ""; }
@@ -70,12 +71,12 @@ int space_bytes_of(const Nest *nest, const SpaceUse *use);
 void space_type(const Nest *nest, const SpaceUse *use, char type[32]);
 
 /* value.c */
-typedef struct Words {
+typedef struct CExpr {
     char at[512];
-} Words;
-const char *words_int(Words *words, int64_t value); /* "768", "p3" */
-const char *words_affine(Words *words, const CudaSource *s, const Affine *at);
-const char *words_extent(Words *words, const CudaSource *s, int first, int last); /* product over groups */
+} CExpr;
+const char *expr_int(CExpr *expr, int64_t value); /* "768", "p3" */
+const char *expr_affine(CExpr *expr, const CudaSource *s, const Affine *at);
+const char *expr_extent(CExpr *expr, const CudaSource *s, int first, int last); /* product over groups */
 void turns_find(CudaSource *s);
 /* The values of `inst` and what it needs, as far as this turn has them. */
 void print_value(CudaSource *s, int inst, Turn turn);

@@ -3,26 +3,26 @@
 
 /* a whole nest ------------------------------------------------------------------------------------ */
 
-static const char *block_words(const CudaSource *s) { return s->alone ? "blockIdx.x" : "block"; }
+static const char *block_text(const CudaSource *s) { return s->alone ? "blockIdx.x" : "block"; }
 
 static void print_place_of_map(CudaSource *s) {
-    Words words;
+    CExpr expr;
     const int last = s->mapping->n_outer_groups - 1;
     if (last == 0) {
-        print_line(s, "const int64_t i = 4 * thread_of(%s);", block_words(s));
+        print_line(s, "const int64_t i = 4 * thread_of(%s);", block_text(s));
         print_line(s, "if (i >= n_last) return;");
     } else {
-        print_line(s, "const int64_t n_last = %s;", words_extent(&words, s, last, last + 1));
-        print_line(s, "int64_t w = thread_of(%s);", block_words(s));
+        print_line(s, "const int64_t n_last = %s;", expr_extent(&expr, s, last, last + 1));
+        print_line(s, "int64_t w = thread_of(%s);", block_text(s));
         print_line(s, "const int64_t i = 4 * remainder_of(&w, (n_last + 3) / 4);");
-        print_line(s, "if (w >= %s) return;", words_extent(&words, s, 0, last));
+        print_line(s, "if (w >= %s) return;", expr_extent(&expr, s, 0, last));
         print_indices(s, 0, last, "w");
     }
     print_line(s, "const int left = quad_of(n_last - i);");
 }
 
 static void print_place_of_nest(CudaSource *s) {
-    Words words;
+    CExpr expr;
     const int outer = s->mapping->n_outer_groups, l = outer + s->mapping->n_s_groups;
     if (s->mapping->mode == CUDA_map) {
         print_place_of_map(s);
@@ -30,14 +30,14 @@ static void print_place_of_nest(CudaSource *s) {
     }
     if (s->mapping->mode == CUDA_rows) {
         print_line(s, "const int t = threadIdx.x & 15;");
-        print_line(s, "const int64_t me = thread_of(%s) >> 4;", block_words(s));
-        print_line(s, "const bool live = me < %s;", words_extent(&words, s, 0, outer));
-        print_line(s, "const int64_t n_l = %s;", words_extent(&words, s, l, s->mapping->n_groups));
+        print_line(s, "const int64_t me = thread_of(%s) >> 4;", block_text(s));
+        print_line(s, "const bool live = me < %s;", expr_extent(&expr, s, 0, outer));
+        print_line(s, "const int64_t n_l = %s;", expr_extent(&expr, s, l, s->mapping->n_groups));
     } else {
-        print_line(s, "const int64_t me = thread_of(%s);", block_words(s));
-        print_line(s, "if (me >= %s) return;", words_extent(&words, s, 0, outer));
+        print_line(s, "const int64_t me = thread_of(%s);", block_text(s));
+        print_line(s, "if (me >= %s) return;", expr_extent(&expr, s, 0, outer));
     }
-    if (l > outer) print_line(s, "const int64_t n_s = %s;", words_extent(&words, s, outer, l));
+    if (l > outer) print_line(s, "const int64_t n_s = %s;", expr_extent(&expr, s, outer, l));
     print_indices(s, 0, outer, s->mapping->mode == CUDA_rows ? "live ? me : 0" : "me");
 }
 
@@ -54,17 +54,17 @@ static void print_phases(CudaSource *s) {
 /* a task ------------------------------------------------------------------------------------------ */
 
 static void print_sizes(CudaSource *s) {
-    Words words;
+    CExpr expr;
     const int outer = s->mapping->n_outer_groups, l = outer + s->mapping->n_s_groups;
-    print_line(s, "const int64_t n_outer = %s;", words_extent(&words, s, 0, outer));
-    const char *const n_s = l > outer && s->part->task != CUDA_once ? words_extent(&words, s, outer, l) : NULL;
+    print_line(s, "const int64_t n_outer = %s;", expr_extent(&expr, s, 0, outer));
+    const char *const n_s = l > outer && s->part->task != CUDA_once ? expr_extent(&expr, s, outer, l) : NULL;
     if (n_s && s->part->task == CUDA_join_s && s->mapping->mode == CUDA_columns)
         print_line(s, "const int64_t n_s = (%s + %d) >> %d;", n_s, CHUNK_S - 1, CHUNK_S_BITS);
     else if (n_s)
         print_line(s, "const int64_t n_s = %s;", n_s);
     if (l < s->mapping->n_groups && s->part->task != CUDA_once && s->part->task != CUDA_join_s)
         print_line(s, "const int64_t n_l = %s, n_list = (n_l + %d) >> %d;",
-                   words_extent(&words, s, l, s->mapping->n_groups), CHUNK_L - 1, CHUNK_L_BITS);
+                   expr_extent(&expr, s, l, s->mapping->n_groups), CHUNK_L - 1, CHUNK_L_BITS);
 }
 
 /* 16 threads a task: `row`, `s`; of chunks from..to-1 of L, of a list where it begins. */

@@ -9,61 +9,61 @@
 
 /* ints ------------------------------------------------------------------------------------------ */
 
-static size_t add_words(Words *words, size_t at, const char *format, ...) PRINTF_LIKE(3, 4);
-static size_t add_words(Words *words, size_t at, const char *format, ...) {
+static size_t add_expr(CExpr *expr, size_t at, const char *format, ...) PRINTF_LIKE(3, 4);
+static size_t add_expr(CExpr *expr, size_t at, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    const int n = vsnprintf(words->at + at, sizeof words->at - at, format, list);
+    const int n = vsnprintf(expr->at + at, sizeof expr->at - at, format, list);
     va_end(list);
     return at + (size_t)n;
 }
 
-const char *words_int(Words *words, int64_t value) {
+const char *expr_int(CExpr *expr, int64_t value) {
     if (sym_is(value))
-        add_words(words, 0, "p%d", sym_id(value));
+        add_expr(expr, 0, "p%d", sym_id(value));
     else
-        add_words(words, 0, "%" PRId64 "%s", value, value == (int32_t)value ? "" : "LL");
-    return words->at;
+        add_expr(expr, 0, "%" PRId64 "%s", value, value == (int32_t)value ? "" : "LL");
+    return expr->at;
 }
 
 /* An index variable: of the quad group the first of four, or this one of them. */
-static const char *index_words(Words *words, const CudaSource *s, int group) {
+static const char *expr_index(CExpr *expr, const CudaSource *s, int group) {
     if (group != cuda_mapping_quad_group(s->mapping))
-        add_words(words, 0, "d%d", group);
+        add_expr(expr, 0, "d%d", group);
     else
-        add_words(words, 0, "%s", s->in_quad ? "(i + u)" : "i");
-    return words->at;
+        add_expr(expr, 0, "%s", s->in_quad ? "(i + u)" : "i");
+    return expr->at;
 }
 
-const char *words_affine(Words *words, const CudaSource *s, const Affine *at) {
-    Words part;
+const char *expr_affine(CExpr *expr, const CudaSource *s, const Affine *at) {
+    CExpr part;
     size_t n = 0;
-    if (at->offset) n = add_words(words, n, "%s", words_int(&part, at->offset));
+    if (at->offset) n = add_expr(expr, n, "%s", expr_int(&part, at->offset));
     for (int g = 0; g < s->mapping->n_groups; g++) {
         const int64_t coefficient = at->coef[s->mapping->group[g].coef];
         if (!coefficient) continue;
-        n = add_words(words, n, "%s", n ? " + " : "");
-        if (coefficient != 1) n = add_words(words, n, "%s * ", words_int(&part, coefficient));
-        n = add_words(words, n, "%s", index_words(&part, s, g));
+        n = add_expr(expr, n, "%s", n ? " + " : "");
+        if (coefficient != 1) n = add_expr(expr, n, "%s * ", expr_int(&part, coefficient));
+        n = add_expr(expr, n, "%s", expr_index(&part, s, g));
     }
-    if (!n) add_words(words, n, "0");
-    return words->at;
+    if (!n) add_expr(expr, n, "0");
+    return expr->at;
 }
 
-const char *words_extent(Words *words, const CudaSource *s, int first, int last) {
-    Words part;
+const char *expr_extent(CExpr *expr, const CudaSource *s, int first, int last) {
+    CExpr part;
     size_t n = 0;
     for (int g = first; g < last; g++) {
         const DimGroup *const group = &s->mapping->group[g];
         for (int d = group->first; d < group->first + group->n; d++) {
             if (s->nest->extent[d] == 1) continue;
             const bool wide = n || sym_is(s->nest->extent[d]);
-            n = add_words(words, n, "%s%s%s", n ? " * " : "", wide ? "" : "(int64_t)",
-                          words_int(&part, s->nest->extent[d]));
+            n = add_expr(expr, n, "%s%s%s", n ? " * " : "", wide ? "" : "(int64_t)",
+                         expr_int(&part, s->nest->extent[d]));
         }
     }
-    if (!n) add_words(words, n, "(int64_t)1");
-    return words->at;
+    if (!n) add_expr(expr, n, "(int64_t)1");
+    return expr->at;
 }
 
 /* turns ----------------------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ static void print_const(CudaSource *s, const Inst *inst) {
     else if (inst->i == INT64_MIN)
         text_puts(s->text, "INT64_MIN");
     else
-        text_printf(s->text, "(%s)%" PRId64 "LL", type_words(type), inst->i);
+        text_printf(s->text, "(%s)%" PRId64 "LL", type_text(type), inst->i);
 }
 
 static void print_prim(CudaSource *s, const Inst *inst) {
@@ -144,32 +144,32 @@ static void print_prim(CudaSource *s, const Inst *inst) {
 static const char *dtype_at(const CudaSource *s, const Inst *inst) { return dtype_name(s->bufs[inst->buf].dtype); }
 
 static void print_load(CudaSource *s, const Inst *inst, int i) {
-    Words words;
+    CExpr expr;
     if (s->in_quad && cuda_mapping_quad_group(s->mapping) >= 0)
         text_printf(s->text, "of_%s(l%d.at[u])", dtype_at(s, inst), i);
     else
         text_printf(s->text, "get_%s(b%d, %s)", dtype_at(s, inst), s->buf_number[inst->buf],
-                    words_affine(&words, s, inst->at));
+                    expr_affine(&expr, s, inst->at));
 }
 
 /* The index as it is used, or -1: it is out of bounds, or the element does not exist. */
 static void print_index(CudaSource *s, const Inst *inst, int i) {
-    Words bound;
+    CExpr bound;
     print_line(s, "const int64_t x%d = %schecked(v%d, %s, %s, %s, launch, %s%d, failed)%s;", i,
-               s->in_quad ? "u < left ? " : "", inst->a, words_int(&bound, inst->bound),
+               s->in_quad ? "u < left ? " : "", inst->a, expr_int(&bound, inst->bound),
                inst->wrap_negative ? "true" : "false", live_condition(s), s->alone ? "" : "(int)check + ", i,
                s->in_quad ? " : -1" : "");
 }
 
 static void print_gather(CudaSource *s, const Inst *inst, int i) {
-    Words words, scale;
-    text_printf(s->text, "x%d < 0 ? (%s)0 : get_%s(b%d, %s + %s * x%d)", i, type_words((SType)inst->type),
-                dtype_at(s, inst), s->buf_number[inst->buf], words_affine(&words, s, inst->at),
-                words_int(&scale, inst->scale), i);
+    CExpr expr, scale;
+    text_printf(s->text, "x%d < 0 ? (%s)0 : get_%s(b%d, %s + %s * x%d)", i, type_text((SType)inst->type),
+                dtype_at(s, inst), s->buf_number[inst->buf], expr_affine(&expr, s, inst->at),
+                expr_int(&scale, inst->scale), i);
 }
 
 static void print_expression(CudaSource *s, const Inst *inst, int i) {
-    Words words;
+    CExpr expr;
     switch ((LoopOp)inst->op) {
     case LI_const:
         print_const(s, inst);
@@ -178,7 +178,7 @@ static void print_expression(CudaSource *s, const Inst *inst, int i) {
         text_printf(s->text, inst->type == S_f64 ? "double_of(p%d)" : "p%d", inst->param);
         break;
     case LI_index:
-        text_puts(s->text, words_affine(&words, s, inst->at));
+        text_puts(s->text, expr_affine(&expr, s, inst->at));
         break;
     case LI_load:
         print_load(s, inst, i);
@@ -207,7 +207,7 @@ static void print_one(CudaSource *s, int i) {
     const Inst *const inst = &s->nest->insts[i];
     s->done[i] = true;
     if (inst->op == LI_gather) print_index(s, inst, i);
-    text_printf(s->text, "%*sconst %s v%d = ", 4 * s->indent, "", type_words((SType)inst->type), i);
+    text_printf(s->text, "%*sconst %s v%d = ", 4 * s->indent, "", type_text((SType)inst->type), i);
     print_expression(s, inst, i);
     text_puts(s->text, ";\n");
 }
@@ -217,7 +217,7 @@ static void print_result(CudaSource *s, int i) {
     char name[32];
     space_name(&(SpaceUse){i, CUDA_results}, name);
     s->done[i] = true;
-    print_line(s, "const %s v%d = %s[row];", type_words((SType)s->nest->insts[i].type), i, name);
+    print_line(s, "const %s v%d = %s[row];", type_text((SType)s->nest->insts[i].type), i, name);
 }
 
 void print_value(CudaSource *s, int i, Turn turn) {
@@ -233,11 +233,11 @@ void print_value(CudaSource *s, int i, Turn turn) {
 }
 
 void print_indices(CudaSource *s, int first, int last, const char *from) {
-    Words words;
+    CExpr expr;
     if (first == last) return;
     if (last - first > 1) print_line(s, "int64_t w%d = %s;", first, from);
     for (int g = last - 1; g > first; g--) {
-        print_line(s, "const int64_t n%d = %s, d%d = remainder_of(&w%d, n%d);", g, words_extent(&words, s, g, g + 1), g,
+        print_line(s, "const int64_t n%d = %s, d%d = remainder_of(&w%d, n%d);", g, expr_extent(&expr, s, g, g + 1), g,
                    first, g);
     }
     if (last - first > 1)

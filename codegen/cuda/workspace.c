@@ -6,8 +6,8 @@
 static bool is_position(const Inst *inst) { return inst->prim == RED_argmax || inst->prim == RED_argmin; }
 
 void space_name(const SpaceUse *use, char name[32]) {
-    static const char *const words[] = {"chunks", "sums", "whole"};
-    snprintf(name, 32, "%s%d", words[use->stage], use->inst);
+    static const char *const args[] = {"chunks", "sums", "whole"};
+    snprintf(name, 32, "%s%d", args[use->stage], use->inst);
 }
 
 int space_bytes_of(const Nest *nest, const SpaceUse *use) {
@@ -19,7 +19,7 @@ int space_bytes_of(const Nest *nest, const SpaceUse *use) {
 void space_type(const Nest *nest, const SpaceUse *use, char type[32]) {
     const Inst *const inst = &nest->insts[use->inst];
     if (use->stage == CUDA_results)
-        snprintf(type, 32, "%s", type_words((SType)inst->type));
+        snprintf(type, 32, "%s", type_text((SType)inst->type));
     else
         snprintf(type, 32, "red_%s_%s", red_name((RedKind)inst->prim), stype_name((SType)nest->insts[inst->a].type));
 }

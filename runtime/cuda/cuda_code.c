@@ -293,8 +293,7 @@ static Status find_checks(const CudaJob *job, const Kernel *kernel, const CudaFu
 
 /* One block of memory. */
 static CudaFunction *keep_text(const CudaFunction *from) {
-    const size_t parts = (size_t)from->n_parts * sizeof *from->parts,
-                 words = (size_t)from->n_words * sizeof *from->words;
+    const size_t parts = (size_t)from->n_parts * sizeof *from->parts, words = (size_t)from->n_args * sizeof *from->args;
     const size_t spaces = (size_t)from->n_spaces * sizeof *from->spaces;
     const size_t arguments = (size_t)from->n_arguments * sizeof *from->arguments;
     CudaFunction *const to = mem_alloc(sizeof *to + parts + words + spaces + arguments);
@@ -303,7 +302,7 @@ static CudaFunction *keep_text(const CudaFunction *from) {
     *to = *from;
     to->name = NULL;
     to->parts = memcpy(at, from->parts, parts);
-    to->words = memcpy(at + parts, from->words, words);
+    to->args = memcpy(at + parts, from->args, words);
     to->spaces = spaces ? memcpy(at + parts + words, from->spaces, spaces) : NULL;
     to->arguments = memcpy(at + parts + words + spaces, from->arguments, arguments);
     return to;
@@ -387,7 +386,7 @@ size_t cuda_code_bytes(const void *step) {
     for (int k = 0; k < code->n; k++) {
         const CudaFunction *const text = code->launches[k].text;
         bytes += sizeof *code->launches + sizeof *text + (size_t)text->n_parts * sizeof *text->parts +
-                 (size_t)text->n_words * sizeof *text->words;
+                 (size_t)text->n_args * sizeof *text->args;
     }
     return bytes;
 }

@@ -4,7 +4,7 @@
 #include "runtime/cuda/cuda_graph.h"
 #include "runtime/device/launch_bind.h"
 
-enum { MOST_VALUES = CUDA_MOST_WORDS + 2 };
+enum { MOST_VALUES = KERNEL_MOST_ARGS + 2 };
 
 Status cuda_launch_now(CudaDevice *device, const CudaStart *start) {
     CudaStream *const stream = cuda_stream(device);
@@ -21,18 +21,18 @@ Status cuda_launch_function(CudaDevice *device, const CudaStart *start) {
 static Status launch_one(CudaDevice *device, const Kernel *kernel, const CudaStepLaunch *code, const Bound *bound) {
     CudaStream *const stream = cuda_stream(device);
     void *values[MOST_VALUES];
-    CudaGiven words;
+    KernelArgs args;
     int n = 0;
-    cuda_fill(kernel, code->text, &(CudaBound){bound->bufs, bound->params}, &words);
-    if (!words.n_blocks) return ST_OK;
-    const size_t bytes = (size_t)words.space_bytes;
+    cuda_fill(kernel, code->text, &(CudaBound){bound->bufs, bound->params}, &args);
+    if (!args.n_blocks) return ST_OK;
+    const size_t bytes = (size_t)args.space_bytes;
     void *const workspace = bytes ? device->row.memory.allocate(&device->row.memory, bytes) : NULL;
     if (bytes && !workspace) return error_pending();
-    cuda_fill_space(code->text, (int64_t)(intptr_t)workspace, &words);
-    for (; n < code->text->n_arguments; n++) values[n] = &words.at[code->text->arguments[n]];
+    cuda_fill_space(code->text, (int64_t)(intptr_t)workspace, &args);
+    for (; n < code->text->n_arguments; n++) values[n] = &args.at[code->text->arguments[n]];
     int32_t number = code->checked ? cuda_checks_add(stream, code->checked) : 0;
     values[n++] = &number, values[n++] = &stream->checks.word;
-    const CudaStart start = {code->function, (unsigned)words.n_blocks, (unsigned)code->text->threads, 0, values};
+    const CudaStart start = {code->function, (unsigned)args.n_blocks, (unsigned)code->text->threads, 0, values};
     const Status status = cuda_launch_function(device, &start);
     if (workspace) device->row.memory.free(&device->row.memory, workspace, bytes); /* in the stream's order */
     return status;

@@ -70,9 +70,9 @@ typedef struct CheckWord { /* of a stream */
 } CheckWord;
 
 static void launch_one(const Program *program, int k, const CudaFunction *f, const CudaBound *bound, CuAddress word) {
-    CudaGiven words;
+    KernelArgs words;
     int32_t number = 7;
-    void *arguments[CUDA_MOST_WORDS + 2];
+    void *arguments[KERNEL_MOST_ARGS + 2];
     int n = 0;
     cuda_fill(&program->random[k]->kernel, f, bound, &words);
     CuAddress space = 0;

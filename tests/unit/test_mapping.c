@@ -167,7 +167,7 @@ START_TEST(words_of_the_machine_count) {
     Machine small = *machine_gpu();
     const CudaMapping *const together = read_mapping(M R "level 1 whole }", kernel);
     ck_assert_int_eq(cuda_mapping_verify(together, kernel, &small), ST_OK);
-    small.words = cuda_mapping_words(kernel, &kernel->nests[1], CUDA_whole);
+    small.words = cuda_mapping_args(kernel, &kernel->nests[1], CUDA_whole);
     ck_assert_int_eq(cuda_mapping_verify(together, kernel, &small), ST_INTERNAL);
     ck_assert_ptr_nonnull(strstr(error_slot()->message, "launch: more words than the machine takes"));
     error_clear();
@@ -210,7 +210,7 @@ START_TEST(gpus_print_and_parse) {
         ck_assert_str_eq(text_str(&text), text_str(&again));
         ck_assert_ptr_eq(machine_of_capability(m.capability), machine_gpu_at(i));
         ck_assert_ptr_eq(machine_find(m.name, strlen(m.name)), machine_gpu_at(i));
-        ck_assert_int_le(m.words, CUDA_MOST_WORDS); /* arrays of a launch have room for no more */
+        ck_assert_int_le(m.words, KERNEL_MOST_ARGS); /* arrays of a launch have room for no more */
         text_free(&text), text_free(&again);
     }
     ck_assert_str_eq(machine_of_capability(75)->name, "sm_80");

@@ -1,9 +1,9 @@
-/* words.c: what a launch of a function is given for one call. */
+/* kernel_args.c: what a launch of a function is given for one call. */
 #include "codegen/cuda/cuda.h"
 
 static int64_t int_of(int64_t value, const int64_t *params) { return sym_is(value) ? params[sym_id(value)] : value; }
 
-static void count_blocks(const Kernel *kernel, const CudaFunction *f, const int64_t *params, CudaGiven *out) {
+static void count_blocks(const Kernel *kernel, const CudaFunction *f, const int64_t *params, KernelArgs *out) {
     int64_t extent[MAX_LOOP_DIMS], end = 0;
     for (int p = 0; p < f->n_parts; p++) {
         const Nest *const nest = &kernel->nests[f->parts[p].nest];
@@ -21,7 +21,7 @@ static const CudaNestMapping *mapping_of(const CudaFunction *f, int nest) {
     return &f->parts[p].mapping;
 }
 
-static void count_spaces(const Kernel *kernel, const CudaFunction *f, const int64_t *params, CudaGiven *out) {
+static void count_spaces(const Kernel *kernel, const CudaFunction *f, const int64_t *params, KernelArgs *out) {
     enum { ALIGNED = 64 };
     int64_t extent[MAX_LOOP_DIMS];
     out->space_bytes = 0;
@@ -35,32 +35,33 @@ static void count_spaces(const Kernel *kernel, const CudaFunction *f, const int6
     }
 }
 
-static int64_t word_of(const CudaFunction *f, const CudaWord *word, const CudaBound *bound, const CudaGiven *words) {
-    const int p = word->part;
-    switch (word->kind) {
+static int64_t kernel_arg_of(const CudaFunction *f, const KernelArg *arg, const CudaBound *bound,
+                             const KernelArgs *args) {
+    const int p = arg->part;
+    switch (arg->kind) {
     case CUDA_buf:
-        return (int64_t)(intptr_t)bound->bufs[word->at];
+        return (int64_t)(intptr_t)bound->bufs[arg->at];
     case CUDA_param:
-        return bound->params[word->at];
+        return bound->params[arg->at];
     case CUDA_count:
-        return words->counts[p];
+        return args->counts[p];
     case CUDA_check:
         return f->parts[p].check;
     case CUDA_space:
-        return words->spaces[word->at];
+        return args->spaces[arg->at];
     case CUDA_range:
         break;
     }
-    return (p ? words->ends[p - 1] : 0) | (int64_t)words->ends[p] << 32;
+    return (p ? args->ends[p - 1] : 0) | (int64_t)args->ends[p] << 32;
 }
 
-void cuda_fill(const Kernel *kernel, const CudaFunction *f, const CudaBound *bound, CudaGiven *out) {
+void cuda_fill(const Kernel *kernel, const CudaFunction *f, const CudaBound *bound, KernelArgs *out) {
     count_blocks(kernel, f, bound->params, out);
     count_spaces(kernel, f, bound->params, out);
-    for (int i = 0; i < f->n_words; i++) out->at[i] = word_of(f, &f->words[i], bound, out);
+    for (int i = 0; i < f->n_args; i++) out->at[i] = kernel_arg_of(f, &f->args[i], bound, out);
 }
 
-void cuda_fill_space(const CudaFunction *f, int64_t address, CudaGiven *out) {
-    for (int i = 0; i < f->n_words; i++)
-        if (f->words[i].kind == CUDA_space) out->at[i] += address;
+void cuda_fill_space(const CudaFunction *f, int64_t address, KernelArgs *out) {
+    for (int i = 0; i < f->n_args; i++)
+        if (f->args[i].kind == CUDA_space) out->at[i] += address;
 }
