@@ -29,7 +29,8 @@ START_TEST(force_eager_runs_the_body_whatever_is_compiled) {
     ck_assert_int_eq(last_path(), SN_PATH_EAGER);
     ck_assert_str_eq(last_reason(), "the stance is force eager");
     ck_assert(has(sn_explain(fn), "eager as a whole: 1 call: the stance is force eager"));
-    ck_assert(has(sn_explain_json(fn), "\"reason\": \"the stance is force eager\", \"ops\": 0, \"calls\": 1"));
+    ck_assert(has(sn_explain_json(fn), "\"reason\": \"the stance is force eager\", "
+                                       "\"code\": \"SB203\", \"ops\": 0, \"calls\": 1"));
     ck_assert_int_eq(sn_stance_set(SN_STANCE_DEFAULT), SN_STANCE_FORCE_EAGER);
     ck_assert(same_bits(SN_CALL(fn, x), want));
     ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
