@@ -17,7 +17,7 @@
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/segment.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/core/background.h"
 #include "runtime/core/tracer.h"
 #include "runtime/core/state.h"

@@ -10,7 +10,7 @@
 #include "runtime/core/frame.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/graph_run.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 
 static sn_graph *wrap_graph(Arena *arena, Graph *graph) {
     sn_graph *const g = ARENA_NEW(arena, sn_graph);

@@ -12,7 +12,7 @@
 #include "runtime/core/frame.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/graph_run.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 
 struct sn_node {
     sn_graph *graph;

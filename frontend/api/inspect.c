@@ -4,7 +4,7 @@
 #include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/capture/record/query.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/core/dispatch.h"
 
 sn_layout sn_layout_of(sn_tensor *t) {

@@ -4,7 +4,7 @@
 
 #include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/core/state.h"
 #include "runtime/device/alloc_cpu.h"
 #include "runtime/device/device.h"

@@ -2,7 +2,7 @@
 #include "frontend/api/profile.h"
 
 #include "runtime/base/hash.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 
 static const char *const kind_names[PROFILE_KINDS] = {
     [PROFILE_op] = "op",     [PROFILE_copy] = "copy",   [PROFILE_call] = "call",   [PROFILE_step] = "step",

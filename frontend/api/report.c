@@ -8,7 +8,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/core/tensor_names.h"
 #include "runtime/core/tracking.h"
 

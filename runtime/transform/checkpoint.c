@@ -21,7 +21,7 @@
 #include "runtime/base/log.h"
 #include "runtime/capture/record/region.h"
 #include "runtime/capture/record/segment.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/tracer.h"

@@ -3,7 +3,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/core/state.h"
 #include "tests/unit/contract.h"
 

@@ -1,7 +1,7 @@
 /* captured_graph.c: see captured_graph.h. The capture graph has its inputs by first use and its outputs by value;
  * both are put in the order of the call. */
 #include "runtime/capture/function/captured_graph.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 
 typedef struct Made {
     const CapturedCall *call;

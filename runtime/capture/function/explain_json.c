@@ -4,7 +4,7 @@
 #include "runtime/capture/function/explain.h"
 #include "runtime/capture/training/training.h"
 #include "runtime/capture/replay/replay.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 
 static double ms(int64_t ns) { return (double)ns * 1e-6; }
 

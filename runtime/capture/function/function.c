@@ -20,7 +20,7 @@
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/segment.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/training/training.h"
 #include "runtime/capture/variant/variant.h"

@@ -16,7 +16,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
 #include "runtime/capture/function/explain.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/capture/training/training.h"
 #include "runtime/core/settings.h"
 #include "runtime/core/state.h"

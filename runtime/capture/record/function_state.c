@@ -4,7 +4,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/lock.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/settings.h"
 

@@ -6,7 +6,7 @@
  * The fork is the last node of the trace that leads elsewhere too, or where an earlier segment ended. */
 #include "runtime/capture/record/trace_path.h"
 
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/capture/record/trace_graph.h"
 
 typedef struct Fork {

@@ -1,5 +1,5 @@
 /* training.c: see training.h. */
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/capture/training/training_parts.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant_views.h"

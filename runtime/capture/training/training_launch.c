@@ -5,7 +5,7 @@
  * values the caller has written meanwhile (the version error, in the name of eager's node), and which
  * nodes have given up what they held to a backward without retain [semantics G3]. */
 #include "runtime/capture/training/training_parts.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant_views.h"
 #include "runtime/capture/variant/variant.h"

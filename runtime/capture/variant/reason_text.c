@@ -2,7 +2,7 @@
 #include "runtime/capture/variant/reason_text.h"
 
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 #include "runtime/capture/variant/guards_text.h"
 #include "runtime/core/tensor_names.h"
 

@@ -4,7 +4,7 @@
  * The line is that of the compile unit whose ranges hold the address. dwfl_module_getsrc would find
  * the unit by .debug_aranges, which clang does not write. */
 #define _GNU_SOURCE
-#include "runtime/capture/record/site.h"
+#include "runtime/core/site.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/function_state.h"
 
 typedef struct Dwfl Dwfl;
 typedef struct DwflModule DwflModule;
