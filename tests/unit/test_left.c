@@ -291,6 +291,10 @@ static sn_status conds(sn_frame *f) { return sn_out(f, 0, cond(sn_in(f, 0))); }
 static sn_tensor *cond_in_vmap(sn_tensor *x) {
     return FIRST(sn_vmap(conds, NULL, NULL, SN_TENSORS(sn_stack(SN_TENSORS(x, x), 0)), out, 1));
 }
+static sn_status vmaps(sn_frame *f) { return sn_out(f, 0, vmap(sn_in(f, 0))); }
+static sn_tensor *vmap_in_cond(sn_tensor *x) {
+    return FIRST(sn_cond(sn_gt_scalar(sn_sum(x), sn_float(-1e9)), vmaps, vmaps, NULL, NULL, SN_TENSORS(x), out, 1));
+}
 static sn_tensor *map_in_checkpoint(sn_tensor *x) {
     return slope(FIRST(sn_checkpoint(maps, NULL, NULL, SN_TENSORS(x), out, 1)), x);
 }
@@ -343,6 +347,7 @@ static const Kind kinds[] = {/* those that run once come last */
                              KIND(overridden),
                              LATER(backend_runs),
                              KIND(cond_in_vmap),
+                             KIND(vmap_in_cond),
                              KIND(map_in_checkpoint),
                              KIND(cond_in_function),
                              KIND(map_in_function),

@@ -221,9 +221,12 @@ Status body_trace(FlowBody *body, const Meta *const *params) {
     if (!(body->arena = arena_new())) return ST_MEMORY;
     if ((body->reason = state_refusal(state_get()))) return ST_OK;
     if (!(body->graph = graph_new(body->arena, "body"))) return ST_MEMORY;
-    BodyTracer bt = {.tracer = {.is = &body_class}, .body = body};
-    const Status status = run_traced(&bt, params);
-    body_tracer_end(&bt);
+    /* Not on the stack: where a jump leaves the body, the contexts of callbacks in it still name their tracer. */
+    BodyTracer *const bt = ARENA_NEW(body->arena, BodyTracer);
+    if (!bt) return ST_MEMORY;
+    *bt = (BodyTracer){.tracer = {.is = &body_class}, .body = body};
+    const Status status = run_traced(bt, params);
+    body_tracer_end(bt);
     return status == ST_OK ? ST_OK : consume_reason(body, status);
 }
 
