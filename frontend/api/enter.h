@@ -10,7 +10,9 @@
  *
  * `place`: a function may be made of other public ones (sn_clip_grad_norm). While it runs, these keep its place, but
  * for those that a callback of the program calls: they are the program's. So the thread's state says in which one
- * such a function runs (`inside`), and who finds itself in the same one is `nested`: called by the library. */
+ * such a function runs (`inside`), and who finds itself in the same one is `nested`: called by the library. A jump out
+ * of a callback that has no frame (a device's copy, a guard's read) may have left it: then a call comes from above the
+ * number in its frame, or finds that overwritten, and what it was doing is ended (scope_leave_place). */
 #ifndef SINTER_FRONTEND_ENTER_H
 #define SINTER_FRONTEND_ENTER_H
 #include "runtime/core/state.h"
@@ -37,25 +39,39 @@ typedef enum ApiEntry {
 } ApiEntry;
 
 typedef struct ApiEntered {
-    bool refused;                             /* an error says so */
-    bool nested;                              /* another public function calls it */
-    sn_state *state;                          /* that keeps the place; else NULL */
-    const volatile uint64_t *inside, *before; /* in which callback it runs; what the context said before */
+    bool refused;                    /* an error says so */
+    bool nested;                     /* another public function calls it */
+    sn_state *state;                 /* that keeps the place; else NULL */
+    const volatile uint64_t *before; /* what `inside` was */
+    const volatile uint64_t *guard, *guard_before;
+    uint64_t cookie_before;
 } ApiEntered;
 
-static inline bool api_is_nested(const sn_state *state) { return UNLIKELY(state->inside == state->callback); }
+__attribute__((no_sanitize_address)) static ALWAYS_INLINE bool api_is_nested(const sn_state *state) {
+    return UNLIKELY(state->inside == state->callback) &&
+           (const char *)__builtin_dwarf_cfa() <= (const char *)(uintptr_t)state->inside_guard &&
+           *state->inside_guard == state->inside_cookie;
+}
+
+static ALWAYS_INLINE void api_keep_place(ApiEntered *entered, sn_state *state, volatile uint64_t *guard) {
+    entered->state = state, entered->before = state->inside;
+    entered->guard_before = state->inside_guard, entered->cookie_before = state->inside_cookie;
+    state->inside = state->callback;
+    entered->guard = state->inside_guard = guard;
+    *guard = state->inside_cookie = ++state->callbacks;
+}
 
 /* Inlined, so that its return address is the function's. */
-static inline __attribute__((always_inline)) ApiEntered api_enter(ApiEntry entry, const char *function) {
+static inline __attribute__((always_inline)) ApiEntered api_enter(ApiEntry entry, const char *function,
+                                                                  volatile uint64_t *guard) {
     ApiEntered entered = {false};
     sn_state *const state = entry & API_TAKES_PLACE ? state_get() : state_current;
     if (entry & API_ENDS_LEFT && LIKELY(state)) context_arrive(state); /* who has no state has left nothing */
     entered.nested = state && api_is_nested(state);
+    if (entry & API_ENDS_LEFT && state && UNLIKELY(state->inside == state->callback) && !entered.nested)
+        scope_leave_place(state);
     if (entry & API_TAKES_PLACE && !entered.nested) state->site = __builtin_return_address(0);
-    if (entry & API_KEEPS_PLACE) {
-        entered.state = state, entered.before = state->inside;
-        entered.inside = state->inside = state->callback;
-    }
+    if (entry & API_KEEPS_PLACE && !entered.nested) api_keep_place(&entered, state, guard);
     if (entry & API_NOT_IN_CALLBACK)
         entered.refused = state_outside_callback(function) != ST_OK;
     else if (entry & API_NOT_IN_BODY)
@@ -65,7 +81,10 @@ static inline __attribute__((always_inline)) ApiEntered api_enter(ApiEntry entry
 
 /* What a jump has put back meanwhile stays. */
 static inline __attribute__((always_inline)) void api_leave(const ApiEntered *entered) {
-    if (entered->state && entered->state->inside == entered->inside) entered->state->inside = entered->before;
+    sn_state *const state = entered->state;
+    if (!state || state->inside_guard != entered->guard) return;
+    state->inside = entered->before;
+    state->inside_guard = entered->guard_before, state->inside_cookie = entered->cookie_before;
 }
 
 /* The function has changed the context: its caller has it from now on (context.h). The library changes its own as it
@@ -75,6 +94,8 @@ static inline void api_changed(const ApiEntered *entered) {
 }
 
 #define API_ENTER(function)                                                                                            \
-    const ApiEntered entered __attribute__((cleanup(api_leave))) = api_enter(API_OF_##function, #function)
+    volatile uint64_t entered_guard; /* in its frame */                                                                \
+    const ApiEntered entered __attribute__((cleanup(api_leave))) =                                                     \
+        api_enter(API_OF_##function, #function, &entered_guard)
 
 #endif

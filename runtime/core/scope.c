@@ -253,19 +253,22 @@ static void context_return(sn_state *state, const Context *outside) {
     tracer_return(state, outside);
     state->breaker = NULL;
     state->context = state->program = *outside;
-    state->inside = NULL;
+    state->inside = state->inside_guard = NULL;
     log_function_swap(outside->logged);
 }
 
-/* The scopes of a callback, and those that the library opened on the way to it. */
-static void leave_callback(sn_state *state, uint32_t depth) {
-    const Context outside = state->outside[depth];
+/* The scopes above `depth`, and those that the library opened on the way to them. */
+static void leave_scopes(sn_state *state, uint32_t depth, Context outside) {
     uint32_t base = depth;
     while (base && !state->scopes[base - 1].of_program && !state->scopes[base - 1].callback) base--;
     end_in_progress(state, base);
     while (state->n_scopes > base) end_scope(state);
     context_return(state, &outside);
 }
+
+static void leave_callback(sn_state *state, uint32_t depth) { leave_scopes(state, depth, state->outside[depth]); }
+
+COLD void scope_leave_place(sn_state *state) { leave_scopes(state, state->n_scopes, state->program); }
 
 void scope_leave_inside(sn_state *state, uint32_t n) {
     for (uint32_t depth; (depth = callback_depth(state)) > n + 1;) leave_callback(state, depth - 1);

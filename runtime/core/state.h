@@ -102,6 +102,8 @@ struct sn_state {
     /* return address of the user's current op call: for graph breaks and errors */
     const void *site;
     const volatile uint64_t *inside; /* the callback in which a public function runs that keeps its site; NULL: none */
+    const volatile uint64_t *inside_guard; /* a number in that function's frame, and what it is while it stands */
+    uint64_t inside_cookie;
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
      * says it */
     const char *breaker;
@@ -184,6 +186,8 @@ void scope_callback_begin(sn_state *state, const void *cfa, volatile uint64_t *g
 /* The program's next call from outside of callbacks that a jump or an exception has left: their scopes and the
  * library's own below them end, what these hold passes to the program's scope, and the context is what it was there. */
 void scope_leave_left(sn_state *state);
+/* The same of a public function that keeps its place, out of which a callback without a frame has jumped. */
+void scope_leave_place(sn_state *state);
 /* The same of callbacks in the one whose scope is the n-th, which an exception is about to leave. */
 void scope_leave_inside(sn_state *state, uint32_t n);
 /* A sign of that, for every call: it comes from above the callback's frame. A deep call may not show it, but one that

@@ -134,10 +134,67 @@ START_TEST(the_first_call_after_a_jump_is_the_callers) {
 }
 END_TEST
 
+/* Callbacks without a frame of their own leave functions that keep their place: a scalar body, a device's copy. */
+static void jump_if_armed(void) {
+    if (!jumps) return;
+    jumps = false;
+    longjmp(out, 1);
+}
+static int scalar_body(sn_expr *e, void *closure) { return jump_if_armed(), sn_expr_arg(e, "x"); }
+static void *take_block(void *closure, size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
+static void free_block(void *closure, void *block, size_t bytes) { free(block); }
+static sn_status copy_block(void *closure, void *to, const void *from, size_t bytes, sn_copy_way way) {
+    jump_if_armed();
+    memcpy(to, from, bytes);
+    return SN_OK;
+}
+
+static sn_tensor *there; /* on the program's device */
+static void register_op(void) {
+    sn_op_register(SN_OP_DESC(.schema = "left::a(Tensor x) -> Tensor", .scalar_body = scalar_body));
+}
+static void move_there(void) { sn_to_device(F32(1, 4), sn_device_of(there)); }
+static void show(void) { sn_repr(there); }
+static void save_dict(void) {
+    sn_dict *const d = sn_dict_new(); /* lost by the jump */
+    sn_dict_set(d, "a", there);
+    sn_dict_save(d, "test_entries.none");
+}
+typedef void Leaves(void);
+static Leaves *const leavers[] = {register_op, move_there, show, save_dict};
+
+static sn_status jumper(sn_frame *f) { longjmp(out, 1); }
+
+START_TEST(a_function_that_was_left_keeps_its_place_no_more) {
+    const sn_device mine = sn_device_register(
+        SN_DEVICE_DESC(.name = "mine", .allocate = take_block, .free = free_block, .copy = copy_block));
+    there = sn_keep(sn_to_device(F32(1, 4), mine));
+    ck_assert_msg(there, "%s", sn_error_take()->message);
+    const sn_scope scope = sn_scope_begin();
+    jumps = true;
+    if (!setjmp(out)) {
+        leavers[_i]();
+        ck_abort_msg("nothing jumped");
+    }
+    KEEPS_PLACE(sn_neg(F32(1, 4)));
+    const sn_scope off = sn_no_grad_begin(); /* the program's own, which another jump does not end */
+    sn_autocast_set(SN_CPU, SN_BF16);
+    sn_tensor *result;
+    if (!setjmp(out)) sn_vmap(jumper, NULL, NULL, SN_TENSORS(F32(1, 4)), &result, 1);
+    ck_assert_int_eq(state_get()->grad_mode, SN_GRAD_OFF);
+    ck_assert_int_eq(sn_autocast_get(SN_CPU), SN_BF16);
+    ck_assert_int_eq(sn_scope_end(off), SN_OK);
+    ck_assert_int_eq(sn_scope_end(scope), SN_OK);
+    ck_assert_int_eq(state_get()->grad_mode, SN_GRAD_ON);
+    sn_release(there);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("entries");
     tcase_add_test(tests, a_function_made_of_others_keeps_its_place);
     tcase_add_test(tests, a_callback_has_places_of_its_own);
     tcase_add_loop_test(tests, the_first_call_after_a_jump_is_the_callers, 0, sizeof answers / sizeof *answers);
+    tcase_add_loop_test(tests, a_function_that_was_left_keeps_its_place_no_more, 0, sizeof leavers / sizeof *leavers);
     return suite_run("entries", tests);
 }
