@@ -12,6 +12,7 @@ sources() { find "$@" -name '*.[ch]' -o -name '*.def' -o -name '*.cu' -o -name '
 fields() { # STRUCT FILE
   awk -v name="$1" '$0 ~ "^(typedef )?struct " name " [{]$" { inside = 1; next }
     inside && /^}/ { exit }
+    inside && /^(#| *[*}])/ { next }
     inside { sub(/\/\*.*/, ""); if (/;/) { n += 1 + gsub(/, /, "") } }
     END { print n + 0 }' "$2"
 }

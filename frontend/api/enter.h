@@ -48,17 +48,17 @@ typedef struct ApiEntered {
 } ApiEntered;
 
 __attribute__((no_sanitize_address)) static ALWAYS_INLINE bool api_is_nested(const sn_state *state) {
-    return UNLIKELY(state->inside == state->callback) &&
-           (const char *)__builtin_dwarf_cfa() <= (const char *)(uintptr_t)state->inside_guard &&
-           *state->inside_guard == state->inside_cookie;
+    return UNLIKELY(state->inside.callback == state->callback) &&
+           (const char *)__builtin_dwarf_cfa() <= (const char *)(uintptr_t)state->inside.guard &&
+           *state->inside.guard == state->inside.cookie;
 }
 
 static ALWAYS_INLINE void api_keep_place(ApiEntered *entered, sn_state *state, volatile uint64_t *guard) {
-    entered->state = state, entered->before = state->inside;
-    entered->guard_before = state->inside_guard, entered->cookie_before = state->inside_cookie;
-    state->inside = state->callback;
-    entered->guard = state->inside_guard = guard;
-    *guard = state->inside_cookie = ++state->callbacks;
+    entered->state = state, entered->before = state->inside.callback;
+    entered->guard_before = state->inside.guard, entered->cookie_before = state->inside.cookie;
+    state->inside.callback = state->callback;
+    entered->guard = state->inside.guard = guard;
+    *guard = state->inside.cookie = ++state->callbacks;
 }
 
 /* Inlined, so that its return address is the function's. */
@@ -68,7 +68,7 @@ static inline __attribute__((always_inline)) ApiEntered api_enter(ApiEntry entry
     sn_state *const state = entry & API_TAKES_PLACE ? state_get() : state_current;
     if (entry & API_ENDS_LEFT && LIKELY(state)) context_arrive(state); /* who has no state has left nothing */
     entered.nested = state && api_is_nested(state);
-    if (entry & API_ENDS_LEFT && state && UNLIKELY(state->inside == state->callback) && !entered.nested)
+    if (entry & API_ENDS_LEFT && state && UNLIKELY(state->inside.callback == state->callback) && !entered.nested)
         scope_leave_place(state);
     if (entry & API_TAKES_PLACE && !entered.nested) state->site = __builtin_return_address(0);
     if (entry & API_KEEPS_PLACE && !entered.nested) api_keep_place(&entered, state, guard);
@@ -82,9 +82,9 @@ static inline __attribute__((always_inline)) ApiEntered api_enter(ApiEntry entry
 /* What a jump has put back meanwhile stays. */
 static inline __attribute__((always_inline)) void api_leave(const ApiEntered *entered) {
     sn_state *const state = entered->state;
-    if (!state || state->inside_guard != entered->guard) return;
-    state->inside = entered->before;
-    state->inside_guard = entered->guard_before, state->inside_cookie = entered->cookie_before;
+    if (!state || state->inside.guard != entered->guard) return;
+    state->inside.callback = entered->before;
+    state->inside.guard = entered->guard_before, state->inside.cookie = entered->cookie_before;
 }
 
 /* The function has changed the context: its caller has it from now on (context.h). The library changes its own as it

@@ -253,7 +253,7 @@ static void context_return(sn_state *state, const Context *outside) {
     tracer_return(state, outside);
     state->breaker = NULL;
     state->context = state->program = *outside;
-    state->inside = state->inside_guard = NULL;
+    state->inside.callback = state->inside.guard = NULL;
     log_function_swap(outside->logged);
 }
 

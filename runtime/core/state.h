@@ -76,6 +76,13 @@ typedef struct LastCall { /* the newest sn_call, for sn_last_call */
     const char *reason;   /* lives as long as the function called */
 } LastCall;
 
+/* A public function that keeps its site while it runs. */
+typedef struct RunsInside {
+    const volatile uint64_t *callback; /* in which one; NULL: none does */
+    const volatile uint64_t *guard;    /* a number in its frame, and what it is while that stands */
+    uint64_t cookie;
+} RunsInside;
+
 struct sn_state {
     ErrorSlot error;
     union { /* what holds now */
@@ -101,9 +108,7 @@ struct sn_state {
     uint64_t flow_seed, flow_sequence; /* the generator where the outermost control flow of what runs now began */
     /* return address of the user's current op call: for graph breaks and errors */
     const void *site;
-    const volatile uint64_t *inside; /* the callback in which a public function runs that keeps its site; NULL: none */
-    const volatile uint64_t *inside_guard; /* a number in that function's frame, and what it is while it stands */
-    uint64_t inside_cookie;
+    RunsInside inside;
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
      * says it */
     const char *breaker;
