@@ -43,6 +43,12 @@ static bool grow_scopes(sn_state *state) {
     return true;
 }
 
+/* What the end of a scope looks at: who watches is no mode. */
+static inline void record_modes(Context *begun, const sn_state *state) {
+#define MODE(type, name, at_end, replay) begun->name = state->name;
+#include "runtime/core/context.def"
+}
+
 Status scope_push(sn_state *state, bool owned) {
     if (UNLIKELY(state->n_scopes == state->scopes_capacity) && !grow_scopes(state)) return ST_MEMORY;
     ScopeFrame *const scope = &state->scopes[state->n_scopes++];
@@ -54,7 +60,7 @@ Status scope_push(sn_state *state, bool owned) {
     scope->of_program = false;
     scope->callback = NULL;
     scope->running = NULL;
-    scope->begun = state->context;
+    record_modes(&scope->begun, state);
     scope->texts = state->texts;
     scope->forks = scope->ends = false; /* seed and sequence are of what forks */
     return ST_OK;
