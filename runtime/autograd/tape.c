@@ -15,6 +15,11 @@ static _Atomic int64_t hook_ids;
 /* blocks -------------------------------------------------------------------------------------- */
 
 enum { TAPE_CLASSES = 16 };
+#ifdef SINTER_PLAIN_MALLOC
+enum { KEEPS_FREE = false }; /* a tool that watches memory sees each block */
+#else
+enum { KEEPS_FREE = true };
+#endif
 typedef struct TapeBlocks {
     StatePart part; /* of the thread's state, with which they end */
     struct {
@@ -61,14 +66,13 @@ static inline bool keep_block(TapeBlocks *blocks, void *block, uint16_t class) {
 /* The lists are made with the thread's first free block; where memory is out for that, it goes. */
 static COLD void return_first(void *block, uint16_t class) {
     sn_state *const state = state_current;
-#ifndef SINTER_PLAIN_MALLOC
-    if (class < TAPE_CLASSES && state && !state->tape.blocks && (state->tape.blocks = mem_zero(sizeof(TapeBlocks)))) {
+    if (KEEPS_FREE && class < TAPE_CLASSES && state && !state->tape.blocks &&
+        (state->tape.blocks = mem_zero(sizeof(TapeBlocks)))) {
         state->tape.blocks->part.end = end_blocks;
         state_part_add(state, &state->tape.blocks->part);
         keep_block(state->tape.blocks, block, class);
         return;
     }
-#endif
     mem_free(block);
 }
 
