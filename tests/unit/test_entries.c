@@ -35,8 +35,10 @@ START_TEST(a_function_made_of_others_keeps_its_place) {
     KEEPS_PLACE(sn_param_linear(copy, "a", 4, 3, NULL, NULL));
     sn_optim *const adam = sn_adam(d, 0.1, 0.01);
     sn_scaler *const scaler = sn_scaler_new(NULL);
-    KEEPS_PLACE(sn_sgd(d, 0.1, 0.9));
-    KEEPS_PLACE(sn_scaler_new(NULL));
+    sn_optim *sgd;
+    sn_scaler *other;
+    KEEPS_PLACE(sgd = sn_sgd(d, 0.1, 0.9));
+    KEEPS_PLACE(other = sn_scaler_new(NULL));
     sn_tensor *const loss = sn_sum(sn_linear(F32(4, 2, 4), weight, bias));
     sn_tensor *scaled;
     KEEPS_PLACE(scaled = sn_scaler_scale(scaler, loss));
@@ -49,7 +51,9 @@ START_TEST(a_function_made_of_others_keeps_its_place) {
     KEEPS_PLACE(sn_allclose(weight, weight, 0, 0));
     KEEPS_PLACE(sn_to_dense(sn_to_sparse(F32(5, 3, 3))));
     sn_optim_free(adam);
+    sn_optim_free(sgd);
     sn_scaler_free(scaler);
+    sn_scaler_free(other);
     sn_dict_free(copy);
     sn_dict_free(d);
 }
