@@ -82,18 +82,7 @@ static void find(const char *path, int line, const char *text) {
     }
 }
 
-static void check_file(const char *root, const char *path) {
-    char full[4096], text[4096];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    FILE *const file = fopen(full, "r");
-    if (!file) return;
-    bool inside = false;
-    for (int line = 1; fgets(text, sizeof text, file); line++) {
-        cut_comments(text, &inside);
-        find(path, line, text);
-    }
-    fclose(file);
-}
+static void check_file(const char *root, const char *path) { each_code_line(root, path, find); }
 
 int main(int argc, char **argv) {
     static const char *const folders[] = {"runtime/", "frontend/"};

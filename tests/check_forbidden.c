@@ -102,19 +102,12 @@ static void find(Rule *rule, const char *path, int line, const char *text) {
     }
 }
 
-static void check_file(const char *root, const char *path) {
-    char full[4096], text[4096];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    FILE *const file = fopen(full, "r");
-    if (!file) return;
-    bool inside = false;
-    for (int line = 1; fgets(text, sizeof text, file); line++) {
-        cut_comments(text, &inside);
-        for (int i = 0; i < N_RULES; i++)
-            if (!is_own(&rules[i], path)) find(&rules[i], path, line, text);
-    }
-    fclose(file);
+static void find_all(const char *path, int line, const char *text) {
+    for (int i = 0; i < N_RULES; i++)
+        if (!is_own(&rules[i], path)) find(&rules[i], path, line, text);
 }
+
+static void check_file(const char *root, const char *path) { each_code_line(root, path, find_all); }
 
 int main(int argc, char **argv) {
     static const char *const folders[] = {"ir/", "passes/", "codegen/", "kernels/", "runtime/", "frontend/"};

@@ -45,4 +45,18 @@ static inline void cut_comments(char *text, bool *inside) {
     }
 }
 
+/* Each line of a file, its comments blanked out. */
+static inline void each_code_line(const char *root, const char *path,
+                                  void (*visit)(const char *path, int line, const char *text)) {
+    char full[4096], text[4096];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    FILE *const file = fopen(full, "r");
+    bool inside = false;
+    for (int line = 1; file && fgets(text, sizeof text, file); line++) {
+        cut_comments(text, &inside);
+        visit(path, line, text);
+    }
+    if (file) fclose(file);
+}
+
 #endif

@@ -4,22 +4,24 @@
 
 #include "codegen/cuda/source.h"
 
-void print_line(CudaSource *s, const char *format, ...) {
+static void print_at(CudaSource *s, int column, const char *format, va_list list) {
     char line[1200];
+    vsnprintf(line, sizeof line, format, list);
+    text_printf(s->text, "%*s%s\n", line[0] == '#' ? 0 : column, "", line);
+}
+
+void print_line(CudaSource *s, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    vsnprintf(line, sizeof line, format, list);
+    print_at(s, 4 * s->indent, format, list);
     va_end(list);
-    text_printf(s->text, "%*s%s\n", line[0] == '#' ? 0 : 4 * s->indent, "", line);
 }
 
 void print_open(CudaSource *s, const char *format, ...) {
-    char line[1200];
     va_list list;
     va_start(list, format);
-    vsnprintf(line, sizeof line, format, list);
+    print_at(s, 4 * s->indent++, format, list);
     va_end(list);
-    text_printf(s->text, "%*s%s\n", 4 * s->indent++, "", line);
 }
 
 void print_close(CudaSource *s) { text_printf(s->text, "%*s}\n", 4 * --s->indent, ""); }

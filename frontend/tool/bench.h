@@ -2,7 +2,7 @@
  * of the same run.
  *
  * A row makes a Work: a body, its inputs, and how it is run. Adding a row: a function that fills a
- * Work, and its line in bench_rows.def. */
+ * Work, and its line in bench_rows.c. */
 #ifndef SINTER_TOOL_BENCH_H
 #define SINTER_TOOL_BENCH_H
 #include <sinter/sinter.h>

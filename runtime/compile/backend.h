@@ -1,6 +1,6 @@
-/* backend.h: who makes code of a graph: the library (generated code, its interpreter), nobody (eager), or a callback
- * that gets the graph and returns what computes it. Rows are frontend's (api_backend.c) and live as long as the
- * process; code lives as long as the CompileReport that it hangs on. */
+/* backend.h: who makes code of a graph: the library (generated code, its interpreter), nobody (eager), or a
+ * callback that gets the graph and returns what computes it. Rows are frontend's (frontend/api/backend.c) and live
+ * as long as the process; code lives as long as the CompileReport that it hangs on. */
 #ifndef SINTER_RUNTIME_BACKEND_H
 #define SINTER_RUNTIME_BACKEND_H
 #include "ir/graph.h"

@@ -1,10 +1,10 @@
 /* ends.h: what a layer above keeps in a thread's state or at a tensor begins with one of these heads: the object
  * carries the function that ends it, and core, which has only a pointer to it, calls that.
  *
- *   state->parts     StatePart    the eager cache, the tape's free blocks   the state dies
- *   state->packer    SavedHooks   checkpoints, hooks of saved tensors       a scope ends
- *   state->streams   StreamList   which stream is in use, by device         a scope ends
- *   t->autograd      HistoryHead  history, gradient, view                   the tensor dies, or is no view any more */
+ *   state->parts        StatePart    the eager cache, the tape's free blocks   the state dies
+ *   state->saved_hooks  SavedHooks   checkpoints, hooks of saved tensors       a scope ends
+ *   state->streams      StreamList   which stream is in use, by device         a scope ends
+ *   t->autograd         HistoryHead  history, gradient, view                   the tensor dies, or is no view */
 #ifndef SINTER_RUNTIME_ENDS_H
 #define SINTER_RUNTIME_ENDS_H
 #include "runtime/core/dispatch.h"

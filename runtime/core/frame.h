@@ -12,7 +12,7 @@
 #include "runtime/core/dispatch.h"
 
 struct Deriv;      /* passes/passes.h */
-struct CustomCall; /* runtime/custom.c: saved tensors and gradients of a custom function */
+struct CustomCall; /* runtime/autograd/custom_function.h: saved tensors and gradients of a custom function */
 
 struct sn_frame {
     const char *what; /* for errors: "mlp", "kernel of my::swish"; never NULL */
