@@ -39,27 +39,26 @@ typedef enum ApiEntry {
 } ApiEntry;
 
 typedef struct ApiEntered {
-    bool refused;                   /* an error says so */
-    bool nested;                    /* another public function calls it */
-    sn_state *state;                /* that keeps the place; else NULL */
-    const volatile uint64_t *guard; /* in this function's frame */
-    RunsInside before;              /* what `inside` was */
+    bool refused;                    /* an error says so */
+    bool nested;                     /* another public function calls it */
+    sn_state *state;                 /* that keeps the place; else NULL */
+    const volatile uint64_t *before; /* what `inside` was */
+    const volatile uint64_t *guard, *guard_before;
+    uint64_t cookie_before;
 } ApiEntered;
 
-static inline bool api_runs_inside(const sn_state *state) {
-    return UNLIKELY(state->inside.callback == state->callback);
-}
-
 __attribute__((no_sanitize_address)) static ALWAYS_INLINE bool api_is_nested(const sn_state *state) {
-    return api_runs_inside(state) &&
+    return UNLIKELY(state->inside.callback == state->callback) &&
            (const char *)__builtin_dwarf_cfa() <= (const char *)(uintptr_t)state->inside.guard &&
            *state->inside.guard == state->inside.cookie;
 }
 
 static ALWAYS_INLINE void api_keep_place(ApiEntered *entered, sn_state *state, volatile uint64_t *guard) {
-    entered->state = state, entered->guard = guard, entered->before = state->inside;
-    *guard = ++state->callbacks;
-    state->inside = (RunsInside){state->callback, guard, *guard};
+    entered->state = state, entered->before = state->inside.callback;
+    entered->guard_before = state->inside.guard, entered->cookie_before = state->inside.cookie;
+    state->inside.callback = state->callback;
+    entered->guard = state->inside.guard = guard;
+    *guard = state->inside.cookie = ++state->callbacks;
 }
 
 /* Inlined, so that its return address is the function's. */
@@ -68,7 +67,8 @@ static ALWAYS_INLINE ApiEntered api_enter(ApiEntry entry, const char *function, 
     sn_state *const state = entry & API_TAKES_PLACE ? state_get() : state_current;
     if (entry & API_ENDS_LEFT && LIKELY(state)) context_arrive(state); /* who has no state has left nothing */
     entered.nested = state && api_is_nested(state);
-    if (entry & API_ENDS_LEFT && state && api_runs_inside(state) && !entered.nested) scope_leave_place(state);
+    if (entry & API_ENDS_LEFT && state && UNLIKELY(state->inside.callback == state->callback) && !entered.nested)
+        scope_leave_place(state);
     if (entry & API_TAKES_PLACE && !entered.nested) state->site = __builtin_return_address(0);
     if (entry & API_KEEPS_PLACE && !entered.nested) api_keep_place(&entered, state, guard);
     if (entry & API_NOT_IN_CALLBACK)
@@ -82,7 +82,8 @@ static ALWAYS_INLINE ApiEntered api_enter(ApiEntry entry, const char *function, 
 static ALWAYS_INLINE void api_leave(const ApiEntered *entered) {
     sn_state *const state = entered->state;
     if (!state || state->inside.guard != entered->guard) return;
-    state->inside = entered->before;
+    state->inside.callback = entered->before;
+    state->inside.guard = entered->guard_before, state->inside.cookie = entered->cookie_before;
 }
 
 /* The function has changed the context: its caller has it from now on (context.h). The library changes its own as it

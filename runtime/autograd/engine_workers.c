@@ -79,7 +79,7 @@ void engine_workers_log(const TapeNode *node, const char *what) {
 }
 
 static void consume_modes(sn_state *state, const WorkerJob *job) {
-    scope_consume_context(state, &job->context);
+    scope_enter_modes(state, &job->context);
     state->site = job->site;
     for (int i = 0; i < SET_COUNT; i++) state->settings[i].number = job->settings[i];
 }

@@ -75,6 +75,6 @@ void in_progress_end(struct sn_state *state, InProgress *what); /* it has return
 void context_note(struct sn_state *state);
 /* For work of another time or thread: the modes that are values (context.def) are what they were there. For a state
  * that has no modes else, or until the end of the scope. */
-void scope_consume_context(struct sn_state *state, const Context *from);
+void scope_enter_modes(struct sn_state *state, const Context *from);
 
 #endif

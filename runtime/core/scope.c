@@ -122,7 +122,7 @@ static inline void put_values_back(sn_state *state, const Context *before) {
 #include "runtime/core/context.def"
 }
 
-void scope_consume_context(sn_state *state, const Context *from) { put_values_back(state, from); }
+void scope_enter_modes(sn_state *state, const Context *from) { put_values_back(state, from); }
 
 void scope_region_record(sn_state *state) {
     const uint32_t range = profile_range_region(state);

@@ -541,7 +541,7 @@ static void enter_modes(sn_state *state, const Region *r) {
     scope_keep_generator(state);
     state->seed = r->seed;
     state->sequence = r->sequence;
-    scope_consume_context(state, &r->context);
+    scope_enter_modes(state, &r->context);
     context_key_set(state, KEY_BIT(checkpoint), true);
     autocast_set(state, r->context.autocast);
 }

@@ -9,12 +9,12 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/symbols.h"
 
-static Status consume_op(Tracer *self, OpCall *call) {
+static Status trace_op(Tracer *self, OpCall *call) {
     (void)self;
     return capture_op(call);
 }
 
-static bool consume_backward(Tracer *self, const TapeRun *run, Status *status) {
+static bool trace_backward(Tracer *self, const TapeRun *run, Status *status) {
     return capture_run((Capture *)self, run, status);
 }
 
@@ -29,8 +29,8 @@ static void answer_query(Tracer *self, TracerQuery *q) {
                                                    : symbols_int(q->arg);
 }
 
-static bool let_go(Tracer *self) { return capture_pause((Capture *)self); }
-static void consume_again(Tracer *self) { capture_enter((Capture *)self); }
+static bool pause_capture(Tracer *self) { return capture_pause((Capture *)self); }
+static void resume_capture(Tracer *self) { capture_enter((Capture *)self); }
 static bool notice_left(Tracer *self, TracerLeft how) { return capture_left((Capture *)self, how); }
 
 /* effects ------------------------------------------------------------------------------------- */
@@ -61,11 +61,11 @@ static Status record_effect(Tracer *self, const TracerEffect *e) {
 }
 
 const TracerClass capture_class = {.follow = capture_follow,
-                                   .op = consume_op,
-                                   .backward = consume_backward,
+                                   .op = trace_op,
+                                   .backward = trace_backward,
                                    .value = return_value,
                                    .effect = record_effect,
                                    .query = answer_query,
-                                   .pause = let_go,
-                                   .resume = consume_again,
+                                   .pause = pause_capture,
+                                   .resume = resume_capture,
                                    .left = notice_left};
