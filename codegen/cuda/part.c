@@ -149,16 +149,16 @@ Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool
     const int n_spaces = part->task == CUDA_whole ? 0 : 3 * nest->n_insts;
     PartArgs args = {ARENA_ARRAY(arena, KernelArg, kernel->n_bufs + kernel->n_params + 4 + n_spaces),
                      .spaces = ARENA_ARRAY(arena, SpaceUse, n_spaces + 1)};
-    s.turn = ARENA_ARRAY(arena, Turn, n + 1);
+    s.loop_level = ARENA_ARRAY(arena, LoopLevel, n + 1);
     s.done = ARENA_ARRAY(arena, bool, n + 1), s.loaded = ARENA_ARRAY(arena, bool, n + 1);
-    s.walked = ARENA_ARRAY(arena, int, n + 1);
-    if (!uses.buf || !uses.written || !uses.param || !args.at || !args.spaces || !s.turn || !s.done || !s.loaded ||
-        !s.walked)
+    s.visited_by = ARENA_ARRAY(arena, int, n + 1);
+    if (!uses.buf || !uses.written || !uses.param || !args.at || !args.spaces || !s.loop_level || !s.done ||
+        !s.loaded || !s.visited_by)
         return ST_MEMORY;
     s.buf_number = number_bufs(arena, nest, kernel->n_bufs, alone);
     if (!s.buf_number) return ST_MEMORY;
     if (n_spaces) args.n_spaces = split_spaces(nest, part, args.spaces);
-    turns_find(&s);
+    loop_levels_find(&s);
     print_part(&s, &uses, kernel->n_params, of->visible && of->visible[part->nest], &args);
     *out = (PartText){text.at ? arena_printf(arena, "%s", text.at) : NULL, args.n, args.at, args.spaces};
     text_free(&text);

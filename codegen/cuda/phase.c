@@ -5,12 +5,12 @@ static bool is_root_of(const Inst *inst, const Phase *phase) {
     return inst->op == (phase->kind == PHASE_reduce ? LI_reduce : LI_store);
 }
 
-void print_needed(CudaSource *s, const Phase *phase, Turn turn) {
-    s->strategy++;
+void print_needed(CudaSource *s, const Phase *phase, LoopLevel loop_level) {
+    s->traversal++;
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (!is_root_of(inst, phase)) continue;
-        print_value(s, inst->a, turn), print_value(s, inst->b, turn);
+        print_value(s, inst->a, loop_level), print_value(s, inst->b, loop_level);
     }
 }
 
@@ -22,9 +22,9 @@ static int64_t quad_stride(const CudaSource *s, const Inst *inst) {
 
 /* The loads that `i` needs of a quad, each of four elements. */
 static void print_quad_loads(CudaSource *s, int i) {
-    if (i < 0 || s->done[i] || s->walked[i] == s->strategy || s->turn[i] != TURN_quad) return;
+    if (i < 0 || s->done[i] || s->visited_by[i] == s->traversal || s->loop_level[i] != LOOP_quad) return;
     const Inst *const inst = &s->nest->insts[i];
-    s->walked[i] = s->strategy;
+    s->visited_by[i] = s->traversal;
     if (inst->op == LI_reduce) return;
     print_quad_loads(s, inst->a), print_quad_loads(s, inst->b), print_quad_loads(s, inst->c);
     if (inst->op != LI_load) return;
@@ -36,7 +36,7 @@ static void print_quad_loads(CudaSource *s, int i) {
 
 void print_quad_open(CudaSource *s, const Phase *phase) {
     memset(s->loaded, 0, (size_t)s->nest->n_insts * sizeof *s->loaded);
-    s->strategy++;
+    s->traversal++;
     for (int i = phase->first; i < phase->first + phase->n && cuda_mapping_quad_group(s->mapping) >= 0; i++) {
         const Inst *const inst = &s->nest->insts[i];
         if (is_root_of(inst, phase)) print_quad_loads(s, inst->a), print_quad_loads(s, inst->b);
@@ -46,13 +46,13 @@ void print_quad_open(CudaSource *s, const Phase *phase) {
     s->in_quad = true;
     const int l = s->mapping->n_outer_groups + s->mapping->n_s_groups;
     if (cuda_mapping_quad_group(s->mapping) < 0) print_indices(s, l, s->mapping->n_groups, "u < left ? i + u : 0");
-    print_needed(s, phase, TURN_quad);
+    print_needed(s, phase, LOOP_quad);
 }
 
 void print_quad_close(CudaSource *s) {
     print_close(s);
     s->in_quad = false;
-    forget(s, TURN_quad);
+    forget(s, LOOP_quad);
 }
 
 /* maps ------------------------------------------------------------------------------------------ */
@@ -65,32 +65,32 @@ static void print_store(CudaSource *s, int i, const char *condition) {
 }
 
 /* What one thread of a row writes in place the others read as well: all of them before it does. */
-static void print_meeting(CudaSource *s, const Phase *phase, Turn turn) {
+static void print_meeting(CudaSource *s, const Phase *phase, LoopLevel loop_level) {
     if (s->mapping->mode != CUDA_rows || s->part->task != CUDA_whole) return;
     for (int i = phase->first; i < phase->first + phase->n; i++) {
         const Inst *const inst = &s->nest->insts[i];
-        if (inst->op != LI_store || s->turn[i] > turn || !nest_loads_from(s->nest, inst->buf)) continue;
+        if (inst->op != LI_store || s->loop_level[i] > loop_level || !nest_loads_from(s->nest, inst->buf)) continue;
         print_line(s, "__syncwarp();");
         return;
     }
 }
 
 /* Stores of elements that do not differ along the quad group are one thread's. */
-static void print_stores(CudaSource *s, const Phase *phase, Turn turn, const char *condition) {
-    print_meeting(s, phase, turn);
+static void print_stores(CudaSource *s, const Phase *phase, LoopLevel loop_level, const char *condition) {
+    print_meeting(s, phase, loop_level);
     for (int i = phase->first; i < phase->first + phase->n; i++)
-        if (s->nest->insts[i].op == LI_store && s->turn[i] <= turn) print_store(s, i, condition);
+        if (s->nest->insts[i].op == LI_store && s->loop_level[i] <= loop_level) print_store(s, i, condition);
 }
 
 static bool stores_quads(const CudaSource *s, const Phase *phase) {
     bool some = false;
     for (int i = phase->first; i < phase->first + phase->n; i++)
-        some |= s->nest->insts[i].op == LI_store && s->turn[i] == TURN_quad;
+        some |= s->nest->insts[i].op == LI_store && s->loop_level[i] == LOOP_quad;
     return some;
 }
 
 static bool is_quad_store(const CudaSource *s, int i) {
-    return s->nest->insts[i].op == LI_store && s->turn[i] == TURN_quad;
+    return s->nest->insts[i].op == LI_store && s->loop_level[i] == LOOP_quad;
 }
 
 /* Four results at a time, where they lie along one group; else one by one. */
@@ -120,7 +120,7 @@ static void print_quad_stores(CudaSource *s, const Phase *phase, const char *liv
 
 /* In the loop over S, if there is one. */
 void print_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once) {
-    print_stores(s, phase, TURN_s, once);
+    print_stores(s, phase, LOOP_s, once);
     if (!stores_quads(s, phase)) return;
     print_line(s, "#pragma unroll 1");
     print_open(s, "for (int64_t i = %s%d * t; i < %s; i += %d) {", from, CUDA_QUAD, to, LANES_L);
@@ -139,33 +139,33 @@ void print_s_open(CudaSource *s) {
 
 void print_s_close(CudaSource *s) {
     if (s->mapping->n_s_groups) print_close(s);
-    forget(s, TURN_s);
+    forget(s, LOOP_s);
 }
 
 static void print_inner_map(CudaSource *s, const Phase *phase) {
     print_s_open(s);
-    print_needed(s, phase, TURN_s);
+    print_needed(s, phase, LOOP_s);
     if (s->mapping->mode == CUDA_rows)
         print_row_stores(s, phase, "", "n_l", once_condition(s));
     else
-        print_stores(s, phase, TURN_s, "");
+        print_stores(s, phase, LOOP_s, "");
     print_s_close(s);
 }
 
-void print_s_stores(CudaSource *s, const Phase *phase) { print_stores(s, phase, TURN_s, ""); }
+void print_s_stores(CudaSource *s, const Phase *phase) { print_stores(s, phase, LOOP_s, ""); }
 
 void print_once(CudaSource *s, const Phase *phase) {
-    print_needed(s, phase, TURN_outer);
-    print_stores(s, phase, TURN_outer, once_condition(s));
+    print_needed(s, phase, LOOP_outer);
+    print_stores(s, phase, LOOP_outer, once_condition(s));
 }
 
 void print_map(CudaSource *s, const Phase *phase) {
-    print_needed(s, phase, TURN_outer);
+    print_needed(s, phase, LOOP_outer);
     if (s->mapping->mode == CUDA_map) {
-        print_stores(s, phase, TURN_s, "if (i == 0) ");
+        print_stores(s, phase, LOOP_s, "if (i == 0) ");
         if (stores_quads(s, phase)) print_quad_stores(s, phase, "");
     } else if (phase->over_outer || !s->nest->n_inner) {
-        print_stores(s, phase, TURN_outer, once_condition(s));
+        print_stores(s, phase, LOOP_outer, once_condition(s));
     } else {
         print_inner_map(s, phase);
     }

@@ -228,10 +228,10 @@ static void print_results(CudaSource *s, const CudaReds *reds, bool of_s) {
 void print_reductions(CudaSource *s, const Phase *phase) {
     CudaReds reds;
     find_reds(s, phase, &reds);
-    print_needed(s, phase, TURN_outer);
+    print_needed(s, phase, LOOP_outer);
     if (s->mapping->n_s_groups) print_sums(s, &reds);
     print_s_open(s);
-    print_needed(s, phase, TURN_s);
+    print_needed(s, phase, LOOP_s);
     if (s->mapping->mode == CUDA_rows) print_order_l(s, &reds);
     if (s->mapping->n_s_groups) print_s_step(s, &reds);
     print_s_close(s);
@@ -266,7 +266,7 @@ void print_chunk_of_l(CudaSource *s, const Phase *phase) {
     reds.l_levels = 1;
     for (int r = 0; r < reds.n; r++)
         print_line(s, "red_%s x%d_1 = start_%s();", reds.name[r], reds.inst[r], reds.name[r]);
-    print_needed(s, phase, TURN_s);
+    print_needed(s, phase, LOOP_s);
     print_chunk(s, &reds, "from", "to");
     print_left(s, &reds, false, CUDA_of_chunks);
 }
@@ -275,12 +275,12 @@ void print_chunk_of_s(CudaSource *s, const Phase *phase) {
     CudaReds reds;
     find_reds(s, phase, &reds);
     reds.s_levels = 1;
-    print_needed(s, phase, TURN_outer);
+    print_needed(s, phase, LOOP_outer);
     print_sums(s, &reds);
     print_line(s, "#pragma unroll 4");
     print_open(s, "for (int64_t s = from; s < to; s++) {");
     print_indices(s, s->mapping->n_outer_groups, s->mapping->n_groups, "s");
-    print_needed(s, phase, TURN_s);
+    print_needed(s, phase, LOOP_s);
     for (int r = 0; r < reds.n; r++) {
         char acc[32];
         snprintf(acc, sizeof acc, "q%d_0", reds.inst[r]);

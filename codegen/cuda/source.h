@@ -13,13 +13,13 @@
  * a launch is given.
  *
  * An instruction's value is `v<number>` in the text, declared where it is first needed in a scope that its users see.
- * `turn` says where: once for an outer index, once for an index of S, or once for each of the four elements that a
- * thread has along the quad group (the last outer one of maps, the L dims of rows). */
+ * Its loop level says where: once for an outer index, once for an index of S, or once for each of the four elements
+ * that a thread has along the quad group (the last outer one of maps, the L dims of rows). */
 #ifndef SINTER_CODEGEN_CUDA_SOURCE_H
 #define SINTER_CODEGEN_CUDA_SOURCE_H
 #include "codegen/cuda/cuda.h"
 
-typedef enum Turn { TURN_outer, TURN_s, TURN_quad } Turn;
+typedef enum LoopLevel { LOOP_outer, LOOP_s, LOOP_quad } LoopLevel;
 
 typedef struct CudaSource {
     Text *text;
@@ -27,11 +27,11 @@ typedef struct CudaSource {
     const Buf *bufs;
     int n_bufs;
     const CudaNestMapping *mapping; /* of the part */
-    Turn *turn;                     /* per instruction */
+    LoopLevel *loop_level;          /* per instruction */
     bool *done;                     /* per instruction: its value is in scope */
     bool *loaded;                   /* per instruction: four elements of it are in scope */
-    int *walked;                    /* per instruction: the last walk over operands that came by */
-    int strategy;                   /* the number of this one: values used twice would double it each time */
+    int *visited_by;                /* per instruction: the last traversal of operands that came by */
+    int traversal; /* the number of this one: without it a value used twice would be visited twice at each level */
     int indent;
     bool in_quad; /* inside the loop over the four elements */
     bool alone;   /* it is a function by itself */
@@ -77,10 +77,10 @@ typedef struct CExpr {
 const char *expr_int(CExpr *expr, int64_t value); /* "768", "p3" */
 const char *expr_affine(CExpr *expr, const CudaSource *s, const Affine *at);
 const char *expr_extent(CExpr *expr, const CudaSource *s, int first, int last); /* product over groups */
-void turns_find(CudaSource *s);
-/* The values of `inst` and what it needs, as far as this turn has them. */
-void print_value(CudaSource *s, int inst, Turn turn);
-void forget(CudaSource *s, Turn from); /* values of this turn and later ones go out of scope */
+void loop_levels_find(CudaSource *s);
+/* The values of `inst` and what it needs, as far as this loop level has them. */
+void print_value(CudaSource *s, int inst, LoopLevel loop_level);
+void forget(CudaSource *s, LoopLevel from); /* values of this level and of those inside it go out of scope */
 /* "const int64_t d0 = ...": the indices of groups first..last-1 at position `from` of them all. */
 void print_indices(CudaSource *s, int first, int last, const char *from);
 
@@ -90,8 +90,8 @@ void print_once(CudaSource *s, const Phase *phase); /* a map over outer */
 /* Stores along from..to-1 of a row's L; what does not differ along it under `once`. */
 void print_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once);
 void print_s_stores(CudaSource *s, const Phase *phase);
-/* The values that the phase's stores or reductions need, of this turn and earlier ones. */
-void print_needed(CudaSource *s, const Phase *phase, Turn turn);
+/* The values that the phase's stores or reductions need, of this loop level and of those around it. */
+void print_needed(CudaSource *s, const Phase *phase, LoopLevel loop_level);
 /* A loop over the four elements at `i`, of which `left` exist: loads before it, values in it. */
 void print_quad_open(CudaSource *s, const Phase *phase);
 void print_quad_close(CudaSource *s);

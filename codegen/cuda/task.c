@@ -107,20 +107,20 @@ static void print_after(CudaSource *s) {
 
 static void print_elements_of_s(CudaSource *s, const Phase *phase) {
     const int outer = s->mapping->n_outer_groups;
-    print_needed(s, phase, TURN_outer);
+    print_needed(s, phase, LOOP_outer);
     print_line(s, "#pragma unroll 1");
     print_open(s, "for (int64_t s = from; s < to; s++) {");
     print_indices(s, outer, s->mapping->n_groups, "s");
-    print_needed(s, phase, TURN_s);
+    print_needed(s, phase, LOOP_s);
     print_s_stores(s, phase);
     print_close(s);
 }
 
 static void print_of_rows(CudaSource *s, const Phase *phase) {
     const int outer = s->mapping->n_outer_groups;
-    print_needed(s, phase, TURN_outer);
+    print_needed(s, phase, LOOP_outer);
     if (s->mapping->n_s_groups) print_indices(s, outer, outer + s->mapping->n_s_groups, "s");
-    print_needed(s, phase, TURN_s);
+    print_needed(s, phase, LOOP_s);
     if (s->part->task == CUDA_chunks)
         print_chunk_of_l(s, phase);
     else

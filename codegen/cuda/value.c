@@ -1,5 +1,5 @@
-/* value.c: instructions as text. What a value needs of earlier turns is in scope before (put_before); of the four
- * elements of a quad, loads came at once (phase.c), the rest is computed for each. */
+/* value.c: instructions as text. What a value needs of outer loop levels is in scope before it (print_needed); of the
+ * four elements of a quad, loads came at once (phase.c), the rest is computed for each. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -66,37 +66,38 @@ const char *expr_extent(CExpr *expr, const CudaSource *s, int first, int last) {
     return expr->at;
 }
 
-/* turns ----------------------------------------------------------------------------------------- */
+/* loop levels ----------------------------------------------------------------------------------- */
 
-static Turn later(Turn a, Turn b) { return a > b ? a : b; }
+static LoopLevel inner_level(LoopLevel a, LoopLevel b) { return a > b ? a : b; }
 
-static Turn turn_of_group(const CudaNestMapping *mapping, int g) {
+static LoopLevel loop_level_of_group(const CudaNestMapping *mapping, int g) {
     if (g < mapping->n_outer_groups)
-        return mapping->mode == CUDA_map && g == mapping->n_outer_groups - 1 ? TURN_quad : TURN_outer;
-    return g < mapping->n_outer_groups + mapping->n_s_groups ? TURN_s : TURN_quad;
+        return mapping->mode == CUDA_map && g == mapping->n_outer_groups - 1 ? LOOP_quad : LOOP_outer;
+    return g < mapping->n_outer_groups + mapping->n_s_groups ? LOOP_s : LOOP_quad;
 }
 
-static Turn turn_of_place(const CudaNestMapping *mapping, const Affine *at) {
-    Turn turn = TURN_outer;
+static LoopLevel loop_level_of_affine(const CudaNestMapping *mapping, const Affine *at) {
+    LoopLevel loop_level = LOOP_outer;
     for (int g = 0; at && g < mapping->n_groups; g++)
-        if (at->coef[mapping->group[g].coef]) turn = later(turn, turn_of_group(mapping, g));
-    return turn;
+        if (at->coef[mapping->group[g].coef]) loop_level = inner_level(loop_level, loop_level_of_group(mapping, g));
+    return loop_level;
 }
 
-void turns_find(CudaSource *s) {
+void loop_levels_find(CudaSource *s) {
     for (int i = 0; i < s->nest->n_insts; i++) {
         const Inst *const inst = &s->nest->insts[i];
         const int operand[3] = {inst->a, inst->b, inst->c};
-        Turn turn = turn_of_place(s->mapping, inst->at);
+        LoopLevel loop_level = loop_level_of_affine(s->mapping, inst->at);
         for (int k = 0; k < 3; k++)
-            if (operand[k] >= 0 && inst->op != LI_reduce) turn = later(turn, s->turn[operand[k]]);
-        s->turn[i] = turn;
+            if (operand[k] >= 0 && inst->op != LI_reduce)
+                loop_level = inner_level(loop_level, s->loop_level[operand[k]]);
+        s->loop_level[i] = loop_level;
     }
 }
 
-void forget(CudaSource *s, Turn from) {
+void forget(CudaSource *s, LoopLevel from) {
     for (int i = 0; i < s->nest->n_insts; i++)
-        if (s->turn[i] >= from) s->done[i] = false;
+        if (s->loop_level[i] >= from) s->done[i] = false;
 }
 
 /* instructions ---------------------------------------------------------------------------------- */
@@ -220,16 +221,16 @@ static void print_result(CudaSource *s, int i) {
     print_line(s, "const %s v%d = %s[row];", type_text((SType)s->nest->insts[i].type), i, name);
 }
 
-void print_value(CudaSource *s, int i, Turn turn) {
-    if (i < 0 || s->done[i] || s->walked[i] == s->strategy) return;
+void print_value(CudaSource *s, int i, LoopLevel loop_level) {
+    if (i < 0 || s->done[i] || s->visited_by[i] == s->traversal) return;
     const Inst *const inst = &s->nest->insts[i];
-    s->walked[i] = s->strategy;
+    s->visited_by[i] = s->traversal;
     if (inst->op == LI_reduce) {
         if (s->part->task != CUDA_whole) print_result(s, i);
         return;
     }
-    print_value(s, inst->a, turn), print_value(s, inst->b, turn), print_value(s, inst->c, turn);
-    if (s->turn[i] <= turn && inst->op != LI_store) print_one(s, i);
+    print_value(s, inst->a, loop_level), print_value(s, inst->b, loop_level), print_value(s, inst->c, loop_level);
+    if (s->loop_level[i] <= loop_level && inst->op != LI_store) print_one(s, i);
 }
 
 void print_indices(CudaSource *s, int first, int last, const char *from) {
