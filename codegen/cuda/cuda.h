@@ -13,13 +13,13 @@
 #include "codegen/cuda/mapping.h"
 #include "ir/plan.h"
 
-typedef enum KernelArgKind {             /* 8 bytes each */
-                             CUDA_buf,   /* `at` of the kernel's */
-                             CUDA_param, /* likewise; a float's bits */
-                             CUDA_count, /* elements along the outer dims of a part's nest */
-                             CUDA_check, /* of a part */
-                             CUDA_space, /* a piece of workspace: `at` of the function's */
-                             CUDA_range  /* two int32: the first block of a part, and the one behind its last */
+typedef enum KernelArgKind {                 /* 8 bytes each */
+                             CUDA_buf,       /* `at` of the kernel's */
+                             CUDA_param,     /* likewise; a float's bits */
+                             CUDA_count,     /* elements along the outer dims of a part's nest */
+                             CUDA_check,     /* of a part */
+                             CUDA_workspace, /* a piece of workspace: `at` of the function's */
+                             CUDA_range      /* two int32: the first block of a part, and the one behind its last */
 } KernelArgKind;
 
 typedef struct KernelArg {
@@ -27,21 +27,21 @@ typedef struct KernelArg {
     int part, at;
 } KernelArg;
 
-typedef struct CudaSpace { /* of a reduction: what it has left at a stage, by task */
+typedef struct CudaWorkspace { /* of a reduction: what it has left at a stage, by task */
     int nest, inst;
     CudaStage stage;
     int bytes; /* each */
-} CudaSpace;
+} CudaWorkspace;
 
 /* One launch. */
 typedef struct CudaFunction {
     const char *name;
     int threads; /* of a block */
-    int n_parts, n_args, n_spaces,
+    int n_parts, n_args, n_workspaces,
         n_arguments; /* parameter i of the C function: the arguments from arguments[i] up to the next one's */
     const CudaPart *parts;
     const KernelArg *args;
-    const CudaSpace *spaces;
+    const CudaWorkspace *workspaces;
     const int *arguments;
 } CudaFunction;
 
@@ -51,16 +51,16 @@ typedef struct CudaBound { /* a call's */
 } CudaBound;
 
 typedef struct KernelArgs {
-    int64_t n_blocks;    /* 0: nothing is to be done */
-    int64_t space_bytes; /* of workspace that the launch needs */
+    int64_t n_blocks;        /* 0: nothing is to be done */
+    int64_t workspace_bytes; /* that the launch needs */
     int64_t at[KERNEL_MOST_ARGS];
-    int64_t counts[KERNEL_MOST_ARGS]; /* by part: elements along the outer dims */
-    int32_t ends[KERNEL_MOST_ARGS];   /* the block behind it */
-    int64_t spaces[KERNEL_MOST_ARGS]; /* by space: its offset */
+    int64_t counts[KERNEL_MOST_ARGS];     /* by part: elements along the outer dims */
+    int32_t ends[KERNEL_MOST_ARGS];       /* the block behind it */
+    int64_t workspaces[KERNEL_MOST_ARGS]; /* by workspace: its offset */
 } KernelArgs;
 void cuda_fill(const Kernel *kernel, const CudaFunction *function, const CudaBound *bound, KernelArgs *out);
 /* Where its workspace lies. */
-void cuda_fill_space(const CudaFunction *function, int64_t address, KernelArgs *out);
+void cuda_fill_workspace(const CudaFunction *function, int64_t address, KernelArgs *out);
 
 typedef struct CudaText {
     int n; /* launches, in order */

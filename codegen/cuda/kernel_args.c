@@ -21,17 +21,17 @@ static const CudaNestMapping *mapping_of(const CudaFunction *f, int nest) {
     return &f->parts[p].mapping;
 }
 
-static void count_spaces(const Kernel *kernel, const CudaFunction *f, const int64_t *params, KernelArgs *out) {
+static void count_workspaces(const Kernel *kernel, const CudaFunction *f, const int64_t *params, KernelArgs *out) {
     enum { ALIGNED = 64 };
     int64_t extent[MAX_LOOP_DIMS];
-    out->space_bytes = 0;
-    for (int i = 0; i < f->n_spaces; i++) {
-        const CudaSpace *const space = &f->spaces[i];
-        const Nest *const nest = &kernel->nests[space->nest];
+    out->workspace_bytes = 0;
+    for (int i = 0; i < f->n_workspaces; i++) {
+        const CudaWorkspace *const workspace = &f->workspaces[i];
+        const Nest *const nest = &kernel->nests[workspace->nest];
         for (int d = 0; d < nest->n_outer + nest->n_inner; d++) extent[d] = int_of(nest->extent[d], params);
-        out->spaces[i] = out->space_bytes;
-        const int64_t n = cuda_workspace_count(mapping_of(f, space->nest), nest, extent, space->stage);
-        out->space_bytes += round_up(n * space->bytes, ALIGNED);
+        out->workspaces[i] = out->workspace_bytes;
+        const int64_t n = cuda_workspace_count(mapping_of(f, workspace->nest), nest, extent, workspace->stage);
+        out->workspace_bytes += round_up(n * workspace->bytes, ALIGNED);
     }
 }
 
@@ -47,8 +47,8 @@ static int64_t kernel_arg_of(const CudaFunction *f, const KernelArg *arg, const 
         return args->counts[p];
     case CUDA_check:
         return f->parts[p].check;
-    case CUDA_space:
-        return args->spaces[arg->at];
+    case CUDA_workspace:
+        return args->workspaces[arg->at];
     case CUDA_range:
         break;
     }
@@ -57,11 +57,11 @@ static int64_t kernel_arg_of(const CudaFunction *f, const KernelArg *arg, const 
 
 void cuda_fill(const Kernel *kernel, const CudaFunction *f, const CudaBound *bound, KernelArgs *out) {
     count_blocks(kernel, f, bound->params, out);
-    count_spaces(kernel, f, bound->params, out);
+    count_workspaces(kernel, f, bound->params, out);
     for (int i = 0; i < f->n_args; i++) out->at[i] = kernel_arg_of(f, &f->args[i], bound, out);
 }
 
-void cuda_fill_space(const CudaFunction *f, int64_t address, KernelArgs *out) {
+void cuda_fill_workspace(const CudaFunction *f, int64_t address, KernelArgs *out) {
     for (int i = 0; i < f->n_args; i++)
-        if (f->args[i].kind == CUDA_space) out->at[i] += address;
+        if (f->args[i].kind == CUDA_workspace) out->at[i] += address;
 }

@@ -48,8 +48,8 @@ static bool has_gathers(const Nest *nest) {
 
 typedef struct PartArgs {
     KernelArg *at;
-    int n, n_spaces;
-    SpaceUse *spaces;
+    int n, n_workspaces;
+    WorkspaceUse *workspaces;
 } PartArgs;
 
 /* "const memory_f32 *b0" as a parameter, or a line of its own. */
@@ -73,12 +73,12 @@ static void print_bufs(CudaSource *s, const Uses *uses, PartArgs *args) {
                                  dtype_name(s->bufs[b].dtype), number);
 }
 
-static void print_spaces(CudaSource *s, PartArgs *args) {
-    const SpaceUse *const uses = args->spaces;
-    for (int i = 0; i < args->n_spaces; i++) {
+static void print_workspaces(CudaSource *s, PartArgs *args) {
+    const WorkspaceUse *const uses = args->workspaces;
+    for (int i = 0; i < args->n_workspaces; i++) {
         char name[32], type[32];
-        space_name(&uses[i], name), space_type(s->nest, &uses[i], type);
-        print_kernel_arg(s, args, CUDA_space, i, "%s *%s", type, name);
+        workspace_name(&uses[i], name), workspace_type(s->nest, &uses[i], type);
+        print_kernel_arg(s, args, CUDA_workspace, i, "%s *%s", type, name);
     }
 }
 
@@ -86,7 +86,7 @@ static void print_kernel_args(CudaSource *s, const Uses *uses, int n_params, Par
     print_bufs(s, uses, args);
     for (int p = 0; p < n_params; p++)
         if (uses->param[p]) print_kernel_arg(s, args, CUDA_param, p, "int64_t p%d", p);
-    print_spaces(s, args);
+    print_workspaces(s, args);
     if (cuda_mapping_is_flat(s->mapping)) print_kernel_arg(s, args, CUDA_count, 0, "int64_t n_last");
     if (s->alone) return;
     if (has_gathers(s->nest)) print_kernel_arg(s, args, CUDA_check, 0, "int64_t check");
@@ -146,21 +146,21 @@ Status part_print(Arena *arena, const CudaKernel *of, const CudaPart *part, bool
                     .shared = cuda_part_is_shared(part),
                     .indent = 1,
                     .alone = alone};
-    const int n_spaces = part->task == CUDA_whole ? 0 : 3 * nest->n_insts;
-    PartArgs args = {ARENA_ARRAY(arena, KernelArg, kernel->n_bufs + kernel->n_params + 4 + n_spaces),
-                     .spaces = ARENA_ARRAY(arena, SpaceUse, n_spaces + 1)};
+    const int n_workspaces = part->task == CUDA_whole ? 0 : 3 * nest->n_insts;
+    PartArgs args = {ARENA_ARRAY(arena, KernelArg, kernel->n_bufs + kernel->n_params + 4 + n_workspaces),
+                     .workspaces = ARENA_ARRAY(arena, WorkspaceUse, n_workspaces + 1)};
     s.loop_level = ARENA_ARRAY(arena, LoopLevel, n + 1);
     s.done = ARENA_ARRAY(arena, bool, n + 1), s.loaded = ARENA_ARRAY(arena, bool, n + 1);
     s.visited_by = ARENA_ARRAY(arena, int, n + 1);
-    if (!uses.buf || !uses.written || !uses.param || !args.at || !args.spaces || !s.loop_level || !s.done ||
+    if (!uses.buf || !uses.written || !uses.param || !args.at || !args.workspaces || !s.loop_level || !s.done ||
         !s.loaded || !s.visited_by)
         return ST_MEMORY;
     s.buf_number = number_bufs(arena, nest, kernel->n_bufs, alone);
     if (!s.buf_number) return ST_MEMORY;
-    if (n_spaces) args.n_spaces = split_spaces(nest, part, args.spaces);
+    if (n_workspaces) args.n_workspaces = workspace_uses(nest, part, args.workspaces);
     loop_levels_find(&s);
     print_part(&s, &uses, kernel->n_params, of->visible && of->visible[part->nest], &args);
-    *out = (PartText){text.at ? arena_printf(arena, "%s", text.at) : NULL, args.n, args.at, args.spaces};
+    *out = (PartText){text.at ? arena_printf(arena, "%s", text.at) : NULL, args.n, args.at, args.workspaces};
     text_free(&text);
     return out->at ? ST_OK : ST_MEMORY;
 }

@@ -139,11 +139,14 @@ static void print_tables(CudaSource *s, const TableList *tables) {
 }
 
 /* Parts of a nest share it. */
-static int add_space(const CudaKernel *of, CudaFunction *out, CudaSpace *spaces, const SpaceUse *use, int nest) {
-    for (int i = 0; i < out->n_spaces; i++)
-        if (spaces[i].nest == nest && spaces[i].inst == use->inst && spaces[i].stage == use->stage) return i;
-    spaces[out->n_spaces] = (CudaSpace){nest, use->inst, use->stage, space_bytes_of(&of->kernel->nests[nest], use)};
-    return out->n_spaces++;
+static int add_workspace(const CudaKernel *of, CudaFunction *out, CudaWorkspace *workspaces, const WorkspaceUse *use,
+                         int nest) {
+    for (int i = 0; i < out->n_workspaces; i++)
+        if (workspaces[i].nest == nest && workspaces[i].inst == use->inst && workspaces[i].stage == use->stage)
+            return i;
+    workspaces[out->n_workspaces] =
+        (CudaWorkspace){nest, use->inst, use->stage, workspace_element_bytes(&of->kernel->nests[nest], use)};
+    return out->n_workspaces++;
 }
 
 static Status list_kernel_args(Arena *arena, const CudaKernel *of, const TableList *tables, CudaFunction *out) {
@@ -151,8 +154,8 @@ static Status list_kernel_args(Arena *arena, const CudaKernel *of, const TableLi
     for (int k = 0; k < out->n_parts; k++) n += tables->texts[k].n_args;
     KernelArg *const args = ARENA_ARRAY(arena, KernelArg, n + 1);
     int *const arguments = ARENA_ARRAY(arena, int, tables->n + 1);
-    CudaSpace *const spaces = ARENA_ARRAY(arena, CudaSpace, n + 1);
-    if (!args || !arguments || !spaces) return ST_MEMORY;
+    CudaWorkspace *const workspaces = ARENA_ARRAY(arena, CudaWorkspace, n + 1);
+    if (!args || !arguments || !workspaces) return ST_MEMORY;
     for (int t = 0; t < tables->n; t++) {
         arguments[t] = out->n_args;
         for (int k = 0; k < tables->at[t].n; k++, part++)
@@ -160,11 +163,12 @@ static Status list_kernel_args(Arena *arena, const CudaKernel *of, const TableLi
                 args[out->n_args] = tables->texts[part].args[i];
                 KernelArg *const arg = &args[out->n_args++];
                 arg->part = part;
-                if (arg->kind == CUDA_space)
-                    arg->at = add_space(of, out, spaces, &tables->texts[part].spaces[arg->at], out->parts[part].nest);
+                if (arg->kind == CUDA_workspace)
+                    arg->at = add_workspace(of, out, workspaces, &tables->texts[part].workspaces[arg->at],
+                                            out->parts[part].nest);
             }
     }
-    out->args = args, out->spaces = spaces, out->arguments = arguments, out->n_arguments = tables->n;
+    out->args = args, out->workspaces = workspaces, out->arguments = arguments, out->n_arguments = tables->n;
     return ST_OK;
 }
 

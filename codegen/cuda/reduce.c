@@ -19,7 +19,7 @@ typedef struct CudaReds {
     char name[MAX_PHASE_REDS][24]; /* "sum_f32" */
     int l_levels, s_levels;
     const char *count; /* elements of L, in the text */
-    bool listed;       /* they are results that lie in spaces of this stage, from `base` on */
+    bool listed;       /* they are results that lie in workspaces of this stage, from `base` on */
     CudaStage stage;
 } CudaReds;
 
@@ -98,14 +98,14 @@ static void print_lane_of_chunk(CudaSource *s, const CudaReds *reds, int level) 
     print_close(s), print_close(s), print_close(s);
 }
 
-/* Four elements of a list that lies in a space. */
+/* Four elements of a list that lies in a workspace. */
 static void print_listed(CudaSource *s, const CudaReds *reds) {
     print_line(s, "#pragma unroll");
     print_open(s, "for (int u = 0; u < 4; u++) {");
     for (int r = 0; r < reds->n; r++) {
         char name[32];
         const int i = reds->inst[r];
-        space_name(&(SpaceUse){i, reds->stage}, name);
+        workspace_name(&(WorkspaceUse){i, reds->stage}, name);
         print_line(s, "if (u < left) a%d_1[u] = join_%s(a%d_1[u], %s[base + i + u]);", i, reds->name[r], i, name);
     }
     print_close(s);
@@ -241,12 +241,12 @@ void print_reductions(CudaSource *s, const Phase *phase) {
 
 /* parts of a reduction ---------------------------------------------------------------------------- */
 
-/* What a task has found goes to its place in the stage's spaces. */
+/* What a task has found goes to its place in the stage's workspaces. */
 static void print_left(CudaSource *s, const CudaReds *reds, bool of_s, CudaStage stage) {
     for (int r = 0; r < reds->n; r++) {
         char value[32], name[32];
         result_text(reds, r, of_s, value);
-        space_name(&(SpaceUse){reds->inst[r], stage}, name);
+        workspace_name(&(WorkspaceUse){reds->inst[r], stage}, name);
         print_line(s, "%s%s[me] = %s;", once_condition(s), name, value);
     }
 }
@@ -255,7 +255,7 @@ static void print_whole(CudaSource *s, const CudaReds *reds, bool of_s) {
     print_results(s, reds, of_s);
     for (int r = 0; r < reds->n; r++) {
         char name[32];
-        space_name(&(SpaceUse){reds->inst[r], CUDA_results}, name);
+        workspace_name(&(WorkspaceUse){reds->inst[r], CUDA_results}, name);
         print_line(s, "%s%s[row] = v%d;", once_condition(s), name, reds->inst[r]);
     }
 }
@@ -297,7 +297,7 @@ static void print_single(CudaSource *s, const CudaReds *reds, bool of_s) {
     for (int r = 0; r < reds->n; r++) {
         char value[32], name[32];
         result_text(reds, r, of_s, value);
-        space_name(&(SpaceUse){reds->inst[r], reds->stage}, name);
+        workspace_name(&(WorkspaceUse){reds->inst[r], reds->stage}, name);
         print_line(s, "if (%s == 1) %s = %s[base];", reds->count, value, name);
     }
 }
@@ -331,7 +331,7 @@ void print_join_s(CudaSource *s, const Phase *phase) {
     for (int r = 0; r < reds.n; r++) {
         char name[32];
         const int i = reds.inst[r];
-        space_name(&(SpaceUse){i, reds.stage}, name);
+        workspace_name(&(WorkspaceUse){i, reds.stage}, name);
         print_line(s, "q%d_0 = join_%s(q%d_0, %s[base + s * step]);", i, reds.name[r], i, name);
     }
     print_carry(s, &reds);

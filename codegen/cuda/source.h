@@ -41,18 +41,18 @@ typedef struct CudaSource {
 } CudaSource;
 
 /* A piece of workspace that a part takes. */
-typedef struct SpaceUse {
+typedef struct WorkspaceUse {
     int inst;
     CudaStage stage;
-} SpaceUse;
+} WorkspaceUse;
 
 /* A part as text: what follows its name, as a function by itself or as a struct of arguments that has a method
  * `run`. */
 typedef struct PartText {
     const char *at;
     int n_args;
-    const KernelArg *args; /* of part 0; `at` of a space: of `spaces` */
-    const SpaceUse *spaces;
+    const KernelArg *args; /* of part 0; `at` of a workspace: of `workspaces` */
+    const WorkspaceUse *workspaces;
 } PartText;
 
 /* lines.c */
@@ -65,10 +65,10 @@ static inline const char *live_condition(const CudaSource *s) { return s->shared
 static inline const char *once_condition(const CudaSource *s) { return s->shared ? "if (live && t == 0) " : ""; }
 
 /* workspace.c */
-int split_spaces(const Nest *nest, const CudaPart *part, SpaceUse *out); /* room for all reductions thrice */
-void space_name(const SpaceUse *use, char name[32]);
-int space_bytes_of(const Nest *nest, const SpaceUse *use);
-void space_type(const Nest *nest, const SpaceUse *use, char type[32]);
+int workspace_uses(const Nest *nest, const CudaPart *part, WorkspaceUse *out); /* room for all reductions thrice */
+void workspace_name(const WorkspaceUse *use, char name[32]);
+int workspace_element_bytes(const Nest *nest, const WorkspaceUse *use);
+void workspace_type(const Nest *nest, const WorkspaceUse *use, char type[32]);
 
 /* value.c */
 typedef struct CExpr {
@@ -101,7 +101,7 @@ void print_s_close(CudaSource *s);
 
 /* reduce.c */
 void print_reductions(CudaSource *s, const Phase *phase);
-void print_chunk_of_l(CudaSource *s, const Phase *phase); /* from..to-1, to its space at `me` */
+void print_chunk_of_l(CudaSource *s, const Phase *phase); /* from..to-1, to its workspace at `me` */
 void print_chunk_of_s(CudaSource *s, const Phase *phase);
 void print_join_l(CudaSource *s, const Phase *phase); /* n_list results from `base` on */
 void print_join_s(CudaSource *s, const Phase *phase); /* n_s results from `base` on, `step` apart */

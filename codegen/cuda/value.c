@@ -216,7 +216,7 @@ static void print_one(CudaSource *s, int i) {
 /* The result of a reduction that another part has made. */
 static void print_result(CudaSource *s, int i) {
     char name[32];
-    space_name(&(SpaceUse){i, CUDA_results}, name);
+    workspace_name(&(WorkspaceUse){i, CUDA_results}, name);
     s->done[i] = true;
     print_line(s, "const %s v%d = %s[row];", type_text((SType)s->nest->insts[i].type), i, name);
 }

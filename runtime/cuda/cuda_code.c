@@ -294,17 +294,17 @@ static Status find_checks(const CudaJob *job, const Kernel *kernel, const CudaFu
 /* One block of memory. */
 static CudaFunction *keep_text(const CudaFunction *from) {
     const size_t parts = (size_t)from->n_parts * sizeof *from->parts, words = (size_t)from->n_args * sizeof *from->args;
-    const size_t spaces = (size_t)from->n_spaces * sizeof *from->spaces;
+    const size_t workspaces = (size_t)from->n_workspaces * sizeof *from->workspaces;
     const size_t arguments = (size_t)from->n_arguments * sizeof *from->arguments;
-    CudaFunction *const to = mem_alloc(sizeof *to + parts + words + spaces + arguments);
+    CudaFunction *const to = mem_alloc(sizeof *to + parts + words + workspaces + arguments);
     if (!to) return NULL;
     char *const at = (char *)(to + 1);
     *to = *from;
     to->name = NULL;
     to->parts = memcpy(at, from->parts, parts);
     to->args = memcpy(at + parts, from->args, words);
-    to->spaces = spaces ? memcpy(at + parts + words, from->spaces, spaces) : NULL;
-    to->arguments = memcpy(at + parts + words + spaces, from->arguments, arguments);
+    to->workspaces = workspaces ? memcpy(at + parts + words, from->workspaces, workspaces) : NULL;
+    to->arguments = memcpy(at + parts + words + workspaces, from->arguments, arguments);
     return to;
 }
 

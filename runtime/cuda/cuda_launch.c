@@ -25,10 +25,10 @@ static Status launch_one(CudaDevice *device, const Kernel *kernel, const CudaSte
     int n = 0;
     cuda_fill(kernel, code->text, &(CudaBound){bound->bufs, bound->params}, &args);
     if (!args.n_blocks) return ST_OK;
-    const size_t bytes = (size_t)args.space_bytes;
+    const size_t bytes = (size_t)args.workspace_bytes;
     void *const workspace = bytes ? device->row.memory.allocate(&device->row.memory, bytes) : NULL;
     if (bytes && !workspace) return error_pending();
-    cuda_fill_space(code->text, (int64_t)(intptr_t)workspace, &args);
+    cuda_fill_workspace(code->text, (int64_t)(intptr_t)workspace, &args);
     for (; n < code->text->n_arguments; n++) values[n] = &args.at[code->text->arguments[n]];
     int32_t number = code->checked ? cuda_checks_add(stream, code->checked) : 0;
     values[n++] = &number, values[n++] = &stream->checks.word;

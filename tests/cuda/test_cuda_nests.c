@@ -76,8 +76,8 @@ static void launch_one(const Program *program, int k, const CudaFunction *f, con
     int n = 0;
     cuda_fill(&program->random[k]->kernel, f, bound, &words);
     CuAddress space = 0;
-    if (words.space_bytes) space = device_copy(NULL, (size_t)words.space_bytes);
-    cuda_fill_space(f, (int64_t)space, &words);
+    if (words.workspace_bytes) space = device_copy(NULL, (size_t)words.workspace_bytes);
+    cuda_fill_workspace(f, (int64_t)space, &words);
     const CuFunction function = kernel_of(program->library, f->name);
     for (; n < f->n_arguments; n++) arguments[n] = &words.at[f->arguments[n]];
     arguments[n++] = &number, arguments[n++] = &word;
