@@ -4,7 +4,7 @@
 #include <sinter/dispatch.h>
 
 #include "frontend/api/enter.h"
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/segment.h"
@@ -33,9 +33,7 @@ sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
 bool sn_requires_grad(sn_tensor *t) {
     API_ENTER(sn_requires_grad);
     if (tensor_valid(t, "sn_requires_grad") != ST_OK || state_untraced("sn_requires_grad") != ST_OK) return false;
-    const bool tracks = capture_requires_grad(t);
-    query_showed(QUERY_requires_grad, t, 0, tracks);
-    return tracks;
+    return query_requires_grad(t);
 }
 
 sn_scope sn_no_grad_begin(void) {

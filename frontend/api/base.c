@@ -7,7 +7,7 @@
 #include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
 #include "runtime/base/caller.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/log.h"

@@ -13,7 +13,7 @@
 #include "runtime/core/background.h"
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
-#include "runtime/capture/record/symbols.h"
+#include "runtime/core/tracer.h"
 #include "runtime/capture/function/function.h"
 #include "runtime/capture/record/segment.h"
 
@@ -139,7 +139,7 @@ static Status check_lists(const Arg *in, int n_in, sn_tensor **out, int n_out) {
 
 static Status check_numbers(const Arg *in, int n_in) {
     for (int i = 0; in && i < n_in; i++)
-        if (in[i].kind == ARG_int && !symbols_know(in[i].i))
+        if (in[i].kind == ARG_int && !tracer_knows(in[i].i))
             return error_raise(ST_ARGUMENT, "sn_call: input %d, %lld, stands for no symbolic int of this call", i,
                                (long long)in[i].i);
     return ST_OK;

@@ -6,7 +6,7 @@
 #include "frontend/api/enter.h"
 #include "frontend/api/ops_call.h"
 #include "frontend/lib/options.h"
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/override.h"
 #include "runtime/device/device.h"

@@ -8,7 +8,7 @@
 #include "frontend/api/ops_call.h"
 #include "ir/schema.h"
 #include "passes/passes.h"
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/small_array.h"

@@ -6,9 +6,8 @@
 #include "runtime/core/tracer.h"
 #include "runtime/core/frame.h"
 #include "runtime/core/override.h"
-#include "runtime/capture/record/query.h"
-#include "runtime/capture/record/symbols.h"
-#include "runtime/capture/record/user_guard.h"
+#include "runtime/autograd/query.h"
+#include "runtime/core/user_guard.h"
 
 void *sn_closure(sn_frame *f) { return f ? f->closure : NULL; }
 int sn_in_count(sn_frame *f) { return f ? f->n_in : 0; }
@@ -55,7 +54,7 @@ sn_tensor *sn_in(sn_frame *f, int i) {
 /* One that the body wants as a number. */
 static const Arg *number_arg(sn_frame *f, int i) {
     const Arg *const arg = input(f, i);
-    if (arg) symbols_read(arg);
+    if (arg) tracer_give_number(arg);
     return arg;
 }
 
@@ -73,12 +72,12 @@ int64_t sn_in_int(sn_frame *f, int i) {
         wrong_kind(f, i, "an int", arg->kind);
         return 0;
     }
-    return arg->kind == ARG_int ? symbols_int(arg) : arg->i;
+    return arg->kind == ARG_int ? tracer_int(arg) : arg->i;
 }
 
 sn_sym sn_in_sym(sn_frame *f, int i) {
     const Arg *const arg = number_arg(f, i);
-    if (arg && arg->kind == ARG_int) return symbols_sym(arg);
+    if (arg && arg->kind == ARG_int) return (sn_sym){tracer_number(arg)};
     return (sn_sym){arg ? sn_in_int(f, i) : 0};
 }
 
@@ -86,7 +85,7 @@ double sn_in_float(sn_frame *f, int i) {
     const Arg *const arg = number_arg(f, i);
     if (!arg) return 0;
     if (arg->kind == ARG_float) {
-        symbols_pin(arg);
+        tracer_show_float(arg);
         return arg->f;
     }
     if (arg->kind == ARG_int || arg->kind == ARG_bool) return (double)sn_in_int(f, i);
@@ -121,10 +120,7 @@ sn_status sn_guard_add(sn_frame *f, const char *name, int64_t (*read)(void *clos
                                       !f      ? "frame"
                                       : !name ? "name"
                                               : "reader");
-    const sn_state *const state = state_get();
-    const Tracer *const t = state->tracer;
-    const Capture *const c = capture_of(tracer_symbolic(state) ? t->around : t); /* of a traced body */
-    const UserGuard *const guard = c ? user_guard_of(c->fn, name, read, closure) : NULL;
-    if (guard) query_ask(QUERY_guard, NULL, user_guard_handle(guard));
+    const int64_t guard = user_guard_of(name, read, closure);
+    if (guard) query_ask(QUERY_guard, NULL, guard);
     return sn_check();
 }

@@ -3,7 +3,8 @@
 
 #include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/site.h"
 #include "runtime/core/dispatch.h"
 
@@ -95,7 +96,7 @@ void sn_hidden_copies_reset(void) {
 int64_t sn_use_count(sn_tensor *t) {
     API_ENTER(sn_use_count);
     if (flushed(t, "sn_use_count") != ST_OK) return 0;
-    return atomic_load_explicit(&t->refs, memory_order_acquire) - capture_references(t);
+    return atomic_load_explicit(&t->refs, memory_order_acquire) - tracer_references(t);
 }
 
 static sn_storage describe(const sn_tensor *t) {

@@ -8,8 +8,7 @@
 #include <sinter/inspect.h>
 
 #include "runtime/core/tracer.h"
-#include "runtime/capture/record/query.h"
-#include "runtime/capture/record/symbols.h"
+#include "runtime/autograd/query.h"
 #include "runtime/core/element.h"
 
 /* Symbolic ints: while the body of a replay function is captured, `bits` may stand for an expression of the call's
@@ -30,20 +29,20 @@ static sn_sym size_of(sn_tensor *t, int64_t dim, const char *what) {
     const int at = dim_asked(t, dim, what);
     if (at < 0) return (sn_sym){0};
     query_ask(QUERY_sym_size, t, at);
-    return (sn_sym){symbols_size(t, at)};
+    return (sn_sym){tracer_meta(t)->sizes[at]};
 }
 
 static sn_sym stride_of(sn_tensor *t, int64_t dim, const char *what) {
     const int at = dim_asked(t, dim, what);
     if (at < 0) return (sn_sym){0};
     query_ask(QUERY_sym_stride, t, at);
-    return (sn_sym){symbols_stride(t, at)};
+    return (sn_sym){tracer_meta(t)->strides[at]};
 }
 
 static sn_sym numel_of(sn_tensor *t, const char *what) {
     if (tensor_valid(t, what) != ST_OK) return (sn_sym){0};
     query_ask(QUERY_sym_numel, t, 0);
-    return (sn_sym){symbols_numel(t)};
+    return (sn_sym){tracer_meta(t)->numel};
 }
 
 static sn_sym offset_of(sn_tensor *t, const char *what) {
@@ -70,7 +69,7 @@ sn_sym sn_sym_storage_offset(sn_tensor *t) {
 
 sn_sym sn_sym_int(int64_t value) {
     API_ENTER(sn_sym_int);
-    if (symbols_know(value)) return (sn_sym){value};
+    if (tracer_knows(value)) return (sn_sym){value};
     error_raise(ST_ARGUMENT, "sn_sym_int: %lld stands for no symbolic int of this call", (long long)value);
     return (sn_sym){0};
 }
@@ -80,7 +79,7 @@ int64_t sn_sym_arg(sn_sym s) {
 }
 int64_t sn_sym_value(sn_sym s) {
     API_ENTER(sn_sym_value);
-    return symbols_concrete(s.bits);
+    return tracer_concrete(s.bits);
 }
 
 static int64_t (*const sym_ops[128])(SymEnv *env, int64_t a, int64_t b) = {
@@ -94,8 +93,7 @@ static Status check_divisor(SymEnv *env, sn_sym a, char op, sn_sym b) {
 
 sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
     API_ENTER(sn_sym_op);
-    const Symbols *const symbols = symbols_current();
-    SymEnv *const env = symbols ? symbols->env : NULL;
+    SymEnv *const env = tracer_symbols();
     if (op < 0 || !sym_ops[(int)op])
         error_raise(ST_ARGUMENT, "sn_sym_op: operator '%c' is none of + - * / %%", op);
     else if (!env && (sym_is(a.bits) || sym_is(b.bits)))
@@ -110,8 +108,8 @@ sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
 typedef Status NumberFn(const OpRow *row, const Arg *args, sn_value *out);
 
 static int64_t dim_given(const Arg *arg) {
-    symbols_read(arg);
-    return symbols_int(arg);
+    tracer_give_number(arg);
+    return tracer_int(arg);
 }
 
 static Status symbolic(sn_sym number, sn_value *out) {

@@ -4,13 +4,13 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/symbols.h"
+#include "runtime/core/tracer.h"
 
 /* A number that the IR keeps for symbolic ints, and that is none of this call's; the result tells which. */
 static inline const int64_t *strange_int(const Arg *arg) {
-    if (arg->kind == ARG_int) return sym_is(arg->i) && !symbols_know(arg->i) ? &arg->i : NULL;
+    if (arg->kind == ARG_int) return sym_is(arg->i) && !tracer_knows(arg->i) ? &arg->i : NULL;
     for (int i = 0; arg->kind == ARG_ints && arg->ints && i < arg->n; i++)
-        if (sym_is(arg->ints[i]) && !symbols_know(arg->ints[i])) return &arg->ints[i];
+        if (sym_is(arg->ints[i]) && !tracer_knows(arg->ints[i])) return &arg->ints[i];
     return NULL;
 }
 

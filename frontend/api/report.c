@@ -7,7 +7,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
-#include "runtime/capture/record/capture.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/site.h"
 #include "runtime/core/tensor_names.h"
 #include "runtime/core/tracking.h"
@@ -110,7 +110,7 @@ static void put_tracked(void *context, const TrackedTensor *tracked) {
 
 static void count(Report *r) {
     const sn_tensor *const t = r->t;
-    r->n.references = atomic_load_explicit(&t->refs, memory_order_acquire) - capture_references(t);
+    r->n.references = atomic_load_explicit(&t->refs, memory_order_acquire) - tracer_references(t);
     r->n.by_scopes = tensor_in_scope(t);
     if (t->storage) {
         look_at_scopes(r);

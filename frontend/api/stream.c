@@ -5,7 +5,7 @@
 
 #include "frontend/api/enter.h"
 #include "frontend/api/ops_call.h"
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
 #include "runtime/device/stream.h"
 
 /* NULL raises. */

@@ -6,7 +6,7 @@
 #include "frontend/lib/options.h"
 #include "runtime/base/small_array.h"
 #include "runtime/base/text.h"
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
 #include "runtime/core/frame.h"
 #include "runtime/transform/checkpoint.h"
 #include "runtime/transform/vmap.h"

@@ -99,23 +99,12 @@ static int64_t asked(Tracer *tracer, TracerQuery query) {
     return query.answer;
 }
 
-/* Whom the code that runs now may be a part of. */
-static Tracer *tracer_of_call(void) {
-    Tracer *const t = state_get()->tracer;
-    return t && t->is->symbolic ? t->around : t;
-}
-
 int64_t tracer_storage_offset(sn_tensor *t, const char *what) {
-    Tracer *const call = tracer_of_call();
-    if (call) return asked(call, (TracerQuery){.asked = ASKED_storage_offset, .tensor = t, .what = what});
+    TracerQuery query = {.asked = ASKED_storage_offset, .tensor = t, .what = what};
+    if (tracer_ask(&query)) return query.answer;
     if (t->placeholder && tensor_ready(t, what) != ST_OK) return 0;
     while (tensor_is_batched(t)) t = t->inner;
     return t->offset;
-}
-
-int64_t tracer_int(const Arg *arg) {
-    Tracer *const call = tracer_of_call();
-    return call ? asked(call, (TracerQuery){.asked = ASKED_int, .arg = arg}) : arg->i;
 }
 
 bool tracer_is_inference(sn_tensor *t) {
@@ -124,6 +113,48 @@ bool tracer_is_inference(sn_tensor *t) {
     if (p && p->tracer == recording) return asked(recording, (TracerQuery){.asked = ASKED_inference, .tensor = t}) != 0;
     return (!p || tracer_flush_foreign(t) == ST_OK) && t->flags & TF_inference;
 }
+
+int tracer_references(const sn_tensor *t) {
+    const sn_state *const state = state_get();
+    const TracerQuery query = {.asked = ASKED_references, .tensor = (sn_tensor *)(uintptr_t)t};
+    Tracer *const recording = tracer_recording(state);
+    int64_t n = recording ? asked(recording, query) : 0;
+    for (Tracer *waits = state->paused; waits; waits = waits->paused) n += asked(waits, query);
+    return (int)n;
+}
+
+/* numbers ------------------------------------------------------------------------------------- */
+
+static SymEnv *symbols_of_call(void) {
+    TracerQuery query = {.asked = ASKED_symbols};
+    tracer_ask(&query);
+    return query.symbols;
+}
+
+SymEnv *tracer_symbols(void) { return tracer_symbolic(state_get()) ? NULL : symbols_of_call(); }
+bool tracer_knows(int64_t value) { return sym_belongs(sym_is(value) ? symbols_of_call() : NULL, value); }
+
+int64_t tracer_concrete(int64_t value) {
+    SymEnv *const env = sym_is(value) ? symbols_of_call() : NULL;
+    return env ? sym_concrete(env, value) : value;
+}
+
+int64_t tracer_number(const Arg *arg) {
+    TracerQuery query = {.asked = ASKED_number, .arg = arg, .answer = arg->i};
+    tracer_ask(&query);
+    return query.answer;
+}
+
+int64_t tracer_int(const Arg *arg) { return tracer_concrete(tracer_number(arg)); }
+
+const Meta *tracer_meta(sn_tensor *t) {
+    TracerQuery query = {.asked = ASKED_meta, .tensor = t, .meta = t->base.meta};
+    tracer_ask(&query);
+    return query.meta;
+}
+
+void tracer_show_float(const Arg *arg) { tracer_ask(&(TracerQuery){.asked = ASKED_shown_float, .arg = arg}); }
+void tracer_give_number(const Arg *arg) { tracer_ask(&(TracerQuery){.asked = ASKED_given, .arg = arg}); }
 
 Status tracer_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks) {
     sn_state *const state = state_get();

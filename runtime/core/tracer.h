@@ -26,18 +26,35 @@ typedef struct TracerEffect {
     uint64_t seed, sequence;
 } TracerEffect;
 
+struct Asked;     /* runtime/autograd/query.h */
+struct UserGuard; /* runtime/core/user_guard.h */
+
 /* What is asked of what may be pending, or stand for an expression; of a symbolic tracer: of the one around it. */
 typedef enum TracerAsked {
     ASKED_inference,      /* would `tensor` be one of inference mode? */
+    ASKED_requires_grad,  /* would `tensor` require gradients? */
+    ASKED_references,     /* how many to `tensor` it has itself */
     ASKED_storage_offset, /* where `tensor` begins in its storage, which is guarded; made where that cannot be told */
-    ASKED_int             /* the value of `arg`, which is guarded where it stands for an expression */
+    ASKED_symbols,        /* the `symbols` that its numbers may be expressions of */
+    ASKED_number,         /* what the int `arg` stands for: an expression, or itself */
+    ASKED_meta,           /* the `meta` of `tensor`, in expressions */
+    ASKED_guard,          /* the function's own that is like `guard`, made where it is new, as user_guard_of says */
+    /* not asked, but told: what host code was given, so that it is guarded */
+    ASKED_shown,       /* the answer `shown` */
+    ASKED_shown_float, /* the value of `arg` */
+    ASKED_given        /* `arg` itself, which the body may pass on */
 } TracerAsked;
+/* Who asks puts in the answer that holds where nobody knows better. */
 typedef struct TracerQuery {
     TracerAsked asked;
     sn_tensor *tensor;
     const Arg *arg;
+    const struct Asked *shown;
+    const struct UserGuard *guard;
     const char *what; /* for errors */
     int64_t answer;
+    SymEnv *symbols;
+    const Meta *meta;
 } TracerQuery;
 
 /* How it was left by a jump or an exception. */
@@ -134,9 +151,34 @@ Status tracer_make_foreign(sn_tensor *t);
 Status tracer_flush_foreign(sn_tensor *t);
 void tracer_foreign_begin(void);
 void tracer_foreign_end(void);
+/* Whom the code that runs now may be a part of: a call, or (NULL) none. */
+static inline Tracer *tracer_of_call(void) {
+    Tracer *const t = state_get()->tracer;
+    return UNLIKELY(t != NULL) && t->is->symbolic ? t->around : t;
+}
+/* Asks it. False: there is none. */
+static inline bool tracer_ask(TracerQuery *query) {
+    Tracer *const call = tracer_of_call();
+    if (UNLIKELY(call != NULL)) call->is->query(call, query);
+    return call != NULL;
+}
 bool tracer_is_inference(sn_tensor *t);                        /* pending or not */
 int64_t tracer_storage_offset(sn_tensor *t, const char *what); /* 0 and the error where t cannot be made */
-int64_t tracer_int(const Arg *arg);
+/* References to t that the calls which are being recorded on this thread hold for themselves. */
+int tracer_references(const sn_tensor *t);
+
+/* Numbers of a call may stand for expressions of its inputs (runtime/capture/record/symbols.h). */
+
+/* That they may be of, where this thread records such a call itself; NULL: they are plain. */
+SymEnv *tracer_symbols(void);
+/* Is the number, which the program gave, plain, or an expression of the call? */
+bool tracer_knows(int64_t value);
+int64_t tracer_concrete(int64_t value);  /* the value, with a guard that it stays this one */
+int64_t tracer_number(const Arg *arg);   /* what an int stands for */
+int64_t tracer_int(const Arg *arg);      /* tracer_concrete of it */
+const Meta *tracer_meta(sn_tensor *t);   /* sizes and strides as expressions */
+void tracer_show_float(const Arg *arg);  /* host code reads it, if it is one */
+void tracer_give_number(const Arg *arg); /* to the body, which may pass it on */
 
 static inline Status tracer_effect(TracerEffect effect) {
     Tracer *const t = tracer_recording(state_get());

@@ -9,7 +9,7 @@
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
 #include "runtime/transform/level_flow.h"
 #include "runtime/transform/vmap.h"
 

@@ -73,8 +73,8 @@ static inline void capture_record_outside(Capture *capture, const char *reason) 
     const char *none = NULL;
     atomic_compare_exchange_strong(&capture->outside, &none, reason);
 }
-/* References to t that the calls which are being recorded on this thread hold for themselves. */
-int capture_references(const sn_tensor *t);
+/* References to t that the call holds for itself. */
+int capture_references(Capture *capture, const sn_tensor *t);
 /* sn_requires_grad: of a pending value too. */
 bool capture_requires_grad(sn_tensor *tensor);
 bool capture_is_inference(sn_tensor *tensor); /* likewise: made in inference mode */

@@ -14,19 +14,11 @@ static int in_trace(const Trace *trace, const sn_tensor *t) {
     return n;
 }
 
-static int in_call(Capture *c, const sn_tensor *t) {
+int capture_references(Capture *c, const sn_tensor *t) {
     const bool entered = capture_enter(c);
     int n = 0;
     for (int i = 0; i < c->traces.n; i++) n += in_trace(c->traces.at[i], t);
     for (int i = 0; c->symbols && i < c->symbols->asked.n; i++) n += c->symbols->asked.at[i].tensor == t;
     capture_leave(c, entered);
-    return n;
-}
-
-int capture_references(const sn_tensor *t) {
-    const sn_state *const state = state_get();
-    Capture *const c = capture_of(state->tracer);
-    int n = c ? in_call(c, t) : 0;
-    for (const Tracer *waits = state->paused; waits; waits = waits->paused) n += in_call(capture_of(waits), t);
     return n;
 }

@@ -10,7 +10,7 @@
 #include "runtime/base/error.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_thread.h"
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/core/breaks.h"

@@ -22,16 +22,46 @@ static Status return_value(Tracer *self, sn_tensor *t, const char *why) {
     return why ? capture_make(t, why) : capture_value_elsewhere((Capture *)self, t);
 }
 
-static void answer_query(Tracer *self, TracerQuery *q) {
-    (void)self;
-    q->answer = q->asked == ASKED_inference        ? capture_is_inference(q->tensor)
-                : q->asked == ASKED_storage_offset ? capture_storage_offset(q->tensor, q->what)
-                                                   : symbols_int(q->arg);
-}
-
 static bool pause_capture(Tracer *self) { return capture_pause((Capture *)self); }
 static void resume_capture(Tracer *self) { capture_enter((Capture *)self); }
 static bool notice_left(Tracer *self, TracerLeft how) { return capture_left((Capture *)self, how); }
+
+/* queries ------------------------------------------------------------------------------------- */
+
+typedef void CaptureAnswer(Capture *c, TracerQuery *q);
+
+static void answer_inference(Capture *c, TracerQuery *q) {
+    (void)c;
+    q->answer = capture_is_inference(q->tensor);
+}
+
+static void answer_storage_offset(Capture *c, TracerQuery *q) {
+    (void)c;
+    q->answer = capture_storage_offset(q->tensor, q->what);
+}
+
+static void answer_requires_grad(Capture *c, TracerQuery *q) {
+    (void)c;
+    q->answer = capture_requires_grad(q->tensor);
+}
+
+static void answer_references(Capture *c, TracerQuery *q) { q->answer = capture_references(c, q->tensor); }
+
+static void answer_guard(Capture *c, TracerQuery *q) {
+    q->answer = (int64_t)(uintptr_t)function_guard(c->fn, q->guard);
+}
+
+static void answer_query(Tracer *self, TracerQuery *q) {
+    static CaptureAnswer *const answers[] = {
+        [ASKED_inference] = answer_inference,   [ASKED_requires_grad] = answer_requires_grad,
+        [ASKED_references] = answer_references, [ASKED_storage_offset] = answer_storage_offset,
+        [ASKED_symbols] = symbols_answer,       [ASKED_number] = symbols_answer,
+        [ASKED_meta] = symbols_answer,          [ASKED_guard] = answer_guard,
+        [ASKED_shown] = symbols_answer,         [ASKED_shown_float] = symbols_answer,
+        [ASKED_given] = symbols_answer,
+    };
+    answers[q->asked]((Capture *)self, q);
+}
 
 /* effects ------------------------------------------------------------------------------------- */
 

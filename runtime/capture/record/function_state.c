@@ -7,6 +7,7 @@
 #include "runtime/core/site.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/settings.h"
+#include "runtime/core/user_guard.h"
 
 Arena *function_arena_acquire(sn_function *fn) {
     const bool locked = lock_shared(&fn->lock);
@@ -146,4 +147,27 @@ int function_recompile_limit(const sn_function *fn) {
 bool function_is_full(const sn_function *fn) {
     return atomic_load_explicit(&fn->n_compiled, memory_order_relaxed) >=
            (int)setting_number(SET_accumulated_recompile_limit);
+}
+
+/* Guards of the program's --------------------------------------------------------------------- */
+
+static UserGuard *find_guard(const sn_function *fn, const UserGuard *like) {
+    for (UserGuard *g = fn->guards; g; g = g->next)
+        if (g->read == like->read && g->closure == like->closure && !strcmp(g->name, like->name)) return g;
+    return NULL;
+}
+
+const UserGuard *function_guard(sn_function *fn, const UserGuard *like) {
+    const bool locked = lock_shared(&fn->lock);
+    UserGuard *guard = find_guard(fn, like);
+    if (!guard && (guard = arena_alloc(fn->arena, sizeof *guard))) {
+        *guard = (UserGuard){fn->guards, arena_strdup(fn->arena, like->name), like->read, like->closure};
+        if (guard->name)
+            fn->guards = guard;
+        else
+            guard = NULL;
+    }
+    unlock_shared(&fn->lock, locked);
+    if (!guard) error_raise(ST_MEMORY, "sn_guard_add: memory is out");
+    return guard;
 }

@@ -86,7 +86,7 @@ struct sn_function {
     _Atomic(struct SpecializedCall *)
         specialized; /* of mode replay, newest first: runtime/capture/replay/specialized_call.h */
     _Atomic int64_t replays;
-    struct UserGuard *guards; /* user_guard.h; in the arena, under the lock */
+    struct UserGuard *guards; /* runtime/core/user_guard.h; in the arena, under the lock */
     const char *not_saved;    /* why a call of mode replay is not specialized: it cannot be saved; or NULL */
     bool saved;               /* of a file: there is no body, only specialized calls */
     _Atomic int running;      /* bodies, and what follows them in captured calls; 0: it may be freed */
@@ -115,5 +115,7 @@ int function_recompile_limit(const sn_function *fn);
 /* So many segments were compiled that new paths run eagerly: a program that never takes the same path
  * twice neither compiles for ever nor fills memory [semantics C1]. */
 bool function_is_full(const sn_function *fn);
+/* The function's guard that is like this one; made where it is new. NULL: memory is out. */
+const struct UserGuard *function_guard(sn_function *fn, const struct UserGuard *like);
 
 #endif

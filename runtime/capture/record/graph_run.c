@@ -58,7 +58,7 @@ static Status bind_input(BoundRun *run, int i) {
     sn_tensor *const t = run->inputs->tensors[i];
     const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
     bool fits = want->dtype == got->dtype && want->device == got->device && want->rank == got->rank;
-    for (int d = 0; fits && d < want->rank; d++) fits = bind(run, want->sizes[d], symbols_size(t, d));
+    for (int d = 0; fits && d < want->rank; d++) fits = bind(run, want->sizes[d], tracer_meta(t)->sizes[d]);
     if (!fits) return mismatch(run, i, want, got);
     run->run.values[run->run.graph->inputs.at[i]->id] = t;
     return ST_OK;
@@ -72,8 +72,8 @@ static Status check_input(const BoundRun *run, int i) {
         const bool stepped = got->numel && got->sizes[d] != 1;
         TRY(check_divisors(&run->run, want->sizes[d]));
         TRY(check_divisors(&run->run, want->strides[d]));
-        if (!same(run, want->sizes[d], symbols_size(t, d)) ||
-            (stepped && !same(run, want->strides[d], symbols_stride(t, d))))
+        if (!same(run, want->sizes[d], tracer_meta(t)->sizes[d]) ||
+            (stepped && !same(run, want->strides[d], tracer_meta(t)->strides[d])))
             return mismatch(run, i, want, got);
     }
     return ST_OK;
@@ -90,6 +90,11 @@ static Status bind_inputs(BoundRun *run) {
     return ST_OK;
 }
 
+static void show_layout(const Meta *meta) {
+    for (int d = 0; d < meta->rank; d++) tracer_concrete(meta->sizes[d]);
+    for (int d = 0; d < meta->rank; d++) tracer_concrete(meta->strides[d]);
+}
+
 /* The memory that the inputs have, for views by numbers: these are plain from here on. */
 static Status check_aliases(BoundRun *run, Graph *graph) {
     if (!graph_names_memory(graph)) return ST_OK;
@@ -97,12 +102,11 @@ static Status check_aliases(BoundRun *run, Graph *graph) {
     int64_t *const behind = ARENA_ARRAY(run->run.arena, int64_t, graph->inputs.n + 1);
     const Node *at = NULL;
     if (!before || !behind) return ST_MEMORY;
-    for (int i = 0; i < sym_free_count(graph->env); i++) run->symbols[i] = symbols_concrete(run->symbols[i]);
+    for (int i = 0; i < sym_free_count(graph->env); i++) run->symbols[i] = tracer_concrete(run->symbols[i]);
     for (int i = 0; i < graph->inputs.n; i++) {
         sn_tensor *const t = run->inputs->tensors[i];
         const Meta *const meta = t->base.meta;
-        symbols_show_sizes(t, 0, meta->rank);
-        symbols_show_strides(t, 0, meta->rank);
+        show_layout(tracer_meta(t));
         before[i] = 0;
         if (!meta_span(meta->sizes, meta->strides, meta->rank, &behind[i])) return ST_MEMORY;
         if (t->placeholder || !t->storage) continue; /* a value of the function that this is a part of */
@@ -227,7 +231,6 @@ static Status run_all(BoundRun *r, Graph *graph, sn_tensor **outs) {
 }
 
 Status graph_run(Graph *graph, const GraphInputs *inputs, sn_tensor **outs) {
-    const Symbols *const capturing = symbols_current();
     const void *const site = state_get()->site;
     const int n_symbols = sym_free_count(graph->env);
     Arena *const arena = arena_new();
@@ -241,7 +244,7 @@ Status graph_run(Graph *graph, const GraphInputs *inputs, sn_tensor **outs) {
                               .arena = arena,
                               .values = ARENA_ARRAY(arena, sn_tensor *, graph->n_vals),
                               .symbols = run->symbols,
-                              .env = capturing ? capturing->env : NULL,
+                              .env = tracer_symbols(),
                               .floats = graph->runtime_floats.at,
                               .sites = inputs->sites};
         if (run->run.values && run->symbols && run->bound) status = run_all(run, graph, outs);

@@ -17,11 +17,10 @@ Symbols *symbols_current(void) {
     return s && !s->sizes_only ? s : NULL;
 }
 
-Symbols *symbols_asked(void) {
-    const Tracer *const symbolic = tracer_symbolic(state_get());
-    const Capture *const around = symbolic ? capture_of(symbolic->around) : NULL;
-    Symbols *const s = around ? around->symbols : learning();
-    return s && !s->sizes_only ? s : NULL;
+/* Of a body that is traced (flow/body_trace.c): those of the call around it. */
+static Symbols *around(void) {
+    const Capture *const c = capture_of(tracer_of_call());
+    return c && c->symbols && !c->symbols->sizes_only ? c->symbols : NULL;
 }
 
 /* The inputs of a call ------------------------------------------------------------------------ */
@@ -127,30 +126,10 @@ bool symbols_of_scalar(const Symbols *s, int64_t value) {
     return sym_eval(s->env, value, one) != sym_eval(s->env, value, other);
 }
 
-bool symbols_know(int64_t value) {
-    const Symbols *const s = sym_is(value) ? symbols_asked() : NULL;
-    return sym_belongs(s ? s->env : NULL, value);
-}
-
-int64_t symbols_concrete(int64_t value) {
-    Symbols *const s = sym_is(value) ? symbols_asked() : NULL;
-    return s ? sym_concrete(s->env, value) : value;
-}
-
 /* What an int argument stands for: an input that was passed on, an expression, or itself. */
 static int64_t expression_of(const Symbols *s, const Arg *arg) {
     const bool passed_on = arg->kind == ARG_int && arg->n > 0 && arg->n <= s->n_in;
     return passed_on && s->in[arg->n - 1].i == arg->i ? s->ints[arg->n - 1] : arg->i;
-}
-
-int64_t symbols_int(const Arg *arg) {
-    const Symbols *const s = symbols_asked();
-    return s ? symbols_concrete(expression_of(s, arg)) : arg->i;
-}
-
-sn_sym symbols_sym(const Arg *arg) {
-    const Symbols *const s = symbols_asked();
-    return (sn_sym){s ? expression_of(s, arg) : arg->i};
 }
 
 static int float_input(const Symbols *s, const Arg *arg) {
@@ -159,22 +138,16 @@ static int float_input(const Symbols *s, const Arg *arg) {
     return s->in[arg->n - 1].i == arg->i ? arg->n - 1 : SOURCE_value; /* by bits */
 }
 
-void symbols_read(const Arg *arg) {
-    Symbols *const s = symbols_asked();
-    const bool number = arg->kind == ARG_int || arg->kind == ARG_float;
-    if (s && number && arg->n > 0 && arg->n <= s->n_in) s->read[arg->n - 1] = true;
-}
-
-void symbols_pin(const Arg *arg) {
-    Symbols *const s = symbols_asked();
-    const int input = s ? float_input(s, arg) : -1;
+/* The input is what it is from here on. */
+static void pin(const Symbols *s, const Arg *arg) {
+    const int input = s->sizes_only ? -1 : float_input(s, arg);
     if (input >= 0) s->pinned[input] = true;
 }
 
 /* Metadata ------------------------------------------------------------------------------------ */
 
-/* As this capture knows t; closed-over tensors are what they are. */
-static const Meta *meta_of(const Symbols *s, const sn_tensor *t) {
+/* Closed-over tensors are what they are. */
+const Meta *symbols_meta(const Symbols *s, const sn_tensor *t) {
     const struct Placeholder *const p = t->placeholder;
     if (p) return p->symbolic ? p->symbolic : t->base.meta;
     for (int i = 0; i < s->n_in; i++)
@@ -190,38 +163,34 @@ static void bind_free(const Symbols *s, int64_t learnt, int64_t here, int64_t *b
 }
 
 void symbols_bind(const Symbols *s, const sn_tensor *t, const Meta *here, int64_t *by) {
-    const Meta *const meta = meta_of(s, t);
+    const Meta *const meta = symbols_meta(s, t);
     for (int d = 0; d < meta->rank; d++) {
         bind_free(s, meta->strides[d], here->strides[d], by);
         bind_free(s, meta->sizes[d], here->sizes[d], by);
     }
 }
 
-int64_t symbols_size(sn_tensor *t, int dim) {
-    const Symbols *const s = symbols_asked();
-    return (s ? meta_of(s, t) : t->base.meta)->sizes[dim];
+/* Answers ------------------------------------------------------------------------------------- */
+
+typedef void SymbolsAnswer(Symbols *s, TracerQuery *q);
+
+static void answer_symbols(Symbols *s, TracerQuery *q) { q->symbols = s->env; }
+static void answer_number(Symbols *s, TracerQuery *q) { q->answer = expression_of(s, q->arg); }
+static void answer_meta(Symbols *s, TracerQuery *q) { q->meta = symbols_meta(s, q->tensor); }
+static void record_shown(Symbols *s, TracerQuery *q) { symbols_shown(s, q->shown); }
+static void record_shown_float(Symbols *s, TracerQuery *q) { pin(s, q->arg); }
+
+static void record_given(Symbols *s, TracerQuery *q) {
+    const bool number = q->arg->kind == ARG_int || q->arg->kind == ARG_float;
+    if (number && q->arg->n > 0 && q->arg->n <= s->n_in) s->read[q->arg->n - 1] = true;
 }
 
-int64_t symbols_stride(sn_tensor *t, int dim) {
-    const Symbols *const s = symbols_asked();
-    return (s ? meta_of(s, t) : t->base.meta)->strides[dim];
-}
-
-int64_t symbols_numel(sn_tensor *t) {
-    const Symbols *const s = symbols_asked();
-    return (s ? meta_of(s, t) : t->base.meta)->numel;
-}
-
-void symbols_show_sizes(sn_tensor *t, int first, int n) {
-    const Symbols *const s = symbols_asked();
-    const int64_t *const sizes = s ? meta_of(s, t)->sizes : NULL;
-    for (int d = first; sizes && d < first + n; d++) symbols_concrete(sizes[d]);
-}
-
-void symbols_show_strides(sn_tensor *t, int first, int n) {
-    const Symbols *const s = symbols_asked();
-    const int64_t *const strides = s ? meta_of(s, t)->strides : NULL;
-    for (int d = first; strides && d < first + n; d++) symbols_concrete(strides[d]);
+void symbols_answer(Capture *c, TracerQuery *q) {
+    static SymbolsAnswer *const answers[] = {
+        [ASKED_symbols] = answer_symbols, [ASKED_number] = answer_number,           [ASKED_meta] = answer_meta,
+        [ASKED_shown] = record_shown,     [ASKED_shown_float] = record_shown_float, [ASKED_given] = record_given,
+    };
+    if (c->symbols && !c->symbols->sizes_only) answers[q->asked](c->symbols, q);
 }
 
 /* A call with plain numbers ------------------------------------------------------------------- */
@@ -249,19 +218,19 @@ Status symbols_plain_call(Symbols *s, const OpCall *call, OpCall *plain, Arg *ar
 
 /* Of a body's graph, which has plain numbers: what is one of the function's call, or stands for it, specialises. */
 static Status specialise_arg(Symbols *s, Arg *arg) {
-    if (arg->kind == ARG_float) symbols_pin(arg);
-    if (arg->kind == ARG_int) arg->i = symbols_int(arg);
+    if (arg->kind == ARG_float) pin(s, arg);
+    if (arg->kind == ARG_int) arg->i = sym_concrete(s->env, expression_of(s, arg));
     if (arg->kind == ARG_int || arg->kind == ARG_float) arg->n = 0;
     if (arg->kind != ARG_ints) return ST_OK;
     int64_t *const ints = ARENA_ARRAY(s->arena, int64_t, arg->n + 1);
     if (!ints) return ST_MEMORY;
-    for (int i = 0; i < arg->n; i++) ints[i] = symbols_concrete(arg->ints[i]);
+    for (int i = 0; i < arg->n; i++) ints[i] = sym_concrete(s->env, arg->ints[i]);
     arg->ints = ints;
     return ST_OK;
 }
 
 Status symbols_traced_args(const OpCall *call, Arg *args) {
-    Symbols *const s = symbols_asked();
+    Symbols *const s = around();
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
         if (s) TRY(specialise_arg(s, &args[i]));
@@ -299,7 +268,7 @@ static Status specialize_number(Symbols *s, const OpRow *row, int i, Arg *arg) {
 
 static Val *mirror(Symbols *s, const Val *val) {
     Val *const made = val ? ARENA_NEW(s->arena, Val) : NULL;
-    if (made) made->meta = meta_of(s, (const sn_tensor *)val);
+    if (made) made->meta = symbols_meta(s, (const sn_tensor *)val);
     return made;
 }
 
@@ -378,7 +347,7 @@ typedef struct MirrorBuilder {
 static Val *mirror_new(Symbols *s, sn_tensor *t) {
     Mirror *const made = t ? ARENA_NEW(s->arena, Mirror) : NULL;
     if (!made) return NULL;
-    *made = (Mirror){.base.meta = meta_of(s, t), .tensor = t};
+    *made = (Mirror){.base.meta = symbols_meta(s, t), .tensor = t};
     return &made->base;
 }
 
@@ -430,7 +399,7 @@ static Status expand_mirrored(void *symbols, const OpCall *call, Val **outs) {
     Arg args[MAX_ARGS];
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];
-        if (args[i].kind == ARG_float) symbols_pin(&args[i]), args[i].n = 0; /* rules branch on it */
+        if (args[i].kind == ARG_float) pin(s, &args[i]), args[i].n = 0; /* rules branch on it */
         if (args[i].kind == ARG_int) args[i] = A_INT(expression_of(s, &call->args[i]));
         TRY(specialize_number(s, call->row, i, &args[i]));
         if (!map_vals(s, &args[i], to_mirror, s)) return ST_MEMORY;

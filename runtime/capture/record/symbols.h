@@ -14,7 +14,8 @@
  * capture. */
 #ifndef SINTER_RUNTIME_SYMBOLS_H
 #define SINTER_RUNTIME_SYMBOLS_H
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
+#include "runtime/capture/record/capture.h"
 
 /* Where a free symbol's value comes from: a size or stride of a call input, or an int input. */
 typedef struct SymSource {
@@ -26,16 +27,16 @@ struct Symbols {
     Arena *arena; /* its own: a specialized call takes it over */
     SymEnv *env;
     int n_in;
-    const Arg *in;           /* the call's, as the body sees them: a number's n is 1 + its index here */
-    const Meta **metas;      /* by call input: symbolic where it may vary; NULL: no tensor */
-    const Meta **plain;      /* as it was when the call began */
-    int64_t *ints;           /* by call input: the symbol of an int, or the number itself */
-    bool sizes_only;         /* no replay function: numbers of the call and what is asked are as they are */
-    bool *pinned;            /* floats: host code has read the number */
-    bool lost;               /* some op's results have no symbolic metadata: nothing is known to be free */
-    VEC(SymSource) frees;    /* by free symbol */
-    bool *read;              /* by call input: the body has asked for the number, in whatever way */
-    VEC(struct Asked) asked; /* runtime/capture/record/query.h */
+    const Arg *in;        /* the call's, as the body sees them: a number's n is 1 + its index here */
+    const Meta **metas;   /* by call input: symbolic where it may vary; NULL: no tensor */
+    const Meta **plain;   /* as it was when the call began */
+    int64_t *ints;        /* by call input: the symbol of an int, or the number itself */
+    bool sizes_only;      /* no replay function: numbers of the call and what is asked are as they are */
+    bool *pinned;         /* floats: host code has read the number */
+    bool lost;            /* some op's results have no symbolic metadata: nothing is known to be free */
+    VEC(SymSource) frees; /* by free symbol */
+    bool *read;           /* by call input: the body has asked for the number, in whatever way */
+    VEC(Asked) asked;     /* runtime/autograd/query.h */
 };
 
 /* The value of one number of a trace: a constant, an expression, or the float input of this index. */
@@ -50,8 +51,6 @@ void symbols_free(Symbols *symbols);
 void symbols_forget_asked(Symbols *symbols); /* lets go of the tensors */
 /* The calling thread's, or NULL: it does not capture a replay function. */
 Symbols *symbols_current(void);
-/* The same for what host code asks, in a body that is traced (flow/body_trace.c) too. */
-Symbols *symbols_asked(void);
 
 /* Has the call numbers among its inputs? NULL: no. */
 bool symbols_have_numbers(const Symbols *symbols);
@@ -59,22 +58,11 @@ bool symbols_have_numbers(const Symbols *symbols);
 void symbols_bind(const Symbols *symbols, const sn_tensor *t, const Meta *here, int64_t *by);
 /* Does the expression change with an int input of the call? */
 bool symbols_of_scalar(const Symbols *symbols, int64_t value);
-/* Whether a number that a caller gave is plain, or an expression of the function that is captured here. */
-bool symbols_know(int64_t value);
-/* Specialises: the value, with a guard that it stays this one. */
-int64_t symbols_concrete(int64_t value);
-/* An int input of a frame as an int, as a symbol; a float input that host code reads. */
-int64_t symbols_int(const Arg *arg);
-sn_sym symbols_sym(const Arg *arg);
-void symbols_pin(const Arg *arg);
-void symbols_read(const Arg *arg); /* a number of the call is given to the body, which may pass it on */
-/* Size dim (in range) of t as an expression; NULL symbols: as it is. */
-int64_t symbols_size(sn_tensor *t, int dim);
-int64_t symbols_stride(sn_tensor *t, int dim);
-int64_t symbols_numel(sn_tensor *t);
-/* Host code sees these plain. */
-void symbols_show_sizes(sn_tensor *t, int first, int n);
-void symbols_show_strides(sn_tensor *t, int first, int n);
+/* As the call knows t. */
+const Meta *symbols_meta(const Symbols *symbols, const sn_tensor *t);
+/* What a tracer is asked of numbers and layouts, and told of what host code was given (core/tracer.h). */
+void symbols_answer(Capture *capture, TracerQuery *query);
+void symbols_shown(Symbols *symbols, const Asked *shown);
 
 /* The call with plain numbers; `args` has room for row->n_params. */
 Status symbols_plain_call(Symbols *symbols, const OpCall *call, OpCall *plain, Arg *args);

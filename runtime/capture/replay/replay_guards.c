@@ -6,7 +6,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/symbols.h"
-#include "runtime/capture/record/user_guard.h"
+#include "runtime/core/user_guard.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
 

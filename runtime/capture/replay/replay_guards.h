@@ -11,7 +11,8 @@
  * same. */
 #ifndef SINTER_RUNTIME_REPLAY_GUARDS_H
 #define SINTER_RUNTIME_REPLAY_GUARDS_H
-#include "runtime/capture/record/query.h"
+#include "runtime/capture/record/capture.h"
+#include "runtime/autograd/query.h"
 
 enum { MAX_SLOTS = 512 };
 

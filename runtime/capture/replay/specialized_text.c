@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/error.h"
-#include "runtime/capture/record/user_guard.h"
+#include "runtime/core/user_guard.h"
 #include "runtime/capture/replay/replay_parts.h"
 #include "runtime/capture/variant/guards_text.h"
 #include "runtime/core/settings.h"

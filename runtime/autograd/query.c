@@ -1,11 +1,10 @@
 /* query.c: see query.h. */
-#include "runtime/capture/record/query.h"
+#include "runtime/autograd/query.h"
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/hash.h"
-#include "runtime/capture/record/symbols.h"
-#include "runtime/capture/record/capture_events.h"
-#include "runtime/capture/record/user_guard.h"
+#include "runtime/core/tracer.h"
+#include "runtime/core/user_guard.h"
 
 static uint64_t setting_hash(SettingId setting) {
     const char *const text = setting_text(state_get(), setting);
@@ -17,7 +16,7 @@ int64_t query_now(QueryId query, const sn_tensor *t, int64_t at) {
 #define QUERY(name, kind, now)                                                                                         \
     case QUERY_##name:                                                                                                 \
         return now;
-#include "runtime/capture/record/query.def"
+#include "runtime/autograd/query.def"
 #undef QUERY
     default:
         return 0;
@@ -29,7 +28,7 @@ enum { KIND_layout_, KIND_state_ };
 bool query_of_layout(QueryId query) {
     static const bool of_layout[] = {
 #define QUERY(name, kind, now) KIND_##kind##_ == KIND_layout_,
-#include "runtime/capture/record/query.def"
+#include "runtime/autograd/query.def"
 #undef QUERY
     };
     return of_layout[query];
@@ -38,48 +37,15 @@ bool query_of_layout(QueryId query) {
 const char *query_name(QueryId query) {
     static const char *const names[] = {
 #define QUERY(name, kind, now) #name,
-#include "runtime/capture/record/query.def"
+#include "runtime/autograd/query.def"
 #undef QUERY
     };
     return names[query];
 }
 
-/* A result's contiguity follows from all of its sizes and strides, where it is not so for any; an argument's is
- * compared. */
-static void specialise_layout(sn_tensor *t) {
-    const struct Placeholder *const p = t->placeholder;
-    if (!p || !p->symbolic || p->symbolic->contiguous) return;
-    symbols_show_sizes(t, 0, t->base.meta->rank);
-    symbols_show_strides(t, 0, t->base.meta->rank);
-}
-
-/* Sizes and strides that follow from the arguments' are what they are now. */
-static void specialise(sn_tensor *t, QueryId query, int64_t at) {
-    if (query == QUERY_size) symbols_show_sizes(t, (int)at, 1);
-    if (query == QUERY_stride) symbols_show_strides(t, (int)at, 1);
-    if (query == QUERY_contiguous) specialise_layout(t);
-}
-
-static bool is_known(const Symbols *s, QueryId query, const sn_tensor *t, int64_t at) {
-    for (int i = 0; i < s->asked.n; i++) {
-        const Asked *const a = &s->asked.at[i];
-        if (a->query == query && a->tensor == t && a->at == at) return true;
-    }
-    return false;
-}
-
 void query_showed(QueryId query, sn_tensor *t, int64_t at, int64_t answer) {
-    Symbols *const s = symbols_asked();
-    if (!s || (t && !t->placeholder && !t->storage)) return; /* a traced body's handle is what it is */
-    if (t) specialise(t, query, at);
-    if ((t && t->placeholder) || is_known(s, query, t, at)) return;
-    if (!VEC_GROW(s->arena, &s->asked)) {
-        error_clear();
-        capture_record_event(BREAK_TEXT(asked_memory));
-        return;
-    }
-    if (t) tensor_retain(t);
-    s->asked.at[s->asked.n++] = (Asked){query, t, at, answer};
+    if (LIKELY(!tracer_of_call())) return;
+    tracer_ask(&(TracerQuery){.asked = ASKED_shown, .shown = &(Asked){query, t, at, answer}});
 }
 
 /* One example's layout is that of all without the batch dim. */
@@ -98,4 +64,18 @@ int64_t query_ask(QueryId query, sn_tensor *t, int64_t at) {
     const int64_t answer = query_now(query, t, at);
     query_showed(query, t, at, answer);
     return answer;
+}
+
+/* As one example's tensor is. Another thread's, or an outer call's, has its value then. */
+static bool would_track(sn_tensor *t) {
+    while (UNLIKELY(tensor_is_batched(t)) && !tensor_is_wrapped(t)) t = t->inner;
+    TracerQuery query = {.asked = ASKED_requires_grad, .tensor = t};
+    if (tracer_ask(&query)) return query.answer != 0;
+    return tracer_make_foreign(t) == ST_OK && tape_tracks(t);
+}
+
+bool query_requires_grad(sn_tensor *t) {
+    const bool tracks = would_track(t);
+    query_showed(QUERY_requires_grad, t, 0, tracks);
+    return tracks;
 }
