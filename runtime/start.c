@@ -3,10 +3,10 @@
 #include <pthread.h>
 
 #include "runtime/autograd/autocast.h"
+#include "runtime/autograd/region.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/flow/flow.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/metadata_mutation.h"
 #include "runtime/core/hooks.h"
 #include "runtime/core/tracer.h"
@@ -17,8 +17,6 @@
 #include "runtime/core/custom_op.h"
 #include "runtime/core/override.h"
 #include "runtime/transform/anomaly.h"
-#include "runtime/transform/checkpoint.h"
-#include "runtime/transform/checkpoint_segment.h"
 #include "runtime/transform/level.h"
 #include "runtime/transform/fake_mode.h"
 #include "runtime/transform/functional_mode.h"
@@ -39,7 +37,7 @@ static void start_all(void) {
     functional_mode_start();
     capture_start();
     metadata_mutation_start();
-    checkpoint_start();
+    region_start();
     anomaly_start();
     flow_start();
 }
@@ -54,12 +52,5 @@ __attribute__((constructor)) static void fill_hooks(void) {
         .runtime_start = runtime_start,
 
         .flow_launch = flow_launch,
-    };
-}
-
-__attribute__((constructor)) static void fill_capture_hooks(void) {
-    capture_hooks = (CaptureHooks){
-        .checkpoint_segment = checkpoint_segment,
-        .checkpoint_made = checkpoint_made,
     };
 }

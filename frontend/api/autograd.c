@@ -12,7 +12,7 @@
 #include "runtime/core/breaks.h"
 #include "runtime/core/frame.h"
 #include "runtime/autograd/tape.h"
-#include "runtime/transform/checkpoint.h"
+#include "runtime/autograd/region.h"
 
 _Static_assert((int)SN_RETAIN_GRAPH == (int)TAPE_retain && (int)SN_CREATE_GRAPH == (int)TAPE_create &&
                    (int)SN_ALLOW_UNUSED == (int)TAPE_allow_unused,
@@ -76,7 +76,7 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     Status status = tensor_valid(t, "sn_grad_set");
     if (status == ST_OK) status = state_untraced("sn_grad_set");
     if (status == ST_OK && grad) status = tensor_valid(grad, "sn_grad_set");
-    if (status == ST_OK) status = checkpoint_refuse("sn_grad_set");
+    if (status == ST_OK) status = region_refuse("sn_grad_set");
     if (status == ST_OK) status = tensor_alone(t, "sn_grad_set");
     if (status == ST_OK && grad) status = tensor_alone(grad, "sn_grad_set");
     if (status == ST_OK) status = capture_record_grad(t);
@@ -124,7 +124,7 @@ static sn_status run_tape(const TapeRun *run) {
 static sn_status backward(sn_tensors roots, sn_tensors grads, uint32_t flags) {
     const Status status = check_call(roots, grads, flags, "sn_backward");
     if (status != ST_OK) return (sn_status)status;
-    if (checkpoint_refuse("sn_backward") != ST_OK) return (sn_status)error_pending();
+    if (region_refuse("sn_backward") != ST_OK) return (sn_status)error_pending();
     const TapeRun run = {.roots = roots.data, .n_roots = (int)roots.n, .grads = grads.data, .flags = flags};
     return run_tape(&run);
 }

@@ -5,7 +5,7 @@
 #include "runtime/capture/record/debug_print.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/dispatch.h"
-#include "runtime/transform/checkpoint.h"
+#include "runtime/autograd/region.h"
 #include "runtime/transform/user_saved_hooks.h"
 
 /* In a captured body: what is pending is of before, and what follows runs as it is. */
@@ -42,5 +42,5 @@ bool sn_anomaly_set(bool on) {
 sn_status sn_debug_print(const char *label, sn_tensor *t) {
     API_ENTER(sn_debug_print);
     const Status status = tensor_valid(t, "sn_debug_print");
-    return (sn_status)(status != ST_OK || checkpoint_runs_again() ? status : debug_print(label, t));
+    return (sn_status)(status != ST_OK || region_runs_again() ? status : debug_print(label, t));
 }

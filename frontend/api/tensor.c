@@ -14,7 +14,7 @@
 #include "runtime/core/tensor.h"
 #include "runtime/core/tracer.h"
 #include "runtime/core/tracking.h"
-#include "runtime/transform/checkpoint.h"
+#include "runtime/autograd/region.h"
 #include "runtime/device/device.h"
 
 #define SAME(a, b) _Static_assert((int)(a) == (int)(b), "the public enum mirrors the internal one")
@@ -314,7 +314,7 @@ sn_tensor *sn_from_data(const void *data, sn_ints sizes, sn_dtype dtype) {
     if (UNLIKELY(state_get()->include & KEY_BIT(fake))) return fake_from_data(meta);
     sn_tensor *const t = tensor_new(meta);
     if (t && meta->numel) memcpy(tensor_data(t), data, meta_bytes(meta));
-    if (t && UNLIKELY(state_get()->saved_hooks || tracer_recording(state_get()))) checkpoint_made(t);
+    if (t && UNLIKELY(state_get()->saved_hooks || tracer_recording(state_get()))) region_made(t);
     const Device device = state_get()->device;
     return t && UNLIKELY(device != DEV_cpu) ? sn_to_device(t, device) : t;
 }

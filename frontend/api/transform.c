@@ -8,7 +8,7 @@
 #include "runtime/base/text.h"
 #include "runtime/autograd/query.h"
 #include "runtime/core/frame.h"
-#include "runtime/transform/checkpoint.h"
+#include "runtime/autograd/region.h"
 #include "runtime/transform/vmap.h"
 
 _Static_assert((int)SN_VMAP_RANDOM_SAME == (int)VMAP_same && (int)SN_VMAP_RANDOM_DIFFERENT == (int)VMAP_different,
@@ -76,13 +76,14 @@ static Status checkpoint(sn_body body, void *closure, const sn_checkpoint_option
     }
     SMALL_ARRAY_OWNER kept = {few, args};
     for (int64_t i = 0; i < in.n; i++) args[i] = arg_tensor_opt(in.data[i]);
-    const CheckpointCall call = {.body = body,
-                                 .closure = closure,
-                                 .closure_free = known.closure_free,
-                                 .keeps = known.save || known.policy ? is_saved : NULL,
-                                 .context = &known,
-                                 .site = state_get()->site};
-    return checkpoint_call(&call, args, (int)in.n, out, n_out);
+    return region_call(&(RegionCall){.body = body,
+                                     .closure = closure,
+                                     .closure_free = known.closure_free,
+                                     .policy = {known.save || known.policy ? is_saved : NULL, &known},
+                                     .in = args,
+                                     .n_in = (int)in.n,
+                                     .out = out,
+                                     .n_out = n_out});
 }
 
 sn_status sn_checkpoint(sn_body body, void *closure, const sn_checkpoint_options *options, sn_tensors in,

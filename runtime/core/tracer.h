@@ -11,19 +11,23 @@
 #define SINTER_RUNTIME_TRACER_H
 #include "runtime/core/dispatch.h"
 
-struct TapeRun; /* runtime/autograd/tape.h */
+struct TapeRun;    /* runtime/autograd/tape.h */
+struct RegionCall; /* runtime/autograd/region.h */
 
 /* What the program is about to do beside its ops, or has done, while ops may be pending. */
 typedef enum EffectKind {
     EFFECT_write,     /* host code writes memory that any tensor may depend on */
     EFFECT_order,     /* what comes has its place behind all pending ops */
     EFFECT_generator, /* it is set to seed and sequence; breaks: why the segment ends, where it does */
-    EFFECT_fork       /* the end of the innermost scope will put the generator back */
+    EFFECT_fork,      /* the end of the innermost scope will put the generator back */
+    EFFECT_made,      /* `tensor` was made, by no op that is watched */
+    EFFECT_once       /* `what` does something that a region's second run would do again: an error in one */
 } EffectKind;
 typedef struct TracerEffect {
     EffectKind kind;
     const char *what, *breaks; /* static texts, for reports */
     uint64_t seed, sequence;
+    sn_tensor *tensor;
 } TracerEffect;
 
 struct Asked;     /* runtime/autograd/query.h */
@@ -75,6 +79,8 @@ typedef struct TracerClass {
 
     /* Takes a backward over, or not. */
     bool (*backward)(Tracer *self, const struct TapeRun *run, Status *status);
+    /* The same of a region: its body runs, and its ops are recorded as the region's. */
+    bool (*region)(Tracer *self, const struct RegionCall *call, Status *status);
     /* t is needed, which may be pending [semantics C2]: in code that it watches (why: static text), or (why NULL) under
      * the lock of those who ask for what another thread's or an outer tracer has. */
     Status (*value)(Tracer *self, sn_tensor *t, const char *why);

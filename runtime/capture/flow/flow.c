@@ -1,9 +1,9 @@
 /* flow.c: what all control flow shares: its place in a compiled function, its random numbers, its types. */
 #include "runtime/capture/flow/flow.h"
 
+#include "runtime/autograd/region.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/element.h"
@@ -81,7 +81,7 @@ Status flow_end(const FlowCall *call, const FlowRun *run, Status status) {
     state->sequence = run->sequence + (status == ST_OK);
     state->flows--;
     tracer_unpause(run->paused);
-    for (int i = 0; status == ST_OK && i < call->n_out; i++) capture_hooks.checkpoint_made(call->out[i]);
+    for (int i = 0; status == ST_OK && i < call->n_out; i++) region_made(call->out[i]);
     for (int i = 0; status != ST_OK && i < call->n_out; i++) call->out[i] = NULL;
     return status;
 }

@@ -16,8 +16,8 @@
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/capture_written.h"
+#include "runtime/capture/record/captured_region.h"
 #include "runtime/capture/record/function_state.h"
-#include "runtime/capture/record/region.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
@@ -53,7 +53,7 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
-    if (UNLIKELY(c->region != NULL)) TRY(region_check(c, call));
+    if (UNLIKELY(c->region != NULL)) TRY(captured_region_check(c, call));
     const char *const reason = capture_refusal(c, call);
     *outside = reason != NULL;
     if (UNLIKELY(reason != NULL)) return capture_make_arguments(c, call, reason);
@@ -76,7 +76,7 @@ static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
     if (!outside || status != ST_OK) return status;
     TRY(redispatch_excluding(call, KEY_BIT(capture)));
     const bool makes = UNLIKELY(c->region != NULL) && call->form == FORM_functional && call->row->kind != KIND_view;
-    for (int i = 0; makes && i < call->n_outs; i++) region_made(c, call->outs[i], call);
+    for (int i = 0; makes && i < call->n_outs; i++) captured_region_made(c, call->outs[i], call);
     return ST_OK;
 }
 

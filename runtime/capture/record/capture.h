@@ -40,7 +40,7 @@ struct Capture {
     TrieNode *cursor;
     StorageSlot *map; /* by hash: the storages that the current trace has captured */
     uint32_t map_capacity, stamp;
-    struct CaptureRegion *region; /* the innermost checkpoint that the body is in, see region.h */
+    struct CaptureRegion *region; /* the innermost one that the body is in, or NULL */
     Symbols *symbols;             /* of a replay function's call; else NULL: numbers are as they are */
     sn_tensor *wanted;            /* the placeholder whose value a break asks for */
     /* The first thing that the call did beside its segments (an op, a value read), or NULL; without the lock. */

@@ -6,6 +6,7 @@
 #include "runtime/capture/record/capture_step.h"
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/captured_region.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/symbols.h"
 
@@ -16,6 +17,15 @@ static Status trace_op(Tracer *self, OpCall *call) {
 
 static bool trace_backward(Tracer *self, const TapeRun *run, Status *status) {
     return capture_run((Capture *)self, run, status);
+}
+
+/* Where hooks see what is saved its ops run one by one, and they see what eager's do. */
+static bool trace_region(Tracer *self, const RegionCall *call, Status *status) {
+    (void)self;
+    Capture *const c = capture_current();
+    if (!c || state_get()->saved_hooks) return false;
+    *status = captured_region_call(c, call);
+    return true;
 }
 
 static Status return_value(Tracer *self, sn_tensor *t, const char *why) {
@@ -80,11 +90,19 @@ static Status effect_fork(Capture *c, const TracerEffect *e) {
     return ST_OK;
 }
 
+static Status effect_made(Capture *c, const TracerEffect *e) {
+    captured_region_made(c, e->tensor, NULL);
+    return ST_OK;
+}
+
+static Status effect_once(Capture *c, const TracerEffect *e) {
+    return captured_region_current(c) ? region_refusal(e->what) : ST_OK;
+}
+
 static Status record_effect(Tracer *self, const TracerEffect *e) {
-    static CaptureEffect *const effects[] = {[EFFECT_write] = effect_write,
-                                             [EFFECT_order] = effect_order,
-                                             [EFFECT_generator] = capture_before_generator,
-                                             [EFFECT_fork] = effect_fork};
+    static CaptureEffect *const effects[] = {
+        [EFFECT_write] = effect_write, [EFFECT_order] = effect_order, [EFFECT_generator] = capture_before_generator,
+        [EFFECT_fork] = effect_fork,   [EFFECT_made] = effect_made,   [EFFECT_once] = effect_once};
     (void)self;
     Capture *const c = capture_current();
     return c ? effects[e->kind](c, e) : ST_OK;
@@ -93,6 +111,7 @@ static Status record_effect(Tracer *self, const TracerEffect *e) {
 const TracerClass capture_class = {.follow = capture_follow,
                                    .op = trace_op,
                                    .backward = trace_backward,
+                                   .region = trace_region,
                                    .value = return_value,
                                    .effect = record_effect,
                                    .query = answer_query,

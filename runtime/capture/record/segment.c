@@ -11,9 +11,9 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_backward.h"
 #include "runtime/capture/record/capture_events.h"
-#include "runtime/capture/record/capture_hooks.h"
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/debug_print.h"
+#include "runtime/capture/record/region_program.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/capture/record/trace_views.h"
@@ -248,11 +248,11 @@ static void drop_used_by(Trace *trace, const int *last, int i) {
     for (int v = 0; v < op->first_value; v++) drop_used(trace, last, v, i); /* what the tape held until here */
 }
 
-/* The next op, or all of a checkpoint; *ran: how many, of those that failed how many before. */
+/* The next op, or all of a region; *ran: how many, of those that failed how many before. */
 static Status run_next(Trace *trace, const int *last, int *ran) {
     const TracedOp *const step = &trace->ops.at[trace->n_done];
     *ran = 0;
-    if (last && step->op->region) TRY(capture_hooks.checkpoint_segment(trace, trace->n_done, last, ran));
+    if (last && step->op->region) TRY(region_program_run(trace, trace->n_done, last, ran));
     if (*ran) return ST_OK;
     TRY(run_op(trace, step));
     *ran = 1;

@@ -1,4 +1,4 @@
-/* checkpoint.c: regions of a forward whose values a backward computes again [semantics T6].
+/* region.c: see region.h. Regions whose body runs at once.
  *
  * The forward runs the body as ever; its ops are seen by the key `checkpoint`, and its nodes take their places on the
  * tape. But what they save of values that the region made is packed as a slot of the region, empty once the body has
@@ -10,7 +10,7 @@
  *
  * Memory that the region did not make is kept, with its version when it was first read; a write since is an error.
  * Regions lie in each other: what the inner one keeps of values of the outer one is packed by that one. */
-#include "runtime/transform/checkpoint.h"
+#include "runtime/autograd/region.h"
 
 #include <stdio.h>
 
@@ -19,11 +19,10 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
-#include "runtime/capture/record/region.h"
-#include "runtime/capture/record/segment.h"
 #include "runtime/core/site.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
+#include "runtime/core/custom_op.h"
 #include "runtime/core/tracer.h"
 
 typedef struct RegionOp {
@@ -31,7 +30,7 @@ typedef struct RegionOp {
     OpForm form;
     uint64_t shape; /* hash of the call but for values */
     const void *site;
-    int kept, n_kept; /* results in Region.kept; none: -1 */
+    int kept;       /* where its results are in Region.kept; none: -1 */
     uint64_t drawn; /* of the generator's sequence, by what is kept: the ops behind it have the numbers that they had */
 } RegionOp;
 
@@ -55,10 +54,9 @@ typedef struct SlotValue {
 typedef struct Region {
     _Atomic int32_t refs; /* runs, slots */
     Arena *arena;
-    CheckpointCall call;
-    int n_in, n_out;
+    RegionCall call; /* without its outputs, and: */
     Arg *in;         /* by input; a tensor's is NULL: */
-    bool *made;      /* CheckpointCall.made, and `in_outside` has a copy */
+    bool *made;      /* `in_outside` has a copy */
     int *in_outside; /* where it is in `outside`, or -1 */
     TapeEdge *edges; /* its history */
     Arg *again_in;   /* of the run that goes on */
@@ -103,7 +101,7 @@ static void region_release(Region *r) {
     for (int i = 0; i < r->outside.n; i++) tape_saved_drop(&r->outside.at[i].saved);
     for (int i = 0; i < r->kept.n; i++) tensor_release(r->kept.at[i].tensor);
     for (int i = 0; i < r->slots.n; i++) tensor_release(r->slots.at[i].tensor);
-    for (int i = 0; r->edges && i < r->n_in; i++) tape_edge_drop(&r->edges[i]);
+    for (int i = 0; r->edges && i < r->call.n_in; i++) tape_edge_drop(&r->edges[i]);
     const sn_free_fn closure_free = r->call.closure_free;
     void *const closure = r->call.closure;
     arena_free(r->arena);
@@ -119,7 +117,7 @@ static RegionRun *innermost(struct SavedHooks *hooks) {
 }
 static RegionRun *outer_of(const RegionRun *run) { return innermost(run->saved_hooks.outer); }
 
-bool checkpoint_runs_again(void) {
+bool region_runs_again(void) {
     const RegionRun *run = innermost(state_get()->saved_hooks);
     while (run && !run->again) run = outer_of(run);
     return run != NULL;
@@ -140,12 +138,23 @@ static void run_end(struct SavedHooks *hooks) {
     mem_free(run);
 }
 
-static bool checkpoint_runs(void) { return innermost(state_get()->saved_hooks) != NULL; }
-
-Status checkpoint_refuse(const char *what) {
-    Capture *const c = capture_current();
-    if (!(c && region_current(c)) && (LIKELY(!state_get()->saved_hooks) || !checkpoint_runs())) return ST_OK;
+Status region_refusal(const char *what) {
     return error_raise(ST_STATE, "%s: not in the body of sn_checkpoint, whose second run would do it again", what);
+}
+
+Status region_refuse(const char *what) {
+    TRY(tracer_effect((TracerEffect){.kind = EFFECT_once, .what = what}));
+    return UNLIKELY(innermost(state_get()->saved_hooks) != NULL) ? region_refusal(what) : ST_OK;
+}
+
+Status region_run_body(const RegionCall *call, const Arg *in, sn_tensor **out) {
+    sn_frame frame = {.what = "the body of sn_checkpoint",
+                      .closure = call->closure,
+                      .in = in,
+                      .n_in = call->n_in,
+                      .out = out,
+                      .n_out = call->n_out};
+    return frame_run(&frame, call->body);
 }
 
 /* what a run has made, and what it reads --------------------------------------------------------------------------- */
@@ -160,9 +169,8 @@ static Status record_made(RegionRun *run, const sn_tensor *t) {
     return map_set(&run->known, storage_key(t->storage), &made_inside) ? ST_OK : ST_MEMORY;
 }
 
-void checkpoint_made(const sn_tensor *t) {
-    Capture *const c = capture_current();
-    if (c) region_made(c, t, NULL);
+void region_made(sn_tensor *t) {
+    tracer_effect((TracerEffect){.kind = EFFECT_made, .tensor = t});
     for (RegionRun *run = innermost(state_get()->saved_hooks); run; run = outer_of(run)) record_made(run, t);
 }
 
@@ -212,11 +220,34 @@ static const sn_tensor *kept_with(const Region *r, const Storage *storage) {
     return NULL;
 }
 
-static Status check_write(void *context, const OpCall *call, sn_tensor *t) {
-    const RegionRun *const run = context;
-    if (!t->storage) return ST_OK;
-    if (!made_inside_of(run, t->storage)) return region_outside_error(call);
-    return kept_with(run->region, t->storage) ? region_saved_error(call) : ST_OK;
+static RegionOrigin origin_of(const void *region_run, const sn_tensor *t) {
+    const RegionRun *const run = region_run;
+    if (!t->storage) return ORIGIN_made;
+    if (!made_inside_of(run, t->storage)) return ORIGIN_outside;
+    return kept_with(run->region, t->storage) ? ORIGIN_saved : ORIGIN_made;
+}
+
+static Status check_write(const OpCall *call, const sn_tensor *t, RegionOriginOf *origin, const void *region) {
+    const RegionOrigin from = origin(region, t);
+    if (LIKELY(from == ORIGIN_made)) return ST_OK;
+    return error_raise(ST_STATE,
+                       from == ORIGIN_saved
+                           ? "%s: it would write a result that the policy of sn_checkpoint saves"
+                           : "%s: in the body of sn_checkpoint it would write a tensor from outside of that, which a "
+                             "second run would do again",
+                       op_form_name(call->row, call->form));
+}
+
+Status region_check_writes(const OpCall *call, RegionOriginOf *origin, const void *region) {
+    const OpRow *const row = call->row;
+    const int n = call->form == FORM_inplace ? 1 : call->form == FORM_out ? row->n_out : 0;
+    for (int i = 0; i < n; i++) TRY(check_write(call, call_written(call, i), origin, region));
+    for (int i = 0; UNLIKELY(row->flags & OPF_user) && i < row->n_params; i++) {
+        const Arg *const a = &call->args[i];
+        if (param_is_written(&row->params[i]) && a->kind == ARG_tensor && a->val)
+            TRY(check_write(call, tensor_of(a->val), origin, region));
+    }
+    return ST_OK;
 }
 
 /* ops -------------------------------------------------------------------------------------------------------------- */
@@ -272,19 +303,22 @@ static Status record_one_op(RegionRun *run, const OpCall *call, int *kept) {
         return ST_OK;
     }
     if (!VEC_GROW(r->arena, &r->ops)) return ST_MEMORY;
-    r->ops.at[r->ops.n++] = (RegionOp){call->row, call->form, shape, state_get()->site, -1, 0, 0};
+    r->ops.at[r->ops.n++] = (RegionOp){call->row, call->form, shape, state_get()->site, -1, 0};
     return ST_OK;
 }
 
-/* May a policy say so? What is written or a view stays what the ops make it; effects happen once [C12]. Control flow in
- * the body is one op, which a graph has in the place of its bodies' ops; where a body is traced its ops make nothing,
- * and a result kept of them would be something to close over when it is traced again. */
+bool region_policy_saves(const RegionPolicy *policy, const OpCall *call) {
+    if (call->form != FORM_functional || call->row->kind == KIND_view || call->row->returns_list) return false;
+    return policy->saves && policy->saves(policy->context, call->row->name);
+}
+
+/* Effects happen once [C12]. Control flow in the body is one op, which a graph has in the place of its bodies' ops;
+ * where a body is traced its ops make nothing, and a result kept of them would be something to close over when it is
+ * traced again. */
 static bool wants_kept(const Region *r, const OpCall *call) {
     if (tracer_refuses(state_get())) return false;
     if (call->row->flags & OPF_ordered) return true;
-    if (state_get()->flows != r->context.flows) return false;
-    if (call->form != FORM_functional || call->row->kind == KIND_view || call->row->returns_list) return false;
-    return r->call.keeps && r->call.keeps(r->call.context, call->row->name);
+    return state_get()->flows == r->context.flows && region_policy_saves(&r->call.policy, call);
 }
 
 static Status keep_results(RegionRun *run, const OpCall *call, uint64_t drawn) {
@@ -296,7 +330,6 @@ static Status keep_results(RegionRun *run, const OpCall *call, uint64_t drawn) {
         sn_tensor *const alias = call->outs[i] ? tensor_alias(call->outs[i]) : NULL;
         if (call->outs[i] && !alias) return ST_MEMORY;
         r->kept.at[r->kept.n++] = (KeptResult){alias, alias ? tensor_version(alias) : 0};
-        op->n_kept++;
     }
     return ST_OK;
 }
@@ -341,7 +374,7 @@ static Status before_op(OpCall *call, RegionRun *first, const RegionRun **gives,
         if (is_full(run)) return end_early(run);
         TRY(record_one_op(run, call, &at));
         TRY(record_reads(run, call));
-        TRY(region_each_written(call, check_write, run));
+        TRY(region_check_writes(call, origin_of, run));
         if (at >= 0) *gives = run, *kept = at;
     }
     return ST_OK;
@@ -374,7 +407,7 @@ static Status see_op(OpCall *call) {
     return status == ST_OK ? after_op(call, first, state->sequence - sequence) : status;
 }
 
-void checkpoint_start(void) { dispatch_fallback(KEY_checkpoint, see_op); }
+void region_start(void) { dispatch_fallback(KEY_checkpoint, see_op); }
 
 /* slots ------------------------------------------------------------------------------------------------------------ */
 
@@ -438,7 +471,9 @@ static Status run_shared(struct SavedHooks *hooks, const OpRow *row, sn_tensor *
     return record_made(run, made);
 }
 
-static bool run_chooses(const struct SavedHooks *hooks) { return ((const RegionRun *)hooks)->region->call.keeps; }
+static bool run_chooses(const struct SavedHooks *hooks) {
+    return ((const RegionRun *)hooks)->region->call.policy.saves;
+}
 
 static const SavedHooksClass run_class = {
     .pack = run_pack, .end = run_end, .copied = run_copied, .shared = run_shared, .chooses = run_chooses};
@@ -502,17 +537,11 @@ static Status again_input(RegionRun *run, int i, Arg *arg) {
 
 static Status again_frame(RegionRun *run, Arg *in, sn_tensor **out) {
     Region *const r = run->region;
-    for (int i = 0; i < r->n_in; i++) {
+    for (int i = 0; i < r->call.n_in; i++) {
         in[i] = r->in[i];
         TRY(again_input(run, i, &in[i]));
     }
-    sn_frame frame = {.what = "the body of sn_checkpoint",
-                      .closure = r->call.closure,
-                      .in = in,
-                      .n_in = r->n_in,
-                      .out = out,
-                      .n_out = r->n_out};
-    const Status status = frame_run(&frame, r->call.body);
+    const Status status = region_run_body(&r->call, in, out);
     if (run->enough) {
         error_clear();
         return ST_OK;
@@ -548,7 +577,7 @@ static void enter_modes(sn_state *state, const Region *r) {
 
 static Status run_again_inside(Region *r, RegionRun *run, const char *node) {
     sn_state *const state = state_get();
-    memset(r->again_out, 0, (size_t)r->n_out * sizeof(sn_tensor *));
+    memset(r->again_out, 0, (size_t)r->call.n_out * sizeof(sn_tensor *));
     enter_modes(state, r);
     saved_hooks_push(&run->saved_hooks);
     TRY(again_frame(run, r->again_in, r->again_out));
@@ -603,7 +632,7 @@ static const TapePackedClass slot_class = {
 
 /* the forward ------------------------------------------------------------------------------------------------------ */
 
-static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
+static Region *region_new(const RegionCall *call) {
     Arena *const arena = arena_new();
     Region *const r = arena ? ARENA_NEW(arena, Region) : NULL;
     if (!r) {
@@ -612,23 +641,22 @@ static Region *region_new(const CheckpointCall *call, int n_in, int n_out) {
         return NULL;
     }
     const sn_state *const state = state_get();
+    const int n_in = call->n_in;
     *r = (Region){.refs = 1,
                   .arena = arena,
-                  .n_in = n_in,
-                  .n_out = n_out,
+                  .call = *call,
                   .in = ARENA_ARRAY(arena, Arg, n_in + 1),
                   .made = ARENA_ARRAY(arena, bool, n_in + 1),
                   .in_outside = ARENA_ARRAY(arena, int, n_in + 1),
                   .edges = ARENA_ARRAY(arena, TapeEdge, n_in + 1),
                   .again_in = ARENA_ARRAY(arena, Arg, n_in + 1),
-                  .again_out = ARENA_ARRAY(arena, sn_tensor *, n_out + 1),
+                  .again_out = ARENA_ARRAY(arena, sn_tensor *, call->n_out + 1),
                   .seed = state->seed,
                   .sequence = state->sequence,
                   .context = state->context};
-    r->call = *call;
     if (r->edges) memset(r->edges, 0, sizeof *r->edges * (size_t)(n_in + 1));
     if (call->made && r->made) memcpy(r->made, call->made, sizeof *r->made * (size_t)n_in);
-    r->call.made = NULL; /* the caller's */
+    r->call.in = r->in, r->call.made = r->made, r->call.out = NULL; /* those were the caller's */
     if (r->in && r->made && r->in_outside && r->edges && r->again_in && r->again_out) return r;
     region_release(r);
     return NULL;
@@ -644,7 +672,7 @@ static Status keep_input(RegionRun *run, int i, sn_tensor *t) {
 /* The inputs are what is kept first. */
 static Status record_inputs(RegionRun *run, const Arg *in) {
     Region *const r = run->region;
-    for (int i = 0; i < r->n_in; i++) {
+    for (int i = 0; i < r->call.n_in; i++) {
         r->in[i] = in[i];
         r->in_outside[i] = -1;
         if (in[i].kind != ARG_tensor || !in[i].val) continue;
@@ -662,16 +690,6 @@ static Status record_inputs(RegionRun *run, const Arg *in) {
     return ST_OK;
 }
 
-static Status region_body(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    sn_frame frame = {.what = "the body of sn_checkpoint",
-                      .closure = call->closure,
-                      .in = in,
-                      .n_in = n_in,
-                      .out = out,
-                      .n_out = n_out};
-    return frame_run(&frame, call->body);
-}
-
 /* Ends the forward: it keeps only what must not be computed again. */
 static void finish(Region *r) {
     for (int i = 0; i < r->slots.n; i++) {
@@ -682,72 +700,60 @@ static void finish(Region *r) {
     r->finished = true;
 }
 
-static Status run_forward(Region *r, const Arg *in, sn_tensor **out) {
+static Status run_forward(Region *r, const RegionCall *call) {
     sn_state *const state = state_get();
     RegionRun *const run = run_new(r, false);
     region_release(r); /* the run's, which ends with the scope: a body need not return */
     if (!run) return ST_MEMORY;
     saved_hooks_push(&run->saved_hooks);
-    TRY(record_inputs(run, in));
+    TRY(record_inputs(run, call->in));
     context_key_set(state, KEY_BIT(checkpoint), true);
-    TRY(region_body(&r->call, in, r->n_in, out, r->n_out));
+    TRY(region_run_body(call, call->in, call->out));
     finish(r);
     return ST_OK;
 }
 
-static Status call_eagerly(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    sn_state *const state = state_get();
-    if (state->grad_mode != SN_GRAD_ON) {
-        const Status status = region_body(call, in, n_in, out, n_out);
-        closure_free_run(call->closure_free, call->closure);
-        return status;
-    }
-    Region *const r = region_new(call, n_in, n_out); /* it has the closure, also where it fails */
+/* It has the closure, also where it fails. */
+static Status call_eagerly(sn_state *state, const RegionCall *call) {
+    Region *const r = region_new(call);
     if (!r) return ST_MEMORY;
     const uint32_t depth = state->n_scopes;
     if (scope_push(state, false) != ST_OK) {
         region_release(r);
         return ST_MEMORY;
     }
-    const Status status = run_forward(r, in, out);
-    scope_pop_passing(state, depth, out, status == ST_OK ? n_out : 0);
-    for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
-    return status;
-}
-
-/* In a captured body its ops are part of the segment, as a region that the partitioner computes again: nobody runs the
- * body a second time. */
-static Status call_captured(Capture *c, const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out,
-                            int n_out) {
-    CaptureRegion *const outer = region_current(c);
-    const bool region = state_get()->grad_mode == SN_GRAD_ON;
-    Status status = ST_OK;
-    for (int i = 0; region && i < n_in && status == ST_OK; i++)
-        if (in[i].kind == ARG_tensor) status = region_check_input(in[i].val ? tensor_of(in[i].val) : NULL);
-    if (region && status == ST_OK) status = region_begin(c, call->keeps, call->context);
-    if (status == ST_OK) status = region_body(call, in, n_in, out, n_out);
-    region_end(c, outer);
-    closure_free_run(call->closure_free, call->closure);
+    const Status status = run_forward(r, call);
+    scope_pop_passing(state, depth, call->out, status == ST_OK ? call->n_out : 0);
+    for (int i = 0; status != ST_OK && i < call->n_out; i++) call->out[i] = NULL;
     return status;
 }
 
 /* Inside of transforms the tapes are the levels', and their handles have no memory that could be freed; and a mode's
  * handler, which the second run would need, may be gone by then. So the body runs, and what any op keeps is kept. */
-static Status call_plainly(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+static bool keeps_all(const sn_state *state) {
     static _Atomic bool said;
+    if (!state->level && !state->modes && !state->api_modes) return false;
     if (!atomic_exchange(&said, true))
         LOG(vmap, WARNING,
             "sn_checkpoint: inside of sn_vmap, sn_func_grad and their like, and where a user mode is active, nothing "
             "is computed again: what a backward needs is kept");
-    const Status status = region_body(call, in, n_in, out, n_out);
-    closure_free_run(call->closure_free, call->closure);
-    return status;
+    return true;
 }
 
-Status checkpoint_call(const CheckpointCall *call, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    const sn_state *const state = state_get();
-    if (state->level || state->modes || state->api_modes) return call_plainly(call, in, n_in, out, n_out);
-    Capture *const c = capture_current();
-    const bool captured = c && !state->saved_hooks; /* else its ops run one by one, and the hooks see what eager's do */
-    return captured ? call_captured(c, call, in, n_in, out, n_out) : call_eagerly(call, in, n_in, out, n_out);
+static bool call_recorded(const sn_state *state, const RegionCall *call, Status *status) {
+    Tracer *const recording = tracer_recording(state);
+    return recording && recording->is->region(recording, call, status);
+}
+
+Status region_call(const RegionCall *call) {
+    sn_state *const state = state_get();
+    Status status;
+    if (keeps_all(state))
+        status = region_run_body(call, call->in, call->out);
+    else if (!call_recorded(state, call, &status)) {
+        if (state->grad_mode == SN_GRAD_ON) return call_eagerly(state, call);
+        status = region_run_body(call, call->in, call->out);
+    }
+    closure_free_run(call->closure_free, call->closure);
+    return status;
 }

@@ -1,32 +1,28 @@
-/* region.c: see region.h. What a region may write is what it made: a value of the call that was recorded since it
- * began, or a tensor that was made at once meanwhile. */
-#include "runtime/capture/record/region.h"
+/* captured_region.c: see captured_region.h. What a region may write is what it made: a value of the call that was
+ * recorded since it began, or a tensor that was made at once meanwhile. */
+#include "runtime/capture/record/captured_region.h"
 
 #include "runtime/autograd/tape.h"
 #include "runtime/base/error.h"
 #include "runtime/capture/record/trace_views.h"
-#include "runtime/core/custom_op.h"
 
-CaptureRegion *region_current(Capture *c) {
+CaptureRegion *captured_region_current(Capture *c) {
     const uint32_t n_scopes = state_get()->n_scopes;
     while (c->region && n_scopes <= c->region->n_scopes) c->region = c->region->outer; /* left by a jump */
     return c->region;
 }
 
-Status region_begin(Capture *c, RegionKeeps *keeps, void *context) {
-    CaptureRegion *const outer = region_current(c), *const region = ARENA_NEW(c->arena, CaptureRegion);
+static Status begin_region(Capture *c, const RegionPolicy *policy) {
+    CaptureRegion *const outer = captured_region_current(c), *const region = ARENA_NEW(c->arena, CaptureRegion);
     if (!region) return ST_MEMORY;
     *region = (CaptureRegion){.outer = outer,
                               .n_scopes = state_get()->n_scopes,
-                              .keeps = keeps,
-                              .context = context,
+                              .policy = *policy,
                               .first_trace = c->traces.n - 1,
                               .first_op = c->trace->ops.n};
     c->region = region;
     return ST_OK;
 }
-
-void region_end(Capture *c, CaptureRegion *outer) { c->region = outer; }
 
 static int number_of(Capture *c, CaptureRegion *region) {
     if (!region) return 0;
@@ -37,43 +33,18 @@ static int number_of(Capture *c, CaptureRegion *region) {
     return region->number = c->trace->regions.n;
 }
 
-/* One that lies further out has a say, too. What is written or a view stays what the ops make it. */
+/* One that lies further out has a say, too. */
 static bool is_saved(const CaptureRegion *region, const OpCall *call) {
-    if (call->form != FORM_functional || call->row->kind == KIND_view || call->row->returns_list) return false;
-    for (; region; region = region->outer)
-        if (region->keeps && region->keeps(region->context, call->row->name)) return true;
-    return false;
+    while (region && !region_policy_saves(&region->policy, call)) region = region->outer;
+    return region != NULL;
 }
 
 /* writes ----------------------------------------------------------------------------------------------------------- */
 
-Status region_each_written(const OpCall *call, RegionWrite *visit, void *context) {
-    const OpRow *const row = call->row;
-    if (call->form == FORM_inplace) TRY(visit(context, call, tensor_of(call->args[0].val)));
-    for (int i = 0; call->form == FORM_out && i < row->n_out; i++) TRY(visit(context, call, call->out_args[i]));
-    for (int i = 0; UNLIKELY(row->flags & OPF_user) && i < row->n_params; i++) {
-        const Arg *const a = &call->args[i];
-        if (param_is_written(&row->params[i]) && a->kind == ARG_tensor && a->val)
-            TRY(visit(context, call, tensor_of(a->val)));
-    }
-    return ST_OK;
-}
-
-Status region_outside_error(const OpCall *call) {
-    return error_raise(ST_STATE,
-                       "%s: in the body of sn_checkpoint it would write a tensor from outside of that, which a second "
-                       "run would do again",
-                       op_form_name(call->row, call->form));
-}
-
-Status region_saved_error(const OpCall *call) {
-    return error_raise(ST_STATE, "%s: it would write a result that the policy of sn_checkpoint saves",
-                       op_form_name(call->row, call->form));
-}
-
 typedef struct MadeAt { /* a value of the call: what a tensor shows */
     const Trace *trace;
     int segment, value;
+    const RegionBeside *beside; /* or what was made at once */
 } MadeAt;
 
 static bool made_as(const Capture *c, const sn_tensor *t, int before, MadeAt *out);
@@ -82,7 +53,7 @@ static bool made_as(const Capture *c, const sn_tensor *t, int before, MadeAt *ou
 static bool made_at(const Capture *c, int segment, int value, MadeAt *out) {
     const Trace *const trace = c->traces.at[segment];
     const Operand root = trace_root(trace, value);
-    *out = (MadeAt){trace, segment, root};
+    *out = (MadeAt){.trace = trace, .segment = segment, .value = root};
     if (root >= 0) return true;
     const sn_tensor *const input = trace->inputs.at[operand_input(root)].tensor;
     return input && made_as(c, input, segment, out);
@@ -111,35 +82,34 @@ static const RegionBeside *made_beside(const CaptureRegion *region, const sn_ten
     return NULL;
 }
 
-static bool is_made_in(const CaptureRegion *region, const MadeAt *made, int op) {
-    return made->segment > region->first_trace || (made->segment == region->first_trace && op >= region->first_op);
+static int maker_of(const MadeAt *made) { return made->trace->places.at[made->value].op; }
+
+static bool is_made_in(const CaptureRegion *region, const MadeAt *made) {
+    return made->segment > region->first_trace ||
+           (made->segment == region->first_trace && maker_of(made) >= region->first_op);
 }
 
 /* By the policy of a region that is still open; of one that has ended a backward sees the write. */
-static bool is_saved_in(const CaptureRegion *region, const MadeAt *made, int op) {
-    const TraceOp *const by = made->trace->ops.at[op].op;
-    for (; region && by->modes & NODE_saved; region = region->outer)
-        if (region->keeps && is_made_in(region, made, op) && region->keeps(region->context, by->row->name)) return true;
+static bool is_saved_in(const CaptureRegion *region, const MadeAt *made) {
+    const TraceOp *const by = made->trace->ops.at[maker_of(made)].op;
+    for (; region && by->modes & NODE_saved; region = region->outer) {
+        const RegionPolicy *const policy = &region->policy;
+        if (policy->saves && is_made_in(region, made) && policy->saves(policy->context, by->row->name)) return true;
+    }
     return false;
 }
 
-/* *saved: its policy saves what it is. */
-static bool is_made(const Capture *c, const CaptureRegion *region, const sn_tensor *t, bool *saved) {
-    const RegionBeside *const beside = t->placeholder ? NULL : made_beside(region, t);
-    MadeAt made;
-    *saved = beside && beside->saved;
-    if (beside) return true;
-    if (!made_as(c, t, c->traces.n, &made)) return false;
-    const int op = made.trace->places.at[made.value].op;
-    *saved = is_saved_in(region, &made, op);
-    return is_made_in(region, &made, op);
+static bool is_made(const Capture *c, const CaptureRegion *region, const sn_tensor *t, MadeAt *made) {
+    *made = (MadeAt){.beside = t->placeholder ? NULL : made_beside(region, t)};
+    return made->beside || (made_as(c, t, c->traces.n, made) && is_made_in(region, made));
 }
 
-static Status check_write(void *context, const OpCall *call, sn_tensor *t) {
-    bool saved;
-    const Capture *const c = context;
-    if (!is_made(c, c->region, t, &saved)) return region_outside_error(call);
-    return saved ? region_saved_error(call) : ST_OK;
+static RegionOrigin origin_of(const void *capture, const sn_tensor *t) {
+    MadeAt made;
+    const Capture *const c = capture;
+    if (!is_made(c, c->region, t, &made)) return ORIGIN_outside;
+    const bool saved = made.beside ? made.beside->saved : is_saved_in(c->region, &made);
+    return saved ? ORIGIN_saved : ORIGIN_made;
 }
 
 /* reads ------------------------------------------------------------------------------------------------------------ */
@@ -149,12 +119,10 @@ static bool is_inference(const sn_tensor *t) {
     return p ? trace_is_inference(p->trace, p->value) : t->flags & TF_inference;
 }
 
-Status region_check_input(const sn_tensor *t) { return t && is_inference(t) ? tape_save_error() : ST_OK; }
-
 static Status check_read(const Capture *c, const Val *val) {
     const sn_tensor *const t = val ? tensor_of((Val *)val) : NULL;
-    bool saved;
-    return t && is_inference(t) && !is_made(c, c->region, t, &saved) ? tape_save_error() : ST_OK;
+    MadeAt made;
+    return t && is_inference(t) && !is_made(c, c->region, t, &made) ? tape_save_error() : ST_OK;
 }
 
 static Status check_reads(const Capture *c, const OpCall *call) {
@@ -166,17 +134,17 @@ static Status check_reads(const Capture *c, const OpCall *call) {
     return ST_OK;
 }
 
-Status region_check(Capture *c, const OpCall *call) {
-    if (!region_current(c)) return ST_OK;
+Status captured_region_check(Capture *c, const OpCall *call) {
+    if (!captured_region_current(c)) return ST_OK;
     TRY(check_reads(c, call));
-    return region_each_written(call, check_write, c);
+    return region_check_writes(call, origin_of, c);
 }
 
 /* the rest of one -------------------------------------------------------------------------------------------------- */
 
 static bool is_rest(const Capture *c, const CaptureRegion *outermost, const sn_tensor *t) {
-    bool saved;
-    return !(t->placeholder && t->placeholder->trace == c->trace) && is_made(c, outermost, t, &saved);
+    MadeAt made;
+    return !(t->placeholder && t->placeholder->trace == c->trace) && is_made(c, outermost, t, &made);
 }
 
 static bool record_rest(Capture *c, const CaptureRegion *outermost, const Val *val) {
@@ -200,15 +168,36 @@ static bool reads_rest(Capture *c, const OpCall *call) {
     return found;
 }
 
-RegionPlace region_place(Capture *c, const OpCall *call) {
-    CaptureRegion *const region = LIKELY(!c->region) ? NULL : region_current(c);
+RegionPlace captured_region_place(Capture *c, const OpCall *call) {
+    CaptureRegion *const region = LIKELY(!c->region) ? NULL : captured_region_current(c);
     if (LIKELY(!region)) return (RegionPlace){0};
     const uint8_t saved = is_saved(region, call) ? NODE_saved : 0, rest = reads_rest(c, call) ? NODE_rest : 0;
     return (RegionPlace){number_of(c, region), saved | rest};
 }
 
-void region_made(Capture *c, const sn_tensor *t, const OpCall *call) {
-    CaptureRegion *region = t && t->storage ? region_current(c) : NULL;
+void captured_region_made(Capture *c, const sn_tensor *t, const OpCall *call) {
+    CaptureRegion *region = t && t->storage ? captured_region_current(c) : NULL;
     for (; region; region = region->outer)
         VEC_PUSH(c->arena, &region->beside, ((RegionBeside){t->storage, call && is_saved(region, call)}));
+}
+
+/* calls ------------------------------------------------------------------------------------------------------------ */
+
+/* What is handed to the body. */
+static Status check_inputs(const RegionCall *call) {
+    for (int i = 0; i < call->n_in; i++) {
+        const Arg *const a = &call->in[i];
+        if (a->kind == ARG_tensor && a->val && is_inference(tensor_of(a->val))) return tape_save_error();
+    }
+    return ST_OK;
+}
+
+Status captured_region_call(Capture *c, const RegionCall *call) {
+    CaptureRegion *const outer = captured_region_current(c);
+    const bool region = state_get()->grad_mode == SN_GRAD_ON;
+    Status status = region ? check_inputs(call) : ST_OK;
+    if (region && status == ST_OK) status = begin_region(c, &call->policy);
+    if (status == ST_OK) status = region_run_body(call, call->in, call->out);
+    c->region = outer;
+    return status;
 }

@@ -1,21 +1,21 @@
-/* checkpoint_segment.c: a captured body has returned when its segment runs op by op, as the first one of a case does.
- * So a region's recorded ops are its body: they are copied, since the trace goes with the call, and sn_checkpoint's
- * engine runs them, and runs them again in the backward.
+/* region_program.c: a captured body has returned when its segment runs op by op, as the first one of a case does. So a
+ * region's recorded ops are its body: they are copied, since the trace goes with the call, and region_call runs them,
+ * and runs them again in the backward.
  *
  *   ops of the trace   0: exp   1: mul {1}   2: sin {2<1}   3: add {1}   4: sum
  *   copied             Steps 1: [1: mul, Steps 2: [2: sin], 3: add]
  *
  * Operands are encoded once for all: values that the outermost region makes count from its first one; all others are
  * numbered as they come, below zero. A region's inputs are what it reads of either without having made it. */
-#include "runtime/transform/checkpoint_segment.h"
+#include "runtime/capture/record/region_program.h"
 
+#include "runtime/autograd/region.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/trace_graph.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
-#include "runtime/transform/checkpoint.h"
 
 typedef struct Steps Steps;
 
@@ -254,23 +254,26 @@ static bool op_is_saved(void *context, const char *name) {
     return tree->now && tree->now->modes & NODE_saved;
 }
 
-/* made: as CheckpointCall has it. */
+/* made: as RegionCall has it. */
 static Status run_region(Steps *steps, const bool *made, const StepsValues *values) {
     Arena *const arena = arena_new();
     Arg *const in = arena ? ARENA_ARRAY(arena, Arg, steps->in.n + 1) : NULL;
     sn_tensor **const out = arena ? ARENA_ARRAY(arena, sn_tensor *, steps->out.n + 1) : NULL;
     Status status = in && out ? ST_OK : ST_MEMORY;
     for (int i = 0; in && i < steps->in.n; i++) in[i] = arg_tensor_opt(*value_at(values, steps->in.at[i]));
-    const CheckpointCall call = {.body = steps_body,
-                                 .closure = steps,
-                                 .closure_free = steps_drop,
-                                 .keeps = op_is_saved,
-                                 .context = steps->tree,
-                                 .made = made};
+    const RegionCall call = {.body = steps_body,
+                             .closure = steps,
+                             .closure_free = steps_drop,
+                             .policy = {op_is_saved, steps->tree},
+                             .in = in,
+                             .n_in = steps->in.n,
+                             .out = out,
+                             .n_out = steps->out.n,
+                             .made = made};
     refs_add(&steps->tree->refs, 1);
     state_grad_mode_set(state_get(), SN_GRAD_ON);
     if (status != ST_OK) steps_drop(steps, NULL);
-    if (status == ST_OK) status = checkpoint_call(&call, in, steps->in.n, out, steps->out.n);
+    if (status == ST_OK) status = region_call(&call);
     for (int i = 0; status == ST_OK && i < steps->out.n; i++) values->made[steps->out.at[i]] = out[i];
     arena_free(arena);
     return status;
@@ -331,7 +334,7 @@ static StepsTree *tree_new(const Trace *trace, int first, int end) {
     return tree;
 }
 
-Status checkpoint_segment(Trace *trace, int first, const int *last, int *n) {
+Status region_program_run(Trace *trace, int first, const int *last, int *n) {
     const int region = region_below(trace, trace->ops.at[first].op->region, 0);
     const int end = region_end_of(trace, first, region);
     *n = 0;
