@@ -34,15 +34,11 @@ static Operand base_of(const Trace *trace, Operand at) {
 
 static int64_t offset_of(const Trace *trace, Operand at) { return at < 0 ? 0 : trace->places.at[at].offset; }
 
-static sn_tensor *handle_of(const Trace *trace, Operand at) {
-    return operand_is_input(at) ? trace->inputs.at[operand_input(at)].tensor : trace->values.at[at];
-}
-
 /* What an operand of the trace lies in; false: a handle is gone. */
 static bool find_value(const Trace *trace, Operand self, Strided *out) {
     const Operand base = base_of(trace, self), root = trace_root(trace, self);
-    const sn_tensor *const of = handle_of(trace, root);
-    *out = (Strided){.base = handle_of(trace, base),
+    const sn_tensor *const of = trace_tensor(trace, root);
+    *out = (Strided){.base = trace_tensor(trace, base),
                      .root = of ? of->base.meta : NULL,
                      .storage = operand_is_input(root) ? trace->inputs.at[operand_input(root)].offset : 0,
                      .base_offset = offset_of(trace, base),
@@ -105,7 +101,7 @@ const char *strided_view(const Capture *c, const OpCall *call, const Arg *symbol
 static bool find_place(const Trace *trace, Operand self, DType dtype, sn_tensor **root, int64_t *distance) {
     const Operand at = trace_root(trace, self);
     const bool is_input = operand_is_input(at);
-    sn_tensor *const of = handle_of(trace, at);
+    sn_tensor *const of = trace_tensor(trace, at);
     if (!of || dtype_bytes(of->base.meta->dtype) != dtype_bytes(dtype)) return false; /* other elements are counted */
     if (is_input && of->offset != trace->inputs.at[operand_input(at)].offset) return false; /* laid anew since */
     *root = is_input ? of : NULL;

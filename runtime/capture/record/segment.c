@@ -157,10 +157,6 @@ static bool all_bound(const TraceOp *op, sn_tensor *const *values) {
     return op->n_outs > 0;
 }
 
-static sn_grad_mode grad_mode_of(uint8_t modes) {
-    return modes & NODE_inference ? SN_INFERENCE : modes & NODE_no_grad ? SN_GRAD_OFF : SN_GRAD_ON;
-}
-
 /* A backward's error names the call, as in eager. */
 static Status run_gradients(const Arg *args, const void *site, sn_tensor **outs) {
     const Status status = gradients_run(args, outs);
@@ -171,11 +167,8 @@ static Status run_gradients(const Arg *args, const void *site, sn_tensor **outs)
 static Status run_op_inside(const Trace *trace, const TracedOp *step) {
     const TraceOp *const op = step->op;
     sn_tensor *const *const values = trace->values.at + op->first_value;
-    sn_state *const state = state_get();
-    state_grad_mode_set(state, grad_mode_of(op->modes));
-    context_enter_scope(state, CONTEXT_parts); /* casts are ops before it */
-    state->site = step->site;
-    if (op->row->flags & OPF_random) state->sequence = trace->sequence + (uint64_t)step->random;
+    trace_op_enter(op, step->site, trace->sequence + (uint64_t)step->random);
+    context_enter_scope(state_get(), CONTEXT_parts); /* casts are ops before it */
     if (all_bound(op, values))
         return op->row->role == ROLE_gradients ? capture_use_up(trace, (int)(step - trace->ops.at)) : ST_OK;
     Arg args[MAX_ARGS];

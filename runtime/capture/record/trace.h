@@ -144,6 +144,11 @@ struct Trace { /* one segment of one call */
 
 /* The value or input whose memory an operand is in the end. */
 static inline Operand trace_root(const Trace *trace, Operand at) { return at < 0 ? at : trace->places.at[at].root; }
+/* What a program has for an operand, pending or not; NULL: a value that is gone, or absent. */
+static inline sn_tensor *trace_tensor(const Trace *trace, Operand at) {
+    if (at == OPERAND_ABSENT) return NULL;
+    return at < 0 ? trace->inputs.at[operand_input(at)].tensor : trace->values.at[at];
+}
 /* Of the next value, a result of the op that is recorded: it has memory of its own, or shows what `alias` says. Written
  * field by field: a whole one would be put together on the stack and read back at once, which waits for every store. */
 static inline void trace_own_place(const Trace *trace, const TraceOp *op, TraceMemory *out) {

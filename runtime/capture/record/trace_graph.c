@@ -136,12 +136,6 @@ const char *trace_op_name(const TraceOp *op) {
     return op_form_name(row, op->mutates_metadata ? FORM_inplace : op->form);
 }
 
-static Val *operand_at(const Trace *trace, Operand o) {
-    if (o == OPERAND_ABSENT) return NULL;
-    sn_tensor *const t = operand_is_input(o) ? trace->inputs.at[operand_input(o)].tensor : trace->values.at[o];
-    return t ? &t->base : NULL;
-}
-
 void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args) {
     const int64_t *number = numbers + op->first_number;
     for (int i = 0; i < op->row->n_params; i++) {
@@ -156,21 +150,43 @@ void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args) {
     }
 }
 
-Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args) {
-    const Operand *operand = op->operands;
-    trace_numbers(op, trace->numbers.at, args);
+void trace_tensors(const TraceOp *op, Val **operand, Arg *args, sn_tensor **out_args) {
     for (int i = 0; i < op->row->n_params; i++) {
         Arg *const a = &args[i];
-        if (a->kind == ARG_tensor) a->val = operand_at(trace, *operand++);
+        if (a->kind == ARG_tensor) a->val = *operand++;
         if (a->kind != ARG_tensors) continue;
-        Val **const vals = ARENA_ARRAY(trace->capture->arena, Val *, a->n);
-        if (!vals) return ST_MEMORY;
-        for (int k = 0; k < a->n; k++) vals[k] = operand_at(trace, *operand++);
-        a->vals = vals;
+        a->vals = operand;
+        operand += a->n;
     }
-    for (int i = 0; op->form == FORM_out && i < op->row->n_out; i++)
-        out_args[i] = tensor_of(operand_at(trace, *operand++));
+    for (int i = 0; op->form == FORM_out && i < op->row->n_out; i++) out_args[i] = tensor_of(*operand++);
+}
+
+static bool takes_list(const TraceOp *op) {
+    int i = 0;
+    while (i < op->row->n_params && op->args[i].kind != ARG_tensors) i++;
+    return i < op->row->n_params;
+}
+
+Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args) {
+    Val *few[MAX_ARGS + MAX_OUTS]; /* as many as there are where no list has more, which would stay there */
+    Val **const operands = takes_list(op) ? ARENA_ARRAY(trace->capture->arena, Val *, op->n_operands + 1) : few;
+    if (!operands) return ST_MEMORY;
+    for (int k = 0; k < op->n_operands; k++) {
+        sn_tensor *const t = trace_tensor(trace, op->operands[k]);
+        operands[k] = t ? &t->base : NULL;
+    }
+    trace_numbers(op, trace->numbers.at, args);
+    trace_tensors(op, operands, args, out_args);
     return ST_OK;
+}
+
+void trace_op_enter(const TraceOp *op, const void *site, uint64_t sequence) {
+    sn_state *const state = state_get();
+    state_grad_mode_set(state, op->modes & NODE_inference ? SN_INFERENCE
+                               : op->modes & NODE_no_grad ? SN_GRAD_OFF
+                                                          : SN_GRAD_ON);
+    state->site = site;
+    if (op->row->flags & OPF_random) state->sequence = sequence;
 }
 
 NumberPlace trace_number_place(const TraceOp *op, int number) {

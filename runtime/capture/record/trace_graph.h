@@ -10,8 +10,12 @@ const TraceOp *trace_maker(const Trace *trace, Operand value); /* NULL: an input
 const char *trace_op_name(const TraceOp *op);
 /* The call that op was in this trace; args has room for MAX_ARGS, out_args (out forms) for MAX_OUTS; lists live
  * in the call's arena. */
-void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args); /* all but tensors */
+void trace_numbers(const TraceOp *op, const int64_t *numbers, Arg *args); /* all but tensors, */
+void trace_tensors(const TraceOp *op, Val **operands, Arg *args,
+                   sn_tensor **out_args); /* and these: lists stay there */
 Status trace_args(const Trace *trace, const TraceOp *op, Arg *args, sn_tensor **out_args);
+/* The thread is as it was at the call that op was: the grad mode, the place, and where it is random the generator. */
+void trace_op_enter(const TraceOp *op, const void *site, uint64_t sequence);
 /* Where a graph input comes from when a variant is launched. */
 typedef struct GraphInput {
     int captured;        /* the trace's input of this number */
