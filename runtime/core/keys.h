@@ -30,6 +30,8 @@ typedef enum Key {
 #define KEYS_OF_CALLS (KEY_BIT(autocast) | KEY_BIT(api))
 /* What inference leaves out. */
 #define KEYS_OF_GRADIENTS (KEY_BIT(autograd) | KEY_BIT(ad_inplace_or_view))
+/* Levels of transforms: tensors that stand for others have one, and only it knows for what. */
+#define KEYS_OF_LEVELS (KEY_BIT(vmap) | KEY_BIT(vmap_back))
 /* A key and all above it. */
 #define KEYS_FROM(name) (~(KEY_BIT(name) - 1))
 

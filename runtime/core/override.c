@@ -32,6 +32,7 @@ typedef struct UserMode {
     struct UserMode *outer;
     sn_body handler;
     void *closure;
+    bool alone; /* it began where a callback's context leaves the key out: modes further out do not see the ops */
 } UserMode;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -226,11 +227,12 @@ static Status redispatch_unseen(OpCall *call) {
 static Status run_mode(OpCall *call) {
     sn_state *const state = state_get();
     UserMode **const stack = stack_of(state, call->key), *const mode = *stack;
-    if (!mode) return redispatch_unseen(call);
     const uint64_t key = UINT64_C(1) << call->key;
+    if (!mode || UNLIKELY(state->exclude & key)) return redispatch_unseen(call);
     const ContextSaved saved = context_enter(state, call->key == KEY_mode ? CONTEXT_below_modes : CONTEXT_handler);
     *stack = mode->outer;
     context_key_set(state, key, mode->outer);
+    if (UNLIKELY(mode->alone)) state->exclude |= key;
     const Status status = body_kernel(call, mode->handler, mode->closure);
     mode->outer = *stack; /* the handler may have ended it */
     *stack = mode;
@@ -261,9 +263,10 @@ Status user_mode_push(Key key, sn_body handler, void *closure) {
     UserMode *const mode = mem_alloc(sizeof *mode);
     if (!mode) return ST_MEMORY;
     UserMode **const stack = stack_of(state, key);
-    *mode = (UserMode){*stack, handler, closure};
+    const uint64_t bit = UINT64_C(1) << key;
+    *mode = (UserMode){*stack, handler, closure, state->exclude & bit};
     *stack = mode;
-    state->include |= UINT64_C(1) << key;
+    context_key_set(state, bit, true);
     return ST_OK;
 }
 
@@ -271,7 +274,9 @@ Status user_mode_pop(Key key) {
     sn_state *const state = state_get();
     const UserMode *const mode = *stack_of(state, key);
     if (!mode) return error_raise(ST_STATE, key == KEY_api ? "no API mode is active" : "no user mode is active");
+    const bool alone = mode->alone;
     user_modes_pop_to(state, key, mode->outer);
+    if (alone) state->exclude |= UINT64_C(1) << key;
     return ST_OK;
 }
 

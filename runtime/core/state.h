@@ -149,9 +149,12 @@ static inline void state_grad_mode_set(sn_state *state, sn_grad_mode mode) {
         state->exclude &= ~KEYS_OF_GRADIENTS;
 }
 
+/* What begins has its keys also where a callback's context leaves them out. */
+static inline void context_keys_begin(sn_state *state, uint64_t keys) { state->exclude &= ~keys; }
 /* A key that no mode's value says is on. */
 static inline void context_key_set(sn_state *state, uint64_t key, bool on) {
     state->include = on ? state->include | key : state->include & ~key;
+    if (on) context_keys_begin(state, key);
 }
 
 /* Raises inside of sn_vmap, sn_func_grad...: for functions whose bodies do not run on handles of levels. */

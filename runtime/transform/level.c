@@ -15,14 +15,18 @@ Level level_new(sn_state *state, LevelKind kind) {
 /* Gradients of a level are its own: on, whatever they are outside. */
 void level_enter(sn_state *state, Level *level) {
     state->level = level;
-    state->include |= KEY_BIT(vmap);
+    context_key_set(state, KEY_BIT(vmap), true);
+    context_keys_begin(state, KEYS_OF_LEVELS);
     if (level->kind == LEVEL_grad) state_grad_mode_set(state, SN_GRAD_ON);
 }
 
 /* Further out gradients are off where they were, and where the body has them off, as in torch.func. */
 void level_leave(sn_state *state, const Level *level) {
     state->level = level->outer;
-    if (!level->outer) state->include &= ~KEY_BIT(vmap);
+    if (!level->outer) {
+        context_key_set(state, KEY_BIT(vmap), false);
+        state->exclude |= level->around.exclude & KEYS_OF_LEVELS;
+    }
     if (level->kind != LEVEL_grad) return;
     const bool outer_is_off = level->around.grad_mode > state->grad_mode;
     if (outer_is_off) state_grad_mode_set(state, level->around.grad_mode);
@@ -36,7 +40,8 @@ Status level_run(sn_state *state, Level *level, sn_frame *frame, sn_body body) {
     const Status status = frame_run(frame, body);
     state->level = level->outer;
     state->include = (state->include & ~KEY_BIT(vmap)) | (include & KEY_BIT(vmap));
-    if (level->kind == LEVEL_grad) state->grad_mode = mode, state->exclude = exclude;
+    state->exclude = exclude;
+    if (level->kind == LEVEL_grad) state->grad_mode = mode;
     return status;
 }
 

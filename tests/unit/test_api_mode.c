@@ -98,6 +98,47 @@ START_TEST(a2_17_modes_nest_and_end_with_their_scope) {
 }
 END_TEST
 
+/* An API mode that a dispatch-level handler begins sees what follows there, and those outside still do not. */
+static sn_status begins_a_mode(sn_frame *f) {
+    sn_tensor *const t = F32(1, 3);
+    sn_neg(t);
+    sn_api_mode_push(names, "own ");
+    sn_abs(t);
+    sn_api_mode_pop();
+    sn_exp(t);
+    return sn_redispatch(f);
+}
+
+START_TEST(a2_17_a_handlers_own_mode_sees_what_it_calls) {
+    sn_tensor *const x = F32(1, 3), *const want = sn_relu(x);
+    sn_api_mode_push(names, "outer ");
+    sn_user_mode_push(begins_a_mode, NULL);
+    seen[0] = '\0';
+    ck_assert(same_bits(sn_relu(x), want));
+    ck_assert_str_eq(seen, "outer relu own abs ");
+    sn_user_mode_pop();
+    sn_api_mode_pop();
+}
+END_TEST
+
+/* A level's handle keeps its key there: an error, where the level is not entered. */
+static sn_status takes_a_handle(sn_frame *f) {
+    if (sn_closure(f)) sn_neg(*(sn_tensor **)sn_closure(f));
+    return sn_check() == SN_OK ? sn_redispatch(f) : sn_check();
+}
+static sn_status in_vmap(sn_frame *f) {
+    sn_tensor *handle = sn_in(f, 0);
+    sn_user_mode_push(takes_a_handle, &handle);
+    return sn_out(f, 0, sn_exp(handle));
+}
+
+START_TEST(a2_17_a_handler_may_not_use_a_tensor_of_a_level) {
+    sn_tensor *out = NULL;
+    ck_assert_int_ne(sn_vmap(in_vmap, NULL, NULL, SN_TENSORS(F32(1, 2, 3)), &out, 1), SN_OK);
+    expect_error(SN_ERR_STATE, "a tensor of an sn_vmap");
+}
+END_TEST
+
 static sn_status sees_history(sn_frame *f) {
     if (sn_redispatch(f) != SN_OK) return sn_check();
     note(sn_requires_grad(sn_result(f, 0)) ? "recorded " : "plain ");
@@ -346,6 +387,8 @@ int main(void) {
     const TTest *const tests[] = {
         a2_17_a_linear_is_seen_as_linear,
         a2_17_modes_nest_and_end_with_their_scope,
+        a2_17_a_handlers_own_mode_sees_what_it_calls,
+        a2_17_a_handler_may_not_use_a_tensor_of_a_level,
         a2_17_it_is_above_autograd,
         a2_17_an_error_of_the_handler_is_the_ops,
         a2_17_only_a_new_result_is_replaced,
