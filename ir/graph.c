@@ -106,7 +106,7 @@ static bool name_taken(const Graph *graph, const char *name) {
     return place && *place;
 }
 
-static void consume_name(Graph *graph, const char *name) {
+static void add_name(Graph *graph, const char *name) {
     if (2 * (graph->names.n + 1) > graph->names.capacity) {
         const int capacity = graph->names.capacity ? 2 * graph->names.capacity : 16;
         const char **const at = ARENA_ARRAY(graph->arena, const char *, capacity);
@@ -135,7 +135,7 @@ GVal *graph_input(Graph *graph, const char *name, const Meta *meta) {
     const char *const own = input ? free_name(graph, name) : NULL;
     if (!own) return NULL;
     *input = (GVal){.base.meta = meta, .index = graph->inputs.n, .alias = -1, .name = own};
-    consume_name(graph, own);
+    add_name(graph, own);
     VEC_PUSH(graph->arena, &graph->inputs, input);
     return input;
 }

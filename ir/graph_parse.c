@@ -378,7 +378,7 @@ static Status read_attributes(Parser *p, NodeText *out) {
 }
 
 /* Random ops that do not say otherwise are numbered as they come. */
-static Status return_random(Parser *p, const OpRow *row, int random) {
+static Status number_random(Parser *p, const OpRow *row, int random) {
     Graph *graph = p->graph;
     if (!(row->flags & OPF_random)) return ST_OK;
     if (!graph->seed) {
@@ -393,7 +393,7 @@ static Status return_random(Parser *p, const OpRow *row, int random) {
 static Status make_node(Parser *p, CallText *call, int random, Node **out) {
     Arg args[MAX_ARGS + MAX_OUTS];
     const OpRow *row = call->row;
-    TRY(return_random(p, row, random));
+    TRY(number_random(p, row, random));
     if (op_args_normalize(row, call->given, row->n_params, args) != ST_OK) return reader_fail_again(&p->in);
     if (call->form == FORM_out) memcpy(args + row->n_params, call->out, sizeof *args * (size_t)row->n_out);
     *out = graph_append(p->graph, row, call->form, args);

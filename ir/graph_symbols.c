@@ -9,7 +9,7 @@ typedef struct Binding {
     int missing; /* a symbol that was asked for and is not given; -1: none */
 } Binding;
 
-static void return_symbol(Binding *b, int64_t v) {
+static void mark_given(Binding *b, int64_t v) {
     if (sym_is(v) && sym_expr(b->graph->env, v)->op == SYM_free) b->given[sym_expr(b->graph->env, v)->a] = true;
 }
 
@@ -42,14 +42,14 @@ static void ask_node(Binding *b, const Node *node) {
     for (int i = 0; i < node->n_outs; i++) ask_meta(b, node->outs[i].base.meta);
 }
 
-static void return_all(Binding *b) {
+static void mark_all_given(Binding *b) {
     const Graph *const graph = b->graph;
-    return_symbol(b, graph->seed);
-    return_symbol(b, graph->sequence);
-    for (int i = 0; i < graph->int_inputs.n; i++) return_symbol(b, graph->int_inputs.at[i].symbol);
+    mark_given(b, graph->seed);
+    mark_given(b, graph->sequence);
+    for (int i = 0; i < graph->int_inputs.n; i++) mark_given(b, graph->int_inputs.at[i].symbol);
     for (int i = 0; i < graph->inputs.n; i++) {
         const Meta *const meta = graph->inputs.at[i]->base.meta;
-        for (int d = 0; d < meta->rank; d++) return_symbol(b, meta->sizes[d]);
+        for (int d = 0; d < meta->rank; d++) mark_given(b, meta->sizes[d]);
     }
 }
 
@@ -58,7 +58,7 @@ static int first_missing(Graph *graph, const char **who, Status *status) {
     Binding b = {graph, ARENA_ARRAY(graph->arena, bool, sym_free_count(graph->env) + 1), -1};
     *status = b.given ? ST_OK : ST_MEMORY;
     if (!b.given) return -1;
-    return_all(&b);
+    mark_all_given(&b);
     for (int i = 0; i < graph->inputs.n && b.missing < 0; i++) {
         *who = graph->inputs.at[i]->name;
         ask_meta(&b, graph->inputs.at[i]->base.meta);

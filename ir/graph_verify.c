@@ -195,7 +195,7 @@ static void check_current(void *context, GVal **slot) {
         verify_fail(s->verify, "reads what a scatter in place has overwritten");
 }
 
-static void record_outputs(const Scattered *s, const Node *node) {
+static void set_versions(const Scattered *s, const Node *node) {
     const GVal *const written = node->form == FORM_inplace ? s->root[gval(node->args[0].val)->id] : NULL;
     if (written) s->now[written->id]++;
     for (int i = 0; i < node->n_outs; i++) {
@@ -252,7 +252,7 @@ static Status check_scattered(Verify *v) {
         v->node = node;
         node_each_input(node, check_current, &s);
         TRY(v->status);
-        record_outputs(&s, node);
+        set_versions(&s, node);
     }
     v->node = NULL;
     return check_scattered_ends(v, &s);

@@ -80,7 +80,7 @@ static Status takes_inputs(const MetaCall *call, const Graph *graph, const Arg *
 }
 
 /* Result i: the graph's, or a stack of `length` such. */
-static Status return_output(MetaCall *call, const Graph *graph, int i, int64_t length) {
+static Status infer_output(MetaCall *call, const Graph *graph, int i, int64_t length) {
     const GVal *const value = graph->outputs.at[i].value;
     if (!value) return meta_fail(call, ST_ARGUMENT, "a body without result %d", i);
     const Meta *const meta = value->base.meta;
@@ -93,8 +93,8 @@ static Status return_output(MetaCall *call, const Graph *graph, int i, int64_t l
     return ST_OK;
 }
 
-static Status return_outputs(MetaCall *call, const Graph *graph, int n_plain, int64_t length) {
-    for (int i = 0; i < graph->outputs.n; i++) TRY(return_output(call, graph, i, i < n_plain ? -1 : length));
+static Status infer_outputs(MetaCall *call, const Graph *graph, int n_plain, int64_t length) {
+    for (int i = 0; i < graph->outputs.n; i++) TRY(infer_output(call, graph, i, i < n_plain ? -1 : length));
     call->n_out = graph->outputs.n;
     return ST_OK;
 }
@@ -116,7 +116,7 @@ static Status takes_cond(const MetaCall *call, Arena *arena, Graph **yes, Graph 
 static Status cond_inside(MetaCall *call, Arena *arena) {
     Graph *yes, *no;
     TRY(takes_cond(call, arena, &yes, &no));
-    return return_outputs(call, yes, yes->outputs.n, 0);
+    return infer_outputs(call, yes, yes->outputs.n, 0);
 }
 
 static Status while_inside(MetaCall *call, Arena *arena) {
@@ -132,7 +132,7 @@ static Status while_inside(MetaCall *call, Arena *arena) {
     if (test->outputs.n != 1 || body->outputs.n != n_in)
         return meta_fail(call, ST_ARGUMENT, "a condition of %d results and a body of %d, for %d carries",
                          test->outputs.n, body->outputs.n, n_in);
-    return return_outputs(call, body, n_in, 0);
+    return infer_outputs(call, body, n_in, 0);
 }
 
 /* What is left of an operand without its dim. */
@@ -166,7 +166,7 @@ static Status scan_inside(MetaCall *call, Arena *arena) {
     int64_t length = 0;
     Graph *body;
     TRY(takes_scan(call, arena, &body, &length));
-    return return_outputs(call, body, (int)arg_named(call, "n_carry")->i, length);
+    return infer_outputs(call, body, (int)arg_named(call, "n_carry")->i, length);
 }
 
 static Status with_arena(MetaCall *call, Status (*inside)(MetaCall *call, Arena *arena)) {
@@ -234,7 +234,7 @@ static const Meta *operand_of_result(const MetaCall *call, int64_t result) {
 }
 
 /* A gradient is like its operand, row-major; operands of one gradient are alike. */
-static Status return_gradients(MetaCall *call) {
+static Status infer_gradients(MetaCall *call) {
     const Arg *const operands = arg_named(call, "operands"), *const of = arg_named(call, "of");
     int n = 0;
     if (of->n != operands->n) return meta_fail(call, ST_ARGUMENT, "of: %d numbers for %d operands", of->n, operands->n);
@@ -265,7 +265,7 @@ static Status cond_backward_inside(MetaCall *call, Arena *arena) {
     Graph *yes, *no;
     TRY(takes_cond(call, arena, &yes, &no));
     TRY(takes_gradients(call, yes, yes->outputs.n, 0));
-    TRY(return_gradients(call));
+    TRY(infer_gradients(call));
     return takes_sums(call);
 }
 
@@ -274,7 +274,7 @@ static Status scan_backward_inside(MetaCall *call, Arena *arena) {
     Graph *body;
     TRY(takes_scan(call, arena, &body, &length));
     TRY(takes_gradients(call, body, (int)arg_named(call, "n_carry")->i, length));
-    TRY(return_gradients(call));
+    TRY(infer_gradients(call));
     return takes_sums(call);
 }
 

@@ -187,7 +187,7 @@ static int workspace_slot(Lower *l, const Step *step) {
 }
 
 /* Control flow draws from a generator that is made of the call's seed and its own number. */
-static void return_generator(const Lower *l, const Node *node, Step *step) {
+static void set_flow_generator(const Lower *l, const Node *node, Step *step) {
     if (!(node->row->flags & OPF_flow) || !(node->row->flags & OPF_random)) return;
     step->args[op_param_find(node->row, "seed")] = A_INT(l->graph->seed);
     step->args[op_param_find(node->row, "number")] = A_INT(sym_add(l->env, l->graph->sequence, node->random));
@@ -220,7 +220,7 @@ void call_step(Lower *l, Node *node, StepKind kind, Step *step) {
     }
     step->args = ARENA_ARRAY(l->arena, Arg, node->n_args + 1);
     for (int i = 0; i < node->n_args; i++) step->args[i] = arg_map_vals(l->arena, node->args[i], value_in_slot, l);
-    return_generator(l, node, step);
+    set_flow_generator(l, node, step);
     check_executor(l, node, step);
     check_devices(l, node, step);
     if (step->kind == STEP_native) step->workspace = workspace_slot(l, step);

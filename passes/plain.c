@@ -42,7 +42,7 @@ static void add_plain_read(const Lower *l, Arena *arena, Plain *plain, const GVa
     plain->n_bases += new_base;
 }
 
-static void consume_dims(Plain *plain, int n_vars, const int64_t *extent) {
+static void set_dims(Plain *plain, int n_vars, const int64_t *extent) {
     plain->n_vars = n_vars;
     memcpy(plain->extent, extent, sizeof plain->extent);
 }
@@ -53,7 +53,7 @@ const Plain *plain_of(Lower *l, const Cluster *cluster, const Draft *draft, cons
         return NULL;
     Plain *const plain = ARENA_NEW(l->arena, Plain);
     plain->space = node->outs[0].base.meta;
-    consume_dims(plain, cost->n_vars, cost->extent);
+    set_dims(plain, cost->n_vars, cost->extent);
     for (int r = 0; r < node->n_outs; r++) {
         if (!meta_same_sizes(plain->space, node->outs[r].base.meta)) return NULL;
         if (needs_memory(l, cluster, &node->outs[r])) VEC_PUSH(l->arena, &plain->stores, &node->outs[r]);
@@ -103,12 +103,12 @@ const Plain *plain_both(Lower *l, const Cluster *both, const Plain *a, const Pla
     if (!a || !b || (a->n_vars > 1 && b->n_vars > 1 && !same_dims(a, b))) return NULL;
     Plain *const plain = joined(l, both, a, b);
     const Plain *const cut = a->n_vars > b->n_vars ? a : b;
-    if (plain) consume_dims(plain, cut->n_vars, cut->extent);
+    if (plain) set_dims(plain, cut->n_vars, cut->extent);
     return plain;
 }
 
 const Plain *plain_tried(Lower *l, const Cluster *both, const Plain *a, const Plain *b, const NestCost *cost) {
     Plain *const plain = joined(l, both, a, b);
-    if (plain) consume_dims(plain, cost->n_vars, cost->extent);
+    if (plain) set_dims(plain, cost->n_vars, cost->extent);
     return plain;
 }

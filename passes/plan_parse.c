@@ -548,7 +548,7 @@ static Status read_op_line(PlanReader *r, OpLine *line) {
 }
 
 /* The steps' ops come in the order of the steps. */
-static Status return_ops(PlanReader *r, const OpLine *lines, int n) {
+static Status set_step_ops(PlanReader *r, const OpLine *lines, int n) {
     int next = 0;
     for (int s = 0; s < r->plan->steps.n; s++) {
         Step *const step = &r->plan->steps.at[s];
@@ -577,7 +577,7 @@ static Status read_ops(PlanReader *r) {
     r->plan->ops = ARENA_ARRAY(r->arena, PlanOp, n + 1);
     if (!r->plan->ops) return ST_MEMORY;
     for (int i = 0; i < lines.n; i++) r->plan->ops[lines.at[i].id] = lines.at[i].op;
-    return return_ops(r, lines.at, lines.n);
+    return set_step_ops(r, lines.at, lines.n);
 }
 
 static Status read_check(PlanReader *r) {

@@ -19,7 +19,7 @@ const TemplateRule *template_rule(const Node *node) {
 }
 
 /* A size is that of the first operand that has the dim. */
-static void consume_sizes(Draft *draft, TemplateUse *use, const char *dims, const Meta *meta, bool *known) {
+static void bind_sizes(Draft *draft, TemplateUse *use, const char *dims, const Meta *meta, bool *known) {
     const int skip = (int)strlen(dims) - meta->rank;
     for (int d = 0; dims[d]; d++) {
         const int size = template_size(use->row, dims[d]);
@@ -29,7 +29,7 @@ static void consume_sizes(Draft *draft, TemplateUse *use, const char *dims, cons
     }
 }
 
-static void consume_operand(Draft *draft, TemplateUse *use, int number, const GVal *v) {
+static void bind_operand(Draft *draft, TemplateUse *use, int number, const GVal *v) {
     const ValInfo *const info = val_info(draft->l, v);
     const char *const dims = use->row->operands[number].dims;
     const int skip = (int)strlen(dims) - v->base.meta->rank;
@@ -60,10 +60,10 @@ void template_begin(Draft *draft, const Node *node, bool hole, TemplateUse *use)
     /* The host's code is exact in any case. */
     use->fast = draft->l->fast && row->fast == use->dtype && !device_is_host(node->outs[0].base.meta->device);
     for (int i = 0; i < TEMPLATE_OPERANDS && row->operands[i].name; i++)
-        consume_sizes(draft, use, row->operands[i].dims, rule->operand(node, i)->base.meta, known);
+        bind_sizes(draft, use, row->operands[i].dims, rule->operand(node, i)->base.meta, known);
     for (int i = 0; row->sizes[i]; i++)
         if (!known[i]) use->size[i] = draft_int(draft, rule->size(node, row->sizes[i]));
     for (int i = 0; i < TEMPLATE_OPERANDS && row->operands[i].name; i++)
-        if (!row->operands[i].result || !hole) consume_operand(draft, use, i, rule->operand(node, i));
+        if (!row->operands[i].result || !hole) bind_operand(draft, use, i, rule->operand(node, i));
     if (hole) add_tile(draft, use);
 }

@@ -38,7 +38,7 @@ Status user_pass_add(const UserPass *pass) {
 }
 
 /* Under the lock. */
-static void consume_out(UserPass *pass) {
+static void remove_pass(UserPass *pass) {
     for (UserPass *at = pass; at + 1 < passes + n_passes; at++) at[0] = at[1];
     n_passes--;
 }
@@ -46,7 +46,7 @@ static void consume_out(UserPass *pass) {
 bool user_pass_remove(const char *name) {
     pthread_mutex_lock(&lock);
     UserPass *const pass = find_user_pass(name);
-    if (pass) consume_out(pass);
+    if (pass) remove_pass(pass);
     pthread_mutex_unlock(&lock);
     return pass != NULL;
 }
@@ -54,7 +54,7 @@ bool user_pass_remove(const char *name) {
 void user_pass_withdraw(int batch) {
     pthread_mutex_lock(&lock);
     for (int i = n_passes - 1; i >= 0; i--)
-        if (passes[i].batch == batch) consume_out(&passes[i]);
+        if (passes[i].batch == batch) remove_pass(&passes[i]);
     pthread_mutex_unlock(&lock);
 }
 

@@ -130,7 +130,7 @@ enum { IDLE_MACHINES = 4 };
 static pthread_mutex_t machines_lock = PTHREAD_MUTEX_INITIALIZER;
 static LLVMTargetMachineRef idle_machines[ISA_COUNT][IDLE_MACHINES];
 
-static LLVMTargetMachineRef consume_machine(int isa) {
+static LLVMTargetMachineRef acquire_machine(int isa) {
     LLVMTargetMachineRef taken = NULL;
     pthread_mutex_lock(&machines_lock);
     for (int i = 0; i < IDLE_MACHINES && !taken; i++) {
@@ -141,7 +141,7 @@ static LLVMTargetMachineRef consume_machine(int isa) {
     return taken;
 }
 
-static void return_machine(int isa, LLVMTargetMachineRef machine) {
+static void release_machine(int isa, LLVMTargetMachineRef machine) {
     pthread_mutex_lock(&machines_lock);
     for (int i = 0; i < IDLE_MACHINES && machine; i++) {
         if (idle_machines[isa][i]) continue;
@@ -155,7 +155,7 @@ static void return_machine(int isa, LLVMTargetMachineRef machine) {
 static Status open_machine(ModuleJob *job) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, initialise);
-    job->machine = consume_machine(job->request->machine->level);
+    job->machine = acquire_machine(job->request->machine->level);
     if (job->machine) return ST_OK;
     LLVMTargetRef target;
     char *text = NULL;
@@ -208,7 +208,7 @@ static void close_job(ModuleJob *job) {
         if (e->unit.parts[i]) LLVMDisposeModule(e->unit.parts[i]);
     if (e->unit.module) LLVMDisposeModule(e->unit.module);
     if (e->unit.context) LLVMContextDispose(e->unit.context);
-    if (job->machine) return_machine(job->request->machine->level, job->machine);
+    if (job->machine) release_machine(job->request->machine->level, job->machine);
     if (e->arena) arena_free(e->arena);
     error_clear(); /* the module's own slot: the message is in the result */
 }

@@ -188,16 +188,16 @@ static bool is_cancelled(const Values *v, int64_t e, const CaseTolerance *tolera
                            tolerance->atol + tolerance->rtol * v->terms[e];
 }
 
-static void report_element(const Values *v, int64_t e, Text *why) {
+static void print_element(const Values *v, int64_t e, Text *why) {
     text_printf(why, "element %lld is %.9g, not %.9g", (long long)e, value_at(v->dtype, got_at(v, e)),
                 value_at(v->dtype, want_at(v, e)));
     if (v->exact) text_printf(why, " (%.9g in f64)", v->exact[e]);
 }
 
-static void record_element(const Values *v, int64_t e, CaseDiffs *diffs, Text *why) {
+static void add_difference(const Values *v, int64_t e, CaseDiffs *diffs, Text *why) {
     if (diffs->shown++ >= MOST_SHOWN) return;
     if (diffs->shown > 1) text_puts(why, "; ");
-    report_element(v, e, why);
+    print_element(v, e, why);
 }
 
 /* All elements, counted by how they differ. */
@@ -210,7 +210,7 @@ static bool count_values(const Values *v, const CaseTolerance *tolerance, Text *
         if (close && !sign) continue;
         const bool off = !close && v->exact && (is_off_reference(v, e, tolerance) || is_cancelled(v, e, tolerance));
         *(sign ? &diffs->signs : off ? &diffs->off : &diffs->wrong) += 1;
-        record_element(v, e, diffs, why);
+        add_difference(v, e, diffs, why);
     }
     return diffs->wrong == wrong;
 }
@@ -220,7 +220,7 @@ static bool values_close(const Values *v, const CaseTolerance *tolerance, Text *
     for (int64_t e = 0; e < v->numel; e++) {
         if (number_close(v->dtype, got_at(v, e), want_at(v, e), tolerance)) continue;
         if (v->exact && (is_off_reference(v, e, tolerance) || is_cancelled(v, e, tolerance))) continue;
-        report_element(v, e, why);
+        print_element(v, e, why);
         return false;
     }
     return true;

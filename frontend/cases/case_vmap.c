@@ -122,7 +122,7 @@ static bool same_values(sn_tensor *a, sn_tensor *b, Text *why) {
     return case_same_bits(sn_clone(sn_reshape(a, flat)), sn_clone(sn_reshape(b, flat)), why);
 }
 
-static void report_way(const MappedCall *m, Text *why) {
+static void print_way(const MappedCall *m, Text *why) {
     text_printf(why, "sn_vmap, %d examples, tensors 0x%llx, last 0x%llx", m->n, (unsigned long long)m->which,
                 (unsigned long long)(m->last & m->which));
 }
@@ -133,7 +133,7 @@ static bool same_as_loop(const MappedCall *m, sn_tensor *const *outs, Text *why)
             sn_tensor *const got = sn_select(outs[j], 0, i);
             if (got && same_values(m->loop[i][m->slots[j]], got, why)) continue;
             text_puts(why, " (");
-            report_way(m, why);
+            print_way(m, why);
             text_printf(why, ", output %d, example %d)", m->slots[j], i);
             return false;
         }
@@ -147,7 +147,7 @@ static void record_error(const MappedCall *m, CaseMapped *mapped, Text *why) {
     const bool refused = says && strstr(error->message, "sn_vmap");
     mapped->refused += refused, mapped->differing += !refused;
     if (refused) return;
-    report_way(m, why);
+    print_way(m, why);
     text_printf(why, ": %s", error->message);
 }
 

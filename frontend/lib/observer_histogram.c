@@ -15,7 +15,7 @@ static int bin_of(double value, double min, double max, int bins) {
     return at >= bins ? bins - 1 : at > 0 ? (int)at : 0;
 }
 
-static void lay_out(Histogram *h, double *counts, double min, double max) {
+static void rebin(Histogram *h, double *counts, double min, double max) {
     const double width = (h->max - h->min) / h->bins;
     for (int i = 0; i < h->bins; i++) counts[bin_of(h->min + (i + 0.5) * width, min, max, h->bins)] += h->counts[i];
     mem_free(h->counts);
@@ -29,7 +29,7 @@ Status histogram_add(Histogram *h, const float *values, int64_t n, double min, d
         if (!counts) return ST_MEMORY;
         for (int i = 0; i < h->bins; i++) counts[i] = 0;
         if (h->counts)
-            lay_out(h, counts, low, high);
+            rebin(h, counts, low, high);
         else
             h->counts = counts;
         h->min = low, h->max = high;

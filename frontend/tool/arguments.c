@@ -58,7 +58,7 @@ static bool find_word(CommandLine *a) {
 }
 
 /* --name=value or --name value */
-static bool consume_value(CommandLine *a, const char *equals) {
+static bool option_value(CommandLine *a, const char *equals) {
     const bool wants = a->option->value[0] != '\0';
     if (!wants && equals) return arguments_refuse(a, "takes no value:");
     if (!wants) return true;
@@ -67,7 +67,7 @@ static bool consume_value(CommandLine *a, const char *equals) {
     return !has_words(a->option) || find_word(a);
 }
 
-static bool consume_option(CommandLine *a) {
+static bool find_option(CommandLine *a) {
     const char *const name = a->typed + 2, *const equals = strchr(name, '=');
     const size_t n = equals ? (size_t)(equals - name) : strlen(name);
     if (!strcmp(a->typed, "--help") || !strcmp(a->typed, "-h")) {
@@ -76,7 +76,7 @@ static bool consume_option(CommandLine *a) {
     }
     if (a->typed[1] == '-') a->option = find_row(a->command, name, n);
     if (!strcmp(a->typed, "-o")) a->option = find_row(a->command, "out", 3);
-    return a->option ? consume_value(a, equals) : refuse_unknown(a, name, n);
+    return a->option ? option_value(a, equals) : refuse_unknown(a, name, n);
 }
 
 bool arguments_next(CommandLine *a) {
@@ -85,23 +85,23 @@ bool arguments_next(CommandLine *a) {
     a->option = NULL;
     if (a->only_names || a->typed[0] != '-' || !a->typed[1]) return true;
     a->value = NULL;
-    if (strcmp(a->typed, "--")) return consume_option(a);
+    if (strcmp(a->typed, "--")) return find_option(a);
     a->only_names = true;
     return arguments_next(a);
 }
 
 /* Taking ----------------------------------------------------------------------------------------- */
 
-bool is_option(const CommandLine *a, const char *name) { return a->option && !strcmp(a->option->name, name); }
+bool argument_is(const CommandLine *a, const char *name) { return a->option && !strcmp(a->option->name, name); }
 
-bool consume_flag(const CommandLine *a, const char *name, bool *set) { return is_option(a, name) && (*set = true); }
+bool argument_flag(const CommandLine *a, const char *name, bool *set) { return argument_is(a, name) && (*set = true); }
 
-bool consume_text(const CommandLine *a, const char *name, const char **text) {
-    return is_option(a, name) && (*text = a->value) != NULL;
+bool argument_text(const CommandLine *a, const char *name, const char **text) {
+    return argument_is(a, name) && (*text = a->value) != NULL;
 }
 
-bool consume_word(const CommandLine *a, const char *name, int *word) {
-    if (!is_option(a, name)) return false;
+bool argument_word(const CommandLine *a, const char *name, int *word) {
+    if (!argument_is(a, name)) return false;
     *word = a->word;
     return true;
 }
@@ -112,9 +112,9 @@ static void refuse_range(CommandLine *a, double least, double most) {
     end_with(a, usage_error(a->command, problem, a->value));
 }
 
-bool consume_count(CommandLine *a, const char *name, int least, int most, int *count) {
+bool argument_int(CommandLine *a, const char *name, int least, int most, int *count) {
     char *end;
-    if (!is_option(a, name)) return false;
+    if (!argument_is(a, name)) return false;
     const long read = strtol(a->value, &end, 10);
     if (a->value[0] < '0' || a->value[0] > '9' || *end || read < least || read > most)
         refuse_range(a, least, most);
@@ -123,9 +123,9 @@ bool consume_count(CommandLine *a, const char *name, int least, int most, int *c
     return true;
 }
 
-bool consume_number(CommandLine *a, const char *name, double least, double most, double *number) {
+bool argument_float(CommandLine *a, const char *name, double least, double most, double *number) {
     char *end;
-    if (!is_option(a, name)) return false;
+    if (!argument_is(a, name)) return false;
     const double read = strtod(a->value, &end);
     if (end == a->value || *end || !(read >= least && read <= most))
         refuse_range(a, least, most);
@@ -134,7 +134,7 @@ bool consume_number(CommandLine *a, const char *name, double least, double most,
     return true;
 }
 
-bool consume_name(const CommandLine *a, const char **text) {
+bool argument_name(const CommandLine *a, const char **text) {
     if (a->option || *text) return false;
     *text = a->value;
     return true;

@@ -3,8 +3,8 @@
  *
  *     CommandLine a = arguments_begin(self, argc, argv);
  *     while (arguments_next(&a))
- *         if (!(consume_flag(&a, "json", &json) || consume_count(&a, "limit", 0, 99, &most) || consume_name(&a,
- *         &path)))
+ *         if (!(argument_flag(&a, "json", &json) || argument_int(&a, "limit", 0, 99, &most) ||
+ *               argument_name(&a, &path)))
  *             arguments_refuse(&a, "unexpected");
  *     if (a.ended) return a.code; */
 #ifndef SINTER_TOOL_ARGUMENTS_H
@@ -31,15 +31,15 @@ bool arguments_next(CommandLine *a);
 /* Wrong usage by this argument: ends it; false. */
 bool arguments_refuse(CommandLine *a, const char *problem);
 
-/* True: this argument is that option, and was taken or refused. */
-bool is_option(const CommandLine *a, const char *name);
-bool consume_flag(const CommandLine *a, const char *name, bool *set);
-bool consume_text(const CommandLine *a, const char *name, const char **text);
-bool consume_word(const CommandLine *a, const char *name, int *word);
-bool consume_count(CommandLine *a, const char *name, int least, int most, int *count);
+/* True: this argument is that option, and its value was stored or refused. */
+bool argument_is(const CommandLine *a, const char *name);
+bool argument_flag(const CommandLine *a, const char *name, bool *set);
+bool argument_text(const CommandLine *a, const char *name, const char **text);
+bool argument_word(const CommandLine *a, const char *name, int *word);
+bool argument_int(CommandLine *a, const char *name, int least, int most, int *count);
 /* 1e9 is a number; it lies in least..most. */
-bool consume_number(CommandLine *a, const char *name, double least, double most, double *number);
+bool argument_float(CommandLine *a, const char *name, double least, double most, double *number);
 /* The first name goes to *text, which is NULL before; a second is not taken. */
-bool consume_name(const CommandLine *a, const char **text);
+bool argument_name(const CommandLine *a, const char **text);
 
 #endif

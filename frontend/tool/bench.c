@@ -298,51 +298,51 @@ static int run_rows(const Options *o) {
 }
 
 /* Rows go to a device, too: it is no option of targets alone. */
-static bool consume_target_option(CommandLine *a, Options *o) {
+static bool bench_target_argument(CommandLine *a, Options *o) {
     const char *const given = o->target.given;
-    if (!a->option || !consume_target(a, &o->target)) return false;
-    if (is_option(a, "device")) o->target.given = given, o->device_name = a->value;
+    if (!a->option || !target_argument(a, &o->target)) return false;
+    if (argument_is(a, "device")) o->target.given = given, o->device_name = a->value;
     return true;
 }
 
 static bool choose_folder(CommandLine *a, Options *o) {
-    if (!consume_text(a, "cache", &o->cache)) return false;
+    if (!argument_text(a, "cache", &o->cache)) return false;
     if (sn_setting_set("cache_dir", o->cache) != SN_OK) arguments_refuse(a, "no folder:");
     return true;
 }
 
-static bool consume_sizes(CommandLine *a, Options *o) {
-    if (!is_option(a, "sizes")) return false;
+static bool sizes_argument(CommandLine *a, Options *o) {
+    if (!argument_is(a, "sizes")) return false;
     if (!(o->n_sizes = curve_sizes(a->value, o->sizes))) arguments_refuse(a, "sizes are written as 8,4k,1M, not");
     return true;
 }
 
-static bool consume_how(CommandLine *a, BenchHow *how) {
-    return consume_number(a, "seconds", 1e-6, 1e6, &how->seconds) ||
-           consume_count(a, "warmup", 0, MOST_REPEATS, &how->warmup) ||
-           consume_count(a, "repeats", 1, MOST_REPEATS, &how->repeats);
+static bool how_argument(CommandLine *a, BenchHow *how) {
+    return argument_float(a, "seconds", 1e-6, 1e6, &how->seconds) ||
+           argument_int(a, "warmup", 0, MOST_REPEATS, &how->warmup) ||
+           argument_int(a, "repeats", 1, MOST_REPEATS, &how->repeats);
 }
 
-static bool consume_output(CommandLine *a, Options *o) {
+static bool output_argument(CommandLine *a, Options *o) {
     int format;
-    if (consume_word(a, "format", &format)) return o->format = (BenchFormat)format, true;
-    return consume_flag(a, "json", &o->json) || consume_text(a, "svg", &o->svg) || consume_flag(a, "cold", &o->cold) ||
-           consume_number(a, "at-least", 1e-9, 1e9, &o->at_least);
+    if (argument_word(a, "format", &format)) return o->format = (BenchFormat)format, true;
+    return argument_flag(a, "json", &o->json) || argument_text(a, "svg", &o->svg) ||
+           argument_flag(a, "cold", &o->cold) || argument_float(a, "at-least", 1e-9, 1e9, &o->at_least);
 }
 
-static bool consume_builds(CommandLine *a, Options *o) {
-    return consume_count(a, "rounds", 1, 99, &o->rounds) || consume_text(a, "against", &o->against) ||
-           consume_text(a, "compare", &o->compare);
+static bool builds_argument(CommandLine *a, Options *o) {
+    return argument_int(a, "rounds", 1, 99, &o->rounds) || argument_text(a, "against", &o->against) ||
+           argument_text(a, "compare", &o->compare);
 }
 
-static void consume_argument(CommandLine *a, Options *o) {
+static void bench_argument(CommandLine *a, Options *o) {
     double bytes = (double)o->bytes;
     if (!a->option)
         o->names[o->n_names++] = (char *)a->value;
-    else if (!(consume_how(a, &o->how) || consume_output(a, o) || consume_builds(a, o) || consume_sizes(a, o) ||
-               consume_number(a, "bytes", 1, 1e12, &bytes) ||
-               consume_count(a, "threads", 1, MOST_THREADS, &o->threads) || choose_folder(a, o) ||
-               consume_target_option(a, o)))
+    else if (!(how_argument(a, &o->how) || output_argument(a, o) || builds_argument(a, o) || sizes_argument(a, o) ||
+               argument_float(a, "bytes", 1, 1e12, &bytes) ||
+               argument_int(a, "threads", 1, MOST_THREADS, &o->threads) || choose_folder(a, o) ||
+               bench_target_argument(a, o)))
         arguments_refuse(a, "unexpected");
     o->bytes = (int64_t)bytes;
     if (o->json) o->format = FORMAT_json;
@@ -389,7 +389,7 @@ int command_bench(const Command *self, int argc, char **argv) {
                  .argc = argc};
     sn_setting_set("cache_dir", "off"); /* what is timed cold compiles */
     CommandLine a = arguments_begin(self, argc, argv);
-    while (arguments_next(&a)) consume_argument(&a, &o);
+    while (arguments_next(&a)) bench_argument(&a, &o);
     if (a.ended) return a.code;
     snprintf(threads, sizeof threads, "%d", o.threads);
     if (sn_setting_set("threads", threads) != SN_OK) return report_error(EXIT_usage);

@@ -135,7 +135,7 @@ int command_cache(const Command *self, int argc, char **argv) {
     bool json = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_flag(&a, "json", &json) || consume_name(&a, &name))) arguments_refuse(&a, "unexpected");
+        if (!(argument_flag(&a, "json", &json) || argument_name(&a, &name))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!name) return usage_error(self, "what to do is missing:", "");
     int action = COUNT_OF(actions) - 1;

@@ -181,10 +181,10 @@ static int read_options(CommandLine *a, CaseOptions *options, CasesReport *repor
     while (arguments_next(a)) {
         if (!a->option)
             a->argv[n_files++] = (char *)a->value;
-        else if (!(consume_flag(a, "json", &report->json) || consume_flag(a, "quiet", &report->quiet) ||
-                   consume_flag(a, "eager-only", &eager) || consume_flag(a, "subset", &report->subset) ||
-                   consume_text(a, "edges", &report->edges_path) || consume_flag(a, "vmap", &options->mapped) ||
-                   consume_text(a, "op", &options->op)))
+        else if (!(argument_flag(a, "json", &report->json) || argument_flag(a, "quiet", &report->quiet) ||
+                   argument_flag(a, "eager-only", &eager) || argument_flag(a, "subset", &report->subset) ||
+                   argument_text(a, "edges", &report->edges_path) || argument_flag(a, "vmap", &options->mapped) ||
+                   argument_text(a, "op", &options->op)))
             arguments_refuse(a, "unexpected");
     }
     options->compiled = !eager;

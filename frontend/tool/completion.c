@@ -63,7 +63,7 @@ int command_completion(const Command *self, int argc, char **argv) {
     const char *shell = NULL;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!consume_name(&a, &shell)) arguments_refuse(&a, "unexpected");
+        if (!argument_name(&a, &shell)) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!shell || strcmp(shell, "bash")) return usage_error(self, "the shell is bash, not", shell ? shell : "");
     return print_bash();

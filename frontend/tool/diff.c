@@ -234,8 +234,8 @@ int command_diff(const Command *self, int argc, char **argv) {
     DiffJob job = {0};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_flag(&a, "brief", &job.brief) || consume_text(&a, "stage", &job.stage) ||
-              consume_name(&a, &job.a) || consume_name(&a, &job.b)))
+        if (!(argument_flag(&a, "brief", &job.brief) || argument_text(&a, "stage", &job.stage) ||
+              argument_name(&a, &job.a) || argument_name(&a, &job.b)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!job.b) return usage_error(self, "two folders or files are wanted after", self->name);

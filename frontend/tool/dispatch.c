@@ -89,7 +89,7 @@ static Status write_call(const DispatchJob *job, Text *text) {
 }
 
 /* The arguments of the text's call, checked and complete, with tensors in the place of its inputs. */
-static Status consume_arguments(const DispatchJob *job, Arg *args) {
+static Status parse_call(const DispatchJob *job, Arg *args) {
     Graph *graph;
     Text text = {0};
     Status status = write_call(job, &text);
@@ -225,7 +225,7 @@ static int compare_trace(const DispatchJob *job, const Visits *visits) {
     sn_tensor *outs[MAX_OUTS];
     Traced traced = {.head = ""};
     snprintf(traced.head, sizeof traced.head, "%s: ", job->row->name);
-    if (consume_arguments(job, args) != ST_OK) return report_error(EXIT_wrong);
+    if (parse_call(job, args) != ST_OK) return report_error(EXIT_wrong);
     sn_logging_set(on_line, &traced, "dispatch");
     const Status status = dispatch(job->row, FORM_functional, args, NULL, outs);
     sn_logging_set(NULL, NULL, "-dispatch");
@@ -273,9 +273,9 @@ int command_dispatch(const Command *self, int argc, char **argv) {
     DispatchJob job = {.inputs = "", .modes = ""};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_text(&a, "inputs", &job.inputs) || consume_text(&a, "modes", &job.modes) ||
-              consume_text(&a, "call", &job.call) || consume_flag(&a, "check", &job.check) ||
-              consume_name(&a, &job.op)))
+        if (!(argument_text(&a, "inputs", &job.inputs) || argument_text(&a, "modes", &job.modes) ||
+              argument_text(&a, "call", &job.call) || argument_flag(&a, "check", &job.check) ||
+              argument_name(&a, &job.op)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!job.op) return usage_error(self, "an op is missing after", self->name);

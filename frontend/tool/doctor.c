@@ -113,7 +113,7 @@ int command_doctor(const Command *self, int argc, char **argv) {
     DoctorReport report = {0};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!consume_flag(&a, "json", &report.json)) arguments_refuse(&a, "unexpected");
+        if (!argument_flag(&a, "json", &report.json)) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     char version[32];
     snprintf(version, sizeof version, "%d.%d.%d", SN_VERSION >> 16, SN_VERSION >> 8 & 255, SN_VERSION & 255);

@@ -106,7 +106,7 @@ int command_help(const Command *self, int argc, char **argv) {
     bool man = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_flag(&a, "man", &man) || consume_name(&a, &name))) arguments_refuse(&a, "unexpected");
+        if (!(argument_flag(&a, "man", &man) || argument_name(&a, &name))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (man) return name ? usage_error(self, "the page is of all commands, not of", name) : help_man();
     if (name && help_breaks(name)) return EXIT_done;

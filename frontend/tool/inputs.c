@@ -79,7 +79,7 @@ static bool suits(const Maker *m, const Graph *graph, const int64_t *hints) {
     return hold;
 }
 
-static Status consume_numbers(const Maker *m, int n) {
+static Status set_numbered_symbols(const Maker *m, int n) {
     for (int i = 0; i < m->o->n_numbers; i++) {
         const int symbol = atoi(m->o->numbers[i] + 1);
         if (symbol >= n) {
@@ -100,7 +100,7 @@ static Status set_symbols(Maker *m, const Graph *graph) {
     for (int i = 0; i < n; i++) hints[i] = sym_hint(m->env, sym_free_at(m->env, i));
     for (int i = 0; i < n; i++) m->symbols[i] = usual_value(m, graph, i);
     for (int i = 0; i < n && !suits(m, graph, hints); i++) m->symbols[i] = hints[i];
-    return consume_numbers(m, n);
+    return set_numbered_symbols(m, n);
 }
 
 /* Values -------------------------------------------------------------------------------------- */

@@ -61,7 +61,7 @@ static void name_text_sites(Graph *graph) {
 }
 
 /* l->graph: with the places of a graph of the target, as the text that it prints. */
-static Status consume_graph(Locator *l, sn_graph *graph, const char *source) {
+static Status set_graph(Locator *l, sn_graph *graph, const char *source) {
     const char *const printed = arena_strdup(l->arena, sn_graph_text(graph));
     if (!printed) return ST_MEMORY;
     l->source = source;
@@ -135,7 +135,7 @@ Status locator_run(const Locator *l, sn_tensor **results) {
 
 /* Of the target ------------------------------------------------------------------------------- */
 
-static Status consume_inputs(Locator *l, sn_tensor *const *in, int n) {
+static Status copy_inputs(Locator *l, sn_tensor *const *in, int n) {
     for (int i = 0; i < n; i++) {
         l->in[i] = input_copy(in[i], sn_dtype_of(in[i]));
         if (!l->in[i]) return error_pending();
@@ -154,8 +154,8 @@ Status locator_load(Locator *l, Target *t, int call) {
     const bool own = t->graph && target_is_file(l->o->name) && !l->o->device_given;
     if (graph == t->graph) l->numbers = t->numbers;
     l->gradients = (t->backward || l->o->grad) && !t->asks_gradients;
-    Status status = consume_inputs(l, in, n);
-    if (status == ST_OK) status = consume_graph(l, graph, own ? l->o->name : NULL);
+    Status status = copy_inputs(l, in, n);
+    if (status == ST_OK) status = set_graph(l, graph, own ? l->o->name : NULL);
     way_graph_free(t, graph);
     return status;
 }

@@ -41,7 +41,8 @@ int command_memory(const Command *self, int argc, char **argv) {
     double asked = 0;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_number(&a, "asked", 1, 1e18, &asked) || consume_text(&a, "svg", &svg) || consume_name(&a, &path)))
+        if (!(argument_float(&a, "asked", 1, 1e18, &asked) || argument_text(&a, "svg", &svg) ||
+              argument_name(&a, &path)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!path) return usage_error(self, "a file is missing after", self->name);

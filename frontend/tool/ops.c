@@ -172,9 +172,9 @@ static int print_decompositions(bool json) {
 /* What is of the whole table. */
 static const char *const whole_options[] = {"core", "autocast", "tags", "decompositions"};
 
-static bool consume_whole(const CommandLine *a, const char **whole) {
+static bool whole_argument(const CommandLine *a, const char **whole) {
     for (int i = 0; i < COUNT_OF(whole_options) && !*whole; i++)
-        if (is_option(a, whole_options[i])) return (*whole = whole_options[i]) != NULL;
+        if (argument_is(a, whole_options[i])) return (*whole = whole_options[i]) != NULL;
     return false;
 }
 
@@ -218,7 +218,7 @@ int command_ops(const Command *self, int argc, char **argv) {
     const char *name = NULL, *whole = NULL;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_flag(&a, "json", &json) || consume_whole(&a, &whole) || consume_name(&a, &name)))
+        if (!(argument_flag(&a, "json", &json) || whole_argument(&a, &whole) || argument_name(&a, &name)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (whole && name) return usage_error(self, "an option of the whole table, not of", name);

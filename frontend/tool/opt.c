@@ -304,22 +304,22 @@ static int run_file(const OptRun *opt) {
     return status == ST_OK ? EXIT_done : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);
 }
 
-static bool consume_argument(OptRun *opt, CommandLine *a) {
+static bool opt_argument(OptRun *opt, CommandLine *a) {
     const struct {
         const char *name, **value;
     } texts[] = {{"passes", &opt->passes}, {"skip", &opt->skip},       {"stage", &opt->stage}, {"joint", &opt->joint},
                  {"then", &opt->then},     {"library", &opt->library}, {"machine", &opt->on}};
     for (int i = 0; i < COUNT_OF(texts); i++)
-        if (consume_text(a, texts[i].name, texts[i].value)) return true;
-    return consume_flag(a, "trace", &opt->trace) || consume_flag(a, "times", &opt->times) ||
-           consume_count(a, "limit", 0, INT_MAX, &opt->most) || consume_name(a, &opt->path);
+        if (argument_text(a, texts[i].name, texts[i].value)) return true;
+    return argument_flag(a, "trace", &opt->trace) || argument_flag(a, "times", &opt->times) ||
+           argument_int(a, "limit", 0, INT_MAX, &opt->most) || argument_name(a, &opt->path);
 }
 
 int command_opt(const Command *self, int argc, char **argv) {
     OptRun opt = {.passes = "", .skip = "", .then = "", .stage = "capture"};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!consume_argument(&opt, &a)) arguments_refuse(&a, "unexpected");
+        if (!opt_argument(&opt, &a)) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!opt.path) return usage_error(self, "no file given after", "opt");
     if (*opt.then && !opt.joint) return usage_error(self, "--joint must be given with", "--then");

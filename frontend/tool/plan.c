@@ -80,7 +80,7 @@ int command_plan(const Command *self, int argc, char **argv) {
     const char *save = NULL;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_text(&a, "save", &save) || consume_target(&a, &o))) arguments_refuse(&a, "unexpected");
+        if (!(argument_text(&a, "save", &save) || target_argument(&a, &o))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!o.name) return usage_error(self, "a file is missing after", self->name);
     if (!save && o.given) return usage_error(self, "--save must be given with", o.given);

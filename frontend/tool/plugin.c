@@ -16,7 +16,7 @@ int command_plugin(const Command *self, int argc, char **argv) {
     bool seal = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_flag(&a, "seal", &seal) || consume_name(&a, &path))) arguments_refuse(&a, "unexpected");
+        if (!(argument_flag(&a, "seal", &seal) || argument_name(&a, &path))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!path) return usage_error(self, "a file is missing after", self->name);
     const sn_status status = seal ? sn_plugin_seal(path) : sn_plugin_load(path);
@@ -68,12 +68,12 @@ int command_opcheck(const Command *self, int argc, char **argv) {
     TargetOptions o = {0};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a)) {
-        if (consume_text(&a, "input", &input)) {
+        if (argument_text(&a, "input", &input)) {
             if (o.n_inputs == TARGET_INPUTS)
                 arguments_refuse(&a, "too many inputs:");
             else
                 o.inputs[o.n_inputs++] = input;
-        } else if (!consume_name(&a, &target)) {
+        } else if (!argument_name(&a, &target)) {
             arguments_refuse(&a, "unexpected");
         }
     }

@@ -204,7 +204,8 @@ static bool has_tensors(const OpRow *row, const Arg *args) {
     return any;
 }
 
-static void report_how(const Locator *l, const HostValue *value, const HostValue *exact, int64_t i, double allowed) {
+static void describe_error(const Locator *l, const HostValue *value, const HostValue *exact, int64_t i,
+                           double allowed) {
     const double got = element_double(value->dtype, value->bytes + (size_t)i * (size_t)dtype_bytes(value->dtype));
     const HostError off = host_element_error(value->dtype, got, exact_at(exact, i));
     snprintf(l->out->how, sizeof l->out->how, "element %lld: %.9g, f64 %.17g: off by %.3g, %.3g ulps, of %.3g allowed",
@@ -227,7 +228,7 @@ static int64_t first_beyond(const Locator *l, const Node *node, const Arg *args,
         const double allowed =
             (row_ulps(node->row, args, value->dtype) + rounded) * unit + (changes ? growth * changes->at[k][i] : 0);
         if (off.most <= allowed || isnan(allowed)) continue;
-        report_how(l, value, exact, i, allowed);
+        describe_error(l, value, exact, i, allowed);
         return i;
     }
     return -1;

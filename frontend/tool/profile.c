@@ -21,16 +21,16 @@ typedef struct ProfileJob {
     bool eager;
 } ProfileJob;
 
-static bool consume_flags(CommandLine *a, ProfileJob *job) {
-    return consume_flag(a, "shapes", &job->options.shapes) || consume_flag(a, "stacks", &job->options.stacks) ||
-           consume_flag(a, "memory", &job->options.memory) || consume_flag(a, "json", &job->table.json) ||
-           consume_flag(a, "eager", &job->eager);
+static bool flags_argument(CommandLine *a, ProfileJob *job) {
+    return argument_flag(a, "shapes", &job->options.shapes) || argument_flag(a, "stacks", &job->options.stacks) ||
+           argument_flag(a, "memory", &job->options.memory) || argument_flag(a, "json", &job->table.json) ||
+           argument_flag(a, "eager", &job->eager);
 }
 
-static bool adopt_values(CommandLine *a, ProfileJob *job, int *sort) {
-    return consume_text(a, "trace", &job->trace) || consume_text(a, "snapshot", &job->snapshot) ||
-           consume_word(a, "sort", sort) || consume_count(a, "rows", 1, MOST_CALLS, &job->table.rows) ||
-           consume_count(a, "calls", 1, MOST_CALLS, &job->calls) || consume_count(a, "warm", 0, MOST_CALLS, &job->warm);
+static bool values_argument(CommandLine *a, ProfileJob *job, int *sort) {
+    return argument_text(a, "trace", &job->trace) || argument_text(a, "snapshot", &job->snapshot) ||
+           argument_word(a, "sort", sort) || argument_int(a, "rows", 1, MOST_CALLS, &job->table.rows) ||
+           argument_int(a, "calls", 1, MOST_CALLS, &job->calls) || argument_int(a, "warm", 0, MOST_CALLS, &job->warm);
 }
 
 /* False: it ends with *code. */
@@ -38,7 +38,7 @@ static bool parse_profile(const Command *self, int argc, char **argv, ProfileJob
     int sort = SN_PROFILE_BY_SELF;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_flags(&a, job) || adopt_values(&a, job, &sort) || consume_target(&a, &job->target)))
+        if (!(flags_argument(&a, job) || values_argument(&a, job, &sort) || target_argument(&a, &job->target)))
             arguments_refuse(&a, "unexpected");
     job->table.sort = (sn_profile_sort)sort;
     job->table.by_shapes = job->options.shapes, job->table.by_stack = job->options.stacks;

@@ -199,7 +199,7 @@ static int reduce(ReduceJob *job) {
 
 /* What candidates are verified with, too: their inputs are those of their text. */
 static void pass_on(ReduceJob *job, CommandLine *a) {
-    if (!a->option || is_option(a, "input") || is_option(a, "outputs")) return;
+    if (!a->option || argument_is(a, "input") || argument_is(a, "outputs")) return;
     if (job->n_passed == MAX_PASSED) {
         arguments_refuse(a, "too many options: at");
         return;
@@ -219,11 +219,11 @@ static void pass_library(ReduceJob *job) {
     job->passed[job->n_passed++] = text.at;
 }
 
-static bool consume_reduce(ReduceJob *job, CommandLine *a) {
-    if (consume_text(a, "out", &job->out) || consume_text(a, "by", &job->by) ||
-        consume_count(a, "seconds", 1, 86400, &job->seconds))
+static bool reduce_argument(ReduceJob *job, CommandLine *a) {
+    if (argument_text(a, "out", &job->out) || argument_text(a, "by", &job->by) ||
+        argument_int(a, "seconds", 1, 86400, &job->seconds))
         return true;
-    if (!consume_target(a, &job->target)) return false;
+    if (!target_argument(a, &job->target)) return false;
     pass_on(job, a);
     return true;
 }
@@ -241,7 +241,7 @@ int command_reduce(const Command *self, int argc, char **argv) {
     ReduceJob job = {.target.n_out = 1, .seconds = 60};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!consume_reduce(&job, &a)) arguments_refuse(&a, "unexpected");
+        if (!reduce_argument(&job, &a)) arguments_refuse(&a, "unexpected");
     int code = a.ended ? a.code : check_arguments(self, &job);
     if (!a.ended && code == EXIT_done) {
         if (!strcmp(job.target.name, "-") && keep_stdin() != ST_OK) code = report_error(EXIT_environment);

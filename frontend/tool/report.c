@@ -19,7 +19,7 @@ const char *did_you_mean(char *buffer, size_t size, const char *dashes, const Ne
 }
 
 /* "sinter opt:", as what begins an error. */
-static void report_who(const char *command) {
+static void print_who(const char *command) {
     fprintf(stderr, "%ssinter%s%s:%s", colour_begin(stderr, COLOUR_error), command ? " " : "", command ? command : "",
             colour_end(stderr));
 }
@@ -27,7 +27,7 @@ static void report_who(const char *command) {
 int usage_error_near(const Command *command, const char *problem, const char *what, const char *dashes,
                      const NearName *near) {
     char guess[128];
-    report_who(command->name);
+    print_who(command->name);
     fprintf(stderr, " %s '%s'%s\n", problem, what, did_you_mean(guess, sizeof guess, dashes, near));
     fprintf(stderr, "usage: sinter %s%s%s%s; sinter %s --help lists all\n", command->name, *command->names ? " " : "",
             command->names, command_option(command, NULL) ? " [OPTION...]" : "", command->name);
@@ -42,7 +42,7 @@ int unknown_command(const char *name) {
     char guess[128];
     NearName near = near_begin(name);
     for (const Command *c = commands; c->name; c++) near_offer(&near, c->name);
-    report_who(NULL);
+    print_who(NULL);
     fprintf(stderr, " '%s' is no command%s\nusage: sinter COMMAND ...; sinter --help lists all\n", name,
             did_you_mean(guess, sizeof guess, "", &near));
     return EXIT_usage;
@@ -52,7 +52,7 @@ int unknown_stage(const Command *command, const char *name) {
     char guess[128];
     NearName near = near_begin(name);
     for (int i = 0; i < DUMP_COUNT; i++) near_offer(&near, dump_row(i)->name);
-    report_who(command->name);
+    print_who(command->name);
     fprintf(stderr, " unknown stage '%s'%s; stages:", name, did_you_mean(guess, sizeof guess, "", &near));
     for (int i = 0; i < DUMP_COUNT; i++) fprintf(stderr, "%s %s", i ? "," : "", dump_row(i)->name);
     fputc('\n', stderr);
@@ -122,7 +122,7 @@ static void print_line(int line, int column) {
     fprintf(stderr, "%s\n", colour_end(stderr));
 }
 
-static void report_at(TextPosition place, const char *message) {
+static void print_at(TextPosition place, const char *message) {
     const int line = place.line + source.skipped;
     const char *const end = colour_end(stderr);
     fprintf(stderr, "%s%s:%d:%d:%s %serror:%s %s\n", colour_begin(stderr, COLOUR_heading), source.path, line,
@@ -145,17 +145,17 @@ int report_error(int code) {
     const sn_error *const error = sn_error_take();
     const bool where = error->where[0] && !own;
     if (source.text && place.line) {
-        report_at(place, error->message + lead);
+        print_at(place, error->message + lead);
         return code;
     }
     if (where && is_line_of_source(error->where, &place.line)) {
         const char *const text = line_at(place.line);
         place.column = text ? op_column(text) : 1;
-        report_at(place, error->message);
+        print_at(place, error->message);
         return code;
     }
     char op[128];
-    report_who(NULL);
+    print_who(NULL);
     fprintf(stderr, " %s error: %s%s%s%s\n", status_name((Status)error->status), error->message,
             error_op_suffix(error->message, error->op, op, sizeof op), where ? " at " : "", where ? error->where : "");
     return code;

@@ -116,10 +116,10 @@ static bool parse(const Command *self, int argc, char **argv, RunJob *job, int *
     const bool runs = !strcmp(self->name, "run");
     CommandLine a = arguments_begin(self, argc, argv);
     while (!job->own && arguments_next(&a)) {
-        if (!(consume_flag(&a, "json", &job->json) || consume_text(&a, "stage", &job->stage) ||
-              consume_text(&a, "machine", &job->machine) || consume_flag(&a, "types", &job->types) ||
-              consume_flag(&a, "lines", &job->lines) || consume_text(&a, "out", &job->out) ||
-              consume_target(&a, &job->target)))
+        if (!(argument_flag(&a, "json", &job->json) || argument_text(&a, "stage", &job->stage) ||
+              argument_text(&a, "machine", &job->machine) || argument_flag(&a, "types", &job->types) ||
+              argument_flag(&a, "lines", &job->lines) || argument_text(&a, "out", &job->out) ||
+              target_argument(&a, &job->target)))
             arguments_refuse(&a, "unexpected");
         else if (runs && job->target.name && is_sample(job))
             job->own = a.at;

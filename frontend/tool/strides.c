@@ -148,7 +148,7 @@ int command_strides(const Command *self, int argc, char **argv) {
     int n = 0;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a)) {
-        if (consume_text(&a, "svg", &svg)) continue;
+        if (argument_text(&a, "svg", &svg)) continue;
         if (n == COUNT_OF(steps))
             arguments_refuse(&a, "too many views:");
         else

@@ -47,27 +47,27 @@ static void add_number(CommandLine *a, TargetOptions *o) {
 }
 
 /* Values whose words are in the order of their enum. */
-static bool consume_words(CommandLine *a, TargetOptions *o) {
+static bool words_argument(CommandLine *a, TargetOptions *o) {
     int word;
-    if (consume_word(a, "mode", &word)) return o->compile.mode = (sn_compile_mode)word, true;
-    if (consume_word(a, "dynamic", &word)) return o->compile.dynamic = (sn_dynamic)word, true;
-    if (consume_word(a, "numerics", &word)) return o->compile.numerics = (sn_numerics)word, true;
+    if (argument_word(a, "mode", &word)) return o->compile.mode = (sn_compile_mode)word, true;
+    if (argument_word(a, "dynamic", &word)) return o->compile.dynamic = (sn_dynamic)word, true;
+    if (argument_word(a, "numerics", &word)) return o->compile.numerics = (sn_numerics)word, true;
     return false;
 }
 
-bool consume_target(CommandLine *a, TargetOptions *o) {
-    if (consume_name(a, &o->name)) return true;
-    if (is_option(a, "input"))
+bool target_argument(CommandLine *a, TargetOptions *o) {
+    if (argument_name(a, &o->name)) return true;
+    if (argument_is(a, "input"))
         add_input_type(a, o);
-    else if (is_option(a, "number"))
+    else if (argument_is(a, "number"))
         add_number(a, o);
-    else if (is_option(a, "device"))
+    else if (argument_is(a, "device"))
         read_device(a, o);
-    else if (consume_count(a, "outputs", 0, TARGET_OUTPUTS, &o->n_out))
+    else if (argument_int(a, "outputs", 0, TARGET_OUTPUTS, &o->n_out))
         o->outs_given = true;
-    else if (!(consume_words(a, o) || consume_text(a, "backend", &o->compile.backend) ||
-               consume_text(a, "library", &o->library) || consume_flag(a, "grad", &o->grad) ||
-               consume_flag(a, "no-grad", &o->no_grad) || consume_flag(a, "vary", &o->vary)))
+    else if (!(words_argument(a, o) || argument_text(a, "backend", &o->compile.backend) ||
+               argument_text(a, "library", &o->library) || argument_flag(a, "grad", &o->grad) ||
+               argument_flag(a, "no-grad", &o->no_grad) || argument_flag(a, "vary", &o->vary)))
         return false;
     o->given = a->typed;
     return true;

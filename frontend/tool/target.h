@@ -56,7 +56,7 @@ typedef struct TargetOptions {
 } TargetOptions;
 
 /* Takes one argument: TARGET, or an option of the group `target`. False: none of them. */
-bool consume_target(CommandLine *a, TargetOptions *o);
+bool target_argument(CommandLine *a, TargetOptions *o);
 bool target_is_plan(const char *name);
 bool target_is_file(const char *name); /* a text graph, a library's function or a saved plan */
 /* Opens a library for the life of the process; a plug-in is started. NULL raises. */

@@ -348,8 +348,8 @@ int command_verify(const Command *self, int argc, char **argv) {
     VerifyJob job = {.target.n_out = 1};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(consume_flag(&a, "json", &job.json) || consume_flag(&a, "no-locate", &job.no_locate) ||
-              consume_flag(&a, "no-bounds", &job.no_bounds) || consume_target(&a, &job.target)))
+        if (!(argument_flag(&a, "json", &job.json) || argument_flag(&a, "no-locate", &job.no_locate) ||
+              argument_flag(&a, "no-bounds", &job.no_bounds) || target_argument(&a, &job.target)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     const int code = check_target(self, &job.target);

@@ -159,7 +159,7 @@ static void make_reference(const TargetOptions *o, Target *t, Target *out) {
 
 /* Calls --------------------------------------------------------------------------------------- */
 
-static void consume_gradients(const Target *t, sn_tensor *const *results, WayValues *out) {
+static void compute_gradients(const Target *t, sn_tensor *const *results, WayValues *out) {
     sn_tensor *leaves[TARGET_INPUTS], *got[TARGET_INPUTS] = {NULL}, *roots[TARGET_OUTPUTS], *seeds[TARGET_OUTPUTS];
     int places[TARGET_INPUTS], n = 0, n_roots = 0;
     for (int i = 0; i < t->n_in; i++)
@@ -185,7 +185,7 @@ static void call_target(const Target *t, sn_function *fn, WayValues *out) {
     for (int i = 0; i < t->n_in && out->before; i++) out->before[i] = host_value(t->in[i]);
     if (out->at && target_call(t, fn, results) == SN_OK) {
         for (int i = 0; i < t->n_out; i++) out->at[i] = host_value(results[i]);
-        consume_gradients(t, results, out);
+        compute_gradients(t, results, out);
         for (int i = 0; i < t->n_in; i++) out->at[t->n_out + t->n_in + i] = host_value(t->in[i]);
     }
     sn_scope_end(scope);
@@ -198,7 +198,7 @@ static void record_path(WayRun *run) {
     snprintf(run->reason, sizeof run->reason, "%s", report.reason);
 }
 
-static void consume_error(WayRun *run, int exit_code) {
+static void move_error(WayRun *run, int exit_code) {
     run->error = *error_slot();
     run->exit_code = exit_code;
     error_clear();
@@ -262,7 +262,7 @@ static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) 
         run->n_calls += !sn_check();
         if (!sn_check()) record_path(run);
     }
-    if (sn_check()) consume_error(run, t->exit_code);
+    if (sn_check()) move_error(run, t->exit_code);
     sn_function_free(fn);
     first_ints_drop(&first);
     if (way == WAY_f64) target_close(&reference);
