@@ -6,7 +6,7 @@
  *       ...
  *
  * In the function itself, whose return address is in the program. The entry is a constant: where it says `enter`, a
- * look at the thread's innermost callback is all that is left.
+ * look at one word of the state is all that is left (`settled`, state.h).
  *
  * `place`: a function may be made of other public ones (sn_clip_grad_norm). While it runs, these keep its place, but
  * for those that a callback of the program calls: they are the program's. So the thread's state says in which one
@@ -47,11 +47,8 @@ typedef struct ApiEntered {
     uint64_t cookie_before;
 } ApiEntered;
 
-__attribute__((no_sanitize_address)) static ALWAYS_INLINE bool api_is_nested(const sn_state *state) {
-    return UNLIKELY(state->inside.callback == state->callback) &&
-           (const char *)__builtin_dwarf_cfa() <= (const char *)(uintptr_t)state->inside.guard &&
-           *state->inside.guard == state->inside.cookie;
-}
+/* A call from above state->settled, by its frame: what a jump has left ends. True: it is nested. */
+bool api_arrive(sn_state *state, const void *cfa);
 
 static ALWAYS_INLINE void api_keep_place(ApiEntered *entered, sn_state *state, volatile uint64_t *guard) {
     entered->state = state, entered->before = state->inside.callback;
@@ -59,16 +56,15 @@ static ALWAYS_INLINE void api_keep_place(ApiEntered *entered, sn_state *state, v
     state->inside.callback = state->callback;
     entered->guard = state->inside.guard = guard;
     *guard = state->inside.cookie = ++state->callbacks;
+    state_settle(state);
 }
 
 /* Inlined, so that its return address is the function's. */
 static ALWAYS_INLINE ApiEntered api_enter(ApiEntry entry, const char *function, volatile uint64_t *guard) {
     ApiEntered entered = {false};
     sn_state *const state = entry & API_TAKES_PLACE ? state_get() : state_current;
-    if (entry & API_ENDS_LEFT && LIKELY(state)) context_arrive(state); /* who has no state has left nothing */
-    entered.nested = state && api_is_nested(state);
-    if (entry & API_ENDS_LEFT && state && UNLIKELY(state->inside.callback == state->callback) && !entered.nested)
-        scope_leave_place(state);
+    if (entry & API_ENDS_LEFT && LIKELY(state) && UNLIKELY(frame_is_above(__builtin_dwarf_cfa(), state->settled)))
+        entered.nested = api_arrive(state, __builtin_dwarf_cfa()); /* who has no state has left nothing */
     if (entry & API_TAKES_PLACE && !entered.nested) state->site = __builtin_return_address(0);
     if (entry & API_KEEPS_PLACE && !entered.nested) api_keep_place(&entered, state, guard);
     if (entry & API_NOT_IN_CALLBACK)
@@ -84,6 +80,7 @@ static ALWAYS_INLINE void api_leave(const ApiEntered *entered) {
     if (!state || state->inside.guard != entered->guard) return;
     state->inside.callback = entered->before;
     state->inside.guard = entered->guard_before, state->inside.cookie = entered->cookie_before;
+    state_settle(state);
 }
 
 /* The function has changed the context: its caller has it from now on (context.h). The library changes its own as it

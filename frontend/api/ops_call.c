@@ -92,7 +92,6 @@ sn_tensor *ops_call1(OpId op, OpForm form, const Arg *args, bool plain, sn_tenso
     OpCall call = op_call(row, form, args, written, outs);
     sn_state *const state = state_get();
     Status status;
-    context_arrive(state);
     if (plain && state->device == DEV_cpu && tracer_follow(state, &call, &status) && status == ST_OK) return outs[0];
     return call_checked(row, &call, plain);
 }
@@ -101,7 +100,6 @@ sn_tensor *ops_call(OpId op, const Arg *args, sn_tensor **const *more) {
     const OpRow *const row = op_row(op);
     sn_tensor *outs[MAX_OUTS] = {0};
     Arg full[MAX_ARGS];
-    context_arrive(state_get());
     Status status = normalize(row, args, full);
     if (status == ST_OK)
         status = dispatch(row, FORM_functional, ops_place(row, FORM_functional, full, full), NULL, outs);
@@ -116,7 +114,6 @@ int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t capacity) {
     const OpRow *const row = op_row(op);
     Arg full[MAX_ARGS];
     int n = 0;
-    context_arrive(state_get());
     Status status = normalize(row, args, full);
     __attribute__((cleanup(free_list))) sn_tensor **const outs = mem_alloc(MAX_LIST * sizeof *outs);
     if (!outs) status = ST_MEMORY;

@@ -19,11 +19,7 @@
 #define TEXT(string) ((string) ? A_STR(string) : A_NONE)
 
 /* Every public op function says where it was called from: graph breaks and errors name the place. */
-#define OPS_SITE()                                                                                                     \
-    do {                                                                                                               \
-        sn_state *const state = state_get();                                                                           \
-        if (!api_is_nested(state)) state->site = __builtin_return_address(0);                                          \
-    } while (0)
+#define OPS_SITE() (void)api_enter((ApiEntry)API_here, NULL, NULL)
 
 /* Kinds and numbers that only graphs have are no public values. */
 Status ops_values(const OpRow *row, OpForm form, const Arg *in, int n);

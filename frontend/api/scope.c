@@ -4,6 +4,18 @@
 #include "frontend/api/enter.h"
 #include "runtime/core/tracer.h"
 
+__attribute__((no_sanitize_address)) static bool is_nested(const sn_state *state, const void *cfa) {
+    return state->inside.callback == state->callback && !frame_is_above(cfa, state->inside.guard) &&
+           *state->inside.guard == state->inside.cookie;
+}
+
+bool api_arrive(sn_state *state, const void *cfa) {
+    if (frame_is_above(cfa, state->callback)) scope_leave_left(state);
+    const bool nested = is_nested(state, cfa);
+    if (!nested && state->inside.callback == state->callback) scope_leave_place(state);
+    return nested;
+}
+
 sn_scope sn_scope_begin(void) {
     API_ENTER(sn_scope_begin);
     return scope_begin(state_get(), false);

@@ -49,11 +49,14 @@ static inline void record_modes(Context *begun, const sn_state *state) {
 #include "runtime/core/context.def"
 }
 
-Status scope_push(sn_state *state, bool owned) {
-    if (UNLIKELY(state->n_scopes == state->scopes_capacity) && !grow_scopes(state)) return ST_MEMORY;
-    ScopeFrame *const scope = &state->scopes[state->n_scopes++];
-    scope->nested = state->n_scopes > 1 ? scope[-1].nested : 0;
-    scope->of_library = state->n_scopes > 1 && scope[-1].of_library;
+/* NULL: memory is out. */
+static ALWAYS_INLINE ScopeFrame *push_frame(sn_state *state, bool owned) {
+    static const ScopeFrame none;
+    if (UNLIKELY(state->n_scopes == state->scopes_capacity) && !grow_scopes(state)) return NULL;
+    ScopeFrame *const scope = &state->scopes[state->n_scopes];
+    const ScopeFrame *const outer = state->n_scopes++ ? scope - 1 : &none;
+    scope->nested = outer->nested;
+    scope->of_library = outer->of_library;
     scope->first = state->handles.n;
     scope->generation = state->generation++;
     scope->owned = owned;
@@ -63,8 +66,10 @@ Status scope_push(sn_state *state, bool owned) {
     record_modes(&scope->begun, state);
     scope->texts = state->texts;
     scope->forks = scope->ends = false; /* seed and sequence are of what forks */
-    return ST_OK;
+    return scope;
 }
+
+Status scope_push(sn_state *state, bool owned) { return push_frame(state, owned) ? ST_OK : ST_MEMORY; }
 
 static void release_handles(sn_state *state, uint32_t first) {
     while (state->handles.n > first) {
@@ -161,6 +166,7 @@ static void callback_end(sn_state *state, ScopeFrame *scope) {
     state->program = state->outside[scope - state->scopes];
     state->callback = state->program.callback;
     state->cookie = state->program.cookie;
+    state_settle(state);
 }
 
 void scope_keep_generator(sn_state *state) {
@@ -242,6 +248,7 @@ void scope_callback_begin(sn_state *state, const void *cfa, volatile uint64_t *g
     state->outside[state->n_scopes - 1] = state->program;
     *guard = state->cookie = ++state->callbacks;
     state->callback = guard;
+    state_settle(state);
     context_note(state);
 }
 
@@ -260,6 +267,7 @@ static void context_return(sn_state *state, const Context *outside) {
     state->breaker = NULL;
     state->context = state->program = *outside;
     state->inside.callback = state->inside.guard = NULL;
+    state_settle(state);
     log_function_swap(outside->logged);
 }
 
@@ -376,21 +384,22 @@ const char *state_text(sn_state *state, char *malloced) {
 
 /* by marks ------------------------------------------------------------------------------------ */
 
-static sn_scope mark_of(const sn_state *state) {
+/* Of the innermost scope. */
+static inline sn_scope mark_of(const sn_state *state, const ScopeFrame *scope) {
     const uint64_t id = state->id & ((1u << ID_BITS) - 1);
-    return (uint64_t)state->scopes[state->n_scopes - 1].generation << 32 | id << DEPTH_BITS | state->n_scopes;
+    return (uint64_t)scope->generation << 32 | id << DEPTH_BITS | state->n_scopes;
 }
 
-static sn_scope begin_scope(sn_state *state, bool owned, bool library) {
+static ALWAYS_INLINE sn_scope begin_scope(sn_state *state, bool owned, bool library) {
     if (state->n_scopes >= (1u << DEPTH_BITS) - 1) {
         error_raise(ST_STATE, "scopes are nested too deeply: %u are open", state->n_scopes);
         return SN_SCOPE_ROOT;
     }
-    if (scope_push(state, owned) != ST_OK) return SN_SCOPE_ROOT;
-    ScopeFrame *const scope = &state->scopes[state->n_scopes - 1];
+    ScopeFrame *const scope = push_frame(state, owned);
+    if (UNLIKELY(!scope)) return SN_SCOPE_ROOT;
     scope->of_library |= library;
     scope->of_program = !scope->of_library;
-    return mark_of(state);
+    return mark_of(state, scope);
 }
 
 sn_scope scope_begin(sn_state *state, bool owned) { return begin_scope(state, owned, false); }
@@ -401,8 +410,8 @@ sn_scope scope_begin_library(void) {
     return mark;
 }
 
-/* 1-based depth of a mark's scope; 0 raises. */
-static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
+/* 1-based depth of a mark's scope that is none of the program's innermost; 0 raises. */
+static uint32_t depth_of_outer(sn_state *state, sn_scope mark, const char *what) {
     const uint32_t depth = (uint32_t)(mark & ((1u << DEPTH_BITS) - 1));
     const uint32_t id = (uint32_t)(mark >> DEPTH_BITS) & ((1u << ID_BITS) - 1);
     if (id != (state->id & ((1u << ID_BITS) - 1))) {
@@ -421,6 +430,12 @@ static uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
                                         : "%s: the scope was opened outside the running callback",
                 what);
     return 0;
+}
+
+static inline uint32_t depth_of(sn_state *state, sn_scope mark, const char *what) {
+    const ScopeFrame *const innermost = &state->scopes[state->n_scopes - 1];
+    if (LIKELY(state->n_scopes && mark == mark_of(state, innermost) && !innermost->callback)) return state->n_scopes;
+    return depth_of_outer(state, mark, what);
 }
 
 sn_status scope_end(sn_state *state, sn_scope mark) {

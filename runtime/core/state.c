@@ -24,6 +24,7 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static _Atomic uint32_t next_id = 1;
 static sn_state emergency = {
     .callback = CONTEXT_NO_CALLBACK,
+    .settled = CONTEXT_NO_CALLBACK,
     .program.callback = CONTEXT_NO_CALLBACK}; /* handed out when a state cannot be made; an error is pending then, so
                               nothing runs in it */
 
@@ -39,6 +40,7 @@ sn_state *state_new(void) {
     state->id = atomic_fetch_add(&next_id, 1);
     state->generation = 1;
     state->callback = CONTEXT_NO_CALLBACK;
+    state_settle(state);
     context_note(state);
     settings_init(state);
     return state;
@@ -98,7 +100,7 @@ Status state_outside_callback(const char *what) {
     return state_no_callback(state, what);
 }
 
-Status state_untraced(const char *what) {
+Status state_traced(const char *what) {
     if (LIKELY(!tracer_refuses(state_get()))) return ST_OK;
     return error_raise(ST_UNSUPPORTED, "%s", what);
 }

@@ -109,6 +109,9 @@ struct sn_state {
     /* return address of the user's current op call: for graph breaks and errors */
     const void *site;
     RunsInside inside;
+    /* calls from above this frame have something to look at: the innermost callback's, which they may have left, or 0
+     * where a function that keeps its site runs in that one (state_settle) */
+    const volatile uint64_t *settled;
     /* what a graph break that comes now is put down to, before its reason; taken by who notes it. NULL: the reason
      * says it */
     const char *breaker;
@@ -165,7 +168,10 @@ Status state_outside_body(const char *what);
 Status state_outside_callback(const char *what);
 Status state_no_callback(const sn_state *state, const char *what);
 /* Raises where a body of control flow is traced: what a graph cannot say, for which the body itself then runs. */
-Status state_untraced(const char *what);
+Status state_traced(const char *what); /* something watches: a body, or what state_untraced lets pass */
+static inline Status state_untraced(const char *what) {
+    return LIKELY(!state_get()->tracer) ? ST_OK : state_traced(what);
+}
 
 /* scopes -------------------------------------------------------------------------------------- */
 
@@ -200,8 +206,15 @@ void scope_leave_place(sn_state *state);
 void scope_leave_inside(sn_state *state, uint32_t n);
 /* A sign of that, for every call: it comes from above the callback's frame. A deep call may not show it, but one that
  * finds the frame overwritten does (callback_was_left). */
+static ALWAYS_INLINE bool frame_is_above(const void *cfa, const volatile uint64_t *guard) {
+    return (const char *)cfa > (const char *)(uintptr_t)guard;
+}
 static inline bool callback_is_above(const sn_state *state) {
-    return UNLIKELY((const char *)__builtin_dwarf_cfa() > (const char *)(uintptr_t)state->callback);
+    return UNLIKELY(frame_is_above(__builtin_dwarf_cfa(), state->callback));
+}
+/* `callback` or `inside` has changed. */
+static inline void state_settle(sn_state *state) {
+    state->settled = state->inside.callback == state->callback ? NULL : state->callback;
 }
 __attribute__((no_sanitize_address)) static inline bool callback_was_left(const sn_state *state) {
     return callback_is_above(state) || (state->callback != CONTEXT_NO_CALLBACK && *state->callback != state->cookie);
