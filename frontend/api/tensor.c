@@ -54,20 +54,25 @@ sn_tensor *sn_keep(sn_tensor *t) {
 sn_tensor *sn_retain(sn_tensor *t) {
     API_ENTER(sn_retain);
     if (!t || state_untraced("sn_retain") != ST_OK || has_ended(t, "sn_retain")) return NULL;
-    tracking_kept(t, __builtin_return_address(0));
+    if (UNLIKELY(tracking_is_on())) tracking_kept(t, __builtin_return_address(0));
     tensor_retain(t);
     return t;
+}
+
+/* At the call where it ends. */
+static COLD void release_tracked(sn_tensor *t, const void *at) {
+    sn_state *const state = state_get();
+    const void *const site = state->site;
+    state->site = at;
+    tensor_release(t);
+    state->site = site;
 }
 
 void sn_release(sn_tensor *t) {
     API_ENTER(sn_release);
     if (!t || has_ended(t, "sn_release")) return;
-    if (LIKELY(!tracking_is_on())) return tensor_release(t);
-    sn_state *const state = state_get();
-    const void *const site = state->site;
-    state->site = __builtin_return_address(0); /* where it ends */
+    if (UNLIKELY(tracking_is_on())) return release_tracked(t, __builtin_return_address(0));
     tensor_release(t);
-    state->site = site;
 }
 
 /* metadata ------------------------------------------------------------------------------------ */

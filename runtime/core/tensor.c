@@ -284,8 +284,7 @@ void tensor_written(sn_tensor *t) {
 
 Status tensor_materialize_all(const char *why) { return tracer_settle(why); }
 
-Status tensor_valid(const sn_tensor *t, const char *what) {
-    if (LIKELY(t && !(t->flags & TF_error))) return error_pending();
+Status tensor_invalid(const sn_tensor *t, const char *what) {
     const Status pending = error_pending();
     if (pending != ST_OK) return pending;
     if (t) TRY(tracking_error(t, what));

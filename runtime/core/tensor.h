@@ -193,7 +193,10 @@ Status tensor_alone(const sn_tensor *t, const char *what);
 /* The one element on the host: the caller's reference; NULL raises. */
 sn_tensor *tensor_item(sn_tensor *t, const char *what);
 /* The same without data: metadata suffices. */
-Status tensor_valid(const sn_tensor *t, const char *what);
+Status tensor_invalid(const sn_tensor *t, const char *what); /* of one that is not: raises why */
+static inline Status tensor_valid(const sn_tensor *t, const char *what) {
+    return LIKELY(t && !(t->flags & TF_error)) ? error_pending() : tensor_invalid(t, what);
+}
 
 /* One reference; from the caching allocator, 64-byte aligned. */
 Storage *storage_new(Device device, size_t bytes);
