@@ -32,7 +32,7 @@ sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {
 bool sn_anomaly_set(bool on) {
     API_ENTER(sn_anomaly_set);
     sn_state *const state = state_get();
-    const bool before = state->include & KEY_BIT(anomaly);
+    const bool before = context_key_is_on(state, KEY_BIT(anomaly));
     if (on == before || begin_mode("sn_anomaly_set") != ST_OK) return before;
     context_key_set(state, KEY_BIT(anomaly), on);
     api_changed(&entered);

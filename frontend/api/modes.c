@@ -7,7 +7,7 @@
 
 static bool set_mode(const ApiEntered *entered, uint64_t key, bool on) {
     sn_state *const state = state_get();
-    const bool before = state->include & key;
+    const bool before = context_key_is_on(state, key);
     context_key_set(state, key, on);
     api_changed(entered);
     return before;
@@ -26,7 +26,7 @@ bool sn_fake_mode_set(bool on) {
 
 bool sn_fake_mode(void) {
     API_ENTER(sn_fake_mode);
-    return state_get()->include & KEY_BIT(fake);
+    return context_key_is_on(state_get(), KEY_BIT(fake));
 }
 
 bool sn_is_fake(sn_tensor *t) {
@@ -44,5 +44,5 @@ bool sn_functional_mode_set(bool on) {
 
 bool sn_functional_mode(void) {
     API_ENTER(sn_functional_mode);
-    return state_get()->include & KEY_BIT(functionalize);
+    return context_key_is_on(state_get(), KEY_BIT(functionalize));
 }

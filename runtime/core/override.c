@@ -213,7 +213,8 @@ void override_withdraw(int batch) {
 
 /* user modes ---------------------------------------------------------------------------------- */
 
-static UserMode **stack_of(sn_state *state, Key key) { return key == KEY_api ? &state->api_modes : &state->modes; }
+static UserMode **stack_in(Context *context, Key key) { return key == KEY_api ? &context->api_modes : &context->modes; }
+static UserMode **stack_of(sn_state *state, Key key) { return stack_in(&state->context, key); }
 
 /* Below an API mode an op is one call: its parts, and what kernels and rules call, are no calls of the program's. */
 static Status redispatch_unseen(OpCall *call) {
@@ -270,17 +271,33 @@ Status user_mode_push(Key key, sn_body handler, void *closure) {
     return ST_OK;
 }
 
+/* The mode has ended: who was on it is on the one further out. */
+static void forget_mode(Context *context, Key key, const UserMode *mode) {
+    const uint64_t bit = UINT64_C(1) << key;
+    UserMode **const innermost = stack_in(context, key), **link = innermost;
+    while (*link && *link != mode) link = &(*link)->outer;
+    if (!*link) return;
+    *link = mode->outer;
+    if (!*innermost) context->include &= ~bit;
+    if (mode->alone && link == innermost) context->exclude |= bit;
+}
+
+/* It may be one of the program's outside of the running callback, which a jump will put back: in no context that
+ * somebody has recorded is it any more. */
 Status user_mode_pop(Key key) {
     sn_state *const state = state_get();
-    const UserMode *const mode = *stack_of(state, key);
+    UserMode *const mode = *stack_of(state, key);
     if (!mode) return error_raise(ST_STATE, key == KEY_api ? "no API mode is active" : "no user mode is active");
-    const bool alone = mode->alone;
-    user_modes_pop_to(state, key, mode->outer);
-    if (alone) state->exclude |= UINT64_C(1) << key;
+    forget_mode(&state->program, key, mode);
+    for (uint32_t i = 0; i < state->n_scopes; i++) {
+        if (state->scopes[i].callback) forget_mode(&state->outside[i], key, mode);
+        forget_mode(&state->scopes[i].begun, key, mode);
+    }
+    forget_mode(&state->context, key, mode);
+    mem_free(mode);
     return ST_OK;
 }
 
-/* A mode that is not on the stack any more (popped inside an inner scope) is left alone. */
 void user_modes_pop_to(sn_state *state, Key key, UserMode *until) {
     UserMode **const stack = stack_of(state, key);
     const UserMode *at = *stack;

@@ -159,6 +159,9 @@ static inline void context_key_set(sn_state *state, uint64_t key, bool on) {
     state->include = on ? state->include | key : state->include & ~key;
     if (on) context_keys_begin(state, key);
 }
+static inline bool context_key_is_on(const sn_state *state, uint64_t key) {
+    return state->include & ~state->exclude & key;
+}
 
 /* Raises inside of sn_vmap, sn_func_grad...: for functions whose bodies do not run on handles of levels. */
 Status state_outside_vmap(const char *what);

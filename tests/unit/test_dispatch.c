@@ -266,6 +266,22 @@ START_TEST(a_handler_may_end_a_mode_further_out) {
 }
 END_TEST
 
+/* Also where the mode that was the innermost one when the scope began has ended before it began. */
+START_TEST(a_mode_ends_with_its_scope) {
+    sn_tensor *const x = pair(1, 2);
+    sn_user_mode_push(logger, "outer:");
+    const sn_scope scope = sn_scope_begin();
+    sn_user_mode_pop();
+    sn_user_mode_push(logger, "inner:");
+    sn_scope_end(scope);
+    reset();
+    scale(x, 2);
+    ck_assert_str_eq(trace, "cpu;");
+    ck_assert_int_ne(sn_user_mode_pop(), SN_OK);
+    sn_error_take();
+}
+END_TEST
+
 static sn_status forgets_its_output(sn_frame *f) {
     (void)f;
     return SN_OK;
@@ -405,6 +421,7 @@ int main(void) {
     tcase_add_test(tc, mixed_devices_name_both);
     tcase_add_test(tc, modes_see_every_op_inner_first);
     tcase_add_test(tc, a_handler_may_end_a_mode_further_out);
+    tcase_add_test(tc, a_mode_ends_with_its_scope);
     tcase_add_test(tc, callbacks_are_checked);
     tcase_add_test(tc, results_pass_out_of_the_callbacks_scope);
     tcase_add_test(tc, a2_02_the_highest_key_runs);

@@ -176,6 +176,89 @@ START_TEST(a_thread_is_whole_behind_a_mode_that_left_a_function_of_the_library) 
 }
 END_TEST
 
+/* A callback that ends a mode of the program further out, and begins another one, before it leaves: the first has
+ * ended, the second ends with the callback, and those that were not touched are there. */
+typedef struct ModeKind {
+    sn_status (*push)(sn_body handler, void *closure), (*pop)(void);
+    Key key;
+    const char *none;
+} ModeKind;
+static const ModeKind mode_kinds[] = {
+    {sn_user_mode_push, sn_user_mode_pop, KEY_mode, "no user mode is active"},
+    {sn_api_mode_push, sn_api_mode_pop, KEY_api, "no API mode is active"},
+};
+static const ModeKind *modes;
+static int n_ended, n_begun, n_seen;
+static sn_status sees(sn_frame *f) { return n_seen++, sn_redispatch(f); }
+static sn_status ends_modes(sn_frame *f) {
+    if (armed) {
+        for (int i = 0; i < n_ended; i++) modes->pop();
+        for (int i = 0; i < n_begun; i++) modes->push(sees, NULL);
+    }
+    return called_back(), sn_redispatch(f);
+}
+static sn_tensor *negated(sn_tensor *t) { return sn_neg(t); }
+static sn_status calls_another(sn_frame *f) {
+    if (armed) sn_neg(sn_in(f, 0));
+    return sn_redispatch(f);
+}
+
+static void check_modes(int want) { /* so many are there that see */
+    n_seen = 0;
+    ck_assert_msg(sn_abs(x) != NULL, "%s", sn_error_take()->message);
+    ck_assert_int_eq(n_seen, want);
+    sn_check();
+}
+
+/* Of `sees` there are two, then one that ends them and, perhaps, one whose handler calls an op. */
+static void leave_from_modes(bool nested) {
+    const sn_scope scope = sn_scope_begin();
+    const uint64_t include = state_get()->include;
+    modes->push(sees, NULL), modes->push(sees, NULL), modes->push(ends_modes, NULL);
+    if (nested) modes->push(calls_another, NULL);
+    ck_assert(leaves(negated, x));
+    check_modes(2 - n_ended);
+    ck_assert(state_get()->include >> modes->key & 1);
+    for (int i = 2 - n_ended + 1 + nested; i > 0; i--) ck_assert_int_eq(modes->pop(), SN_OK);
+    ck_assert_int_ne(modes->pop(), SN_OK);
+    expect_error(SN_ERR_STATE, modes->none);
+    ck_assert_uint_eq(state_get()->include, include);
+    sn_scope_end(scope);
+    check_modes(0);
+}
+
+START_TEST(a_callback_that_ended_a_mode_further_out_leaves) {
+    make_callbacks();
+    modes = &mode_kinds[_i];
+    for (int form = 0; form < 2 * 2 * 3 * 2; form++) {
+        way = (Way)(form % 2), n_begun = form / 2 % 2, n_ended = form / 4 % 3;
+        leave_from_modes(form / 12);
+    }
+}
+END_TEST
+
+/* A body, which no handler runs around. */
+static sn_status ends_one(sn_frame *f) { return modes->pop(), negates_called(f); }
+static sn_tensor *runs_body(sn_tensor *t) {
+    return FIRST(sn_func_vjp(ends_one, NULL, SN_FUNC_VJP_OPTIONS(.cotangents = SN_TENSORS(t)), SN_TENSORS(t), out, 1));
+}
+
+START_TEST(a_body_that_ended_a_mode_leaves) {
+    make_callbacks();
+    modes = &mode_kinds[_i / WAYS], way = (Way)(_i % WAYS);
+    const uint64_t include = state_get()->include;
+    for (int left = 2; left > 0; left--) {
+        for (int i = 0; i < left; i++) modes->push(sees, NULL);
+        ck_assert(leaves(runs_body, x));
+        check_modes(left - 1);
+        for (int i = 1; i < left; i++) ck_assert_int_eq(modes->pop(), SN_OK);
+        ck_assert_int_ne(modes->pop(), SN_OK);
+        expect_error(SN_ERR_STATE, modes->none);
+        ck_assert_uint_eq(state_get()->include, include);
+    }
+}
+END_TEST
+
 /* The same in the body of a function, which goes on. */
 static const Kind *inner;
 static bool leaving;
@@ -229,6 +312,8 @@ int main(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, a_thread_is_whole_behind_a_mode_that_left_a_function_of_the_library, 0,
                         sizeof made_of_ops / sizeof *made_of_ops);
+    tcase_add_loop_test(tests, a_callback_that_ended_a_mode_further_out_leaves, 0, 2);
+    tcase_add_loop_test(tests, a_body_that_ended_a_mode_leaves, 0, 2 * WAYS);
     tcase_add_loop_test(tests, a_thread_is_whole_behind_a_callback_that_left, 0, KINDS - N_ONCE);
     tcase_add_loop_test(tests, a_thread_is_whole_behind_one_that_left_a_compile, (KINDS - N_ONCE) * FORMS,
                         KINDS * FORMS);
