@@ -39,7 +39,7 @@ bool sn_requires_grad(sn_tensor *t) {
 sn_scope sn_no_grad_begin(void) {
     API_ENTER(sn_no_grad_begin);
     const sn_scope mark = sn_scope_begin();
-    if (mark != SN_SCOPE_ROOT) sn_grad_mode_set(SN_GRAD_OFF);
+    if (mark != SN_SCOPE_NONE) sn_grad_mode_set(SN_GRAD_OFF);
     return mark;
 }
 

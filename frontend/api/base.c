@@ -176,7 +176,7 @@ sn_status sn_rng_set(sn_rng rng) {
 sn_scope sn_rng_fork_begin(void) {
     API_ENTER(sn_rng_fork_begin);
     const sn_scope mark =
-        state_untraced("sn_rng_fork_begin") == ST_OK && error_pending() == ST_OK ? sn_scope_begin() : SN_SCOPE_ROOT;
-    if (mark != SN_SCOPE_ROOT) scope_keep_generator(state_get());
+        state_untraced("sn_rng_fork_begin") == ST_OK && error_pending() == ST_OK ? sn_scope_begin() : SN_SCOPE_NONE;
+    if (mark != SN_SCOPE_NONE) scope_keep_generator(state_get());
     return mark;
 }

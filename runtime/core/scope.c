@@ -393,10 +393,10 @@ static inline sn_scope mark_of(const sn_state *state, const ScopeFrame *scope) {
 static ALWAYS_INLINE sn_scope begin_scope(sn_state *state, bool owned, bool library) {
     if (state->n_scopes >= (1u << DEPTH_BITS) - 1) {
         error_raise(ST_STATE, "scopes are nested too deeply: %u are open", state->n_scopes);
-        return SN_SCOPE_ROOT;
+        return SN_SCOPE_NONE;
     }
     ScopeFrame *const scope = push_frame(state, owned);
-    if (UNLIKELY(!scope)) return SN_SCOPE_ROOT;
+    if (UNLIKELY(!scope)) return SN_SCOPE_NONE;
     scope->of_library |= library;
     scope->of_program = !scope->of_library;
     return mark_of(state, scope);
@@ -406,22 +406,23 @@ sn_scope scope_begin(sn_state *state, bool owned) { return begin_scope(state, ow
 sn_scope scope_begin_own(void) { return begin_scope(state_get(), false, true); }
 sn_scope scope_begin_library(void) {
     const sn_scope mark = scope_begin_own();
-    if (mark != SN_SCOPE_ROOT) context_enter_scope(state_get(), CONTEXT_library);
+    if (mark != SN_SCOPE_NONE) context_enter_scope(state_get(), CONTEXT_library);
     return mark;
 }
 
-/* 1-based depth of a mark's scope that is none of the program's innermost; 0 raises. */
+/* 0 raises, but for a scope that could not begin: its error is pending, or was. */
+static COLD uint32_t no_scope(sn_scope mark, const char *what, const char *why) {
+    if (mark != SN_SCOPE_NONE) error_raise(ST_STATE, "%s: the scope %s", what, why);
+    return 0;
+}
+
+/* 1-based depth of a mark's scope that is none of the program's innermost; or no_scope. */
 static uint32_t depth_of_outer(sn_state *state, sn_scope mark, const char *what) {
     const uint32_t depth = (uint32_t)(mark & ((1u << DEPTH_BITS) - 1));
     const uint32_t id = (uint32_t)(mark >> DEPTH_BITS) & ((1u << ID_BITS) - 1);
-    if (id != (state->id & ((1u << ID_BITS) - 1))) {
-        error_raise(ST_STATE, "%s: the scope belongs to another thread or sn_state", what);
-        return 0;
-    }
-    if (!depth || depth > state->n_scopes || state->scopes[depth - 1].generation != (uint32_t)(mark >> 32)) {
-        error_raise(ST_STATE, "%s: the scope has ended already", what);
-        return 0;
-    }
+    if (id != (state->id & ((1u << ID_BITS) - 1))) return no_scope(mark, what, "belongs to another thread or sn_state");
+    if (!depth || depth > state->n_scopes || state->scopes[depth - 1].generation != (uint32_t)(mark >> 32))
+        return no_scope(mark, what, "has ended already");
     if (LIKELY(depth > callback_depth(state))) return depth;
     scope_leave_left(state);
     if (depth <= state->n_scopes && depth > callback_depth(state)) return depth;
@@ -452,7 +453,7 @@ sn_status scope_end(sn_state *state, sn_scope mark) {
 
 sn_tensor *scope_return(sn_state *state, sn_scope mark, sn_tensor *t) {
     const uint32_t depth = depth_of(state, mark, "sn_scope_return");
-    if (!depth) return NULL;
+    if (!depth) return mark == SN_SCOPE_NONE ? t : NULL;
     if (t && UNLIKELY(t->flags & TF_error) && tracking_error(t, "sn_scope_return") != ST_OK) t = NULL;
     const uint32_t first = state->scopes[depth - 1].first;
     const bool passes = t && !(tensor_in_scope(t) && tensor_scope_slot(t) < first);

@@ -28,7 +28,7 @@ START_TEST(an_error_leaves_it) {
     sn_fail(SN_ERR_VALUE, "pending");
     ck_assert_int_eq(sn_rng_set((sn_rng){9, 9}), SN_ERR_VALUE);
     ck_assert_uint_eq(sn_rng_get().seed, 0);
-    ck_assert(sn_rng_fork_begin() == SN_SCOPE_ROOT);
+    ck_assert(sn_rng_fork_begin() == SN_SCOPE_NONE);
     sn_error_take();
     ck_assert_uint_eq(sn_rng_get().seed, 5);
     ck_assert_uint_eq(sn_rng_get().sequence, 0);

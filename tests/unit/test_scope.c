@@ -2,9 +2,12 @@
  * settings, states. */
 #include <pthread.h>
 
+#include "runtime/base/alloc_fail.h"
 #include "runtime/base/log.h"
 #include "runtime/core/tensor.h"
+#include <sinter/amp.h>
 #include <sinter/memory.h>
+#include <sinter/nn.h>
 
 #include "tests/unit/suite.h"
 
@@ -242,6 +245,60 @@ START_TEST(settings_are_named_rows) {
 }
 END_TEST
 
+/* The root scope's results are there where a scope of the program's, or of a function of the library, could not begin,
+ * and is ended all the same. In a state of its own, whose first scope asks for memory. */
+typedef void Scoped(void);
+static sn_dict *params;
+static sn_optim *optimizer;
+static void ends_a_scope(void) { sn_scope_end(sn_scope_begin()); }
+static void returns_from_a_scope(void) { sn_scope_return(sn_scope_begin(), NULL); }
+static void ends_no_grad(void) { sn_scope_end(sn_no_grad_begin()); }
+static void ends_a_fork(void) { sn_scope_end(sn_rng_fork_begin()); }
+static void steps(void) { sn_optim_step(optimizer); }
+static void clips(void) { sn_clip_grad_norm(params, 1e-3); }
+static void copies(void) { sn_dict_copy(params, params); }
+static void makes_an_optimizer(void) { sn_optim_free(sn_adam(params, 0.1, 0)); }
+static void makes_parameters(void) {
+    sn_dict *const d = sn_dict_new();
+    if (d) sn_param_linear(d, "l", 2, 2, NULL, NULL), sn_param_embedding(d, "e", 2, 2);
+    sn_dict_free(d);
+}
+static void converts_numbers(void) {
+    sn_scaler *const scaler = sn_scaler_new(NULL);
+    if (scaler) sn_scaler_unscale(scaler, optimizer), sn_scaler_step(scaler, optimizer), sn_scaler_update(scaler);
+    sn_scaler_free(scaler);
+}
+static Scoped *const scoped[] = {ends_a_scope, returns_from_a_scope, ends_no_grad,     ends_a_fork,     steps, clips,
+                                 copies,       makes_an_optimizer,   makes_parameters, converts_numbers};
+
+static bool keeps_the_root(Scoped *run, int64_t failing) {
+    sn_state *const own = sn_state_new();
+    sn_state_use(own);
+    sn_tensor *const held = numbers(3);
+    mem_fail_once(failing);
+    run();
+    const bool failed = mem_failed_once();
+    mem_fail_once(-1);
+    if (sn_check() != SN_OK) sn_error_take();
+    ck_assert_msg(own->handles.n && own->handles.at[0] == held, "allocation %lld: the root scope has ended",
+                  (long long)failing);
+    sn_state_use(NULL);
+    sn_state_free(own);
+    return failed;
+}
+
+START_TEST(a_scope_that_could_not_begin_ends_nothing) {
+    params = sn_dict_new();
+    sn_tensor *const w = sn_requires_grad_(numbers(4), true);
+    sn_dict_set(params, "w", w);
+    optimizer = sn_adam(params, 0.1, 0);
+    sn_grad_set(w, numbers(4));
+    for (int64_t failing = 0; keeps_the_root(scoped[_i], failing) && failing < 200;) failing++;
+    sn_optim_free(optimizer);
+    sn_dict_free(params);
+}
+END_TEST
+
 START_TEST(texts_belong_to_scopes) {
     const sn_scope scope = sn_scope_begin();
     char *const text = strdup("hello");
@@ -270,5 +327,6 @@ int main(void) {
     tcase_add_test(tc, a_threads_state_dies_with_it);
     tcase_add_test(tc, settings_are_named_rows);
     tcase_add_test(tc, texts_belong_to_scopes);
+    tcase_add_loop_test(tc, a_scope_that_could_not_begin_ends_nothing, 0, sizeof scoped / sizeof *scoped);
     return suite_run("scope", tc);
 }
