@@ -18,6 +18,10 @@ bool arguments_refuse(CommandLine *a, const char *problem) {
     return end_with(a, usage_error(a->command, problem, a->typed));
 }
 
+bool arguments_refuse_value(CommandLine *a, const char *problem) {
+    return end_with(a, usage_error(a->command, problem, a->value));
+}
+
 /* Finding the row -------------------------------------------------------------------------------- */
 
 static bool is_whole(const char *word, const char *text, size_t n) { return !strncmp(text, word, n) && !word[n]; }
@@ -60,9 +64,9 @@ static bool find_word(CommandLine *a) {
 /* --name=value or --name value */
 static bool option_value(CommandLine *a, const char *equals) {
     const bool wants = a->option->value[0] != '\0';
-    if (!wants && equals) return arguments_refuse(a, "takes no value:");
+    if (!wants && equals) return arguments_refuse(a, "an option that takes no value has one:");
     if (!wants) return true;
-    if (!equals && a->at == a->argc) return arguments_refuse(a, "its value is missing:");
+    if (!equals && a->at == a->argc) return arguments_refuse(a, "a value is missing after");
     a->value = equals ? equals + 1 : a->argv[a->at++];
     return !has_words(a->option) || find_word(a);
 }

@@ -28,8 +28,9 @@ typedef struct CommandLine {
 CommandLine arguments_begin(const Command *command, int argc, char **argv);
 /* False: there are no more, or it has ended. */
 bool arguments_next(CommandLine *a);
-/* Wrong usage by this argument: ends it; false. */
+/* Wrong usage by this argument, or by its value, in whose quotes the sentence of `problem` ends: ends it; false. */
 bool arguments_refuse(CommandLine *a, const char *problem);
+bool arguments_refuse_value(CommandLine *a, const char *problem);
 
 /* True: this argument is that option, and its value was stored or refused. */
 bool argument_is(const CommandLine *a, const char *name);

@@ -307,13 +307,13 @@ static bool bench_target_argument(CommandLine *a, Options *o) {
 
 static bool choose_folder(CommandLine *a, Options *o) {
     if (!argument_text(a, "cache", &o->cache)) return false;
-    if (sn_setting_set("cache_dir", o->cache) != SN_OK) arguments_refuse(a, "no folder:");
+    if (sn_setting_set("cache_dir", o->cache) != SN_OK) arguments_refuse_value(a, "code cannot be cached in");
     return true;
 }
 
 static bool sizes_argument(CommandLine *a, Options *o) {
     if (!argument_is(a, "sizes")) return false;
-    if (!(o->n_sizes = curve_sizes(a->value, o->sizes))) arguments_refuse(a, "sizes are written as 8,4k,1M, not");
+    if (!(o->n_sizes = curve_sizes(a->value, o->sizes))) arguments_refuse_value(a, "sizes are written as 8,4k,1M, not");
     return true;
 }
 
@@ -351,12 +351,12 @@ static void bench_argument(CommandLine *a, Options *o) {
 /* Options that would have no effect; NULL: none. */
 static const char *useless(const Options *o) {
     const TargetOptions *const t = &o->target;
-    if (o->against && t->given) return "two builds time rows and samples as they are:";
-    if (!is_target(o)) return t->given ? "inputs and modes are for a target, not for rows:" : NULL;
-    if (t->vary) return "sizes do not vary here:";
-    if (t->compile.mode == SN_COMPILE_EAGER) return "it is timed against eager, not as:";
+    if (o->against && t->given) return "--against times rows and samples as they are, and takes no";
+    if (!is_target(o)) return t->given ? "rows have inputs and modes of their own, and take no" : NULL;
+    if (t->vary) return "bench times calls of the same sizes, and takes no";
+    if (t->compile.mode == SN_COMPILE_EAGER) return "compiled calls are timed against eager ones, so bench takes no";
     return is_sample(o->names[0]) && (t->device_given || t->n_inputs || t->grad || t->outs_given)
-               ? "inputs, outputs, gradients and devices are a sample's own:"
+               ? "a sample has inputs, outputs, gradients and devices of its own, and takes no"
                : NULL;
 }
 
@@ -364,7 +364,8 @@ static const char *useless(const Options *o) {
 static int check_options(const Command *self, const Options *o) {
     for (int i = 0; i < o->n_names && !is_target(o); i++) {
         if (is_row(o->names[i]) || (o->against && is_sample(o->names[i]))) continue;
-        if (!i && sample_exists(o->names[0])) return usage_error(self, "a sample goes alone, not with", o->names[1]);
+        if (!i && sample_exists(o->names[0]))
+            return usage_error(self, "a sample is timed alone, not with", o->names[1]);
         return unknown_row(self, o->names[i]);
     }
     if (useless(o)) return usage_error(self, useless(o), o->target.given);
@@ -372,7 +373,8 @@ static int check_options(const Command *self, const Options *o) {
         return usage_error(self, "--sizes is for a text graph, not for", o->n_names ? o->names[0] : "rows");
     if (o->svg && !o->n_sizes) return usage_error(self, "--sizes must be given with", "--svg");
     if (o->against && (!o->n_names || is_file(o->names[0])))
-        return usage_error(self, "--against wants rows or samples, not", o->n_names ? o->names[0] : "nothing");
+        return o->n_names ? usage_error(self, "--against wants rows or samples, not", o->names[0])
+                          : usage_error(self, "rows or samples must be given with", "--against");
     return EXIT_done;
 }
 
@@ -393,7 +395,7 @@ int command_bench(const Command *self, int argc, char **argv) {
     if (a.ended) return a.code;
     snprintf(threads, sizeof threads, "%d", o.threads);
     if (sn_setting_set("threads", threads) != SN_OK) return report_error(EXIT_usage);
-    if (o.compare && o.n_names != 1) return usage_error(self, "wants one other file:", "--compare");
+    if (o.compare && o.n_names != 1) return usage_error(self, "one other file must be given with", "--compare");
     if (o.compare) return bench_compare(o.compare, o.names[0], o.format == FORMAT_json);
     const int code = check_options(self, &o);
     if (code != EXIT_done) return code;

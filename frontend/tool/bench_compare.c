@@ -50,7 +50,8 @@ static Status read_lines(SavedRun *run) {
         const size_t n = strcspn(at, "\n");
         const Json *line = NULL;
         if (n) TRY(json_parse(run->arena, at, n, &line));
-        if (line && !json_string(json_get(line, "row"))) return error_raise(ST_PARSE, "a line without a row");
+        if (line && !json_string(json_get(line, "row")))
+            return error_raise(ST_PARSE, "a line of a saved run has no row");
         if (line && run->n < COUNT_OF(run->lines)) run->lines[run->n++] = line;
         at += n + (at[n] == '\n');
     }

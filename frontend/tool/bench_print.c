@@ -191,9 +191,9 @@ void bench_print_head(BenchFormat format, const BenchProbes *p) {
     if (format == FORMAT_markdown)
         puts("| row | eager | compiled | times as fast (95 %) | spread | kernels |\n|---|---|---|---|---|---|");
     if (format == FORMAT_text)
-        printf("%sprobes:%s fma %.1f GFLOP/s, bandwidth %.1f GB/s, %d thread(s), %s\n",
+        printf("%sprobes:%s fma %.1f GFLOP/s, bandwidth %.1f GB/s, %d thread%s, %s\n",
                colour_begin(stdout, COLOUR_heading), colour_end(stdout), p->fma, p->bandwidth, p->threads,
-               isa_name(isa_used()));
+               p->threads == 1 ? "" : "s", isa_name(isa_used()));
 }
 
 void bench_print_row(BenchFormat format, const char *name, const BenchReport *report, const BenchProbes *probes) {

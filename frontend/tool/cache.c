@@ -99,7 +99,10 @@ static int cache_verify(CacheView *v) {
 
 static int cache_clear(CacheView *v) {
     for (int i = 0; i < v->n; i++) disk_file_remove(&v->folder, v->files[i].name);
-    text_printf(&v->text, v->json ? "{\"removed\": %d}\n" : "%d entries removed\n", v->n);
+    if (v->json)
+        text_printf(&v->text, "{\"removed\": %d}\n", v->n);
+    else
+        text_printf(&v->text, "%d %s removed\n", v->n, v->n == 1 ? "entry" : "entries");
     return EXIT_done;
 }
 
@@ -137,7 +140,7 @@ int command_cache(const Command *self, int argc, char **argv) {
     while (arguments_next(&a))
         if (!(argument_flag(&a, "json", &json) || argument_name(&a, &name))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
-    if (!name) return usage_error(self, "what to do is missing:", "");
+    if (!name) return usage_error(self, "one of list, stats, verify and clear is missing after", self->name);
     int action = COUNT_OF(actions) - 1;
     while (action >= 0 && strcmp(name, actions[action].name)) action--;
     return action < 0 ? usage_error(self, "unexpected", name) : run_action(action, json);

@@ -189,7 +189,9 @@ static int read_options(CommandLine *a, CaseOptions *options, CasesReport *repor
     }
     options->compiled = !eager;
     options->edges = report->edges_path != NULL;
-    *code = a->ended ? a->code : n_files ? EXIT_done : usage_error(a->command, "missing", "FILE");
+    *code = a->ended  ? a->code
+            : n_files ? EXIT_done
+                      : usage_error(a->command, "a file is missing after", a->command->name);
     return *code == EXIT_done && !a->ended ? n_files : -1;
 }
 

@@ -65,7 +65,8 @@ int command_completion(const Command *self, int argc, char **argv) {
     while (arguments_next(&a))
         if (!argument_name(&a, &shell)) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
-    if (!shell || strcmp(shell, "bash")) return usage_error(self, "the shell is bash, not", shell ? shell : "");
+    if (!shell) return usage_error(self, "a shell is missing after", self->name);
+    if (strcmp(shell, "bash")) return usage_error(self, "the shell is bash, not", shell);
     return print_bash();
 }
 

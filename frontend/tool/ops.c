@@ -221,6 +221,6 @@ int command_ops(const Command *self, int argc, char **argv) {
         if (!(argument_flag(&a, "json", &json) || whole_argument(&a, &whole) || argument_name(&a, &name)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
-    if (whole && name) return usage_error(self, "an option of the whole table, not of", name);
+    if (whole && name) return usage_error(self, "this option is about the whole table, not about", name);
     return whole ? print_whole(whole, json) : print_rows(name, json);
 }

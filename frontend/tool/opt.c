@@ -321,11 +321,12 @@ int command_opt(const Command *self, int argc, char **argv) {
     while (arguments_next(&a))
         if (!opt_argument(&opt, &a)) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
-    if (!opt.path) return usage_error(self, "no file given after", "opt");
+    if (!opt.path) return usage_error(self, "a file is missing after", self->name);
     if (*opt.then && !opt.joint) return usage_error(self, "--joint must be given with", "--then");
     opt.dump = dump_find(opt.stage, strlen(opt.stage));
     if (opt.dump == DUMP_COUNT) return unknown_stage(self, opt.stage);
-    if (dump_row(opt.dump)->traits & DUMP_code) return usage_error(self, "code is not read:", opt.stage);
+    if (dump_row(opt.dump)->traits & DUMP_code)
+        return usage_error(self, "opt reads graphs and plans, not code of stage", opt.stage);
     if (opt.on && !(opt.machine = machine_find(opt.on, strlen(opt.on)))) return report_error(EXIT_usage);
     PassList list;
     if (passes_list(opt.passes, &list) || passes_list(opt.skip, &list) || passes_list(opt.then, &list))

@@ -62,7 +62,10 @@ static void teach(const TargetOptions *o, Target *t, sn_function *fn) {
 
 static int save_target(const Command *self, const TargetOptions *o, const char *path) {
     Target target;
-    if (sample_exists(o->name)) return usage_error(self, "samples save by themselves (digits --save FILE):", o->name);
+    if (sample_exists(o->name))
+        return usage_error(
+            self, "a sample saves by its own option (sinter run digits --save FILE), and sinter plan cannot save",
+            o->name);
     if (!target_open(o, &target)) return no_such_target(o->name);
     sn_function *const fn = sn_check() ? NULL : target_compile(&target, o, SN_COMPILE_REPLAY);
     if (fn) teach(o, &target, fn);
@@ -85,6 +88,6 @@ int command_plan(const Command *self, int argc, char **argv) {
     if (!o.name) return usage_error(self, "a file is missing after", self->name);
     if (!save && o.given) return usage_error(self, "--save must be given with", o.given);
     if (save && o.compile.mode)
-        return usage_error(self, "what is saved is of mode replay, not", target_mode_name(o.compile.mode));
+        return usage_error(self, "a plan is saved in mode replay, not", target_mode_name(o.compile.mode));
     return save ? save_target(self, &o, save) : print_file(o.name);
 }

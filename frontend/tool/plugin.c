@@ -70,7 +70,7 @@ int command_opcheck(const Command *self, int argc, char **argv) {
     while (arguments_next(&a)) {
         if (argument_text(&a, "input", &input)) {
             if (o.n_inputs == TARGET_INPUTS)
-                arguments_refuse(&a, "too many inputs:");
+                arguments_refuse_value(&a, "there are too many inputs from here on:");
             else
                 o.inputs[o.n_inputs++] = input;
         } else if (!argument_name(&a, &target)) {
@@ -79,7 +79,8 @@ int command_opcheck(const Command *self, int argc, char **argv) {
     }
     if (a.ended) return a.code;
     if (!target || !split_target(target, path, sizeof path, &name))
-        return usage_error(self, "LIB.so:my::op is missing, not", target ? target : self->name);
+        return target ? usage_error(self, "an op is written as LIB.so:my::op, not", target)
+                      : usage_error(self, "LIB.so:my::op is missing after", self->name);
     const sn_status status = sn_plugin_load(path);
     if (status != SN_OK) return report_error(code_of(status));
     return check_op(name, &o);

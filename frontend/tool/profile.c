@@ -47,7 +47,7 @@ static bool parse_profile(const Command *self, int argc, char **argv, ProfileJob
     if (!job->target.name)
         *code = usage_error(self, "a target is missing after", self->name);
     else if (!target_is_file(job->target.name) && job->target.given)
-        *code = usage_error(self, "a sample has inputs and modes of its own:", job->target.given);
+        *code = usage_error(self, "a sample has inputs and modes of its own, and takes no", job->target.given);
     return *code == EXIT_done;
 }
 

@@ -201,7 +201,7 @@ static int reduce(ReduceJob *job) {
 static void pass_on(ReduceJob *job, CommandLine *a) {
     if (!a->option || argument_is(a, "input") || argument_is(a, "outputs")) return;
     if (job->n_passed == MAX_PASSED) {
-        arguments_refuse(a, "too many options: at");
+        arguments_refuse(a, "there are too many options from here on:");
         return;
     }
     Text text = {0};
@@ -231,8 +231,8 @@ static bool reduce_argument(ReduceJob *job, CommandLine *a) {
 static int check_arguments(const Command *self, const ReduceJob *job) {
     const char *const name = job->target.name;
     if (!name) return usage_error(self, "a target is missing after", self->name);
-    if (!job->out) return usage_error(self, "where to? -o FILE is missing after", name);
-    if (target_is_plan(name)) return usage_error(self, "a saved plan is no graph:", name);
+    if (!job->out) return usage_error(self, "-o FILE is missing after", name);
+    if (target_is_plan(name)) return usage_error(self, "reduce wants a graph, not the saved plan", name);
     if (target_is_file(name)) return EXIT_done;
     return sample_exists(name) ? EXIT_done : no_such_target(name);
 }

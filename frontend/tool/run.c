@@ -129,7 +129,7 @@ static bool parse(const Command *self, int argc, char **argv, RunJob *job, int *
     if (!job->target.name)
         *code = usage_error(self, "a target is missing after", self->name);
     else if (is_sample(job) && job->target.given)
-        *code = usage_error(self, "a sample has inputs and modes of its own:", job->target.given);
+        *code = usage_error(self, "a sample has inputs and modes of its own, and takes no", job->target.given);
     return *code == EXIT_done;
 }
 
@@ -213,7 +213,7 @@ int command_report(const Command *self, int argc, char **argv) {
     RunJob job = {.stage = NULL};
     int code;
     if (!parse(self, argc, argv, &job, &code)) return code;
-    if (!job.out) return usage_error(self, "where to? -o FILE is missing after", job.target.name);
+    if (!job.out) return usage_error(self, "-o FILE is missing after", job.target.name);
     sn_setting_set("memory_sites", "1"); /* before the inputs are made */
     return with_target(&job, write_page);
 }

@@ -110,7 +110,7 @@ static Status print_map(const StridesView *view) {
 
 static Status check_plain(const Graph *graph) {
     if (!sym_free_count(graph->env)) return ST_OK;
-    return error_raise(ST_ARGUMENT, "sizes are numbers here");
+    return error_raise(ST_ARGUMENT, "the tensor's sizes must be numbers");
 }
 
 static Status print_view(Arena *arena, const char *text, const char *svg, char **steps, int n) {
@@ -150,7 +150,7 @@ int command_strides(const Command *self, int argc, char **argv) {
     while (arguments_next(&a)) {
         if (argument_text(&a, "svg", &svg)) continue;
         if (n == COUNT_OF(steps))
-            arguments_refuse(&a, "too many views:");
+            arguments_refuse_value(&a, "there are too many views from here on:");
         else
             steps[n++] = (char *)a.value;
     }

@@ -24,12 +24,12 @@ const char *target_mode_name(sn_compile_mode mode) { return modes[mode]; }
 static void read_device(CommandLine *a, TargetOptions *o) {
     const char *end, *const text = strcmp(a->value, "cuda") ? a->value : "cuda:0";
     o->device_given = device_parse(text, &end, &o->device) && !*end;
-    if (!o->device_given) arguments_refuse(a, "no device:");
+    if (!o->device_given) arguments_refuse_value(a, "a device is written as cpu, cuda or cuda:1, not");
 }
 
 static void add_input_type(CommandLine *a, TargetOptions *o) {
     if (o->n_inputs == TARGET_INPUTS)
-        arguments_refuse(a, "too many inputs:");
+        arguments_refuse_value(a, "there are too many inputs from here on:");
     else
         o->inputs[o->n_inputs++] = a->value;
 }
@@ -39,9 +39,9 @@ static void add_number(CommandLine *a, TargetOptions *o) {
     int symbol, end = 0;
     long long value;
     if (o->n_numbers == TARGET_NUMBERS)
-        arguments_refuse(a, "too many numbers:");
+        arguments_refuse_value(a, "there are too many numbers from here on:");
     else if (sscanf(a->value, "s%d=%lld%n", &symbol, &value, &end) != 2 || symbol < 0 || a->value[end])
-        arguments_refuse(a, "no symbol=number:");
+        arguments_refuse_value(a, "a symbol's number is written as s0=16, not");
     else
         o->numbers[o->n_numbers++] = a->value;
 }

@@ -338,10 +338,11 @@ static int verify(VerifyJob *job) {
 
 static int check_target(const Command *self, const TargetOptions *o) {
     if (!o->name) return usage_error(self, "a target is missing after", self->name);
-    if (target_is_plan(o->name)) return usage_error(self, "a saved plan has no body to run eagerly:", o->name);
+    if (target_is_plan(o->name))
+        return usage_error(self, "verify runs a body eagerly, too, and there is none in the saved plan", o->name);
     if (target_is_file(o->name)) return EXIT_done;
     if (!sample_exists(o->name)) return no_such_target(o->name);
-    return o->given ? usage_error(self, "a sample has inputs and modes of its own:", o->given) : EXIT_done;
+    return o->given ? usage_error(self, "a sample has inputs and modes of its own, and takes no", o->given) : EXIT_done;
 }
 
 int command_verify(const Command *self, int argc, char **argv) {

@@ -26,7 +26,7 @@ expect 0 'damaged: .* its length is not what it says' "$sinter" cache list
 expect 0 '^2 entries removed$' "$sinter" cache clear
 [ -z "$(ls "$SINTER_CACHE_DIR")" ] || { echo "clear left files"; exit 1; }
 expect 2 "unexpected 'all'" "$sinter" cache all
-expect 2 'what to do is missing' "$sinter" cache
+expect 2 "one of list, stats, verify and clear is missing after 'cache'" "$sinter" cache
 expect 3 'the setting cache_dir is off' env SINTER_CACHE_DIR=off "$sinter" cache list
 chmod 777 "$SINTER_CACHE_DIR"
 expect 3 'others may write to' "$sinter" cache stats

@@ -190,7 +190,7 @@ has 'narrow.*9'
 verify 2 sizes.sn --number s7=9
 has "the inputs have no s7"
 verify 2 sizes.sn --number s1=x
-has "no symbol=number: '--number"
+has "a symbol's number is written as s0=16, not 's1=x'"
 verify 0 "$library:layers" --input 'f32[s0,8]' --input 'f32[8,8]{1,8}' --number s0=3
 has '^result 0 +f32\[3,8\]'
 
@@ -232,7 +232,7 @@ verify 3 no_such_sample
 verify 2
 verify 2 hello --grad
 verify 2 saved.plan
-has 'a saved plan has no body'
+has 'there is none in the saved plan'
 verify 1 f.sn --backend=nobody
 has "no backend 'nobody'"
 exit $failed
