@@ -100,11 +100,11 @@ static Status check_call(sn_tensors roots, sn_tensors grads, uint32_t flags, con
     if (flags & ~(uint32_t)(SN_RETAIN_GRAPH | SN_CREATE_GRAPH | SN_ALLOW_UNUSED))
         return error_raise(ST_ARGUMENT, "%s: flags 0x%x are unknown", what, flags);
     if (roots.n < 0 || roots.n > INT32_MAX)
-        return error_raise(ST_ARGUMENT, "%s: a list of %lld tensors", what, (long long)roots.n);
+        return error_raise(ST_ARGUMENT, "%s: the list of tensors has %lld of them", what, (long long)roots.n);
     if (roots.n && !roots.data) return error_raise(ST_ARGUMENT, "%s: the list of tensors is NULL", what);
     TRY(check_tensors(roots, false, what));
     if (grads.data && grads.n != roots.n)
-        return error_raise(ST_ARGUMENT, "%s: %lld gradients for %lld tensors", what, (long long)grads.n,
+        return error_raise(ST_ARGUMENT, "%s: there are %lld gradients for %lld tensors", what, (long long)grads.n,
                            (long long)roots.n);
     return grads.data ? check_tensors(grads, true, what) : ST_OK;
 }

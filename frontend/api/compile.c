@@ -60,8 +60,8 @@ sn_status sn_mark_dynamic(sn_tensor *t, int64_t dim, int64_t min, int64_t max) {
     if (tensor_valid(t, "sn_mark_dynamic") != ST_OK) return (sn_status)error_pending();
     const int rank = t->base.meta->rank;
     if (dim < -rank || dim >= rank)
-        return (sn_status)error_raise(ST_SHAPE, "sn_mark_dynamic: dim %lld of a tensor of rank %d", (long long)dim,
-                                      rank);
+        return (sn_status)error_raise(ST_SHAPE, "sn_mark_dynamic: dim %lld is out of range for a tensor of rank %d",
+                                      (long long)dim, rank);
     if (min < 0 || max < 0 || (max && min > max))
         return (sn_status)error_raise(ST_ARGUMENT, "sn_mark_dynamic: sizes from %lld to %lld (0: any)", (long long)min,
                                       (long long)max);
@@ -130,7 +130,8 @@ sn_stance sn_stance_set(sn_stance stance) {
 }
 
 static Status check_lists(const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    if (n_in < 0 || n_out < 0) return error_raise(ST_ARGUMENT, "sn_call: %d inputs and %d outputs", n_in, n_out);
+    if (n_in < 0 || n_out < 0)
+        return error_raise(ST_ARGUMENT, "sn_call: n_in is %d and n_out %d: neither is negative", n_in, n_out);
     if ((n_in && !in) || (n_out && !out))
         return error_raise(ST_ARGUMENT, "sn_call: the list of %d %s is NULL", n_in && !in ? n_in : n_out,
                            n_in && !in ? "inputs" : "outputs");
@@ -168,7 +169,7 @@ static sn_status call_args(sn_function *fn, sn_tensors in, Arg *args, sn_tensor 
 static sn_status call_tensors(sn_function *fn, sn_tensors in, sn_tensor **out, int n_out) {
     Arg few[MAX_STACK_ARGS];
     if (in.n < 0 || in.n > INT32_MAX)
-        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: %lld inputs", (long long)in.n);
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_call: the list of inputs has %lld of them", (long long)in.n);
     if (in.n <= MAX_STACK_ARGS) return call_args(fn, in, few, out, n_out);
     Arg *const many = mem_alloc((size_t)in.n * sizeof *many);
     const sn_status status = many ? call_args(fn, in, many, out, n_out) : SN_ERR_MEMORY;

@@ -177,7 +177,8 @@ static void results_free(const Results *results) {
 static Status call_form(const sn_op *op, const sn_value *in, int n_in, Results *results) {
     TRY(error_pending());
     if (!op || (n_in && !in)) return error_raise(ST_ARGUMENT, "sn_op_call: the op or its inputs are NULL");
-    if (n_in < 0) return error_raise(ST_ARGUMENT, "%s: %d arguments", op_form_name(op->row, op->form), n_in);
+    if (n_in < 0)
+        return error_raise(ST_ARGUMENT, "%s: n_in is %d: it is not negative", op_form_name(op->row, op->form), n_in);
     sn_tensor *written[MAX_OUTS] = {0};
     if (op->form == FORM_out) {
         TRY(out_arguments(op, in, n_in, written));
@@ -212,7 +213,8 @@ sn_status sn_op_call(const sn_op *op, const sn_value *in, int n_in, sn_value *ou
     __attribute__((cleanup(results_free))) Results results = {.n = 0};
     Status status = call_op(op, in, n_in, &results);
     if (status == ST_OK && results.n > capacity)
-        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %d", op->row->name, results.n, capacity);
+        status =
+            error_raise(ST_ARGUMENT, "%s has %d results, and out has room for %d", op->row->name, results.n, capacity);
     for (int i = 0; out && i < capacity; i++)
         out[i] = status == ST_OK && i < results.n ? result_value(op, &results, i) : (sn_value){.kind = SN_KIND_NONE};
     if (n_out) *n_out = status == ST_OK ? results.n : 0;
@@ -263,7 +265,9 @@ int sn_expr_number(sn_expr *e, sn_scalar value) {
 int sn_expr_call(sn_expr *e, const char *function, const int *parts, int n) {
     Expression *const to = expression_of(e, function, "sn_expr_call");
     if (!to) return -1;
-    if (n < 0 || (n && !parts)) return expression_fail(to, ST_ARGUMENT, "%s: %d parts", function, n);
+    if (n < 0 || (n && !parts))
+        return expression_fail(to, ST_ARGUMENT, "%s: the list of parts is NULL, or its length, %d, negative", function,
+                               n);
     return expression_call(to, function, strlen(function), parts, n);
 }
 

@@ -38,7 +38,7 @@ static Device dlpack_place(DLDevice device) {
 static Status check(const DLManagedTensorVersioned *m) {
     if (!m) return error_raise(ST_ARGUMENT, "sn_from_dlpack: the tensor is NULL");
     if (m->version.major != DLPACK_MAJOR)
-        return error_raise(ST_UNSUPPORTED, "sn_from_dlpack: version %u.%u, not 1.x", m->version.major,
+        return error_raise(ST_UNSUPPORTED, "sn_from_dlpack: the tensor is of version %u.%u, not 1.x", m->version.major,
                            m->version.minor);
     const DLTensor *const t = &m->dl_tensor;
     if (dlpack_place(t->device) < 0)
@@ -47,7 +47,9 @@ static Status check(const DLManagedTensorVersioned *m) {
     if (!dtype_of(t->dtype))
         return error_raise(ST_DTYPE, "sn_from_dlpack: no dtype has code %d, %d bits and %d lanes", t->dtype.code,
                            t->dtype.bits, t->dtype.lanes);
-    return t->ndim >= 0 && t->ndim <= MAX_RANK ? ST_OK : error_raise(ST_SHAPE, "sn_from_dlpack: rank %d", (int)t->ndim);
+    return t->ndim >= 0 && t->ndim <= MAX_RANK
+               ? ST_OK
+               : error_raise(ST_SHAPE, "sn_from_dlpack: a rank of %d is not possible", (int)t->ndim);
 }
 
 /* Bytes from the first to past the last element; the giver does not say. */

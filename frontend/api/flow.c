@@ -7,7 +7,8 @@
 
 static Status check_lists(const char *op, sn_tensors in, sn_tensor **out, int n_out) {
     if (in.n < 0 || in.n > INT32_MAX || n_out < 1)
-        return error_raise(ST_ARGUMENT, "%s: %lld inputs and %d outputs", op, (long long)in.n, n_out);
+        return error_raise(ST_ARGUMENT, "%s: there are %lld inputs and %d outputs; at least one output is needed", op,
+                           (long long)in.n, n_out);
     if ((in.n && !in.data) || !out)
         return error_raise(ST_ARGUMENT, "%s: the list of %lld %s is NULL", op, out ? (long long)in.n : n_out,
                            out ? "inputs" : "outputs");
@@ -76,10 +77,12 @@ sn_status sn_while_loop(sn_body condition, sn_body body, void *closure, const sn
     if (status == ST_OK) status = check_body("sn_while_loop", "condition", condition);
     if (status == ST_OK) status = check_body("sn_while_loop", "body", body);
     if (status == ST_OK && in.n != n_out)
-        status = error_raise(ST_ARGUMENT, "sn_while_loop: %lld inputs and %d outputs: what is carried is both",
-                             (long long)in.n, n_out);
+        status =
+            error_raise(ST_ARGUMENT, "sn_while_loop: there are %lld inputs and %d outputs: what is carried is both",
+                        (long long)in.n, n_out);
     if (status == ST_OK && known.max_iterations < 0)
-        status = error_raise(ST_ARGUMENT, "sn_while_loop: max_iterations is %lld", (long long)known.max_iterations);
+        status = error_raise(ST_ARGUMENT, "sn_while_loop: max_iterations is %lld: it is not negative",
+                             (long long)known.max_iterations);
     const FlowBodies loop = {condition, body, or_else(known.condition_closure, closure), closure};
     return flow_done(site, status == ST_OK ? flow_while(&call, &loop, known.max_iterations) : status);
 }
@@ -87,9 +90,9 @@ sn_status sn_while_loop(sn_body condition, sn_body body, void *closure, const sn
 static Status check_scan(const FlowCall *call, const FlowScan *scan) {
     TRY(check_body(call->op, "body", scan->body));
     if (scan->n_carry < 0 || scan->n_carry > call->n_out || scan->n_carry >= call->n_in)
-        return error_raise(ST_ARGUMENT, "%s: %d inputs and %d outputs, of which %d are carried: %s", call->op,
-                           call->n_in, call->n_out, scan->n_carry,
-                           scan->n_carry >= call->n_in ? "nothing is left to go along" : "each of these is an output");
+        return error_raise(ST_ARGUMENT, "%s: n_in is %d, n_out %d and n_carry %d: %s", call->op, call->n_in,
+                           call->n_out, scan->n_carry,
+                           scan->n_carry >= call->n_in ? "nothing is left to go along" : "each carry is an output");
     return ST_OK;
 }
 

@@ -31,7 +31,8 @@ static Status consume_arguments(const char *what, Arguments *a, sn_ints argnums,
     const int64_t n = argnums.data ? argnums.n : usual;
     a->n = 0;
     if (n < 1 || n > MAX_ARGUMENTS)
-        return error_raise(ST_ARGUMENT, "%s: gradients of %lld inputs; 1 to %d", what, (long long)n, MAX_ARGUMENTS);
+        return error_raise(ST_ARGUMENT, "%s: argnums has %lld entries, and must have 1 to %d", what, (long long)n,
+                           MAX_ARGUMENTS);
     for (int64_t k = 0; k < n; k++) {
         const int64_t given = argnums.data ? argnums.data[k] : k, i = given < 0 ? given + in.n : given;
         TRY(check_argument(what, a, i, in));

@@ -29,7 +29,7 @@ int sn_graph_count(sn_graph *g) {
 
 sn_node *sn_graph_node(sn_graph *g, int i) {
     if (!g || i < 0 || i >= sn_graph_count(g)) {
-        error_raise(ST_ARGUMENT, "sn_graph_node: node %d of %d", i, sn_graph_count(g));
+        error_raise(ST_ARGUMENT, "sn_graph_node: there is no node %d; the graph has %d", i, sn_graph_count(g));
         return NULL;
     }
     if (i < g->graph->inputs.n) return graph_handle(g, NULL, g->graph->inputs.at[i]);
@@ -171,7 +171,7 @@ sn_node *sn_node_in(sn_node *n, int i) {
     Operands o = {.n = 0};
     if (n && n->node) node_each_input(n->node, collect, &o);
     if (i < 0 || i >= o.n) {
-        error_raise(ST_ARGUMENT, "sn_node_in: input %d of %d", i, o.n);
+        error_raise(ST_ARGUMENT, "sn_node_in: there is no input %d; the node has %d", i, o.n);
         return NULL;
     }
     return handle_of_value(n->graph, o.at[i]);
@@ -308,7 +308,7 @@ int sn_node_rank(sn_node *n) {
 static int64_t known_number(const Meta *meta, const int64_t *numbers, int dim, const char *what) {
     if (!meta) return -1;
     if (dim >= 0 && dim < meta->rank) return sym_is(numbers[dim]) ? -1 : numbers[dim];
-    error_raise(ST_ARGUMENT, "%s: dim %d of %d", what, dim, meta->rank);
+    error_raise(ST_ARGUMENT, "%s: dim %d is out of range for a value of %d dims", what, dim, meta->rank);
     return -1;
 }
 

@@ -31,7 +31,8 @@ static Status consume_observer_options(const sn_observer_options *given, sn_obse
     if (!(o->averaging > 0 && o->averaging <= 1))
         return error_raise(ST_ARGUMENT, "sn_observer_new: averaging %g: it must be above 0 and at most 1",
                            o->averaging);
-    if (o->bins < 1) return error_raise(ST_ARGUMENT, "sn_observer_new: %d bins: one at least", (int)o->bins);
+    if (o->bins < 1)
+        return error_raise(ST_ARGUMENT, "sn_observer_new: bins is %d: it must be at least 1", (int)o->bins);
     return ST_OK;
 }
 

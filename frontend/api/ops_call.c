@@ -119,7 +119,8 @@ int64_t ops_list(OpId op, const Arg *args, sn_tensor **out, int64_t capacity) {
     if (!outs) status = ST_MEMORY;
     if (status == ST_OK) status = dispatch_list(row, full, outs, &n);
     if (status == ST_OK && n > capacity)
-        status = error_raise(ST_ARGUMENT, "%s: %d results, room for %lld", row->name, n, (long long)capacity);
+        status =
+            error_raise(ST_ARGUMENT, "%s has %d results, and out has room for %lld", row->name, n, (long long)capacity);
     for (int64_t i = 0; i < capacity; i++) out[i] = status == ST_OK && i < n ? outs[i] : NULL;
     if (status == ST_OK) return n;
     failed();

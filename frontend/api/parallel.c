@@ -19,7 +19,8 @@ sn_status sn_ranks_run(int ranks, sn_rank_body body, void *closure, const sn_ran
         status = error_raise(ST_ARGUMENT, "sn_ranks_run: %d ranks, not 1 to %d", ranks, MOST_RANKS);
     if (status == ST_OK && (!body || known.timeout_ms < 0))
         status = !body ? error_raise(ST_ARGUMENT, "sn_ranks_run: body is NULL")
-                       : error_raise(ST_ARGUMENT, "sn_ranks_run: timeout_ms is %lld", (long long)known.timeout_ms);
+                       : error_raise(ST_ARGUMENT, "sn_ranks_run: timeout_ms is %lld: it is not negative",
+                                     (long long)known.timeout_ms);
     return (sn_status)(status == ST_OK ? ranks_run(ranks, body, closure, known.timeout_ms) : status);
 }
 
@@ -54,7 +55,8 @@ static Status check_new(sn_comm *comm, sn_tensors params, const char *what) {
     TRY(capture_before_event(what));
     if (!comm) return error_raise(ST_ARGUMENT, "%s: comm is NULL", what);
     if (params.n < 1 || params.n > INT32_MAX || !params.data)
-        return error_raise(ST_ARGUMENT, "%s: a list of %lld parameters", what, (long long)params.n);
+        return error_raise(ST_ARGUMENT, "%s: the list of parameters is NULL or has none: it says %lld", what,
+                           (long long)params.n);
     return ST_OK;
 }
 
@@ -67,7 +69,8 @@ sn_data_parallel *sn_data_parallel_new(sn_comm *comm, sn_tensors params, const s
         options_copy_in(&known, sizeof known, options, "sn_data_parallel_new") != ST_OK)
         return NULL;
     if (known.bucket_bytes < 0) {
-        error_raise(ST_ARGUMENT, "sn_data_parallel_new: bucket_bytes is %lld", (long long)known.bucket_bytes);
+        error_raise(ST_ARGUMENT, "sn_data_parallel_new: bucket_bytes is %lld: it is not negative",
+                    (long long)known.bucket_bytes);
         return NULL;
     }
     return data_parallel_new(comm, params, &known);
@@ -142,7 +145,9 @@ static Status check_sharded_call(const sn_sharded *s, sn_body body, sn_tensors i
     TRY(state_outside_vmap("sn_sharded_call"));
     if (!s || !body) return error_raise(ST_ARGUMENT, "sn_sharded_call: %s is NULL", s ? "body" : "s");
     if (in.n < 0 || in.n > INT32_MAX || n_out < 0 || (in.n && !in.data) || (n_out && !out))
-        return error_raise(ST_ARGUMENT, "sn_sharded_call: %lld inputs and %d outputs", (long long)in.n, n_out);
+        return error_raise(
+            ST_ARGUMENT, "sn_sharded_call: a list is NULL, or its length negative: it says %lld inputs and %d outputs",
+            (long long)in.n, n_out);
     for (int64_t i = 0; i < in.n; i++)
         if (in.data[i]) TRY(tensor_valid(in.data[i], "sn_sharded_call"));
     return ST_OK;

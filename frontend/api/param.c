@@ -42,7 +42,7 @@ static Status builder_args(const char *builder, const sn_dict *d, const char *na
     if (!d || !name) return error_raise(ST_ARGUMENT, "%s: the %s is NULL", builder, d ? "name" : "dictionary");
     for (int64_t i = 0; i < sizes.n; i++)
         if (sizes.data[i] < 1)
-            return error_raise(ST_ARGUMENT, "%s: '%s' has a size of %lld, of at least 1 are needed", builder, name,
+            return error_raise(ST_ARGUMENT, "%s: '%s' has a size of %lld: it must be at least 1", builder, name,
                                (long long)sizes.data[i]);
     return ST_OK;
 }
@@ -136,9 +136,12 @@ static Status attention_args(const sn_attention *a, sn_tensor *x) {
     if (!a) return error_raise(ST_ARGUMENT, "sn_self_attention: the attention is NULL");
     TRY(tensor_valid(x, "sn_self_attention"));
     const Meta *const meta = x->base.meta;
-    if (a->heads < 1) return error_raise(ST_ARGUMENT, "sn_self_attention: %lld heads", (long long)a->heads);
+    if (a->heads < 1)
+        return error_raise(ST_ARGUMENT, "sn_self_attention: the attention says %lld heads: it must be at least 1",
+                           (long long)a->heads);
     if (meta->rank != 3)
-        return error_raise(ST_SHAPE, "sn_self_attention: x has %d dims, [batch, time, width] are needed", meta->rank);
+        return error_raise(ST_SHAPE, "sn_self_attention: x has %d dims, and must have 3: [batch, time, width]",
+                           meta->rank);
     if (meta->sizes[2] % a->heads)
         return error_raise(ST_SHAPE, "sn_self_attention: a width of %lld is no multiple of %lld heads",
                            (long long)meta->sizes[2], (long long)a->heads);

@@ -54,7 +54,8 @@ static Status begin_profile(sn_profile *p, const sn_profile_options *o) {
                                   .seen = o->seen ? notify_program : NULL,
                                   .context = p};
     if (o->most < 0)
-        return error_raise(ST_ARGUMENT, "sn_profile_start: most %lld: spans to keep, 0: the default",
+        return error_raise(ST_ARGUMENT,
+                           "sn_profile_start: most is %lld: it says how many spans are kept, and 0 is the default",
                            (long long)o->most);
     TRY(watch_profile());
     const Status status = profile_start(&p->options, &p->recorded);
@@ -134,7 +135,8 @@ static const char *return_answer(Text *text) {
 static Status check_table(const sn_profile_table_options *o) {
     if ((unsigned)o->sort > SN_PROFILE_BY_NAME)
         return error_raise(ST_ARGUMENT, "sn_profile_table: sort %d is unknown", (int)o->sort);
-    if (o->rows < -1) return error_raise(ST_ARGUMENT, "sn_profile_table: %d rows: -1 is all, 0 the default", o->rows);
+    if (o->rows < -1)
+        return error_raise(ST_ARGUMENT, "sn_profile_table: rows is %d: -1 is all of them, and 0 the default", o->rows);
     if (!(o->peak_gflops >= 0) || !(o->peak_gbs >= 0))
         return error_raise(ST_ARGUMENT, "sn_profile_table: a peak is negative or no number");
     return ST_OK;

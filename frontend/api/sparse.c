@@ -21,7 +21,7 @@ static Status check_part(sn_tensor *t, const char *what, const char *part, int r
 
 static Status check_sizes(sn_ints sizes, const char *what) {
     if (sizes.n < 1 || sizes.n > MAX_RANK || !sizes.data)
-        return error_raise(ST_SHAPE, "%s: sizes of %lld dims", what, (long long)sizes.n);
+        return error_raise(ST_SHAPE, "%s: sizes has %lld dims", what, (long long)sizes.n);
     for (int i = 0; i < sizes.n; i++)
         if (sizes.data[i] < 0)
             return error_raise(ST_SHAPE, "%s: size %lld of dim %d is negative", what, (long long)sizes.data[i], i);
@@ -39,7 +39,7 @@ static Status check_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes, 
     TRY(check_part(values, what, "values", 1, false));
     TRY(check_sizes(sizes, what));
     if (positions->base.meta->sizes[0] != sizes.n)
-        return error_raise(ST_SHAPE, "%s: positions of %lld dims for sizes of %lld", what,
+        return error_raise(ST_SHAPE, "%s: positions has %lld dims and sizes %lld", what,
                            (long long)positions->base.meta->sizes[0], (long long)sizes.n);
     TRY(check_counts(positions, 1, values, what));
     return sparse_check_range(positions, "position", 0, sizes, what);
@@ -73,7 +73,7 @@ static Status check_csr(sn_tensor *rows, sn_tensor *columns, sn_tensor *values, 
     TRY(check_part(columns, what, "columns", 1, true));
     TRY(check_part(values, what, "values", 1, false));
     TRY(check_sizes(sizes, what));
-    if (sizes.n != 2) return error_raise(ST_SHAPE, "%s: sizes of %lld dims, not 2", what, (long long)sizes.n);
+    if (sizes.n != 2) return error_raise(ST_SHAPE, "%s: sizes has %lld dims, not 2", what, (long long)sizes.n);
     if (rows->base.meta->sizes[0] != sizes.data[0] + 1)
         return error_raise(ST_SHAPE, "%s: %lld row starts for %lld rows and the end", what,
                            (long long)rows->base.meta->sizes[0], (long long)sizes.data[0]);
@@ -182,11 +182,11 @@ sn_tensor *sn_to_dense(sn_tensor *t) {
 static Status check_dense(sn_tensor *t, const char *what, bool matrix) {
     TRY(tensor_valid(t, what));
     if (matrix && t->base.meta->rank != 2)
-        return error_raise(ST_SHAPE, "%s: a tensor of %d dims, not 2", what, t->base.meta->rank);
+        return error_raise(ST_SHAPE, "%s: the tensor has %d dims, not 2", what, t->base.meta->rank);
     return sparse_parts(t) || t->base.meta->rank
                ? check_part(sparse_parts(t) ? sparse_parts(t)->values : t, what, "the tensor",
                             sparse_parts(t) ? 1 : t->base.meta->rank, false)
-               : error_raise(ST_SHAPE, "%s: a tensor of 0 dims", what);
+               : error_raise(ST_SHAPE, "%s: the tensor has 0 dims", what);
 }
 
 sn_tensor *sn_to_sparse(sn_tensor *t) {

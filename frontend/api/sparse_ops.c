@@ -230,7 +230,7 @@ static Status return_symbolic(MetaCall *call, int like, int64_t first, int64_t s
     out->rank = second < 0 && !sym_is(second) ? 1 : 2;
     meta_contiguous_strides(call->env, out->sizes, out->rank, out->strides);
     call->n_out = 1;
-    return fits ? ST_OK : error_raise(ST_SHAPE, "%s: arguments of other sizes", call->row->name);
+    return fits ? ST_OK : error_raise(ST_SHAPE, "%s: the arguments' sizes do not fit together", call->row->name);
 }
 
 static Status product_sizes(MetaCall *call) {

@@ -255,7 +255,8 @@ static Status mm_rule(OpCall *call) {
 
 static Status mv_rule(OpCall *call) {
     sn_tensor *out = NULL, *const vec = sparse_argument(call, 1);
-    if (vec->base.meta->rank != 1) return error_raise(ST_SHAPE, "aten::mv: a vector of %d dims", vec->base.meta->rank);
+    if (vec->base.meta->rank != 1)
+        return error_raise(ST_SHAPE, "aten::mv: the vector has %d dims, not 1", vec->base.meta->rank);
     if (sparse_parts(vec)) return missing(call);
     Val *const column = E(builder(), unsqueeze, V(&vec->base), I(1));
     if (!column) return error_pending();

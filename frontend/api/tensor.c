@@ -328,7 +328,7 @@ static const Meta *blob_meta(const sn_blob *blob) {
     if (!blob->strides.data)
         return meta_intern_contiguous((DType)blob->dtype, blob->device, blob->sizes.data, (int)blob->sizes.n);
     if (blob->strides.n != blob->sizes.n) {
-        error_raise(ST_ARGUMENT, "sn_wrap: %lld strides for %lld sizes", (long long)blob->strides.n,
+        error_raise(ST_ARGUMENT, "sn_wrap: there are %lld strides for %lld sizes", (long long)blob->strides.n,
                     (long long)blob->sizes.n);
         return NULL;
     }

@@ -18,7 +18,8 @@ Status transform_check_lists(const char *what, sn_body body, sn_tensors in, sn_t
     TRY(error_pending());
     if (!body) return error_raise(ST_ARGUMENT, "%s: body is NULL", what);
     if (in.n < 0 || in.n > INT32_MAX || n_out < 0)
-        return error_raise(ST_ARGUMENT, "%s: %lld inputs and %d outputs", what, (long long)in.n, n_out);
+        return error_raise(ST_ARGUMENT, "%s: a length is negative: it says %lld inputs and %d outputs", what,
+                           (long long)in.n, n_out);
     if ((in.n && !in.data) || (n_out && !out))
         return error_raise(ST_ARGUMENT, "%s: the list of %lld %s is NULL", what,
                            in.n && !in.data ? (long long)in.n : n_out, in.n && !in.data ? "inputs" : "outputs");
@@ -103,7 +104,8 @@ static Status check_dims(const char *name, sn_ints dims, int64_t n, const char *
 static Status check_vmap(const sn_vmap_options *o, sn_tensors in, int n_out) {
     TRY(check_dims("in_dims", o->in_dims, in.n, "inputs"));
     TRY(check_dims("out_dims", o->out_dims, n_out, "outputs"));
-    if (o->chunk_size < 0) return error_raise(ST_ARGUMENT, "sn_vmap: chunk_size is %lld", (long long)o->chunk_size);
+    if (o->chunk_size < 0)
+        return error_raise(ST_ARGUMENT, "sn_vmap: chunk_size is %lld: it is not negative", (long long)o->chunk_size);
     if ((unsigned)o->randomness > SN_VMAP_RANDOM_DIFFERENT)
         return error_raise(ST_ARGUMENT, "sn_vmap: randomness has no value %d", (int)o->randomness);
     return ST_OK;

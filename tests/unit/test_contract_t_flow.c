@@ -293,7 +293,7 @@ START_TEST(t2_bad_loops_are_errors) {
     sn_while_loop(double_it, double_it, NULL, &bound, SN_TENSORS(x), &out, 1);
     expect_error(SN_ERR_DTYPE, "sn_while_loop: what the condition gives is f32[8], not one bool");
     sn_scan(draw_carry, NULL, NULL, SN_TENSORS(x), &out, 1);
-    expect_error(SN_ERR_ARGUMENT, "sn_scan: 1 inputs and 1 outputs, of which 1 are carried: nothing is left");
+    expect_error(SN_ERR_ARGUMENT, "sn_scan: n_in is 1, n_out 1 and n_carry 1: nothing is left");
     sn_map(double_it, NULL, SN_MAP_OPTIONS(.dim = 3), SN_TENSORS(x), &out, 1);
     expect_error(SN_ERR_SHAPE, "sn_map: input 0 has 1 dims, and no dim 3");
     sn_map(double_it, NULL, NULL, SN_TENSORS(x, F32(1, 4)), &out, 1);

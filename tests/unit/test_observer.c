@@ -129,7 +129,7 @@ START_TEST(wrong_uses_are_named) {
     ck_assert_ptr_null(sn_observer_new(SN_OBSERVER_OPTIONS(.averaging = 2)));
     expect_error(SN_ERR_ARGUMENT, "averaging 2");
     ck_assert_ptr_null(sn_observer_new(SN_OBSERVER_OPTIONS(.bins = -1)));
-    expect_error(SN_ERR_ARGUMENT, "-1 bins");
+    expect_error(SN_ERR_ARGUMENT, "bins is -1");
     sn_function *const fn = sn_compile(observes, o, NULL);
     ck_assert_ptr_null(SN_CALL(fn, range(6)));
     expect_error(SN_ERR_STATE, "sn_observer_observe");

@@ -411,12 +411,12 @@ START_TEST(errors_say_what_is_wrong) {
     ck_assert_str_eq(sn_profile_table(p, SN_PROFILE_TABLE_OPTIONS(.sort = 99)), "");
     expect_error(SN_ERR_ARGUMENT, "sn_profile_table: sort 99");
     ck_assert_str_eq(sn_profile_table(p, SN_PROFILE_TABLE_OPTIONS(.rows = -2)), "");
-    expect_error(SN_ERR_ARGUMENT, "sn_profile_table: -2 rows");
+    expect_error(SN_ERR_ARGUMENT, "sn_profile_table: rows is -2");
     ck_assert_int_eq(sn_profile_trace_save(p, "/nowhere/at/all.json"), SN_ERR_IO);
     expect_error(SN_ERR_IO, "/nowhere/at/all.json");
     sn_profile_free(p);
     ck_assert_ptr_null(sn_profile_start(SN_PROFILE_OPTIONS(.most = -1)));
-    expect_error(SN_ERR_ARGUMENT, "sn_profile_start: most -1");
+    expect_error(SN_ERR_ARGUMENT, "sn_profile_start: most is -1");
     ck_assert_int_eq(sn_profile_stop(NULL), SN_ERR_ARGUMENT);
     expect_error(SN_ERR_ARGUMENT, "sn_profile_stop");
     sn_profile_free(NULL);

@@ -298,7 +298,7 @@ START_TEST(a1_14_bad_positions) {
     ck_assert_ptr_null(sn_sparse_coo(at, F32(1, 3), SN_INTS(3, 6)));
     expect_error(SN_ERR_SHAPE, "2 positions for 3 values");
     ck_assert_ptr_null(sn_sparse_coo(at, v, SN_INTS(3, 6, 2)));
-    expect_error(SN_ERR_SHAPE, "positions of 2 dims for sizes of 3");
+    expect_error(SN_ERR_SHAPE, "positions has 2 dims and sizes 3");
     ck_assert_ptr_null(sn_sparse_coo(v, v, SN_INTS(3)));
     expect_error(SN_ERR_SHAPE, "positions must have 2 dims, not 1");
     ck_assert_ptr_null(sn_sparse_csr(I64(0, 2), I64(1, 3), v, SN_INTS(1, 3)));
