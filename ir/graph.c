@@ -289,12 +289,6 @@ void graph_region(Graph *graph, int region, int outer) {
     if (region && graph->regions.n >= region) graph->regions.at[region - 1] = outer;
 }
 
-int graph_top_region(const Graph *graph, const Node *node) {
-    int region = node ? node->region : 0;
-    while (region && graph->regions.at[region - 1]) region = graph->regions.at[region - 1];
-    return region;
-}
-
 /* editing ------------------------------------------------------------------------------------- */
 
 typedef struct Replacement {

@@ -12,6 +12,7 @@
 #ifndef SINTER_IR_GRAPH_H
 #define SINTER_IR_GRAPH_H
 #include "ir/builder.h"
+#include "ir/regions.h"
 #include "ir/stage.h"
 #include "runtime/base/bail.h"
 
@@ -43,7 +44,7 @@ struct Node {
     uint8_t modes;
     Order order;
     int random; /* OPF_random: its sequence number is graph->sequence + random */
-    int region; /* the innermost checkpoint that it is in, as Graph.regions has it; 0: none */
+    int region; /* the innermost one that it is in (Graph.regions); 0: none */
     int again;  /* computed for a backward, once more: which run of a region it is a part of; 0: it is not */
     int id;
     int kernel; /* its step of the call sequence, plus 1; 0: not scheduled, or a view */
@@ -109,8 +110,8 @@ typedef struct Graph {
     VEC(Output) outputs;
     VEC(Write) writes;
     VEC(double) runtime_floats; /* hints of ARG_runtime values */
-    VEC(int) regions; /* checkpoints, which backwards compute again: region r lies in regions.at[r - 1]; 0: in none */
-    int n_again;      /* runs again so far */
+    Regions regions;            /* that its nodes are in */
+    int n_again;                /* runs again so far */
     Node *first, *last, *insert_at;
     int n_nodes, n_vals;    /* after graph_number */
     int64_t seed, sequence; /* free symbols bound to the generator's on every call; 0: no random op [semantics B6] */
@@ -146,7 +147,13 @@ void graph_number(Graph *graph);                                             /* 
 /* Region `region` lies in `outer`; both count from 1, 0 is none. */
 void graph_region(Graph *graph, int region, int outer);
 /* The outermost region that a node (or NULL) is in; 0: none. */
-int graph_top_region(const Graph *graph, const Node *node);
+static inline int graph_top_region(const Graph *graph, const Node *node) {
+    return node ? regions_top(&graph->regions, node->region) : 0;
+}
+/* Its region does not compute it again: the policy says so, or it has an effect, which happens once. */
+static inline bool node_kept_by_region(const Node *node) {
+    return node->modes & NODE_saved || node->row->flags & OPF_ordered;
+}
 int *graph_use_counts(Graph *graph);                      /* by value id, in the arena; outputs and writes count */
 bool graph_writes(const Graph *graph, const GVal *input); /* at its end */
 uint64_t graph_hash(const Graph *graph);                  /* structural */

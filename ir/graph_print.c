@@ -134,7 +134,7 @@ static void args_print(Text *text, const Graph *graph, const Node *node) {
 /* And those that it lies in. */
 static void region_print(Text *text, const Graph *graph, int region) {
     text_printf(text, " region=%d", region);
-    while ((region = graph->regions.at[region - 1])) text_printf(text, "<%d", region);
+    while ((region = regions_outer(&graph->regions, region))) text_printf(text, "<%d", region);
 }
 
 static void attributes_print(Text *text, const Graph *graph, const Node *node) {

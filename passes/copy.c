@@ -10,7 +10,7 @@ Graph *graph_beside(const Graph *graph, Arena *arena, const char *name) {
     made->sequence = graph->sequence;
     made->n_random = graph->n_random;
     made->n_again = graph->n_again;
-    for (int i = 0; i < graph->regions.n; i++) VEC_PUSH(arena, &made->regions, graph->regions.at[i]);
+    regions_copy(arena, &made->regions, &graph->regions);
     for (int i = 0; i < graph->runtime_floats.n; i++)
         VEC_PUSH(arena, &made->runtime_floats, graph->runtime_floats.at[i]);
     return made;

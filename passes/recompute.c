@@ -36,8 +36,6 @@ typedef struct Wave {
     int n_regions;           /* when the wave began; copies are in later ones, or in none */
 } Wave;
 
-static int outer_of(const Graph *graph, int region) { return graph->regions.at[region - 1]; }
-
 static int top_of(const Wave *w, const Node *node) {
     return node && node->region && node->region <= w->n_regions ? w->top[node->region] : 0;
 }
@@ -58,8 +56,7 @@ static bool wave_init(Wave *w, Graph *graph, Node *first_rule, Node *stop, int f
                 .listed = ARENA_ARRAY(arena, bool, graph->n_nodes + 1),
                 .n_regions = n};
     if (!w->top || !w->again || !w->copied || !w->stays || !w->copy || !w->listed) return false;
-    for (int r = first_region; r <= n; r++) /* an outer one has a smaller number */
-        w->top[r] = outer_of(graph, r) ? w->top[outer_of(graph, r)] : r;
+    for (int r = first_region; r <= n; r++) w->top[r] = regions_top(&graph->regions, r);
     return true;
 }
 
@@ -93,8 +90,8 @@ static void find_stays(Wave *w) {
 }
 
 static bool may_copy(const Node *node) {
-    return node->form == FORM_functional && !(node->modes & NODE_saved) &&
-           !(node->row->flags & (OPF_ordered | OPF_host) || node->row->role == ROLE_gradients);
+    return node->form == FORM_functional && !node_kept_by_region(node) && !(node->row->flags & OPF_host) &&
+           node->row->role != ROLE_gradients;
 }
 
 /* Is it one that is computed again? */
@@ -112,7 +109,7 @@ static GVal *again(const Wave *w, GVal *value) {
 static int copied_region(Wave *w, int region) {
     if (!region || w->top[region] == region) return 0;
     if (w->copied[region]) return w->copied[region];
-    const int outer = copied_region(w, outer_of(w->graph, region));
+    const int outer = copied_region(w, regions_outer(&w->graph->regions, region));
     graph_region(w->graph, w->graph->regions.n + 1, outer);
     return w->copied[region] = w->graph->regions.n;
 }

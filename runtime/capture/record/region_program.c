@@ -53,22 +53,14 @@ typedef struct ProgramCopy {
     RegionProgram *program;
 } ProgramCopy;
 
-static int outer_region(const Trace *trace, int region) { return trace->regions.at[region - 1]; }
-
-/* The region right inside of `outer` that `region` is, or lies in; 0: it lies elsewhere, or is that one. */
-static int region_below(const Trace *trace, int region, int outer) {
-    while (region && outer_region(trace, region) != outer) region = outer_region(trace, region);
-    return region;
-}
-
-static bool lies_in(const Trace *trace, int region, int outer) {
-    while (region && region != outer) region = outer_region(trace, region);
-    return region != 0;
+static bool lies_in(const Trace *trace, int at, int region) {
+    const int in = trace->ops.at[at].op->region;
+    return in == region || regions_below(&trace->regions, in, region);
 }
 
 static int region_end_of(const Trace *trace, int first, int region) {
     int i = first;
-    while (i < trace->ops.n && lies_in(trace, trace->ops.at[i].op->region, region)) i++;
+    while (i < trace->ops.n && lies_in(trace, i, region)) i++;
     return i;
 }
 
@@ -139,7 +131,7 @@ static RecordedBody *copy_region(const ProgramCopy *c, int first, int end, int r
         if (op->region == region) {
             if (!copy_op(c, body, i++)) return NULL;
         } else {
-            const int inner = region_below(c->trace, op->region, region);
+            const int inner = regions_below(&c->trace->regions, op->region, region);
             const int inner_end = region_end_of(c->trace, i, inner);
             RecordedOp *const to = VEC_NEXT(program->arena, &body->ops);
             if (!to || !(to->inner = copy_region(c, i, inner_end, inner))) return NULL;
@@ -261,7 +253,7 @@ static Status run_region(RecordedBody *body, const bool *made, const ProgramValu
 /* Whole: what of a region comes behind an op that ran by itself does, too. */
 static bool may_run(const Trace *trace, int region, int first, int end) {
     bool tracked = false;
-    if (first && lies_in(trace, trace->ops.at[first - 1].op->region, region)) return false;
+    if (first && lies_in(trace, first - 1, region)) return false;
     for (int i = first; i < end; i++) {
         const TraceOp *const op = trace->ops.at[i].op;
         tracked |= trace->ops.at[i].needs != 0;
@@ -309,7 +301,7 @@ static RegionProgram *program_new(const Trace *trace, int first, int end) {
 }
 
 Status region_program_run(Trace *trace, int first, const int *last, int *n) {
-    const int region = region_below(trace, trace->ops.at[first].op->region, 0);
+    const int region = regions_top(&trace->regions, trace->ops.at[first].op->region);
     const int end = region_end_of(trace, first, region);
     *n = 0;
     if (!region || !may_run(trace, region, first, end)) return ST_OK;

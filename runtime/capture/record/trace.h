@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "ir/alias.h"
+#include "ir/regions.h"
 #include "runtime/base/arena.h"
 #include "runtime/capture/record/trie.h"
 #include "runtime/core/tracer.h"
@@ -110,7 +111,7 @@ struct Trace { /* one segment of one call */
     VEC(struct NumberSource) sources; /* in replay functions: where each number comes from */
     VEC(sn_tensor *) values;          /* fresh results in order, each retained */
     VEC(TraceMemory) places;          /* of the values; a replay's trace has none */
-    VEC(int) regions;                 /* checkpoints that its ops are in, as Graph.regions */
+    Regions regions;                  /* that its ops are in */
     VEC(const sn_tensor *) rest;      /* inputs that the outermost region made before a break, retained by `inputs` */
     uint8_t *marks;                   /* by value: VALUE_; made at the segment's end */
     int n_storages;

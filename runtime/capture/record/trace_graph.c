@@ -296,7 +296,7 @@ Status trace_graph(const Trace *trace, Arena *arena, TraceSymbols *plan, TraceGr
     if (!find_written(&m)) return ST_MEMORY;
     TRY(add_inputs(&m));
     add_generator(&m);
-    for (int i = 0; i < trace->regions.n; i++) graph_region(out->graph, i + 1, trace->regions.at[i]);
+    regions_copy(arena, &out->graph->regions, &trace->regions);
     for (int i = 0; i < trace->ops.n; i++) TRY(add_op(&m, i));
     add_outputs(&m, out);
     out->inputs = m.graph_inputs.at;

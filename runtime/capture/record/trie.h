@@ -32,7 +32,7 @@ typedef struct TraceOp {
     OpForm form;
     uint8_t modes;         /* NODE_ bits of ir/graph.h */
     bool mutates_metadata; /* a view that its argument's handle becomes (t_): counts as a write */
-    int region;            /* the checkpoint that it is in, as Trace.regions has it; 0: none */
+    int region;            /* the innermost one that it is in (Trace.regions); 0: none */
     int random;            /* of a random op: its sequence number, counted from the segment's first one */
     const Arg *args;       /* row->n_params: kinds, lengths, and what is structure */
     int n_operands;

@@ -66,14 +66,11 @@ static const Meta *meta_where_put(TapeTable *p, const GVal *value) {
     return meta;
 }
 
-/* A checkpoint does not compute it again. */
-static bool is_kept_result(const Node *node) { return node->modes & NODE_saved || node->row->flags & OPF_ordered; }
-
 /* Does the checkpoint that the step is in? */
 static bool is_again(const TapeTable *p, const TapeRecord *step, const GVal *value) {
     const int top = graph_top_region(p->functional, step->node);
     const Node *const maker = top ? tape_table_memory(value)->def : NULL;
-    return maker && graph_top_region(p->functional, maker) == top && !is_kept_result(maker);
+    return maker && graph_top_region(p->functional, maker) == top && !node_kept_by_region(maker);
 }
 
 static TapeSavedValue *tape_saved_value(TapeTable *p, const GVal *value) {
@@ -97,8 +94,6 @@ static void save(TapeTable *p, const Training *t, TapeRecord *step, const GVal *
     step->n_saves++;
 }
 
-static int outer_of(const Graph *g, int region) { return g->regions.at[region - 1]; }
-
 /* Does the step hold the value's memory already, because an inner checkpoint reads it? */
 static bool is_saved_for(const TapeTable *p, const TapeRecord *step, const GVal *value) {
     for (int i = 0; i < step->n_saves; i++) {
@@ -116,7 +111,8 @@ static void save_again(TapeTable *p, const Training *t, TapeRecord *step, const 
     if (!top || graph_top_region(p->functional, tape_table_memory(value)->def) != top) return;
     for (int i = 0; i < step->n_saves; i++)
         if (p->readers.at[step->first_save + i]) return;
-    for (int r = step->node->region; r; r = outer_of(p->functional, r)) /* eager runs the innermost one first */
+    for (int r = step->node->region; r;
+         r = regions_outer(&p->functional->regions, r)) /* eager runs the innermost one first */
         for (int i = 0; i < regions[r].n; i++)
             if (!is_saved_for(p, step, regions[r].at[i].value))
                 save(p, t, step, regions[r].at[i].value, regions[r].at[i].reader);
@@ -159,7 +155,7 @@ static void record_outside_read(void *context, GVal **slot) {
 /* What a checkpoint has saved by a policy and a caller has, too. */
 static void record_kept_results(const RegionTraversal *traversal) {
     TapeTable *const p = traversal->plan;
-    for (int i = 0; is_kept_result(traversal->node) && i < traversal->node->n_outs; i++) {
+    for (int i = 0; node_kept_by_region(traversal->node) && i < traversal->node->n_outs; i++) {
         const GVal *const value = &traversal->node->outs[i];
         if (version_check_of(p, traversal->training, value) < 0) continue;
         const RegionRead read = {value, traversal->node};
@@ -173,12 +169,13 @@ static RegionReads *find_reads(TapeTable *p, const Training *t) {
     RegionReads *const reads = g->regions.n ? ARENA_ARRAY(g->arena, RegionReads, g->regions.n + 1) : NULL;
     for (Node *node = g->first; reads && node; node = node->next) {
         RegionTraversal traversal = {p, t, reads, node, node->region};
-        for (; traversal.region; traversal.region = outer_of(g, traversal.region))
+        for (; traversal.region; traversal.region = regions_outer(&g->regions, traversal.region))
             node_each_input(node, record_outside_read, &traversal);
     }
     for (Node *node = g->first; reads && node; node = node->next) {
         RegionTraversal traversal = {p, t, reads, node, node->region};
-        for (; traversal.region; traversal.region = outer_of(g, traversal.region)) record_kept_results(&traversal);
+        for (; traversal.region; traversal.region = regions_outer(&g->regions, traversal.region))
+            record_kept_results(&traversal);
     }
     return reads;
 }
