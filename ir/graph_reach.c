@@ -10,16 +10,16 @@
 #include "ir/alias.h"
 #include "runtime/base/error.h"
 
-typedef struct RootPlace {
+typedef struct RootOffset {
     const GVal *root; /* NULL: unknown, it may be a copy */
     int64_t offset;
-} RootPlace;
+} RootOffset;
 
 typedef struct Reaching {
     Graph *graph;
     const GraphMemory *memory;
     Arena *arena;
-    RootPlace *places; /* by value id */
+    RootOffset *places; /* by value id */
     const Node *node;
     int64_t *before, *behind; /* by input: what is wanted of its memory; NULL: it is checked */
 } Reaching;
@@ -32,14 +32,14 @@ bool graph_names_memory(const Graph *graph) {
     return node != NULL;
 }
 
-static RootPlace place_of(const Reaching *r, const Val *val) { return r->places[((const GVal *)val)->id]; }
+static RootOffset place_of(const Reaching *r, const Val *val) { return r->places[((const GVal *)val)->id]; }
 
-static RootPlace place_of_result(const Reaching *r, const GVal *value) {
+static RootOffset place_of_result(const Reaching *r, const GVal *value) {
     const GVal *const memory = value_memory(value);
-    if (value->def->row->flags & OPF_maybe_copy) return (RootPlace){0};
-    if (!memory) return (RootPlace){value, 0};
-    const RootPlace of = place_of(r, &memory->base);
-    return (RootPlace){of.root, of.root ? sym_add(r->graph->env, of.offset, value->offset) : 0};
+    if (value->def->row->flags & OPF_maybe_copy) return (RootOffset){0};
+    if (!memory) return (RootOffset){value, 0};
+    const RootOffset of = place_of(r, &memory->base);
+    return (RootOffset){of.root, of.root ? sym_add(r->graph->env, of.offset, value->offset) : 0};
 }
 
 /* The number that a size, stride or offset is; false: it is not known yet. */
@@ -93,7 +93,7 @@ static void want_memory(const Reaching *r, int input, int64_t from, int64_t span
 }
 
 /* The view of this size, stride and offset from `place` on. */
-static Status check_view(const Reaching *r, RootPlace place, const Arg *size, const Arg *stride, int64_t offset) {
+static Status check_view(const Reaching *r, RootOffset place, const Arg *size, const Arg *stride, int64_t offset) {
     const char *const name = op_form_name(r->node->row, r->node->form);
     int64_t sizes[MAX_RANK], strides[MAX_RANK], from, before, behind;
     if (!numbers(r, size->ints, size->n, sizes) || !numbers(r, stride->ints, stride->n, strides)) return ST_OK;
@@ -113,9 +113,9 @@ static Status check_node(const Reaching *r) {
     const Node *const node = r->node;
     const Arg *const args = node->args;
     if (!names_memory(node->row)) return ST_OK;
-    const RootPlace self = args[0].kind == ARG_tensor ? place_of(r, args[0].val) : (RootPlace){0};
+    const RootOffset self = args[0].kind == ARG_tensor ? place_of(r, args[0].val) : (RootOffset){0};
     if (node->row->role == ROLE_puts) {
-        const RootPlace result = node->form == FORM_inplace ? self : (RootPlace){&node->outs[0], 0};
+        const RootOffset result = node->form == FORM_inplace ? self : (RootOffset){&node->outs[0], 0};
         return check_view(r, result, &args[2], &args[3], args[4].i);
     }
     return check_view(r, self, &args[1], &args[2], args[3].i);
@@ -130,10 +130,10 @@ static Status follow(Reaching *r) {
 static Status follow_all(Reaching *r, const Node **at) {
     if (!graph_names_memory(r->graph)) return ST_OK;
     r->arena = arena_new();
-    r->places = r->arena ? ARENA_ARRAY(r->arena, RootPlace, r->graph->n_vals + 1) : NULL;
+    r->places = r->arena ? ARENA_ARRAY(r->arena, RootOffset, r->graph->n_vals + 1) : NULL;
     Status status = r->places ? ST_OK : ST_MEMORY;
     for (int i = 0; status == ST_OK && i < r->graph->inputs.n; i++)
-        r->places[r->graph->inputs.at[i]->id] = (RootPlace){r->graph->inputs.at[i], 0};
+        r->places[r->graph->inputs.at[i]->id] = (RootOffset){r->graph->inputs.at[i], 0};
     for (r->node = r->graph->first; r->node && status == ST_OK; r->node = r->node->next) {
         *at = r->node;
         status = follow(r);

@@ -122,12 +122,12 @@ static void kernel_finish(Draft *draft, Kernel *kernel) {
     kernel->param_is_float = draft->is_float.at;
 }
 
-typedef struct ClusterParts {
+typedef struct ClusterList {
     VEC(Cluster *) clusters;
-} ClusterParts;
+} ClusterList;
 
 /* A node made of pieces becomes one cluster per piece; false: it can't be. */
-static bool expand_pieces(Lower *l, Cluster *cluster, ClusterParts *parts) {
+static bool expand_pieces(Lower *l, Cluster *cluster, ClusterList *parts) {
     enum { SMALL_ARRAY = 1024 };
     if (cluster->kind != VAL_pieces) {
         VEC_PUSH(l->arena, &parts->clusters, cluster);
@@ -149,7 +149,7 @@ static bool expand_pieces(Lower *l, Cluster *cluster, ClusterParts *parts) {
 const char *lower_group(Lower *l, const Group *group, Step *step) {
     Draft draft = {.l = l, .arena = l->arena, .tile = -1, .tile_param = -1};
     Kernel *const kernel = ARENA_NEW(l->arena, Kernel);
-    ClusterParts parts = {0};
+    ClusterList parts = {0};
     VEC(Nest) nests = {0};
     for (int c = 0; c < group->clusters.n; c++)
         if (!expand_pieces(l, group->clusters.at[c], &parts)) return "no loop program for these arguments";

@@ -23,17 +23,17 @@ typedef struct SizeUnit {
     int64_t bytes; /* expression, a multiple of the alignment */
 } SizeUnit;
 
-typedef struct SlotPlace {
+typedef struct SymbolicSlot {
     int unit;
     int64_t count;
     int64_t *offset, *end; /* by unit */
-} SlotPlace;
+} SymbolicSlot;
 
 typedef struct Packing {
     Plan *plan;
     VEC(SizeUnit) units;
-    int64_t *covers;   /* [a * units + b]: how many of b surely fit in one of a */
-    SlotPlace *placed; /* by slot */
+    int64_t *covers;      /* [a * units + b]: how many of b surely fit in one of a */
+    SymbolicSlot *placed; /* by slot */
     Calendar calendar;
 } Packing;
 
@@ -77,7 +77,7 @@ static void add_unit(Packing *p, const Multiple *members, int n, int64_t times) 
     SizeUnit unit = {.base = members->base, .times = times};
     unit.bytes = whole_lines(env, sym_mul(env, unit.base, times));
     for (int i = 0; i < n; i++)
-        p->placed[members[i].slot] = (SlotPlace){.unit = p->units.n, .count = members[i].times / times};
+        p->placed[members[i].slot] = (SymbolicSlot){.unit = p->units.n, .count = members[i].times / times};
     VEC_PUSH(p->plan->arena, &p->units, unit);
 }
 
@@ -160,16 +160,16 @@ static int64_t counted_bytes(const Packing *p, const int64_t *counts) {
 
 /* places -------------------------------------------------------------------------------------- */
 
-static void move_to(Packing *p, SlotPlace *slot, const int64_t *offset) {
+static void move_to(Packing *p, SymbolicSlot *slot, const int64_t *offset) {
     for (int i = 0; i < p->units.n; i++) slot->offset[i] = slot->end[i] = offset[i];
     slot->end[slot->unit] += slot->count;
 }
 
 /* Puts `slot` behind the first of the others that it is not known to be apart from; false: there is none. */
 static bool move_behind(Packing *p, const Slot *slot, const Slots *others) {
-    SlotPlace *const placed = &p->placed[slot - p->plan->slots.at];
+    SymbolicSlot *const placed = &p->placed[slot - p->plan->slots.at];
     for (int i = 0; i < others->n; i++) {
-        const SlotPlace *const other = &p->placed[others->at[i] - p->plan->slots.at];
+        const SymbolicSlot *const other = &p->placed[others->at[i] - p->plan->slots.at];
         p->calendar.work++;
         if (!overlap_in_time(slot, others->at[i]) || at_most(p, other->end, placed->offset) ||
             at_most(p, placed->end, other->offset))
@@ -182,7 +182,7 @@ static bool move_behind(Packing *p, const Slot *slot, const Slots *others) {
 }
 
 static void place(Packing *p, Slot *slot) {
-    SlotPlace *const placed = &p->placed[slot - p->plan->slots.at];
+    SymbolicSlot *const placed = &p->placed[slot - p->plan->slots.at];
     placed->offset = ARENA_ARRAY(p->plan->arena, int64_t, 2 * p->units.n);
     placed->end = placed->offset + p->units.n;
     move_to(p, placed, placed->offset);
@@ -207,7 +207,7 @@ static int by_sized(const void *a, const void *b) {
 static void place_all(Packing *p, const SlotList *slots) {
     Sized *const order = ARENA_ARRAY(p->plan->arena, Sized, slots->n);
     for (int i = 0; i < slots->n; i++) {
-        const SlotPlace *const placed = &p->placed[slots->at[i] - p->plan->slots.at];
+        const SymbolicSlot *const placed = &p->placed[slots->at[i] - p->plan->slots.at];
         const int64_t unit = sym_hint(p->plan->env, p->units.at[placed->unit].bytes);
         order[i] = (Sized){unit * placed->count, slots->at[i]};
     }
@@ -241,7 +241,7 @@ static int64_t arena_end(const Packing *p, const SlotList *slots) {
 }
 
 int64_t pack_symbolic(Plan *plan, SlotList slots, int64_t end, int64_t *work) {
-    Packing packing = {.plan = plan, .placed = ARENA_ARRAY(plan->arena, SlotPlace, plan->slots.n)};
+    Packing packing = {.plan = plan, .placed = ARENA_ARRAY(plan->arena, SymbolicSlot, plan->slots.n)};
     find_units(&packing, &slots);
     compare_units(&packing);
     calendar_init(&packing.calendar, plan->arena, plan->steps.n);

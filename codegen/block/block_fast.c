@@ -6,18 +6,18 @@
  * program, numbers of the call blocks of scratch memory that a run fills. */
 #include "codegen/block/block.h"
 
-typedef struct Planner {
+typedef struct FastBuilder {
     const Nest *nest;
     const Buf *bufs;
     BlockFastPath *fast;
     int64_t n;
     int pointer[64]; /* by instruction: pointer index */
-} Planner;
+} FastBuilder;
 
 static bool compute_sized(DType dtype) { return dtype_bytes(dtype) == stype_bytes(dtype_compute(dtype)); }
 
 /* Do positions follow the order of the elements? A plan for any size leaves that to be checked when it runs. */
-static bool is_contiguous(const Planner *p, const Affine *at) {
+static bool is_contiguous(const FastBuilder *p, const Affine *at) {
     const Nest *const nest = p->nest;
     int64_t expected = 1;
     if (sym_is(at->offset)) return false;
@@ -30,7 +30,7 @@ static bool is_contiguous(const Planner *p, const Affine *at) {
     return true;
 }
 
-static bool count_elements(Planner *p) {
+static bool count_elements(FastBuilder *p) {
     const Nest *const nest = p->nest;
     p->n = 1;
     for (int i = 0; i < nest->n_outer; i++) {
@@ -45,11 +45,11 @@ static bool count_elements(Planner *p) {
     return p->n > 0 && p->n <= BLOCK_ELEMENTS;
 }
 
-static bool place_ok(const Planner *p, const Inst *inst) {
+static bool place_ok(const FastBuilder *p, const Inst *inst) {
     return compute_sized(p->bufs[inst->buf].dtype) && is_contiguous(p, inst->at);
 }
 
-static int add_place(Planner *p, const Inst *inst) {
+static int add_place(FastBuilder *p, const Inst *inst) {
     BlockFastPath *const f = p->fast;
     const int64_t offset = inst->at->offset * dtype_bytes(p->bufs[inst->buf].dtype);
     for (int i = 0; i < f->n_places; i++)
@@ -60,7 +60,7 @@ static int add_place(Planner *p, const Inst *inst) {
 }
 
 /* One store, at the end, of a prim or cast; at most as many instructions as the tables hold. */
-static bool shape_ok(const Planner *p) {
+static bool shape_ok(const FastBuilder *p) {
     const Nest *const nest = p->nest;
     const int last = nest->n_insts - 1;
     if (nest->n_inner || nest->n_phases != 1 || nest->n_insts > BLOCK_FAST_INSTS || last < 1) return false;
@@ -75,7 +75,7 @@ static bool shape_ok(const Planner *p) {
     return nest->insts[last].a == last - 1 && (value->op == LI_prim || value->op == LI_cast);
 }
 
-static void add_step(Planner *p, int number) {
+static void add_step(FastBuilder *p, int number) {
     const Inst *const inst = &p->nest->insts[number];
     const int typed = inst->op == LI_prim && inst->prim == PRIM_select ? inst->b : inst->a;
     BlockFast *const step = &p->fast->step[p->fast->n_steps++];
@@ -88,7 +88,7 @@ static void add_step(Planner *p, int number) {
 }
 
 void block_fast_plan(const Nest *nest, const Buf *bufs, BlockFastPath *fast) {
-    Planner p = {.nest = nest, .bufs = bufs, .fast = fast};
+    FastBuilder p = {.nest = nest, .bufs = bufs, .fast = fast};
     *fast = (BlockFastPath){0};
     if (!count_elements(&p) || !shape_ok(&p)) return;
     for (int i = 0; i < nest->n_insts; i++) {

@@ -20,9 +20,9 @@ typedef struct Reds {
     const Inst *inst[MAX_REDS];
     int id[MAX_REDS], n;
 } Reds;
-typedef struct LaneParts { /* accumulators of 64 lanes, per reduction */
+typedef struct LaneSums { /* accumulators of 64 lanes, per reduction */
     Acc at[MAX_REDS][PARTS];
-} LaneParts;
+} LaneSums;
 typedef struct Columns {
     Acc at[MAX_REDS][MAX_UNROLL];
 } Columns;
@@ -302,13 +302,13 @@ static void push_next(Value *next, int *n, Acc acc) {
 static int parts_of(const Emitter *e) { return LANES_L / e->lanes; }
 
 /* Whole groups of 64 elements, accumulators in registers; returns the position after the last. */
-static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value end, LaneParts *parts) {
+static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value end, LaneSums *parts) {
     Loop loop;
     const int n_parts = parts_of(e);
     emit_loop_begin(e, &loop, from, emit_add(e, end, 1 - LANES_L));
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < n_parts; p++) carry(e, &loop, &parts->at[r][p]);
-    const LaneParts at_head = *parts;
+    const LaneSums at_head = *parts;
     emit_loop_body(e, &loop);
     for (int p = 0; p < n_parts; p++) {
         set_L(e, emit_add(e, loop.i, (int64_t)p * e->lanes), NULL);
@@ -325,7 +325,7 @@ static Value groups_in_registers(Emitter *e, const Reds *reds, Value from, Value
 }
 
 /* The last, partial group of a row of known length: one copy per vector. */
-static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value end, int rest, LaneParts *parts) {
+static void rest_in_registers(Emitter *e, const Reds *reds, Value from, Value end, int rest, LaneSums *parts) {
     for (int p = 0; p * e->lanes < rest; p++) {
         const bool whole = (p + 1) * e->lanes <= rest;
         set_L(e, emit_add(e, from, (int64_t)p * e->lanes), whole ? NULL : end);
@@ -387,7 +387,7 @@ static void memory_loop(Emitter *e, const Reds *reds, const Spilled *spilled, Va
     emit_loop_end(e, &loop, e->lanes, NULL);
 }
 
-static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, Lanes lanes, LaneParts *parts) {
+static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, Lanes lanes, LaneSums *parts) {
     Spilled spilled;
     for (int r = 0; r < reds->n; r++) {
         spilled.v[r] = emit_entry_alloca(e, slot_type(e, reds->inst[r]), LANES_L, 64);
@@ -404,7 +404,7 @@ static void rest_in_memory(Emitter *e, const Reds *reds, Value from, Value end, 
 /* One chunk [from, end) of L; `plain` is its length where known, else -1. Chunks begin at multiples
  * of 64. */
 static void chunk(Emitter *e, const Reds *reds, Value from, Value end, int64_t plain, Acc *out) {
-    LaneParts parts;
+    LaneSums parts;
     for (int r = 0; r < reds->n; r++)
         for (int p = 0; p < parts_of(e); p++) parts.at[r][p] = red_identity(e, reds->inst[r], true);
     const int rest = plain < 0 ? -1 : (int)(plain % LANES_L);

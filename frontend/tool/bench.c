@@ -40,7 +40,7 @@ static sn_device device_of(const Options *o) { return o->target.device_given ? (
 
 static void work_make(const BenchRow *row, const Options *o, Work *w) {
     int64_t sizes[4];
-    const BenchPlace place = {device_of(o), row->dtype};
+    const BenchDevice place = {device_of(o), row->dtype};
     *w = (Work){.kind = WORK_forward};
     memcpy(sizes, row->sizes, sizeof sizes);
     if (row->streams) sizes[0] = bench_rows_of(row, o->bytes);

@@ -55,11 +55,11 @@ typedef struct BenchHow {
 } BenchHow;
 
 /* bench_device.c: where a row's inputs are. */
-typedef struct BenchPlace {
+typedef struct BenchDevice {
     sn_device device;
     sn_dtype dtype; /* of those that are floats; SN_DTYPE_DEFAULT: as they are */
-} BenchPlace;
-void bench_place(Work *work, const char *row, const BenchPlace *place);
+} BenchDevice;
+void bench_place(Work *work, const char *row, const BenchDevice *place);
 int64_t bench_rows_of(const BenchRow *row, int64_t bytes); /* of a row with streams */
 double bench_copy_gbs(sn_device device, int64_t bytes);    /* read and written by a copy within the device */
 

@@ -7,14 +7,14 @@
 #include "runtime/core/tensor.h"
 #include "runtime/device/device.h"
 
-static sn_tensor *there_as_here(sn_tensor *t, const BenchPlace *place) {
+static sn_tensor *there_as_here(sn_tensor *t, const BenchDevice *place) {
     const bool grad = sn_requires_grad(t), is_float = dtype_is_float(t->base.meta->dtype);
     sn_tensor *const made = sn_to(sn_detach(t), is_float && place->dtype ? place->dtype : sn_dtype_of(t));
     return sn_requires_grad_(sn_to_device(made, place->device), grad);
 }
 
 /* A leaf stays one. */
-void bench_place(Work *w, const char *row, const BenchPlace *place) {
+void bench_place(Work *w, const char *row, const BenchDevice *place) {
     if (place->device != SN_CPU && w->closure_free) {
         error_raise(ST_UNSUPPORTED, "%s makes tensors of its own, on the CPU", row);
         return;

@@ -81,12 +81,12 @@ static void print_cost(Text *page, const ReportTexts *texts, const char *kernel,
 }
 
 /* Where a line is: of which part are the kernels that it names. */
-typedef struct LinePlace {
+typedef struct LineAnchor {
     const ReportTexts *texts;
     const char *anchor, *part;
-} LinePlace;
+} LineAnchor;
 
-static void print_line(Text *page, const char *line, size_t n, const LinePlace *place) {
+static void print_line(Text *page, const char *line, size_t n, const LineAnchor *place) {
     const char *const kernel = memmem(line, n, " kernel=", 8);
     if (!kernel) {
         svg_escaped(page, line, n);
@@ -102,7 +102,7 @@ static void print_line(Text *page, const char *line, size_t n, const LinePlace *
     text_puts(page, "\n");
 }
 
-static void print_column(Text *page, const char *stage, const char *text, size_t n, const LinePlace *place) {
+static void print_column(Text *page, const char *stage, const char *text, size_t n, const LineAnchor *place) {
     text_printf(page, "<section class=\"stage\"><h4>%s</h4><pre>", stage);
     for (size_t at = 0; at < n;) {
         const char *const newline = memchr(text + at, '\n', n - at);
@@ -119,7 +119,7 @@ static void print_stage(Text *page, ReportTexts *texts, int graph, const char *s
     snprintf(asked, sizeof asked, "%s+types+lines", stage);
     snprintf(anchor, sizeof anchor, "g%d-%s", graph, part);
     const char *const text = report_graph_of(report_text(texts, asked), graph, &n);
-    if (text) print_column(page, stage, text, n, &(LinePlace){texts, anchor, part});
+    if (text) print_column(page, stage, text, n, &(LineAnchor){texts, anchor, part});
 }
 
 /* The kernels ----------------------------------------------------------------------------------- */

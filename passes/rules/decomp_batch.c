@@ -207,14 +207,14 @@ Status decomp_instance_norm(Builder *b, const OpRow *row, const Arg *args, Val *
 
 /* backward ------------------------------------------------------------------------------------ */
 
-typedef struct BatchParts { /* all as they lie beside each other; h = (x - mean) rstd */
+typedef struct BatchBackward { /* all as they lie beside each other; h = (x - mean) rstd */
     Val *grad, *weight, *h, *rstd;
     Arg dims; /* under one mean; none: the statistics are constants */
     int64_t count;
-} BatchParts;
+} BatchBackward;
 
 /* rstd (g - (sum(g) + h sum(g h)) / n), with g = grad weight; rstd g where the statistics are constants. */
-static Val *to_input(Builder *b, const BatchParts *p) {
+static Val *to_input(Builder *b, const BatchBackward *p) {
     Val *const g = p->weight ? E(b, mul_Tensor, V(p->grad), V(p->weight)) : p->grad;
     if (p->dims.kind == ARG_none) return E(b, mul_Tensor, V(g), V(p->rstd));
     Val *const s1 = E(b, sum_dim_IntList, V(g), p->dims, A_BOOL(true));
@@ -235,12 +235,12 @@ Status decomp_native_batch_norm_backward(Builder *b, const OpRow *row, const Arg
     if (!train) rstd = E(b, rsqrt, V(E(b, add_Tensor, V(rstd), real_number(&args[8]))));
     rstd = per_channel(b, rstd, rank);
     Val *const away = E(b, sub_Tensor, V(x), V(per_channel(b, mean, rank)));
-    const BatchParts p = {.grad = grad,
-                          .weight = per_channel(b, widened(b, weight), rank),
-                          .h = E(b, mul_Tensor, V(away), V(rstd)),
-                          .rstd = rstd,
-                          .dims = train ? A_INTS(over.dims, over.n) : A_NONE,
-                          .count = over.count};
+    const BatchBackward p = {.grad = grad,
+                             .weight = per_channel(b, widened(b, weight), rank),
+                             .h = E(b, mul_Tensor, V(away), V(rstd)),
+                             .rstd = rstd,
+                             .dims = train ? A_INTS(over.dims, over.n) : A_NONE,
+                             .count = over.count};
     const int64_t *const mask = args[9].ints;
     const DType dtype = weight ? weight->meta->dtype : input->meta->dtype;
     Val *values[3] = {0};
@@ -319,12 +319,12 @@ Status decomp_native_group_norm_backward(Builder *b, const OpRow *row, const Arg
     Val *const grad = grouped(b, &g, widened(b, args[0].val));
     Val *const rstd = statistics_grouped(b, &g, widened(b, args[3].val));
     Val *const away = E(b, sub_Tensor, V(grouped(b, &g, x)), V(statistics_grouped(b, &g, widened(b, args[2].val))));
-    const BatchParts p = {.grad = grad,
-                          .weight = channels_grouped(b, &g, widened(b, weight)),
-                          .h = E(b, mul_Tensor, V(away), V(rstd)),
-                          .rstd = rstd,
-                          .dims = A_INTS(g.dims, g.n),
-                          .count = g.count};
+    const BatchBackward p = {.grad = grad,
+                             .weight = channels_grouped(b, &g, widened(b, weight)),
+                             .h = E(b, mul_Tensor, V(away), V(rstd)),
+                             .rstd = rstd,
+                             .dims = A_INTS(g.dims, g.n),
+                             .count = g.count};
     const int64_t *const mask = args[9].ints;
     const DType dtype = weight ? weight->meta->dtype : meta->dtype;
     Val *values[3] = {0};
