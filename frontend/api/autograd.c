@@ -5,9 +5,7 @@
 
 #include "frontend/api/enter.h"
 #include "runtime/autograd/query.h"
-#include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/capture_events.h"
-#include "runtime/capture/record/segment.h"
+#include "runtime/core/tracer.h"
 #include "runtime/autograd/custom_function.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/frame.h"
@@ -52,7 +50,7 @@ static Status switch_grad(sn_tensor *t, bool on) {
         return error_raise(ST_UNSUPPORTED,
                            "sn_requires_grad_: gradients of a sparse tensor belong to sn_sparse_values");
     if (tracer_recording(state_get()) && sn_requires_grad(t) != on) {
-        capture_record_event(BREAK_TEXT(requires_grad_changes));
+        tracer_outside(BREAK_TEXT(requires_grad_changes));
         TRY(tensor_materialize_all(BREAK_TEXT(requires_grad_changes)));
         if (t->placeholder) TRY(tensor_ready(t, "sn_requires_grad_"));
     }
@@ -79,8 +77,8 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     if (status == ST_OK) status = region_refuse("sn_grad_set");
     if (status == ST_OK) status = tensor_alone(t, "sn_grad_set");
     if (status == ST_OK && grad) status = tensor_alone(grad, "sn_grad_set");
-    if (status == ST_OK) status = capture_record_grad(t);
-    if (status == ST_OK) capture_record_event(BREAK_TEXT(grad_set));
+    if (status == ST_OK) status = tracer_effect((TracerEffect){.kind = EFFECT_grad, .tensor = t});
+    if (status == ST_OK) tracer_outside(BREAK_TEXT(grad_set));
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
 }
 
@@ -160,7 +158,7 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
 
 static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, const char *what) {
     /* Hooks belong to the node. */
-    if (tensor_valid(t, what) != ST_OK || state_untraced(what) != ST_OK || capture_make(t, what) != ST_OK ||
+    if (tensor_valid(t, what) != ST_OK || state_untraced(what) != ST_OK || tracer_make(t, what) != ST_OK ||
         tensor_materialize(t, what) != ST_OK)
         return 0;
     if (!hook) {
@@ -168,7 +166,7 @@ static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, c
         return 0;
     }
     const int64_t id = tape_hook_add(t, after, hook, closure);
-    if (id && capture_record_hook(t, id) != ST_OK) {
+    if (id && tracer_effect((TracerEffect){.kind = EFFECT_hook, .tensor = t, .id = id}) != ST_OK) {
         tape_hook_remove(t, id);
         return 0;
     }
@@ -188,7 +186,7 @@ int64_t sn_post_accumulate_hook_add(sn_tensor *leaf, sn_body hook, void *closure
 void sn_hook_remove(sn_tensor *t, int64_t id) {
     API_ENTER(sn_hook_remove);
     if (!t) return;
-    capture_record_event("sn_hook_remove");
+    tracer_outside("sn_hook_remove");
     tape_hook_remove(t, id);
 }
 

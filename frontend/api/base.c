@@ -6,7 +6,6 @@
 
 #include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
-#include "runtime/capture/record/capture.h"
 #include "runtime/autograd/query.h"
 #include "runtime/base/caller.h"
 #include "runtime/base/environment.h"
@@ -15,8 +14,6 @@
 #include "runtime/core/breaks.h"
 #include "runtime/core/pool.h"
 #include "runtime/capture/function/function.h"
-#include "runtime/capture/record/capture_events.h"
-#include "runtime/capture/record/segment.h"
 #include "runtime/core/site.h"
 #include "runtime/core/background.h"
 #include "runtime/core/tracer.h"
@@ -129,7 +126,7 @@ sn_status sn_setting_set(const char *name, const char *value) {
     if (state->error.status != ST_OK) return (sn_status)state->error.status;
     if (!name) return (sn_status)error_raise(ST_ARGUMENT, "sn_setting_set: the name is NULL");
     Status status = state_untraced("sn_setting_set");
-    if (status == ST_OK) status = capture_before_event("sn_setting_set");
+    if (status == ST_OK) status = tracer_event("sn_setting_set");
     return (sn_status)(status == ST_OK ? setting_set(state, name, value) : status);
 }
 
@@ -163,7 +160,8 @@ sn_status sn_seed(uint64_t seed) {
 sn_rng sn_rng_get(void) {
     API_ENTER(sn_rng_get);
     sn_state *const state = state_get();
-    if (error_pending() != ST_OK || state_untraced("sn_rng_get") != ST_OK || capture_shows_generator() != ST_OK)
+    const TracerEffect read = {.kind = EFFECT_generator_read, .what = BREAK_TEXT(rng_get)};
+    if (error_pending() != ST_OK || state_untraced("sn_rng_get") != ST_OK || tracer_effect(read) != ST_OK)
         return (sn_rng){0};
     return (sn_rng){.seed = state->seed, .sequence = state->sequence};
 }

@@ -8,14 +8,12 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/compile/tuning.h"
-#include "runtime/capture/record/capture.h"
 #include "runtime/capture/function/explain.h"
 #include "runtime/core/background.h"
 #include "runtime/core/frame.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/core/tracer.h"
 #include "runtime/capture/function/function.h"
-#include "runtime/capture/record/segment.h"
 
 static Status out_of_range(const char *option, long long value) {
     return error_raise(ST_ARGUMENT, "sn_compile: %s has no value %lld", option, value);
@@ -201,10 +199,9 @@ sn_tensor *sn_call1(sn_function *fn, sn_tensors in) {
 sn_status sn_graph_break(const char *reason) {
     API_ENTER(sn_graph_break);
     if (state_untraced("sn_graph_break") != ST_OK) return sn_check();
-    Capture *const capture = capture_of(state_get()->tracer);
-    if (!capture || error_pending()) return (sn_status)error_pending();
-    char *const text = arena_strdup(capture->arena, reason ? reason : "sn_graph_break");
-    return (sn_status)capture_flush(capture, text ? text : "sn_graph_break", state_get()->site);
+    if (error_pending()) return sn_check();
+    return (sn_status)tracer_effect(
+        (TracerEffect){.kind = EFFECT_break, .what = reason ? reason : "sn_graph_break", .breaks = "sn_graph_break"});
 }
 
 /* What happened ------------------------------------------------------------------------------- */

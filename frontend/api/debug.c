@@ -2,8 +2,8 @@
 #include <sinter/debug.h>
 
 #include "frontend/api/enter.h"
-#include "runtime/capture/record/debug_print.h"
-#include "runtime/capture/record/segment.h"
+#include "runtime/core/debug_print.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/dispatch.h"
 #include "runtime/autograd/region.h"
 #include "runtime/transform/user_saved_hooks.h"
@@ -12,9 +12,7 @@
 static Status begin_mode(const char *what) {
     TRY(error_pending());
     TRY(state_untraced(what));
-    Capture *const c = capture_current();
-    if (c) capture_record_break(c, what);
-    return capture_materialize_all(what);
+    return tracer_effect((TracerEffect){.kind = EFFECT_mode, .what = what});
 }
 
 sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {

@@ -7,8 +7,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/escape.h"
 #include "runtime/base/text.h"
-#include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/capture_events.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/safetensors.h"
 #include "runtime/core/tensor_names.h"
@@ -62,7 +61,7 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     if (!d || !name) return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
     TRY(tensor_valid(t, "sn_dict_set"));
     TRY(state_untraced("sn_dict_set"));
-    capture_record_event(BREAK_TEXT(dict_changed));
+    tracer_outside(BREAK_TEXT(dict_changed));
     DictEntry *const entry = (DictEntry *)dict_find(d, name);
     TRY(tensor_named(t, name));
     if (!entry) {

@@ -5,14 +5,14 @@
 #include "frontend/lib/options.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/text.h"
-#include "runtime/capture/record/segment.h"
+#include "runtime/core/tracer.h"
 
 static TapeNode *tape_of(sn_grad_node *n) { return (TapeNode *)(void *)n; }
 
 /* t's history as eager's: what is pending has run. */
 static Status history_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
-    TRY(capture_make(t, what));
+    TRY(tracer_make(t, what));
     return tensor_handle_materialize(t, what);
 }
 

@@ -2,7 +2,7 @@
 #include <sinter/dispatch.h>
 
 #include "frontend/api/enter.h"
-#include "runtime/capture/record/segment.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/dispatch.h"
 
 static bool set_mode(const ApiEntered *entered, uint64_t key, bool on) {
@@ -18,9 +18,7 @@ bool sn_fake_mode_set(bool on) {
     API_ENTER(sn_fake_mode_set);
     const bool before = sn_fake_mode();
     if (on == before || error_pending() != ST_OK || state_untraced("sn_fake_mode_set") != ST_OK) return before;
-    Capture *const c = capture_current();
-    if (c) capture_record_break(c, "sn_fake_mode_set");
-    if (capture_materialize_all("sn_fake_mode_set") != ST_OK) return before;
+    if (tracer_effect((TracerEffect){.kind = EFFECT_mode, .what = "sn_fake_mode_set"}) != ST_OK) return before;
     return set_mode(&entered, KEY_BIT(fake), on);
 }
 

@@ -12,7 +12,7 @@
 #include "runtime/core/element.h"
 
 /* Symbolic ints: while the body of a replay function is captured, `bits` may stand for an expression of the call's
- * inputs (runtime/capture/record/symbols.h); everywhere else it is the number itself, since verify mode compares every
+ * inputs (runtime/core/tracer.h); everywhere else it is the number itself, since verify mode compares every
  * attribute. */
 
 /* The dim from the front; -1 raises. */

@@ -8,7 +8,7 @@
 #include "frontend/lib/observer.h"
 #include "frontend/lib/options.h"
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/capture_events.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/state.h"
 
@@ -103,7 +103,7 @@ sn_status sn_observer_observe(sn_observer *o, sn_tensor *t) {
 static Status check_seen(const sn_observer *o, const char *what) {
     if (error_pending()) return error_pending();
     if (!o) return error_raise(ST_ARGUMENT, "%s: the observer is NULL", what);
-    capture_record_event(BREAK_TEXT(observer_asked));
+    tracer_outside(BREAK_TEXT(observer_asked));
     return o->seen ? ST_OK : error_raise(ST_STATE, "%s: the observer has seen no value yet", what);
 }
 

@@ -3,7 +3,6 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
-#include "runtime/capture/record/capture.h"
 #include "runtime/core/tracer.h"
 
 /* A number that the IR keeps for symbolic ints, and that is none of this call's; the result tells which. */

@@ -257,7 +257,7 @@ void sn_optim_free(sn_optim *o) {
     sn_dict_free(o->state);
     mem_free(o->first);
     mem_free(o->second);
-    capture_forget_words(o->scaling.words);
+    tracer_words(EFFECT_words_gone, o->scaling.words);
     tensor_release(o->found_inf);
     mem_free(o);
 }

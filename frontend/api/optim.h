@@ -3,7 +3,7 @@
 #ifndef SINTER_FRONTEND_OPTIM_H
 #define SINTER_FRONTEND_OPTIM_H
 #include "frontend/api/dict.h"
-#include "runtime/capture/record/capture_events.h"
+#include "runtime/core/tracer.h"
 
 typedef Status StepFn(sn_optim *o);
 
@@ -14,7 +14,7 @@ typedef union Scaling {
         uint64_t unscaled, stepped; /* the round in which it did */
         uint64_t empty;             /* 1: and there was no gradient to unscale */
     };
-    uint64_t words[EVENT_WORDS]; /* what an op that failed before takes back */
+    uint64_t words[EFFECT_WORDS]; /* what an op that failed before takes back */
 } Scaling;
 
 struct sn_optim {

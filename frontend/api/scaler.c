@@ -11,7 +11,7 @@
 #include "frontend/api/optim.h"
 #include "frontend/lib/options.h"
 #include "runtime/base/alloc.h"
-#include "runtime/capture/record/capture_events.h"
+#include "runtime/core/tracer.h"
 #include "runtime/core/autocast.h"
 #include "runtime/core/breaks.h"
 
@@ -20,7 +20,7 @@ typedef union Round {
         uint64_t round;    /* from 1 */
         uint64_t unscaled; /* 1: anything in this round */
     };
-    uint64_t words[EVENT_WORDS];
+    uint64_t words[EFFECT_WORDS];
 } Round;
 
 struct sn_scaler {
@@ -87,7 +87,7 @@ sn_scaler *sn_scaler_new(const sn_scaler_options *options) {
 void sn_scaler_free(sn_scaler *s) {
     API_ENTER(sn_scaler_free);
     if (!s) return;
-    capture_forget_words(s->at.words);
+    tracer_words(EFFECT_words_gone, s->at.words);
     sn_dict_free(s->state);
     tensor_release(s->found_inf);
     mem_free(s);
@@ -166,9 +166,9 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
         sn_zero_(found);
     sn_logical_or_(s->found_inf, optim_on_device_of(found, s->found_inf));
     TRY((Status)sn_scope_end(scope));
-    capture_record_event(BREAK_TEXT(scaler_unscales));
-    TRY(capture_record_words(o->scaling.words));
-    TRY(capture_record_words(s->at.words));
+    tracer_outside(BREAK_TEXT(scaler_unscales));
+    TRY(tracer_words(EFFECT_words, o->scaling.words));
+    TRY(tracer_words(EFFECT_words, s->at.words));
     o->scaling = (Scaling){.scaler = s->number, .unscaled = s->at.round, .empty = !range.most};
     s->at.unscaled = 1;
     return ST_OK;
@@ -184,7 +184,7 @@ sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *o) {
     API_ENTER(sn_scaler_found_inf);
     if (check_scaling(s, o, "sn_scaler_found_inf") != ST_OK) return NULL;
     if (s->options.disabled) return NULL;
-    capture_record_event(BREAK_TEXT(scaler_asked));
+    tracer_outside(BREAK_TEXT(scaler_asked));
     if (is_unscaled(s, o)) return o->found_inf;
     error_raise(ST_STATE, "sn_scaler_found_inf: this optimizer of %s was not unscaled since the last sn_scaler_update",
                 o->maker);
@@ -210,8 +210,8 @@ static Status scaler_step(sn_scaler *s, sn_optim *o) {
                            o->maker);
     if (is_due(s, o)) TRY(unscale(s, o));
     TRY((Status)optim_step(o, o->found_inf));
-    capture_record_event(BREAK_TEXT(scaler_steps));
-    TRY(capture_record_words(o->scaling.words));
+    tracer_outside(BREAK_TEXT(scaler_steps));
+    TRY(tracer_words(EFFECT_words, o->scaling.words));
     o->scaling.stepped = s->at.round;
     return ST_OK;
 }
@@ -249,8 +249,8 @@ sn_status sn_scaler_update(sn_scaler *s) {
     update(s);
     const sn_status status = sn_scope_end(scope);
     if (status != SN_OK) return status;
-    capture_record_event(BREAK_TEXT(scaler_ends));
-    const Status noted = capture_record_words(s->at.words);
+    tracer_outside(BREAK_TEXT(scaler_ends));
+    const Status noted = tracer_words(EFFECT_words, s->at.words);
     if (noted != ST_OK) return (sn_status)noted;
     s->at = (Round){.round = s->at.round + 1};
     return SN_OK;

@@ -44,8 +44,8 @@ const char *query_name(QueryId query) {
 }
 
 void query_showed(QueryId query, sn_tensor *t, int64_t at, int64_t answer) {
-    if (LIKELY(!tracer_of_call())) return;
-    tracer_ask(&(TracerQuery){.asked = ASKED_shown, .shown = &(Asked){query, t, at, answer}});
+    if (LIKELY(!tracer_learning())) return;
+    tracer_tell(&(TracerQuery){.asked = ASKED_shown, .shown = &(Asked){query, t, at, answer}});
 }
 
 /* One example's layout is that of all without the batch dim. */

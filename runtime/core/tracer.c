@@ -127,7 +127,7 @@ int tracer_references(const sn_tensor *t) {
 
 static SymEnv *symbols_of_call(void) {
     TracerQuery query = {.asked = ASKED_symbols};
-    tracer_ask(&query);
+    tracer_tell(&query);
     return query.symbols;
 }
 
@@ -141,7 +141,7 @@ int64_t tracer_concrete(int64_t value) {
 
 int64_t tracer_number(const Arg *arg) {
     TracerQuery query = {.asked = ASKED_number, .arg = arg, .answer = arg->i};
-    tracer_ask(&query);
+    tracer_tell(&query);
     return query.answer;
 }
 
@@ -149,12 +149,9 @@ int64_t tracer_int(const Arg *arg) { return tracer_concrete(tracer_number(arg));
 
 const Meta *tracer_meta(sn_tensor *t) {
     TracerQuery query = {.asked = ASKED_meta, .tensor = t, .meta = t->base.meta};
-    tracer_ask(&query);
+    tracer_tell(&query);
     return query.meta;
 }
-
-void tracer_show_float(const Arg *arg) { tracer_ask(&(TracerQuery){.asked = ASKED_shown_float, .arg = arg}); }
-void tracer_give_number(const Arg *arg) { tracer_ask(&(TracerQuery){.asked = ASKED_given, .arg = arg}); }
 
 Status tracer_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks) {
     sn_state *const state = state_get();

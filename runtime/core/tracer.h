@@ -16,18 +16,32 @@ struct RegionCall; /* runtime/autograd/region.h */
 
 /* What the program is about to do beside its ops, or has done, while ops may be pending. */
 typedef enum EffectKind {
-    EFFECT_write,     /* host code writes memory that any tensor may depend on */
+    EFFECT_outside,   /* what no graph says; it has its place among the ops */
+    EFFECT_event,     /* the same, which only ops behind it may see, and which stays: the pending ones run first */
     EFFECT_order,     /* what comes has its place behind all pending ops */
+    EFFECT_write,     /* host code writes memory that any tensor may depend on */
+    EFFECT_mode,      /* the same, and what follows runs as it is */
+    EFFECT_break,     /* the program ends the segment; what: any text, which is copied, breaks where memory is out */
+    EFFECT_print,     /* `tensor` is printed as it is now, label `what` (or NULL), when the pending ops have run */
     EFFECT_generator, /* it is set to seed and sequence; breaks: why the segment ends, where it does */
-    EFFECT_fork,      /* the end of the innermost scope will put the generator back */
-    EFFECT_made,      /* `tensor` was made, by no op that is watched */
-    EFFECT_once       /* `what` does something that a region's second run would do again: an error in one */
+    EFFECT_generator_read, /* host code is about to see it */
+    EFFECT_fork,           /* the end of the innermost scope will put the generator back */
+    EFFECT_made,           /* `tensor` was made, by no op that is watched */
+    EFFECT_once,           /* `what` does something that a region's second run would do again: an error in one */
+    /* undone where an op before it fails: */
+    EFFECT_grad,      /* the .grad of leaf `tensor` is about to change */
+    EFFECT_hook,      /* `tensor` has the new hook `id` */
+    EFFECT_words,     /* EFFECT_WORDS `words` that an object of the library keeps are about to change */
+    EFFECT_words_gone /* the object is about to be freed */
 } EffectKind;
+enum { EFFECT_WORDS = 4 };
 typedef struct TracerEffect {
     EffectKind kind;
     const char *what, *breaks; /* static texts, for reports */
-    uint64_t seed, sequence;
     sn_tensor *tensor;
+    int64_t id;
+    uint64_t *words;
+    uint64_t seed, sequence;
 } TracerEffect;
 
 struct Asked;     /* runtime/autograd/query.h */
@@ -107,6 +121,7 @@ struct Tracer {
     const TracerClass *is;
     Tracer *paused; /* of one that waits: the one that waited before it */
     Tracer *around; /* of a symbolic one: that of the call which it is a part of, whose symbolic ints it may be given */
+    bool learns;    /* what host code is shown is guarded, and numbers may be expressions; else nobody need tell it */
     bool took;      /* its body took an error (sn_error_take), and goes on as it would not with values */
 };
 
@@ -168,6 +183,16 @@ static inline bool tracer_ask(TracerQuery *query) {
     if (UNLIKELY(call != NULL)) call->is->query(call, query);
     return call != NULL;
 }
+/* It, if it learns from what host code is shown. */
+static inline Tracer *tracer_learning(void) {
+    Tracer *const call = tracer_of_call();
+    return UNLIKELY(call != NULL) && call->learns ? call : NULL;
+}
+/* Asks that one of numbers, or tells it what is shown. */
+static inline void tracer_tell(TracerQuery *query) {
+    Tracer *const learns = tracer_learning();
+    if (learns) learns->is->query(learns, query);
+}
 bool tracer_is_inference(sn_tensor *t);                        /* pending or not */
 int64_t tracer_storage_offset(sn_tensor *t, const char *what); /* 0 and the error where t cannot be made */
 /* References to t that the calls which are being recorded on this thread hold for themselves. */
@@ -179,12 +204,16 @@ int tracer_references(const sn_tensor *t);
 SymEnv *tracer_symbols(void);
 /* Is the number, which the program gave, plain, or an expression of the call? */
 bool tracer_knows(int64_t value);
-int64_t tracer_concrete(int64_t value);  /* the value, with a guard that it stays this one */
-int64_t tracer_number(const Arg *arg);   /* what an int stands for */
-int64_t tracer_int(const Arg *arg);      /* tracer_concrete of it */
-const Meta *tracer_meta(sn_tensor *t);   /* sizes and strides as expressions */
-void tracer_show_float(const Arg *arg);  /* host code reads it, if it is one */
-void tracer_give_number(const Arg *arg); /* to the body, which may pass it on */
+int64_t tracer_concrete(int64_t value); /* the value, with a guard that it stays this one */
+int64_t tracer_number(const Arg *arg);  /* what an int stands for */
+int64_t tracer_int(const Arg *arg);     /* tracer_concrete of it */
+const Meta *tracer_meta(sn_tensor *t);  /* sizes and strides as expressions */
+/* Host code reads it, if it is one. */
+static inline void tracer_show_float(const Arg *arg) {
+    tracer_tell(&(TracerQuery){.asked = ASKED_shown_float, .arg = arg});
+}
+/* To the body, which may pass it on. */
+static inline void tracer_give_number(const Arg *arg) { tracer_tell(&(TracerQuery){.asked = ASKED_given, .arg = arg}); }
 
 static inline Status tracer_effect(TracerEffect effect) {
     Tracer *const t = tracer_recording(state_get());
@@ -193,6 +222,18 @@ static inline Status tracer_effect(TracerEffect effect) {
 /* Host code is about to write memory that any tensor may depend on: what is pending runs first. */
 static inline Status tracer_settle(const char *why) {
     return tracer_effect((TracerEffect){.kind = EFFECT_write, .what = why});
+}
+/* What the program does here belongs to it, and no graph says it: a captured call that does it is not replayed. */
+static inline void tracer_outside(const char *what) {
+    tracer_effect((TracerEffect){.kind = EFFECT_outside, .what = what});
+}
+/* The same of what only ops behind it may see: what is pending runs first. */
+static inline Status tracer_event(const char *what) {
+    return tracer_effect((TracerEffect){.kind = EFFECT_event, .what = what});
+}
+/* The words change, or go: EFFECT_words, EFFECT_words_gone. */
+static inline Status tracer_words(EffectKind kind, uint64_t *words) {
+    return tracer_effect((TracerEffect){.kind = kind, .words = words});
 }
 /* Sets the state's generator; random ops that are pending keep their numbers. outside: what is said of a call that does
  * it; breaks: of the segment, where it ends for it. */

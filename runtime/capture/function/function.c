@@ -263,6 +263,7 @@ static Status learn_symbols(const sn_function *fn, Capture *c) {
     const bool sizes = first && (fn->options.dynamic == SN_DYNAMIC_ALWAYS || has_marks(c->in, c->n_in));
     if (state_get()->api_modes || !(replay || sizes)) return ST_OK;
     c->symbols = symbols_new(c->in, c->n_in, !replay);
+    c->tracer.learns = replay;
     return c->symbols ? ST_OK : ST_MEMORY;
 }
 

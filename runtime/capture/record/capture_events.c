@@ -6,24 +6,25 @@
  *
  * In eager nothing after a failed op has an effect. So each event is noted with the number of ops before it; when a
  * segment ends with an error, those behind the op that failed are undone, newest first, and those before it stay.
- * Events that are rare and concern the ops that follow end the segment instead (capture_before_event). */
+ * Events that are rare and concern the ops that follow end the segment instead (EFFECT_event). */
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/captured_region.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/core/debug_print.h"
 
 /* Under the lock, if there is one: another thread may end the segment at any time. */
 static bool is_undecided(const Capture *c) { return c->trace->ops.n != 0; }
 
-/* The capture whose current segment may still fail, with its lock; NULL, without: an event is final. */
-static Capture *enter_undecided(bool *entered) {
-    Capture *const c = capture_of(state_get()->tracer);
-    if (!c) return NULL;
+/* The current segment may still fail: with the lock. False, without: an event is final. */
+static bool enter_undecided(Capture *c, bool *entered) {
+    if (!c) return false;
     *entered = capture_enter(c);
-    if (is_undecided(c)) return c;
+    if (is_undecided(c)) return true;
     capture_leave(c, *entered);
-    return NULL;
+    return false;
 }
 
 static Status note(Capture *c, TraceEvent event) {
@@ -49,19 +50,9 @@ static Status record_grad(Capture *c, sn_tensor *leaf) {
 
 Status capture_record_grad(sn_tensor *leaf) {
     bool entered;
-    Capture *const c = enter_undecided(&entered);
-    if (!c) return ST_OK;
+    Capture *const c = capture_of(state_get()->tracer);
+    if (!enter_undecided(c, &entered)) return ST_OK;
     const Status status = record_grad(c, leaf);
-    capture_leave(c, entered);
-    return status;
-}
-
-Status capture_record_hook(sn_tensor *t, int64_t id) {
-    bool entered;
-    Capture *const c = enter_undecided(&entered);
-    if (!c) return ST_OK;
-    const Status status = note(c, (TraceEvent){.kind = EVENT_hook, .tensor = t, .id = id});
-    if (status == ST_OK) tensor_retain(t);
     capture_leave(c, entered);
     return status;
 }
@@ -79,8 +70,8 @@ Status capture_record_seed(void) {
     bool entered;
     const sn_state *const state = state_get();
     const ScopeFrame *const scope = state->n_scopes ? &state->scopes[state->n_scopes - 1] : NULL;
-    Capture *const c = enter_undecided(&entered);
-    if (!c) return ST_OK;
+    Capture *const c = capture_of(state->tracer);
+    if (!enter_undecided(c, &entered)) return ST_OK;
     TraceEvent event = {.kind = EVENT_seed, .from = {state->seed, state->sequence}};
     if (scope && scope->ends) event.id = state->n_scopes, event.to = (Generator){scope->seed, scope->sequence};
     const Status status = note(c, event);
@@ -88,35 +79,93 @@ Status capture_record_seed(void) {
     return status;
 }
 
-Status capture_record_words(uint64_t *words) {
+/* What a tracer is told of --------------------------------------------------------------------- */
+
+typedef Status CaptureEffect(Capture *c, const TracerEffect *e);
+
+static Status effect_outside(Capture *c, const TracerEffect *e) {
+    (void)c;
+    capture_record_event(e->what);
+    return ST_OK;
+}
+
+static Status effect_event(Capture *c, const TracerEffect *e) {
     bool entered;
-    Capture *const c = enter_undecided(&entered);
-    if (!c) return ST_OK;
-    TraceEvent event = {.kind = EVENT_words, .words = words};
-    memcpy(event.was, words, sizeof event.was);
-    const Status status = note(c, event);
+    capture_record_event(e->what);
+    if (!enter_undecided(c, &entered)) return ST_OK;
+    const Status status = capture_flush(c, e->what, state_get()->site);
     capture_leave(c, entered);
     return status;
 }
 
-void capture_forget_words(const uint64_t *words) {
+static Status effect_order(Capture *c, const TracerEffect *e) { return capture_flush(c, e->what, state_get()->site); }
+
+static Status effect_write(Capture *c, const TracerEffect *e) {
+    (void)c;
+    return capture_materialize_all(e->what);
+}
+
+static Status effect_mode(Capture *c, const TracerEffect *e) {
+    capture_record_break(c, e->what);
+    return capture_materialize_all(e->what);
+}
+
+static Status effect_break(Capture *c, const TracerEffect *e) {
+    const char *const text = arena_strdup(c->arena, e->what);
+    return capture_flush(c, text ? text : e->breaks, state_get()->site);
+}
+
+static Status effect_grad(Capture *c, const TracerEffect *e) {
+    (void)c;
+    return capture_record_grad(e->tensor);
+}
+
+/* One that is final is not noted. */
+static Status note_undecided(Capture *c, TraceEvent event) {
     bool entered;
-    Capture *const c = enter_undecided(&entered);
-    if (!c) return;
+    if (!enter_undecided(c, &entered)) return ST_OK;
+    const Status status = note(c, event);
+    if (status == ST_OK && event.tensor) tensor_retain(event.tensor);
+    capture_leave(c, entered);
+    return status;
+}
+
+static Status effect_fork(Capture *c, const TracerEffect *e) {
+    (void)e;
+    note_undecided(c, (TraceEvent){.kind = EVENT_fork, .id = state_get()->n_scopes});
+    return ST_OK;
+}
+
+static Status effect_made(Capture *c, const TracerEffect *e) {
+    captured_region_made(c, e->tensor, NULL);
+    return ST_OK;
+}
+
+static Status effect_once(Capture *c, const TracerEffect *e) {
+    return captured_region_current(c) ? region_refusal(e->what) : ST_OK;
+}
+
+static Status effect_hook(Capture *c, const TracerEffect *e) {
+    return note_undecided(c, (TraceEvent){.kind = EVENT_hook, .tensor = e->tensor, .id = e->id});
+}
+
+static Status effect_words(Capture *c, const TracerEffect *e) {
+    TraceEvent event = {.kind = EVENT_words, .words = e->words};
+    memcpy(event.was, e->words, sizeof event.was);
+    return note_undecided(c, event);
+}
+
+static Status effect_words_gone(Capture *c, const TracerEffect *e) {
+    bool entered;
+    if (!enter_undecided(c, &entered)) return ST_OK;
     for (int i = 0; i < c->trace->events.n; i++)
-        if (c->trace->events.at[i].words == words) c->trace->events.at[i].words = NULL;
+        if (c->trace->events.at[i].words == e->words) c->trace->events.at[i].words = NULL;
     capture_leave(c, entered);
+    return ST_OK;
 }
 
-void capture_record_fork(void) {
-    bool entered;
-    Capture *const c = enter_undecided(&entered);
-    if (!c) return;
-    note(c, (TraceEvent){.kind = EVENT_fork, .id = state_get()->n_scopes});
-    capture_leave(c, entered);
-}
-
-Status capture_record_print(Capture *c, const char *label, sn_tensor *value) {
+/* It is printed when the segment has run, for it is nothing that could be undone. */
+static Status record_print(Capture *c, const char *label, sn_tensor *value) {
     const bool entered = capture_enter(c);
     Trace *const trace = c->trace;
     const char *const kept = label ? arena_strdup(c->arena, label) : NULL;
@@ -131,15 +180,44 @@ Status capture_record_print(Capture *c, const char *label, sn_tensor *value) {
     return status;
 }
 
-Status capture_before_event(const char *what) {
-    capture_record_event(what);
-    bool entered;
-    Capture *const c = enter_undecided(&entered);
-    if (!c) return ST_OK;
-    const Status status = capture_flush(c, what, state_get()->site);
-    capture_leave(c, entered);
-    return status;
+/* The value as it is now. NULL raises. */
+static sn_tensor *copy_now(sn_tensor *t) {
+    const Arg args[] = {A_VAL(&t->base), A_NONE};
+    sn_tensor *copy = NULL;
+    return dispatch(OP_ROW(clone), FORM_functional, args, NULL, &copy) == ST_OK ? copy : NULL;
 }
+
+static Status effect_print(Capture *c, const TracerEffect *e) {
+    sn_tensor *const copy = copy_now(e->tensor);
+    if (!copy) return error_pending();
+    if (copy->placeholder) return record_print(c, e->what, copy);
+    debug_print_line(e->what, copy); /* it could not be recorded, and all before it has run */
+    return ST_OK;
+}
+
+Status capture_effect(Capture *c, const TracerEffect *e) {
+    static CaptureEffect *const effects[] = {
+        [EFFECT_outside] = effect_outside,
+        [EFFECT_event] = effect_event,
+        [EFFECT_order] = effect_order,
+        [EFFECT_write] = effect_write,
+        [EFFECT_mode] = effect_mode,
+        [EFFECT_break] = effect_break,
+        [EFFECT_print] = effect_print,
+        [EFFECT_generator] = capture_before_generator,
+        [EFFECT_generator_read] = capture_shows_generator,
+        [EFFECT_fork] = effect_fork,
+        [EFFECT_made] = effect_made,
+        [EFFECT_once] = effect_once,
+        [EFFECT_grad] = effect_grad,
+        [EFFECT_hook] = effect_hook,
+        [EFFECT_words] = effect_words,
+        [EFFECT_words_gone] = effect_words_gone,
+    };
+    return effects[e->kind](c, e);
+}
+
+/* The segment's end ---------------------------------------------------------------------------- */
 
 static void set_generator(Generator g) {
     state_get()->seed = g.seed;
@@ -203,6 +281,14 @@ bool capture_undo_events(const Trace *trace) {
         reseeded |= event->kind == EVENT_seed && event->after <= random;
     }
     return reseeded || ended;
+}
+
+void capture_print_events(const Trace *trace, bool failed) {
+    for (int i = 0; i < trace->events.n; i++) {
+        const TraceEvent *const event = &trace->events.at[i];
+        if (event->kind == EVENT_print && (!failed || event->after <= trace->n_done))
+            debug_print_line(event->label, event->tensor);
+    }
 }
 
 void capture_forget_events(Trace *trace) {

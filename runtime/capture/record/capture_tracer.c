@@ -6,7 +6,6 @@
 #include "runtime/capture/record/capture_step.h"
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_thread.h"
-#include "runtime/capture/record/captured_region.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/symbols.h"
 
@@ -73,39 +72,10 @@ static void answer_query(Tracer *self, TracerQuery *q) {
     answers[q->asked]((Capture *)self, q);
 }
 
-/* effects ------------------------------------------------------------------------------------- */
-
-typedef Status CaptureEffect(Capture *c, const TracerEffect *e);
-
-static Status effect_write(Capture *c, const TracerEffect *e) {
-    (void)c;
-    return capture_materialize_all(e->what);
-}
-
-static Status effect_order(Capture *c, const TracerEffect *e) { return capture_flush(c, e->what, state_get()->site); }
-
-static Status effect_fork(Capture *c, const TracerEffect *e) {
-    (void)c, (void)e;
-    capture_record_fork();
-    return ST_OK;
-}
-
-static Status effect_made(Capture *c, const TracerEffect *e) {
-    captured_region_made(c, e->tensor, NULL);
-    return ST_OK;
-}
-
-static Status effect_once(Capture *c, const TracerEffect *e) {
-    return captured_region_current(c) ? region_refusal(e->what) : ST_OK;
-}
-
 static Status record_effect(Tracer *self, const TracerEffect *e) {
-    static CaptureEffect *const effects[] = {
-        [EFFECT_write] = effect_write, [EFFECT_order] = effect_order, [EFFECT_generator] = capture_before_generator,
-        [EFFECT_fork] = effect_fork,   [EFFECT_made] = effect_made,   [EFFECT_once] = effect_once};
     (void)self;
     Capture *const c = capture_current();
-    return c ? effects[e->kind](c, e) : ST_OK;
+    return c ? capture_effect(c, e) : ST_OK;
 }
 
 const TracerClass capture_class = {.follow = capture_follow,

@@ -12,7 +12,6 @@
 #include "runtime/capture/record/capture_backward.h"
 #include "runtime/capture/record/capture_events.h"
 #include "runtime/capture/record/capture_thread.h"
-#include "runtime/capture/record/debug_print.h"
 #include "runtime/capture/record/region_program.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
@@ -446,7 +445,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
     c->running = true;
     const Status status = run_trace(trace);
     c->running = false;
-    debug_print_noted(trace, status != ST_OK);
+    capture_print_events(trace, status != ST_OK);
     if (status != ST_OK) undo(trace);
     capture_forget_events(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);
@@ -565,11 +564,9 @@ Status capture_before_generator(Capture *c, const TracerEffect *to) {
     return status;
 }
 
-Status capture_shows_generator(void) {
-    Capture *const c = capture_current();
-    if (!c) return ST_OK;
+Status capture_shows_generator(Capture *c, const TracerEffect *e) {
     if (symbols_current() && c->fn->options.full_graph)
         return error_raise(ST_STRICT, "%s: sn_rng_get in the body, which replay would not run", c->fn->name);
-    capture_record_outside(c, BREAK_TEXT(rng_get));
+    capture_record_outside(c, e->what);
     return ST_OK;
 }

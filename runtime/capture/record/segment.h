@@ -28,9 +28,9 @@ static inline void capture_breaks_at(const OpCall *call) {
     const char *const outer = state_get()->composite;
     capture_breaks(outer ? outer : op_form_name(call->row, call->form));
 }
-/* Host code of a body is about to see it. */
-Status capture_shows_generator(void);
-Status capture_before_generator(Capture *capture, const TracerEffect *to); /* it is about to be set */
+/* Of EFFECT_generator and EFFECT_generator_read. */
+Status capture_before_generator(Capture *capture, const TracerEffect *to);
+Status capture_shows_generator(Capture *capture, const TracerEffect *effect);
 /* Runs all that is pending and materializes every value still held: host code writes memory next. */
 Status capture_materialize_all(const char *why);
 /* With capture suspended: values of ended segments that are elided but may be asked for are materialized, before

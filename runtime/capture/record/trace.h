@@ -70,8 +70,6 @@ typedef struct Generator {
     uint64_t seed, sequence;
 } Generator;
 
-enum { EVENT_WORDS = 4 };
-
 typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_events.c */
     enum { EVENT_grad, EVENT_hook, EVENT_seed, EVENT_fork, EVENT_print, EVENT_words } kind;
     int after;          /* so many ops of the segment */
@@ -82,7 +80,7 @@ typedef struct TraceEvent { /* done at once, see runtime/capture/record/capture_
     const char *label;  /* of the print of `tensor`, or NULL */
     Generator from, to; /* EVENT_seed: what it was; what the end of a scope sets it to */
     uint64_t *words;    /* EVENT_words: changed in an object of the library; NULL: it is gone */
-    uint64_t was[EVENT_WORDS];
+    uint64_t was[EFFECT_WORDS];
 } TraceEvent;
 
 typedef struct TracePrint {

@@ -3,7 +3,7 @@
 #include "runtime/capture/replay/replay_parts.h"
 
 #include "runtime/autograd/tape.h"
-#include "runtime/capture/record/debug_print.h"
+#include "runtime/core/debug_print.h"
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/variant/case_text.h"

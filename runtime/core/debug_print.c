@@ -7,15 +7,12 @@
  *
  * So a print breaks nothing and keeps nothing from being fused. A segment that runs again has been through its events;
  * of one that failed those behind the failed op are forgotten, as eager would not have come to them. */
-#include "runtime/capture/record/debug_print.h"
+#include "runtime/core/debug_print.h"
 
 #include "runtime/base/log.h"
-#include "runtime/capture/record/capture_events.h"
-#include "runtime/capture/record/capture_thread.h"
-#include "runtime/capture/record/segment.h"
-#include "runtime/core/autocast.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/repr.h"
+#include "runtime/core/tracer.h"
 
 /* Parts of lines are put under the first element: "h: tensor([[0., 1.],\n           [2., 3.]])". */
 static void print_shifted(Text *line, const char *value, int by) {
@@ -42,29 +39,6 @@ void debug_print_line(const char *label, sn_tensor *t) {
     *slot = pending;
 }
 
-void debug_print_noted(const Trace *trace, bool failed) {
-    for (int i = 0; i < trace->events.n; i++) {
-        const TraceEvent *const event = &trace->events.at[i];
-        if (event->kind == EVENT_print && (!failed || event->after <= trace->n_done))
-            debug_print_line(event->label, event->tensor);
-    }
-}
-
-/* The value as it is now. NULL raises. */
-static sn_tensor *copy_now(sn_tensor *t) {
-    const Arg args[] = {A_VAL(&t->base), A_NONE};
-    sn_tensor *copy = NULL;
-    return dispatch(OP_ROW(clone), FORM_functional, args, NULL, &copy) == ST_OK ? copy : NULL;
-}
-
-static Status print_captured(Capture *c, const char *label, sn_tensor *t) {
-    sn_tensor *const copy = copy_now(t);
-    if (!copy) return error_pending();
-    if (copy->placeholder) return capture_record_print(c, label, copy);
-    debug_print_line(label, copy); /* it could not be recorded, and all before it has run */
-    return ST_OK;
-}
-
 static Status print_now(const char *label, sn_tensor *t) {
     TRY(tensor_ready(t, "sn_debug_print"));
     Tracer *const paused = tracer_pause();
@@ -77,11 +51,10 @@ static Status print_now(const char *label, sn_tensor *t) {
 Status debug_print(const char *label, sn_tensor *t) {
     sn_state *const state = state_get();
     TRY(state_untraced("sn_debug_print"));
-    Capture *const c = capture_current();
-    if (!c || state->modes || tensor_is_batched(t)) return print_now(label, t);
+    if (!tracer_exactly() || state->modes || tensor_is_batched(t)) return print_now(label, t);
     TRY(scope_push(state, false));
     context_enter_scope(state, CONTEXT_library);
-    const Status status = print_captured(c, label, t);
+    const Status status = tracer_effect((TracerEffect){.kind = EFFECT_print, .what = label, .tensor = t});
     scope_pop(state);
     return status;
 }
