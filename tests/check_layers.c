@@ -16,6 +16,12 @@ typedef struct Layer {
     "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ runtime/eager/ runtime/autograd/ ir/ "               \
     "frontend/sinter/"
 
+/* Whatever watches a call is its tracer to the frontend (runtime/core/tracer.h): no file of capture/record. */
+#define BESIDE_RECORD                                                                                                  \
+    "runtime/base/ runtime/core/ runtime/device/ runtime/compile/ runtime/eager/ runtime/cpu/ runtime/cuda/ "          \
+    "runtime/autograd/ runtime/capture/flow/ runtime/capture/variant/ runtime/capture/training/ "                      \
+    "runtime/capture/replay/ runtime/capture/function/ runtime/transform/ "
+
 static const Layer layers[] = {
     {"runtime/base/", ""},
     {"ir/", "runtime/base/"},
@@ -50,13 +56,13 @@ static const Layer layers[] = {
     {"runtime/capture/replay/", BELOW_CAPTURE " runtime/capture/record/ runtime/capture/variant/"},
     {"runtime/capture/function/", BELOW_CAPTURE " runtime/capture/"},
     {"runtime/transform/", BELOW_CAPTURE " runtime/capture/ passes/passes.h"},
-    {"frontend/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h"},
-    {"frontend/api/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h frontend/sinter/ frontend/lib/ "
-                      "frontend/api.def"},
+    {"frontend/", BESIDE_RECORD "ir/ kernels/ passes/ codegen/codegen.h"},
+    {"frontend/api/", BESIDE_RECORD "ir/ kernels/ passes/ codegen/codegen.h frontend/sinter/ frontend/lib/ "
+                                    "frontend/api.def"},
     /* written as a user would: what it lacks becomes public, or the file is in api/ */
     {"frontend/lib/", "runtime/base/ frontend/sinter/"},
-    {"frontend/tool/", "runtime/ ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ codegen/cuda/ frontend/ "
-                       "samples/work.h"},
+    {"frontend/tool/", BESIDE_RECORD "ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ codegen/cuda/ frontend/ "
+                                     "samples/work.h"},
     {"frontend/sinter/", ""},
     {"samples/", "frontend/sinter/"},
     {"tests/", "runtime/ ir/ kernels/ passes/ codegen/ frontend/ tests/"},

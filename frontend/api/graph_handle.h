@@ -11,7 +11,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/core/frame.h"
 #include "runtime/capture/function/function.h"
-#include "runtime/capture/record/graph_run.h"
+#include "runtime/autograd/graph_run.h"
 #include "runtime/core/site.h"
 
 struct sn_node {

@@ -20,7 +20,7 @@
 #include "frontend/tool/locator.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/text.h"
-#include "runtime/capture/record/graph_run.h"
+#include "runtime/autograd/graph_run.h"
 #include "runtime/core/element.h"
 #include "runtime/core/tensor.h"
 

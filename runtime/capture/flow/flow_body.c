@@ -5,7 +5,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/capture/flow/body_trace.h"
 #include "runtime/capture/flow/flow.h"
-#include "runtime/capture/record/graph_run.h"
+#include "runtime/autograd/graph_run.h"
 
 /* Whether a value is no view and has memory that begins in the graph: what a form wrote is what it wrote into. */
 static bool is_fresh(const GVal *value) {

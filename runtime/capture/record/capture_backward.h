@@ -4,8 +4,6 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/record/capture.h"
 
-/* sn::gradients(roots, grad_roots, leaves) on computed tensors. */
-Status gradients_run(const Arg *args, sn_tensor **outs);
 /* A segment that runs again does not repeat its captured backward (op number `gradients`): what the
  * backward used up of the history is used up in the new one. */
 Status capture_use_up(const Trace *trace, int gradients);

@@ -24,6 +24,7 @@
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
+#include "runtime/autograd/gradients.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/profile.h"
 

@@ -8,7 +8,7 @@
 #define SINTER_RUNTIME_TRAINING_PARTS_H
 #include <pthread.h>
 
-#include "runtime/capture/record/graph_run.h"
+#include "runtime/autograd/graph_run.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/training/training.h"
 

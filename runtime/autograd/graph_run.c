@@ -1,10 +1,9 @@
 /* graph_run.c: see graph_run.h. Values live in an array by value id; symbolic ints are evaluated
  * with the values that the inputs' sizes give to the free symbols. */
-#include "runtime/capture/record/graph_run.h"
+#include "runtime/autograd/graph_run.h"
 
-#include "runtime/capture/record/capture.h"
-#include "runtime/capture/record/symbols.h"
-#include "runtime/capture/record/capture_backward.h"
+#include "runtime/autograd/gradients.h"
+#include "runtime/core/tracer.h"
 
 typedef struct BoundRun {
     GraphRun run;
@@ -57,8 +56,9 @@ static bool bind(BoundRun *run, int64_t symbol, int64_t got) {
 static Status bind_input(BoundRun *run, int i) {
     sn_tensor *const t = run->inputs->tensors[i];
     const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
+    const Meta *const known = tracer_meta(t);
     bool fits = want->dtype == got->dtype && want->device == got->device && want->rank == got->rank;
-    for (int d = 0; fits && d < want->rank; d++) fits = bind(run, want->sizes[d], tracer_meta(t)->sizes[d]);
+    for (int d = 0; fits && d < want->rank; d++) fits = bind(run, want->sizes[d], known->sizes[d]);
     if (!fits) return mismatch(run, i, want, got);
     run->run.values[run->run.graph->inputs.at[i]->id] = t;
     return ST_OK;
@@ -68,12 +68,12 @@ static Status bind_input(BoundRun *run, int i) {
 static Status check_input(const BoundRun *run, int i) {
     sn_tensor *const t = run->inputs->tensors[i];
     const Meta *const want = run->run.graph->inputs.at[i]->base.meta, *const got = t->base.meta;
+    const Meta *const known = tracer_meta(t);
     for (int d = 0; d < want->rank; d++) {
         const bool stepped = got->numel && got->sizes[d] != 1;
         TRY(check_divisors(&run->run, want->sizes[d]));
         TRY(check_divisors(&run->run, want->strides[d]));
-        if (!same(run, want->sizes[d], tracer_meta(t)->sizes[d]) ||
-            (stepped && !same(run, want->strides[d], tracer_meta(t)->strides[d])))
+        if (!same(run, want->sizes[d], known->sizes[d]) || (stepped && !same(run, want->strides[d], known->strides[d])))
             return mismatch(run, i, want, got);
     }
     return ST_OK;

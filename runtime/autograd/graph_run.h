@@ -1,5 +1,6 @@
 /* graph_run.h: a tensor graph run op by op through the dispatcher: what a graph from text does when
- * it is called, and the reference that compiled graphs are compared with. */
+ * it is called, and the reference that compiled graphs are compared with. In a body that is recorded its sizes and ints
+ * may be expressions (runtime/core/tracer.h). */
 #ifndef SINTER_RUNTIME_GRAPH_RUN_H
 #define SINTER_RUNTIME_GRAPH_RUN_H
 #include "ir/graph.h"
