@@ -9,6 +9,7 @@
  *   passes  a list of passes: a pipeline has a row in passes/passes.def
  *   stage   a stage told by its name: it has an id (ir/stages.def)
  *   setting a setting asked for by ir, kernels, passes or codegen
+ *   program a function of the program called where it stands: frame_run and callback_run say whose its calls are
  *   getenv  a variable of the environment: runtime/base/environment.h says which programs read none
  *
  * Where one is broken, what to do instead is said. Usage: check_forbidden ROOT. Exceptions stand in the table, each
@@ -53,6 +54,9 @@ static Rule rules[] = {
      "ir, kernels, passes and codegen cannot ask a setting, so that a graph's code depends on what is passed alone: "
      "who "
      "calls them asks, and what they need comes with PassOptions or the options of codegen"},
+    {"program", "(->|\\.)[a-z_]+\\([a-z_>.-]*(options|desc|guard|\\<o)(->|\\.)(context|closure)[,)]", "frontend/cases/",
+     "a callback runs by frame_run or callback_run (runtime/core/frame.h): in a scope of its own, and its calls have "
+     "places of their own"},
     {"getenv", "\\<(secure_)?getenv\\(|\\<environ\\>", "runtime/base/environment.",
      "the environment is read by runtime/base/environment.h: a setting is a row of runtime/core/settings.def"},
 };
@@ -67,6 +71,12 @@ typedef struct Exception {
 
 static Exception exceptions[] = {
     {"op", "passes/joint.c", 1, "the node of gradients that it appends, which it expands"},
+    {"program", "runtime/transform/sharded.c", 1, "what callback_run is given"},
+    {"program", "runtime/transform/data_parallel.c", 1, "the same"},
+    {"program", "frontend/api/transform.c", 1, "the same"},
+    {"program", "runtime/device/device_user.c", 5, "a device's functions may not call the library"},
+    {"program", "runtime/core/profile.c", 1, "nor may what sees spans"},
+    {"program", "runtime/capture/record/user_guard.c", 1, "nor what reads a guard, which is checked"},
     {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
     {"name", "frontend/tool/strides.c", 1, "`sinter strides`: as above"},
     {"name", "frontend/tool/bench", 2, "rows of the benchmarks, no ops"},

@@ -82,6 +82,16 @@ static Status reduce_bucket(sn_data_parallel *dp) {
     return ST_OK;
 }
 
+typedef struct Reduced {
+    const sn_data_parallel_options *options;
+    int bucket;
+} Reduced;
+
+static void run_reduced(void *argument) {
+    const Reduced *const r = argument;
+    r->options->reduced(r->options->context, r->bucket);
+}
+
 static Status next_bucket(sn_data_parallel *dp) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
@@ -89,10 +99,9 @@ static Status next_bucket(sn_data_parallel *dp) {
     const Status status = reduce_bucket(dp);
     scope_pop(state);
     TRY(status);
-    const int done = dp->next++;
+    Reduced reduced = {&dp->options, dp->next++};
     if (dp->next == dp->n_buckets) dp->next = 0, dp->done = true;
-    if (dp->options.reduced) dp->options.reduced(dp->options.context, done);
-    return ST_OK;
+    return dp->options.reduced ? callback_run("`reduced` of sn_data_parallel_new", run_reduced, &reduced) : ST_OK;
 }
 
 static void forget_failed(sn_data_parallel *dp) {

@@ -77,9 +77,19 @@ static ShardedCall *call_new(sn_sharded *s) {
     return c;
 }
 
-static void tell(const ShardedCall *c, sn_shard_move move) {
-    const sn_sharded_options *const o = &c->of->options;
-    if (o->moved) o->moved(o->context, move);
+typedef struct Moved {
+    const sn_sharded_options *options;
+    sn_shard_move move;
+} Moved;
+
+static void run_moved(void *argument) {
+    const Moved *const m = argument;
+    m->options->moved(m->options->context, m->move);
+}
+
+static Status report_move(const ShardedCall *c, sn_shard_move move) {
+    Moved moved = {&c->of->options, move};
+    return moved.options->moved ? callback_run("`moved` of sn_sharded_new", run_moved, &moved) : ST_OK;
 }
 
 /* parts and wholes ------------------------------------------------------------------------------- */
@@ -178,8 +188,7 @@ static Status gather_again(ShardedCall *c, const char *node) {
     TRY(gather_plainly(s, 0, s->n, c->whole));
     for (int i = 0; i < s->n; i++) tape_own(state_get(), c->whole[i]);
     c->gathered = true;
-    tell(c, SN_UNSHARD_BACKWARD);
-    return ST_OK;
+    return report_move(c, SN_UNSHARD_BACKWARD);
 }
 
 /* The parameter in that dtype, as the forward's cast laid it out. */
@@ -304,11 +313,12 @@ static sn_status scatter_gradients(sn_frame *f) {
     if (!grads) return SN_ERR_MEMORY;
     if (state_get()->grad_mode == SN_GRAD_ON)
         return (sn_status)error_raise(ST_UNSUPPORTED, "sn_sharded_call: gradients of gradients (SN_CREATE_GRAPH)");
+    Status status = ST_OK;
     if (c->gathered) {
-        tell(c, SN_RESHARD_BACKWARD);
+        status = report_move(c, SN_RESHARD_BACKWARD);
         let_go(c);
     }
-    Status status = flat_gradients(c, f, grads);
+    if (status == ST_OK) status = flat_gradients(c, f, grads);
     if (status == ST_OK) status = collective_run(c->of->rank, COLLECTIVE_scatter, grads, n, true, parts);
     for (int i = 0; i < n && status == ST_OK; i++) status = custom_set_grad_of(f, i, parts[i]);
     return (sn_status)status;
@@ -332,7 +342,7 @@ static Status unshard(ShardedCall *c, sn_tensor **whole) {
                           .closure_free = node_ends};
     refs_add(&c->refs, 1);
     TRY(custom_function_call(&fn, c, parts, s->n, whole, s->n));
-    tell(c, SN_UNSHARD_FORWARD);
+    TRY(report_move(c, SN_UNSHARD_FORWARD));
     return push_sharded_hooks(c);
 }
 
@@ -361,9 +371,9 @@ static Status call_inside(ShardedCall *c, sn_frame *frame, sn_body body, sn_tens
     frame->in = args, frame->n_in = (int)in.n + n;
     Status status = frame_run(frame, body);
     if (status == ST_OK) status = check_unwritten(whole, versions, n);
-    tell(c, SN_RESHARD_FORWARD);
+    const Status told = report_move(c, SN_RESHARD_FORWARD);
     let_go(c);
-    return status;
+    return status == ST_OK ? told : status;
 }
 
 Status sharded_call(sn_sharded *s, sn_body body, void *closure, sn_tensors in, sn_tensor **out, int n_out) {

@@ -1,6 +1,7 @@
 /* test_entries.c: what a public function begins with (frontend/api.def): the place of a call stays that of the program,
  * also where the function is made of others; and the first call after a jump [semantics C13] answers for the caller. */
 #include <setjmp.h>
+#include <sinter/parallel.h>
 #include <stdio.h>
 
 #include "runtime/core/site.h"
@@ -88,6 +89,42 @@ START_TEST(a_callback_has_places_of_its_own) {
     KEEPS_PLACE(sn_clip_grad_norm(d, 1));
     KEEPS_PLACE(sn_neg(F32(1, 4)));
     sn_dict_free(d);
+}
+END_TEST
+
+/* The same of what is told of moves and sums, which no frame is made for; places of ranks, of which there is one. */
+static int n_told;
+static void is_told(void) {
+    char own[64];
+    sn_neg(F32(1, 4)), snprintf(own, sizeof own, "test_entries.c:%d", __LINE__);
+    ck_assert_str_eq(place(), own);
+    n_told++;
+}
+static void is_moved(void *context, sn_shard_move move) { (void)context, (void)move, is_told(); }
+static void is_reduced(void *context, int bucket) { (void)context, (void)bucket, is_told(); }
+static sn_status sum_of_squares(sn_frame *f) { return sn_out(f, 0, sn_sum(sn_mul(sn_in(f, 0), sn_in(f, 0)))); }
+
+static sn_status runs_as_rank(sn_comm *comm, void *closure) {
+    (void)closure;
+    sn_tensor *const w = LEAF(1, 4), *y = NULL;
+    sn_sharded *const s = sn_sharded_new(comm, SN_TENSORS(w), SN_SHARDED_OPTIONS(.moved = is_moved));
+    sn_sharded_call(s, sum_of_squares, NULL, (sn_tensors){0}, &y, 1);
+    sn_backward(y);
+    ck_assert_int_eq(n_told, 4);
+    sn_sharded_free(s);
+    sn_tensor *const v = LEAF(2, 4);
+    sn_data_parallel *const dp =
+        sn_data_parallel_new(comm, SN_TENSORS(w, v), SN_DATA_PARALLEL_OPTIONS(.reduced = is_reduced));
+    sn_backward(sn_sum(w)); /* the bucket is finished without v */
+    sn_data_parallel_finish(dp);
+    ck_assert_int_gt(n_told, 4);
+    sn_data_parallel_free(dp);
+    return sn_check();
+}
+
+START_TEST(what_is_told_of_something_has_places_of_its_own) {
+    n_told = 0;
+    ck_assert_msg(sn_ranks_run(1, runs_as_rank, NULL, NULL) == SN_OK, "%s", sn_error_take()->message);
 }
 END_TEST
 
@@ -198,6 +235,7 @@ int main(void) {
     TCase *const tests = tcase_create("entries");
     tcase_add_test(tests, a_function_made_of_others_keeps_its_place);
     tcase_add_test(tests, a_callback_has_places_of_its_own);
+    tcase_add_test(tests, what_is_told_of_something_has_places_of_its_own);
     tcase_add_loop_test(tests, the_first_call_after_a_jump_is_the_callers, 0, sizeof answers / sizeof *answers);
     tcase_add_loop_test(tests, a_function_that_was_left_keeps_its_place_no_more, 0, sizeof leavers / sizeof *leavers);
     return suite_run("entries", tests);
