@@ -8,8 +8,8 @@
 #include "ir/builder.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/text.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/dispatch.h"
-#include "runtime/core/state.h"
 
 sn_tensor *sn_param(sn_dict *d, const char *name, sn_tensor *init) {
     API_ENTER(sn_param);
@@ -36,6 +36,13 @@ static sn_tensor *uniform(sn_ints size, double bound) {
     return sn_scope_return(scope, sn_sub_scalar(sn_mul_scalar(unit, sn_float(2 * bound)), sn_float(bound)));
 }
 
+/* A builder's: initial values are no calls of the program's. */
+static sn_scope begin_builder(void) {
+    const sn_scope scope = scope_begin_own();
+    if (scope != SN_SCOPE_NONE) context_enter_scope(state_get(), CONTEXT_parts);
+    return scope;
+}
+
 /* What every builder asks of its arguments; sizes of at least 1. */
 static Status builder_args(const char *builder, const sn_dict *d, const char *name, sn_ints sizes) {
     TRY(error_pending());
@@ -54,7 +61,7 @@ sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out,
     const Status bad = builder_args("sn_param_linear", d, name, SN_INTS(in, out));
     if (bad != ST_OK) return (sn_status)bad;
     const double bound = 1 / sqrt((double)in);
-    const sn_scope scope = scope_begin_own();
+    const sn_scope scope = begin_builder();
     sn_tensor *const w = named_param(d, name, "weight", uniform(SN_INTS(out, in), bound));
     sn_tensor *const b = w && bias ? named_param(d, name, "bias", uniform(SN_INTS(out), bound)) : NULL;
     sn_scope_end(scope);
@@ -68,7 +75,7 @@ sn_status sn_param_linear(sn_dict *d, const char *name, int64_t in, int64_t out,
 sn_tensor *sn_param_embedding(sn_dict *d, const char *name, int64_t rows, int64_t width) {
     API_ENTER(sn_param_embedding);
     if (builder_args("sn_param_embedding", d, name, SN_INTS(rows, width)) != ST_OK) return NULL;
-    const sn_scope scope = scope_begin_own();
+    const sn_scope scope = begin_builder();
     sn_tensor *const weight = named_param(d, name, "weight", sn_randn(SN_INTS(rows, width), SN_F32));
     return sn_scope_end(scope) == SN_OK ? weight : NULL;
 }
@@ -79,7 +86,7 @@ sn_status sn_param_layer_norm(sn_dict *d, const char *name, int64_t width, sn_te
     if (bias) *bias = NULL;
     const Status bad = builder_args("sn_param_layer_norm", d, name, SN_INTS(width));
     if (bad != ST_OK) return (sn_status)bad;
-    const sn_scope scope = scope_begin_own();
+    const sn_scope scope = begin_builder();
     sn_tensor *const w = named_param(d, name, "weight", sn_ones(SN_INTS(width), SN_F32));
     sn_tensor *const b = w && bias ? named_param(d, name, "bias", sn_zeros(SN_INTS(width), SN_F32)) : NULL;
     const sn_status status = sn_scope_end(scope);
@@ -110,7 +117,7 @@ sn_status sn_param_attention(sn_dict *d, const char *name, int64_t width, int64_
                                       "sn_param_attention: '%s': a width of %lld is no multiple of %lld heads", name,
                                       (long long)width, (long long)heads);
     sn_attention made = {.size = sizeof made, .heads = heads};
-    const sn_scope scope = scope_begin_own();
+    const sn_scope scope = begin_builder();
     attention_params(d, name, width, bias, &made);
     const sn_status status = sn_scope_end(scope);
     if (status == SN_OK) *out = made;

@@ -163,6 +163,41 @@ END_TEST
 
 static sn_status fails(sn_frame *f) { return sn_fail(SN_ERR_VALUE, "not this op"); }
 
+/* A function that is no op makes what it gives by itself: no call of the program's. */
+START_TEST(a2_17_what_the_library_makes_is_not_seen) {
+    sn_dict *const d = sn_dict_new();
+    sn_attention attention = {.size = sizeof attention};
+    sn_api_mode_push(names, NULL);
+    seen[0] = '\0';
+    sn_param_linear(d, "l", 4, 3, NULL, NULL);
+    sn_param_embedding(d, "e", 4, 3);
+    sn_param_layer_norm(d, "n", 4, NULL, NULL);
+    sn_param_attention(d, "s", 4, 2, true, &attention);
+    sn_optim *const adam = sn_adam(d, 0.1, 0), *const sgd = sn_sgd(d, 0.1, 0.9);
+    sn_scaler *const scaler = sn_scaler_new(NULL);
+    ck_assert_str_eq(seen, "");
+    sn_tensor *const loss = sn_sum(sn_dict_at(d, 0));
+    ck_assert_str_eq(seen, "sum ");
+    seen[0] = '\0';
+    sn_backward(sn_scaler_scale(scaler, loss));
+    ck_assert_str_eq(seen, "mul ");
+    seen[0] = '\0';
+    sn_scaler_unscale(scaler, adam);
+    sn_clip_grad_norm(d, 1);
+    sn_scaler_step(scaler, adam);
+    sn_scaler_step(scaler, sgd);
+    sn_scaler_update(scaler);
+    sn_dict_copy(d, d);
+    ck_assert_str_eq(seen, "");
+    ck_assert_msg(sn_check() == SN_OK, "%s", sn_error_take()->message);
+    sn_api_mode_pop();
+    sn_scaler_free(scaler);
+    sn_optim_free(sgd);
+    sn_optim_free(adam);
+    sn_dict_free(d);
+}
+END_TEST
+
 START_TEST(a2_17_an_error_of_the_handler_is_the_ops) {
     sn_api_mode_push(fails, NULL);
     ck_assert_ptr_null(sn_relu(F32(1, 3)));
@@ -390,6 +425,7 @@ int main(void) {
         a2_17_a_handlers_own_mode_sees_what_it_calls,
         a2_17_a_handler_may_not_use_a_tensor_of_a_level,
         a2_17_it_is_above_autograd,
+        a2_17_what_the_library_makes_is_not_seen,
         a2_17_an_error_of_the_handler_is_the_ops,
         a2_17_only_a_new_result_is_replaced,
         a2_17_around_a_compiled_function,

@@ -160,6 +160,35 @@ START_TEST(backwards_for_new_keys_stand_under_the_stance) {
 }
 END_TEST
 
+static bool forced; /* was the newest call of calls_it */
+static sn_status calls_it(sn_frame *f) {
+    sn_tensor *const y = sn_call1(sn_closure(f), SN_TENSORS(sn_in(f, 0)));
+    forced = has(last_reason(), "the stance is force eager");
+    runs++;
+    return sn_out(f, 0, sn_exp(y));
+}
+
+/* Its second run has the stance of its first, as it has the other modes. */
+START_TEST(a_checkpoint_runs_again_under_the_forwards_stance) {
+    sn_function *const fn = sn_compile(scaled, NULL, NULL);
+    sn_tensor *const x = LEAF(5, 7);
+    const sn_stance forwards[] = {SN_STANCE_FORCE_EAGER, SN_STANCE_DEFAULT};
+    for (int i = 0; i < 2; i++) {
+        sn_tensor *y = NULL;
+        sn_stance_set(forwards[i]);
+        ck_assert_int_eq(sn_checkpoint(calls_it, fn, NULL, SN_TENSORS(x), &y, 1), SN_OK);
+        ck_assert(forced == (i == 0));
+        sn_stance_set(forwards[1 - i]);
+        runs = 0, forced = i;
+        ck_assert_int_eq(sn_backward(sn_sum(y)), SN_OK);
+        sn_stance_set(SN_STANCE_DEFAULT);
+        ck_assert_int_gt(runs, 0);
+        ck_assert(forced == (i == 0));
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
 static sn_status sets_a_stance(sn_frame *f) {
     sn_stance_set(SN_STANCE_FORCE_EAGER);
     return sn_out(f, 0, sn_neg(sn_in(f, 0)));
@@ -210,6 +239,7 @@ int main(void) {
         fail_on_recompile_stops_at_the_segment_that_is_new,
         fail_on_recompile_lets_limits_be,
         backwards_for_new_keys_stand_under_the_stance,
+        a_checkpoint_runs_again_under_the_forwards_stance,
         stances_are_the_threads_and_not_set_inside,
         a_graph_is_captured_in_every_stance,
     };
