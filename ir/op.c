@@ -223,6 +223,13 @@ int op_device_param(const OpRow *row) {
     return i;
 }
 
+/* Eager's dispatcher prepares calls of these forms: an int is read out of a tensor; an out form's tensor decides dtype
+ * and device; in place, a view changes its handle. */
+static uint8_t forms_prepared(const OpRow *row) {
+    if (row->alias_of && row->flags & OPF_host) return (1 << FORM_COUNT) - 1;
+    return (row->kind == KIND_view) << FORM_inplace | (row->options > 0) << FORM_out;
+}
+
 static bool lists_name(const char *list, const char *name) {
     const size_t n = strlen(name);
     for (const char *at = list; at && (at = strstr(at, name)); at += n)
@@ -269,6 +276,7 @@ static void row_init(int place) {
     row->options = find_options(row);
     row->device = op_device_param(row);
     if (row->alias_of && reads_number(row)) row->flags |= OPF_host;
+    row->prepares = forms_prepared(row);
     const char **name = form_names[place], **schema = form_schemas[place];
     row->name = name[FORM_functional] = full_name(&s, "", s.overload);
     row->schema = schema[FORM_functional] =

@@ -263,6 +263,7 @@ struct OpRow {
     int device;        /* the parameter that says what the results are on, -1: it has none */
     bool returns_list; /* Tensor[] */
     bool shares;       /* a result may be a view of an argument, says the schema: Tensor(a) */
+    uint8_t prepares;  /* by form, as bits: the arguments of a call say only then which keys it has (op.c) */
     const Param *params;
     const struct Expression *expression; /* of a user's pointwise op (expression.h); else NULL */
     CastPolicy autocast;                 /* on every device */

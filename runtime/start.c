@@ -23,6 +23,7 @@
 
 static void start_all(void) {
     dispatch_start();
+    prepare_start();
     tracer_start();
     override_start();
     custom_op_start();

@@ -4,6 +4,9 @@
  *     autograd     the tape's fallback    records a node, redispatches to {cpu}
  *     cpu          eager's fallback       runs the op's one-node program
  *
+ * What a call's arguments need before they say which keys it has stands in the table, too, at KEY_none: a few forms of
+ * rows (OpRow.prepares) begin there.
+ *
  * Composite rows have one entry more: at capture, autograd and every backend they expand into their
  * parts, each dispatched from the top, so the highest of those keys decides where. */
 #include "runtime/core/dispatch.h"
@@ -15,7 +18,6 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/base/small_array.h"
-#include "runtime/core/element.h"
 #include "runtime/core/override.h"
 #include "runtime/core/profile.h"
 #include "runtime/core/tracer.h"
@@ -286,38 +288,6 @@ static Status finish_call(OpCall *call, Status status) {
     return error_pending() ? error_pending() : status; /* the first one raised is the call's */
 }
 
-/* The tensor that a creation row's out form writes decides the dtype and the device. */
-static const Arg *options_of_out(const OpRow *row, const Arg *args, const sn_tensor *out, Arg *full) {
-    memcpy(full, args, sizeof *full * (size_t)row->n_params);
-    if (out) op_args_fill_options(row, out->base.meta, full);
-    return full;
-}
-
-/* narrow.Tensor: the number in a 0-dim tensor of ints, a graph break inside of a call. */
-static Status number_param(const OpRow *row, int i, Arg *arg) {
-    sn_tensor *const t = arg->kind == ARG_tensor ? tensor_of(arg->val) : NULL;
-    TRY(tensor_ready(t, row->name));
-    const DType dtype = t->base.meta->dtype;
-    if (t->base.meta->rank || !dtype_is_int(dtype))
-        return error_raise(ST_ARGUMENT, "%s: %s must be a 0-dim tensor of ints, not %s of %d dims", row->name,
-                           row->params[i].name, dtype_name(dtype), t->base.meta->rank);
-    sn_tensor *const here = tensor_on_host(t);
-    if (!here) return error_pending();
-    *arg = A_INT(element_int(dtype, tensor_data(here)));
-    tensor_release(here);
-    return ST_OK;
-}
-
-static Status read_numbers(const OpRow *row, const Arg *args, Arg *full) {
-    memcpy(full, args, sizeof *full * (size_t)row->n_params);
-    Status status = error_pending();
-    for (int i = 0; i < row->n_params && status == ST_OK; i++)
-        if (row->params[i].type == PT_tensor && row->alias_of->params[i].type == PT_int)
-            status = number_param(row, i, &full[i]);
-    if (status != ST_OK) error_set_op(row->name), error_set_site(state_get()->site);
-    return status;
-}
-
 static sn_tensor *written_at(OpForm form, const Arg *args, sn_tensor *const *out_args, int i) {
     if (form == FORM_out) return out_args[i];
     return args[0].kind == ARG_tensor ? tensor_of(args[0].val) : NULL;
@@ -356,36 +326,31 @@ Status dispatch_check_inference(const OpCall *call) {
     return check_inference(call->row, call->form, call->args, call->out_args);
 }
 
-/* Its handle stands for many examples, whose key changes it. */
-static bool is_batched(const Arg *self) {
-    return self->kind == ARG_tensor && self->val && tensor_is_batched(tensor_of(self->val));
-}
-
-/* The in-place form of a view writes nothing: the handle changes, whatever its keys are. row may be an alias, whose
- * name errors say. */
-static COLD Status change_handle(const OpRow *row, const Arg *args, sn_tensor **outs) {
-    OpCall call = {
-        .row = row, .form = FORM_inplace, .args = args, .outs = outs, .n_outs = 1, .key = KEY_ad_inplace_or_view};
-    return dispatch_entry(row->alias_of ? row->alias_of : row, call.key)(&call);
-}
-
-static ALWAYS_INLINE Status dispatch_call(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
-                                          sn_tensor **outs) {
-    Arg full[MAX_ARGS];
-    if (form != FORM_functional && row->kind != KIND_view) TRY(check_inference(row, form, args, out_args));
-    if (UNLIKELY(row->alias_of && row->flags & OPF_host)) {
-        outs[0] = NULL;
-        TRY(read_numbers(row, args, full));
-        args = full;
-    }
-    if (UNLIKELY(form == FORM_inplace && row->kind == KIND_view) && !is_batched(&args[0]))
-        return change_handle(row, args, outs);
-    if (UNLIKELY(form == FORM_out && row->options)) args = options_of_out(row, args, out_args[0], full);
+static ALWAYS_INLINE Status call_at_keys(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                                         sn_tensor **outs) {
     OpCall call = op_call(row, form, args, out_args, outs);
     Status status;
     sn_state *const state = state_get();
     if (!tracer_follow(state, &call, &status)) status = start(&call);
     return LIKELY(status == ST_OK) ? ST_OK : finish_call(&call, status);
+}
+
+COLD Status dispatch_at_keys(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                             sn_tensor **outs) {
+    return call_at_keys(row, form, args, out_args, outs);
+}
+
+static COLD Status call_prepared(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                                 sn_tensor **outs) {
+    OpCall call = {.row = row, .form = form, .args = args, .out_args = out_args, .outs = outs, .n_outs = row->n_out};
+    return dispatch_entry(row, KEY_none)(&call);
+}
+
+static ALWAYS_INLINE Status dispatch_call(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args,
+                                          sn_tensor **outs) {
+    if (form != FORM_functional && row->kind != KIND_view) TRY(check_inference(row, form, args, out_args));
+    if (UNLIKELY(row->prepares >> form & 1)) return call_prepared(row, form, args, out_args, outs);
+    return call_at_keys(row, form, args, out_args, outs);
 }
 
 /* What a body records or matches runs with its segment. */

@@ -67,6 +67,9 @@ static inline OpCall op_call(const OpRow *row, OpForm form, const Arg *args, sn_
  * most MAX_LIST). Resolves aliases. Does nothing while an error is pending; on failure the error
  * names the op and outs are NULL. */
 Status dispatch(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs);
+/* The same behind KEY_none, where prepare.c serves the forms of rows that `prepares` names: its call's row may be an
+ * alias. */
+Status dispatch_at_keys(const OpRow *row, OpForm form, const Arg *args, sn_tensor *const *out_args, sn_tensor **outs);
 /* What the row's meta rule says of the results. *n: the room, then how many there are. base_offset: where the first
  * tensor begins in its storage, of which as_strided speaks. */
 Status call_metas(const OpCall *call, int64_t base_offset, MetaOut *out, int *n);
@@ -102,6 +105,7 @@ Status dispatch_nothing_there(OpCall *call);
 uint64_t key_of_device(Device device); /* the backend key's bit */
 
 void dispatch_start(void); /* by start.c, as every module's x_start */
+void prepare_start(void);
 
 /* Eager as a builder: emit dispatches; results belong to the innermost scope. */
 Builder *eager_builder(void);
