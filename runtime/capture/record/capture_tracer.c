@@ -6,6 +6,7 @@
 #include "runtime/capture/record/capture_step.h"
 #include "runtime/capture/record/capture_strided.h"
 #include "runtime/capture/record/capture_thread.h"
+#include "runtime/capture/record/captured_region.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/symbols.h"
 
