@@ -47,6 +47,9 @@ Status region_run_body(const RegionCall *call, const Arg *in, sn_tensor **out);
 Status region_refusal(const char *what); /* raises the error of region_refuse */
 /* Does it save the results of this call? What is written or a view stays what the ops make it. */
 bool region_policy_saves(const RegionPolicy *policy, const OpCall *call);
+/* What a call reads: each tensor among its arguments and in their lists. */
+typedef Status RegionVisit(void *region, const OpCall *call, sn_tensor *t);
+Status region_each_read(const OpCall *call, RegionVisit *visit, void *region);
 /* Where memory comes from, as a region sees it; saved: made, and the policy says so. */
 typedef enum RegionOrigin { ORIGIN_outside, ORIGIN_made, ORIGIN_saved } RegionOrigin;
 typedef RegionOrigin RegionOriginOf(const void *region, const sn_tensor *t);

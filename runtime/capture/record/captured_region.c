@@ -119,53 +119,46 @@ static bool is_inference(const sn_tensor *t) {
     return p ? trace_is_inference(p->trace, p->value) : t->flags & TF_inference;
 }
 
-static Status check_read(const Capture *c, const Val *val) {
-    const sn_tensor *const t = val ? tensor_of((Val *)val) : NULL;
+static Status check_read(void *capture, const OpCall *call, sn_tensor *t) {
     MadeAt made;
-    return t && is_inference(t) && !is_made(c, c->region, t, &made) ? tape_save_error() : ST_OK;
-}
-
-static Status check_reads(const Capture *c, const OpCall *call) {
-    for (int i = 0; i < call->row->n_params; i++) {
-        const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor) TRY(check_read(c, a->val));
-        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) TRY(check_read(c, a->vals[k]));
-    }
-    return ST_OK;
+    const Capture *const c = capture;
+    (void)call;
+    return is_inference(t) && !is_made(c, c->region, t, &made) ? tape_save_error() : ST_OK;
 }
 
 Status captured_region_check(Capture *c, const OpCall *call) {
     if (!captured_region_current(c)) return ST_OK;
-    TRY(check_reads(c, call));
+    TRY(region_each_read(call, check_read, c));
     return region_check_writes(call, origin_of, c);
 }
 
 /* the rest of one -------------------------------------------------------------------------------------------------- */
 
-static bool is_rest(const Capture *c, const CaptureRegion *outermost, const sn_tensor *t) {
-    MadeAt made;
-    return !(t->placeholder && t->placeholder->trace == c->trace) && is_made(c, outermost, t, &made);
-}
+typedef struct RestSearch {
+    Capture *capture;
+    const CaptureRegion *outermost;
+    bool found;
+} RestSearch;
 
-static bool record_rest(Capture *c, const CaptureRegion *outermost, const Val *val) {
-    const sn_tensor *const t = val ? tensor_of((Val *)val) : NULL;
-    if (!t || !is_rest(c, outermost, t)) return false;
-    VEC_PUSH(c->arena, &c->trace->rest, t);
-    return true;
+static Status find_rest(void *search, const OpCall *call, sn_tensor *t) {
+    RestSearch *const r = search;
+    Trace *const trace = r->capture->trace;
+    MadeAt made;
+    (void)call;
+    if ((t->placeholder && t->placeholder->trace == trace) || !is_made(r->capture, r->outermost, t, &made))
+        return ST_OK;
+    r->found = true;
+    VEC_PUSH(r->capture->arena, &trace->rest, t);
+    return ST_OK;
 }
 
 /* Does the call read what its region made before this segment? */
 static bool reads_rest(Capture *c, const OpCall *call) {
-    const CaptureRegion *outermost = c->region;
-    bool found = false;
-    while (outermost->outer) outermost = outermost->outer;
-    if (LIKELY(outermost->first_trace == c->traces.n - 1 && !outermost->beside.n)) return false;
-    for (int i = 0; i < call->row->n_params; i++) {
-        const Arg *const a = &call->args[i];
-        if (a->kind == ARG_tensor) found |= record_rest(c, outermost, a->val);
-        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++) found |= record_rest(c, outermost, a->vals[k]);
-    }
-    return found;
+    RestSearch search = {.capture = c, .outermost = c->region};
+    while (search.outermost->outer) search.outermost = search.outermost->outer;
+    if (LIKELY(search.outermost->first_trace == c->traces.n - 1 && !search.outermost->beside.n)) return false;
+    region_each_read(call, find_rest, &search);
+    return search.found;
 }
 
 RegionPlace captured_region_place(Capture *c, const OpCall *call) {
