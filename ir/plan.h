@@ -113,7 +113,8 @@ typedef struct Plan {
     int n_ops;
     /* bytes that unfused execution would move less what this plan moves: for explain */
     int64_t saved_bytes;
-    /* Of checkpoints: ops that are computed again for a backward, and the bytes of results that nobody saves so. */
+    /* Of regions (ir/regions.h): ops that are computed again for a backward, and the bytes of results that nobody
+       saves so. */
     int n_again;
     int64_t again_bytes;
     const PlanMerge *merges; /* made and refused, in order */

@@ -3,7 +3,7 @@
  *
  * Equal means: same row, equal arguments (bits of numbers, same values after replacement), same
  * order of additions, for random ops the same sequence number, and the same run again of a
- * checkpoint: what it computes is there to be forgotten in between. Modes do not count: derivatives
+ * region: what it computes is there to be forgotten in between. Modes do not count: derivatives
  * were taken before. In-place and out forms are left alone. Where two results that leave the graph
  * become one, the second output is a copy (own_outputs). */
 #include "passes/internal.h"

@@ -14,7 +14,7 @@
  * ops without a derivative (detach, comparisons) and values that are not floats end the traversal. The
  * graph is the rules' builder, so the ops are those that eager emits. sn::gradients nodes are
  * expanded in program order, each through what stands before it: with create_graph, a later one
- * differentiates the earlier one's ops. What checkpoints made is then computed again (recompute.c). */
+ * differentiates the earlier one's ops. What regions made is then computed again (recompute.c). */
 #include "ir/meta_rules.h"
 #include "passes/internal.h"
 #include "passes/recompute.h"

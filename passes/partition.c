@@ -10,7 +10,7 @@
  * What lies behind the cut is recomputed in the backward, from saved values only, by the same ops
  * on the same bits: pointwise ops, views and creations. Random ones too: Philox depends on seed,
  * sequence and element [B6]. Never ops that check values, reductions, products. Views are never
- * saved: their base is. So gelu(x + b) saves the one tensor x + b. What a checkpoint computes again (recompute.c) is a
+ * saved: their base is. So gelu(x + b) saves the one tensor x + b. What a region computes again (recompute.c) is a
  * part of the backward, whatever its ops.
  *
  * Where the joint graph says what eager's tape holds (OUT_kept), all of that can be made again from

@@ -1,4 +1,4 @@
-/* recompute.c: what checkpoints made is computed again for a backward [semantics T6].
+/* recompute.c: what regions (ir/regions.h) made is computed again for a backward [semantics T6].
  *
  *     %1 = exp(%x) region=1             %1 = exp(%x) region=1
  *     %2 = mul(%1, %y) region=1         %2 = mul(%1, %y) region=1

@@ -1,4 +1,4 @@
-/* recompute.h: what checkpoints made is computed again for a backward. */
+/* recompute.h: what regions (ir/regions.h) made is computed again for a backward. */
 #ifndef SINTER_PASSES_RECOMPUTE_H
 #define SINTER_PASSES_RECOMPUTE_H
 #include "ir/graph.h"

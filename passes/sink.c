@@ -9,7 +9,8 @@
  * all run first, and then all that they make is alive at once. The others are those of eager's engine, and keep its
  * order [semantics G1]: each comes right behind what it reads and nobody before it did. That is as late as can be, so
  * no more is alive than eager's tape holds at that point. Kernels run where their last node stands (order.c), so this
- * order is the one that counts. What checks values for a checkpoint has checked them in the forward: it moves, too. */
+ * order is the one that counts. What checks values for a region that runs again has checked them in the forward: it
+ * moves, too. */
 #include <stdlib.h>
 
 #include "passes/internal.h"

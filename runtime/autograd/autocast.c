@@ -45,8 +45,8 @@ static sn_tensor *cast(sn_tensor *t, DType to) {
 
 static bool is_captured(const sn_state *state) { return state->include & ~state->exclude & KEY_BIT(capture); }
 
-/* A parameter that eager ops use. Each use has a cast of its own in a captured body, where cse merges them; in a
- * checkpoint that is told what to save, for casts are among the ops that it is told of; and inside of a transform, for
+/* A parameter that eager ops use. Each use has a cast of its own in a captured body, where cse merges them; in a region
+ * (region.h) that is told what to save, for casts are among the ops that it is told of; and inside of a transform, for
  * what the body is given there are handles of a level, without memory. */
 static bool is_cacheable(const Casting *c, const sn_tensor *t, DType to) {
     return !tensor_is_batched(t) && to == c->lower && t->base.meta->dtype == DT_f32 && tape_is_wanted_leaf(t) &&

@@ -10,8 +10,6 @@
  *
  * Memory that the region did not make is kept, with its version when it was first read; a write since is an error.
  * Regions lie in each other: what the inner one keeps of values of the outer one is packed by that one. */
-#include <stdio.h>
-
 #include "runtime/autograd/region_parts.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
@@ -145,14 +143,24 @@ const SavedHooksClass region_run_class = {
 
 /* the second run --------------------------------------------------------------------------------------------------- */
 
+void region_print_name(Text *text, const OpRow *reader, const void *site) {
+    char place[256];
+    text_puts(text, "sn_checkpoint");
+    if (!reader) return;
+    site_name(site, place, sizeof place);
+    text_printf(text, ": %s at %s", reader->name, place);
+}
+
 static Status check_outside(const Region *r) {
     for (int i = 0; i < r->outside.n; i++) {
         const Outside *const o = &r->outside.at[i];
         if (!o->reader || o->saved.is_packed || tape_saved_version(&o->saved) == o->saved.version) continue;
-        char site[256], what[512];
-        site_name(o->site, site, sizeof site);
-        snprintf(what, sizeof what, "sn_checkpoint: %s at %s", o->reader->name, site);
-        return tape_saved_error(o->saved.tensor->base.meta, what, tape_saved_version(&o->saved), o->saved.version);
+        Text name = {0};
+        region_print_name(&name, o->reader, o->site);
+        const Status status = tape_saved_error(o->saved.tensor->base.meta, text_str(&name),
+                                               tape_saved_version(&o->saved), o->saved.version);
+        text_free(&name);
+        return status;
     }
     for (int i = 0; i < r->kept.n; i++) {
         const KeptResult *const kept = &r->kept.at[i];

@@ -45,6 +45,8 @@ void region_start(void);
 /* Of those who have regions: */
 Status region_run_body(const RegionCall *call, const Arg *in, sn_tensor **out);
 Status region_refusal(const char *what); /* raises the error of region_refuse */
+/* How errors name the region that holds a value, by the op that read it first; NULL: its policy saved it. */
+void region_print_name(Text *text, const OpRow *reader, const void *site);
 /* Does it save the results of this call? What is written or a view stays what the ops make it. */
 bool region_policy_saves(const RegionPolicy *policy, const OpCall *call);
 /* What a call reads: each tensor among its arguments and in their lists. */

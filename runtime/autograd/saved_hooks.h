@@ -1,4 +1,4 @@
-/* saved_hooks.h: saved-tensor hooks: who keeps what tape nodes save in another way than as it is: checkpoints, which
+/* saved_hooks.h: saved-tensor hooks: who keeps what tape nodes save in another way than as it is: regions, which
  * compute it again, and hooks of the program (offload, compress).
  *
  *   exp(x) is recorded  ->  its node saves the result  ->  the innermost hooks take it: TapeSaved.packed

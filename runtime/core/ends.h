@@ -2,7 +2,7 @@
  * carries the function that ends it, and core, which has only a pointer to it, calls that.
  *
  *   state->parts        StatePart    the eager cache, the tape's free blocks   the state dies
- *   state->saved_hooks  SavedHooks   checkpoints, hooks of saved tensors       a scope ends
+ *   state->saved_hooks  SavedHooks   regions, hooks of saved tensors           a scope ends
  *   state->streams      StreamList   which stream is in use, by device         a scope ends
  *   t->autograd         HistoryHead  history, gradient, view                   the tensor dies, or is no view */
 #ifndef SINTER_RUNTIME_ENDS_H

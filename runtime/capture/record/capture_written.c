@@ -1,6 +1,6 @@
 /* capture_written.c: see capture_written.h. The functional op's kernel computes on copies laid out as the arguments,
  * so its bits are those of the op itself; where copies would not show what the arguments do (another argument shows the
- * same memory, or there are gaps between the elements), or the tape or a checkpoint has a say, the op runs at once. */
+ * same memory, or there are gaps between the elements), or the tape or a region has a say, the op runs at once. */
 #include "runtime/capture/record/capture_written.h"
 
 #include "ir/builder.h"

@@ -15,7 +15,7 @@ typedef struct Limits {
     const TapeNeeds *tape;
     int *class_of;   /* by value id: the value that stands for its memory */
     bool *saved;     /* by class */
-    int *region;     /* by class: the outermost checkpoint that made it; 0: none */
+    int *region;     /* by class: the outermost region that made it; 0: none */
     bool *history;   /* by class, so far */
     bool *detached;  /* by value id: shares memory, not the history */
     const int *uses; /* by value id */
@@ -82,7 +82,7 @@ static void record_saved(Limits *l, const Node *node) {
         if (saves_result(l, node, i)) l->saved[l->class_of[node->outs[i].id]] = true;
 }
 
-/* What a checkpoint reads from outside it reads again, which is checked like what is saved. */
+/* What a region reads from outside it reads again, which is checked like what is saved. */
 static void record_region_read(Limits *l, int top, const Val *val) {
     const int class = val ? l->class_of[gval((Val *)val)->id] : -1;
     if (val && l->region[class] != top) l->saved[class] = true;

@@ -37,7 +37,7 @@ static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *w
 }
 
 /* A value that the caller has as a result, and has not written, is taken from there: what derivatives save of it is
- * then that memory, whose next write they notice. What a checkpoint makes again is none's. */
+ * then that memory, whose next write they notice. What a region makes again is none's. */
 static Status consume_results(Expansion *e) {
     const TapeTable *const p = &e->l->training->tape;
     for (int i = 0; i < p->tape_saved.n; i++) {

@@ -5,7 +5,7 @@
  * values the caller has written meanwhile (the version error, in the name of eager's node), and which
  * nodes have given up what they held to a backward without retain [semantics G3]. */
 #include "runtime/capture/training/training_parts.h"
-#include "runtime/core/site.h"
+#include "runtime/autograd/region.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant_views.h"
 #include "runtime/capture/variant/variant.h"
@@ -58,17 +58,12 @@ static Status step_used_twice(const TapeRecord *step) {
     return status;
 }
 
-/* How an error names who holds the value: eager's node, or the checkpoint that read it. */
+/* How an error names who holds the value: eager's node, or the region that read it. */
 static void saver_name(const TapeRecord *step, const TapeSavedValue *tape_saved, const Node *reader, Text *name) {
-    char site[256];
-    if (!reader) {
+    if (!reader)
         tape_row_name(step->node->row, name);
-    } else if (reader == tape_saved->value->def) { /* a policy saved it */
-        text_puts(name, "sn_checkpoint");
-    } else {
-        site_name(reader->site, site, sizeof site);
-        text_printf(name, "sn_checkpoint: %s at %s", reader->row->name, site);
-    }
+    else
+        region_print_name(name, reader == tape_saved->value->def ? NULL : reader->row, reader->site);
 }
 
 static Status check_version(const TrainingLaunch *l, const TapeRecord *step, int save) {

@@ -26,7 +26,7 @@ typedef struct TapeSavedValue { /* a value that some node holds */
     const GVal *value;
     const Meta *meta; /* of eager's tensor: what was written through a view is held as that view */
     int check;        /* whose memory it is, if a caller can write it; -1: the segment's own, or nobody looks */
-    bool again;       /* some node's checkpoint computes it again */
+    bool again;       /* some node's region computes it again */
 } TapeSavedValue;
 
 typedef struct VersionCheck { /* memory of the caller */
@@ -40,11 +40,10 @@ typedef struct TapeTable {
     VEC(TapeRecord) steps;
     int n_recorded;      /* ops with a number */
     VEC(int) step_saves; /* numbers in `tape_saved`, by step */
-    /* By number: NULL, or the node of its checkpoint that read it: it is checked like what the step holds, since all
-     * that
-       the step holds of the checkpoint's is computed again from it. */
+    /* By number: NULL, or the node of its region that read it: it is checked like what the step holds, since all that
+       the step holds of the region's is computed again from it. */
     VEC(const Node *) readers;
-    VEC(bool) again; /* by number: the step's checkpoint computes it again, whatever was written to it since */
+    VEC(bool) again; /* by number: the step's region computes it again, whatever was written to it since */
     VEC(TapeSavedValue) tape_saved; /* in the order of the joint graph's kept outputs */
     VEC(VersionCheck) checks;
     int *tape_saved_of; /* by value id: number in `tape_saved`, or -1 */

@@ -2,13 +2,14 @@
  * ops are those that the tape records; which arguments and results a node saves is in the op's row.
  * The version of a value that the tape would save is checked if it is memory that the caller has: an input, or what a
  * result of the segment is made of, also where an op wrote it there in place. What an in-place op overwrites the tape
- * saves as a copy, so an input that the segment writes is not checked for its old value. Nor is what a checkpoint
- * computes again, whatever a caller that has it as a result writes there: what its policy saves is. */
+ * saves as a copy, so an input that the segment writes is not checked for its old value. Nor is what a region
+ * (autograd/region.h) computes again, whatever a caller that has it as a result writes there: what its policy saves
+ * is. */
 #include "runtime/capture/training/training_parts.h"
 
 #include "runtime/base/alloc.h"
 
-typedef struct RegionRead { /* of a checkpoint */
+typedef struct RegionRead { /* from outside of a region */
     const GVal *value;
     const Node *reader;
 } RegionRead;
@@ -66,7 +67,7 @@ static const Meta *meta_where_put(TapeTable *p, const GVal *value) {
     return meta;
 }
 
-/* Does the checkpoint that the step is in? */
+/* Does the region that the step is in? */
 static bool is_again(const TapeTable *p, const TapeRecord *step, const GVal *value) {
     const int top = graph_top_region(p->functional, step->node);
     const Node *const maker = top ? tape_table_memory(value)->def : NULL;
@@ -94,7 +95,7 @@ static void save(TapeTable *p, const Training *t, TapeRecord *step, const GVal *
     step->n_saves++;
 }
 
-/* Does the step hold the value's memory already, because an inner checkpoint reads it? */
+/* Does the step hold the value's memory already, because an inner region reads it? */
 static bool is_saved_for(const TapeTable *p, const TapeRecord *step, const GVal *value) {
     for (int i = 0; i < step->n_saves; i++) {
         const TapeSavedValue *const tape_saved = &p->tape_saved.at[p->step_saves.at[step->first_save + i]];
@@ -104,7 +105,7 @@ static bool is_saved_for(const TapeTable *p, const TapeRecord *step, const GVal 
     return false;
 }
 
-/* A value of the checkpoint that the step is in is computed again, once, from what that read. */
+/* A value of the region that the step is in is computed again, once, from what that read. */
 static void save_again(TapeTable *p, const Training *t, TapeRecord *step, const GVal *value,
                        const RegionReads *regions) {
     const int top = regions ? graph_top_region(p->functional, step->node) : 0;
@@ -137,7 +138,7 @@ static void save_all(TapeTable *p, const Training *t, TapeRecord *step, const Re
         if (tape_row_saves(node->row, -1, i, step->needs)) save_with_region(p, t, step, &node->outs[i], regions);
 }
 
-/* The first node of a checkpoint that reads memory from outside of it which a caller has. */
+/* The first node of a region that reads memory from outside of it which a caller has. */
 static void record_outside_read(void *context, GVal **slot) {
     RegionTraversal *const traversal = context;
     TapeTable *const p = traversal->plan;
@@ -152,7 +153,7 @@ static void record_outside_read(void *context, GVal **slot) {
     VEC_PUSH(p->functional->arena, reads, read);
 }
 
-/* What a checkpoint has saved by a policy and a caller has, too. */
+/* What a region has saved by a policy and a caller has, too. */
 static void record_kept_results(const RegionTraversal *traversal) {
     TapeTable *const p = traversal->plan;
     for (int i = 0; node_kept_by_region(traversal->node) && i < traversal->node->n_outs; i++) {
