@@ -97,7 +97,7 @@ static Status check_rest(const sn_value *rest, int n_rest, int first) {
     return ST_OK;
 }
 
-/* In the modes, checkpoint and place of the op that it comes before. */
+/* In the modes, region and place of the op that it comes before. */
 static Node *append_like(Graph *graph, Node *before, const OpRow *row, OpForm form, const Arg *args) {
     if (!before) return graph_append(graph, row, form, args);
     const NewNodes saved = nodes_like(graph, before, before);
