@@ -186,7 +186,7 @@ static void node_print(Text *text, const Graph *graph, const Node *node, GraphNo
 }
 
 /* What a joint graph's text says of an output that eager's tape holds. */
-static void kept_print(Text *text, const Graph *graph, const Output *output) {
+static void print_kept(Text *text, const Graph *graph, const Output *output) {
     text_puts(text, " kept");
     if (output->base >= 0) text_printf(text, " of %%%s", graph->inputs.at[output->base]->name);
     if (!output->checked) return;
@@ -200,7 +200,7 @@ static void kept_print(Text *text, const Graph *graph, const Output *output) {
 
 static void output_print(Text *text, const Graph *graph, const Output *output) {
     val_print(text, graph, output->value ? &output->value->base : NULL);
-    if (output->kind == OUT_kept) kept_print(text, graph, output);
+    if (output->kind == OUT_kept) print_kept(text, graph, output);
     if (output->tape_saved) text_puts(text, " held");
     const bool is_input = output->kind == OUT_input, of_input = output->kind == OUT_view_of_input;
     if (!is_input && !of_input && output->kind != OUT_view_of_output) return;

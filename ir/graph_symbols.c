@@ -5,19 +5,19 @@
 
 typedef struct Binding {
     const Graph *graph;
-    bool *given; /* by free symbol */
-    int missing; /* a symbol that was asked for and is not given; -1: none */
+    bool *bound; /* by free symbol */
+    int missing; /* a symbol that was asked for and is not bound; -1: none */
 } Binding;
 
-static void mark_given(Binding *b, int64_t v) {
-    if (sym_is(v) && sym_expr(b->graph->env, v)->op == SYM_free) b->given[sym_expr(b->graph->env, v)->a] = true;
+static void mark_bound(Binding *b, int64_t v) {
+    if (sym_is(v) && sym_expr(b->graph->env, v)->op == SYM_free) b->bound[sym_expr(b->graph->env, v)->a] = true;
 }
 
 static void ask(Binding *b, int64_t v) {
     if (!sym_is(v) || b->missing >= 0) return;
     const SymExpr *const e = sym_expr(b->graph->env, v);
     if (e->op == SYM_free) {
-        if (!b->given[e->a]) b->missing = (int)e->a;
+        if (!b->bound[e->a]) b->missing = (int)e->a;
         return;
     }
     ask(b, e->a);
@@ -42,23 +42,23 @@ static void ask_node(Binding *b, const Node *node) {
     for (int i = 0; i < node->n_outs; i++) ask_meta(b, node->outs[i].base.meta);
 }
 
-static void mark_all_given(Binding *b) {
+static void mark_all_bound(Binding *b) {
     const Graph *const graph = b->graph;
-    mark_given(b, graph->seed);
-    mark_given(b, graph->sequence);
-    for (int i = 0; i < graph->int_inputs.n; i++) mark_given(b, graph->int_inputs.at[i].symbol);
+    mark_bound(b, graph->seed);
+    mark_bound(b, graph->sequence);
+    for (int i = 0; i < graph->int_inputs.n; i++) mark_bound(b, graph->int_inputs.at[i].symbol);
     for (int i = 0; i < graph->inputs.n; i++) {
         const Meta *const meta = graph->inputs.at[i]->base.meta;
-        for (int d = 0; d < meta->rank; d++) mark_given(b, meta->sizes[d]);
+        for (int d = 0; d < meta->rank; d++) mark_bound(b, meta->sizes[d]);
     }
 }
 
 /* The first symbol that has no value, -1: there is none; *who mentions it. */
 static int first_missing(Graph *graph, const char **who, Status *status) {
     Binding b = {graph, ARENA_ARRAY(graph->arena, bool, sym_free_count(graph->env) + 1), -1};
-    *status = b.given ? ST_OK : ST_MEMORY;
-    if (!b.given) return -1;
-    mark_all_given(&b);
+    *status = b.bound ? ST_OK : ST_MEMORY;
+    if (!b.bound) return -1;
+    mark_all_bound(&b);
     for (int i = 0; i < graph->inputs.n && b.missing < 0; i++) {
         *who = graph->inputs.at[i]->name;
         ask_meta(&b, graph->inputs.at[i]->base.meta);

@@ -85,7 +85,7 @@ static Status check_span(const MetaCall *call, const Arg *size, const Arg *strid
                      sizes_text(call, size->ints, size->n).at, sizes_text(call, stride->ints, stride->n).at);
 }
 
-static Status given_strides(MetaCall *call) {
+static Status copy_strides_argument(MetaCall *call) {
     const Arg *size = arg_named(call, "size"), *stride = arg_named(call, "stride");
     if (size->n != stride->n)
         return meta_fail(call, ST_ARGUMENT, "size has %d dims, but stride has %d", size->n, stride->n);
@@ -99,7 +99,7 @@ static Status given_strides(MetaCall *call) {
 
 Status meta_empty_strided(MetaCall *call) {
     TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_f32), device_arg(call, DEV_cpu)));
-    return given_strides(call);
+    return copy_strides_argument(call);
 }
 
 Status meta_new_empty(MetaCall *call) {
@@ -111,7 +111,7 @@ Status meta_new_empty(MetaCall *call) {
 
 Status meta_new_empty_strided(MetaCall *call) {
     TRY(meta_new_empty(call));
-    return given_strides(call);
+    return copy_strides_argument(call);
 }
 
 /* full: without a dtype the number decides. */

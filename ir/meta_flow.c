@@ -54,7 +54,7 @@ static Status flow_graph(const MetaCall *call, Arena *arena, const char *param, 
 }
 
 /* An operand is what the graph's input says. */
-static Status takes_operand(const MetaCall *call, const GVal *input, const Meta *meta) {
+static Status check_flow_operand(const MetaCall *call, const GVal *input, const Meta *meta) {
     const Meta *const want = input->base.meta;
     bool fits = want->dtype == meta->dtype && want->device == meta->device && want->rank == meta->rank;
     for (int d = 0; fits && d < want->rank; d++) fits = sym_same(call->env, meta->sizes[d], want->sizes[d]);
@@ -64,18 +64,18 @@ static Status takes_operand(const MetaCall *call, const GVal *input, const Meta 
 }
 
 /* The operands that a graph closes over begin at `first`. */
-static Status takes_closed(const MetaCall *call, const Graph *graph, const Arg *operands, int n_in, int first) {
+static Status check_closed(const MetaCall *call, const Graph *graph, const Arg *operands, int n_in, int first) {
     if (graph->inputs.n < n_in || first + graph->inputs.n - n_in > operands->n)
         return meta_fail(call, ST_ARGUMENT, "%d operands for a body of %d inputs", operands->n, graph->inputs.n);
     for (int i = n_in; i < graph->inputs.n; i++)
-        TRY(takes_operand(call, graph->inputs.at[i], operands->vals[first + i - n_in]->meta));
+        TRY(check_flow_operand(call, graph->inputs.at[i], operands->vals[first + i - n_in]->meta));
     return ST_OK;
 }
 
-static Status takes_inputs(const MetaCall *call, const Graph *graph, const Arg *operands, int n_in) {
+static Status check_inputs(const MetaCall *call, const Graph *graph, const Arg *operands, int n_in) {
     if (n_in < 0 || n_in > operands->n || n_in > graph->inputs.n)
         return meta_fail(call, ST_ARGUMENT, "%d inputs, of %d operands", n_in, operands->n);
-    for (int i = 0; i < n_in; i++) TRY(takes_operand(call, graph->inputs.at[i], operands->vals[i]->meta));
+    for (int i = 0; i < n_in; i++) TRY(check_flow_operand(call, graph->inputs.at[i], operands->vals[i]->meta));
     return ST_OK;
 }
 
@@ -99,15 +99,15 @@ static Status infer_outputs(MetaCall *call, const Graph *graph, int n_plain, int
     return ST_OK;
 }
 
-static Status takes_cond(const MetaCall *call, Arena *arena, Graph **yes, Graph **no) {
+static Status check_cond(const MetaCall *call, Arena *arena, Graph **yes, Graph **no) {
     const Arg *const operands = arg_named(call, "operands");
     const int n_in = (int)arg_named(call, "n_in")->i;
     TRY(flow_graph(call, arena, "if_true", yes));
     TRY(flow_graph(call, arena, "if_false", no));
-    TRY(takes_inputs(call, *yes, operands, n_in));
-    TRY(takes_inputs(call, *no, operands, n_in));
-    TRY(takes_closed(call, *yes, operands, n_in, n_in));
-    TRY(takes_closed(call, *no, operands, n_in, (*yes)->inputs.n));
+    TRY(check_inputs(call, *yes, operands, n_in));
+    TRY(check_inputs(call, *no, operands, n_in));
+    TRY(check_closed(call, *yes, operands, n_in, n_in));
+    TRY(check_closed(call, *no, operands, n_in, (*yes)->inputs.n));
     if ((*yes)->outputs.n == (*no)->outputs.n) return ST_OK;
     return meta_fail(call, ST_ARGUMENT, "%d results in one branch, %d in the other", (*yes)->outputs.n,
                      (*no)->outputs.n);
@@ -115,7 +115,7 @@ static Status takes_cond(const MetaCall *call, Arena *arena, Graph **yes, Graph 
 
 static Status cond_inside(MetaCall *call, Arena *arena) {
     Graph *yes, *no;
-    TRY(takes_cond(call, arena, &yes, &no));
+    TRY(check_cond(call, arena, &yes, &no));
     return infer_outputs(call, yes, yes->outputs.n, 0);
 }
 
@@ -125,10 +125,10 @@ static Status while_inside(MetaCall *call, Arena *arena) {
     Graph *test, *body;
     TRY(flow_graph(call, arena, "condition", &test));
     TRY(flow_graph(call, arena, "body", &body));
-    TRY(takes_inputs(call, test, operands, n_in));
-    TRY(takes_inputs(call, body, operands, n_in));
-    TRY(takes_closed(call, test, operands, n_in, n_in));
-    TRY(takes_closed(call, body, operands, n_in, test->inputs.n));
+    TRY(check_inputs(call, test, operands, n_in));
+    TRY(check_inputs(call, body, operands, n_in));
+    TRY(check_closed(call, test, operands, n_in, n_in));
+    TRY(check_closed(call, body, operands, n_in, test->inputs.n));
     if (test->outputs.n != 1 || body->outputs.n != n_in)
         return meta_fail(call, ST_ARGUMENT, "a condition of %d results and a body of %d, for %d carries",
                          test->outputs.n, body->outputs.n, n_in);
@@ -136,7 +136,7 @@ static Status while_inside(MetaCall *call, Arena *arena) {
 }
 
 /* What is left of an operand without its dim. */
-static Status takes_slice(const MetaCall *call, const GVal *input, const Meta *meta, int64_t *length) {
+static Status check_slice(const MetaCall *call, const GVal *input, const Meta *meta, int64_t *length) {
     int64_t sizes[MAX_RANK];
     const int64_t dim = dim_wrap(sym_concrete(call->env, arg_named(call, "dim")->i), meta->rank);
     if (!meta->rank || dim < 0 || dim >= meta->rank)
@@ -145,10 +145,10 @@ static Status takes_slice(const MetaCall *call, const GVal *input, const Meta *m
         if (d != dim) sizes[n++] = meta->sizes[d];
     *length = sym_concrete(call->env, meta->sizes[dim]);
     const Meta slice = {.dtype = meta->dtype, .device = meta->device, .rank = meta->rank - 1, .sizes = sizes};
-    return takes_operand(call, input, &slice);
+    return check_flow_operand(call, input, &slice);
 }
 
-static Status takes_scan(const MetaCall *call, Arena *arena, Graph **body, int64_t *length) {
+static Status check_flow_scan(const MetaCall *call, Arena *arena, Graph **body, int64_t *length) {
     const Arg *const operands = arg_named(call, "operands");
     const int n_in = (int)arg_named(call, "n_in")->i, n_carry = (int)arg_named(call, "n_carry")->i;
     TRY(flow_graph(call, arena, "body", body));
@@ -156,16 +156,16 @@ static Status takes_scan(const MetaCall *call, Arena *arena, Graph **body, int64
     if (n_carry < 0 || n_carry >= n_in || n_carry > n_out || n_in > operands->n || n_in > n_inputs)
         return meta_fail(call, ST_ARGUMENT, "%d inputs of %d operands, %d results, %d of them carried", n_in,
                          operands->n, n_out, n_carry);
-    TRY(takes_inputs(call, *body, operands, n_carry));
-    TRY(takes_closed(call, *body, operands, n_in, n_in));
-    for (int i = n_carry; i < n_in; i++) TRY(takes_slice(call, (*body)->inputs.at[i], operands->vals[i]->meta, length));
+    TRY(check_inputs(call, *body, operands, n_carry));
+    TRY(check_closed(call, *body, operands, n_in, n_in));
+    for (int i = n_carry; i < n_in; i++) TRY(check_slice(call, (*body)->inputs.at[i], operands->vals[i]->meta, length));
     return ST_OK;
 }
 
 static Status scan_inside(MetaCall *call, Arena *arena) {
     int64_t length = 0;
     Graph *body;
-    TRY(takes_scan(call, arena, &body, &length));
+    TRY(check_flow_scan(call, arena, &body, &length));
     return infer_outputs(call, body, (int)arg_named(call, "n_carry")->i, length);
 }
 
@@ -194,7 +194,7 @@ static Status names_below(const MetaCall *call, const char *param, int count, in
 }
 
 /* A gradient, or a sum of such, is like its tensor. */
-static Status takes_like(const MetaCall *call, const char *what, int i, const Meta *meta, const Meta *like) {
+static Status check_like(const MetaCall *call, const char *what, int i, const Meta *meta, const Meta *like) {
     bool fits = meta->dtype == like->dtype && meta->device == like->device && meta->rank == like->rank;
     for (int d = 0; fits && d < like->rank; d++) fits = sym_same(call->env, meta->sizes[d], like->sizes[d]);
     if (fits) return ST_OK;
@@ -203,7 +203,7 @@ static Status takes_like(const MetaCall *call, const char *what, int i, const Me
 }
 
 /* Of the body's results `defined`, the first n_plain of which are no stacks of `length`. */
-static Status takes_gradients(const MetaCall *call, const Graph *body, int n_plain, int64_t length) {
+static Status check_flow_gradients(const MetaCall *call, const Graph *body, int n_plain, int64_t length) {
     const Arg *const gradients = arg_named(call, "gradients"), *const defined = arg_named(call, "defined");
     const int n_operands = arg_named(call, "operands")->n;
     if (n_operands > FLOW_OPERANDS || body->outputs.n > FLOW_RESULTS)
@@ -221,7 +221,7 @@ static Status takes_gradients(const MetaCall *call, const Graph *body, int n_pla
         memcpy(sizes + stacked, like.sizes, sizeof *sizes * (size_t)like.rank);
         like.rank += stacked;
         like.sizes = sizes;
-        TRY(takes_like(call, "gradient", k, gradients->vals[k]->meta, &like));
+        TRY(check_like(call, "gradient", k, gradients->vals[k]->meta, &like));
     }
     return ST_OK;
 }
@@ -243,7 +243,7 @@ static Status infer_gradients(MetaCall *call) {
         if (of->ints[i] < 0) continue;
         if (of->ints[i] > n) return meta_fail(call, ST_ARGUMENT, "of: %lld comes before %d", (long long)of->ints[i], n);
         if (of->ints[i] < n) {
-            TRY(takes_like(call, "operand", i, meta, operand_of_result(call, of->ints[i])));
+            TRY(check_like(call, "operand", i, meta, operand_of_result(call, of->ints[i])));
             continue;
         }
         if (out_list(call, n)) out_plain(call, n, meta->dtype, meta->device, meta->sizes, meta->rank);
@@ -253,29 +253,29 @@ static Status infer_gradients(MetaCall *call) {
     return ST_OK;
 }
 
-static Status takes_sums(const MetaCall *call) {
+static Status check_sums(const MetaCall *call) {
     const Arg *const sums = arg_named(call, "sums"), *const summed = arg_named(call, "summed");
     TRY(names_below(call, "summed", sums->n, call->n_out));
     for (int k = 0; k < sums->n; k++)
-        TRY(takes_like(call, "sum", k, sums->vals[k]->meta, operand_of_result(call, summed->ints[k])));
+        TRY(check_like(call, "sum", k, sums->vals[k]->meta, operand_of_result(call, summed->ints[k])));
     return ST_OK;
 }
 
 static Status cond_backward_inside(MetaCall *call, Arena *arena) {
     Graph *yes, *no;
-    TRY(takes_cond(call, arena, &yes, &no));
-    TRY(takes_gradients(call, yes, yes->outputs.n, 0));
+    TRY(check_cond(call, arena, &yes, &no));
+    TRY(check_flow_gradients(call, yes, yes->outputs.n, 0));
     TRY(infer_gradients(call));
-    return takes_sums(call);
+    return check_sums(call);
 }
 
 static Status scan_backward_inside(MetaCall *call, Arena *arena) {
     int64_t length = 0;
     Graph *body;
-    TRY(takes_scan(call, arena, &body, &length));
-    TRY(takes_gradients(call, body, (int)arg_named(call, "n_carry")->i, length));
+    TRY(check_flow_scan(call, arena, &body, &length));
+    TRY(check_flow_gradients(call, body, (int)arg_named(call, "n_carry")->i, length));
     TRY(infer_gradients(call));
-    return takes_sums(call);
+    return check_sums(call);
 }
 
 Status meta_flow_cond_backward(MetaCall *call) { return with_arena(call, cond_backward_inside); }

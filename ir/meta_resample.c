@@ -31,7 +31,7 @@ static Status resampled(MetaCall *call, const int64_t *sizes, int n) {
     return ST_OK;
 }
 
-static Status takes_floats(const MetaCall *call, bool bytes_too) {
+static Status check_floats(const MetaCall *call, bool bytes_too) {
     const DType dtype = tensor_meta(call, 0)->dtype;
     if (dtype_is_float(dtype) || (bytes_too && dtype == DT_u8)) return ST_OK;
     return meta_fail(call, ST_DTYPE, "%s is %s", arg_name(call, 0), dtype_name(dtype));
@@ -43,7 +43,7 @@ static Status upsample(MetaCall *call, bool bytes_too) {
     const int n = list_length(call, 1);
     TRY(bad_planes(call, n));
     TRY(sizes_given(call, 1, n, false, &sizes));
-    TRY(takes_floats(call, bytes_too));
+    TRY(check_floats(call, bytes_too));
     return resampled(call, sizes, n);
 }
 Status meta_upsample_nearest(MetaCall *call) { return upsample(call, true); }
@@ -57,7 +57,7 @@ static Status upsample_backward(MetaCall *call) {
     const int n = list_length(call, 1);
     TRY(sizes_given(call, 1, n, false, &out));
     TRY(sizes_given(call, 2, n + 2, true, &in));
-    TRY(takes_floats(call, false));
+    TRY(check_floats(call, false));
     if (grad->rank != n + 2 || !all_same(call->env, grad->sizes, in, 2) ||
         !all_same(call->env, grad->sizes + 2, out, n))
         return meta_fail(call, ST_SHAPE, "grad_output %s does not have the sizes %s of the result", SIZES(call, grad),
@@ -90,7 +90,7 @@ static Status upsample_vec(MetaCall *call, bool bytes_too) {
             return meta_fail(call, ST_ARGUMENT, "the result of input %s has no elements", SIZES(call, self));
     }
     TRY(bad_planes(call, n));
-    TRY(takes_floats(call, bytes_too));
+    TRY(check_floats(call, bytes_too));
     return resampled(call, sizes, n);
 }
 Status meta_upsample_nearest_vec(MetaCall *call) { return upsample_vec(call, true); }

@@ -327,7 +327,7 @@ static Status check_replaced(const Replacing *r, const char *what) {
 }
 
 /* What stands between the place that was last and the next node, newest first. */
-static void take_back(const Replacing *r, const Node *before_first) {
+static void undo_inserts(const Replacing *r, const Node *before_first) {
     for (Node *node = r->before->prev; node && node != before_first;) {
         Node *const previous = node->prev;
         graph_remove(r->graph, node);
@@ -364,6 +364,6 @@ Status pattern_replace(const Match *match, Graph *graph, Graph *replacement, con
     if (status == ST_OK)
         put_results(&r);
     else
-        take_back(&r, before_first);
+        undo_inserts(&r, before_first);
     return status;
 }

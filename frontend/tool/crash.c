@@ -19,7 +19,7 @@ static void put_back(void) {
 }
 
 /* A signal that was sent, by abort() or kill, does not come again by itself. */
-static void say(int signal) {
+static void report_signal(int signal) {
     (void)!write(STDERR_FILENO, line, strlen(line));
     put_back();
     raise(signal);
@@ -28,7 +28,7 @@ static void say(int signal) {
 /* On a stack of its own: what came may be the end of the thread's. */
 static void watch(void) {
     static char buffer[1 << 16];
-    struct sigaction action = {.sa_handler = say, .sa_flags = SA_ONSTACK};
+    struct sigaction action = {.sa_handler = report_signal, .sa_flags = SA_ONSTACK};
     sigaltstack(&(stack_t){.ss_sp = buffer, .ss_size = sizeof buffer}, NULL);
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < COUNT_OF(fatal); i++) sigaction(fatal[i], &action, &before[i]);

@@ -135,7 +135,7 @@ static void print_value(const VerifyJob *job, int i, Text *text) {
 }
 
 /* What the rows do not say of a way: its error, why its calls were not compiled, why there is no f64. */
-static bool note_of(const VerifyJob *job, Way way, Text *note) {
+static bool print_reason(const VerifyJob *job, Way way, Text *note) {
     const WayRun *const run = &job->runs[way];
     const char *const name = way_name(way, &job->target);
     if (way == WAY_f64) {
@@ -158,7 +158,7 @@ static const char *unfound(const VerifyJob *job) {
 static void print_notes(const VerifyJob *job, Text *text) {
     for (Way way = WAY_eager; way < WAY_COUNT; way++) {
         Text note = {0};
-        if (note_of(job, way, &note)) text_printf(text, "%s\n", text_str(&note));
+        if (print_reason(job, way, &note)) text_printf(text, "%s\n", text_str(&note));
         text_free(&note);
     }
     if (unfound(job)) text_printf(text, "%s: no first op: %s\n", way_name(job->wrong, &job->target), unfound(job));
@@ -244,7 +244,7 @@ static void print_json_notes(const VerifyJob *job, Text *text) {
     text_puts(text, "\"notes\": [");
     for (Way way = WAY_eager; way < WAY_COUNT; way++) {
         Text note = {0};
-        if (note_of(job, way, &note)) {
+        if (print_reason(job, way, &note)) {
             text_puts(text, between);
             text_json_string(text, text_str(&note));
             between = ", ";

@@ -222,7 +222,7 @@ static void first_ints_drop(FirstInts *first) {
     *first = (FirstInts){.values = {NULL}};
 }
 
-static void first_ints_take(FirstInts *first, const Target *t) {
+static void first_ints_record(FirstInts *first, const Target *t) {
     first_ints_drop(first);
     for (int i = 0; i < t->n_in; i++) {
         const sn_dtype dtype = sn_dtype_of(t->in[i]);
@@ -255,7 +255,7 @@ static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) 
         if (!fn && !sn_check()) fn = target_compile(called, &options, options.compile.mode);
         if (sn_check()) break;
         if (!i || o->vary)
-            first_ints_take(&first, called);
+            first_ints_record(&first, called);
         else
             first_ints_put(&first, called);
         call_target(called, fn, &run->calls[i]);

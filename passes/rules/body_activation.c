@@ -58,7 +58,7 @@ int body_elu_backward(BodyCall *c) {
 /* t + x s (1 - t t), t = tanh(softplus(x)), s = sigmoid(x) */
 int body_mish_backward(BodyCall *c) {
     const int grad = X(0), x = X(1), t = P1(tanh, math_softplus(c, x, K(1), K(INFINITY)));
-    const int held = math_held_below(c, x, 1e4), rest = P3(fma, P1(neg, t), t, K(1));
+    const int held = math_zero_beyond(c, x, 1e4), rest = P3(fma, P1(neg, t), t, K(1));
     const int bend = P2(mul, P2(mul, held, P1(sigmoid, x)), rest);
     return P2(mul, grad, P2(add, t, bend));
 }

@@ -25,7 +25,7 @@ int math_copysign(BodyCall *c, int magnitude, int sign) {
 }
 
 /* x, and 0 where a function of it has reached its limit, so that no product of 0 and infinity is a NaN. */
-int math_held_below(BodyCall *c, int x, double limit) { return P3(select, P2(lt, P1(abs, x), K(limit)), x, K(0)); }
+int math_zero_beyond(BodyCall *c, int x, double limit) { return P3(select, P2(lt, P1(abs, x), K(limit)), x, K(0)); }
 
 /* log1p(e^(x beta)) / beta; x itself above the threshold, and where e^(x beta) hides the 1, before it overflows. */
 int math_softplus(BodyCall *c, int x, int beta, int threshold) {
@@ -149,7 +149,7 @@ int body_gelu_backward(BodyCall *c) {
     const int grad = X(0), x = X(1);
     if (gelu_form(c, 2) == GELU_tanh) {
         const int s = P2(div, K(1), gelu_tanh_divisor(c, x));
-        const int held = math_held_below(c, x, 1e4), square = P2(mul, held, held);
+        const int held = math_zero_beyond(c, x, 1e4), square = P2(mul, held, held);
         const int slope = P3(fma, square, K(0.21406444881780073), K(1.5957691216057308)); /* 2 u' */
         const int side = P2(mul, P2(mul, held, P2(mul, s, P2(sub, K(1), s))), slope);
         return P2(mul, grad, P2(add, s, side));
@@ -173,7 +173,7 @@ int body_silu_backward(BodyCall *c) {
     const int grad = X(0), x = X(1), z = P1(exp, P1(neg, P1(abs, x))), more = P2(div, K(1), P2(add, K(1), z));
     const int less = P2(mul, z, more), falls = P2(lt, x, K(0));
     const int s = P3(select, falls, less, more), rest = P3(select, falls, more, less);
-    return P2(mul, P2(mul, grad, s), P2(add, K(1), P2(mul, math_held_below(c, x, 1e4), rest)));
+    return P2(mul, P2(mul, grad, s), P2(add, K(1), P2(mul, math_zero_beyond(c, x, 1e4), rest)));
 }
 
 BodyFn body_softplus, body_elu;

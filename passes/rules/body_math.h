@@ -8,7 +8,7 @@
 
 int math_signbit(BodyCall *c, int x); /* bool */
 int math_copysign(BodyCall *c, int magnitude, int sign);
-int math_held_below(BodyCall *c, int x, double limit);
+int math_zero_beyond(BodyCall *c, int x, double limit);
 int math_softplus(BodyCall *c, int x, int beta, int threshold);
 
 #endif

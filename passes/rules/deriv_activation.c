@@ -33,7 +33,7 @@ static Status set_bend(Deriv *d, BackwardPoint p, int at, Val *bend) {
 /* s (1 - s), s = sigmoid(x), whose 1 - s is sigmoid(-x): it keeps its digits where s is near 1. */
 static Val *logistic_slope(Builder *b, Val *x) { return mul(b, E(b, sigmoid, V(x)), E(b, sigmoid, V(negate(b, x)))); }
 /* x, where a product with what is 0 there has to be 0. */
-static Val *held_within(Builder *b, Val *x, double limit) { return E(b, clamp, V(x), F(-limit), F(limit)); }
+static Val *clamped(Builder *b, Val *x, double limit) { return E(b, clamp, V(x), F(-limit), F(limit)); }
 
 /* relu and friends ---------------------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ Status deriv_gelu(Deriv *d) { return deriv_set(d, 0, E(d->b, gelu_backward, V(gr
 
 /* slope = cdf + x pdf, bend = pdf (2 - x x) */
 static Val *gelu_erf_bend(Builder *b, Val *x) {
-    Val *const square = square_of(b, held_within(b, x, 1e10)), *const e = E(b, exp, V(mul_n(b, square, -0.5)));
+    Val *const square = square_of(b, clamped(b, x, 1e10)), *const e = E(b, exp, V(mul_n(b, square, -0.5)));
     return mul(b, mul_n(b, e, 0.5 * M_SQRT1_2 * M_2_SQRTPI), n_minus(b, 2, square));
 }
 
@@ -75,7 +75,7 @@ static Val *gelu_erf_bend(Builder *b, Val *x) {
  * bend = t' + x t''/2 with t'' = (1 - t t) u'' - 2 t t' u'; 1 - t t = 4 s (1 - s) of s = sigmoid(2 u) */
 static Val *gelu_tanh_bend(Builder *b, Val *given) {
     const double beta = M_SQRT2 * M_2_SQRTPI * 0.5, kappa = 0.044715;
-    Val *const x = held_within(b, given, 1e4), *const square = square_of(b, x);
+    Val *const x = clamped(b, given, 1e4), *const square = square_of(b, x);
     Val *const inner = mul_n(b, mul(b, x, add_n(b, mul_n(b, square, kappa), 1)), beta);
     Val *const t = E(b, tanh, V(inner)), *const rest = mul_n(b, logistic_slope(b, mul_n(b, inner, 2)), 4);
     Val *const u1 = mul_n(b, add_n(b, mul_n(b, square, 3 * kappa), 1), beta);
@@ -100,7 +100,7 @@ Status deriv_silu_backward(Deriv *d) { /* go s (1 + x (1 - s)), s = sigmoid(x) *
     const BackwardPoint p = pair(d, 1);
     TRY(backward_again(d, 2));
     if (!wants(d, 1)) return ST_OK;
-    Val *const x = held_within(p.b, p.x, 1e4), *const s = E(p.b, sigmoid, V(x));
+    Val *const x = clamped(p.b, p.x, 1e4), *const s = E(p.b, sigmoid, V(x));
     Val *const twist = add_n(p.b, mul(p.b, x, sub(p.b, n_minus(p.b, 1, s), s)), 2);
     return set_bend(d, p, 1, mul(p.b, logistic_slope(p.b, x), twist));
 }
@@ -192,7 +192,7 @@ Status deriv_mish_backward(Deriv *d) {
     Builder *const b = d->b;
     TRY(backward_again(d, 2));
     if (!wants(d, 1)) return ST_OK;
-    Val *const x = held_within(b, p.x, 1e4), *const s = E(b, sigmoid, V(x)), *const w = E(b, softplus, V(x));
+    Val *const x = clamped(b, p.x, 1e4), *const s = E(b, sigmoid, V(x)), *const w = E(b, softplus, V(x));
     Val *const u = mul_n(b, logistic_slope(b, mul_n(b, w, 2)), 4);
     Val *const turn = sub(b, n_minus(b, 1, s), mul_n(b, mul(b, s, E(b, tanh, V(w))), 2));
     return set_bend(d, p, 1, mul(b, mul(b, s, u), add_n(b, mul(b, x, turn), 2)));
