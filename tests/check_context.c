@@ -1,6 +1,8 @@
-/* check_context.c: who writes a mode of a thread. Fields of the context that context.def has as MODE are changed by the
- * one mechanism (core/context_enter.h, by a reason; the end of a scope; what a jump has left) and by the mode's own
+/* check_context.c: who writes a mode of a thread. Fields of the context that context.def has as MODE, and who watches
+ * (tracer, paused), are changed by the one mechanism (core/context_enter.h, by a reason; the end of a scope; what a jump has left) and by the mode's own
  * module, which the table below names: a mode is turned on there. Anyone else says context_enter.
+ *
+ * A reason that changes the tracer is entered by context_enter, since the end of a scope does not put that back.
  *
  * Counted in the folders of the library, comments left out: an assignment to state->FIELD or state_get()->FIELD. A new
  * row of context.def is guarded as soon as it is there; with a module of its own it gets a line here.
@@ -17,7 +19,7 @@
 static const char *const modes[] = {
 #define MODE(type, name, at_end, replay) #name,
 #include "runtime/core/context.def"
-};
+    "tracer", "paused"};
 enum { N_MODES = sizeof modes / sizeof *modes };
 
 static const char *const mechanism[] = {"runtime/core/context_enter.h", "runtime/core/state.h", "runtime/core/scope.c"};
@@ -31,28 +33,32 @@ static Home homes[] = {
     {"include", "runtime/core/autocast.c"},
     {"include", "runtime/core/override.c"},
     {"include", "runtime/transform/level.c"},
-    {"include", "runtime/core/tracer.c"},            /* the key of what watches */
-    {"include", "runtime/capture/record/segment.c"}, /* the key of what watches; levels while a segment runs */
-    {"include", "runtime/capture/flow/body_trace.c"},
-    {"include", "runtime/autograd/custom_derivative.c"},
+    {"include", "runtime/core/tracer.c"}, /* the key of what watches */
     {"exclude", "runtime/core/autocast.c"},
     {"exclude", "runtime/core/override.c"}, /* of a mode that begins where calls are unseen */
     {"exclude", "runtime/transform/level.c"},
-    {"exclude", "runtime/autograd/custom_derivative.c"},
     {"saved_hooks", "runtime/autograd/saved_hooks.c"},
     {"saved_hooks", "runtime/core/ends.c"},
     {"level", "runtime/transform/level.c"},
-    {"level", "runtime/capture/record/segment.c"},
-    {"level", "runtime/capture/flow/body_trace.c"},
     {"streams", "runtime/device/stream.c"},
     {"grad_mode", "runtime/transform/level.c"}, /* back to that of further out */
     {"stance", "frontend/api/compile.c"},
     {"autocast", "runtime/core/autocast.c"},
     {"device", "frontend/api/device.c"},
+    {"tracer", "runtime/core/tracer.c"},
+    {"paused", "runtime/core/tracer.c"},
 };
 enum { N_HOMES = sizeof homes / sizeof *homes };
 
-static regex_t written;
+typedef struct Reason {
+    const char *name, *changes;
+} Reason;
+static const Reason reasons[] = {
+#define REASON(name, keys, changes) {#name, #changes},
+#include "runtime/core/context_reasons.def"
+};
+
+static regex_t written, entered;
 static int problems;
 
 static bool is_mode(const char *field, size_t n) {
@@ -83,12 +89,36 @@ static void find(const char *path, int line, const char *text) {
     }
 }
 
-static void check_file(const char *root, const char *path) { each_code_line(root, path, find); }
+static bool changes_tracer(const char *reason, size_t n) {
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (strlen(reasons[i].name) == n && !strncmp(reasons[i].name, reason, n))
+            return strstr(reasons[i].changes, "_tracer") != NULL;
+    return false;
+}
+
+static void find_scoped(const char *path, int line, const char *text) {
+    regmatch_t match[2];
+    if (regexec(&entered, text, 2, match, 0)) return;
+    const char *const reason = text + match[1].rm_so;
+    const size_t n = (size_t)(match[1].rm_eo - match[1].rm_so);
+    if (!changes_tracer(reason, n)) return;
+    printf("%s:%d: CONTEXT_%.*s changes the tracer, which the end of a scope does not put back: context_enter and "
+           "context_leave\n",
+           path, line, (int)n, reason);
+    problems++;
+}
+
+static void check_file(const char *root, const char *path) {
+    each_code_line(root, path, find);
+    each_code_line(root, path, find_scoped);
+}
 
 int main(int argc, char **argv) {
     static const char *const folders[] = {"runtime/", "frontend/"};
     if (argc != 2) return fprintf(stderr, "usage: check_context ROOT\n"), 2;
     if (regcomp(&written, "state(_get\\(\\))?->(context\\.)?([a-z_]+) *([|&^]?=[^=]|\\+\\+|--)", REG_EXTENDED))
+        return fprintf(stderr, "a bad pattern\n"), 2;
+    if (regcomp(&entered, "context_enter_scope\\(.*CONTEXT_([a-z_]+)", REG_EXTENDED))
         return fprintf(stderr, "a bad pattern\n"), 2;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) each_file(argv[1], folders[i], " c h ", check_file);
     for (int i = 0; i < N_HOMES; i++) {

@@ -12,6 +12,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/compile/compile.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/tracer.h"
 
@@ -97,11 +98,7 @@ static Status derivative_op(Tracer *self, OpCall *call) {
         TRY(emitted_arg(dt, &args[i]));
     }
     Val *outs[MAX_OUTS] = {0};
-    sn_state *const state = state_get();
-    const uint64_t include = state->include; /* the meta rule of a user's op suspends a capture, and there is none */
-    const Status status = dt->builder->emit(dt->builder, row, args, outs);
-    state->include = include;
-    TRY(status);
+    TRY(dt->builder->emit(dt->builder, row, args, outs));
     for (int i = 0; i < row->n_out; i++)
         if (!(call->outs[i] = handle_of(dt, outs[i]))) return error_pending();
     return ST_OK;
@@ -187,17 +184,15 @@ static Status run_emitting(Deriv *d) {
     dt->builder = d->b;
     Graph *const graph = (Graph *)d->b;
     Bail *const exit = compile_disarm(graph);
-    Tracer *const watching = tracer_suspend(), *const before = state->tracer;
+    const ContextSaved saved = context_enter(state, CONTEXT_unrecorded);
     Status status = scope_push(state, false);
     if (status == ST_OK) {
-        state->tracer = &dt->tracer;
-        state->include |= KEY_BIT(capture);
-        state->exclude |= KEYS_OF_CALLS;
+        context_enter_scope(state, CONTEXT_parts);
+        tracer_begin(state, &dt->tracer);
         status = run_on_handles(dt, d);
-        state->tracer = before;
-        scope_pop(state); /* and the keys as they were */
+        scope_pop(state);
     }
-    tracer_resume(watching);
+    context_leave(&saved);
     compile_arm(graph, exit);
     for (int i = 0; i < dt->n; i++) tensor_release(dt->at[i].tensor);
     d->eager_only = dt->eager_only;

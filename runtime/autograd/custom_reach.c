@@ -9,6 +9,7 @@
 #include "runtime/autograd/tape.h"
 #include "runtime/base/bail.h"
 #include "runtime/base/hash.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/tracer.h"
 
@@ -60,11 +61,11 @@ static Status run_probe(Graph *graph, const Node *node, uint32_t needs, uint32_t
 
 static bool ask_rule(const OpRow *row, const Arg *args, uint32_t needs, uint32_t results, uint32_t *reached) {
     Arena *const arena = arena_new();
-    Tracer *const watching = tracer_suspend();
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_unrecorded);
     Graph *const graph = arena ? graph_new(arena, row->base) : NULL;
     Node *const node = graph ? node_of(graph, row, args) : NULL;
     const bool known = node && run_probe(graph, node, needs, results, reached) == ST_OK;
-    tracer_resume(watching);
+    context_leave(&saved);
     error_clear(); /* a backward that runs says it */
     arena_free(arena);
     return known;

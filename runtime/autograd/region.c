@@ -254,13 +254,11 @@ static Status run_again_inside(Region *r, RegionRun *run, const char *node) {
     return check_filled(run, node);
 }
 
-static void resume_capture(Tracer *const *paused) { tracer_unpause(*paused); }
-
 static Status run_again(Region *r, const char *node) {
     sn_state *const state = state_get();
     if (!r->finished) return error_raise(ST_STATE, "sn_checkpoint: a value of a region whose forward failed");
     TRY(check_outside(r));
-    __attribute__((cleanup(resume_capture), unused)) Tracer *const paused = tracer_pause();
+    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved = context_enter(state, CONTEXT_eager);
     const uint64_t sequence = state->tape.sequence;
     TRY(scope_push(state, false));
     context_enter_scope(state,

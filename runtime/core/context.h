@@ -35,7 +35,9 @@ typedef enum ContextChange {
     ON_gradients = 1 << 3,
     OFF_autocast = 1 << 4,    /* a region of its own may begin */
     OFF_saved_hooks = 1 << 5, /* who keeps what is saved */
-    OFF_levels = 1 << 6       /* transforms */
+    OFF_levels = 1 << 6,      /* transforms */
+    OFF_tracer = 1 << 7,      /* ops run, instead of being recorded; a symbolic tracer stays, but has no ops */
+    PAUSE_tracer = 1 << 8     /* the same around a program's code, which may not return: it waits (`paused`) */
 } ContextChange;
 
 typedef enum ContextReason {

@@ -217,14 +217,13 @@ static Status meta_rule(MetaCall *call) {
         return error_raise(ST_UNSUPPORTED, "%s has no meta rule: its results are known only when it runs",
                            call->row->name);
     sn_state *const state = state_get();
-    Tracer *const watching = tracer_suspend(); /* ops of the body are none of the function's */
+    const ContextSaved saved = context_enter(state, CONTEXT_meta_rule); /* ops of the body are none of the function's */
     Status status = scope_push(state, false);
     if (status == ST_OK) {
-        context_enter_scope(state, CONTEXT_meta_rule);
         status = ask_body(call);
         scope_pop(state);
     }
-    tracer_resume(watching);
+    context_leave(&saved);
     return status;
 }
 

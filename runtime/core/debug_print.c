@@ -41,9 +41,9 @@ void debug_print_line(const char *label, sn_tensor *t) {
 
 static Status print_now(const char *label, sn_tensor *t) {
     TRY(tensor_ready(t, "sn_debug_print"));
-    Tracer *const paused = tracer_pause();
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_eager);
     debug_print_line(label, t);
-    tracer_unpause(paused);
+    context_leave(&saved);
     return ST_OK;
 }
 

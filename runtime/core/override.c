@@ -61,12 +61,9 @@ static bool computes(Key key) { return KEYS_KERNEL >> key & 1; }
 /* What a backend's kernel does is below autocast and the tape: the op has its own derivative. Were the kernel's ops
  * recorded, they would run later, and be differentiated then. */
 static Status run_at_once(sn_frame *frame, sn_body body) {
-    Tracer *const paused = tracer_pause();
     __attribute__((cleanup(context_leave), unused)) const ContextSaved saved =
         context_enter(state_get(), CONTEXT_kernel);
-    const Status status = frame_run(frame, body);
-    tracer_unpause(paused);
-    return status;
+    return frame_run(frame, body);
 }
 
 /* By its form, or by what a user's op says of itself. */
@@ -225,12 +222,10 @@ static Status redispatch_unseen(OpCall *call) {
     return status;
 }
 
-static Status run_mode(OpCall *call) {
-    sn_state *const state = state_get();
-    UserMode **const stack = stack_of(state, call->key), *const mode = *stack;
+/* By the innermost mode; what it calls, those further out see. */
+static Status run_handler(OpCall *call, sn_state *state, UserMode **stack) {
+    UserMode *const mode = *stack;
     const uint64_t key = UINT64_C(1) << call->key;
-    if (!mode || UNLIKELY(state->exclude & key)) return redispatch_unseen(call);
-    const ContextSaved saved = context_enter(state, call->key == KEY_mode ? CONTEXT_below_modes : CONTEXT_handler);
     *stack = mode->outer;
     context_key_set(state, key, mode->outer);
     if (UNLIKELY(mode->alone)) state->exclude |= key;
@@ -238,6 +233,16 @@ static Status run_mode(OpCall *call) {
     mode->outer = *stack; /* the handler may have ended it */
     *stack = mode;
     context_key_set(state, key, true);
+    return status;
+}
+
+static Status run_mode(OpCall *call) {
+    sn_state *const state = state_get();
+    UserMode **const stack = stack_of(state, call->key);
+    if (!*stack || UNLIKELY(state->exclude >> call->key & 1)) return redispatch_unseen(call);
+    if (call->key == KEY_api) return run_handler(call, state, stack);
+    const ContextSaved saved = context_enter(state, CONTEXT_below_modes);
+    const Status status = run_handler(call, state, stack);
     context_leave(&saved);
     return status;
 }

@@ -17,35 +17,19 @@ bool tracer_follows_none(Tracer *self, sn_state *state, OpCall *call, Status *st
     return false;
 }
 
-/* A symbolic one stays: its handles have no values for ops that would run. */
-Tracer *tracer_suspend(void) {
-    sn_state *const state = state_get();
-    Tracer *const recording = tracer_recording(state);
-    if (recording) state->tracer = NULL;
-    state->include &= ~KEY_BIT(capture);
-    return recording;
-}
-
-void tracer_resume(Tracer *suspended) {
-    if (!suspended) return;
-    sn_state *const state = state_get();
-    state->tracer = suspended;
+void tracer_begin(sn_state *state, Tracer *tracer) {
+    state->tracer = tracer;
     state->include |= KEY_BIT(capture);
 }
 
-Tracer *tracer_pause(void) {
-    Tracer *const paused = tracer_suspend();
-    sn_state *const state = state_get();
-    if (!paused) return NULL;
-    paused->paused = state->paused;
-    state->paused = paused;
-    return paused;
+void tracer_end(sn_state *state) {
+    state->tracer = NULL;
+    state->include &= ~KEY_BIT(capture);
 }
 
-void tracer_unpause(Tracer *paused) {
-    if (!paused) return;
-    state_get()->paused = paused->paused;
-    tracer_resume(paused);
+void tracer_return_to(sn_state *state, Tracer *tracer) {
+    if (state->paused == tracer) state->paused = tracer->paused;
+    state->tracer = tracer;
 }
 
 Tracer *tracer_exactly(void) {

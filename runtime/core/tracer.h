@@ -144,12 +144,12 @@ static inline bool tracer_follow(sn_state *state, OpCall *call, Status *status) 
 }
 bool tracer_follows_none(Tracer *self, sn_state *state, OpCall *call, Status *status); /* of classes that expect none */
 
-/* Ops run, instead of being recorded, until tracer_resume takes what this returns. */
-Tracer *tracer_suspend(void);
-void tracer_resume(Tracer *suspended);
-/* The same around user code that runs at once and may not return; NULL: nothing records. */
-Tracer *tracer_pause(void);
-void tracer_unpause(Tracer *paused);
+/* The thread's ops are recorded by `tracer` from here on: until tracer_end or, where it began in a context that has no
+ * other one (context_enter.h), until that is left. */
+void tracer_begin(sn_state *state, Tracer *tracer);
+void tracer_end(sn_state *state);
+/* One whose call was left is the innermost again, so that it can end: it may have been waiting. */
+void tracer_return_to(sn_state *state, Tracer *tracer);
 
 /* What records calls, unless its body was left, which is noticed here; else NULL. A microsecond. */
 Tracer *tracer_exactly(void);

@@ -164,11 +164,11 @@ Status collective_run(sn_comm *rank, CollectiveKind kind, sn_tensor *const *tens
     TRY(leave_graph(names[kind]));
     if (!rank) return error_raise(ST_ARGUMENT, "%s: comm is NULL", names[kind]);
     for (int i = 0; i < n; i++) TRY(check_tensor(rank, kind, tensors[i], mean));
-    Tracer *const paused = tracer_pause();
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_eager);
     const RankOffer offer = {.what = names[kind], .tensors = tensors, .n = n, .mean = mean};
     const Status status = run_outside(rank, kind, &offer, outs);
     for (int i = 0; status != ST_OK && i < n; i++) outs[i] = NULL;
-    tracer_unpause(paused);
+    context_leave(&saved);
     return status;
 }
 

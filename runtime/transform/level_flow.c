@@ -100,7 +100,7 @@ static Status loop_alone(OpCall *call, const Level *level) {
     Status status = parts ? run_all_alone(call, level, parts, &n) : ST_MEMORY;
     if (status == ST_OK) status = return_parts(call, level, parts, n);
     mem_free(parts);
-    tracer_unpause(around.paused);
+    flow_resume(&around);
     return status;
 }
 
@@ -137,7 +137,7 @@ static Status run_here(OpCall *call) {
     FlowRun around = {0};
     if (tracer_recording(state_get()) && flow_draws(call)) TRY(flow_pause(&flow, BREAK_TEXT(flow_random), &around));
     const Status status = kernel_of(call)(call);
-    tracer_unpause(around.paused);
+    flow_resume(&around);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/core/breaks.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 
 typedef struct BodyTracer {
@@ -179,23 +180,20 @@ static void body_tracer_end(BodyTracer *bt) {
 
 static Status run_traced(BodyTracer *bt, const Meta *const *params) {
     sn_state *const state = state_get();
-    const uint64_t seed = state->seed, sequence = state->sequence, include = state->include;
-    Tracer *const watching = tracer_suspend(), *const before = state->tracer;
-    bt->tracer.around = watching ? watching : before ? before->around : NULL;
+    const uint64_t seed = state->seed, sequence = state->sequence;
+    bt->tracer.around = tracer_of_call();
+    /* a level's handle is a tensor like others: one example's, or what it stands for */
+    const ContextSaved saved = context_enter(state, CONTEXT_segment);
     Status status = scope_push(state, false);
     if (status == ST_OK) {
         const uint32_t depth = state->n_scopes - 1;
-        state->tracer = &bt->tracer;
-        state->level = NULL; /* a level's handle is a tensor like others: one example's, or what it stands for */
-        state->include = (state->include & ~KEY_BIT(vmap)) | KEY_BIT(capture);
+        tracer_begin(state, &bt->tracer);
         status = run_on_handles(bt, params);
         if (status == ST_OK && bt->tracer.took) status = error_raise(ST_UNSUPPORTED, "it takes an error");
-        state->tracer = before;
         scope_pop_to(state, depth); /* and the keys and modes as they were */
     }
     state->seed = seed, state->sequence = sequence;
-    tracer_resume(watching);
-    state->include = include; /* a trace around this one has the key without a capture */
+    context_leave(&saved);
     return status;
 }
 

@@ -23,8 +23,12 @@ Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
     capture_record_break(capture, why);
     TRY(capture_materialize_all(why));
     capture_breaks(NULL);
-    run->paused = tracer_pause();
+    run->around = context_enter(state_get(), CONTEXT_eager);
     return ST_OK;
+}
+
+void flow_resume(const FlowRun *run) {
+    if (run->around.state) context_leave(&run->around);
 }
 
 /* Where a body does not return, the generator is what it was for the program that called. */
@@ -80,7 +84,7 @@ Status flow_end(const FlowCall *call, const FlowRun *run, Status status) {
     state->seed = run->seed;
     state->sequence = run->sequence + (status == ST_OK);
     state->flows--;
-    tracer_unpause(run->paused);
+    flow_resume(run);
     for (int i = 0; status == ST_OK && i < call->n_out; i++) region_made(call->out[i]);
     for (int i = 0; status != ST_OK && i < call->n_out; i++) call->out[i] = NULL;
     return status;

@@ -10,6 +10,7 @@
 #define SINTER_RUNTIME_FLOW_H
 #include "passes/passes.h"
 #include "runtime/capture/flow/body_trace.h"
+#include "runtime/core/context_enter.h"
 
 /* The arguments that all have; `in` is not NULL where there are any, nor is `out`. */
 typedef struct FlowCall {
@@ -38,10 +39,10 @@ typedef struct FlowScan {
 } FlowScan;
 Status flow_scan(const FlowCall *call, const FlowScan *scan); /* n_carry 0: a map */
 
-/* Around each of them: capture pauses, and the generator is one of the op's own [semantics T1]. */
+/* Around each of them: capture waits, and the generator is one of the op's own [semantics T1]. */
 typedef struct FlowRun {
-    Tracer *paused;
-    bool counts; /* of ops that a graph gets, at a transform's level */
+    ContextSaved around; /* what it ran in, of one that capture waits for; else without a state */
+    bool counts;         /* of ops that a graph gets, at a transform's level */
     uint64_t seed, sequence, own_seed;
 } FlowRun;
 Status flow_begin(const FlowCall *call, const char *reason, FlowRun *run);
@@ -57,7 +58,9 @@ void flow_count_begin(FlowRun *run); /* the generator as it is, and one more tha
 void flow_consume_generator(FlowRun *run);
 void flow_counts(FlowRun *run);
 Status flow_level_end(const FlowCall *call, const FlowRun *run, Status status);
-Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run); /* a capture, until tracer_unpause */
+/* A capture waits, until flow_resume. */
+Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run);
+void flow_resume(const FlowRun *run);
 Status flow_level_inputs(const FlowCall *call);
 /* Raises where one has no graph, of which an op could be made. */
 Status flow_level_graphs(const FlowCall *call, const FlowBody *const *bodies, int n_bodies);

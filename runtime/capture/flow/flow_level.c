@@ -83,7 +83,7 @@ Status flow_level_leave(const FlowCall *call, const FlowRun *run, Status status)
     sn_state *const state = state_get();
     state->flows--;
     if (!run->counts) state->seed = run->seed, state->sequence = run->sequence;
-    tracer_unpause(run->paused);
+    flow_resume(run);
     for (int i = 0; i < call->n_out; i++) call->out[i] = NULL;
     return status;
 }

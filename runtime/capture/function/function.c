@@ -24,6 +24,7 @@
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/training/training.h"
 #include "runtime/capture/variant/variant.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/profile.h"
 
 static const FunctionClass function_class; /* below */
@@ -275,7 +276,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     c->in = in;
     c->n_in = n_in;
     TRY(learn_symbols(fn, c));
-    tracer_resume(&c->tracer);
+    tracer_begin(state, &c->tracer);
     Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
     c->final = true;
     atomic_fetch_add(&fn->running, 1); /* as its body did until now: what follows runs kernels */
@@ -287,7 +288,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
         status = capture_flush(c, NULL, NULL);
     /* Values of earlier segments that are kept beyond the call are materialized now. */
     if (status == ST_OK) status = capture_materialize_all(NULL);
-    tracer_suspend();
+    tracer_end(state);
     if (status == ST_OK) compile_pending(fn, c);
     /* A graph that is asked for is no call: nobody's results are to be found again. */
     const bool teaches = fn->options.mode == SN_COMPILE_REPLAY && !c->for_graph;
@@ -348,16 +349,15 @@ static void abandon_call(Capture *c) {
     sn_state *const state = state_get();
     in_progress_end(state, &c->in_progress);
     if (state->held == &c->tracer) capture_unlock_left(c);
-    if (state->paused == &c->tracer) state->paused = c->tracer.paused;
     state->composite = NULL;
-    state->tracer = &c->tracer; /* also where a kernel of a running segment was left */
+    tracer_return_to(state, &c->tracer); /* also where a kernel of a running segment was left */
     if (c->running) {
         capture_fail_running(c);
     } else {
         capture_flush_behind_error(c, NULL, NULL);
         capture_materialize_all(NULL);
     }
-    tracer_suspend();
+    tracer_end(state);
     report(fn, c);
     release_all(c);
     symbols_free(c->symbols);
@@ -443,9 +443,9 @@ static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **
     capture_record_break(capture_of(state_get()->tracer), why);
     TRY(capture_materialize_all(why));
     capture_breaks(NULL);
-    Tracer *const paused = tracer_pause();
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_eager);
     const Status status = run_body(fn, in, n_in, out, n_out, NULL);
-    tracer_unpause(paused);
+    context_leave(&saved);
     return status;
 }
 

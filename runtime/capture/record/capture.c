@@ -21,6 +21,7 @@
 #include "runtime/capture/record/segment.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
+#include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 
 /* Views whose base was written are brought up to date as in eager. Their new history has its place in the order of
@@ -30,9 +31,9 @@ static Status refresh_views(Capture *c, const OpCall *call, const sn_state *stat
     capture_breaks_at(call);
     TRY(capture_flush(c, BREAK_TEXT(old_view), state->site));
     capture_breaks(NULL);
-    Tracer *const suspended = tracer_suspend();
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_unrecorded);
     const Status status = tape_views_refresh(call);
-    tracer_resume(suspended);
+    context_leave(&saved);
     return status;
 }
 

@@ -162,9 +162,9 @@ bool capture_run(Capture *c, const TapeRun *run, Status *status) {
     if (*status == ST_OK) *status = make_all(run->xs, run->n_xs);
     if (*status == ST_OK) *status = make_all(run->grads, run->n_roots);
     if (*status != ST_OK) return true;
-    Tracer *const suspended = tracer_suspend();
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_unrecorded);
     *status = before_accumulation(c, run);
     if (*status == ST_OK) *status = tape_run(run);
-    tracer_resume(suspended);
+    context_leave(&saved);
     return true;
 }

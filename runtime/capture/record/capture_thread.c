@@ -21,6 +21,7 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/segment.h"
+#include "runtime/core/context_enter.h"
 
 /* While the process has one thread nobody else can ask; user code cannot start one while this holds. */
 bool capture_enter(Capture *c) {
@@ -96,13 +97,12 @@ static Status flush_locked(Capture *c, sn_tensor *t) {
     TRY(tensor_valid(t, "a value of another thread's call"));
     if (c->running) return error_raise(ST_STATE, "a tensor whose value its own thread is computing right now");
     sn_state *const state = state_get();
-    struct Level *level;
-    Tracer *const own = capture_suspend_levels(&level);
+    const ContextSaved saved = context_enter(state, CONTEXT_segment);
     state->held = &c->tracer;
     capture_record_outside(c, BREAK_TEXT(other_thread_asked));
     const Status status = run_for_owner(c, p->trace);
     state->held = NULL;
-    capture_resume_levels(own, level);
+    context_leave(&saved);
     return status;
 }
 

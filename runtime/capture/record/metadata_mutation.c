@@ -12,6 +12,7 @@
 #include "runtime/capture/record/capture_thread.h"
 #include "runtime/capture/record/segment.h"
 #include "runtime/autograd/tape.h"
+#include "runtime/core/context_enter.h"
 
 /* What a handle stands for; references, scope and block stay where they are. */
 static void exchange(sn_tensor *a, sn_tensor *b) {
@@ -53,18 +54,27 @@ static Status change(const OpRow *row, sn_tensor *self, sn_tensor *view, bool re
     return ST_OK;
 }
 
+static Status record_view(const OpRow *row, const Arg *args, sn_tensor **view) {
+    capture_mutates(!(row->flags & OPF_nodiff));
+    const Status status = dispatch(row, FORM_functional, args, NULL, view);
+    capture_mutates(false);
+    return status;
+}
+
+static Status view_unrecorded(const OpRow *row, const Arg *args, sn_tensor **view) {
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_unrecorded);
+    const Status status = dispatch(row, FORM_functional, args, NULL, view);
+    context_leave(&saved);
+    return status;
+}
+
 static Status mutate_inside(const OpRow *row, const Arg *args) {
     sn_tensor *const self = tensor_of(args[0].val), *view = NULL;
     bool recorded = false;
     TRY(capture_mutation(row, self, &recorded));
     const bool checked = !recorded && !(row->flags & OPF_nodiff) && state_get()->grad_mode == SN_GRAD_ON;
     if (checked && tape_tracks(self)) TRY(tape_check_inplace(self));
-    Tracer *const suspended = recorded ? NULL : tracer_suspend();
-    if (recorded) capture_mutates(!(row->flags & OPF_nodiff));
-    const Status status = dispatch(row, FORM_functional, args, NULL, &view);
-    if (recorded) capture_mutates(false);
-    if (suspended) tracer_resume(suspended);
-    TRY(status);
+    TRY((recorded ? record_view : view_unrecorded)(row, args, &view));
     Capture *const c = capture_current();
     const bool entered = c && capture_enter(c); /* another thread that ends the segment binds the handles */
     const Status changed = change(row, self, view, recorded);

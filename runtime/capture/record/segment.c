@@ -417,21 +417,6 @@ static void undo(const Trace *trace) {
     state_get()->sequence = trace->sequence + (uint64_t)drawn;
 }
 
-Tracer *capture_suspend_levels(struct Level **level) {
-    sn_state *const state = state_get();
-    *level = state->level;
-    state->level = NULL;
-    state->include &= ~KEY_BIT(vmap);
-    return tracer_suspend();
-}
-
-void capture_resume_levels(Tracer *suspended, struct Level *level) {
-    sn_state *const state = state_get();
-    state->level = level;
-    if (level) state->include |= KEY_BIT(vmap);
-    tracer_resume(suspended);
-}
-
 static Status flush(Capture *c, const char *reason, const void *site) {
     Trace *const trace = c->trace;
     if (trace->ops.n == 0) return ST_OK;
@@ -441,8 +426,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
         trace->ended_ns = clock_ns();
         profile_record_stage("trace", trace->started_ns);
     }
-    struct Level *level;
-    Tracer *const suspended = capture_suspend_levels(&level);
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_segment);
     c->running = true;
     const Status status = run_trace(trace);
     c->running = false;
@@ -450,7 +434,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
     if (status != ST_OK) undo(trace);
     capture_forget_events(trace);
     if (!c->final && status == ST_OK) drop_dead(trace);
-    capture_resume_levels(suspended, level);
+    context_leave(&saved);
     if (!capture_begin_trace(c)) return ST_MEMORY;
     return status;
 }
@@ -465,12 +449,11 @@ Status capture_flush(Capture *c, const char *reason, const void *site) {
 
 /* Earlier segments: all values that wait, or one. */
 static Status run_again(Capture *c, const sn_tensor *asked) {
-    struct Level *level;
-    Tracer *const suspended = capture_suspend_levels(&level);
+    const ContextSaved saved = context_enter(state_get(), CONTEXT_segment);
     c->running = true;
     const Status status = asked ? trace_run_late(asked->placeholder->trace, asked) : capture_before_write(c, NULL);
     c->running = false;
-    capture_resume_levels(suspended, level);
+    context_leave(&saved);
     return status;
 }
 

@@ -53,9 +53,6 @@ Trace *capture_begin_trace(Capture *capture);
 bool capture_left(Capture *capture, TracerLeft how);
 /* A segment whose kernel did not return: some of its ops may have written. */
 void capture_fail_running(Capture *capture);
-/* tracer_suspend for the run of a segment, whose ops were recorded below all levels: none of transforms is entered. */
-Tracer *capture_suspend_levels(struct Level **level);
-void capture_resume_levels(Tracer *suspended, struct Level *level);
 /* Runs the ops of a trace eagerly, in order, binding all of its values. */
 Status trace_run_eager(Trace *trace);
 /* Materializes values that a compiled run elided: `asked`, or (NULL) all that somebody may ask for. A variant that
