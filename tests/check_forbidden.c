@@ -76,7 +76,7 @@ static Exception exceptions[] = {
     {"program", "frontend/api/transform.c", 1, "the same"},
     {"program", "runtime/device/device_user.c", 5, "a device's functions may not call the library"},
     {"program", "runtime/core/profile.c", 1, "nor may what sees spans"},
-    {"program", "runtime/capture/record/user_guard.c", 1, "nor what reads a guard, which is checked"},
+    {"program", "runtime/core/user_guard.c", 1, "nor what reads a guard, which is checked"},
     {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
     {"name", "frontend/tool/strides.c", 1, "`sinter strides`: as above"},
     {"name", "frontend/tool/bench", 2, "rows of the benchmarks, no ops"},
