@@ -1,6 +1,7 @@
 /* check_context.c: who writes a mode of a thread. Fields of the context that context.def has as MODE, and who watches
- * (tracer, paused), are changed by the one mechanism (core/context_enter.h, by a reason; the end of a scope; what a jump has left) and by the mode's own
- * module, which the table below names: a mode is turned on there. Anyone else says context_enter.
+ * (tracer, paused), are changed by the one mechanism (core/context_enter.h, by a reason; the end of a scope; what a
+ * jump has left) and by the mode's own module, which the table below names: a mode is turned on there. Anyone else says
+ * context_enter.
  *
  * A reason that changes the tracer is entered by context_enter, since the end of a scope does not put that back.
  *

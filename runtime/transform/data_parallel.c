@@ -82,13 +82,13 @@ static Status reduce_bucket(sn_data_parallel *dp) {
     return ST_OK;
 }
 
-typedef struct Reduced {
+typedef struct BucketReduced {
     const sn_data_parallel_options *options;
     int bucket;
-} Reduced;
+} BucketReduced;
 
 static void run_reduced(void *argument) {
-    const Reduced *const r = argument;
+    const BucketReduced *const r = argument;
     r->options->reduced(r->options->context, r->bucket);
 }
 
@@ -99,7 +99,7 @@ static Status next_bucket(sn_data_parallel *dp) {
     const Status status = reduce_bucket(dp);
     scope_pop(state);
     TRY(status);
-    Reduced reduced = {&dp->options, dp->next++};
+    BucketReduced reduced = {&dp->options, dp->next++};
     if (dp->next == dp->n_buckets) dp->next = 0, dp->done = true;
     return dp->options.reduced ? callback_run("`reduced` of sn_data_parallel_new", run_reduced, &reduced) : ST_OK;
 }

@@ -23,8 +23,9 @@ typedef struct UserPacked {
 static Status run_hook(const char *what, sn_body body, void *closure, sn_tensor *in, sn_tensor **out) {
     const Arg arg = A_VAL(&in->base);
     sn_frame frame = {.what = what, .closure = closure, .in = &arg, .n_in = 1, .out = out, .n_out = 1};
-    context_enter_scope(state_get(), CONTEXT_hook); /* which the caller opened */
-    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved = context_enter(state_get(), CONTEXT_eager);
+    sn_state *const state = state_get();
+    context_enter_scope(state, CONTEXT_hook); /* which the caller opened */
+    __attribute__((cleanup(context_leave), unused)) const ContextSaved saved = context_enter(state, CONTEXT_eager);
     return frame_run(&frame, body);
 }
 
