@@ -30,3 +30,5 @@ const char *type_text(SType type) {
     static const char *const args[S_COUNT] = {"v_f32", "v_f64", "v_i32", "v_i64", "v_b"};
     return args[type];
 }
+
+void print_unroll(CudaSource *s, int n) { print_line(s, "#pragma unroll %d", n); }

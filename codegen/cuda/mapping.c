@@ -14,10 +14,17 @@ static void decide_nest(const Nest *nest, const Machine *machine, CudaNestMappin
     out->n_groups += dims_merge(nest, l, end, out->group + out->n_groups);
 }
 
+/* A thread that reads columns, or the results of chunks, has several loads on their way; elsewhere 16 threads have. */
+static int unroll_of(CudaMode mode, CudaTask task) {
+    if (task == CUDA_join_s) return 8;
+    return task == CUDA_chunks && mode == CUDA_columns ? 4 : 1;
+}
+
 static void add_part(CudaPart *parts, int *n, const CudaPart *like, CudaTask task, int phase) {
     CudaPart *const part = &parts[*n];
     *part = *like;
     part->task = task, part->phase = phase;
+    part->unroll = unroll_of(like->mapping.mode, task);
     part->level = like->level + (*n)++;
 }
 
@@ -92,7 +99,7 @@ static void decide_nests(const CudaKernel *of, const Machine *machine, CudaMappi
     const Kernel *const kernel = of->kernel;
     int check = 0, level = 0;
     for (int k = 0; k < kernel->n_nests; k++) {
-        CudaPart whole = {.nest = k, .level = level, .check = check};
+        CudaPart whole = {.nest = k, .level = level, .unroll = 1, .check = check};
         decide_nest(&kernel->nests[k], machine, &whole.mapping);
         out->n += decide_parts(of, &whole, machine, out->parts + out->n);
         check += kernel->nests[k].n_insts;

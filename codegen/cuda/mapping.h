@@ -33,6 +33,7 @@ enum {
     CUDA_QUAD = 4,
     CUDA_WARP = 32,
     CUDA_MOST_THREADS = 1024, /* of a block */
+    CUDA_MOST_UNROLL = 32,
     CUDA_ARGUMENT_BYTES = 4096,
     KERNEL_MOST_ARGS = CUDA_ARGUMENT_BYTES / 8 - 2 /* with the launch's number and the word of checks */
 };
@@ -64,6 +65,7 @@ typedef struct CudaPart {
     int level; /* of its launch: it begins when all parts of lower ones are done */
     CudaTask task;
     int phase, n_after; /* not of a whole nest: its phase; maps over outer that follow in it */
+    int unroll;         /* elements that an iteration of its innermost loop does; 1 where it has none */
     int check;          /* added to the number of an instruction whose check fails: nests of a kernel are told apart */
     CudaNestMapping mapping; /* of the nest: equal in all its parts */
 } CudaPart;
@@ -107,6 +109,9 @@ int cuda_mapping_launch_parts(const CudaMapping *mapping, int first);
 bool cuda_part_is_shared(const CudaPart *part);
 /* Whether it leaves results of its reductions. */
 bool cuda_part_has_results(const CudaPart *part, const Nest *nest);
+/* Whether it goes through elements one after another: of S, of a list, or four along a row. That the four are unrolled
+ * is no decision: they lie in registers. */
+bool cuda_part_loops(const CudaPart *part);
 /* Whose elements a thread has four of; -1: none, or several dims. */
 int cuda_mapping_quad_group(const CudaNestMapping *mapping);
 /* A map whose outer dims are one: how many elements it has is an argument, so that maps of any size are one text. */

@@ -11,7 +11,8 @@
  *   }
  *
  * A nest that is not split has `level 0 whole`. `after 1`: the next phase, a map over the outer dims, is done by those
- * that have the results. */
+ * that have the results. `unroll 4`: an iteration of the task's innermost loop does so
+ * many elements; without it one. */
 #include "codegen/cuda/mapping.h"
 
 static const char *const mode_names[] = {"map", "rows", "columns"};
@@ -29,6 +30,7 @@ static void print_task_line(const CudaPart *part, Text *text) {
     text_printf(text, "  level %d %s", part->level, task_names[part->task]);
     if (part->task != CUDA_whole) text_printf(text, " phase %d", part->phase);
     if (part->n_after) text_printf(text, " after %d", part->n_after);
+    if (part->unroll != 1) text_printf(text, " unroll %d", part->unroll);
     text_puts(text, "\n");
 }
 
@@ -74,6 +76,11 @@ static Status read_task(TextReader *in, const Nest *nest, CudaPart *out) {
     return reader_eat(in, "after") ? reader_count(in, &out->n_after) : ST_OK;
 }
 
+static Status read_unroll(TextReader *in, CudaPart *out) {
+    out->unroll = 1;
+    return reader_eat(in, "unroll") ? reader_count(in, &out->unroll) : ST_OK;
+}
+
 /* No nest has more than three tasks a phase, for which there is room. */
 static Status read_parts(TextReader *in, const Nest *nest, const CudaPart *like, CudaMapping *out) {
     int n = 0;
@@ -82,6 +89,7 @@ static Status read_parts(TextReader *in, const Nest *nest, const CudaPart *like,
         if (n++ == 3 * nest->n_phases) return reader_expected(in, "at most three tasks a phase");
         TRY(reader_count(in, &part.level));
         TRY(read_task(in, nest, &part));
+        TRY(read_unroll(in, &part));
         out->parts[out->n++] = part;
     }
     return n ? ST_OK : reader_expected(in, "\"level\"");

@@ -59,7 +59,13 @@ static Status check_tasks(const Nest *nest, const CudaPart *parts, int n) {
     return k == n ? ST_OK : refuse_nest(nest, "tasks", "more than there are phases for");
 }
 
+static Status check_unroll(const Nest *nest, const CudaPart *part) {
+    if (part->unroll >= 1 && part->unroll <= (cuda_part_loops(part) ? CUDA_MOST_UNROLL : 1)) return ST_OK;
+    return refuse_nest(nest, "unroll", "from 1 to 32 elements, 1 where a task has no loop");
+}
+
 static Status check_parts(const Nest *nest, const CudaPart *parts, int n) {
+    for (int k = 0; k < n; k++) TRY(check_unroll(nest, &parts[k]));
     if (parts->task == CUDA_whole)
         return n == 1 && !parts->n_after ? ST_OK : refuse_nest(nest, "whole", "another task beside it");
     if (!cuda_may_split(nest)) return refuse_nest(nest, "tasks", "a nest without reductions is whole");

@@ -122,7 +122,7 @@ static void print_quad_stores(CudaSource *s, const Phase *phase, const char *liv
 void print_row_stores(CudaSource *s, const Phase *phase, const char *from, const char *to, const char *once) {
     print_stores(s, phase, LOOP_s, once);
     if (!stores_quads(s, phase)) return;
-    print_line(s, "#pragma unroll 1");
+    print_unroll(s, s->part->unroll);
     print_open(s, "for (int64_t i = %s%d * t; i < %s; i += %d) {", from, CUDA_QUAD, to, LANES_L);
     print_line(s, "const int left = quad_of(%s - i);", to);
     print_quad_stores(s, phase, "if (live) ");
@@ -132,7 +132,7 @@ void print_row_stores(CudaSource *s, const Phase *phase, const char *from, const
 void print_s_open(CudaSource *s) {
     const int first = s->mapping->n_outer_groups;
     if (!s->mapping->n_s_groups) return;
-    print_line(s, "#pragma unroll 1");
+    print_unroll(s, s->mapping->mode == CUDA_columns ? s->part->unroll : 1); /* rows have an inner loop */
     print_open(s, "for (int64_t s = 0; s < n_s; s++) {");
     print_indices(s, first, first + s->mapping->n_s_groups, "s");
 }

@@ -54,6 +54,8 @@ bool cuda_part_has_results(const CudaPart *part, const Nest *nest) {
     return part->task == CUDA_join_s || (part->task == CUDA_join_l && !nest->n_s);
 }
 
+bool cuda_part_loops(const CudaPart *part) { return part->mapping.mode != CUDA_map && part->task != CUDA_once; }
+
 int cuda_mapping_quad_group(const CudaNestMapping *mapping) {
     const int l = mapping->n_outer_groups + mapping->n_s_groups;
     if (mapping->mode == CUDA_map) return mapping->n_outer_groups - 1;

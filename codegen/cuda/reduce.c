@@ -123,7 +123,7 @@ static void print_elements(CudaSource *s, const CudaReds *reds) {
 
 static void print_chunk(CudaSource *s, const CudaReds *reds, const char *from, const char *to) {
     print_lanes(s, reds, 1);
-    print_line(s, "#pragma unroll 1");
+    print_unroll(s, s->part->unroll);
     print_open(s, "for (int64_t i = %s + %d * t; i < %s; i += %d) {", from, CUDA_QUAD, to, LANES_L);
     print_line(s, "const int left = quad_of(%s - i);", to);
     if (reds->listed)
@@ -144,7 +144,7 @@ static void print_level(CudaSource *s, const CudaReds *reds, int level, const ch
     snprintf(chunk, sizeof chunk, "c%d", level - 1);
     snprintf(end, sizeof end, "e%d", level - 1);
     print_lanes(s, reds, level);
-    print_line(s, "#pragma unroll 1");
+    print_unroll(s, 1);
     print_open(s, "for (int64_t %s = %s; %s < %s; %s += (int64_t)1 << %d) {", chunk, from, chunk, to, chunk,
                CHUNK_L_BITS * (level - 1));
     print_line(s, "const int64_t %s = least_of(%s + ((int64_t)1 << %d), %s);", end, chunk, CHUNK_L_BITS * (level - 1),
@@ -277,7 +277,7 @@ void print_chunk_of_s(CudaSource *s, const Phase *phase) {
     reds.s_levels = 1;
     print_needed(s, phase, LOOP_outer);
     print_sums(s, &reds);
-    print_line(s, "#pragma unroll 4");
+    print_unroll(s, s->part->unroll);
     print_open(s, "for (int64_t s = from; s < to; s++) {");
     print_indices(s, s->mapping->n_outer_groups, s->mapping->n_groups, "s");
     print_needed(s, phase, LOOP_s);
@@ -326,7 +326,7 @@ void print_join_s(CudaSource *s, const Phase *phase) {
     reds.s_levels = order_levels(rows ? n : chunks_at_most(n, CHUNK_S), CHUNK_S_BITS, S_LEVELS);
     reds.stage = rows ? CUDA_of_l : CUDA_of_chunks, reds.count = "n_s";
     print_sums(s, &reds);
-    print_line(s, "#pragma unroll 8");
+    print_unroll(s, s->part->unroll);
     print_open(s, "for (int64_t s = 0; s < n_s; s++) {");
     for (int r = 0; r < reds.n; r++) {
         char name[32];

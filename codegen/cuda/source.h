@@ -59,7 +59,8 @@ typedef struct PartText {
 void print_line(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3);
 void print_open(CudaSource *s, const char *format, ...) PRINTF_LIKE(2, 3); /* a line that ends in { */
 void print_close(CudaSource *s);
-const char *type_text(SType type); /* "v_f32" */
+void print_unroll(CudaSource *s, int n); /* of the loop that comes next */
+const char *type_text(SType type);       /* "v_f32" */
 /* What is so where the thread's task exists, and what one thread of a task does. */
 static inline const char *live_condition(const CudaSource *s) { return s->shared ? "live" : "true"; }
 static inline const char *once_condition(const CudaSource *s) { return s->shared ? "if (live && t == 0) " : ""; }

@@ -108,7 +108,7 @@ static void print_after(CudaSource *s) {
 static void print_elements_of_s(CudaSource *s, const Phase *phase) {
     const int outer = s->mapping->n_outer_groups;
     print_needed(s, phase, LOOP_outer);
-    print_line(s, "#pragma unroll 1");
+    print_unroll(s, s->part->unroll);
     print_open(s, "for (int64_t s = from; s < to; s++) {");
     print_indices(s, outer, s->mapping->n_groups, "s");
     print_needed(s, phase, LOOP_s);

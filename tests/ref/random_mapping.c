@@ -92,9 +92,14 @@ static void leave_task(CudaMapping *mapping, MappingDice *dice) {
     memmove(part + 2, part + 1, (size_t)(mapping->n - p - 1) * sizeof *part);
     part[1] = part[0];
     part[1].task = CUDA_once, part[1].phase = part->phase + part->n_after, part[1].n_after = 0;
+    part[1].unroll = 1;
     part->n_after--, mapping->n++;
     for (int k = p + 1; k < mapping->n; k++)
         if (mapping->parts[k].mapping.launch == part->mapping.launch) mapping->parts[k].level++;
+}
+
+static void change_unroll(CudaMapping *mapping, MappingDice *dice) {
+    some_part(mapping, dice)->unroll = roll(dice, CUDA_MOST_UNROLL + 2);
 }
 
 /* The extents of both are filled in by printing and parsing. */
@@ -117,8 +122,8 @@ static void split_groups(CudaMapping *mapping, MappingDice *dice) {
 }
 
 typedef void MappingChange(CudaMapping *mapping, MappingDice *dice);
-static MappingChange *const changes[] = {change_level, change_levels, change_launch, change_threads,
-                                         change_task,  leave_task,    split_groups,  leave_task};
+static MappingChange *const changes[] = {change_level, change_levels, change_launch, change_threads, change_task,
+                                         leave_task,   split_groups,  leave_task,    change_unroll};
 
 static CudaMapping *copy_mapping(Arena *arena, const Kernel *kernel, const CudaMapping *mapping) {
     Text text = {0};
