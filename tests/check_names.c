@@ -60,7 +60,7 @@ static Rule global = {.what = "global",
                       .except = "^(static|typedef|extern) |\\);( */\\*.*)?$",
                       .group = 1};
 enum { N_RULES = sizeof rules / sizeof *rules, NAME = 64, PATH = 2048, MAX_DEFINITIONS = 1 << 15 };
-enum { MOST_FOREIGN = 622 }; /* today's: lower it when names get their file's prefix, never raise it */
+enum { MOST_FOREIGN = 620 }; /* today's: lower it when names get their file's prefix, never raise it */
 
 typedef struct Definition {
     const Rule *rule;
