@@ -3,7 +3,7 @@
 #   a row whose code does not come behind the one before it, or whose kind none of the head's is
 #   a row without a paragraph, or one that speaks of a public name that there is not
 #   a row that no code names (a name of no row does not compile)
-#   a reason that is a literal in code: what to do then stands in the last line
+#   a literal that is made a reason: what to do then stands in the last line
 # HEADERS: the folder of the generated headers.
 cd "$1" || exit 2
 rows=runtime/core/breaks.def headers=${2:-build/include}
@@ -27,20 +27,15 @@ for word in $(grep -oE '\b(sn_[a-z0-9_]+|SN_[A-Z0-9_]+)\b' $rows | sort -u); do
     grep -qrw -- "$word" frontend/sinter "$headers" || echo "$rows: there is no $word" >>"$found"
 done
 
-code=$(grep -rhoE 'BREAK_(TEXT\([a-z_0-9]+\)|[a-z_0-9]+)' runtime frontend --include='*.c' | sed 's/^BREAK_\(TEXT(\)*//; s/)$//' | sort -u)
+code=$(grep -rhoE 'BREAK_((TEXT|REASON)\([a-z_0-9]+\)|[a-z_0-9]+)' runtime frontend --include='*.c' | sed 's/^BREAK_//; s/^\(TEXT\|REASON\)(//; s/)$//' | sort -u)
 for name in $names; do
     echo "$code" | grep -qx "$name" || echo "$name: no code names it" >>"$found"
 done
 
-# Who passes a reason on, who returns one, and where one is kept. A public function's name is row `called`.
-takes='capture_(flush|flush_behind_error|end_segment|record_break|count_break|record_outside|record_event|before_event|make|materialize_all|set_generator|make_arguments)|tensor_materialize_all|tensor_(materialize|ready)_for|flow_(pause|begin)|record_unsaved'
-grep -rnE "\<($takes)\(.*\"" runtime frontend --include='*.c' --include='*.h' |
-    grep -vE '"sn_[a-z0-9_]*"|error_raise|:[0-9]+: *(/\*| \*)' >>"$found"
-# ADMITTED: errors of a plan that is saved or read, and words in texts that are printed.
-grep -rnE '(return|\<(reason|why|refusal)(\[\])? =|\?|^ *:) "[a-z][^"%]* [^"]*"' runtime/capture --include='*.c' |
-    grep -vE '^runtime/capture/(variant/(case|reason|guards)_text|record/trace_path|function/(saved|explain))\.c:|error_raise|LOG\(|text_p|\.what|  : "variants of one segment|full \? "compiled segments|closed \? "closed over|"before any pass ran"' >>"$found"
+# A reason has a type of its own, which the compiler holds: only these make one of text.
+grep -rnE '\<reason_(from|called)\([^()]*"' runtime frontend --include='*.c' --include='*.h' >>"$found"
 
 [ -s "$found" ] || exit 0
 cat "$found"
-echo "a reason is a row of $rows: BREAK_TEXT(name) names it, and its paragraph says what a user can do"
+echo "a reason is a row of $rows: BREAK_REASON(name) names it, and its paragraph says what a user can do"
 exit 1

@@ -50,8 +50,8 @@ static Status switch_grad(sn_tensor *t, bool on) {
         return error_raise(ST_UNSUPPORTED,
                            "sn_requires_grad_: gradients of a sparse tensor belong to sn_sparse_values");
     if (tracer_recording(state_get()) && sn_requires_grad(t) != on) {
-        tracer_outside(BREAK_TEXT(requires_grad_changes));
-        TRY(tensor_materialize_all(BREAK_TEXT(requires_grad_changes)));
+        tracer_outside(BREAK_REASON(requires_grad_changes));
+        TRY(tensor_materialize_all(BREAK_REASON(requires_grad_changes)));
         if (t->placeholder) TRY(tensor_ready(t, "sn_requires_grad_"));
     }
     return tape_requires_grad(t, on);
@@ -78,7 +78,7 @@ sn_status sn_grad_set(sn_tensor *t, sn_tensor *grad) {
     if (status == ST_OK) status = tensor_alone(t, "sn_grad_set");
     if (status == ST_OK && grad) status = tensor_alone(grad, "sn_grad_set");
     if (status == ST_OK) status = tracer_effect((TracerEffect){.kind = EFFECT_grad, .tensor = t});
-    if (status == ST_OK) tracer_outside(BREAK_TEXT(grad_set));
+    if (status == ST_OK) tracer_outside(BREAK_REASON(grad_set));
     return (sn_status)(status == ST_OK ? tape_grad_set(t, grad) : status);
 }
 
@@ -158,8 +158,8 @@ sn_status sn_gradients(sn_tensors ys, sn_tensors xs, sn_tensors grad_ys, uint32_
 
 static int64_t add_hook(sn_tensor *t, bool after, sn_body hook, void *closure, const char *what) {
     /* Hooks belong to the node. */
-    if (tensor_valid(t, what) != ST_OK || state_untraced(what) != ST_OK || tracer_make(t, what) != ST_OK ||
-        tensor_materialize(t, what) != ST_OK)
+    if (tensor_valid(t, what) != ST_OK || state_untraced(what) != ST_OK ||
+        tracer_make(t, reason_called(what)) != ST_OK || tensor_materialize(t, what) != ST_OK)
         return 0;
     if (!hook) {
         error_raise(ST_ARGUMENT, "%s: the hook is NULL", what);
@@ -186,7 +186,7 @@ int64_t sn_post_accumulate_hook_add(sn_tensor *leaf, sn_body hook, void *closure
 void sn_hook_remove(sn_tensor *t, int64_t id) {
     API_ENTER(sn_hook_remove);
     if (!t) return;
-    tracer_outside("sn_hook_remove");
+    tracer_outside(REASON_CALLED(sn_hook_remove));
     tape_hook_remove(t, id);
 }
 

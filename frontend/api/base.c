@@ -126,7 +126,7 @@ sn_status sn_setting_set(const char *name, const char *value) {
     if (state->error.status != ST_OK) return (sn_status)state->error.status;
     if (!name) return (sn_status)error_raise(ST_ARGUMENT, "sn_setting_set: the name is NULL");
     Status status = state_untraced("sn_setting_set");
-    if (status == ST_OK) status = tracer_event("sn_setting_set");
+    if (status == ST_OK) status = tracer_event(REASON_CALLED(sn_setting_set));
     return (sn_status)(status == ST_OK ? setting_set(state, name, value) : status);
 }
 
@@ -146,21 +146,21 @@ sn_status sn_logging_set(sn_log_fn log, void *context, const char *topics) {
     return sn_check();
 }
 
-static sn_status set_generator(sn_rng rng, const char *outside, const char *breaks) {
+static sn_status set_generator(sn_rng rng, Reason outside, Reason breaks) {
     Status status = error_pending();
-    if (status == ST_OK) status = state_untraced(outside);
+    if (status == ST_OK) status = state_untraced(reason_text(outside));
     return (sn_status)(status == ST_OK ? tracer_set_generator(rng.seed, rng.sequence, outside, breaks) : status);
 }
 
 sn_status sn_seed(uint64_t seed) {
     API_ENTER(sn_seed);
-    return set_generator((sn_rng){.seed = seed}, BREAK_TEXT(seed_in_body), BREAK_TEXT(seed_after));
+    return set_generator((sn_rng){.seed = seed}, BREAK_REASON(seed_in_body), BREAK_REASON(seed_after));
 }
 
 sn_rng sn_rng_get(void) {
     API_ENTER(sn_rng_get);
     sn_state *const state = state_get();
-    const TracerEffect read = {.kind = EFFECT_generator_read, .what = BREAK_TEXT(rng_get)};
+    const TracerEffect read = {.kind = EFFECT_generator_read, .what = BREAK_REASON(rng_get)};
     if (error_pending() != ST_OK || state_untraced("sn_rng_get") != ST_OK || tracer_effect(read) != ST_OK)
         return (sn_rng){0};
     return (sn_rng){.seed = state->seed, .sequence = state->sequence};
@@ -168,7 +168,7 @@ sn_rng sn_rng_get(void) {
 
 sn_status sn_rng_set(sn_rng rng) {
     API_ENTER(sn_rng_set);
-    return set_generator(rng, BREAK_TEXT(rng_set_in_body), BREAK_TEXT(rng_set_after));
+    return set_generator(rng, BREAK_REASON(rng_set_in_body), BREAK_REASON(rng_set_after));
 }
 
 sn_scope sn_rng_fork_begin(void) {

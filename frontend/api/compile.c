@@ -200,8 +200,9 @@ sn_status sn_graph_break(const char *reason) {
     API_ENTER(sn_graph_break);
     if (state_untraced("sn_graph_break") != ST_OK) return sn_check();
     if (error_pending()) return sn_check();
-    return (sn_status)tracer_effect(
-        (TracerEffect){.kind = EFFECT_break, .what = reason ? reason : "sn_graph_break", .breaks = "sn_graph_break"});
+    return (sn_status)tracer_effect((TracerEffect){.kind = EFFECT_break,
+                                                   .what = reason ? reason_from(reason) : REASON_CALLED(sn_graph_break),
+                                                   .breaks = REASON_CALLED(sn_graph_break)});
 }
 
 /* What happened ------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 static Status begin_mode(const char *what) {
     TRY(error_pending());
     TRY(state_untraced(what));
-    return tracer_effect((TracerEffect){.kind = EFFECT_mode, .what = what});
+    return tracer_effect((TracerEffect){.kind = EFFECT_mode, .what = reason_called(what)});
 }
 
 sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {

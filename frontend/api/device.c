@@ -82,7 +82,7 @@ sn_device sn_default_device(void) {
 sn_status sn_device_synchronize(sn_device device) {
     API_ENTER(sn_device_synchronize);
     if (check_device(device, "sn_device_synchronize") != ST_OK ||
-        tensor_materialize_all("sn_device_synchronize") != ST_OK)
+        tensor_materialize_all(REASON_CALLED(sn_device_synchronize)) != ST_OK)
         return sn_check();
     return (sn_status)device_synchronize(device);
 }

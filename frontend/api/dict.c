@@ -61,7 +61,7 @@ Status dict_set(sn_dict *d, const char *name, sn_tensor *t) {
     if (!d || !name) return error_raise(ST_ARGUMENT, "sn_dict_set: the dictionary or the name is NULL");
     TRY(tensor_valid(t, "sn_dict_set"));
     TRY(state_untraced("sn_dict_set"));
-    tracer_outside(BREAK_TEXT(dict_changed));
+    tracer_outside(BREAK_REASON(dict_changed));
     DictEntry *const entry = (DictEntry *)dict_find(d, name);
     TRY(tensor_named(t, name));
     if (!entry) {

@@ -315,7 +315,7 @@ static sn_override * override(const OpRow *row, sn_key key, sn_body kernel, void
                     key_name((Key)internal));
         return NULL;
     }
-    return tracer_event(what) == ST_OK ? override_new(row, (Key)internal, kernel, closure) : NULL;
+    return tracer_event(reason_called(what)) == ST_OK ? override_new(row, (Key)internal, kernel, closure) : NULL;
 }
 
 /* Numbers come from metadata and values, not from a key's kernel. */
@@ -339,7 +339,7 @@ sn_override *sn_fallback_set(sn_key key, sn_body kernel, void *closure) {
 
 void sn_override_free(sn_override *o) {
     API_ENTER(sn_override_free);
-    tracer_outside("sn_override_free");
+    tracer_outside(REASON_CALLED(sn_override_free));
     override_free(o);
 }
 
@@ -363,13 +363,13 @@ static Status check_mode(sn_body handler, const char *what) {
 sn_status sn_user_mode_push(sn_body handler, void *closure) {
     API_ENTER(sn_user_mode_push);
     Status status = check_mode(handler, "sn_user_mode_push");
-    if (status == ST_OK) status = tracer_event("sn_user_mode_push");
+    if (status == ST_OK) status = tracer_event(REASON_CALLED(sn_user_mode_push));
     return status == ST_OK ? mode_changed(&entered, user_mode_push(KEY_mode, handler, closure)) : (sn_status)status;
 }
 
 sn_status sn_user_mode_pop(void) {
     API_ENTER(sn_user_mode_pop);
-    tracer_outside("sn_user_mode_pop");
+    tracer_outside(REASON_CALLED(sn_user_mode_pop));
     return mode_changed(&entered, user_mode_pop(KEY_mode));
 }
 
@@ -377,13 +377,13 @@ sn_status sn_api_mode_push(sn_body handler, void *closure) {
     API_ENTER(sn_api_mode_push);
     const Status status = check_mode(handler, "sn_api_mode_push");
     if (status != ST_OK) return (sn_status)status;
-    tracer_outside("sn_api_mode_push");
+    tracer_outside(REASON_CALLED(sn_api_mode_push));
     return mode_changed(&entered, user_mode_push(KEY_api, handler, closure));
 }
 
 sn_status sn_api_mode_pop(void) {
     API_ENTER(sn_api_mode_pop);
-    tracer_outside("sn_api_mode_pop");
+    tracer_outside(REASON_CALLED(sn_api_mode_pop));
     return mode_changed(&entered, user_mode_pop(KEY_api));
 }
 

@@ -12,7 +12,7 @@ static TapeNode *tape_of(sn_grad_node *n) { return (TapeNode *)(void *)n; }
 /* t's history as eager's: what is pending has run. */
 static Status history_ready(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
-    TRY(tracer_make(t, what));
+    TRY(tracer_make(t, reason_called(what)));
     return tensor_handle_materialize(t, what);
 }
 
@@ -121,7 +121,8 @@ const char *sn_grad_text(sn_tensor *t) {
 const char *sn_saved_text(sn_tensor *t) {
     API_ENTER(sn_saved_text);
     Text text = {0};
-    if (error_pending() || (t ? history_ready(t, "sn_saved_text") : tensor_materialize_all("sn_saved_text")) != ST_OK)
+    if (error_pending() ||
+        (t ? history_ready(t, "sn_saved_text") : tensor_materialize_all(REASON_CALLED(sn_saved_text))) != ST_OK)
         return "";
     if (t && tape_view_is_due(t) && tape_view_refresh(t) != ST_OK) return "";
     if (tape_print_saved(&text, t) != ST_OK) return text_free(&text), "";

@@ -31,7 +31,7 @@ bool sn_is_contiguous_as(sn_tensor *t, sn_memory_format format) {
 /* With all that is pending done, where the tensor can have data. */
 static Status flushed(sn_tensor *t, const char *what) {
     TRY(tensor_valid(t, what));
-    TRY(tensor_materialize_all(what));
+    TRY(tensor_materialize_all(reason_called(what)));
     return tensor_handle_materialize(t, what);
 }
 

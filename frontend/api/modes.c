@@ -18,7 +18,8 @@ bool sn_fake_mode_set(bool on) {
     API_ENTER(sn_fake_mode_set);
     const bool before = sn_fake_mode();
     if (on == before || error_pending() != ST_OK || state_untraced("sn_fake_mode_set") != ST_OK) return before;
-    if (tracer_effect((TracerEffect){.kind = EFFECT_mode, .what = "sn_fake_mode_set"}) != ST_OK) return before;
+    if (tracer_effect((TracerEffect){.kind = EFFECT_mode, .what = REASON_CALLED(sn_fake_mode_set)}) != ST_OK)
+        return before;
     return set_mode(&entered, KEY_BIT(fake), on);
 }
 

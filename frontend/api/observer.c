@@ -103,7 +103,7 @@ sn_status sn_observer_observe(sn_observer *o, sn_tensor *t) {
 static Status check_seen(const sn_observer *o, const char *what) {
     if (error_pending()) return error_pending();
     if (!o) return error_raise(ST_ARGUMENT, "%s: the observer is NULL", what);
-    tracer_outside(BREAK_TEXT(observer_asked));
+    tracer_outside(BREAK_REASON(observer_asked));
     return o->seen ? ST_OK : error_raise(ST_STATE, "%s: the observer has seen no value yet", what);
 }
 

@@ -52,7 +52,7 @@ sn_tensor *sn_reduce_scatter(sn_comm *comm, sn_tensor *t, sn_reduction how) {
 static Status check_new(sn_comm *comm, sn_tensors params, const char *what) {
     TRY(error_pending());
     TRY(state_untraced(what));
-    TRY(tracer_event(what));
+    TRY(tracer_event(reason_called(what)));
     if (!comm) return error_raise(ST_ARGUMENT, "%s: comm is NULL", what);
     if (params.n < 1 || params.n > INT32_MAX || !params.data)
         return error_raise(ST_ARGUMENT, "%s: the list of parameters is NULL or has none: it says %lld", what,
@@ -79,14 +79,14 @@ sn_data_parallel *sn_data_parallel_new(sn_comm *comm, sn_tensors params, const s
 void sn_data_parallel_free(sn_data_parallel *dp) {
     API_ENTER(sn_data_parallel_free);
     if (!dp) return;
-    tracer_outside("sn_data_parallel_free");
+    tracer_outside(REASON_CALLED(sn_data_parallel_free));
     data_parallel_free(dp);
 }
 
 static Status check_parallel(const sn_data_parallel *dp, const char *what) {
     TRY(error_pending());
     TRY(state_untraced(what));
-    return dp ? tracer_event(what) : error_raise(ST_ARGUMENT, "%s: NULL", what);
+    return dp ? tracer_event(reason_called(what)) : error_raise(ST_ARGUMENT, "%s: NULL", what);
 }
 
 sn_status sn_data_parallel_sync(sn_data_parallel *dp, bool on) {
@@ -122,7 +122,7 @@ sn_sharded *sn_sharded_new(sn_comm *comm, sn_tensors params, const sn_sharded_op
 void sn_sharded_free(sn_sharded *s) {
     API_ENTER(sn_sharded_free);
     if (!s) return;
-    tracer_outside("sn_sharded_free");
+    tracer_outside(REASON_CALLED(sn_sharded_free));
     sharded_free(s);
 }
 

@@ -186,7 +186,7 @@ static void print_path(Text *text, const sn_tensor *t, const sn_op *op) {
 
 static Status ready_to_report(sn_tensor *t) {
     TRY(tensor_valid(t, "sn_tensor_report"));
-    TRY(tensor_materialize_all("sn_tensor_report"));
+    TRY(tensor_materialize_all(REASON_CALLED(sn_tensor_report)));
     return tensor_handle_materialize(t, "sn_tensor_report");
 }
 

@@ -166,7 +166,7 @@ static Status unscale(sn_scaler *s, sn_optim *o) {
         sn_zero_(found);
     sn_logical_or_(s->found_inf, optim_on_device_of(found, s->found_inf));
     TRY((Status)sn_scope_end(scope));
-    tracer_outside(BREAK_TEXT(scaler_unscales));
+    tracer_outside(BREAK_REASON(scaler_unscales));
     TRY(tracer_words(EFFECT_words, o->scaling.words));
     TRY(tracer_words(EFFECT_words, s->at.words));
     o->scaling = (Scaling){.scaler = s->number, .unscaled = s->at.round, .empty = !range.most};
@@ -184,7 +184,7 @@ sn_tensor *sn_scaler_found_inf(sn_scaler *s, sn_optim *o) {
     API_ENTER(sn_scaler_found_inf);
     if (check_scaling(s, o, "sn_scaler_found_inf") != ST_OK) return NULL;
     if (s->options.disabled) return NULL;
-    tracer_outside(BREAK_TEXT(scaler_asked));
+    tracer_outside(BREAK_REASON(scaler_asked));
     if (is_unscaled(s, o)) return o->found_inf;
     error_raise(ST_STATE, "sn_scaler_found_inf: this optimizer of %s was not unscaled since the last sn_scaler_update",
                 o->maker);
@@ -210,7 +210,7 @@ static Status scaler_step(sn_scaler *s, sn_optim *o) {
                            o->maker);
     if (is_due(s, o)) TRY(unscale(s, o));
     TRY((Status)optim_step(o, o->found_inf));
-    tracer_outside(BREAK_TEXT(scaler_steps));
+    tracer_outside(BREAK_REASON(scaler_steps));
     TRY(tracer_words(EFFECT_words, o->scaling.words));
     o->scaling.stepped = s->at.round;
     return ST_OK;
@@ -249,7 +249,7 @@ sn_status sn_scaler_update(sn_scaler *s) {
     update(s);
     const sn_status status = sn_scope_end(scope);
     if (status != SN_OK) return status;
-    tracer_outside(BREAK_TEXT(scaler_ends));
+    tracer_outside(BREAK_REASON(scaler_ends));
     const Status noted = tracer_words(EFFECT_words, s->at.words);
     if (noted != ST_OK) return (sn_status)noted;
     s->at = (Round){.round = s->at.round + 1};

@@ -28,7 +28,7 @@ static Status object_given(const void *object, const char *what, const char *nam
 /* What was recorded in a body comes before. */
 static Status flushed(const void *object, const char *what, const char *name) {
     TRY(object_given(object, what, name));
-    return tensor_materialize_all(what);
+    return tensor_materialize_all(reason_called(what));
 }
 
 /* streams -------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ sn_stream *sn_stream_own(sn_device device) {
 sn_stream *sn_stream_current(sn_device device) {
     API_ENTER(sn_stream_current);
     const DeviceRow *const row = row_for(device, "sn_stream_current");
-    return row && tensor_materialize_all("sn_stream_current") == ST_OK ? stream_current(row) : NULL;
+    return row && tensor_materialize_all(REASON_CALLED(sn_stream_current)) == ST_OK ? stream_current(row) : NULL;
 }
 
 sn_device sn_stream_device(const sn_stream *stream) {

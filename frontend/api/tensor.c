@@ -180,7 +180,7 @@ static Status check_writable(const sn_tensor *t, const char *what) {
 
 void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
     API_ENTER(sn_data_mut);
-    if (tensor_materialize_all("sn_data_mut") != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
+    if (tensor_materialize_all(REASON_CALLED(sn_data_mut)) != ST_OK || tensor_ready(t, "sn_data_mut") != ST_OK ||
         check_host(t, "sn_data_mut") != ST_OK || check_layout(t, expected, "sn_data_mut") != SN_OK)
         return NULL;
     if (check_writable(t, "sn_data_mut") != ST_OK) return NULL;
@@ -191,14 +191,16 @@ void *sn_data_mut(sn_tensor *t, sn_dtype expected) {
 
 void *sn_data_raw(sn_tensor *t) {
     API_ENTER(sn_data_raw);
-    if (tensor_materialize_all("sn_data_raw") != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK) return NULL;
+    if (tensor_materialize_all(REASON_CALLED(sn_data_raw)) != ST_OK || tensor_ready(t, "sn_data_raw") != ST_OK)
+        return NULL;
     t->storage->pointer_given = true;
     return tensor_data(t);
 }
 
 sn_status sn_touch(sn_tensor *t) {
     API_ENTER(sn_touch);
-    if (tensor_materialize_all("sn_touch") != ST_OK || tensor_ready(t, "sn_touch") != ST_OK) return sn_check();
+    if (tensor_materialize_all(REASON_CALLED(sn_touch)) != ST_OK || tensor_ready(t, "sn_touch") != ST_OK)
+        return sn_check();
     tensor_written(t);
     return SN_OK;
 }

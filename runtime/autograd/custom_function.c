@@ -124,7 +124,7 @@ static Status check_call(const sn_custom *fn, sn_tensor *const *in, int n_in, sn
         return error_raise(ST_ARGUMENT, "%s: the list of %d %s is NULL", name_of(fn), out ? n_in : n_out,
                            out ? "inputs" : "outputs");
     for (int i = 0; i < n_in; i++)
-        if (in[i]) TRY(tensor_materialize_for(in[i], name_of(fn), BREAK_TEXT(own_node)));
+        if (in[i]) TRY(tensor_materialize_for(in[i], name_of(fn), BREAK_REASON(own_node)));
     return ST_OK;
 }
 
@@ -145,7 +145,7 @@ static Status run_forward(const sn_custom *fn, void *closure, CustomCall *call, 
  * history. */
 static Status separate(const char *name, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     for (int i = 0; i < n_out; i++) {
-        TRY(tensor_materialize_for(out[i], name, BREAK_TEXT(own_node)));
+        TRY(tensor_materialize_for(out[i], name, BREAK_REASON(own_node)));
         bool shared = false;
         for (int k = 0; k < n_in; k++) shared |= in[k] == out[i];
         for (int k = 0; k < i; k++) shared |= out[k] == out[i];
@@ -188,7 +188,7 @@ static Status detach_all_saved(CustomNode *custom, sn_tensor *const *out, int n_
  * place yet. */
 static Status take_place(TapeNode *node) {
     sn_state *const state = state_get();
-    TRY(tracer_effect((TracerEffect){.kind = EFFECT_order, .what = BREAK_TEXT(own_node)}));
+    TRY(tracer_effect((TracerEffect){.kind = EFFECT_order, .what = BREAK_REASON(own_node)}));
     node->sequence = ++state->tape.sequence;
     return ST_OK;
 }

@@ -58,7 +58,7 @@ Status region_refusal(const char *what) {
 }
 
 Status region_refuse(const char *what) {
-    TRY(tracer_effect((TracerEffect){.kind = EFFECT_once, .what = what}));
+    TRY(tracer_effect((TracerEffect){.kind = EFFECT_once, .what = reason_called(what)}));
     return UNLIKELY(region_innermost(state_get()->saved_hooks) != NULL) ? region_refusal(what) : ST_OK;
 }
 

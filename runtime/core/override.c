@@ -265,7 +265,7 @@ Status frame_redispatch(sn_frame *frame) {
 Status user_mode_push(Key key, sn_body handler, void *closure) {
     sn_state *const state = state_get();
     if (key == KEY_mode)
-        TRY(tensor_materialize_all(BREAK_TEXT(user_mode_begins))); /* what came before it is not its business */
+        TRY(tensor_materialize_all(BREAK_REASON(user_mode_begins))); /* what came before it is not its business */
     UserMode *const mode = mem_alloc(sizeof *mode);
     if (!mode) return ST_MEMORY;
     UserMode **const stack = stack_of(state, key);

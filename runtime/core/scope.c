@@ -181,7 +181,7 @@ void scope_keep_generator(sn_state *state) {
 static COLD void restore_generator(sn_state *state) {
     state->scopes[state->n_scopes - 1].ends = true;
     const ScopeFrame scope = state->scopes[state->n_scopes - 1];
-    tracer_set_generator(scope.seed, scope.sequence, BREAK_TEXT(fork_in_body), BREAK_TEXT(fork_ends));
+    tracer_set_generator(scope.seed, scope.sequence, BREAK_REASON(fork_in_body), BREAK_REASON(fork_ends));
     state->seed = scope.seed;
     state->sequence = scope.sequence;
 }

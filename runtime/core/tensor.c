@@ -282,7 +282,7 @@ void tensor_written(sn_tensor *t) {
     if (t->storage) atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
 }
 
-Status tensor_materialize_all(const char *why) { return tracer_settle(why); }
+Status tensor_materialize_all(Reason why) { return tracer_settle(why); }
 
 Status tensor_invalid(const sn_tensor *t, const char *what) {
     const Status pending = error_pending();
@@ -301,7 +301,7 @@ Status tensor_alone(const sn_tensor *t, const char *what) {
 }
 
 /* The place of its own call is the caller's: a break there names `what`. */
-static Status flush_for(sn_tensor *t, const char *what, const char *why) {
+static Status flush_for(sn_tensor *t, const char *what, Reason why) {
     sn_state *const state = state_get();
     if (!state->breaker) state->breaker = what;
     const Status status = tracer_make(t, why);
@@ -309,9 +309,9 @@ static Status flush_for(sn_tensor *t, const char *what, const char *why) {
     return status;
 }
 
-Status tensor_ready(sn_tensor *t, const char *what) { return tensor_ready_for(t, what, BREAK_TEXT(host_value)); }
+Status tensor_ready(sn_tensor *t, const char *what) { return tensor_ready_for(t, what, BREAK_REASON(host_value)); }
 
-Status tensor_ready_for(sn_tensor *t, const char *what, const char *why) {
+Status tensor_ready_for(sn_tensor *t, const char *what, Reason why) {
     TRY(tensor_valid(t, what));
     TRY(state_untraced(what));
     TRY(tensor_alone(t, what));
@@ -326,10 +326,10 @@ Status tensor_ready_for(sn_tensor *t, const char *what, const char *why) {
 }
 
 Status tensor_materialize(sn_tensor *t, const char *what) {
-    return tensor_materialize_for(t, what, BREAK_TEXT(host_value));
+    return tensor_materialize_for(t, what, BREAK_REASON(host_value));
 }
 
-Status tensor_materialize_for(sn_tensor *t, const char *what, const char *why) {
+Status tensor_materialize_for(sn_tensor *t, const char *what, Reason why) {
     TRY(tensor_valid(t, what));
     TRY(tensor_alone(t, what));
     return t->storage || t->placeholder ? tensor_ready_for(t, what, why) : state_untraced(what);

@@ -11,6 +11,7 @@
 #ifndef SINTER_RUNTIME_TENSOR_H
 #define SINTER_RUNTIME_TENSOR_H
 #include "runtime/core/meta_intern.h"
+#include "runtime/core/reason.h"
 
 typedef struct Memory Memory; /* runtime/core/memory.h */
 
@@ -171,15 +172,15 @@ void tensor_written(sn_tensor *t); /* bumps the version */
 static inline uint32_t tensor_version(const sn_tensor *t) { return t->storage ? atomic_load(&t->storage->version) : 0; }
 
 /* Host code is about to write memory that any tensor may depend on: what is pending runs first. */
-Status tensor_materialize_all(const char *why);
+Status tensor_materialize_all(Reason why);
 /* t usable by a function that needs its data: not NULL, not an error handle, flushed. Raises,
  * naming `what`. */
 Status tensor_ready(sn_tensor *t, const char *what);
 /* The same for what asks no value: a fake tensor, or one on the meta device, stays as it is. */
 Status tensor_materialize(sn_tensor *t, const char *what);
 /* The same; `why` is the reason of a break in a compiled function. */
-Status tensor_ready_for(sn_tensor *t, const char *what, const char *why);
-Status tensor_materialize_for(sn_tensor *t, const char *what, const char *why);
+Status tensor_ready_for(sn_tensor *t, const char *what, Reason why);
+Status tensor_materialize_for(sn_tensor *t, const char *what, Reason why);
 /* The same for what asks about the handle alone, of a sparse tensor or one of a level as well. */
 Status tensor_handle_materialize(sn_tensor *t, const char *what);
 /* A ready tensor where the host may read it: itself, or a copy in the same layout; the caller's reference. NULL

@@ -72,7 +72,7 @@ Status tracer_make_foreign(sn_tensor *t) {
     return p && p->tracer != state->tracer ? tracer_flush_foreign(t) : ST_OK;
 }
 
-Status tracer_make(sn_tensor *t, const char *why) {
+Status tracer_make(sn_tensor *t, Reason why) {
     Tracer *const recording = tracer_recording(state_get());
     if (recording) return recording->is->value(recording, t, why);
     return t->placeholder ? tracer_flush_foreign(t) : ST_OK;
@@ -137,7 +137,7 @@ const Meta *tracer_meta(sn_tensor *t) {
     return query.meta;
 }
 
-Status tracer_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks) {
+Status tracer_set_generator(uint64_t seed, uint64_t sequence, Reason outside, Reason breaks) {
     sn_state *const state = state_get();
     TRY(tracer_effect((TracerEffect){
         .kind = EFFECT_generator, .what = outside, .breaks = breaks, .seed = seed, .sequence = sequence}));

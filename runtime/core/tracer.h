@@ -22,7 +22,7 @@ typedef enum EffectKind {
     EFFECT_write,     /* host code writes memory that any tensor may depend on */
     EFFECT_mode,      /* the same, and what follows runs as it is */
     EFFECT_break,     /* the program ends the segment; what: any text, which is copied, breaks where memory is out */
-    EFFECT_print,     /* `tensor` is printed as it is now, label `what` (or NULL), when the pending ops have run */
+    EFFECT_print,     /* `tensor` is printed as it is now, with `label` (or NULL), when the pending ops have run */
     EFFECT_generator, /* it is set to seed and sequence; breaks: why the segment ends, where it does */
     EFFECT_generator_read, /* host code is about to see it */
     EFFECT_fork,           /* the end of the innermost scope will put the generator back */
@@ -37,7 +37,8 @@ typedef enum EffectKind {
 enum { EFFECT_WORDS = 4 };
 typedef struct TracerEffect {
     EffectKind kind;
-    const char *what, *breaks; /* static texts, for reports */
+    Reason what, breaks; /* for reports; they stay */
+    const char *label;
     sn_tensor *tensor;
     int64_t id;
     uint64_t *words;
@@ -97,7 +98,7 @@ typedef struct TracerClass {
     bool (*region)(Tracer *self, const struct RegionCall *call, Status *status);
     /* t is needed, which may be pending [semantics C2]: in code that it watches (why: static text), or (why NULL) under
      * the lock of those who ask for what another thread's or an outer tracer has. */
-    Status (*value)(Tracer *self, sn_tensor *t, const char *why);
+    Status (*value)(Tracer *self, sn_tensor *t, Reason why);
     Status (*effect)(Tracer *self, const TracerEffect *effect);
     void (*query)(Tracer *self, TracerQuery *query); /* fills in the answer */
     /* A callback of the program's runs in the middle of its work. True: it holds nothing until `resume`. */
@@ -165,7 +166,7 @@ static inline void tracer_callback_end(Tracer *paused) {
 }
 
 /* The value of t, which may be pending, and all that a pending write may change of it. */
-Status tracer_make(sn_tensor *t, const char *why);
+Status tracer_make(sn_tensor *t, Reason why);
 /* The same if it is one that the thread's tracer does not give: keys and history come with it. */
 Status tracer_make_foreign(sn_tensor *t);
 /* What does, under a lock that all who do so share, and for which the end of a tracer with placeholders waits. */
@@ -220,15 +221,13 @@ static inline Status tracer_effect(TracerEffect effect) {
     return UNLIKELY(t != NULL) ? t->is->effect(t, &effect) : ST_OK;
 }
 /* Host code is about to write memory that any tensor may depend on: what is pending runs first. */
-static inline Status tracer_settle(const char *why) {
+static inline Status tracer_settle(Reason why) {
     return tracer_effect((TracerEffect){.kind = EFFECT_write, .what = why});
 }
 /* What the program does here belongs to it, and no graph says it: a captured call that does it is not replayed. */
-static inline void tracer_outside(const char *what) {
-    tracer_effect((TracerEffect){.kind = EFFECT_outside, .what = what});
-}
+static inline void tracer_outside(Reason what) { tracer_effect((TracerEffect){.kind = EFFECT_outside, .what = what}); }
 /* The same of what only ops behind it may see: what is pending runs first. */
-static inline Status tracer_event(const char *what) {
+static inline Status tracer_event(Reason what) {
     return tracer_effect((TracerEffect){.kind = EFFECT_event, .what = what});
 }
 /* The words change, or go: EFFECT_words, EFFECT_words_gone. */
@@ -237,7 +236,7 @@ static inline Status tracer_words(EffectKind kind, uint64_t *words) {
 }
 /* Sets the state's generator; random ops that are pending keep their numbers. outside: what is said of a call that does
  * it; breaks: of the segment, where it ends for it. */
-Status tracer_set_generator(uint64_t seed, uint64_t sequence, const char *outside, const char *breaks);
+Status tracer_set_generator(uint64_t seed, uint64_t sequence, Reason outside, Reason breaks);
 
 void tracer_start(void); /* registers the key's kernel */
 

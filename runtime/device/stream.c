@@ -83,7 +83,7 @@ static bool is_felt(const StreamUse *uses) {
 
 static Status before_change(const sn_state *state, const StreamUse *uses) {
     if (!tracer_recording(state) || !(is_felt(state->streams) || is_felt(uses))) return ST_OK;
-    return tracer_effect((TracerEffect){.kind = EFFECT_order, .what = BREAK_TEXT(stream_changes)});
+    return tracer_effect((TracerEffect){.kind = EFFECT_order, .what = BREAK_REASON(stream_changes)});
 }
 
 static void replace_uses(sn_state *state, StreamUse *uses) {

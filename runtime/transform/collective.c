@@ -143,8 +143,8 @@ static Status leave_graph(const char *what) {
     TRY(error_pending());
     TRY(state_untraced(what));
     Capture *const c = capture_current();
-    if (c) capture_record_break(c, what);
-    return capture_materialize_all(what);
+    if (c) capture_record_break(c, reason_called(what));
+    return capture_materialize_all(reason_called(what));
 }
 
 static Status run_outside(sn_comm *rank, CollectiveKind kind, const RankOffer *offer, sn_tensor **outs) {

@@ -95,7 +95,7 @@ static Status loop_alone(OpCall *call, const Level *level) {
     FlowRun around = {0};
     int n = 0;
     TRY(state_untraced(flow.op));
-    TRY(flow_pause(&flow, BREAK_TEXT(flow_random_differs), &around));
+    TRY(flow_pause(&flow, BREAK_REASON(flow_random_differs), &around));
     Val **const parts = mem_zero((size_t)(MAX_LIST * level->size + 1) * sizeof *parts);
     Status status = parts ? run_all_alone(call, level, parts, &n) : ST_MEMORY;
     if (status == ST_OK) status = return_parts(call, level, parts, n);
@@ -135,7 +135,7 @@ static bool tracks_any(const OpCall *call) {
 static Status run_here(OpCall *call) {
     FlowCall flow = flow_call_of(call);
     FlowRun around = {0};
-    if (tracer_recording(state_get()) && flow_draws(call)) TRY(flow_pause(&flow, BREAK_TEXT(flow_random), &around));
+    if (tracer_recording(state_get()) && flow_draws(call)) TRY(flow_pause(&flow, BREAK_REASON(flow_random), &around));
     const Status status = kernel_of(call)(call);
     flow_resume(&around);
     return status;

@@ -158,7 +158,7 @@ static Status join_parts(const VmapSpec *spec, Val **parts, int n_parts, Val **b
 /* Each part draws the numbers that it would among all. */
 static Status rewind_generator(const sn_state *state, uint64_t sequence) {
     if (state->sequence == sequence) return ST_OK;
-    return tracer_set_generator(state->seed, sequence, BREAK_TEXT(vmap_chunks), BREAK_TEXT(vmap_chunks));
+    return tracer_set_generator(state->seed, sequence, BREAK_REASON(vmap_chunks), BREAK_REASON(vmap_chunks));
 }
 
 static Status run_parts(const VmapSpec *spec, int64_t size, int n_parts, Val **parts) {

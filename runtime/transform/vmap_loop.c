@@ -73,7 +73,7 @@ static Status run_rounds(VmapLoop *l, bool same, int *n_outs) {
     const uint64_t sequence = state->sequence;
     for (int64_t i = 0; i < l->n; i++) {
         if (i && same && state->sequence != sequence)
-            TRY(tracer_set_generator(state->seed, sequence, BREAK_TEXT(vmap_loop), BREAK_TEXT(vmap_loop)));
+            TRY(tracer_set_generator(state->seed, sequence, BREAK_REASON(vmap_loop), BREAK_REASON(vmap_loop)));
         TRY(round_of(l, i, n_outs));
     }
     return ST_OK;

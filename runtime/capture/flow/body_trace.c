@@ -93,12 +93,12 @@ static Status check_written(const BodyTracer *bt, const OpCall *call, const Val 
                        op_form_name(call->row, call->form));
 }
 
-static const char *body_refusal(const OpCall *call) {
+static Reason body_refusal(const OpCall *call) {
     const OpRow *const row = call->row;
     if (!row->returns_list && capture_row_refusal(row)) return capture_row_refusal(row);
-    if (row->flags & OPF_ordered) return BREAK_TEXT(flow_ordered);
-    if (call->keys & KEYS_UNCAPTURED) return BREAK_TEXT(own_key);
-    return op_dynamic(row) ? BREAK_TEXT(flow_user_op) : NULL;
+    if (row->flags & OPF_ordered) return BREAK_REASON(flow_ordered);
+    if (call->keys & KEYS_UNCAPTURED) return BREAK_REASON(own_key);
+    return op_dynamic(row) ? BREAK_REASON(flow_user_op) : NULL;
 }
 
 static uint8_t body_modes(void) {
@@ -123,8 +123,8 @@ static Status trace_op(Tracer *self, OpCall *call) {
     FlowBody *const body = bt->body;
     const OpRow *const row = call->row;
     TRY(error_pending());
-    const char *const refusal = body_refusal(call);
-    if (refusal) return error_raise(ST_UNSUPPORTED, "%s: %s", op_form_name(row, call->form), refusal);
+    const Reason refusal = body_refusal(call);
+    if (refusal) return error_raise(ST_UNSUPPORTED, "%s: %s", op_form_name(row, call->form), reason_text(refusal));
     Arg args[MAX_ARGS + MAX_OUTS];
     TRY(symbols_traced_args(call, args));
     for (int i = 0; i < row->n_params; i++) TRY(traced_arg(bt, &args[i]));
@@ -201,18 +201,19 @@ static Status run_traced(BodyTracer *bt, const Meta *const *params) {
 static Status consume_reason(FlowBody *body, Status status) {
     if (status != ST_UNSUPPORTED) return status;
     const char *const message = error_slot()->message;
-    body->reason = arena_strdup(body->arena, message ? message : "");
+    body->reason = reason_from(arena_strdup(body->arena, message ? message : ""));
     error_clear();
     body->graph = NULL;
-    LOG(graph_breaks, INFO, "%s: %s runs eagerly: %s", body->op, body->what, body->reason ? body->reason : "");
+    LOG(graph_breaks, INFO, "%s: %s runs eagerly: %s", body->op, body->what,
+        body->reason ? reason_text(body->reason) : "");
     return body->reason ? ST_OK : ST_MEMORY;
 }
 
 /* Whoever sees each op as it runs sees those of bodies, once. */
-static const char *state_refusal(const sn_state *state) {
-    if (state->autocast) return BREAK_TEXT(flow_autocast);
-    if (state->modes || state->api_modes) return BREAK_TEXT(user_mode);
-    return state->include & KEY_BIT(anomaly) ? BREAK_TEXT(anomaly) : NULL;
+static Reason state_refusal(const sn_state *state) {
+    if (state->autocast) return BREAK_REASON(flow_autocast);
+    if (state->modes || state->api_modes) return BREAK_REASON(user_mode);
+    return state->include & KEY_BIT(anomaly) ? BREAK_REASON(anomaly) : NULL;
 }
 
 Status body_trace(FlowBody *body, const Meta *const *params) {

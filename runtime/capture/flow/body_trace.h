@@ -22,7 +22,7 @@ typedef struct FlowBody {
     /* After body_trace: */
     Arena *arena;
     Graph *graph;            /* NULL: it could not be traced */
-    const char *reason;      /* why, in words */
+    Reason reason;           /* why, in words */
     VEC(sn_tensor *) closed; /* what it closes over, retained: the graph's inputs behind the first n_in */
     VEC(const void *) sites; /* of the graph's nodes */
     const FlowCode *code;    /* of the graph, in a launch; or NULL */

@@ -140,7 +140,7 @@ static Status cond_at_level(CondRun *run, sn_tensor *pred) {
     TRY(flow_level_graphs(run->call, bodies, 2));
     cond_free(run);
     TRY(record_cond(run, pred, &record));
-    return record.reason ? error_raise(ST_UNSUPPORTED, "sn_cond: %s", record.reason) : ST_OK;
+    return record.reason ? error_raise(ST_UNSUPPORTED, "sn_cond: %s", reason_text(record.reason)) : ST_OK;
 }
 
 Status flow_cond(const FlowCall *call, sn_tensor *pred, const FlowBodies *branches) {

@@ -14,10 +14,11 @@ static uint64_t derived_seed(uint64_t seed, uint64_t number) {
 }
 
 /* Everything that a body may look at is materialized. */
-Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run) {
+Status flow_pause(const FlowCall *call, Reason reason, FlowRun *run) {
     Capture *const capture = capture_of(state_get()->tracer);
     if (!capture) return ST_OK;
-    const char *const why = arena_printf(capture->arena, BREAK_TEXT(flow_eager), reason ? reason : "");
+    const Reason why =
+        reason_from(arena_printf(capture->arena, BREAK_TEXT(flow_eager), reason ? reason_text(reason) : ""));
     if (!why) return ST_MEMORY;
     capture_breaks(call->op);
     capture_record_break(capture, why);
@@ -60,12 +61,13 @@ Status flow_op_begin(const FlowCall *call, FlowRun *run) {
     return ST_OK;
 }
 
-Status flow_begin(const FlowCall *call, const char *reason, FlowRun *run) {
+Status flow_begin(const FlowCall *call, Reason reason, FlowRun *run) {
     sn_state *const state = state_get();
     *run = (FlowRun){0};
     for (int i = 0; i < call->n_out; i++) call->out[i] = NULL;
     TRY(error_pending());
-    if (tracer_symbolic(state)) return error_raise(ST_UNSUPPORTED, "%s: %s", call->op, reason ? reason : "in a body");
+    if (tracer_symbolic(state))
+        return error_raise(ST_UNSUPPORTED, "%s: %s", call->op, reason ? reason_text(reason) : "in a body");
     for (int i = 0; i < call->n_in; i++)
         if (!call->in[i]) return error_raise(ST_ARGUMENT, "%s: input %d is NULL", call->op, i);
     TRY(flow_pause(call, reason, run));

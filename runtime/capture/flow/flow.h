@@ -45,7 +45,7 @@ typedef struct FlowRun {
     bool counts;         /* of ops that a graph gets, at a transform's level */
     uint64_t seed, sequence, own_seed;
 } FlowRun;
-Status flow_begin(const FlowCall *call, const char *reason, FlowRun *run);
+Status flow_begin(const FlowCall *call, Reason reason, FlowRun *run);
 Status flow_end(const FlowCall *call, const FlowRun *run, Status status);
 
 /* Inside of transforms (flow_level.c) [semantics T4]: the bodies run themselves, on the levels' handles; where a
@@ -59,7 +59,7 @@ void flow_consume_generator(FlowRun *run);
 void flow_counts(FlowRun *run);
 Status flow_level_end(const FlowCall *call, const FlowRun *run, Status status);
 /* A capture waits, until flow_resume. */
-Status flow_pause(const FlowCall *call, const char *reason, FlowRun *run);
+Status flow_pause(const FlowCall *call, Reason reason, FlowRun *run);
 void flow_resume(const FlowRun *run);
 Status flow_level_inputs(const FlowCall *call);
 /* Raises where one has no graph, of which an op could be made. */
@@ -72,7 +72,7 @@ Status flow_ready(const char *op, sn_tensor *t); /* as tensor_ready, which a han
 /* As an op of a graph (flow_record.c): reason says why it can't be, NULL: it is one. */
 typedef struct FlowRecord {
     const FlowCall *call;
-    const char *reason; /* of the call's arena, or static */
+    Reason reason; /* of the call's arena, or static */
 } FlowRecord;
 /* Whether it may be one: in a body that is captured or traced, or where a node of the tape stands for it. */
 bool flow_records(void);

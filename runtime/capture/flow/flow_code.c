@@ -155,8 +155,8 @@ static Status check_tape(Graph *graph, const bool *want) {
     uint32_t *const needs = ARENA_ARRAY(graph->arena, uint32_t, graph->n_nodes + 1);
     if (!needs) return ST_MEMORY;
     TRY(flow_graph_needs(graph, want, needs));
-    const char *const why = tape_limits_refusal(graph, &(TapeNeeds){want, needs}, NULL, NULL);
-    return why ? error_raise(ST_UNSUPPORTED, "%s", why) : ST_OK;
+    const Reason why = tape_limits_refusal(graph, &(TapeNeeds){want, needs}, NULL, NULL);
+    return why ? error_raise(ST_UNSUPPORTED, "%s", reason_text(why)) : ST_OK;
 }
 
 /* The forward's results are nobody's: what remains of it is what the rules read. */

@@ -23,8 +23,8 @@ static Status count_one(const FlowRun *run) {
     sn_state *const state = state_get();
     const int64_t none[] = {0};
     if (state->sequence != run->sequence)
-        return tracer_set_generator(run->seed, run->sequence + 1, BREAK_TEXT(flow_in_transform),
-                                    BREAK_TEXT(flow_in_transform));
+        return tracer_set_generator(run->seed, run->sequence + 1, BREAK_REASON(flow_in_transform),
+                                    BREAK_REASON(flow_in_transform));
     TRY(scope_push(state, false));
     context_enter_scope(state, CONTEXT_below_levels);
     const bool drawn = E(eager_builder(), rand, A_INTS(none, 1), A_NONE, A_NONE, A_NONE, A_NONE) != NULL;
@@ -63,11 +63,11 @@ static bool body_draws(const FlowBody *body) {
 
 Status flow_level_begin(const FlowCall *call, const FlowBody *const *bodies, int n_bodies, FlowRun *run) {
     const sn_state *const state = state_get();
-    const char *reason = NULL;
+    Reason reason = NULL;
     *run = (FlowRun){0};
     for (int k = 0; k < n_bodies; k++) {
         if (!bodies[k]->graph) reason = bodies[k]->reason;
-        if (tracer_recording(state) && body_draws(bodies[k])) reason = BREAK_TEXT(flow_random);
+        if (tracer_recording(state) && body_draws(bodies[k])) reason = BREAK_REASON(flow_random);
     }
     TRY(error_pending());
     if (tracer_symbolic(state) || (state->tracer && !reason)) {
@@ -105,7 +105,7 @@ Status flow_level_graphs(const FlowCall *call, const FlowBody *const *bodies, in
             return error_raise(ST_UNSUPPORTED,
                                "%s: inside of sn_vmap the predicate differs from example to example, and %s cannot be "
                                "traced: %s",
-                               call->op, bodies[k]->what, bodies[k]->reason);
+                               call->op, bodies[k]->what, reason_text(bodies[k]->reason));
     return ST_OK;
 }
 

@@ -20,16 +20,16 @@ bool flow_captures(void) { return state_get()->tracer != NULL; }
 bool flow_traces_again(void) { return tracer_recording(state_get()) != NULL; }
 
 /* Eager has no graph. */
-static const char *tensor_refusal(sn_tensor *t) {
+static Reason tensor_refusal(sn_tensor *t) {
     const sn_state *const state = state_get();
     if (!tracer_recording(state) || state->level) return NULL;
-    return device_has_executor(t->base.meta->device) ? NULL : BREAK_TEXT(flow_device);
+    return device_has_executor(t->base.meta->device) ? NULL : BREAK_REASON(flow_device);
 }
 
 Status flow_record_inputs(FlowRecord *record) {
     const FlowCall *const call = record->call;
     TRY(error_pending());
-    if (call->n_out > MAX_OUTS && flow_captures()) record->reason = BREAK_TEXT(many_results);
+    if (call->n_out > MAX_OUTS && flow_captures()) record->reason = BREAK_REASON(many_results);
     for (int i = 0; i < call->n_in; i++) {
         if (!call->in[i]) return error_raise(ST_ARGUMENT, "%s: input %d is NULL", call->op, i);
         TRY(tensor_valid(call->in[i], call->op));
@@ -39,9 +39,9 @@ Status flow_record_inputs(FlowRecord *record) {
 }
 
 /* A reason outlives the body. */
-static const char *lasting(const char *reason) {
+static Reason lasting(Reason reason) {
     const Capture *const capture = capture_of(state_get()->tracer);
-    return capture ? arena_strdup(capture->arena, reason) : BREAK_TEXT(flow_untraced);
+    return capture ? reason_from(arena_strdup(capture->arena, reason_text(reason))) : BREAK_REASON(flow_untraced);
 }
 
 Status flow_record_body(FlowRecord *record, FlowBody *body, const Meta *const *params) {
@@ -58,10 +58,10 @@ void flow_record_tape(FlowRecord *record, const FlowBody *const *bodies, int n_b
     FlowMarks marks;
     if (record->reason || tracer_symbolic(state) || state->level) return;
     flow_marks(record->call, bodies, n_bodies, true, &marks);
-    if (!state->tracer && !one) record->reason = BREAK_TEXT(flow_not_recorded);
+    if (!state->tracer && !one) record->reason = BREAK_REASON(flow_not_recorded);
     if (!state->tracer || state->grad_mode != SN_GRAD_ON) return;
-    if (marks.n_tracked && !one) record->reason = BREAK_TEXT(flow_part_grad);
-    if (marks.n_tracked > MAX_OUTS) record->reason = BREAK_TEXT(flow_many_grads);
+    if (marks.n_tracked && !one) record->reason = BREAK_REASON(flow_part_grad);
+    if (marks.n_tracked > MAX_OUTS) record->reason = BREAK_REASON(flow_many_grads);
 }
 
 Status flow_record_op(FlowRecord *record, const OpRow *row, Arg *args, int operands, const FlowBody *const *bodies,

@@ -98,7 +98,7 @@ static Status one_step(ScanRun *run, int64_t i) {
 static sn_tensor *empty_stack(const ScanRun *run, int k) {
     if (!run->body.graph) {
         error_raise(ST_SHAPE, "%s: of no slices, and a body that cannot be traced (%s), result %d is not known",
-                    run->call->op, run->body.reason, k);
+                    run->call->op, reason_text(run->body.reason), k);
         return NULL;
     }
     const Meta *const one = run->body.graph->outputs.at[k].value->base.meta;

@@ -180,7 +180,7 @@ static Status loop_at_level(LoopRun *run) {
     FlowRecord record = {.call = run->call};
     loop_free(run);
     TRY(record_loop(run, &record));
-    return record.reason ? error_raise(ST_UNSUPPORTED, "sn_while_loop: %s", record.reason) : ST_OK;
+    return record.reason ? error_raise(ST_UNSUPPORTED, "sn_while_loop: %s", reason_text(record.reason)) : ST_OK;
 }
 
 static Status record_loop(LoopRun *run, FlowRecord *record) {

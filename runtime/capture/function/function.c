@@ -96,16 +96,16 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
     return frame_run(&frame, fn->body);
 }
 
-static const char *reason_of(const Trace *trace) { return trace->reason ? trace->reason : BREAK_TEXT(error_ended); }
+static Reason reason_of(const Trace *trace) { return trace->reason ? trace->reason : BREAK_REASON(error_ended); }
 
-static void count_fallback(sn_function *fn, const char *reason, int64_t ops, int64_t calls) {
+static void count_fallback(sn_function *fn, Reason reason, int64_t ops, int64_t calls) {
     for (int i = 0; i < fn->fallbacks.n; i++) {
         FallbackRow *const row = &fn->fallbacks.at[i];
-        if (strcmp(row->reason, reason) != 0) continue;
+        if (strcmp(row->reason, reason_text(reason)) != 0) continue;
         row->ops += ops, row->calls += calls;
         return;
     }
-    char *const copy = arena_strdup(fn->arena, reason);
+    char *const copy = arena_strdup(fn->arena, reason_text(reason));
     if (copy) VEC_PUSH(fn->arena, &fn->fallbacks, ((FallbackRow){copy, ops, calls}));
 }
 
@@ -117,7 +117,7 @@ static bool has_alone(const Trace *trace) { return ran_plan(trace) && trace->var
 static int64_t count_alone(sn_function *fn, const Trace *trace) {
     if (!has_alone(trace)) return 0;
     const int64_t n = min_i64(trace->variant->info.alone, trace->ops.n); /* parts of one op may be several */
-    count_fallback(fn, trace->variant->info.alone_why, n, 0);
+    count_fallback(fn, reason_from(trace->variant->info.alone_why), n, 0);
     fn->stats.ops_eager += n;
     return n;
 }
@@ -144,9 +144,9 @@ static void count_outside(sn_function *fn, const OutsideOps *ops) {
 }
 
 /* Why it was not compiled code that ran, as exactly as is known. */
-static const char *why_not(const Trace *trace) {
+static Reason why_not(const Trace *trace) {
     const bool failed = trace->compile && trace->state == TRACE_eager && trace->end->failures;
-    return failed && trace->end->failure ? trace->end->failure : reason_of(trace);
+    return failed && trace->end->failure ? reason_from(trace->end->failure) : reason_of(trace);
 }
 
 typedef struct Ran { /* a call, so far */
@@ -154,9 +154,9 @@ typedef struct Ran { /* a call, so far */
     const char *reason; /* of the first part that was not compiled */
 } Ran;
 
-static void add_part(Ran *ran, int path, const char *reason) {
+static void add_part(Ran *ran, int path, Reason reason) {
     ran->path = ran->kinds++ && ran->path != path ? SN_PATH_MIXED : path;
-    if (path != SN_PATH_COMPILED && !*ran->reason) ran->reason = reason;
+    if (path != SN_PATH_COMPILED && !*ran->reason) ran->reason = reason_text(reason);
 }
 
 static void report(sn_function *fn, const Capture *c) {
@@ -171,7 +171,7 @@ static void report(sn_function *fn, const Capture *c) {
                         : trace->state == TRACE_interpreted ? SN_PATH_INTERPRETED
                                                             : SN_PATH_EAGER;
         add_part(&ran, now, why_not(trace));
-        if (has_alone(trace)) add_part(&ran, SN_PATH_EAGER, trace->variant->info.alone_why);
+        if (has_alone(trace)) add_part(&ran, SN_PATH_EAGER, reason_from(trace->variant->info.alone_why));
     }
     for (int i = 0; i < c->outside_ops.n; i++) {
         count_outside(fn, &c->outside_ops.at[i]);
@@ -377,7 +377,8 @@ static const FunctionClass function_class = {
 /* The one segment that this call was, and nothing beside it. */
 static Status only_trace(const sn_function *fn, const Capture *c, const Trace **only) {
     int n = 0;
-    if (c->outside) return error_raise(ST_UNSUPPORTED, "%s: the call is more than a graph: %s", fn->name, c->outside);
+    if (c->outside)
+        return error_raise(ST_UNSUPPORTED, "%s: the call is more than a graph: %s", fn->name, reason_text(c->outside));
     for (int i = 0; i < c->traces.n; i++)
         if (c->traces.at[i]->ops.n) *only = c->traces.at[i], n++;
     if (n != 1) return error_raise(ST_UNSUPPORTED, "%s: the call has %d graphs, not one", fn->name, n);
@@ -389,7 +390,7 @@ static Status graph_of(const sn_function *fn, const Trace *trace, const Variant 
     if (*out) return ST_OK;
     const FailureRow *const failure = fn->failures.n ? &fn->failures.at[fn->failures.n - 1] : NULL;
     return error_raise(failure ? failure_status(failure, ST_UNSUPPORTED) : ST_UNSUPPORTED, "%s: no graph: %s", fn->name,
-                       failure ? failure->text : trace->reason);
+                       failure ? failure->text : reason_text(trace->reason));
 }
 
 Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, Graph **graph, sn_tensor ***closed) {
@@ -438,7 +439,7 @@ static Status check_strict(sn_function *fn) {
 
 /* A callee that is to run as it is: capture pauses, once everything that it may look at is materialized. */
 static Status call_paused(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
-    const char *const why = BREAK_TEXT(eager_callee);
+    const Reason why = BREAK_REASON(eager_callee);
     capture_breaks(fn->name);
     capture_record_break(capture_of(state_get()->tracer), why);
     TRY(capture_materialize_all(why));
@@ -467,13 +468,13 @@ static Status call_inlined(sn_function *fn, const Arg *in, int n_in, sn_tensor *
                        where, c->break_reason ? c->break_reason : "");
 }
 
-static void report_eager(sn_function *fn, sn_state *state, const char *reason) {
+static void report_eager(sn_function *fn, sn_state *state, Reason reason) {
     const bool locked = lock_shared(&fn->lock);
     fn->stats.calls++;
     count_fallback(fn, reason, 0, 1);
     unlock_shared(&fn->lock, locked);
     state->last_call.path = SN_PATH_EAGER;
-    state->last_call.reason = reason;
+    state->last_call.reason = reason_text(reason);
 }
 
 /* Only the body's ops know what to do with it. */
@@ -491,13 +492,13 @@ static Status refuse_uncaptured(const sn_function *fn) {
 }
 
 /* Why the body runs op by op; NULL: it is captured. */
-static inline const char *eager_reason(const sn_function *fn, const sn_state *state) {
-    if (UNLIKELY(state->level != NULL)) return BREAK_TEXT(transformed); /* its ops are the level's */
-    if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) return BREAK_TEXT(switched_off);
-    if (UNLIKELY(state->stance == SN_STANCE_FORCE_EAGER)) return BREAK_TEXT(forced);
-    if (UNLIKELY(state->saved_hooks != NULL)) return BREAK_TEXT(packed);
+static inline Reason eager_reason(const sn_function *fn, const sn_state *state) {
+    if (UNLIKELY(state->level != NULL)) return BREAK_REASON(transformed); /* its ops are the level's */
+    if (fn->options.mode == SN_COMPILE_EAGER || !setting_number(SET_compile)) return BREAK_REASON(switched_off);
+    if (UNLIKELY(state->stance == SN_STANCE_FORCE_EAGER)) return BREAK_REASON(forced);
+    if (UNLIKELY(state->saved_hooks != NULL)) return BREAK_REASON(packed);
     if (LIKELY(!(state->include & (KEY_BIT(fake) | KEY_BIT(anomaly))))) return NULL;
-    return state->include & KEY_BIT(fake) ? BREAK_TEXT(fake) : BREAK_TEXT(anomaly);
+    return state->include & KEY_BIT(fake) ? BREAK_REASON(fake) : BREAK_REASON(anomaly);
 }
 
 /* Part of a body that goes into a graph. */
@@ -524,7 +525,7 @@ static ALWAYS_INLINE Status call_by_state(sn_function *fn, const Arg *in, int n_
     if (tracer_symbolic(state)) return call_emitted(fn, in, n_in, out, n_out);
     if (UNLIKELY(capture_current() != NULL)) return call_inlined(fn, in, n_in, out, n_out);
     if (fn->saved) return call_saved(fn, in, n_in, out, n_out);
-    const char *const reason = eager_reason(fn, state);
+    const Reason reason = eager_reason(fn, state);
     if (!reason) return call_compiled(fn, in, n_in, out, n_out);
     const Status status = run_body(fn, in, n_in, out, n_out, NULL);
     report_eager(fn, state, reason);

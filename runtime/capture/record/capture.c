@@ -29,7 +29,7 @@
 static Status refresh_views(Capture *c, const OpCall *call, const sn_state *state) {
     if (state->grad_mode != SN_GRAD_ON || call->row->flags & OPF_nodiff || !tape_views_are_due(call)) return ST_OK;
     capture_breaks_at(call);
-    TRY(capture_flush(c, BREAK_TEXT(old_view), state->site));
+    TRY(capture_flush(c, BREAK_REASON(old_view), state->site));
     capture_breaks(NULL);
     const ContextSaved saved = context_enter(state_get(), CONTEXT_unrecorded);
     const Status status = tape_views_refresh(call);
@@ -40,13 +40,13 @@ static Status refresh_views(Capture *c, const OpCall *call, const sn_state *stat
 /* as_strided becomes a view of its base, below user modes and overrides, which were asked. *outside: it can't. */
 static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
     StridedView view;
-    const char *const reason = strided_view(c, call, symbolic, &view);
+    const Reason reason = strided_view(c, call, symbolic, &view);
     *outside = reason != NULL;
     if (reason) return capture_make_arguments(c, call, reason);
     Trace *const trace = c->trace;
     TRY(capture_record(c, &view.call, view.symbolic, NULL, outside));
     if (!*outside && view.from_storage)
-        trace->from_storage = c->mutates_metadata ? BREAK_TEXT(from_storage_in_place) : BREAK_TEXT(from_storage);
+        trace->from_storage = c->mutates_metadata ? BREAK_REASON(from_storage_in_place) : BREAK_REASON(from_storage);
     return *outside ? capture_make_arguments(c, call, function_record_limit(c->fn, false)) : ST_OK;
 }
 
@@ -55,11 +55,11 @@ static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool
     TRY(capture_take_over_error(c));
     const sn_state *const state = state_get();
     if (UNLIKELY(c->region != NULL)) TRY(captured_region_check(c, call));
-    const char *const reason = capture_refusal(c, call);
+    const Reason reason = capture_refusal(c, call);
     *outside = reason != NULL;
     if (UNLIKELY(reason != NULL)) return capture_make_arguments(c, call, reason);
     TRY(error_pending());
-    const char *const bound = capture_bound_reached(c->trace, call, state);
+    const Reason bound = capture_bound_reached(c->trace, call, state);
     if (UNLIKELY(bound != NULL)) TRY(capture_end_at_bound(c, call, bound));
     TRY(refresh_views(c, call, state));
     if (UNLIKELY(call->row->role == ROLE_storage)) return record_strided(c, call, symbolic, outside);

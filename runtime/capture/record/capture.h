@@ -16,7 +16,7 @@
 #include "runtime/core/tracer.h"
 
 typedef struct OutsideOps { /* that ran at once, beside the segments */
-    const char *reason;
+    Reason reason;
     int n;
 } OutsideOps;
 
@@ -44,7 +44,7 @@ struct Capture {
     Symbols *symbols;             /* of a replay function's call; else NULL: numbers are as they are */
     sn_tensor *wanted;            /* the placeholder whose value a break asks for */
     /* The first thing that the call did beside its segments (an op, a value read), or NULL; without the lock. */
-    const char *_Atomic outside;
+    _Atomic(Reason) outside;
     VEC(OutsideOps) outside_ops;
     int n_breaks;             /* of this call, a segment that had begun or not */
     const char *break_reason; /* of the last one, in words; or NULL */
@@ -69,8 +69,8 @@ static inline Capture *capture_of(const Tracer *tracer) {
 /* Makes the data of a value of an earlier segment; the current one may end for it. */
 Status capture_make_earlier(Capture *capture, sn_tensor *tensor);
 /* Notes that the call does something beside its segments. The first reason is kept: others mostly follow from it. */
-static inline void capture_record_outside(Capture *capture, const char *reason) {
-    const char *none = NULL;
+static inline void capture_record_outside(Capture *capture, Reason reason) {
+    Reason none = NULL;
     atomic_compare_exchange_strong(&capture->outside, &none, reason);
 }
 /* References to t that the call holds for itself. */
@@ -84,7 +84,7 @@ Status capture_op(OpCall *call);
  * tape lays out .grad. */
 Status capture_gradients(Capture *capture, const Arg *args, sn_tensor **outs, int n);
 /* Why no call of a row is captured; NULL: calls are. */
-const char *capture_row_refusal(const OpRow *row);
+Reason capture_row_refusal(const OpRow *row);
 void capture_start(void); /* registers the key's kernel of composites */
 
 #endif

@@ -47,7 +47,7 @@ static bool may_write(const OpCall *call) {
 }
 
 /* A read of a value computes nothing. */
-static void count_outside(Capture *c, const OpCall *call, const char *reason) {
+static void count_outside(Capture *c, const OpCall *call, Reason reason) {
     if (call->row->flags & OPF_host) return;
     for (int i = 0; i < c->outside_ops.n; i++)
         if (c->outside_ops.at[i].reason == reason) {
@@ -57,7 +57,7 @@ static void count_outside(Capture *c, const OpCall *call, const char *reason) {
     VEC_PUSH(c->arena, &c->outside_ops, ((OutsideOps){reason, 1}));
 }
 
-Status capture_make_arguments(Capture *c, const OpCall *call, const char *reason) {
+Status capture_make_arguments(Capture *c, const OpCall *call, Reason reason) {
     capture_breaks_at(call);
     capture_record_break(c, reason);
     count_outside(c, call, reason);

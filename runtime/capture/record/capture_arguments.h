@@ -6,6 +6,6 @@
 /* Before any input is captured: behind pending writes that ends the segment, whose values are earlier ones then. */
 Status capture_make_earlier_arguments(Capture *capture, const OpCall *call);
 /* The call runs at once, for a reason: what is pending comes first, and all that the call reads is made. */
-Status capture_make_arguments(Capture *capture, const OpCall *call, const char *reason);
+Status capture_make_arguments(Capture *capture, const OpCall *call, Reason reason);
 
 #endif

@@ -143,10 +143,10 @@ static bool record_pending(Capture *c, const TapeRun *run, Status *status) {
 
 /* Why it is a break. The results of sn_gradients are what eager's rules happen to make, layout and memory included; a
  * captured backward only knows .grad's. */
-static const char *break_reason(const TapeRun *run) {
-    if (run->flags & TAPE_create) return BREAK_TEXT(backward_creates);
-    if (run->flags & TAPE_retain) return BREAK_TEXT(backward_retains);
-    return run->xs ? BREAK_TEXT(gradients_returned) : BREAK_TEXT(backward_reaches);
+static Reason break_reason(const TapeRun *run) {
+    if (run->flags & TAPE_create) return BREAK_REASON(backward_creates);
+    if (run->flags & TAPE_retain) return BREAK_REASON(backward_retains);
+    return run->xs ? BREAK_REASON(gradients_returned) : BREAK_REASON(backward_reaches);
 }
 
 bool capture_run(Capture *c, const TapeRun *run, Status *status) {

@@ -21,15 +21,15 @@ static bool repeats_effects(const Trace *trace, const OpCall *call) {
     return trace->ordered && (call->row->flags & OPF_may_fail || call->form != FORM_functional);
 }
 
-const char *capture_bound_reached(const Trace *trace, const OpCall *call, const sn_state *state) {
-    if (UNLIKELY(repeats_effects(trace, call))) return BREAK_TEXT(effects_beside);
-    if (UNLIKELY(call->row->flags & OPF_ordered && trace->prints.n)) return BREAK_TEXT(effects_print);
+Reason capture_bound_reached(const Trace *trace, const OpCall *call, const sn_state *state) {
+    if (UNLIKELY(repeats_effects(trace, call))) return BREAK_REASON(effects_beside);
+    if (UNLIKELY(call->row->flags & OPF_ordered && trace->prints.n)) return BREAK_REASON(effects_print);
     if (LIKELY(!capture_bound_is_near(trace, state))) return NULL;
-    if (trace->ops.n >= state->settings[SET_pending_ops].number) return BREAK_TEXT(many_ops);
-    return held_bytes(trace) > state->settings[SET_pending_mib].number << 20 ? BREAK_TEXT(many_bytes) : NULL;
+    if (trace->ops.n >= state->settings[SET_pending_ops].number) return BREAK_REASON(many_ops);
+    return held_bytes(trace) > state->settings[SET_pending_mib].number << 20 ? BREAK_REASON(many_bytes) : NULL;
 }
 
-Status capture_end_at_bound(Capture *c, const OpCall *call, const char *bound) {
+Status capture_end_at_bound(Capture *c, const OpCall *call, Reason bound) {
     if (repeats_effects(c->trace, call)) capture_breaks_at(call);
     const Status status = capture_flush(c, bound, state_get()->site);
     capture_breaks(NULL);

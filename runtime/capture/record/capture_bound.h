@@ -12,7 +12,7 @@ static inline bool capture_bound_is_near(const Trace *trace, const sn_state *sta
 }
 
 /* Why the segment ends before the call; NULL: there is room. */
-const char *capture_bound_reached(const Trace *trace, const OpCall *call, const sn_state *state);
-Status capture_end_at_bound(Capture *capture, const OpCall *call, const char *bound);
+Reason capture_bound_reached(const Trace *trace, const OpCall *call, const sn_state *state);
+Status capture_end_at_bound(Capture *capture, const OpCall *call, Reason bound);
 
 #endif

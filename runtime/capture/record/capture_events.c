@@ -57,7 +57,7 @@ Status capture_record_grad(sn_tensor *leaf) {
     return status;
 }
 
-void capture_record_event(const char *what) {
+void capture_record_event(Reason what) {
     Capture *const c = capture_of(state_get()->tracer);
     if (!c) return;
     const bool entered = capture_enter(c);
@@ -111,8 +111,8 @@ static Status effect_mode(Capture *c, const TracerEffect *e) {
 }
 
 static Status effect_break(Capture *c, const TracerEffect *e) {
-    const char *const text = arena_strdup(c->arena, e->what);
-    return capture_flush(c, text ? text : e->breaks, state_get()->site);
+    const char *const text = arena_strdup(c->arena, reason_text(e->what));
+    return capture_flush(c, text ? reason_from(text) : e->breaks, state_get()->site);
 }
 
 static Status effect_grad(Capture *c, const TracerEffect *e) {
@@ -142,7 +142,7 @@ static Status effect_made(Capture *c, const TracerEffect *e) {
 }
 
 static Status effect_once(Capture *c, const TracerEffect *e) {
-    return captured_region_current(c) ? region_refusal(e->what) : ST_OK;
+    return captured_region_current(c) ? region_refusal(reason_text(e->what)) : ST_OK;
 }
 
 static Status effect_hook(Capture *c, const TracerEffect *e) {
@@ -190,8 +190,8 @@ static sn_tensor *copy_now(sn_tensor *t) {
 static Status effect_print(Capture *c, const TracerEffect *e) {
     sn_tensor *const copy = copy_now(e->tensor);
     if (!copy) return error_pending();
-    if (copy->placeholder) return record_print(c, e->what, copy);
-    debug_print_line(e->what, copy); /* it could not be recorded, and all before it has run */
+    if (copy->placeholder) return record_print(c, e->label, copy);
+    debug_print_line(e->label, copy); /* it could not be recorded, and all before it has run */
     return ST_OK;
 }
 

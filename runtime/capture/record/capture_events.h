@@ -7,7 +7,7 @@
 /* What a tracer is told of (core/tracer.h). */
 Status capture_effect(Capture *capture, const TracerEffect *effect);
 /* This thread's call, if it is one, changes what belongs to the program: a break in any case. */
-void capture_record_event(const char *what);
+void capture_record_event(Reason what);
 /* About to change leaf's .grad or the generator. Undone if an op before fails. */
 Status capture_record_grad(sn_tensor *leaf);
 Status capture_record_seed(void);

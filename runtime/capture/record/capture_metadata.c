@@ -18,13 +18,13 @@ static bool tracks_anything(const Trace *trace) {
     return false;
 }
 
-static const char *mutation_refusal(const Capture *c, const sn_tensor *self) {
+static Reason mutation_refusal(const Capture *c, const sn_tensor *self) {
     const struct Placeholder *const p = self->placeholder;
-    if (!p || p->trace != c->trace) return BREAK_TEXT(relayout_old);
-    return tracks_anything(c->trace) ? BREAK_TEXT(relayout_grad) : NULL;
+    if (!p || p->trace != c->trace) return BREAK_REASON(relayout_old);
+    return tracks_anything(c->trace) ? BREAK_REASON(relayout_grad) : NULL;
 }
 
-static Status break_for(Capture *c, const char *op, sn_tensor *self, const char *reason) {
+static Status break_for(Capture *c, const char *op, sn_tensor *self, Reason reason) {
     capture_breaks(op);
     capture_record_break(c, reason);
     TRY(capture_materialize_all(reason));
@@ -39,7 +39,7 @@ Status capture_mutation(const OpRow *row, sn_tensor *self, bool *recorded) {
     if (p && capture_of(p->tracer) != c) return tracer_flush_foreign(self);
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
-    const char *const reason = mutation_refusal(c, self);
+    const Reason reason = mutation_refusal(c, self);
     const Status status = reason ? break_for(c, op_form_name(row, FORM_inplace), self, reason) : ST_OK;
     *recorded = !reason;
     capture_leave(c, entered);

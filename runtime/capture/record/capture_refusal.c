@@ -18,15 +18,15 @@ static bool is_capturable(const OpRow *row) {
                   : row->meta != NULL;
 }
 
-const char *capture_row_refusal(const OpRow *row) {
-    if (row->role == ROLE_resizes) return BREAK_TEXT(resized);
-    if (row->flags & OPF_host) return BREAK_TEXT(host_value);
-    if (row->role == ROLE_bits) return BREAK_TEXT(other_dtype_view);
-    if (row->returns_list && !(row->flags & OPF_flow)) return BREAK_TEXT(tensor_list);
+Reason capture_row_refusal(const OpRow *row) {
+    if (row->role == ROLE_resizes) return BREAK_REASON(resized);
+    if (row->flags & OPF_host) return BREAK_REASON(host_value);
+    if (row->role == ROLE_bits) return BREAK_REASON(other_dtype_view);
+    if (row->returns_list && !(row->flags & OPF_flow)) return BREAK_REASON(tensor_list);
     const DynamicOp *const custom = op_dynamic(row);
-    if (!is_capturable(row) && !(custom && custom->functional)) return BREAK_TEXT(no_meta_rule);
-    if (custom && custom->n_written) return BREAK_TEXT(writes_argument);
-    if (!row->n_out) return BREAK_TEXT(no_results); /* no graph holds one */
+    if (!is_capturable(row) && !(custom && custom->functional)) return BREAK_REASON(no_meta_rule);
+    if (custom && custom->n_written) return BREAK_REASON(writes_argument);
+    if (!row->n_out) return BREAK_REASON(no_results); /* no graph holds one */
     return NULL;
 }
 
@@ -40,13 +40,13 @@ static bool is_elsewhere(const OpCall *call) {
 }
 
 /* Which device it is that no segment has ops of. */
-static const char *elsewhere_refusal(const OpCall *call) {
+static Reason elsewhere_refusal(const OpCall *call) {
     uint64_t keys = call->keys;
     for (int i = 0; i < call->row->n_params; i++)
         if (call->args[i].kind == ARG_tensor && call->args[i].val) keys |= tensor_of(call->args[i].val)->keys;
     keys &= KEYS_BACKEND & ~device_compiled();
     const DeviceRow *const device = keys ? device_of_key((Key)(63 - __builtin_clzll(keys))) : NULL;
-    return device && device->uncompiled ? device->uncompiled : BREAK_TEXT(device_without_code);
+    return device && device->uncompiled ? reason_from(device->uncompiled) : BREAK_REASON(device_without_code);
 }
 
 /* A device tells a wrong value later: its line is that of the op while that runs by itself. */
@@ -57,15 +57,15 @@ static inline bool breaks_for_checks(const Capture *c, const OpCall *call) {
 
 /* What cannot be captured runs at once, after what is pending; NULL: it can. A row that the trie has an
  * edge of was asked about before. */
-static inline const char *refusal_as_it_is(const Capture *c, const OpCall *call, const sn_state *state) {
+static inline Reason refusal_as_it_is(const Capture *c, const OpCall *call, const sn_state *state) {
     const TrieNode *const likely = trie_newest(c->cursor);
-    const char *const never = likely && likely->op.row == call->row ? NULL : capture_row_refusal(call->row);
+    const Reason never = likely && likely->op.row == call->row ? NULL : capture_row_refusal(call->row);
     if (UNLIKELY(never != NULL)) return never;
-    if (UNLIKELY(state->modes != NULL)) return BREAK_TEXT(user_mode);
-    if (UNLIKELY(capture_is_watched(state))) return BREAK_TEXT(watched);
-    if (UNLIKELY(breaks_for_checks(c, call))) return BREAK_TEXT(value_check);
-    if (override_covers(call->row)) return BREAK_TEXT(overridden);
-    if (UNLIKELY(call->keys & KEYS_UNCAPTURED)) return BREAK_TEXT(own_key);
+    if (UNLIKELY(state->modes != NULL)) return BREAK_REASON(user_mode);
+    if (UNLIKELY(capture_is_watched(state))) return BREAK_REASON(watched);
+    if (UNLIKELY(breaks_for_checks(c, call))) return BREAK_REASON(value_check);
+    if (override_covers(call->row)) return BREAK_REASON(overridden);
+    if (UNLIKELY(call->keys & KEYS_UNCAPTURED)) return BREAK_REASON(own_key);
     if (UNLIKELY(call->keys & KEYS_BACKEND & ~device_compiled()) ||
         UNLIKELY(call->row->device >= 0 && is_elsewhere(call)))
         return elsewhere_refusal(call);
@@ -94,17 +94,17 @@ static bool gives_many(const OpCall *call) {
 }
 
 /* More exactly, where that is known. */
-static const char *written_reason(Capture *c, const OpCall *call, const char *reason) {
+static Reason written_reason(Capture *c, const OpCall *call, Reason reason) {
     const bool plain = !state_get()->modes && !override_covers(call->row);
-    const char *const why = plain ? capture_written_refusal(c, call) : NULL;
+    const Reason why = plain ? capture_written_refusal(c, call) : NULL;
     return why ? why : reason;
 }
 
-const char *capture_refusal(Capture *c, const OpCall *call) {
+Reason capture_refusal(Capture *c, const OpCall *call) {
     const sn_state *const state = state_get();
-    const char *const reason = refusal_as_it_is(c, call, state);
+    const Reason reason = refusal_as_it_is(c, call, state);
     if (UNLIKELY(reason != NULL)) return written_reason(c, call, reason);
-    if (UNLIKELY(call->form == FORM_out && capture_out_tracks(c, call, state))) return BREAK_TEXT(out_grad);
-    if (UNLIKELY(call->form == FORM_out) && resizes(call)) return BREAK_TEXT(out_resized);
-    return UNLIKELY(gives_many(call)) ? BREAK_TEXT(many_results) : NULL;
+    if (UNLIKELY(call->form == FORM_out && capture_out_tracks(c, call, state))) return BREAK_REASON(out_grad);
+    if (UNLIKELY(call->form == FORM_out) && resizes(call)) return BREAK_REASON(out_resized);
+    return UNLIKELY(gives_many(call)) ? BREAK_REASON(many_results) : NULL;
 }

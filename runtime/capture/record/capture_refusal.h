@@ -5,7 +5,7 @@
 #include "runtime/core/state.h"
 
 /* What cannot be captured runs at once, after what is pending; NULL: it can. */
-const char *capture_refusal(Capture *capture, const OpCall *call);
+Reason capture_refusal(Capture *capture, const OpCall *call);
 /* By what sees each op as it runs. */
 static inline bool capture_is_watched(const sn_state *state) {
     return state->saved_hooks || state->include & KEY_BIT(anomaly);

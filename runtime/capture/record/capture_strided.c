@@ -83,17 +83,17 @@ static void set_view(const OpCall *call, const Arg *symbolic, const Strided *sel
     view->call.args = view->args;
 }
 
-const char *strided_view(const Capture *c, const OpCall *call, const Arg *symbolic, StridedView *view) {
+Reason strided_view(const Capture *c, const OpCall *call, const Arg *symbolic, StridedView *view) {
     const Arg *const size = &call->args[1], *const stride = &call->args[2], *const offset = &call->args[3];
     sn_tensor *const t = tensor_of(call->args[0].val);
     Strided self;
     int64_t span;
-    if (!t || !find_self(c->trace, t, &self)) return BREAK_TEXT(strided_earlier);
+    if (!t || !find_self(c->trace, t, &self)) return BREAK_REASON(strided_earlier);
     const bool tracks = !self.whole && capture_requires_grad(t); /* that may end the segment, whose value self is */
-    if (tracks || !find_self(c->trace, t, &self)) return BREAK_TEXT(strided_grad);
-    if (!is_sane(size, stride, &span)) return BREAK_TEXT(strided_layout);
+    if (tracks || !find_self(c->trace, t, &self)) return BREAK_REASON(strided_grad);
+    if (!is_sane(size, stride, &span)) return BREAK_REASON(strided_layout);
     const int64_t at = offset->kind == ARG_int ? offset->i - self.storage : self.offset;
-    if (!is_inside(self.root, at, span)) return BREAK_TEXT(strided_reach);
+    if (!is_inside(self.root, at, span)) return BREAK_REASON(strided_reach);
     set_view(call, symbolic, &self, at, view);
     return NULL;
 }

@@ -11,7 +11,7 @@ typedef struct StridedView { /* the same view, by numbers that a graph can hold 
 
 /* Why an as_strided call can't be recorded; NULL: it can, as `view`. symbolic: its arguments before their numbers were
  * made plain. */
-const char *strided_view(const Capture *capture, const OpCall *call, const Arg *symbolic, StridedView *view);
+Reason strided_view(const Capture *capture, const OpCall *call, const Arg *symbolic, StridedView *view);
 
 /* Where a pending t will begin: *distance elements behind the first one of *root, an argument; *root is NULL where t
  * has memory of its own. False: that is not known before t is computed. */

@@ -78,9 +78,9 @@ Status capture_take_over_error(Capture *c) {
 static Status run_for_owner(Capture *c, Trace *trace) {
     const bool current = trace == c->trace;
     if (current) {
-        capture_count_break(c, BREAK_TEXT(other_thread_asks), state_get()->site);
+        capture_count_break(c, BREAK_REASON(other_thread_asks), state_get()->site);
         trace->end = c->cursor;
-        trace->reason = BREAK_TEXT(other_thread_asked);
+        trace->reason = BREAK_REASON(other_thread_asked);
         if (trace->writes) TRY(capture_before_write(c, NULL));
     }
     const Status status = trace_run_eager(trace);
@@ -99,7 +99,7 @@ static Status flush_locked(Capture *c, sn_tensor *t) {
     sn_state *const state = state_get();
     const ContextSaved saved = context_enter(state, CONTEXT_segment);
     state->held = &c->tracer;
-    capture_record_outside(c, BREAK_TEXT(other_thread_asked));
+    capture_record_outside(c, BREAK_REASON(other_thread_asked));
     const Status status = run_for_owner(c, p->trace);
     state->held = NULL;
     context_leave(&saved);

@@ -28,7 +28,7 @@ static bool trace_region(Tracer *self, const RegionCall *call, Status *status) {
     return true;
 }
 
-static Status return_value(Tracer *self, sn_tensor *t, const char *why) {
+static Status return_value(Tracer *self, sn_tensor *t, Reason why) {
     return why ? capture_make(t, why) : capture_value_elsewhere((Capture *)self, t);
 }
 

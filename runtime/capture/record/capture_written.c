@@ -29,14 +29,15 @@ static bool arg_shows(Capture *c, const Arg *arg, uintptr_t memory) {
 }
 
 /* NULL: copies show what the argument does. */
-static const char *not_alone(Capture *c, const OpCall *call, int written) {
+static Reason not_alone(Capture *c, const OpCall *call, int written) {
     sn_tensor *const t = tensor_of(call->args[written].val);
-    if (!t || capture_make_earlier(c, t) != ST_OK) return BREAK_TEXT(writes_absent);
+    if (!t || capture_make_earlier(c, t) != ST_OK) return BREAK_REASON(writes_absent);
     for (int i = 0; i < call->row->n_params; i++)
-        if (i != written && arg_shows(c, &call->args[i], memory_number(c->trace, t))) return BREAK_TEXT(writes_shared);
+        if (i != written && arg_shows(c, &call->args[i], memory_number(c->trace, t)))
+            return BREAK_REASON(writes_shared);
     const Meta *const meta = t->base.meta;
     if (meta_is_dense(NULL, meta->sizes, meta->strides, meta->rank)) return NULL;
-    return BREAK_TEXT(writes_gaps);
+    return BREAK_REASON(writes_gaps);
 }
 
 static bool is_tracked(const Arg *arg) {
@@ -48,19 +49,19 @@ static bool is_tracked(const Arg *arg) {
 
 /* Errors and versions are the tape's matter; so are the histories that the kernel's own ops give to what they write,
  * which copies written back would not have. */
-static const char *tape_decides(const DynamicOp *op, const OpCall *call) {
+static Reason tape_decides(const DynamicOp *op, const OpCall *call) {
     const sn_grad_mode mode = state_get()->grad_mode;
     for (int i = 0; mode != SN_INFERENCE && i < op->n_written; i++)
-        if (capture_is_inference(tensor_of(call->args[op->written[i]].val))) return BREAK_TEXT(writes_inference);
+        if (capture_is_inference(tensor_of(call->args[op->written[i]].val))) return BREAK_REASON(writes_inference);
     for (int i = 0; mode == SN_GRAD_ON && i < call->row->n_params; i++)
-        if (is_tracked(&call->args[i])) return BREAK_TEXT(writes_grad);
+        if (is_tracked(&call->args[i])) return BREAK_REASON(writes_grad);
     return NULL;
 }
 
-const char *capture_written_refusal(Capture *c, const OpCall *call) {
+Reason capture_written_refusal(Capture *c, const OpCall *call) {
     const DynamicOp *const op = op_dynamic(call->row);
     if (!op || !op->functional) return NULL;
-    const char *why = NULL;
+    Reason why = NULL;
     for (int i = 0; !why && i < op->n_written; i++) why = not_alone(c, call, op->written[i]);
     return why ? why : tape_decides(op, call);
 }

@@ -7,6 +7,6 @@
 /* False: the op is recorded, or runs at once, as any other. True: it was called so; *status is the outcome. */
 bool capture_written(Capture *capture, OpCall *call, Status *status);
 /* Why the call of such an op runs at once; NULL: it does not, or it is of another op. The capture is entered. */
-const char *capture_written_refusal(Capture *capture, const OpCall *call);
+Reason capture_written_refusal(Capture *capture, const OpCall *call);
 
 #endif

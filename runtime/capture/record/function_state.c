@@ -67,8 +67,9 @@ static bool says(const BreakRow *row, const char *breaker, const char *reason) {
     return !strcmp(row->reason + n + (n ? 2 : 0), reason);
 }
 
-const char *function_record_break(sn_function *fn, const char *reason, const void *site) {
+const char *function_record_break(sn_function *fn, Reason why, const void *site) {
     sn_state *const state = state_get();
+    const char *const reason = reason_text(why);
     const char *const breaker = state->breaker;
     state->breaker = NULL;
     if (UNLIKELY(log_on(LOG_graph_breaks, LOG_INFO))) {
@@ -98,7 +99,7 @@ const char *function_record_break(sn_function *fn, const char *reason, const voi
 
 enum { MAX_FOREIGN = 32 }; /* texts that are kept: one may have an address in it */
 
-const char *function_record_foreign(sn_function *fn, const char *text) {
+Reason function_record_foreign(sn_function *fn, const char *text) {
     const char *known = NULL;
     pthread_mutex_lock(&fn->lock);
     for (int i = 0; i < fn->foreign.n && !known; i++)
@@ -106,7 +107,7 @@ const char *function_record_foreign(sn_function *fn, const char *text) {
     if (!known && fn->foreign.n < MAX_FOREIGN && (known = arena_strdup(fn->arena, text)))
         VEC_PUSH(fn->arena, &fn->foreign, known);
     pthread_mutex_unlock(&fn->lock);
-    return known ? known : BREAK_TEXT(backend_failed);
+    return known ? reason_from(known) : BREAK_REASON(backend_failed);
 }
 
 void function_record_recompile(sn_function *fn, const char *text) {
@@ -124,7 +125,7 @@ void function_record_failure(sn_function *fn, TrieNode *end, BailCode code, cons
     pthread_mutex_unlock(&fn->lock);
 }
 
-const char *function_record_limit(sn_function *fn, bool failed) {
+Reason function_record_limit(sn_function *fn, bool failed) {
     const bool full = function_is_full(fn);
     pthread_mutex_lock(&fn->lock);
     fn->limit_hits++;
@@ -136,7 +137,7 @@ const char *function_record_limit(sn_function *fn, bool failed) {
             full ? (int)setting_number(SET_accumulated_recompile_limit) : function_recompile_limit(fn),
             full ? "compiled segments: the accumulated recompile limit"
                  : "variants of one segment: the recompile limit");
-    return failed ? BREAK_TEXT(failed) : full ? BREAK_TEXT(accumulated_limit) : BREAK_TEXT(recompile_limit);
+    return failed ? BREAK_REASON(failed) : full ? BREAK_REASON(accumulated_limit) : BREAK_REASON(recompile_limit);
 }
 
 int function_recompile_limit(const sn_function *fn) {

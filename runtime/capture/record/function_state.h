@@ -103,14 +103,14 @@ Arena *function_arena_acquire(sn_function *fn);
 void function_arena_release(sn_function *fn, Arena *arena);
 
 /* Takes the state's breaker. The reason in words, which lives as long as fn; NULL: memory is out. */
-const char *function_record_break(sn_function *fn, const char *reason, const void *site);
+const char *function_record_break(sn_function *fn, Reason reason, const void *site);
 /* An error of code that is not the library's, as text that lives as long as fn. */
-const char *function_record_foreign(sn_function *fn, const char *text);
+Reason function_record_foreign(sn_function *fn, const char *text);
 void function_record_recompile(sn_function *fn, const char *text);
 void function_record_failure(sn_function *fn, TrieNode *end, BailCode code, const char *text);
 /* A case runs eagerly because of a limit, or since its segment failed to compile: counted; a limit is said once,
  * loudly. The reason, as static text. */
-const char *function_record_limit(sn_function *fn, bool failed);
+Reason function_record_limit(sn_function *fn, bool failed);
 int function_recompile_limit(const sn_function *fn);
 /* So many segments were compiled that new paths run eagerly: a program that never takes the same path
  * twice neither compiles for ever nor fills memory [semantics C1]. */

@@ -60,7 +60,7 @@ static bool is_in_progress(const sn_state *state, const Capture *c) {
 static void fail_if_running(Capture *c) {
     if (!is_in_progress(state_get(), c) || !c->running) return;
     capture_fail_running(c);
-    capture_record_outside(c, BREAK_TEXT(callback_left));
+    capture_record_outside(c, BREAK_REASON(callback_left));
     capture_begin_trace(c);
 }
 
@@ -295,7 +295,7 @@ Status trace_run_late(Trace *trace, const sn_tensor *asked) {
     }
     if (trace->variant) {
         trace->state = TRACE_eager;
-        trace->reason = trace->waits ? BREAK_TEXT(waits) : BREAK_TEXT(late_value);
+        trace->reason = trace->waits ? BREAK_REASON(waits) : BREAK_REASON(late_value);
     }
     return trace_run_eager(trace);
 }
@@ -345,18 +345,18 @@ static Status run_instead(Trace *trace, Status status) {
     /* A check or a user's kernel failed and nothing was committed: eager says which op [semantics C8]. */
     trace->state = TRACE_eager;
     if (trace->ordered) {
-        trace->reason = BREAK_TEXT(effect_failed);
+        trace->reason = BREAK_REASON(effect_failed);
         return run_until_effect(trace, status);
     }
     error_clear();
-    trace->reason = trace->foreign ? trace->foreign : BREAK_TEXT(check_failed);
+    trace->reason = trace->foreign ? trace->foreign : BREAK_REASON(check_failed);
     return trace_run_eager(trace);
 }
 
 /* None of its ops has run, nor will. */
 static Status refuse(Trace *trace, Status status) {
     trace->state = TRACE_failed;
-    trace->reason = BREAK_TEXT(refused);
+    trace->reason = BREAK_REASON(refused);
     fail_values(trace);
     return status;
 }
@@ -371,7 +371,7 @@ static Status run_trace(Trace *trace) {
     status = trace->capture->fn->class->admit(trace);
     if (status != ST_OK) return refuse(trace, status);
     trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
-    trace->reason = trace->waits ? BREAK_TEXT(waits) : BREAK_TEXT(first_run);
+    trace->reason = trace->waits ? BREAK_REASON(waits) : BREAK_REASON(first_run);
     status = run_eager(trace, trace->ops.n, last_uses(trace));
     trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
     return status;
@@ -417,7 +417,7 @@ static void undo(const Trace *trace) {
     state_get()->sequence = trace->sequence + (uint64_t)drawn;
 }
 
-static Status flush(Capture *c, const char *reason, const void *site) {
+static Status flush(Capture *c, Reason reason, const void *site) {
     Trace *const trace = c->trace;
     if (trace->ops.n == 0) return ST_OK;
     if (reason) capture_count_break(c, reason, site);
@@ -439,7 +439,7 @@ static Status flush(Capture *c, const char *reason, const void *site) {
     return status;
 }
 
-Status capture_flush(Capture *c, const char *reason, const void *site) {
+Status capture_flush(Capture *c, Reason reason, const void *site) {
     const bool entered = capture_enter(c);
     Status status = capture_take_over_error(c);
     if (status == ST_OK) status = flush(c, reason, site);
@@ -457,7 +457,7 @@ static Status run_again(Capture *c, const sn_tensor *asked) {
     return status;
 }
 
-Status capture_materialize_all(const char *why) {
+Status capture_materialize_all(Reason why) {
     Capture *const c = capture_current();
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
@@ -469,14 +469,14 @@ Status capture_materialize_all(const char *why) {
     return status;
 }
 
-void capture_record_break(Capture *c, const char *reason) {
+void capture_record_break(Capture *c, Reason reason) {
     const bool entered = capture_enter(c);
     capture_record_outside(c, reason);
     if (!c->trace->ops.n) capture_count_break(c, reason, state_get()->site);
     capture_leave(c, entered);
 }
 
-static Status flush_own(Capture *c, sn_tensor *t, const char *reason) {
+static Status flush_own(Capture *c, sn_tensor *t, Reason reason) {
     const struct Placeholder *const p = t->placeholder;
     const bool earlier = p && p->trace != c->trace;
     if (!p && !c->trace->writes) return ST_OK;
@@ -501,7 +501,7 @@ static void record_asked(const Capture *c, const sn_tensor *t) {
 
 /* A pending write may concern any tensor through an alias; without one only placeholders wait for
  * data. */
-Status capture_make(sn_tensor *t, const char *reason) {
+Status capture_make(sn_tensor *t, Reason reason) {
     Capture *const c = capture_current();
     const struct Placeholder *const p = t->placeholder;
     if (c) capture_record_outside(c, reason);
@@ -515,9 +515,9 @@ Status capture_make(sn_tensor *t, const char *reason) {
     return status;
 }
 
-Status capture_flush_tensor(sn_tensor *t) { return capture_make(t, BREAK_TEXT(host_value)); }
+Status capture_flush_tensor(sn_tensor *t) { return capture_make(t, BREAK_REASON(host_value)); }
 
-Status capture_flush_behind_error(Capture *c, const char *reason, const void *site) {
+Status capture_flush_behind_error(Capture *c, Reason reason, const void *site) {
     ErrorSlot *const slot = error_slot();
     const ErrorSlot kept = *slot;
     error_clear();
@@ -532,7 +532,7 @@ static bool is_inside(const Trace *trace, uint64_t seed, uint64_t sequence) {
     return seed == trace->seed && sequence - trace->sequence <= (uint64_t)trace->n_random;
 }
 
-static Status before_generator(Capture *c, uint64_t seed, uint64_t sequence, const char *breaks) {
+static Status before_generator(Capture *c, uint64_t seed, uint64_t sequence, Reason breaks) {
     const bool inside = !c->trace->n_random || is_inside(c->trace, seed, sequence);
     if (!inside) TRY(capture_flush_behind_error(c, breaks, state_get()->site));
     TRY(capture_record_seed());

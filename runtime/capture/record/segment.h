@@ -4,19 +4,19 @@
 #include "runtime/capture/record/capture.h"
 
 /* Ends the current segment: runs it. `reason` (static text) NULL: the return. */
-Status capture_flush(Capture *capture, const char *reason, const void *site);
+Status capture_flush(Capture *capture, Reason reason, const void *site);
 /* The same where an error may be pending: the ops before it have had their effects in eager, so they have here. One of
  * them may fail: then its error is the first one. */
-Status capture_flush_behind_error(Capture *capture, const char *reason, const void *site);
+Status capture_flush_behind_error(Capture *capture, Reason reason, const void *site);
 /* Makes a tensor's data exist and current. */
 Status capture_flush_tensor(sn_tensor *tensor);
 /* The same where it is not a value that is read; reason: static text of the break. */
-Status capture_make(sn_tensor *tensor, const char *reason);
+Status capture_make(sn_tensor *tensor, Reason reason);
 /* The call is about to do something beside its segments: a break also where nothing is pending, for which the flush
  * that follows would note none. */
-void capture_record_break(Capture *capture, const char *reason);
+void capture_record_break(Capture *capture, Reason reason);
 /* Of the function, and of this call. */
-static inline void capture_count_break(Capture *capture, const char *reason, const void *site) {
+static inline void capture_count_break(Capture *capture, Reason reason, const void *site) {
     capture->n_breaks++;
     capture->break_site = site;
     capture->break_reason = function_record_break(capture->fn, reason, site);
@@ -32,7 +32,7 @@ static inline void capture_breaks_at(const OpCall *call) {
 Status capture_before_generator(Capture *capture, const TracerEffect *to);
 Status capture_shows_generator(Capture *capture, const TracerEffect *effect);
 /* Runs all that is pending and materializes every value still held: host code writes memory next. */
-Status capture_materialize_all(const char *why);
+Status capture_materialize_all(Reason why);
 /* With capture suspended: values of ended segments that are elided but may be asked for are materialized, before
  * something writes memory (NULL: any) that they may depend on. */
 Status capture_before_write(Capture *capture, const Storage *storage);

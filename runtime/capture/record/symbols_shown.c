@@ -41,7 +41,7 @@ void symbols_shown(Symbols *s, const Asked *shown) {
     if ((t && t->placeholder) || is_known(s, shown)) return;
     if (!VEC_GROW(s->arena, &s->asked)) {
         error_clear();
-        capture_record_event(BREAK_TEXT(asked_memory));
+        capture_record_event(BREAK_REASON(asked_memory));
         return;
     }
     if (t) tensor_retain(t);

@@ -21,7 +21,7 @@ typedef struct Limits {
     const int *uses; /* by value id */
     bool *parted;    /* by class: an _unsafe_view of what is no temporary: two histories */
     bool unseen;     /* a leaf was written with gradients on, yet not recorded */
-    const char *why;
+    Reason why;
 } Limits;
 
 /* A composite whose parts are views saves nothing. */
@@ -101,11 +101,11 @@ static void check_history(Limits *l, const Node *node, const GVal *to) {
     const int class = l->class_of[to->id];
     const bool input = class < l->graph->inputs.n;
     if (needs_of(l, node)) {
-        if (input) l->why = BREAK_TEXT(input_takes_history);
-        if (l->detached[to->id]) l->why = BREAK_TEXT(detached_write);
-        if (l->parted[class]) l->why = BREAK_TEXT(parted_write);
+        if (input) l->why = BREAK_REASON(input_takes_history);
+        if (l->detached[to->id]) l->why = BREAK_REASON(detached_write);
+        if (l->parted[class]) l->why = BREAK_REASON(parted_write);
     } else if (l->history[class]) {
-        if (!input) l->why = BREAK_TEXT(unseen_write);
+        if (!input) l->why = BREAK_REASON(unseen_write);
         l->unseen |= !(node->modes & (NODE_no_grad | NODE_inference));
     }
 }
@@ -116,7 +116,7 @@ static void check_writes(Limits *l, const Node *node) {
     for (int i = 0; i < n; i++) {
         const GVal *const to = gval(node->args[first + i].val);
         if (!to) continue;
-        if (l->saved[l->class_of[to->id]]) l->why = BREAK_TEXT(saved_written);
+        if (l->saved[l->class_of[to->id]]) l->why = BREAK_REASON(saved_written);
         check_history(l, node, to);
     }
 }
@@ -128,14 +128,14 @@ static bool lacks_derivative(const Node *node) {
 static void check_nodes(Limits *l) {
     for (const Node *node = l->graph->first; node; node = node->next) {
         if (node->row->role == ROLE_gradients) {
-            if (l->unseen) l->why = BREAK_TEXT(leaf_written);
+            if (l->unseen) l->why = BREAK_REASON(leaf_written);
             memset(l->saved, 0, sizeof *l->saved * (size_t)l->graph->n_vals);
         }
         if (node->form != FORM_functional) check_writes(l, node);
         if (node->region) record_region(l, node);
-        if (node->modes & NODE_rest) l->why = BREAK_TEXT(cut_checkpoint);
+        if (node->modes & NODE_rest) l->why = BREAK_REASON(cut_checkpoint);
         if (!needs_of(l, node)) continue;
-        if (lacks_derivative(node)) l->why = BREAK_TEXT(no_derivative);
+        if (lacks_derivative(node)) l->why = BREAK_REASON(no_derivative);
         record_saved(l, node);
         for (int i = 0; i < node->n_outs; i++)
             l->history[l->class_of[node->outs[i].id]] |= dtype_is_float(node->outs[i].base.meta->dtype);
@@ -148,10 +148,10 @@ static void check_bases(Limits *l, const Trace *trace, const GraphInput *inputs)
         for (int k = 0; inputs[i].base && k < trace->inputs.n; k++)
             if (trace->inputs.at[k].requires_grad &&
                 trace->inputs.at[k].storage_number == trace->inputs.at[inputs[i].captured].storage_number)
-                l->why = BREAK_TEXT(shared_inputs);
+                l->why = BREAK_REASON(shared_inputs);
 }
 
-const char *tape_limits_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs) {
+Reason tape_limits_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs) {
     Limits l = {.graph = graph,
                 .tape = tape,
                 .uses = graph_use_counts(graph),
@@ -162,7 +162,7 @@ const char *tape_limits_refusal(Graph *graph, const TapeNeeds *tape, const Trace
                 .detached = ARENA_ARRAY(graph->arena, bool, graph->n_vals),
                 .parted = ARENA_ARRAY(graph->arena, bool, graph->n_vals)};
     if (!l.class_of || !l.saved || !l.region || !l.history || !l.detached || !l.parted || !l.uses)
-        return BREAK_TEXT(limits_memory);
+        return BREAK_REASON(limits_memory);
     find_classes(&l, trace, inputs);
     for (int i = 0; i < graph->inputs.n; i++) l.history[l.class_of[graph->inputs.at[i]->id]] |= tape->want[i];
     check_nodes(&l);

@@ -11,6 +11,6 @@ typedef struct TapeNeeds {
 } TapeNeeds;
 /* Why it must run eagerly, or NULL. trace, inputs: of a segment; NULL: a body of control flow, which writes no
  * input. */
-const char *tape_limits_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs);
+Reason tape_limits_refusal(Graph *graph, const TapeNeeds *tape, const Trace *trace, const GraphInput *inputs);
 
 #endif

@@ -127,9 +127,9 @@ struct Trace { /* one segment of one call */
     bool tracked_writes;                 /* one whose operands require gradients: aliases may track now */
     bool gradients;                      /* sn::gradients is */
     /* What is said of an as_strided whose place depends on where its argument begins in the storage; NULL: none. */
-    const char *from_storage;
+    Reason from_storage;
     bool fallible;                /* an op that may fail for its values is, or a user's */
-    const char *foreign;          /* the error of code that is not the library's; NULL: there was none */
+    Reason foreign;               /* the error of code that is not the library's; NULL: there was none */
     bool ordered;                 /* one with an effect is; then none of the others but pure ones */
     bool compile;                 /* ran eagerly; wants a variant after the return */
     bool waits;                   /* ran eagerly; has a variant whose code is being made */
@@ -138,7 +138,7 @@ struct Trace { /* one segment of one call */
     uint64_t tape_sequence;       /* before the launch: where eager's nodes would stand */
     int64_t started_ns, ended_ns; /* of recording; 0: no op was new */
     /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
-    const char *reason;
+    Reason reason;
 };
 
 /* The value or input whose memory an operand is in the end. */

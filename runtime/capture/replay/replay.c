@@ -99,24 +99,24 @@ static bool writes_what_it_made(const Capture *c, const Trace *trace) {
     return false;
 }
 
-static const char *replay_refusal(const Capture *c, const Trace *trace, const Variant *v, int n_out) {
+static Reason replay_refusal(const Capture *c, const Trace *trace, const Variant *v, int n_out) {
     for (int i = 0; i < c->traces.n; i++)
-        if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return BREAK_TEXT(breaks);
+        if (c->traces.at[i] != trace && c->traces.at[i]->ops.n) return BREAK_REASON(breaks);
     if (c->outside) return c->outside;
     if (!v) return NULL; /* not yet: the next call may do */
     if (trace->from_storage) return trace->from_storage;
-    if (trace->gradients) return BREAK_TEXT(sets_grad);
-    if (mutates_an_input(trace)) return BREAK_TEXT(relays_input);
-    if (writes_what_it_made(c, trace)) return BREAK_TEXT(writes_made);
+    if (trace->gradients) return BREAK_REASON(sets_grad);
+    if (mutates_an_input(trace)) return BREAK_REASON(relays_input);
+    if (writes_what_it_made(c, trace)) return BREAK_REASON(writes_made);
     if (v->n_graph_inputs > MAX_REPLAY_TENSORS || v->n_outputs > MAX_REPLAY_TENSORS || n_out > MAX_REPLAY_TENSORS)
-        return BREAK_TEXT(many_tensors);
+        return BREAK_REASON(many_tensors);
     for (int i = 0; i < v->n_graph_inputs; i++)
-        if (v->graph_inputs[i].base) return BREAK_TEXT(shared_writes);
+        if (v->graph_inputs[i].base) return BREAK_REASON(shared_writes);
     return NULL;
 }
 
 static SpecializedCall *make_specialized(Capture *c, const Trace *trace, Variant *v, const ReplayCall *call,
-                                         sn_tensor *const *out, const char **why) {
+                                         sn_tensor *const *out, Reason *why) {
     Arena *const arena = arena_new();
     ReplayGuards *const guards = arena ? replay_guards_new(arena, c, trace, call->in, call->n_in, why) : NULL;
     SpecializedCall *const p = guards ? specialized_new(arena, c, trace, v, guards, out, call->n_out, why) : NULL;
@@ -133,10 +133,9 @@ static void publish_specialized(sn_function *fn, SpecializedCall *p) {
 
 /* A specialized call that is known already may run the call now: its segment has a new variant, or the call has shown
  * that a slot is meant. Then the call is a cache entry of that one. */
-static const char *learn_specialized(ReplayCall *call, Capture *c, const Trace *trace, Variant *v,
-                                     sn_tensor *const *out) {
+static Reason learn_specialized(ReplayCall *call, Capture *c, const Trace *trace, Variant *v, sn_tensor *const *out) {
     sn_function *const fn = call->fn;
-    const char *why = NULL;
+    Reason why = NULL;
     SpecializedMatch match;
     if (call->forward && find_match(call, &match)) return NULL;
     SpecializedCall *const made = make_specialized(c, trace, v, call, out, &why);
@@ -153,23 +152,23 @@ static const char *learn_specialized(ReplayCall *call, Capture *c, const Trace *
     return NULL;
 }
 
-static void record_unsaved(sn_function *fn, const char *why) {
-    if (!fn->not_saved) fn->not_saved = arena_strdup(fn->arena, why);
+static void record_unsaved(sn_function *fn, Reason why) {
+    if (!fn->not_saved) fn->not_saved = arena_strdup(fn->arena, reason_text(why));
 }
 
 /* What refuses a replay refuses saving, too, but for gradients: a forward can be saved. */
-static const char *learn(ReplayCall *call, Capture *c, const Trace *trace, sn_tensor *const *out) {
+static Reason learn(ReplayCall *call, Capture *c, const Trace *trace, sn_tensor *const *out) {
     sn_function *const fn = call->fn;
     Variant *const v = variant_of(trace);
-    const char *why = replay_refusal(c, trace, v, call->n_out);
+    Reason why = replay_refusal(c, trace, v, call->n_out);
     if (!why && v && fn->n_replay < MAX_CASES) {
         call->forward = v->training != NULL;
         why = learn_specialized(call, c, trace, v, out);
         call->forward = false;
     }
     if (why) record_unsaved(fn, why);
-    if (trace->prints.n) record_unsaved(fn, BREAK_TEXT(prints));
-    return why || !v || !v->training ? why : BREAK_TEXT(gradients_flow);
+    if (trace->prints.n) record_unsaved(fn, BREAK_REASON(prints));
+    return why || !v || !v->training ? why : BREAK_REASON(gradients_flow);
 }
 
 /* Warns that the function has learnt as many calls as it may. */
@@ -190,17 +189,17 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
     if (state_get()->api_modes) return; /* a call of its own kind: the others are as they were */
     pthread_mutex_lock(&fn->lock);
     const int learnt = fn->n_replay;
-    const char *const why = trace        ? learn(&call, c, trace, out)
-                            : c->outside ? c->outside
-                            : learnt     ? NULL
-                                         : BREAK_TEXT(no_op);
+    const Reason why = trace        ? learn(&call, c, trace, out)
+                       : c->outside ? c->outside
+                       : learnt     ? NULL
+                                    : BREAK_REASON(no_op);
     if (why && !trace) record_unsaved(fn, why);
     const bool full = !why && trace && learnt == MAX_CASES && !find_match(&call, &match);
     const bool say = (why || full) && !fn->mode_said;
     if (say) fn->mode_said = true;
     pthread_mutex_unlock(&fn->lock);
     if (say && full) report_full(fn, in, n_in);
-    if (say && why) LOG(compile, WARNING, "%s: replay mode turned into verify: %s", fn->name, why);
+    if (say && why) LOG(compile, WARNING, "%s: replay mode turned into verify: %s", fn->name, reason_text(why));
 }
 
 /* Saved plans -------------------------------------------------------------------------------- */

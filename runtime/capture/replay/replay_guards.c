@@ -98,7 +98,7 @@ static void add_given(ReplayGuardsBuild *m) {
 }
 
 ReplayGuards *replay_guards_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *in, int n_in,
-                                const char **why) {
+                                Reason *why) {
     ReplayGuards *const w = ARENA_NEW(arena, ReplayGuards);
     if (!w) return NULL;
     const int n_asked = c->symbols->asked.n, capacity = trace->inputs.n + n_asked;
@@ -119,7 +119,7 @@ ReplayGuards *replay_guards_new(Arena *arena, const Capture *c, const Trace *tra
         add_given(&m);
         return w;
     }
-    *why = BREAK_TEXT(many_tensors);
+    *why = BREAK_REASON(many_tensors);
     replay_guards_free(w);
     return NULL;
 }

@@ -44,7 +44,7 @@ typedef struct ReplayGuards {
 
 /* Of a call that was this one segment. NULL: there is none; *why (static text), or memory is out. */
 ReplayGuards *replay_guards_new(Arena *arena, const Capture *capture, const Trace *trace, const Arg *in, int n_in,
-                                const char **why);
+                                Reason *why);
 /* Lets go of what is bound. */
 void replay_guards_free(ReplayGuards *guards);
 /* Do the guards hold in the calling thread, called so? Then `at`, with room for n_slots, are the tensors by slot (NULL:

@@ -421,17 +421,17 @@ static SpecializedCall *specialized_alloc(Arena *arena, const Capture *c, const 
 }
 
 SpecializedCall *specialized_new(Arena *arena, const Capture *c, const Trace *trace, Variant *v, ReplayGuards *guards,
-                                 sn_tensor *const *out, int n_out, const char **why) {
+                                 sn_tensor *const *out, int n_out, Reason *why) {
     SpecializedCall *const p = specialized_alloc(arena, c, trace, guards, n_out);
     if (!p) return NULL;
     p->forward = v->training != NULL;
     SpecializedMatch match = {.specialized = p, .launch = &match.bound};
     if (!find_results(p, trace, out))
-        *why = BREAK_TEXT(returns_input);
+        *why = BREAK_REASON(returns_input);
     else if (!keeps_results_only(p, trace))
-        *why = BREAK_TEXT(keeps_tensors);
+        *why = BREAK_REASON(keeps_tensors);
     else if (!replay_guards_hold(guards, c->in, guards->n_in, match.at, NULL))
-        *why = BREAK_TEXT(changes_answer);
+        *why = BREAK_REASON(changes_answer);
     if (*why) return NULL;
     const CallKeySpec spec = key_spec(p);
     call_key_make(&spec, c->in, match.at, &match.key);

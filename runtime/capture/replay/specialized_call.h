@@ -48,7 +48,7 @@ typedef struct SpecializedMatch {
  * lies in `arena`, which it owns from then on, as it does the guards. NULL: there is none; *why (static text), or
  * memory is out. */
 SpecializedCall *specialized_new(Arena *arena, const Capture *capture, const Trace *trace, Variant *variant,
-                                 ReplayGuards *guards, sn_tensor *const *out, int n_out, const char **why);
+                                 ReplayGuards *guards, sn_tensor *const *out, int n_out, Reason *why);
 /* What is free follows from the capture's symbols, which it takes over if they can serve. */
 void specialized_take_symbols(SpecializedCall *specialized, Capture *capture);
 void specialized_free(SpecializedCall *specialized);

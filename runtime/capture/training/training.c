@@ -35,8 +35,8 @@ Status training_choose_kind(Variant *v, const TraceGraph *made, const Trace *tra
     if (!any) return ST_OK;
     TapeNeeds tape;
     TRY(find_needs(made, trace, &tape));
-    const char *const why = tape_limits_refusal(made->graph, &tape, trace, v->graph_inputs);
-    if (why) return error_raise(ST_UNSUPPORTED, "%s", why);
+    const Reason why = tape_limits_refusal(made->graph, &tape, trace, v->graph_inputs);
+    if (why) return error_raise(ST_UNSUPPORTED, "%s", reason_text(why));
     for (int i = 0; i < v->n_outputs; i++) wanted |= trace_tracked(trace, v->outputs[i], trace->ops.n);
     if (!wanted) return ST_OK;
     v->kind = trace->gradients ? &training_history_kind : &training_kind;

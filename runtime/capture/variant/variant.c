@@ -471,7 +471,7 @@ static void record_found(const Variant *v, Trace *trace) {
     if (variant_waits(v))
         background_help(v->code.background);
     else if (!v->code.run)
-        trace->reason = v->request.backend ? BREAK_TEXT(backend_eager) : BREAK_TEXT(failed);
+        trace->reason = v->request.backend ? BREAK_REASON(backend_eager) : BREAK_REASON(failed);
 }
 
 /* A launch that a value is asked of gets a second one, beyond any limit: run eagerly, the value would have a history of
@@ -517,7 +517,7 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
         return;
     }
     if (is_held_back(trace)) {
-        trace->reason = BREAK_TEXT(held_back);
+        trace->reason = BREAK_REASON(held_back);
         return;
     }
     atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);
@@ -529,6 +529,6 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
         publish_variant(fn, end, v, trace, first);
     else {
         atomic_fetch_add(&end->failures, 1);
-        trace->reason = BREAK_TEXT(failed);
+        trace->reason = BREAK_REASON(failed);
     }
 }

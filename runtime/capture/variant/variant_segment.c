@@ -41,7 +41,7 @@ bool variant_run_segment(Trace *trace, Status *status) {
     }
     trace->variant = variant;
     trace->state = variant->info.interpreted ? TRACE_interpreted : TRACE_compiled;
-    if (variant->info.interpreted) trace->reason = variant->info.reason;
+    if (variant->info.interpreted) trace->reason = reason_from(variant->info.reason);
     atomic_fetch_add_explicit(&variant->hits, 1, memory_order_relaxed);
     *status = trace_record_views(trace, variant);
     return true;
