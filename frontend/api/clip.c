@@ -14,7 +14,7 @@ typedef struct Grads {
 } Grads;
 
 /* A tensor that is set under two names has one gradient. The norms lie on the first gradient's device. */
-static Status consume_grads(const sn_dict *d, Grads *all) {
+static Status collect_grads(const sn_dict *d, Grads *all) {
     Map seen = {0};
     bool first;
     for (int i = 0; i < d->n && dict_see(&seen, d->entries[i].tensor, &first) == ST_OK; i++) {
@@ -54,7 +54,7 @@ sn_tensor *sn_clip_grad_norm(sn_dict *d, double max_norm) {
     Grads all = {mem_zero((size_t)d->n * sizeof(sn_tensor *) + 1), mem_zero((size_t)d->n * sizeof(sn_tensor *) + 1), 0};
     const sn_scope scope = scope_begin_library();
     sn_tensor *total = NULL;
-    if (all.grad && all.norm && consume_grads(d, &all) == ST_OK) total = clip(&all, max_norm);
+    if (all.grad && all.norm && collect_grads(d, &all) == ST_OK) total = clip(&all, max_norm);
     mem_free(all.grad);
     mem_free(all.norm);
     return sn_scope_return(scope, total);

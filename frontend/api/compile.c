@@ -238,7 +238,7 @@ sn_status sn_last_call(sn_call_report *out) {
     return SN_OK;
 }
 
-static const char *return_text(Text *text) {
+static const char *borrowed_text(Text *text) {
     if (!text->at) return "";
     return state_text(state_get(), text->at);
 }
@@ -252,21 +252,21 @@ const char *sn_explain(sn_function *fn) {
     API_ENTER(sn_explain);
     Text text = {0};
     if (given(fn, "sn_explain: the function")) explain_text(fn, &text);
-    return return_text(&text);
+    return borrowed_text(&text);
 }
 
 const char *sn_explain_json(sn_function *fn) {
     API_ENTER(sn_explain_json);
     Text text = {0};
     if (given(fn, "sn_explain_json: the function")) explain_json(fn, &text);
-    return return_text(&text);
+    return borrowed_text(&text);
 }
 
 const char *sn_dump(sn_function *fn, const char *stage) {
     API_ENTER(sn_dump);
     Text text = {0};
     if (given(fn, "sn_dump: the function") && given(stage, "sn_dump: the stage")) explain_dump(fn, stage, &text);
-    return return_text(&text);
+    return borrowed_text(&text);
 }
 
 const char *sn_stage_name(int i) { return dump_row(i) ? dump_row(i)->name : NULL; }

@@ -27,7 +27,7 @@ static Status check_argument(const char *what, const Arguments *a, int64_t i, sn
 }
 
 /* NULL: the first `usual` inputs. */
-static Status consume_arguments(const char *what, Arguments *a, sn_ints argnums, int64_t usual, sn_tensors in) {
+static Status normalize_argnums(const char *what, Arguments *a, sn_ints argnums, int64_t usual, sn_tensors in) {
     const int64_t n = argnums.data ? argnums.n : usual;
     a->n = 0;
     if (n < 1 || n > MAX_ARGUMENTS)
@@ -87,7 +87,7 @@ static Status func_grad(sn_body body, void *closure, const sn_func_grad_options 
     Arguments a;
     TRY(begin("sn_func_grad", body, in, out, n_out));
     TRY(options_copy_in(&o, sizeof o, options, "sn_func_grad"));
-    TRY(consume_arguments("sn_func_grad", &a, o.argnums, 1, in));
+    TRY(normalize_argnums("sn_func_grad", &a, o.argnums, 1, in));
     FuncSpec spec = spec_of("sn_func_grad", body, closure, in, &a);
     spec.n_ys = 1;
     return run_vjp(&spec, out, n_out);
@@ -106,7 +106,7 @@ static Status func_vjp_of(sn_body body, void *closure, const sn_func_vjp_options
     Arguments a;
     TRY(begin("sn_func_vjp", body, in, out, n_out));
     TRY(options_copy_in(&o, sizeof o, options, "sn_func_vjp"));
-    TRY(consume_arguments("sn_func_vjp", &a, o.argnums, in.n, in));
+    TRY(normalize_argnums("sn_func_vjp", &a, o.argnums, in.n, in));
     if (o.cotangents.n < 1 || o.cotangents.n > MAX_LIST || !o.cotangents.data)
         return error_raise(ST_ARGUMENT,
                            "sn_func_vjp: options.cotangents has %lld entries; one for each output, at least 1",
@@ -201,7 +201,7 @@ static Status jacobian(sn_body body, void *closure, const sn_jacobian_options *o
     int n = 0;
     TRY(begin("sn_jacobian", body, in, out, n_out));
     TRY(options_copy_in(&o, sizeof o, options, "sn_jacobian"));
-    TRY(consume_arguments("sn_jacobian", &a, o.argnums, 1, in));
+    TRY(normalize_argnums("sn_jacobian", &a, o.argnums, 1, in));
     TRY(count_outs("sn_jacobian", n_out, a.n, &n));
     FuncSpec spec = spec_of("sn_jacobian", body, closure, in, &a);
     return run_jacobian(&spec, o.forward, n, out);
@@ -240,7 +240,7 @@ static Status hessian(sn_body body, void *closure, const sn_jacobian_options *op
     int n = 0;
     TRY(begin("sn_hessian", body, in, out, n_out));
     TRY(options_copy_in(&o, sizeof o, options, "sn_hessian"));
-    TRY(consume_arguments("sn_hessian", &a, o.argnums, 1, in));
+    TRY(normalize_argnums("sn_hessian", &a, o.argnums, 1, in));
     TRY(count_outs("sn_hessian", n_out, a.n * a.n, &n));
     const FuncSpec inner = spec_of("sn_hessian", body, closure, in, &a);
     FuncSpec spec = spec_of("sn_hessian", first_derivatives, &(First){&inner, n}, in, &a);

@@ -94,7 +94,7 @@ static int count_bound(const sn_graph *g) {
 }
 
 /* The call's arguments: tensors and ints in the order of the header, but for what is bound. */
-static Status consume_inputs(sn_frame *f, const sn_graph *g, const GraphCall *call) {
+static Status collect_inputs(sn_frame *f, const sn_graph *g, const GraphCall *call) {
     const Graph *const graph = g->graph;
     const int n = graph->inputs.n + graph->int_inputs.n, wanted = n - count_bound(g);
     if (sn_in_count(f) != wanted)
@@ -112,7 +112,7 @@ static Status consume_inputs(sn_frame *f, const sn_graph *g, const GraphCall *ca
 }
 
 static Status run_graph(sn_frame *f, sn_graph *g, const GraphCall *call) {
-    TRY(consume_inputs(f, g, call));
+    TRY(collect_inputs(f, g, call));
     const GraphInputs inputs = {call->tensors, call->ints, g->sites};
     TRY(graph_run(g->graph, &inputs, call->outs));
     for (int i = 0; i < g->graph->outputs.n; i++)
@@ -147,12 +147,12 @@ static Status name_sites(sn_graph *g) {
 }
 
 /* The copy was printed and read again: its lines are those of the text that the user wrote. */
-static void consume_lines(Graph *copy, const Graph *from) {
+static void copy_lines(Graph *copy, const Graph *from) {
     const Node *old = from->first;
     for (Node *node = copy->first; node && old; node = node->next, old = old->next) node->line = old->line;
 }
 
-static Status consume_bound(sn_graph *copy, const sn_graph *from) {
+static Status copy_bound(sn_graph *copy, const sn_graph *from) {
     for (int i = 0; i < from->graph->inputs.n; i++) {
         sn_tensor *const t = graph_bound(from, from->graph->inputs.at[i]);
         if (t) TRY(graph_know(copy, copy->graph->inputs.at[i], t, true));
@@ -162,8 +162,8 @@ static Status consume_bound(sn_graph *copy, const sn_graph *from) {
 
 /* What can be said before any call. */
 static Status prepare_graph(sn_graph *g, const sn_graph *from) {
-    consume_lines(g->graph, from->graph);
-    TRY(consume_bound(g, from));
+    copy_lines(g->graph, from->graph);
+    TRY(copy_bound(g, from));
     TRY(graph_verify(g->graph, STAGE_capture));
     TRY(graph_check_symbols(g->graph));
     for (int i = 0; i < g->graph->outputs.n; i++) g->returns_none |= !g->graph->outputs.at[i].value;

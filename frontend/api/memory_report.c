@@ -152,12 +152,12 @@ static Status check_totals(const Json *statistics, const SnapshotSums *sums) {
 
 /* the text ---------------------------------------------------------------------------------------- */
 
-static void report_state(Text *out, const SnapshotSums *sums, const char *name, BlockState state) {
+static void print_state(Text *out, const SnapshotSums *sums, const char *name, BlockState state) {
     text_printf(out, "%s: %lld bytes in %lld block%s\n", name, (long long)sums->bytes[state],
                 (long long)sums->counts[state], sums->counts[state] == 1 ? "" : "s");
 }
 
-static void report_largest(Text *out, const SnapshotSums *sums) {
+static void print_largest(Text *out, const SnapshotSums *sums) {
     if (sums->largest[0].bytes) text_puts(out, "largest blocks:\n");
     for (int i = 0; i < LARGEST && sums->largest[i].bytes; i++) {
         const SnapshotBlock *const block = &sums->largest[i];
@@ -166,7 +166,7 @@ static void report_largest(Text *out, const SnapshotSums *sums) {
     }
 }
 
-static void report_fragmented(Text *out, const SnapshotSums *sums) {
+static void print_fragmented(Text *out, const SnapshotSums *sums) {
     text_printf(out,
                 "finding: fragmentation: %lld bytes are free in %lld pieces of segments in use, the largest free block "
                 "has %lld; SINTER_ALLOC_CONF=expandable_segments:True or max_split_size_mb:N keeps them together\n",
@@ -192,10 +192,10 @@ static CachingHint find_cause(const SnapshotSums *sums, int64_t left, int64_t as
     return facts.gaps >= facts.waiting ? HINT_fragmented : HINT_streams;
 }
 
-static void report_cause(Text *out, const SnapshotSums *sums, CachingHint cause) {
+static void print_cause(Text *out, const SnapshotSums *sums, CachingHint cause) {
     switch (cause) {
     case HINT_fragmented:
-        report_fragmented(out, sums);
+        print_fragmented(out, sums);
         break;
     case HINT_streams:
         say_held(out, sums);
@@ -232,7 +232,7 @@ static Status add_class(SmallSums *sums, const Json *class) {
     return ST_OK;
 }
 
-static Status report_classes(const Json *classes, Text *out) {
+static Status print_size_classes(const Json *classes, Text *out) {
     SmallSums sums = {0};
     if (classes->kind != JSON_list) return damaged("its size classes are no list");
     for (int i = 0; i < classes->n; i++) TRY(add_class(&sums, &classes->items[i]));
@@ -241,7 +241,7 @@ static Status report_classes(const Json *classes, Text *out) {
     return ST_OK;
 }
 
-static Status report_holder(const Json *holder, bool said, Text *out) {
+static Status print_holder(const Json *holder, bool said, Text *out) {
     const Json *const stack = json_get(holder, "stack");
     int64_t bytes, blocks;
     if (!read_count(holder, "bytes", &bytes) || !read_count(holder, "blocks", &blocks) || !are_names(stack))
@@ -253,28 +253,28 @@ static Status report_holder(const Json *holder, bool said, Text *out) {
     return ST_OK;
 }
 
-static Status report_holders(const Json *holders, Text *out) {
+static Status print_holders(const Json *holders, Text *out) {
     if (holders->kind != JSON_list) return damaged("who holds memory is no list");
     if (holders->n) text_puts(out, "in use, by who asked for it:\n");
-    for (int i = 0; i < holders->n; i++) TRY(report_holder(&holders->items[i], i < HOLDERS, out));
+    for (int i = 0; i < holders->n; i++) TRY(print_holder(&holders->items[i], i < HOLDERS, out));
     if (holders->n > HOLDERS) text_printf(out, "  and %d places more\n", holders->n - HOLDERS);
     return ST_OK;
 }
 
-static Status report_small(const Json *root, Text *out) {
+static Status print_small(const Json *root, Text *out) {
     const Json *const classes = json_get(root, "classes"), *const holders = json_get(root, "held");
-    if (classes) TRY(report_classes(classes, out));
-    return holders ? report_holders(holders, out) : ST_OK;
+    if (classes) TRY(print_size_classes(classes, out));
+    return holders ? print_holders(holders, out) : ST_OK;
 }
 
-static void report_blocks(Text *out, const SnapshotSums *sums) {
-    report_state(out, sums, "allocated", STATE_used);
-    report_state(out, sums, "waiting for streams", STATE_waiting);
-    report_state(out, sums, "free", STATE_free);
-    report_largest(out, sums);
+static void print_block_sums(Text *out, const SnapshotSums *sums) {
+    print_state(out, sums, "allocated", STATE_used);
+    print_state(out, sums, "waiting for streams", STATE_waiting);
+    print_state(out, sums, "free", STATE_free);
+    print_largest(out, sums);
 }
 
-static Status report_parsed(const Json *root, int64_t asked, Text *out) {
+static Status print_parsed(const Json *root, int64_t asked, Text *out) {
     SnapshotSums sums = {0};
     int64_t version, left, total;
     const char *const device = json_string(json_get(root, "device"));
@@ -284,13 +284,13 @@ static Status report_parsed(const Json *root, int64_t asked, Text *out) {
     TRY(read_sums(json_get(root, "segments"), &sums));
     TRY(check_totals(json_get(root, "statistics"), &sums));
     Text small = {0};
-    const Status status = report_small(root, &small);
+    const Status status = print_small(root, &small);
     if (status == ST_OK) {
         text_printf(out, "%s: %lld segments, %lld of %lld bytes free on the device\n", device,
                     (long long)sums.n_segments, (long long)left, (long long)total);
-        report_blocks(out, &sums);
+        print_block_sums(out, &sums);
         text_puts(out, text_str(&small));
-        report_cause(out, &sums, find_cause(&sums, left, asked));
+        print_cause(out, &sums, find_cause(&sums, left, asked));
     }
     text_free(&small);
     return status;
@@ -301,7 +301,7 @@ Status memory_report(const char *json, size_t n, int64_t asked, Text *out) {
     const Json *root;
     if (!arena) return ST_MEMORY;
     Status status = json_parse(arena, json, n, &root);
-    if (status == ST_OK) status = report_parsed(root, asked, out);
+    if (status == ST_OK) status = print_parsed(root, asked, out);
     arena_free(arena);
     return status;
 }

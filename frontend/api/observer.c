@@ -19,7 +19,7 @@ struct sn_observer {
     Histogram histogram;
 };
 
-static Status consume_observer_options(const sn_observer_options *given, sn_observer_options *o) {
+static Status read_observer_options(const sn_observer_options *given, sn_observer_options *o) {
     TRY(options_copy_in(o, sizeof *o, given, "sn_observer_new"));
     if (!o->dtype) o->dtype = SN_U8;
     if (o->averaging == 0) o->averaging = 0.01;
@@ -38,7 +38,7 @@ static Status consume_observer_options(const sn_observer_options *given, sn_obse
 
 sn_observer *sn_observer_new(const sn_observer_options *options) {
     sn_observer_options o = {0};
-    if (error_pending() || consume_observer_options(options, &o) != ST_OK) return NULL;
+    if (error_pending() || read_observer_options(options, &o) != ST_OK) return NULL;
     sn_observer *const made = mem_alloc(sizeof *made);
     if (made) *made = (sn_observer){.options = o, .histogram = {.bins = o.bins}};
     return made;

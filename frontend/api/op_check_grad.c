@@ -69,7 +69,7 @@ typedef struct Gradients {
     sn_tensor *of[MAX_ARGS];
 } Gradients;
 
-static Status consume_gradients(const GradCheck *g, const MovedCall *moved, sn_tensor *loss, uint32_t flags,
+static Status compute_gradients(const GradCheck *g, const MovedCall *moved, sn_tensor *loss, uint32_t flags,
                                 Gradients *out) {
     sn_tensor *xs[MAX_ARGS], *grads[MAX_ARGS] = {0};
     int n = 0, at[MAX_ARGS];
@@ -118,7 +118,7 @@ static double central_difference(const GradCheck *g, Differentiated *function, i
 static Status compare_slopes(const GradCheck *g, const MovedCall *call, sn_tensor *value, Differentiated *function,
                              const char *what, const char *along) {
     Gradients gradients;
-    TRY(consume_gradients(g, call, value, 0, &gradients));
+    TRY(compute_gradients(g, call, value, 0, &gradients));
     for (int i = 0; i < g->c->n; i++) {
         if (!varies(g->c, i)) continue;
         const double got = slope_of(gradients.of[i], i), want = central_difference(g, function, i);
@@ -145,7 +145,7 @@ static sn_tensor *gradient_sum(const GradCheck *g, MovedCall *call, sn_tensor *s
     Gradients gradients;
     sn_tensor *sum = NULL, *loss = loss_of(g, call);
     if (loss && scale) loss = sn_mul(loss, scale);
-    if (consume_gradients(g, call, loss, SN_CREATE_GRAPH, &gradients) != ST_OK) return NULL;
+    if (compute_gradients(g, call, loss, SN_CREATE_GRAPH, &gradients) != ST_OK) return NULL;
     for (int i = 0; i < g->c->n; i++) {
         sn_tensor *const gradient = gradients.of[i];
         if (!gradient) continue;

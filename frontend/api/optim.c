@@ -33,7 +33,7 @@ sn_tensor *optim_on_device_of(sn_tensor *t, sn_tensor *like) {
 /* A step that may be kept from happening (sinter/amp.h) makes its new values beside the old ones, which it then
  * takes or not; values that are not taken may be of infinite gradients. All that it makes of whole tensors waits for
  * `keep`: else compiled code would make it with the gradient, and hold it until all gradients are known. */
-static Status consume_unless(sn_tensor *keep, sn_tensor *old, sn_tensor *made) {
+static Status write_unless(sn_tensor *keep, sn_tensor *old, sn_tensor *made) {
     return sn_where_out(old, optim_on_device_of(keep, old), old, made) ? ST_OK : error_pending();
 }
 
@@ -54,7 +54,7 @@ static Status sgd_param(const sn_optim *o, int i, sn_tensor *p, sn_tensor *g) {
     sn_tensor *const buffer = o->first[i];
     if (buffer && o->keep) {
         const sn_scope scope = sn_scope_begin();
-        consume_unless(o->keep, buffer, sn_add_(sn_mul(buffer, waiting_number(o, o->momentum)), g));
+        write_unless(o->keep, buffer, sn_add_(sn_mul(buffer, waiting_number(o, o->momentum)), g));
         TRY((Status)sn_scope_end(scope));
     } else if (buffer) {
         TRY(WRITE(mul_Tensor, T(buffer), F(o->momentum)));
@@ -101,15 +101,15 @@ static sn_tensor *decayed(const sn_optim *o, sn_tensor *p, sn_tensor *g) {
 static Status adam_param_unless(const sn_optim *o, int i, const AdamScale *scale, sn_tensor *g) {
     sn_tensor *const p = o->params->entries[i].tensor, *const m = o->first[i], *const v = o->second[i];
     const sn_scope moments = sn_scope_begin();
-    consume_unless(o->keep, m, sn_lerp_scalar(m, g, sn_float(1 - beta1)));
+    write_unless(o->keep, m, sn_lerp_scalar(m, g, sn_float(1 - beta1)));
     TRY((Status)sn_scope_end(moments));
     const sn_scope squares = sn_scope_begin();
-    consume_unless(o->keep, v, sn_addcmul_ex_(sn_mul(v, scale->beta2), g, g, sn_float(1 - beta2)));
+    write_unless(o->keep, v, sn_addcmul_ex_(sn_mul(v, scale->beta2), g, g, sn_float(1 - beta2)));
     TRY((Status)sn_scope_end(squares));
     sn_tensor *const under = sn_add_scalar_(sn_div_(sn_sqrt(v), scale->root), sn_float(epsilon));
     sn_tensor *const way = sn_mul(m, scale->size);
-    return consume_unless(o->keep, p,
-                          scale->decay ? sn_addcdiv_(sn_mul(p, scale->decay), way, under) : sn_addcdiv(p, way, under));
+    return write_unless(o->keep, p,
+                        scale->decay ? sn_addcdiv_(sn_mul(p, scale->decay), way, under) : sn_addcdiv(p, way, under));
 }
 
 /* p *= 1 - lr wd;  m += (g - m)(1 - beta1);  v = beta2 v + (1 - beta2) g g;  p += size m / (sqrt(v)
@@ -173,7 +173,7 @@ static Status add_slots(sn_optim *o, const char *kind, sn_tensor **slots) {
 }
 
 /* A tensor under two names (tied weights) steps once, under the first. */
-static Status consume_each(sn_optim *o, const sn_dict *d, Map *seen) {
+static Status add_leaves(sn_optim *o, const sn_dict *d, Map *seen) {
     for (int i = 0; i < d->n; i++) {
         sn_tensor *const t = d->entries[i].tensor;
         bool first;
@@ -185,9 +185,9 @@ static Status consume_each(sn_optim *o, const sn_dict *d, Map *seen) {
     return ST_OK;
 }
 
-static Status consume_params(sn_optim *o, const sn_dict *d) {
+static Status add_params(sn_optim *o, const sn_dict *d) {
     Map seen = {0};
-    const Status taken = consume_each(o, d, &seen);
+    const Status taken = add_leaves(o, d, &seen);
     map_free(&seen);
     TRY(taken);
     if (o->params->n == 0)
@@ -213,7 +213,7 @@ static Status make_optim(sn_optim *o, const sn_dict *d, double lr) {
     TRY(check_rate(o, "momentum", o->momentum));
     TRY(check_rate(o, "weight_decay", o->weight_decay));
     if (!(o->params = sn_dict_new()) || !(o->state = sn_dict_new())) return ST_MEMORY;
-    TRY(consume_params(o, d));
+    TRY(add_params(o, d));
     if (!(o->lr = number_state(o->state, "lr", lr))) return error_pending();
     if (o->step == sgd_step) return o->momentum != 0 ? add_slots(o, "momentum", o->first) : ST_OK;
     if (!(o->count = number_state(o->state, "step", 0))) return error_pending();

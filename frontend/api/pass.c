@@ -108,7 +108,7 @@ static bool find_match(const Pattern *pattern, Graph *graph, Node *from, Match *
     return false;
 }
 
-static int return_match(sn_graph *g, const Match *match, sn_node **found, int capacity) {
+static int copy_match(sn_graph *g, const Match *match, sn_node **found, int capacity) {
     const Graph *const pattern = match->pattern->graph;
     int n = 0;
     for (int i = 0; i < pattern->inputs.n; i++, n++) {
@@ -127,7 +127,7 @@ static int match_text(sn_graph *g, const char *text, sn_node *after, sn_node **f
     if (read_pattern(text, "sn_graph_match", &read) == ST_OK) {
         graph_number(g->graph);
         Node *const from = after && after->node ? after->node->next : g->graph->first;
-        n = find_match(&read.pattern, g->graph, from, &match) ? return_match(g, &match, found, capacity) : 0;
+        n = find_match(&read.pattern, g->graph, from, &match) ? copy_match(g, &match, found, capacity) : 0;
     }
     arena_free(read.arena);
     return error_pending() ? -1 : n;

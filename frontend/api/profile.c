@@ -126,7 +126,7 @@ static const Timeline *timeline(sn_profile *p, const char *what) {
     return p->arena || make_timeline(p) == ST_OK ? &p->timeline : NULL;
 }
 
-static const char *return_answer(Text *text) {
+static const char *borrowed_text_or_error(Text *text) {
     if (!error_pending()) return state_text(state_get(), text->at);
     text_free(text);
     return "";
@@ -150,7 +150,7 @@ const char *sn_profile_table(sn_profile *p, const sn_profile_table_options *opti
     if (!t || options_copy_in(&o, sizeof o, options, "sn_profile_table") != ST_OK || check_table(&o) != ST_OK)
         return "";
     profile_table(t, &o, &text);
-    return return_answer(&text);
+    return borrowed_text_or_error(&text);
 }
 
 const char *sn_profile_hints(sn_profile *p) {
@@ -158,7 +158,7 @@ const char *sn_profile_hints(sn_profile *p) {
     const Timeline *const t = timeline(p, "sn_profile_hints");
     Text text = {0};
     if (t) profile_hints(t, &text);
-    return return_answer(&text);
+    return borrowed_text_or_error(&text);
 }
 
 const char *sn_profile_trace(sn_profile *p) {
@@ -166,7 +166,7 @@ const char *sn_profile_trace(sn_profile *p) {
     const Timeline *const t = timeline(p, "sn_profile_trace");
     Text text = {0};
     if (t) profile_trace(t, &text);
-    return return_answer(&text);
+    return borrowed_text_or_error(&text);
 }
 
 sn_status sn_profile_trace_save(sn_profile *p, const char *path) {

@@ -42,7 +42,7 @@ static const char *adopt_weight(QuantProduct *p, sn_node *operand, int rank) {
 }
 
 /* These give why a product cannot be converted, or NULL and *x. */
-static const char *consume_linear(QuantProduct *p, sn_node *n, sn_node **x) {
+static const char *match_linear(QuantProduct *p, sn_node *n, sn_node **x) {
     const bool adds = is_op(n, "aten::addmm");
     if (adds && !(arg_is(n, "beta", 1) && arg_is(n, "alpha", 1))) return "beta or alpha is not 1";
     *p = (QuantProduct){.node = n, .bias = adds ? sn_node_in(n, 0) : NULL};
@@ -59,7 +59,7 @@ static const char *adopt_image(QuantProduct *p, sn_node *n, sn_node **x) {
 }
 
 static const char *choose_product(QuantProduct *p, sn_node *n, sn_node **x) {
-    const char *const why = is_op(n, "aten::convolution") ? adopt_image(p, n, x) : consume_linear(p, n, x);
+    const char *const why = is_op(n, "aten::convolution") ? adopt_image(p, n, x) : match_linear(p, n, x);
     return why ? why : why_not_f32(*x);
 }
 
@@ -112,7 +112,7 @@ static Status quant_find(sn_quantizer *q) {
 
 /* observers ----------------------------------------------------------------------------------- */
 
-static Status consume_quant_options(sn_quantizer *q, const sn_quant_options *given) {
+static Status read_quant_options(sn_quantizer *q, const sn_quant_options *given) {
     static const sn_observer_options whole = {.size = sizeof whole};
     static const sn_observer_options weight = {.size = sizeof weight, .dtype = SN_I8, .symmetric = true};
     sn_quant_options o = {0};
@@ -136,7 +136,7 @@ static Status observe_value(sn_quantizer *q, QuantProduct *p) {
 }
 
 static Status prepare(sn_quantizer *q, const sn_quant_options *options) {
-    TRY(consume_quant_options(q, options));
+    TRY(read_quant_options(q, options));
     TRY(quant_observe_op());
     TRY(quant_find(q));
     for (int i = 0; i < q->n_products; i++) TRY(observe_value(q, &q->products[i]));
@@ -199,7 +199,7 @@ static Status weight_params(sn_quantizer *q, QuantProduct *p) {
 }
 
 /* Before anything is edited: an observer that has seen nothing leaves the graph as it is. */
-static Status consume_params(sn_quantizer *q) {
+static Status compute_qparams(sn_quantizer *q) {
     for (int i = 0; i < q->n_values; i++)
         TRY((Status)sn_observer_qparams(q->values[i]->observer, &q->values[i]->params));
     for (int i = 0; i < q->n_products; i++) {
@@ -273,7 +273,7 @@ static Status fake_product(sn_quantizer *q, QuantProduct *p) {
 sn_status sn_quant_fake(sn_quantizer *q) {
     API_ENTER(sn_quant_fake);
     Status status = entered.refused ? error_pending() : check_stage(q, QUANT_observed, "sn_quant_fake");
-    if (status == ST_OK) status = consume_params(q);
+    if (status == ST_OK) status = compute_qparams(q);
     for (int i = 0; status == ST_OK && i < q->n_products; i++) status = fake_product(q, &q->products[i]);
     if (status == ST_OK) status = drop_observers(q);
     if (status == ST_OK) q->stage = QUANT_fake;
@@ -308,7 +308,7 @@ static void drop_weights(sn_quantizer *q) {
 sn_status sn_quant_convert(sn_quantizer *q) {
     API_ENTER(sn_quant_convert);
     Status status = entered.refused ? error_pending() : check_stage(q, QUANT_fake, "sn_quant_convert");
-    if (status == ST_OK && q->stage == QUANT_observed) status = consume_params(q);
+    if (status == ST_OK && q->stage == QUANT_observed) status = compute_qparams(q);
     for (int i = 0; status == ST_OK && i < q->n_products; i++) status = quant_convert_product(q, &q->products[i]);
     if (status != ST_OK) return (sn_status)status;
     q->stage = QUANT_converted;

@@ -34,7 +34,7 @@ struct sn_scaler {
 
 /* making -------------------------------------------------------------------------------------- */
 
-static Status consume_options(const sn_scaler_options *given, sn_scaler_options *o) {
+static Status read_scaler_options(const sn_scaler_options *given, sn_scaler_options *o) {
     TRY(options_copy_in(o, sizeof *o, given, "sn_scaler_new"));
     if (o->init_scale == 0) o->init_scale = 65536;
     if (o->growth_factor == 0) o->growth_factor = 2;
@@ -72,7 +72,7 @@ sn_scaler *sn_scaler_new(const sn_scaler_options *options) {
     API_ENTER(sn_scaler_new);
     static _Atomic uint64_t numbers;
     sn_scaler_options taken = {0};
-    if (error_pending() != ST_OK || consume_options(options, &taken) != ST_OK) return NULL;
+    if (error_pending() != ST_OK || read_scaler_options(options, &taken) != ST_OK) return NULL;
     sn_scaler *const s = mem_zero(sizeof *s);
     if (!s) return NULL;
     *s = (sn_scaler){.options = taken, .number = atomic_fetch_add(&numbers, 1) + 1, .at = {.round = 1}};

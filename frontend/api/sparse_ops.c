@@ -223,7 +223,7 @@ static const DynamicOp *ops[SPARSE_OPS];
 static int64_t size_of(const MetaCall *call, int arg, int d) { return call->args[arg].val->meta->sizes[d]; }
 static int64_t rows_of(const MetaCall *call) { return sym_sub(call->env, size_of(call, 0, 0), 1); }
 
-static Status return_symbolic(MetaCall *call, int like, int64_t first, int64_t second, bool fits) {
+static Status infer_one_output(MetaCall *call, int like, int64_t first, int64_t second, bool fits) {
     MetaOut *const out = &call->out[0];
     *out = (MetaOut){.dtype = call->args[like].val->meta->dtype, .device = DEV_cpu, .alias = -1};
     out->sizes[0] = first, out->sizes[1] = second;
@@ -235,22 +235,22 @@ static Status return_symbolic(MetaCall *call, int like, int64_t first, int64_t s
 
 static Status product_sizes(MetaCall *call) {
     const bool fits = sym_same(call->env, size_of(call, 1, 0), size_of(call, 2, 0));
-    return return_symbolic(call, 2, rows_of(call), size_of(call, 3, 1), fits);
+    return infer_one_output(call, 2, rows_of(call), size_of(call, 3, 1), fits);
 }
 static Status transposed_sizes(MetaCall *call) {
     const bool fits = sym_same(call->env, size_of(call, 1, 0), size_of(call, 2, 0)) &&
                       sym_same(call->env, size_of(call, 3, 0), rows_of(call));
-    return return_symbolic(call, 2, call->args[4].i, size_of(call, 3, 1), fits);
+    return infer_one_output(call, 2, call->args[4].i, size_of(call, 3, 1), fits);
 }
 static Status sampled_sizes(MetaCall *call) {
     const bool fits = sym_same(call->env, size_of(call, 2, 0), rows_of(call)) &&
                       sym_same(call->env, size_of(call, 2, 1), size_of(call, 3, 1));
-    return return_symbolic(call, 2, size_of(call, 1, 0), -1, fits);
+    return infer_one_output(call, 2, size_of(call, 1, 0), -1, fits);
 }
 static Status starts_sizes(MetaCall *call) {
-    return return_symbolic(call, 0, sym_add(call->env, call->args[1].i, 1), -1, true);
+    return infer_one_output(call, 0, sym_add(call->env, call->args[1].i, 1), -1, true);
 }
-static Status each_sizes(MetaCall *call) { return return_symbolic(call, 1, size_of(call, 1, 0), -1, true); }
+static Status each_sizes(MetaCall *call) { return infer_one_output(call, 1, size_of(call, 1, 0), -1, true); }
 
 static MetaFn *const symbolic[SPARSE_OPS] = {[OF_product] = product_sizes,
                                              [OF_transposed] = transposed_sizes,

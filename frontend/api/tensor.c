@@ -47,7 +47,7 @@ sn_tensor *sn_keep(sn_tensor *t) {
     sn_state *const state = state_get();
     const uint32_t first = state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
     const bool innermost = tensor_in_scope(t) && tensor_scope_slot(t) >= first;
-    if (!innermost || !scope_consume(state, t)) tensor_retain(t);
+    if (!innermost || !scope_disown(state, t)) tensor_retain(t);
     return t;
 }
 

@@ -757,7 +757,7 @@ static void engine_close(Engine *e) {
 
 /* Gives an owned gradient to the scope. One that a scope holds already (the caller's own, or one
  * asked for twice) gets another handle. */
-static sn_tensor *return_tensor(Engine *e, sn_tensor *t) {
+static sn_tensor *adopt_gradient(Engine *e, sn_tensor *t) {
     if (!tensor_in_scope(t)) return scope_adopt(e->state, t) ? t : NULL;
     sn_tensor *alias = tensor_alias(t);
     if (alias && !scope_adopt(e->state, alias)) alias = NULL;
@@ -768,7 +768,7 @@ static sn_tensor *return_tensor(Engine *e, sn_tensor *t) {
 }
 
 /* What nothing leads to is an error unless that is allowed. */
-static Status return_found(Engine *e, Status status) {
+static Status hand_out_gradients(Engine *e, Status status) {
     for (int i = 0; status == ST_OK && i < e->run->n_xs; i++)
         if (!e->found[i] && !(e->run->flags & TAPE_allow_unused))
             status = error_raise(
@@ -777,7 +777,7 @@ static Status return_found(Engine *e, Status status) {
         e->run->out[i] = NULL;
         if (status == ST_OK) status = record_use(e, e->found[i]);
         if (status == ST_OK && e->found[i])
-            e->run->out[i] = return_tensor(e, e->found[i]);
+            e->run->out[i] = adopt_gradient(e, e->found[i]);
         else
             tensor_release(e->found[i]);
     }
@@ -862,7 +862,7 @@ Status tape_run(const TapeRun *run) {
     in_progress_end(state, &e->in_progress);
     if (!e->selective) count_end(state, status != ST_OK);
     engine_close(e);
-    if (e->selective) status = return_found(e, status);
+    if (e->selective) status = hand_out_gradients(e, status);
     engine_free(e);
     return status;
 }

@@ -78,7 +78,7 @@ void engine_workers_log(const TapeNode *node, const char *what) {
     text_free(&name);
 }
 
-static void consume_modes(sn_state *state, const WorkerJob *job) {
+static void enter_job(sn_state *state, const WorkerJob *job) {
     scope_enter_modes(state, &job->context);
     state->site = job->site;
     for (int i = 0; i < SET_COUNT; i++) state->settings[i].number = job->settings[i];
@@ -97,7 +97,7 @@ static Status run_on_worker(WorkerJob *job, sn_state *state) {
 
 static void run_job(WorkerJob *job) {
     sn_state *const state = state_get();
-    consume_modes(state, job);
+    enter_job(state, job);
     state_grad_mode_set(state, SN_GRAD_OFF);
     engine_workers_log(job->node, "begins on a worker");
     job->status = run_on_worker(job, state);

@@ -64,7 +64,7 @@ static inline bool keep_block(TapeBlocks *blocks, void *block, uint16_t class) {
 }
 
 /* The lists are made with the thread's first free block; where memory is out for that, it goes. */
-static COLD void return_first(void *block, uint16_t class) {
+static COLD void cache_first_block(void *block, uint16_t class) {
     sn_state *const state = state_current;
     if (KEEPS_FREE && class < TAPE_CLASSES && state && !state->tape.blocks &&
         (state->tape.blocks = mem_zero(sizeof(TapeBlocks)))) {
@@ -78,7 +78,8 @@ static COLD void return_first(void *block, uint16_t class) {
 
 void tape_block_free(void *block, uint16_t class) {
     TapeBlocks *const blocks = LIKELY(state_current != NULL) ? state_current->tape.blocks : NULL;
-    if (UNLIKELY(class >= TAPE_CLASSES || !blocks) || !keep_block(blocks, block, class)) return_first(block, class);
+    if (UNLIKELY(class >= TAPE_CLASSES || !blocks) || !keep_block(blocks, block, class))
+        cache_first_block(block, class);
 }
 
 /* nodes --------------------------------------------------------------------------------------- */

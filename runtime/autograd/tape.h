@@ -200,7 +200,7 @@ Status tape_attach(sn_tensor *t, TapeNode *node, int output);
 static inline void tape_own(sn_state *state, sn_tensor *t) {
     const uint32_t first = state->n_scopes ? state->scopes[state->n_scopes - 1].first : 0;
     const bool innermost = tensor_in_scope(t) && tensor_scope_slot(t) >= first;
-    if (!innermost || !scope_consume(state, t)) tensor_retain(t);
+    if (!innermost || !scope_disown(state, t)) tensor_retain(t);
 }
 void *tape_block_alloc(size_t bytes, uint16_t *class); /* uninitialised; NULL raises */
 void tape_block_free(void *block, uint16_t class);

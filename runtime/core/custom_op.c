@@ -124,7 +124,7 @@ static Status run_meta(OpCall *call) {
 
 /* Nothing is computed on the Meta device. */
 static Status run_without_values(OpCall *call) {
-    custom_write_return(call, op_dynamic(call->row));
+    custom_write_set_results(call, op_dynamic(call->row));
     return ST_OK;
 }
 

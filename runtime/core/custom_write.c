@@ -78,7 +78,7 @@ Status custom_write_metas(MetaCall *call) {
     return ST_OK;
 }
 
-void custom_write_return(const OpCall *call, const DynamicOp *op) {
+void custom_write_set_results(const OpCall *call, const DynamicOp *op) {
     for (int i = 0; i < op->row.n_out; i++)
         if (op->result_of[i] >= 0) call->outs[i] = tensor_of(call->args[op->result_of[i]].val);
 }

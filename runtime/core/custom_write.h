@@ -21,7 +21,7 @@ void custom_write_record(const OpCall *call, const DynamicOp *op, const Meta **m
 /* The meta rule of an op none of whose results is new: each is an argument. */
 Status custom_write_metas(MetaCall *call);
 /* Gives the results of the call that are arguments. */
-void custom_write_return(const OpCall *call, const DynamicOp *op);
+void custom_write_set_results(const OpCall *call, const DynamicOp *op);
 /* The same for a meta body, which need not set them: outs gets references. False: it has none, or is no user's op. */
 bool custom_write_hold(const OpRow *row, const Arg *args, sn_tensor **outs);
 

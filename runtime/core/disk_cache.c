@@ -23,7 +23,7 @@ static const char *const count_texts[DISK_COUNTS] = {
 #undef DISK
 };
 
-static void record_count(DiskCount which, const DiskKey *key, const char *why) {
+static void count_event(DiskCount which, const DiskKey *key, const char *why) {
     atomic_fetch_add(&counts[which], 1);
     LOG(compile, INFO, "code on disk: %s%s%s: %.*s", count_texts[which], why && why[0] ? ": " : "", why ? why : "",
         (int)strcspn(text_str(&key->text), "\n"), text_str(&key->text));
@@ -86,19 +86,19 @@ static bool load_from(const DiskFolder *folder, const DiskKey *key, DiskCode *ou
     const char *why;
     disk_file_name(key->hash, name);
     if (!disk_file_read(folder, name, &content, &bytes, &why)) {
-        record_count(why ? DISK_refused : DISK_absent, key, why);
+        count_event(why ? DISK_refused : DISK_absent, key, why);
         return false;
     }
     bool other = false;
     Bundle bundle;
     if (bundle_adopt(content, bytes, name, "code", &other, &bundle) != ST_OK) {
-        record_count(other ? DISK_other : DISK_damaged, key, error_slot()->message);
+        count_event(other ? DISK_other : DISK_damaged, key, error_slot()->message);
         return false;
     }
     const bool same = is_of(&bundle, key), taken = same && copy_code(&bundle.parts[BUNDLE_objects], key, out);
     bundle_close(&bundle);
     if (taken) disk_file_used(folder, name);
-    if (taken || !same) record_count(taken ? DISK_hits : DISK_other, key, NULL);
+    if (taken || !same) count_event(taken ? DISK_hits : DISK_other, key, NULL);
     return taken;
 }
 
@@ -111,7 +111,7 @@ bool disk_load(const DiskKey *key, DiskCode *out) {
     DiskFolder folder;
     const Status before = error_pending();
     if (!disk_folder_open(false, &folder)) {
-        if (!folder.off) record_count(folder.absent ? DISK_absent : DISK_refused, key, folder.why);
+        if (!folder.off) count_event(folder.absent ? DISK_absent : DISK_refused, key, folder.why);
         return false;
     }
     const bool taken = load_from(&folder, key, out);
@@ -123,7 +123,7 @@ bool disk_load(const DiskKey *key, DiskCode *out) {
 void disk_unloadable(const DiskKey *key, const char *why) {
     DiskFolder folder;
     char name[DISK_NAME];
-    record_count(DISK_unloadable, key, why);
+    count_event(DISK_unloadable, key, why);
     if (!disk_folder_open(false, &folder)) return;
     disk_file_name(key->hash, name);
     disk_file_remove(&folder, name);
@@ -166,11 +166,11 @@ void disk_store(const DiskKey *key, const FilePart *code) {
     if (!disk_folder_open(true, &folder)) {
         if (folder.off) return;
         warn_of_folder(&folder, NULL);
-        record_count(DISK_not_stored, key, folder.why);
+        count_event(DISK_not_stored, key, folder.why);
         return;
     }
     const bool stored = store_in(&folder, key, code, most, &why);
-    record_count(stored ? DISK_stored : DISK_not_stored, key, stored ? NULL : why);
+    count_event(stored ? DISK_stored : DISK_not_stored, key, stored ? NULL : why);
     if (!stored) warn_of_folder(&folder, why);
     disk_folder_close(&folder);
     restore_error(before);

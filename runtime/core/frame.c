@@ -105,7 +105,7 @@ static bool is_held(const sn_frame *frame, int i, const sn_state *state) {
 
 /* The references that sn_out took pass to the scope outside. The end of the callback's scopes may have failed: that of
  * a fork runs the segment before it. */
-static Status return_outs(sn_frame *frame, sn_state *state) {
+static Status adopt_outs(sn_frame *frame, sn_state *state) {
     Status status = error_pending();
     if (UNLIKELY(status != ST_OK)) {
         frame_drop_outs(frame);
@@ -212,5 +212,5 @@ Status frame_run(sn_frame *frame, sn_body body) {
     const Status status = check_result(frame, run.returned);
     if (status != ST_OK) frame_drop_outs(frame);
     leave_scope(state, depth, site);
-    return status == ST_OK ? return_outs(frame, state) : status;
+    return status == ST_OK ? adopt_outs(frame, state) : status;
 }

@@ -50,7 +50,7 @@ static sn_override *newest(const OpRow *row, Key key) {
 }
 
 /* A list has as many results as the body set, from 0 on. */
-static void lay_list(OpCall *call, sn_tensor *const *outs) {
+static void set_list_results(OpCall *call, sn_tensor *const *outs) {
     for (call->n_outs = 0; call->n_outs < MAX_LIST && outs[call->n_outs]; call->n_outs++)
         call->outs[call->n_outs] = outs[call->n_outs];
 }
@@ -141,7 +141,7 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
     TRY(run_frame(call, &frame, body));
     if (is_backend(call->key) && call->form == FORM_functional) TRY(check_placed(call, outs));
     if (!list && call->form != FORM_functional) TRY(check_replaced(call, outs, frame.what));
-    if (list) lay_list(call, outs);
+    if (list) set_list_results(call, outs);
     for (int i = 0; !list && i < call->row->n_out; i++)
         call->outs[i] = call->form == FORM_functional ? outs[i] : call_written(call, i);
     return ST_OK;

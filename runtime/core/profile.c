@@ -158,7 +158,7 @@ static COLD bool add_chunk(ProfileLog *log) {
 }
 
 /* Not seen before it is published. */
-static inline ProfileEvent *consume_event(ProfileLog *log) {
+static inline ProfileEvent *reserve_event(ProfileLog *log) {
     if (UNLIKELY(!log->capacity) && !add_chunk(log)) {
         atomic_fetch_add(&dropped, 1);
         return NULL;
@@ -218,13 +218,13 @@ static COLD void end_more(ProfileMore *more, const ProfileOptions *o) {
     if (o->memory_now) more->memory = o->memory_now() - more->memory;
 }
 
-static COLD void report_seen(const ProfileLog *log, const ProfileEvent *event, bool begins) {
+static COLD void notify_seen(const ProfileLog *log, const ProfileEvent *event, bool begins) {
     if (profile_is_on() && log->generation == atomic_load(&generation))
         log->options.seen(log->options.context, event, begins);
 }
 
 static ProfileSpan begin_in(sn_state *state, ProfileLog *log, ProfileKind kind, const char *name, const char *owner) {
-    ProfileEvent *const event = LIKELY(log != NULL) && name ? consume_event(log) : NULL;
+    ProfileEvent *const event = LIKELY(log != NULL) && name ? reserve_event(log) : NULL;
     if (UNLIKELY(!event)) return (ProfileSpan){0};
     event->name = name;
     event->owner = owner;
@@ -235,7 +235,7 @@ static ProfileSpan begin_in(sn_state *state, ProfileLog *log, ProfileKind kind, 
     log->n_open++;
     event->from = log->latest = clock_ns();
     publish(log);
-    if (UNLIKELY(log->options.seen != NULL)) report_seen(log, event, true);
+    if (UNLIKELY(log->options.seen != NULL)) notify_seen(log, event, true);
     return (ProfileSpan){log, event};
 }
 
@@ -258,14 +258,14 @@ void profile_end(ProfileSpan *span) {
     if (UNLIKELY(event->more != NULL)) end_more(event->more, &log->options);
     log->latest = clock_ns();
     atomic_store_explicit(&event->to, log->latest, memory_order_release);
-    if (UNLIKELY(log->options.seen != NULL)) report_seen(log, event, false);
+    if (UNLIKELY(log->options.seen != NULL)) notify_seen(log, event, false);
     log->open = event->outer;
     if (--log->n_open == 0 && UNLIKELY(log->is_left)) log_release(log);
 }
 
 void profile_record(ProfileKind kind, const char *name, const char *owner, int64_t from, int64_t to) {
     ProfileLog *const log = log_of(state_get());
-    ProfileEvent *const event = log && name ? consume_event(log) : NULL;
+    ProfileEvent *const event = log && name ? reserve_event(log) : NULL;
     if (!event) return;
     event->name = name, event->owner = owner, event->outer = log->open, event->kind = kind;
     event->from = max_i64(from, log->latest);

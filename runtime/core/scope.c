@@ -340,7 +340,7 @@ bool scope_adopt(sn_state *state, sn_tensor *t) {
     return push_handle(state, t);
 }
 
-bool scope_consume(sn_state *state, sn_tensor *t) {
+bool scope_disown(sn_state *state, sn_tensor *t) {
     const uint32_t slot = tensor_scope_slot(t); /* of none: beyond all */
     if (slot >= state->handles.n || state->handles.at[slot] != t) return false;
     tensor_set_scope_place(t, 0);
@@ -363,7 +363,7 @@ void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, in
     sn_tensor *small[16], **taken = n <= 16 ? small : mem_alloc((size_t)n * sizeof *taken);
     int n_taken = 0;
     for (int i = 0; i < n && taken; i++)
-        if (ts[i] && tensor_in_scope(ts[i]) && tensor_scope_slot(ts[i]) >= first && scope_consume(state, ts[i]))
+        if (ts[i] && tensor_in_scope(ts[i]) && tensor_scope_slot(ts[i]) >= first && scope_disown(state, ts[i]))
             taken[n_taken++] = ts[i];
     while (state->n_scopes > depth) scope_pop(state);
     for (int i = 0; i < n_taken; i++) scope_adopt(state, taken[i]);
@@ -457,7 +457,7 @@ sn_tensor *scope_return(sn_state *state, sn_scope mark, sn_tensor *t) {
     if (t && UNLIKELY(t->flags & TF_error) && tracking_error(t, "sn_scope_return") != ST_OK) t = NULL;
     const uint32_t first = state->scopes[depth - 1].first;
     const bool passes = t && !(tensor_in_scope(t) && tensor_scope_slot(t) < first);
-    if (passes && !scope_consume(state, t)) tensor_retain(t);
+    if (passes && !scope_disown(state, t)) tensor_retain(t);
     scope_pop_to(state, depth - 1);
     context_note_end(state);
     return !passes || scope_adopt(state, t) ? t : NULL;

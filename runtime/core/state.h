@@ -230,6 +230,6 @@ static inline void context_arrive(sn_state *state) {
  * scope that is then the innermost. */
 void scope_pop_passing(sn_state *state, uint32_t depth, sn_tensor *const *ts, int n);
 /* Takes t out of whichever scope of this state holds it; true: the caller now has that reference. */
-bool scope_consume(sn_state *state, sn_tensor *t);
+bool scope_disown(sn_state *state, sn_tensor *t);
 
 #endif

@@ -349,7 +349,7 @@ sn_tensor *tensor_copy_to_host(sn_tensor *t) {
     const size_t bytes = copy && there->numel ? meta_bytes(meta) : 0;
     if (!copy || memory_copy(memory_host(), tensor_data(copy), t->storage->memory, tensor_data(t), bytes) != ST_OK)
         return NULL;
-    if (!scope_consume(state_get(), copy)) tensor_retain(copy);
+    if (!scope_disown(state_get(), copy)) tensor_retain(copy);
     return copy;
 }
 

@@ -27,7 +27,7 @@ static void append(TrackedTensor *tracked) {
     newest = tracked;
 }
 
-static void consume_out(TrackedTensor *tracked) {
+static void unlink_tracked(TrackedTensor *tracked) {
     *(tracked->before ? &tracked->before->next : &oldest) = tracked->next;
     *(tracked->next ? &tracked->next->before : &newest) = tracked->before;
     mem_free(tracked);
@@ -52,7 +52,7 @@ bool tracking_made(void *block, size_t bytes) {
 
 static void forget(TrackedTensor *tracked) {
     map_set(&tracked_at, (uint64_t)(uintptr_t)tracked->tensor, NULL);
-    consume_out(tracked);
+    unlink_tracked(tracked);
 }
 
 /* Under the lock. Whoever uses the handle from now on finds an error tensor. */
@@ -118,7 +118,7 @@ Status tracking_error(const sn_tensor *t, const char *what) {
 static void forget_all(void) {
     pthread_mutex_lock(&lock);
     while (first_out) free_oldest_out();
-    while (oldest) consume_out(oldest);
+    while (oldest) unlink_tracked(oldest);
     map_free(&tracked_at);
     tracked_at = (Map){0};
     pthread_mutex_unlock(&lock);

@@ -241,7 +241,7 @@ static size_t frame_bytes(const BlockProgram *p) {
            round64((size_t)p->scratch_bytes) + 2 * BLOCK * 8 + reduction_bytes(p) + 256;
 }
 
-static void lay_reductions(InterpFrame *f, char **at) {
+static void layout_reductions(InterpFrame *f, char **at) {
     const BlockProgram *const p = f->program;
     if (!p->n_reductions) return;
     f->reductions = cut_block(at, sizeof(Reduction) * (size_t)p->n_reductions);
@@ -260,14 +260,14 @@ static void lay_reductions(InterpFrame *f, char **at) {
     }
 }
 
-static void lay_frame(InterpFrame *f, char *at) {
+static void layout_frame(InterpFrame *f, char *at) {
     const BlockProgram *const p = f->program;
     f->places = cut_block(&at, sizeof(AccessPlace) * (size_t)p->n_accesses);
     f->slot = cut_block(&at, sizeof(void *) * (size_t)p->n_slots);
     f->home = cut_block(&at, sizeof(void *) * (size_t)p->n_slots);
     f->offsets = cut_block(&at, (size_t)BLOCK * 8);
     f->raw = cut_block(&at, (size_t)BLOCK * 8);
-    lay_reductions(f, &at);
+    layout_reductions(f, &at);
     const BlockSlot *const slots = block_slots(p);
     for (int i = 0; i < p->n_slots; i++) f->slot[i] = f->home[i] = at + slots[i].offset;
 }
@@ -465,7 +465,7 @@ void interp_run(const BlockProgram *program, void *const *bufs, const int64_t *p
     f.kernels = kernels;
     f.error = error;
     f.steps = block_insts(program);
-    lay_frame(&f, block);
+    layout_frame(&f, block);
     resolve_frame(&f, lo, hi, bufs);
     if (f.group[GROUP_outer].total > 0) {
         fill_uniforms(&f);

@@ -20,7 +20,7 @@ static Blaslt table;
 static bool is_open;
 static LibraryReason reason;
 
-static void record_path(void) {
+static void find_path(void) {
     Dl_info from;
     void *address;
     memcpy(&address, &table.GetVersion, sizeof address);
@@ -38,7 +38,7 @@ static bool open_functions(void *library) {
     for (int i = 0; i < COUNT_OF(rows); i++)
         if (!library_function(library, rows[i].name, rows[i].at))
             return library_because(&reason, "cuBLASLt has no %s; " HOW_TO_GET, rows[i].name);
-    record_path();
+    find_path();
     table.version = (int)table.GetVersion();
     if (table.version >= OLDEST) return true;
     return library_because(&reason, "cuBLASLt %d is too old; " HOW_TO_GET, table.version);

@@ -98,7 +98,7 @@ static void shrink_locked(void) {
     }
 }
 
-static CudaProgram *consume_program(const CudaDevice *device, uint64_t hash, const char *source) {
+static CudaProgram *acquire_program(const CudaDevice *device, uint64_t hash, const char *source) {
     pthread_mutex_lock(&lock);
     CudaProgram *const found = find_locked(device, hash, source);
     if (found && found->users++ == 0) unused_remove(found);
@@ -201,7 +201,7 @@ static Status make_program(CudaDevice *device, uint64_t hash, const WantedProgra
 
 static Status find_wanted(CudaDevice *device, const WantedProgram *wanted, CudaProgram **out) {
     const uint64_t hash = hash_of(device, wanted->source);
-    *out = consume_program(device, hash, wanted->source->at);
+    *out = acquire_program(device, hash, wanted->source->at);
     return *out ? ST_OK : make_program(device, hash, wanted, out);
 }
 

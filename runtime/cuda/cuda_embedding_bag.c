@@ -6,7 +6,7 @@
 #include "runtime/cuda/cuda_native.h"
 
 /* What of offsets the kernel found wrong (bags.cuh). */
-static Status report_failed(const OpRow *row, const CudaFailed *failed) {
+static Status raise_failed(const OpRow *row, const CudaFailed *failed) {
     static const char *const wrong[] = {NULL, "the first must be 0", "they must not descend",
                                         "there are fewer indices"};
     if (!failed->inst)
@@ -57,7 +57,7 @@ static Status launch_both(CudaDevice *device, const OpCall *call, const sn_tenso
     void *weight = tensor_data(tensor_of(call->args[0].val)), *indices = tensor_data(tensor_of(call->args[1].val)),
          *offsets = tensor_data(tensor_of(call->args[2].val)), *factors = by ? tensor_data(by) : NULL, *outs[4];
     for (int i = 0; i < 4; i++) outs[i] = tensor_data(call->outs[i]);
-    CudaChecked *const checked = cuda_hand_check(call->row, report_failed);
+    CudaChecked *const checked = cuda_hand_check(call->row, raise_failed);
     if (!checked) return ST_MEMORY;
     TRY(cuda_hand_launch(device, &(CudaHandLaunch){.kernel = HAND_check_bags,
                                                    .dtype = dtype,

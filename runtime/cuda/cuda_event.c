@@ -53,7 +53,7 @@ static Status refill_words(CudaDevice *device) {
     return ST_OK;
 }
 
-static Status consume_word(CudaDevice *device, CuAddress *word) {
+static Status acquire_word(CudaDevice *device, CuAddress *word) {
     pthread_mutex_lock(&device->launches.lock);
     const Status status = device->words.n ? ST_OK : refill_words(device);
     if (status == ST_OK) *word = device->words.at[--device->words.n];
@@ -99,7 +99,7 @@ static Status carry_out(CudaEvent *event, CudaStream *stream) {
     leave_word(event);
     event->told = false;
     if (!atomic_load(&stream->checks.open)) return ST_OK;
-    TRY(consume_word(device, &event->word));
+    TRY(acquire_word(device, &event->word));
     return cuda_answer(
         device, "a copy",
         device->driver->MemcpyDtoDAsync(event->word, stream->checks.word, sizeof(CudaFailed), stream->handle));

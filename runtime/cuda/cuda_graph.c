@@ -360,7 +360,7 @@ static Status capture(Launch *launch, CudaGraph *g, CuAddress word, CuGraph *out
 }
 
 /* A graph with the same nodes gives the exec its arguments; another one takes its place. */
-static Status consume_graph(CudaGraph *g, CuGraph graph) {
+static Status update_exec(CudaGraph *g, CuGraph graph) {
     const Driver *const driver = g->device->driver;
     CuGraphUpdate update;
     if (g->exec && driver->GraphExecUpdate(g->exec, graph, &update) == CU_success) {
@@ -379,7 +379,7 @@ static Status record(Launch *launch, CudaGraph *g, CuAddress word) {
         TRY(cuda_answer(g->device, "the wait", g->device->driver->CtxSynchronize()));
     TRY(capture(launch, g, word, &graph));
     if (!g->foreign) drop_graph(g); /* its nodes are named by the graph that it was made of */
-    TRY(consume_graph(g, graph));
+    TRY(update_exec(g, graph));
     for (int s = 0; s < g->n_steps; s++)
         if (is_mine(launch, g, s)) TRY(renew_key(launch, g, s, &changed));
     g->word = word;

@@ -120,7 +120,7 @@ static void page_unmap(void *context, uintptr_t at, size_t bytes) {
 
 /* events -------------------------------------------------------------------------------------- */
 
-static CuResult consume_event(CudaDevice *device, CuEvent *event) {
+static CuResult acquire_event(CudaDevice *device, CuEvent *event) {
     if (!device->n_idle_events) return device->driver->EventCreate(event, CU_event_no_timing);
     *event = device->idle_events[--device->n_idle_events];
     return CU_success;
@@ -131,7 +131,7 @@ static bool stream_record(void *context, StreamKey key, void **event) {
     const CudaStream *const stream = key;
     CuEvent made = NULL;
     if (!enter_quietly(device)) return false;
-    CuResult result = consume_event(device, &made);
+    CuResult result = acquire_event(device, &made);
     if (result != CU_success) return leave_with(device, result);
     result = device->driver->EventRecord(made, stream->handle);
     if (result != CU_success) device->driver->EventDestroy(made);

@@ -100,7 +100,7 @@ Status cuda_where_positions(OpCall *call) { return list_true(call, make_lists); 
 
 /* indices -------------------------------------------------------------------------------------- */
 
-static Status report_failed(const OpRow *row, const CudaFailed *failed) {
+static Status raise_failed(const OpRow *row, const CudaFailed *failed) {
     (void)row;
     return raise_index_position(failed->index, failed->bound, failed->inst);
 }
@@ -127,7 +127,7 @@ static Status launch_positions(CudaDevice *device, const OpCall *call, CudaCheck
 /* (index, size, dim) */
 Status cuda_index_positions(OpCall *call) {
     CudaDevice *const device = cuda_hand_device(call);
-    CudaChecked *const checked = cuda_hand_check(call->row, report_failed);
+    CudaChecked *const checked = cuda_hand_check(call->row, raise_failed);
     if (!checked) return ST_MEMORY;
     Status status = cuda_enter(device);
     if (status != ST_OK) return cuda_checked_drop(checked), status;

@@ -22,7 +22,7 @@ typedef struct ScatterCall {
     CudaSort sort;
 } ScatterCall;
 
-static Status report_failed(const OpRow *row, const CudaFailed *failed) {
+static Status raise_failed(const OpRow *row, const CudaFailed *failed) {
     return raise_position(row, failed->index, failed->bound, failed->inst);
 }
 
@@ -66,7 +66,7 @@ static void scatter_dims(ScatterCall *c, const Meta *source, const int64_t *line
 /* launches ------------------------------------------------------------------------------------- */
 
 static Status check_positions(CudaDevice *device, ScatterCall *c) {
-    CudaChecked *const checked = cuda_hand_check(c->call->row, report_failed);
+    CudaChecked *const checked = cuda_hand_check(c->call->row, raise_failed);
     CudaDims dims;
     int64_t n = c->index_meta->numel;
     if (!checked) return ST_MEMORY;

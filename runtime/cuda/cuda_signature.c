@@ -104,7 +104,7 @@ typedef struct ParameterText {
     bool to_const, odd;
 } ParameterText;
 
-static void consume_word(const KernelText *text, ParameterText *read, CudaParameter *out) {
+static void parse_word(const KernelText *text, ParameterText *read, CudaParameter *out) {
     const size_t used = strlen(read->words);
     if (is(text, "*"))
         read->stars++;
@@ -133,7 +133,7 @@ static Status read_parameter(KernelText *text, const char *kernel, int number, C
     do {
         depth += is(text, "(") - is(text, ")");
         if (depth < 0 || (!depth && is(text, ","))) break;
-        consume_word(text, &read, out);
+        parse_word(text, &read, out);
     } while (next_word(text));
     out->type = find_type(read.words);
     out->pointer = read.stars == 1;

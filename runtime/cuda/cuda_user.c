@@ -207,7 +207,7 @@ static Status raise_strides(const UserLaunch *launch, int i, const Meta *meta) {
     return status;
 }
 
-static Status consume_tensor(UserLaunch *launch, int i, sn_tensor *t) {
+static Status bind_tensor(UserLaunch *launch, int i, sn_tensor *t) {
     const CudaParameter *const p = &launch->kernel->signature.at[i];
     if (!t) return error_raise(ST_ARGUMENT, "%s is given no tensor", WHERE(launch, i));
     TRY(tensor_ready(t, "sn_cuda_launch"));
@@ -231,7 +231,7 @@ static bool holds_int(const CudaType *type, int64_t value) {
     return bits == 64 || (value >= -(INT64_C(1) << (bits - 1)) && value < INT64_C(1) << (bits - 1));
 }
 
-static Status consume_number(UserLaunch *launch, int i, const Arg *arg) {
+static Status bind_number(UserLaunch *launch, int i, const Arg *arg) {
     const CudaParameter *const p = &launch->kernel->signature.at[i];
     if (p->type->kind == CUDA_float) {
         const double wide = arg_double(arg);
@@ -248,13 +248,13 @@ static Status consume_number(UserLaunch *launch, int i, const Arg *arg) {
     return ST_OK;
 }
 
-static Status consume_argument(UserLaunch *launch, int i, const Arg *arg) {
+static Status bind_argument(UserLaunch *launch, int i, const Arg *arg) {
     const CudaParameter *const p = &launch->kernel->signature.at[i];
     const bool number = arg->kind == ARG_int || arg->kind == ARG_float || arg->kind == ARG_bool;
     launch->at[i] = &launch->values[i];
     if (p->pointer && (arg->kind == ARG_tensor || arg->kind == ARG_none))
-        return consume_tensor(launch, i, arg->kind == ARG_tensor ? tensor_of(arg->val) : NULL);
-    if (!p->pointer && number) return consume_number(launch, i, arg);
+        return bind_tensor(launch, i, arg->kind == ARG_tensor ? tensor_of(arg->val) : NULL);
+    if (!p->pointer && number) return bind_number(launch, i, arg);
     return error_raise(ST_ARGUMENT, "%s is '%s' and is given no %s", WHERE(launch, i), TYPE_TEXT(p),
                        p->pointer ? "tensor" : "number");
 }
@@ -314,7 +314,7 @@ Status cuda_user_launch(const sn_frame *f, sn_kernel *kernel, const sn_cuda_grid
         return error_raise(ST_ARGUMENT, "%s: kernel '%s' has %d parameters and is given %d arguments", f->what,
                            kernel->name, kernel->signature.n, n);
     TRY(check_grid(&launch, &g));
-    for (int i = 0; i < n; i++) TRY(consume_argument(&launch, i, &arguments[i]));
+    for (int i = 0; i < n; i++) TRY(bind_argument(&launch, i, &arguments[i]));
     if (!g.blocks[0]) return ST_OK;
     TRY(cuda_enter(launch.device));
     const Status status = launch_entered(&launch, kernel, &g);

@@ -52,7 +52,7 @@ static void *fresh(size_t bytes) {
     return block;
 }
 
-static void block_return(void *block, size_t bytes) {
+static void block_free(void *block, size_t bytes) {
     atomic_fetch_sub_explicit(&reserved, (int64_t)bytes, memory_order_relaxed);
     mem_free(block);
 }
@@ -127,7 +127,7 @@ static void free_small(void *block, size_t bytes) {
     size_t rounded;
     const int class = class_of(bytes, &rounded);
     count_bytes(-(int64_t)rounded);
-    if (!push(block, class, rounded)) block_return(block, rounded);
+    if (!push(block, class, rounded)) block_free(block, rounded);
 }
 
 static void free_large(void *block, size_t bytes) {
@@ -143,7 +143,7 @@ void cpu_free(void *block, size_t bytes) {
     if (UNLIKELY(atomic_load_explicit(&cpu_held, memory_order_relaxed))) cpu_held_forget(block);
     if (!caches()) {
         count_bytes(-(int64_t)bytes);
-        block_return(block, bytes);
+        block_free(block, bytes);
     } else if (bytes >= HUGE_PAGE) {
         free_large(block, bytes);
     } else {
@@ -165,7 +165,7 @@ static void shrink_blocks(size_t most) {
             cached[class] = *(void **)block;
             cached_bytes -= bytes_of_class(class);
             known[class].cached--;
-            block_return(block, bytes_of_class(class));
+            block_free(block, bytes_of_class(class));
         }
     }
     pthread_mutex_unlock(&lock);

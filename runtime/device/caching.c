@@ -55,7 +55,7 @@ static bool is_worth_splitting(const Caching *caching, const MemoryBlock *block,
 }
 
 /* A free block of the pool becomes one in use, of about these bytes. False: raised, and it stays. */
-static bool consume_out(Caching *caching, MemoryBlock *block, size_t bytes) {
+static bool use_block(Caching *caching, MemoryBlock *block, size_t bytes) {
     MemoryBlock *rest = NULL;
     block_hide(caching, block);
     if (is_worth_splitting(caching, block, bytes) && !(rest = block_split(block, bytes))) {
@@ -84,7 +84,7 @@ static SourceAnswer obtain(Caching *caching, MemoryPool *pool, size_t bytes, Mem
 
 static SourceAnswer obtain_used(Caching *caching, MemoryPool *pool, size_t bytes, MemoryBlock **out) {
     const SourceAnswer answer = obtain(caching, pool, rounded_bytes(bytes), out);
-    return answer != SOURCE_done || consume_out(caching, *out, rounded_bytes(bytes)) ? answer : SOURCE_failed;
+    return answer != SOURCE_done || use_block(caching, *out, rounded_bytes(bytes)) ? answer : SOURCE_failed;
 }
 
 static SourceAnswer obtain_direct(Caching *caching, MemoryPool *pool, size_t bytes, MemoryBlock **out) {

@@ -56,7 +56,7 @@ static void list_outputs(const Plan *plan, StepLifetimes *lifetimes) {
     }
 }
 
-static int *lay_list(int *at, StepLists *list, size_t steps, size_t items) {
+static int *carve_list(int *at, StepLists *list, size_t steps, size_t items) {
     *list = (StepLists){at, at + steps};
     return at + steps + items;
 }
@@ -67,10 +67,10 @@ Status lifetimes_new(const Plan *plan, StepLifetimes **out) {
     StepLifetimes *const lifetimes = *out =
         mem_zero(sizeof *lifetimes + (4 * steps + 1 + in + 2 * outs + 2 * slots) * sizeof(int) + in);
     if (!lifetimes) return ST_MEMORY;
-    int *at = lay_list((int *)(lifetimes + 1), &lifetimes->inputs_end, steps + 1, in);
-    at = lay_list(at, &lifetimes->outputs_start, steps, outs);
-    at = lay_list(at, &lifetimes->slots_start, steps, slots);
-    at = lay_list(at, &lifetimes->slots_end, steps, slots);
+    int *at = carve_list((int *)(lifetimes + 1), &lifetimes->inputs_end, steps + 1, in);
+    at = carve_list(at, &lifetimes->outputs_start, steps, outs);
+    at = carve_list(at, &lifetimes->slots_start, steps, slots);
+    at = carve_list(at, &lifetimes->slots_end, steps, slots);
     lifetimes->out_slot = at;
     list_inputs(plan, lifetimes, (bool *)(at + outs));
     list_slots(plan, lifetimes);

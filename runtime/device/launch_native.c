@@ -72,7 +72,7 @@ static Arg wrap_arg(Wrapped *wrapped, Arg arg) {
 }
 
 /* It is no write of the program's: versions stay. */
-static Status consume_result(sn_tensor *made, sn_tensor *out) {
+static Status copy_result(sn_tensor *made, sn_tensor *out) {
     const Arg copy[] = {A_VAL(&out->base), A_VAL(&made->base), A_BOOL(false)};
     const uint32_t version = tensor_version(out);
     sn_tensor *written;
@@ -82,8 +82,8 @@ static Status consume_result(sn_tensor *made, sn_tensor *out) {
 }
 
 /* A user's op, and one that eager runs, makes its own results, which are copied to where the plan wants them. */
-static Status consume_results(const OpRow *row, sn_tensor *const *made, sn_tensor *const *outs) {
-    for (int i = 0; i < row->n_out; i++) TRY(consume_result(made[i], outs[i]));
+static Status copy_results(const OpRow *row, sn_tensor *const *made, sn_tensor *const *outs) {
+    for (int i = 0; i < row->n_out; i++) TRY(copy_result(made[i], outs[i]));
     return ST_OK;
 }
 
@@ -91,7 +91,7 @@ static Status call_custom(const OpRow *row, const Arg *args, sn_tensor *const *o
     sn_tensor *made[MAX_OUTS] = {0};
     TRY(dispatch(row, FORM_functional, args, NULL, made));
     for (int i = 0; i < row->n_out; i++) TRY(custom_op_check_result(row, i, made[i]->base.meta, outs[i]->base.meta));
-    return consume_results(row, made, outs);
+    return copy_results(row, made, outs);
 }
 
 /* Below all keys but the device's: the graph has what they would add. Strides may be others than the plan's, which lays
@@ -100,7 +100,7 @@ static Status call_eager(const OpRow *row, const Arg *args, Key key, sn_tensor *
     sn_tensor *made[MAX_OUTS] = {0};
     OpCall call = {.row = row, .args = args, .outs = made, .n_outs = row->n_out, .key = key};
     TRY(dispatch_entry(row, key)(&call));
-    return consume_results(row, made, outs);
+    return copy_results(row, made, outs);
 }
 
 static Status call_wrapped(Wrapped *wrapped, const Step *step) {

@@ -18,7 +18,7 @@
 
 /* metas --------------------------------------------------------------------------------------- */
 
-static Status consume_result(EagerResult *result, const MetaOut *out) {
+static Status set_result_meta(EagerResult *result, const MetaOut *out) {
     *result = (EagerResult){meta_intern_out(out), out->offset, out->alias};
     return result->meta ? ST_OK : error_pending();
 }
@@ -31,7 +31,7 @@ Status eager_metas(const OpCall *call, int64_t base_offset, EagerMetas *metas) {
     Status status = !outs ? ST_MEMORY : call_metas(call, base_offset, outs, &n);
     metas->n = call->row->returns_list ? n : call->row->n_out;
     if (status == ST_OK && !(metas->at = SMALL_ARRAY(metas->few, metas->n))) status = ST_MEMORY;
-    for (int i = 0; i < metas->n && status == ST_OK; i++) status = consume_result(&metas->at[i], &outs[i]);
+    for (int i = 0; i < metas->n && status == ST_OK; i++) status = set_result_meta(&metas->at[i], &outs[i]);
     small_array_free(few, outs);
     return status;
 }
@@ -275,7 +275,7 @@ static int tensor_like(const OneNode *one, const Meta *meta) {
     return -1;
 }
 
-static Status record_outputs(const OneNode *one, EagerEntry *entry) {
+static Status set_sized_outputs(const OneNode *one, EagerEntry *entry) {
     EagerSized *const sized = entry->sized = mem_zero(sizeof *sized);
     if (!sized) return ST_MEMORY;
     sized->env = one->graph->env;
@@ -294,7 +294,7 @@ static Status make_program(OneNode *one, EagerEntry *entry) {
     const Status status = one->graph ? compile_exit(one->graph, make_plan, one, &exit) : ST_MEMORY;
     if (exit.code != BAIL_none) error_raise(status, "%s: %s", op_form_name(ec->row, ec->call->form), exit.message);
     TRY(status);
-    if (ec->n_sizes) TRY(record_outputs(one, entry));
+    if (ec->n_sizes) TRY(set_sized_outputs(one, entry));
     return executable_new(one->graph->plan, true, NULL, NULL, &entry->run);
 }
 

@@ -34,7 +34,7 @@ static void op_end(DualOp *op) {
 }
 
 /* Whether there are any. */
-static Status consume_tangents(DualOp *op, bool *any) {
+static Status collect_tangents(DualOp *op, bool *any) {
     const OpCall *const call = op->call;
     int item = call->row->n_params;
     op->tangents = mem_zero(sizeof *op->tangents * (size_t)(item + call_list_items(call) + 1));
@@ -112,7 +112,7 @@ static Status run_functional(DualOp *op) {
     return status;
 }
 
-static Status return_functional(DualOp *op) {
+static Status set_dual_results(DualOp *op) {
     TRY(level_wrap_results(op->call, op->level, op->outs, op->n));
     for (int k = 0; k < op->n; k++)
         if (op->call->outs[k]) TRY(set_tangent(op->call->outs[k], op->tangent[k]));
@@ -202,7 +202,7 @@ static Status refuse_out(const OpCall *call) {
 static Status call_dual(DualOp *op) {
     OpCall *const call = op->call;
     bool any = false;
-    TRY(consume_tangents(op, &any));
+    TRY(collect_tangents(op, &any));
     const bool nodiff = call->row->flags & OPF_nodiff;
     if (!any || nodiff) return run_values(op);
     if (call->row->flags & OPF_flow) return dual_flow(call);
@@ -211,7 +211,7 @@ static Status call_dual(DualOp *op) {
     if (!dual_has_rule(call->row)) return composite_expand(call, call->args, NULL, NULL);
     if (call->form == FORM_inplace) return write_self(op);
     TRY(run_functional(op));
-    return return_functional(op);
+    return set_dual_results(op);
 }
 
 Status dual_op(OpCall *call, const Level *level) {
@@ -270,10 +270,10 @@ static Status wrap_inputs(const DualSpec *spec, const Level *level, Arg *in) {
     return ST_OK;
 }
 
-static Status return_output(const DualSpec *spec, const Level *level, int i) {
+static Status unwrap_output(const DualSpec *spec, const Level *level, int i) {
     sn_tensor *const y = spec->outs[i], *const value = level_outside(level, y);
     spec->outs[i] = value;
-    TRY(level_return(value));
+    TRY(level_adopt(value));
     if (i >= spec->n_tangents) return ST_OK;
     if (!dtype_is_float(value->base.meta->dtype))
         return error_raise(ST_DTYPE, "%s: output %d is %s; only floats have tangents", spec->what, i,
@@ -283,7 +283,7 @@ static Status return_output(const DualSpec *spec, const Level *level, int i) {
         tangent = tensor_of(E(eager_builder(), zeros_like, V(&value->base), A_NONE, A_NONE, A_NONE, A_NONE, A_NONE));
     if (!tangent) return error_pending();
     spec->tangent[i] = tangent;
-    return level_return(tangent);
+    return level_adopt(tangent);
 }
 
 static Status run_dual(const DualSpec *spec, Arg *in) {
@@ -297,7 +297,7 @@ static Status run_dual(const DualSpec *spec, Arg *in) {
                       .n_out = spec->n_outs};
     TRY(wrap_inputs(spec, &level, in));
     TRY(level_run(state, &level, &frame, spec->body));
-    for (int i = 0; i < spec->n_outs; i++) TRY(return_output(spec, &level, i));
+    for (int i = 0; i < spec->n_outs; i++) TRY(unwrap_output(spec, &level, i));
     return ST_OK;
 }
 

@@ -266,7 +266,7 @@ static Status by_two_vjps(const DualCall *call, sn_tensor **out) {
     context_enter_scope(state, CONTEXT_parts);
     const Status status = differentiate(&t, out);
     for (int k = 0; k < call->n && status == ST_OK; k++)
-        if (out[k]) TRY(level_return(out[k]));
+        if (out[k]) TRY(level_adopt(out[k]));
     scope_pop_passing(state, depth, out, status == ST_OK ? call->n : 0);
     return status;
 }

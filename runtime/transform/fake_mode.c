@@ -36,7 +36,7 @@ static Status check_fake_targets(const OpCall *call) {
 }
 
 /* What would be resized is laid out anew. */
-static Status return_written(const OpCall *call, const EagerMetas *metas) {
+static Status set_written(const OpCall *call, const EagerMetas *metas) {
     TRY(eager_check_written(call));
     for (int i = 0; i < call->row->n_out; i++) {
         sn_tensor *const t = call_written(call, i);
@@ -55,12 +55,12 @@ static Status fake_kernel(OpCall *call) {
     METAS_OF_CALL metas;
     sn_tensor *base;
     TRY(eager_metas_alone(call, &metas));
-    if (call->form != FORM_functional) return return_written(call, &metas);
+    if (call->form != FORM_functional) return set_written(call, &metas);
     for (int i = 0; i < metas.n; i++) {
         if (!(call->outs[i] = tensor_fake(metas.at[i].meta))) return error_pending();
         call->outs[i]->offset = eager_place_of(call, &metas, i, &base);
     }
-    if (op_dynamic(call->row)) custom_write_return(call, op_dynamic(call->row));
+    if (op_dynamic(call->row)) custom_write_set_results(call, op_dynamic(call->row));
     call->n_outs = metas.n;
     return ST_OK;
 }

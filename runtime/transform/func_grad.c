@@ -217,10 +217,10 @@ static Status vjp_at(FuncRun *r) {
     return status;
 }
 
-static Status return_outs(const FuncRun *r) {
+static Status unwrap_outs(const FuncRun *r) {
     for (int i = 0; i < r->spec->n_outs; i++) {
         r->spec->outs[i] = level_outside(&r->level, r->ys[i]);
-        TRY(level_return(r->spec->outs[i]));
+        TRY(level_adopt(r->spec->outs[i]));
     }
     return ST_OK;
 }
@@ -230,9 +230,9 @@ static Status vjp(FuncRun *r) {
     TRY(vjp_at(r));
     for (int k = 0; k < r->spec->n_args; k++) {
         if (!(r->spec->grads[k] = grad_of(r, k))) return error_pending();
-        TRY(level_return(r->spec->grads[k]));
+        TRY(level_adopt(r->spec->grads[k]));
     }
-    return return_outs(r);
+    return unwrap_outs(r);
 }
 
 /* Runs it in a scope of its own, from which results pass. */
@@ -332,7 +332,7 @@ static Status rows_of(FuncRun *r, int i) {
         *out = r->found[k] ? func_jacobian_shape(spec, r->found[k], y->base.meta, x) : zeros_for(spec, y->base.meta, x);
         if (!*out) return error_pending();
         *out = level_outside(&r->level, *out);
-        TRY(level_return(*out));
+        TRY(level_adopt(*out));
     }
     return ST_OK;
 }
@@ -348,7 +348,7 @@ static Status jacobian(FuncRun *r) {
     Status status = ST_OK;
     for (int i = 0; i < r->spec->n_outs && status == ST_OK; i++) status = rows_of(r, i);
     scope_pop_passing(state, depth, r->spec->grads, status == ST_OK ? n : 0);
-    return status == ST_OK ? return_outs(r) : status;
+    return status == ST_OK ? unwrap_outs(r) : status;
 }
 
 Status func_jacobian(const FuncSpec *spec) { return in_scope(spec, spec->n_outs * spec->n_args, jacobian); }

@@ -121,7 +121,7 @@ Status level_check_targets(const OpCall *call, const Level *level) {
 
 /* handles ------------------------------------------------------------------------------------- */
 
-Status level_return(sn_tensor *t) {
+Status level_adopt(sn_tensor *t) {
     if (tensor_in_scope(t)) return ST_OK;
     tensor_retain(t);
     return scope_adopt(state_get(), t) ? ST_OK : ST_MEMORY;
@@ -186,7 +186,7 @@ static bool shows_outside(const OpCall *call, const Level *level) {
 }
 
 /* What a user's op writes among its arguments has a new version, too. */
-static void record_written(const OpCall *call, const Level *level) {
+static void bump_versions(const OpCall *call, const Level *level) {
     for (int i = 0; call->form == FORM_functional && call->row->flags & OPF_user && i < call->row->n_params; i++) {
         const bool written = call->args[i].kind == ARG_tensor && param_is_written(&call->row->params[i]);
         if (written && level_inner(level, call->args[i].val)) tensor_written(tensor_of(call->args[i].val));
@@ -195,7 +195,7 @@ static void record_written(const OpCall *call, const Level *level) {
 
 Status level_wrap_results(OpCall *call, const Level *level, sn_tensor *const *outs, int n) {
     call->n_outs = n;
-    record_written(call, level);
+    bump_versions(call, level);
     for (int i = 0; i < n; i++) {
         if (call->form == FORM_functional) {
             call->outs[i] = outs[i] ? tensor_wrapped(outs[i], level->id, viewed(call, level)) : NULL;

@@ -50,7 +50,7 @@ int level_n_written(const OpCall *call);                /* how many tensors it w
 /* What a call writes must be a handle of the level. */
 Status level_check_targets(const OpCall *call, const Level *level);
 /* To the innermost scope, as results are, where only a handle held t. */
-Status level_return(sn_tensor *t);
+Status level_adopt(sn_tensor *t);
 /* t as a level's result is outside. */
 static inline sn_tensor *level_outside(const Level *level, sn_tensor *t) {
     sn_tensor *const inner = level_inner(level, &t->base);

@@ -80,13 +80,13 @@ static Status run_all_alone(const OpCall *call, const Level *level, Val **parts,
     return status;
 }
 
-static Status return_parts(OpCall *call, const Level *level, Val *const *parts, int n) {
+static Status set_parts(OpCall *call, const Level *level, Val *const *parts, int n) {
     sn_tensor *outs[MAX_LIST];
     for (int k = 0; k < n; k++) {
         outs[k] = tensor_of(E(eager_builder(), cat, A_VALS(parts + k * level->size, level->size), I(0)));
         if (!outs[k]) return error_pending();
     }
-    return vmap_return(call, level, outs, n);
+    return vmap_set_results(call, level, outs, n);
 }
 
 /* Each draws the numbers of its place: it runs op by op, as a chunk of one. */
@@ -98,7 +98,7 @@ static Status loop_alone(OpCall *call, const Level *level) {
     TRY(flow_pause(&flow, BREAK_REASON(flow_random_differs), &around));
     Val **const parts = mem_zero((size_t)(MAX_LIST * level->size + 1) * sizeof *parts);
     Status status = parts ? run_all_alone(call, level, parts, &n) : ST_MEMORY;
-    if (status == ST_OK) status = return_parts(call, level, parts, n);
+    if (status == ST_OK) status = set_parts(call, level, parts, n);
     mem_free(parts);
     flow_resume(&around);
     return status;

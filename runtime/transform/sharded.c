@@ -113,7 +113,7 @@ static int64_t part_size(const sn_comm *rank, int64_t numel) {
     return (numel + rank_count(rank) - 1) / rank_count(rank);
 }
 
-static Status consume_part(sn_sharded *s, sn_tensor *param) {
+static Status add_shard(sn_sharded *s, sn_tensor *param) {
     TRY(tensor_valid(param, "sn_sharded_new"));
     TRY(tensor_alone(param, "sn_sharded_new"));
     TRY(tensor_ready(param, "sn_sharded_new"));
@@ -399,12 +399,12 @@ sn_tensor *sharded_whole(sn_sharded *s, int i) {
     return gather_plainly(s, i, 1, &whole) == ST_OK ? whole : NULL;
 }
 
-static Status consume_parts(sn_sharded *s, sn_tensors params) {
+static Status add_shards(sn_sharded *s, sn_tensors params) {
     sn_state *const state = state_get();
     TRY(scope_push(state, false));
     context_enter_scope(state, CONTEXT_library);
     Status status = ST_OK;
-    for (int64_t i = 0; i < params.n && status == ST_OK; i++) status = consume_part(s, params.data[i]);
+    for (int64_t i = 0; i < params.n && status == ST_OK; i++) status = add_shard(s, params.data[i]);
     scope_pop(state);
     return status;
 }
@@ -415,7 +415,7 @@ sn_sharded *sharded_new(sn_comm *rank, sn_tensors params, const sn_sharded_optio
     atomic_init(&s->refs, 1);
     s->rank = rank, s->options = *options;
     rank_retain(rank);
-    if (consume_parts(s, params) == ST_OK) return s;
+    if (add_shards(s, params) == ST_OK) return s;
     sharded_release(s);
     return NULL;
 }

@@ -122,7 +122,7 @@ static Status unwrap_output(const VmapSpec *spec, const Level *level, int i, sn_
                            i, (long long)dim, i, (long long)rank);
     sn_tensor *const all = inner ? inner : tensor_of(vmap_repeat(level, &t->base));
     *out = all ? move_dim(all, 0, dim) : NULL;
-    return *out ? level_return(*out) : error_pending();
+    return *out ? level_adopt(*out) : error_pending();
 }
 
 /* The body, with its level entered. A handle that came out of it is no example any more. */

@@ -32,7 +32,7 @@ Status vmap_random(OpCall *call, const Level *level);
 /* Example by example; sequence: each draws the same random numbers. */
 Status vmap_loop(OpCall *call, const Level *level, bool same);
 /* Results of the call on all examples become those of one. */
-Status vmap_return(OpCall *call, const Level *level, sn_tensor *const *outs, int n);
+Status vmap_set_results(OpCall *call, const Level *level, sn_tensor *const *outs, int n);
 
 /* arguments (vmap_args.c) */
 typedef struct VmapArgs {

@@ -221,12 +221,12 @@ Status vmap_args_run(VmapArgs *a, OpCall *call) {
     memset(outs, 0, sizeof *outs * (size_t)n);
     TRY(call->row->returns_list ? dispatch_list(call->row, a->args, outs, &n)
                                 : dispatch(call->row, form, a->args, NULL, outs));
-    if (form == FORM_functional) return vmap_return(call, a->level, outs, n);
+    if (form == FORM_functional) return vmap_set_results(call, a->level, outs, n);
     call->outs[0] = tensor_of(call->args[0].val);
     return ST_OK;
 }
 
-Status vmap_return(OpCall *call, const Level *level, sn_tensor *const *outs, int n) {
+Status vmap_set_results(OpCall *call, const Level *level, sn_tensor *const *outs, int n) {
     for (int i = 0; i < n; i++) {
         call->outs[i] = outs[i] ? tensor_batched(outs[i], level->id) : NULL;
         if (!call->outs[i] && outs[i]) return error_pending() != ST_OK ? error_pending() : ST_MEMORY;

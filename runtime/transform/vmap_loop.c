@@ -25,7 +25,7 @@ static Val *example(const VmapLoop *l, Val *val, int64_t i) {
     return inner ? E(eager_builder(), select_int, V(&inner->base), I(0), I(i)) : val;
 }
 
-static Status consume_example(VmapLoop *l, int64_t i) {
+static Status slice_example(VmapLoop *l, int64_t i) {
     Val **buffer = l->lists;
     for (int k = 0; k < l->call->row->n_params; k++) {
         Arg *const arg = &l->args[k];
@@ -48,7 +48,7 @@ static Status round_of(VmapLoop *l, int64_t i, int *n_outs) {
     const OpRow *const row = l->call->row;
     const OpForm form = l->call->form == FORM_inplace ? FORM_inplace : FORM_functional;
     *n_outs = row->n_out;
-    TRY(consume_example(l, i));
+    TRY(slice_example(l, i));
     memset(outs, 0, sizeof *outs * (size_t)row->n_out);
     TRY(row->returns_list ? dispatch_list(row, l->args, outs, n_outs) : dispatch(row, form, l->args, NULL, outs));
     if (!l->results && !(l->results = mem_zero(sizeof *l->results * (size_t)(l->n * *n_outs + 1)))) return ST_MEMORY;
@@ -63,7 +63,7 @@ static Status give(const VmapLoop *l, int n_outs) {
         outs[k] = results[0] ? tensor_of(E(eager_builder(), stack, A_VALS(results, l->n), I(0))) : NULL;
         if (!outs[k] && results[0]) return error_pending();
     }
-    return vmap_return(l->call, l->level, outs, n_outs);
+    return vmap_set_results(l->call, l->level, outs, n_outs);
 }
 
 /* same: all rounds draw the same random numbers. Each of them starts from the generator's number of the first, so that

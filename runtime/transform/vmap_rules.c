@@ -94,7 +94,7 @@ static Status run_strided(Rule *r) {
                               A_INTS(strides, one->rank + 1), I(inner->offset + one->offset)));
         if (!outs[i]) return error_pending();
     }
-    return vmap_return(r->call, r->level, outs, r->one.n_out);
+    return vmap_set_results(r->call, r->level, outs, r->one.n_out);
 }
 
 /* Which of self's dims is each of the result's; false: it is another view than one that puts dims in another order. */
@@ -122,7 +122,7 @@ static Status run_unnamed_view(Rule *r) {
     if (!find_order(r, dims)) return run_strided(r);
     sn_tensor *const inner = level_inner(r->level, r->call->args[0].val);
     sn_tensor *const out = tensor_of(E(eager_builder(), permute, V(&inner->base), A_INTS(dims, r->outs[0].rank + 1)));
-    return out ? vmap_return(r->call, r->level, &out, 1) : error_pending();
+    return out ? vmap_set_results(r->call, r->level, &out, 1) : error_pending();
 }
 
 static Status run_view(Rule *r) {
@@ -171,7 +171,7 @@ static Status reduce_all(Rule *r) {
     if (!flat) return error_pending();
     TRY(args_of_dim(r->call, row, flat, dim, args));
     TRY(dispatch(row, FORM_functional, args, NULL, &out));
-    return vmap_return(r->call, r->level, &out, 1);
+    return vmap_set_results(r->call, r->level, &out, 1);
 }
 
 static bool names_a_dim(const OpCall *call) {
@@ -238,12 +238,12 @@ static Val *all_of(const Rule *r, Val *val) {
     return E(eager_builder(), expand, V(val), A_INTS(sizes, val->meta->rank + 1));
 }
 
-static Status return_product(Rule *r, Val *z) {
+static Status set_product(Rule *r, Val *z) {
     if (!z) return error_pending();
     int64_t sizes[MAX_RANK + 1] = {r->level->size};
     memcpy(sizes + 1, r->outs[0].sizes, sizeof *sizes * (size_t)r->outs[0].rank);
     if (z->meta->rank == r->outs[0].rank) z = E(eager_builder(), reshape, V(z), A_INTS(sizes, r->outs[0].rank + 1));
-    return z ? vmap_return(r->call, r->level, (sn_tensor *const[]){tensor_of(z)}, 1) : error_pending();
+    return z ? vmap_set_results(r->call, r->level, (sn_tensor *const[]){tensor_of(z)}, 1) : error_pending();
 }
 
 /* The numbers beta and alpha, which follow the operands. */
@@ -262,15 +262,14 @@ static Status run_product(Rule *r) {
         Val *const x = all_of(r, a), *const y = all_of(r, b);
         Val *plus = self ? addend(r, self, 3, false) : NULL;
         if (plus && plus->meta->rank == 4) plus = merged(plus);
-        return return_product(r,
-                              !x || !y ? NULL : product_of(r, OP_ID(bmm), OP_ID(baddbmm), plus, merged(x), merged(y)));
+        return set_product(r, !x || !y ? NULL : product_of(r, OP_ID(bmm), OP_ID(baddbmm), plus, merged(x), merged(y)));
     }
     if (rank != 2) return run_loop(r);
     if (!level_inner(r->level, b) && (!self || (self->meta->rank < 2 && !level_inner(r->level, self))) &&
         level_inner(r->level, a))
-        return return_product(r, product_of(r, OP_ID(mm), OP_ID(addmm), self, merged(all_of(r, a)), b));
+        return set_product(r, product_of(r, OP_ID(mm), OP_ID(addmm), self, merged(all_of(r, a)), b));
     Val *const plus = self ? addend(r, self, 2, true) : NULL;
-    return return_product(r, product_of(r, OP_ID(bmm), OP_ID(baddbmm), plus, all_of(r, a), all_of(r, b)));
+    return set_product(r, product_of(r, OP_ID(bmm), OP_ID(baddbmm), plus, all_of(r, a), all_of(r, b)));
 }
 
 /* the rule of a row --------------------------------------------------------------------------- */
@@ -358,7 +357,7 @@ static Status release_chunk(OpCall *call, const Level *level, sn_tensor **outs) 
         outs[i] = tensor_of(E(eager_builder(), slice_Tensor, V(&outs[i]->base), I(0), I(level->start), I(end)));
         if (!outs[i]) return error_pending();
     }
-    return vmap_return(call, level, outs, call->row->n_out);
+    return vmap_set_results(call, level, outs, call->row->n_out);
 }
 
 static Status draw_all(Rule *r) {

@@ -106,7 +106,7 @@ static uint8_t body_modes(void) {
     return mode == SN_GRAD_OFF ? NODE_no_grad : mode == SN_INFERENCE ? NODE_inference : 0;
 }
 
-static Status return_results(BodyTracer *bt, OpCall *call, Node *node) {
+static Status set_results(BodyTracer *bt, OpCall *call, Node *node) {
     call->n_outs = call->form == FORM_functional ? node->n_outs : call->row->n_out;
     for (int i = 0; i < call->n_outs; i++) {
         if (call->form == FORM_functional)
@@ -141,7 +141,7 @@ static Status trace_op(Tracer *self, OpCall *call) {
     Node *const node = graph_append(body->graph, row, call->form, args);
     if (!node || !VEC_GROW(body->arena, &body->sites)) return error_pending() ? error_pending() : ST_MEMORY;
     body->sites.at[body->sites.n++] = state_get()->site;
-    return return_results(bt, call, node);
+    return set_results(bt, call, node);
 }
 
 static const TracerClass body_class = {
@@ -198,7 +198,7 @@ static Status run_traced(BodyTracer *bt, const Meta *const *params) {
 }
 
 /* What no graph can say is a reason, anything else the call's error. */
-static Status consume_reason(FlowBody *body, Status status) {
+static Status error_to_reason(FlowBody *body, Status status) {
     if (status != ST_UNSUPPORTED) return status;
     const char *const message = error_slot()->message;
     body->reason = reason_from(arena_strdup(body->arena, message ? message : ""));
@@ -226,7 +226,7 @@ Status body_trace(FlowBody *body, const Meta *const *params) {
     *bt = (BodyTracer){.tracer = {.is = &body_class}, .body = body};
     const Status status = run_traced(bt, params);
     body_tracer_end(bt);
-    return status == ST_OK ? ST_OK : consume_reason(body, status);
+    return status == ST_OK ? ST_OK : error_to_reason(body, status);
 }
 
 void body_trace_free(FlowBody *body) {

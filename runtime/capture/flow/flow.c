@@ -39,7 +39,7 @@ void flow_count_begin(FlowRun *run) {
     if (state->flows++ == state->program.flows) state->flow_seed = run->seed, state->flow_sequence = run->sequence;
 }
 
-void flow_consume_generator(FlowRun *run) {
+void flow_derive_generator(FlowRun *run) {
     sn_state *const state = state_get();
     flow_count_begin(run);
     run->own_seed = derived_seed(state->seed, state->sequence);
@@ -57,7 +57,7 @@ Status flow_op_begin(const FlowCall *call, FlowRun *run) {
     if (state_get()->level && flow_captures())
         flow_counts(run);
     else
-        flow_consume_generator(run);
+        flow_derive_generator(run);
     return ST_OK;
 }
 
@@ -73,7 +73,7 @@ Status flow_begin(const FlowCall *call, Reason reason, FlowRun *run) {
     TRY(flow_pause(call, reason, run));
     Status status = ST_OK;
     for (int i = 0; status == ST_OK && i < call->n_in; i++) status = tensor_ready(call->in[i], call->op);
-    flow_consume_generator(run);
+    flow_derive_generator(run);
     return status == ST_OK ? ST_OK : flow_end(call, run, status);
 }
 

@@ -55,7 +55,7 @@ Status flow_end(const FlowCall *call, const FlowRun *run, Status status);
 Status flow_level_begin(const FlowCall *call, const FlowBody *const *bodies, int n_bodies, FlowRun *run);
 Status flow_level_leave(const FlowCall *call, const FlowRun *run, Status status);
 void flow_count_begin(FlowRun *run); /* the generator as it is, and one more that runs */
-void flow_consume_generator(FlowRun *run);
+void flow_derive_generator(FlowRun *run);
 void flow_counts(FlowRun *run);
 Status flow_level_end(const FlowCall *call, const FlowRun *run, Status status);
 /* A capture waits, until flow_resume. */

@@ -38,7 +38,7 @@ static sn_tensor *operand_of_result(const JointRun *run, int result) {
 }
 
 /* What nothing came to is zeros. */
-static Status joint_return(const JointRun *run) {
+static Status joint_set_results(const JointRun *run) {
     for (int k = 0; k < run->n_results; k++) {
         sn_tensor *const sum = run->sums[k] ? run->sums[k] : flow_no_gradient(operand_of_result(run, k));
         if (!(run->op->outs[k] = sum)) return ST_MEMORY;
@@ -84,7 +84,7 @@ static void enter_input_of(const JointRun *run, const InputMap *map, int i, Flow
     back->sums[i] = result >= 0 ? run->sums[result] : NULL;
 }
 
-static void consume_sum(JointRun *run, const InputMap *map, int i, const FlowBack *back) {
+static void store_sum(JointRun *run, const InputMap *map, int i, const FlowBack *back) {
     if (back->want[i] && back->got[i]) run->sums[result_of(run, map, i)] = back->got[i];
 }
 
@@ -95,8 +95,8 @@ static Status cond_branch(JointRun *run, const FlowBody *body, const InputMap *m
     for (int i = 0; i < map->n; i++) enter_input_of(run, map, i, &back);
     for (int k = 0; k < body->n_out; k++) back.grads[k] = run->grads[k];
     TRY(flow_code_back(body->code, &back, done));
-    for (int i = 0; *done && i < map->n; i++) consume_sum(run, map, i, &back);
-    return *done ? joint_return(run) : ST_OK;
+    for (int i = 0; *done && i < map->n; i++) store_sum(run, map, i, &back);
+    return *done ? joint_set_results(run) : ST_OK;
 }
 
 static Status cond_joint(JointRun *run, FlowBody *bodies, bool *done) {
@@ -220,7 +220,7 @@ static sn_tensor *slices_part(sn_tensor *t, int64_t dim, int64_t from, int64_t t
 }
 
 /* What comes is put in its place; into a sum that was there it is added. */
-static Status consume_slice(ScanJoint *s, int i, int64_t round, sn_tensor *grad) {
+static Status store_slice(ScanJoint *s, int i, int64_t round, sn_tensor *grad) {
     Slices *const slices = &s->slices[i];
     sn_tensor *const total = slices->total, *written;
     slices->last = slice_of_round(s, round);
@@ -253,19 +253,19 @@ static Status slices_end(ScanJoint *s, int i) {
     return ST_OK;
 }
 
-static Status consume_gradients(ScanJoint *s, int64_t round, FlowBack *back) {
+static Status store_gradients(ScanJoint *s, int64_t round, FlowBack *back) {
     for (int i = 0; i < s->map.n; i++) {
         if (i < s->n_carry) s->of_carry[i] = back->got[i];
-        if (i >= s->run->call.n_in) consume_sum(s->run, &s->map, i, back);
+        if (i >= s->run->call.n_in) store_sum(s->run, &s->map, i, back);
         if (!is_scanned(s, i)) continue;
-        if (back->got[i]) TRY(consume_slice(s, i, round, back->got[i]));
+        if (back->got[i]) TRY(store_slice(s, i, round, back->got[i]));
         back->got[i] = NULL; /* it is in its place */
     }
     return ST_OK;
 }
 
 /* Takes the gradients of the first round's carries. A carry that was copied goes on in the sum of its original. */
-static Status consume_first(ScanJoint *s) {
+static Status add_first_carries(ScanJoint *s) {
     for (int i = 0; i < s->n_carry; i++) {
         const int64_t result = result_of(s->run, &s->map, i);
         if (result < 0 || !s->of_carry[i]) continue;
@@ -284,7 +284,7 @@ static Status back_round(ScanJoint *s, int64_t round, FlowBack *back, bool *done
     TRY(enter_round(s, round, back));
     TRY(enter_gradients(s, round, back, &any));
     if (any) TRY(flow_code_back(s->body->code, back, done));
-    return *done ? consume_gradients(s, round, back) : ST_OK;
+    return *done ? store_gradients(s, round, back) : ST_OK;
 }
 
 /* Frees what the round before made where this round has used it up. */
@@ -294,7 +294,7 @@ static void replace_round(ScanJoint *s, const FlowBack *back) {
         sn_tensor *const old = s->made[i];
         if (i >= s->n_carry && !back->got[i]) continue;
         s->made[i] = back->got[i];
-        if (old && old != back->got[i] && scope_consume(state, old)) tensor_release(old);
+        if (old && old != back->got[i] && scope_disown(state, old)) tensor_release(old);
     }
 }
 
@@ -314,10 +314,10 @@ static Status back_rounds(ScanJoint *s, bool *done) {
         replace_round(s, &back);
     }
     if (!*done) return ST_OK;
-    TRY(consume_first(s));
+    TRY(add_first_carries(s));
     for (int i = 0; i < s->map.n; i++)
         if (is_scanned(s, i)) TRY(slices_end(s, i));
-    return joint_return(s->run);
+    return joint_set_results(s->run);
 }
 
 static int64_t scan_length(const JointRun *run, int n_carry, int64_t dim) {

@@ -75,7 +75,7 @@ Status flow_level_begin(const FlowCall *call, const FlowBody *const *bodies, int
         return ST_OK;
     }
     TRY(flow_pause(call, reason, run));
-    flow_consume_generator(run);
+    flow_derive_generator(run);
     return ST_OK;
 }
 

@@ -192,7 +192,7 @@ static bool is_argument(const OpCall *op, const sn_tensor *t) {
 }
 
 /* Row-major, in memory of its own; where nothing came, of the branch that was not taken, zeros. */
-static Status return_result(FlowBackward *b, int k) {
+static Status set_result(FlowBackward *b, int k) {
     sn_tensor *t = b->got[k];
     if (!t) {
         t = flow_no_gradient(b->xs[k]);
@@ -219,7 +219,7 @@ static Status go_back(FlowBackward *b) {
                          .out = b->got,
                          .flags = TAPE_allow_unused | TAPE_stop | (b->create ? TAPE_create | TAPE_retain : 0)};
     if (b->n_roots) TRY(tape_run(&run));
-    for (int k = 0; k < b->n; k++) TRY(return_result(b, k));
+    for (int k = 0; k < b->n; k++) TRY(set_result(b, k));
     b->op->n_outs = b->n;
     return ST_OK;
 }

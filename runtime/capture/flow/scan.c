@@ -38,7 +38,7 @@ static Val *slice_at(sn_tensor *t, int64_t dim, int64_t i) {
     return E(eager_builder(), select_int, V(&t->base), I(dim), I(i));
 }
 
-static Status consume_slices(ScanRun *run, int64_t i) {
+static Status load_slices(ScanRun *run, int64_t i) {
     const FlowCall *const call = run->call;
     for (int k = 0; k < run->scan->n_carry; k++) run->in[k] = run->carry[k];
     for (int k = run->scan->n_carry; k < call->n_in; k++) {
@@ -81,7 +81,7 @@ static Status one_step(ScanRun *run, int64_t i) {
     const int n = run->body.n_out, n_carry = run->scan->n_carry;
     TRY(scope_push(state, false));
     const uint32_t depth = state->n_scopes - 1;
-    Status status = consume_slices(run, i);
+    Status status = load_slices(run, i);
     if (status == ST_OK) status = flow_body_run(&run->body, run->in, run->out);
     scope_pop_passing(state, depth, run->out, status == ST_OK ? n : 0);
     TRY(status);
@@ -123,7 +123,7 @@ static sn_tensor *stacked(const ScanRun *run, int k) {
     return tensor_of(all);
 }
 
-static Status return_results(const ScanRun *run) {
+static Status set_results(const ScanRun *run) {
     const FlowCall *const call = run->call;
     for (int k = 0; k < call->n_out; k++) {
         const bool carried = k < run->scan->n_carry;
@@ -142,7 +142,7 @@ static Status run_scan(ScanRun *run) {
     const int64_t n_ys = (run->call->n_out - run->scan->n_carry) * run->length;
     if (!(run->ys = mem_zero((size_t)(n_ys + 1) * sizeof *run->ys))) return ST_MEMORY;
     for (int64_t i = 0; i < run->length; i++) TRY(one_step(run, run->scan->reverse ? run->length - 1 - i : i));
-    return return_results(run);
+    return set_results(run);
 }
 
 static ScanRun scan_of(const FlowCall *call, const FlowScan *scan) {

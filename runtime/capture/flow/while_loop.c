@@ -76,7 +76,7 @@ static Status one_round(const LoopRun *run, sn_tensor **carry, sn_tensor **next)
     TRY(check_round(run, carry, next));
     for (int i = 0; i < n; i++) {
         sn_tensor *const old = carry[i];
-        if (!is_given(run, old) && scope_consume(state, old)) tensor_release(old);
+        if (!is_given(run, old) && scope_disown(state, old)) tensor_release(old);
         carry[i] = next[i];
     }
     return ST_OK;
@@ -95,7 +95,7 @@ static Status rounds(const LoopRun *run, sn_tensor **carry, sn_tensor **next) {
 }
 
 /* A carry that no round changed is. */
-static Status return_carries(const LoopRun *run, sn_tensor *const *carry) {
+static Status set_carries(const LoopRun *run, sn_tensor *const *carry) {
     for (int i = 0; i < run->call->n_in; i++) {
         run->call->out[i] = is_given(run, carry[i]) ? tape_clone(carry[i], NULL) : carry[i];
         if (!run->call->out[i]) return error_pending() ? error_pending() : ST_MEMORY;
@@ -109,7 +109,7 @@ static Status run_loop(LoopRun *run, sn_tensor **carry, sn_tensor **next) {
     if (!run->test.arena) TRY(trace_bodies(run, carry));
     TRY(check_gradients(run));
     TRY(rounds(run, carry, next));
-    return return_carries(run, carry);
+    return set_carries(run, carry);
 }
 
 static Status with_carries(LoopRun *run) {

@@ -76,7 +76,7 @@ static Status accumulate_all(sn_tensor *const *leaves, sn_tensor *const *grads, 
     return status;
 }
 
-static Status consume_roots(const TapeRun *run, Val **roots, Val **grads) {
+static Status collect_roots(const TapeRun *run, Val **roots, Val **grads) {
     const ContextSaved saved = context_enter(state_get(), CONTEXT_library);
     for (int i = 0; i < run->n_roots; i++) {
         roots[i] = &run->roots[i]->base;
@@ -92,7 +92,7 @@ static Status record_run(Capture *c, const TapeRun *run, sn_tensor **leaves, int
     Val **const xs = ARENA_ARRAY(c->arena, Val *, n);
     sn_tensor **const outs = ARENA_ARRAY(c->arena, sn_tensor *, n);
     if (!roots || !grads || !xs || !outs) return ST_MEMORY;
-    TRY(consume_roots(run, roots, grads));
+    TRY(collect_roots(run, roots, grads));
     for (int i = 0; i < n; i++) xs[i] = &leaves[i]->base;
     const Arg args[] = {A_VALS(roots, run->n_roots),
                         A_VALS(grads, run->n_roots),

@@ -43,8 +43,8 @@ Status capture_check_written(const Trace *trace, const TraceOp *op) {
 }
 
 /* Results of a functional op are new placeholders. */
-static ALWAYS_INLINE Status return_results(Capture *c, sn_state *state, const OpCall *call, const TraceOp *op,
-                                           const FreshResults *results, bool recorded) {
+static ALWAYS_INLINE Status make_placeholders(Capture *c, sn_state *state, const OpCall *call, const TraceOp *op,
+                                              const FreshResults *results, bool recorded) {
     Trace *const trace = c->trace;
     trace->mutates_metadata |= op->mutates_metadata;
     for (int i = 0, n = op->n_outs; i < n; i++) {
@@ -65,7 +65,7 @@ static ALWAYS_INLINE Status return_results(Capture *c, sn_state *state, const Op
 }
 
 /* The other forms return what they write. */
-static Status return_written(Capture *c, const OpCall *call, const TraceOp *op, bool recorded) {
+static Status set_written(Capture *c, const OpCall *call, const TraceOp *op, bool recorded) {
     TRY(eager_check_written(call));
     c->trace->writes = true;
     c->trace->tracked_writes |= recorded && !(op->row->flags & OPF_nodiff);
@@ -75,7 +75,7 @@ static Status return_written(Capture *c, const OpCall *call, const TraceOp *op, 
     return ST_OK;
 }
 
-static void consume_sequence(Capture *c) {
+static void advance_sequence(Capture *c) {
     sn_state *const state = state_get();
     Trace *const trace = c->trace;
     if (!trace->n_random) {
@@ -87,7 +87,7 @@ static void consume_sequence(Capture *c) {
 }
 
 static void record_flags(Capture *c, const OpRow *row) {
-    if (row->flags & OPF_random) consume_sequence(c);
+    if (row->flags & OPF_random) advance_sequence(c);
     if (row->flags & OPF_ordered)
         c->trace->ordered = true;
     else
@@ -100,8 +100,8 @@ static ALWAYS_INLINE Status advance(Capture *c, sn_state *state, const OpCall *c
     Trace *const trace = c->trace;
     if (UNLIKELY(!VEC_GROW(c->arena, &trace->ops))) return ST_MEMORY;
     const uint32_t needs = trace_needs(trace, &node->op);
-    TRY(LIKELY(call->form == FORM_functional) ? return_results(c, state, call, &node->op, results, needs != 0)
-                                              : return_written(c, call, &node->op, needs != 0));
+    TRY(LIKELY(call->form == FORM_functional) ? make_placeholders(c, state, call, &node->op, results, needs != 0)
+                                              : set_written(c, call, &node->op, needs != 0));
     for (int i = 0, n = node->op.n_numbers; i < n; i++) VEC_PUSH(c->arena, &trace->numbers, numbers[i]);
     trace->ops.at[trace->ops.n++] = (TracedOp){&node->op, state->site, needs, trace->random};
     if (UNLIKELY(call->row->flags & (OPF_random | OPF_may_fail))) record_flags(c, call->row);

@@ -301,7 +301,7 @@ static bool agrees(const Symbols *s, const MetaOut *out, const Meta *meta) {
     return same;
 }
 
-static bool return_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
+static bool set_symbolic_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
     if (!agrees(s, out, t->base.meta)) return false;
     Meta *const meta = meta_new(s->arena, s->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
     if (!meta) return false;
@@ -311,14 +311,14 @@ static bool return_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
 }
 
 /* The meta rule once more, on expressions: what it decides by them becomes guards. */
-static bool record_metas(Symbols *s, const OpCall *call, const Arg *symbolic, const TraceOp *op) {
+static bool infer_symbolic_metas(Symbols *s, const OpCall *call, const Arg *symbolic, const TraceOp *op) {
     MetaOut metas[MAX_OUTS];
     const Arg *const args = mirror_args(s, call, symbolic);
     if (!args) return false;
     MetaCall meta = {
         .row = call->row, .form = call->form, .args = args, .env = s->env, .out = metas, .n_out = call->row->n_out};
     bool fine = op_meta(&meta) == ST_OK && (op->n_outs == 0 || op->n_outs == meta.n_out);
-    for (int i = 0; fine && i < op->n_outs; i++) fine = return_meta(s, &metas[i], call->outs[i]);
+    for (int i = 0; fine && i < op->n_outs; i++) fine = set_symbolic_meta(s, &metas[i], call->outs[i]);
     return fine;
 }
 
@@ -326,7 +326,7 @@ Status symbols_record(Capture *c, const OpCall *call, const Arg *symbolic, const
     Symbols *const s = c->symbols;
     record_numbers(c, call->row, symbolic);
     if (c->trace->sources.n != op->first_number + op->n_numbers) return ST_MEMORY;
-    if (s->lost || record_metas(s, call, symbolic, op)) return ST_OK;
+    if (s->lost || infer_symbolic_metas(s, call, symbolic, op)) return ST_OK;
     error_clear(); /* the call itself is fine: the rule knows plain sizes only */
     s->lost = true;
     return ST_OK;

@@ -116,9 +116,9 @@ static Val *value_of(const GraphMaking *m, Operand operand) {
     return &v->base;
 }
 
-static int64_t consume_int(GraphMaking *m) { return m->plan->numbers[m->next_number++]; }
+static int64_t next_int(GraphMaking *m) { return m->plan->numbers[m->next_number++]; }
 
-static Arg consume_float(GraphMaking *m, Arg a) {
+static Arg next_float(GraphMaking *m, Arg a) {
     const int k = m->next_number++;
     if (m->plan->number_rules[k] != NUMBER_runtime_float) return a;
     while (m->graph->runtime_floats.n <= m->plan->numbers[k]) VEC_PUSH(m->arena, &m->graph->runtime_floats, 0.0);
@@ -211,7 +211,7 @@ static Arg map_list(GraphMaking *m, Arg a, const Operand **operand) {
         a.vals = vals;
     } else if (a.kind == ARG_ints) {
         int64_t *const ints = ARENA_ARRAY(m->arena, int64_t, a.n);
-        for (int k = 0; k < a.n; k++) ints[k] = consume_int(m);
+        for (int k = 0; k < a.n; k++) ints[k] = next_int(m);
         a.ints = ints;
     } else if (a.kind == ARG_floats) {
         m->next_number += a.n;
@@ -225,8 +225,8 @@ static Arg map_arg(GraphMaking *m, const OpRow *row, int i, Arg a, const Operand
         return a;
     }
     if (!trace_arg_is_number(row, i, &a)) return map_list(m, a, operand);
-    if (a.kind == ARG_float) return consume_float(m, a);
-    a.i = consume_int(m);
+    if (a.kind == ARG_float) return next_float(m, a);
+    a.i = next_int(m);
     return a;
 }
 

@@ -460,7 +460,7 @@ static bool make_symbols(ProgramReader *r) {
 }
 
 /* The cases of its segment say what the call writes and how many random numbers a run draws. */
-static Status consume_cases(SpecializedCall *p) {
+static Status read_variants(SpecializedCall *p) {
     p->written = ARENA_ARRAY(p->arena, bool, p->guards->n_slots + 1);
     if (!p->written) return ST_MEMORY;
     for (const Variant *v = atomic_load(&p->end->variants); v; v = v->next) {
@@ -485,7 +485,7 @@ static Status read_program(ProgramReader *r, const SavedSegment *segments, int n
     TRY(check_frees(r));
     TRY(read_program_results(r));
     p->first = r->first;
-    return consume_cases(p);
+    return read_variants(p);
 }
 
 Status specialized_parse(TextReader *in, const SavedSegment *segments, int n_segments, ClosedOver closed,

@@ -38,7 +38,7 @@ static sn_tensor *view_from(const Expansion *e, const GVal *value, const GVal *w
 
 /* A value that the caller has as a result, and has not written, is taken from there: what derivatives save of it is
  * then that memory, whose next write they notice. What a region makes again is none's. */
-static Status consume_results(Expansion *e) {
+static Status reuse_results(Expansion *e) {
     const TapeTable *const p = &e->l->training->tape;
     for (int i = 0; i < p->tape_saved.n; i++) {
         const TapeSavedValue *const tape_saved = &p->tape_saved.at[i];
@@ -66,7 +66,7 @@ static Status run_restore(Expansion *e, const GraphRun *run) {
     Status status = graph_run_nodes(run);
     for (int i = 0; i < graph->outputs.n && status == ST_OK; i++)
         e->tape_saved[i] = run->values[graph->outputs.at[i].value->id];
-    if (status == ST_OK) status = consume_results(e);
+    if (status == ST_OK) status = reuse_results(e);
     context_leave(&saved);
     state->seed = seed;
     state->sequence = sequence;
@@ -162,7 +162,7 @@ static TapeNode *recorded(const Expansion *e, const Node *node) {
 }
 
 /* The generator that the launch gave to control flow. */
-static void return_generator(const Expansion *e, const Node *node, Arg *args) {
+static void set_flow_generator(const Expansion *e, const Node *node, Arg *args) {
     const Variant *const v = e->l->variant;
     if (!(node->row->flags & OPF_flow)) return;
     for (int i = 0; i < v->symbols.n_bindings; i++) {
@@ -172,7 +172,7 @@ static void return_generator(const Expansion *e, const Node *node, Arg *args) {
     }
 }
 
-static Status record_step(Expansion *e, int s) {
+static Status run_tape_record(Expansion *e, int s) {
     const TapeRecord *const step = &e->l->training->tape.steps.at[s];
     const Node *const node = step->node;
     Arg args[MAX_ARGS];
@@ -182,7 +182,7 @@ static Status record_step(Expansion *e, int s) {
     for (int i = 0; i < node->n_outs; i++) outs[i] = handle_of(e, &node->outs[i]);
     TRY(error_pending());
     for (int i = 0; i < node->row->n_params; i++) args[i] = graph_run_arg(&e->run, node->args[i]);
-    return_generator(e, node, args);
+    set_flow_generator(e, node, args);
     TRY(tape_record(node->row, args, outs, node->n_outs, e->l->sequence + 1 + (uint64_t)step->number));
     TapeNode *const made = recorded(e, node);
     if (made) restore_node(e, made, s);
@@ -194,7 +194,7 @@ static Status record_all(Expansion *e) {
     for (int i = 0; i < t->n_inputs; i++)
         if (e->needs[i]) TRY(enter_input(e, i));
     for (int s = 0; s < t->tape.steps.n; s++)
-        if (e->ran[s]) TRY(record_step(e, s));
+        if (e->ran[s]) TRY(run_tape_record(e, s));
     return ST_OK;
 }
 

@@ -439,7 +439,7 @@ static int index_of_input(const GuardView *g, InputName name) {
 }
 
 /* check_sources has found what they name. */
-static Status return_bindings(const GuardReader *r, Variant *v) {
+static Status set_bindings(const GuardReader *r, Variant *v) {
     for (int i = 0; i < r->view.bindings.n; i++) {
         SymBinding *const b = &r->view.bindings.at[i];
         if (b->kind <= BIND_stride) b->input = index_of_input(&r->view, r->view.sources.at[i]);
@@ -454,7 +454,7 @@ static Status return_bindings(const GuardReader *r, Variant *v) {
 }
 
 /* Floats that vary are the plan's, in their order. */
-static void return_numbers(const GuardReader *r, Variant *v) {
+static void set_numbers(const GuardReader *r, Variant *v) {
     v->attributes.n = r->view.numbers.n;
     v->attributes.at = r->view.numbers.at;
     v->attributes.rules = r->view.rules.at;
@@ -476,10 +476,10 @@ Status guards_read(TextReader *in, Variant *v) {
     v->segment.writes = r.view.writes;
     v->inputs = r.view.inputs.at;
     v->n_inputs = r.view.inputs.n;
-    return_numbers(&r, v);
+    set_numbers(&r, v);
     for (int i = 0; i < r.view.relations.n; i++) {
         const SymGuard *const g = &r.view.relations.at[i];
         sym_require(v->symbols.env, g->rel, g->a, g->b);
     }
-    return return_bindings(&r, v);
+    return set_bindings(&r, v);
 }
