@@ -28,7 +28,7 @@ typedef struct TimelineWork { /* on a device */
     int64_t from, to;
 } TimelineWork;
 
-typedef struct PlaceNames PlaceNames;
+typedef struct SiteNames SiteNames;
 
 typedef struct Timeline {
     TimelineSpan *spans; /* a thread's behind each other, each before what is inside of it */
@@ -37,7 +37,7 @@ typedef struct Timeline {
     int64_t from, to; /* of the whole profile */
     int64_t dropped;
     bool has_shapes, has_memory, has_stacks;
-    PlaceNames *places; /* of frames, as they are asked for; NULL: there are none */
+    SiteNames *places; /* of frames, as they are asked for; NULL: there are none */
 } Timeline;
 
 /* Of a profile that is stopped; in the arena. */

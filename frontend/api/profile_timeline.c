@@ -20,12 +20,12 @@ void profile_print_shapes(const ProfileMore *more, Text *out) {
 }
 
 /* Names of places are looked up once: each costs a search of the debug information. */
-struct PlaceNames {
+struct SiteNames {
     Arena *arena;
     Map by_address;
 };
 
-static const char *place_name(PlaceNames *places, const void *address) {
+static const char *name_of_site(SiteNames *places, const void *address) {
     const char *name = map_get(&places->by_address, (uint64_t)(uintptr_t)address);
     char text[256];
     if (name) return name;
@@ -37,7 +37,7 @@ static const char *place_name(PlaceNames *places, const void *address) {
 
 void profile_print_stack(const Timeline *t, const ProfileMore *more, Text *out) {
     for (int i = 0; more && t->places && i < more->stack.n; i++)
-        text_printf(out, "%s%s", i ? " < " : "", place_name(t->places, more->stack.frames[i]));
+        text_printf(out, "%s%s", i ? " < " : "", name_of_site(t->places, more->stack.frames[i]));
 }
 
 /* reading --------------------------------------------------------------------------------------- */
@@ -129,7 +129,7 @@ Status timeline_of(const Profile *profile, const ProfileOptions *options, Arena 
                       .has_shapes = options->shapes,
                       .has_memory = options->memory_now != NULL,
                       .has_stacks = options->stacks};
-    if (options->stacks && !(out->places = ARENA_NEW(arena, PlaceNames))) return ST_MEMORY;
+    if (options->stacks && !(out->places = ARENA_NEW(arena, SiteNames))) return ST_MEMORY;
     if (out->places) out->places->arena = arena;
     TimelineReader reader = {.t = out};
     const Status status = read_profile(&reader, profile, arena);

@@ -197,13 +197,13 @@ static uint64_t keys_at_device(const OpCall *call, uint64_t keys) {
 }
 
 /* The first tensor that says which device a call is on. */
-typedef struct Placed {
+typedef struct DeviceSource {
     const sn_tensor *tensor;
     const char *name;
-} Placed;
+} DeviceSource;
 
-static Status check_device(Placed *first, const sn_tensor *t, const char *name) {
-    if (!first->tensor) *first = (Placed){t, name};
+static Status check_device(DeviceSource *first, const sn_tensor *t, const char *name) {
+    if (!first->tensor) *first = (DeviceSource){t, name};
     if (first->tensor->base.meta->device == t->base.meta->device) return ST_OK;
     return error_raise(ST_DEVICE, "all tensors must be on one device: '%s' is on %s, '%s' on %s", first->name,
                        DEVICE_TEXT(first->tensor->base.meta->device), name, DEVICE_TEXT(t->base.meta->device));
@@ -215,7 +215,7 @@ static bool is_cpu_scalar(const sn_tensor *t) { return t->base.meta->device == D
  * device beside the CPU are served at its key. */
 static Status check_devices(OpCall *call) {
     if (call->row->flags & OPF_across && call->keys & KEYS_BESIDE) return ST_OK;
-    Placed first = {0};
+    DeviceSource first = {0};
     for (int i = 0; i < call->row->n_params; i++) {
         const Arg *const arg = &call->args[i];
         const int n = arg->kind == ARG_tensor ? 1 : arg->kind == ARG_tensors ? arg->n : 0;

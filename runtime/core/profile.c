@@ -274,10 +274,10 @@ void profile_record(ProfileKind kind, const char *name, const char *owner, int64
     publish(log);
 }
 
-ProfilePlace profile_place(const char *name, const char *owner) {
+ProfileOrigin profile_origin(const char *name, const char *owner) {
     ProfileLog *const log = profile_is_on() ? log_of(state_get()) : NULL;
-    if (!log) return (ProfilePlace){0};
-    return (ProfilePlace){log->generation, log_name(log, name), log_name(log, owner), log->open};
+    if (!log) return (ProfileOrigin){0};
+    return (ProfileOrigin){log->generation, log_name(log, name), log_name(log, owner), log->open};
 }
 
 /* what is asked for ----------------------------------------------------------------------------- */

@@ -59,15 +59,15 @@ typedef struct ProfileSpan {
 } ProfileSpan;
 
 /* Where a step of a device begins: its names, and the span that launches it (NULL: none). */
-typedef struct ProfilePlace {
+typedef struct ProfileOrigin {
     uint64_t profile;
     const char *name, *owner;
     const ProfileEvent *launched_in;
-} ProfilePlace;
+} ProfileOrigin;
 
 /* A step of a device whose work goes on after its call. */
 typedef struct ProfileWork {
-    ProfilePlace place;
+    ProfileOrigin place;
     Device device;
     const void *stream;
     int64_t from, ns; /* on the host's clock; ns -1: not measured */
@@ -114,7 +114,7 @@ static inline bool profile_asks_more(const ProfileSpan *span) { return span->eve
 void profile_record_bytes(const ProfileSpan *span, int64_t bytes, int64_t flops);
 /* By who measures devices' steps: what a step that begins now has, of one profile, as long as that; profile 0: of none.
  * Later, its work, under a lock of its own; dropped where that profile is over. */
-ProfilePlace profile_place(const char *name, const char *owner);
+ProfileOrigin profile_origin(const char *name, const char *owner);
 void profile_record_work(const ProfileWork *work);
 
 /* Ranges end with the scope that is the innermost now. ST_STATE: no scope is open. */

@@ -96,15 +96,15 @@ static Status sum_chunk(const Sum *s, int64_t group, int64_t q0, int64_t q1, int
 }
 
 /* Where columns lie in the result. */
-typedef struct Places {
+typedef struct ResultStrides {
     int64_t strides[CONV_DIMS]; /* of its spatial dims, in elements */
     bool whole;                 /* an image's columns are equally far apart, not only those of a line */
-} Places;
+} ResultStrides;
 
-static Places places_of(const Sum *s) {
+static ResultStrides result_strides_of(const Sum *s) {
     const Meta *const meta = s->out->base.meta;
     const int lead = CONV_DIMS + 2 - meta->rank;
-    Places p = {.whole = true};
+    ResultStrides p = {.whole = true};
     for (int d = 0; d < CONV_DIMS; d++) p.strides[d] = (d < lead ? 0 : meta->strides[2 + d - lead]) * s->step[d];
     for (int d = 0; d < CONV_DIMS - 1; d++)
         p.whole &= s->patches.columns[d] == 1 || p.strides[d] == p.strides[d + 1] * s->patches.columns[d + 1];
@@ -112,7 +112,7 @@ static Places places_of(const Sum *s) {
 }
 
 /* Element of the first channel that column x of all is. */
-static int64_t source_at(const Sum *s, const Places *p, int64_t x) {
+static int64_t source_at(const Sum *s, const ResultStrides *p, int64_t x) {
     const Meta *const meta = s->out->base.meta;
     const int lead = CONV_DIMS + 2 - meta->rank;
     const int64_t *const columns = s->patches.columns;
@@ -128,7 +128,7 @@ static int64_t source_at(const Sum *s, const Places *p, int64_t x) {
  * are equally far apart there. */
 static void store_sums(const Sum *s, int64_t channel, int64_t first, int64_t n, const char *sums) {
     const Meta *const meta = s->out->base.meta;
-    const Places places = places_of(s);
+    const ResultStrides places = result_strides_of(s);
     const int64_t line = places.whole ? patches_per_image(&s->patches) : s->patches.columns[2];
     const int64_t apart = places.strides[2], each = meta->strides[1];
     const bool transposed = each == 1 && apart != 1 && s->rows > 1 && compute_dtype(meta->dtype) == meta->dtype;

@@ -156,8 +156,8 @@ static NestDims resolve_dims(const InterpFrame *f, const int64_t *lo, const int6
 
 static void resolve_place(InterpFrame *f, const NestDims *dims, int number, void *const *bufs) {
     const BlockAccess *const access = &block_accesses(f->program)[number];
-    AccessPlace *const place = &f->places[number];
-    *place = (AccessPlace){
+    AccessAddress *const place = &f->places[number];
+    *place = (AccessAddress){
         .dtype = (DType)access->dtype, .bytes = access->bytes, .offset = resolve(f->params, access->at.offset)};
     place->base = access->buf >= 0 ? bufs[access->buf] : NULL;
     for (int i = 0; i < dims->n; i++) {
@@ -168,7 +168,7 @@ static void resolve_place(InterpFrame *f, const NestDims *dims, int number, void
     }
 }
 
-static bool steps_evenly(const AccessPlace *place, int g, int slow, int fast, int64_t extent) {
+static bool steps_evenly(const AccessAddress *place, int g, int slow, int fast, int64_t extent) {
     return place->stride[g][slow] == place->stride[g][fast] * extent;
 }
 
@@ -200,7 +200,7 @@ static void make_group(InterpFrame *f, int g, const int64_t *extent, int n) {
     }
 }
 
-static void find_flat(const GroupDims *group, AccessPlace *place, int g) {
+static void find_flat(const GroupDims *group, AccessAddress *place, int g) {
     place->flat[g] = true;
     place->flat_stride[g] = group->n ? place->stride[g][group->n - 1] : 0;
     for (int i = 0; i + 1 < group->n; i++)
@@ -237,7 +237,7 @@ static size_t reduction_bytes(const BlockProgram *p) {
 }
 
 static size_t frame_bytes(const BlockProgram *p) {
-    return round64(sizeof(AccessPlace) * (size_t)p->n_accesses) + 2 * round64(sizeof(void *) * (size_t)p->n_slots) +
+    return round64(sizeof(AccessAddress) * (size_t)p->n_accesses) + 2 * round64(sizeof(void *) * (size_t)p->n_slots) +
            round64((size_t)p->scratch_bytes) + 2 * BLOCK * 8 + reduction_bytes(p) + 256;
 }
 
@@ -262,7 +262,7 @@ static void layout_reductions(InterpFrame *f, char **at) {
 
 static void layout_frame(InterpFrame *f, char *at) {
     const BlockProgram *const p = f->program;
-    f->places = cut_block(&at, sizeof(AccessPlace) * (size_t)p->n_accesses);
+    f->places = cut_block(&at, sizeof(AccessAddress) * (size_t)p->n_accesses);
     f->slot = cut_block(&at, sizeof(void *) * (size_t)p->n_slots);
     f->home = cut_block(&at, sizeof(void *) * (size_t)p->n_slots);
     f->offsets = cut_block(&at, (size_t)BLOCK * 8);

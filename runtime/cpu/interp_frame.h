@@ -28,15 +28,15 @@ typedef struct GroupDims {
     int64_t total;
 } GroupDims;
 
-typedef struct AccessPlace { /* one access of this run */
-    char *base;              /* NULL: an index */
-    int64_t offset;          /* elements */
+typedef struct AccessAddress { /* one access of this run */
+    char *base;                /* NULL: an index */
+    int64_t offset;            /* elements */
     int64_t stride[2][MAX_LOOP_DIMS];
     bool flat[2]; /* the whole group is walked with one stride */
     int64_t flat_stride[2];
     int bytes;
     DType dtype;
-} AccessPlace;
+} AccessAddress;
 
 typedef struct GroupSpan {
     int group;
@@ -68,7 +68,7 @@ typedef struct InterpFrame {
     GroupDims group[2];
     int64_t n_l;  /* elements of the L dims */
     bool columns; /* the layout of order S alone */
-    AccessPlace *places;
+    AccessAddress *places;
     void **slot;
     char **home; /* by slot: its own block */
     Reduction *reductions;

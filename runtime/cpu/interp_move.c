@@ -42,7 +42,7 @@ static bool span_next_run(SpanIterator *w) {
     return true;
 }
 
-static SpanIterator span_begin(const InterpFrame *f, const AccessPlace *place, GroupSpan span) {
+static SpanIterator span_begin(const InterpFrame *f, const AccessAddress *place, GroupSpan span) {
     SpanIterator w = {.left = span.n};
     if (span.group == GROUP_none) return w;
     if (place->flat[span.group]) {
@@ -66,10 +66,10 @@ typedef struct MoveRect {
     int64_t rows, columns, row_step, step;
 } MoveRect;
 
-typedef void RectFn(const InterpFrame *f, const AccessPlace *place, char *block, const MoveRect *rect);
+typedef void RectFn(const InterpFrame *f, const AccessAddress *place, char *block, const MoveRect *rect);
 
 /* A fast span of several rows: one rectangle of those for each slow position. */
-static void each_fast_row(const InterpFrame *f, const AccessPlace *place, char *block, MoveRect rect,
+static void each_fast_row(const InterpFrame *f, const AccessAddress *place, char *block, MoveRect rect,
                           const SpanIterator *fast, RectFn *visit) {
     const int64_t slow_n = rect.rows, slow_step = rect.row_step, slow_pitch = rect.pitch;
     rect.rows = fast->rows;
@@ -78,7 +78,8 @@ static void each_fast_row(const InterpFrame *f, const AccessPlace *place, char *
     for (int64_t i = 0; i < slow_n; i++, rect.at += slow_pitch, rect.offset += slow_step) visit(f, place, block, &rect);
 }
 
-static void each_rect(const InterpFrame *f, const AccessPlace *place, const Shape *shape, char *block, RectFn *visit) {
+static void each_rect(const InterpFrame *f, const AccessAddress *place, const Shape *shape, char *block,
+                      RectFn *visit) {
     int64_t row = 0;
     for (SpanIterator slow = span_begin(f, place, shape->slow); span_next_run(&slow); row += slow.run * slow.rows) {
         int64_t column = 0;
@@ -102,7 +103,7 @@ static void each_rect(const InterpFrame *f, const AccessPlace *place, const Shap
 }
 
 void *frame_contiguous(InterpFrame *f, int access, const Shape *shape) {
-    const AccessPlace *const place = &f->places[access];
+    const AccessAddress *const place = &f->places[access];
     SpanIterator fast = span_begin(f, place, shape->fast), slow = span_begin(f, place, shape->slow);
     if (!span_next_run(&fast) || fast.left || fast.rows > 1) return NULL;
     if (!span_next_run(&slow) || slow.left || slow.rows > 1) return NULL;
@@ -146,11 +147,11 @@ static void copy_out(const MoveRect *rect, int bytes, void *to, const void *from
         COPY_RECT(uint64_t, to, rect->row_step, rect->step, from, rect->pitch, 1)
 }
 
-static bool is_short(const MoveRect *rect, const AccessPlace *place, int size) {
+static bool is_short(const MoveRect *rect, const AccessAddress *place, int size) {
     return rect->columns < SHORT_ROW && rect->rows > 1 && size == place->bytes;
 }
 
-static void load_rect(const InterpFrame *f, const AccessPlace *place, char *block, const MoveRect *rect) {
+static void load_rect(const InterpFrame *f, const AccessAddress *place, char *block, const MoveRect *rect) {
     const int size = stype_bytes(dtype_compute(place->dtype));
     const char *const from = place->base + rect->offset * place->bytes;
     char *const to = block + rect->at * size;
@@ -177,7 +178,7 @@ void frame_load(InterpFrame *f, const BlockInst *step, const Shape *shape) {
 
 /* indices and gathers ------------------------------------------------------------------------- */
 
-static void index_rect(const InterpFrame *f, const AccessPlace *place, char *block, const MoveRect *rect) {
+static void index_rect(const InterpFrame *f, const AccessAddress *place, char *block, const MoveRect *rect) {
     int64_t *const to = (int64_t *)block + rect->at;
     for (int64_t r = 0; r < rect->rows; r++)
         for (int64_t c = 0; c < rect->columns; c++)
@@ -223,7 +224,7 @@ static void pick(const InterpFrame *f, char *to, const char *from, int bytes, in
 }
 
 bool frame_gather(InterpFrame *f, const BlockInst *step, const Shape *shape) {
-    const AccessPlace *const place = &f->places[step->access];
+    const AccessAddress *const place = &f->places[step->access];
     char *const out = f->home[step->out];
     each_rect(f, place, shape, (char *)f->offsets, index_rect);
     if (!add_indices(f, step, shape->n)) return false;
@@ -236,7 +237,7 @@ bool frame_gather(InterpFrame *f, const BlockInst *step, const Shape *shape) {
 
 /* stores -------------------------------------------------------------------------------------- */
 
-static void store_rect(const InterpFrame *f, const AccessPlace *place, char *block, const MoveRect *rect) {
+static void store_rect(const InterpFrame *f, const AccessAddress *place, char *block, const MoveRect *rect) {
     const int size = stype_bytes(dtype_compute(place->dtype));
     char *const to = place->base + rect->offset * place->bytes;
     const char *const from = block + rect->at * size;
@@ -250,7 +251,7 @@ static void store_rect(const InterpFrame *f, const AccessPlace *place, char *blo
 }
 
 void frame_store(InterpFrame *f, const BlockInst *step, const Shape *shape) {
-    const AccessPlace *const place = &f->places[step->access];
+    const AccessAddress *const place = &f->places[step->access];
     char *const value = f->slot[step->a];
     void *const there = frame_contiguous(f, step->access, shape);
     if (there == value && there) return; /* written in place by its maker */

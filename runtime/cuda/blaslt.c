@@ -45,7 +45,7 @@ static bool open_functions(void *library) {
 }
 
 static void open_once(void) {
-    static const LibraryPlaces places = {
+    static const LibrarySearch places = {
         .variable = "SINTER_CUDA_BLASLT", .names = {"libcublasLt.so.13", "libcublasLt.so.12"}, .toolkit = true};
     LibraryReason absent;
     void *const library = library_open(&places, &absent);

@@ -375,17 +375,17 @@ static Status choose(LtCall *call, LtUse **out) {
     return library_refused(&call->key, "its own algorithm", LT_not_supported);
 }
 
-typedef struct LtPlaces {      /* in one block of workspace */
+typedef struct LtWorkspace {   /* in one block of workspace */
     int64_t b, d, rest, bytes; /* a is at 0 */
-} LtPlaces;
+} LtWorkspace;
 
-static LtPlaces places_of(const LtCall *call, const LtUse *use) {
+static LtWorkspace workspace_of(const LtCall *call, const LtUse *use) {
     const CudaProduct *const p = call->product;
     const int bytes = dtype_bytes(p->dtype);
     const int64_t a = call->a.packed ? p->batches * packed_elements(&call->a, call->k) * bytes : 0,
                   b = call->b.packed ? p->batches * packed_elements(&call->b, call->k) * bytes : 0,
                   d = call->direct ? 0 : p->batches * call->key.m * call->n * result_bytes(p);
-    LtPlaces at = {.b = round_up(a, APART)};
+    LtWorkspace at = {.b = round_up(a, APART)};
     at.d = at.b + round_up(b, APART);
     at.rest = at.d + round_up(d, APART);
     at.bytes = at.rest + (int64_t)use->workspace;
@@ -444,7 +444,7 @@ static Status launch_failed(const LtCall *call, const LtKey *key, BlasltStatus s
     return library_refused(key, "the launch", status);
 }
 
-static Status multiply(const LtCall *call, const LtUse *use, const LtPlaces *at, char *workspace) {
+static Status multiply(const LtCall *call, const LtUse *use, const LtWorkspace *at, char *workspace) {
     static const float one = 1, zero = 0;
     const CudaProduct *const p = call->product;
     const LtKey *const key = &use->key;
@@ -466,7 +466,7 @@ static Status multiply(const LtCall *call, const LtUse *use, const LtPlaces *at,
     return cuda_launched(stream);
 }
 
-static Status run_in(const LtCall *call, const LtUse *use, const LtPlaces *at, char *workspace) {
+static Status run_in(const LtCall *call, const LtUse *use, const LtWorkspace *at, char *workspace) {
     if (call->a.packed) TRY(pack_side(call, &call->a, workspace));
     if (call->b.packed) TRY(pack_side(call, &call->b, workspace + at->b));
     TRY(multiply(call, use, at, workspace));
@@ -483,7 +483,7 @@ static void trace(const LtCall *call, const LtUse *use) {
 
 static Status run(const LtCall *call, const LtUse *use) {
     const Memory *const memory = &call->device->row.memory;
-    const LtPlaces at = places_of(call, use);
+    const LtWorkspace at = workspace_of(call, use);
     char *const workspace = at.bytes ? memory->allocate(memory, (size_t)at.bytes) : NULL;
     if (at.bytes && !workspace) return error_pending();
     trace(call, use);

@@ -66,7 +66,7 @@ static bool open_library(void *library) {
 }
 
 static void open_once(void) {
-    static const LibraryPlaces places = {.variable = "SINTER_CUDA_DRIVER", .names = {"libcuda.so.1"}};
+    static const LibrarySearch places = {.variable = "SINTER_CUDA_DRIVER", .names = {"libcuda.so.1"}};
     LibraryReason absent;
     void *const library = library_open(&places, &absent);
     if (library)

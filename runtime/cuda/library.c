@@ -59,7 +59,7 @@ static void *open_last(const char *pattern, LibraryReason *why) {
     return library;
 }
 
-static void *open_in(const LibraryPlaces *places, const char *folder, LibraryReason *why) {
+static void *open_in(const LibrarySearch *places, const char *folder, LibraryReason *why) {
     char pattern[4096];
     void *library = NULL;
     if (places->helper) {
@@ -74,7 +74,7 @@ static void *open_in(const LibraryPlaces *places, const char *folder, LibraryRea
 }
 
 /* The folders that are there, the newest first: a helper must come from where its library does. */
-static void *open_beneath(const LibraryPlaces *places, int row, LibraryReason *why) {
+static void *open_beneath(const LibrarySearch *places, int row, LibraryReason *why) {
     char pattern[4096];
     glob_t found;
     void *library = NULL;
@@ -87,7 +87,7 @@ static void *open_beneath(const LibraryPlaces *places, int row, LibraryReason *w
     return library;
 }
 
-void *library_open(const LibraryPlaces *places, LibraryReason *why) {
+void *library_open(const LibrarySearch *places, LibraryReason *why) {
     const char *const set = environment(places->variable);
     if (set && *set) return open_file(set, why);
     void *library = NULL;

@@ -49,7 +49,7 @@ static bool open_functions(void *library) {
 }
 
 static void open_once(void) {
-    static const LibraryPlaces places = {.variable = "SINTER_CUDA_NVRTC",
+    static const LibrarySearch places = {.variable = "SINTER_CUDA_NVRTC",
                                          .names = {"libnvrtc.so.13", "libnvrtc.so.12"},
                                          .toolkit = true,
                                          .helper = "libnvrtc-builtins.so.1[23]*"};

@@ -23,7 +23,7 @@ struct Watched {
     bool untold; /* nobody watches any more: it is not told */
     char function[FUNCTION_BYTES], name[NAME_BYTES];
     /* what the profile knows of the step; valid as long as that profile */
-    ProfilePlace place;
+    ProfileOrigin place;
 };
 
 /* An event of a device, and when it was recorded by the host's clock. */
@@ -263,7 +263,7 @@ static void know_origin(const DeviceRow *row) {
 
 static void of_profile(Watched *w, const char *function, const char *name, const DeviceRow *row) {
     know_origin(row);
-    w->place = profile_place(name, function);
+    w->place = profile_origin(name, function);
 }
 
 static Watched *begin_watched(const char *function, const char *name, const DeviceRow *row) {

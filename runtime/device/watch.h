@@ -30,7 +30,7 @@ typedef struct StepSeen {
     const sn_stream *stream; /* the current one when it began; NULL: the device has none any more */
     int depth;               /* 0: in no other step of its thread */
     int64_t ns;              /* on the device; -1: not measured, as the device is lost or out of memory */
-    ProfilePlace place;      /* of a profile; else of none */
+    ProfileOrigin place;     /* of a profile; else of none */
     int64_t from;            /* when the device began, by clock_ns(); where ns is known */
 } StepSeen;
 typedef void StepWatcher(void *context, const StepSeen *step);

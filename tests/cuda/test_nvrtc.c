@@ -158,8 +158,8 @@ static void put_library(const char *folder, const char *name) {
 
 /* The folder that a library of this test comes from, "": it was not found. */
 static const char *found_in(bool toolkit) {
-    static const LibraryPlaces toolkits = {"SINTER_CUDA_NVRTC", {"libmade.so.2", "libmade.so.1"}, true, "libhelp*"};
-    static const LibraryPlaces linker = {"SINTER_CUDA_NVRTC", {"libmade.so.2", "libmade.so.1"}, false, NULL};
+    static const LibrarySearch toolkits = {"SINTER_CUDA_NVRTC", {"libmade.so.2", "libmade.so.1"}, true, "libhelp*"};
+    static const LibrarySearch linker = {"SINTER_CUDA_NVRTC", {"libmade.so.2", "libmade.so.1"}, false, NULL};
     LibraryReason why;
     static char folder[512];
     Dl_info from;

@@ -33,7 +33,7 @@ static inline int random_of(const Capture *c, const OpCall *call) {
 
 /* *full: the op is new here, and the function has no room for new paths; NULL: it is recorded in any case. */
 static TrieNode *follow(Capture *c, const OpCall *call, const OpSplit *s, bool *full) {
-    const RegionPlace place = captured_region_place(c, call);
+    const OpRegion place = captured_region_place(c, call);
     const TraceOp op = {.row = call->row,
                         .form = call->form,
                         .modes = capture_modes(state_get()) | place.modes,

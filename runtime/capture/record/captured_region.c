@@ -161,11 +161,11 @@ static bool reads_rest(Capture *c, const OpCall *call) {
     return search.found;
 }
 
-RegionPlace captured_region_place(Capture *c, const OpCall *call) {
+OpRegion captured_region_place(Capture *c, const OpCall *call) {
     CaptureRegion *const region = LIKELY(!c->region) ? NULL : captured_region_current(c);
-    if (LIKELY(!region)) return (RegionPlace){0};
+    if (LIKELY(!region)) return (OpRegion){0};
     const uint8_t saved = is_saved(region, call) ? NODE_saved : 0, rest = reads_rest(c, call) ? NODE_rest : 0;
-    return (RegionPlace){number_of(c, region), saved | rest};
+    return (OpRegion){number_of(c, region), saved | rest};
 }
 
 void captured_region_made(Capture *c, const sn_tensor *t, const OpCall *call) {

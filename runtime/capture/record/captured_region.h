@@ -28,10 +28,10 @@ typedef struct CaptureRegion {
 } CaptureRegion;
 
 /* What structure says of an op's place. */
-typedef struct RegionPlace {
+typedef struct OpRegion {
     int region;    /* 0: none */
     uint8_t modes; /* NODE_saved, where a policy says so; NODE_rest */
-} RegionPlace;
+} OpRegion;
 
 /* The innermost one that the body is in, NULL: none. */
 CaptureRegion *captured_region_current(Capture *capture);
@@ -39,7 +39,7 @@ CaptureRegion *captured_region_current(Capture *capture);
  * time. */
 Status captured_region_call(Capture *capture, const RegionCall *call);
 /* Of the op that is recorded next. */
-RegionPlace captured_region_place(Capture *capture, const OpCall *call);
+OpRegion captured_region_place(Capture *capture, const OpCall *call);
 /* As region_check_writes does; raises also where an op reads a tensor of inference mode from outside, which has no
  * version to check. */
 Status captured_region_check(Capture *capture, const OpCall *call);

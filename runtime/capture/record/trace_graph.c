@@ -189,7 +189,7 @@ void trace_op_enter(const TraceOp *op, const void *site, uint64_t sequence) {
     if (op->row->flags & OPF_random) state->sequence = sequence;
 }
 
-NumberPlace trace_number_place(const TraceOp *op, int number) {
+NumberParam trace_number_param(const TraceOp *op, int number) {
     int at = op->first_number;
     for (int i = 0; i < op->row->n_params; i++) {
         const Arg *const a = &op->args[i];
@@ -197,11 +197,11 @@ NumberPlace trace_number_place(const TraceOp *op, int number) {
         const int first = at;
         at += list ? a->n : trace_arg_is_number(op->row, i, a);
         if (number < at)
-            return (NumberPlace){.param = &op->row->params[i],
+            return (NumberParam){.param = &op->row->params[i],
                                  .item = list ? number - first : -1,
                                  .is_float = a->kind == ARG_float || a->kind == ARG_floats};
     }
-    return (NumberPlace){.param = NULL};
+    return (NumberParam){.param = NULL};
 }
 
 static Arg map_list(GraphMaking *m, Arg a, const Operand **operand) {

@@ -59,12 +59,12 @@ static inline bool trace_arg_is_number(const OpRow *row, int i, const Arg *a) {
     return (a->kind == ARG_int || a->kind == ARG_float) && !(structural >> row->params[i].type & 1);
 }
 /* What number `number` of the trace is in this op, which has it. */
-typedef struct NumberPlace {
+typedef struct NumberParam {
     const Param *param;
     int item; /* of a list; -1: of none */
     bool is_float;
-} NumberPlace;
-NumberPlace trace_number_place(const TraceOp *op, int number);
+} NumberParam;
+NumberParam trace_number_param(const TraceOp *op, int number);
 /* Raises where the trace has no graph (aliases of different dtypes that are written...). */
 Status trace_graph(const Trace *trace, Arena *arena, TraceSymbols *plan, TraceGraph *out);
 

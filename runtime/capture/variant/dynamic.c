@@ -349,7 +349,7 @@ static void plan_float(Dynamic *d, int k, int64_t before, int64_t now) {
 static void plan_number(Dynamic *d, const TraceOp *op, int k) {
     const int64_t now = d->trace->numbers.at[k];
     const int64_t before = d->older ? d->older->origin.numbers[k] : now;
-    const NumberPlace place = trace_number_place(op, k);
+    const NumberParam place = trace_number_param(op, k);
     if (!place.param || !may_vary(op, place.param)) return;
     d->plan->number_guarded[k] = is_guarded(op, place.param);
     if (d->plan->number_guarded[k] && number_is_special(place.is_float, now)) return;

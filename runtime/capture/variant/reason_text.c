@@ -74,7 +74,7 @@ void reason_number(Text *why, const Variant *variant, const Trace *trace, int k)
         text_puts(why, variant->origin.number_names[k]);
         return;
     }
-    const NumberPlace place = trace_number_place(trace->ops.at[o].op, k);
+    const NumberParam place = trace_number_param(trace->ops.at[o].op, k);
     print_op(why, &trace->ops.at[o]);
     text_printf(why, ", %s", place.param->name);
     if (place.item >= 0) text_printf(why, "[%d]", place.item);

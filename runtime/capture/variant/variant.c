@@ -256,7 +256,7 @@ static void copy_outputs(Variant *v, const Trace *trace, const TraceGraph *made)
 }
 
 static const char *number_name(Arena *arena, const TraceOp *op, const Node *node, int k, int n_in) {
-    const NumberPlace place = trace_number_place(op, k);
+    const NumberParam place = trace_number_param(op, k);
     Text name = {0};
     text_puts(&name, trace_op_name(op));
     if (node->n_outs) text_printf(&name, " %%%d", node->outs[0].id - n_in);
