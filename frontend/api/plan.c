@@ -69,7 +69,7 @@ static Status save(sn_function *fn, const char *path, const sn_plan_options *opt
     TRY(name_closed(&file->plan, options));
     TRY(saved_print(fn, &file->plan, &file->text));
     if (options->embed) TRY(print_tensors(&file->plan, &file->tensors));
-    const FilePart parts[BUNDLE_PARTS] = {
+    const FileSpan parts[BUNDLE_SECTIONS] = {
         {text_str(&file->text), file->text.n}, {text_str(&file->tensors), file->tensors.n}, {"", 0}};
     return bundle_save(path, "plan", parts);
 }
@@ -136,7 +136,7 @@ static Status find_tensor(SavedTensor *t, const SafeFile *embedded, const sn_dic
 }
 
 static Status open_tensors(const Bundle *bundle, SafeFile **out) {
-    const FilePart *const part = &bundle->parts[BUNDLE_tensors];
+    const FileSpan *const part = &bundle->parts[BUNDLE_tensors];
     if (!part->bytes) return ST_OK;
     char *const copy = mem_alloc(part->bytes);
     if (!copy) return ST_MEMORY;

@@ -175,7 +175,7 @@ sn_status sn_profile_trace_save(sn_profile *p, const char *path) {
     if (!t) return sn_check();
     if (!path) return (sn_status)error_raise(ST_ARGUMENT, "sn_profile_trace_save: the path is NULL");
     profile_trace(t, &text);
-    const FilePart part = {text_str(&text), text.n};
+    const FileSpan part = {text_str(&text), text.n};
     if (!error_pending()) file_replace(path, &part, 1);
     text_free(&text);
     return sn_check();

@@ -48,7 +48,7 @@ static Status check_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes, 
 sn_tensor *sn_sparse_coo(sn_tensor *positions, sn_tensor *values, sn_ints sizes) {
     API_ENTER(sn_sparse_coo);
     if (check_coo(positions, values, sizes, "sn_sparse_coo") != ST_OK) return NULL;
-    return sparse_new(&(SparseParts){.values = values, .positions = positions}, sizes.data, (int)sizes.n);
+    return sparse_new(&(SparseFields){.values = values, .positions = positions}, sizes.data, (int)sizes.n);
 }
 
 static Status check_rows(sn_tensor *rows, sn_tensor *columns, const char *what) {
@@ -85,21 +85,21 @@ static Status check_csr(sn_tensor *rows, sn_tensor *columns, sn_tensor *values, 
 sn_tensor *sn_sparse_csr(sn_tensor *rows, sn_tensor *columns, sn_tensor *values, sn_ints sizes) {
     API_ENTER(sn_sparse_csr);
     if (check_csr(rows, columns, values, sizes, "sn_sparse_csr") != ST_OK) return NULL;
-    const SparseParts parts = {.values = values, .rows = rows, .columns = columns, .coalesced = true};
+    const SparseFields parts = {.values = values, .rows = rows, .columns = columns, .coalesced = true};
     return sparse_new(&parts, sizes.data, 2);
 }
 
 /* parts --------------------------------------------------------------------------------------- */
 
-static const SparseParts *parts_of(sn_tensor *t, const char *what) {
+static const SparseFields *parts_of(sn_tensor *t, const char *what) {
     if (tensor_valid(t, what) != ST_OK) return NULL;
-    const SparseParts *const parts = sparse_parts(t);
+    const SparseFields *const parts = sparse_fields(t);
     if (!parts) error_raise(ST_ARGUMENT, "%s: the tensor is dense", what);
     return parts;
 }
 
 static sn_tensor *needed_part(sn_tensor *t, sn_tensor *found, const char *what) {
-    if (!found && sparse_parts(t))
+    if (!found && sparse_fields(t))
         error_raise(ST_ARGUMENT, "%s: a tensor of layout %s has none", what,
                     t->keys & KEY_BIT(sparse_csr) ? "CSR" : "COO");
     return found;
@@ -107,26 +107,26 @@ static sn_tensor *needed_part(sn_tensor *t, sn_tensor *found, const char *what) 
 
 sn_tensor *sn_sparse_values(sn_tensor *t) {
     API_ENTER(sn_sparse_values);
-    const SparseParts *const parts = parts_of(t, "sn_sparse_values");
+    const SparseFields *const parts = parts_of(t, "sn_sparse_values");
     return parts ? parts->values : NULL;
 }
 sn_tensor *sn_sparse_positions(sn_tensor *t) {
     API_ENTER(sn_sparse_positions);
-    const SparseParts *const parts = parts_of(t, "sn_sparse_positions");
+    const SparseFields *const parts = parts_of(t, "sn_sparse_positions");
     return parts ? needed_part(t, parts->positions, "sn_sparse_positions") : NULL;
 }
 sn_tensor *sn_sparse_rows(sn_tensor *t) {
     API_ENTER(sn_sparse_rows);
-    const SparseParts *const parts = parts_of(t, "sn_sparse_rows");
+    const SparseFields *const parts = parts_of(t, "sn_sparse_rows");
     return parts ? needed_part(t, parts->rows, "sn_sparse_rows") : NULL;
 }
 sn_tensor *sn_sparse_columns(sn_tensor *t) {
     API_ENTER(sn_sparse_columns);
-    const SparseParts *const parts = parts_of(t, "sn_sparse_columns");
+    const SparseFields *const parts = parts_of(t, "sn_sparse_columns");
     return parts ? needed_part(t, parts->columns, "sn_sparse_columns") : NULL;
 }
 bool sn_is_coalesced(sn_tensor *t) {
-    const SparseParts *const parts = parts_of(t, "sn_is_coalesced");
+    const SparseFields *const parts = parts_of(t, "sn_is_coalesced");
     return parts && parts->coalesced;
 }
 
@@ -155,7 +155,7 @@ static sn_tensor *coo_of_dense(sn_tensor *t) {
     Val *const found = E(b, nonzero, V(&t->base));
     Val *const positions = found ? E(b, clone, V(E(b, t, V(found))), I(0)) : NULL;
     if (!positions) return NULL;
-    SparseParts parts = {.values = tensor_of(positions), .positions = tensor_of(positions), .coalesced = true};
+    SparseFields parts = {.values = tensor_of(positions), .positions = tensor_of(positions), .coalesced = true};
     sn_tensor *const shape = sparse_new(&parts, meta->sizes, meta->rank); /* to ask for places */
     sn_tensor *const places = shape ? sparse_places(shape) : NULL;
     Val *const flat = places ? E(b, reshape, V(&t->base), A_INTS(&all, 1)) : NULL;
@@ -176,27 +176,27 @@ sn_tensor *sn_coalesce(sn_tensor *t) {
 sn_tensor *sn_to_dense(sn_tensor *t) {
     API_ENTER(sn_to_dense);
     if (tensor_valid(t, "sn_to_dense") != ST_OK) return NULL;
-    return sparse_parts(t) ? convert(t, "sn_to_dense", sparse_dense) : t;
+    return sparse_fields(t) ? convert(t, "sn_to_dense", sparse_dense) : t;
 }
 
 static Status check_dense(sn_tensor *t, const char *what, bool matrix) {
     TRY(tensor_valid(t, what));
     if (matrix && t->base.meta->rank != 2)
         return error_raise(ST_SHAPE, "%s: the tensor has %d dims, not 2", what, t->base.meta->rank);
-    return sparse_parts(t) || t->base.meta->rank
-               ? check_part(sparse_parts(t) ? sparse_parts(t)->values : t, what, "the tensor",
-                            sparse_parts(t) ? 1 : t->base.meta->rank, false)
+    return sparse_fields(t) || t->base.meta->rank
+               ? check_part(sparse_fields(t) ? sparse_fields(t)->values : t, what, "the tensor",
+                            sparse_fields(t) ? 1 : t->base.meta->rank, false)
                : error_raise(ST_SHAPE, "%s: the tensor has 0 dims", what);
 }
 
 sn_tensor *sn_to_sparse(sn_tensor *t) {
     API_ENTER(sn_to_sparse);
     if (check_dense(t, "sn_to_sparse", false) != ST_OK) return NULL;
-    return convert(t, "sn_to_sparse", sparse_parts(t) ? sparse_to_coo : coo_of_dense);
+    return convert(t, "sn_to_sparse", sparse_fields(t) ? sparse_to_coo : coo_of_dense);
 }
 
 sn_tensor *sn_to_sparse_csr(sn_tensor *t) {
     API_ENTER(sn_to_sparse_csr);
     if (check_dense(t, "sn_to_sparse_csr", true) != ST_OK) return NULL;
-    return convert(t, "sn_to_sparse_csr", sparse_parts(t) ? sparse_to_csr : csr_of_dense);
+    return convert(t, "sn_to_sparse_csr", sparse_fields(t) ? sparse_to_csr : csr_of_dense);
 }

@@ -7,19 +7,19 @@
 #include "runtime/core/dispatch.h"
 #include "runtime/core/repr.h"
 
-typedef struct SparseParts {
+typedef struct SparseFields {
     sn_tensor *values;
     sn_tensor *positions;      /* COO */
     sn_tensor *rows, *columns; /* CSR */
     bool coalesced;
-} SparseParts;
+} SparseFields;
 
 /* NULL: t is not sparse. */
-static inline const SparseParts *sparse_parts(const sn_tensor *t) {
+static inline const SparseFields *sparse_fields(const sn_tensor *t) {
     return t && t->keys & KEYS_SPARSE ? t->storage->data : NULL;
 }
 /* Retains the parts; the scope's. NULL raises. */
-sn_tensor *sparse_new(const SparseParts *parts, const int64_t *sizes, int rank);
+sn_tensor *sparse_new(const SparseFields *parts, const int64_t *sizes, int rank);
 sn_tensor *sparse_dense(sn_tensor *t);
 /* As tensor_print. */
 Status sparse_print(sn_tensor *t, const char *gradient, Text *text);

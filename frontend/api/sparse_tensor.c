@@ -11,7 +11,7 @@
 /* handles ------------------------------------------------------------------------------------- */
 
 static void free_parts(void *data, void *context) {
-    SparseParts *const parts = data;
+    SparseFields *const parts = data;
     tensor_release(parts->values);
     tensor_release(parts->positions);
     tensor_release(parts->rows);
@@ -20,8 +20,8 @@ static void free_parts(void *data, void *context) {
 }
 
 /* Memory that is no tensor's: it is there to be freed with the last handle. */
-static Storage *storage_of_parts(const SparseParts *given) {
-    SparseParts *const parts = mem_alloc(sizeof *parts);
+static Storage *storage_of_parts(const SparseFields *given) {
+    SparseFields *const parts = mem_alloc(sizeof *parts);
     if (!parts) return NULL;
     *parts = *given;
     Storage *const storage = storage_wrap(DEV_cpu, parts, 0, free_parts, NULL);
@@ -33,7 +33,7 @@ static Storage *storage_of_parts(const SparseParts *given) {
     return storage;
 }
 
-sn_tensor *sparse_new(const SparseParts *parts, const int64_t *sizes, int rank) {
+sn_tensor *sparse_new(const SparseFields *parts, const int64_t *sizes, int rank) {
     sparse_start();
     const Meta *const meta = meta_intern_contiguous(parts->values->base.meta->dtype, DEV_cpu, sizes, rank);
     Storage *const storage = meta ? storage_of_parts(parts) : NULL;
@@ -46,16 +46,16 @@ sn_tensor *sparse_new(const SparseParts *parts, const int64_t *sizes, int rank) 
 /* text ---------------------------------------------------------------------------------------- */
 
 Status sparse_print(sn_tensor *t, const char *gradient, Text *text) {
-    const SparseParts *const parts = sparse_parts(t);
+    const SparseFields *const parts = sparse_fields(t);
     const bool coo = parts->positions != NULL;
-    const ReprPart of_coo[] = {{"indices", parts->positions}, {"values", parts->values}};
-    const ReprPart of_csr[] = {
+    const ReprField of_coo[] = {{"indices", parts->positions}, {"values", parts->values}};
+    const ReprField of_csr[] = {
         {"crow_indices", parts->rows}, {"col_indices", parts->columns}, {"values", parts->values}};
-    const ReprParts all = {.at = coo ? of_coo : of_csr,
-                           .n = coo ? COUNT_OF(of_coo) : COUNT_OF(of_csr),
-                           .layout = coo ? "torch.sparse_coo" : "torch.sparse_csr",
-                           .entries = parts->values->base.meta->sizes[0],
-                           .apart = coo};
+    const ReprFields all = {.at = coo ? of_coo : of_csr,
+                            .n = coo ? COUNT_OF(of_coo) : COUNT_OF(of_csr),
+                            .layout = coo ? "torch.sparse_coo" : "torch.sparse_csr",
+                            .entries = parts->values->base.meta->sizes[0],
+                            .apart = coo};
     for (int i = 0; i < all.n; i++) TRY(tensor_ready(all.at[i].tensor, "sn_repr"));
     return tensor_print_parts(t, &all, gradient, text);
 }
@@ -65,12 +65,12 @@ Status sparse_print(sn_tensor *t, const char *gradient, Text *text) {
 static sn_tensor *made(Val *val) { return tensor_of(val); }
 static Builder *builder(void) { return eager_builder(); }
 
-static sn_tensor *row_of_positions(const SparseParts *parts, int64_t dim) {
+static sn_tensor *row_of_positions(const SparseFields *parts, int64_t dim) {
     return made(E(builder(), select_int, V(&parts->positions->base), I(0), I(dim)));
 }
 
 /* sum over dims of position * stride. */
-static sn_tensor *places_of_positions(const SparseParts *parts, const Meta *meta) {
+static sn_tensor *places_of_positions(const SparseFields *parts, const Meta *meta) {
     sn_tensor *sum = NULL;
     for (int d = 0; d < meta->rank; d++) {
         sn_tensor *const row = row_of_positions(parts, d);
@@ -82,25 +82,25 @@ static sn_tensor *places_of_positions(const SparseParts *parts, const Meta *meta
 }
 
 sn_tensor *sparse_to_coo(sn_tensor *t) {
-    const SparseParts *const parts = sparse_parts(t);
+    const SparseFields *const parts = sparse_fields(t);
     if (!parts->rows) return t;
     sn_tensor *const rows = sparse_row_of_each(parts->rows, parts->columns);
     if (!rows) return NULL;
     sn_tensor *const positions =
         made(E(builder(), stack, A_VALS(((Val *[]){&rows->base, &parts->columns->base}), 2), I(0)));
-    const SparseParts coo = {.values = parts->values, .positions = positions, .coalesced = true};
+    const SparseFields coo = {.values = parts->values, .positions = positions, .coalesced = true};
     return positions ? sparse_new(&coo, t->base.meta->sizes, t->base.meta->rank) : NULL;
 }
 
 sn_tensor *sparse_places(sn_tensor *t) {
     sn_tensor *const coo = sparse_to_coo(t);
-    return coo ? places_of_positions(sparse_parts(coo), t->base.meta) : NULL;
+    return coo ? places_of_positions(sparse_fields(coo), t->base.meta) : NULL;
 }
 
 /* to + alpha t, entries one by one, as [n]. */
 static sn_tensor *added(sn_tensor *to, sn_tensor *t, Arg alpha) {
     sn_tensor *const places = sparse_places(t);
-    const SparseParts *const parts = sparse_parts(t);
+    const SparseFields *const parts = sparse_fields(t);
     const Meta *const meta = t->base.meta;
     const int64_t all = meta->numel;
     Val *const flat = places ? E(builder(), reshape, V(&to->base), A_INTS(&all, 1)) : NULL;
@@ -112,7 +112,7 @@ static sn_tensor *added(sn_tensor *to, sn_tensor *t, Arg alpha) {
 sn_tensor *sparse_dense(sn_tensor *t) {
     const Meta *const meta = t->base.meta;
     sn_tensor *const zeros =
-        made(E(builder(), new_zeros, V(&sparse_parts(t)->values->base), A_INTS(meta->sizes, meta->rank)));
+        made(E(builder(), new_zeros, V(&sparse_fields(t)->values->base), A_INTS(meta->sizes, meta->rank)));
     return zeros ? added(zeros, t, I(1)) : NULL;
 }
 
@@ -160,8 +160,8 @@ static sn_tensor *positions_of(const int64_t *places, int64_t n, const Meta *met
 }
 
 static sn_tensor *with_sums(sn_tensor *t, sn_tensor *slots, const int64_t *distinct, int64_t n) {
-    const SparseParts *const parts = sparse_parts(t);
-    SparseParts out = {.coalesced = true, .positions = positions_of(distinct, n, t->base.meta)};
+    const SparseFields *const parts = sparse_fields(t);
+    SparseFields out = {.coalesced = true, .positions = positions_of(distinct, n, t->base.meta)};
     Val *const zeros = E(builder(), new_zeros, V(&parts->values->base), A_INTS(&n, 1));
     if (!out.positions || !zeros) return NULL;
     out.values = made(E(builder(), index_add, V(zeros), I(0), V(&slots->base), V(&parts->values->base), I(1)));
@@ -190,12 +190,12 @@ Status sparse_check_range(sn_tensor *t, const char *noun, int64_t first, sn_ints
 /* Their memory can be written. */
 static Status check_positions(sn_tensor *t) {
     const Meta *const meta = t->base.meta;
-    return sparse_check_range(sparse_parts(t)->positions, "position", 0, (sn_ints){meta->sizes, meta->rank},
+    return sparse_check_range(sparse_fields(t)->positions, "position", 0, (sn_ints){meta->sizes, meta->rank},
                               "sn_coalesce");
 }
 
 sn_tensor *sparse_coalesced(sn_tensor *t) {
-    if (sparse_parts(t)->coalesced) return t;
+    if (sparse_fields(t)->coalesced) return t;
     sn_tensor *places = sparse_places(t);
     if (!places || tensor_ready(places, "sn_coalesce") != ST_OK) return NULL;
     if (!(places = made(E(builder(), clone, V(&places->base), A_NONE)))) return NULL;
@@ -209,15 +209,15 @@ sn_tensor *sparse_coalesced(sn_tensor *t) {
 }
 
 sn_tensor *sparse_to_csr(sn_tensor *t) {
-    if (sparse_parts(t)->rows) return t;
+    if (sparse_fields(t)->rows) return t;
     sn_tensor *const coo = sparse_coalesced(t);
     if (!coo) return NULL;
-    const SparseParts *const parts = sparse_parts(coo);
+    const SparseFields *const parts = sparse_fields(coo);
     sn_tensor *const row = row_of_positions(parts, 0), *const columns = row_of_positions(parts, 1);
-    const SparseParts csr = {.values = parts->values,
-                             .columns = columns,
-                             .rows = row ? sparse_row_starts(row, t->base.meta->sizes[0]) : NULL,
-                             .coalesced = true};
+    const SparseFields csr = {.values = parts->values,
+                              .columns = columns,
+                              .rows = row ? sparse_row_starts(row, t->base.meta->sizes[0]) : NULL,
+                              .coalesced = true};
     return csr.rows && columns ? sparse_new(&csr, t->base.meta->sizes, 2) : NULL;
 }
 
@@ -233,7 +233,7 @@ static Status missing(const OpCall *call) {
 /* a dense, with the checks that mm of dense tensors has; the second is [k, n]. */
 static Status sparse_times(const OpCall *call, sn_tensor *a, sn_tensor *dense, sn_tensor **out) {
     const Meta *const x = a->base.meta, *const y = dense->base.meta;
-    if (!sparse_parts(a) || sparse_parts(dense)) return missing(call);
+    if (!sparse_fields(a) || sparse_fields(dense)) return missing(call);
     if (x->rank != 2 || y->rank != 2 || x->sizes[1] != y->sizes[0])
         return error_raise(ST_SHAPE,
                            "%s: a sparse matrix of %d dims, %lld columns, and a dense one of %d dims, %lld rows",
@@ -244,7 +244,7 @@ static Status sparse_times(const OpCall *call, sn_tensor *a, sn_tensor *dense, s
                            call->row->name, dtype_name(x->dtype), dtype_name(y->dtype));
     sn_tensor *const csr = sparse_to_csr(a);
     if (!csr) return error_pending();
-    const SparseParts *const parts = sparse_parts(csr);
+    const SparseFields *const parts = sparse_fields(csr);
     *out = sparse_product(parts->rows, parts->columns, parts->values, dense);
     return *out ? ST_OK : error_pending();
 }
@@ -257,7 +257,7 @@ static Status mv_rule(OpCall *call) {
     sn_tensor *out = NULL, *const vec = sparse_argument(call, 1);
     if (vec->base.meta->rank != 1)
         return error_raise(ST_SHAPE, "aten::mv: the vector has %d dims, not 1", vec->base.meta->rank);
-    if (sparse_parts(vec)) return missing(call);
+    if (sparse_fields(vec)) return missing(call);
     Val *const column = E(builder(), unsqueeze, V(&vec->base), I(1));
     if (!column) return error_pending();
     TRY(sparse_times(call, sparse_argument(call, 0), tensor_of(column), &out));
@@ -270,7 +270,7 @@ static bool is_one(const Arg *arg) { return arg->kind == ARG_float ? arg->f == 1
 /* beta self + alpha (mat1 mat2), each rounded. */
 static Status addmm_rule(OpCall *call) {
     sn_tensor *out = NULL, *self = sparse_argument(call, 0);
-    if (sparse_parts(self)) return missing(call);
+    if (sparse_fields(self)) return missing(call);
     TRY(sparse_times(call, sparse_argument(call, 1), sparse_argument(call, 2), &out));
     if (!is_one(&call->args[3])) self = made(E(builder(), mul_Scalar, V(&self->base), call->args[3]));
     if (!self) return error_pending();
@@ -285,25 +285,25 @@ static Status same_sizes(const OpCall *call, const sn_tensor *a, const sn_tensor
 
 /* Entries of both, those of the first first; CSR stays CSR. */
 static sn_tensor *joined_entries(sn_tensor *a, sn_tensor *b, Arg alpha) {
-    const bool csr = sparse_parts(a)->rows && sparse_parts(b)->rows;
+    const bool csr = sparse_fields(a)->rows && sparse_fields(b)->rows;
     const Meta *const meta = a->base.meta;
     if (!(a = sparse_to_coo(a)) || !(b = sparse_to_coo(b))) return NULL;
-    const SparseParts *const x = sparse_parts(a), *const y = sparse_parts(b);
+    const SparseFields *const x = sparse_fields(a), *const y = sparse_fields(b);
     Val *const scaled = is_one(&alpha) ? &y->values->base : E(builder(), mul_Scalar, V(&y->values->base), alpha);
     if (!scaled) return NULL;
     Val *const positions = E(builder(), cat, A_VALS(((Val *[]){&x->positions->base, &y->positions->base}), 2), I(1));
     Val *const values = E(builder(), cat, A_VALS(((Val *[]){&x->values->base, scaled}), 2), I(0));
     if (!positions || !values) return NULL;
     sn_tensor *const sum =
-        sparse_new(&(SparseParts){.values = made(values), .positions = made(positions)}, meta->sizes, meta->rank);
+        sparse_new(&(SparseFields){.values = made(values), .positions = made(positions)}, meta->sizes, meta->rank);
     return sum && csr ? sparse_to_csr(sum) : sum;
 }
 
 static Status add_rule(OpCall *call) {
     sn_tensor *const a = sparse_argument(call, 0), *const b = sparse_argument(call, 1);
     TRY(same_sizes(call, a, b));
-    if (!sparse_parts(b)) return missing(call); /* as in PyTorch: sparse + dense is dense + sparse */
-    call->outs[0] = sparse_parts(a) ? joined_entries(a, b, call->args[2]) : added(a, b, call->args[2]);
+    if (!sparse_fields(b)) return missing(call); /* as in PyTorch: sparse + dense is dense + sparse */
+    call->outs[0] = sparse_fields(a) ? joined_entries(a, b, call->args[2]) : added(a, b, call->args[2]);
     return call->outs[0] ? ST_OK : error_pending();
 }
 

@@ -277,10 +277,10 @@ static void print_gradient(const sn_tensor *t, Text *text) {
 const char *sn_repr(sn_tensor *t) {
     API_ENTER(sn_repr);
     if (tensor_valid(t, "sn_repr") != ST_OK) return "";
-    const bool sparse = sparse_parts(t) != NULL;
+    const bool sparse = sparse_fields(t) != NULL;
     if ((sparse ? tensor_alone(t, "sn_repr") : tensor_materialize(t, "sn_repr")) != ST_OK) return "";
     Text gradient = {0}, text = {0};
-    print_gradient(sparse ? sparse_parts(t)->values : t, &gradient); /* whose history it has */
+    print_gradient(sparse ? sparse_fields(t)->values : t, &gradient); /* whose history it has */
     const Status printed =
         sparse ? sparse_print(t, text_str(&gradient), &text) : tensor_print(t, text_str(&gradient), &text);
     text_free(&gradient);

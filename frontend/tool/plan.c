@@ -19,7 +19,7 @@ static void print_tensor(const SafeTensor *t) {
     printf("], %zu bytes\n", t->bytes);
 }
 
-static Status print_tensors(const FilePart *part) {
+static Status print_tensors(const FileSpan *part) {
     SafeFile *file;
     if (!part->bytes) return ST_OK;
     char *const copy = mem_alloc(part->bytes);

@@ -71,7 +71,7 @@ static void measure_peaks(ProfileJob *job) {
 /* What the calls have left. */
 static Status save_snapshot(const char *path) {
     const char *const text = sn_memory_snapshot(SN_CPU);
-    return text ? file_replace(path, &(FilePart){text, strlen(text)}, 1) : error_pending();
+    return text ? file_replace(path, &(FileSpan){text, strlen(text)}, 1) : error_pending();
 }
 
 static int show_profile(ProfileJob *job, sn_profile *p) {

@@ -21,14 +21,14 @@ enum { KEEPS_FREE = false }; /* a tool that watches memory sees each block */
 enum { KEEPS_FREE = true };
 #endif
 typedef struct TapeBlocks {
-    StatePart part; /* of the thread's state, with which they end */
+    StateExtension part; /* of the thread's state, with which they end */
     struct {
         void *first; /* linked through their first word */
         int n;
     } of[TAPE_CLASSES];
 } TapeBlocks;
 
-static void end_blocks(sn_state *state, StatePart *part) {
+static void end_blocks(sn_state *state, StateExtension *part) {
     TapeBlocks *const blocks = (TapeBlocks *)part;
     for (int class = 0; class < TAPE_CLASSES; class ++)
         for (void *block = blocks->of[class].first, *next; block; block = next) {
@@ -69,7 +69,7 @@ static COLD void cache_first_block(void *block, uint16_t class) {
     if (KEEPS_FREE && class < TAPE_CLASSES && state && !state->tape.blocks &&
         (state->tape.blocks = mem_zero(sizeof(TapeBlocks)))) {
         state->tape.blocks->part.end = end_blocks;
-        state_part_add(state, &state->tape.blocks->part);
+        state_extension_add(state, &state->tape.blocks->part);
         keep_block(state->tape.blocks, block, class);
         return;
     }

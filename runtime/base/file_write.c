@@ -22,7 +22,7 @@ enum { TRIES = 100, LINKS = 40, PATH_SHOWN = 300, HALF_KEPT = 200, HALF_ENDS = s
 typedef struct FileJob {
     int folder; /* an open folder, or AT_FDCWD */
     const char *path;
-    const FilePart *parts;
+    const FileSpan *parts;
     int n;
     bool synced;      /* wait for the disk */
     mode_t mode;      /* of a file that is made; what umask says is taken off */
@@ -207,7 +207,7 @@ static int find_target(const char *path, FileTarget *target) {
 
 static bool is_in_place(const FileTarget *target) { return target->kind == FILE_special || target->open_file; }
 
-static int write_file(const char *path, const FilePart *parts, int n, bool synced) {
+static int write_file(const char *path, const FileSpan *parts, int n, bool synced) {
     FileTarget target;
     const int error = find_target(path, &target);
     if (error) return error;
@@ -249,16 +249,16 @@ static Status say(const char *path, int error) {
                  : ST_OK;
 }
 
-Status file_replace(const char *path, const FilePart *parts, int n) {
+Status file_replace(const char *path, const FileSpan *parts, int n) {
     return say(path, write_file(path, parts, n, true));
 }
 
 Status file_write(const char *path, const char *text, size_t bytes) {
-    return say(path, write_file(path, &(FilePart){text, bytes}, 1, false));
+    return say(path, write_file(path, &(FileSpan){text, bytes}, 1, false));
 }
 
 Status file_can_write(const char *path) { return say(path, try_to_write(path)); }
 
-int file_replace_in(int folder, const char *name, const FilePart *parts, int n) {
+int file_replace_in(int folder, const char *name, const FileSpan *parts, int n) {
     return replace_file(&(FileJob){.folder = folder, .path = name, .parts = parts, .n = n, .mode = 0600});
 }

@@ -311,7 +311,7 @@ static void register_names(const WantedCode *wanted, LoadedCode *code, const Com
     if (shown && behind) loader_register(code, &(LoaderNames){n, wanted->names.at, shown, behind});
 }
 
-static Status load_code(const WantedCode *wanted, const FilePart *object, CompileReport *info) {
+static Status load_code(const WantedCode *wanted, const FileSpan *object, CompileReport *info) {
     LoadedCode *code;
     const int64_t start = clock_ns();
     BailCode why = BAIL_load;
@@ -333,7 +333,7 @@ static bool load_cached(const WantedCode *wanted, const DiskKey *key, CompileRep
     profile_record_stage("load", start);
     if (!taken) return false;
     CompileReport trial = *info;
-    const bool loaded = load_code(wanted, &(FilePart){code.at, code.bytes}, &trial) == ST_OK;
+    const bool loaded = load_code(wanted, &(FileSpan){code.at, code.bytes}, &trial) == ST_OK;
     info->load_ns = trial.load_ns;
     mem_free(code.at);
     if (loaded)
@@ -385,7 +385,7 @@ static Status compile_code(const WantedCode *wanted, const CodegenRequest *reque
     info->optimise_ns += result.times.passes_ns;
     info->emit_ns += result.times.emit_ns;
     if (status != ST_OK) return code_fail(info, status, result.bail ? result.bail : BAIL_codegen, result.message);
-    const FilePart object = {result.object, result.bytes};
+    const FileSpan object = {result.object, result.bytes};
     const Status loaded = load_code(wanted, &object, info);
     if (loaded == ST_OK && key) disk_store(key, &object);
     llvm->free_bytes(result.object);

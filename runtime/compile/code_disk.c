@@ -30,7 +30,7 @@ bool code_disk_key(const CodegenRequest *request, const char *known_by, DiskKey 
         error_clear();
         return false;
     }
-    key->words = (FilePart){words, n * sizeof *words};
+    key->words = (FileSpan){words, n * sizeof *words};
     text_printf(&key->text, "cpu %s, %d nest%s\n", request->machine->name, request->n_nests,
                 request->n_nests == 1 ? "" : "s");
     text_printf(&key->text, "%s%s\n", SINTER_CODE_VERSION, failpoint("code_version") ? " of another build" : "");

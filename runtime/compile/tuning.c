@@ -214,7 +214,7 @@ static Status save_locked(const char **path) {
     *path = file;
     Text text = {0};
     print_table(&text);
-    const FilePart part = {text_str(&text), text.n};
+    const FileSpan part = {text_str(&text), text.n};
     const Status status = text.at ? file_replace(file, &part, 1) : ST_MEMORY;
     text_free(&text);
     return status;

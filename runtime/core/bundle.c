@@ -13,34 +13,34 @@
  * are primitives with bounds; 3, since gelu is one; 4, since squares of norms are added in a wider type. */
 enum { BUNDLE_FORMAT = 4 };
 
-static const char *const part_names[BUNDLE_PARTS] = {"text", "tensors", "objects"};
+static const char *const section_names[BUNDLE_SECTIONS] = {"text", "tensors", "objects"};
 
-static uint64_t digest_of(const char *kind, const FilePart *parts) {
+static uint64_t digest_of(const char *kind, const FileSpan *parts) {
     uint64_t hash = hash_bytes(BUNDLE_FORMAT, kind, strlen(kind));
-    for (int i = 0; i < BUNDLE_PARTS; i++)
+    for (int i = 0; i < BUNDLE_SECTIONS; i++)
         hash = hash_bytes(hash_mix(hash, parts[i].bytes), parts[i].at, parts[i].bytes);
     return hash;
 }
 
-static int print_bundle_line(char *line, const char *kind, const FilePart *parts, uint64_t digest) {
+static int print_bundle_line(char *line, const char *kind, const FileSpan *parts, uint64_t digest) {
     int n = snprintf(line, BUNDLE_LINE, "sinter %.32s, format %d, version 0x%06x, digest %016" PRIx64, kind,
                      BUNDLE_FORMAT, SN_VERSION, digest);
-    for (int i = 0; i < BUNDLE_PARTS; i++)
-        n += snprintf(line + n, BUNDLE_LINE - (size_t)n, ", %s %zu", part_names[i], parts[i].bytes);
+    for (int i = 0; i < BUNDLE_SECTIONS; i++)
+        n += snprintf(line + n, BUNDLE_LINE - (size_t)n, ", %s %zu", section_names[i], parts[i].bytes);
     n += snprintf(line + n, BUNDLE_LINE - (size_t)n, "\n");
     return n;
 }
 
-size_t bundle_line(const char *kind, const FilePart parts[BUNDLE_PARTS], char line[BUNDLE_LINE]) {
+size_t bundle_line(const char *kind, const FileSpan parts[BUNDLE_SECTIONS], char line[BUNDLE_LINE]) {
     return (size_t)print_bundle_line(line, kind, parts, digest_of(kind, parts));
 }
 
-Status bundle_save(const char *path, const char *kind, const FilePart parts[BUNDLE_PARTS]) {
+Status bundle_save(const char *path, const char *kind, const FileSpan parts[BUNDLE_SECTIONS]) {
     char line[BUNDLE_LINE];
-    FilePart all[BUNDLE_PARTS + 1] = {{line, 0}};
-    memcpy(&all[1], parts, sizeof *parts * BUNDLE_PARTS);
+    FileSpan all[BUNDLE_SECTIONS + 1] = {{line, 0}};
+    memcpy(&all[1], parts, sizeof *parts * BUNDLE_SECTIONS);
     all[0].bytes = bundle_line(kind, parts, line);
-    return file_replace(path, all, BUNDLE_PARTS + 1);
+    return file_replace(path, all, BUNDLE_SECTIONS + 1);
 }
 
 static Status refuse_file(const char *path, const char *kind, const char *why) {
@@ -50,7 +50,7 @@ static Status refuse_file(const char *path, const char *kind, const char *why) {
 /* Line by line would allow other spellings: the line is printed again and compared. */
 static Status find_parts(Bundle *b, const char *path, const char *kind, size_t bytes, bool *other) {
     char line[BUNDLE_LINE], head[64];
-    size_t n[BUNDLE_PARTS];
+    size_t n[BUNDLE_SECTIONS];
     unsigned format, version;
     uint64_t digest;
     snprintf(head, sizeof head, "sinter %.32s, format ", kind);
@@ -62,12 +62,12 @@ static Status find_parts(Bundle *b, const char *path, const char *kind, size_t b
     if (known >= 1 && format != BUNDLE_FORMAT) return refuse_file(path, kind, "it has another format");
     if (known >= 2 && version != SN_VERSION) return refuse_file(path, kind, "another version wrote it");
     if (known != 6) return refuse_file(path, kind, "its first line is damaged");
-    for (int i = 0; i < BUNDLE_PARTS; i++) b->parts[i].bytes = n[i];
+    for (int i = 0; i < BUNDLE_SECTIONS; i++) b->parts[i].bytes = n[i];
     const size_t start = (size_t)print_bundle_line(line, kind, b->parts, digest);
     if (strncmp(b->content, line, start)) return refuse_file(path, kind, "its first line is damaged");
     if (start + n[0] + n[1] + n[2] != bytes) return refuse_file(path, kind, "its length is not what it says");
     const char *at = b->content + start;
-    for (int i = 0; i < BUNDLE_PARTS; at += n[i++]) b->parts[i].at = at;
+    for (int i = 0; i < BUNDLE_SECTIONS; at += n[i++]) b->parts[i].at = at;
     return digest_of(kind, b->parts) == digest ? ST_OK : refuse_file(path, kind, "it is damaged");
 }
 

@@ -10,18 +10,18 @@
 #define SINTER_RUNTIME_BUNDLE_H
 #include "runtime/base/file.h"
 
-typedef enum BundlePart { BUNDLE_text, BUNDLE_tensors, BUNDLE_objects, BUNDLE_PARTS } BundlePart;
+typedef enum BundleSection { BUNDLE_text, BUNDLE_tensors, BUNDLE_objects, BUNDLE_SECTIONS } BundleSection;
 
 typedef struct Bundle {
     char *content;
-    FilePart parts[BUNDLE_PARTS]; /* within content */
-    char *text;                   /* that part with a NUL behind it */
+    FileSpan parts[BUNDLE_SECTIONS]; /* within content */
+    char *text;                      /* that part with a NUL behind it */
 } Bundle;
 
 enum { BUNDLE_LINE = 256 };
 /* The first line of a file of these parts: how many bytes of `line` it is. kind: a word. */
-size_t bundle_line(const char *kind, const FilePart parts[BUNDLE_PARTS], char line[BUNDLE_LINE]);
-Status bundle_save(const char *path, const char *kind, const FilePart parts[BUNDLE_PARTS]);
+size_t bundle_line(const char *kind, const FileSpan parts[BUNDLE_SECTIONS], char line[BUNDLE_LINE]);
+Status bundle_save(const char *path, const char *kind, const FileSpan parts[BUNDLE_SECTIONS]);
 /* Raises ST_IO, or ST_PARSE naming the file. */
 Status bundle_open(const char *path, const char *kind, Bundle *out);
 /* The same of a content that file_read or the like gave, and takes it. *other, which may be NULL: it is refused for its

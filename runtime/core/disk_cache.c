@@ -61,7 +61,7 @@ bool disk_key_done(DiskKey *key) {
 
 void disk_key_free(DiskKey *key) { text_free(&key->text); }
 
-static bool same_part(const FilePart *part, const void *at, size_t bytes) {
+static bool same_part(const FileSpan *part, const void *at, size_t bytes) {
     return part->bytes >= bytes && (!bytes || !memcmp(part->at, at, bytes));
 }
 
@@ -73,7 +73,7 @@ static bool is_of(const Bundle *b, const DiskKey *key) {
 /* entries ------------------------------------------------------------------------------------- */
 
 /* A copy, as loaders want it aligned. */
-static bool copy_code(const FilePart *objects, const DiskKey *key, DiskCode *out) {
+static bool copy_code(const FileSpan *objects, const DiskKey *key, DiskCode *out) {
     out->bytes = objects->bytes - key->words.bytes;
     out->at = mem_alloc(out->bytes);
     if (out->at) memcpy(out->at, (const char *)objects->at + key->words.bytes, out->bytes);
@@ -140,15 +140,15 @@ static void bound_folder(const DiskFolder *folder, int64_t bytes, int64_t most) 
     if (n) LOG(compile, INFO, "code on disk: %d entries removed, the longest unused", n);
 }
 
-static bool store_in(const DiskFolder *folder, const DiskKey *key, const FilePart *code, int64_t most,
+static bool store_in(const DiskFolder *folder, const DiskKey *key, const FileSpan *code, int64_t most,
                      const char **why) {
     char line[BUNDLE_LINE], name[DISK_NAME];
     Text objects = {0};
     text_put(&objects, key->words.at, key->words.bytes);
     text_put(&objects, code->at, code->bytes);
-    const FilePart parts[BUNDLE_PARTS] = {
+    const FileSpan parts[BUNDLE_SECTIONS] = {
         [BUNDLE_text] = {key->text.at, key->text.n}, [BUNDLE_objects] = {objects.at, objects.n}};
-    const FilePart all[] = {{line, bundle_line("code", parts, line)}, parts[BUNDLE_text], parts[BUNDLE_objects]};
+    const FileSpan all[] = {{line, bundle_line("code", parts, line)}, parts[BUNDLE_text], parts[BUNDLE_objects]};
     const int64_t bytes = (int64_t)(all[0].bytes + all[1].bytes + all[2].bytes);
     disk_file_name(key->hash, name);
     *why = objects.n != key->words.bytes + code->bytes ? "out of memory" : bytes > most ? "it is too large" : NULL;
@@ -158,7 +158,7 @@ static bool store_in(const DiskFolder *folder, const DiskKey *key, const FilePar
     return stored;
 }
 
-void disk_store(const DiskKey *key, const FilePart *code) {
+void disk_store(const DiskKey *key, const FileSpan *code) {
     DiskFolder folder;
     const Status before = error_pending();
     const int64_t most = disk_bytes_most();
@@ -180,7 +180,7 @@ void disk_store(const DiskKey *key, const FilePart *code) {
 
 static bool name_fits(const Bundle *b, const char *name) {
     char expected[DISK_NAME];
-    const FilePart *const text = &b->parts[BUNDLE_text], *const objects = &b->parts[BUNDLE_objects];
+    const FileSpan *const text = &b->parts[BUNDLE_text], *const objects = &b->parts[BUNDLE_objects];
     const size_t words = words_of(b->text);
     if (words > objects->bytes) return false;
     disk_file_name(hash_parts(text->at, text->bytes, objects->at, words), expected);

@@ -18,7 +18,7 @@
 
 typedef struct DiskKey {
     Text text;
-    FilePart words; /* borrowed */
+    FileSpan words; /* borrowed */
     uint64_t hash;
 } DiskKey;
 typedef struct DiskCode {
@@ -32,7 +32,7 @@ void disk_key_free(DiskKey *key);
 /* out->at: mem_free. False: a miss. */
 bool disk_load(const DiskKey *key, DiskCode *out);
 void disk_unloadable(const DiskKey *key, const char *why); /* what was taken is of no use: it goes */
-void disk_store(const DiskKey *key, const FilePart *code);
+void disk_store(const DiskKey *key, const FileSpan *code);
 
 typedef enum DiskCount {
 #define DISK(name, text) DISK_##name,

@@ -201,7 +201,7 @@ static const char *why_not(int error) {
     }
 }
 
-bool disk_file_write(const DiskFolder *folder, const char *name, const FilePart *parts, int n, const char **why) {
+bool disk_file_write(const DiskFolder *folder, const char *name, const FileSpan *parts, int n, const char **why) {
     size_t bytes = 0;
     for (int i = 0; i < n; i++) bytes += parts[i].bytes;
     const int error = bytes > MOST_BYTES ? 0 : file_replace_in(folder->fd, name, parts, n);

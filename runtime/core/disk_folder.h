@@ -41,7 +41,7 @@ void disk_file_name(uint64_t hash, char name[DISK_NAME]);
 /* *content is mem_free'd, with a NUL behind it. False: *why is static, NULL: there is none. */
 bool disk_file_read(const DiskFolder *folder, const char *name, char **content, size_t *bytes, const char **why);
 /* False: *why is static. */
-bool disk_file_write(const DiskFolder *folder, const char *name, const FilePart *parts, int n, const char **why);
+bool disk_file_write(const DiskFolder *folder, const char *name, const FileSpan *parts, int n, const char **why);
 void disk_file_used(const DiskFolder *folder, const char *name); /* now */
 void disk_file_remove(const DiskFolder *folder, const char *name);
 

@@ -1,20 +1,20 @@
 /* ends.c: see ends.h. */
 #include "runtime/core/ends.h"
 
-void state_part_add(sn_state *state, StatePart *part) {
+void state_extension_add(sn_state *state, StateExtension *part) {
     part->next = state->parts;
     state->parts = part;
 }
 
-void state_part_end(sn_state *state, StatePart *part) {
-    StatePart **link = &state->parts;
+void state_extension_end(sn_state *state, StateExtension *part) {
+    StateExtension **link = &state->parts;
     while (*link != part) link = &(*link)->next;
     *link = part->next;
     part->end(state, part);
 }
 
-void state_parts_end(sn_state *state) {
-    while (state->parts) state_part_end(state, state->parts);
+void state_extensions_end(sn_state *state) {
+    while (state->parts) state_extension_end(state, state->parts);
 }
 
 void saved_hooks_pop_to(sn_state *state, SavedHooks *until) {

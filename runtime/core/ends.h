@@ -1,7 +1,7 @@
 /* ends.h: what a layer above keeps in a thread's state or at a tensor begins with one of these heads: the object
  * carries the function that ends it, and core, which has only a pointer to it, calls that.
  *
- *   state->parts        StatePart    the eager cache, the tape's free blocks   the state dies
+ *   state->parts        StateExtension    the eager cache, the tape's free blocks   the state dies
  *   state->saved_hooks  SavedHooks   regions, hooks of saved tensors           a scope ends
  *   state->streams      StreamList   which stream is in use, by device         a scope ends
  *   t->autograd         HistoryHead  history, gradient, view                   the tensor dies, or is no view */
@@ -10,13 +10,13 @@
 #include "runtime/core/dispatch.h"
 
 /* A module's part of a thread's state. */
-struct StatePart {
-    StatePart *next; /* made before it */
-    void (*end)(sn_state *state, StatePart *part);
+struct StateExtension {
+    StateExtension *next; /* made before it */
+    void (*end)(sn_state *state, StateExtension *part);
 };
-void state_part_add(sn_state *state, StatePart *part);
-void state_part_end(sn_state *state, StatePart *part);
-void state_parts_end(sn_state *state); /* the newest first, those too that are added meanwhile */
+void state_extension_add(sn_state *state, StateExtension *part);
+void state_extension_end(sn_state *state, StateExtension *part);
+void state_extensions_end(sn_state *state); /* the newest first, those too that are added meanwhile */
 
 /* Who keeps what tape nodes save (autograd/saved_hooks.h): a stack, innermost first. */
 struct TapeEdge;

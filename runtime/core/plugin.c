@@ -109,7 +109,7 @@ Status plugin_seal(const char *path) {
     size_t n;
     TRY(file_read(path, &bytes, &n));
     Status status = plugin_file_seal(path, bytes, n);
-    if (status == ST_OK) status = file_replace(path, &(FilePart){bytes, n}, 1);
+    if (status == ST_OK) status = file_replace(path, &(FileSpan){bytes, n}, 1);
     mem_free(bytes);
     return status;
 }

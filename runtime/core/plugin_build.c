@@ -105,7 +105,7 @@ static Status embed(PluginBuild *b, const char *path) {
     snprintf(file, sizeof file, "%s_cu.c", name);
     const char *const to = in_folder(b, file);
     Status status = to ? error_pending() : ST_MEMORY;
-    if (status == ST_OK) status = file_replace(to, &(FilePart){text_str(&text), text.n}, 1);
+    if (status == ST_OK) status = file_replace(to, &(FileSpan){text_str(&text), text.n}, 1);
     text_free(&text);
     if (status == ST_OK) add(b, to);
     return status;

@@ -239,7 +239,7 @@ Status tensor_print(sn_tensor *t, const char *gradient, Text *text) {
     return ST_OK;
 }
 
-static Status print_part(const ReprPart *part, Text *text) {
+static Status print_part(const ReprField *part, Text *text) {
     const Meta *const meta = part->tensor->base.meta;
     text_printf(text, "%s=tensor(", part->name);
     TRY(print_elements(part->tensor, INDENT + (int)strlen(part->name) + 8, text));
@@ -248,7 +248,7 @@ static Status print_part(const ReprPart *part, Text *text) {
     return ST_OK;
 }
 
-Status tensor_print_parts(const sn_tensor *t, const ReprParts *parts, const char *gradient, Text *text) {
+Status tensor_print_parts(const sn_tensor *t, const ReprFields *parts, const char *gradient, Text *text) {
     char entries[40], layout[64];
     text_puts(text, "tensor(");
     for (int i = 0; i < parts->n; i++) {

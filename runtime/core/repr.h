@@ -8,17 +8,17 @@
 Status tensor_print(sn_tensor *t, const char *gradient, Text *text);
 
 /* A sparse tensor, whose elements are tensors of their own. */
-typedef struct ReprPart {
+typedef struct ReprField {
     const char *name;
     sn_tensor *tensor;
-} ReprPart;
-typedef struct ReprParts {
-    const ReprPart *at;
+} ReprField;
+typedef struct ReprFields {
+    const ReprField *at;
     int n;
     const char *layout; /* "torch.sparse_coo" */
     int64_t entries;
     bool apart; /* what is said of the whole begins a line */
-} ReprParts;
-Status tensor_print_parts(const sn_tensor *t, const ReprParts *parts, const char *gradient, Text *text);
+} ReprFields;
+Status tensor_print_parts(const sn_tensor *t, const ReprFields *parts, const char *gradient, Text *text);
 
 #endif

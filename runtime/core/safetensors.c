@@ -197,11 +197,11 @@ Status safetensors_save(const char *path, const SafeTensor *tensors, int n, cons
                         int n_metadata) {
     Text header = {0};
     safetensors_print(&header, tensors, n, metadata, n_metadata);
-    FilePart *const parts = mem_alloc(((size_t)n + 1) * sizeof *parts);
+    FileSpan *const parts = mem_alloc(((size_t)n + 1) * sizeof *parts);
     Status status = parts ? error_pending() : ST_MEMORY;
     if (status == ST_OK) {
-        parts[0] = (FilePart){header.at, header.n};
-        for (int i = 0; i < n; i++) parts[i + 1] = (FilePart){tensors[i].data, tensors[i].bytes};
+        parts[0] = (FileSpan){header.at, header.n};
+        for (int i = 0; i < n; i++) parts[i + 1] = (FileSpan){tensors[i].data, tensors[i].bytes};
         status = file_replace(path, parts, n + 1);
     }
     mem_free(parts);

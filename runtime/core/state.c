@@ -125,7 +125,7 @@ void state_free(sn_state *state) {
     scope_drop_root(state);
     profile_state_free(state);
     stream_list_set(state, NULL);
-    state_parts_end(state);
+    state_extensions_end(state);
     free_lists(state);
     const bool was_current = before == state || !before;
     state_current = was_current ? NULL : before;

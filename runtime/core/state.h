@@ -31,7 +31,7 @@ typedef struct ScopeFrame {
 
 enum { BLOCK_header, BLOCK_small, BLOCK_medium, BLOCK_large, BLOCK_CLASSES }; /* tensor blocks, runtime/core/tensor.c */
 
-typedef struct StatePart StatePart; /* runtime/core/ends.h */
+typedef struct StateExtension StateExtension; /* runtime/core/ends.h */
 
 /* Parts of a thread's state, each of the module that uses it. */
 
@@ -116,7 +116,7 @@ struct sn_state {
      * says it */
     const char *breaker;
     LastCall last_call;
-    StatePart *parts;         /* of other modules, which end with the state: two of the next, say */
+    StateExtension *parts;    /* of other modules, which end with the state: two of the next, say */
     struct EagerCache *eager; /* one-op programs by signature */
     struct LentMetas *lent;   /* layouts interned lately, runtime/core/meta_intern.c */
     uint32_t level_ids;       /* as they were begun */

@@ -13,14 +13,14 @@
 enum { TILE_ROWS = 6, PARTS_PER_THREAD = 2, FEW_BYTES = 8 << 10 };
 static const double PART_FLOPS = 1e6; /* below this a part is not worth a thread */
 
-typedef struct GemmParts {
+typedef struct GemmTasks {
     GemmCall call;
     size_t workspace; /* bytes for each */
     _Atomic bool no_memory;
-} GemmParts;
+} GemmTasks;
 
 static void run_part(void *context, int i) {
-    GemmParts *const parts = context;
+    GemmTasks *const parts = context;
     GemmCall call = parts->call;
     call.row_begin = call.part_rows * i;
     call.row_end = min_i64(call.row_begin + call.part_rows, call.m);
@@ -46,7 +46,7 @@ Status gemm_run(const GemmCall *call) {
     if (!call->m || !call->n || !call->batch) return ST_OK;
     LOG(dispatch, INFO, "product %s: gemm of %s: M=%lld N=%lld K=%lld batches=%lld", dtype_name(call->dtype),
         isa_name(isa_used()), (long long)call->m, (long long)call->n, (long long)call->k, (long long)call->batch);
-    GemmParts parts = {.call = *call};
+    GemmTasks parts = {.call = *call};
     parts.call.part_rows = rows_of_part(call);
     const int n = (int)ceil_div(call->m, parts.call.part_rows);
     const size_t packed_bytes = n > 1 && call->batch == 1 && call->k ? gemm_packed_bytes(call) : 0;

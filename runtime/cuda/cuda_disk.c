@@ -67,7 +67,7 @@ void cuda_disk_store(const DiskKey *key, const CudaCode *code) {
     print_maker(nvrtc_opened(), maker);
     text_put(&text, maker, sizeof maker);
     text_put(&text, code->bytes, code->n);
-    const FilePart whole = {text.at, text.n};
+    const FileSpan whole = {text.at, text.n};
     if (text.n == MAKER_BYTES + code->n) disk_store(key, &whole);
     text_free(&text);
     if (error_pending() == ST_MEMORY) error_clear();

@@ -130,7 +130,7 @@ static bool keep_refused(const char *source, const char *name, const char *log, 
         text_printf(&text, "// %.*s\n", (int)strcspn(line, "\n"), line);
         if (!line[strcspn(line, "\n")]) break;
     }
-    const FilePart part = {text_str(&text), text.n};
+    const FileSpan part = {text_str(&text), text.n};
     const bool kept = file_replace(path, &part, 1) == ST_OK;
     if (!kept) error_clear();
     text_free(&text);

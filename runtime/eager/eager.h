@@ -118,7 +118,7 @@ typedef struct EagerAges {
 } EagerAges;
 
 typedef struct EagerCache {
-    StatePart part; /* of the thread's state, with which it ends */
+    StateExtension part; /* of the thread's state, with which it ends */
     EagerEntry *buckets[EAGER_BUCKETS];
     EagerEntry *recent[EAGER_RECENT]; /* by op */
     EagerAges needed, can_go;

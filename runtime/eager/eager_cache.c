@@ -76,7 +76,7 @@ static void free_entries(const EagerAges *ages) {
     }
 }
 
-static void end_cache(sn_state *state, StatePart *part) {
+static void end_cache(sn_state *state, StateExtension *part) {
     EagerCache *const cache = (EagerCache *)part;
     free_entries(&cache->needed);
     free_entries(&cache->can_go);
@@ -87,7 +87,7 @@ static void end_cache(sn_state *state, StatePart *part) {
 static EagerCache *cache_of(sn_state *state) {
     if (LIKELY(state->eager != NULL) || !(state->eager = mem_zero(sizeof *state->eager))) return state->eager;
     state->eager->part.end = end_cache;
-    state_part_add(state, &state->eager->part);
+    state_extension_add(state, &state->eager->part);
     return state->eager;
 }
 
@@ -115,5 +115,5 @@ EagerCounts eager_counts(const sn_state *state) {
 }
 
 void eager_cache_free(sn_state *state) {
-    if (state->eager) state_part_end(state, &state->eager->part);
+    if (state->eager) state_extension_end(state, &state->eager->part);
 }

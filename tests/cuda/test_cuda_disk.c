@@ -57,7 +57,7 @@ static void change_makers(void) {
         path[strcspn(path, "\n")] = '\0';
         ck_assert_int_eq(bundle_open(path, "code", &b), ST_OK);
         memcpy((char *)b.parts[BUNDLE_objects].at, "NVRTC 12.3", 10);
-        const FilePart all[] = {
+        const FileSpan all[] = {
             {line, bundle_line("code", b.parts, line)}, b.parts[BUNDLE_text], b.parts[BUNDLE_objects]};
         ck_assert_int_eq(file_replace(path, all, 3), ST_OK);
         bundle_close(&b);

@@ -153,17 +153,17 @@ static bool change_and_sign(const CachedCase *c, char *buffer) {
     if (bundle_adopt(copy, c->bytes, "entry", "code", NULL, &b) != ST_OK) return false;
     const char *const last = strstr(b.text, "\nwords ");
     if (last) sscanf(last, "\nwords %zu", &words);
-    FilePart *const text = &b.parts[BUNDLE_text], *const objects = &b.parts[BUNDLE_objects];
+    FileSpan *const text = &b.parts[BUNDLE_text], *const objects = &b.parts[BUNDLE_objects];
     if (roll(2)) {
         memcpy(buffer, text->at, text->bytes);
-        *text = (FilePart){buffer, change(buffer, text->bytes)};
+        *text = (FileSpan){buffer, change(buffer, text->bytes)};
     } else {
         memcpy(buffer, objects->at, words);
         const size_t changed = change(buffer, words);
         memcpy(buffer + changed, (const char *)objects->at + words, objects->bytes - words);
-        *objects = (FilePart){buffer, changed + objects->bytes - words};
+        *objects = (FileSpan){buffer, changed + objects->bytes - words};
     }
-    const FilePart all[] = {{line, bundle_line("code", b.parts, line)}, *text, *objects};
+    const FileSpan all[] = {{line, bundle_line("code", b.parts, line)}, *text, *objects};
     const bool written = file_replace(c->path, all, COUNT_OF(all)) == ST_OK;
     bundle_close(&b);
     return written;
@@ -171,7 +171,7 @@ static bool change_and_sign(const CachedCase *c, char *buffer) {
 
 static bool change_blindly(const CachedCase *c, char *buffer) {
     memcpy(buffer, c->entry, c->bytes);
-    const FilePart all = {buffer, change(buffer, c->bytes)};
+    const FileSpan all = {buffer, change(buffer, c->bytes)};
     return file_replace(c->path, &all, 1) == ST_OK;
 }
 

@@ -196,11 +196,11 @@ START_TEST(an_entry_that_does_not_load_is_made_anew) {
     entry_path(path);
     Bundle b;
     ck_assert_int_eq(bundle_open(path, "code", &b), ST_OK);
-    FilePart *const object = &b.parts[BUNDLE_objects];
+    FileSpan *const object = &b.parts[BUNDLE_objects];
     char *const broken = memcpy(malloc(object->bytes), object->at, object->bytes);
     memset(broken + object->bytes - 512, 0, 512); /* the section headers */
     object->at = broken;
-    const FilePart all[] = {{line, bundle_line("code", b.parts, line)}, b.parts[BUNDLE_text], *object};
+    const FileSpan all[] = {{line, bundle_line("code", b.parts, line)}, b.parts[BUNDLE_text], *object};
     ck_assert_int_eq(file_replace(path, all, 3), ST_OK);
     bundle_close(&b), free(broken);
     Seen seen = run_process(compiles, NULL);
@@ -243,7 +243,7 @@ static void stores_for_ever(Seen *seen, const void *unused) {
     for (int i = 0;; i = (i + 1) % 8) {
         DiskKey key = {0};
         text_printf(&key.text, "entry %d\n", i);
-        if (disk_key_done(&key)) disk_store(&key, &(FilePart){code, 1 << 18});
+        if (disk_key_done(&key)) disk_store(&key, &(FileSpan){code, 1 << 18});
         disk_key_free(&key);
         if (disk_count(DISK_stored) == 1) seen->generated = 1;
     }
@@ -438,7 +438,7 @@ static bool keeps(int i, bool store) {
     text_printf(&key.text, "entry %d\n", i);
     ck_assert(disk_key_done(&key));
     const bool taken = !store && disk_load(&key, &code);
-    if (store) disk_store(&key, &(FilePart){buffer, sizeof buffer});
+    if (store) disk_store(&key, &(FileSpan){buffer, sizeof buffer});
     mem_free(code.at);
     disk_key_free(&key);
     return taken;
@@ -492,7 +492,7 @@ static void runs_out_of_memory(Seen *seen, const void *unused) {
             text_puts(&key.text, "entry\n");
             mem_fail_after(n);
             const bool done = disk_key_done(&key);
-            if (done && store) disk_store(&key, &(FilePart){"code", 4});
+            if (done && store) disk_store(&key, &(FileSpan){"code", 4});
             if (done && !store) seen->loaded += disk_load(&key, &code);
             mem_fail_after(-1);
             seen->right &= sn_check() == SN_OK && (!code.at || !memcmp(code.at, "code", 4));

@@ -71,7 +71,7 @@ END_TEST
 static void write_header(const char *header, const char *data, size_t n) {
     char length[8] = {0};
     for (int i = 0; i < 8; i++) length[i] = (char)(strlen(header) >> 8 * i);
-    ck_assert_int_eq(file_replace(path, (FilePart[]){{length, 8}, {header, strlen(header)}, {data, n}}, 3), ST_OK);
+    ck_assert_int_eq(file_replace(path, (FileSpan[]){{length, 8}, {header, strlen(header)}, {data, n}}, 3), ST_OK);
 }
 
 static const char mixed[] = "{\"__metadata__\":{\"format\":\"pt\",\"author\":\"somebody\"},"

@@ -25,7 +25,7 @@ static const char *in_folder(const char *name) {
 
 static const char *written(const char *name, const char *bytes, size_t n) {
     const char *const path = in_folder(name);
-    ck_assert_int_eq(file_replace(path, &(FilePart){bytes, n}, 1), ST_OK);
+    ck_assert_int_eq(file_replace(path, &(FileSpan){bytes, n}, 1), ST_OK);
     return path;
 }
 static const char *source(const char *name, const char *text) { return written(name, text, strlen(text)); }

@@ -102,7 +102,7 @@ static void seed_random(uint64_t seed) {
 }
 
 /* Without waiting for the disk. */
-static void write_file(const char *name, const FilePart *parts, int n) {
+static void write_file(const char *name, const FileSpan *parts, int n) {
     FILE *const file = fopen(name, "wb");
     ck_assert_ptr_nonnull(file);
     for (int i = 0; i < n; i++)
@@ -136,7 +136,7 @@ static void refuse_damaged(const Base *base, uint64_t seed) {
     seed_random(seed);
     damage(&base->file, &text);
     const bool same = text.n == base->file.n && !memcmp(text.at, base->file.at, text.n);
-    write_file(base->name, &(FilePart){text.at, text.n}, 1);
+    write_file(base->name, &(FileSpan){text.at, text.n}, 1);
     sn_function *const plan = sn_plan_load(base->name, NULL);
     ck_assert_msg(same || !plan, "seed %d: a damaged file was taken", (int)seed);
     if (!same) expect_error(SN_ERR_PARSE, base->name);
@@ -154,11 +154,11 @@ static void run_changed(const Base *base, uint64_t seed, Counts *counts) {
     change(base->bundle.text, &text);
     if (next_random(3) == 0) change(text_str(&text), &twice);
     char line[BUNDLE_LINE];
-    FilePart all[1 + BUNDLE_PARTS], *const parts = all + 1;
+    FileSpan all[1 + BUNDLE_SECTIONS], *const parts = all + 1;
     memcpy(parts, base->bundle.parts, sizeof base->bundle.parts);
     const Text *const changed = twice.at ? &twice : &text;
-    parts[BUNDLE_text] = (FilePart){text_str(changed), changed->n};
-    all[0] = (FilePart){line, bundle_line("plan", parts, line)};
+    parts[BUNDLE_text] = (FileSpan){text_str(changed), changed->n};
+    all[0] = (FileSpan){line, bundle_line("plan", parts, line)};
     write_file(base->name, all, COUNT_OF(all));
     sn_function *const plan = sn_plan_load(base->name, NULL);
     counts->refused += !plan;

@@ -161,7 +161,7 @@ END_TEST
 /* Files that are wrong --------------------------------------------------------------------------- */
 
 static void write_file(const char *text, size_t n) {
-    const FilePart part = {text, n};
+    const FileSpan part = {text, n};
     ck_assert_int_eq(file_replace(file, &part, 1), ST_OK);
     sn_setting_set("tuning_file", "/nonexistent/choices");
     sn_function_free(compiled(SN_PRESET_MAX_AUTOTUNE)); /* so that the file is read anew */
