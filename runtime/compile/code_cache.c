@@ -28,16 +28,16 @@
 #include "runtime/core/profile.h"
 
 /* By what the code of a nest is found. */
-typedef struct CodeKey {
+typedef struct CodeSignature {
     uint64_t hash;
     uint64_t tuned; /* its shape, where it is not the decided one (Step.tuned); 0: it is */
     int isa, n_words;
     int64_t *words;
-} CodeKey;
+} CodeSignature;
 
 typedef struct Module Module;
 typedef struct Function {
-    CodeKey key; /* its words are the module's */
+    CodeSignature key; /* its words are the module's */
     NestFn *fn;
     Module *module;
     struct Function *next; /* of the same hash */
@@ -59,14 +59,14 @@ static CodeCounts counts;
 static int held; /* compiles that rely on what they have seen */
 
 /* words: room for all; NULL: they are only counted. */
-static CodeKey key_of(const Nest *nest, const Buf *bufs, uint64_t tuned, int64_t *words) {
-    CodeKey key = {.tuned = tuned, .isa = isa_used(), .words = words};
+static CodeSignature key_of(const Nest *nest, const Buf *bufs, uint64_t tuned, int64_t *words) {
+    CodeSignature key = {.tuned = tuned, .isa = isa_used(), .words = words};
     key.n_words = nest_words(nest, bufs, words, &key.hash);
     key.hash = failpoint("one_hash") ? 1 : hash_mix(key.hash, (uint64_t)key.isa);
     return key;
 }
 
-static bool same_key(const CodeKey *a, const CodeKey *b) {
+static bool same_key(const CodeSignature *a, const CodeSignature *b) {
     return a->hash == b->hash && a->tuned == b->tuned && a->isa == b->isa && a->n_words == b->n_words &&
            !memcmp(a->words, b->words, sizeof *a->words * (size_t)a->n_words);
 }
@@ -77,7 +77,7 @@ static uint64_t key_of_fn(NestFn *fn) {
     return key;
 }
 
-static Function *find_locked(const CodeKey *key) {
+static Function *find_locked(const CodeSignature *key) {
     Function *at = map_get(&by_hash, key->hash);
     while (at && !same_key(&at->key, key)) at = at->next;
     return at;
@@ -139,7 +139,7 @@ static void shrink_code(void) {
 NestFn *code_acquire(const Nest *nest, const Buf *bufs, uint64_t tuned) {
     int64_t few[1024], *const words = SMALL_ARRAY(few, nest_words(nest, bufs, NULL, NULL));
     if (!words) return NULL;
-    const CodeKey key = key_of(nest, bufs, tuned, words);
+    const CodeSignature key = key_of(nest, bufs, tuned, words);
     pthread_mutex_lock(&lock);
     Function *const found = find_locked(&key);
     if (found && found->module->users++ == 0) unused_remove(found->module);
@@ -186,10 +186,10 @@ typedef struct WantedCode {
     VEC(const NestShape *) shapes;
     VEC(const char *) names;  /* in the object: the same for equal code */
     VEC(const char *) titles; /* of the kernel, or of its nest: what the first who asks calls it */
-    VEC(CodeKey) keys;
+    VEC(CodeSignature) keys;
 } WantedCode;
 
-static bool wants_key(const WantedCode *wanted, const CodeKey *key) {
+static bool wants_key(const WantedCode *wanted, const CodeSignature *key) {
     for (int i = 0; i < wanted->keys.n; i++)
         if (same_key(&wanted->keys.at[i], key)) return true;
     return false;
@@ -200,7 +200,7 @@ static void want(WantedCode *wanted, const Step *step, int number, CompileReport
     const Nest *const nest = &kernel->nests[number];
     int64_t *const words = ARENA_ARRAY(wanted->arena, int64_t, nest_words(nest, kernel->bufs, NULL, NULL));
     if (!words) return; /* the interpreter has it */
-    const CodeKey key = key_of(nest, kernel->bufs, step->tuned ? step->tuned[number] : 0, words);
+    const CodeSignature key = key_of(nest, kernel->bufs, step->tuned ? step->tuned[number] : 0, words);
     if (wants_key(wanted, &key)) return;
     info->nests++;
     if (find_locked(&key)) {
@@ -240,7 +240,7 @@ static bool copy_keys(const WantedCode *wanted, Module *module) {
     for (int i = 0; i < wanted->keys.n; i++) n += (size_t)wanted->keys.at[i].n_words;
     int64_t *at = module->words = mem_alloc(n * sizeof *at);
     for (int i = 0; at && i < wanted->keys.n; i++) {
-        CodeKey *const key = &module->functions[i].key;
+        CodeSignature *const key = &module->functions[i].key;
         *key = wanted->keys.at[i];
         key->words = memcpy(at, key->words, sizeof *at * (size_t)key->n_words);
         at += key->n_words;
@@ -325,7 +325,7 @@ static Status load_code(const WantedCode *wanted, const FileSpan *object, Compil
 }
 
 /* What is there but does not load goes, and code is made anew; what says why then is that. */
-static bool load_cached(const WantedCode *wanted, const DiskKey *key, CompileReport *info) {
+static bool load_cached(const WantedCode *wanted, const DiskSignature *key, CompileReport *info) {
     const int64_t start = clock_ns();
     DiskCode code;
     const bool taken = disk_load(key, &code);
@@ -372,7 +372,7 @@ static Status llvm_is_absent(CompileReport *info) {
     return code_fail(info, ST_UNSUPPORTED, BAIL_llvm_absent, llvm_module_reason());
 }
 
-static Status compile_code(const WantedCode *wanted, const CodegenRequest *request, const DiskKey *key,
+static Status compile_code(const WantedCode *wanted, const CodegenRequest *request, const DiskSignature *key,
                            CompileReport *info) {
     const LlvmModuleTable *const llvm = llvm_module();
     if (!llvm) return llvm_is_absent(info);
@@ -408,15 +408,15 @@ static Status generate(const WantedCode *wanted, const Plan *plan, const Machine
                                     .shapes = wanted->shapes.at,
                                     .names = wanted->names.at,
                                     .machine = machine};
-    DiskKey key = {0};
+    DiskSignature key = {0};
     Text by = {0};
     print_known_by(wanted, plan, &by);
-    const bool has_key = !plan->unversioned && code_disk_key(&request, text_str(&by), &key);
+    const bool has_key = !plan->unversioned && code_disk_signature(&request, text_str(&by), &key);
     text_free(&by);
     Status status = ST_OK;
     if (!has_key || !load_cached(wanted, &key, info))
         status = compile_code(wanted, &request, has_key ? &key : NULL, info);
-    code_disk_key_free(&key);
+    code_disk_signature_free(&key);
     return status;
 }
 

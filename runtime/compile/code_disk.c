@@ -22,9 +22,9 @@ static int64_t *words_of_all(const CodegenRequest *request, size_t *n) {
     return words;
 }
 
-bool code_disk_key(const CodegenRequest *request, const char *known_by, DiskKey *key) {
+bool code_disk_signature(const CodegenRequest *request, const char *known_by, DiskSignature *key) {
     size_t n;
-    *key = (DiskKey){0};
+    *key = (DiskSignature){0};
     int64_t *const words = words_of_all(request, &n);
     if (!words) {
         error_clear();
@@ -36,10 +36,10 @@ bool code_disk_key(const CodegenRequest *request, const char *known_by, DiskKey 
     text_printf(&key->text, "%s%s\n", SINTER_CODE_VERSION, failpoint("code_version") ? " of another build" : "");
     machine_print(request->machine, &key->text);
     text_puts(&key->text, known_by);
-    return disk_key_done(key);
+    return disk_signature_done(key);
 }
 
-void code_disk_key_free(DiskKey *key) {
+void code_disk_signature_free(DiskSignature *key) {
     mem_free((void *)key->words.at);
-    disk_key_free(key);
+    disk_signature_free(key);
 }

@@ -8,7 +8,7 @@
 
 /* What the code of a request is of: each nest's words (nest_words) in order, the machine, the versions, and
  * known_by, what else it is known by: lines. The names of its functions go by their order. False: memory is out. */
-bool code_disk_key(const CodegenRequest *request, const char *known_by, DiskKey *key);
-void code_disk_key_free(DiskKey *key);
+bool code_disk_signature(const CodegenRequest *request, const char *known_by, DiskSignature *key);
+void code_disk_signature_free(DiskSignature *key);
 
 #endif

@@ -23,7 +23,7 @@ static const char *const count_texts[DISK_COUNTS] = {
 #undef DISK
 };
 
-static void count_event(DiskCount which, const DiskKey *key, const char *why) {
+static void count_event(DiskCount which, const DiskSignature *key, const char *why) {
     atomic_fetch_add(&counts[which], 1);
     LOG(compile, INFO, "code on disk: %s%s%s: %.*s", count_texts[which], why && why[0] ? ": " : "", why ? why : "",
         (int)strcspn(text_str(&key->text), "\n"), text_str(&key->text));
@@ -51,7 +51,7 @@ static size_t words_of(const char *text) {
     return last && sscanf(last, "\nwords %18zu", &words) == 1 ? words : 0;
 }
 
-bool disk_key_done(DiskKey *key) {
+bool disk_signature_done(DiskSignature *key) {
     text_printf(&key->text, "words %zu\n", key->words.bytes);
     key->hash = failpoint("one_hash") ? 1 : hash_parts(key->text.at, key->text.n, key->words.at, key->words.bytes);
     if (error_pending() != ST_MEMORY) return true;
@@ -59,13 +59,13 @@ bool disk_key_done(DiskKey *key) {
     return false;
 }
 
-void disk_key_free(DiskKey *key) { text_free(&key->text); }
+void disk_signature_free(DiskSignature *key) { text_free(&key->text); }
 
 static bool same_part(const FileSpan *part, const void *at, size_t bytes) {
     return part->bytes >= bytes && (!bytes || !memcmp(part->at, at, bytes));
 }
 
-static bool is_of(const Bundle *b, const DiskKey *key) {
+static bool is_of(const Bundle *b, const DiskSignature *key) {
     return b->parts[BUNDLE_text].bytes == key->text.n && same_part(&b->parts[BUNDLE_text], key->text.at, key->text.n) &&
            same_part(&b->parts[BUNDLE_objects], key->words.at, key->words.bytes);
 }
@@ -73,14 +73,14 @@ static bool is_of(const Bundle *b, const DiskKey *key) {
 /* entries ------------------------------------------------------------------------------------- */
 
 /* A copy, as loaders want it aligned. */
-static bool copy_code(const FileSpan *objects, const DiskKey *key, DiskCode *out) {
+static bool copy_code(const FileSpan *objects, const DiskSignature *key, DiskCode *out) {
     out->bytes = objects->bytes - key->words.bytes;
     out->at = mem_alloc(out->bytes);
     if (out->at) memcpy(out->at, (const char *)objects->at + key->words.bytes, out->bytes);
     return out->at;
 }
 
-static bool load_from(const DiskFolder *folder, const DiskKey *key, DiskCode *out) {
+static bool load_from(const DiskFolder *folder, const DiskSignature *key, DiskCode *out) {
     char name[DISK_NAME], *content;
     size_t bytes;
     const char *why;
@@ -107,7 +107,7 @@ static void restore_error(Status before) {
     if (before == ST_OK) error_clear();
 }
 
-bool disk_load(const DiskKey *key, DiskCode *out) {
+bool disk_load(const DiskSignature *key, DiskCode *out) {
     DiskFolder folder;
     const Status before = error_pending();
     if (!disk_folder_open(false, &folder)) {
@@ -120,7 +120,7 @@ bool disk_load(const DiskKey *key, DiskCode *out) {
     return taken;
 }
 
-void disk_unloadable(const DiskKey *key, const char *why) {
+void disk_unloadable(const DiskSignature *key, const char *why) {
     DiskFolder folder;
     char name[DISK_NAME];
     count_event(DISK_unloadable, key, why);
@@ -140,7 +140,7 @@ static void bound_folder(const DiskFolder *folder, int64_t bytes, int64_t most) 
     if (n) LOG(compile, INFO, "code on disk: %d entries removed, the longest unused", n);
 }
 
-static bool store_in(const DiskFolder *folder, const DiskKey *key, const FileSpan *code, int64_t most,
+static bool store_in(const DiskFolder *folder, const DiskSignature *key, const FileSpan *code, int64_t most,
                      const char **why) {
     char line[BUNDLE_LINE], name[DISK_NAME];
     Text objects = {0};
@@ -158,7 +158,7 @@ static bool store_in(const DiskFolder *folder, const DiskKey *key, const FileSpa
     return stored;
 }
 
-void disk_store(const DiskKey *key, const FileSpan *code) {
+void disk_store(const DiskSignature *key, const FileSpan *code) {
     DiskFolder folder;
     const Status before = error_pending();
     const int64_t most = disk_bytes_most();

@@ -1,10 +1,10 @@
 /* disk_cache.h: generated code that outlives the process: one file per entry, found by what the code is of.
  *
- *   DiskKey key = {.text = "...what it is of, by words...", .words = its structure};
- *   disk_key_done(&key);
+ *   DiskSignature key = {.text = "...what it is of, by words...", .words = its structure};
+ *   disk_signature_done(&key);
  *   if (disk_load(&key, &code)) ... load it; if that fails: disk_unloadable(&key, why) ...
  *   else ... make code; disk_store(&key, &code);
- *   disk_key_free(&key);
+ *   disk_signature_free(&key);
  *
  * An entry is a bundle of kind "code": its text is the key's, of which the first line says what it is for people; its
  * objects part is the key's words and behind them the code. The hash of a key names the file, and the whole key is
@@ -16,23 +16,23 @@
 #include "runtime/core/bundle.h"
 #include "runtime/core/disk_folder.h"
 
-typedef struct DiskKey {
+typedef struct DiskSignature {
     Text text;
     FileSpan words; /* borrowed */
     uint64_t hash;
-} DiskKey;
+} DiskSignature;
 typedef struct DiskCode {
     char *at;
     size_t bytes;
 } DiskCode;
 /* After text and words are set. False: memory is out, nothing is to be looked for. */
-bool disk_key_done(DiskKey *key);
-void disk_key_free(DiskKey *key);
+bool disk_signature_done(DiskSignature *key);
+void disk_signature_free(DiskSignature *key);
 
 /* out->at: mem_free. False: a miss. */
-bool disk_load(const DiskKey *key, DiskCode *out);
-void disk_unloadable(const DiskKey *key, const char *why); /* what was taken is of no use: it goes */
-void disk_store(const DiskKey *key, const FileSpan *code);
+bool disk_load(const DiskSignature *key, DiskCode *out);
+void disk_unloadable(const DiskSignature *key, const char *why); /* what was taken is of no use: it goes */
+void disk_store(const DiskSignature *key, const FileSpan *code);
 
 typedef enum DiskCount {
 #define DISK(name, text) DISK_##name,

@@ -145,7 +145,7 @@ static Status load_code(CudaDevice *device, const CudaCode *code, CuLibrary *lib
 }
 
 /* What is there but does not load goes, unless it was the device that failed. */
-static bool load_cached(CudaDevice *device, const DiskKey *key, CuLibrary *library) {
+static bool load_cached(CudaDevice *device, const DiskSignature *key, CuLibrary *library) {
     CudaCode code;
     if (!cuda_disk_load(key, &code)) return false;
     const bool loaded = load_code(device, &code, library) == ST_OK;
@@ -156,7 +156,7 @@ static bool load_cached(CudaDevice *device, const DiskKey *key, CuLibrary *libra
     return false;
 }
 
-static Status load_compiled(CudaDevice *device, const char *name, const Text *source, const DiskKey *key,
+static Status load_compiled(CudaDevice *device, const char *name, const Text *source, const DiskSignature *key,
                             CuLibrary *library) {
     CudaCode code;
     TRY(compile_source(device, name, source->at, &code));
@@ -175,11 +175,11 @@ typedef struct WantedProgram {
 static Status load_program(CudaDevice *device, const WantedProgram *wanted, CuLibrary *library, bool *cached) {
     const char *const name = wanted->name;
     const Text *const source = wanted->source;
-    DiskKey key = {0};
-    const bool has_key = wanted->stored && cuda_disk_key(device->arch, name, source, &key);
+    DiskSignature key = {0};
+    const bool has_key = wanted->stored && cuda_disk_signature(device->arch, name, source, &key);
     *cached = has_key && load_cached(device, &key, library);
     const Status status = *cached ? ST_OK : load_compiled(device, name, source, has_key ? &key : NULL, library);
-    disk_key_free(&key);
+    disk_signature_free(&key);
     return status;
 }
 

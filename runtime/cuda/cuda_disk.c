@@ -23,15 +23,15 @@ static void print_driver(Text *text) {
     if (driver && driver[0]) text_printf(text, "driver %s\n", driver);
 }
 
-bool cuda_disk_key(int arch, const char *name, const Text *source, DiskKey *key) {
-    *key = (DiskKey){0};
+bool cuda_disk_signature(int arch, const char *name, const Text *source, DiskSignature *key) {
+    *key = (DiskSignature){0};
     text_printf(&key->text, "cuda sm_%d, %s\nversion 0x%06x, prelude %016" PRIx64 ", ", arch, name, SN_VERSION,
                 hash_bytes(0, cuda_prelude, strlen(cuda_prelude)));
     nvrtc_options_print(&key->text);
     text_puts(&key->text, "\n");
     print_driver(&key->text);
     text_put(&key->text, source->at, source->n);
-    return disk_key_done(key);
+    return disk_signature_done(key);
 }
 
 static void print_maker(const Nvrtc *nvrtc, char maker[MAKER_BYTES]) {
@@ -47,7 +47,7 @@ static const char *made_by_another(const DiskCode *cached) {
     return memcmp(cached->at, maker, MAKER_BYTES) ? "another NVRTC made it" : NULL;
 }
 
-bool cuda_disk_load(const DiskKey *key, CudaCode *out) {
+bool cuda_disk_load(const DiskSignature *key, CudaCode *out) {
     DiskCode cached;
     if (!disk_load(key, &cached)) return false;
     const char *const why = made_by_another(&cached);
@@ -61,7 +61,7 @@ bool cuda_disk_load(const DiskKey *key, CudaCode *out) {
     return true;
 }
 
-void cuda_disk_store(const DiskKey *key, const CudaCode *code) {
+void cuda_disk_store(const DiskSignature *key, const CudaCode *code) {
     char maker[MAKER_BYTES];
     Text text = {0};
     print_maker(nvrtc_opened(), maker);

@@ -6,9 +6,9 @@
 #include "runtime/cuda/nvrtc.h"
 
 /* Of a program's text after the prelude. arch: 90. False: memory is out, which is not raised. */
-bool cuda_disk_key(int arch, const char *name, const Text *source, DiskKey *key);
+bool cuda_disk_signature(int arch, const char *name, const Text *source, DiskSignature *key);
 /* Without opening NVRTC: where it is open, only code of its version is taken. The caller frees it. */
-bool cuda_disk_load(const DiskKey *key, CudaCode *out);
-void cuda_disk_store(const DiskKey *key, const CudaCode *code);
+bool cuda_disk_load(const DiskSignature *key, CudaCode *out);
+void cuda_disk_store(const DiskSignature *key, const CudaCode *code);
 
 #endif

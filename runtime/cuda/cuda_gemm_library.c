@@ -36,17 +36,17 @@ bool cuda_library_takes(const CudaProduct *p) {
 
 /* what the library is told ---------------------------------------------------------------------- */
 
-typedef struct LtKey { /* of one call of the library; no padding: it is compared by its bytes */
+typedef struct LtSignature { /* of one call of the library; no padding: it is compared by its bytes */
     int64_t m, n, k, batches;
     int64_t a_ld, b_ld, d_ld, a_batch, b_batch, d_batch;
     int32_t device, dtype;
     int32_t wide;                 /* the result is f32, the operands are not */
     int32_t a_along_x, b_along_x; /* an operand's elements side by side are of one k */
     int32_t unused;
-} LtKey;
+} LtSignature;
 
 typedef struct LtPin {
-    LtKey key; /* with CANONICAL_ROWS */
+    LtSignature key; /* with CANONICAL_ROWS */
     struct LtPin *next;
     bool has; /* false: the library has no algorithm */
     BlasltAlgo algo;
@@ -54,7 +54,7 @@ typedef struct LtPin {
 } LtPin;
 
 typedef struct LtUse {
-    LtKey key;
+    LtSignature key;
     struct LtUse *next;
     bool cached;
     const LtPin *pin;
@@ -74,7 +74,7 @@ static const Blaslt *library(void) {
     return blaslt_find(&why);
 }
 
-static Status library_refused(const LtKey *key, const char *what, BlasltStatus status) {
+static Status library_refused(const LtSignature *key, const char *what, BlasltStatus status) {
     const char *const dtype = dtype_name((DType)key->dtype), *const says = library()->GetStatusString(status);
     return error_raise(status == LT_no_memory ? ST_MEMORY : ST_INTERNAL,
                        "cuBLASLt: %s of a product of %s, M=%lld N=%lld K=%lld: %s (%d)", what, dtype, (long long)key->m,
@@ -106,18 +106,18 @@ static BlasltStatus make_layout(BlasltLayout *layout, const LtSizes *sizes) {
     return lt->MatrixLayoutSetAttribute(*layout, LT_layout_batch, &sizes->batch, sizeof sizes->batch);
 }
 
-static BlasltType type_of(const LtKey *key) {
+static BlasltType type_of(const LtSignature *key) {
     return key->dtype == DT_f32 ? LT_f32 : key->dtype == DT_bf16 ? LT_bf16 : LT_f16;
 }
 
 /* An operand of `x` results: columns of k elements each, or the other way round. */
-static LtSizes operand_sizes(const LtKey *key, bool along_x, int64_t x, int64_t ld, int64_t batch) {
+static LtSizes operand_sizes(const LtSignature *key, bool along_x, int64_t x, int64_t ld, int64_t batch) {
     return (LtSizes){type_of(key), along_x ? x : key->k, along_x ? key->k : x, ld, key->batches, batch};
 }
 
 static BlasltStatus describe(LtUse *use) {
     const Blaslt *const lt = library();
-    const LtKey *const key = &use->key;
+    const LtSignature *const key = &use->key;
     const int32_t turned_a = !key->b_along_x, turned_b = key->a_along_x;
     const LtSizes a = operand_sizes(key, key->b_along_x, key->n, key->b_ld, key->b_batch),
                   b = operand_sizes(key, key->a_along_x, key->m, key->a_ld, key->a_batch),
@@ -131,7 +131,7 @@ static BlasltStatus describe(LtUse *use) {
     return status == LT_success ? make_layout(&use->d, &d) : status;
 }
 
-static Status make_use(const LtKey *key, LtUse **out) {
+static Status make_use(const LtSignature *key, LtUse **out) {
     LtUse *const use = *out = mem_zero(sizeof *use);
     if (!use) return ST_MEMORY;
     use->key = *key;
@@ -144,8 +144,8 @@ static Status make_use(const LtKey *key, LtUse **out) {
 /* pins ------------------------------------------------------------------------------------------ */
 
 /* Of one batch, as tight as it can lie. */
-static LtKey canonical(const LtKey *key) {
-    LtKey of = *key;
+static LtSignature canonical(const LtSignature *key) {
+    LtSignature of = *key;
     of.m = CANONICAL_ROWS, of.batches = 1;
     of.a_ld = key->a_along_x ? of.m : key->k, of.b_ld = key->b_along_x ? key->n : key->k, of.d_ld = key->n;
     of.a_batch = of.b_batch = of.d_batch = 0;
@@ -201,7 +201,7 @@ static BlasltStatus ask(const LtUse *use, LtPin *pin) {
     return status == LT_not_supported ? LT_success : status;
 }
 
-static Status make_pin(const LtKey *key, LtPin *pin) {
+static Status make_pin(const LtSignature *key, LtPin *pin) {
     LtUse *use;
     pin->key = *key;
     TRY(make_use(key, &use));
@@ -210,11 +210,11 @@ static Status make_pin(const LtKey *key, LtPin *pin) {
     return status == LT_success ? ST_OK : library_refused(key, "an algorithm", status);
 }
 
-static uint64_t hash_of(const LtKey *key) { return hash_bytes(0, key, sizeof *key); }
-static bool same_key(const LtKey *a, const LtKey *b) { return !memcmp(a, b, sizeof *a); }
+static uint64_t hash_of(const LtSignature *key) { return hash_bytes(0, key, sizeof *key); }
+static bool same_key(const LtSignature *a, const LtSignature *b) { return !memcmp(a, b, sizeof *a); }
 
-static Status find_pin(const LtKey *of, const LtPin **out) {
-    const LtKey key = canonical(of);
+static Status find_pin(const LtSignature *of, const LtPin **out) {
+    const LtSignature key = canonical(of);
     const uint64_t hash = hash_of(&key);
     LtPin *const first = map_get(&pins, hash), *pin = first;
     while (pin && !same_key(&pin->key, &key)) pin = pin->next;
@@ -249,7 +249,7 @@ static void cache_use(LtUse *use) {
     n_cached += use->cached;
 }
 
-static Status find_use(const LtKey *key, LtUse **out) {
+static Status find_use(const LtSignature *key, LtUse **out) {
     const LtPin *pin;
     LtUse *use = map_get(&uses, hash_of(key));
     while (use && !same_key(&use->key, key)) use = use->next;
@@ -294,7 +294,7 @@ typedef struct LtCall {
     int64_t n, k;  /* multiples */
     bool direct;   /* the library writes the result where it belongs */
     int64_t steps; /* calls of the library, each with `key.batches` */
-    LtKey key;
+    LtSignature key;
 } LtCall;
 
 static bool by_16(int64_t elements, int bytes) { return elements * bytes % ALIGNED == 0; }
@@ -343,21 +343,21 @@ static void plan_call(LtCall *call, Attempt attempt) {
     place_side(&call->b, call->k, call->n);
     call->direct = attempt == AS_IT_IS && stays(p, call->n);
     call->steps = attempt == EACH_BATCH ? p->batches : 1;
-    call->key = (LtKey){.m = m,
-                        .n = call->n,
-                        .k = call->k,
-                        .batches = p->batches / call->steps,
-                        .a_ld = call->a.ld,
-                        .b_ld = call->b.ld,
-                        .d_ld = call->direct ? p->g.c_row : call->n,
-                        .a_batch = apart * (call->a.packed ? packed_elements(&call->a, call->k) : call->a.batch),
-                        .b_batch = apart * (call->b.packed ? packed_elements(&call->b, call->k) : call->b.batch),
-                        .d_batch = apart * (call->direct ? p->g.c_batch : m * call->n),
-                        .device = call->device->row.memory.device - DEV_cuda,
-                        .dtype = p->dtype,
-                        .wide = p->wide && p->dtype != DT_f32,
-                        .a_along_x = call->a.along_x,
-                        .b_along_x = call->b.along_x};
+    call->key = (LtSignature){.m = m,
+                              .n = call->n,
+                              .k = call->k,
+                              .batches = p->batches / call->steps,
+                              .a_ld = call->a.ld,
+                              .b_ld = call->b.ld,
+                              .d_ld = call->direct ? p->g.c_row : call->n,
+                              .a_batch = apart * (call->a.packed ? packed_elements(&call->a, call->k) : call->a.batch),
+                              .b_batch = apart * (call->b.packed ? packed_elements(&call->b, call->k) : call->b.batch),
+                              .d_batch = apart * (call->direct ? p->g.c_batch : m * call->n),
+                              .device = call->device->row.memory.device - DEV_cuda,
+                              .dtype = p->dtype,
+                              .wide = p->wide && p->dtype != DT_f32,
+                              .a_along_x = call->a.along_x,
+                              .b_along_x = call->b.along_x};
 }
 
 /* NULL: the library has no algorithm. */
@@ -437,7 +437,7 @@ static Status deliver(const LtCall *call, const void *from) {
 }
 
 /* A lost device is the driver's to tell; of a stream that is captured it must not be asked. */
-static Status launch_failed(const LtCall *call, const LtKey *key, BlasltStatus status) {
+static Status launch_failed(const LtCall *call, const LtSignature *key, BlasltStatus status) {
     CudaDevice *const device = call->device;
     const CuResult state = cuda_recording ? CU_success : device->driver->StreamQuery(cuda_stream(device)->handle);
     if (state != CU_success && state != CU_not_ready) return cuda_answer(device, "a product", state);
@@ -447,7 +447,7 @@ static Status launch_failed(const LtCall *call, const LtKey *key, BlasltStatus s
 static Status multiply(const LtCall *call, const LtUse *use, const LtWorkspace *at, char *workspace) {
     static const float one = 1, zero = 0;
     const CudaProduct *const p = call->product;
-    const LtKey *const key = &use->key;
+    const LtSignature *const key = &use->key;
     const char *const a = call->a.packed ? workspace : call->a.at, *const b =
                                                                        call->b.packed ? workspace + at->b : call->b.at;
     char *const d = call->direct ? p->c : workspace + at->d, *const rest = use->workspace ? workspace + at->rest : NULL;

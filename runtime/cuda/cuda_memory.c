@@ -126,7 +126,7 @@ static CuResult acquire_event(CudaDevice *device, CuEvent *event) {
     return CU_success;
 }
 
-static bool stream_record(void *context, StreamKey key, void **event) {
+static bool stream_record(void *context, StreamId key, void **event) {
     CudaDevice *const device = context;
     const CudaStream *const stream = key;
     CuEvent made = NULL;
@@ -173,7 +173,7 @@ static int stream_number(CudaDevice *device, const CudaStream *stream) {
     return number;
 }
 
-static void stream_name(void *context, StreamKey key, char *buffer, size_t size) {
+static void stream_name(void *context, StreamId key, char *buffer, size_t size) {
     CudaDevice *const device = context;
     const int number = stream_number(device, key);
     if (number)

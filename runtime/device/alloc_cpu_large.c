@@ -33,7 +33,7 @@ static void system_left(void *context, size_t *bytes, size_t *total) {
     *bytes = (size_t)sysconf(_SC_AVPHYS_PAGES) * page, *total = (size_t)sysconf(_SC_PHYS_PAGES) * page;
 }
 
-static void the_only_stream(void *context, StreamKey stream, char *buffer, size_t size) {
+static void the_only_stream(void *context, StreamId stream, char *buffer, size_t size) {
     (void)context, (void)stream;
     snprintf(buffer, size, "cpu");
 }

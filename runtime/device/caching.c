@@ -113,7 +113,7 @@ static void account(Caching *caching, const MemoryBlock *block, int sign) {
     count_held(caching, block, MEASURE_requested, sign);
 }
 
-static uintptr_t allocate_locked(Caching *caching, size_t bytes, StreamKey stream) {
+static uintptr_t allocate_locked(Caching *caching, size_t bytes, StreamId stream) {
     MemoryBlock *block = NULL;
     events_look(caching);
     MemoryPool *const pool = pool_of(caching, stream, kind_of(bytes));
@@ -131,7 +131,7 @@ static uintptr_t allocate_locked(Caching *caching, size_t bytes, StreamKey strea
     return block->at;
 }
 
-uintptr_t caching_allocate(Caching *caching, size_t bytes, StreamKey stream) {
+uintptr_t caching_allocate(Caching *caching, size_t bytes, StreamId stream) {
     pthread_mutex_lock(&caching->lock);
     const uintptr_t at = allocate_locked(caching, bytes, stream);
     pthread_mutex_unlock(&caching->lock);
@@ -169,7 +169,7 @@ void caching_free(Caching *caching, uintptr_t at) {
     pthread_mutex_unlock(&caching->lock);
 }
 
-Status caching_used(Caching *caching, uintptr_t at, StreamKey stream) {
+Status caching_used(Caching *caching, uintptr_t at, StreamId stream) {
     pthread_mutex_lock(&caching->lock);
     MemoryBlock *const block = block_of_address(caching, at);
     const Status status = block ? events_append(caching, block, stream) : ST_OK;

@@ -24,7 +24,7 @@
 #define SINTER_RUNTIME_CACHING_H
 #include "runtime/base/text.h"
 
-typedef const void *StreamKey; /* a stream; NULL is one, too */
+typedef const void *StreamId; /* a stream; NULL is one, too */
 
 /* full: memory is out, nothing is raised; failed: the error is raised */
 typedef enum SourceAnswer { SOURCE_done, SOURCE_full, SOURCE_failed } SourceAnswer;
@@ -39,13 +39,13 @@ typedef struct MemorySource {
     SourceAnswer (*map)(void *context, uintptr_t at, size_t bytes);
     void (*unmap)(void *context, uintptr_t at, size_t bytes); /* as mapped */
     /* Marks of a stream's work up to now. These raise nothing. */
-    bool (*record)(void *context, StreamKey stream, void **event);
+    bool (*record)(void *context, StreamId stream, void **event);
     bool (*passed)(void *context, void *event);
     void (*forget)(void *context, void *event);
     /* For all work on the device. False: nobody can say when it ends (the device is lost). Raises nothing. */
     bool (*wait)(void *context);
     void (*left)(void *context, size_t *bytes, size_t *total); /* for anybody on the device */
-    void (*stream_name)(void *context, StreamKey stream, char *buffer, size_t size);
+    void (*stream_name)(void *context, StreamId stream, char *buffer, size_t size);
     const void *(*site)(void); /* the user's call that asks for memory; NULL: it is not noted */
 } MemorySource;
 
@@ -99,10 +99,10 @@ Caching *caching_new(const MemorySource *source, void *context, const char *name
 void caching_delete(Caching *caching); /* gives everything back, blocks in use as well; NULL is allowed */
 
 /* 512-byte aligned, uninitialised, for work on the stream. 0 and ST_MEMORY or the source's error: there is none. */
-uintptr_t caching_allocate(Caching *caching, size_t bytes, StreamKey stream);
+uintptr_t caching_allocate(Caching *caching, size_t bytes, StreamId stream);
 void caching_free(Caching *caching, uintptr_t at); /* of caching_allocate, with no wait; raises nothing */
 /* The block has work on that stream as well, which its reuse must wait for. */
-Status caching_used(Caching *caching, uintptr_t at, StreamKey stream);
+Status caching_used(Caching *caching, uintptr_t at, StreamId stream);
 /* Gives back what is free and not stuck, oldest segments first, until no more than `most` bytes of that are left;
  * waits for the device if there is any. */
 void caching_trim(Caching *caching, size_t most);

@@ -96,7 +96,7 @@ static MemoryBlock *tree_from(MemoryBlock *root, size_t bytes, uintptr_t at) {
 
 /* pools --------------------------------------------------------------------------------------- */
 
-MemoryPool *pool_of(Caching *caching, StreamKey stream, CachingKind kind) {
+MemoryPool *pool_of(Caching *caching, StreamId stream, CachingKind kind) {
     for (MemoryPool *pool = caching->pools; pool; pool = pool->next)
         if (pool->stream == stream && pool->kind == kind) return pool;
     MemoryPool *const pool = mem_zero(sizeof *pool);

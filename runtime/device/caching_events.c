@@ -4,19 +4,19 @@
 #include "runtime/base/alloc.h"
 #include "runtime/device/caching_internal.h"
 
-static StreamEvents *events_of(Caching *caching, StreamKey stream) {
+static StreamEvents *events_of(Caching *caching, StreamId stream) {
     StreamEvents *events = caching->events;
     while (events && events->stream != stream) events = events->next;
     return events;
 }
 
-static bool is_noted(const MemoryBlock *block, StreamKey stream) {
+static bool is_noted(const MemoryBlock *block, StreamId stream) {
     for (const MemoryUse *use = block->uses; use; use = use->next)
         if (use->stream == stream) return true;
     return block->segment->pool->stream == stream;
 }
 
-Status events_append(Caching *caching, MemoryBlock *block, StreamKey stream) {
+Status events_append(Caching *caching, MemoryBlock *block, StreamId stream) {
     if (is_noted(block, stream)) return ST_OK;
     if (!events_of(caching, stream)) {
         StreamEvents *const events = mem_zero(sizeof *events);

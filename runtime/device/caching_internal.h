@@ -19,7 +19,7 @@ typedef enum MemoryState { MEMORY_free, MEMORY_used, MEMORY_waiting, MEMORY_unma
 
 /* Work of a stream that is not the block's. event NULL: not freed yet. */
 typedef struct MemoryUse {
-    StreamKey stream;
+    StreamId stream;
     struct MemoryBlock *block;
     void *event;
     struct MemoryUse *next;       /* of the block */
@@ -50,7 +50,7 @@ typedef struct MemorySegment {
 /* Free blocks of a stream and kind: a treap by size, then address, whose heap order is a hash of the address, so that
  * the same calls make the same tree. */
 typedef struct MemoryPool {
-    StreamKey stream;
+    StreamId stream;
     CachingKind kind;
     MemoryBlock *root;
     struct MemoryPool *next;
@@ -58,7 +58,7 @@ typedef struct MemoryPool {
 
 /* Recorded events of a stream, in its order. */
 typedef struct StreamEvents {
-    StreamKey stream;
+    StreamId stream;
     MemoryUse *first, *last;
     struct StreamEvents *next;
 } StreamEvents;
@@ -79,7 +79,7 @@ struct Caching {
 
 /* caching_block.c ----------------------------------------------------------------------------- */
 
-MemoryPool *pool_of(Caching *caching, StreamKey stream, CachingKind kind); /* NULL raises */
+MemoryPool *pool_of(Caching *caching, StreamId stream, CachingKind kind); /* NULL raises */
 /* The smallest free block of at least these bytes that may serve them; it stays in the pool. NULL: none. */
 MemoryBlock *pool_find(const Caching *caching, const MemoryPool *pool, size_t bytes);
 /* Between the two a free block is not in its pool and not counted, so that it may change. */
@@ -106,7 +106,7 @@ void segment_free(Caching *caching, MemorySegment *segment); /* a plain one, who
 /* caching_events.c ---------------------------------------------------------------------------- */
 
 /* The block has work on the stream; the memory that its event will need is made here, as a free cannot fail. */
-Status events_append(Caching *caching, MemoryBlock *block, StreamKey stream);
+Status events_append(Caching *caching, MemoryBlock *block, StreamId stream);
 /* Of a block that is freed: marks of the streams that have used it. */
 void events_record(Caching *caching, MemoryBlock *block);
 void events_look(Caching *caching); /* blocks whose events have passed are free */
@@ -115,6 +115,6 @@ void block_release(Caching *caching, MemoryBlock *block); /* caching.c: one that
 
 /* caching_report.c ---------------------------------------------------------------------------- */
 
-void caching_raise_full(Caching *caching, size_t bytes, StreamKey stream);
+void caching_raise_full(Caching *caching, size_t bytes, StreamId stream);
 
 #endif

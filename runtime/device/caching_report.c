@@ -16,7 +16,7 @@ CachingHint caching_hint(const CachingFacts *facts) {
     return HINT_full;
 }
 
-static void add_block(CachingFacts *facts, const MemoryBlock *block, StreamKey stream) {
+static void add_block(CachingFacts *facts, const MemoryBlock *block, StreamId stream) {
     const bool is_here = block->segment->pool->stream == stream;
     if (block->state == MEMORY_waiting) facts->waiting += block->bytes;
     if (block->state != MEMORY_free) return;
@@ -24,7 +24,7 @@ static void add_block(CachingFacts *facts, const MemoryBlock *block, StreamKey s
     if (block->bytes > facts->largest) facts->largest = block->bytes;
 }
 
-static CachingFacts gather(const Caching *caching, size_t asked, StreamKey stream) {
+static CachingFacts gather(const Caching *caching, size_t asked, StreamId stream) {
     const CachingStat *const now = caching->stats.bytes[CACHING_all];
     CachingFacts facts = {.asked = asked,
                           .allocated = (size_t)now[MEASURE_allocated].current,
@@ -35,7 +35,7 @@ static CachingFacts gather(const Caching *caching, size_t asked, StreamKey strea
     return facts;
 }
 
-static bool holds_anything(const Caching *caching, StreamKey stream) {
+static bool holds_anything(const Caching *caching, StreamId stream) {
     for (const MemorySegment *segment = caching->segments; segment; segment = segment->next)
         for (const MemoryBlock *block = segment->first; block && segment->pool->stream == stream; block = block->next)
             if (block->state == MEMORY_free || block->state == MEMORY_waiting) return true;
@@ -43,7 +43,7 @@ static bool holds_anything(const Caching *caching, StreamKey stream) {
 }
 
 /* The names of other streams that hold free or waiting blocks. */
-static void report_streams(const Caching *caching, StreamKey stream, Text *out) {
+static void report_streams(const Caching *caching, StreamId stream, Text *out) {
     const char *before = "";
     for (const MemoryPool *pool = caching->pools; pool; pool = pool->next) {
         char name[64];
@@ -57,7 +57,7 @@ static void report_streams(const Caching *caching, StreamKey stream, Text *out) 
     }
 }
 
-static void report_hint(const Caching *caching, const CachingFacts *facts, StreamKey stream, Text *out) {
+static void report_hint(const Caching *caching, const CachingFacts *facts, StreamId stream, Text *out) {
     switch (caching_hint(facts)) {
     case HINT_fragmented:
         text_printf(out, "; %zu bytes are free, but in pieces", facts->gaps);
@@ -73,7 +73,7 @@ static void report_hint(const Caching *caching, const CachingFacts *facts, Strea
     }
 }
 
-void caching_raise_full(Caching *caching, size_t bytes, StreamKey stream) {
+void caching_raise_full(Caching *caching, size_t bytes, StreamId stream) {
     const CachingFacts facts = gather(caching, bytes, stream);
     Text hint = {0};
     caching->stats.failures++;

@@ -36,7 +36,7 @@ static void print_statistics(Text *out, const CachingStats *stats) {
     }
 }
 
-static void print_stream(const SnapshotWriter *w, StreamKey stream) {
+static void print_stream(const SnapshotWriter *w, StreamId stream) {
     char name[64];
     w->caching->source->stream_name(w->caching->context, stream, name, sizeof name);
     text_json_string(w->out, name);

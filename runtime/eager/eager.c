@@ -401,14 +401,14 @@ static COLD Status run_new_layout(EagerCall *ec) {
 /* Another size than before, it may be. */
 static COLD Status run_unknown(EagerCall *ec) {
     sn_state *const state = state_get();
-    SizedKey key;
+    SizedSignature key;
     EagerEntry *sized;
     if (is_layout_only(ec)) {
         const bool again = eager_count_seen(state, ec) && eager_cache_has_capacity(state, false);
         return again ? build_and_run(ec, true) : run_new_layout(ec);
     }
     do {
-        if (!eager_sized_key(ec, &key)) break;
+        if (!eager_sized_signature(ec, &key)) break;
         ec->sizes = key.sizes;
         ec->n_sizes = key.n_sizes;
         TRY(eager_sized_find(state, ec, &key, &sized));

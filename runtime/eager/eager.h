@@ -177,23 +177,23 @@ bool eager_direct_copy(Direct *to, const Direct *from, int64_t n);
 /* eager_sized.c. A signature without sizes: a tensor has its dtype, its rank and which of its sizes are 0, 1 or equal
  * to others in the call; those are the program's parameters. */
 enum { SIZED_WORDS = 80 };
-typedef struct SizedKey {
+typedef struct SizedSignature {
     int n, n_sizes;
     bool has_numbers; /* some argument's are sizes too */
     uint64_t words[SIZED_WORDS];
     int64_t sizes[EAGER_SIZES]; /* different ones, in the order of the arguments */
-} SizedKey;
-bool eager_sized_key(const EagerCall *ec, SizedKey *key); /* false: another call */
+} SizedSignature;
+bool eager_sized_signature(const EagerCall *ec, SizedSignature *key); /* false: another call */
 /* eager_build.c: an entry of a key, for a call whose arguments the op's rule has accepted; of kind RUN_exact where the
  * op can't be made so. */
-Status eager_build_sized(EagerCall *ec, const SizedKey *key, EagerEntry **out);
+Status eager_build_sized(EagerCall *ec, const SizedSignature *key, EagerEntry **out);
 /* The number of a parameter is one of the call's sizes; 0, 1 and what counts from the end are cases of their own. */
 static inline bool eager_is_size(const Param *param, int64_t number) {
     return param->symbolic && number >= 2 && number <= EAGER_SIZE_MOST;
 }
 /* The entry that runs the call, whose ec->sizes are the key's, or one of kind RUN_exact: the op can't be made so. *out
  * NULL: there is none, and one of this size is to be made. */
-Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out);
+Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedSignature *key, EagerEntry **out);
 /* The layouts of results. */
 Status eager_sized_results(EagerEntry *entry, const EagerCall *ec, const Meta **metas);
 /* After a run: a size that comes again gets an entry of its own. metas NULL: its plan ran. */

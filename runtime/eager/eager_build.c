@@ -395,7 +395,7 @@ Status eager_build(EagerCall *ec, EagerEntry **out, bool *transient) {
     return ST_OK;
 }
 
-Status eager_build_sized(EagerCall *ec, const SizedKey *key, EagerEntry **out) {
+Status eager_build_sized(EagerCall *ec, const SizedSignature *key, EagerEntry **out) {
     EagerEntry *const entry = eager_entry_new(ec, key->words, key->n, RUN_plan, ec->row->n_out);
     const Status status = entry ? fill_entry(ec, entry) : ST_MEMORY;
     if (status == ST_MEMORY) {

@@ -32,21 +32,21 @@ enum { TENSOR_seen = 1 << 8, TENSOR_same_meta = 1 << 9, TENSOR_row_major = 1 << 
 enum { LONG = 1024 }; /* rows of more are worth to be spread over the device, where there are few */
 enum { NUMBER_size = 1 << 9, NUMBER_inferred = 0xff };
 
-typedef struct KeyCall {
+typedef struct SizedCall {
     const EagerCall *ec;
-    SizedKey *key;
+    SizedSignature *key;
     int at;        /* the next word of the call's signature */
     int n_tensors; /* distinct ones so far */
-} KeyCall;
+} SizedCall;
 
-static bool put(SizedKey *key, uint64_t word) {
+static bool put(SizedSignature *key, uint64_t word) {
     if (key->n == SIZED_WORDS) return false;
     key->words[key->n++] = word;
     return true;
 }
 
 /* 0, 1, or 2 + which of the call's sizes; -1: no parameter. */
-static inline int code_of(SizedKey *key, int64_t number) {
+static inline int code_of(SizedSignature *key, int64_t number) {
     if ((uint64_t)number < 2) return (int)number;
     for (int i = 0; i < key->n_sizes; i++)
         if (key->sizes[i] == number) return 2 + i;
@@ -55,7 +55,7 @@ static inline int code_of(SizedKey *key, int64_t number) {
     return 2 + key->n_sizes++;
 }
 
-static bool put_codes(SizedKey *key, const int64_t *numbers, int n, bool may_infer) {
+static bool put_codes(SizedSignature *key, const int64_t *numbers, int n, bool may_infer) {
     uint64_t word = 0;
     for (int i = 0; i < n; i++) {
         const int code = may_infer && numbers[i] == -1 ? NUMBER_inferred : code_of(key, numbers[i]);
@@ -83,7 +83,7 @@ static bool builds_each(const EagerCall *ec) {
 
 /* How a reduction is spread over a device is in its program, which serves all sizes of a key: whether there are many
  * elements, and in each dim. */
-static bool put_lengths(KeyCall *k, const Meta *meta) {
+static bool put_lengths(SizedCall *k, const Meta *meta) {
     const OpKind kind = k->ec->row->kind;
     if ((kind != KIND_reduction && kind != KIND_decomposition) || builds_each(k->ec)) return true;
     uint64_t word = meta->numel > LONG;
@@ -91,7 +91,7 @@ static bool put_lengths(KeyCall *k, const Meta *meta) {
     return put(k->key, word);
 }
 
-static bool put_layout(SizedKey *key, const Meta *meta, uint64_t number) {
+static bool put_layout(SizedSignature *key, const Meta *meta, uint64_t number) {
     const bool row_major = meta_is_row_major(meta);
     const uint64_t head = number | (row_major ? TENSOR_row_major : TENSOR_strided) | (uint64_t)meta->wrapped << 12 |
                           (uint64_t)meta->dtype << 16 | (uint64_t)meta->rank << 24 |
@@ -101,7 +101,7 @@ static bool put_layout(SizedKey *key, const Meta *meta, uint64_t number) {
     return row_major || put_codes(key, meta->strides, meta->rank, false);
 }
 
-static bool put_tensor(KeyCall *k, const sn_tensor *t) {
+static bool put_tensor(SizedCall *k, const sn_tensor *t) {
     const uint64_t word = k->ec->words[k->at++];
     if (!t) return put(k->key, word);
     const uint64_t number = word ^ (uint64_t)(uintptr_t)t->base.meta << 8;
@@ -113,16 +113,16 @@ static bool put_tensor(KeyCall *k, const sn_tensor *t) {
     return put_layout(k->key, t->base.meta, number) && put_lengths(k, t->base.meta);
 }
 
-static bool put_word(KeyCall *k) { return put(k->key, k->ec->words[k->at++]); }
+static bool put_word(SizedCall *k) { return put(k->key, k->ec->words[k->at++]); }
 
-static bool put_tensors(KeyCall *k, const Arg *list) {
+static bool put_tensors(SizedCall *k, const Arg *list) {
     bool fits = put_word(k) && put_word(k); /* kind, kind and length */
     for (int i = 0; fits && i < list->n; i++) fits = put_tensor(k, (const sn_tensor *)list->vals[i]);
     return fits;
 }
 
 /* Their product, with a tensor's elements, is to stay a number. */
-static bool put_ints(KeyCall *k, const Param *param, const Arg *list) {
+static bool put_ints(SizedCall *k, const Param *param, const Arg *list) {
     bool fits = put_word(k) && put_word(k);
     if (!param->symbolic || k->ec->plain_numbers) {
         for (int i = 0; fits && i < list->n; i++) fits = put_word(k);
@@ -136,7 +136,7 @@ static bool put_ints(KeyCall *k, const Param *param, const Arg *list) {
     return fits && put_codes(k->key, list->ints, list->n, true);
 }
 
-static bool put_number(KeyCall *k, int i) {
+static bool put_number(SizedCall *k, int i) {
     const Arg *const a = &k->ec->call->args[i];
     if (eager_number_varies(k->ec, i)) return put_word(k);
     if (a->kind == ARG_int && !k->ec->plain_numbers && eager_is_size(&k->ec->row->params[i], a->i)) {
@@ -148,7 +148,7 @@ static bool put_number(KeyCall *k, int i) {
     return put_word(k) && put_word(k);
 }
 
-static bool put_arg(KeyCall *k, int i) {
+static bool put_arg(SizedCall *k, int i) {
     const Arg *const a = &k->ec->call->args[i];
     switch ((ArgKind)a->kind) {
     case ARG_tensor:
@@ -175,8 +175,8 @@ static bool takes_sizes(const OpRow *row) {
     return !(row->flags & OPF_user || row->role == ROLE_resizes) && !row->returns_list;
 }
 
-bool eager_sized_key(const EagerCall *ec, SizedKey *key) {
-    KeyCall k = {.ec = ec, .key = key, .at = 1};
+bool eager_sized_signature(const EagerCall *ec, SizedSignature *key) {
+    SizedCall k = {.ec = ec, .key = key, .at = 1};
     if (!takes_sizes(ec->row)) return false;
     key->words[0] = ec->words[0] ^ (ec->plain_numbers ? PLAIN_MARK : SIZED_MARK);
     key->n = 1;
@@ -210,7 +210,7 @@ static int count_key(EagerCache *cache, uint64_t hash) {
 /* Tests ask for programs of one kind. */
 static bool asked(const char *failpoint_name) { return UNLIKELY(failpoints_set()) && failpoint(failpoint_name); }
 
-static Status make_sized(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out) {
+static Status make_sized(sn_state *state, EagerCall *ec, const SizedSignature *key, EagerEntry **out) {
     METAS_OF_CALL metas;
     EagerEntry *made;
     TRY(eager_metas(ec->call, 0, &metas)); /* what is wrong with the arguments is told of their sizes */
@@ -222,7 +222,7 @@ static Status make_sized(sn_state *state, EagerCall *ec, const SizedKey *key, Ea
     return ST_OK;
 }
 
-Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedKey *key, EagerEntry **out) {
+Status eager_sized_find(sn_state *state, EagerCall *ec, const SizedSignature *key, EagerEntry **out) {
     EagerCache *const cache = state->eager;
     const uint64_t hash = eager_hash(key->words, key->n);
     int n = 0;

@@ -51,8 +51,8 @@ typedef struct FakeMemory {
 static FakeMemory fake;
 
 /* Streams are the numbers 0 to 3. */
-static inline StreamKey fake_stream(int number) { return (StreamKey)(uintptr_t)(number * 16 + 16); }
-static inline int fake_number(StreamKey stream) { return (int)((uintptr_t)stream / 16 - 1); }
+static inline StreamId fake_stream(int number) { return (StreamId)(uintptr_t)(number * 16 + 16); }
+static inline int fake_number(StreamId stream) { return (int)((uintptr_t)stream / 16 - 1); }
 
 static inline bool fake_fails(void) { return fake.calls++ == fake.fail_at; }
 
@@ -134,7 +134,7 @@ static inline void fake_unmap(void *context, uintptr_t at, size_t bytes) {
     fake_remove(at, bytes);
 }
 
-static inline bool fake_record(void *context, StreamKey stream, void **event) {
+static inline bool fake_record(void *context, StreamId stream, void **event) {
     (void)context;
     if (fake.lost || fake_fails()) return false;
     FakeEvent *const made = malloc(sizeof *made);
@@ -169,7 +169,7 @@ static inline void fake_left(void *context, size_t *bytes, size_t *total) {
     *bytes = fake.total - fake.used, *total = fake.total;
 }
 
-static inline void fake_stream_name(void *context, StreamKey stream, char *buffer, size_t size) {
+static inline void fake_stream_name(void *context, StreamId stream, char *buffer, size_t size) {
     (void)context;
     snprintf(buffer, size, "stream %d", fake_number(stream));
 }

@@ -241,10 +241,10 @@ static void stores_for_ever(Seen *seen, const void *unused) {
     char *const code = malloc(1 << 18);
     memset(code, 'x', 1 << 18);
     for (int i = 0;; i = (i + 1) % 8) {
-        DiskKey key = {0};
+        DiskSignature key = {0};
         text_printf(&key.text, "entry %d\n", i);
-        if (disk_key_done(&key)) disk_store(&key, &(FileSpan){code, 1 << 18});
-        disk_key_free(&key);
+        if (disk_signature_done(&key)) disk_store(&key, &(FileSpan){code, 1 << 18});
+        disk_signature_free(&key);
         if (disk_count(DISK_stored) == 1) seen->generated = 1;
     }
 }
@@ -252,14 +252,14 @@ static void stores_for_ever(Seen *seen, const void *unused) {
 static void takes_all(Seen *seen, const void *unused) {
     for (int i = 0; i < 8; i++) {
         DiskCode code;
-        DiskKey key = {0};
+        DiskSignature key = {0};
         text_printf(&key.text, "entry %d\n", i);
-        ck_assert(disk_key_done(&key));
+        ck_assert(disk_signature_done(&key));
         if (disk_load(&key, &code)) {
             seen->loaded += code.bytes == 1 << 18 && code.at[0] == 'x' && !memcmp(code.at, code.at + 1, code.bytes - 1);
             mem_free(code.at);
         }
-        disk_key_free(&key);
+        disk_signature_free(&key);
     }
 }
 
@@ -433,14 +433,14 @@ END_TEST
 
 static bool keeps(int i, bool store) {
     DiskCode code = {0};
-    DiskKey key = {0};
+    DiskSignature key = {0};
     static char buffer[100000];
     text_printf(&key.text, "entry %d\n", i);
-    ck_assert(disk_key_done(&key));
+    ck_assert(disk_signature_done(&key));
     const bool taken = !store && disk_load(&key, &code);
     if (store) disk_store(&key, &(FileSpan){buffer, sizeof buffer});
     mem_free(code.at);
-    disk_key_free(&key);
+    disk_signature_free(&key);
     return taken;
 }
 
@@ -453,10 +453,10 @@ static void stores_more_than_fits(Seen *seen, const void *set_back) {
         keeps(0, false);
         if (!set_back || i % 7) continue;
         char name[DISK_NAME], path[512];
-        DiskKey key = {0};
+        DiskSignature key = {0};
         text_printf(&key.text, "entry %d\n", i);
-        if (disk_key_done(&key)) disk_file_name(key.hash, name);
-        disk_key_free(&key);
+        if (disk_signature_done(&key)) disk_file_name(key.hash, name);
+        disk_signature_free(&key);
         snprintf(path, sizeof path, "%s/%s", process_folder, name);
         const struct timespec at = {.tv_sec = time(NULL) + (i % 2 ? 100000 : -100000)};
         utimensat(AT_FDCWD, path, (struct timespec[]){at, at}, 0);
@@ -487,17 +487,17 @@ static void runs_out_of_memory(Seen *seen, const void *unused) {
     seen->right = true;
     for (int store = 1; store >= 0; store--)
         for (int n = 0; n < 30; n++) {
-            DiskKey key = {0};
+            DiskSignature key = {0};
             DiskCode code = {0};
             text_puts(&key.text, "entry\n");
             mem_fail_after(n);
-            const bool done = disk_key_done(&key);
+            const bool done = disk_signature_done(&key);
             if (done && store) disk_store(&key, &(FileSpan){"code", 4});
             if (done && !store) seen->loaded += disk_load(&key, &code);
             mem_fail_after(-1);
             seen->right &= sn_check() == SN_OK && (!code.at || !memcmp(code.at, "code", 4));
             mem_free(code.at);
-            disk_key_free(&key);
+            disk_signature_free(&key);
         }
 }
 

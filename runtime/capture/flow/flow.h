@@ -106,9 +106,9 @@ typedef struct FlowBack {
 } FlowBack;
 /* done false: it cannot be compiled. */
 Status flow_code_back(const FlowCode *code, FlowBack *back, bool *done);
-typedef struct FlowJointKey { /* by input, by result */
+typedef struct FlowJointSignature { /* by input, by result */
     uint64_t want, partial, defined;
-} FlowJointKey;
+} FlowJointSignature;
 /* By node: the arguments (bits) for which the tape records it, where these inputs have a history; needs comes as 0s. */
 Status flow_graph_needs(const Graph *graph, const bool *want, uint32_t *needs);
 /* Whether the result of a body is a copy of the graph's output, which is no memory of its own. */

@@ -18,7 +18,7 @@
 /* The gradients of a body's inputs as a graph of their own: of its inputs, the sums so far, the results' gradients. */
 typedef struct FlowJoint {
     struct FlowJoint *next;
-    FlowJointKey key;
+    FlowJointSignature key;
     Graph *graph;
     Executable *run; /* NULL: it cannot be made */
 } FlowJoint;
@@ -163,7 +163,7 @@ static Status check_tape(Graph *graph, const bool *want) {
 static Status append_gradients(void *context) {
     const JointMaking *const m = context;
     Graph *const graph = m->joint->graph;
-    const FlowJointKey *const key = &m->joint->key;
+    const FlowJointSignature *const key = &m->joint->key;
     bool want[FLOW_OPERANDS], partial[FLOW_OPERANDS], defined[FLOW_RESULTS];
     const PassOptions options = compile_pass_options(NULL, m->info);
     spread(key->want, graph->inputs.n, want);
@@ -191,7 +191,7 @@ static Status compile_joint(FlowCode *code, FlowJoint *joint) {
     return error_pending();
 }
 
-static Status find_joint(FlowCode *code, const FlowJointKey *key, FlowJoint **out) {
+static Status find_joint(FlowCode *code, const FlowJointSignature *key, FlowJoint **out) {
     FlowJoint *joint = code->joints;
     while (joint && memcmp(&joint->key, key, sizeof *key)) joint = joint->next;
     if (!joint) {
@@ -257,8 +257,8 @@ Status flow_code_run(const FlowCode *code, sn_tensor *const *in, sn_tensor **out
     return ST_OK;
 }
 
-static FlowJointKey joint_key(const FlowCode *code, const FlowBack *back) {
-    FlowJointKey key = {0};
+static FlowJointSignature joint_key(const FlowCode *code, const FlowBack *back) {
+    FlowJointSignature key = {0};
     for (int i = 0; i < code->graph->inputs.n; i++) {
         key.want |= (uint64_t)back->want[i] << i;
         key.partial |= (uint64_t)(back->want[i] && back->sums[i]) << i;
@@ -284,7 +284,7 @@ static Status fill_inputs(const FlowJoint *joint, const FlowBack *back, sn_tenso
 }
 
 Status flow_code_back(const FlowCode *code, FlowBack *back, bool *done) {
-    const FlowJointKey key = joint_key(code, back);
+    const FlowJointSignature key = joint_key(code, back);
     sn_tensor *in[2 * FLOW_OPERANDS + FLOW_RESULTS], *got[FLOW_OPERANDS] = {NULL};
     const int64_t symbols[] = {(int64_t)back->seed, (int64_t)back->sequence};
     FlowJoint *joint = NULL;

@@ -7,7 +7,7 @@
 
 typedef struct CallCacheEntry {
     struct CallCacheEntry *next; /* older */
-    const CallKey *key;          /* as long as the guards' slots */
+    const CallSignature *key;    /* as long as the guards' slots */
     BoundLaunch launch;
 } CallCacheEntry;
 
@@ -16,8 +16,8 @@ struct SpecializedCall {
     Arena *arena;         /* its own */
     ReplayGuards *guards; /* its source: by trace input */
     _Atomic(CallCacheEntry *) entries;
-    const CallKey *first; /* of the call that it was made of */
-    Symbols *symbols;     /* expressions, guards, the inputs as they may vary; NULL: they may not */
+    const CallSignature *first; /* of the call that it was made of */
+    Symbols *symbols;           /* expressions, guards, the inputs as they may vary; NULL: they may not */
     TrieNode *end;
     int n_out, n_ops, n_random;
     bool *read;                         /* by call input: the body has read the scalar */

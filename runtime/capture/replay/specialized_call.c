@@ -29,26 +29,26 @@ void specialized_count(const SpecializedCall *p, sn_stats *stats) {
 
 /* Lines --------------------------------------------------------------------------------------- */
 
-static CallKeySpec key_spec(const SpecializedCall *p) {
-    return (CallKeySpec){.guards = p->guards, .read = p->read, .writes = p->writes};
+static CallSignatureSpec key_spec(const SpecializedCall *p) {
+    return (CallSignatureSpec){.guards = p->guards, .read = p->read, .writes = p->writes};
 }
 
 /* NULL: there is none yet, and match->key is what it would have. */
 static const CallCacheEntry *find_cache_entry(const SpecializedCall *p, const Arg *in, SpecializedMatch *match) {
-    const CallKeySpec spec = key_spec(p);
+    const CallSignatureSpec spec = key_spec(p);
     const CallCacheEntry *entry = atomic_load_explicit(&p->entries, memory_order_acquire);
-    const bool distinct = call_key_distinct(p->guards, match->at);
-    while (distinct && entry && !call_key_is(&spec, in, match->at, entry->key)) entry = entry->next;
+    const bool distinct = call_signature_distinct(p->guards, match->at);
+    while (distinct && entry && !call_signature_is(&spec, in, match->at, entry->key)) entry = entry->next;
     if (LIKELY(distinct && entry)) return entry;
-    call_key_make(&spec, in, match->at, &match->key);
-    const size_t bytes = call_key_bytes(p->guards->n_slots);
+    call_signature_make(&spec, in, match->at, &match->key);
+    const size_t bytes = call_signature_bytes(p->guards->n_slots);
     while (entry && memcmp(entry->key, &match->key, bytes) != 0) entry = entry->next;
     return entry;
 }
 
-static bool add_cache_entry(SpecializedCall *p, const CallKey *key, const BoundLaunch *launch) {
+static bool add_cache_entry(SpecializedCall *p, const CallSignature *key, const BoundLaunch *launch) {
     CallCacheEntry *const entry = ARENA_NEW(p->arena, CallCacheEntry);
-    const CallKey *const kept = arena_copy(p->arena, key, call_key_bytes(p->guards->n_slots));
+    const CallSignature *const kept = arena_copy(p->arena, key, call_signature_bytes(p->guards->n_slots));
     if (!entry || !kept) return false;
     for (int i = 0; i < p->guards->n_slots; i++) meta_stay(kept->slots[i].meta);
     *entry = (CallCacheEntry){atomic_load_explicit(&p->entries, memory_order_relaxed), kept, *launch};
@@ -158,7 +158,7 @@ static bool overlaps(const sn_tensor *t) { return t && !t->base.meta->contiguous
 static bool may_write(const SpecializedCall *p, int slot) { return p->written ? p->written[slot] : p->writes; }
 
 static bool slot_fits(const SpecializedCall *p, const Arg *in, const SpecializedMatch *match, int i) {
-    const SlotKey *const now = &match->key.slots[i], *const first = &p->first->slots[i];
+    const SlotSignature *const now = &match->key.slots[i], *const first = &p->first->slots[i];
     const bool argument = i < p->guards->n_in;
     const bool fits = argument ? input_fits(p->symbols, in, i) : now->meta == first->meta;
     return fits && now->alias == first->alias && !(argument && may_write(p, i) && overlaps(match->at[i]));
@@ -196,12 +196,12 @@ static int storage_number(Trace *trace, int input) {
 }
 
 /* A saved plan records no gradients: it runs where eager would record none, and then nothing else depends on them. */
-static int flags_now(const SpecializedCall *p, const SlotKey *key) {
+static int flags_now(const SpecializedCall *p, const SlotSignature *key) {
     const bool records = state_get()->grad_mode == SN_GRAD_ON;
     return !p->saved ? key->flags : key->flags & (SLOT_inference | (records ? SLOT_requires_grad : 0));
 }
 
-static void set_input(const SpecializedCall *p, Trace *trace, int i, sn_tensor *t, const SlotKey *key) {
+static void set_input(const SpecializedCall *p, Trace *trace, int i, sn_tensor *t, const SlotSignature *key) {
     const int flags = flags_now(p, key);
     trace->inputs.at[i] = (TraceInput){.tensor = t,
                                        .meta = key->meta,
@@ -433,8 +433,8 @@ SpecializedCall *specialized_new(Arena *arena, const Capture *c, const Trace *tr
     else if (!replay_guards_hold(guards, c->in, guards->n_in, match.at, NULL))
         *why = BREAK_REASON(changes_answer);
     if (*why) return NULL;
-    const CallKeySpec spec = key_spec(p);
-    call_key_make(&spec, c->in, match.at, &match.key);
+    const CallSignatureSpec spec = key_spec(p);
+    call_signature_make(&spec, c->in, match.at, &match.key);
     if (!bind_launch(p, v, trace, arena, &match.bound) || !specialized_cache(&match)) return NULL;
     p->first = atomic_load_explicit(&p->entries, memory_order_relaxed)->key;
     return p;
@@ -490,9 +490,9 @@ void specialized_free(SpecializedCall *p) {
 /* Why a call does not fit --------------------------------------------------------------------- */
 
 /* The first slot that differs from the newest entry's; n_slots: none. */
-static int first_miss(const SpecializedCall *p, const CallKey *now, int from) {
-    const CallKey *const want = atomic_load(&p->entries)->key;
-    while (from < p->guards->n_slots && slot_key_same(&want->slots[from], &now->slots[from])) from++;
+static int first_miss(const SpecializedCall *p, const CallSignature *now, int from) {
+    const CallSignature *const want = atomic_load(&p->entries)->key;
+    while (from < p->guards->n_slots && slot_signature_same(&want->slots[from], &now->slots[from])) from++;
     return from;
 }
 
@@ -508,15 +508,15 @@ void specialized_print_miss(const SpecializedCall *p, const Arg *in, int n_in, T
     const bool fits = replay_guards_hold(w, in, n_in, match.at, &why);
     ReplayGuards arguments = *w;
     if (!fits) arguments.n_slots = n_in; /* only these are known */
-    const CallKeySpec spec = {.guards = &arguments, .read = p->read, .writes = p->writes};
-    call_key_make(&spec, in, match.at, &match.key);
+    const CallSignatureSpec spec = {.guards = &arguments, .read = p->read, .writes = p->writes};
+    call_signature_make(&spec, in, match.at, &match.key);
     const int miss = first_miss(p, &match.key, 0);
     if (miss < arguments.n_slots) {
         replay_slot_print(w, miss, text);
         text_puts(text, ": ");
-        slot_key_print(&atomic_load(&p->entries)->key->slots[miss], text);
+        slot_signature_print(&atomic_load(&p->entries)->key->slots[miss], text);
         text_puts(text, ", now ");
-        slot_key_print(&match.key.slots[miss], text);
+        slot_signature_print(&match.key.slots[miss], text);
     } else {
         text_puts(text, fits ? "which tensors are the same, share memory or overlap" : text_str(&why));
     }
@@ -538,9 +538,9 @@ static void differs_by_input(const SpecializedCall *p, const Arg *in, const Spec
     else if (i < w->n_in && p->symbols->in[i].kind == ARG_int)
         sym_print(p->symbols->env, why, p->symbols->ints[i]);
     else
-        slot_key_print(&p->first->slots[i], why);
+        slot_signature_print(&p->first->slots[i], why);
     text_puts(why, ", now ");
-    slot_key_print(&match->key.slots[i], why);
+    slot_signature_print(&match->key.slots[i], why);
     if (i < w->n_in && may_write(p, i) && overlaps(match->at[i]))
         text_puts(why, ", which overlaps itself and is written");
 }
@@ -589,8 +589,8 @@ void specialized_print_refusal(const SpecializedCall *p, ReplayCall *call, Text 
         return;
     }
     if (!replay_guards_hold(p->guards, call->in, call->n_in, match.at, why)) return;
-    const CallKeySpec spec = key_spec(p);
-    call_key_make(&spec, call->in, match.at, &match.key);
+    const CallSignatureSpec spec = key_spec(p);
+    call_signature_make(&spec, call->in, match.at, &match.key);
     if (inputs_differ(p, call->in, &match, why)) return;
     bind_symbols(p, call->in, values);
     if (guards_differ(p, values, why)) return;

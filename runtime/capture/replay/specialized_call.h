@@ -5,15 +5,16 @@
  * hold. Replaying one is what the body would do, without the body: the trace is put together from the inputs, any
  * variant whose guards hold is bound to it and launched.
  *
- * Its entries are an inline cache of that: the key of a call (call_key.h) with the launch that was bound for it. A call
- * that has the key of an entry needs no guards and no trace. Where nothing is known to be free it has entries only.
+ * Its entries are an inline cache of that: the key of a call (call_signature.h) with the launch that was bound for it.
+ * A call that has the key of an entry needs no guards and no trace. Where nothing is known to be free it has entries
+ * only.
  *
  *     call   x: f32[s0,768], w closed over      any s0 >= 2: guards, trace, variant, bound launch
  *     entries     x: f32[8,768]    ->  bound launch
  *               x: f32[16,768]   ->  bound launch */
 #ifndef SINTER_RUNTIME_SPECIALIZED_CALL_H
 #define SINTER_RUNTIME_SPECIALIZED_CALL_H
-#include "runtime/capture/replay/call_key.h"
+#include "runtime/capture/replay/call_signature.h"
 
 enum { MAX_REPLAY_TENSORS = 512 }; /* of one launch: inputs, and outputs */
 
@@ -41,7 +42,7 @@ typedef struct SpecializedMatch {
     const BoundLaunch *launch; /* of an entry, or `bound` */
     BoundLaunch bound;
     sn_tensor *at[MAX_SLOTS];
-    CallKey key;
+    CallSignature key;
 } SpecializedMatch;
 
 /* Of a call that was this one segment and ran as `variant`, with its guards; a cache entry for it included. Everything

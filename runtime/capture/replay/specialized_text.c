@@ -20,7 +20,7 @@ static bool is_known_kind(int kind) {
 }
 
 static bool argument_refused(const SpecializedCall *p, int i, Text *why) {
-    const SlotKey *const slot = &p->first->slots[i];
+    const SlotSignature *const slot = &p->first->slots[i];
     if (!is_known_kind(slot->kind)) {
         text_printf(why, "argument %d is a list or a string", i);
         return true;
@@ -89,7 +89,7 @@ static void print_frees(const Symbols *s, Text *text) {
 
 /* symbols NULL: as it was in the first call. */
 static void print_argument(const SpecializedCall *p, int i, Text *text) {
-    const SlotKey *const first = &p->first->slots[i];
+    const SlotSignature *const first = &p->first->slots[i];
     const Symbols *const s = p->symbols;
     text_printf(text, "argument %d: ", i);
     if (first->kind == ARG_tensor && first->meta) {
@@ -178,7 +178,7 @@ typedef struct ProgramReader {
     TextReader in;
     SpecializedCall *specialized;
     Symbols *symbols;
-    CallKey *first; /* room for MAX_SLOTS */
+    CallSignature *first; /* room for MAX_SLOTS */
     ClosedOver closed;
     int n_slots; /* so far */
 } ProgramReader;
@@ -334,7 +334,7 @@ static Status read_closed(ProgramReader *r) {
     sn_tensor *const t = r->closed.tensors[number];
     tensor_retain(t);
     w->found[r->n_slots - w->n_in] = (FoundTensor){.bound = t};
-    r->first->slots[r->n_slots] = (SlotKey){.meta = t->base.meta, .kind = ARG_tensor};
+    r->first->slots[r->n_slots] = (SlotSignature){.meta = t->base.meta, .kind = ARG_tensor};
     w->n_slots = ++r->n_slots;
     return ST_OK;
 }
@@ -497,7 +497,7 @@ Status specialized_parse(TextReader *in, const SavedSegment *segments, int n_seg
         p->arena = arena;
         p->saved = true;
         p->guards = ARENA_NEW(arena, ReplayGuards);
-        r.first = ARENA_NEW(arena, CallKey);
+        r.first = ARENA_NEW(arena, CallSignature);
     }
     if (p && p->guards) {
         p->guards->found = ARENA_ARRAY(arena, FoundTensor, MAX_SLOTS);

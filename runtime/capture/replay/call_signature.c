@@ -1,5 +1,5 @@
-/* call_key.c: see call_key.h. */
-#include "runtime/capture/replay/call_key.h"
+/* call_signature.c: see call_signature.h. */
+#include "runtime/capture/replay/call_signature.h"
 
 #include "runtime/autograd/tape.h"
 #include "runtime/capture/variant/guard.h"
@@ -10,14 +10,14 @@ static inline int flags_of(const sn_tensor *t) {
     return history | (t->flags & TF_inference ? SLOT_inference : 0);
 }
 
-static int64_t scalar_word(const CallKeySpec *spec, const Arg *in, int i) {
+static int64_t scalar_word(const CallSignatureSpec *spec, const Arg *in, int i) {
     const int kind = in[i].kind;
     if (kind == ARG_tensor || kind == ARG_none || kind == ARG_default) return 0;
     return spec->read[i] || (kind != ARG_int && kind != ARG_float) ? in[i].i : 0;
 }
 
 /* They hash to different bits. Spares comparing all pairs. */
-bool call_key_distinct(const ReplayGuards *guards, sn_tensor *const *at) {
+bool call_signature_distinct(const ReplayGuards *guards, sn_tensor *const *at) {
     uint64_t seen[16] = {0};
     for (int i = 0; i < guards->n_slots; i++) {
         if (!at[i]) continue;
@@ -28,7 +28,7 @@ bool call_key_distinct(const ReplayGuards *guards, sn_tensor *const *at) {
     return true;
 }
 
-static void find_shared(const CallKeySpec *spec, sn_tensor *const *at, int i, SlotKey *key) {
+static void find_shared(const CallSignatureSpec *spec, sn_tensor *const *at, int i, SlotSignature *key) {
     for (int k = 0; at[i] && k < i; k++) {
         if (!at[k] || at[k]->storage != at[i]->storage) continue;
         if (key->storage == i) {
@@ -51,13 +51,14 @@ static bool any_overlap(sn_tensor *const *at, int n) {
 }
 
 /* A slot that shares nothing. The first of its storage has no alias, and a tensor no word. */
-static inline bool slot_is(const CallKeySpec *spec, const Arg *in, const sn_tensor *t, int i, const SlotKey *want) {
+static inline bool slot_is(const CallSignatureSpec *spec, const Arg *in, const sn_tensor *t, int i,
+                           const SlotSignature *want) {
     if (want->storage != i) return false;
     if (LIKELY(t)) return want->meta == t->base.meta && want->flags == flags_of(t);
     return !want->meta && want->kind == in[i].kind && want->word == scalar_word(spec, in, i);
 }
 
-bool call_key_is(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, const CallKey *want) {
+bool call_signature_is(const CallSignatureSpec *spec, const Arg *in, sn_tensor *const *at, const CallSignature *want) {
     const int n = spec->guards->n_slots;
     for (int i = 0; i < n; i++)
         if (!slot_is(spec, in, at[i], i, &want->slots[i])) return false;
@@ -65,21 +66,25 @@ bool call_key_is(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, c
            want->overlap == (spec->writes && any_overlap(at, n));
 }
 
-void call_key_make(const CallKeySpec *spec, const Arg *in, sn_tensor *const *at, CallKey *key) {
+void call_signature_make(const CallSignatureSpec *spec, const Arg *in, sn_tensor *const *at, CallSignature *key) {
     const int n = spec->guards->n_slots;
     for (int i = 0; i < n; i++) {
         const sn_tensor *const t = at[i];
         key->slots[i] =
-            t ? (SlotKey){.meta = t->base.meta, .kind = ARG_tensor, .flags = flags_of(t), .storage = i, .alias = i}
-              : (SlotKey){.kind = in[i].kind, .word = scalar_word(spec, in, i), .storage = i, .alias = i};
+            t ? (SlotSignature){.meta = t->base.meta,
+                                .kind = ARG_tensor,
+                                .flags = flags_of(t),
+                                .storage = i,
+                                .alias = i}
+              : (SlotSignature){.kind = in[i].kind, .word = scalar_word(spec, in, i), .storage = i, .alias = i};
     }
-    if (!call_key_distinct(spec->guards, at))
+    if (!call_signature_distinct(spec->guards, at))
         for (int i = 0; i < n; i++) find_shared(spec, at, i, &key->slots[i]);
     key->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
     key->overlap = spec->writes && any_overlap(at, n);
 }
 
-void slot_key_print(const SlotKey *key, Text *text) {
+void slot_signature_print(const SlotSignature *key, Text *text) {
     if (key->meta) {
         meta_print(NULL, text, key->meta);
         if (key->flags & SLOT_requires_grad) text_puts(text, " requires_grad");
