@@ -243,7 +243,7 @@ static const char *borrowed_text(Text *text) {
     return state_text(state_get(), text->at);
 }
 
-static bool given(const void *argument, const char *what) {
+static bool require_argument(const void *argument, const char *what) {
     if (!argument) error_raise(ST_ARGUMENT, "%s is NULL", what);
     return argument != NULL;
 }
@@ -251,21 +251,22 @@ static bool given(const void *argument, const char *what) {
 const char *sn_explain(sn_function *fn) {
     API_ENTER(sn_explain);
     Text text = {0};
-    if (given(fn, "sn_explain: the function")) explain_text(fn, &text);
+    if (require_argument(fn, "sn_explain: the function")) explain_text(fn, &text);
     return borrowed_text(&text);
 }
 
 const char *sn_explain_json(sn_function *fn) {
     API_ENTER(sn_explain_json);
     Text text = {0};
-    if (given(fn, "sn_explain_json: the function")) explain_json(fn, &text);
+    if (require_argument(fn, "sn_explain_json: the function")) explain_json(fn, &text);
     return borrowed_text(&text);
 }
 
 const char *sn_dump(sn_function *fn, const char *stage) {
     API_ENTER(sn_dump);
     Text text = {0};
-    if (given(fn, "sn_dump: the function") && given(stage, "sn_dump: the stage")) explain_dump(fn, stage, &text);
+    if (require_argument(fn, "sn_dump: the function") && require_argument(stage, "sn_dump: the stage"))
+        explain_dump(fn, stage, &text);
     return borrowed_text(&text);
 }
 

@@ -22,7 +22,7 @@ static DType dtype_of(DLDataType type) {
     return DT_default;
 }
 
-static void give_back(void *data, void *managed) {
+static void release_managed(void *data, void *managed) {
     (void)data;
     DLManagedTensorVersioned *const m = managed;
     if (m->deleter) m->deleter(m);
@@ -71,7 +71,7 @@ static sn_tensor *take(DLManagedTensorVersioned *m) {
     return sn_wrap(SN_BLOB(.data = t->data ? (char *)t->data + t->byte_offset : NULL, .bytes = dlpack_bytes(t, dtype),
                            .sizes = {t->shape, t->ndim}, .strides = {t->strides, t->strides ? t->ndim : 0},
                            .dtype = (sn_dtype)dtype, .device = dlpack_place(t->device),
-                           .read_only = (m->flags & DLPACK_READ_ONLY) != 0, .free = give_back, .context = m));
+                           .read_only = (m->flags & DLPACK_READ_ONLY) != 0, .free = release_managed, .context = m));
 }
 
 sn_tensor *sn_from_dlpack(struct DLManagedTensorVersioned *m) {

@@ -6,7 +6,7 @@
 #include "runtime/base/json.h"
 #include "runtime/device/caching.h"
 
-enum { LARGEST = 5, HELD_STREAMS = 8, HOLDERS = 12 };
+enum { LARGEST = 5, WAITING_STREAMS = 8, HOLDERS = 12 };
 static const int64_t MOST = INT64_C(1) << 52;
 
 typedef enum BlockState { STATE_free, STATE_used, STATE_waiting, STATE_unmapped, STATE_COUNT } BlockState;
@@ -28,8 +28,8 @@ typedef struct SnapshotSums {
     int64_t bytes[STATE_COUNT], counts[STATE_COUNT];
     int64_t requested, stuck, n_stuck, n_segments;
     int64_t largest_free;
-    SnapshotBlock largest[LARGEST]; /* used or waiting; bytes 0: none */
-    HeldStream held[HELD_STREAMS];  /* of more the last ones are left out */
+    SnapshotBlock largest[LARGEST];   /* used or waiting; bytes 0: none */
+    HeldStream held[WAITING_STREAMS]; /* of more the last ones are left out */
 } SnapshotSums;
 
 static Status damaged(const char *what) { return error_raise(ST_PARSE, "no snapshot of memory: %s", what); }
@@ -77,12 +77,12 @@ static void record_largest(SnapshotSums *sums, const SnapshotBlock *block) {
     sums->largest[i] = *block;
 }
 
-static void note_held(SnapshotSums *sums, const SnapshotBlock *block) {
+static void add_waiting(SnapshotSums *sums, const SnapshotBlock *block) {
     for (int i = 0; i < block->waits_for->n; i++) {
         const char *const name = block->waits_for->items[i].string;
         int k = 0;
-        while (k < HELD_STREAMS && sums->held[k].name && strcmp(sums->held[k].name, name)) k++;
-        if (k == HELD_STREAMS) return;
+        while (k < WAITING_STREAMS && sums->held[k].name && strcmp(sums->held[k].name, name)) k++;
+        if (k == WAITING_STREAMS) return;
         sums->held[k].name = name, sums->held[k].bytes += block->bytes;
     }
 }
@@ -100,7 +100,7 @@ static Status add_snapshot_block(SnapshotSums *sums, const SnapshotBlock *block,
     sums->counts[block->state]++;
     if (block->state == STATE_used) sums->requested += block->requested;
     if (block->state == STATE_used || block->state == STATE_waiting) record_largest(sums, block);
-    if (block->state == STATE_waiting) note_held(sums, block);
+    if (block->state == STATE_waiting) add_waiting(sums, block);
     if (block->state != STATE_free) return ST_OK;
     const int64_t stuck = stuck_bytes(block, page, alone);
     sums->stuck += stuck, sums->n_stuck += stuck > 0;
@@ -173,10 +173,10 @@ static void print_fragmented(Text *out, const SnapshotSums *sums) {
                 (long long)sums->stuck, (long long)sums->n_stuck, (long long)sums->largest_free);
 }
 
-static void say_held(Text *out, const SnapshotSums *sums) {
+static void print_waiting(Text *out, const SnapshotSums *sums) {
     text_printf(out, "finding: streams: %lld bytes in %lld freed blocks wait for work of other streams:",
                 (long long)sums->bytes[STATE_waiting], (long long)sums->counts[STATE_waiting]);
-    for (int i = 0; i < HELD_STREAMS && sums->held[i].name; i++)
+    for (int i = 0; i < WAITING_STREAMS && sums->held[i].name; i++)
         text_printf(out, "%s %s (%lld bytes)", i ? "," : "", sums->held[i].name, (long long)sums->held[i].bytes);
     text_puts(out, "\n");
 }
@@ -198,7 +198,7 @@ static void print_cause(Text *out, const SnapshotSums *sums, CachingHint cause) 
         print_fragmented(out, sums);
         break;
     case HINT_streams:
-        say_held(out, sums);
+        print_waiting(out, sums);
         break;
     case HINT_full:
         text_puts(out, "finding: neither pieces nor streams keep memory from use\n");

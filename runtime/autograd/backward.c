@@ -425,7 +425,7 @@ static COLD Status finish_worker(Engine *e, TapeEntry *entry) {
 
 /* No worker has come to it: it runs like any other. */
 static inline bool is_on_worker(TapeEntry *entry) {
-    if (LIKELY(!entry->worker) || !worker_take_back(entry->worker)) return entry->worker != NULL;
+    if (LIKELY(!entry->worker) || !worker_cancel(entry->worker)) return entry->worker != NULL;
     worker_job_free(entry->worker);
     entry->worker = NULL;
     return false;

@@ -186,7 +186,7 @@ static Status detach_all_saved(CustomNode *custom, sn_tensor *const *out, int n_
 
 /* The node comes behind those of all ops that were called before it [semantics G1], also of pending ones, which have no
  * place yet. */
-static Status take_place(TapeNode *node) {
+static Status reserve_node(TapeNode *node) {
     sn_state *const state = state_get();
     TRY(tracer_effect((TracerEffect){.kind = EFFECT_order, .what = BREAK_REASON(own_node)}));
     node->sequence = ++state->tape.sequence;
@@ -195,7 +195,7 @@ static Status take_place(TapeNode *node) {
 
 static Status record_function(TapeNode *node, sn_tensor *const *in, int n_in, sn_tensor **out, int n_out) {
     TRY(separate(name_of(&custom_of(node)->fn), in, n_in, out, n_out));
-    TRY(take_place(node));
+    TRY(reserve_node(node));
     TRY(detach_all_saved(custom_of(node), out, n_out));
     for (int i = 0; i < n_in; i++) TRY(tape_node_link(node, i, in[i]));
     for (int i = 0; i < n_out; i++) {

@@ -313,7 +313,7 @@ WorkerJob *worker_start(EngineWorkers *run, TapeNode *node, sn_tensor *const *gr
     return taken ? job : NULL;
 }
 
-bool worker_take_back(WorkerJob *job) {
+bool worker_cancel(WorkerJob *job) {
     pthread_mutex_lock(&lock);
     const bool queued = job->state == JOB_queued;
     if (queued) {
@@ -347,7 +347,7 @@ sn_tensor *worker_result(WorkerJob *job, int edge) {
 }
 
 void worker_job_free(WorkerJob *job) {
-    if (!worker_take_back(job)) wait_for(job);
+    if (!worker_cancel(job)) wait_for(job);
     for (int i = 0; i < job->node->n_edges; i++) tensor_release(job->grad_in[i]);
     job->run->n_jobs--;
     mem_free(job);

@@ -31,7 +31,7 @@ void engine_workers_log(const TapeNode *node, const char *what);
 /* needs: by edge. NULL: memory is out, which raises nothing. grad_out stays as it is until the job is freed. */
 WorkerJob *worker_start(EngineWorkers *run, TapeNode *node, sn_tensor *const *grad_out, const bool *needs, bool retain);
 /* No worker has begun it, and none will. */
-bool worker_take_back(WorkerJob *job);
+bool worker_cancel(WorkerJob *job);
 /* Waits for it; raises its error. */
 Status worker_finish(WorkerJob *job);
 /* The contribution of an edge, handed over to the innermost scope; NULL: none. */

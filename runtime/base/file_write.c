@@ -241,7 +241,7 @@ static int try_to_write(const char *path) {
 }
 
 /* Of a long path its end: the reason must fit behind it. */
-static Status say(const char *path, int error) {
+static Status raise_write_error(const char *path, int error) {
     const size_t n = strlen(path);
     const bool is_long = n > PATH_SHOWN;
     return error ? error_raise(ST_IO, "cannot write '%s%s': %s", is_long ? "..." : "",
@@ -250,14 +250,14 @@ static Status say(const char *path, int error) {
 }
 
 Status file_replace(const char *path, const FileSpan *parts, int n) {
-    return say(path, write_file(path, parts, n, true));
+    return raise_write_error(path, write_file(path, parts, n, true));
 }
 
 Status file_write(const char *path, const char *text, size_t bytes) {
-    return say(path, write_file(path, &(FileSpan){text, bytes}, 1, false));
+    return raise_write_error(path, write_file(path, &(FileSpan){text, bytes}, 1, false));
 }
 
-Status file_can_write(const char *path) { return say(path, try_to_write(path)); }
+Status file_can_write(const char *path) { return raise_write_error(path, try_to_write(path)); }
 
 int file_replace_in(int folder, const char *name, const FileSpan *parts, int n) {
     return replace_file(&(FileJob){.folder = folder, .path = name, .parts = parts, .n = n, .mode = 0600});

@@ -32,7 +32,7 @@ void compile_name(CompileRequest *request, const char *function) {
     snprintf(request->function + kept, sizeof request->function - kept, "_%08x", hash);
 }
 
-static void note(CompileReport *info, BailCode code, const char *text) {
+static void set_failure(CompileReport *info, BailCode code, const char *text) {
     info->failure = code;
     snprintf(info->reason, sizeof info->reason, "%.*s", (int)sizeof info->reason - 1, text);
     LOG(compile, INFO, "%s: %s", bail_name(code), text);
@@ -43,7 +43,7 @@ static void note(CompileReport *info, BailCode code, const char *text) {
 static Status end_report(Status status, CompileReport *info) {
     if (status == ST_OK) return ST_OK;
     if (info->failure == BAIL_none)
-        note(info, status == ST_MEMORY ? BAIL_memory : BAIL_unsupported, error_slot()->message);
+        set_failure(info, status == ST_MEMORY ? BAIL_memory : BAIL_unsupported, error_slot()->message);
     error_clear();
     return status;
 }
@@ -79,7 +79,7 @@ Status compile_guarded(Graph *graph, Status (*step)(void *context), void *contex
     Bail exit;
     const Status status = compile_exit(graph, step, context, &exit);
     if (exit.code == BAIL_none) return end_report(status, info);
-    note(info, exit.code, exit.message);
+    set_failure(info, exit.code, exit.message);
     return status;
 }
 
@@ -245,7 +245,7 @@ static Status parse_machine(const char *name, size_t n, Dump *dump) {
     return ST_OK;
 }
 
-static Status parse_note(const char *name, size_t n, Dump *dump) {
+static Status parse_beside(const char *name, size_t n, Dump *dump) {
     if (dump_row(dump->id)->traits & DUMP_plan || dump->id == DUMP_guards)
         return error_raise(ST_ARGUMENT, "stage '%s' is no graph: it has no types and lines beside it",
                            dump_row(dump->id)->name);
@@ -267,7 +267,7 @@ Status dump_parse(const char *stage, Dump *dump) {
     *dump = dump_of(id);
     for (const char *at = stage + n; *at; at += n + 1) {
         n = strcspn(at + 1, "@+");
-        TRY((*at == '@' ? parse_machine : parse_note)(at + 1, n, dump));
+        TRY((*at == '@' ? parse_machine : parse_beside)(at + 1, n, dump));
     }
     return ST_OK;
 }

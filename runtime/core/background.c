@@ -55,7 +55,7 @@ static BackgroundJob *find(uint64_t owner, BackgroundJob **before) {
     return job;
 }
 
-static BackgroundJob *take(uint64_t owner) {
+static BackgroundJob *take_job(uint64_t owner) {
     BackgroundJob *before, *const job = find(owner, &before);
     if (!job) return NULL;
     *(before ? &before->next : &first) = job->next;
@@ -111,7 +111,7 @@ static void *work(void *unused) {
     fp_set(FP_DEFAULT);
     pthread_mutex_lock(&lock);
     while (!ends || (first && !alone)) {
-        BackgroundJob *const job = test.hold && !ends ? NULL : take(0);
+        BackgroundJob *const job = test.hold && !ends ? NULL : take_job(0);
         if (job)
             work_on(job);
         else
@@ -195,7 +195,7 @@ bool background_run(BackgroundJob *job) {
 void background_wait(uint64_t owner) {
     pthread_mutex_lock(&lock);
     while (has_any(owner) && !is_worker()) {
-        BackgroundJob *const job = has_worker ? NULL : take(owner);
+        BackgroundJob *const job = has_worker ? NULL : take_job(owner);
         if (!job) {
             pthread_cond_wait(&done, &lock);
             continue;
@@ -217,7 +217,7 @@ void background_help(uint64_t owner) {
 
 void background_withdraw(uint64_t owner) {
     pthread_mutex_lock(&lock);
-    for (BackgroundJob *job; (job = take(owner));) {
+    for (BackgroundJob *job; (job = take_job(owner));) {
         pthread_mutex_unlock(&lock);
         drop(job);
         pthread_mutex_lock(&lock);

@@ -331,7 +331,7 @@ typedef struct ConvOperands {
     ConvTables work;
 } ConvOperands;
 
-static void held_end(ConvOperands *h) {
+static void operands_end(ConvOperands *h) {
     plain_end(&h->source);
     plain_end(&h->weight);
     plain_end(&h->bias);
@@ -363,7 +363,7 @@ static Status run_convolution(OpCall *call, const char *source, bool transposed,
     Sum s = {.g = &g, .out = call->outs[0]};
     ConvOperands held = {0};
     const Status status = convolve_into(&s, named_tensor(call, source), weight, bias, transposed, &held);
-    held_end(&held);
+    operands_end(&held);
     return status;
 }
 

@@ -142,7 +142,7 @@ typedef struct WeightHeld {
     size_t offsets_bytes;
 } WeightHeld;
 
-static void held_end(WeightHeld *h) {
+static void weight_operands_end(WeightHeld *h) {
     plain_end(&h->left);
     plain_end(&h->source);
     plain_end(&h->result);
@@ -219,6 +219,6 @@ Status cpu_convolution_weight(OpCall *call) {
     WeightHeld held = {0};
     const Status status =
         weight_gradient(&s, transposed ? input : grad, transposed ? grad : input, call->outs[0], &held);
-    held_end(&held);
+    weight_operands_end(&held);
     return status;
 }

@@ -72,7 +72,7 @@ void cuda_checks_unkeep(int32_t number) {
 }
 
 /* Held for the caller. */
-static const CudaChecked *kept_of(int32_t number) {
+static const CudaChecked *checked_of(int32_t number) {
     pthread_mutex_lock(&kept.lock);
     const int at = number - FIRST_KEPT;
     const CudaChecked *const found = at < kept.n ? kept.at[at] : NULL;
@@ -111,7 +111,7 @@ static Status raise_of(const CudaChecked *checked, const CudaFailed *failed) {
 }
 
 static Status raise_kept(const CudaFailed *failed) {
-    const CudaChecked *const held = kept_of(failed->launch);
+    const CudaChecked *const held = checked_of(failed->launch);
     const Status status = raise_of(held, failed);
     cuda_checked_drop(held);
     return status;

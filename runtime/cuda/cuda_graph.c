@@ -94,7 +94,7 @@ bool cuda_recorded_block(const CudaDevice *device, size_t bytes, void **block) {
     return true;
 }
 
-bool cuda_recorded_give(const CudaDevice *device, const void *block) {
+bool cuda_recorded_owns(const CudaDevice *device, const void *block) {
     const CudaRecording *const r = cuda_recording;
     if (LIKELY(!r) || r->graph->device != device || r->mode == RECORD_measure) return false;
     for (int i = 0; i < r->graph->n_blocks; i++)

@@ -19,7 +19,7 @@ extern HOT_THREAD_LOCAL struct CudaRecording *cuda_recording; /* NULL: this thre
 CudaStream *cuda_recorded_stream(const CudaDevice *device);
 /* Workspace: the block, or NULL and an error; false: it is the allocator's to give. */
 bool cuda_recorded_block(const CudaDevice *device, size_t bytes, void **block);
-bool cuda_recorded_give(const CudaDevice *device, const void *block); /* true: it stays the graph's */
+bool cuda_recorded_owns(const CudaDevice *device, const void *block); /* true: it stays the graph's */
 /* The number of the checks of the launch that comes next. False: it is the stream's to give. */
 bool cuda_recorded_check(const CudaChecked *checked, int32_t *number);
 /* Before what is launched by other means. False: it is not to be launched, as the thread gives nodes their arguments;

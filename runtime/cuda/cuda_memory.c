@@ -223,7 +223,7 @@ void *cuda_allocate(const Memory *memory, size_t bytes) {
 
 void cuda_free(const Memory *memory, void *block, size_t bytes) {
     (void)bytes;
-    if (UNLIKELY(cuda_recording != NULL) && cuda_recorded_give(cuda_device_of_memory(memory), block)) return;
+    if (UNLIKELY(cuda_recording != NULL) && cuda_recorded_owns(cuda_device_of_memory(memory), block)) return;
     caching_free(cuda_device_of_memory(memory)->memory, (uintptr_t)block);
 }
 

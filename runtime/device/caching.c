@@ -35,7 +35,7 @@ static MemoryBlock *block_of_address(const Caching *caching, uintptr_t at) {
     return map_get(&caching->used, key_of(at));
 }
 
-static void count_held(Caching *caching, const MemoryBlock *block, CachingMeasure measure, int sign) {
+static void count_used(Caching *caching, const MemoryBlock *block, CachingMeasure measure, int sign) {
     const size_t bytes = measure == MEASURE_requested ? block->requested : block->bytes;
     caching_count(caching, block->segment->pool->kind, measure, sign * (int64_t)bytes, sign);
 }
@@ -109,8 +109,8 @@ static void put_back(Caching *caching, MemoryBlock *block) {
 }
 
 static void account(Caching *caching, const MemoryBlock *block, int sign) {
-    count_held(caching, block, MEASURE_allocated, sign);
-    count_held(caching, block, MEASURE_requested, sign);
+    count_used(caching, block, MEASURE_allocated, sign);
+    count_used(caching, block, MEASURE_requested, sign);
 }
 
 static uintptr_t allocate_locked(Caching *caching, size_t bytes, StreamId stream) {
@@ -127,7 +127,7 @@ static uintptr_t allocate_locked(Caching *caching, size_t bytes, StreamId stream
     }
     block->requested = bytes, block->site = caching->source->site();
     account(caching, block, +1);
-    count_held(caching, block, MEASURE_active, +1);
+    count_used(caching, block, MEASURE_active, +1);
     return block->at;
 }
 
@@ -146,7 +146,7 @@ static void release_direct(Caching *caching, MemoryBlock *block) {
 }
 
 void block_release(Caching *caching, MemoryBlock *block) {
-    count_held(caching, block, MEASURE_active, -1);
+    count_used(caching, block, MEASURE_active, -1);
     if (caching->config.direct)
         release_direct(caching, block);
     else

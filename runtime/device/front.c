@@ -39,7 +39,7 @@ static Status check_result(const Executable *e, int i, const Meta *want, const i
     return status;
 }
 
-static void give_back(void *data, void *storage) {
+static void release_storage(void *data, void *storage) {
     (void)data;
     storage_release(storage);
 }
@@ -48,7 +48,7 @@ static void give_back(void *data, void *storage) {
 static sn_tensor *lend_inputs(sn_tensor *t) {
     if (!t->storage) return t;
     Storage *const own = t->storage;
-    Storage *const lent = storage_wrap(own->device, own->data, own->bytes, give_back, own);
+    Storage *const lent = storage_wrap(own->device, own->data, own->bytes, release_storage, own);
     if (!lent) return NULL;
     storage_retain(own);
     lent->read_only = true;

@@ -117,7 +117,7 @@ static int64_t began_at(const Watched *w) {
     return 0;
 }
 
-static void tell(const Watched *w) {
+static void notify_step(const Watched *w) {
     StepSeen seen = {w->function, w->name, w->row->memory.device, w->stream, w->depth, elapsed_ns(w), w->place, 0};
     if (profiles && seen.ns >= 0 && !(seen.from = began_at(w))) seen.ns = -1;
     told(told_context, &seen);
@@ -128,7 +128,7 @@ static bool has_passed(const Watched *w) { return !w->timed || stream_row(w->row
 static void report_all(bool waits) {
     while (first && first->is_over && (waits || has_passed(first))) {
         Watched *const w = pop();
-        tell(w);
+        notify_step(w);
         release_spare(w);
     }
 }
@@ -215,7 +215,7 @@ static Watched *watched_new(const DeviceRow *row) {
     return w;
 }
 
-static Watched *take_watched(const DeviceRow *row) {
+static Watched *acquire_watched(const DeviceRow *row) {
     pthread_mutex_lock(&lock);
     if (++n_begun % TELL_EVERY == 0 && told) report_all(false);
     Watched *const w = acquire_spare(row);
@@ -269,7 +269,7 @@ static void of_profile(Watched *w, const char *function, const char *name, const
 static Watched *begin_watched(const char *function, const char *name, const DeviceRow *row) {
     Quiet quiet;
     quiet_begin(&quiet);
-    Watched *const w = take_watched(row);
+    Watched *const w = acquire_watched(row);
     if (w) {
         copy_name(w->function, sizeof w->function, function ? function : "");
         copy_name(w->name, sizeof w->name, name);

@@ -56,7 +56,7 @@ static Status round_of(VmapLoop *l, int64_t i, int *n_outs) {
     return ST_OK;
 }
 
-static Status give(const VmapLoop *l, int n_outs) {
+static Status stack_results(const VmapLoop *l, int n_outs) {
     sn_tensor *outs[MAX_LIST];
     for (int k = 0; k < n_outs; k++) {
         Val *const *const results = l->results + k * l->n;
@@ -93,7 +93,7 @@ Status vmap_loop(OpCall *call, const Level *level, bool same) {
         return error_raise(ST_UNSUPPORTED, "%s: sn_vmap over no examples: it runs once for each", call->row->name);
     if (items && !(l.lists = mem_alloc(sizeof *l.lists * (size_t)items))) return ST_MEMORY;
     TRY(run_rounds(&l, same, &n_outs));
-    if (call->form != FORM_inplace) return give(&l, n_outs);
+    if (call->form != FORM_inplace) return stack_results(&l, n_outs);
     call->outs[0] = tensor_of(call->args[0].val);
     return ST_OK;
 }

@@ -52,7 +52,7 @@ static Status record_strided(Capture *c, OpCall *call, const Arg *symbolic, bool
 
 /* *outside: it is to run at once, and everything is materialized for it. */
 static Status capture_locked(Capture *c, OpCall *call, const Arg *symbolic, bool *outside) {
-    TRY(capture_take_over_error(c));
+    TRY(capture_adopt_error(c));
     const sn_state *const state = state_get();
     if (UNLIKELY(c->region != NULL)) TRY(captured_region_check(c, call));
     const Reason reason = capture_refusal(c, call);

@@ -5,7 +5,7 @@
 #include "runtime/core/breaks.h"
 
 /* Bytes of inputs that nobody holds any more but this pending work. */
-static int64_t held_bytes(const Trace *trace) {
+static int64_t pending_bytes(const Trace *trace) {
     int64_t bytes = 0;
     for (int i = 0; i < trace->inputs.n; i++) {
         const sn_tensor *const t = trace->inputs.at[i].tensor;
@@ -26,7 +26,7 @@ Reason capture_bound_reached(const Trace *trace, const OpCall *call, const sn_st
     if (UNLIKELY(call->row->flags & OPF_ordered && trace->prints.n)) return BREAK_REASON(effects_print);
     if (LIKELY(!capture_bound_is_near(trace, state))) return NULL;
     if (trace->ops.n >= state->settings[SET_pending_ops].number) return BREAK_REASON(many_ops);
-    return held_bytes(trace) > state->settings[SET_pending_mib].number << 20 ? BREAK_REASON(many_bytes) : NULL;
+    return pending_bytes(trace) > state->settings[SET_pending_mib].number << 20 ? BREAK_REASON(many_bytes) : NULL;
 }
 
 Status capture_end_at_bound(Capture *c, const OpCall *call, Reason bound) {

@@ -27,7 +27,7 @@ static bool enter_undecided(Capture *c, bool *entered) {
     return false;
 }
 
-static Status note(Capture *c, TraceEvent event) {
+static Status record_event(Capture *c, TraceEvent event) {
     Trace *const trace = c->trace;
     event.after = trace->ops.n;
     if (!VEC_GROW(c->arena, &trace->events)) return ST_MEMORY;
@@ -42,7 +42,7 @@ static Status record_grad(Capture *c, sn_tensor *leaf) {
     /* Only for the case that memory runs out, none is held: an old gradient goes at once, as in eager [semantics
      * G5]. */
     if (before && !own && !c->trace->fallible && !c->trace->ordered) return ST_OK;
-    TRY(note(c, (TraceEvent){.kind = EVENT_grad, .tensor = leaf, .before = before, .borrowed = own}));
+    TRY(record_event(c, (TraceEvent){.kind = EVENT_grad, .tensor = leaf, .before = before, .borrowed = own}));
     tensor_retain(leaf);
     if (before && !own) tensor_retain(before);
     return ST_OK;
@@ -74,7 +74,7 @@ Status capture_record_seed(void) {
     if (!enter_undecided(c, &entered)) return ST_OK;
     TraceEvent event = {.kind = EVENT_seed, .from = {state->seed, state->sequence}};
     if (scope && scope->ends) event.id = state->n_scopes, event.to = (Generator){scope->seed, scope->sequence};
-    const Status status = note(c, event);
+    const Status status = record_event(c, event);
     capture_leave(c, entered);
     return status;
 }
@@ -124,7 +124,7 @@ static Status effect_grad(Capture *c, const TracerEffect *e) {
 static Status note_undecided(Capture *c, TraceEvent event) {
     bool entered;
     if (!enter_undecided(c, &entered)) return ST_OK;
-    const Status status = note(c, event);
+    const Status status = record_event(c, event);
     if (status == ST_OK && event.tensor) tensor_retain(event.tensor);
     capture_leave(c, entered);
     return status;
@@ -171,7 +171,7 @@ static Status record_print(Capture *c, const char *label, sn_tensor *value) {
     const char *const kept = label ? arena_strdup(c->arena, label) : NULL;
     Status status = ST_MEMORY;
     if ((kept || !label) && VEC_GROW(c->arena, &trace->prints))
-        status = note(c, (TraceEvent){.kind = EVENT_print, .tensor = value, .label = kept});
+        status = record_event(c, (TraceEvent){.kind = EVENT_print, .tensor = value, .label = kept});
     if (status == ST_OK) {
         tensor_retain(value);
         trace->prints.at[trace->prints.n++] = (TracePrint){value->placeholder->value, kept};

@@ -86,7 +86,7 @@ static bool resizes(const OpCall *call) {
 }
 
 /* More results than a step of a plan may have: gradients of control flow, by name. */
-static bool gives_many(const OpCall *call) {
+static bool returns_list_of_tensors(const OpCall *call) {
     const int of = call->row->flags & OPF_flow ? op_param_find(call->row, "of") : -1;
     bool many = false;
     for (int i = 0; of >= 0 && i < call->args[of].n; i++) many |= call->args[of].ints[i] >= MAX_OUTS;
@@ -106,5 +106,5 @@ Reason capture_refusal(Capture *c, const OpCall *call) {
     if (UNLIKELY(reason != NULL)) return written_reason(c, call, reason);
     if (UNLIKELY(call->form == FORM_out && capture_out_tracks(c, call, state))) return BREAK_REASON(out_grad);
     if (UNLIKELY(call->form == FORM_out) && resizes(call)) return BREAK_REASON(out_resized);
-    return UNLIKELY(gives_many(call)) ? BREAK_REASON(many_results) : NULL;
+    return UNLIKELY(returns_list_of_tensors(call)) ? BREAK_REASON(many_results) : NULL;
 }

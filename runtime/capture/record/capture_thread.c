@@ -67,7 +67,7 @@ static void notify_owner(Capture *c) {
     if (c->failed_elsewhere) *c->failed_elsewhere = *error_slot();
 }
 
-Status capture_take_over_error(Capture *c) {
+Status capture_adopt_error(Capture *c) {
     if (LIKELY(!c->failed_elsewhere)) return ST_OK;
     if (error_pending() == ST_OK) *error_slot() = *c->failed_elsewhere;
     c->failed_elsewhere = NULL;

@@ -14,7 +14,7 @@ void capture_unlock_left(Capture *capture);
 void capture_retire_begin(const sn_state *state);
 void capture_retire_end(const sn_state *state);
 /* The owner's: what went wrong while another thread ran one of its segments. */
-Status capture_take_over_error(Capture *capture);
+Status capture_adopt_error(Capture *capture);
 /* For another thread, or outside of the call, under tracer_foreign_begin: t, which may have its value meanwhile. */
 Status capture_value_elsewhere(Capture *capture, sn_tensor *t);
 

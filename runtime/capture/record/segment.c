@@ -441,7 +441,7 @@ static Status flush(Capture *c, Reason reason, const void *site) {
 
 Status capture_flush(Capture *c, Reason reason, const void *site) {
     const bool entered = capture_enter(c);
-    Status status = capture_take_over_error(c);
+    Status status = capture_adopt_error(c);
     if (status == ST_OK) status = flush(c, reason, site);
     capture_leave(c, entered);
     return status;
@@ -509,7 +509,7 @@ Status capture_make(sn_tensor *t, Reason reason) {
     if (!c) return ST_OK;
     const bool entered = capture_enter(c);
     if (!p) record_asked(c, t);
-    Status status = capture_take_over_error(c);
+    Status status = capture_adopt_error(c);
     if (status == ST_OK) status = flush_own(c, t, reason);
     capture_leave(c, entered);
     return status;

@@ -142,7 +142,7 @@ static Reason learn_specialized(ReplayCall *call, Capture *c, const Trace *trace
     if (!made) return why;
     for (SpecializedCall *p = atomic_load(&fn->specialized); p; p = *specialized_next(p)) specialized_widen(made, p);
     if (!find_match(call, &match)) {
-        specialized_take_symbols(made, c);
+        specialized_adopt_symbols(made, c);
         publish_specialized(fn, made);
         fn->n_replay++;
         return NULL;

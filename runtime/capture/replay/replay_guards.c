@@ -85,16 +85,16 @@ static uint32_t learnt_number(sn_tensor *t) {
     return number;
 }
 
-static void give(ReplayGuardsBuild *m, int slot) {
+static void record_slot(ReplayGuardsBuild *m, int slot) {
     sn_tensor *const t = slot_tensor(m, slot);
     atomic_store(&m->guards->given[slot], t ? learnt_number(t) : 0);
 }
 
 static void add_given(ReplayGuardsBuild *m) {
     ReplayGuards *const w = m->guards;
-    for (int i = 0; i < w->n_inputs; i++) give(m, w->source[i]);
+    for (int i = 0; i < w->n_inputs; i++) record_slot(m, w->source[i]);
     for (int i = 0; i < w->n_answers; i++)
-        if (w->answers[i].slot >= 0) give(m, w->answers[i].slot);
+        if (w->answers[i].slot >= 0) record_slot(m, w->answers[i].slot);
 }
 
 ReplayGuards *replay_guards_new(Arena *arena, const Capture *c, const Trace *trace, const Arg *in, int n_in,

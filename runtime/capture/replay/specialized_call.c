@@ -468,7 +468,7 @@ static void pin_scalars(SpecializedCall *p) {
     }
 }
 
-void specialized_take_symbols(SpecializedCall *p, Capture *c) {
+void specialized_adopt_symbols(SpecializedCall *p, Capture *c) {
     Symbols *const s = c->symbols;
     if (s->lost || s->frees.n > MAX_CASE_SYMBOLS || p->n_numbers != p->n_sources) return;
     p->symbols = s;

@@ -51,7 +51,7 @@ typedef struct SpecializedMatch {
 SpecializedCall *specialized_new(Arena *arena, const Capture *capture, const Trace *trace, Variant *variant,
                                  ReplayGuards *guards, sn_tensor *const *out, int n_out, Reason *why);
 /* What is free follows from the capture's symbols, which it takes over if they can serve. */
-void specialized_take_symbols(SpecializedCall *specialized, Capture *capture);
+void specialized_adopt_symbols(SpecializedCall *specialized, Capture *capture);
 void specialized_free(SpecializedCall *specialized);
 bool specialized_prints(const SpecializedCall *specialized); /* sn_debug_print is in the body */
 

@@ -354,7 +354,7 @@ Status training_run_with_history(Variant *v, sn_tensor *const *inputs, const int
 
 /* The first launch's handle of the same memory, with the version that it had then; where it has let go of that, the
  * second one's handle has it, of an input. */
-static void take_version(TapeSaved *to, const TapeSaved *from, const VersionCheck *check) {
+static void adopt_version(TapeSaved *to, const TapeSaved *from, const VersionCheck *check) {
     if (!from->tensor) {
         if (!check->output) to->version = from->version;
         return;
@@ -364,7 +364,7 @@ static void take_version(TapeSaved *to, const TapeSaved *from, const VersionChec
     tensor_retain(to->tensor);
 }
 
-static void take_versions(TrainingLaunch *l, const TrainingLaunch *old) {
+static void adopt_versions(TrainingLaunch *l, const TrainingLaunch *old) {
     const Variant *const v = l->variant, *const before = old->variant;
     for (int w = 0; w < l->n_checked_memory; w++) {
         const VersionCheck *const to = &v->training->tape.checks.at[w];
@@ -372,7 +372,7 @@ static void take_versions(TrainingLaunch *l, const TrainingLaunch *old) {
         for (int k = 0; index >= 0 && k < old->n_checked_memory; k++) {
             const VersionCheck *const from = &before->training->tape.checks.at[k];
             if (from->output == to->output && from->index == index)
-                take_version(&l->checked_memory[w], &old->checked_memory[k], to);
+                adopt_version(&l->checked_memory[w], &old->checked_memory[k], to);
         }
     }
 }
@@ -392,7 +392,7 @@ Status training_replace(TapeNode *was, const Variant *before, TapeNode *node, co
     TrainingLaunch *const l = tape_compiled_context(node);
     TapeEdge *const now = mem_zero((size_t)was->n_outs * sizeof *now);
     if (!now) return ST_MEMORY;
-    take_versions(l, old);
+    adopt_versions(l, old);
     adopt_used(l, old);
     const Status kept = find_kept(l);
     if (kept != ST_OK) return mem_free(now), kept;
