@@ -164,6 +164,7 @@ int loop_cast(LoopBuilder *b, SType to, int x);
 int loop_reduce(LoopBuilder *b, RedKind kind, int x, int y);
 void loop_store(LoopBuilder *b, int buf, DType dtype, const Affine *at, int x, bool over_outer);
 SType loop_type(const LoopBuilder *b, int inst);
+int loop_count(const LoopBuilder *b);                  /* instructions so far */
 const Inst *loop_inst(const LoopBuilder *b, int inst); /* valid until the next is written */
 /* Is an element read at `index` (checked against bound) among what inst is computed from? */
 bool loop_gathers(const LoopBuilder *b, int inst, int index, int64_t bound);

@@ -132,6 +132,7 @@ int loop_prim(LoopBuilder *b, Prim prim, int x, int y, int z) {
     return append_inst(b, inst, false);
 }
 
+int loop_count(const LoopBuilder *b) { return b->insts.n; }
 const Inst *loop_inst(const LoopBuilder *b, int inst) { return &b->insts.at[inst]; }
 
 /* Operands come before what uses them. */

@@ -214,31 +214,69 @@ bool body_address(BodyCall *call, const int64_t *strides, Pos *out) {
 
 SymEnv *body_env(BodyCall *call) { return ((BodyFrame *)call->context)->w->l->env; }
 
-/* A buffer that elements can be read from; -1: there is none yet. */
-static int any_buffer(const Draft *draft) {
-    for (int buf = 0; buf < draft->bufs.n; buf++)
-        if (draft->bufs.at[buf].role != BUF_tile) return buf;
-    return -1;
+/* What a check reads where all is well; buf -1: there is nothing to read. */
+typedef struct CheckRead {
+    int buf;
+    Affine at;
+} CheckRead;
+
+static bool may_be_empty(const Writer *w, int64_t count) { return !sym_known(w->l->env, SYM_lt, 0, count); }
+
+static bool has_element(const Writer *w, int buf) {
+    const Draft *const draft = w->draft;
+    const GVal *const home = draft->homes.at[buf];
+    if (draft->bufs.at[buf].role == BUF_tile) return false;
+    const Meta *const meta = home ? home->base.meta : w->l->plan->slots.at[draft->slots.at[buf]].meta;
+    return !may_be_empty(w, meta->numel);
 }
 
-/* A check is a gather whose index misses: of element 0 of a buffer at hand, where the value is bad. */
+/* Is what is read at `at` read wherever the op has an element, and nowhere else? What an inner dim does not move is
+ * read before its loop, also where that has no iterations. */
+static bool runs_with(const Writer *w, const Pos *pos, const Affine *at) {
+    const Domain *const domain = &w->domain;
+    for (int d = domain->n_outer; d < domain->n_vars; d++)
+        if (may_be_empty(w, domain->extent[d]) && (pos->gather >= 0 || !pos->at.coef[d] != !at->coef[d])) return false;
+    return true;
+}
+
+/* Memory that holds an element whenever the check at `pos` is made: the first element of a buffer that has one whatever
+ * the sizes are, or else what the nest loads there anyhow. */
+static CheckRead check_read(const Writer *w, const Pos *pos) {
+    const Affine first = {0};
+    for (int buf = 0; buf < w->draft->bufs.n && runs_with(w, pos, &first); buf++)
+        if (has_element(w, buf)) return (CheckRead){buf, first};
+    for (int i = 0; i < loop_count(w->lb); i++) {
+        const Inst *const inst = loop_inst(w->lb, i);
+        if (inst->op == LI_load && w->draft->bufs.at[inst->buf].role != BUF_tile && runs_with(w, pos, inst->at))
+            return (CheckRead){inst->buf, *inst->at};
+    }
+    return (CheckRead){.buf = -1};
+}
+
+/* A check is a gather whose index misses where the value is bad. */
 int body_checked(BodyCall *call, int value, int bad, int index) {
     const BodyFrame *const frame = call->context;
-    const Draft *const draft = frame->w->draft;
     LoopBuilder *const lb = call->lb;
-    const int buf = any_buffer(draft);
-    if (buf < 0) return body_stop(call, "no memory at hand to check a value with");
+    const CheckRead read = check_read(frame->w, &frame->pos);
+    if (read.buf < 0) return body_stop(call, "no memory at hand to check a value with");
     const int at = loop_prim(lb, PRIM_select, bad, index, loop_const(lb, S_i64, 0, 0));
-    const int got = loop_gather(lb, buf, draft->bufs.at[buf].dtype, &(Affine){0}, at, 1, 1, false);
+    const int got = loop_gather(lb, read.buf, frame->w->draft->bufs.at[read.buf].dtype, &read.at, at, 1, 1, false);
     return loop_prim(lb, PRIM_select, bad, loop_cast(lb, loop_type(lb, value), got), value);
+}
+
+/* A constant other than 0 in the type that it is stored in. */
+static bool is_nonzero(const LoopBuilder *lb, int divisor) {
+    const Inst *const inst = loop_inst(lb, divisor), *const of = inst->op == LI_prim ? loop_inst(lb, inst->a) : inst;
+    if (of->op != LI_const) return false;
+    if (inst == of) return of->i != 0;
+    if (inst->prim == PRIM_wrap_i16) return (int16_t)of->i != 0;
+    return (inst->prim == PRIM_wrap_i8 || inst->prim == PRIM_wrap_u8) && (uint8_t)of->i != 0;
 }
 
 int body_nonzero(BodyCall *call, int divisor) {
     const BodyFrame *const frame = call->context;
     LoopBuilder *const lb = call->lb;
-    const Arg *const by = &call->args[1];
-    const bool is_constant = by->kind == ARG_float || (by->kind == ARG_int && !sym_is(by->i));
-    if (is_constant && any_buffer(frame->w->draft) < 0) return divisor; /* the meta rules see that it is 0 */
+    if (is_nonzero(lb, divisor) && check_read(frame->w, &frame->pos).buf < 0) return divisor;
     const int is_zero = loop_prim(lb, PRIM_eq, divisor, loop_const(lb, call->type, 0, 0), -1);
     return body_checked(call, divisor, is_zero, loop_const(lb, S_i64, 0, -1));
 }
