@@ -54,6 +54,7 @@ Status debug_print(const char *label, sn_tensor *t) {
     if (!tracer_exactly() || state->modes || tensor_is_batched(t)) return print_now(label, t);
     TRY(scope_push(state, false));
     context_enter_scope(state, CONTEXT_library);
+    context_enter_scope(state, CONTEXT_below_levels); /* t is no handle of theirs: neither is its copy */
     const Status status = tracer_effect((TracerEffect){.kind = EFFECT_print, .label = label, .tensor = t});
     scope_pop(state);
     return status;

@@ -1,5 +1,6 @@
 /* test_debug_print.c: sn_debug_print [semantics T7]: the same texts in the same order, eager and compiled, each once,
    and no break for it. What is printed is kept by the log handler of this file. */
+#include <sinter/transform.h>
 #include <stdio.h>
 
 #include "tests/unit/contract.h"
@@ -77,6 +78,24 @@ static void alike(sn_body body, void *closure, bool grads) {
 START_TEST(t7_prints_are_those_of_eager) { alike(prints, F32(7, 3), false); }
 END_TEST
 START_TEST(t7_a_training_forward_prints) { alike(prints, F32(7, 3), true); }
+END_TEST
+
+/* Of a transform a tensor from outside of it: no handle of the level's, and neither is the copy that is printed. */
+static sn_status prints_outside(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const w = sn_closure(f);
+    sn_debug_print("y again", w);
+    return sn_out(f, 0, sn_sum(sn_mul(sn_sin(x), x)));
+}
+static sn_status prints_in_levels(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const w = sn_closure(f);
+    sn_tensor *rows = NULL, *grad = NULL, *forward = NULL, *twice = NULL;
+    sn_vmap(prints_outside, w, NULL, SN_TENSORS(x), &rows, 1);
+    sn_func_grad(prints_outside, w, NULL, SN_TENSORS(x), &grad, 1);
+    sn_jacobian(prints_outside, w, SN_JACOBIAN_OPTIONS(.forward = true), SN_TENSORS(x), &forward, 1);
+    sn_hessian(prints_outside, w, NULL, SN_TENSORS(x), &twice, 1);
+    return sn_out(f, 0, sn_add(sn_add(sn_sum(rows), sn_sum(grad)), sn_add(sn_sum(forward), sn_sum(twice))));
+}
+START_TEST(t7_prints_in_transforms_are_those_of_eager) { alike(prints_in_levels, F32(7, 3), false); }
 END_TEST
 
 START_TEST(t7_replay_prints_without_the_body) {
@@ -251,6 +270,7 @@ int main(void) {
     const TTest *const tests[] = {
         t7_prints_are_those_of_eager,
         t7_a_training_forward_prints,
+        t7_prints_in_transforms_are_those_of_eager,
         t7_replay_prints_without_the_body,
         t7_a_failed_check_prints_what_came_before,
         t7_a_checkpoint_prints_once,
