@@ -9,7 +9,7 @@ trap 'rm -rf "$prefix"' EXIT
 unset SINTER_LLVM_MODULE LD_LIBRARY_PATH
 complain() { echo "check_install: $1"; exit 1; }
 "$cmake" --install "$build" --prefix "$prefix" >/dev/null
-[ -e "$prefix/lib/libsinter-llvm.so" ] && llvm=yes || llvm=no # a build without LLVM has none to install
+ls "$prefix"/lib/sinter-*/libsinter-llvm.so >/dev/null 2>&1 && llvm=yes || llvm=no # a build without LLVM has none to install
 "$prefix/bin/sinter" doctor >"$prefix/said"
 "$prefix/bin/sinter" help --man | cmp - "$prefix/share/man/man1/sinter.1"
 "$prefix/bin/sinter" completion bash | cmp - "$prefix/share/bash-completion/completions/sinter"

@@ -46,7 +46,7 @@ mv "$rows.more" "$work/more/ir/ops/pointwise.def"
 "$cmake" -DROOT="$work/more" -DOUTPUT="$work/more_ids" -P "$root/ir/op_ids.cmake"
 diff "$build/generated/ir/op_ids.def" "$work/more_ids" >"$work/ids" && fail "a new row has no number"
 [ "$(grep -c '^[<>]' "$work/ids")" = 1 ] || { cat "$work/ids"; fail "a row at the end of its family renumbers others"; }
-awk '/^[^ ].*: #deps/ { object = $1; live = !/STALE/ && object !~ /^(tests|samples)\/|\/(sinter|gen_ops)\.dir\// }
+awk '/^[^ ].*: #deps/ { object = $1; live = !/STALE/ && object !~ /^(tests|samples)\/|\/(sinter|sn_gen_ops)\.dir\// }
      /^ / && live && /(op_ids|ops\/pointwise)\.def$|include\/sinter\/ops\.h$/ { print object }' "$work/deps" |
     sort -u >"$work/readers"
 n=$(wc -l <"$work/readers")

@@ -23,6 +23,10 @@ static const LlvmModuleTable *inner;
 static LlvmModuleTable outer;
 static char reason[512];
 
+/* A private folder of this version, so that no other version's module is taken for its own. */
+#define MODULE_FILE "libsinter-llvm.so"
+#define MODULE      PRIVATE_FOLDER "/" MODULE_FILE
+
 static Status compile_request(const CodegenRequest *request, CodegenResult *result) {
     CodegenRequest asked = *request;
     asked.failpoint = failpoint;
@@ -30,24 +34,33 @@ static Status compile_request(const CodegenRequest *request, CodegenResult *resu
     return status == ST_OK ? ST_OK : error_raise(status, "compiling with LLVM: %s", result->message);
 }
 
-static void find_path(char *path, size_t capacity) {
-    const char *set = environment("SINTER_LLVM_MODULE");
-    if (set && *set) {
-        snprintf(path, capacity, "%s", set);
-        return;
-    }
+/* The folder of the library or program that has this code inside, with a slash at its end; "": of none. */
+static void own_folder(char *folder, size_t capacity) {
     Dl_info here;
-    snprintf(path, capacity, "libsinter-llvm.so");
-    if (!dladdr((void *)&inner, &here) || !here.dli_fname) return;
     char self[2048] = {0};
+    *folder = '\0';
+    if (!dladdr((void *)&inner, &here) || !here.dli_fname) return;
     const char *file = here.dli_fname;
     if (!strchr(file, '/') && readlink("/proc/self/exe", self, sizeof self - 1) > 0)
         file = self; /* this program, named as its caller pleased */
     const char *const slash = strrchr(file, '/');
-    const int folder = slash ? (int)(slash - file) + 1 : 0;
-    snprintf(path, capacity, "%.*slibsinter-llvm.so", folder, file);
-    if (access(path, R_OK) != 0) /* a program that has the library inside: bin/ beside lib/ */
-        snprintf(path, capacity, "%.*s../lib/libsinter-llvm.so", folder, file);
+    if (slash) snprintf(folder, capacity, "%.*s", (int)(slash - file) + 1, file);
+}
+
+/* Beside the library (lib), or a program (bin) that has the library inside; as it is built, and as it is installed. */
+static const char *const beside[] = {MODULE, "../lib/" MODULE, LIB_FROM_BIN "/" MODULE};
+
+/* Where the module is: as SINTER_LLVM_MODULE says, or beside this code. NULL: at neither. */
+static const char *find_beside(char *path, size_t capacity) {
+    const char *const set = environment("SINTER_LLVM_MODULE");
+    char folder[2048];
+    if (set && *set) return set;
+    own_folder(folder, sizeof folder);
+    for (size_t i = 0; *folder && i < sizeof beside / sizeof *beside; i++) {
+        snprintf(path, capacity, "%s%s", folder, beside[i]);
+        if (access(path, R_OK) == 0) return path;
+    }
+    return NULL;
 }
 
 static void PRINTF_LIKE(1, 2) because(const char *format, ...) {
@@ -57,11 +70,22 @@ static void PRINTF_LIKE(1, 2) because(const char *format, ...) {
     va_end(args);
 }
 
+/* Else where the linker of a program that is not installed said (a run path), or in the configured prefix. */
+static void *open_found(const char **path, char *buffer, size_t capacity) {
+    *path = find_beside(buffer, capacity);
+    if (*path) return dlopen(*path, RTLD_NOW | RTLD_LOCAL);
+    *path = MODULE_FILE;
+    void *const handle = dlopen(*path, RTLD_NOW | RTLD_LOCAL);
+    if (handle) return handle;
+    *path = LIB_INSTALLED "/" MODULE;
+    return dlopen(*path, RTLD_NOW | RTLD_LOCAL);
+}
+
 static void open_module(void) {
-    char path[4096];
+    char buffer[4096];
+    const char *path;
     const int64_t start = clock_ns();
-    find_path(path, sizeof path);
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *handle = open_found(&path, buffer, sizeof buffer);
     profile_record_stage("open LLVM", start);
     if (!handle) {
         because("%s", dlerror());

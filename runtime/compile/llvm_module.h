@@ -1,6 +1,6 @@
 /* llvm_module.h: opens libsinter-llvm.so on first use: a program that only runs eagerly never loads
- * LLVM. Looked for at SINTER_LLVM_MODULE (a path), else beside the library or program this code is
- * in. */
+ * LLVM. Looked for at SINTER_LLVM_MODULE (a path), else in this version's private folder beside the library or program
+ * that this code is in, or in the configured prefix. */
 #ifndef SINTER_RUNTIME_LLVM_MODULE_H
 #define SINTER_RUNTIME_LLVM_MODULE_H
 #include "codegen/codegen.h"
