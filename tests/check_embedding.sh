@@ -92,24 +92,26 @@ build() {
 }
 build
 generates "$here/build/hello"
-! readelf -s "$here/build/hello" | grep -q 'FUNC.* sn_compile$' || complain "the program has the library inside"
+! nm --defined-only "$here/build/hello" | grep -q ' sn_compile$' || complain "the program has the library inside"
 
-configure -DFETCH=ON -DBUILD_SHARED_LIBS=OFF
+configure -DFETCH=ON -DBUILD_SHARED_LIBS=OFF -DCMAKE_INSTALL_PREFIX="$work/prefix"
 build
 generates "$here/build/hello"
-readelf -s "$here/build/hello" | grep -q 'FUNC.* sn_compile$' || complain "the program has no library inside"
+nm --defined-only "$here/build/hello" | grep -q ' sn_compile$' || complain "the program has no library inside"
 archive=$here/build/_deps/sinter-build/lib/libsinter.a
 nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort >"$work/defined"
 nm -D --defined-only "$shared" | awk '{ print $3 }' | sort >"$work/exported"
 diff "$work/exported" "$work/defined" || complain "libsinter.a defines other names than libsinter.so exports"
 
 command -v pkg-config >/dev/null || exit 0
-"$cmake" --install "$here/build" --prefix "$work/prefix" >/dev/null
+"$cmake" --install "$here/build" >/dev/null
 [ -e "$work/prefix/lib/own/libsinter.a" ] || complain "nothing is installed where the project said"
-mkdir "$work/prefix/bin"
 # shellcheck disable=SC2046  # several words
-"$cc" -fexceptions -o "$work/prefix/bin/hello" "$here/project/hello.c" \
+"$cc" -fexceptions -o "$work/hello" "$here/project/hello.c" \
     $(PKG_CONFIG_PATH="$work/prefix/lib/own/pkgconfig" pkg-config --cflags --libs --static sinter)
-mv "$work/prefix" "$work/elsewhere"
 mv "$here/build" "$here/gone"
-generates "$work/elsewhere/bin/hello"
+generates "$work/hello" # by the module in the configured prefix
+mkdir "$work/prefix/bin"
+mv "$work/hello" "$work/prefix/bin"
+mv "$work/prefix" "$work/elsewhere"
+generates "$work/elsewhere/bin/hello" # by the one beside it

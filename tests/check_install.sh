@@ -1,20 +1,40 @@
 #!/bin/sh
-# check_install.sh CMAKE BUILD CC ROOT: what `cmake --install` leaves is whole: the tool and a program built against the
-# installed library find the installed LLVM module, wherever the prefix is; pkg-config and CMake find the library, for C
-# and C++; the sample of a plug-in builds by its Makefile, loads, and its op is good.
+# check_install.sh CMAKE BUILD CC ROOT: what `cmake --install` leaves is whole, also where the prefix has been moved: the
+# tool, its samples and a program built against the installed library find the installed LLVM module; pkg-config and
+# CMake find the library, for C and C++; each header stands alone and names nothing that is not installed; licences of
+# what is linked are there; the example of a plug-in builds by its Makefile, loads, and its op is good.
 set -eu
 cmake=$1 build=$2 cc=$3 root=$4
 prefix=$(mktemp -d)
 trap 'rm -rf "$prefix"' EXIT
 unset SINTER_LLVM_MODULE LD_LIBRARY_PATH
 complain() { echo "check_install: $1"; exit 1; }
-"$cmake" --install "$build" --prefix "$prefix" >/dev/null
+"$cmake" --install "$build" --prefix "$prefix/first" >/dev/null
+mv "$prefix"/first/* "$prefix" && rmdir "$prefix/first"
 ls "$prefix"/lib/sinter-*/libsinter-llvm.so >/dev/null 2>&1 && llvm=yes || llvm=no # a build without LLVM has none to install
 "$prefix/bin/sinter" doctor >"$prefix/said"
 "$prefix/bin/sinter" help --man | cmp - "$prefix/share/man/man1/sinter.1"
 "$prefix/bin/sinter" completion bash | cmp - "$prefix/share/bash-completion/completions/sinter"
 grep -q '^llvm: absent' "$prefix/said" && found=no || found=yes
 [ $llvm = $found ] || { cat "$prefix/said"; complain "the installed tool: LLVM $found, the build: $llvm"; }
+
+docs=$prefix/share/doc/sinter
+cmp "$root/LICENSE" "$docs/LICENSE"
+# LLVM's symbols are in the module where its archives were linked, and so is then its licence beside ours.
+if [ $llvm = yes ] && ! readelf -d "$prefix"/lib/sinter-*/libsinter-llvm.so | grep -q 'NEEDED.*libLLVM'; then
+    grep -qi 'LLVM Exceptions' "$docs/LICENSE.llvm" || complain "LLVM is linked, its licence is not installed"
+fi
+folders='(frontend|ir|passes|codegen|kernels|runtime|tests|samples)'
+named=$(cd "$prefix/include/sinter" &&
+    grep -nEo "\\b$folders/[a-z]\\S*|\\b[a-z]\\w*\\.(md|def|sh|py|cmake)\\b|semantics [A-Z][0-9]+" ./*.h) &&
+    complain "installed headers name what is not installed: $named"
+[ -d "$docs/examples/plugin" ] || complain "the example that sinter/plugin.h names is not installed"
+"$prefix/bin/sinter" run hello >"$prefix/said" || complain "the installed tool does not run hello"
+grep -q '^fn: 2 calls, 1 graph' "$prefix/said" || complain "hello says something else"
+(cd "$prefix/bin" && SINTER_CACHE_DIR=off ./sinter run digits --steps 20 --json) >"$prefix/said" ||
+    complain "the installed tool does not run digits"
+grep -q '"digest": "0410ee3b108cdde7"' "$prefix/said" || complain "digits trains to other parameters"
+[ $llvm = no ] || grep -q '"compiled_share": 1' "$prefix/said" || complain "digits ran without generated code"
 
 uses() { # COMMAND...: a program built by it runs, and compiled functions generate code
     SINTER_REPORT=explain SINTER_REPORT_FILE="$prefix/report" "$@" >/dev/null
@@ -24,13 +44,16 @@ uses() { # COMMAND...: a program built by it runs, and compiled functions genera
 if nm -D "$prefix/lib/libsinter.so" | grep -q -e __asan_ -e __tsan_ -e __ubsan_; then
     exit 0 # an instrumented library brings its own runtime: no program of another compiler's is linked with it
 fi
-"$cc" -std=c11 -I "$prefix/include" "$root/samples/hello.c" -L "$prefix/lib" -lsinter -lm -Wl,-rpath,"$prefix/lib" \
+for header in "$prefix"/include/sinter/*.h; do
+    "$cc" -std=c11 -fsyntax-only -Wall -Werror -I "$prefix/include" -x c "$header" || complain "$header does not stand alone"
+done
+"$cc" -std=c11 -I "$prefix/include" "$docs/examples/hello.c" -L "$prefix/lib" -lsinter -lm -Wl,-rpath,"$prefix/lib" \
     -o "$prefix/program"
 uses "$prefix/program"
 
 command -v pkg-config >/dev/null || exit 0
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
-version=$(sed -n 's/^version: //p' "$prefix/said")
+version=$("$prefix/bin/sinter" doctor | sed -n 's/^version: //p')
 [ "$(pkg-config --modversion sinter)" = "$version" ] || complain "pkg-config says another version than $version"
 mkdir "$prefix/consumer"
 cp "$root/samples/hello.c" "$prefix/consumer/c.c" && cp "$root/samples/work.h" "$prefix/consumer"
@@ -66,7 +89,7 @@ uses "$prefix/consumer/build/c"
 [ "$("$prefix/consumer/build/cpp")" = 'tensor([2., 2., 2.])' ] || complain "the C++ consumer prints something else"
 
 command -v make >/dev/null || exit 0
-cp -r "$root/samples/plugin" "$prefix/plugin"
+cp -r "$docs/examples/plugin" "$prefix/plugin"
 [ "$(wc -l <"$prefix/plugin/Makefile")" -le 10 ] || complain "the plug-in's Makefile has more than 10 lines"
 make -s -C "$prefix/plugin" CC="$cc" >"$prefix/log" 2>&1 || { cat "$prefix/log"; complain "the plug-in's Makefile"; }
 said=$("$prefix/bin/sinter" plugin "$prefix/plugin/scale.so")

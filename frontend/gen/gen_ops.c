@@ -300,14 +300,14 @@ static void row_print(Text *text, const OpRow *row, GenOutput output) {
 }
 
 static const char header_head[] =
-    "/* ops.h: generated from ir/ops.def [op]. sn_X takes the usual arguments, sn_X_ex all; sn_X_ "
+    "/* ops.h: generated from the op table [op]. sn_X takes the usual arguments, sn_X_ex all; sn_X_ "
     "works in place and returns\n"
     "   self, sn_X_ex_ too with all arguments, sn_X_out writes to out, sn_X_out_ex with all "
     "arguments. The first result is "
     "returned, "
     "NULL on error. */\n"
     "#ifndef SINTER_OPS_H\n#define SINTER_OPS_H\n#include <sinter/tensor.h>\nSN_BEGIN\n";
-static const char source_head[] = "/* ops_api.c: generated from ir/ops.def: the functions of sinter/ops.h. */\n"
+static const char source_head[] = "/* ops_api.c: generated from the op table: the functions of sinter/ops.h. */\n"
                                   "#include \"frontend/api/ops_call.h\"\n#include \"ir/op_ids.h\"\n\n";
 
 static bool holds_already(const char *path, const Text *text) {

@@ -1,6 +1,6 @@
 /* parallel.h: ranks: threads of this process that work on shares of the same data, each with a state of its own, and
    what they do together. An all-reduce adds in rank order: its bits are those of one process that accumulates the
-   ranks' shares in that order and divides (semantics T10).
+   ranks' shares in that order and divides.
 
        sn_status step(sn_comm *comm, void *closure) {          on every rank
            sn_tensor *w = ...the same on all...

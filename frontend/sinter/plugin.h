@@ -11,7 +11,7 @@
            return sn_check();
        }
 
-   A whole one with a Makefile and a kernel in CUDA C: samples/plugin. */
+   A whole one with a Makefile and a kernel in CUDA C is an installed example: examples/plugin. */
 #ifndef SINTER_PLUGIN_H
 #define SINTER_PLUGIN_H
 #include <sinter/dispatch.h>

@@ -14,17 +14,30 @@
 
 bool program_folder(char *out, size_t capacity) {
     const ssize_t n = readlink("/proc/self/exe", out, capacity - 1);
-    if (n <= 0) return false;
+    if (n <= 0 || (size_t)n == capacity - 1) return false; /* or only a part of it */
     out[n] = '\0';
     *strrchr(out, '/') = '\0';
     return true;
 }
 
-static bool sample_path(const char *name, char *out, size_t capacity) {
-    char folder[900];
-    if (!*name || *name == '.' || strchr(name, '/')) return false;
+/* The folder that has bin/samples and lib/samples: the one of the build, or an installed one with the samples' data. */
+static bool samples_folder(char *out, size_t capacity) {
+    char folder[600], path[800];
     if (!program_folder(folder, sizeof folder)) return false;
-    snprintf(out, capacity, "%s/samples/%s", folder, name);
+    snprintf(out, capacity, "%s/..", folder);
+    snprintf(path, sizeof path, "%s/bin/samples", out);
+    if (access(path, X_OK) == 0) return true;
+    snprintf(out, capacity, "%s/" INSTALLED_FROM_BIN, folder);
+    snprintf(path, sizeof path, "%s/data", out);
+    if (access(path, X_OK) == 0) setenv("SINTER_SAMPLE_DATA", path, 0);
+    return true;
+}
+
+static bool sample_path(const char *name, char *out, size_t capacity) {
+    char folder[700];
+    if (!*name || *name == '.' || strchr(name, '/')) return false;
+    if (!samples_folder(folder, sizeof folder)) return false;
+    snprintf(out, capacity, "%s/bin/samples/%s", folder, name);
     return access(out, X_OK) == 0;
 }
 
@@ -34,9 +47,9 @@ bool sample_exists(const char *name) {
 }
 
 void *sample_symbol(const char *name, const char *symbol) {
-    char folder[900] = "", path[1100];
-    program_folder(folder, sizeof folder);
-    snprintf(path, sizeof path, "%s/../lib/samples/%s.so", folder, name);
+    char folder[700] = "", path[1100];
+    samples_folder(folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/lib/samples/%s.so", folder, name);
     void *const module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     return module ? dlsym(module, symbol) : NULL;
 }
@@ -47,9 +60,9 @@ const char *sample_takes(const char *name) {
 }
 
 void samples_offer(NearName *near) {
-    char folder[900] = "", path[1024];
-    program_folder(folder, sizeof folder);
-    snprintf(path, sizeof path, "%s/samples", folder);
+    char folder[700] = "", path[1024];
+    samples_folder(folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/bin/samples", folder);
     struct dirent **files = NULL;
     const int n = scandir(path, &files, NULL, alphasort);
     for (int i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 /* sample.h: samples as programs of their own, in bin/samples beside this one, each with a module of the same file in
- * lib/samples (samples/work.h). */
+ * lib/samples (samples/work.h); where they are installed, both lie in a private folder of the library's. */
 #ifndef SINTER_TOOL_SAMPLE_H
 #define SINTER_TOOL_SAMPLE_H
 #include "frontend/tool/target.h"
