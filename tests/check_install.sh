@@ -11,7 +11,8 @@ unset SINTER_LLVM_MODULE LD_LIBRARY_PATH
 complain() { echo "check_install: $1"; exit 1; }
 "$cmake" --install "$build" --prefix "$prefix/first" >/dev/null
 mv "$prefix"/first/* "$prefix" && rmdir "$prefix/first"
-ls "$prefix"/lib/sinter-*/libsinter-llvm.so >/dev/null 2>&1 && llvm=yes || llvm=no # a build without LLVM has none to install
+lib=$(dirname "$(find "$prefix" -name libsinter.so)") # lib, or one with the machine's name
+ls "$lib"/sinter-*/libsinter-llvm.so >/dev/null 2>&1 && llvm=yes || llvm=no # a build without LLVM has none to install
 "$prefix/bin/sinter" doctor >"$prefix/said"
 "$prefix/bin/sinter" help --man | cmp - "$prefix/share/man/man1/sinter.1"
 "$prefix/bin/sinter" completion bash | cmp - "$prefix/share/bash-completion/completions/sinter"
@@ -21,12 +22,12 @@ grep -q '^llvm: absent' "$prefix/said" && found=no || found=yes
 docs=$prefix/share/doc/sinter
 cmp "$root/LICENSE" "$docs/LICENSE"
 # LLVM's symbols are in the module where its archives were linked, and so is then its licence beside ours.
-if [ $llvm = yes ] && ! readelf -d "$prefix"/lib/sinter-*/libsinter-llvm.so | grep -q 'NEEDED.*libLLVM'; then
+if [ $llvm = yes ] && ! readelf -d "$lib"/sinter-*/libsinter-llvm.so | grep -q 'NEEDED.*libLLVM'; then
     grep -qi 'LLVM Exceptions' "$docs/LICENSE.llvm" || complain "LLVM is linked, its licence is not installed"
 fi
 folders='(frontend|ir|passes|codegen|kernels|runtime|tests|samples)'
 named=$(cd "$prefix/include/sinter" &&
-    grep -nEo "\\b$folders/[a-z]\\S*|\\b[a-z]\\w*\\.(md|def|sh|py|cmake)\\b|semantics [A-Z][0-9]+" ./*.h) &&
+    grep -nEo "\\b$folders/[A-Za-z]\\S*|\\b[A-Za-z]\\w*\\.(md|def|sh|py|cmake)\\b|semantics [A-Z][0-9]+" ./*.h) &&
     complain "installed headers name what is not installed: $named"
 [ -d "$docs/examples/plugin" ] || complain "the example that sinter/plugin.h names is not installed"
 "$prefix/bin/sinter" run hello >"$prefix/said" || complain "the installed tool does not run hello"
@@ -41,18 +42,18 @@ uses() { # COMMAND...: a program built by it runs, and compiled functions genera
     [ $llvm = no ] || ! grep -q 'no generated code' "$prefix/report" || { cat "$prefix/report"; exit 1; }
     [ -s "$prefix/report" ] || complain "the program reported nothing"
 }
-if nm -D "$prefix/lib/libsinter.so" | grep -q -e __asan_ -e __tsan_ -e __ubsan_; then
+if nm -D "$lib/libsinter.so" | grep -q -e __asan_ -e __tsan_ -e __ubsan_; then
     exit 0 # an instrumented library brings its own runtime: no program of another compiler's is linked with it
 fi
 for header in "$prefix"/include/sinter/*.h; do
     "$cc" -std=c11 -fsyntax-only -Wall -Werror -I "$prefix/include" -x c "$header" || complain "$header does not stand alone"
 done
-"$cc" -std=c11 -I "$prefix/include" "$docs/examples/hello.c" -L "$prefix/lib" -lsinter -lm -Wl,-rpath,"$prefix/lib" \
+"$cc" -std=c11 -I "$prefix/include" "$docs/examples/hello.c" -L "$lib" -lsinter -lm -Wl,-rpath,"$lib" \
     -o "$prefix/program"
 uses "$prefix/program"
 
 command -v pkg-config >/dev/null || exit 0
-export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+export PKG_CONFIG_PATH="$lib/pkgconfig"
 version=$("$prefix/bin/sinter" doctor | sed -n 's/^version: //p')
 [ "$(pkg-config --modversion sinter)" = "$version" ] || complain "pkg-config says another version than $version"
 mkdir "$prefix/consumer"

@@ -19,6 +19,8 @@
 #   casts                                                            op samples with numbers that few dtypes hold, under
 #                                                                    -fsanitize=float-cast-overflow
 #   handles                                                          unit with the setting check_handles
+#   packages                                                         the Debian packages, in a root that has what they
+#                                                                    depend on and nothing else
 #
 # $everything is 1 for --all: a stage then runs what it has whole, and else what stands for it (labels all and push of
 # tests/CMakeLists.txt). A stage that compiles takes from the first build what is the same in every one.
@@ -30,6 +32,7 @@ threads     push  stage_threads
 clang       push  stage_clang
 casts       all   stage_casts
 handles     all   stage_handles
+packages    all   stage_packages
 '
 everything=0
 
@@ -116,6 +119,21 @@ stage_handles() {
   [ $# -eq 0 ] || return 0
   build "$build" tests_unit
   SINTER_CHECK_HANDLES=1 run_ctest "$build" unit
+}
+
+# A build for a distribution's folders, without the tests.
+stage_packages() {
+  local deb="$build-deb" made code=0
+  [ $# -eq 0 ] || return 0
+  packages+=(lintian) && need_packages
+  configure_beside "$deb" -DCMAKE_INSTALL_PREFIX=/usr -DBUILD_TESTING=OFF
+  build "$deb" all
+  made=$(mktemp -d)
+  cpack -G DEB --config "$deb/CPackConfig.cmake" -B "$made" >"$deb/cpack.log" 2>&1 ||
+    { cat "$deb/cpack.log" >&2 && return 1; }
+  tests/check_packages.sh "$made" . cc || code=$?
+  rm -rf "$made"
+  [ $code = 77 ] || return $code
 }
 
 # seconds_used: of the processors, by all that has ended so far, in user mode and system (proc(5), cutime and cstime).
