@@ -5,7 +5,7 @@
 #             SINTER_ or belongs to a language that CMake has enabled; targets begin with sn_ or sinter; no test comes.
 #  build      a program by add_subdirectory(EXCLUDE_FROM_ALL) with libsinter.so, then by FetchContent with libsinter.a,
 #             which defines the names that LIBSINTER exports and no other; both generate code. What the project installs
-#             serves a program linked by pkg-config, in another folder, too.
+#             runs without the build, and serves a program linked by pkg-config, in another folder, too.
 set -eu
 part=$1 cmake=$2 generator=$3 cc=$4 root=$5 shared=$6
 work=$(mktemp -d)
@@ -66,6 +66,7 @@ endif()
 add_executable(hello hello.c)
 target_compile_options(hello PRIVATE -Wno-conversion)
 target_link_libraries(hello PRIVATE sinter::sinter m)
+install(TARGETS hello DESTINATION own)
 END
 
 configure() { # CMAKE-ARGS...
@@ -98,20 +99,22 @@ configure -DFETCH=ON -DBUILD_SHARED_LIBS=OFF -DCMAKE_INSTALL_PREFIX="$work/prefi
 build
 generates "$here/build/hello"
 nm --defined-only "$here/build/hello" | grep -q ' sn_compile$' || complain "the program has no library inside"
+! readelf -d "$here/build/hello" | grep -q 'NEEDED.*sinter' || complain "the program opens the LLVM module when it starts"
 archive=$here/build/_deps/sinter-build/lib/libsinter.a
 nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort >"$work/defined"
 nm -D --defined-only "$shared" | awk '{ print $3 }' | sort >"$work/exported"
 diff "$work/exported" "$work/defined" || complain "libsinter.a defines other names than libsinter.so exports"
 
-command -v pkg-config >/dev/null || exit 0
 "$cmake" --install "$here/build" >/dev/null
 [ -e "$work/prefix/lib/own/libsinter.a" ] || complain "nothing is installed where the project said"
-# shellcheck disable=SC2046  # several words
-"$cc" -fexceptions -o "$work/hello" "$here/project/hello.c" \
-    $(PKG_CONFIG_PATH="$work/prefix/lib/own/pkgconfig" pkg-config --cflags --libs --static sinter)
 mv "$here/build" "$here/gone"
-generates "$work/hello" # by the module in the configured prefix
+! readelf -d "$work/prefix/own/hello" | grep -q "$here" || complain "the installed program looks into the build"
+generates "$work/prefix/own/hello" # by the module in the configured prefix
+
+command -v pkg-config >/dev/null || exit 0
 mkdir "$work/prefix/bin"
-mv "$work/hello" "$work/prefix/bin"
+# shellcheck disable=SC2046  # several words
+"$cc" -fexceptions -o "$work/prefix/bin/hello" "$here/project/hello.c" \
+    $(PKG_CONFIG_PATH="$work/prefix/lib/own/pkgconfig" pkg-config --cflags --libs --static sinter)
 mv "$work/prefix" "$work/elsewhere"
 generates "$work/elsewhere/bin/hello" # by the one beside it
