@@ -3,6 +3,7 @@
 # only and lies, as Sinter does, in a path with a blank.
 #  configure  by add_subdirectory: the project's variables, options and cache stay as they were, but for what begins with
 #             SINTER_ or belongs to a language that CMake has enabled; targets begin with sn_ or sinter; no test comes.
+#             And by FetchContent with libsinter.a.
 #  build      a program by add_subdirectory(EXCLUDE_FROM_ALL) with libsinter.so, then by FetchContent with libsinter.a,
 #             which defines the names that LIBSINTER exports and no other; both generate code. What the project installs
 #             runs without the build, and serves a program linked by pkg-config, in another folder, too.
@@ -85,7 +86,7 @@ changed=$(diff "$here/build/before" "$here/build/after" | grep '^[<>]' |
     complain "the project's state is another: $changed"
 [ "$(wc -l <"$here/build/targets")" -ge 15 ] || complain "the targets were not seen"
 foreign=$(grep -v -E '^(sn_|sinter)' "$here/build/targets") && complain "targets without a prefix: $foreign"
-[ "$part" = build ] || exit 0
+[ "$part" = build ] || { configure -DFETCH=ON -DBUILD_SHARED_LIBS=OFF && exit 0; }
 
 build() {
     "$cmake" --build "$here/build" --target hello --parallel >"$work/log" 2>&1 ||
