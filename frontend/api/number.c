@@ -77,9 +77,16 @@ int64_t sn_sym_arg(sn_sym s) {
     API_ENTER(sn_sym_arg);
     return s.bits;
 }
+
+static bool is_known(sn_sym s, const char *what) {
+    if (LIKELY(tracer_knows(s.bits))) return true;
+    error_raise(ST_STATE, "%s: a symbolic int outlived the call that made it", what);
+    return false;
+}
+
 int64_t sn_sym_value(sn_sym s) {
     API_ENTER(sn_sym_value);
-    return tracer_concrete(s.bits);
+    return is_known(s, "sn_sym_value") ? tracer_concrete(s.bits) : 0;
 }
 
 static int64_t (*const sym_ops[128])(SymEnv *env, int64_t a, int64_t b) = {
@@ -94,13 +101,15 @@ static Status check_divisor(SymEnv *env, sn_sym a, char op, sn_sym b) {
 sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
     API_ENTER(sn_sym_op);
     SymEnv *const env = tracer_symbols();
-    if (op < 0 || !sym_ops[(int)op])
+    if (op < 0 || !sym_ops[(int)op]) {
         error_raise(ST_ARGUMENT, "sn_sym_op: operator '%c' is none of + - * / %%", op);
-    else if (!env && (sym_is(a.bits) || sym_is(b.bits)))
-        error_raise(ST_STATE, "sn_sym_op: a symbolic int outlived the call that made it");
-    else if (check_divisor(env, a, op, b) == ST_OK)
-        return (sn_sym){sym_ops[(int)op](env, a.bits, b.bits)};
-    return (sn_sym){0};
+        return (sn_sym){0};
+    }
+    if (!is_known(a, "sn_sym_op") || !is_known(b, "sn_sym_op")) return (sn_sym){0};
+    if (!env)
+        a.bits = tracer_concrete(a.bits), b.bits = tracer_concrete(b.bits); /* numbers of a traced body are plain */
+    if (check_divisor(env, a, op, b) != ST_OK) return (sn_sym){0};
+    return (sn_sym){sym_ops[(int)op](env, a.bits, b.bits)};
 }
 
 /* Rows of numbers ----------------------------------------------------------------------------- */

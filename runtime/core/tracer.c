@@ -120,7 +120,7 @@ bool tracer_knows(int64_t value) { return sym_belongs(sym_is(value) ? symbols_of
 
 int64_t tracer_concrete(int64_t value) {
     SymEnv *const env = sym_is(value) ? symbols_of_call() : NULL;
-    return env ? sym_concrete(env, value) : value;
+    return env && sym_belongs(env, value) ? sym_concrete(env, value) : value;
 }
 
 int64_t tracer_number(const Arg *arg) {

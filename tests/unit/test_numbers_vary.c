@@ -1,6 +1,7 @@
 /* test_numbers_vary.c: numbers, lists, dims and flags of ops that change between the calls of one function give eager's
  * results whatever they change to [semantics C4]; where a schema says int, no rule is ever handed a symbol. */
 #include <signal.h>
+#include <sinter/transform.h>
 #include <stdio.h>
 
 #include "ir/builder.h"
@@ -150,11 +151,84 @@ START_TEST(c5_a_text_cannot_give_a_symbol_for_a_dim) {
 }
 END_TEST
 
+/* Numbers of the function, in bodies that are traced by themselves, where numbers are plain. */
+static sn_sym of_function;
+static sn_status adds_square(sn_frame *f) {
+    const sn_sym square = sn_sym_op(of_function, '*', of_function);
+    return sn_out(f, 0, sn_add_scalar(sn_in(f, 0), sn_int(sn_sym_arg(square))));
+}
+static sn_status is_below(sn_frame *f) {
+    const sn_sym limit = sn_sym_op(of_function, '+', sn_sym_int(40));
+    return sn_out(f, 0, sn_lt_scalar(sn_sum(sn_in(f, 0)), sn_int(sn_sym_arg(limit))));
+}
+static sn_status sums_up(sn_frame *f) {
+    sn_tensor *const sum = sn_add(sn_in(f, 0), sn_in(f, 1));
+    sn_out(f, 0, sum);
+    return sn_out(f, 1, sn_mul_scalar(sum, sn_int(sn_sym_arg(sn_sym_op(of_function, '+', of_function)))));
+}
+static sn_status numbers_in_flow(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *out[5] = {NULL};
+    of_function = sn_sym_op(sn_in_sym(f, 1), '+', sn_sym_size(x, 0));
+    const sn_tensors in = SN_TENSORS(x);
+    sn_cond(sn_gt_scalar(sn_sum(x), sn_float(0)), adds_square, adds_square, NULL, NULL, in, out, 1);
+    sn_map(adds_square, NULL, NULL, in, out + 1, 1);
+    sn_while_loop(is_below, adds_square, NULL, NULL, SN_TENSORS(sn_ones_like(x)), out + 2, 1);
+    sn_scan(sums_up, NULL, NULL, SN_TENSORS(sn_select(x, 0, 0), x), out + 3, 2);
+    for (int i = 0; i < 5; i++) sn_out(f, i, out[i]);
+    return sn_check();
+}
+
+START_TEST(c4_numbers_of_a_function_may_be_computed_with_in_traced_bodies) {
+    sn_function *const eager = sn_compile(numbers_in_flow, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    sn_function *const replay = sn_compile(numbers_in_flow, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    for (int64_t i = 0; i < 6; i++) {
+        const sn_value in[] = {sn_val(F32((uint64_t)i, 2 + i % 3, 3)), sn_int(i / 2)};
+        sn_tensor *expected[5], *got[5];
+        ck_assert_int_eq(sn_call_values(eager, in, 2, expected, 5), SN_OK);
+        const sn_status status = sn_call_values(replay, in, 2, got, 5);
+        ck_assert_msg(status == SN_OK, "call %d: %s", (int)i, sn_error_take()->message);
+        for (int k = 0; k < 5; k++) ck_assert_msg(same_bits(got[k], expected[k]), "call %d, result %d", (int)i, k);
+    }
+    sn_function_free(eager);
+    sn_function_free(replay);
+}
+END_TEST
+
+static sn_status makes_many_numbers(sn_frame *f) {
+    of_function = sn_sym_size(sn_in(f, 0), 0);
+    for (int64_t i = 0; i < 100; i++)
+        of_function = sn_sym_op(sn_sym_op(of_function, '*', sn_sym_int(i + 3)), '+', sn_sym_size(sn_in(f, 0), 1));
+    return sn_out(f, 0, sn_exp(sn_in(f, 0)));
+}
+static sn_status asks_its_value(sn_frame *f) { return sn_sym_value(of_function), sn_out(f, 0, sn_exp(sn_in(f, 0))); }
+static sn_status computes_with_it(sn_frame *f) {
+    return sn_sym_op(sn_sym_int(1), '+', of_function), sn_out(f, 0, sn_exp(sn_in(f, 0)));
+}
+
+/* Another call's has fewer numbers, none of which it is. */
+START_TEST(a_number_of_a_call_that_has_ended_is_an_error) {
+    const sn_body bodies[] = {asks_its_value, computes_with_it};
+    sn_function *const makes = sn_compile(makes_many_numbers, NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+    ck_assert_ptr_nonnull(SN_CALL(makes, F32(1, 2, 3)));
+    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+        sn_function *const fn = sn_compile(bodies[i], NULL, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY));
+        ck_assert_ptr_null(SN_CALL(fn, F32(1, 2, 3)));
+        expect_error(sn_check(), "a symbolic int outlived the call that made it");
+        sn_function_free(fn);
+    }
+    sn_sym_value(of_function);
+    expect_error(sn_check(), "a symbolic int outlived the call that made it");
+    sn_function_free(makes);
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("numbers");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, c4_structural_numbers_are_never_data, 0, COUNT_OF(rows));
     tcase_add_test(tests, c4_dims_that_inputs_say_are_replayed);
+    tcase_add_test(tests, c4_numbers_of_a_function_may_be_computed_with_in_traced_bodies);
+    tcase_add_test(tests, a_number_of_a_call_that_has_ended_is_an_error);
     tcase_add_test(tests, c5_a_text_cannot_give_a_symbol_for_a_dim);
 #ifdef SINTER_DEBUG
     tcase_add_test_raise_signal(tests, a_rule_that_passes_a_symbol_for_an_int_is_told, SIGABRT);
