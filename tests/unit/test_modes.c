@@ -102,6 +102,24 @@ START_TEST(offsets_of_tensors_without_values) {
 }
 END_TEST
 
+/* The handle that an in-place view changes keeps its memory: it cannot be what is fake. */
+START_TEST(in_place_views_of_tensors_with_values) {
+    sn_tensor *const plain = F32(1, 2, 3), *const leaf = LEAF(2, 2, 3), *const before = sn_clone(plain);
+    sn_fake_mode_set(true);
+    sn_tensor *const fake = sn_exp(plain);
+    ck_assert_ptr_eq(sn_t_(fake), fake);
+    ck_assert_int_eq(sn_size(fake, 0), 3);
+    ck_assert_ptr_null(sn_t_(plain));
+    expect_error(SN_ERR_STATE, "a tensor with values would become one that is fake and has none");
+    ck_assert_ptr_null(sn_unsqueeze_(plain, 0));
+    expect_error(SN_ERR_STATE, "a tensor with values would become one that is fake and has none");
+    ck_assert_ptr_eq(sn_detach_(leaf), leaf);
+    sn_fake_mode_set(false);
+    ck_assert(same_bits(plain, before));
+    ck_assert(same_bits(leaf, F32(2, 2, 3)));
+}
+END_TEST
+
 START_TEST(a5_09_gradients_and_optimizers_of_fake_tensors) {
     const sn_rng before = sn_rng_get();
     const sn_scope scope = sn_scope_begin();
@@ -357,6 +375,7 @@ int main(void) {
     const TTest *const tests[] = {
         a5_09_fake_tensors_claim_devices_and_have_no_values,
         offsets_of_tensors_without_values,
+        in_place_views_of_tensors_with_values,
         a5_09_gradients_and_optimizers_of_fake_tensors,
         a5_09_custom_functions_and_hooks_of_fake_tensors,
         a5_09_fake_mode_and_compiled_functions,

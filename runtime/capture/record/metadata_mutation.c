@@ -38,10 +38,18 @@ static Status mutate_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) {
     return ST_OK;
 }
 
+/* What the temporary would end with is the handle's memory. */
+static Status check_fake(const OpRow *row, const sn_tensor *self, const sn_tensor *view) {
+    if (LIKELY(!tensor_is_fake(view)) || tensor_is_fake(self)) return ST_OK;
+    return error_raise(ST_STATE, "%s: a tensor with values would become one that is fake and has none",
+                       op_form_name(row, FORM_inplace));
+}
+
 static Status change(const OpRow *row, sn_tensor *self, sn_tensor *view, bool recorded) {
     if (!recorded && tape_is_wanted_leaf(self)) {
         TRY(mutate_leaf(row, self, view));
     } else {
+        TRY(check_fake(row, self, view));
         exchange(self, view);
         tape_view_of_old(self, view);
         capture_exchanged(self, view);
