@@ -3,7 +3,6 @@
 #define SINTER_RUNTIME_FAKE_MODE_H
 #include "runtime/core/dispatch.h"
 
-static inline bool fake_mode_is_on(const sn_state *state) { return state->include & KEY_BIT(fake); }
 void fake_mode_start(void);
 
 #endif
