@@ -26,6 +26,7 @@ struct sn_frame {
     bool outs_optional;   /* hooks: output 0 need not be set */
     bool passed_on;       /* outputs are there, as of sn_redispatch: they may be replaced */
     OpCall *call;         /* dispatcher callbacks: what sn_redispatch continues; else NULL */
+    const void *site;     /* of that call */
     struct Deriv *deriv;  /* derivative bodies */
     struct CustomCall *custom;
 };

@@ -135,7 +135,8 @@ Status body_kernel(OpCall *call, sn_body body, void *closure) {
                       .out = outs,
                       .n_out = n_outs,
                       .outs_optional = list,
-                      .call = call};
+                      .call = call,
+                      .site = state_get()->site};
     memset(outs, 0, sizeof *outs * (size_t)n_outs);
     if (call->key == KEY_meta) frame.passed_on = custom_write_hold(call->row, frame.in, outs);
     TRY(run_frame(call, &frame, body));
@@ -254,6 +255,7 @@ Status frame_redispatch(sn_frame *frame) {
     frame_drop_outs(frame);
     OpCall next = *call;
     next.outs = frame->out;
+    state_get()->site = frame->site; /* what the body has called meanwhile is another line's */
     const bool in_mode = call->key == KEY_mode || call->key == KEY_api;
     const Status status = in_mode ? run_mode(&next) : redispatch(&next);
     for (int i = 0; i < frame->n_out; i++) /* the kernel's are the scope's */

@@ -67,6 +67,24 @@ static void functions(sn_tensor *a) {
     sn_function_free(none);
 }
 
+/* A call that is passed on is where the program made it, whatever the handler has called before. */
+static sn_status calls_and_passes_on(sn_frame *f) {
+    sn_exp(sn_in(f, 0));
+    return sn_redispatch(f);
+}
+
+static void handlers(sn_tensor *a) {
+    sn_user_mode_push(calls_and_passes_on, NULL);
+    AT(sn_mm(a, a));
+    sn_user_mode_pop();
+    sn_api_mode_push(calls_and_passes_on, NULL);
+    AT(sn_mm(a, a));
+    sn_api_mode_pop();
+    sn_override *const o = sn_op_override(sn_op_find("aten::mm"), SN_KEY_AUTOGRAD, calls_and_passes_on, NULL);
+    AT(sn_mm(a, a));
+    sn_override_free(o);
+}
+
 static void settings(void) {
     AT(sn_setting_set("thread", "2"));
     AT(sn_setting_set("threads", "many"));
@@ -83,6 +101,7 @@ int main(void) {
     tensors(a);
     dictionaries(a);
     functions(a);
+    handlers(a);
     settings();
     printf("%d errors without their place\n", failed);
     return failed != 0;
