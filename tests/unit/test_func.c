@@ -375,6 +375,14 @@ static sn_status writes_from_outside(sn_frame *f) {
     sn_add_(sn_closure(f), sn_in(f, 0));
     return sn_out(f, 0, sn_sum(sn_in(f, 0)));
 }
+static sn_status turns_from_outside(sn_frame *f) {
+    sn_t_(sn_closure(f));
+    return sn_out(f, 0, sn_sum(sn_in(f, 0)));
+}
+static sn_status detaches_from_outside(sn_frame *f) {
+    sn_detach_(sn_closure(f));
+    return sn_out(f, 0, sn_sum(sn_in(f, 0)));
+}
 static sn_status saves_and_writes(sn_frame *f) {
     sn_tensor *const x = sn_in(f, 0), *const y = sn_exp(x), *const z = sn_mul(y, x);
     sn_add_(y, x);
@@ -400,6 +408,9 @@ START_TEST(t4_what_is_no_gradient_is_an_error_that_says_so) {
     refused(gives_a_number, NULL, x, SN_ERR_DTYPE, "i64");
     refused(cubes, NULL, sn_ones(SN_INTS(2), SN_I64), SN_ERR_DTYPE, "argument 0 is i64");
     refused(writes_from_outside, outside, x, SN_ERR_STATE, "from outside");
+    refused(turns_from_outside, outside, x, SN_ERR_STATE, "aten::t_: inside of sn_func_grad and its like a tensor");
+    refused(detaches_from_outside, outside, x, SN_ERR_STATE, "aten::detach_: inside of sn_func_grad and its like");
+    ck_assert(same_bits(outside, F32(3, 3, 4)));
     refused(saves_and_writes, NULL, x, SN_ERR_STATE, "version");
     refused(goes_backward, NULL, x, SN_ERR_STATE, "sn_backward");
     refused(NULL, NULL, x, SN_ERR_ARGUMENT, "body is NULL");

@@ -30,26 +30,27 @@ static void exchange(sn_tensor *a, sn_tensor *b) {
     atomic_store(&b->placeholder, placeholder);
 }
 
-/* A leaf keeps its place in histories, its gradient and its hooks. */
-static Status mutate_leaf(const OpRow *row, sn_tensor *self, sn_tensor *view) {
-    if (row->flags & OPF_nodiff) return tape_requires_grad(self, false);
-    tensor_set_meta(self, view->base.meta);
-    self->offset = view->offset;
-    return ST_OK;
-}
-
-/* What the temporary would end with is the handle's memory. */
-static Status check_fake(const OpRow *row, const sn_tensor *self, const sn_tensor *view) {
-    if (LIKELY(!tensor_is_fake(view)) || tensor_is_fake(self)) return ST_OK;
+/* What the temporary would end with is the handle's memory; a level's handle ends with the level. A leaf keeps both. */
+static Status check_exchange(const OpRow *row, const sn_tensor *self, const sn_tensor *view, bool leaf) {
+    if (UNLIKELY(tensor_is_batched(view)) && !tensor_is_batched(self))
+        return error_raise(ST_STATE,
+                           "%s: inside of sn_func_grad and its like a tensor from outside would be changed in place; "
+                           "sn_clone it there first",
+                           op_form_name(row, FORM_inplace));
+    if (LIKELY(!tensor_is_fake(view)) || tensor_is_fake(self) || leaf) return ST_OK;
     return error_raise(ST_STATE, "%s: a tensor with values would become one that is fake and has none",
                        op_form_name(row, FORM_inplace));
 }
 
+/* A leaf keeps its place in histories, its gradient and its hooks. */
 static Status change(const OpRow *row, sn_tensor *self, sn_tensor *view, bool recorded) {
-    if (!recorded && tape_is_wanted_leaf(self)) {
-        TRY(mutate_leaf(row, self, view));
+    const bool leaf = !recorded && tape_is_wanted_leaf(self);
+    if (leaf && row->flags & OPF_nodiff) return tape_requires_grad(self, false);
+    TRY(check_exchange(row, self, view, leaf));
+    if (leaf) {
+        tensor_set_meta(self, view->base.meta);
+        self->offset = view->offset;
     } else {
-        TRY(check_fake(row, self, view));
         exchange(self, view);
         tape_view_of_old(self, view);
         capture_exchanged(self, view);
