@@ -426,9 +426,12 @@ static Status flush(Capture *c, Reason reason, const void *site) {
         trace->ended_ns = clock_ns();
         profile_record_stage("trace", trace->started_ns);
     }
-    const ContextSaved saved = context_enter(state_get(), CONTEXT_segment);
+    sn_state *const state = state_get();
+    const void *const asks = state->site; /* the ops that run are those of other lines */
+    const ContextSaved saved = context_enter(state, CONTEXT_segment);
     c->running = true;
     const Status status = run_trace(trace);
+    state->site = asks;
     c->running = false;
     capture_print_events(trace, status != ST_OK);
     if (status != ST_OK) undo(trace);
@@ -449,10 +452,13 @@ Status capture_flush(Capture *c, Reason reason, const void *site) {
 
 /* Earlier segments: all values that wait, or one. */
 static Status run_again(Capture *c, const sn_tensor *asked) {
-    const ContextSaved saved = context_enter(state_get(), CONTEXT_segment);
+    sn_state *const state = state_get();
+    const void *const asks = state->site;
+    const ContextSaved saved = context_enter(state, CONTEXT_segment);
     c->running = true;
     const Status status = asked ? trace_run_late(asked->placeholder->trace, asked) : capture_before_write(c, NULL);
     c->running = false;
+    state->site = asks;
     context_leave(&saved);
     return status;
 }
