@@ -79,7 +79,7 @@ int64_t sn_sym_arg(sn_sym s) {
 }
 
 static bool is_known(sn_sym s, const char *what) {
-    if (LIKELY(tracer_knows(s.bits))) return true;
+    if (LIKELY(tracer_has_value(s.bits))) return true;
     error_raise(ST_STATE, "%s: a symbolic int outlived the call that made it", what);
     return false;
 }
@@ -106,8 +106,7 @@ sn_sym sn_sym_op(sn_sym a, char op, sn_sym b) {
         return (sn_sym){0};
     }
     if (!is_known(a, "sn_sym_op") || !is_known(b, "sn_sym_op")) return (sn_sym){0};
-    if (!env)
-        a.bits = tracer_concrete(a.bits), b.bits = tracer_concrete(b.bits); /* numbers of a traced body are plain */
+    if (!env) a.bits = tracer_concrete(a.bits), b.bits = tracer_concrete(b.bits); /* numbers of a body are plain */
     if (check_divisor(env, a, op, b) != ST_OK) return (sn_sym){0};
     return (sn_sym){sym_ops[(int)op](env, a.bits, b.bits)};
 }

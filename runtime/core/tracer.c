@@ -118,8 +118,19 @@ static SymEnv *symbols_of_call(void) {
 SymEnv *tracer_symbols(void) { return tracer_symbolic(state_get()) ? NULL : symbols_of_call(); }
 bool tracer_knows(int64_t value) { return sym_belongs(sym_is(value) ? symbols_of_call() : NULL, value); }
 
+/* Of a call that waits for code which runs at once, too: there its numbers are plain. */
+static SymEnv *symbols_around(void) {
+    TracerQuery query = {.asked = ASKED_symbols};
+    if (tracer_of_call()) return symbols_of_call();
+    for (Tracer *waits = state_get()->paused; waits && !query.symbols; waits = waits->paused)
+        if (waits->learns) waits->is->query(waits, &query);
+    return query.symbols;
+}
+
+bool tracer_has_value(int64_t value) { return sym_belongs(sym_is(value) ? symbols_around() : NULL, value); }
+
 int64_t tracer_concrete(int64_t value) {
-    SymEnv *const env = sym_is(value) ? symbols_of_call() : NULL;
+    SymEnv *const env = sym_is(value) ? symbols_around() : NULL;
     return env && sym_belongs(env, value) ? sym_concrete(env, value) : value;
 }
 

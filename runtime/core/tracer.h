@@ -205,6 +205,8 @@ int tracer_references(const sn_tensor *t);
 SymEnv *tracer_symbols(void);
 /* Is the number, which the program gave, plain, or an expression of the call? */
 bool tracer_knows(int64_t value);
+/* The same of a call that waits for code which runs at once, too. */
+bool tracer_has_value(int64_t value);
 int64_t tracer_concrete(int64_t value); /* the value, with a guard that it stays this one */
 int64_t tracer_number(const Arg *arg);  /* what an int stands for */
 int64_t tracer_int(const Arg *arg);     /* tracer_concrete of it */
