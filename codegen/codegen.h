@@ -24,15 +24,15 @@ typedef struct CodegenResult {
     int bail;          /* BailCode of the failure */
 } CodegenResult;
 
-typedef struct NestShape NestShape; /* codegen/shape/shape.h */
+typedef struct NestMapping NestMapping; /* codegen/shape/shape.h */
 typedef struct Machine Machine;
 
 /* Each nest i of the request becomes the exported symbol names[i] with NestFn's signature. */
 typedef struct CodegenRequest {
     int n_nests;
     const Nest *const *nests;
-    const Buf *const *bufs;         /* of each nest's kernel */
-    const NestShape *const *shapes; /* of each nest, on this machine: from shape_decide, or checked by shape_verify */
+    const Buf *const *bufs;           /* of each nest's kernel */
+    const NestMapping *const *shapes; /* of each nest, on this machine: from shape_decide, or checked by shape_verify */
     const char *const *names;
     const Machine *machine;              /* its level is an Isa of kernels.h */
     bool (*failpoint)(const char *name); /* the caller's failpoint(), or NULL */

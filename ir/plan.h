@@ -49,7 +49,7 @@ typedef struct Step {
     int n_ops;             /* graph nodes in it: for shares and names */
     int *ops;              /* their ids, which plan->ops is by */
     const uint64_t *tuned; /* kernel: by nest, what its shape is known by where it is not the decided one; 0: it is */
-    const struct NestShape *
+    const struct NestMapping *
         *shapes; /* kernel: of each nest, on the plan's machine; NULL: not decided [codegen/shape] */
 } Step;
 

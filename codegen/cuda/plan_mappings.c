@@ -78,7 +78,7 @@ static Status read_hints(Arena *arena, TextReader *in, CudaKernel *of) {
 
 typedef struct KernelRecord { /* one of both, by the kind of machine */
     CudaKernel of;
-    NestShape **shapes;
+    NestMapping **shapes;
 } KernelRecord;
 
 static Status read_record(Arena *arena, TextReader *in, const Machine *given, KernelRecord *out) {

@@ -80,7 +80,7 @@ typedef struct Emitter {
     const CodegenRequest *request;
     const Nest *nest;
     const Buf *bufs;
-    const NestShape *shape;
+    const NestMapping *shape;
     Arena *arena;
     LLVMBuilderRef b, entry; /* entry: the end of the first block, for what never changes */
     int lanes, phase;

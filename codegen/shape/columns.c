@@ -24,13 +24,13 @@ static bool reds_fit(const Nest *nest) {
 }
 
 /* Rows of memory run along the columns. */
-static bool reads_along(const NestShape *shape, const Inst *inst) {
+static bool reads_along(const NestMapping *shape, const Inst *inst) {
     if (!inst->inner || (inst->op != LI_load && inst->op != LI_gather)) return true;
     const int64_t step = inst->at->coef[shape->group[shape->n_outer_groups - 1].coef];
     return inst->op == LI_load && (step == 0 || step == 1);
 }
 
-bool panels_may(const Nest *nest, const NestShape *shape) {
+bool panels_may(const Nest *nest, const NestMapping *shape) {
     if (shape_is_rows(shape) || shape->n_s_groups == 0 || shape->n_outer_groups == 0) return false;
     if (nest->phases[0].kind != PHASE_reduce || !reds_fit(nest)) return false;
     for (int i = 1; i < nest->n_phases; i++)
@@ -57,7 +57,7 @@ static int repeats(const Decider *d) {
     return most;
 }
 
-bool shared_may(const Nest *nest, const NestShape *shape, const Machine *machine, int i) {
+bool shared_may(const Nest *nest, const NestMapping *shape, const Machine *machine, int i) {
     const Inst *const inst = &nest->insts[i];
     if (nest->n_inner > 0 || inst->op != LI_prim || stype_bytes((SType)inst->type) != 4 ||
         !machine_calls(machine, inst->prim, (SType)inst->type))
@@ -85,14 +85,14 @@ static void masked_columns(const Decider *d) {
 
 /* Sums of a panel stay in the nearest cache; four rows are four streams from memory, and share a load and a store of
  * the sum. */
-static void panel_shape(NestShape *shape) {
+static void panel_shape(NestMapping *shape) {
     shape->mode = SHAPE_panels;
     shape->panel_columns = PANEL_COLUMNS;
     shape->panel_rows = PANEL_ROWS;
 }
 
 void columns_decide(Decider *d) {
-    NestShape *const shape = d->shape;
+    NestMapping *const shape = d->shape;
     if (shape_is_rows(shape) || shape->n_outer_groups == 0) return; /* no outer dims: one vector of equal lanes */
     const int cost = nest_cost(d);
     if (panels_may(d->nest, shape) && panels_pay(d))

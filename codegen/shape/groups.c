@@ -61,11 +61,11 @@ int dims_merge(const Nest *nest, int first, int last, DimGroup *out) {
     return group_dims(nest, first, last, MERGE_all, out);
 }
 
-static void add_groups(const Nest *nest, NestShape *shape, int first, int last, Merge merge) {
+static void add_groups(const Nest *nest, NestMapping *shape, int first, int last, Merge merge) {
     shape->n_groups += group_dims(nest, first, last, merge, shape->group + shape->n_groups);
 }
 
-void groups_decide(const Nest *nest, NestShape *shape) {
+void groups_decide(const Nest *nest, NestMapping *shape) {
     const int inner = nest->n_outer, l = inner + nest->n_s, end = inner + nest->n_inner;
     shape->mode = l < end ? SHAPE_rows : SHAPE_columns;
     add_groups(nest, shape, 0, inner, shape_is_rows(shape) ? MERGE_none : MERGE_last);
@@ -75,7 +75,7 @@ void groups_decide(const Nest *nest, NestShape *shape) {
     add_groups(nest, shape, l, end, MERGE_all);
 }
 
-int lane_group(const NestShape *shape, const Nest *nest) {
+int lane_group(const NestMapping *shape, const Nest *nest) {
     if (!shape_is_rows(shape)) return nest->n_inner ? -1 : shape->n_outer_groups - 1;
     return shape->n_s_groups == 0 && shape->n_groups == shape->n_outer_groups + 1 ? shape->n_outer_groups : -1;
 }

@@ -15,7 +15,7 @@ Status plan_shape(Plan *plan, const Machine *machine) {
         Step *const step = &plan->steps.at[i];
         const Kernel *const kernel = step->kernel;
         if (step->kind != STEP_kernel || !kernel->n_nests) continue;
-        step->shapes = ARENA_ARRAY(plan->arena, const NestShape *, kernel->n_nests);
+        step->shapes = ARENA_ARRAY(plan->arena, const NestMapping *, kernel->n_nests);
         if (!step->shapes) return ST_MEMORY;
         for (int k = 0; k < kernel->n_nests; k++)
             if (!(step->shapes[k] = shape_decide(plan->arena, &kernel->nests[k], kernel->bufs, machine)))
@@ -25,7 +25,7 @@ Status plan_shape(Plan *plan, const Machine *machine) {
     return ST_OK;
 }
 
-const NestShape *plan_shape_of(const Plan *plan, const Step *step, int nest, const Machine *machine, Arena *arena) {
+const NestMapping *plan_shape_of(const Plan *plan, const Step *step, int nest, const Machine *machine, Arena *arena) {
     if (plan->machine == machine) return step->shapes[nest];
     return shape_decide(arena, &step->kernel->nests[nest], step->kernel->bufs, machine);
 }
@@ -37,22 +37,22 @@ void shapes_print(const Plan *plan, const Machine *machine, Text *text) {
         if (step->kind != STEP_kernel) continue;
         kernel_print(step->kernel, text);
         for (int k = 0; k < step->kernel->n_nests; k++) {
-            const NestShape *const shape = plan_shape_of(plan, step, k, machine, arena);
+            const NestMapping *const shape = plan_shape_of(plan, step, k, machine, arena);
             if (shape) shape_print(shape, &step->kernel->nests[k], text);
         }
     }
     arena_free(arena);
 }
 
-NestShape **shapes_decide(Arena *arena, const Kernel *kernel, const Machine *machine) {
-    NestShape **const shapes = ARENA_ARRAY(arena, NestShape *, kernel->n_nests + 1);
+NestMapping **shapes_decide(Arena *arena, const Kernel *kernel, const Machine *machine) {
+    NestMapping **const shapes = ARENA_ARRAY(arena, NestMapping *, kernel->n_nests + 1);
     for (int k = 0; shapes && k < kernel->n_nests; k++)
         if (!(shapes[k] = shape_decide(arena, &kernel->nests[k], kernel->bufs, machine))) return NULL;
     return shapes;
 }
 
-Status shapes_parse(Arena *arena, TextReader *in, const Kernel *kernel, const Machine *machine, NestShape ***out) {
-    NestShape **const shapes = ARENA_ARRAY(arena, NestShape *, kernel->n_nests + 1);
+Status shapes_parse(Arena *arena, TextReader *in, const Kernel *kernel, const Machine *machine, NestMapping ***out) {
+    NestMapping **const shapes = ARENA_ARRAY(arena, NestMapping *, kernel->n_nests + 1);
     if (!shapes) return ST_MEMORY;
     for (int k = 0; k < kernel->n_nests; k++) {
         TRY(shape_parse(arena, in, &kernel->nests[k], &shapes[k]));

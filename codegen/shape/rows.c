@@ -11,11 +11,11 @@ enum {
     MAX_COPIES_COST = 60 /* of a reduction's body, in all its copies */
 };
 
-bool row_may_keep(const NestShape *shape) {
+bool row_may_keep(const NestMapping *shape) {
     return shape_is_rows(shape) && shape->n_s_groups == 0 && shape_L_total(shape) >= 0;
 }
 
-int64_t row_bytes(const NestShape *shape, const Inst *inst) {
+int64_t row_bytes(const NestMapping *shape, const Inst *inst) {
     return stype_bytes((SType)inst->type) * round_up(shape_L_total(shape), LANES_L);
 }
 
@@ -33,7 +33,7 @@ static void cost_insts(const Decider *d) {
 
 /* What phase `phase` needs of instruction i, whose values may be kept from the phase that made them first. */
 static void keep_visit(const Decider *d, int i, int phase, int64_t *capacity) {
-    NestShape *const shape = d->shape;
+    NestMapping *const shape = d->shape;
     if (i < 0 || !d->nest->insts[i].inner || d->seen[i] || shape->inst[i].kept_in >= 0) return;
     const Inst *const inst = &d->nest->insts[i];
     const bool earlier = d->first_phase[i] >= 0 && d->first_phase[i] < phase;
@@ -66,7 +66,7 @@ void kept_decide(Decider *d) {
     }
 }
 
-bool prefetch_may(const Nest *nest, const NestShape *shape, int i) {
+bool prefetch_may(const Nest *nest, const NestMapping *shape, int i) {
     const Inst *const inst = &nest->insts[i];
     const int dim = shape_next_dim(nest), lanes_along = lane_group(shape, nest);
     return row_may_keep(shape) && dim >= 0 && lanes_along >= 0 && inst->op == LI_load && inst->inner &&
@@ -92,7 +92,7 @@ static int fetching_phase(const Decider *d, int first) {
 }
 
 void prefetch_decide(Decider *d) {
-    NestShape *const shape = d->shape;
+    NestMapping *const shape = d->shape;
     if (!row_may_keep(shape) || shape_next_dim(d->nest) < 0) return;
     int64_t bytes = 0;
     for (int i = 0; i < d->nest->n_insts; i++)
@@ -119,7 +119,7 @@ static PhaseShape stores(const Decider *d, int cost) {
     return (PhaseShape){STRATEGY_copies, copies};
 }
 
-bool narrow_may(const NestShape *shape) {
+bool narrow_may(const NestMapping *shape) {
     const int64_t row = shape_L_total(shape);
     return row >= 0 && row < INT32_MAX - LANES_L;
 }

@@ -1,12 +1,12 @@
 /* shape.c: the record, and the order in which its parts are decided: each part reads those before it. */
 #include "codegen/shape/parts.h"
 
-NestShape *shape_new(Arena *arena, const Nest *nest) {
+NestMapping *shape_new(Arena *arena, const Nest *nest) {
     const size_t n = (size_t)nest->n_insts, phases = sizeof(PhaseShape) * (size_t)nest->n_phases;
     const size_t insts = sizeof(InstShape) * n, kept = sizeof(int16_t) * n;
-    char *const block = arena_alloc(arena, sizeof(NestShape) + phases + insts + kept);
+    char *const block = arena_alloc(arena, sizeof(NestMapping) + phases + insts + kept);
     if (!block) return NULL;
-    NestShape *const shape = (NestShape *)block;
+    NestMapping *const shape = (NestMapping *)block;
     shape->copies = 1;
     shape->n_phases = nest->n_phases, shape->n_insts = nest->n_insts;
     shape->phase = (PhaseShape *)(block + sizeof *shape);
@@ -16,15 +16,15 @@ NestShape *shape_new(Arena *arena, const Nest *nest) {
     return shape;
 }
 
-static int64_t total_of(const NestShape *shape, int first, int last) {
+static int64_t total_of(const NestMapping *shape, int first, int last) {
     int64_t total = 1;
     for (int g = first; g < last; g++)
         if (total < 0 || shape->group[g].extent < 0 || !mul_ok(total, shape->group[g].extent, &total)) total = -1;
     return total;
 }
 
-int64_t shape_L_total(const NestShape *shape) { return total_of(shape, shape_L_first(shape), shape->n_groups); }
-int64_t shape_S_total(const NestShape *shape) { return total_of(shape, shape->n_outer_groups, shape_L_first(shape)); }
+int64_t shape_L_total(const NestMapping *shape) { return total_of(shape, shape_L_first(shape), shape->n_groups); }
+int64_t shape_S_total(const NestMapping *shape) { return total_of(shape, shape->n_outer_groups, shape_L_first(shape)); }
 
 bool red_is_ordered(const Nest *nest, const Inst *red) {
     const bool adds = red->prim == RED_sum || red->prim == RED_dot || red->prim == RED_prod;
@@ -32,7 +32,7 @@ bool red_is_ordered(const Nest *nest, const Inst *red) {
     return adds && (type == S_f32 || type == S_f64);
 }
 
-int shape_S_levels(const NestShape *shape, const Nest *nest, const Phase *phase) {
+int shape_S_levels(const NestMapping *shape, const Nest *nest, const Phase *phase) {
     const int64_t rows = shape_S_total(shape);
     bool some = false;
     for (int i = phase->first; i < phase->first + phase->n; i++)
@@ -47,7 +47,7 @@ int shape_next_dim(const Nest *nest) {
     return d;
 }
 
-NestShape *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine) {
+NestMapping *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine) {
     Decider d = {.nest = nest, .bufs = bufs, .machine = machine, .shape = shape_new(arena, nest)};
     const size_t n = (size_t)nest->n_insts;
     char *const buffer = d.shape ? arena_alloc(arena, n * (2 * sizeof(int) + sizeof(bool)) + 1) : NULL;

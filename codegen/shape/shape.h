@@ -1,7 +1,7 @@
 /* shape.h: what shape a nest takes on a machine, decided before any code is written: which dims run as one loop, what
  * the lanes are, how many vectors stand side by side, what is kept, fetched ahead or stored past the caches.
  *
- *     nest + machine  -- shape_decide (a pure function) -->  NestShape  -- an emitter spells it -->  code
+ *     nest + machine  -- shape_decide (a pure function) -->  NestMapping  -- an emitter spells it -->  code
  *
  * The record is small data: it prints, parses back, and is checked against its nest (an edited one too). All shapes
  * that shape_verify accepts give the same bits; they differ in speed. What only a call can know is left to it by a
@@ -69,7 +69,7 @@ typedef struct InstShape {
 
 typedef enum StreamWhen { STREAM_never, STREAM_always, STREAM_when } StreamWhen;
 
-typedef struct NestShape {
+typedef struct NestMapping {
     ShapeMode mode;
     int lanes;
     int copies;  /* columns: vectors side by side: 1, 2, 4 */
@@ -86,35 +86,35 @@ typedef struct NestShape {
     PhaseShape *phase;
     InstShape *inst;
     int16_t *kept; /* the instructions with kept_in >= 0, in the order of their buffers */
-} NestShape;
+} NestMapping;
 
 /* The shape; NULL: memory is out (raised). The nest is one that kernel_verify accepts. */
-NestShape *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine);
+NestMapping *shape_decide(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine);
 /* Other shapes of the nest than the decided one, which shape_verify accepts: to be measured. How many, at most room. */
-int shape_variants(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine, const NestShape *decided,
-                   NestShape **out, int capacity);
+int shape_variants(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine, const NestMapping *decided,
+                   NestMapping **out, int capacity);
 /* Whether emitters may spell it; raises ST_INTERNAL saying what does not fit. */
-Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, const Machine *machine);
+Status shape_verify(const NestMapping *shape, const Nest *nest, const Buf *bufs, const Machine *machine);
 
 /* Elements of the L and the S sequence; -1: known at run time only. */
-int64_t shape_L_total(const NestShape *shape);
-int64_t shape_S_total(const NestShape *shape);
+int64_t shape_L_total(const NestMapping *shape);
+int64_t shape_S_total(const NestMapping *shape);
 /* Levels of sums of 64 that the phase's reductions over S need; 1: their order is free, or 64 rows are all. */
-int shape_S_levels(const NestShape *shape, const Nest *nest, const Phase *phase);
+int shape_S_levels(const NestMapping *shape, const Nest *nest, const Phase *phase);
 /* Whether the reduction's bits depend on the order of its elements [semantics B2]. */
 bool red_is_ordered(const Nest *nest, const Inst *red);
-static inline int shape_L_first(const NestShape *shape) { return shape->n_outer_groups + shape->n_s_groups; }
-static inline bool shape_is_rows(const NestShape *shape) { return shape->mode == SHAPE_rows; }
+static inline int shape_L_first(const NestMapping *shape) { return shape->n_outer_groups + shape->n_s_groups; }
+static inline bool shape_is_rows(const NestMapping *shape) { return shape->mode == SHAPE_rows; }
 /* L dims that are several loops: a lane's position in the row is taken apart into their indices. */
-static inline bool shape_splits_rows(const NestShape *shape) {
+static inline bool shape_splits_rows(const NestMapping *shape) {
     return shape_is_rows(shape) && shape->n_groups - shape_L_first(shape) > 1;
 }
 /* The innermost outer dim that has a next index, whose rows are fetched ahead; -1: none. */
 int shape_next_dim(const Nest *nest);
 
 /* "shape k0_add_n0 {...}", as a stage prints it. */
-void shape_print(const NestShape *shape, const Nest *nest, Text *text);
+void shape_print(const NestMapping *shape, const Nest *nest, Text *text);
 /* The shape of this nest; the caller verifies it. Raises ST_PARSE. */
-Status shape_parse(Arena *arena, TextReader *in, const Nest *nest, NestShape **out);
+Status shape_parse(Arena *arena, TextReader *in, const Nest *nest, NestMapping **out);
 
 #endif

@@ -12,7 +12,7 @@ static bool has_tile(const Nest *nest, const Buf *bufs) {
 
 bool stream_may_at_all(const Nest *nest, const Buf *bufs) { return !has_tile(nest, bufs); }
 
-bool stream_may(const Nest *nest, const Buf *bufs, const NestShape *shape, int i) {
+bool stream_may(const Nest *nest, const Buf *bufs, const NestMapping *shape, int i) {
     const Inst *const inst = &nest->insts[i];
     if (inst->op != LI_store || bufs[inst->buf].role != BUF_out || nest_loads_from(nest, inst->buf)) return false;
     const int along = lane_group(shape, nest);
@@ -41,7 +41,7 @@ static StreamWhen when(const Decider *d) {
 }
 
 void stream_decide(Decider *d) {
-    NestShape *const shape = d->shape;
+    NestMapping *const shape = d->shape;
     if (!d->machine->stream_bytes || !stream_may_at_all(d->nest, d->bufs)) return;
     shape->stream = when(d);
     if (shape->stream == STREAM_never) return;

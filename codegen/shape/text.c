@@ -23,7 +23,7 @@ static const char *const strategy_names[] = {[STRATEGY_copies] = "copies",
 
 /* printing ------------------------------------------------------------------------------------ */
 
-static void print_strategies(const NestShape *shape, Text *text) {
+static void print_strategies(const NestMapping *shape, Text *text) {
     for (int p = 0; p < shape->n_phases; p++) {
         if (shape->phase[p].strategy == STRATEGY_none) continue;
         text_printf(text, "  phase %d %s", p, strategy_names[shape->phase[p].strategy]);
@@ -32,7 +32,7 @@ static void print_strategies(const NestShape *shape, Text *text) {
     }
 }
 
-static void print_rows(const NestShape *shape, Text *text) {
+static void print_rows(const NestMapping *shape, Text *text) {
     for (int k = 0; k < shape->n_kept; k++) {
         const int i = shape->kept[k];
         text_printf(text, "%s%%%d phase %d", k ? ", " : "  keep ", i, shape->inst[i].kept_in);
@@ -45,7 +45,7 @@ static void print_rows(const NestShape *shape, Text *text) {
     if (n) text_puts(text, shape->near ? " near\n" : "\n");
 }
 
-static void print_stream(const NestShape *shape, Text *text) {
+static void print_stream(const NestMapping *shape, Text *text) {
     if (shape->stream == STREAM_never) return;
     text_puts(text, "  stream");
     for (int i = 0; i < shape->n_insts; i++)
@@ -55,7 +55,7 @@ static void print_stream(const NestShape *shape, Text *text) {
     text_puts(text, "\n");
 }
 
-static void print_shared(const NestShape *shape, Text *text) {
+static void print_shared(const NestMapping *shape, Text *text) {
     bool some = false;
     for (int i = 0; i < shape->n_insts; i++) {
         if (!shape->inst[i].shared) continue;
@@ -65,7 +65,7 @@ static void print_shared(const NestShape *shape, Text *text) {
     if (some) text_puts(text, "\n");
 }
 
-void shape_print(const NestShape *shape, const Nest *nest, Text *text) {
+void shape_print(const NestMapping *shape, const Nest *nest, Text *text) {
     text_printf(text, "shape %s%s{\n", nest->name ? nest->name : "", nest->name ? " " : "");
     text_printf(text, "  %s lanes %d", mode_names[shape->mode], shape->lanes);
     if (shape->mode == SHAPE_columns) text_printf(text, " copies %d", shape->copies);
@@ -83,13 +83,13 @@ void shape_print(const NestShape *shape, const Nest *nest, Text *text) {
 
 /* parsing ------------------------------------------------------------------------------------- */
 
-static Status read_inst(TextReader *in, const NestShape *shape, int *out) {
+static Status read_inst(TextReader *in, const NestMapping *shape, int *out) {
     EAT(in, "%");
     TRY(reader_count(in, out));
     return *out < shape->n_insts ? ST_OK : reader_expected(in, "an instruction of the nest before this");
 }
 
-static Status read_phase(TextReader *in, const NestShape *shape, int *out) {
+static Status read_phase(TextReader *in, const NestMapping *shape, int *out) {
     EAT(in, "phase");
     TRY(reader_count(in, out));
     return *out < shape->n_phases ? ST_OK : reader_expected(in, "a phase of the nest before this");
@@ -100,7 +100,7 @@ static bool begins(TextReader *in, const char *token) {
     return !strncmp(in->at, token, strlen(token));
 }
 
-static Status read_mode(TextReader *in, NestShape *shape) {
+static Status read_mode(TextReader *in, NestMapping *shape) {
     int mode = 0;
     while (mode < COUNT_OF(mode_names) && !reader_eat(in, mode_names[mode])) mode++;
     if (mode == COUNT_OF(mode_names)) return reader_expected(in, "columns, panels or rows");
@@ -123,7 +123,7 @@ static Status read_mode(TextReader *in, NestShape *shape) {
     }
 }
 
-static Status read_strategies(TextReader *in, NestShape *shape) {
+static Status read_strategies(TextReader *in, NestMapping *shape) {
     while (begins(in, "phase")) {
         int p, strategy = STRATEGY_copies;
         TRY(read_phase(in, shape, &p));
@@ -135,7 +135,7 @@ static Status read_strategies(TextReader *in, NestShape *shape) {
     return ST_OK;
 }
 
-static Status read_kept(TextReader *in, NestShape *shape) {
+static Status read_kept(TextReader *in, NestMapping *shape) {
     if (!reader_eat(in, "keep")) return ST_OK;
     do {
         int i, p;
@@ -148,7 +148,7 @@ static Status read_kept(TextReader *in, NestShape *shape) {
     return ST_OK;
 }
 
-static Status read_prefetch(TextReader *in, NestShape *shape) {
+static Status read_prefetch(TextReader *in, NestMapping *shape) {
     if (!reader_eat(in, "ahead")) return ST_OK;
     do {
         int i, p;
@@ -160,7 +160,7 @@ static Status read_prefetch(TextReader *in, NestShape *shape) {
     return ST_OK;
 }
 
-static Status read_stream(TextReader *in, NestShape *shape) {
+static Status read_stream(TextReader *in, NestMapping *shape) {
     if (!reader_eat(in, "stream")) return ST_OK;
     while (begins(in, "%")) {
         int i;
@@ -174,7 +174,7 @@ static Status read_stream(TextReader *in, NestShape *shape) {
     return reader_int(in, &shape->stream_bytes);
 }
 
-static Status read_shared(TextReader *in, NestShape *shape) {
+static Status read_shared(TextReader *in, NestMapping *shape) {
     if (!reader_eat(in, "shared")) return ST_OK;
     while (begins(in, "%")) {
         int i;
@@ -184,8 +184,8 @@ static Status read_shared(TextReader *in, NestShape *shape) {
     return ST_OK;
 }
 
-Status shape_parse(Arena *arena, TextReader *in, const Nest *nest, NestShape **out) {
-    NestShape *const shape = shape_new(arena, nest);
+Status shape_parse(Arena *arena, TextReader *in, const Nest *nest, NestMapping **out) {
+    NestMapping *const shape = shape_new(arena, nest);
     if (!shape) return ST_MEMORY;
     EAT(in, "shape");
     if (nest->name && !reader_eat(in, nest->name)) return reader_expected(in, "the name of the next nest");

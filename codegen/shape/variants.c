@@ -4,33 +4,33 @@
 #include "runtime/base/error.h"
 
 /* Changes the shape; false: there is nothing of the kind, or it is so already. */
-typedef bool ShapeEdit(NestShape *shape, int value);
+typedef bool ShapeEdit(NestMapping *shape, int value);
 
-static bool set_copies(NestShape *shape, int value) {
+static bool set_copies(NestMapping *shape, int value) {
     if (shape->mode != SHAPE_columns || shape->copies == value) return false;
     shape->copies = value;
     return true;
 }
 
-static bool set_masked(NestShape *shape, int value) {
+static bool set_masked(NestMapping *shape, int value) {
     if (shape->mode != SHAPE_columns || shape->masked == (value != 0)) return false;
     shape->masked = value != 0;
     return true;
 }
 
-static bool set_panel_rows(NestShape *shape, int value) {
+static bool set_panel_rows(NestMapping *shape, int value) {
     if (shape->mode != SHAPE_panels || shape->panel_rows == value) return false;
     shape->panel_rows = value;
     return true;
 }
 
-static bool set_panel_columns(NestShape *shape, int value) {
+static bool set_panel_columns(NestMapping *shape, int value) {
     if (shape->mode != SHAPE_panels || shape->panel_columns == value) return false;
     shape->panel_columns = value;
     return true;
 }
 
-static bool leave_panels(NestShape *shape, int value) {
+static bool leave_panels(NestMapping *shape, int value) {
     if (shape->mode != SHAPE_panels) return false;
     shape->mode = SHAPE_columns;
     shape->panel_rows = shape->panel_columns = 0;
@@ -38,7 +38,7 @@ static bool leave_panels(NestShape *shape, int value) {
     return true;
 }
 
-static bool set_strategy_copies(NestShape *shape, int value) {
+static bool set_strategy_copies(NestMapping *shape, int value) {
     bool changed = false;
     for (int p = 0; p < shape->n_phases; p++) {
         PhaseShape *const phase = &shape->phase[p];
@@ -49,7 +49,7 @@ static bool set_strategy_copies(NestShape *shape, int value) {
     return changed;
 }
 
-static bool set_strategy_masked(NestShape *shape, int value) {
+static bool set_strategy_masked(NestMapping *shape, int value) {
     (void)value;
     bool changed = false;
     for (int p = 0; p < shape->n_phases; p++) {
@@ -60,7 +60,7 @@ static bool set_strategy_masked(NestShape *shape, int value) {
     return changed;
 }
 
-static bool set_sums(NestShape *shape, int value) {
+static bool set_sums(NestMapping *shape, int value) {
     bool changed = false;
     for (int p = 0; p < shape->n_phases; p++) {
         PhaseShape *const phase = &shape->phase[p];
@@ -73,7 +73,7 @@ static bool set_sums(NestShape *shape, int value) {
     return changed;
 }
 
-static bool drop_stream(NestShape *shape, int value) {
+static bool drop_stream(NestMapping *shape, int value) {
     (void)value;
     if (shape->stream == STREAM_never) return false;
     for (int i = 0; i < shape->n_insts; i++) shape->inst[i].streams = false;
@@ -81,7 +81,7 @@ static bool drop_stream(NestShape *shape, int value) {
     return true;
 }
 
-static bool drop_prefetch(NestShape *shape, int value) {
+static bool drop_prefetch(NestMapping *shape, int value) {
     (void)value;
     bool changed = false;
     for (int i = 0; i < shape->n_insts; i++) {
@@ -116,8 +116,8 @@ static const struct {
     {set_sums, STRATEGY_registers},
 };
 
-static NestShape *copy_shape(Arena *arena, const Nest *nest, const NestShape *from) {
-    NestShape *const to = shape_new(arena, nest);
+static NestMapping *copy_shape(Arena *arena, const Nest *nest, const NestMapping *from) {
+    NestMapping *const to = shape_new(arena, nest);
     if (!to) return NULL;
     PhaseShape *const phase = to->phase;
     InstShape *const inst = to->inst;
@@ -130,15 +130,15 @@ static NestShape *copy_shape(Arena *arena, const Nest *nest, const NestShape *fr
 }
 
 /* Which primitives are one function for all copies follows from how many there are. */
-static void refresh_shared(NestShape *shape, const Nest *nest, const Machine *machine) {
+static void refresh_shared(NestMapping *shape, const Nest *nest, const Machine *machine) {
     for (int i = 0; i < shape->n_insts; i++) shape->inst[i].shared = shared_may(nest, shape, machine, i);
 }
 
-int shape_variants(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine, const NestShape *decided,
-                   NestShape **out, int capacity) {
+int shape_variants(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine, const NestMapping *decided,
+                   NestMapping **out, int capacity) {
     int n = 0;
     for (int i = 0; i < COUNT_OF(edits) && n < capacity; i++) {
-        NestShape *const shape = copy_shape(arena, nest, decided);
+        NestMapping *const shape = copy_shape(arena, nest, decided);
         if (!shape) return n;
         if (!edits[i].edit(shape, edits[i].value)) continue;
         refresh_shared(shape, nest, machine);

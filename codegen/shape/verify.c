@@ -5,7 +5,7 @@
 #include "runtime/base/error.h"
 
 typedef struct ShapeCheck {
-    const NestShape *shape;
+    const NestMapping *shape;
     const Nest *nest;
     const Buf *bufs;
     const Machine *machine;
@@ -23,7 +23,7 @@ static Status refuse_shape(const ShapeCheck *c, const char *part, int number, co
     } while (0)
 
 static Status check_dims(const ShapeCheck *c) {
-    const NestShape *const s = c->shape;
+    const NestMapping *const s = c->shape;
     const DimGroups dims = {s->n_groups, s->n_outer_groups, s->n_s_groups, s->group};
     return dims_verify(&dims, c->nest, s->n_outer_groups - !shape_is_rows(s));
 }
@@ -31,7 +31,7 @@ static Status check_dims(const ShapeCheck *c) {
 static bool copies_ok(int copies) { return copies == 1 || copies == 2 || copies == SHAPE_COPIES; }
 
 static Status check_panels(const ShapeCheck *c) {
-    const NestShape *const s = c->shape;
+    const NestMapping *const s = c->shape;
     if (s->mode != SHAPE_panels) {
         NEED(s->panel_columns == 0 && s->panel_rows == 0, "panels", -1, "a size, but no panels");
         return ST_OK;
@@ -54,7 +54,7 @@ static Status check_index(const ShapeCheck *c) {
 }
 
 static Status check_mode(const ShapeCheck *c) {
-    const NestShape *const s = c->shape;
+    const NestMapping *const s = c->shape;
     NEED(s->n_phases == c->nest->n_phases && s->n_insts == c->nest->n_insts, "nest", -1, "another number of phases");
     NEED(s->lanes == c->machine->lanes, "lanes", -1, "not those of the machine");
     NEED(shape_is_rows(s) == (c->nest->n_s < c->nest->n_inner), "mode", -1,
@@ -136,7 +136,7 @@ static Status check_insts(const ShapeCheck *c) {
 }
 
 static Status check_stream(const ShapeCheck *c) {
-    const NestShape *const s = c->shape;
+    const NestMapping *const s = c->shape;
     if (s->stream == STREAM_never) {
         NEED(!s->ragged && s->stream_bytes == 0, "stream", -1, "no store");
         return ST_OK;
@@ -147,7 +147,7 @@ static Status check_stream(const ShapeCheck *c) {
     return ST_OK;
 }
 
-Status shape_verify(const NestShape *shape, const Nest *nest, const Buf *bufs, const Machine *machine) {
+Status shape_verify(const NestMapping *shape, const Nest *nest, const Buf *bufs, const Machine *machine) {
     const ShapeCheck check = {shape, nest, bufs, machine}, *const c = &check;
     TRY(check_mode(c));
     TRY(check_dims(c));

@@ -183,7 +183,7 @@ typedef struct WantedCode {
     Arena *arena;
     VEC(const Nest *) nests;
     VEC(const Buf *) bufs;
-    VEC(const NestShape *) shapes;
+    VEC(const NestMapping *) shapes;
     VEC(const char *) names;  /* in the object: the same for equal code */
     VEC(const char *) titles; /* of the kernel, or of its nest: what the first who asks calls it */
     VEC(CodeSignature) keys;

@@ -289,7 +289,7 @@ static void print_code(const Plan *plan, const Machine *machine, bool assembly, 
         for (int k = 0; arena && kernel && k < kernel->n_nests; k++) {
             const Nest *const nest = &kernel->nests[k];
             const Buf *const bufs = kernel->bufs;
-            const NestShape *const shape = plan_shape_of(plan, &plan->steps.at[i], k, machine, arena);
+            const NestMapping *const shape = plan_shape_of(plan, &plan->steps.at[i], k, machine, arena);
             if (!shape) continue;
             const CodegenRequest request = {.n_nests = 1,
                                             .nests = &nest,

@@ -229,7 +229,7 @@ Status tuning_save(const char **path) {
 
 /* Taken --------------------------------------------------------------------------------------- */
 
-static void print_anonymous(const NestShape *shape, const Nest *nest, Text *text) {
+static void print_anonymous(const NestMapping *shape, const Nest *nest, Text *text) {
     Nest anonymous = *nest;
     anonymous.name = NULL;
     shape_print(shape, &anonymous, text);
@@ -238,7 +238,7 @@ static void print_anonymous(const NestShape *shape, const Nest *nest, Text *text
 static uint64_t shape_hash(const char *text) { return hash_bytes(23, text, strlen(text)) | 1; }
 
 /* In the plan's arena; NULL: none is known, or it does not fit. */
-static const NestShape *known_shape(Plan *plan, const Nest *nest, const Buf *bufs, uint64_t *id) {
+static const NestMapping *known_shape(Plan *plan, const Nest *nest, const Buf *bufs, uint64_t *id) {
     uint64_t hash;
     const int n_words = nest_words(nest, bufs, NULL, &hash);
     const TunedNest *const known = find_nest(hash, n_words);
@@ -246,7 +246,7 @@ static const NestShape *known_shape(Plan *plan, const Nest *nest, const Buf *buf
     Nest anonymous = *nest;
     anonymous.name = NULL;
     TextReader in = {.what = "shape", .between = BETWEEN_blanks, .start = known->shape, .at = known->shape};
-    NestShape *shape;
+    NestMapping *shape;
     Status status = shape_parse(plan->arena, &in, &anonymous, &shape);
     if (status == ST_OK) status = shape_verify(shape, nest, bufs, code_machine());
     if (status == ST_OK) {
@@ -261,10 +261,10 @@ static const NestShape *known_shape(Plan *plan, const Nest *nest, const Buf *buf
 static void apply_step(Plan *plan, Step *step, CompileReport *info) {
     const Kernel *const kernel = step->kernel;
     uint64_t *const tuned = ARENA_ARRAY(plan->arena, uint64_t, kernel->n_nests + 1);
-    const NestShape **const shapes = ARENA_ARRAY(plan->arena, const NestShape *, kernel->n_nests + 1);
+    const NestMapping **const shapes = ARENA_ARRAY(plan->arena, const NestMapping *, kernel->n_nests + 1);
     if (!tuned || !shapes) return;
     for (int k = 0; k < kernel->n_nests; k++) {
-        const NestShape *const shape = known_shape(plan, &kernel->nests[k], kernel->bufs, &tuned[k]);
+        const NestMapping *const shape = known_shape(plan, &kernel->nests[k], kernel->bufs, &tuned[k]);
         shapes[k] = shape ? shape : step->shapes[k];
         info->tuned += shape != NULL;
     }
@@ -293,7 +293,7 @@ void tuning_apply(Plan *plan, CompileReport *info) {
     pthread_mutex_unlock(&lock);
 }
 
-Status tuning_record(const Nest *nest, const Buf *bufs, const NestShape *shape) {
+Status tuning_record(const Nest *nest, const Buf *bufs, const NestMapping *shape) {
     uint64_t hash;
     Text text = {0};
     const int n_words = nest_words(nest, bufs, NULL, &hash);
@@ -306,7 +306,7 @@ Status tuning_record(const Nest *nest, const Buf *bufs, const NestShape *shape) 
     return status;
 }
 
-uint64_t tuning_id(const Nest *nest, const NestShape *shape) {
+uint64_t tuning_id(const Nest *nest, const NestMapping *shape) {
     Text text = {0};
     print_anonymous(shape, nest, &text);
     const uint64_t id = shape_hash(text_str(&text));

@@ -16,7 +16,7 @@ static bool is_faster(int64_t ns, int64_t than) { return ns + ns / 20 < than; }
 
 typedef struct TunedStep {
     int n; /* nests */
-    NestShape *(*variant)[MOST_VARIANTS];
+    NestMapping *(*variant)[MOST_VARIANTS];
     int *n_variants;
     int64_t decided_ns, best_ns;
     int best; /* variant; -1: the decided shapes */
@@ -73,7 +73,7 @@ static Status list_variants(Measuring *m) {
         if (!tuned->variant || !tuned->n_variants) return ST_MEMORY;
         for (int k = 0; k < tuned->n; k++) {
             const Nest *const nest = &step->kernel->nests[k];
-            const NestShape *const decided = shape_decide(m->arena, nest, step->kernel->bufs, code_machine());
+            const NestMapping *const decided = shape_decide(m->arena, nest, step->kernel->bufs, code_machine());
             if (!decided) return ST_MEMORY;
             tuned->n_variants[k] = shape_variants(m->arena, nest, step->kernel->bufs, code_machine(), decided,
                                                   tuned->variant[k], MOST_VARIANTS);
@@ -98,7 +98,7 @@ static bool tries(const TunedStep *tuned, int round) {
 
 static Status shape_step(const Measuring *m, int s, int round, Step *step) {
     const TunedStep *const tuned = &m->steps[s];
-    const NestShape **const shapes = ARENA_ARRAY(m->arena, const NestShape *, tuned->n + 1);
+    const NestMapping **const shapes = ARENA_ARRAY(m->arena, const NestMapping *, tuned->n + 1);
     uint64_t *const ids = ARENA_ARRAY(m->arena, uint64_t, tuned->n + 1);
     if (!shapes || !ids) return ST_MEMORY;
     for (int k = 0; k < tuned->n; k++) {
@@ -172,7 +172,7 @@ static Status record_one_step(const Measuring *m, int s, int *tried, int *faster
     for (int k = 0; k < tuned->n; k++) {
         const Nest *const nest = &step->kernel->nests[k];
         const bool other = tuned->best >= 0 && tuned->best < tuned->n_variants[k];
-        const NestShape *const shape =
+        const NestMapping *const shape =
             other ? tuned->variant[k][tuned->best] : shape_decide(m->arena, nest, step->kernel->bufs, code_machine());
         TRY(shape ? tuning_record(nest, step->kernel->bufs, shape) : ST_MEMORY);
         ++*tried;

@@ -5,6 +5,6 @@
 #include "codegen/shape/shape.h"
 
 /* The decided shape with some changes; NULL when memory is out. */
-NestShape *random_shape(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine, uint64_t seed);
+NestMapping *random_shape(Arena *arena, const Nest *nest, const Buf *bufs, const Machine *machine, uint64_t seed);
 
 #endif

@@ -10,7 +10,7 @@ typedef struct OneNest {
     const Buf *bufs;
     const char *name;
     Arena *arena; /* of the shape */
-    const NestShape *shape;
+    const NestMapping *shape;
     Machine machine;
 } OneNest;
 

@@ -14,7 +14,7 @@
 #include "tests/unit/one_nest.h"
 #include "tests/unit/suite.h"
 
-static const NestShape *shape_used; /* of the nest at hand */
+static const NestMapping *shape_used; /* of the nest at hand */
 
 static void fail_with(const RandomNest *nest, const char *what) {
     Text text = {0};

@@ -13,7 +13,7 @@ static void teardown(void) {
     error_clear();
 }
 
-static const char *text_of(const NestShape *shape, const Nest *nest) {
+static const char *text_of(const NestMapping *shape, const Nest *nest) {
     Text text = {0};
     shape_print(shape, nest, &text);
     const char *const copy = arena_strdup(arena, text_str(&text));
@@ -21,9 +21,9 @@ static const char *text_of(const NestShape *shape, const Nest *nest) {
     return copy;
 }
 
-static NestShape *read_shape(const char *text, const Nest *nest) {
+static NestMapping *read_shape(const char *text, const Nest *nest) {
     TextReader in = {.what = "shapes", .between = BETWEEN_comments, .start = text, .at = text};
-    NestShape *shape = NULL;
+    NestMapping *shape = NULL;
     return shape_parse(arena, &in, nest, &shape) == ST_OK ? shape : NULL;
 }
 
@@ -64,16 +64,16 @@ START_TEST(random_shapes_print_and_parse) {
         const Nest *const nest = random->kernel.nests;
         const Buf *const bufs = random->kernel.bufs;
         for (int m = 0; machine_at(m); m++) {
-            const NestShape *const decided = shape_decide(arena, nest, bufs, machine_at(m));
+            const NestMapping *const decided = shape_decide(arena, nest, bufs, machine_at(m));
             const char *const text = text_of(decided, nest);
             ck_assert_str_eq(text, text_of(shape_decide(arena, nest, bufs, machine_at(m)), nest));
             ck_assert_msg(shape_verify(decided, nest, bufs, machine_at(m)) == ST_OK, "seed %d: %s\n%s", (int)seed,
                           error_slot()->message, text);
-            const NestShape *const other = random_shape(arena, nest, bufs, machine_at(m), seed);
+            const NestMapping *const other = random_shape(arena, nest, bufs, machine_at(m), seed);
             const char *const texts[2] = {text, text_of(other, nest)};
             differ += strcmp(texts[0], texts[1]) != 0;
             for (int k = 0; k < 2; k++) {
-                const NestShape *const again = read_shape(texts[k], nest);
+                const NestMapping *const again = read_shape(texts[k], nest);
                 ck_assert_msg(again != NULL, "%s\n%s", error_slot()->message, texts[k]);
                 ck_assert_str_eq(text_of(again, nest), texts[k]);
                 ck_assert_int_eq(shape_verify(again, nest, bufs, machine_at(m)), ST_OK);
@@ -146,11 +146,11 @@ static const char huge[] = "kernel k(b0: in f32, b1: out f32) {\n"
 
 START_TEST(dims_that_are_walked_as_one_are_one_loop) {
     const Kernel *const ls = kernel_of(sums), *const map = kernel_of(bias);
-    const NestShape *const rows = shape_decide(arena, ls->nests, ls->bufs, machine_at(2));
+    const NestMapping *const rows = shape_decide(arena, ls->nests, ls->bufs, machine_at(2));
     ck_assert_ptr_nonnull(strstr(text_of(rows, ls->nests), "dims (i0) (i1) S (j0 j1) L (j2 j3)\n"));
     ck_assert_int_eq(shape_L_total(rows), 35);
     ck_assert_int_eq(shape_S_total(rows), 6);
-    const NestShape *const columns = shape_decide(arena, map->nests, map->bufs, machine_at(2));
+    const NestMapping *const columns = shape_decide(arena, map->nests, map->bufs, machine_at(2));
     ck_assert_ptr_nonnull(strstr(text_of(columns, map->nests), "dims (i0) (i1 i2)\n"));
     ck_assert_int_eq(columns->group[1].extent, 128);
 }
@@ -233,7 +233,8 @@ START_TEST(shapes_that_do_not_fit_are_refused) {
     };
     for (int i = 0; i < COUNT_OF(rows); i++) {
         const Kernel *const kernel = kernel_of(rows[i].kernel);
-        const NestShape *const shape = read_shape(arena_printf(arena, "shape n { %s }", rows[i].shape), kernel->nests);
+        const NestMapping *const shape =
+            read_shape(arena_printf(arena, "shape n { %s }", rows[i].shape), kernel->nests);
         ck_assert_msg(shape != NULL, "%s: %s", rows[i].shape, error_slot()->message);
         const Status status = shape_verify(shape, kernel->nests, kernel->bufs, machine_at(1));
         if (!rows[i].why) {
