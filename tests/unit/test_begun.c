@@ -350,6 +350,7 @@ START_TEST(a_callback_begins_what_it_likes) {
     for (int i = 0; i < THINGS; i++) begin_in(&kinds[_i], &things[i]);
     sn_tensor *const after = kinds[_i].run(x);
     ck_assert_msg(after && same_bits(after, before), "%s gives something else afterwards", kinds[_i].name);
+    sn_release(before);
 }
 END_TEST
 
