@@ -8,16 +8,9 @@
 #include "runtime/autograd/region.h"
 #include "runtime/transform/user_saved_hooks.h"
 
-/* In a captured body: what is pending is of before, and what follows runs as it is. */
-static Status begin_mode(const char *what) {
-    TRY(error_pending());
-    TRY(state_untraced(what));
-    return tracer_effect((TracerEffect){.kind = EFFECT_mode, .what = reason_called(what)});
-}
-
 sn_status sn_saved_hooks_set(sn_body pack, sn_body unpack, void *closure) {
     API_ENTER(sn_saved_hooks_set);
-    Status status = begin_mode("sn_saved_hooks_set");
+    Status status = tracer_leave_graph("sn_saved_hooks_set");
     if (status == ST_OK && (!pack || !unpack))
         status = error_raise(ST_ARGUMENT, "sn_saved_hooks_set: %s is NULL", pack ? "unpack" : "pack");
     if (status == ST_OK && !state_get()->n_scopes)
@@ -31,7 +24,7 @@ bool sn_anomaly_set(bool on) {
     API_ENTER(sn_anomaly_set);
     sn_state *const state = state_get();
     const bool before = context_key_is_on(state, KEY_BIT(anomaly));
-    if (on == before || begin_mode("sn_anomaly_set") != ST_OK) return before;
+    if (on == before || tracer_leave_graph("sn_anomaly_set") != ST_OK) return before;
     context_key_set(state, KEY_BIT(anomaly), on);
     api_changed(&entered);
     return before;

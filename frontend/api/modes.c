@@ -13,13 +13,10 @@ static bool set_mode(const ApiEntered *entered, uint64_t key, bool on) {
     return before;
 }
 
-/* In a captured body: what is pending is of before, and what follows runs as it is. */
 bool sn_fake_mode_set(bool on) {
     API_ENTER(sn_fake_mode_set);
     const bool before = sn_fake_mode();
-    if (on == before || error_pending() != ST_OK || state_untraced("sn_fake_mode_set") != ST_OK) return before;
-    if (tracer_effect((TracerEffect){.kind = EFFECT_mode, .what = REASON_CALLED(sn_fake_mode_set)}) != ST_OK)
-        return before;
+    if (on == before || tracer_leave_graph("sn_fake_mode_set") != ST_OK) return before;
     return set_mode(&entered, KEY_BIT(fake), on);
 }
 

@@ -148,6 +148,12 @@ const Meta *tracer_meta(sn_tensor *t) {
     return query.meta;
 }
 
+Status tracer_leave_graph(const char *function) {
+    TRY(error_pending());
+    TRY(state_untraced(function));
+    return tracer_effect((TracerEffect){.kind = EFFECT_mode, .what = reason_called(function)});
+}
+
 Status tracer_set_generator(uint64_t seed, uint64_t sequence, Reason outside, Reason breaks) {
     sn_state *const state = state_get();
     TRY(tracer_effect((TracerEffect){

@@ -232,6 +232,9 @@ static inline void tracer_outside(Reason what) { tracer_effect((TracerEffect){.k
 static inline Status tracer_event(Reason what) {
     return tracer_effect((TracerEffect){.kind = EFFECT_event, .what = what});
 }
+/* The program calls `function` (static text), which no graph has: what is pending runs first, and what follows runs as
+ * it is. An error in a body of control flow or a derivative. */
+Status tracer_leave_graph(const char *function);
 /* The words change, or go: EFFECT_words, EFFECT_words_gone. */
 static inline Status tracer_words(EffectKind kind, uint64_t *words) {
     return tracer_effect((TracerEffect){.kind = kind, .words = words});

@@ -9,7 +9,6 @@
 #include "runtime/autograd/custom_function.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/small_array.h"
-#include "runtime/capture/record/segment.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/memory.h"
 
@@ -138,15 +137,6 @@ static Status check_tensor(const sn_comm *rank, CollectiveKind kind, sn_tensor *
     return ST_OK;
 }
 
-/* In a captured body what is pending runs first, and this is no part of a graph. */
-static Status leave_graph(const char *what) {
-    TRY(error_pending());
-    TRY(state_untraced(what));
-    Capture *const c = capture_current();
-    if (c) capture_record_break(c, reason_called(what));
-    return capture_materialize_all(reason_called(what));
-}
-
 static Status run_outside(sn_comm *rank, CollectiveKind kind, const RankOffer *offer, sn_tensor **outs) {
     static Status (*const uses[])(const RankMeeting *m) = {use_reduce, use_gather, use_scatter};
     sn_state *const state = state_get();
@@ -161,7 +151,7 @@ static Status run_outside(sn_comm *rank, CollectiveKind kind, const RankOffer *o
 Status collective_run(sn_comm *rank, CollectiveKind kind, sn_tensor *const *tensors, int n, bool mean,
                       sn_tensor **outs) {
     for (int i = 0; i < n; i++) outs[i] = NULL;
-    TRY(leave_graph(names[kind]));
+    TRY(tracer_leave_graph(names[kind]));
     if (!rank) return error_raise(ST_ARGUMENT, "%s: comm is NULL", names[kind]);
     for (int i = 0; i < n; i++) TRY(check_tensor(rank, kind, tensors[i], mean));
     const ContextSaved saved = context_enter(state_get(), CONTEXT_eager);
@@ -209,7 +199,7 @@ static void closure_free(void *closure, void *context) {
 sn_tensor *collective_call(sn_comm *rank, CollectiveKind kind, sn_tensor *t, bool mean) {
     static const char *const node_names[] = {"AllReduce", "AllGather", "ReduceScatter"};
     if (!rank) error_raise(ST_ARGUMENT, "%s: comm is NULL", names[kind]);
-    if (!rank || state_outside_vmap(names[kind]) != ST_OK || leave_graph(names[kind]) != ST_OK ||
+    if (!rank || state_outside_vmap(names[kind]) != ST_OK || tracer_leave_graph(names[kind]) != ST_OK ||
         check_tensor(rank, kind, t, mean) != ST_OK)
         return NULL;
     Collective *const c = mem_alloc(sizeof *c);

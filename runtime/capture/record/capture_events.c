@@ -35,6 +35,16 @@ static Status record_event(Capture *c, TraceEvent event) {
     return ST_OK;
 }
 
+/* One that is final is not noted. */
+static Status note_undecided(Capture *c, TraceEvent event) {
+    bool entered;
+    if (!enter_undecided(c, &entered)) return ST_OK;
+    const Status status = record_event(c, event);
+    if (status == ST_OK && event.tensor) tensor_retain(event.tensor);
+    capture_leave(c, entered);
+    return status;
+}
+
 static Status record_grad(Capture *c, sn_tensor *leaf) {
     sn_tensor *const before = tape_grad(leaf);
     /* A value of the segment is held by it already, and would be materialized if anybody else held it. */
@@ -67,16 +77,11 @@ void capture_record_event(Reason what) {
 
 /* By the program, or by the end of a scope, which sets it to what it was when that began. */
 Status capture_record_seed(void) {
-    bool entered;
     const sn_state *const state = state_get();
     const ScopeFrame *const scope = state->n_scopes ? &state->scopes[state->n_scopes - 1] : NULL;
-    Capture *const c = capture_of(state->tracer);
-    if (!enter_undecided(c, &entered)) return ST_OK;
     TraceEvent event = {.kind = EVENT_seed, .from = {state->seed, state->sequence}};
     if (scope && scope->ends) event.id = state->n_scopes, event.to = (Generator){scope->seed, scope->sequence};
-    const Status status = record_event(c, event);
-    capture_leave(c, entered);
-    return status;
+    return note_undecided(capture_of(state->tracer), event);
 }
 
 /* What a tracer is told of --------------------------------------------------------------------- */
@@ -118,16 +123,6 @@ static Status effect_break(Capture *c, const TracerEffect *e) {
 static Status effect_grad(Capture *c, const TracerEffect *e) {
     (void)c;
     return capture_record_grad(e->tensor);
-}
-
-/* One that is final is not noted. */
-static Status note_undecided(Capture *c, TraceEvent event) {
-    bool entered;
-    if (!enter_undecided(c, &entered)) return ST_OK;
-    const Status status = record_event(c, event);
-    if (status == ST_OK && event.tensor) tensor_retain(event.tensor);
-    capture_leave(c, entered);
-    return status;
 }
 
 static Status effect_fork(Capture *c, const TracerEffect *e) {
