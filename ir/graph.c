@@ -150,6 +150,13 @@ void graph_int_input(Graph *graph, int64_t symbol) {
     VEC_PUSH(graph->arena, &graph->int_inputs, input);
 }
 
+int64_t graph_int_symbol(Graph *graph, int number) {
+    const bool first = number >= sym_free_count(graph->env);
+    while (number > sym_free_count(graph->env)) sym_free(graph->env, 2, 2); /* a later input's */
+    if (first) sym_free(graph->env, 2, SYM_LEAST);
+    return sym_free_at(graph->env, number);
+}
+
 void graph_output(Graph *graph, GVal *value) {
     const Output output = {.value = value, .kind = value ? OUT_new : OUT_none};
     VEC_PUSH(graph->arena, &graph->outputs, output);
@@ -282,6 +289,16 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
     if (fill_node(graph, node, args) != ST_OK) return failed(graph);
     link_node(graph, node);
     return node;
+}
+
+void graph_take_random(Graph *graph, const OpRow *row, int random) {
+    if (!(row->flags & OPF_random)) return;
+    if (!graph->seed) {
+        graph->seed = sym_free(graph->env, 2, 0);
+        graph->sequence = sym_free(graph->env, 2, 0);
+    }
+    graph->random = random >= 0 ? random : graph->n_random;
+    if (graph->random >= graph->n_random) graph->n_random = graph->random + 1;
 }
 
 void graph_region(Graph *graph, int region, int outer) {

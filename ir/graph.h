@@ -136,10 +136,15 @@ Graph *graph_new(Arena *arena, const char *name);
 GVal *graph_input(Graph *graph, const char *name, const Meta *meta);
 void graph_drop_inputs(Graph *graph);               /* their values stay; their names are free */
 void graph_int_input(Graph *graph, int64_t symbol); /* behind the inputs so far */
+/* The symbol of an int input "s<number>": any number, unless a size or a list of symbols before it says more. */
+int64_t graph_int_symbol(Graph *graph, int number);
+enum { MAX_INT_INPUT = 4096 };
 void graph_output(Graph *graph, GVal *value);
 void graph_write(Graph *graph, GVal *input, GVal *value);
 /* runs the meta rule; NULL on error */
 Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args);
+/* New nodes of a random op take number `random` of the graph's (-1: the next one), which has a seed from here on. */
+void graph_take_random(Graph *graph, const OpRow *row, int random);
 void graph_replace(Graph *graph, GVal *value, GVal *by);                     /* all uses, outputs and writes included */
 void graph_replace_results(Graph *graph, const Node *node, GVal *const *by); /* the same for those not NULL */
 void graph_remove(Graph *graph, Node *node);                                 /* unlinks; its results must be unused */
@@ -172,6 +177,8 @@ typedef struct GraphNotes {
     void (*place)(const void *site, char *out, size_t capacity); /* names Node.site; NULL: no places */
 } GraphNotes;
 void graph_print_notes(Graph *graph, GraphNotes notes, Text *text);
+/* A type of a header, "f32[s0,4]"; *end is past it. */
+Status graph_type_parse(Graph *graph, const char *text, const char **end, Meta **out);
 /* errors name line and column */
 Status graph_parse(Arena *arena, const char *text, size_t n, Graph **out);
 void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type);

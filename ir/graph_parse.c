@@ -108,15 +108,20 @@ static Status define(Parser *p, const char *name, size_t n, GVal *value) {
     return map_set(&p->values, key, value) ? ST_OK : ST_MEMORY;
 }
 
-static Status read_meta(Parser *p, Meta **out) {
-    const char *end = NULL;
-    reader_skip(&p->in);
-    if (meta_parse(p->arena, p->graph->env, p->in.at, &end, out) != ST_OK) return reader_fail_again(&p->in);
+Status graph_type_parse(Graph *graph, const char *text, const char **end, Meta **out) {
+    TRY(meta_parse(graph->arena, graph->env, text, end, out));
     for (int d = 0; d < (*out)->rank; d++) {
         const int64_t size = (*out)->sizes[d];
         if (!sym_is(size) && size < 0)
-            return reader_fail(&p->in, "size %lld of dim %d is negative", (long long)size, d);
+            return error_raise(ST_PARSE, "size %lld of dim %d is negative", (long long)size, d);
     }
+    return ST_OK;
+}
+
+static Status read_meta(Parser *p, Meta **out) {
+    const char *end = NULL;
+    reader_skip(&p->in);
+    if (graph_type_parse(p->graph, p->in.at, &end, out) != ST_OK) return reader_fail_again(&p->in);
     p->in.at = end;
     return ST_OK;
 }
@@ -377,23 +382,10 @@ static Status read_attributes(Parser *p, NodeText *out) {
     }
 }
 
-/* Random ops that do not say otherwise are numbered as they come. */
-static Status number_random(Parser *p, const OpRow *row, int random) {
-    Graph *graph = p->graph;
-    if (!(row->flags & OPF_random)) return ST_OK;
-    if (!graph->seed) {
-        graph->seed = sym_free(graph->env, 2, 0);
-        graph->sequence = sym_free(graph->env, 2, 0);
-    }
-    graph->random = random >= 0 ? random : graph->n_random;
-    if (graph->random >= graph->n_random) graph->n_random = graph->random + 1;
-    return ST_OK;
-}
-
 static Status make_node(Parser *p, CallText *call, int random, Node **out) {
     Arg args[MAX_ARGS + MAX_OUTS];
     const OpRow *row = call->row;
-    TRY(number_random(p, row, random));
+    graph_take_random(p->graph, row, random);
     if (op_args_normalize(row, call->given, row->n_params, args) != ST_OK) return reader_fail_again(&p->in);
     if (call->form == FORM_out) memcpy(args + row->n_params, call->out, sizeof *args * (size_t)row->n_out);
     *out = graph_append(p->graph, row, call->form, args);
@@ -605,18 +597,14 @@ static Status read_symbols(Parser *p) {
     return expect_token(p, "]");
 }
 
-/* "s1: int": any number, unless the list of symbols or a size before it says more. */
 static Status read_int_input(Parser *p) {
     int number = 0;
     p->in.at++;
     TRY(read_count(p, &number));
-    if (number > MAX_TEXT_LIST) return reader_fail(&p->in, "there is no s%d", number);
+    if (number > MAX_INT_INPUT) return reader_fail(&p->in, "there is no s%d", number);
     TRY(expect_token(p, ":"));
     TRY(expect_token(p, "int"));
-    const bool first = number >= sym_free_count(p->graph->env);
-    while (number > sym_free_count(p->graph->env)) sym_free(p->graph->env, 2, 2); /* a later input's */
-    if (first) sym_free(p->graph->env, 2, SYM_LEAST);
-    graph_int_input(p->graph, sym_free_at(p->graph->env, number));
+    graph_int_input(p->graph, graph_int_symbol(p->graph, number));
     return ST_OK;
 }
 

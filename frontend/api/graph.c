@@ -12,7 +12,7 @@
 #include "runtime/autograd/graph_run.h"
 #include "runtime/core/site.h"
 
-static sn_graph *wrap_graph(Arena *arena, Graph *graph) {
+sn_graph *graph_wrap(Arena *arena, Graph *graph) {
     sn_graph *const g = ARENA_NEW(arena, sn_graph);
     if (!g) return NULL;
     g->arena = arena;
@@ -30,7 +30,7 @@ sn_graph *sn_graph_parse(const char *text, size_t length) {
     Arena *const arena = arena_new();
     Graph *graph;
     if (arena && graph_parse(arena, text, length, &graph) == ST_OK) {
-        sn_graph *const g = wrap_graph(arena, graph);
+        sn_graph *const g = graph_wrap(arena, graph);
         if (g) return g;
     }
     arena_free(arena);
@@ -72,7 +72,7 @@ sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
     const sn_scope scope = scope_begin_own();
     const Status status = function_capture(fn, (const Arg *)(const void *)in, n_in, arena, &graph, &closed);
     sn_scope_end(scope);
-    sn_graph *const g = status == ST_OK ? wrap_graph(arena, graph) : NULL;
+    sn_graph *const g = status == ST_OK ? graph_wrap(arena, graph) : NULL;
     if (!g)
         arena_free(arena);
     else
@@ -146,10 +146,11 @@ static Status name_sites(sn_graph *g) {
     return ST_OK;
 }
 
-/* The copy was printed and read again: its lines are those of the text that the user wrote. */
+/* The copy was printed and read again: its lines are those of the text that the user wrote, if there was one. */
 static void copy_lines(Graph *copy, const Graph *from) {
     const Node *old = from->first;
-    for (Node *node = copy->first; node && old; node = node->next, old = old->next) node->line = old->line;
+    for (Node *node = copy->first; node && old; node = node->next, old = old->next)
+        if (old->line) node->line = old->line;
 }
 
 static Status copy_bound(sn_graph *copy, const sn_graph *from) {

@@ -16,8 +16,10 @@
 
 struct sn_node {
     sn_graph *graph;
-    Node *node;  /* NULL: an input */
-    GVal *input; /* NULL: an op */
+    Node *node;       /* NULL: an input, or an int */
+    GVal *input;      /* NULL: an op, or an int */
+    int64_t number;   /* an int: an expression of the graph's symbols */
+    const char *name; /* of an int input; else NULL */
 };
 
 /* An input of which the graph has a tensor: what was closed over; what is bound comes from no call. */
@@ -32,8 +34,9 @@ struct sn_graph {
     Graph *graph;
     VEC(sn_node *) handles;
     VEC(KnownInput) known;
-    Stage stage; /* of one that is lent */
-    bool lent;   /* to a pass of the program's: the graph is the compile's, its inputs stay as they are */
+    Stage stage;  /* of one that is lent */
+    bool returns; /* sn_graph_return was called */
+    bool lent;    /* to a pass of the program's: the graph is the compile's, its inputs stay as they are */
     /* compiled: */
     const void *const *sites; /* by node id */
     bool returns_none;        /* some output is None */
@@ -41,6 +44,10 @@ struct sn_graph {
 
 /* The handle of an op, or of an input; NULL: memory is out. */
 sn_node *graph_handle(sn_graph *g, Node *node, GVal *input);
+/* A new one, of which the graph has none. */
+sn_node *graph_handle_new(sn_graph *g, sn_node like);
+/* Around an arena with a graph; NULL: memory is out. */
+sn_graph *graph_wrap(Arena *arena, Graph *graph);
 /* Whether g has the node, still; raises in the name of `what`. */
 Status graph_check_node(sn_graph *g, const sn_node *n, const char *what);
 /* The tensor that the input is bound to, borrowed; NULL: a call gives it. */

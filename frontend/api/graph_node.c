@@ -9,9 +9,14 @@
 sn_node *graph_handle(sn_graph *g, Node *node, GVal *input) {
     for (int i = 0; i < g->handles.n; i++)
         if (g->handles.at[i]->node == node && g->handles.at[i]->input == input) return g->handles.at[i];
+    return graph_handle_new(g, (sn_node){.node = node, .input = input});
+}
+
+sn_node *graph_handle_new(sn_graph *g, sn_node like) {
     sn_node *const made = ARENA_NEW(g->arena, sn_node);
     if (!made) return NULL;
-    *made = (sn_node){.graph = g, .node = node, .input = input};
+    *made = like;
+    made->graph = g;
     const int n = g->handles.n;
     VEC_PUSH(g->arena, &g->handles, made);
     return g->handles.n > n ? made : NULL;
@@ -43,15 +48,16 @@ static GVal *node_value(const sn_node *n) { return n->node ? &n->node->outs[0] :
 /* A node of g that is still there: passes and sn_node_erase take nodes away. */
 static bool is_in(sn_graph *g, const sn_node *n) {
     if (n->graph != g) return false;
-    for (int i = 0; !n->node && i < g->graph->inputs.n; i++)
-        if (g->graph->inputs.at[i] == n->input) return true;
-    const Node *at = n->node ? g->graph->first : NULL;
-    while (at && at != n->node) at = at->next;
+    if (n->input) return n->input->index < g->graph->inputs.n && g->graph->inputs.at[n->input->index] == n->input;
+    const Node *at = n->node ? g->graph->last : NULL; /* who builds a graph speaks of the last ones */
+    while (at && at != n->node) at = at->prev;
     return at != NULL;
 }
 
 Status graph_check_node(sn_graph *g, const sn_node *n, const char *what) {
     if (n && is_in(g, n)) return ST_OK;
+    if (n && n->graph == g && !n->node && !n->input)
+        return error_raise(ST_ARGUMENT, "%s of graph %s is an int", what, g->graph->name);
     return error_raise(ST_ARGUMENT, n ? "%s is no node of graph %s" : "%s of graph %s is NULL", what, g->graph->name);
 }
 
@@ -287,7 +293,7 @@ sn_status sn_node_erase(sn_node *n) {
 
 const char *sn_node_name(sn_node *n) {
     if (!n) return error_raise(ST_ARGUMENT, "sn_node_name: the node is NULL"), "";
-    return n->node ? "" : n->input->name;
+    return n->input ? n->input->name : n->name ? n->name : "";
 }
 
 static const Meta *node_meta(sn_node *n, const char *what) {

@@ -1,0 +1,418 @@
+/* graph_build.c: the public functions of <sinter/graph.h> that build a graph: inputs, ops, results, places.
+ *
+ * Each makes what graph_parse makes of the line of text that says the same, by the same functions of ir: a built graph
+ * prints as text that parses back to it. What may fail is tried first, so that a call that fails leaves the graph as it
+ * was (symbols that it named may stay). */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "frontend/api/graph_handle.h"
+#include "ir/schema.h"
+#include "passes/internal.h"
+#include "runtime/base/text_reader.h"
+
+static Status wants(bool present, const char *function, const char *what) {
+    if (error_pending()) return error_pending();
+    return present ? ST_OK : error_raise(ST_ARGUMENT, "%s: %s is NULL", function, what);
+}
+
+static bool is_word(const char *text) {
+    const char *at = text;
+    while (is_word_char(*at)) at++;
+    return at != text && !*at;
+}
+
+sn_graph *sn_graph_new(const char *name) {
+    if (wants(name, "sn_graph_new", "the name") != ST_OK) return NULL;
+    if (!is_word(name)) {
+        error_raise(ST_ARGUMENT, "sn_graph_new: '%.100s' is no name of a graph: letters, digits and _", name);
+        return NULL;
+    }
+    Arena *const arena = arena_new();
+    Graph *const graph = arena ? graph_new(arena, name) : NULL;
+    sn_graph *const g = graph ? graph_wrap(arena, graph) : NULL;
+    if (!g) arena_free(arena);
+    return g;
+}
+
+/* Ids stay dense: those of inputs come before those of results. */
+static void number_new(Graph *graph, GVal *values, int n) {
+    for (int i = 0; i < n; i++) values[i].id = graph->n_vals++;
+}
+
+/* Inputs -------------------------------------------------------------------------------------- */
+
+/* "s3" -> 3; -1: it is no symbol. */
+static int symbol_number(const char *name) {
+    char *end;
+    if (name[0] != 's' || name[1] < '0' || name[1] > '9') return -1;
+    const long number = strtol(name + 1, &end, 10);
+    return *end || number > MAX_INT_INPUT ? -1 : (int)number;
+}
+
+static sn_node *add_int(sn_graph *g, const char *name) {
+    const int number = symbol_number(name);
+    const char *const own = arena_printf(g->arena, "%s", name);
+    if (number < 0) {
+        error_raise(ST_ARGUMENT, "sn_graph_input: an int is called as its symbol, s0 to s%d, not '%.100s'",
+                    MAX_INT_INPUT, name);
+        return NULL;
+    }
+    const int64_t symbol = graph_int_symbol(g->graph, number);
+    sn_node *const made =
+        own && !error_pending() ? graph_handle_new(g, (sn_node){.number = symbol, .name = own}) : NULL;
+    if (made) graph_int_input(g->graph, symbol);
+    return made;
+}
+
+/* The whole text is a type; the graph is not touched. */
+static Status try_type(const char *name, const char *type) {
+    Arena *const arena = arena_new();
+    Graph *const trial = arena ? graph_new(arena, "trial") : NULL;
+    Meta *meta;
+    const char *end;
+    Status status = trial ? graph_type_parse(trial, type, &end, &meta) : ST_MEMORY;
+    if (status == ST_OK && *end) status = error_raise(ST_PARSE, "text after it: \"%.40s\"", end);
+    arena_free(arena);
+    if (status == ST_OK || error_pending() == ST_MEMORY) return status;
+    char said[sizeof error_slot()->message];
+    memcpy(said, error_slot()->message, sizeof said);
+    error_clear();
+    return error_raise(ST_ARGUMENT, "sn_graph_input: %%%.100s is no type '%.100s': %s", name, type, said);
+}
+
+static Status check_input_name(const sn_graph *g, const char *name) {
+    if (!is_word(name) || (*name >= '0' && *name <= '9'))
+        return error_raise(ST_ARGUMENT,
+                           "sn_graph_input: '%.100s' is no name of an input: letters, digits and _, no digit first",
+                           name);
+    for (int i = 0; i < g->graph->inputs.n; i++)
+        if (!strcmp(g->graph->inputs.at[i]->name, name))
+            return error_raise(ST_ARGUMENT, "sn_graph_input: graph %s has an input %%%s", g->graph->name, name);
+    return ST_OK;
+}
+
+static sn_node *add_tensor(sn_graph *g, const char *name, const char *type) {
+    Graph *const graph = g->graph;
+    const char *end;
+    Meta *meta;
+    if (check_input_name(g, name) != ST_OK || try_type(name, type) != ST_OK) return NULL;
+    if (graph_type_parse(graph, type, &end, &meta) != ST_OK) return NULL;
+    sn_node *const made = graph_handle_new(g, (sn_node){0});
+    if (made) made->input = graph_input(graph, name, meta);
+    graph_number(graph);
+    return made && made->input ? made : NULL;
+}
+
+sn_node *sn_graph_input(sn_graph *g, const char *name, const char *type) {
+    if (wants(g, "sn_graph_input", "the graph") != ST_OK || wants(name, "sn_graph_input", "the name") != ST_OK ||
+        wants(type, "sn_graph_input", "the type") != ST_OK || graph_is_own(g, "sn_graph_input") != ST_OK)
+        return NULL;
+    return strcmp(type, "int") ? add_tensor(g, name, type) : add_int(g, name);
+}
+
+/* Values -------------------------------------------------------------------------------------- */
+
+static sn_value node_value(sn_node *n, int i) {
+    sn_value v = sn_none();
+    v.kind = SN_KIND_NODE;
+    v.n = i;
+    v.node = n;
+    return v;
+}
+
+int sn_node_result_count(sn_node *n) {
+    if (!n) return error_raise(ST_ARGUMENT, "sn_node_result_count: the node is NULL"), 0;
+    return n->node ? n->node->n_outs : 1;
+}
+
+sn_value sn_node_result(sn_node *n, int i) {
+    if (wants(n, "sn_node_result", "the node") != ST_OK) return node_value(NULL, i);
+    const int count = sn_node_result_count(n);
+    if (i >= 0 && i < count) return node_value(n, i);
+    error_raise(ST_ARGUMENT, "sn_node_result: %s has no result %d; it has %d", sn_node_op(n), i, count);
+    return node_value(NULL, i);
+}
+
+/* Blanks are for the reader. */
+static const char *without_blanks(Arena *arena, const char *text) {
+    char *const out = arena_alloc(arena, strlen(text) + 1), *to = out;
+    for (; out && *text; text++)
+        if (*text != ' ') *to++ = *text;
+    if (out) *to = '\0';
+    return out;
+}
+
+static Status read_expression(SymEnv *env, const char *text, const char *whole, int64_t *out) {
+    const char *end;
+    Status status = sym_parse(env, text, &end, out);
+    if (status == ST_OK && *end) status = error_raise(ST_PARSE, "text after it: \"%.40s\"", end);
+    if (status == ST_OK || error_pending() == ST_MEMORY) return status;
+    char said[sizeof error_slot()->message];
+    memcpy(said, error_slot()->message, sizeof said);
+    error_clear();
+    return error_raise(ST_ARGUMENT, "sn_graph_sym: '%.100s' is no expression: %s", whole, said);
+}
+
+sn_value sn_graph_sym(sn_graph *g, const char *expression) {
+    int64_t number;
+    if (wants(g, "sn_graph_sym", "the graph") != ST_OK || wants(expression, "sn_graph_sym", "the expression") != ST_OK)
+        return node_value(NULL, 0);
+    Arena *const arena = arena_new();
+    const char *const text = arena ? without_blanks(arena, expression) : NULL;
+    SymEnv *const trial = text ? sym_env_new(arena) : NULL;
+    Status status = trial ? read_expression(trial, text, expression, &number) : ST_MEMORY;
+    if (status == ST_OK) status = read_expression(g->graph->env, text, expression, &number);
+    arena_free(arena);
+    if (status != ST_OK) return node_value(NULL, 0);
+    return sym_is(number) ? node_value(graph_handle_new(g, (sn_node){.number = number}), 0) : sn_int(number);
+}
+
+/* Arguments ----------------------------------------------------------------------------------- */
+
+/* An argument in the making: where it stands, for errors. */
+typedef struct Place {
+    sn_graph *g;
+    const char *function, *op; /* op NULL: results of the graph */
+    const char *param;
+    int index, item; /* item -1: no list */
+} Place;
+
+static void place_print(const Place *at, char *out, size_t capacity) {
+    char item[24] = "";
+    if (at->item >= 0) snprintf(item, sizeof item, "[%d]", at->item);
+    if (at->op)
+        snprintf(out, capacity, "%s: %s: %s%s", at->function, at->op, at->param, item);
+    else
+        snprintf(out, capacity, "%s: result %d%s", at->function, at->index, item);
+}
+
+#define WRONG(at, status, format, ...)                                                                                 \
+    ({                                                                                                                 \
+        char place_text[300];                                                                                          \
+        place_print(at, place_text, sizeof place_text);                                                                \
+        error_raise(status, "%s " format, place_text, __VA_ARGS__);                                                    \
+    })
+
+/* A node's result as the graph has it: a tensor, or an int. */
+static Status given_node(const Place *at, const sn_value *given, Arg *out) {
+    const sn_node *const n = given->node;
+    if (!n) return WRONG(at, ST_ARGUMENT, "is result %d of a NULL node", given->n);
+    if (n->graph != at->g)
+        return WRONG(at, ST_ARGUMENT, "is of graph %s, not of %s", n->graph->graph->name, at->g->graph->name);
+    if (!n->node && !n->input) return *out = A_INT(n->number), ST_OK;
+    char what[320];
+    place_print(at, what, sizeof what);
+    TRY(graph_check_node(at->g, n, what));
+    const int count = n->node ? n->node->n_outs : 1;
+    if (given->n < 0 || given->n >= count)
+        return WRONG(at, ST_ARGUMENT, "is result %d of %s, which has %d", given->n, sn_node_op((sn_node *)(uintptr_t)n),
+                     count);
+    *out = A_VAL(n->node ? &n->node->outs[given->n].base : &n->input->base);
+    return ST_OK;
+}
+
+static Status given_one(const Place *at, const sn_value *given, Arg *out) {
+    if (given->kind == SN_KIND_NODE) return given_node(at, given, out);
+    if (given->kind == SN_KIND_TENSORS || (given->kind == SN_KIND_TENSOR && given->tensor))
+        return WRONG(at, ST_ARGUMENT, "is a tensor, not a node's result: sn_graph_bind makes an input of %s",
+                     given->kind == SN_KIND_TENSORS ? "each" : "it");
+    memcpy(out, given, sizeof *out);
+    if (given->kind == SN_KIND_INT && sym_is(given->i))
+        return WRONG(at, ST_ARGUMENT, "is %lld, which stands for no int: sn_graph_sym gives symbols",
+                     (long long)given->i);
+    for (int i = 0; given->kind == SN_KIND_INTS && given->ints && i < given->n; i++)
+        if (sym_is(given->ints[i]))
+            return WRONG(at, ST_ARGUMENT, "has %lld at %d, which stands for no int: sn_graph_sym gives symbols",
+                         (long long)given->ints[i], i);
+    if (given->kind >= SN_KIND_DEFAULT && given->kind < SN_KIND_TENSORS) return ST_OK;
+    return WRONG(at, ST_ARGUMENT, "is a value of unknown kind %d", given->kind);
+}
+
+static bool is_float_list(ParamType type) { return type == PT_floats_opt; }
+static bool is_tensor_list(ParamType type) { return type == PT_tensors || type == PT_tensors_opt; }
+
+/* A list is what its parameter is a list of. */
+static Status given_item(const Place *at, ParamType type, const sn_value *given, void *out) {
+    Arg arg;
+    TRY(given_one(at, given, &arg));
+    const bool none = arg.kind == ARG_none || (arg.kind == ARG_tensor && !arg.val);
+    if (is_tensor_list(type)) {
+        *(Val **)out = arg.kind == ARG_tensor ? arg.val : NULL;
+        return none || arg.kind == ARG_tensor ? ST_OK : WRONG(at, ST_ARGUMENT, "must be a Tensor%s", "");
+    }
+    const bool number = arg.kind == ARG_int || arg.kind == ARG_bool || (is_float_list(type) && arg.kind == ARG_float);
+    if (!number) return WRONG(at, ST_ARGUMENT, "must be %s", is_float_list(type) ? "a number" : "an int");
+    if (!is_float_list(type)) return *(int64_t *)out = arg.i, ST_OK;
+    if (arg.kind == ARG_int && sym_is(arg.i)) return WRONG(at, ST_ARGUMENT, "must be a plain number%s", "");
+    *(double *)out = arg_double(&arg);
+    return ST_OK;
+}
+
+static Status given_list(Place at, ParamType type, const sn_value *given, Arg *out) {
+    if (given->n < 0 || (given->n && !given->values))
+        return WRONG(&at, ST_ARGUMENT, "is %s list of %d", given->n < 0 ? "a" : "a NULL", given->n);
+    int64_t *const items =
+        ARENA_ARRAY(at.g->arena, int64_t, given->n + 1); /* ints, floats and pointers have one size */
+    if (!items) return ST_MEMORY;
+    for (at.item = 0; at.item < given->n; at.item++)
+        TRY(given_item(&at, type, &given->values[at.item], &items[at.item]));
+    *out = (Arg){.kind = is_tensor_list(type)  ? ARG_tensors
+                         : is_float_list(type) ? ARG_floats
+                                               : ARG_ints,
+                 .n = given->n,
+                 .ints = items};
+    return ST_OK;
+}
+
+static Status given_arg(Place at, ParamType type, const sn_value *given, Arg *out) {
+    if (given->kind == SN_KIND_VALUES) return given_list(at, type, given, out);
+    return given_one(&at, given, out);
+}
+
+/* Ops ----------------------------------------------------------------------------------------- */
+
+/* One call in the making. */
+typedef struct Call {
+    const OpRow *row;
+    OpForm form;
+    Arg args[MAX_ARGS + MAX_OUTS];
+} Call;
+
+static Status find_op(const char *op, Call *call) {
+    const size_t n = strlen(op), tail = strlen(".default");
+    call->row = op_find(op, n, &call->form);
+    if (!call->row && n > tail && !strcmp(op + n - tail, ".default")) call->row = op_find(op, n - tail, &call->form);
+    if (call->row) return ST_OK;
+    Text near = {0};
+    op_unknown_hint(&near, op, n);
+    const Status status = error_raise(ST_ARGUMENT, "sn_graph_op: no op is called '%.100s'%.300s", op, text_str(&near));
+    text_free(&near);
+    return status;
+}
+
+/* Behind the arguments of an out form stand the tensors that it writes. */
+static Status given_outs(Place at, Call *call, const sn_value *given, int n) {
+    char name[16];
+    if (n != call->row->n_out)
+        return error_raise(ST_ARGUMENT,
+                           "sn_graph_op: %s writes %d tensors, which stand behind %d arguments; %d are there", at.op,
+                           call->row->n_out, op_form_params(call->row, FORM_out), n);
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, call->row->n_out == 1 ? "out" : "out%d", i);
+        at.param = name;
+        Arg *const out = &call->args[call->row->n_params + i];
+        TRY(given_one(&at, &given[i], out));
+        if (out->kind != ARG_tensor || !out->val) return WRONG(&at, ST_ARGUMENT, "must be a Tensor%s", "");
+    }
+    return ST_OK;
+}
+
+static Status given_call(sn_graph *g, Call *call, const sn_value *given, int n) {
+    const OpRow *const row = call->row;
+    Place at = {.g = g, .function = "sn_graph_op", .op = op_form_name(row, call->form), .item = -1};
+    const int n_params = op_form_params(row, call->form);
+    Arg placed[MAX_ARGS];
+    if (n < 0 || (n && !given))
+        return error_raise(ST_ARGUMENT, "sn_graph_op: %s: %s list of %d arguments", at.op, n < 0 ? "a" : "a NULL", n);
+    const int n_args = min_i64(n, n_params);
+    if (n > n_params && call->form != FORM_out)
+        return error_raise(ST_ARGUMENT, "sn_graph_op: %s: %d arguments at most, not %d", at.op, n_params, n);
+    for (int i = 0; i < n_args; i++) {
+        const Param *const param = &row->params[op_form_param(row, call->form, i)];
+        at.param = param->name, at.index = i;
+        TRY(given_arg(at, param->type, &given[i], &placed[i]));
+    }
+    TRY(op_args_of_form(row, call->form, placed, n_args, call->args));
+    return call->form == FORM_out ? given_outs(at, call, given + n_args, n - n_args) : ST_OK;
+}
+
+/* At the end, in no region and at no place; an op that failed has taken no random number. */
+static sn_node *append_call(sn_graph *g, const Call *call) {
+    Graph *const graph = g->graph;
+    sn_node *const made = graph_handle_new(g, (sn_node){0});
+    const int n_random = graph->n_random;
+    if (!made) return NULL;
+    graph_take_random(graph, call->row, -1);
+    made->node = graph_append(graph, call->row, call->form, call->args);
+    graph->random = 0;
+    if (!made->node) {
+        graph->n_random = n_random;
+        return NULL;
+    }
+    made->node->id = graph->n_nodes++;
+    number_new(graph, made->node->outs, made->node->n_outs);
+    return made;
+}
+
+sn_node *sn_graph_op(sn_graph *g, const char *op, const sn_value *args, int n_args) {
+    Call call = {0};
+    if (wants(g, "sn_graph_op", "the graph") != ST_OK || wants(op, "sn_graph_op", "the op's name") != ST_OK)
+        return NULL;
+    if (find_op(op, &call) != ST_OK || given_call(g, &call, args, n_args) != ST_OK) return NULL;
+    if (call.row->flags & OPF_random && graph_is_own(g, "sn_graph_op: a random op") != ST_OK) return NULL;
+    return append_call(g, &call);
+}
+
+sn_status sn_node_place(sn_node *n, const char *file, int line, const char *function) {
+    Status status = wants(n, "sn_node_place", "the node");
+    if (status == ST_OK) status = wants(file, "sn_node_place", "the file");
+    if (status == ST_OK) status = graph_check_node(n->graph, n, "sn_node_place: the node");
+    if (status == ST_OK && !n->node) status = error_raise(ST_ARGUMENT, "sn_node_place: an input has no place");
+    if (status != ST_OK) return (sn_status)status;
+    char number[16] = "";
+    if (line > 0) snprintf(number, sizeof number, ":%d", line);
+    const char *const where =
+        arena_printf(n->graph->arena, "%s%s%s%s", file, number, function ? " in " : "", function ? function : "");
+    if (where) n->node->where = where;
+    return (sn_status)(where ? ST_OK : ST_MEMORY);
+}
+
+/* Results ------------------------------------------------------------------------------------- */
+
+/* A number is a tensor without dims, of the dtype that PyTorch's scalars have. */
+static Status make_number(sn_graph *g, Arg number, Arg *out) {
+    const DType dtype = number.kind == ARG_float ? DT_f64 : number.kind == ARG_bool ? DT_bool : DT_i64;
+    const OpRow *const row = OP_ROW(full);
+    const Arg given[] = {A_INTS(NULL, 0), number, A_INT(dtype)};
+    Call call = {.row = row};
+    TRY(op_args_normalize(row, given, 3, call.args));
+    const sn_node *const made = append_call(g, &call);
+    if (!made) return error_pending() ? error_pending() : ST_MEMORY;
+    *out = A_VAL(&made->node->outs[0].base);
+    return ST_OK;
+}
+
+static Status given_results(sn_graph *g, const sn_value *values, int n, Arg *out) {
+    Place at = {.g = g, .function = "sn_graph_return", .item = -1};
+    for (at.index = 0; at.index < n; at.index++) {
+        Arg *const arg = &out[at.index];
+        if (values[at.index].kind == SN_KIND_VALUES) return WRONG(&at, ST_ARGUMENT, "is a list%s", "");
+        TRY(given_one(&at, &values[at.index], arg));
+        if (arg->kind == ARG_tensor && !arg->val) *arg = A_NONE;
+        if (arg->kind != ARG_tensor && arg->kind != ARG_none && !arg_is_number(arg))
+            return WRONG(&at, ST_ARGUMENT, "must be a node's result, None or a number%s", "");
+    }
+    return ST_OK;
+}
+
+static Status add_results(sn_graph *g, const sn_value *values, int n) {
+    Arg *const args = ARENA_ARRAY(g->arena, Arg, n + 1);
+    if (!args) return ST_MEMORY;
+    TRY(given_results(g, values, n, args));
+    for (int i = 0; i < n; i++)
+        if (arg_is_number(&args[i])) TRY(make_number(g, args[i], &args[i]));
+    for (int i = 0; i < n; i++) graph_output(g->graph, args[i].kind == ARG_tensor ? gval(args[i].val) : NULL);
+    g->returns = true;
+    return error_pending();
+}
+
+sn_status sn_graph_return(sn_graph *g, const sn_value *values, int n) {
+    Status status = wants(g, "sn_graph_return", "the graph");
+    if (status == ST_OK) status = graph_is_own(g, "sn_graph_return");
+    if (status == ST_OK && (n < 0 || (n && !values)))
+        status = error_raise(ST_ARGUMENT, "sn_graph_return: %s list of %d results", n < 0 ? "a" : "a NULL", n);
+    if (status == ST_OK && (g->returns || g->graph->outputs.n))
+        status = error_raise(ST_STATE, "sn_graph_return: graph %s has its results", g->graph->name);
+    return (sn_status)(status == ST_OK ? add_results(g, values, n) : status);
+}
