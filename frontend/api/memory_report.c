@@ -206,6 +206,41 @@ static void print_cause(Text *out, const SnapshotSums *sums, CachingHint cause) 
     }
 }
 
+/* as JSON ----------------------------------------------------------------------------------------- */
+
+static void put_state_json(Text *out, const SnapshotSums *sums, const char *key, BlockState state) {
+    text_printf(out, ", \"%s\": {\"bytes\": %lld, \"blocks\": %lld}", key, (long long)sums->bytes[state],
+                (long long)sums->counts[state]);
+}
+
+static void put_largest_json(Text *out, const SnapshotSums *sums) {
+    text_puts(out, ", \"largest\": [");
+    for (int i = 0; i < LARGEST && sums->largest[i].bytes; i++) {
+        const SnapshotBlock *const block = &sums->largest[i];
+        text_printf(out, "%s{\"bytes\": %lld, \"state\": \"%s\", \"site\": ", i ? ", " : "", (long long)block->bytes,
+                    state_names[block->state]);
+        if (block->site)
+            text_json_string(out, block->site);
+        else
+            text_puts(out, "null");
+        text_puts(out, "}");
+    }
+    text_puts(out, "]");
+}
+
+static void put_sums_json(Text *out, const SnapshotSums *sums, CachingHint cause) {
+    static const char *const causes[] = {
+        [HINT_fragmented] = "fragmentation", [HINT_streams] = "streams", [HINT_full] = "none"};
+    text_printf(out, ", \"segments\": %lld", (long long)sums->n_segments);
+    put_state_json(out, sums, "allocated", STATE_used);
+    put_state_json(out, sums, "waiting", STATE_waiting);
+    put_state_json(out, sums, "free", STATE_free);
+    text_printf(out, ", \"requested_bytes\": %lld, \"stuck\": {\"bytes\": %lld, \"blocks\": %lld}",
+                (long long)sums->requested, (long long)sums->stuck, (long long)sums->n_stuck);
+    put_largest_json(out, sums);
+    text_printf(out, ", \"finding\": \"%s\"", causes[cause]);
+}
+
 static Status read_sums(const Json *segments, SnapshotSums *sums) {
     if (!segments || segments->kind != JSON_list) return damaged("it has no segments");
     for (int i = 0; i < segments->n; i++) TRY(add_segment(sums, &segments->items[i]));
@@ -274,7 +309,16 @@ static void print_block_sums(Text *out, const SnapshotSums *sums) {
     print_largest(out, sums);
 }
 
-static Status print_parsed(const Json *root, int64_t asked, Text *out) {
+static void print_as_json(Text *out, const Json *root, const SnapshotSums *sums, CachingHint cause) {
+    text_puts(out, "{\"device\": ");
+    text_json_string(out, json_string(json_get(root, "device")));
+    text_printf(out, ", \"device_free\": %lld, \"device_total\": %lld", (long long)json_get(root, "device_free")->i,
+                (long long)json_get(root, "device_total")->i);
+    put_sums_json(out, sums, cause);
+    text_puts(out, "}\n");
+}
+
+static Status print_parsed(const Json *root, int64_t asked, bool json, Text *out) {
     SnapshotSums sums = {0};
     int64_t version, left, total;
     const char *const device = json_string(json_get(root, "device"));
@@ -285,7 +329,8 @@ static Status print_parsed(const Json *root, int64_t asked, Text *out) {
     TRY(check_totals(json_get(root, "statistics"), &sums));
     Text small = {0};
     const Status status = print_small(root, &small);
-    if (status == ST_OK) {
+    if (status == ST_OK && json) print_as_json(out, root, &sums, find_cause(&sums, left, asked));
+    if (status == ST_OK && !json) {
         text_printf(out, "%s: %lld segments, %lld of %lld bytes free on the device\n", device,
                     (long long)sums.n_segments, (long long)left, (long long)total);
         print_block_sums(out, &sums);
@@ -296,12 +341,20 @@ static Status print_parsed(const Json *root, int64_t asked, Text *out) {
     return status;
 }
 
-Status memory_report(const char *json, size_t n, int64_t asked, Text *out) {
+static Status report_snapshot(const char *snapshot, size_t n, int64_t asked, bool json, Text *out) {
     Arena *const arena = arena_new();
     const Json *root;
     if (!arena) return ST_MEMORY;
-    Status status = json_parse(arena, json, n, &root);
-    if (status == ST_OK) status = print_parsed(root, asked, out);
+    Status status = json_parse(arena, snapshot, n, &root);
+    if (status == ST_OK) status = print_parsed(root, asked, json, out);
     arena_free(arena);
     return status;
+}
+
+Status memory_report(const char *json, size_t n, int64_t asked, Text *out) {
+    return report_snapshot(json, n, asked, false, out);
+}
+
+Status memory_report_json(const char *json, size_t n, int64_t asked, Text *out) {
+    return report_snapshot(json, n, asked, true, out);
 }

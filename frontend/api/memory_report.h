@@ -8,5 +8,7 @@
 /* asked: bytes that there are to be room for; 0: not known. Raises ST_PARSE where the text is no snapshot, or its
  * blocks are not what its statistics say. */
 Status memory_report(const char *json, size_t n, int64_t asked, Text *out);
+/* As one object: `sinter help memory` says its keys. */
+Status memory_report_json(const char *json, size_t n, int64_t asked, Text *out);
 
 #endif

@@ -4,70 +4,89 @@
  *
  * In bash a word ends at "=", so that an option's value is a word of its own, two behind the option's. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "frontend/tool/arguments.h"
+#include "runtime/base/error.h"
 #include <sinter/base.h>
 
 /* bash ---------------------------------------------------------------------------------------- */
 
-static void print_commands(void) {
-    for (const Command *c = commands; c->name; c++) printf("%s%s", c == commands ? "" : " ", c->name);
+static void print_commands(FILE *to) {
+    for (const Command *c = commands; c->name; c++) fprintf(to, "%s%s", c == commands ? "" : " ", c->name);
 }
 
 /* "a|b" as "a b" */
-static void print_words(const char *value) {
-    for (; *value; value++) putchar(*value == '|' ? ' ' : *value);
+static void print_words(FILE *to, const char *value) {
+    for (; *value; value++) fputc(*value == '|' ? ' ' : *value, to);
 }
 
-static void print_cases(const Command *c) {
+static void print_cases(FILE *to, const Command *c) {
     const OptionRow *row = NULL;
     while ((row = command_option(c, row)))
         if (strchr(row->value, '|')) {
-            printf("    '%s --%s') words='", c->name, row->name);
-            print_words(row->value);
-            puts("' ;;");
+            fprintf(to, "    '%s --%s') words='", c->name, row->name);
+            print_words(to, row->value);
+            fputs("' ;;\n", to);
         }
-    printf("    '%s ') words='--help", c->name);
-    while ((row = command_option(c, row))) printf(" --%s%s", row->name, *row->value ? "=" : "");
-    if (!strcmp(c->names, "[COMMAND]")) putchar(' '), print_commands();
-    puts("' ;;");
+    fprintf(to, "    '%s ') words='--help", c->name);
+    while ((row = command_option(c, row))) fprintf(to, " --%s%s", row->name, *row->value ? "=" : "");
+    if (!strcmp(c->names, "[COMMAND]")) fputc(' ', to), print_commands(to);
+    fputs("' ;;\n", to);
 }
 
-static int print_bash(void) {
+static void print_bash(FILE *to) {
     fputs("# Completion of sinter for bash: source <(sinter completion bash)\n"
           "_sinter() {\n"
           "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words= option=\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W '",
-          stdout);
-    print_commands();
+          to);
+    print_commands(to);
     fputs(" --help --version' -- \"$current\"))\n"
           "        return\n"
           "    fi\n"
           "    [ \"$before\" = '=' ] && option=${COMP_WORDS[COMP_CWORD - 2]}\n"
           "    [ \"$current\" = '=' ] && option=$before current=\n"
           "    case \"${COMP_WORDS[1]} $option\" in\n",
-          stdout);
-    for (const Command *c = commands; c->name; c++) print_cases(c);
+          to);
+    for (const Command *c = commands; c->name; c++) print_cases(to, c);
     fputs("    esac\n"
           "    COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
           "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null\n"
           "    return 0\n"
           "}\n"
           "complete -o default -F _sinter sinter\n",
-          stdout);
+          to);
+}
+
+static int print_bash_json(void) {
+    char *text = NULL;
+    size_t n;
+    FILE *const to = open_memstream(&text, &n);
+    if (!to) {
+        error_raise(ST_MEMORY, "out of memory");
+        return report_error(EXIT_environment);
+    }
+    print_bash(to);
+    fclose(to);
+    put_json_text("completion", "bash", text);
+    free(text);
     return EXIT_done;
 }
 
 int command_completion(const Command *self, int argc, char **argv) {
     const char *shell = NULL;
+    bool json = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!argument_name(&a, &shell)) arguments_refuse(&a, "unexpected");
+        if (!(argument_flag(&a, "json", &json) || argument_name(&a, &shell))) arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!shell) return usage_error(self, "a shell is missing after", self->name);
     if (strcmp(shell, "bash")) return usage_error(self, "the shell is bash, not", shell);
-    return print_bash();
+    if (json) return print_bash_json();
+    print_bash(stdout);
+    return EXIT_done;
 }
 
 /* man ----------------------------------------------------------------------------------------- */
@@ -111,11 +130,31 @@ static void print_command(const Command *c) {
     for (const NoteRow *note = NULL; (note = command_note(c, note));) print_note(note);
 }
 
+static void print_variable(const char *name, const char *value, const char *doc) {
+    fputs(".TP\n\\fB", stdout);
+    print_roff(name);
+    fputs("\\fR", stdout);
+    if (*value) putchar('='), print_roff(value);
+    putchar('\n');
+    print_roff(doc);
+    putchar('\n');
+}
+
+static void print_environment(void) {
+    char name[64];
+    const char *value, *doc;
+    puts(".SH ENVIRONMENT\nSettings, each with its value at first; sn_setting_set changes one for an sn_state.");
+    for (int i = 0; (value = setting_variable(i, name, sizeof name, &doc)); i++) print_variable(name, value, doc);
+    puts(".PP\nBeside them:");
+    for (const VariableRow *row = variable_rows; row->name; row++) print_variable(row->name, row->value, row->doc);
+}
+
 int help_man(void) {
     printf(".TH SINTER 1 \"\" \"sinter %d.%d.%d\"\n.SH NAME\nsinter \\- a JIT graph compiler with eager fallback\n"
            ".SH SYNOPSIS\n\\fBsinter\\fR \\fICOMMAND\\fR [\\fIARGUMENT\\fR...]\n.SH COMMANDS\n",
            SN_VERSION >> 16, SN_VERSION >> 8 & 255, SN_VERSION & 255);
     for (const Command *c = commands; c->name; c++) print_command(c);
+    print_environment();
     puts(".SH EXIT STATUS\n0: done. 1: wrong input or result. 2: wrong usage. 3: a file or the environment failed.");
     return EXIT_done;
 }

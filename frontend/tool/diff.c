@@ -20,7 +20,7 @@
 
 typedef struct DiffJob {
     const char *a, *b, *stage; /* stage NULL: all */
-    bool brief;
+    bool brief, json;
     bool differ;
 } DiffJob;
 
@@ -75,10 +75,39 @@ static void put_shown(const char *line) {
         fputs("(its end)", stdout);
 }
 
+/* A string, or null where a file has ended. */
+static void put_line_json(const char *key, const char *line) {
+    Text text = {0}, cut = {0};
+    if (line) text_put(&cut, line, strcspn(line, "\n")), text_json_string(&text, text_str(&cut));
+    printf(", \"%s\": %s", key, line ? text_str(&text) : "null");
+    text_free(&text);
+    text_free(&cut);
+}
+
+static void begin_item_json(DiffJob *job, const char *key, const char *value) {
+    Text text = {0};
+    put_json_pair(&text, job->differ ? ",\n{" : "{\"differences\": [{", key, value);
+    fputs(text_str(&text), stdout);
+    text_free(&text);
+    job->differ = true;
+}
+
+static void report_difference_json(DiffJob *job, const char *what, int line, const char *in_a, const char *in_b) {
+    begin_item_json(job, "what", what);
+    printf(", \"line\": %d", line);
+    put_line_json("a", in_a);
+    put_line_json("b", in_b);
+    putchar('}');
+}
+
 static void report_difference(DiffJob *job, const char *what, const char *a, const char *b) {
     const char *in_a, *in_b;
     const int line = first_difference(a, b, &in_a, &in_b);
     if (!line) return;
+    if (job->json) {
+        report_difference_json(job, what, line, in_a, in_b);
+        return;
+    }
     job->differ = true;
     printf("%s: line %d\n  < ", what, line);
     put_shown(in_a);
@@ -95,7 +124,7 @@ static Status diff_files(DiffJob *job, const char *what, const char *path_a, con
     Status status = file_read(path_a, &a, &n);
     if (status == ST_OK) status = file_read(path_b, &b, &n);
     if (status == ST_OK) report_difference(job, what, a, b);
-    if (status == ST_OK && !job->brief) line_diff(a, b, path_a, path_b, &text);
+    if (status == ST_OK && !job->brief && !job->json) line_diff(a, b, path_a, path_b, &text);
     fputs(text_str(&text), stdout);
     text_free(&text);
     mem_free(a);
@@ -104,6 +133,12 @@ static Status diff_files(DiffJob *job, const char *what, const char *path_a, con
 }
 
 static void report_only(DiffJob *job, const char *folder, const char *name) {
+    if (job->json) {
+        begin_item_json(job, "only_in", folder);
+        put_line_json("what", name);
+        putchar('}');
+        return;
+    }
     printf("only in %s: %s\n", folder, name);
     job->differ = true;
 }
@@ -234,12 +269,13 @@ int command_diff(const Command *self, int argc, char **argv) {
     DiffJob job = {0};
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(argument_flag(&a, "brief", &job.brief) || argument_text(&a, "stage", &job.stage) ||
-              argument_name(&a, &job.a) || argument_name(&a, &job.b)))
+        if (!(argument_flag(&a, "brief", &job.brief) || argument_flag(&a, "json", &job.json) ||
+              argument_text(&a, "stage", &job.stage) || argument_name(&a, &job.a) || argument_name(&a, &job.b)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!job.b) return usage_error(self, "two folders or files are wanted after", self->name);
     if (job.stage && dump_find(job.stage, strlen(job.stage)) == DUMP_COUNT) return unknown_stage(self, job.stage);
     if (diff_all(&job) != ST_OK) return report_error(EXIT_environment);
+    if (job.json) puts(job.differ ? "]}" : "{\"differences\": []}");
     return job.differ ? EXIT_wrong : EXIT_done;
 }

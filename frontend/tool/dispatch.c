@@ -23,7 +23,7 @@ enum { MOST_VISITS = 64 };
 
 typedef struct DispatchJob {
     const char *op, *inputs, *modes, *call;
-    bool check;
+    bool check, json;
     bool pretend; /* no call is made: the inputs need no memory, and their devices need not be there */
     Arena *arena;
     const OpRow *row;
@@ -186,6 +186,28 @@ static void print_visits(const OpRow *row, const Visits *visits, Text *text) {
     for (int i = 0; i < visits->n; i++) text_printf(text, "%s %s", i ? "," : "", key_name(visits->at[i]));
 }
 
+static void put_keys_json(Text *text, const char *key, uint64_t keys) {
+    const char *between = "";
+    text_printf(text, ", \"%s\": [", key);
+    for (int k = KEY_COUNT - 1; k > KEY_none; k--)
+        if (keys >> k & 1) text_printf(text, "%s\"%s\"", between, key_name((Key)k)), between = ", ";
+    text_puts(text, "]");
+}
+
+/* The object's end comes with the trace, or without one. */
+static void print_prediction_json(const DispatchJob *job, const Visits *visits) {
+    Text text = {0};
+    put_json_pair(&text, "{", "op", job->row->name);
+    text_puts(&text, ", \"visits\": [");
+    for (int i = 0; i < visits->n; i++) text_printf(&text, "%s\"%s\"", i ? ", " : "", key_name(visits->at[i]));
+    put_json_pair(&text, "], ", "end", visits->end ? visits->end : "and then there is no key: it is an error");
+    put_keys_json(&text, "inputs", keys_of_inputs(job));
+    put_keys_json(&text, "modes_add", state_get()->include);
+    put_keys_json(&text, "modes_take_away", state_get()->exclude);
+    printf("%s%s", text_str(&text), job->check ? "" : "}\n");
+    text_free(&text);
+}
+
 static void print_prediction(const DispatchJob *job, const Visits *visits) {
     const sn_state *const state = state_get();
     const struct {
@@ -225,14 +247,24 @@ static int compare_trace(const DispatchJob *job, const Visits *visits) {
     sn_tensor *outs[MAX_OUTS];
     Traced traced = {.head = ""};
     snprintf(traced.head, sizeof traced.head, "%s: ", job->row->name);
-    if (parse_call(job, args) != ST_OK) return report_error(EXIT_wrong);
+    if (parse_call(job, args) != ST_OK) {
+        if (job->json) puts("}");
+        return report_error(EXIT_wrong);
+    }
     sn_logging_set(on_line, &traced, "dispatch");
     const Status status = dispatch(job->row, FORM_functional, args, NULL, outs);
     sn_logging_set(NULL, NULL, "-dispatch");
     Text predicted = {0};
     print_visits(job->row, visits, &predicted);
     const bool same = !strcmp(text_str(&predicted), text_str(&traced.text));
-    printf("  the trace of a call: %s%s\n", text_str(&traced.text), same ? ", the same" : ", which differs");
+    if (job->json) {
+        Text text = {0};
+        put_json_pair(&text, ", ", "trace", text_str(&traced.text));
+        printf("%s, \"same\": %s}\n", text_str(&text), same ? "true" : "false");
+        text_free(&text);
+    } else {
+        printf("  the trace of a call: %s%s\n", text_str(&traced.text), same ? ", the same" : ", which differs");
+    }
     text_free(&predicted);
     text_free(&traced.text);
     if (status != ST_OK) return report_error(EXIT_wrong);
@@ -259,7 +291,10 @@ static int run_job(DispatchJob *job) {
     if (error_pending() == ST_OK) {
         const sn_state *const state = state_get();
         const Visits visits = predict(job->row, (keys_of_inputs(job) | state->include) & ~state->exclude);
-        print_prediction(job, &visits);
+        if (job->json)
+            print_prediction_json(job, &visits);
+        else
+            print_prediction(job, &visits);
         if (job->check) code = compare_trace(job, &visits);
     } else {
         code = report_error(job->target.exit_code ? job->target.exit_code : EXIT_wrong);
@@ -275,7 +310,7 @@ int command_dispatch(const Command *self, int argc, char **argv) {
     while (arguments_next(&a))
         if (!(argument_text(&a, "inputs", &job.inputs) || argument_text(&a, "modes", &job.modes) ||
               argument_text(&a, "call", &job.call) || argument_flag(&a, "check", &job.check) ||
-              argument_name(&a, &job.op)))
+              argument_flag(&a, "json", &job.json) || argument_name(&a, &job.op)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!job.op) return usage_error(self, "an op is missing after", self->name);

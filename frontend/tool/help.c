@@ -63,6 +63,7 @@ void help_all(FILE *to) {
     for (const Command *c = commands; c->name; c++) fprintf(to, "  %-8s %s\n", c->name, c->doc);
     fputs("\n`sinter help COMMAND` or `sinter COMMAND --help`: its options and an example; `sinter --version`.\n"
           "`sinter help breaks`: why ops do not run compiled, and what to do; `sinter help SB101`: one reason.\n"
+          "`sinter help settings`: what the library is set by; `sinter help cache_dir`: one of them.\n"
           "A TARGET is a sample's name, a text graph (f.sn, or - for stdin), library.so:symbol or a saved plan.\n"
           "exit codes: 0 done, 1 wrong input or result, 2 wrong usage, 3 file or environment\n",
           to);
@@ -101,16 +102,54 @@ void help_command(FILE *to, const Command *command) {
     fprintf(to, "\n  %s\n", command->example);
 }
 
+/* As JSON --------------------------------------------------------------------------------------- */
+
+static void put_command(Text *text, const Command *command) {
+    put_json_pair(text, "{", "name", command->name);
+    put_json_pair(text, ", ", "takes", command->names);
+    put_json_pair(text, ", ", "doc", command->doc);
+    put_json_pair(text, ", ", "example", command->example);
+    text_puts(text, ", \"options\": [");
+    const char *before = "{";
+    for (const OptionRow *row = NULL; (row = command_option(command, row)); before = ",\n{") {
+        put_json_pair(text, before, "name", row->name);
+        put_json_pair(text, ", ", "value", row->value);
+        put_json_pair(text, ", ", "doc", row->doc);
+        text_puts(text, "}");
+    }
+    text_puts(text, "]}");
+}
+
+/* command NULL: all, with settings and variables. */
+static int help_json(const Command *command) {
+    Text text = {0};
+    if (command) {
+        put_command(&text, command);
+    } else {
+        text_puts(&text, "{\"commands\": [");
+        for (const Command *c = commands; c->name; c++)
+            text_puts(&text, c == commands ? "" : ",\n"), put_command(&text, c);
+        text_puts(&text, "],\n");
+        help_settings_json(&text);
+        text_puts(&text, "}");
+    }
+    puts(text_str(&text));
+    text_free(&text);
+    return EXIT_done;
+}
+
 int command_help(const Command *self, int argc, char **argv) {
     const char *name = NULL;
-    bool man = false;
+    bool man = false, json = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(argument_flag(&a, "man", &man) || argument_name(&a, &name))) arguments_refuse(&a, "unexpected");
+        if (!(argument_flag(&a, "man", &man) || argument_flag(&a, "json", &json) || argument_name(&a, &name)))
+            arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (man) return name ? usage_error(self, "the page is of all commands, not of", name) : help_man();
-    if (name && help_breaks(name)) return EXIT_done;
     const Command *const command = name ? command_find(name) : NULL;
+    if (json && (!name || command)) return help_json(command);
+    if (name && !command && !json && (help_breaks(name) || help_settings(name))) return EXIT_done;
     if (name && !command) return unknown_command(name);
     if (command)
         help_command(stdout, command);

@@ -22,12 +22,12 @@ static Status draw_snapshot(const char *json, size_t n, const char *to) {
     return status;
 }
 
-static int report_snapshot(const char *path, int64_t asked, const char *svg) {
+static int report_snapshot(const char *path, int64_t asked, const char *svg, bool as_json) {
     char *json;
     size_t n;
     Text text = {0};
     if (input_read(path, &json, &n) != ST_OK) return report_error(EXIT_environment);
-    Status status = memory_report(json, n, asked, &text);
+    Status status = (as_json ? memory_report_json : memory_report)(json, n, asked, &text);
     if (status == ST_OK && svg) status = draw_snapshot(json, n, svg);
     if (status == ST_OK) fputs(text_str(&text), stdout);
     if (status == ST_PARSE) error_add_path(path);
@@ -39,12 +39,13 @@ static int report_snapshot(const char *path, int64_t asked, const char *svg) {
 int command_memory(const Command *self, int argc, char **argv) {
     const char *path = NULL, *svg = NULL;
     double asked = 0;
+    bool json = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
         if (!(argument_float(&a, "asked", 1, 1e18, &asked) || argument_text(&a, "svg", &svg) ||
-              argument_name(&a, &path)))
+              argument_flag(&a, "json", &json) || argument_name(&a, &path)))
             arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!path) return usage_error(self, "a file is missing after", self->name);
-    return report_snapshot(path, (int64_t)asked, svg);
+    return report_snapshot(path, (int64_t)asked, svg, json);
 }

@@ -29,7 +29,8 @@ typedef struct OptRun {
     int most;               /* passes; 0: all */
     DumpId dump;            /* of the name `stage` */
     const Machine *machine; /* of the name `on`; NULL: none was given */
-    bool trace, times;
+    bool trace, times, json;
+    FILE *to; /* stdout, or what --json puts into its object */
 } OptRun;
 
 typedef Status Reprint(const OptRun *opt, const char *text, const char **end, Text *out);
@@ -67,7 +68,7 @@ static void trace_pass(void *context, const PassRow *pass, Graph *graph, int64_t
 /* The graph, or the plan that it became; on a machine, the shapes of the plan. */
 static void print_result(const OptRun *opt, Graph *graph) {
     if (!graph->plan) {
-        print_graph(stdout, graph);
+        print_graph(opt->to, graph);
         return;
     }
     Text text = {0};
@@ -75,7 +76,7 @@ static void print_result(const OptRun *opt, Graph *graph) {
         mappings_print(graph->plan, opt->machine, &text);
     else
         plan_print(graph->plan, &text);
-    fputs(text_str(&text), stdout);
+    fputs(text_str(&text), opt->to);
     text_free(&text);
 }
 
@@ -123,7 +124,7 @@ static void print_parts(const OptRun *opt, const Graph *joint) {
         const Meta *const meta = parts->backward->inputs.at[i]->base.meta;
         bytes += sym_hint(joint->env, meta->numel) * dtype_bytes(meta->dtype);
     }
-    printf("# saved: %d values, %lld bytes\n", parts->n_saved, (long long)bytes);
+    fprintf(opt->to, "# saved: %d values, %lld bytes\n", parts->n_saved, (long long)bytes);
 }
 
 static Status reprint(const OptRun *opt, Reprint *read, const char *text) {
@@ -132,7 +133,7 @@ static Status reprint(const OptRun *opt, Reprint *read, const char *text) {
     Status status = read(opt, text, &end, &out);
     if (status == ST_OK && end[strspn(end, " \n")])
         status = error_raise(ST_PARSE, "text after the end: \"%.16s\"", end);
-    if (status == ST_OK) fputs(text_str(&out), stdout);
+    if (status == ST_OK) fputs(text_str(&out), opt->to);
     text_free(&out);
     return status;
 }
@@ -177,17 +178,17 @@ static int by_ns(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void print_times(Times *times) {
+static void print_times(FILE *to, Times *times) {
     double total = 0;
-    printf("%-16s %8s %12s\n", "pass", "nodes", "ms");
+    fprintf(to, "%-16s %8s %12s\n", "pass", "nodes", "ms");
     for (int i = 0; i < times->n; i++) {
         PassMedian *const row = &times->rows[i];
         qsort(row->ns, RUNS, sizeof *row->ns, by_ns);
         const double ms = (double)row->ns[RUNS / 2] * 1e-6;
-        printf("%-16s %8d %12.3f\n", row->pass->name, row->after, ms);
+        fprintf(to, "%-16s %8d %12.3f\n", row->pass->name, row->after, ms);
         total += ms;
     }
-    printf("%-16s %8s %12.3f\n", "together", "", total);
+    fprintf(to, "%-16s %8s %12.3f\n", "together", "", total);
 }
 
 typedef struct OptGraph {
@@ -237,7 +238,7 @@ static Status run_times(const OptRun *opt, const char *text, size_t n) {
         arena_free(arena);
         TRY(status);
     }
-    print_times(&times);
+    print_times(opt->to, &times);
     return ST_OK;
 }
 
@@ -288,7 +289,7 @@ static Status run_text(const OptRun *opt, const char *text) {
         if (!*end) return ST_OK;
         heads = true;
         const size_t line = strcspn(end, "\n");
-        printf("%.*s\n", (int)line, end);
+        fprintf(opt->to, "%.*s\n", (int)line, end);
         end += line + (end[line] == '\n');
     }
     return ST_OK;
@@ -304,6 +305,21 @@ static int run_file(const OptRun *opt) {
     return status == ST_OK ? EXIT_done : report_error(status == ST_MEMORY ? EXIT_environment : EXIT_wrong);
 }
 
+static int run_file_json(OptRun *opt) {
+    char *text = NULL;
+    size_t n;
+    opt->to = open_memstream(&text, &n);
+    if (!opt->to) {
+        error_raise(ST_MEMORY, "out of memory");
+        return report_error(EXIT_environment);
+    }
+    const int code = run_file(opt);
+    fclose(opt->to);
+    if (code == EXIT_done) put_json_text("opt", opt->times ? "times" : "text", text);
+    free(text);
+    return code;
+}
+
 static bool opt_argument(OptRun *opt, CommandLine *a) {
     const struct {
         const char *name, **value;
@@ -312,7 +328,8 @@ static bool opt_argument(OptRun *opt, CommandLine *a) {
     for (int i = 0; i < COUNT_OF(texts); i++)
         if (argument_text(a, texts[i].name, texts[i].value)) return true;
     return argument_flag(a, "trace", &opt->trace) || argument_flag(a, "times", &opt->times) ||
-           argument_int(a, "limit", 0, INT_MAX, &opt->most) || argument_name(a, &opt->path);
+           argument_flag(a, "json", &opt->json) || argument_int(a, "limit", 0, INT_MAX, &opt->most) ||
+           argument_name(a, &opt->path);
 }
 
 int command_opt(const Command *self, int argc, char **argv) {
@@ -332,5 +349,6 @@ int command_opt(const Command *self, int argc, char **argv) {
     if (passes_list(opt.passes, &list) || passes_list(opt.skip, &list) || passes_list(opt.then, &list))
         return report_error(EXIT_usage);
     if (opt.library && target_extend(opt.library) != ST_OK) return report_error(EXIT_environment);
-    return run_file(&opt);
+    opt.to = stdout;
+    return opt.json ? run_file_json(&opt) : run_file(&opt);
 }

@@ -19,30 +19,58 @@ static void print_tensor(const SafeTensor *t) {
     printf("], %zu bytes\n", t->bytes);
 }
 
-static Status print_tensors(const FileSpan *part) {
+static void print_tensor_json(const SafeTensor *t, bool first) {
+    Text text = {0};
+    put_json_pair(&text, first ? "{" : ",\n{", "name", t->name);
+    put_json_pair(&text, ", ", "dtype", t->dtype ? dtype_name(t->dtype) : t->dtype_name);
+    text_puts(&text, ", \"sizes\": [");
+    for (int d = 0; d < t->rank; d++) text_printf(&text, "%s%lld", d ? ", " : "", (long long)t->sizes[d]);
+    printf("%s], \"bytes\": %zu}", text_str(&text), t->bytes);
+    text_free(&text);
+}
+
+static Status print_tensors(const FileSpan *part, bool json) {
     SafeFile *file;
     if (!part->bytes) return ST_OK;
     char *const copy = mem_alloc(part->bytes);
     if (!copy) return ST_MEMORY;
     memcpy(copy, part->at, part->bytes);
     TRY(safetensors_adopt(copy, part->bytes, &file));
-    for (int i = 0; i < file->n; i++) print_tensor(&file->tensors[i]);
+    for (int i = 0; i < file->n; i++)
+        if (json)
+            print_tensor_json(&file->tensors[i], !i);
+        else
+            print_tensor(&file->tensors[i]);
     safetensors_close(file);
+    return ST_OK;
+}
+
+static Status print_bundle_json(const Bundle *b) {
+    Text text = {0}, line = {0};
+    text_put(&line, b->content, strcspn(b->content, "\n"));
+    put_json_pair(&text, "{", "content", text_str(&line));
+    printf("%s, \"tensors\": [", text_str(&text));
+    text_free(&text);
+    text_free(&line);
+    TRY(print_tensors(&b->parts[BUNDLE_tensors], true));
+    put_json_pair(&text, "], ", "text", b->text);
+    printf("%s}\n", text_str(&text));
+    text_free(&text);
     return ST_OK;
 }
 
 static Status print_bundle(const Bundle *b) {
     printf("%.*s\n", (int)strcspn(b->content, "\n"), b->content);
-    TRY(print_tensors(&b->parts[BUNDLE_tensors]));
+    TRY(print_tensors(&b->parts[BUNDLE_tensors], false));
     fputs(b->text, stdout);
     return ST_OK;
 }
 
-static int print_file(const char *path) {
+static int print_file(const char *path, bool json) {
     Bundle bundle;
     Status status = bundle_open(path, "plan", &bundle);
     if (status == ST_OK) {
-        status = print_bundle(&bundle);
+        status = json ? print_bundle_json(&bundle) : print_bundle(&bundle);
         if (status == ST_PARSE) error_add_path(path);
         bundle_close(&bundle);
     }
@@ -81,13 +109,17 @@ static int save_target(const Command *self, const TargetOptions *o, const char *
 int command_plan(const Command *self, int argc, char **argv) {
     TargetOptions o = {0};
     const char *save = NULL;
+    bool json = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(argument_text(&a, "save", &save) || target_argument(&a, &o))) arguments_refuse(&a, "unexpected");
+        if (!(argument_text(&a, "save", &save) || argument_flag(&a, "json", &json) || target_argument(&a, &o)))
+            arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!o.name) return usage_error(self, "a file is missing after", self->name);
     if (!save && o.given) return usage_error(self, "--save must be given with", o.given);
     if (save && o.compile.mode)
         return usage_error(self, "a plan is saved in mode replay, not", target_mode_name(o.compile.mode));
-    return save ? save_target(self, &o, save) : print_file(o.name);
+    const int code = save ? save_target(self, &o, save) : print_file(o.name, json);
+    if (save && json && code == EXIT_done) put_json_text(self->name, "saved", save);
+    return code;
 }

@@ -9,21 +9,43 @@
 #include "runtime/base/error.h"
 #include "runtime/core/custom_op.h"
 
+static void print_ops(bool json) {
+    const DynamicOp *op;
+    Text text = {0};
+    const char *before = "";
+    for (int i = 0; (op = custom_op_at(i)); i++) {
+        if (op->row.flags & OPF_internal) continue;
+        text_puts(&text, before);
+        if (json)
+            text_json_string(&text, op->row.schema);
+        else
+            text_puts(&text, op->row.schema);
+        before = json ? ",\n" : "\n";
+    }
+    if (json)
+        printf("{\"ops\": [%s]}\n", text_str(&text));
+    else if (text.n)
+        puts(text_str(&text));
+    text_free(&text);
+}
+
 static int code_of(sn_status status) { return status == SN_ERR_IO ? EXIT_environment : EXIT_wrong; }
 
 int command_plugin(const Command *self, int argc, char **argv) {
     const char *path = NULL;
-    bool seal = false;
+    bool seal = false, json = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a))
-        if (!(argument_flag(&a, "seal", &seal) || argument_name(&a, &path))) arguments_refuse(&a, "unexpected");
+        if (!(argument_flag(&a, "seal", &seal) || argument_flag(&a, "json", &json) || argument_name(&a, &path)))
+            arguments_refuse(&a, "unexpected");
     if (a.ended) return a.code;
     if (!path) return usage_error(self, "a file is missing after", self->name);
     const sn_status status = seal ? sn_plugin_seal(path) : sn_plugin_load(path);
     if (status != SN_OK) return report_error(code_of(status));
-    const DynamicOp *op;
-    for (int i = 0; !seal && (op = custom_op_at(i)); i++)
-        if (!(op->row.flags & OPF_internal)) puts(op->row.schema);
+    if (!seal)
+        print_ops(json);
+    else if (json)
+        put_json_text(self->name, "sealed", path);
     return EXIT_done;
 }
 
@@ -48,7 +70,7 @@ static int make_sample(const OpRow *row, const Target *inputs, sn_value *in) {
     return row->n_params;
 }
 
-static int check_op(const char *name, const TargetOptions *o) {
+static int check_op(const char *name, const TargetOptions *o, bool json) {
     Target inputs = {.exit_code = EXIT_usage};
     sn_value in[MAX_ARGS];
     const sn_op *const op = sn_op_find(name);
@@ -58,7 +80,10 @@ static int check_op(const char *name, const TargetOptions *o) {
     if (sn_check() != SN_OK) return report_error(inputs.exit_code);
     const sn_op_sample sample = {in, make_sample(op_find(sn_op_name(op), strlen(sn_op_name(op)), NULL), &inputs, in)};
     if (sn_op_check(op, inputs.n_in ? &sample : NULL, inputs.n_in ? 1 : 0) != SN_OK) return report_error(EXIT_wrong);
-    printf("%s: good\n", sn_op_name(op));
+    if (json)
+        put_json_text("opcheck", "good", sn_op_name(op));
+    else
+        printf("%s: good\n", sn_op_name(op));
     return EXIT_done;
 }
 
@@ -66,6 +91,7 @@ int command_opcheck(const Command *self, int argc, char **argv) {
     const char *target = NULL, *name, *input;
     char path[4096];
     TargetOptions o = {0};
+    bool json = false;
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a)) {
         if (argument_text(&a, "input", &input)) {
@@ -73,7 +99,7 @@ int command_opcheck(const Command *self, int argc, char **argv) {
                 arguments_refuse_value(&a, "there are too many inputs from here on:");
             else
                 o.inputs[o.n_inputs++] = input;
-        } else if (!argument_name(&a, &target)) {
+        } else if (!(argument_flag(&a, "json", &json) || argument_name(&a, &target))) {
             arguments_refuse(&a, "unexpected");
         }
     }
@@ -83,5 +109,5 @@ int command_opcheck(const Command *self, int argc, char **argv) {
                       : usage_error(self, "LIB.so:my::op is missing after", self->name);
     const sn_status status = sn_plugin_load(path);
     if (status != SN_OK) return report_error(code_of(status));
-    return check_op(name, &o);
+    return check_op(name, &o, json);
 }

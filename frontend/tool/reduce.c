@@ -24,6 +24,7 @@ typedef struct ReduceJob {
     TargetOptions target;
     const char *out, *by;
     int seconds;
+    bool json;
     char *passed[MAX_PASSED]; /* options of the target, "--backend=x"; mem_free */
     int n_passed;
     char folder[PATH_BYTES], file[PATH_BYTES],
@@ -155,10 +156,21 @@ static int read_target(const ReduceJob *job, char **text) {
     return sn_check() || !*text ? report_error(code ? code : EXIT_wrong) : EXIT_done;
 }
 
+static void print_shrunk_json(const ReduceJob *job, const ShrinkSize *before, const ShrinkSize *now) {
+    Text text = {0};
+    put_json_pair(&text, "{", "target", job->target.name);
+    put_json_pair(&text, ", ", "out", job->out);
+    put_json_pair(&text, ", ", "failure", job->failure);
+    printf("%s, \"ops\": [%d, %d], \"inputs\": [%d, %d], \"outputs\": [%d, %d], \"runs\": %d}\n", text_str(&text),
+           before->ops, now->ops, before->inputs, now->inputs, before->outputs, now->outputs, job->runs);
+    text_free(&text);
+}
+
 static int write_result(const ReduceJob *job, const char *text, const ShrinkSize *before) {
     const ShrinkSize now = shrink_size(text);
     if (file_write(job->out, text, strlen(text)) != ST_OK) return report_error(EXIT_environment);
     if (stopped) fprintf(stderr, "sinter: stopped by signal %d: the smallest graph so far\n", (int)stopped);
+    if (job->json) print_shrunk_json(job, before, &now);
     fprintf(stderr, "%s: %d op%s to %d, %d input%s to %d, %d output%s to %d; %d runs; fails as before: %s\n", job->out,
             before->ops, before->ops == 1 ? "" : "s", now.ops, before->inputs, before->inputs == 1 ? "" : "s",
             now.inputs, before->outputs, before->outputs == 1 ? "" : "s", now.outputs, job->runs, job->failure);
@@ -221,7 +233,7 @@ static void pass_library(ReduceJob *job) {
 
 static bool reduce_argument(ReduceJob *job, CommandLine *a) {
     if (argument_text(a, "out", &job->out) || argument_text(a, "by", &job->by) ||
-        argument_int(a, "seconds", 1, 86400, &job->seconds))
+        argument_flag(a, "json", &job->json) || argument_int(a, "seconds", 1, 86400, &job->seconds))
         return true;
     if (!target_argument(a, &job->target)) return false;
     pass_on(job, a);

@@ -105,9 +105,22 @@ static int show_explain(const RunJob *job, sn_function *fn, sn_tensor **out, int
     return EXIT_done;
 }
 
+static void show_dump(const RunJob *job, const char *dump) {
+    if (!job->json) {
+        fputs(dump, stdout);
+        return;
+    }
+    Text text = {0};
+    put_json_pair(&text, "{", "target", job->target.name);
+    put_json_pair(&text, ", ", "stage", job->stage);
+    put_json_pair(&text, ", ", "text", dump);
+    printf("%s}\n", text_str(&text));
+    text_free(&text);
+}
+
 static int show_stage(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
     (void)out, (void)n_out;
-    fputs(sn_dump(fn, job->stage), stdout);
+    show_dump(job, sn_dump(fn, job->stage));
     return sn_check() ? report_error(EXIT_wrong) : EXIT_done;
 }
 
@@ -166,7 +179,12 @@ int command_explain(const Command *self, int argc, char **argv) {
     int code;
     if (!parse(self, argc, argv, &job, &code)) return code;
     if (!is_sample(&job)) return with_target(&job, show_explain);
-    return job.json ? explain_sample_json(job.target.name) : report_sample(job.target.name, "explain");
+    if (job.json) return explain_sample_json(job.target.name);
+    char *text = NULL;
+    code = sample_report(job.target.name, "explain", &text);
+    if (text) fputs(text, stdout);
+    mem_free(text);
+    return code;
 }
 
 int command_dump(const Command *self, int argc, char **argv) {
@@ -180,7 +198,12 @@ int command_dump(const Command *self, int argc, char **argv) {
     job.stage = report + strlen("dump:");
     Dump dump;
     if (dump_parse(job.stage, &dump) != ST_OK) return report_error(EXIT_usage);
-    return is_sample(&job) ? report_sample(job.target.name, report) : with_target(&job, show_stage);
+    if (!is_sample(&job)) return with_target(&job, show_stage);
+    char *text = NULL;
+    code = sample_report(job.target.name, report, &text);
+    if (text) show_dump(&job, text);
+    mem_free(text);
+    return code;
 }
 
 /* The table of a few calls more, as JSON. */
@@ -206,6 +229,7 @@ static int write_page(const RunJob *job, sn_function *fn, sn_tensor **out, int n
     if (!sn_check() && report_page(fn, &(ReportSeen){profile, memory}, &page) == ST_OK) svg_write(job->out, &page);
     text_free(&page);
     mem_free(memory), mem_free(profile);
+    if (!sn_check() && job->json) put_json_text("report", "page", job->out);
     return sn_check() ? report_error(EXIT_environment) : EXIT_done;
 }
 

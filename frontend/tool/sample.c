@@ -102,8 +102,7 @@ static int run_silently(const char *path) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_wrong;
 }
 
-/* What the functions of a sample report: *text, malloc'd. */
-static int collect_reports(const char *name, const char *report, char **text) {
+int sample_report(const char *name, const char *report, char **text) {
     char path[1024], file[] = "/tmp/sinter-report-XXXXXX";
     if (!sample_path(name, path, sizeof path)) return no_such_target(name);
     const int fd = mkstemp(file);
@@ -116,14 +115,6 @@ static int collect_reports(const char *name, const char *report, char **text) {
     const Status status = input_read(file, text, &n);
     unlink(file);
     return status == ST_OK ? code : report_error(EXIT_environment);
-}
-
-int report_sample(const char *name, const char *report) {
-    char *text = NULL;
-    const int code = collect_reports(name, report, &text);
-    if (text) fputs(text, stdout);
-    mem_free(text);
-    return code;
 }
 
 /* One line each. */
@@ -144,7 +135,7 @@ static void print_functions(const char *lines) {
 
 int explain_sample_json(const char *name) {
     char *lines = NULL;
-    const int code = collect_reports(name, "explain-json", &lines);
+    const int code = sample_report(name, "explain-json", &lines);
     if (lines) print_functions(lines);
     mem_free(lines);
     return code;

@@ -13,8 +13,8 @@ void *sample_symbol(const char *name, const char *symbol);
 const char *sample_takes(const char *name);
 /* Replaces this process; argv[0] becomes the program's path. */
 int run_sample(const char *name, char **argv);
-/* Runs it with its own output dropped; what its functions report (SINTER_REPORT) goes to stdout. */
-int report_sample(const char *name, const char *report);
+/* Runs it with its own output dropped; *text: what its functions report (SINTER_REPORT), mem_free. */
+int sample_report(const char *name, const char *report, char **text);
 /* As one JSON object: that of its function, or {"functions": [...]} where it has several or none. */
 int explain_sample_json(const char *name);
 /* What is near to the name of one. */

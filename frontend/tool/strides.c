@@ -63,6 +63,23 @@ static int64_t offset_of(const GVal *value) {
     return offset;
 }
 
+static void put_numbers(Text *text, const char *key, const int64_t *numbers, int n) {
+    text_printf(text, ", \"%s\": [", key);
+    for (int i = 0; i < n; i++) text_printf(text, "%s%lld", i ? ", " : "", (long long)numbers[i]);
+    text_puts(text, "]");
+}
+
+static void print_layout_json(const char *what, const GVal *value, bool first) {
+    const Meta *const meta = value->base.meta;
+    Text text = {0};
+    put_json_pair(&text, first ? "{\"views\": [{" : ",\n{", "view", what);
+    put_numbers(&text, "sizes", meta->sizes, meta->rank);
+    put_numbers(&text, "strides", meta->strides, meta->rank);
+    printf("%s, \"offset\": %lld, \"contiguous\": %s}", text_str(&text), (long long)offset_of(value),
+           meta->contiguous ? "true" : "false");
+    text_free(&text);
+}
+
 /* "[4, 3] strides [1, 4] offset 0" */
 static void print_layout(const char *what, const GVal *value) {
     const Meta *const meta = value->base.meta;
@@ -99,10 +116,18 @@ static void print_line(const StridesView *view, int64_t line, int64_t columns) {
     putchar('\n');
 }
 
-static Status print_map(const StridesView *view) {
+/* Of all elements in row-major order. */
+static void print_offsets_json(const StridesView *view) {
+    fputs("],\n\"offsets\": [", stdout);
+    for (int64_t i = 0; i < view->meta->numel; i++) printf("%s%lld", i ? ", " : "", (long long)strides_offset(view, i));
+    puts("]}");
+}
+
+static Status print_map(const StridesView *view, bool json) {
     const Meta *const meta = view->meta;
     if (meta->numel > MOST)
         return error_raise(ST_ARGUMENT, "%lld elements, of which at most %d are printed", (long long)meta->numel, MOST);
+    if (json) return print_offsets_json(view), ST_OK;
     const int64_t columns = meta->rank && meta->numel ? meta->sizes[meta->rank - 1] : 1;
     for (int64_t i = 0; i < meta->numel / columns; i++) print_line(view, i, columns);
     return ST_OK;
@@ -113,48 +138,58 @@ static Status check_plain(const Graph *graph) {
     return error_raise(ST_ARGUMENT, "the tensor's sizes must be numbers");
 }
 
-static Status print_view(Arena *arena, const char *text, const char *svg, char **steps, int n) {
+typedef struct StridesJob {
+    char *steps[1 + MOST_VIEWS]; /* the tensor's type, then n views */
+    int n;
+    const char *svg;
+    bool json;
+} StridesJob;
+
+static void print_one(const StridesJob *job, int i, const GVal *value) {
+    if (job->json)
+        print_layout_json(job->steps[i], value, !i);
+    else
+        print_layout(job->steps[i], value);
+}
+
+static Status print_view(Arena *arena, const char *text, const StridesJob *job) {
     Graph *graph;
-    const char *const type = *steps++;
     source_remember("<view>", text);
     TRY(graph_parse(arena, text, strlen(text), &graph));
     TRY(check_plain(graph));
-    print_layout(type, graph->inputs.at[0]);
+    print_one(job, 0, graph->inputs.at[0]);
     int i = 0;
-    for (const Node *node = graph->first; node && i < n; node = node->next) print_layout(steps[i++], &node->outs[0]);
+    for (const Node *node = graph->first; node && i < job->n; node = node->next) print_one(job, ++i, &node->outs[0]);
     const GVal *const value = graph->outputs.at[0].value;
-    const StridesView view = {.title = n ? steps[n - 1] : type,
+    const StridesView view = {.title = job->steps[job->n],
                               .meta = value->base.meta,
                               .offset = offset_of(value),
                               .storage = graph->inputs.at[0]->base.meta->numel};
-    TRY(print_map(&view));
-    return svg ? strides_svg(svg, &view) : ST_OK;
+    TRY(print_map(&view, job->json));
+    return job->svg ? strides_svg(job->svg, &view) : ST_OK;
 }
 
-/* steps: the tensor's type, then n views */
-static int print_strides(const char *svg, char **steps, int n) {
+static int print_strides(StridesJob *job) {
     Text text = {0};
     Arena *const arena = arena_new();
-    Status status = arena ? write_graph(&text, steps[0], steps + 1, n) : ST_MEMORY;
-    if (status == ST_OK) status = print_view(arena, text_str(&text), svg, steps, n);
+    Status status = arena ? write_graph(&text, job->steps[0], job->steps + 1, job->n) : ST_MEMORY;
+    if (status == ST_OK) status = print_view(arena, text_str(&text), job);
     text_free(&text);
     arena_free(arena);
     return status == ST_OK ? EXIT_done : report_error(status == ST_IO ? EXIT_environment : EXIT_wrong);
 }
 
 int command_strides(const Command *self, int argc, char **argv) {
-    const char *svg = NULL;
-    char *steps[1 + MOST_VIEWS];
-    int n = 0;
+    StridesJob job = {.n = -1}; /* counted without the tensor */
     CommandLine a = arguments_begin(self, argc, argv);
     while (arguments_next(&a)) {
-        if (argument_text(&a, "svg", &svg)) continue;
-        if (n == COUNT_OF(steps))
+        if (argument_text(&a, "svg", &job.svg) || argument_flag(&a, "json", &job.json)) continue;
+        if (job.n == MOST_VIEWS)
             arguments_refuse_value(&a, "there are too many views from here on:");
         else
-            steps[n++] = (char *)a.value;
+            job.steps[++job.n] = (char *)a.value;
     }
     if (a.ended) return a.code;
-    if (!n) return usage_error(self, "a tensor is missing after", self->name);
-    return print_strides(svg, steps, n - 1);
+    if (job.n < 0) return usage_error(self, "a tensor is missing after", self->name);
+    return print_strides(&job);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "runtime/base/near.h"
+#include "runtime/base/text.h"
 
 enum { EXIT_done, EXIT_wrong, EXIT_usage, EXIT_environment };
 
@@ -18,6 +19,10 @@ typedef struct Command {
 typedef struct OptionRow {
     const char *of, *name, *value, *doc;
 } OptionRow;
+
+typedef struct VariableRow {
+    const char *name, *value, *doc;
+} VariableRow;
 
 typedef struct NoteRow {
     const char *of, *title, *text; /* text: lines, each with its end */
@@ -39,6 +44,15 @@ void help_command(FILE *to, const Command *command);
 int help_man(void); /* all of it as a manual page */
 /* `sinter help breaks`, or one row by its code: why ops do not run compiled. False: there is no such code. */
 bool help_breaks(const char *code);
+/* `sinter help settings`, or of one setting or variable of the environment. False: there is none of that name. */
+bool help_settings(const char *name);
+void help_settings_json(Text *text); /* "settings": [...], "environment": [...] */
+/* The variable of setting i, in `out`; its value at first; NULL: there are fewer. */
+const char *setting_variable(int i, char *out, size_t capacity, const char **doc);
+extern const VariableRow variable_rows[]; /* ends with a NULL name */
+/* put_json.c. {"command": ..., KEY: text}: of a command whose data is a text. */
+void put_json_text(const char *command, const char *key, const char *data);
+void put_json_pair(Text *text, const char *before, const char *key, const char *value); /* before"key": "value" */
 
 /* report.c. All of these print to stderr; those that give an exit code are for `return`. */
 int usage_error(const Command *command, const char *problem, const char *what);
