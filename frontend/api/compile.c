@@ -1,8 +1,10 @@
 /* compile.c: the public functions of <sinter/compile.h>, thin over runtime/. */
 #include <sinter/compile.h>
+#include <sinter/memory.h>
 
 #include "frontend/api/enter.h"
 #include "frontend/api/backends.h"
+#include "frontend/api/report_page.h"
 #include "frontend/lib/options.h"
 #include "runtime/autograd/dynamic_mark.h"
 #include "runtime/base/alloc.h"
@@ -40,7 +42,7 @@ sn_function *sn_compile(sn_body body, void *closure, const sn_compile_options *o
     if (options_copy_in(&known, sizeof known, options, "sn_compile") != ST_OK) return NULL;
     const Backend *const backend = check_options(&known) == ST_OK ? backend_named(known.backend) : NULL;
     sn_function *const fn = backend ? function_new(body, closure, &known) : NULL;
-    if (fn) fn->backend = backend;
+    if (fn) fn->backend = backend, fn->page = sn_report_save;
     return fn;
 }
 
@@ -268,6 +270,16 @@ const char *sn_dump(sn_function *fn, const char *stage) {
     if (require_argument(fn, "sn_dump: the function") && require_argument(stage, "sn_dump: the stage"))
         explain_dump(fn, stage, &text);
     return borrowed_text(&text);
+}
+
+sn_status sn_report_save(sn_function *fn, const char *path) {
+    API_ENTER(sn_report_save);
+    if (!require_argument(fn, "sn_report_save: the function") || !require_argument(path, "sn_report_save: the path"))
+        return sn_check();
+    char *const memory = mem_strdup(sn_memory_snapshot(SN_CPU));
+    if (!sn_check()) report_page_write(fn, &(ReportSeen){.memory = memory}, path);
+    mem_free(memory);
+    return sn_check();
 }
 
 const char *sn_stage_name(int i) { return dump_row(i) ? dump_row(i)->name : NULL; }

@@ -162,7 +162,9 @@ static Status load(const Bundle *bundle, const sn_dict *given, Arena *arena, Saf
     for (int i = 0; i < plan.extensions.n; i++) TRY(check_extension(plan.extensions.at[i], arena));
     TRY(open_tensors(bundle, embedded));
     for (int i = 0; i < plan.closed.n; i++) TRY(find_tensor(&plan.closed.at[i], *embedded, given));
-    return saved_parse(&plan, out);
+    TRY(saved_parse(&plan, out));
+    (*out)->page = sn_report_save;
+    return ST_OK;
 }
 
 static sn_function *load_bundle(const Bundle *bundle, const sn_dict *given, const char *path) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "frontend/tool/svg.h"
+#include "frontend/api/svg.h"
 
 int curve_sizes(const char *text, int64_t *sizes) {
     int n = 0;

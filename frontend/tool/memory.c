@@ -3,8 +3,8 @@
 
 #include "frontend/api/memory_report.h"
 #include "frontend/tool/arguments.h"
-#include "frontend/tool/memory_picture.h"
-#include "frontend/tool/svg.h"
+#include "frontend/api/memory_picture.h"
+#include "frontend/api/svg.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 

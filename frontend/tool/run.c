@@ -1,9 +1,8 @@
 /* run.c: `sinter run`, `dump`, `explain`: one target called a few times, then its results, one
  * stage, or what happened. Samples are programs (sample.c), but for `run --json` of one that has no
  * JSON of its own: what it compiles is called as any other target. */
-#include "frontend/tool/report_page.h"
+#include "frontend/api/report_page.h"
 #include "frontend/tool/sample.h"
-#include "frontend/tool/svg.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -223,11 +222,9 @@ static char *profile_calls(const RunJob *job, sn_function *fn) {
 }
 
 static int write_page(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
-    Text page = {0};
     (void)out, (void)n_out;
     char *const memory = mem_strdup(sn_memory_snapshot(SN_CPU)), *const profile = profile_calls(job, fn);
-    if (!sn_check() && report_page(fn, &(ReportSeen){profile, memory}, &page) == ST_OK) svg_write(job->out, &page);
-    text_free(&page);
+    if (!sn_check()) report_page_write(fn, &(ReportSeen){profile, memory}, job->out);
     mem_free(memory), mem_free(profile);
     if (!sn_check() && job->json) put_json_text("report", "page", job->out);
     return sn_check() ? report_error(EXIT_environment) : EXIT_done;

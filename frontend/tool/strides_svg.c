@@ -1,7 +1,7 @@
 /* strides_svg.c: a view as a picture: its elements as a grid, each with the offset where it lies, and below it the
  * storage, whose elements that the view has are filled. One colour a row of the grid, in both. */
 #include "frontend/tool/strides.h"
-#include "frontend/tool/svg.h"
+#include "frontend/api/svg.h"
 #include "runtime/base/error.h"
 
 enum { CELL_WIDTH = 40, CELL_HEIGHT = 22, MARGIN = 20, STORAGE_COLUMNS = 16, MOST_CELLS = 4096 };

@@ -61,6 +61,12 @@ page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" new
 has '<summary>1 break</summary>'
 page "[0-9]+ kernels, [0-9]+ linked ops, [0-9]+ boxes, [0-9]+ pictures$more" digits
 
+# A program's own pages, by the environment; `sinter run` is one.
+SINTER_REPORT=html:$work/own.html "$sinter" run "$work/f.sn" >/dev/null || complain "the run with a page failed"
+"$check" <"$work/own.html" | grep -qE '^4 kernels, 9 linked ops, 3 boxes, 2 pictures, ' || complain "the page is not read: $("$check" <"$work/own.html")"
+SINTER_REPORT=html:$work/hello.html "$sinter" run hello >/dev/null || complain "hello with a page failed"
+"$check" <"$work/hello.html" >/dev/null || complain "hello's page is not read"
+
 "$sinter" report "$work/f.sn" -o "$work/none/page.html" 2>"$work/err"
 [ $? = 3 ] && grep -q "cannot write '$work/none/page.html'" "$work/err" || complain "no folder: $(cat "$work/err")"
 "$sinter" report "$work/f.sn" 2>"$work/err"

@@ -55,6 +55,7 @@ sn_function *function_new(sn_body body, void *closure, const sn_compile_options 
     fn->stats.size = sizeof fn->stats;
     pthread_mutex_init(&fn->lock, NULL);
     init_recursive(&fn->compiling);
+    function_report_begin(fn);
     return fn;
 fail:
     if (fn) mem_free(fn->name);

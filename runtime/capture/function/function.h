@@ -14,6 +14,8 @@ Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, 
  * where the call breaks or nothing was compiled. Results belong to the innermost scope. */
 Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *arena, Graph **graph, sn_tensor ***closed);
 
-void function_report(sn_function *fn); /* SINTER_REPORT, when it is freed */
+/* SINTER_REPORT, when a function is freed, or at the program's end. */
+void function_report_begin(sn_function *fn);
+void function_report(sn_function *fn);
 
 #endif

@@ -64,6 +64,7 @@ struct sn_function {
     void *closure;
     sn_compile_options options;
     const struct Backend *backend; /* runtime/compile/backend.h; NULL: of a file */
+    sn_status (*page)(sn_function *fn, const char *path); /* writes what SINTER_REPORT=html asks for; NULL: nobody */
     char *name;
     pthread_mutex_t lock;
     pthread_mutex_t compiling; /* one case is compiled once, also when threads meet it together;

@@ -1,7 +1,7 @@
 /* memory_picture.h: a snapshot of a device's memory (sn_memory_snapshot) as a picture: size classes, segments with
  * their blocks, who holds what. */
-#ifndef SINTER_TOOL_MEMORY_PICTURE_H
-#define SINTER_TOOL_MEMORY_PICTURE_H
+#ifndef SINTER_FRONTEND_MEMORY_PICTURE_H
+#define SINTER_FRONTEND_MEMORY_PICTURE_H
 #include "runtime/base/json.h"
 #include "runtime/base/text.h"
 

@@ -1,16 +1,17 @@
-/* report_page.c: `sinter report`: see report_page.h. */
+/* report_page.c: see report_page.h. */
 #define _GNU_SOURCE /* memmem */
-#include "frontend/tool/report_page.h"
+#include "frontend/api/report_page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/tool/memory_picture.h"
-#include "frontend/tool/svg.h"
+#include "frontend/api/memory_picture.h"
+#include "frontend/api/svg.h"
 #include "ir/dtype.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 
 static const char style[] =
     "body{font:15px/1.4 system-ui,sans-serif;margin:2em;color:#1b1f24}"
@@ -246,4 +247,12 @@ Status report_page(sn_function *fn, const ReportSeen *seen, Text *page) {
     texts_free(&texts);
     arena_free(arena);
     return status == ST_OK ? error_pending() : status;
+}
+
+Status report_page_write(sn_function *fn, const ReportSeen *seen, const char *path) {
+    Text page = {0};
+    Status status = report_page(fn, seen, &page);
+    if (status == ST_OK) status = file_write(path, text_str(&page), page.n);
+    text_free(&page);
+    return status;
 }

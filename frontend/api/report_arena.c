@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "frontend/tool/report_page.h"
+#include "frontend/api/report_page.h"
 
 enum { WIDTH = 720, HEIGHT = 240, MARGIN = 60 };
 

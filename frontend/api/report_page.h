@@ -1,12 +1,12 @@
-/* report_page.h: the parts of `sinter report`'s page: what one function was compiled to, as one HTML file that needs
- * nothing else.
+/* report_page.h: the parts of the page of sn_report_save and `sinter report`: what one function was compiled to, as one
+ * HTML file that needs nothing else.
  *
- *   report_page.c    the command; guards, breaks and recompiles as a tree; fusion; kernels
+ *   report_page.c    guards, breaks and recompiles as a tree; fusion; kernels
  *   report_stages.c  the stages side by side: each op with its type, origin and line, a link to its kernel's text
  *   memory_picture.c the CPU's memory after the calls, as a picture
  *   report_arena.c   the arena over the steps of a call, as a picture */
-#ifndef SINTER_TOOL_REPORT_PAGE_H
-#define SINTER_TOOL_REPORT_PAGE_H
+#ifndef SINTER_FRONTEND_REPORT_PAGE_H
+#define SINTER_FRONTEND_REPORT_PAGE_H
 #include <sinter/compile.h>
 
 #include "runtime/base/json.h"
@@ -18,6 +18,8 @@ typedef struct ReportSeen {
 } ReportSeen;
 /* The whole page; what has failed is pending. */
 Status report_page(sn_function *fn, const ReportSeen *seen, Text *page);
+/* The same into a file. */
+Status report_page_write(sn_function *fn, const ReportSeen *seen, const char *path);
 
 /* Dumps of a function, each made once: a dump has all of its graphs. */
 typedef struct ReportTexts {

@@ -1,7 +1,6 @@
 /* svg.c: see svg.h. */
-#include "frontend/tool/svg.h"
+#include "frontend/api/svg.h"
 
-#include "frontend/tool/tool.h"
 #include "runtime/base/file.h"
 
 void svg_begin(Text *svg, int64_t width, int64_t height) {

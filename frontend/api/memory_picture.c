@@ -3,11 +3,11 @@
  *   blocks by size    512 B  |#####====      |   in use, then the most so far; across: bytes
  *   segments          20 MiB |##  ##### ..   |   blocks where they lie; in use, waiting, free
  *   in use, by place  f.c:9  |#######        |   across: bytes */
-#include "frontend/tool/memory_picture.h"
+#include "frontend/api/memory_picture.h"
 
 #include <stdio.h>
 
-#include "frontend/tool/svg.h"
+#include "frontend/api/svg.h"
 
 enum { LABEL = 220, BARS = 520, ROW = 18, MOST_ROWS = 40, LETTERS = 34 };
 

@@ -1,6 +1,6 @@
 /* svg.h: what pictures as SVG files, and pages with them, share. */
-#ifndef SINTER_TOOL_SVG_H
-#define SINTER_TOOL_SVG_H
+#ifndef SINTER_FRONTEND_SVG_H
+#define SINTER_FRONTEND_SVG_H
 #include "runtime/base/text.h"
 
 /* The head of a file of that size, with a white ground; "</svg>\n" ends it. */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/tool/report_page.h"
-#include "frontend/tool/svg.h"
+#include "frontend/api/report_page.h"
+#include "frontend/api/svg.h"
 #include "ir/dtype.h"
 
 typedef struct ReportedKernel {
