@@ -5,6 +5,7 @@
 
 #include "runtime/base/alloc.h"
 #include "runtime/capture/function/captured_graph.h"
+#include "runtime/capture/function/explain_summary.h"
 #include "runtime/capture/training/training.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/core/site.h"
@@ -335,16 +336,9 @@ static void breaks_text(const sn_function *fn, Text *text) {
 void explain_text(sn_function *fn, Text *text) {
     pthread_mutex_lock(&fn->lock);
     sn_stats stats = fn->stats, *const s = &stats;
-    const int breaks = explain_breaks(fn);
     replay_count(fn, s);
-    text_printf(text,
-                "%s: %lld call%s, %d graph%s, %lld compile%s, %lld recompile%s, %lld break%s, "
-                "compiled share %.4f\n"
-                "ops after the first call: %lld compiled, %lld interpreted, %lld eager\n",
-                fn->name, (long long)s->calls, plural(s->calls), fn->variants.n, plural(fn->variants.n),
-                (long long)s->compiles, plural(s->compiles), (long long)s->recompiles, plural(s->recompiles),
-                (long long)breaks, plural(breaks), explain_share(s), (long long)s->ops_generated,
-                (long long)s->ops_interpreted, (long long)s->ops_eager);
+    explain_summary(fn, s, text);
+    text_puts(text, "\n");
     if (s->ops_waiting)
         text_printf(text, "%lld op%s ran eagerly while code was made\n", (long long)s->ops_waiting,
                     plural(s->ops_waiting));

@@ -1,6 +1,6 @@
 /* report.c: SINTER_REPORT: what a function says of itself when it is freed, or at the program's end, so that any
- * program can be explained from outside: "explain", "explain-json" or "dump:<stage>", appended to SINTER_REPORT_FILE (absent:
- * stderr); or "html:<file>", a page of each. Only where it is set are functions listed. */
+ * program can be explained from outside: "explain", "explain-json" or "dump:<stage>", appended to SINTER_REPORT_FILE
+ * (absent: stderr); or "html:<file>", a page of each. Only where it is set are functions listed. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
