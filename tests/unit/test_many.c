@@ -97,11 +97,67 @@ START_TEST(endless_new_paths_stop_compiling) {
 }
 END_TEST
 
+/* Replay of thousands of tensors: arguments, closed over, results ------------------------------- */
+
+enum { TENSORS = 2000 };
+
+static sn_status pairwise(sn_frame *f) {
+    sn_tensor *const *const weights = sn_closure(f);
+    for (int i = 0; i < TENSORS; i++) sn_out(f, i, sn_add(sn_mul(sn_in(f, i), sn_in(f, TENSORS - 1 - i)), weights[i]));
+    return sn_check();
+}
+
+/* Of n elements each, or of 2 to n: more sizes than a case has room for. */
+static void make_tensors(sn_tensor **to, int n, bool varied) {
+    for (int i = 0; i < TENSORS; i++) {
+        const int k = i < TENSORS / 2 ? i : TENSORS - 1 - i;
+        to[i] = F32((uint64_t)(n + i), varied ? 2 + (k + n) % 900 : n);
+    }
+}
+
+static void check_replay(bool varied) {
+    static sn_tensor *weights[TENSORS], *in[TENSORS], *fast[TENSORS], *slow[TENSORS];
+    const sn_scope outer = sn_scope_begin();
+    for (int i = 0; i < TENSORS; i++) weights[i] = F32((uint64_t)i, 1);
+    sn_function *const fn =
+        sn_compile(pairwise, weights, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_REPLAY, .name = "many"));
+    sn_function *const eager = sn_compile(pairwise, weights, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
+    for (int call = 0; call < 4; call++) {
+        const sn_scope scope = sn_scope_begin();
+        make_tensors(in, 3 + call, varied);
+        ck_assert_int_eq(sn_call(fn, in, TENSORS, fast, TENSORS), SN_OK);
+        ck_assert_int_eq(sn_call(eager, in, TENSORS, slow, TENSORS), SN_OK);
+        for (int i = 0; i < TENSORS; i++) ck_assert(same_bits(fast[i], slow[i]));
+        sn_scope_end(scope);
+    }
+    if (!varied) {
+        make_tensors(in, 17, false);
+        ck_assert_int_eq(sn_call(fn, in, TENSORS, fast, TENSORS), SN_OK);
+        const int64_t before = fn->n_nodes;
+        const int64_t bodies = fn->stats.calls;
+        make_tensors(in, 19, false);
+        ck_assert_int_eq(sn_call(fn, in, TENSORS, fast, TENSORS), SN_OK);
+        ck_assert_int_eq(fn->n_nodes, before);
+        ck_assert_int_eq(fn->stats.calls, bodies); /* what ran no body is counted elsewhere */
+        ck_assert_int_eq(last_path(), SN_PATH_COMPILED);
+        ck_assert_ptr_null(fn->not_saved);
+    }
+    sn_function_free(fn);
+    sn_function_free(eager);
+    sn_scope_end(outer);
+}
+
+START_TEST(thousands_of_tensors_are_replayed) { check_replay(false); }
+END_TEST
+
+START_TEST(hundreds_of_sizes_that_vary) { check_replay(true); }
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
-        a_list_of_hundreds_of_tensors,
-        a_training_step_of_hundreds_of_parameters,
-        endless_new_paths_stop_compiling,
+        a_list_of_hundreds_of_tensors,    a_training_step_of_hundreds_of_parameters,
+        endless_new_paths_stop_compiling, thousands_of_tensors_are_replayed,
+        hundreds_of_sizes_that_vary,
     };
     return contract_main("test_many", tests, (int)(sizeof tests / sizeof *tests));
 }

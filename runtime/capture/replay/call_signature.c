@@ -2,6 +2,7 @@
 #include "runtime/capture/replay/call_signature.h"
 
 #include "runtime/autograd/tape.h"
+#include "runtime/base/small_array.h"
 #include "runtime/capture/variant/guard.h"
 
 static inline int flags_of(const sn_tensor *t) {
@@ -16,38 +17,91 @@ static int64_t scalar_word(const CallSignatureSpec *spec, const Arg *in, int i) 
     return spec->read[i] || (kind != ARG_int && kind != ARG_float) ? in[i].i : 0;
 }
 
+/* Slots by an address of theirs ------------------------------------------------------------- */
+
+enum { FEW_PLACES = 512, FEW_DISTINCT = 24 };
+
+static inline uint64_t address_hash(const void *address) {
+    return (uint64_t)(uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+typedef struct AddressTable { /* open addressing; 0: free, else a slot and 1 */
+    int32_t *at;
+    int bits;
+    int32_t few[FEW_PLACES];
+} AddressTable;
+
+/* False: memory is out, which is raised. */
+static bool table_begin(AddressTable *table, int n) {
+    table->bits = 5;
+    while (1 << table->bits < 2 * n) table->bits++;
+    table->at = SMALL_ARRAY(table->few, (size_t)1 << table->bits);
+    if (table->at) memset(table->at, 0, sizeof *table->at << table->bits);
+    return table->at != NULL;
+}
+
+static void table_end(AddressTable *table) { small_array_free(table->few, table->at); }
+
+static const void *address_of(const sn_tensor *t, bool storage) {
+    return storage ? (const void *)t->storage : (const void *)t;
+}
+
+/* The first slot with this address; it is slot i where there was none. */
+static int table_first(AddressTable *table, sn_tensor *const *at, int i, bool storage) {
+    const void *const address = address_of(at[i], storage);
+    uint64_t place = address_hash(address) >> (64 - table->bits);
+    for (; table->at[place]; place = (place + 1) & ((UINT64_C(1) << table->bits) - 1))
+        if (address_of(at[table->at[place] - 1], storage) == address) return table->at[place] - 1;
+    table->at[place] = i + 1;
+    return i;
+}
+
+static bool are_distinct(int n, sn_tensor *const *at) {
+    AddressTable table;
+    bool distinct = table_begin(&table, n);
+    for (int i = 0; distinct && i < n; i++) distinct = !at[i] || table_first(&table, at, i, true) == i;
+    table_end(&table);
+    return distinct;
+}
+
 /* They hash to different bits. Spares comparing all pairs. */
 bool call_signature_distinct(const ReplayGuards *guards, sn_tensor *const *at) {
     uint64_t seen[16] = {0};
+    if (UNLIKELY(guards->n_slots > FEW_DISTINCT)) return are_distinct(guards->n_slots, at);
     for (int i = 0; i < guards->n_slots; i++) {
         if (!at[i]) continue;
-        const uint64_t hash = (uint64_t)(uintptr_t)at[i]->storage * UINT64_C(0x9e3779b97f4a7c15) >> 54;
+        const uint64_t hash = address_hash(at[i]->storage) >> 54;
         if (seen[hash >> 6] >> (hash & 63) & 1) return false;
         seen[hash >> 6] |= UINT64_C(1) << (hash & 63);
     }
     return true;
 }
 
-static void find_shared(const CallSignatureSpec *spec, sn_tensor *const *at, int i, SlotSignature *key) {
-    for (int k = 0; at[i] && k < i; k++) {
-        if (!at[k] || at[k]->storage != at[i]->storage) continue;
-        if (key->storage == i) {
-            key->storage = k;
-            key->word = spec->writes ? at[i]->offset - at[k]->offset : 0;
-        }
-        if (at[k] != at[i]) continue;
-        key->alias = k;
-        return;
+static void find_shared(const CallSignatureSpec *spec, sn_tensor *const *at, CallSignature *key) {
+    const int n = spec->guards->n_slots;
+    AddressTable storages, tensors;
+    const bool made[] = {table_begin(&storages, n), table_begin(&tensors, n)};
+    for (int i = 0; made[0] && made[1] && i < n; i++) {
+        if (!at[i]) continue;
+        const int first = table_first(&storages, at, i, true);
+        if (first != i && spec->writes) key->slots[i].word = at[i]->offset - at[first]->offset;
+        key->slots[i].storage = first;
+        key->slots[i].alias = table_first(&tensors, at, i, false);
     }
+    table_end(&storages);
+    table_end(&tensors);
 }
 
+enum { FEW_STORAGES = 64 };
+
+/* True also where memory is out, which is raised. */
 static bool any_overlap(sn_tensor *const *at, int n) {
-    for (int i = 0; i < n; i++) {
-        if (!at[i] || !at[i]->storage || !at[i]->storage->user_owned) continue;
-        for (int k = 0; k < n; k++)
-            if (at[k] && storages_overlap(at[i]->storage, at[k]->storage)) return true;
-    }
-    return false;
+    const Storage *few[FEW_STORAGES], **const list = SMALL_ARRAY(few, n);
+    SMALL_ARRAY_OWNER kept = {few, list};
+    int found = 0;
+    for (int i = 0; list && i < n; i++)
+        if (at[i] && at[i]->storage) list[found++] = at[i]->storage;
+    return !list || storages_overlap(list, found);
 }
 
 /* A slot that shares nothing. The first of its storage has no alias, and a tensor no word. */
@@ -78,8 +132,7 @@ void call_signature_make(const CallSignatureSpec *spec, const Arg *in, sn_tensor
                                 .alias = i}
               : (SlotSignature){.kind = in[i].kind, .word = scalar_word(spec, in, i), .storage = i, .alias = i};
     }
-    if (!call_signature_distinct(spec->guards, at))
-        for (int i = 0; i < n; i++) find_shared(spec, at, i, &key->slots[i]);
+    if (!call_signature_distinct(spec->guards, at)) find_shared(spec, at, key);
     key->epoch = atomic_load_explicit(&dispatch_epoch, memory_order_relaxed);
     key->overlap = spec->writes && any_overlap(at, n);
 }

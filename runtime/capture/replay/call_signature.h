@@ -24,9 +24,9 @@ typedef struct SlotSignature { /* without padding */
 } SlotSignature;
 
 typedef struct CallSignature {
-    uint32_t epoch;   /* of the dispatch table */
-    uint32_t overlap; /* memory is written, and two storages name the same bytes */
-    SlotSignature slots[MAX_SLOTS];
+    uint32_t epoch;        /* of the dispatch table */
+    uint32_t overlap;      /* memory is written, and two storages name the same bytes */
+    SlotSignature slots[]; /* as many as the guards have */
 } CallSignature;
 
 static inline size_t call_signature_bytes(int n_slots) {
@@ -39,8 +39,8 @@ typedef struct CallSignatureSpec { /* of a specialized call */
     bool writes;      /* memory that is visible outside */
 } CallSignatureSpec;
 
-/* Whether no two tensors lie in one storage, for sure: then every slot is the first of its storage, and has no
- * alias. */
+/* Whether no two tensors lie in one storage: then every slot is the first of its storage, and has no alias. Of few
+ * tensors it may say no where they are; false also where memory is out. */
 bool call_signature_distinct(const ReplayGuards *guards, sn_tensor *const *at);
 /* Whether a call of distinct tensors has this key. Like making it and comparing, but nothing is stored: bytes that are
  * written one by one and read back as vectors at once wait for every store. */

@@ -38,7 +38,7 @@ static COLD void report_miss(const sn_function *fn, const Arg *in, int n_in) {
 Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
     if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out};
-    SpecializedMatch match; /* large: not cleared */
+    MATCH(match);
     Status status = ST_OK;
     const bool found = find_match(&call, &match);
     if (found && !is_verified_now(fn)) status = specialized_launch(&match, out, ran);
@@ -108,8 +108,6 @@ static Reason replay_refusal(const Capture *c, const Trace *trace, const Variant
     if (trace->gradients) return BREAK_REASON(sets_grad);
     if (mutates_an_input(trace)) return BREAK_REASON(relays_input);
     if (writes_what_it_made(c, trace)) return BREAK_REASON(writes_made);
-    if (v->n_graph_inputs > MAX_REPLAY_TENSORS || v->n_outputs > MAX_REPLAY_TENSORS || n_out > MAX_REPLAY_TENSORS)
-        return BREAK_REASON(many_tensors);
     for (int i = 0; i < v->n_graph_inputs; i++)
         if (v->graph_inputs[i].base) return BREAK_REASON(shared_writes);
     return NULL;
@@ -136,7 +134,7 @@ static void publish_specialized(sn_function *fn, SpecializedCall *p) {
 static Reason learn_specialized(ReplayCall *call, Capture *c, const Trace *trace, Variant *v, sn_tensor *const *out) {
     sn_function *const fn = call->fn;
     Reason why = NULL;
-    SpecializedMatch match;
+    MATCH(match);
     if (call->forward && find_match(call, &match)) return NULL;
     SpecializedCall *const made = make_specialized(c, trace, v, call, out, &why);
     if (!made) return why;
@@ -185,7 +183,7 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
     for (int i = 0; i < c->traces.n && !trace; i++)
         if (c->traces.at[i]->ops.n) trace = c->traces.at[i];
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out, .arena = c->arena};
-    SpecializedMatch match;
+    MATCH(match);
     if (state_get()->api_modes) return; /* a call of its own kind: the others are as they were */
     pthread_mutex_lock(&fn->lock);
     const int learnt = fn->n_replay;
@@ -227,7 +225,7 @@ static void keep_cache_entry(sn_function *fn, const SpecializedMatch *match) {
 
 Status replay_run(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out};
-    SpecializedMatch match; /* large: not cleared */
+    MATCH(match);
     bool ran;
     Status status;
     if (find_match(&call, &match)) {

@@ -14,7 +14,7 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/autograd/query.h"
 
-enum { MAX_SLOTS = 512 };
+enum { MAX_SLOTS = 65536 }; /* more would be a damaged file */
 
 /* The only tensor that a slot of a replayed call may have, since it may be closed over too: its number (TF_learnt),
  * since it is not retained, and others may be made at its address; 0: any. */

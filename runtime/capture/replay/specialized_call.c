@@ -3,6 +3,7 @@
 #include "runtime/capture/replay/replay_parts.h"
 
 #include "runtime/autograd/tape.h"
+#include "runtime/base/small_array.h"
 #include "runtime/core/debug_print.h"
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/symbols.h"
@@ -40,9 +41,9 @@ static const CallCacheEntry *find_cache_entry(const SpecializedCall *p, const Ar
     const bool distinct = call_signature_distinct(p->guards, match->at);
     while (distinct && entry && !call_signature_is(&spec, in, match->at, entry->key)) entry = entry->next;
     if (LIKELY(distinct && entry)) return entry;
-    call_signature_make(&spec, in, match->at, &match->key);
+    call_signature_make(&spec, in, match->at, match->key);
     const size_t bytes = call_signature_bytes(p->guards->n_slots);
-    while (entry && memcmp(entry->key, &match->key, bytes) != 0) entry = entry->next;
+    while (entry && memcmp(entry->key, match->key, bytes) != 0) entry = entry->next;
     return entry;
 }
 
@@ -71,7 +72,7 @@ static bool keep_launch(const SpecializedCall *p, BoundLaunch *launch) {
 
 bool specialized_cache(const SpecializedMatch *match) {
     BoundLaunch launch = *match->launch;
-    return keep_launch(match->specialized, &launch) && add_cache_entry(match->specialized, &match->key, &launch);
+    return keep_launch(match->specialized, &launch) && add_cache_entry(match->specialized, match->key, &launch);
 }
 
 /* Bound for a trace, in an arena. False: memory is out, or the variant does not give a result. */
@@ -158,7 +159,7 @@ static bool overlaps(const sn_tensor *t) { return t && !t->base.meta->contiguous
 static bool may_write(const SpecializedCall *p, int slot) { return p->written ? p->written[slot] : p->writes; }
 
 static bool slot_fits(const SpecializedCall *p, const Arg *in, const SpecializedMatch *match, int i) {
-    const SlotSignature *const now = &match->key.slots[i], *const first = &p->first->slots[i];
+    const SlotSignature *const now = &match->key->slots[i], *const first = &p->first->slots[i];
     const bool argument = i < p->guards->n_in;
     const bool fits = argument ? input_fits(p->symbols, in, i) : now->meta == first->meta;
     return fits && now->alias == first->alias && !(argument && may_write(p, i) && overlaps(match->at[i]));
@@ -235,7 +236,7 @@ static bool make_trace(const SpecializedCall *p, const ReplayCall *call, const S
     for (int i = 0; i < n_inputs; i++) {
         const int slot = p->guards->source[i];
         if (!match->at[slot]->storage) return false;
-        set_input(p, trace, i, match->at[slot], &match->key.slots[slot]);
+        set_input(p, trace, i, match->at[slot], &match->key->slots[slot]);
     }
     for (int k = 0; k < p->n_numbers; k++) trace->numbers.at[k] = number_now(p, k, call->in, values);
     trace->inputs.n = n_inputs;
@@ -256,9 +257,7 @@ static bool numbers_known(const SpecializedCall *p, const Variant *v) {
 }
 
 static bool is_replayable(const SpecializedCall *p, const Variant *v) {
-    if (!variant_code(v) || (v->training && !p->forward) || v->n_graph_inputs > MAX_REPLAY_TENSORS ||
-        v->n_outputs > MAX_REPLAY_TENSORS)
-        return false;
+    if (!variant_code(v) || (v->training && !p->forward)) return false;
     for (int i = 0; i < v->n_graph_inputs; i++)
         if (v->graph_inputs[i].base) return false;
     return true;
@@ -272,8 +271,10 @@ static Variant *find_variant(const SpecializedCall *p, const Trace *trace) {
 
 /* Binds a launch for a call that no entry knows. */
 static bool bind_anew(const SpecializedCall *p, ReplayCall *call, SpecializedMatch *match) {
-    int64_t values[MAX_CASE_SYMBOLS];
     if (!p->symbols || !inputs_fit(p, call->in, match)) return false;
+    int64_t few[FEW_SLOTS], *const values = SMALL_ARRAY(few, p->symbols->frees.n);
+    SMALL_ARRAY_OWNER kept = {few, values};
+    if (!values) return false;
     bind_symbols(p, call->in, values);
     if (!guards_hold(p, values)) return false;
     if (!call->arena && !(call->arena = function_arena_acquire(call->fn))) return false;
@@ -285,8 +286,22 @@ static bool bind_anew(const SpecializedCall *p, ReplayCall *call, SpecializedMat
     return !p->saved || case_reaches(v, match->bound.symbols) == ST_OK;
 }
 
+bool match_grow(SpecializedMatch *match, int n_slots) {
+    const size_t tensors = sizeof *match->at * (size_t)n_slots;
+    match_end(match);
+    match_begin(match);
+    char *const block = mem_alloc(tensors + call_signature_bytes(n_slots));
+    if (!block) return false;
+    match->block = block;
+    match->at = (sn_tensor **)block;
+    match->key = (CallSignature *)(block + tensors);
+    match->capacity = n_slots;
+    return true;
+}
+
 bool specialized_match(SpecializedCall *p, ReplayCall *call, SpecializedMatch *match) {
-    if (p->forward != call->forward || p->n_out != call->n_out ||
+    if (p->forward != call->forward || p->n_out != call->n_out || p->guards->n_in != call->n_in ||
+        !match_has_room(match, p->guards->n_slots) ||
         !replay_guards_hold(p->guards, call->in, call->n_in, match->at, NULL))
         return false;
     match->specialized = p;
@@ -313,8 +328,12 @@ static const int64_t *symbols_now(const BoundLaunch *l, int64_t *buffer) {
 static Status launch_quietly(const SpecializedMatch *match, sn_tensor **outs, sn_tensor **out) {
     const BoundLaunch *const l = match->launch;
     Variant *const v = l->variant;
-    sn_tensor *inputs[MAX_REPLAY_TENSORS];
-    int64_t buffer[MAX_CASE_SYMBOLS];
+    sn_tensor *few[FEW_SLOTS], **const inputs = SMALL_ARRAY(few, v->n_graph_inputs);
+    SMALL_ARRAY_OWNER kept = {few, inputs};
+    int64_t few_symbols[FEW_SLOTS], *const buffer =
+                                        SMALL_ARRAY(few_symbols, v->segment.n_random ? v->symbols.n_bindings : 0);
+    SMALL_ARRAY_OWNER kept_symbols = {few_symbols, buffer};
+    if (!inputs || !buffer) return ST_MEMORY;
     for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = match->at[l->source[i]];
     TRY(variant_execute(v, inputs, symbols_now(l, buffer), l->floats, outs));
     TRY(variant_record_views(v, l->numbers, inputs, outs));
@@ -337,7 +356,9 @@ static COLD Status launch_and_print(const SpecializedMatch *match, sn_tensor **o
 }
 
 static Status launch(const SpecializedMatch *match, sn_tensor **out) {
-    sn_tensor *outs[MAX_REPLAY_TENSORS];
+    sn_tensor *few[FEW_SLOTS], **const outs = SMALL_ARRAY(few, match->launch->variant->n_outputs);
+    SMALL_ARRAY_OWNER kept = {few, outs};
+    if (!outs) return ST_MEMORY;
     return UNLIKELY(match->specialized->n_prints) ? launch_and_print(match, outs, out)
                                                   : launch_quietly(match, outs, out);
 }
@@ -425,7 +446,9 @@ SpecializedCall *specialized_new(Arena *arena, const Capture *c, const Trace *tr
     SpecializedCall *const p = specialized_alloc(arena, c, trace, guards, n_out);
     if (!p) return NULL;
     p->forward = v->training != NULL;
-    SpecializedMatch match = {.specialized = p, .launch = &match.bound};
+    MATCH(match);
+    if (!match_has_room(&match, guards->n_slots)) return NULL;
+    match.specialized = p, match.launch = &match.bound;
     if (!find_results(p, trace, out))
         *why = BREAK_REASON(returns_input);
     else if (!keeps_results_only(p, trace))
@@ -434,7 +457,7 @@ SpecializedCall *specialized_new(Arena *arena, const Capture *c, const Trace *tr
         *why = BREAK_REASON(changes_answer);
     if (*why) return NULL;
     const CallSignatureSpec spec = key_spec(p);
-    call_signature_make(&spec, c->in, match.at, &match.key);
+    call_signature_make(&spec, c->in, match.at, match.key);
     if (!bind_launch(p, v, trace, arena, &match.bound) || !specialized_cache(&match)) return NULL;
     p->first = atomic_load_explicit(&p->entries, memory_order_relaxed)->key;
     return p;
@@ -502,21 +525,23 @@ void specialized_print_miss(const SpecializedCall *p, const Arg *in, int n_in, T
         text_printf(text, "%d arguments, now %d", w->n_in, n_in);
         return;
     }
-    SpecializedMatch match = {0};
+    MATCH(match);
+    if (!match_has_room(&match, w->n_slots)) return;
+    memset(match.at, 0, sizeof *match.at * (size_t)w->n_slots);
     for (int i = 0; i < n_in; i++) match.at[i] = in[i].kind == ARG_tensor && in[i].val ? tensor_of(in[i].val) : NULL;
     Text why = {0};
     const bool fits = replay_guards_hold(w, in, n_in, match.at, &why);
     ReplayGuards arguments = *w;
     if (!fits) arguments.n_slots = n_in; /* only these are known */
     const CallSignatureSpec spec = {.guards = &arguments, .read = p->read, .writes = p->writes};
-    call_signature_make(&spec, in, match.at, &match.key);
-    const int miss = first_miss(p, &match.key, 0);
+    call_signature_make(&spec, in, match.at, match.key);
+    const int miss = first_miss(p, match.key, 0);
     if (miss < arguments.n_slots) {
         replay_slot_print(w, miss, text);
         text_puts(text, ": ");
         slot_signature_print(&atomic_load(&p->entries)->key->slots[miss], text);
         text_puts(text, ", now ");
-        slot_signature_print(&match.key.slots[miss], text);
+        slot_signature_print(&match.key->slots[miss], text);
     } else {
         text_puts(text, fits ? "which tensors are the same, share memory or overlap" : text_str(&why));
     }
@@ -528,8 +553,8 @@ void specialized_print_miss(const SpecializedCall *p, const Arg *in, int n_in, T
 static void differs_by_input(const SpecializedCall *p, const Arg *in, const SpecializedMatch *match, int i, Text *why) {
     const ReplayGuards *const w = p->guards;
     replay_slot_print(w, i, why);
-    if (match->key.slots[i].alias != p->first->slots[i].alias) {
-        text_puts(why, match->key.slots[i].alias != i ? ": the same tensor as another one" : ": another tensor");
+    if (match->key->slots[i].alias != p->first->slots[i].alias) {
+        text_puts(why, match->key->slots[i].alias != i ? ": the same tensor as another one" : ": another tensor");
         return;
     }
     text_puts(why, ": ");
@@ -540,7 +565,7 @@ static void differs_by_input(const SpecializedCall *p, const Arg *in, const Spec
     else
         slot_signature_print(&p->first->slots[i], why);
     text_puts(why, ", now ");
-    slot_signature_print(&match->key.slots[i], why);
+    slot_signature_print(&match->key->slots[i], why);
     if (i < w->n_in && may_write(p, i) && overlaps(match->at[i]))
         text_puts(why, ", which overlaps itself and is written");
 }
@@ -580,17 +605,21 @@ static void cases_differ(const SpecializedCall *p, const Trace *trace, Text *why
 }
 
 void specialized_print_refusal(const SpecializedCall *p, ReplayCall *call, Text *why) {
-    SpecializedMatch match;
-    int64_t values[MAX_CASE_SYMBOLS];
+    MATCH(match);
+    int64_t few[FEW_SLOTS], *const values = SMALL_ARRAY(few, p->symbols->frees.n);
+    SMALL_ARRAY_OWNER kept = {few, values};
     Trace trace;
+    if (!values) return;
     if (call->n_in != p->guards->n_in || call->n_out != p->n_out) {
         text_printf(why, "%d arguments and %d results, now %d and %d", p->guards->n_in, p->n_out, call->n_in,
                     call->n_out);
         return;
     }
-    if (!replay_guards_hold(p->guards, call->in, call->n_in, match.at, why)) return;
+    if (!match_has_room(&match, p->guards->n_slots) ||
+        !replay_guards_hold(p->guards, call->in, call->n_in, match.at, why))
+        return;
     const CallSignatureSpec spec = key_spec(p);
-    call_signature_make(&spec, call->in, match.at, &match.key);
+    call_signature_make(&spec, call->in, match.at, match.key);
     if (inputs_differ(p, call->in, &match, why)) return;
     bind_symbols(p, call->in, values);
     if (guards_differ(p, values, why)) return;

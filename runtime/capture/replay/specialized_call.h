@@ -14,9 +14,8 @@
  *               x: f32[16,768]   ->  bound launch */
 #ifndef SINTER_RUNTIME_SPECIALIZED_CALL_H
 #define SINTER_RUNTIME_SPECIALIZED_CALL_H
+#include "runtime/base/alloc.h"
 #include "runtime/capture/replay/call_signature.h"
-
-enum { MAX_REPLAY_TENSORS = 512 }; /* of one launch: inputs, and outputs */
 
 typedef struct SpecializedCall SpecializedCall;
 
@@ -37,13 +36,41 @@ typedef struct ReplayCall {
     bool forward; /* of a call whose results carry gradients: it is never replayed, but saved */
 } ReplayCall;
 
+enum { FEW_SLOTS = 64 };
+
 typedef struct SpecializedMatch {
     SpecializedCall *specialized;
     const BoundLaunch *launch; /* of an entry, or `bound` */
     BoundLaunch bound;
-    sn_tensor *at[MAX_SLOTS];
-    CallSignature key;
+    sn_tensor **at; /* by slot */
+    CallSignature *key;
+    int capacity; /* of both */
+    void *block;  /* that they lie in where FEW_SLOTS are too few */
+    sn_tensor *few_at[FEW_SLOTS];
+    union {
+        CallSignature few_key;
+        char few_bytes[sizeof(CallSignature) + FEW_SLOTS * sizeof(SlotSignature)];
+    };
 } SpecializedMatch;
+
+/* Large, and not cleared: MATCH(match); is one with room for FEW_SLOTS, which goes at the end of its scope. */
+static inline void match_begin(SpecializedMatch *match) {
+    match->launch = NULL;
+    match->at = match->few_at;
+    match->key = &match->few_key;
+    match->capacity = FEW_SLOTS;
+    match->block = NULL;
+}
+static inline void match_end(SpecializedMatch *match) {
+    if (UNLIKELY(match->block != NULL)) mem_free(match->block);
+}
+#define MATCH(name)                                                                                                    \
+    __attribute__((cleanup(match_end))) SpecializedMatch name;                                                         \
+    match_begin(&name)
+bool match_grow(SpecializedMatch *match, int n_slots); /* false: memory is out, which is raised */
+static inline bool match_has_room(SpecializedMatch *match, int n_slots) {
+    return LIKELY(n_slots <= match->capacity) || match_grow(match, n_slots);
+}
 
 /* Of a call that was this one segment and ran as `variant`, with its guards; a cache entry for it included. Everything
  * lies in `arena`, which it owns from then on, as it does the guards. NULL: there is none; *why (static text), or

@@ -178,7 +178,8 @@ typedef struct ProgramReader {
     TextReader in;
     SpecializedCall *specialized;
     Symbols *symbols;
-    CallSignature *first; /* room for MAX_SLOTS */
+    CallSignature *first; /* room for the arguments and all that the file closes over */
+    VEC(Answer) answers;
     ClosedOver closed;
     int n_slots; /* so far */
 } ProgramReader;
@@ -329,7 +330,7 @@ static Status read_closed(ProgramReader *r) {
     int number;
     TRY(reader_count(&r->in, &number));
     EAT(&r->in, "\n");
-    if (number >= r->closed.n || r->n_slots == MAX_SLOTS)
+    if (number >= r->closed.n || r->n_slots == w->n_in + r->closed.n)
         return reader_expected(&r->in, "what the file lists before this");
     sn_tensor *const t = r->closed.tensors[number];
     tensor_retain(t);
@@ -357,11 +358,12 @@ static Status read_asked(ProgramReader *r) {
     EAT(&r->in, ": ");
     TRY(reader_int(&r->in, &a.answer));
     EAT(&r->in, "\n");
-    a.slot = slot < -1 || slot > MAX_SLOTS ? MAX_SLOTS : (int)slot;
-    if (!is_answer(w, &a) || w->n_asked == MAX_SLOTS) return reader_expected(&r->in, "a question before this");
-    w->answers[w->n_asked++] = a;
-    w->n_answers = w->n_asked;
-    return ST_OK;
+    a.slot = slot < -1 || slot > INT32_MAX ? INT32_MAX : (int)slot;
+    if (!is_answer(w, &a)) return reader_expected(&r->in, "a question before this");
+    VEC_PUSH(r->specialized->arena, &r->answers, a);
+    w->answers = r->answers.at;
+    w->n_answers = w->n_asked = r->answers.n;
+    return error_pending();
 }
 
 static Status read_relation(ProgramReader *r) {
@@ -435,7 +437,7 @@ static Status read_program_results(ProgramReader *r) {
     EAT(&r->in, "\n");
     r->specialized->result = results.at;
     r->specialized->n_out = results.n;
-    return results.n <= MAX_REPLAY_TENSORS ? error_pending() : reader_expected(&r->in, "fewer results before this");
+    return error_pending();
 }
 
 static bool make_symbols(ProgramReader *r) {
@@ -459,6 +461,15 @@ static bool make_symbols(ProgramReader *r) {
     return s->env && s->in && s->metas && s->ints && s->pinned && s->read;
 }
 
+static bool make_slots(ProgramReader *r) {
+    SpecializedCall *const p = r->specialized;
+    const int n = p->guards->n_in + r->closed.n;
+    p->guards->found = ARENA_ARRAY(p->arena, FoundTensor, r->closed.n + 1);
+    r->first = arena_alloc(p->arena, call_signature_bytes(n));
+    if (r->first) memset(r->first, 0, call_signature_bytes(n));
+    return p->guards->found && r->first;
+}
+
 /* The cases of its segment say what the call writes and how many random numbers a run draws. */
 static Status read_variants(SpecializedCall *p) {
     p->written = ARENA_ARRAY(p->arena, bool, p->guards->n_slots + 1);
@@ -476,7 +487,7 @@ static Status read_variants(SpecializedCall *p) {
 static Status read_program(ProgramReader *r, const SavedSegment *segments, int n_segments) {
     SpecializedCall *const p = r->specialized;
     TRY(read_specialized_head(r, segments, n_segments));
-    if (!make_symbols(r)) return ST_MEMORY;
+    if (!make_symbols(r) || !make_slots(r)) return ST_MEMORY;
     while (reader_eat(&r->in, "s")) TRY(read_free(r));
     for (int i = 0; i < p->guards->n_in; i++) TRY(read_argument(r, i));
     r->n_slots = p->guards->n_slots = p->guards->n_in;
@@ -497,13 +508,8 @@ Status specialized_parse(TextReader *in, const SavedSegment *segments, int n_seg
         p->arena = arena;
         p->saved = true;
         p->guards = ARENA_NEW(arena, ReplayGuards);
-        r.first = ARENA_NEW(arena, CallSignature);
     }
-    if (p && p->guards) {
-        p->guards->found = ARENA_ARRAY(arena, FoundTensor, MAX_SLOTS);
-        p->guards->answers = ARENA_ARRAY(arena, Answer, MAX_SLOTS);
-    }
-    if (!p || !p->guards || !r.first || !p->guards->found || !p->guards->answers) {
+    if (!p || !p->guards) {
         arena_free(arena);
         return ST_MEMORY;
     }

@@ -15,7 +15,7 @@
 #include "runtime/base/text_reader.h"
 #include "runtime/capture/variant/variant.h"
 
-enum { MAX_CASE_SYMBOLS = 512, MAX_CASE_TENSORS = 512 };
+enum { MAX_CASE_SYMBOLS = 65536, MAX_CASE_TENSORS = 65536 };
 
 /* Why a variant has no such text; NULL: it has one. Static text. */
 const char *case_refusal(const Variant *variant);

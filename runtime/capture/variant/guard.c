@@ -5,6 +5,10 @@
  * numbers with their expressions and evaluate the recorded guards. */
 
 #include "runtime/capture/variant/guard.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/small_array.h"
 #include "runtime/capture/variant/guards_text.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/variant_views.h"
@@ -12,7 +16,7 @@
 #include "runtime/capture/variant/reason_text.h"
 #include "runtime/capture/variant/variant.h"
 
-enum { MAX_SYMBOLS = 512 };
+enum { FEW_SYMBOLS = 64 };
 
 static uint32_t disabled;
 
@@ -111,18 +115,39 @@ int64_t trace_alias_offset(const Trace *trace, int input) {
     return 0;
 }
 
-bool storages_overlap(const Storage *a, const Storage *b) {
-    return a && b && a != b && (a->user_owned || b->user_owned) && (char *)a->data < (char *)b->data + b->bytes &&
-           (char *)b->data < (char *)a->data + a->bytes;
+static int compare_places(const void *a, const void *b) {
+    const uintptr_t x = (uintptr_t)(*(const Storage *const *)a)->data,
+                    y = (uintptr_t)(*(const Storage *const *)b)->data;
+    return (x > y) - (x < y);
 }
 
-static bool inputs_overlap(const Trace *trace) {
-    for (int i = 0; i < trace->inputs.n; i++) {
-        const Storage *const a = trace->inputs.at[i].storage;
-        for (int k = 0; a && a->user_owned && k < trace->inputs.n; k++)
-            if (storages_overlap(a, trace->inputs.at[k].storage)) return true;
+static uintptr_t storage_end(const Storage *s) { return (uintptr_t)s->data + s->bytes; }
+
+bool storages_overlap(const Storage **list, int n) {
+    int n_owned = 0;
+    for (int i = 0; i < n; i++) n_owned += list[i]->user_owned;
+    if (!n_owned) return false;
+    qsort(list, (size_t)n, sizeof *list, compare_places);
+    const Storage *before = list[0]; /* of those so far the one that reaches furthest */
+    for (int i = 1; i < n; i++) {
+        const Storage *const s = list[i];
+        const bool reached = s != before && s->bytes && (uintptr_t)s->data < storage_end(before);
+        if (reached && (s->user_owned || before->user_owned)) return true;
+        if (storage_end(s) > storage_end(before)) before = s;
     }
     return false;
+}
+
+enum { FEW_STORAGES = 64 };
+
+/* True also where memory is out, which is raised. */
+static bool inputs_overlap(const Trace *trace) {
+    const Storage *few[FEW_STORAGES], **const list = SMALL_ARRAY(few, trace->inputs.n);
+    SMALL_ARRAY_OWNER kept = {few, list};
+    int n = 0;
+    for (int i = 0; list && i < trace->inputs.n; i++)
+        if (trace->inputs.at[i].storage) list[n++] = trace->inputs.at[i].storage;
+    return !list || storages_overlap(list, n);
 }
 
 static bool offset_fits(const GuardCheck *c, int i) {
@@ -245,7 +270,9 @@ bool variant_fits(const Variant *variant, const Trace *trace, Text *why) {
         if (why) text_puts(why, "the dispatch table was changed");
         return false;
     }
-    int64_t symbols[MAX_SYMBOLS];
+    int64_t few[FEW_SYMBOLS], *const symbols = SMALL_ARRAY(few, variant->symbols.n_bindings);
+    SMALL_ARRAY_OWNER kept = {few, symbols};
+    if (!symbols) return false;
     if (variant->symbols.n_bindings) variant_bind(variant, trace, symbols);
     const GuardCheck check = {variant, trace, symbols, why};
     return inputs_fit(&check) && numbers_fit(&check) &&

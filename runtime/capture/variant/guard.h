@@ -20,8 +20,9 @@ bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
 /* Of variant_fits, for the search of a variant to generalise. */
 bool guard_flags_fit(const Variant *variant, const Trace *trace, int i, Text *why);
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why);
-/* Two storages name the same bytes; only memory that users own can. */
-bool storages_overlap(const Storage *a, const Storage *b);
+/* Two of n storages name the same bytes; only memory that users own can. Sorts the list, which may name one several
+ * times. */
+bool storages_overlap(const Storage **list, int n);
 /* Elements from the first input of the same storage. */
 int64_t trace_alias_offset(const Trace *trace, int input);
 

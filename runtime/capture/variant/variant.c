@@ -21,8 +21,6 @@
 #include "runtime/core/breaks.h"
 #include "runtime/core/profile.h"
 
-enum { MAX_SYMBOLS = 512 };
-
 static const int64_t *sizes_or_strides(const Meta *meta, int kind) {
     return kind == BIND_size ? meta->sizes : meta->strides;
 }
@@ -128,8 +126,8 @@ static Status run_inside(Variant *variant, Trace *trace) {
     sn_tensor **const inputs = ARENA_ARRAY(arena, sn_tensor *, variant->n_graph_inputs);
     sn_tensor **const outs = ARENA_ARRAY(arena, sn_tensor *, variant->n_outputs);
     double *const floats = ARENA_ARRAY(arena, double, variant->attributes.n_runtime_floats);
-    if (!inputs || !outs || !floats) return ST_MEMORY;
-    int64_t symbols[MAX_SYMBOLS];
+    int64_t *const symbols = ARENA_ARRAY(arena, int64_t, variant->symbols.n_bindings);
+    if (!inputs || !outs || !floats || !symbols) return ST_MEMORY;
     variant_bind(variant, trace, symbols);
     variant_bind_floats(variant, trace, floats);
     for (int i = 0; i < variant->n_graph_inputs; i++) {
