@@ -77,6 +77,7 @@ static Exception exceptions[] = {
     {"program", "runtime/device/device_user.c", 5, "a device's functions may not call the library"},
     {"program", "runtime/core/profile.c", 1, "nor may what sees spans"},
     {"program", "runtime/core/user_guard.c", 1, "nor what reads a guard, which is checked"},
+    {"program", "frontend/api/array.c", 1, "nor what has memory for results, which is checked"},
     {"name", "frontend/tool/ops.c", 2, "`sinter ops NAME`: the user asks by name"},
     {"name", "frontend/tool/strides.c", 1, "`sinter strides`: as above"},
     {"name", "frontend/tool/bench", 2, "rows of the benchmarks, no ops"},

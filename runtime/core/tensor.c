@@ -387,6 +387,26 @@ Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free, 
     return storage;
 }
 
+sn_tensor *tensor_lent(const Meta *meta, void *data, size_t bytes, bool read_only) {
+    sn_state *const state = state_get();
+    char *const block = tensor_block_alloc(state, BLOCK_large);
+    if (UNLIKELY(!block)) return NULL;
+    sn_tensor *const t = begin_tensor(state, block, BLOCK_large, meta);
+    Storage *const storage = storage_in(block);
+    *storage = (Storage){.device = meta->device,
+                         .user_owned = true,
+                         .read_only = read_only,
+                         .pointer_given = true,
+                         .block = BLOCK_large,
+                         .data = data,
+                         .bytes = bytes,
+                         .memory = device_is_host(meta->device) ? memory_host() : memory_of_device(meta->device)};
+    atomic_init(&storage->refs, 1);
+    t->storage = storage;
+    t->flags |= TF_lent;
+    return tensor_adopt(state, t);
+}
+
 static bool has_payload(const Storage *storage) {
     return storage->block == BLOCK_small || storage->block == BLOCK_medium;
 }

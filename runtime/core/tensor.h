@@ -36,7 +36,8 @@ enum {                   /* sn_tensor.flags */
                             as NULL */
        TF_batched = 8,   /* a handle of a level (runtime/transform): of sn_vmap, one example of many, */
        TF_whole = 16,    /* or of another, which has the same sizes as what it stands for */
-       TF_learnt = 4     /* a replay function was called with it (capture/replay/replay_guards.h) */
+       TF_learnt = 4,    /* a replay function was called with it (capture/replay/replay_guards.h) */
+       TF_lent = 32      /* of a call's array (tensor_lent): no body has closed over it */
 };
 
 struct AutogradMeta; /* runtime/autograd/tape.h; NULL until needed */
@@ -201,6 +202,8 @@ static inline Status tensor_valid(const sn_tensor *t, const char *what) {
 
 /* One reference; from the caching allocator, 64-byte aligned. */
 Storage *storage_new(Device device, size_t bytes);
+/* A tensor of the user's memory for one call; header and storage are one block. read_only: of the storage. */
+sn_tensor *tensor_lent(const Meta *meta, void *data, size_t bytes, bool read_only);
 /* The user's memory. */
 Storage *storage_wrap(Device device, void *data, size_t bytes, sn_free_fn free, void *context);
 /* Keeps the bytes; refused for user memory. */

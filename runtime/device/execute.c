@@ -219,6 +219,17 @@ static Status run_steps(Launch *launch, Storage **blocks) {
 
 int executable_outputs(const Executable *e) { return e->plan->outputs.n; }
 
+ExecuteResult execute_result(const Executable *e, int i, const int64_t *symbols) {
+    const PlanOutput *const output = &e->plan->outputs.at[i];
+    const Launch launch = {.e = e, .symbols = symbols};
+    ExecuteResult result = {.kind = output->kind, .base = output->base};
+    if (output->kind == OUT_none) return result;
+    if (output->kind == OUT_view_of_input || output->kind == OUT_view_of_output)
+        result.offset = launch_int(&launch, output->offset);
+    if (output->kind != OUT_input) result.meta = launch_output_meta(&launch, i);
+    return result;
+}
+
 enum { FEW_SLOTS = 64 };
 
 /* What a call holds goes also where a user's kernel in it does not return. */
@@ -235,11 +246,10 @@ static void launch_end(LaunchHeld *held) {
     if (UNLIKELY(held->launch.slots != held->few)) mem_free(held->launch.slots);
 }
 
-static inline Status run_call(Executable *e, sn_tensor *const *inputs, sn_tensor **owned, const int64_t *symbols,
-                              const double *floats, sn_tensor **outs, int64_t *ns) {
+static inline Status run_call(const Launch *call) {
     __attribute__((cleanup(launch_end))) LaunchHeld held;
-    held.launch = (Launch){
-        .e = e, .inputs = inputs, .owned = owned, .symbols = symbols, .floats = floats, .outs = outs, .ns = ns};
+    const Executable *const e = call->e;
+    held.launch = *call;
     held.fp = fp_enter();
     const bool many = e->plan->slots.n > FEW_SLOTS;
     held.launch.slots = many ? mem_alloc(2 * (size_t)e->plan->slots.n * sizeof(void *)) : held.few;
@@ -249,23 +259,30 @@ static inline Status run_call(Executable *e, sn_tensor *const *inputs, sn_tensor
 
 Status execute_steps(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                      sn_tensor **outs) {
-    return run_call(e, inputs, NULL, symbols, floats, outs, NULL);
+    return run_call(&(Launch){.e = e, .inputs = inputs, .symbols = symbols, .floats = floats, .outs = outs});
 }
 
 Status execute_timed(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                      sn_tensor **outs, int64_t *ns) {
-    return run_call(e, inputs, NULL, symbols, floats, outs, ns);
+    return run_call(&(Launch){.e = e, .inputs = inputs, .symbols = symbols, .floats = floats, .outs = outs, .ns = ns});
 }
 
 bool executable_is_foreign(const Executable *e) { return e->plan->front != NULL; }
 
 Status execute(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                sn_tensor **outs) {
+    return execute_into(e, inputs, symbols, floats, NULL, outs);
+}
+
+Status execute_into(Executable *e, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                    Storage *const *given, sn_tensor **outs) {
     if (UNLIKELY(e->plan->front != NULL)) return front_execute(e, inputs, symbols, floats, outs);
-    return run_call(e, inputs, NULL, symbols, floats, outs, NULL);
+    return run_call(
+        &(Launch){.e = e, .inputs = inputs, .symbols = symbols, .floats = floats, .given = given, .outs = outs});
 }
 
 Status execute_last(Executable *e, sn_tensor *const *inputs, sn_tensor **owned, const int64_t *symbols,
                     const double *floats, sn_tensor **outs) {
-    return run_call(e, inputs, owned, symbols, floats, outs, NULL);
+    return run_call(
+        &(Launch){.e = e, .inputs = inputs, .owned = owned, .symbols = symbols, .floats = floats, .outs = outs});
 }

@@ -36,6 +36,19 @@ ExecuteCounts *execute_counts(void);
  * committed nothing. */
 Status execute(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                sn_tensor **outs);
+/* The same, with new results in memory of the caller's where given[i] is: a storage with room for what
+ * execute_result says, that no input shares. After an error what is in it is unspecified. A plan with a front takes
+ * none of it. */
+Status execute_into(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
+                    Storage *const *given, sn_tensor **outs);
+/* How a result of such a call will relate to memory, and its layout (OUT_input: NULL; else borrowed, NULL raises). */
+typedef struct ExecuteResult {
+    OutKind kind;
+    int base; /* OUT_input, OUT_view_of_input: of which input; OUT_view_of_output: of which output */
+    int64_t offset;
+    const Meta *meta;
+} ExecuteResult;
+ExecuteResult execute_result(const Executable *executable, int i, const int64_t *symbols);
 /* Of a plan with a front, what it computes among the inputs: the steps alone. */
 Status execute_steps(Executable *executable, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
                      sn_tensor **outs);

@@ -30,6 +30,7 @@ typedef struct Launch { /* one call */
     const int64_t *symbols;
     const double *floats;
     sn_tensor **outs;
+    Storage *const *given;         /* by output, or NULL: memory for it; NULL: none for any */
     int64_t *ns;                   /* by step: how long it took; NULL: nobody asks */
     void **slots;                  /* pointers, by slot */
     Storage *arenas[PLAN_DEVICES]; /* as the plan's; NULL: none needed */

@@ -80,7 +80,7 @@ Status lifetimes_new(const Plan *plan, StepLifetimes **out) {
 
 /* outputs ------------------------------------------------------------------------------------- */
 
-static const Meta *output_meta(const Launch *launch, int i) {
+const Meta *launch_output_meta(const Launch *launch, int i) {
     const Executable *const e = launch->e;
     if (e->out_metas[i]) return e->out_metas[i];
     const Meta *const meta = e->plan->outputs.at[i].meta;
@@ -92,15 +92,19 @@ static const Meta *output_meta(const Launch *launch, int i) {
     return meta_intern(meta->dtype, meta->device, sizes, strides, meta->rank, meta->wrapped);
 }
 
+static sn_tensor *make_new(const Launch *launch, int i, const Meta *meta) {
+    Storage *const given = launch->given ? launch->given[i] : NULL;
+    if (UNLIKELY(given != NULL)) return tensor_from_storage(given, meta, 0);
+    execute_counts()->allocations++;
+    return tensor_new(meta);
+}
+
 static sn_tensor *make_output(const Launch *launch, int i) {
     const PlanOutput *const output = &launch->e->plan->outputs.at[i];
     if (output->kind == OUT_input) return launch->inputs[output->base];
-    const Meta *const meta = output_meta(launch, i);
+    const Meta *const meta = launch_output_meta(launch, i);
     if (!meta) return NULL;
-    if (output->kind == OUT_new) {
-        execute_counts()->allocations++;
-        return tensor_new(meta);
-    }
+    if (output->kind == OUT_new) return make_new(launch, i, meta);
     sn_tensor *const base =
         output->kind == OUT_view_of_input ? launch->inputs[output->base] : launch->outs[output->base];
     return tensor_view(base, meta, base->offset + launch_int(launch, output->offset));

@@ -27,5 +27,7 @@ Status memory_of_call(Launch *launch);
 Status memory_before(Launch *launch, int step);
 void memory_after(const Launch *launch, int step);
 void memory_end(const Launch *launch);
+/* The layout of an output of this call, for its symbols; borrowed, NULL raises. */
+const Meta *launch_output_meta(const Launch *launch, int output);
 
 #endif

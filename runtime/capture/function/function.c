@@ -508,50 +508,71 @@ static COLD Status call_emitted(sn_function *fn, const Arg *in, int n_in, sn_ten
     return run_body(fn, in, n_in, out, n_out, NULL);
 }
 
-static Status call_saved(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+static Status call_saved(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, ReplayResults results) {
     const bool refused = any_uncaptured(in, n_in) || state_get()->include & KEY_BIT(fake);
-    return refused ? refuse_uncaptured(fn) : replay_run(fn, in, n_in, out, n_out);
+    return refused ? refuse_uncaptured(fn) : replay_run(fn, in, n_in, out, n_out, results);
 }
 
-static ALWAYS_INLINE Status call_compiled(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+static ALWAYS_INLINE Status call_compiled(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out,
+                                          ReplayResults results) {
     bool ran = false;
     Status status = ST_OK;
-    if (!any_uncaptured(in, n_in)) status = replay_try(fn, in, n_in, out, n_out, &ran);
+    if (!any_uncaptured(in, n_in)) status = replay_try(fn, in, n_in, out, n_out, results, &ran);
     if (!ran) status = call_captured(fn, in, n_in, out, n_out);
     return status == ST_OK ? check_strict(fn) : status;
 }
 
-static ALWAYS_INLINE Status call_by_state(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+static ALWAYS_INLINE Status call_by_state(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out,
+                                          ReplayResults results) {
     sn_state *const state = state_get();
     if (tracer_symbolic(state)) return call_emitted(fn, in, n_in, out, n_out);
     if (UNLIKELY(capture_current() != NULL)) return call_inlined(fn, in, n_in, out, n_out);
-    if (fn->saved) return call_saved(fn, in, n_in, out, n_out);
+    if (fn->saved) return call_saved(fn, in, n_in, out, n_out, results);
     const Reason reason = eager_reason(fn, state);
-    if (!reason) return call_compiled(fn, in, n_in, out, n_out);
+    if (!reason) return call_compiled(fn, in, n_in, out, n_out, results);
     const Status status = run_body(fn, in, n_in, out, n_out, NULL);
     report_eager(fn, state, reason);
     return status;
 }
 
 /* Log lines know whose they are, and a profile has a span; one that another body calls is that one's. */
-static COLD Status call_seen(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+static COLD Status call_seen(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out,
+                             ReplayResults results) {
     __attribute__((cleanup(profile_end))) ProfileSpan span = {0};
     const char *const outer = log_function_swap(fn->name);
     state_get()->logged = fn->name;
     if (profile_is_on() && !capture_current() && !tracer_symbolic(state_get()))
         span = profile_begin_named(PROFILE_call, fn->name, NULL);
-    const Status status = call_by_state(fn, in, n_in, out, n_out);
+    const Status status = call_by_state(fn, in, n_in, out, n_out, results);
     state_get()->logged = outer;
     log_function_swap(outer);
     return status;
 }
 
 Status function_call(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    return function_call_into(fn, in, n_in, out, n_out, NULL);
+}
+
+Status function_call_into(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, ResultSink *sink) {
+    const ReplayResults results = {.sink = sink};
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (error_pending()) return error_pending();
     if (!fn) return error_raise(ST_ARGUMENT, "sn_call: the function is NULL");
     const bool is_seen = UNLIKELY(log_functions_chosen) || profile_is_on();
-    const Status status = is_seen ? call_seen(fn, in, n_in, out, n_out) : call_by_state(fn, in, n_in, out, n_out);
+    const Status status =
+        is_seen ? call_seen(fn, in, n_in, out, n_out, results) : call_by_state(fn, in, n_in, out, n_out, results);
     for (int i = 0; status != ST_OK && i < n_out; i++) out[i] = NULL;
     return status;
+}
+
+Status function_describe(sn_function *fn, const Arg *in, int n_in, CallResult *results, int n_out, bool *known) {
+    const ReplayResults asked = {.describe = results};
+    *known = false;
+    TRY(error_pending());
+    if (fn->saved) {
+        *known = true;
+        return call_saved(fn, in, n_in, NULL, n_out, asked);
+    }
+    if (eager_reason(fn, state_get()) || any_uncaptured(in, n_in)) return ST_OK;
+    return replay_try(fn, in, n_in, NULL, n_out, asked, known);
 }

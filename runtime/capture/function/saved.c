@@ -181,7 +181,7 @@ Status saved_print(sn_function *fn, const SavedPlan *plan, Text *text) {
 /* Where a compiled function calls it: as a callee in mode EAGER. The frame holds its outputs. */
 static sn_status run_saved(sn_frame *f) {
     f->outs_optional = true;
-    const Status status = replay_run(f->closure, f->in, f->n_in, f->out, f->n_out);
+    const Status status = replay_run(f->closure, f->in, f->n_in, f->out, f->n_out, (ReplayResults){0});
     for (int i = 0; i < f->n_out; i++)
         if (status == ST_OK && f->out[i])
             tensor_retain(f->out[i]);

@@ -35,13 +35,23 @@ static COLD void report_miss(const sn_function *fn, const Arg *in, int n_in) {
     text_free(&why);
 }
 
-Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, bool *ran) {
+static Status describe_match(const SpecializedMatch *match, CallResult *results, bool *ran) {
+    *ran = true;
+    return call_results_describe(match, results);
+}
+
+Status replay_try(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, ReplayResults results,
+                  bool *ran) {
     if (fn->options.mode != SN_COMPILE_REPLAY) return ST_OK;
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out};
     MATCH(match);
     Status status = ST_OK;
     const bool found = find_match(&call, &match);
-    if (found && !is_verified_now(fn)) status = specialized_launch(&match, out, ran);
+    match.sink = results.sink;
+    if (found && UNLIKELY(results.describe != NULL))
+        status = describe_match(&match, results.describe, ran);
+    else if (found && !is_verified_now(fn))
+        status = specialized_launch(&match, out, ran);
     if (UNLIKELY(!found && log_on(LOG_guards, LOG_INFO))) report_miss(fn, in, n_in);
     if (call.arena) function_arena_release(fn, call.arena);
     return status;
@@ -223,14 +233,16 @@ static void keep_cache_entry(sn_function *fn, const SpecializedMatch *match) {
     pthread_mutex_unlock(&fn->lock);
 }
 
-Status replay_run(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+Status replay_run(sn_function *fn, const Arg *in, int n_in, sn_tensor **out, int n_out, ReplayResults results) {
     ReplayCall call = {.fn = fn, .in = in, .n_in = n_in, .n_out = n_out};
     MATCH(match);
     bool ran;
     Status status;
     if (find_match(&call, &match)) {
         if (match.launch == &match.bound) keep_cache_entry(fn, &match);
-        status = specialized_launch(&match, out, &ran);
+        match.sink = results.sink;
+        status =
+            results.describe ? describe_match(&match, results.describe, &ran) : specialized_launch(&match, out, &ran);
     } else {
         status = error_pending() ? error_pending() : refuse_call(&call);
     }

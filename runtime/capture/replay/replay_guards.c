@@ -87,7 +87,8 @@ static uint32_t learnt_number(sn_tensor *t) {
 
 static void record_slot(ReplayGuardsBuild *m, int slot) {
     sn_tensor *const t = slot_tensor(m, slot);
-    atomic_store(&m->guards->given[slot], t ? learnt_number(t) : 0);
+    const bool may_be_meant = t && !(atomic_load(&t->flags) & TF_lent);
+    atomic_store(&m->guards->given[slot], may_be_meant ? learnt_number(t) : 0);
 }
 
 static void add_given(ReplayGuardsBuild *m) {

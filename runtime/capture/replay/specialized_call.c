@@ -2,6 +2,8 @@
  * added under the function's lock and read without it, and its counts. */
 #include "runtime/capture/replay/replay_parts.h"
 
+#include "runtime/capture/replay/call_results.h"
+
 #include "runtime/autograd/tape.h"
 #include "runtime/base/small_array.h"
 #include "runtime/core/debug_print.h"
@@ -286,7 +288,7 @@ static bool bind_anew(const SpecializedCall *p, ReplayCall *call, SpecializedMat
     return !p->saved || case_reaches(v, match->bound.symbols) == ST_OK;
 }
 
-bool match_grow(SpecializedMatch *match, int n_slots) {
+bool specialized_match_grow(SpecializedMatch *match, int n_slots) {
     const size_t tensors = sizeof *match->at * (size_t)n_slots;
     match_end(match);
     match_begin(match);
@@ -325,6 +327,25 @@ static const int64_t *symbols_now(const BoundLaunch *l, int64_t *buffer) {
     return buffer;
 }
 
+/* With memory of the caller's for results. */
+static COLD Status execute_placed(const SpecializedMatch *match, sn_tensor *const *inputs, const int64_t *symbols,
+                                  sn_tensor **outs) {
+    Variant *const v = match->launch->variant;
+    Storage *few[FEW_SLOTS], **const given = SMALL_ARRAY(few, v->n_outputs);
+    SMALL_ARRAY_OWNER kept = {few, given};
+    if (!given) return ST_MEMORY;
+    memset(given, 0, sizeof *given * (size_t)v->n_outputs);
+    TRY(call_results_place(match, inputs, symbols, given));
+    return variant_execute(v, inputs, symbols, match->launch->floats, given, outs);
+}
+
+static inline Status execute_bound(const SpecializedMatch *match, sn_tensor *const *inputs, const int64_t *symbols,
+                                   sn_tensor **outs) {
+    const BoundLaunch *const l = match->launch;
+    if (UNLIKELY(match->sink != NULL)) return execute_placed(match, inputs, symbols, outs);
+    return variant_execute(l->variant, inputs, symbols, l->floats, NULL, outs);
+}
+
 static Status launch_quietly(const SpecializedMatch *match, sn_tensor **outs, sn_tensor **out) {
     const BoundLaunch *const l = match->launch;
     Variant *const v = l->variant;
@@ -335,7 +356,7 @@ static Status launch_quietly(const SpecializedMatch *match, sn_tensor **outs, sn
     SMALL_ARRAY_OWNER kept_symbols = {few_symbols, buffer};
     if (!inputs || !buffer) return ST_MEMORY;
     for (int i = 0; i < v->n_graph_inputs; i++) inputs[i] = match->at[l->source[i]];
-    TRY(variant_execute(v, inputs, symbols_now(l, buffer), l->floats, outs));
+    TRY(execute_bound(match, inputs, symbols_now(l, buffer), outs));
     TRY(variant_record_views(v, l->numbers, inputs, outs));
     state_get()->sequence += (uint64_t)v->segment.n_random;
     for (int i = 0; i < match->specialized->n_out; i++) out[i] = l->result[i] < 0 ? NULL : outs[l->result[i]];

@@ -40,6 +40,7 @@ enum { FEW_SLOTS = 64 };
 
 typedef struct SpecializedMatch {
     SpecializedCall *specialized;
+    struct ResultSink *sink;   /* memory for results (call_results.h), or NULL */
     const BoundLaunch *launch; /* of an entry, or `bound` */
     BoundLaunch bound;
     sn_tensor **at; /* by slot */
@@ -56,6 +57,7 @@ typedef struct SpecializedMatch {
 /* Large, and not cleared: MATCH(match); is one with room for FEW_SLOTS, which goes at the end of its scope. */
 static inline void match_begin(SpecializedMatch *match) {
     match->launch = NULL;
+    match->sink = NULL;
     match->at = match->few_at;
     match->key = &match->few_key;
     match->capacity = FEW_SLOTS;
@@ -67,9 +69,9 @@ static inline void match_end(SpecializedMatch *match) {
 #define MATCH(name)                                                                                                    \
     __attribute__((cleanup(match_end))) SpecializedMatch name;                                                         \
     match_begin(&name)
-bool match_grow(SpecializedMatch *match, int n_slots); /* false: memory is out, which is raised */
+bool specialized_match_grow(SpecializedMatch *match, int n_slots); /* false: memory is out, which is raised */
 static inline bool match_has_room(SpecializedMatch *match, int n_slots) {
-    return LIKELY(n_slots <= match->capacity) || match_grow(match, n_slots);
+    return LIKELY(n_slots <= match->capacity) || specialized_match_grow(match, n_slots);
 }
 
 /* Of a call that was this one segment and ran as `variant`, with its guards; a cache entry for it included. Everything

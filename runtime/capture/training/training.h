@@ -26,11 +26,11 @@ Status training_history(Variant *variant, Graph *graph, const TapeNeeds *tape, c
 bool *training_tracked(const Variant *variant, const Trace *trace);
 /* Of training_kind. Launches the forward and records the node; outs as execute gives them. */
 Status training_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                    sn_tensor **outs);
+                    Storage *const *given, sn_tensor **outs);
 Status training_replace(struct TapeNode *was, const Variant *before, struct TapeNode *node, const Variant *variant);
 /* Of training_history_kind: and the node of variant->history. */
 Status training_run_with_history(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols,
-                                 const double *floats, sn_tensor **outs);
+                                 const double *floats, Storage *const *given, sn_tensor **outs);
 /* Prints a stage of the two graphs that run: forward, backward, fused and those of plans; false: not one of them. */
 bool training_dump(const Variant *variant, const Dump *dump, Text *text);
 void training_print_joint(const Variant *variant, Text *text); /* the graph that was split into the two */

@@ -321,8 +321,10 @@ static Status run_forward(Variant *v, sn_tensor *const *inputs, const int64_t *s
     return add_node(l, tracked, inputs);
 }
 
+/* What it makes is saved for the backward: none of it goes into memory that the caller may write. */
 Status training_run(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                    sn_tensor **outs) {
+                    Storage *const *given, sn_tensor **outs) {
+    (void)given;
     const Training *const t = v->training;
     sn_tensor *few_all[FEW_TENSORS], *few_tracked[FEW_TENSORS];
     sn_tensor **const all = SMALL_ARRAY(few_all, t->n_forward + t->n_saved);
@@ -345,8 +347,9 @@ static Status attach_history(Variant *v, sn_tensor *const *inputs, const int64_t
 }
 
 Status training_run_with_history(Variant *v, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                                 sn_tensor **outs) {
-    TRY(variant_plain_run(v, inputs, symbols, floats, outs));
+                                 Storage *const *given, sn_tensor **outs) {
+    (void)given;
+    TRY(variant_plain_run(v, inputs, symbols, floats, NULL, outs));
     return attach_history(v, inputs, symbols, floats, outs);
 }
 

@@ -81,7 +81,8 @@ static void finish_results(const Variant *variant, sn_tensor *const *outs) {
 
 enum { FEW_RESULTS = 32 };
 
-/* Behind the variant's results come wholes that some of these view (passes/functionalize.c), which nobody asked for. */
+/* Behind the variant's results come wholes that some of these view (passes/functionalize.c), which nobody asked for.
+ * All are in memory of their own. */
 static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *const *inputs, const int64_t *symbols,
                                   const double *floats, sn_tensor **outs) {
     sn_tensor *few[FEW_RESULTS], **const all = SMALL_ARRAY(few, n);
@@ -93,18 +94,18 @@ static Status execute_with_wholes(const Variant *variant, int n, sn_tensor *cons
 }
 
 Status variant_plain_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                         sn_tensor **outs) {
+                         Storage *const *given, sn_tensor **outs) {
     const int n = executable_outputs(variant->code.run);
-    TRY(LIKELY(n == variant->n_outputs) ? execute(variant->code.run, inputs, symbols, floats, outs)
+    TRY(LIKELY(n == variant->n_outputs) ? execute_into(variant->code.run, inputs, symbols, floats, given, outs)
                                         : execute_with_wholes(variant, n, inputs, symbols, floats, outs));
     variant_count_writes(variant, inputs, outs);
     return ST_OK;
 }
 
 Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                       sn_tensor **outs) {
+                       Storage *const *given, sn_tensor **outs) {
     const ContextSaved saved = context_enter(state_get(), CONTEXT_launch);
-    const Status status = variant->kind->run(variant, inputs, symbols, floats, outs);
+    const Status status = variant->kind->run(variant, inputs, symbols, floats, given, outs);
     context_leave(&saved);
     if (status == ST_OK) finish_results(variant, outs);
     return status;
@@ -135,7 +136,7 @@ static Status run_inside(Variant *variant, Trace *trace) {
         if (!inputs[i]) return ST_MEMORY;
     }
     trace->tape_sequence = state_get()->tape.sequence;
-    TRY(variant_execute(variant, inputs, symbols, floats, outs));
+    TRY(variant_execute(variant, inputs, symbols, floats, NULL, outs));
     keep_place(variant, trace, outs);
     bind_outputs(variant, trace, outs);
     return ST_OK;

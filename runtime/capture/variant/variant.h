@@ -81,8 +81,9 @@ typedef struct VariantKind {
     Status (*prepare)(Variant *variant);                                   /* compile_prepare_plan for all of them */
     /* Code of the plans: *run is what a launch runs; adds to info. Once. */
     Status (*make_code)(Variant *variant, CompileReport *info, Executable **run);
+    /* given: memory for the results, as of execute_into; a kind may leave it. */
     Status (*run)(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                  sn_tensor **outs);
+                  Storage *const *given, sn_tensor **outs);
     /* Puts the node of a second launch of the same ops, with more results, in the place of the first one's: edges to
      * the first one's results lead to it, and what was used up or written since the first launch is so for the second.
      * NULL: launches are no nodes of the tape. */
@@ -134,9 +135,9 @@ void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols);
 /* Room for n_runtime_floats. */
 void variant_bind_floats(const Variant *variant, const Trace *trace, double *floats);
 /* A launch alone: results are what the modes of their ops make them, with the history that a captured backward left
- * them. */
+ * them. given: memory for them, by output, as of execute_into; NULL: none. */
 Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                       sn_tensor **outs);
+                       Storage *const *given, sn_tensor **outs);
 /* Launches it, binding the trace's needed values. ST_OK, or a pending error with nothing committed. */
 Status variant_run(Variant *variant, Trace *trace);
 int variant_output_of(const Variant *variant, int value); /* which output a trace value is, or -1 */
@@ -158,7 +159,7 @@ Status variant_plain_compile(Variant *variant, Graph *graph, const Trace *trace)
 Status variant_plain_prepare(Variant *variant);
 Status variant_plain_make_code(Variant *variant, CompileReport *info, Executable **run);
 Status variant_plain_run(Variant *variant, sn_tensor *const *inputs, const int64_t *symbols, const double *floats,
-                         sn_tensor **outs);
+                         Storage *const *given, sn_tensor **outs);
 /* What differs from the variant that a new one generalises, else from the newest, or where the path leaves those that
  * are known: of a trace that nothing fits, for watchers that are told that one was made. */
 void variant_print_news(const Trace *trace, Text *why);
