@@ -8,7 +8,8 @@
 typedef struct ResultSink ResultSink;
 struct ResultSink {
     /* Result i will be a new tensor of this layout: *place is memory for it, borrowed until the call's end, or NULL: it
-     * goes into memory of its own. An error ends the call, of which nothing has run. May call nothing of the library. */
+     * goes into memory of its own.
+     * An error ends the call, of which nothing has run. May call nothing of the library. */
     Status (*place)(ResultSink *sink, int i, const Meta *meta, Storage **place);
 };
 
