@@ -143,6 +143,15 @@ Status meta_cdist(MetaCall *call) {
     return ST_OK;
 }
 
+/* (x1, x2) */
+Status meta_euclidean_dist(MetaCall *call) {
+    int64_t sizes[MAX_RANK];
+    int rank;
+    TRY(cdist_sizes(call, 0, sizes, &rank));
+    out_plain(call, 0, tensor_meta(call, 0)->dtype, tensor_meta(call, 0)->device, sizes, rank);
+    return ST_OK;
+}
+
 /* (grad_output, x1, x2, p, cdist) */
 Status meta_cdist_backward(MetaCall *call) {
     int64_t sizes[MAX_RANK];

@@ -9,7 +9,7 @@
 
 DecompFn decomp_upsample_nearest, decomp_upsample_nearest_backward, decomp_upsample_linear;
 DecompFn decomp_upsample_linear_backward, decomp_upsample_vec, decomp_cdist, decomp_cdist_backward, decomp_pdist;
-DecompFn decomp_pdist_backward;
+DecompFn decomp_pdist_backward, decomp_cdist_of, decomp_euclidean_dist;
 
 /* One dim: `out` positions over `in` elements, both perhaps symbolic; factor 0: none was given. */
 typedef struct Resample {
@@ -333,6 +333,12 @@ Status decomp_cdist(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
         return done1(outs, zeros_of_sizes(b, x1, sizes, rank));
     }
     return done1(outs, norm_of(b, row_differences(b, args[0].val, args[1].val), arg_double(&args[2])));
+}
+Status decomp_cdist_of(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, emit1(b, OP__cdist_forward, args, row->n_params));
+}
+Status decomp_euclidean_dist(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return done1(outs, E(b, _cdist_forward, args[0], args[1], F(2), A_NONE));
 }
 
 static Val *cdist_parts(Builder *b, Val *grad, Val *x1, Val *x2, double p, Val *cdist) {

@@ -35,3 +35,26 @@ Status cpu_index_positions(OpCall *call) {
     cpu_free(values, bytes);
     return c.status;
 }
+
+/* The key's own entry, as nonzero's: how many there are is known from the values only. */
+Status cpu_repeat_positions(OpCall *call) {
+    sn_tensor *const self = tensor_of(call->args[0].val);
+    TRY(tensor_ready(self, call->row->name));
+    const Meta *const counts = self->base.meta;
+    const int64_t *const from = tensor_data(self), stride = counts->rank ? counts->strides[0] : 1;
+    int64_t total = 0;
+    for (int64_t i = 0; i < counts->numel; i++) {
+        if (from[i * stride] < 0)
+            return error_raise(ST_VALUE, "%s: repeats must not be negative, but element %lld is %lld", call->row->name,
+                               (long long)i, (long long)from[i * stride]);
+        if (__builtin_add_overflow(total, from[i * stride], &total))
+            return error_raise(ST_SHAPE, "%s: the sum of repeats does not fit in 64 bits", call->row->name);
+    }
+    const Meta *const meta = meta_intern_contiguous(DT_i64, DEV_cpu, &total, 1);
+    call->outs[0] = meta ? tensor_new(meta) : NULL;
+    if (!call->outs[0]) return error_pending() ? error_pending() : ST_MEMORY;
+    int64_t *to = tensor_data(call->outs[0]);
+    for (int64_t i = 0; i < counts->numel; i++)
+        for (int64_t k = 0; k < from[i * stride]; k++) *to++ = i;
+    return ST_OK;
+}

@@ -257,6 +257,19 @@ static const ShapeRow shapes[] = {
     {"where", {"?ab", "ab", "b"}},
     {"where", {"?a1", "ab", "ab"}},
     {"masked_fill", {"ab", "?ab", "."}},
+    {"searchsorted", {"b", "ab"}},
+    {"searchsorted", {"ab", "ac"}},
+    {"bucketize", {"ab", "b"}},
+    {"one_hot", {"<7ab", "=7"}},
+    {"repeat_interleave", {"ab", "=2", "=1"}},
+    {"repeat_interleave", {"ab", "<1b", "=1", "=0"}},
+    {"tril_indices", {"=3", "=4", "=1"}},
+    {"triu_indices", {"=4", "=2", "=-1"}},
+    {"index_reduce", {"ab", "=1", "<bc", "ac"}},
+    {"index_reduce", {"ab", "=0", "<ac", "cb"}},
+    {"cdist", {"ab", "cb"}},
+    {"cdist", {"eab", "cb"}},
+    {"_euclidean_dist", {"ab", "cb"}},
     {"masked_scatter", {"ab", "?ab", "bab"}},
     {"masked_scatter", {"b", "?a1", "ab"}},
     {"masked_scatter_backward", {"ab", "?ab", "[b,a,2"}},
@@ -545,15 +558,19 @@ static FzArg string_argument(Gen *g, const FzStep *step, const char *name) {
     FzArg a = {.kind = FZ_string};
     static const char *const reductions[] = {"add", "multiply", "sum", "prod", "mean", "amax", "amin"};
     const bool two = strstr(step->op, "scatter_reduce") != NULL; /* its words are others */
+    const bool four = strstr(step->op, "index_reduce") != NULL;  /* no sum */
     const bool rounds = !strcmp(name, "rounding_mode"), reduces = !strcmp(name, "reduce");
     const bool pads = !strcmp(name, "padding");
     if (rounds && gen_chance(g, 30)) return (FzArg){.kind = FZ_none};
     snprintf(a.s, sizeof a.s, "%s",
-             reduces             ? reductions[two ? 2 + gen_below(g, 5) : gen_below(g, 2)]
-             : rounds            ? rounding[gen_below(g, 2)]
-             : pads              ? (gen_chance(g, 50) ? "same" : "valid")
-             : gen_chance(g, 50) ? "tanh"
-                                 : "none");
+             reduces                 ? reductions[four  ? 3 + gen_below(g, 4)
+                                                  : two ? 2 + gen_below(g, 5)
+                                                        : gen_below(g, 2)]
+             : rounds                ? rounding[gen_below(g, 2)]
+             : pads                  ? (gen_chance(g, 50) ? "same" : "valid")
+             : !strcmp(name, "side") ? (gen_chance(g, 50) ? "left" : "right")
+             : gen_chance(g, 50)     ? "tanh"
+                                     : "none");
     return a;
 }
 

@@ -78,6 +78,10 @@ const Samples samples_cdist = {
     .bad = BAD({"x[3,4] x[2,5] 2.0 none", ST_SHAPE, "5"}, {"x[3,4] x[2,4] -1.0 none", ST_ARGUMENT, "p"},
                {"x[4] x[2,4] 2.0 none", ST_SHAPE, "x1"}),
 };
+const Samples samples_euclidean_dist = {
+    .good = LINES("x[4,5] x[3,5]", "x[2,1,3,2] x[4,3,2]", "x[0,3] x[2,3]", "x[1,1] x[1,1]"),
+    .bad = BAD({"x[4,5] x[3,4]", ST_SHAPE, "[3, 4]"}, {"f32[4,5] f64[3,5]", ST_DTYPE, "f64"}),
+};
 const Samples samples_cdist_backward = {
     .good = LINES("x[3,2] x[3,4] x[2,4] 2.0 p[3,2]", "x[3,2] x[3,4] x[2,4] 1.0 p[3,2]",
                   "x[2,3,2] x[2,3,4] x[2,4] 3.0 p[2,3,2]"),
