@@ -141,10 +141,9 @@ static void target_work(const Options *o, const Target *t, Work *w) {
                 .closure = t->closure,
                 .dynamic = o->target.compile.dynamic,
                 .n_in = t->n_in,
+                .numbers = t->numbers,
                 .n_out = t->n_out ? t->n_out : -1};
-    if (t->numbers.n)
-        error_raise(ST_UNSUPPORTED, "bench times calls without numbers");
-    else if (t->n_in > WORK_INPUTS || t->n_out > WORK_OUTPUTS)
+    if (t->n_in > WORK_INPUTS || t->n_out > WORK_OUTPUTS)
         error_raise(ST_UNSUPPORTED, "bench times at most %d inputs and %d outputs, not %d and %d", WORK_INPUTS,
                     WORK_OUTPUTS, t->n_in, t->n_out);
     else

@@ -8,6 +8,7 @@
 #include <sinter/sinter.h>
 
 #include "frontend/tool/bench_stats.h"
+#include "frontend/tool/target.h"
 #include "runtime/base/text.h"
 
 enum { WORK_INPUTS = 160, WORK_OUTPUTS = 16 };
@@ -30,6 +31,7 @@ typedef struct Work {
     void (*closure_free)(void *closure);
     sn_dynamic dynamic;
     sn_tensor *in[WORK_INPUTS]; /* kept by the work */
+    CallNumbers numbers;        /* among them */
     int n_in, n_out;            /* outputs; 0: what the kind of work gives; -1: none */
     int ops;                    /* overhead: ops in one run of the body */
     sn_grad_mode mode;          /* of its runs; SN_GRAD_ON: what the kind of work has */

@@ -45,13 +45,21 @@ static sn_grad_mode mode_of(const Work *w) {
     return w->kind == WORK_forward || w->kind == WORK_call ? SN_GRAD_OFF : SN_GRAD_ON;
 }
 
+/* Most have no numbers; they are timed as a program calls them. */
+static void call_work(const Work *w, sn_function *fn, sn_tensor **out) {
+    if (w->numbers.n)
+        call_with_numbers(fn, w->in, w->n_in, &w->numbers, out, output_count(w));
+    else
+        sn_call(fn, (sn_tensor *const *)w->in, w->n_in, out, output_count(w));
+}
+
 /* Runs the work once, results dropped. */
 static void run_once(const Runner *r) {
     const Work *w = r->work;
     sn_scope scope = sn_scope_begin();
     sn_grad_mode_set(mode_of(w));
     sn_tensor *out[WORK_OUTPUTS] = {NULL};
-    sn_call(r->fn, w->in, w->n_in, out, output_count(w));
+    call_work(w, r->fn, out);
     if (w->kind == WORK_backward && !sn_check()) run_backward(r, out);
     sn_scope_end(scope);
 }
@@ -119,7 +127,7 @@ static void output_gradients(const Work *w, sn_tensor **grads) {
     sn_function *fn = compile_work(w, SN_COMPILE_EAGER, "shape");
     sn_scope scope = sn_scope_begin();
     sn_tensor *out[WORK_OUTPUTS] = {NULL};
-    sn_call(fn, w->in, w->n_in, out, output_count(w));
+    call_work(w, fn, out);
     for (int i = 0; i < output_count(w); i++)
         if (out[i] && sn_requires_grad(out[i]))
             grads[i] = sn_keep(

@@ -1,4 +1,5 @@
 /* target.c: see target.h. */
+#define _GNU_SOURCE /* memmem */
 #include "frontend/tool/target.h"
 
 #include <dlfcn.h>
@@ -9,12 +10,15 @@
 
 #include "frontend/api/graph_handle.h"
 #include "frontend/api/sparse.h"
+#include "frontend/tool/crash.h"
 #include "frontend/tool/inputs.h"
 #include "frontend/tool/sample.h"
 #include "ir/graph.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
+#include "runtime/base/file.h"
 #include "samples/work.h"
+#include <sinter/target.h>
 
 static const char *const modes[] = {"verify", "replay", "eager"}; /* by sn_compile_mode, as in commands.def */
 
@@ -73,7 +77,21 @@ bool target_argument(CommandLine *a, TargetOptions *o) {
     return true;
 }
 
+/* The same values in other tensors. */
+static void renew_inputs(Target *t) {
+    for (int i = 0; i < t->n_in && !sn_check(); i++) {
+        sn_tensor *const copy = input_copy(t->in[i], sn_dtype_of(t->in[i]));
+        if (!copy) return;
+        sn_release(t->in[i]);
+        t->in[i] = copy;
+    }
+}
+
 void target_inputs(const TargetOptions *o, Target *t, int64_t symbol) {
+    if (t->has_inputs && !o->n_inputs) {
+        renew_inputs(t);
+        return;
+    }
     for (int i = 0; i < t->n_in; i++) sn_release(t->in[i]);
     t->n_in = t->numbers.n = 0;
     t->symbol = symbol;
@@ -164,20 +182,87 @@ static Status open_extension(const TargetOptions *o) {
     return target_extend(o->library);
 }
 
+static void take_input(Target *t, const TargetOptions *o, const sn_value *value) {
+    if (value->kind != SN_KIND_TENSOR) {
+        if (t->numbers.n == TARGET_NUMBERS)
+            error_raise(ST_UNSUPPORTED, "it has more than %d numbers", TARGET_NUMBERS);
+        else
+            t->numbers.at[t->numbers.n].value = *value, t->numbers.at[t->numbers.n++].before = t->n_in;
+        return;
+    }
+    sn_tensor *const made = value->tensor;
+    if (o->grad && made && dtype_is_float((DType)sn_dtype_of(made))) sn_requires_grad_(made, true);
+    t->in[t->n_in++] = sn_keep(made);
+}
+
+/* --vary and --device are about inputs that the tool makes. */
+static Status check_own_inputs(const TargetOptions *o, Target *t) {
+    if (o->n_inputs || !(o->vary || o->device_given)) return ST_OK;
+    t->exit_code = EXIT_usage;
+    return error_raise(ST_ARGUMENT, "'%s' has inputs of its own: with --vary or --device give others by --input",
+                       o->name);
+}
+
+/* What the library says of it (sinter/target.h). */
+static void open_described(const TargetOptions *o, Target *t, void (*describe)(sn_target *target)) {
+    sn_target given = {.size = sizeof given, .outputs = 1};
+    if (check_own_inputs(o, t) != ST_OK) return;
+    describe(&given);
+    if (!sn_check() && !given.body == !given.graph)
+        error_raise(ST_ARGUMENT, "'%s': a target has a body or a graph", o->name);
+    t->body = given.body;
+    t->closure = given.closure;
+    t->graph = given.graph;
+    t->backward = given.kind == SN_TARGET_BACKWARD;
+    t->step = given.kind == SN_TARGET_STEP;
+    t->n_out = o->outs_given ? o->n_out : given.outputs;
+    t->has_inputs = true;
+    if (o->n_inputs)
+        target_inputs(o, t, DEFAULT_SIZE);
+    else
+        for (int i = 0; i < given.inputs && !sn_check(); i++) take_input(t, o, &given.input[i]);
+}
+
+static void *described_symbol(void *library, const char *name) {
+    char symbol[512];
+    snprintf(symbol, sizeof symbol, "sn_target_%s", name);
+    return dlsym(library, symbol);
+}
+
+/* Whether its code asks for closures, which none of its functions has here. */
+static bool names_closures(const char *path) {
+    char *bytes;
+    size_t n;
+    if (file_read(path, &bytes, &n) != ST_OK) return error_clear(), false;
+    const bool names = memmem(bytes, n, "sn_closure", strlen("sn_closure") + 1) != NULL;
+    mem_free(bytes);
+    return names;
+}
+
 static void open_library(const TargetOptions *o, Target *t) {
     char path[1024];
     snprintf(path, sizeof path, "%s", o->name);
     char *const colon = strrchr(path, ':');
     *colon = '\0';
     t->exit_code = EXIT_environment;
-    void *const library = target_library(path), *const symbol = library ? dlsym(library, colon + 1) : NULL;
+    void *const library = target_library(path), *const described =
+                                                    library ? described_symbol(library, colon + 1) : NULL;
     if (!library) return;
+    if (described) {
+        void (*describe)(sn_target *);
+        memcpy(&describe, &described, sizeof describe);
+        t->exit_code = EXIT_wrong;
+        open_described(o, t, describe);
+        return;
+    }
+    void *const symbol = dlsym(library, colon + 1);
     if (!symbol) {
         error_raise(ST_IO, "cannot open %s", dlerror());
         return;
     }
     t->exit_code = EXIT_wrong;
     memcpy(&t->body, &symbol, sizeof t->body);
+    if (names_closures(path)) crash_no_closure(o->name, colon + 1);
     t->n_out = o->outs_given ? o->n_out : 1;
     target_inputs(o, t, DEFAULT_SIZE);
 }

@@ -28,9 +28,10 @@ typedef struct CallNumbers {
 typedef struct Target {
     sn_graph *graph;              /* text graphs */
     sn_body body;                 /* library functions, samples */
-    void *closure;                /* samples */
+    void *closure;                /* samples, and what a library describes (sinter/target.h) */
     const char *plan;             /* the file of a saved one */
     bool backward, step;          /* samples: gradients are part of the work; or the body does all of it */
+    bool has_inputs;              /* of its own, as the library describes them: none are made but by --input */
     bool asks_gradients;          /* graphs: their ops ask for some of the inputs */
     sn_tensor *in[TARGET_INPUTS]; /* kept */
     int n_in, n_out;

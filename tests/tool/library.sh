@@ -32,3 +32,39 @@ code=0
 said=$("$1" opt - --library=/no/such.so <<<"$text" 2>&1) || code=$?
 has "cannot open" "$said"
 [ $code -eq 3 ] || { echo "exit code $code for a library that is not there"; exit 1; }
+
+# What it describes itself is taken with its closure and inputs by every command.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+first=$("$1" run "$2:forward" --json)
+has '"type": "f32\[4,16\]"' "$first"
+[ "$(grep -o '"digest": .*' <<<"$first")" = "$("$1" run "$2:forward" --json | grep -o '"digest": .*')" ] || { echo "another digest"; exit 1; }
+has 'forward: 3 calls, 1 graph' "$("$1" explain "$2:forward")"
+has 'aten::linear\|aten::addmm' "$("$1" dump "$2:forward")"
+"$1" report "$2:forward" -o "$work/page.html" && grep -q '<title>forward</title>' "$work/page.html"
+has '"compiled_share": 1' "$("$1" bench "$2:forward" --json --seconds=0.05)"
+has 'k0_' "$("$1" profile "$2:forward")"
+has '"verdict": "same"' "$("$1" verify "$2:forward" --json)"
+"$1" verify "$2:gradients" >"$work/said" || { cat "$work/said"; exit 1; }
+has 'gradient of argument 0' "$(cat "$work/said")"
+has '"verdict": "same"' "$("$1" verify "$2:train" --json)"
+has '"verdict": "same"' "$("$1" verify "$2:graph" --json)"
+has 'aten::exp' "$("$1" dump "$2:graph")"
+"$1" plan "$2:forward" --save="$work/forward.plan"
+has '"type": "f32\[4,16\]"' "$("$1" run "$work/forward.plan" --json --input 'f32[4,8]' --input 0.5)"
+# Other inputs by --input, with the same closure.
+has '"type": "f32\[6,16\]"' "$("$1" run "$2:forward" --json --input 'f32[6,8]' --input 0.25)"
+refused() { # CODE TEXT ARG...
+    local wanted=$1 text=$2 code=0
+    shift 2
+    said=$("$sinter" "$@" 2>&1) || code=$?
+    has "$text" "$said"
+    [ $code -eq "$wanted" ] || { echo "exit code $code, not $wanted, for $*: $said"; exit 1; }
+}
+sinter=$1
+refused 2 "has inputs of its own" run "$2:forward" --vary
+refused 1 "a target has a body or a graph" run "$2:nothing"
+refused 1 "the weights are not there" run "$2:broken"
+for command in run explain dump verify bench profile; do
+    refused 1 "wants its closure, and is called without one: SN_TARGET(wants_closure, target)" $command "$2:wants_closure" --input 'f32[4,8]' --input 0.5
+done

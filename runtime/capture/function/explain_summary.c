@@ -56,7 +56,7 @@ static void add_graph(GraphSums *sums, const Variant *v) {
     add_saved(sums, v);
 }
 
-static double ms(int64_t ns) { return (double)ns * 1e-6; }
+static double in_ms(int64_t ns) { return (double)ns * 1e-6; }
 
 static void graphs_lines(const GraphSums *s, Text *text) {
     text_printf(text,
@@ -70,8 +70,8 @@ static void graphs_lines(const GraphSums *s, Text *text) {
                 "bytes of a run of each graph: %lld moved, %lld saved by fusion, arena %lld, kept for backward %lld\n",
                 (long long)s->moved, (long long)s->saved_by_fusion, (long long)s->arena, (long long)s->saved);
     text_printf(text, "ms to compile: %.3f: trace %.3f, passes %.3f, codegen %.3f, load %.3f\n",
-                ms(s->trace_ns + s->passes_ns + s->codegen_ns + s->load_ns), ms(s->trace_ns), ms(s->passes_ns),
-                ms(s->codegen_ns), ms(s->load_ns));
+                in_ms(s->trace_ns + s->passes_ns + s->codegen_ns + s->load_ns), in_ms(s->trace_ns), in_ms(s->passes_ns),
+                in_ms(s->codegen_ns), in_ms(s->load_ns));
     text_printf(text, "loop nests: %lld, %lld generated, %lld had code already, %lld taken from the disk\n",
                 (long long)s->nests, (long long)s->generated, (long long)s->reused, (long long)s->loaded);
     if (s->largest)
