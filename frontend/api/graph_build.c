@@ -16,7 +16,7 @@ static Status wants(bool present, const char *function, const char *what) {
     return present ? ST_OK : error_raise(ST_ARGUMENT, "%s: %s is NULL", function, what);
 }
 
-static bool is_word(const char *text) {
+static bool is_input_name(const char *text) {
     const char *at = text;
     while (is_word_char(*at)) at++;
     return at != text && !*at;
@@ -24,7 +24,7 @@ static bool is_word(const char *text) {
 
 sn_graph *sn_graph_new(const char *name) {
     if (wants(name, "sn_graph_new", "the name") != ST_OK) return NULL;
-    if (!is_word(name)) {
+    if (!is_input_name(name)) {
         error_raise(ST_ARGUMENT, "sn_graph_new: '%.100s' is no name of a graph: letters, digits and _", name);
         return NULL;
     }
@@ -82,7 +82,7 @@ static Status try_type(const char *name, const char *type) {
 }
 
 static Status check_input_name(const sn_graph *g, const char *name) {
-    if (!is_word(name) || (*name >= '0' && *name <= '9'))
+    if (!is_input_name(name) || (*name >= '0' && *name <= '9'))
         return error_raise(ST_ARGUMENT,
                            "sn_graph_input: '%.100s' is no name of an input: letters, digits and _, no digit first",
                            name);

@@ -50,14 +50,12 @@ static void print_all(void) {
     for (const VariableRow *row = variable_rows; row->name; row++) print_variable(row);
 }
 
-static bool is_word(const char *word, const char *asked) { return !strcmp(word, asked); }
-
 bool help_settings(const char *name) {
     if (!strcmp(name, "settings")) return print_all(), true;
     for (const SettingLine *row = settings; row->name; row++)
-        if (is_word(row->name, name)) return print_setting(row), true;
+        if (!strcmp(row->name, name)) return print_setting(row), true;
     for (const VariableRow *row = variable_rows; row->name; row++)
-        if (is_word(row->name, name)) return print_variable(row), true;
+        if (!strcmp(row->name, name)) return print_variable(row), true;
     return false;
 }
 
