@@ -1,8 +1,8 @@
-/* meta_flow.c: meta rules of control flow (ops/flow.def): what its graphs take and give. The texts have plain sizes, so
- * operands specialise to them. */
+/* meta_flow.c: meta rules of control flow (ops/flow.def): what its graphs take and give. Sizes of texts that have
+ * numbers, as of all that ran, specialise operands; symbols of texts are the operands' sizes (flow_text.h). */
 #include "ir/alias.h"
 #include "ir/flow_limits.h"
-#include "ir/graph.h"
+#include "ir/flow_text.h"
 #include "ir/meta_rules.h"
 
 MetaFn meta_flow_cond, meta_flow_while, meta_flow_scan, meta_flow_cond_backward, meta_flow_scan_backward;
@@ -21,152 +21,177 @@ static Status owns_written(const MetaCall *call, const Node *node) {
     return ST_OK;
 }
 
-static bool is_plain(const Meta *meta) {
-    bool plain = true;
-    for (int d = 0; d < meta->rank; d++) plain &= !sym_is(meta->sizes[d]) && !sym_is(meta->strides[d]);
-    return plain;
-}
-
-/* Its numbers are plain. */
-static bool is_plain_node(const Node *node) {
-    bool plain = true;
-    for (int i = 0; i < node->n_args; i++) {
-        const Arg *const a = &node->args[i];
-        plain &= a->kind != ARG_int || !sym_is(a->i);
-        for (int k = 0; a->kind == ARG_ints && k < a->n; k++) plain &= !sym_is(a->ints[k]);
-    }
-    for (int i = 0; i < node->n_outs; i++) plain &= is_plain(node->outs[i].base.meta);
-    return plain;
-}
-
-static Status flow_graph(const MetaCall *call, Arena *arena, const char *param, Graph **out) {
-    const Arg *const text = arg_named(call, param);
-    TRY(graph_parse(arena, text->string, strlen(text->string), out));
-    for (int i = 0; i < (*out)->inputs.n; i++)
-        if (!is_plain((*out)->inputs.at[i]->base.meta))
-            return meta_fail(call, ST_ARGUMENT, "input %%%s of a body has symbolic sizes", (*out)->inputs.at[i]->name);
-    for (const Node *node = (*out)->first; node; node = node->next) {
-        if (!is_plain_node(node))
-            return meta_fail(call, ST_ARGUMENT, "%s in a body has symbolic numbers", node->row->name);
-        TRY(owns_written(call, node));
-    }
+/* What the op's bodies take of `ints`, in turn. */
+static Status flow_graph(const MetaCall *call, Arena *arena, const char *param, int *next_int, FlowText *out) {
+    static const Arg none = {.kind = ARG_ints};
+    const Arg *const text = arg_named(call, param), *const ints = arg_named(call, "ints");
+    bool enough;
+    TRY(flow_text_read(arena, text->string, ints ? ints : &none, next_int, out, &enough));
+    if (!enough)
+        return meta_fail(call, ST_ARGUMENT, "%s: %d ints for a body of %d", param, ints ? ints->n : 0,
+                         out->graph->int_inputs.n);
+    for (const Node *node = out->graph->first; node; node = node->next) TRY(owns_written(call, node));
     return ST_OK;
 }
 
 /* An operand is what the graph's input says. */
-static Status check_flow_operand(const MetaCall *call, const GVal *input, const Meta *meta) {
+static Status check_flow_operand(const MetaCall *call, const FlowText *text, const GVal *input, const Meta *meta) {
     const Meta *const want = input->base.meta;
+    int64_t sizes[MAX_RANK];
     bool fits = want->dtype == meta->dtype && want->device == meta->device && want->rank == meta->rank;
-    for (int d = 0; fits && d < want->rank; d++) fits = sym_same(call->env, meta->sizes[d], want->sizes[d]);
+    if (fits) flow_text_bind(text, want, meta->sizes);
+    for (int d = 0; d < want->rank; d++) {
+        if (fits && !flow_text_is_bound(text, want->sizes[d]))
+            return meta_fail(call, ST_ARGUMENT,
+                             "size %d of input %%%s of a body is of symbols that no size before it is", d, input->name);
+        sizes[d] = fits ? flow_text_value(text, call->env, want->sizes[d]) : want->sizes[d];
+        fits = fits && sym_same(call->env, meta->sizes[d], sizes[d]);
+    }
     if (fits) return ST_OK;
     return meta_fail(call, ST_SHAPE, "input %%%s of a body has sizes %s, not %s", input->name,
-                     sizes_text(call, want->sizes, want->rank).at, SIZES(call, meta));
+                     sizes_text(call, sizes, want->rank).at, SIZES(call, meta));
 }
 
 /* The operands that a graph closes over begin at `first`. */
-static Status check_closed(const MetaCall *call, const Graph *graph, const Arg *operands, int n_in, int first) {
+static Status check_closed(const MetaCall *call, const FlowText *text, const Arg *operands, int n_in, int first) {
+    const Graph *const graph = text->graph;
     if (graph->inputs.n < n_in || first + graph->inputs.n - n_in > operands->n)
         return meta_fail(call, ST_ARGUMENT, "%d operands for a body of %d inputs", operands->n, graph->inputs.n);
     for (int i = n_in; i < graph->inputs.n; i++)
-        TRY(check_flow_operand(call, graph->inputs.at[i], operands->vals[first + i - n_in]->meta));
+        TRY(check_flow_operand(call, text, graph->inputs.at[i], operands->vals[first + i - n_in]->meta));
+    if (!flow_text_unbound(text)) return ST_OK;
+    Text symbol = {0};
+    sym_print(graph->env, &symbol, flow_text_unbound(text));
+    const Status status =
+        meta_fail(call, ST_ARGUMENT, "graph %s has %s, which no input says", graph->name, text_str(&symbol));
+    text_free(&symbol);
+    return status;
+}
+
+static Status check_inputs(const MetaCall *call, const FlowText *text, const Arg *operands, int n_in) {
+    const Graph *const graph = text->graph;
+    if (n_in < 0 || n_in > operands->n || n_in > graph->inputs.n)
+        return meta_fail(call, ST_ARGUMENT, "%d inputs, of %d operands", n_in, operands->n);
+    for (int i = 0; i < n_in; i++) TRY(check_flow_operand(call, text, graph->inputs.at[i], operands->vals[i]->meta));
     return ST_OK;
 }
 
-static Status check_inputs(const MetaCall *call, const Graph *graph, const Arg *operands, int n_in) {
-    if (n_in < 0 || n_in > operands->n || n_in > graph->inputs.n)
-        return meta_fail(call, ST_ARGUMENT, "%d inputs, of %d operands", n_in, operands->n);
-    for (int i = 0; i < n_in; i++) TRY(check_flow_operand(call, graph->inputs.at[i], operands->vals[i]->meta));
-    return ST_OK;
+static Status check_ints(const MetaCall *call, int taken) {
+    const Arg *const ints = arg_named(call, "ints");
+    if (!ints || ints->n == taken) return ST_OK;
+    return meta_fail(call, ST_ARGUMENT, "%d ints for bodies of %d", ints->n, taken);
 }
 
 /* Result i: the graph's, or a stack of `length` such. */
-static Status infer_output(MetaCall *call, const Graph *graph, int i, int64_t length) {
-    const GVal *const value = graph->outputs.at[i].value;
+static Status infer_output(MetaCall *call, const FlowText *text, int i, int64_t length, bool stacked) {
+    const GVal *const value = text->graph->outputs.at[i].value;
     if (!value) return meta_fail(call, ST_ARGUMENT, "a body without result %d", i);
     const Meta *const meta = value->base.meta;
     int64_t sizes[MAX_RANK + 1] = {length};
-    memcpy(sizes + 1, meta->sizes, sizeof *sizes * (size_t)meta->rank);
-    const bool stacked = length >= 0;
+    for (int d = 0; d < meta->rank; d++) sizes[d + 1] = flow_text_value(text, call->env, meta->sizes[d]);
     if (meta->rank + stacked > MAX_RANK) return meta_fail(call, ST_SHAPE, "a stack of %d dims", meta->rank + 1);
     if (!out_list(call, i)) return ST_OK;
     out_plain(call, i, meta->dtype, meta->device, sizes + !stacked, meta->rank + stacked);
     return ST_OK;
 }
 
-static Status infer_outputs(MetaCall *call, const Graph *graph, int n_plain, int64_t length) {
-    for (int i = 0; i < graph->outputs.n; i++) TRY(infer_output(call, graph, i, i < n_plain ? -1 : length));
-    call->n_out = graph->outputs.n;
+static Status infer_outputs(MetaCall *call, const FlowText *text, int n_plain, int64_t length) {
+    for (int i = 0; i < text->graph->outputs.n; i++) TRY(infer_output(call, text, i, length, i >= n_plain));
+    call->n_out = text->graph->outputs.n;
     return ST_OK;
 }
 
-static Status check_cond(const MetaCall *call, Arena *arena, Graph **yes, Graph **no) {
+static Status check_cond(const MetaCall *call, Arena *arena, FlowText *yes, FlowText *no) {
     const Arg *const operands = arg_named(call, "operands");
     const int n_in = (int)arg_named(call, "n_in")->i;
-    TRY(flow_graph(call, arena, "if_true", yes));
-    TRY(flow_graph(call, arena, "if_false", no));
-    TRY(check_inputs(call, *yes, operands, n_in));
-    TRY(check_inputs(call, *no, operands, n_in));
-    TRY(check_closed(call, *yes, operands, n_in, n_in));
-    TRY(check_closed(call, *no, operands, n_in, (*yes)->inputs.n));
-    if ((*yes)->outputs.n == (*no)->outputs.n) return ST_OK;
-    return meta_fail(call, ST_ARGUMENT, "%d results in one branch, %d in the other", (*yes)->outputs.n,
-                     (*no)->outputs.n);
+    int n_ints = 0;
+    TRY(flow_graph(call, arena, "if_true", &n_ints, yes));
+    TRY(flow_graph(call, arena, "if_false", &n_ints, no));
+    TRY(check_ints(call, n_ints));
+    TRY(check_inputs(call, yes, operands, n_in));
+    TRY(check_inputs(call, no, operands, n_in));
+    TRY(check_closed(call, yes, operands, n_in, n_in));
+    TRY(check_closed(call, no, operands, n_in, yes->graph->inputs.n));
+    if (yes->graph->outputs.n == no->graph->outputs.n) return ST_OK;
+    return meta_fail(call, ST_ARGUMENT, "%d results in one branch, %d in the other", yes->graph->outputs.n,
+                     no->graph->outputs.n);
 }
 
 static Status cond_inside(MetaCall *call, Arena *arena) {
-    Graph *yes, *no;
+    FlowText yes, no;
     TRY(check_cond(call, arena, &yes, &no));
-    return infer_outputs(call, yes, yes->outputs.n, 0);
+    return infer_outputs(call, &yes, yes.graph->outputs.n, 0);
 }
 
-static Status while_inside(MetaCall *call, Arena *arena) {
+static Status check_while(const MetaCall *call, Arena *arena, FlowText *test, FlowText *body) {
     const Arg *const operands = &call->args[0];
     const int n_in = (int)call->args[1].i;
-    Graph *test, *body;
-    TRY(flow_graph(call, arena, "condition", &test));
-    TRY(flow_graph(call, arena, "body", &body));
+    int n_ints = 0;
+    TRY(flow_graph(call, arena, "condition", &n_ints, test));
+    TRY(flow_graph(call, arena, "body", &n_ints, body));
+    TRY(check_ints(call, n_ints));
     TRY(check_inputs(call, test, operands, n_in));
     TRY(check_inputs(call, body, operands, n_in));
     TRY(check_closed(call, test, operands, n_in, n_in));
-    TRY(check_closed(call, body, operands, n_in, test->inputs.n));
-    if (test->outputs.n != 1 || body->outputs.n != n_in)
+    TRY(check_closed(call, body, operands, n_in, test->graph->inputs.n));
+    if (test->graph->outputs.n != 1 || body->graph->outputs.n != n_in)
         return meta_fail(call, ST_ARGUMENT, "a condition of %d results and a body of %d, for %d carries",
-                         test->outputs.n, body->outputs.n, n_in);
-    return infer_outputs(call, body, n_in, 0);
+                         test->graph->outputs.n, body->graph->outputs.n, n_in);
+    return ST_OK;
+}
+
+static Status while_inside(MetaCall *call, Arena *arena) {
+    FlowText test, body;
+    TRY(check_while(call, arena, &test, &body));
+    return infer_outputs(call, &body, body.graph->outputs.n, 0);
 }
 
 /* What is left of an operand without its dim. */
-static Status check_slice(const MetaCall *call, const GVal *input, const Meta *meta, int64_t *length) {
+static Status check_slice(const MetaCall *call, const FlowText *text, const GVal *input, const Meta *meta,
+                          int64_t *length) {
     int64_t sizes[MAX_RANK];
     const int64_t dim = dim_wrap(sym_concrete(call->env, arg_named(call, "dim")->i), meta->rank);
     if (!meta->rank || dim < 0 || dim >= meta->rank)
         return meta_fail(call, ST_SHAPE, "a tensor of sizes %s has no dim %lld", SIZES(call, meta), (long long)dim);
     for (int d = 0, n = 0; d < meta->rank; d++)
         if (d != dim) sizes[n++] = meta->sizes[d];
-    *length = sym_concrete(call->env, meta->sizes[dim]);
+    *length = meta->sizes[dim];
     const Meta slice = {.dtype = meta->dtype, .device = meta->device, .rank = meta->rank - 1, .sizes = sizes};
-    return check_flow_operand(call, input, &slice);
+    return check_flow_operand(call, text, input, &slice);
 }
 
-static Status check_flow_scan(const MetaCall *call, Arena *arena, Graph **body, int64_t *length) {
+static Status check_flow_scan(const MetaCall *call, Arena *arena, FlowText *body, int64_t *length) {
     const Arg *const operands = arg_named(call, "operands");
     const int n_in = (int)arg_named(call, "n_in")->i, n_carry = (int)arg_named(call, "n_carry")->i;
-    TRY(flow_graph(call, arena, "body", body));
-    const int n_out = (*body)->outputs.n, n_inputs = (*body)->inputs.n;
+    int n_ints = 0;
+    TRY(flow_graph(call, arena, "body", &n_ints, body));
+    TRY(check_ints(call, n_ints));
+    const int n_out = body->graph->outputs.n, n_inputs = body->graph->inputs.n;
     if (n_carry < 0 || n_carry >= n_in || n_carry > n_out || n_in > operands->n || n_in > n_inputs)
         return meta_fail(call, ST_ARGUMENT, "%d inputs of %d operands, %d results, %d of them carried", n_in,
                          operands->n, n_out, n_carry);
-    TRY(check_inputs(call, *body, operands, n_carry));
-    TRY(check_closed(call, *body, operands, n_in, n_in));
-    for (int i = n_carry; i < n_in; i++) TRY(check_slice(call, (*body)->inputs.at[i], operands->vals[i]->meta, length));
-    return ST_OK;
+    TRY(check_inputs(call, body, operands, n_carry));
+    for (int i = n_carry; i < n_in; i++)
+        TRY(check_slice(call, body, body->graph->inputs.at[i], operands->vals[i]->meta, length));
+    return check_closed(call, body, operands, n_in, n_in);
 }
 
 static Status scan_inside(MetaCall *call, Arena *arena) {
     int64_t length = 0;
-    Graph *body;
+    FlowText body;
     TRY(check_flow_scan(call, arena, &body, &length));
-    return infer_outputs(call, body, (int)arg_named(call, "n_carry")->i, length);
+    return infer_outputs(call, &body, (int)arg_named(call, "n_carry")->i, length);
+}
+
+Status meta_flow_bind(MetaCall *call, Arena *arena, FlowText *texts, int *params, int *n) {
+    static const char *const names[][FLOW_BODIES] = {{"if_true", "if_false"}, {"condition", "body"}, {"body", NULL}};
+    int kind = 0; /* of a backward it is its forward's */
+    while (kind < 2 && op_param_find(call->row, names[kind][0]) < 0) kind++;
+    int64_t length;
+    for (*n = 0; *n < FLOW_BODIES && names[kind][*n]; ++*n) params[*n] = op_param_find(call->row, names[kind][*n]);
+    if (kind == 0) return check_cond(call, arena, &texts[0], &texts[1]);
+    return kind == 1 ? check_while(call, arena, &texts[0], &texts[1])
+                     : check_flow_scan(call, arena, &texts[0], &length);
 }
 
 static Status with_arena(MetaCall *call, Status (*inside)(MetaCall *call, Arena *arena)) {
@@ -262,18 +287,18 @@ static Status check_sums(const MetaCall *call) {
 }
 
 static Status cond_backward_inside(MetaCall *call, Arena *arena) {
-    Graph *yes, *no;
+    FlowText yes, no;
     TRY(check_cond(call, arena, &yes, &no));
-    TRY(check_flow_gradients(call, yes, yes->outputs.n, 0));
+    TRY(check_flow_gradients(call, yes.graph, yes.graph->outputs.n, 0));
     TRY(infer_gradients(call));
     return check_sums(call);
 }
 
 static Status scan_backward_inside(MetaCall *call, Arena *arena) {
     int64_t length = 0;
-    Graph *body;
+    FlowText body;
     TRY(check_flow_scan(call, arena, &body, &length));
-    TRY(check_flow_gradients(call, body, (int)arg_named(call, "n_carry")->i, length));
+    TRY(check_flow_gradients(call, body.graph, (int)arg_named(call, "n_carry")->i, length));
     TRY(infer_gradients(call));
     return check_sums(call);
 }

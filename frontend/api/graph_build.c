@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "frontend/api/graph_handle.h"
+#include "frontend/api/graph_build.h"
 #include "ir/schema.h"
 #include "passes/internal.h"
 #include "runtime/base/text_reader.h"
 
-static Status wants(bool present, const char *function, const char *what) {
+Status graph_wants(bool present, const char *function, const char *what) {
     if (error_pending()) return error_pending();
     return present ? ST_OK : error_raise(ST_ARGUMENT, "%s: %s is NULL", function, what);
 }
@@ -23,7 +23,7 @@ static bool is_input_name(const char *text) {
 }
 
 sn_graph *sn_graph_new(const char *name) {
-    if (wants(name, "sn_graph_new", "the name") != ST_OK) return NULL;
+    if (graph_wants(name, "sn_graph_new", "the name") != ST_OK) return NULL;
     if (!is_input_name(name)) {
         error_raise(ST_ARGUMENT, "sn_graph_new: '%.100s' is no name of a graph: letters, digits and _", name);
         return NULL;
@@ -105,8 +105,9 @@ static sn_node *add_tensor(sn_graph *g, const char *name, const char *type) {
 }
 
 sn_node *sn_graph_input(sn_graph *g, const char *name, const char *type) {
-    if (wants(g, "sn_graph_input", "the graph") != ST_OK || wants(name, "sn_graph_input", "the name") != ST_OK ||
-        wants(type, "sn_graph_input", "the type") != ST_OK || graph_is_own(g, "sn_graph_input") != ST_OK)
+    if (graph_wants(g, "sn_graph_input", "the graph") != ST_OK ||
+        graph_wants(name, "sn_graph_input", "the name") != ST_OK ||
+        graph_wants(type, "sn_graph_input", "the type") != ST_OK || graph_is_own(g, "sn_graph_input") != ST_OK)
         return NULL;
     return strcmp(type, "int") ? add_tensor(g, name, type) : add_int(g, name);
 }
@@ -127,7 +128,7 @@ int sn_node_result_count(sn_node *n) {
 }
 
 sn_value sn_node_result(sn_node *n, int i) {
-    if (wants(n, "sn_node_result", "the node") != ST_OK) return node_value(NULL, i);
+    if (graph_wants(n, "sn_node_result", "the node") != ST_OK) return node_value(NULL, i);
     const int count = sn_node_result_count(n);
     if (i >= 0 && i < count) return node_value(n, i);
     error_raise(ST_ARGUMENT, "sn_node_result: %s has no result %d; it has %d", sn_node_op(n), i, count);
@@ -156,7 +157,8 @@ static Status read_expression(SymEnv *env, const char *text, const char *whole, 
 
 sn_value sn_graph_sym(sn_graph *g, const char *expression) {
     int64_t number;
-    if (wants(g, "sn_graph_sym", "the graph") != ST_OK || wants(expression, "sn_graph_sym", "the expression") != ST_OK)
+    if (graph_wants(g, "sn_graph_sym", "the graph") != ST_OK ||
+        graph_wants(expression, "sn_graph_sym", "the expression") != ST_OK)
         return node_value(NULL, 0);
     Arena *const arena = arena_new();
     const char *const text = arena ? without_blanks(arena, expression) : NULL;
@@ -170,88 +172,73 @@ sn_value sn_graph_sym(sn_graph *g, const char *expression) {
 
 /* Arguments ----------------------------------------------------------------------------------- */
 
-/* An argument in the making: where it stands, for errors. */
-typedef struct Place {
-    sn_graph *g;
-    const char *function, *op; /* op NULL: results of the graph */
-    const char *param;
-    int index, item; /* item -1: no list */
-} Place;
-
-static void place_print(const Place *at, char *out, size_t capacity) {
+void graph_given_print(const GivenPlace *at, char *out, size_t capacity) {
     char item[24] = "";
     if (at->item >= 0) snprintf(item, sizeof item, "[%d]", at->item);
     if (at->op)
         snprintf(out, capacity, "%s: %s: %s%s", at->function, at->op, at->param, item);
     else
-        snprintf(out, capacity, "%s: result %d%s", at->function, at->index, item);
+        snprintf(out, capacity, "%s: %s %d%s", at->function, at->param, at->index, item);
 }
 
-#define WRONG(at, status, format, ...)                                                                                 \
-    ({                                                                                                                 \
-        char place_text[300];                                                                                          \
-        place_print(at, place_text, sizeof place_text);                                                                \
-        error_raise(status, "%s " format, place_text, __VA_ARGS__);                                                    \
-    })
-
 /* A node's result as the graph has it: a tensor, or an int. */
-static Status given_node(const Place *at, const sn_value *given, Arg *out) {
+static Status given_node(const GivenPlace *at, const sn_value *given, Arg *out) {
     const sn_node *const n = given->node;
-    if (!n) return WRONG(at, ST_ARGUMENT, "is result %d of a NULL node", given->n);
+    if (!n) return GIVEN_WRONG(at, ST_ARGUMENT, "is result %d of a NULL node", given->n);
     if (n->graph != at->g)
-        return WRONG(at, ST_ARGUMENT, "is of graph %s, not of %s", n->graph->graph->name, at->g->graph->name);
+        return GIVEN_WRONG(at, ST_ARGUMENT, "is of graph %s, not of %s", n->graph->graph->name, at->g->graph->name);
     if (!n->node && !n->input) return *out = A_INT(n->number), ST_OK;
     char what[320];
-    place_print(at, what, sizeof what);
+    graph_given_print(at, what, sizeof what);
     TRY(graph_check_node(at->g, n, what));
     const int count = n->node ? n->node->n_outs : 1;
     if (given->n < 0 || given->n >= count)
-        return WRONG(at, ST_ARGUMENT, "is result %d of %s, which has %d", given->n, sn_node_op((sn_node *)(uintptr_t)n),
-                     count);
+        return GIVEN_WRONG(at, ST_ARGUMENT, "is result %d of %s, which has %d", given->n,
+                           sn_node_op((sn_node *)(uintptr_t)n), count);
     *out = A_VAL(n->node ? &n->node->outs[given->n].base : &n->input->base);
     return ST_OK;
 }
 
-static Status given_one(const Place *at, const sn_value *given, Arg *out) {
+Status graph_given_value(const GivenPlace *at, const sn_value *given, Arg *out) {
     if (given->kind == SN_KIND_NODE) return given_node(at, given, out);
     if (given->kind == SN_KIND_TENSORS || (given->kind == SN_KIND_TENSOR && given->tensor))
-        return WRONG(at, ST_ARGUMENT, "is a tensor, not a node's result: sn_graph_bind makes an input of %s",
-                     given->kind == SN_KIND_TENSORS ? "each" : "it");
+        return GIVEN_WRONG(at, ST_ARGUMENT, "is a tensor, not a node's result: sn_graph_bind makes an input of %s",
+                           given->kind == SN_KIND_TENSORS ? "each" : "it");
     memcpy(out, given, sizeof *out);
     if (given->kind == SN_KIND_INT && sym_is(given->i))
-        return WRONG(at, ST_ARGUMENT, "is %lld, which stands for no int: sn_graph_sym gives symbols",
-                     (long long)given->i);
+        return GIVEN_WRONG(at, ST_ARGUMENT, "is %lld, which stands for no int: sn_graph_sym gives symbols",
+                           (long long)given->i);
     for (int i = 0; given->kind == SN_KIND_INTS && given->ints && i < given->n; i++)
         if (sym_is(given->ints[i]))
-            return WRONG(at, ST_ARGUMENT, "has %lld at %d, which stands for no int: sn_graph_sym gives symbols",
-                         (long long)given->ints[i], i);
+            return GIVEN_WRONG(at, ST_ARGUMENT, "has %lld at %d, which stands for no int: sn_graph_sym gives symbols",
+                               (long long)given->ints[i], i);
     if (given->kind >= SN_KIND_DEFAULT && given->kind < SN_KIND_TENSORS) return ST_OK;
-    return WRONG(at, ST_ARGUMENT, "is a value of unknown kind %d", given->kind);
+    return GIVEN_WRONG(at, ST_ARGUMENT, "is a value of unknown kind %d", given->kind);
 }
 
 static bool is_float_list(ParamType type) { return type == PT_floats_opt; }
 static bool is_tensor_list(ParamType type) { return type == PT_tensors || type == PT_tensors_opt; }
 
 /* A list is what its parameter is a list of. */
-static Status given_item(const Place *at, ParamType type, const sn_value *given, void *out) {
+static Status given_item(const GivenPlace *at, ParamType type, const sn_value *given, void *out) {
     Arg arg;
-    TRY(given_one(at, given, &arg));
+    TRY(graph_given_value(at, given, &arg));
     const bool none = arg.kind == ARG_none || (arg.kind == ARG_tensor && !arg.val);
     if (is_tensor_list(type)) {
         *(Val **)out = arg.kind == ARG_tensor ? arg.val : NULL;
-        return none || arg.kind == ARG_tensor ? ST_OK : WRONG(at, ST_ARGUMENT, "must be a Tensor%s", "");
+        return none || arg.kind == ARG_tensor ? ST_OK : GIVEN_WRONG(at, ST_ARGUMENT, "must be a Tensor%s", "");
     }
     const bool number = arg.kind == ARG_int || arg.kind == ARG_bool || (is_float_list(type) && arg.kind == ARG_float);
-    if (!number) return WRONG(at, ST_ARGUMENT, "must be %s", is_float_list(type) ? "a number" : "an int");
+    if (!number) return GIVEN_WRONG(at, ST_ARGUMENT, "must be %s", is_float_list(type) ? "a number" : "an int");
     if (!is_float_list(type)) return *(int64_t *)out = arg.i, ST_OK;
-    if (arg.kind == ARG_int && sym_is(arg.i)) return WRONG(at, ST_ARGUMENT, "must be a plain number%s", "");
+    if (arg.kind == ARG_int && sym_is(arg.i)) return GIVEN_WRONG(at, ST_ARGUMENT, "must be a plain number%s", "");
     *(double *)out = arg_double(&arg);
     return ST_OK;
 }
 
-static Status given_list(Place at, ParamType type, const sn_value *given, Arg *out) {
+static Status given_list(GivenPlace at, ParamType type, const sn_value *given, Arg *out) {
     if (given->n < 0 || (given->n && !given->values))
-        return WRONG(&at, ST_ARGUMENT, "is %s list of %d", given->n < 0 ? "a" : "a NULL", given->n);
+        return GIVEN_WRONG(&at, ST_ARGUMENT, "is %s list of %d", given->n < 0 ? "a" : "a NULL", given->n);
     int64_t *const items =
         ARENA_ARRAY(at.g->arena, int64_t, given->n + 1); /* ints, floats and pointers have one size */
     if (!items) return ST_MEMORY;
@@ -265,21 +252,14 @@ static Status given_list(Place at, ParamType type, const sn_value *given, Arg *o
     return ST_OK;
 }
 
-static Status given_arg(Place at, ParamType type, const sn_value *given, Arg *out) {
+static Status given_arg(GivenPlace at, ParamType type, const sn_value *given, Arg *out) {
     if (given->kind == SN_KIND_VALUES) return given_list(at, type, given, out);
-    return given_one(&at, given, out);
+    return graph_given_value(&at, given, out);
 }
 
 /* Ops ----------------------------------------------------------------------------------------- */
 
-/* One call in the making. */
-typedef struct Call {
-    const OpRow *row;
-    OpForm form;
-    Arg args[MAX_ARGS + MAX_OUTS];
-} Call;
-
-static Status find_op(const char *op, Call *call) {
+static Status find_op(const char *op, BuiltCall *call) {
     const size_t n = strlen(op), tail = strlen(".default");
     call->row = op_find(op, n, &call->form);
     if (!call->row && n > tail && !strcmp(op + n - tail, ".default")) call->row = op_find(op, n - tail, &call->form);
@@ -292,7 +272,7 @@ static Status find_op(const char *op, Call *call) {
 }
 
 /* Behind the arguments of an out form stand the tensors that it writes. */
-static Status given_outs(Place at, Call *call, const sn_value *given, int n) {
+static Status given_outs(GivenPlace at, BuiltCall *call, const sn_value *given, int n) {
     char name[16];
     if (n != call->row->n_out)
         return error_raise(ST_ARGUMENT,
@@ -302,15 +282,15 @@ static Status given_outs(Place at, Call *call, const sn_value *given, int n) {
         snprintf(name, sizeof name, call->row->n_out == 1 ? "out" : "out%d", i);
         at.param = name;
         Arg *const out = &call->args[call->row->n_params + i];
-        TRY(given_one(&at, &given[i], out));
-        if (out->kind != ARG_tensor || !out->val) return WRONG(&at, ST_ARGUMENT, "must be a Tensor%s", "");
+        TRY(graph_given_value(&at, &given[i], out));
+        if (out->kind != ARG_tensor || !out->val) return GIVEN_WRONG(&at, ST_ARGUMENT, "must be a Tensor%s", "");
     }
     return ST_OK;
 }
 
-static Status given_call(sn_graph *g, Call *call, const sn_value *given, int n) {
+static Status given_call(sn_graph *g, BuiltCall *call, const sn_value *given, int n) {
     const OpRow *const row = call->row;
-    Place at = {.g = g, .function = "sn_graph_op", .op = op_form_name(row, call->form), .item = -1};
+    GivenPlace at = {.g = g, .function = "sn_graph_op", .op = op_form_name(row, call->form), .item = -1};
     const int n_params = op_form_params(row, call->form);
     Arg placed[MAX_ARGS];
     if (n < 0 || (n && !given))
@@ -327,36 +307,32 @@ static Status given_call(sn_graph *g, Call *call, const sn_value *given, int n) 
     return call->form == FORM_out ? given_outs(at, call, given + n_args, n - n_args) : ST_OK;
 }
 
-/* At the end, in no region and at no place; an op that failed has taken no random number. */
-static sn_node *append_call(sn_graph *g, const Call *call) {
+/* An op that failed has taken no random number, nor given the graph a seed. */
+sn_node *graph_append_call(sn_graph *g, const BuiltCall *call) {
     Graph *const graph = g->graph;
     sn_node *const made = graph_handle_new(g, (sn_node){0});
-    const int n_random = graph->n_random;
-    if (!made) return NULL;
+    if (made) made->node = graph_append(graph, call->row, call->form, call->args);
+    if (!made || !made->node) return NULL;
     graph_take_random(graph, call->row, -1);
-    made->node = graph_append(graph, call->row, call->form, call->args);
+    made->node->random = graph->random;
     graph->random = 0;
-    if (!made->node) {
-        graph->n_random = n_random;
-        return NULL;
-    }
     made->node->id = graph->n_nodes++;
     number_new(graph, made->node->outs, made->node->n_outs);
     return made;
 }
 
 sn_node *sn_graph_op(sn_graph *g, const char *op, const sn_value *args, int n_args) {
-    Call call = {0};
-    if (wants(g, "sn_graph_op", "the graph") != ST_OK || wants(op, "sn_graph_op", "the op's name") != ST_OK)
+    BuiltCall call = {0};
+    if (graph_wants(g, "sn_graph_op", "the graph") != ST_OK || graph_wants(op, "sn_graph_op", "the op's name") != ST_OK)
         return NULL;
     if (find_op(op, &call) != ST_OK || given_call(g, &call, args, n_args) != ST_OK) return NULL;
     if (call.row->flags & OPF_random && graph_is_own(g, "sn_graph_op: a random op") != ST_OK) return NULL;
-    return append_call(g, &call);
+    return graph_append_call(g, &call);
 }
 
 sn_status sn_node_place(sn_node *n, const char *file, int line, const char *function) {
-    Status status = wants(n, "sn_node_place", "the node");
-    if (status == ST_OK) status = wants(file, "sn_node_place", "the file");
+    Status status = graph_wants(n, "sn_node_place", "the node");
+    if (status == ST_OK) status = graph_wants(file, "sn_node_place", "the file");
     if (status == ST_OK) status = graph_check_node(n->graph, n, "sn_node_place: the node");
     if (status == ST_OK && !n->node) status = error_raise(ST_ARGUMENT, "sn_node_place: an input has no place");
     if (status != ST_OK) return (sn_status)status;
@@ -370,28 +346,27 @@ sn_status sn_node_place(sn_node *n, const char *file, int line, const char *func
 
 /* Results ------------------------------------------------------------------------------------- */
 
-/* A number is a tensor without dims, of the dtype that PyTorch's scalars have. */
-static Status make_number(sn_graph *g, Arg number, Arg *out) {
+Status graph_make_number(sn_graph *g, Arg number, Arg *out) {
     const DType dtype = number.kind == ARG_float ? DT_f64 : number.kind == ARG_bool ? DT_bool : DT_i64;
     const OpRow *const row = OP_ROW(full);
     const Arg given[] = {A_INTS(NULL, 0), number, A_INT(dtype)};
-    Call call = {.row = row};
+    BuiltCall call = {.row = row};
     TRY(op_args_normalize(row, given, 3, call.args));
-    const sn_node *const made = append_call(g, &call);
+    const sn_node *const made = graph_append_call(g, &call);
     if (!made) return error_pending() ? error_pending() : ST_MEMORY;
     *out = A_VAL(&made->node->outs[0].base);
     return ST_OK;
 }
 
 static Status given_results(sn_graph *g, const sn_value *values, int n, Arg *out) {
-    Place at = {.g = g, .function = "sn_graph_return", .item = -1};
+    GivenPlace at = {.g = g, .function = "sn_graph_return", .param = "result", .item = -1};
     for (at.index = 0; at.index < n; at.index++) {
         Arg *const arg = &out[at.index];
-        if (values[at.index].kind == SN_KIND_VALUES) return WRONG(&at, ST_ARGUMENT, "is a list%s", "");
-        TRY(given_one(&at, &values[at.index], arg));
+        if (values[at.index].kind == SN_KIND_VALUES) return GIVEN_WRONG(&at, ST_ARGUMENT, "is a list%s", "");
+        TRY(graph_given_value(&at, &values[at.index], arg));
         if (arg->kind == ARG_tensor && !arg->val) *arg = A_NONE;
         if (arg->kind != ARG_tensor && arg->kind != ARG_none && !arg_is_number(arg))
-            return WRONG(&at, ST_ARGUMENT, "must be a node's result, None or a number%s", "");
+            return GIVEN_WRONG(&at, ST_ARGUMENT, "must be a node's result, None or a number%s", "");
     }
     return ST_OK;
 }
@@ -401,14 +376,14 @@ static Status add_results(sn_graph *g, const sn_value *values, int n) {
     if (!args) return ST_MEMORY;
     TRY(given_results(g, values, n, args));
     for (int i = 0; i < n; i++)
-        if (arg_is_number(&args[i])) TRY(make_number(g, args[i], &args[i]));
+        if (arg_is_number(&args[i])) TRY(graph_make_number(g, args[i], &args[i]));
     for (int i = 0; i < n; i++) graph_output(g->graph, args[i].kind == ARG_tensor ? gval(args[i].val) : NULL);
     g->returns = true;
     return error_pending();
 }
 
 sn_status sn_graph_return(sn_graph *g, const sn_value *values, int n) {
-    Status status = wants(g, "sn_graph_return", "the graph");
+    Status status = graph_wants(g, "sn_graph_return", "the graph");
     if (status == ST_OK) status = graph_is_own(g, "sn_graph_return");
     if (status == ST_OK && (n < 0 || (n && !values)))
         status = error_raise(ST_ARGUMENT, "sn_graph_return: %s list of %d results", n < 0 ? "a" : "a NULL", n);

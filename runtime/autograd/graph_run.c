@@ -2,6 +2,7 @@
  * with the values that the inputs' sizes give to the free symbols. */
 #include "runtime/autograd/graph_run.h"
 
+#include "ir/flow_text.h"
 #include "runtime/autograd/gradients.h"
 #include "runtime/core/tracer.h"
 
@@ -182,6 +183,21 @@ static Status check_arg(const GraphRun *run, const Arg *a) {
     return ST_OK;
 }
 
+/* Bodies run with numbers: what their symbols stand for is as it is now, by guards. */
+static Status make_flow_plain(const GraphRun *run, const OpRow *row, Arg *args) {
+    if (flow_args_are_plain(row, args)) return ST_OK;
+    for (int i = 0; i < row->n_params; i++) {
+        Arg *const a = &args[i];
+        for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
+            if (a->vals[k]) show_layout(tracer_meta(tensor_of(a->vals[k])));
+        int64_t *const ints = a->kind == ARG_ints ? ARENA_ARRAY(run->arena, int64_t, a->n + 1) : NULL;
+        if (a->kind == ARG_ints && !ints) return ST_MEMORY;
+        for (int k = 0; ints && k < a->n; k++) ints[k] = tracer_concrete(a->ints[k]);
+        if (ints) a->ints = ints;
+    }
+    return flow_args_plain(run->arena, row, args);
+}
+
 static Status run_node(const GraphRun *run, const Node *node) {
     const OpRow *const row = node->row;
     const bool many = row->returns_list || node->n_outs > MAX_OUTS; /* sn::gradients has many as well */
@@ -196,6 +212,7 @@ static Status run_node(const GraphRun *run, const Node *node) {
     }
     for (int i = 0; node->form == FORM_out && i < row->n_out; i++)
         out_args[i] = tensor_for(run, node->args[row->n_params + i].val);
+    if (UNLIKELY(row->flags & OPF_flow)) TRY(make_flow_plain(run, row, args));
     if (run->seeded && row->flags & OPF_random) state_get()->sequence = run->sequence + (uint64_t)node->random;
     TRY(run_row(node, args, out_args, outs));
     for (int i = 0; i < node->n_outs; i++) run->values[node->outs[i].id] = outs[i];

@@ -580,7 +580,13 @@ static const struct {
     {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), "writes its input %x0"},
 #undef BODY
 #define BODY "graph body[s0=4>=2](%x0: f32[s0], %x1: f32[4], %closed0: f32[4]) {\\n  return %x1, %x1\\n}\\n"
-    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), "symbolic sizes"},
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), NULL},
+#undef BODY
+#define BODY "graph body(%x0: f32[4], s0: int, %x1: f32[4], %closed0: f32[4]) {\\n  return %x1, %x1\\n}\\n"
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), "0 ints for a body of 1"},
+#undef BODY
+#define BODY "graph body(%x0: f32[s0*2], %x1: f32[4], %closed0: f32[4]) {\\n  return %x1, %x1\\n}\\n"
+    {GRAPH_OF("[%h, %x, %w]", "[%h, %x]", "2, 1", "[0, 1, 2]", "[0, 1]"), "symbols that no size before it is"},
 };
 enum { BY_NAME = sizeof by_name / sizeof *by_name };
 

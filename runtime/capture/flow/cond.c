@@ -116,7 +116,8 @@ static Status record_cond(CondRun *run, sn_tensor *pred, FlowRecord *record) {
     if (record->reason) return error_pending();
     const char *const yes = flow_text(&run->branches[1]), *const no = flow_text(&run->branches[0]);
     if (!yes || !no) return ST_MEMORY;
-    Arg args[] = {A_VAL(&pred->base), A_NONE, A_INT(run->call->n_in), A_STR(yes), A_STR(no), A_INT(0), A_INT(0)};
+    Arg args[] = {A_VAL(&pred->base), A_NONE,   A_INT(run->call->n_in), A_STR(yes), A_STR(no),
+                  A_INT(0),           A_INT(0), A_INTS(NULL, 0)};
     return flow_record_op(record, OP_ROW(cond), args, 1, bodies, 2);
 }
 

@@ -8,6 +8,7 @@
  * made, or where user code stands in for an op. */
 #include <pthread.h>
 
+#include "ir/flow_text.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/log.h"
 #include "runtime/capture/flow/flow.h"
@@ -108,8 +109,13 @@ void flow_code_leave(FlowBody *body) {
 }
 
 static Status read_text(FlowCode *code, Graph **out) {
-    TRY(graph_parse(code->arena, code->text, strlen(code->text), out));
-    graph_number(*out);
+    Graph *graph;
+    TRY(graph_parse(code->arena, code->text, strlen(code->text), &graph));
+    if (!flow_text_has_numbers(graph))
+        return error_raise(ST_UNSUPPORTED,
+                           "a body of control flow has symbols, whose numbers only sn_graph_compile gives");
+    graph_number(graph);
+    *out = graph;
     return ST_OK;
 }
 

@@ -152,14 +152,17 @@ static Status enter_operands(FlowBackward *b) {
     return status;
 }
 
-/* Its arguments are the forward's, by name, but for the operands. */
+/* Its arguments are the forward's, by name, but for the operands. Texts of what ran have no ints. */
 static Status run_again(FlowBackward *b, sn_tensor **outs) {
     const bool cond = b->op->row == OP_ROW(cond_backward);
     const OpRow *const row = op_row(cond ? OP_ID(cond) : OP_ID(scan));
     sn_state *const state = state_get();
     const uint64_t seed = state->seed, sequence = state->sequence;
     Arg args[MAX_ARGS];
-    for (int i = 0; i < row->n_params; i++) args[i] = *flow_arg(b->op, row->params[i].name);
+    for (int i = 0; i < row->n_params; i++) {
+        const int from = op_param_find(b->op->row, row->params[i].name);
+        args[i] = from >= 0 ? b->op->args[from] : A_INTS(NULL, 0);
+    }
     args[op_param_find(row, "operands")] = A_VALS(b->in, b->operands->n);
     state->seed = (uint64_t)flow_arg(b->op, "seed")->i;
     state->sequence = (uint64_t)flow_arg(b->op, "number")->i;

@@ -207,7 +207,7 @@ static Status record_scan(ScanRun *run, FlowRecord *record) {
     if (!body) return ST_MEMORY;
     Arg args[] = {
         A_NONE,   A_INT(call->n_in), A_INT(scan->n_carry), A_INT(scan->dim), A_BOOL(scan->reverse), A_STR(body),
-        A_INT(0), A_INT(0)};
+        A_INT(0), A_INT(0),          A_INTS(NULL, 0)};
     return flow_record_op(record, OP_ROW(scan), args, 0, bodies, 1);
 }
 

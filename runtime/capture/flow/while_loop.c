@@ -192,8 +192,8 @@ static Status record_loop(LoopRun *run, FlowRecord *record) {
     TRY(check_types(run));
     const char *const test = flow_text(&run->test), *const body = flow_text(&run->body);
     if (!test || !body) return ST_MEMORY;
-    Arg args[] = {A_NONE,  A_INT(run->call->n_in), A_INT(run->max_iterations), A_STR(test), A_STR(body), A_INT(0),
-                  A_INT(0)};
+    Arg args[] = {A_NONE,   A_INT(run->call->n_in), A_INT(run->max_iterations), A_STR(test), A_STR(body), A_INT(0),
+                  A_INT(0), A_INTS(NULL, 0)};
     return flow_record_op(record, OP_ROW(while_loop), args, 0, bodies, 2);
 }
 
