@@ -1,7 +1,7 @@
 # stages.sh: what `./dev test` does, as a table of stages. dev sources it, and has say, configure, build and format.
 #
 #   name     begins the line that says how long it took, and may be given: ./dev test --stage NAME
-#   when     push: always; all: for `./dev test --all` alone
+#   when     push: always; all: for `./dev test --all` alone; asked: by its name, or --python
 #   command  a function: its arguments are a regex of tests, if one was given
 #
 #   stage        every push                                          --all
@@ -22,6 +22,8 @@
 #   packages                                                         the Debian packages, in a root that has what they
 #                                                                    depend on and nothing else
 #
+# and by ./dev test --python [--all] nothing but the tests of frontend/python, for which it installs PyTorch.
+#
 # $everything is 1 for --all: a stage then runs what it has whole, and else what stands for it (labels all and push of
 # tests/CMakeLists.txt). A stage that compiles takes from the first build what is the same in every one.
 stages='
@@ -33,6 +35,7 @@ clang       push  stage_clang
 casts       all   stage_casts
 handles     all   stage_handles
 packages    all   stage_packages
+python      asked stage_python
 '
 everything=0
 
@@ -136,6 +139,14 @@ stage_packages() {
   [ $code = 77 ] || return $code
 }
 
+# The Python package beside PyTorch.
+stage_python() {
+  python_packages 'torch, numpy, transformers, timm, diffusers, expecttest' \
+    torch numpy transformers timm diffusers expecttest hypothesis
+  build "$build" sinter_lib sinter-llvm
+  SINTER_VENV=${SINTER_VENV:-$(realpath "$build")/venv} run_ctest "$build" '^python$' "$@"
+}
+
 # seconds_used: of the processors, by all that has ended so far, in user mode and system (proc(5), cutime and cstime).
 seconds_used() { awk -v tick="$(getconf CLK_TCK)" '{ printf "%d", ($16 + $17) / tick }' "/proc/$$/stat"; }
 
@@ -164,8 +175,9 @@ run_tests() {
   while [ $# -gt 0 ]; do
     case $1 in
       --all) everything=1 ;;
+      --python) only=python ;;
       --stage) only=${2:?--stage wants a name} && shift ;;
-      --*) say "unexpected '$1': ./dev test [--all] [--stage NAME] [REGEX]" && exit 2 ;;
+      --*) say "unexpected '$1': ./dev test [--all] [--python | --stage NAME] [REGEX]" && exit 2 ;;
       *) break ;;
     esac
     shift
@@ -181,7 +193,7 @@ run_tests() {
   while read -r name when command; do
     [ -n "$name" ] || continue
     [ -z "$only" ] || [ "$only" = "$name" ] || continue
-    [ "$when" = push ] || [ $everything = 1 ] || [ -n "$only" ] || continue
+    [ "$when" = push ] || [ "$when$everything" = all1 ] || [ -n "$only" ] || continue
     run_stage "$name" "$command" "$@" </dev/null
   done <<<"$stages"
 }

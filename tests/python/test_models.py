@@ -1,0 +1,145 @@
+"""test_models.py [--all | MODEL...]: models of models.py through torch.compile: which nodes Sinter takes, and whether it is right.
+
+Of each model: inference and a training step, whose differences to f64 are at most twice PyTorch's own (the largest one, and
+the Euclidean norm, over all results and over all gradients); equal digests with 1 and 2 threads where no PyTorch op ran; of
+those in DYNAMIC four lengths, compiled once. Without arguments the four of models.PUSH. --all: at least 99.5 % of all nodes
+in Sinter, of no model less than 97 %, 30 models whole.
+"""
+import copy
+import logging
+import sys
+import warnings
+
+import torch
+import models
+from sinterjit import report, torch_backend
+
+MOST_OF_TORCHS = 2.0
+LENGTHS = (12, 7, 20, 9)
+
+
+def doubled(x):
+    return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+
+def double_inputs(inputs):
+    return {k: doubled(v) for k, v in inputs.items()} if isinstance(inputs, dict) else tuple(map(doubled, inputs))
+
+
+def run(call, net, inputs):
+    """Results of inference, and gradients of a training step."""
+    with torch.no_grad():
+        results = [t.detach().clone() for t in models.tensors_of(models.call(call, inputs))]
+    net.zero_grad()
+    models.loss_of(models.call(call, inputs)).backward()
+    return results, [p.grad.clone() for p in net.parameters() if p.grad is not None]
+
+
+def distances(got, exact):
+    """The largest difference, and the norm of all, beside f64."""
+    d = [(a.double() - b.double()).abs() for a, b in zip(got, exact) if a.numel()]
+    finite = [torch.nan_to_num(x, 0.0, 0.0) for x in d]
+    return max(x.max().item() for x in finite), sum(x.pow(2).sum().item() for x in finite) ** 0.5
+
+
+def near_enough(kind, sinter, torchs, exact):
+    """Complaints. A difference below 4 units in the last place of the largest value is none."""
+    least = 4 * 2.0 ** -23 * max(x.abs().max().item() for x in exact if x.numel())
+    bad = []
+    for what, mine, theirs in zip(("largest", "norm"), distances(sinter, exact), distances(torchs, exact)):
+        if mine > max(MOST_OF_TORCHS * theirs, least):
+            bad.append(f"{kind}: {what} difference to f64 {mine:.2e}, PyTorch's {theirs:.2e}")
+    return bad
+
+
+def alive():
+    return [r for ref in torch_backend.reports if (r := ref())]
+
+
+def compile_with(net, **options):
+    torch._dynamo.reset()
+    torch_backend.reports.clear()
+    return torch.compile(net, backend="sinter", options=options)
+
+
+def check_lengths(name, net, inputs):
+    """Four lengths by one compile that is told so."""
+    torch._dynamo.reset()
+    torch_backend.reports.clear()
+    call = torch.compile(net, backend="sinter", dynamic=True)
+    bad = []
+    for n in LENGTHS:
+        these = models.length(inputs, n)
+        with torch.no_grad():
+            got, want = (models.tensors_of(models.call(f, these)) for f in (call, net))
+        for a, b in zip(got, want):
+            if not torch.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True):
+                bad.append(f"length {n}: differs from PyTorch by {(a - b).abs().max().item():.2e}")
+    counts = report.counts(alive())
+    return bad, counts
+
+
+def check(name):
+    """(complaints, counts)"""
+    net, inputs = models.make(name)
+    exact_net = copy.deepcopy(net).double()
+    exact = run(exact_net, exact_net, double_inputs(inputs))
+    theirs = run(net, net, inputs)
+    call = compile_with(net, threads=1)
+    mine = run(call, net, inputs)
+    bad = [f"an error: {e}" for r in alive() for e in r.errors] + [p for r in alive() for g in r.programs for p in g.problems]
+    counts = report.counts(alive())
+    for kind, *three in zip(("results", "gradients"), mine, theirs, exact):
+        bad += near_enough(kind, *three)
+    if counts["sinter"] == counts["nodes"]:
+        again = run(compile_with(net, threads=2), net, inputs)
+        same = all(torch.equal(a, b) for one, two in zip(mine, again) for a, b in zip(one, two))
+        bad += [] if same else ["bits depend on the count of threads"]
+    if name in models.DYNAMIC:
+        more, dynamic = check_lengths(name, net, inputs)
+        bad += more
+        counts["dynamic_eager"] = dynamic["ops_eager"]
+        counts["dynamic_compiles"] = dynamic["compiles"]
+    return bad, counts
+
+
+def say(name, bad, counts):
+    share = 100 * counts["sinter"] / max(counts["nodes"], 1)
+    times = (counts["trace_ns"] + counts["passes_ns"] + counts["codegen_ns"]) / 1e6
+    lengths = f"  {counts['dynamic_compiles']} compiles for {len(LENGTHS)} lengths, {counts['dynamic_eager']} ops eager" \
+        if "dynamic_compiles" in counts else ""
+    print(f"{name:15} {counts['sinter']:5d} of {counts['nodes']:5d} nodes {share:6.2f} %  {counts['kernels']:4d} kernels  "
+          f"{times:6.0f} ms{lengths}", flush=True)
+    for line in bad:
+        print(f"    {line}", flush=True)
+
+
+def main(names):
+    every = names == ["--all"]
+    chosen = list(models.MODELS) if every else names or models.PUSH
+    failed, total, own, whole, low = 0, 0, 0, 0, []
+    for name in chosen:
+        bad, counts = check(name)
+        say(name, bad, counts)
+        failed += bool(bad)
+        total, own = total + counts["nodes"], own + counts["sinter"]
+        whole += counts["nodes"] == counts["sinter"]
+        if counts["sinter"] < 0.97 * counts["nodes"]:
+            low.append(name)
+    print(f"{len(chosen)} models, {failed} wrong; {own} of {total} nodes ({100 * own / total:.2f} %), {whole} models whole")
+    if every and (own < 0.995 * total or whole < 30 or low):
+        print(f"too few nodes in Sinter{': below 97 % ' + ', '.join(low) if low else ''}")
+        failed += 1
+    return failed != 0
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    torch.set_num_threads(1)
+    torch._dynamo.config.allow_rnn = True
+    missing = [m for m in ("transformers", "timm", "diffusers") if not __import__("importlib.util").util.find_spec(m)]
+    if missing:
+        print(f"skipped: {', '.join(missing)} is missing")
+        sys.exit(77)
+    sys.exit(main(sys.argv[1:]))
