@@ -4,6 +4,7 @@
 #include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
 #include "runtime/autograd/query.h"
+#include "runtime/autograd/tape.h"
 #include "runtime/core/tracer.h"
 #include "runtime/core/site.h"
 #include "runtime/core/dispatch.h"
@@ -122,4 +123,30 @@ sn_status sn_storage_of(sn_tensor *t, sn_storage *out) {
     const sn_storage known = status == ST_OK ? describe(t) : none;
     options_copy_out(&known, sizeof known, out);
     return (sn_status)status;
+}
+
+bool sn_is_leaf(sn_tensor *t) {
+    API_ENTER(sn_is_leaf);
+    TapeNode *node = NULL;
+    if (flushed(t, "sn_is_leaf") != ST_OK || tape_node_of(t, &node) != ST_OK) return false;
+    tape_node_release(node);
+    return !node;
+}
+
+int64_t sn_version_of(sn_tensor *t) {
+    API_ENTER(sn_version_of);
+    if (flushed(t, "sn_version_of") != ST_OK) return -1;
+    if (t->flags & TF_inference) {
+        error_raise(ST_STATE, "sn_version_of: Inference tensors do not track version counter");
+        return -1;
+    }
+    return t->storage ? atomic_load_explicit(&t->storage->version, memory_order_relaxed) : 0;
+}
+
+int32_t sn_output_nr(sn_tensor *t) {
+    API_ENTER(sn_output_nr);
+    TapeNode *node = NULL;
+    if (flushed(t, "sn_output_nr") != ST_OK || tape_node_of(t, &node) != ST_OK) return 0;
+    tape_node_release(node); /* a compiled one is expanded: the result is of eager's now */
+    return t->autograd && t->autograd->node ? t->autograd->output : 0;
 }

@@ -26,6 +26,14 @@ sn_status sn_plugin_build(const char *const *sources, int n) {
     return (sn_status)plugin_build(sources, n);
 }
 
+sn_status sn_plugin_build_text(const char *name, const char *c, const char *cuda) {
+    API_ENTER(sn_plugin_build_text);
+    if (error_pending() != ST_OK || entered.refused) return (sn_status)error_pending();
+    if (!name || !c)
+        return (sn_status)error_raise(ST_ARGUMENT, "sn_plugin_build_text: the %s is NULL", name ? "text" : "name");
+    return (sn_status)plugin_build_text(name, c, cuda);
+}
+
 sn_status sn_plugin_seal(const char *path) {
     if (error_pending() != ST_OK) return (sn_status)error_pending();
     if (!path) return (sn_status)error_raise(ST_ARGUMENT, "sn_plugin_seal: the path is NULL");

@@ -31,6 +31,15 @@ typedef struct sn_storage {
 } sn_storage;
 /* Fills *out as far as its size says; of SN_META: no id, no bytes. [flush] */
 sn_status sn_storage_of(sn_tensor *t, sn_storage *out);
+/* PyTorch's is_leaf: no op that the tape recorded made it, whether or not it requires gradients; also of SN_META and
+   fake tensors. [flush] */
+bool sn_is_leaf(sn_tensor *t);
+/* PyTorch's _version: writes so far to its memory, by any of the tensors that share it; 0 of one without memory
+   (SN_META, fake). A tensor made in inference mode has none: SN_ERR_STATE, "Inference tensors do not track version counter", and
+   -1. [flush] */
+int64_t sn_version_of(sn_tensor *t);
+/* PyTorch's output_nr: which result of sn_grad_fn(t) it is; 0 of a leaf. [flush] */
+int32_t sn_output_nr(sn_tensor *t);
 
 /* Copies that ops made of an argument, into row-major order, because its strides did not suit: reshape and flatten of
    what no view can show so, products that merge dims, contiguous. */

@@ -144,7 +144,7 @@ static void print_environment(void) {
     char name[64];
     const char *value, *doc;
     puts(".SH ENVIRONMENT\nSettings, each with its value at first; sn_setting_set changes one for an sn_state.");
-    for (int i = 0; (value = setting_variable(i, name, sizeof name, &doc)); i++) print_variable(name, value, doc);
+    for (int i = 0; (value = help_setting_variable(i, name, sizeof name, &doc)); i++) print_variable(name, value, doc);
     puts(".PP\nBeside them:");
     for (const VariableRow *row = variable_rows; row->name; row++) print_variable(row->name, row->value, row->doc);
 }

@@ -24,7 +24,7 @@ const VariableRow variable_rows[] = {
 #undef VARIABLE
     {.name = NULL}};
 
-const char *setting_variable(int i, char *out, size_t capacity, const char **doc) {
+const char *help_setting_variable(int i, char *out, size_t capacity, const char **doc) {
     const SettingLine *const row = &settings[i];
     if (!row->name) return NULL;
     snprintf(out, capacity, "SINTER_%s", row->name);

@@ -48,7 +48,7 @@ bool help_breaks(const char *code);
 bool help_settings(const char *name);
 void help_settings_json(Text *text); /* "settings": [...], "environment": [...] */
 /* The variable of setting i, in `out`; its value at first; NULL: there are fewer. */
-const char *setting_variable(int i, char *out, size_t capacity, const char **doc);
+const char *help_setting_variable(int i, char *out, size_t capacity, const char **doc);
 extern const VariableRow variable_rows[]; /* ends with a NULL name */
 /* put_json.c. {"command": ..., KEY: text}: of a command whose data is a text. */
 void put_json_text(const char *command, const char *key, const char *data);

@@ -8,5 +8,7 @@ Status plugin_load(const char *path);
 Status plugin_seal(const char *path);
 /* sources: n paths, none of them NULL. */
 Status plugin_build(const char *const *sources, int n);
+/* From the texts of name.c and of name.cu, which may be NULL. */
+Status plugin_build_text(const char *name, const char *c, const char *cuda);
 
 #endif

@@ -7,6 +7,7 @@
  * The library is mapped when the folder goes. No shell is started, so names hold any characters. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,11 +36,17 @@ typedef struct PluginBuild {
     Arena *arena;
     char folder[PATH_MAX];
     const char *said, *library;
-    const char *files[MAX_SOURCES + 2]; /* in the folder, which go with it */
+    const char *files[MAX_SOURCES + 4]; /* in the folder, which go with it */
     int n_files;
     char *argv[MAX_SOURCES * 2 + FIXED];
     int n_argv;
 } PluginBuild;
+
+typedef struct PluginTexts {    /* what it is built from */
+    const char *const *sources; /* paths; NULL: the texts */
+    int n;
+    const char *name, *c, *cuda; /* cuda may be NULL */
+} PluginTexts;
 
 static const char *in_folder(PluginBuild *b, const char *name) {
     const size_t n = strlen(b->folder) + strlen(name) + 2;
@@ -212,6 +219,23 @@ static Status compiler_refused(const PluginBuild *b) {
     return status;
 }
 
+/* The library's ELF machine, beside that of this program; what is no ELF file the loader refuses. */
+static Status check_machine(const PluginBuild *b) {
+    Elf64_Ehdr made, own;
+    FILE *const file = fopen(b->library, "rb"), *const self = fopen("/proc/self/exe", "rb");
+    const bool read = file && self && fread(&made, sizeof made, 1, file) == 1 && fread(&own, sizeof own, 1, self) == 1;
+    if (file) fclose(file);
+    if (self) fclose(self);
+    if (!read || memcmp(made.e_ident, ELFMAG, SELFMAG) != 0 ||
+        (made.e_machine == own.e_machine && made.e_ident[EI_CLASS] == own.e_ident[EI_CLASS]))
+        return ST_OK;
+    return error_raise(ST_UNSUPPORTED,
+                       "sn_plugin_build: the compiler '%s' (setting plugin_compiler) makes code for another machine: "
+                       "ELF machine %d of %d bits, this program's is %d of %d bits",
+                       b->argv[0], made.e_machine, made.e_ident[EI_CLASS] * 32, own.e_machine,
+                       own.e_ident[EI_CLASS] * 32);
+}
+
 static Status build_and_load(PluginBuild *b, const char *const *sources, int n) {
     bool well = false;
     b->said = in_folder(b, "said");
@@ -219,7 +243,9 @@ static Status build_and_load(PluginBuild *b, const char *const *sources, int n) 
     if (!b->said || !b->library) return ST_MEMORY;
     TRY(make_command(b, sources, n));
     TRY(run_compiler(b, &well));
-    return well ? plugin_load(b->library) : compiler_refused(b);
+    if (!well) return compiler_refused(b);
+    TRY(check_machine(b));
+    return plugin_load(b->library);
 }
 
 static Status make_folder(PluginBuild *b) {
@@ -228,9 +254,37 @@ static Status make_folder(PluginBuild *b) {
     return error_raise(ST_IO, "sn_plugin_build: cannot make a folder like '%s': %s", b->folder, strerror(errno));
 }
 
-Status plugin_build(const char *const *sources, int n) {
-    if (n < 1 || n > MAX_SOURCES)
-        return error_raise(ST_ARGUMENT, "sn_plugin_build: %d sources, not 1 to %d", n, MAX_SOURCES);
+/* The texts as files of the folder, which go with it. */
+static Status write_text(PluginBuild *b, const char *name, const char *ending, const char *text) {
+    char file[160];
+    snprintf(file, sizeof file, "%.120s%s", name, ending);
+    const char *const path = in_folder(b, file);
+    return path ? file_replace(path, &(FileSpan){text, strlen(text)}, 1) : ST_MEMORY;
+}
+
+static bool is_word_of_c(const char *name) {
+    char source[160], base[128];
+    snprintf(source, sizeof source, "%.140s.cu", name);
+    return strlen(name) < sizeof base && !strchr(name, '/') && base_name(source, base, sizeof base);
+}
+
+static Status build_texts(PluginBuild *b, const PluginTexts *texts) {
+    const char *sources[2];
+    int n = 0;
+    TRY(write_text(b, texts->name, ".c", texts->c));
+    sources[n++] = b->files[b->n_files - 1];
+    if (texts->cuda) {
+        TRY(write_text(b, texts->name, ".cu", texts->cuda));
+        sources[n++] = b->files[b->n_files - 1];
+    }
+    return build_and_load(b, sources, n);
+}
+
+static Status build_sources(PluginBuild *b, const PluginTexts *texts) {
+    return texts->sources ? build_and_load(b, texts->sources, texts->n) : build_texts(b, texts);
+}
+
+static Status build_in_folder(const PluginTexts *texts) {
     if (environment_is_foreign())
         return error_raise(ST_STATE,
                            "sn_plugin_build: a program with more rights than its user has starts no compiler");
@@ -241,11 +295,23 @@ Status plugin_build(const char *const *sources, int n) {
     }
     Status status = make_folder(b);
     if (status == ST_OK) {
-        status = build_and_load(b, sources, n);
+        status = build_sources(b, texts);
         for (int i = 0; i < b->n_files; i++) unlink(b->files[i]);
         rmdir(b->folder);
     }
     arena_free(b->arena);
     mem_free(b);
     return status;
+}
+
+Status plugin_build(const char *const *sources, int n) {
+    if (n < 1 || n > MAX_SOURCES)
+        return error_raise(ST_ARGUMENT, "sn_plugin_build: %d sources, not 1 to %d", n, MAX_SOURCES);
+    return build_in_folder(&(PluginTexts){.sources = sources, .n = n});
+}
+
+Status plugin_build_text(const char *name, const char *c, const char *cuda) {
+    if (!is_word_of_c(name))
+        return error_raise(ST_ARGUMENT, "sn_plugin_build_text: the name '%.300s' is no word of C's", name);
+    return build_in_folder(&(PluginTexts){.name = name, .c = c, .cuda = cuda});
 }

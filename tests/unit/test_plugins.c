@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/alloc.h"
@@ -221,6 +222,89 @@ START_TEST(a6_05_what_does_not_build_says_why) {
 }
 END_TEST
 
+/* Texts --------------------------------------------------------------------------------------- */
+
+static const char halve_text[] =
+    "#include <sinter/sinter.h>\n"
+    "static sn_status same(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }\n"
+    "static sn_status halve(sn_frame *f) {\n"
+    "    sn_tensor *x = sn_contiguous(sn_in(f, 0)), *y = sn_empty_like(x);\n"
+    "    const float *from = sn_data(x, SN_F32);\n"
+    "    float *to = sn_data_mut(y, SN_F32);\n"
+    "    if (!from || !to) return sn_check();\n"
+    "    for (int64_t i = 0; i < sn_numel(x); i++) to[i] = 0.5f * from[i];\n"
+    "    return sn_out(f, 0, y);\n"
+    "}\n"
+    "SN_PLUGIN {\n"
+    "    sn_op_register(SN_OP_DESC(.schema = \"text::halve(Tensor x) -> Tensor\",\n"
+    "                              .flags = SN_OP_PURE, .meta = same, .cpu = halve));\n"
+    "    return sn_check();\n"
+    "}\n";
+
+static sn_tensor *halved(sn_tensor *x) { return sn_op_call1(sn_op_find("text::halve"), (sn_value[]){sn_val(x)}, 1); }
+static sn_status halves(sn_frame *f) { return sn_out(f, 0, sn_relu(halved(sn_exp(sn_in(f, 0))))); }
+
+START_TEST(a9_13_a_string_of_c_becomes_an_op) {
+    expect_loaded(sn_plugin_build_text("halve", halve_text, NULL));
+    sn_tensor *const x = F32(1, 4, 5);
+    ck_assert(same_bits(halved(x), sn_mul_scalar(x, sn_float(0.5))));
+    const Twin twin = twin_new(halves, NULL, NULL, NULL);
+    for (int i = 0; i < 3; i++) TWIN_CALL(twin, F32(i, 4, 5));
+    ck_assert_int_eq(stats_of(twin.fast).breaks, 0);
+    twin_free(twin);
+    ck_assert_int_eq(sn_plugin_build_text("halve", halve_text, NULL), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "op text::halve exists already");
+}
+END_TEST
+
+/* The text of NAME.cu is NAME_cu in the C text, for sn_cuda_kernel; here it is shown as a number of its letters. */
+START_TEST(a9_13_the_cuda_text_goes_along) {
+    static const char cuda[] = "extern \"C\" __global__ void half_of(float *x) { x[threadIdx.x] *= 0.5f; }\n";
+    static const char c[] =
+        "#include <sinter/sinter.h>\n#include <string.h>\nextern const char both_cu[];\n"
+        "static sn_status meta(sn_frame *f) { return sn_out(f, 0, sn_empty_like(sn_in(f, 0))); }\n"
+        "static sn_status letters(sn_frame *f) {\n"
+        "    return sn_out(f, 0, sn_full_like(sn_in(f, 0), sn_float((double)strlen(both_cu))));\n}\n"
+        "SN_PLUGIN {\n"
+        "    sn_op_register(SN_OP_DESC(.schema = \"text::letters(Tensor x) -> Tensor\", .meta = meta, .cpu = "
+        "letters));\n"
+        "    return sn_check();\n}\n";
+    expect_loaded(sn_plugin_build_text("both", c, cuda));
+    sn_tensor *const y = sn_op_call1(sn_op_find("text::letters"), (sn_value[]){sn_val(F32(1, 2))}, 1);
+    ck_assert(same_bits(y, sn_full_like(y, sn_float((double)strlen(cuda)))));
+}
+END_TEST
+
+/* A compiler of the test's own; its path. */
+static const char *compiler(const char *text) {
+    const char *const path = source("fake_cc", text);
+    chmod(path, 0700);
+    sn_setting_set("plugin_compiler", path);
+    return path;
+}
+
+static void text_fails(const char *name, const char *text, sn_status status, const char *says) {
+    ck_assert_int_eq(sn_plugin_build_text(name, text, NULL), status);
+    expect_error(status, says);
+}
+
+START_TEST(a9_13_a_compiler_that_does_not_fit_is_named) {
+    text_fails("bad", "int f(void) { return nothing; }\n", SN_ERR_ARGUMENT, "bad.c:1");
+    text_fails("a/b", halve_text, SN_ERR_ARGUMENT, "the name 'a/b' is no word of C's");
+    text_fails("", halve_text, SN_ERR_ARGUMENT, "the name '' is no word of C's");
+    ck_assert_int_eq(sn_plugin_build_text("halve", NULL, NULL), SN_ERR_ARGUMENT);
+    expect_error(SN_ERR_ARGUMENT, "the text is NULL");
+    sn_setting_set("plugin_compiler", "/no/such/cc");
+    text_fails("halve", halve_text, SN_ERR_IO, "cannot start the compiler '/no/such/cc'");
+    compiler("#!/bin/sh\necho \"unrecognized option '-std=c17'\" >&2\nexit 1\n");
+    text_fails("halve", halve_text, SN_ERR_ARGUMENT, "fake_cc: unrecognized option '-std=c17'");
+    compiler("#!/bin/sh\ncc \"$@\"\nfor o in \"$@\"; do [ \"$last\" = -o ] && so=$o; last=$o; done\n"
+             "printf '\\267' | dd of=\"$so\" bs=1 seek=18 conv=notrunc 2>/dev/null\n");
+    text_fails("halve", halve_text, SN_ERR_UNSUPPORTED, "makes code for another machine: ELF machine 183");
+    sn_setting_set("plugin_compiler", "cc");
+}
+END_TEST
+
 /* A name is an argument, never a shell's text. */
 START_TEST(a6_05_no_shell_reads_the_names) {
     const char *const marked = in_folder("marked");
@@ -363,7 +447,8 @@ static void remove_folder(void) {
     static const char *const names[] = {"text.so",      "empty.so",   "short.so",
                                         "bad.c",        "link.c",     "none.c",
                                         "2 kernels.cu", "good.c",     "a $(touch marked) ; b'.c",
-                                        "sealed.so",    "changed.so", "mutated.so"};
+                                        "sealed.so",    "changed.so", "mutated.so",
+                                        "fake_cc"};
     for (int i = 0; i < COUNT_OF(names); i++) unlink(in_folder(names[i]));
     ck_assert_int_eq(rmdir(folder), 0);
 }
@@ -381,6 +466,9 @@ int main(void) {
     tcase_add_test(tests, a6_05_a_plugin_is_started_once);
     tcase_add_test(tests, a6_05_a_plugin_is_built_and_loaded_at_run_time);
     tcase_add_test(tests, a6_05_what_does_not_build_says_why);
+    tcase_add_test(tests, a9_13_a_string_of_c_becomes_an_op);
+    tcase_add_test(tests, a9_13_the_cuda_text_goes_along);
+    tcase_add_test(tests, a9_13_a_compiler_that_does_not_fit_is_named);
     tcase_add_test(tests, a6_05_no_shell_reads_the_names);
     tcase_add_test(tests, a6_05_a_sealed_plugin_loads_as_it_is_or_not_at_all);
     tcase_add_test(tests, a6_05_mutated_plugins_are_refused);
