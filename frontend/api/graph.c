@@ -55,6 +55,23 @@ static Status keep_closed(sn_graph *g, sn_tensor *const *closed) {
     return error_pending();
 }
 
+static sn_graph *captured(Status (*capture)(sn_function *, const Arg *, int, Arena *, Graph **, sn_tensor ***),
+                          sn_function *fn, const sn_value *in, int n_in) {
+    Arena *const arena = arena_new();
+    if (!arena) return NULL;
+    Graph *graph;
+    sn_tensor **closed;
+    const sn_scope scope = scope_begin_own();
+    const Status status = capture(fn, (const Arg *)(const void *)in, n_in, arena, &graph, &closed);
+    sn_scope_end(scope);
+    sn_graph *const g = status == ST_OK ? graph_wrap(arena, graph) : NULL;
+    if (!g)
+        arena_free(arena);
+    else
+        keep_closed(g, closed);
+    return g;
+}
+
 sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
     API_ENTER(sn_graph_capture);
     if (!fn) {
@@ -65,19 +82,11 @@ sn_graph *sn_graph_capture(sn_function *fn, const sn_value *in, int n_in) {
         error_raise(ST_ARGUMENT, "sn_graph_capture: the list of %d inputs is %s", n_in, n_in < 0 ? "none" : "NULL");
         return NULL;
     }
-    Arena *const arena = arena_new();
-    if (!arena) return NULL;
-    Graph *graph;
-    sn_tensor **closed;
-    const sn_scope scope = scope_begin_own();
-    const Status status = function_capture(fn, (const Arg *)(const void *)in, n_in, arena, &graph, &closed);
-    sn_scope_end(scope);
-    sn_graph *const g = status == ST_OK ? graph_wrap(arena, graph) : NULL;
-    if (!g)
-        arena_free(arena);
-    else
-        keep_closed(g, closed);
-    return g;
+    return captured(function_capture, fn, in, n_in);
+}
+
+sn_graph *graph_capture_step(sn_function *fn, const sn_value *in, int n_in) {
+    return captured(function_capture_step, fn, in, n_in);
 }
 
 /* A compiled graph is a compiled function whose body runs the graph's ops. -------------------- */

@@ -58,6 +58,8 @@ Status graph_know(sn_graph *g, const GVal *input, sn_tensor *t, bool bound);
 Status graph_bind_known(sn_graph *g);
 /* Raises in the name of `what` where the graph is lent. */
 Status graph_is_own(const sn_graph *g, const char *what);
+/* As sn_graph_capture, of a training step, whose changes of .grad slots are left out. */
+sn_graph *graph_capture_step(sn_function *fn, const sn_value *in, int n_in);
 /* Takes back an op that was put in and that nothing uses; cannot fail. */
 void graph_remove_node(sn_node *n);
 

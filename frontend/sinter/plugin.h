@@ -68,9 +68,9 @@ sn_status sn_plugin_load(const char *path);
    sn_plugin_load. [refused in bodies] */
 sn_status sn_plugin_build(const char *const *sources, int n);
 /* The same from texts: c is that of NAME.c, which says SN_PLUGIN; cuda that of NAME.cu, or NULL. name: a word of C's,
-   by which the compiler's words and errors of the plug-in name their lines. So a string of C, or of C and CUDA C, becomes
-   an op that is loaded. Errors as sn_plugin_build's; they name the compiler, which may be one that does not fit: that
-   knows no C17, or makes code for another machine. [refused in bodies] */
+   by which the compiler's words and errors of the plug-in name their lines. So a string of C, or of C and CUDA C,
+   becomes an op that is loaded. Errors as sn_plugin_build's; they name the compiler, which may be one that does not
+   fit: that knows no C17, or makes code for another machine. [refused in bodies] */
 sn_status sn_plugin_build_text(const char *name, const char *c, const char *cuda);
 /* Writes the checksum of a plug-in's file into it, once it is linked, and stripped. Errors as sn_plugin_load's.
    [neutral] */

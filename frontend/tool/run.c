@@ -3,6 +3,7 @@
  * JSON of its own: what it compiles is called as any other target. */
 #include "frontend/api/report_page.h"
 #include "frontend/tool/sample.h"
+#include "frontend/tool/values.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,17 +14,6 @@
 #include "runtime/core/tensor.h"
 
 enum { CALLS = 3, PROFILED_CALLS = 10 };
-
-/* FNV-1a over the elements in row-major order: results of two runs are compared by it. */
-static uint64_t digest(sn_tensor *t) {
-    const size_t n = (size_t)sn_numel(t) * (size_t)dtype_bytes(t->base.meta->dtype);
-    unsigned char *const bytes = mem_zero(n ? n : 1);
-    uint64_t h = 0xcbf29ce484222325u;
-    if (bytes && sn_read(t, bytes, n) == SN_OK)
-        for (size_t i = 0; i < n; i++) h = (h ^ bytes[i]) * 0x100000001b3u;
-    mem_free(bytes);
-    return h;
-}
 
 /* {"type": "f32[8,16]", "value": null, "digest": "..."}: the value of a single element, as text
  * where it is not finite. */
@@ -36,7 +26,7 @@ static void print_result(Text *text, sn_tensor *t) {
         text_puts(text, "null");
     else
         text_printf(text, isfinite(value) ? "%.17g" : "\"%g\"", value);
-    text_printf(text, ", \"digest\": \"%016llx\"}", (unsigned long long)digest(t));
+    text_printf(text, ", \"digest\": \"%016llx\"}", (unsigned long long)values_digest(t));
 }
 
 typedef struct RunJob {
@@ -44,6 +34,7 @@ typedef struct RunJob {
     const char *stage;
     const char *machine; /* NULL: the one that runs */
     bool types, lines;   /* dump: beside the ops of a graph */
+    const char *values;  /* dump: the file that gets those of the inputs */
     const char *out;     /* report */
     bool json;
     Target *opened; /* while it is looked at */
@@ -61,7 +52,8 @@ static int with_target(const RunJob *job, int (*done)(const RunJob *job, sn_func
     if (target.plan && sn_check() == SN_ERR_IO) target.exit_code = EXIT_environment;
     sn_tensor *out[TARGET_OUTPUTS] = {NULL};
     for (int i = 0; i < CALLS && !sn_check(); i++) {
-        if (i && job->target.vary) target_inputs(&job->target, &target, DEFAULT_SIZE * (i + 1));
+        if (i && (job->target.vary || target.values))
+            target_inputs(&job->target, &target, job->target.vary ? DEFAULT_SIZE * (i + 1) : DEFAULT_SIZE);
         if (!sn_check()) target_call(&target, fn, out);
     }
     RunJob with = *job;
@@ -130,8 +122,8 @@ static bool parse(const Command *self, int argc, char **argv, RunJob *job, int *
     while (!job->own && arguments_next(&a)) {
         if (!(argument_flag(&a, "json", &job->json) || argument_text(&a, "stage", &job->stage) ||
               argument_text(&a, "machine", &job->machine) || argument_flag(&a, "types", &job->types) ||
-              argument_flag(&a, "lines", &job->lines) || argument_text(&a, "out", &job->out) ||
-              target_argument(&a, &job->target)))
+              argument_flag(&a, "lines", &job->lines) || argument_text(&a, "values", &job->values) ||
+              argument_text(&a, "out", &job->out) || target_argument(&a, &job->target)))
             arguments_refuse(&a, "unexpected");
         else if (runs && job->target.name && is_sample(job))
             job->own = a.at;
@@ -186,6 +178,24 @@ int command_explain(const Command *self, int argc, char **argv) {
     return code;
 }
 
+/* The capture with the values of its inputs; of a sample what its work gives. */
+static int dump_values(const Command *self, const RunJob *job) {
+    Target target;
+    Text text = {0};
+    if (dump_find(job->stage, strlen(job->stage)) != DUMP_capture)
+        return usage_error(self, "--values is about the stage capture, not", job->stage);
+    const bool found =
+        is_sample(job) ? target_open_sample(job->target.name, &target) : target_open(&job->target, &target);
+    if (!found) return no_such_target(job->target.name);
+    if (!sn_check()) target.exit_code = EXIT_wrong;
+    const Status status = sn_check() ? error_pending() : values_dump(&job->target, &target, job->values, &text);
+    if (status == ST_OK) show_dump(job, text_str(&text));
+    text_free(&text);
+    const int code = status == ST_OK ? EXIT_done : report_error(status == ST_IO ? EXIT_environment : target.exit_code);
+    target_close(&target);
+    return code;
+}
+
 int command_dump(const Command *self, int argc, char **argv) {
     RunJob job = {.stage = "capture"};
     int code;
@@ -197,6 +207,7 @@ int command_dump(const Command *self, int argc, char **argv) {
     job.stage = report + strlen("dump:");
     Dump dump;
     if (dump_parse(job.stage, &dump) != ST_OK) return report_error(EXIT_usage);
+    if (job.values) return dump_values(self, &job);
     if (!is_sample(&job)) return with_target(&job, show_stage);
     char *text = NULL;
     code = sample_report(job.target.name, report, &text);

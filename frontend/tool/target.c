@@ -13,6 +13,7 @@
 #include "frontend/tool/crash.h"
 #include "frontend/tool/inputs.h"
 #include "frontend/tool/sample.h"
+#include "frontend/tool/values.h"
 #include "ir/graph.h"
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
@@ -96,6 +97,7 @@ void target_inputs(const TargetOptions *o, Target *t, int64_t symbol) {
     t->n_in = t->numbers.n = 0;
     t->symbol = symbol;
     inputs_make(o, t);
+    if (t->values && !o->n_inputs) values_read(t, t->values, o->name);
 }
 
 static Status move_inputs(Arena *arena, Graph *graph, Device device) {
@@ -144,7 +146,10 @@ static void open_graph(const TargetOptions *o, Target *t) {
     if (input_read(o->name, &text, &n) != ST_OK) return;
     t->exit_code = EXIT_wrong;
     t->graph = prepared_graph(o, text, n);
-    mem_free(text);
+    if (strncmp(text, "# values ", strlen("# values ")))
+        mem_free(text);
+    else
+        t->values = text;
     if (t->graph) t->n_out = t->graph->graph->outputs.n, target_inputs(o, t, DEFAULT_SIZE);
 }
 
@@ -360,6 +365,7 @@ void rewind_stdin(void) {
 void target_close(Target *t) {
     for (int i = 0; i < t->n_in; i++) sn_release(t->in[i]);
     sn_graph_free(t->graph);
+    mem_free(t->values);
 }
 
 sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_mode mode) {

@@ -31,6 +31,7 @@ typedef struct Target {
     void *closure;                /* samples, and what a library describes (sinter/target.h) */
     const char *plan;             /* the file of a saved one */
     bool backward, step;          /* samples: gradients are part of the work; or the body does all of it */
+    char *values;                 /* a text that may begin with "# values FILE" (values.h); mem_free */
     bool has_inputs;              /* of its own, as the library describes them: none are made but by --input */
     bool asks_gradients;          /* graphs: their ops ask for some of the inputs */
     sn_tensor *in[TARGET_INPUTS]; /* kept */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/api/graph_handle.h"
 #include "frontend/tool/crash.h"
 #include "frontend/tool/inputs.h"
 #include "frontend/tool/sample.h"
@@ -62,7 +63,7 @@ sn_graph *way_captured(const TargetOptions *o, const Target *t) {
     sn_value in[TARGET_INPUTS + TARGET_NUMBERS];
     const int n = call_values(t->in, t->n_in, &t->numbers, in);
     sn_function *const fn = target_compile(t, o, SN_COMPILE_VERIFY);
-    sn_graph *const graph = fn ? sn_graph_capture(fn, in, n) : NULL;
+    sn_graph *const graph = !fn ? NULL : t->step ? graph_capture_step(fn, in, n) : sn_graph_capture(fn, in, n);
     sn_function_free(fn);
     return graph;
 }

@@ -1,5 +1,5 @@
 /* test_accept_leaves.c: what tensors say of their history, on the CPU, on meta and in fake mode: sn_is_leaf,
- * sn_version_of, sn_output_nr, sn_grad_fn and its edges beside what PyTorch 2.15 says of the same lines [9.10, 9.11]. */
+ * sn_version_of, sn_output_nr, sn_grad_fn and edges beside what PyTorch 2.15 says of the same lines [9.10, 9.11]. */
 #include "tests/unit/contract.h"
 
 #include "runtime/base/base.h"

@@ -394,7 +394,8 @@ static Status graph_of(const sn_function *fn, const Trace *trace, const Variant 
                        failure ? failure->text : reason_text(trace->reason));
 }
 
-Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, Graph **graph, sn_tensor ***closed) {
+static Status capture_graph(sn_function *fn, bool step, CapturedCall call, Arena *made, Graph **graph,
+                            sn_tensor ***closed) {
     sn_tensor *outs[MAX_LIST] = {0};
     TRY(error_pending());
     if (fn->saved) return error_raise(ST_UNSUPPORTED, "%s: no graph: it is a plan of a file", fn->name);
@@ -410,15 +411,25 @@ Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, G
     Capture capture;
     init_capture(&capture, fn, arena);
     capture.for_graph = true;
-    CapturedCall call = {.in = in, .n_in = n_in, .out = outs, .n_out = MAX_LIST};
+    capture.of_step = step;
+    call.out = outs, call.n_out = MAX_LIST;
     const Variant *variant;
-    Status status = run_captured(fn, &capture, in, n_in, outs, MAX_LIST);
+    Status status = run_captured(fn, &capture, call.in, call.n_in, outs, MAX_LIST);
     if (status == ST_OK) status = only_trace(fn, &capture, &call.trace);
     if (status == ST_OK) status = graph_of(fn, call.trace, &variant);
     if (status == ST_OK) status = captured_graph(&call, variant, made, graph, closed);
     release_inputs(&capture);
     function_arena_release(fn, arena);
     return status;
+}
+
+Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *made, Graph **graph, sn_tensor ***closed) {
+    return capture_graph(fn, false, (CapturedCall){.in = in, .n_in = n_in}, made, graph, closed);
+}
+
+Status function_capture_step(sn_function *fn, const Arg *in, int n_in, Arena *made, Graph **graph,
+                             sn_tensor ***closed) {
+    return capture_graph(fn, true, (CapturedCall){.in = in, .n_in = n_in}, made, graph, closed);
 }
 
 static Status check_strict(sn_function *fn) {

@@ -18,6 +18,9 @@ Status function_describe(sn_function *fn, const Arg *in, int n_in, CallResult *r
 /* Runs fn on these inputs and gives its graph, made in `arena`, and what it closes over (captured_graph.h); an error
  * where the call breaks or nothing was compiled. Results belong to the innermost scope. */
 Status function_capture(sn_function *fn, const Arg *in, int n_in, Arena *arena, Graph **graph, sn_tensor ***closed);
+/* Of a training step: that its body sets .grad slots is no part of the graph, and no error. */
+Status function_capture_step(sn_function *fn, const Arg *in, int n_in, Arena *arena, Graph **graph,
+                             sn_tensor ***closed);
 
 /* SINTER_REPORT, when a function is freed, or at the program's end. */
 void function_report_begin(sn_function *fn);

@@ -11,6 +11,7 @@
  * ("bound") and is an ordinary tensor. */
 #ifndef SINTER_RUNTIME_CAPTURE_H
 #define SINTER_RUNTIME_CAPTURE_H
+#include "runtime/core/breaks.h"
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/record/trace.h"
 #include "runtime/core/tracer.h"
@@ -50,6 +51,7 @@ struct Capture {
     const char *break_reason; /* of the last one, in words; or NULL */
     const void *break_site;
     bool for_graph;        /* the caller wants its graph: any number of outputs, and inputs stay until it has that */
+    bool of_step;          /* such a caller, who leaves what the body does to .grad slots out of the graph */
     bool eager_checks;     /* of the running function, or of a callee that is being inlined */
     bool device_asserts;   /* the setting */
     bool materializes_all; /* host code may look at any value next: all that are held are materialized */
@@ -71,6 +73,7 @@ Status capture_make_earlier(Capture *capture, sn_tensor *tensor);
 /* Notes that the call does something beside its segments. The first reason is kept: others mostly follow from it. */
 static inline void capture_record_outside(Capture *capture, Reason reason) {
     Reason none = NULL;
+    if (capture->of_step && reason == BREAK_REASON(grad_set)) return;
     atomic_compare_exchange_strong(&capture->outside, &none, reason);
 }
 /* References to t that the call holds for itself. */
