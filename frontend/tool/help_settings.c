@@ -43,6 +43,8 @@ static void print_variable(const VariableRow *row) {
            row->doc);
 }
 
+static bool is_asked_for(const char *name, const char *asked) { return !strcmp(name, asked); }
+
 static void print_all(void) {
     puts("Settings: sn_setting_set(name, value) for one sn_state, or SINTER_<NAME> in the environment.\n");
     for (const SettingLine *row = settings; row->name; row++) print_setting(row);
@@ -53,9 +55,9 @@ static void print_all(void) {
 bool help_settings(const char *name) {
     if (!strcmp(name, "settings")) return print_all(), true;
     for (const SettingLine *row = settings; row->name; row++)
-        if (!strcmp(row->name, name)) return print_setting(row), true;
+        if (is_asked_for(row->name, name)) return print_setting(row), true;
     for (const VariableRow *row = variable_rows; row->name; row++)
-        if (!strcmp(row->name, name)) return print_variable(row), true;
+        if (is_asked_for(row->name, name)) return print_variable(row), true;
     return false;
 }
 
