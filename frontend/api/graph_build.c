@@ -321,13 +321,21 @@ sn_node *graph_append_call(sn_graph *g, const BuiltCall *call) {
     return made;
 }
 
+void graph_take_back(sn_graph *g, const Node *last) {
+    while (g->graph->last != last) graph_remove(g->graph, g->graph->last);
+    graph_number(g->graph);
+}
+
 sn_node *sn_graph_op(sn_graph *g, const char *op, const sn_value *args, int n_args) {
     BuiltCall call = {0};
     if (graph_wants(g, "sn_graph_op", "the graph") != ST_OK || graph_wants(op, "sn_graph_op", "the op's name") != ST_OK)
         return NULL;
     if (find_op(op, &call) != ST_OK || given_call(g, &call, args, n_args) != ST_OK) return NULL;
     if (call.row->flags & OPF_random && graph_is_own(g, "sn_graph_op: a random op") != ST_OK) return NULL;
-    return graph_append_call(g, &call);
+    const Node *const last = g->graph->last;
+    sn_node *const made = graph_cast_call(g, &call) == ST_OK ? graph_append_call(g, &call) : NULL;
+    if (!made) graph_take_back(g, last);
+    return made;
 }
 
 sn_status sn_node_place(sn_node *n, const char *file, int line, const char *function) {
@@ -375,8 +383,12 @@ static Status add_results(sn_graph *g, const sn_value *values, int n) {
     Arg *const args = ARENA_ARRAY(g->arena, Arg, n + 1);
     if (!args) return ST_MEMORY;
     TRY(given_results(g, values, n, args));
-    for (int i = 0; i < n; i++)
-        if (arg_is_number(&args[i])) TRY(graph_make_number(g, args[i], &args[i]));
+    const Node *const last = g->graph->last;
+    for (int i = 0; i < n; i++) {
+        if (!arg_is_number(&args[i]) || graph_make_number(g, args[i], &args[i]) == ST_OK) continue;
+        graph_take_back(g, last);
+        return error_pending();
+    }
     for (int i = 0; i < n; i++) graph_output(g->graph, args[i].kind == ARG_tensor ? gval(args[i].val) : NULL);
     g->returns = true;
     return error_pending();

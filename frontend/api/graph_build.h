@@ -36,4 +36,9 @@ sn_node *graph_append_call(sn_graph *g, const BuiltCall *call);
 /* A number is a tensor without dims, of the dtype that PyTorch's scalars have. */
 Status graph_make_number(sn_graph *g, Arg number, Arg *out);
 
+/* What was put in behind `last`, which nothing uses. */
+void graph_take_back(sn_graph *g, const Node *last);
+/* In a region of autocast: the call's tensors become casts by its op's policy, which are put in. */
+Status graph_cast_call(sn_graph *g, BuiltCall *call);
+
 #endif

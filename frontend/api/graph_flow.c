@@ -123,12 +123,15 @@ sn_node *sn_graph_cond(sn_graph *g, sn_value pred, sn_graph *if_true, sn_graph *
     if (flow_begin_node(&f, operands) != ST_OK || read_predicate(&f, &pred, &taken) != ST_OK ||
         add_body(&f, "if_true", if_true, &yes) != ST_OK || add_body(&f, "if_false", if_false, &no) != ST_OK)
         return NULL;
+    const Node *const last = g->graph->last;
     if (taken.kind == ARG_bool && graph_make_number(g, taken, &taken) != ST_OK) return NULL;
     set_arg(&call, "pred", taken);
     set_arg(&call, "if_true", yes);
     set_arg(&call, "if_false", no);
     add_tensors(&f, 0, n);
-    return append_flow(&f, &call, f.n_vals);
+    sn_node *const made = append_flow(&f, &call, f.n_vals);
+    if (!made) graph_take_back(g, last);
+    return made;
 }
 
 /* Loops --------------------------------------------------------------------------------------- */

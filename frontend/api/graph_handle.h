@@ -34,9 +34,10 @@ struct sn_graph {
     Graph *graph;
     VEC(sn_node *) handles;
     VEC(KnownInput) known;
-    Stage stage;  /* of one that is lent */
-    bool returns; /* sn_graph_return was called */
-    bool lent;    /* to a pass of the program's: the graph is the compile's, its inputs stay as they are */
+    Stage stage;       /* of one that is lent */
+    bool returns;      /* sn_graph_return was called */
+    uint32_t autocast; /* of ops to come, as of a thread */
+    bool lent;         /* to a pass of the program's: the graph is the compile's, its inputs stay as they are */
     /* compiled: */
     const void *const *sites; /* by node id */
     bool returns_none;        /* some output is None */

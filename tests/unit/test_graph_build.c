@@ -173,6 +173,64 @@ START_TEST(random_ops_are_numbered) {
 }
 END_TEST
 
+/* A part without gradients, and one in a region of autocast: the text says so, the bits are those of the modes. */
+static sn_tensor *in_modes(sn_tensor *x, sn_tensor *w) {
+    sn_grad_mode_set(SN_GRAD_OFF);
+    sn_tensor *const scale = sn_exp(x);
+    sn_grad_mode_set(SN_GRAD_ON);
+    const sn_scope region = sn_scope_begin();
+    sn_autocast_set(SN_CPU, SN_BF16);
+    sn_tensor *const y = sn_cat(SN_TENSORS(sn_mm(sn_mul(x, scale), w), w), 0);
+    return sn_scope_return(region, sn_softmax(y, 1));
+}
+
+static sn_graph *built_modes(void) {
+    sn_graph *const g = sn_graph_new("modes");
+    sn_node *const x = sn_graph_input(g, "x", "f32[s0,4]"), *const w = sn_graph_input(g, "w", "f32[4,4]");
+    sn_graph_grad_mode_set(g, SN_GRAD_OFF);
+    sn_node *const scale = OP(g, "aten::exp", R(x));
+    sn_graph_grad_mode_set(g, SN_GRAD_ON);
+    sn_graph_autocast_set(g, SN_CPU, SN_BF16);
+    const sn_value both[] = {R(OP(g, "aten::mm", R(OP(g, "aten::mul.Tensor", R(x), R(scale))), R(w))), R(w)};
+    sn_node *const y = OP(g, "aten::softmax.int", R(OP(g, "aten::cat", sn_values(both, 2), sn_int(0))), sn_int(1));
+    ck_assert_ptr_null(OP(g, "aten::mm", R(w), R(OP(g, "aten::zeros", sn_ints_value(SN_INTS(3, 3))))));
+    expect_error(SN_ERR_SHAPE, "aten::mm"); /* its casts go, too; the zeros are an op of its own */
+    sn_node_erase(sn_graph_node(g, sn_graph_count(g) - 1));
+    sn_graph_autocast_set(g, SN_CPU, SN_F32);
+    const sn_value out[] = {R(y), R(OP(g, "aten::mm", R(w), R(w)))};
+    sn_graph_return(g, out, 2);
+    return g;
+}
+
+START_TEST(modes_are_of_ops) {
+    sn_graph *const g = built_modes();
+    expect_text(g, "graph modes(%x: f32[s0,4], %w: f32[4,4]) {\n"
+                   "  %0 = aten::exp(%x) no_grad\n"
+                   "  %1 = aten::mul.Tensor(%x, %0)\n"
+                   "  %2 = aten::_to_copy(%1, dtype=bf16)\n"
+                   "  %3 = aten::_to_copy(%w, dtype=bf16)\n"
+                   "  %4 = aten::mm(%2, %3) order=chain\n"
+                   "  %5 = aten::cat([%4, %w])\n"
+                   "  %6 = aten::softmax.int(%5, 1)\n"
+                   "  %7 = aten::mm(%w, %w) order=chain\n"
+                   "  return %6, %7\n"
+                   "}\n");
+    sn_function *const fn = sn_graph_compile(g, NULL);
+    sn_graph_free(g);
+    for (int i = 0; i < 3; i++) {
+        sn_tensor *const x = LEAF(1, 3, 4), *const w = LEAF(2, 4, 4), *in[] = {x, w}, *out[2], *got[2], *want[2];
+        ck_assert_msg(sn_call(fn, in, 2, out, 2) == SN_OK, "%s", sn_error_take()->message);
+        sn_tensor *const own = in_modes(x, w), *const weight = F32(3, 7, 4);
+        ck_assert(same_bits(out[0], own));
+        const sn_tensors leaves = {in, 2}, seeds = SN_TENSORS(weight);
+        ck_assert_int_eq(sn_gradients(SN_TENSORS(out[0]), leaves, seeds, 0, got), SN_OK);
+        ck_assert_int_eq(sn_gradients(SN_TENSORS(own), leaves, seeds, 0, want), SN_OK);
+        ck_assert(same_bits(got[0], want[0]) && same_bits(got[1], want[1]));
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
 /* Each is tried on a graph of x: f32[2,3], i: i64[4], s5: int and an op with two results; nothing is added. */
 enum { OF_X = -100, OF_I, OF_TWO, OF_SYM, OF_NULL, OF_OTHER, OF_GONE, OF_MISSING };
 static const struct {
@@ -313,6 +371,11 @@ START_TEST(wrong_inputs_results_and_places) {
     EXPECT(sn_node_result_count(NULL), "the node is NULL");
     EXPECT(sn_node_place(x, "a.py", 1, NULL), "an input has no place");
     EXPECT(sn_node_place(NULL, "a.py", 1, NULL), "the node is NULL");
+    EXPECT(sn_graph_grad_mode_set(g, (sn_grad_mode)7), "7 is no grad mode");
+    EXPECT(sn_graph_grad_mode_set(NULL, SN_GRAD_OFF), "the graph is NULL");
+    EXPECT(sn_graph_autocast_set(g, SN_CPU, SN_I64), "it is bf16 or f16, or f32 for off");
+    EXPECT(sn_graph_autocast_set(g, 17, SN_BF16), "there is no device 17");
+    EXPECT(sn_graph_autocast_set(NULL, SN_CPU, SN_BF16), "the graph is NULL");
     EXPECT(sn_node_place(x, NULL, 1, NULL), "the file is NULL");
     const sn_value none = sn_none(), list = sn_values(&none, 1), text = sn_str("x"), tensor = sn_val(F32(1, 2));
     EXPECT(sn_graph_return(g, NULL, 1), "a NULL list of 1 results");
@@ -382,6 +445,7 @@ int main(void) {
                                   all_kinds_of_arguments_and_results,
                                   a_built_net_has_gradients,
                                   random_ops_are_numbered,
+                                  modes_are_of_ops,
                                   wrong_ops_name_op_argument_and_value,
                                   wrong_inputs_results_and_places,
                                   one_look_at_the_end_is_enough,

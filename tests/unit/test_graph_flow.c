@@ -286,6 +286,7 @@ START_TEST(what_is_no_control_flow) {
     EXPECT(sn_graph_cond(g, R(p), body, body, &of_body, 1), "operand 0 is of graph body, not of g");
     EXPECT(sn_graph_cond(g, R(p), body, body, &list, 1), "operand 0 is a list");
     EXPECT(sn_graph_cond(g, R(n), body, body, in, 1), "sn::cond: pred must be a Tensor or a bool");
+    EXPECT(sn_graph_cond(g, sn_bool(true), body, two, in, 1), "1 results in one branch, 2 in the other");
     EXPECT(sn_graph_cond(g, R(p), body, two, in, 1), "1 results in one branch, 2 in the other");
     EXPECT(sn_graph_cond(g, R(p), body, none, in, 1), "if_false, graph none, has None as result 0");
     EXPECT(sn_graph_cond(g, R(p), body, open, in, 1), "graph open has s0, which no input says");

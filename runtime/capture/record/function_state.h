@@ -63,7 +63,7 @@ struct sn_function {
     sn_body body;
     void *closure;
     sn_compile_options options;
-    const struct Backend *backend; /* runtime/compile/backend.h; NULL: of a file */
+    const struct Backend *backend;                        /* runtime/compile/backend.h; NULL: of a file */
     sn_status (*page)(sn_function *fn, const char *path); /* writes what SINTER_REPORT=html asks for; NULL: nobody */
     char *name;
     pthread_mutex_t lock;
