@@ -94,6 +94,12 @@ typedef struct Output {
     const bool *checked;
 } Output;
 
+/* Of a symbol that no input's size is by itself: (that size - rest) / times, which have symbols from before alone. */
+typedef struct SizeSolution {
+    int64_t symbol, rest, times;
+    int input, dim;
+} SizeSolution;
+
 typedef struct Graph {
     /* first: a graph is a builder; emit appends before `insert_at` (NULL: at the end) */
     Builder builder;
@@ -107,6 +113,8 @@ typedef struct Graph {
         int n, capacity;
     } names; /* of the inputs, by hash; room is a power of two, more than half of it free */
     VEC(IntInput) int_inputs;
+    VEC(SizeSolution) solutions; /* in order; made by graph_check_symbols */
+    VEC(SymGuard) assumed;       /* by the header: what must hold of a call's sizes and ints, else it is an error */
     VEC(Output) outputs;
     VEC(Write) writes;
     VEC(double) runtime_floats; /* hints of ARG_runtime values */
@@ -139,6 +147,8 @@ void graph_int_input(Graph *graph, int64_t symbol); /* behind the inputs so far 
 /* The symbol of an int input "s<number>": any number, unless a size or a list of symbols before it says more. */
 int64_t graph_int_symbol(Graph *graph, int number);
 enum { MAX_INT_INPUT = 4096 };
+/* Of its header; hints that it does not hold with are changed where that helps. */
+void graph_assume(Graph *graph, SymGuard guard);
 void graph_output(Graph *graph, GVal *value);
 void graph_write(Graph *graph, GVal *input, GVal *value);
 /* runs the meta rule; NULL on error */
@@ -201,8 +211,12 @@ Status graph_check_reach(Graph *graph, const GraphMemory *memory, const Node **a
 /* How much memory its views by numbers name before and from each input's first element on, by input: raises what the
  * arrays have. The ids are dense. */
 Status graph_find_reach(Graph *graph, const int64_t *symbols, int64_t *before, int64_t *behind);
-/* Every symbol that the graph has is given by an input: by a size that is this symbol alone, or as an int. */
+/* Every symbol that the graph has is given by an input: by a size that is this symbol alone, as an int, or by a size
+ * that is solved for it (s0*2, s0+s1 where another one gives s1), which becomes one of the graph's solutions. */
 Status graph_check_symbols(Graph *graph);
+/* Their values where the inputs are these, by free symbol; given: those that have one. */
+void graph_symbol_values(const Graph *graph, const Meta *const *inputs, const int64_t *ints, int64_t *values,
+                         bool *given);
 /* Makes ints behind the inputs of symbols that none gives: those of a part of a function, whose numbers came from
  * before it. */
 Status graph_assign_symbols(Graph *graph);

@@ -1,6 +1,8 @@
 /* graph_parse.c: reads graph text. Values get their metadata from the meta rules; annotations are checked against them.
  *
- *   graph  = "graph" name [ "[" "s0=8>=2" ... "]" ] "(" input... [ "|" input... ] ")" "{" line... "}"
+ *   graph  = "graph" name [ "[" symbol... [ ";" guard... ] "]" ] "(" input... [ "|" input... ] ")" "{" line... "}"
+ *   symbol = "s0=8" [ ">=2" ] [ "<=64" ]                  a hint, and the bounds of what calls may have
+ *   guard  = "s0==s1*2", "(s0%8)==0"                      what must hold of a call's sizes
  *   input  = "%x: f32[s0,768]" | "s1: int"                    an int is the symbol that the lines have it as
  *   line   = results "=" op "(" args ")" attribute...     %0 = aten::add.Tensor(%x, 2.0, alpha=3) no_grad at='a.c:3'
  *          | op "(" args ")" attribute...                 a call without results
@@ -578,22 +580,45 @@ static Status read_line(Parser *p) {
 
 /* header -------------------------------------------------------------------------------------- */
 
+static Status read_symbol(Parser *p) {
+    int number = 0;
+    int64_t hint = 2, low = 2, most = SYM_MOST;
+    reader_skip(&p->in);
+    if (*p->in.at != 's') return reader_fail(&p->in, "expected a symbol like s0");
+    p->in.at++;
+    TRY(read_count(p, &number));
+    if (number != sym_free_count(p->graph->env)) return reader_fail(&p->in, "symbols are listed in order, s0 first");
+    TRY(expect_token(p, "="));
+    TRY(reader_int(&p->in, &hint));
+    const bool least = reader_eat(&p->in, ">=");
+    if (least) TRY(reader_int(&p->in, &low));
+    const bool bounded = reader_eat(&p->in, "<=");
+    if (bounded) TRY(reader_int(&p->in, &most));
+    if (low > most || low < SYM_LEAST || most > SYM_MOST)
+        return reader_fail(&p->in, "no number is from %lld to %lld", (long long)low, (long long)most);
+    const int64_t symbol = sym_free(p->graph->env, hint, low);
+    if (least || bounded) sym_free_give(p->graph->env, symbol, hint, low, most);
+    return ST_OK;
+}
+
+static Status read_guards(Parser *p) {
+    const int n = sym_free_count(p->graph->env);
+    do {
+        SymGuard guard;
+        reader_skip(&p->in);
+        if (sym_guard_parse(p->graph->env, p->in.at, &p->in.at, &guard) != ST_OK) return reader_fail_again(&p->in);
+        if (sym_free_count(p->graph->env) != n)
+            return reader_fail(&p->in, "s%d is not in the list of symbols", sym_free_count(p->graph->env) - 1);
+        graph_assume(p->graph, guard);
+    } while (reader_eat(&p->in, ","));
+    return ST_OK;
+}
+
 static Status read_symbols(Parser *p) {
     if (!reader_eat(&p->in, "[")) return ST_OK;
-    do {
-        reader_skip(&p->in);
-        int number = 0;
-        int64_t hint = 2, low = 2;
-        if (*p->in.at != 's') return reader_fail(&p->in, "expected a symbol like s0");
-        p->in.at++;
-        TRY(read_count(p, &number));
-        if (number != sym_free_count(p->graph->env))
-            return reader_fail(&p->in, "symbols are listed in order, s0 first");
-        TRY(expect_token(p, "="));
-        TRY(reader_int(&p->in, &hint));
-        if (reader_eat(&p->in, ">=")) TRY(reader_int(&p->in, &low));
-        sym_free(p->graph->env, hint, low);
-    } while (reader_eat(&p->in, ","));
+    do TRY(read_symbol(p));
+    while (reader_eat(&p->in, ","));
+    if (reader_eat(&p->in, ";")) TRY(read_guards(p));
     return expect_token(p, "]");
 }
 

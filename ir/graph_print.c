@@ -214,26 +214,37 @@ static void output_print(Text *text, const Graph *graph, const Output *output) {
     sym_print(graph->env, text, output->offset);
 }
 
-/* Symbols whose hint or bound is not the usual 2 are listed, so that decisions come out the same after parsing. */
-static void symbols_print(Text *text, const SymEnv *env) {
-    bool plain = true;
+static bool has_usual_symbols(const SymEnv *env) {
+    bool usual = true;
     for (int i = 0; i < sym_free_count(env); i++) {
-        const SymExpr *e = sym_expr(env, sym_free_at(env, i));
-        plain = plain && e->hint == 2 && e->b == 2;
+        const SymExpr *const e = sym_expr(env, sym_free_at(env, i));
+        usual = usual && e->hint == 2 && e->b == 2 && !e->given;
     }
-    if (plain) return;
+    return usual;
+}
+
+/* Symbols whose hint or bound is not the usual 2 are listed, so that decisions come out the same after parsing; then
+ * what the header assumes. */
+static void symbols_print(Text *text, const Graph *graph) {
+    const SymEnv *const env = graph->env;
+    if (has_usual_symbols(env) && !graph->assumed.n) return;
     text_puts(text, "[");
     for (int i = 0; i < sym_free_count(env); i++) {
         const SymExpr *e = sym_expr(env, sym_free_at(env, i));
         text_printf(text, "%ss%d=%lld", i ? ", " : "", i, (long long)e->hint);
-        if (e->b != 2) text_printf(text, ">=%lld", (long long)e->b);
+        if (e->b != 2 || (e->given && e->most == SYM_MOST)) text_printf(text, ">=%lld", (long long)e->b);
+        if (e->most != SYM_MOST) text_printf(text, "<=%lld", (long long)e->most);
+    }
+    for (int i = 0; i < graph->assumed.n; i++) {
+        text_puts(text, i ? ", " : "; ");
+        sym_guard_print(env, text, &graph->assumed.at[i]);
     }
     text_puts(text, "]");
 }
 
 static void header_print(Text *text, const Graph *graph) {
     text_printf(text, "graph %s", graph->name);
-    symbols_print(text, graph->env);
+    symbols_print(text, graph);
     text_puts(text, "(");
     for (int i = 0, k = 0; i < graph->inputs.n || k < graph->int_inputs.n;) {
         const bool number = k < graph->int_inputs.n && graph->int_inputs.at[k].before == i;

@@ -41,8 +41,10 @@ static bool in_order(SymEnv *env, const int64_t *sizes, const int64_t *strides, 
     int64_t expected = 1;
     for (int i = rank - 1; i >= 0; i--) {
         const int dim = dims ? dims[i] : i;
-        if (sym_same(env, sizes[dim], 1)) continue;
-        if (!sym_same(env, strides[dim], expected)) return false;
+        if (!sym_identical(strides[dim], expected)) { /* else it steps so, if it does */
+            if (sym_same(env, sizes[dim], 1)) continue;
+            if (!sym_same(env, strides[dim], expected)) return false;
+        }
         expected = sym_mul(env, expected, sizes[dim]);
     }
     return true;

@@ -180,10 +180,19 @@ typedef struct Layout {
     int64_t strides[MAX_OPERANDS][MAX_RANK];
 } Layout;
 
+/* Of strides that are the same only where a size that may be 1 is: then the order makes no difference but in the stride
+ * of that dim. */
+static bool steps_less(SymEnv *env, int64_t a, int64_t b) {
+    return (sym_is(a) || sym_is(b)) && sym_hint(env, a) < sym_hint(env, b) && sym_all_given(env, a) &&
+           sym_all_given(env, b) && sym_surely_at_most(env, a, b);
+}
+
 static int swap_wanted(const Layout *l, int dim0, int dim1) {
     for (int i = 0; i < l->n; i++) {
         const int64_t a = l->strides[i][dim0], b = l->strides[i][dim1];
         if (sym_identical(a, 0) || sym_identical(b, 0)) continue;
+        if (steps_less(l->env, a, b)) return -1;
+        if (steps_less(l->env, b, a)) return 1;
         if (sym_same(l->env, a, b)) {
             if (sym_less(l->env, l->sizes[dim1], l->sizes[dim0])) return 1;
         } else {
@@ -295,8 +304,11 @@ bool broadcast_into(SymEnv *env, int64_t *sizes, int *rank, const int64_t *other
     for (int i = 0; i < other_rank; i++) {
         int64_t *a = &sizes[lead + i];
         const int64_t b = other[i];
-        if (sym_same(env, *a, b) || sym_same(env, b, 1)) continue;
-        if (!sym_same(env, *a, 1)) return false;
+        if (b == 1) continue;
+        if (*a != 1) { /* else b it is, which may be 1 as well: nobody need know */
+            if (sym_same(env, *a, b) || sym_same(env, b, 1)) continue;
+            if (!sym_same(env, *a, 1)) return false;
+        }
         *a = b;
     }
     return true;
@@ -334,6 +346,18 @@ bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n) {
     return true;
 }
 
+bool meta_beside_one(SymEnv *env, int64_t a, int64_t b) {
+    const int64_t other = a == 1 ? b : a;
+    return (a == 1 || b == 1) && sym_is(other) && sym_hint(env, other) >= 2 && sym_all_given(env, other);
+}
+
+/* Of a size that may be 1 beside one that is: strides come out the same where all is contiguous. */
+static bool fits_first(SymEnv *env, const Meta *in, const Meta *first) {
+    for (int d = 0; d < in->rank; d++)
+        if (meta_beside_one(env, in->sizes[d], first->sizes[d])) return false;
+    return all_same(env, in->sizes, first->sizes, in->rank);
+}
+
 /* PyTorch's fast set-up, for operands of equal sizes; false: none of its three cases. Sizes are equal as the broadcast
  * has decided: a size and a number may be so only by a guard. */
 static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
@@ -341,7 +365,7 @@ static bool fast_strides(SymEnv *env, const Elementwise *e, int64_t *strides) {
     bool contiguous = true, channels_last = first->rank == 4; /* images only: volumes are dense */
     for (int i = 0; i < e->n; i++) {
         const Meta *const in = e->in[i];
-        if (in->rank != first->rank || !all_same(env, in->sizes, first->sizes, in->rank)) return false;
+        if (in->rank != first->rank || !fits_first(env, in, first)) return false;
         contiguous = contiguous && meta_decide_contiguous(env, in);
     }
     if (contiguous) {

@@ -58,7 +58,8 @@ bool meta_view_strides(SymEnv *env, const Meta *in, const int64_t *sizes, int ra
     int64_t base = in->strides[in->rank - 1], run = 1, filled = 1;
     for (int i = in->rank - 1; i >= 0; i--) {
         run = sym_mul(env, run, in->sizes[i]);
-        const bool ends = i == 0 || (!sym_same(env, in->sizes[i - 1], 1) &&
+        const bool ends = i == 0 || (!sym_identical(in->strides[i - 1], sym_mul(env, run, base)) &&
+                                     !sym_same(env, in->sizes[i - 1], 1) &&
                                      !sym_same(env, in->strides[i - 1], sym_mul(env, run, base)));
         if (!ends) continue;
         while (at >= 0 && (sym_less(env, filled, run) || sym_same(env, sizes[at], 1))) {
@@ -106,7 +107,7 @@ Status meta_expand(MetaCall *call) {
             want = own;
         }
         if (!sym_is(want) && want < 0) return meta_fail(call, ST_SHAPE, "size %lld is negative", (long long)want);
-        if (!sym_same(call->env, own, want)) {
+        if (meta_beside_one(call->env, own, want) || !sym_same(call->env, own, want)) {
             if (!sym_same(call->env, own, 1))
                 return meta_fail(call, ST_SHAPE, "self %s does not expand to %s at dim %d", SIZES(call, in),
                                  sizes_text(call, size->ints, size->n).at, i);

@@ -74,9 +74,15 @@ Status op_meta(MetaCall *call) {
     return call->form == FORM_out ? check_out(call) : ST_OK;
 }
 
+/* Of what has bounds that are given 1 is no case of its own (sym.h). */
+static void specialize_size(SymEnv *env, int64_t *size) {
+    const bool one = sym_hint(env, *size) >= 2 && sym_all_given(env, *size);
+    if (sym_less(env, *size, one ? 1 : 2)) *size = sym_concrete(env, *size);
+}
+
 static void specialize_small(SymEnv *env, int64_t *list, int n) {
     for (int d = 0; d < n; d++)
-        if (sym_is(list[d]) && sym_less(env, list[d], 2)) list[d] = sym_concrete(env, list[d]);
+        if (sym_is(list[d])) specialize_size(env, &list[d]);
 }
 
 void meta_specialize_small(SymEnv *env, MetaOut *out) {

@@ -143,17 +143,45 @@ static int64_t node(SymEnv *env, SymOp op, int64_t a, int64_t b) {
 
 int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound) {
     const int64_t made = intern(env, SYM_free, env->frees.n, lower_bound, hint);
+    env->exprs.at[sym_id(made)].most = SYM_MOST;
     VEC_PUSH(env->arena, &env->frees, made);
     return made;
+}
+
+void sym_free_hint(SymEnv *env, int64_t symbol, int64_t hint) {
+    env->exprs.at[sym_id(symbol)].hint = hint;
+    for (int i = 0; i < env->exprs.n; i++) {
+        SymExpr *const e = &env->exprs.at[i];
+        if (e->op != SYM_free) e->hint = apply(e->op, sym_hint(env, e->a), sym_hint(env, e->b));
+    }
+}
+
+static SymExpr *expr_of(SymEnv *env, int64_t symbolic) { return &env->exprs.at[sym_id(symbolic)]; }
+
+/* A free symbol is found by its number, never by its bounds: they may change. */
+void sym_free_give(SymEnv *env, int64_t symbol, int64_t hint, int64_t least, int64_t most) {
+    SymExpr *const given = expr_of(env, symbol);
+    given->b = least;
+    given->most = most;
+    given->given = true;
+    sym_free_hint(env, symbol, hint);
+}
+
+bool sym_all_given(const SymEnv *env, int64_t a) {
+    if (!sym_is(a)) return true;
+    const SymExpr *const e = sym_expr(env, a);
+    return e->op == SYM_free ? e->given : sym_all_given(env, e->a) && sym_all_given(env, e->b);
 }
 
 SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints) {
     SymEnv *const copy = sym_env_new(arena);
     for (int i = 0; copy && i < env->exprs.n; i++) {
         const SymExpr *const e = &env->exprs.at[i];
-        if (e->op == SYM_free)
-            sym_free(copy, hints[e->a], e->b);
-        else
+        if (e->op == SYM_free) {
+            SymExpr *const made = expr_of(copy, sym_free(copy, hints[e->a], e->b));
+            made->most = e->most;
+            made->given = e->given;
+        } else
             node(copy, e->op, e->a, e->b);
     }
     for (int i = 0; copy && i < env->guards.n; i++) VEC_PUSH(arena, &copy->guards, env->guards.at[i]);

@@ -29,6 +29,10 @@ typedef struct SymExpr {
     SymOp op;     /* div and mod round toward minus infinity */
     int64_t a, b; /* operands, plain or symbolic; free: a = its number (s0, s1...), b = lower bound */
     int64_t hint; /* value under the hints */
+    int64_t most; /* free, of a header that says so: the upper bound, SYM_MOST: none */
+    /* free: its bounds are given, by a header: a call outside of them is an error, no other case, and 1 is a size as
+     * any other, but where a rule has to know */
+    bool given;
 } SymExpr;
 
 typedef struct SymGuard {
@@ -40,7 +44,12 @@ SymEnv *sym_env_new(Arena *arena);
 /* With the same ids and guards, and hints by free symbol: what is decided in the copy leaves env alone. */
 SymEnv *sym_env_copy(const SymEnv *env, Arena *arena, const int64_t *hints);
 #define SYM_LEAST (-(INT64_C(1) << 60))                           /* a lower bound that says nothing */
+#define SYM_MOST  (INT64_C(1) << 60)                              /* an upper one */
 int64_t sym_free(SymEnv *env, int64_t hint, int64_t lower_bound); /* a new free symbol */
+/* Its bounds, both included, are given, and its hint is another one. Before it is used: what was decided stays. */
+void sym_free_give(SymEnv *env, int64_t symbol, int64_t hint, int64_t least, int64_t most);
+void sym_free_hint(SymEnv *env, int64_t symbol, int64_t hint); /* the same of the hint alone */
+bool sym_all_given(const SymEnv *env, int64_t a);              /* of all free symbols in it */
 int sym_free_count(const SymEnv *env);
 int64_t sym_free_at(const SymEnv *env, int i); /* the i-th free symbol, "s<i>" */
 const SymExpr *sym_expr(const SymEnv *env, int64_t symbolic);
@@ -97,11 +106,19 @@ bool sym_guard_holds(const SymEnv *env, const SymGuard *guard, const int64_t *va
  * wanted. False: all stay. */
 bool sym_equalities(SymEnv *env, int64_t *by, int64_t *scratch);
 
+/* a = times * (the k-th free symbol) + rest, neither with the symbol in it; false: a has it in another way, or not.
+ * alone[i] is the i-th free symbol. */
+bool sym_linear(SymEnv *env, int64_t a, int k, int64_t *alone, int64_t *times, int64_t *rest);
+
 FloatLimits *sym_floats(SymEnv *env); /* what rules ask of the runtime floats beside it: guards, too */
 
 /* "s0*768+1"; plain numbers print as themselves. sym_parse reads what sym_print prints, making free symbols with
- * hint 2 as they first appear; *end is past the text read; raises ST_PARSE. */
+ * hint 2 as they first appear; *end is past the text read; raises ST_PARSE. sym_parse knows the functions of PyTorch's
+ * expressions as well: FloorDiv, CleanDiv, CeilDiv, Mod, PythonMod, Max, Min, and powers by a number. */
 void sym_print(const SymEnv *env, Text *text, int64_t a);
 Status sym_parse(SymEnv *env, const char *text, const char **end, int64_t *out);
+/* "s0==s1*2", "(s0%8)==0": what must hold. */
+void sym_guard_print(const SymEnv *env, Text *text, const SymGuard *guard);
+Status sym_guard_parse(SymEnv *env, const char *text, const char **end, SymGuard *out);
 
 #endif

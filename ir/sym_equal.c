@@ -12,19 +12,24 @@ typedef struct Solving {
 static int64_t equated(const Solving *e, int64_t a) { return sym_move(e->env, e->env, a, e->by); }
 
 /* The expression with another value in the place of symbol k. */
-static int64_t with(const Solving *e, int64_t a, int k, int64_t value) {
-    const int64_t symbol = e->alone[k];
-    e->alone[k] = value;
-    const int64_t made = sym_move(e->env, e->env, a, e->alone);
-    e->alone[k] = symbol;
+static int64_t with(SymEnv *env, int64_t *alone, int64_t a, int k, int64_t value) {
+    const int64_t symbol = alone[k];
+    alone[k] = value;
+    const int64_t made = sym_move(env, env, a, alone);
+    alone[k] = symbol;
     return made;
+}
+
+bool sym_linear(SymEnv *env, int64_t a, int k, int64_t *alone, int64_t *times, int64_t *rest) {
+    *rest = with(env, alone, a, k, 0);
+    *times = sym_sub(env, with(env, alone, a, k, 1), *rest);
+    return *times != 0 && sym_add(env, *rest, sym_mul(env, alone[k], *times)) == a;
 }
 
 /* What symbol k is where `zero` is 0: it must be a term of it once, by itself. */
 static bool solve(const Solving *e, int64_t zero, int k, int64_t *value) {
-    const int64_t rest = with(e, zero, k, 0), times = sym_sub(e->env, with(e, zero, k, 1), rest);
-    if (times != 1 && times != -1) return false;
-    if (sym_add(e->env, rest, sym_mul(e->env, e->alone[k], times)) != zero) return false;
+    int64_t times, rest;
+    if (!sym_linear(e->env, zero, k, e->alone, &times, &rest) || (times != 1 && times != -1)) return false;
     *value = sym_mul(e->env, rest, -times);
     return true;
 }

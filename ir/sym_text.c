@@ -111,13 +111,29 @@ static Status parse_symbol(SymEnv *env, const char **at, int64_t *out) {
 enum { MAX_SYM_DEPTH = 64 };
 static Status parse_sum(SymEnv *env, const char **at, int depth, int64_t *out);
 
-static Status parse_pair(SymEnv *env, const char **at, SymOp op, int depth, int64_t *out) {
+static int64_t sym_ceil_div(SymEnv *env, int64_t a, int64_t b) {
+    return sym_mul(env, sym_div(env, sym_mul(env, a, -1), b), -1);
+}
+
+typedef int64_t MakeSym(SymEnv *env, int64_t a, int64_t b);
+static const struct {
+    const char *name;
+    MakeSym *make;
+} functions[] = {{"max(", sym_max},      {"min(", sym_min},       {"Max(", sym_max},
+                 {"Min(", sym_min},      {"FloorDiv(", sym_div},  {"Mod(", sym_mod},
+                 {"CleanDiv(", sym_div}, {"PythonMod(", sym_mod}, {"CeilDiv(", sym_ceil_div}};
+enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
+
+static Status parse_pair(SymEnv *env, const char **at, MakeSym *make, int depth, int64_t *out) {
     int64_t a, b;
+    const bool divides = make != sym_max && make != sym_min;
     TRY(parse_sum(env, at, depth, &a));
     if (!eat(at, ",")) return expected(*at, "','");
+    eat(at, " ");
     TRY(parse_sum(env, at, depth, &b));
+    if (divides && b == 0) return expected(*at, "a divisor that is not 0");
     if (!eat(at, ")")) return expected(*at, "')'");
-    *out = op == SYM_max ? sym_max(env, a, b) : sym_min(env, a, b);
+    *out = make(env, a, b);
     return ST_OK;
 }
 
@@ -140,21 +156,35 @@ static Status parse_factor(SymEnv *env, const char **at, int depth, int64_t *out
         *out = sym_mul(env, *out, -1);
         return ST_OK;
     }
-    if (eat(at, "max(")) return parse_pair(env, at, SYM_max, depth + 1, out);
-    if (eat(at, "min(")) return parse_pair(env, at, SYM_min, depth + 1, out);
+    for (int i = 0; i < N_FUNCTIONS; i++)
+        if (eat(at, functions[i].name)) return parse_pair(env, at, functions[i].make, depth + 1, out);
     if (eat(at, "s")) return parse_symbol(env, at, out);
     if (!eat(at, "(")) return expected(*at, "a number, a symbol or '('");
     TRY(parse_sum(env, at, depth + 1, out));
     return eat(at, ")") ? ST_OK : expected(*at, "')'");
 }
 
+/* "**3" behind a factor. */
+static Status parse_power(SymEnv *env, const char **at, int64_t *factor) {
+    enum { MOST = 8 };
+    const int64_t base = *factor;
+    if (!eat(at, "**")) return ST_OK;
+    const int by = is_digit((*at)[0]) && !is_digit((*at)[1]) ? (*at)[0] - '0' : 0;
+    if (by < 1 || by > MOST) return expected(*at, "a power from 1 to 8");
+    (*at)++;
+    for (int i = 1; i < by; i++) *factor = sym_mul(env, *factor, base);
+    return ST_OK;
+}
+
 static Status parse_term(SymEnv *env, const char **at, int depth, int64_t *out) {
     TRY(parse_factor(env, at, depth, out));
+    TRY(parse_power(env, at, out));
     for (;;) {
         int64_t by;
         const bool is_mul = eat(at, "*"), is_div = !is_mul && eat(at, "//");
         if (!is_mul && !is_div && !eat(at, "%")) return ST_OK;
         TRY(parse_factor(env, at, depth, &by));
+        TRY(parse_power(env, at, &by));
         if (!is_mul && by == 0) return expected(*at, "a divisor that is not 0");
         *out = is_mul ? sym_mul(env, *out, by) : is_div ? sym_div(env, *out, by) : sym_mod(env, *out, by);
     }
@@ -176,6 +206,43 @@ static Status parse_sum(SymEnv *env, const char **at, int depth, int64_t *out) {
 Status sym_parse(SymEnv *env, const char *text, const char **end, int64_t *out) {
     const char *at = text;
     TRY(parse_sum(env, &at, 0, out));
+    *end = at;
+    return ST_OK;
+}
+
+static const char *const relations[] = {[SYM_eq] = "==", [SYM_ne] = "!=", [SYM_lt] = "<", [SYM_le] = "<="};
+
+void sym_guard_print(const SymEnv *env, Text *text, const SymGuard *guard) {
+    sym_print(env, text, guard->a);
+    text_puts(text, relations[guard->rel]);
+    sym_print(env, text, guard->b);
+}
+
+/* *swapped: the operands are to be. */
+static bool eat_relation(const char **at, SymRel *rel, bool *swapped) {
+    *swapped = false;
+    *rel = SYM_eq;
+    if (eat(at, "==")) return true;
+    *rel = SYM_ne;
+    if (eat(at, "!=")) return true;
+    *swapped = **at == '>';
+    *rel = eat(at, "<=") || eat(at, ">=") ? SYM_le : SYM_lt;
+    return *rel == SYM_le || eat(at, "<") || eat(at, ">");
+}
+
+static void skip_blanks(const char **at) { *at += strspn(*at, " "); }
+
+Status sym_guard_parse(SymEnv *env, const char *text, const char **end, SymGuard *out) {
+    const char *at = text;
+    int64_t a, b;
+    bool swapped;
+    TRY(parse_sum(env, &at, 0, &a));
+    skip_blanks(&at);
+    if (!eat_relation(&at, &out->rel, &swapped)) return expected(at, "'==', '!=', '<', '<=', '>' or '>='");
+    skip_blanks(&at);
+    TRY(parse_sum(env, &at, 0, &b));
+    out->a = swapped ? b : a;
+    out->b = swapped ? a : b;
     *end = at;
     return ST_OK;
 }

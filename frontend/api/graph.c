@@ -170,6 +170,26 @@ static Status copy_bound(sn_graph *copy, const sn_graph *from) {
     return ST_OK;
 }
 
+/* What the calls give and what is bound, for capture. */
+static Status make_header(sn_graph *g) {
+    Graph *const graph = g->graph;
+    const int n = graph->inputs.n + graph->int_inputs.n;
+    HeaderArgument *const arguments = ARENA_ARRAY(g->arena, HeaderArgument, n + 1);
+    sn_tensor **const bound = ARENA_ARRAY(g->arena, sn_tensor *, graph->inputs.n + 1);
+    if (!arguments || !bound) return ST_MEMORY;
+    int given = 0;
+    for (int i = 0, k = 0; i + k < n;) {
+        if (k < graph->int_inputs.n && graph->int_inputs.at[k].before == i)
+            arguments[given++] = (HeaderArgument){.tensor = -1, .number = k++};
+        else if (!(bound[i] = graph_bound(g, graph->inputs.at[i])))
+            arguments[given++] = (HeaderArgument){.tensor = i++, .number = -1};
+        else
+            i++;
+    }
+    g->header = (GraphHeader){.graph = graph, .n = given, .arguments = arguments, .bound = bound};
+    return ST_OK;
+}
+
 /* What can be said before any call. */
 static Status prepare_graph(sn_graph *g, const sn_graph *from) {
     copy_lines(g->graph, from->graph);
@@ -177,6 +197,7 @@ static Status prepare_graph(sn_graph *g, const sn_graph *from) {
     TRY(graph_verify(g->graph, STAGE_capture));
     TRY(graph_check_symbols(g->graph));
     for (int i = 0; i < g->graph->outputs.n; i++) g->returns_none |= !g->graph->outputs.at[i].value;
+    TRY(make_header(g));
     return name_sites(g);
 }
 
@@ -205,7 +226,10 @@ sn_function *sn_graph_compile(sn_graph *g, const sn_compile_options *options) {
     mine.closure_free = free_closure;
     if (!mine.name) mine.name = copy->graph->name;
     sn_function *const fn = sn_compile(body_of_graph, copy, &mine);
-    if (!fn) sn_graph_free(copy);
+    if (fn)
+        fn->header = &copy->header;
+    else
+        sn_graph_free(copy);
     return fn;
 }
 

@@ -41,6 +41,7 @@ struct sn_graph {
     /* compiled: */
     const void *const *sites; /* by node id */
     bool returns_none;        /* some output is None */
+    GraphHeader header;
 };
 
 /* The handle of an op, or of an input; NULL: memory is out. */

@@ -65,7 +65,8 @@ static Val *sum_to(Builder *b, Val *grad, const Meta *like) {
     int n = 0;
     for (int i = 0; i < from->rank; i++) {
         const bool spread =
-            i < extra || (sym_same(b->env, like->sizes[i - extra], 1) && !sym_same(b->env, from->sizes[i], 1));
+            i < extra || (!sym_identical(like->sizes[i - extra], from->sizes[i]) &&
+                          sym_same(b->env, like->sizes[i - extra], 1) && !sym_same(b->env, from->sizes[i], 1));
         if (spread) dims[n++] = i;
     }
     return reshape_to(b, sum_dims(b, grad, dims, n, true), like->sizes, like->rank);

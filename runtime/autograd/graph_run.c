@@ -80,6 +80,94 @@ static Status check_input(const BoundRun *run, int i) {
     return ST_OK;
 }
 
+/* The symbols that sizes are solved for; what is no whole number is told by the comparison with the size. */
+static Status bind_solutions(BoundRun *run) {
+    const Graph *const graph = run->run.graph;
+    for (int i = 0; i < graph->solutions.n; i++) {
+        const SizeSolution *const s = &graph->solutions.at[i];
+        const int64_t size = tracer_meta(run->inputs->tensors[s->input])->sizes[s->dim];
+        const int64_t times = graph_run_int(&run->run, s->times), rest = graph_run_int(&run->run, s->rest);
+        if (sym_same(run->run.env, times, 0))
+            return mismatch(run, s->input, graph->inputs.at[s->input]->base.meta,
+                            run->inputs->tensors[s->input]->base.meta);
+        const int symbol = (int)sym_expr(graph->env, s->symbol)->a;
+        run->symbols[symbol] = sym_div(run->run.env, sym_sub(run->run.env, size, rest), times);
+        run->bound[symbol] = true;
+    }
+    return ST_OK;
+}
+
+/* Where a call has a symbol from: "size 100 of dim 0 of %x". */
+static void print_origin(const BoundRun *run, int64_t symbol, Text *text) {
+    const Graph *const graph = run->run.graph;
+    for (int i = 0; i < graph->inputs.n; i++) {
+        const Meta *const meta = graph->inputs.at[i]->base.meta;
+        for (int d = 0; d < meta->rank; d++) {
+            bool gives = meta->sizes[d] == symbol;
+            for (int k = 0; k < graph->solutions.n && !gives; k++)
+                gives = graph->solutions.at[k].symbol == symbol && graph->solutions.at[k].input == i &&
+                        graph->solutions.at[k].dim == d;
+            if (!gives) continue;
+            text_printf(text, "size %lld of dim %d of %%%s", (long long)run->inputs->tensors[i]->base.meta->sizes[d], d,
+                        graph->inputs.at[i]->name);
+            return;
+        }
+    }
+    text_puts(text, "an int input");
+}
+
+static Status refuse_range(const BoundRun *run, int i, int64_t value) {
+    const SymExpr *const s = sym_expr(run->run.graph->env, sym_free_at(run->run.graph->env, i));
+    Text text = {0};
+    print_origin(run, sym_free_at(run->run.graph->env, i), &text);
+    text_printf(&text, ": at least %lld", (long long)s->b);
+    if (s->most != SYM_MOST) text_printf(&text, " and at most %lld", (long long)s->most);
+    const Status status = error_raise(ST_SHAPE, "graph %s: s%d is %lld, from %s is wanted", run->run.graph->name, i,
+                                      (long long)value, text_str(&text));
+    text_free(&text);
+    return status;
+}
+
+/* What the header says of symbols; of symbols of a captured function with guards. */
+static Status check_ranges(const BoundRun *run) {
+    SymEnv *const env = run->run.env;
+    for (int i = 0; i < sym_free_count(run->run.graph->env); i++) {
+        const SymExpr *const s = sym_expr(run->run.graph->env, sym_free_at(run->run.graph->env, i));
+        const int64_t value = run->symbols[i];
+        if (!s->given || !run->bound[i]) continue;
+        if (!sym_at_most(env, s->b, value) || !sym_at_most(env, value, s->most))
+            return refuse_range(run, i, env ? sym_hint(env, value) : value);
+    }
+    return ST_OK;
+}
+
+static Status refuse_assumed(const BoundRun *run, const SymGuard *guard, int64_t a, int64_t b) {
+    Text text = {0};
+    sym_guard_print(run->run.graph->env, &text, guard);
+    for (int i = 0; i < sym_free_count(run->run.graph->env); i++) {
+        if (!run->bound[i]) continue;
+        text_printf(&text, ", s%d = %lld from ", i, (long long)sym_hint(run->run.env, run->symbols[i]));
+        print_origin(run, sym_free_at(run->run.graph->env, i), &text);
+    }
+    const Status status =
+        error_raise(ST_SHAPE, "graph %s: the sizes are %lld and %lld where the header assumes %s", run->run.graph->name,
+                    (long long)sym_hint(run->run.env, a), (long long)sym_hint(run->run.env, b), text_str(&text));
+    text_free(&text);
+    return status;
+}
+
+static Status check_assumed(const BoundRun *run) {
+    const Graph *const graph = run->run.graph;
+    for (int i = 0; i < graph->assumed.n; i++) {
+        const SymGuard *const guard = &graph->assumed.at[i];
+        TRY(check_divisors(&run->run, guard->a));
+        TRY(check_divisors(&run->run, guard->b));
+        const int64_t a = graph_run_int(&run->run, guard->a), b = graph_run_int(&run->run, guard->b);
+        if (!sym_decide(run->run.env, guard->rel, a, b)) return refuse_assumed(run, guard, a, b);
+    }
+    return ST_OK;
+}
+
 static Status bind_inputs(BoundRun *run) {
     const Graph *const graph = run->run.graph;
     for (int i = 0; i < graph->inputs.n; i++) TRY(bind_input(run, i));
@@ -87,8 +175,10 @@ static Status bind_inputs(BoundRun *run) {
         if (!bind(run, graph->int_inputs.at[i].symbol, run->inputs->ints[i]))
             return error_raise(ST_SHAPE, "graph %s: the int s%lld is not the size of that name", graph->name,
                                (long long)sym_expr(graph->env, graph->int_inputs.at[i].symbol)->a);
+    TRY(bind_solutions(run));
     for (int i = 0; i < graph->inputs.n; i++) TRY(check_input(run, i));
-    return ST_OK;
+    TRY(check_ranges(run));
+    return check_assumed(run);
 }
 
 static void show_layout(const Meta *meta) {
@@ -231,11 +321,78 @@ Status graph_run_nodes(const GraphRun *run) {
     return ST_OK;
 }
 
+/* What is alive ------------------------------------------------------------------------------ */
+
+/* In a body that is recorded a segment gives what somebody holds when it ends (capture/record/segment.c): of a graph
+ * that is what nodes behind it use. */
+typedef struct LiveValues {
+    const Node **last; /* by value id: the last node that uses it; NULL: none */
+    sn_tensor **held;  /* by value id: retained until then */
+    const Node *node;
+} LiveValues;
+
+static void note_use(void *context, GVal **slot) {
+    LiveValues *const live = context;
+    if (*slot) live->last[(*slot)->id] = live->node;
+}
+
+static const Node the_end; /* stands for a use behind all nodes */
+static void hold_to_end(const LiveValues *live, const GVal *value) {
+    if (value) live->last[value->id] = &the_end;
+}
+
+static Status live_begin(LiveValues *live, Arena *arena, const Graph *graph) {
+    if (!tracer_recording(state_get())) return ST_OK;
+    live->last = ARENA_ARRAY(arena, const Node *, graph->n_vals + 1);
+    live->held = ARENA_ARRAY(arena, sn_tensor *, graph->n_vals + 1);
+    if (!live->last || !live->held) return ST_MEMORY;
+    for (Node *node = graph->first; node; node = node->next) {
+        live->node = node;
+        node_each_input(node, note_use, live);
+    }
+    for (int i = 0; i < graph->outputs.n; i++) hold_to_end(live, graph->outputs.at[i].value);
+    for (int i = 0; i < graph->writes.n; i++) hold_to_end(live, graph->writes.at[i].value);
+    return ST_OK;
+}
+
+static void release_used(void *context, GVal **slot) {
+    LiveValues *const live = context;
+    if (!*slot || live->last[(*slot)->id] != live->node) return;
+    tensor_release(live->held[(*slot)->id]);
+    live->held[(*slot)->id] = NULL;
+}
+
+static void live_advance(LiveValues *live, const GraphRun *run, Node *node) {
+    if (!live->held) return;
+    live->node = node;
+    node_each_input(node, release_used, live);
+    for (int i = 0; i < node->n_outs; i++) {
+        const int id = node->outs[i].id;
+        if (live->last[id] && run->values[id]) tensor_retain(live->held[id] = run->values[id]);
+    }
+}
+
+static void live_end(const LiveValues *live, const Graph *graph) {
+    for (int i = 0; live->held && i < graph->n_vals; i++) tensor_release(live->held[i]);
+}
+
+static Status run_live_nodes(const GraphRun *run, LiveValues *live, const Graph *graph) {
+    TRY(live_begin(live, run->arena, graph));
+    for (Node *node = graph->first; node; node = node->next) {
+        TRY(run_node(run, node));
+        live_advance(live, run, node);
+    }
+    return ST_OK;
+}
+
 static Status run_all(BoundRun *r, Graph *graph, sn_tensor **outs) {
     const GraphRun *const run = &r->run;
+    LiveValues live = {0};
     TRY(bind_inputs(r));
     TRY(check_aliases(r, graph));
-    TRY(graph_run_nodes(run));
+    const Status status = run_live_nodes(run, &live, graph);
+    live_end(&live, graph);
+    TRY(status);
     for (int i = 0; i < graph->outputs.n; i++)
         outs[i] = graph->outputs.at[i].value ? run->values[graph->outputs.at[i].value->id] : NULL;
     for (int i = 0; i < graph->writes.n; i++) {

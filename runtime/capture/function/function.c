@@ -23,6 +23,7 @@
 #include "runtime/core/site.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/training/training.h"
+#include "runtime/capture/variant/guard.h"
 #include "runtime/capture/variant/variant.h"
 #include "runtime/core/context_enter.h"
 #include "runtime/core/profile.h"
@@ -124,7 +125,7 @@ static int64_t count_alone(sn_function *fn, const Trace *trace) {
 }
 
 static void count_trace(sn_function *fn, const Trace *trace) {
-    if (fn->stats.calls <= 1) return; /* the first call is left out [semantics C14] */
+    if (fn->stats.calls <= 1 && !fn->header) return; /* the first call is left out [semantics C14] */
     const bool waits = trace->state == TRACE_eager && trace->waits;
     const int64_t ops = trace->ops.n - count_alone(fn, trace);
     if (trace->state != TRACE_compiled && !waits) count_fallback(fn, reason_of(trace), ops, 0);
@@ -139,7 +140,7 @@ static void count_trace(sn_function *fn, const Trace *trace) {
 }
 
 static void count_outside(sn_function *fn, const OutsideOps *ops) {
-    if (fn->stats.calls <= 1) return;
+    if (fn->stats.calls <= 1 && !fn->header) return;
     fn->stats.ops_eager += ops->n;
     count_fallback(fn, ops->reason, ops->n, 0);
 }
@@ -212,6 +213,22 @@ static void compile_pending(sn_function *fn, Capture *c) {
     }
 }
 
+static bool has_variant(const Trace *trace) {
+    const Variant *v = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    while (v && !variant_fits(v, trace, NULL)) v = v->next;
+    return v != NULL;
+}
+
+/* For all sizes that the header allows; where rules decided what this call is not, for this one. */
+static void compile_now(Trace *trace) {
+    sn_function *const fn = trace->capture->fn;
+    CompileLock *const lock = compile_lock(fn);
+    variant_compile(fn, trace, trace->capture->first);
+    trace->as_it_is = !trace->end->failures && !trace->reason && !has_variant(trace);
+    if (trace->as_it_is) variant_compile(fn, trace, false);
+    compile_unlock(fn, lock);
+}
+
 static void release_values(Capture *c) {
     for (int i = 0; i < c->traces.n; i++) {
         Trace *const trace = c->traces.at[i];
@@ -263,9 +280,11 @@ static Status learn_symbols(const sn_function *fn, Capture *c) {
     const bool replay = fn->options.mode == SN_COMPILE_REPLAY;
     const bool first = atomic_load_explicit(&fn->n_compiled, memory_order_relaxed) == 0;
     const bool sizes = first && (fn->options.dynamic == SN_DYNAMIC_ALWAYS || has_marks(c->in, c->n_in));
-    if (state_get()->api_modes || !(replay || sizes)) return ST_OK;
-    c->symbols = symbols_new(c->in, c->n_in, !replay);
-    c->tracer.learns = replay;
+    const bool header = fn->header && (first || c->again);
+    c->again = false;
+    if (state_get()->api_modes || !(replay || sizes || header)) return ST_OK;
+    c->symbols = symbols_new(c->in, c->n_in, !replay && !header, fn->header);
+    c->tracer.learns = replay || header;
     return c->symbols ? ST_OK : ST_MEMORY;
 }
 
@@ -276,6 +295,7 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     state->composite = NULL;
     c->in = in;
     c->n_in = n_in;
+    c->first = atomic_load_explicit(&fn->n_compiled, memory_order_relaxed) == 0;
     TRY(learn_symbols(fn, c));
     tracer_begin(state, &c->tracer);
     Status status = run_body(fn, c->symbols ? c->symbols->in : in, n_in, out, n_out, c);
@@ -294,12 +314,27 @@ static Status run_captured(sn_function *fn, Capture *c, const Arg *in, int n_in,
     /* A graph that is asked for is no call: nobody's results are to be found again. */
     const bool teaches = fn->options.mode == SN_COMPILE_REPLAY && !c->for_graph;
     if (status == ST_OK && teaches) replay_learn(fn, c, in, n_in, out, n_out);
-    report(fn, c);
+    if (!c->again) report(fn, c);
     release_all(c);
     state->composite = composite;
     symbols_free(c->symbols);
     atomic_fetch_sub(&fn->running, 1);
     return status;
+}
+
+/* Of a graph whose segment has no variant for the call: with what a compile is to know. */
+static Status run_captured_again(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tensor **out, int n_out) {
+    const Capture before = *c;
+    error_clear();
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
+    init_capture(c, fn, before.arena);
+    c->in_progress = before.in_progress;
+    c->frame = before.frame;
+    c->cookie = before.cookie;
+    c->cookie_value = before.cookie_value;
+    c->cfa = before.cfa;
+    c->again = true;
+    return run_captured(fn, c, in, n_in, out, n_out);
 }
 
 static void abandon_call(Capture *c);
@@ -334,7 +369,12 @@ __attribute__((no_sanitize_address)) OWN_FRAME static Status call_captured(sn_fu
         capture->cfa = __builtin_dwarf_cfa();
         in_progress_begin(state_get(), &capture->in_progress, call_left);
         open = capture;
+        const uint64_t sequence = state_get()->sequence;
         status = run_captured(fn, capture, in, n_in, out, n_out);
+        if (UNLIKELY(capture->again)) {
+            state_get()->sequence = sequence;
+            status = run_captured_again(fn, capture, in, n_in, out, n_out);
+        }
         open = NULL;
         in_progress_end(state_get(), &capture->in_progress);
     }
@@ -370,6 +410,7 @@ static const FunctionClass function_class = {
     .run_segment = variant_run_segment,
     .run_late = variant_run_late,
     .admit = variant_admit,
+    .compile = compile_now,
     .choose_kind = training_choose_kind,
     .abandon = abandon_call,
     .frame_of = (const void *)call_captured,

@@ -4,6 +4,7 @@
 #define SINTER_RUNTIME_FUNCTION_H
 #include "runtime/capture/record/function_state.h"
 #include "runtime/capture/replay/call_results.h"
+#include "runtime/capture/record/graph_header.h"
 #include "runtime/capture/variant/variant.h"
 
 /* NULL raises */

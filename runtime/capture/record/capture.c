@@ -76,6 +76,7 @@ static Status capture_call(Capture *c, OpCall *call, const Arg *symbolic) {
     capture_leave(c, entered);
     if (!outside || status != ST_OK) return status;
     TRY(redispatch_excluding(call, KEY_BIT(capture)));
+    if (c->symbols) TRY(symbols_record_outside(c->symbols, call, symbolic));
     const bool makes = UNLIKELY(c->region != NULL) && call->form == FORM_functional && call->row->kind != KIND_view;
     for (int i = 0; makes && i < call->n_outs; i++) captured_region_made(c, call->outs[i], call);
     return ST_OK;

@@ -55,6 +55,8 @@ struct Capture {
     bool eager_checks;     /* of the running function, or of a callee that is being inlined */
     bool device_asserts;   /* the setting */
     bool materializes_all; /* host code may look at any value next: all that are held are materialized */
+    bool again;            /* nothing has run, and the call is to be made again: of a graph, to learn its symbols */
+    bool first;            /* the function had no segment compiled when it began */
     bool final;            /* the body has returned and its scope has ended */
     sn_tensor **results;   /* what the body returned; NULL entries: absent */
     int n_results;

@@ -52,6 +52,7 @@ typedef struct FunctionClass {
     bool (*run_segment)(Trace *trace, Status *status); /* the compiled run of a segment; these three: variant.h */
     bool (*run_late)(Trace *trace, const sn_tensor *asked, Status *status);
     Status (*admit)(const Trace *trace);
+    void (*compile)(Trace *trace); /* of a graph: before the segment runs for the first time */
     Status (*choose_kind)(Variant *variant, const struct TraceGraph *made, const Trace *trace); /* of a new variant */
     void (*abandon)(Capture *capture);     /* ends a call whose body will not return */
     const void *frame_of;                  /* the function whose frame such a call has */
@@ -62,6 +63,7 @@ struct sn_function {
     const FunctionClass *class;
     sn_body body;
     void *closure;
+    const struct GraphHeader *header; /* of a body that runs a graph (graph_header.h); NULL: any other */
     sn_compile_options options;
     const struct Backend *backend;                        /* runtime/compile/backend.h; NULL: of a file */
     sn_status (*page)(sn_function *fn, const char *path); /* writes what SINTER_REPORT=html asks for; NULL: nobody */

@@ -361,6 +361,13 @@ static Status refuse(Trace *trace, Status status) {
     return status;
 }
 
+/* Nothing has run, and what is to be compiled is known to a call that learns symbols: the call is made once more. */
+static bool asks_again(Capture *c) {
+    if (c->symbols || c->traces.n > 1 || atomic_load(&c->outside) || state_get()->api_modes || c->for_graph)
+        return false;
+    return c->again = true;
+}
+
 static Status run_trace(Trace *trace) {
     Capture *const c = trace->capture;
     if (trace->writes) TRY(capture_before_write(c, NULL));
@@ -370,8 +377,14 @@ static Status run_trace(Trace *trace) {
         return trace->variant ? status : run_instead(trace, status);
     status = trace->capture->fn->class->admit(trace);
     if (status != ST_OK) return refuse(trace, status);
-    trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
-    trace->reason = trace->waits ? BREAK_REASON(waits) : BREAK_REASON(first_run);
+    if (c->fn->header && !trace->waits) {
+        if (asks_again(c)) return refuse(trace, error_raise(ST_INTERNAL, "%s: to be called again", c->fn->name));
+        c->fn->class->compile(trace);
+        if (c->fn->class->run_segment(trace, &status)) return trace->variant ? status : run_instead(trace, status);
+    } else {
+        trace->compile = c->fn->options.mode != SN_COMPILE_EAGER;
+    }
+    if (!trace->reason) trace->reason = trace->waits ? BREAK_REASON(waits) : BREAK_REASON(first_run);
     status = run_eager(trace, trace->ops.n, last_uses(trace));
     trace->state = status == ST_OK ? TRACE_eager : TRACE_failed;
     return status;

@@ -1,5 +1,6 @@
 /* symbols.c: see symbols.h. */
 #include "runtime/capture/record/symbols.h"
+#include "runtime/capture/record/graph_header.h"
 #include "runtime/capture/record/trace_graph.h"
 
 #include "runtime/compile/compile.h"
@@ -40,9 +41,23 @@ static void row_major_strides(Symbols *s, const Meta *meta, const int64_t *sizes
         if (sym_hint(s->env, strides[d]) != meta->strides[d]) strides[d] = meta->strides[d];
 }
 
+/* Where the header gives bounds a size below 2 is one as any other. */
+static int64_t least_size(const Symbols *s, int64_t size) {
+    const int64_t least = sym_least(s->header->graph->env, size);
+    const SymExpr *const e = sym_expr(s->header->graph->env, size);
+    return e->op == SYM_free && !e->given ? 2 : min_i64(2, max_i64(least, 0));
+}
+
+static int64_t input_size(Symbols *s, int input, int d, int64_t now) {
+    const SymSource source = {SOURCE_size, input, d};
+    if (!s->header) return fresh(s, now, 2, source);
+    const int64_t size = header_size(s->header, input, d);
+    return sym_is(size) ? fresh(s, now, least_size(s, size), source) : now;
+}
+
 static const Meta *input_meta(Symbols *s, int input, const Meta *meta) {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
-    for (int d = 0; d < meta->rank; d++) sizes[d] = fresh(s, meta->sizes[d], 2, (SymSource){SOURCE_size, input, d});
+    for (int d = 0; d < meta->rank; d++) sizes[d] = input_size(s, input, d, meta->sizes[d]);
     if (meta->contiguous)
         row_major_strides(s, meta, sizes, strides);
     else
@@ -62,12 +77,25 @@ static bool add_input(Symbols *s, Arg *arg, int i) {
         return s->metas[i] != NULL;
     }
     if (s->sizes_only) return true;
-    if (arg->kind == ARG_int) s->ints[i] = fresh(s, arg->i, 0, (SymSource){SOURCE_scalar, i, 0});
+    const int64_t least = s->header ? SYM_LEAST : 0; /* of a header's int any number is meant, but those outside of its
+                                                         bounds */
+    if (arg->kind == ARG_int) s->ints[i] = fresh(s, arg->i, least, (SymSource){SOURCE_scalar, i, 0});
     if (arg->kind == ARG_int || arg->kind == ARG_float) arg->n = 1 + i;
     return true;
 }
 
-Symbols *symbols_new(const Arg *in, int n_in, bool sizes_only) {
+/* A call that does not fit the header is refused by the body. */
+static bool header_fits(const GraphHeader *h, const Arg *in, int n_in) {
+    bool fits = n_in == h->n;
+    for (int i = 0; fits && i < n_in; i++) {
+        const int tensor = h->arguments[i].tensor;
+        fits = (in[i].kind == ARG_tensor && in[i].val) == (tensor >= 0) &&
+               (tensor < 0 || in[i].val->meta->rank == h->graph->inputs.at[tensor]->base.meta->rank);
+    }
+    return fits;
+}
+
+Symbols *symbols_new(const Arg *in, int n_in, bool sizes_only, const GraphHeader *header) {
     Arena *const arena = arena_new();
     if (!arena) return NULL;
     Symbols *const s = ARENA_NEW(arena, Symbols);
@@ -78,6 +106,7 @@ Symbols *symbols_new(const Arg *in, int n_in, bool sizes_only) {
                        .env = sym_env_new(arena),
                        .n_in = n_in,
                        .sizes_only = sizes_only,
+                       .header = header && header_fits(header, in, n_in) ? header : NULL,
                        .in = args,
                        .metas = ARENA_ARRAY(arena, const Meta *, n_in),
                        .plain = ARENA_ARRAY(arena, const Meta *, n_in),
@@ -103,6 +132,7 @@ void symbols_forget_asked(Symbols *s) {
 void symbols_free(Symbols *symbols) {
     if (!symbols) return;
     symbols_forget_asked(symbols);
+    map_free(&symbols->made);
     arena_free(symbols->arena);
 }
 
@@ -146,6 +176,17 @@ static void pin(const Symbols *s, const Arg *arg) {
 
 /* Metadata ------------------------------------------------------------------------------------ */
 
+static uint64_t made_key(const sn_tensor *t) { return hash_mix(11, (uint64_t)(uintptr_t)t); }
+
+/* It may have been changed in place since. */
+static bool still_fits(const Symbols *s, const Meta *made, const Meta *now) {
+    bool same = made->rank == now->rank && made->dtype == now->dtype;
+    for (int d = 0; same && d < made->rank; d++)
+        same =
+            sym_hint(s->env, made->sizes[d]) == now->sizes[d] && sym_hint(s->env, made->strides[d]) == now->strides[d];
+    return same;
+}
+
 /* Closed-over tensors are what they are. */
 const Meta *symbols_meta(const Symbols *s, const sn_tensor *t) {
     const struct Placeholder *const p = t->placeholder;
@@ -153,7 +194,8 @@ const Meta *symbols_meta(const Symbols *s, const sn_tensor *t) {
     for (int i = 0; i < s->n_in; i++)
         if (s->in[i].kind == ARG_tensor && s->in[i].val == &t->base)
             return t->base.meta == s->plain[i] ? s->metas[i] : t->base.meta; /* an out op's resize */
-    return t->base.meta;
+    const Meta *const made = s->header ? map_get(&s->made, made_key(t)) : NULL;
+    return made && still_fits(s, made, t->base.meta) ? made : t->base.meta;
 }
 
 static void bind_free(const Symbols *s, int64_t learnt, int64_t here, int64_t *by) {
@@ -306,8 +348,8 @@ static bool set_symbolic_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
     Meta *const meta = meta_new(s->arena, s->env, out->dtype, out->device, out->sizes, out->strides, out->rank);
     if (!meta) return false;
     meta->wrapped = out->wrapped;
-    t->placeholder->symbolic = meta;
-    return true;
+    if (t->placeholder) t->placeholder->symbolic = meta;
+    return !s->header || map_set(&s->made, made_key(t), meta);
 }
 
 /* The meta rule once more, on expressions: what it decides by them becomes guards. */
@@ -320,6 +362,28 @@ static bool infer_symbolic_metas(Symbols *s, const OpCall *call, const Arg *symb
     bool fine = op_meta(&meta) == ST_OK && (op->n_outs == 0 || op->n_outs == meta.n_out);
     for (int i = 0; fine && i < op->n_outs; i++) fine = set_symbolic_meta(s, &metas[i], call->outs[i]);
     return fine;
+}
+
+/* Sizes that nothing but values gives. */
+static bool set_outside_meta(Symbols *s, sn_tensor *t) {
+    const Meta *const meta = t->base.meta;
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    for (int d = 0; d < meta->rank; d++) sizes[d] = fresh(s, meta->sizes[d], 0, (SymSource){SOURCE_outside, -1, d});
+    for (int d = 0; d < meta->rank; d++) strides[d] = meta->strides[d];
+    if (meta->contiguous) row_major_strides(s, meta, sizes, strides);
+    Meta *const made = meta_new(s->arena, s->env, meta->dtype, meta->device, sizes, strides, meta->rank);
+    if (made) made->wrapped = meta->wrapped;
+    return made && map_set(&s->made, made_key(t), made);
+}
+
+Status symbols_record_outside(Symbols *s, const OpCall *call, const Arg *symbolic) {
+    if (!s->header || s->sizes_only || call->form != FORM_functional) return ST_OK;
+    const TraceOp op = {.n_outs = call->n_outs};
+    if (!(call->row->flags & OPF_host) && call->row->meta && infer_symbolic_metas(s, call, symbolic, &op)) return ST_OK;
+    error_clear(); /* the call itself was fine */
+    for (int i = 0; i < call->n_outs; i++)
+        if (call->outs[i] && !set_outside_meta(s, call->outs[i])) return ST_MEMORY;
+    return ST_OK;
 }
 
 Status symbols_record(Capture *c, const OpCall *call, const Arg *symbolic, const TraceOp *op) {

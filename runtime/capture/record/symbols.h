@@ -15,11 +15,17 @@
 #ifndef SINTER_RUNTIME_SYMBOLS_H
 #define SINTER_RUNTIME_SYMBOLS_H
 #include "runtime/autograd/query.h"
+#include "runtime/base/hash.h"
 #include "runtime/capture/record/capture.h"
 
 /* Where a free symbol's value comes from: a size or stride of a call input, or an int input. */
 typedef struct SymSource {
-    enum { SOURCE_size, SOURCE_stride, SOURCE_scalar } kind;
+    enum {
+        SOURCE_size,
+        SOURCE_stride,
+        SOURCE_scalar,
+        SOURCE_outside /* of what an op beside the segments made: only the values say */
+    } kind;
     int input, dim;
 } SymSource;
 
@@ -27,16 +33,18 @@ struct Symbols {
     Arena *arena; /* its own: a specialized call takes it over */
     SymEnv *env;
     int n_in;
-    const Arg *in;        /* the call's, as the body sees them: a number's n is 1 + its index here */
-    const Meta **metas;   /* by call input: symbolic where it may vary; NULL: no tensor */
-    const Meta **plain;   /* as it was when the call began */
-    int64_t *ints;        /* by call input: the symbol of an int, or the number itself */
-    bool sizes_only;      /* no replay function: numbers of the call and what is asked are as they are */
-    bool *pinned;         /* floats: host code has read the number */
-    bool lost;            /* some op's results have no symbolic metadata: nothing is known to be free */
-    VEC(SymSource) frees; /* by free symbol */
-    bool *read;           /* by call input: the body has asked for the number, in whatever way */
-    VEC(Asked) asked;     /* runtime/autograd/query.h */
+    const Arg *in;                    /* the call's, as the body sees them: a number's n is 1 + its index here */
+    const Meta **metas;               /* by call input: symbolic where it may vary; NULL: no tensor */
+    const Meta **plain;               /* as it was when the call began */
+    int64_t *ints;                    /* by call input: the symbol of an int, or the number itself */
+    bool sizes_only;                  /* no replay function: numbers of the call and what is asked are as they are */
+    bool *pinned;                     /* floats: host code has read the number */
+    bool lost;                        /* some op's results have no symbolic metadata: nothing is known to be free */
+    VEC(SymSource) frees;             /* by free symbol */
+    bool *read;                       /* by call input: the body has asked for the number, in whatever way */
+    VEC(Asked) asked;                 /* runtime/autograd/query.h */
+    const struct GraphHeader *header; /* of the function; or NULL */
+    Map made; /* with a header: the metadata of what the body has made, by its address: its scope holds all of it */
 };
 
 /* The value of one number of a trace: a constant, an expression, or the float input of this index. */
@@ -46,7 +54,8 @@ struct NumberSource {
     int input;
 };
 
-Symbols *symbols_new(const Arg *in, int n_in, bool sizes_only); /* NULL raises */
+/* With a header (or NULL) what it has as a number is one, and bounds are the header's. NULL raises. */
+Symbols *symbols_new(const Arg *in, int n_in, bool sizes_only, const struct GraphHeader *header);
 void symbols_free(Symbols *symbols);
 void symbols_forget_asked(Symbols *symbols); /* lets go of the tensors */
 /* The calling thread's, or NULL: it does not capture a replay function. */
@@ -70,6 +79,8 @@ Status symbols_plain_call(Symbols *symbols, const OpCall *call, OpCall *plain, A
 Status symbols_traced_args(const OpCall *call, Arg *args);
 /* After op, whose arguments `symbolic` were, was recorded: where its numbers come from, what its results are. */
 Status symbols_record(Capture *capture, const OpCall *call, const Arg *symbolic, const TraceOp *op);
+/* After an op has run beside the segments: sizes of its results that only values give are symbols from here on. */
+Status symbols_record_outside(Symbols *symbols, const OpCall *call, const Arg *symbolic);
 /* The capture key's kernel of composite rows: the rule runs so that sizes it computes stay expressions. */
 Status symbols_composite(OpCall *call);
 

@@ -131,6 +131,8 @@ struct Trace { /* one segment of one call */
     bool fallible;                /* an op that may fail for its values is, or a user's */
     Reason foreign;               /* the error of code that is not the library's; NULL: there was none */
     bool ordered;                 /* one with an effect is; then none of the others but pure ones */
+    bool as_it_is;                /* of a graph: what is compiled for sizes below 2 did not serve this call */
+    bool plain;                   /* likewise: it does not compile with symbols */
     bool compile;                 /* ran eagerly; wants a variant after the return */
     bool waits;                   /* ran eagerly; has a variant whose code is being made */
     Variant *variant;             /* that ran it */

@@ -28,8 +28,12 @@ typedef enum NumberRule { NUMBER_fixed, NUMBER_expr, NUMBER_runtime_int, NUMBER_
 
 /* A free symbol's source: a size or stride of a captured input, or a number of the trace. */
 typedef struct SymBinding {
-    enum { BIND_size, BIND_stride, BIND_number, BIND_seed, BIND_sequence } kind;
+    enum { BIND_size, BIND_stride, BIND_number, BIND_seed, BIND_sequence, BIND_unused } kind;
     int input, dim; /* number: its index in `input` */
+    /* Of a size or number that is no symbol by itself: (it - rest) / times, whose symbols have lower rounds; times 0:
+     * it is one. */
+    int64_t times, rest;
+    int round;
 } SymBinding;
 
 typedef struct TraceSymbols { /* how the trace's metadata and numbers enter the graph; static: as they

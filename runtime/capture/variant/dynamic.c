@@ -25,6 +25,8 @@
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/record/trace_graph.h"
+#include "runtime/capture/variant/header_plan.h"
+#include "runtime/capture/variant/number_range.h"
 #include "runtime/capture/variant/variant.h"
 
 typedef struct Example { /* one place: in the older call, in this one, in one made up */
@@ -247,20 +249,6 @@ static Status plan_input(Dynamic *d, int input) {
 
 /* which numbers may vary -------------------------------------------------------------------------- */
 
-/* Numbers of native ops are fixed here too: which kernel a product or a norm is depends on them. */
-static bool may_vary(const TraceOp *op, const Param *param) {
-    return (param->symbolic || op->row->kind == KIND_pointwise) && op_number_may_vary(op->row, param);
-}
-
-/* Which values may share code. Of a list of sizes 0 and 1 are cases of their own, as sizes are, and a negative one says
- * something else (-1: as it is); a position counts from the front or from the end; other numbers are just values. */
-typedef enum NumberRange { RANGE_size, RANGE_position, RANGE_value } NumberRange;
-
-static NumberRange range_of_param(const Param *param) {
-    const bool single = param->type == PT_int || param->type == PT_int_opt;
-    return !param->symbolic ? RANGE_value : single ? RANGE_position : RANGE_size;
-}
-
 static int64_t least_of(NumberRange range, Example of) {
     if (range == RANGE_size) return 2;
     if (range == RANGE_position) return of.now < 0 ? SYM_LEAST : 0;
@@ -272,11 +260,6 @@ static void stay_in_range(const Dynamic *d, NumberRange range, int64_t symbolic,
     if (range == RANGE_size) sym_at_most(d->plan->env, 2, symbolic);
     if (range == RANGE_position && now < 0) sym_less(d->plan->env, symbolic, 0);
     if (range == RANGE_position && now >= 0) sym_at_most(d->plan->env, 0, symbolic);
-}
-
-/* A rule branches on it: some values are computed in a way of their own. */
-static bool is_guarded(const TraceOp *op, const Param *param) {
-    return op->row->flags & OPF_branches && !param->symbolic;
 }
 
 /* Numbers ------------------------------------------------------------------------------------- */
@@ -350,8 +333,8 @@ static void plan_number(Dynamic *d, const TraceOp *op, int k) {
     const int64_t now = d->trace->numbers.at[k];
     const int64_t before = d->older ? d->older->origin.numbers[k] : now;
     const NumberParam place = trace_number_param(op, k);
-    if (!place.param || !may_vary(op, place.param)) return;
-    d->plan->number_guarded[k] = is_guarded(op, place.param);
+    if (!place.param || !number_may_vary(op, place.param)) return;
+    d->plan->number_guarded[k] = number_is_guarded(op, place.param);
     if (d->plan->number_guarded[k] && number_is_special(place.is_float, now)) return;
     if (place.is_float)
         plan_float(d, k, before, now);
@@ -401,6 +384,10 @@ Status trace_symbols_make(const sn_function *fn, const Trace *trace, const Varia
                           .number_rules = arena_alloc(arena, (size_t)trace->numbers.n),
                           .number_guarded = ARENA_ARRAY(arena, bool, trace->numbers.n)};
     if (!out->env || !out->metas || !out->numbers || !out->number_rules || !out->number_guarded) return ST_MEMORY;
+    const Symbols *const symbols = trace->capture->symbols;
+    if (trace->plain) return plan_static(trace, out);
+    if (symbols && symbols->header && !symbols->sizes_only && trace->sources.n == trace->numbers.n)
+        return header_plan_make(trace, arena, out);
     const bool always = mode == SN_DYNAMIC_ALWAYS && !older;
     const bool single = !older && (always || has_marks(trace));
     const bool sources = symbols_have_numbers(trace->capture->symbols);

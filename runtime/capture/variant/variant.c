@@ -17,6 +17,7 @@
 #include "runtime/capture/record/trace_path.h"
 #include "runtime/capture/record/trace_views.h"
 #include "runtime/capture/variant/dynamic.h"
+#include "runtime/capture/variant/header_plan.h"
 #include "runtime/capture/variant/variant_views.h"
 #include "runtime/core/breaks.h"
 #include "runtime/core/profile.h"
@@ -25,18 +26,33 @@ static const int64_t *sizes_or_strides(const Meta *meta, int kind) {
     return kind == BIND_size ? meta->sizes : meta->strides;
 }
 
-void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) {
-    for (int i = 0; i < variant->symbols.n_bindings; i++) {
-        const SymBinding *const b = &variant->symbols.bindings[i];
-        if (b->kind == BIND_seed)
-            symbols[i] = (int64_t)trace->seed;
-        else if (b->kind == BIND_sequence)
-            symbols[i] = (int64_t)trace->sequence;
-        else if (b->kind == BIND_number)
-            symbols[i] = trace->numbers.at[b->input];
-        else
-            symbols[i] = sizes_or_strides(trace->inputs.at[b->input].meta, b->kind)[b->dim];
+static int64_t bound_value(const Variant *variant, const Trace *trace, int i, const int64_t *symbols) {
+    const SymBinding *const b = &variant->symbols.bindings[i];
+    const SymEnv *const env = variant->symbols.env;
+    switch (b->kind) {
+    case BIND_seed:
+        return (int64_t)trace->seed;
+    case BIND_sequence:
+        return (int64_t)trace->sequence;
+    case BIND_unused:
+        return sym_hint(env, sym_free_at(env, i));
+    case BIND_number:
+        return header_plan_solved(b, env, trace->numbers.at[b->input], symbols);
+    case BIND_size:
+    case BIND_stride:
+        break;
     }
+    return header_plan_solved(b, env, sizes_or_strides(trace->inputs.at[b->input].meta, b->kind)[b->dim], symbols);
+}
+
+void variant_bind(const Variant *variant, const Trace *trace, int64_t *symbols) {
+    int last = 0;
+    for (int round = 0; round <= last; round++)
+        for (int i = 0; i < variant->symbols.n_bindings; i++) {
+            const SymBinding *const b = &variant->symbols.bindings[i];
+            if (b->round == round) symbols[i] = bound_value(variant, trace, i, symbols);
+            if (b->round > last) last = b->round;
+        }
 }
 
 int variant_output_of(const Variant *variant, int value) {
@@ -423,11 +439,12 @@ static Status make_variant(sn_function *fn, const Trace *trace, const Variant *o
     }
     if (status != ST_OK) {
         const BailCode raised = status == ST_MEMORY ? BAIL_memory : BAIL_unsupported; /* before any pass ran */
-        if (!older) /* else the case is tried as it is */
+        const bool last = !older && !header_plan_thinks(trace); /* else the case is tried as it is */
+        if (last)
             function_record_failure(fn, trace->end, v->info.failure != BAIL_none ? v->info.failure : raised,
                                     v->info.reason[0] ? v->info.reason : error_slot()->message);
         error_clear();
-        if (!older) report_made(fn, v, trace, false, v->info.reason[0] ? v->info.reason : "before any pass ran");
+        if (last) report_made(fn, v, trace, false, v->info.reason[0] ? v->info.reason : "before any pass ran");
         variant_free(v);
         return status;
     }
@@ -523,7 +540,14 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
     const Variant *older = most_general_like(trace);
     Variant *v = NULL;
     Status status = make_variant(fn, trace, older, &v);
-    if (status != ST_OK && older) status = make_variant(fn, trace, NULL, &v); /* no symbols: this case as it is */
+    if (status != ST_OK && header_plan_thinks(trace)) {
+        trace->as_it_is = true;
+        status = make_variant(fn, trace, older, &v);
+    }
+    if (status != ST_OK && (older || fn->header)) { /* no symbols: this case as it is */
+        trace->plain = fn->header != NULL;
+        status = make_variant(fn, trace, NULL, &v);
+    }
     if (status == ST_OK)
         publish_variant(fn, end, v, trace, first);
     else {
