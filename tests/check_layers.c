@@ -57,8 +57,10 @@ static const Layer layers[] = {
     {"runtime/capture/function/", BELOW_CAPTURE " runtime/capture/"},
     {"runtime/transform/", BELOW_CAPTURE " runtime/capture/ passes/passes.h"},
     {"frontend/", BESIDE_RECORD "ir/ kernels/ passes/ codegen/codegen.h"},
+    /* files of others as graphs: text, and tensors by the public functions */
+    {"frontend/import/", "runtime/base/ ir/ frontend/sinter/"},
     {"frontend/api/", BESIDE_RECORD "ir/ kernels/ passes/ codegen/codegen.h frontend/sinter/ frontend/lib/ "
-                                    "frontend/api.def"},
+                                    "frontend/import/ frontend/api.def"},
     /* written as a user would: what it lacks becomes public, or the file is in api/ */
     {"frontend/lib/", "runtime/base/ frontend/sinter/"},
     {"frontend/tool/", BESIDE_RECORD "ir/ kernels/ passes/ codegen/codegen.h codegen/shape/ codegen/cuda/ frontend/ "

@@ -122,7 +122,7 @@ static Status collect_inputs(sn_frame *f, const sn_graph *g, const GraphCall *ca
 
 static Status run_graph(sn_frame *f, sn_graph *g, const GraphCall *call) {
     TRY(collect_inputs(f, g, call));
-    const GraphInputs inputs = {call->tensors, call->ints, g->sites};
+    const GraphInputs inputs = {call->tensors, call->ints, g->sites, g->any_strides};
     TRY(graph_run(g->graph, &inputs, call->outs));
     for (int i = 0; i < g->graph->outputs.n; i++)
         if (call->outs[i]) sn_out(f, i, call->outs[i]);
@@ -193,6 +193,7 @@ static Status make_header(sn_graph *g) {
 /* What can be said before any call. */
 static Status prepare_graph(sn_graph *g, const sn_graph *from) {
     copy_lines(g->graph, from->graph);
+    g->any_strides = from->any_strides;
     TRY(copy_bound(g, from));
     TRY(graph_verify(g->graph, STAGE_capture));
     TRY(graph_check_symbols(g->graph));

@@ -283,7 +283,49 @@ static Status add_of_graph(Maker *m, Graph *graph) {
     return ST_OK;
 }
 
+/* Programs ------------------------------------------------------------------------------------- */
+
+/* Symbols are what they were in the export, in later calls of --vary twice and three times that. */
+static Status set_exported_symbols(Maker *m) {
+    const int n = sym_free_count(m->env);
+    m->symbols = ARENA_ARRAY(m->arena, int64_t, n + 1);
+    if (!m->symbols) return ST_MEMORY;
+    for (int i = 0; i < n; i++) m->symbols[i] = sym_hint(m->env, sym_free_at(m->env, i)) * m->t->symbol / DEFAULT_SIZE;
+    return set_numbered_symbols(m, n);
+}
+
+/* What a call gives: inputs of the graph that are not bound, and ints; those behind them are the program's to find. */
+static Status add_given_inputs(Maker *m, Graph *graph) {
+    const ValueDomain *const domains = graph_domains(graph, m->arena, m->symbols);
+    int at = 0, ints = 0;
+    if (!domains) return ST_MEMORY;
+    for (int i = 0; i < sn_program_in_count(m->t->program); i++) {
+        sn_program_input in = {.size = sizeof in};
+        sn_program_in(m->t->program, i, &in);
+        if (in.fixed) continue;
+        if (in.dtype == SN_DTYPE_DEFAULT) {
+            TRY(add_number(m, sn_int(sym_eval(m->env, graph->int_inputs.at[ints++].symbol, m->symbols))));
+            continue;
+        }
+        while (at < graph->inputs.n - 1 && sn_node_tensor(sn_graph_node(sn_program_graph(m->t->program), at))) at++;
+        const GVal *const input = graph->inputs.at[at++];
+        add_input(m, &(Wanted){.meta = input->base.meta, .domain = domains[input->id]});
+        TRY(error_pending());
+    }
+    return ST_OK;
+}
+
+static Status add_of_program(Maker *m) {
+    const char *const text = sn_graph_text(sn_program_graph(m->t->program));
+    Graph *graph;
+    TRY(graph_parse(m->arena, text, strlen(text), &graph));
+    m->env = graph->env;
+    TRY(set_exported_symbols(m));
+    return add_given_inputs(m, graph);
+}
+
 static Status make_all(Maker *m) {
+    if (m->t->program && !m->o->n_inputs) return add_of_program(m);
     if (m->o->n_inputs || !m->t->graph) return add_given(m);
     const char *const text = sn_graph_text(m->t->graph);
     Graph *graph;

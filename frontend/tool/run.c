@@ -2,6 +2,7 @@
  * stage, or what happened. Samples are programs (sample.c), but for `run --json` of one that has no
  * JSON of its own: what it compiles is called as any other target. */
 #include "frontend/api/report_page.h"
+#include "frontend/tool/named.h"
 #include "frontend/tool/sample.h"
 #include "frontend/tool/values.h"
 
@@ -36,6 +37,7 @@ typedef struct RunJob {
     bool types, lines;   /* dump: beside the ops of a graph */
     const char *values;  /* dump: the file that gets those of the inputs */
     const char *out;     /* report */
+    const char *save;    /* run: results, by name */
     bool json;
     Target *opened; /* while it is looked at */
     int own;        /* run: the first argument after a sample's name; 0: none */
@@ -51,7 +53,8 @@ static int with_target(const RunJob *job, int (*done)(const RunJob *job, sn_func
     sn_function *fn = sn_check() ? NULL : target_compile(&target, &job->target, job->target.compile.mode);
     if (target.plan && sn_check() == SN_ERR_IO) target.exit_code = EXIT_environment;
     sn_tensor *out[TARGET_OUTPUTS] = {NULL};
-    for (int i = 0; i < CALLS && !sn_check(); i++) {
+    const int calls = job->target.inputs_file || job->save ? 1 : CALLS; /* what is written at a call stays written */
+    for (int i = 0; i < calls && !sn_check(); i++) {
         if (i && (job->target.vary || target.values))
             target_inputs(&job->target, &target, job->target.vary ? DEFAULT_SIZE * (i + 1) : DEFAULT_SIZE);
         if (!sn_check()) target_call(&target, fn, out);
@@ -68,6 +71,11 @@ static int show_results(const RunJob *job, sn_function *fn, sn_tensor **out, int
     (void)job, (void)fn;
     for (int i = 0; i < n_out; i++) puts(sn_repr(out[i]));
     return EXIT_done;
+}
+
+static int save_results(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
+    (void)fn, (void)n_out;
+    return named_save(job->save, job->opened, out) == ST_OK ? EXIT_done : report_error(EXIT_environment);
 }
 
 static int show_results_json(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
@@ -123,6 +131,7 @@ static bool parse(const Command *self, int argc, char **argv, RunJob *job, int *
         if (!(argument_flag(&a, "json", &job->json) || argument_text(&a, "stage", &job->stage) ||
               argument_text(&a, "machine", &job->machine) || argument_flag(&a, "types", &job->types) ||
               argument_flag(&a, "lines", &job->lines) || argument_text(&a, "values", &job->values) ||
+              argument_text(&a, "save", &job->save) ||
               argument_text(&a, "out", &job->out) || target_argument(&a, &job->target)))
             arguments_refuse(&a, "unexpected");
         else if (runs && job->target.name && is_sample(job))
@@ -162,7 +171,7 @@ int command_run(const Command *self, int argc, char **argv) {
     int code;
     if (!parse(self, argc, argv, &job, &code)) return code;
     if (is_sample(&job)) return run_sample_job(self, &job, argc, argv);
-    return with_target(&job, job.json ? show_results_json : show_results);
+    return with_target(&job, job.save ? save_results : job.json ? show_results_json : show_results);
 }
 
 int command_explain(const Command *self, int argc, char **argv) {

@@ -12,6 +12,7 @@
 #include "frontend/api/sparse.h"
 #include "frontend/tool/crash.h"
 #include "frontend/tool/inputs.h"
+#include "frontend/tool/named.h"
 #include "frontend/tool/sample.h"
 #include "frontend/tool/values.h"
 #include "ir/graph.h"
@@ -70,9 +71,10 @@ bool target_argument(CommandLine *a, TargetOptions *o) {
         read_device(a, o);
     else if (argument_int(a, "outputs", 0, TARGET_OUTPUTS, &o->n_out))
         o->outs_given = true;
-    else if (!(words_argument(a, o) || argument_text(a, "backend", &o->compile.backend) ||
-               argument_text(a, "library", &o->library) || argument_flag(a, "grad", &o->grad) ||
-               argument_flag(a, "no-grad", &o->no_grad) || argument_flag(a, "vary", &o->vary)))
+    else if (!(words_argument(a, o) || argument_text(a, "inputs", &o->inputs_file) ||
+               argument_text(a, "backend", &o->compile.backend) || argument_text(a, "library", &o->library) ||
+               argument_flag(a, "grad", &o->grad) || argument_flag(a, "no-grad", &o->no_grad) ||
+               argument_flag(a, "vary", &o->vary)))
         return false;
     o->given = a->typed;
     return true;
@@ -96,6 +98,10 @@ void target_inputs(const TargetOptions *o, Target *t, int64_t symbol) {
     for (int i = 0; i < t->n_in; i++) sn_release(t->in[i]);
     t->n_in = t->numbers.n = 0;
     t->symbol = symbol;
+    if (o->inputs_file) {
+        named_inputs(o->inputs_file, t);
+        return;
+    }
     inputs_make(o, t);
     if (t->values && !o->n_inputs) values_read(t, t->values, o->name);
 }
@@ -283,6 +289,26 @@ static void open_plan(const TargetOptions *o, Target *t) {
     target_inputs(o, t, DEFAULT_SIZE);
 }
 
+/* What the export fixed is no input of a call; the others are of the exported sizes. */
+static void open_program(const TargetOptions *o, Target *t) {
+    t->exit_code = EXIT_wrong;
+    t->program = sn_import(o->name, NULL);
+    if (!t->program) {
+        if (sn_check() == SN_ERR_IO) t->exit_code = EXIT_environment;
+        return;
+    }
+    t->n_out = sn_program_out_count(t->program);
+    if (t->n_out > TARGET_OUTPUTS)
+        error_raise(ST_UNSUPPORTED, "it has more than %d results", TARGET_OUTPUTS);
+    else
+        target_inputs(o, t, DEFAULT_SIZE);
+}
+
+static bool is_program(const char *name) {
+    const size_t n = strlen(name);
+    return n > 4 && !strcmp(name + n - 4, ".pt2");
+}
+
 static bool is_library(const char *name) { return strstr(name, ".so:") != NULL; }
 static bool is_graph(const char *name) { return strstr(name, ".sn") || !strcmp(name, "-"); }
 
@@ -291,7 +317,7 @@ bool target_is_plan(const char *name) {
     static const char head[] = "sinter plan,", suffix[] = ".plan";
     const size_t n = strlen(name), tail = strlen(suffix);
     char start[sizeof head] = "";
-    if (is_library(name) || is_graph(name)) return false;
+    if (is_library(name) || is_program(name) || is_graph(name)) return false;
     if (n > tail && !strcmp(name + n - tail, suffix)) return true;
     FILE *const file = fopen(name, "rb");
     if (!file) return false;
@@ -300,7 +326,9 @@ bool target_is_plan(const char *name) {
     return got == strlen(head) && !strcmp(start, head);
 }
 
-bool target_is_file(const char *name) { return is_library(name) || is_graph(name) || target_is_plan(name); }
+bool target_is_file(const char *name) {
+    return is_library(name) || is_program(name) || is_graph(name) || target_is_plan(name);
+}
 
 bool target_open(const TargetOptions *o, Target *out) {
     *out = (Target){.n_out = o->n_out, .exit_code = EXIT_wrong};
@@ -309,6 +337,8 @@ bool target_open(const TargetOptions *o, Target *out) {
         out->exit_code = EXIT_environment;
     else if (is_library(o->name))
         open_library(o, out);
+    else if (is_program(o->name))
+        open_program(o, out);
     else if (is_graph(o->name))
         open_graph(o, out);
     else if (target_is_plan(o->name))
@@ -366,6 +396,7 @@ void target_close(Target *t) {
     for (int i = 0; i < t->n_in; i++) sn_release(t->in[i]);
     sn_graph_free(t->graph);
     mem_free(t->values);
+    sn_program_free(t->program);
 }
 
 sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_mode mode) {
@@ -373,6 +404,7 @@ sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_
     if (t->plan) return sn_plan_load(t->plan, NULL);
     options.size = sizeof options;
     options.mode = mode;
+    if (t->program) return sn_program_compile(t->program, &options);
     const char *const colon = strrchr(o->name, ':');              /* of library.so:symbol; a sample has none */
     options.name = t->graph ? NULL : colon ? colon + 1 : o->name; /* NULL: the graph's own */
     return t->graph ? sn_graph_compile(t->graph, &options) : sn_compile(t->body, t->closure, &options);

@@ -30,6 +30,7 @@ typedef struct Target {
     sn_body body;                 /* library functions, samples */
     void *closure;                /* samples, and what a library describes (sinter/target.h) */
     const char *plan;             /* the file of a saved one */
+    sn_program *program;          /* of a .pt2 file */
     bool backward, step;          /* samples: gradients are part of the work; or the body does all of it */
     char *values;                 /* a text that may begin with "# values FILE" (values.h); mem_free */
     bool has_inputs;              /* of its own, as the library describes them: none are made but by --input */
@@ -47,11 +48,12 @@ typedef struct TargetOptions {
     const char *inputs[TARGET_INPUTS];   /* "f32[8,16]"; of a library's function also "3" or "0.5" */
     const char *numbers[TARGET_NUMBERS]; /* "s0=16" */
     int n_inputs, n_numbers, n_out;
-    bool outs_given;     /* n_out is --outputs */
-    const char *library; /* opened first: it registers ops, passes, backends; NULL: none */
-    bool grad;           /* float inputs require gradients */
-    bool no_grad;        /* calls are made in grad mode off, as those of an inference plan */
-    bool vary;           /* symbolic sizes differ from call to call: 8, 16, 24 */
+    const char *inputs_file; /* safetensors, by name; NULL: they are random */
+    bool outs_given;         /* n_out is --outputs */
+    const char *library;     /* opened first: it registers ops, passes, backends; NULL: none */
+    bool grad;               /* float inputs require gradients */
+    bool no_grad;            /* calls are made in grad mode off, as those of an inference plan */
+    bool vary;               /* symbolic sizes differ from call to call: 8, 16, 24 */
     bool device_given;
     Device device; /* of all inputs; else each is where its type says */
     sn_compile_options compile;

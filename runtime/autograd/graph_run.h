@@ -12,6 +12,7 @@ typedef struct GraphInputs {
     sn_tensor *const *tensors;
     const int64_t *ints;
     const void *const *sites;
+    bool any_strides; /* those of the inputs may be others: each op looks at what it is given */
 } GraphInputs;
 /* outs: room for graph->outputs.n, scope-owned; NULL where the graph returns None. Writes at the graph's end are done
  * with copy_. */

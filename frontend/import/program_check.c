@@ -1,0 +1,200 @@
+/* program_check.c: what the symbols are in a call, and whether ranges, fixed sizes, expressions and guards hold: the
+ * file's, in its words. A symbol is what the first size that it is alone says; one that stands only inside of
+ * expressions ("2*s39") is solved from a size that is linear in it. */
+#include <stdio.h>
+
+#include "frontend/import/program.h"
+#include "runtime/base/error.h"
+
+typedef struct Solver {
+    const ProgramCall *call;
+    bool *known; /* by symbol */
+} Solver;
+
+static bool input_number(void *context, int input, int dim, int64_t *out) {
+    const ProgramCall *const call = context;
+    const int at = call->m->inputs.at[input].number;
+    sn_tensor *const t = at < 0 ? NULL : call->tensors[at];
+    if (at < 0 || (dim < 0) != !t || (t && dim >= sn_rank(t))) return false;
+    *out = t ? sn_size(t, dim) : call->ints[at];
+    return true;
+}
+
+static SizeValues values_of(const ProgramCall *call) {
+    return (SizeValues){call->symbols, input_number, (void *)(uintptr_t)call};
+}
+
+/* With the file's names of symbols. */
+static void put_sympy(const Model *m, const SizeExpr *e, Text *out) {
+    static const char *const infix[] = {
+        [SIZE_add] = " + ",   [SIZE_mul] = "*",   [SIZE_floordiv] = "//", [SIZE_mod] = " % ",
+        [SIZE_eq] = " == ",   [SIZE_ne] = " != ", [SIZE_lt] = " < ",      [SIZE_le] = " <= ",
+        [SIZE_and] = " and ", [SIZE_or] = " or ", [SIZE_power] = "**"};
+    static const char *const names[] = {
+        [SIZE_max] = "max", [SIZE_min] = "min", [SIZE_ceildiv] = "ceildiv", [SIZE_not] = "not "};
+    const char *const between = (int)e->op < COUNT_OF(infix) ? infix[e->op] : NULL;
+    const char *const name = !between && (int)e->op < COUNT_OF(names) ? names[e->op] : NULL;
+    if (e->op == SIZE_number) text_printf(out, "%lld", (long long)e->value);
+    if (e->op == SIZE_symbol) text_puts(out, m->symbols.list.at[e->value].name);
+    if (e->op == SIZE_dim) text_printf(out, "%s.size(%d)", m->inputs.at[e->value].name, e->dim);
+    if (e->op == SIZE_given) text_puts(out, m->inputs.at[e->value].name);
+    if (!e->n || out->n > 400) return;
+    text_printf(out, "%s(", name ? name : "");
+    for (int i = 0; i < e->n; i++) {
+        if (i) text_puts(out, between ? between : ", ");
+        put_sympy(m, e->parts[i], out);
+    }
+    text_puts(out, ")");
+}
+
+static Status wrong_size(const Solver *s, const ModelInput *in, int dim, const SizeExpr *want, int64_t got) {
+    Text text = {0};
+    put_sympy(s->call->m, want, &text);
+    const Status status = error_raise(ST_SHAPE, "input '%s': the size of dim %d is %lld, %s is wanted", in->name, dim,
+                                      (long long)got, text_str(&text));
+    text_free(&text);
+    return status;
+}
+
+static Status bind_symbol(Solver *s, const ModelInput *in, int dim, const SizeExpr *want, int64_t got) {
+    const SizeSymbol *const symbol = &s->call->m->symbols.list.at[want->value];
+    int64_t *const value = &s->call->symbols[want->value];
+    if (s->known[want->value] && *value != got)
+        return error_raise(ST_SHAPE, "input '%s': %s is %lld, %lld is wanted: other inputs say %s = %lld", in->name,
+                           dim < 0 ? "it" : "a size", (long long)got, (long long)*value, symbol->name,
+                           (long long)*value);
+    s->known[want->value] = true;
+    *value = got;
+    return ST_OK;
+}
+
+typedef Status SizeVisit(Solver *s, const ModelInput *in, int dim, const SizeExpr *want, int64_t got);
+static Status each_size(Solver *s, SizeVisit *visit) {
+    const Model *const m = s->call->m;
+    for (int i = 0; i < m->inputs.n; i++) {
+        const ModelInput *const in = &m->inputs.at[i];
+        if (!input_is_given(in->kind)) continue;
+        sn_tensor *const t = s->call->tensors[in->number];
+        if (!t) TRY(visit(s, in, -1, in->number_expr, s->call->ints[in->number]));
+        for (int d = 0; t && d < in->type.rank; d++) TRY(visit(s, in, d, in->type.sizes[d], sn_size(t, d)));
+    }
+    return ST_OK;
+}
+
+static Status visit_alone(Solver *s, const ModelInput *in, int dim, const SizeExpr *want, int64_t got) {
+    return want->op == SIZE_symbol ? bind_symbol(s, in, dim, want, got) : ST_OK;
+}
+
+/* The one symbol of an expression that is not known; -1: none, -2: several. */
+static int unknown_in(const Solver *s, const SizeExpr *e) {
+    if (e->op == SIZE_symbol) return s->known[e->value] ? -1 : (int)e->value;
+    int found = -1;
+    for (int i = 0; i < e->n; i++) {
+        const int one = unknown_in(s, e->parts[i]);
+        if (one != -1) found = found == -1 || found == one ? one : -2;
+    }
+    return found;
+}
+
+static Status visit_inside(Solver *s, const ModelInput *in, int dim, const SizeExpr *want, int64_t got) {
+    const int symbol = unknown_in(s, want);
+    const SizeValues values = values_of(s->call);
+    int64_t at0, at1, step;
+    (void)in, (void)dim;
+    if (symbol < 0) return ST_OK;
+    s->call->symbols[symbol] = 0;
+    if (!size_eval(want, &values, &at0)) return ST_OK;
+    s->call->symbols[symbol] = 1;
+    if (!size_eval(want, &values, &at1) || !add_ok(at1, -at0, &step) || !step) return ST_OK;
+    s->call->symbols[symbol] = (got - at0) / step;
+    s->known[symbol] = true;
+    return ST_OK;
+}
+
+static Status visit_compare(Solver *s, const ModelInput *in, int dim, const SizeExpr *want, int64_t got) {
+    const SizeValues values = values_of(s->call);
+    int64_t value;
+    return size_eval(want, &values, &value) && value == got ? ST_OK : wrong_size(s, in, dim, want, got);
+}
+
+static Status check_ranges(const Solver *s) {
+    const Model *const m = s->call->m;
+    for (int i = 0; i < m->symbols.list.n; i++) {
+        const SizeSymbol *const symbol = &m->symbols.list.at[i];
+        const int64_t value = s->call->symbols[i];
+        if (symbol->number < 0 || (value >= symbol->min && value <= symbol->max)) continue;
+        if (!s->known[i])
+            return error_raise(ST_UNSUPPORTED, "the sizes of the inputs do not say what %s is", symbol->name);
+        char upper[32] = "";
+        if (symbol->max != INT64_MAX) snprintf(upper, sizeof upper, " <= %lld", (long long)symbol->max);
+        return error_raise(ST_SHAPE, "the inputs have %s = %lld, but %lld <= %s%s", symbol->name, (long long)value,
+                           (long long)(symbol->min == INT64_MIN ? 0 : symbol->min), symbol->name, upper);
+    }
+    return ST_OK;
+}
+
+static Status check_guards(const Solver *s) {
+    const Model *const m = s->call->m;
+    const SizeValues values = values_of(s->call);
+    for (int i = 0; i < m->checks.n; i++) {
+        int64_t holds;
+        if (size_eval(m->checks.at[i].holds, &values, &holds) && holds) continue;
+        return error_raise(ST_SHAPE, "the sizes of the inputs do not satisfy %.400s", m->checks.at[i].text);
+    }
+    return ST_OK;
+}
+
+static Status check_kinds(const ProgramCall *call) {
+    const Model *const m = call->m;
+    for (int i = 0; i < m->inputs.n; i++) {
+        const ModelInput *const in = &m->inputs.at[i];
+        sn_tensor *const t = input_is_given(in->kind) ? call->tensors[in->number] : NULL;
+        if (!input_is_given(in->kind)) continue;
+        if ((in->kind == INPUT_tensor) != !!t)
+            return error_raise(ST_ARGUMENT, "input '%s' is a%s", in->name, t ? "n int" : " tensor");
+        if (!t) continue;
+        if (sn_rank(t) != in->type.rank)
+            return error_raise(ST_SHAPE, "input '%s' has %d dims, not %lld", in->name, in->type.rank,
+                               (long long)sn_rank(t));
+        if ((DType)sn_dtype_of(t) != in->type.dtype)
+            return error_raise(ST_DTYPE, "input '%s' is %s, not %s", in->name, dtype_name(in->type.dtype),
+                               dtype_name((DType)sn_dtype_of(t)));
+    }
+    return error_pending();
+}
+
+Status program_check(const ProgramCall *call) {
+    const int n = call->m->symbols.list.n;
+    Arena *const arena = arena_new();
+    Solver s = {call, arena ? ARENA_ARRAY(arena, bool, n + 1) : NULL};
+    Status status = s.known ? check_kinds(call) : ST_MEMORY;
+    if (status == ST_OK) status = each_size(&s, visit_alone);
+    if (status == ST_OK) status = each_size(&s, visit_inside);
+    if (status == ST_OK) status = each_size(&s, visit_compare);
+    if (status == ST_OK) status = check_ranges(&s);
+    if (status == ST_OK) status = check_guards(&s);
+    arena_free(arena);
+    return status;
+}
+
+Status program_input_type(Model *m, const ModelInput *in, Text *out) {
+    if (in->kind == INPUT_int) return text_puts(out, "int"), ST_OK;
+    if (in->kind == INPUT_fixed) {
+        const Json *const value = in->fixed->n == 1 ? &in->fixed->items[0] : NULL;
+        if (value && value->kind == JSON_number)
+            text_double(out, value->number);
+        else
+            text_puts(out, value && value->kind == JSON_string                  ? value->string
+                           : value && value->i && strcmp(value->key, "as_none") ? "True"
+                           : value && !strcmp(value->key, "as_none")            ? "None"
+                                                                                : "False");
+        return ST_OK;
+    }
+    text_printf(out, "%s[", dtype_name(in->type.dtype));
+    for (int d = 0; d < in->type.rank; d++) {
+        if (d) text_puts(out, ",");
+        put_sympy(m, in->type.sizes[d], out);
+    }
+    text_puts(out, "]");
+    return ST_OK;
+}

@@ -1,0 +1,174 @@
+/* program_text.c: the graph around a program's nodes: its header, what is written at its end, its results. */
+#include "frontend/import/program.h"
+#include "frontend/import/writer.h"
+#include "runtime/base/error.h"
+
+/* Symbols -------------------------------------------------------------------------------------- */
+
+static void number_symbol(Model *m, const SizeExpr *e) {
+    SizeSymbol *const symbol = &m->symbols.list.at[e->value];
+    if (symbol->number < 0 && symbol->name[0] != 'u') symbol->number = m->n_symbols++;
+}
+
+static void number_all(Model *m, const SizeExpr *e) {
+    if (e->op == SIZE_symbol) number_symbol(m, e);
+    for (int i = 0; i < e->n; i++) number_all(m, e->parts[i]);
+}
+
+/* Those that a size is alone, or an int, come first: calls give them. */
+static void number_given(Model *m, bool alone) {
+    for (int i = 0; i < m->inputs.n; i++) {
+        const ModelInput *const in = &m->inputs.at[i];
+        const ModelType *const type = &in->type;
+        const SizeExpr *const number = in->kind == INPUT_int ? in->number_expr : NULL;
+        for (int d = 0; in->kind == INPUT_tensor && d < type->rank; d++) {
+            if (!alone || type->sizes[d]->op == SIZE_symbol) number_all(m, type->sizes[d]);
+            if (!alone) number_all(m, type->strides[d]);
+        }
+        if (number && (!alone || number->op == SIZE_symbol)) number_all(m, number);
+    }
+}
+
+static void number_symbols(Model *m) {
+    number_given(m, true);
+    const int alone = m->n_symbols;
+    number_given(m, false);
+    m->n_solved = m->n_symbols - alone;
+}
+
+/* "[s0=8>=2, s1=3>=0]" */
+static void put_symbols(const Model *m, Text *out) {
+    for (int number = 0; number < m->n_symbols; number++)
+        for (int i = 0; i < m->symbols.list.n; i++) {
+            const SizeSymbol *const symbol = &m->symbols.list.at[i];
+            if (symbol->number != number) continue;
+            const int64_t min = symbol->min == INT64_MIN ? 2 : symbol->min;
+            text_printf(out, "%ss%d=%lld>=%lld", number ? ", " : "[", number,
+                        (long long)max_i64(symbol->hint ? symbol->hint : 2, min), (long long)min);
+        }
+    if (m->n_symbols) text_puts(out, "]");
+}
+
+/* Inputs --------------------------------------------------------------------------------------- */
+
+static Status put_tensor(NodeWriter *w, const ModelInput *in, Text *out) {
+    const char *const own = writer_new_name(w, in->value), *const value =
+                                                               own ? arena_printf(w->m->arena, "%%%s", own) : NULL;
+    if (!value) return ST_MEMORY;
+    text_printf(out, "%s: ", value);
+    TRY(writer_set(w, in->value, value));
+    return writer_type(w->m, model_meta(w->m->graph, in->value), in->name, out);
+}
+
+static Status put_int_input(NodeWriter *w, const ModelInput *in, Text *out) {
+    const SizeExpr *const e = in->number_expr;
+    if (e->op != SIZE_symbol || w->m->symbols.list.at[e->value].number < 0)
+        return error_raise(ST_UNSUPPORTED, "the int '%.200s' is no symbol", in->name);
+    const char *const value = arena_printf(w->m->arena, "s%d", w->m->symbols.list.at[e->value].number);
+    text_printf(out, "%s: int", value);
+    return writer_set(w, in->value, value);
+}
+
+static Status put_inputs(NodeWriter *w, Text *out) {
+    Model *const m = w->m;
+    bool first = true;
+    for (int i = 0; i < m->inputs.n; i++) {
+        const ModelInput *const in = &m->inputs.at[i];
+        if (in->kind == INPUT_fixed) continue;
+        if (!first) text_puts(out, ", ");
+        first = false;
+        TRY(in->kind == INPUT_int ? put_int_input(w, in, out) : put_tensor(w, in, out));
+    }
+    for (int i = m->n_symbols - m->n_solved; i < m->n_symbols; i++, first = false)
+        text_printf(out, "%ss%d: int", first ? "" : ", ", i);
+    return ST_OK;
+}
+
+/* Results -------------------------------------------------------------------------------------- */
+
+/* Behind all ops, so that what is returned is what was computed. */
+static Status put_writes(NodeWriter *w) {
+    for (int i = 0; i < w->m->outputs.n; i++) {
+        const ModelOutput *const out = &w->m->outputs.at[i];
+        const char *to, *from;
+        if (out->kind != OUTPUT_write) continue;
+        TRY(writer_tensor(w, out->arg, &from));
+        to = writer_get(w, out->name);
+        if (!to) return error_raise(ST_PARSE, "model.json: '%.200s' is written, and no input", out->name);
+        text_printf(w->text, "  %%%s = aten::copy_(%s, %s) no_grad\n", writer_new_name(w, "written"), to, from);
+    }
+    return ST_OK;
+}
+
+/* A number among the results is a tensor of no dims. */
+static Status put_number(NodeWriter *w, const Json *member, Text *returned) {
+    static const struct {
+        const char *kind, *dtype;
+    } kinds[] = {
+        {"as_int", "i64"}, {"as_sym_int", "i64"}, {"as_float", "f64"}, {"as_sym_float", "f64"}, {"as_bool", "bool"}};
+    const Json arg = {.kind = JSON_object, .n = 1, .items = member};
+    Text value = {0};
+    for (int i = 0; i < COUNT_OF(kinds); i++) {
+        if (!writer_union_is(member, kinds[i].kind)) continue;
+        const char *const own = writer_new_name(w, "number");
+        const Status status = own ? writer_arg(w, &arg, &value) : ST_MEMORY;
+        if (status == ST_OK)
+            text_printf(w->text, "  %%%s = aten::full([], %s, dtype=%s)\n", own, text_str(&value), kinds[i].dtype);
+        if (status == ST_OK) text_printf(returned, "%%%s", own);
+        text_free(&value);
+        return status;
+    }
+    return error_raise(ST_UNSUPPORTED, "a result of the kind '%.60s'", member ? member->key : "?");
+}
+
+static Status put_result(NodeWriter *w, const ModelOutput *out, Text *returned) {
+    const Json *const member = writer_union(out->arg);
+    const char *value;
+    if (writer_union_is(member, "as_none") || writer_union_is(member, "as_string"))
+        return text_puts(returned, "None"), ST_OK;
+    if (!writer_union_is(member, "as_tensor")) return put_number(w, member, returned);
+    TRY(writer_tensor(w, out->arg, &value));
+    text_puts(returned, value);
+    return ST_OK;
+}
+
+static Status put_results(NodeWriter *w, Text *returned) {
+    bool first = true;
+    for (int i = 0; i < w->m->outputs.n; i++) {
+        if (w->m->outputs.at[i].kind == OUTPUT_write) continue;
+        if (!first) text_puts(returned, ", ");
+        first = false;
+        TRY(put_result(w, &w->m->outputs.at[i], returned));
+    }
+    return first ? error_raise(ST_UNSUPPORTED, "the program has no results") : ST_OK;
+}
+
+/* -------------------------------------------------------------------------------------------------- */
+
+typedef struct TextParts {
+    Text lines, inputs, returned;
+} TextParts;
+
+static Status put_program(NodeWriter *w, TextParts *parts) {
+    TRY(writer_check_ops(w->m));
+    number_symbols(w->m);
+    TRY(put_inputs(w, &parts->inputs));
+    TRY(writer_nodes(w, w->m->graph));
+    TRY(put_writes(w));
+    return put_results(w, &parts->returned);
+}
+
+Status program_text(Model *m, Text *out) {
+    TextParts parts = {.lines = {0}};
+    NodeWriter w = {.m = m, .graph = m->graph, .text = &parts.lines, .no_grad = m->joint};
+    const Status status = put_program(&w, &parts);
+    if (status == ST_OK) {
+        text_puts(out, "graph program");
+        put_symbols(m, out);
+        text_printf(out, "(%s) {\n%s  return %s\n}\n", text_str(&parts.inputs), text_str(&parts.lines),
+                    text_str(&parts.returned));
+    }
+    text_free(&parts.lines), text_free(&parts.inputs), text_free(&parts.returned);
+    writer_free(&w);
+    return status == ST_OK ? error_pending() : status;
+}

@@ -1,0 +1,67 @@
+/* size_expr.h: what a .pt2 file says of sizes: expressions as sympy writes them (srepr: "Add(Symbol('s0',
+ * positive=True), Integer(1))"), and guards as Python ("L['x'].size()[0] == 2*L['y'].size()[1]"). Both become one
+ * tree, which is printed as graphs have it, or evaluated. */
+#ifndef SINTER_IMPORT_SIZE_EXPR_H
+#define SINTER_IMPORT_SIZE_EXPR_H
+#include "runtime/base/arena.h"
+#include "runtime/base/text.h"
+
+typedef enum SizeOp {
+    SIZE_number,
+    SIZE_symbol, /* value: its number in the table of symbols */
+    SIZE_dim,    /* of an input's sizes: value: the input, dim */
+    SIZE_given,  /* an int among the inputs: value: the input */
+    SIZE_add,
+    SIZE_mul,
+    SIZE_floordiv,
+    SIZE_mod,
+    SIZE_ceildiv,
+    SIZE_max,
+    SIZE_min,
+    SIZE_power,
+    SIZE_eq,
+    SIZE_ne,
+    SIZE_lt,
+    SIZE_le,
+    SIZE_and,
+    SIZE_or,
+    SIZE_not
+} SizeOp;
+
+typedef struct SizeExpr {
+    SizeOp op;
+    int n, dim;
+    int64_t value;
+    const struct SizeExpr *const *parts;
+} SizeExpr;
+
+/* The symbols of a program in the order in which they are first met: s77 is the graph's s0. */
+typedef struct SizeSymbol {
+    const char *name;       /* "s77"; unbacked ones begin with u */
+    int64_t hint, min, max; /* what it was in the export, 0: none; what it may be */
+    int number;             /* in the graph's text; -1: not there yet */
+} SizeSymbol;
+typedef struct SizeSymbols {
+    Arena *arena;
+    VEC(SizeSymbol) list;
+} SizeSymbols;
+
+/* Its place in the list, where it is put if it is new. -1: memory is out. */
+int size_symbol(SizeSymbols *all, const char *name, size_t n);
+/* Raise ST_PARSE, or ST_UNSUPPORTED for a function that sizes of graphs don't have. */
+Status size_parse_sympy(SizeSymbols *all, const char *text, const SizeExpr **out);
+/* paths: as Python writes them ("L['lst'][0]"), by input; NULL where an input has none. */
+Status size_parse_guard(SizeSymbols *all, const char *text, const char *const *paths, int n_paths,
+                        const SizeExpr **out);
+/* As a graph's text has it; false: what graphs' sizes don't have (a comparison). */
+bool size_print(const SizeSymbols *all, const SizeExpr *e, Text *text);
+/* sizes of input `input`: dim, or -1 for the int that it is. False: there is none, or a division by 0. */
+typedef struct SizeValues {
+    const int64_t *symbols; /* by place in the list */
+    bool (*input)(void *context, int input, int dim, int64_t *out);
+    void *context;
+} SizeValues;
+bool size_eval(const SizeExpr *e, const SizeValues *values, int64_t *out);
+static inline bool size_is_number(const SizeExpr *e) { return e->op == SIZE_number; }
+
+#endif

@@ -1,0 +1,278 @@
+/* writer_nodes.c: nodes as lines. A target is an op of ATen ("torch.ops.aten.add.Tensor"), arithmetic of sizes
+ * ("_operator.mul"), or of higher order, with bodies. */
+#include <stdio.h>
+
+#include "frontend/import/writer.h"
+#include "runtime/base/error.h"
+
+static const char *target_of(const Json *node) {
+    const char *const target = json_string(json_get(node, "target"));
+    return target ? target : "";
+}
+
+static bool starts(const char *text, const char *prefix) { return !strncmp(text, prefix, strlen(prefix)); }
+
+/* The same with the user's line behind it. */
+static Status at_place(const NodeWriter *w, Status status) {
+    if (status != ST_OK && status != ST_MEMORY && w->place) {
+        ErrorSlot *const slot = error_slot();
+        if (!strstr(slot->message, w->place)) error_append(slot, " (%s)", w->place);
+    }
+    return status;
+}
+
+static bool only_sizes(const Json *outputs) {
+    bool all = outputs && outputs->n > 0;
+    for (int i = 0; all && i < outputs->n; i++) {
+        const Json *const member = writer_union(&outputs->items[i]);
+        all = writer_union_is(member, "as_sym_int") || writer_union_is(member, "as_sym_bool") ||
+              writer_union_is(member, "as_sym_float");
+    }
+    return all;
+}
+
+/* Ops about sizes and types, which the graph's header and types say. */
+static bool says_nothing(const char *target) {
+    return starts(target, "torch.ops.aten._assert_tensor_metadata") ||
+           starts(target, "torch.ops.aten.sym_constrain_range");
+}
+
+/* Ops ------------------------------------------------------------------------------------------ */
+
+/* "torch.ops.aten.add_.Tensor" as "aten::add_.Tensor"; the overload "default" has no name. */
+static const char *op_name(Arena *arena, const char *target) {
+    const char *const space = target + strlen("torch.ops."), *const dot = strchr(space, '.');
+    if (!dot) return NULL;
+    const size_t n = strlen(dot + 1), suffix = strlen(".default");
+    const bool plain = n > suffix && !strcmp(dot + 1 + n - suffix, ".default");
+    return arena_printf(arena, "%.*s::%.*s", (int)(dot - space), space, (int)(plain ? n - suffix : n), dot + 1);
+}
+
+/* An in-place form of a view changes the handle, which no graph knows: it is the view, and its name from then on. */
+typedef struct Called {
+    const OpRow *row;
+    OpForm form;
+    bool handle;
+} Called;
+
+/* Ops that do what another one does, by its name. */
+static const char *const same_ops[][2] = {{"aten::__and__.", "aten::bitwise_and."},
+                                          {"aten::__or__.", "aten::bitwise_or."},
+                                          {"aten::__xor__.", "aten::bitwise_xor."},
+                                          {"aten::lift_fresh_copy", "aten::clone"},
+                                          {"aten::multiply.", "aten::mul."}};
+
+static const OpRow *find_served_row(const char *name, OpForm *form) {
+    char other[128];
+    const OpRow *row = op_find(name, strlen(name), form);
+    for (int i = 0; !row && i < COUNT_OF(same_ops); i++) {
+        if (!starts(name, same_ops[i][0])) continue;
+        snprintf(other, sizeof other, "%s%.60s", same_ops[i][1], name + strlen(same_ops[i][0]));
+        row = op_find(other, strlen(other), form);
+    }
+    return row;
+}
+
+static bool find_op(const char *name, Called *out) {
+    char base[128];
+    *out = (Called){NULL};
+    out->row = find_served_row(name, &out->form);
+    if (out->row && (out->form != FORM_inplace || out->row->kind != KIND_view)) return true;
+    const size_t n = strcspn(name, ".");
+    if (n < 2 || n >= sizeof base || name[n - 1] != '_') return out->row != NULL;
+    const int wrote = snprintf(base, sizeof base, "%.*s%s", (int)n - 1, name, name + n);
+    const OpRow *const view = wrote < (int)sizeof base ? op_find(base, strlen(base), &out->form) : NULL;
+    if (!view || view->kind != KIND_view) return out->row != NULL;
+    *out = (Called){view, FORM_functional, true};
+    return true;
+}
+
+/* Ops that there are none of: all of a program in one error, each once, with the line that called it first. */
+typedef struct UnknownOps {
+    Arena *arena;
+    VEC(const char *) names;
+    Text list;
+} UnknownOps;
+enum { MOST_UNKNOWN = 12, MOST_GRAPH_DEPTH = 16 };
+
+static bool is_unknown_listed(const UnknownOps *all, const char *name) {
+    for (int i = 0; i < all->names.n; i++)
+        if (!strcmp(all->names.at[i], name)) return true;
+    return false;
+}
+
+static Status list_unknown(UnknownOps *all, const Json *node) {
+    const char *const target = target_of(node), *const place = writer_place(all->arena, node);
+    const char *const name = starts(target, "torch.ops.") ? op_name(all->arena, target) : NULL;
+    Called called;
+    if (!name || starts(target, "torch.ops.higher_order.") || says_nothing(target) ||
+        only_sizes(json_get(node, "outputs")) || starts(target, "torch.ops.aten._assert_scalar") ||
+        find_op(name, &called) || is_unknown_listed(all, name))
+        return ST_OK;
+    if (all->names.n < MOST_UNKNOWN) {
+        text_printf(&all->list, "%s'%.100s'%s%s%s", all->names.n ? ", " : "", name, place ? " (" : "",
+                    place ? place : "", place ? ")" : "");
+        if (!all->names.n) op_unknown_hint(&all->list, name, strlen(name));
+    }
+    VEC_PUSH(all->arena, &all->names, name);
+    return error_pending();
+}
+
+static Status find_unknown(UnknownOps *all, const Json *graph, int depth) {
+    const Json *const nodes = json_get(graph, "nodes");
+    for (int i = 0; nodes && nodes->kind == JSON_list && depth < MOST_GRAPH_DEPTH && i < nodes->n; i++) {
+        const Json *const inputs = json_get(&nodes->items[i], "inputs");
+        TRY(list_unknown(all, &nodes->items[i]));
+        for (int k = 0; inputs && inputs->kind == JSON_list && k < inputs->n; k++)
+            TRY(find_unknown(all, json_get(json_get(json_get(&inputs->items[k], "arg"), "as_graph"), "graph"),
+                             depth + 1));
+    }
+    return ST_OK;
+}
+
+Status writer_check_ops(Model *m) {
+    UnknownOps all = {.arena = m->arena};
+    Status status = find_unknown(&all, m->graph, 0);
+    if (status == ST_OK && all.names.n)
+        status = error_raise(ST_UNSUPPORTED, "%s called %.800s%s", all.names.n == 1 ? "no op is" : "no ops are",
+                             text_str(&all.list), all.names.n > MOST_UNKNOWN ? "..." : "");
+    text_free(&all.list);
+    return status;
+}
+
+/* By place as long as none is left out, then by name. */
+static Status put_args(NodeWriter *w, const Called *called, const Json *inputs, Text *line) {
+    int next = 0;
+    bool first = true;
+    for (int i = 0; i < inputs->n; i++, first = false) {
+        const char *const name = json_string(json_get(&inputs->items[i], "name"));
+        const int at = name ? op_param_find(called->row, name) : -1;
+        const bool is_out = at < 0 && called->form == FORM_out && name && starts(name, "out");
+        if (at < 0 && !is_out)
+            return error_raise(ST_UNSUPPORTED, "%s has no argument '%.60s'", called->row->name, name ? name : "");
+        if (!first) text_puts(line, ", ");
+        if (at != next || is_out) text_printf(line, "%s=", name);
+        next = at == next ? next + 1 : -1;
+        TRY(writer_arg(w, json_get(&inputs->items[i], "arg"), line));
+    }
+    return ST_OK;
+}
+
+static Status rename_handle(NodeWriter *w, const Json *inputs, const Json *outputs) {
+    const Json *const self = inputs->n ? json_get(json_get(&inputs->items[0], "arg"), "as_tensor") : NULL;
+    const Json *const result = outputs->n ? json_get(&outputs->items[0], "as_tensor") : NULL;
+    const char *value, *const name = json_string(json_get(self, "name"));
+    if (!name || !result) return ST_OK;
+    TRY(writer_tensor(w, result, &value));
+    return writer_set(w, name, value);
+}
+
+static Status write_call(NodeWriter *w, const Called *called, const Json *inputs, const Json *outputs) {
+    Text call = {0}, line = {0};
+    WriterCasts casts;
+    Status status = writer_casts(w, called->row, inputs, &casts);
+    text_printf(&call, "%s(", op_form_name(called->row, called->form));
+    if (status == ST_OK) status = put_args(w, called, inputs, &call);
+    if (casts.to_f32) text_printf(&call, "%sdtype=f32", inputs->n ? ", " : "");
+    text_puts(&call, ")");
+    writer_attributes(w, &call);
+    if (status == ST_OK) status = writer_casts_end(w, &casts);
+    if (status == ST_OK) status = writer_results(w, outputs, &line);
+    if (status == ST_OK) text_printf(w->text, "  %s%s\n", text_str(&line), text_str(&call));
+    text_free(&call);
+    text_free(&line);
+    return status;
+}
+
+static Status write_op(NodeWriter *w, const Json *node, const Json *inputs, const Json *outputs) {
+    const char *const name = op_name(w->m->arena, target_of(node));
+    Called called;
+    if (!name) return error_raise(ST_PARSE, "model.json: the target '%.200s' is no op", target_of(node));
+    if (!find_op(name, &called)) return error_raise(ST_UNSUPPORTED, "no op is called '%.100s'", name);
+    TRY(write_call(w, &called, inputs, outputs));
+    return called.handle ? rename_handle(w, inputs, outputs) : ST_OK;
+}
+
+/* Sizes ---------------------------------------------------------------------------------------- */
+
+/* {"as_int": 3} or {"as_expr": {"expr_str": ...}} of a value of the kind; NULL: there is none. */
+static const Json *sym_value(const NodeWriter *w, const char *kind, const char *name) {
+    return json_get(json_get(w->graph, kind), name);
+}
+
+/* An int of sizes is its expression from here on. What is none, or has a symbol that only values say, has no text: who
+ * uses it says so. */
+static Status bind_int(NodeWriter *w, const char *name) {
+    const Json *const size = sym_value(w, "sym_int_values", name);
+    const SizeExpr *e;
+    Text text = {0};
+    if (!size) return ST_OK;
+    TRY(model_size(w->m, size, &e));
+    Status status = ST_OK;
+    if (size_print(&w->m->symbols, e, &text))
+        status = writer_set(w, name, arena_printf(w->m->arena, "%s", text_str(&text)));
+    text_free(&text);
+    return status;
+}
+
+static Status bind_sizes(NodeWriter *w, const Json *outputs) {
+    for (int i = 0; i < outputs->n; i++) {
+        const char *const name = json_string(json_get(json_get(&outputs->items[i], "as_sym_int"), "as_name"));
+        if (name) TRY(bind_int(w, name));
+    }
+    return ST_OK;
+}
+
+static bool has_unbacked(const SizeSymbols *symbols, const SizeExpr *e) {
+    if (e->op == SIZE_symbol) return symbols->list.at[e->value].number < 0;
+    bool any = false;
+    for (int i = 0; i < e->n; i++) any = any || has_unbacked(symbols, e->parts[i]);
+    return any;
+}
+
+/* _assert_scalar(bool, message): what must hold of sizes is checked with each call. */
+static Status add_check(NodeWriter *w, const Json *inputs) {
+    const Json *const given = inputs->n ? json_get(json_get(&inputs->items[0], "arg"), "as_sym_bool") : NULL;
+    const char *const name = json_string(json_get(given, "as_name"));
+    const Json *const value = name ? sym_value(w, "sym_bool_values", name) : NULL;
+    const char *const text = json_string(json_get(json_get(value, "as_expr"), "expr_str"));
+    const char *const message =
+        inputs->n > 1 ? json_string(json_get(json_get(&inputs->items[1], "arg"), "as_string")) : NULL;
+    ModelCheck check = {.text = message};
+    if (!text) return ST_OK; /* a constant, which held in the export */
+    TRY(size_parse_sympy(&w->m->symbols, text, &check.holds));
+    if (!check.text) check.text = text;
+    if (has_unbacked(&w->m->symbols, check.holds)) return ST_OK; /* of what values say: ops check it */
+    VEC_PUSH(w->m->arena, &w->m->checks, check);
+    return error_pending();
+}
+
+/* Nodes ---------------------------------------------------------------------------------------- */
+
+static Status write_node(NodeWriter *w, const Json *node) {
+    const char *const target = target_of(node);
+    const Json *const inputs = json_get(node, "inputs"), *const outputs = json_get(node, "outputs");
+    if (!inputs || !outputs || inputs->kind != JSON_list || outputs->kind != JSON_list)
+        return error_raise(ST_PARSE, "model.json: a node has no inputs or outputs");
+    if (only_sizes(outputs)) return bind_sizes(w, outputs);
+    if (says_nothing(target)) return ST_OK;
+    if (starts(target, "torch.ops.aten._assert_scalar")) return add_check(w, inputs);
+    if (starts(target, "torch.ops.higher_order."))
+        return writer_higher_order(w, node, target + strlen("torch.ops.higher_order."));
+    if (starts(target, "torch.ops.")) return write_op(w, node, inputs, outputs);
+    return error_raise(ST_UNSUPPORTED, "the program calls '%.200s', which is no op", target);
+}
+
+Status writer_nodes(NodeWriter *w, const Json *graph) {
+    const Json *const nodes = json_get(graph, "nodes"), *const outer = w->graph;
+    if (!nodes || nodes->kind != JSON_list) return error_raise(ST_PARSE, "model.json: a graph has no nodes");
+    w->graph = graph;
+    for (int i = 0; i < nodes->n; i++) {
+        const char *const place = writer_place(w->m->arena, &nodes->items[i]), *const before = w->place;
+        if (place) w->place = place;
+        TRY(at_place(w, write_node(w, &nodes->items[i])));
+        w->place = before;
+    }
+    w->graph = outer;
+    return ST_OK;
+}

@@ -1,0 +1,292 @@
+"""torch_export.py: writes pt2/NAME.pt2, small programs as torch.export.save writes them, and beside each NAME.safetensors:
+what PyTorch computes. Entries: "1.in.x" and "1.out.y" of the first call and so on, by the names of signature and tree;
+"after.NAME": parameters and buffers behind the last call; "grad.NAME": gradients of the sum of the first result.
+tests/unit/test_import.c calls them. Usage: torch_export.py [NAME...], with PyTorch 2.15."""
+import collections
+import pathlib
+import sys
+import warnings
+
+import torch
+from safetensors.torch import save_file
+from torch.export import Dim, export, save
+from torch.utils import _pytree
+
+HERE = pathlib.Path(__file__).parent / "pt2"
+Pair = collections.namedtuple("Pair", "a b")
+_pytree._register_namedtuple(Pair, serialized_type_name="torch_export.Pair")
+
+
+class State(torch.nn.Module):
+    """What a TRAINING program may do: writes to buffers, statistics, views, tensors made in forward, regions."""
+
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(4, 3)
+        self.bn = torch.nn.BatchNorm1d(3)
+        self.register_buffer("count", torch.zeros(3))
+        self.register_buffer("hidden", torch.arange(3.0) * 2, persistent=False)
+        self.attribute = torch.tensor([0.5, 1.0, 1.5])
+
+    def forward(self, x, lst, d, k=3, n=None, *, scale=2.0):
+        self.count.add_(1.0)
+        y = self.bn(self.l(x)).relu_() * k + self.count + self.hidden + torch.tensor([1.0, 2.0, 3.0]) * scale
+        y[0, 1:] += self.attribute[1:]
+        with torch.no_grad():
+            z = y.sum()
+        return {"out": y, "z": (z, x[:, [0, 2]]), "n": 7, "none": None, "sum": lst[0] + d["q"], "at": x[d["i"]], "b": True}
+
+
+class Sizes(torch.nn.Module):
+    def forward(self, x, lst):
+        n = x.shape[0]
+        return Pair(x.reshape(-1) * n, torch.cat([x, lst[0]])), n, n * 2 + 1, x.new_zeros(n // 2)
+
+
+class Half(torch.nn.Module):
+    def forward(self, x):
+        return x.view(-1, 2).sum(1), x[::2]
+
+
+class Ints(torch.nn.Module):
+    def forward(self, x, n: int):
+        return x * n, Pair(x, x + 1), n + 1
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e = torch.nn.Embedding(8, 6)
+        self.o = torch.nn.Linear(6, 8, bias=False)
+        self.o.weight = self.e.weight
+        whole = torch.arange(12.0)
+        self.register_buffer("every_other", whole[1::2])
+        self.register_buffer("tail", whole[6:])
+        self.register_buffer("turned", torch.arange(12.0).view(3, 4).t())
+
+    def forward(self, ids):
+        self.tail.mul_(2)
+        return self.o(self.e(ids)), self.every_other + 0, self.turned @ torch.ones(3)
+
+
+class Cond(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda a: (self.l(a), a.sin()), lambda a: (a * 2, a.cos()), (x,))
+
+
+class While(torch.nn.Module):
+    def forward(self, n, x):
+        from torch._higher_order_ops.while_loop import while_loop
+
+        return while_loop(lambda i, a: i < 5, lambda i, a: (i + 1, a * 2), (n, x))
+
+
+class Scan(torch.nn.Module):
+    def forward(self, x):
+        from torch._higher_order_ops.scan import scan
+
+        return scan(lambda c, a: (c + a, c * a), x[0] * 0, x, dim=0)
+
+
+class Loss(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return ((self.l(x) - y) ** 2).mean()
+
+
+class Autocast(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.l(x)
+            z = torch.nn.functional.cross_entropy(y, torch.tensor([1, 2]))
+            with torch.autocast("cpu", enabled=False):
+                w = x @ x.t()
+        return y, z, w
+
+
+class Writes(torch.nn.Module):
+    def forward(self, x, mask):
+        x.add_(1)
+        x[1].masked_fill_(mask, 0)
+        return x * 2
+
+
+class Kinds(torch.nn.Module):
+    def forward(self, h, b, i, u, d, flag):
+        return h * 2, b + h.to(torch.bfloat16), i // 3, u + 1, d.exp(), flag & (i > 0), i.to(torch.float64) * d
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.MultiheadAttention(16, 2, batch_first=True)
+        self.n = torch.nn.LayerNorm(16)
+        self.f = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Dropout(0.1), torch.nn.Linear(32, 16))
+
+    def forward(self, x):
+        y = self.n(x)
+        x = x + self.a(y, y, y, need_weights=False)[0]
+        return x + self.f(self.n(x))
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c = torch.nn.Conv2d(3, 4, 3, padding=1)
+        self.b = torch.nn.BatchNorm2d(4)
+        self.o = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = torch.nn.functional.max_pool2d(self.b(self.c(x)).relu(), 2)
+        return self.o(x.mean((2, 3)))
+
+
+class Where(torch.nn.Module):
+    """Sizes that values say."""
+
+    def forward(self, x):
+        n = x.nonzero()
+        y = x[x > 0] * 2
+        return n, y, y.sum(), n.shape[0]
+
+
+class Item(torch.nn.Module):
+    def forward(self, x, n):
+        k = n.item()
+        torch._check(k >= 0)
+        torch._check(k <= x.shape[0])
+        return x[:k] * 2, k
+
+
+class Spectrum(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.fft(x).abs()
+
+
+def randn(*sizes):
+    return torch.randn(*sizes)
+
+
+def state_args(rows=2):
+    return (randn(rows, 4), [randn(rows)], {"q": randn(rows), "i": torch.tensor([0, 1])}, 3, None), {"scale": 2.0}
+
+
+BATCH = Dim("batch", min=2, max=16)
+ROWS = ({0: BATCH}, [{0: BATCH}], {"q": {0: BATCH}, "i": None}, None, None)
+# name: module, arguments of the calls (the first is that of the export), what else export takes
+PROGRAMS = {
+    "state": (State, [state_args, state_args], {}),
+    "state_rows": (State, [state_args, lambda: state_args(5)], dict(dynamic_shapes={"x": ROWS[0], "lst": ROWS[1], "d": ROWS[2], "k": None, "n": None, "scale": None})),
+    "sizes": (Sizes, [lambda: ((randn(4, 3), [randn(2, 3)]), {}), lambda: ((randn(7, 3), [randn(5, 3)]), {})], dict(dynamic_shapes=({0: Dim("n", min=4, max=9)}, [{0: Dim.AUTO}]))),
+    "half": (Half, [lambda: ((randn(4, 6),), {}), lambda: ((randn(10, 6),), {})], dict(dynamic_shapes=({0: 2 * Dim("h")},))),
+    "ints": (Ints, [lambda: ((randn(4, 2), 3), {}), lambda: ((randn(5, 2), 7), {})], dict(dynamic_shapes=({0: Dim.AUTO}, Dim.DYNAMIC))),
+    "tied": (Tied, [lambda: ((torch.tensor([1, 5]),), {}), lambda: ((torch.tensor([0, 7]),), {})], {}),
+    "cond": (Cond, [lambda: ((randn(2, 4).abs(),), {}), lambda: ((-randn(2, 4).abs(),), {})], {}),
+    "while": (While, [lambda: ((torch.tensor(1), randn(3)), {}), lambda: ((torch.tensor(4), randn(3)), {})], {}),
+    "scan": (Scan, [lambda: ((randn(4, 3),), {})], {}),
+    "joint": (Loss, [lambda: ((randn(2, 4), randn(2, 3)), {})], {}),
+    "autocast": (Autocast, [lambda: ((randn(2, 8),), {})], {}),
+    "writes": (Writes, [lambda: ((randn(3, 4), torch.tensor([True, False, True, False])), {})], {}),
+    "kinds": (Kinds, [lambda: ((randn(3).half(), randn(3).bfloat16(), torch.tensor([-5, 0, 7], dtype=torch.int32), torch.tensor([0, 9, 255], dtype=torch.uint8), randn(3).double(), torch.tensor([True, False, True])), {})], {}),
+    "block": (Block, [lambda: ((randn(2, 5, 16),), {})], {}),
+    "net": (Net, [lambda: ((randn(2, 3, 6, 6),), {})], {}),
+    "where": (Where, [lambda: ((torch.tensor([[0.0, 1.0], [2.0, -3.0]]),), {}), lambda: ((torch.tensor([[0.0, -1.0], [0.0, 3.0]]),), {})], {}),
+    "item": (Item, [lambda: ((randn(4, 2), torch.tensor(2)), {}), lambda: ((randn(4, 2), torch.tensor(4)), {})], {}),
+    "spectrum": (Spectrum, [lambda: ((randn(8),), {})], {}),
+}
+EVAL = {"block"}
+ATEN = {"state", "half", "writes", "net"}  # as core ops, too
+GRADIENTS = {"block", "net", "cond"}
+
+
+def leaf_names(tree):
+    leaves, _ = _pytree.tree_flatten_with_path(tree)
+    name = lambda k: str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", None))))
+    return [(".".join(name(k) for k in path) or "0", value) for path, value in leaves]
+
+
+def inputs_by_name(ep, args, kwargs):
+    specs = [s for s in ep.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    for spec, value in zip(specs, _pytree.tree_leaves((args, kwargs), is_leaf=lambda x: x is None), strict=True):
+        if type(spec.arg).__name__ != "ConstantArgument":
+            yield spec.arg.name, torch.as_tensor(value).clone()
+
+
+def outputs_by_name(ep, out):
+    if any(s.kind.name == "LOSS_OUTPUT" for s in ep.graph_signature.output_specs):
+        specs = ep.graph_signature.output_specs
+        for spec, value in zip(specs, out, strict=True):
+            yield ("0" if spec.target is None else spec.target + ".grad"), value
+    else:
+        yield from leaf_names(out)
+
+
+def record(name, ep, calls):
+    entries = {}
+    module = ep.module() if not name.startswith("joint") else None
+    for i, (args, kwargs) in enumerate(calls, 1):
+        for key, value in inputs_by_name(ep, args, kwargs):
+            entries[f"{i}.in.{key}"] = value
+        with torch.no_grad():
+            out = module(*args, **kwargs) if module else ep.graph_module(*ep.state_dict.values(), *args)
+        for key, value in outputs_by_name(ep, out):
+            if value is not None:
+                entries[f"{i}.out.{key}"] = torch.as_tensor(value).clone().contiguous()
+        for key, value in inputs_by_name(ep, args, kwargs):
+            if not torch.equal(value, entries[f"{i}.in.{key}"]):
+                entries[f"{i}.written.{key}"] = value
+    if module:
+        for key, value in list(module.named_parameters()) + list(module.named_buffers()):
+            entries[f"after.{key}"] = value.detach().clone().contiguous()
+    if name in GRADIENTS:
+        args, kwargs = calls[0]
+        again = ep.module()
+        _pytree.tree_leaves(again(*args, **kwargs))[0].sum().backward()
+        for key, value in again.named_parameters():
+            if value.grad is not None:
+                entries[f"grad.{key}"] = value.grad.clone().contiguous()
+    return entries
+
+
+def main(names):
+    warnings.filterwarnings("ignore")
+    HERE.mkdir(exist_ok=True)
+    for name, (kind, calls, more) in PROGRAMS.items():
+        if names and name not in names:
+            continue
+        torch.manual_seed(1)
+        module = kind().eval() if name in EVAL else kind()
+        made = [call() for call in calls]
+        copies = lambda: _pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, made)
+        args, kwargs = copies()[0]
+        ep = export(module, args, kwargs or None, **more)
+        variants = {name: ep}
+        if name == "joint":
+            from torch.export.experimental import _export_forward_backward
+
+            variants = {name: _export_forward_backward(ep)}
+        for variant, program in variants.items():
+            save(program, HERE / f"{variant}.pt2")
+            save_file(record(variant, program, copies()), HERE / f"{variant}.safetensors")
+        if name in ATEN:
+            module = type(module)()
+            torch.manual_seed(1)
+            module = kind()
+            program = export(module, *[x or None for x in copies()[0]], **more).run_decompositions()
+            save(program, HERE / f"{name}_aten.pt2")
+            save_file(record(f"{name}_aten", program, copies()), HERE / f"{name}_aten.safetensors")
+        print(name)
+
+
+main(sys.argv[1:])
