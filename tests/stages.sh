@@ -145,6 +145,7 @@ stage_python() {
     torch numpy transformers timm diffusers expecttest hypothesis
   build "$build" sinter_lib sinter-llvm
   SINTER_VENV=${SINTER_VENV:-$(realpath "$build")/venv} run_ctest "$build" '^python$' "$@"
+  [ $everything = 0 ] || [ $# -gt 0 ] || wheel
 }
 
 # seconds_used: of the processors, by all that has ended so far, in user mode and system (proc(5), cutime and cstime).

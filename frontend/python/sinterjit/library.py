@@ -6,7 +6,7 @@ scope of the calling thread (`Scope`), and what outlives it is kept by `sn_keep`
 import ctypes
 import os
 import threading
-from ctypes import POINTER, Structure, Union, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, Structure, Union, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 SONAME = "libsinter.so.0"
 
@@ -37,6 +37,13 @@ class Blob(Structure):  # sn_blob
                 ("dtype", c_int), ("device", c_int32), ("read_only", c_bool), ("free", c_void_p), ("context", c_void_p)]
 
 
+class Array(Structure):  # sn_array
+    _anonymous_ = ("u",)
+    _fields_ = [("kind", c_int32), ("dtype", c_int), ("device", c_int32), ("rank", c_int32), ("u", Any),
+                ("sizes", POINTER(c_int64)), ("strides", POINTER(c_int64)), ("bytes", c_size_t), ("flags", c_uint32),
+                ("alias", c_int), ("alias_of", c_int32), ("alias_bytes", c_int64), ("owner", c_void_p)]
+
+
 class Options(Structure):  # sn_compile_options
     _fields_ = [("size", c_size_t), ("mode", c_int), ("numerics", c_int), ("dynamic", c_int), ("full_graph", c_bool),
                 ("eager_checks", c_bool), ("background", c_bool), ("check_every", c_int32), ("recompile_limit", c_int32),
@@ -54,7 +61,8 @@ class ErrorTaken(Structure):  # sn_error
                 ("where", c_char_p)]
 
 
-KIND_NONE, KIND_TENSOR, KIND_INT, KIND_FLOAT, KIND_BOOL = 1, 2, 3, 4, 5
+ALIAS_NONE, ALIAS_INPUT, ALIAS_RESULT, ALIAS_OTHER = range(4)  # sn_array_alias
+KIND_DEFAULT, KIND_NONE, KIND_TENSOR, KIND_INT, KIND_FLOAT, KIND_BOOL = range(6)
 VERIFY, REPLAY, EAGER = 0, 1, 2
 CPU = 0
 DTYPES = ("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool")  # sn_dtype from 1
@@ -69,6 +77,7 @@ SIGNATURES = [
     (c_int, "sn_graph_check", c_void_p), (c_int, "sn_graph_count", c_void_p), (c_void_p, "sn_graph_node", c_void_p, c_int),
     (None, "sn_function_free", c_void_p), (c_int, "sn_function_stats", c_void_p, POINTER(Stats)),
     (c_int, "sn_call_values", c_void_p, POINTER(Value), c_int, POINTER(c_void_p), c_int),
+    (c_int, "sn_call_arrays", c_void_p, POINTER(Array), c_int, POINTER(Array), c_int, c_void_p),
     (c_char_p, "sn_explain", c_void_p), (c_char_p, "sn_dump", c_void_p, c_char_p),
     (c_void_p, "sn_plan_load", c_char_p, c_void_p), (c_int, "sn_plan_save", c_void_p, c_char_p, c_void_p),
     (c_void_p, "sn_wrap", POINTER(Blob)), (c_void_p, "sn_keep", c_void_p), (c_void_p, "sn_retain", c_void_p),

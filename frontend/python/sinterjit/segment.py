@@ -1,19 +1,19 @@
 """One segment: a compiled text graph and the way to call it with torch tensors, without copies.
 
-Inputs are wrapped where they lie (sn_wrap); results are made by Sinter and handed over by DLPack. A `Frame` holds the
-C structs of one call and is used again by the next; a segment keeps as many as calls of it have run at once.
+Inputs are given where they lie (sn_call_arrays); results are made by Sinter and handed over by DLPack. A `Frame` holds
+the C structs of one call and is used again by the next; a segment keeps as many as calls of it have run at once.
 """
 import ctypes
 import itertools
 
 import torch
 
-from .library import (KIND_INT, KIND_TENSOR, REPLAY, Blob, Options, Stats, Value, check, lib, owned, take_error, text_of,
+from .library import (ALIAS_INPUT, ALIAS_NONE, KIND_INT, REPLAY, Array, Options, Stats, check, lib, owned, take_error, text_of,
                       DTYPES as DTYPE_NAMES)
 from .text import DTYPES
 
 CODES = {dtype: DTYPE_NAMES.index(name) + 1 for dtype, name in DTYPES.items()}
-ITEMSIZE = {dtype: dtype.itemsize for dtype in DTYPES}
+TORCH = {code: dtype for dtype, code in CODES.items()}
 
 _capsule = ctypes.pythonapi.PyCapsule_New
 _capsule.restype, _capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -40,48 +40,30 @@ def tensor_of(handle):
     return _from_dlpack(_capsule(owned(lib().sn_to_dlpack(handle)), b"dltensor_versioned", None))
 
 
-def span(sizes, strides):
-    """How many elements lie between the first and the last one."""
-    n = 1
-    for size, stride in zip(sizes, strides):
-        if size == 0:
-            return 0
-        n += (size - 1) * stride
-    return n
-
-
 class Frame:
-    """C structs of a call with n_in tensors of these ranks, n_int numbers and n_out results."""
+    """C structs of a call with n_in tensors of these ranks, n_int numbers before them and n_out results."""
 
     def __init__(self, ranks, n_int, n_out):
-        n = len(ranks)
+        pointer = ctypes.POINTER(ctypes.c_int64)
+        self.n_in, self.n_out = len(ranks) + n_int, n_out
+        self.arguments, self.results = (Array * max(self.n_in, 1))(), (Array * max(n_out, 1))()
+        items = [self.arguments[i] for i in range(self.n_in)]
+        self.ints, self.tensors = items[:n_int], items[n_int:]
+        self.outs = [self.results[i] for i in range(n_out)]
         self.lists = [((ctypes.c_int64 * max(r, 1))(), (ctypes.c_int64 * max(r, 1))()) for r in ranks]
-        self.blobs = [Blob(size=ctypes.sizeof(Blob)) for _ in ranks]
-        self.shapes = [None] * n
-        for blob, (sizes, strides), rank in zip(self.blobs, self.lists, ranks):
-            pointer = ctypes.POINTER(ctypes.c_int64)
-            blob.sizes.data, blob.sizes.n = ctypes.cast(sizes, pointer), rank
-            blob.strides.data, blob.strides.n = ctypes.cast(strides, pointer), rank
-        self.pointers = [ctypes.pointer(b) for b in self.blobs]
-        self.values = (Value * max(n + n_int, 1))()
-        self.items = list(self.values)
-        for item in self.items[:n_int]:
+        self.shapes = [None] * len(ranks)
+        for item in self.ints:
             item.kind = KIND_INT
-        for item in self.items[n_int:]:
-            item.kind = KIND_TENSOR
-        self.outs = (ctypes.c_void_p * max(n_out, 1))()
+        for item, (sizes, strides), rank in zip(self.tensors, self.lists, ranks):
+            item.rank, item.sizes, item.strides = rank, ctypes.cast(sizes, pointer), ctypes.cast(strides, pointer)
 
-    def describe(self, i, tensor):
+    def describe(self, i, tensor, described):
         """Sizes, strides and dtype of input i as this call has them."""
-        shape, strides = tensor.shape, tensor.stride()
-        if self.shapes[i] == (shape, strides, tensor.dtype):
-            return
-        self.lists[i][0][:len(shape)] = shape
-        self.lists[i][1][:len(shape)] = strides
-        blob = self.blobs[i]
-        blob.dtype = CODES[tensor.dtype]
-        blob.bytes = span(shape, strides) * tensor.dtype.itemsize
-        self.shapes[i] = (shape, strides, tensor.dtype)
+        sizes, strides = self.lists[i]
+        sizes[:len(described[0])] = described[0]
+        strides[:len(described[0])] = described[1]
+        self.tensors[i].dtype = CODES[tensor.dtype]
+        self.shapes[i] = described
 
 
 class Segment:
@@ -90,8 +72,7 @@ class Segment:
     def __init__(self, write, inputs, ints, outputs, name, options):
         self.write, self.inputs, self.ints, self.outputs = write, inputs, ints, outputs
         self.name, self.options = name, options
-        self.frames, self.function, self.variants, self.borrowed = [], None, {}, None
-        self.random = False
+        self.frames, self.function, self.variants = [], None, {}
 
     def compile(self, text):
         return compile_text(text, self.name, self.options.numerics, self.options.preset)
@@ -99,41 +80,28 @@ class Segment:
     def call(self, tensors, ints):
         """The results as torch tensors."""
         frame = self.frames.pop() if self.frames else Frame([t.dim() for t in tensors], len(ints), len(self.outputs))
-        library = lib()
-        mark = library.sn_scope_begin()
-        try:
-            items, n_int = frame.items, len(ints)
-            for i, value in enumerate(ints):
-                items[i].i = value
-            wrap, blobs, pointers, describe = library.sn_wrap, frame.blobs, frame.pointers, frame.describe
-            for i, tensor in enumerate(tensors):
-                describe(i, tensor)
-                blobs[i].data = tensor.data_ptr()
-                items[n_int + i].p = wrap(pointers[i])
-            results = self._run(frame, tensors, ints)
-        finally:
-            library.sn_scope_end(mark)
+        for item, value in zip(frame.ints, ints):
+            item.i = value
+        items, shapes = frame.tensors, frame.shapes
+        for i, tensor in enumerate(tensors):
+            described = (tensor.shape, tensor.stride(), tensor.dtype)
+            if shapes[i] != described:
+                frame.describe(i, tensor, described)
+            items[i].p = tensor.data_ptr()
+        for out in frame.outs:
+            out.p = None
+        function = self._function(tensors)
+        if lib().sn_call_arrays(function, frame.arguments, frame.n_in, frame.results, frame.n_out, None):
+            function = self._variant(tensors, take_error())
+            check(lib().sn_call_arrays(function, frame.arguments, frame.n_in, frame.results, frame.n_out, None))
+        results = _results(frame, tensors)
         self.frames.append(frame)
         return results
 
-    def _run(self, frame, tensors, ints):
-        library, n_out = lib(), len(self.outputs)
+    def _function(self, tensors):
         if self.function is None:
             self.function = self.compile(self.write(None))
-        function = self.function
-        if self.variants:
-            function = self.variants.get(_key(tensors), function)
-        status = library.sn_call_values(function, frame.values, len(tensors) + len(ints), frame.outs, n_out)
-        if status:
-            error = take_error()
-            function = self._variant(tensors, error)
-            check(library.sn_call_values(function, frame.values, len(tensors) + len(ints), frame.outs, n_out))
-        results = [tensor_of(handle) for handle in frame.outs[:n_out]]
-        if self.borrowed is None or status:
-            self.borrowed = _borrowed(tensors, results)
-        for i in self.borrowed:  # it lies in an input's memory, which no result of ours holds
-            results[i] = results[i].clone()
-        return results
+        return self.variants.get(_key(tensors), self.function) if self.variants else self.function
 
     def _variant(self, tensors, error):
         """The graph for tensors that are not as it says: fake ones may differ from real ones in dtype and strides."""
@@ -178,11 +146,19 @@ def _same(meta, tensor):
     return numbers and tuple(sizes) == tuple(tensor.shape) and tuple(strides) == tuple(tensor.stride())
 
 
-def _borrowed(tensors, results):
-    """Which results lie in an input's memory."""
-    ranges = []
-    for t in tensors:
-        if t.numel():
-            ranges.append((t.untyped_storage().data_ptr(), t.untyped_storage().nbytes()))
-    return [i for i, r in enumerate(results)
-            if r.numel() and any(start <= r.data_ptr() < start + n for start, n in ranges)]
+def _results(frame, tensors):
+    """The results as torch tensors: of Sinter's memory, or views of inputs and of earlier results."""
+    outs = frame.outs  # sizes are there until the next call of the library
+    shapes = [None if o.owner else (tuple(o.sizes[:o.rank]), tuple(o.strides[:o.rank])) for o in outs]
+    results = []
+    for out, shape in zip(outs, shapes):
+        if shape is None:
+            results.append(tensor_of(out.owner))
+            lib().sn_release(out.owner)
+        elif out.alias == ALIAS_NONE:
+            results.append(torch.empty_strided(*shape, dtype=TORCH[out.dtype]))  # without elements
+        else:
+            base = tensors[out.alias_of - len(frame.ints)] if out.alias == ALIAS_INPUT else results[out.alias_of]
+            offset = base.storage_offset() + out.alias_bytes // base.element_size()
+            results.append(torch.as_strided(base, *shape, offset))
+    return results
