@@ -33,7 +33,7 @@ typedef struct Work {
     sn_tensor *in[WORK_INPUTS]; /* kept by the work */
     CallNumbers numbers;        /* among them */
     int n_in, n_out;            /* outputs; 0: what the kind of work gives; -1: none */
-    int ops;                    /* overhead: ops in one run of the body */
+    int ops;                    /* overhead: ops in one run of the body; of calls: times are per op, eager's too */
     sn_grad_mode mode;          /* of its runs; SN_GRAD_ON: what the kind of work has */
 } Work;
 

@@ -137,7 +137,10 @@ static void print_pair(Text *text, const BenchReport *r) {
 
 static void print_text(Text *text, const char *name, const BenchReport *r) {
     text_printf(text, "%-30s ", name);
-    if (r->op.n)
+    if (r->op.n && r->is_call)
+        text_printf(text, "eager %.1f ns, verify %.1f ns, replay %.1f ns per op", r->op.median, r->eager.median * 1e6,
+                    r->compiled.median * 1e6);
+    else if (r->op.n)
         text_printf(text, "%10.1f ns per op (min %.1f, p90 %.1f, spread %.0f %%)", r->op.median, r->op.min, r->op.p90,
                     100 * r->op.spread);
     else if (r->is_call)
@@ -159,7 +162,10 @@ static void print_text(Text *text, const char *name, const BenchReport *r) {
 
 static void print_markdown(Text *text, const char *name, const BenchReport *r) {
     text_printf(text, "| %s | ", name);
-    if (r->op.n)
+    if (r->op.n && r->is_call)
+        text_printf(text, "%.1f ns an op, %.1f verified | %.1f ns replayed | | %.0f %% | |\n", r->op.median,
+                    r->eager.median * 1e6, r->compiled.median * 1e6, 100 * r->compiled.spread);
+    else if (r->op.n)
         text_printf(text, "%.1f ns an op | | | %.0f %% | |\n", r->op.median, 100 * r->op.spread);
     else if (r->is_call)
         text_printf(text, "%.0f ns verified | %.0f ns replayed | | %.0f %% | |\n", r->eager.median * 1e6,

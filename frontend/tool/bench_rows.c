@@ -156,6 +156,26 @@ static void make_call16(Work *w, const int64_t *s) {
     for (int i = 0; i < 16; i++) normal(w, SN_INTS(s[0]));
 }
 
+/* 10,000 small ops, as of a net's forward: in each ten a product, two views, the rest elementwise. */
+enum { FORWARD_OPS = 10000, FORWARD_GROUP = 10 };
+static sn_status small_forward(sn_frame *f) {
+    sn_tensor *x = sn_in(f, 0), *const b = sn_in(f, 1);
+    for (int i = 0; i < FORWARD_OPS / FORWARD_GROUP; i++) {
+        x = sn_mm(sn_relu(sn_add(x, b)), b);
+        x = sn_transpose(sn_sub(sn_tanh(x), b), 0, 1);
+        x = sn_transpose(sn_neg(sn_sigmoid(sn_mul(x, b))), 0, 1);
+    }
+    return sn_out(f, 0, x);
+}
+static void make_forward(Work *w, const int64_t *s) {
+    w->kind = WORK_call;
+    w->body = small_forward;
+    w->ops = FORWARD_OPS;
+    sn_setting_set("pending_ops", "20000"); /* one graph, which replay wants; no other row has as many ops */
+    normal(w, SN_INTS(s[0], s[0]));
+    normal(w, SN_INTS(s[0], s[0]));
+}
+
 static sn_status scaled_silu(sn_frame *f) {
     const double *const scale = sn_closure(f);
     sn_tensor *const h = sn_mul_scalar(sn_in(f, 0), sn_float(*scale));
@@ -548,6 +568,7 @@ const BenchRow bench_rows[] = {
     {"eager/size", make_sizes, {false}},
     {"eager/new_size", make_sizes, {true}},
     {"call/16in", make_call16, {16}},
+    {"call/10000ops", make_forward, {4}},
     {"compile/pointwise", make_compile, {64, 256}},
     {"warm/softmax", make_softmax, {1024, 768}, .warm = true},
     {"warm/gpt2_block_fwd", make_gpt2_block, {4, 256, 0}, .warm = true},

@@ -259,6 +259,15 @@ void bench_time_nvrtc(const Work *w, BenchReport *report) {
     release_gradients(grads);
 }
 
+static void per_op(Timing *t, int ops) { t->median /= ops, t->min /= ops, t->p10 /= ops, t->p90 /= ops, t->p99 /= ops; }
+
+/* A whole forward of so many ops: ns per op eagerly, verified and replayed. */
+static void bench_ops(const Work *w, const BenchHow *how, BenchReport *report) {
+    per_op(&report->eager, w->ops);
+    per_op(&report->compiled, w->ops);
+    bench_overhead(w, how, report);
+}
+
 void bench_work(const Work *w, const BenchHow *how, BenchReport *report) {
     report->is_call = w->kind == WORK_call;
     if (w->kind == WORK_overhead)
@@ -269,4 +278,5 @@ void bench_work(const Work *w, const BenchHow *how, BenchReport *report) {
         bench_compile(w, report);
     else
         bench_pair(w, how, SN_COMPILE_EAGER, SN_COMPILE_VERIFY, report);
+    if (w->kind == WORK_call && w->ops) bench_ops(w, how, report);
 }

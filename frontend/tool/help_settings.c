@@ -43,8 +43,6 @@ static void print_variable(const VariableRow *row) {
            row->doc);
 }
 
-static bool is_asked_for(const char *name, const char *asked) { return !strcmp(name, asked); }
-
 static void print_all(void) {
     puts("Settings: sn_setting_set(name, value) for one sn_state, or SINTER_<NAME> in the environment.\n");
     for (const SettingLine *row = settings; row->name; row++) print_setting(row);
@@ -52,12 +50,14 @@ static void print_all(void) {
     for (const VariableRow *row = variable_rows; row->name; row++) print_variable(row);
 }
 
+static bool is_asked_name(const char *word, const char *asked) { return !strcmp(word, asked); }
+
 bool help_settings(const char *name) {
     if (!strcmp(name, "settings")) return print_all(), true;
     for (const SettingLine *row = settings; row->name; row++)
-        if (is_asked_for(row->name, name)) return print_setting(row), true;
+        if (is_asked_name(row->name, name)) return print_setting(row), true;
     for (const VariableRow *row = variable_rows; row->name; row++)
-        if (is_asked_for(row->name, name)) return print_variable(row), true;
+        if (is_asked_name(row->name, name)) return print_variable(row), true;
     return false;
 }
 

@@ -279,6 +279,24 @@ START_TEST(compiled_functions_span_devices) {
 }
 END_TEST
 
+static sn_status doubled_body(sn_frame *f) { return sn_out(f, 0, sn_exp(sn_add(sn_in(f, 0), sn_in(f, 0)))); }
+
+/* The same tensors elsewhere are another case, for the reason that it says. */
+START_TEST(a9_04_the_device) {
+    sn_function *const fn = sn_compile(doubled_body, NULL, NULL);
+    for (int call = 0; call < 6; call++) {
+        sn_tensor *const x = sn_to_device(sn_mul_scalar(range(6), sn_float(call * 0.125)), call % 2 ? GPU : SN_CPU);
+        sn_tensor *const y = sn_call1(fn, SN_TENSORS(x));
+        ck_assert_int_eq(sn_device_of(y), sn_device_of(x));
+        ck_assert(same(y, sn_exp(sn_add(x, x))));
+    }
+    ck_assert_msg(strstr(sn_explain(fn), "recompile: argument 0: f32[6], now f32[6]@cuda:0") != NULL, "%s",
+                  sn_explain(fn));
+    sn_function_free(fn);
+    expect_ok();
+}
+END_TEST
+
 START_TEST(between_two_devices) {
     if (sn_device_count(SN_KEY_CUDA) < 2) {
         fprintf(stderr, "left out: needs two CUDA devices\n");
@@ -447,6 +465,7 @@ int main(void) {
     tcase_add_test(tests, a_program_may_serve_ops_on_the_cpu);
     tcase_add_test(tests, gradients_come_back);
     tcase_add_test(tests, compiled_functions_span_devices);
+    tcase_add_test(tests, a9_04_the_device);
     tcase_add_test(tests, between_two_devices);
     tcase_add_test(tests, out_of_memory);
     tcase_add_loop_test(tests, a_lost_device, 0, 4);

@@ -282,6 +282,22 @@ static void compiled(sn_body body, sn_compile_mode mode, sn_device device) {
     sn_function_free(fn);
 }
 
+/* A call with tensors elsewhere is another case, with the reason [acceptance 9.04]. */
+START_TEST(a9_04_the_device) {
+    sn_function *const fn = sn_compile(board_body, NULL, NULL);
+    for (int call = 0; call < 6; call++) {
+        const sn_device device = call < 3 ? SN_CPU : board;
+        sn_tensor *const x = sn_to_device(sn_mul_scalar(range(6), sn_float(call + 0.5)), device);
+        sn_tensor *const y = sn_call1(fn, SN_TENSORS(x));
+        ck_assert_int_eq(sn_device_of(y), device);
+        ck_assert(same(y, sn_tanh(sn_add(x, x))));
+    }
+    ck_assert_msg(strstr(sn_explain(fn), "aten::add.Tensor: a tensor on board, for which there is no code gen"), "%s",
+                  sn_explain(fn));
+    sn_function_free(fn);
+}
+END_TEST
+
 START_TEST(compiled_functions_say_why) {
     compiled(mixed_body, SN_COMPILE_VERIFY, SN_CPU);
     compiled(mixed_body, SN_COMPILE_REPLAY, SN_CPU);
@@ -353,6 +369,7 @@ int main(void) {
     tcase_add_test(tests, ops_by_the_fallback);
     tcase_add_test(tests, gradients_come_back);
     tcase_add_test(tests, compiled_functions_say_why);
+    tcase_add_test(tests, a9_04_the_device);
     tcase_add_test(tests, graphs_name_devices);
     tcase_add_test(tests, nothing_is_left);
     suite_add_tcase(suite, tests);

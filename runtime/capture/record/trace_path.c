@@ -47,11 +47,14 @@ static bool same_structure(const OpRow *row, int i, const Arg *a, const Arg *b) 
     return (a->kind != ARG_int && a->kind != ARG_bool) || trace_arg_is_number(row, i, a) || a->i == b->i;
 }
 
-/* The first argument in which two calls of one op differ; NULL: none, so the modes do. */
-static const char *other_argument(const TraceOp *a, const TraceOp *b) {
+/* The first argument in which two calls of one op differ; NULL: none, so the modes do. lengths: of a list that is not as
+ * long in both; else as they were. */
+static const char *other_argument(const TraceOp *a, const TraceOp *b, int lengths[2]) {
     const Operand *x = a->operands, *y = b->operands;
     for (int i = 0; i < a->row->n_params; i++) {
         const Arg *const arg = &a->args[i];
+        if (arg->kind == ARG_tensors && b->args[i].kind == ARG_tensors && arg->n != b->args[i].n)
+            lengths[0] = arg->n, lengths[1] = b->args[i].n;
         if (!same_structure(a->row, i, arg, &b->args[i])) return a->row->params[i].name;
         const int n = arg->kind == ARG_tensor ? 1 : arg->kind == ARG_tensors ? arg->n : 0;
         for (int k = 0; k < n; k++)
@@ -71,8 +74,12 @@ static const char *modes_name(const TraceOp *op) {
 static const char *name_of(const TrieNode *node) { return trace_op_name(&node->op); }
 
 static void print_difference(const Fork *fork, Text *text) {
-    const char *const argument = other_argument(&fork->taken->op, &fork->known->op);
-    if (argument)
+    int lengths[2] = {0};
+    const char *const argument = other_argument(&fork->taken->op, &fork->known->op, lengths);
+    if (lengths[0] != lengths[1])
+        text_printf(text, ", with %d tensor%s in '%s', %d before", lengths[0], lengths[0] == 1 ? "" : "s", argument,
+                    lengths[1]);
+    else if (argument)
         text_printf(text, ", with another '%s' than before", argument);
     else
         text_printf(text, ", %s, before %s", modes_name(&fork->taken->op), modes_name(&fork->known->op));
