@@ -47,8 +47,8 @@ static bool same_structure(const OpRow *row, int i, const Arg *a, const Arg *b) 
     return (a->kind != ARG_int && a->kind != ARG_bool) || trace_arg_is_number(row, i, a) || a->i == b->i;
 }
 
-/* The first argument in which two calls of one op differ; NULL: none, so the modes do. lengths: of a list that is not as
- * long in both; else as they were. */
+/* The first argument in which two calls of one op differ; NULL: none, so the modes do. lengths: of a list that is not
+ * as long in both; else as they were. */
 static const char *other_argument(const TraceOp *a, const TraceOp *b, int lengths[2]) {
     const Operand *x = a->operands, *y = b->operands;
     for (int i = 0; i < a->row->n_params; i++) {
