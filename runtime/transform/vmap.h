@@ -34,6 +34,9 @@ Status vmap_loop(OpCall *call, const Level *level, bool same);
 /* Results of the call on all examples become those of one. */
 Status vmap_set_results(OpCall *call, const Level *level, sn_tensor *const *outs, int n);
 
+/* Of rows with a rule of their own (vmap_own.c); one: one example's call. True: it ran, or failed, as *status says. */
+bool vmap_own_rule(OpCall *call, const Level *level, const MetaCall *one, Status *status);
+
 /* arguments (vmap_args.c) */
 typedef struct VmapArgs {
     const Level *level;

@@ -1,4 +1,4 @@
-/* vmap_rules.c: batching rules by kind [semantics T5]. None is written for an op:
+/* vmap_rules.c: batching rules by kind [semantics T5]; few are written for an op (vmap_own.c):
  *
  *   pointwise      dims aligned behind the batch's; the op
  *   view           dims named by arguments one further, or strides over all examples' memory
@@ -316,7 +316,8 @@ Status vmap_rule(OpCall *call, const Level *level) {
     if (call->row->flags & OPF_host) return refuse_values(call->row);
     if (!call->row->meta) return run_loop(&r);
     TRY(ask_one(&r));
-    return run_kind(&r);
+    Status status;
+    return vmap_own_rule(call, level, &r.one, &status) ? status : run_kind(&r);
 }
 
 /* random ops ---------------------------------------------------------------------------------- */
