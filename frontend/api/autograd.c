@@ -4,6 +4,7 @@
 #include <sinter/dispatch.h>
 
 #include "frontend/api/enter.h"
+#include "runtime/autograd/gradient_cut.h"
 #include "runtime/autograd/query.h"
 #include "runtime/core/tracer.h"
 #include "runtime/autograd/custom_function.h"
@@ -24,6 +25,7 @@ sn_grad_mode sn_grad_mode_set(sn_grad_mode mode) {
         error_raise(ST_ARGUMENT, "there is no grad mode %d", (int)mode);
     else
         state_grad_mode_set(state, mode);
+    gradient_cut_mode(__builtin_return_address(0));
     api_changed(&entered);
     return before;
 }
@@ -38,6 +40,7 @@ sn_scope sn_no_grad_begin(void) {
     API_ENTER(sn_no_grad_begin);
     const sn_scope mark = sn_scope_begin();
     if (mark != SN_SCOPE_NONE) sn_grad_mode_set(SN_GRAD_OFF);
+    gradient_cut_mode(__builtin_return_address(0));
     return mark;
 }
 

@@ -3,9 +3,11 @@
 
 #include "frontend/api/enter.h"
 #include "frontend/lib/options.h"
+#include "runtime/autograd/gradient_cut.h"
 #include "runtime/autograd/query.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/core/tracer.h"
+#include "runtime/core/tracking.h"
 #include "runtime/core/site.h"
 #include "runtime/core/dispatch.h"
 
@@ -149,4 +151,22 @@ int32_t sn_output_nr(sn_tensor *t) {
     if (flushed(t, "sn_output_nr") != ST_OK || tape_node_of(t, &node) != ST_OK) return 0;
     tape_node_release(node); /* a compiled one is expanded: the result is of eager's now */
     return t->autograd && t->autograd->node ? t->autograd->output : 0;
+}
+
+const char *sn_gradient_why(sn_tensor *y, sn_tensor *x) {
+    API_ENTER(sn_gradient_why);
+    Text text = {0};
+    if (flushed(y, "sn_gradient_why") != ST_OK || flushed(x, "sn_gradient_why") != ST_OK) return "";
+    if (!tracking_is_on()) {
+        error_raise(ST_STATE, "sn_gradient_why: the setting track_tensors is off: it is to be on before y is computed");
+        return "";
+    }
+    if (!tape_is_leaf(x)) {
+        error_raise(ST_ARGUMENT, "sn_gradient_why: x is no leaf: an op made it");
+        return "";
+    }
+    TapeNode *node = NULL;
+    if (tape_node_of(y, &node) == ST_OK) gradient_cut_print(y, x, &text);
+    tape_node_release(node);
+    return state_text(state_get(), text.at);
 }

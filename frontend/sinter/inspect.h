@@ -131,6 +131,15 @@ sn_status sn_grad_node_saved(sn_grad_node *n, int i, sn_grad_saved *out);
        2 nodes, 512 bytes saved                                 memory that is shared counts once
    Lives as long as the scope. [flush] */
 const char *sn_grad_text(sn_tensor *t);
+/* Why no gradient of y reaches x, a leaf, while the setting track_tensors is on (SINTER_TRACK_TENSORS=1) from before y
+   was computed; a line for each place where what came from x lost its history, with its op and line, the first first:
+       detached by aten::detach at model.c:12: its result has no history
+       aten::mul.Tensor at model.c:14 ran with gradients off, set at model.c:13
+       aten::argmax at model.c:15 is not differentiable: its result is i64
+   Or "a gradient flows", "it requires no gradients: ..." of x, "no op that it was computed by was given that leaf, or
+   what came from it, outside of inference mode", or that it is not known. "" on error: SN_ERR_STATE where the setting
+   is off. Lives as long as the scope. [flush] */
+const char *sn_gradient_why(sn_tensor *y, sn_tensor *x);
 /* What is kept for t's backward, or, t NULL, for any of this state, by the op whose node keeps it, most bytes first:
             bytes    shared    values  nodes  op
              4096      1024         3      1  GeluBackward

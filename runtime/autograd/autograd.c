@@ -5,6 +5,7 @@
  * makes a node first (arguments are saved before an in-place op overwrites them), runs the op on
  * the keys below, and attaches the node to the results. Backward hands the saved values to the
  * row's derivative rule, which emits ops again. */
+#include "runtime/autograd/gradient_cut.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/autograd/tape_written.h"
 
@@ -17,6 +18,7 @@
 #include "runtime/core/context_enter.h"
 #include "runtime/core/custom_op.h"
 #include "runtime/core/frame.h"
+#include "runtime/core/tracking.h"
 
 static SaveSpec plans[OP_IDS]; /* what rows save */
 
@@ -551,7 +553,7 @@ static Status record_user_op(OpCall *call, uint32_t needs) {
     return tape_written_end(call, &written);
 }
 
-Status tape_kernel(OpCall *call) {
+static Status run_kernel(OpCall *call) {
     const bool on = state_get()->grad_mode == SN_GRAD_ON;
     const uint32_t tracked = on ? tracked_args(call) : 0;
     const uint32_t needs = UNLIKELY(tracked) ? op_recorded(call->row, call->form, 0, tracked) : 0;
@@ -561,6 +563,17 @@ Status tape_kernel(OpCall *call) {
     TRY(redispatch(call));
     return UNLIKELY(call->row->kind == KIND_view) ? tape_view_record(call) : ST_OK;
 }
+
+/* While tensors are tracked, where histories end is noted. */
+static COLD Status run_watched(OpCall *call) {
+    const CutWatch before = gradient_cut_before(call);
+    TRY(run_kernel(call));
+    const uint32_t tracked = before.grad_on ? before.tracked : 0;
+    gradient_cut_after(call, &before, tracked && op_recorded(call->row, call->form, 0, tracked));
+    return ST_OK;
+}
+
+Status tape_kernel(OpCall *call) { return UNLIKELY(tracking_is_on()) ? run_watched(call) : run_kernel(call); }
 
 /* As in PyTorch in every mode: a history does not know of other sizes. */
 static Status kernel_resizes(OpCall *call) {

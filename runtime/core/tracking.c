@@ -15,6 +15,7 @@ static _Atomic bool is_tracking, is_checking; /* which of the settings is on */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Map tracked_at;
 static TrackedTensor *oldest, *newest;
+static uint64_t numbers;
 static TrackedTensor *first_out, *last_out; /* blocks of ended handles, in order */
 static size_t bytes_out;
 static const Meta *ended_meta; /* what handles show that have ended */
@@ -30,6 +31,7 @@ static void append(TrackedTensor *tracked) {
 static void unlink_tracked(TrackedTensor *tracked) {
     *(tracked->before ? &tracked->before->next : &oldest) = tracked->next;
     *(tracked->next ? &tracked->next->before : &newest) = tracked->before;
+    mem_free(tracked->cuts);
     mem_free(tracked);
 }
 
@@ -41,6 +43,7 @@ bool tracking_made(void *block, size_t bytes) {
     if (is_tracked) {
         tracked->tensor = block;
         tracked->bytes = bytes;
+        tracked->number = ++numbers;
         tracked->made = state_get()->site;
         append(tracked);
     } else {
@@ -156,4 +159,28 @@ void tracking_each(void (*visit)(void *context, const TrackedTensor *tracked), v
     for (const TrackedTensor *tracked = oldest; tracked; tracked = tracked->next)
         if (atomic_load_explicit(&tracked->tensor->refs, memory_order_acquire) > 0) visit(context, tracked);
     pthread_mutex_unlock(&lock);
+}
+
+uint64_t tracking_number(const sn_tensor *t) {
+    pthread_mutex_lock(&lock);
+    const TrackedTensor *const tracked = find(t);
+    const uint64_t number = tracked ? tracked->number : 0;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+void tracking_set_cuts(const sn_tensor *t, const GradientCuts *cuts) {
+    pthread_mutex_lock(&lock);
+    TrackedTensor *const tracked = find(t);
+    if (tracked && !tracked->cuts) tracked->cuts = mem_alloc(sizeof *tracked->cuts);
+    if (tracked && tracked->cuts) *tracked->cuts = *cuts;
+    pthread_mutex_unlock(&lock);
+}
+
+bool tracking_cuts(const sn_tensor *t, GradientCuts *out) {
+    pthread_mutex_lock(&lock);
+    const TrackedTensor *const tracked = find(t);
+    *out = tracked && tracked->cuts ? *tracked->cuts : (GradientCuts){0};
+    pthread_mutex_unlock(&lock);
+    return tracked != NULL;
 }

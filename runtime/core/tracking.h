@@ -9,6 +9,32 @@
 #ifndef SINTER_RUNTIME_TRACKING_H
 #define SINTER_RUNTIME_TRACKING_H
 #include "runtime/core/tensor.h"
+#include "ir/op.h"
+
+/* Where what a tensor was computed from lost its history (runtime/autograd/gradient_cut.h). */
+typedef enum CutReason {
+    CUT_detached,
+    CUT_no_grad,
+    CUT_inference,
+    CUT_dtype,
+    CUT_not_differentiable,
+    CUT_of_inference
+} CutReason;
+enum { CUTS = 8, CUT_LEAVES = 16 };
+typedef struct GradientCut {
+    CutReason reason;
+    const OpRow *row;
+    OpForm form;
+    DType dtype;                  /* of the result */
+    const void *site, *mode_site; /* calls of the program: of the op, that set the grad mode */
+    uint64_t leaves[CUT_LEAVES];  /* numbers of tracked tensors */
+    int n_leaves;
+    bool more_leaves; /* than are listed */
+} GradientCut;
+typedef struct GradientCuts {
+    int n;
+    GradientCut at[CUTS];
+} GradientCuts;
 
 typedef struct TrackedTensor {
     const sn_tensor *tensor; /* its block; nobody has it while its count is 0 */
@@ -16,6 +42,8 @@ typedef struct TrackedTensor {
     const void *ended;       /* in which it ended; NULL: unknown */
     bool has_ended, is_out;  /* is_out: nobody uses its block, which is in the list of those that are freed later */
     size_t bytes;            /* of the block */
+    uint64_t number;         /* of all that were tracked, from 1 */
+    GradientCuts *cuts;      /* owned; NULL: none */
     struct TrackedTensor *next_out;
     struct TrackedTensor *next, *before;
 } TrackedTensor;
@@ -34,6 +62,11 @@ void tracking_ended(void *block); /* its handle; the block is still in use */
 Status tracking_error(const sn_tensor *t, const char *what);
 /* Nothing where it is off. */
 void tracking_kept(const sn_tensor *t, const void *site);
+/* 0: it is not tracked. */
+uint64_t tracking_number(const sn_tensor *t);
+void tracking_set_cuts(const sn_tensor *t, const GradientCuts *cuts);
+/* False: t is not tracked. */
+bool tracking_cuts(const sn_tensor *t, GradientCuts *out);
 /* Oldest first, of all threads, under a lock: visit may not make or free a tensor. */
 void tracking_each(void (*visit)(void *context, const TrackedTensor *tracked), void *context);
 
