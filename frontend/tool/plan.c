@@ -32,10 +32,7 @@ static void print_tensor_json(const SafeTensor *t, bool first) {
 static Status print_tensors(const FileSpan *part, bool json) {
     SafeFile *file;
     if (!part->bytes) return ST_OK;
-    char *const copy = mem_alloc(part->bytes);
-    if (!copy) return ST_MEMORY;
-    memcpy(copy, part->at, part->bytes);
-    TRY(safetensors_adopt(copy, part->bytes, &file));
+    TRY(safetensors_view(part->at, part->bytes, &file));
     for (int i = 0; i < file->n; i++)
         if (json)
             print_tensor_json(&file->tensors[i], !i);
@@ -47,7 +44,7 @@ static Status print_tensors(const FileSpan *part, bool json) {
 
 static Status print_bundle_json(const Bundle *b) {
     Text text = {0}, line = {0};
-    text_put(&line, b->content, strcspn(b->content, "\n"));
+    text_put(&line, b->head, strcspn(b->head, "\n"));
     put_json_pair(&text, "{", "content", text_str(&line));
     printf("%s, \"tensors\": [", text_str(&text));
     text_free(&text);
@@ -60,7 +57,7 @@ static Status print_bundle_json(const Bundle *b) {
 }
 
 static Status print_bundle(const Bundle *b) {
-    printf("%.*s\n", (int)strcspn(b->content, "\n"), b->content);
+    printf("%.*s\n", (int)strcspn(b->head, "\n"), b->head);
     TRY(print_tensors(&b->parts[BUNDLE_tensors], false));
     fputs(b->text, stdout);
     return ST_OK;

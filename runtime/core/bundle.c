@@ -35,6 +35,11 @@ size_t bundle_line(const char *kind, const FileSpan parts[BUNDLE_SECTIONS], char
     return (size_t)print_bundle_line(line, kind, parts, digest_of(kind, parts));
 }
 
+size_t bundle_line_bytes(const char *kind, const FileSpan parts[BUNDLE_SECTIONS]) {
+    char line[BUNDLE_LINE];
+    return (size_t)print_bundle_line(line, kind, parts, 0);
+}
+
 Status bundle_save(const char *path, const char *kind, const FileSpan parts[BUNDLE_SECTIONS]) {
     char line[BUNDLE_LINE];
     FileSpan all[BUNDLE_SECTIONS + 1] = {{line, 0}};
@@ -48,14 +53,15 @@ static Status refuse_file(const char *path, const char *kind, const char *why) {
 }
 
 /* Line by line would allow other spellings: the line is printed again and compared. */
-static Status find_parts(Bundle *b, const char *path, const char *kind, size_t bytes, bool *other) {
+static Status find_parts(Bundle *b, const char *all, size_t bytes, const char *path, const char *kind, bool *other) {
     char line[BUNDLE_LINE], head[64];
     size_t n[BUNDLE_SECTIONS];
     unsigned format, version;
     uint64_t digest;
     snprintf(head, sizeof head, "sinter %.32s, format ", kind);
-    if (strncmp(b->content, head, strlen(head))) return refuse_file(path, kind, "it begins otherwise");
-    const int known = sscanf(b->content + strlen(head),
+    const char *const content = b->head;
+    if (strncmp(content, head, strlen(head))) return refuse_file(path, kind, "it begins otherwise");
+    const int known = sscanf(content + strlen(head),
                              "%9u, version 0x%8x, digest %16" SCNx64 ", text %18zu, tensors %18zu, objects %18zu",
                              &format, &version, &digest, &n[0], &n[1], &n[2]);
     *other = (known >= 1 && format != BUNDLE_FORMAT) || (known >= 2 && version != SN_VERSION);
@@ -64,17 +70,18 @@ static Status find_parts(Bundle *b, const char *path, const char *kind, size_t b
     if (known != 6) return refuse_file(path, kind, "its first line is damaged");
     for (int i = 0; i < BUNDLE_SECTIONS; i++) b->parts[i].bytes = n[i];
     const size_t start = (size_t)print_bundle_line(line, kind, b->parts, digest);
-    if (strncmp(b->content, line, start)) return refuse_file(path, kind, "its first line is damaged");
+    if (strncmp(content, line, start)) return refuse_file(path, kind, "its first line is damaged");
     if (start + n[0] + n[1] + n[2] != bytes) return refuse_file(path, kind, "its length is not what it says");
-    const char *at = b->content + start;
+    const char *at = all + start;
     for (int i = 0; i < BUNDLE_SECTIONS; at += n[i++]) b->parts[i].at = at;
     return digest_of(kind, b->parts) == digest ? ST_OK : refuse_file(path, kind, "it is damaged");
 }
 
-Status bundle_adopt(char *content, size_t bytes, const char *path, const char *kind, bool *other, Bundle *out) {
-    Bundle b = {.content = content};
-    bool unused;
-    Status status = find_parts(&b, path, kind, bytes, other ? other : &unused);
+/* b: what owns the bytes, which goes where this fails. */
+static Status open_parts(Bundle b, const char *all, size_t bytes, const char *path, const char *kind, bool *other,
+                         Bundle *out) {
+    memcpy(b.head, all ? all : "", bytes < sizeof b.head ? bytes : sizeof b.head - 1);
+    Status status = find_parts(&b, all, bytes, path, kind, other);
     const size_t n = b.parts[BUNDLE_text].bytes;
     if (status == ST_OK && !(b.text = mem_alloc(n + 1))) status = ST_MEMORY;
     if (status == ST_OK) {
@@ -87,15 +94,26 @@ Status bundle_adopt(char *content, size_t bytes, const char *path, const char *k
     return status;
 }
 
+Status bundle_adopt(char *content, size_t bytes, const char *path, const char *kind, bool *other, Bundle *out) {
+    bool unused;
+    return open_parts((Bundle){.content = content}, content, bytes, path, kind, other ? other : &unused, out);
+}
+
 Status bundle_open(const char *path, const char *kind, Bundle *out) {
-    char *content;
-    size_t bytes;
-    TRY(file_read(path, &content, &bytes));
-    return bundle_adopt(content, bytes, path, kind, NULL, out);
+    bool unused;
+    FileMap *map;
+    TRY(file_map(path, &map));
+    return open_parts((Bundle){.map = map}, map->at, map->bytes, path, kind, &unused, out);
+}
+
+Status bundle_view(const void *content, size_t bytes, const char *name, const char *kind, Bundle *out) {
+    bool unused;
+    return open_parts((Bundle){0}, content, bytes, name, kind, &unused, out);
 }
 
 void bundle_close(Bundle *b) {
     mem_free(b->content);
+    file_map_release(b->map);
     mem_free(b->text);
     *b = (Bundle){0};
 }

@@ -9,11 +9,14 @@
 #ifndef SINTER_RUNTIME_BUNDLE_H
 #define SINTER_RUNTIME_BUNDLE_H
 #include "runtime/base/file.h"
+#include "runtime/base/file_map.h"
 
 typedef enum BundleSection { BUNDLE_text, BUNDLE_tensors, BUNDLE_objects, BUNDLE_SECTIONS } BundleSection;
 
 typedef struct Bundle {
-    char *content;
+    char *content;                   /* that it owns, or NULL */
+    FileMap *map;                    /* the same */
+    char head[256];                  /* the first line, and what follows */
     FileSpan parts[BUNDLE_SECTIONS]; /* within content */
     char *text;                      /* that part with a NUL behind it */
 } Bundle;
@@ -21,9 +24,14 @@ typedef struct Bundle {
 enum { BUNDLE_LINE = 256 };
 /* The first line of a file of these parts: how many bytes of `line` it is. kind: a word. */
 size_t bundle_line(const char *kind, const FileSpan parts[BUNDLE_SECTIONS], char line[BUNDLE_LINE]);
+/* How many bytes that will be; the contents do not count. */
+size_t bundle_line_bytes(const char *kind, const FileSpan parts[BUNDLE_SECTIONS]);
 Status bundle_save(const char *path, const char *kind, const FileSpan parts[BUNDLE_SECTIONS]);
-/* Raises ST_IO, or ST_PARSE naming the file. */
+/* A file that is mapped: its parts may be written, and stay while the map is retained. Raises ST_IO, or ST_PARSE naming
+ * the file. */
 Status bundle_open(const char *path, const char *kind, Bundle *out);
+/* Memory of the caller's, which stays until bundle_close. */
+Status bundle_view(const void *content, size_t bytes, const char *name, const char *kind, Bundle *out);
 /* The same of a content that file_read or the like gave, and takes it. *other, which may be NULL: it is refused for its
  * format or version alone. */
 Status bundle_adopt(char *content, size_t bytes, const char *path, const char *kind, bool *other, Bundle *out);

@@ -116,18 +116,26 @@ static Status read_header(SafeFile *file) {
     return check_tiling(file, 8 + length);
 }
 
-Status safetensors_adopt(char *content, size_t bytes, SafeFile **out) {
+static Status read_safe(const char *content, char *owned, size_t bytes, SafeFile **out) {
     SafeFile *const file = mem_zero(sizeof *file);
     Status status = ST_MEMORY;
-    if (file) *file = (SafeFile){.content = content, .bytes = bytes, .arena = arena_new()};
+    if (file) *file = (SafeFile){.content = content, .owned = owned, .bytes = bytes, .arena = arena_new()};
     if (file && file->arena) status = read_header(file);
     if (status == ST_OK) {
         *out = file;
         return ST_OK;
     }
-    if (!file) mem_free(content);
+    if (!file) mem_free(owned);
     safetensors_close(file);
     return status;
+}
+
+Status safetensors_adopt(char *content, size_t bytes, SafeFile **out) {
+    return read_safe(content, content, bytes, out);
+}
+
+Status safetensors_view(const void *content, size_t bytes, SafeFile **out) {
+    return read_safe(content, NULL, bytes, out);
 }
 
 Status safetensors_open(const char *path, SafeFile **out) {
@@ -143,7 +151,7 @@ void safetensors_close(SafeFile *file) {
     if (!file) return;
     if (file->arena) arena_free(file->arena);
     name_index_free(&file->names);
-    mem_free(file->content);
+    mem_free(file->owned);
     mem_free(file);
 }
 

@@ -22,7 +22,8 @@ typedef struct SafeTensor {
 
 typedef struct SafeFile {
     Arena *arena;
-    char *content;
+    const char *content;
+    char *owned; /* the same, or NULL */
     size_t bytes;
     const Json *metadata; /* the "__metadata__" object, of strings alone, or NULL */
     int n;
@@ -33,6 +34,8 @@ typedef struct SafeFile {
 /* Reads the whole file. Raises ST_IO, or ST_PARSE for anything that the format does not allow. What bits an unknown
  * dtype has is nobody's to say, so its shape is not held against its bytes. */
 Status safetensors_open(const char *path, SafeFile **out);
+/* The same of memory of the caller's, which stays until it is closed. */
+Status safetensors_view(const void *content, size_t bytes, SafeFile **out);
 /* The same of what is in memory already: takes over the malloc'd content, also where it fails. */
 Status safetensors_adopt(char *content, size_t bytes, SafeFile **out);
 void safetensors_close(SafeFile *file); /* NULL is allowed */

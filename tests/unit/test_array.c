@@ -25,17 +25,23 @@ static sn_status net(sn_frame *f) {
 }
 
 typedef struct Net {
-    sn_tensor *w[2];
+    sn_tensor *w[2], **closure;
     sn_function *fn, *eager;
 } Net;
 
 static Net net_new(sn_compile_mode mode) {
-    Net n = {{sn_keep(F32(1, COLUMNS, COLUMNS)), sn_keep(F32(2, COLUMNS))}, NULL, NULL};
-    sn_tensor **const w = malloc(sizeof n.w);
-    memcpy(w, n.w, sizeof n.w);
+    Net n = {.w = {sn_keep(F32(1, COLUMNS, COLUMNS)), sn_keep(F32(2, COLUMNS))}, .closure = malloc(sizeof n.w)};
+    sn_tensor **const w = memcpy(n.closure, n.w, sizeof n.w);
     n.fn = sn_compile(net, w, SN_COMPILE_OPTIONS(.mode = mode, .name = "net"));
     n.eager = sn_compile(net, w, SN_COMPILE_OPTIONS(.mode = SN_COMPILE_EAGER));
     return n;
+}
+
+static void net_free(Net n) {
+    sn_function_free(n.fn);
+    sn_function_free(n.eager);
+    for (int i = 0; i < 2; i++) sn_release(n.w[i]);
+    free(n.closure);
 }
 
 static void check_values(sn_function *eager, const float *x, const int64_t *sizes, const float *y, const float *z) {
@@ -77,8 +83,7 @@ START_TEST(a_replayed_call_writes_where_it_is_told) {
     call_net(n.fn, n.eager, 5, 0);
     call_net(n.fn, n.eager, 6, 0); /* sizes are free by now */
     call_net(n.fn, n.eager, 6, 0);
-    sn_function_free(n.fn);
-    sn_function_free(n.eager);
+    net_free(n);
 }
 END_TEST
 
@@ -86,8 +91,7 @@ START_TEST(verify_and_eager_copy_once) {
     for (int mode = 0; mode < 2; mode++) {
         Net n = net_new(mode ? SN_COMPILE_EAGER : SN_COMPILE_VERIFY);
         for (int i = 0; i < 3; i++) call_net(n.fn, n.eager, 4, SN_ARRAY_COPIED);
-        sn_function_free(n.fn);
-        sn_function_free(n.eager);
+        net_free(n);
     }
 }
 END_TEST
@@ -127,8 +131,7 @@ START_TEST(a_plan_and_a_graph_too) {
     call_net(graph, n.eager, 4, 0);
     sn_function_free(graph);
     sn_graph_free(g);
-    sn_function_free(n.fn);
-    sn_function_free(n.eager);
+    net_free(n);
 }
 END_TEST
 
@@ -316,8 +319,7 @@ START_TEST(an_allocator_gives_the_memory) {
             check_values(n.eager, x, sizes, y, out[1].data);
         pool_free(&pool);
     }
-    sn_function_free(n.fn);
-    sn_function_free(n.eager);
+    net_free(n);
 }
 END_TEST
 
@@ -334,8 +336,7 @@ START_TEST(the_library_lends_what_nobody_has_room_for) {
         check_values(n.eager, x, (int64_t[]){ROWS, COLUMNS}, out[0].data, out[1].data);
         for (int k = 0; k < 2; k++) sn_release(out[k].owner);
     }
-    sn_function_free(n.fn);
-    sn_function_free(n.eager);
+    net_free(n);
 }
 END_TEST
 
@@ -384,8 +385,7 @@ START_TEST(results_in_the_memory_of_what_is_closed_over) {
     ck_assert_int_eq(out[0].flags, SN_ARRAY_COPIED);
     ck_assert_int_eq(out[1].flags, 0);
     ck_assert(!memcmp(out[0].data, want, sizeof want) && !memcmp(z, want_z, sizeof z));
-    sn_function_free(n.fn);
-    sn_function_free(n.eager);
+    net_free(n);
 }
 END_TEST
 
@@ -405,8 +405,7 @@ START_TEST(other_strides_are_copied_and_any_alignment_is_fine) {
         for (int k = 0; k < ROWS * COLUMNS; k++) y[k] = turned[k / COLUMNS + k % COLUMNS * ROWS];
         check_values(n.eager, x + 1, sizes, y, z + 3);
     }
-    sn_function_free(n.fn);
-    sn_function_free(n.eager);
+    net_free(n);
 }
 END_TEST
 
@@ -528,8 +527,7 @@ START_TEST(wrong_arrays_are_named) {
         ck_assert_int_eq(sn_call_arrays(n.fn, good, 1, out, 2, NULL), SN_OK); /* and it still works */
         check_values(n.eager, x, sizes, y, z);
     }
-    sn_function_free(n.fn);
-    sn_function_free(n.eager);
+    net_free(n);
 }
 END_TEST
 
@@ -556,8 +554,7 @@ START_TEST(sizes_are_asked_without_a_run) {
         sn_array out[2] = {{0}};
         ck_assert_int_ne(sn_call_infer(n.fn, &wrong, 1, out, 2), SN_OK);
         ck_assert(strstr(sn_error_take()->message, "mm"));
-        sn_function_free(n.fn);
-        sn_function_free(n.eager);
+        net_free(n);
     }
 }
 END_TEST
@@ -585,8 +582,7 @@ START_TEST(threads_call_one_function) {
     common = net_new(SN_COMPILE_REPLAY);
     for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, calls_often, &rows[i]);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-    sn_function_free(common.fn);
-    sn_function_free(common.eager);
+    net_free(common);
 }
 END_TEST
 

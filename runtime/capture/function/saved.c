@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/small_array.h"
+#include "runtime/capture/function/saved_small.h"
 #include "runtime/capture/replay/replay.h"
 #include "runtime/core/frame.h"
 
@@ -72,6 +73,13 @@ static Status list_closed(SavedPlan *plan, const SpecializedCall *p) {
         VEC_PUSH(plan->arena, &plan->closed, saved);
     }
     return error_pending();
+}
+
+void saved_prepare(sn_function *fn) {
+    if (check_function(fn) == ST_OK)
+        saved_small_learn(fn);
+    else
+        error_clear();
 }
 
 Status saved_collect(sn_function *fn, SavedPlan *plan) {

@@ -31,6 +31,8 @@ typedef struct SavedPlan {
     TextReader rest;              /* of a text: behind what is above */
 } SavedPlan;
 
+/* One that can be saved is called with small sizes (saved_small.h), in the caller's context. */
+void saved_prepare(sn_function *fn);
 /* What fn closes over, named closed0, closed1... in the plan's arena; or why it cannot be saved (ST_UNSUPPORTED). Names
  * and `embedded` may be changed then: a name has no line end. */
 Status saved_collect(sn_function *fn, SavedPlan *plan);

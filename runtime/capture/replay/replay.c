@@ -19,10 +19,19 @@ static bool is_verified_now(sn_function *fn) {
 }
 
 /* By the newest one that runs it. */
-static bool find_match(ReplayCall *call, SpecializedMatch *match) {
+static inline bool find_in_list(ReplayCall *call, SpecializedMatch *match) {
     SpecializedCall *p = atomic_load_explicit(&call->fn->specialized, memory_order_acquire);
     while (p && !specialized_match(p, call, match)) p = *specialized_next(p);
     return p != NULL;
+}
+
+/* What a plan's body did may have followed from the grad mode: what was learnt in it comes first. */
+static bool find_match(ReplayCall *call, SpecializedMatch *match) {
+    call->of_other_mode = false;
+    if (find_in_list(call, match)) return true;
+    if (LIKELY(!call->fn->saved)) return false;
+    call->of_other_mode = true;
+    return find_in_list(call, match);
 }
 
 /* Logs in what the call differs from the one that was learnt last. */
@@ -213,15 +222,20 @@ void replay_learn(sn_function *fn, Capture *c, const Arg *in, int n_in, sn_tenso
 /* Saved plans -------------------------------------------------------------------------------- */
 
 static Status refuse_call(ReplayCall *call) {
-    Text why = {0};
-    const char *between = "";
+    Text why = {0}, one = {0};
     if (!call->arena && !(call->arena = function_arena_acquire(call->fn))) return ST_MEMORY;
-    for (SpecializedCall *p = atomic_load(&call->fn->specialized); p; p = *specialized_next(p), between = "; ") {
-        text_puts(&why, between);
-        specialized_print_refusal(p, call, &why);
+    for (SpecializedCall *p = atomic_load(&call->fn->specialized); p; p = *specialized_next(p)) {
+        text_free(&one);
+        specialized_print_refusal(p, call, &one);
+        if (!why.n || !strstr(text_str(&why), text_str(&one)))
+            text_printf(&why, "%s%s", why.n ? "; " : "", text_str(&one));
     }
+    text_free(&one);
     const Status status =
-        error_raise(ST_ARGUMENT, "plan %s: no case fits this call: %s", call->fn->name, text_str(&why));
+        error_raise(ST_ARGUMENT,
+                    "plan %s: no case fits this call: %s. A plan has the cases that were compiled when it was saved: "
+                    "call the function so before sn_plan_save (with SN_DYNAMIC_ALWAYS sizes are free from the start)",
+                    call->fn->name, text_str(&why));
     text_free(&why);
     return status;
 }

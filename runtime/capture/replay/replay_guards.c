@@ -199,7 +199,7 @@ static void print_autocast(const ReplayGuards *w, const sn_state *state, Text *w
 static bool mode_differs(const ReplayGuards *w, const sn_state *state, Text *why) {
     const Context *const then = &w->context;
     if (!why) return false;
-    if (state->grad_mode != then->grad_mode)
+    if (state->grad_mode != then->grad_mode && !w->bodyless)
         text_printf(why, "grad mode: %s, now %s", grad_mode_word(then->grad_mode), grad_mode_word(state->grad_mode));
     else if (state->autocast != then->autocast)
         print_autocast(w, state, why);
@@ -210,10 +210,12 @@ static bool mode_differs(const ReplayGuards *w, const sn_state *state, Text *why
     return false;
 }
 
-#define HOLDS_same(name)   &&now->name == then->name
-#define HOLDS_keys(name)   &&(now->name & ~(bodyless ? KEY_BIT(api) : 0)) == then->name
-#define HOLDS_none(name)   &&!now->name
-#define HOLDS_unseen(name) &&(bodyless || !now->name)
+#define HOLDS_same(name)     &&now->name == then->name
+#define HOLDS_keys(name)     &&(now->name & ~(bodyless ? KEY_BIT(api) : 0)) == then->name
+#define HOLDS_none(name)     &&!now->name
+#define HOLDS_unseen(name)   &&(bodyless || !now->name)
+#define HOLDS_excluded(name) &&((now->name ^ then->name) & ~(bodyless ? KEYS_OF_GRADIENTS : 0)) == 0
+#define HOLDS_asked(name)    &&(bodyless || now->name == then->name)
 #define HOLDS_any(name)
 
 static inline bool context_holds(const Context *then, const Context *now, bool bodyless) {

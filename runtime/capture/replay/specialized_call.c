@@ -198,14 +198,10 @@ static int storage_number(Trace *trace, int input) {
     return trace->n_storages++;
 }
 
-/* A saved plan records no gradients: it runs where eager would record none, and then nothing else depends on them. */
-static int flags_now(const SpecializedCall *p, const SlotSignature *key) {
-    const bool records = state_get()->grad_mode == SN_GRAD_ON;
-    return !p->saved ? key->flags : key->flags & (SLOT_inference | (records ? SLOT_requires_grad : 0));
-}
-
+/* A saved plan records no gradients: it runs where eager would record none (mode_refusal), and then nothing else
+ * depends on them. */
 static void set_input(const SpecializedCall *p, Trace *trace, int i, sn_tensor *t, const SlotSignature *key) {
-    const int flags = flags_now(p, key);
+    const int flags = p->saved ? 0 : key->flags;
     trace->inputs.at[i] = (TraceInput){.tensor = t,
                                        .meta = key->meta,
                                        .storage = t->storage,
@@ -301,10 +297,32 @@ bool specialized_match_grow(SpecializedMatch *match, int n_slots) {
     return true;
 }
 
+/* Why a saved plan does not take its inputs in the calling thread's grad mode, of slot *slot; NULL: it does. */
+static const char *mode_refusal(const SpecializedCall *p, const SpecializedMatch *match, int *slot) {
+    const sn_grad_mode mode = state_get()->grad_mode;
+    for (int i = 0; i < p->guards->n_inputs; i++) {
+        const sn_tensor *const t = match->at[ *slot = p->guards->source[i]];
+        if (mode == SN_GRAD_ON && t->autograd && tape_tracks(t))
+            return " requires gradients, which a plan does not record: call it inside of sn_no_grad_begin";
+        if (mode != SN_INFERENCE && t->flags & TF_inference && may_write(p, *slot))
+            return " was made in inference mode and would be written outside of it";
+    }
+    return NULL;
+}
+
+static bool mode_fits(const SpecializedCall *p, const SpecializedMatch *match) {
+    int slot;
+    return !p->saved || !mode_refusal(p, match, &slot);
+}
+
+static bool is_asked(const SpecializedCall *p, const ReplayCall *call) {
+    return p->forward == call->forward && p->n_out == call->n_out && p->guards->n_in == call->n_in &&
+           (!p->saved || (p->guards->context.grad_mode != state_get()->grad_mode) == call->of_other_mode);
+}
+
 bool specialized_match(SpecializedCall *p, ReplayCall *call, SpecializedMatch *match) {
-    if (p->forward != call->forward || p->n_out != call->n_out || p->guards->n_in != call->n_in ||
-        !match_has_room(match, p->guards->n_slots) ||
-        !replay_guards_hold(p->guards, call->in, call->n_in, match->at, NULL))
+    if (!is_asked(p, call) || !match_has_room(match, p->guards->n_slots) ||
+        !replay_guards_hold(p->guards, call->in, call->n_in, match->at, NULL) || !mode_fits(p, match))
         return false;
     match->specialized = p;
     const CallCacheEntry *const entry = find_cache_entry(p, call->in, match);
@@ -639,6 +657,13 @@ void specialized_print_refusal(const SpecializedCall *p, ReplayCall *call, Text 
     if (!match_has_room(&match, p->guards->n_slots) ||
         !replay_guards_hold(p->guards, call->in, call->n_in, match.at, why))
         return;
+    int slot;
+    const char *const refused = mode_refusal(p, &match, &slot);
+    if (refused) {
+        replay_slot_print(p->guards, slot, why);
+        text_puts(why, refused);
+        return;
+    }
     const CallSignatureSpec spec = key_spec(p);
     call_signature_make(&spec, call->in, match.at, match.key);
     if (inputs_differ(p, call->in, &match, why)) return;

@@ -34,6 +34,8 @@ typedef struct ReplayCall {
     int n_in, n_out;
     Arena *arena; /* where a launch is bound; NULL: taken from fn then, and the caller gives it back */
     bool forward; /* of a call whose results carry gradients: it is never replayed, but saved */
+    /* Of a saved plan: those that were learnt in other grad modes than now; the others are asked first. */
+    bool of_other_mode;
 } ReplayCall;
 
 enum { FEW_SLOTS = 64 };

@@ -475,6 +475,7 @@ static Status read_variants(SpecializedCall *p) {
     p->written = ARENA_ARRAY(p->arena, bool, p->guards->n_slots + 1);
     if (!p->written) return ST_MEMORY;
     for (const Variant *v = atomic_load(&p->end->variants); v; v = v->next) {
+        for (int i = 0; i < v->n_inputs; i++) v->inputs[i].inference = false; /* asked by the call (mode_refusal) */
         p->writes |= v->segment.writes;
         for (int i = 0; i < v->n_graph_inputs; i++)
             p->written[p->guards->source[v->graph_inputs[i].captured]] |= v->info.plans[0]->inputs.at[i].written;

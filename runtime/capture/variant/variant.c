@@ -89,8 +89,18 @@ static void bind_outputs(const Variant *variant, Trace *trace, sn_tensor *const 
     }
 }
 
+/* Of a file: what the mode of the call makes new tensors. */
+static void finish_new(const Variant *variant, const int64_t *symbols, sn_tensor *const *outs) {
+    for (int i = 0; i < variant->n_outputs; i++)
+        if (outs[i] && execute_result(variant->code.run, i, symbols).kind == OUT_new) tensor_mark_inference(outs[i]);
+}
+
 /* Results are what the modes of their own ops make them, not the mode of the launch. */
-static void finish_results(const Variant *variant, sn_tensor *const *outs) {
+static void finish_results(const Variant *variant, const int64_t *symbols, sn_tensor *const *outs) {
+    if (UNLIKELY(!variant->text)) {
+        if (state_get()->grad_mode == SN_INFERENCE) finish_new(variant, symbols, outs);
+        return;
+    }
     for (int i = 0; variant->inference && i < variant->n_outputs; i++)
         if (outs[i] && variant->inference[i]) tensor_mark_inference(outs[i]);
 }
@@ -123,7 +133,7 @@ Status variant_execute(Variant *variant, sn_tensor *const *inputs, const int64_t
     const ContextSaved saved = context_enter(state_get(), CONTEXT_launch);
     const Status status = variant->kind->run(variant, inputs, symbols, floats, given, outs);
     context_leave(&saved);
-    if (status == ST_OK) finish_results(variant, outs);
+    if (status == ST_OK) finish_results(variant, symbols, outs);
     return status;
 }
 
