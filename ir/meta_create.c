@@ -205,6 +205,45 @@ Status meta_like_float(MetaCall *call) {
     return want_float(call);
 }
 
+/* Both ends are numbers of the dtype. */
+static Status ints_between(const MetaCall *call) {
+    const Arg *const low = arg_named(call, "low"), *const high = arg_named(call, "high");
+    const int64_t begin = low ? low->i : 0, end = high->i;
+    const DType dtype = call->out[0].dtype;
+    if (!sym_less(call->env, begin, end))
+        return meta_fail(call, ST_ARGUMENT, "high %s must be above low %s", sizes_text(call, &end, 1).at,
+                         sizes_text(call, &begin, 1).at);
+    if (sym_is(begin) || sym_is(end)) return ST_OK;
+    int64_t span;
+    if (__builtin_sub_overflow(end, begin, &span))
+        return meta_fail(call, ST_VALUE, "high %lld less low %lld does not fit in 64 bits", (long long)end,
+                         (long long)begin);
+    const int64_t largest = dtype == DT_bool ? 1 : dtype_is_float(dtype) ? INT64_MAX : dtype_largest(dtype);
+    const int64_t least = dtype_is_float(dtype) ? INT64_MIN : dtype == DT_u8 || dtype == DT_bool ? 0 : -largest - 1;
+    if (begin >= least && end - 1 <= largest) return ST_OK;
+    return meta_fail(call, ST_VALUE, "%s does not hold all from %lld to %lld", dtype_name(dtype), (long long)begin,
+                     (long long)(end - 1));
+}
+
+/* (low, high, size, ...) */
+Status meta_randint(MetaCall *call) {
+    TRY(sized(call, arg_named(call, "size"), dtype_arg(call, "dtype", DT_i64), device_arg(call, DEV_cpu)));
+    out_contiguous(call, &call->out[0]);
+    return ints_between(call);
+}
+
+Status meta_randint_like(MetaCall *call) {
+    TRY(meta_like(call));
+    return ints_between(call);
+}
+
+/* (mean, std, size, ...) */
+Status meta_normal_sized(MetaCall *call) {
+    TRY(meta_empty_float(call));
+    if (arg_double(&call->args[1]) >= 0) return ST_OK;
+    return meta_fail(call, ST_VALUE, "std must not be negative, but is %g", arg_double(&call->args[1]));
+}
+
 /* clone: broadcast (stride 0) dims become real unless the strides are dense. */
 Status meta_clone(MetaCall *call) { return meta_like(call); }
 Status meta_to_copy(MetaCall *call) { return meta_like(call); }

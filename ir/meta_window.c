@@ -281,17 +281,15 @@ Status meta_avg_pool_backward(MetaCall *call) {
 /* There may be no channels where planes are lines or images, as in PyTorch. */
 static Status adaptive_fits(const MetaCall *call, int arg, int n) { return dims_fit(call, arg, n, n < 3 ? n : n + 1); }
 
-/* (self, output_size) */
-Status meta_adaptive_avg_pool(MetaCall *call) {
+/* (self, output_size): self with these last sizes. */
+static Status adaptive_sizes(MetaCall *call, int64_t *sizes) {
     const Meta *const self = tensor_meta(call, 0);
     const Arg *const size = &call->args[1];
     const int64_t *const given = size->kind == ARG_int ? &size->i : size->ints;
     const int n = list_length(call, 1), count = size->kind == ARG_int ? 1 : size->n;
-    int64_t sizes[MAX_RANK];
     if (count != n && size->kind != ARG_int)
         return meta_fail(call, ST_ARGUMENT, "output_size %s must have %d numbers", sizes_text(call, given, count).at,
                          n);
-    TRY(adaptive_fits(call, 0, n));
     TRY(is_float(call, 0));
     memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
     for (int i = 0; i < n; i++) {
@@ -301,11 +299,30 @@ Status meta_adaptive_avg_pool(MetaCall *call) {
                              sizes_text(call, given, count).at);
         sizes[self->rank - n + i] = of_dim;
     }
-    TRY(check_numel(call, sizes, self->rank));
+    return check_numel(call, sizes, self->rank);
+}
+
+Status meta_adaptive_avg_pool(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int n = list_length(call, 1);
+    int64_t sizes[MAX_RANK];
+    TRY(adaptive_fits(call, 0, n));
+    TRY(adaptive_sizes(call, sizes));
     pool_out(call, 0, self, self->dtype, sizes, n == 2 && self->rank == 4);
     return ST_OK;
 }
 Status meta_adaptive_avg_pool1d(MetaCall *call) { return meta_adaptive_avg_pool(call); }
+
+Status meta_adaptive_max_pool(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const int n = list_length(call, 1);
+    int64_t sizes[MAX_RANK];
+    TRY(planes_fit(call, 0, n));
+    TRY(adaptive_sizes(call, sizes));
+    for (int i = 0; i < 2; i++) pool_out(call, i, self, i ? DT_i64 : self->dtype, sizes, n == 2 && self->rank == 4);
+    return ST_OK;
+}
+Status meta_adaptive_max_pool1d(MetaCall *call) { return meta_adaptive_max_pool(call); }
 
 /* (grad_output, self): the planes agree */
 static Status adaptive_backward(MetaCall *call, int n) {
@@ -317,6 +334,18 @@ static Status adaptive_backward(MetaCall *call, int n) {
     TRY(is_float(call, 0));
     return like_self(call, 1, n, n == 2);
 }
+static Status adaptive_max_backward(MetaCall *call, int n) {
+    const Meta *const grad = tensor_meta(call, 0), *const indices = tensor_meta(call, 2);
+    TRY(planes_fit(call, 1, n));
+    TRY(adaptive_backward(call, n));
+    if (indices->dtype != DT_i64)
+        return meta_fail(call, ST_DTYPE, "indices must be i64, not %s", dtype_name(indices->dtype));
+    if (indices->rank == grad->rank && all_same(call->env, indices->sizes, grad->sizes, grad->rank)) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "indices %s do not have the sizes of grad_output %s", SIZES(call, indices),
+                     SIZES(call, grad));
+}
+Status meta_adaptive_max_pool2d_backward(MetaCall *call) { return adaptive_max_backward(call, 2); }
+Status meta_adaptive_max_pool3d_backward(MetaCall *call) { return adaptive_max_backward(call, 3); }
 Status meta_adaptive_avg_pool2d_backward(MetaCall *call) { return adaptive_backward(call, 2); }
 Status meta_adaptive_avg_pool3d_backward(MetaCall *call) { return adaptive_backward(call, 3); }
 

@@ -81,7 +81,8 @@ typedef enum CheckKind {
     CHECK_class,   /* a position among the classes of a loss */
     CHECK_divisor, /* no integer 0 */
     CHECK_unit,    /* probabilities: from 0 to 1 */
-    CHECK_enough   /* as many elements as a mask has ones */
+    CHECK_enough,  /* as many elements as a mask has ones */
+    CHECK_weight   /* finite and not negative */
 } CheckKind;
 
 /* What a checked position must lie below: a size of the parameter that `check.of` names. */

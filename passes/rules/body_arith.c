@@ -344,6 +344,13 @@ int body_in_unit(BodyCall *c) {
     return body_checked(c, x, P1(not, good), place);
 }
 
+BodyFn body_weights;
+int body_weights(BodyCall *c) {
+    const int x = X(0), good = P2(and, P2(ge, x, K(0)), P2(lt, x, K(INFINITY)));
+    const int place = P2(sub, loop_const(c->lb, S_i64, 0, -1), c->position(c));
+    return body_checked(c, x, P1(not, good), place);
+}
+
 /* copies -------------------------------------------------------------------------------------- */
 
 BodyFn body_copy, body_clone, body_cast, body_fill;

@@ -4,7 +4,7 @@
 #include "passes/lower.h"
 #include "passes/rules/body.h"
 
-BodyFn body_zeros, body_ones, body_full, body_arange, body_linspace, body_logspace, body_rand, body_randn;
+BodyFn body_zeros, body_ones, body_full, body_arange, body_linspace, body_logspace, body_rand, body_randn, body_randint;
 
 int body_zeros(BodyCall *c) { return K(0); }
 int body_ones(BodyCall *c) { return K(1); }
@@ -66,4 +66,14 @@ int body_randn(BodyCall *c) {
     const int angle = P2(mul, low, body_const(c, S_f64, 6.283185307179586476925 / 4294967296.0));
     const int radius = P1(sqrt, P2(mul, body_const(c, S_f64, -2), P1(log, u)));
     return P2(mul, radius, P1(cos, angle));
+}
+
+/* low + 63 bits modulo (high - low), as PyTorch has it. */
+int body_randint(BodyCall *c) {
+    const int low = op_param_find(c->row, "low"), high = op_param_find(c->row, "high");
+    const int bits = P2(and, P2(shr, random_bits(c), long_const(c, 1)), long_const(c, INT64_MAX));
+    const int end = c->number(c, high, S_i64);
+    if (low < 0) return P2(imod, bits, end);
+    const int begin = c->number(c, low, S_i64);
+    return P2(add, begin, P2(imod, bits, P2(sub, end, begin)));
 }

@@ -6,6 +6,7 @@
 DecompFn decomp_reflection_pad, decomp_replication_pad, decomp_reflection_pad_backward;
 DecompFn decomp_replication_pad_backward, decomp_max_pool, decomp_max_pool1d, decomp_avg_pool1d;
 DecompFn decomp_adaptive_avg_pool, decomp_adaptive_avg_pool1d;
+DecompFn decomp_adaptive_max_pool, decomp_adaptive_max_pool1d, decomp_adaptive_max_pool_backward;
 
 static Val *part_of(Builder *b, Val *x, int64_t dim, int64_t start, int64_t end) {
     return E(b, slice_Tensor, V(x), I(dim), I(start), I(end));
@@ -176,4 +177,115 @@ Status decomp_adaptive_avg_pool1d(Builder *b, const OpRow *row, const Arg *args,
     TwoDims buffer;
     Val *const x = below_one(b, args[0].val);
     return done1(outs, without_one(b, E(b, _adaptive_avg_pool2d, V(x), two_dims(&args[1], 1, &buffer))));
+}
+
+/* largest of windows that cover self ---------------------------------------------------------- */
+
+static Val *positions_of(Builder *b, int64_t n, Device device) {
+    return E(b, arange, I(n), I(DT_i64), A_NONE, I(device));
+}
+static Val *floor_quotient(Builder *b, Val *x, int64_t by) {
+    return E(b, div_Tensor_mode, V(x), I(by), A_STR("floor"));
+}
+
+/* [windows, most] positions along a dim of `size`: each window from floor(i size / n) to before ceil((i + 1) size / n),
+ * its last one again where it is shorter than the longest. */
+static Val *covering(Builder *b, int64_t size, int64_t n, int64_t most, Device device) {
+    Val *const i = positions_of(b, n, device);
+    Val *const begin = floor_quotient(b, E(b, mul_Tensor, V(i), I(size)), n);
+    Val *const next = E(b, mul_Tensor, V(E(b, add_Tensor, V(i), I(1))), I(size));
+    Val *const last = floor_quotient(b, E(b, sub_Tensor, V(next), I(1)), n);
+    Val *const at = E(b, add_Tensor, V(E(b, unsqueeze, V(begin), I(1))), V(positions_of(b, most, device)));
+    return E(b, minimum, V(at), V(E(b, unsqueeze, V(last), I(1))));
+}
+
+/* [windows, elements of one]: positions in the plane or volume of `n` dims. */
+static Val *window_positions(Builder *b, const int64_t *size, const int64_t *windows, int n, Device device) {
+    int64_t shape[2 * 3], most[3], cells = 1, each = 1;
+    Val *all = NULL;
+    for (int d = 0; d < n; d++) {
+        most[d] = sym_add(b->env, sym_div(b->env, sym_add(b->env, size[d], windows[d] - 1), windows[d]), 1);
+        cells *= windows[d], each = sym_mul(b->env, each, most[d]);
+        Val *at = covering(b, size[d], windows[d], most[d], device);
+        for (int k = 0; k < 2 * n; k++) shape[k] = k == d ? windows[d] : k == n + d ? most[d] : 1;
+        at = at ? reshaped(b, at, shape, 2 * n) : NULL;
+        all = d ? E(b, add_Tensor, V(E(b, mul_Tensor, V(all), I(size[d]))), V(at)) : at;
+    }
+    return all ? reshaped(b, all, (const int64_t[]){cells, each}, 2) : NULL;
+}
+
+/* Where the largest of the last dim is: of NaNs the last. */
+static Val *largest_in(Builder *b, Val *windows) {
+    Val *const most = E(b, argmax, V(windows), I(-1), A_BOOL(true));
+    Val *const count =
+        windows ? positions_of(b, windows->meta->sizes[windows->meta->rank - 1], windows->meta->device) : NULL;
+    Val *const nan = E(b, where_self, V(E(b, isnan, V(windows))), V(count), I(-1));
+    Val *const last = E(b, amax, V(nan), A_INTS(&(int64_t){-1}, 1), A_BOOL(true));
+    return E(b, where_self, V(E(b, ge_Tensor, V(last), I(0))), V(last), V(most));
+}
+
+/* The last n dims as one. */
+static Val *flat_planes(Builder *b, Val *x, int n) {
+    if (!x) return NULL;
+    int64_t sizes[MAX_RANK];
+    const int first = x->meta->rank - n;
+    if (first) memcpy(sizes, x->meta->sizes, sizeof *sizes * (size_t)first);
+    sizes[first] = sym_product(b->env, x->meta->sizes + first, n);
+    return reshaped(b, x, sizes, first + 1);
+}
+
+/* (self, output_size): where the largest is first, then what is there. */
+Status decomp_adaptive_max_pool(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const int n = row->id == OP_adaptive_max_pool2d ? 2 : 3;
+    const Meta *const self = args[0].val->meta;
+    const int first = self->rank - n;
+    int64_t windows[3], sizes[MAX_RANK];
+    for (int d = 0; d < n; d++) windows[d] = args[1].kind == ARG_int ? args[1].i : args[1].ints[d];
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)first);
+    memcpy(sizes + first, windows, sizeof *sizes * (size_t)n);
+    Val *both[2] = {NULL};
+    if (sym_same(b->env, sym_product(b->env, sizes, self->rank), 0)) {
+        for (int i = 0; i < 2; i++)
+            both[i] = E(b, full, A_INTS(sizes, self->rank), I(0), I(i ? DT_i64 : self->dtype), A_NONE, I(self->device));
+        return decomp_done(outs, 2, both);
+    }
+    Val *const x = flat_planes(b, args[0].val, n);
+    Val *const at = window_positions(b, self->sizes + first, windows, n, self->device);
+    if (!x || !at) return error_pending();
+    const int64_t cells = at->meta->sizes[0], each = at->meta->sizes[1];
+    Val *const flat = reshaped(b, at, (const int64_t[]){-1}, 1);
+    sizes[first] = cells, sizes[first + 1] = each;
+    Val *const read = E(b, index_select, V(x), I(-1), V(flat));
+    Val *const most = largest_in(b, read ? reshaped(b, read, sizes, first + 2) : NULL); /* [..., cells, 1] */
+    Val *const begin = E(b, mul_Tensor, V(positions_of(b, cells, self->device)), I(each));
+    Val *const place = E(b, add_Tensor, V(E(b, squeeze_dim, V(most), I(-1))), V(begin));
+    Val *const found =
+        E(b, index_select, V(flat), I(0), V(place ? reshaped(b, place, (const int64_t[]){-1}, 1) : NULL));
+    both[1] = found ? reshaped(b, found, sizes, first + 1) : NULL;
+    both[0] = E(b, gather, V(x), I(-1), V(both[1]));
+    memcpy(sizes + first, windows, sizeof *sizes * (size_t)n);
+    for (int i = 0; i < 2; i++)
+        both[i] = both[i] ? in_layout_of(b, row, args, i, reshaped(b, both[i], sizes, self->rank)) : NULL;
+    return decomp_done(outs, 2, both);
+}
+
+/* (grad_output, self, indices) */
+Status decomp_adaptive_max_pool_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const int n = row->id == OP_adaptive_max_pool2d_backward ? 2 : 3;
+    const Meta *const self = args[1].val->meta;
+    Val *const grad = flat_planes(b, widened(b, args[0].val), n), *const at = flat_planes(b, args[2].val, n);
+    if (!grad || !at) return error_pending();
+    const int64_t size = sym_product(b->env, self->sizes + self->rank - n, n);
+    Val *const none = zeros_along(b, grad->meta, grad->meta->rank - 1, size);
+    Val *const sum = in_dtype(b, E(b, scatter_add, V(none), I(-1), V(at), V(grad)), self->dtype);
+    return done1(outs, sum ? in_layout_of(b, row, args, 0, reshaped(b, sum, self->sizes, self->rank)) : NULL);
+}
+
+Status decomp_adaptive_max_pool1d(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    TwoDims buffer;
+    Val *both[2] = {NULL};
+    TRY(emit(b, OP_adaptive_max_pool2d, (const Arg[]){V(below_one(b, args[0].val)), two_dims(&args[1], 1, &buffer)}, 2,
+             both));
+    for (int i = 0; i < 2; i++) both[i] = without_one(b, both[i]);
+    return decomp_done(outs, 2, both);
 }

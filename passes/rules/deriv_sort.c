@@ -108,3 +108,8 @@ Status deriv_bernoulli(Deriv *d) {
     if (d->row->id != OP_bernoulli_Tensor || !wants(d, 1)) return ST_OK;
     return deriv_set(d, 1, zeros_of(d->b, d->arg_meta[1]));
 }
+Status deriv_chance(Deriv *d) {
+    for (int i = 0; i < d->row->n_params; i++)
+        if (wants(d, i)) TRY(deriv_set(d, i, zeros_of(d->b, d->arg_meta[i])));
+    return ST_OK;
+}

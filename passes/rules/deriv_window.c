@@ -111,3 +111,27 @@ Status deriv_im2col(Deriv *d) {
 Status deriv_col2im(Deriv *d) {
     return deriv_set(d, 0, E(d->b, im2col, V(grad_of(d)), d->args[2], d->args[3], d->args[4], d->args[5]));
 }
+
+/* (self, output_size) */
+Status deriv_adaptive_max_pool(Deriv *d) {
+    const bool flat = d->row->id == OP_adaptive_max_pool2d;
+    const Arg args[] = {V(grad_of(d)), d->args[0], V(d->results[1])};
+    return deriv_set(d, 0,
+                     emit1(d->b, flat ? OP_adaptive_max_pool2d_backward : OP_adaptive_max_pool3d_backward, args, 3));
+}
+
+/* What was added at indices is read there: (grad_output, self, indices) */
+Status deriv_adaptive_max_pool_backward(Deriv *d) {
+    Builder *const b = d->b;
+    const Meta *const grad = d->arg_meta[0];
+    const int n = d->row->id == OP_adaptive_max_pool2d_backward ? 2 : 3, first = grad->rank - n;
+    int64_t sizes[MAX_RANK];
+    if (wants(d, 1)) TRY(deriv_set(d, 1, zeros_of(b, d->arg_meta[1])));
+    if (!wants(d, 0)) return ST_OK;
+    memcpy(sizes, grad->sizes, sizeof *sizes * (size_t)first);
+    sizes[first] = sym_product(b->env, d->arg_meta[1]->sizes + first, n);
+    Val *const from = reshape_to(b, grad_of(d), sizes, first + 1);
+    sizes[first] = sym_product(b->env, grad->sizes + first, n);
+    Val *const at = reshape_to(b, saved(d, 2), sizes, first + 1);
+    return deriv_set(d, 0, reshape_to(b, E(b, gather, V(from), I(-1), V(at)), grad->sizes, grad->rank));
+}

@@ -38,6 +38,11 @@ Status raise_check(const OpRow *row, const char *kernel, int64_t index, int64_t 
     if (kind == CHECK_unit)
         return error_raise(ST_VALUE, "%s: probabilities must be from 0 to 1, but element %lld is not", op,
                            (long long)(-1 - index));
+    if (kind == CHECK_weight)
+        return error_raise(ST_VALUE,
+                           "%s: %s must be finite and not negative, and not all 0 where one is drawn; "
+                           "element %lld is not",
+                           op, param, (long long)(-1 - index));
     if (kind == CHECK_enough) /* the place of a one among its like, or -1 where there is none at all */
         return error_raise(ST_VALUE, "%s: mask has %lld ones or more, and %s has fewer elements", op,
                            (long long)(index < 0 ? -index : index + 1), param);

@@ -142,7 +142,8 @@ void check_gradients(const Case *c) {
     Case own = *c;
     /* internal rows name memory from their argument's first element on, gaps included */
     const bool layout = c->style.layout == LAYOUT_contiguous || !(c->row->flags & OPF_internal);
-    if (!is_checked(c->row) || c->style.layout == LAYOUT_expanded || !layout) return;
+    if (ops_is_drawn(c->row)) ops_count();
+    if (!is_checked(c->row) || ops_is_drawn(c->row) || c->style.layout == LAYOUT_expanded || !layout) return;
     own.style.dtype = DT_f64;
     own.style.leaves = true;
     do

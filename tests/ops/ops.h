@@ -2,6 +2,8 @@
  * graph, what a tensor shows. A mode is a function of one case; test_ops.c lists them. */
 #ifndef SINTER_TESTS_OPS_OPS_H
 #define SINTER_TESTS_OPS_OPS_H
+#include <string.h>
+
 #include "passes/passes.h"
 #include "tests/ops/samples.h"
 
@@ -48,5 +50,8 @@ CaseFn check_meta, check_reference, check_parts, check_gradients, check_compiled
     check_cuda, check_vmap, check_forward, check_stack, check_numbers, check_symbolic, check_resized, check_domain,
     check_reach, check_limits, check_takes;
 void check_errors(void);
+
+/* Its numbers have no slope, by definition: differences of numbers made of its arguments are none. */
+static inline bool ops_is_drawn(const OpRow *row) { return row->derivative && !strcmp(row->derivative, "chance"); }
 
 #endif

@@ -102,3 +102,16 @@ const Samples samples_flash_attention_backward = {
         {"x[1,1,2,3] x[1,1,2,3] x[1,1,4,3] x[1,1,5,3] x[1,1,2,3] p[1,1,2] 0.0 false", ST_SHAPE, "value"},
         {"x[1,1,2,3] x[1,3,2,3] x[1,2,4,3] x[1,2,4,3] x[1,3,2,3] p[1,3,2] 0.0 false", ST_SHAPE, "3 != 2"}),
 };
+const Samples samples_einsum = {
+    .good = LINES("'ij,jk->ik' (x[4,5],x[5,3])", "'bij,bjk' (x[2,4,5],x[2,5,3])", "'i,j->ij' (x[4],x[3])",
+                  "'ii->i' (x[4,4])", "'ij->ji' (x[4,5])", "'ij->' (x[4,5])", "'ij->j' (x[4,5])",
+                  "'ij,ij->i' (x[4,5],x[4,5])", "'...ij,...jk->...ik' (x[2,3,4],x[5,1,4,2])",
+                  "'bhqd,bhkd->bhqk' (x[2,3,4,5],x[2,3,6,5])", "'ij,jk,kl->il' (x[2,3],x[3,4],x[4,2])",
+                  "'iij,jk->ki' (x[3,3,2],x[2,4])", "'ij,kl->' (x[2,3],x[4,2])", "'i,i->' (x[0],x[0])",
+                  "',i->i' (x[],x[3])", "'ij,ik->jk' (x[1,3],x[4,2])"),
+    .bad = BAD({"'ij,jk->ik' (x[4,5])", ST_ARGUMENT, "more terms"}, {"'ij' (x[4])", ST_ARGUMENT, "as many dims"},
+               {"'ij,jk->iz' (x[4,5],x[5,3])", ST_ARGUMENT, "none of an operand"},
+               {"'i1' (x[4,5])", ST_ARGUMENT, "letter"}, {"'ij,jk' (x[4,5],x[4,3])", ST_SHAPE, "another size"},
+               {"'ii' (x[4,5])", ST_SHAPE, "twice"}, {"'ij,jk' (f32[4,5],f64[5,3])", ST_DTYPE, "f64"},
+               {"'ij->ii' (x[4,5])", ST_ARGUMENT, "twice in the result"}),
+};

@@ -149,3 +149,33 @@ const Samples samples_adaptive_avg_pool3d_backward = {
     .good = LINES("x[1,2,2,2,3] x[1,2,4,3,5]"),
     .bad = BAD({"x[2,3,3] x[3,3,3]", ST_SHAPE, "self"}),
 };
+const Samples samples_adaptive_max_pool1d = {
+    .good = LINES("x[2,3,7] [3]", "x[3,5] [7]", "x[3,5] [1]", "x[0,3,5] [2]", "x[1,1] [1]"),
+    .batched = LINES("X[3,2,7] [3]"),
+    .bad = BAD({"x[7] [3]", ST_SHAPE, "self"}, {"x[2,7] [-1]", ST_ARGUMENT, "-1"}, {"x[2,0,5] [2]", ST_SHAPE, "self"}),
+};
+const Samples samples_adaptive_max_pool2d = {
+    .good = LINES("x[2,3,7,5] [3,2]", "x[3,5,4] [7,1]", "x[2,2,3,3] [1,1]", "x[0,3,5,4] [2,2]", "x[1,1,1] [1,1]",
+                  "x[3,5,4] [0,2]"),
+    .batched = LINES("X[3,2,7,5] [3,2]"),
+    .bad = BAD({"x[7,7] [3,3]", ST_SHAPE, "self"}, {"x[2,7,7] [3,3,3]", ST_ARGUMENT, "output_size"},
+               {"i64[2,7,7] [3,3]", ST_DTYPE, "i64"}),
+};
+const Samples samples_adaptive_max_pool3d = {
+    .good = LINES("x[1,2,4,3,5] [2,2,3]", "x[2,2,3,2] [3,1,1]"),
+    .batched = LINES("X[2,1,4,3,2] [2,2,1]"),
+    .bad = BAD({"x[2,3,3] [1,1,1]", ST_SHAPE, "self"}),
+};
+const Samples samples_adaptive_max_pool2d_backward = {
+    .good =
+        LINES("x[2,3,2,2] x[2,3,5,4] i<20[2,3,2,2]", "x[3,4,1] x[3,2,3] i<6[3,4,1]", "x[1,1,1] x[1,1,1] i<1[1,1,1]"),
+    .batched = LINES("X[3,2,2,2] X[3,2,4,4] I<16[3,2,2,2]"),
+    .bad =
+        BAD({"x[3,2,2] x[3,4,5] i<99[3,2,2]", ST_VALUE, "20 elements"},
+            {"x[3,2,2] x[2,4,5] i<9[3,2,2]", ST_SHAPE, "grad_output"},
+            {"x[3,2,2] x[3,4,5] i<9[3,2,3]", ST_SHAPE, "indices"}, {"x[3,2,2] x[3,4,5] x[3,2,2]", ST_DTYPE, "indices"}),
+};
+const Samples samples_adaptive_max_pool3d_backward = {
+    .good = LINES("x[1,2,2,1,2] x[1,2,4,3,4] i<48[1,2,2,1,2]"),
+    .bad = BAD({"x[2,2,1,2] x[2,4,3,4] i<4000[2,2,1,2]", ST_VALUE, "48 elements"}),
+};
