@@ -229,7 +229,7 @@ static void note_misuse(int64_t said_before, FzResult *result, Text *story) {
     if (story) text_puts(story, "the emulated driver found calls of it wrong (see stderr)\n");
 }
 
-enum { PROFILED_EVERY = 8 };
+enum { PROFILED_EVERY = 8, BUILT_EVERY = 2 };
 
 /* Some programs run under a profile, which changes nothing, and whose trace the strict reader takes. */
 static sn_profile *begin_profile(uint64_t seed) {
@@ -261,6 +261,8 @@ void fz_compare(const FzProgram *p, const FzProgram *variant, uint64_t seed, FzR
     for (int m = 0; m < (int)(sizeof modes / sizeof *modes); m++)
         if (takes_mode(&modes[m], p, variant, want))
             compare_mode(&(Calls){p, variant, &modes[m], modes[m].saved, seed}, want, result, story);
+    if (fz_device == SN_CPU && !result->differs && seed % BUILT_EVERY == 0)
+        result->differs = !fz_built(p, seed, story, &result->built);
     end_profile(profile, result, story);
     if (fz_device != SN_CPU) note_misuse(said, result, story);
     if (story && result->errors)

@@ -10,6 +10,7 @@ typedef struct FzResult {
     bool saved;           /* a plan was saved, and ran */
     bool replayed;        /* some calls of mode REPLAY ran no body */
     int64_t ops_generated, ops;
+    FzBuilt built;
     bool trained;             /* peak.c: a backward ran */
     bool above, waits;        /* it takes more than eager; and more than what epilogues may */
     int64_t peak, eager_peak; /* bytes */

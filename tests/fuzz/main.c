@@ -23,6 +23,8 @@
  *   state.c                 beside every fifth program (--stateful: these alone): held tensors that change between
  *                           calls, as do their gradients and an optimizer of them, stepped plainly or by a scaler,
  *                           queries whose answers are factors, callees in mode EAGER
+ *   build.c                 the graphs of every second program are built once more by the public functions: the same
+ *                           texts, the same calls
  *   plan.c                  what can be saved is: later calls are those of the loaded plan
  *   user_ops.c              ops of the program's own, by a scalar expression, and that write an argument
  *   extend.c                runs programs once more, verified and replayed, with what a program adds: passes that
@@ -76,7 +78,7 @@ typedef struct Options {
 } Options;
 
 typedef struct Totals {
-    int64_t graphs, stateful, differing, crashed, errors, saved, replayed, ops_generated, ops;
+    int64_t graphs, stateful, differing, crashed, errors, saved, replayed, built, ops_generated, ops;
     /* programs: all, those that take more than eager, and more than epilogues may; bytes of all */
     int64_t trained, above, waiting, peak, eager_peak;
     int64_t *uses; /* by form */
@@ -209,6 +211,7 @@ static int run_some(const Case *cases, int n, Outcome *outcomes, Totals *totals)
         totals->errors += m.result.errors;
         totals->saved += m.result.saved;
         totals->replayed += m.result.replayed;
+        totals->built += m.result.built.built;
         if (m.result.errors && totals->verbose) fprintf(stderr, "eager%s\n", m.result.error);
         totals->ops += m.result.ops;
         totals->ops_generated += m.result.ops_generated;
@@ -396,18 +399,18 @@ static void print_uses(const Totals *t) {
 }
 
 static void print_totals(const Options *o, const Totals *t) {
-    printf(
-        o->json
-            ? "{\"graphs\": %lld, \"stateful\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, "
-              "\"replayed\": %lld, \"saved\": %lld, "
-              "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d, "
-              "\"features_used\": %d, \"features\": %d"
-            : "%lld graphs and %lld with state: %lld differing, %lld crashed, %lld end in an error, %lld replayed, "
-              "%lld saved as plans; compiled share %.3f; %d of %d forms and %d of %d features used at least 5 times\n",
-        (long long)t->graphs, (long long)t->stateful, (long long)t->differing, (long long)t->crashed,
-        (long long)t->errors, (long long)t->replayed, (long long)t->saved, compiled_share(t),
-        count_used(t->uses, fz_form_count()), fz_form_count(), count_used(t->features, fz_feature_count()),
-        fz_feature_count());
+    printf(o->json
+               ? "{\"graphs\": %lld, \"stateful\": %lld, \"differing\": %lld, \"crashed\": %lld, \"errors\": %lld, "
+                 "\"replayed\": %lld, \"saved\": %lld, \"built\": %lld, "
+                 "\"compiled_share\": %.3f, \"rows_used\": %d, \"rows\": %d, "
+                 "\"features_used\": %d, \"features\": %d"
+               : "%lld graphs and %lld with state: %lld differing, %lld crashed, %lld end in an error, %lld replayed, "
+                 "%lld saved as plans, %lld graphs built; compiled share %.3f; %d of %d forms and %d of %d features "
+                 "used at least 5 times\n",
+           (long long)t->graphs, (long long)t->stateful, (long long)t->differing, (long long)t->crashed,
+           (long long)t->errors, (long long)t->replayed, (long long)t->saved, (long long)t->built, compiled_share(t),
+           count_used(t->uses, fz_form_count()), fz_form_count(), count_used(t->features, fz_feature_count()),
+           fz_feature_count());
     if (o->json) print_uses(t);
     for (int i = 0; o->verbose && i < fz_feature_count(); i++)
         fprintf(stderr, "%s: %lld\n", fz_feature_name(i), (long long)t->features[i]);
@@ -433,6 +436,7 @@ static bool is_thorough(const Totals *t) {
     if (t->errors * 5 >= t->graphs) good = missed("20 % of the programs end in an error");
     /* Each row is used as often as the others, also those whose sizes depend on values, which end a segment. */
     if (compiled_share(t) < 0.78) good = missed("the compiled share is below 0.78");
+    if (t->built * 2 < t->graphs) good = missed("fewer graphs are built again than half of the programs");
     if (t->saved * 25 < t->graphs) good = missed("fewer than 4 % of the programs are saved as plans");
     for (int i = 0; i < fz_form_count(); i++)
         if (t->uses[i] < ENOUGH_USES) good = missed(fz_form_name(i));

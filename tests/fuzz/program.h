@@ -276,4 +276,10 @@ bool fz_record(const FzProgram *p, uint64_t seed, const char *dir);
 /* The graphs that calls of it capture, as texts of sn_dump; false: the file cannot be written. */
 bool fz_dump(const FzProgram *p, uint64_t seed, const char *dir);
 
+/* build.c: such graphs built by <sinter/graph.h>: false: a text, or a call of one, differs; the story says how. */
+typedef struct FzBuilt {
+    int built, left_out; /* graphs */
+} FzBuilt;
+bool fz_built(const FzProgram *p, uint64_t seed, Text *story, FzBuilt *count);
+
 #endif
