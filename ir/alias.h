@@ -16,9 +16,12 @@
 #define SINTER_IR_ALIAS_H
 #include "ir/graph.h"
 
-/* The argument whose memory a value has, NULL: an input, or memory of its own. */
+/* The argument whose memory a value has, of a list the element of the result's number; NULL: an input, or memory of its
+ * own. */
 static inline GVal *value_memory(const GVal *value) {
-    return value->alias < 0 ? NULL : gval(value->def->args[value->alias].val);
+    if (value->alias < 0) return NULL;
+    const Arg *const arg = &value->def->args[value->alias];
+    return gval(arg->kind == ARG_tensors ? arg->vals[value - value->def->outs] : arg->val);
 }
 
 /* The same where it is a view, not what a form wrote. */

@@ -66,21 +66,7 @@ static Status read_sym(Parser *p, int64_t *out) {
 /* 'text' or "text" */
 static bool at_string(const Parser *p) { return *p->in.at == '\'' || *p->in.at == '"'; }
 
-static Status read_string(Parser *p, const char **out) {
-    const char quote = *p->in.at, *from = p->in.at + 1, *end = from;
-    while (*end && *end != quote) end += *end == '\\' && end[1] ? 2 : 1;
-    char *to = arena_alloc(p->arena, (size_t)(end - from) + 1);
-    if (!to) return ST_MEMORY;
-    *out = to;
-    for (; from < end; from++) {
-        const bool escaped = *from == '\\' && from + 1 < end;
-        if (escaped) from++;
-        *to++ = escaped && *from == 'n' ? '\n' : *from;
-    }
-    if (!*from) return reader_fail(&p->in, "the text is not closed");
-    p->in.at = from + 1;
-    return ST_OK;
-}
+static Status read_string(Parser *p, const char **out) { return reader_string(&p->in, p->arena, out); }
 
 /* values -------------------------------------------------------------------------------------- */
 
@@ -153,7 +139,13 @@ static Status read_list_item(Parser *p, ParamType type, void *at) {
     return ST_OK;
 }
 
+/* Numbers of either kind: floats where one has a point, an exponent or a name. */
+static ParamType kind_of_numbers(const Parser *p) {
+    return strcspn(p->in.at, ".eni") < strcspn(p->in.at, "]") ? PT_floats_opt : PT_ints;
+}
+
 static Status read_list(Parser *p, ParamType type, Arg *out) {
+    if (type == PT_scalars) type = kind_of_numbers(p);
     VEC(int64_t) items = {0}; /* ints, floats and pointers have one size */
     while (!reader_eat(&p->in, "]")) {
         int64_t item;

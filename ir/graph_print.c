@@ -15,17 +15,6 @@ static void val_print(Text *text, const Graph *graph, const Val *val) {
         text_printf(text, "%%%d", result_number(graph, value));
 }
 
-static void string_print(Text *text, const char *string) {
-    text_puts(text, "'");
-    for (const char *c = string; *c; c++) {
-        if (*c == '\n')
-            text_puts(text, "\\n"); /* a graph: a node is one line */
-        else
-            text_printf(text, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
-    }
-    text_puts(text, "'");
-}
-
 /* Ints that stand for a name. */
 static bool named_int(Text *text, int64_t value, ParamType type) {
     switch (type) {
@@ -82,7 +71,7 @@ void arg_print(Text *text, const Graph *graph, const Arg *arg, ParamType type) {
         text_puts(text, arg->i ? "True" : "False");
         break;
     case ARG_string:
-        string_print(text, arg->string);
+        text_quoted(text, arg->string);
         break;
     case ARG_ints:
     case ARG_floats:
@@ -152,7 +141,7 @@ static void attributes_print(Text *text, const Graph *graph, const Node *node) {
     if (node->merged) text_puts(text, " merged");
     if (!node->where) return;
     text_puts(text, " at=");
-    string_print(text, node->where);
+    text_quoted(text, node->where);
 }
 
 /* "  # f32[4,8], i64[4]; of aten::_softmax; model.c:12" */

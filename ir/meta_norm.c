@@ -322,3 +322,74 @@ Status meta_native_dropout(MetaCall *call) {
     out_like(call, 1, input, DT_bool);
     return ST_OK;
 }
+
+/* weight norm --------------------------------------------------------------------------------- */
+
+static Status floats_of_one_dtype(const MetaCall *call, int first, int n) {
+    const DType dtype = tensor_meta(call, first)->dtype;
+    for (int i = first; i < first + n; i++)
+        if (!dtype_is_float(tensor_meta(call, i)->dtype))
+            return meta_fail(call, ST_DTYPE, "%s is %s", arg_name(call, i), dtype_name(tensor_meta(call, i)->dtype));
+    if (tensor_meta(call, first + 1)->dtype == dtype)
+        return same_device(call, tensor_meta(call, first), tensor_meta(call, first + 1));
+    return meta_fail(call, ST_DTYPE, "%s is %s, but %s is %s", arg_name(call, first), dtype_name(dtype),
+                     arg_name(call, first + 1), dtype_name(tensor_meta(call, first + 1)->dtype));
+}
+
+/* dim is v's first or last, and g has an element for each of its indices. */
+static Status norms_fit(const MetaCall *call, int v, int g) {
+    const Meta *const value = tensor_meta(call, v), *const norms = tensor_meta(call, g);
+    const int64_t dim = arg_named(call, "dim")->i;
+    if (!value->rank || (dim != 0 && dim != value->rank - 1))
+        return meta_fail(call, ST_ARGUMENT, "dim must be the first or last one of v %s, not %lld", SIZES(call, value),
+                         (long long)dim);
+    if (sym_same(call->env, norms->numel, value->sizes[dim])) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "%s %s must have an element for each index of dim %lld of v %s", arg_name(call, g),
+                     SIZES(call, norms), (long long)dim, SIZES(call, value));
+}
+
+static DType norms_dtype(DType dtype) { return dtype == DT_f64 ? DT_f64 : DT_f32; }
+
+/* (v, g, dim) */
+Status meta_weight_norm_interface(MetaCall *call) {
+    const Meta *const v = tensor_meta(call, 0), *const g = tensor_meta(call, 1);
+    TRY(floats_of_one_dtype(call, 0, 2));
+    TRY(norms_fit(call, 0, 1));
+    out_plain(call, 0, v->dtype, v->device, v->sizes, v->rank);
+    out_like(call, 1, g, norms_dtype(v->dtype));
+    return ST_OK;
+}
+
+/* (v, g, dim): the interface where that serves, else v * (g / norm), which broadcasts. */
+Status meta_weight_norm(MetaCall *call) {
+    const Meta *const v = tensor_meta(call, 0);
+    const int64_t dim = call->args[2].i;
+    TRY(floats_of_one_dtype(call, 0, 2));
+    if (dim < -1 || dim >= v->rank) return meta_fail(call, ST_ARGUMENT, "dim %lld is none of v's", (long long)dim);
+    if (v->dtype != DT_f16 && v->rank && (dim == 0 || dim == v->rank - 1)) {
+        TRY(norms_fit(call, 0, 1));
+        out_plain(call, 0, v->dtype, v->device, v->sizes, v->rank);
+        return ST_OK;
+    }
+    Meta row_major = *v;
+    int64_t strides[MAX_RANK];
+    out_plain(call, 0, v->dtype, v->device, v->sizes, v->rank);
+    memcpy(strides, call->out[0].strides, sizeof strides);
+    row_major.strides = strides;
+    Elementwise e = {.n = 2, .in = {&row_major, tensor_meta(call, 1)}, .arg = {0, 1}};
+    return elementwise_out(call, &e, v->dtype);
+}
+
+/* (grad_w, saved_v, saved_g, saved_norms, dim) */
+Status meta_weight_norm_backward(MetaCall *call) {
+    const Meta *const grad = tensor_meta(call, 0), *const v = tensor_meta(call, 1), *const g = tensor_meta(call, 2);
+    TRY(floats_of_one_dtype(call, 1, 2));
+    TRY(norms_fit(call, 1, 2));
+    TRY(norms_fit(call, 1, 3));
+    if (grad->rank != v->rank || !all_same(call->env, grad->sizes, v->sizes, v->rank))
+        return meta_fail(call, ST_SHAPE, "grad_w %s must have the sizes of saved_v %s", SIZES(call, grad),
+                         SIZES(call, v));
+    out_plain(call, 0, v->dtype, v->device, v->sizes, v->rank);
+    out_plain(call, 1, g->dtype, g->device, g->sizes, g->rank);
+    return ST_OK;
+}

@@ -223,3 +223,53 @@ Status meta_embedding_bag_weights_backward(MetaCall *call) {
     out_plain(call, 0, grad->dtype, grad->device, tensor_named(call, "indices")->sizes, 1);
     return ST_OK;
 }
+
+/* (theta or grad, size, align_corners) */
+static Status grid_sizes(const MetaCall *call) {
+    const Meta *const given = tensor_meta(call, 0);
+    const Arg *const size = &call->args[1];
+    if (size->n != 4 && size->n != 5)
+        return meta_fail(call, ST_ARGUMENT, "size %s must have 4 or 5 numbers",
+                         sizes_text(call, size->ints, size->n).at);
+    for (int i = 0; i < size->n; i++)
+        if (sym_less(call->env, size->ints[i], 0))
+            return meta_fail(call, ST_ARGUMENT, "size %s must not be negative",
+                             sizes_text(call, size->ints, size->n).at);
+    if (dtype_is_float(given->dtype)) return ST_OK;
+    return meta_fail(call, ST_DTYPE, "%s is %s", arg_name(call, 0), dtype_name(given->dtype));
+}
+
+static Status wrong_grid(const MetaCall *call, const int64_t *want, int n) {
+    const Meta *const given = tensor_meta(call, 0);
+    if (given->rank == n && all_same(call->env, given->sizes, want, n)) return ST_OK;
+    return meta_fail(call, ST_SHAPE, "%s must have sizes %s, not %s", arg_name(call, 0), sizes_text(call, want, n).at,
+                     SIZES(call, given));
+}
+
+Status meta_affine_grid_generator(MetaCall *call) {
+    const Meta *const theta = tensor_meta(call, 0);
+    TRY(grid_sizes(call));
+    const int dims = call->args[1].n - 2;
+    const int64_t *const size = call->args[1].ints, matrix[] = {size[0], dims, dims + 1};
+    TRY(wrong_grid(call, matrix, 3));
+    int64_t sizes[5] = {size[0]};
+    for (int d = 0; d < dims; d++) sizes[1 + d] = size[2 + d];
+    sizes[1 + dims] = dims;
+    out_plain(call, 0, theta->dtype, theta->device, sizes, dims + 2);
+    return check_numel(call, sizes, dims + 2);
+}
+
+/* A matrix for each batch, transposed in memory. */
+Status meta_affine_grid_generator_backward(MetaCall *call) {
+    const Meta *const grad = tensor_meta(call, 0);
+    TRY(grid_sizes(call));
+    const int dims = call->args[1].n - 2;
+    const int64_t *const size = call->args[1].ints, matrix[] = {size[0], dims, dims + 1};
+    int64_t sizes[5] = {size[0]};
+    for (int d = 0; d < dims; d++) sizes[1 + d] = size[2 + d];
+    sizes[1 + dims] = dims;
+    TRY(wrong_grid(call, sizes, dims + 2));
+    out_plain(call, 0, grad->dtype, grad->device, matrix, 3);
+    call->out[0].strides[1] = 1, call->out[0].strides[2] = dims;
+    return check_numel(call, matrix, 3);
+}

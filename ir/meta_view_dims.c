@@ -378,3 +378,85 @@ Status meta_unbind(MetaCall *call) {
     }
     return count_pieces(call, n);
 }
+
+/* lists --------------------------------------------------------------------------------------- */
+
+Status meta_numpy_T(MetaCall *call) {
+    const ViewDims v = begin_dims(call);
+    for (int d = 0; d < v.in->rank / 2; d++) exchange(&v, d, v.in->rank - 1 - d);
+    return ST_OK;
+}
+
+/* Result i of the rule is what a rule of one tensor makes of the list's element `of`. */
+static Status element_with(MetaCall *call, int i, MetaFn *rule, int of, const int64_t *sizes, int n) {
+    MetaCall one = *call;
+    MetaOut *const out = out_list(call, i);
+    if (!out) return ST_OK;
+    one.args = (const Arg[]){A_VAL(call->args[0].vals[of]), A_INTS(sizes, n)};
+    one.out = out, one.n_out = 1;
+    return rule(&one);
+}
+
+MetaFn meta_expand, meta_view;
+Status meta_broadcast_tensors(MetaCall *call) {
+    const Arg *const list = &call->args[0];
+    int64_t sizes[MAX_RANK];
+    int rank = 0;
+    for (int i = 0; i < list->n; i++)
+        if (!broadcast_into(call->env, sizes, &rank, list->vals[i]->meta->sizes, list->vals[i]->meta->rank))
+            return meta_fail(call, ST_SHAPE, "tensor %d of sizes %s does not broadcast with the others, %s", i,
+                             SIZES(call, list->vals[i]->meta), sizes_text(call, sizes, rank).at);
+    for (int i = 0; i < list->n; i++) TRY(element_with(call, i, meta_expand, i, sizes, rank));
+    return count_pieces(call, list->n);
+}
+
+static Status grid_fits(const MetaCall *call, const Arg *list) {
+    if (!list->n || list->n > MAX_RANK)
+        return meta_fail(call, ST_ARGUMENT, "a grid has 1 to %d dims, not %d", MAX_RANK, list->n);
+    for (int i = 0; i < list->n; i++) {
+        const Meta *const meta = list->vals[i]->meta, *const first = list->vals[0]->meta;
+        if (meta->rank > 1)
+            return meta_fail(call, ST_SHAPE, "tensor %d must have 1 dim or none, not sizes %s", i, SIZES(call, meta));
+        if (meta->dtype != first->dtype)
+            return meta_fail(call, ST_DTYPE, "tensor %d is %s, but the first one %s", i, dtype_name(meta->dtype),
+                             dtype_name(first->dtype));
+        TRY(same_device(call, first, meta));
+    }
+    return ST_OK;
+}
+
+/* Which dim of the grid tensor i is: of 'xy' the first two are exchanged. */
+static Status grid_order(const MetaCall *call, bool *exchanged) {
+    const Arg *const indexing = arg_named(call, "indexing");
+    *exchanged = indexing && !strcmp(indexing->string, "xy");
+    if (!indexing || *exchanged || !strcmp(indexing->string, "ij")) return ST_OK;
+    return meta_fail(call, ST_ARGUMENT, "indexing must be 'xy' or 'ij', not '%s'", indexing->string);
+}
+
+/* A view with dims of size 1 around its own, of which those of others then grow. */
+static Status grid_part(MetaCall *call, int i, int at, const int64_t *grid, int n) {
+    const Meta *const meta = call->args[0].vals[i]->meta;
+    int64_t sizes[MAX_RANK];
+    for (int d = 0; d < n; d++) sizes[d] = d == at && meta->rank ? meta->sizes[0] : 1;
+    TRY(element_with(call, i, meta_view, i, sizes, n));
+    MetaOut *const out = out_list(call, i);
+    for (int d = 0; out && d < n; d++) {
+        if (!sym_same(call->env, sizes[d], grid[d])) out->strides[d] = 0;
+        out->sizes[d] = grid[d];
+    }
+    return ST_OK;
+}
+
+Status meta_meshgrid(MetaCall *call) {
+    const Arg *const list = &call->args[0];
+    int64_t grid[MAX_RANK];
+    bool exchanged;
+    TRY(grid_fits(call, list));
+    TRY(grid_order(call, &exchanged));
+    exchanged = exchanged && list->n > 1;
+    for (int i = 0; i < list->n; i++)
+        grid[exchanged && i < 2 ? 1 - i : i] = list->vals[i]->meta->rank ? list->vals[i]->meta->sizes[0] : 1;
+    TRY(check_numel(call, grid, list->n));
+    for (int i = 0; i < list->n; i++) TRY(grid_part(call, i, exchanged && i < 2 ? 1 - i : i, grid, list->n));
+    return count_pieces(call, list->n);
+}

@@ -417,3 +417,72 @@ Status meta_col2im(MetaCall *call) {
     call->order = ORDER_index;
     return ST_OK;
 }
+
+/* pad by mode --------------------------------------------------------------------------------- */
+
+MetaFn meta_constant_pad_nd;
+
+static Status rule_of_pads(MetaCall *call, int n, bool mirrored) {
+    const Meta *const self = tensor_meta(call, 0);
+    int64_t sizes[MAX_RANK];
+    TRY(planes_fit(call, 0, n));
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    for (int i = 0; i < n; i++) TRY(padded_size(call, &call->args[1], i, mirrored, &sizes[self->rank - 1 - i]));
+    TRY(check_numel(call, sizes, self->rank));
+    TRY(no_bool(call, 0));
+    out_suggested(call, 0, self, self->dtype, sizes, self->rank);
+    return ST_OK;
+}
+
+/* (self, pad): what stands at the other end is read of what negative pads leave. */
+Status meta_pad_circular(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const pad = &call->args[1];
+    SymEnv *const env = call->env;
+    int64_t sizes[MAX_RANK];
+    if (pad->n % 2 || pad->n / 2 > self->rank)
+        return meta_fail(call, ST_ARGUMENT, "pad %s needs pairs for at most %d dims",
+                         sizes_text(call, pad->ints, pad->n).at, self->rank);
+    memcpy(sizes, self->sizes, sizeof *sizes * (size_t)self->rank);
+    for (int i = 0; i < pad->n / 2; i++) {
+        int64_t *const size = &sizes[self->rank - 1 - i];
+        const int64_t before = sym_concrete(env, pad->ints[2 * i]), after = sym_concrete(env, pad->ints[2 * i + 1]);
+        const int64_t cut = min_i64(before, 0) + min_i64(after, 0), most = max_i64(before, after);
+        if (min_i64(before, after) < -INT32_MAX || most > INT32_MAX || sym_less(env, sym_add(env, *size, cut), most))
+            return meta_fail(call, ST_SHAPE, "pad %s goes around a dim of size %lld more than once",
+                             sizes_text(call, pad->ints, pad->n).at, (long long)sym_hint(env, *size));
+        *size = sym_add(env, *size, before + after);
+        if (sym_less(env, *size, 0))
+            return meta_fail(call, ST_SHAPE, "pad %s cuts more than a dim has", sizes_text(call, pad->ints, pad->n).at);
+    }
+    out_plain(call, 0, self->dtype, self->device, sizes, self->rank);
+    return check_numel(call, sizes, self->rank);
+}
+
+static int pad_mode(const Arg *mode) {
+    static const char *const names[] = {"constant", "reflect", "replicate", "circular"};
+    if (mode->kind == ARG_int) return mode->i >= 0 && mode->i < COUNT_OF(names) ? (int)mode->i : -1;
+    for (int i = 0; i < COUNT_OF(names); i++)
+        if (!strcmp(mode->string, names[i])) return i;
+    return -1;
+}
+
+/* (self, pad, mode, value): the constant one pads any dims, the others 1 to 3 behind one or two. */
+Status meta_pad(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const pad = &call->args[1], *const mode = &call->args[2], *const value = &call->args[3];
+    const int which = pad_mode(mode), n = pad->n / 2;
+    if (which < 0)
+        return mode->kind == ARG_int ? meta_fail(call, ST_ARGUMENT, "mode must be 0 to 3, not %lld", (long long)mode->i)
+                                     : meta_fail(call, ST_ARGUMENT,
+                                                 "mode must be 'constant', 'reflect', 'replicate' "
+                                                 "or 'circular', not '%s'",
+                                                 mode->string);
+    if (which == 0) return meta_constant_pad_nd(call);
+    if (value->kind == ARG_float && value->f != 0)
+        return meta_fail(call, ST_ARGUMENT, "value %g is for mode 'constant' alone", value->f);
+    if (pad->n % 2 || n < 1 || n > 3 || (self->rank != n + 1 && self->rank != n + 2))
+        return meta_fail(call, ST_ARGUMENT, "pad %s is not for %d dims", sizes_text(call, pad->ints, pad->n).at,
+                         self->rank);
+    return which == 3 ? meta_pad_circular(call) : rule_of_pads(call, n, which == 1);
+}

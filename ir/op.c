@@ -158,6 +158,12 @@ static const char *full_name(const Schema *s, const char *suffix, const char *ov
     return pool_print("%s::%s%s%s", s->name_space, base, *overload ? "." : "", overload);
 }
 
+/* What Python calls __and__ is __iand__ in place. */
+static const char *inplace_name(const Schema *s, const char *overload) {
+    if (strncmp(s->base, "__", 2) != 0) return full_name(s, "_", overload);
+    return pool_print("aten::__i%s%s%s", s->base + 2, *overload ? "." : "", overload, "");
+}
+
 /* The parameters that an out form's schema lacks. */
 static void cut_options(char *params) {
     static const char options[] =
@@ -281,7 +287,7 @@ static void row_init(int place) {
     row->name = name[FORM_functional] = full_name(&s, "", s.overload);
     row->schema = schema[FORM_functional] =
         pool_print("%s%s%s%s", strstr(row->schema, "::") ? "" : "aten::", row->schema, "", "");
-    if (row->inplace) name[FORM_inplace] = full_name(&s, "_", inplace_overload(row));
+    if (row->inplace) name[FORM_inplace] = inplace_name(&s, inplace_overload(row));
     if (row->out) name[FORM_out] = full_name(&s, "", row->out);
     for (int form = 0; form < FORM_COUNT; form++) {
         if (!name[form]) continue;

@@ -32,17 +32,18 @@ typedef enum OpKind {
 
 typedef enum OpForm { FORM_functional, FORM_inplace, FORM_out, FORM_COUNT } OpForm;
 
-enum {                      /* flags */
-       OPF_core = 1,        /* in the core ATen set */
-       OPF_random = 2,      /* takes one sequence number from the generator */
-       OPF_check = 4,       /* set where .check is: an error may depend on values [semantics C8] */
-       OPF_nodiff = 8,      /* results never require grad (comparisons, argmax, integer results) */
-       OPF_host = 16,       /* reads values on the host: no graph holds it. Of an alias: it takes a tensor where
+enum {                        /* flags */
+       OPF_core = 1,          /* in the core ATen set */
+       OPF_random = 2,        /* takes one sequence number from the generator */
+       OPF_check = 4,         /* set where .check is: an error may depend on values [semantics C8] */
+       OPF_nodiff = 8,        /* results never require grad (comparisons, argmax, integer results) */
+       OPF_host = 16,         /* reads values on the host: no graph holds it. Of an alias: it takes a tensor where
                           its row has a number */
-       OPF_maybe_copy = 32, /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
-       OPF_internal = 64,   /* sn:: rows that only the IR uses */
-       OPF_ordered = 128,   /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
-       OPF_user = 512,      /* registered by the program: its kernel may fail for reasons of its own */
+       OPF_maybe_copy = 32,   /* a view where strides allow, else a copy (reshape, contiguous, flatten, to) */
+       OPF_internal = 64,     /* sn:: rows that only the IR uses */
+       OPF_ordered = 128,     /* has an effect: keeps program order, never merged, removed or recomputed [C12] */
+       OPF_parts_write = 256, /* a composite whose parts write arguments, which its schema does not say */
+       OPF_user = 512,        /* registered by the program: its kernel may fail for reasons of its own */
        /* traits that passes and the runtime ask for */
        OPF_fresh = 1 << 11,        /* reads no element of any argument: they give sizes and numbers */
        OPF_fills = 1 << 12,        /* reads no element of self: it gives sizes and dtype of what is filled */
@@ -82,7 +83,8 @@ typedef enum CheckKind {
     CHECK_divisor, /* no integer 0 */
     CHECK_unit,    /* probabilities: from 0 to 1 */
     CHECK_enough,  /* as many elements as a mask has ones */
-    CHECK_weight   /* finite and not negative */
+    CHECK_weight,  /* finite and not negative */
+    CHECK_true     /* not 0; the op's string says what is wrong */
 } CheckKind;
 
 /* What a checked position must lie below: a size of the parameter that `check.of` names. */
@@ -154,7 +156,8 @@ typedef enum ParamType {
     PT_floats_opt,
     PT_int1 /* int[1], int[2]...: an int or a list */,
     PT_int1_opt,
-    PT_tensors_opt /* Tensor?[]: elements may be NULL */
+    PT_tensors_opt, /* Tensor?[]: elements may be NULL */
+    PT_scalars      /* Scalar[]: a list of ints or of floats */
 } ParamType;
 
 typedef struct Param {

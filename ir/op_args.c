@@ -25,6 +25,7 @@ static const uint32_t accepted[] = {
     [PT_float] = NUMBER,
     [PT_float_opt] = NUMBER | K(none),
     [PT_floats_opt] = K(floats) | K(none),
+    [PT_scalars] = K(ints) | K(floats),
     [PT_bool] = K(bool) | K(int),
     [PT_bool_opt] = K(bool) | K(int) | K(none),
     [PT_string] = K(string),

@@ -69,6 +69,7 @@ typedef struct PlanOp { /* an op of the lowered graph, for errors and explain */
     const OpRow *row;   /* NULL: none of this id is in a step */
     const OpRow *of;    /* that it is a part of by decomposition, or NULL */
     int step;
+    const char *says; /* of a check: what is wrong where it fails; or NULL */
 } PlanOp;
 
 typedef struct PlanArena { /* the memory of one device for one call */

@@ -40,6 +40,7 @@ static const ParamTypeRow types[] = {
     {"float", PT_float},
     {"float?", PT_float_opt},
     {"float[]?", PT_floats_opt},
+    {"Scalar[]", PT_scalars},
     {"bool", PT_bool},
     {"bool?", PT_bool_opt},
     {"SymBool", PT_bool}, /* of results */

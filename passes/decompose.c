@@ -91,29 +91,40 @@ static bool decompose_node(GraphExpansion *x, Node *node) {
     return true;
 }
 
-static bool has_parts(const Node *node, bool composites_only) {
-    const OpKind kind = node->row->kind;
-    if (node->row->role == ROLE_gradients) return false;
-    return kind == KIND_composite || (!composites_only && (kind == KIND_decomposition || is_empty_read(node)));
+typedef enum Expanded { EXPAND_writers, EXPAND_composites, EXPAND_all } Expanded;
+
+/* What only its parts say: what they write, or which result shows which element of a list. */
+static bool is_known_by_parts(const OpRow *row) {
+    bool written = row->flags & OPF_parts_write;
+    for (int i = 0; i < row->n_params; i++) written |= param_is_written(&row->params[i]);
+    return written || !row->n_out || (row->returns_list && row->params[0].type == PT_tensors);
 }
 
-static bool any_parts(const Graph *graph, bool composites_only) {
+static bool has_parts(const Node *node, Expanded what) {
+    const OpKind kind = node->row->kind;
+    if (node->row->role == ROLE_gradients) return false;
+    if (kind == KIND_composite)
+        return what != EXPAND_writers || (node->form == FORM_functional && is_known_by_parts(node->row));
+    return what == EXPAND_all && (kind == KIND_decomposition || is_empty_read(node));
+}
+
+static bool any_parts(const Graph *graph, Expanded what) {
     for (const Node *node = graph->first; node; node = node->next)
-        if (has_parts(node, composites_only)) return true;
+        if (has_parts(node, what)) return true;
     return false;
 }
 
-static bool expand(Graph *graph, bool composites_only) {
+static bool expand(Graph *graph, Expanded what) {
     bool changed = false;
     GraphExpansion x = {.graph = graph};
-    if (!any_parts(graph, composites_only)) return false;
+    if (!any_parts(graph, what)) return false;
     for (int i = 0; i < graph->inputs.n; i++) graph->inputs.at[i]->id = i;
     for (int i = 0; i < graph->inputs.n; i++) VEC_PUSH(graph->arena, &x.by, NULL);
     number_new(&x, graph->first, NULL);
     Node *node = graph->first;
     while (node) {
         replace_uses(graph, node, x.by.at);
-        if (!has_parts(node, composites_only)) {
+        if (!has_parts(node, what)) {
             node = node->next;
             continue;
         }
@@ -127,5 +138,18 @@ static bool expand(Graph *graph, bool composites_only) {
     return changed;
 }
 
-bool decompose_composites(Graph *graph) { return expand(graph, true); }
-bool pass_decompose(Graph *graph, const PassOptions *options) { return expand(graph, false); }
+bool decompose_composites(Graph *graph) { return expand(graph, EXPAND_composites); }
+bool pass_decompose(Graph *graph, const PassOptions *options) { return expand(graph, EXPAND_all); }
+
+/* What a rule writes is a copy in place, as eager's is. */
+static Status write_copy(Builder *self, Val *to, Val *from) {
+    const Arg args[] = {V(to), V(from), A_BOOL(false)};
+    return graph_append((Graph *)self, OP_ROW(copy), FORM_inplace, args) ? ST_OK : error_pending();
+}
+
+bool decompose_writers(Graph *graph) {
+    graph->builder.write = write_copy;
+    const bool changed = expand(graph, EXPAND_writers);
+    graph->builder.write = NULL;
+    return changed;
+}

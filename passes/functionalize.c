@@ -381,9 +381,11 @@ static Status rewrite_graph(Rewrite *rewrite) {
 }
 
 bool pass_functionalize(Graph *graph, const PassOptions *options) {
+    const bool expanded = decompose_writers(graph);
+    if (error_pending() != ST_OK) return expanded;
     graph_number(graph);
     Rewrite rewrite = {.graph = graph, .aliases = ARENA_ARRAY(graph->arena, Alias, graph->n_vals + 1)};
     if (!rewrite.aliases) return false;
     rewrite_graph(&rewrite);
-    return rewrite.changed || graph->writes.n;
+    return expanded || rewrite.changed || graph->writes.n;
 }

@@ -35,6 +35,8 @@ void own_outputs_and_views(
 
 /* Expands rows of KIND_composite to a fixpoint. */
 bool decompose_composites(Graph *graph);
+/* Before the graph is functional: composites that write arguments, have no results or share memory of a list. */
+bool decompose_writers(Graph *graph);
 /* No effect, no check: it may go where its results are unused. */
 static inline bool node_is_pure(const Node *node) {
     return node->form == FORM_functional && !(node->row->flags & (OPF_check | OPF_host | OPF_ordered));

@@ -284,12 +284,17 @@ static void fill_call(Lower *l) {
     plan->n_random = graph->n_random;
 }
 
+/* The string argument of a row whose check has one; it lives as long as the graph's arena, which the plan keeps. */
+static const char *text_of_check(const Node *node) {
+    return node->row->check.kind == CHECK_true ? node->args[1].string : NULL;
+}
+
 static void fill_ops(Lower *l) {
     Plan *const plan = l->plan;
     plan->ops = ARENA_ARRAY(l->arena, PlanOp, l->graph->n_nodes + 1);
     plan->n_ops = l->graph->n_nodes;
     for (const Node *node = l->graph->first; node; node = node->next)
-        plan->ops[node->id] = (PlanOp){node->row, node->origin, -1};
+        plan->ops[node->id] = (PlanOp){node->row, node->origin, -1, text_of_check(node)};
     for (int s = 0; s < plan->steps.n; s++)
         for (int i = 0; i < plan->steps.at[s].n_ops; i++) plan->ops[plan->steps.at[s].ops[i]].step = s;
 }

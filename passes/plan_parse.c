@@ -534,7 +534,7 @@ static Status read_row(PlanReader *r, const OpRow **out) {
     return *out ? ST_OK : reader_expected(&at, "an op of the table");
 }
 
-/* "  3  step 0  aten::add.Tensor[ of aten::layer_norm]" */
+/* "  3  step 0  aten::add.Tensor[ of aten::layer_norm][ says 'text']" */
 static Status read_op_line(PlanReader *r, OpLine *line) {
     TRY(reader_count(&r->in, &line->id));
     EAT(&r->in, "  step ");
@@ -542,6 +542,7 @@ static Status read_op_line(PlanReader *r, OpLine *line) {
     EAT(&r->in, "  ");
     TRY(read_row(r, &line->op.row));
     if (reader_eat(&r->in, " of ")) TRY(read_row(r, &line->op.of));
+    if (reader_eat(&r->in, " says ")) TRY(reader_string(&r->in, r->arena, &line->op.says));
     EAT(&r->in, "\n");
     if (line->id < MAX_OP_ID && line->op.step < r->plan->steps.n) return ST_OK;
     return reader_expected(&r->in, "a smaller number before this");

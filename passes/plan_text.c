@@ -240,7 +240,9 @@ static void print_ops(const Plan *plan, Text *text) {
             const int id = plan->steps.at[s].ops[i];
             const PlanOp *const op = &plan->ops[id];
             text_printf(text, "  %d  step %d  %s", id, s, op->row->name);
-            text_printf(text, op->of ? " of %s\n" : "\n", op->of ? op->of->name : "");
+            if (op->of) text_printf(text, " of %s", op->of->name);
+            if (op->says) text_puts(text, " says "), text_quoted(text, op->says);
+            text_puts(text, "\n");
         }
 }
 

@@ -103,7 +103,9 @@ static Status read_tensors(CaseCall *call, const Json *list, sn_value *out) {
 
 /* Lists of numbers: floats if the parameter says so, else ints. */
 static Status read_numbers(CaseCall *call, const Json *list, ParamType type, sn_value *out) {
-    const bool floats = type == PT_floats_opt;
+    bool floats = type == PT_floats_opt;
+    for (int i = 0; type == PT_scalars && i < list->n; i++)
+        floats |= list->items[i].kind == JSON_object && list->items[i].n && !strcmp(list->items[i].items[0].key, "f");
     int64_t *items = ARENA_ARRAY(call->arena, int64_t, list->n ? list->n : 1);
     if (!items) return ST_MEMORY;
     for (int i = 0; i < list->n; i++) {

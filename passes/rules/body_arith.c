@@ -68,6 +68,10 @@ int body_addcmul(BodyCall *c) {
     return P2(add, X(0), product);
 }
 
+BodyFn body_fma;
+/* Ints have no fma: their product and sum wrap around. */
+int body_fma(BodyCall *c) { return body_is_float(c) ? P3(fma, X(0), X(1), X(2)) : P2(add, P2(mul, X(0), X(1)), X(2)); }
+
 int body_addcdiv(BodyCall *c) {
     const int dividend = scaled(c, X(1), 3), quotient = P2(div, dividend, X(2));
     return P2(add, X(0), quotient);
@@ -349,6 +353,13 @@ int body_weights(BodyCall *c) {
     const int x = X(0), good = P2(and, P2(ge, x, K(0)), P2(lt, x, K(INFINITY)));
     const int place = P2(sub, loop_const(c->lb, S_i64, 0, -1), c->position(c));
     return body_checked(c, x, P1(not, good), place);
+}
+
+BodyFn body_holds;
+/* bools, each of which must be true */
+int body_holds(BodyCall *c) {
+    const int x = X(0), place = P2(sub, loop_const(c->lb, S_i64, 0, -1), c->position(c));
+    return body_checked(c, x, P1(not, x), place);
 }
 
 /* copies -------------------------------------------------------------------------------------- */

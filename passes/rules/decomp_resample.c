@@ -1,42 +1,33 @@
 /* decomp_resample.c: planes in other sizes, dim by dim, the last first: each result reads one element of its dim
- * (nearest) or two neighbours with weights; gradients are added back in the other order of dims [B2.10]. Distances:
- * norms of differences, and what flows back into these. */
+ * (nearest), two neighbours with weights, or four (Keys' cubic with a = -0.75); gradients are added back in the other
+ * order of dims [B2.10]. Distances: norms of differences, and what flows back into these. */
 #include <math.h>
 
-#include "passes/rules/decomp.h"
+#include "passes/rules/resample.h"
 #include "ir/op_ids.h"
 #include "passes/rules/deriv.h"
 
-DecompFn decomp_upsample_nearest, decomp_upsample_nearest_backward, decomp_upsample_linear;
-DecompFn decomp_upsample_linear_backward, decomp_upsample_vec, decomp_cdist, decomp_cdist_backward, decomp_pdist;
-DecompFn decomp_pdist_backward, decomp_cdist_of, decomp_euclidean_dist;
+DecompFn decomp_upsample_vec, decomp_cdist, decomp_cdist_backward, decomp_pdist, decomp_pdist_backward;
+DecompFn decomp_cdist_of, decomp_euclidean_dist;
 
-/* One dim: `out` positions over `in` elements, both perhaps symbolic; factor 0: none was given. */
-typedef struct Resample {
-    int64_t dim, in, out;
-    double factor;
-    bool linear, align;
-    DType dtype; /* of positions and weights */
-} Resample;
+static bool interpolates(ResampleKind kind) { return kind >= RESAMPLE_linear; }
 
-/* What the arguments say of spatial dim i: (output_size, [align_corners,] factors...) from `first` on. */
-static Resample resample_of(Builder *b, const OpRow *row, const Arg *args, bool linear, int i, const int64_t *in) {
-    const bool backward = op_param_find(row, "input_size") >= 0;
+Resample resample_of(const OpRow *row, const Arg *args, ResampleKind kind, int i, const int64_t *in) {
+    const bool backward = op_param_find(row, "input_size") >= 0, weighs = interpolates(kind);
     const int after = backward ? 3 : 2;
-    const Arg *const factor = &args[after + linear + i];
+    const Arg *const factor = &args[after + weighs + i];
     const DType given = args[0].val->meta->dtype;
-    const DType dtype = linear && (given == DT_f64 || given == DT_u8) ? DT_f64 : DT_f32;
-    return (Resample){.dim = 2 + i,
+    const DType dtype = weighs && (given == DT_f64 || given == DT_u8) ? DT_f64 : DT_f32;
+    return (Resample){.kind = kind,
+                      .dim = 2 + i,
                       .in = in[i],
                       .out = args[1].ints[i],
                       .factor = arg_is_number(factor) ? arg_double(factor) : 0,
-                      .linear = linear,
-                      .align = linear && args[after].i,
+                      .align = weighs && args[after].i,
                       .dtype = dtype};
 }
 
-/* Elements of `in` per element of `out`, in the precision that positions have; of known sizes. */
-static double known_step(const Resample *r) {
+double resample_step(const Resample *r) {
     const bool wide = r->dtype == DT_f64;
     if (r->align) {
         if (r->out <= 1) return 0;
@@ -50,7 +41,7 @@ static double known_step(const Resample *r) {
 static Arg step_of(Builder *b, const Resample *r, Device device) {
     SymEnv *const env = b->env;
     const bool fixed = (r->align && sym_at_most(env, r->out, 1)) || (!r->align && r->factor > 0);
-    if (fixed || !(sym_is(r->in) || sym_is(r->out))) return F(known_step(r));
+    if (fixed || !(sym_is(r->in) || sym_is(r->out))) return F(resample_step(r));
     const int64_t in = sym_sub(env, r->in, r->align), out = sym_sub(env, r->out, r->align);
     Val *const over = number_tensor(b, in, r->dtype, device), *const under = number_tensor(b, out, r->dtype, device);
     return V(E(b, div_Tensor, V(over), V(under)));
@@ -67,167 +58,259 @@ static Val *index_of(Builder *b, Val *place, const Resample *r) {
 }
 
 static Val *nearest(Builder *b, const Resample *r, Device device) {
-    Val *const at = sampled_positions(b, r, device);
+    Val *at = sampled_positions(b, r, device);
+    if (r->kind == RESAMPLE_exact) at = E(b, add_Tensor, V(at), F(0.5));
     return index_of(b, E(b, floor, V(E(b, mul_Tensor, V(at), step_of(b, r, device)))), r);
 }
 
-/* Two neighbours and how much of each. */
-typedef struct Neighbours {
-    Val *low, *high, *of_low, *of_high;
-} Neighbours;
+/* Neighbours in order, and how much of each. */
+enum { MOST_TAPS = 4 };
+typedef struct Taps {
+    int n;
+    Val *index[MOST_TAPS], *weight[MOST_TAPS];
+} Taps;
 
-static Neighbours neighbours(Builder *b, const Resample *r, Device device) {
+/* Where results lie among the elements. */
+static Val *places_of(Builder *b, const Resample *r, Device device) {
     Val *const at = sampled_positions(b, r, device);
     const Arg step = step_of(b, r, device);
-    Val *place = r->align ? E(b, mul_Tensor, V(at), step)
-                          : E(b, sub_Tensor, V(E(b, mul_Tensor, V(E(b, add_Tensor, V(at), F(0.5))), step)), F(0.5));
+    return r->align ? E(b, mul_Tensor, V(at), step)
+                    : E(b, sub_Tensor, V(E(b, mul_Tensor, V(E(b, add_Tensor, V(at), F(0.5))), step)), F(0.5));
+}
+
+static Val *share_of(Builder *b, Val *place, Val *low, const Resample *r) {
+    Val *const away = E(b, sub_Tensor, V(place), V(E(b, _to_copy, V(low), I(r->dtype))));
+    return E(b, clamp_max, V(E(b, clamp_min, V(away), F(0))), F(1));
+}
+
+static Taps linear_taps(Builder *b, const Resample *r, Device device) {
+    Val *place = places_of(b, r, device);
     if (!r->align) place = E(b, clamp_min, V(place), F(0));
-    Neighbours w = {.low = index_of(b, place, r)};
-    w.high = E(b, clamp_max, V(E(b, add_Tensor, V(w.low), I(1))), I(last_of(b, r)));
-    Val *const away = E(b, sub_Tensor, V(place), V(E(b, _to_copy, V(w.low), I(r->dtype))));
-    w.of_high = E(b, clamp_max, V(E(b, clamp_min, V(away), F(0))), F(1));
-    w.of_low = E(b, rsub_Tensor, V(w.of_high), F(1));
-    return w;
+    Val *const low = index_of(b, place, r);
+    Val *const high = E(b, clamp_max, V(E(b, add_Tensor, V(low), I(1))), I(last_of(b, r)));
+    Val *const of_high = share_of(b, place, low, r);
+    return (Taps){2, {low, high}, {E(b, rsub_Tensor, V(of_high), F(1)), of_high}};
+}
+
+/* Below a distance of 1 and from there to 2. */
+static Val *cubic_inner(Builder *b, Val *x) {
+    Val *const slope = E(b, sub_Tensor, V(E(b, mul_Tensor, V(x), F(1.25))), F(2.25));
+    return E(b, add_Tensor, V(E(b, mul_Tensor, V(E(b, mul_Tensor, V(slope), V(x))), V(x))), F(1));
+}
+static Val *cubic_outer(Builder *b, Val *x) {
+    Val *y = E(b, add_Tensor, V(E(b, mul_Tensor, V(x), F(-0.75))), F(3.75));
+    y = E(b, sub_Tensor, V(E(b, mul_Tensor, V(y), V(x))), F(6));
+    return E(b, add_Tensor, V(E(b, mul_Tensor, V(y), V(x))), F(3));
+}
+
+static Taps cubic_taps(Builder *b, const Resample *r, Device device) {
+    Val *const place = places_of(b, r, device), *const base = index_of(b, E(b, floor, V(place)), r);
+    Val *const t = share_of(b, place, base, r), *const rest = E(b, rsub_Tensor, V(t), F(1));
+    Taps taps = {4};
+    for (int k = 0; k < 4; k++)
+        taps.index[k] = E(b, clamp, V(E(b, add_Tensor, V(base), I(k - 1))), I(0), I(last_of(b, r)));
+    taps.weight[0] = cubic_outer(b, E(b, add_Tensor, V(t), F(1)));
+    taps.weight[1] = cubic_inner(b, t);
+    taps.weight[2] = cubic_inner(b, rest);
+    taps.weight[3] = cubic_outer(b, E(b, add_Tensor, V(rest), F(1)));
+    return taps;
+}
+
+static Taps taps_of(Builder *b, const Resample *r, Device device) {
+    return r->kind == RESAMPLE_cubic ? cubic_taps(b, r, device) : linear_taps(b, r, device);
 }
 
 static Val *along(Builder *b, Val *weights, const Resample *r, int rank) {
     return E(b, view, V(weights), A_INTS(((int64_t[MAX_RANK]){r->out, 1, 1, 1}), rank - r->dim));
 }
 
-static Neighbours between(Builder *b, const Resample *r, Device device, int rank) {
-    Neighbours w = neighbours(b, r, device);
-    w.of_high = along(b, w.of_high, r, rank);
-    w.of_low = along(b, w.of_low, r, rank);
-    return w;
+static Val *weighed(Builder *b, Val *x, const Resample *r, const Taps *taps, int k) {
+    Val *const read = E(b, index_select, V(x), I(r->dim), V(taps->index[k]));
+    return E(b, mul_Tensor, V(along(b, taps->weight[k], r, x->meta->rank)), V(read));
+}
+
+static Val *sum_of_taps(Builder *b, Val *x, const Resample *r, const Taps *taps) {
+    Val *sum = weighed(b, x, r, taps, 0);
+    for (int k = 1; k < taps->n; k++) sum = E(b, add_Tensor, V(sum), V(weighed(b, x, r, taps, k)));
+    return sum;
 }
 
 static Val *read_nearest(Builder *b, Val *x, const Resample *r) {
-    return x ? E(b, index_select, V(x), I(r->dim), V(nearest(b, r, x->meta->device))) : NULL;
+    return E(b, index_select, V(x), I(r->dim), V(nearest(b, r, x->meta->device)));
 }
 
 static Val *read_between(Builder *b, Val *x, const Resample *r) {
-    if (!x) return NULL;
-    const Neighbours w = between(b, r, x->meta->device, x->meta->rank);
-    Val *const low = E(b, index_select, V(x), I(r->dim), V(w.low));
-    Val *const high = E(b, index_select, V(x), I(r->dim), V(w.high));
-    return E(b, add_Tensor, V(E(b, mul_Tensor, V(w.of_low), V(low))), V(E(b, mul_Tensor, V(w.of_high), V(high))));
+    const Taps taps = taps_of(b, r, x->meta->device);
+    return sum_of_taps(b, x, r, &taps);
 }
 
 /* Images of bytes: weights are ints of as many bits as keep the largest below 2^15, and a result is rounded to a byte
- * after each dim, as PyTorch does it. */
-static double largest_weight(const Resample *r) {
-    double most = 0;
-    const double step = known_step(r);
-    for (int64_t i = 0; i < r->out && most < 1; i++) {
-        double place = r->align ? step * (double)i : step * ((double)i + 0.5) - 0.5;
-        if (place < 0) place = 0;
-        const double low = fmin(floor(place), (double)(r->in - 1)), away = fmin(fmax(place - low, 0), 1);
-        const double high = low + 1 >= (double)r->in ? 0 : away; /* the last element has no neighbour */
-        most = fmax(most, fmax(high, 1 - high));
+ * after each dim, as PyTorch does it. Neighbours that are one element, at the borders, have one weight. */
+static double cubic_at(double x) {
+    return x < 1 ? (1.25 * x - 2.25) * x * x + 1 : ((-0.75 * x + 3.75) * x - 6) * x + 3;
+}
+
+static double largest_at(const Resample *r, int64_t i) {
+    const bool cubic = r->kind == RESAMPLE_cubic;
+    double weight[MOST_TAPS], most = 0, place = resample_step(r) * ((double)i + (r->align ? 0 : 0.5));
+    if (!r->align) place -= 0.5;
+    if (!cubic) place = fmax(place, 0);
+    const double base = fmin(floor(place), (double)(r->in - 1)), t = fmin(fmax(place - base, 0), 1);
+    const int n = cubic ? 4 : 2;
+    int64_t index[MOST_TAPS];
+    for (int k = 0; k < n; k++) {
+        const double way = cubic ? fabs(t + 1 - k) : k ? 1 - t : t;
+        weight[k] = cubic ? cubic_at(way) : 1 - way;
+        index[k] = min_i64(max_i64((int64_t)base + k - cubic, 0), r->in - 1);
+        for (int j = 0; j < k; j++)
+            if (index[j] == index[k]) { /* one element: the first has both weights */
+                weight[j] += weight[k], weight[k] = 0;
+                break;
+            }
     }
+    for (int k = 0; k < n; k++) most = fmax(most, weight[k]);
     return most;
 }
 
-/* A weight of 1 as an int, in three ways: i32, half of it, in the precision of weights. Of two weights that add up to 1
- * the larger one is at least a half, so it is 2^15 or, where that is too much for the largest, 2^14. */
+static double largest_weight(const Resample *r) {
+    double most = 0;
+    for (int64_t i = 0; i < r->out; i++) most = fmax(most, largest_at(r, i));
+    return most;
+}
+
+int64_t resample_byte_one(double most) {
+    int bits = 0;
+    while (bits < 22 && (int64_t)(0.5 + most * (double)(INT64_C(2) << bits)) < 1 << 15) bits++;
+    return INT64_C(1) << bits;
+}
+
+/* A weight of 1 as an int, in three ways: i32, half of it, in the precision of weights. The largest weight is at least
+ * a half, so it is 2^15 or, where that is too much for the largest, 2^14. */
 typedef struct ByteWeight {
     Arg one, half, wide;
 } ByteWeight;
 
 static ByteWeight known_byte_weight(const Resample *r) {
-    const int64_t one = largest_weight(r) * 32768 < 32767.5 ? 32768 : 16384;
+    const int64_t one = resample_byte_one(largest_weight(r));
     return (ByteWeight){I(one), I(one / 2), F((double)one)};
 }
 
 /* The same where sizes are symbolic. */
-static ByteWeight byte_weight(Builder *b, const Resample *r, const Neighbours *w) {
+static ByteWeight byte_weight(Builder *b, const Resample *r, const Taps *taps) {
     if (!sym_is(r->in) && !sym_is(r->out)) return known_byte_weight(r);
-    Val *const most = E(b, amax, V(E(b, maximum, V(w->of_low), V(w->of_high))));
-    Val *const fits = E(b, lt_Scalar, V(E(b, mul_Tensor, V(most), F(32768))), F(32767.5));
+    Val *each = taps->weight[0];
+    for (int k = 1; k < taps->n; k++) each = E(b, maximum, V(each), V(taps->weight[k]));
+    Val *const fits = E(b, lt_Scalar, V(E(b, mul_Tensor, V(E(b, amax, V(each))), F(32768))), F(32767.5));
     Val *const more = E(b, _to_copy, V(fits), I(DT_i32));
     Val *const half = E(b, mul_Tensor, V(E(b, add_Tensor, V(more), I(1))), I(8192));
     Val *const one = E(b, mul_Tensor, V(half), I(2));
     return (ByteWeight){V(one), V(half), V(E(b, _to_copy, V(one), I(r->dtype)))};
 }
 
-static Val *weight_int(Builder *b, Val *weight, Arg one) {
+Val *resample_byte_weight(Builder *b, Val *weight, Arg one) {
     Val *const scaled = E(b, mul_Tensor, V(weight), one);
-    return E(b, _to_copy, V(E(b, floor, V(E(b, add_Tensor, V(scaled), F(0.5))))), I(DT_i32));
+    Val *const up = E(b, floor, V(E(b, add_Tensor, V(scaled), F(0.5))));
+    Val *const down = E(b, ceil, V(E(b, sub_Tensor, V(scaled), F(0.5))));
+    Val *const below = E(b, lt_Scalar, V(scaled), F(0));
+    return E(b, _to_copy, V(E(b, where_self, V(below), V(down), V(up))), I(DT_i32));
+}
+
+/* Of neighbours that are one element the first has all of their weights. */
+static void join_weights(Builder *b, Taps *taps) {
+    for (int k = 1; k < taps->n; k++)
+        for (int j = 0; j < k; j++) {
+            Val *const same = E(b, eq_Tensor, V(taps->index[j]), V(taps->index[k]));
+            Val *const more = E(b, where_self, V(same), V(taps->weight[k]), F(0));
+            taps->weight[j] = E(b, add_Tensor, V(taps->weight[j]), V(more));
+            taps->weight[k] = E(b, where_self, V(same), F(0), V(taps->weight[k]));
+        }
 }
 
 /* x: i32 of 0 to 255, as is the result */
 static Val *read_bytes(Builder *b, Val *x, const Resample *r) {
-    if (!x) return NULL;
-    Neighbours w = neighbours(b, r, x->meta->device);
-    Val *const alone = E(b, eq_Tensor, V(w.low), V(w.high));
-    w.of_high = E(b, where_self, V(alone), F(0), V(w.of_high));
-    w.of_low = E(b, where_self, V(alone), F(1), V(w.of_low));
-    const ByteWeight weight = byte_weight(b, r, &w);
-    w.of_high = weight_int(b, w.of_high, weight.wide);
-    w.of_low = weight_int(b, w.of_low, weight.wide);
-    Val *const low =
-        E(b, mul_Tensor, V(along(b, w.of_low, r, x->meta->rank)), V(E(b, index_select, V(x), I(r->dim), V(w.low))));
-    Val *const high =
-        E(b, mul_Tensor, V(along(b, w.of_high, r, x->meta->rank)), V(E(b, index_select, V(x), I(r->dim), V(w.high))));
-    Val *const sum = E(b, add_Tensor, V(E(b, add_Tensor, V(low), V(high))), weight.half);
+    Taps taps = taps_of(b, r, x->meta->device);
+    join_weights(b, &taps);
+    const ByteWeight weight = byte_weight(b, r, &taps);
+    for (int k = 0; k < taps.n; k++) taps.weight[k] = resample_byte_weight(b, taps.weight[k], weight.wide);
+    Val *const sum = E(b, add_Tensor, V(sum_of_taps(b, x, r, &taps)), weight.half);
     return E(b, clamp, V(E(b, div_Tensor_mode, V(sum), weight.one, A_STR("floor"))), I(0), I(255));
 }
 
-static Status resampled(Builder *b, const OpRow *row, const Arg *args, bool linear, Val **outs) {
+static Val *read_dim(Builder *b, Val *x, const Resample *r, bool bytes) {
+    if (!x) return NULL;
+    if (!interpolates(r->kind)) return read_nearest(b, x, r);
+    if (r->kind >= RESAMPLE_smooth_linear) return smooth_read(b, x, r, bytes);
+    return bytes ? read_bytes(b, x, r) : read_between(b, x, r);
+}
+
+static Status resampled(Builder *b, const OpRow *row, const Arg *args, ResampleKind kind, Val **outs) {
     const Meta *const self = args[0].val->meta;
-    const bool bytes = linear && self->dtype == DT_u8;
-    Val *x = bytes ? in_dtype(b, args[0].val, DT_i32) : linear ? widened(b, args[0].val) : args[0].val;
+    const bool weighs = interpolates(kind), bytes = weighs && self->dtype == DT_u8;
+    Val *x = bytes ? in_dtype(b, args[0].val, DT_i32) : weighs ? widened(b, args[0].val) : args[0].val;
     for (int i = self->rank - 3; i >= 0; i--) {
-        const Resample r = resample_of(b, row, args, linear, i, self->sizes + 2);
-        x = bytes ? read_bytes(b, x, &r) : linear ? read_between(b, x, &r) : read_nearest(b, x, &r);
+        const Resample r = resample_of(row, args, kind, i, self->sizes + 2);
+        x = read_dim(b, x, &r, bytes);
     }
     return done1(outs, in_dtype(b, x, self->dtype));
 }
-Status decomp_upsample_nearest(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return resampled(b, row, args, false, outs);
-}
-Status decomp_upsample_linear(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return resampled(b, row, args, true, outs);
-}
 
 static Val *add_between(Builder *b, Val *grad, const Resample *r) {
-    if (!grad) return NULL;
-    const Neighbours w = between(b, r, grad->meta->device, grad->meta->rank);
-    Val *const none = zeros_along(b, grad->meta, r->dim, r->in);
-    Val *const low = E(b, index_add, V(none), I(r->dim), V(w.low), V(E(b, mul_Tensor, V(w.of_low), V(grad))));
-    return E(b, index_add, V(low), I(r->dim), V(w.high), V(E(b, mul_Tensor, V(w.of_high), V(grad))));
+    const Taps taps = taps_of(b, r, grad->meta->device);
+    Val *sum = zeros_along(b, grad->meta, r->dim, r->in);
+    for (int k = 0; k < taps.n; k++) {
+        Val *const weight = along(b, taps.weight[k], r, grad->meta->rank);
+        sum = E(b, index_add, V(sum), I(r->dim), V(taps.index[k]), V(E(b, mul_Tensor, V(weight), V(grad))));
+    }
+    return sum;
 }
 
 static Val *add_nearest(Builder *b, Val *grad, const Resample *r) {
-    if (!grad) return NULL;
     Val *const none = zeros_along(b, grad->meta, r->dim, r->in);
     return E(b, index_add, V(none), I(r->dim), V(nearest(b, r, grad->meta->device)), V(grad));
 }
 
-static Status added_back(Builder *b, const OpRow *row, const Arg *args, bool linear, Val **outs) {
+static Status added_back(Builder *b, const OpRow *row, const Arg *args, ResampleKind kind, Val **outs) {
     const Meta *const given = args[0].val->meta;
     Val *grad = widened(b, args[0].val);
-    for (int i = 0; i < given->rank - 2; i++) {
-        const Resample r = resample_of(b, row, args, linear, i, args[2].ints + 2);
-        grad = linear ? add_between(b, grad, &r) : add_nearest(b, grad, &r);
+    for (int i = 0; grad && i < given->rank - 2; i++) {
+        const Resample r = resample_of(row, args, kind, i, args[2].ints + 2);
+        grad = !interpolates(kind)              ? add_nearest(b, grad, &r)
+               : kind >= RESAMPLE_smooth_linear ? smooth_add(b, grad, &r)
+                                                : add_between(b, grad, &r);
     }
     return done1(outs, in_dtype(b, grad, given->dtype));
 }
-Status decomp_upsample_nearest_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return added_back(b, row, args, false, outs);
-}
-Status decomp_upsample_linear_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return added_back(b, row, args, true, outs);
-}
+
+#define RULES_OF(name, kind)                                                                                           \
+    DecompFn decomp_upsample_##name, decomp_upsample_##name##_backward;                                                \
+    Status decomp_upsample_##name(Builder *b, const OpRow *row, const Arg *args, Val **outs) {                         \
+        return resampled(b, row, args, RESAMPLE_##kind, outs);                                                         \
+    }                                                                                                                  \
+    Status decomp_upsample_##name##_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {              \
+        return added_back(b, row, args, RESAMPLE_##kind, outs);                                                        \
+    }
+RULES_OF(nearest, nearest)
+RULES_OF(nearest_exact, exact)
+RULES_OF(linear, linear)
+RULES_OF(cubic, cubic)
+RULES_OF(linear_aa, smooth_linear)
+RULES_OF(cubic_aa, smooth_cubic)
+
+/* By size, by factor, and what flows back. */
+typedef struct ResampleRows {
+    OpId by_size, vec, backward;
+} ResampleRows;
+#define ROWS_OF(name)                                                                                                  \
+    { OP_##name, OP_##name##_vec, OP_##name##_backward }
+static const ResampleRows resample_rows[] = {
+    ROWS_OF(upsample_nearest1d),        ROWS_OF(upsample_nearest2d),        ROWS_OF(upsample_nearest3d),
+    ROWS_OF(_upsample_nearest_exact1d), ROWS_OF(_upsample_nearest_exact2d), ROWS_OF(_upsample_nearest_exact3d),
+    ROWS_OF(upsample_linear1d),         ROWS_OF(upsample_bilinear2d),       ROWS_OF(upsample_trilinear3d),
+    ROWS_OF(upsample_bicubic2d),        ROWS_OF(_upsample_bilinear2d_aa),   ROWS_OF(_upsample_bicubic2d_aa)};
 
 static OpId by_size(OpId vec) {
-    static const OpId pairs[][2] = {{OP_upsample_nearest1d_vec, OP_upsample_nearest1d},
-                                    {OP_upsample_nearest2d_vec, OP_upsample_nearest2d},
-                                    {OP_upsample_nearest3d_vec, OP_upsample_nearest3d},
-                                    {OP_upsample_linear1d_vec, OP_upsample_linear1d},
-                                    {OP_upsample_bilinear2d_vec, OP_upsample_bilinear2d}};
-    for (int i = 0; i < COUNT_OF(pairs); i++)
-        if (pairs[i][0] == vec) return pairs[i][1];
+    for (int i = 0; i < COUNT_OF(resample_rows); i++)
+        if (resample_rows[i].vec == vec) return resample_rows[i].by_size;
     return vec;
 }
 
@@ -256,14 +339,10 @@ static Status other_way(Deriv *d, OpId op, const int64_t *sizes, bool with_input
 }
 
 static OpId resample_partner(OpId id) {
-    static const OpId pairs[][2] = {{OP_upsample_nearest1d, OP_upsample_nearest1d_backward},
-                                    {OP_upsample_nearest2d, OP_upsample_nearest2d_backward},
-                                    {OP_upsample_nearest3d, OP_upsample_nearest3d_backward},
-                                    {OP_upsample_linear1d, OP_upsample_linear1d_backward},
-                                    {OP_upsample_bilinear2d, OP_upsample_bilinear2d_backward}};
-    for (int i = 0; i < COUNT_OF(pairs); i++)
-        for (int k = 0; k < 2; k++)
-            if (pairs[i][k] == id) return pairs[i][1 - k];
+    for (int i = 0; i < COUNT_OF(resample_rows); i++) {
+        if (resample_rows[i].by_size == id) return resample_rows[i].backward;
+        if (resample_rows[i].backward == id) return resample_rows[i].by_size;
+    }
     return id;
 }
 

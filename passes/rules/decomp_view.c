@@ -217,3 +217,53 @@ Status decomp_repeat(Builder *b, const OpRow *row, const Arg *args, Val **outs) 
     Val *const copy = E(b, clone, V(E(b, expand, V(spread), A_INTS(wide, 2 * n))), I(0));
     return done1(outs, E(b, _unsafe_view, V(copy), A_INTS(merged, n)));
 }
+
+DecompFn decomp_numpy_T, decomp_broadcast_tensors, decomp_meshgrid;
+
+Status decomp_numpy_T(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const int rank = args[0].val->meta->rank;
+    int64_t order[MAX_RANK];
+    for (int d = 0; d < rank; d++) order[d] = rank - 1 - d;
+    return done1(outs, E(b, permute, args[0], A_INTS(order, rank)));
+}
+
+/* The sizes that all broadcast to, from behind; the meta rule has seen that they do. */
+static int common_sizes(Builder *b, const Arg *list, int64_t *sizes) {
+    int rank = 0;
+    for (int i = 0; i < list->n; i++) rank = (int)max_i64(rank, list->vals[i]->meta->rank);
+    for (int d = 0; d < rank; d++) sizes[d] = 1;
+    for (int i = 0; i < list->n; i++) {
+        const Meta *const meta = list->vals[i]->meta;
+        int64_t *const at = &sizes[rank - meta->rank];
+        for (int d = 0; d < meta->rank; d++)
+            if (sym_same(b->env, at[d], 1)) at[d] = meta->sizes[d];
+    }
+    return rank;
+}
+
+Status decomp_broadcast_tensors(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    int64_t sizes[MAX_RANK];
+    const int rank = common_sizes(b, &args[0], sizes);
+    for (int i = 0; i < args[0].n; i++) {
+        outs[i] = E(b, expand, V(args[0].vals[i]), A_INTS(sizes, rank));
+        if (!outs[i]) return error_pending();
+    }
+    return ST_OK;
+}
+
+/* (tensors, [indexing]): tensor i is dim i of the grid; of 'xy' the first two are exchanged. */
+Status decomp_meshgrid(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    const Arg *const list = &args[0];
+    const bool exchanged = row->n_params > 1 && !strcmp(args[1].string, "xy") && list->n > 1;
+    int64_t grid[MAX_RANK], sizes[MAX_RANK];
+    for (int i = 0; i < list->n; i++)
+        grid[exchanged && i < 2 ? 1 - i : i] = list->vals[i]->meta->rank ? list->vals[i]->meta->sizes[0] : 1;
+    for (int i = 0; i < list->n; i++) {
+        const int at = exchanged && i < 2 ? 1 - i : i;
+        for (int d = 0; d < list->n; d++) sizes[d] = d == at ? grid[d] : 1;
+        Val *const apart = E(b, view, V(list->vals[i]), A_INTS(sizes, list->n));
+        outs[i] = E(b, expand, V(apart), A_INTS(grid, list->n));
+        if (!outs[i]) return error_pending();
+    }
+    return ST_OK;
+}

@@ -1,5 +1,6 @@
 /* decomp_window.c: pads as what lies before, the middle and what lies after, dim by dim; their gradients, dim by dim
  * too, add what lay before to the middle and then what lay after [B2.9]; pools without indices and of one dim. */
+#include "ir/schema.h"
 #include "passes/rules/decomp.h"
 #include "ir/op_ids.h"
 
@@ -288,4 +289,51 @@ Status decomp_adaptive_max_pool1d(Builder *b, const OpRow *row, const Arg *args,
              both));
     for (int i = 0; i < 2; i++) both[i] = without_one(b, both[i]);
     return decomp_done(outs, 2, both);
+}
+
+/* pad by mode --------------------------------------------------------------------------------- */
+
+DecompFn decomp_pad, decomp_pad_circular;
+
+/* One dim: what negative numbers cut goes first, then the last `before` elements come first and the first `after` last. */
+static Val *turned_around(Builder *b, Val *x, int64_t dim, int64_t before, int64_t after) {
+    if (!x) return NULL;
+    SymEnv *const env = b->env;
+    if (before < 0 || after < 0) {
+        const int64_t start = max_i64(-before, 0), end = sym_sub(env, x->meta->sizes[dim], max_i64(-after, 0));
+        x = part_of(b, x, dim, start, end);
+        if (!x) return NULL;
+    }
+    const int64_t size = x->meta->sizes[dim];
+    Val *parts[3];
+    int n = 0;
+    if (before > 0) parts[n++] = part_of(b, x, dim, sym_sub(env, size, before), size);
+    parts[n++] = x;
+    if (after > 0) parts[n++] = part_of(b, x, dim, 0, after);
+    for (int i = 0; i < n; i++)
+        if (!parts[i]) return NULL;
+    return n > 1 ? E(b, cat, A_VALS(parts, n), I(dim)) : x;
+}
+
+/* (self, pad): the last dim last, as what is read of it was padded before. */
+Status decomp_pad_circular(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    Val *x = args[0].val;
+    const int rank = x->meta->rank;
+    for (int i = args[1].n / 2 - 1; i >= 0; i--)
+        x = turned_around(b, x, rank - 1 - i, sym_concrete(b->env, args[1].ints[2 * i]),
+                          sym_concrete(b->env, args[1].ints[2 * i + 1]));
+    return done1(outs, E(b, clone, V(x), I(MF_contiguous)));
+}
+
+/* (self, pad, mode, value) */
+Status decomp_pad(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    static const char *const modes[] = {"constant", "reflect", "replicate", "circular"};
+    static const OpId ops[2][3] = {{OP_reflection_pad1d, OP_reflection_pad2d, OP_reflection_pad3d},
+                                   {OP_replication_pad1d, OP_replication_pad2d, OP_replication_pad3d}};
+    int mode = args[2].kind == ARG_int ? (int)args[2].i : 0;
+    while (args[2].kind == ARG_string && strcmp(modes[mode], args[2].string) != 0) mode++;
+    if (mode == 0)
+        return done1(outs, E(b, constant_pad_nd, args[0], args[1], args[3].kind == ARG_none ? I(0) : args[3]));
+    if (mode == 3) return decomp_pad_circular(b, row, args, outs);
+    return done1(outs, emit1(b, ops[mode - 1][args[1].n / 2 - 1], args, 2));
 }

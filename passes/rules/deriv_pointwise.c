@@ -221,6 +221,14 @@ Status deriv_addcmul(Deriv *d) { /* self + value tensor1 tensor2 */
     return ST_OK;
 }
 
+Status deriv_fma(Deriv *d) { /* a b + c */
+    Builder *const b = d->b;
+    Val *const g = grad_of(d);
+    for (int i = 0; i <= 1; i++)
+        if (wants(d, i)) TRY(deriv_set(d, i, E(b, mul_Tensor, V(g), d->args[1 - i])));
+    return wants(d, 2) ? deriv_set(d, 2, g) : ST_OK;
+}
+
 Status deriv_addcdiv(Deriv *d) { /* self + value tensor1 / tensor2 */
     Builder *const b = d->b;
     Val *const g = grad_of(d), *const under = saved(d, 2);

@@ -65,6 +65,17 @@ void text_json_string(Text *text, const char *string) {
     text_puts(text, "\"");
 }
 
+void text_quoted(Text *text, const char *string) {
+    text_puts(text, "'");
+    for (const char *c = string; *c; c++) {
+        if (*c == '\n')
+            text_puts(text, "\\n");
+        else
+            text_printf(text, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
+    text_puts(text, "'");
+}
+
 bool text_begins_hex(const char *string, size_t n) { return strspn(string, "0123456789abcdef") >= n; }
 
 const char *text_str(const Text *text) { return text->at ? text->at : ""; }

@@ -14,6 +14,7 @@ void text_put(Text *text, const char *bytes, size_t n);
 void text_puts(Text *text, const char *string);
 bool text_begins_hex(const char *string, size_t n);    /* in n digits, lower case */
 void text_json_string(Text *text, const char *string); /* with quotes and escapes */
+void text_quoted(Text *text, const char *string);      /* in single quotes, on one line; reader_string reads it */
 const char *text_str(const Text *text);                /* never NULL */
 void text_free(Text *text);
 /* Shortest decimal text that reads back to the same double: "1.5", "inf", "-inf", "nan"; always has . e or a letter. */

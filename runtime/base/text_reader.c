@@ -107,3 +107,20 @@ Status reader_expected(const TextReader *r, const char *what) {
     if (error_pending()) return error_pending(); /* out of memory: the list lacks what was read */
     return reader_fail(r, "expected %s at \"%.*s\"", what, reader_quoted(r->at, 16), r->at);
 }
+
+Status reader_string(TextReader *r, Arena *arena, const char **out) {
+    const char quote = *r->at, *from = r->at + 1, *end = from;
+    if (quote != '\'' && quote != '"') return reader_expected(r, "a quoted text");
+    while (*end && *end != quote) end += *end == '\\' && end[1] ? 2 : 1;
+    char *to = arena_alloc(arena, (size_t)(end - from) + 1);
+    if (!to) return ST_MEMORY;
+    *out = to;
+    for (; from < end; from++) {
+        const bool escaped = *from == '\\' && from + 1 < end;
+        if (escaped) from++;
+        *to++ = escaped && *from == 'n' ? '\n' : *from;
+    }
+    if (!*from) return reader_fail(r, "the text is not closed");
+    r->at = from + 1;
+    return ST_OK;
+}

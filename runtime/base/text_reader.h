@@ -6,7 +6,7 @@
  *     TRY(reader_count(&in, &first)); */
 #ifndef SINTER_RUNTIME_BASE_TEXT_READER_H
 #define SINTER_RUNTIME_BASE_TEXT_READER_H
-#include "runtime/base/base.h"
+#include "runtime/base/arena.h"
 
 typedef enum Between {
     BETWEEN_nothing,  /* tokens hold their blanks, and are compared letter by letter */
@@ -35,6 +35,8 @@ bool reader_word(TextReader *r, const char **word, size_t *n);
 Status reader_int(TextReader *r, int64_t *out);
 /* 0 to 2^31 - 1 */
 Status reader_count(TextReader *r, int *out);
+/* What text_quoted wrote, its quotes single or double; a copy in the arena. */
+Status reader_string(TextReader *r, Arena *arena, const char **out);
 /* The line of `at`, from 1, and if asked for its column. */
 int reader_line(const TextReader *r, int *column);
 /* The same, and what stands before is not counted again: for a parser that notes the line of everything it reads. */

@@ -107,7 +107,7 @@ static Status raise_of(const CudaChecked *checked, const CudaFailed *failed) {
     for (int i = 0; checked && i < checked->n; i++)
         if (checked->at[i].inst == failed->inst) row = checked->at[i].row;
     if (checked && checked->say) return checked->say(checked->at[0].row, failed);
-    return raise_check(row, checked ? checked->kernel : "a kernel", failed->index, failed->bound);
+    return raise_check((CheckedOp){row, NULL}, checked ? checked->kernel : "a kernel", failed->index, failed->bound);
 }
 
 static Status raise_kept(const CudaFailed *failed) {

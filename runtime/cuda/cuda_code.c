@@ -274,7 +274,7 @@ static void add_checks(const Plan *plan, const Nest *nest, int first, CudaChecke
     for (int i = 0; i < nest->n_insts; i++) {
         if (nest->insts[i].op != LI_gather) continue;
         checked->at[checked->n].inst = first + i;
-        checked->at[checked->n++].row = checked_op(plan, nest, i);
+        checked->at[checked->n++].row = checked_op(plan, nest, i).row;
     }
 }
 

@@ -25,12 +25,15 @@ void bound_fill(const Launch *launch, const Step *step, Bound *bound) {
     }
 }
 
-const OpRow *checked_op(const Plan *plan, const Nest *nest, int inst) {
+CheckedOp checked_op(const Plan *plan, const Nest *nest, int inst) {
     const PlanOp *const op = inst >= 0 && inst < nest->n_insts ? plan_op(plan, nest->insts[inst].source) : NULL;
-    return op ? op->of ? op->of : op->row : NULL;
+    return op ? (CheckedOp){op->of ? op->of : op->row, op->says} : (CheckedOp){0};
 }
 
-Status raise_check(const OpRow *row, const char *kernel, int64_t index, int64_t bound) {
+Status raise_check(CheckedOp checked, const char *kernel, int64_t index, int64_t bound) {
+    const OpRow *const row = checked.row;
+    if (row && row->check.kind == CHECK_true)
+        return error_raise(ST_VALUE, "%s", checked.says ? checked.says : "a value that must not be 0 is 0");
     const char *const op = row ? row->name : kernel;
     const char *const param = row && row->check.param ? row->check.param : "index";
     const CheckKind kind = row ? row->check.kind : CHECK_index;

@@ -22,8 +22,12 @@ static inline int64_t bound_int(const Bound *bound, int64_t value) {
 }
 
 /* The op that the user called and that this instruction comes from; NULL: unknown. */
-const OpRow *checked_op(const Plan *plan, const Nest *nest, int inst);
+typedef struct CheckedOp {
+    const OpRow *row; /* NULL: unknown */
+    const char *says; /* what is wrong, or NULL */
+} CheckedOp;
+CheckedOp checked_op(const Plan *plan, const Nest *nest, int inst);
 /* The error of its check. row NULL: `kernel` is named. */
-Status raise_check(const OpRow *row, const char *kernel, int64_t index, int64_t bound);
+Status raise_check(CheckedOp checked, const char *kernel, int64_t index, int64_t bound);
 
 #endif

@@ -199,12 +199,14 @@ static sn_value wild_value(WildCall *call, ParamType type) {
         return chance(50) ? any_ints(call) : sn_int(any_int());
     case PT_floats_opt:
         return any_floats(call);
+    case PT_scalars:
+        return chance(50) ? any_floats(call) : any_ints(call);
     default:
         return sn_int(any_int());
     }
 }
 
-static ParamType any_type(void) { return (ParamType)roll(PT_tensors_opt + 1); }
+static ParamType any_type(void) { return (ParamType)roll(PT_scalars + 1); }
 
 static void replace(WildCall *call, int i) {
     const int n = op_form_params(call->row, call->form);

@@ -8,7 +8,7 @@ static const BadSample *current;
 /* The op called, or the part of a composite that found the error. */
 static bool names_op(const OpRow *row, const sn_error *error) {
     const char *const op = *error->op ? error->op : error->message;
-    return row->kind == KIND_composite ? !strncmp(op, "aten::", 6) : strstr(op, row->base) != NULL;
+    return row->kind == KIND_composite ? strstr(op, "::") != NULL : strstr(op, row->base) != NULL;
 }
 
 static void check_error(const Case *c) {

@@ -19,13 +19,14 @@ static void compare(const Case *c, int i, const MetaOut *out, sn_tensor *t) {
                  (long long)meta->strides[0]);
 }
 
-static const sn_tensor *aliased(const SampleCall *call, const MetaOut *out) {
+/* Of a list result i shows element i. */
+static const sn_tensor *aliased(const SampleCall *call, int i, const MetaOut *out) {
     const Arg *const arg = out->alias < 0 ? NULL : &call->args[out->alias];
-    return !arg ? NULL : tensor_of(arg->kind == ARG_tensors ? arg->vals[0] : arg->val);
+    return !arg ? NULL : tensor_of(arg->kind == ARG_tensors ? arg->vals[i] : arg->val);
 }
 
 static void compare_storage(const Case *c, const SampleCall *call, int i, const MetaOut *out, const sn_tensor *t) {
-    const sn_tensor *const base = aliased(call, out);
+    const sn_tensor *const base = aliased(call, i, out);
     bool shares = false;
     for (int k = 0; k < call->n_tensors; k++) shares |= call->tensors[k]->storage == t->storage;
     if (shares != (base != NULL)) ops_fail(c, "result %d: sharing memory differs", i);

@@ -56,6 +56,7 @@ FORMULA(f_pow, powl(x, y))
 FORMULA(f_lerp, x + z * (y - x))
 FORMULA(f_addcmul, x + w * y * z)
 FORMULA(f_addcdiv, x + w * y / z)
+FORMULA(f_fma, x *y + z)
 FORMULA(f_xlogy, x == 0 ? 0 : x * logl(y))
 FORMULA(f_log, logl(x))
 FORMULA(f_log2, log2l(x))
@@ -140,6 +141,7 @@ static const Body bodies[] = {
     {"pow", f_pow, true},
     {"lerp", f_lerp, true},
     {"addcmul", f_addcmul, false},
+    {"fma", f_fma, false},
     {"addcdiv", f_addcdiv, false},
     {"xlogy", f_xlogy, true},
     {"log", f_log, true},

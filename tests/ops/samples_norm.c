@@ -105,3 +105,19 @@ const Samples samples_rms_norm = {
     .batched = LINES("X[4,70] [70] x[70]", "X[4,1100] [1100]"),
     .bad = BAD({"x[4,5] [4]", ST_SHAPE, "4"}),
 };
+const Samples samples_weight_norm = {
+    .good = LINES("p[3,4] p[3,1]", "p[3,4,2] p[1,4,1] 1", "p[3,4] p[1,4] 1", "p[3,4] p[] -1", "p[5] p[5]",
+                  "p[2,3,4] p[1,1,4] 2", "p[0,3] p[0,1]"),
+    .bad = BAD({"p[3,4] p[4,1]", ST_SHAPE, "[4, 1]"}, {"p[3,4] p[3,1] 2", ST_ARGUMENT, "2"},
+               {"i64[3] i64[3]", ST_DTYPE, "i64"}),
+};
+const Samples samples_weight_norm_interface = {
+    .good = LINES("p[3,4] p[3,1]", "p[3,4] p[1,4] 1", "p[2,3,4] p[2] 0", "p[2,3,4] p[1,1,4] 2", "p[5] p[5]",
+                  "p[0,3] p[0,1]"),
+    .bad = BAD({"p[3,4] p[4,1]", ST_SHAPE, "[4, 1]"}, {"p[3,4,2] p[4,1] 1", ST_ARGUMENT, "1"}),
+};
+const Samples samples_weight_norm_backward = {
+    .good = LINES("x[3,4] p[3,4] p[3,1] w[3,1] 0", "x[3,4] p[3,4] p[1,4] w[1,4] 1", "x[5] p[5] p[5] w[5] 0",
+                  "x[0,3] p[0,3] p[0,1] w[0,1] 0"),
+    .bad = BAD({"x[3,4] p[3,4] p[4,1] w[3,1] 0", ST_SHAPE, "[4, 1]"}, {"x[4] p[3,4] p[3] w[3] 0", ST_SHAPE, "grad_w"}),
+};

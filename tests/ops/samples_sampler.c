@@ -94,3 +94,12 @@ const Samples samples_embedding_bag_weights_backward = {
     .bad = BAD({"x[3,4] x[5,4] i<5[7] i<1[3] i<3[7] 1", ST_ARGUMENT, "mode 0"},
                {"x[3,4] x[5,3] i<5[7] i<1[3] i<3[7] 0", ST_SHAPE, "5, 3"}),
 };
+const Samples samples_affine_grid_generator = {
+    .good = LINES("x[2,2,3] [2,3,4,5] false", "x[2,2,3] [2,3,4,5] true", "x[1,3,4] [1,2,2,3,4] false",
+                  "x[1,2,3] [1,1,1,1] true", "x[0,2,3] [0,1,2,2] false"),
+    .bad = BAD({"x[2,2,3] [2,3,4] true", ST_ARGUMENT, "4 or 5"}, {"x[2,2,3] [1,3,4,5] true", ST_SHAPE, "theta"}),
+};
+const Samples samples_affine_grid_generator_backward = {
+    .good = LINES("x[2,4,5,2] [2,3,4,5] false", "x[2,4,5,2] [2,3,4,5] true", "x[1,2,3,4,3] [1,2,2,3,4] false"),
+    .bad = BAD({"x[2,4,5,2] [2,3,5,4] true", ST_SHAPE, "grad"}),
+};

@@ -112,3 +112,19 @@ const Samples samples_unbind = {
     .good = LINES("x[3,2]", "x[3,2] 1", "x[1]"),
     .bad = BAD({"x[3] 1", ST_ARGUMENT, "1"}),
 };
+const Samples samples_numpy_T = {
+    .good = LINES("x[2,3]", "x[3]", "x[]", "x[2,3,4]", "x[0,2]"),
+    .bad = BAD({"none", ST_ARGUMENT, "self"}),
+};
+const Samples samples_broadcast_tensors = {
+    .good = LINES("(x[2,1],x[3])", "(x[2,3],x[],x[3])", "(x[1],x[1])", "(x[0,2],x[1,2])"),
+    .bad = BAD({"(x[2],x[3])", ST_SHAPE, "tensor 1"}),
+};
+const Samples samples_meshgrid = {
+    .good = LINES("(x[2],x[3])", "(x[2],x[],x[3])", "(x[4])", "(x[0],x[2])"),
+    .bad = BAD({"()", ST_ARGUMENT, "not 0"}, {"(x[2,3])", ST_SHAPE, "[2, 3]"}, {"(f32[2],f64[2])", ST_DTYPE, "f64"}),
+};
+const Samples samples_meshgrid_indexing = {
+    .good = LINES("(x[2],x[3]) 'ij'", "(x[2],x[3],x[4]) 'xy'", "(x[4]) 'xy'", "(x[1],x[2]) 'xy'"),
+    .bad = BAD({"(x[2]) 'yx'", ST_ARGUMENT, "yx"}),
+};

@@ -179,3 +179,18 @@ const Samples samples_adaptive_max_pool3d_backward = {
     .good = LINES("x[1,2,2,1,2] x[1,2,4,3,4] i<48[1,2,2,1,2]"),
     .bad = BAD({"x[2,2,1,2] x[2,4,3,4] i<4000[2,2,1,2]", ST_VALUE, "48 elements"}),
 };
+const Samples samples_pad = {
+    .good = LINES("x[3,4] [1,2]", "x[3,4] [1,-2,0,1] 'constant' 1.5", "x[2,3,4] [1,2] 'reflect'",
+                  "x[1,2,3,4] [1,2,1,0] 'replicate'", "x[1,2,4] [2,3] 'circular'", "x[1,2,3,4] [1,-1,2,1] 'circular'",
+                  "x[1,2,3,4] [1,2,1,0] 'reflect' 0.0", "x[0,2,4] [1,1] 'circular'"),
+    .bad = BAD({"x[3,4] [1,2] 'zeros'", ST_ARGUMENT, "zeros"}, {"x[1,3,4] [1,2] 'reflect' 1.0", ST_ARGUMENT, "value"},
+               {"x[1,2,3,4] [1,2] 'reflect'", ST_ARGUMENT, "4 dims"}, {"x[2,3] [4,0] 'circular'", ST_SHAPE, "once"}),
+};
+const Samples samples__pad_enum = {
+    .good = LINES("x[3,4] [1,2] 0", "x[2,3,4] [1,2] 1", "x[1,2,3,4] [1,2,1,0] 2", "x[1,2,4] [2,3] 3"),
+    .bad = BAD({"x[3,4] [1,2] 4", ST_ARGUMENT, "4"}),
+};
+const Samples samples__pad_circular = {
+    .good = LINES("x[1,2,4] [2,3]", "x[2,3,4] [0,1]", "x[1,1,5] [2,-1]", "x[2,3] [1,1,1,1]"),
+    .bad = BAD({"x[2,3] [4,0]", ST_SHAPE, "once"}, {"x[2,3] [1]", ST_ARGUMENT, "pairs"}),
+};

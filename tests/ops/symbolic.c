@@ -16,6 +16,12 @@ static const Unlowered unlowered[] = {
     {"aten::cumprod", SYMBOLIC_resized, "backward: as many steps as the logarithm of the size"},
     {"aten::conv1d.padding", SYMBOLIC_resized, "an odd sum of pads is an op more"},
     {"aten::conv2d.padding", SYMBOLIC_resized, "an odd sum of pads is an op more"},
+    {"aten::_upsample_bilinear2d_aa", SYMBOLIC_resized, "as many elements under the filter as the sizes' quotient"},
+    {"aten::_upsample_bilinear2d_aa_backward", SYMBOLIC_resized, "the same"},
+    {"aten::_upsample_bilinear2d_aa.vec", SYMBOLIC_resized, "the same"},
+    {"aten::_upsample_bicubic2d_aa", SYMBOLIC_resized, "the same"},
+    {"aten::_upsample_bicubic2d_aa_backward", SYMBOLIC_resized, "the same"},
+    {"aten::_upsample_bicubic2d_aa.vec", SYMBOLIC_resized, "the same"},
     {"aten::embedding_bag.padding_idx", SYMBOLIC_resized, "a row counted from the end, where its part takes an int"},
 };
 enum { UNLOWERED = sizeof unlowered / sizeof *unlowered };

@@ -64,7 +64,9 @@ void ops_count(void) { counted = true; }
 static bool is_refusal(Status status) { return status == ST_DTYPE || status == ST_UNSUPPORTED; }
 
 /* Every other row takes f32. */
-static bool is_for_ints(const OpRow *row) { return !strncmp(row->base, "bitwise_", 8); }
+static bool is_for_ints(const OpRow *row) {
+    return !strncmp(row->alias_of ? row->alias_of->base : row->base, "bitwise_", 8);
+}
 
 bool ops_refused(const Case *c) {
     const sn_error *const error = sn_error_take();
