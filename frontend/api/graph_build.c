@@ -42,8 +42,7 @@ static void number_new(Graph *graph, GVal *values, int n) {
 
 /* Inputs -------------------------------------------------------------------------------------- */
 
-/* "s3" -> 3; -1: it is no symbol. */
-static int symbol_number(const char *name) {
+int graph_symbol_number(const char *name) {
     char *end;
     if (name[0] != 's' || name[1] < '0' || name[1] > '9') return -1;
     const long number = strtol(name + 1, &end, 10);
@@ -51,7 +50,7 @@ static int symbol_number(const char *name) {
 }
 
 static sn_node *add_int(sn_graph *g, const char *name) {
-    const int number = symbol_number(name);
+    const int number = graph_symbol_number(name);
     const char *const own = arena_printf(g->arena, "%s", name);
     if (number < 0) {
         error_raise(ST_ARGUMENT, "sn_graph_input: an int is called as its symbol, s0 to s%d, not '%.100s'",
@@ -114,7 +113,7 @@ sn_node *sn_graph_input(sn_graph *g, const char *name, const char *type) {
 
 /* Values -------------------------------------------------------------------------------------- */
 
-static sn_value node_value(sn_node *n, int i) {
+sn_value graph_node_value(sn_node *n, int i) {
     sn_value v = sn_none();
     v.kind = SN_KIND_NODE;
     v.n = i;
@@ -128,46 +127,11 @@ int sn_node_result_count(sn_node *n) {
 }
 
 sn_value sn_node_result(sn_node *n, int i) {
-    if (graph_wants(n, "sn_node_result", "the node") != ST_OK) return node_value(NULL, i);
+    if (graph_wants(n, "sn_node_result", "the node") != ST_OK) return graph_node_value(NULL, i);
     const int count = sn_node_result_count(n);
-    if (i >= 0 && i < count) return node_value(n, i);
+    if (i >= 0 && i < count) return graph_node_value(n, i);
     error_raise(ST_ARGUMENT, "sn_node_result: %s has no result %d; it has %d", sn_node_op(n), i, count);
-    return node_value(NULL, i);
-}
-
-/* Blanks are for the reader. */
-static const char *without_blanks(Arena *arena, const char *text) {
-    char *const out = arena_alloc(arena, strlen(text) + 1), *to = out;
-    for (; out && *text; text++)
-        if (*text != ' ') *to++ = *text;
-    if (out) *to = '\0';
-    return out;
-}
-
-static Status read_expression(SymEnv *env, const char *text, const char *whole, int64_t *out) {
-    const char *end;
-    Status status = sym_parse(env, text, &end, out);
-    if (status == ST_OK && *end) status = error_raise(ST_PARSE, "text after it: \"%.40s\"", end);
-    if (status == ST_OK || error_pending() == ST_MEMORY) return status;
-    char said[sizeof error_slot()->message];
-    memcpy(said, error_slot()->message, sizeof said);
-    error_clear();
-    return error_raise(ST_ARGUMENT, "sn_graph_sym: '%.100s' is no expression: %s", whole, said);
-}
-
-sn_value sn_graph_sym(sn_graph *g, const char *expression) {
-    int64_t number;
-    if (graph_wants(g, "sn_graph_sym", "the graph") != ST_OK ||
-        graph_wants(expression, "sn_graph_sym", "the expression") != ST_OK)
-        return node_value(NULL, 0);
-    Arena *const arena = arena_new();
-    const char *const text = arena ? without_blanks(arena, expression) : NULL;
-    SymEnv *const trial = text ? sym_env_new(arena) : NULL;
-    Status status = trial ? read_expression(trial, text, expression, &number) : ST_MEMORY;
-    if (status == ST_OK) status = read_expression(g->graph->env, text, expression, &number);
-    arena_free(arena);
-    if (status != ST_OK) return node_value(NULL, 0);
-    return sym_is(number) ? node_value(graph_handle_new(g, (sn_node){.number = number}), 0) : sn_int(number);
+    return graph_node_value(NULL, i);
 }
 
 /* Arguments ----------------------------------------------------------------------------------- */

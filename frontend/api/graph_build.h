@@ -6,6 +6,11 @@
 /* ST_OK where no error is pending and what is wanted is there. */
 Status graph_wants(bool present, const char *function, const char *what);
 
+/* "s3" -> 3; -1: it is no symbol. */
+int graph_symbol_number(const char *name);
+/* Of kind SN_KIND_NODE; n NULL: after an error. */
+sn_value graph_node_value(sn_node *n, int i);
+
 /* An argument in the making: where it stands, for errors. */
 typedef struct GivenPlace {
     sn_graph *g;

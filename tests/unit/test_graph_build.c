@@ -335,6 +335,45 @@ START_TEST(wrong_ops_name_op_argument_and_value) {
 }
 END_TEST
 
+/* Ranges and conditions are those of a text's header, and checked at calls. */
+START_TEST(symbols_have_ranges_and_conditions) {
+    sn_graph *const g = sn_graph_new("sized");
+    ck_assert_int_eq(sn_graph_range(g, "s0", 1, 64, 8), SN_OK);
+    ck_assert_int_eq(sn_graph_range(g, "s1", 0, INT64_MAX, 0), SN_OK);
+    ck_assert_int_eq(sn_graph_assume(g, "Mod(s0, 2) == 0"), SN_OK);
+    sn_node *const x = sn_graph_input(g, "x", "f32[s0,4]"), *const y = sn_graph_input(g, "y", "f32[s0//2,s1]");
+    ck_assert_int_eq(sn_graph_assume(g, "s1 <= 2*s0"), SN_OK);
+    const sn_value sizes[] = {sn_graph_sym(g, "s0//2"), sn_int(8)};
+    const sn_value both[] = {R(OP(g, "aten::reshape", R(x), sn_values(sizes, 2))), R(y)};
+    const sn_value out = R(OP(g, "aten::cat", sn_values(both, 2), sn_int(1)));
+    sn_graph_return(g, &out, 1);
+    char *const text = strdup(sn_graph_text(g));
+    expect_text(g, text);
+    ck_assert_msg(strstr(text, "[s0=8>=1<=64, s1=2>=0; (s0%2)==0, s1<=s0*2]") != NULL, "%s", text);
+    free(text);
+    sn_function *const fn = sn_graph_compile(g, NULL);
+    sn_graph_free(g);
+    static const struct {
+        int64_t s0, s1;
+        const char *error;
+    } rows[] = {{2, 3, NULL}, {4, 0, NULL}, {64, 128, NULL}, {3, 1, "s0%2"}, {66, 1, "64"}, {2, 5, "s1"}, {8, 1, NULL}};
+    for (int i = 0; i < 7; i++) {
+        sn_tensor *const in[] = {F32(1, rows[i].s0, 4), F32(2, rows[i].s0 / 2, rows[i].s1)}, *z;
+        const sn_status status = sn_call(fn, in, 2, &z, 1);
+        if (rows[i].error) {
+            ck_assert_int_ne(status, SN_OK);
+            const sn_error *const e = sn_error_take();
+            ck_assert_msg(strstr(e->message, rows[i].error) != NULL, "%s", e->message);
+            continue;
+        }
+        ck_assert_msg(status == SN_OK, "%s", sn_error_take()->message);
+        sn_tensor *const shaped = sn_reshape(in[0], SN_INTS(rows[i].s0 / 2, 8));
+        ck_assert(same_bits(z, sn_cat(SN_TENSORS(shaped, in[1]), 1)));
+    }
+    sn_function_free(fn);
+}
+END_TEST
+
 #define EXPECT(call, said)                                                                                             \
     do {                                                                                                               \
         call;                                                                                                          \
@@ -365,6 +404,13 @@ START_TEST(wrong_inputs_results_and_places) {
     EXPECT(sn_graph_sym(g, "n"), "sn_graph_sym: 'n' is no expression");
     EXPECT(sn_graph_sym(g, "s0//0"), "a divisor that is not 0");
     EXPECT(sn_graph_sym(NULL, "s0"), "the graph is NULL");
+    EXPECT(sn_graph_range(g, "x", 1, 2, 0), "'x' is no symbol: s0 to s4096");
+    EXPECT(sn_graph_range(g, NULL, 1, 2, 0), "the symbol is NULL");
+    EXPECT(sn_graph_range(g, "s0", 3, 2, 0), "s0 from 3 to 2");
+    EXPECT(sn_graph_range(g, "s0", 3, 5, 9), "for instance 9");
+    EXPECT(sn_graph_assume(g, "s0 = 2"), "'s0 = 2' is no condition");
+    EXPECT(sn_graph_assume(g, "s7 == 2"), "there is no s7");
+    EXPECT(sn_graph_assume(g, NULL), "the condition is NULL");
     EXPECT(sn_node_result(NULL, 0), "sn_node_result: the node is NULL");
     EXPECT(sn_node_result(x, 1), "sn_node_result: input has no result 1; it has 1");
     EXPECT(sn_node_result(x, -1), "has no result -1");
@@ -387,6 +433,7 @@ START_TEST(wrong_inputs_results_and_places) {
     ck_assert_int_eq(sn_graph_return(g, NULL, 0), SN_OK);
     EXPECT(sn_graph_return(g, &none, 1), "graph g has its results");
     sn_node *const n = sn_graph_input(g, "s0", "int");
+    EXPECT(sn_graph_range(g, "s0", 1, 5, 2), "graph g has s0: before what mentions it");
     ck_assert_str_eq(sn_node_name(n), "s0");
     ck_assert_str_eq(sn_node_op(n), "input");
     EXPECT(sn_node_dtype(n), "is an int");
@@ -395,6 +442,9 @@ START_TEST(wrong_inputs_results_and_places) {
     EXPECT(sn_node_replace(n, x), "is an int");
     EXPECT(sn_graph_insert(g, NULL, "aten::relu", (sn_node *[]){n}, 1, NULL, 0), "is an int");
     ck_assert_int_eq(sn_node_in_count(n), 0);
+    ck_assert_ptr_nonnull(OP(g, "aten::relu", R(x)));
+    EXPECT(sn_graph_range(g, "s1", 1, 5, 2), "graph g has ops: before the first one");
+    EXPECT(sn_graph_assume(g, "s0 == 2"), "graph g has ops: before the first one");
     sn_graph_free(g);
 }
 END_TEST
@@ -446,6 +496,7 @@ int main(void) {
                                   a_built_net_has_gradients,
                                   random_ops_are_numbered,
                                   modes_are_of_ops,
+                                  symbols_have_ranges_and_conditions,
                                   wrong_ops_name_op_argument_and_value,
                                   wrong_inputs_results_and_places,
                                   one_look_at_the_end_is_enough,
