@@ -55,7 +55,7 @@ static const char *measure_operands(Equation *e, const int *ranks, int n) {
     return NULL;
 }
 
-static void place(Equation *e, int label, Einsum *out) {
+static void einsum_place(Equation *e, int label, Einsum *out) {
     if (e->first[label] >= 0) return;
     e->first[label] = out->n_dims;
     out->n_dims += label == ELLIPSIS ? e->ellipsis : 1;
@@ -71,17 +71,17 @@ static const char *place_result(Equation *e, int n, Einsum *out) {
             const int label = e->labels[n][i];
             if (e->first[label] >= 0) return "a label stands twice in the result";
             if (!e->count[label] && label != ELLIPSIS) return "a label of the result is none of an operand's";
-            place(e, label, out);
+            einsum_place(e, label, out);
         }
     } else {
-        place(e, ELLIPSIS, out);
+        einsum_place(e, ELLIPSIS, out);
         for (int label = 'A'; label <= 'z'; label++)
-            if (e->count[label] == 1) place(e, label, out);
+            if (e->count[label] == 1) einsum_place(e, label, out);
     }
     out->n_out = out->n_dims;
-    if (e->count[ELLIPSIS]) place(e, ELLIPSIS, out);
+    if (e->count[ELLIPSIS]) einsum_place(e, ELLIPSIS, out);
     for (int label = 'A'; label <= 'z'; label++)
-        if (e->count[label]) place(e, label, out);
+        if (e->count[label]) einsum_place(e, label, out);
     return NULL;
 }
 

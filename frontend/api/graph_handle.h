@@ -42,7 +42,7 @@ struct sn_graph {
     const void *const *sites; /* by node id */
     bool returns_none;        /* some output is None */
     GraphHeader header;
-    bool any_strides;         /* calls may give other strides than the header says; also before it is compiled */
+    bool any_strides; /* calls may give other strides than the header says; also before it is compiled */
 };
 
 /* The handle of an op, or of an input; NULL: memory is out. */

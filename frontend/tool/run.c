@@ -131,8 +131,8 @@ static bool parse(const Command *self, int argc, char **argv, RunJob *job, int *
         if (!(argument_flag(&a, "json", &job->json) || argument_text(&a, "stage", &job->stage) ||
               argument_text(&a, "machine", &job->machine) || argument_flag(&a, "types", &job->types) ||
               argument_flag(&a, "lines", &job->lines) || argument_text(&a, "values", &job->values) ||
-              argument_text(&a, "save", &job->save) ||
-              argument_text(&a, "out", &job->out) || target_argument(&a, &job->target)))
+              argument_text(&a, "save", &job->save) || argument_text(&a, "out", &job->out) ||
+              target_argument(&a, &job->target)))
             arguments_refuse(&a, "unexpected");
         else if (runs && job->target.name && is_sample(job))
             job->own = a.at;
