@@ -34,6 +34,7 @@ def text_model(name, config, kind="AutoModelForCausalLM", dynamic=True, **settin
     def make():
         import transformers
         made = getattr(transformers, config)(**settings)
+        made._experts_implementation = "batched_mm"  # grouped_mm takes no f64
         return getattr(transformers, kind).from_config(made), {"input_ids": ids(), **EXTRA.get(kind, {})}
 
 
