@@ -27,45 +27,41 @@ struct sn_program {
 
 /* Calls ---------------------------------------------------------------------------------------- */
 
-/* What one call is given, and what it passes to the graph's function. */
+/* What one call is given. */
 typedef struct ProgramArgs {
-    sn_tensor **tensors, **outs;
-    int64_t *ints, *symbols;
+    ProgramGiven *given;
     sn_value *values;
-    int n;
+    sn_tensor **outs;
+    int64_t *symbols;
 } ProgramArgs;
 
+/* Sizes are looked at beside capture: the graph's header, which a replayed call asks again, says the same of them. */
 static Status take_inputs(sn_frame *f, const Model *m, ProgramArgs *args) {
     if (sn_in_count(f) != m->n_given)
         return error_raise(ST_ARGUMENT, "the program takes %d inputs, %d are given", m->n_given, sn_in_count(f));
-    for (int i = 0; i < m->inputs.n; i++) {
-        const ModelInput *const in = &m->inputs.at[i];
-        if (!input_is_given(in->kind)) continue;
-        const sn_value value =
-            in->kind == INPUT_tensor ? sn_val(sn_in(f, in->number)) : sn_int(sn_in_int(f, in->number));
-        TRY(error_pending());
-        if (in->kind == INPUT_tensor)
-            args->tensors[in->number] = value.tensor;
-        else
-            args->ints[in->number] = value.i;
-        args->values[args->n++] = value;
+    for (int i = 0; i < m->n_given; i++) {
+        args->values[i] = sn_in_value(f, i);
+        const sn_value *const value = &args->values[i];
+        if (value->kind != SN_KIND_TENSOR && value->kind != SN_KIND_INT)
+            return error_raise(ST_ARGUMENT, "input %d of the program is neither a tensor nor an int", i);
+        if (value->kind == SN_KIND_INT) {
+            const sn_sym number = {value->i};
+            args->given[i] = (ProgramGiven){.is_int = true, .number = sn_sym_value(number)};
+            continue;
+        }
+        TRY(tensor_valid(value->tensor, "sn_program_function"));
+        const Meta *const meta = value->tensor->base.meta;
+        args->given[i] = (ProgramGiven){.dtype = meta->dtype, .rank = meta->rank, .sizes = meta->sizes};
     }
-    return ST_OK;
-}
-
-static void add_solved(const Model *m, ProgramArgs *args) {
-    for (int number = m->n_symbols - m->n_solved; number < m->n_symbols; number++)
-        for (int i = 0; i < m->symbols.list.n; i++)
-            if (m->symbols.list.at[i].number == number) args->values[args->n++] = sn_int(args->symbols[i]);
+    return error_pending();
 }
 
 static Status call_program(sn_frame *f, sn_program *p, ProgramArgs *args) {
     const Model *const m = &p->model;
     const int n_out = sn_program_out_count(p);
     TRY(take_inputs(f, m, args));
-    TRY(program_check(&(ProgramCall){m, args->tensors, args->ints, args->symbols}));
-    add_solved(m, args);
-    TRY((Status)sn_call_values(p->of_graph, args->values, args->n, args->outs, n_out));
+    TRY(program_check(&(ProgramCall){m, args->given, args->symbols}));
+    TRY((Status)sn_call_values(p->of_graph, args->values, m->n_given, args->outs, n_out));
     for (int i = 0; i < n_out; i++)
         if (args->outs[i]) sn_out(f, i, args->outs[i]);
     return error_pending();
@@ -75,21 +71,23 @@ static sn_status body_of_program(sn_frame *f) {
     sn_program *const p = sn_closure(f);
     const Model *const m = &p->model;
     Arena *const arena = arena_new();
-    ProgramArgs *const args = arena ? ARENA_NEW(arena, ProgramArgs) : NULL;
     Status status = ST_MEMORY;
     f->outs_optional = true;
-    if (args) {
-        *args = (ProgramArgs){ARENA_ARRAY(arena, sn_tensor *, m->n_given + 1),
-                              ARENA_ARRAY(arena, sn_tensor *, m->outputs.n + 1),
-                              ARENA_ARRAY(arena, int64_t, m->n_given + 1),
-                              ARENA_ARRAY(arena, int64_t, m->symbols.list.n + 1),
-                              ARENA_ARRAY(arena, sn_value, m->n_given + m->n_symbols + 1),
-                              0};
-        if (args->tensors && args->outs && args->ints && args->symbols && args->values)
-            status = call_program(f, p, args);
+    if (arena) {
+        ProgramArgs args = {
+            ARENA_ARRAY(arena, ProgramGiven, m->n_given + 1), ARENA_ARRAY(arena, sn_value, m->n_given + 1),
+            ARENA_ARRAY(arena, sn_tensor *, m->outputs.n + 1), ARENA_ARRAY(arena, int64_t, m->symbols.list.n + 1)};
+        if (args.given && args.values && args.outs && args.symbols) status = call_program(f, p, &args);
     }
     arena_free(arena);
     return (sn_status)status;
+}
+
+/* The header of the graph is that of the function, too, whose body does nothing else than to run it. */
+static sn_function *compile_program(sn_program *p, const sn_compile_options *options) {
+    sn_function *const fn = sn_compile(body_of_program, p, options);
+    if (fn) fn->header = p->of_graph->header;
+    return fn;
 }
 
 /* Loaded --------------------------------------------------------------------------------------- */
@@ -183,7 +181,7 @@ static Status make_functions(sn_program *p, const sn_compile_options *options) {
     if (!mine.name) mine.name = p->model.name;
     p->of_graph = sn_graph_compile(p->graph, &mine);
     if (!p->of_graph) return error_pending();
-    p->fn = sn_compile(body_of_program, p, &mine);
+    p->fn = compile_program(p, &mine);
     return p->fn ? ST_OK : error_pending();
 }
 
@@ -239,7 +237,7 @@ sn_function *sn_program_compile(sn_program *p, const sn_compile_options *options
     mine.size = sizeof mine;
     mine.closure_free = NULL;
     if (!mine.name) mine.name = p->model.name;
-    return sn_compile(body_of_program, p, &mine);
+    return compile_program(p, &mine);
 }
 
 /* Looked at ------------------------------------------------------------------------------------ */

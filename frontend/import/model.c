@@ -89,6 +89,17 @@ Status model_device(const Json *device, Device *out) {
     return error_raise(ST_DEVICE, "the program uses a device '%.40s', which there is none of here", text);
 }
 
+/* What the one symbol was that a size is linear in. */
+static Status learn_hint(Model *m, const SizeExpr *e, int64_t hint) {
+    int64_t *const now = ARENA_ARRAY(m->arena, int64_t, m->symbols.list.n + 1);
+    int64_t value;
+    if (!now) return ST_MEMORY;
+    for (int i = 0; i < m->symbols.list.n; i++) now[i] = m->symbols.list.at[i].hint;
+    const int symbol = size_one_symbol(e);
+    if (symbol >= 0 && size_solve(e, symbol, hint, now, &value)) m->symbols.list.at[symbol].hint = value;
+    return ST_OK;
+}
+
 Status model_size(Model *m, const Json *size, const SizeExpr **out) {
     const Json *const number = json_get(size, "as_int"), *const e = json_get(size, "as_expr");
     const char *const text = json_string(json_get(e, "expr_str"));
@@ -102,8 +113,7 @@ Status model_size(Model *m, const Json *size, const SizeExpr **out) {
     }
     if (!text) return wrong("a size is no number and no expression");
     TRY(size_parse_sympy(&m->symbols, text, out));
-    if ((*out)->op == SIZE_symbol && hint && hint->is_int) m->symbols.list.at[(*out)->value].hint = hint->i;
-    return ST_OK;
+    return hint && hint->is_int ? learn_hint(m, *out, hint->i) : ST_OK;
 }
 
 static Status read_sizes(Model *m, const Json *list, const SizeExpr *const **out) {
@@ -306,6 +316,25 @@ static Status read_ranges(Model *m, const Json *ranges) {
     return ST_OK;
 }
 
+/* Sizes of inputs, and ints among them, as what the file says that they are. */
+static Status resolve_guard(Model *m, const char *text, const SizeExpr *e, const SizeExpr **out) {
+    const ModelInput *const in = e->op == SIZE_dim || e->op == SIZE_given ? &m->inputs.at[e->value] : NULL;
+    const Json *const fixed = in && in->kind == INPUT_fixed ? json_get(in->fixed, "as_int") : NULL;
+    SizeExpr *const own = arena_copy(m->arena, e, sizeof *e);
+    if (!own) return ST_MEMORY;
+    *out = own;
+    if (in && e->op == SIZE_dim && in->kind == INPUT_tensor && e->dim < in->type.rank)
+        return *out = in->type.sizes[e->dim], ST_OK;
+    if (in && e->op == SIZE_given && in->kind == INPUT_int) return *out = in->number_expr, ST_OK;
+    if (fixed && fixed->is_int) return *own = (SizeExpr){.op = SIZE_number, .value = fixed->i}, ST_OK;
+    if (in) return error_raise(ST_UNSUPPORTED, "the guard %.300s is about something else than sizes", text);
+    const SizeExpr **const parts = ARENA_ARRAY(m->arena, const SizeExpr *, e->n + 1);
+    if (!parts) return ST_MEMORY;
+    for (int i = 0; i < e->n; i++) TRY(resolve_guard(m, text, e->parts[i], &parts[i]));
+    own->parts = parts;
+    return ST_OK;
+}
+
 static Status read_guards(Model *m, const Json *guards) {
     const char **const paths = ARENA_ARRAY(m->arena, const char *, m->inputs.n + 1);
     if (!paths) return ST_MEMORY;
@@ -314,6 +343,7 @@ static Status read_guards(Model *m, const Json *guards) {
         ModelCheck check = {.text = json_string(&guards->items[i])};
         if (!check.text) return wrong("a guard is no text");
         TRY(size_parse_guard(&m->symbols, check.text, paths, m->inputs.n, &check.holds));
+        TRY(resolve_guard(m, check.text, check.holds, &check.holds));
         VEC_PUSH(m->arena, &m->checks, check);
     }
     return error_pending();

@@ -62,8 +62,8 @@ typedef struct Model {
     VEC(ModelOutput) outputs;
     VEC(ModelCheck) checks;
     int n_given;      /* inputs of a call */
-    int n_symbols;    /* that the graph's text has */
-    int n_solved;     /* of these, that no size is alone */
+    int n_symbols;    /* that the graph's header has */
+    int n_found;      /* sizes that only values say, so far: the symbols behind those */
     const char *name; /* "model" */
 } Model;
 

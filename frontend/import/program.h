@@ -6,16 +6,22 @@
 #include "frontend/import/model.h"
 #include "runtime/base/text.h"
 
-/* The whole program as a text graph: weights are its first inputs, by their names in the file, then what a call gives,
- * then ints of symbols that no size is alone (m->n_solved of them). Adds to m->checks. */
+/* The whole program as a text graph: weights are its first inputs, by their names in the file, then what a call gives.
+ * Its header has ranges and guards. Adds to m->checks. */
 Status program_text(Model *m, Text *out);
 
+typedef struct ProgramGiven {
+    bool is_int;
+    int64_t number; /* of an int */
+    DType dtype;
+    int rank;
+    const int64_t *sizes;
+} ProgramGiven;
 /* Sizes and ints of one call. */
 typedef struct ProgramCall {
     const Model *m;
-    sn_tensor *const *tensors; /* by what is given; NULL: an int */
-    const int64_t *ints;
-    int64_t *symbols; /* by place in m->symbols: what they are */
+    const ProgramGiven *given; /* by its number */
+    int64_t *symbols;          /* by place in m->symbols: what they are */
 } ProgramCall;
 /* Finds what the symbols are, and that all that the file asks of sizes holds; raises with the expression. */
 Status program_check(const ProgramCall *call);

@@ -11,19 +11,6 @@ typedef struct Solver {
     bool *known; /* by symbol */
 } Solver;
 
-static bool input_number(void *context, int input, int dim, int64_t *out) {
-    const ProgramCall *const call = context;
-    const int at = call->m->inputs.at[input].number;
-    sn_tensor *const t = at < 0 ? NULL : call->tensors[at];
-    if (at < 0 || (dim < 0) != !t || (t && dim >= sn_rank(t))) return false;
-    *out = t ? sn_size(t, dim) : call->ints[at];
-    return true;
-}
-
-static SizeValues values_of(const ProgramCall *call) {
-    return (SizeValues){call->symbols, input_number, (void *)(uintptr_t)call};
-}
-
 /* With the file's names of symbols. */
 static void put_sympy(const Model *m, const SizeExpr *e, Text *out) {
     static const char *const infix[] = {
@@ -74,9 +61,10 @@ static Status each_size(Solver *s, SizeVisit *visit) {
     for (int i = 0; i < m->inputs.n; i++) {
         const ModelInput *const in = &m->inputs.at[i];
         if (!input_is_given(in->kind)) continue;
-        sn_tensor *const t = s->call->tensors[in->number];
-        if (!t) TRY(visit(s, in, -1, in->number_expr, s->call->ints[in->number]));
-        for (int d = 0; t && d < in->type.rank; d++) TRY(visit(s, in, d, in->type.sizes[d], sn_size(t, d)));
+        const ProgramGiven *const given = &s->call->given[in->number];
+        if (given->is_int) TRY(visit(s, in, -1, in->number_expr, given->number));
+        for (int d = 0; !given->is_int && d < in->type.rank; d++)
+            TRY(visit(s, in, d, in->type.sizes[d], given->sizes[d]));
     }
     return ST_OK;
 }
@@ -98,21 +86,16 @@ static int unknown_in(const Solver *s, const SizeExpr *e) {
 
 static Status visit_inside(Solver *s, const ModelInput *in, int dim, const SizeExpr *want, int64_t got) {
     const int symbol = unknown_in(s, want);
-    const SizeValues values = values_of(s->call);
-    int64_t at0, at1, step;
+    int64_t value;
     (void)in, (void)dim;
-    if (symbol < 0) return ST_OK;
-    s->call->symbols[symbol] = 0;
-    if (!size_eval(want, &values, &at0)) return ST_OK;
-    s->call->symbols[symbol] = 1;
-    if (!size_eval(want, &values, &at1) || !add_ok(at1, -at0, &step) || !step) return ST_OK;
-    s->call->symbols[symbol] = (got - at0) / step;
+    if (symbol < 0 || !size_solve(want, symbol, got, s->call->symbols, &value)) return ST_OK;
+    s->call->symbols[symbol] = value;
     s->known[symbol] = true;
     return ST_OK;
 }
 
 static Status visit_compare(Solver *s, const ModelInput *in, int dim, const SizeExpr *want, int64_t got) {
-    const SizeValues values = values_of(s->call);
+    const SizeValues values = (SizeValues){.symbols = s->call->symbols};
     int64_t value;
     return size_eval(want, &values, &value) && value == got ? ST_OK : wrong_size(s, in, dim, want, got);
 }
@@ -122,7 +105,8 @@ static Status check_ranges(const Solver *s) {
     for (int i = 0; i < m->symbols.list.n; i++) {
         const SizeSymbol *const symbol = &m->symbols.list.at[i];
         const int64_t value = s->call->symbols[i];
-        if (symbol->number < 0 || (value >= symbol->min && value <= symbol->max)) continue;
+        if (symbol->number < 0 || symbol->number >= m->n_symbols || (value >= symbol->min && value <= symbol->max))
+            continue;
         if (!s->known[i])
             return error_raise(ST_UNSUPPORTED, "the sizes of the inputs do not say what %s is", symbol->name);
         char upper[32] = "";
@@ -135,7 +119,7 @@ static Status check_ranges(const Solver *s) {
 
 static Status check_guards(const Solver *s) {
     const Model *const m = s->call->m;
-    const SizeValues values = values_of(s->call);
+    const SizeValues values = (SizeValues){.symbols = s->call->symbols};
     for (int i = 0; i < m->checks.n; i++) {
         int64_t holds;
         if (size_eval(m->checks.at[i].holds, &values, &holds) && holds) continue;
@@ -148,19 +132,18 @@ static Status check_kinds(const ProgramCall *call) {
     const Model *const m = call->m;
     for (int i = 0; i < m->inputs.n; i++) {
         const ModelInput *const in = &m->inputs.at[i];
-        sn_tensor *const t = input_is_given(in->kind) ? call->tensors[in->number] : NULL;
         if (!input_is_given(in->kind)) continue;
-        if ((in->kind == INPUT_tensor) != !!t)
-            return error_raise(ST_ARGUMENT, "input '%s' is a%s", in->name, t ? "n int" : " tensor");
-        if (!t) continue;
-        if (sn_rank(t) != in->type.rank)
-            return error_raise(ST_SHAPE, "input '%s' has %d dims, not %lld", in->name, in->type.rank,
-                               (long long)sn_rank(t));
-        if ((DType)sn_dtype_of(t) != in->type.dtype)
+        const ProgramGiven *const given = &call->given[in->number];
+        if ((in->kind == INPUT_int) != given->is_int)
+            return error_raise(ST_ARGUMENT, "input '%s' is a%s", in->name, given->is_int ? " tensor" : "n int");
+        if (given->is_int) continue;
+        if (given->rank != in->type.rank)
+            return error_raise(ST_SHAPE, "input '%s' has %d dims, not %d", in->name, in->type.rank, given->rank);
+        if (given->dtype != in->type.dtype)
             return error_raise(ST_DTYPE, "input '%s' is %s, not %s", in->name, dtype_name(in->type.dtype),
-                               dtype_name((DType)sn_dtype_of(t)));
+                               dtype_name(given->dtype));
     }
-    return error_pending();
+    return ST_OK;
 }
 
 Status program_check(const ProgramCall *call) {

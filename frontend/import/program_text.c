@@ -31,21 +31,40 @@ static void number_given(Model *m, bool alone) {
 
 static void number_symbols(Model *m) {
     number_given(m, true);
-    const int alone = m->n_symbols;
     number_given(m, false);
-    m->n_solved = m->n_symbols - alone;
 }
 
-/* "[s0=8>=2, s1=3>=0]" */
-static void put_symbols(const Model *m, Text *out) {
+static bool is_relation(SizeOp op) { return op == SIZE_eq || op == SIZE_ne || op == SIZE_lt || op == SIZE_le; }
+
+/* What a header can't say stays with the call's check (program_check.c). */
+static bool put_guard(Model *m, const SizeExpr *e, const char *lead, Text *out) {
+    static const char *const relations[] = {[SIZE_eq] = "==", [SIZE_ne] = "!=", [SIZE_lt] = "<", [SIZE_le] = "<="};
+    Text text = {0};
+    const bool all = e->op == SIZE_and && e->n == 2;
+    bool printed = is_relation(e->op) && size_print(&m->symbols, e->parts[0], &text);
+    if (printed) text_puts(&text, relations[e->op]);
+    printed = printed && size_print(&m->symbols, e->parts[1], &text);
+    if (printed) text_printf(out, "%s%s", lead, text_str(&text));
+    text_free(&text);
+    if (!all) return printed;
+    printed = put_guard(m, e->parts[0], lead, out);
+    return put_guard(m, e->parts[1], printed ? ", " : lead, out) || printed;
+}
+
+/* "[s0=8>=2<=64, s1=3>=0; s1==s0*2]" */
+static void put_symbols(Model *m, Text *out) {
     for (int number = 0; number < m->n_symbols; number++)
         for (int i = 0; i < m->symbols.list.n; i++) {
             const SizeSymbol *const symbol = &m->symbols.list.at[i];
             if (symbol->number != number) continue;
             const int64_t min = symbol->min == INT64_MIN ? 2 : symbol->min;
-            text_printf(out, "%ss%d=%lld>=%lld", number ? ", " : "[", number,
-                        (long long)max_i64(symbol->hint ? symbol->hint : 2, min), (long long)min);
+            const int64_t hint = max_i64(symbol->hint ? symbol->hint : 2, min);
+            text_printf(out, "%ss%d=%lld>=%lld", number ? ", " : "[", number, (long long)hint, (long long)min);
+            if (symbol->max < INT64_C(1) << 60) text_printf(out, "<=%lld", (long long)max_i64(symbol->max, min));
         }
+    bool any = false;
+    for (int i = 0; m->n_symbols && i < m->checks.n; i++)
+        any = put_guard(m, m->checks.at[i].holds, any ? ", " : "; ", out) || any;
     if (m->n_symbols) text_puts(out, "]");
 }
 
@@ -79,8 +98,6 @@ static Status put_inputs(NodeWriter *w, Text *out) {
         first = false;
         TRY(in->kind == INPUT_int ? put_int_input(w, in, out) : put_tensor(w, in, out));
     }
-    for (int i = m->n_symbols - m->n_solved; i < m->n_symbols; i++, first = false)
-        text_printf(out, "%ss%d: int", first ? "" : ", ", i);
     return ST_OK;
 }
 

@@ -296,13 +296,33 @@ static bool size_apply(SizeOp op, int64_t a, int64_t b, int64_t *out) {
 bool size_eval(const SizeExpr *e, const SizeValues *values, int64_t *out) {
     if (e->op == SIZE_number) return *out = e->value, true;
     if (e->op == SIZE_symbol) return *out = values->symbols[e->value], true;
-    if (e->op == SIZE_dim || e->op == SIZE_given)
-        return values->input && values->input(values->context, (int)e->value, e->op == SIZE_dim ? e->dim : -1, out);
+    if (e->op == SIZE_dim || e->op == SIZE_given) return false;
     if (!size_eval(e->parts[0], values, out)) return false;
     if (e->op == SIZE_not) return *out = !*out, true;
     for (int i = 1; i < e->n; i++) {
         int64_t next;
         if (!size_eval(e->parts[i], values, &next) || !size_apply(e->op, *out, next, out)) return false;
     }
+    return true;
+}
+
+int size_one_symbol(const SizeExpr *e) {
+    if (e->op == SIZE_symbol) return (int)e->value;
+    int found = -1;
+    for (int i = 0; i < e->n; i++) {
+        const int one = size_one_symbol(e->parts[i]);
+        if (one != -1) found = found == -1 || found == one ? one : -2;
+    }
+    return found;
+}
+
+bool size_solve(const SizeExpr *e, int symbol, int64_t size, int64_t *values, int64_t *out) {
+    int64_t at0, at1, step;
+    const SizeValues given = {.symbols = values};
+    values[symbol] = 0;
+    if (!size_eval(e, &given, &at0)) return false;
+    values[symbol] = 1;
+    if (!size_eval(e, &given, &at1) || !add_ok(at1, -at0, &step) || !step) return false;
+    *out = (size - at0) / step;
     return true;
 }

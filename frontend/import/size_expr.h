@@ -55,13 +55,16 @@ Status size_parse_guard(SizeSymbols *all, const char *text, const char *const *p
                         const SizeExpr **out);
 /* As a graph's text has it; false: what graphs' sizes don't have (a comparison). */
 bool size_print(const SizeSymbols *all, const SizeExpr *e, Text *text);
-/* sizes of input `input`: dim, or -1 for the int that it is. False: there is none, or a division by 0. */
 typedef struct SizeValues {
     const int64_t *symbols; /* by place in the list */
-    bool (*input)(void *context, int input, int dim, int64_t *out);
-    void *context;
 } SizeValues;
+/* False: a division by 0, too large a number, or a size of an input, which only its symbols are. */
 bool size_eval(const SizeExpr *e, const SizeValues *values, int64_t *out);
+/* The only symbol of an expression; -1: it has none, -2: several. */
+int size_one_symbol(const SizeExpr *e);
+/* What the symbol is where e, linear in it, is `size` (rounded; whoever asks compares); values: of the others, and
+ * room for its own. False: it is not linear. */
+bool size_solve(const SizeExpr *e, int symbol, int64_t size, int64_t *values, int64_t *out);
 static inline bool size_is_number(const SizeExpr *e) { return e->op == SIZE_number; }
 
 #endif

@@ -184,12 +184,63 @@ static Status write_call(NodeWriter *w, const Called *called, const Json *inputs
     return status;
 }
 
+/* Whether a tensor of this graph has the symbol among its sizes. */
+static Status has_symbol(NodeWriter *w, const Json *tensor, int symbol, bool *out) {
+    const Json *const sizes = json_get(model_meta(w->graph, json_string(json_get(tensor, "name"))), "sizes");
+    for (int d = 0; sizes && sizes->kind == JSON_list && d < sizes->n; d++) {
+        const SizeExpr *size;
+        TRY(model_size(w->m, &sizes->items[d], &size));
+        *out = *out || size_one_symbol(size) == symbol;
+    }
+    return ST_OK;
+}
+
+/* Or one of the arguments, an int among them. */
+static Status is_given(NodeWriter *w, const Json *inputs, int symbol, bool *out) {
+    for (int i = 0; i < inputs->n && !*out; i++) {
+        const Json *const member = writer_union(json_get(&inputs->items[i], "arg"));
+        const bool list = member && member->kind == JSON_list;
+        for (int k = 0; k < (list ? member->n : 1) && member; k++) {
+            const Json *const item = list ? &member->items[k] : member;
+            const char *const number = json_string(json_get(item, "as_name"));
+            const Json *const size = number ? json_get(json_get(w->graph, "sym_int_values"), number) : NULL;
+            const SizeExpr *e;
+            TRY(has_symbol(w, json_get(item, "as_tensor") ? json_get(item, "as_tensor") : item, symbol, out));
+            if (!size) continue;
+            TRY(model_size(w->m, size, &e));
+            *out = *out || size_one_symbol(e) == symbol;
+        }
+    }
+    return ST_OK;
+}
+
+/* A size that only values say (of nonzero, of x[mask]) is a new symbol of the graph where the op stands, as the reader of
+ * the text makes it: the next number. */
+static Status number_found(NodeWriter *w, const Json *inputs, const Json *outputs) {
+    const Json *const result = outputs->n ? json_get(&outputs->items[0], "as_tensor") : NULL;
+    const Json *const sizes = json_get(model_meta(w->graph, json_string(json_get(result, "name"))), "sizes");
+    for (int d = 0; sizes && sizes->kind == JSON_list && d < sizes->n; d++) {
+        const SizeExpr *size;
+        bool given = false;
+        TRY(model_size(w->m, &sizes->items[d], &size));
+        if (size->op != SIZE_symbol || w->m->symbols.list.at[size->value].name[0] != 'u') continue;
+        TRY(is_given(w, inputs, (int)size->value, &given));
+        if (given) continue;
+        if (w->m->symbols.list.at[size->value].number < 0)
+            w->m->symbols.list.at[size->value].number = w->m->n_symbols + w->m->n_found;
+        w->m->n_found++;
+        return ST_OK;
+    }
+    return ST_OK;
+}
+
 static Status write_op(NodeWriter *w, const Json *node, const Json *inputs, const Json *outputs) {
     const char *const name = op_name(w->m->arena, target_of(node));
     Called called;
     if (!name) return error_raise(ST_PARSE, "model.json: the target '%.200s' is no op", target_of(node));
     if (!find_op(name, &called)) return error_raise(ST_UNSUPPORTED, "no op is called '%.100s'", name);
     TRY(write_call(w, &called, inputs, outputs));
+    TRY(number_found(w, inputs, outputs));
     return called.handle ? rename_handle(w, inputs, outputs) : ST_OK;
 }
 

@@ -37,8 +37,7 @@ sn_function *sn_program_function(sn_program *p);
 /* The same with other options, yours: freed before p. closure_free is not used. [refused] */
 sn_function *sn_program_compile(sn_program *p, const sn_compile_options *options);
 /* Its graph, to look at, edit and compile with other options (sn_graph_compile): parameters and buffers are bound, its
-   inputs are those of a call, then an int for each symbol that stands in no size alone. It checks fewer things than the
-   function does: ranges and guards are not in it. Borrowed. [neutral] */
+   inputs are those of a call, its header has the ranges and guards of the export. Borrowed. [neutral] */
 sn_graph *sn_program_graph(sn_program *p);
 /* Parameters and buffers by their full names, as state_dict() has them, with those buffers that are not persistent;
    they require gradients as in the file. Tied ones are one tensor. Borrowed. [neutral] */

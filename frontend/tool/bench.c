@@ -137,6 +137,7 @@ static WorkKind kind_of(const Options *o, const Target *t) {
 static void target_work(const Options *o, const Target *t, Work *w) {
     *w = (Work){.kind = kind_of(o, t),
                 .graph = t->graph,
+                .program = t->program,
                 .body = t->body,
                 .closure = t->closure,
                 .dynamic = o->target.compile.dynamic,

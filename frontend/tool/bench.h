@@ -28,6 +28,7 @@ typedef struct Work {
     sn_graph *graph; /* borrowed; the work is this text graph, not `body` */
     sn_body body;
     void *closure;
+    sn_program *program; /* in the place of graph and body; NULL: none */
     void (*closure_free)(void *closure);
     sn_dynamic dynamic;
     sn_tensor *in[WORK_INPUTS]; /* kept by the work */

@@ -117,6 +117,7 @@ static void measure_runners(Runner *runners, int n, const BenchHow *how, double 
 
 static sn_function *compile_work(const Work *w, sn_compile_mode mode, const char *name) {
     const sn_compile_options *const o = SN_COMPILE_OPTIONS(.mode = mode, .dynamic = w->dynamic, .name = name);
+    if (w->program) return sn_program_compile(w->program, o);
     return w->graph ? sn_graph_compile(w->graph, o) : sn_compile(w->body, w->closure, o);
 }
 
