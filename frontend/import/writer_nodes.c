@@ -55,28 +55,10 @@ typedef struct Called {
     bool handle;
 } Called;
 
-/* Ops that do what another one does, by its name. */
-static const char *const same_ops[][2] = {{"aten::__and__.", "aten::bitwise_and."},
-                                          {"aten::__or__.", "aten::bitwise_or."},
-                                          {"aten::__xor__.", "aten::bitwise_xor."},
-                                          {"aten::lift_fresh_copy", "aten::clone"},
-                                          {"aten::multiply.", "aten::mul."}};
-
-static const OpRow *find_served_row(const char *name, OpForm *form) {
-    char other[128];
-    const OpRow *row = op_find(name, strlen(name), form);
-    for (int i = 0; !row && i < COUNT_OF(same_ops); i++) {
-        if (!starts(name, same_ops[i][0])) continue;
-        snprintf(other, sizeof other, "%s%.60s", same_ops[i][1], name + strlen(same_ops[i][0]));
-        row = op_find(other, strlen(other), form);
-    }
-    return row;
-}
-
 static bool find_op(const char *name, Called *out) {
     char base[128];
     *out = (Called){NULL};
-    out->row = find_served_row(name, &out->form);
+    out->row = op_find(name, strlen(name), &out->form);
     if (out->row && (out->form != FORM_inplace || out->row->kind != KIND_view)) return true;
     const size_t n = strcspn(name, ".");
     if (n < 2 || n >= sizeof base || name[n - 1] != '_') return out->row != NULL;
