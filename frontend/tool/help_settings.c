@@ -20,7 +20,7 @@ static const SettingLine settings[] = {
 
 const VariableRow variable_rows[] = {
 #define VARIABLE(name, value, doc) {#name, value, doc},
-#include "frontend/tool/variables.def"
+#include "runtime/core/variables.def"
 #undef VARIABLE
     {.name = NULL}};
 

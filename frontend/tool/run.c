@@ -3,11 +3,13 @@
  * JSON of its own: what it compiles is called as any other target. */
 #include "frontend/api/report_page.h"
 #include "frontend/tool/named.h"
+#include "frontend/tool/machine_code.h"
 #include "frontend/tool/sample.h"
 #include "frontend/tool/values.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
@@ -35,6 +37,7 @@ typedef struct RunJob {
     const char *stage;
     const char *machine; /* NULL: the one that runs */
     bool types, lines;   /* dump: beside the ops of a graph */
+    MachineCode code;    /* dump: what the stage's text is compiled to */
     const char *values;  /* dump: the file that gets those of the inputs */
     const char *out;     /* report */
     const char *save;    /* run: results, by name */
@@ -104,23 +107,34 @@ static int show_explain(const RunJob *job, sn_function *fn, sn_tensor **out, int
     return EXIT_done;
 }
 
-static void show_dump(const RunJob *job, const char *dump) {
+static void show_text(const RunJob *job, const char *dump) {
     if (!job->json) {
         fputs(dump, stdout);
         return;
     }
     Text text = {0};
     put_json_pair(&text, "{", "target", job->target.name);
-    put_json_pair(&text, ", ", "stage", job->stage);
+    put_json_pair(&text, ", ", "stage", job->code == CODE_ptx ? "ptx" : job->code == CODE_sass ? "sass" : job->stage);
     put_json_pair(&text, ", ", "text", dump);
     printf("%s}\n", text_str(&text));
     text_free(&text);
 }
 
+/* The number of "sm_90". */
+static int arch_of(const char *machine) { return atoi(machine + strcspn(machine, "0123456789")); }
+
+static int show_dump(const RunJob *job, const char *dump) {
+    Text code = {0};
+    if (job->code == CODE_none) return show_text(job, dump), EXIT_done;
+    if (machine_code_print(dump, job->code, arch_of(job->machine), &code) == ST_OK) show_text(job, text_str(&code));
+    text_free(&code);
+    return sn_check() ? report_error(EXIT_environment) : EXIT_done;
+}
+
 static int show_stage(const RunJob *job, sn_function *fn, sn_tensor **out, int n_out) {
     (void)out, (void)n_out;
-    show_dump(job, sn_dump(fn, job->stage));
-    return sn_check() ? report_error(EXIT_wrong) : EXIT_done;
+    const char *const dump = sn_dump(fn, job->stage);
+    return sn_check() ? report_error(EXIT_wrong) : show_dump(job, dump);
 }
 
 /* False: it ends with *code. CommandLine after the name of a sample that runs are the sample's own. */
@@ -198,7 +212,7 @@ static int dump_values(const Command *self, const RunJob *job) {
     if (!found) return no_such_target(job->target.name);
     if (!sn_check()) target.exit_code = EXIT_wrong;
     const Status status = sn_check() ? error_pending() : values_dump(&job->target, &target, job->values, &text);
-    if (status == ST_OK) show_dump(job, text_str(&text));
+    if (status == ST_OK) show_text(job, text_str(&text));
     text_free(&text);
     const int code = status == ST_OK ? EXIT_done : report_error(status == ST_IO ? EXIT_environment : target.exit_code);
     target_close(&target);
@@ -209,6 +223,8 @@ int command_dump(const Command *self, int argc, char **argv) {
     RunJob job = {.stage = "capture"};
     int code;
     if (!parse(self, argc, argv, &job, &code)) return code;
+    job.code = machine_code_stage(job.stage);
+    if (job.code != CODE_none) job.stage = "cuda", job.machine = job.machine ? job.machine : "sm_90";
     if (dump_find(job.stage, strlen(job.stage)) == DUMP_COUNT) return unknown_stage(self, job.stage);
     char report[64];
     snprintf(report, sizeof report, "dump:%s%s%s%s%s", job.stage, job.machine ? "@" : "",
@@ -220,7 +236,7 @@ int command_dump(const Command *self, int argc, char **argv) {
     if (!is_sample(&job)) return with_target(&job, show_stage);
     char *text = NULL;
     code = sample_report(job.target.name, report, &text);
-    if (text) show_dump(&job, text);
+    if (text && code == EXIT_done) code = show_dump(&job, text);
     mem_free(text);
     return code;
 }

@@ -73,13 +73,17 @@ static SettingVariable variable_of(const char *name) {
 
 static const char *from_environment(const char *name) { return environment(variable_of(name).name); }
 
-/* Variables that are read elsewhere: by the tool, the build's script, the samples. */
-static const char *const others[] = {"LLVM_MODULE", "CUDA_DRIVER", "CUDA_NVRTC", "CUDA_BLASLT", "REPORT",
-                                     "REPORT_FILE", "SAMPLE_DATA", "BUILD",      "VENV"};
+/* Variables that are read elsewhere: by the library and the tool, and by the build's script. */
+static const char *const others[] = {
+#define VARIABLE(name, value, doc) #name,
+#include "runtime/core/variables.def"
+#undef VARIABLE
+    "SINTER_BUILD", "SINTER_VENV"};
 
 static bool is_variable(const char *name, size_t n) {
     for (int i = 0; i < COUNT_OF(others); i++)
-        if (strlen(others[i]) == n && !strncmp(others[i], name, n)) return true;
+        if (!strncmp(others[i], "SINTER_", 7) && strlen(others[i]) == n + 7 && !strncmp(others[i] + 7, name, n))
+            return true;
     for (int i = 0; i < SET_COUNT; i++)
         if (strlen(rows[i].name) == n && !strncasecmp(rows[i].name, name, n)) return true;
     return false;

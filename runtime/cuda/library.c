@@ -20,6 +20,7 @@ static const struct {
     {"CUDA_PATH", "/lib64"},
     {NULL, "/usr/local/cuda/lib64"},
     {NULL, "/usr/local/cuda-*/lib64"},
+    {NULL, "/usr/local/cuda/lib"},
     {"VIRTUAL_ENV", "/lib/python3*/site-packages/nvidia/*/lib"},
     {"CONDA_PREFIX", "/lib"},
     {"CONDA_PREFIX", "/lib/python3*/site-packages/nvidia/*/lib"},

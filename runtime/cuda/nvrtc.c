@@ -40,6 +40,8 @@ static bool open_functions(void *library) {
     for (int i = 0; i < COUNT_OF(rows); i++)
         if (!library_function(library, rows[i].name, rows[i].at))
             return library_because(&reason, "NVRTC has no %s; " HOW_TO_GET, rows[i].name);
+#define NVRTC_OPTIONAL(type, name, parameters) library_function(library, "nvrtc" #name, &nvrtc.name);
+#include "runtime/cuda/nvrtc.def"
     Dl_info from;
     void *address;
     memcpy(&address, &nvrtc.Version, sizeof address);
@@ -84,26 +86,28 @@ void nvrtc_options_print(Text *text) {
     for (int i = 0; i < COUNT_OF(option_rows); i++) text_printf(text, "%s%s", i ? " " : "", option_rows[i].option);
 }
 
+typedef enum CudaWanted { WANTED_code, WANTED_verbose, WANTED_ptx } CudaWanted;
+
 typedef struct OptionList {
     char arch[24];
     const char *at[COUNT_OF(option_rows) + 2];
     int n;
 } OptionList;
 
-static void fill_options(OptionList *options, int arch, int level, bool verbose) {
+static void fill_options(OptionList *options, int arch, int level, CudaWanted wanted) {
     options->n = 0;
-    snprintf(options->arch, sizeof options->arch, "-arch=sm_%d", arch);
+    snprintf(options->arch, sizeof options->arch, "-arch=%s_%d", wanted == WANTED_ptx ? "compute" : "sm", arch);
     options->at[options->n++] = options->arch;
     for (int i = 0; i < COUNT_OF(option_rows); i++)
         if (level <= option_rows[i].upto) options->at[options->n++] = option_rows[i].option;
-    if (verbose) options->at[options->n++] = "--ptxas-options=-v";
+    if (wanted == WANTED_verbose) options->at[options->n++] = "--ptxas-options=-v";
 }
 
-static NvrtcResult compile_program(NvrtcProgram program, int arch, bool verbose) {
+static NvrtcResult compile_program(NvrtcProgram program, int arch, CudaWanted wanted) {
     OptionList options;
     NvrtcResult result = NVRTC_invalid_option;
     for (int level = 0; level < 3 && result == NVRTC_invalid_option; level++) {
-        fill_options(&options, arch, level, verbose);
+        fill_options(&options, arch, level, wanted);
         result = nvrtc.CompileProgram(program, options.n, options.at);
     }
     return result;
@@ -154,34 +158,38 @@ static Status refused(const char *source, const char *name, NvrtcResult result, 
                        kept ? "; the source is " : "; SINTER_DUMP_DIR=folder keeps the source", kept ? path : "");
 }
 
-static Status acquire_code(NvrtcProgram program, const char *name, CudaCode *code) {
-    NvrtcResult result = nvrtc.GetCUBINSize(program, &code->n);
-    code->bytes = result == NVRTC_success ? mem_alloc(code->n) : NULL;
+static Status acquire_code(NvrtcProgram program, const char *name, CudaWanted wanted, CudaCode *code) {
+    const bool ptx = wanted == WANTED_ptx;
+    NvrtcResult result = (ptx ? nvrtc.GetPTXSize : nvrtc.GetCUBINSize)(program, &code->n);
+    code->bytes = result == NVRTC_success ? mem_zero(code->n + 1) : NULL;
     if (result == NVRTC_success && !code->bytes) return ST_MEMORY;
-    if (result == NVRTC_success) result = nvrtc.GetCUBIN(program, code->bytes);
+    if (result == NVRTC_success) result = (ptx ? nvrtc.GetPTX : nvrtc.GetCUBIN)(program, code->bytes);
     if (result == NVRTC_success) return ST_OK;
     return error_raise(ST_INTERNAL, "NVRTC %d.%d gives no code for '%s': %s", nvrtc.major, nvrtc.minor, name,
                        nvrtc.GetErrorString(result));
 }
 
-static Status compile_created(NvrtcProgram program, const char *source, const char *name, int arch, bool verbose,
+static Status compile_created(NvrtcProgram program, const char *source, const char *name, int arch, CudaWanted wanted,
                               CudaCode *code) {
-    const NvrtcResult result = compile_program(program, arch, verbose);
+    const NvrtcResult result = compile_program(program, arch, wanted);
     if (!(code->log = log_of(program))) return ST_MEMORY;
-    return result == NVRTC_success ? acquire_code(program, name, code) : refused(source, name, result, code->log);
+    return result == NVRTC_success ? acquire_code(program, name, wanted, code)
+                                   : refused(source, name, result, code->log);
 }
 
 /* The compiler folds constants: under the program's own rounding it would fold others. */
-static Status compile_any(const char *source, const char *name, int arch, bool verbose, CudaCode *out) {
+static Status compile_any(const char *source, const char *name, int arch, CudaWanted wanted, CudaCode *out) {
     const char *why;
     if (!nvrtc_find(&why)) return error_raise(ST_DEVICE, "CUDA: %s", why);
+    if (wanted == WANTED_ptx && !(nvrtc.GetPTXSize && nvrtc.GetPTX))
+        return error_raise(ST_DEVICE, "CUDA: NVRTC %d.%d gives no PTX", nvrtc.major, nvrtc.minor);
     NvrtcProgram program;
     CudaCode code = {0};
     const uint32_t fp = fp_enter();
     const NvrtcResult result = nvrtc.CreateProgram(&program, source, name, 0, NULL, NULL);
     Status status;
     if (result == NVRTC_success) {
-        status = compile_created(program, source, name, arch, verbose, &code);
+        status = compile_created(program, source, name, arch, wanted, &code);
         nvrtc.DestroyProgram(&program);
     } else
         status = refused(source, name, result, "");
@@ -194,15 +202,19 @@ static Status compile_any(const char *source, const char *name, int arch, bool v
 }
 
 Status cuda_compile(const char *source, const char *name, int arch, CudaCode *out) {
-    return compile_any(source, name, arch, false, out);
+    return compile_any(source, name, arch, WANTED_code, out);
 }
 
 Status cuda_compile_verbose(const char *source, const char *name, int arch, CudaCode *out) {
-    return compile_any(source, name, arch, true, out);
+    return compile_any(source, name, arch, WANTED_verbose, out);
 }
 
 void cuda_code_free(CudaCode *code) {
     mem_free(code->bytes);
     mem_free(code->log);
     *code = (CudaCode){0};
+}
+
+Status cuda_compile_ptx(const char *source, const char *name, int arch, CudaCode *out) {
+    return compile_any(source, name, arch, WANTED_ptx, out);
 }

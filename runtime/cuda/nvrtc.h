@@ -19,7 +19,8 @@ typedef enum NvrtcResultCode {
 } NvrtcResultCode;
 
 typedef struct Nvrtc {
-#define NVRTC(type, name, parameters) type(*name) parameters;
+#define NVRTC(type, name, parameters)          type(*name) parameters;
+#define NVRTC_OPTIONAL(type, name, parameters) type(*name) parameters;
 #include "runtime/cuda/nvrtc.def"
     int major, minor; /* 13, 0 */
     char path[512];   /* the file that it came from */
@@ -42,6 +43,8 @@ typedef struct CudaCode {
 Status cuda_compile(const char *source, const char *name, int arch, CudaCode *out);
 /* The same, and the log has what ptxas says of each kernel: registers, stack frame, spills. */
 Status cuda_compile_verbose(const char *source, const char *name, int arch, CudaCode *out);
+/* PTX for compute_<arch> as text in code.bytes. */
+Status cuda_compile_ptx(const char *source, const char *name, int arch, CudaCode *out);
 void cuda_code_free(CudaCode *code);
 
 #endif
