@@ -119,7 +119,7 @@ static void print_stage(Text *page, ReportTexts *texts, int graph, const char *s
     snprintf(asked, sizeof asked, "%s+types+lines", stage);
     snprintf(anchor, sizeof anchor, "g%d-%s", graph, part);
     const char *const text = report_graph_of(report_text(texts, asked), graph, &n);
-    if (text) print_column(page, stage, text, n, &(LineAnchor){texts, anchor, part});
+    if (text && n) print_column(page, stage, text, n, &(LineAnchor){texts, anchor, part});
 }
 
 /* The kernels ----------------------------------------------------------------------------------- */

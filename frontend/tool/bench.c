@@ -123,7 +123,7 @@ static bool is_row(const char *prefix) {
     return false;
 }
 
-static bool is_file(const char *name) { return target_is_file(name) && !target_is_plan(name); /* it has no eager */ }
+static bool is_file(const char *name) { return target_is_file(name); }
 
 static bool is_sample(const char *name) { return !is_file(name) && !is_row(name) && sample_exists(name); }
 
@@ -138,6 +138,7 @@ static void target_work(const Options *o, const Target *t, Work *w) {
     *w = (Work){.kind = kind_of(o, t),
                 .graph = t->graph,
                 .program = t->program,
+                .plan = t->plan,
                 .body = t->body,
                 .closure = t->closure,
                 .dynamic = o->target.compile.dynamic,
@@ -195,7 +196,8 @@ static BenchProbes run_probes(const Options *o) {
 
 /* By the upper end of the interval: chance alone fails it once in 40 times. */
 static int check_bound(const Options *o, const char *name, const BenchReport *r) {
-    if (!(o->at_least > 0) || !r->compiled.n || r->is_call || r->speedup.high >= o->at_least) return EXIT_done;
+    if (!(o->at_least > 0) || !r->compiled.n || !r->eager.n || r->is_call || r->speedup.high >= o->at_least)
+        return EXIT_done;
     fprintf(stderr, "sinter bench: %s: compiled is %.2f times as fast as eager (%.2f to %.2f), less than %g\n", name,
             r->speedup.median, r->speedup.low, r->speedup.high, o->at_least);
     return EXIT_wrong;
@@ -211,9 +213,12 @@ static int time_target(const Options *o, Target *t) {
     target_work(o, t, &w);
     if (sn_check()) return EXIT_done;
     const BenchProbes probes = run_probes(o);
-    bench_pair(&w, &o->how, SN_COMPILE_EAGER, mode_of(o), &report);
+    if (w.plan)
+        bench_plan(&w, &o->how, &report);
+    else
+        bench_pair(&w, &o->how, SN_COMPILE_EAGER, mode_of(o), &report);
     if (sn_check()) return EXIT_done;
-    report.cold_ms = target_cold_ms(o);
+    if (!w.plan) report.cold_ms = target_cold_ms(o);
     bench_print_row(o->format, o->names[0], &report, &probes);
     return check_bound(o, o->names[0], &report);
 }

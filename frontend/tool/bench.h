@@ -25,7 +25,8 @@ typedef enum WorkKind {
 
 typedef struct Work {
     WorkKind kind;
-    sn_graph *graph; /* borrowed; the work is this text graph, not `body` */
+    sn_graph *graph;  /* borrowed; the work is this text graph, not `body` */
+    const char *plan; /* or this file's saved plan, which does not run eagerly */
     sn_body body;
     void *closure;
     sn_program *program; /* in the place of graph and body; NULL: none */

@@ -123,6 +123,13 @@ static void print_product(Text *text, const BenchReport *r) {
                 flops / r->compiled.min * 1e-4 / r->fma_best);
 }
 
+/* A saved plan's calls: nothing is beside them. */
+static void print_alone(Text *text, const BenchReport *r) {
+    text_printf(text, "%9.4f ms a call (min %.4f, p90 %.4f, spread %.0f %%)  kernels %lld  peak bytes %lld",
+                r->compiled.median, r->compiled.min, r->compiled.p90, 100 * r->compiled.spread, (long long)r->kernels,
+                (long long)r->peak);
+}
+
 static void print_pair(Text *text, const BenchReport *r) {
     text_printf(text, "eager %9.4f ms  compiled %9.4f ms (min %.4f, p90 %.4f, spread %.0f %%)", r->eager.median,
                 r->compiled.median, r->compiled.min, r->compiled.p90, 100 * r->compiled.spread);
@@ -153,6 +160,8 @@ static void print_text(Text *text, const char *name, const BenchReport *r) {
     else if (r->warm.ms > 0)
         text_printf(text, "plan and code %.3f ms where another process compiled it (min %.3f), %.1f ms by itself",
                     r->warm.ms, r->warm.min_ms, r->warm.cold_ms);
+    else if (!r->eager.n && r->compiled.n)
+        print_alone(text, r);
     else
         print_pair(text, r);
     text_puts(text, "\n");
@@ -175,6 +184,9 @@ static void print_markdown(Text *text, const char *name, const BenchReport *r) {
                     r->warm.ms > 0    ? r->warm.ms
                     : r->nvrtc.ms > 0 ? r->nvrtc.ms
                                       : r->compile_ms);
+    else if (!r->eager.n)
+        text_printf(text, "| %.4g ms | | %.0f %% | %lld |\n", r->compiled.median, 100 * r->compiled.spread,
+                    (long long)r->kernels);
     else
         text_printf(text, "%.4g ms | %.4g ms | %.2f (%.2f to %.2f) | %.0f %% | %lld |\n", r->eager.median,
                     r->compiled.median, r->speedup.median, r->speedup.low, r->speedup.high, 100 * r->compiled.spread,

@@ -26,6 +26,7 @@ typedef struct BenchProbes {
 /* bench_time.c: takes the figures of a row's work; errors are pending behind it. */
 void bench_work(const Work *w, const BenchHow *how, BenchReport *report);
 void bench_pair(const Work *w, const BenchHow *how, sn_compile_mode first, sn_compile_mode second, BenchReport *report);
+void bench_plan(const Work *w, const BenchHow *how, BenchReport *report); /* the calls of a saved plan, alone */
 void bench_time_nvrtc(const Work *w, BenchReport *report);
 double bench_cold_ms(const Work *w);     /* the first compiled call less one eager call */
 void bench_print_code_ms(const Work *w); /* what it spent on plan and code, and how many compiles it left on disk */

@@ -118,6 +118,7 @@ static void measure_runners(Runner *runners, int n, const BenchHow *how, double 
 static sn_function *compile_work(const Work *w, sn_compile_mode mode, const char *name) {
     const sn_compile_options *const o = SN_COMPILE_OPTIONS(.mode = mode, .dynamic = w->dynamic, .name = name);
     if (w->program) return sn_program_compile(w->program, o);
+    if (w->plan) return sn_plan_load(w->plan, NULL);
     return w->graph ? sn_graph_compile(w->graph, o) : sn_compile(w->body, w->closure, o);
 }
 
@@ -191,6 +192,16 @@ void bench_pair(const Work *w, const BenchHow *how, sn_compile_mode first, sn_co
     sn_function_free(r[0].fn);
     sn_function_free(r[1].fn);
     release_gradients(grads);
+}
+
+void bench_plan(const Work *w, const BenchHow *how, BenchReport *report) {
+    static Runner r;
+    r = (Runner){.work = w, .fn = compile_work(w, SN_COMPILE_REPLAY, "plan")};
+    measure_runners(&r, 1, how, NULL);
+    report->compiled = timing_of(r.samples, r.n);
+    report->peak = peak_bytes(&r);
+    read_stats(r.fn, report);
+    sn_function_free(r.fn);
 }
 
 /* Code generation and loading of one kernel: a new constant each time, so that none is had already. */

@@ -67,6 +67,13 @@ SINTER_REPORT=html:$work/own.html "$sinter" run "$work/f.sn" >/dev/null || compl
 SINTER_REPORT=html:$work/hello.html "$sinter" run hello >/dev/null || complain "hello with a page failed"
 "$check" <"$work/hello.html" >/dev/null || complain "hello's page is not read"
 
+# A saved plan has kernels and no graphs.
+"$sinter" plan "$work/f.sn" --no-grad --save="$work/f.plan" || complain "no plan"
+plan=("$work/f.plan" --no-grad --input 'f32[64,128]' --input 'f32[128,128]')
+"$sinter" report "${plan[@]}" -o "$work/plan.html" || complain "no page of a plan"
+"$check" <"$work/plan.html" | grep -qE '^4 kernels, 0 linked ops, 3 boxes, 2 pictures, ' || complain "the plan's page: $("$check" <"$work/plan.html")"
+"$sinter" bench "${plan[@]}" --repeats=6 --json | grep '"compiled_ms": .*"kernels": 4' >/dev/null || complain "a plan is not timed"
+
 "$sinter" report "$work/f.sn" -o "$work/none/page.html" 2>"$work/err"
 [ $? = 3 ] && grep -q "cannot write '$work/none/page.html'" "$work/err" || complain "no folder: $(cat "$work/err")"
 "$sinter" report "$work/f.sn" 2>"$work/err"
