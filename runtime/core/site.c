@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/alloc.h"
+#include "runtime/base/hash.h"
 
 typedef struct Dwfl Dwfl;
 typedef struct DwflModule DwflModule;
@@ -127,22 +128,36 @@ static void by_symbol(const void *site, char *out, size_t capacity) {
              (size_t)((const char *)site - (const char *)base));
 }
 
-/* Texts behind each other; a place in them is the site. Graphs of one name share theirs. */
-enum { TEXT_BYTES = 1 << 20 };
+/* Texts behind each other; a place in them is the site. Graphs of one name share theirs. They are found by hash: a slot
+ * has where one begins, plus 1. */
+enum { TEXT_BYTES = 1 << 20, TEXT_SLOTS = 1 << 17, MOST_TEXTS = TEXT_SLOTS / 2 };
 static char *texts;
+static uint32_t *text_slots;
 static size_t texts_used;
+static int n_texts;
+
+/* Where it is, or would be. */
+static uint32_t *text_slot(const char *text) {
+    for (uint64_t i = hash_bytes(17, text, strlen(text));; i++) {
+        uint32_t *const slot = &text_slots[i % TEXT_SLOTS];
+        if (!*slot || !strcmp(texts + *slot - 1, text)) return slot;
+    }
+}
 
 const void *site_of_text(const char *text) {
     const size_t size = strlen(text) + 1;
     const char *found = NULL;
     pthread_mutex_lock(&lock);
     if (!texts) texts = mem_alloc(TEXT_BYTES);
-    for (size_t at = 0; texts && at < texts_used && !found; at += strlen(texts + at) + 1)
-        if (!strcmp(texts + at, text)) found = texts + at;
-    if (texts && !found && size <= TEXT_BYTES - texts_used) {
-        found = memcpy(texts + texts_used, text, size);
+    if (!text_slots) text_slots = mem_zero(TEXT_SLOTS * sizeof *text_slots);
+    uint32_t *const slot = texts && text_slots ? text_slot(text) : NULL;
+    if (slot && !*slot && size <= TEXT_BYTES - texts_used && n_texts < MOST_TEXTS) {
+        memcpy(texts + texts_used, text, size);
+        *slot = (uint32_t)texts_used + 1;
         texts_used += size;
+        n_texts++;
     }
+    if (slot && *slot) found = texts + *slot - 1;
     pthread_mutex_unlock(&lock);
     return found;
 }

@@ -354,11 +354,17 @@ static bool set_symbolic_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
 
 /* The meta rule once more, on expressions: what it decides by them becomes guards. */
 static bool infer_symbolic_metas(Symbols *s, const OpCall *call, const Arg *symbolic, const TraceOp *op) {
-    MetaOut metas[MAX_OUTS];
+    MetaOut few[MAX_OUTS];
     const Arg *const args = mirror_args(s, call, symbolic);
-    if (!args) return false;
-    MetaCall meta = {
-        .row = call->row, .form = call->form, .args = args, .env = s->env, .out = metas, .n_out = call->row->n_out};
+    const bool list = call->row->returns_list; /* of control flow: as many as its bodies give */
+    MetaOut *const metas = list ? ARENA_ARRAY(s->arena, MetaOut, op->n_outs + 1) : few;
+    if (!args || !metas) return false;
+    MetaCall meta = {.row = call->row,
+                     .form = call->form,
+                     .args = args,
+                     .env = s->env,
+                     .out = metas,
+                     .n_out = list ? op->n_outs : call->row->n_out};
     bool fine = op_meta(&meta) == ST_OK && (op->n_outs == 0 || op->n_outs == meta.n_out);
     for (int i = 0; fine && i < op->n_outs; i++) fine = set_symbolic_meta(s, &metas[i], call->outs[i]);
     return fine;
