@@ -106,6 +106,22 @@ sn_status sn_out(sn_frame *f, int i, sn_tensor *t) {
     return SN_OK;
 }
 
+sn_status sn_out_none(sn_frame *f, int i) {
+    if (!f) return (sn_status)error_raise(ST_ARGUMENT, "the frame is NULL");
+    if (error_pending() != ST_OK) return (sn_status)error_pending();
+    if (i < 0 || i >= f->n_out)
+        return (sn_status)error_raise(ST_ARGUMENT, "%s: there is no output %d, only %d", f->what, i, f->n_out);
+    if (!f->takes_none)
+        return (sn_status)error_raise(ST_UNSUPPORTED, "%s: output %d can't be absent: it is no compiled function's",
+                                      f->what, i);
+    if (f->out[i]) return (sn_status)error_raise(ST_STATE, "%s: output %d is set already", f->what, i);
+    if (i < 64)
+        f->none |= UINT64_C(1) << i;
+    else
+        f->outs_optional = true;
+    return SN_OK;
+}
+
 sn_status sn_redispatch(sn_frame *f) {
     API_ENTER(sn_redispatch);
     if (!f) return (sn_status)error_raise(ST_ARGUMENT, "the frame is NULL");

@@ -15,7 +15,8 @@ static Status check_result(const sn_frame *frame, sn_status returned) {
     if (returned != SN_OK)
         return error_raise(ST_CALLBACK, "%s: the callback returned '%s'", frame->what, status_name((Status)returned));
     for (int i = 0; i < frame->n_out && !frame->outs_optional; i++)
-        if (!frame->out[i]) return error_raise(ST_CALLBACK, "%s: the callback set no output %d", frame->what, i);
+        if (!frame->out[i] && !(i < 64 && frame->none >> i & 1))
+            return error_raise(ST_CALLBACK, "%s: the callback set no output %d", frame->what, i);
     return ST_OK;
 }
 

@@ -24,6 +24,8 @@ struct sn_frame {
     int n_out;
     _Atomic int *running; /* a count of bodies that run, which this one's is part of; NULL: none */
     bool outs_optional;   /* hooks: output 0 need not be set */
+    bool takes_none;      /* a compiled function's: sn_out_none */
+    uint64_t none;        /* outputs that are absent, as bits; of more than 64 outputs, outs_optional */
     bool passed_on;       /* outputs are there, as of sn_redispatch: they may be replaced */
     OpCall *call;         /* dispatcher callbacks: what sn_redispatch continues; else NULL */
     const void *site;     /* of that call */

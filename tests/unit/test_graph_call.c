@@ -367,8 +367,65 @@ START_TEST(many_results) {
 }
 END_TEST
 
+/* A function's own body, in any mode: which are absent may change from call to call. */
+static sn_status some_absent(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    const int64_t which = sn_in_int(f, 1);
+    for (int i = 0; i < 3; i++) {
+        if (i == which)
+            sn_out_none(f, i);
+        else
+            sn_out(f, i, sn_mul_scalar(x, sn_float(i + 1)));
+    }
+    return sn_check();
+}
+
+static sn_status absent_inside(sn_frame *f) {
+    sn_function *const inner = sn_closure(f);
+    const sn_value in[] = {sn_val(sn_exp(sn_in(f, 0))), sn_in_value(f, 1)};
+    sn_tensor *out[3];
+    if (sn_call_values(inner, in, 2, out, 3) != SN_OK) return sn_check();
+    for (int i = 0; i < 3; i++) out[i] ? sn_out(f, i, out[i]) : sn_out_none(f, i);
+    return sn_check();
+}
+
+static sn_status absent_at_all(sn_frame *f) { return sn_out_none(f, 0); }
+
+START_TEST(results_of_any_function_may_be_absent) {
+    const sn_compile_mode in_modes[] = {SN_COMPILE_VERIFY, SN_COMPILE_REPLAY, SN_COMPILE_EAGER};
+    for (int m = 0; m < 6; m++) { /* with gradients, and without, where a replayed call is one */
+        sn_function *const fn = sn_compile(some_absent, NULL, SN_COMPILE_OPTIONS(.mode = in_modes[m % 3]));
+        sn_function *const outer = sn_compile(absent_inside, fn, SN_COMPILE_OPTIONS(.mode = in_modes[m % 3]));
+        for (int call = 0; call < 12; call++) {
+            sn_tensor *const x = sn_requires_grad_(F32(1 + call, 5), m < 3), *out[3], *grad;
+            const int64_t which = call / 4;
+            const sn_value in[] = {sn_val(x), sn_int(which)};
+            for (int k = 0; k < 2; k++) {
+                ck_assert_msg(sn_call_values(k ? outer : fn, in, 2, out, 3) == SN_OK, "%s", sn_error_take()->message);
+                sn_tensor *const base = k ? sn_exp(x) : x;
+                for (int i = 0; i < 3; i++)
+                    ck_assert(same_bits(out[i], i == which ? NULL : sn_mul_scalar(base, sn_float(i + 1))));
+                if (m >= 3) continue;
+                sn_tensor *const loss = sn_sum(out[which ? 0 : 1]);
+                const sn_tensors leaves = SN_TENSORS(x), ones = {NULL, 0};
+                ck_assert_int_eq(sn_gradients(SN_TENSORS(loss), leaves, ones, 0, &grad), SN_OK);
+                sn_tensor *const slope = sn_mul_scalar(k ? base : sn_ones_like(x), sn_float(which ? 1 : 2));
+                ck_assert(same_bits(grad, slope));
+            }
+        }
+        sn_function_free(outer);
+        sn_function_free(fn);
+    }
+    sn_tensor *const t = F32(1, 2), *y = NULL;
+    const sn_map_options *const none = NULL;
+    ck_assert_int_ne(sn_map(absent_at_all, NULL, none, SN_TENSORS(t), &y, 1), SN_OK);
+    expect_error(SN_ERR_UNSUPPORTED, "output 0 can't be absent");
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {views_by_numbers_that_leave_their_memory,
+    const TTest *const tests[] = {results_of_any_function_may_be_absent,
+                                  views_by_numbers_that_leave_their_memory,
                                   views_of_inputs_are_checked_at_the_call,
                                   symbolic_views_are_checked_at_the_call,
                                   symbols_without_a_value,

@@ -94,6 +94,7 @@ static Status run_body(sn_function *fn, const Arg *in, int n_in, sn_tensor **out
                       .out = out,
                       .n_out = n_out,
                       .running = &fn->running,
+                      .takes_none = true,
                       .outs_optional = capture && capture->for_graph};
     return frame_run(&frame, fn->body);
 }
