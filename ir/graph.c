@@ -183,6 +183,7 @@ static Status run_meta(Graph *graph, const OpRow *row, OpForm form, const Arg *a
         if (!outs) return ST_MEMORY;
         for (int i = 0; i < capacity; i++) outs[i].alias = -1, outs[i].offset = 0;
         *call = (MetaCall){.row = row, .form = form, .args = args, .env = graph->env, .out = outs, .n_out = capacity};
+        if (!graph->bail) call->unbacked = &graph->unbacked; /* no compiled graph has such a call */
         TRY(op_meta(call));
         if (call->n_out <= capacity) return ST_OK;
         capacity = call->n_out;
@@ -210,14 +211,14 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     for (int i = 0; i < node->n_args; i++) node->args[i] = arg_copy(graph->arena, &args[i]);
     if (node->form == FORM_out && row->options && args[row->n_params].kind == ARG_tensor)
         op_args_fill_options(row, args[row->n_params].val->meta, node->args);
-    if (row->role == ROLE_bits)
-        return error_raise(ST_UNSUPPORTED, "%s: graphs hold no views in another dtype", row->name);
     MetaCall call;
     MetaOut few[FEW_OUTS];
     memset(few, 0, sizeof few);
     TRY(run_meta(graph, row, node->form, node->args, few, &call));
     node->order = call.order;
     node->n_outs = call.n_out;
+    node->unbacked = graph->unbacked.used ? graph->unbacked.symbol : 0;
+    graph->unbacked = (Unbacked){0};
     node->outs = ARENA_ARRAY(graph->arena, GVal, call.n_out ? call.n_out : 1);
     if (!node->outs) return ST_MEMORY;
     for (int i = 0; i < call.n_out; i++) {

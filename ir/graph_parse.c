@@ -446,6 +446,32 @@ static Status bind_result(Parser *p, const ResultText *result, GVal *value) {
     return define(p, result->name, result->n, value);
 }
 
+static bool mentions_symbol(const SymEnv *env, int64_t v, int64_t symbol) {
+    if (!sym_is(v) || v == symbol) return v == symbol;
+    const SymExpr *const e = sym_expr(env, v);
+    return e->op != SYM_free && (mentions_symbol(env, e->a, symbol) || mentions_symbol(env, e->b, symbol));
+}
+
+/* Does an input or a node above have it? */
+static bool is_known_symbol(const Graph *graph, int64_t symbol) {
+    bool known = false;
+    for (int i = 0; i < graph->inputs.n; i++)
+        for (int d = 0; d < graph->inputs.at[i]->base.meta->rank; d++)
+            known |= mentions_symbol(graph->env, graph->inputs.at[i]->base.meta->sizes[d], symbol);
+    for (int i = 0; i < graph->int_inputs.n; i++) known |= graph->int_inputs.at[i].symbol == symbol;
+    for (const Node *node = graph->first; node; node = node->next) known |= node->unbacked == symbol;
+    return known;
+}
+
+/* The first size that is a symbol which nothing above has is what the values of the call give. */
+static int64_t unbacked_symbol(const Graph *graph, const Meta *meta) {
+    for (int d = 0; meta && d < meta->rank; d++) {
+        const int64_t size = meta->sizes[d];
+        if (sym_is(size) && sym_expr(graph->env, size)->op == SYM_free && !is_known_symbol(graph, size)) return size;
+    }
+    return 0;
+}
+
 static Status read_assignment(Parser *p) {
     VEC(ResultText) results = {0};
     do {
@@ -457,6 +483,7 @@ static Status read_assignment(Parser *p) {
     } while (reader_eat(&p->in, ","));
     TRY(expect_token(p, "="));
     Node *node;
+    p->graph->unbacked.symbol = unbacked_symbol(p->graph, results.at[0].meta);
     TRY(read_call(p, &node));
     if (node->n_outs != results.n) {
         p->in.at = results.at[0].name;

@@ -162,10 +162,17 @@ static void notes_print(Text *text, const Graph *graph, const Node *node, GraphN
     text_printf(text, "%s%s", between, where);
 }
 
+/* Where a size is what only values give, the text says which symbol that is. */
+static void result_print(Text *text, const Graph *graph, const Node *node, int i) {
+    text_printf(text, "%s%%%d", i ? ", " : "", result_number(graph, &node->outs[i]));
+    if (!node->unbacked) return;
+    text_puts(text, ": ");
+    meta_print(graph->env, text, node->outs[i].base.meta);
+}
+
 static void node_print(Text *text, const Graph *graph, const Node *node, GraphNotes notes) {
     text_puts(text, "  ");
-    for (int i = 0; i < node->n_outs; i++)
-        text_printf(text, "%s%%%d", i ? ", " : "", result_number(graph, &node->outs[i]));
+    for (int i = 0; i < node->n_outs; i++) result_print(text, graph, node, i);
     text_printf(text, "%s%s(", node->n_outs ? " = " : "", op_form_name(node->row, node->form));
     args_print(text, graph, node);
     text_puts(text, ")");

@@ -54,6 +54,7 @@ static void mark_all_bound(Binding *b) {
         const Meta *const meta = graph->inputs.at[i]->base.meta;
         for (int d = 0; d < meta->rank; d++) mark_bound(b, meta->sizes[d]);
     }
+    for (const Node *node = graph->first; node; node = node->next) mark_bound(b, node->unbacked);
 }
 
 /* Sizes solved for a symbol ----------------------------------------------------------------- */

@@ -60,6 +60,8 @@ static Status check_stage(Verify *v) {
     if (row->role == ROLE_gradients && !v->stage->gradients)
         return verify_fail(v, "must be expanded before this stage");
     if (!(v->stage->kinds & (1u << row->kind))) return verify_fail(v, "must be decomposed at this stage");
+    if (v->stage - stages != STAGE_capture && (v->node->unbacked || row->role == ROLE_bits))
+        return verify_fail(v, "no compiled graph has it: it runs between two");
     if (row->role == ROLE_storage) return verify_fail(v, "counts from where a storage begins, which no graph knows");
     if (v->node->modes & NODE_puts && row->kind != KIND_view && !(row->flags & OPF_copy || row->role == ROLE_puts))
         return verify_fail(v, "puts no value into memory");
@@ -101,6 +103,8 @@ static Status check_meta(Verify *v) {
                      .env = graph->env,
                      .out = outs,
                      .n_out = node->n_outs};
+    Unbacked unbacked = {.symbol = node->unbacked};
+    if (node->unbacked) call.unbacked = &unbacked;
     TRY(v->status = op_meta(&call));
     if (call.n_out != node->n_outs) return verify_fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
     if (call.order != node->order)

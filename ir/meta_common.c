@@ -346,6 +346,18 @@ bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n) {
     return true;
 }
 
+Status meta_unbacked_size(MetaCall *call, int64_t *size) {
+    enum { HINT = 2 };
+    if (!call->unbacked) return meta_fail(call, ST_UNSUPPORTED, "the sizes of the result depend on values");
+    if (!call->unbacked->symbol) {
+        call->unbacked->symbol = sym_free(call->env, HINT, 0);
+        sym_free_give(call->env, call->unbacked->symbol, HINT, 0, SYM_MOST);
+    }
+    call->unbacked->used = true;
+    *size = call->unbacked->symbol;
+    return ST_OK;
+}
+
 bool meta_beside_one(SymEnv *env, int64_t a, int64_t b) {
     const int64_t other = a == 1 ? b : a;
     return (a == 1 || b == 1) && sym_is(other) && sym_hint(env, other) >= 2 && sym_all_given(env, other);

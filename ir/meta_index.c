@@ -415,9 +415,9 @@ Status meta_repeat(MetaCall *call) {
     return ST_OK;
 }
 
-/* Never asked: values decide how many positions there are (op_meta refuses OPF_host). */
+/* No graph has it: values decide how many positions there are. */
 Status meta_where_positions(MetaCall *call) {
-    return meta_fail(call, ST_INTERNAL, "the sizes of the results depend on values");
+    return meta_fail(call, ST_UNSUPPORTED, "the sizes of the results depend on values");
 }
 
 /* Zeros of the sizes that are given, with grad_output in a part of them; the part's own op checks that it fits. */

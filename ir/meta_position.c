@@ -1,5 +1,6 @@
 /* meta_position.c: reads and writes at positions of several dims. Positions themselves are checked where they are used
- * (OPF_check); here their dtypes and shapes. How many a mask stands for depends on values: graphs hold no such call. */
+ * (OPF_check); here their dtypes and shapes. How many a mask stands for depends on values: it is a symbol of a graph's
+ * own (MetaCall.unbacked), and no compiled graph holds such a call. */
 #include "ir/meta_rules.h"
 
 /* The dims that indices speak of: a mask takes as many as it has. */
@@ -8,23 +9,24 @@ typedef struct Indexed {
     int first, last;
     int at; /* where their dims are in what is read */
     bool has[MAX_RANK];
+    bool counts;             /* how many a mask stands for is a size of the result */
     int64_t sizes[MAX_RANK]; /* what they broadcast to */
 } Indexed;
 
 static bool is_mask(const Meta *meta) { return meta->dtype == DT_bool || meta->dtype == DT_u8; }
 
 static Status mask_fits(const MetaCall *call, const Meta *self, const Meta *mask, int dim) {
-    if (call->env)
+    if (call->env && !call->unbacked)
         return meta_fail(call, ST_UNSUPPORTED, "indices: how many positions a mask stands for depends on its values");
     if (!mask->rank) return meta_fail(call, ST_SHAPE, "indices: a mask needs a dim at least");
     bool fits = dim + mask->rank <= self->rank;
-    for (int d = 0; fits && d < mask->rank; d++) fits = mask->sizes[d] == self->sizes[dim + d];
+    for (int d = 0; fits && d < mask->rank; d++) fits = sym_same(call->env, mask->sizes[d], self->sizes[dim + d]);
     if (fits) return ST_OK;
     return meta_fail(call, ST_SHAPE, "indices: the mask %s does not fit self %s at dim %d", SIZES(call, mask),
                      SIZES(call, self), dim);
 }
 
-static Status add_index(const MetaCall *call, Indexed *all, const Meta *self, const Meta *index, int dim) {
+static Status add_index(MetaCall *call, Indexed *all, const Meta *self, const Meta *index, int dim) {
     if (is_mask(index)) {
         TRY(mask_fits(call, self, index, dim));
     } else if (index->dtype != DT_i64 && index->dtype != DT_i32) {
@@ -32,7 +34,8 @@ static Status add_index(const MetaCall *call, Indexed *all, const Meta *self, co
     }
     if (dim >= self->rank) return meta_fail(call, ST_SHAPE, "too many indices for self %s", SIZES(call, self));
     TRY(same_device(call, self, index));
-    const int64_t some[1] = {1};
+    int64_t some[1] = {1};
+    if (is_mask(index) && call->env && all->counts) TRY(meta_unbacked_size(call, &some[0]));
     const int64_t *const sizes = is_mask(index) ? some : index->sizes;
     const int rank = is_mask(index) ? 1 : index->rank;
     if (!broadcast_into(call->env, all->sizes, &all->rank, sizes, rank))
@@ -44,10 +47,10 @@ static Status add_index(const MetaCall *call, Indexed *all, const Meta *self, co
 }
 
 /* The sizes of what is read: a mask counts as one position. */
-static Status indexed_sizes(const MetaCall *call, Indexed *all, int64_t *sizes, int *rank) {
+static Status indexed_sizes(MetaCall *call, Indexed *all, int64_t *sizes, int *rank) {
     const Meta *const self = tensor_meta(call, 0);
     const Arg *const list = &call->args[1];
-    *all = (Indexed){0};
+    *all = (Indexed){.counts = all->counts};
     for (int i = 0, dim = 0; i < list->n; i++) {
         const Meta *const index = list->vals[i] ? list->vals[i]->meta : NULL;
         if (index) TRY(add_index(call, all, self, index, dim));
@@ -114,7 +117,7 @@ Status meta_index(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0);
     int64_t sizes[MAX_RANK];
     int rank;
-    Indexed all;
+    Indexed all = {.counts = true};
     TRY(indexed_sizes(call, &all, sizes, &rank));
     if (!all.n) {
         out_like(call, 0, self, self->dtype);
@@ -129,7 +132,7 @@ Status meta_index_put(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0), *const values = tensor_meta(call, 2);
     int64_t sizes[MAX_RANK];
     int rank, wide;
-    Indexed all;
+    Indexed all = {0};
     TRY(indexed_sizes(call, &all, sizes, &rank));
     if (values->dtype != self->dtype)
         return meta_fail(call, ST_DTYPE, "values is %s, but self is %s", dtype_name(values->dtype),
@@ -152,7 +155,7 @@ Status meta_index_put(MetaCall *call) {
 /* As of a mask among indices: graphs hold no such call, and it counts as one. */
 Status meta_masked_select(MetaCall *call) {
     const Meta *const self = tensor_meta(call, 0), *const mask = tensor_meta(call, 1);
-    const int64_t some[1] = {1};
+    int64_t some[1] = {1};
     int64_t sizes[MAX_RANK];
     int rank = self->rank;
     if (mask->dtype != DT_bool) return meta_fail(call, ST_DTYPE, "mask must be bool, not %s", dtype_name(mask->dtype));
@@ -160,7 +163,9 @@ Status meta_masked_select(MetaCall *call) {
     if (!broadcast_into(call->env, sizes, &rank, mask->sizes, mask->rank))
         return meta_fail(call, ST_SHAPE, "mask %s does not broadcast with self %s", SIZES(call, mask),
                          SIZES(call, self));
-    if (call->env) return meta_fail(call, ST_UNSUPPORTED, "how many elements a mask selects depends on its values");
+    if (call->env && !call->unbacked)
+        return meta_fail(call, ST_UNSUPPORTED, "how many elements a mask selects depends on its values");
+    if (call->env) TRY(meta_unbacked_size(call, &some[0]));
     out_plain(call, 0, self->dtype, self->device, some, 1);
     return same_device(call, self, mask);
 }

@@ -47,8 +47,16 @@ Status meta_topk(MetaCall *call) {
     return ST_OK;
 }
 
-/* Never asked: values decide how many positions there are (op_meta refuses OPF_host). */
-Status meta_nonzero(MetaCall *call) { return meta_fail(call, ST_INTERNAL, "the sizes of the result depend on values"); }
+/* Of a graph alone: values decide how many positions there are (elsewhere op_meta refuses OPF_host). */
+Status meta_nonzero(MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    int64_t sizes[2] = {0, self->rank};
+    TRY(meta_unbacked_size(call, &sizes[0]));
+    out_plain(call, 0, DT_i64, self->device, sizes, 2);
+    call->out[0].strides[0] = 1; /* dim by dim, as PyTorch's */
+    call->out[0].strides[1] = sym_max(call->env, sizes[0], 1);
+    return ST_OK;
+}
 
 /* How many numbers from 0 on PyTorch takes for those of a dtype (of bf16 it asks nothing). */
 static int64_t countable(DType dtype) {

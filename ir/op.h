@@ -204,13 +204,20 @@ typedef struct AliasFact {
     int64_t offset;
 } AliasFact;
 
+/* The size of a result that only values give (nonzero, an index by masks). */
+typedef struct Unbacked {
+    int64_t symbol; /* that it is, or 0: a new one, which is put there */
+    bool used;      /* by the rule */
+} Unbacked;
+
 typedef struct MetaCall {
     const OpRow *row;
     OpForm form;
     /* n_params of them, defaults filled in; out form: followed by the n_out tensors to write */
     const Arg *args;
-    SymEnv *env;         /* NULL: everything is plain */
-    int64_t base_offset; /* as_strided: the storage offset of the tensor argument */
+    SymEnv *env;               /* NULL: everything is plain */
+    int64_t base_offset;       /* as_strided: the storage offset of the tensor argument */
+    struct Unbacked *unbacked; /* NULL: a call whose sizes only values give is refused */
     /* row->n_out of them; Tensor[] results: n_out is the room, then the count, which may be more */
     MetaOut *out;
     int n_out;

@@ -113,6 +113,11 @@ static void print_origin(const BoundRun *run, int64_t symbol, Text *text) {
             return;
         }
     }
+    for (const Node *node = graph->first; node; node = node->next)
+        if (node->unbacked == symbol) {
+            text_printf(text, "what %s finds", op_form_name(node->row, node->form));
+            return;
+        }
     text_puts(text, "an int input");
 }
 
@@ -129,15 +134,17 @@ static Status refuse_range(const BoundRun *run, int i, int64_t value) {
 }
 
 /* What the header says of symbols; of symbols of a captured function with guards. */
-static Status check_ranges(const BoundRun *run) {
+static Status check_range(const BoundRun *run, int i) {
     SymEnv *const env = run->run.env;
-    for (int i = 0; i < sym_free_count(run->run.graph->env); i++) {
-        const SymExpr *const s = sym_expr(run->run.graph->env, sym_free_at(run->run.graph->env, i));
-        const int64_t value = run->symbols[i];
-        if (!s->given || !run->bound[i]) continue;
-        if (!sym_at_most(env, s->b, value) || !sym_at_most(env, value, s->most))
-            return refuse_range(run, i, env ? sym_hint(env, value) : value);
-    }
+    const SymExpr *const s = sym_expr(run->run.graph->env, sym_free_at(run->run.graph->env, i));
+    const int64_t value = run->symbols[i];
+    if (!s->given || !run->bound[i]) return ST_OK;
+    if (sym_at_most(env, s->b, value) && sym_at_most(env, value, s->most)) return ST_OK;
+    return refuse_range(run, i, env ? sym_hint(env, value) : value);
+}
+
+static Status check_ranges(const BoundRun *run) {
+    for (int i = 0; i < sym_free_count(run->run.graph->env); i++) TRY(check_range(run, i));
     return ST_OK;
 }
 
@@ -376,10 +383,25 @@ static void live_end(const LiveValues *live, const Graph *graph) {
     for (int i = 0; live->held && i < graph->n_vals; i++) tensor_release(live->held[i]);
 }
 
-static Status run_live_nodes(const GraphRun *run, LiveValues *live, const Graph *graph) {
+/* What only values give is known from here on. */
+static Status bind_unbacked(BoundRun *r, const Node *node) {
+    const Meta *const meta = node->outs[0].base.meta;
+    const sn_tensor *const t = r->run.values[node->outs[0].id];
+    const int symbol = (int)sym_expr(r->run.graph->env, node->unbacked)->a;
+    for (int d = 0; d < meta->rank && !r->bound[symbol]; d++) {
+        if (meta->sizes[d] != node->unbacked) continue;
+        r->symbols[symbol] = tracer_meta((sn_tensor *)(uintptr_t)t)->sizes[d];
+        r->bound[symbol] = true;
+    }
+    return check_range(r, symbol);
+}
+
+static Status run_live_nodes(BoundRun *r, LiveValues *live, const Graph *graph) {
+    const GraphRun *const run = &r->run;
     TRY(live_begin(live, run->arena, graph));
     for (Node *node = graph->first; node; node = node->next) {
         TRY(run_node(run, node));
+        if (node->unbacked) TRY(bind_unbacked(r, node));
         live_advance(live, run, node);
     }
     return ST_OK;
@@ -390,7 +412,7 @@ static Status run_all(BoundRun *r, Graph *graph, sn_tensor **outs) {
     LiveValues live = {0};
     TRY(bind_inputs(r));
     TRY(check_aliases(r, graph));
-    const Status status = run_live_nodes(run, &live, graph);
+    const Status status = run_live_nodes(r, &live, graph);
     live_end(&live, graph);
     TRY(status);
     for (int i = 0; i < graph->outputs.n; i++)

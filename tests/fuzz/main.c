@@ -1,6 +1,6 @@
 /* main.c: fuzz --graphs N --seed S [--device=cuda] [--stateful] [--json] [--seconds T] [--save DIR] [--record DIR]
  * [--dump DIR] [--replay FILE...], --peak (peak.c: nets, whose memory is compared), --cache N (cache.c), or --calls N
- * [--row OP] (calls.c)
+ * [--row OP] (calls.c), or --headers N (headers.c)
  *
  * Programs are written here and run in batches by forked children, so that a crash costs one
  * program: the child says which program it begins and what came of it. A failing one is shrunk,
@@ -51,6 +51,7 @@
 
 #include "tests/fuzz/cache.h"
 #include "tests/fuzz/calls.h"
+#include "tests/fuzz/headers.h"
 #include "tests/fuzz/compare.h"
 
 enum {
@@ -70,7 +71,7 @@ typedef struct Case {
 } Case;
 
 typedef struct Options {
-    int64_t graphs, seconds, cache, calls;
+    int64_t graphs, seconds, cache, calls, headers;
     uint64_t seed;
     bool json, verbose, stateful, peak, symbolic;
     const char *save, *record, *dump, *row;
@@ -515,6 +516,8 @@ static bool parse_options(Options *o, int n, char **words) {
             o->cache = (int64_t)number, i++;
         } else if (counted && !strcmp(words[i], "--calls")) {
             o->calls = (int64_t)number, i++;
+        } else if (counted && !strcmp(words[i], "--headers")) {
+            o->headers = (int64_t)number, i++;
         } else if (value && !strcmp(words[i], "--row")) {
             o->row = words[++i];
         } else if (counted && !strcmp(words[i], "--seed")) {
@@ -545,7 +548,7 @@ int main(int n, char **words) {
                 "[--json] | "
                 "--calls "
                 "N [--row OP] "
-                "[--seed S] [--json] [--verbose]\n");
+                "[--seed S] [--json] [--verbose] | --headers N [--seed S] [--verbose]\n");
         return 2;
     }
     setenv("SINTER_CACHE_DIR", "off", 1); /* what is found does not depend on what was compiled before */
@@ -553,6 +556,7 @@ int main(int n, char **words) {
     if (!o.record && !o.dump && !fz_user_ops_register()) return 2; /* PyTorch and the tool have none of them */
     if (o.cache) return fz_cache(o.cache, o.seed, o.json);
     if (o.calls) return fz_calls(o.calls, o.seed, o.row, o.json, o.verbose);
+    if (o.headers) return fz_headers(o.headers, o.seed, o.verbose);
     if (o.first_file) return replay_files(&o, n, words);
     if (o.record || o.dump) return !record_all(&o);
     totals.verbose = o.verbose;

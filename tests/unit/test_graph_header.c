@@ -252,6 +252,64 @@ START_TEST(headers_as_text) {
 }
 END_TEST
 
+/* What only values give is a symbol from there on: the graph runs by segments, each compiled once. */
+START_TEST(sizes_that_values_give) {
+    for (int m = 0; m < MODES; m++) {
+        const char *const whole = "graph f[s0=8>=1, s1=2>=0, s2=2>=0<=40, s3=2>=0](%x: f32[s0,4], %m: bool[s0]) {\n"
+                                  "  %0 = aten::relu(%x)\n"
+                                  "  %1: i64[s1,2]{1,max(s1,1)} = aten::nonzero(%0)\n"
+                                  "  %2 = aten::select.int(%1, 1, 0)\n"
+                                  "  %3 = aten::mul.Scalar(%2, 2)\n"
+                                  "  %4: f32[s2,4] = aten::index.Tensor(%0, [%m])\n"
+                                  "  %5 = aten::view(%4, [s2*4])\n"
+                                  "  %6 = aten::exp(%5)\n"
+                                  "  %7 = aten::view(%6, [s2, 4])\n"
+                                  "  %8 = aten::gt.Scalar(%7, 1.5)\n"
+                                  "  %9: f32[s3] = aten::masked_select(%7, %8)\n"
+                                  "  %10 = aten::add.Scalar(%9, 1)\n"
+                                  "  return %3, %7, %10\n"
+                                  "}\n";
+        sn_graph *const g = sn_graph_parse(whole, strlen(whole));
+        ck_assert_msg(g != NULL, "%s", sn_error_take()->message);
+        ck_assert_str_eq(sn_graph_text(g), whole);
+        sn_graph_free(g);
+        sn_function *const fn = compiled(whole, modes[m]), *const eager = compiled(whole, SN_COMPILE_EAGER);
+        int64_t compiles = 0;
+        for (int64_t i = 0; i < 8; i++) {
+            sn_tensor *const x = F32(i, 5 + 3 * i, 4);
+            sn_tensor *in[] = {x, sn_gt_scalar(sn_select(x, 1, 0), sn_float(i == 5 ? 9 : -0.5))};
+            agree(fn, eager, in, 2, 3);
+            if (i == 0) compiles = stats_of(fn).compiles;
+        }
+        only_compiled(fn, compiles + 2); /* of what is empty: cases of their own */
+        sn_tensor *in[] = {F32(1, 60, 4), sn_ones(SN_INTS(60), SN_BOOL)}, *out[3];
+        ck_assert_int_eq(sn_call(fn, in, 2, out, 3), SN_ERR_SHAPE);
+        expect_error(SN_ERR_SHAPE, "s2 is 60, from what aten::index.Tensor finds: at least 0 and at most 40");
+        sn_function_free(fn);
+        sn_function_free(eager);
+    }
+}
+END_TEST
+
+START_TEST(views_in_another_dtype) {
+    const char *const text = "graph f(%x: f32[s0,4]) {\n"
+                             "  %0 = aten::relu(%x)\n"
+                             "  %1 = aten::view.dtype(%0, i16)\n"
+                             "  %2 = aten::add.Scalar(%1, 1)\n"
+                             "  %3 = aten::view(%2, [s0*8])\n"
+                             "  return %3\n}\n";
+    for (int m = 0; m < MODES; m++) {
+        sn_function *const fn = compiled(text, modes[m]), *const eager = compiled(text, SN_COMPILE_EAGER);
+        for (int64_t i = 2; i < 8; i++) agree(fn, eager, (sn_tensor *[]){F32(i, i, 4)}, 1, 1);
+        const sn_stats stats = stats_of(fn);
+        ck_assert_int_eq(stats.compiles, 2);
+        ck_assert_int_eq(stats.ops_eager, 6); /* the view itself */
+        sn_function_free(fn);
+        sn_function_free(eager);
+    }
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("tests");
     tcase_set_timeout(tests, 120);
@@ -263,5 +321,7 @@ int main(void) {
     tcase_add_test(tests, what_a_header_assumes);
     tcase_add_test(tests, symbols_without_bounds);
     tcase_add_test(tests, headers_as_text);
+    tcase_add_test(tests, sizes_that_values_give);
+    tcase_add_test(tests, views_in_another_dtype);
     return suite_run("graph header", tests);
 }

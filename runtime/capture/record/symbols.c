@@ -353,7 +353,8 @@ static bool set_symbolic_meta(Symbols *s, const MetaOut *out, sn_tensor *t) {
 }
 
 /* The meta rule once more, on expressions: what it decides by them becomes guards. */
-static bool infer_symbolic_metas(Symbols *s, const OpCall *call, const Arg *symbolic, const TraceOp *op) {
+static bool infer_symbolic_metas(Symbols *s, const OpCall *call, const Arg *symbolic, const TraceOp *op,
+                                 Unbacked *unbacked) {
     MetaOut few[MAX_OUTS];
     const Arg *const args = mirror_args(s, call, symbolic);
     const bool list = call->row->returns_list; /* of control flow: as many as its bodies give */
@@ -365,6 +366,7 @@ static bool infer_symbolic_metas(Symbols *s, const OpCall *call, const Arg *symb
                      .env = s->env,
                      .out = metas,
                      .n_out = list ? op->n_outs : call->row->n_out};
+    meta.unbacked = unbacked;
     bool fine = op_meta(&meta) == ST_OK && (op->n_outs == 0 || op->n_outs == meta.n_out);
     for (int i = 0; fine && i < op->n_outs; i++) fine = set_symbolic_meta(s, &metas[i], call->outs[i]);
     return fine;
@@ -385,8 +387,12 @@ static bool set_outside_meta(Symbols *s, sn_tensor *t) {
 Status symbols_record_outside(Symbols *s, const OpCall *call, const Arg *symbolic) {
     if (!s->header || s->sizes_only || call->form != FORM_functional) return ST_OK;
     const TraceOp op = {.n_outs = call->n_outs};
-    if (!(call->row->flags & OPF_host) && call->row->meta && infer_symbolic_metas(s, call, symbolic, &op)) return ST_OK;
-    error_clear(); /* the call itself was fine */
+    const Meta *const first = call->n_outs && call->outs[0] ? call->outs[0]->base.meta : NULL;
+    for (int d = -1; first && call->row->meta && d < first->rank; d++) { /* which size do values give, or none? */
+        Unbacked found = {.symbol = d < 0 ? 0 : fresh(s, first->sizes[d], 0, (SymSource){SOURCE_outside, -1, d})};
+        if (infer_symbolic_metas(s, call, symbolic, &op, d < 0 ? NULL : &found)) return ST_OK;
+        error_clear(); /* the call itself was fine */
+    }
     for (int i = 0; i < call->n_outs; i++)
         if (call->outs[i] && !set_outside_meta(s, call->outs[i])) return ST_MEMORY;
     return ST_OK;
@@ -396,7 +402,7 @@ Status symbols_record(Capture *c, const OpCall *call, const Arg *symbolic, const
     Symbols *const s = c->symbols;
     record_numbers(c, call->row, symbolic);
     if (c->trace->sources.n != op->first_number + op->n_numbers) return ST_MEMORY;
-    if (s->lost || infer_symbolic_metas(s, call, symbolic, op)) return ST_OK;
+    if (s->lost || infer_symbolic_metas(s, call, symbolic, op, NULL)) return ST_OK;
     error_clear(); /* the call itself is fine: the rule knows plain sizes only */
     s->lost = true;
     return ST_OK;

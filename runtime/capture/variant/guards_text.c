@@ -31,7 +31,7 @@ typedef struct GuardView {
 } GuardView;
 
 static const char *const relation_names[] = {[SYM_eq] = "==", [SYM_ne] = "!=", [SYM_lt] = "<", [SYM_le] = "<="};
-static const char *const binding_names[] = {"size", "stride", "number", "seed", "sequence"};
+static const char *const binding_names[] = {"size", "stride", "number", "seed", "sequence", "no size"};
 
 /* Printing ------------------------------------------------------------------------------------ */
 

@@ -22,11 +22,14 @@ typedef struct HeaderPlan {
     const GraphHeader *header;
     Arena *arena;
     TraceSymbols *plan;
+    int64_t *hints; /* by symbol of the header, too */
+    int n_outside;
     int64_t *values, *by; /* by symbol of the header: in this call; and here */
     bool *given;          /* its value is known */
     int64_t *learnt;      /* by symbol of the capture: what it is here */
     int64_t *alone;       /* by symbol of the plan: itself */
     bool *bound;          /* by symbol of the plan: there is a binding */
+    int n_bindable;       /* room of these two that is used */
     int rounds;           /* of bindings that need others */
 } HeaderPlan;
 
@@ -39,12 +42,14 @@ static int64_t plan_symbol(HeaderPlan *p, int64_t hint, int64_t least) {
     return symbol;
 }
 
-/* Rules branch on 0 and 1 by the hint: a size that may be more is thought of as more, unless that did not serve. */
-static int64_t hint_for(const HeaderPlan *p, int64_t now, int64_t hint, int64_t least, int64_t most) {
-    enum { USUAL = 8 };
-    if (now >= 2 || least < 0 || most < 2 || p->trace->as_it_is) return now;
-    if (hint < 2 || hint < least || hint > most) hint = USUAL;
-    return max_i64(least, min_i64(hint, most));
+/* Rules branch by the hint: what a small size of this call is by chance, 1 or as large as another one, is none of the
+ * header's. So sizes are thought of as the header's hints, or as some that are neither small nor alike, unless that did
+ * not serve. */
+static int64_t hint_for(const HeaderPlan *p, int i, int64_t now, const SymExpr *s) {
+    enum { USUAL = 17, STEP = 6 };
+    if (s->b < 0 || s->most < 2 || p->trace->as_it_is) return now;
+    const int64_t hint = s->hint >= USUAL ? s->hint : USUAL + STEP * i;
+    return max_i64(s->b, min_i64(hint, s->most));
 }
 
 static bool is_bound_size(const HeaderPlan *p, int64_t symbol) {
@@ -57,11 +62,47 @@ static bool is_bound_size(const HeaderPlan *p, int64_t symbol) {
     return found;
 }
 
+/* They hold of what is assumed, and no two are alike by chance; else those of the call do. */
+static bool hints_serve(const HeaderPlan *p, int n) {
+    const Graph *const graph = p->header->graph;
+    bool serve = true;
+    for (int i = 0; i < graph->assumed.n && serve; i++)
+        serve = sym_guard_holds(graph->env, &graph->assumed.at[i], p->hints);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i && serve; k++) serve = p->hints[i] != p->hints[k] || p->values[i] == p->values[k];
+    return serve;
+}
+
+/* The header's hints, of which all holds that is assumed, or multiples of them that are in their bounds. */
+static bool header_hints_serve(HeaderPlan *p, int n) {
+    const SymEnv *const env = p->header->graph->env;
+    for (int64_t times = 16; times; times /= 2) {
+        bool within = true;
+        for (int i = 0; i < n; i++) {
+            const SymExpr *const s = sym_expr(env, sym_free_at(env, i));
+            p->hints[i] = s->hint * times;
+            within &= p->hints[i] <= s->most;
+        }
+        if (within && hints_serve(p, n)) return true;
+    }
+    return false;
+}
+
+static Status choose_hints(HeaderPlan *p, int n) {
+    const SymEnv *const env = p->header->graph->env;
+    p->hints = ARENA_ARRAY(p->arena, int64_t, n + 1);
+    if (!p->hints) return ST_MEMORY;
+    for (int i = 0; i < n; i++) p->hints[i] = hint_for(p, i, p->values[i], sym_expr(env, sym_free_at(env, i)));
+    const bool serve = !p->trace->as_it_is && (hints_serve(p, n) || header_hints_serve(p, n));
+    if (!serve) memcpy(p->hints, p->values, sizeof *p->hints * (size_t)n);
+    return ST_OK;
+}
+
 static int64_t header_symbol(HeaderPlan *p, int i) {
     const int64_t symbol = sym_free_at(p->header->graph->env, i), now = p->values[i];
     const SymExpr *const s = sym_expr(p->header->graph->env, symbol);
     if (!p->given[i] || is_bound_size(p, symbol) || (!s->given && now < s->b)) return now;
-    return plan_symbol(p, hint_for(p, now, s->hint, s->b, s->most), s->b);
+    return plan_symbol(p, p->hints[i], s->b);
 }
 
 static Status bind_header(HeaderPlan *p) {
@@ -82,6 +123,7 @@ static Status bind_header(HeaderPlan *p) {
         if (at.number >= 0) ints[at.number] = c->in[i].i;
     }
     graph_symbol_values(graph, metas, ints, p->values, p->given);
+    TRY(choose_hints(p, n));
     for (int i = 0; i < n; i++) p->by[i] = header_symbol(p, i);
     return ST_OK;
 }
@@ -91,17 +133,39 @@ static int64_t from_header(const HeaderPlan *p, int64_t of_header) {
     return sym_move(p->plan->env, p->header->graph->env, of_header, p->by);
 }
 
-/* What holds of every call. */
+/* Symbols without a binding, each of them *which. */
+static int count_unbound(const HeaderPlan *p, int64_t v, int *which) {
+    if (!sym_is(v)) return 0;
+    const SymExpr *const e = sym_expr(p->plan->env, v);
+    if (e->op == SYM_free) {
+        if (p->bound[e->a]) return 0;
+        *which = (int)e->a;
+        return 1;
+    }
+    int first = -1, second = -1;
+    const int n = count_unbound(p, e->a, &first), more = count_unbound(p, e->b, &second);
+    *which = first >= 0 ? first : second;
+    return n && more && first == second && n == 1 && more == 1 ? 1 : n + more;
+}
+
+static bool is_unbound(const HeaderPlan *p, int64_t v) {
+    int which;
+    return count_unbound(p, v, &which) > 0;
+}
+
+/* What holds of every call: of symbols that the segment has. */
 static void require_header(const HeaderPlan *p) {
     const Graph *const graph = p->header->graph;
     for (int i = 0; i < graph->assumed.n; i++) {
         const SymGuard *const guard = &graph->assumed.at[i];
         const int64_t a = from_header(p, guard->a), b = from_header(p, guard->b);
-        if (sym_is(a) || sym_is(b)) sym_require(p->plan->env, guard->rel, a, b);
+        const bool known = !is_unbound(p, a) && !is_unbound(p, b);
+        if (known && (sym_is(a) || sym_is(b))) sym_require(p->plan->env, guard->rel, a, b);
     }
     for (int i = 0; i < sym_free_count(graph->env); i++) {
         const SymExpr *const s = sym_expr(graph->env, sym_free_at(graph->env, i));
-        if (sym_is(p->by[i]) && s->most != SYM_MOST) sym_require(p->plan->env, SYM_le, p->by[i], s->most);
+        const bool bounded = sym_is(p->by[i]) && s->most != SYM_MOST && !is_unbound(p, p->by[i]);
+        if (bounded) sym_require(p->plan->env, SYM_le, p->by[i], s->most);
     }
 }
 
@@ -123,7 +187,7 @@ static int64_t learn_symbol(HeaderPlan *p, int i) {
     case SOURCE_scalar:
         return from_header(p, p->header->graph->int_inputs.at[p->header->arguments[source->input].number].symbol);
     case SOURCE_outside:
-        return plan_symbol(p, hint_for(p, s->hint, 0, s->b, SYM_MOST), s->b);
+        return plan_symbol(p, hint_for(p, p->n_outside++, s->hint, s), s->b);
     }
     return s->hint;
 }
@@ -204,21 +268,6 @@ static void plan_numbers(HeaderPlan *p) {
 
 /* Where a launch has the symbols from ---------------------------------------------------------- */
 
-/* Symbols without a binding, each of them *which. */
-static int count_unbound(const HeaderPlan *p, int64_t v, int *which) {
-    if (!sym_is(v)) return 0;
-    const SymExpr *const e = sym_expr(p->plan->env, v);
-    if (e->op == SYM_free) {
-        if (p->bound[e->a]) return 0;
-        *which = (int)e->a;
-        return 1;
-    }
-    int first = -1, second = -1;
-    const int n = count_unbound(p, e->a, &first), more = count_unbound(p, e->b, &second);
-    *which = first >= 0 ? first : second;
-    return n && more && first == second && n == 1 && more == 1 ? 1 : n + more;
-}
-
 static bool bind_from(HeaderPlan *p, int64_t expr, SymBinding binding, bool solves) {
     int k = -1;
     if (count_unbound(p, expr, &k) != 1) return false;
@@ -246,6 +295,57 @@ static bool bind_from_inputs(HeaderPlan *p, bool solves) {
     return more;
 }
 
+/* With what symbol k stands for everywhere. */
+static Status replace_symbol(HeaderPlan *p, int k, int64_t by) {
+    TraceSymbols *const plan = p->plan;
+    p->alone[k] = by;
+    for (int i = 0; i < p->trace->inputs.n; i++) {
+        const Meta *const meta = plan->metas[i];
+        int64_t sizes[MAX_RANK], strides[MAX_RANK];
+        if (meta == p->trace->inputs.at[i].meta) continue;
+        for (int d = 0; d < meta->rank; d++) {
+            sizes[d] = sym_move(plan->env, plan->env, meta->sizes[d], p->alone);
+            strides[d] = sym_move(plan->env, plan->env, meta->strides[d], p->alone);
+        }
+        Meta *const made = meta_new(p->arena, plan->env, meta->dtype, meta->device, sizes, strides, meta->rank);
+        if (!made) return ST_MEMORY;
+        made->wrapped = meta->wrapped;
+        plan->metas[i] = made;
+    }
+    for (int n = 0; n < p->trace->numbers.n; n++)
+        if (plan->number_rules[n] == NUMBER_expr)
+            plan->numbers[n] = sym_move(plan->env, plan->env, plan->numbers[n], p->alone);
+    return ST_OK;
+}
+
+/* Of a size with several symbols that no other one gives, s0+s1, a new symbol: what else has them mostly has the
+ * same sum. */
+static bool bind_sum(HeaderPlan *p, int input, int dim, Status *status) {
+    SymEnv *const env = p->plan->env;
+    const int64_t size = p->plan->metas[input]->sizes[dim];
+    int64_t times, rest;
+    int last = -1;
+    if (count_unbound(p, size, &last) < 2) return false;
+    for (int k = 0; k < p->n_bindable; k++) {
+        if (p->bound[k] || p->alone[k] != sym_free_at(env, k)) continue;
+        if (!sym_linear(env, size, k, p->alone, &times, &rest) || (times != 1 && times != -1)) continue;
+        const int64_t whole = plan_symbol(p, sym_hint(env, size), max_i64(sym_least(env, size), 0));
+        p->plan->bindings.at[p->plan->bindings.n - 1] = (SymBinding){.kind = BIND_size, .input = input, .dim = dim};
+        p->alone[p->n_bindable] = whole;
+        p->bound[p->n_bindable++] = true;
+        *status = replace_symbol(p, k, sym_mul(env, sym_sub(env, whole, rest), times));
+        return true;
+    }
+    return false;
+}
+
+static bool bind_any_sum(HeaderPlan *p, Status *status) {
+    for (int i = 0; i < p->trace->inputs.n; i++)
+        for (int d = 0; d < p->plan->metas[i]->rank; d++)
+            if (bind_sum(p, i, d, status)) return true;
+    return false;
+}
+
 /* What no size tells apart is a number of its own. */
 static void release_number(HeaderPlan *p, int k) {
     int unbound;
@@ -257,15 +357,19 @@ static void release_number(HeaderPlan *p, int k) {
 }
 
 static Status bind_symbols(HeaderPlan *p) {
-    const int n = sym_free_count(p->plan->env);
-    p->bound = ARENA_ARRAY(p->arena, bool, n + 1);
-    p->alone = ARENA_ARRAY(p->arena, int64_t, n + 1);
+    const int n = sym_free_count(p->plan->env), room = 2 * n + 1; /* a sum takes one symbol's place */
+    Status status = ST_OK;
+    p->n_bindable = n;
+    p->bound = ARENA_ARRAY(p->arena, bool, room);
+    p->alone = ARENA_ARRAY(p->arena, int64_t, room);
     if (!p->bound || !p->alone) return ST_MEMORY;
     for (int i = 0; i < n; i++) p->alone[i] = sym_free_at(p->plan->env, i);
     bind_from_inputs(p, false);
-    while (bind_from_inputs(p, true)) {}
+    do
+        while (bind_from_inputs(p, true)) {}
+    while (bind_any_sum(p, &status) && status == ST_OK);
     for (int k = 0; k < p->trace->numbers.n; k++) release_number(p, k);
-    return error_pending();
+    return status == ST_OK ? error_pending() : status;
 }
 
 int64_t header_plan_solved(const SymBinding *b, const SymEnv *env, int64_t got, const int64_t *symbols) {
@@ -276,21 +380,18 @@ int64_t header_plan_solved(const SymBinding *b, const SymEnv *env, int64_t got, 
 
 bool header_plan_thinks(const Trace *trace) {
     const Symbols *const s = trace->capture->symbols;
-    bool thinks = false;
-    for (int i = 0; s && s->header && !trace->as_it_is && i < s->frees.n; i++)
-        thinks |= s->frees.at[i].kind != SOURCE_scalar && sym_hint(s->env, sym_free_at(s->env, i)) < 2;
-    return thinks && !trace->plain;
+    return s && s->header && s->frees.n && !trace->as_it_is && !trace->plain;
 }
 
 Status header_plan_make(const Trace *trace, Arena *arena, TraceSymbols *plan) {
     const Symbols *const symbols = trace->capture->symbols;
     HeaderPlan p = {.trace = trace, .symbols = symbols, .header = symbols->header, .arena = arena, .plan = plan};
     TRY(bind_header(&p));
-    require_header(&p);
     TRY(learn_symbols(&p));
     for (int i = 0; i < trace->inputs.n; i++) TRY(plan_input(&p, i));
     plan_numbers(&p);
     TRY(bind_symbols(&p));
+    require_header(&p);
     plan->dynamic = plan->bindings.n || plan->n_runtime_floats;
     return error_pending();
 }

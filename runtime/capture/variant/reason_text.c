@@ -88,7 +88,7 @@ void reason_symbol(Text *why, const Variant *variant, const Trace *trace, int i)
         text_printf(why, "%s %d of ", b->kind == BIND_size ? "size" : "stride", b->dim);
         reason_input(why, variant, trace, b->input);
     } else {
-        text_puts(why, "the generator");
+        text_puts(why, b->kind == BIND_unused ? "no size" : "the generator");
     }
 }
 

@@ -549,6 +549,7 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
     atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);
     const Variant *older = most_general_like(trace);
     Variant *v = NULL;
+    if (older && fn->header) trace->as_it_is = true; /* of what it was thought to be there is one, which does not fit */
     Status status = make_variant(fn, trace, older, &v);
     if (status != ST_OK && header_plan_thinks(trace)) {
         trace->as_it_is = true;
