@@ -7,6 +7,7 @@
 #include "frontend/api/enter.h"
 #include "frontend/api/sparse.h"
 #include "runtime/base/alloc.h"
+#include "runtime/base/spans.h"
 #include "runtime/core/element.h"
 #include "runtime/core/repr.h"
 #include "runtime/autograd/query.h"
@@ -356,36 +357,49 @@ static Status check_blob(const sn_blob *blob) {
     return check_sizes(blob->sizes, blob->dtype, "sn_wrap");
 }
 
-/* whole: the storage is all of the memory given, not only what sizes and strides reach. */
-static sn_tensor *wrap_blob(const sn_blob *blob, bool whole) {
+/* Older programs' blobs are shorter. */
+static int64_t blob_offset(const sn_blob *blob) {
+    return blob->size >= offsetof(sn_blob, offset) + sizeof blob->offset ? blob->offset : 0;
+}
+
+/* The layout of a blob that has room for it; NULL raises. */
+static const Meta *checked_blob_meta(const sn_blob *blob) {
     if (error_pending() != ST_OK || check_blob(blob) != ST_OK) return NULL;
     const Meta *const meta = blob_meta(blob);
     if (!meta) return error_set_op("sn_wrap"), NULL;
-    const size_t align = (size_t)dtype_bytes(meta->dtype);
-    if (meta_bytes(meta) > blob->bytes || (!blob->data && meta->numel)) {
-        error_raise(ST_ARGUMENT, "sn_wrap: sizes and strides need %zu bytes, the blob has %zu", meta_bytes(meta),
-                    blob->bytes);
+    const size_t width = (size_t)dtype_bytes(meta->dtype);
+    const int64_t offset = blob_offset(blob);
+    if (offset < 0 || (size_t)offset > blob->bytes / width || meta_bytes(meta) > blob->bytes - (size_t)offset * width ||
+        (!blob->data && meta->numel)) {
+        error_raise(ST_ARGUMENT, "sn_wrap: sizes and strides need %zu bytes behind %lld elements, the blob has %zu",
+                    meta_bytes(meta), (long long)offset, blob->bytes);
         return NULL;
     }
-    if ((uintptr_t)blob->data % align) {
+    if ((uintptr_t)blob->data % width) {
         error_raise(ST_ARGUMENT, "sn_wrap: the memory of %s elements is not aligned to %zu bytes",
-                    dtype_name(meta->dtype), align);
+                    dtype_name(meta->dtype), width);
         return NULL;
     }
-    sn_tensor *const t = tensor_without_data(meta);
-    Storage *const storage =
-        t ? storage_wrap(meta->device, blob->data, whole ? blob->bytes : meta_bytes(meta), NULL, blob->context) : NULL;
+    return meta;
+}
+
+static Storage *wrap_storage(const sn_blob *block, void *data, size_t bytes, sn_free_fn free, void *context) {
+    Storage *const storage = storage_wrap(block->device, data, bytes, NULL, context);
     if (!storage) return NULL;
-    storage->read_only = blob->read_only;
-    storage->free = blob->free; /* from here on it is ours to free */
-    tensor_set_storage(t, storage, 0);
-    storage_release(storage);
-    return t;
+    storage->read_only = block->read_only;
+    storage->free = free; /* from here on it is ours to free */
+    return storage;
 }
 
 sn_tensor *sn_wrap(const sn_blob *blob) {
     API_ENTER(sn_wrap);
-    return wrap_blob(blob, true);
+    const Meta *const meta = checked_blob_meta(blob);
+    sn_tensor *const t = meta ? tensor_without_data(meta) : NULL;
+    Storage *const storage = t ? wrap_storage(blob, blob->data, blob->bytes, blob->free, blob->context) : NULL;
+    if (!storage) return NULL;
+    tensor_set_storage(t, storage, blob_offset(blob));
+    storage_release(storage);
+    return t;
 }
 
 /* Many tensors of one block -------------------------------------------------------------------- */
@@ -405,41 +419,97 @@ static void drop_owner(void *data, void *context) {
     mem_free(owner);
 }
 
-static Status wrap_part(const sn_blob *block, const sn_part *part, BlockOwner *owner, sn_tensor **out) {
-    if (part->offset > block->bytes)
-        return error_raise(ST_ARGUMENT, "sn_wrap: it begins at byte %zu of %zu", part->offset, block->bytes);
+typedef struct BlockParts {
+    const sn_blob *block;
+    const sn_part *parts;
+    int n;
+    BlockOwner *owner;
+    const Meta **metas; /* by part */
+    Span *spans;        /* sorted */
+} BlockParts;
+
+static Status check_part(const BlockParts *b, int i) {
+    const sn_part *const part = &b->parts[i];
+    if (part->offset > b->block->bytes)
+        return error_raise(ST_ARGUMENT, "sn_wrap: it begins at byte %zu of %zu", part->offset, b->block->bytes);
     const sn_blob one = {.size = sizeof one,
-                         .data = block->data ? (char *)block->data + part->offset : NULL,
-                         .bytes = block->bytes - part->offset,
+                         .data = b->block->data ? (char *)b->block->data + part->offset : NULL,
+                         .bytes = b->block->bytes - part->offset,
                          .sizes = part->sizes,
                          .strides = part->strides,
                          .dtype = part->dtype,
-                         .device = block->device,
-                         .read_only = block->read_only,
-                         .free = drop_owner,
-                         .context = owner};
-    atomic_fetch_add(&owner->refs, 1);
-    *out = wrap_blob(&one, false);
-    if (!*out) atomic_fetch_sub(&owner->refs, 1);
-    return *out ? ST_OK : error_pending();
+                         .device = b->block->device};
+    if (!(b->metas[i] = checked_blob_meta(&one))) return error_pending();
+    const uintptr_t from = (uintptr_t)one.data;
+    b->spans[i] = (Span){from, from + meta_bytes(b->metas[i]), i};
+    return ST_OK;
 }
 
-static Status wrap_parts(const sn_blob *block, const sn_part *parts, int64_t n, BlockOwner *owner, sn_tensor **out) {
-    for (int64_t i = 0; i < n; i++) {
-        if (wrap_part(block, &parts[i], owner, &out[i]) == ST_OK) continue;
+static Status read_parts(const BlockParts *b) {
+    for (int i = 0; i < b->n; i++) {
+        if (check_part(b, i) == ST_OK) continue;
         char said[sizeof error_slot()->message];
         snprintf(said, sizeof said, "%s", error_slot()->message);
-        snprintf(error_slot()->message, sizeof said, "sn_wrap_many: part %lld: %.900s", (long long)i, said);
+        snprintf(error_slot()->message, sizeof said, "sn_wrap_many: part %d: %.900s", i, said);
         return error_pending();
     }
+    spans_sort(b->spans, b->n);
     return ST_OK;
+}
+
+/* Elements from the storage's start; false: it is not a whole number of them. */
+static bool offset_in(const Storage *storage, const BlockParts *b, const Span *span, int64_t *offset) {
+    const uintptr_t width = (uintptr_t)dtype_bytes(b->metas[span->of]->dtype),
+                    bytes = span->from - (uintptr_t)storage->data;
+    *offset = (int64_t)(bytes / width);
+    return bytes % width == 0;
+}
+
+static Status make_parts(const BlockParts *b, const Span *spans, int n, sn_tensor **out) {
+    uintptr_t to = spans->to;
+    for (int i = 1; i < n; i++) to = spans[i].to > to ? spans[i].to : to;
+    atomic_fetch_add(&b->owner->refs, 1);
+    Storage *const storage = wrap_storage(b->block, (void *)spans->from, to - spans->from, drop_owner, b->owner);
+    if (!storage) return atomic_fetch_sub(&b->owner->refs, 1), ST_MEMORY;
+    Status status = ST_OK;
+    for (int i = 0; i < n && status == ST_OK; i++) {
+        int64_t offset;
+        sn_tensor *const t = tensor_without_data(b->metas[spans[i].of]);
+        if (t && offset_in(storage, b, &spans[i], &offset))
+            tensor_set_storage(out[spans[i].of] = t, storage, offset);
+        else
+            status = t ? make_parts(b, &spans[i], 1, out) : ST_MEMORY; /* between elements: in a storage of its own */
+    }
+    storage_release(storage);
+    return status;
+}
+
+/* Those that share bytes, directly or by others, are one storage. */
+static Status make_all_parts(const BlockParts *b, sn_tensor **out) {
+    for (int i = 0, end; i < b->n; i = end) {
+        uintptr_t reached = b->spans[i].to;
+        for (end = i + 1; end < b->n && b->spans[end].from < reached; end++)
+            if (b->spans[end].to > reached) reached = b->spans[end].to;
+        TRY(make_parts(b, &b->spans[i], end - i, out));
+    }
+    return ST_OK;
+}
+
+static Status wrap_parts(const sn_blob *block, const sn_part *parts, int n, BlockOwner *owner, sn_tensor **out) {
+    BlockParts b = {.block = block, .parts = parts, .n = n, .owner = owner};
+    b.metas = mem_alloc(((size_t)n + 1) * (sizeof *b.metas + sizeof *b.spans));
+    if (!b.metas) return ST_MEMORY;
+    b.spans = (Span *)(b.metas + n + 1);
+    const Status status = read_parts(&b) == ST_OK ? make_all_parts(&b, out) : error_pending();
+    mem_free(b.metas);
+    return status;
 }
 
 static Status check_parts(const sn_blob *block, const sn_part *parts, int64_t n, sn_tensor **out) {
     TRY(error_pending());
     if (n < 0 || n > INT32_MAX || (n && (!parts || !out)))
         return error_raise(ST_ARGUMENT, "sn_wrap_many: %lld parts, or a list that is NULL", (long long)n);
-    if (!block || block->size < sizeof *block)
+    if (!block || block->size < offsetof(sn_blob, offset))
         return error_raise(ST_ARGUMENT, "sn_wrap_many: the block is NULL or has no size");
     if (block->sizes.n || block->strides.n || block->dtype != SN_DTYPE_DEFAULT)
         return error_raise(ST_ARGUMENT, "sn_wrap_many: sizes, strides and dtypes are the parts', not the block's");
@@ -455,7 +525,7 @@ sn_status sn_wrap_many(const sn_blob *block, const sn_part *parts, int64_t n, sn
     BlockOwner *const owner = mem_zero(sizeof *owner);
     if (!owner || scope_push(state, false) != ST_OK) return mem_free(owner), sn_check();
     owner->refs = 1;
-    const Status status = wrap_parts(block, parts, n, owner, out);
+    const Status status = wrap_parts(block, parts, (int)n, owner, out);
     if (status == ST_OK) {
         owner->data = block->data, owner->context = block->context, owner->free = block->free;
         scope_pop_passing(state, depth, out, (int)n);

@@ -1,5 +1,6 @@
 /* test_wrap_many.c: many tensors of one block of memory: its parts, when it is given back, errors that leave it
  * alone. */
+#include "runtime/core/tensor.h"
 #include "tests/unit/contract.h"
 
 enum { FLOATS = 600, BYTES = FLOATS * sizeof(float) };
@@ -110,8 +111,65 @@ START_TEST(parts_go_into_compiled_functions) {
 }
 END_TEST
 
+/* Tied weights: a write through one has the other's version, and an alias is one for guards and gradients. */
+START_TEST(parts_that_share_bytes_share_a_storage) {
+    float *const data = filled();
+    const sn_blob block = block_of(data);
+    const sn_part parts[] = {{.offset = 400, .sizes = SN_INTS(10), .dtype = SN_F32},
+                             {.offset = 0, .sizes = SN_INTS(10), .dtype = SN_F32},
+                             {.offset = 408, .sizes = SN_INTS(2, 2), .strides = SN_INTS(1, 4), .dtype = SN_F32},
+                             {.offset = 400, .sizes = SN_INTS(10), .dtype = SN_F32},
+                             {.offset = 401, .sizes = SN_INTS(6), .dtype = SN_U8},
+                             {.offset = 436, .sizes = SN_INTS(3), .dtype = SN_F32},
+                             {.offset = 432, .sizes = SN_INTS(1), .dtype = SN_F64}};
+    sn_tensor *out[7];
+    given_back = 0;
+    const sn_scope scope = sn_scope_begin();
+    ck_assert_msg(sn_wrap_many(&block, parts, 7, out) == SN_OK, "%s", sn_error_take()->message);
+    static const int64_t offsets[] = {0, 0, 2, 0, 1, 9, 4};
+    for (int i = 0; i < 7; i++) {
+        ck_assert((out[i]->storage == out[0]->storage) == (i != 1));
+        ck_assert_int_eq(sn_storage_offset(out[i]), offsets[i]);
+        ck_assert_ptr_eq(sn_data_raw(out[i]), (char *)data + parts[i].offset);
+    }
+    const uint32_t before = tensor_version(out[3]), other = tensor_version(out[1]);
+    sn_fill_(out[0], sn_float(3));
+    ck_assert(tensor_version(out[3]) == before + 1 && tensor_version(out[1]) == other);
+    ck_assert(sn_item(sn_select(out[3], 0, 9)) == 3 && sn_item(sn_select(out[5], 0, 0)) == 3);
+    sn_scope_end(scope);
+    ck_assert_int_eq(given_back, 1);
+}
+END_TEST
+
+/* The first element lies behind the storage's start, which as_strided counts from. */
+START_TEST(a_blob_with_an_offset) {
+    float data[12];
+    for (int i = 0; i < 12; i++) data[i] = (float)i;
+    sn_blob blob = {.size = sizeof blob, .data = data, .bytes = sizeof data, .sizes = SN_INTS(2, 3), .dtype = SN_F32};
+    const sn_scope scope = sn_scope_begin();
+    blob.offset = 5;
+    sn_tensor *const t = sn_wrap(&blob);
+    ck_assert_int_eq(sn_storage_offset(t), 5);
+    ck_assert_ptr_eq(sn_data_raw(t), data + 5);
+    ck_assert(sn_item(sn_as_strided(t, SN_INTS(1), SN_INTS(1), 3)) == 3);
+    sn_fill_(t, sn_float(-1));
+    ck_assert(data[4] == 4 && data[5] == -1 && data[10] == -1 && data[11] == 11);
+    static const int64_t wrong[] = {7, -1, INT64_MAX, INT64_MIN, 13};
+    for (int i = 0; i < 5; i++) {
+        blob.offset = wrong[i];
+        ck_assert_ptr_null(sn_wrap(&blob));
+        expect_error(SN_ERR_ARGUMENT, "sn_wrap: sizes and strides need 24 bytes behind");
+    }
+    blob.size = offsetof(sn_blob, offset); /* an older program's: what is behind is not looked at */
+    sn_tensor *const old = sn_wrap(&blob);
+    ck_assert(old && sn_storage_offset(old) == 0);
+    sn_scope_end(scope);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {parts_are_tensors_of_the_block, a_block_without_parts_is_given_back,
-                                  an_error_leaves_the_block_alone, parts_go_into_compiled_functions};
+    const TTest *const tests[] = {parts_are_tensors_of_the_block,         a_block_without_parts_is_given_back,
+                                  an_error_leaves_the_block_alone,        parts_go_into_compiled_functions,
+                                  parts_that_share_bytes_share_a_storage, a_blob_with_an_offset};
     return contract_main("test_wrap_many", tests, (int)(sizeof tests / sizeof *tests));
 }
