@@ -232,6 +232,11 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     return ST_OK;
 }
 
+static Status check_graph_op(const OpRow *row) {
+    if (row->role != ROLE_bits) return ST_OK;
+    return error_raise(ST_UNSUPPORTED, "%s: graphs hold no views in another dtype", row->name);
+}
+
 /* Inside a compile a failure leaves by the bail-out with the error's text. */
 static Node *failed(Graph *graph) {
     if (!graph->bail) return NULL;
@@ -287,9 +292,17 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
     node->random = row->flags & OPF_random ? graph->random : 0;
     node->region = graph->region;
     node->again = graph->again;
-    if (fill_node(graph, node, args) != ST_OK) return failed(graph);
+    if (check_graph_op(row) != ST_OK || fill_node(graph, node, args) != ST_OK) return failed(graph);
     link_node(graph, node);
     return node;
+}
+
+Node *graph_node_alone(Graph *graph, const OpRow *row, OpForm form, const Arg *args) {
+    Node *const node = ARENA_NEW(graph->arena, Node);
+    if (!node) return NULL;
+    node->row = row;
+    node->form = form;
+    return fill_node(graph, node, args) == ST_OK ? node : NULL;
 }
 
 void graph_take_random(Graph *graph, const OpRow *row, int random) {

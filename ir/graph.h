@@ -155,6 +155,8 @@ void graph_output(Graph *graph, GVal *value);
 void graph_write(Graph *graph, GVal *input, GVal *value);
 /* runs the meta rule; NULL on error */
 Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args);
+/* What the op would give, as a node with its results that is in no graph: also of ops that none holds. NULL raises. */
+Node *graph_node_alone(Graph *graph, const OpRow *row, OpForm form, const Arg *args);
 /* New nodes of a random op take number `random` of the graph's (-1: the next one), which has a seed from here on. */
 void graph_take_random(Graph *graph, const OpRow *row, int random);
 void graph_replace(Graph *graph, GVal *value, GVal *by);                     /* all uses, outputs and writes included */

@@ -223,14 +223,14 @@ static Status given_arg(GivenPlace at, ParamType type, const sn_value *given, Ar
 
 /* Ops ----------------------------------------------------------------------------------------- */
 
-static Status find_op(const char *op, BuiltCall *call) {
+static Status find_op(const char *function, const char *op, BuiltCall *call) {
     const size_t n = strlen(op), tail = strlen(".default");
     call->row = op_find(op, n, &call->form);
     if (!call->row && n > tail && !strcmp(op + n - tail, ".default")) call->row = op_find(op, n - tail, &call->form);
     if (call->row) return ST_OK;
     Text near = {0};
     op_unknown_hint(&near, op, n);
-    const Status status = error_raise(ST_ARGUMENT, "sn_graph_op: no op is called '%.100s'%.300s", op, text_str(&near));
+    const Status status = error_raise(ST_ARGUMENT, "%s: no op is called '%.100s'%.300s", function, op, text_str(&near));
     text_free(&near);
     return status;
 }
@@ -239,9 +239,8 @@ static Status find_op(const char *op, BuiltCall *call) {
 static Status given_outs(GivenPlace at, BuiltCall *call, const sn_value *given, int n) {
     char name[16];
     if (n != call->row->n_out)
-        return error_raise(ST_ARGUMENT,
-                           "sn_graph_op: %s writes %d tensors, which stand behind %d arguments; %d are there", at.op,
-                           call->row->n_out, op_form_params(call->row, FORM_out), n);
+        return error_raise(ST_ARGUMENT, "%s: %s writes %d tensors, which stand behind %d arguments; %d are there",
+                           at.function, at.op, call->row->n_out, op_form_params(call->row, FORM_out), n);
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, call->row->n_out == 1 ? "out" : "out%d", i);
         at.param = name;
@@ -252,16 +251,16 @@ static Status given_outs(GivenPlace at, BuiltCall *call, const sn_value *given, 
     return ST_OK;
 }
 
-static Status given_call(sn_graph *g, BuiltCall *call, const sn_value *given, int n) {
+static Status given_call(sn_graph *g, const char *function, BuiltCall *call, const sn_value *given, int n) {
     const OpRow *const row = call->row;
-    GivenPlace at = {.g = g, .function = "sn_graph_op", .op = op_form_name(row, call->form), .item = -1};
+    GivenPlace at = {.g = g, .function = function, .op = op_form_name(row, call->form), .item = -1};
     const int n_params = op_form_params(row, call->form);
     Arg placed[MAX_ARGS];
     if (n < 0 || (n && !given))
-        return error_raise(ST_ARGUMENT, "sn_graph_op: %s: %s list of %d arguments", at.op, n < 0 ? "a" : "a NULL", n);
+        return error_raise(ST_ARGUMENT, "%s: %s: %s list of %d arguments", function, at.op, n < 0 ? "a" : "a NULL", n);
     const int n_args = min_i64(n, n_params);
     if (n > n_params && call->form != FORM_out)
-        return error_raise(ST_ARGUMENT, "sn_graph_op: %s: %d arguments at most, not %d", at.op, n_params, n);
+        return error_raise(ST_ARGUMENT, "%s: %s: %d arguments at most, not %d", function, at.op, n_params, n);
     for (int i = 0; i < n_args; i++) {
         const Param *const param = &row->params[op_form_param(row, call->form, i)];
         at.param = param->name, at.index = i;
@@ -290,11 +289,17 @@ void graph_take_back(sn_graph *g, const Node *last) {
     graph_number(g->graph);
 }
 
+Status graph_given_call(sn_graph *g, const char *function, const char *op, const sn_value *args, int n_args,
+                        BuiltCall *call) {
+    TRY(find_op(function, op, call));
+    return given_call(g, function, call, args, n_args);
+}
+
 sn_node *sn_graph_op(sn_graph *g, const char *op, const sn_value *args, int n_args) {
     BuiltCall call = {0};
     if (graph_wants(g, "sn_graph_op", "the graph") != ST_OK || graph_wants(op, "sn_graph_op", "the op's name") != ST_OK)
         return NULL;
-    if (find_op(op, &call) != ST_OK || given_call(g, &call, args, n_args) != ST_OK) return NULL;
+    if (graph_given_call(g, "sn_graph_op", op, args, n_args, &call) != ST_OK) return NULL;
     if (call.row->flags & OPF_random && graph_is_own(g, "sn_graph_op: a random op") != ST_OK) return NULL;
     const Node *const last = g->graph->last;
     sn_node *const made = graph_cast_call(g, &call) == ST_OK ? graph_append_call(g, &call) : NULL;

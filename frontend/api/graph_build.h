@@ -36,6 +36,9 @@ typedef struct BuiltCall {
     OpForm form;
     Arg args[MAX_ARGS + MAX_OUTS];
 } BuiltCall;
+/* By name and values, in the name of a public function. */
+Status graph_given_call(sn_graph *g, const char *function, const char *op, const sn_value *args, int n_args,
+                        BuiltCall *call);
 /* At the end, in no region and at no place; NULL raises, and the graph is as it was. */
 sn_node *graph_append_call(sn_graph *g, const BuiltCall *call);
 /* A number is a tensor without dims, of the dtype that PyTorch's scalars have. */

@@ -3,6 +3,7 @@
  * draws, the same in every mode:
  *
  *   meta        the shape rule gives the real result's dtype, sizes, strides and storage
+ *   infer       sn_op_infer says the same, of tensors and of texts that describe them
  *   reference   eager against the op's loop program computed in double, one element at a time
  *   precise     bodies that round, in f64, against their formulas in long double
  *   bools       bool bytes other than 0 and 1 give what 0 and 1 give, eagerly and compiled
@@ -276,6 +277,7 @@ static const struct {
     int what;
 } modes[] = {
     {"meta", check_meta, EACH_dtype | EACH_layout},
+    {"infer", check_infer, EACH_dtype | EACH_layout},
     {"reference", check_reference, EACH_dtype | EACH_layout},
     {"parts", check_parts, EACH_dtype | EACH_layout},
     {"gradients", check_gradients, EACH_layout | EACH_derivative},
