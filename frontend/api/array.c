@@ -1,7 +1,7 @@
 /* array.c: calls on plain arrays (sinter/array.h).
  *
  *     arguments   each a tensor of the program's memory for this call (tensor_lent)
- *     call        function_call_into: a call without a body asks `place` for the memory of new results
+ *     call        function_call_into: a call without a body asks `place_result` for the memory of new results
  *     results     what lies there already is done; the rest is described, or copied, once; array_results.c
  */
 #include "frontend/api/array.h"
@@ -136,6 +136,7 @@ static Status ask_program(const ArrayCall *call, int i, sn_array *wanted) {
     const uint32_t handles = state->handles.n, scopes = state->n_scopes;
     const Status before = error_pending();
     wanted->data = call->options.allocate(call->options.context, i, wanted);
+    call->out[i].data = wanted->data; /* the program's, whatever follows */
     if (state_get() == state && state->handles.n == handles && state->n_scopes == scopes && error_pending() == before)
         return ST_OK;
     return error_raise(ST_STATE, "%s: what allocates out[%d] calls Sinter", call->what, i);
@@ -160,7 +161,7 @@ Status array_allocate(ArrayCall *call, int i, const Meta *meta) {
     return ST_OK;
 }
 
-static Status place(ResultSink *sink, int i, const Meta *meta, Storage **out) {
+static Status place_result(ResultSink *sink, int i, const Meta *meta, Storage **out) {
     ArrayCall *const call = (ArrayCall *)sink;
     if (call->rooms[i])
         TRY(array_check_result(call, i, meta));
@@ -247,8 +248,13 @@ sn_status sn_call_arrays(sn_function *fn, const sn_array *in, int n_in, sn_array
                          const sn_array_options *options) {
     API_ENTER(sn_call_arrays);
     __attribute__((cleanup(room_free))) ArrayRoom room;
-    ArrayCall call = {
-        .sink.place = place, .what = "sn_call_arrays", .fn = fn, .in = in, .n_in = n_in, .out = out, .n_out = n_out};
+    ArrayCall call = {.sink.place = place_result,
+                      .what = "sn_call_arrays",
+                      .fn = fn,
+                      .in = in,
+                      .n_in = n_in,
+                      .out = out,
+                      .n_out = n_out};
     room.block = room.few;
     if (entered.refused || check_lists(&call) != ST_OK) return sn_check();
     if (options && options_copy_in(&call.options, sizeof call.options, options, "sn_call_arrays") != ST_OK)

@@ -65,7 +65,7 @@ static void call_net(sn_function *fn, sn_function *eager, int64_t rows, uint32_t
     for (int i = 0; i < 2; i++) {
         ck_assert_ptr_eq(out[i].data, i ? z : y);
         ck_assert_ptr_null(out[i].owner);
-        ck_assert_int_eq(out[i].alias, SN_ALIAS_NONE);
+        ck_assert(out[i].alias == SN_ALIAS_NONE || (want_flags && out[i].alias == SN_ALIAS_OTHER)); /* a history's */
         ck_assert_int_eq(out[i].flags, want_flags);
     }
     if (!want_flags) ck_assert_int_eq(made, 0); /* nothing beside the caller's memory */
@@ -320,6 +320,40 @@ START_TEST(an_allocator_gives_the_memory) {
         pool_free(&pool);
     }
     net_free(n);
+}
+END_TEST
+
+static void *calls_the_library(void *context, int result, const sn_array *wanted) {
+    (void)result;
+    sn_zeros(SN_INTS(2), SN_F32);
+    return *(void **)context = malloc(wanted->bytes);
+}
+
+START_TEST(an_allocator_may_not_call_the_library) {
+    Net n = net_new(SN_COMPILE_REPLAY);
+    float x[ROWS * COLUMNS];
+    fill_floats(x, ROWS * COLUMNS, 7);
+    const sn_array in = SN_ARRAY(x, SN_F32, ROWS, COLUMNS);
+    for (int i = 0; i < 3; i++) {
+        void *block = NULL;
+        sn_array out[2] = {{0}};
+        sn_call_arrays(n.fn, &in, 1, out, 2, SN_ARRAY_OPTIONS(.allocate = calls_the_library, .context = &block));
+        expect_error(SN_ERR_STATE, "what allocates out[0] calls Sinter");
+        ck_assert(block && out[0].data == block); /* it is the program's all the same */
+        free(block);
+    }
+    net_free(n);
+}
+END_TEST
+
+/* Gradients that are recorded for what is closed over are no matter of arrays. */
+START_TEST(results_with_a_history) {
+    for (int mode = 0; mode < 3; mode++) {
+        Net n = net_new((sn_compile_mode)mode);
+        for (int i = 0; i < 2; i++) sn_requires_grad_(n.w[i], true);
+        for (int i = 0; i < 3; i++) call_net(n.fn, n.eager, 4 + i, SN_ARRAY_COPIED);
+        net_free(n);
+    }
 }
 END_TEST
 
@@ -595,6 +629,8 @@ int main(void) {
         views_are_told_in_replay_and_by_plans,
         absent_arguments_and_results,
         an_allocator_gives_the_memory,
+        an_allocator_may_not_call_the_library,
+        results_with_a_history,
         the_library_lends_what_nobody_has_room_for,
         results_in_the_memory_of_arguments,
         results_in_the_memory_of_what_is_closed_over,
