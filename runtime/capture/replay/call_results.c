@@ -24,6 +24,11 @@ static int result_of_output(const SpecializedMatch *match, int output) {
 static Status describe_call_result(const SpecializedMatch *match, int i, CallResult *result) {
     const int output = match->launch->result[i];
     *result = (CallResult){.kind = OUT_none, .base = -1};
+    if (is_slot_result(output)) {
+        const int slot = result_slot(output);
+        *result = (CallResult){.kind = OUT_input, .meta = match->at[slot]->base.meta};
+        result->base = slot < match->specialized->guards->n_in ? slot : -1;
+    }
     if (output < 0) return ST_OK;
     const ExecuteResult made = execute_result(match->launch->variant->code.run, output, match->launch->symbols);
     const bool of_input = made.kind == OUT_input || made.kind == OUT_view_of_input;

@@ -5,6 +5,11 @@
 #include "runtime/capture/record/symbols.h"
 #include "runtime/capture/replay/specialized_call.h"
 
+/* A result that is the tensor of a slot. */
+static inline int slot_result(int slot) { return -2 - slot; }
+static inline bool is_slot_result(int result) { return result < -1; }
+static inline int result_slot(int result) { return -2 - result; }
+
 typedef struct CallCacheEntry {
     struct CallCacheEntry *next; /* older */
     const CallSignature *key;    /* as long as the guards' slots */
@@ -29,8 +34,10 @@ struct SpecializedCall {
     struct NumberSource *numbers;
     int64_t *first_numbers; /* of the trace that it was made of */
     uint8_t *marks;         /* by trace value */
-    int *result;            /* by call output: trace value, or -1: absent; then those of the prints */
-    const char **labels;    /* of the prints, each a label or NULL */
+    /* By call output: trace value, or -1: absent, or that of a slot (result_slot), whose tensor it is itself; then those
+     * of the prints. */
+    int *result;
+    const char **labels; /* of the prints, each a label or NULL */
     int n_prints;
     _Atomic int64_t hits[2];  /* as generated code, by the interpreter */
     _Atomic int64_t alone[2]; /* of the ops of these: those that eager ran */

@@ -90,7 +90,7 @@ static bool bind_launch(const SpecializedCall *p, Variant *v, const Trace *trace
     if (!source || !result || !bound->symbols || !bound->floats) return false;
     for (int i = 0; i < v->n_graph_inputs; i++) source[i] = p->guards->source[v->graph_inputs[i].captured];
     for (int i = 0; i < shown_results(p); i++) {
-        result[i] = p->result[i] < 0 ? -1 : variant_output_of(v, p->result[i]);
+        result[i] = p->result[i] < 0 ? p->result[i] : variant_output_of(v, p->result[i]);
         if (p->result[i] >= 0 && result[i] < 0) return false;
     }
     variant_bind(v, trace, bound->symbols);
@@ -377,7 +377,10 @@ static Status launch_quietly(const SpecializedMatch *match, sn_tensor **outs, sn
     TRY(execute_bound(match, inputs, symbols_now(l, buffer), outs));
     TRY(variant_record_views(v, l->numbers, inputs, outs));
     state_get()->sequence += (uint64_t)v->segment.n_random;
-    for (int i = 0; i < match->specialized->n_out; i++) out[i] = l->result[i] < 0 ? NULL : outs[l->result[i]];
+    for (int i = 0; i < match->specialized->n_out; i++)
+        out[i] = l->result[i] >= 0              ? outs[l->result[i]]
+                 : is_slot_result(l->result[i]) ? match->at[result_slot(l->result[i])]
+                                                : NULL;
     return ST_OK;
 }
 
@@ -428,12 +431,21 @@ Status specialized_launch(const SpecializedMatch *match, sn_tensor **out, bool *
 
 /* Making one ---------------------------------------------------------------------------------- */
 
-static bool find_results(SpecializedCall *p, const Trace *trace, sn_tensor *const *out) {
+/* -1: it is none of the call's values and tensors. */
+static int find_result(const SpecializedCall *p, const Trace *trace, const Arg *in, const sn_tensor *t) {
+    for (int v = trace->values.n - 1; v >= 0; v--)
+        if (trace->values.at[v] == t) return v;
+    for (int i = 0; i < p->guards->n_in; i++)
+        if (tensor_at(in, i) == t) return slot_result(i);
+    for (int i = 0; i < trace->inputs.n; i++)
+        if (trace->inputs.at[i].tensor == t) return slot_result(p->guards->source[i]);
+    return -1;
+}
+
+static bool find_results(SpecializedCall *p, const Trace *trace, const Arg *in, sn_tensor *const *out) {
     for (int i = 0; i < p->n_out; i++) {
-        p->result[i] = -1;
-        for (int v = 0; out[i] && v < trace->values.n; v++)
-            if (trace->values.at[v] == out[i]) p->result[i] = v;
-        if (out[i] && p->result[i] < 0) return false;
+        p->result[i] = out[i] ? find_result(p, trace, in, out[i]) : -1;
+        if (out[i] && p->result[i] == -1) return false;
     }
     for (int k = 0; k < p->n_prints; k++) p->result[p->n_out + k] = trace->prints.at[k].value;
     return true;
@@ -488,7 +500,7 @@ SpecializedCall *specialized_new(Arena *arena, const Capture *c, const Trace *tr
     MATCH(match);
     if (!match_has_room(&match, guards->n_slots)) return NULL;
     match.specialized = p, match.launch = &match.bound;
-    if (!find_results(p, trace, out))
+    if (!find_results(p, trace, c->in, out))
         *why = BREAK_REASON(returns_input);
     else if (!keeps_results_only(p, trace))
         *why = BREAK_REASON(keeps_tensors);

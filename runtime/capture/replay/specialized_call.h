@@ -22,7 +22,7 @@ typedef struct SpecializedCall SpecializedCall;
 typedef struct BoundLaunch {
     Variant *variant;
     const int *source;      /* by graph input: its slot */
-    const int *result;      /* by call output: graph output, or -1: absent; then by print */
+    const int *result;      /* by call output: graph output, -1: absent, or of a slot; then by print */
     int64_t *symbols;       /* but for seed and sequence, which are those of the launch */
     double *floats;         /* runtime numbers */
     const int64_t *numbers; /* of the trace; NULL: no result is a view */

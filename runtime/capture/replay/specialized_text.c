@@ -34,6 +34,11 @@ static bool argument_refused(const SpecializedCall *p, int i, Text *why) {
 
 bool specialized_refusal(const SpecializedCall *p, Text *why) {
     const ReplayGuards *const w = p->guards;
+    for (int i = 0; i < p->n_out; i++) {
+        if (!is_slot_result(p->result[i])) continue;
+        text_puts(why, "it returns an input");
+        return true;
+    }
     for (int i = 0; i < w->n_in; i++)
         if (argument_refused(p, i, why)) return true;
     for (int i = w->n_in; i < w->n_slots; i++) {
