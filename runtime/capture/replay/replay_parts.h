@@ -34,8 +34,8 @@ struct SpecializedCall {
     struct NumberSource *numbers;
     int64_t *first_numbers; /* of the trace that it was made of */
     uint8_t *marks;         /* by trace value */
-    /* By call output: trace value, or -1: absent, or that of a slot (result_slot), whose tensor it is itself; then those
-     * of the prints. */
+    /* By call output: trace value, or -1: absent, or a slot (result_slot), whose tensor it is itself; then those of the
+     * prints. */
     int *result;
     const char **labels; /* of the prints, each a label or NULL */
     int n_prints;
