@@ -162,8 +162,7 @@ static Status one_number(const MetaCall *call, const char *name) {
     return meta_fail(call, ST_SHAPE, "%s must be one element, not %s", name, SIZES(call, arg->val->meta));
 }
 
-/* Of each parameter: what has an element of its own for each of its elements has its sizes, a step is one number. A list
- * that the step does without is empty. */
+/* What is kept of a parameter has its sizes; a step is one number. A list that the step does without is empty. */
 static Status state_fits(const MetaCall *call, int arg, int i) {
     const Meta *const param = call->args[0].vals[i]->meta, *const state = call->args[arg].vals[i]->meta;
     const bool is_step = !strcmp(call->row->params[arg].name, "state_steps");

@@ -1,6 +1,6 @@
-/* decomp_foreach.c: ops of lists as ops of their elements (ir/foreach.h), and the steps of optimizers that PyTorch calls
- * fused: formulas of its FusedAdamKernel.cpp, FusedSGDKernel.cpp and FusedAdagradKernel.cpp, in the compute dtype of each
- * parameter; numbers of a step are f64 until they meet it. */
+/* decomp_foreach.c: ops of lists as ops of their elements (ir/foreach.h), and the steps of optimizers that PyTorch
+ * calls fused: formulas of its FusedAdamKernel.cpp, FusedSGDKernel.cpp and FusedAdagradKernel.cpp, in the compute dtype
+ * of each parameter; numbers of a step are f64 until they meet it. */
 #include <math.h>
 
 #include "ir/foreach.h"
@@ -9,8 +9,8 @@
 
 DecompFn decomp_foreach, decomp_foreach_write, decomp_fused_adam, decomp_fused_sgd, decomp_fused_adagrad;
 
-/* self + tensor1 factor op tensor2, the factor element i of a tensor, of ints without its fraction, as PyTorch takes it;
- * with one rounding to halves. */
+/* self + tensor1 factor op tensor2, the factor element i of a tensor, of ints without its fraction, as PyTorch takes
+ * it; with one rounding to halves. */
 static Val *with_factor(Builder *b, const Arg *one, const OpRow *of, Val *factors, int i) {
     const DType dtype = one[0].val->meta->dtype;
     Val *factor = E(b, select_int, V(factors), I(0), I(i));

@@ -60,7 +60,8 @@ Status decomp_weight_norm(Builder *b, const OpRow *row, const Arg *args, Val **o
     return done1(outs, E(b, mul_Tensor, V(v), V(E(b, div_Tensor, V(g), V(norms(b, v, dim))))));
 }
 
-/* (grad_w, saved_v, saved_g, saved_norms, dim): s = sum of grad_w v; v: g / norm (grad_w - v s / norm^2); g: s / norm */
+/* (grad_w, saved_v, saved_g, saved_norms, dim): s = sum of grad_w v; of v g / norm (grad_w - v s / norm^2), of g
+ * s / norm */
 Status decomp_weight_norm_backward(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const Meta *const meta = args[1].val->meta, *const g = args[2].val->meta;
     const int64_t dim = args[4].i;

@@ -295,7 +295,7 @@ Status decomp_adaptive_max_pool1d(Builder *b, const OpRow *row, const Arg *args,
 
 DecompFn decomp_pad, decomp_pad_circular;
 
-/* One dim: what negative numbers cut goes first, then the last `before` elements come first and the first `after` last. */
+/* One dim: what negative numbers cut goes first, then the last `before` elements come first, the first `after` last. */
 static Val *turned_around(Builder *b, Val *x, int64_t dim, int64_t before, int64_t after) {
     if (!x) return NULL;
     SymEnv *const env = b->env;

@@ -388,6 +388,7 @@ static void list_forms(void) {
     for (int i = 0; i < op_row_count(); i++) {
         const OpRow *const row = op_row_at(i);
         if (row->flags & (OPF_internal | OPF_host) || row->role == ROLE_bits) continue; /* bits: NaNs show theirs */
+        if (!row->n_out && !row->returns_list) continue; /* what is written lies in lists: calls.c */
         forms[n_forms++] = (FormRow){row, FORM_functional};
         if (row->inplace) forms[n_forms++] = (FormRow){row, FORM_inplace};
         if (row->out) forms[n_forms++] = (FormRow){row, FORM_out};

@@ -337,6 +337,34 @@ static const ShapeRow shapes[] = {
     {"_upsample_bilinear2d_aa_backward", {"ab32", "[3,2", "[a,b,5,3", "=0"}},
     {"_upsample_bicubic2d_aa", {"eabc", "[3,2", "=1"}},
     {"_upsample_bicubic2d_aa_backward", {"ab32", "[3,2", "[a,b,5,3", "=0"}},
+    {"_foreach_add", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_add", {"(ab,cb", "[2,3"}},
+    {"_foreach_sub", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_sub", {"(ab,cb", "[2,3"}},
+    {"_foreach_mul", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_mul", {"(ab,cb", "[2,3"}},
+    {"_foreach_div", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_div", {"(ab,cb", "[2,3"}},
+    {"_foreach_maximum", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_maximum", {"(ab,cb", "[2,3"}},
+    {"_foreach_minimum", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_minimum", {"(ab,cb", "[2,3"}},
+    {"_foreach_clamp_min", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_clamp_min", {"(ab,cb", "[2,3"}},
+    {"_foreach_clamp_max", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_clamp_max", {"(ab,cb", "[2,3"}},
+    {"_foreach_pow", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_pow", {"(ab,cb", "[2,3"}},
+    {"_foreach_addcmul", {"(ab,cb", "(ab,cb", "(ab,cb"}},
+    {"_foreach_addcmul", {"(ab,cb", "(ab,cb", "(ab,cb", "[2,3"}},
+    {"_foreach_addcdiv", {"(ab,cb", "(ab,cb", "(ab,cb"}},
+    {"_foreach_addcdiv", {"(ab,cb", "(ab,cb", "(ab,cb", "[2,3"}},
+    {"_foreach_lerp", {"(ab,cb", "(ab,cb", "(ab,cb"}},
+    {"_foreach_lerp", {"(ab,cb", "(ab,cb", "[1,2"}},
+    {"_foreach_copy", {"(ab,cb", "(ab,cb"}},
+    {"_foreach_mm", {"(ab,cb", "(bc,bb"}},
+    {"meshgrid", {"(a,b"}},
+    {"broadcast_tensors", {"(ab,1b"}},
     {"affine_grid_generator", {"a23", "[a,1,2,3", "=0"}},
     {"affine_grid_generator_backward", {"a232", "[a,1,2,3", "=1"}},
     {"_weight_norm", {"ab", "a1"}},
@@ -724,7 +752,7 @@ static bool takes_word(const Param *param, const char *word) {
         return false;
     case '[':
         return param->type == PT_ints || param->type == PT_ints_opt || param->type == PT_int1 ||
-               param->type == PT_int1_opt;
+               param->type == PT_int1_opt || param->type == PT_scalars;
     case '(':
         return param->type == PT_tensors;
     case ':':
