@@ -5,6 +5,7 @@
 #define SINTER_IR_FOREACH_H
 #include "ir/op.h"
 
+bool foreach_is_list(const Param *param); /* of tensors or numbers */
 /* How many elements the lists of this call have: those of the first one. */
 int foreach_count(const OpRow *row, const Arg *args);
 /* The op of element i; `one` gets its arguments, room for MAX_ARGS. */

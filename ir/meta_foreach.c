@@ -1,113 +1,13 @@
 /* meta_foreach.c: ops of lists: the rule of the op of one element, for each; steps of optimizers over lists. */
 #include "ir/foreach.h"
 #include "ir/meta_rules.h"
-#include "ir/op_ids.h"
-
-/* By what stands behind "_foreach_", without the _ of those in place. Numbers stand for tensors. */
-static const struct {
-    const char *name;
-    OpId op;
-} each[] = {{"abs", OP_abs},
-            {"acos", OP_acos},
-            {"add", OP_add_Tensor},
-            {"addcdiv", OP_addcdiv},
-            {"addcmul", OP_addcmul},
-            {"asin", OP_asin},
-            {"atan", OP_atan},
-            {"ceil", OP_ceil},
-            {"clamp_max", OP_clamp_max_Tensor},
-            {"clamp_min", OP_clamp_min_Tensor},
-            {"clone", OP_clone},
-            {"copy", OP_copy},
-            {"cos", OP_cos},
-            {"cosh", OP_cosh},
-            {"div", OP_div_Tensor},
-            {"erf", OP_erf},
-            {"erfc", OP_erfc},
-            {"exp", OP_exp},
-            {"expm1", OP_expm1},
-            {"floor", OP_floor},
-            {"frac", OP_frac},
-            {"lerp", OP_lerp_Tensor},
-            {"log", OP_log},
-            {"log10", OP_log10},
-            {"log1p", OP_log1p},
-            {"log2", OP_log2},
-            {"max", OP_max},
-            {"maximum", OP_maximum},
-            {"minimum", OP_minimum},
-            {"mm", OP_mm},
-            {"mul", OP_mul_Tensor},
-            {"neg", OP_neg},
-            {"norm", OP_linalg_vector_norm},
-            {"pow", OP_pow_Tensor_Tensor},
-            {"reciprocal", OP_reciprocal},
-            {"round", OP_round},
-            {"rsqrt", OP_rsqrt},
-            {"sigmoid", OP_sigmoid},
-            {"sign", OP_sign},
-            {"sin", OP_sin},
-            {"sinh", OP_sinh},
-            {"sqrt", OP_sqrt},
-            {"sub", OP_sub_Tensor},
-            {"tan", OP_tan},
-            {"tanh", OP_tanh},
-            {"trunc", OP_trunc},
-            {"zero", OP_zero}};
-
-static const OpRow *row_of_each(const OpRow *row) {
-    const char *const name = row->base + strlen("_foreach_");
-    const size_t n = strlen(name) - (name[strlen(name) - 1] == '_');
-    for (int i = 0; i < COUNT_OF(each); i++)
-        if (strlen(each[i].name) == n && !memcmp(each[i].name, name, n)) return op_row(each[i].op);
-    return NULL;
-}
-
-static bool is_list(ParamType type) { return type == PT_tensors || type == PT_scalars; }
-
-int foreach_count(const OpRow *row, const Arg *args) {
-    for (int i = 0; i < row->n_params; i++)
-        if (is_list(row->params[i].type)) return args[i].n;
-    return 0;
-}
-
-static Arg element_of(const Arg *list, int i) {
-    return list->kind == ARG_tensors ? A_VAL(list->vals[i])
-           : list->kind == ARG_ints  ? A_INT(list->ints[i])
-                                     : A_FLOAT(list->floats[i]);
-}
-
-Val *foreach_factors(const OpRow *row, const Arg *args) {
-    const bool last = row->n_params == 4 && !strcmp(row->params[3].name, "scalars") && args[3].kind == ARG_tensor;
-    return last ? args[3].val : NULL;
-}
-
-/* A float for ints is taken without its fraction, as PyTorch's lists take it, though not its addcmul. */
-static Arg factor_of(DType dtype, Arg factor) {
-    return factor.kind == ARG_float && !dtype_is_float(dtype) ? A_INT(double_to_i64(factor.f)) : factor;
-}
-
-const OpRow *foreach_each(const OpRow *row, const Arg *args, int i, Arg *one, int *n) {
-    const OpRow *const of = row_of_each(row);
-    *n = 0;
-    for (int k = 0; k < row->n_params; k++)
-        one[(*n)++] = is_list(row->params[k].type) ? element_of(&args[k], i) : args[k];
-    if (of->id == OP_linalg_vector_norm) { /* (self, ord, dtype): of all elements */
-        one[4] = one[2];
-        one[2] = A_NONE, one[3] = A_BOOL(false);
-        *n = 5;
-    }
-    if (foreach_factors(row, args)) *n = 3; /* the factor is another op */
-    if (of->id == OP_addcmul && *n == 4) one[3] = factor_of(one[0].val->meta->dtype, one[3]);
-    return of;
-}
 
 static Status lists_fit(const MetaCall *call) {
     const int n = foreach_count(call->row, call->args);
     if (!n) return meta_fail(call, ST_ARGUMENT, "the lists must have an element at least");
     if (n > MAX_LIST) return meta_fail(call, ST_UNSUPPORTED, "%d tensors; at most %d", n, MAX_LIST);
     for (int i = 0; i < call->row->n_params; i++)
-        if (is_list(call->row->params[i].type) && call->args[i].n != n)
+        if (foreach_is_list(&call->row->params[i]) && call->args[i].n != n)
             return meta_fail(call, ST_ARGUMENT, "%s has %d elements, but the first list %d", arg_name(call, i),
                              call->args[i].n, n);
     const Val *const factors = foreach_factors(call->row, call->args);

@@ -31,14 +31,15 @@ Status meta_diag(MetaCall *call) {
     return ST_OK;
 }
 
-Status meta_flip_one(MetaCall *call) {
+static Status flipped(MetaCall *call, int least) {
     const Meta *const self = tensor_meta(call, 0);
-    const int least = !strcmp(call->row->base, "fliplr") ? 2 : 1;
     if (self->rank < least)
         return meta_fail(call, ST_SHAPE, "self must have %d dims at least, not sizes %s", least, SIZES(call, self));
     out_like(call, 0, self, self->dtype);
     return ST_OK;
 }
+Status meta_fliplr(MetaCall *call) { return flipped(call, 2); }
+Status meta_flipud(MetaCall *call) { return flipped(call, 1); }
 
 /* Dims of size 1, the last name's digit at least. */
 Status meta_atleast(MetaCall *call) {

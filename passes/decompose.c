@@ -141,14 +141,8 @@ static bool expand(Graph *graph, Expanded what) {
 bool decompose_composites(Graph *graph) { return expand(graph, EXPAND_composites); }
 bool pass_decompose(Graph *graph, const PassOptions *options) { return expand(graph, EXPAND_all); }
 
-/* What a rule writes is a copy in place, as eager's is. */
-static Status write_copy(Builder *self, Val *to, Val *from) {
-    const Arg args[] = {V(to), V(from), A_BOOL(false)};
-    return graph_append((Graph *)self, OP_ROW(copy), FORM_inplace, args) ? ST_OK : error_pending();
-}
-
 bool decompose_writers(Graph *graph) {
-    graph->builder.write = write_copy;
+    graph->builder.write = internal_write;
     const bool changed = expand(graph, EXPAND_writers);
     graph->builder.write = NULL;
     return changed;

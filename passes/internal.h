@@ -35,6 +35,8 @@ void own_outputs_and_views(
 
 /* Expands rows of KIND_composite to a fixpoint. */
 bool decompose_composites(Graph *graph);
+/* What a rule writes is a copy in place, as eager's is (Builder.write of a graph that is not functional yet). */
+Status internal_write(Builder *self, Val *to, Val *from);
 /* Before the graph is functional: composites that write arguments, have no results or share memory of a list. */
 bool decompose_writers(Graph *graph);
 /* No effect, no check: it may go where its results are unused. */

@@ -7,7 +7,8 @@
 #include "ir/op_ids.h"
 #include "passes/rules/decomp.h"
 
-DecompFn decomp_foreach, decomp_foreach_write, decomp_fused_adam, decomp_fused_sgd, decomp_fused_adagrad;
+DecompFn decomp_foreach, decomp_foreach_write, decomp_fused_adam, decomp_fused_adamw, decomp_fused_sgd,
+    decomp_fused_adagrad;
 
 /* self + tensor1 factor op tensor2, the factor element i of a tensor, of ints without its fraction, as PyTorch takes
  * it; with one rounding to halves. */
@@ -57,10 +58,10 @@ typedef struct OptimStep {
     Val *kept, *param, *grad; /* kept: NULL, or bool: nothing but grad changes; these in the compute dtype */
 } OptimStep;
 
-static const Arg *named(const OptimStep *s, const char *name) { return &s->args[op_param_find(s->row, name)]; }
-static double number(const OptimStep *s, const char *name) { return arg_double(named(s, name)); }
-static bool is_set(const OptimStep *s, const char *name) { return named(s, name)->i != 0; }
-static Val *state(const OptimStep *s, const char *name) { return widened(s->b, named(s, name)->vals[s->i]); }
+static const Arg *optim_argument(const OptimStep *s, const char *name) { return &s->args[op_param_find(s->row, name)]; }
+static double number(const OptimStep *s, const char *name) { return arg_double(optim_argument(s, name)); }
+static bool is_set(const OptimStep *s, const char *name) { return optim_argument(s, name)->i != 0; }
+static Val *state(const OptimStep *s, const char *name) { return widened(s->b, optim_argument(s, name)->vals[s->i]); }
 
 /* A number of the step, f64 or a constant, as one that an element is multiplied by. */
 static Arg as_factor(const OptimStep *s, Val *number) { return V(in_dtype(s->b, number, s->param->meta->dtype)); }
@@ -71,25 +72,25 @@ static Val *in_f64(const OptimStep *s, Val *one) {
 
 /* A number or a tensor of one element, times k, as an f64. */
 static Val *rate(const OptimStep *s, double k) {
-    const Arg *const lr = named(s, "lr");
+    const Arg *const lr = optim_argument(s, "lr");
     Builder *const b = s->b;
     if (lr->kind == ARG_tensor) return E(b, mul_Tensor, V(in_f64(s, lr->val)), F(k));
     return E(b, full, A_INTS(&(int64_t){0}, 0), F(arg_double(lr) * k), I(DT_f64), A_NONE, I(s->param->meta->device));
 }
 
 /* The tensor of a list becomes this, unless the step is kept from happening. */
-static Status put(const OptimStep *s, const char *list, Val *value) {
+static Status optim_put(const OptimStep *s, const char *list, Val *value) {
     Builder *const b = s->b;
-    Val *const to = named(s, list)->vals[s->i];
+    Val *const to = optim_argument(s, list)->vals[s->i];
     Val *made = in_dtype(b, value, to->meta->dtype);
     if (s->kept) made = E(b, where_self, V(s->kept), V(to), V(made));
     return made ? emit_write(b, to, made) : error_pending();
 }
 
 /* The gradient, scaled back (which is written), with its sign and the weight decay of Adam and SGD. */
-static Status begin(OptimStep *s, bool decays) {
+static Status optim_begin(OptimStep *s, bool decays) {
     Builder *const b = s->b;
-    const Arg *const scale = named(s, "grad_scale"), *const inf = named(s, "found_inf");
+    const Arg *const scale = optim_argument(s, "grad_scale"), *const inf = optim_argument(s, "found_inf");
     s->param = widened(b, s->args[0].vals[s->i]);
     s->grad = widened(b, s->args[1].vals[s->i]);
     if (!s->param || !s->grad) return error_pending();
@@ -100,7 +101,7 @@ static Status begin(OptimStep *s, bool decays) {
     }
     if (scale->kind == ARG_tensor) {
         s->grad = E(b, div_Tensor, V(s->grad), as_factor(s, in_f64(s, scale->val)));
-        TRY(put(s, "grads", s->grad));
+        TRY(optim_put(s, "grads", s->grad));
     }
     if (is_set(s, "maximize")) s->grad = E(b, neg, V(s->grad));
     const double decay = number(s, "weight_decay");
@@ -111,15 +112,14 @@ static Status begin(OptimStep *s, bool decays) {
 /* 1 - beta^step */
 static Val *correction(const OptimStep *s, const char *beta) {
     Builder *const b = s->b;
-    Val *const step = in_f64(s, named(s, "state_steps")->vals[s->i]);
+    Val *const step = in_f64(s, optim_argument(s, "state_steps")->vals[s->i]);
     return E(b, rsub_Tensor, V(E(b, pow_Scalar, F(number(s, beta)), V(step))), F(1));
 }
 
-static Status adam(OptimStep *s) {
+static Status adam_by(OptimStep *s, bool decoupled) {
     Builder *const b = s->b;
-    const bool decoupled = !strcmp(s->row->base, "_fused_adamw_");
     const double beta1 = number(s, "beta1"), beta2 = number(s, "beta2"), decay = number(s, "weight_decay");
-    TRY(begin(s, !decoupled));
+    TRY(optim_begin(s, !decoupled));
     Val *param = s->param;
     if (decoupled && decay != 0) {
         Val *const left = E(b, rsub_Tensor, V(rate(s, decay)), F(1));
@@ -131,7 +131,7 @@ static Status adam(OptimStep *s) {
     Val *most = square;
     if (is_set(s, "amsgrad")) {
         most = E(b, maximum, V(state(s, "max_exp_avg_sqs")), V(square));
-        TRY(put(s, "max_exp_avg_sqs", most));
+        TRY(optim_put(s, "max_exp_avg_sqs", most));
     }
     Val *const root = E(b, sqrt, V(correction(s, "beta2")));
     Val *const denominator =
@@ -139,15 +139,18 @@ static Status adam(OptimStep *s) {
     Val *const size = E(b, div_Tensor, V(rate(s, 1)), V(correction(s, "beta1")));
     Val *const away = E(b, div_Tensor, V(E(b, mul_Tensor, V(mean), as_factor(s, size))), V(denominator));
     Val *const next = E(b, sub_Tensor, V(param), V(away));
-    TRY(put(s, "exp_avgs", mean));
-    TRY(put(s, "exp_avg_sqs", square));
-    return put(s, "self", next);
+    TRY(optim_put(s, "exp_avgs", mean));
+    TRY(optim_put(s, "exp_avg_sqs", square));
+    return optim_put(s, "self", next);
 }
+
+static Status adam(OptimStep *s) { return adam_by(s, false); }
+static Status adamw(OptimStep *s) { return adam_by(s, true); }
 
 static Status sgd(OptimStep *s) {
     Builder *const b = s->b;
     const double momentum = number(s, "momentum");
-    TRY(begin(s, true));
+    TRY(optim_begin(s, true));
     Val *way = s->grad;
     if (momentum != 0) {
         Val *buffer = way;
@@ -155,25 +158,25 @@ static Status sgd(OptimStep *s) {
             Val *const kept = E(b, mul_Tensor, V(state(s, "momentum_buffer_list")), F(momentum));
             buffer = E(b, add_Tensor, V(kept), V(way), F(1 - number(s, "dampening")));
         }
-        TRY(put(s, "momentum_buffer_list", buffer));
+        TRY(optim_put(s, "momentum_buffer_list", buffer));
         way = is_set(s, "nesterov") ? E(b, add_Tensor, V(way), V(buffer), F(momentum)) : buffer;
     }
     Val *const away = E(b, mul_Tensor, V(way), as_factor(s, rate(s, 1)));
-    return put(s, "self", E(b, sub_Tensor, V(s->param), V(away)));
+    return optim_put(s, "self", E(b, sub_Tensor, V(s->param), V(away)));
 }
 
 static Status adagrad(OptimStep *s) {
     Builder *const b = s->b;
-    TRY(begin(s, true));
-    Val *const step = in_f64(s, named(s, "state_steps")->vals[s->i]);
+    TRY(optim_begin(s, true));
+    Val *const step = in_f64(s, optim_argument(s, "state_steps")->vals[s->i]);
     Val *const before = E(b, mul_Tensor, V(E(b, sub_Tensor, V(step), F(1))), F(number(s, "lr_decay")));
     Val *const size = E(b, div_Tensor, V(rate(s, 1)), V(E(b, add_Tensor, V(before), F(1))));
     Val *const sum = E(b, addcmul, V(state(s, "state_sums")), V(s->grad), V(s->grad));
     Val *const root = E(b, add_Tensor, V(E(b, sqrt, V(sum))), F(number(s, "eps")));
     Val *const away = E(b, div_Tensor, V(E(b, mul_Tensor, V(s->grad), as_factor(s, size))), V(root));
     Val *const next = E(b, sub_Tensor, V(s->param), V(away));
-    TRY(put(s, "state_sums", sum));
-    return put(s, "self", next);
+    TRY(optim_put(s, "state_sums", sum));
+    return optim_put(s, "self", next);
 }
 
 static Status each_parameter(Builder *b, const OpRow *row, const Arg *args, Status (*step)(OptimStep *)) {
@@ -186,6 +189,9 @@ static Status each_parameter(Builder *b, const OpRow *row, const Arg *args, Stat
 }
 Status decomp_fused_adam(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return each_parameter(b, row, args, adam);
+}
+Status decomp_fused_adamw(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
+    return each_parameter(b, row, args, adamw);
 }
 Status decomp_fused_sgd(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return each_parameter(b, row, args, sgd);

@@ -96,7 +96,7 @@ Status decomp_conj(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 }
 
 /* Positions of one dim for each element of these sizes. */
-static Val *spread(Builder *b, Val *index, const int64_t *sizes, int rank, int dim) {
+static Val *spread_positions(Builder *b, Val *index, const int64_t *sizes, int rank, int dim) {
     int64_t own[MAX_RANK];
     for (int d = 0; d < rank; d++) own[d] = d == dim ? index->meta->numel : 1;
     Val *const placed = reshaped(b, index, own, rank);
@@ -115,7 +115,7 @@ Status decomp_index_copy(Builder *b, const OpRow *row, const Arg *args, Val **ou
     Val *const self = with_dims(b, args[0].val), *const source = with_dims(b, args[3].val);
     if (!self || !source) return error_pending();
     const int dim = dim_of(&args[1], self->meta->rank);
-    Val *const at = spread(b, args[2].val, source->meta->sizes, source->meta->rank, dim);
+    Val *const at = spread_positions(b, args[2].val, source->meta->sizes, source->meta->rank, dim);
     return as_self(b, row, args, E(b, scatter_src, V(self), I(dim), V(at), V(source)), outs);
 }
 
@@ -130,7 +130,7 @@ Status decomp_index_fill(Builder *b, const OpRow *row, const Arg *args, Val **ou
     Val *const below = E(b, lt_Scalar, V(index), I(0));
     Val *const end = E(b, add_Tensor, V(index), I(self->meta->sizes[dim]));
     Val *const at = E(b, where_self, V(below), V(end), V(index));
-    Val *const all = at ? spread(b, at, sizes, rank, dim) : NULL;
+    Val *const all = at ? spread_positions(b, at, sizes, rank, dim) : NULL;
     Val *const none = E(b, zeros, A_INTS(self->meta->sizes, rank), I(DT_bool), A_NONE, I(self->meta->device));
     Val *const there = E(b, scatter_value, V(none), I(dim), V(all), A_BOOL(true));
     const bool number = args[3].kind != ARG_tensor;

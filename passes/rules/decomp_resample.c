@@ -12,7 +12,7 @@ DecompFn decomp_cdist_of, decomp_euclidean_dist;
 
 static bool interpolates(ResampleKind kind) { return kind >= RESAMPLE_linear; }
 
-Resample resample_of(const OpRow *row, const Arg *args, ResampleKind kind, int i, const int64_t *in) {
+Resample decomp_resample_of(const OpRow *row, const Arg *args, ResampleKind kind, int i, const int64_t *in) {
     const bool backward = op_param_find(row, "input_size") >= 0, weighs = interpolates(kind);
     const int after = backward ? 3 : 2;
     const Arg *const factor = &args[after + weighs + i];
@@ -27,7 +27,7 @@ Resample resample_of(const OpRow *row, const Arg *args, ResampleKind kind, int i
                       .dtype = dtype};
 }
 
-double resample_step(const Resample *r) {
+double decomp_resample_step(const Resample *r) {
     const bool wide = r->dtype == DT_f64;
     if (r->align) {
         if (r->out <= 1) return 0;
@@ -41,7 +41,7 @@ double resample_step(const Resample *r) {
 static Arg step_of(Builder *b, const Resample *r, Device device) {
     SymEnv *const env = b->env;
     const bool fixed = (r->align && sym_at_most(env, r->out, 1)) || (!r->align && r->factor > 0);
-    if (fixed || !(sym_is(r->in) || sym_is(r->out))) return F(resample_step(r));
+    if (fixed || !(sym_is(r->in) || sym_is(r->out))) return F(decomp_resample_step(r));
     const int64_t in = sym_sub(env, r->in, r->align), out = sym_sub(env, r->out, r->align);
     Val *const over = number_tensor(b, in, r->dtype, device), *const under = number_tensor(b, out, r->dtype, device);
     return V(E(b, div_Tensor, V(over), V(under)));
@@ -65,10 +65,10 @@ static Val *nearest(Builder *b, const Resample *r, Device device) {
 
 /* Neighbours in order, and how much of each. */
 enum { MOST_TAPS = 4 };
-typedef struct Taps {
+typedef struct ResampleTaps {
     int n;
     Val *index[MOST_TAPS], *weight[MOST_TAPS];
-} Taps;
+} ResampleTaps;
 
 /* Where results lie among the elements. */
 static Val *places_of(Builder *b, const Resample *r, Device device) {
@@ -83,13 +83,13 @@ static Val *share_of(Builder *b, Val *place, Val *low, const Resample *r) {
     return E(b, clamp_max, V(E(b, clamp_min, V(away), F(0))), F(1));
 }
 
-static Taps linear_taps(Builder *b, const Resample *r, Device device) {
+static ResampleTaps linear_taps(Builder *b, const Resample *r, Device device) {
     Val *place = places_of(b, r, device);
     if (!r->align) place = E(b, clamp_min, V(place), F(0));
     Val *const low = index_of(b, place, r);
     Val *const high = E(b, clamp_max, V(E(b, add_Tensor, V(low), I(1))), I(last_of(b, r)));
     Val *const of_high = share_of(b, place, low, r);
-    return (Taps){2, {low, high}, {E(b, rsub_Tensor, V(of_high), F(1)), of_high}};
+    return (ResampleTaps){2, {low, high}, {E(b, rsub_Tensor, V(of_high), F(1)), of_high}};
 }
 
 /* Below a distance of 1 and from there to 2. */
@@ -103,10 +103,10 @@ static Val *cubic_outer(Builder *b, Val *x) {
     return E(b, add_Tensor, V(E(b, mul_Tensor, V(y), V(x))), F(3));
 }
 
-static Taps cubic_taps(Builder *b, const Resample *r, Device device) {
+static ResampleTaps cubic_taps(Builder *b, const Resample *r, Device device) {
     Val *const place = places_of(b, r, device), *const base = index_of(b, E(b, floor, V(place)), r);
     Val *const t = share_of(b, place, base, r), *const rest = E(b, rsub_Tensor, V(t), F(1));
-    Taps taps = {4};
+    ResampleTaps taps = {4};
     for (int k = 0; k < 4; k++)
         taps.index[k] = E(b, clamp, V(E(b, add_Tensor, V(base), I(k - 1))), I(0), I(last_of(b, r)));
     taps.weight[0] = cubic_outer(b, E(b, add_Tensor, V(t), F(1)));
@@ -116,7 +116,7 @@ static Taps cubic_taps(Builder *b, const Resample *r, Device device) {
     return taps;
 }
 
-static Taps taps_of(Builder *b, const Resample *r, Device device) {
+static ResampleTaps taps_of(Builder *b, const Resample *r, Device device) {
     return r->kind == RESAMPLE_cubic ? cubic_taps(b, r, device) : linear_taps(b, r, device);
 }
 
@@ -124,12 +124,12 @@ static Val *along(Builder *b, Val *weights, const Resample *r, int rank) {
     return E(b, view, V(weights), A_INTS(((int64_t[MAX_RANK]){r->out, 1, 1, 1}), rank - r->dim));
 }
 
-static Val *weighed(Builder *b, Val *x, const Resample *r, const Taps *taps, int k) {
+static Val *weighed(Builder *b, Val *x, const Resample *r, const ResampleTaps *taps, int k) {
     Val *const read = E(b, index_select, V(x), I(r->dim), V(taps->index[k]));
     return E(b, mul_Tensor, V(along(b, taps->weight[k], r, x->meta->rank)), V(read));
 }
 
-static Val *sum_of_taps(Builder *b, Val *x, const Resample *r, const Taps *taps) {
+static Val *sum_of_taps(Builder *b, Val *x, const Resample *r, const ResampleTaps *taps) {
     Val *sum = weighed(b, x, r, taps, 0);
     for (int k = 1; k < taps->n; k++) sum = E(b, add_Tensor, V(sum), V(weighed(b, x, r, taps, k)));
     return sum;
@@ -140,7 +140,7 @@ static Val *read_nearest(Builder *b, Val *x, const Resample *r) {
 }
 
 static Val *read_between(Builder *b, Val *x, const Resample *r) {
-    const Taps taps = taps_of(b, r, x->meta->device);
+    const ResampleTaps taps = taps_of(b, r, x->meta->device);
     return sum_of_taps(b, x, r, &taps);
 }
 
@@ -152,7 +152,7 @@ static double cubic_at(double x) {
 
 static double largest_at(const Resample *r, int64_t i) {
     const bool cubic = r->kind == RESAMPLE_cubic;
-    double weight[MOST_TAPS], most = 0, place = resample_step(r) * ((double)i + (r->align ? 0 : 0.5));
+    double weight[MOST_TAPS], most = 0, place = decomp_resample_step(r) * ((double)i + (r->align ? 0 : 0.5));
     if (!r->align) place -= 0.5;
     if (!cubic) place = fmax(place, 0);
     const double base = fmin(floor(place), (double)(r->in - 1)), t = fmin(fmax(place - base, 0), 1);
@@ -178,7 +178,7 @@ static double largest_weight(const Resample *r) {
     return most;
 }
 
-int64_t resample_byte_one(double most) {
+int64_t decomp_resample_byte_one(double most) {
     int bits = 0;
     while (bits < 22 && (int64_t)(0.5 + most * (double)(INT64_C(2) << bits)) < 1 << 15) bits++;
     return INT64_C(1) << bits;
@@ -191,12 +191,12 @@ typedef struct ByteWeight {
 } ByteWeight;
 
 static ByteWeight known_byte_weight(const Resample *r) {
-    const int64_t one = resample_byte_one(largest_weight(r));
+    const int64_t one = decomp_resample_byte_one(largest_weight(r));
     return (ByteWeight){I(one), I(one / 2), F((double)one)};
 }
 
 /* The same where sizes are symbolic. */
-static ByteWeight byte_weight(Builder *b, const Resample *r, const Taps *taps) {
+static ByteWeight byte_weight(Builder *b, const Resample *r, const ResampleTaps *taps) {
     if (!sym_is(r->in) && !sym_is(r->out)) return known_byte_weight(r);
     Val *each = taps->weight[0];
     for (int k = 1; k < taps->n; k++) each = E(b, maximum, V(each), V(taps->weight[k]));
@@ -207,7 +207,7 @@ static ByteWeight byte_weight(Builder *b, const Resample *r, const Taps *taps) {
     return (ByteWeight){V(one), V(half), V(E(b, _to_copy, V(one), I(r->dtype)))};
 }
 
-Val *resample_byte_weight(Builder *b, Val *weight, Arg one) {
+Val *decomp_resample_byte_weight(Builder *b, Val *weight, Arg one) {
     Val *const scaled = E(b, mul_Tensor, V(weight), one);
     Val *const up = E(b, floor, V(E(b, add_Tensor, V(scaled), F(0.5))));
     Val *const down = E(b, ceil, V(E(b, sub_Tensor, V(scaled), F(0.5))));
@@ -216,7 +216,7 @@ Val *resample_byte_weight(Builder *b, Val *weight, Arg one) {
 }
 
 /* Of neighbours that are one element the first has all of their weights. */
-static void join_weights(Builder *b, Taps *taps) {
+static void join_weights(Builder *b, ResampleTaps *taps) {
     for (int k = 1; k < taps->n; k++)
         for (int j = 0; j < k; j++) {
             Val *const same = E(b, eq_Tensor, V(taps->index[j]), V(taps->index[k]));
@@ -228,10 +228,10 @@ static void join_weights(Builder *b, Taps *taps) {
 
 /* x: i32 of 0 to 255, as is the result */
 static Val *read_bytes(Builder *b, Val *x, const Resample *r) {
-    Taps taps = taps_of(b, r, x->meta->device);
+    ResampleTaps taps = taps_of(b, r, x->meta->device);
     join_weights(b, &taps);
     const ByteWeight weight = byte_weight(b, r, &taps);
-    for (int k = 0; k < taps.n; k++) taps.weight[k] = resample_byte_weight(b, taps.weight[k], weight.wide);
+    for (int k = 0; k < taps.n; k++) taps.weight[k] = decomp_resample_byte_weight(b, taps.weight[k], weight.wide);
     Val *const sum = E(b, add_Tensor, V(sum_of_taps(b, x, r, &taps)), weight.half);
     return E(b, clamp, V(E(b, div_Tensor_mode, V(sum), weight.one, A_STR("floor"))), I(0), I(255));
 }
@@ -239,7 +239,7 @@ static Val *read_bytes(Builder *b, Val *x, const Resample *r) {
 static Val *read_dim(Builder *b, Val *x, const Resample *r, bool bytes) {
     if (!x) return NULL;
     if (!interpolates(r->kind)) return read_nearest(b, x, r);
-    if (r->kind >= RESAMPLE_smooth_linear) return smooth_read(b, x, r, bytes);
+    if (r->kind >= RESAMPLE_smooth_linear) return decomp_smooth_read(b, x, r, bytes);
     return bytes ? read_bytes(b, x, r) : read_between(b, x, r);
 }
 
@@ -248,14 +248,14 @@ static Status resampled(Builder *b, const OpRow *row, const Arg *args, ResampleK
     const bool weighs = interpolates(kind), bytes = weighs && self->dtype == DT_u8;
     Val *x = bytes ? in_dtype(b, args[0].val, DT_i32) : weighs ? widened(b, args[0].val) : args[0].val;
     for (int i = self->rank - 3; i >= 0; i--) {
-        const Resample r = resample_of(row, args, kind, i, self->sizes + 2);
+        const Resample r = decomp_resample_of(row, args, kind, i, self->sizes + 2);
         x = read_dim(b, x, &r, bytes);
     }
     return done1(outs, in_dtype(b, x, self->dtype));
 }
 
 static Val *add_between(Builder *b, Val *grad, const Resample *r) {
-    const Taps taps = taps_of(b, r, grad->meta->device);
+    const ResampleTaps taps = taps_of(b, r, grad->meta->device);
     Val *sum = zeros_along(b, grad->meta, r->dim, r->in);
     for (int k = 0; k < taps.n; k++) {
         Val *const weight = along(b, taps.weight[k], r, grad->meta->rank);
@@ -273,9 +273,9 @@ static Status added_back(Builder *b, const OpRow *row, const Arg *args, Resample
     const Meta *const given = args[0].val->meta;
     Val *grad = widened(b, args[0].val);
     for (int i = 0; grad && i < given->rank - 2; i++) {
-        const Resample r = resample_of(row, args, kind, i, args[2].ints + 2);
+        const Resample r = decomp_resample_of(row, args, kind, i, args[2].ints + 2);
         grad = !interpolates(kind)              ? add_nearest(b, grad, &r)
-               : kind >= RESAMPLE_smooth_linear ? smooth_add(b, grad, &r)
+               : kind >= RESAMPLE_smooth_linear ? decomp_smooth_add(b, grad, &r)
                                                 : add_between(b, grad, &r);
     }
     return done1(outs, in_dtype(b, grad, given->dtype));

@@ -18,7 +18,7 @@ static double rounded(const Resample *r, double x) { return r->dtype == DT_f64 ?
 
 static Filter filter_of(const Resample *r) {
     const double half = is_cubic(r) ? 2 : 1;
-    Filter f = {.step = resample_step(r)};
+    Filter f = {.step = decomp_resample_step(r)};
     f.support = f.step >= 1 ? rounded(r, half * f.step) : half;
     f.inverse = f.step >= 1 ? rounded(r, 1 / f.step) : 1;
     f.n = (int64_t)ceil(f.support) * 2 + 1;
@@ -105,7 +105,7 @@ static int apart_sizes(const Meta *x, const Resample *r, int64_t n, int64_t *siz
 }
 
 /* [out, n] with dims of size 1 behind. */
-static Val *along(Builder *b, Val *weight, const Resample *r, int64_t n, int rank) {
+static Val *filter_along(Builder *b, Val *weight, const Resample *r, int64_t n, int rank) {
     return E(b, view, V(weight), A_INTS(((int64_t[MAX_RANK]){r->out, n, 1, 1, 1}), rank - (int)r->dim + 1));
 }
 
@@ -115,7 +115,7 @@ static Resample with_known_sizes(Builder *b, const Resample *given) {
     return r;
 }
 
-Val *smooth_read(Builder *b, Val *x, const Resample *r, bool bytes) {
+Val *decomp_smooth_read(Builder *b, Val *x, const Resample *r, bool bytes) {
     if (!x) return NULL;
     const Resample known = with_known_sizes(b, r);
     const Filter f = filter_of(&known);
@@ -126,16 +126,16 @@ Val *smooth_read(Builder *b, Val *x, const Resample *r, bool bytes) {
     Val *const read = E(b, index_select, V(x), I(r->dim), V(reads.index));
     Val *const each = read ? reshaped(b, read, sizes, rank) : NULL;
     Val *weight = reads.weight;
-    const int64_t one = bytes ? resample_byte_one(largest_weight(&known, &f)) : 1;
-    if (bytes) weight = resample_byte_weight(b, weight, F((double)one));
-    Val *const parts = E(b, mul_Tensor, V(along(b, weight, r, reads.n, x->meta->rank)), V(each));
+    const int64_t one = bytes ? decomp_resample_byte_one(largest_weight(&known, &f)) : 1;
+    if (bytes) weight = decomp_resample_byte_weight(b, weight, F((double)one));
+    Val *const parts = E(b, mul_Tensor, V(filter_along(b, weight, r, reads.n, x->meta->rank)), V(each));
     if (!bytes) return sum_over(b, parts, &under, 1, false);
     Val *const sum = in_dtype(b, sum_over(b, parts, &under, 1, false), DT_i32);
     Val *const rounded = E(b, div_Tensor_mode, V(E(b, add_Tensor, V(sum), I(one / 2))), I(one), A_STR("floor"));
     return E(b, clamp, V(rounded), I(0), I(255));
 }
 
-Val *smooth_add(Builder *b, Val *grad, const Resample *r) {
+Val *decomp_smooth_add(Builder *b, Val *grad, const Resample *r) {
     if (!grad) return NULL;
     const Resample known = with_known_sizes(b, r);
     const Filter f = filter_of(&known);
@@ -144,7 +144,7 @@ Val *smooth_add(Builder *b, Val *grad, const Resample *r) {
     memcpy(sizes, grad->meta->sizes, sizeof *sizes * (size_t)grad->meta->rank);
     sizes[r->dim] = sym_mul(b->env, r->out, reads.n);
     Val *const none = zeros_along(b, grad->meta, r->dim, r->in);
-    Val *const weight = along(b, reads.weight, r, reads.n, grad->meta->rank);
+    Val *const weight = filter_along(b, reads.weight, r, reads.n, grad->meta->rank);
     Val *const parts = E(b, mul_Tensor, V(weight), V(E(b, unsqueeze, V(grad), I(r->dim + 1))));
     Val *const flat = parts ? reshaped(b, parts, sizes, grad->meta->rank) : NULL;
     return E(b, index_add, V(none), I(r->dim), V(reads.index), V(flat));

@@ -21,7 +21,7 @@ static Val *norms(Builder *b, Val *v, int64_t dim) {
 }
 
 /* An element for each index of dim, as a tensor that broadcasts with v. */
-static Val *along(Builder *b, Val *x, const Meta *v, int64_t dim) {
+static Val *norm_along(Builder *b, Val *x, const Meta *v, int64_t dim) {
     int64_t sizes[MAX_RANK];
     for (int d = 0; d < v->rank; d++) sizes[d] = d == dim ? v->sizes[d] : 1;
     return x ? reshaped(b, x, sizes, v->rank) : NULL;
@@ -38,7 +38,7 @@ Status decomp_weight_norm_interface(Builder *b, const OpRow *row, const Arg *arg
     Val *const v = widened(b, args[0].val);
     if (!v) return error_pending();
     Val *const norm = norms(b, v, dim);
-    Val *const scale = E(b, div_Tensor, V(along(b, widened(b, args[1].val), meta, dim)), V(norm));
+    Val *const scale = E(b, div_Tensor, V(norm_along(b, widened(b, args[1].val), meta, dim)), V(norm));
     Val *const scaled = in_dtype(b, E(b, mul_Tensor, V(v), V(scale)), meta->dtype);
     Val *const told = in_sizes_of(b, E(b, detach, V(norm)), g);
     Val *const kept = E(b, clone, V(told));
@@ -68,9 +68,10 @@ Status decomp_weight_norm_backward(Builder *b, const OpRow *row, const Arg *args
     int64_t dims[MAX_RANK];
     const int n = other_dims(meta, dim, dims);
     Val *const grad = widened(b, args[0].val), *const v = widened(b, args[1].val);
-    Val *const norm = along(b, widened(b, args[3].val), meta, dim), *const products = E(b, mul_Tensor, V(grad), V(v));
+    Val *const norm = norm_along(b, widened(b, args[3].val), meta, dim), *const products =
+                                                                             E(b, mul_Tensor, V(grad), V(v));
     Val *const sum = n ? sum_over(b, products, dims, n, true) : products;
-    Val *const scale = E(b, div_Tensor, V(along(b, widened(b, args[2].val), meta, dim)), V(norm));
+    Val *const scale = E(b, div_Tensor, V(norm_along(b, widened(b, args[2].val), meta, dim)), V(norm));
     Val *const share = E(b, div_Tensor, V(sum), V(E(b, mul_Tensor, V(norm), V(norm))));
     Val *const away = E(b, sub_Tensor, V(grad), V(E(b, mul_Tensor, V(v), V(share))));
     Val *const to_v = in_dtype(b, E(b, mul_Tensor, V(scale), V(away)), meta->dtype);

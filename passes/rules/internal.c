@@ -1,4 +1,5 @@
 /* internal.c: rules of the rows that only graphs and derivatives use (ir/ops/internal.def). */
+#include "passes/internal.h"
 #include "passes/rules/body.h"
 #include "passes/rules/deriv.h"
 
@@ -57,4 +58,9 @@ Status deriv_view_scatter(Deriv *d) {
     }
     if (!wants(d, 1)) return ST_OK;
     return deriv_set(d, 1, E(b, view_of, V(grad), d->args[2], d->args[3], d->args[4]));
+}
+
+Status internal_write(Builder *self, Val *to, Val *from) {
+    const Arg args[] = {V(to), V(from), A_BOOL(false)};
+    return graph_append((Graph *)self, OP_ROW(copy), FORM_inplace, args) ? ST_OK : error_pending();
 }

@@ -23,16 +23,16 @@ typedef struct Resample {
 } Resample;
 
 /* What the arguments say of spatial dim i: (output_size, [align_corners,] factors...). */
-Resample resample_of(const OpRow *row, const Arg *args, ResampleKind kind, int i, const int64_t *in);
+Resample decomp_resample_of(const OpRow *row, const Arg *args, ResampleKind kind, int i, const int64_t *in);
 /* Elements of `in` per element of `out`, in the precision that positions have; of known sizes. */
-double resample_step(const Resample *r);
+double decomp_resample_step(const Resample *r);
 /* Bytes: the largest power of two by which weights are taken as ints of 16 bits, the largest of them `most`. */
-int64_t resample_byte_one(double most);
+int64_t decomp_resample_byte_one(double most);
 /* A weight as such an int, halves away from 0. */
-Val *resample_byte_weight(Builder *b, Val *weight, Arg one);
+Val *decomp_resample_byte_weight(Builder *b, Val *weight, Arg one);
 
 /* x with one dim filtered, and what flows back. Bytes: i32 of 0 to 255, as is the result. */
-Val *smooth_read(Builder *b, Val *x, const Resample *r, bool bytes);
-Val *smooth_add(Builder *b, Val *grad, const Resample *r);
+Val *decomp_smooth_read(Builder *b, Val *x, const Resample *r, bool bytes);
+Val *decomp_smooth_add(Builder *b, Val *grad, const Resample *r);
 
 #endif

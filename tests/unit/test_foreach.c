@@ -1,6 +1,5 @@
-/* test_foreach.c: ops of lists that write (ir/ops/foreach_write.def), which give no results: in compiled functions and in
- * text graphs they leave the bits that they leave eagerly. What they leave eagerly is held against PyTorch by
- * cases.foreach. */
+/* test_foreach.c: ops of lists that write (ir/ops/foreach_write.def), which give no results: compiled and in text graphs
+ * they leave the bits that they leave eagerly. What that is, is held against PyTorch by cases.foreach. */
 #include <sinter/dispatch.h>
 #include <sinter/graph.h>
 #include <sinter/ops.h>
