@@ -10,6 +10,7 @@ import sympy
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
+from . import rows
 from . import split as splitter
 from .library import SinterError, lib
 from .segment import Segment, parse
@@ -206,6 +207,8 @@ class Program:
         self.reasons = splitter.reasons_of(gm.graph)
         self.constants = [(self.register[n], self._attribute(n.target)) for n in self.nodes if n.op == "get_attr"]
         self._build()
+        self.random = any(getattr(rows.find(n.target), "random", False) for s in self.steps if isinstance(s, SegmentStep)
+                          for n in s.nodes)
 
     def _attribute(self, target):
         value = self.gm
@@ -368,14 +371,6 @@ class Program:
             else:
                 out.append(item)
         return out
-
-    @property
-    def random(self):
-        if not hasattr(self, "_random"):
-            from . import rows
-            self._random = any(getattr(rows.find(n.target), "random", False) for s in self.steps
-                               if isinstance(s, SegmentStep) for n in s.nodes)
-        return self._random
 
 
 def needed_by(node):

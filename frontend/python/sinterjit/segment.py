@@ -5,6 +5,7 @@ the C structs of one call and is used again by the next; a segment keeps as many
 """
 import ctypes
 import itertools
+import threading
 
 import torch
 
@@ -72,7 +73,7 @@ class Segment:
     def __init__(self, write, inputs, ints, outputs, name, options):
         self.write, self.inputs, self.ints, self.outputs = write, inputs, ints, outputs
         self.name, self.options = name, options
-        self.frames, self.function, self.variants = [], None, {}
+        self.frames, self.function, self.variants, self.lock = [], None, {}, threading.Lock()
 
     def compile(self, text):
         return compile_text(text, self.name, self.options.numerics, self.options.preset)
@@ -100,15 +101,18 @@ class Segment:
 
     def _function(self, tensors):
         if self.function is None:
-            self.function = self.compile(self.write(None))
+            with self.lock:
+                self.function = self.function or self.compile(self.write(None))
         return self.variants.get(_key(tensors), self.function) if self.variants else self.function
 
     def _variant(self, tensors, error):
         """The graph for tensors that are not as it says: fake ones may differ from real ones in dtype and strides."""
         key = _key(tensors)
-        if key in self.variants or all(not m or _same(m, t) for m, t in zip(self.inputs, tensors)):
+        if key in self.variants or all(_same(m, t) for m, t in zip(self.inputs, tensors)):
             raise error
-        self.variants[key] = self.compile(self.write(tensors))
+        with self.lock:
+            if key not in self.variants:
+                self.variants[key] = self.compile(self.write(tensors))
         return self.variants[key]
 
     def functions(self):
@@ -116,7 +120,7 @@ class Segment:
 
     def stats(self):
         total = dict.fromkeys(Stats.COUNTS, 0)
-        for function in self.functions():
+        for function in list(self.functions()):
             stats = Stats(size=ctypes.sizeof(Stats))
             check(lib().sn_function_stats(function, stats))
             for name in Stats.COUNTS:

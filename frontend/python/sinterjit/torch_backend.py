@@ -79,7 +79,7 @@ def compile_graph(gm, example_inputs, options, report):
                 report.fell_back(e)
                 graph.sinter_report = report
                 return by_pytorch(graph)
-            report.programs.append(weakref.proxy(program))
+            report.made.append(weakref.ref(program))
             program.report = report  # which lives as long as one of its programs
             return boxed(program)
         return compiler
@@ -107,7 +107,7 @@ class Report:
     """What became of one graph of Dynamo's."""
 
     def __init__(self, gm):
-        self.programs, self.errors = [], []
+        self.made, self.errors = [], []
         reason = getattr(gm, "compile_subgraph_reason", None)
         self.broken_by = reason if reason is not None and getattr(reason, "graph_break", False) else None
 
@@ -117,6 +117,11 @@ class Report:
             if frames:
                 self.code = (frames[0][0], frames[0][2].split(".")[-1])
                 break
+
+    @property
+    def programs(self):
+        """Those that are alive."""
+        return [p for p in (made() for made in self.made) if p is not None]
 
     def belongs(self, codes):
         """Is it of one of these functions, (file, name) each?"""
