@@ -209,7 +209,7 @@ sn_program *sn_import(const char *path, const sn_import_options *options) {
     if (status == ST_OK) status = load(p, path, &given);
     sn_scope_end(scope);
     if (status == ST_OK) return p;
-    if (status != ST_MEMORY) error_add_path(path);
+    if (status != ST_MEMORY && status != ST_IO) error_add_path(path); /* which names it */
     sn_program_free(p);
     return NULL;
 }

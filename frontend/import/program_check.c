@@ -160,19 +160,20 @@ Status program_check(const ProgramCall *call) {
     return status;
 }
 
+static void put_fixed(const Json *fixed, Text *out) {
+    const Json *const value = fixed->kind == JSON_object && fixed->n == 1 ? &fixed->items[0] : fixed;
+    const bool none = value->key && !strcmp(value->key, "as_none");
+    if (value->kind == JSON_number && value->is_int)
+        text_printf(out, "%lld", (long long)value->i);
+    else if (value->kind == JSON_number)
+        text_double(out, value->number);
+    else
+        text_puts(out, value->kind == JSON_string ? value->string : none ? "None" : value->i ? "True" : "False");
+}
+
 Status program_input_type(Model *m, const ModelInput *in, Text *out) {
     if (in->kind == INPUT_int) return text_puts(out, "int"), ST_OK;
-    if (in->kind == INPUT_fixed) {
-        const Json *const value = in->fixed->n == 1 ? &in->fixed->items[0] : NULL;
-        if (value && value->kind == JSON_number)
-            text_double(out, value->number);
-        else
-            text_puts(out, value && value->kind == JSON_string                  ? value->string
-                           : value && value->i && strcmp(value->key, "as_none") ? "True"
-                           : value && !strcmp(value->key, "as_none")            ? "None"
-                                                                                : "False");
-        return ST_OK;
-    }
+    if (in->kind == INPUT_fixed) return put_fixed(in->fixed, out), ST_OK;
     text_printf(out, "%s[", dtype_name(in->type.dtype));
     for (int d = 0; d < in->type.rank; d++) {
         if (d) text_puts(out, ",");

@@ -185,9 +185,9 @@ START_TEST(inputs_have_names_and_types) {
     static const struct {
         const char *name, *type;
         bool fixed;
-    } wanted[] = {{"x", "f32[s0,4]", false}, {"lst_0", "f32[s0]", false}, {"d_q", "f32[s0]", false},
-                  {"d_i", "i64[2]", false},  {"k", "3.0", true},          {"n", "None", true},
-                  {"scale", "2.0", true}};
+    } wanted[] = {
+        {"x", "f32[s0,4]", false}, {"lst_0", "f32[s0]", false}, {"d_q", "f32[s0]", false}, {"d_i", "i64[2]", false},
+        {"k", "3", true},          {"n", "None", true},         {"scale", "2.0", true}};
     sn_program *const p = imported("state_rows", SN_COMPILE_VERIFY);
     ck_assert_int_eq(sn_program_in_count(p), 7);
     for (int i = 0; i < 7; i++) {
