@@ -4,6 +4,7 @@
 
 #include "frontend/api/enter.h"
 #include "frontend/api/graph_handle.h"
+#include "frontend/api/graph_strides.h"
 #include "frontend/lib/options.h"
 #include "passes/passes.h"
 #include "runtime/base/alloc.h"
@@ -20,6 +21,8 @@ sn_graph *graph_wrap(Arena *arena, Graph *graph) {
     graph_number(graph);
     return g;
 }
+
+void graph_accept_strides(sn_graph *g) { g->any_strides = true; }
 
 sn_graph *sn_graph_parse(const char *text, size_t length) {
     if (error_pending()) return NULL;

@@ -3,11 +3,13 @@
 #include <sinter/import.h>
 
 #include "frontend/api/enter.h"
-#include "frontend/api/graph_handle.h"
+#include "frontend/api/graph_strides.h"
 #include "frontend/import/program.h"
 #include "frontend/import/weights.h"
 #include "frontend/lib/options.h"
 #include "runtime/base/alloc.h"
+#include "runtime/capture/function/function.h"
+#include "runtime/core/frame.h"
 
 typedef struct ProgramInput {
     const char *type;
@@ -35,7 +37,8 @@ typedef struct ProgramArgs {
     int64_t *symbols;
 } ProgramArgs;
 
-/* Sizes are looked at beside capture: the graph's header, which a replayed call asks again, says the same of them. */
+/* Sizes are looked at beside capture: the graph's header, which a replayed call asks again, says the same of them; where
+ * there is a guard that it can't hold, they are asked for. */
 static Status take_inputs(sn_frame *f, const Model *m, ProgramArgs *args) {
     if (sn_in_count(f) != m->n_given)
         return error_raise(ST_ARGUMENT, "the program takes %d inputs, %d are given", m->n_given, sn_in_count(f));
@@ -51,6 +54,7 @@ static Status take_inputs(sn_frame *f, const Model *m, ProgramArgs *args) {
         }
         TRY(tensor_valid(value->tensor, "sn_program_function"));
         const Meta *const meta = value->tensor->base.meta;
+        if (m->asks_sizes) sn_sizes(value->tensor);
         args->given[i] = (ProgramGiven){.dtype = meta->dtype, .rank = meta->rank, .sizes = meta->sizes};
     }
     return error_pending();
@@ -115,7 +119,7 @@ static Status name_node(Status status, const char *text) {
 static Status parse_text(sn_program *p, const Text *text) {
     p->graph = sn_graph_parse(text_str(text), text->n);
     if (!p->graph) return name_node(error_pending(), text_str(text));
-    p->graph->any_strides = true;
+    graph_accept_strides(p->graph);
     return ST_OK;
 }
 
@@ -216,8 +220,10 @@ sn_program *sn_import(const char *path, const sn_import_options *options) {
 
 void sn_program_free(sn_program *p) {
     API_ENTER(sn_program_free);
+    const Status before = error_pending();
     if (!p) return;
     sn_function_free(p->fn);
+    if (before == ST_OK && error_pending() == ST_STATE) return; /* its body runs */
     sn_function_free(p->of_graph);
     sn_graph_free(p->graph);
     sn_dict_free(p->dict);

@@ -61,6 +61,7 @@ typedef struct Model {
     VEC(ModelInput) inputs;
     VEC(ModelOutput) outputs;
     VEC(ModelCheck) checks;
+    bool asks_sizes;  /* a check is not in the graph's header */
     int n_given;      /* inputs of a call */
     int n_symbols;    /* that the graph's header has */
     int n_found;      /* sizes that only values say, so far: the symbols behind those */

@@ -37,18 +37,15 @@ static void number_symbols(Model *m) {
 static bool is_relation(SizeOp op) { return op == SIZE_eq || op == SIZE_ne || op == SIZE_lt || op == SIZE_le; }
 
 /* What a header can't say stays with the call's check (program_check.c). */
-static bool put_guard(Model *m, const SizeExpr *e, const char *lead, Text *out) {
+static bool put_guard(const Model *m, const SizeExpr *e, const char *lead, Text *out) {
     static const char *const relations[] = {[SIZE_eq] = "==", [SIZE_ne] = "!=", [SIZE_lt] = "<", [SIZE_le] = "<="};
     Text text = {0};
-    const bool all = e->op == SIZE_and && e->n == 2;
     bool printed = is_relation(e->op) && size_print(&m->symbols, e->parts[0], &text);
     if (printed) text_puts(&text, relations[e->op]);
     printed = printed && size_print(&m->symbols, e->parts[1], &text);
     if (printed) text_printf(out, "%s%s", lead, text_str(&text));
     text_free(&text);
-    if (!all) return printed;
-    printed = put_guard(m, e->parts[0], lead, out);
-    return put_guard(m, e->parts[1], printed ? ", " : lead, out) || printed;
+    return printed;
 }
 
 /* "[s0=8>=2<=64, s1=3>=0; s1==s0*2]" */
@@ -63,8 +60,10 @@ static void put_symbols(Model *m, Text *out) {
             if (symbol->max < INT64_C(1) << 60) text_printf(out, "<=%lld", (long long)max_i64(symbol->max, min));
         }
     bool any = false;
-    for (int i = 0; m->n_symbols && i < m->checks.n; i++)
-        any = put_guard(m, m->checks.at[i].holds, any ? ", " : "; ", out) || any;
+    for (int i = 0; m->n_symbols && i < m->checks.n; i++) {
+        const bool printed = put_guard(m, m->checks.at[i].holds, any ? ", " : "; ", out);
+        any = any || printed, m->asks_sizes = m->asks_sizes || !printed;
+    }
     if (m->n_symbols) text_puts(out, "]");
 }
 

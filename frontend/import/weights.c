@@ -4,7 +4,7 @@
 
 #include <sinter/autograd.h>
 #include <sinter/device.h>
-#include <sinter/ops.h>
+#include <sinter/dispatch.h>
 #include <sinter/tensor.h>
 #include <stdio.h>
 
@@ -96,7 +96,10 @@ static sn_tensor *wrap_storage(Archive *a, const Payload *p, sn_ints sizes, sn_i
 }
 
 static sn_tensor *view_storage(sn_tensor *base, const Payload *p) {
-    return sn_detach(sn_as_strided(base, (sn_ints){p->sizes, p->rank}, (sn_ints){p->strides, p->rank}, p->offset));
+    const sn_value in[] = {sn_val(base), sn_ints_value((sn_ints){p->sizes, p->rank}),
+                           sn_ints_value((sn_ints){p->strides, p->rank}), sn_int(p->offset)};
+    const sn_value view = sn_val(sn_op_call1(sn_op_find("aten::as_strided"), in, 4));
+    return sn_op_call1(sn_op_find("aten::detach"), &view, 1);
 }
 
 static sn_tensor *first_of_storage(Archive *a, const Payload *p) {
