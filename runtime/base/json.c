@@ -218,7 +218,7 @@ Status json_parse(Arena *arena, const char *text, size_t n, const Json **out) {
 }
 
 const Json *json_get(const Json *object, const char *key) {
-    if (!object || object->kind != JSON_object) return NULL;
+    if (!object || !key || object->kind != JSON_object) return NULL;
     for (int i = 0; i < object->n; i++)
         if (!strcmp(object->items[i].key, key)) return &object->items[i];
     return NULL;

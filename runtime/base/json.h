@@ -18,7 +18,7 @@ typedef struct Json {
 
 /* Raises ST_PARSE with the byte offset. */
 Status json_parse(Arena *arena, const char *text, size_t n, const Json **out);
-const Json *json_get(const Json *object, const char *key); /* NULL when absent or not an object */
+const Json *json_get(const Json *object, const char *key); /* NULL when absent, not an object, or without a key */
 const char *json_string(const Json *value);                /* NULL unless a string */
 
 #endif
