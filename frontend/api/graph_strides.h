@@ -1,4 +1,4 @@
-/* graph_strides.h: graphs whose calls may give other strides than the header says: each op looks at what it is given. */
+/* graph_strides.h: graphs whose calls may give other strides than the header says: each op looks at what it gets. */
 #ifndef SINTER_FRONTEND_GRAPH_STRIDES_H
 #define SINTER_FRONTEND_GRAPH_STRIDES_H
 #include <sinter/graph.h>

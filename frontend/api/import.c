@@ -37,8 +37,8 @@ typedef struct ProgramArgs {
     int64_t *symbols;
 } ProgramArgs;
 
-/* Sizes are looked at beside capture: the graph's header, which a replayed call asks again, says the same of them; where
- * there is a guard that it can't hold, they are asked for. */
+/* Sizes are looked at beside capture: the graph's header, which a replayed call asks again, says the same of them;
+ * where there is a guard that it can't hold, they are asked for. */
 static Status take_inputs(sn_frame *f, const Model *m, ProgramArgs *args) {
     if (sn_in_count(f) != m->n_given)
         return error_raise(ST_ARGUMENT, "the program takes %d inputs, %d are given", m->n_given, sn_in_count(f));

@@ -178,7 +178,7 @@ static Status has_symbol(NodeWriter *w, const Json *tensor, int symbol, bool *ou
 }
 
 /* Or one of the arguments, an int among them. */
-static Status is_given(NodeWriter *w, const Json *inputs, int symbol, bool *out) {
+static Status is_given_size(NodeWriter *w, const Json *inputs, int symbol, bool *out) {
     for (int i = 0; i < inputs->n && !*out; i++) {
         const Json *const member = writer_union(json_get(&inputs->items[i], "arg"));
         const bool list = member && member->kind == JSON_list;
@@ -196,8 +196,8 @@ static Status is_given(NodeWriter *w, const Json *inputs, int symbol, bool *out)
     return ST_OK;
 }
 
-/* A size that only values say (of nonzero, of x[mask]) is a new symbol of the graph where the op stands, as the reader of
- * the text makes it: the next number. */
+/* A size that only values say (of nonzero, of x[mask]) is a new symbol of the graph where the op stands, as the reader
+ * of the text makes it: the next number. */
 static Status number_found(NodeWriter *w, const Json *inputs, const Json *outputs) {
     const Json *const result = outputs->n ? json_get(&outputs->items[0], "as_tensor") : NULL;
     const Json *const sizes = json_get(model_meta(w->graph, json_string(json_get(result, "name"))), "sizes");
@@ -206,7 +206,7 @@ static Status number_found(NodeWriter *w, const Json *inputs, const Json *output
         bool given = false;
         TRY(model_size(w->m, &sizes->items[d], &size));
         if (size->op != SIZE_symbol || w->m->symbols.list.at[size->value].name[0] != 'u') continue;
-        TRY(is_given(w, inputs, (int)size->value, &given));
+        TRY(is_given_size(w, inputs, (int)size->value, &given));
         if (given) continue;
         if (w->m->symbols.list.at[size->value].number < 0)
             w->m->symbols.list.at[size->value].number = w->m->n_symbols + w->m->n_found;
