@@ -32,7 +32,8 @@ void sn_program_free(sn_program *p);
 /* The program: takes the inputs that are not fixed, in order, tensors and ints (sn_call_values); gives the results in
    order, numbers as tensors of no dims, None as NULL. Buffers that it writes keep their values from call to call. Sizes
    that are fixed, ranges and guards of the export are checked with each call, whose error has the file's expression;
-   strides may be others than those of the export. Borrowed. [neutral] */
+   strides may be others than those of the export. Sizes that values give (of nonzero, of x[mask]) are found as the call
+   goes; a program that takes a number out of a tensor (item) for a size is refused. Borrowed. [neutral] */
 sn_function *sn_program_function(sn_program *p);
 /* The same with other options, yours: freed before p. closure_free is not used. [refused] */
 sn_function *sn_program_compile(sn_program *p, const sn_compile_options *options);

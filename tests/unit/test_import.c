@@ -9,8 +9,8 @@
 #include "tests/unit/contract.h"
 
 static const char *const programs[] = {
-    "state", "state_aten", "state_rows", "sizes",  "half",  "half_aten", "ints", "tied",     "cond",       "while",
-    "scan",  "joint",      "autocast",   "writes", "kinds", "block",     "net",  "net_aten", "writes_aten"};
+    "state", "state_aten", "state_rows", "sizes",  "half",  "half_aten", "ints", "tied",     "cond",        "while",
+    "scan",  "joint",      "autocast",   "writes", "kinds", "block",     "net",  "net_aten", "writes_aten", "where"};
 enum { PROGRAMS = sizeof programs / sizeof *programs, MOST_VALUES = 16 };
 static const sn_compile_mode modes[] = {SN_COMPILE_EAGER, SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
 enum { MODES = sizeof modes / sizeof *modes };
@@ -273,6 +273,14 @@ START_TEST(strides_may_be_others) {
 END_TEST
 
 /* Each error, and each break, has the line of torch_export.py. */
+/* What only values say is no size that a graph could begin with. */
+START_TEST(a_value_as_a_size_is_refused) {
+    ck_assert_ptr_null(sn_import(path_of("item", ".pt2"), NULL));
+    expect_error(SN_ERR_UNSUPPORTED,
+                 "the size 'item' follows from values, or is no expression of sizes (torch_export.py:");
+}
+END_TEST
+
 START_TEST(errors_name_the_python_line) {
     ck_assert_ptr_null(sn_import(path_of("spectrum", ".pt2"), NULL));
     expect_error(SN_ERR_UNSUPPORTED, "'aten::fft_fft' (torch_export.py:");
@@ -308,6 +316,7 @@ int main(void) {
     tcase_add_test(tests, the_file_stays_as_it_is);
     tcase_add_test(tests, sizes_are_those_of_the_export);
     tcase_add_test(tests, strides_may_be_others);
+    tcase_add_test(tests, a_value_as_a_size_is_refused);
     tcase_add_test(tests, errors_name_the_python_line);
     tcase_add_test(tests, wrong_calls_are_errors);
     return suite_run("import", tests);
