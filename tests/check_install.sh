@@ -52,6 +52,29 @@ done
     -o "$prefix/program"
 uses "$prefix/program"
 
+# A library says its function's closure and inputs by the installed header, and the installed tool takes it.
+cat >"$prefix/model.c" <<'EOF'
+#include <sinter/sinter.h>
+#include <sinter/target.h>
+static sn_status scaled(sn_frame *f) {
+    const double *const by = sn_closure(f);
+    return sn_out(f, 0, sn_relu(sn_mul_scalar(sn_in(f, 0), sn_float(*by))));
+}
+SN_TARGET(scaled, target) {
+    static double by = 0.5;
+    target->body = scaled;
+    target->closure = &by;
+    sn_target_input(target, sn_val(sn_randn(SN_INTS(4, 8), SN_F32)));
+}
+EOF
+target=$prefix/model.so:scaled
+"$cc" -std=c11 -g -shared -fPIC -Wall -Werror -I "$prefix/include" "$prefix/model.c" -o "$prefix/model.so"
+"$prefix/bin/sinter" explain "$target" >"$prefix/said" || complain "the installed tool does not take a target"
+grep -q '^scaled: 3 calls, 1 graph' "$prefix/said" || complain "the target says something else"
+"$prefix/bin/sinter" verify "$target" >"$prefix/said" || complain "verify of the target: $(cat "$prefix/said")"
+"$prefix/bin/sinter" report "$target" -o "$prefix/page.html" || complain "no page of the target"
+grep -q 'model.c:' "$prefix/page.html" || complain "the page of the target has no lines"
+
 command -v pkg-config >/dev/null || exit 0
 export PKG_CONFIG_PATH="$lib/pkgconfig"
 version=$("$prefix/bin/sinter" doctor | sed -n 's/^version: //p')
