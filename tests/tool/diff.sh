@@ -73,7 +73,7 @@ compare 1 before after
 has '^f, graph 0: 00-capture.sn: line 2$'
 has '^  < +%0 = aten::relu\(%x0\)$'
 has '^  > +%0 = aten::tanh\(%x0\)$'
-has '^f, graph 1: 04-fused.sn: line 2$'
+has '^f, graph 0: 04-fused.sn: line 2$'
 has '^--- before/0001-f/00-capture.sn$'
 has '^\+  %0 = aten::tanh\(%x0\)$'
 lacks 'about.txt'

@@ -148,7 +148,8 @@ static void count_outside(sn_function *fn, const OutsideOps *ops) {
 
 /* Why it was not compiled code that ran, as exactly as is known. */
 static Reason why_not(const Trace *trace) {
-    const bool failed = trace->compile && trace->state == TRACE_eager && trace->end->failures;
+    const bool tried = trace->compile || reason_of(trace) == BREAK_REASON(failed); /* now, or before it was run */
+    const bool failed = tried && trace->state == TRACE_eager && trace->end->failures;
     return failed && trace->end->failure ? reason_from(trace->end->failure) : reason_of(trace);
 }
 
