@@ -367,6 +367,55 @@ Status meta_split_with_sizes(MetaCall *call) {
     return count_pieces(call, sizes->n);
 }
 
+/* From one place to before the next, as Python slices. */
+static void sliced_piece(MetaCall *call, int i, const Meta *in, int dim, const Arg *from, const Arg *to) {
+    const int64_t size = in->sizes[dim], start = slice_position(call->env, from, 0, size);
+    const int64_t end = slice_position(call->env, to, size, size);
+    piece(call, i, in, dim, start, sym_max(call->env, sym_sub(call->env, end, start), 0));
+}
+
+/* (self, indices, dim) */
+Status meta_tensor_split_indices(MetaCall *call) {
+    const Meta *in = tensor_meta(call, 0);
+    const Arg *const at = &call->args[1], none = A_NONE;
+    int dim = 0;
+    TRY(piece_dim(call, in, &dim));
+    for (int i = 0; i <= at->n && out_list(call, i); i++) {
+        const Arg from = i ? A_INT(at->ints[i - 1]) : none, to = i < at->n ? A_INT(at->ints[i]) : none;
+        sliced_piece(call, i, in, dim, &from, &to);
+    }
+    return count_pieces(call, at->n + 1);
+}
+
+/* (self, sections, dim) */
+Status meta_tensor_split_sections(MetaCall *call) {
+    const Meta *in = tensor_meta(call, 0);
+    int dim = 0;
+    TRY(piece_dim(call, in, &dim));
+    const int64_t n = sym_concrete(call->env, call->args[1].i), size = sym_concrete(call->env, in->sizes[dim]);
+    if (n <= 0) return meta_fail(call, ST_ARGUMENT, "sections must be positive, not %lld", (long long)n);
+    for (int64_t i = 0, start = 0; i < n && out_list(call, (int)i); i++) {
+        const int64_t each = size / n + (i < size % n);
+        piece(call, (int)i, in, dim, start, each);
+        start += each;
+    }
+    return count_pieces(call, n);
+}
+
+/* What views of pieces are as copies; there was room for so many. */
+static Status copied_pieces(MetaCall *call, MetaFn *views) {
+    const int room = call->n_out;
+    TRY(views(call));
+    for (int i = 0; i < call->n_out && i < room; i++) {
+        out_contiguous(call, &call->out[i]);
+        call->out[i].alias = -1, call->out[i].offset = 0;
+    }
+    return ST_OK;
+}
+MetaFn meta_unbind;
+Status meta_split_with_sizes_copy(MetaCall *call) { return copied_pieces(call, meta_split_with_sizes); }
+Status meta_unbind_copy(MetaCall *call) { return copied_pieces(call, meta_unbind); }
+
 Status meta_unbind(MetaCall *call) {
     const Meta *in = tensor_meta(call, 0);
     int dim = 0;
