@@ -1,4 +1,4 @@
-/* test_foreach.c: ops of lists that write (ir/ops/foreach_write.def), which give no results: compiled and in text graphs
+/* test_foreach.c: ops of lists that write (ir/ops/foreach_write.def) and give no results: compiled and in text graphs
  * they leave the bits that they leave eagerly. What that is, is held against PyTorch by cases.foreach. */
 #include <sinter/dispatch.h>
 #include <sinter/graph.h>
