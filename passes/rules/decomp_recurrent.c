@@ -85,14 +85,15 @@ Status decomp_recurrent_cell(Builder *b, const OpRow *row, const Arg *args, Val 
 
 typedef struct CellBody {
     Graph *graph;
+    SymEnv *outer; /* of the values that it is given */
     int64_t batch;
 } CellBody;
 
-/* Like a value (of a list: its slices), with the body's batch. */
+/* Like a value (of a list: its slices), with the body's batch; other sizes, which are those of weights, are numbers. */
 static Val *body_input(CellBody *body, const char *name, Val *like, int first, bool is_batched) {
     const Meta *const meta = like->meta;
     int64_t sizes[2], strides[2];
-    for (int d = 0; d < meta->rank - first; d++) sizes[d] = meta->sizes[first + d];
+    for (int d = is_batched; d < meta->rank - first; d++) sizes[d] = sym_concrete(body->outer, meta->sizes[first + d]);
     if (is_batched) sizes[0] = body->batch;
     const int rank = meta->rank - first;
     meta_contiguous_strides(body->graph->env, sizes, rank, strides);
@@ -108,12 +109,12 @@ static bool gives(Graph *graph, Val *value) {
 }
 
 /* The cell in a graph of the arena: inputs h, c, x and the weights. */
-static const char *cell_text(Arena *arena, CellKind kind, Val *x, CellState s, const CellWeights *w) {
+static const char *cell_text(Builder *outer, Arena *arena, CellKind kind, Val *x, CellState s, const CellWeights *w) {
     const int64_t batch = s.h->meta->sizes[0];
     Text text = {0};
-    CellBody body = {.graph = graph_new(arena, "body")};
+    CellBody body = {.graph = graph_new(arena, "body"), .outer = outer->env};
     if (!body.graph) return NULL;
-    body.batch = sym_is(batch) ? sym_free(body.graph->env, 2, 2) : batch;
+    body.batch = sym_concrete(outer->env, batch); /* what runs the op takes no symbols */
     CellState inside = {.h = body_input(&body, "h", s.h, 0, true)};
     if (s.c) inside.c = body_input(&body, "c", s.c, 0, true);
     Val *const gates = body_input(&body, "x", x, 1, true);
@@ -133,7 +134,7 @@ static const char *cell_text(Arena *arena, CellKind kind, Val *x, CellState s, c
 
 /* The last state, and those of all steps. */
 static Val *scanned(Builder *b, Arena *arena, CellKind kind, Val *x, bool reverse, CellState *s, const CellWeights *w) {
-    const char *const text = cell_text(arena, kind, x, *s, w);
+    const char *const text = cell_text(b, arena, kind, x, *s, w);
     Val *operands[6], *outs[3] = {NULL};
     int n = 0;
     if (!text) return NULL;

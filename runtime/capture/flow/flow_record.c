@@ -1,4 +1,5 @@
 /* flow_record.c: control flow as an op of a graph: whether it can be one, its operands, its launch. */
+#include "ir/flow_text.h"
 #include "runtime/autograd/tape.h"
 #include "ir/op_ids.h"
 #include "runtime/base/alloc.h"
@@ -109,8 +110,24 @@ static Status fill(sn_tensor *result, sn_tensor *from) {
     return ST_OK;
 }
 
-/* The graph's seed and number take the place of the thread's; results go to where the plan has them. */
+static Status launch_plain(OpCall *call);
+
+/* Texts with symbols, of a composite's parts, get the numbers of this launch. */
 Status flow_launch(OpCall *call) {
+    if (flow_args_are_plain(call->row, call->args)) return launch_plain(call);
+    Arena *const arena = arena_new();
+    Arg args[MAX_ARGS];
+    OpCall plain = *call;
+    memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
+    plain.args = args;
+    Status status = arena ? flow_args_plain(arena, call->row, args) : ST_MEMORY;
+    if (status == ST_OK) status = launch_plain(&plain);
+    arena_free(arena);
+    return status;
+}
+
+/* The graph's seed and number take the place of the thread's; results go to where the plan has them. */
+static Status launch_plain(OpCall *call) {
     sn_state *const state = state_get();
     sn_tensor *made[MAX_OUTS] = {0};
     OpCall own = *call;
