@@ -232,11 +232,6 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     return ST_OK;
 }
 
-static Status check_graph_op(const OpRow *row) {
-    if (row->role != ROLE_bits) return ST_OK;
-    return error_raise(ST_UNSUPPORTED, "%s: graphs hold no views in another dtype", row->name);
-}
-
 /* Inside a compile a failure leaves by the bail-out with the error's text. */
 static Node *failed(Graph *graph) {
     if (!graph->bail) return NULL;
@@ -292,7 +287,7 @@ Node *graph_append(Graph *graph, const OpRow *row, OpForm form, const Arg *args)
     node->random = row->flags & OPF_random ? graph->random : 0;
     node->region = graph->region;
     node->again = graph->again;
-    if (check_graph_op(row) != ST_OK || fill_node(graph, node, args) != ST_OK) return failed(graph);
+    if (fill_node(graph, node, args) != ST_OK) return failed(graph);
     link_node(graph, node);
     return node;
 }

@@ -1,6 +1,6 @@
 /* meta_matrix.c: small ops put together of others (ops/matrix.def). */
 #include "ir/meta_rules.h"
-#include "ir/op_ids.h"
+#include "ir/op.h"
 
 MetaFn meta_diagonal;
 

@@ -2,7 +2,7 @@
  * call itself. */
 #ifndef SINTER_FRONTEND_OPS_CALL_H
 #define SINTER_FRONTEND_OPS_CALL_H
-#include <sinter/ops.h>
+#include <sinter/tensor.h>
 
 #include "frontend/api/enter.h"
 #include "runtime/core/dispatch.h"

@@ -307,8 +307,9 @@ static const char header_head[] =
     "returned, "
     "NULL on error. */\n"
     "#ifndef SINTER_OPS_H\n#define SINTER_OPS_H\n#include <sinter/tensor.h>\nSN_BEGIN\n";
-static const char source_head[] = "/* ops_api.c: generated from the op table: the functions of sinter/ops.h. */\n"
-                                  "#include \"frontend/api/ops_call.h\"\n#include \"ir/op_ids.h\"\n\n";
+static const char source_head[] =
+    "/* ops_api.c: generated from the op table: the functions of sinter/ops.h. */\n"
+    "#include <sinter/ops.h>\n\n#include \"frontend/api/ops_call.h\"\n#include \"ir/op_ids.h\"\n\n";
 
 static bool holds_already(const char *path, const Text *text) {
     FILE *const file = fopen(path, "r");

@@ -1,6 +1,6 @@
 /* decomp_affine.c: positions of a grid: products of [position, 1] for each of its places, and a matrix. */
 #include "passes/rules/decomp.h"
-#include "ir/op_ids.h"
+#include "ir/op.h"
 
 DecompFn decomp_affine_grid_generator, decomp_affine_grid_generator_backward;
 

@@ -1,7 +1,7 @@
 /* decomp_assert.c: what exported programs say of values: the check is sn::holds, which stays in the graph though nobody
  * reads its result. Numbers and metadata are checked by the meta rules alone. */
 #include "passes/rules/decomp.h"
-#include "ir/op_ids.h"
+#include "ir/op.h"
 
 DecompFn decomp_none, decomp_assert_async, decomp_functional_assert_async, decomp_functional_assert;
 DecompFn decomp_convert_element_type;

@@ -1,7 +1,7 @@
 /* decomp_einsum.c: an einsum as batched products of matrices (or of elements, where nothing is summed), from the
  * left. */
 #include "ir/einsum.h"
-#include "ir/op_ids.h"
+#include "ir/op.h"
 #include "passes/rules/decomp.h"
 
 DecompFn decomp_einsum;

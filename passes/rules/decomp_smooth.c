@@ -3,7 +3,7 @@
  * _compute_indices_min_size_weights_aa). How many elements are under it depends on the sizes, which are known here. */
 #include <math.h>
 
-#include "ir/op_ids.h"
+#include "ir/op.h"
 #include "passes/rules/resample.h"
 
 typedef struct Filter {
