@@ -139,16 +139,21 @@ static int not_failing(const ReduceJob *job, const char *failure) {
     return EXIT_wrong;
 }
 
+/* Of a graph whose inputs are given: its symbols are those numbers. */
+static sn_graph *sized_graph(const ReduceJob *job, const Target *t) {
+    TargetOptions options = job->target;
+    options.compile.dynamic = SN_DYNAMIC_NEVER;
+    return way_captured(&options, t);
+}
+
 /* A graph's own text, or what a call of the target captures. *text: mem_free. */
 static int read_target(const ReduceJob *job, char **text) {
     sn_tensor *in[TARGET_INPUTS];
     Target t;
     int n = 0;
     if (!way_open(&job->target, &t)) return no_such_target(job->target.name);
-    const bool sized = t.graph && job->target.n_inputs; /* --input: symbols are those numbers */
-    sn_graph *const graph = sn_check() ? NULL
-                            : sized    ? way_captured(&job->target, &t)
-                                       : way_graph(&job->target, &t, in, &n);
+    const bool sized = t.graph && job->target.n_inputs;
+    sn_graph *const graph = sn_check() ? NULL : sized ? sized_graph(job, &t) : way_graph(&job->target, &t, in, &n);
     *text = graph ? mem_strdup(sn_graph_text(graph)) : NULL;
     if (graph) way_graph_free(&t, graph);
     const int code = t.exit_code;
