@@ -39,10 +39,14 @@ for sample in custom kernel hello tour newton inspect loader per_sample "digits 
 done
 SINTER_TRACE=$work/deep/er "$sinter" run "$work/f.sn" --vary --grad >/dev/null
 back "$work/deep/er" ''
-[ "$(ls "$work/deep/er")" = $'0001-f\n0002-f' ] || complain "folders: $(ls "$work/deep/er")"
+[ "$(ls "$work/deep/er")" = 0001-f ] || complain "folders: $(ls "$work/deep/er")"
 for file in 00-capture 05-forward 06-backward; do
-    [ -f "$work/deep/er/0002-f/$file.sn" ] || complain "there is no $file"
+    [ -f "$work/deep/er/0001-f/$file.sn" ] || complain "there is no $file"
 done
+grep -q '%x0: f32\[s0,128\]' "$work/deep/er/0001-f/00-capture.sn" || complain "the size is no symbol"
+SINTER_TRACE=$work/sizes "$sinter" run "$work/f.sn" --vary --dynamic=never >/dev/null
+back "$work/sizes" ''
+[ "$(ls "$work/sizes")" = $'0001-f\n0002-f\n0003-f' ] || complain "of three sizes: $(ls "$work/sizes")"
 
 # Four processes at once.
 for _ in 1 2 3 4; do SINTER_TRACE=$work/all "$sinter" run "$work/f.sn" >/dev/null & done
