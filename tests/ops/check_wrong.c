@@ -120,15 +120,15 @@ static bool can_never_be(ParamType type, const Arg *arg) {
     case ARG_int:
     case ARG_float:
     case ARG_bool:
-        return is_tensors_param(type) || (arg->kind == ARG_float && is_ints_param(type));
+        return is_tensors_param(type) || type == PT_scalars || (arg->kind == ARG_float && is_ints_param(type));
     case ARG_tensor:
         return arg->val && !is_tensor_param(type);
     case ARG_string:
         return arg->string && type != PT_string && type != PT_string_opt;
     case ARG_ints:
-        return !is_ints_param(type) || arg->n < 0 || (arg->n && !arg->ints);
+        return !(is_ints_param(type) || type == PT_scalars) || arg->n < 0 || (arg->n && !arg->ints);
     case ARG_floats:
-        return type != PT_floats_opt || !arg->floats;
+        return !(type == PT_floats_opt || type == PT_scalars) || !arg->floats;
     case ARG_tensors:
         return !is_tensors_param(type) || arg->n < 0 || (arg->n && !arg->vals);
     default:
