@@ -83,10 +83,10 @@ Status decomp_ldexp(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 }
 
 Status decomp_isposinf(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return done1(outs, in_layout_of(b, row, args, 0, E(b, eq_Scalar, args[0], F(INFINITY))));
+    return done1(outs, in_layout_of(b, row, args, 0, E(b, eq_Tensor, args[0], F(INFINITY))));
 }
 Status decomp_isneginf(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    return done1(outs, in_layout_of(b, row, args, 0, E(b, eq_Scalar, args[0], F(-INFINITY))));
+    return done1(outs, in_layout_of(b, row, args, 0, E(b, eq_Tensor, args[0], F(-INFINITY))));
 }
 Status decomp_deg2rad(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     return done1(outs, in_layout_of(b, row, args, 0, E(b, mul_Tensor, args[0], F(0.017453292519943295))));
