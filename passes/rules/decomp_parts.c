@@ -151,9 +151,10 @@ Status decomp_tensor_split_indices(Builder *b, const OpRow *row, const Arg *args
 /* (self, sections, dim) */
 Status decomp_tensor_split_sections(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
     const int dim = dim_of(&args[2], args[0].val->meta->rank);
-    const int64_t n = sym_concrete(b->env, args[1].i), size = sym_concrete(b->env, args[0].val->meta->sizes[dim]);
+    const int64_t n = sym_concrete(b->env, args[1].i), size = args[0].val->meta->sizes[dim];
+    const int64_t each = sym_div(b->env, size, n), longer = sym_mod(b->env, size, n);
     for (int64_t i = 0, start = 0; i < n; i++) {
-        const int64_t end = start + size / n + (i < size % n);
+        const int64_t end = sym_add(b->env, sym_mul(b->env, each, i + 1), sym_min(b->env, longer, i + 1));
         outs[i] = cut_of(b, args[0].val, dim, I(start), I(end));
         if (!outs[i]) return error_pending();
         start = end;

@@ -3,7 +3,7 @@
  *
  *   x = linear(input, w_ih, b)  ->  h, c, ys = scan(h0, c0, x; w_hh)  body: h, c = cell(x_t, h, c, w_hh); give h, c, h
  *
- * Where the batch is a symbol, the body has one for it. One step needs no scan. */
+ * The body is a text of this call's sizes: another batch compiles again. One step needs no scan. */
 #include "ir/graph.h"
 #include "ir/op_ids.h"
 #include "ir/schema.h"
