@@ -108,7 +108,7 @@ Status decomp_sinc(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
 
 /* xlogy is 0 at 0; below 0 there is none. */
 Status decomp_special_entr(Builder *b, const OpRow *row, const Arg *args, Val **outs) {
-    Val *const x = as_float(b, args[0].val), *const y = E(b, neg, V(E(b, xlogy_Tensor, V(x), V(x))));
+    Val *const x = as_float(b, args[0].val), *const y = E(b, xlogy_Tensor, V(E(b, neg, V(x))), V(x));
     return rounded_once(b, row, args, E(b, where_self, V(E(b, lt_Tensor, V(x), I(0))), F(-INFINITY), V(y)), outs);
 }
 

@@ -103,7 +103,8 @@ static bool medians(Builder *b, Val *x, int64_t dim, bool skips, Val **both) {
     const Arg sorting[] = {V(x), A_BOOL(true), I(dim), A_BOOL(false)};
     if (!x || emit(b, OP_sort_stable, sorting, COUNT_OF(sorting), both) != ST_OK) return false;
     const int64_t middle = sym_div(b->env, sym_sub(b->env, x->meta->sizes[dim], 1), 2);
-    Val *const at = dtype_is_float(x->meta->dtype) ? middle_of(b, x, dim, skips) : NULL;
+    const bool has_nans = dtype_is_float(x->meta->dtype) && !sym_same(b->env, x->meta->numel, 0);
+    Val *const at = has_nans ? middle_of(b, x, dim, skips) : NULL;
     for (int i = 0; i < 2; i++)
         both[i] = at ? E(b, gather, V(both[i]), I(dim), V(at))
                      : E(b, slice_Tensor, V(both[i]), I(dim), I(middle), I(sym_add(b->env, middle, 1)));
