@@ -339,6 +339,21 @@ FAMILIES = (
         "prod.dim_int": lambda: over(DIMS, FLAGS),
         "amax": lambda: over(DIM_LISTS, FLAGS),
         "amin": lambda: over(DIM_LISTS, FLAGS),
+        "nanmean": lambda: over(DIM_LISTS + [None], FLAGS),
+        "median": lambda: over(),
+        "nanmedian": lambda: over(),
+        "median.dim": lambda: over(DIMS, FLAGS),
+        "nanmedian.dim": lambda: over(DIMS, FLAGS),
+        "ravel": lambda: over(),
+        "real": lambda: over(),
+        "conj": lambda: over(),
+        "resolve_conj": lambda: over(),
+        "resolve_neg": lambda: over(),
+        "atleast_1d": lambda: over(),
+        "atleast_2d": lambda: over(),
+        "atleast_3d": lambda: over(),
+        "fliplr": lambda: over(),
+        "flipud": lambda: over(),
         "max": lambda: over(),
         "min": lambda: over(),
         "aminmax": lambda: over(dim=[None] + DIMS),
@@ -462,7 +477,20 @@ FAMILIES = (
 )
 
 # Composed of others, and called as pointwise rows are.
-COMPOSED = ("float_power.Tensor_Tensor", "float_power.Tensor_Scalar", "float_power.Scalar", "log_sigmoid_forward")
+COMPOSED = (
+    "float_power.Tensor_Tensor",
+    "float_power.Tensor_Scalar",
+    "float_power.Scalar",
+    "log_sigmoid_forward",
+    "isposinf",
+    "isneginf",
+    "deg2rad",
+    "rad2deg",
+    "sinc",
+    "special_sinc",
+    "special_entr",
+    "special_ndtr",
+)
 
 
 def is_random(func):
@@ -472,13 +500,13 @@ def is_random(func):
 
 def picks(func):
     """Which of equal elements has the gradient is the affair of what picks one."""
-    return func._schema.name in ("aten::sort", "aten::topk", "aten::msort")
+    return func._schema.name in ("aten::sort", "aten::topk", "aten::msort", "aten::median", "aten::nanmedian")
 
 
 def any_order(func, out, outs):
     """Which of equal elements an index names is PyTorch's affair."""
     return (
-        func._schema.name in ("aten::sort", "aten::argsort", "aten::topk")
+        func._schema.name in ("aten::sort", "aten::argsort", "aten::topk", "aten::median", "aten::nanmedian")
         and out.dtype == torch.int64
         and out is outs[-1]
     )
