@@ -235,9 +235,8 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
 /* Inside a compile a failure leaves by the bail-out with the error's text. */
 static Node *failed(Graph *graph) {
     if (!graph->bail) return NULL;
-    char message[512];
-    strncpy(message, error_slot()->message, sizeof message - 1);
-    message[sizeof message - 1] = 0;
+    char message[sizeof error_slot()->message];
+    memcpy(message, error_slot()->message, sizeof message);
     const bool memory = error_pending() == ST_MEMORY;
     error_clear();
     bail(graph->bail, memory ? BAIL_memory : BAIL_unsupported, "%s", message);
