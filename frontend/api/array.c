@@ -173,15 +173,23 @@ static Status place_result(ResultSink *sink, int i, const Meta *meta, Storage **
     return *out ? ST_OK : ST_MEMORY;
 }
 
-/* What each result has room for: rooms, and its memory in spans. */
-static Status read_results(ArrayCall *call) {
+/* Nothing yet of any result, so that a call that fails at one has none of the others' behind it. */
+static void begin_results(ArrayCall *call) {
     for (int i = 0; i < call->n_out; i++) {
         sn_array *const out = &call->out[i];
         out->owner = NULL, out->alias = SN_ALIAS_NONE, out->alias_of = 0, out->alias_bytes = 0;
         out->flags &= ~(uint32_t)SN_ARRAY_COPIED;
         call->rooms[i] = NULL;
         call->places[i] = NULL;
-        if (call->fake || !out->data) continue;
+    }
+}
+
+/* What each result has room for: rooms, and its memory in spans. */
+static Status read_results(ArrayCall *call) {
+    begin_results(call);
+    for (int i = 0; i < call->n_out && !call->fake; i++) {
+        const sn_array *const out = &call->out[i];
+        if (!out->data) continue;
         TRY(array_meta(call, "out", i, out, &call->rooms[i]));
         if (meta_overlaps(call->rooms[i])) return array_error(call, ST_ARGUMENT, "out", i, "overlaps itself");
         const uintptr_t from = (uintptr_t)out->data;

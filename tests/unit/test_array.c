@@ -565,6 +565,39 @@ START_TEST(wrong_arrays_are_named) {
 }
 END_TEST
 
+static void expect_no_owner(Net n, const sn_array *in, sn_array *out, const char *text) {
+    ck_assert_int_ne(sn_call_arrays(n.fn, in, 1, out, 2, NULL), SN_OK);
+    ck_assert(strstr(sn_error_take()->message, text));
+    ck_assert(!out[0].owner && !out[1].owner);
+}
+
+/* A result that is refused leaves those behind it: their memory of the call before, and owners that are the caller's. */
+START_TEST(a_wrong_result_leaves_the_others_alone) {
+    Net n = net_new(SN_COMPILE_REPLAY);
+    float x[ROWS * COLUMNS], y[ROWS * COLUMNS], z[ROWS * COLUMNS];
+    fill_floats(x, ROWS * COLUMNS, 7);
+    const int64_t sizes[] = {ROWS, COLUMNS}, negative[] = {-1, 2};
+    const sn_array in = SN_ARRAY(x, SN_F32, ROWS, COLUMNS);
+    for (int round = 0; round < 40; round++) {
+        sn_array out[] = {SN_ARRAY(y, SN_F32, ROWS, COLUMNS), SN_ARRAY(z, SN_F32, ROWS, COLUMNS)};
+        ck_assert_int_eq(sn_call_arrays(n.fn, &in, 1, out, 2, NULL), SN_OK);
+        check_values(n.eager, x, sizes, y, z);
+        out[0].strides = negative;
+        expect_no_owner(n, &in, out, "stride -1");
+
+        sn_array lent[2] = {{0}};
+        ck_assert_int_eq(sn_call_arrays(n.fn, &in, 1, lent, 2, NULL), SN_OK);
+        sn_tensor *const kept = lent[1].owner;
+        sn_release(lent[0].owner);
+        lent[0] = out[0]; /* the second one's owner is still named */
+        expect_no_owner(n, &in, lent, "stride -1");
+        ck_assert_int_eq(sn_numel(kept), ROWS * COLUMNS);
+        sn_release(kept);
+    }
+    net_free(n);
+}
+END_TEST
+
 /* Asked beforehand ----------------------------------------------------------------------------- */
 
 START_TEST(sizes_are_asked_without_a_run) {
@@ -637,6 +670,7 @@ int main(void) {
         other_strides_are_copied_and_any_alignment_is_fine,
         arguments_are_written_where_they_lie,
         wrong_arrays_are_named,
+        a_wrong_result_leaves_the_others_alone,
         sizes_are_asked_without_a_run,
         threads_call_one_function,
     };
