@@ -206,6 +206,8 @@ static Status infer_op(Inference *in, const sn_value *given, int n, sn_inferred 
     TRY(graph_given_call(in->graph, "sn_op_infer", in->op, args, n, &call));
     const Node *const made = graph_node_alone(in->graph->graph, call.row, call.form, call.args);
     if (!made) return error_pending() ? error_pending() : ST_MEMORY;
+    if (made->unbacked)
+        return error_raise(ST_UNSUPPORTED, "sn_op_infer: %s: sizes of its results follow from values", in->op);
     const int room = *n_out;
     *n_out = made->n_outs;
     if (room < made->n_outs || (made->n_outs && !out))
