@@ -49,6 +49,12 @@ int graph_symbol_number(const char *name) {
     return *end || number > MAX_INT_INPUT ? -1 : (int)number;
 }
 
+static bool is_int_input(const Graph *graph, int64_t symbol) {
+    for (int i = 0; i < graph->int_inputs.n; i++)
+        if (graph->int_inputs.at[i].symbol == symbol) return true;
+    return false;
+}
+
 static sn_node *add_int(sn_graph *g, const char *name) {
     const int number = graph_symbol_number(name);
     const char *const own = arena_printf(g->arena, "%s", name);
@@ -58,6 +64,10 @@ static sn_node *add_int(sn_graph *g, const char *name) {
         return NULL;
     }
     const int64_t symbol = graph_int_symbol(g->graph, number);
+    if (is_int_input(g->graph, symbol)) {
+        error_raise(ST_ARGUMENT, "sn_graph_input: graph %s has an int %s", g->graph->name, name);
+        return NULL;
+    }
     sn_node *const made =
         own && !error_pending() ? graph_handle_new(g, (sn_node){.number = symbol, .name = own}) : NULL;
     if (made) graph_int_input(g->graph, symbol);

@@ -391,6 +391,10 @@ START_TEST(wrong_inputs_results_and_places) {
     EXPECT(sn_graph_input(g, NULL, "f32[2]"), "the name is NULL");
     EXPECT(sn_graph_input(g, "y", NULL), "the type is NULL");
     EXPECT(sn_graph_input(g, "x", "f32[2]"), "graph g has an input %x");
+    sn_graph *const ints = sn_graph_new("ints");
+    ck_assert_ptr_nonnull(sn_graph_input(ints, "s7", "int"));
+    EXPECT(sn_graph_input(ints, "s7", "int"), "graph ints has an int s7");
+    sn_graph_free(ints);
     EXPECT(sn_graph_input(g, "0", "f32[2]"), "'0' is no name of an input");
     EXPECT(sn_graph_input(g, "a b", "f32[2]"), "'a b' is no name of an input");
     EXPECT(sn_graph_input(g, "y", "f32[2"), "%y is no type 'f32[2'");
