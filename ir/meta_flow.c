@@ -101,10 +101,30 @@ static Status infer_outputs(MetaCall *call, const FlowText *text, int n_plain, i
     return ST_OK;
 }
 
+/* One bool: what runs would refuse another one, and a dead op may not run. */
+static Status check_predicate(const MetaCall *call, const char *what, const Meta *meta, const int64_t *sizes) {
+    bool one = meta->dtype == DT_bool;
+    for (int d = 0; d < meta->rank && one; d++) one = sym_same(call->env, sizes[d], 1);
+    if (one) return ST_OK;
+    return meta_fail(call, meta->dtype == DT_bool ? ST_SHAPE : ST_DTYPE, "%s is %s%s, not one bool", what,
+                     dtype_name(meta->dtype), sizes_text(call, sizes, meta->rank).at);
+}
+
+static Status check_condition(const MetaCall *call, const FlowText *test) {
+    const GVal *const value = test->graph->outputs.at[0].value;
+    if (!value) return meta_fail(call, ST_ARGUMENT, "a condition without a result");
+    const Meta *const meta = value->base.meta;
+    int64_t sizes[MAX_RANK];
+    for (int d = 0; d < meta->rank; d++) sizes[d] = flow_text_value(test, call->env, meta->sizes[d]);
+    return check_predicate(call, "what condition gives", meta, sizes);
+}
+
 static Status check_cond(const MetaCall *call, Arena *arena, FlowText *yes, FlowText *no) {
     const Arg *const operands = arg_named(call, "operands");
     const int n_in = (int)arg_named(call, "n_in")->i;
+    const Meta *const pred = arg_named(call, "pred")->val->meta;
     int n_ints = 0;
+    TRY(check_predicate(call, "pred", pred, pred->sizes));
     TRY(flow_graph(call, arena, "if_true", &n_ints, yes));
     TRY(flow_graph(call, arena, "if_false", &n_ints, no));
     TRY(check_ints(call, n_ints));
@@ -137,7 +157,7 @@ static Status check_while(const MetaCall *call, Arena *arena, FlowText *test, Fl
     if (test->graph->outputs.n != 1 || body->graph->outputs.n != n_in)
         return meta_fail(call, ST_ARGUMENT, "a condition of %d results and a body of %d, for %d carries",
                          test->graph->outputs.n, body->graph->outputs.n, n_in);
-    return ST_OK;
+    return check_condition(call, test);
 }
 
 static Status while_inside(MetaCall *call, Arena *arena) {

@@ -286,6 +286,7 @@ START_TEST(what_is_no_control_flow) {
     EXPECT(sn_graph_cond(g, R(p), body, body, &of_body, 1), "operand 0 is of graph body, not of g");
     EXPECT(sn_graph_cond(g, R(p), body, body, &list, 1), "operand 0 is a list");
     EXPECT(sn_graph_cond(g, R(n), body, body, in, 1), "sn::cond: pred must be a Tensor or a bool");
+    EXPECT(sn_graph_cond(g, R(x), body, body, in, 1), "sn::cond: pred is f32[2, 3], not one bool");
     EXPECT(sn_graph_cond(g, sn_bool(true), body, two, in, 1), "1 results in one branch, 2 in the other");
     EXPECT(sn_graph_cond(g, R(p), body, two, in, 1), "1 results in one branch, 2 in the other");
     EXPECT(sn_graph_cond(g, R(p), body, none, in, 1), "if_false, graph none, has None as result 0");
@@ -295,6 +296,7 @@ START_TEST(what_is_no_control_flow) {
     EXPECT(sn_graph_while_loop(g, body, body, SN_GRAPH_LOOP_OPTIONS(.carries = 2), in, 1), "of which 2 are carried");
     EXPECT(sn_graph_while_loop(g, body, body, SN_GRAPH_LOOP_OPTIONS(.carries = -1), in, 1), "of which -1 are carried");
     EXPECT(sn_graph_while_loop(g, body, body, SN_GRAPH_LOOP_OPTIONS(.scanned = 1), in, 1), "and 1 scanned");
+    EXPECT(sn_graph_while_loop(g, body, body, NULL, in, 1), "what condition gives is f32[2, 3], not one bool");
     EXPECT(sn_graph_while_loop(g, body, two, NULL, in, 1), "a body of 2, for 1 carries");
     EXPECT(sn_graph_while_loop(g, body, body, NULL, in + 1, 1), "operand 0 is an int, and carried");
     EXPECT(sn_graph_while_loop(g, body, body, SN_GRAPH_LOOP_OPTIONS(.max_iterations = -3), in, 1),
