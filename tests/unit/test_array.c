@@ -571,7 +571,7 @@ static void expect_no_owner(Net n, const sn_array *in, sn_array *out, const char
     ck_assert(!out[0].owner && !out[1].owner);
 }
 
-/* A result that is refused leaves those behind it: their memory of the call before, and owners that are the caller's. */
+/* A result that is refused leaves those behind it: their memory of the call before, and owners, the caller's. */
 START_TEST(a_wrong_result_leaves_the_others_alone) {
     Net n = net_new(SN_COMPILE_REPLAY);
     float x[ROWS * COLUMNS], y[ROWS * COLUMNS], z[ROWS * COLUMNS];
