@@ -66,6 +66,8 @@ def reasons_of(graph):
             check_node(node)
             if is_number(node):
                 raise Unsupported(f"{node.target} reads a value")
+            if node.meta.get("unbacked_bindings"):
+                raise Unsupported(f"{node.target}: values decide the sizes of its results")
             if any(not is_getitem(u) and isinstance(node.meta.get("val"), (list, tuple)) for u in node.users):
                 raise Unsupported(f"{node.target}: its list is passed on")
             found[node] = None
