@@ -252,7 +252,8 @@ Status decomp_triangle_indices(Builder *b, const OpRow *row, const Arg *args, Va
     const int64_t col = args[1].i, n = out.sizes[1];
     Val *both[2];
     if (!n) return done1(outs, E(b, full, A_INTS(out.sizes, 2), I(0), I(out.dtype), A_NONE, I(device)));
-    Val *const rows = E(b, add_Tensor, V(positions_up_to(b, args[0].i, device)), I(args[2].i + !upper));
+    const int64_t offset = max_i64(min_i64(args[2].i, col), -args[0].i); /* beyond these nothing changes */
+    Val *const rows = E(b, add_Tensor, V(positions_up_to(b, args[0].i, device)), I(offset + !upper));
     Val *const edge = E(b, clamp, V(rows), I(0), I(col));
     Val *const counts = upper ? E(b, rsub_Tensor, V(edge), I(col)) : edge;
     Val *const before = E(b, sub_Tensor, V(E(b, cumsum, V(counts), I(0))), V(counts));

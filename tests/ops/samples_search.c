@@ -63,7 +63,7 @@ const Samples samples_repeat_interleave_int = {
 };
 const Samples samples_triangle_indices = {
     .good = LINES("4 5", "5 4 1", "3 3 -1", "4 3 -9", "4 3 9", "0 3", "3 0", "1 1", "2 6 3 dtype=:i32",
-                  "6 2 -3 dtype=:i32"),
+                  "6 2 -3 dtype=:i32", "3 4 9223372036854775807", "3 4 -9223372036854775808"),
     .bad = BAD({"-1 3", ST_ARGUMENT, "-1"}, {"3 3 dtype=:bool", ST_DTYPE, "bool"}),
 };
 const Samples samples_index_reduce = {
