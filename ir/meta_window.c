@@ -447,8 +447,10 @@ Status meta_pad_circular(MetaCall *call) {
     for (int i = 0; i < pad->n / 2; i++) {
         int64_t *const size = &sizes[self->rank - 1 - i];
         const int64_t before = sym_concrete(env, pad->ints[2 * i]), after = sym_concrete(env, pad->ints[2 * i + 1]);
-        const int64_t cut = min_i64(before, 0) + min_i64(after, 0), most = max_i64(before, after);
-        if (min_i64(before, after) < -INT32_MAX || most > INT32_MAX || sym_less(env, sym_add(env, *size, cut), most))
+        const int64_t most = max_i64(before, after);
+        const bool far = min_i64(before, after) < -INT32_MAX || most > INT32_MAX;
+        const int64_t cut = far ? 0 : min_i64(before, 0) + min_i64(after, 0);
+        if (far || sym_less(env, sym_add(env, *size, cut), most))
             return meta_fail(call, ST_SHAPE, "pad %s goes around a dim of size %lld more than once",
                              sizes_text(call, pad->ints, pad->n).at, (long long)sym_hint(env, *size));
         *size = sym_add(env, *size, before + after);

@@ -56,12 +56,10 @@ static void print_results(const TargetOptions *o, const Target *t, Text *text) {
     sn_function_free(fn);
 }
 
-Status values_dump(const TargetOptions *o, Target *t, const char *path, Text *text) {
-    sn_tensor *in[TARGET_INPUTS];
-    int n = 0;
+static Status print_step(const TargetOptions *o, const Target *t, sn_graph *graph, sn_tensor *const *in, int n,
+                         const char *path, Text *text) {
     const char *const slash = strrchr(path, '/');
-    sn_graph *const graph = way_graph(o, t, in, &n);
-    if (!graph || save_inputs(graph, in, n, path) != SN_OK) return error_pending();
+    if (save_inputs(graph, in, n, path) != SN_OK) return error_pending();
     const sn_rng rng = sn_rng_get();
     char *const body = mem_strdup(sn_graph_text(graph));
     text_printf(text, "# values %s\n", slash ? slash + 1 : path);
@@ -70,8 +68,17 @@ Status values_dump(const TargetOptions *o, Target *t, const char *path, Text *te
     print_results(o, t, text);
     text_puts(text, body ? body : "");
     mem_free(body);
-    way_graph_free(t, graph);
     return error_pending();
+}
+
+Status values_dump(const TargetOptions *o, Target *t, const char *path, Text *text) {
+    sn_tensor *in[TARGET_INPUTS];
+    int n = 0;
+    sn_graph *const graph = way_graph(o, t, in, &n);
+    if (!graph) return error_pending();
+    const Status status = print_step(o, t, graph, in, n, path, text);
+    way_graph_free(t, graph);
+    return status;
 }
 
 /* Reading -------------------------------------------------------------------------------------- */
