@@ -56,8 +56,8 @@ static void print_results(const TargetOptions *o, const Target *t, Text *text) {
     sn_function_free(fn);
 }
 
-static Status print_step(const TargetOptions *o, const Target *t, sn_graph *graph, sn_tensor *const *in, int n,
-                         const char *path, Text *text) {
+static Status print_with_values(const TargetOptions *o, const Target *t, sn_graph *graph, sn_tensor *const *in, int n,
+                                const char *path, Text *text) {
     const char *const slash = strrchr(path, '/');
     if (save_inputs(graph, in, n, path) != SN_OK) return error_pending();
     const sn_rng rng = sn_rng_get();
@@ -76,7 +76,7 @@ Status values_dump(const TargetOptions *o, Target *t, const char *path, Text *te
     int n = 0;
     sn_graph *const graph = way_graph(o, t, in, &n);
     if (!graph) return error_pending();
-    const Status status = print_step(o, t, graph, in, n, path, text);
+    const Status status = print_with_values(o, t, graph, in, n, path, text);
     way_graph_free(t, graph);
     return status;
 }
