@@ -100,8 +100,10 @@ static void print_roff(const char *text) {
     }
 }
 
-static void print_option(const char *name, const char *value, const char *doc) {
-    fputs(".TP\n\\fB\\-\\-", stdout);
+/* An option or a variable: dashes is what stands before its name. */
+static void print_term(const char *dashes, const char *name, const char *value, const char *doc) {
+    fputs(".TP\n\\fB", stdout);
+    print_roff(dashes);
     print_roff(name);
     fputs("\\fR", stdout);
     if (*value) putchar('='), print_roff(value);
@@ -126,27 +128,17 @@ static void print_command(const Command *c) {
     print_roff(c->example);
     fputs("\n.fi\n.RE\n", stdout);
     const OptionRow *row = NULL;
-    while ((row = command_option(c, row))) print_option(row->name, row->value, row->doc);
+    while ((row = command_option(c, row))) print_term("--", row->name, row->value, row->doc);
     for (const NoteRow *note = NULL; (note = command_note(c, note));) print_note(note);
-}
-
-static void print_variable(const char *name, const char *value, const char *doc) {
-    fputs(".TP\n\\fB", stdout);
-    print_roff(name);
-    fputs("\\fR", stdout);
-    if (*value) putchar('='), print_roff(value);
-    putchar('\n');
-    print_roff(doc);
-    putchar('\n');
 }
 
 static void print_environment(void) {
     char name[64];
     const char *value, *doc;
     puts(".SH ENVIRONMENT\nSettings, each with its value at first; sn_setting_set changes one for an sn_state.");
-    for (int i = 0; (value = help_setting_variable(i, name, sizeof name, &doc)); i++) print_variable(name, value, doc);
+    for (int i = 0; (value = help_setting_variable(i, name, sizeof name, &doc)); i++) print_term("", name, value, doc);
     puts(".PP\nBeside them:");
-    for (const VariableRow *row = variable_rows; row->name; row++) print_variable(row->name, row->value, row->doc);
+    for (const VariableRow *row = variable_rows; row->name; row++) print_term("", row->name, row->value, row->doc);
 }
 
 int help_man(void) {
