@@ -214,11 +214,12 @@ static Status fill_node(Graph *graph, Node *node, const Arg *args) {
     MetaCall call;
     MetaOut few[FEW_OUTS];
     memset(few, 0, sizeof few);
-    TRY(run_meta(graph, row, node->form, node->args, few, &call));
-    node->order = call.order;
-    node->n_outs = call.n_out;
+    const Status status = run_meta(graph, row, node->form, node->args, few, &call);
     node->unbacked = graph->unbacked.used ? graph->unbacked.symbol : 0;
     graph->unbacked = (Unbacked){0};
+    TRY(status);
+    node->order = call.order;
+    node->n_outs = call.n_out;
     node->outs = ARENA_ARRAY(graph->arena, GVal, call.n_out ? call.n_out : 1);
     if (!node->outs) return ST_MEMORY;
     for (int i = 0; i < call.n_out; i++) {

@@ -52,7 +52,7 @@ struct Node {
     Arg *args; /* row->n_params; out form: followed by the out tensors */
     int n_outs;
     GVal *outs;          /* array */
-    int64_t unbacked;    /* the symbol of the size that only values give (nonzero, masks); 0: there is none */
+    int64_t unbacked;    /* the symbol of a size that only values give (nonzero, masks), or of item's; 0: none */
     const char *where;   /* user call site, or NULL */
     const void *site;    /* the same as an address of code, of what was captured; or NULL */
     const OpRow *origin; /* the op that this one is a part of by decomposition; NULL: of none */
@@ -60,6 +60,9 @@ struct Node {
     bool merged;         /* by cse: it stands for a node of no_grad mode too, which may be a rule's */
     Node *prev, *next;
 };
+
+/* It has no result but the number `unbacked` (aten::item). */
+static inline bool node_is_number(const Node *node) { return node->unbacked && !node->n_outs; }
 
 /* What a node with NODE_puts puts where it lies in memory; NULL: the node has none, or only shows it (a view). */
 static inline const GVal *node_put(const Node *node) {
@@ -121,7 +124,7 @@ typedef struct Graph {
     VEC(double) runtime_floats; /* hints of ARG_runtime values */
     Regions regions;            /* that its nodes are in */
     int n_again;                /* runs again so far */
-    Unbacked unbacked;          /* of the next node, if it has such a size */
+    Unbacked unbacked;          /* of the next node, if it has such a number */
     Node *first, *last, *insert_at;
     int n_nodes, n_vals;    /* after graph_number */
     int64_t seed, sequence; /* free symbols bound to the generator's on every call; 0: no random op [semantics B6] */

@@ -9,6 +9,8 @@
  *          | "random" "seed=" sym "sequence=" sym "count=" n
  *          | "write" %input "=" %value
  *          | "return" output {"," output} ["|" [output {"," output}]]
+ *   results = %value {"," %value} ["," symbol] | symbol   a symbol is the number that only values give: of a size of the
+ *                                                         first result, or of what has none: s1 = aten::item(%0)
  *   output = "None" | %value ["kept" ["of" %input] ["checked" {place}]] ["held"] [memory]
  *   memory = "is" %input | "views" place ["at" sym]
  *   place  = %input | "output" n
@@ -446,18 +448,12 @@ static Status bind_result(Parser *p, const ResultText *result, GVal *value) {
     return define(p, result->name, result->n, value);
 }
 
-static bool mentions_symbol(const SymEnv *env, int64_t v, int64_t symbol) {
-    if (!sym_is(v) || v == symbol) return v == symbol;
-    const SymExpr *const e = sym_expr(env, v);
-    return e->op != SYM_free && (mentions_symbol(env, e->a, symbol) || mentions_symbol(env, e->b, symbol));
-}
-
 /* Does an input or a node above have it? */
 static bool is_known_symbol(const Graph *graph, int64_t symbol) {
     bool known = false;
     for (int i = 0; i < graph->inputs.n; i++)
         for (int d = 0; d < graph->inputs.at[i]->base.meta->rank; d++)
-            known |= mentions_symbol(graph->env, graph->inputs.at[i]->base.meta->sizes[d], symbol);
+            known |= sym_mentions(graph->env, graph->inputs.at[i]->base.meta->sizes[d], symbol);
     for (int i = 0; i < graph->int_inputs.n; i++) known |= graph->int_inputs.at[i].symbol == symbol;
     for (const Node *node = graph->first; node; node = node->next) known |= node->unbacked == symbol;
     return known;
@@ -472,10 +468,58 @@ static int64_t unbacked_symbol(const Graph *graph, const Meta *meta) {
     return 0;
 }
 
+/* A number that only values give, as the text has it. */
+typedef struct NumberText {
+    const char *at;
+    int number; /* -1: there is none */
+} NumberText;
+
+static bool at_symbol(const char *at) { return at[0] == 's' && at[1] >= '0' && at[1] <= '9'; }
+
+/* One of the header that nothing above has, or the next one, which the op makes. */
+static Status read_number(Parser *p, NumberText *out) {
+    const int n = sym_free_count(p->graph->env);
+    out->at = p->in.at++;
+    TRY(read_count(p, &out->number));
+    const char *const end = p->in.at;
+    p->in.at = out->at;
+    if (out->number > n) return reader_fail(&p->in, "symbols are numbered in order: the next one is s%d", n);
+    p->graph->unbacked.symbol = out->number < n ? sym_free_at(p->graph->env, out->number) : 0;
+    if (p->graph->unbacked.symbol && is_known_symbol(p->graph, p->graph->unbacked.symbol))
+        return reader_fail(&p->in, "s%d has its value from above", out->number);
+    p->in.at = end;
+    return ST_OK;
+}
+
+static Status check_number(Parser *p, const NumberText *number, const Node *node) {
+    const char *const op = op_form_name(node->row, node->form);
+    const bool there = number->number < sym_free_count(p->graph->env);
+    if (number->number < 0 || (there && node->unbacked == sym_free_at(p->graph->env, number->number))) return ST_OK;
+    p->in.at = number->at;
+    return reader_fail(&p->in, "%s gives no number s%d that only values say", op, number->number);
+}
+
+static Status wrong_count(Parser *p, const char *at, const Node *node, int n) {
+    const char *const op = op_form_name(node->row, node->form);
+    p->in.at = at;
+    if (node_is_number(node))
+        return reader_fail(&p->in, "%s gives a number, which is a symbol: s%lld = %s(...)", op,
+                           (long long)sym_expr(p->graph->env, node->unbacked)->a, op);
+    return reader_fail(&p->in, "%s has %d results, not %d", op, node->n_outs, n);
+}
+
 static Status read_assignment(Parser *p) {
+    const char *const line = p->in.at;
     VEC(ResultText) results = {0};
+    NumberText number = {.number = -1};
+    p->graph->unbacked.symbol = 0;
     do {
         ResultText result = {0};
+        reader_skip(&p->in);
+        if (at_symbol(p->in.at)) {
+            TRY(read_number(p, &number));
+            break;
+        }
         TRY(read_value_name(p, &result.name, &result.n));
         if (reader_eat(&p->in, ":")) TRY(read_meta(p, &result.meta));
         if (results.n == MAX_TEXT_RESULTS) return reader_fail(&p->in, "too many results");
@@ -483,13 +527,10 @@ static Status read_assignment(Parser *p) {
     } while (reader_eat(&p->in, ","));
     TRY(expect_token(p, "="));
     Node *node;
-    p->graph->unbacked.symbol = unbacked_symbol(p->graph, results.at[0].meta);
+    if (number.number < 0) p->graph->unbacked.symbol = unbacked_symbol(p->graph, results.at[0].meta);
     TRY(read_call(p, &node));
-    if (node->n_outs != results.n) {
-        p->in.at = results.at[0].name;
-        return reader_fail(&p->in, "%s has %d results, not %d", op_form_name(node->row, node->form), node->n_outs,
-                           results.n);
-    }
+    TRY(check_number(p, &number, node));
+    if (node->n_outs != results.n) return wrong_count(p, line, node, results.n);
     for (int i = 0; i < results.n; i++) TRY(bind_result(p, &results.at[i], &node->outs[i]));
     return ST_OK;
 }
@@ -585,7 +626,7 @@ static Status read_return(Parser *p) {
 }
 
 static Status read_line(Parser *p) {
-    if (*p->in.at == '%') return read_assignment(p);
+    if (*p->in.at == '%' || at_symbol(p->in.at)) return read_assignment(p);
     if (reader_eat(&p->in, "random")) return read_random(p);
     if (reader_eat(&p->in, "write")) return read_write(p);
     if (reader_eat(&p->in, "return")) return read_return(p);
@@ -654,7 +695,7 @@ static Status read_int_input(Parser *p) {
 
 static Status read_input(Parser *p) {
     reader_skip(&p->in);
-    if (p->in.at[0] == 's' && p->in.at[1] >= '0' && p->in.at[1] <= '9') return read_int_input(p);
+    if (at_symbol(p->in.at)) return read_int_input(p);
     const char *name;
     size_t n;
     Meta *meta;

@@ -173,7 +173,8 @@ static void result_print(Text *text, const Graph *graph, const Node *node, int i
 static void node_print(Text *text, const Graph *graph, const Node *node, GraphNotes notes) {
     text_puts(text, "  ");
     for (int i = 0; i < node->n_outs; i++) result_print(text, graph, node, i);
-    text_printf(text, "%s%s(", node->n_outs ? " = " : "", op_form_name(node->row, node->form));
+    if (node_is_number(node)) sym_print(graph->env, text, node->unbacked);
+    text_printf(text, "%s%s(", node->n_outs || node->unbacked ? " = " : "", op_form_name(node->row, node->form));
     args_print(text, graph, node);
     text_puts(text, ")");
     attributes_print(text, graph, node);

@@ -36,13 +36,12 @@ static void ask_meta(Binding *b, const Meta *meta) {
     ask_list(b, meta->strides, meta->rank);
 }
 
-static void ask_node(Binding *b, const Node *node) {
+static void ask_arguments(Binding *b, const Node *node) {
     for (int i = 0; i < node->n_args; i++) {
         const Arg *const arg = &node->args[i];
         if (arg->kind == ARG_int) ask(b, arg->i);
         if (arg->kind == ARG_ints) ask_list(b, arg->ints, arg->n);
     }
-    for (int i = 0; i < node->n_outs; i++) ask_meta(b, node->outs[i].base.meta);
 }
 
 static void mark_all_bound(Binding *b) {
@@ -54,7 +53,6 @@ static void mark_all_bound(Binding *b) {
         const Meta *const meta = graph->inputs.at[i]->base.meta;
         for (int d = 0; d < meta->rank; d++) mark_bound(b, meta->sizes[d]);
     }
-    for (const Node *node = graph->first; node; node = node->next) mark_bound(b, node->unbacked);
 }
 
 /* Sizes solved for a symbol ----------------------------------------------------------------- */
@@ -117,7 +115,9 @@ static int first_missing(Graph *graph, const char **who, Status *status) {
     }
     for (const Node *node = graph->first; node && b.missing < 0; node = node->next) {
         *who = op_form_name(node->row, node->form);
-        ask_node(&b, node);
+        ask_arguments(&b, node);
+        mark_bound(&b, node->unbacked); /* no node before has it */
+        for (int i = 0; i < node->n_outs; i++) ask_meta(&b, node->outs[i].base.meta);
     }
     for (int i = 0; i < graph->assumed.n && b.missing < 0; i++) {
         *who = "the header";

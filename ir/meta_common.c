@@ -346,17 +346,19 @@ bool all_same(SymEnv *env, const int64_t *a, const int64_t *b, int n) {
     return true;
 }
 
-Status meta_unbacked_size(MetaCall *call, int64_t *size) {
+Status meta_unbacked(MetaCall *call, int64_t least, int64_t *number) {
     enum { HINT = 2 };
     if (!call->unbacked) return meta_fail(call, ST_UNSUPPORTED, "the sizes of the result depend on values");
     if (!call->unbacked->symbol) {
-        call->unbacked->symbol = sym_free(call->env, HINT, 0);
-        sym_free_give(call->env, call->unbacked->symbol, HINT, 0, SYM_MOST);
+        call->unbacked->symbol = sym_free(call->env, HINT, least);
+        sym_free_give(call->env, call->unbacked->symbol, HINT, least, SYM_MOST);
     }
     call->unbacked->used = true;
-    *size = call->unbacked->symbol;
+    *number = call->unbacked->symbol;
     return ST_OK;
 }
+
+Status meta_unbacked_size(MetaCall *call, int64_t *size) { return meta_unbacked(call, 0, size); }
 
 bool meta_beside_one(SymEnv *env, int64_t a, int64_t b) {
     const int64_t other = a == 1 ? b : a;

@@ -73,6 +73,8 @@ Status elementwise_out(MetaCall *call, Elementwise *e, DType dtype);
 Status elementwise(MetaCall *call, Elementwise *e);
 /* The size that only values give: a symbol where there may be one, else the call is refused. */
 Status meta_unbacked_size(MetaCall *call, int64_t *size);
+/* The same of any number from `least` on. */
+Status meta_unbacked(MetaCall *call, int64_t least, int64_t *number);
 /* One is 1 and the other a size of a header that may be 1: they count as different where only the stride of a dim of
  * size 1 depends on it, which no call is asked about. */
 bool meta_beside_one(SymEnv *env, int64_t a, int64_t b);

@@ -32,14 +32,14 @@ _Static_assert(ROW_COUNT == 0
 #undef ID
 
 /* The meta rules. */
-#define META(rule)                  MetaFn meta_##rule;
-#define META_pointwise(rule, _)     META(rule)
-#define META_reduction(rule, _)     META(rule)
-#define META_view(rule)             META(rule)
-#define META_kernel(rule, _)        META(rule)
-#define META_decomposition(rule, _) META(rule)
-#define META_composite(rule, _)     META(rule)
-#define META_number(_)
+#define META(rule)                     MetaFn meta_##rule;
+#define META_pointwise(rule, _)        META(rule)
+#define META_reduction(rule, _)        META(rule)
+#define META_view(rule)                META(rule)
+#define META_kernel(rule, _)           META(rule)
+#define META_decomposition(rule, _)    META(rule)
+#define META_composite(rule, _)        META(rule)
+#define META_number(rule, _)           META(rule)
 #define OP(id, schema, doc, kind, ...) META_##kind
 #define ALIAS(...)
 #include "ir/ops.def"
@@ -53,7 +53,7 @@ _Static_assert(ROW_COUNT == 0
 #define RULES_kernel(rule, body)         RULES(kernel, rule, #body)
 #define RULES_decomposition(rule, body)  RULES(decomposition, rule, #body)
 #define RULES_composite(rule, body)      RULES(composite, rule, #body)
-#define RULES_number(body_)              .kind = KIND_number, .body = #body_
+#define RULES_number(rule, body)         RULES(number, rule, #body)
 #define COLUMNS(id_, schema_, doc_, ...) [ROW_##id_] = {.id = OP_##id_, .schema = schema_, .doc = doc_, __VA_ARGS__},
 #define OP(id, schema, doc, kind, samples_, ...)                                                                       \
     COLUMNS(id, schema, doc, RULES_##kind, .samples = #samples_, __VA_ARGS__)

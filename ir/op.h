@@ -204,7 +204,7 @@ typedef struct AliasFact {
     int64_t offset;
 } AliasFact;
 
-/* The size of a result that only values give (nonzero, an index by masks). */
+/* A number that only values give: the size of a result (nonzero, an index by masks), or what item says. */
 typedef struct Unbacked {
     int64_t symbol; /* that it is, or 0: a new one, which is put there */
     bool used;      /* by the rule */

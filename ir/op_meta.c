@@ -61,7 +61,8 @@ Status op_meta(MetaCall *call) {
     if (call->form == FORM_inplace && row->kind == KIND_view)
         return meta_fail(call, ST_UNSUPPORTED, "%s changes a handle, which graphs don't have; write %s",
                          op_form_name(row, FORM_inplace), row->name);
-    if (row->flags & OPF_host && !(call->unbacked && row->kind == KIND_kernel && row->role != ROLE_resizes))
+    const bool named = row->kind == KIND_number || (row->kind == KIND_kernel && row->role != ROLE_resizes);
+    if (row->flags & OPF_host && !(call->unbacked && named))
         return meta_fail(call, ST_UNSUPPORTED, "it reads values, which metadata and graphs don't have");
     if (call->env) TRY(op_numbers_check(row, call->args)); /* without one there are no symbols */
     if (row->alias_of) call->row = row->alias_of;

@@ -49,6 +49,11 @@ int64_t sym_free_at(const SymEnv *env, int i) { return env->frees.at[i]; }
 int sym_guard_count(const SymEnv *env) { return env->guards.n; }
 const SymGuard *sym_guard_at(const SymEnv *env, int i) { return &env->guards.at[i]; }
 bool sym_belongs(const SymEnv *env, int64_t a) { return !sym_is(a) || (env && sym_id(a) < env->exprs.n); }
+bool sym_mentions(const SymEnv *env, int64_t a, int64_t symbol) {
+    if (!sym_is(a) || a == symbol) return a == symbol;
+    const SymExpr *const e = sym_expr(env, a);
+    return e->op != SYM_free && (sym_mentions(env, e->a, symbol) || sym_mentions(env, e->b, symbol));
+}
 int64_t sym_hint(const SymEnv *env, int64_t a) { return sym_is(a) ? sym_expr(env, a)->hint : a; }
 
 /* plain arithmetic ---------------------------------------------------------------------------- */

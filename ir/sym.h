@@ -53,6 +53,7 @@ bool sym_all_given(const SymEnv *env, int64_t a);              /* of all free sy
 int sym_free_count(const SymEnv *env);
 int64_t sym_free_at(const SymEnv *env, int i); /* the i-th free symbol, "s<i>" */
 const SymExpr *sym_expr(const SymEnv *env, int64_t symbolic);
+bool sym_mentions(const SymEnv *env, int64_t a, int64_t symbol); /* a free one is a, or in it */
 /* A plain number, or an expression of env (NULL: none is): for what callers give. */
 bool sym_belongs(const SymEnv *env, int64_t a);
 

@@ -49,6 +49,7 @@ static bool copy_node(GraphCopy *copy, const Node *node) {
     if (!args) return false;
     for (int i = 0; i < node->n_args; i++) args[i] = arg_map_vals(copy->to->arena, node->args[i], mapped, copy);
     const NewNodes saved = nodes_like(copy->to, node, NULL);
+    copy->to->unbacked.symbol = node->unbacked;
     Node *const made = graph_append(copy->to, node->row, node->form, args);
     nodes_restore(copy->to, saved);
     for (int i = 0; made && i < node->n_outs; i++)

@@ -133,7 +133,7 @@ sn_value graph_node_value(sn_node *n, int i) {
 
 int sn_node_result_count(sn_node *n) {
     if (!n) return error_raise(ST_ARGUMENT, "sn_node_result_count: the node is NULL"), 0;
-    return n->node ? n->node->n_outs : 1;
+    return n->node && !node_is_number(n->node) ? n->node->n_outs : 1;
 }
 
 sn_value sn_node_result(sn_node *n, int i) {
@@ -165,10 +165,11 @@ static Status given_node(const GivenPlace *at, const sn_value *given, Arg *out) 
     char what[320];
     graph_given_print(at, what, sizeof what);
     TRY(graph_check_node(at->g, n, what));
-    const int count = n->node ? n->node->n_outs : 1;
+    const int count = sn_node_result_count((sn_node *)(uintptr_t)n);
     if (given->n < 0 || given->n >= count)
         return GIVEN_WRONG(at, ST_ARGUMENT, "is result %d of %s, which has %d", given->n,
                            sn_node_op((sn_node *)(uintptr_t)n), count);
+    if (n->node && node_is_number(n->node)) return *out = A_INT(n->node->unbacked), ST_OK;
     *out = A_VAL(n->node ? &n->node->outs[given->n].base : &n->input->base);
     return ST_OK;
 }

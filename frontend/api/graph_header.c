@@ -44,19 +44,22 @@ sn_value sn_graph_sym(sn_graph *g, const char *expression) {
 
 /* What is known before any op ------------------------------------------------------------------ */
 
-/* Ops have decided by what was known of the symbols. */
-static Status check_no_ops(const sn_graph *g, const char *function) {
-    TRY(graph_wants(g, function, "the graph"));
-    TRY(graph_is_own(g, function));
-    return g->graph->first
-               ? error_raise(ST_STATE, "%s: graph %s has ops: before the first one", function, g->graph->name)
-               : ST_OK;
+/* Ops have decided by what was known of the symbols: but of the number that the last one has given none has. */
+static Status check_early(const sn_graph *g, const char *function, bool of_last) {
+    const Node *const last = g->graph->last;
+    if (!last || (of_last && node_is_number(last))) return ST_OK;
+    return error_raise(ST_STATE, "%s: graph %s has ops: before the first one, or right behind the aten::item it is of",
+                       function, g->graph->name);
 }
 
-static bool mentions(const SymEnv *env, int64_t v, int64_t symbol) {
-    if (!sym_is(v) || v == symbol) return v == symbol;
-    const SymExpr *const e = sym_expr(env, v);
-    return e->op != SYM_free && (mentions(env, e->a, symbol) || mentions(env, e->b, symbol));
+static Status check_own(const sn_graph *g, const char *function) {
+    TRY(graph_wants(g, function, "the graph"));
+    return graph_is_own(g, function);
+}
+
+static bool is_of_last(const sn_graph *g, int64_t expression) {
+    const Node *const last = g->graph->last;
+    return last && node_is_number(last) && sym_mentions(g->graph->env, expression, last->unbacked);
 }
 
 /* An input, or a value that was made. */
@@ -66,13 +69,14 @@ static bool is_mentioned(const sn_graph *g, int64_t symbol) {
     for (int i = 0; i < graph->inputs.n; i++) {
         const Meta *const meta = graph->inputs.at[i]->base.meta;
         for (int d = 0; d < meta->rank; d++)
-            any |= mentions(graph->env, meta->sizes[d], symbol) || mentions(graph->env, meta->strides[d], symbol);
+            any |=
+                sym_mentions(graph->env, meta->sizes[d], symbol) || sym_mentions(graph->env, meta->strides[d], symbol);
     }
     for (int i = 0; i < graph->int_inputs.n; i++) any |= graph->int_inputs.at[i].symbol == symbol;
-    for (int i = 0; i < g->handles.n; i++) any |= mentions(graph->env, g->handles.at[i]->number, symbol);
+    for (int i = 0; i < g->handles.n; i++) any |= sym_mentions(graph->env, g->handles.at[i]->number, symbol);
     for (int i = 0; i < graph->assumed.n; i++)
-        any |= mentions(graph->env, graph->assumed.at[i].a, symbol) ||
-               mentions(graph->env, graph->assumed.at[i].b, symbol);
+        any |= sym_mentions(graph->env, graph->assumed.at[i].a, symbol) ||
+               sym_mentions(graph->env, graph->assumed.at[i].b, symbol);
     return any;
 }
 
@@ -89,13 +93,15 @@ static Status give_range(sn_graph *g, const char *name, int64_t min, int64_t max
                            (long long)max, (long long)hint);
     if (number < sym_free_count(env) && is_mentioned(g, sym_free_at(env, number)))
         return error_raise(ST_STATE, "sn_graph_range: graph %s has %s: before what mentions it", g->graph->name, name);
+    const bool there = number < sym_free_count(env);
+    TRY(check_early(g, "sn_graph_range", there && is_of_last(g, sym_free_at(env, number))));
     while (number >= sym_free_count(env)) sym_free(env, 2, 2);
     sym_free_give(env, sym_free_at(env, number), hint ? hint : within(2, least, most), least, most);
     return error_pending();
 }
 
 sn_status sn_graph_range(sn_graph *g, const char *symbol, int64_t min, int64_t max, int64_t hint) {
-    Status status = check_no_ops(g, "sn_graph_range");
+    Status status = check_own(g, "sn_graph_range");
     if (status == ST_OK) status = graph_wants(symbol, "sn_graph_range", "the symbol");
     return (sn_status)(status == ST_OK ? give_range(g, symbol, min, max, hint) : status);
 }
@@ -120,13 +126,14 @@ static Status assume(sn_graph *g, const char *expression) {
     for (int i = 0; trial && i < sym_free_count(g->graph->env); i++) sym_free(trial, 2, 2);
     Status status = trial ? read_guard(trial, text, expression, &guard) : ST_MEMORY;
     if (status == ST_OK) status = read_guard(g->graph->env, text, expression, &guard);
+    if (status == ST_OK) status = check_early(g, "sn_graph_assume", is_of_last(g, guard.a) || is_of_last(g, guard.b));
     arena_free(arena);
     if (status == ST_OK) graph_assume(g->graph, guard);
     return status == ST_OK ? error_pending() : status;
 }
 
 sn_status sn_graph_assume(sn_graph *g, const char *expression) {
-    Status status = check_no_ops(g, "sn_graph_assume");
+    Status status = check_own(g, "sn_graph_assume");
     if (status == ST_OK) status = graph_wants(expression, "sn_graph_assume", "the condition");
     return (sn_status)(status == ST_OK ? assume(g, expression) : status);
 }

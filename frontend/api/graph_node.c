@@ -293,6 +293,10 @@ sn_status sn_node_erase(sn_node *n) {
 
 const char *sn_node_name(sn_node *n) {
     if (!n) return error_raise(ST_ARGUMENT, "sn_node_name: the node is NULL"), "";
+    if (n->node && n->node->unbacked && !n->name) {
+        const SymEnv *const env = n->graph->graph->env;
+        n->name = arena_printf(n->graph->arena, "s%lld", (long long)sym_expr(env, n->node->unbacked)->a);
+    }
     return n->input ? n->input->name : n->name ? n->name : "";
 }
 

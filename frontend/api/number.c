@@ -161,7 +161,7 @@ static Status number_item(const OpRow *row, const Arg *args, sn_value *out) {
 #define NUMBER_composite(meta, body)     NULL
 #define NUMBER_kernel(meta, body)        NULL
 #define NUMBER_view(meta)                NULL
-#define NUMBER_number(body)              number_##body
+#define NUMBER_number(meta, body)        number_##body
 #define ALIAS(...)
 #define OP(id, schema, doc, kind, ...) [OP_##id] = NUMBER_##kind,
 static NumberFn *const numbers[OP_IDS] = {

@@ -51,6 +51,7 @@ typedef struct ModelOutput {
 typedef struct ModelCheck {
     const SizeExpr *holds;
     const char *text; /* as the file has it */
+    bool of_values;   /* of numbers that values give: the graph asks it as it runs */
 } ModelCheck;
 
 typedef struct Model {

@@ -1,6 +1,7 @@
 /* program_text.c: the graph around a program's nodes: its header, what is written at its end, its results. */
 #include "frontend/import/program.h"
 #include "frontend/import/writer.h"
+#include "ir/sym.h"
 #include "runtime/base/error.h"
 
 /* Symbols -------------------------------------------------------------------------------------- */
@@ -36,35 +37,70 @@ static void number_symbols(Model *m) {
 
 static bool is_relation(SizeOp op) { return op == SIZE_eq || op == SIZE_ne || op == SIZE_lt || op == SIZE_le; }
 
-/* What a header can't say stays with the call's check (program_check.c). */
-static bool put_guard(const Model *m, const SizeExpr *e, const char *lead, Text *out) {
+/* Numbers that values give are the graph's alone: calls are not asked. */
+static bool is_of_values(const Model *m, const SizeExpr *e) {
+    bool any = e->op == SIZE_symbol && m->symbols.list.at[e->value].number >= m->n_symbols;
+    for (int i = 0; i < e->n; i++) any = any || is_of_values(m, e->parts[i]);
+    return any;
+}
+
+typedef struct HeaderGuards {
+    Model *m;
+    Text *out;
+    bool any;
+} HeaderGuards;
+
+static bool put_relation(HeaderGuards *g, SizeOp op, const SizeExpr *a, const SizeExpr *b) {
     static const char *const relations[] = {[SIZE_eq] = "==", [SIZE_ne] = "!=", [SIZE_lt] = "<", [SIZE_le] = "<="};
     Text text = {0};
-    bool printed = is_relation(e->op) && size_print(&m->symbols, e->parts[0], &text);
-    if (printed) text_puts(&text, relations[e->op]);
-    printed = printed && size_print(&m->symbols, e->parts[1], &text);
-    if (printed) text_printf(out, "%s%s", lead, text_str(&text));
+    bool printed = size_print(&g->m->symbols, a, &text);
+    text_puts(&text, relations[op]);
+    printed = printed && size_print(&g->m->symbols, b, &text);
+    if (printed) text_printf(g->out, "%s%s", g->any ? ", " : "; ", text_str(&text));
+    g->any = g->any || printed;
     text_free(&text);
     return printed;
 }
 
+/* What a header can't say stays with the call's check (program_check.c). */
+static bool put_guard(HeaderGuards *g, const SizeExpr *e) {
+    static const SizeOp opposite[] = {
+        [SIZE_eq] = SIZE_ne, [SIZE_ne] = SIZE_eq, [SIZE_lt] = SIZE_le, [SIZE_le] = SIZE_lt};
+    if (is_relation(e->op)) return put_relation(g, e->op, e->parts[0], e->parts[1]);
+    const SizeExpr *const inner = e->op == SIZE_not ? e->parts[0] : NULL;
+    if (inner && is_relation(inner->op)) {
+        const bool swaps = inner->op == SIZE_lt || inner->op == SIZE_le;
+        return put_relation(g, opposite[inner->op], inner->parts[swaps], inner->parts[!swaps]);
+    }
+    bool all = e->op == SIZE_and;
+    for (int i = 0; i < e->n && e->op == SIZE_and; i++) all &= put_guard(g, e->parts[i]);
+    return all;
+}
+
+static void put_symbol(const SizeSymbol *symbol, bool of_values, Text *out) {
+    const int64_t unsaid = of_values ? SYM_LEAST : 2;
+    const int64_t min = symbol->min == INT64_MIN ? unsaid : max_i64(symbol->min, SYM_LEAST);
+    const int64_t hint = max_i64(symbol->hint ? symbol->hint : 2, min);
+    text_printf(out, "s%d=%lld>=%lld", symbol->number, (long long)hint, (long long)min);
+    if (symbol->max < INT64_C(1) << 60) text_printf(out, "<=%lld", (long long)max_i64(symbol->max, min));
+}
+
 /* "[s0=8>=2<=64, s1=3>=0; s1==s0*2]" */
 static void put_symbols(Model *m, Text *out) {
-    for (int number = 0; number < m->n_symbols; number++)
+    const int n = m->n_symbols + m->n_found;
+    for (int number = 0; number < n; number++)
         for (int i = 0; i < m->symbols.list.n; i++) {
-            const SizeSymbol *const symbol = &m->symbols.list.at[i];
-            if (symbol->number != number) continue;
-            const int64_t min = symbol->min == INT64_MIN ? 2 : symbol->min;
-            const int64_t hint = max_i64(symbol->hint ? symbol->hint : 2, min);
-            text_printf(out, "%ss%d=%lld>=%lld", number ? ", " : "[", number, (long long)hint, (long long)min);
-            if (symbol->max < INT64_C(1) << 60) text_printf(out, "<=%lld", (long long)max_i64(symbol->max, min));
+            if (m->symbols.list.at[i].number != number) continue;
+            text_puts(out, number ? ", " : "[");
+            put_symbol(&m->symbols.list.at[i], number >= m->n_symbols, out);
         }
-    bool any = false;
-    for (int i = 0; m->n_symbols && i < m->checks.n; i++) {
-        const bool printed = put_guard(m, m->checks.at[i].holds, any ? ", " : "; ", out);
-        any = any || printed, m->asks_sizes = m->asks_sizes || !printed;
+    HeaderGuards guards = {m, out, false};
+    for (int i = 0; n && i < m->checks.n; i++) {
+        ModelCheck *const check = &m->checks.at[i];
+        check->of_values = is_of_values(m, check->holds);
+        if (!put_guard(&guards, check->holds) && !check->of_values) m->asks_sizes = true;
     }
-    if (m->n_symbols) text_puts(out, "]");
+    if (n) text_puts(out, "]");
 }
 
 /* Inputs --------------------------------------------------------------------------------------- */
@@ -176,7 +212,7 @@ static Status put_program(NodeWriter *w, TextParts *parts) {
 
 Status program_text(Model *m, Text *out) {
     TextParts parts = {.lines = {0}};
-    NodeWriter w = {.m = m, .graph = m->graph, .text = &parts.lines, .no_grad = m->joint};
+    NodeWriter w = {.m = m, .graph = m->graph, .text = &parts.lines, .no_grad = m->joint, .found = -1};
     const Status status = put_program(&w, &parts);
     if (status == ST_OK) {
         text_puts(out, "graph program");

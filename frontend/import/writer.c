@@ -251,6 +251,8 @@ Status writer_results(NodeWriter *w, const Json *outputs, Text *out) {
             return error_raise(ST_UNSUPPORTED, "a result of the kind '%.60s'", member ? member->key : "?");
         }
     }
+    if (w->found >= 0) text_printf(out, ", s%d", w->found);
+    w->found = -1;
     if (!first) text_puts(out, " = ");
     return ST_OK;
 }

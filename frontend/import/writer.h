@@ -19,6 +19,8 @@ typedef struct NodeWriter {
     Map taken;         /* names of the text */
     int scope, scopes; /* of the body that is written; so many there were */
     bool no_grad;
+    bool is_body;      /* a graph of its own, with symbols of its own */
+    int found;         /* the symbol of a size of the next op that only values say; -1: none */
     DType cast_to;     /* in a region of autocast; DT_default: in none */
     bool casts_as_cpu; /* by the CPU's list */
     const char *place; /* of the node, "net.py:13" */

@@ -116,6 +116,8 @@ static Status write_body(NodeWriter *outer, const Json *body, Text *out) {
     NodeWriter w = {.m = outer->m,
                     .graph = body,
                     .text = &lines,
+                    .is_body = true,
+                    .found = -1,
                     .no_grad = outer->no_grad,
                     .cast_to = outer->cast_to,
                     .casts_as_cpu = outer->casts_as_cpu,

@@ -72,8 +72,10 @@ static bool names_dtype(const Json *inputs) {
 Status writer_casts(NodeWriter *w, const OpRow *row, const Json *inputs, WriterCasts *out) {
     const CastPolicy policy = w->casts_as_cpu ? row->autocast_list : row->autocast;
     Widest widest = {w, w->cast_to};
-    *out = (WriterCasts){.to_f32 = policy == CAST_f32_dtype && !names_dtype(inputs)};
-    if (w->cast_to == DT_default || policy == CAST_none || policy == CAST_f32_dtype) return ST_OK;
+    *out = (WriterCasts){0};
+    if (w->cast_to == DT_default) return ST_OK; /* in no region */
+    out->to_f32 = policy == CAST_f32_dtype && !names_dtype(inputs);
+    if (policy == CAST_none || policy == CAST_f32_dtype) return ST_OK;
     if (policy == CAST_promote) TRY(each_tensor(inputs, widen_visit, &widest));
     CastJob job = {w, out, policy == CAST_lower ? w->cast_to : policy == CAST_f32 ? DT_f32 : widest.dtype};
     return each_tensor(inputs, cast_visit, &job);

@@ -2,6 +2,7 @@
  * ("_operator.mul"), or of higher order, with bodies. */
 #include <stdio.h>
 
+#include "frontend/import/size_make.h"
 #include "frontend/import/writer.h"
 #include "runtime/base/error.h"
 
@@ -196,21 +197,31 @@ static Status is_given_size(NodeWriter *w, const Json *inputs, int symbol, bool 
     return ST_OK;
 }
 
-/* A size that only values say (of nonzero, of x[mask]) is a new symbol of the graph where the op stands, as the reader
- * of the text makes it: the next number. */
-static Status number_found(NodeWriter *w, const Json *inputs, const Json *outputs) {
+/* The number of the symbol that only values say: the header's next one. least: what the op cannot go below. */
+static int number_symbol(NodeWriter *w, int symbol, int64_t least) {
+    SizeSymbol *const s = &w->m->symbols.list.at[symbol];
+    s->number = w->m->n_symbols + w->m->n_found++;
+    s->min = max_i64(s->min, least);
+    return s->number;
+}
+
+static bool is_unbacked(const Model *m, const SizeExpr *e) {
+    return e->op == SIZE_symbol && m->symbols.list.at[e->value].name[0] == 'u';
+}
+
+/* A size that only values say (of nonzero, of x[mask]) is a symbol of the graph where the op stands. *out: -1: none. */
+static Status number_found(NodeWriter *w, const Json *inputs, const Json *outputs, int *out) {
     const Json *const result = outputs->n ? json_get(&outputs->items[0], "as_tensor") : NULL;
     const Json *const sizes = json_get(model_meta(w->graph, json_string(json_get(result, "name"))), "sizes");
-    for (int d = 0; sizes && sizes->kind == JSON_list && d < sizes->n; d++) {
+    *out = -1;
+    for (int d = 0; sizes && sizes->kind == JSON_list && d < sizes->n && !w->is_body; d++) {
         const SizeExpr *size;
         bool given = false;
         TRY(model_size(w->m, &sizes->items[d], &size));
-        if (size->op != SIZE_symbol || w->m->symbols.list.at[size->value].name[0] != 'u') continue;
+        if (!is_unbacked(w->m, size) || w->m->symbols.list.at[size->value].number >= 0) continue;
         TRY(is_given_size(w, inputs, (int)size->value, &given));
         if (given) continue;
-        if (w->m->symbols.list.at[size->value].number < 0)
-            w->m->symbols.list.at[size->value].number = w->m->n_symbols + w->m->n_found;
-        w->m->n_found++;
+        *out = number_symbol(w, (int)size->value, 0);
         return ST_OK;
     }
     return ST_OK;
@@ -221,8 +232,8 @@ static Status write_op(NodeWriter *w, const Json *node, const Json *inputs, cons
     Called called;
     if (!name) return error_raise(ST_PARSE, "model.json: the target '%.200s' is no op", target_of(node));
     if (!find_op(name, &called)) return error_raise(ST_UNSUPPORTED, "no op is called '%.100s'", name);
+    TRY(number_found(w, inputs, outputs, &w->found));
     TRY(write_call(w, &called, inputs, outputs));
-    TRY(number_found(w, inputs, outputs));
     return called.handle ? rename_handle(w, inputs, outputs) : ST_OK;
 }
 
@@ -256,11 +267,52 @@ static Status bind_sizes(NodeWriter *w, const Json *outputs) {
     return ST_OK;
 }
 
-static bool has_unbacked(const SizeSymbols *symbols, const SizeExpr *e) {
+static bool has_unnumbered(const SizeSymbols *symbols, const SizeExpr *e) {
     if (e->op == SIZE_symbol) return symbols->list.at[e->value].number < 0;
     bool any = false;
-    for (int i = 0; i < e->n; i++) any = any || has_unbacked(symbols, e->parts[i]);
+    for (int i = 0; i < e->n; i++) any = any || has_unnumbered(symbols, e->parts[i]);
     return any;
+}
+
+/* aten::item of an int: "u0", or an expression that the program has checked it to be: then a symbol that is as large. */
+static Status item_symbol(NodeWriter *w, const char *name, int *out) {
+    Model *const m = w->m;
+    const Json *const size = sym_value(w, "sym_int_values", name);
+    const SizeExpr *e;
+    if (!size) return error_raise(ST_PARSE, "model.json: nothing says what '%.200s' is", name);
+    TRY(model_size(m, size, &e));
+    const bool own = is_unbacked(m, e) && m->symbols.list.at[e->value].number < 0;
+    const char *const made = own ? "" : arena_printf(m->arena, "u_%s", name);
+    const int symbol = own ? (int)e->value : made ? size_symbol(&m->symbols, made, strlen(made)) : -1;
+    if (symbol < 0) return ST_MEMORY;
+    *out = number_symbol(w, symbol, INT64_MIN);
+    if (own) return ST_OK;
+    const ModelCheck check = {
+        .holds =
+            size_pair(m->arena, SIZE_eq, size_make(m->arena, (SizeExpr){.op = SIZE_symbol, .value = symbol}, NULL), e),
+        .text = made};
+    VEC_PUSH(m->arena, &m->checks, check);
+    return check.holds ? error_pending() : ST_MEMORY;
+}
+
+static bool is_item(const char *target, const Json *outputs) {
+    const bool reads = starts(target, "torch.ops.aten.item.") || starts(target, "torch.ops.aten._local_scalar_dense.");
+    return reads && outputs->n == 1 && json_get(&outputs->items[0], "as_sym_int");
+}
+
+static Status write_item(NodeWriter *w, const Json *inputs, const Json *outputs) {
+    const char *value, *const name = json_string(json_get(json_get(&outputs->items[0], "as_sym_int"), "as_name"));
+    Text at = {0};
+    int number = -1;
+    if (!inputs->n || !name) return error_raise(ST_PARSE, "model.json: aten::item has no input, or no result");
+    if (w->is_body)
+        return error_raise(ST_UNSUPPORTED, "aten::item in a body of control flow: no graph reads values there");
+    TRY(writer_tensor(w, json_get(&inputs->items[0], "arg"), &value));
+    TRY(item_symbol(w, name, &number));
+    writer_attributes(w, &at);
+    text_printf(w->text, "  s%d = aten::item(%s)%s\n", number, value, text_str(&at));
+    text_free(&at);
+    return bind_int(w, name);
 }
 
 /* _assert_scalar(bool, message): what must hold of sizes is checked with each call. */
@@ -275,7 +327,7 @@ static Status add_check(NodeWriter *w, const Json *inputs) {
     if (!text) return ST_OK; /* a constant, which held in the export */
     TRY(size_parse_sympy(&w->m->symbols, text, &check.holds));
     if (!check.text) check.text = text;
-    if (has_unbacked(&w->m->symbols, check.holds)) return ST_OK; /* of what values say: ops check it */
+    if (has_unnumbered(&w->m->symbols, check.holds)) return ST_OK; /* of what the graph has no symbol for */
     VEC_PUSH(w->m->arena, &w->m->checks, check);
     return error_pending();
 }
@@ -287,6 +339,7 @@ static Status write_node(NodeWriter *w, const Json *node) {
     const Json *const inputs = json_get(node, "inputs"), *const outputs = json_get(node, "outputs");
     if (!inputs || !outputs || inputs->kind != JSON_list || outputs->kind != JSON_list)
         return error_raise(ST_PARSE, "model.json: a node has no inputs or outputs");
+    if (is_item(target, outputs)) return write_item(w, inputs, outputs);
     if (only_sizes(outputs)) return bind_sizes(w, outputs);
     if (says_nothing(target)) return ST_OK;
     if (starts(target, "torch.ops.aten._assert_scalar")) return add_check(w, inputs);

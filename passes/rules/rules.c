@@ -10,7 +10,7 @@
 #define DECLARE_composite(meta, rule)     DecompFn decomp_##rule;
 #define DECLARE_view(meta)
 #define DECLARE_kernel(meta, rule)
-#define DECLARE_number(rule)
+#define DECLARE_number(meta, rule)
 #define OP(id, schema, doc, kind, ...) DECLARE_##kind
 #include "ir/ops.def"
 #undef OP
@@ -21,7 +21,7 @@
 #define BODY_composite(meta, rule)     NULL
 #define BODY_view(meta)                NULL
 #define BODY_kernel(meta, rule)        NULL
-#define BODY_number(rule)              NULL
+#define BODY_number(meta, rule)        NULL
 #define OP(id, schema, doc, kind, ...) [OP_##id] = BODY_##kind,
 BodyFn body_expression;
 BodyFn *body_rule(const OpRow *row) {
@@ -39,7 +39,7 @@ BodyFn *body_rule(const OpRow *row) {
 #define DECOMP_composite(meta, rule)     decomp_##rule
 #define DECOMP_view(meta)                NULL
 #define DECOMP_kernel(meta, rule)        NULL
-#define DECOMP_number(rule)              NULL
+#define DECOMP_number(meta, rule)        NULL
 #define OP(id, schema, doc, kind, ...)   [OP_##id] = DECOMP_##kind,
 DecompFn *decomp_rule(const OpRow *row) {
     static DecompFn *const table[OP_IDS] = {

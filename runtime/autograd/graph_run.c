@@ -4,6 +4,7 @@
 
 #include "ir/flow_text.h"
 #include "runtime/autograd/gradients.h"
+#include "runtime/core/element.h"
 #include "runtime/core/tracer.h"
 
 typedef struct BoundRun {
@@ -163,10 +164,24 @@ static Status refuse_assumed(const BoundRun *run, const SymGuard *guard, int64_t
     return status;
 }
 
-static Status check_assumed(const BoundRun *run) {
+static bool all_bound(const BoundRun *run, int64_t v) {
+    if (!sym_is(v)) return true;
+    const SymExpr *const e = sym_expr(run->run.graph->env, v);
+    return e->op == SYM_free ? run->bound[e->a] : all_bound(run, e->a) && all_bound(run, e->b);
+}
+
+/* When the last of its symbols is known, `newest`: 0: before the first node. */
+static bool is_asked_now(const BoundRun *run, const SymGuard *guard, int64_t newest) {
+    const SymEnv *const env = run->run.graph->env;
+    if (!all_bound(run, guard->a) || !all_bound(run, guard->b)) return false;
+    return !newest || sym_mentions(env, guard->a, newest) || sym_mentions(env, guard->b, newest);
+}
+
+static Status check_assumed(const BoundRun *run, int64_t newest) {
     const Graph *const graph = run->run.graph;
     for (int i = 0; i < graph->assumed.n; i++) {
         const SymGuard *const guard = &graph->assumed.at[i];
+        if (!is_asked_now(run, guard, newest)) continue;
         TRY(check_divisors(&run->run, guard->a));
         TRY(check_divisors(&run->run, guard->b));
         const int64_t a = graph_run_int(&run->run, guard->a), b = graph_run_int(&run->run, guard->b);
@@ -185,7 +200,7 @@ static Status bind_inputs(BoundRun *run) {
     TRY(bind_solutions(run));
     for (int i = 0; i < graph->inputs.n; i++) TRY(check_input(run, i));
     TRY(check_ranges(run));
-    return check_assumed(run);
+    return check_assumed(run, 0);
 }
 
 static void show_layout(const Meta *meta) {
@@ -383,26 +398,51 @@ static void live_end(const LiveValues *live, const Graph *graph) {
     for (int i = 0; live->held && i < graph->n_vals; i++) tensor_release(live->held[i]);
 }
 
+/* Numbers that values give -------------------------------------------------------------------- */
+
 /* What only values give is known from here on. */
-static Status bind_unbacked(BoundRun *r, const Node *node) {
-    const Meta *const meta = node->outs[0].base.meta;
-    const sn_tensor *const t = r->run.values[node->outs[0].id];
+static Status bind_number(BoundRun *r, const Node *node, int64_t value) {
     const int symbol = (int)sym_expr(r->run.graph->env, node->unbacked)->a;
-    for (int d = 0; d < meta->rank && !r->bound[symbol]; d++) {
-        if (meta->sizes[d] != node->unbacked) continue;
-        r->symbols[symbol] = tracer_meta((sn_tensor *)(uintptr_t)t)->sizes[d];
-        r->bound[symbol] = true;
-    }
-    return check_range(r, symbol);
+    const SymExpr *const s = sym_expr(r->run.graph->env, node->unbacked);
+    const int64_t least = s->given ? s->b : node_is_number(node) ? SYM_LEAST : 0;
+    if (r->run.env) value = tracer_unbacked(&(UnbackedNumber){r->run.graph, symbol, least}, value);
+    r->symbols[symbol] = value;
+    r->bound[symbol] = true;
+    TRY(check_range(r, symbol));
+    return check_assumed(r, node->unbacked);
+}
+
+static Status bind_size(BoundRun *r, const Node *node) {
+    const Meta *const meta = node->outs[0].base.meta;
+    sn_tensor *const t = r->run.values[node->outs[0].id];
+    for (int d = 0; d < meta->rank; d++)
+        if (meta->sizes[d] == node->unbacked) return bind_number(r, node, tracer_meta(t)->sizes[d]);
+    return ST_OK;
+}
+
+/* aten::item: the value is made, and is a number of the graph. */
+static Status run_number(BoundRun *r, const Node *node) {
+    if (r->run.sites) state_get()->site = r->run.sites[node->id];
+    sn_tensor *const item = tensor_item(r->run.values[gval(node->args[0].val)->id], node->row->name);
+    if (!item) return error_pending();
+    const int64_t value = element_int(item->base.meta->dtype, tensor_data(item));
+    tensor_release(item);
+    if (value >= SYM_LEAST && value <= SYM_MOST) return bind_number(r, node, value);
+    return error_raise(ST_VALUE, "graph %s: %s gives %lld, which is no number of sizes", r->run.graph->name,
+                       node->row->name, (long long)value);
+}
+
+static Status run_live_node(BoundRun *r, const Node *node) {
+    if (node_is_number(node)) return run_number(r, node);
+    TRY(run_node(&r->run, node));
+    return node->unbacked ? bind_size(r, node) : ST_OK;
 }
 
 static Status run_live_nodes(BoundRun *r, LiveValues *live, const Graph *graph) {
-    const GraphRun *const run = &r->run;
-    TRY(live_begin(live, run->arena, graph));
+    TRY(live_begin(live, r->run.arena, graph));
     for (Node *node = graph->first; node; node = node->next) {
-        TRY(run_node(run, node));
-        if (node->unbacked) TRY(bind_unbacked(r, node));
-        live_advance(live, run, node);
+        TRY(run_live_node(r, node));
+        live_advance(live, &r->run, node);
     }
     return ST_OK;
 }

@@ -142,6 +142,12 @@ int64_t tracer_number(const Arg *arg) {
 
 int64_t tracer_int(const Arg *arg) { return tracer_concrete(tracer_number(arg)); }
 
+int64_t tracer_unbacked(const UnbackedNumber *number, int64_t value) {
+    TracerQuery query = {.asked = ASKED_unbacked, .unbacked = number, .answer = value};
+    tracer_tell(&query);
+    return query.answer;
+}
+
 const Meta *tracer_meta(sn_tensor *t) {
     TracerQuery query = {.asked = ASKED_meta, .tensor = t, .meta = t->base.meta};
     tracer_tell(&query);

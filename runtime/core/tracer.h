@@ -57,12 +57,19 @@ typedef enum TracerAsked {
     ASKED_symbols,        /* the `symbols` that its numbers may be expressions of */
     ASKED_number,         /* what the int `arg` stands for: an expression, or itself */
     ASKED_meta,           /* the `meta` of `tensor`, in expressions */
+    ASKED_unbacked,       /* the symbol of the number `answer`, which values alone give: `unbacked` of a graph */
     ASKED_guard,          /* the function's own that is like `guard`, made where it is new, as user_guard_of says */
     /* not asked, but told: what host code was given, so that it is guarded */
     ASKED_shown,       /* the answer `shown` */
     ASKED_shown_float, /* the value of `arg` */
     ASKED_given        /* `arg` itself, which the body may pass on */
 } TracerAsked;
+/* A number of a graph that only values give: it is the graph's free symbol of this number, and never less than that. */
+typedef struct UnbackedNumber {
+    const struct Graph *graph;
+    int symbol;
+    int64_t least;
+} UnbackedNumber;
 /* Who asks puts in the answer that holds where nobody knows better. */
 typedef struct TracerQuery {
     TracerAsked asked;
@@ -70,6 +77,7 @@ typedef struct TracerQuery {
     const Arg *arg;
     const struct Asked *shown;
     const struct UserGuard *guard;
+    const struct UnbackedNumber *unbacked;
     const char *what; /* for errors */
     int64_t answer;
     SymEnv *symbols;
@@ -211,6 +219,8 @@ int64_t tracer_concrete(int64_t value); /* the value, with a guard that it stays
 int64_t tracer_number(const Arg *arg);  /* what an int stands for */
 int64_t tracer_int(const Arg *arg);     /* tracer_concrete of it */
 const Meta *tracer_meta(sn_tensor *t);  /* sizes and strides as expressions */
+/* What `value`, or the expression of a size, is from here on: a symbol where the call has such. */
+int64_t tracer_unbacked(const UnbackedNumber *number, int64_t value);
 /* Host code reads it, if it is one. */
 static inline void tracer_show_float(const Arg *arg) {
     tracer_tell(&(TracerQuery){.asked = ASKED_shown_float, .arg = arg});

@@ -10,7 +10,7 @@
 #define DECLARE_view(meta)
 #define DECLARE_decomposition(meta, body)
 #define DECLARE_composite(meta, body)
-#define DECLARE_number(body)
+#define DECLARE_number(meta, body)
 #define ALIAS(...)
 #define OP(id, schema, doc, kind, ...) DECLARE_##kind
 #include "ir/ops.def"
@@ -22,7 +22,7 @@
 #define CPU_view(meta)                 NULL
 #define CPU_decomposition(meta, body)  NULL
 #define CPU_composite(meta, body)      NULL
-#define CPU_number(body)               NULL
+#define CPU_number(meta, body)         NULL
 #define OP(id, schema, doc, kind, ...) [OP_##id] = CPU_##kind,
 static OpKernel *const kernels[OP_IDS] = {
 #include "ir/ops.def"

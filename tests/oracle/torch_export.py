@@ -169,6 +169,31 @@ class Item(torch.nn.Module):
         return x[:k] * 2, k
 
 
+class Numbers(torch.nn.Module):
+    """Numbers that values say, with what is checked of them."""
+
+    def forward(self, x, n):
+        k = n.sum().item()
+        torch._check(k >= 2)
+        torch._check(k == x.shape[0])
+        z = (x[:, 0] > 0).nonzero().squeeze(1)
+        torch._check(z.shape[0] >= 1)
+        torch._check(z.shape[0] < k)
+        return torch.zeros(k), torch.arange(2 * k + 1) + k, x[z] * 2, torch.full((k // 2 + 1, z.shape[0]), 1.5), k + 1
+
+
+class Sums(torch.nn.Module):
+    """What autocast computes in f32, outside of it."""
+
+    def forward(self, i, d):
+        return i.sum(), i.cumsum(0), i.prod(), d.sum(), d.softmax(0), d.log_softmax(0)
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x):
+        return x * x.sum().item()
+
+
 class Spectrum(torch.nn.Module):
     def forward(self, x):
         return torch.fft.fft(x).abs()
@@ -203,10 +228,13 @@ PROGRAMS = {
     "net": (Net, [lambda: ((randn(2, 3, 6, 6),), {})], {}),
     "where": (Where, [lambda: ((torch.tensor([[0.0, 1.0], [2.0, -3.0]]),), {}), lambda: ((torch.tensor([[0.0, -1.0], [0.0, 3.0]]),), {})], {}),
     "item": (Item, [lambda: ((randn(4, 2), torch.tensor(2)), {}), lambda: ((randn(4, 2), torch.tensor(4)), {})], {}),
+    "numbers": (Numbers, [lambda: ((torch.tensor([[1.0, 2.0], [-1.0, 0.0], [3.0, 1.0]]), torch.tensor([1, 2])), {}), lambda: ((torch.tensor([[-1.0, 2.0], [4.0, 0.0]]), torch.tensor([2, 0])), {})], dict(dynamic_shapes=({0: Dim.DYNAMIC}, {}))),
+    "sums": (Sums, [lambda: ((torch.tensor([3, 4, 1 << 40]), randn(5).double()), {})], {}),
+    "scaled": (Scaled, [lambda: ((randn(3),), {})], {}),
     "spectrum": (Spectrum, [lambda: ((randn(8),), {})], {}),
 }
 EVAL = {"block"}
-ATEN = {"state", "half", "writes", "net"}  # as core ops, too
+ATEN = {"state", "half", "writes", "net", "numbers"}  # as core ops, too
 GRADIENTS = {"block", "net", "cond"}
 
 

@@ -9,8 +9,9 @@
 #include "tests/unit/contract.h"
 
 static const char *const programs[] = {
-    "state", "state_aten", "state_rows", "sizes",  "half",  "half_aten", "ints", "tied",     "cond",        "while",
-    "scan",  "joint",      "autocast",   "writes", "kinds", "block",     "net",  "net_aten", "writes_aten", "where"};
+    "state", "state_aten", "state_rows",  "sizes", "half",     "half_aten", "ints",         "tied",
+    "cond",  "while",      "scan",        "joint", "autocast", "writes",    "kinds",        "block",
+    "net",   "net_aten",   "writes_aten", "where", "item",     "numbers",   "numbers_aten", "sums"};
 enum { PROGRAMS = sizeof programs / sizeof *programs, MOST_VALUES = 16 };
 static const sn_compile_mode modes[] = {SN_COMPILE_EAGER, SN_COMPILE_VERIFY, SN_COMPILE_REPLAY};
 enum { MODES = sizeof modes / sizeof *modes };
@@ -138,8 +139,8 @@ END_TEST
 
 /* State, which goes on, has no part in these: the first call again and again, compiled from the second on. */
 START_TEST(a_program_is_compiled) {
-    static const char *const stateless[] = {"block", "half",  "sizes",    "ints", "cond",
-                                            "scan",  "kinds", "autocast", "joint"};
+    static const char *const stateless[] = {"block", "half",  "sizes",    "ints",  "cond",
+                                            "scan",  "kinds", "autocast", "joint", "sums"};
     for (size_t k = 0; k < sizeof stateless / sizeof *stateless; k++) {
         const sn_scope scope = sn_scope_begin();
         sn_program *const p = imported(stateless[k], SN_COMPILE_VERIFY);
@@ -272,15 +273,31 @@ START_TEST(strides_may_be_others) {
 }
 END_TEST
 
-/* Each error, and each break, has the line of torch_export.py. */
-/* What only values say is no size that a graph could begin with. */
-START_TEST(a_value_as_a_size_is_refused) {
-    ck_assert_ptr_null(sn_import(path_of("item", ".pt2"), NULL));
+/* A float has no symbol. */
+START_TEST(a_float_as_a_number_is_refused) {
+    ck_assert_ptr_null(sn_import(path_of("scaled", ".pt2"), NULL));
     expect_error(SN_ERR_UNSUPPORTED,
                  "the size 'item' follows from values, or is no expression of sizes (torch_export.py:");
 }
 END_TEST
 
+/* What the export checked of numbers that values say is asked again, with the expression. */
+START_TEST(numbers_of_values_are_checked) {
+    static const char *const names[] = {"numbers", "numbers_aten"};
+    for (int i = 0; i < 2; i++) {
+        sn_tensor *const x =
+            sn_reshape(sn_arange_start(sn_int(-1), sn_int(5), SN_F32), SN_INTS(3, 2)); /* rows 1 and 2 are positive */
+        const sn_value three[] = {sn_val(x), sn_val(sn_full(SN_INTS(2), sn_int(2), SN_I64))};
+        refuse_call(names[i], three, 2, SN_ERR_SHAPE, "the sizes are 4 and 3 where the header assumes s1==s0");
+        const sn_value none[] = {sn_val(sn_neg(sn_abs(x))), sn_val(sn_arange_start(sn_int(1), sn_int(3), SN_I64))};
+        refuse_call(names[i], none, 2, SN_ERR_SHAPE, "s2 is 0, from what aten::nonzero finds: at least 1");
+        const sn_value all[] = {sn_val(sn_add_scalar(sn_abs(x), sn_float(1))), none[1]};
+        refuse_call(names[i], all, 2, SN_ERR_SHAPE, "the sizes are 3 and 3 where the header assumes s2<s");
+    }
+}
+END_TEST
+
+/* Each error, and each break, has the line of torch_export.py. */
 START_TEST(errors_name_the_python_line) {
     ck_assert_ptr_null(sn_import(path_of("spectrum", ".pt2"), NULL));
     expect_error(SN_ERR_UNSUPPORTED, "'aten::fft_fft' (torch_export.py:");
@@ -316,7 +333,8 @@ int main(void) {
     tcase_add_test(tests, the_file_stays_as_it_is);
     tcase_add_test(tests, sizes_are_those_of_the_export);
     tcase_add_test(tests, strides_may_be_others);
-    tcase_add_test(tests, a_value_as_a_size_is_refused);
+    tcase_add_test(tests, a_float_as_a_number_is_refused);
+    tcase_add_test(tests, numbers_of_values_are_checked);
     tcase_add_test(tests, errors_name_the_python_line);
     tcase_add_test(tests, wrong_calls_are_errors);
     return suite_run("import", tests);

@@ -68,7 +68,7 @@ static void answer_query(Tracer *self, TracerQuery *q) {
         [ASKED_symbols] = symbols_answer,       [ASKED_number] = symbols_answer,
         [ASKED_meta] = symbols_answer,          [ASKED_guard] = answer_guard,
         [ASKED_shown] = symbols_answer,         [ASKED_shown_float] = symbols_answer,
-        [ASKED_given] = symbols_answer,
+        [ASKED_given] = symbols_answer,         [ASKED_unbacked] = symbols_answer,
     };
     answers[q->asked]((Capture *)self, q);
 }

@@ -222,6 +222,17 @@ static void answer_meta(Symbols *s, TracerQuery *q) { q->meta = symbols_meta(s, 
 static void record_shown(Symbols *s, TracerQuery *q) { symbols_shown(s, q->shown); }
 static void record_shown_float(Symbols *s, TracerQuery *q) { pin(s, q->arg); }
 
+/* Of the header's graph it is known which of its symbols that is. */
+static void answer_unbacked(Symbols *s, TracerQuery *q) {
+    const UnbackedNumber *const number = q->unbacked;
+    const int of_header = s->header && s->header->graph == number->graph ? number->symbol : -1;
+    if (!s->header) return;
+    if (!sym_is(q->answer))
+        q->answer = fresh(s, q->answer, number->least, (SymSource){SOURCE_outside, of_header, 0});
+    else if (sym_expr(s->env, q->answer)->op == SYM_free)
+        s->frees.at[sym_expr(s->env, q->answer)->a].input = of_header;
+}
+
 static void record_given(Symbols *s, TracerQuery *q) {
     const bool number = q->arg->kind == ARG_int || q->arg->kind == ARG_float;
     if (number && q->arg->n > 0 && q->arg->n <= s->n_in) s->read[q->arg->n - 1] = true;
@@ -229,8 +240,9 @@ static void record_given(Symbols *s, TracerQuery *q) {
 
 void symbols_answer(Capture *c, TracerQuery *q) {
     static SymbolsAnswer *const answers[] = {
-        [ASKED_symbols] = answer_symbols, [ASKED_number] = answer_number,           [ASKED_meta] = answer_meta,
-        [ASKED_shown] = record_shown,     [ASKED_shown_float] = record_shown_float, [ASKED_given] = record_given,
+        [ASKED_symbols] = answer_symbols,   [ASKED_number] = answer_number,           [ASKED_meta] = answer_meta,
+        [ASKED_shown] = record_shown,       [ASKED_shown_float] = record_shown_float, [ASKED_given] = record_given,
+        [ASKED_unbacked] = answer_unbacked,
     };
     if (c->symbols && !c->symbols->sizes_only) answers[q->asked](c->symbols, q);
 }

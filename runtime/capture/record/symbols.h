@@ -24,7 +24,7 @@ typedef struct SymSource {
         SOURCE_size,
         SOURCE_stride,
         SOURCE_scalar,
-        SOURCE_outside /* of what an op beside the segments made: only the values say */
+        SOURCE_outside /* of what an op beside the segments made: only the values say; input: the header's symbol, -1 */
     } kind;
     int input, dim;
 } SymSource;

@@ -8,8 +8,9 @@
  *     here     %x: [2*s0,s1], %y: [s1], view(s0, s1*2)
  *
  * A symbol of the header that has a number in this call (what is bound has it, or it is 0 or 1 and the header gives no
- * bounds) is that number: a case of its own. What only values give (SOURCE_outside) is a symbol of its own. Where a
- * launch gets the symbols from is then found in the inputs and numbers of the segment. */
+ * bounds) is that number: a case of its own. What only values give (SOURCE_outside) is the header's symbol that the
+ * graph has there, once it has run so far, or one of its own. Where a launch gets the symbols from is then found in the
+ * inputs and numbers of the segment. */
 #include "runtime/capture/variant/header_plan.h"
 #include "runtime/capture/record/capture.h"
 #include "runtime/capture/record/graph_header.h"
@@ -62,12 +63,22 @@ static bool is_bound_size(const HeaderPlan *p, int64_t symbol) {
     return found;
 }
 
+/* All symbols in it have values so far. */
+static bool all_given(const HeaderPlan *p, int64_t of_header) {
+    if (!sym_is(of_header)) return true;
+    const SymExpr *const e = sym_expr(p->header->graph->env, of_header);
+    return e->op == SYM_free ? p->given[e->a] : all_given(p, e->a) && all_given(p, e->b);
+}
+
 /* They hold of what is assumed, and no two are alike by chance; else those of the call do. */
 static bool hints_serve(const HeaderPlan *p, int n) {
     const Graph *const graph = p->header->graph;
     bool serve = true;
-    for (int i = 0; i < graph->assumed.n && serve; i++)
-        serve = sym_guard_holds(graph->env, &graph->assumed.at[i], p->hints);
+    for (int i = 0; i < graph->assumed.n && serve; i++) {
+        const SymGuard *const guard = &graph->assumed.at[i];
+        const bool asked = all_given(p, guard->a) && all_given(p, guard->b);
+        serve = !asked || sym_guard_holds(graph->env, guard, p->hints);
+    }
     for (int i = 0; i < n; i++)
         for (int k = 0; k < i && serve; k++) serve = p->hints[i] != p->hints[k] || p->values[i] == p->values[k];
     return serve;
@@ -98,9 +109,20 @@ static Status choose_hints(HeaderPlan *p, int n) {
     return ST_OK;
 }
 
+/* The capture's symbol for what only values give of this one; NULL: it has none, or the number itself. */
+static const SymExpr *symbol_outside(const HeaderPlan *p, int i) {
+    for (int k = p->symbols->frees.n - 1; k >= 0; k--) {
+        const SymSource *const source = &p->symbols->frees.at[k];
+        if (source->kind == SOURCE_outside && source->input == i)
+            return sym_expr(p->symbols->env, sym_free_at(p->symbols->env, k));
+    }
+    return NULL;
+}
+
 static int64_t header_symbol(HeaderPlan *p, int i) {
     const int64_t symbol = sym_free_at(p->header->graph->env, i), now = p->values[i];
-    const SymExpr *const s = sym_expr(p->header->graph->env, symbol);
+    const SymExpr *const s = sym_expr(p->header->graph->env, symbol), *const outside = symbol_outside(p, i);
+    if (outside) return plan_symbol(p, p->hints[i], outside->b);
     if (!p->given[i] || is_bound_size(p, symbol) || (!s->given && now < s->b)) return now;
     return plan_symbol(p, p->hints[i], s->b);
 }
@@ -123,6 +145,10 @@ static Status bind_header(HeaderPlan *p) {
         if (at.number >= 0) ints[at.number] = c->in[i].i;
     }
     graph_symbol_values(graph, metas, ints, p->values, p->given);
+    for (int i = 0; i < n; i++) {
+        const SymExpr *const outside = symbol_outside(p, i);
+        if (outside) p->values[i] = outside->hint, p->given[i] = true;
+    }
     TRY(choose_hints(p, n));
     for (int i = 0; i < n; i++) p->by[i] = header_symbol(p, i);
     return ST_OK;
@@ -159,7 +185,8 @@ static void require_header(const HeaderPlan *p) {
     for (int i = 0; i < graph->assumed.n; i++) {
         const SymGuard *const guard = &graph->assumed.at[i];
         const int64_t a = from_header(p, guard->a), b = from_header(p, guard->b);
-        const bool known = !is_unbound(p, a) && !is_unbound(p, b);
+        const bool given = all_given(p, guard->a) && all_given(p, guard->b);
+        const bool known = given && !is_unbound(p, a) && !is_unbound(p, b);
         if (known && (sym_is(a) || sym_is(b))) sym_require(p->plan->env, guard->rel, a, b);
     }
     for (int i = 0; i < sym_free_count(graph->env); i++) {
@@ -187,6 +214,7 @@ static int64_t learn_symbol(HeaderPlan *p, int i) {
     case SOURCE_scalar:
         return from_header(p, p->header->graph->int_inputs.at[p->header->arguments[source->input].number].symbol);
     case SOURCE_outside:
+        if (source->input >= 0) return p->by[source->input];
         return plan_symbol(p, hint_for(p, p->n_outside++, s->hint, s), s->b);
     }
     return s->hint;
