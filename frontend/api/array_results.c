@@ -16,10 +16,21 @@ static sn_tensor *argument_tensor(const ArrayCall *call, int i) {
     return call->args[i].kind == ARG_tensor ? tensor_of(call->args[i].val) : NULL;
 }
 
+/* An argument itself, or an earlier result. */
+static bool is_same_handle(const ArrayCall *call, int i) {
+    const sn_tensor *const t = call->results[i];
+    for (int k = 0; k < call->n_in; k++)
+        if (argument_tensor(call, k) == t) return true;
+    for (int k = 0; k < i; k++)
+        if (call->results[k] == t) return true;
+    return false;
+}
+
 /* A storage that nobody else has a reference of shows no other memory. */
 static bool is_alone(const ArrayCall *call, int i) {
     const Storage *const s = call->results[i]->storage;
-    return s && atomic_load_explicit(&s->refs, memory_order_relaxed) == 1 + (s == call->places[i]);
+    const bool alone = s && atomic_load_explicit(&s->refs, memory_order_relaxed) == 1 + (s == call->places[i]);
+    return alone && !is_same_handle(call, i);
 }
 
 static int64_t bytes_behind(const sn_tensor *t, const sn_tensor *base) {

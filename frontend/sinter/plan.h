@@ -23,9 +23,10 @@ typedef struct sn_plan_options {
    seen to be another one than what the body closes over, by two calls with different tensors, or came as an array
    (array.h). Of a function whose results carry gradients the forward is saved.
    SN_ERR_UNSUPPORTED names the reason why a function cannot be saved: it breaks, calls ops or devices of the program's
-   own, reads .grad, calls sn_backward, returns an argument itself, has arguments that share written memory or are lists
-   or strings, asks what requires gradients where its results do. Results may be views, of arguments, of what it closes
-   over and of each other. options NULL: defaults. Tensors are read as they are now. [refused] */
+   own, reads .grad, calls sn_backward, has arguments that share written memory or are lists or strings, asks what
+   requires gradients where its results do. Results may be arguments themselves, what it closes over (of a plan another
+   handle of it, without history), and views of these and of each other. options NULL: defaults. Tensors are read as
+   they are now. [refused] */
 sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options *options);
 /* A function of the arguments and results of the one that was saved, with its bits; call it as any other, free it with
    sn_function_free. It has no body: a call that no case was compiled for is SN_ERR_ARGUMENT, which names the guard of

@@ -114,7 +114,7 @@ int command_plan(const Command *self, int argc, char **argv) {
     if (a.ended) return a.code;
     if (!o.name) return usage_error(self, "a file is missing after", self->name);
     if (!save && o.given) return usage_error(self, "--save must be given with", o.given);
-    if (save && o.compile.mode)
+    if (save && o.compile.mode && o.compile.mode != SN_COMPILE_REPLAY)
         return usage_error(self, "a plan is saved in mode replay, not", target_mode_name(o.compile.mode));
     const int code = save ? save_target(self, &o, save) : print_file(o.name, json);
     if (save && json && code == EXIT_done) put_json_text(self->name, "saved", save);

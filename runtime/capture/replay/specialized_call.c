@@ -364,6 +364,15 @@ static inline Status execute_bound(const SpecializedMatch *match, sn_tensor *con
     return variant_execute(l->variant, inputs, symbols, l->floats, NULL, outs);
 }
 
+/* What a plan closes over goes with it: who is given it has a handle of its own. */
+static Status slot_of_result(const SpecializedMatch *match, int slot, sn_tensor **out) {
+    const SpecializedCall *const p = match->specialized;
+    if (!p->saved || slot < p->guards->n_in) return *out = match->at[slot], ST_OK;
+    sn_tensor *const own = tensor_alias(match->at[slot]);
+    *out = own ? tensor_adopt(state_get(), own) : NULL;
+    return *out ? ST_OK : ST_MEMORY;
+}
+
 static Status launch_quietly(const SpecializedMatch *match, sn_tensor **outs, sn_tensor **out) {
     const BoundLaunch *const l = match->launch;
     Variant *const v = l->variant;
@@ -377,10 +386,10 @@ static Status launch_quietly(const SpecializedMatch *match, sn_tensor **outs, sn
     TRY(execute_bound(match, inputs, symbols_now(l, buffer), outs));
     TRY(variant_record_views(v, l->numbers, inputs, outs));
     state_get()->sequence += (uint64_t)v->segment.n_random;
-    for (int i = 0; i < match->specialized->n_out; i++)
-        out[i] = l->result[i] >= 0              ? outs[l->result[i]]
-                 : is_slot_result(l->result[i]) ? match->at[result_slot(l->result[i])]
-                                                : NULL;
+    for (int i = 0; i < match->specialized->n_out; i++) {
+        out[i] = l->result[i] >= 0 ? outs[l->result[i]] : NULL;
+        if (is_slot_result(l->result[i])) TRY(slot_of_result(match, result_slot(l->result[i]), &out[i]));
+    }
     return ST_OK;
 }
 

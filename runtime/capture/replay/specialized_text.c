@@ -34,11 +34,6 @@ static bool argument_refused(const SpecializedCall *p, int i, Text *why) {
 
 bool specialized_refusal(const SpecializedCall *p, Text *why) {
     const ReplayGuards *const w = p->guards;
-    for (int i = 0; i < p->n_out; i++) {
-        if (!is_slot_result(p->result[i])) continue;
-        text_puts(why, "it returns an input");
-        return true;
-    }
     for (int i = 0; i < w->n_in; i++)
         if (argument_refused(p, i, why)) return true;
     for (int i = w->n_in; i < w->n_slots; i++) {
@@ -170,7 +165,9 @@ void specialized_print(const SpecializedCall *p, int segment, ClosedOver closed,
     print_numbers(p, text);
     text_puts(text, "\nresults");
     for (int i = 0; i < p->n_out; i++)
-        if (p->result[i] < 0)
+        if (is_slot_result(p->result[i]))
+            text_printf(text, "%sslot %d", i ? ", " : " ", result_slot(p->result[i]));
+        else if (p->result[i] < 0)
             text_puts(text, i ? ", none" : " none");
         else
             text_printf(text, "%s%d", i ? ", " : " ", p->result[i]);
@@ -431,12 +428,24 @@ static Status read_numbers(ProgramReader *r) {
     return ST_OK;
 }
 
+/* A value of the segment, an argument or what is closed over, or none. */
+static Status read_result(ProgramReader *r, int *out) {
+    if (reader_eat(&r->in, "none")) return *out = -1, ST_OK;
+    const bool slot = reader_eat(&r->in, "slot ");
+    TRY(reader_count(&r->in, out));
+    if (!slot) return ST_OK;
+    if (*out >= r->n_slots || !r->first->slots[*out].meta)
+        return reader_expected(&r->in, "a tensor's slot before this");
+    *out = slot_result(*out);
+    return ST_OK;
+}
+
 static Status read_program_results(ProgramReader *r) {
     VEC(int) results = {0};
     EAT(&r->in, "results");
     while (reader_eat(&r->in, results.n ? ", " : " ")) {
-        int value = -1;
-        if (!reader_eat(&r->in, "none")) TRY(reader_count(&r->in, &value));
+        int value;
+        TRY(read_result(r, &value));
         VEC_PUSH(r->specialized->arena, &results, value);
     }
     EAT(&r->in, "\n");

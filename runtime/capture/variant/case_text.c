@@ -25,9 +25,6 @@ const char *case_refusal(const Variant *v) {
     if (!variant_code(v) || !v->info.n_plans) return "a segment could not be compiled";
     for (int i = 0; i < v->n_graph_inputs; i++)
         if (v->graph_inputs[i].base) return "written inputs share memory";
-    for (int i = 0; i < v->symbols.n_bindings; i++)
-        if (v->symbols.bindings[i].times || v->symbols.bindings[i].kind == BIND_unused)
-            return "a size is solved for one that no tensor of the segment has by itself";
     if (v->symbols.n_bindings > MAX_CASE_SYMBOLS || v->n_graph_inputs > MAX_CASE_TENSORS ||
         v->n_outputs > MAX_CASE_TENSORS)
         return "too many tensors or sizes";
@@ -131,9 +128,6 @@ static const char *disagreement(const Variant *v, CaseShape shape, const Plan *p
     if (v->n_inputs != shape.n_inputs || v->attributes.n != shape.n_numbers) return "guards of another segment";
     if (v->n_graph_inputs != plan->inputs.n || v->n_outputs > plan->outputs.n) return "lists of another plan";
     if (v->attributes.n_runtime_floats != plan->floats.n) return "guards of other floats than the plan's";
-    for (int i = 0; i < v->symbols.n_bindings; i++)
-        if (v->symbols.bindings[i].times || v->symbols.bindings[i].kind == BIND_unused)
-            return "a size is solved for one that no tensor of the segment has by itself";
     if (v->symbols.n_bindings > MAX_CASE_SYMBOLS || plan->outputs.n > MAX_CASE_TENSORS)
         return "too many symbols or outputs";
     const int64_t *const by = equalities(v);

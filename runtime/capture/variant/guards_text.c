@@ -18,8 +18,9 @@ typedef struct GuardView {
     uint32_t epoch;
     bool writes;
     VEC(SymBinding) bindings;
-    VEC(InputName) sources; /* of sizes and strides, by free symbol */
-    VEC(int64_t) bounds;    /* by free symbol */
+    VEC(InputName) sources;      /* of sizes and strides, by free symbol */
+    VEC(int64_t) bounds;         /* by free symbol */
+    VEC(const char *) solutions; /* by free symbol, of what is read: where times and rest stand, or NULL */
     VEC(InputGuard) inputs;
     VEC(int64_t) numbers;
     VEC(const char *) names; /* of the numbers */
@@ -35,6 +36,15 @@ static const char *const binding_names[] = {"size", "stride", "number", "seed", 
 
 /* Printing ------------------------------------------------------------------------------------ */
 
+/* Of a size that is s0*2+s1: "s0 >= 2: size 0 of argument 0 less s1 over 2 in round 1". */
+static void print_solution(const SymEnv *env, const SymBinding *b, Text *text) {
+    text_puts(text, " less ");
+    sym_print(env, text, b->rest);
+    text_puts(text, " over ");
+    sym_print(env, text, b->times);
+    text_printf(text, " in round %d", b->round);
+}
+
 static void print_symbols(const GuardView *g, Text *text) {
     for (int i = 0; i < g->bindings.n; i++) {
         const SymBinding *const b = &g->bindings.at[i];
@@ -44,6 +54,7 @@ static void print_symbols(const GuardView *g, Text *text) {
             text_printf(text, " %d of ", b->dim);
             input_name_print(text, g->sources.at[i]);
         }
+        if (b->times) print_solution(g->env, b, text);
         text_puts(text, "\n");
     }
 }
@@ -222,6 +233,8 @@ static Status read_symbol(GuardReader *r) {
         EAT(&r->in, " of ");
         if (!input_name_read(&r->in, &source)) return reader_expected(&r->in, "an input");
     }
+    const char *const solution = kind <= BIND_number && reader_eat(&r->in, " less ") ? r->in.at : NULL;
+    if (solution) r->in.at += strcspn(r->in.at, "\n"); /* other symbols may come behind it */
     binding.input = (int)input;
     binding.dim = (int)dim;
     const int symbol = r->view.bindings.n;
@@ -233,6 +246,41 @@ static Status read_symbol(GuardReader *r) {
     VEC_PUSH(r->arena, &r->view.bindings, binding);
     VEC_PUSH(r->arena, &r->view.sources, source);
     VEC_PUSH(r->arena, &r->view.bounds, bound);
+    VEC_PUSH(r->arena, &r->view.solutions, solution);
+    return ST_OK;
+}
+
+/* Those in it are known in an earlier round. */
+static bool is_known_before(const GuardReader *r, int64_t v, int round) {
+    if (!sym_is(v)) return true;
+    const SymExpr *const e = sym_expr(r->view.env, v);
+    if (e->op != SYM_free) return is_known_before(r, e->a, round) && is_known_before(r, e->b, round);
+    return e->a < r->view.bindings.n && r->view.bindings.at[e->a].round < round;
+}
+
+static Status read_solution(GuardReader *r, int i) {
+    SymBinding *const b = &r->view.bindings.at[i];
+    TextReader in = r->in;
+    const int n = sym_free_count(r->view.env);
+    in.at = r->view.solutions.at[i];
+    TRY(sym_parse(r->view.env, in.at, &in.at, &b->rest));
+    EAT(&in, " over ");
+    TRY(sym_parse(r->view.env, in.at, &in.at, &b->times));
+    EAT(&in, " in round ");
+    TRY(reader_count(&in, &b->round));
+    if (*in.at != '\n' || sym_free_count(r->view.env) > n) return reader_expected(&in, "symbols that are listed");
+    return b->times && b->round >= 1 && b->round <= n ? ST_OK
+                                                      : reader_expected(&in, "another round or divisor before this");
+}
+
+static Status read_solutions(GuardReader *r) {
+    for (int i = 0; i < r->view.bindings.n; i++)
+        if (r->view.solutions.at[i]) TRY(read_solution(r, i));
+    for (int i = 0; i < r->view.bindings.n; i++) {
+        const SymBinding *const b = &r->view.bindings.at[i];
+        if (!is_known_before(r, b->rest, b->round) || !is_known_before(r, b->times, b->round))
+            return reader_expected(&r->in, "before this symbols that are known when another is solved for");
+    }
     return ST_OK;
 }
 
@@ -415,6 +463,7 @@ static Status read_view(GuardReader *r) {
         TRY(read_line(r));
         EAT(&r->in, "\n");
     }
+    TRY(read_solutions(r));
     return check_sources(r);
 }
 
