@@ -98,14 +98,23 @@ static Status define(Parser *p, const char *name, size_t n, GVal *value) {
     return map_set(&p->values, key, value) ? ST_OK : ST_MEMORY;
 }
 
-Status graph_type_parse(Graph *graph, const char *text, const char **end, Meta **out) {
-    TRY(meta_parse(graph->arena, graph->env, text, end, out));
-    for (int d = 0; d < (*out)->rank; d++) {
-        const int64_t size = (*out)->sizes[d];
-        if (!sym_is(size) && size < 0)
-            return error_raise(ST_PARSE, "size %lld of dim %d is negative", (long long)size, d);
+/* No tensor has a size or a stride below 0: neither a number, nor an expression that is below whatever a call has. */
+static Status check_positive(Graph *graph, const char *what, const int64_t *numbers, int rank) {
+    for (int d = 0; d < rank; d++) {
+        if (sym_is(numbers[d]) ? !sym_surely_at_most(graph->env, numbers[d], -1) : numbers[d] >= 0) continue;
+        Text text = {0};
+        sym_print(graph->env, &text, numbers[d]);
+        const Status status = error_raise(ST_PARSE, "%s %s of dim %d is negative", what, text_str(&text), d);
+        text_free(&text);
+        return status;
     }
     return ST_OK;
+}
+
+Status graph_type_parse(Graph *graph, const char *text, const char **end, Meta **out) {
+    TRY(meta_parse(graph->arena, graph->env, text, end, out));
+    TRY(check_positive(graph, "size", (*out)->sizes, (*out)->rank));
+    return check_positive(graph, "stride", (*out)->strides, (*out)->rank);
 }
 
 static Status read_meta(Parser *p, Meta **out) {

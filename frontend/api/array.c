@@ -142,6 +142,20 @@ static Status ask_program(const ArrayCall *call, int i, sn_array *wanted) {
     return error_raise(ST_STATE, "%s: what allocates out[%d] calls Sinter", call->what, i);
 }
 
+/* It is result i's from here on: no other one's, given or allocated, shares bytes with it. */
+static Status take_memory(ArrayCall *call, int i, const sn_array *wanted) {
+    const uintptr_t from = (uintptr_t)wanted->data;
+    const int of = spans_find(call->spans, call->n_spans, from, from + wanted->bytes);
+    if (of >= 0)
+        return error_raise(ST_ARGUMENT, "%s: the memory allocated for out[%d] is, in part, that of out[%d]", call->what,
+                           i, call->spans[of].of);
+    if (!wanted->bytes) return ST_OK;
+    int at = call->n_spans++;
+    for (; at > 0 && call->spans[at - 1].from > from; at--) call->spans[at] = call->spans[at - 1];
+    call->spans[at] = (Span){from, from + wanted->bytes, i};
+    return ST_OK;
+}
+
 Status array_allocate(ArrayCall *call, int i, const Meta *meta) {
     sn_array *const out = &call->out[i];
     sn_array wanted = {.kind = SN_KIND_DEFAULT,
@@ -155,6 +169,7 @@ Status array_allocate(ArrayCall *call, int i, const Meta *meta) {
     if (!wanted.data && wanted.bytes)
         return error_raise(ST_MEMORY, "%s: there is no memory for out[%d], %zu bytes", call->what, i, wanted.bytes);
     TRY(check_memory(call, "allocated", i, &wanted, meta));
+    TRY(take_memory(call, i, &wanted));
     array_describe_layout(out, meta, call->n_out);
     out->data = wanted.data;
     call->rooms[i] = meta;

@@ -17,7 +17,7 @@ typedef struct ArrayCall {
     int n_in, n_out, n_spans;
     sn_array_options options;
     Arg *args;                     /* of the call */
-    Span *spans;                   /* sorted: the memory of results with data */
+    Span *spans;                   /* sorted: the memory of results with data, or allocated so far */
     const Meta **rooms;            /* by result: the layout of its data; NULL: it has none */
     Storage **places;              /* by result: its data, where the call was told to use it */
     sn_tensor **results, **copies; /* by result */

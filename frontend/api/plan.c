@@ -47,7 +47,10 @@ static Status check_embedded(const SavedPlan *plan, int i) {
 
 typedef struct PlanFile {
     SavedPlan plan;
-    Text text, tensors;
+    Text text, header; /* of the tensors */
+    FileSpan *pieces;  /* the header, and each tensor where it lies */
+    int n_pieces;
+    size_t tensors; /* bytes of all pieces */
 } PlanFile;
 
 enum { ALIGNED = 64 };
@@ -55,7 +58,7 @@ enum { ALIGNED = 64 };
 /* Blanks behind the header of the tensors, so that their bytes begin at a multiple of ALIGNED in the file: a mapped one
  * is read where it lies. */
 static void pad_header(PlanFile *file, size_t data) {
-    Text *const out = &file->tensors;
+    Text *const out = &file->header;
     const size_t unpadded = out->n;
     for (;; text_puts(out, " ")) {
         const FileSpan parts[BUNDLE_SECTIONS] = {{"", file->text.n}, {"", out->n + data}, {"", 0}};
@@ -76,22 +79,26 @@ static void sort_by_width(SafeTensor *tensors, int n) {
     }
 }
 
+/* What is contiguous and on the CPU is not copied: it is written from where it lies. */
 static Status print_tensors(PlanFile *file) {
     const SavedPlan *const plan = &file->plan;
     const int n = plan->closed.n;
     size_t data = 0;
     SafeTensor *const tensors = ARENA_ARRAY(plan->arena, SafeTensor, n + 1);
-    if (!tensors) return ST_MEMORY;
+    file->pieces = ARENA_ARRAY(plan->arena, FileSpan, n + 1);
+    if (!tensors || !file->pieces) return ST_MEMORY;
     for (int i = 0; i < n; i++) {
         TRY(check_embedded(plan, i));
         TRY(dict_safe(plan->closed.at[i].tensor, plan->closed.at[i].name, "sn_plan_save", &tensors[i]));
         data += tensors[i].bytes;
     }
     sort_by_width(tensors, n);
-    safetensors_print(&file->tensors, tensors, n, NULL, 0);
+    safetensors_print(&file->header, tensors, n, NULL, 0);
     if (data) pad_header(file, data);
+    file->tensors = file->header.n + data;
+    file->pieces[file->n_pieces++] = (FileSpan){text_str(&file->header), file->header.n};
     for (int i = 0; i < n; i++)
-        if (tensors[i].bytes) text_put(&file->tensors, tensors[i].data, tensors[i].bytes);
+        if (tensors[i].bytes) file->pieces[file->n_pieces++] = (FileSpan){tensors[i].data, tensors[i].bytes};
     return error_pending();
 }
 
@@ -100,9 +107,8 @@ static Status save(sn_function *fn, const char *path, const sn_plan_options *opt
     TRY(name_closed(&file->plan, options));
     TRY(saved_print(fn, &file->plan, &file->text));
     if (options->embed) TRY(print_tensors(file));
-    const FileSpan parts[BUNDLE_SECTIONS] = {
-        {text_str(&file->text), file->text.n}, {text_str(&file->tensors), file->tensors.n}, {"", 0}};
-    return bundle_save(path, "plan", parts);
+    const FileSpan parts[BUNDLE_SECTIONS] = {{text_str(&file->text), file->text.n}, {"", file->tensors}, {"", 0}};
+    return bundle_save(path, "plan", parts, file->pieces, file->n_pieces);
 }
 
 sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options *options) {
@@ -121,7 +127,7 @@ sn_status sn_plan_save(sn_function *fn, const char *path, const sn_plan_options 
     sn_scope_end(scope);
     arena_free(file.plan.arena);
     text_free(&file.text);
-    text_free(&file.tensors);
+    text_free(&file.header);
     return (sn_status)status;
 }
 

@@ -62,7 +62,7 @@ typedef struct sn_array_options {
     size_t size;
     /* Memory for a result without room: *wanted has its dtype, device, sizes, strides and bytes, for the call. It is
        the program's from then on, also if the call fails. May not call Sinter. NULL, where bytes is not 0: the call is
-       SN_ERR_MEMORY. */
+       SN_ERR_MEMORY; memory that another result has: SN_ERR_ARGUMENT, which names both. */
     void *(*allocate)(void *context, int result, const sn_array *wanted);
     void *context;
 } sn_array_options;

@@ -19,6 +19,7 @@ typedef struct sn_plan_options {
    that is being made in the background. Where a size is free, 1 and 0 are cases of their own: fn is called with zeros
    of these sizes, one after the other, unless it writes what it closes over or has ordered effects; what goes wrong in
    such a call is no error, and no case (options.as_called, or a stance: none is made).
+   Each case has the text of its graph beside its code, which sinter verify compares.
    fn is of mode REPLAY, and each of its calls was one graph that the mode could take; each tensor argument has been
    seen to be another one than what the body closes over, by two calls with different tensors, or came as an array
    (array.h). Of a function whose results carry gradients the forward is saved.

@@ -19,6 +19,7 @@
 #include "runtime/base/alloc.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "runtime/capture/function/saved.h"
 #include "samples/work.h"
 #include <sinter/target.h>
 
@@ -399,9 +400,17 @@ void target_close(Target *t) {
     sn_program_free(t->program);
 }
 
+/* In mode eager by the ops of the graphs that it was compiled of, which the file has. */
+static sn_function *load_plan(const char *path, sn_compile_mode mode) {
+    sn_function *const fn = sn_plan_load(path, NULL);
+    if (!fn || mode != SN_COMPILE_EAGER || saved_run_by_ops(fn) == ST_OK) return fn;
+    sn_function_free(fn);
+    return NULL;
+}
+
 sn_function *target_compile(const Target *t, const TargetOptions *o, sn_compile_mode mode) {
     sn_compile_options options = o->compile;
-    if (t->plan) return sn_plan_load(t->plan, NULL);
+    if (t->plan) return load_plan(t->plan, mode);
     options.size = sizeof options;
     options.mode = mode;
     if (t->program) return sn_program_compile(t->program, &options);

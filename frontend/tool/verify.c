@@ -128,6 +128,7 @@ static void print_value(const VerifyJob *job, int i, Text *text) {
     way_value_name(values, i, name, sizeof name);
     host_value_type(&values->at[i], &type);
     for (Way way = WAY_eager; way <= WAY_fused; way++) {
+        if (!way_has(&job->target, way)) continue;
         text_printf(text, "%-23s %-17s ", way ? "" : name, way ? "" : text_str(&type));
         print_way_row(job, way, i, text);
     }
@@ -338,8 +339,6 @@ static int verify(VerifyJob *job) {
 
 static int check_target(const Command *self, const TargetOptions *o) {
     if (!o->name) return usage_error(self, "a target is missing after", self->name);
-    if (target_is_plan(o->name))
-        return usage_error(self, "verify runs a body eagerly, too, and there is none in the saved plan", o->name);
     if (target_is_file(o->name)) return EXIT_done;
     if (!sample_exists(o->name)) return no_such_target(o->name);
     return o->given ? usage_error(self, "a sample has inputs and modes of its own, and takes no", o->given) : EXIT_done;
@@ -355,6 +354,7 @@ int command_verify(const Command *self, int argc, char **argv) {
     if (a.ended) return a.code;
     const int code = check_target(self, &job.target);
     if (code != EXIT_done) return code;
+    if (target_is_plan(job.target.name)) job.no_locate = job.no_bounds = true; /* its code is of its cases as a whole */
     if (!strcmp(job.target.name, "-") && keep_stdin() != ST_OK) return report_error(EXIT_environment);
     return verify(&job);
 }

@@ -26,6 +26,10 @@ sn_compile_options way_options(const TargetOptions *o, Way way) {
     return options;
 }
 
+bool way_has(const TargetOptions *o, Way way) {
+    return way == WAY_eager || way == WAY_fused || !target_is_plan(o->name);
+}
+
 void way_value_name(const WayValues *v, int i, char *out, size_t capacity) {
     const int input = (i - v->n_results) % (v->n_inputs + !v->n_inputs);
     if (i < v->n_results)
@@ -273,6 +277,7 @@ static void make_calls(const TargetOptions *o, Way way, Target *t, WayRun *run) 
 void way_run(const TargetOptions *o, Way way, WayRun *run) {
     Target t;
     *run = (WayRun){0};
+    if (!way_has(o, way)) return;
     way_open(o, &t); /* found before */
     make_calls(o, way, &t, run);
     way_close(&t);

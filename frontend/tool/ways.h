@@ -35,6 +35,8 @@ typedef struct WayRun {
 /* Nothing is left pending. The run is way_free's. */
 void way_run(const TargetOptions *o, Way way, WayRun *run);
 void way_free(WayRun *run);
+/* A saved plan has its code, and the ops that this was made of. */
+bool way_has(const TargetOptions *o, Way way);
 /* The options of sn_compile for that way. */
 sn_compile_options way_options(const TargetOptions *o, Way way);
 

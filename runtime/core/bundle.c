@@ -15,11 +15,43 @@ enum { BUNDLE_FORMAT = 4 };
 
 static const char *const section_names[BUNDLE_SECTIONS] = {"text", "tensors", "objects"};
 
-static uint64_t digest_of(const char *kind, const FileSpan *parts) {
+/* hash_bytes of pieces, as if they lay one behind the other: words may reach over their ends. */
+typedef struct PieceHash {
+    uint64_t hash, word;
+    size_t n; /* bytes of the word so far */
+} PieceHash;
+
+static void add_piece(PieceHash *h, const FileSpan *piece) {
+    const unsigned char *at = piece->at, *const end = at + piece->bytes;
+    while (at < end) {
+        const size_t left = sizeof h->word - h->n, n = (size_t)(end - at) < left ? (size_t)(end - at) : left;
+        memcpy((char *)&h->word + h->n, at, n);
+        at += n, h->n += n;
+        if (h->n < sizeof h->word) return;
+        h->hash = hash_mix(h->hash, h->word);
+        h->word = h->n = 0;
+    }
+}
+
+static uint64_t hash_pieces(uint64_t seed, size_t bytes, const FileSpan *pieces, int n) {
+    PieceHash h = {.hash = hash_mix(seed, bytes)};
+    for (int i = 0; i < n; i++) add_piece(&h, &pieces[i]);
+    return hash_mix(h.hash, h.word);
+}
+
+/* tensors: that part in pieces. */
+static uint64_t digest_of(const char *kind, const FileSpan *parts, const FileSpan *tensors, int n) {
     uint64_t hash = hash_bytes(BUNDLE_FORMAT, kind, strlen(kind));
-    for (int i = 0; i < BUNDLE_SECTIONS; i++)
-        hash = hash_bytes(hash_mix(hash, parts[i].bytes), parts[i].at, parts[i].bytes);
+    for (int i = 0; i < BUNDLE_SECTIONS; i++) {
+        const uint64_t seed = hash_mix(hash, parts[i].bytes);
+        hash = i == BUNDLE_tensors ? hash_pieces(seed, parts[i].bytes, tensors, n)
+                                   : hash_bytes(seed, parts[i].at, parts[i].bytes);
+    }
     return hash;
+}
+
+static uint64_t digest_of_parts(const char *kind, const FileSpan *parts) {
+    return digest_of(kind, parts, &parts[BUNDLE_tensors], 1);
 }
 
 static int print_bundle_line(char *line, const char *kind, const FileSpan *parts, uint64_t digest) {
@@ -32,7 +64,7 @@ static int print_bundle_line(char *line, const char *kind, const FileSpan *parts
 }
 
 size_t bundle_line(const char *kind, const FileSpan parts[BUNDLE_SECTIONS], char line[BUNDLE_LINE]) {
-    return (size_t)print_bundle_line(line, kind, parts, digest_of(kind, parts));
+    return (size_t)print_bundle_line(line, kind, parts, digest_of_parts(kind, parts));
 }
 
 size_t bundle_line_bytes(const char *kind, const FileSpan parts[BUNDLE_SECTIONS]) {
@@ -40,12 +72,18 @@ size_t bundle_line_bytes(const char *kind, const FileSpan parts[BUNDLE_SECTIONS]
     return (size_t)print_bundle_line(line, kind, parts, 0);
 }
 
-Status bundle_save(const char *path, const char *kind, const FileSpan parts[BUNDLE_SECTIONS]) {
+Status bundle_save(const char *path, const char *kind, const FileSpan parts[BUNDLE_SECTIONS], const FileSpan *tensors,
+                   int n) {
     char line[BUNDLE_LINE];
-    FileSpan all[BUNDLE_SECTIONS + 1] = {{line, 0}};
-    memcpy(&all[1], parts, sizeof *parts * BUNDLE_SECTIONS);
-    all[0].bytes = bundle_line(kind, parts, line);
-    return file_replace(path, all, BUNDLE_SECTIONS + 1);
+    FileSpan *const all = mem_alloc(sizeof *all * (size_t)(n + BUNDLE_SECTIONS));
+    if (!all) return ST_MEMORY;
+    all[0] = (FileSpan){line, (size_t)print_bundle_line(line, kind, parts, digest_of(kind, parts, tensors, n))};
+    all[1] = parts[BUNDLE_text];
+    if (n) memcpy(&all[2], tensors, sizeof *tensors * (size_t)n);
+    all[2 + n] = parts[BUNDLE_objects];
+    const Status status = file_replace(path, all, n + BUNDLE_SECTIONS);
+    mem_free(all);
+    return status;
 }
 
 static Status refuse_file(const char *path, const char *kind, const char *why) {
@@ -74,7 +112,7 @@ static Status find_parts(Bundle *b, const char *all, size_t bytes, const char *p
     if (start + n[0] + n[1] + n[2] != bytes) return refuse_file(path, kind, "its length is not what it says");
     const char *at = all + start;
     for (int i = 0; i < BUNDLE_SECTIONS; at += n[i++]) b->parts[i].at = at;
-    return digest_of(kind, b->parts) == digest ? ST_OK : refuse_file(path, kind, "it is damaged");
+    return digest_of_parts(kind, b->parts) == digest ? ST_OK : refuse_file(path, kind, "it is damaged");
 }
 
 /* b: what owns the bytes, which goes where this fails. */

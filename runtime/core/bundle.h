@@ -26,7 +26,9 @@ enum { BUNDLE_LINE = 256 };
 size_t bundle_line(const char *kind, const FileSpan parts[BUNDLE_SECTIONS], char line[BUNDLE_LINE]);
 /* How many bytes that will be; the contents do not count. */
 size_t bundle_line_bytes(const char *kind, const FileSpan parts[BUNDLE_SECTIONS]);
-Status bundle_save(const char *path, const char *kind, const FileSpan parts[BUNDLE_SECTIONS]);
+/* The part of tensors is written from n pieces, one behind the other, as long together as it says; `at` is not read. */
+Status bundle_save(const char *path, const char *kind, const FileSpan parts[BUNDLE_SECTIONS], const FileSpan *tensors,
+                   int n);
 /* A file that is mapped: its parts may be written, and stay while the map is retained. Raises ST_IO, or ST_PARSE naming
  * the file. */
 Status bundle_open(const char *path, const char *kind, Bundle *out);

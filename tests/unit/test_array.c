@@ -323,6 +323,72 @@ START_TEST(an_allocator_gives_the_memory) {
 }
 END_TEST
 
+/* One handle as several results, and an argument's: told in every mode, and before the call too where it is replayed. */
+static sn_status the_same_again(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0), *const y = sn_exp(x);
+    sn_out(f, 0, y);
+    sn_out(f, 1, y);
+    return sn_out(f, 2, x);
+}
+
+START_TEST(one_handle_as_several_results) {
+    for (int mode = 0; mode < 3; mode++) {
+        static const sn_compile_mode modes[] = {SN_COMPILE_VERIFY, SN_COMPILE_REPLAY, SN_COMPILE_EAGER};
+        sn_function *const fn = sn_compile(the_same_again, NULL, SN_COMPILE_OPTIONS(.mode = modes[mode]));
+        float x[ROWS * COLUMNS];
+        fill_floats(x, ROWS * COLUMNS, 7);
+        const sn_array in = SN_ARRAY(x, SN_F32, ROWS, COLUMNS);
+        for (int i = 0; i < 3; i++) {
+            sn_array out[3] = {{0}};
+            ck_assert_int_eq(sn_call_arrays(fn, &in, 1, out, 3, NULL), SN_OK);
+            ck_assert(out[1].alias == SN_ALIAS_RESULT && out[1].alias_of == 0 && out[1].data == out[0].data);
+            ck_assert(out[2].alias == SN_ALIAS_INPUT && out[2].alias_of == 0 && out[2].data == x && !out[2].owner);
+            for (int k = 0; k < 3; k++) sn_release(out[k].owner);
+        }
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
+typedef struct OneBlock {
+    char *memory;
+    int calls, second; /* bytes behind the first one's */
+} OneBlock;
+static void *same_block(void *context, int result, const sn_array *wanted) {
+    OneBlock *const b = context;
+    (void)result, (void)wanted;
+    return b->memory + (b->calls++ ? b->second : 0);
+}
+
+/* In every mode; also memory that another result was given by the caller; a place behind it is fine. */
+START_TEST(an_allocator_that_gives_memory_twice) {
+    static const sn_compile_mode modes[] = {SN_COMPILE_VERIFY, SN_COMPILE_REPLAY, SN_COMPILE_EAGER};
+    float x[ROWS * COLUMNS];
+    fill_floats(x, ROWS * COLUMNS, 7);
+    const int bytes = sizeof x;
+    const int64_t sizes[] = {ROWS, COLUMNS};
+    const sn_array in = SN_ARRAY(x, SN_F32, ROWS, COLUMNS);
+    for (int m = 0; m < 3; m++) {
+        Net n = net_new(modes[m]);
+        for (int i = 0; i < 4; i++) {
+            OneBlock b = {.memory = aligned_alloc(64, 8192), .second = i == 3 ? bytes : i * 4};
+            sn_array out[2] = {{0}};
+            sn_call_arrays(n.fn, &in, 1, out, 2, SN_ARRAY_OPTIONS(.allocate = same_block, .context = &b));
+            if (i < 3)
+                expect_error(SN_ERR_ARGUMENT, "the memory allocated for out[1] is, in part, that of out[0]");
+            else
+                check_values(n.eager, x, sizes, out[0].data, out[1].data);
+            sn_array given[2] = {SN_ARRAY(b.memory, SN_F32, ROWS, COLUMNS)};
+            b.calls = 0;
+            sn_call_arrays(n.fn, &in, 1, given, 2, SN_ARRAY_OPTIONS(.allocate = same_block, .context = &b));
+            expect_error(SN_ERR_ARGUMENT, "the memory allocated for out[1] is, in part, that of out[0]");
+            free(b.memory);
+        }
+        net_free(n);
+    }
+}
+END_TEST
+
 static void *calls_the_library(void *context, int result, const sn_array *wanted) {
     (void)result;
     sn_zeros(SN_INTS(2), SN_F32);
@@ -662,6 +728,8 @@ int main(void) {
         views_are_told_in_replay_and_by_plans,
         absent_arguments_and_results,
         an_allocator_gives_the_memory,
+        one_handle_as_several_results,
+        an_allocator_that_gives_memory_twice,
         an_allocator_may_not_call_the_library,
         results_with_a_history,
         the_library_lends_what_nobody_has_room_for,

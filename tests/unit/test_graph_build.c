@@ -401,6 +401,10 @@ START_TEST(wrong_inputs_results_and_places) {
     EXPECT(sn_graph_input(g, "y", "f32[2] "), "text after it");
     EXPECT(sn_graph_input(g, "y", "c64[2]"), "%y is no type 'c64[2]'");
     EXPECT(sn_graph_input(g, "y", "f32[-2]"), "size -2 of dim 0 is negative");
+    EXPECT(sn_graph_input(g, "y", "f32[2,3]{3,-1}"), "stride -1 of dim 1 is negative");
+    EXPECT(sn_graph_input(g, "y", "f32[s0,3]{-3,1}"), "stride -3 of dim 0 is negative");
+    EXPECT(sn_graph_input(g, "y", "f32[s0,3]{-1*s0,1}"), "of dim 0 is negative");
+    EXPECT(sn_graph_input(g, "y", "f32[-2*s0-1]"), "of dim 0 is negative");
     EXPECT(sn_graph_input(g, "y", "f32[s0]{1,2}"), "2 strides for 1 sizes");
     EXPECT(sn_graph_input(g, "n", "int"), "an int is called as its symbol, s0 to s4096, not 'n'");
     EXPECT(sn_graph_input(g, "s9999999999", "int"), "an int is called as its symbol");

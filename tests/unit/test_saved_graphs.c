@@ -5,6 +5,9 @@
 
 #include <sinter/array.h>
 
+#include "runtime/base/alloc.h"
+#include "runtime/capture/function/saved.h"
+#include "runtime/core/bundle.h"
 #include "tests/unit/contract.h"
 
 static const char *file_name(void) {
@@ -73,6 +76,9 @@ START_TEST(sizes_are_solved_in_a_plan) {
         ck_assert_msg(got != NULL, "%d: %s", i, sn_error_take()->message);
         ck_assert(same_bits(got, want));
     }
+    ck_assert_int_eq(saved_run_by_ops(plan), ST_OK); /* what sinter verify compares with */
+    sn_tensor *const x = F32(3, s->rows[3][0], 4), *const y = F32(4, s->rows[3][1]);
+    ck_assert(same_bits(SN_CALL(plan, x, y), SN_CALL(eager, x, y)));
     ck_assert_ptr_null(SN_CALL(plan, F32(1, s->wrong[0], 4), F32(2, s->wrong[1])));
     expect_error(SN_ERR_ARGUMENT, s->says);
     sn_function_free(plan);
@@ -183,6 +189,50 @@ START_TEST(the_same_tensor_twice) {
 }
 END_TEST
 
+/* By ops --------------------------------------------------------------------------------------- */
+
+/* The plan in the file with `from` in the text of its graphs as `to`, as long: NULL: it is refused. */
+static sn_function *edited(const char *from, const char *to) {
+    Bundle b;
+    ck_assert_int_eq(bundle_open(file_name(), "plan", &b), ST_OK);
+    char *const at = strstr(strstr(b.text, "\nops "), from);
+    ck_assert_ptr_nonnull(at);
+    memcpy(at, to, strlen(to));
+    b.parts[BUNDLE_text].at = b.text;
+    ck_assert_int_eq(bundle_save("test_saved_graphs.edited", "plan", b.parts, &b.parts[BUNDLE_tensors], 1), ST_OK);
+    bundle_close(&b);
+    sn_function *const fn = sn_plan_load("test_saved_graphs.edited", NULL);
+    remove("test_saved_graphs.edited");
+    ck_assert_msg(fn != NULL, "%s", sn_error_take()->message);
+    return fn;
+}
+
+/* The ops are those of the file, and not the code by another name: another op gives other bits, and a graph that is no
+ * graph, or another case's, is said so. */
+START_TEST(what_runs_by_ops_is_the_graph) {
+    static const char text[] = "graph f(%x: f32[s0,4]) {\n  %0 = aten::exp(%x)\n  %1 = aten::mul.Tensor(%0, 3.0)\n  "
+                               "return %1\n}\n";
+    sn_function *const fn = graph_of(text, SN_COMPILE_REPLAY);
+    for (int i = 0; i < 2; i++) ck_assert_ptr_nonnull(SN_CALL(fn, F32(i, 3 + i, 4)));
+    ck_assert_int_eq(sn_plan_save(fn, file_name(), SN_PLAN_OPTIONS(.as_called = true)), SN_OK);
+    sn_tensor *const x = F32(5, 6, 4), *const want = SN_CALL(fn, x);
+    sn_function *const same = edited("aten::exp", "aten::exp"), *const other = edited("aten::exp", "aten::neg");
+    ck_assert_int_eq(saved_run_by_ops(same), ST_OK);
+    ck_assert(same_bits(SN_CALL(same, x), want));
+    ck_assert(same_bits(SN_CALL(other, x), want)); /* by its code, still */
+    ck_assert_int_eq(saved_run_by_ops(other), ST_OK);
+    ck_assert(same_bits(SN_CALL(other, x), sn_mul_scalar(sn_neg(x), sn_float(3))));
+    sn_function *const broken = edited("aten::exp", "aten::xpe");
+    ck_assert_int_ne(saved_run_by_ops(broken), ST_OK);
+    expect_error(SN_ERR_PARSE, "no op is called 'aten::xpe'");
+    sn_function_free(fn);
+    sn_function_free(same);
+    sn_function_free(other);
+    sn_function_free(broken);
+    remove(file_name());
+}
+END_TEST
+
 int main(void) {
     TCase *const tests = tcase_create("tests");
     tcase_set_timeout(tests, 120);
@@ -190,5 +240,6 @@ int main(void) {
     tcase_add_test(tests, arguments_come_back_as_they_are);
     tcase_add_test(tests, written_arguments_come_back);
     tcase_add_test(tests, the_same_tensor_twice);
+    tcase_add_test(tests, what_runs_by_ops_is_the_graph);
     return suite_run("saved graphs", tests);
 }

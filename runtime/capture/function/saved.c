@@ -7,6 +7,7 @@
 #include "runtime/base/small_array.h"
 #include "runtime/capture/function/saved_small.h"
 #include "runtime/capture/replay/replay.h"
+#include "runtime/capture/variant/variant_ops.h"
 #include "runtime/core/frame.h"
 
 enum { MAX_SPECIALIZED = 64, FEW_INPUTS = 16 };
@@ -303,4 +304,9 @@ Status saved_parse(SavedPlan *plan, sn_function **out) {
     else
         function_free(fn);
     return status;
+}
+
+Status saved_run_by_ops(sn_function *fn) {
+    for (int i = 0; i < fn->variants.n; i++) TRY(variant_run_by_ops(fn->variants.at[i]));
+    return ST_OK;
 }

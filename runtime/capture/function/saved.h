@@ -44,4 +44,7 @@ Status saved_parse_head(Arena *arena, const char *text, SavedPlan *plan);
 /* The rest, once each tensor is set, which has the plan's metadata: a function that the caller owns. */
 Status saved_parse(SavedPlan *plan, sn_function **out);
 
+/* The calls of a loaded one run the ops of its graphs one by one from here on. Raises where its file has none. */
+Status saved_run_by_ops(sn_function *fn);
+
 #endif

@@ -61,6 +61,7 @@ Status case_print(const Variant *v, const InputName *names, Text *text) {
     views_print(v, text);
     TRY(print_plan_of(v, text));
     guards_print_saved(v, names, text);
+    text_printf(text, "ops %zu\n%s\n", strlen(v->text), v->text);
     return error_pending();
 }
 
@@ -144,6 +145,19 @@ static const char *disagreement(const Variant *v, CaseShape shape, const Plan *p
     return NULL;
 }
 
+/* The graph as it was captured, which is read where it is run (variant_ops.h); earlier files have none. */
+static Status read_ops(TextReader *in, Variant *v) {
+    int n;
+    if (!reader_eat(in, "ops ")) return ST_OK;
+    TRY(reader_count(in, &n));
+    EAT(in, "\n");
+    if (memchr(in->at, '\0', (size_t)n)) return reader_expected(in, "as many bytes as it says");
+    v->ops_text = arena_printf(v->arena, "%.*s", n, in->at);
+    in->at += n;
+    EAT(in, "\n");
+    return v->ops_text ? ST_OK : ST_MEMORY;
+}
+
 static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
     Plan *plan;
     EAT(in, "case ");
@@ -157,6 +171,7 @@ static Status read_case(TextReader *in, CaseShape shape, Variant *v) {
     TRY(plan_parse(v->arena, in->at, &in->at, &plan));
     v->symbols.env = plan->env;
     TRY(guards_read(in, v));
+    TRY(read_ops(in, v));
     const char *const wrong = disagreement(v, shape, plan);
     if (wrong) return reader_fail(in, "%s", wrong);
     v->symbols.dynamic = v->symbols.n_bindings > 0;

@@ -9,6 +9,7 @@
  *       aten::select.int(0, 2), numbers 4
  *     symbols s0=8>=2...         the plan (ir/plan.h, the stage "loops")
  *     guards {...}               guards_text.h
+ *     ops 312                    the capture graph, so many bytes: what the code is compared with (variant_ops.h)
  */
 #ifndef SINTER_RUNTIME_CASE_TEXT_H
 #define SINTER_RUNTIME_CASE_TEXT_H

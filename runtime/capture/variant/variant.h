@@ -112,7 +112,9 @@ struct Variant {
     bool *inference; /* by output: of inference mode; NULL: none */
     VariantSegment segment;
     VariantAliasing aliasing;
-    char *text; /* the capture graph, for dumps; its inputs by first use; NULL: of a file */
+    char *text;           /* the capture graph, for dumps; its inputs by first use; NULL: of a file */
+    const char *ops_text; /* of a file: the same, or NULL, */
+    Graph *ops;           /* and what it runs by ops (variant_ops.h), or NULL */
     VariantOrigin origin;
     VariantCode code;
     struct Training *training; /* split forward and backward, NULL: none wanted */
