@@ -127,19 +127,28 @@ static Status plain_inside(Arena *arena, const char **text) {
     TRY(graph_parse(arena, *text, strlen(*text), &graph));
     for (Node *node = graph->first; node; node = node->next) {
         if (!(node->row->flags & OPF_flow) || flow_args_are_plain(node->row, node->args)) continue;
-        TRY(flow_args_plain(arena, node->row, node->args));
+        TRY(flow_args_plain(arena, node->row, node->args, NULL));
         any = true;
     }
     return any ? print_into(arena, graph, text) : ST_OK;
 }
 
-Status flow_args_plain(Arena *arena, const OpRow *row, Arg *args) {
+static void note_numbers(FlowNumbers *numbers, const FlowText *text, int param, const char *general) {
+    if (!numbers) return;
+    const int i = numbers->count++;
+    numbers->texts[i].param = param, numbers->texts[i].general = general;
+    numbers->texts[i].values = text->values, numbers->texts[i].n = sym_free_count(text->graph->env);
+}
+
+Status flow_args_plain(Arena *arena, const OpRow *row, Arg *args, FlowNumbers *numbers) {
     FlowText texts[FLOW_BODIES];
     int params[FLOW_BODIES], n = 0;
     MetaCall call = {.row = row, .args = args};
+    if (numbers) numbers->count = 0;
     TRY(meta_flow_bind(&call, arena, texts, params, &n));
     for (int i = 0; i < n; i++) {
         if (flow_text_has_numbers(texts[i].graph)) continue;
+        note_numbers(numbers, &texts[i], params[i], args[params[i]].string);
         TRY(plain_graph(&texts[i]));
         TRY(print_into(arena, texts[i].graph, &args[params[i]].string));
     }

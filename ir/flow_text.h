@@ -29,8 +29,19 @@ bool flow_text_has_numbers(const Graph *graph);
 /* The bodies of a call, bound to plain operands, checked as by the meta rule; how many. */
 enum { FLOW_BODIES = 2 };
 Status meta_flow_bind(MetaCall *call, Arena *arena, FlowText *texts, int *param, int *n);
-/* A call of plain operands and ints, in place: texts without symbols and ints, of the arena. */
-Status flow_args_plain(Arena *arena, const OpRow *row, Arg *args);
+/* What became of the bodies of a call: argument `param` is a text that has numbers in the place of the `n` symbols of
+ * `general`, which are `values`. */
+typedef struct FlowNumbers {
+    int count;
+    struct {
+        int param, n;
+        const char *general;
+        const int64_t *values;
+    } texts[FLOW_BODIES];
+} FlowNumbers;
+/* A call of plain operands and ints, in place: texts without symbols and ints, of the arena. numbers: NULL, or gets what
+ * was put in. */
+Status flow_args_plain(Arena *arena, const OpRow *row, Arg *args, FlowNumbers *numbers);
 /* Whether there is nothing to be done: some texts that have nothing either say no. */
 bool flow_args_are_plain(const OpRow *row, const Arg *args);
 

@@ -248,7 +248,8 @@ static Status check_like(const MetaCall *call, const char *what, int i, const Me
 }
 
 /* Of the body's results `defined`, the first n_plain of which are no stacks of `length`. */
-static Status check_flow_gradients(const MetaCall *call, const Graph *body, int n_plain, int64_t length) {
+static Status check_flow_gradients(const MetaCall *call, const FlowText *text, int n_plain, int64_t length) {
+    const Graph *const body = text->graph;
     const Arg *const gradients = arg_named(call, "gradients"), *const defined = arg_named(call, "defined");
     const int n_operands = arg_named(call, "operands")->n;
     if (n_operands > FLOW_OPERANDS || body->outputs.n > FLOW_RESULTS)
@@ -263,7 +264,7 @@ static Status check_flow_gradients(const MetaCall *call, const Graph *body, int 
         int64_t sizes[MAX_RANK + 1] = {length};
         const bool stacked = result >= n_plain;
         if (like.rank + stacked > MAX_RANK) return meta_fail(call, ST_SHAPE, "a stack of %d dims", like.rank + 1);
-        memcpy(sizes + stacked, like.sizes, sizeof *sizes * (size_t)like.rank);
+        for (int d = 0; d < like.rank; d++) sizes[d + stacked] = flow_text_value(text, call->env, like.sizes[d]);
         like.rank += stacked;
         like.sizes = sizes;
         TRY(check_like(call, "gradient", k, gradients->vals[k]->meta, &like));
@@ -309,7 +310,7 @@ static Status check_sums(const MetaCall *call) {
 static Status cond_backward_inside(MetaCall *call, Arena *arena) {
     FlowText yes, no;
     TRY(check_cond(call, arena, &yes, &no));
-    TRY(check_flow_gradients(call, yes.graph, yes.graph->outputs.n, 0));
+    TRY(check_flow_gradients(call, &yes, yes.graph->outputs.n, 0));
     TRY(infer_gradients(call));
     return check_sums(call);
 }
@@ -318,7 +319,7 @@ static Status scan_backward_inside(MetaCall *call, Arena *arena) {
     int64_t length = 0;
     FlowText body;
     TRY(check_flow_scan(call, arena, &body, &length));
-    TRY(check_flow_gradients(call, body.graph, (int)arg_named(call, "n_carry")->i, length));
+    TRY(check_flow_gradients(call, &body, (int)arg_named(call, "n_carry")->i, length));
     TRY(infer_gradients(call));
     return check_sums(call);
 }

@@ -2,6 +2,7 @@
  * group. A write-back goes straight to the input's memory where nothing reads the old contents later and no check comes
  * after [C8] (order.c decided that); else it is a copy at the end. */
 #include "passes/lower.h"
+#include "ir/flow_text.h"
 
 #include "passes/internal.h"
 #include "runtime/base/error.h"
@@ -193,6 +194,30 @@ static void set_flow_generator(const Lower *l, const Node *node, Step *step) {
     step->args[op_param_find(node->row, "number")] = A_INT(sym_add(l->env, l->graph->sequence, node->random));
 }
 
+static bool is_plain_meta(const Val *val) {
+    bool plain = true;
+    for (int d = 0; val && plain && d < val->meta->rank; d++)
+        plain = !sym_is(val->meta->sizes[d]) && !sym_is(val->meta->strides[d]);
+    return plain;
+}
+
+/* Bodies with symbols, of operands without, get their numbers here, and not at each launch. */
+static void put_flow_numbers(const Lower *l, const Node *node, Step *step) {
+    bool plain = node->row->flags & OPF_flow && !flow_args_are_plain(node->row, node->args);
+    for (int i = 0; plain && i < node->n_args; i++) {
+        const Arg *const a = &node->args[i];
+        for (int k = 0; plain && a->kind == ARG_tensors && k < a->n; k++) plain = is_plain_meta(a->vals[k]);
+        for (int k = 0; plain && a->kind == ARG_ints && k < a->n; k++) plain = !sym_is(a->ints[k]);
+    }
+    Arg args[MAX_ARGS];
+    memcpy(args, step->args, sizeof *args * (size_t)node->n_args);
+    if (!plain) return;
+    if (flow_args_plain(l->arena, node->row, args, NULL) == ST_OK)
+        memcpy(step->args, args, sizeof *args * (size_t)node->n_args);
+    else
+        error_clear(); /* the launch will say so */
+}
+
 /* Gradients of control flow in a body: as many as it has operands. */
 static void check_list(const Lower *l, const Node *node) {
     if (node->n_outs > MAX_OUTS)
@@ -220,6 +245,7 @@ void call_step(Lower *l, Node *node, StepKind kind, Step *step) {
     }
     step->args = ARENA_ARRAY(l->arena, Arg, node->n_args + 1);
     for (int i = 0; i < node->n_args; i++) step->args[i] = arg_map_vals(l->arena, node->args[i], value_in_slot, l);
+    put_flow_numbers(l, node, step);
     set_flow_generator(l, node, step);
     check_executor(l, node, step);
     check_devices(l, node, step);

@@ -3,7 +3,8 @@
  *
  *   x = linear(input, w_ih, b)  ->  h, c, ys = scan(h0, c0, x; w_hh)  body: h, c = cell(x_t, h, c, w_hh); give h, c, h
  *
- * The body is a text of this call's sizes: another batch compiles again. One step needs no scan. */
+ * The body is a text of the weights' sizes, in which the batch is a symbol: one text serves all. One step needs no
+ * scan. */
 #include "ir/graph.h"
 #include "ir/op_ids.h"
 #include "ir/schema.h"
@@ -108,13 +109,20 @@ static bool gives(Graph *graph, Val *value) {
     return value;
 }
 
+/* Any batch but none is one as the others. */
+static int64_t cell_batch(const CellBody *body) {
+    enum { USUAL = 17 };
+    const int64_t symbol = sym_free(body->graph->env, USUAL, 2);
+    sym_free_give(body->graph->env, symbol, USUAL, 1, SYM_MOST);
+    return symbol;
+}
+
 /* The cell in a graph of the arena: inputs h, c, x and the weights. */
 static const char *cell_text(Builder *outer, Arena *arena, CellKind kind, Val *x, CellState s, const CellWeights *w) {
-    const int64_t batch = s.h->meta->sizes[0];
     Text text = {0};
     CellBody body = {.graph = graph_new(arena, "body"), .outer = outer->env};
     if (!body.graph) return NULL;
-    body.batch = sym_concrete(outer->env, batch); /* what runs the op takes no symbols */
+    body.batch = cell_batch(&body);
     CellState inside = {.h = body_input(&body, "h", s.h, 0, true)};
     if (s.c) inside.c = body_input(&body, "c", s.c, 0, true);
     Val *const gates = body_input(&body, "x", x, 1, true);

@@ -295,9 +295,9 @@ static Status check_arg(const GraphRun *run, const Arg *a) {
     return ST_OK;
 }
 
-/* Bodies run with numbers: what their symbols stand for is as it is now, by guards. */
+/* Bodies run with numbers. Where they are recorded with symbols (env) they keep theirs. */
 static Status make_flow_plain(const GraphRun *run, const OpRow *row, Arg *args) {
-    if (flow_args_are_plain(row, args)) return ST_OK;
+    if (run->env || flow_args_are_plain(row, args)) return ST_OK;
     for (int i = 0; i < row->n_params; i++) {
         Arg *const a = &args[i];
         for (int k = 0; a->kind == ARG_tensors && k < a->n; k++)
@@ -307,7 +307,7 @@ static Status make_flow_plain(const GraphRun *run, const OpRow *row, Arg *args) 
         for (int k = 0; ints && k < a->n; k++) ints[k] = tracer_concrete(a->ints[k]);
         if (ints) a->ints = ints;
     }
-    return flow_args_plain(run->arena, row, args);
+    return flow_args_plain(run->arena, row, args, NULL);
 }
 
 static Status run_node(const GraphRun *run, const Node *node) {

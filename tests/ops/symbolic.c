@@ -25,7 +25,7 @@ static const Unlowered unlowered[] = {
     {"aten::embedding_bag.padding_idx", SYMBOLIC_resized, "a row counted from the end, where its part takes an int"},
     {"aten::tensor_split.indices", SYMBOLIC_resized,
      "whether an index is beyond the size is a guard, which slice has too"},
-    {"aten::lstm.input", SYMBOLIC_resized, "the scan's body is a text, in which the batch is a number"},
+    {"aten::lstm.input", SYMBOLIC_resized, "the scan's body is a text, in which sizes of weights are numbers"},
     {"aten::gru.input", SYMBOLIC_resized, "the same"},
     {"aten::rnn_relu.input", SYMBOLIC_resized, "the same"},
 };

@@ -94,6 +94,13 @@ const char *flow_text(FlowBody *body);
 /* The other way: what it closes over are the tensors at `closed`, of which it takes its share. compiled: with code,
  * where that can be made. */
 Status flow_body_read(FlowBody *body, const char *text, bool compiled, Val *const **closed);
+/* A text with these numbers in the place of the free symbols of `general`: where that one's code serves, one serves
+ * all. */
+enum { FLOW_SYMBOLS = 64 };
+struct FlowNumbers;
+/* flow_args_plain (ir/flow_text.h), remembered. */
+Status flow_put_numbers(Arena *arena, const OpRow *row, Arg *args, struct FlowNumbers *numbers);
+Status flow_code_share(const char *text, const char *general, const int64_t *values, int n);
 bool flow_code_serves(const FlowCode *code); /* no user code sees its ops */
 Status flow_code_run(const FlowCode *code, sn_tensor *const *in, sn_tensor **out);
 /* The gradients of a body's inputs, the first of which are its arguments. */

@@ -5,7 +5,10 @@
  *   step of a plan  ->  scan: for each round  ->  the body's plan: its nests, fused, as of any graph
  *
  * Eager control flow, and what the tape records, runs a body's graph op by op; so does a launch where code cannot be
- * made, or where user code stands in for an op. */
+ * made, or where user code stands in for an op.
+ *
+ * A text with symbols (ir/flow_text.h) gets code for all that they may be. It runs with the numbers of a launch, as a
+ * text of its own, which is so one of many that share this code: those of which its guards hold. */
 #include <pthread.h>
 
 #include "ir/flow_text.h"
@@ -21,7 +24,9 @@ typedef struct FlowJoint {
     struct FlowJoint *next;
     FlowJointSignature key;
     Graph *graph;
-    Executable *run; /* NULL: it cannot be made */
+    Executable *run;      /* NULL: it cannot be made */
+    bool shares;          /* it is the general text's */
+    const Meta **layouts; /* by input */
 } FlowJoint;
 
 struct FlowCode {
@@ -30,8 +35,15 @@ struct FlowCode {
     Arena *arena;
     Executable *run; /* made at its first launch */
     bool tried;
+    /* Of a text with numbers in the place of symbols, or NULL: that one, and the numbers, by its free symbols. */
+    FlowCode *general;
+    const int64_t *values;
+    Graph
+        *compiled; /* what became of the graph that `run` is made of; of a general one: its guards, and its generator */
+    bool shares;   /* `run` is the general one's */
     FlowJoint *joints;
     uint64_t hash, used; /* when, by `uses` */
+    int n_values;        /* of a general text: its symbols */
     int bodies;          /* that hold it */
     bool kept;           /* a capture names its text */
     FlowCode *next;      /* in its bucket */
@@ -63,8 +75,9 @@ static void drop_code(FlowCode *code) {
     while (*at != code) at = &(*at)->next;
     *at = code->next;
     n_loose--;
-    for (FlowJoint *joint = code->joints; joint; joint = joint->next) executable_free(joint->run);
-    executable_free(code->run);
+    for (FlowJoint *joint = code->joints; joint; joint = joint->next)
+        if (!joint->shares) executable_free(joint->run);
+    if (!code->shares) executable_free(code->run);
     arena_free(code->arena);
 }
 
@@ -108,10 +121,10 @@ void flow_code_leave(FlowBody *body) {
     body->held = NULL;
 }
 
-static Status read_text(FlowCode *code, Graph **out) {
+static Status read_text(FlowCode *code, bool general, Graph **out) {
     Graph *graph;
     TRY(graph_parse(code->arena, code->text, strlen(code->text), &graph));
-    if (!flow_text_has_numbers(graph))
+    if (!general && !flow_text_has_numbers(graph))
         return error_raise(ST_UNSUPPORTED,
                            "a body of control flow has symbols, whose numbers only sn_graph_compile gives");
     graph_number(graph);
@@ -119,21 +132,122 @@ static Status read_text(FlowCode *code, Graph **out) {
     return ST_OK;
 }
 
-/* The passes work on a graph of their own. */
-static Status compile_body(FlowCode *code) {
-    CompileReport info = {0};
+static bool draws(const Graph *graph, int64_t symbol) {
+    return graph->seed && (symbol == graph->seed || symbol == graph->sequence);
+}
+
+/* Rules branch by the hint: multiples of the launch's sizes are neither small nor alike by chance, and have in common
+ * what those have to. */
+static void think_of_sizes(const Graph *graph, const int64_t *values, int64_t times) {
+    for (int i = 0; i < sym_free_count(graph->env); i++) {
+        const int64_t symbol = sym_free_at(graph->env, i);
+        const SymExpr *const s = sym_expr(graph->env, symbol);
+        const int64_t hint = values[i] < (1 << 20) ? values[i] * times : values[i];
+        if (!draws(graph, symbol) && s->b <= hint && hint <= s->most) sym_free_hint(graph->env, symbol, hint);
+    }
+}
+
+/* A text with symbols is read twice: for their names, then with what they are thought to be. */
+static Status read_general(FlowCode *code, const FlowCode *of, int64_t times, Graph **out) {
+    Text text = {0};
     Graph *graph;
+    TRY(read_text(code, true, &graph));
+    think_of_sizes(graph, of->values, times);
+    graph_print(graph, &text);
+    Status status = error_pending();
+    if (status == ST_OK) status = graph_parse(code->arena, text_str(&text), text.n, out);
+    if (status == ST_OK) graph_number(*out);
+    text_free(&text);
+    return status;
+}
+
+/* of: one with numbers, whose general text `code` is; NULL: code has numbers itself. */
+static Status read_to_compile(FlowCode *code, const FlowCode *of, int64_t times, Graph **out) {
+    return of ? read_general(code, of, times, out) : read_text(code, false, out);
+}
+
+/* What a general text's code was compiled for holds of these numbers. */
+static bool graph_serves(const Graph *graph, const int64_t *values, int n) {
+    const SymEnv *const env = graph->env;
+    if (sym_free_count(env) != n) return false; /* the passes asked for more */
+    for (int i = 0; i < n; i++) {
+        const int64_t symbol = sym_free_at(env, i);
+        const SymExpr *const s = sym_expr(env, symbol);
+        if (!draws(graph, symbol) && (values[i] < s->b || values[i] > s->most)) return false;
+    }
+    for (int i = 0; i < sym_guard_count(env); i++)
+        if (!sym_guard_holds(env, sym_guard_at(env, i), values)) return false;
+    return true;
+}
+
+/* The passes work on a graph of their own. */
+static Status compile_as(FlowCode *code, const FlowCode *of, int64_t times) {
+    CompileReport info = {0};
     code->tried = true;
-    TRY(read_text(code, &graph));
-    if (compile_passes(graph, &info) == ST_OK) compile_plan(graph->plan, &info, &code->run);
+    TRY(read_to_compile(code, of, times, &code->compiled));
+    LOG(compile, INFO, "code of a body of control flow, for %s sizes", of ? "any" : "these");
+    if (compile_passes(code->compiled, &info) == ST_OK) compile_plan(code->compiled->plan, &info, &code->run);
     if (!code->run) LOG(graph_breaks, INFO, "a body of control flow runs op by op: %s", info.reason);
     return error_pending();
 }
 
+static const int64_t thought[] = {17, 1}; /* times the sizes of the launch */
+
+/* Of sizes that have more in common than factors there is no code but with them. */
+static void compile_general(FlowCode *general, const FlowCode *of) {
+    for (int k = 0; k < COUNT_OF(thought) && !general->run; k++)
+        if (compile_as(general, of, thought[k]) != ST_OK) error_clear();
+}
+
+static Status compile_body(FlowCode *code) {
+    FlowCode *const general = code->general;
+    if (general && !general->tried) compile_general(general, code);
+    if (!general || !general->run || !graph_serves(general->compiled, code->values, general->n_values))
+        return compile_as(code, NULL, 1);
+    code->tried = code->shares = true;
+    code->run = general->run;
+    return ST_OK;
+}
+
+static Status link_text(const char *text, const char *general, const int64_t *values, int n) {
+    const uint64_t hash = hash_bytes(11, text, strlen(text)), of = hash_bytes(11, general, strlen(general));
+    FlowCode *code = find_text(text, hash), *all = find_text(general, of);
+    if (!all && !(all = add_text(general, of))) return ST_MEMORY;
+    keep_code(all);
+    if (!code && !(code = add_text(text, hash))) return ST_MEMORY;
+    if (code->general || code->tried) return ST_OK;
+    int64_t *const own = ARENA_ARRAY(code->arena, int64_t, n + 1);
+    if (!own) return ST_MEMORY;
+    memcpy(own, values, sizeof *own * (size_t)n);
+    code->values = own;
+    code->general = all;
+    all->n_values = n;
+    return ST_OK;
+}
+
+Status flow_code_share(const char *text, const char *general, const int64_t *values, int n) {
+    if (n > FLOW_SYMBOLS) return ST_OK;
+    pthread_mutex_lock(&codes_lock);
+    const Status status = link_text(text, general, values, n);
+    pthread_mutex_unlock(&codes_lock);
+    return status;
+}
+
+/* The symbols of a launch: of a shared code the numbers, with the generator in its place. */
+static void launch_symbols(const FlowCode *code, const Graph *graph, bool shares, uint64_t seed, uint64_t sequence,
+                           int64_t *out) {
+    out[0] = (int64_t)seed, out[1] = (int64_t)sequence;
+    if (!shares) return;
+    memcpy(out, code->values, sizeof *out * (size_t)code->general->n_values);
+    if (!graph->seed) return;
+    out[sym_expr(graph->env, graph->seed)->a] = (int64_t)seed;
+    out[sym_expr(graph->env, graph->sequence)->a] = (int64_t)sequence;
+}
+
 /* Results that the op clones (flow_body.c) are cloned here, in that order: so sums have eager's order [G1]. */
-static Status append_clones(Graph *graph) {
+static Status append_clones(Graph *graph, const Graph *plain) {
     bool cloned[FLOW_RESULTS];
-    for (int i = 0; i < graph->outputs.n; i++) cloned[i] = flow_output_is_cloned(graph, i);
+    for (int i = 0; i < graph->outputs.n; i++) cloned[i] = flow_output_is_cloned(plain, i);
     for (int i = 0; i < graph->outputs.n; i++) {
         if (!cloned[i]) continue;
         Val *const clone = E(&graph->builder, clone, V(&graph->outputs.at[i].value->base), A_NONE);
@@ -150,6 +264,7 @@ static void spread(uint64_t bits, int n, bool *to) {
 
 typedef struct JointMaking {
     FlowJoint *joint;
+    const Graph *plain; /* the body with numbers */
     CompileReport *info;
 } JointMaking;
 
@@ -175,7 +290,7 @@ static Status append_gradients(void *context) {
     spread(key->want, graph->inputs.n, want);
     spread(key->partial, graph->inputs.n, partial);
     spread(key->defined, graph->outputs.n, defined);
-    TRY(append_clones(graph));
+    TRY(append_clones(graph, m->plain));
     TRY(check_tape(graph, want));
     TRY(passes_run(graph, "functionalize", &options));
     TRY(joint_append(graph, &(JointSpec){.want = want, .grad_defined = defined, .partial = partial}));
@@ -186,10 +301,28 @@ static Status append_gradients(void *context) {
     return ST_OK;
 }
 
-static Status compile_joint(FlowCode *code, FlowJoint *joint) {
+/* The inputs' layouts with numbers. */
+static Status joint_layouts(const FlowCode *code, const Graph *graph, FlowJoint *joint) {
+    const int n = graph->inputs.n;
+    int64_t symbols[FLOW_SYMBOLS + 2] = {0}, sizes[MAX_RANK], strides[MAX_RANK];
+    if (!(joint->layouts = ARENA_ARRAY(code->arena, const Meta *, n + 1))) return ST_MEMORY;
+    launch_symbols(code, graph, joint->shares, 0, 0, symbols);
+    for (int i = 0; i < n; i++) {
+        const Meta *const meta = graph->inputs.at[i]->base.meta;
+        for (int d = 0; d < meta->rank; d++) sizes[d] = sym_eval(graph->env, meta->sizes[d], symbols);
+        for (int d = 0; d < meta->rank; d++) strides[d] = sym_eval(graph->env, meta->strides[d], symbols);
+        joint->layouts[i] = meta_new(code->arena, NULL, meta->dtype, meta->device, sizes, strides, meta->rank);
+        if (!joint->layouts[i]) return ST_MEMORY;
+    }
+    return ST_OK;
+}
+
+/* of: as in read_to_compile. */
+static Status make_joint(FlowCode *code, const FlowCode *of, int64_t times, const Graph *plain, FlowJoint *joint) {
     CompileReport info = {0};
-    JointMaking making = {joint, &info};
-    TRY(read_text(code, &joint->graph));
+    JointMaking making = {joint, plain, &info};
+    TRY(read_to_compile(code, of, times, &joint->graph));
+    LOG(compile, INFO, "code of the gradients of a body of control flow, for %s sizes", of ? "any" : "these");
     if (compile_guarded(joint->graph, append_gradients, &making, &info) == ST_OK &&
         compile_passes(joint->graph, &info) == ST_OK)
         compile_plan(joint->graph->plan, &info, &joint->run);
@@ -197,13 +330,44 @@ static Status compile_joint(FlowCode *code, FlowJoint *joint) {
     return error_pending();
 }
 
-static Status find_joint(FlowCode *code, const FlowJointSignature *key, FlowJoint **out) {
+static FlowJoint *known_joint(const FlowCode *code, const FlowJointSignature *key) {
     FlowJoint *joint = code->joints;
     while (joint && memcmp(&joint->key, key, sizeof *key)) joint = joint->next;
+    return joint;
+}
+
+static FlowJoint *add_joint(FlowCode *code, const FlowJointSignature *key) {
+    FlowJoint *const joint = ARENA_NEW(code->arena, FlowJoint);
+    if (joint) *joint = (FlowJoint){.next = code->joints, .key = *key};
+    return joint;
+}
+
+/* The general text's. */
+static FlowJoint *general_joint(const FlowCode *code, const FlowJointSignature *key) {
+    FlowCode *const general = code->general;
+    FlowJoint *joint = known_joint(general, key);
+    if (joint || !(joint = add_joint(general, key))) return joint;
+    for (int k = 0; k < COUNT_OF(thought) && !joint->run; k++)
+        if (make_joint(general, code, thought[k], code->graph, joint) != ST_OK) error_clear();
+    return general->joints = joint;
+}
+
+/* It, where it serves. */
+static void share_joint(const FlowCode *code, const FlowJointSignature *key, FlowJoint *joint) {
+    const FlowJoint *const all = code->shares ? general_joint(code, key) : NULL;
+    if (!all || !all->run || !graph_serves(all->graph, code->values, code->general->n_values)) return;
+    joint->shares = true;
+    joint->run = all->run;
+    joint->graph = all->graph;
+}
+
+static Status find_joint(FlowCode *code, const FlowJointSignature *key, FlowJoint **out) {
+    FlowJoint *joint = known_joint(code, key);
     if (!joint) {
-        if (!(joint = ARENA_NEW(code->arena, FlowJoint))) return ST_MEMORY;
-        *joint = (FlowJoint){.next = code->joints, .key = *key};
-        TRY(compile_joint(code, joint));
+        if (!(joint = add_joint(code, key))) return ST_MEMORY;
+        share_joint(code, key, joint);
+        if (!joint->run) TRY(make_joint(code, NULL, 1, code->graph, joint));
+        TRY(joint_layouts(code, joint->graph, joint));
         code->joints = joint;
     }
     *out = joint;
@@ -226,7 +390,7 @@ static Status find_code(FlowBody *body, const char *text, bool compiled) {
     pthread_mutex_lock(&codes_lock);
     FlowCode *const code = code_of(body, text);
     Status status = code ? ST_OK : ST_MEMORY;
-    if (code && !code->graph) status = read_text(code, &code->graph);
+    if (code && !code->graph) status = read_text(code, false, &code->graph);
     if (status == ST_OK && compiled && !code->tried) status = compile_body(code);
     if (status == ST_OK) body->graph = code->graph;
     if (status == ST_OK && compiled && code->run) body->code = code;
@@ -257,7 +421,9 @@ bool flow_code_serves(const FlowCode *code) {
 /* Runs the code. Its random ops draw the numbers that they would draw one by one. */
 Status flow_code_run(const FlowCode *code, sn_tensor *const *in, sn_tensor **out) {
     sn_state *const state = state_get();
-    const int64_t symbols[] = {(int64_t)state->seed, (int64_t)state->sequence};
+    int64_t symbols[FLOW_SYMBOLS + 2];
+    launch_symbols(code, code->shares ? code->general->compiled : NULL, code->shares, state->seed, state->sequence,
+                   symbols);
     TRY(execute(code->run, in, symbols, NULL, out));
     state->sequence += (uint64_t)code->graph->n_random;
     return ST_OK;
@@ -285,14 +451,14 @@ static Status fill_inputs(const FlowJoint *joint, const FlowBack *back, sn_tenso
     for (int i = 0; at < graph->inputs.n; i++)
         if (joint->key.defined >> i & 1) to[at++] = back->grads[i];
     for (int i = 0; i < at; i++)
-        if (!(to[i] = flow_laid_out(graph->inputs.at[i]->base.meta, to[i]))) return error_pending();
+        if (!(to[i] = flow_laid_out(joint->layouts[i], to[i]))) return error_pending();
     return ST_OK;
 }
 
 Status flow_code_back(const FlowCode *code, FlowBack *back, bool *done) {
     const FlowJointSignature key = joint_key(code, back);
     sn_tensor *in[2 * FLOW_OPERANDS + FLOW_RESULTS], *got[FLOW_OPERANDS] = {NULL};
-    const int64_t symbols[] = {(int64_t)back->seed, (int64_t)back->sequence};
+    int64_t symbols[FLOW_SYMBOLS + 2];
     FlowJoint *joint = NULL;
     int at = 0;
     pthread_mutex_lock(&codes_lock);
@@ -301,6 +467,7 @@ Status flow_code_back(const FlowCode *code, FlowBack *back, bool *done) {
     *done = status == ST_OK && joint->run;
     if (!*done) return status;
     TRY(fill_inputs(joint, back, in));
+    launch_symbols(code, joint->graph, joint->shares, back->seed, back->sequence, symbols);
     TRY(execute(joint->run, in, symbols, NULL, got));
     for (int i = 0; i < code->graph->inputs.n; i++) back->got[i] = back->want[i] ? got[at++] : NULL;
     return ST_OK;

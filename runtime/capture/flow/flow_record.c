@@ -120,7 +120,11 @@ Status flow_launch(OpCall *call) {
     OpCall plain = *call;
     memcpy(args, call->args, sizeof *args * (size_t)call->row->n_params);
     plain.args = args;
-    Status status = arena ? flow_args_plain(arena, call->row, args) : ST_MEMORY;
+    FlowNumbers numbers;
+    Status status = arena ? flow_put_numbers(arena, call->row, args, &numbers) : ST_MEMORY;
+    for (int i = 0; status == ST_OK && i < numbers.count; i++)
+        status = flow_code_share(args[numbers.texts[i].param].string, numbers.texts[i].general, numbers.texts[i].values,
+                                 numbers.texts[i].n);
     if (status == ST_OK) status = launch_plain(&plain);
     arena_free(arena);
     return status;

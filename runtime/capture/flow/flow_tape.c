@@ -6,6 +6,7 @@
  *
  * So nothing between the rounds is kept, each contribution is added in the order of a loop by hand, and a graph holds
  * the same as one op, whose results are the same bits; its launch goes another way to them (flow_joint.c). */
+#include "ir/flow_text.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/base/alloc.h"
 #include "runtime/capture/flow/flow.h"
@@ -259,6 +260,31 @@ static Status backward_on_tape(OpCall *op) {
     return backward_of(op, tracks && state_get()->grad_mode == SN_GRAD_ON);
 }
 
+/* Texts with symbols, of a call that runs by itself: with the numbers that these stand for ---------------- */
+
+static Status with_numbers(OpCall *op, OpKernel *kernel) {
+    if (flow_args_are_plain(op->row, op->args)) return kernel(op);
+    Arena *const arena = arena_new();
+    Arg args[MAX_ARGS];
+    OpCall plain = *op;
+    memcpy(args, op->args, sizeof *args * (size_t)op->row->n_params);
+    plain.args = args;
+    FlowNumbers numbers;
+    Status status = arena ? flow_put_numbers(arena, op->row, args, &numbers) : ST_MEMORY;
+    if (status == ST_OK) status = kernel(&plain);
+    op->n_outs = plain.n_outs;
+    arena_free(arena);
+    return status;
+}
+
+static Status plain_cond_on_tape(OpCall *op) { return with_numbers(op, cond_on_tape); }
+static Status plain_cond(OpCall *op) { return with_numbers(op, cond_below); }
+static Status plain_while(OpCall *op) { return with_numbers(op, flow_while_op); }
+static Status plain_scan_on_tape(OpCall *op) { return with_numbers(op, scan_on_tape); }
+static Status plain_scan(OpCall *op) { return with_numbers(op, scan_below); }
+static Status plain_backward_on_tape(OpCall *op) { return with_numbers(op, backward_on_tape); }
+static Status plain_backward(OpCall *op) { return with_numbers(op, flow_backward_op); }
+
 /* Start -------------------------------------------------------------------------------------------------- */
 
 static void serve(OpId op, OpKernel *on_key, OpKernel *below_key) {
@@ -268,9 +294,9 @@ static void serve(OpId op, OpKernel *on_key, OpKernel *below_key) {
 }
 
 void flow_start(void) {
-    serve(OP_ID(cond), cond_on_tape, cond_below);
-    serve(OP_ID(while_loop), flow_while_op, flow_while_op);
-    serve(OP_ID(scan), scan_on_tape, scan_below);
-    serve(OP_ID(cond_backward), backward_on_tape, flow_backward_op);
-    serve(OP_ID(scan_backward), backward_on_tape, flow_backward_op);
+    serve(OP_ID(cond), plain_cond_on_tape, plain_cond);
+    serve(OP_ID(while_loop), plain_while, plain_while);
+    serve(OP_ID(scan), plain_scan_on_tape, plain_scan);
+    serve(OP_ID(cond_backward), plain_backward_on_tape, plain_backward);
+    serve(OP_ID(scan_backward), plain_backward_on_tape, plain_backward);
 }
