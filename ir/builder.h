@@ -15,6 +15,8 @@ struct Builder {
     SymEnv *env; /* NULL in eager */
     /* A capture learns which numbers are computed of sizes: symbols stand for plain ones, whose ops it records. */
     bool learns;
+    /* The ops are recorded by a capture, whose symbols are those sizes that may be others. */
+    bool captures;
 };
 
 /* Sizes or strides that are the same without a guard. Of a capture that learns: the plain ones. */
@@ -37,7 +39,11 @@ Status emit_write(Builder *builder, Val *to, Val *from);
 #define V A_VAL
 #define I A_INT
 #define F A_FLOAT
-/* Computed of sizes, another number at other ones: a capture that learns keeps no constant of it. */
-#define SIZED_FLOAT(builder, x) ((Arg){.kind = ARG_float, .n = (builder)->learns ? FLOAT_FROM_SIZES : 0, .f = (x)})
+/* Computed of `size`, another number at other ones: a capture that learns, or knows by a header which sizes may be
+ * others, keeps no constant of it. */
+#define SIZED_FLOAT(builder, size, x)                                                                                  \
+    ((Arg){.kind = ARG_float,                                                                                          \
+           .n = (builder)->learns || ((builder)->captures && sym_is(size)) ? FLOAT_FROM_SIZES : 0,                     \
+           .f = (x)})
 
 #endif

@@ -276,12 +276,25 @@ static void out_cut(const MetaCall *call, const int64_t *sizes) {
     out_like(call, 0, &view, view.dtype);
 }
 
+/* Row-major results: also of what may only be cut. Then it is no matter which it is, by a pad whose sign is not known. */
+static bool pads_alike(const MetaCall *call) {
+    const Meta *const self = tensor_meta(call, 0);
+    const Arg *const pad = &call->args[1];
+    int64_t strides[MAX_RANK];
+    bool symbolic = false, same = true;
+    for (int i = 0; i < pad->n; i++) symbolic |= sym_is(pad->ints[i]);
+    if (!symbolic) return false;
+    meta_contiguous_strides(call->env, self->sizes, self->rank, strides);
+    for (int d = 0; d < self->rank; d++) same = same && sym_identical(self->strides[d], strides[d]);
+    return same;
+}
+
 /* pad: pairs (before, after), last dim first. A negative one cuts, and first: at most what is there. */
 Status meta_constant_pad_nd(MetaCall *call) {
     const Meta *self = tensor_meta(call, 0);
     const Arg *pad = &call->args[1];
     int64_t sizes[MAX_RANK];
-    bool cuts = true;
+    bool cuts = !pads_alike(call);
     if (pad->n % 2 || pad->n > 2 * self->rank)
         return meta_fail(call, ST_ARGUMENT, "pad %s needs pairs for at most %d dims",
                          sizes_text(call, pad->ints, pad->n).at, self->rank);

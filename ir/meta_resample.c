@@ -70,6 +70,18 @@ static Status upsample_backward(MetaCall *call) {
 Status meta_upsample_nearest_backward(MetaCall *call) { return upsample_backward(call); }
 Status meta_upsample_linear_backward(MetaCall *call) { return upsample_backward(call); }
 
+/* size * whole / parts is exact in double below both bounds. */
+int64_t size_scaled(SymEnv *env, int64_t size, double factor) {
+    enum { MOST_WHOLE = 1 << 16, MOST_PARTS = 1 << 16 };
+    int64_t parts = 1;
+    while (parts < MOST_PARTS && !double_is_i64(factor * (double)parts)) parts *= 2;
+    const double whole = factor * (double)parts;
+    const bool exact = double_is_i64(whole) && whole > 0 && whole <= MOST_WHOLE;
+    if (!sym_is(size) || !exact || !sym_at_most(env, size, INT64_C(1) << 32))
+        return double_to_i64((double)sym_concrete(env, size) * factor);
+    return sym_div(env, sym_mul(env, size, double_to_i64(whole)), parts);
+}
+
 /* (input, output_size, [align_corners,] scale_factors): one of the two. */
 static Status upsample_vec(MetaCall *call, bool bytes_too) {
     const Meta *const self = tensor_meta(call, 0);
@@ -83,9 +95,10 @@ static Status upsample_vec(MetaCall *call, bool bytes_too) {
         return meta_fail(call, ST_ARGUMENT, "%d numbers for the %d dims of input %s", by_size ? given->n : factors->n,
                          n, SIZES(call, self));
     for (int i = 0; i < n; i++) {
-        const double wanted = by_size ? 1 : (double)sym_concrete(call->env, self->sizes[2 + i]) * factors->floats[i];
+        const int64_t size = self->sizes[2 + i];
+        const double wanted = by_size ? 1 : (double)sym_hint(call->env, size) * factors->floats[i];
         if (!(wanted < 1e15)) return meta_fail(call, ST_ARGUMENT, "scale_factors give a size of %g", wanted);
-        sizes[i] = by_size ? given->ints[i] : double_to_i64(wanted);
+        sizes[i] = by_size ? given->ints[i] : size_scaled(call->env, size, factors->floats[i]);
         if (sym_less(call->env, sizes[i], 1))
             return meta_fail(call, ST_ARGUMENT, "the result of input %s has no elements", SIZES(call, self));
     }

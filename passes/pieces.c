@@ -79,8 +79,10 @@ static Copy filled(Lower *l, Node *node, Arg value) {
                   .strides = val_info(l, to)->strides};
 }
 
-/* What a pad takes away: its sign is decided, also of a symbol. */
-static int64_t cut_by(SymEnv *env, int64_t pad) { return sym_less(env, pad, 0) ? sym_sub(env, 0, pad) : 0; }
+/* What a pad takes away: its sign is decided, also of a symbol, unless it is known not to add. */
+static int64_t cut_by(SymEnv *env, int64_t pad) {
+    return sym_known(env, SYM_le, pad, 0) || sym_less(env, pad, 0) ? sym_sub(env, 0, pad) : 0;
+}
 
 /* Pads come in pairs, last dim first; negative ones cut. */
 static int pad_pieces(Lower *l, Node *node, Copy *copies, int capacity) {

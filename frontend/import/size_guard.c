@@ -1,4 +1,5 @@
-/* size_guard.c: reads guards, which are Python: sizes of inputs, ints, + - * // % **, comparisons, and, or, not.
+/* size_guard.c: reads guards, which are Python: sizes of inputs, ints, + - * // % **, torch.sym_max and sym_min,
+ * comparisons, and, or, not.
  * Precedence climbs from the loosest: or, and, not, comparison, sum, product, sign, power. */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,12 +50,25 @@ static Status read_of_input(SizeGuardReader *r, const SizeExpr **out) {
     return made(size_make(r->arena, (SizeExpr){.op = SIZE_dim, .value = input, .dim = dim}, NULL), out);
 }
 
+/* Behind "torch.sym_max(": of two or more. */
+static Status read_extreme(SizeGuardReader *r, SizeOp op, const SizeExpr **out) {
+    const SizeExpr *next;
+    TRY(read_any(r, out));
+    while (reader_eat(&r->in, ",")) {
+        TRY(read_any(r, &next));
+        TRY(made(size_pair(r->arena, op, *out, next), out));
+    }
+    return reader_eat(&r->in, ")") ? ST_OK : guard_refuse(r);
+}
+
 static Status read_atom(SizeGuardReader *r, const SizeExpr **out) {
     reader_skip(&r->in);
     if (reader_eat(&r->in, "(")) {
         TRY(read_any(r, out));
         return reader_eat(&r->in, ")") ? ST_OK : guard_refuse(r);
     }
+    if (reader_eat(&r->in, "torch.sym_max(")) return read_extreme(r, SIZE_max, out);
+    if (reader_eat(&r->in, "torch.sym_min(")) return read_extreme(r, SIZE_min, out);
     if (*r->in.at == 'L') return read_of_input(r, out);
     if (reader_eat(&r->in, "True")) return made(size_number(r->arena, 1), out);
     if (reader_eat(&r->in, "False")) return made(size_number(r->arena, 0), out);

@@ -128,7 +128,7 @@ static Status probabilities(Builder *b, Val *log_p, const Arg *args, int class_d
     const int64_t classes = log_p->meta->sizes[class_dim], dim = class_dim;
     if (smoothing > 0) {
         Val *const kept = E(b, mul_Tensor, V(target), F(1 - smoothing));
-        target = E(b, add_Tensor, V(kept), SIZED_FLOAT(b, smoothing / (double)sym_concrete(b->env, classes)));
+        target = E(b, add_Tensor, V(kept), SIZED_FLOAT(b, classes, smoothing / (double)sym_concrete(b->env, classes)));
     }
     Val *const parts = E(b, mul_Tensor, V(weighted_classes(b, log_p, optional(&args[2]), class_dim)), V(target));
     Val *loss = E(b, neg, V(sum_over(b, parts, &dim, 1, false)));
@@ -155,9 +155,10 @@ static Status smoothed(Builder *b, Val *log_p, const Arg *args, int class_dim, V
         Val *const rows = row_weights(b, weight, flat_safe, flat_ignored, like);
         soft = E(b, div_Tensor, V(soft), V(sum_over(b, rows, NULL, 0, false)));
     }
-    const double classes = (double)sym_concrete(b->env, log_p->meta->sizes[class_dim]);
+    const int64_t classes = log_p->meta->sizes[class_dim];
+    const Arg each = SIZED_FLOAT(b, classes, smoothing / (double)sym_concrete(b->env, classes));
     Val *const a = E(b, mul_Tensor, V(hard), F(1 - smoothing));
-    Val *const loss = E(b, add_Tensor, V(a), V(E(b, mul_Tensor, V(soft), SIZED_FLOAT(b, smoothing / classes))));
+    Val *const loss = E(b, add_Tensor, V(a), V(E(b, mul_Tensor, V(soft), each)));
     return done1(outs, in_dtype(b, loss, hard->meta->dtype)); /* weights are f32 beside halves */
 }
 

@@ -165,7 +165,7 @@ static Val *masked_scores(Builder *b, Val *scores, const Arg *args) {
 
 /* The scale where none is given: 1 / sqrt(width). */
 static Arg root_scale(const Builder *b, int64_t width) {
-    return SIZED_FLOAT(b, 1 / sqrt((double)sym_concrete(b->env, width)));
+    return SIZED_FLOAT(b, width, 1 / sqrt((double)sym_concrete(b->env, width)));
 }
 
 Status decomp_sdpa(Builder *b, const OpRow *row, const Arg *args, Val **outs) {

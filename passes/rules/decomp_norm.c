@@ -174,6 +174,8 @@ static Arg var_divisor(Builder *b, const Meta *x, const Arg *dims, const Arg *co
     int64_t n = dims->kind == ARG_ints && dims->n ? 1 : x->numel;
     for (int i = 0; dims->kind == ARG_ints && i < dims->n && x->rank; i++)
         n = sym_mul(b->env, n, x->sizes[dim_wrap(dims->ints[i], x->rank)]);
+    if (correction->kind == ARG_float && double_is_i64(correction->f))
+        return I(sym_max(b->env, sym_sub(b->env, n, double_to_i64(correction->f)), 0));
     if (correction->kind == ARG_float) {
         const double left = (double)sym_concrete(b->env, n) - correction->f;
         return F(left > 0 ? left : 0);

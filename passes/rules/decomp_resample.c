@@ -323,7 +323,7 @@ Status decomp_upsample_vec(Builder *b, const OpRow *row, const Arg *args, Val **
     Arg full[MAX_ARGS] = {args[0], args[1]};
     int n = 2;
     for (int i = 0; by_factor && i < factors->n; i++)
-        sizes[i] = double_to_i64((double)sym_concrete(b->env, self->sizes[2 + i]) * factors->floats[i]);
+        sizes[i] = size_scaled(b->env, self->sizes[2 + i], factors->floats[i]);
     if (by_factor) full[1] = A_INTS(sizes, factors->n);
     if (linear) full[n++] = args[2];
     for (int i = 0; i < self->rank - 2; i++) full[n++] = by_factor ? F(factors->floats[i]) : A_NONE;
@@ -462,7 +462,7 @@ typedef struct HalfBelow {
 static HalfBelow half_below(Builder *b, const Meta *rows) {
     const int64_t n = rows->sizes[0];
     const double half = (double)sym_hint(b->env, n) - 0.5;
-    if (!sym_is(n) || b->learns) return (HalfBelow){SIZED_FLOAT(b, half), SIZED_FLOAT(b, half * half)};
+    if (!sym_is(n) || b->learns) return (HalfBelow){SIZED_FLOAT(b, n, half), SIZED_FLOAT(b, n, half * half)};
     Val *const of_rows = E(b, sub_Tensor, V(number_tensor(b, n, DT_f64, rows->device)), F(0.5));
     return (HalfBelow){V(of_rows), V(E(b, mul_Tensor, V(of_rows), V(of_rows)))};
 }

@@ -42,7 +42,7 @@ static Val *both(Builder *b, Val *x, Val *y) { return x && y ? E(b, logical_and,
 static Arg elements_per_unit(const Sampler *s, const Val *x, int64_t size) {
     Builder *const b = s->b;
     const int64_t n = sym_sub(b->env, size, s->align);
-    if (!sym_is(n) || b->learns) return SIZED_FLOAT(b, (double)sym_hint(b->env, n) / 2);
+    if (!sym_is(n) || b->learns) return SIZED_FLOAT(b, n, (double)sym_hint(b->env, n) / 2);
     return V(E(b, mul_Tensor, V(number_tensor(b, n, x->meta->dtype, x->meta->device)), F(0.5)));
 }
 

@@ -158,9 +158,14 @@ static DType dtype_word(Reader *r, size_t n) {
     return dtype_find(r->at, n);
 }
 
+static int64_t resized(const Resize *to, int64_t size) {
+    for (; to && size > 1; to = to->also)
+        if (!to->only || size == to->only) return size * to->times + to->plus;
+    return size;
+}
+
 static void resize(const Resize *to, int64_t *sizes, int rank) {
-    for (int d = 0; to && d < rank; d++)
-        if (sizes[d] > 1 && (!to->only || sizes[d] == to->only)) sizes[d] = sizes[d] * to->times + to->plus;
+    for (int d = 0; d < rank; d++) sizes[d] = resized(to, sizes[d]);
 }
 
 static Status read_tensor(Reader *r, sn_tensor **out) {

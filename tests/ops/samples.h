@@ -68,9 +68,11 @@ typedef struct SampleCall {
 /* Where floats are drawn from, if not by their letter: 0.2 to 2, -0.9 to 0.9, 1.2 to 3. */
 typedef enum Range { RANGE_usual, RANGE_positive, RANGE_unit, RANGE_above, RANGE_COUNT } Range;
 
-/* Other sizes for a line's: s * times + plus for each above 1, or for those that are `only`, if that is not 0. */
+/* Other sizes for a line's: s * times + plus for each above 1, or for those that are `only`, if that is not 0; the
+ * first that speaks of a size. */
 typedef struct Resize {
     int64_t only, times, plus;
+    const struct Resize *also;
 } Resize;
 
 /* How the tensors of a line are made. */

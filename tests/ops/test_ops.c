@@ -17,6 +17,7 @@
  *   compiled    compiled against eager on the interpreter: equal bits
  *   symbolic    the same with all sizes symbolic, but for the rows that symbolic.c lists
  *   resized     compiled so, the same call at other sizes does not compile again, but for rows that symbolic.c lists
+ *   header      as a graph whose header has the sizes as symbols: one compile, no eager op; rows in header_rows.c
  *   native      compiled against eager by generated code, 1 and 2 threads, all instruction sets
  *   numbers     compiled against eager with numbers that few dtypes hold, as constants and varying
  *   forms       in-place and out forms, compiled against eager
@@ -42,6 +43,7 @@
 #include "runtime/base/error.h"
 #include "runtime/cuda/cuda_native.h"
 #include "tests/ops/draw.h"
+#include "tests/ops/header_rows.h"
 #include "tests/ops/symbolic.h"
 #include "tests/ops/takes.h"
 #include "tests/ref/nan.h"
@@ -284,6 +286,7 @@ static const struct {
     {"compiled", check_compiled, EACH_dtype | EACH_layout},
     {"symbolic", check_symbolic, EACH_dtype | EACH_layout},
     {"resized", check_resized, EACH_dtype | EACH_layout},
+    {"header", check_header, EACH_host},
     {"native", check_native_code, EACH_dtype | EACH_layout},
     {"forms", check_forms, EACH_dtype | EACH_layout},
     {"any_size", check_any_size, EACH_dtype | EACH_layout},
@@ -311,6 +314,7 @@ static void look_at_list(CaseFn *fn) {
     if (fn == check_symbolic) n_failed += symbolic_stale(only_row, SYMBOLIC_forward);
     if (fn == check_leaves) n_failed += symbolic_stale(only_row, SYMBOLIC_backward);
     if (fn == check_takes) n_failed += takes_stale(only_row);
+    if (fn == check_header) n_failed += header_stale(only_row);
     if (fn == check_resized) n_failed += symbolic_stale(only_row, SYMBOLIC_resized);
 }
 

@@ -482,8 +482,12 @@ static Status write_mirrored(Builder *self, Val *to, Val *from) {
 
 static Status expand_mirrored(void *symbols, const OpCall *call, Val **outs) {
     Symbols *const s = symbols;
-    MirrorBuilder builder = {{.emit = emit_mirrored, .write = write_mirrored, .env = s->env, .learns = s->sizes_only},
-                             s};
+    MirrorBuilder builder = {.base = {.emit = emit_mirrored,
+                                      .write = write_mirrored,
+                                      .env = s->env,
+                                      .learns = s->sizes_only,
+                                      .captures = s->header != NULL},
+                             .symbols = s};
     Arg args[MAX_ARGS];
     for (int i = 0; i < call->row->n_params; i++) {
         args[i] = call->args[i];

@@ -128,16 +128,17 @@ struct Trace { /* one segment of one call */
     bool gradients;                      /* sn::gradients is */
     /* What is said of an as_strided whose place depends on where its argument begins in the storage; NULL: none. */
     Reason from_storage;
-    bool fallible;                /* an op that may fail for its values is, or a user's */
-    Reason foreign;               /* the error of code that is not the library's; NULL: there was none */
-    bool ordered;                 /* one with an effect is; then none of the others but pure ones */
-    bool as_it_is;                /* of a graph: what is compiled for sizes below 2 did not serve this call */
-    bool plain;                   /* likewise: it does not compile with symbols */
-    bool compile;                 /* ran eagerly; wants a variant after the return */
-    bool waits;                   /* ran eagerly; has a variant whose code is being made */
-    Variant *variant;             /* that ran it */
-    struct TapeNode *node;        /* of a trained launch; retained while a value is elided */
-    uint64_t tape_sequence;       /* before the launch: where eager's nodes would stand */
+    bool fallible;          /* an op that may fail for its values is, or a user's */
+    Reason foreign;         /* the error of code that is not the library's; NULL: there was none */
+    bool ordered;           /* one with an effect is; then none of the others but pure ones */
+    bool as_it_is;          /* of a graph: what is compiled for sizes below 2 did not serve this call */
+    uint64_t as_now;        /* the same of some symbols of its header alone, as bits; the last stands for all behind */
+    bool plain;             /* likewise: it does not compile with symbols */
+    bool compile;           /* ran eagerly; wants a variant after the return */
+    bool waits;             /* ran eagerly; has a variant whose code is being made */
+    Variant *variant;       /* that ran it */
+    struct TapeNode *node;  /* of a trained launch; retained while a value is elided */
+    uint64_t tape_sequence; /* before the launch: where eager's nodes would stand */
     int64_t started_ns, ended_ns; /* of recording; 0: no op was new */
     /* why it ran eagerly or interpreted; text that outlives the call, or NULL */
     Reason reason;

@@ -34,6 +34,7 @@ typedef struct SymBinding {
      * it is one. */
     int64_t times, rest;
     int round;
+    int header; /* which symbol of a graph's header this is, from 1; 0: of none */
 } SymBinding;
 
 typedef struct TraceSymbols { /* how the trace's metadata and numbers enter the graph; static: as they

@@ -252,6 +252,29 @@ static bool symbols_fit(const GuardCheck *c) {
     return true;
 }
 
+static uint64_t header_bits(const Variant *v, int64_t a) {
+    if (!sym_is(a)) return 0;
+    const SymExpr *const e = sym_expr(v->symbols.env, a);
+    if (e->op != SYM_free) return header_bits(v, e->a) | header_bits(v, e->b);
+    const int header = e->a < v->symbols.n_bindings ? v->symbols.bindings[e->a].header : 0;
+    return header ? UINT64_C(1) << min_i64(header - 1, 63) : 0;
+}
+
+uint64_t variant_unfit_symbols(const Variant *variant, const Trace *trace) {
+    const SymEnv *const env = variant->symbols.env;
+    int64_t few[FEW_SYMBOLS], *const symbols = SMALL_ARRAY(few, variant->symbols.n_bindings);
+    SMALL_ARRAY_OWNER kept = {few, symbols};
+    uint64_t bits = 0;
+    if (!symbols || !variant->symbols.n_bindings) return 0;
+    variant_bind(variant, trace, symbols);
+    for (int i = 0; i < sym_guard_count(env); i++) {
+        const SymGuard *const guard = sym_guard_at(env, i);
+        if (!sym_guard_holds(env, guard, symbols))
+            bits |= header_bits(variant, guard->a) | header_bits(variant, guard->b);
+    }
+    return bits;
+}
+
 /* All ----------------------------------------------------------------------------------------- */
 
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why) {

@@ -17,6 +17,8 @@ void guard_disable(uint32_t guards); /* tests only: a bit per GuardId; 0 enables
 /* Does a variant fit this trace? If not and `why` is given, the guard that failed with
  * both values. */
 bool variant_fits(const Variant *variant, const Trace *trace, Text *why);
+/* Symbols of a graph's header for which it does not fit, as Trace.as_now. */
+uint64_t variant_unfit_symbols(const Variant *variant, const Trace *trace);
 /* Of variant_fits, for the search of a variant to generalise. */
 bool guard_flags_fit(const Variant *variant, const Trace *trace, int i, Text *why);
 bool guard_outputs_fit(const Variant *variant, const Trace *trace, Text *why);

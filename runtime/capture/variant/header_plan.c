@@ -36,8 +36,8 @@ typedef struct HeaderPlan {
 
 /* Symbols ------------------------------------------------------------------------------------- */
 
-static int64_t plan_symbol(HeaderPlan *p, int64_t hint, int64_t least) {
-    VEC_PUSH(p->arena, &p->plan->bindings, ((SymBinding){.kind = BIND_unused}));
+static int64_t plan_symbol(HeaderPlan *p, int header, int64_t hint, int64_t least) {
+    VEC_PUSH(p->arena, &p->plan->bindings, ((SymBinding){.kind = BIND_unused, .header = header}));
     const int64_t symbol = sym_free(p->plan->env, hint, least);
     sym_free_give(p->plan->env, symbol, hint, least, SYM_MOST);
     return symbol;
@@ -45,12 +45,13 @@ static int64_t plan_symbol(HeaderPlan *p, int64_t hint, int64_t least) {
 
 /* Rules branch by the hint: what a small size of this call is by chance, 1 or as large as another one, is none of the
  * header's. So sizes are thought of as the header's hints, or as some that are neither small nor alike, unless that did
- * not serve. */
+ * not serve: odd multiples of the call's, which are even or in parts where that one is. */
 static int64_t hint_for(const HeaderPlan *p, int i, int64_t now, const SymExpr *s) {
     enum { USUAL = 17, STEP = 6 };
     if (s->b < 0 || s->most < 2 || p->trace->as_it_is) return now;
-    const int64_t hint = s->hint >= USUAL ? s->hint : USUAL + STEP * i;
-    return max_i64(s->b, min_i64(hint, s->most));
+    if (s->hint >= USUAL) return max_i64(s->b, min_i64(s->hint, s->most));
+    const int64_t least = USUAL + STEP * i, times = now > 1 ? ((least + now - 1) / now) | 1 : 0;
+    return max_i64(s->b, min_i64(times && now * times <= s->most ? now * times : least, s->most));
 }
 
 static bool is_bound_size(const HeaderPlan *p, int64_t symbol) {
@@ -103,7 +104,10 @@ static Status choose_hints(HeaderPlan *p, int n) {
     const SymEnv *const env = p->header->graph->env;
     p->hints = ARENA_ARRAY(p->arena, int64_t, n + 1);
     if (!p->hints) return ST_MEMORY;
-    for (int i = 0; i < n; i++) p->hints[i] = hint_for(p, i, p->values[i], sym_expr(env, sym_free_at(env, i)));
+    for (int i = 0; i < n; i++) {
+        const bool now = p->trace->as_now >> min_i64(i, 63) & 1;
+        p->hints[i] = now ? p->values[i] : hint_for(p, i, p->values[i], sym_expr(env, sym_free_at(env, i)));
+    }
     const bool serve = !p->trace->as_it_is && (hints_serve(p, n) || header_hints_serve(p, n));
     if (!serve) memcpy(p->hints, p->values, sizeof *p->hints * (size_t)n);
     return ST_OK;
@@ -122,9 +126,9 @@ static const SymExpr *symbol_outside(const HeaderPlan *p, int i) {
 static int64_t header_symbol(HeaderPlan *p, int i) {
     const int64_t symbol = sym_free_at(p->header->graph->env, i), now = p->values[i];
     const SymExpr *const s = sym_expr(p->header->graph->env, symbol), *const outside = symbol_outside(p, i);
-    if (outside) return plan_symbol(p, p->hints[i], outside->b);
+    if (outside) return plan_symbol(p, i + 1, p->hints[i], outside->b);
     if (!p->given[i] || is_bound_size(p, symbol) || (!s->given && now < s->b)) return now;
-    return plan_symbol(p, p->hints[i], s->b);
+    return plan_symbol(p, i + 1, p->hints[i], s->b);
 }
 
 static Status bind_header(HeaderPlan *p) {
@@ -215,7 +219,7 @@ static int64_t learn_symbol(HeaderPlan *p, int i) {
         return from_header(p, p->header->graph->int_inputs.at[p->header->arguments[source->input].number].symbol);
     case SOURCE_outside:
         if (source->input >= 0) return p->by[source->input];
-        return plan_symbol(p, hint_for(p, p->n_outside++, s->hint, s), s->b);
+        return plan_symbol(p, 0, hint_for(p, p->n_outside++, s->hint, s), s->b);
     }
     return s->hint;
 }
@@ -304,6 +308,7 @@ static bool bind_from(HeaderPlan *p, int64_t expr, SymBinding binding, bool solv
         if (sym_is(binding.times) && sym_least(p->plan->env, binding.times) < 1) return false;
         binding.round = ++p->rounds;
     }
+    binding.header = p->plan->bindings.at[k].header;
     p->plan->bindings.at[k] = binding;
     return p->bound[k] = true;
 }
@@ -357,7 +362,7 @@ static bool bind_sum(HeaderPlan *p, int input, int dim, Status *status) {
     for (int k = 0; k < p->n_bindable; k++) {
         if (p->bound[k] || p->alone[k] != sym_free_at(env, k)) continue;
         if (!sym_linear(env, size, k, p->alone, &times, &rest) || (times != 1 && times != -1)) continue;
-        const int64_t whole = plan_symbol(p, sym_hint(env, size), max_i64(sym_least(env, size), 0));
+        const int64_t whole = plan_symbol(p, 0, sym_hint(env, size), max_i64(sym_least(env, size), 0));
         p->plan->bindings.at[p->plan->bindings.n - 1] = (SymBinding){.kind = BIND_size, .input = input, .dim = dim};
         p->alone[p->n_bindable] = whole;
         p->bound[p->n_bindable++] = true;

@@ -528,6 +528,14 @@ static bool is_held_back(const Trace *trace) {
     return has_stance(trace, SN_STANCE_EAGER_ON_RECOMPILE) && !trace->variant;
 }
 
+/* Of what it was thought to be there are some, which do not fit: the symbols for which they do not are as they are now,
+ * or all. */
+static void think_as_now(Trace *trace) {
+    const Variant *v = atomic_load_explicit(&trace->end->variants, memory_order_acquire);
+    for (; v; v = v->next) trace->as_now |= variant_unfit_symbols(v, trace);
+    trace->as_it_is = !trace->as_now;
+}
+
 void variant_compile(sn_function *fn, Trace *trace, bool first) {
     TrieNode *const end = trace->end;
     const Variant *const newest = atomic_load_explicit(&end->variants, memory_order_acquire);
@@ -549,7 +557,7 @@ void variant_compile(sn_function *fn, Trace *trace, bool first) {
     atomic_fetch_add_explicit(&fn->n_compiled, 1, memory_order_relaxed);
     const Variant *older = most_general_like(trace);
     Variant *v = NULL;
-    if (older && fn->header) trace->as_it_is = true; /* of what it was thought to be there is one, which does not fit */
+    if (older && fn->header) think_as_now(trace);
     Status status = make_variant(fn, trace, older, &v);
     if (status != ST_OK && header_plan_thinks(trace)) {
         trace->as_it_is = true;
