@@ -207,6 +207,11 @@ sn_status sn_graph_break(const char *reason) {
                                                    .breaks = REASON_CALLED(sn_graph_break)});
 }
 
+int sn_function_result_count(sn_function *fn) {
+    if (!fn) return error_raise(ST_ARGUMENT, "sn_function_result_count: the function is NULL"), -1;
+    return fn->n_results;
+}
+
 /* What happened ------------------------------------------------------------------------------- */
 
 sn_status sn_function_stats(sn_function *fn, sn_stats *out) {

@@ -230,10 +230,9 @@ sn_function *sn_graph_compile(sn_graph *g, const sn_compile_options *options) {
     mine.closure_free = free_closure;
     if (!mine.name) mine.name = copy->graph->name;
     sn_function *const fn = sn_compile(body_of_graph, copy, &mine);
-    if (!fn)
-        sn_graph_free(copy);
-    else if (mine.dynamic == SN_DYNAMIC_AUTO) /* else the caller says what is symbolic */
-        fn->header = &copy->header;
+    if (!fn) return sn_graph_free(copy), NULL;
+    fn->n_results = copy->graph->outputs.n;
+    if (mine.dynamic == SN_DYNAMIC_AUTO) fn->header = &copy->header; /* else the caller says what is symbolic */
     return fn;
 }
 

@@ -90,7 +90,9 @@ static sn_status body_of_program(sn_frame *f) {
 /* The header of the graph is that of the function, too, whose body does nothing else than to run it. */
 static sn_function *compile_program(sn_program *p, const sn_compile_options *options) {
     sn_function *const fn = sn_compile(body_of_program, p, options);
-    if (fn) fn->header = p->of_graph->header;
+    if (!fn) return NULL;
+    fn->header = p->of_graph->header;
+    fn->n_results = p->of_graph->n_results;
     return fn;
 }
 

@@ -279,9 +279,18 @@ static void open_library(const TargetOptions *o, Target *t) {
     target_inputs(o, t, DEFAULT_SIZE);
 }
 
+/* A plan that cannot be loaded says so where it is called. */
+static int results_of_plan(const char *path) {
+    sn_function *const fn = sn_plan_load(path, NULL);
+    const int n = fn ? sn_function_result_count(fn) : -1;
+    sn_function_free(fn);
+    error_clear();
+    return n < 0 ? 1 : n > TARGET_OUTPUTS ? TARGET_OUTPUTS : n;
+}
+
 static void open_plan(const TargetOptions *o, Target *t) {
     t->plan = o->name;
-    t->n_out = o->outs_given ? o->n_out : 1;
+    t->n_out = o->outs_given ? o->n_out : results_of_plan(o->name);
     if (o->compile.mode || o->compile.dynamic) {
         error_raise(ST_ARGUMENT, "'%s' is a saved plan, whose mode and sizes are as they were saved", o->name);
         t->exit_code = EXIT_usage;

@@ -61,6 +61,11 @@ void fz_run_load(FzRun *run, FzPlanWay way) {
     sn_function_free(run->fn);
     run->fn = sn_plan_load(plan_path(), SN_PLAN_OPTIONS(.tensors = names)); /* a NULL fails the calls that follow */
     if (!run->fn) fprintf(stderr, "%s\n", sn_error_take()->message);
+    if (run->fn && sn_function_result_count(run->fn) != run->p->n_returns) {
+        fprintf(stderr, "a plan of %d results says %d\n", run->p->n_returns, sn_function_result_count(run->fn));
+        sn_function_free(run->fn);
+        run->fn = NULL;
+    }
     sn_dict_free(names);
     remove(plan_path());
 }

@@ -8,6 +8,7 @@ import numpy as np
 import sinterjit
 
 SQUARE = "graph square(%x: f32[s0,3]) {\n  %0 = aten::mul.Tensor(%x, %x)\n  %1 = aten::add.Tensor(%0, 1)\n  return %1\n}\n"
+TWO = "graph two(%x: f32[s0,3]) {\n  %0 = aten::exp(%x)\n  %1 = aten::sum(%x)\n  return %0, %1\n}\n"
 
 
 class Arrays(unittest.TestCase):
@@ -82,6 +83,13 @@ class Arrays(unittest.TestCase):
             path = os.path.join(folder, "m.plan")
             f.save(path)
             np.testing.assert_array_equal(np.asarray(sinterjit.load(path)(x)), np.asarray(f(x)))
+            two, lists = os.path.join(folder, "two.plan"), sinterjit.Function(TWO)
+            lists(x), lists(x)
+            lists.save(two)
+            for got, want in zip(sinterjit.load(two)(x), lists(x), strict=True):
+                np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+            with self.assertRaisesRegex(sinterjit.SinterError, "1 arguments and 2 results, now 1 and 3"):
+                sinterjit.load(two, results=3)(x)
             with open(path, "r+b") as file:
                 file.seek(200)
                 file.write(b"\0" * 64)

@@ -52,6 +52,9 @@ has '"verdict": "same"' "$("$1" verify "$2:graph" --json)"
 has 'aten::exp' "$("$1" dump "$2:graph")"
 "$1" plan "$2:forward" --save="$work/forward.plan"
 has '"type": "f32\[4,16\]"' "$("$1" run "$work/forward.plan" --json --input 'f32[4,8]' --input 0.5)"
+printf 'graph two(%%x: f32[4]) {\n  %%0 = aten::exp(%%x)\n  %%1 = aten::sum(%%x)\n  return %%0, %%1\n}\n' >"$work/two.sn"
+"$1" plan "$work/two.sn" --save="$work/two.plan"
+[ "$("$1" run "$work/two.plan" --json --input 'f32[4]' | grep -c '"type": ')" = 2 ] || { echo "a plan has two results"; exit 1; }
 # Other inputs by --input, with the same closure.
 has '"type": "f32\[6,16\]"' "$("$1" run "$2:forward" --json --input 'f32[6,8]' --input 0.25)"
 refused() { # CODE TEXT ARG...

@@ -156,6 +156,11 @@ START_TEST(text_parses_back_and_passes_run) {
     const char *const text = sn_graph_text(g);
     sn_graph *const again = sn_graph_parse(text, strlen(text));
     ck_assert_str_eq(sn_graph_text(again), text);
+    for (int dynamic = SN_DYNAMIC_AUTO; dynamic <= SN_DYNAMIC_NEVER; dynamic++) {
+        sn_function *const fn = sn_graph_compile(again, SN_COMPILE_OPTIONS(.dynamic = (sn_dynamic)dynamic));
+        ck_assert_int_eq(sn_function_result_count(fn), 2);
+        sn_function_free(fn);
+    }
     ck_assert_int_eq(sn_graph_run(again, "functionalize,cse,dce"), SN_OK);
     ck_assert_int_ne(sn_graph_run(again, "no_such_pass"), SN_OK);
     expect_error(SN_ERR_ARGUMENT, "no_such_pass");

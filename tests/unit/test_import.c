@@ -191,6 +191,7 @@ START_TEST(inputs_have_names_and_types) {
         {"k", "3", true},          {"n", "None", true},         {"scale", "2.0", true}};
     sn_program *const p = imported("state_rows", SN_COMPILE_VERIFY);
     ck_assert_int_eq(sn_program_in_count(p), 7);
+    ck_assert_int_eq(sn_function_result_count(sn_program_function(p)), sn_program_out_count(p));
     for (int i = 0; i < 7; i++) {
         sn_program_input in = {.size = sizeof in};
         ck_assert(sn_program_in(p, i, &in) == SN_OK);

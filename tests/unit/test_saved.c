@@ -784,6 +784,39 @@ START_TEST(arguments_that_no_file_holds_are_named) {
 }
 END_TEST
 
+static sn_status one_or_two(sn_frame *f) {
+    sn_tensor *const x = sn_in(f, 0);
+    if (sn_size(x, 0) > 10) sn_out(f, 1, sn_sum(x));
+    return sn_out(f, 0, sn_exp(x));
+}
+
+static void call_for(sn_function *fn, int64_t n, int n_out) {
+    sn_tensor *in[] = {F32(n, n, 4)}, *out[2];
+    for (int i = 0; i < 2; i++) ck_assert_msg(!sn_call(fn, in, 1, out, n_out), "%s", sn_error_take()->message);
+}
+
+static void count_of_plan(sn_function *fn, int n) {
+    ck_assert_int_eq(sn_function_result_count(fn), -1);
+    saved(fn, SN_PLAN_OPTIONS(.as_called = true));
+    sn_function *const plan = loaded(NULL);
+    ck_assert_int_eq(sn_function_result_count(plan), n);
+    sn_function_free(plan);
+    remove(path);
+}
+
+START_TEST(a_plan_says_how_many_results_it_gives) {
+    sn_function *const fn = sn_compile(one_or_two, NULL, REPLAY(0));
+    call_for(fn, 20, 2), call_for(fn, 21, 2);
+    count_of_plan(fn, 2);
+    call_for(fn, 4, 1), call_for(fn, 5, 1);
+    count_of_plan(fn, -1);
+    call_for(fn, 22, 2);
+    sn_function_free(fn);
+    ck_assert_int_eq(sn_function_result_count(NULL), -1);
+    expect_error(SN_ERR_ARGUMENT, "sn_function_result_count: the function is NULL");
+}
+END_TEST
+
 static sn_status saves_inside(sn_frame *f) {
     sn_plan_save(sn_closure(f), "never", NULL);
     return sn_out(f, 0, sn_exp(sn_in(f, 0)));
@@ -844,6 +877,7 @@ int main(void) {
                                   ops_of_the_program_are_not_saved,
                                   devices_of_the_program_are_not_saved,
                                   arguments_that_no_file_holds_are_named,
+                                  a_plan_says_how_many_results_it_gives,
                                   wrong_calls_are_errors};
     return contract_main("test_saved", tests, sizeof tests / sizeof *tests);
 }

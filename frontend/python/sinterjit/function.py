@@ -5,17 +5,10 @@
 """
 import ctypes
 import os
-import re
 
 from .array import Tensor, as_tensor
 from .library import (KIND_BOOL, KIND_FLOAT, KIND_INT, KIND_NONE, KIND_TENSOR, REPLAY, Options, Scope, Stats, Value, check,
                       lib, owned, text_of)
-
-
-def _count_results(text):
-    """Of the last return line."""
-    found = re.findall(r"^\s*return\s+([^\n|#}]*)", text, re.M) or re.findall(r"\breturn\s+([^\n|#}]*)", text)
-    return len([w for w in found[-1].split(",") if w.strip()]) if found else 0
 
 
 def _value(value, kept):
@@ -45,12 +38,12 @@ class Function:
         try:
             options = Options(size=ctypes.sizeof(Options), mode=REPLAY, numerics={"exact": 0, "fast": 1}[numerics],
                               name=name.encode() if name else None)
-            self._own(owned(lib().sn_graph_compile(graph, options), "sinterjit.Function"), _count_results(text))
+            self._own(owned(lib().sn_graph_compile(graph, options), "sinterjit.Function"))
         finally:
             lib().sn_graph_free(graph)
 
-    def _own(self, handle, n_results):
-        self.handle, self.n_results = handle, n_results
+    def _own(self, handle):
+        self.handle, self.n_results = handle, lib().sn_function_result_count(handle)
 
     def __call__(self, *inputs):
         kept = []
@@ -84,10 +77,14 @@ class Function:
 class Plan(Function):
     """A plan from a file: a function whose cases are compiled; it needs no LLVM."""
 
-    def __init__(self, path, n_results):
-        self._own(owned(lib().sn_plan_load(os.fsencode(path), None), os.fspath(path)), n_results)
+    def __init__(self, path, results):
+        self._own(owned(lib().sn_plan_load(os.fsencode(path), None), os.fspath(path)))
+        if results is not None:
+            self.n_results = results
+        elif self.n_results < 0:
+            raise ValueError(f"{os.fspath(path)}: its cases give different numbers of results; say results=")
 
 
-def load(path, results=1):
-    """The function of a plan (sn_plan_save, `sinter plan`); results: how many it gives."""
+def load(path, results=None):
+    """The function of a plan (sn_plan_save, `sinter plan`); results: how many it gives, where its cases differ in that."""
     return Plan(path, results)

@@ -45,6 +45,7 @@ sn_function *function_new(sn_body body, void *closure, const sn_compile_options 
     sn_function *const fn = mem_zero(sizeof *fn);
     if (!arena || !fn) goto fail;
     fn->class = &function_class;
+    fn->n_results = -1;
     fn->body = body;
     fn->closure = closure;
     if (options) fn->options = *options;

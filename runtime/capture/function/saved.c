@@ -283,6 +283,8 @@ static Status read_function(SavedPlan *plan, ClosedOver closed, sn_function *fn)
         SpecializedCall *p;
         if (n_programs++ == MAX_SPECIALIZED) return reader_expected(in, "fewer programs before this");
         TRY(specialized_parse(in, segments, n_segments, closed, &p));
+        const int n_results = specialized_result_count(p);
+        fn->n_results = n_programs == 1 || fn->n_results == n_results ? n_results : -1;
         *specialized_next(p) = atomic_load(&fn->specialized);
         atomic_store(&fn->specialized, p);
     }

@@ -64,6 +64,7 @@ struct sn_function {
     sn_body body;
     void *closure;
     const struct GraphHeader *header; /* of a body that runs a graph (graph_header.h); NULL: any other */
+    int n_results;                    /* of a graph or a plan; -1: the body knows */
     sn_compile_options options;
     const struct Backend *backend;                        /* runtime/compile/backend.h; NULL: of a file */
     sn_status (*page)(sn_function *fn, const char *path); /* writes what SINTER_REPORT=html asks for; NULL: nobody */

@@ -56,6 +56,7 @@ bool specialized_refusal(const SpecializedCall *p, Text *why) {
 int specialized_closed_over(const SpecializedCall *p) { return p->guards->n_slots - p->guards->n_in; }
 sn_tensor *specialized_closed_at(const SpecializedCall *p, int i) { return p->guards->found[i].bound; }
 TrieNode *specialized_end(const SpecializedCall *p) { return p->end; }
+int specialized_result_count(const SpecializedCall *p) { return p->n_out; }
 CaseShape specialized_shape(const SpecializedCall *p) {
     return (CaseShape){.n_inputs = p->guards->n_inputs, .n_numbers = p->n_numbers};
 }

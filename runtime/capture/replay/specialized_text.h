@@ -28,6 +28,7 @@ typedef struct ClosedOver { /* what all specialized calls of a function close ov
 bool specialized_refusal(const SpecializedCall *specialized, Text *why);
 int specialized_closed_over(const SpecializedCall *specialized); /* how many tensors it closes over */
 sn_tensor *specialized_closed_at(const SpecializedCall *specialized, int i);
+int specialized_result_count(const SpecializedCall *specialized);
 TrieNode *specialized_end(const SpecializedCall *specialized);
 CaseShape specialized_shape(const SpecializedCall *specialized);
 /* What it calls the inputs of its segment; room for shape.n_inputs. */
