@@ -104,7 +104,8 @@ static Status check_meta(Verify *v) {
                      .out = outs,
                      .n_out = node->n_outs};
     Unbacked unbacked = {.symbol = node->unbacked};
-    if (node->unbacked) call.unbacked = &unbacked;
+    /* A mask may stand for positions that are no size of a result: index_put. */
+    if (node->unbacked || v->stage - stages == STAGE_capture) call.unbacked = &unbacked;
     TRY(v->status = op_meta(&call));
     if (call.n_out != node->n_outs) return verify_fail(v, "has %d results, the rule says %d", node->n_outs, call.n_out);
     if (call.order != node->order)

@@ -46,7 +46,7 @@ static void tell(sn_array *out, sn_array_alias alias, int of, const sn_tensor *t
 static void find_alias(const ArrayCall *call, int i) {
     sn_tensor *const t = call->results[i];
     sn_array *const out = &call->out[i];
-    if (is_alone(call, i)) return;
+    if (!t->base.meta->numel || is_alone(call, i)) return; /* without elements it shows nothing */
     int held = (t->storage == call->places[i]), shared = 0;
     for (int k = 0; k < call->n_in; k++) {
         const sn_tensor *const a = argument_tensor(call, k);
@@ -208,6 +208,7 @@ static void describe_result(ArrayCall *call, int i, const CallResult *result) {
     sn_array *const out = &call->out[i];
     const bool of_input = result->kind == OUT_input || result->kind == OUT_view_of_input;
     array_describe_layout(out, result->meta, call->n_out);
+    if (!result->meta->numel) return;
     if (of_input)
         out->alias = result->base < 0 ? SN_ALIAS_OTHER : SN_ALIAS_INPUT;
     else if (result->kind == OUT_view_of_output && result->base >= 0)

@@ -80,7 +80,8 @@ typedef struct sn_array_options {
 
    A result with data NULL: what views an argument or an earlier result gets the pointer there, and alias says so. What
    is new lies in memory of options->allocate, or, without it, of the library: owner holds it; so does that of a result
-   that views other memory (SN_ALIAS_OTHER), which with allocate is copied.
+   that views other memory (SN_ALIAS_OTHER), which with allocate is copied. One without elements has no memory: data
+   and owner are NULL, alias SN_ALIAS_NONE.
    On an error nothing is to be released, and what memory of results holds is unspecified. Results have no history; an
    argument requires no gradients (but one of SN_KIND_TENSOR may). [refused] */
 sn_status sn_call_arrays(sn_function *fn, const sn_array *in, int n_in, sn_array *out, int n_out,

@@ -1,4 +1,4 @@
-"""models.py: 40 real models of transformers, timm, diffusers and torch.nn, made small by their configs, with random weights.
+"""models.py: 41 real models of transformers, timm, diffusers and torch.nn, made small by their configs, with random weights.
 
 `MODELS[name]()` gives (model, inputs): inputs is a dict of keyword arguments, or a tuple. `length(name, inputs, n)` gives
 inputs of another length for the models in `DYNAMIC`. What a model gives is reduced to tensors by `tensors_of`.

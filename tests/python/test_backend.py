@@ -213,13 +213,49 @@ class Shapes(Case):
         for x in (torch.randn(()), torch.randn(0, 3), torch.randn(1, 1)):
             self.near(compiled(f)(x), f(x))
 
-    def test_value_dependent_sizes(self):
-        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
-            f = lambda x: (x[x > 0] * 2).sum() + x.nonzero().float().mean()
-            c = compiled(f)
-            for _ in range(3):
-                x = torch.randn(20)
-                self.near(c(x), f(x))
+    def test_sizes_that_values_give(self):
+        """Each graph is one segment, whose sizes the program knows from its results."""
+        def f(x, m):
+            places, rows = x.relu().nonzero(), x[m]
+            return places[:, 0] * 2, rows.exp().view(-1), rows.masked_select(rows > 0.5) + 1, rows.sum(), places.shape[0] * 3
+
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            c = compiled(f, fullgraph=True)
+            for n in (5, 9, 13, 4):  # the last: nothing is found
+                x = torch.randn(n, 4) - (9 if n == 4 else 0)
+                self.near(c(x, x[:, 0] > 0), f(x, x[:, 0] > 0))
+        self.all_in_sinter()
+        self.assertEqual([len([s for s in p.steps if hasattr(s, "segment")]) for p in programs()], [1] * len(programs()))
+
+    def test_gradients_through_masks(self):
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            for f in (lambda x, m: x.relu()[m].exp() * 2, lambda x, m: x.index_select(0, m.nonzero()[:, 0]).sin(),
+                      lambda x, m: x.index_put((m,), x.sum()) * x):
+                c = compiled(f, fullgraph=True)
+                for n in (5, 9, 13, 4):
+                    x = torch.randn(n, 4, requires_grad=True)
+                    m = x[:, 0] > (9 if n == 4 else 0)
+                    got, want = c(x, m), f(x, m)
+                    self.near(got, want)
+                    self.near(torch.autograd.grad(got.sum(), x), torch.autograd.grad(want.sum(), x))
+                self.all_in_sinter()
+
+    def test_checks_of_what_values_give(self):
+        def f(x):
+            found = x.nonzero()
+            torch._check(found.shape[0] <= 3, lambda: "more than three")
+            return found * 2
+
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            c = compiled(f, fullgraph=True)
+            self.near(c(torch.tensor([[0.0, 1, 2]])), torch.tensor([[0, 2], [0, 4]]))
+            with self.assertRaisesRegex(RuntimeError, "more than three"):
+                c(torch.ones(3, 2))
+            self.near(c(torch.tensor([[0.0, 0, 2]])), torch.tensor([[0, 4]]))
+        self.all_in_sinter()
+
+    def test_a_value_as_a_size(self):
+        with torch._dynamo.config.patch(capture_scalar_outputs=True):
             g = lambda x, n: x[: n.item()] * 2
             c = compiled(g)
             self.near(c(torch.arange(10.0), torch.tensor(4)), g(torch.arange(10.0), torch.tensor(4)))

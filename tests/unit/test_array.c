@@ -194,6 +194,33 @@ START_TEST(results_that_share_memory_say_so) {
 }
 END_TEST
 
+static sn_status empties(sn_frame *f) {
+    sn_tensor *const y = sn_sin(sn_in(f, 0));
+    sn_out(f, 0, sn_index_select(y, 0, sn_in(f, 1)));
+    sn_out(f, 1, sn_narrow(y, 0, 0, 0));
+    sn_out(f, 2, sn_nonzero(sn_gt_scalar(y, sn_float(2.0))));
+    return sn_out(f, 3, sn_narrow(sn_in(f, 0), 0, 1, 0));
+}
+
+START_TEST(results_without_elements_show_nothing) {
+    float x[ROWS * COLUMNS];
+    fill_floats(x, ROWS * COLUMNS, 3);
+    for (int mode = 0; mode < 3; mode++) {
+        sn_function *const fn = sn_compile(empties, NULL, SN_COMPILE_OPTIONS(.mode = (sn_compile_mode)mode));
+        for (int i = 0; i < 3; i++) {
+            const sn_array in[] = {SN_ARRAY(x, SN_F32, ROWS, COLUMNS), SN_ARRAY(x, SN_I64, 0)};
+            sn_array out[4] = {{0}};
+            ck_assert_msg(!sn_call_arrays(fn, in, 2, out, 4, NULL), "%s", sn_error_take()->message);
+            for (int k = 0; k < 4; k++) {
+                ck_assert(out[k].alias == SN_ALIAS_NONE && !out[k].data && !out[k].owner && !out[k].sizes[0]);
+                ck_assert_int_eq(out[k].dtype, k == 2 ? SN_I64 : SN_F32);
+            }
+        }
+        sn_function_free(fn);
+    }
+}
+END_TEST
+
 static sn_status views(sn_frame *f) {
     sn_tensor *const y = sn_sin(sn_in(f, 0));
     sn_out(f, 0, y);
@@ -725,6 +752,7 @@ int main(void) {
         verify_and_eager_copy_once,
         a_plan_and_a_graph_too,
         results_that_share_memory_say_so,
+        results_without_elements_show_nothing,
         views_are_told_in_replay_and_by_plans,
         absent_arguments_and_results,
         an_allocator_gives_the_memory,

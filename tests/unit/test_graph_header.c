@@ -291,6 +291,26 @@ START_TEST(sizes_that_values_give) {
 }
 END_TEST
 
+/* How many places a mask stands for is no size of what is written. */
+START_TEST(masks_say_where_to_write) {
+    const char *const text = "graph f[s0=8>=1](%x: f32[s0,4], %m: bool[s0], %v: f32[]) {\n"
+                             "  %0 = aten::relu(%x)\n"
+                             "  %1 = aten::index_put(%0, [%m], %v)\n"
+                             "  %2 = aten::exp(%1)\n"
+                             "  return %2\n}\n";
+    for (int m = 0; m < MODES; m++) {
+        sn_function *const fn = compiled(text, modes[m]), *const eager = compiled(text, SN_COMPILE_EAGER);
+        for (int64_t i = 0; i < 6; i++) {
+            sn_tensor *const x = F32(i, 5 + 3 * i, 4);
+            sn_tensor *in[] = {x, sn_gt_scalar(sn_select(x, 1, 0), sn_float(i == 5 ? 9 : -0.5)), sn_mean(x)};
+            agree(fn, eager, in, 3, 1);
+        }
+        sn_function_free(fn);
+        sn_function_free(eager);
+    }
+}
+END_TEST
+
 START_TEST(views_in_another_dtype) {
     const char *const text = "graph f(%x: f32[s0,4]) {\n"
                              "  %0 = aten::relu(%x)\n"
@@ -322,6 +342,7 @@ int main(void) {
     tcase_add_test(tests, symbols_without_bounds);
     tcase_add_test(tests, headers_as_text);
     tcase_add_test(tests, sizes_that_values_give);
+    tcase_add_test(tests, masks_say_where_to_write);
     tcase_add_test(tests, views_in_another_dtype);
     return suite_run("graph header", tests);
 }

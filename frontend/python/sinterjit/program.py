@@ -12,9 +12,9 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from . import rows
 from . import split as splitter
-from .library import SinterError, lib
+from .library import REPLAY, VERIFY, SinterError, lib
 from .segment import Segment, parse
-from .text import Writer
+from .text import Writer, found_symbols, runs_alone
 
 log = logging.getLogger("sinterjit")
 LEAST = -(1 << 40)  # of an int that may be anything
@@ -106,7 +106,7 @@ class SegmentStep:
         lib().sn_graph_free(graph)
         metas = [(m.dtype, m.shape, m.stride()) for m in (n.meta["val"] for n in self.inputs)]
         self.segment = Segment(lambda tensors: self.write(tensors)[0], metas, symbols, self.outputs, self.name,
-                               self.program.options)
+                               self.program.options, VERIFY if any(map(runs_alone, self.nodes)) else REPLAY)
         self.number_of = {n: i for i, n in enumerate(self.inputs)}
         self.in_registers = [self.program.register[n] for n in self.inputs]
         self.out_registers = [self.program.register[n] for n in self.outputs]
@@ -240,7 +240,10 @@ class Program:
                     for value in (n.meta.get("val"),) if not isinstance(n.meta.get("val"), (tuple, list)) else ():
                         step.rules += self.symbols.learn(self.register[n], value)
             else:
-                self.steps.append(SegmentStep(self, part.nodes, f"{self.kind}{len(self.steps)}"))
+                step = SegmentStep(self, part.nodes, f"{self.kind}{len(self.steps)}")
+                self.steps.append(step)
+                for n in filter(found_symbols, part.nodes):
+                    step.rules += self.symbols.learn(self.register[n], n.meta["val"])
         self._connect()
         for step in list(self.steps):
             if isinstance(step, SegmentStep):
@@ -277,8 +280,9 @@ class Program:
             steps.append(step)
             if not isinstance(step, SegmentStep):
                 continue
-            made = [n for n in self.nodes if n in readers and n in readers and step.holds(n)
-                    and any(r is not step for r in readers[n]) and isinstance(n.meta.get("val"), torch.Tensor)]
+            made = [n for n in self.nodes if n in readers and step.holds(n)
+                    and any(r is not step for r in readers[n]) and isinstance(n.meta.get("val"), torch.Tensor)
+                    or step.holds(n) and found_symbols(n)]  # whose sizes tell the program what the symbols are
             outside = [n for n in made if self._views_outside(n, step)]
             step.outputs = [n for n in made if n not in set(outside)]
             chain = []

@@ -51,6 +51,11 @@ def table():
     return rows
 
 
+def finds_sizes(target):
+    """Do values decide the sizes of its results, as PyTorch says of nonzero and x[mask]?"""
+    return any(tag.name == "dynamic_output_shape" for tag in target.tags)
+
+
 def find(target):
     """The row of a torch.ops overload, or None."""
     schema = getattr(target, "_schema", None)
@@ -58,4 +63,4 @@ def find(target):
         return None
     overload = "." + schema.overload_name if schema.overload_name else ""
     row = table().get(schema.name + overload)
-    return None if row is None or row.internal or row.reads_values or row.numeric else row
+    return None if row is None or row.internal or row.numeric or (row.reads_values and not finds_sizes(target)) else row

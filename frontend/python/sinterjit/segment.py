@@ -70,13 +70,13 @@ class Frame:
 class Segment:
     """text is made by `write(metas)`: of what the graph says, or, where real tensors differ, of theirs."""
 
-    def __init__(self, write, inputs, ints, outputs, name, options):
-        self.write, self.inputs, self.ints, self.outputs = write, inputs, ints, outputs
+    def __init__(self, write, inputs, ints, outputs, name, options, mode=REPLAY):
+        self.write, self.inputs, self.ints, self.outputs, self.mode = write, inputs, ints, outputs, mode
         self.name, self.options = name, options
         self.frames, self.function, self.variants, self.lock = [], None, {}, threading.Lock()
 
     def compile(self, text):
-        return compile_text(text, self.name, self.options.numerics, self.options.preset)
+        return compile_text(text, self.name, self.options.numerics, self.options.preset, self.mode)
 
     def call(self, tensors, ints):
         """The results as torch tensors."""

@@ -4,7 +4,7 @@
     segment 0        torch     segment 1         whatever is ready goes into the segment that is being made
 
 Nodes are taken in their order; a segment gets every node that Sinter has and whose sources are there, then PyTorch gets
-what is ready and so on. Writes of inputs (copy_) come last, as they do in the graph. Numbers (SymInts) are no nodes:
+what is ready and so on. Checks of sizes and then writes of inputs (copy_) come last. Numbers (SymInts) are no nodes:
 they are computed from the symbols where a step needs them.
 """
 import operator
@@ -13,6 +13,8 @@ import torch
 
 from .text import Unsupported, check_node
 
+CHECKS = {torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range.default,
+          torch.ops.aten.sym_constrain_range_for_size.default}
 VIEWS_WITHOUT_ALIAS = {torch.ops.aten._unsafe_view.default}
 
 
@@ -41,6 +43,11 @@ def is_write(node):
     return node.op == "call_function" and node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder"
 
 
+def is_check(node):
+    """Of numbers alone: what must hold of sizes that values have given."""
+    return node.op == "call_function" and node.target in CHECKS and not takes_tensor(node)
+
+
 def source_of_item(node):
     while is_getitem(node):
         node = node.args[0]
@@ -48,7 +55,7 @@ def source_of_item(node):
 
 
 class Step:
-    """nodes of one segment (reason None) or one node of PyTorch's, with the reason why."""
+    """nodes of one segment (reason None) or one node of PyTorch's, with the reason why ("": a check of numbers)."""
 
     def __init__(self, nodes, reason=None):
         self.nodes, self.reason = nodes, reason
@@ -58,7 +65,7 @@ def reasons_of(graph):
     """node -> why PyTorch keeps it; None: Sinter takes it. Of what computes: no inputs, items, numbers."""
     found = {}
     for node in graph.nodes:
-        if node.op != "call_function" or is_getitem(node) or (is_number(node) and not takes_tensor(node)):
+        if node.op != "call_function" or is_getitem(node) or is_check(node) or (is_number(node) and not takes_tensor(node)):
             continue
         if is_number(node) and is_size(node):
             continue
@@ -66,8 +73,6 @@ def reasons_of(graph):
             check_node(node)
             if is_number(node):
                 raise Unsupported(f"{node.target} reads a value")
-            if node.meta.get("unbacked_bindings"):
-                raise Unsupported(f"{node.target}: values decide the sizes of its results")
             if any(not is_getitem(u) and isinstance(node.meta.get("val"), (list, tuple)) for u in node.users):
                 raise Unsupported(f"{node.target}: its list is passed on")
             found[node] = None
@@ -115,6 +120,7 @@ def split(graph, reasons):
         waiting = [n for n in rest if n not in done]
         if not taken and not alone:
             raise RuntimeError("the graph has a circle")
+    steps += [Step([n], "") for n in graph.nodes if is_check(n)]
     writes = [n for n in late if reasons[n] is None]
     if writes and steps and steps[-1].reason is None:
         steps[-1].nodes += writes

@@ -109,6 +109,24 @@ def values_of(node):
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def found_symbols(node):
+    """Symbols of sizes that the values of this call give (nonzero, an index by masks)."""
+    if not node.meta.get("unbacked_bindings") or not rows.finds_sizes(node.target):
+        return []
+    known = {s for source in node.all_input_nodes for value in values_of(source) if isinstance(value, torch.Tensor)
+             for size in value.shape for s in free_symbols(size)}
+    sizes = [expression(n) for value in values_of(node) if isinstance(value, torch.Tensor) for n in value.shape]
+    return [e for e in dict.fromkeys(sizes) if isinstance(e, sympy.Symbol) and e not in known]
+
+
+def runs_alone(node):
+    """Does the library run it between two compiled parts, because it reads values or takes memory as another dtype?"""
+    if node.target is torch.ops.aten.view.dtype or found_symbols(node):
+        return True
+    masks = node.target in (torch.ops.aten.index_put.default, torch.ops.aten._unsafe_index_put.default)
+    return masks and any(i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8) for i in node.args[1])
+
+
 def check_tensor(value):
     if not isinstance(value, torch.Tensor):
         return
@@ -129,9 +147,10 @@ class Writer:
 
     def __init__(self, hints):
         self.hints, self.symbols, self.names, self.lines, self.nodes = hints, {}, {}, [], []
+        self.found = {}  # symbols of sizes that values give: the library numbers them behind the others, `text` knows
 
     def symbol(self, s):
-        return self.symbols.setdefault(s, f"s{len(self.symbols)}")
+        return self.found.get(s) or self.symbols.setdefault(s, f"s{len(self.symbols)}")
 
     def expression(self, value):
         return write_expression(expression(value), self.symbol)
@@ -191,6 +210,8 @@ class Writer:
         at = place_text(node)
         self.lines.append(f"  {', '.join('%' + r for r in results)} = {call}" + (f" at={quoted(at)}" if at else ""))
         self.nodes.append(node)
+        for s in found_symbols(node):
+            self.found[s] = f"s?{len(self.found)}?"
 
     def result_names(self, node):
         value = node.meta.get("val")
@@ -217,7 +238,10 @@ class Writer:
         lines += self.lines
         if outputs:
             lines.append("  return " + ", ".join("%" + self.names[n] for n in outputs))
-        return "\n".join(lines) + "\n}\n", [s for s, _ in ints]
+        text = "\n".join(lines) + "\n}\n"
+        for i, name in enumerate(self.found.values()):
+            text = text.replace(name, f"s{len(self.symbols) + i}")
+        return text, [s for s, _ in ints]
 
 
 def synonym(target):
@@ -269,6 +293,8 @@ def plan_call(node):
 def check_node(node):
     """Unsupported where Sinter can't take this node; what only the library knows shows when the text is parsed."""
     plan_call(node)
+    if node.meta.get("unbacked_bindings") and not rows.finds_sizes(node.target):
+        raise Unsupported(f"{node.target}: a value of its arguments decides the sizes of its results")
     for value in values_of(node):
         check_tensor(value)
     for source in node.all_input_nodes:
